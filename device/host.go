@@ -1,0 +1,89 @@
+// Package device owns buffers that live outside Go's heap. A host buffer is
+// page-aligned anonymous memory: direct reads land in it without a bounce, the
+// garbage collector neither scans nor counts it, and it is given back to the
+// kernel the moment it is freed.
+package device
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"diskgnn/internal/fault"
+)
+
+// PageSize is the alignment of every host buffer, in bytes. It is at least the
+// alignment that direct I/O asks for on common drives, and a constant: layouts
+// computed from it are the same on every machine.
+const PageSize = 4096
+
+// hostBytes is the memory held by live host buffers, whole pages.
+var hostBytes atomic.Int64
+
+// HostBytes returns the bytes held by all host buffers of this process that
+// have not been freed, rounded up to whole pages each: what a memory budget is
+// charged. It may be called from any goroutine.
+func HostBytes() int64 { return hostBytes.Load() }
+
+// Host is one page-aligned buffer of host memory, zeroed when made. It has one
+// owner; passing it on passes the duty to Free it. Its methods may be called
+// from several goroutines, except Free, which must come after every use.
+type Host struct {
+	mem    []byte // the whole mapping; nil once freed, or when empty
+	length int    // bytes asked for
+}
+
+// NewHost returns a zeroed buffer of the given number of bytes, which may be 0.
+// Memory that the machine refuses is an error of kind fault.ErrBudget.
+func NewHost(bytes int) (*Host, error) {
+	if bytes < 0 || bytes > maxInt-PageSize {
+		return nil, fault.New(fault.ErrBudget, "host buffer of %d bytes: no such size", bytes)
+	}
+	if bytes == 0 {
+		return &Host{}, nil
+	}
+	mem, err := mapPages((bytes + PageSize - 1) &^ (PageSize - 1))
+	if err != nil {
+		return nil, fault.New(fault.ErrBudget, "host buffer of %d bytes: %w", bytes, err)
+	}
+	hostBytes.Add(int64(len(mem)))
+	return &Host{mem: mem, length: bytes}, nil
+}
+
+const maxInt = int(^uint(0) >> 1)
+
+// Len returns the buffer's size in bytes; 0 once freed.
+func (h *Host) Len() int { return h.length }
+
+// Bytes returns the buffer. The slice, like those of the typed views, aliases
+// the buffer and must not be touched after Free: the address may be unmapped
+// by then, or belong to somebody else.
+func (h *Host) Bytes() []byte { return h.mem[:h.length:h.length] }
+
+// Float32s returns the buffer as float32 values in the machine's byte order;
+// up to three bytes at the end that make no whole value are left out.
+func (h *Host) Float32s() []float32 { return view[float32](h) }
+
+// Uint32s returns the buffer as uint32 values in the machine's byte order; up
+// to three bytes at the end that make no whole value are left out.
+func (h *Host) Uint32s() []uint32 { return view[uint32](h) }
+
+// view reinterprets h as values of T, whose every bit pattern must be valid and
+// whose alignment must divide PageSize.
+func view[T float32 | uint32](h *Host) []T {
+	var v T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(h.mem))), h.length/int(unsafe.Sizeof(v)))
+}
+
+// Free gives the memory back. Freeing twice does nothing; any other use after
+// Free is a bug of the caller's. No read into the buffer may be in flight.
+func (h *Host) Free() {
+	mem := h.mem
+	h.mem, h.length = nil, 0
+	if mem == nil {
+		return
+	}
+	hostBytes.Add(-int64(len(mem)))
+	if err := unmapPages(mem); err != nil {
+		panic("device: unmap: " + err.Error()) // only a mapping that is not ours can fail
+	}
+}
