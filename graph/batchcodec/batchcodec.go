@@ -1,0 +1,162 @@
+// Package batchcodec is the byte form of one mini-batch's graph, shared by the
+// containers of sampled and of packed batches. The container supplies version,
+// length and checksum.
+//
+// All numbers are little-endian; arrays follow each other without padding.
+//
+//	u32  layers L
+//	u32  input nodes n (= sources of layer 0)
+//	u32  labels
+//	u8   width of a degree (1–4 bytes)   u8[3] zero
+//	L ×  u32 sources   u32 destinations   u32 edges
+//	     u8  width of an edge count      (1–4)
+//	     u8  width of a source position  (1–4)
+//	     u8  width of a destination position (1–4; 0: destinations are a prefix)
+//	     u8  zero
+//	u32[n]      input nodes: node ids in samples, ranks in a pack
+//	uN[n]       degrees in the whole graph
+//	L ×  uN[destinations]  edges of every destination
+//	     uN[edges]         source positions, grouped by destination
+//	     uN[destinations]  destination positions, unless a prefix
+//	i32[labels] classes of the seed nodes
+//
+// Widths are whole bytes, the least that hold the largest value: a loader
+// decodes them at memory speed, and a batch's graph stays a small part of its
+// features.
+package batchcodec
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+)
+
+const (
+	headBytes  = 16
+	layerBytes = 16
+	// MaxLayers bounds the depth that a decoder accepts.
+	MaxLayers = 64
+)
+
+// Append appends the byte form of b, which must be valid, to dst.
+func Append(dst []byte, b *graph.Batch) []byte {
+	degree := binio.Width(maxOf(b.Degree))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Blocks)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Input)))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Labels)))
+	dst = append(dst, byte(degree), 0, 0, 0)
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(k.NumSrc))
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(k.NumDst))
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(k.Indices)))
+		pos := 0
+		if k.Dst != nil {
+			pos = positionWidth(k)
+		}
+		dst = append(dst, byte(countWidth(k)), byte(positionWidth(k)), byte(pos), 0)
+	}
+	dst = append(dst, binio.Bytes(b.Input)...)
+	dst = binio.AppendUints(dst, b.Degree, degree)
+	var counts []uint32
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		counts = binio.Grow(counts, k.NumDst)
+		for i := range counts {
+			counts[i] = k.Indptr[i+1] - k.Indptr[i]
+		}
+		dst = binio.AppendUints(dst, counts, countWidth(k))
+		dst = binio.AppendUints(dst, k.Indices, positionWidth(k))
+		if k.Dst != nil {
+			dst = binio.AppendUints(dst, k.Dst, positionWidth(k))
+		}
+	}
+	return append(dst, binio.Bytes(b.Labels)...)
+}
+
+func maxOf(s []uint32) uint32 {
+	if len(s) == 0 {
+		return 0
+	}
+	return slices.Max(s)
+}
+
+func countWidth(k *graph.Block) int {
+	var most uint32
+	for i := 0; i < k.NumDst; i++ {
+		most = max(most, k.Indptr[i+1]-k.Indptr[i])
+	}
+	return binio.Width(most)
+}
+
+func positionWidth(k *graph.Block) int { return binio.Width(uint32(max(k.NumSrc-1, 0))) }
+
+// Decode fills b from src, reusing b's memory. Whatever the bytes, b is either
+// valid or an error of kind fault.ErrCorrupt is returned.
+func Decode(src []byte, b *graph.Batch) error {
+	d := binio.NewDecoder(src)
+	layers, inputs, labels := int(d.U32()), d.Count(4), d.Count(4)
+	degree := int(d.U8())
+	d.Raw(3)
+	if layers < 1 || layers > MaxLayers {
+		d.Fail("%d layers", layers)
+		return d.Err()
+	}
+	b.Blocks = binio.Grow(b.Blocks, layers)
+	var width [MaxLayers][3]int
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		k.NumSrc, k.NumDst = int(d.U32()), d.Count(1)
+		k.Indices = binio.Grow(k.Indices, d.Count(1))
+		for i := range width[l] {
+			width[l][i] = int(d.U8())
+		}
+		d.Raw(1)
+	}
+	b.Input = d.Uints(b.Input, inputs, 4)
+	b.Degree = d.Uints(b.Degree, inputs, degree)
+	for l := range b.Blocks {
+		decodeBlock(d, &b.Blocks[l], width[l])
+	}
+	raw := d.Raw(4 * labels)
+	if d.Rest() != 0 {
+		d.Fail("%d bytes too many", d.Rest())
+	}
+	if err := d.Err(); err != nil {
+		return err
+	}
+	b.Labels = binio.Grow(b.Labels, labels)
+	copy(binio.Bytes(b.Labels), raw)
+	if err := b.Validate(); err != nil {
+		d.Fail("%v", err)
+	}
+	return d.Err()
+}
+
+// decodeBlock reads the arrays of one block, whose counts are set.
+func decodeBlock(d *binio.Decoder, k *graph.Block, width [3]int) {
+	n, edges := k.NumDst, len(k.Indices)
+	k.Indptr = binio.Grow(k.Indptr, n+1)
+	counts := d.Uints(k.Indptr[1:1], n, width[0]) // decoded in place: Indptr has the room
+	if d.Err() != nil {
+		return
+	}
+	k.Indptr[0] = 0
+	var sum uint64
+	for i, c := range counts {
+		sum += uint64(c)
+		k.Indptr[i+1] = uint32(sum)
+	}
+	if sum != uint64(edges) {
+		d.Fail("the destinations have %d edges, the block %d", sum, edges)
+		return
+	}
+	k.Indices = d.Uints(k.Indices, edges, width[1])
+	if width[2] == 0 {
+		k.Dst = nil
+		return
+	}
+	k.Dst = d.Uints(k.Dst, n, width[2])
+}

@@ -1,0 +1,119 @@
+package batchcodec
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+)
+
+// twoLayers is drawn by hand: seeds {7, 3}; 7 ← {3, 9}, 3 ← {}; then 7 ← {9},
+// 3 ← {7, 300}, 9 ← {9}.
+func twoLayers() *graph.Batch {
+	return &graph.Batch{
+		Blocks: []graph.Block{
+			{NumSrc: 4, NumDst: 3, Indptr: []uint32{0, 1, 3, 4}, Indices: []uint32{2, 0, 3, 2}},
+			{NumSrc: 3, NumDst: 2, Indptr: []uint32{0, 2, 2}, Indices: []uint32{1, 2}},
+		},
+		Input:  []uint32{7, 3, 9, 300},
+		Degree: []uint32{1, 2, 70000, 0},
+		Labels: []int32{1, graph.Unlabelled},
+	}
+}
+
+func TestBytes(t *testing.T) {
+	want := []byte{
+		2, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, // layers, inputs, labels, degree width
+		4, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1, 1, 0, 0, // layer 0
+		3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, 0, // layer 1
+		7, 0, 0, 0, 3, 0, 0, 0, 9, 0, 0, 0, 44, 1, 0, 0, // input nodes
+		1, 0, 0, 2, 0, 0, 0x70, 0x11, 1, 0, 0, 0, // degrees
+		1, 2, 1, 2, 0, 3, 2, // layer 0: counts, positions
+		2, 0, 1, 2, // layer 1
+		1, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, // labels
+	}
+	if got := Append(nil, twoLayers()); !bytes.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// genBatch draws a valid chain of blocks, in a pack's form or a sample's.
+func genBatch(t *rapid.T) *graph.Batch {
+	b := new(graph.Batch)
+	layers := rapid.IntRange(1, 4).Draw(t, "layers")
+	dst := rapid.IntRange(0, 40).Draw(t, "seeds")
+	for range dst {
+		b.Labels = append(b.Labels, rapid.Int32Range(-1, 9).Draw(t, "label"))
+	}
+	for l := range layers {
+		k := graph.Block{NumDst: dst, NumSrc: dst + rapid.IntRange(0, 400).Draw(t, "more"), Indptr: []uint32{0}}
+		for range dst {
+			if k.NumSrc > 0 {
+				for range rapid.IntRange(0, 5).Draw(t, "edges") {
+					k.Indices = append(k.Indices, uint32(rapid.IntRange(0, k.NumSrc-1).Draw(t, "source")))
+				}
+			}
+			k.Indptr = append(k.Indptr, uint32(len(k.Indices)))
+		}
+		if l == layers-1 && dst > 0 && rapid.Bool().Draw(t, "packed") {
+			for range dst {
+				k.Dst = append(k.Dst, uint32(rapid.IntRange(0, k.NumSrc-1).Draw(t, "position")))
+			}
+		}
+		b.Blocks = append([]graph.Block{k}, b.Blocks...)
+		dst = k.NumSrc
+	}
+	for range dst {
+		b.Input = append(b.Input, rapid.Uint32().Draw(t, "input"))
+		b.Degree = append(b.Degree, rapid.Uint32().Draw(t, "degree"))
+	}
+	return b
+}
+
+func TestRoundTrip(t *testing.T) {
+	var got graph.Batch // reused, as loaders do
+	rapid.Check(t, func(t *rapid.T) {
+		want := genBatch(t)
+		if err := Decode(Append(nil, want), &got); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, &got, cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func TestTruncated(t *testing.T) {
+	whole := Append(nil, twoLayers())
+	var b graph.Batch
+	for n := range whole {
+		if err := Decode(whole[:n], &b); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("first %d bytes: %v", n, err)
+		}
+	}
+	if err := Decode(append(whole, 0), &b); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a byte too many: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(Append(nil, twoLayers()))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		var b graph.Batch
+		if err := Decode(src, &b); err != nil {
+			if !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatalf("an error of no kind: %v", err)
+			}
+			return
+		}
+		if err := b.Validate(); err != nil {
+			t.Fatalf("decoded an invalid batch: %v", err)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+// Package graph defines the in-memory shapes that every stage exchanges: a
+// whole graph's topology in compressed sparse columns, and the blocks
+// (message-flow graphs) of one sampled mini-batch.
+//
+// Nothing here does I/O or owns a format: dataset, presample/mbfile and
+// pack/packfile decode into these types.
+package graph
+
+import "fmt"
+
+// MaxNodes is the largest number of nodes that 32-bit node ids can name.
+const MaxNodes = 1 << 32
+
+// Unlabelled marks a node without a class: never trained on, never scored.
+const Unlabelled = int32(-1)
+
+// CSC is a directed graph in compressed sparse columns: the in-neighbours of
+// node v are Indices[Indptr[v]:Indptr[v+1]]. The slices may alias a read-only
+// mapping; holders must not write to them.
+type CSC struct {
+	Indptr  []int64  // length nodes+1, ascending from 0 to len(Indices)
+	Indices []uint32 // source node of every edge, grouped by destination
+}
+
+// NumNodes returns the number of nodes.
+func (g *CSC) NumNodes() int { return len(g.Indptr) - 1 }
+
+// Degree returns the in-degree of v in the whole graph.
+func (g *CSC) Degree(v uint32) int { return int(g.Indptr[int(v)+1] - g.Indptr[v]) }
+
+// Neighbors returns the in-neighbours of v. The caller must not modify them.
+func (g *CSC) Neighbors(v uint32) []uint32 { return g.Indices[g.Indptr[v]:g.Indptr[int(v)+1]] }
+
+// Block is one bipartite layer of a mini-batch, in compressed rows from
+// destination to source. Destination i aggregates the sources
+// Indices[Indptr[i]:Indptr[i+1]], always in the order they were drawn: no
+// later stage re-sorts a destination's edges, so sums are reproducible.
+type Block struct {
+	NumSrc, NumDst int
+	Indptr         []uint32 // length NumDst+1
+	Indices        []uint32 // positions among the sources
+	// Dst holds the position of every destination among the sources. Nil means
+	// that the destinations are the first NumDst sources, as sampling leaves
+	// them; packing renumbers the outermost block's sources and fills it in.
+	Dst []uint32
+}
+
+// NumEdges returns the number of sampled edges.
+func (b *Block) NumEdges() int { return len(b.Indices) }
+
+// DstPos returns the position of destination i among the sources.
+func (b *Block) DstPos(i int) int {
+	if b.Dst == nil {
+		return i
+	}
+	return int(b.Dst[i])
+}
+
+// Validate checks every invariant that later stages rely on to index without
+// bounds of their own.
+func (b *Block) Validate() error {
+	if len(b.Indptr) != b.NumDst+1 || b.Indptr[0] != 0 || int(b.Indptr[b.NumDst]) != len(b.Indices) {
+		return fmt.Errorf("block: indptr does not describe %d destinations and %d edges", b.NumDst, len(b.Indices))
+	}
+	for i := 0; i < b.NumDst; i++ {
+		if b.Indptr[i] > b.Indptr[i+1] {
+			return fmt.Errorf("block: indptr descends at destination %d", i)
+		}
+	}
+	for e, s := range b.Indices {
+		if int(s) >= b.NumSrc {
+			return fmt.Errorf("block: edge %d names source %d of %d", e, s, b.NumSrc)
+		}
+	}
+	if b.Dst == nil {
+		if b.NumDst > b.NumSrc {
+			return fmt.Errorf("block: %d destinations among %d sources", b.NumDst, b.NumSrc)
+		}
+		return nil
+	}
+	if len(b.Dst) != b.NumDst {
+		return fmt.Errorf("block: %d destination positions for %d destinations", len(b.Dst), b.NumDst)
+	}
+	for i, s := range b.Dst {
+		if int(s) >= b.NumSrc {
+			return fmt.Errorf("block: destination %d lies at source %d of %d", i, s, b.NumSrc)
+		}
+	}
+	return nil
+}
+
+// Batch is one sampled mini-batch: a chain of blocks, input side first, so that
+// block l's destinations are block l+1's sources. The destinations of the last
+// block are the seed nodes.
+type Batch struct {
+	Blocks []Block
+	// Input names the outermost block's sources: node ids in a sampled batch,
+	// ranks (row of the hot order) in a packed one.
+	Input []uint32
+	// Degree is the in-degree in the whole graph of every input node. Degrees of
+	// inner blocks' nodes follow through the destinations' positions.
+	Degree []uint32
+	// Labels holds the class of every seed node.
+	Labels []int32
+}
+
+// NumSeeds returns the number of seed nodes.
+func (b *Batch) NumSeeds() int {
+	if len(b.Blocks) == 0 {
+		return 0
+	}
+	return b.Blocks[len(b.Blocks)-1].NumDst
+}
+
+// NumEdges returns the number of sampled edges over all blocks.
+func (b *Batch) NumEdges() int {
+	n := 0
+	for i := range b.Blocks {
+		n += len(b.Blocks[i].Indices)
+	}
+	return n
+}
+
+// Validate checks every block and that the chain fits together.
+func (b *Batch) Validate() error {
+	if len(b.Blocks) == 0 {
+		return fmt.Errorf("batch: no blocks")
+	}
+	for l := range b.Blocks {
+		if err := b.Blocks[l].Validate(); err != nil {
+			return fmt.Errorf("layer %d: %w", l, err)
+		}
+		if l > 0 && b.Blocks[l].NumSrc != b.Blocks[l-1].NumDst {
+			return fmt.Errorf("batch: layer %d has %d sources, layer %d %d destinations", l, b.Blocks[l].NumSrc, l-1, b.Blocks[l-1].NumDst)
+		}
+	}
+	if n := b.Blocks[0].NumSrc; len(b.Input) != n || len(b.Degree) != n {
+		return fmt.Errorf("batch: %d input nodes, %d degrees for %d sources", len(b.Input), len(b.Degree), n)
+	}
+	if len(b.Labels) != b.NumSeeds() {
+		return fmt.Errorf("batch: %d labels for %d seed nodes", len(b.Labels), b.NumSeeds())
+	}
+	return nil
+}
+
+// Sizes are the largest counts that a set of batches reaches, layer by layer,
+// input side first. Buffers are made for them once, before the first batch.
+type Sizes struct {
+	Src   []int `json:"src"`   // most sources of each block
+	Dst   []int `json:"dst"`   // most destinations of each block
+	Edges []int `json:"edges"` // most edges of each block
+}
+
+// Cover raises s so that it covers b.
+func (s *Sizes) Cover(b *Batch) {
+	if s.Src == nil {
+		n := len(b.Blocks)
+		s.Src, s.Dst, s.Edges = make([]int, n), make([]int, n), make([]int, n)
+	}
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		s.Src[l] = max(s.Src[l], k.NumSrc)
+		s.Dst[l] = max(s.Dst[l], k.NumDst)
+		s.Edges[l] = max(s.Edges[l], len(k.Indices))
+	}
+}
+
+// Merge raises s so that it covers o, which describes batches of the same depth.
+func (s *Sizes) Merge(o Sizes) {
+	if s.Src == nil {
+		*s = Sizes{append([]int(nil), o.Src...), append([]int(nil), o.Dst...), append([]int(nil), o.Edges...)}
+		return
+	}
+	for l := range o.Src {
+		s.Src[l], s.Dst[l], s.Edges[l] = max(s.Src[l], o.Src[l]), max(s.Dst[l], o.Dst[l]), max(s.Edges[l], o.Edges[l])
+	}
+}

@@ -1,0 +1,212 @@
+// Package binio reads and writes the little-endian arrays that all formats are
+// made of: views of bytes as numbers, arrays of a fixed byte width, a decoder
+// that remembers its first error, and tables of checksums.
+//
+// Numbers lie in files as in memory of a little-endian machine; the program
+// refuses to start on another.
+package binio
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"diskgnn/internal/fault"
+)
+
+// Page is the alignment of everything that is read directly from a device.
+const Page = 4096
+
+func init() {
+	if one := uint16(1); *(*byte)(unsafe.Pointer(&one)) != 1 {
+		panic("diskgnn: needs a little-endian machine")
+	}
+}
+
+// Number is what the formats' arrays hold.
+type Number interface {
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int32 | ~int64 | ~float32
+}
+
+// Bytes returns the memory of s as bytes, without copying.
+func Bytes[T Number](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+// View returns b as numbers, without copying. The bytes must be aligned to the
+// type and a multiple of its size: formats see to it, so anything else is a bug.
+func View[T Number](b []byte) []T {
+	var t T
+	size := int(unsafe.Sizeof(t))
+	if len(b) == 0 {
+		return nil
+	}
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if len(b)%size != 0 || uintptr(p)%uintptr(size) != 0 {
+		panic(fmt.Sprintf("binio: %d bytes at %p viewed as %T", len(b), p, t))
+	}
+	return unsafe.Slice((*T)(p), len(b)/size)
+}
+
+// AlignUp rounds n up to a multiple of align, a power of two.
+func AlignUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }
+
+// Width returns the bytes, 1 to 4, that hold every value up to max.
+func Width(max uint32) int { return (bits.Len32(max|1) + 7) / 8 }
+
+// AppendUints appends src to dst at width bytes a value. Values must fit.
+func AppendUints(dst []byte, src []uint32, width int) []byte {
+	n := len(dst)
+	dst = append(dst, make([]byte, len(src)*width)...)
+	out := dst[n:]
+	switch width {
+	case 1:
+		for i, v := range src {
+			out[i] = byte(v)
+		}
+	case 2:
+		for i, v := range src {
+			binary.LittleEndian.PutUint16(out[2*i:], uint16(v))
+		}
+	case 3:
+		for i, v := range src {
+			out[3*i], out[3*i+1], out[3*i+2] = byte(v), byte(v>>8), byte(v>>16)
+		}
+	case 4:
+		copy(out, Bytes(src))
+	default:
+		panic(fmt.Sprintf("binio: width %d", width))
+	}
+	return dst
+}
+
+// Uints fills dst from src, which holds len(dst) values of width bytes.
+func Uints(dst []uint32, src []byte, width int) {
+	src = src[:len(dst)*width]
+	switch width {
+	case 1:
+		for i := range dst {
+			dst[i] = uint32(src[i])
+		}
+	case 2:
+		for i := range dst {
+			dst[i] = uint32(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	case 3:
+		// Four bytes are read where three are meant, except for the last value.
+		n := len(dst) - 1
+		for i := 0; i < n; i++ {
+			dst[i] = binary.LittleEndian.Uint32(src[3*i:]) & 0xFFFFFF
+		}
+		if n >= 0 {
+			s := src[3*n:]
+			dst[n] = uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16
+		}
+	case 4:
+		copy(Bytes(dst), src)
+	default:
+		panic(fmt.Sprintf("binio: width %d", width))
+	}
+}
+
+// Decoder reads fields from the front of a buffer. After the first error every
+// read returns zeros, so that a decoding function checks Err once at its end.
+type Decoder struct {
+	b   []byte
+	off int
+	err error
+}
+
+// NewDecoder returns a decoder over b, which it aliases.
+func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
+
+// Err returns the first error, of kind fault.ErrCorrupt.
+func (d *Decoder) Err() error { return d.err }
+
+// Offset returns the bytes read so far.
+func (d *Decoder) Offset() int { return d.off }
+
+// Rest returns the bytes not read yet.
+func (d *Decoder) Rest() int { return len(d.b) - d.off }
+
+// Fail records an error at the present offset, unless there is one already.
+func (d *Decoder) Fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fault.New(fault.ErrCorrupt, "at byte %d: %s", d.off, fmt.Sprintf(format, args...))
+	}
+}
+
+// Raw returns the next n bytes, aliasing the buffer, or nil.
+func (d *Decoder) Raw(n int) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n < 0 || n > len(d.b)-d.off {
+		d.Fail("%d bytes wanted, %d left", n, len(d.b)-d.off)
+		return nil
+	}
+	d.off += n
+	return d.b[d.off-n : d.off : d.off]
+}
+
+// U8 reads one byte.
+func (d *Decoder) U8() uint8 {
+	if b := d.Raw(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// U32 reads a 32-bit number.
+func (d *Decoder) U32() uint32 {
+	if b := d.Raw(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+// U64 reads a 64-bit number.
+func (d *Decoder) U64() uint64 {
+	if b := d.Raw(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// Count reads a 32-bit count of things that take at least unit bytes each of
+// what follows, so that a wrong count cannot make a huge allocation.
+func (d *Decoder) Count(unit int) int {
+	n := int(d.U32())
+	if d.err == nil && n*unit > d.Rest() {
+		d.Fail("count %d exceeds the %d bytes left", n, d.Rest())
+		return 0
+	}
+	return n
+}
+
+// Uints reads n values of width bytes into dst's memory, grown if needed.
+func (d *Decoder) Uints(dst []uint32, n, width int) []uint32 {
+	if width < 1 || width > 4 {
+		d.Fail("array of width %d", width)
+	}
+	b := d.Raw(n * width)
+	if d.err != nil {
+		return dst[:0]
+	}
+	dst = Grow(dst, n)
+	Uints(dst, b, width)
+	return dst
+}
+
+// Grow returns s with length n, its content undefined, reallocating only when
+// the capacity does not suffice.
+func Grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

@@ -1,0 +1,133 @@
+package binio
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/crc32"
+
+	"diskgnn/internal/fault"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// CRC returns the CRC-32C of b.
+func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// Hash returns the SHA-256 of b in hexadecimal: the checksum of small files.
+func Hash(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// HashSums returns the checksum of a file that is covered by a table of CRCs:
+// the SHA-256 of the table. It changes whenever any byte of the file does.
+func HashSums(crcs []uint32) string { return Hash(Bytes(crcs)) }
+
+// Sums holds the CRC-32C of every granule of a file, the last one short.
+type Sums struct {
+	Granule int64
+	Size    int64
+	CRC     []uint32
+}
+
+// Summer computes Sums from a file's bytes, given in order. It is an io.Writer
+// that never fails.
+type Summer struct {
+	sums Sums
+	crc  uint32
+	in   int64 // bytes in the granule under way
+}
+
+// NewSummer starts a table of the given granule.
+func NewSummer(granule int64) *Summer { return &Summer{sums: Sums{Granule: granule}} }
+
+// Write takes the file's next bytes.
+func (s *Summer) Write(p []byte) (int, error) {
+	n := len(p)
+	s.sums.Size += int64(n)
+	for len(p) > 0 {
+		k := min(int64(len(p)), s.sums.Granule-s.in)
+		s.crc = crc32.Update(s.crc, castagnoli, p[:k])
+		s.in += k
+		p = p[k:]
+		if s.in == s.sums.Granule {
+			s.sums.CRC = append(s.sums.CRC, s.crc)
+			s.crc, s.in = 0, 0
+		}
+	}
+	return n, nil
+}
+
+// Sums returns the finished table.
+func (s *Summer) Sums() Sums {
+	t := s.sums
+	if s.in > 0 {
+		t.CRC = append(t.CRC[:len(t.CRC):len(t.CRC)], s.crc)
+	}
+	return t
+}
+
+// Checksum returns the file's checksum.
+func (s *Sums) Checksum() string { return HashSums(s.CRC) }
+
+// Verify checks b, the file's bytes from off on. Both ends must lie on granules,
+// or at the file's end. name is the file's, for the error.
+func (s *Sums) Verify(name string, off int64, b []byte) error {
+	for len(b) > 0 {
+		n := min(s.Granule, int64(len(b)))
+		i := off / s.Granule
+		if off%s.Granule != 0 || i >= int64(len(s.CRC)) || n < s.Granule && off+n != s.Size {
+			return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are not covered by its checksums", name, off, off+n)
+		}
+		if CRC(b[:n]) != s.CRC[i] {
+			return BadRange(name, off, n)
+		}
+		off, b = off+n, b[n:]
+	}
+	return nil
+}
+
+// BadRange is the error for bytes that do not match their checksum.
+func BadRange(name string, off, n int64) error {
+	return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d do not match their checksum", name, off, off+n)
+}
+
+// sumsMagic opens a table of checksums on disk: magic, granule (u64), size of
+// the covered file (u64), the CRCs, and the CRC of all that precedes it.
+const sumsMagic = "DGNNSUM1"
+
+// Encode returns the table as it lies on disk.
+func (s *Sums) Encode() []byte {
+	b := append([]byte(nil), sumsMagic...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.Granule))
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.Size))
+	b = append(b, Bytes(s.CRC)...)
+	return binary.LittleEndian.AppendUint32(b, CRC(b))
+}
+
+// DecodeSums reads what Encode wrote.
+func DecodeSums(b []byte) (Sums, error) {
+	const head = len(sumsMagic) + 16
+	if len(b) < head+4 || string(b[:len(sumsMagic)]) != sumsMagic {
+		return Sums{}, fault.New(fault.ErrCorrupt, "not a table of checksums")
+	}
+	body := b[:len(b)-4]
+	if CRC(body) != binary.LittleEndian.Uint32(b[len(body):]) {
+		return Sums{}, fault.New(fault.ErrCorrupt, "the table of checksums does not match its own checksum")
+	}
+	s := Sums{Granule: int64(binary.LittleEndian.Uint64(b[8:])), Size: int64(binary.LittleEndian.Uint64(b[16:]))}
+	if s.Granule <= 0 || s.Size < 0 || (len(body)-head)%4 != 0 {
+		return Sums{}, fault.New(fault.ErrCorrupt, "malformed table of checksums")
+	}
+	s.CRC = make([]uint32, (len(body)-head)/4)
+	copy(Bytes(s.CRC), body[head:])
+	granules := s.Size / s.Granule
+	if s.Size%s.Granule != 0 {
+		granules++
+	}
+	if granules != int64(len(s.CRC)) {
+		return Sums{}, fault.New(fault.ErrCorrupt, "table of %d checksums for %d bytes in granules of %d", len(s.CRC), s.Size, s.Granule)
+	}
+	return s, nil
+}

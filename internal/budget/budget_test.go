@@ -1,0 +1,57 @@
+package budget
+
+import (
+	"errors"
+	"testing"
+
+	"diskgnn/internal/fault"
+)
+
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]Size{
+		"0": {}, "4096": {Value: 4096}, "512MiB": {Value: 512 << 20}, "2GB": {Value: 2e9}, "1.5gib": {Value: 1.5 * (1 << 30)},
+		"10%": {10, UnitPercent}, "3x": {3, UnitTimes}, "unlimited": {Unit: UnitUnlimited}, "7B": {Value: 7}, "2G": {Value: 2 << 30},
+	} {
+		got, err := ParseSize(text)
+		if err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "%", "-1", "101%", "1e40", "NaN", "Inf", "12 parsecs", "MiB"} {
+		if got, err := ParseSize(text); !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("ParseSize(%q) = %+v, %v; want a usage error", text, got, err)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	for _, c := range []struct {
+		size string
+		want int64
+	}{{"10%", 100}, {"0", 0}, {"100%", 1000}, {"5120", 10}, {"1GiB", 1000}, {"5119", 9}} {
+		s, err := ParseSize(c.size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Rows(1000, 512); err != nil || got != c.want {
+			t.Errorf("%s of 1000 rows of 512 bytes: %d, %v; want %d", c.size, got, err, c.want)
+		}
+	}
+	if _, err := (Size{3, UnitTimes}).Rows(1, 1); !errors.Is(err, fault.ErrUsage) {
+		t.Error("3x rows accepted")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	w := StartWatch(t.Context())
+	hold := make([]byte, 32<<20)
+	for i := range hold {
+		hold[i] = 1
+	}
+	w.sample()
+	anon, rss := w.Stop()
+	if anon < 32<<20 || rss < anon/2 {
+		t.Errorf("holding 32 MiB: peak anonymous %d, peak resident %d", anon, rss)
+	}
+	_ = hold[0]
+}

@@ -1,0 +1,122 @@
+// Package budget reads sizes that people write, and watches the memory that the
+// process holds against what it was given.
+package budget
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"diskgnn/internal/fault"
+)
+
+// Unit says what a Size counts.
+type Unit int
+
+// What a size can be written in.
+const (
+	UnitBytes   Unit = iota // 512MiB, 2GB, 4096
+	UnitPercent             // 10%: of something that the context names
+	UnitTimes               // 3x: of something that the context names
+	UnitUnlimited
+)
+
+// Size is an amount as the user wrote it, resolved once what it relates to is
+// known.
+type Size struct {
+	Value float64
+	Unit  Unit
+}
+
+var suffixes = []struct {
+	text  string
+	bytes float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
+	{"B", 1},
+}
+
+// ParseSize reads "512MiB", "2GB", "4096", "10%", "3x", "unlimited" and "0".
+func ParseSize(s string) (Size, error) {
+	bad := fault.New(fault.ErrUsage, "%q is no size: write bytes (512MiB, 2GB), a share (10%%), a multiple (3x) or unlimited", s)
+	text := strings.TrimSpace(s)
+	if strings.EqualFold(text, "unlimited") {
+		return Size{Unit: UnitUnlimited}, nil
+	}
+	unit, scale := UnitBytes, 1.0
+	switch {
+	case strings.HasSuffix(text, "%"):
+		unit, text = UnitPercent, strings.TrimSuffix(text, "%")
+	case strings.HasSuffix(text, "x"):
+		unit, text = UnitTimes, strings.TrimSuffix(text, "x")
+	default:
+		for _, u := range suffixes {
+			if len(text) > len(u.text) && strings.EqualFold(text[len(text)-len(u.text):], u.text) {
+				text, scale = text[:len(text)-len(u.text)], u.bytes
+				break
+			}
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) || v*scale > 1<<62 {
+		return Size{}, bad
+	}
+	if unit == UnitPercent && v > 100 {
+		return Size{}, fault.New(fault.ErrUsage, "%q is more than everything", s)
+	}
+	return Size{v * scale, unit}, nil
+}
+
+// Bytes resolves a size that must be given in bytes.
+func (s Size) Bytes() (int64, error) {
+	if s.Unit != UnitBytes {
+		return 0, fault.New(fault.ErrUsage, "%s: give this size in bytes, like 512MiB", s)
+	}
+	return int64(s.Value), nil
+}
+
+// Rows resolves a size to a number of rows of rowBytes each, out of total: a
+// share is of the rows, whatever their dtype; bytes are rounded down.
+func (s Size) Rows(total int64, rowBytes int) (int64, error) {
+	switch s.Unit {
+	case UnitPercent:
+		return int64(s.Value / 100 * float64(total)), nil
+	case UnitBytes:
+		return min(total, int64(s.Value)/int64(rowBytes)), nil
+	case UnitUnlimited:
+		return total, nil
+	}
+	return 0, fault.New(fault.ErrUsage, "%s: give a share of the rows (10%%) or bytes (2GiB)", s)
+}
+
+// String writes the size as ParseSize reads it.
+func (s Size) String() string {
+	v := strconv.FormatFloat(s.Value, 'f', -1, 64)
+	switch s.Unit {
+	case UnitPercent:
+		return v + "%"
+	case UnitTimes:
+		return v + "x"
+	case UnitUnlimited:
+		return "unlimited"
+	}
+	return FormatBytes(int64(s.Value))
+}
+
+// FormatBytes writes a number of bytes for people, in binary units.
+func FormatBytes(n int64) string {
+	switch {
+	case n >= 1<<40:
+		return fmt.Sprintf("%.2f TiB", float64(n)/(1<<40))
+	case n >= 1<<30:
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}

@@ -1,0 +1,44 @@
+// Package fault defines the kinds of failure that callers branch on. Every
+// error that leaves a package wraps at most one of these sentinels; main maps
+// them to exit codes once.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrCorrupt: bytes that were written by a finished stage are not what they were.
+	ErrCorrupt = errors.New("corrupt")
+	// ErrVersion: a directory in a format this program does not read.
+	ErrVersion = errors.New("unsupported format version")
+	// ErrLineage: a directory made from something else than what was given.
+	ErrLineage = errors.New("made from something else")
+	// ErrInput: input of the user's that cannot be used as it is.
+	ErrInput = errors.New("bad input")
+	// ErrUsage: flags or configuration that make no sense.
+	ErrUsage = errors.New("usage")
+	// ErrExists: an output that exists and was made with other parameters.
+	ErrExists = errors.New("output exists")
+	// ErrBudget: the work does not fit in the memory or disk it was given.
+	ErrBudget = errors.New("over budget")
+	// ErrLocked: another process works on the same directory.
+	ErrLocked = errors.New("locked by another process")
+	// ErrInterrupted: stopped by a signal; running the command again resumes.
+	ErrInterrupted = errors.New("interrupted")
+)
+
+// New returns an error of the given kind that reads as the formatted text alone,
+// so that a message does not repeat the kind in words.
+func New(kind error, format string, args ...any) error {
+	return &kinded{fmt.Errorf(format, args...), kind}
+}
+
+type kinded struct {
+	err  error
+	kind error
+}
+
+func (k *kinded) Error() string   { return k.err.Error() }
+func (k *kinded) Unwrap() []error { return []error{k.err, k.kind} }

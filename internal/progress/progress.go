@@ -1,0 +1,42 @@
+// Package progress carries what a stage is doing to whoever watches: stages
+// report, the command line renders. Reporting is safe from any goroutine and
+// costs an atomic addition.
+package progress
+
+// Unit says what a task counts.
+type Unit string
+
+// What tasks count.
+const (
+	Bytes   Unit = "bytes"
+	Batches Unit = "batches"
+	Nodes   Unit = "nodes"
+	Edges   Unit = "edges"
+	Rows    Unit = "rows"
+)
+
+// Reporter receives a stage's progress.
+type Reporter interface {
+	// Task announces a piece of work. A total of 0 means unknown.
+	Task(name string, total int64, unit Unit) Task
+	// Logf reports a fact that the user should know, in one line without a
+	// newline: what was chosen by measuring, what was resumed, what falls back.
+	Logf(format string, args ...any)
+}
+
+// Task is a piece of work under way.
+type Task interface {
+	Add(n int64)
+	// Done ends the task; its line stays. Calling it again does nothing.
+	Done()
+}
+
+// Discard ignores everything.
+var Discard Reporter = discard{}
+
+type discard struct{}
+
+func (discard) Task(string, int64, Unit) Task { return discard{} }
+func (discard) Logf(string, ...any)           {}
+func (discard) Add(int64)                     {}
+func (discard) Done()                         {}

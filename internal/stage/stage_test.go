@@ -1,0 +1,219 @@
+package stage
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+var testFormat = Format{"diskgnn.test", 1}
+
+type params struct {
+	Seed int `json:"seed"`
+}
+
+func specOf(seed int) Spec {
+	return Spec{testFormat, params{seed}, map[string]string{RoleDataset: "abc"}}
+}
+
+// make runs a whole small stage: two files, a journal entry between them.
+func runStage(fsys vfs.FS, out string, seed int, force bool) (fingerprint string, state State, err error) {
+	d, state, err := Begin(fsys, out, specOf(seed), force)
+	if err != nil || state == StateDone {
+		return "", state, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	var done int
+	if _, err := d.Progress(&done); err != nil {
+		return "", state, err
+	}
+	files := []File{}
+	for i, name := range []string{"b.bin", "a.bin"} {
+		content := []byte{byte(seed), byte(i)}
+		if i >= done {
+			if err := vfs.WriteFile(fsys, d.File(name), content); err != nil {
+				return "", state, err
+			}
+			if err := d.SaveProgress(i + 1); err != nil {
+				return "", state, err
+			}
+		}
+		files = append(files, File{name, int64(len(content)), binio.Hash(content)})
+	}
+	if err := vfs.WriteFile(fsys, d.File("scratch"), nil); err != nil {
+		return "", state, err
+	}
+	fingerprint, err = d.Commit(files, map[string]int{"n": 2}, map[string]string{"host": "x"})
+	return fingerprint, state, err
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	l, err := vfs.OS.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestLifecycle(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "X")
+	fp, state, err := runStage(vfs.OS, out, 1, false)
+	if err != nil || state != StateNew {
+		t.Fatalf("first run: state %v, %v", state, err)
+	}
+	if d := cmp.Diff([]string{"a.bin", "b.bin", MetaFile, RunFile}, names(t, out)); d != "" {
+		t.Error(d)
+	}
+	m, err := Open(vfs.OS, out, "test directory", testFormat)
+	if err != nil || m.Fingerprint != fp {
+		t.Fatalf("Open: %v, fingerprint %s, committed %s", err, m.Fingerprint, fp)
+	}
+	if _, state, err = runStage(vfs.OS, out, 1, false); err != nil || state != StateDone {
+		t.Errorf("equal parameters: state %v, %v", state, err)
+	}
+	if _, _, err = runStage(vfs.OS, out, 2, false); !errors.Is(err, fault.ErrExists) {
+		t.Errorf("other parameters: %v", err)
+	} else if want := "seed is 1, asked for 2"; !contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+	if fp2, _, err := runStage(vfs.OS, out, 2, true); err != nil || fp2 == fp {
+		t.Errorf("--force: fingerprint %s, %v", fp2, err)
+	}
+	if _, err := os.Stat(out + ".replaced"); err == nil {
+		t.Error("the replaced directory was left behind")
+	}
+}
+
+func contains(s, sub string) bool {
+	for i := 0; i+len(sub) <= len(s); i++ {
+		if s[i:i+len(sub)] == sub {
+			return true
+		}
+	}
+	return false
+}
+
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "X")
+	if _, _, err := runStage(vfs.OS, filepath.Join(dir, "absent", "X"), 1, false); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("no parent directory: %v", err)
+	}
+	if err := os.Mkdir(out, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(out, "precious"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, force := range []bool{false, true} {
+		if _, _, err := runStage(vfs.OS, out, 1, force); !errors.Is(err, fault.ErrExists) {
+			t.Errorf("a directory of the user's, force %t: %v", force, err)
+		}
+	}
+	locked := filepath.Join(dir, "Y")
+	d, _, err := Begin(vfs.OS, locked, specOf(1), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, _, err := Begin(vfs.OS, locked, specOf(1), false); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("second writer: %v", err)
+	}
+	if _, err := Open(vfs.OS, locked, "dataset", testFormat); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("open of an unfinished directory: %v", err)
+	}
+}
+
+// TestEveryFailure fails each operation in turn, alone and with all later ones,
+// and checks that nothing passes for finished, and that the next run finishes
+// with the same bytes.
+func TestEveryFailure(t *testing.T) {
+	ref := filepath.Join(t.TempDir(), "ref")
+	want, _, err := runStage(vfs.OS, ref, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []bool{false, true} {
+		for n := 0; ; n++ {
+			out := filepath.Join(t.TempDir(), "X")
+			in := &vfs.FailAt{N: n, After: after, Err: errors.New("boom")}
+			_, _, err := runStage(vfs.Inject(vfs.OS, in), out, 1, false)
+			if !in.Fired() {
+				if err != nil {
+					t.Fatalf("no failure injected, yet %v", err)
+				}
+				break
+			}
+			if err == nil {
+				t.Errorf("operation %d failed unnoticed", n)
+			}
+			if m, err := Open(vfs.OS, out, "test", testFormat); err == nil && m.Fingerprint != want {
+				t.Errorf("operation %d: a wrong directory passes for finished", n)
+			}
+			if _, _, err := runStage(vfs.OS, out, 1, false); err != nil {
+				t.Fatalf("after failing operation %d (later too: %t): %v", n, after, err)
+			}
+			m, err := Open(vfs.OS, out, "test", testFormat)
+			if err != nil || m.Fingerprint != want {
+				t.Fatalf("operation %d: %v", n, err)
+			}
+			if d := cmp.Diff(names(t, ref), names(t, out)); d != "" {
+				t.Errorf("operation %d: %s", n, d)
+			}
+		}
+	}
+}
+
+func TestTampering(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "X")
+	if _, _, err := runStage(vfs.OS, out, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	meta := filepath.Join(out, MetaFile)
+	b, err := os.ReadFile(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range b {
+		if c < '0' || c > '9' {
+			continue
+		}
+		bad := append([]byte(nil), b...)
+		bad[i] = '0' + (c-'0'+1)%10
+		if err := os.WriteFile(meta, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(vfs.OS, out, "test", testFormat); err == nil {
+			t.Errorf("digit %d of meta.json changed unnoticed", i)
+		}
+	}
+	if err := os.WriteFile(meta, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(out, "a.bin"), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(vfs.OS, out, "test", testFormat); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("truncated file: %v", err)
+	}
+}
+
+func TestCheckParent(t *testing.T) {
+	m := &Meta{Parents: map[string]string{RoleDataset: "aaaaaaaaaaaaaaaa"}}
+	if err := CheckParent("S", m, RoleDataset, "D", "aaaaaaaaaaaaaaaa"); err != nil {
+		t.Error(err)
+	}
+	for _, role := range []string{RoleDataset, RoleSamples} {
+		if err := CheckParent("S", m, role, "D", "bbbbbbbbbbbbbbbb"); !errors.Is(err, fault.ErrLineage) {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
+}

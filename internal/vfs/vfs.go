@@ -1,0 +1,177 @@
+// Package vfs is the seam between the stages and the file system. Every byte
+// that a stage writes passes an FS, so that tests can fail, truncate or lose
+// any single operation and check what is left behind.
+//
+// Reads of finished directories may go around it: mappings and direct I/O have
+// no meaning on a made-up file system.
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+
+	"diskgnn/internal/fault"
+)
+
+// FS is the part of a file system that the stages use. Implementations are safe
+// for concurrent use; names are ordinary paths.
+type FS interface {
+	// Create makes an empty file, truncating one that exists.
+	Create(name string) (File, error)
+	// OpenReadWrite opens a file without truncating it, making it if absent.
+	OpenReadWrite(name string) (File, error)
+	// Open opens a file for reading.
+	Open(name string) (File, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	RemoveAll(name string) error
+	MkdirAll(name string) error
+	// List returns the names in a directory, sorted, without the directory itself.
+	List(name string) ([]string, error)
+	Stat(name string) (fs.FileInfo, error)
+	// SyncDir makes the directory's entries durable.
+	SyncDir(name string) error
+	// Lock takes an exclusive advisory lock on a file, making it if absent, or
+	// fails with fault.ErrLocked at once. The lock ends with the process.
+	Lock(name string) (io.Closer, error)
+	// Free returns the bytes that an ordinary user may still write below name.
+	Free(name string) (int64, error)
+}
+
+// File is an open file. ReadAt and WriteAt may be called concurrently.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Writer
+	io.WriterAt
+	io.Closer
+	Name() string
+	// Sync makes content and size durable. After an error the file's state is
+	// unknown: it must be written again, never merely synced again.
+	Sync() error
+	Truncate(size int64) error
+	Stat() (fs.FileInfo, error)
+}
+
+// OS is the operating system's file system.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) Create(name string) (File, error) { return wrap(os.Create(name)) }
+func (osFS) OpenReadWrite(name string) (File, error) {
+	return wrap(os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666))
+}
+func (osFS) Open(name string) (File, error) { return wrap(os.Open(name)) }
+
+// wrap keeps a nil *os.File from becoming a non-nil File.
+func wrap(f *os.File, err error) (File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFS) Remove(name string) error     { return os.Remove(name) }
+func (osFS) RemoveAll(name string) error  { return os.RemoveAll(name) }
+func (osFS) MkdirAll(name string) error   { return os.MkdirAll(name, 0o777) }
+
+func (osFS) List(name string) ([]string, error) {
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+func (osFS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+func (osFS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync directory %s: %w", name, err)
+	}
+	return nil
+}
+
+func (osFS) Lock(name string) (io.Closer, error) {
+	l := flock.New(name)
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	if !ok {
+		return nil, fault.New(fault.ErrLocked, "another process works on %s (it holds %s)", filepath.Dir(name), name)
+	}
+	return l, nil
+}
+
+func (osFS) Free(name string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(name, &s); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", name, err)
+	}
+	return int64(s.Bavail) * s.Bsize, nil
+}
+
+// ReadFile returns a whole file's content.
+func ReadFile(fsys FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// WriteFile writes a file and makes its content durable; its name is durable
+// only after SyncDir.
+func WriteFile(fsys FS, name string, content []byte) (err error) {
+	f, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// ReplaceFile writes a file so that after a crash either the old content or the
+// new is there, never a mixture.
+func ReplaceFile(fsys FS, name string, content []byte) error {
+	tmp := name + ".tmp"
+	if err := WriteFile(fsys, tmp, content); err != nil {
+		return fmt.Errorf("write %s: %w", tmp, err)
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}
+
+// Exists reports whether a name is there.
+func Exists(fsys FS, name string) (bool, error) {
+	_, err := fsys.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
