@@ -1,0 +1,94 @@
+package iostack
+
+import (
+	"context"
+	"sync"
+)
+
+// Group is a set of requests that are waited for together, submitted by any
+// number of Submits to one stack. The zero value is an empty group. After Wait
+// it is empty again and may be reused, at no further allocation. Submits to one
+// group may come from several goroutines, but must have returned before Wait is
+// called; only one goroutine may wait. A Group must not be copied after use.
+//
+// The methods are for backends; users hand the group to Submit and Wait.
+type Group struct {
+	mu       sync.Mutex
+	requests int           // requests added since the last Take
+	parts    int           // parts of requests that have not ended
+	first    *ReadError    // the failure that Take reports
+	ended    chan struct{} // capacity 1; holds a token once parts fell to 0
+}
+
+// Add enters n requests of one part each and returns the index of the first.
+func (g *Group) Add(n int) (first int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil {
+		g.ended = make(chan struct{}, 1)
+	}
+	first = g.requests
+	g.requests += n
+	g.parts += n
+	return first
+}
+
+// Split tells that a part which has not ended is now two.
+func (g *Group) Split() {
+	g.mu.Lock()
+	g.parts++
+	g.mu.Unlock()
+}
+
+// Done ends a part, which failed unless err is nil. The last Done of a group
+// orders all that its callers wrote before the return of Await.
+func (g *Group) Done(err *ReadError) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil && (g.first == nil || err.before(g.first)) {
+		g.first = err
+	}
+	g.parts--
+	switch {
+	case g.parts < 0:
+		panic("iostack: a request ended twice")
+	case g.parts == 0:
+		select {
+		case g.ended <- struct{}{}:
+		default: // a token of an earlier zero is still there; Await looks again
+		}
+	}
+}
+
+// Await returns nil when all parts have ended, or ctx.Err() when ctx ends before.
+func (g *Group) Await(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		parts, ended := g.parts, g.ended
+		g.mu.Unlock()
+		if parts == 0 {
+			return nil
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Take empties the group, whose parts must all have ended, and returns its
+// first failure in submission order, or nil.
+func (g *Group) Take() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.parts != 0 {
+		panic("iostack: a group was taken while requests were in flight")
+	}
+	err := g.first
+	g.requests, g.first = 0, nil
+	if err == nil {
+		return nil
+	}
+	return err
+}

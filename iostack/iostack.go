@@ -1,0 +1,126 @@
+// Package iostack reads files the way a storage stack does: many micro-batches
+// of reads are submitted, then all completed at once, and submission never
+// waits for the medium. It is the provider's interface; its backends are
+// subpackages (pread is the reference that every other is compared with),
+// iostack/all lists them, and iostack/iostacktest is the suite that each
+// passes. It only reads: writes have a seam of their own.
+//
+// A mini-batch's reads are one Group:
+//
+//	var g iostack.Group
+//	stack.Submit(&g, coldReads)
+//	stack.Submit(&g, residualReads)
+//	… other work …
+//	err := stack.Wait(ctx, &g)
+//
+// Any offset, length and buffer address is allowed, also when the file is open
+// for direct I/O; no byte outside a request's Buf is ever written. Reads are
+// cheapest when offset and address lie at the same distance from a multiple of
+// Caps.Align: then all whole pages land in place and only the partial pages at
+// the ends are copied. Otherwise the whole request is copied.
+package iostack
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrClosed is wrapped by what a stack answers once it is closed, and by the
+// errors of requests that Close abandoned.
+var ErrClosed = errors.New("iostack is closed")
+
+// Request asks for exactly len(Buf) bytes of File from Offset on. Buf belongs to
+// the stack from Submit until the group's Wait returns: before that it must be
+// neither read nor written, and after an error its content is undefined.
+type Request struct {
+	File   File
+	Offset int64
+	Buf    []byte
+}
+
+// File is an open file of the stack whose Open returned it.
+type File interface {
+	// Name returns the path the file was opened by.
+	Name() string
+	// Size returns the file's size in bytes when it was opened.
+	Size() int64
+	// Direct tells whether reads bypass the page cache and, if not, why.
+	Direct() (direct bool, reason string)
+	// Close waits for the reads that are in the middle of the file and closes
+	// it; requests still queued fail with os.ErrClosed. Closing twice does
+	// nothing. A file outlives its stack: closing one does not close the other.
+	Close() error
+}
+
+// Stack reads files. All methods may be called from any goroutine.
+type Stack interface {
+	// Name returns the backend's kind, such as "pread".
+	Name() string
+
+	// Caps returns the backend's limits and preferences, which do not change.
+	Caps() Caps
+
+	// Open opens a regular file or a block device for reading, directly where
+	// the options and the file system allow it; File.Direct says what came of it.
+	Open(path string) (File, error)
+
+	// Register announces memory that reads will land in, for backends that pin
+	// it; it is only a hint. Registered memory must stay mapped until Close.
+	Register(bufs ...[]byte) error
+
+	// Submit queues the requests as part of g and returns without waiting for
+	// the medium. A queue is never full: it grows by some tens of bytes per
+	// request, little beside the buffers that the requests name, and a backend
+	// whose device has a bounded queue feeds it as reads complete. So the
+	// caller bounds what is in flight by owning finitely many buffers.
+	//
+	// The slice reqs is free for reuse once Submit returns. An error means that
+	// nothing was queued: the stack is closed, or a request is one that no
+	// stack can serve (no file, one of another stack, a negative offset).
+	Submit(g *Group, reqs []Request) error
+
+	// Wait returns when every request of g has ended, with nil when all
+	// succeeded and else the *ReadError of the first in submission order that
+	// failed; the others have been carried out all the same. Once ctx ends,
+	// requests that have not begun are dropped, those that have are awaited,
+	// and the error wraps ctx.Err(). In either case no buffer of g is written
+	// to after Wait has returned, and g is empty and ready for reuse.
+	Wait(ctx context.Context, g *Group) error
+
+	// Stats returns what the stack has done since it was made.
+	Stats() Stats
+
+	// Close ends the stack: reads in flight are awaited, requests that have not
+	// begun end with ErrClosed. Every group can still be waited for. Closing
+	// twice does nothing.
+	Close() error
+}
+
+// Caps describes a backend.
+type Caps struct {
+	Align int // offsets and addresses congruent modulo Align (bytes) are read in place
+	MaxIO int // largest single device read, in bytes; longer requests are cut
+	Depth int // device reads carried out at the same time, at most
+}
+
+// Stats counts a stack's work. Requests and BytesAsked count what was submitted,
+// DeviceReads and BytesRead what was read to serve it, including the partial
+// pages' surroundings that direct reads must fetch, and bytes of reads that
+// failed later on.
+type Stats struct {
+	Requests    int64
+	BytesAsked  int64
+	DeviceReads int64
+	BytesRead   int64
+}
+
+// Sub returns the work done between the snapshots t and s, of which t is the
+// earlier.
+func (s Stats) Sub(t Stats) Stats {
+	return Stats{
+		Requests:    s.Requests - t.Requests,
+		BytesAsked:  s.BytesAsked - t.BytesAsked,
+		DeviceReads: s.DeviceReads - t.DeviceReads,
+		BytesRead:   s.BytesRead - t.BytesRead,
+	}
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package pread
+
+import (
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+)
+
+// openAs opens a file for buffered reads.
+func openAs(path string, mode iostack.Direct) (fd int, refusal string, err error) {
+	if mode == iostack.DirectAlways {
+		return 0, "", fault.New(fault.ErrUsage, "direct reads were asked for, but only Linux has them")
+	}
+	fd, err = openFlags(path, 0)
+	return fd, "only Linux has direct reads", err
+}
