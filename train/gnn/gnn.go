@@ -1,0 +1,204 @@
+// Package gnn is the CPU engine: it trains and evaluates graph neural networks on
+// sampled mini-batches.
+//
+// Gorgonia keeps the expression graph, differentiates it and runs it; the
+// operations in it are this package's own, a whole layer each, computed by all
+// workers in chunks of rows (package kernel's loops, package blas' products). The
+// graph is built once, at the largest shapes, and every step computes the rows that
+// its batch has.
+//
+// Results are bit-reproducible: every sum over rows is cut into groups that follow
+// from the sizes, never from the number of threads, and added in group order. The
+// bits depend on the options, on the BLAS library that was found (see Info) and on
+// nothing else; when the outermost layer aggregates first they do not depend on the
+// order in which a batch's input nodes are numbered either.
+package gnn
+
+import (
+	"context"
+	"math"
+	"runtime"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/train/gnn/blas"
+	"diskgnn/train/gnn/kernel"
+	"diskgnn/train/gnn/model"
+)
+
+// Options describe an engine.
+type Options struct {
+	Model model.Model
+	// Sizes are the largest counts of the training batches.
+	Sizes graph.Sizes
+	// Typical are the mean counts of the training batches, by which Auto orders are
+	// chosen; the zero value stands for Sizes.
+	Typical graph.Sizes
+	Threads int     // workers, the caller's goroutine included; 0 stands for GOMAXPROCS
+	Seed    uint64  // of the initial weights and of dropout
+	LR      float64 // Adam's learning rate; the rest is Adam's usual: β .9 and .999, ε 1e-8, no decay
+	BLAS    string  // a kind that blas.Open knows; "" stands for "auto"
+}
+
+// Input is one mini-batch and its features.
+type Input struct {
+	*Prepared
+	// X holds the features of the outermost block's sources, row-major, in the
+	// model's input width. It may be longer; only these rows are read, and only
+	// during the call.
+	X []float32
+}
+
+// Result is what a training step found before it changed the weights.
+type Result struct {
+	Loss    float64 // mean over the labelled seed nodes; 0 when there is none
+	Correct int     // labelled seed nodes whose largest logit is their class's
+	Count   int     // labelled seed nodes
+}
+
+// Engine trains one model. Its methods must not be called concurrently, except that
+// the Preparers may be used at any time.
+type Engine struct {
+	opts     Options
+	plan     *plan
+	blas     *blas.Library
+	pool     *pool
+	net      *network
+	preparer *Preparer
+	opt      optimizer
+}
+
+// New makes an engine with fresh weights.
+func New(o Options) (*Engine, error) {
+	p, lib, err := resolve(&o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{opts: o, plan: p, blas: lib, pool: newPool(p.threads)}
+	e.opt = newOptimizer(p, o.LR)
+	e.opt.init(p.params, o.Seed)
+	if e.net, err = newNetwork(p, e.pool, lib, e.opt.weights, e.opt.grads); err != nil {
+		e.pool.close()
+		return nil, err
+	}
+	e.preparer = newPreparer(p.model, p.orders, p.sizes, true)
+	return e, nil
+}
+
+// resolve checks the options, fills in what they leave open and plans the buffers.
+func resolve(o *Options) (*plan, *blas.Library, error) {
+	if err := o.Model.Validate(); err != nil {
+		return nil, nil, err
+	}
+	if err := checkSizes(&o.Model, o.Sizes); err != nil {
+		return nil, nil, err
+	}
+	if o.Typical.Src == nil {
+		o.Typical = o.Sizes
+	} else if err := checkSizes(&o.Model, o.Typical); err != nil {
+		return nil, nil, err
+	}
+	if o.Threads < 0 {
+		return nil, nil, fault.New(fault.ErrUsage, "gnn: %d threads", o.Threads)
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if !(o.LR > 0) || math.IsInf(o.LR, 0) {
+		return nil, nil, fault.New(fault.ErrUsage, "gnn: learning rate %v", o.LR)
+	}
+	lib, err := blas.Open(o.BLAS)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newPlan(&o.Model, resolveOrders(&o.Model, o.Typical, lib, true), o.Sizes, o.Threads), lib, nil
+}
+
+// resolveOrders replaces every Auto by the cheaper order.
+func resolveOrders(m *model.Model, typical graph.Sizes, lib *blas.Library, training bool) []model.Order {
+	rates := model.OpenBLASRates
+	if lib.Kind() == blas.Gonum {
+		rates = model.GonumRates
+	}
+	orders := make([]model.Order, m.Layers())
+	for l := range orders {
+		if orders[l] = m.Order(l); orders[l] == model.Auto {
+			orders[l] = model.ChooseOrder(model.Layer{Src: typical.Src[l], Dst: typical.Dst[l], Edges: typical.Edges[l],
+				In: m.In(l), Out: m.Out(l), Input: l == 0, Train: training}, rates)
+		}
+	}
+	return orders
+}
+
+// MemoryBytes predicts the anonymous memory that New's engine will hold: buffers,
+// weights and moments, and what OpenBLAS keeps for each thread. The features and
+// the Prepareds are the caller's (Preparer.Bytes).
+func MemoryBytes(o Options) (int64, error) {
+	p, lib, err := resolve(&o)
+	if err != nil {
+		return 0, err
+	}
+	return 4*int64(p.trainingFloats()) + libraryBytes(lib, p.threads), nil
+}
+
+func libraryBytes(lib *blas.Library, threads int) int64 {
+	if lib.Kind() == blas.Gonum {
+		return 0
+	}
+	return blasBytesPerThread * int64(threads)
+}
+
+// Info says what an engine computes with.
+type Info struct {
+	BLAS       string        `json:"blas"` // library, version and core: what decides the rounding
+	BLASReason string        `json:"-"`    // why it is not OpenBLAS, for the user; "" if it is
+	SIMD       string        `json:"simd"` // kernels in use; they all round alike
+	Orders     []model.Order `json:"layer_orders"`
+	Threads    int           `json:"threads"`
+}
+
+// Info says what the engine computes with.
+func (e *Engine) Info() Info {
+	return Info{e.blas.Name(), e.blas.Reason(), kernel.Kind(), e.plan.orders, e.plan.threads}
+}
+
+// Preparer returns what makes training batches ready for Step.
+func (e *Engine) Preparer() *Preparer { return e.preparer }
+
+// Step trains on one batch: forward, loss, backward, Adam. A batch without labelled
+// seed nodes has loss and gradient zero, and still counts as a step.
+//
+// When the context ends first, Step returns its error; when the loss is not finite,
+// an error of kind fault.ErrInput. In both cases the weights are as before.
+func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
+	if err := checkInput(e.plan, e.preparer, in); err != nil {
+		return Result{}, err
+	}
+	if err := e.net.run(ctx, in, e.opts.Seed, e.opt.step); err != nil {
+		return Result{}, err
+	}
+	r := e.net.loss.sum
+	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
+		return r, fault.New(fault.ErrInput, "gnn: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
+			e.opt.step+1, r.Loss, e.opts.LR)
+	}
+	e.opt.update(e.pool)
+	return r, nil
+}
+
+// checkInput makes sure that nothing is read outside the features.
+func checkInput(p *plan, r *Preparer, in *Input) error {
+	if in.Prepared == nil || in.Prepared.batch == nil {
+		return fault.New(fault.ErrInput, "gnn: the batch was not prepared")
+	}
+	if in.Prepared.by != r {
+		return fault.New(fault.ErrInput, "gnn: the batch was prepared for another engine or evaluator")
+	}
+	if n := in.Prepared.batch.Blocks[0].NumSrc * p.model.In(0); len(in.X) < n {
+		return fault.New(fault.ErrInput, "gnn: %d feature elements for %d input nodes of width %d", len(in.X), n/p.model.In(0), p.model.In(0))
+	}
+	return nil
+}
+
+// Close ends the engine's goroutines. Its evaluators end with it.
+func (e *Engine) Close() { e.pool.close() }

@@ -1,0 +1,551 @@
+package gnn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/train/gnn/blas"
+	"diskgnn/train/gnn/kernel"
+	"diskgnn/train/gnn/model"
+)
+
+// eachBackend runs the test with every BLAS library and every kind of kernels that
+// this machine has.
+func eachBackend(t *testing.T, f func(t *testing.T, lib string)) {
+	before := kernel.Kind()
+	defer kernel.Use(before)
+	libs := []string{blas.Gonum}
+	if _, err := blas.Open(blas.OpenBLAS); err == nil {
+		libs = append(libs, blas.OpenBLAS)
+	}
+	for _, lib := range libs {
+		for _, kind := range kernel.Kinds() {
+			t.Run(lib+"/"+kind, func(t *testing.T) {
+				if err := kernel.Use(kind); err != nil {
+					t.Fatal(err)
+				}
+				f(t, lib)
+			})
+		}
+	}
+}
+
+func newEngine(t testing.TB, o Options) *Engine {
+	t.Helper()
+	if o.LR == 0 {
+		o.LR = 0.01
+	}
+	e, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+func input(t testing.TB, r *Preparer, b *graph.Batch, x []float32) *Input {
+	t.Helper()
+	in := &Input{new(Prepared), x}
+	if err := r.Prepare(in.Prepared, b); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func step(t testing.TB, e *Engine, in *Input) Result {
+	t.Helper()
+	r, err := e.Step(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func repeat(o model.Order, layers int) []model.Order { return slices.Repeat([]model.Order{o}, layers) }
+
+// poison fills every buffer of a network with NaN: what a step then reads without
+// having written it shows.
+func (n *network) poison() {
+	fill := func(s []float32) {
+		for i := range s {
+			s[i] = float32(math.NaN())
+		}
+	}
+	fill(n.partial)
+	for _, k := range n.layers {
+		for _, s := range [][]float32{k.data, k.means, k.self, k.products, k.biasSums, k.scratch} {
+			fill(s)
+		}
+	}
+	if n.loss != nil {
+		fill(n.loss.grad)
+	}
+}
+
+// The gradient of every parameter agrees with central differences of the reference
+// loss, for depths, orders, odd widths, dropout, destinations without edges, seed
+// nodes without labels and renumbered sources; no padding is ever read.
+func TestGradients(t *testing.T) {
+	eachBackend(t, func(t *testing.T, lib string) {
+		for i, c := range []struct {
+			dims    []int
+			order   model.Order
+			dropout float64
+			scatter bool
+		}{
+			{[]int{5, 3}, model.Aggregate, 0, true},
+			{[]int{5, 3}, model.Multiply, 0, true},
+			{[]int{1, 1, 2}, model.Aggregate, 0, false},
+			{[]int{7, 6, 4}, model.Aggregate, 0.3, true},
+			{[]int{7, 6, 4}, model.Multiply, 0.3, false},
+			{[]int{3, 17, 5, 2}, model.Aggregate, 0.5, false},
+			{[]int{3, 17, 5, 2}, model.Multiply, 0.5, true},
+		} {
+			rng := rand.New(rand.NewPCG(uint64(i), 1))
+			s := shape{seeds: 9, classes: c.dims[len(c.dims)-1], layers: len(c.dims) - 1, maxDegree: 3, fresh: 4, unlabelled: 0.3, scatter: c.scatter}
+			b, other := s.batch(rng), s.batch(rng)
+			m := model.Model{Kind: model.SAGE, Dims: c.dims, Dropout: c.dropout, Orders: repeat(c.order, s.layers)}
+			e := newEngine(t, Options{Model: m, Sizes: roomy(b, other), Threads: 2, Seed: uint64(i), BLAS: lib})
+			in := input(t, e.preparer, b, features(b, c.dims[0], rng))
+			e.net.poison()
+			step(t, e, input(t, e.preparer, other, features(other, c.dims[0], rng))) // leaves its traces in the buffers
+			ref := newReference(e)
+			r := step(t, e, in)
+			ref.factors = keptUnits(e, b)
+			x := widen(in.X[:b.Blocks[0].NumSrc*c.dims[0]])
+			if want := ref.loss(b, x); math.Abs(r.Loss-want) > 1e-5 {
+				t.Fatalf("case %d: loss %v, reference %v", i, r.Loss, want)
+			}
+			compareGradients(t, fmt.Sprintf("case %d", i), e, ref, b, x)
+		}
+	})
+}
+
+// keptUnits reads the mask of the last step off the layers' outputs: where a unit is
+// zero because ReLU made it so, its factor does not matter.
+func keptUnits(e *Engine, b *graph.Batch) [][]float64 {
+	var factors [][]float64
+	for _, k := range e.net.layers[:len(e.net.layers)-1] {
+		f := make([]float64, b.Blocks[k.index].NumDst*k.outDim)
+		for i := range f {
+			if k.data[i] > 0 {
+				f[i] = 1 / (1 - e.plan.model.Dropout)
+			}
+		}
+		factors = append(factors, f)
+	}
+	return factors
+}
+
+func compareGradients(t *testing.T, name string, e *Engine, ref *reference, b *graph.Batch, x []float64) {
+	t.Helper()
+	const h = 1e-6
+	at := 0
+	for i, w := range ref.params {
+		for j := range w {
+			was := w[j]
+			w[j] = was + h
+			up := ref.loss(b, x)
+			w[j] = was - h
+			down := ref.loss(b, x)
+			w[j] = was
+			want, got := (up-down)/(2*h), float64(e.opt.grads[at])
+			if !(math.Abs(got-want) <= 1e-5+1e-4*math.Abs(want)) {
+				t.Fatalf("%s: d loss / d %s[%d] is %v, by differences %v", name, e.plan.params[i].Name, j, got, want)
+			}
+			at++
+		}
+	}
+}
+
+// large returns batches of several chunks and groups of rows.
+func large(rng *rand.Rand, scatter bool) []*graph.Batch {
+	s := shape{seeds: 700, classes: 5, layers: 2, maxDegree: 4, fresh: 900, unlabelled: 0.1, scatter: scatter}
+	return []*graph.Batch{s.batch(rng), s.batch(rng), s.batch(rng)}
+}
+
+func bits(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i, v := range x {
+		b[i] = math.Float32bits(v)
+	}
+	return b
+}
+
+// The number of threads changes no bit of the weights.
+func TestThreadsGiveEqualBits(t *testing.T) {
+	eachBackend(t, func(t *testing.T, lib string) {
+		for _, order := range []model.Order{model.Aggregate, model.Multiply} {
+			var want []uint32
+			for _, threads := range []int{1, 2, 5} {
+				rng := rand.New(rand.NewPCG(3, 4))
+				batches := large(rng, true)
+				e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 19, 5}, Dropout: 0.5, Orders: repeat(order, 2)},
+					Sizes: roomy(batches...), Threads: threads, BLAS: lib})
+				for _, b := range batches {
+					step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
+				}
+				got := bits(e.opt.weights)
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s first: %d threads give other weights than one", order, threads)
+				}
+			}
+		}
+	})
+}
+
+// Renumbering the input nodes changes no bit when the outermost layer aggregates
+// first, and the first loss by less than 1e-5 when it multiplies first.
+func TestNumberingOfInputNodes(t *testing.T) {
+	for _, order := range []model.Order{model.Aggregate, model.Multiply} {
+		rng := rand.New(rand.NewPCG(5, 6))
+		batches := large(rng, false)
+		m := model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.4, Orders: []model.Order{order, model.Aggregate}}
+		o := Options{Model: m, Sizes: roomy(batches...), Threads: 2}
+		plain, moved := newEngine(t, o), newEngine(t, o)
+		for i, b := range batches {
+			x := features(b, 20, rng)
+			perm := rng.Perm(b.Blocks[0].NumSrc)
+			permuted := *b
+			permuted.Blocks = slices.Clone(b.Blocks)
+			renumber(&permuted, perm)
+			y := slices.Clone(x)
+			for s, to := range perm {
+				copy(y[to*20:(to+1)*20], x[s*20:])
+			}
+			r, q := step(t, plain, input(t, plain.preparer, b, x)), step(t, moved, input(t, moved.preparer, &permuted, y))
+			if order == model.Aggregate && r != q || math.Abs(r.Loss-q.Loss) > 1e-5 && i == 0 {
+				t.Errorf("%s first: step %d: %v, renumbered %v", order, i, r, q)
+			}
+		}
+		if order == model.Aggregate && !slices.Equal(bits(plain.opt.weights), bits(moved.opt.weights)) {
+			t.Errorf("%s first: other weights after renumbering", order)
+		}
+	}
+}
+
+// Both orders compute the same function.
+func TestOrdersAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	b := large(rng, true)[0]
+	x := features(b, 20, rng)
+	var first Result
+	for i, orders := range [][]model.Order{{model.Aggregate, model.Aggregate}, {model.Multiply, model.Aggregate}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Multiply}} {
+		e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.2, Orders: orders}, Sizes: roomy(b)})
+		r := step(t, e, input(t, e.preparer, b, x))
+		if i == 0 {
+			first = r
+		}
+		if math.Abs(r.Loss-first.Loss) > 1e-5 {
+			t.Errorf("%v: loss %v, aggregating first %v", orders, r.Loss, first.Loss)
+		}
+	}
+}
+
+func TestInferMatchesReference(t *testing.T) {
+	eachBackend(t, func(t *testing.T, lib string) {
+		for _, order := range []model.Order{model.Aggregate, model.Multiply} {
+			rng := rand.New(rand.NewPCG(9, 9))
+			b := shape{seeds: 6, classes: 3, layers: 2, maxDegree: 3, fresh: 3}.batch(rng)
+			big := shape{seeds: 600, classes: 3, layers: 2, maxDegree: 9, fresh: 50, scatter: true}.batch(rng)
+			e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{5, 8, 3}, Dropout: 0.5, Orders: repeat(order, 2)},
+				Sizes: roomy(b), Threads: 2, BLAS: lib})
+			step(t, e, input(t, e.preparer, b, features(b, 5, rng)))
+			v, err := e.NewEvaluator(roomy(big))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.net.poison()
+			x := features(big, 5, rng)
+			got, err := v.Infer(context.Background(), input(t, v.preparer, big, x))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := newReference(e).logits(big, widen(x))
+			if len(got) != len(want) {
+				t.Fatalf("%d logits, want %d", len(got), len(want))
+			}
+			for i := range got {
+				if !(math.Abs(float64(got[i])-want[i]) < 1e-4) {
+					t.Fatalf("%s: logit %d is %v, reference %v", order, i, got[i], want[i])
+				}
+			}
+		}
+	})
+}
+
+// A small batch can be learnt by heart.
+func TestOverfit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	b := shape{seeds: 40, classes: 4, layers: 2, maxDegree: 3, fresh: 60}.batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{16, 32, 4}}, Sizes: roomy(b)})
+	in := input(t, e.preparer, b, features(b, 16, rng))
+	var r Result
+	for range 150 {
+		r = step(t, e, in)
+	}
+	if r.Loss > 0.05 || r.Correct != r.Count || r.Count != 40 {
+		t.Errorf("after 150 steps: %+v", r)
+	}
+}
+
+// One weight, one node: Adam's first two steps by hand.
+func TestAdamByHand(t *testing.T) {
+	o := newOptimizer(&plan{count: 1}, 0.1)
+	p := newPool(1)
+	o.weights[0], o.grads[0] = 1, 2
+	o.update(p)
+	// m = .2, v = .004; the corrected moments are 2 and 4: a step of the rate.
+	if got := o.weights[0]; math.Abs(float64(got)-0.9) > 1e-6 {
+		t.Errorf("first step leads to %v, want 0.9", got)
+	}
+	o.grads[0] = -1
+	o.update(p)
+	// m = .18−.1 = .08, /.19 = .421053; v = .003996+.001 = .004996, /.001999 = 2.499250.
+	want := 0.9 - 0.1*0.42105263/math.Sqrt(2.49924962)
+	if got := o.weights[0]; math.Abs(float64(got)-want) > 1e-6 {
+		t.Errorf("second step leads to %v, want %v", got, want)
+	}
+}
+
+func TestUnlabelledBatchHasNoGradient(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	b := shape{seeds: 5, classes: 3, layers: 1, maxDegree: 3, fresh: 4, unlabelled: 1}.batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: roomy(b)})
+	before := e.Snapshot(nil)
+	e.net.poison()
+	if r := step(t, e, input(t, e.preparer, b, features(b, 4, rng))); r != (Result{}) {
+		t.Errorf("result %+v", r)
+	}
+	if !slices.Equal(before, e.opt.weights) || e.State().Step != 1 {
+		t.Error("the weights moved, or the step does not count")
+	}
+}
+
+// Going on from a saved state gives the bits of the run that was never stopped.
+func TestRestore(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	b := large(rng, true)[0]
+	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: roomy(b), Seed: 3}
+	x := features(b, 20, rng)
+	e := newEngine(t, o)
+	in := input(t, e.preparer, b, x)
+	step(t, e, in)
+	s := e.State()
+	saved := State{s.Step, slices.Clone(s.Weights), slices.Clone(s.Moment1), slices.Clone(s.Moment2)}
+	want := step(t, e, in)
+	again := newEngine(t, o)
+	if err := again.Restore(saved); err != nil {
+		t.Fatal(err)
+	}
+	if got := step(t, again, input(t, again.preparer, b, x)); got != want || !slices.Equal(bits(again.opt.weights), bits(e.opt.weights)) {
+		t.Errorf("resumed: %+v, not interrupted: %+v", got, want)
+	}
+	if err := again.Restore(State{}); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("an empty state: %v", err)
+	}
+	if err := again.LoadWeights(saved.Weights); err != nil || !slices.Equal(again.Snapshot(nil), saved.Weights) {
+		t.Errorf("LoadWeights: %v", err)
+	}
+	if err := again.LoadWeights(nil); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("no weights: %v", err)
+	}
+}
+
+func TestParams(t *testing.T) {
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 6, 3}}, Sizes: graph.Sizes{Src: []int{9, 5}, Dst: []int{5, 2}, Edges: []int{9, 4}}, Seed: 1})
+	var names []string
+	for _, p := range e.Params() {
+		names = append(names, fmt.Sprintf("%s %d×%d", p.Name, p.Rows, p.Cols))
+		bound, zero := 1/math.Sqrt(float64(e.plan.model.In(p.Layer))), 0
+		for _, v := range p.Data {
+			if math.Abs(float64(v)) > bound {
+				t.Errorf("%s: initial value %v beyond %v", p.Name, v, bound)
+			}
+			if v == 0 {
+				zero++
+			}
+		}
+		if len(p.Data) != p.Rows*p.Cols || zero > 0 {
+			t.Errorf("%s: %d values, %d zero", p.Name, len(p.Data), zero)
+		}
+	}
+	want := []string{"convs.0.lin_l.weight 4×6", "convs.0.lin_l.bias 1×6", "convs.0.lin_r.weight 4×6",
+		"convs.1.lin_l.weight 6×3", "convs.1.lin_l.bias 1×3", "convs.1.lin_r.weight 6×3"}
+	if !slices.Equal(names, want) {
+		t.Errorf("parameters %q", names)
+	}
+	other := newEngine(t, e.opts)
+	if !slices.Equal(e.opt.weights, other.opt.weights) {
+		t.Error("equal seeds, other initial weights")
+	}
+}
+
+// What MemoryBytes predicts is what New allocates.
+func TestMemoryBytes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 18))
+	batches := large(rng, true)
+	for _, orders := range [][]model.Order{repeat(model.Aggregate, 2), repeat(model.Multiply, 2), nil} {
+		o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 300, 5}, Orders: orders}, Sizes: roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
+		want, err := MemoryBytes(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newEngine(t, o)
+		if got := e.net.bytes + 16*int64(len(e.opt.weights)); got != want {
+			t.Errorf("orders %v: allocated %d bytes, predicted %d", orders, got, want)
+		}
+		sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
+		want, err = e.EvaluatorBytes(sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := e.NewEvaluator(sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.net.bytes != want {
+			t.Errorf("orders %v: evaluator allocated %d bytes, predicted %d", orders, v.net.bytes, want)
+		}
+	}
+}
+
+// A step allocates what Gorgonia's machine does, a few kilobytes, whatever the batch.
+func TestStepAllocatesLittle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(19, 20))
+	b := large(rng, true)[0]
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 64, 5}, Dropout: 0.5}, Sizes: roomy(b), Threads: 2})
+	in := input(t, e.preparer, b, features(b, 20, rng))
+	step(t, e, in)
+	perStep := testing.Benchmark(func(bench *testing.B) {
+		for range bench.N {
+			if err := e.preparer.Prepare(in.Prepared, b); err != nil {
+				bench.Fatal(err)
+			}
+			step(bench, e, in)
+		}
+	})
+	if n := perStep.AllocedBytesPerOp(); n > 16<<10 {
+		t.Errorf("%d bytes in %d allocations a step", n, perStep.AllocsPerOp())
+	}
+}
+
+func TestCancel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	b := large(rng, false)[0]
+	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: roomy(b)}
+	x := features(b, 20, rng)
+	e := newEngine(t, o)
+	in := input(t, e.preparer, b, x)
+	before := e.Snapshot(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := e.Step(ctx, in); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled step: %v", err)
+	}
+	if !slices.Equal(before, e.opt.weights) || e.State().Step != 0 {
+		t.Error("a cancelled step left its mark")
+	}
+	fresh := newEngine(t, o)
+	if got, want := step(t, e, in), step(t, fresh, input(t, fresh.preparer, b, x)); got != want {
+		t.Errorf("after a cancelled step: %+v, want %+v", got, want)
+	}
+}
+
+func TestLossNotFinite(t *testing.T) {
+	rng := rand.New(rand.NewPCG(23, 24))
+	b := shape{seeds: 5, classes: 3, layers: 2, maxDegree: 3, fresh: 4}.batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: roomy(b)})
+	before := e.Snapshot(nil)
+	x := features(b, 4, rng)
+	x[0] = float32(math.NaN())
+	if _, err := e.Step(context.Background(), input(t, e.preparer, b, x)); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("NaN features: %v", err)
+	}
+	if !slices.Equal(before, e.opt.weights) {
+		t.Error("the weights moved")
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	rng := rand.New(rand.NewPCG(25, 26))
+	s := shape{seeds: 5, classes: 3, layers: 2, maxDegree: 3, fresh: 4}
+	b := s.batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: roomy(b)})
+	for name, spoil := range map[string]func(b *graph.Batch){
+		"label beyond":    func(b *graph.Batch) { b.Labels[2] = 3 },
+		"label negative":  func(b *graph.Batch) { b.Labels[2] = -2 },
+		"source beyond":   func(b *graph.Batch) { b.Blocks[0].Indices[0] = 1 << 20 },
+		"too few labels":  func(b *graph.Batch) { b.Labels = b.Labels[1:] },
+		"scattered inner": func(b *graph.Batch) { b.Blocks[1].Dst = make([]uint32, b.Blocks[1].NumDst) },
+		"depth":           func(b *graph.Batch) { b.Blocks = b.Blocks[:1]; b.Labels = make([]int32, b.Blocks[0].NumDst) },
+		"too large": func(b *graph.Batch) {
+			*b = *shape{seeds: 50, classes: 3, layers: 2, maxDegree: 3, fresh: 4}.batch(rng)
+		},
+	} {
+		bad := s.batch(rng)
+		spoil(bad)
+		if err := e.preparer.Prepare(new(Prepared), bad); !errors.Is(err, fault.ErrInput) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx := context.Background()
+	if _, err := e.Step(ctx, &Input{new(Prepared), nil}); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("not prepared: %v", err)
+	}
+	if _, err := e.Step(ctx, input(t, e.preparer, b, make([]float32, 3))); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("too few features: %v", err)
+	}
+	v, err := e.NewEvaluator(roomy(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Step(ctx, input(t, v.preparer, b, features(b, 4, rng))); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("prepared for the evaluator: %v", err)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	good := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graph.Sizes{Src: []int{9}, Dst: []int{5}, Edges: []int{9}}, LR: 0.1}
+	for name, spoil := range map[string]func(o *Options){
+		"kind":     func(o *Options) { o.Model.Kind = "gcn" },
+		"depth":    func(o *Options) { o.Model.Dims = []int{4} },
+		"width":    func(o *Options) { o.Model.Dims = []int{4, 0} },
+		"dropout":  func(o *Options) { o.Model.Dropout = 1 },
+		"NaN":      func(o *Options) { o.Model.Dropout = math.NaN() },
+		"orders":   func(o *Options) { o.Model.Orders = repeat(model.Auto, 2) },
+		"order":    func(o *Options) { o.Model.Orders = repeat("sideways", 1) },
+		"sizes":    func(o *Options) { o.Sizes.Src = nil },
+		"typical":  func(o *Options) { o.Typical.Src = []int{1, 2} },
+		"negative": func(o *Options) { o.Sizes.Edges = []int{-1} },
+		"threads":  func(o *Options) { o.Threads = -1 },
+		"rate":     func(o *Options) { o.LR = 0 },
+		"library":  func(o *Options) { o.BLAS = "mkl" },
+	} {
+		o := good
+		spoil(&o)
+		if _, err := New(o); !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New(good); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCountCorrect(t *testing.T) {
+	correct, count := CountCorrect([]float32{1, 2, 3, 3, 0, 0, 5, 1}, []int32{1, 1, graph.Unlabelled, 0})
+	if correct != 2 || count != 3 {
+		t.Errorf("%d of %d", correct, count)
+	}
+}

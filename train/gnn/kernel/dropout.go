@@ -1,0 +1,63 @@
+package kernel
+
+import "math"
+
+// Dropout is a rate of dropout, ready for the kernels. The zero value drops nothing.
+type Dropout struct {
+	threshold uint32 // units whose 32-bit draw lies below are dropped
+	scale     float32
+}
+
+// NewDropout returns the dropout that zeroes a unit with probability p, exact to
+// 2⁻³², and multiplies the others by 1/(1−p). p lies in [0, 1).
+func NewDropout(p float64) Dropout {
+	return Dropout{threshold: uint32(math.Round(p * (1 << 32))), scale: float32(1 / (1 - p))}
+}
+
+// Scale returns the factor of the units that are kept: ReLUBackward's scale.
+func (d Dropout) Scale() float32 {
+	if d.threshold == 0 {
+		return 1
+	}
+	return d.scale
+}
+
+// Stream is the source of the dropout masks of one layer in one step. A row's mask
+// depends on nothing else, so it is the same however rows are divided among
+// goroutines, and whatever kind of kernel draws it.
+type Stream uint64
+
+// NewStream returns the stream of a layer in a step of the run with this seed.
+func NewStream(seed, step uint64, layer int) Stream {
+	return Stream(mix64(mix64(mix64(seed)^step) ^ uint64(layer)))
+}
+
+// Row returns the key of row i, for BiasReLU.
+func (s Stream) Row(i int) uint64 { return mix64(uint64(s) + uint64(i)*0x9e3779b97f4a7c15) }
+
+// Constants of draw, which the assembly shares.
+const (
+	columnStep = 0x9e3779b9
+	mixA       = 0x7feb352d
+	mixB       = 0x846ca68b
+)
+
+// draw returns the 32 random bits of a column in the row with this key: two rounds
+// of multiply and xor-shift over the column, each entered by one half of the key.
+func draw(key uint64, column uint32) uint32 {
+	x := uint32(key) + column*columnStep
+	x ^= x >> 16
+	x *= mixA
+	x ^= x >> 15
+	x += uint32(key >> 32)
+	x *= mixB
+	return x ^ x>>16
+}
+
+// mix64 is SplitMix64's output function: a bijection whose every output bit depends
+// on every input bit.
+func mix64(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,117 @@
+// Package kernel holds the inner loops of CPU training and of row conversion:
+// gathers, the fused tail of a layer and its backward pass, Adam, and the float16
+// and bfloat16 conversions.
+//
+// Every function exists in plain Go, for AVX2 and for AVX-512; the best that the
+// processor has is taken when the program starts, and Kind names it. The plain
+// functions are the specification. All kinds give the same bits: each element is
+// computed by the same single-precision operations in the same order, no product
+// is fused with a sum, and sums run over rows one after the other. So which kind
+// ran never shows in a result, nor does the alignment of an operand.
+//
+// Functions keep no state and may run on any number of goroutines. Lengths are
+// checked; the row indices of GatherSum are not, except in plain Go: callers pass
+// indices that have been validated. Operands must not overlap unless they are equal
+// and the function says that it works in place.
+package kernel
+
+// Kind names the instructions in use: "plain", "avx2" or "avx512".
+func Kind() string { return level.String() }
+
+// GatherSum sums weighted rows of x:
+//
+//	dst = scale · Σ_i w[idx[i]]·x[idx[i]]        (plus dst if add)
+//
+// The rows of x are as wide as dst; a nil w stands for ones. Terms are added in the
+// order of idx. Without any, dst becomes zero (with add, stays).
+//
+// What lies between idx's length and its capacity may be used as a hint of the rows
+// needed next, so pass a sub-slice of the list of all edges.
+func GatherSum(dst, x []float32, idx []uint32, w []float32, scale float32, add bool) {
+	if len(dst) == 0 {
+		return
+	}
+	if level == plain {
+		gatherSumPlain(dst, x, idx, w, scale, add)
+		return
+	}
+	gatherSumSIMD(dst, x, idx, w, scale, add)
+}
+
+// Add adds src to dst, element by element.
+func Add(dst, src []float32) {
+	if level == plain {
+		addPlain(dst, src[:len(dst)])
+		return
+	}
+	addSIMD(dst, src[:len(dst)])
+}
+
+// BiasReLU finishes one row of a hidden layer in place: it adds the bias, replaces
+// negative values by zero and applies inverted dropout, whose mask depends only on
+// the row's key and the column. NaN stays NaN where it is kept.
+func BiasReLU(z, bias []float32, drop Dropout, key uint64) {
+	bias = bias[:len(z)]
+	if level == plain {
+		biasReLUPlain(z, bias, drop, key)
+		return
+	}
+	biasReLUSIMD(z, bias, drop, key)
+}
+
+// ReLUBackward takes the gradient g of one row back through ReLU and dropout, in
+// place, and adds the result to the column sums. y is what the forward pass made of
+// the row: where it is positive the unit was active and kept, and its gradient is
+// multiplied by scale; elsewhere the gradient becomes zero. No mask is stored.
+func ReLUBackward(g, y, sums []float32, scale float32) {
+	y, sums = y[:len(g)], sums[:len(g)]
+	if level == plain {
+		reluBackwardPlain(g, y, sums, scale)
+		return
+	}
+	reluBackwardSIMD(g, y, sums, scale)
+}
+
+// AdamStep holds the constants of one step of Adam (Kingma and Ba, algorithm 1).
+type AdamStep struct {
+	Beta1, Beta2   float32 // decay of the two moments
+	Alpha1, Alpha2 float32 // 1 − Beta1, 1 − Beta2
+	Rate           float32 // learning rate over 1 − Beta1^t
+	InvRoot        float32 // 1 over the square root of 1 − Beta2^t
+	Epsilon        float32
+}
+
+// Adam updates the weights w and both moments m and v by the gradient g, in one
+// pass:
+//
+//	m = β₁m + (1−β₁)g;  v = β₂v + (1−β₂)g²;  w −= Rate·m / (√v·InvRoot + ε)
+func Adam(w, g, m, v []float32, s *AdamStep) {
+	g, m, v = g[:len(w)], m[:len(w)], v[:len(w)]
+	if level == plain {
+		adamPlain(w, g, m, v, s)
+		return
+	}
+	adamSIMD(w, g, m, v, s)
+}
+
+// Float16ToFloat32 converts len(dst) little-endian IEEE 754 half-precision numbers.
+// Signalling NaNs become quiet.
+func Float16ToFloat32(dst []float32, src []byte) {
+	src = src[:2*len(dst)]
+	if level == plain {
+		float16ToFloat32Plain(dst, src)
+		return
+	}
+	float16ToFloat32SIMD(dst, src)
+}
+
+// BFloat16ToFloat32 converts len(dst) little-endian bfloat16 numbers: their bits
+// are the upper halves of the float32s.
+func BFloat16ToFloat32(dst []float32, src []byte) {
+	src = src[:2*len(dst)]
+	if level == plain {
+		bfloat16ToFloat32Plain(dst, src)
+		return
+	}
+	bfloat16ToFloat32SIMD(dst, src)
+}

@@ -1,0 +1,118 @@
+package gnn
+
+import (
+	"context"
+	"math"
+
+	"diskgnn/internal/fault"
+	"diskgnn/train/gnn/kernel"
+	"diskgnn/train/gnn/model"
+)
+
+// Adam's constants.
+const (
+	beta1   = 0.9
+	beta2   = 0.999
+	epsilon = 1e-8
+)
+
+// optimizer is Adam over all parameters at once: they, their gradients and both
+// moments lie one after the other in four slices.
+type optimizer struct {
+	weights, grads, moment1, moment2 []float32
+	step                             uint64 // steps done
+	rate                             float64
+	now                              kernel.AdamStep
+}
+
+func newOptimizer(p *plan, rate float64) optimizer {
+	n := p.count
+	all := make([]float32, 4*n)
+	return optimizer{weights: all[:n:n], grads: all[n : 2*n : 2*n], moment1: all[2*n : 3*n : 3*n], moment2: all[3*n:], rate: rate}
+}
+
+func (o *optimizer) init(params []model.Param, seed uint64) {
+	at := 0
+	for i := range params {
+		n := params[i].Len()
+		params[i].Init(o.weights[at:at+n], seed, i)
+		at += n
+	}
+}
+
+// update takes one step along the gradient. It is not interrupted: half a step
+// would be neither.
+func (o *optimizer) update(p *pool) {
+	o.step++
+	t := float64(o.step)
+	o.now = kernel.AdamStep{Beta1: beta1, Beta2: beta2, Alpha1: float32(1 - beta1), Alpha2: float32(1 - beta2), Epsilon: epsilon,
+		Rate: float32(o.rate / (1 - math.Pow(beta1, t))), InvRoot: float32(1 / math.Sqrt(1-math.Pow(beta2, t)))}
+	_ = p.each(context.Background(), len(o.weights), updateGrain, o)
+}
+
+func (o *optimizer) chunk(_, lo, hi int) {
+	kernel.Adam(o.weights[lo:hi], o.grads[lo:hi], o.moment1[lo:hi], o.moment2[lo:hi], &o.now)
+}
+
+// Param is a parameter and its current values.
+type Param struct {
+	model.Param
+	// Data is the engine's own memory: valid as long as the engine, changed by every
+	// step. A weight is row-major with a row per input and a column per output, the
+	// transpose of PyTorch's.
+	Data []float32
+}
+
+// Params returns the parameters in the order of PyTorch's state_dict.
+func (e *Engine) Params() []Param {
+	params := make([]Param, len(e.plan.params))
+	at := 0
+	for i := range params {
+		n := e.plan.params[i].Len()
+		params[i] = Param{e.plan.params[i], e.opt.weights[at : at+n : at+n]}
+		at += n
+	}
+	return params
+}
+
+// State is everything that training goes on from: the number of steps done, all
+// parameters in the order of Params, and Adam's moments of each.
+type State struct {
+	Step                      uint64
+	Weights, Moment1, Moment2 []float32
+}
+
+// State returns the engine's state. The slices are its own memory: to keep what
+// they hold, copy it before the next step.
+func (e *Engine) State() State {
+	return State{e.opt.step, e.opt.weights, e.opt.moment1, e.opt.moment2}
+}
+
+// Restore puts back a state of an engine with equal parameters. Steps from there
+// give the same bits as if there had been no interruption.
+func (e *Engine) Restore(s State) error {
+	n := len(e.opt.weights)
+	if len(s.Weights) != n || len(s.Moment1) != n || len(s.Moment2) != n {
+		return fault.New(fault.ErrInput, "gnn: a state of %d weights and %d and %d moments for %d parameters",
+			len(s.Weights), len(s.Moment1), len(s.Moment2), n)
+	}
+	o := &e.opt
+	o.step = s.Step
+	copy(o.weights, s.Weights)
+	copy(o.moment1, s.Moment1)
+	copy(o.moment2, s.Moment2)
+	return nil
+}
+
+// Snapshot appends a copy of the weights, in the order of Params, to dst.
+func (e *Engine) Snapshot(dst []float32) []float32 { return append(dst, e.opt.weights...) }
+
+// LoadWeights replaces the weights by a snapshot, leaving Adam's moments and step
+// as they are.
+func (e *Engine) LoadWeights(weights []float32) error {
+	if len(weights) != len(e.opt.weights) {
+		return fault.New(fault.ErrInput, "gnn: %d weights for %d parameters", len(weights), len(e.opt.weights))
+	}
+	copy(e.opt.weights, weights)
+	return nil
+}
