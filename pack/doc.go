@@ -1,0 +1,24 @@
+// Package pack lays each mini-batch's features out on disk in the order in which
+// they will be read.
+//
+// It works in two passes. The first reads the samples: it ranks the nodes by
+// hotness, renumbers every batch (see packfile for the order) and writes its
+// graph, and notes which nodes' rows its chunk will hold. The second, batched
+// packing, reads the feature table once, sequentially, in as many row ranges as
+// the memory budget demands; while a range is in memory, every batch's rows of
+// that range are gathered and written at their known offsets:
+//
+//	              features.bin, read once
+//	              ├─ range 0 ─┼─ range 1 ─┼─ range 2 ─┤
+//	chunk of       ┌──┬───┬──┐
+//	batch 7, a     │r0│ r1│r2│   ascending by node id, so each range adds one
+//	band           └──┴───┴──┘   contiguous piece to each band of each chunk
+//
+// Nothing of size edges or nodes × dim is held: per node 4 bytes of rank (8 while
+// ranking) and 3 bits of evaluation set; the row lists lie in a scratch file that
+// is mapped; two range buffers take what the budget leaves.
+//
+// The plain reference of both passes is a direct gather: row i of a batch's
+// matrix is the dataset's row of the node that the i-th input node names. The
+// tests hold every batch of every pack against it, byte for byte.
+package pack

@@ -1,0 +1,234 @@
+package pack
+
+import (
+	"context"
+	"fmt"
+
+	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/ordered"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+// requestsFile is the scratch list of the rows that every chunk will hold: node
+// ids, uint32, batch after batch, in the chunk's order.
+const requestsFile = "requests.tmp"
+
+// graphSlot holds what one batch needs on its way through the first pass.
+type graphSlot struct {
+	renumberer
+	batch graph.Batch
+	raw   []byte
+	out   []byte
+	rows  int // eval rows, of an evaluation batch
+}
+
+// graphPass renumbers all batches and writes their graphs and row lists.
+type graphPass struct {
+	samples *mbfile.Reader
+	dir     *stage.Dir
+	slots   []*graphSlot
+	index   *packfile.Index
+	facts   *packfile.Facts
+	files   []stage.File
+	task    progress.Task
+}
+
+// run writes the graphs of all batches and the scratch list of rows.
+func (p *graphPass) run(ctx context.Context) error {
+	train := p.samples.Facts().TrainBatches
+	p.index.Train = make([]packfile.Train, train)
+	requests, err := newAppender(p.dir, requestsFile)
+	if err != nil {
+		return err
+	}
+	defer requests.close()
+	for first := 0; first < train; first += packfile.GroupBatches {
+		n := min(packfile.GroupBatches, train-first)
+		if err := p.group(ctx, first, n, requests); err != nil {
+			return err
+		}
+	}
+	if err := requests.finish(); err != nil {
+		return err
+	}
+	return p.evaluation(ctx)
+}
+
+// group writes one graph file.
+func (p *graphPass) group(ctx context.Context, first, n int, requests *appender) error {
+	name := packfile.GraphFile(packfile.Group(first))
+	out, err := newAppender(p.dir, name)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	var crcs []uint32
+	chunk := int64(0)
+	err = ordered.Run(ctx, n, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
+		if s.raw, err = p.samples.Read(ctx, first+i, s.raw, &s.batch); err != nil {
+			return err
+		}
+		s.train(&s.batch)
+		s.out = batchcodec.Append(s.out[:0], &s.batch)
+		return nil
+	}, func(s *graphSlot, i int) error {
+		t := &p.index.Train[first+i]
+		*t = packfile.Train{
+			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(),
+			Bands:       append([]int(nil), s.bands...),
+			ChunkOffset: chunk,
+			GraphOffset: out.offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
+		}
+		bytes := int64(len(s.cold)) * int64(p.facts.RowBytes)
+		chunk += binio.AlignUp(bytes, binio.Page)
+		p.facts.ColdRows += int64(len(s.cold))
+		p.facts.ChunkBytes = max(p.facts.ChunkBytes, bytes)
+		p.facts.GraphBytes = max(p.facts.GraphBytes, int64(len(s.out)))
+		crcs = append(crcs, t.GraphCRC)
+		p.task.Add(1)
+		if err := out.write(s.out); err != nil {
+			return err
+		}
+		if err := out.pad(binio.Page); err != nil {
+			return err
+		}
+		return requests.write(binio.Bytes(s.cold))
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	p.files = append(p.files, stage.File{Name: name, Size: out.offset, Checksum: binio.HashSums(crcs)})
+	return out.finish()
+}
+
+// evaluation writes the graphs of the validation and test batches.
+func (p *graphPass) evaluation(ctx context.Context) error {
+	f := p.samples.Facts()
+	p.index.Valid, p.index.Test = make([]packfile.Eval, f.ValidBatches), make([]packfile.Eval, f.TestBatches)
+	out, err := newAppender(p.dir, packfile.EvalGraphFile)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	var crcs []uint32
+	err = ordered.Run(ctx, f.ValidBatches+f.TestBatches, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
+		if s.raw, err = p.samples.Read(ctx, f.TrainBatches+i, s.raw, &s.batch); err != nil {
+			return err
+		}
+		s.rows = s.evaluation(&s.batch)
+		s.out = batchcodec.Append(s.out[:0], &s.batch)
+		return nil
+	}, func(s *graphSlot, i int) error {
+		e := packfile.Eval{
+			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(), Rows: s.rows,
+			GraphOffset: out.offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
+		}
+		if i < f.ValidBatches {
+			p.index.Valid[i] = e
+		} else {
+			p.index.Test[i-f.ValidBatches] = e
+		}
+		p.facts.GraphBytes = max(p.facts.GraphBytes, int64(len(s.out)))
+		crcs = append(crcs, e.GraphCRC)
+		p.task.Add(1)
+		if err := out.write(s.out); err != nil {
+			return err
+		}
+		return out.pad(binio.Page)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", packfile.EvalGraphFile, err)
+	}
+	p.files = append(p.files, stage.File{Name: packfile.EvalGraphFile, Size: out.offset, Checksum: binio.HashSums(crcs)})
+	return out.finish()
+}
+
+// evalNodes collects the evaluation batches' nodes whose rows are not in hot.bin.
+func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot int64) (*bitset, error) {
+	f := samples.Facts()
+	set := newBitset(int64(len(rank)))
+	var raw []byte
+	var b graph.Batch
+	for i := f.TrainBatches; i < f.TrainBatches+f.ValidBatches+f.TestBatches; i++ {
+		var err error
+		if raw, err = samples.Read(ctx, i, raw, &b); err != nil {
+			return nil, err
+		}
+		for _, v := range b.Input {
+			if int64(rank[v]) >= hot {
+				set.add(v)
+			}
+		}
+	}
+	return set, nil
+}
+
+// appender writes a file of the directory from front to back in large pieces.
+type appender struct {
+	f      vfs.File
+	buf    []byte
+	offset int64 // including what is still buffered
+}
+
+const appendBuffer = 1 << 20
+
+func newAppender(dir *stage.Dir, name string) (*appender, error) {
+	f, err := dir.FS().Create(dir.File(name))
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", dir.File(name), err)
+	}
+	return &appender{f: f, buf: make([]byte, 0, appendBuffer)}, nil
+}
+
+func (a *appender) write(b []byte) error {
+	a.offset += int64(len(b))
+	if len(a.buf)+len(b) > cap(a.buf) {
+		if err := a.flush(); err != nil {
+			return err
+		}
+		if len(b) >= cap(a.buf) {
+			_, err := a.f.Write(b)
+			return err
+		}
+	}
+	a.buf = append(a.buf, b...)
+	return nil
+}
+
+// pad appends zeros up to a multiple of align.
+func (a *appender) pad(align int64) error {
+	var zero [binio.Page]byte
+	return a.write(zero[:binio.AlignUp(a.offset, align)-a.offset])
+}
+
+func (a *appender) flush() error {
+	_, err := a.f.Write(a.buf)
+	a.buf = a.buf[:0]
+	return err
+}
+
+// finish makes the file durable and closes it.
+func (a *appender) finish() error {
+	if err := a.flush(); err != nil {
+		return fmt.Errorf("write %s: %w", a.f.Name(), err)
+	}
+	if err := a.f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", a.f.Name(), err)
+	}
+	f := a.f
+	a.f = nil
+	return f.Close()
+}
+
+// close gives an unfinished file up.
+func (a *appender) close() {
+	if a.f != nil {
+		_ = a.f.Close()
+	}
+}

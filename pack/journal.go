@@ -1,0 +1,116 @@
+package pack
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+)
+
+// Scratch files that a resumed packing starts from.
+const (
+	partFile  = "index.tmp"  // the first pass's index, without chunk checksums
+	stateFile = "ranges.tmp" // rangeState after the last durable range
+)
+
+// journal is the progress that the directory's journal holds.
+type journal struct {
+	// Graphs: the first pass is durable, and this is what it found.
+	Graphs bool            `json:"graphs"`
+	Facts  *packfile.Facts `json:"facts,omitempty"`
+	Files  []stage.File    `json:"files,omitempty"`
+}
+
+// encode returns the state as it lies in the scratch file.
+func (s *rangeState) encode() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(s.Next))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Running)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Sums)))
+	b = append(b, binio.Bytes(s.Running)...)
+	b = append(b, binio.Bytes(s.Sums)...)
+	return binary.LittleEndian.AppendUint32(b, binio.CRC(b))
+}
+
+func (s *rangeState) decode(b []byte) error {
+	if len(b) < 20 || binio.CRC(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+		return fault.New(fault.ErrCorrupt, "%s does not match its checksum", stateFile)
+	}
+	d := binio.NewDecoder(b[:len(b)-4])
+	s.Next = int64(d.U64())
+	running, sums := d.Count(4), d.Count(4)
+	s.Running = d.Uints(nil, running, 4)
+	s.Sums = d.Uints(nil, sums, 4)
+	return d.Err()
+}
+
+// load reads the state of an interrupted run; without one it stays empty.
+func (s *rangeState) load(fsys vfs.FS, name string, bands, batches int) error {
+	ok, err := vfs.Exists(fsys, name)
+	if err != nil || !ok {
+		return err
+	}
+	b, err := vfs.ReadFile(fsys, name)
+	if err != nil {
+		return err
+	}
+	if err := s.decode(b); err != nil {
+		return err
+	}
+	if len(s.Running) != bands*batches {
+		return fault.New(fault.ErrCorrupt, "%s belongs to another packing", name)
+	}
+	return nil
+}
+
+// saver makes each range durable while the next one is packed: sync, then the
+// state as it was at the range's end. At most one save is under way.
+type saver struct {
+	p    *rangePass
+	done chan error
+}
+
+func newSaver(p *rangePass) *saver { return &saver{p: p} }
+
+// save begins to make all rows below next durable, after the save before.
+func (s *saver) save(ctx context.Context, next int64) error {
+	if err := s.join(ctx.Err()); err != nil {
+		return err
+	}
+	if next <= s.p.state.Next {
+		return nil
+	}
+	s.p.state.Next = next
+	state := s.p.state.clone()
+	s.done = make(chan error, 1)
+	go func() {
+		for _, f := range s.p.cold {
+			if f == nil {
+				continue
+			}
+			if err := f.Sync(); err != nil {
+				s.done <- fmt.Errorf("sync %s: %w", f.Name(), err)
+				return
+			}
+		}
+		s.done <- vfs.ReplaceFile(s.p.dir.FS(), s.p.dir.File(stateFile), state.encode())
+	}()
+	return nil
+}
+
+// join waits for the save under way and returns the first error.
+func (s *saver) join(err error) error {
+	if s.done == nil {
+		return err
+	}
+	saved := <-s.done
+	s.done = nil
+	if err == nil {
+		return saved
+	}
+	return err
+}

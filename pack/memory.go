@@ -1,0 +1,85 @@
+package pack
+
+import (
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+const (
+	// baseMemory is the program itself and what every run needs.
+	baseMemory = 48 << 20
+	// leastRange keeps a range from being so short that its writes are tiny.
+	leastRange = 4 << 20
+)
+
+// memoryPlan divides the budget.
+type memoryPlan struct {
+	slots     int   // batches under way in the first pass
+	rangeRows int64 // rows of each of the two range buffers
+	hotWindow int64 // hot rows put in order at once
+	spill     bool  // the hot rows do not fit and go through scratch files
+	outside   int64 // bytes that Go's collector does not manage
+}
+
+// planMemory fits both passes under the budget, or says what would.
+func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (memoryPlan, error) {
+	held := baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 // ranks, evaluation set
+	free := o.Memory - held
+	slot := slotBytes(s)
+	p := memoryPlan{slots: min(o.Workers+1, int(max(free/slot, 0)))}
+	if p.slots < 1 {
+		return p, budget.Check("renumbering a batch", held+slot, o.Memory)
+	}
+	free -= int64(o.Workers)*int64(max(writeBuffer, f.RowBytes)) + 2*appendBuffer
+	hot := f.HotRows * int64(f.RowBytes)
+	if hot <= free/2 {
+		p.hotWindow = f.HotRows
+		free -= hot
+	} else {
+		p.spill = true
+		free -= free / 8 // the spill files' buffers
+	}
+	p.rangeRows = min(free/2/int64(sourceRow), f.Nodes)
+	if p.spill {
+		p.hotWindow = max(p.rangeRows, 1)
+		windows := f.HotRows/p.hotWindow + 1
+		if windows*appendBuffer > free/7 {
+			p.rangeRows = 0 // too many windows: more memory is needed
+		}
+	}
+	if least := min(int64(leastRange/sourceRow)+1, f.Nodes); p.rangeRows < least {
+		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, sourceRow)))
+	}
+	p.outside = 2 * p.rangeRows * int64(sourceRow)
+	return p, nil
+}
+
+// leastMemory estimates the least budget under which planMemory succeeds.
+func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) int64 {
+	hot := f.HotRows * int64(f.RowBytes)
+	// With ranges of r bytes the hot rows need hot/r windows of a buffer each.
+	r := int64(leastRange)
+	for hot/r*appendBuffer > r/4 {
+		r *= 2
+	}
+	return baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 + int64(o.Workers)*writeBuffer + 4*r + slotBytes(s)
+}
+
+// slotBytes estimates what one batch takes on its way through the first pass:
+// its graph decoded, encoded twice, and the sort's arrays.
+func slotBytes(s mbfile.Facts) int64 {
+	most := int64(0)
+	for _, m := range []mbfile.Summary{s.Train, s.Eval} {
+		n := int64(0)
+		for l := range m.Max.Src {
+			n += 4*int64(m.Max.Edges[l]) + 8*int64(m.Max.Dst[l])
+		}
+		if len(m.Max.Src) > 0 {
+			n += 48 * int64(m.Max.Src[0])
+		}
+		most = max(most, 3*n)
+	}
+	return most + 1<<20
+}

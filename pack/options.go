@@ -1,0 +1,158 @@
+package pack
+
+import (
+	"slices"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+)
+
+// Policies of choosing the hot rows.
+const PolicyStatic = "static"
+
+// DTypeSame keeps the dataset's element type.
+const DTypeSame = "same"
+
+// Options of a packing. The zero value of a field asks for its default.
+type Options struct {
+	Dataset, Samples, Out string
+
+	// Cache is the least hot set that every trainer of this pack must hold in
+	// memory: a share of the nodes, or bytes. Nil: 5 % of the nodes.
+	Cache *budget.Size
+	// Bands are the cache sizes, in percent of the nodes, that a trainer may
+	// choose from. Nil: 50, 30, 20, 10, 5. Empty: the least hot set only.
+	Bands []float64
+	// MaxDisk bounds the pack's bytes: bytes, a multiple of the feature table
+	// (3x), or unlimited, which is the default and means the disk's free space.
+	MaxDisk *budget.Size
+	Policy  string // "static"
+	DType   string // "same", "float16" or "bfloat16"
+
+	Workers int   // goroutines; 0: as many as processors
+	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
+	Force   bool  // replace a pack made with other parameters
+}
+
+// EnsureDefaults fills in what was left zero.
+func (o *Options) EnsureDefaults() {
+	if o.Cache == nil {
+		o.Cache = &budget.Size{Value: 5, Unit: budget.UnitPercent}
+	}
+	if o.Bands == nil {
+		o.Bands = []float64{50, 30, 20, 10, 5}
+	}
+	if o.MaxDisk == nil {
+		o.MaxDisk = &budget.Size{Unit: budget.UnitUnlimited}
+	}
+	if o.Policy == "" {
+		o.Policy = PolicyStatic
+	}
+	if o.DType == "" {
+		o.DType = DTypeSame
+	}
+	if o.Workers == 0 {
+		o.Workers = defaultWorkers()
+	}
+	if o.Memory == 0 {
+		o.Memory, _ = budget.Default()
+	}
+}
+
+// Validate names the flag that makes no sense.
+func (o *Options) Validate() error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case o.Dataset == "":
+		return usage("--dataset: which dataset?")
+	case o.Samples == "":
+		return usage("--samples: which samples?")
+	case o.Out == "":
+		return usage("--out: where to write the pack?")
+	case o.Workers < 1:
+		return usage("--workers %d: at least 1", o.Workers)
+	case o.Memory < 0:
+		return usage("--memory: negative")
+	case o.Policy == "min":
+		return usage("--policy min: not in this version; use static")
+	case o.Policy != PolicyStatic:
+		return usage("--policy %s: unknown; use static", o.Policy)
+	case o.Cache.Unit == budget.UnitTimes:
+		return usage("--cache %s: give a share of the nodes (5%%) or bytes (2GiB)", o.Cache)
+	case len(o.Bands) > 16:
+		return usage("--bands: at most 16")
+	}
+	for _, b := range o.Bands {
+		if !(b > 0 && b <= 100) {
+			return usage("--bands %v: percents of the nodes, above 0 and up to 100", b)
+		}
+	}
+	if _, err := o.target(dtype.Float32); err != nil {
+		return err
+	}
+	return nil
+}
+
+// target returns the pack's element type for a dataset's.
+func (o *Options) target(source dtype.Type) (dtype.Type, error) {
+	if o.DType == DTypeSame {
+		return source, nil
+	}
+	t, err := dtype.Parse(o.DType)
+	if err != nil {
+		return "", fault.New(fault.ErrUsage, "--dtype %s: unknown; use same, bf16 or fp16", o.DType)
+	}
+	if t == dtype.Int8 {
+		return "", fault.New(fault.ErrUsage, "--dtype int8: not in this version; use bf16 or fp16")
+	}
+	if t.Size() > source.Size() {
+		return "", fault.New(fault.ErrUsage, "--dtype %s is wider than the dataset's %s: it would cost disk and win nothing", t, source)
+	}
+	return t, nil
+}
+
+// bandsDescending returns the wanted band edges, largest first, each once.
+func (o *Options) bandsDescending() []float64 {
+	b := slices.Clone(o.Bands)
+	slices.Sort(b)
+	slices.Reverse(b)
+	return slices.Compact(b)
+}
+
+// Result is what a packing did. The JSON keys are stable.
+type Result struct {
+	Out         string `json:"out"`
+	Fingerprint string `json:"fingerprint"`
+	State       string `json:"state"` // new, resumed, or done: nothing had to be done
+	DType       string `json:"dtype"`
+
+	Batches  int   `json:"batches"`
+	RowBytes int   `json:"row_bytes"`
+	HotRows  int64 `json:"hot_rows"`
+	SSDRows  int64 `json:"ssd_rows"`
+	ColdRows int64 `json:"cold_rows"`
+	EvalRows int64 `json:"eval_rows"`
+	Segments int   `json:"segments"`
+	// CacheRows are the band edges: the cache sizes, in rows, that trainers choose
+	// from.
+	CacheRows []int64 `json:"cache_rows"`
+
+	HotBytes   int64 `json:"hot_bytes"`
+	ColdBytes  int64 `json:"cold_bytes"`
+	EvalBytes  int64 `json:"eval_bytes"`
+	GraphBytes int64 `json:"graph_bytes"`
+	DiskBytes  int64 `json:"disk_bytes"`
+	// Blowup is DiskBytes over the bytes of the dataset's feature table.
+	Blowup float64 `json:"blowup"`
+
+	Ranges       int     `json:"ranges"` // in which the table was read
+	BytesRead    int64   `json:"bytes_read"`
+	BytesWritten int64   `json:"bytes_written"`
+	Seconds      float64 `json:"seconds"`
+	GraphSeconds float64 `json:"graph_seconds"`
+	RowSeconds   float64 `json:"row_seconds"`
+
+	PeakRSS  int64 `json:"peak_rss_bytes"`
+	PeakAnon int64 `json:"peak_anon_bytes"`
+}

@@ -1,0 +1,193 @@
+package packfile
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// Reader is an open pack: its metadata and index, in memory. It holds no open
+// files; whoever reads features opens them with the I/O of its choice. Safe for
+// concurrent use.
+type Reader struct {
+	dir    string
+	meta   *stage.Meta
+	params Params
+	facts  Facts
+	index  *Index
+}
+
+// Open reads a pack's metadata and index and checks that they fit together.
+func Open(fsys vfs.FS, dir string) (*Reader, error) {
+	m, err := stage.Open(fsys, dir, "pack", Format)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{dir: dir, meta: m}
+	if err := m.DecodeParams(&r.params); err != nil {
+		return nil, err
+	}
+	if err := m.DecodeFacts(&r.facts); err != nil {
+		return nil, err
+	}
+	b, err := r.small(fsys, IndexFile)
+	if err != nil {
+		return nil, err
+	}
+	if r.index, err = DecodeIndex(b, r.facts.RowBytes); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Path(IndexFile), err)
+	}
+	return r, r.check()
+}
+
+// check compares the index with the facts and the files' sizes, so that later
+// reads need no bounds of their own.
+func (r *Reader) check() error {
+	f, x := &r.facts, r.index
+	bad := func(format string, args ...any) error {
+		return fault.New(fault.ErrCorrupt, "%s: %s", r.dir, fmt.Sprintf(format, args...))
+	}
+	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test || f.RowBytes != f.Dim*f.DType.Size() {
+		return bad("index and facts disagree")
+	}
+	for i := range x.Train {
+		t := &x.Train[i]
+		g, _ := r.meta.File(GraphFile(Group(i)))
+		c, _ := r.meta.File(ColdFile(Group(i)))
+		chunk := int64(t.ColdRows(len(t.Bands)-1)) * int64(f.RowBytes)
+		if t.GraphOffset+int64(t.GraphBytes) > g.Size || chunk > 0 && t.ChunkOffset+chunk > c.Size {
+			return bad("training batch %d lies beyond its files", i)
+		}
+		if chunk > f.ChunkBytes || int64(t.GraphBytes) > f.GraphBytes || t.Inputs > f.TrainSizes.Src[0] {
+			return bad("training batch %d exceeds the recorded maxima", i)
+		}
+	}
+	g, _ := r.meta.File(EvalGraphFile)
+	for _, list := range [][]Eval{x.Valid, x.Test} {
+		for i := range list {
+			if e := &list[i]; e.GraphOffset+int64(e.GraphBytes) > g.Size || int64(e.GraphBytes) > f.GraphBytes || e.Inputs > f.EvalSizes.Src[0] {
+				return bad("evaluation batch %d lies beyond its file", i)
+			}
+		}
+	}
+	return nil
+}
+
+// small reads a whole small file and checks it against meta.json.
+func (r *Reader) small(fsys vfs.FS, name string) ([]byte, error) {
+	f, ok := r.meta.File(name)
+	if !ok {
+		return nil, fault.New(fault.ErrCorrupt, "%s lists no %s", r.Path(stage.MetaFile), name)
+	}
+	b, err := vfs.ReadFile(fsys, r.Path(name))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", r.Path(name), err)
+	}
+	if binio.Hash(b) != f.Checksum {
+		return nil, fault.New(fault.ErrCorrupt, "%s: its bytes do not match its checksum", r.Path(name))
+	}
+	return b, nil
+}
+
+// Sums reads the table of page checksums of hot.bin or eval.bin.
+func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
+	b, err := r.small(fsys, name)
+	if err != nil {
+		return binio.Sums{}, err
+	}
+	s, err := binio.DecodeSums(b)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", r.Path(name), err)
+	}
+	return s, nil
+}
+
+// Dir returns the pack's directory.
+func (r *Reader) Dir() string { return r.dir }
+
+// Path returns the path of one of the pack's files.
+func (r *Reader) Path(name string) string { return filepath.Join(r.dir, name) }
+
+// Meta returns the pack's meta.json.
+func (r *Reader) Meta() *stage.Meta { return r.meta }
+
+// Params returns the content parameters.
+func (r *Reader) Params() Params { return r.params }
+
+// Facts returns the pack's counts.
+func (r *Reader) Facts() Facts { return r.facts }
+
+// Index returns the index; it must not be modified.
+func (r *Reader) Index() *Index { return r.index }
+
+// DecodeTrainGraph checks and decodes the graph of training batch i from its
+// bytes, reusing b's memory.
+func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch) error {
+	t := &r.index.Train[i]
+	name := r.Path(GraphFile(Group(i)))
+	if err := decodeGraph(name, raw, t.GraphOffset, t.GraphCRC, b); err != nil {
+		return err
+	}
+	// Rows are fetched by rank: every rank must lie where its place in the
+	// matrix says, or a wrong row would be read.
+	if len(b.Input) != t.Inputs || len(b.Labels) != t.Seeds {
+		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d has %d input nodes, the index %d", name, i, len(b.Input), t.Inputs)
+	}
+	row := 0
+	for band, n := range t.Bands {
+		lo, hi := r.BandRanks(band)
+		if err := inRange(name, i, b.Input[row:row+n], lo, hi); err != nil {
+			return err
+		}
+		row += n
+	}
+	return inRange(name, i, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
+}
+
+func inRange(name string, batch int, ranks []uint32, lo, hi int64) error {
+	for _, v := range ranks {
+		if int64(v) < lo || int64(v) >= hi {
+			return fault.New(fault.ErrCorrupt, "%s: batch %d has rank %d where ranks are %d to %d", name, batch, v, lo, hi)
+		}
+	}
+	return nil
+}
+
+// BandRanks returns the ranks lo ≤ rank < hi of a band.
+func (r *Reader) BandRanks(band int) (lo, hi int64) {
+	if band == 0 {
+		return r.index.Edges[0], r.facts.Nodes
+	}
+	return r.index.Edges[band], r.index.Edges[band-1]
+}
+
+// DecodeEvalGraph checks and decodes the graph of an evaluation batch.
+func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
+	name := r.Path(EvalGraphFile)
+	if err := decodeGraph(name, raw, e.GraphOffset, e.GraphCRC, b); err != nil {
+		return err
+	}
+	if len(b.Input) != e.Inputs || len(b.Labels) != e.Seeds {
+		return fault.New(fault.ErrCorrupt, "%s: a graph has %d input nodes, the index %d", name, len(b.Input), e.Inputs)
+	}
+	if err := inRange(name, 0, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
+		return err
+	}
+	return inRange(name, 0, b.Input[e.Rows:], 0, r.facts.HotRows)
+}
+
+func decodeGraph(name string, raw []byte, off int64, crc uint32, b *graph.Batch) error {
+	if binio.CRC(raw) != crc {
+		return binio.BadRange(name, off, int64(len(raw)))
+	}
+	if err := batchcodec.Decode(raw, b); err != nil {
+		return fmt.Errorf("%s: graph at byte %d: %w", name, off, err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package pack
+
+import (
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+)
+
+// renumberer permutes the input nodes of batches into the pack's order. It holds
+// scratch memory and serves one goroutine.
+type renumberer struct {
+	rank  []uint32 // by node
+	edges []int64  // band edges, descending
+	hot   int64    // rows of hot.bin
+	eval  *bitset  // nodes of eval.bin
+
+	key, keyTmp []uint64
+	val, valTmp []uint32
+	pos         []uint32 // new position of every old one
+	tmp, dst    []uint32
+	bands       []int
+	cold        []uint32 // node ids of the chunk's rows, in order
+}
+
+// train renumbers a sampled training batch in place: [cold bands, coldest first,
+// each by ascending node id | hot by descending rank]. Input becomes ranks; the
+// rows of each band and the chunk's node ids are left in r.bands and r.cold.
+func (r *renumberer) train(b *graph.Batch) {
+	n := len(b.Input)
+	r.grow(n)
+	bands := len(r.edges)
+	for i, v := range b.Input {
+		rank := int64(r.rank[v])
+		band := 0
+		for band < bands && rank < r.edges[band] {
+			band++
+		}
+		if band == bands {
+			r.key[i] = uint64(bands)<<32 | uint64(^uint32(rank))
+		} else {
+			r.key[i] = uint64(band)<<32 | uint64(v)
+		}
+	}
+	r.sort(n)
+	r.bands = binio.Grow(r.bands, bands)
+	clear(r.bands)
+	rows := 0
+	for _, k := range r.key[:n] {
+		if band := int(k >> 32); band < bands {
+			r.bands[band]++
+			rows++
+		}
+	}
+	r.cold = binio.Grow(r.cold, rows)
+	for i := range r.cold {
+		r.cold[i] = uint32(r.key[i])
+	}
+	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
+}
+
+// evaluation renumbers a sampled evaluation batch in place: [eval rows by
+// ascending slot | hot by descending rank], and returns the number of eval rows.
+func (r *renumberer) evaluation(b *graph.Batch) int {
+	n := len(b.Input)
+	r.grow(n)
+	rows := 0
+	for i, v := range b.Input {
+		if rank := r.rank[v]; int64(rank) < r.hot {
+			r.key[i] = 1<<32 | uint64(^rank)
+		} else {
+			r.key[i] = uint64(v) // slots ascend with node ids
+			rows++
+		}
+	}
+	r.sort(n)
+	r.apply(b, func(v uint32) uint32 {
+		if rank := r.rank[v]; int64(rank) < r.hot {
+			return rank
+		}
+		return uint32(r.hot) + r.eval.place(v)
+	})
+	return rows
+}
+
+func (r *renumberer) grow(n int) {
+	r.key, r.keyTmp = binio.Grow(r.key, n), binio.Grow(r.keyTmp, n)
+	r.val, r.valTmp = binio.Grow(r.val, n), binio.Grow(r.valTmp, n)
+	r.pos, r.tmp = binio.Grow(r.pos, n), binio.Grow(r.tmp, n)
+}
+
+// sort orders r.key and leaves in r.val the old position of each key.
+func (r *renumberer) sort(n int) {
+	for i := range r.val[:n] {
+		r.val[i] = uint32(i)
+	}
+	radixSort(r.key, r.keyTmp, r.val, r.valTmp)
+}
+
+// apply permutes b by r.val, naming the input nodes anew.
+func (r *renumberer) apply(b *graph.Batch, name func(node uint32) uint32) {
+	n := len(b.Input)
+	for i, old := range r.val[:n] {
+		r.pos[old] = uint32(i)
+		r.tmp[i] = name(b.Input[old])
+	}
+	copy(b.Input, r.tmp)
+	for i, old := range r.val[:n] {
+		r.tmp[i] = b.Degree[old]
+	}
+	copy(b.Degree, r.tmp)
+	k := &b.Blocks[0]
+	for e, s := range k.Indices {
+		k.Indices[e] = r.pos[s]
+	}
+	if k.Dst == nil {
+		r.dst = append(r.dst[:0], r.pos[:k.NumDst]...)
+		k.Dst = r.dst // until the next batch
+		return
+	}
+	for i, s := range k.Dst {
+		k.Dst[i] = r.pos[s]
+	}
+}
+
+// radixSort orders key ascending, carrying val along; both tmp slices are
+// scratch of the same length. Bytes that all keys share cost one counting pass.
+func radixSort(key, keyTmp []uint64, val, valTmp []uint32) {
+	n := len(key)
+	src, dst, sv, dv := key, keyTmp[:n], val[:n], valTmp[:n]
+	for shift := 0; shift < 40; shift += 8 {
+		var at [256]int
+		for _, k := range src {
+			at[byte(k>>shift)]++
+		}
+		if n == 0 || at[byte(src[0]>>shift)] == n {
+			continue
+		}
+		sum := 0
+		for i, c := range at {
+			at[i], sum = sum, sum+c
+		}
+		for i, k := range src {
+			p := &at[byte(k>>shift)]
+			dst[*p], dv[*p] = k, sv[i]
+			*p++
+		}
+		src, dst, sv, dv = dst, src, dv, sv
+	}
+	if n > 0 && &src[0] != &key[0] {
+		copy(key, src)
+		copy(val, sv)
+	}
+}

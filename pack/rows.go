@@ -1,0 +1,184 @@
+package pack
+
+import (
+	"fmt"
+	"io"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+)
+
+// hotWriter collects the hot rows, which arrive in node order, and writes them
+// in rank order. If the budget holds them all they wait in memory; else they are
+// spilled into windows of consecutive ranks, each small enough to be put in
+// order in memory at the end.
+type hotWriter struct {
+	dir      *stage.Dir
+	rank     []uint32
+	rows     int64 // hot rows
+	rowBytes int
+	window   int64 // ranks that memory holds at once
+
+	mem   []byte // all rows, when one window suffices
+	spill []*appender
+}
+
+func newHotWriter(dir *stage.Dir, rank []uint32, rows int64, rowBytes int, window int64) (*hotWriter, error) {
+	h := &hotWriter{dir: dir, rank: rank, rows: rows, rowBytes: rowBytes, window: max(window, 1)}
+	if h.windows() <= 1 {
+		h.mem = make([]byte, rows*int64(rowBytes))
+		return h, nil
+	}
+	for w := range h.windows() {
+		a, err := newAppender(dir, spillFile(w))
+		if err != nil {
+			return nil, err
+		}
+		h.spill = append(h.spill, a)
+	}
+	return h, nil
+}
+
+func (h *hotWriter) windows() int { return int((h.rows + h.window - 1) / h.window) }
+
+func spillFile(w int) string { return fmt.Sprintf("hot-%05d.tmp", w) }
+
+// take picks the hot ones among the rows lo ≤ v < hi.
+func (h *hotWriter) take(lo, hi int64, rows []byte) error {
+	for v := lo; v < hi; v++ {
+		rank := int64(h.rank[v])
+		if rank >= h.rows {
+			continue
+		}
+		row := rows[int(v-lo)*h.rowBytes : int(v-lo+1)*h.rowBytes]
+		if h.mem != nil {
+			copy(h.mem[rank*int64(h.rowBytes):], row)
+			continue
+		}
+		a := h.spill[rank/h.window]
+		r := uint32(rank)
+		if err := a.write(binio.Bytes([]uint32{r})); err != nil {
+			return err
+		}
+		if err := a.write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish writes hot.bin and its checksums; window rows are held at once.
+func (h *hotWriter) finish(window int64) ([]stage.File, error) {
+	out, err := newSummedFile(h.dir, packfile.HotFile)
+	if err != nil {
+		return nil, err
+	}
+	defer out.close()
+	if h.mem != nil {
+		if err := out.write(h.mem); err != nil {
+			return nil, err
+		}
+		h.mem = nil
+		return out.finish(packfile.HotSums)
+	}
+	buf := make([]byte, window*int64(h.rowBytes))
+	for w, a := range h.spill {
+		if err := a.finish(); err != nil {
+			return nil, err
+		}
+		n := min(h.window, h.rows-int64(w)*h.window)
+		if err := h.order(w, buf[:n*int64(h.rowBytes)]); err != nil {
+			return nil, err
+		}
+		if err := out.write(buf[:n*int64(h.rowBytes)]); err != nil {
+			return nil, err
+		}
+		if err := h.dir.FS().Remove(h.dir.File(spillFile(w))); err != nil {
+			return nil, err
+		}
+	}
+	return out.finish(packfile.HotSums)
+}
+
+// order reads a window's spilled rows into their places.
+func (h *hotWriter) order(w int, dst []byte) error {
+	f, err := h.dir.FS().Open(h.dir.File(spillFile(w)))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	rec := 4 + h.rowBytes
+	per := max(appendBuffer/rec, 1)
+	piece := make([]byte, per*rec)
+	for left := len(dst) / h.rowBytes; left > 0; {
+		n := min(left, per)
+		if _, err := io.ReadFull(f, piece[:n*rec]); err != nil {
+			return fmt.Errorf("read %s: %w", f.Name(), err)
+		}
+		for i := range n {
+			r := piece[i*rec : (i+1)*rec]
+			rank := int64(r[0]) | int64(r[1])<<8 | int64(r[2])<<16 | int64(r[3])<<24
+			copy(dst[(rank-int64(w)*h.window)*int64(h.rowBytes):], r[4:])
+		}
+		left -= n
+	}
+	return nil
+}
+
+// evalWriter appends the evaluation segment's rows, which lie in node order.
+type evalWriter struct {
+	set      *bitset
+	out      *summedFile
+	rowBytes int
+}
+
+func (e *evalWriter) take(lo, hi int64, rows []byte) error {
+	for v := lo; v < hi; v++ {
+		if e.set.has(uint32(v)) {
+			if err := e.out.write(rows[int(v-lo)*e.rowBytes : int(v-lo+1)*e.rowBytes]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// summedFile is an appender that computes the CRC of every page.
+type summedFile struct {
+	*appender
+	name string
+	dir  *stage.Dir
+	sums *binio.Summer
+}
+
+func newSummedFile(dir *stage.Dir, name string) (*summedFile, error) {
+	a, err := newAppender(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return &summedFile{a, name, dir, binio.NewSummer(binio.Page)}, nil
+}
+
+func (s *summedFile) write(b []byte) error {
+	_, _ = s.sums.Write(b)
+	return s.appender.write(b)
+}
+
+// finish makes the file durable, writes its table of checksums, and describes
+// both.
+func (s *summedFile) finish(table string) ([]stage.File, error) {
+	if err := s.appender.finish(); err != nil {
+		return nil, err
+	}
+	sums := s.sums.Sums()
+	b := sums.Encode()
+	if err := vfs.WriteFile(s.dir.FS(), s.dir.File(table), b); err != nil {
+		return nil, fmt.Errorf("write %s: %w", table, err)
+	}
+	return []stage.File{
+		{Name: s.name, Size: sums.Size, Checksum: sums.Checksum()},
+		{Name: table, Size: int64(len(b)), Checksum: binio.Hash(b)},
+	}, nil
+}
