@@ -1,0 +1,143 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// Raw is a whole small dataset in memory, as it lies in the files.
+type Raw struct {
+	Indptr   []int64  // nodes+1 offsets, ascending from 0 to len(Indices)
+	Indices  []uint32 // in-neighbours of every node, ascending within a node
+	Features []byte   // nodes × Dim elements of DType
+	DType    dtype.Type
+	Dim      int
+	Labels   []int32 // one per node, graph.Unlabelled where there is none
+	Classes  int
+
+	Train, Valid, Test []uint32 // strictly ascending, disjoint, labelled
+}
+
+// NumNodes returns the number of nodes.
+func (r *Raw) NumNodes() int { return len(r.Indptr) - 1 }
+
+// createParams are the content parameters of a dataset made from memory: there
+// is nothing to make it from but the content itself.
+type createParams struct {
+	Source  string `json:"source"`
+	Content string `json:"content_sha256"`
+}
+
+// Create writes a dataset that is in memory. It is for small graphs and for
+// callers that make their own; Generate and Import hold no more than their
+// budget.
+func Create(fsys vfs.FS, out string, r Raw) (err error) {
+	if err := r.check(); err != nil {
+		return err
+	}
+	w, state, err := begin(fsys, out, createParams{"memory", r.hash()}, false)
+	if err != nil || state == stage.StateDone {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	w.state = journal{Facts: r.facts()}
+	for _, file := range r.files() {
+		if err := w.write(file.name, file.content); err != nil {
+			return err
+		}
+	}
+	_, err = w.commit(struct{}{})
+	return err
+}
+
+func (r *Raw) facts() Facts {
+	f := Facts{
+		Nodes: int64(r.NumNodes()), Edges: int64(len(r.Indices)), Dim: r.Dim, DType: r.DType, Classes: r.Classes,
+		Train: int64(len(r.Train)), Valid: int64(len(r.Valid)), Test: int64(len(r.Test)),
+	}
+	for _, c := range r.Labels {
+		if c == graph.Unlabelled {
+			f.Unlabelled++
+		}
+	}
+	return f
+}
+
+type namedBytes struct {
+	name    string
+	content []byte
+}
+
+func (r *Raw) files() []namedBytes {
+	return []namedBytes{
+		{IndptrFile, binio.Bytes(r.Indptr)},
+		{IndicesFile, binio.Bytes(r.Indices)},
+		{FeaturesFile, r.Features},
+		{LabelsFile, binio.Bytes(r.Labels)},
+		{splitFile(Train), binio.Bytes(r.Train)},
+		{splitFile(Valid), binio.Bytes(r.Valid)},
+		{splitFile(Test), binio.Bytes(r.Test)},
+	}
+}
+
+// hash is the SHA-256 of everything that decides the bytes.
+func (r *Raw) hash() string {
+	h := sha256.New()
+	word := func(n int) { h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
+	word(r.Dim)
+	word(r.Classes)
+	h.Write([]byte(r.DType))
+	for _, f := range r.files() {
+		word(len(f.content))
+		h.Write(f.content)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// check refuses what the format does not allow.
+func (r *Raw) check() error {
+	n := r.NumNodes()
+	bad := func(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+	switch {
+	case n < 1 || r.Indptr[0] != 0 || r.Indptr[n] != int64(len(r.Indices)) || !slices.IsSorted(r.Indptr):
+		return bad("indptr does not describe %d edges", len(r.Indices))
+	case !featureType(r.DType) || r.Dim < 1 || r.Dim > maxDim || len(r.Features) != n*r.Dim*r.DType.Size():
+		return bad("%d bytes of features for %d rows of %d × %s", len(r.Features), n, r.Dim, r.DType)
+	case len(r.Labels) != n || r.Classes < 1 || r.Classes > math.MaxInt32:
+		return bad("%d labels of %d classes for %d nodes", len(r.Labels), r.Classes, n)
+	}
+	if err := checkNodes("dataset", int64(n)); err != nil {
+		return err
+	}
+	g := graph.CSC{Indptr: r.Indptr, Indices: r.Indices}
+	for v := range n {
+		row := g.Neighbors(uint32(v))
+		if !slices.IsSorted(row) || len(row) > 0 && int(row[len(row)-1]) >= n {
+			return bad("in-neighbours of node %d are out of order or out of range", v)
+		}
+		if c := r.Labels[v]; c != graph.Unlabelled && uint32(c) >= uint32(r.Classes) {
+			return bad("node %d has class %d of %d", v, c, r.Classes)
+		}
+	}
+	in := make([]bool, n)
+	for _, ids := range [][]uint32{r.Train, r.Valid, r.Test} {
+		for i, v := range ids {
+			if int(v) >= n || i > 0 && v <= ids[i-1] || in[v] || r.Labels[v] == graph.Unlabelled {
+				return bad("node %d of a split is out of range, out of order, unlabelled or in two splits", v)
+			}
+			in[v] = true
+		}
+	}
+	return nil
+}

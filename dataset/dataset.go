@@ -1,0 +1,190 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// Dataset is an open dataset directory. Its methods are safe for concurrent use.
+type Dataset struct {
+	fs    vfs.FS
+	dir   string
+	meta  *stage.Meta
+	facts Facts
+}
+
+// Open opens a dataset directory: it reads meta.json and checks that every file
+// is there with its size. The files' contents are checked as they are read.
+func Open(fsys vfs.FS, dir string) (*Dataset, error) {
+	m, err := stage.Open(fsys, dir, kind, Format)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{fs: fsys, dir: dir, meta: m}
+	if err := m.DecodeFacts(&d.facts); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := d.facts.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	for _, name := range dataFiles {
+		f, ok := m.File(name)
+		if _, sums := m.File(name + sumsSuffix); !ok || !sums {
+			return nil, fault.New(fault.ErrCorrupt, "%s: %s lists no %s or no checksums of it", dir, stage.MetaFile, name)
+		}
+		if want := d.facts.size(name); f.Size != want {
+			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, its facts call for %d", dir, name, f.Size, want)
+		}
+	}
+	return d, nil
+}
+
+// Dir returns the directory as it was given.
+func (d *Dataset) Dir() string { return d.dir }
+
+// Meta returns the content of meta.json. The caller must not modify it.
+func (d *Dataset) Meta() *stage.Meta { return d.meta }
+
+// Fingerprint identifies the dataset's content.
+func (d *Dataset) Fingerprint() string { return d.meta.Fingerprint }
+
+// Facts returns the counts and types that describe the arrays.
+func (d *Dataset) Facts() Facts { return d.facts }
+
+// RowBytes returns the size of one feature row.
+func (d *Dataset) RowBytes() int { return d.facts.RowBytes() }
+
+func (d *Dataset) path(name string) string { return filepath.Join(d.dir, name) }
+
+// sums reads the table of checksums of a data file and checks it against
+// meta.json.
+func (d *Dataset) sums(name string) (binio.Sums, error) {
+	table := name + sumsSuffix
+	b, err := vfs.ReadFile(d.fs, d.path(table))
+	if err != nil {
+		return binio.Sums{}, fmt.Errorf("read checksums: %w", err)
+	}
+	file, _ := d.meta.File(name)
+	entry, _ := d.meta.File(table)
+	if binio.Hash(b) != entry.Checksum {
+		return binio.Sums{}, fault.New(fault.ErrCorrupt, "%s does not match its checksum in %s", d.path(table), stage.MetaFile)
+	}
+	s, err := binio.DecodeSums(b)
+	if err != nil {
+		return binio.Sums{}, fmt.Errorf("%s: %w", d.path(table), err)
+	}
+	if s.Granule != Granule || s.Size != file.Size || s.Checksum() != file.Checksum {
+		return binio.Sums{}, fault.New(fault.ErrCorrupt, "%s describes another file than %s does", d.path(table), stage.MetaFile)
+	}
+	return s, nil
+}
+
+// Labels returns the class of every node, verified; graph.Unlabelled where there
+// is none. It holds 4 bytes a node.
+func (d *Dataset) Labels() ([]int32, error) {
+	labels := make([]int32, d.facts.Nodes)
+	if err := d.readAll(LabelsFile, binio.Bytes(labels)); err != nil {
+		return nil, err
+	}
+	for v, c := range labels {
+		if c != graph.Unlabelled && uint32(c) >= uint32(d.facts.Classes) {
+			return nil, fault.New(fault.ErrCorrupt, "%s: node %d has class %d of %d", d.path(LabelsFile), v, c, d.facts.Classes)
+		}
+	}
+	return labels, nil
+}
+
+// Split returns the node ids of a split — Train, Valid or Test — ascending,
+// verified.
+func (d *Dataset) Split(name string) ([]uint32, error) {
+	n, ok := d.facts.split(name)
+	if !ok {
+		return nil, fault.New(fault.ErrUsage, "unknown split %q (%s, %s, %s)", name, Train, Valid, Test)
+	}
+	ids := make([]uint32, n)
+	if err := d.readAll(splitFile(name), binio.Bytes(ids)); err != nil {
+		return nil, err
+	}
+	for i, v := range ids {
+		if int64(v) >= d.facts.Nodes || i > 0 && v <= ids[i-1] {
+			return nil, fault.New(fault.ErrCorrupt, "%s: id %d at position %d is out of range or out of order", d.path(splitFile(name)), v, i)
+		}
+	}
+	return ids, nil
+}
+
+// readAll fills b, as long as the file, with the file's verified content.
+func (d *Dataset) readAll(name string, b []byte) (err error) {
+	sums, err := d.sums(name)
+	if err != nil {
+		return err
+	}
+	f, err := d.fs.Open(d.path(name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := readAt(f, b, 0); err != nil {
+		return err
+	}
+	return sums.Verify(d.path(name), 0, b)
+}
+
+// readAt fills b from off on. That the file ends before is corruption: its size
+// was right when it was opened.
+func readAt(f vfs.File, b []byte, off int64) error {
+	n, err := f.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are missing: the file shrank", f.Name(), off+int64(n), off+int64(len(b)))
+	}
+	return fmt.Errorf("read %s: bytes %d to %d: %w", f.Name(), off, off+int64(len(b)), err)
+}
+
+// ReadFeatures fills buf with the rows [lo, hi), verified. It opens and closes
+// the file; for more than a few ranges use Features.
+func (d *Dataset) ReadFeatures(ctx context.Context, lo, hi int64, buf []byte) (err error) {
+	r, err := d.Features()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return r.ReadRows(ctx, lo, hi, buf)
+}
+
+// checkSplits checks what the splits promise together: no node is in two of
+// them, and every node in one has a label.
+func (d *Dataset) checkSplits(labels []int32) error {
+	var all []uint32
+	for _, name := range []string{Train, Valid, Test} {
+		ids, err := d.Split(name)
+		if err != nil {
+			return err
+		}
+		for _, v := range ids {
+			if labels[v] == graph.Unlabelled {
+				return fault.New(fault.ErrCorrupt, "%s: node %d has no label", d.path(splitFile(name)), v)
+			}
+		}
+		all = append(all, ids...)
+	}
+	slices.Sort(all)
+	for i := 1; i < len(all); i++ {
+		if all[i] == all[i-1] {
+			return fault.New(fault.ErrCorrupt, "%s: node %d is in two splits", d.dir, all[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+// Package dataset owns the DATASET directory: a graph's topology, its node
+// features, labels and splits, as raw arrays that are mapped or streamed.
+//
+// It opens and verifies such directories, generates synthetic ones, and imports
+// graphs in other formats.
+//
+// # Format
+//
+// The format is "diskgnn.dataset", version 1. A directory holds
+//
+//	DATASET/
+//	├── meta.json           format, content parameters, facts, files, fingerprint
+//	├── run.json            when, where and how it was made; covered by no checksum
+//	├── indptr.bin          the topology in compressed sparse columns:
+//	├── indices.bin         in-neighbours, grouped by destination
+//	├── features.bin        one row per node
+//	├── labels.bin          one class per node
+//	├── train.bin           node ids of the splits
+//	├── valid.bin
+//	├── test.bin
+//	└── NAME.bin.sums       checksums of each of the files above
+//
+// All numbers are little-endian. The data files have no headers and no padding:
+// their shapes are facts, so each is exactly as long as its content.
+//
+//	file          element  count        content
+//	indptr.bin    int64    nodes+1      ascending from 0 to edges
+//	indices.bin   uint32   edges        in-neighbours of node v at indptr[v] … indptr[v+1],
+//	                                    ascending; equal neighbours are parallel edges
+//	features.bin  dtype    nodes × dim  row-major: float32, float16 or bfloat16, all finite
+//	labels.bin    int32    nodes        0 … classes−1, or −1 for an unlabelled node
+//	train.bin     uint32   train        node ids, strictly ascending; no node is in two
+//	valid.bin     uint32   valid        splits, and every node of a split has a label
+//	test.bin      uint32   test
+//
+// # Checksums
+//
+// NAME.bin.sums holds the CRC-32C (Castagnoli) of every granule of 1 MiB of
+// NAME.bin, the last one short:
+//
+//	offset   size  field
+//	0        8     "DGNNSUM1"
+//	8        8     granule in bytes, uint64: 1048576
+//	16       8     size of NAME.bin, uint64
+//	24       4·n   CRC-32C of granule 0 … n−1
+//	24+4·n   4     CRC-32C of all that precedes it
+//
+// In meta.json the checksum of a data file is the SHA-256 of its n CRCs, as they
+// lie in the table; the checksum of a table is the SHA-256 of its bytes. Readers
+// check every byte they use: the topology as a whole before its first use, other
+// files granule by granule as they are read.
+//
+// # Facts
+//
+//	nodes, edges         counts; edges are directed and counted as stored
+//	dim, dtype           elements of a feature row, and their type
+//	classes              number of classes
+//	label_kind           "class": one int32 per node ("multi-hot" is reserved)
+//	metric               the score that suits the labels: "accuracy" (the labels of a
+//	                     graph with two classes can be judged by "auc" as well)
+//	train, valid, test   sizes of the splits
+//	unlabelled           nodes of label −1
+//	node_id_bytes        4 (8 is reserved for more than 2³² nodes)
+//	node_types,          absent: reserved for heterogeneous graphs
+//	edge_types
+//	edge_dim             absent: reserved for edge features
+//
+// # Versions
+//
+// A reader refuses any other version, and facts whose reserved values it does
+// not know. Whatever changes the meaning of a byte raises the version; a new
+// file or fact that older readers may ignore does not.
+package dataset

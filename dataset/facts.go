@@ -1,0 +1,155 @@
+package dataset
+
+import (
+	"math"
+
+	"diskgnn/graph"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+)
+
+// Format is the directory format that this package reads and writes.
+var Format = stage.Format{Name: "diskgnn.dataset", Version: 1}
+
+// kind is what messages call a directory of the format.
+const kind = "dataset"
+
+// Granule is the number of bytes that one checksum of a data file covers.
+const Granule = 1 << 20
+
+// Names of the data files.
+const (
+	IndptrFile   = "indptr.bin"
+	IndicesFile  = "indices.bin"
+	FeaturesFile = "features.bin"
+	LabelsFile   = "labels.bin"
+)
+
+// Names of the splits. Split NAME lies in the file NAME.bin.
+const (
+	Train = "train"
+	Valid = "valid"
+	Test  = "test"
+)
+
+const (
+	sumsSuffix   = ".sums"
+	labelClass   = "class"
+	nodeIDBytes  = 4
+	metricChoice = "accuracy"
+)
+
+func splitFile(name string) string { return name + ".bin" }
+
+// dataFiles lists the files of a dataset, those that are checked first in front.
+var dataFiles = []string{IndptrFile, IndicesFile, LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), FeaturesFile}
+
+// Facts are the counts and types that describe a dataset's arrays.
+type Facts struct {
+	Nodes      int64      `json:"nodes"`
+	Edges      int64      `json:"edges"` // directed, as stored
+	Dim        int        `json:"dim"`   // elements of a feature row
+	DType      dtype.Type `json:"dtype"`
+	Classes    int        `json:"classes"`
+	LabelKind  string     `json:"label_kind"`
+	Metric     string     `json:"metric"`
+	Train      int64      `json:"train"`
+	Valid      int64      `json:"valid"`
+	Test       int64      `json:"test"`
+	Unlabelled int64      `json:"unlabelled"`
+
+	NodeIDBytes int `json:"node_id_bytes"`
+
+	// Reserved: a reader of this version refuses datasets that set them.
+	NodeTypes []string `json:"node_types,omitempty"`
+	EdgeTypes []string `json:"edge_types,omitempty"`
+	EdgeDim   int      `json:"edge_dim,omitempty"`
+}
+
+// RowBytes returns the size of one feature row.
+func (f *Facts) RowBytes() int { return f.Dim * f.DType.Size() }
+
+// split returns the size of a split, or false if there is none of that name.
+func (f *Facts) split(name string) (int64, bool) {
+	switch name {
+	case Train:
+		return f.Train, true
+	case Valid:
+		return f.Valid, true
+	case Test:
+		return f.Test, true
+	}
+	return 0, false
+}
+
+// size returns the bytes that a data file must have.
+func (f *Facts) size(name string) int64 {
+	switch name {
+	case IndptrFile:
+		return (f.Nodes + 1) * 8
+	case IndicesFile:
+		return f.Edges * nodeIDBytes
+	case FeaturesFile:
+		return f.Nodes * int64(f.RowBytes())
+	case LabelsFile:
+		return f.Nodes * 4
+	case splitFile(Train):
+		return f.Train * nodeIDBytes
+	case splitFile(Valid):
+		return f.Valid * nodeIDBytes
+	case splitFile(Test):
+		return f.Test * nodeIDBytes
+	}
+	return -1
+}
+
+// total returns the bytes of all data files.
+func (f *Facts) total() int64 {
+	var n int64
+	for _, name := range dataFiles {
+		n += f.size(name)
+	}
+	return n
+}
+
+// check refuses facts that no dataset of this version has, so that what follows
+// can compute with them.
+func (f *Facts) check() error {
+	if f.LabelKind != labelClass || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
+		return fault.New(fault.ErrVersion, "it needs a newer program: %s labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
+			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
+	}
+	switch {
+	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
+		return fault.New(fault.ErrCorrupt, "%d nodes", f.Nodes)
+	case f.Edges < 0 || f.Edges > math.MaxInt64/8:
+		return fault.New(fault.ErrCorrupt, "%d edges", f.Edges)
+	case f.Dim < 1 || f.Dim > maxDim:
+		return fault.New(fault.ErrCorrupt, "feature rows of %d elements", f.Dim)
+	case !featureType(f.DType):
+		return fault.New(fault.ErrCorrupt, "features of type %q", f.DType)
+	case f.Classes < 1 || f.Classes > math.MaxInt32:
+		return fault.New(fault.ErrCorrupt, "%d classes", f.Classes)
+	case min(f.Train, f.Valid, f.Test, f.Unlabelled) < 0, max(f.Train, f.Valid, f.Test, f.Unlabelled) > f.Nodes:
+		return fault.New(fault.ErrCorrupt, "splits of %d, %d and %d of %d nodes", f.Train, f.Valid, f.Test, f.Nodes)
+	}
+	return nil
+}
+
+// maxDim bounds the elements of a row, far above any use, so that sizes cannot
+// overflow.
+const maxDim = 1 << 24
+
+// featureType reports whether features may have the type.
+func featureType(t dtype.Type) bool {
+	return t == dtype.Float32 || t == dtype.Float16 || t == dtype.BFloat16
+}
+
+// checkNodes refuses graphs whose nodes 32-bit ids cannot name.
+func checkNodes(what string, n int64) error {
+	if n > graph.MaxNodes {
+		return fault.New(fault.ErrInput, "%s: %d nodes; this version names nodes by 32-bit ids, at most %d", what, n, int64(graph.MaxNodes))
+	}
+	return nil
+}
