@@ -1,0 +1,112 @@
+// Package deps is the shape of this repository: which package may import which,
+// where foreign code may be used, and where files may be written. Its tests read
+// every source file, whatever its build tags, and hold the repository to it.
+//
+//	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
+//	L3  train                           epoch loop, evaluation, checkpoints
+//	L2  presample  pack  featurestore  pipeline  train/gnn  train/gpu
+//	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors
+//	L0  graph  device  internal/...
+//
+// Imports go strictly down. Packages of one layer don't know each other, except
+// inside one tree (iostack and its backends, graph and its codec); inside
+// internal they may, the compiler forbids cycles. Tests may also import their
+// own layer, never a higher one.
+package deps
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Tree is a package and everything below it that no longer prefix claims.
+type Tree struct {
+	Path  string // relative to the module, "" for the module's root
+	Layer int
+}
+
+// Layers lists every tree of the repository. A package that no tree claims fails
+// the test: whoever adds one says where it belongs.
+var Layers = []Tree{
+	{"internal", 0},
+	{"graph", 0},
+	{"device", 0},
+
+	{"dataset", 1},
+	{"presample/mbfile", 1},
+	{"pack/packfile", 1},
+	{"iostack", 1},
+	{"train/safetensors", 1},
+
+	{"presample", 2},
+	{"pack", 2},
+	{"featurestore", 2},
+	{"pipeline", 2},
+	{"train/gnn", 2},
+	{"train/gpu", 2},
+
+	{"train", 3},
+
+	{"cmd/diskgnn", 4},
+	{"bench", 4},
+}
+
+// Find returns the tree that claims a package.
+func Find(pkg string) (Tree, bool) {
+	best := Tree{Layer: -1}
+	for _, t := range Layers {
+		if within(pkg, t.Path) && len(t.Path) >= len(best.Path) {
+			best = t
+		}
+	}
+	return best, best.Layer >= 0
+}
+
+func within(pkg, tree string) bool { return pkg == tree || strings.HasPrefix(pkg, tree+"/") }
+
+// MayImport reports whether a package may import another of this repository;
+// test says that the importing file is a test.
+func MayImport(from, to string, test bool) bool {
+	f, ok := Find(from)
+	t, ok2 := Find(to)
+	switch {
+	case !ok || !ok2:
+		return false
+	case t.Layer != f.Layer:
+		return t.Layer < f.Layer
+	}
+	// graph and device stand on internal, never the other way round.
+	if f.Layer == 0 && t.Path == "internal" {
+		return true
+	}
+	return test || f.Path == t.Path
+}
+
+// Foreign modules that only some trees may import, by import path prefix.
+var confined = []struct {
+	path  string
+	trees []string
+	why   string
+}{
+	{"gorgonia.org/cu", []string{"device/cuda", "train/gpu"}, "the CUDA driver stays in tagged leaf packages"},
+	{"gorgonia.org/", []string{"train/gnn"}, "Gorgonia is one engine, the others must not notice it"},
+	{"github.com/urfave/cli", []string{"cmd"}, "stages know options, not flags"},
+	{"github.com/goccy/go-yaml", []string{"cmd", "dataset"}, "configuration is read by the command line, metadata.yaml by the importer"},
+	{"github.com/vbauerster/mpb", []string{"internal/progress/render"}, "stages report, one package renders"},
+	{"github.com/ebitengine/purego", []string{"train/gnn/blas"}, "libraries are opened at run time in leaf packages only"},
+	{"github.com/gofrs/flock", []string{"internal/vfs"}, "locks are part of the file system seam"},
+	{"github.com/rogpeppe/go-internal", []string{"cmd"}, "scripts test the command line"},
+}
+
+// MayImportForeign reports whether a package may import a path outside the
+// repository and the standard library, and why not.
+func MayImportForeign(from, path string) (bool, string) {
+	for _, c := range confined {
+		if !strings.HasPrefix(path, c.path) {
+			continue
+		}
+		ok := slices.ContainsFunc(c.trees, func(t string) bool { return within(from, t) })
+		return ok, c.why
+	}
+	return true, ""
+}

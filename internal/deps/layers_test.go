@@ -1,0 +1,111 @@
+package deps
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestImportsGoDown(t *testing.T) {
+	for _, s := range load(t) {
+		if _, ok := Find(s.pkg); !ok {
+			t.Errorf("%s: no layer claims the package %q: name it in Layers", s.path, s.pkg)
+			continue
+		}
+		for _, im := range s.imports {
+			to, ours := strings.CutPrefix(im, module+"/")
+			if !ours {
+				continue
+			}
+			if !MayImport(s.pkg, to, s.test) {
+				t.Errorf("%s: %s must not import %s", s.path, s.pkg, to)
+			}
+			if isTestPackage(to) && !s.test && !s.standIn() {
+				t.Errorf("%s: %s is for tests", s.path, to)
+			}
+		}
+	}
+}
+
+func TestForeignCodeIsConfined(t *testing.T) {
+	for _, s := range load(t) {
+		for _, im := range s.imports {
+			if ok, why := MayImportForeign(s.pkg, im); !ok {
+				t.Errorf("%s: must not import %s: %s", s.path, im, why)
+			}
+			if im == "C" && !s.constrained() {
+				t.Errorf("%s: cgo in a file that is always built", s.path)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	docs := make(map[string]string)
+	for _, s := range load(t) {
+		if s.test && docs[s.pkg] == "" && strings.HasSuffix(s.file.Name.Name, "_test") {
+			continue // an external test is no package of its own
+		}
+		if _, seen := docs[s.pkg]; !seen {
+			docs[s.pkg] = ""
+		}
+		if s.file.Doc != nil {
+			docs[s.pkg] = s.file.Doc.Text()
+			name := s.file.Name.Name
+			if want := "Package " + name + " "; name != "main" && !strings.HasPrefix(docs[s.pkg], want) {
+				t.Errorf("%s: the package comment begins with %q", s.path, want)
+			}
+		}
+	}
+	for pkg, doc := range docs {
+		if doc == "" {
+			t.Errorf("%s: no package comment", pkg)
+		}
+	}
+}
+
+// TestRules checks the rules themselves on pairs whose answer is known.
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		test, ok bool
+	}{
+		{"train", "train/gnn", false, true},
+		{"train/gnn", "train", false, false},
+		{"presample", "presample/mbfile", false, true},
+		{"presample/mbfile", "presample", false, false},
+		{"pack", "presample", false, false},
+		{"pack", "presample", true, true},
+		{"pack", "presample/mbfile", false, true},
+		{"iostack/pread", "iostack", false, true},
+		{"iostack/all", "iostack/pread", false, true},
+		{"dataset", "iostack", false, false},
+		{"dataset", "graph", false, true},
+		{"graph", "dataset", true, false},
+		{"internal/stage", "internal/vfs", false, true},
+		{"internal/stage", "graph", false, false},
+		{"graph", "internal/binio", false, true},
+		{"graph", "device", false, false},
+		{"cmd/diskgnn", "pack", false, true},
+		{"train", "cmd/diskgnn", false, false},
+		{"nowhere", "graph", false, false},
+	} {
+		if got := MayImport(c.from, c.to, c.test); got != c.ok {
+			t.Errorf("MayImport(%s, %s, %t) = %t", c.from, c.to, c.test, got)
+		}
+	}
+	for _, c := range []struct {
+		from, path string
+		ok         bool
+	}{
+		{"train/gnn", "gorgonia.org/tensor", true},
+		{"train", "gorgonia.org/tensor", false},
+		{"train/gnn", "gorgonia.org/cu", false},
+		{"cmd/diskgnn", "github.com/urfave/cli/v2", true},
+		{"pack", "github.com/urfave/cli/v2", false},
+		{"pack", "github.com/klauspost/compress/s2", true},
+	} {
+		if got, _ := MayImportForeign(c.from, c.path); got != c.ok {
+			t.Errorf("MayImportForeign(%s, %s) = %t", c.from, c.path, got)
+		}
+	}
+}

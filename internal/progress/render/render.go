@@ -1,0 +1,48 @@
+// Package render shows people what a stage reports: bars with the time left
+// where there is a terminal, a few plain lines where there is none.
+package render
+
+import (
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/vbauerster/mpb/v8/cwriter"
+
+	"diskgnn/internal/progress"
+)
+
+// Reporter is a progress.Reporter that draws. Close must be called before
+// anything else is written to its output.
+type Reporter interface {
+	progress.Reporter
+	// Close ends all tasks and returns when nothing more will be drawn. It may
+	// be called again.
+	Close()
+}
+
+// New returns the renderer that fits w: bars on a terminal, lines elsewhere.
+func New(w io.Writer) Reporter {
+	if f, ok := w.(*os.File); ok && cwriter.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+		return newBars(w)
+	}
+	return newLines(w)
+}
+
+// Quiet returns a renderer that shows nothing.
+func Quiet() Reporter { return quiet{progress.Discard} }
+
+type quiet struct{ progress.Reporter }
+
+func (quiet) Close() {}
+
+// meter is what both renderers know of a task: adding to it costs one atomic
+// operation, drawing reads it.
+type meter struct {
+	name  string
+	total int64
+	unit  progress.Unit
+	done  atomic.Int64
+}
+
+func (m *meter) Add(n int64) { m.done.Add(n) }
