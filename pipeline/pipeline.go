@@ -1,0 +1,283 @@
+// Package pipeline runs a sequence of items through a chain of stages that
+// overlap: while one item is in the last stage, later ones are in the stages
+// before it. It knows nothing of what the stages do.
+//
+// The buffers that an item needs are a slot. Slots form a ring: item i travels in
+// slot i mod n, whose ownership passes from stage to stage with it, and item i+n
+// begins when item i has left the last stage. So n bounds what is in flight, and
+// an item is the only one that touches its slot.
+//
+//	          ┌───────────┐    ┌───────────────┐    ┌──────────┐    ┌─────────┐
+//	slots ──► │load graph │ ─► │ read features │ ─► │ assemble │ ─► │ compute │ ─┐
+//	  ▲       └───────────┘    └───────────────┘    └──────────┘    └─────────┘  │
+//	  └──────────────────────────────────────────────────────────────────────────┘
+//
+// A stage may have several workers. Its items begin in order and may end in any;
+// the next stage begins them in order again. The last stage runs on the goroutine
+// that calls Run, one item at a time: it is where the consumer's own state lives,
+// and no lock is needed there.
+//
+// A pipeline lives as long as its items: Run takes some of them through the last
+// stage and returns, while the stages before go on to fill the free slots.
+//
+// Times are kept for every item and stage: see Table and Recorder. Neither passing
+// an item on nor recording it allocates memory.
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Stage is one link of the chain.
+type Stage[S any] struct {
+	// Name is the stage's in tables, traces and errors.
+	Name string
+	// Workers is the number of items in the stage at the same time; 0 means 1.
+	// The last stage has one.
+	Workers int
+	// Do works on the item in slot. It owns the slot until it returns, and must
+	// return soon once ctx ends. A panic is reported as an error.
+	Do func(ctx context.Context, slot S, item int) error
+}
+
+// Config describes a pipeline.
+type Config[S any] struct {
+	// Stages are the links in order, at least one.
+	Stages []Stage[S]
+	// Slots are the buffers, at least one; more workers than slots never all work.
+	Slots []S
+	// Items is the number of items: they are 0 … Items-1.
+	Items int
+	// Label names an item in errors; nil means "item 7".
+	Label func(item int) string
+	// Abort, if any, is called by Close for every slot whose item has begun and
+	// not left the last stage. It ends what is still under way in the slot, such
+	// as reads into its buffers, and returns when nothing is.
+	Abort func(slot S)
+	// Free, if any, is called by Close for every slot, after Abort.
+	Free func(slot S)
+	// Recorder, if any, receives every item's times; Name begins its lanes' names.
+	Recorder *Recorder
+	Name     string
+}
+
+// Validate reports what no pipeline can be made of.
+func (c *Config[S]) Validate() error {
+	if len(c.Stages) == 0 || len(c.Slots) == 0 || c.Items < 0 {
+		return fmt.Errorf("pipeline: %d stages, %d slots, %d items", len(c.Stages), len(c.Slots), c.Items)
+	}
+	for i, s := range c.Stages {
+		if s.Do == nil || s.Workers < 0 || i == len(c.Stages)-1 && s.Workers > 1 {
+			return fmt.Errorf("pipeline: stage %q has no work or %d workers", s.Name, s.Workers)
+		}
+	}
+	return nil
+}
+
+// Pipeline is a running chain. Run, Table and Close belong to one goroutine.
+type Pipeline[S any] struct {
+	config Config[S]
+	group  *errgroup.Group
+	ctx    context.Context // ends with the first error, with the parent, or by Close
+	cancel context.CancelFunc
+	err    error // why Run failed
+	closed bool
+
+	links []link
+	last  worker        // of the last stage
+	since time.Time     // what times count from
+	spans [][]span      // by slot and stage: the times of the slot's item, owned with it
+	taken Table         // of the items that left since the last call of Table
+	lanes [][]Lane      // by stage and worker, in the recorder
+	shift time.Duration // from the recorder's clock to ours
+}
+
+// link is what joins a stage to the one before it. ready[k], of capacity 1, holds a
+// token while slot k waits for the stage. turn, of capacity 1 too, holds the number of
+// the item that the stage begins next, unless a worker is waiting for that very item:
+// so the stage's items begin in order, whatever the order in which they arrive.
+type link struct {
+	ready []chan struct{}
+	turn  chan int
+}
+
+// worker is one goroutine's place in a stage.
+type worker struct {
+	stage, index int
+	idle         time.Duration // when it last became idle
+}
+
+// span is an item's time in a stage.
+type span struct {
+	worker            int
+	idle, begin, done time.Duration // waiting from idle to begin, at work from begin to done
+}
+
+// Start makes the pipeline, which takes the slots over, and begins to fill them.
+// It ends early when ctx does. After an error of Start the slots are still the
+// caller's.
+func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Pipeline[S]{config: c, links: make([]link, len(c.Stages)), since: time.Now()}
+	for s := range p.links {
+		p.links[s].turn = make(chan int, 1)
+		p.links[s].turn <- 0
+		p.links[s].ready = make([]chan struct{}, len(c.Slots))
+		for k := range p.links[s].ready {
+			p.links[s].ready[k] = make(chan struct{}, 1)
+		}
+	}
+	for k := range c.Slots {
+		p.pass(0, k)
+		p.spans = append(p.spans, make([]span, len(c.Stages)))
+	}
+	p.taken = p.emptyTable()
+	p.addLanes()
+	ctx, p.cancel = context.WithCancel(ctx)
+	p.group, p.ctx = errgroup.WithContext(ctx)
+	last := len(c.Stages) - 1
+	p.last.stage = last
+	for s := range c.Stages[:last] {
+		for w := range max(1, c.Stages[s].Workers) {
+			p.group.Go(func() error { return p.work(&worker{stage: s, index: w, idle: p.now()}) })
+		}
+	}
+	return p, nil
+}
+
+func (p *Pipeline[S]) now() time.Duration { return time.Since(p.since) }
+
+// work takes the items of a stage until there are no more.
+func (p *Pipeline[S]) work(w *worker) error {
+	for {
+		item, err := p.take(w.stage)
+		if err != nil || item == p.config.Items {
+			return err
+		}
+		if err := p.step(w, item); err != nil {
+			return err
+		}
+		p.pass(w.stage+1, item)
+	}
+}
+
+// take waits for the stage's next item to arrive. After the last one it returns the
+// number of items.
+func (p *Pipeline[S]) take(stage int) (item int, err error) {
+	l := &p.links[stage]
+	select {
+	case item = <-l.turn:
+	case <-p.ctx.Done():
+		return 0, context.Cause(p.ctx)
+	}
+	if item == p.config.Items {
+		l.turn <- item // for the stage's other workers
+		return item, nil
+	}
+	select {
+	case <-l.ready[item%len(p.config.Slots)]:
+		l.turn <- item + 1
+		return item, nil
+	case <-p.ctx.Done():
+		return 0, context.Cause(p.ctx) // as all the others will: the turn is needed no more
+	}
+}
+
+// pass lets an item's slot wait for a stage. There is room: no other token is the
+// slot's.
+func (p *Pipeline[S]) pass(stage, item int) {
+	p.links[stage].ready[item%len(p.config.Slots)] <- struct{}{}
+}
+
+// step does w's stage's work on an item that has arrived.
+func (p *Pipeline[S]) step(w *worker, item int) error {
+	slot := item % len(p.config.Slots)
+	begin := p.now()
+	err := p.do(w.stage, slot, item)
+	done := p.now()
+	p.spans[slot][w.stage] = span{worker: w.index, idle: w.idle, begin: begin, done: done}
+	w.idle = done
+	switch {
+	case err == nil:
+		return nil
+	case p.ctx.Err() != nil:
+		return context.Cause(p.ctx) // what failed for being stopped is not why it was stopped
+	}
+	return &Error{Stage: p.config.Stages[w.stage].Name, Item: item, label: p.config.Label, Err: err}
+}
+
+// do calls the stage's function and turns a panic into an error.
+func (p *Pipeline[S]) do(stage, slot, item int) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if p.ctx.Err() != nil {
+		return p.ctx.Err()
+	}
+	return p.config.Stages[stage].Do(p.ctx, p.config.Slots[slot], item)
+}
+
+// Run takes the next n items through the last stage, on the calling goroutine. When
+// any stage fails, on whatever item, or the context ends, all stages stop, and Run
+// returns the first error once they have: an *Error for a stage's, the context's
+// cause as it is. Every later call returns the same.
+func (p *Pipeline[S]) Run(n int) error {
+	if p.closed {
+		return errors.New("pipeline: run after close")
+	}
+	if p.err != nil {
+		return p.err
+	}
+	w := &p.last
+	w.idle = p.now()
+	began := w.idle
+	defer func() { p.taken.Seconds += (p.now() - began).Seconds() }()
+	for range n {
+		item, err := p.take(w.stage)
+		if err == nil && item == p.config.Items {
+			return fmt.Errorf("pipeline: item %d of %d", item, p.config.Items)
+		}
+		if err == nil {
+			err = p.step(w, item)
+		}
+		if err != nil {
+			// As one of the group, so that it is the group's error if it is first.
+			p.group.Go(func() error { return err })
+			p.err = p.group.Wait()
+			return p.err
+		}
+		p.finish(item)
+		p.pass(0, item)
+	}
+	return nil
+}
+
+// Close stops all stages, ends what is under way in the slots, and frees them.
+// Closing again does nothing.
+func (p *Pipeline[S]) Close() {
+	if p.closed {
+		return
+	}
+	p.closed = true
+	p.cancel()
+	_ = p.group.Wait() // Run has told; without Run nobody misses it
+	for k, slot := range p.config.Slots {
+		idle := len(p.links[0].ready[k]) == 1
+		if p.config.Abort != nil && !idle {
+			p.config.Abort(slot)
+		}
+		if p.config.Free != nil {
+			p.config.Free(slot)
+		}
+	}
+}

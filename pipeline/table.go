@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Table is where the time of some items went. A stage's times belong to these items,
+// whenever they were spent: the first items of an epoch may have been loaded before
+// it, so a share can exceed 1 and a bound the time taken.
+type Table struct {
+	Items   int         `json:"items"`
+	Seconds float64     `json:"seconds"` // inside Run
+	Stages  []StageTime `json:"stages"`
+}
+
+// StageTime is one stage's row.
+type StageTime struct {
+	Stage   string  `json:"stage"`
+	Workers int     `json:"workers"`
+	Busy    float64 `json:"busy_seconds"`    // at work, summed over the workers
+	Blocked float64 `json:"blocked_seconds"` // waiting for an item or, in the first stage, for a free slot
+}
+
+// Alone returns the seconds that the stage would take if no other held it up.
+func (s StageTime) Alone() float64 { return s.Busy / float64(s.Workers) }
+
+// Bound returns the slowest stage: the seconds that it takes alone are what the
+// chain takes at least, however well its stages overlap.
+func (t Table) Bound() StageTime {
+	slowest := t.Stages[0]
+	for _, s := range t.Stages {
+		if s.Alone() > slowest.Alone() {
+			slowest = s
+		}
+	}
+	return slowest
+}
+
+// Slowdown returns the time taken as a multiple of the bound; 0 where there is none.
+func (t Table) Slowdown() float64 {
+	b := t.Bound().Alone()
+	if b == 0 {
+		return 0
+	}
+	return t.Seconds / b
+}
+
+// Share returns the part of the time in which the stage was at work.
+func (t Table) Share(s StageTime) float64 {
+	if t.Seconds == 0 {
+		return 0
+	}
+	return s.Alone() / t.Seconds
+}
+
+// Add adds the items of u, which is of the same pipeline.
+func (t *Table) Add(u Table) {
+	t.Items += u.Items
+	t.Seconds += u.Seconds
+	for i := range t.Stages {
+		t.Stages[i].Busy += u.Stages[i].Busy
+		t.Stages[i].Blocked += u.Stages[i].Blocked
+	}
+}
+
+// String returns the table in one line:
+//
+//	load graph 3% | read features 92% | compute 40%, 1.02× of read features alone
+func (t Table) String() string {
+	var b strings.Builder
+	for i, s := range t.Stages {
+		if i > 0 {
+			b.WriteString(" | ")
+		}
+		fmt.Fprintf(&b, "%s %.0f%%", s.Stage, 100*t.Share(s))
+	}
+	if x := t.Slowdown(); x > 0 {
+		fmt.Fprintf(&b, ", %.2f× of %s alone", x, t.Bound().Stage)
+	}
+	return b.String()
+}
+
+func (p *Pipeline[S]) emptyTable() Table {
+	t := Table{Stages: make([]StageTime, len(p.config.Stages))}
+	for i, s := range p.config.Stages {
+		t.Stages[i] = StageTime{Stage: s.Name, Workers: max(1, s.Workers)}
+	}
+	return t
+}
+
+// Table returns the times of the items that have left the last stage since the last
+// call.
+func (p *Pipeline[S]) Table() Table {
+	t := p.taken
+	p.taken = p.emptyTable()
+	return t
+}
+
+// finish takes an item's times when it has left the last stage.
+func (p *Pipeline[S]) finish(item int) {
+	p.taken.Items++
+	spans := p.spans[item%len(p.spans)]
+	for s := range spans {
+		t := &p.taken.Stages[s]
+		t.Busy += (spans[s].done - spans[s].begin).Seconds()
+		t.Blocked += (spans[s].begin - spans[s].idle).Seconds()
+	}
+	if p.config.Recorder == nil {
+		return
+	}
+	for s := range spans {
+		x := &spans[s]
+		p.config.Recorder.add(event{p.lanes[s][x.worker], item, p.shift + x.begin, x.done - x.begin, x.begin - x.idle})
+	}
+}
+
+// addLanes gives every worker a lane in the recorder, if there is one.
+func (p *Pipeline[S]) addLanes() {
+	r := p.config.Recorder
+	if r == nil {
+		return
+	}
+	p.shift = p.since.Sub(r.since)
+	for _, s := range p.config.Stages {
+		lanes := make([]Lane, max(1, s.Workers))
+		for w := range lanes {
+			name := strings.TrimSpace(p.config.Name + " " + s.Name)
+			if len(lanes) > 1 {
+				name = fmt.Sprintf("%s %d", name, w+1)
+			}
+			lanes[w] = r.Lane(name)
+		}
+		p.lanes = append(p.lanes, lanes)
+	}
+}
