@@ -1,0 +1,22 @@
+// Package featurestore assembles the feature matrices of packed mini-batches
+// from the levels that hold their rows:
+//
+//	RAM    rows of the lowest ranks, loaded once from hot.bin
+//	cold   the batch's other rows, one sequential prefix of its chunk
+//	eval   rows of validation and test batches, read from eval.bin and hot.bin
+//
+// A training batch goes through four steps, each of which a pipeline may run for
+// another slot at the same time:
+//
+//	LoadGraph  read, check and decode the graph into the slot
+//	Start      submit the read of the chunk; returns at once
+//	Wait       the bytes have landed
+//	Assemble   check them, convert, copy the rows that RAM holds
+//
+// A float32 chunk lands in the front of the matrix itself; rows of another type
+// land in the slot's wire buffer and are widened on assembly. Either way the
+// matrix is filled by writes to adjacent ranges in input-node order.
+//
+// The plain reference is a direct gather from the dataset; every backend, cache
+// size and element type must give the same bytes.
+package featurestore

@@ -1,0 +1,149 @@
+package featurestore
+
+import (
+	"fmt"
+	"strings"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+)
+
+// PlanOptions say what a layout may use.
+type PlanOptions struct {
+	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as
+	// much of what the pack holds as hot as Memory allows.
+	Cache *budget.Size
+	// Memory is what the store and its slots may hold, in bytes.
+	Memory int64
+	// Slots and EvalSlots are the numbers of slots that will be made.
+	Slots, EvalSlots int
+}
+
+// Layout says which rows live where, and what the buffers take.
+type Layout struct {
+	CacheRows int64 // ranks below are in RAM
+	// Through is the last band that is read from disk: the chunk's bands
+	// 0 … Through hold the ranks from CacheRows up.
+	Through       int
+	RAMBytes      int64 // of the cache
+	SlotBytes     int64 // of one training slot
+	EvalSlotBytes int64 // of one evaluation slot
+	Note          string
+}
+
+// Plan chooses the cache: the largest of the pack's sizes that is wanted and
+// fits. Less memory than the least hot set is refused with fault.ErrBudget.
+func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
+	edges := r.Index().Edges
+	f := r.Facts()
+	first := 0
+	note := ""
+	if o.Cache != nil {
+		wanted, err := o.Cache.Rows(f.Nodes, f.RowBytes)
+		if err != nil {
+			return Layout{}, err
+		}
+		first = edgeBelow(edges, wanted)
+		if first == len(edges) {
+			return Layout{}, fault.New(fault.ErrBudget, "%s was packed for at least %s of cache, asked for %s (%d rows); give at least that, or pack again with a smaller --cache",
+				r.Dir(), share(r, edges[len(edges)-1]), o.Cache, wanted)
+		}
+		if edges[first] < wanted {
+			note = fmt.Sprintf("cache rounded down to %s: the pack was cut for caches of %s", share(r, edges[first]), list(r, edges))
+		}
+	}
+	for through := first; through < len(edges); through++ {
+		l := layout(r, through)
+		if l.total(o) > o.Memory {
+			continue
+		}
+		if through > first && o.Cache != nil {
+			return Layout{}, fault.New(fault.ErrBudget, "a cache of %s needs %s of memory with its %d slots, %s is left for it; the next smaller cache is %s",
+				share(r, edges[first]), budget.FormatBytes(layoutTotal(r, first, o)), o.Slots, budget.FormatBytes(o.Memory), share(r, edges[through]))
+		}
+		l.Note = note
+		if o.Cache == nil && through > 0 {
+			l.Note = fmt.Sprintf("cache of %s: what memory allows of the %s that the pack holds as hot", share(r, edges[through]), share(r, edges[0]))
+		}
+		return l, nil
+	}
+	least := len(edges) - 1
+	return Layout{}, fault.New(fault.ErrBudget, "the least cache of this pack, %s, and %d slots need %s of memory, %s is left for them; give more --memory, or sample smaller batches",
+		share(r, edges[least]), o.Slots, budget.FormatBytes(layoutTotal(r, least, o)), budget.FormatBytes(o.Memory))
+}
+
+// edgeBelow returns the first, largest edge of at most rows, or len(edges).
+func edgeBelow(edges []int64, rows int64) int {
+	for i, e := range edges {
+		if e <= rows {
+			return i
+		}
+	}
+	return len(edges)
+}
+
+func share(r *packfile.Reader, rows int64) string {
+	f := r.Facts()
+	return fmt.Sprintf("%.3g%% (%s)", 100*float64(rows)/float64(max(f.Nodes, 1)), budget.FormatBytes(rows*int64(f.RowBytes)))
+}
+
+func list(r *packfile.Reader, edges []int64) string {
+	s := make([]string, len(edges))
+	for i, e := range edges {
+		s[i] = share(r, e)
+	}
+	return strings.Join(s, ", ")
+}
+
+func layoutTotal(r *packfile.Reader, through int, o PlanOptions) int64 {
+	l := layout(r, through)
+	return l.total(o)
+}
+
+func (l *Layout) total(o PlanOptions) int64 {
+	return l.RAMBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+}
+
+// layout sizes the buffers for a cache at one of the pack's edges.
+func layout(r *packfile.Reader, through int) Layout {
+	f := r.Facts()
+	l := Layout{CacheRows: r.Index().Edges[through], Through: through}
+	l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize)
+	graph := 3 * binio.AlignUp(f.GraphBytes, device.PageSize) // its bytes, and decoded
+	if len(f.TrainSizes.Src) > 0 {
+		l.SlotBytes = graph + matrixBytes(f, f.TrainSizes.Src[0]) + wireBytes(r, through)
+	}
+	if len(f.EvalSizes.Src) > 0 {
+		l.EvalSlotBytes = graph + matrixBytes(f, f.EvalSizes.Src[0]) + 2*stagingBytes(f.RowBytes)
+	}
+	return l
+}
+
+// matrixBytes returns the bytes of a float32 matrix, whole pages.
+func matrixBytes(f packfile.Facts, rows int) int64 {
+	return binio.AlignUp(int64(rows)*int64(f.Dim)*4, device.PageSize)
+}
+
+// wireBytes returns the bytes of the buffer that a chunk lands in when it
+// cannot land in the matrix.
+func wireBytes(r *packfile.Reader, through int) int64 {
+	f := r.Facts()
+	if f.DType == dtype.Float32 {
+		return 0
+	}
+	most := 0
+	for i := range r.Index().Train {
+		most = max(most, r.Index().Train[i].ColdRows(through))
+	}
+	return binio.AlignUp(int64(most)*int64(f.RowBytes), device.PageSize)
+}
+
+// stagingBytes returns the bytes of one of the two buffers through which the
+// rows of evaluation batches are read.
+func stagingBytes(rowBytes int) int64 {
+	return max(8<<20, binio.AlignUp(int64(rowBytes), binio.Page)+2*binio.Page)
+}

@@ -1,0 +1,206 @@
+package featurestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/iostack"
+	"diskgnn/pack/packfile"
+)
+
+// Slot holds one batch on its way: its graph, its feature matrix, and the memory
+// that reads land in. Everything is taken when the slot is made, at the pack's
+// maxima. A slot belongs to one goroutine at a time.
+type Slot struct {
+	// Batch is the decoded graph of the batch loaded last; its memory is reused.
+	Batch graph.Batch
+	// BytesRead and UsefulBytes are, of the batch loaded last, what was read from
+	// disk and how much of that the batch is made of: its graph and its rows.
+	BytesRead, UsefulBytes int64
+
+	store   *Store
+	batch   int
+	matrix  *device.Host
+	wire    *device.Host // of chunks whose rows are not float32
+	raw     *device.Host // the graph's bytes
+	staging [2]*device.Host
+	group   iostack.Group
+	rounds  [2]round
+	req     []iostack.Request
+	chunk   *cachedFile // the file that a started read comes from
+	rows    int         // rows of the chunk's prefix
+}
+
+// NewSlot makes a slot for training batches.
+func (s *Store) NewSlot() (*Slot, error) {
+	f := &s.facts
+	inputs := 0
+	if len(f.TrainSizes.Src) > 0 {
+		inputs = f.TrainSizes.Src[0]
+	}
+	return s.newSlot(matrixBytes(*f, inputs), wireBytes(s.pack, s.layout.Through), 0)
+}
+
+// NewEvalSlot makes a slot for validation and test batches.
+func (s *Store) NewEvalSlot() (*Slot, error) {
+	f := &s.facts
+	inputs := 0
+	if len(f.EvalSizes.Src) > 0 {
+		inputs = f.EvalSizes.Src[0]
+	}
+	return s.newSlot(matrixBytes(*f, inputs), 0, stagingBytes(f.RowBytes))
+}
+
+func (s *Store) newSlot(matrix, wire, staging int64) (*Slot, error) {
+	sl := &Slot{store: s, req: make([]iostack.Request, 0, 64)}
+	for _, b := range []struct {
+		dst   **device.Host
+		bytes int64
+	}{
+		{&sl.matrix, matrix}, {&sl.wire, wire}, {&sl.raw, binio.AlignUp(s.facts.GraphBytes, device.PageSize)},
+		{&sl.staging[0], staging}, {&sl.staging[1], staging},
+	} {
+		h, err := device.NewHost(int(b.bytes))
+		if err != nil {
+			sl.Free()
+			return nil, fmt.Errorf("slot: %w", err)
+		}
+		*b.dst = h
+	}
+	if err := s.stack.Register(sl.matrix.Bytes(), sl.wire.Bytes(), sl.raw.Bytes(), sl.staging[0].Bytes(), sl.staging[1].Bytes()); err != nil {
+		sl.Free()
+		return nil, fmt.Errorf("register a slot's memory: %w", err)
+	}
+	return sl, nil
+}
+
+// Free gives the slot's memory back. No read may be in flight: Wait first.
+func (sl *Slot) Free() {
+	for _, h := range []*device.Host{sl.matrix, sl.wire, sl.raw, sl.staging[0], sl.staging[1]} {
+		if h != nil {
+			h.Free()
+		}
+	}
+}
+
+// X returns the batch's feature matrix, input nodes × dim, row-major. It is
+// complete after Assemble or LoadEval, and the slot's until it loads again.
+func (sl *Slot) X() []float32 {
+	return sl.matrix.Float32s()[:len(sl.Batch.Input)*sl.store.facts.Dim]
+}
+
+// LoadGraph reads, checks and decodes the graph of training batch i.
+func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
+	t := &s.pack.Index().Train[i]
+	sl.batch = i
+	sl.BytesRead, sl.UsefulBytes = 0, 0
+	file, err := s.files.take(s.pack.Path(packfile.GraphFile(packfile.Group(i))))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.files.give(file)) }()
+	raw, err := s.readGraph(ctx, sl, file, t.GraphOffset, t.GraphBytes)
+	if err != nil {
+		return fmt.Errorf("graph of batch %d: %w", i, err)
+	}
+	return s.pack.DecodeTrainGraph(i, raw, &sl.Batch)
+}
+
+// readGraph reads a graph's bytes into the slot.
+func (s *Store) readGraph(ctx context.Context, sl *Slot, file *cachedFile, off int64, n int) ([]byte, error) {
+	raw := sl.raw.Bytes()[:n]
+	if err := s.submit(sl, &sl.group, file.File, off, raw); err != nil {
+		return nil, err
+	}
+	if err := s.stack.Wait(ctx, &sl.group); err != nil {
+		return nil, err
+	}
+	sl.UsefulBytes += int64(n)
+	return raw, nil
+}
+
+// submit asks for one range and counts what reading it takes.
+func (s *Store) submit(sl *Slot, g *iostack.Group, file iostack.File, off int64, buf []byte) error {
+	sl.req = append(sl.req[:0], iostack.Request{File: file, Offset: off, Buf: buf})
+	if err := s.stack.Submit(g, sl.req); err != nil {
+		return err
+	}
+	sl.BytesRead += extent(file, off, int64(len(buf)))
+	return nil
+}
+
+// extent returns the bytes that reading a range moves: whole pages when direct.
+func extent(f iostack.File, off, n int64) int64 {
+	if direct, _ := f.Direct(); !direct || n == 0 {
+		return n
+	}
+	return min(binio.AlignUp(off+n, binio.Page), binio.AlignUp(f.Size(), binio.Page)) - off/binio.Page*binio.Page
+}
+
+// Start submits the read of the loaded batch's chunk, as far as RAM does not
+// hold its rows. It returns at once; the slot must be waited for.
+func (s *Store) Start(sl *Slot) error {
+	t := &s.pack.Index().Train[sl.batch]
+	sl.rows = t.ColdRows(s.layout.Through)
+	if sl.rows == 0 {
+		return nil
+	}
+	file, err := s.files.take(s.pack.Path(packfile.ColdFile(packfile.Group(sl.batch))))
+	if err != nil {
+		return err
+	}
+	sl.chunk = file
+	if err := s.submit(sl, &sl.group, file.File, t.ChunkOffset, sl.chunkBytes()); err != nil {
+		return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
+	}
+	return nil
+}
+
+// chunkBytes returns the memory that the chunk's prefix lands in.
+func (sl *Slot) chunkBytes() []byte {
+	n := sl.rows * sl.store.facts.RowBytes
+	if sl.store.facts.DType == dtype.Float32 {
+		return sl.matrix.Bytes()[:n]
+	}
+	return sl.wire.Bytes()[:n]
+}
+
+// Wait returns when the started reads have landed. When ctx ends first it
+// returns once none of them can still write into the slot.
+func (s *Store) Wait(ctx context.Context, sl *Slot) error {
+	err := s.stack.Wait(ctx, &sl.group)
+	if err != nil {
+		err = fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
+	}
+	f := sl.chunk
+	sl.chunk = nil
+	return errors.Join(err, s.files.give(f))
+}
+
+// Assemble checks the chunk and completes the matrix.
+func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
+	t := &s.pack.Index().Train[sl.batch]
+	chunk := sl.chunkBytes()
+	name := s.pack.Path(packfile.ColdFile(packfile.Group(sl.batch)))
+	if sl.rows > 0 {
+		if err := t.VerifyChunk(name, chunk, s.layout.Through, s.facts.RowBytes); err != nil {
+			return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
+		}
+	}
+	sl.UsefulBytes += int64(len(chunk))
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x := sl.X()
+	dim := s.facts.Dim
+	if s.facts.DType != dtype.Float32 {
+		s.copies.widen(x[:sl.rows*dim], chunk, s.facts.DType)
+	}
+	s.copies.gather(x[sl.rows*dim:], s.cache.Bytes(), sl.Batch.Input[sl.rows:], s.facts.DType, dim)
+	return nil
+}
