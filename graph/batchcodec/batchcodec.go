@@ -60,20 +60,29 @@ func Append(dst []byte, b *graph.Batch) []byte {
 	}
 	dst = append(dst, binio.Bytes(b.Input)...)
 	dst = binio.AppendUints(dst, b.Degree, degree)
-	var counts []uint32
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
-		counts = binio.Grow(counts, k.NumDst)
-		for i := range counts {
-			counts[i] = k.Indptr[i+1] - k.Indptr[i]
-		}
-		dst = binio.AppendUints(dst, counts, countWidth(k))
+		dst = appendCounts(dst, k, countWidth(k))
 		dst = binio.AppendUints(dst, k.Indices, positionWidth(k))
 		if k.Dst != nil {
 			dst = binio.AppendUints(dst, k.Dst, positionWidth(k))
 		}
 	}
 	return append(dst, binio.Bytes(b.Labels)...)
+}
+
+// appendCounts appends the number of edges of every destination, in pieces that
+// fit on the stack.
+func appendCounts(dst []byte, k *graph.Block, width int) []byte {
+	var piece [512]uint32
+	for lo := 0; lo < k.NumDst; lo += len(piece) {
+		counts := piece[:min(len(piece), k.NumDst-lo)]
+		for i := range counts {
+			counts[i] = k.Indptr[lo+i+1] - k.Indptr[lo+i]
+		}
+		dst = binio.AppendUints(dst, counts, width)
+	}
+	return dst
 }
 
 func maxOf(s []uint32) uint32 {
@@ -133,6 +142,22 @@ func Decode(src []byte, b *graph.Batch) error {
 		d.Fail("%v", err)
 	}
 	return d.Err()
+}
+
+// Inputs returns the input nodes of a byte form without decoding the rest. They
+// alias src, which must be aligned to four bytes.
+func Inputs(src []byte) ([]uint32, error) {
+	d := binio.NewDecoder(src)
+	layers, inputs := int(d.U32()), d.Count(4)
+	if layers > MaxLayers {
+		d.Fail("%d layers", layers)
+	}
+	d.Raw(headBytes - 8 + layers*layerBytes)
+	raw := d.Raw(4 * inputs)
+	if d.Err() != nil {
+		return nil, d.Err()
+	}
+	return binio.View[uint32](raw), nil
 }
 
 // decodeBlock reads the arrays of one block, whose counts are set.

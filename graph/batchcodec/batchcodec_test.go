@@ -89,6 +89,17 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+func TestInputs(t *testing.T) {
+	src := Append(nil, twoLayers())
+	got, err := Inputs(src)
+	if d := cmp.Diff(twoLayers().Input, got); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	if got, err := Inputs(src[:40]); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("truncated: %v, %v", got, err)
+	}
+}
+
 func TestTruncated(t *testing.T) {
 	whole := Append(nil, twoLayers())
 	var b graph.Batch
