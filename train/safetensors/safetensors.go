@@ -1,0 +1,226 @@
+// Package safetensors reads and writes named tensors in the safetensors format,
+// which PyTorch, JAX and others load without running code.
+//
+//	┌──────────────┬───────────────────────────────┬─────────────────────────┐
+//	│ u64 length N │ N bytes of JSON (the header)  │ data                    │
+//	└──────────────┴───────────────────────────────┴─────────────────────────┘
+//
+// All numbers are little-endian. The header is one JSON object:
+//
+//	{"__metadata__": {"format": "pt", …},
+//	 "convs.0.lin_l.weight": {"dtype": "F32", "shape": [256, 128], "data_offsets": [0, 131072]},
+//	 …}
+//
+// Offsets count from the first byte of data. Tensors are row-major and fill the data
+// without gaps or overlap; the header is padded with spaces so that data begins at a
+// multiple of 8 bytes; "__metadata__", which may be absent, maps strings to strings.
+//
+// This package writes and reads F32 tensors. There is no checksum in the format: a
+// reader proves that the bytes are consistent, not that they are the ones written.
+// The format has no version either; what does not fit the above is refused.
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+const (
+	metadataKey = "__metadata__"
+	dtypeF32    = "F32"
+	lengthBytes = 8
+	// maxHeader is what the reference implementation accepts.
+	maxHeader = 100 << 20
+)
+
+// Tensor is a named array of float32, row-major.
+type Tensor struct {
+	Name  string
+	Shape []int
+	Data  []float32 // as many as the shape has elements
+}
+
+// entry is a tensor as the header describes it.
+type entry struct {
+	DType   string    `json:"dtype"`
+	Shape   []int     `json:"shape"`
+	Offsets *[2]int64 `json:"data_offsets"`
+}
+
+// Write writes the tensors in the order given.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	head, err := header(tensors, metadata)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for i := range tensors {
+		if _, err := w.Write(binio.Bytes(tensors[i].Data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// header returns everything before the data.
+func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+	b := append(make([]byte, lengthBytes), '{')
+	field := func(key string, value any) error {
+		k, err := json.Marshal(key)
+		if err != nil {
+			return err
+		}
+		v, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, k...), ':'), v...)
+		return nil
+	}
+	if metadata != nil {
+		if err := field(metadataKey, metadata); err != nil {
+			return nil, err
+		}
+	}
+	seen := make(map[string]bool, len(tensors))
+	offset := int64(0)
+	for _, t := range tensors {
+		n, err := elements(t.Shape)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("safetensors: %q: %w", t.Name, err)
+		case n != int64(len(t.Data)):
+			return nil, fmt.Errorf("safetensors: %q: %d elements for the shape %v", t.Name, len(t.Data), t.Shape)
+		case t.Name == metadataKey || seen[t.Name]:
+			return nil, fmt.Errorf("safetensors: %q cannot name this tensor", t.Name)
+		}
+		seen[t.Name] = true
+		shape := t.Shape
+		if shape == nil {
+			shape = []int{} // a scalar's is [], never null
+		}
+		if err := field(t.Name, entry{dtypeF32, shape, &[2]int64{offset, offset + 4*n}}); err != nil {
+			return nil, err
+		}
+		offset += 4 * n
+	}
+	b = append(b, '}')
+	for len(b)%8 != 0 {
+		b = append(b, ' ')
+	}
+	binary.LittleEndian.PutUint64(b, uint64(len(b)-lengthBytes))
+	return b, nil
+}
+
+// elements returns the number of elements of a shape.
+func elements(shape []int) (int64, error) {
+	n := int64(1)
+	for _, d := range shape {
+		if d < 0 || d > 0 && n > math.MaxInt64/8/int64(d) {
+			return 0, fault.New(fault.ErrCorrupt, "impossible shape %v", shape)
+		}
+		n *= int64(d)
+	}
+	return n, nil
+}
+
+// Decode reads a whole file's content. It returns the tensors in the order of their
+// data, which it copies, and the metadata. Whatever the bytes, the result is
+// consistent or an error of kind fault.ErrCorrupt is returned; a dtype other than
+// F32 is an error of kind fault.ErrVersion.
+func Decode(b []byte) (tensors []Tensor, metadata map[string]string, err error) {
+	head, data, err := split(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(head, &fields); err != nil {
+		return nil, nil, corrupt("header: %v", err)
+	}
+	if raw, ok := fields[metadataKey]; ok {
+		if err := json.Unmarshal(raw, &metadata); err != nil {
+			return nil, nil, corrupt("%s: %v", metadataKey, err)
+		}
+		delete(fields, metadataKey)
+	}
+	found := make([]located, 0, len(fields))
+	for name, raw := range fields {
+		l, err := locate(name, raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		found = append(found, l)
+	}
+	// Equal offsets are those of tensors without elements: then the name decides.
+	slices.SortFunc(found, func(a, b located) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
+	})
+	at := int64(0)
+	for _, l := range found {
+		if l.begin != at || l.end > int64(len(data)) {
+			return nil, nil, corrupt("%q: its data are bytes %d to %d of %d, after %d", l.Name, l.begin, l.end, len(data), at)
+		}
+		l.Data = make([]float32, (l.end-l.begin)/4)
+		copy(binio.Bytes(l.Data), data[l.begin:l.end])
+		tensors = append(tensors, l.Tensor)
+		at = l.end
+	}
+	if at != int64(len(data)) {
+		return nil, nil, corrupt("%d bytes after the last tensor", int64(len(data))-at)
+	}
+	return tensors, metadata, nil
+}
+
+// located is a tensor without its data, and where they are.
+type located struct {
+	Tensor
+	begin, end int64
+}
+
+func split(b []byte) (head, data []byte, err error) {
+	if len(b) < lengthBytes {
+		return nil, nil, corrupt("%d bytes are too few", len(b))
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if n > maxHeader || n > uint64(len(b)-lengthBytes) {
+		return nil, nil, corrupt("a header of %d bytes in a file of %d", n, len(b))
+	}
+	head, data = b[lengthBytes:lengthBytes+n], b[lengthBytes+n:]
+	if !bytes.HasPrefix(head, []byte("{")) {
+		return nil, nil, corrupt("the header is no JSON object")
+	}
+	return head, data, nil
+}
+
+func locate(name string, raw json.RawMessage) (located, error) {
+	var e entry
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return located{}, corrupt("%q: %v", name, err)
+	}
+	if e.DType != dtypeF32 {
+		return located{}, fault.New(fault.ErrVersion, "safetensors: %q is of dtype %q; this program reads %s", name, e.DType, dtypeF32)
+	}
+	n, err := elements(e.Shape)
+	if err != nil || e.Shape == nil || e.Offsets == nil || e.Offsets[0] < 0 || e.Offsets[1]-e.Offsets[0] != 4*n {
+		return located{}, corrupt("%q: the shape %v does not describe its data", name, e.Shape)
+	}
+	return located{Tensor{Name: name, Shape: e.Shape}, e.Offsets[0], e.Offsets[1]}, nil
+}
+
+func corrupt(format string, args ...any) error {
+	return fault.New(fault.ErrCorrupt, "safetensors: "+format, args...)
+}
