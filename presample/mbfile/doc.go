@@ -1,0 +1,55 @@
+// Package mbfile is the container of sampled mini-batches: the SAMPLES
+// directory, format "diskgnn.samples", version 1.
+//
+//	SAMPLES/
+//	  meta.json          what the directory is: Params, Facts, parent dataset
+//	  run.json           how it came to be; covered by no fingerprint
+//	  batches-00000.bin  the byte forms of batches 0 … F-1, one after another
+//	  batches-00001.bin  the byte forms of batches F … 2F-1
+//	  …
+//	  index.bin          where every batch lies, its checksum and its counts
+//	  hotness.bin        u32[nodes]: training batches that read the node's features
+//	  hotness.bin.sums   checksums of hotness.bin, per MiB (binio.Sums)
+//
+// # Order
+//
+// Batches are numbered from 0: the training batches, epoch after epoch in the
+// order in which they are visited, then the validation batches, then the test
+// batches. A batch's byte form is that of package batchcodec with input nodes as
+// node ids in the order of their discovery, so that destinations are always a
+// prefix of the sources; degrees are in-degrees in the whole graph. Files are
+// cut every F batches, whoever sampled them; the last one may hold fewer. Byte
+// forms follow each other without padding.
+//
+// # index.bin
+//
+// All numbers are little-endian; L is the number of layers.
+//
+//	offset  size
+//	0       8        "DGNNSMP1"
+//	8       4        u32 L
+//	12      4        u32 F, batches per file
+//	16      8        u64 N, batches
+//	24      N × R    records, R = 8L + 24 bytes each:
+//	          8        u64 offset in its file; the file's number is batch / F
+//	          8        u64 size in bytes
+//	          4        u32 CRC-32C of the byte form
+//	          4(L+1)   u32 nodes: sources of layer 0 (the input nodes), of layer 1,
+//	                   …, of layer L-1, and the seed nodes
+//	          4L       u32 edges of layer 0, …, of layer L-1
+//	24+NR   4        u32 CRC-32C of all that precedes it
+//
+// Layers are listed input side first, as everywhere.
+//
+// # Checksums
+//
+// Every batch is checked against its CRC when it is read. In meta.json the
+// checksum of a batches file is the SHA-256 of its batches' CRCs (u32, in order),
+// that of hotness.bin the one of its table of sums, that of index.bin and
+// hotness.bin.sums the SHA-256 of their bytes.
+//
+// # Versions
+//
+// Readers accept exactly version 1. Any change of the bytes raises the version;
+// new fields in Params and Facts do not.
+package mbfile

@@ -1,0 +1,155 @@
+package mbfile
+
+import (
+	"encoding/binary"
+
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+const (
+	indexMagic = "DGNNSMP1"
+	indexHead  = len(indexMagic) + 16
+	fixedPart  = 20 // of a record: offset, size, CRC
+)
+
+func recordBytes(layers int) int { return fixedPart + 4*(layers+1) + 4*layers }
+
+// BatchInfo is what the index knows of one batch. Its slices alias the index
+// and must not be written to.
+type BatchInfo struct {
+	File         int   // number of the file it lies in
+	Offset, Size int64 // bytes
+	CRC          uint32
+	// Nodes holds the sources of every layer, input side first, and at its end
+	// the seed nodes: layer l has Nodes[l] sources and Nodes[l+1] destinations.
+	Nodes []uint32
+	Edges []uint32 // edges of every layer
+}
+
+// Seeds returns the number of seed nodes.
+func (b *BatchInfo) Seeds() int { return int(b.Nodes[len(b.Nodes)-1]) }
+
+// InputNodes returns the number of input nodes.
+func (b *BatchInfo) InputNodes() int { return int(b.Nodes[0]) }
+
+// NumEdges returns the number of edges over all layers.
+func (b *BatchInfo) NumEdges() int64 {
+	var n int64
+	for _, e := range b.Edges {
+		n += int64(e)
+	}
+	return n
+}
+
+// index is the content of index.bin.
+type index struct {
+	layers, perFile int
+	records         []byte // of recordBytes(layers) each
+}
+
+func (ix *index) batches() int { return len(ix.records) / recordBytes(ix.layers) }
+
+// files returns the number of files that hold the batches.
+func (ix *index) files() int { return (ix.batches() + ix.perFile - 1) / ix.perFile }
+
+// info returns record i without allocating.
+func (ix *index) info(i int) BatchInfo {
+	n := recordBytes(ix.layers)
+	r := ix.records[i*n : (i+1)*n : (i+1)*n]
+	counts := binio.View[uint32](r[fixedPart:])
+	return BatchInfo{
+		File:   i / ix.perFile,
+		Offset: int64(binary.LittleEndian.Uint64(r)),
+		Size:   int64(binary.LittleEndian.Uint64(r[8:])),
+		CRC:    binary.LittleEndian.Uint32(r[16:]),
+		Nodes:  counts[: ix.layers+1 : ix.layers+1],
+		Edges:  counts[ix.layers+1:],
+	}
+}
+
+// add appends a record.
+func (ix *index) add(offset, size int64, crc uint32, nodes, edges []uint32) {
+	r := binary.LittleEndian.AppendUint64(ix.records, uint64(offset))
+	r = binary.LittleEndian.AppendUint64(r, uint64(size))
+	r = binary.LittleEndian.AppendUint32(r, crc)
+	r = append(r, binio.Bytes(nodes)...)
+	ix.records = append(r, binio.Bytes(edges)...)
+}
+
+// crcs returns the checksums of the batches lo to hi-1.
+func (ix *index) crcs(lo, hi int) []uint32 {
+	crcs := make([]uint32, 0, hi-lo)
+	for i := lo; i < hi; i++ {
+		crcs = append(crcs, ix.info(i).CRC)
+	}
+	return crcs
+}
+
+// fileSpan returns the batches that file f holds.
+func (ix *index) fileSpan(f int) (lo, hi int) {
+	return f * ix.perFile, min((f+1)*ix.perFile, ix.batches())
+}
+
+// fileSize returns the bytes of file f.
+func (ix *index) fileSize(f int) int64 {
+	_, hi := ix.fileSpan(f)
+	last := ix.info(hi - 1)
+	return last.Offset + last.Size
+}
+
+// encode returns the index as it lies on disk.
+func (ix *index) encode() []byte {
+	b := append(make([]byte, 0, indexHead+len(ix.records)+4), indexMagic...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(ix.layers))
+	b = binary.LittleEndian.AppendUint32(b, uint32(ix.perFile))
+	b = binary.LittleEndian.AppendUint64(b, uint64(ix.batches()))
+	b = append(b, ix.records...)
+	return binary.LittleEndian.AppendUint32(b, binio.CRC(b))
+}
+
+// decodeIndex reads what encode wrote, aliasing b, which must be aligned to four
+// bytes as every allocation of that size is. Whatever the bytes, every record of
+// what it returns can be used without further checks.
+func decodeIndex(b []byte) (*index, error) {
+	if len(b) < indexHead+4 || string(b[:len(indexMagic)]) != indexMagic {
+		return nil, fault.New(fault.ErrCorrupt, "%s: not an index of batches", IndexFile)
+	}
+	if body := b[:len(b)-4]; binio.CRC(body) != binary.LittleEndian.Uint32(b[len(body):]) {
+		return nil, binio.BadRange(IndexFile, 0, int64(len(b)))
+	}
+	d := binio.NewDecoder(b[len(indexMagic):])
+	layers, perFile, batches := d.U32(), d.U32(), d.U64()
+	if layers < 1 || layers > batchcodec.MaxLayers || perFile < 1 || perFile > 1<<30 {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d layers, %d batches per file", IndexFile, layers, perFile)
+	}
+	ix := &index{layers: int(layers), perFile: int(perFile), records: b[indexHead : len(b)-4]}
+	n := recordBytes(ix.layers)
+	if len(ix.records)%n != 0 || batches != uint64(len(ix.records)/n) {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes of records of %d for %d batches", IndexFile, len(ix.records), n, batches)
+	}
+	return ix, ix.validate()
+}
+
+// validate checks that the records chain through the files and that counts are
+// those of blocks whose destinations are prefixes of their sources.
+func (ix *index) validate() error {
+	var end int64 // of the batch before, in its file
+	for i := range ix.batches() {
+		if i%ix.perFile == 0 {
+			end = 0
+		}
+		b := ix.info(i)
+		if b.Offset != end || b.Size <= 0 || b.Size > 1<<62-end {
+			return fault.New(fault.ErrCorrupt, "%s: batch %d at byte %d, size %d, follows byte %d", IndexFile, i, b.Offset, b.Size, end)
+		}
+		end += b.Size
+		for l := range b.Edges {
+			if b.Nodes[l] < b.Nodes[l+1] {
+				return fault.New(fault.ErrCorrupt, "%s: batch %d, layer %d: %d sources for %d destinations", IndexFile, i, l, b.Nodes[l], b.Nodes[l+1])
+			}
+		}
+	}
+	return nil
+}

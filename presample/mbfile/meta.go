@@ -1,0 +1,101 @@
+package mbfile
+
+import (
+	"fmt"
+
+	"diskgnn/graph"
+	"diskgnn/internal/stage"
+)
+
+// Format is the directory format that this package reads and writes.
+var Format = stage.Format{Name: "diskgnn.samples", Version: 1}
+
+// Names of the files in a SAMPLES directory.
+const (
+	IndexFile   = "index.bin"
+	HotnessFile = "hotness.bin"
+	SumsFile    = "hotness.bin.sums"
+)
+
+// BatchesFile returns the name of the i-th file of batches.
+func BatchesFile(i int) string { return fmt.Sprintf("batches-%05d.bin", i) }
+
+// AllNeighbours, as a fanout, takes every in-neighbour of a destination.
+const AllNeighbours = -1
+
+// Params are the content parameters of a SAMPLES directory: with the dataset
+// they decide every byte.
+type Params struct {
+	BatchSize  int     `json:"batch_size"`
+	Fanout     []int   `json:"fanout"`      // input side first; the last entry is for the seed nodes
+	EvalFanout []int   `json:"eval_fanout"` // of validation and test batches
+	Epochs     int     `json:"epochs"`
+	TrainRatio float64 `json:"train_ratio"`
+	Order      string  `json:"order"`
+	Seed       uint64  `json:"seed"`
+}
+
+// Facts are the counts that readers size their buffers and plans by.
+type Facts struct {
+	Nodes           int64   `json:"nodes"`  // of the graph
+	Layers          int     `json:"layers"` // blocks of a batch
+	Epochs          int     `json:"epochs"` // different epochs sampled
+	BatchesPerEpoch int     `json:"batches_per_epoch"`
+	TrainBatches    int     `json:"train_batches"` // epochs × batches per epoch
+	ValidBatches    int     `json:"valid_batches"`
+	TestBatches     int     `json:"test_batches"`
+	Train           Summary `json:"train"` // all epochs
+	Eval            Summary `json:"eval"`  // validation and test
+}
+
+// Batches returns the number of all batches.
+func (f Facts) Batches() int { return f.TrainBatches + f.ValidBatches + f.TestBatches }
+
+// Summary adds up a range of batches.
+type Summary struct {
+	SeedNodes  int64 `json:"seed_nodes"`
+	InputNodes int64 `json:"input_nodes"`
+	Edges      int64 `json:"edges"`
+	Bytes      int64 `json:"bytes"` // of the byte forms
+	// Max holds the largest counts of any one batch, layer by layer: what
+	// buffers and graphs of fixed shape are made for. Mean holds the averages,
+	// rounded: what a cost model should reckon with. Both are of length 0 when
+	// the range is empty.
+	Max  graph.Sizes `json:"max"`
+	Mean graph.Sizes `json:"mean"`
+}
+
+// summarize adds up the batches lo to hi-1.
+func summarize(ix *index, lo, hi int) Summary {
+	s := Summary{Max: sizesOf(ix.layers), Mean: sizesOf(ix.layers)}
+	if lo == hi {
+		s.Max, s.Mean = sizesOf(0), sizesOf(0)
+		return s
+	}
+	nodes, edges := make([]int64, ix.layers+1), make([]int64, ix.layers)
+	for i := lo; i < hi; i++ {
+		b := ix.info(i)
+		s.SeedNodes += int64(b.Seeds())
+		s.InputNodes += int64(b.InputNodes())
+		s.Edges += b.NumEdges()
+		s.Bytes += b.Size
+		for l, n := range b.Nodes {
+			nodes[l] += int64(n)
+		}
+		for l, n := range b.Edges {
+			edges[l] += int64(n)
+			s.Max.Src[l] = max(s.Max.Src[l], int(b.Nodes[l]))
+			s.Max.Dst[l] = max(s.Max.Dst[l], int(b.Nodes[l+1]))
+			s.Max.Edges[l] = max(s.Max.Edges[l], int(n))
+		}
+	}
+	mean := func(sum int64) int { n := int64(hi - lo); return int((sum + n/2) / n) }
+	for l := range edges {
+		s.Mean.Src[l], s.Mean.Dst[l], s.Mean.Edges[l] = mean(nodes[l]), mean(nodes[l+1]), mean(edges[l])
+	}
+	return s
+}
+
+func sizesOf(layers int) graph.Sizes {
+	return graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+}

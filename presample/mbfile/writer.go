@@ -1,0 +1,322 @@
+package mbfile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"slices"
+
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// BatchesPerFile is where batch files are cut: often enough that an interrupted
+// run loses little, seldom enough that files are large.
+const BatchesPerFile = 256
+
+// recordsFile is scratch: the index records of all finished files.
+const recordsFile = "index.part"
+
+// writeBuffer gathers small batches into large writes; large ones pass it by.
+const writeBuffer = 1 << 20
+
+// Layout is what a Writer knows of the directory before the first batch.
+type Layout struct {
+	Nodes              int64 // of the graph
+	Layers             int
+	Train, Valid, Test int // batches
+	BatchesPerFile     int // 0: BatchesPerFile
+}
+
+func (l *Layout) batches() int { return l.Train + l.Valid + l.Test }
+
+// Memory returns the bytes that a Writer holds.
+func (l *Layout) Memory() int64 {
+	return 4*l.Nodes + 2*int64(l.batches())*int64(recordBytes(l.Layers)) + writeBuffer
+}
+
+// Writer writes the batches of a SAMPLES directory in order and counts hotness.
+// Every file, once full, is made durable in the background and journalled; a
+// Writer on an interrupted directory goes on after the last file so finished.
+// It is for one goroutine.
+type Writer struct {
+	dir    *stage.Dir
+	layout Layout
+	index  index
+	hot    []uint32
+
+	file    vfs.File // under way; nil between files
+	buf     *bufio.Writer
+	size    int64
+	pending chan error // the finishing of the file before; nil if none
+	records vfs.File
+	saved   journal
+}
+
+// journal is what stage.Dir keeps of the files that are finished.
+type journal struct {
+	Files   int    `json:"files"`       // full batch files, durable
+	Records uint32 `json:"records_crc"` // CRC-32C of their records in recordsFile
+}
+
+// NewWriter starts or resumes writing. Finished files of an interrupted run are
+// read once, checked, and their hotness counted; the first that is not what it
+// was, and all after it, are written again.
+func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.Reporter) (*Writer, error) {
+	if layout.BatchesPerFile == 0 {
+		layout.BatchesPerFile = BatchesPerFile
+	}
+	w := &Writer{dir: dir, layout: layout, hot: make([]uint32, layout.Nodes), buf: bufio.NewWriterSize(nil, writeBuffer)}
+	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile,
+		records: make([]byte, 0, layout.batches()*recordBytes(layout.Layers))}
+	var err error
+	if w.records, err = dir.FS().OpenReadWrite(dir.File(recordsFile)); err != nil {
+		return nil, fmt.Errorf("open %s: %w", recordsFile, err)
+	}
+	if err := w.resume(ctx, rep); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// Next returns the number of the batch that Append expects.
+func (w *Writer) Next() int { return w.index.batches() }
+
+// resume takes over what an interrupted run finished.
+func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
+	var was journal
+	if ok, err := w.dir.Progress(&was); err != nil || !ok || was.Files <= 0 {
+		return err
+	}
+	batches := w.layout.batches()
+	if was.Files <= batches/w.layout.BatchesPerFile { // else the last, short file is among them
+		batches = was.Files * w.layout.BatchesPerFile
+	}
+	records := w.index.records[:batches*recordBytes(w.layout.Layers)]
+	if _, err := w.records.ReadAt(records, 0); err != nil || binio.CRC(records) != was.Records {
+		rep.Logf("%s is damaged: sampling from the start", w.dir.File(recordsFile))
+		return nil
+	}
+	done := index{layers: w.index.layers, perFile: w.index.perFile, records: records}
+	if err := done.validate(); err != nil {
+		return err
+	}
+	task := rep.Task("check finished batches", int64(done.batches()), progress.Batches)
+	defer task.Done()
+	for f := range done.files() {
+		switch err := w.recount(ctx, &done, f, task); {
+		case errors.Is(err, fault.ErrCorrupt):
+			rep.Logf("%v: sampling from there", err)
+			return nil
+		case err != nil:
+			return fmt.Errorf("resume %s: %w", w.dir.Path(), err)
+		}
+	}
+	return nil
+}
+
+// recount checks a finished file, takes over its records and counts its hotness.
+func (w *Writer) recount(ctx context.Context, done *index, f int, task progress.Task) error {
+	file, err := w.dir.FS().Open(w.dir.File(BatchesFile(f)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.ErrCorrupt, "%w", err)
+	} else if err != nil {
+		return err
+	}
+	defer file.Close()
+	lo, hi := done.fileSpan(f)
+	// Two passes: hotness must not be counted of a file that turns out bad.
+	for _, count := range []bool{false, true} {
+		var buf []byte
+		for i := lo; i < hi; i++ {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			info := done.info(i)
+			buf = binio.Grow(buf, int(info.Size))
+			if err := readRange(file, &info, buf); err != nil {
+				return err
+			}
+			if !count {
+				continue
+			}
+			if err := w.heat(i, buf); err != nil {
+				return err
+			}
+			task.Add(1)
+		}
+	}
+	n := recordBytes(done.layers)
+	w.index.records = done.records[:hi*n]
+	w.saved = journal{f + 1, binio.CRC(w.index.records)}
+	return nil
+}
+
+// heat counts the input nodes of batch i, whose byte form is given.
+func (w *Writer) heat(i int, form []byte) error {
+	if i >= w.layout.Train {
+		return nil
+	}
+	input, err := batchcodec.Inputs(form)
+	if err != nil {
+		return err
+	}
+	for _, v := range input {
+		if int64(v) >= int64(len(w.hot)) {
+			return fault.New(fault.ErrCorrupt, "batch %d: input node %d of a graph of %d nodes", i, v, len(w.hot))
+		}
+		w.hot[v]++
+	}
+	return nil
+}
+
+// Append writes the next batch. e may be reused when it returns.
+func (w *Writer) Append(e *Encoded) error {
+	i := w.Next()
+	if i >= w.layout.batches() || len(e.Edges) != w.layout.Layers {
+		panic(fmt.Sprintf("mbfile: batch %d of %d with %d layers of %d", i, w.layout.batches(), len(e.Edges), w.layout.Layers))
+	}
+	if w.file == nil {
+		f, err := w.dir.FS().Create(w.dir.File(BatchesFile(i / w.layout.BatchesPerFile)))
+		if err != nil {
+			return fmt.Errorf("write batch %d: %w", i, err)
+		}
+		w.file, w.size = f, 0
+		w.buf.Reset(f)
+	}
+	if _, err := w.buf.Write(e.Bytes); err != nil {
+		return fmt.Errorf("write batch %d: %w", i, err)
+	}
+	w.index.add(w.size, int64(len(e.Bytes)), e.CRC, e.Nodes, e.Edges)
+	w.size += int64(len(e.Bytes))
+	if err := w.heat(i, e.Bytes); err != nil {
+		return err
+	}
+	if n := w.Next(); n%w.layout.BatchesPerFile == 0 || n == w.layout.batches() {
+		return w.cut()
+	}
+	return nil
+}
+
+// cut ends the file under way and leaves it to be made durable while the next
+// one is written. At most one file waits, so that the disk can't fall behind
+// without bound.
+func (w *Writer) cut() error {
+	if err := w.buf.Flush(); err != nil {
+		return fmt.Errorf("write %s: %w", w.file.Name(), err)
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	lo := w.saved.Files * w.layout.BatchesPerFile * recordBytes(w.layout.Layers)
+	fresh := w.index.records[lo:]
+	w.saved = journal{w.saved.Files + 1, crc32.Update(w.saved.Records, crc32.MakeTable(crc32.Castagnoli), fresh)}
+	file, saved := w.file, w.saved
+	w.file = nil
+	w.pending = make(chan error, 1)
+	go func(done chan<- error) { done <- w.finish(file, int64(lo), fresh, saved) }(w.pending)
+	return nil
+}
+
+// finish makes a file and its records durable, then journals them.
+func (w *Writer) finish(file vfs.File, at int64, records []byte, saved journal) error {
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", file.Name(), err)
+	}
+	if _, err := w.records.WriteAt(records, at); err != nil {
+		return fmt.Errorf("write %s: %w", recordsFile, err)
+	}
+	if err := w.records.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", recordsFile, err)
+	}
+	return w.dir.SaveProgress(saved)
+}
+
+// settle waits for the file that is being made durable.
+func (w *Writer) settle() error {
+	if w.pending == nil {
+		return nil
+	}
+	err := <-w.pending
+	w.pending = nil
+	return err
+}
+
+// Finish writes index and hotness after the last batch and returns the
+// directory's files and facts, for stage.Dir.Commit.
+func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
+	if w.Next() != w.layout.batches() {
+		panic(fmt.Sprintf("mbfile: finished after %d of %d batches", w.Next(), w.layout.batches()))
+	}
+	if err := w.settle(); err != nil {
+		return nil, Facts{}, err
+	}
+	hotness, err := w.writeHotness()
+	if err != nil {
+		return nil, Facts{}, fmt.Errorf("write %s: %w", HotnessFile, err)
+	}
+	encoded := w.index.encode()
+	if err := vfs.WriteFile(w.dir.FS(), w.dir.File(IndexFile), encoded); err != nil {
+		return nil, Facts{}, fmt.Errorf("write %s: %w", IndexFile, err)
+	}
+	files := append(hotness, stage.File{Name: IndexFile, Size: int64(len(encoded)), Checksum: binio.Hash(encoded)})
+	for i := range w.index.files() {
+		files = append(files, stage.File{Name: BatchesFile(i), Size: w.index.fileSize(i), Checksum: binio.HashSums(w.index.crcs(w.index.fileSpan(i)))})
+	}
+	l := &w.layout
+	facts := Facts{
+		Nodes: l.Nodes, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
+		TrainBatches: l.Train, ValidBatches: l.Valid, TestBatches: l.Test,
+		Train: summarize(&w.index, 0, l.Train), Eval: summarize(&w.index, l.Train, l.batches()),
+	}
+	return files, facts, nil
+}
+
+// writeHotness writes hotness.bin and its table of sums.
+func (w *Writer) writeHotness() (files []stage.File, err error) {
+	f, err := w.dir.FS().Create(w.dir.File(HotnessFile))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	summer := binio.NewSummer(1 << 20)
+	for piece := range slices.Chunk(binio.Bytes(w.hot), 4<<20) {
+		if _, err := f.Write(piece); err != nil {
+			return nil, err
+		}
+		_, _ = summer.Write(piece)
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	sums := summer.Sums()
+	table := sums.Encode()
+	if err := vfs.WriteFile(w.dir.FS(), w.dir.File(SumsFile), table); err != nil {
+		return nil, err
+	}
+	return []stage.File{
+		{Name: HotnessFile, Size: sums.Size, Checksum: sums.Checksum()},
+		{Name: SumsFile, Size: int64(len(table)), Checksum: binio.Hash(table)},
+	}, nil
+}
+
+// Close ends the writing, finished or not. What is durable stays to be resumed.
+func (w *Writer) Close() error {
+	err := w.settle()
+	if w.file != nil {
+		err = errors.Join(err, w.file.Close())
+		w.file = nil
+	}
+	if w.records != nil {
+		err = errors.Join(err, w.records.Close())
+		w.records = nil
+	}
+	return err
+}
