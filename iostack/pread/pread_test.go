@@ -1,51 +1,32 @@
 package pread
 
 import (
-	"bytes"
-	"context"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"fmt"
 	"testing"
 
 	"diskgnn/iostack"
+	"diskgnn/iostack/iostacktest"
 )
 
-// writeFile writes n random bytes, the same for the same n.
-func writeFile(t testing.TB, n int) (path string, content []byte) {
-	t.Helper()
-	content = make([]byte, n)
-	rng := rand.NewChaCha8([32]byte{byte(n)})
-	_, _ = rng.Read(content)
-	path = filepath.Join(t.TempDir(), "data.bin")
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
+func TestConformance(t *testing.T) {
+	for _, options := range []iostack.Options{
+		{},
+		{Workers: 1},
+		{Workers: 3, MaxIO: 4096},
+		{Direct: iostack.DirectNever},
+	} {
+		t.Run(fmt.Sprintf("workers=%d,maxio=%d,direct=%v", options.Workers, options.MaxIO, options.Direct), func(t *testing.T) {
+			iostacktest.Run(t, func(t *testing.T) iostack.Stack { return newStack(t, options) })
+		})
 	}
-	return path, content
 }
 
-func TestSmoke(t *testing.T) {
-	path, content := writeFile(t, 3<<20+17)
-	s, err := New(iostack.Options{})
+func newStack(t testing.TB, options iostack.Options) *Stack {
+	t.Helper()
+	s, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	f, err := s.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log(f.Direct())
-	var g iostack.Group
-	buf := make([]byte, len(content))
-	if err := s.Submit(&g, []iostack.Request{{File: f, Buf: buf}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Wait(context.Background(), &g); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(buf, content) {
-		t.Fatal("differs")
-	}
-	t.Log(s.Stats())
+	t.Cleanup(func() { s.Close() })
+	return s
 }

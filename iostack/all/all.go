@@ -1,0 +1,83 @@
+// Package all is the registry of storage stacks: it lists every backend of this
+// build, opens one by its kind, and for "auto" chooses the best that works here.
+package all
+
+import (
+	"fmt"
+	"strings"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/iostack/pread"
+)
+
+// Auto is the kind that takes the best backend that works here.
+const Auto = "auto"
+
+// backends lists the backends, best first.
+var backends = []struct {
+	kind string
+	// open starts the backend and describes it, or says why it does not work here.
+	open func(iostack.Options) (s iostack.Stack, description string, err error)
+}{
+	{"pread", openPread},
+}
+
+// absent names backends that exist, but not in this build.
+var absent = []string{"uring"}
+
+// Kinds returns what Open accepts, Auto first, then the backends, best first.
+func Kinds() []string {
+	kinds := []string{Auto}
+	for _, b := range backends {
+		kinds = append(kinds, b.kind)
+	}
+	return kinds
+}
+
+// Open starts the backend of the given kind. The reason is one printable line
+// naming the backend, how it reads and, for Auto, which better ones do not work
+// here and why. A kind that is not in this build is an error of kind
+// fault.ErrUsage. Under Auto, options that make no sense are reported as such.
+func Open(kind string, options iostack.Options) (s iostack.Stack, reason string, err error) {
+	options.EnsureDefaults()
+	if err := options.Validate(); err != nil {
+		return nil, "", err
+	}
+	var failures []string
+	for _, b := range backends {
+		if kind != b.kind && kind != Auto {
+			continue
+		}
+		s, reason, err = b.open(options)
+		switch {
+		case err == nil:
+			return s, strings.Join(append([]string{reason}, failures...), "; "), nil
+		case kind == b.kind:
+			return nil, "", fmt.Errorf("open the %s I/O backend: %w", kind, err)
+		}
+		failures = append(failures, fmt.Sprintf("no %s: %v", b.kind, err))
+	}
+	if kind == Auto {
+		return nil, "", fmt.Errorf("open an I/O backend: %w", err) // the last one's, which needs the least
+	}
+	for _, name := range absent {
+		if kind == name {
+			return nil, "", fault.New(fault.ErrUsage, "I/O backend %q is not in this build, which has %s", kind, strings.Join(Kinds(), ", "))
+		}
+	}
+	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q (there are %s)", kind, strings.Join(Kinds(), ", "))
+}
+
+func openPread(options iostack.Options) (iostack.Stack, string, error) {
+	s, err := pread.New(options)
+	if err != nil {
+		return nil, "", err
+	}
+	how := map[iostack.Direct]string{
+		iostack.DirectAuto:   "O_DIRECT where the file system takes it",
+		iostack.DirectAlways: "O_DIRECT",
+		iostack.DirectNever:  "buffered",
+	}[options.Direct]
+	return s, fmt.Sprintf("pread: %d workers, %s", options.Workers, how), nil
+}

@@ -1,0 +1,211 @@
+package faultio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"diskgnn/iostack"
+)
+
+var (
+	errCancelled = errors.New("given up") // never seen: Wait reports the context instead
+	errClosed    = fmt.Errorf("faultio: %w", iostack.ErrClosed)
+)
+
+// Stack implements iostack.Stack by another one, whose files it passes on. Each
+// request runs in a goroutine of its own: this is for tests, not for speed.
+type Stack struct {
+	inner     iostack.Stack
+	injectors []Injector
+
+	mu      sync.Mutex // orders Submits, guards what follows
+	flights map[*iostack.Group]flight
+	ended   bool
+
+	closed   chan struct{}
+	running  sync.WaitGroup
+	injected atomic.Int64
+	requests atomic.Int64
+	bytes    atomic.Int64
+}
+
+var _ iostack.Stack = (*Stack)(nil)
+
+// flight is a group between its first Submit and its Wait.
+type flight struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// Wrap returns inner with faults. Every injector whose condition a request
+// meets takes effect, in the order given. Closing the result closes inner.
+func Wrap(inner iostack.Stack, injectors ...Injector) *Stack {
+	return &Stack{
+		inner:     inner,
+		injectors: injectors,
+		flights:   make(map[*iostack.Group]flight),
+		closed:    make(chan struct{}),
+	}
+}
+
+// String lists the injectors.
+func (s *Stack) String() string {
+	texts := make([]string, len(s.injectors))
+	for i, in := range s.injectors {
+		texts[i] = in.String()
+	}
+	return s.Name() + " with " + strings.Join(texts, "; ")
+}
+
+// Injected returns how many effects have met a request so far.
+func (s *Stack) Injected() int64 { return s.injected.Load() }
+
+// Name returns the wrapped stack's.
+func (s *Stack) Name() string { return s.inner.Name() }
+
+// Caps returns the wrapped stack's.
+func (s *Stack) Caps() iostack.Caps { return s.inner.Caps() }
+
+// Open opens a file of the wrapped stack.
+func (s *Stack) Open(path string) (iostack.File, error) { return s.inner.Open(path) }
+
+// Register registers memory with the wrapped stack.
+func (s *Stack) Register(bufs ...[]byte) error { return s.inner.Register(bufs...) }
+
+// Stats counts the requests as they were submitted and the device's reads as
+// they were carried out.
+func (s *Stack) Stats() iostack.Stats {
+	stats := s.inner.Stats()
+	stats.Requests, stats.BytesAsked = s.requests.Load(), s.bytes.Load()
+	return stats
+}
+
+// Submit starts the requests and the effects that they meet.
+func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return errClosed
+	}
+	if err := s.validate(reqs); err != nil {
+		return err
+	}
+	if len(reqs) == 0 {
+		return nil
+	}
+	f, ok := s.flights[g]
+	if !ok {
+		f.ctx, f.cancel = context.WithCancel(context.Background())
+		s.flights[g] = f
+	}
+	first := g.Add(len(reqs))
+	for i, r := range reqs {
+		effects := s.effects(Call{File: r.File.Name(), Offset: r.Offset, Length: len(r.Buf)})
+		s.requests.Add(1)
+		s.bytes.Add(int64(len(r.Buf)))
+		s.running.Go(func() {
+			g.Done(s.serve(f.ctx, r, first+i, effects))
+		})
+	}
+	return nil
+}
+
+// validate lets the wrapped stack refuse requests, by submitting them with
+// nothing to read.
+func (s *Stack) validate(reqs []iostack.Request) error {
+	var g iostack.Group
+	empty := make([]iostack.Request, len(reqs))
+	for i, r := range reqs {
+		empty[i] = iostack.Request{File: r.File, Offset: r.Offset, Buf: r.Buf[:0]}
+	}
+	if err := s.inner.Submit(&g, empty); err != nil {
+		return err
+	}
+	return s.inner.Wait(context.Background(), &g)
+}
+
+// effects returns what befalls a request. Every condition sees every request.
+func (s *Stack) effects(c Call) []Effect {
+	var effects []Effect
+	for _, in := range s.injectors {
+		if in.when.match(c) {
+			effects = append(effects, in.effect)
+		}
+	}
+	s.injected.Add(int64(len(effects)))
+	return effects
+}
+
+// serve carries out one request under its effects.
+func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects []Effect) *iostack.ReadError {
+	fail := func(err error) *iostack.ReadError {
+		return &iostack.ReadError{File: r.File.Name(), Offset: r.Offset, Length: len(r.Buf), Index: index, At: r.Offset, Err: err}
+	}
+	length := len(r.Buf)
+	for _, e := range effects {
+		if e.before != nil {
+			if err := e.before(stop{cancelled: ctx.Done(), closed: s.closed}); err != nil {
+				return fail(err)
+			}
+		}
+		if e.limit != nil {
+			length = min(length, e.limit(length))
+		}
+	}
+	var g iostack.Group
+	part := []iostack.Request{{File: r.File, Offset: r.Offset, Buf: r.Buf[:length:length]}}
+	if err := s.inner.Submit(&g, part); err != nil {
+		return fail(err)
+	}
+	if err := s.inner.Wait(ctx, &g); err != nil {
+		var read *iostack.ReadError
+		if errors.As(err, &read) {
+			err = read.Err
+		}
+		return fail(err)
+	}
+	for _, e := range effects {
+		if e.after != nil {
+			e.after(r.Buf[:length])
+		}
+	}
+	if length < len(r.Buf) {
+		return fail(iostack.Truncated(len(r.Buf), int64(length), r.Offset+int64(length)))
+	}
+	return nil
+}
+
+// Wait completes a group; the end of ctx ends Hang, but not a Gate.
+func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
+	stopped := g.Await(ctx)
+	s.mu.Lock()
+	f, ok := s.flights[g]
+	delete(s.flights, g)
+	s.mu.Unlock()
+	if ok {
+		f.cancel()
+	}
+	if stopped == nil {
+		return g.Take()
+	}
+	_ = g.Await(context.Background())
+	_ = g.Take()
+	return fmt.Errorf("faultio: wait: %w", stopped)
+}
+
+// Close ends Hang, then the wrapped stack, and waits for every gate.
+func (s *Stack) Close() error {
+	s.mu.Lock()
+	if !s.ended {
+		s.ended = true
+		close(s.closed)
+	}
+	s.mu.Unlock()
+	err := s.inner.Close()
+	s.running.Wait()
+	return err
+}

@@ -1,0 +1,136 @@
+// Package iostacktest is the conformance suite of storage stacks: what the
+// interface promises, as tests that every backend and wrapper passes.
+//
+// A backend's own tests add what only it can show, such as short reads and
+// interrupted system calls.
+package iostacktest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+)
+
+// Run runs the suite on stacks that open returns; the suite closes them. Files
+// are made in t.TempDir, so TMPDIR chooses the file system.
+func Run(t *testing.T, open func(t *testing.T) iostack.Stack) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, iostack.Stack)
+	}{
+		{"Contents", testContents},
+		{"Alignments", testAlignments},
+		{"LongerThanMaxIO", testLongerThanMaxIO},
+		{"BeyondTwoGiB", testBeyondTwoGiB},
+		{"EndOfFile", testEndOfFile},
+		{"ShrunkFile", testShrunkFile},
+		{"EmptyFile", testEmptyFile},
+		{"FailedRequests", testFailedRequests},
+		{"NothingToRead", testNothingToRead},
+		{"ManyGroups", testManyGroups},
+		{"FullQueue", testFullQueue},
+		{"Goroutines", testGoroutines},
+		{"SharedGroup", testSharedGroup},
+		{"Cancel", testCancel},
+		{"CancelOneOfTwo", testCancelOneOfTwo},
+		{"Close", testClose},
+		{"CloseInFlight", testCloseInFlight},
+		{"CloseFile", testCloseFile},
+		{"BadRequests", testBadRequests},
+		{"Open", testOpen},
+		{"Stats", testStats},
+		{"Sequential", testSequential},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t)
+			defer func() {
+				if err := s.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			}()
+			c.test(t, s)
+		})
+	}
+}
+
+func testOpen(t *testing.T, s iostack.Stack) {
+	path, content := writeFile(t, 5000)
+	f := openFile(t, s, path)
+	if f.Name() != path || f.Size() != int64(len(content)) {
+		t.Errorf("Name %q, Size %d, want %q, %d", f.Name(), f.Size(), path, len(content))
+	}
+	if direct, reason := f.Direct(); direct == (reason != "") {
+		t.Errorf("Direct: %v, reason %q", direct, reason)
+	}
+	if _, err := s.Open(path + ".missing"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("open a missing file: %v", err)
+	}
+	if _, err := s.Open(t.TempDir()); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("open a directory: %v", err)
+	}
+	if caps := s.Caps(); caps.Align < 1 || caps.MaxIO < caps.Align || caps.Depth < 1 {
+		t.Errorf("Caps: %+v", caps)
+	}
+	if s.Name() == "" {
+		t.Error("the stack has no name")
+	}
+	if err := s.Register(make([]byte, 8192), nil); err != nil {
+		t.Errorf("Register: %v", err)
+	}
+}
+
+func testStats(t *testing.T, s iostack.Stack) {
+	path, _ := writeFile(t, 1<<20)
+	f := openFile(t, s, path)
+	a := newArena(t, 1<<20)
+	before := s.Stats()
+	var g iostack.Group
+	submit(t, s, &g,
+		iostack.Request{File: f, Offset: 0, Buf: a.buf(0, 8192)},
+		iostack.Request{File: f, Offset: 9999, Buf: a.buf(0, 1)},
+		iostack.Request{File: f, Offset: 4096, Buf: a.buf(3, 100000)})
+	wait(t, s, &g)
+	done := s.Stats().Sub(before)
+	if done.Requests != 3 || done.BytesAsked != 8192+1+100000 {
+		t.Errorf("%+v, want 3 requests for %d bytes", done, 8192+1+100000)
+	}
+	if done.DeviceReads < 1 || done.BytesRead < done.BytesAsked {
+		t.Errorf("%+v: less was read than asked", done)
+	}
+	if direct, _ := f.Direct(); direct && done.BytesRead%int64(s.Caps().Align) != 0 {
+		t.Errorf("%+v: direct reads of partial pages", done)
+	}
+}
+
+func testSequential(t *testing.T, s iostack.Stack) {
+	ctx := context.Background()
+	path, content := writeFile(t, 1<<20+1)
+	before := s.Stats()
+	rate, err := iostack.Sequential(ctx, s, path, 64<<10, 4)
+	if err != nil || rate <= 0 {
+		t.Errorf("rate %v, %v", rate, err)
+	}
+	if asked := s.Stats().Sub(before).BytesAsked; asked != int64(len(content)) {
+		t.Errorf("%d bytes asked, want %d", asked, len(content))
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := iostack.Sequential(cancelled, s, path, 4096, 64); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	empty, _ := writeFile(t, 0)
+	if _, err := iostack.Sequential(ctx, s, empty, 4096, 1); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("an empty file: %v", err)
+	}
+	if _, err := iostack.Sequential(ctx, s, path, 0, 1); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("buffers of no bytes: %v", err)
+	}
+	if _, err := iostack.Sequential(ctx, s, path+".missing", 4096, 1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+package pread
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+)
+
+func TestOpenModes(t *testing.T) {
+	path, content := writeFile(t, 10000)
+	empty, _ := writeFile(t, 0)
+
+	s := newStack(t, iostack.Options{Direct: iostack.DirectNever})
+	f := openFile(t, s, path)
+	if direct, reason := f.Direct(); direct || reason != "buffered reads were asked for" {
+		t.Errorf("never: direct %v, %q", direct, reason)
+	}
+
+	s = newStack(t, iostack.Options{Direct: iostack.DirectAlways})
+	if direct, reason := openFile(t, s, empty).Direct(); direct || reason != "the file is empty" {
+		t.Errorf("an empty file: direct %v, %q", direct, reason)
+	}
+	_, err := s.Open(path)
+	auto := newStack(t, iostack.Options{})
+	direct, reason := openFile(t, auto, path).Direct()
+	switch {
+	case direct && err != nil:
+		t.Errorf("auto reads directly, but always fails: %v", err)
+	case !direct && !errors.Is(err, fault.ErrUsage):
+		t.Errorf("auto does not read directly (%s), but always does: %v", reason, err)
+	}
+
+	// An empty file may have grown since: it is read buffered.
+	f = openFile(t, auto, empty)
+	if err := os.WriteFile(empty, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 5000)
+	if err := read(auto, iostack.Request{File: f, Offset: 123, Buf: buf}); err != nil || !bytes.Equal(buf, content[123:5123]) {
+		t.Errorf("a file that was empty when opened: %v", err)
+	}
+}
+
+// TestOpenWithoutDirectIO opens a file on a file system that refuses O_DIRECT.
+func TestOpenWithoutDirectIO(t *testing.T) {
+	const path = "/sys/kernel/mm/transparent_hugepage/enabled"
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("no file system here is known to refuse O_DIRECT")
+	}
+	f, err := open(path, iostack.DirectAuto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.direct || f.reason == "" {
+		t.Errorf("direct %v, %q", f.direct, f.reason)
+	}
+	if f, err := open(path, iostack.DirectAlways); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("always: %v, %v", f, err)
+	}
+}
+
+// TestOpenRefusesOtherThanFiles does not wait for a pipe's other end either.
+func TestOpenRefusesOtherThanFiles(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	s := newStack(t, iostack.Options{Workers: 1})
+	for _, path := range []string{pipe, "/dev/zero", t.TempDir()} {
+		if _, err := s.Open(path); !errors.Is(err, fault.ErrInput) {
+			t.Errorf("Open(%s): %v", path, err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		return // may read everything
+	}
+	path, _ := writeFile(t, 10)
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(path); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("an unreadable file: %v", err)
+	}
+}
