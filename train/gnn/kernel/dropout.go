@@ -35,7 +35,7 @@ func NewStream(seed, step uint64, layer int) Stream {
 // Row returns the key of row i, for BiasReLU.
 func (s Stream) Row(i int) uint64 { return mix64(uint64(s) + uint64(i)*0x9e3779b97f4a7c15) }
 
-// Constants of draw, which the assembly shares.
+// Constants of draw. The assembly has them too.
 const (
 	columnStep = 0x9e3779b9
 	mixA       = 0x7feb352d

@@ -13,7 +13,11 @@
 // checked; the row indices of GatherSum are not, except in plain Go: callers pass
 // indices that have been validated. Operands must not overlap unless they are equal
 // and the function says that it works in place.
+//
+// The assembly is generated: see _gen.
 package kernel
+
+//go:generate go run -C _gen . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg kernel
 
 // Kind names the instructions in use: "plain", "avx2" or "avx512".
 func Kind() string { return level.String() }
@@ -53,7 +57,7 @@ func Add(dst, src []float32) {
 func BiasReLU(z, bias []float32, drop Dropout, key uint64) {
 	bias = bias[:len(z)]
 	if level == plain {
-		biasReLUPlain(z, bias, drop, key)
+		biasReLUPlain(z, bias, 0, drop, key)
 		return
 	}
 	biasReLUSIMD(z, bias, drop, key)

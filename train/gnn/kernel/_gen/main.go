@@ -1,0 +1,106 @@
+// Command kernelgen writes the AVX2 and AVX-512 twins of package kernel's plain
+// functions as Go assembly. Run it with "go generate" in the package above; its
+// dependencies stay in this module.
+//
+// No product is fused with a sum, so that every kind of kernel rounds like the
+// plain one. Element-wise functions take a multiple of the vector's width: the
+// package leaves the remaining elements to the plain functions. Gathers take any
+// width.
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is an instruction set: what the two differ in.
+type isa struct {
+	name    string // suffix of the functions
+	lanes   int    // float32s in a vector
+	vector  func() reg.VecVirtual
+	xor     func(a, b, c Op)
+	masking // how parts of a vector are selected
+}
+
+func (s isa) bytes() int { return 4 * s.lanes }
+
+func main() {
+	ConstraintExpr("amd64,!noasm")
+	for _, s := range []isa{avx2, avx512} {
+		gather(s, false)
+		gather(s, true)
+		add(s)
+		biasReLU(s)
+		biasReLUDropout(s)
+		reluBackward(s)
+		adam(s)
+		float16(s)
+		bfloat16(s)
+	}
+	Generate()
+}
+
+// each loops over n elements, a vector at a time, in strides of unroll vectors
+// while there are so many. body gets the byte offset within a stride and must
+// address memory as pointer + index register + offset.
+func each(s isa, n reg.Register, unroll int, body func(i reg.Register, offset int)) {
+	i := GP64()
+	XORQ(i, i)
+	SHLQ(U8(2), n) // elements to bytes
+	loop := func(label string, vectors int) {
+		end := GP64()
+		MOVQ(n, end)
+		SUBQ(I32(vectors*s.bytes()), end)
+		JMP(LabelRef(label + "Test"))
+		Label(label)
+		for v := range vectors {
+			body(i, v*s.bytes())
+		}
+		ADDQ(I32(vectors*s.bytes()), i)
+		Label(label + "Test")
+		CMPQ(i, end)
+		JLE(LabelRef(label))
+	}
+	if unroll > 1 {
+		loop("stride", unroll)
+	}
+	loop("single", 1)
+}
+
+func at(base, index reg.Register, offset int) Mem {
+	return Mem{Base: base, Index: index, Scale: 1, Disp: offset}
+}
+
+func pointer(name string) reg.Register { return Load(Param(name), GP64()) }
+
+// broadcast returns a vector of copies of a 32-bit parameter.
+func broadcast(s isa, name string) reg.VecVirtual {
+	v := s.vector()
+	m, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(m.Addr, v)
+	return v
+}
+
+func zero(s isa) reg.VecVirtual {
+	v := s.vector()
+	s.xor(v, v, v)
+	return v
+}
+
+func begin(s isa, name, signature string, doc ...string) {
+	name += s.name
+	TEXT(name, 0, signature)
+	Pragma("noescape")
+	Doc(append([]string{fmt.Sprintf("%s is the twin of %s for %s.", name, doc[0], s.name)}, doc[1:]...)...)
+}
+
+func end() {
+	VZEROUPPER()
+	RET()
+}

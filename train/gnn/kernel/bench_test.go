@@ -1,0 +1,95 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// go test -bench . ./train/gnn/kernel
+
+func benchKinds(b *testing.B, bytes int, f func()) {
+	before := Kind()
+	defer Use(before)
+	for _, kind := range Kinds() {
+		b.Run(kind, func(b *testing.B) {
+			if err := Use(kind); err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(bytes))
+			for b.Loop() {
+				f()
+			}
+		})
+	}
+}
+
+// BenchmarkGatherSum sums rows of a table that fits the cache, or does not.
+func BenchmarkGatherSum(b *testing.B) {
+	for _, c := range []struct {
+		name            string
+		rows, d, degree int
+	}{
+		{"cached", 200, 256, 10}, {"memory", 450_000, 128, 6}, {"memory", 100_000, 256, 10}, {"memory", 450_000, 100, 6}, {"memory", 40_000, 1400, 5},
+	} {
+		const n = 20_000
+		x, dst := make([]float32, c.rows*c.d), make([]float32, 512*c.d)
+		rng := rand.New(rand.NewPCG(1, 2))
+		idx := make([]uint32, n*c.degree)
+		for i := range idx {
+			idx[i] = uint32(rng.IntN(c.rows))
+		}
+		for i := range x {
+			x[i] = 1 // an untouched table is one page of zeros
+		}
+		b.Run(fmt.Sprintf("%s/d=%d", c.name, c.d), func(b *testing.B) {
+			benchKinds(b, 4*len(idx)*c.d, func() {
+				for i := range n {
+					at := i % 512 * c.d
+					GatherSum(dst[at:at+c.d], x, idx[i*c.degree:(i+1)*c.degree], nil, 0.1, false)
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkBiasReLU(b *testing.B) {
+	for _, p := range []float64{0, 0.5} {
+		z, bias, drop := make([]float32, 512*256), make([]float32, 256), NewDropout(p)
+		b.Run(fmt.Sprintf("dropout=%v", p), func(b *testing.B) {
+			benchKinds(b, 4*len(z), func() {
+				for i := range 512 {
+					BiasReLU(z[i*256:(i+1)*256], bias, drop, uint64(i))
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkReLUBackward(b *testing.B) {
+	g, y, sums := make([]float32, 512*256), make([]float32, 512*256), make([]float32, 256)
+	benchKinds(b, 8*len(g), func() {
+		for i := range 512 {
+			ReLUBackward(g[i*256:(i+1)*256], y[i*256:(i+1)*256], sums, 2)
+		}
+	})
+}
+
+func BenchmarkAdam(b *testing.B) {
+	n := 1 << 18
+	w, g, m, v := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
+	s := AdamStep{0.9, 0.999, 0.1, 0.001, 0.01, 1.5, 1e-8}
+	benchKinds(b, 16*n, func() { Adam(w, g, m, v, &s) })
+}
+
+func BenchmarkHalves(b *testing.B) {
+	src, dst := make([]byte, 2<<14), make([]float32, 1<<14)
+	b.Run("float16", func(b *testing.B) { benchKinds(b, len(src), func() { Float16ToFloat32(dst, src) }) })
+	b.Run("bfloat16", func(b *testing.B) { benchKinds(b, len(src), func() { BFloat16ToFloat32(dst, src) }) })
+	b.Run("to float16", func(b *testing.B) {
+		b.SetBytes(int64(len(src)))
+		for b.Loop() {
+			Float32ToFloat16(src, dst)
+		}
+	})
+}

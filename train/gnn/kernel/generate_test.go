@@ -1,0 +1,34 @@
+package kernel
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+func checkGenerated(t *testing.T) {
+	dir := t.TempDir()
+	// The stub's header quotes the command line, so the files go by their own names.
+	files := []string{"kernels_amd64.s", "kernels_amd64.go"}
+	cmd := exec.Command("go", "run", "-C", "_gen", ".", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]), "-pkg", "kernel")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range files {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got, _ = bytes.Cut(got, []byte("\n"))
+		_, want, _ = bytes.Cut(want, []byte("\n"))
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what _gen writes: run go generate", name)
+		}
+	}
+}

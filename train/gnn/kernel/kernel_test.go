@@ -1,0 +1,372 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/internal/fault"
+)
+
+// eachKind runs f with every kind of kernels that the processor has.
+func eachKind(t *testing.T, f func(t *testing.T)) {
+	before := Kind()
+	defer Use(before)
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			if err := Use(kind); err != nil {
+				t.Fatal(err)
+			}
+			f(t)
+		})
+	}
+}
+
+// source draws operands, at any alignment, with NaN on both sides: what a kernel
+// reads or writes beyond its operand shows.
+type source struct {
+	t   *rapid.T
+	rng *rand.Rand
+	all [][]float32
+	own [][2]int
+}
+
+func newSource(t *rapid.T) *source {
+	return &source{t: t, rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+}
+
+func (s *source) floats(n int) []float32 {
+	const margin = 17
+	from := rapid.IntRange(1, margin).Draw(s.t, "alignment")
+	all := slices.Repeat([]float32{float32(math.NaN())}, from+n+margin)
+	x := all[from : from+n : from+n]
+	for i := range x {
+		if x[i] = float32(s.rng.NormFloat64()); s.rng.IntN(8) == 0 {
+			x[i] = 0
+		}
+	}
+	s.all, s.own = append(s.all, all), append(s.own, [2]int{from, from + n})
+	return x
+}
+
+// intact fails unless the margins are NaN still.
+func (s *source) intact() {
+	for i, all := range s.all {
+		for k, v := range all {
+			if (k < s.own[i][0] || k >= s.own[i][1]) && v == v {
+				s.t.Fatalf("%s wrote outside operand %d", Kind(), i)
+			}
+		}
+	}
+}
+
+func bits(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i, v := range x {
+		b[i] = math.Float32bits(v)
+	}
+	return b
+}
+
+// equal fails unless the current kind's results are the plain one's, bit by bit.
+func equal(t *rapid.T, what string, got, want []float32) {
+	t.Helper()
+	if !slices.Equal(bits(got), bits(want)) {
+		t.Fatalf("%s: %s is\n%v, plain\n%v", Kind(), what, got, want)
+	}
+}
+
+var widths = rapid.OneOf(rapid.IntRange(1, 70), rapid.IntRange(1, 400), rapid.SampledFrom([]int{8, 16, 32, 64, 128, 256}))
+
+func TestGatherSum(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s := newSource(t)
+			d, rows := widths.Draw(t, "d"), rapid.IntRange(1, 9).Draw(t, "rows")
+			x, w := s.floats(d*rows), s.floats(rows)
+			list := make([]uint32, rapid.IntRange(0, 30).Draw(t, "edges"))
+			for i := range list {
+				list[i] = uint32(s.rng.IntN(rows))
+			}
+			idx := list[:rapid.IntRange(0, len(list)).Draw(t, "degree")]
+			if rapid.Bool().Draw(t, "unweighted") {
+				w = nil
+			}
+			scale, add := float32(s.rng.NormFloat64()), rapid.Bool().Draw(t, "add")
+			dst := s.floats(d)
+			want := slices.Clone(dst)
+			GatherSum(dst, x, idx, w, scale, add)
+			gatherSumPlain(want, x, idx, w, scale, add)
+			equal(t, "dst", dst, want)
+			s.intact()
+		})
+	})
+}
+
+func TestGatherSumByHand(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		x, dst := []float32{1, 2, 3, 10, 20, 30, 100, 200, 300}, []float32{7, 7, 7}
+		GatherSum(dst, x, []uint32{2, 0}, nil, 0.5, false)
+		if !slices.Equal(dst, []float32{50.5, 101, 151.5}) {
+			t.Errorf("mean %v", dst)
+		}
+		GatherSum(dst, x, []uint32{1, 1}, []float32{0, 0.25, 0}, 1, true)
+		if !slices.Equal(dst, []float32{55.5, 111, 166.5}) {
+			t.Errorf("weighted, added %v", dst)
+		}
+		GatherSum(dst, x, nil, nil, 0, false)
+		if !slices.Equal(dst, []float32{0, 0, 0}) {
+			t.Errorf("of nothing %v", dst)
+		}
+		GatherSum(nil, nil, nil, nil, 0, false)
+	})
+}
+
+func TestRowKernels(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s := newSource(t)
+			n := widths.Draw(t, "n")
+			a, b, c, d := s.floats(n), s.floats(n), s.floats(n), s.floats(n)
+			drop, key := NewDropout(rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.99}).Draw(t, "dropout")), s.rng.Uint64()
+			if rapid.Bool().Draw(t, "NaN inside") {
+				a[s.rng.IntN(n)] = float32(math.NaN())
+			}
+			wa, wc, wd := slices.Clone(a), slices.Clone(c), slices.Clone(d)
+			compare := func(name string) {
+				equal(t, name, a, wa)
+				equal(t, name, c, wc)
+				equal(t, name, d, wd)
+				s.intact()
+			}
+			Add(c, b)
+			addPlain(wc, b)
+			compare("Add")
+			BiasReLU(a, b, drop, key)
+			biasReLUPlain(wa, b, 0, drop, key)
+			compare("BiasReLU")
+			ReLUBackward(c, a, d, drop.Scale())
+			reluBackwardPlain(wc, wa, wd, drop.Scale())
+			compare("ReLUBackward")
+			step := AdamStep{0.9, 0.999, 0.1, 0.001, 0.01, 1.5, 1e-8}
+			for i := range d {
+				d[i] = d[i] * d[i]
+			}
+			copy(wd, d)
+			Adam(a, b, c, d, &step)
+			adamPlain(wa, b, wc, wd, &step)
+			compare("Adam")
+		})
+	})
+}
+
+func TestBiasReLUByHand(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		z := []float32{-1, 0, 1, 2, -3, 4, 5, -6, 7}
+		BiasReLU(z, []float32{2, -1, 1, 1, 1, 1, 1, 1, 1}, Dropout{}, 0)
+		if !slices.Equal(z, []float32{1, 0, 2, 3, 0, 5, 6, 0, 8}) {
+			t.Error(z)
+		}
+	})
+}
+
+func TestReLUBackwardByHand(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		g, y, sums := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}, []float32{1, 0, 1, 0, 2, 2, 0, 0, 4}, slices.Repeat([]float32{10}, 9)
+		ReLUBackward(g, y, sums, 2)
+		if !slices.Equal(g, []float32{2, 0, 6, 0, 10, 12, 0, 0, 18}) || !slices.Equal(sums, []float32{12, 10, 16, 10, 20, 22, 10, 10, 28}) {
+			t.Error(g, sums)
+		}
+	})
+}
+
+// The rate holds overall, in every column and every row, and neighbouring units,
+// rows, steps and layers are independent. Bounds are six standard deviations.
+func TestDropoutStatistics(t *testing.T) {
+	const rows, cols = 2000, 96
+	for _, p := range []float64{0.1, 0.5, 0.8} {
+		drop := NewDropout(p)
+		mask := func(step uint64, layer int) []bool {
+			s, m := NewStream(7, step, layer), make([]bool, rows*cols)
+			ones, zeros := slices.Repeat([]float32{1}, cols), make([]float32, cols)
+			for i := range rows {
+				z := slices.Clone(ones)
+				BiasReLU(z, zeros, drop, s.Row(i))
+				for c, v := range z {
+					if m[i*cols+c] = v == 0; !m[i*cols+c] && v != drop.Scale() {
+						t.Fatalf("a kept one became %v", v)
+					}
+				}
+			}
+			return m
+		}
+		m := mask(3, 1)
+		near := func(what string, hits, n int, rate float64) {
+			if sd := math.Sqrt(rate * (1 - rate) * float64(n)); math.Abs(float64(hits)-rate*float64(n)) > 6*sd {
+				t.Errorf("p %v: %s: %d of %d", p, what, hits, n)
+			}
+		}
+		count := func(n int, f func(i int) bool) (hits int) {
+			for i := range n {
+				if f(i) {
+					hits++
+				}
+			}
+			return hits
+		}
+		near("all", count(len(m), func(i int) bool { return m[i] }), len(m), p)
+		for c := range cols {
+			near("a column", count(rows, func(i int) bool { return m[i*cols+c] }), rows, p)
+		}
+		for i := range rows {
+			near("a row", count(cols, func(c int) bool { return m[i*cols+c] }), cols, p)
+		}
+		for name, other := range map[string][]bool{"next column": m[1:], "next row": m[cols:], "next step": mask(4, 1), "next layer": mask(3, 2)} {
+			near(name, count(len(other), func(i int) bool { return m[i] && other[i] }), len(other), p*p)
+		}
+	}
+}
+
+// The mask is part of what a seed promises: it must never change.
+func TestDropoutMaskIsFixed(t *testing.T) {
+	key := NewStream(1, 2, 3).Row(4)
+	if key != 0xdc833403145d70dd {
+		t.Errorf("row key %#x", key)
+	}
+	if got := draw(key, 5); got != 0xb6037ad9 {
+		t.Errorf("draw %#x", got)
+	}
+}
+
+func TestFloat16(t *testing.T) {
+	for _, c := range []struct {
+		f float32
+		h uint16
+	}{
+		{0, 0}, {1, 0x3c00}, {-2, 0xc000}, {65504, 0x7bff}, {65519.996, 0x7bff}, {65520, 0x7c00}, {float32(math.Inf(-1)), 0xfc00},
+		{6.1035156e-05, 0x0400}, {5.9604645e-08, 1}, {2.9802322e-08, 0}, {2.9802326e-08, 1}, {8.940697e-08, 2},
+		{1.0004883, 0x3c00}, {1.0014648, 0x3c02}, {float32(math.Copysign(0, -1)), 0x8000},
+	} {
+		if got := float16(c.f); got != c.h {
+			t.Errorf("float16(%v) = %#04x, want %#04x", c.f, got, c.h)
+		}
+	}
+	if h := float16(float32(math.NaN())); h&0x7c00 != 0x7c00 || h&0x3ff == 0 {
+		t.Errorf("NaN became %#04x", h)
+	}
+	eachKind(t, func(t *testing.T) {
+		for _, offset := range []int{0, 1} { // of the source's bytes
+			src, dst, back := make([]byte, offset+2<<16), make([]float32, 1<<16), make([]byte, 2<<16)
+			for h := range 1 << 16 {
+				binary.LittleEndian.PutUint16(src[offset+2*h:], uint16(h))
+			}
+			Float16ToFloat32(dst, src[offset:])
+			Float32ToFloat16(back, dst)
+			for h := range 1 << 16 {
+				if math.Float32bits(dst[h]) != float16Bits(uint16(h)) {
+					t.Fatalf("%#04x became %v, plain %v", h, dst[h], math.Float32frombits(float16Bits(uint16(h))))
+				}
+				want := uint16(h)
+				if want&0x7c00 == 0x7c00 && want&0x3ff != 0 {
+					want |= 0x200 // quiet
+				}
+				if got := binary.LittleEndian.Uint16(back[2*h:]); got != want {
+					t.Fatalf("%#04x came back as %#04x", h, got)
+				}
+			}
+		}
+	})
+}
+
+// Rounding to half precision is to the nearest neighbour, and ties go to even.
+func TestFloat16Nearest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.Float32Range(-65504, 65504).Draw(t, "f")
+		h := float16(f)
+		value := func(h uint16) float64 { return float64(math.Float32frombits(float16Bits(h))) }
+		error := math.Abs(value(h) - float64(f))
+		for _, other := range []uint16{h - 1, h + 1} {
+			v := value(other)
+			if math.IsNaN(v) || math.IsInf(v, 0) || other&0x8000 != h&0x8000 {
+				continue
+			}
+			if e := math.Abs(v - float64(f)); e < error || e == error && h&1 != 0 {
+				t.Fatalf("%v became %v, and %v is nearer", f, value(h), v)
+			}
+		}
+	})
+}
+
+func TestBFloat16(t *testing.T) {
+	for f, want := range map[float32]uint16{0: 0, 1: 0x3f80, -1: 0xbf80, 1.00390625: 0x3f80, 1.01171875: 0x3f82, 1.0040: 0x3f81, 3.4e38: 0x7f80} {
+		if got := bfloat16(f); got != want {
+			t.Errorf("bfloat16(%v) = %#04x, want %#04x", f, got, want)
+		}
+	}
+	if h := bfloat16(math.Float32frombits(0x7f800001)); h != 0x7fc0 {
+		t.Errorf("a NaN with a low payload became %#04x", h)
+	}
+	eachKind(t, func(t *testing.T) {
+		src, dst, back := make([]byte, 2<<16), make([]float32, 1<<16), make([]byte, 2<<16)
+		for h := range 1 << 16 {
+			binary.LittleEndian.PutUint16(src[2*h:], uint16(h))
+		}
+		BFloat16ToFloat32(dst[:len(dst)-3], src)
+		BFloat16ToFloat32(dst[len(dst)-3:], src[len(src)-6:])
+		Float32ToBFloat16(back, dst)
+		for h := range 1 << 16 {
+			want := uint16(h)
+			if want&0x7f80 == 0x7f80 && want&0x7f != 0 {
+				want |= 0x40
+			}
+			if got := binary.LittleEndian.Uint16(back[2*h:]); math.Float32bits(dst[h])>>16 != uint32(h) || got != want {
+				t.Fatalf("%#04x became %v and came back as %#04x", h, dst[h], got)
+			}
+		}
+	})
+}
+
+func TestUse(t *testing.T) {
+	before := Kind()
+	defer Use(before)
+	for _, kind := range []string{"", "sse", "AVX2"} {
+		if err := Use(kind); !errors.Is(err, fault.ErrUsage) || Kind() != before {
+			t.Errorf("Use(%q): %v, kind %s", kind, err, Kind())
+		}
+	}
+	if Kinds()[0] != "plain" {
+		t.Errorf("kinds %q", Kinds())
+	}
+	if initial("plain") != plain || initial("") != supported || initial("neon") != supported {
+		t.Error("the environment's choice")
+	}
+}
+
+// The committed assembly is what the generator writes. It needs the generator's
+// own dependencies, so it runs only when asked: DISKGNN_GENERATE=1.
+func TestGenerated(t *testing.T) {
+	if os.Getenv("DISKGNN_GENERATE") == "" {
+		t.Skip("set DISKGNN_GENERATE=1 to regenerate and compare")
+	}
+	checkGenerated(t)
+}
+
+func TestNoAllocation(t *testing.T) {
+	x, idx := make([]float32, 4*100), []uint32{0, 1, 2, 3}
+	dst, drop := make([]float32, 100), NewDropout(0.5)
+	eachKind(t, func(t *testing.T) {
+		if n := testing.AllocsPerRun(100, func() {
+			GatherSum(dst, x, idx, nil, 1, true)
+			BiasReLU(dst, x[:100], drop, 1)
+			ReLUBackward(dst, x[:100], x[100:200], 2)
+		}); n > 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}

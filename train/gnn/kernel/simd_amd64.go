@@ -1,0 +1,111 @@
+//go:build amd64 && !noasm
+
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// supported is the best kind of kernels that this processor has.
+var supported = func() simd {
+	switch {
+	case !cpuid.CPU.Supports(cpuid.AVX2, cpuid.F16C):
+		return plain
+	case !cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.BMI2):
+		return avx2
+	}
+	return avx512
+}()
+
+// whole returns how many of n elements fill vectors; the plain functions do the
+// others.
+func whole(n int) int {
+	if level == avx512 {
+		return n &^ 15
+	}
+	return n &^ 7
+}
+
+func first(s []float32) *float32 { return unsafe.SliceData(s) }
+
+func gatherSumSIMD(dst, x []float32, idx []uint32, w []float32, scale float32, add bool) {
+	list, last := unsafe.SliceData(idx), cap(idx)-1
+	switch {
+	case w == nil && level == avx512:
+		gatherSumAVX512(first(dst), first(x), len(dst), list, len(idx), last, scale, add)
+	case w == nil:
+		gatherSumAVX2(first(dst), first(x), len(dst), list, len(idx), last, scale, add)
+	case level == avx512:
+		gatherWeightedAVX512(first(dst), first(x), len(dst), list, len(idx), last, first(w), scale, add)
+	default:
+		gatherWeightedAVX2(first(dst), first(x), len(dst), list, len(idx), last, first(w), scale, add)
+	}
+}
+
+func addSIMD(dst, src []float32) {
+	n := whole(len(dst))
+	if level == avx512 {
+		addAVX512(first(dst), first(src), n)
+	} else {
+		addAVX2(first(dst), first(src), n)
+	}
+	addPlain(dst[n:], src[n:])
+}
+
+func biasReLUSIMD(z, bias []float32, drop Dropout, key uint64) {
+	n := whole(len(z))
+	low, high := uint32(key), uint32(key>>32)
+	switch {
+	case drop.threshold == 0 && level == avx512:
+		biasReLUAVX512(first(z), first(bias), n)
+	case drop.threshold == 0:
+		biasReLUAVX2(first(z), first(bias), n)
+	case level == avx512:
+		biasReLUDropoutAVX512(first(z), first(bias), n, low, high, drop.threshold, drop.scale)
+	default:
+		biasReLUDropoutAVX2(first(z), first(bias), n, low, high, drop.threshold, drop.scale)
+	}
+	biasReLUPlain(z, bias, n, drop, key)
+}
+
+func reluBackwardSIMD(g, y, sums []float32, scale float32) {
+	n := whole(len(g))
+	if level == avx512 {
+		reluBackwardAVX512(first(g), first(y), first(sums), n, scale)
+	} else {
+		reluBackwardAVX2(first(g), first(y), first(sums), n, scale)
+	}
+	reluBackwardPlain(g[n:], y[n:], sums[n:], scale)
+}
+
+func adamSIMD(w, g, m, v []float32, s *AdamStep) {
+	n := whole(len(w))
+	if level == avx512 {
+		adamAVX512(first(w), first(g), first(m), first(v), n, &s.Beta1)
+	} else {
+		adamAVX2(first(w), first(g), first(m), first(v), n, &s.Beta1)
+	}
+	adamPlain(w[n:], g[n:], m[n:], v[n:], s)
+}
+
+func float16ToFloat32SIMD(dst []float32, src []byte) {
+	n := whole(len(dst))
+	if level == avx512 {
+		float16ToFloat32AVX512(first(dst), unsafe.SliceData(src), n)
+	} else {
+		float16ToFloat32AVX2(first(dst), unsafe.SliceData(src), n)
+	}
+	float16ToFloat32Plain(dst[n:], src[2*n:])
+}
+
+func bfloat16ToFloat32SIMD(dst []float32, src []byte) {
+	n := whole(len(dst))
+	if level == avx512 {
+		bfloat16ToFloat32AVX512(first(dst), unsafe.SliceData(src), n)
+	} else {
+		bfloat16ToFloat32AVX2(first(dst), unsafe.SliceData(src), n)
+	}
+	bfloat16ToFloat32Plain(dst[n:], src[2*n:])
+}
