@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/progress/render"
+)
+
+const about = `Samples every mini-batch before training, lays the features out on disk in the
+order in which they will be read, and trains from there.
+
+   diskgnn generate  --out graph                                 make a graph, or
+   diskgnn import    --format graphbolt --out graph SOURCE       bring your own
+   diskgnn presample --dataset graph --out samples --epochs 5
+   diskgnn pack      --dataset graph --samples samples --out pack
+   diskgnn train     --pack pack --out run
+
+Each stage writes one directory, does nothing when it is there already, and
+resumes when it was interrupted. 'diskgnn COMMAND --help' has examples.
+
+Exit codes: 0 done, 1 internal error, 2 usage or an output that exists, 3 bad or
+corrupt input, 4 out of disk or memory, 5 interrupted, 6 locked.`
+
+// globals is what all commands share: where output goes, and the flags that
+// every command has.
+type globals struct {
+	stdout, stderr io.Writer
+	command        string // the one that runs
+
+	config string
+	json   bool
+	quiet  bool
+}
+
+// newApp returns the command line. Nothing below it prints errors or exits; run
+// does both, once.
+func newApp(g *globals) *cli.App {
+	return &cli.App{
+		Name:            "diskgnn",
+		Usage:           "train graph neural networks on graphs larger than memory",
+		UsageText:       "diskgnn COMMAND [flags]",
+		Description:     about,
+		Version:         buildVersion().String(),
+		Writer:          g.stdout,
+		ErrWriter:       g.stderr,
+		HideHelpCommand: false,
+		ExitErrHandler:  func(*cli.Context, error) {},
+		OnUsageError:    func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
+		Action:          noCommand,
+		Commands: []*cli.Command{
+			newPackCommand(g),
+			newVersionCommand(g),
+		},
+	}
+}
+
+// noCommand answers a command line that names none that exists.
+func noCommand(c *cli.Context) error {
+	name := c.Args().First()
+	if name == "" {
+		// The help goes where errors go: nothing was asked for that it could be.
+		c.App.Writer = c.App.ErrWriter
+		if err := cli.ShowAppHelp(c); err != nil {
+			return err
+		}
+		return fault.New(fault.ErrUsage, "name a command")
+	}
+	var names []string
+	for _, cmd := range c.App.VisibleCommands() {
+		names = append(names, cmd.Name)
+	}
+	return fault.New(fault.ErrUsage, "unknown command %q%s; see diskgnn --help", name, didYouMean(name, names, ""))
+}
+
+// session is what a command's action works with, besides its own options.
+type session struct {
+	args []string // the positional arguments
+	rep  progress.Reporter
+}
+
+// stage describes a command whose flags and action are known.
+type stage struct {
+	name     string
+	usage    string   // one line
+	teaches  string   // what it does, an example, what comes next
+	operands []string // the names of its positional arguments
+	flags    []cli.Flag
+	run      func(context.Context, *session) (outcome, error)
+}
+
+// add turns a stage into a command: the shared flags, the configuration file, the
+// check of its arguments, progress, and the output.
+func (g *globals) add(s stage) *cli.Command {
+	flags := append(s.flags,
+		&cli.StringFlag{Name: "config", Usage: "`FILE`.yaml with values for flags; flags win", Destination: &g.config},
+		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
+		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Destination: &g.quiet, DisableDefaultText: true},
+	)
+	return &cli.Command{
+		Name:            s.name,
+		Usage:           s.usage,
+		UsageText:       strings.Join(append([]string{"diskgnn", s.name, "[flags]"}, s.operands...), " "),
+		Description:     s.teaches,
+		HideHelpCommand: true,
+		Flags:           flags,
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			g.command = s.name
+			return usageError(err, flags)
+		},
+		Before: func(c *cli.Context) error {
+			g.command = s.name
+			return applyConfig(c, g.config, flags)
+		},
+		Action: func(c *cli.Context) error {
+			args := c.Args().Slice()
+			if err := checkOperands(args, s.operands); err != nil {
+				return err
+			}
+			rep := render.Quiet()
+			if !g.quiet {
+				rep = render.New(g.stderr)
+			}
+			defer rep.Close()
+			o, err := s.run(c.Context, &session{args, rep})
+			rep.Close()
+			if err != nil {
+				return err
+			}
+			return o.print(g.stdout, g.json)
+		},
+	}
+}
+
+func checkOperands(args, operands []string) error {
+	if len(args) > len(operands) {
+		return fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", args[len(operands)])
+	}
+	if len(args) < len(operands) {
+		return fault.New(fault.ErrUsage, "%s is missing", operands[len(args)])
+	}
+	return nil
+}
+
+// settings is a stage's options struct.
+type settings interface {
+	EnsureDefaults()
+	Validate() error
+}
+
+// settle completes a stage's options and checks them. The memory budget, when
+// none was given, is a share of what there is, and said aloud.
+func (s *session) settle(o settings, memory *int64) error {
+	given := *memory != 0
+	var of string
+	if !given {
+		*memory, of = budget.Default()
+	}
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if !given {
+		s.rep.Logf("memory: up to %s, %.0f%% of %s (--memory sets it)", budget.FormatBytes(*memory), 100*budget.DefaultShare, of)
+	}
+	return nil
+}
+
+// printable keeps a path with spaces one word in a suggested command.
+func printable(path string) string {
+	if strings.ContainsAny(path, " \t'\"\\$*?&;|<>()") {
+		return fmt.Sprintf("%q", path)
+	}
+	return path
+}

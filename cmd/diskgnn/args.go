@@ -1,0 +1,154 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/fault"
+)
+
+// arrange moves a command's flags before its positional arguments: the flag
+// library would otherwise take every flag after the first positional argument for
+// one more of them, silently.
+func arrange(app *cli.App, args []string) []string {
+	if len(args) < 2 {
+		return args
+	}
+	cmd := app.Command(args[1])
+	if cmd == nil {
+		return args
+	}
+	var flags, operands []string
+	rest := args[2:]
+	for i := 0; i < len(rest); i++ {
+		a := rest[i]
+		if a == "--" {
+			operands = append(operands, rest[i+1:]...)
+			break
+		}
+		if len(a) < 2 || a[0] != '-' {
+			operands = append(operands, a)
+			continue
+		}
+		flags = append(flags, a)
+		name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if hasValue || !takesValue(cmd.Flags, name) {
+			continue
+		}
+		if i++; i == len(rest) || isFlag(cmd.Flags, rest[i]) {
+			// Its value is missing: as the last word it is seen to be.
+			return append(slices.Clone(args[:2]), flags...)
+		}
+		flags = append(flags, rest[i])
+	}
+	out := append(slices.Clone(args[:2]), flags...)
+	if len(operands) > 0 {
+		out = append(append(out, "--"), operands...)
+	}
+	return out
+}
+
+func takesValue(flags []cli.Flag, name string) bool {
+	for _, f := range flags {
+		if d, ok := f.(cli.DocGenerationFlag); ok && slices.Contains(f.Names(), name) {
+			return d.TakesValue()
+		}
+	}
+	return false
+}
+
+// isFlag reports whether a word is one of the flags, in full: a slip like
+// "--out --force" must not make a directory of that name.
+func isFlag(flags []cli.Flag, word string) bool {
+	name, ok := strings.CutPrefix(word, "--")
+	name, _, _ = strings.Cut(name, "=")
+	return ok && slices.Contains(flagNames(flags), name)
+}
+
+// asksForJSON reports whether --json is among the arguments, for errors that
+// come before they are parsed.
+func asksForJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "--json", "-json", "--json=true":
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	undefinedFlag = regexp.MustCompile(`^flag provided but not defined: -+(.*)$`)
+	invalidValue  = regexp.MustCompile(`(?s)^invalid (?:boolean )?value (?:"(?:[^"\\]|\\.)*") for (?:flag )?-([^:]+): (.*)$`)
+	needsValue    = regexp.MustCompile(`^flag needs an argument: -+(.*)$`)
+)
+
+// usageError says in this program's words what the flag library found wrong.
+func usageError(err error, flags []cli.Flag) error {
+	text := err.Error()
+	if m := undefinedFlag.FindStringSubmatch(text); m != nil {
+		return unknownFlag(m[1], flags)
+	}
+	if m := invalidValue.FindStringSubmatch(text); m != nil {
+		return fault.New(fault.ErrUsage, "--%s: %s", m[1], strings.Replace(m[2], "parse error", "want true or false", 1))
+	}
+	if m := needsValue.FindStringSubmatch(text); m != nil {
+		return fault.New(fault.ErrUsage, "--%s needs a value", m[1])
+	}
+	return fault.New(fault.ErrUsage, "%s", text)
+}
+
+func unknownFlag(name string, flags []cli.Flag) error {
+	return fault.New(fault.ErrUsage, "unknown flag --%s%s", name, didYouMean(name, flagNames(flags), "--"))
+}
+
+func flagNames(flags []cli.Flag) []string {
+	var names []string
+	for _, f := range flags {
+		names = append(names, f.Names()...)
+	}
+	return names
+}
+
+// didYouMean suggests the nearest of the known words, or nothing when none is
+// near enough to be a slip of the fingers.
+func didYouMean(word string, known []string, prefix string) string {
+	best, distance := "", max(2, len(word)/3)+1
+	for _, k := range known {
+		if d := edits(strings.ReplaceAll(word, "_", "-"), k); d < distance {
+			best, distance = k, d
+		}
+		if len(word) >= 3 && strings.HasPrefix(k, word) && distance > 1 {
+			best, distance = k, 1
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + prefix + best + "?"
+}
+
+// edits returns the Levenshtein distance of two words.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

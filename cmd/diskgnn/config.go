@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/fault"
+)
+
+// setting is one value of a configuration file.
+type setting struct {
+	key, value string
+	line       int
+}
+
+// applyConfig gives the flags that were not set on the command line the values
+// of a configuration file. A key is a flag's name; a key that is a command's name
+// holds the flags of that command alone, so that one file can describe a whole
+// pipeline.
+func applyConfig(c *cli.Context, file string, flags []cli.Flag) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	general, sections, err := parseConfig(text, file, commandNames(c.App))
+	if err != nil {
+		return err
+	}
+	for name, section := range sections {
+		if err := knownKeys(section, file, c.App.Command(name).Flags); err != nil {
+			return err
+		}
+	}
+	if err := knownKeys(general, file, flags); err != nil {
+		return err
+	}
+	// The section wins over the general part: it is applied first, and what is
+	// set is not set again.
+	for _, s := range append(slices.Clone(sections[c.Command.Name]), general...) {
+		if c.IsSet(s.key) {
+			continue
+		}
+		if err := c.Set(s.key, s.value); err != nil {
+			return fault.New(fault.ErrUsage, "%s:%d: %s: %v", file, s.line, s.key, err)
+		}
+	}
+	return nil
+}
+
+func commandNames(app *cli.App) []string {
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// knownKeys refuses keys that are no flag.
+func knownKeys(settings []setting, file string, flags []cli.Flag) error {
+	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || n == "h" })
+	for _, s := range settings {
+		if !slices.Contains(names, s.key) {
+			return fault.New(fault.ErrUsage, "%s:%d: unknown key %q%s", file, s.line, s.key, didYouMean(s.key, names, ""))
+		}
+	}
+	return nil
+}
+
+// parseConfig reads the general settings and the commands' sections.
+func parseConfig(text []byte, file string, commands []string) (general []setting, sections map[string][]setting, err error) {
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, nil, fault.New(fault.ErrUsage, "%s is no YAML: %s", file, first)
+	}
+	if len(tree.Docs) > 1 {
+		return nil, nil, fault.New(fault.ErrUsage, "%s: holds %d documents, one is read", file, len(tree.Docs))
+	}
+	sections = make(map[string][]setting)
+	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
+		return nil, sections, nil
+	}
+	entries, err := mapping(tree.Docs[0].Body, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		key, line := e.Key.GetToken().Value, e.Key.GetToken().Position.Line
+		if !slices.Contains(commands, key) {
+			general, err = appendSetting(general, e, file)
+		} else if inner, ierr := mapping(e.Value, file); ierr != nil {
+			err = ierr
+		} else if _, twice := sections[key]; twice {
+			err = fault.New(fault.ErrUsage, "%s:%d: %s is there twice", file, line, key)
+		} else {
+			sections[key] = []setting{}
+			for _, i := range inner {
+				if sections[key], err = appendSetting(sections[key], i, file); err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return general, sections, nil
+}
+
+// mapping returns the entries of a YAML mapping.
+func mapping(n ast.Node, file string) ([]*ast.MappingValueNode, error) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, nil
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, nil
+	case *ast.NullNode:
+		return nil, nil
+	}
+	return nil, fault.New(fault.ErrUsage, "%s:%d: want \"flag: value\" lines", file, n.GetToken().Position.Line)
+}
+
+func appendSetting(list []setting, e *ast.MappingValueNode, file string) ([]setting, error) {
+	s := setting{key: e.Key.GetToken().Value, line: e.Key.GetToken().Position.Line}
+	if slices.ContainsFunc(list, func(o setting) bool { return o.key == s.key }) {
+		return nil, fault.New(fault.ErrUsage, "%s:%d: %s is there twice", file, s.line, s.key)
+	}
+	var err error
+	if s.value, err = scalar(e.Value); err != nil {
+		return nil, fault.New(fault.ErrUsage, "%s:%d: %s: %v", file, s.line, s.key, err)
+	}
+	return append(list, s), nil
+}
+
+// scalar returns a value as it would be written on the command line: a sequence
+// is joined with commas.
+func scalar(n ast.Node) (string, error) {
+	if seq, ok := n.(*ast.SequenceNode); ok {
+		parts := make([]string, len(seq.Values))
+		for i, v := range seq.Values {
+			var err error
+			if parts[i], err = scalar(v); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(parts, ","), nil
+	}
+	switch n.(type) {
+	case *ast.NullNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.LiteralNode, *ast.MappingNode, *ast.MappingValueNode:
+		return "", fault.New(fault.ErrUsage, "want a value, or a list of values")
+	}
+	if s, ok := n.(ast.ScalarNode); ok {
+		return s.GetToken().Value, nil
+	}
+	return "", fault.New(fault.ErrUsage, "want a value, or a list of values")
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/fault"
+)
+
+// What the process ends with. Scripts rely on them: docs/cli.md.
+const (
+	exitDone        = 0
+	exitInternal    = 1 // a bug, or a failure that nothing below names
+	exitUsage       = 2 // flags, configuration, permissions, an output that exists
+	exitInput       = 3 // bad or corrupt input, another version, another lineage
+	exitSpace       = 4 // out of disk, or over the memory budget
+	exitInterrupted = 5 // by a signal; the same command resumes
+	exitLocked      = 6 // another process works on the same directory
+)
+
+// exitCodes is searched in order: when several workers fail, the cause comes
+// before the cancellation that it brought on the others.
+var exitCodes = []struct {
+	kind error
+	code int
+}{
+	{fault.ErrLocked, exitLocked},
+	{syscall.ENOSPC, exitSpace},
+	{syscall.EDQUOT, exitSpace},
+	{fault.ErrBudget, exitSpace},
+	{fault.ErrCorrupt, exitInput},
+	{fault.ErrVersion, exitInput},
+	{fault.ErrLineage, exitInput},
+	{fault.ErrInput, exitInput},
+	{fault.ErrExists, exitUsage},
+	{fault.ErrUsage, exitUsage},
+	{fault.ErrInterrupted, exitInterrupted},
+	{context.Canceled, exitInterrupted},
+	{fs.ErrNotExist, exitInput},
+	{syscall.EIO, exitInput},
+	{fs.ErrPermission, exitUsage},
+	{syscall.EROFS, exitUsage},
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	for _, c := range exitCodes {
+		if errors.Is(err, c.kind) {
+			return c.code
+		}
+	}
+	if _, ok := errors.AsType[cli.ExitCoder](err); ok {
+		return exitUsage // only the flag library makes these, of what it is asked
+	}
+	return exitInternal
+}
+
+// interrupted explains a cancellation that a signal caused. Other errors, and
+// those that explain themselves, stay as they are.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted && !errors.Is(err, fault.ErrInterrupted) {
+		return fault.New(fault.ErrInterrupted, "interrupted; run the same command again to resume")
+	}
+	return err
+}
+
+// fail reports an error, in one line, and returns the exit code.
+func (g *globals) fail(err error, asJSON bool) int {
+	code := exitCode(err)
+	name := "diskgnn"
+	if g.command != "" {
+		name += " " + g.command
+	}
+	message := oneLine(err)
+	fmt.Fprintf(g.stderr, "%s: %s\n", name, message)
+	if asJSON {
+		b, jerr := json.Marshal(struct {
+			Error    string `json:"error"`
+			ExitCode int    `json:"exit_code"`
+		}{message, code})
+		if jerr == nil {
+			fmt.Fprintf(g.stdout, "%s\n", b)
+		}
+	}
+	return code
+}

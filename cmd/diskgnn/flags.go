@@ -1,0 +1,208 @@
+package main
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// value is a flag's value that parses itself, so that every message is ours and
+// a configuration file takes the same way as the command line.
+type value struct {
+	set  func(string) error
+	text string
+}
+
+func (v *value) Set(s string) error {
+	if err := v.set(strings.TrimSpace(s)); err != nil {
+		return err
+	}
+	v.text = s
+	return nil
+}
+
+func (v *value) String() string { return v.text }
+
+// flag makes a flag whose default is shown as the given text.
+func flag(name, usage, text string, set func(string) error) cli.Flag {
+	return &cli.GenericFlag{Name: name, Usage: usage, DefaultText: text, Value: &value{set: set}}
+}
+
+func bad(s, want string) error { return fault.New(fault.ErrUsage, "%q is no %s", s, want) }
+
+func stringFlag(name, usage string, dst *string) cli.Flag {
+	return flag(name, usage, *dst, func(s string) error {
+		if s == "" {
+			return fault.New(fault.ErrUsage, "is empty")
+		}
+		*dst = s
+		return nil
+	})
+}
+
+func boolFlag(name, usage string, dst *bool) cli.Flag {
+	return &cli.BoolFlag{Name: name, Usage: usage, Destination: dst, Value: *dst, DisableDefaultText: !*dst}
+}
+
+// intFlag takes whole numbers from least upward. A default of 0 below least is
+// chosen by the stage and described by the text in its place.
+func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) cli.Flag {
+	if text == "" {
+		text = strconv.FormatInt(int64(*dst), 10)
+	}
+	return flag(name, usage, text, func(s string) error {
+		n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+		if err != nil {
+			return bad(s, "whole number")
+		}
+		if n < int64(least) {
+			return fault.New(fault.ErrUsage, "%d is less than %d", n, least)
+		}
+		if T(n) < 0 || int64(T(n)) != n {
+			return bad(s, "number in range")
+		}
+		*dst = T(n)
+		return nil
+	})
+}
+
+func floatFlag(name, usage, text string, dst *float64, least, most float64) cli.Flag {
+	if text == "" {
+		text = strconv.FormatFloat(*dst, 'g', -1, 64)
+	}
+	return flag(name, usage, text, func(s string) error {
+		x, err := parseFloat(s)
+		if err != nil {
+			return err
+		}
+		if x < least || x > most {
+			return fault.New(fault.ErrUsage, "%v is outside %v … %v", x, least, most)
+		}
+		*dst = x
+		return nil
+	})
+}
+
+func parseFloat(s string) (float64, error) {
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0, bad(s, "number")
+	}
+	return x, nil
+}
+
+// bytesFlag takes an amount of bytes; 0 is left for the stage's default.
+func bytesFlag(name, usage, text string, dst *int64) cli.Flag {
+	return flag(name, usage, text, func(s string) error {
+		size, err := budget.ParseSize(s)
+		if err != nil {
+			return err
+		}
+		n, err := size.Bytes()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fault.New(fault.ErrUsage, "must be more than nothing")
+		}
+		*dst = n
+		return nil
+	})
+}
+
+// sizeFlag takes a size in any unit that the stage understands.
+func sizeFlag(name, usage, text string, dst **budget.Size) cli.Flag {
+	if text == "" && *dst != nil {
+		text = (*dst).String()
+	}
+	return flag(name, usage, text, func(s string) error {
+		size, err := budget.ParseSize(s)
+		if err != nil {
+			return err
+		}
+		*dst = &size
+		return nil
+	})
+}
+
+// intsFlag takes a list like 10,15,20.
+func intsFlag(name, usage string, dst *[]int) cli.Flag {
+	return flag(name, usage, join(*dst, strconv.Itoa), func(s string) error {
+		list, err := split(s, func(s string) (int, error) {
+			n, err := strconv.Atoi(s)
+			if err != nil {
+				return 0, bad(s, "whole number")
+			}
+			return n, nil
+		})
+		if err == nil {
+			*dst = list
+		}
+		return err
+	})
+}
+
+// floatsFlag takes a list like 50,30,20; "none" is the empty one.
+func floatsFlag(name, usage string, dst *[]float64) cli.Flag {
+	return flag(name, usage, join(*dst, func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }), func(s string) error {
+		if s == "none" {
+			*dst = []float64{}
+			return nil
+		}
+		list, err := split(s, func(s string) (float64, error) { return parseFloat(strings.TrimSuffix(s, "%")) })
+		if err == nil {
+			*dst = list
+		}
+		return err
+	})
+}
+
+func split[T any](s string, parse func(string) (T, error)) ([]T, error) {
+	list := []T{}
+	if s == "" {
+		return list, nil
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		v, err := parse(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func join[T any](list []T, format func(T) string) string {
+	parts := make([]string, len(list))
+	for i, v := range list {
+		parts[i] = format(v)
+	}
+	return strings.Join(parts, ",")
+}
+
+// The flags that stages share.
+
+func outFlag(dst *string, what string) cli.Flag {
+	return stringFlag("out", "`DIR` to make: "+what, dst)
+}
+
+func forceFlag(dst *bool) cli.Flag {
+	return boolFlag("force", "replace an output that was made with other parameters", dst)
+}
+
+func workersFlag(dst *int) cli.Flag {
+	return intFlag("workers", "goroutines `N`; the output is the same for any number", "all processors", dst, 1)
+}
+
+func memoryFlag(dst *int64) cli.Flag {
+	return bytesFlag("memory", "hold less than this `SIZE` of memory, like 4GiB", "80% of the machine's or the cgroup's", dst)
+}
+
+func seedFlag(dst *uint64) cli.Flag {
+	return intFlag("seed", "of all random choices", "", dst, 0)
+}

@@ -1,0 +1,90 @@
+// Command diskgnn trains graph neural networks on graphs whose features do not
+// fit in memory. Its commands are the stages of one pipeline, which meet at
+// directories:
+//
+//	generate | import        presample              pack               train
+//	source ─────► DATASET ───────► SAMPLES ───────► PACK ───────► RUN
+//
+// This package holds flags, the configuration file, output and exit codes; what
+// the stages do is theirs. docs/cli.md is its reference.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"diskgnn/internal/fault"
+)
+
+func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+
+// run is the whole program: it returns the exit code.
+func run(args []string, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(stderr, "diskgnn: internal error: %v\n%s", p, debug.Stack())
+			code = exitInternal
+		}
+	}()
+	ctx, stop := interruptible(context.Background(), stderr, os.Exit)
+	defer stop()
+	g := &globals{stdout: stdout, stderr: stderr}
+	app := newApp(g)
+	err := app.RunContext(ctx, arrange(app, args))
+	if err == nil {
+		return exitDone
+	}
+	if context.Cause(ctx) != nil {
+		err = interrupted(err)
+	}
+	return g.fail(err, g.json || asksForJSON(args))
+}
+
+// grace is how long a stage may take to abandon its step after a signal. What
+// it leaves behind is resumable at any instant, so leaving it then is safe.
+const grace = 1900 * time.Millisecond
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels. A
+// second one, or a stage that does not stop in time, ends the process at once.
+func interruptible(parent context.Context, stderr io.Writer, exit func(int)) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-over:
+			return
+		case <-signals:
+			cancel(fault.ErrInterrupted)
+		}
+		late := time.NewTimer(grace)
+		defer late.Stop()
+		select {
+		case <-over:
+		case <-signals:
+			fmt.Fprintln(stderr, "diskgnn: interrupted again: left at once; run the same command again to resume")
+			exit(exitInterrupted)
+		case <-late.C:
+			fmt.Fprintln(stderr, "diskgnn: interrupted: left in the middle of a step; run the same command again to resume")
+			exit(exitInterrupted)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(over)
+		cancel(nil)
+	}
+}
+
+// oneLine joins the lines of an error, so that a script finds one message.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// options are what the command of these tests binds its flags to.
+type options struct {
+	out    string
+	epochs int
+	rate   float64
+	fanout []int
+	bands  []float64
+	cache  *budget.Size
+	memory int64
+	seed   uint64
+	force  bool
+	args   []string
+}
+
+// try runs a command with one flag of every kind and two operands at most.
+func try(args ...string) (options, string, string, int) {
+	o := options{epochs: 3, rate: 0.5, fanout: []int{10, 15}, cache: &budget.Size{Value: 5, Unit: budget.UnitPercent}}
+	var stdout, stderr bytes.Buffer
+	g := &globals{stdout: &stdout, stderr: &stderr}
+	app := newApp(g)
+	app.Commands = append(app.Commands, g.add(stage{
+		name:     "probe",
+		operands: []string{"SOURCE"},
+		flags: []cli.Flag{
+			outFlag(&o.out, "a thing"),
+			intFlag("epochs", "how many", "", &o.epochs, 1),
+			floatFlag("rate", "a share", "", &o.rate, 0, 1),
+			intsFlag("fanout", "neighbours", &o.fanout),
+			floatsFlag("bands", "edges", &o.bands),
+			sizeFlag("cache", "a size", "", &o.cache),
+			memoryFlag(&o.memory),
+			seedFlag(&o.seed),
+			forceFlag(&o.force),
+		},
+		run: func(_ context.Context, s *session) (outcome, error) {
+			o.args = s.args
+			return outcome{object: map[string]int{"epochs": o.epochs}, lines: []line{{"a", "1"}, {"longer", "2"}}, next: "do that"}, nil
+		},
+	}))
+	err := app.RunContext(context.Background(), arrange(app, append([]string{"diskgnn"}, args...)))
+	code := exitDone
+	if err != nil {
+		code = g.fail(err, g.json || asksForJSON(args))
+	}
+	return o, stdout.String(), stderr.String(), code
+}
+
+func TestFlagsMayFollowOperands(t *testing.T) {
+	o, _, stderr, code := try("probe", "there", "--epochs", "7", "--force", "--rate=0.25", "--fanout", "1,2,3", "--cache", "2GiB", "--seed", "9", "--memory", "1GiB", "--bands", "50,5%")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	if o.epochs != 7 || !o.force || o.rate != 0.25 || !slices.Equal(o.fanout, []int{1, 2, 3}) || o.cache.Value != 2<<30 || o.seed != 9 || o.memory != 1<<30 || !slices.Equal(o.bands, []float64{50, 5}) {
+		t.Errorf("parsed %+v", o)
+	}
+	if !slices.Equal(o.args, []string{"there"}) {
+		t.Errorf("operands %q", o.args)
+	}
+	if o, _, _, _ := try("probe", "--force", "--", "--epochs"); !slices.Equal(o.args, []string{"--epochs"}) {
+		t.Errorf("after --: %q", o.args)
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "name a command"},
+		{"prob", `unknown command "prob"; did you mean probe?`},
+		{"zzzzzzz", `unknown command "zzzzzzz"; see diskgnn --help`},
+		{"--jsn", "unknown flag --jsn"},
+		{"probe", "SOURCE is missing"},
+		{"probe a b", `unexpected argument "b"`},
+		{"probe a --epohcs 3", "unknown flag --epohcs; did you mean --epochs?"},
+		{"probe a --qqqqqqqqqq 3", "unknown flag --qqqqqqqqqq"},
+		{"probe a --epochs", "--epochs needs a value"},
+		{"probe --out --force a", "--out needs a value"},
+		{"probe a --epochs x", `--epochs: "x" is no whole number`},
+		{"probe a --epochs 0", "--epochs: 0 is less than 1"},
+		{"probe a --seed -1", "--seed: -1 is less than 0"},
+		{"probe a --rate 1.5", "--rate: 1.5 is outside 0 … 1"},
+		{"probe a --rate NaN", `--rate: "NaN" is no number`},
+		{"probe a --fanout 1,,2", `--fanout: "" is no whole number`},
+		{"probe a --cache 101%", `--cache: "101%" is more than everything`},
+		{"probe a --memory 10%", "--memory: 10%: give this size in bytes"},
+		{"probe a --out=", "--out: is empty"},
+		{"probe a --json=maybe", "--json: want true or false"},
+		{"probe a --config nowhere.yaml", "read the configuration: open nowhere.yaml"},
+	} {
+		_, _, stderr, code := try(strings.Fields(c.args)...)
+		wantCode := exitUsage
+		if strings.Contains(c.args, "nowhere") {
+			wantCode = exitInput
+		}
+		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+		last := lines[len(lines)-1]
+		if code != wantCode || !strings.Contains(last, c.want) {
+			t.Errorf("%q: exit code %d, %q; want %q", c.args, code, last, c.want)
+		}
+		if c.args != "" && len(lines) != 1 {
+			t.Errorf("%q: %d lines of error", c.args, len(lines))
+		}
+	}
+}
+
+func TestOutput(t *testing.T) {
+	_, stdout, _, _ := try("probe", "a")
+	if want := "a       1\nlonger  2\n\nnext: do that\n"; stdout != want {
+		t.Errorf("printed %q, want %q", stdout, want)
+	}
+	_, stdout, _, _ = try("probe", "a", "--json")
+	if want := "{\"epochs\":3}\n"; stdout != want {
+		t.Errorf("printed %q, want %q", stdout, want)
+	}
+	_, stdout, stderr, code := try("probe", "a", "--epochs", "none", "--json")
+	var failure struct {
+		Error    string
+		ExitCode int `json:"exit_code"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &failure); err != nil || failure.ExitCode != code || !strings.Contains(stderr, failure.Error) {
+		t.Errorf("with --json an error prints %q (%v), stderr %q", stdout, err, stderr)
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("grouped(%d) = %s", n, got)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	write := func(text string) string {
+		name := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	o, _, stderr, code := try("probe", "a", "--epochs", "9", "--config", write(`
+# a comment
+epochs: 4
+rate: 0.125
+fanout: [5, 6]
+bands: 20,10
+cache: 7%
+memory: 3GiB
+force: true
+out: "a dir"
+version: {quiet: true}
+probe:
+  seed: 12
+  rate: 0.75
+`))
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	if o.epochs != 9 || o.rate != 0.75 || !slices.Equal(o.fanout, []int{5, 6}) || !slices.Equal(o.bands, []float64{20, 10}) ||
+		o.cache.String() != "7%" || o.memory != 3<<30 || !o.force || o.out != "a dir" || o.seed != 12 {
+		t.Errorf("parsed %+v", o)
+	}
+	if _, _, stderr, code := try("probe", "a", "--config", write("")); code != 0 {
+		t.Errorf("an empty file: %s", stderr)
+	}
+	for text, want := range map[string]string{
+		"epoch: 3":               `c.yaml:1: unknown key "epoch"; did you mean epochs?`,
+		"seed: 1\nepochs: 0":     "c.yaml:2: epochs: 0 is less than 1",
+		"epochs: 1\nepochs: 2":   "epochs",
+		"epochs: {a: 1}":         "c.yaml:1: epochs: want a value, or a list of values",
+		"epochs:":                "c.yaml:1: epochs: want a value, or a list of values",
+		"- epochs":               `c.yaml:1: want "flag: value" lines`,
+		"config: other.yaml":     `c.yaml:1: unknown key "config"`,
+		"version: {epochs: 3}":   `c.yaml:1: unknown key "epochs"`,
+		"probe: 3":               `want "flag: value" lines`,
+		"epochs: [":              "c.yaml is no YAML",
+		"a: 1\n---\nb: 2":        "holds 2 documents",
+		"batch_size: 3":          `unknown key "batch_size"`,
+		"probe: {a: 1}\nseed: 1": `c.yaml:1: unknown key "a"`,
+	} {
+		_, _, stderr, code := try("probe", "a", "--config", write(text))
+		if code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, %q; want %q", text, code, stderr, want)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("epochs: 4\nprobe:\n  fanout: [1, 2]\n"))
+	f.Add([]byte("a: &x 1\nb: *x\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		_, _, err := parseConfig(text, "c.yaml", []string{"probe"})
+		if err != nil && !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%q: %v is no usage error", text, err)
+		}
+	})
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{nil, 0},
+		{errors.New("bug"), 1},
+		{fault.New(fault.ErrUsage, "x"), 2},
+		{fault.New(fault.ErrExists, "x"), 2},
+		{&fs.PathError{Op: "mkdir", Path: "x", Err: syscall.EACCES}, 2},
+		{&fs.PathError{Op: "mkdir", Path: "x", Err: syscall.EROFS}, 2},
+		{cli.Exit("x", 9), 2},
+		{fault.New(fault.ErrInput, "x"), 3},
+		{fault.New(fault.ErrCorrupt, "x"), 3},
+		{fault.New(fault.ErrVersion, "x"), 3},
+		{fault.New(fault.ErrLineage, "x"), 3},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, 3},
+		{&fs.PathError{Op: "read", Path: "x", Err: syscall.EIO}, 3},
+		{fault.New(fault.ErrBudget, "x"), 4},
+		{fmt.Errorf("write: %w", syscall.ENOSPC), 4},
+		{fmt.Errorf("write: %w", syscall.EDQUOT), 4},
+		{errors.Join(context.Canceled, fmt.Errorf("write: %w", syscall.ENOSPC)), 4},
+		{context.Canceled, 5},
+		{fault.New(fault.ErrInterrupted, "x"), 5},
+		{fault.New(fault.ErrLocked, "x"), 6},
+	} {
+		if got := exitCode(c.err); got != c.code {
+			t.Errorf("exitCode(%v) = %d, want %d", c.err, got, c.code)
+		}
+	}
+	if err := interrupted(fmt.Errorf("batch 3: %w", context.Canceled)); !strings.Contains(err.Error(), "run the same command again") {
+		t.Error(err)
+	}
+	if cause := syscall.ENOSPC; interrupted(cause) != cause {
+		t.Error("a signal hides another failure")
+	}
+	if got := oneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
+		t.Errorf("joined as %q", got)
+	}
+}
+
+// TestSecondSignal sends the process two signals: the first cancels, the second
+// ends it.
+func TestSecondSignal(t *testing.T) {
+	exited := make(chan int, 1)
+	var stderr bytes.Buffer
+	ctx, stop := interruptible(context.Background(), &stderr, func(code int) { exited <- code })
+	defer stop()
+	interrupt := func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	interrupt()
+	<-ctx.Done()
+	if !errors.Is(context.Cause(ctx), fault.ErrInterrupted) {
+		t.Errorf("cancelled because of %v", context.Cause(ctx))
+	}
+	interrupt()
+	select {
+	case code := <-exited:
+		if code != exitInterrupted || !strings.Contains(stderr.String(), "left") {
+			t.Errorf("exit code %d, %q", code, stderr.String())
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("still running")
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"diskgnn/internal/budget"
+)
+
+// outcome is what a command prints when it is done: an object for scripts, or a
+// few lines for people.
+type outcome struct {
+	object any
+	lines  []line
+	next   string // the command that usually follows
+}
+
+type line struct{ label, text string }
+
+// print writes the outcome to stdout.
+func (o outcome) print(w io.Writer, asJSON bool) error {
+	var out strings.Builder
+	if asJSON {
+		b, err := json.Marshal(o.object)
+		if err != nil {
+			return fmt.Errorf("encode the result: %w", err)
+		}
+		out.Write(append(b, '\n'))
+	} else {
+		o.human(&out)
+	}
+	if _, err := io.WriteString(w, out.String()); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	return nil
+}
+
+func (o outcome) human(out *strings.Builder) {
+	width := 0
+	for _, l := range o.lines {
+		width = max(width, utf8.RuneCountInString(l.label))
+	}
+	for _, l := range o.lines {
+		fmt.Fprintf(out, "%-*s  %s\n", width, l.label, l.text)
+	}
+	if o.next != "" {
+		fmt.Fprintf(out, "\nnext: %s\n", o.next)
+	}
+}
+
+// grouped writes a count with thousands separated, as people read it.
+func grouped[T int | int64](n T) string {
+	s := fmt.Sprint(int64(n))
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// percent writes a fraction for people.
+func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
+
+// rows describes a number of rows and the bytes they take.
+func rows(n, bytes int64) string {
+	return grouped(n) + " rows, " + budget.FormatBytes(bytes)
+}
+
+// seconds writes a duration for people.
+func seconds(s float64) string {
+	if s >= 60 {
+		return fmt.Sprintf("%dm%02ds", int(s)/60, int(s)%60)
+	}
+	return fmt.Sprintf("%.2fs", s)
+}
+
+// made names the directory of a stage, and says when it was there already.
+func made(out, fingerprint, state string) line {
+	text := fmt.Sprintf("%s (%.12s)", out, fingerprint)
+	switch state {
+	case "done":
+		text += ", finished before: nothing had to be done"
+	case "resumed":
+		text += ", resumed"
+	}
+	return line{"made", text}
+}
+
+// held says how much memory a stage took.
+func held(peakAnon, memory int64) line {
+	return line{"memory", fmt.Sprintf("%s at most, of %s", budget.FormatBytes(peakAnon), budget.FormatBytes(memory))}
+}

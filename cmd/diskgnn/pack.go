@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack"
+)
+
+const packTeaches = `Lays the features of every sampled mini-batch out on disk in the order in which
+they will be read. The rows that most batches touch are kept apart, once, for
+memory; the others lie next to each other, batch by batch. A pack holds all that
+training needs: the dataset and the samples may move away.
+
+   diskgnn pack --dataset graph --samples samples --out pack
+   diskgnn pack --dataset graph --samples samples --out small --cache 10% --dtype bf16
+
+--cache is the least that a trainer must hold in memory; --bands are the larger
+caches that it may choose from, each costing disk once. The next command is
+diskgnn train.`
+
+func newPackCommand(g *globals) *cli.Command {
+	var o pack.Options
+	o.EnsureDefaults()
+	o.Workers, o.Memory = 0, 0
+	return g.add(stage{
+		name:    "pack",
+		usage:   "lay the features out in the order of their reading",
+		teaches: packTeaches,
+		flags: []cli.Flag{
+			stringFlag("dataset", "`DIR` that generate or import made", &o.Dataset),
+			stringFlag("samples", "`DIR` that presample made from it", &o.Samples),
+			outFlag(&o.Out, "the pack"),
+			sizeFlag("cache", "least cache of every trainer, a `SIZE`: share of the rows or bytes", "", &o.Cache),
+			floatsFlag("bands", "larger caches to choose from, in `PERCENTS` of the rows; none for none", &o.Bands),
+			sizeFlag("max-disk", "bound of the pack's bytes, a `SIZE` or a multiple (3x) of the feature table", "", &o.MaxDisk),
+			stringFlag("policy", "`NAME` of what the cache holds: static, the most used rows", &o.Policy),
+			stringFlag("dtype", "`TYPE` of the packed features: same, bf16 or fp16", &o.DType),
+			workersFlag(&o.Workers),
+			memoryFlag(&o.Memory),
+			forceFlag(&o.Force),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if err := s.settle(&o, &o.Memory); err != nil {
+				return outcome{}, err
+			}
+			r, err := pack.Run(ctx, vfs.OS, o, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			return packed(o, r), nil
+		},
+	})
+}
+
+func packed(o pack.Options, r pack.Result) outcome {
+	return outcome{
+		object: r,
+		lines: []line{
+			made(r.Out, r.Fingerprint, r.State),
+			{"batches", fmt.Sprintf("%s of %s rows", grouped(r.Batches), r.DType)},
+			{"hot", rows(r.HotRows, r.HotBytes)},
+			{"cold", rows(r.ColdRows, r.ColdBytes)},
+			{"evaluation", rows(r.EvalRows, r.EvalBytes)},
+			{"graphs", budget.FormatBytes(r.GraphBytes)},
+			{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(r.DiskBytes), r.Blowup)},
+			{"caches", join(r.CacheRows, grouped) + " rows"},
+			{"time", fmt.Sprintf("%s: graphs %s, rows %s", seconds(r.Seconds), seconds(r.GraphSeconds), seconds(r.RowSeconds))},
+			held(r.PeakAnon, o.Memory),
+		},
+		next: fmt.Sprintf("diskgnn train --pack %s --out run", printable(r.Out)),
+	}
+}
