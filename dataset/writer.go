@@ -9,6 +9,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
@@ -17,8 +18,9 @@ import (
 // sequentially. What its journal names is durable, so that an interrupted run
 // goes on behind it.
 type writer struct {
-	dir   *stage.Dir
-	state journal
+	dir        *stage.Dir
+	state      journal
+	checkpoint int64 // bytes of features between two entries in the journal
 }
 
 // journal is what a resumed run needs to know.
@@ -37,7 +39,7 @@ func begin(fsys vfs.FS, out string, params any, force bool) (*writer, stage.Stat
 	if err != nil || state == stage.StateDone {
 		return nil, state, err
 	}
-	w := &writer{dir: dir}
+	w := &writer{dir: dir, checkpoint: checkpointEvery}
 	if _, err := dir.Progress(&w.state); err != nil {
 		return nil, state, errors.Join(err, dir.Close())
 	}
@@ -58,6 +60,16 @@ func (w *writer) has(names ...string) bool {
 		}
 	}
 	return true
+}
+
+// report says how the transaction began.
+func (w *writer) report(rep progress.Reporter, state stage.State) {
+	if note := w.dir.Note(); note != "" {
+		rep.Logf("%s", note)
+	}
+	if state == stage.StateResumed {
+		rep.Logf("resuming %s: %d files are finished", w.dir.Path(), len(w.state.Files)/2)
+	}
 }
 
 // commit publishes the dataset and returns its fingerprint.
@@ -94,6 +106,10 @@ func (w *writer) checkSpace(scratch int64) error {
 	return nil
 }
 
+// baseMemory is what the program itself and a stage's files take: Go's runtime,
+// write buffers, tables of checksums.
+const baseMemory = 32 << 20
+
 // writeBuffer gathers small writes into large ones.
 const writeBuffer = 1 << 20
 
@@ -117,7 +133,11 @@ func (w *writer) create(name string) (*array, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", w.dir.File(name), err)
 	}
-	return &array{w: w, name: name, f: f, buf: bufio.NewWriterSize(f, writeBuffer), sum: binio.NewSummer(Granule)}, nil
+	return w.array(name, f), nil
+}
+
+func (w *writer) array(name string, f vfs.File) *array {
+	return &array{w: w, name: name, f: f, buf: bufio.NewWriterSize(f, writeBuffer), sum: binio.NewSummer(Granule)}
 }
 
 // Write appends to the file.

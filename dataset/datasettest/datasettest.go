@@ -16,7 +16,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/rng"
-	"diskgnn/internal/vfs"
 )
 
 // TB is what is needed of a *testing.T, and what a *rapid.T has as well.
@@ -206,10 +205,10 @@ func (p Params) neighbors(src *rng.Source, v uint32) []uint32 {
 func Create(t TB, dir string, r dataset.Raw) *dataset.Dataset {
 	t.Helper()
 	out := filepath.Join(dir, "dataset")
-	if err := dataset.Create(vfs.OS, out, r); err != nil {
+	if err := dataset.Create(FS, out, r); err != nil {
 		t.Fatalf("create the dataset: %v", err)
 	}
-	d, err := dataset.Open(vfs.OS, out)
+	d, err := dataset.Open(FS, out)
 	if err != nil {
 		t.Fatalf("open the dataset: %v", err)
 	}

@@ -1,0 +1,289 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"diskgnn/dataset/internal/synth"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/ordered"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// generatorVersion is part of a generated dataset's content parameters: it
+// changes whenever the same options give other bytes.
+const generatorVersion = 1
+
+// generateParams are the content parameters of a generated dataset.
+type generateParams struct {
+	Source    string     `json:"source"`
+	Generator int        `json:"generator"`
+	Nodes     int64      `json:"nodes"`
+	AvgDegree float64    `json:"avg_degree"`
+	Dim       int        `json:"dim"`
+	Classes   int        `json:"classes"`
+	DType     dtype.Type `json:"dtype"`
+	Seed      uint64     `json:"seed"`
+	Train     int64      `json:"train"`
+	Valid     int64      `json:"valid"`
+	Test      int64      `json:"test"`
+}
+
+// Generate writes a synthetic graph whose labels need the neighbourhood: degrees
+// follow a power law, communities decide the labels, and features alone are a
+// weak predictor. Nothing but a few blocks of it is ever in memory.
+//
+// It resumes an interrupted run, does nothing when the dataset is there, and
+// refuses when it is there with other parameters. Cancelling the context leaves
+// what a later run resumes from.
+func Generate(ctx context.Context, fsys vfs.FS, out string, o GenerateOptions, rep progress.Reporter) (Result, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Result{}, err
+	}
+	g := &generation{o: o, rep: rep, run: startRun(ctx, out, o.Resources)}
+	defer g.watch.Stop()
+	state, err := g.generate(ctx, fsys, out)
+	if err != nil {
+		return Result{}, fmt.Errorf("generate: %w", err)
+	}
+	return g.result(fsys, state)
+}
+
+// generation is one run of Generate.
+type generation struct {
+	*run
+	o     GenerateOptions
+	rep   progress.Reporter
+	w     *writer
+	model *synth.Model
+	slots int // pieces of work under way
+}
+
+func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (state stage.State, err error) {
+	o := &g.o
+	train, valid, test := o.splits()
+	if err := g.plan(); err != nil {
+		return 0, err
+	}
+	defer budget.LimitHeap(o.Memory, 0)()
+	g.w, state, err = begin(fsys, out, generateParams{
+		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test,
+	}, o.Force)
+	if err != nil || state == stage.StateDone {
+		return state, err
+	}
+	defer func() { err = errors.Join(err, g.w.close()) }()
+	g.w.report(g.rep, state)
+
+	f := &g.w.state.Facts
+	f.Nodes, f.Dim, f.DType, f.Classes = o.Nodes, o.Dim, o.DType, o.Classes
+	f.Train, f.Valid, f.Test = train, valid, test
+	if f.Edges == 0 {
+		f.Edges = int64(o.AvgDegree * float64(o.Nodes)) // about: until the topology is written
+	}
+	if err := g.w.checkSpace(0); err != nil {
+		return state, err
+	}
+	g.model, err = synth.New(synth.Params{
+		Nodes: o.Nodes, AvgDegree: o.AvgDegree, Dim: o.Dim, Classes: o.Classes, Seed: o.Seed,
+		Train: train, Valid: valid, Test: test,
+	})
+	if err != nil {
+		return state, err
+	}
+	for _, step := range []struct {
+		do      func(context.Context) error
+		seconds *float64
+	}{
+		{g.labels, &g.res.LabelSeconds},
+		{g.topology, &g.res.TopologySeconds},
+		{g.features, &g.res.FeatureSeconds},
+		{g.measure, &g.res.FeatureSeconds},
+	} {
+		began := time.Now()
+		if err := step.do(ctx); err != nil {
+			return state, err
+		}
+		since(step.seconds, began)
+	}
+	_, err = g.w.commit(g.run.facts())
+	return state, err
+}
+
+// generateBlock is the number of nodes whose labels or edges are made at once.
+const generateBlock = 1 << 14
+
+// plan fits the pieces under way into the budget.
+func (g *generation) plan() error {
+	o := &g.o
+	_, rows := blockRows(o.Dim, o.DType)
+	edges := int64(4 * 2 * o.AvgDegree * generateBlock) // twice the mean: hubs come in bunches
+	slot := max(rows, edges+8*generateBlock)
+	held := baseMemory + 8*int64(o.Classes)*int64(o.Dim)
+	g.slots = int(min(int64(o.Workers+1), (o.Memory-held)/slot))
+	if g.slots < 2 {
+		return budget.Check("generating", held+2*slot, o.Memory)
+	}
+	return nil
+}
+
+// blocks runs work for all nodes, block by block, and emit in order.
+func blocks[S any](ctx context.Context, nodes int64, slots []S, work func(s S, lo, hi int64) error, emit func(s S, lo, hi int64) error) error {
+	bounds := func(i int) (lo, hi int64) {
+		lo = int64(i) * generateBlock
+		return lo, min(lo+generateBlock, nodes)
+	}
+	return ordered.Run(ctx, int((nodes+generateBlock-1)/generateBlock), slots,
+		func(_ context.Context, s S, i int) error { lo, hi := bounds(i); return work(s, lo, hi) },
+		func(s S, i int) error { lo, hi := bounds(i); return emit(s, lo, hi) })
+}
+
+func newSlots[S any](n int) []*S {
+	s := make([]*S, n)
+	for i := range s {
+		s[i] = new(S)
+	}
+	return s
+}
+
+// labels writes the labels and the splits.
+func (g *generation) labels(ctx context.Context) (err error) {
+	names := []string{LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test)}
+	if g.w.has(names...) {
+		return nil
+	}
+	files := make([]*array, len(names))
+	for i, name := range names {
+		if files[i], err = g.w.create(name); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, files[i].discard()) }()
+	}
+	type slot struct {
+		labels []int32
+		splits [4][]uint32 // by synth.Split
+	}
+	task := g.rep.Task("draw labels", g.o.Nodes, progress.Nodes)
+	defer task.Done()
+	err = blocks(ctx, g.o.Nodes, newSlots[slot](g.slots),
+		func(s *slot, lo, hi int64) error {
+			s.labels = s.labels[:0]
+			for i := range s.splits {
+				s.splits[i] = s.splits[i][:0]
+			}
+			for v := lo; v < hi; v++ {
+				s.labels = append(s.labels, g.model.Label(uint32(v)))
+				if p := g.model.Split(uint32(v)); p != synth.None {
+					s.splits[p] = append(s.splits[p], uint32(v))
+				}
+			}
+			return nil
+		},
+		func(s *slot, lo, hi int64) error {
+			task.Add(hi - lo)
+			for i, b := range [][]byte{binio.Bytes(s.labels), binio.Bytes(s.splits[synth.Train]), binio.Bytes(s.splits[synth.Valid]), binio.Bytes(s.splits[synth.Test])} {
+				if _, err := files[i].Write(b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := f.finish(); err != nil {
+			return err
+		}
+	}
+	return g.w.save()
+}
+
+// topology writes indptr and indices.
+func (g *generation) topology(ctx context.Context) (err error) {
+	t, err := g.w.startTopology()
+	if err != nil || t == nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.discard()) }()
+	type slot struct{ degrees, indices []uint32 }
+	task := g.rep.Task("draw edges", g.w.state.Facts.Edges, progress.Edges)
+	defer task.Done()
+	err = blocks(ctx, g.o.Nodes, newSlots[slot](g.slots),
+		func(s *slot, lo, hi int64) error {
+			s.degrees, s.indices = s.degrees[:0], s.indices[:0]
+			for v := lo; v < hi; v++ {
+				n := len(s.indices)
+				s.indices = g.model.Neighbors(s.indices, uint32(v))
+				s.degrees = append(s.degrees, uint32(len(s.indices)-n))
+			}
+			return nil
+		},
+		func(s *slot, lo, hi int64) error {
+			task.Add(int64(len(s.indices)))
+			return t.append(s.degrees, s.indices)
+		})
+	if err != nil {
+		return err
+	}
+	return t.finish()
+}
+
+// features writes the feature rows.
+func (g *generation) features(ctx context.Context) error {
+	if g.w.has(FeaturesFile) {
+		return nil
+	}
+	return g.w.writeFeatures(ctx, g.rep, g.slots, func(_ context.Context, lo, hi int64, values []float32) error {
+		for v := lo; v < hi; v++ {
+			g.model.Features(values[(v-lo)*int64(g.o.Dim):][:g.o.Dim], uint32(v))
+		}
+		return nil
+	})
+}
+
+// measure scores features alone on the test nodes, as rows of the dataset's
+// dtype.
+func (g *generation) measure(ctx context.Context) error {
+	type slot struct {
+		row, stored []float32
+		raw         []byte
+		right       int64
+	}
+	slots := newSlots[slot](g.slots)
+	for _, s := range slots {
+		s.row, s.stored = make([]float32, g.o.Dim), make([]float32, g.o.Dim)
+		s.raw = make([]byte, g.w.state.Facts.RowBytes())
+	}
+	right := int64(0)
+	err := blocks(ctx, g.o.Nodes, slots,
+		func(s *slot, lo, hi int64) error {
+			s.right = 0
+			for v := lo; v < hi; v++ {
+				if g.model.Split(uint32(v)) != synth.Test {
+					continue
+				}
+				g.model.Features(s.row, uint32(v))
+				dtype.Convert(s.raw, g.o.DType, binio.Bytes(s.row), dtype.Float32)
+				dtype.Convert(binio.Bytes(s.stored), dtype.Float32, s.raw, g.o.DType)
+				if g.model.Classify(s.stored) == g.model.Label(uint32(v)) {
+					s.right++
+				}
+			}
+			return nil
+		},
+		func(s *slot, _, _ int64) error { right += s.right; return nil })
+	if err != nil {
+		return err
+	}
+	score := float64(right) / float64(g.w.state.Facts.Test)
+	g.res.FeaturesAlone = &score
+	return nil
+}

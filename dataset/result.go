@@ -1,0 +1,114 @@
+package dataset
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// Result says what Generate or Import made.
+type Result struct {
+	Out         string     `json:"out"`
+	Fingerprint string     `json:"fingerprint"`
+	State       string     `json:"state"` // new, resumed, or done: it was there already
+	Nodes       int64      `json:"nodes"`
+	Edges       int64      `json:"edges"`
+	Dim         int        `json:"dim"`
+	DType       dtype.Type `json:"dtype"`
+	Classes     int        `json:"classes"`
+	Train       int64      `json:"train"`
+	Valid       int64      `json:"valid"`
+	Test        int64      `json:"test"`
+	Unlabelled  int64      `json:"unlabelled"`
+	DiskBytes   int64      `json:"disk_bytes"`
+	// FeaturesAlone is what the best classifier of features alone scores on the
+	// test nodes of a generated graph: what a model gains by the neighbourhood
+	// shows beside it. Nil for imported graphs.
+	FeaturesAlone *float64 `json:"features_alone_accuracy,omitempty"`
+
+	Seconds         float64 `json:"seconds"`
+	LabelSeconds    float64 `json:"label_seconds"`
+	TopologySeconds float64 `json:"topology_seconds"`
+	FeatureSeconds  float64 `json:"feature_seconds"`
+	PeakAnon        int64   `json:"peak_anon_bytes"`
+	PeakRSS         int64   `json:"peak_rss_bytes"`
+}
+
+// runFacts is the content of run.json.
+type runFacts struct {
+	Host          string   `json:"host"`
+	Started       string   `json:"started"`
+	Seconds       float64  `json:"seconds"`
+	Version       string   `json:"version"`
+	Go            string   `json:"go"`
+	Workers       int      `json:"workers"`
+	Memory        int64    `json:"memory_bytes"`
+	FeaturesAlone *float64 `json:"features_alone_accuracy,omitempty"`
+}
+
+// run measures one call of Generate or Import.
+type run struct {
+	res   Result
+	start time.Time
+	watch *budget.Watch
+	use   Resources
+}
+
+func startRun(ctx context.Context, out string, use Resources) *run {
+	return &run{res: Result{Out: out}, start: time.Now(), watch: budget.StartWatch(ctx), use: use}
+}
+
+// time adds the time since began to a field of the result.
+func since(seconds *float64, began time.Time) { *seconds += time.Since(began).Seconds() }
+
+// facts returns what run.json records.
+func (r *run) facts() runFacts {
+	host, _ := os.Hostname() // a run without a name is no reason to fail
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	return runFacts{
+		Host: host, Started: r.start.UTC().Format(time.RFC3339), Seconds: time.Since(r.start).Seconds(),
+		Version: version, Go: runtime.Version(), Workers: r.use.Workers, Memory: r.use.Memory,
+		FeaturesAlone: r.res.FeaturesAlone,
+	}
+}
+
+// result describes the finished dataset, which it thereby opens once.
+func (r *run) result(fsys vfs.FS, state stage.State) (Result, error) {
+	d, err := Open(fsys, r.res.Out)
+	if err != nil {
+		return Result{}, err
+	}
+	f, res := d.facts, &r.res
+	res.Fingerprint = d.Fingerprint()
+	res.Nodes, res.Edges, res.Dim, res.DType, res.Classes = f.Nodes, f.Edges, f.Dim, f.DType, f.Classes
+	res.Train, res.Valid, res.Test, res.Unlabelled = f.Train, f.Valid, f.Test, f.Unlabelled
+	for _, file := range d.meta.Files {
+		res.DiskBytes += file.Size
+	}
+	switch state {
+	case stage.StateNew:
+		res.State = "new"
+	case stage.StateResumed:
+		res.State = "resumed"
+	case stage.StateDone:
+		res.State = "done"
+		var was runFacts
+		if b, err := vfs.ReadFile(fsys, d.path(stage.RunFile)); err == nil && json.Unmarshal(b, &was) == nil {
+			res.FeaturesAlone = was.FeaturesAlone
+		}
+	}
+	res.Seconds = time.Since(r.start).Seconds()
+	res.PeakAnon, res.PeakRSS = r.watch.Stop()
+	return *res, nil
+}
