@@ -34,7 +34,7 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (m
 	}
 	free -= int64(o.Workers)*int64(max(writeBuffer, f.RowBytes)) + 2*appendBuffer
 	hot := f.HotRows * int64(f.RowBytes)
-	if hot <= free/2 {
+	if hot <= free/2 && (o.RangeRows <= 0 || f.HotRows <= o.RangeRows) {
 		p.hotWindow = f.HotRows
 		free -= hot
 	} else {
@@ -42,6 +42,9 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (m
 		free -= free / 8 // the spill files' buffers
 	}
 	p.rangeRows = min(free/2/int64(sourceRow), f.Nodes)
+	if o.RangeRows > 0 {
+		p.rangeRows = min(p.rangeRows, o.RangeRows)
+	}
 	if p.spill {
 		p.hotWindow = max(p.rangeRows, 1)
 		windows := f.HotRows/p.hotWindow + 1
@@ -49,7 +52,11 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (m
 			p.rangeRows = 0 // too many windows: more memory is needed
 		}
 	}
-	if least := min(int64(leastRange/sourceRow)+1, f.Nodes); p.rangeRows < least {
+	least := min(int64(leastRange/sourceRow)+1, f.Nodes)
+	if o.RangeRows > 0 {
+		least = min(least, o.RangeRows)
+	}
+	if p.rangeRows < least {
 		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, sourceRow)))
 	}
 	p.outside = 2 * p.rangeRows * int64(sourceRow)

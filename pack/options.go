@@ -33,6 +33,11 @@ type Options struct {
 	Workers int   // goroutines; 0: as many as processors
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
 	Force   bool  // replace a pack made with other parameters
+
+	// RangeRows, if positive, is the most rows of the table in memory at once,
+	// of each range and of the hot rows, however much Memory would allow. It
+	// changes no byte; tests use it to pack small tables in many ranges.
+	RangeRows int64
 }
 
 // EnsureDefaults fills in what was left zero.

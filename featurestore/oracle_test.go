@@ -1,0 +1,274 @@
+package featurestore_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/pread"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
+)
+
+// world is a dataset, samples and a pack of them, all on disk.
+type world struct {
+	raw           dataset.Raw
+	ds, smp, pack string
+	samples       *mbfile.Reader
+	reader        *packfile.Reader
+	node          []uint32 // by rank
+}
+
+// fataler is what is needed of *testing.T and *rapid.T.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func build(t fataler, dir string, raw dataset.Raw, so presample.Options, po pack.Options) *world {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{raw: raw, ds: filepath.Join(dir, "D"), smp: filepath.Join(dir, "S"), pack: filepath.Join(dir, "P")}
+	must(dataset.Create(vfs.OS, w.ds, raw))
+	so.Dataset, so.Out = w.ds, w.smp
+	_, err := presample.Run(context.Background(), vfs.OS, so, progress.Discard)
+	must(err)
+	po.Dataset, po.Samples, po.Out = w.ds, w.smp, w.pack
+	_, err = pack.Run(context.Background(), vfs.OS, po, progress.Discard)
+	must(err)
+	w.samples, err = mbfile.Open(vfs.OS, w.smp)
+	must(err)
+	w.reader, err = packfile.Open(vfs.OS, w.pack)
+	must(err)
+	hotness, err := w.samples.Hotness()
+	must(err)
+	w.node = make([]uint32, len(hotness))
+	for v := range w.node {
+		w.node[v] = uint32(v)
+	}
+	slices.SortStableFunc(w.node, func(a, b uint32) int { return int(hotness[b]) - int(hotness[a]) })
+	return w
+}
+
+func (w *world) close() { _ = w.samples.Close() }
+
+// row returns a node's row as the pack must hold it, in float32.
+func (w *world) row(v uint32) []float32 {
+	dim, src, to := w.raw.Dim, w.raw.DType, w.reader.Facts().DType
+	row := w.raw.Features[int(v)*dim*src.Size() : int(v+1)*dim*src.Size()]
+	packed := make([]byte, dim*to.Size())
+	dtype.Convert(packed, to, slices.Clone(row), src)
+	out := make([]float32, dim)
+	dtype.Convert(binio.Bytes(out), dtype.Float32, packed, to)
+	return out
+}
+
+// holds checks a packed batch, whose i-th input node is node(i), against the
+// sampled one: the same graph under the permutation, and every row of the matrix.
+func (w *world) holds(t fataler, want, got *graph.Batch, x []float32, node func(i int) uint32) {
+	t.Helper()
+	if len(got.Blocks) != len(want.Blocks) || len(got.Input) != len(want.Input) {
+		t.Fatal("another shape than was sampled")
+	}
+	dim := w.raw.Dim
+	for i := range got.Input {
+		if r := w.row(node(i)); !slices.Equal(binio.Bytes(r), binio.Bytes(x[i*dim:(i+1)*dim])) {
+			t.Fatal("row", i, "is not node", node(i), "'s: got", x[i*dim:(i+1)*dim], "want", r)
+		}
+	}
+	for l := range got.Blocks {
+		g, s := &got.Blocks[l], &want.Blocks[l]
+		if g.NumSrc != s.NumSrc || g.NumDst != s.NumDst || !slices.Equal(g.Indptr, s.Indptr) {
+			t.Fatal("layer", l, "has another structure")
+		}
+		if l > 0 {
+			if !slices.Equal(g.Indices, s.Indices) || g.Dst != nil {
+				t.Fatal("layer", l, "was renumbered")
+			}
+			continue
+		}
+		for e := range g.Indices {
+			if node(int(g.Indices[e])) != want.Input[s.Indices[e]] {
+				t.Fatal("edge", e, "has another source")
+			}
+		}
+		for i := range g.NumDst {
+			if node(g.DstPos(i)) != want.Input[s.DstPos(i)] {
+				t.Fatal("destination", i, "is another node")
+			}
+		}
+	}
+	degree := map[uint32]uint32{}
+	for i, v := range want.Input {
+		degree[v] = want.Degree[i]
+	}
+	for i := range got.Degree {
+		if got.Degree[i] != degree[node(i)] {
+			t.Fatal("input node", i, "has another degree")
+		}
+	}
+	if !slices.Equal(got.Labels, want.Labels) {
+		t.Fatal("other labels")
+	}
+}
+
+// check holds every batch of the pack against its sample, at one cache size.
+func (w *world) check(t fataler, stack iostack.Stack, through int) {
+	t.Helper()
+	ctx := context.Background()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	edge := w.reader.Index().Edges[through]
+	cache := budget.Size{Value: float64(edge * int64(w.reader.Facts().RowBytes))}
+	layout, err := featurestore.Plan(w.reader, featurestore.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 1, EvalSlots: 1})
+	must(err)
+	if layout.CacheRows != edge || layout.Through != through {
+		t.Fatal("asked for a cache of", edge, "rows, planned", layout)
+	}
+	store, err := featurestore.Open(vfs.OS, w.reader, stack, layout)
+	must(err)
+	defer store.Close()
+	_, err = store.Preload(ctx, progress.Discard)
+	must(err)
+	sl, err := store.NewSlot()
+	must(err)
+	defer sl.Free()
+	var want graph.Batch
+	var buf []byte
+	f := w.reader.Facts()
+	for i := range f.Train {
+		must(store.LoadGraph(ctx, sl, i))
+		must(store.Start(sl))
+		must(store.Wait(ctx, sl))
+		must(store.Assemble(ctx, sl))
+		buf, err = w.samples.Read(ctx, i, buf, &want)
+		must(err)
+		w.holds(t, &want, &sl.Batch, sl.X(), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
+		if sl.UsefulBytes > sl.BytesRead {
+			t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
+		}
+	}
+	w.checkEval(t, store)
+}
+
+// checkEval holds the validation and test batches against their samples.
+func (w *world) checkEval(t fataler, store *featurestore.Store) {
+	t.Helper()
+	ctx := context.Background()
+	f := w.reader.Facts()
+	sl, err := store.NewEvalSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sl.Free()
+	var want graph.Batch
+	var buf []byte
+	evalNodes := map[uint32]bool{}
+	rank := map[uint32]int64{}
+	for r, v := range w.node {
+		rank[v] = int64(r)
+	}
+	for i := f.Train; i < f.Train+f.Valid+f.Test; i++ {
+		if buf, err = w.samples.Read(ctx, i, buf, &want); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range want.Input {
+			if rank[v] >= f.HotRows {
+				evalNodes[v] = true
+			}
+		}
+	}
+	var slots []uint32
+	for v := range evalNodes {
+		slots = append(slots, v)
+	}
+	slices.Sort(slots)
+	for i := range f.Valid + f.Test {
+		test, k := false, i
+		if i >= f.Valid {
+			test, k = true, i-f.Valid
+		}
+		if err := store.LoadEval(ctx, sl, test, k); err != nil {
+			t.Fatal(err)
+		}
+		if buf, err = w.samples.Read(ctx, f.Train+i, buf, &want); err != nil {
+			t.Fatal(err)
+		}
+		w.holds(t, &want, &sl.Batch, sl.X(), func(i int) uint32 {
+			if v := int64(sl.Batch.Input[i]); v >= f.HotRows {
+				return slots[v-f.HotRows]
+			}
+			return w.node[sl.Batch.Input[i]]
+		})
+	}
+}
+
+// TestOracle packs random graphs in random ways and holds every batch, at every
+// cache size, against a direct gather from the dataset, byte for byte.
+func TestOracle(t *testing.T) {
+	stack, err := pread.New(iostack.Options{Workers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "oracle")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		from := rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}).Draw(t, "dtype")
+		raw := datasettest.Params{
+			Nodes:     rapid.IntRange(8, 400).Draw(t, "nodes"),
+			AvgDegree: rapid.Float64Range(0, 6).Draw(t, "degree"),
+			Dim:       rapid.SampledFrom([]int{1, 3, 16, 100, 128, 1500}).Draw(t, "dim"),
+			DType:     from, Seed: rapid.Uint64().Draw(t, "seed"),
+		}.Raw()
+		fanout := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 3).Draw(t, "fanout")
+		to := pack.DTypeSame
+		if from == dtype.Float32 {
+			to = rapid.SampledFrom([]string{"same", "bf16", "fp16"}).Draw(t, "pack dtype")
+		}
+		po := pack.Options{
+			Cache:     &budget.Size{Value: rapid.SampledFrom([]float64{0, 0.5, 5, 10, 33, 100}).Draw(t, "cache"), Unit: budget.UnitPercent},
+			Bands:     rapid.SampledFrom([][]float64{nil, {}, {90, 1}, {50}}).Draw(t, "bands"),
+			DType:     to,
+			Memory:    rapid.SampledFrom([]int64{128 << 20, 1 << 30}).Draw(t, "memory"),
+			Workers:   rapid.IntRange(1, 4).Draw(t, "workers"),
+			RangeRows: rapid.SampledFrom([]int64{0, 5, 64}).Draw(t, "range"),
+		}
+		w := build(t, dir, raw, presample.Options{
+			BatchSize: rapid.IntRange(1, 40).Draw(t, "batch"), Fanout: fanout,
+			Epochs: rapid.IntRange(1, 2).Draw(t, "epochs"), Memory: 1 << 30, Workers: 2,
+		}, po)
+		defer w.close()
+		for through := range w.reader.Index().Edges {
+			w.check(t, stack, through)
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package vfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"diskgnn/internal/fault"
+)
+
+// exercise makes one of each operation.
+func exercise(fsys FS, dir string) error {
+	sub := filepath.Join(dir, "sub")
+	if err := fsys.MkdirAll(sub); err != nil {
+		return err
+	}
+	f, err := fsys.OpenReadWrite(filepath.Join(sub, "a"))
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte("xyz"), 2)
+	for _, do := range []func() error{func() error { return f.Truncate(4) }, f.Sync, f.Close} {
+		if err == nil {
+			err = do()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := ReplaceFile(fsys, filepath.Join(sub, "b"), []byte("new")); err != nil {
+		return err
+	}
+	return fsys.RemoveAll(sub)
+}
+
+func TestOS(t *testing.T) {
+	dir := t.TempDir()
+	a := filepath.Join(dir, "a")
+	if err := ReplaceFile(OS, a, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	if err := ReplaceFile(OS, a, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := ReadFile(OS, a)
+	if err != nil || string(b) != "new" {
+		t.Errorf("%q, %v", b, err)
+	}
+	names, err := OS.List(dir)
+	if err != nil || !slices.Equal(names, []string{"a"}) {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+	if free, err := OS.Free(dir); err != nil || free <= 0 {
+		t.Errorf("free: %d, %v", free, err)
+	}
+	if _, err := OS.Open(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent file: %v", err)
+	}
+	l, err := OS.Lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OS.Lock(filepath.Join(dir, "lock")); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("second lock: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := exercise(OS, dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInject checks that every operation can be failed, and that each failure
+// reaches the caller.
+func TestInject(t *testing.T) {
+	boom := errors.New("boom")
+	n := 0
+	for ; ; n++ {
+		in := &FailAt{N: n, Err: boom}
+		err := exercise(Inject(OS, in), t.TempDir())
+		if !in.Fired() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if !errors.Is(err, boom) {
+			t.Errorf("%v: %v", in, err)
+		}
+	}
+	if want := 11; n != want {
+		t.Errorf("%d operations seen, want %d", n, want)
+	}
+	in := &FailAt{N: 0, Err: boom, Match: func(op Op, name string) bool { return op == OpSync }}
+	if err := exercise(Inject(OS, in), t.TempDir()); !errors.Is(err, boom) {
+		t.Errorf("only syncs: %v", err)
+	}
+}
