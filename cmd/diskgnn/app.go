@@ -56,6 +56,7 @@ func newApp(g *globals) *cli.App {
 		OnUsageError:    func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
 		Action:          noCommand,
 		Commands: []*cli.Command{
+			newGenerateCommand(g),
 			newPackCommand(g),
 			newVersionCommand(g),
 		},
@@ -169,6 +170,14 @@ func (s *session) settle(o settings, memory *int64) error {
 	}
 	if !given {
 		s.rep.Logf("memory: up to %s, %.0f%% of %s (--memory sets it)", budget.FormatBytes(*memory), 100*budget.DefaultShare, of)
+	}
+	return nil
+}
+
+// required refuses a path that was not given.
+func required(flag, value string) error {
+	if value == "" {
+		return fault.New(fault.ErrUsage, "--%s is missing", flag)
 	}
 	return nil
 }

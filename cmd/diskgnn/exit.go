@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -75,11 +76,11 @@ func interrupted(err error) error {
 // fail reports an error, in one line, and returns the exit code.
 func (g *globals) fail(err error, asJSON bool) int {
 	code := exitCode(err)
-	name := "diskgnn"
+	name, message := "diskgnn", oneLine(err)
 	if g.command != "" {
 		name += " " + g.command
+		message = strings.TrimPrefix(message, g.command+": ") // stages name themselves
 	}
-	message := oneLine(err)
 	fmt.Fprintf(g.stderr, "%s: %s\n", name, message)
 	if asJSON {
 		b, jerr := json.Marshal(struct {

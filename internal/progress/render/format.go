@@ -70,7 +70,7 @@ func count(n int64) string {
 	switch {
 	case n >= 1e10:
 		return fmt.Sprintf("%.1fG", float64(n)/1e9)
-	case n >= 1e7:
+	case n >= 1e6:
 		return fmt.Sprintf("%.1fM", float64(n)/1e6)
 	case n >= 1e5:
 		return fmt.Sprintf("%.0fk", float64(n)/1e3)

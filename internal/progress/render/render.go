@@ -23,10 +23,20 @@ type Reporter interface {
 
 // New returns the renderer that fits w: bars on a terminal, lines elsewhere.
 func New(w io.Writer) Reporter {
-	if f, ok := w.(*os.File); ok && cwriter.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+	if f, ok := w.(*os.File); ok && drawable(f) {
 		return newBars(w)
 	}
 	return newLines(w)
+}
+
+// drawable reports whether f is a terminal with room for bars that can move the
+// cursor.
+func drawable(f *os.File) bool {
+	if !cwriter.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	width, height, err := cwriter.GetSize(int(f.Fd()))
+	return err == nil && width > 0 && height > 1
 }
 
 // Quiet returns a renderer that shows nothing.

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/vfs"
+)
+
+const generateTeaches = `Makes a graph to try things on: degrees follow a power law, most edges stay inside
+communities, and a node's label can be told from its neighbourhood but hardly from
+its own features. It is streamed to disk, so that it may be far larger than memory.
+
+   diskgnn generate --out graph
+   diskgnn generate --out big --nodes 50000000 --dim 256 --dtype bfloat16
+
+The next command is diskgnn presample.`
+
+func newGenerateCommand(g *globals) *cli.Command {
+	var out string
+	var o dataset.GenerateOptions
+	o.EnsureDefaults()
+	o.Workers, o.Memory = 0, 0
+	return g.add(stage{
+		name:    "generate",
+		usage:   "make a synthetic graph",
+		teaches: generateTeaches,
+		flags: []cli.Flag{
+			outFlag(&out, "the dataset"),
+			intFlag("nodes", "number `N` of nodes", "", &o.Nodes, 1),
+			floatFlag("avg-degree", "stored directed edges per node", "", &o.AvgDegree, 0, 1e9),
+			intFlag("dim", "elements of a feature row", "", &o.Dim, 1),
+			intFlag("classes", "number of classes", "", &o.Classes, 2),
+			stringFlag("dtype", "`TYPE` of the features: float32, float16 or bfloat16", (*string)(&o.DType)),
+			floatFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", "", &o.TrainRatio, 0, 1),
+			seedFlag(&o.Seed),
+			workersFlag(&o.Workers),
+			memoryFlag(&o.Memory),
+			forceFlag(&o.Force),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if err := required("out", out); err != nil {
+				return outcome{}, err
+			}
+			if err := s.settle(&o, &o.Memory); err != nil {
+				return outcome{}, err
+			}
+			r, err := dataset.Generate(ctx, vfs.OS, out, o, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			return datasetMade(r, o.Memory), nil
+		},
+	})
+}
+
+// datasetMade describes what generate and import made.
+func datasetMade(r dataset.Result, memory int64) outcome {
+	lines := []line{
+		made(r.Out, r.Fingerprint, r.State),
+		{"graph", fmt.Sprintf("%s nodes, %s edges", grouped(r.Nodes), grouped(r.Edges))},
+		{"features", fmt.Sprintf("%d × %s", r.Dim, r.DType)},
+		{"labels", fmt.Sprintf("%d classes, %s nodes unlabelled", r.Classes, grouped(r.Unlabelled))},
+		{"splits", fmt.Sprintf("%s train, %s validation, %s test", grouped(r.Train), grouped(r.Valid), grouped(r.Test))},
+	}
+	if r.FeaturesAlone != nil {
+		lines = append(lines, line{"baseline", fmt.Sprintf("features alone score %s", percent(*r.FeaturesAlone))})
+	}
+	return outcome{
+		object: r,
+		lines: append(lines,
+			line{"disk", budget.FormatBytes(r.DiskBytes)},
+			line{"time", seconds(r.Seconds)},
+			held(r.PeakAnon, memory)),
+		next: fmt.Sprintf("diskgnn presample --dataset %s --out samples", printable(r.Out)),
+	}
+}

@@ -1,0 +1,132 @@
+package deps
+
+import (
+	"bufio"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// requirements returns the versions in a go.mod.
+func requirements(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json", filepath.Join(root, dir, "go.mod"))
+	b, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	var mod struct {
+		Require []struct{ Path, Version string }
+	}
+	if err := json.Unmarshal(b, &mod); err != nil {
+		t.Fatal(err)
+	}
+	versions := make(map[string]string)
+	for _, r := range mod.Require {
+		versions[r.Path] = r.Version
+	}
+	return versions
+}
+
+// documented returns the rows of the tables in docs/dependencies.md, by section
+// and module.
+func documented(t *testing.T) map[string]map[string][]string {
+	t.Helper()
+	f, err := os.Open(filepath.Join(root, "docs", "dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	sections := make(map[string]map[string][]string)
+	section := ""
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Text()
+		if name, ok := strings.CutPrefix(line, "## "); ok {
+			section = name
+			sections[section] = make(map[string][]string)
+		}
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| module ") || strings.HasPrefix(line, "| --- ") {
+			continue
+		}
+		var cells []string
+		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+			cells = append(cells, strings.TrimSpace(cell))
+		}
+		for _, cell := range cells {
+			if cell == "" {
+				t.Errorf("an empty cell in %q", line)
+			}
+		}
+		sections[section][cells[0]] = cells
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return sections
+}
+
+// TestDependenciesAreDocumented compares docs/dependencies.md with what the
+// source imports, which is what go.mod calls direct.
+func TestDependenciesAreDocumented(t *testing.T) {
+	versions := requirements(t, ".")
+	linked, tested := make(map[string]bool), make(map[string]bool)
+	for _, s := range load(t) {
+		for _, im := range s.imports {
+			if first, _, _ := strings.Cut(im, "/"); !strings.Contains(first, ".") {
+				continue // the standard library, or ours
+			}
+			mod := moduleOf(im, versions)
+			if mod == "" {
+				t.Errorf("%s: go.mod requires no module for %s", s.path, im)
+				continue
+			}
+			if s.test || s.standIn() {
+				tested[mod] = true
+			} else {
+				linked[mod] = true
+			}
+		}
+	}
+	maps.DeleteFunc(tested, func(m string, _ bool) bool { return linked[m] })
+	docs := documented(t)
+	check := func(section string, imported map[string]bool, versions map[string]string) {
+		for _, mod := range slices.Sorted(maps.Keys(imported)) {
+			if docs[section][mod] == nil {
+				t.Errorf("docs/dependencies.md, %s: %s is missing", section, mod)
+			}
+		}
+		for mod, row := range docs[section] {
+			if imported != nil && !imported[mod] {
+				t.Errorf("docs/dependencies.md, %s: nothing imports %s", section, mod)
+			}
+			if versions[mod] != row[1] {
+				t.Errorf("docs/dependencies.md: %s is %s, go.mod has %s", mod, row[1], versions[mod])
+			}
+		}
+	}
+	check("Linked into the program", linked, versions)
+	check("Tests", tested, versions)
+	check("Pinned", nil, versions)
+	for mod, row := range docs["Tools"] {
+		if got := requirements(t, row[3])[mod]; got != row[1] {
+			t.Errorf("docs/dependencies.md: %s is %s, %s/go.mod has %s", mod, row[1], row[3], got)
+		}
+	}
+}
+
+// moduleOf returns the required module that provides an import path.
+func moduleOf(path string, versions map[string]string) string {
+	best := ""
+	for mod := range versions {
+		if (path == mod || strings.HasPrefix(path, mod+"/")) && len(mod) > len(best) {
+			best = mod
+		}
+	}
+	return best
+}
