@@ -33,6 +33,9 @@ type Params struct {
 	TrainRatio float64 `json:"train_ratio"`
 	Order      string  `json:"order"`
 	Seed       uint64  `json:"seed"`
+	// Sampler is the version of the sampling method: it changes whenever the
+	// same parameters give other batches.
+	Sampler int `json:"sampler"`
 }
 
 // Facts are the counts that readers size their buffers and plans by.

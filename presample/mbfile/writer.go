@@ -19,7 +19,7 @@ import (
 
 // BatchesPerFile is where batch files are cut: often enough that an interrupted
 // run loses little, seldom enough that files are large.
-const BatchesPerFile = 256
+const BatchesPerFile = 32
 
 // recordsFile is scratch: the index records of all finished files.
 const recordsFile = "index.part"
@@ -35,11 +35,12 @@ type Layout struct {
 	BatchesPerFile     int // 0: BatchesPerFile
 }
 
-func (l *Layout) batches() int { return l.Train + l.Valid + l.Test }
+// Batches returns the number of all batches.
+func (l *Layout) Batches() int { return l.Train + l.Valid + l.Test }
 
 // Memory returns the bytes that a Writer holds.
 func (l *Layout) Memory() int64 {
-	return 4*l.Nodes + 2*int64(l.batches())*int64(recordBytes(l.Layers)) + writeBuffer
+	return 4*l.Nodes + 2*int64(l.Batches())*int64(recordBytes(l.Layers)) + writeBuffer
 }
 
 // Writer writes the batches of a SAMPLES directory in order and counts hotness.
@@ -56,6 +57,7 @@ type Writer struct {
 	buf     *bufio.Writer
 	size    int64
 	pending chan error // the finishing of the file before; nil if none
+	resumed int64      // bytes
 	records vfs.File
 	saved   journal
 }
@@ -75,7 +77,7 @@ func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.
 	}
 	w := &Writer{dir: dir, layout: layout, hot: make([]uint32, layout.Nodes), buf: bufio.NewWriterSize(nil, writeBuffer)}
 	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile,
-		records: make([]byte, 0, layout.batches()*recordBytes(layout.Layers))}
+		records: make([]byte, 0, layout.Batches()*recordBytes(layout.Layers))}
 	var err error
 	if w.records, err = dir.FS().OpenReadWrite(dir.File(recordsFile)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", recordsFile, err)
@@ -89,13 +91,16 @@ func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.
 // Next returns the number of the batch that Append expects.
 func (w *Writer) Next() int { return w.index.batches() }
 
+// ResumedBytes returns the bytes of batches taken over from an interrupted run.
+func (w *Writer) ResumedBytes() int64 { return w.resumed }
+
 // resume takes over what an interrupted run finished.
 func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 	var was journal
 	if ok, err := w.dir.Progress(&was); err != nil || !ok || was.Files <= 0 {
 		return err
 	}
-	batches := w.layout.batches()
+	batches := w.layout.Batches()
 	if was.Files <= batches/w.layout.BatchesPerFile { // else the last, short file is among them
 		batches = was.Files * w.layout.BatchesPerFile
 	}
@@ -155,6 +160,7 @@ func (w *Writer) recount(ctx context.Context, done *index, f int, task progress.
 	}
 	n := recordBytes(done.layers)
 	w.index.records = done.records[:hi*n]
+	w.resumed += done.fileSize(f)
 	w.saved = journal{f + 1, binio.CRC(w.index.records)}
 	return nil
 }
@@ -180,8 +186,8 @@ func (w *Writer) heat(i int, form []byte) error {
 // Append writes the next batch. e may be reused when it returns.
 func (w *Writer) Append(e *Encoded) error {
 	i := w.Next()
-	if i >= w.layout.batches() || len(e.Edges) != w.layout.Layers {
-		panic(fmt.Sprintf("mbfile: batch %d of %d with %d layers of %d", i, w.layout.batches(), len(e.Edges), w.layout.Layers))
+	if i >= w.layout.Batches() || len(e.Edges) != w.layout.Layers {
+		panic(fmt.Sprintf("mbfile: batch %d of %d with %d layers of %d", i, w.layout.Batches(), len(e.Edges), w.layout.Layers))
 	}
 	if w.file == nil {
 		f, err := w.dir.FS().Create(w.dir.File(BatchesFile(i / w.layout.BatchesPerFile)))
@@ -199,7 +205,7 @@ func (w *Writer) Append(e *Encoded) error {
 	if err := w.heat(i, e.Bytes); err != nil {
 		return err
 	}
-	if n := w.Next(); n%w.layout.BatchesPerFile == 0 || n == w.layout.batches() {
+	if n := w.Next(); n%w.layout.BatchesPerFile == 0 || n == w.layout.Batches() {
 		return w.cut()
 	}
 	return nil
@@ -252,8 +258,8 @@ func (w *Writer) settle() error {
 // Finish writes index and hotness after the last batch and returns the
 // directory's files and facts, for stage.Dir.Commit.
 func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
-	if w.Next() != w.layout.batches() {
-		panic(fmt.Sprintf("mbfile: finished after %d of %d batches", w.Next(), w.layout.batches()))
+	if w.Next() != w.layout.Batches() {
+		panic(fmt.Sprintf("mbfile: finished after %d of %d batches", w.Next(), w.layout.Batches()))
 	}
 	if err := w.settle(); err != nil {
 		return nil, Facts{}, err
@@ -274,7 +280,7 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 	facts := Facts{
 		Nodes: l.Nodes, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
 		TrainBatches: l.Train, ValidBatches: l.Valid, TestBatches: l.Test,
-		Train: summarize(&w.index, 0, l.Train), Eval: summarize(&w.index, l.Train, l.batches()),
+		Train: summarize(&w.index, 0, l.Train), Eval: summarize(&w.index, l.Train, l.Batches()),
 	}
 	return files, facts, nil
 }

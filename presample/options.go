@@ -1,0 +1,177 @@
+package presample
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/presample/mbfile"
+)
+
+// Orders of visiting the training batches.
+const (
+	OrderRandom  = "random"
+	orderOverlap = "overlap" // known, not built
+)
+
+// Words that stand for fanouts.
+const (
+	evalSame       = "same"
+	everyNeighbour = "all"
+)
+
+// samplerVersion is part of the content parameters: it changes whenever the same
+// options give other batches.
+const samplerVersion = 1
+
+// Options of a sampling. The zero value of a field asks for its default.
+type Options struct {
+	Dataset, Out string
+
+	BatchSize int // seed nodes of a batch; 0: 1024
+	// Fanout lists the neighbours to draw per destination, input side first as in
+	// DGL: the last entry is for the seed nodes. mbfile.AllNeighbours takes all.
+	// Nil: 10, 15, 20.
+	Fanout []int
+	// EvalFanout is that of validation and test batches: "same", "all", or a
+	// list like Fanout's, of numbers and "all". "": same.
+	EvalFanout string
+	Epochs     int     // different epochs to draw; 0: 1
+	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
+	Order      string  // of the batches: "random". "": random
+	Seed       uint64
+
+	Workers int   // goroutines that sample; 0: as many as processors
+	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
+	Force   bool  // replace samples made with other parameters
+
+	// batchesPerFile cuts files early; tests resume small runs by it.
+	batchesPerFile int
+}
+
+// EnsureDefaults fills in what was left zero.
+func (o *Options) EnsureDefaults() {
+	if o.BatchSize == 0 {
+		o.BatchSize = 1024
+	}
+	if o.Fanout == nil {
+		o.Fanout = []int{10, 15, 20}
+	}
+	if o.EvalFanout == "" {
+		o.EvalFanout = evalSame
+	}
+	if o.Epochs == 0 {
+		o.Epochs = 1
+	}
+	if o.TrainRatio == 0 {
+		o.TrainRatio = 1
+	}
+	if o.Order == "" {
+		o.Order = OrderRandom
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Memory == 0 {
+		o.Memory, _ = budget.Default()
+	}
+}
+
+// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
+const maxBatchSize = 1 << 28
+
+// Validate names the flag that makes no sense.
+func (o *Options) Validate() error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case o.Dataset == "":
+		return usage("--dataset: which dataset?")
+	case o.Out == "":
+		return usage("--out: where to write the samples?")
+	case o.BatchSize < 1 || o.BatchSize > maxBatchSize:
+		return usage("--batch-size %d: needs 1 to %d", o.BatchSize, maxBatchSize)
+	case o.Epochs < 1:
+		return usage("--epochs %d: at least 1", o.Epochs)
+	case !(o.TrainRatio > 0 && o.TrainRatio <= 1):
+		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", o.TrainRatio)
+	case o.Order == orderOverlap:
+		return usage("--order overlap: not in this version; use random")
+	case o.Order != OrderRandom:
+		return usage("--order %s: unknown; use random", o.Order)
+	case o.Workers < 1:
+		return usage("--workers %d: at least 1", o.Workers)
+	case o.Memory < 0:
+		return usage("--memory: negative")
+	}
+	if err := checkFanout("--fanout", o.Fanout); err != nil {
+		return err
+	}
+	_, err := o.evalFanout()
+	return err
+}
+
+func checkFanout(flag string, fanout []int) error {
+	if len(fanout) < 1 || len(fanout) > batchcodec.MaxLayers {
+		return fault.New(fault.ErrUsage, "%s: %d layers; needs 1 to %d, like 10,15,20", flag, len(fanout), batchcodec.MaxLayers)
+	}
+	for _, f := range fanout {
+		if f != mbfile.AllNeighbours && (f < 1 || f > math.MaxInt32) {
+			return fault.New(fault.ErrUsage, "%s: %d neighbours; needs at least 1, or all", flag, f)
+		}
+	}
+	return nil
+}
+
+// evalFanout returns the fanout of validation and test batches.
+func (o *Options) evalFanout() ([]int, error) {
+	switch o.EvalFanout {
+	case evalSame:
+		return o.Fanout, nil
+	case everyNeighbour:
+		return slices.Repeat([]int{mbfile.AllNeighbours}, len(o.Fanout)), nil
+	}
+	fanout, err := ParseFanout(o.EvalFanout)
+	if err != nil {
+		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s: write same, all, or a list like 10,15,20", o.EvalFanout)
+	}
+	if err := checkFanout("--eval-fanout", fanout); err != nil {
+		return nil, err
+	}
+	if len(fanout) != len(o.Fanout) {
+		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s has %d layers, --fanout has %d", o.EvalFanout, len(fanout), len(o.Fanout))
+	}
+	return fanout, nil
+}
+
+// ParseFanout reads a list of fanouts as the command line spells it: numbers, or
+// "all" for every neighbour, separated by commas, input side first.
+func ParseFanout(text string) ([]int, error) {
+	var fanout []int
+	for _, s := range strings.Split(text, ",") {
+		s = strings.TrimSpace(s)
+		if s == everyNeighbour {
+			fanout = append(fanout, mbfile.AllNeighbours)
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return nil, fault.New(fault.ErrUsage, "%q is no list of fanouts: write numbers, or all, like 10,15,20", text)
+		}
+		fanout = append(fanout, n)
+	}
+	return fanout, nil
+}
+
+// params returns the content parameters.
+func (o *Options) params() (mbfile.Params, error) {
+	eval, err := o.evalFanout()
+	return mbfile.Params{
+		BatchSize: o.BatchSize, Fanout: o.Fanout, EvalFanout: eval, Epochs: o.Epochs,
+		TrainRatio: o.TrainRatio, Order: o.Order, Seed: o.Seed, Sampler: samplerVersion,
+	}, err
+}

@@ -1,0 +1,94 @@
+package presample
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"diskgnn/internal/stage"
+	"diskgnn/presample/mbfile"
+)
+
+// Result is what a sampling did. The JSON keys are stable.
+type Result struct {
+	Out         string `json:"out"`
+	Fingerprint string `json:"fingerprint"`
+	State       string `json:"state"` // new, resumed, or done: nothing had to be done
+
+	Batches      int `json:"batches"` // all
+	Epochs       int `json:"epochs"`
+	TrainBatches int `json:"train_batches"` // of all epochs
+	ValidBatches int `json:"valid_batches"`
+	TestBatches  int `json:"test_batches"`
+	// The next three are sums over all batches.
+	SeedNodes  int64 `json:"seed_nodes"`
+	InputNodes int64 `json:"input_nodes"`
+	Edges      int64 `json:"edges"`
+
+	Workers int    `json:"workers"` // that sampled the training batches
+	Table   string `json:"table"`   // what numbered nodes: array or hash
+	Resumed int    `json:"resumed_batches"`
+
+	Seconds       float64 `json:"seconds"`        // in all
+	VerifySeconds float64 `json:"verify_seconds"` // reading and checking the dataset
+	SampleSeconds float64 `json:"sample_seconds"` // sampling and writing until all is durable
+	// What this run sampled and wrote, over SampleSeconds.
+	EdgesPerSecond   float64 `json:"edges_per_second"`
+	BatchesPerSecond float64 `json:"batches_per_second"`
+
+	BytesWritten int64 `json:"bytes_written"` // by this run
+	DiskBytes    int64 `json:"disk_bytes"`    // of the directory's files
+	PeakRSS      int64 `json:"peak_rss_bytes"`
+	PeakAnon     int64 `json:"peak_anon_bytes"`
+}
+
+// runFacts is the content of run.json.
+type runFacts struct {
+	Host    string  `json:"host"`
+	Started string  `json:"started"`
+	Version string  `json:"version"`
+	Go      string  `json:"go"`
+	Workers int     `json:"workers"`
+	Memory  int64   `json:"memory_bytes"`
+	Table   string  `json:"table"`
+	Seconds float64 `json:"seconds"`
+	Rate    float64 `json:"edges_per_second"`
+}
+
+// runFacts returns what run.json records.
+func (s *sampling) runFacts() runFacts {
+	host, _ := os.Hostname() // a run without a name is no reason to fail
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	return runFacts{
+		Host: host, Started: s.start.UTC().Format(time.RFC3339), Version: version, Go: runtime.Version(),
+		Workers: s.res.Workers, Memory: s.o.Memory, Table: s.res.Table,
+		Seconds: time.Since(s.start).Seconds(), Rate: s.res.EdgesPerSecond,
+	}
+}
+
+// describe completes the result from the finished directory.
+func (s *sampling) describe(state stage.State) (Result, error) {
+	r, err := mbfile.Open(s.fs, s.o.Out)
+	if err != nil {
+		return Result{}, err
+	}
+	defer r.Close()
+	f, res := r.Facts(), &s.res
+	res.Out, res.Fingerprint = s.o.Out, r.Fingerprint()
+	res.State = map[stage.State]string{stage.StateNew: "new", stage.StateResumed: "resumed", stage.StateDone: "done"}[state]
+	res.Batches, res.Epochs = f.Batches(), f.Epochs
+	res.TrainBatches, res.ValidBatches, res.TestBatches = f.TrainBatches, f.ValidBatches, f.TestBatches
+	res.SeedNodes = f.Train.SeedNodes + f.Eval.SeedNodes
+	res.InputNodes = f.Train.InputNodes + f.Eval.InputNodes
+	res.Edges = f.Train.Edges + f.Eval.Edges
+	for _, file := range r.Meta().Files {
+		res.DiskBytes += file.Size
+	}
+	res.Seconds = time.Since(s.start).Seconds()
+	res.PeakAnon, res.PeakRSS = s.watch.Stop()
+	return *res, nil
+}
