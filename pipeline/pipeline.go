@@ -3,8 +3,8 @@
 // before it. It knows nothing of what the stages do.
 //
 // The buffers that an item needs are a slot. Slots form a ring: item i travels in
-// slot i mod n, whose ownership passes from stage to stage with it, and item i+n
-// begins when item i has left the last stage. So n bounds what is in flight, and
+// slot i mod n, whose ownership passes from stage to stage with it, and item i+n may
+// begin when item i has left the last stage. So n bounds what is in flight, and
 // an item is the only one that touches its slot.
 //
 //	          ┌───────────┐    ┌───────────────┐    ┌──────────┐    ┌─────────┐
@@ -17,8 +17,9 @@
 // that calls Run, one item at a time: it is where the consumer's own state lives,
 // and no lock is needed there.
 //
-// A pipeline lives as long as its items: Run takes some of them through the last
-// stage and returns, while the stages before go on to fill the free slots.
+// A pipeline lives as long as its items. Run takes some of them through all stages;
+// between two calls goroutines and slots stay, and nothing is under way: what an epoch
+// took is its own.
 //
 // Times are kept for every item and stage: see Table and Recorder. Neither passing
 // an item on nor recording it allocates memory.
@@ -56,8 +57,8 @@ type Config[S any] struct {
 	Items int
 	// Label names an item in errors; nil means "item 7".
 	Label func(item int) string
-	// Abort, if any, is called by Close for every slot whose item has begun and
-	// not left the last stage. It ends what is still under way in the slot, such
+	// Abort, if any, is called by Close for every slot whose item may have begun and
+	// has not left the last stage. It ends what is still under way in the slot, such
 	// as reads into its buffers, and returns when nothing is.
 	Abort func(slot S)
 	// Free, if any, is called by Close for every slot, after Abort.
@@ -89,9 +90,13 @@ type Pipeline[S any] struct {
 	err    error // why Run failed
 	closed bool
 
-	links []link
-	last  worker        // of the last stage
+	links    []link
+	last     worker // of the last stage
+	admitted int    // items that Run was asked for so far: only they begin
+	busy     []bool // by slot: an admitted item is in it, or may enter it
+
 	since time.Time     // what times count from
+	began time.Duration // when the present Run did
 	spans [][]span      // by slot and stage: the times of the slot's item, owned with it
 	taken Table         // of the items that left since the last call of Table
 	lanes [][]Lane      // by stage and worker, in the recorder
@@ -119,8 +124,7 @@ type span struct {
 	idle, begin, done time.Duration // waiting from idle to begin, at work from begin to done
 }
 
-// Start makes the pipeline, which takes the slots over, and begins to fill them.
-// It ends early when ctx does. After an error of Start the slots are still the
+// Start makes the pipeline, which takes the slots over. It ends early when ctx does. After an error of Start the slots are still the
 // caller's.
 func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 	if err := c.Validate(); err != nil {
@@ -135,8 +139,8 @@ func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 			p.links[s].ready[k] = make(chan struct{}, 1)
 		}
 	}
-	for k := range c.Slots {
-		p.pass(0, k)
+	p.busy = make([]bool, len(c.Slots))
+	for range c.Slots {
 		p.spans = append(p.spans, make([]span, len(c.Stages)))
 	}
 	p.taken = p.emptyTable()
@@ -147,7 +151,7 @@ func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 	p.last.stage = last
 	for s := range c.Stages[:last] {
 		for w := range max(1, c.Stages[s].Workers) {
-			p.group.Go(func() error { return p.work(&worker{stage: s, index: w, idle: p.now()}) })
+			p.group.Go(func() error { return p.work(&worker{stage: s, index: w}) })
 		}
 	}
 	return p, nil
@@ -203,7 +207,7 @@ func (p *Pipeline[S]) step(w *worker, item int) error {
 	begin := p.now()
 	err := p.do(w.stage, slot, item)
 	done := p.now()
-	p.spans[slot][w.stage] = span{worker: w.index, idle: w.idle, begin: begin, done: done}
+	p.spans[slot][w.stage] = span{worker: w.index, idle: max(w.idle, p.began), begin: begin, done: done}
 	w.idle = done
 	switch {
 	case err == nil:
@@ -238,17 +242,20 @@ func (p *Pipeline[S]) Run(n int) error {
 	if p.err != nil {
 		return p.err
 	}
-	w := &p.last
-	w.idle = p.now()
-	began := w.idle
-	defer func() { p.taken.Seconds += (p.now() - began).Seconds() }()
+	if n < 0 || n > p.config.Items-p.admitted {
+		return fmt.Errorf("pipeline: %d more items asked for, %d are left", n, p.config.Items-p.admitted)
+	}
+	p.began = p.now()
+	defer func() { p.taken.Seconds += (p.now() - p.began).Seconds() }()
+	first := p.admitted
+	p.admitted += n
+	for item := first; item < min(p.admitted, first+len(p.config.Slots)); item++ {
+		p.admit(item)
+	}
 	for range n {
-		item, err := p.take(w.stage)
-		if err == nil && item == p.config.Items {
-			return fmt.Errorf("pipeline: item %d of %d", item, p.config.Items)
-		}
+		item, err := p.take(p.last.stage)
 		if err == nil {
-			err = p.step(w, item)
+			err = p.step(&p.last, item)
 		}
 		if err != nil {
 			// As one of the group, so that it is the group's error if it is first.
@@ -257,9 +264,19 @@ func (p *Pipeline[S]) Run(n int) error {
 			return p.err
 		}
 		p.finish(item)
-		p.pass(0, item)
+		p.admit(item + len(p.config.Slots))
 	}
 	return nil
+}
+
+// admit lets an item enter its slot, which is idle, unless it is beyond what Run was
+// asked for.
+func (p *Pipeline[S]) admit(item int) {
+	slot := item % len(p.config.Slots)
+	p.busy[slot] = item < p.admitted
+	if p.busy[slot] {
+		p.pass(0, item)
+	}
 }
 
 // Close stops all stages, ends what is under way in the slots, and frees them.
@@ -272,8 +289,7 @@ func (p *Pipeline[S]) Close() {
 	p.cancel()
 	_ = p.group.Wait() // Run has told; without Run nobody misses it
 	for k, slot := range p.config.Slots {
-		idle := len(p.links[0].ready[k]) == 1
-		if p.config.Abort != nil && !idle {
+		if p.config.Abort != nil && p.busy[k] {
 			p.config.Abort(slot)
 		}
 		if p.config.Free != nil {

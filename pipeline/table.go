@@ -5,9 +5,7 @@ import (
 	"strings"
 )
 
-// Table is where the time of some items went. A stage's times belong to these items,
-// whenever they were spent: the first items of an epoch may have been loaded before
-// it, so a share can exceed 1 and a bound the time taken.
+// Table is where the time of some items went, those of one Run or several.
 type Table struct {
 	Items   int         `json:"items"`
 	Seconds float64     `json:"seconds"` // inside Run
