@@ -57,6 +57,7 @@ func newApp(g *globals) *cli.App {
 		Action:          noCommand,
 		Commands: []*cli.Command{
 			newGenerateCommand(g),
+			newPresampleCommand(g),
 			newPackCommand(g),
 			newVersionCommand(g),
 		},

@@ -21,8 +21,9 @@ type setting struct {
 
 // applyConfig gives the flags that were not set on the command line the values
 // of a configuration file. A key is a flag's name; a key that is a command's name
-// holds the flags of that command alone, so that one file can describe a whole
-// pipeline.
+// holds the flags of that command alone. So one file can describe a whole
+// pipeline; beside sections, a key may also be a flag of one of their commands,
+// and is for those that have it.
 func applyConfig(c *cli.Context, file string, flags []cli.Flag) error {
 	if file == "" {
 		return nil
@@ -35,18 +36,22 @@ func applyConfig(c *cli.Context, file string, flags []cli.Flag) error {
 	if err != nil {
 		return err
 	}
+	known := flags
 	for name, section := range sections {
-		if err := knownKeys(section, file, c.App.Command(name).Flags); err != nil {
+		of := c.App.Command(name).Flags
+		if err := knownKeys(section, file, of); err != nil {
 			return err
 		}
+		known = append(slices.Clone(known), of...)
 	}
-	if err := knownKeys(general, file, flags); err != nil {
+	if err := knownKeys(general, file, known); err != nil {
 		return err
 	}
 	// The section wins over the general part: it is applied first, and what is
 	// set is not set again.
+	own := flagNames(flags)
 	for _, s := range append(slices.Clone(sections[c.Command.Name]), general...) {
-		if c.IsSet(s.key) {
+		if c.IsSet(s.key) || !slices.Contains(own, s.key) {
 			continue
 		}
 		if err := c.Set(s.key, s.value); err != nil {

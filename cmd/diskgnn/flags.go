@@ -130,59 +130,32 @@ func sizeFlag(name, usage, text string, dst **budget.Size) cli.Flag {
 	})
 }
 
-// intsFlag takes a list like 10,15,20.
-func intsFlag(name, usage string, dst *[]int) cli.Flag {
-	return flag(name, usage, join(*dst, strconv.Itoa), func(s string) error {
-		list, err := split(s, func(s string) (int, error) {
-			n, err := strconv.Atoi(s)
-			if err != nil {
-				return 0, bad(s, "whole number")
-			}
-			return n, nil
-		})
-		if err == nil {
-			*dst = list
-		}
-		return err
-	})
-}
-
 // floatsFlag takes a list like 50,30,20; "none" is the empty one.
 func floatsFlag(name, usage string, dst *[]float64) cli.Flag {
-	return flag(name, usage, join(*dst, func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }), func(s string) error {
+	return flag(name, usage, join(*dst, ",", func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }), func(s string) error {
 		if s == "none" {
 			*dst = []float64{}
 			return nil
 		}
-		list, err := split(s, func(s string) (float64, error) { return parseFloat(strings.TrimSuffix(s, "%")) })
-		if err == nil {
-			*dst = list
+		list := []float64{}
+		for part := range strings.SplitSeq(s, ",") {
+			x, err := parseFloat(strings.TrimSuffix(strings.TrimSpace(part), "%"))
+			if err != nil {
+				return err
+			}
+			list = append(list, x)
 		}
-		return err
+		*dst = list
+		return nil
 	})
 }
 
-func split[T any](s string, parse func(string) (T, error)) ([]T, error) {
-	list := []T{}
-	if s == "" {
-		return list, nil
-	}
-	for part := range strings.SplitSeq(s, ",") {
-		v, err := parse(strings.TrimSpace(part))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	return list, nil
-}
-
-func join[T any](list []T, format func(T) string) string {
+func join[T any](list []T, separator string, format func(T) string) string {
 	parts := make([]string, len(list))
 	for i, v := range list {
 		parts[i] = format(v)
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(parts, separator)
 }
 
 // The flags that stages share.

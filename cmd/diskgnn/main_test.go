@@ -26,7 +26,6 @@ type options struct {
 	out    string
 	epochs int
 	rate   float64
-	fanout []int
 	bands  []float64
 	cache  *budget.Size
 	memory int64
@@ -37,7 +36,7 @@ type options struct {
 
 // try runs a command with one flag of every kind and two operands at most.
 func try(args ...string) (options, string, string, int) {
-	o := options{epochs: 3, rate: 0.5, fanout: []int{10, 15}, cache: &budget.Size{Value: 5, Unit: budget.UnitPercent}}
+	o := options{epochs: 3, rate: 0.5, cache: &budget.Size{Value: 5, Unit: budget.UnitPercent}}
 	var stdout, stderr bytes.Buffer
 	g := &globals{stdout: &stdout, stderr: &stderr}
 	app := newApp(g)
@@ -48,7 +47,6 @@ func try(args ...string) (options, string, string, int) {
 			outFlag(&o.out, "a thing"),
 			intFlag("epochs", "how many", "", &o.epochs, 1),
 			floatFlag("rate", "a share", "", &o.rate, 0, 1),
-			intsFlag("fanout", "neighbours", &o.fanout),
 			floatsFlag("bands", "edges", &o.bands),
 			sizeFlag("cache", "a size", "", &o.cache),
 			memoryFlag(&o.memory),
@@ -69,11 +67,11 @@ func try(args ...string) (options, string, string, int) {
 }
 
 func TestFlagsMayFollowOperands(t *testing.T) {
-	o, _, stderr, code := try("probe", "there", "--epochs", "7", "--force", "--rate=0.25", "--fanout", "1,2,3", "--cache", "2GiB", "--seed", "9", "--memory", "1GiB", "--bands", "50,5%")
+	o, _, stderr, code := try("probe", "there", "--epochs", "7", "--force", "--rate=0.25", "--cache", "2GiB", "--seed", "9", "--memory", "1GiB", "--bands", "50,5%")
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	if o.epochs != 7 || !o.force || o.rate != 0.25 || !slices.Equal(o.fanout, []int{1, 2, 3}) || o.cache.Value != 2<<30 || o.seed != 9 || o.memory != 1<<30 || !slices.Equal(o.bands, []float64{50, 5}) {
+	if o.epochs != 7 || !o.force || o.rate != 0.25 || o.cache.Value != 2<<30 || o.seed != 9 || o.memory != 1<<30 || !slices.Equal(o.bands, []float64{50, 5}) {
 		t.Errorf("parsed %+v", o)
 	}
 	if !slices.Equal(o.args, []string{"there"}) {
@@ -101,7 +99,7 @@ func TestUsageErrors(t *testing.T) {
 		{"probe a --seed -1", "--seed: -1 is less than 0"},
 		{"probe a --rate 1.5", "--rate: 1.5 is outside 0 … 1"},
 		{"probe a --rate NaN", `--rate: "NaN" is no number`},
-		{"probe a --fanout 1,,2", `--fanout: "" is no whole number`},
+		{"probe a --bands 1,,2", `--bands: "" is no number`},
 		{"probe a --cache 101%", `--cache: "101%" is more than everything`},
 		{"probe a --memory 10%", "--memory: 10%: give this size in bytes"},
 		{"probe a --out=", "--out: is empty"},
@@ -160,8 +158,7 @@ func TestConfig(t *testing.T) {
 # a comment
 epochs: 4
 rate: 0.125
-fanout: [5, 6]
-bands: 20,10
+bands: [20, 10]
 cache: 7%
 memory: 3GiB
 force: true
@@ -174,7 +171,7 @@ probe:
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	if o.epochs != 9 || o.rate != 0.75 || !slices.Equal(o.fanout, []int{5, 6}) || !slices.Equal(o.bands, []float64{20, 10}) ||
+	if o.epochs != 9 || o.rate != 0.75 || !slices.Equal(o.bands, []float64{20, 10}) ||
 		o.cache.String() != "7%" || o.memory != 3<<30 || !o.force || o.out != "a dir" || o.seed != 12 {
 		t.Errorf("parsed %+v", o)
 	}
@@ -182,19 +179,20 @@ probe:
 		t.Errorf("an empty file: %s", stderr)
 	}
 	for text, want := range map[string]string{
-		"epoch: 3":               `c.yaml:1: unknown key "epoch"; did you mean epochs?`,
-		"seed: 1\nepochs: 0":     "c.yaml:2: epochs: 0 is less than 1",
-		"epochs: 1\nepochs: 2":   "epochs",
-		"epochs: {a: 1}":         "c.yaml:1: epochs: want a value, or a list of values",
-		"epochs:":                "c.yaml:1: epochs: want a value, or a list of values",
-		"- epochs":               `c.yaml:1: want "flag: value" lines`,
-		"config: other.yaml":     `c.yaml:1: unknown key "config"`,
-		"version: {epochs: 3}":   `c.yaml:1: unknown key "epochs"`,
-		"probe: 3":               `want "flag: value" lines`,
-		"epochs: [":              "c.yaml is no YAML",
-		"a: 1\n---\nb: 2":        "holds 2 documents",
-		"batch_size: 3":          `unknown key "batch_size"`,
-		"probe: {a: 1}\nseed: 1": `c.yaml:1: unknown key "a"`,
+		"epoch: 3":                         `c.yaml:1: unknown key "epoch"; did you mean epochs?`,
+		"seed: 1\nepochs: 0":               "c.yaml:2: epochs: 0 is less than 1",
+		"epochs: 1\nepochs: 2":             "epochs",
+		"epochs: {a: 1}":                   "c.yaml:1: epochs: want a value, or a list of values",
+		"epochs:":                          "c.yaml:1: epochs: want a value, or a list of values",
+		"- epochs":                         `c.yaml:1: want "flag: value" lines`,
+		"config: other.yaml":               `c.yaml:1: unknown key "config"`,
+		"epochs: 1\nversion: {}\nseeds: 1": `c.yaml:3: unknown key "seeds"; did you mean seed?`,
+		"version: {epochs: 3}":             `c.yaml:1: unknown key "epochs"`,
+		"probe: 3":                         `want "flag: value" lines`,
+		"epochs: [":                        "c.yaml is no YAML",
+		"a: 1\n---\nb: 2":                  "holds 2 documents",
+		"batch_size: 3":                    `unknown key "batch_size"`,
+		"probe: {a: 1}\nseed: 1":           `c.yaml:1: unknown key "a"`,
 	} {
 		_, _, stderr, code := try("probe", "a", "--config", write(text))
 		if code != exitUsage || !strings.Contains(stderr, want) {

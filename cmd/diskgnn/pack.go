@@ -68,7 +68,7 @@ func packed(o pack.Options, r pack.Result) outcome {
 			{"evaluation", rows(r.EvalRows, r.EvalBytes)},
 			{"graphs", budget.FormatBytes(r.GraphBytes)},
 			{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(r.DiskBytes), r.Blowup)},
-			{"caches", join(r.CacheRows, grouped) + " rows"},
+			{"caches", join(r.CacheRows, " or ", grouped) + " rows"},
 			{"time", fmt.Sprintf("%s: graphs %s, rows %s", seconds(r.Seconds), seconds(r.GraphSeconds), seconds(r.RowSeconds))},
 			held(r.PeakAnon, o.Memory),
 		},

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample"
+)
+
+const presampleTeaches = `Draws every mini-batch of the training in advance, so that all its reads are known
+before the first one happens: seed nodes, the neighbours they draw hop by hop, and
+how often each node is needed. Validation and test batches are drawn once.
+
+   diskgnn presample --dataset graph --out samples
+   diskgnn presample --dataset graph --out samples --fanout 10,10 --epochs 5 --eval-fanout all
+
+There are as many layers as fanouts. With --epochs 1 every training epoch repeats
+the same samples; a few more cost disk, and make them less alike. The next command
+is diskgnn pack.`
+
+func newPresampleCommand(g *globals) *cli.Command {
+	var o presample.Options
+	o.EnsureDefaults()
+	o.Workers, o.Memory = 0, 0
+	return g.add(stage{
+		name:    "presample",
+		usage:   "draw every mini-batch in advance",
+		teaches: presampleTeaches,
+		flags: []cli.Flag{
+			stringFlag("dataset", "`DIR` that generate or import made", &o.Dataset),
+			outFlag(&o.Out, "the samples"),
+			intFlag("batch-size", "seed nodes of a mini-batch", "", &o.BatchSize, 1),
+			flag("fanout", "`LIST` of neighbours to draw per layer, the seeds' last; all for every neighbour", join(o.Fanout, ",", strconv.Itoa), func(s string) (err error) {
+				o.Fanout, err = presample.ParseFanout(s)
+				return err
+			}),
+			stringFlag("eval-fanout", "`LIST` for validation and test: same, all, or as above", &o.EvalFanout),
+			intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
+			floatFlag("train-ratio", "share of the training nodes to use", "", &o.TrainRatio, 0, 1),
+			stringFlag("order", "`NAME` of the order of the batches: random", &o.Order),
+			seedFlag(&o.Seed),
+			workersFlag(&o.Workers),
+			memoryFlag(&o.Memory),
+			forceFlag(&o.Force),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if err := s.settle(&o, &o.Memory); err != nil {
+				return outcome{}, err
+			}
+			r, err := presample.Run(ctx, vfs.OS, o, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			return sampled(o, r), nil
+		},
+	})
+}
+
+func sampled(o presample.Options, r presample.Result) outcome {
+	lines := []line{
+		made(r.Out, r.Fingerprint, r.State),
+		{"batches", fmt.Sprintf("%s train in %d epochs, %s validation, %s test",
+			grouped(r.TrainBatches), r.Epochs, grouped(r.ValidBatches), grouped(r.TestBatches))},
+		{"nodes", fmt.Sprintf("%s seed nodes need %s input nodes", grouped(r.SeedNodes), grouped(r.InputNodes))},
+		{"edges", grouped(r.Edges)},
+		{"disk", budget.FormatBytes(r.DiskBytes)},
+		{"time", fmt.Sprintf("%s: verifying %s, sampling %s", seconds(r.Seconds), seconds(r.VerifySeconds), seconds(r.SampleSeconds))},
+	}
+	if r.EdgesPerSecond > 0 {
+		lines = append(lines, line{"rate", fmt.Sprintf("%s edges/s, %.1f batches/s", grouped(int64(r.EdgesPerSecond)), r.BatchesPerSecond)})
+	}
+	return outcome{
+		object: r,
+		lines:  append(lines, held(r.PeakAnon, o.Memory)),
+		next: fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack",
+			printable(o.Dataset), printable(r.Out)),
+	}
+}
