@@ -1,0 +1,107 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/progress"
+	"diskgnn/pipeline"
+)
+
+// evaluation scores the weights on the pack's validation and test batches. They are
+// the items of one pipeline: the validation batches once for every epoch, then the
+// test batches.
+type evaluation struct {
+	valid, tests, rounds int // batches of each, and how often the former come
+	engine               engine
+	scorer               scorer
+	report               progress.Reporter
+	batches              *pipeline.Pipeline[*slot]
+	bytes                int64 // read for the batches scored since the last look
+	task                 progress.Task
+}
+
+// start makes the evaluation's pipeline over slots, which it takes over.
+func (v *evaluation) start(ctx context.Context, s *featurestore.Store, slots []*slot, r *pipeline.Recorder) error {
+	load := func(ctx context.Context, sl *slot, item int) error {
+		test, i := v.at(item)
+		if err := s.LoadEval(ctx, sl.Slot, test, i); err != nil {
+			return err
+		}
+		return sl.prepare()
+	}
+	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
+		Stages: []pipeline.Stage[*slot]{{Name: stageEvalLoad, Do: load}, {Name: stageCompute, Do: v.infer}},
+		Slots:  slots, Items: v.rounds*v.valid + v.tests, Label: v.label,
+		Free: free, Recorder: r, Name: "evaluate",
+	})
+	if err != nil {
+		freeAll(slots)
+		return err
+	}
+	v.batches = p
+	return nil
+}
+
+// at returns which batch an item is.
+func (v *evaluation) at(item int) (test bool, i int) {
+	if n := v.rounds * v.valid; item >= n {
+		return true, item - n
+	}
+	return false, item % v.valid
+}
+
+func (v *evaluation) label(item int) string {
+	if test, i := v.at(item); test {
+		return fmt.Sprintf("test batch %d", i)
+	}
+	return fmt.Sprintf("epoch %d, validation batch %d", item/v.valid, item%v.valid)
+}
+
+func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
+	logits, err := v.engine.Infer(ctx, sl.work, sl.X())
+	if err != nil {
+		return err
+	}
+	v.scorer.add(logits, sl.Batch.Labels)
+	v.bytes += sl.BytesRead
+	v.task.Add(1)
+	return nil
+}
+
+// validate scores the present weights on the validation batches; without any the
+// score is undefined.
+func (v *evaluation) validate() (Score, int64, error) {
+	s, err := v.run("validate", v.valid)
+	bytes := v.bytes
+	v.bytes = 0
+	return s, bytes, err
+}
+
+// test scores the present weights on the test batches, once, after all validations.
+func (v *evaluation) test() (Score, error) { return v.run("test", v.tests) }
+
+func (v *evaluation) run(name string, n int) (Score, error) {
+	if n == 0 {
+		return undefined, nil
+	}
+	v.task = progress.Discard.Task(name, 0, progress.Batches)
+	if n >= visibleBatches {
+		v.task = v.report.Task(name, int64(n), progress.Batches)
+	}
+	defer v.task.Done()
+	if err := v.batches.Run(n); err != nil {
+		return undefined, err
+	}
+	return v.scorer.score(), nil
+}
+
+// visibleBatches are so many that evaluating them deserves a line of its own.
+const visibleBatches = 32
+
+func (v *evaluation) close() {
+	if v.batches != nil {
+		v.batches.Close()
+	}
+}

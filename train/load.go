@@ -1,0 +1,84 @@
+package train
+
+import (
+	"context"
+
+	"diskgnn/featurestore"
+	"diskgnn/pipeline"
+)
+
+// slot is what a batch travels in: the feature store's part and the engine's.
+type slot struct {
+	*featurestore.Slot
+	work work // nil without an engine
+}
+
+// Names of the stages, as tables, traces and errors have them.
+const (
+	stageLoad     = "load graph"
+	stageRead     = "read features"
+	stageAssemble = "assemble"
+	stageCompute  = "compute"
+	stageConsume  = "consume" // in compute's place when there is no engine
+	stageEvalLoad = "load"
+)
+
+// loadingStages returns the stages that fill a slot. The reads of features are
+// submitted by the first of them, before the engine's preparations, so that as many
+// batches are being read as there are slots.
+func loadingStages(s *featurestore.Store, sch *schedule, workers int) []pipeline.Stage[*slot] {
+	return []pipeline.Stage[*slot]{
+		{Name: stageLoad, Workers: workers, Do: func(ctx context.Context, sl *slot, step int) error {
+			_, batch := sch.at(step)
+			if err := s.LoadGraph(ctx, sl.Slot, batch); err != nil {
+				return err
+			}
+			if err := s.Start(sl.Slot); err != nil {
+				return err
+			}
+			return sl.prepare()
+		}},
+		{Name: stageRead, Do: func(ctx context.Context, sl *slot, _ int) error { return s.Wait(ctx, sl.Slot) }},
+		{Name: stageAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return s.Assemble(ctx, sl.Slot) }},
+	}
+}
+
+func (sl *slot) prepare() error {
+	if sl.work == nil {
+		return nil
+	}
+	return sl.work.Prepare(&sl.Batch)
+}
+
+// drain returns a function that ends the reads which a slot has in flight.
+func drain(s *featurestore.Store) func(*slot) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return func(sl *slot) { _ = s.Wait(ended, sl.Slot) } // the pipeline's error says why
+}
+
+func free(sl *slot) { sl.Free() }
+
+func freeAll(slots []*slot) {
+	for _, sl := range slots {
+		sl.Free()
+	}
+}
+
+// newSlots makes n slots with take, and with them the engine's works.
+func newSlots(n int, take func() (*featurestore.Slot, error), e engine, eval bool) ([]*slot, error) {
+	slots := make([]*slot, 0, n)
+	for range n {
+		sl, err := take()
+		if err != nil {
+			freeAll(slots)
+			return nil, err
+		}
+		s := &slot{Slot: sl}
+		if e != nil {
+			s.work = e.NewWork(eval)
+		}
+		slots = append(slots, s)
+	}
+	return slots, nil
+}

@@ -1,0 +1,106 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+)
+
+// Slots in the training pipeline. Two let reading and computing overlap; a third
+// keeps reads queued while a batch is assembled; beyond six there is nothing left to
+// smooth.
+const (
+	leastSlots    = 2
+	enoughSlots   = 3
+	mostSlots     = 6
+	mostEvalSlots = 2 // one is computed while the other is filled
+)
+
+// overheadBytes is set aside for what is not counted one by one: I/O workers' bounce
+// buffers, stacks, open files, the collector's slack.
+const overheadBytes = 48 << 20
+
+// memoryPlan says how --memory is used.
+type memoryPlan struct {
+	layout           featurestore.Layout
+	slots, evalSlots int
+	fixed            int64 // engine, index, overhead
+	total            int64
+}
+
+// planMemory divides o.Memory: first what must be (the engine, two slots, the pack's
+// least cache), then a third slot, then the cache, wanted or as large as possible,
+// then more slots. held is what the process holds already.
+func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+	f := r.Facts()
+	p := memoryPlan{fixed: held + overheadBytes + needs.engine + checksumBytes(f)}
+	if needs.engine > 0 && f.Valid+f.Test > 0 {
+		p.evalSlots = 1
+	}
+	steps := o.Epochs * f.BatchesPerEpoch
+	try := func(slots int, cache *budget.Size, memory int64) (featurestore.Layout, error) {
+		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
+		return featurestore.Plan(r, featurestore.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots})
+	}
+	var err error
+	for _, p.slots = range []int{min(enoughSlots, steps), min(leastSlots, steps)} {
+		if p.layout, err = try(p.slots, o.RAMCache, o.Memory); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		const endless = math.MaxInt64 / 2
+		if _, other := try(p.slots, o.RAMCache, endless); other != nil {
+			return p, other // memory has nothing to do with it
+		}
+		edges := r.Index().Edges
+		least := budget.Size{Value: float64(edges[len(edges)-1] * int64(f.RowBytes))}
+		if p.layout, err = try(p.slots, &least, endless); err != nil {
+			return p, err
+		}
+		_, why := try(p.slots, o.RAMCache, o.Memory)
+		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice, of which the engine and the program take %s: %w (the least that would do: --memory %s)",
+			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), why, mebibytes(p.sum(needs)))
+	}
+	p.total = p.sum(needs)
+	if p.evalSlots > 0 && max(f.Valid, f.Test) > 1 && p.total+p.layout.EvalSlotBytes+needs.evalWork <= o.Memory {
+		p.evalSlots = mostEvalSlots
+		p.total = p.sum(needs)
+	}
+	for p.slots < min(mostSlots, steps) && p.total+p.layout.SlotBytes+needs.work <= o.Memory {
+		p.slots++
+		p.total = p.sum(needs)
+	}
+	return p, nil
+}
+
+func (p *memoryPlan) sum(needs engineNeeds) int64 {
+	return p.fixed + p.layout.RAMBytes + int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
+}
+
+// mebibytes rounds up to a size that can be given as a flag.
+func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
+
+// checksumBytes returns the size of the tables of page checksums in memory.
+func checksumBytes(f packfile.Facts) int64 {
+	const perPage, page = 4, 4096
+	return (f.HotRows + f.EvalRows) * int64(f.RowBytes) / page * perPage
+}
+
+// outside returns the memory that Go's collector does not manage.
+func (p *memoryPlan) outside() int64 {
+	return p.layout.RAMBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes + overheadBytes
+}
+
+// String says how the memory is used, in one line.
+func (p *memoryPlan) String() string {
+	s := fmt.Sprintf("memory: %s = %s cache + %d slots of %s", budget.FormatBytes(p.total), budget.FormatBytes(p.layout.RAMBytes), p.slots, budget.FormatBytes(p.layout.SlotBytes))
+	if p.evalSlots > 0 {
+		s += fmt.Sprintf(" + %d for evaluation of %s", p.evalSlots, budget.FormatBytes(p.layout.EvalSlotBytes))
+	}
+	return s + fmt.Sprintf(" + %s engine and program", budget.FormatBytes(p.fixed))
+}

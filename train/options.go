@@ -1,0 +1,175 @@
+package train
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/all"
+	"diskgnn/pack/packfile"
+	"diskgnn/train/gnn/blas"
+	"diskgnn/train/gnn/model"
+)
+
+// Engines, as --engine names them.
+const (
+	EngineAuto = "auto"
+	EngineCPU  = "cpu"
+	EngineNone = "none" // the loader alone: batches are assembled and thrown away
+)
+
+// Metrics, as --metric names them.
+const (
+	MetricAuto     = "auto" // what the dataset is usually judged by, else accuracy
+	MetricAccuracy = "accuracy"
+	MetricAUC      = "auc" // area under the ROC curve, of two classes
+	MetricF1       = "f1"  // micro-averaged; with one class per node it equals accuracy
+)
+
+// Options describe a training run. Start from Defaults: a zero Dropout means no
+// dropout.
+type Options struct {
+	Pack string // directory of a finished pack
+	Out  string // directory of the run, to be made
+
+	Model      string  // "sage"
+	Hidden     int     // width of the hidden layers; 0 means 256
+	Epochs     int     // 0 means 10
+	LR         float64 // Adam's learning rate; 0 means 0.003
+	Dropout    float64 // rate after every layer but the last, in [0, 1)
+	Metric     string  // "" means auto
+	LayerOrder string  // auto, aggregate or multiply; "" means auto
+	Seed       uint64  // of weights, dropout and shuffling
+
+	// ShuffleBatches permutes each epoch's batches; otherwise they come in the
+	// order in which they were sampled.
+	ShuffleBatches bool
+
+	RAMCache *budget.Size // nil: as much of what the pack holds as hot as Memory allows
+	GPUCache *budget.Size // nil, or 0: this build has no GPU engine
+	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
+	Threads  int          // of the engine; 0 means GOMAXPROCS
+
+	Engine string // auto, cpu or none; "" means auto
+	IO     string // a kind that iostack/all knows; "" means auto
+	BLAS   string // auto, openblas or gonum; "" means auto
+
+	Trace bool // write trace.json
+	Force bool // replace a run at Out
+}
+
+// Defaults returns the options of a run of which nothing is said.
+func Defaults() Options {
+	o := Options{Dropout: 0.5}
+	o.EnsureDefaults()
+	return o
+}
+
+// EnsureDefaults replaces zero values that mean a default, Dropout excepted.
+func (o *Options) EnsureDefaults() {
+	setDefault(&o.Model, string(model.SAGE))
+	setDefault(&o.Hidden, 256)
+	setDefault(&o.Epochs, 10)
+	setDefault(&o.LR, 0.003)
+	setDefault(&o.Metric, MetricAuto)
+	setDefault(&o.LayerOrder, string(model.Auto))
+	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
+	setDefault(&o.Engine, EngineAuto)
+	setDefault(&o.IO, all.Auto)
+	setDefault(&o.BLAS, blas.Auto)
+	if o.Memory == 0 {
+		o.Memory, _ = budget.Default()
+	}
+}
+
+func setDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// Validate names the flag that makes no sense. It expects EnsureDefaults to have
+// been called.
+func (o *Options) Validate() error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	_, knownOrder := model.ParseOrder(o.LayerOrder)
+	switch {
+	case o.Pack == "":
+		return usage("--pack is missing: name the directory that `diskgnn pack` made")
+	case o.Out == "":
+		return usage("--out is missing: name the directory to make for this run")
+	case o.Model == "gcn" || o.Model == "gat":
+		return usage("--model %s is not in this version, which trains sage", o.Model)
+	case o.Model != string(model.SAGE):
+		return usage("--model %s: no such model (sage)", o.Model)
+	case o.Hidden < 1:
+		return usage("--hidden %d: give a positive width", o.Hidden)
+	case o.Epochs < 1:
+		return usage("--epochs %d: give a positive number", o.Epochs)
+	case !(o.LR > 0 && o.LR < 1e6):
+		return usage("--lr %v: give a positive learning rate", o.LR)
+	case !(o.Dropout >= 0 && o.Dropout < 1):
+		return usage("--dropout %v: give a rate from 0 up to, not including, 1", o.Dropout)
+	case !knownOrder:
+		return usage("--layer-order %s: no such order (auto, aggregate, multiply)", o.LayerOrder)
+	case o.Memory < 0:
+		return usage("--memory %d: give a positive size", o.Memory)
+	case o.Threads < 1:
+		return usage("--threads %d: give a positive number", o.Threads)
+	case o.GPUCache != nil && o.GPUCache.Value != 0:
+		return usage("--gpu-cache %s: this build has no GPU engine; use --ram-cache", o.GPUCache)
+	case o.Engine == "gpu":
+		return usage("--engine gpu is not in this build, which has cpu and none")
+	}
+	for _, c := range []struct {
+		flag, value string
+		known       []string
+	}{
+		{"--metric", o.Metric, []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
+		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineNone}},
+		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
+	} {
+		if !slices.Contains(c.known, c.value) {
+			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))
+		}
+	}
+	return nil
+}
+
+// resolve replaces every auto that the pack decides, and refuses what the pack
+// cannot serve.
+func (o *Options) resolve(f packfile.Facts) error {
+	if o.Engine == EngineAuto {
+		o.Engine = EngineCPU
+	}
+	if o.Metric == MetricAuto {
+		o.Metric = MetricAccuracy
+		if f.Metric == MetricAUC && f.Classes == 2 {
+			o.Metric = MetricAUC
+		}
+	}
+	if o.Metric == MetricAUC && f.Classes != 2 {
+		return fault.New(fault.ErrUsage, "--metric auc is of two classes, %s has %d", o.Pack, f.Classes)
+	}
+	if f.Train == 0 || f.BatchesPerEpoch < 1 || f.Epochs < 1 || f.Train != f.BatchesPerEpoch*f.Epochs {
+		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.Pack, f.Train, f.Epochs, f.BatchesPerEpoch)
+	}
+	return nil
+}
+
+// network returns the model that the options and the pack describe: one layer for
+// every fanout sampled.
+func (o *Options) network(f packfile.Facts) model.Model {
+	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout}
+	for range len(f.Fanout) - 1 {
+		m.Dims = append(m.Dims, o.Hidden)
+	}
+	m.Dims = append(m.Dims, f.Classes)
+	if order, _ := model.ParseOrder(o.LayerOrder); order != model.Auto {
+		m.Orders = slices.Repeat([]model.Order{order}, m.Layers())
+	}
+	return m
+}

@@ -1,0 +1,56 @@
+package train
+
+import "diskgnn/pipeline"
+
+// Setup is what the run computes with and how it uses its memory, resolved once.
+type Setup struct {
+	Engine    string `json:"engine"`
+	IO        string `json:"io"`
+	Threads   int    `json:"threads"`
+	Memory    int64  `json:"memory_bytes"`  // given
+	Planned   int64  `json:"planned_bytes"` // of them used, as planned
+	CacheRows int64  `json:"cache_rows"`    // ranks below are held in RAM
+	CacheSize int64  `json:"cache_bytes"`
+	Slots     int    `json:"slots"`
+	EvalSlots int    `json:"eval_slots"`
+	engineInfo
+}
+
+// Epoch is a line of metrics.jsonl. Epochs count from 0.
+type Epoch struct {
+	Epoch int `json:"epoch"`
+	// Seconds are those of training: validation is not in them, filling the caches is
+	// in the first epoch's.
+	Seconds       float64 `json:"seconds"`
+	Loss          Score   `json:"loss"`           // mean over the labelled seed nodes
+	TrainAccuracy Score   `json:"train_accuracy"` // of the forward passes trained on, dropout included
+	ValidAccuracy Score   `json:"valid_accuracy"`
+	// BytesRead is what was read from disk for the epoch's batches, UsefulBytes the
+	// part of it that they are made of: graphs, and rows that no cache held.
+	BytesRead      int64   `json:"bytes_read"`
+	UsefulBytes    int64   `json:"useful_bytes"`
+	ReadSeconds    float64 `json:"read_seconds"` // waiting for features
+	ComputeSeconds float64 `json:"compute_seconds"`
+
+	Batches        int                  `json:"batches"`
+	Stages         []pipeline.StageTime `json:"stages"`
+	ValidSeconds   float64              `json:"valid_seconds"`
+	ValidBytesRead int64                `json:"valid_bytes_read"`
+}
+
+// Result is what a run came to.
+type Result struct {
+	Setup
+	PreloadBytes   int64   `json:"preload_bytes"`
+	PreloadSeconds float64 `json:"preload_seconds"`
+	Metric         string  `json:"metric"`
+	Epochs         []Epoch `json:"epochs"`
+	// BestEpoch is the first with the best validation score, the last epoch where
+	// there is nothing to validate on, and -1 where nothing was trained.
+	BestEpoch     int     `json:"best_epoch"`
+	ValidAccuracy Score   `json:"valid_accuracy"` // of the best epoch
+	TestAccuracy  Score   `json:"test_accuracy"`  // of the best epoch's weights
+	Seconds       float64 `json:"seconds"`        // of the whole run
+	PeakRSSBytes  int64   `json:"peak_rss_bytes"`
+	PeakAnonBytes int64   `json:"peak_anon_bytes"`
+}

@@ -1,0 +1,269 @@
+// Package train is the run: it trains a model on a pack's mini-batches, epoch by
+// epoch, validates, keeps the best weights and records what happened.
+//
+//	pack ─► load graph ─► read features ─► assemble ─► compute ─► epoch's metrics
+//	     └► evaluation batches ─────────────────────► validation and test scores
+//
+// A run's directory is live while it trains:
+//
+//	run.json             parameters, what they were resolved to, the run's state and,
+//	                     once finished, its result
+//	metrics.jsonl        a line per epoch
+//	weights.safetensors  weights of the best validation epoch so far
+//	final.safetensors    weights after the last epoch
+//	trace.json           what every stage did when (on request)
+//	lock                 held while training
+//
+// A run is finished when run.json says so; final.safetensors is there then, and in no
+// run that ended early.
+//
+// The weights follow from the pack's content, the parameters in run.json and the BLAS
+// recorded there: not from threads, slots, memory or caches, with the exception that
+// a cache changes the numbering of a batch's input nodes, and so the last bits where
+// the outermost layer multiplies before it aggregates.
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/pack/packfile"
+	"diskgnn/pipeline"
+)
+
+// traceSpans bounds a trace: 40 bytes and one line of JSON each. Beyond, the earliest
+// are dropped.
+const traceSpans = 1 << 18
+
+// Run trains as the options say, and returns once the run's directory is complete. An
+// error leaves a directory that says how far it got; when ctx ended, the error is of
+// kind fault.ErrInterrupted.
+func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
+	return run(ctx, fsys, o, rep, all.Open)
+}
+
+// openStack opens a storage stack, as all.Open does.
+type openStack func(kind string, o iostack.Options) (iostack.Stack, string, error)
+
+func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, open openStack) (Result, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Result{}, err
+	}
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now()}
+	watch := budget.StartWatch(ctx)
+	defer watch.Stop()
+	defer r.close()
+	if err := r.prepare(open); err != nil {
+		return Result{}, err
+	}
+	err := r.train(ctx)
+	if err == nil {
+		r.result.PeakAnonBytes, r.result.PeakRSSBytes = watch.Stop()
+		r.result.Seconds = time.Since(r.began).Seconds()
+		err = r.dir.finish(&r.result)
+	}
+	if err == nil {
+		return r.result, nil
+	}
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w (%w)", err, ctx.Err())
+	}
+	if ctx.Err() != nil {
+		err = fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs: %w; %s holds what was reached; there are no checkpoints to resume from in this version: run again with --force to start over",
+			len(r.result.Epochs), o.Epochs, err, o.Out)
+	}
+	return Result{}, r.dir.abandon(err)
+}
+
+// runner holds what a run opens, in the order in which it is opened.
+type runner struct {
+	fs      vfs.FS
+	options Options
+	report  progress.Reporter
+	began   time.Time
+
+	pack   *packfile.Reader
+	stack  iostack.Stack
+	engine engine // nil with --engine none
+	plan   memoryPlan
+	store  *featurestore.Store
+	dir    *runDir
+	undo   func() // of the heap's limit
+	result Result
+}
+
+// prepare opens everything and makes the run's directory last, so that what cannot
+// work leaves nothing behind.
+func (r *runner) prepare(open openStack) (err error) {
+	o := &r.options
+	if err := checkOut(r.fs, o.Out, o.Force); err != nil {
+		return err
+	}
+	if r.pack, err = packfile.Open(r.fs, o.Pack); err != nil {
+		return err
+	}
+	f := r.pack.Facts()
+	if err := o.resolve(f); err != nil {
+		return err
+	}
+	held := budget.Now().Anon
+	var how string
+	if r.stack, how, err = open(o.IO, iostack.Options{}); err != nil {
+		return err
+	}
+	var needs engineNeeds
+	if o.Engine != EngineNone {
+		if r.engine, needs, err = newCPUEngine(o, f); err != nil {
+			return err
+		}
+	}
+	if r.plan, err = planMemory(r.pack, o, needs, held); err != nil {
+		return err
+	}
+	r.undo = budget.LimitHeap(o.Memory, r.plan.outside())
+	if r.store, err = featurestore.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
+		return err
+	}
+	r.result = Result{Setup: r.setup(), Metric: o.Metric}
+	r.announce(how)
+	r.dir, err = beginRun(r.fs, o.Out, o.Force, r.file())
+	return err
+}
+
+func (r *runner) setup() Setup {
+	o := &r.options
+	s := Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
+		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots}
+	if r.engine != nil {
+		s.engineInfo = r.engine.Info()
+	}
+	return s
+}
+
+func (r *runner) file() runFile {
+	o := &r.options
+	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, Setup: r.result.Setup, Params: runParams{
+		Model: o.Model, Dims: o.network(r.pack.Facts()).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
+		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
+	}}
+}
+
+// version names the program that runs.
+func version() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok {
+		return runtime.Version()
+	}
+	return b.Main.Version + " " + b.GoVersion
+}
+
+// announce says what was chosen.
+func (r *runner) announce(how string) {
+	f, s := r.pack.Facts(), &r.result.Setup
+	r.report.Logf("I/O: %s", how)
+	r.report.Logf("%s", r.plan.String())
+	if note := r.plan.layout.Note; note != "" {
+		r.report.Logf("%s", note)
+	}
+	if r.engine == nil {
+		r.report.Logf("engine: none; batches are loaded, assembled and thrown away")
+		return
+	}
+	r.report.Logf("engine: cpu, %d threads, %s, %s kernels, layer orders %v", s.Threads, s.BLAS, s.SIMD, s.Orders)
+	if s.note != "" {
+		r.report.Logf("%s", s.note)
+	}
+	if f.Valid == 0 {
+		r.report.Logf("no validation batches in %s: the last epoch counts as the best", r.options.Pack)
+	}
+	if f.Test == 0 {
+		r.report.Logf("no test batches in %s: there will be no test score", r.options.Pack)
+	}
+}
+
+// train fills the cache and runs the epochs.
+func (r *runner) train(ctx context.Context) error {
+	var recorder *pipeline.Recorder
+	lane := pipeline.Lane(0)
+	if r.options.Trace {
+		recorder = pipeline.NewRecorder(traceSpans)
+		lane = recorder.Lane("fill the cache")
+	}
+	began := time.Now()
+	var err error
+	if r.result.PreloadBytes, err = r.store.Preload(ctx, r.report); err != nil {
+		return err
+	}
+	r.result.PreloadSeconds = time.Since(began).Seconds()
+	if recorder != nil {
+		recorder.Add(lane, 0, began)
+	}
+	if err := r.epochs(ctx, recorder); err != nil {
+		return err
+	}
+	if recorder == nil {
+		return nil
+	}
+	if n := recorder.Dropped(); n > 0 {
+		r.report.Logf("%s holds the latest %d spans; %d earlier ones were dropped", TraceFile, traceSpans, n)
+	}
+	return r.dir.replace(TraceFile, recorder.WriteTrace)
+}
+
+// epochs runs the trainer and, whatever comes of it, gives its slots back.
+func (r *runner) epochs(ctx context.Context, recorder *pipeline.Recorder) error {
+	f, o := r.pack.Facts(), &r.options
+	t := &trainer{options: o, store: r.store, engine: r.engine, dir: r.dir, report: r.report, recorder: recorder,
+		schedule: newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed), scorer: newScorer(o.Metric)}
+	defer t.close()
+	slots, err := newSlots(r.plan.slots, r.store.NewSlot, r.engine, false)
+	if err != nil {
+		return err
+	}
+	if err := t.start(ctx, slots, loadWorkers(r.plan.slots)); err != nil {
+		return err
+	}
+	if r.plan.evalSlots > 0 {
+		slots, err := newSlots(r.plan.evalSlots, r.store.NewEvalSlot, r.engine, true)
+		if err != nil {
+			return err
+		}
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: o.Epochs, engine: r.engine, scorer: newScorer(o.Metric), report: r.report}
+		if err := t.eval.start(ctx, r.store, slots, recorder); err != nil {
+			return err
+		}
+	}
+	return t.run(ctx, &r.result)
+}
+
+// loadWorkers returns how many graphs are decoded and prepared at the same time: few,
+// for the engine wants the processors too.
+func loadWorkers(slots int) int { return max(1, min(slots-1, runtime.GOMAXPROCS(0)/4)) }
+
+// close releases what prepare opened, in reverse.
+func (r *runner) close() {
+	if r.store != nil {
+		_ = r.store.Close() // only read from
+	}
+	if r.engine != nil {
+		r.engine.Close()
+	}
+	if r.stack != nil {
+		_ = r.stack.Close()
+	}
+	if r.undo != nil {
+		r.undo()
+	}
+}

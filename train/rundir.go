@@ -1,0 +1,299 @@
+package train
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/safetensors"
+)
+
+// Names of the files in a run's directory; run.json is stage.RunFile.
+const (
+	MetricsFile = "metrics.jsonl"
+	WeightsFile = "weights.safetensors"
+	FinalFile   = "final.safetensors"
+	TraceFile   = "trace.json"
+
+	lockFile = "lock"
+	tmpExt   = ".tmp" // of a file being replaced
+)
+
+// runFormat names the directory's format in run.json.
+var runFormat = stage.Format{Name: "diskgnn.run", Version: 1}
+
+// State says how far a run got.
+type State string
+
+// The states of a run. One that ended without saying how, by a crash, stays running,
+// but holds no lock.
+const (
+	StateRunning     State = "running"
+	StateFinished    State = "finished"
+	StateInterrupted State = "interrupted"
+	StateFailed      State = "failed"
+)
+
+// runFile is the content of run.json.
+type runFile struct {
+	Format  stage.Format `json:"format"`
+	State   State        `json:"state"`
+	Error   string       `json:"error,omitempty"`
+	Version string       `json:"program"`
+	Begun   time.Time    `json:"begun"`
+	Ended   *time.Time   `json:"ended,omitempty"`
+	// Params and Pack are what the weights follow from, together with BLAS.
+	Params runParams `json:"params"`
+	Pack   string    `json:"pack"` // fingerprint
+	Setup  Setup     `json:"setup"`
+	Result *Result   `json:"result,omitempty"`
+}
+
+// runParams are the options that decide the result.
+type runParams struct {
+	Model          string  `json:"model"`
+	Dims           []int   `json:"dims"`
+	Epochs         int     `json:"epochs"`
+	LR             float64 `json:"lr"`
+	Dropout        float64 `json:"dropout"`
+	Metric         string  `json:"metric"`
+	LayerOrder     string  `json:"layer_order"`
+	Seed           uint64  `json:"seed"`
+	ShuffleBatches bool    `json:"shuffle_batches"`
+}
+
+// runDir is the directory of a run under way.
+type runDir struct {
+	fs      vfs.FS
+	path    string
+	lock    io.Closer
+	file    runFile
+	metrics vfs.File
+}
+
+// beginRun makes the directory, or with force clears the run that is there, and
+// locks it. Nothing but a run is ever replaced.
+func beginRun(fsys vfs.FS, out string, force bool, file runFile) (d *runDir, err error) {
+	out = filepath.Clean(out)
+	if err := checkOut(fsys, out, force); err != nil {
+		return nil, err
+	}
+	parent := filepath.Dir(out)
+	if ok, err := vfs.Exists(fsys, parent); err != nil || !ok {
+		return nil, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", out, parent)
+	}
+	if err := fsys.MkdirAll(out); err != nil {
+		return nil, fmt.Errorf("make %s: %w", out, err)
+	}
+	d = &runDir{fs: fsys, path: out, file: file}
+	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
+		return nil, err
+	}
+	if err := d.open(force); err != nil {
+		return nil, errors.Join(err, d.lock.Close())
+	}
+	return d, nil
+}
+
+// open starts the locked directory's content.
+func (d *runDir) open(force bool) (err error) {
+	// Somebody else may have come between the first look and the lock.
+	if err := checkOut(d.fs, d.path, force); err != nil {
+		return err
+	}
+	// run.json first: from here on, what is left of an earlier run is not finished.
+	d.file.Format, d.file.State, d.file.Begun = runFormat, StateRunning, time.Now().UTC()
+	if err := d.save(); err != nil {
+		return err
+	}
+	for _, name := range []string{FinalFile, WeightsFile, TraceFile} {
+		if err := d.remove(name); err != nil {
+			return fmt.Errorf("clear %s: %w", d.path, err)
+		}
+	}
+	if d.metrics, err = d.fs.Create(d.name(MetricsFile)); err != nil {
+		return fmt.Errorf("create %s: %w", d.name(MetricsFile), err)
+	}
+	return nil
+}
+
+// checkOut refuses an output that exists, unless it is a run that may be replaced.
+func checkOut(fsys vfs.FS, out string, force bool) error {
+	ok, err := vfs.Exists(fsys, out)
+	if err != nil || !ok {
+		return err
+	}
+	was, err := readRun(fsys, out)
+	if err != nil {
+		names, lerr := fsys.List(out)
+		ours := []string{lockFile, stage.RunFile + tmpExt} // what a run leaves that ended before it began
+		if lerr == nil && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(ours, n) }) {
+			return nil
+		}
+		return fault.New(fault.ErrExists, "%s exists and is not a run of this program; remove it or choose another name", out)
+	}
+	if force {
+		return nil
+	}
+	switch was.State {
+	case StateFinished:
+		return fault.New(fault.ErrExists, "%s exists: a finished run; use --force to train anew in its place, or another name", out)
+	case StateRunning:
+		lock, err := fsys.Lock(filepath.Join(out, lockFile))
+		if err != nil {
+			return err
+		}
+		_ = lock.Close() // only tried
+	}
+	return fault.New(fault.ErrExists, "%s exists: a run that did not finish (%s); there are no checkpoints to resume from in this version: use --force to start over, or another name", out, was.State)
+}
+
+// readRun reads run.json and makes sure that it is one.
+func readRun(fsys vfs.FS, dir string) (runFile, error) {
+	var r runFile
+	name := filepath.Join(dir, stage.RunFile)
+	b, err := vfs.ReadFile(fsys, name)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
+	}
+	if r.Format.Name != runFormat.Name {
+		return r, fault.New(fault.ErrInput, "%s is no run of this program", dir)
+	}
+	return r, nil
+}
+
+func (d *runDir) name(file string) string { return filepath.Join(d.path, file) }
+
+func (d *runDir) remove(file string) error {
+	if ok, err := vfs.Exists(d.fs, d.name(file)); err != nil || !ok {
+		return err
+	}
+	return d.fs.Remove(d.name(file))
+}
+
+// save replaces run.json.
+func (d *runDir) save() error {
+	b, err := json.MarshalIndent(d.file, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := vfs.ReplaceFile(d.fs, d.name(stage.RunFile), append(b, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", d.name(stage.RunFile), err)
+	}
+	return nil
+}
+
+// appendMetrics adds a line and makes it durable.
+func (d *runDir) appendMetrics(e Epoch) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if _, err := d.metrics.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", d.name(MetricsFile), err)
+	}
+	if err := d.metrics.Sync(); err != nil {
+		return fmt.Errorf("write %s: %w", d.name(MetricsFile), err)
+	}
+	return nil
+}
+
+// saveWeights replaces a file of weights as they are after an epoch.
+func (d *runDir) saveWeights(name string, tensors []safetensors.Tensor, epoch int) error {
+	metadata := map[string]string{
+		"format": "pt", // the orientation is PyTorch's
+		"model":  d.file.Params.Model,
+		"epoch":  fmt.Sprint(epoch),
+		"pack":   d.file.Pack,
+	}
+	return d.replace(name, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
+}
+
+// replace writes a file so that the old content or the new is there, never a mixture.
+func (d *runDir) replace(name string, content func(io.Writer) error) error {
+	path := d.name(name)
+	write := func() (err error) {
+		f, err := d.fs.Create(path + tmpExt)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		b := bufio.NewWriterSize(f, 1<<20)
+		if err := content(b); err != nil {
+			return err
+		}
+		if err := b.Flush(); err != nil {
+			return err
+		}
+		return f.Sync()
+	}
+	err := write()
+	if err == nil {
+		err = d.fs.Rename(path+tmpExt, path)
+	}
+	if err == nil {
+		err = d.fs.SyncDir(d.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// finish says that the run is complete: after everything else is.
+func (d *runDir) finish(r *Result) error {
+	if err := d.metrics.Close(); err != nil {
+		d.metrics = nil
+		return fmt.Errorf("write %s: %w", d.name(MetricsFile), err)
+	}
+	d.metrics = nil
+	d.end(StateFinished, nil)
+	d.file.Result = r
+	if err := d.save(); err != nil {
+		return err
+	}
+	// The run is finished; a lock that stays behind unheld does no harm.
+	_ = d.fs.Remove(d.name(lockFile))
+	_ = d.lock.Close()
+	return nil
+}
+
+// abandon records why the run ended early and leaves nothing that could be taken for
+// a finished one. It returns why, with what went wrong on the way.
+func (d *runDir) abandon(why error) error {
+	state := StateFailed
+	if errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
+		state = StateInterrupted
+	}
+	var errs []error
+	if d.metrics != nil {
+		errs = append(errs, d.metrics.Close())
+	}
+	d.end(state, why)
+	errs = append(errs, d.save(), d.remove(FinalFile), d.lock.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w (and then: %s)", why, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return why
+}
+
+func (d *runDir) end(s State, why error) {
+	now := time.Now().UTC()
+	d.file.State, d.file.Ended = s, &now
+	if why != nil {
+		d.file.Error = why.Error()
+	}
+}

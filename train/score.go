@@ -1,0 +1,112 @@
+package train
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/train/gnn"
+)
+
+// Score is a fraction, or another real number that may be undefined: then it is NaN,
+// and null in JSON.
+type Score float64
+
+// undefined is the score of nothing.
+var undefined = Score(math.NaN())
+
+// Defined tells whether there is a number.
+func (s Score) Defined() bool { return !math.IsNaN(float64(s)) && !math.IsInf(float64(s), 0) }
+
+// MarshalJSON writes the number, or null.
+func (s Score) MarshalJSON() ([]byte, error) {
+	if !s.Defined() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(s))
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *Score) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*s = undefined
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(s))
+}
+
+// scorer judges logits, a row per seed node and a column per class, against labels.
+// Rows without a label do not count.
+type scorer interface {
+	add(logits []float32, labels []int32)
+	// score returns the score of everything added, and starts anew. It is undefined
+	// where the rows added do not define it.
+	score() Score
+}
+
+func newScorer(metric string) scorer {
+	if metric == MetricAUC {
+		return new(rocAUC)
+	}
+	return new(accuracy)
+}
+
+// accuracy is the part of the rows whose largest logit is their label's. With one
+// label per row it equals the micro-averaged F1: every false positive of a class is
+// a false negative of another.
+type accuracy struct{ correct, count int }
+
+func (a *accuracy) add(logits []float32, labels []int32) {
+	correct, count := gnn.CountCorrect(logits, labels)
+	a.correct += correct
+	a.count += count
+}
+
+func (a *accuracy) score() Score {
+	s := Score(float64(a.correct) / float64(a.count)) // NaN for 0/0
+	*a = accuracy{}
+	return s
+}
+
+// rocAUC is the area under the receiver operating characteristic of two classes:
+// the probability that a row of class 1 scores above one of class 0, half of it when
+// they tie. A row's score is how far its logit of class 1 exceeds that of class 0,
+// which orders rows as the probability of class 1 does. It is computed from ranks,
+// tied rows sharing their average (Mann and Whitney 1947), and is undefined unless
+// there are rows of both classes.
+type rocAUC struct{ rows []judged }
+
+type judged struct {
+	margin   float64
+	positive bool
+}
+
+func (a *rocAUC) add(logits []float32, labels []int32) {
+	for i, y := range labels {
+		if y != graph.Unlabelled {
+			a.rows = append(a.rows, judged{float64(logits[2*i+1]) - float64(logits[2*i]), y == 1})
+		}
+	}
+}
+
+func (a *rocAUC) score() Score {
+	rows := a.rows
+	a.rows = rows[:0]
+	slices.SortFunc(rows, func(x, y judged) int { return cmp.Compare(x.margin, y.margin) })
+	positives, ranks := 0, 0.0 // number of class 1's rows, sum of their ranks from 1
+	for lo := 0; lo < len(rows); {
+		hi, tied := lo, 0
+		for ; hi < len(rows) && cmp.Compare(rows[hi].margin, rows[lo].margin) == 0; hi++ {
+			if rows[hi].positive {
+				tied++
+			}
+		}
+		ranks += float64(tied) * float64(lo+1+hi) / 2
+		positives += tied
+		lo = hi
+	}
+	p, n := float64(positives), float64(len(rows)-positives)
+	return Score((ranks - p*(p+1)/2) / (p * n)) // NaN for 0/0
+}
