@@ -349,7 +349,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("got %+v, want %+v", s, w)
 			}
 		}
-		if s := tab.String(); s != "stage 0 16% | stage 1 95% | stage 2 32%, 1.05× of stage 1 alone" {
+		if s := tab.String(); s != "stage 0 16% | stage 1 95% | stage 2 32%, bound by stage 1 1.05×" {
 			t.Error(s)
 		}
 		tab.Add(tab)

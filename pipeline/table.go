@@ -64,7 +64,9 @@ func (t *Table) Add(u Table) {
 
 // String returns the table in one line:
 //
-//	load graph 3% | read features 92% | compute 40%, 1.02× of read features alone
+//	load graph 3% | read features 92% | compute 40%, bound by read features 1.02×
+//
+// of which the last is Slowdown
 func (t Table) String() string {
 	var b strings.Builder
 	for i, s := range t.Stages {
@@ -74,7 +76,7 @@ func (t Table) String() string {
 		fmt.Fprintf(&b, "%s %.0f%%", s.Stage, 100*t.Share(s))
 	}
 	if x := t.Slowdown(); x > 0 {
-		fmt.Fprintf(&b, ", %.2f× of %s alone", x, t.Bound().Stage)
+		fmt.Fprintf(&b, ", bound by %s %.2f×", t.Bound().Stage, x)
 	}
 	return b.String()
 }
