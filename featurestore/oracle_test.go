@@ -41,6 +41,9 @@ type fataler interface {
 	Fatal(args ...any)
 }
 
+// disk does not wait for the device: no plug is pulled here.
+var disk = vfs.Unsynced(vfs.OS)
+
 func build(t fataler, dir string, raw dataset.Raw, so presample.Options, po pack.Options) *world {
 	t.Helper()
 	must := func(err error) {
@@ -50,12 +53,12 @@ func build(t fataler, dir string, raw dataset.Raw, so presample.Options, po pack
 		}
 	}
 	w := &world{raw: raw, ds: filepath.Join(dir, "D"), smp: filepath.Join(dir, "S"), pack: filepath.Join(dir, "P")}
-	must(dataset.Create(vfs.OS, w.ds, raw))
+	must(dataset.Create(disk, w.ds, raw))
 	so.Dataset, so.Out = w.ds, w.smp
-	_, err := presample.Run(context.Background(), vfs.OS, so, progress.Discard)
+	_, err := presample.Run(context.Background(), disk, so, progress.Discard)
 	must(err)
 	po.Dataset, po.Samples, po.Out = w.ds, w.smp, w.pack
-	_, err = pack.Run(context.Background(), vfs.OS, po, progress.Discard)
+	_, err = pack.Run(context.Background(), disk, po, progress.Discard)
 	must(err)
 	w.samples, err = mbfile.Open(vfs.OS, w.smp)
 	must(err)

@@ -43,7 +43,7 @@ type graphPass struct {
 func (p *graphPass) run(ctx context.Context) error {
 	train := p.samples.Facts().TrainBatches
 	p.index.Train = make([]packfile.Train, train)
-	requests, err := newAppender(p.dir, requestsFile)
+	requests, err := newAppender(p.dir, requestsFile, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (p *graphPass) run(ctx context.Context) error {
 // group writes one graph file.
 func (p *graphPass) group(ctx context.Context, first, n int, requests *appender) error {
 	name := packfile.GraphFile(packfile.Group(first))
-	out, err := newAppender(p.dir, name)
+	out, err := newAppender(p.dir, name, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (p *graphPass) group(ctx context.Context, first, n int, requests *appender)
 func (p *graphPass) evaluation(ctx context.Context) error {
 	f := p.samples.Facts()
 	p.index.Valid, p.index.Test = make([]packfile.Eval, f.ValidBatches), make([]packfile.Eval, f.TestBatches)
-	out, err := newAppender(p.dir, packfile.EvalGraphFile)
+	out, err := newAppender(p.dir, packfile.EvalGraphFile, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -178,12 +178,12 @@ type appender struct {
 
 const appendBuffer = 1 << 20
 
-func newAppender(dir *stage.Dir, name string) (*appender, error) {
+func newAppender(dir *stage.Dir, name string, buffer int) (*appender, error) {
 	f, err := dir.FS().Create(dir.File(name))
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", dir.File(name), err)
 	}
-	return &appender{f: f, buf: make([]byte, 0, appendBuffer)}, nil
+	return &appender{f: f, buf: make([]byte, 0, buffer)}, nil
 }
 
 func (a *appender) write(b []byte) error {

@@ -12,6 +12,8 @@ const (
 	baseMemory = 48 << 20
 	// leastRange keeps a range from being so short that its writes are tiny.
 	leastRange = 4 << 20
+	// leastSpill keeps the writes to a scratch file of hot rows from being tiny.
+	leastSpill = 64 << 10
 )
 
 // memoryPlan divides the budget.
@@ -20,6 +22,7 @@ type memoryPlan struct {
 	rangeRows int64 // rows of each of the two range buffers
 	hotWindow int64 // hot rows put in order at once
 	spill     bool  // the hot rows do not fit and go through scratch files
+	spillBuf  int   // bytes of each scratch file's buffer
 	outside   int64 // bytes that Go's collector does not manage
 }
 
@@ -39,16 +42,19 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (m
 		free -= hot
 	} else {
 		p.spill = true
-		free -= free / 8 // the spill files' buffers
 	}
 	p.rangeRows = min(free/2/int64(sourceRow), f.Nodes)
+	if p.spill { // an eighth is for the scratch files' buffers
+		p.rangeRows = min((free-free/8)/2/int64(sourceRow), f.Nodes)
+	}
 	if o.RangeRows > 0 {
 		p.rangeRows = min(p.rangeRows, o.RangeRows)
 	}
 	if p.spill {
 		p.hotWindow = max(p.rangeRows, 1)
-		windows := f.HotRows/p.hotWindow + 1
-		if windows*appendBuffer > free/7 {
+		windows := (f.HotRows + p.hotWindow - 1) / p.hotWindow
+		p.spillBuf = int(min(free/8/windows, appendBuffer))
+		if p.spillBuf < leastSpill {
 			p.rangeRows = 0 // too many windows: more memory is needed
 		}
 	}
@@ -68,7 +74,7 @@ func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) i
 	hot := f.HotRows * int64(f.RowBytes)
 	// With ranges of r bytes the hot rows need hot/r windows of a buffer each.
 	r := int64(leastRange)
-	for hot/r*appendBuffer > r/4 {
+	for hot/r*leastSpill > r/4 {
 		r *= 2
 	}
 	return baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 + int64(o.Workers)*writeBuffer + 4*r + slotBytes(s)

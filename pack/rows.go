@@ -25,14 +25,14 @@ type hotWriter struct {
 	spill []*appender
 }
 
-func newHotWriter(dir *stage.Dir, rank []uint32, rows int64, rowBytes int, window int64) (*hotWriter, error) {
+func newHotWriter(dir *stage.Dir, rank []uint32, rows int64, rowBytes int, window int64, spillBuf int) (*hotWriter, error) {
 	h := &hotWriter{dir: dir, rank: rank, rows: rows, rowBytes: rowBytes, window: max(window, 1)}
 	if h.windows() <= 1 {
 		h.mem = make([]byte, rows*int64(rowBytes))
 		return h, nil
 	}
 	for w := range h.windows() {
-		a, err := newAppender(dir, spillFile(w))
+		a, err := newAppender(dir, spillFile(w), spillBuf)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ type summedFile struct {
 }
 
 func newSummedFile(dir *stage.Dir, name string) (*summedFile, error) {
-	a, err := newAppender(dir, name)
+	a, err := newAppender(dir, name, appendBuffer)
 	if err != nil {
 		return nil, err
 	}

@@ -290,7 +290,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	if pass.state.Next > 0 {
 		p.rep.Logf("resuming: the chunks of rows below %d are packed already", pass.state.Next)
 	}
-	if pass.hot, err = newHotWriter(p.dir, p.rank, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow); err != nil {
+	if pass.hot, err = newHotWriter(p.dir, p.rank, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow, p.plan.spillBuf); err != nil {
 		return 0, err
 	}
 	evalOut, err := newSummedFile(p.dir, packfile.EvalFile)

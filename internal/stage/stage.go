@@ -94,8 +94,8 @@ func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) 
 	if done, err := finished(fsys, out, spec, hash, force); err != nil || done {
 		return nil, StateDone, errors.Join(err, d.abandon())
 	}
-	if d.complete() {
-		return nil, StateDone, errors.Join(d.publish(), d.Close())
+	if m := d.complete(); m != nil {
+		return nil, StateDone, errors.Join(d.publish(m.Files), d.Close())
 	}
 	state, err := d.recover()
 	if err != nil {
@@ -172,15 +172,17 @@ func orNone(v json.RawMessage) string {
 	return string(v)
 }
 
-// complete reports whether a run got as far as meta.json and died before the
-// rename: all files are durable then.
-func (d *Dir) complete() bool {
+// complete returns the meta.json of a run that got that far and died before the
+// rename, or nil: all files are durable then.
+func (d *Dir) complete() *Meta {
 	m, err := Open(d.fs, d.path, "directory", d.spec.Format)
 	if err != nil {
-		return false
+		return nil
 	}
-	was, err := hashJSON(Spec{m.Format, m.Params, m.Parents})
-	return err == nil && was == d.hash
+	if was, err := hashJSON(Spec{m.Format, m.Params, m.Parents}); err != nil || was != d.hash {
+		return nil
+	}
+	return m
 }
 
 // abandon gives up a transaction that turned out to be needless.
@@ -274,36 +276,28 @@ func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 	if m.Fingerprint, err = m.fingerprint(); err != nil {
 		return "", err
 	}
-	if err := d.sweep(m.Files); err != nil {
-		return "", fmt.Errorf("finish %s: %w", d.out, err)
-	}
 	if err := d.writeJSON(RunFile, run); err != nil {
 		return "", err
 	}
 	if err := d.writeJSON(MetaFile, m); err != nil {
 		return "", err
 	}
-	if err := d.fs.SyncDir(d.path); err != nil {
-		return "", err
-	}
-	if err := d.publish(); err != nil {
+	if err := d.publish(m.Files); err != nil {
 		return "", fmt.Errorf("publish %s: %w", d.out, err)
 	}
 	return m.Fingerprint, d.Close()
 }
 
 // sweep removes everything but the files, so that scratch never gets published.
+// It comes after meta.json: until then an interrupted run resumes from scratch.
 func (d *Dir) sweep(files []File) error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if n == lockFile || slices.ContainsFunc(files, func(f File) bool { return f.Name == n }) {
+		if n == lockFile || n == MetaFile || n == RunFile || slices.ContainsFunc(files, func(f File) bool { return f.Name == n }) {
 			continue
-		}
-		if n == journalFile {
-			continue // kept until the end: a crash before the rename resumes
 		}
 		if err := d.fs.RemoveAll(d.File(n)); err != nil {
 			return err
@@ -323,10 +317,16 @@ func (d *Dir) writeJSON(name string, v any) error {
 	return nil
 }
 
-// publish renames the directory into place, the lock still held inside. What it
-// replaces is moved aside first and removed last, so that a crash in between
-// loses neither.
-func (d *Dir) publish() error {
+// publish renames the complete directory into place, the lock still held inside.
+// What it replaces is moved aside first and removed last, so that a crash in
+// between loses neither.
+func (d *Dir) publish(files []File) error {
+	if err := d.sweep(files); err != nil {
+		return err
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return err
+	}
 	old := d.out + ".replaced"
 	ok, err := vfs.Exists(d.fs, d.out)
 	if err != nil {

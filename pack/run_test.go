@@ -1,0 +1,241 @@
+package pack_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+)
+
+// disk does not wait for the device: no plug is pulled here.
+var disk = vfs.Unsynced(vfs.OS)
+
+// inputs makes a dataset and samples of it.
+func inputs(t *testing.T, p datasettest.Params) (ds, samples string) {
+	t.Helper()
+	dir := t.TempDir()
+	ds, samples = filepath.Join(dir, "D"), filepath.Join(dir, "S")
+	if err := dataset.Create(disk, ds, p.Raw()); err != nil {
+		t.Fatal(err)
+	}
+	sample(t, ds, samples, 1)
+	return ds, samples
+}
+
+func sample(t *testing.T, ds, out string, seed uint64) {
+	t.Helper()
+	_, err := presample.Run(t.Context(), disk, presample.Options{
+		Dataset: ds, Out: out, BatchSize: 2, Fanout: []int{3, 2}, Epochs: 3, Seed: seed, Workers: 2, Memory: 1 << 30,
+	}, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// graphOf is large enough for more than one group of batches.
+var graphOf = datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 9, Seed: 5}
+
+func options(ds, samples, out string) pack.Options {
+	return pack.Options{Dataset: ds, Samples: samples, Out: out, Workers: 2, Memory: 1 << 30}
+}
+
+// contents returns every file of a directory but run.json.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() == stage.RunFile {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(b)
+	}
+	return all
+}
+
+func same(t *testing.T, what string, got, want map[string]string) {
+	t.Helper()
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s: %s differs", what, name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%s: %d files, want %d", what, len(got), len(want))
+	}
+}
+
+// TestSameBytes packs with different numbers of workers, budgets and ranges.
+func TestSameBytes(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	ref := filepath.Join(t.TempDir(), "ref")
+	res, err := pack.Run(t.Context(), disk, options(ds, samples, ref), progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.State != "new" || res.Batches <= packfile.GroupBatches || res.ColdRows == 0 || res.EvalRows == 0 || res.HotRows == 0 {
+		t.Fatalf("the graph does not exercise every file: %+v", res)
+	}
+	want := contents(t, ref)
+	for _, workers := range []int{1, 2, 7} {
+		for _, memory := range []int64{256 << 20, 1 << 30, 8 << 30} {
+			for _, rows := range []int64{0, 1, 17} {
+				o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+				o.Workers, o.Memory, o.RangeRows = workers, memory, rows
+				if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+					t.Fatal(err)
+				}
+				same(t, o.Out, contents(t, o.Out), want)
+			}
+		}
+	}
+	if res, err = pack.Run(t.Context(), disk, options(ds, samples, ref), progress.Discard); err != nil || res.State != "done" {
+		t.Errorf("again: state %s, %v", res.State, err)
+	}
+}
+
+// TestEveryFailure fails each write operation in turn, alone and with all later
+// ones, and checks that nothing passes for finished and that the next run ends
+// with the same bytes.
+func TestEveryFailure(t *testing.T) {
+	small := graphOf
+	small.Nodes = 40
+	ds, samples := inputs(t, small)
+	o := options(ds, samples, filepath.Join(t.TempDir(), "ref"))
+	o.RangeRows = 15
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, o.Out)
+	resumed := 0
+	for _, after := range []bool{false, true} {
+		for n := 0; ; n++ {
+			o.Out = filepath.Join(t.TempDir(), "P")
+			in := &vfs.FailAt{N: n, After: after, Err: errors.New("boom")}
+			_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
+			if !in.Fired() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+			if err == nil {
+				t.Errorf("operation %d failed unnoticed", n)
+			}
+			res, err := pack.Run(t.Context(), disk, o, progress.Discard)
+			if err != nil {
+				t.Fatalf("after failing operation %d (later ones too: %t): %v", n, after, err)
+			}
+			if res.State == "resumed" {
+				resumed++
+			}
+			same(t, o.Out, contents(t, o.Out), want)
+		}
+	}
+	if resumed == 0 {
+		t.Error("no run was resumed")
+	}
+}
+
+func TestCancel(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pack.Run(ctx, disk, o, progress.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := os.Stat(o.Out); err == nil {
+		t.Error("a cancelled run left a directory")
+	}
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	other, _ := inputs(t, datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 9, Seed: 6})
+	half, halfSamples := inputs(t, datasettest.Params{Nodes: 50, AvgDegree: 4, Dim: 9, DType: dtype.Float16})
+	size := func(s string) *budget.Size {
+		v, err := budget.ParseSize(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &v
+	}
+	for name, c := range map[string]struct {
+		change func(o *pack.Options)
+		kind   error
+		says   string
+	}{
+		"another dataset":     {func(o *pack.Options) { o.Dataset = other }, fault.ErrLineage, other},
+		"no dataset":          {func(o *pack.Options) { o.Dataset = "absent" }, fault.ErrInput, "absent"},
+		"samples for dataset": {func(o *pack.Options) { o.Dataset = samples }, fault.ErrInput, "not a dataset"},
+		"no samples":          {func(o *pack.Options) { o.Samples = "absent" }, fault.ErrInput, "absent"},
+		"min":                 {func(o *pack.Options) { o.Policy = "min" }, fault.ErrUsage, "--policy"},
+		"int8":                {func(o *pack.Options) { o.DType = "int8" }, fault.ErrUsage, "int8"},
+		"wider":               {func(o *pack.Options) { o.Dataset, o.Samples, o.DType = half, halfSamples, "float32" }, fault.ErrUsage, "wider"},
+		"unknown type":        {func(o *pack.Options) { o.DType = "complex" }, fault.ErrUsage, "--dtype"},
+		"a band":              {func(o *pack.Options) { o.Bands = []float64{0} }, fault.ErrUsage, "--bands"},
+		"cache":               {func(o *pack.Options) { o.Cache = size("3x") }, fault.ErrUsage, "--cache"},
+		"disk budget":         {func(o *pack.Options) { o.MaxDisk = size("1KiB") }, fault.ErrBudget, "--max-disk"},
+		"memory":              {func(o *pack.Options) { o.Memory = 1 << 20 }, fault.ErrBudget, "memory"},
+		"no place":            {func(o *pack.Options) { o.Out = "absent/P" }, fault.ErrUsage, "absent"},
+	} {
+		o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+		c.change(&o)
+		_, err := pack.Run(t.Context(), disk, o, progress.Discard)
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v; want a %q error that says %q", name, err, c.kind, c.says)
+		}
+		if _, err := os.Stat(o.Out); err == nil {
+			t.Errorf("%s: left a directory", name)
+		}
+	}
+}
+
+// TestDamagedInput changes a byte in the middle of every input file.
+func TestDamagedInput(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	for _, name := range []string{filepath.Join(ds, dataset.FeaturesFile), filepath.Join(samples, "batches-00000.bin"), filepath.Join(samples, "hotness.bin"), filepath.Join(samples, "index.bin")} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := append([]byte(nil), b...)
+		bad[len(bad)/2] ^= 4
+		if err := os.WriteFile(name, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+		_, err = pack.Run(t.Context(), disk, o, progress.Discard)
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), filepath.Base(name)) {
+			t.Errorf("%s damaged: %v", name, err)
+		}
+		if err := os.WriteFile(name, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
