@@ -104,7 +104,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("defaults: %+v, %v", o, err)
 	}
 	for _, o := range []Options{
-		{Workers: -1}, {Workers: 1 << 20}, {MaxIO: -4096}, {MaxIO: 1}, {MaxIO: 4097}, {MaxIO: 1 << 31}, {Direct: -1}, {Direct: 3},
+		{Workers: -1}, {Workers: 1 << 20}, {MaxIO: -4096}, {MaxIO: 1}, {MaxIO: 4097}, {MaxIO: 1<<30 + 4096}, {Direct: -1}, {Direct: 3},
 	} {
 		o.EnsureDefaults()
 		if err := o.Validate(); !errors.Is(err, fault.ErrUsage) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -208,6 +209,7 @@ func TestCancelAwaitsWhatHasBegun(t *testing.T) {
 			t.Fatalf("Wait returned while a read was in flight: %v", err)
 		default:
 		}
+		runtime.Gosched()
 	}
 	close(release)
 	if err := <-waited; !errors.Is(err, context.Canceled) {
@@ -224,30 +226,35 @@ func TestCancelAwaitsWhatHasBegun(t *testing.T) {
 	}
 }
 
-// TestFileCloseAwaitsReads lets a descriptor go only when no read uses it.
+// TestFileCloseAwaitsReads lets a descriptor go only when no read uses it, lest
+// the read finds another file under its number.
 func TestFileCloseAwaitsReads(t *testing.T) {
 	path, _ := writeFile(t, 4096)
 	s := newStack(t, iostack.Options{Workers: 1})
 	f := openFile(t, s, path)
-	begun, release := make(chan struct{}), make(chan struct{})
+	closed := make(chan error, 1)
 	s.pread = func(fd int, p []byte, offset int64) (int, error) {
-		close(begun)
-		<-release
-		return unix.Pread(fd, p, offset) // EBADF if it were closed
+		go func() { closed <- f.Close() }()
+		for f.use.TryRLock() { // until Close waits for its turn
+			f.use.RUnlock()
+			select {
+			case err := <-closed:
+				t.Errorf("the file was closed in the middle of a read: %v", err)
+				closed <- err
+				return len(p), nil
+			default:
+			}
+		}
+		return unix.Pread(fd, p, offset)
 	}
-	var g iostack.Group
-	if err := s.Submit(&g, []iostack.Request{{File: f, Buf: make([]byte, 10)}}); err != nil {
-		t.Fatal(err)
-	}
-	<-begun
-	closed := make(chan error)
-	go func() { closed <- f.Close() }()
-	close(release)
-	if err := s.Wait(context.Background(), &g); err != nil {
+	if err := read(s, iostack.Request{File: f, Buf: make([]byte, 10)}); err != nil {
 		t.Error(err)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
+	}
+	if err := read(s, iostack.Request{File: f, Buf: make([]byte, 10)}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the file is closed: %v", err)
 	}
 }
 

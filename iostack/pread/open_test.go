@@ -91,3 +91,14 @@ func TestOpenRefusesOtherThanFiles(t *testing.T) {
 		t.Errorf("an unreadable file: %v", err)
 	}
 }
+
+// TestFilesBelongToTheirStack: a file's pieces are cut for its own stack's
+// bounce buffers.
+func TestFilesBelongToTheirStack(t *testing.T) {
+	path, _ := writeFile(t, 9000)
+	f := openFile(t, newStack(t, iostack.Options{}), path)
+	other := newStack(t, iostack.Options{MaxIO: 4096})
+	if err := read(other, iostack.Request{File: f, Offset: 1, Buf: make([]byte, 8000)}); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("a file of another stack: %v", err)
+	}
+}
