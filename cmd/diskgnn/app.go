@@ -59,6 +59,7 @@ func newApp(g *globals) *cli.App {
 			newGenerateCommand(g),
 			newPresampleCommand(g),
 			newPackCommand(g),
+			newTrainCommand(g),
 			newVersionCommand(g),
 		},
 	}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/vfs"
+	"diskgnn/train"
+)
+
+const trainTeaches = `Trains GraphSAGE on the batches of a pack: as deep as the fanouts that were sampled,
+as wide as --hidden. Each epoch is validated; the test score is that of the epoch
+which validated best. The run's directory holds metrics.jsonl, a line per epoch, and
+the weights of the best and the last epoch as safetensors.
+
+   diskgnn train --pack pack --out run
+   diskgnn train --pack pack --out run --hidden 128 --epochs 30 --ram-cache 10%
+   diskgnn train --pack pack --out io --engine none         only load the batches
+
+A larger --ram-cache reads less from disk; it never changes what is computed from
+the same samples.`
+
+func newTrainCommand(g *globals) *cli.Command {
+	o := train.Defaults()
+	o.Threads, o.Memory = 0, 0
+	return g.add(stage{
+		name:    "train",
+		usage:   "train on a pack",
+		teaches: trainTeaches,
+		flags: []cli.Flag{
+			stringFlag("pack", "`DIR` that pack made", &o.Pack),
+			outFlag(&o.Out, "the run"),
+			stringFlag("model", "`NAME` of the model: sage", &o.Model),
+			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
+			intFlag("epochs", "passes over the training nodes", "", &o.Epochs, 1),
+			floatFlag("lr", "Adam's learning rate", "", &o.LR, 0, 1e6),
+			floatFlag("dropout", "rate after every layer but the last", "", &o.Dropout, 0, 1),
+			stringFlag("metric", "`NAME` of the score: accuracy, auc (of two classes), f1, or auto, what the data suggests", &o.Metric),
+			stringFlag("layer-order", "`NAME`: aggregate or multiply first, or auto, what costs less", &o.LayerOrder),
+			seedFlag(&o.Seed),
+			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
+			sizeFlag("gpu-cache", "rows held by the GPU; this build has no GPU engine", "0", &o.GPUCache),
+			sizeFlag("ram-cache", "`SIZE` of the rows held in RAM: a share of the rows or bytes, rounded down to a band edge", "as much as memory and the pack allow", &o.RAMCache),
+			memoryFlag(&o.Memory),
+			intFlag("threads", "of the computation; the result is the same for any number", "all processors", &o.Threads, 1),
+			stringFlag("engine", "`NAME` of what computes: cpu, none (load batches only), or auto", &o.Engine),
+			stringFlag("io", "`NAME` of the storage backend: pread, or auto", &o.IO),
+			stringFlag("blas", "`NAME` of the matrix products: openblas, gonum, or auto", &o.BLAS),
+			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto", &o.Trace),
+			forceFlag(&o.Force),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if err := s.settle(&o, &o.Memory); err != nil {
+				return outcome{}, err
+			}
+			r, err := train.Run(ctx, vfs.OS, o, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			return trained(o, r), nil
+		},
+	})
+}
+
+func trained(o train.Options, r train.Result) outcome {
+	var read, useful int64
+	var reading, computing, training float64
+	for _, e := range r.Epochs {
+		read, useful = read+e.BytesRead, useful+e.UsefulBytes
+		reading, computing, training = reading+e.ReadSeconds, computing+e.ComputeSeconds, training+e.Seconds
+	}
+	out := outcome{object: r, lines: []line{
+		{"made", o.Out},
+		{"epochs", fmt.Sprintf("%d in %s", len(r.Epochs), seconds(training))},
+	}}
+	add := func(label, format string, args ...any) {
+		out.lines = append(out.lines, line{label, fmt.Sprintf(format, args...)})
+	}
+	if r.Engine != train.EngineNone {
+		if r.ValidAccuracy.Defined() {
+			add("validation", "%s %s, at epoch %d", r.Metric, percent(float64(r.ValidAccuracy)), r.BestEpoch)
+		}
+		if r.TestAccuracy.Defined() {
+			add("test", "%s %s", r.Metric, percent(float64(r.TestAccuracy)))
+		}
+		add("engine", "%s, %s, %s, %d threads", r.Engine, r.BLAS, r.SIMD, r.Threads)
+	}
+	add("cache", "%s", rows(r.CacheRows, r.CacheSize))
+	add("read", "%s into the cache, %s for the epochs, of them %s useful",
+		budget.FormatBytes(r.PreloadBytes), budget.FormatBytes(read), budget.FormatBytes(useful))
+	add("time", "%s: waiting for reads %s, computing %s", seconds(r.Seconds), seconds(reading), seconds(computing))
+	out.lines = append(out.lines, held(r.PeakAnonBytes, r.Memory))
+	if r.Engine != train.EngineNone {
+		add("weights", "%s", filepath.Join(o.Out, train.WeightsFile))
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+// Command demo runs the whole pipeline on a generated graph, as a user would, and
+// sums up what it took and what it reached: make demo.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	d := demo{}
+	flag.StringVar(&d.program, "diskgnn", "bin/diskgnn", "the program to show")
+	flag.StringVar(&d.dir, "dir", "demo", "where to make the directories")
+	flag.Parse()
+	if err := d.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+type demo struct {
+	program, dir string
+}
+
+// What the stages print with --json, as far as the summary needs it.
+type (
+	dataset struct {
+		Nodes         int64   `json:"nodes"`
+		Dim           int64   `json:"dim"`
+		FeaturesAlone float64 `json:"features_alone_accuracy"`
+		Seconds       float64 `json:"seconds"`
+	}
+	samples struct {
+		Edges   int64   `json:"edges"`
+		Disk    int64   `json:"disk_bytes"`
+		Seconds float64 `json:"seconds"`
+	}
+	pack struct {
+		HotRows    int64   `json:"hot_rows"`
+		HotBytes   int64   `json:"hot_bytes"`
+		ColdRows   int64   `json:"cold_rows"`
+		ColdBytes  int64   `json:"cold_bytes"`
+		EvalRows   int64   `json:"eval_rows"`
+		EvalBytes  int64   `json:"eval_bytes"`
+		GraphBytes int64   `json:"graph_bytes"`
+		Blowup     float64 `json:"blowup"`
+		Seconds    float64 `json:"seconds"`
+	}
+	run struct {
+		BLAS         string  `json:"blas"`
+		CacheRows    int64   `json:"cache_rows"`
+		CacheBytes   int64   `json:"cache_bytes"`
+		PreloadBytes int64   `json:"preload_bytes"`
+		TestAccuracy float64 `json:"test_accuracy"`
+		Seconds      float64 `json:"seconds"`
+		Epochs       []struct {
+			BytesRead   int64 `json:"bytes_read"`
+			UsefulBytes int64 `json:"useful_bytes"`
+		} `json:"epochs"`
+	}
+)
+
+// The graph is small enough for two minutes on two cores without OpenBLAS, and
+// large enough that a tenth of it in memory is a real cache.
+func (d *demo) run(ctx context.Context) error {
+	if err := os.MkdirAll(d.dir, 0o777); err != nil {
+		return err
+	}
+	graph, drawn, packed, trained := d.path("graph"), d.path("samples"), d.path("pack"), d.path("run")
+	for _, out := range []string{graph, drawn, packed, trained} {
+		// What an earlier demo made: with it there, the stages would do nothing.
+		if err := os.RemoveAll(out); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	var ds dataset
+	var sm samples
+	var pk pack
+	var rn run
+	for _, stage := range []struct {
+		says   string
+		result any
+		args   []string
+	}{
+		{"A graph whose labels can be told from the neighbourhood, hardly from a node's own features.", &ds,
+			[]string{"generate", "--out", graph, "--nodes", "300000", "--dim", "128", "--train-ratio", "0.05"}},
+		{"Every mini-batch of two different epochs, drawn in advance.", &sm,
+			[]string{"presample", "--dataset", graph, "--out", drawn, "--batch-size", "512", "--fanout", "10,10", "--epochs", "2"}},
+		{"Their features, laid out in the order of their reading.", &pk,
+			[]string{"pack", "--dataset", graph, "--samples", drawn, "--out", packed}},
+		{"Training with a tenth of the rows in memory; the others are read from disk.", &rn,
+			[]string{"train", "--pack", packed, "--out", trained, "--ram-cache", "10%", "--hidden", "128", "--epochs", "8"}},
+	} {
+		if err := d.show(ctx, stage.says, stage.result, stage.args); err != nil {
+			return err
+		}
+	}
+	d.sum(ds, sm, pk, rn, time.Since(start))
+	return nil
+}
+
+func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
+
+// show runs one stage, its progress in sight, and decodes its result.
+func (d *demo) show(ctx context.Context, says string, result any, args []string) error {
+	fmt.Printf("\n# %s\n$ diskgnn %s\n", says, strings.Join(args, " "))
+	var stdout bytes.Buffer
+	cmd := exec.CommandContext(ctx, d.program, append(args, "--json")...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Stdout, cmd.Stderr = &stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(stdout.Bytes()), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], result); err != nil {
+		return fmt.Errorf("%s: its last line of output is no JSON: %w", args[0], err)
+	}
+	return nil
+}
+
+// sum prints what the demo is for.
+func (d *demo) sum(ds dataset, sm samples, pk pack, rn run, took time.Duration) {
+	fmt.Printf("\nTime\n")
+	for _, s := range []struct {
+		stage   string
+		seconds float64
+	}{{"generate", ds.Seconds}, {"presample", sm.Seconds}, {"pack", pk.Seconds}, {"train", rn.Seconds}} {
+		fmt.Printf("  %-12s %6.1f s\n", s.stage, s.seconds)
+	}
+	fmt.Printf("  %-12s %6.1f s\n", "in all", took.Seconds())
+
+	features := ds.Nodes * ds.Dim * 4
+	var read, useful int64
+	for _, e := range rn.Epochs {
+		read, useful = read+e.BytesRead, useful+e.UsefulBytes
+	}
+	epochs := int64(max(1, len(rn.Epochs)))
+	fmt.Printf("\nBytes by level\n")
+	level := func(name string, bytes int64, format string, args ...any) {
+		fmt.Printf("  %-12s %6.1f MiB  %s\n", name, float64(bytes)/(1<<20), fmt.Sprintf(format, args...))
+	}
+	level("features", features, "the table: %d rows of %d bytes, not needed for training", ds.Nodes, ds.Dim*4)
+	level("memory", rn.CacheBytes, "the %d hottest rows, %.0f%% of the table", rn.CacheRows, 100*float64(rn.CacheBytes)/float64(features))
+	level("hot file", pk.HotBytes, "%d rows that a larger cache could hold", pk.HotRows)
+	level("cold chunks", pk.ColdBytes, "%d rows, those of a batch next to each other", pk.ColdRows)
+	level("evaluation", pk.EvalBytes, "%d rows of validation and test batches, each once", pk.EvalRows)
+	level("graphs", pk.GraphBytes, "of all batches, renumbered; the pack is %.2f times the table", pk.Blowup)
+	level("read", read/epochs, "per epoch, %.0f%% of it useful; filling the cache read %.1f MiB once", 100*float64(useful)/float64(max(1, read)), float64(rn.PreloadBytes)/(1<<20))
+
+	fmt.Printf("\nAccuracy on the test nodes\n")
+	fmt.Printf("  %-15s %5.1f %%\n", "features alone", 100*ds.FeaturesAlone)
+	fmt.Printf("  %-15s %5.1f %%\n", "trained", 100*rn.TestAccuracy)
+	if !strings.HasPrefix(rn.BLAS, "openblas") {
+		fmt.Printf("\nThis run multiplied matrices in Go (%s). OpenBLAS is used where it is found at run time\n"+
+			"and makes a training step several times faster; on Debian and Ubuntu: apt install libopenblas0\n", rn.BLAS)
+	}
+	fmt.Printf("\nWhat was made is in %s; `diskgnn COMMAND --help` says more.\n", d.dir)
+}
