@@ -33,24 +33,26 @@ type Store struct {
 
 // Open opens a pack's files through the stack, which must outlive the store.
 // The RAM cache is allocated, and empty until Preload.
-func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (s *Store, err error) {
-	s = &Store{pack: r, facts: r.Facts(), stack: stack, layout: l, files: newFileCache(stack)}
-	defer func() {
-		if err != nil {
-			_ = s.Close()
-		}
-	}()
+func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
+	s := &Store{pack: r, facts: r.Facts(), stack: stack, layout: l, files: newFileCache(stack)}
+	if err := s.open(fsys); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(fsys vfs.FS) (err error) {
 	if s.hot, s.hotSums, err = s.openRows(fsys, packfile.HotFile, packfile.HotSums); err != nil {
-		return nil, err
+		return err
 	}
 	if s.eval, s.evalSums, err = s.openRows(fsys, packfile.EvalFile, packfile.EvalSums); err != nil {
-		return nil, err
+		return err
 	}
-	if s.cache, err = device.NewHost(int(binio.AlignUp(l.CacheRows*int64(s.facts.RowBytes), device.PageSize))); err != nil {
-		return nil, fmt.Errorf("RAM cache: %w", err)
+	if s.cache, err = device.NewHost(int(s.layout.RAMBytes)); err != nil {
+		return fmt.Errorf("RAM cache: %w", err)
 	}
 	s.copies = newCopier(min(4, runtime.GOMAXPROCS(0)))
-	return s, nil
+	return nil
 }
 
 // openRows opens a file of rows and its checksums.
