@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
 
@@ -28,15 +29,30 @@ func (v *value) Set(s string) error {
 
 func (v *value) String() string { return v.text }
 
-// flag makes a flag whose default is shown as the given text.
-func flag(name, usage, text string, set func(string) error) cli.Flag {
-	return &cli.GenericFlag{Name: name, Usage: usage, DefaultText: text, Value: &value{set: set}}
+// option is a flag that says in its help what its value is called.
+type option struct {
+	*cli.GenericFlag
+	placeholder string
+}
+
+// String returns the flag's line in the help.
+func (o *option) String() string {
+	s := "--" + o.Name + " " + o.placeholder + "\t" + o.Usage
+	if o.DefaultText != "" {
+		s += " (default: " + o.DefaultText + ")"
+	}
+	return s
+}
+
+// flag makes an option whose default is shown as the given text.
+func flag(name, placeholder, usage, text string, set func(string) error) cli.Flag {
+	return &option{&cli.GenericFlag{Name: name, Usage: usage, DefaultText: text, Value: &value{set: set}}, placeholder}
 }
 
 func bad(s, want string) error { return fault.New(fault.ErrUsage, "%q is no %s", s, want) }
 
-func stringFlag(name, usage string, dst *string) cli.Flag {
-	return flag(name, usage, *dst, func(s string) error {
+func stringFlag(name, placeholder, usage string, dst *string) cli.Flag {
+	return flag(name, placeholder, usage, *dst, func(s string) error {
 		if s == "" {
 			return fault.New(fault.ErrUsage, "is empty")
 		}
@@ -55,7 +71,7 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 	if text == "" {
 		text = strconv.FormatInt(int64(*dst), 10)
 	}
-	return flag(name, usage, text, func(s string) error {
+	return flag(name, "N", usage, text, func(s string) error {
 		n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 		if err != nil {
 			return bad(s, "whole number")
@@ -71,11 +87,8 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 	})
 }
 
-func floatFlag(name, usage, text string, dst *float64, least, most float64) cli.Flag {
-	if text == "" {
-		text = strconv.FormatFloat(*dst, 'g', -1, 64)
-	}
-	return flag(name, usage, text, func(s string) error {
+func floatFlag(name, usage string, dst *float64, least, most float64) cli.Flag {
+	return flag(name, "X", usage, strconv.FormatFloat(*dst, 'g', -1, 64), func(s string) error {
 		x, err := parseFloat(s)
 		if err != nil {
 			return err
@@ -98,7 +111,7 @@ func parseFloat(s string) (float64, error) {
 
 // bytesFlag takes an amount of bytes; 0 is left for the stage's default.
 func bytesFlag(name, usage, text string, dst *int64) cli.Flag {
-	return flag(name, usage, text, func(s string) error {
+	return flag(name, "SIZE", usage, text, func(s string) error {
 		size, err := budget.ParseSize(s)
 		if err != nil {
 			return err
@@ -120,7 +133,7 @@ func sizeFlag(name, usage, text string, dst **budget.Size) cli.Flag {
 	if text == "" && *dst != nil {
 		text = (*dst).String()
 	}
-	return flag(name, usage, text, func(s string) error {
+	return flag(name, "SIZE", usage, text, func(s string) error {
 		size, err := budget.ParseSize(s)
 		if err != nil {
 			return err
@@ -132,7 +145,7 @@ func sizeFlag(name, usage, text string, dst **budget.Size) cli.Flag {
 
 // floatsFlag takes a list like 50,30,20; "none" is the empty one.
 func floatsFlag(name, usage string, dst *[]float64) cli.Flag {
-	return flag(name, usage, join(*dst, ",", func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }), func(s string) error {
+	return flag(name, "LIST", usage, join(*dst, ",", func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }), func(s string) error {
 		if s == "none" {
 			*dst = []float64{}
 			return nil
@@ -158,10 +171,18 @@ func join[T any](list []T, separator string, format func(T) string) string {
 	return strings.Join(parts, separator)
 }
 
+// dtypeFlag takes a type's name, or its short form.
+func dtypeFlag(usage string, dst *dtype.Type) cli.Flag {
+	return flag("dtype", "TYPE", usage, string(*dst), func(s string) (err error) {
+		*dst, err = dtype.Parse(s)
+		return err
+	})
+}
+
 // The flags that stages share.
 
 func outFlag(dst *string, what string) cli.Flag {
-	return stringFlag("out", "`DIR` to make: "+what, dst)
+	return stringFlag("out", "DIR", "directory to make: "+what, dst)
 }
 
 func forceFlag(dst *bool) cli.Flag {
@@ -169,11 +190,11 @@ func forceFlag(dst *bool) cli.Flag {
 }
 
 func workersFlag(dst *int) cli.Flag {
-	return intFlag("workers", "goroutines `N`; the output is the same for any number", "all processors", dst, 1)
+	return intFlag("workers", "goroutines; the output is the same for any number", "all processors", dst, 1)
 }
 
 func memoryFlag(dst *int64) cli.Flag {
-	return bytesFlag("memory", "hold less than this `SIZE` of memory, like 4GiB", "80% of the machine's or the cgroup's", dst)
+	return bytesFlag("memory", "hold less memory than this, like 4GiB", "80% of the machine's or the cgroup's", dst)
 }
 
 func seedFlag(dst *uint64) cli.Flag {

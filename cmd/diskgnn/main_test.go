@@ -46,7 +46,7 @@ func try(args ...string) (options, string, string, int) {
 		flags: []cli.Flag{
 			outFlag(&o.out, "a thing"),
 			intFlag("epochs", "how many", "", &o.epochs, 1),
-			floatFlag("rate", "a share", "", &o.rate, 0, 1),
+			floatFlag("rate", "a share", &o.rate, 0, 1),
 			floatsFlag("bands", "edges", &o.bands),
 			sizeFlag("cache", "a size", "", &o.cache),
 			memoryFlag(&o.memory),

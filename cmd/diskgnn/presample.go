@@ -32,17 +32,17 @@ func newPresampleCommand(g *globals) *cli.Command {
 		usage:   "draw every mini-batch in advance",
 		teaches: presampleTeaches,
 		flags: []cli.Flag{
-			stringFlag("dataset", "`DIR` that generate or import made", &o.Dataset),
+			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
 			outFlag(&o.Out, "the samples"),
 			intFlag("batch-size", "seed nodes of a mini-batch", "", &o.BatchSize, 1),
-			flag("fanout", "`LIST` of neighbours to draw per layer, the seeds' last; all for every neighbour", join(o.Fanout, ",", strconv.Itoa), func(s string) (err error) {
+			flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(o.Fanout, ",", strconv.Itoa), func(s string) (err error) {
 				o.Fanout, err = presample.ParseFanout(s)
 				return err
 			}),
-			stringFlag("eval-fanout", "`LIST` for validation and test: same, all, or as above", &o.EvalFanout),
+			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.EvalFanout),
 			intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
-			floatFlag("train-ratio", "share of the training nodes to use", "", &o.TrainRatio, 0, 1),
-			stringFlag("order", "`NAME` of the order of the batches: random", &o.Order),
+			floatFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio, 0, 1),
+			stringFlag("order", "NAME", "order of the batches: random", &o.Order),
 			seedFlag(&o.Seed),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
