@@ -105,6 +105,9 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 		}
 		edges += n
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	files, facts, err := s.writer.Finish(s.params.Epochs)
 	if err != nil {
 		return err

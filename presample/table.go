@@ -1,6 +1,9 @@
 package presample
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A table numbers the nodes of one batch in the order of their discovery. Both
 // kinds know stale entries by their value, so that starting a batch costs
@@ -34,7 +37,7 @@ func newArrayTable(nodes int64) *arrayTable {
 }
 
 func (t *arrayTable) begin() {
-	if t.base += t.used; t.base > 1<<32-1-uint32(len(t.entry)) || t.base < t.used {
+	if t.base += t.used; t.base > math.MaxUint32-uint32(len(t.entry)) {
 		clear(t.entry)
 		t.base = 1
 	}

@@ -2,10 +2,12 @@ package mbfile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -315,6 +317,65 @@ func TestEveryFailure(t *testing.T) {
 				t.Fatalf("after %v: %v", in, err)
 			}
 		}
+	}
+}
+
+// durability follows what is written and not synced yet.
+type durability struct {
+	t     *testing.T
+	mu    sync.Mutex
+	dirty map[string]bool // base names
+}
+
+func (d *durability) Before(op vfs.Op, name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	base := filepath.Base(name)
+	switch op {
+	case vfs.OpWrite:
+		d.dirty[base] = true
+	case vfs.OpSync:
+		d.dirty[base] = false
+	case vfs.OpRename:
+		if base == "journal.json" {
+			d.checkJournal(name + ".tmp")
+			return nil
+		}
+		for file, dirty := range d.dirty { // the directory is published
+			if dirty {
+				d.t.Errorf("%s is published and was not synced", file)
+			}
+		}
+	}
+	return nil
+}
+
+// checkJournal checks that what a journal calls finished is durable.
+func (d *durability) checkJournal(path string) {
+	var j struct {
+		Progress journal `json:"progress"`
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(b, &j) != nil {
+		d.t.Errorf("the journal is unreadable: %v", err)
+	}
+	if j.Progress.Files > 0 && d.dirty[recordsFile] {
+		d.t.Error("records are journalled and were not synced")
+	}
+	for i := range j.Progress.Files {
+		if d.dirty[BatchesFile(i)] {
+			d.t.Errorf("%s is journalled and was not synced", BatchesFile(i))
+		}
+	}
+}
+
+func TestDurableBeforeJournalled(t *testing.T) {
+	d := &durability{t: t, dirty: map[string]bool{}}
+	if _, err := write(vfs.Inject(disk, d), filepath.Join(t.TempDir(), "S"), 1, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.dirty) < 7 {
+		t.Errorf("only these files were followed: %v", d.dirty)
 	}
 }
 

@@ -1,0 +1,77 @@
+package presample
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/internal/fault"
+)
+
+func TestDefaults(t *testing.T) {
+	o := Options{Dataset: "D", Out: "S"}
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := o.params()
+	if err != nil || p.BatchSize != 1024 || !slices.Equal(p.Fanout, []int{10, 15, 20}) || !slices.Equal(p.EvalFanout, p.Fanout) ||
+		p.Epochs != 1 || p.TrainRatio != 1 || p.Order != "random" || p.Seed != 0 || p.Sampler != samplerVersion {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if o.Workers < 1 || o.Memory < 1 {
+		t.Errorf("%d workers, %d bytes", o.Workers, o.Memory)
+	}
+}
+
+func TestValidateNamesTheFlag(t *testing.T) {
+	for flag, spoil := range map[string]func(*Options){
+		"--dataset":               func(o *Options) { o.Dataset = "" },
+		"--out":                   func(o *Options) { o.Out = "" },
+		"--batch-size -1":         func(o *Options) { o.BatchSize = -1 },
+		"--batch-size 536870912":  func(o *Options) { o.BatchSize = 1 << 29 },
+		"--fanout: 0 layers":      func(o *Options) { o.Fanout = []int{} },
+		"--fanout: 65 layers":     func(o *Options) { o.Fanout = make([]int, 65) },
+		"--fanout: 0 neighbours":  func(o *Options) { o.Fanout = []int{5, 0} },
+		"--fanout: -2 neighbours": func(o *Options) { o.Fanout = []int{-2} },
+		"--eval-fanout some":      func(o *Options) { o.EvalFanout = "some" },
+		"--eval-fanout 5,5 has 2": func(o *Options) { o.EvalFanout = "5,5" },
+		"--eval-fanout 0,5,5":     func(o *Options) { o.EvalFanout = "0,5,5" },
+		"--epochs -1":             func(o *Options) { o.Epochs = -1 },
+		"--train-ratio -0.5":      func(o *Options) { o.TrainRatio = -0.5 },
+		"--train-ratio 1.01":      func(o *Options) { o.TrainRatio = 1.01 },
+		"--train-ratio NaN":       func(o *Options) { o.TrainRatio = math.NaN() },
+		"--order overlap: not in": func(o *Options) { o.Order = "overlap" },
+		"--order best: unknown":   func(o *Options) { o.Order = "best" },
+		"--workers -1":            func(o *Options) { o.Workers = -1 },
+		"--memory":                func(o *Options) { o.Memory = -1 },
+	} {
+		o := Options{Dataset: "D", Out: "S"}
+		o.EnsureDefaults()
+		spoil(&o)
+		if err := o.Validate(); !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), flag) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
+
+func TestFanouts(t *testing.T) {
+	for text, want := range map[string][]int{"10,15,20": {10, 15, 20}, "all": {all}, " 5, all ": {5, all}, "7": {7}} {
+		if got, err := ParseFanout(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("ParseFanout(%q) = %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", ",", "5,", "0", "-1", "x", "5;5", "1e3"} {
+		if got, err := ParseFanout(text); !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("ParseFanout(%q) = %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string][]int{"same": {5, 6}, "all": {all, all}, "3,all": {3, all}} {
+		o := Options{Fanout: []int{5, 6}, EvalFanout: text}
+		if got, err := o.evalFanout(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("--eval-fanout %s: %v, %v", text, got, err)
+		}
+	}
+}

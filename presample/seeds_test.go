@@ -1,0 +1,129 @@
+package presample
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/graph"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/rng"
+	"diskgnn/presample/mbfile"
+)
+
+func tinySeeds(t *testing.T, p mbfile.Params) *seeds {
+	t.Helper()
+	s, err := loadSeeds(datasettest.Create(t, t.TempDir(), datasettest.Tiny(t)), p, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestLabelled(t *testing.T) {
+	s := labelled([]uint32{0, 2, 3, 5}, []int32{7, 0, graph.Unlabelled, 1, 0, 4})
+	if !slices.Equal(s.nodes, []uint32{0, 3, 5}) || !slices.Equal(s.labels, []int32{7, 1, 4}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestTinySeeds: training nodes 0, 1, 4 of classes 0, 0, 1; validation 2, 5;
+// test 3, 6.
+func TestTinySeeds(t *testing.T) {
+	s := tinySeeds(t, mbfile.Params{BatchSize: 2, Fanout: []int{1}, Epochs: 2, TrainRatio: 1, Seed: 1})
+	l := s.layout(8, 0)
+	if l.Train != 4 || l.Valid != 1 || l.Test != 1 || l.Layers != 1 || l.Nodes != 8 {
+		t.Fatalf("%+v", l)
+	}
+	for epoch := range 2 {
+		var nodes []uint32
+		var labels []int32
+		for b := range 2 { // the last batch, of one node, is kept
+			var key uint64
+			n := len(nodes)
+			nodes, labels, key = s.batch(2*epoch+b, nodes, labels)
+			if len(nodes)-n != 2-b || key != rng.Key(1, forDraws, uint64(epoch), uint64(b)) {
+				t.Errorf("epoch %d, batch %d: %d seed nodes, key %x", epoch, b, len(nodes)-n, key)
+			}
+		}
+		want := []uint32{0, 1, 4}
+		src := rng.New(rng.Key(1, forOrder, uint64(epoch)))
+		rng.Shuffle(&src, want)
+		if !slices.Equal(nodes, want) {
+			t.Errorf("epoch %d visits %v, want %v", epoch, nodes, want)
+		}
+		for i, v := range nodes {
+			if labels[i] != v2class[v] {
+				t.Errorf("epoch %d: node %d has class %d", epoch, v, labels[i])
+			}
+		}
+	}
+	nodes, labels, key := s.batch(4, nil, nil)
+	if !slices.Equal(nodes, []uint32{2, 5}) || !slices.Equal(labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64, 0) {
+		t.Errorf("validation: %v %v", nodes, labels)
+	}
+	nodes, labels, key = s.batch(5, nil, nil)
+	if !slices.Equal(nodes, []uint32{3, 6}) || !slices.Equal(labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64-1, 0) {
+		t.Errorf("test: %v %v", nodes, labels)
+	}
+}
+
+var v2class = map[uint32]int32{0: 0, 1: 0, 4: 1}
+
+func TestRatio(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		ratio float64
+		want  int
+	}{{1000, 0.1, 100}, {3, 0.01, 1}, {10, 0.55, 6}, {7, 1, 7}} {
+		s := split{make([]uint32, c.n), make([]int32, c.n)}
+		for i := range s.nodes {
+			s.nodes[i], s.labels[i] = uint32(i), int32(i)
+		}
+		s.keep(c.ratio, 5)
+		if len(s.nodes) != c.want || len(s.labels) != c.want {
+			t.Errorf("%g of %d: %d", c.ratio, c.n, len(s.nodes))
+		}
+		for i, v := range s.nodes {
+			if s.labels[i] != int32(v) {
+				t.Errorf("%g of %d: node %d has label %d", c.ratio, c.n, v, s.labels[i])
+			}
+		}
+		if sorted := slices.Sorted(slices.Values(s.nodes)); len(slices.Compact(sorted)) != c.want {
+			t.Errorf("%g of %d: a node twice", c.ratio, c.n)
+		}
+	}
+}
+
+// TestEpochsCoverTheTrainingSet asks for batches in any order within a window,
+// as workers do.
+func TestEpochsCoverTheTrainingSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 60).Draw(t, "nodes")
+		p := mbfile.Params{BatchSize: rapid.IntRange(1, 70).Draw(t, "batch"), Fanout: []int{1}, Epochs: rapid.IntRange(1, 6).Draw(t, "epochs"), Seed: 3}
+		s := &seeds{params: p, train: split{make([]uint32, n), make([]int32, n)}, orders: orders{seed: 3, n: n, of: map[int][]uint32{}}}
+		for i := range n {
+			s.train.nodes[i] = uint32(10 * i)
+		}
+		per := s.perEpoch()
+		visited := make([][]uint32, p.Epochs*per)
+		window := rapid.IntRange(1, 9).Draw(t, "window")
+		for first := 0; first < len(visited); first += window {
+			last := min(first+window, len(visited)) - 1
+			for i := last; i >= first; i-- {
+				visited[i], _, _ = s.batch(i, nil, nil)
+			}
+			s.done(last)
+		}
+		for e := range p.Epochs {
+			whole := slices.Concat(visited[e*per : (e+1)*per]...)
+			slices.Sort(whole)
+			if !slices.Equal(whole, s.train.nodes) {
+				t.Fatalf("epoch %d visits %v", e, whole)
+			}
+		}
+	})
+}
