@@ -1,0 +1,143 @@
+package main
+
+import (
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/dataset"
+	"diskgnn/pack"
+	"diskgnn/presample"
+	"diskgnn/train"
+)
+
+// results lists what each command prints with --json.
+var results = map[string]any{
+	"generate":  dataset.Result{},
+	"presample": presample.Result{},
+	"pack":      pack.Result{},
+	"train":     train.Result{},
+	"version":   version{},
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// reference is what docs/cli.md says of one command.
+type reference struct {
+	flags map[string]string // default by name
+	keys  []string
+	epoch []string
+}
+
+// cliReference reads docs/cli.md by section. The section Everywhere is under "".
+func cliReference(t *testing.T) map[string]*reference {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*reference{}
+	var r *reference
+	table := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if name, ok := strings.CutPrefix(line, "## "); ok {
+			if name == "Everywhere" {
+				name = ""
+			}
+			r = &reference{flags: map[string]string{}}
+			all[name] = r
+		}
+		cells := strings.Split(line, "|")
+		if r == nil || len(cells) < 4 {
+			table = ""
+			continue
+		}
+		first := strings.TrimSpace(cells[1])
+		if table == "" {
+			table = first
+			continue
+		}
+		for _, name := range quoted.FindAllStringSubmatch(first, -1) {
+			switch table {
+			case "flag":
+				r.flags[strings.TrimPrefix(name[1], "--")] = strings.TrimSpace(cells[2])
+			case "JSON key":
+				r.keys = append(r.keys, name[1])
+			case "epoch key":
+				r.epoch = append(r.epoch, name[1])
+			}
+		}
+	}
+	return all
+}
+
+// jsonKeys returns the keys of a struct, embedded ones included.
+func jsonKeys(t reflect.Type) []string {
+	var keys []string
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			keys = append(keys, jsonKeys(f.Type)...)
+		case name != "" && name != "-":
+			keys = append(keys, name)
+		}
+	}
+	return keys
+}
+
+func TestReferenceIsComplete(t *testing.T) {
+	docs := cliReference(t)
+	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
+	for _, cmd := range app.Commands {
+		r := docs[cmd.Name]
+		if r == nil {
+			t.Errorf("docs/cli.md has no section on %s", cmd.Name)
+			continue
+		}
+		var names []string
+		for _, f := range cmd.Flags {
+			name := f.Names()[0]
+			names = append(names, name)
+			text, ok := r.flags[name]
+			if !ok {
+				text, ok = docs[""].flags[name]
+			}
+			if !ok {
+				t.Errorf("docs/cli.md, %s: --%s is missing", cmd.Name, name)
+				continue
+			}
+			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && d.GetDefaultText() != text {
+				t.Errorf("docs/cli.md, %s: the default of --%s is %q, the program's %q", cmd.Name, name, text, d.GetDefaultText())
+			}
+		}
+		for name := range r.flags {
+			if !slices.Contains(names, name) {
+				t.Errorf("docs/cli.md, %s: there is no --%s", cmd.Name, name)
+			}
+		}
+		compareKeys(t, cmd.Name, r.keys, jsonKeys(reflect.TypeOf(results[cmd.Name])))
+	}
+	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
+}
+
+func compareKeys(t *testing.T, of string, documented, printed []string) {
+	t.Helper()
+	for _, k := range printed {
+		if !slices.Contains(documented, k) {
+			t.Errorf("docs/cli.md, %s: the key %s is missing", of, k)
+		}
+	}
+	for _, k := range documented {
+		if !slices.Contains(printed, k) {
+			t.Errorf("docs/cli.md, %s: nothing prints the key %s", of, k)
+		}
+	}
+}
