@@ -30,9 +30,6 @@ func (d *drawer) prepare(k int) {
 	}
 }
 
-// memory returns the bytes that prepare(k) takes.
-func (d *drawer) memory(k int) int64 { return 8 << bits.Len(uint(max(k, 16)-1)) }
-
 // draw fills pos with len(pos) different positions start … start+n-1, of which
 // there are more, uniformly.
 func (d *drawer) draw(pos []int64, start int64, n uint32, key uint64) {

@@ -20,7 +20,7 @@ const (
 // BatchesFile returns the name of the i-th file of batches.
 func BatchesFile(i int) string { return fmt.Sprintf("batches-%05d.bin", i) }
 
-// AllNeighbours, as a fanout, takes every in-neighbour of a destination.
+// AllNeighbours as a fanout takes every in-neighbour of a destination.
 const AllNeighbours = -1
 
 // Params are the content parameters of a SAMPLES directory: with the dataset
