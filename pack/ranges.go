@@ -221,8 +221,9 @@ func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte, reqFile
 	if hi <= p.state.Next {
 		return g.Wait() // an earlier run has these rows' chunks
 	}
-	lo = max(lo, p.state.Next)
-	rows = rows[len(rows)-int(hi-lo)*p.rowBytes():]
+	// New names: the goroutine above still reads the old ones.
+	from := max(lo, p.state.Next)
+	rest := rows[len(rows)-int(hi-from)*p.rowBytes():]
 	jobs := make(chan int)
 	g.Go(func() error {
 		defer close(jobs)
@@ -239,7 +240,7 @@ func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte, reqFile
 		g.Go(func() error {
 			w := chunkWriter{p: p, buf: make([]byte, 0, max(writeBuffer, p.rowBytes()))}
 			for i := range jobs {
-				err := mapped.Guard(func() error { return w.batch(i, lo, hi, rows) }, reqFile)
+				err := mapped.Guard(func() error { return w.batch(i, from, hi, rest) }, reqFile)
 				if err != nil {
 					return fmt.Errorf("chunk of batch %d: %w", i, err)
 				}
