@@ -66,7 +66,7 @@ func (t *Table) Add(u Table) {
 //
 //	load graph 3% | read features 92% | compute 40%, bound by read features 1.02×
 //
-// of which the last is Slowdown
+// whose last number is Slowdown.
 func (t Table) String() string {
 	var b strings.Builder
 	for i, s := range t.Stages {

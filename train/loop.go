@@ -148,7 +148,7 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	}
 	loss, logits, err := t.engine.Step(ctx, sl.work, sl.X())
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fault.New(fault.ErrUsage, "the loss is %v: training diverged; try a lower --lr than %v", loss, t.options.LR)
+		return fault.New(fault.ErrUsage, "the loss is %v: training diverged (try a lower --lr than %v), or the features are not finite", loss, t.options.LR)
 	}
 	if err != nil {
 		return err

@@ -50,13 +50,17 @@ const traceSpans = 1 << 18
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
-	return run(ctx, fsys, o, rep, all.Open)
+	return run(ctx, fsys, o, rep, parts{all.Open, newCPUEngine, planMemory})
 }
 
-// openStack opens a storage stack, as all.Open does.
-type openStack func(kind string, o iostack.Options) (iostack.Stack, string, error)
+// parts are what a run is put together from; tests put faulty ones in.
+type parts struct {
+	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
+	engine func(o *Options, f packfile.Facts) (engine, engineNeeds, error)
+	plan   func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
+}
 
-func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, open openStack) (Result, error) {
+func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Result, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return Result{}, err
@@ -65,7 +69,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, ope
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
-	if err := r.prepare(open); err != nil {
+	if err := r.prepare(p); err != nil {
 		return Result{}, err
 	}
 	err := r.train(ctx)
@@ -106,7 +110,7 @@ type runner struct {
 
 // prepare opens everything and makes the run's directory last, so that what cannot
 // work leaves nothing behind.
-func (r *runner) prepare(open openStack) (err error) {
+func (r *runner) prepare(p parts) (err error) {
 	o := &r.options
 	if err := checkOut(r.fs, o.Out, o.Force); err != nil {
 		return err
@@ -120,16 +124,16 @@ func (r *runner) prepare(open openStack) (err error) {
 	}
 	held := budget.Now().Anon
 	var how string
-	if r.stack, how, err = open(o.IO, iostack.Options{}); err != nil {
+	if r.stack, how, err = p.stack(o.IO, iostack.Options{}); err != nil {
 		return err
 	}
 	var needs engineNeeds
 	if o.Engine != EngineNone {
-		if r.engine, needs, err = newCPUEngine(o, f); err != nil {
+		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
 	}
-	if r.plan, err = planMemory(r.pack, o, needs, held); err != nil {
+	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside())

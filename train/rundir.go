@@ -217,7 +217,6 @@ func (d *runDir) saveWeights(name string, tensors []safetensors.Tensor, epoch in
 		"format": "pt", // the orientation is PyTorch's
 		"model":  d.file.Params.Model,
 		"epoch":  fmt.Sprint(epoch),
-		"pack":   d.file.Pack,
 	}
 	return d.replace(name, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
 }

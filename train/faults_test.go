@@ -1,0 +1,363 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/iostack/faultio"
+	"diskgnn/pack/packfile"
+)
+
+// faulty puts injectors into the run's stack, and returns it once the run has begun.
+func faulty(s **faultio.Stack, injectors ...faultio.Injector) func(*parts) {
+	return func(p *parts) {
+		open := p.stack
+		p.stack = func(kind string, o iostack.Options) (iostack.Stack, string, error) {
+			inner, how, err := open(kind, o)
+			if err != nil {
+				return nil, "", err
+			}
+			*s = faultio.Wrap(inner, injectors...)
+			return *s, how, nil
+		}
+	}
+}
+
+// unfinished checks that nothing of a run could be taken for a finished one.
+func (w *world) unfinished(out string, want State) {
+	w.t.Helper()
+	r := state(w.t, out)
+	if r.State != want || r.Result != nil || want != StateRunning && r.Error == "" {
+		w.t.Errorf("%s says %s, %q, %v", out, r.State, r.Error, r.Result)
+	}
+	if _, err := os.Stat(out + "/" + FinalFile); err == nil {
+		w.t.Errorf("%s holds %s", out, FinalFile)
+	}
+}
+
+// Whichever read fails, the run ends with an error that says so, in a directory that
+// does not look finished.
+func TestEveryReadFails(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 30, epochs: 1})
+	p := w.pack(10)
+	for n := 0; ; n++ {
+		o := w.options(p, func(o *Options) { o.Epochs, o.RAMCache = 1, percent(10) })
+		var s *faultio.Stack
+		_, err := w.run(context.Background(), o, &logged{}, faulty(&s, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Fail(syscall.EIO))))
+		if s.Injected() == 0 {
+			if err != nil || n < 5 {
+				t.Errorf("after %d faults: %v", n, err)
+			}
+			break
+		}
+		if !errors.Is(err, syscall.EIO) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("read %d fails: %v", n, err)
+		}
+		w.unfinished(o.Out, StateFailed)
+	}
+}
+
+// A wrong bit in any file is an error of the right kind, which names the file and,
+// for a batch, the batch.
+func TestWrongBits(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	for _, c := range []struct{ pattern, say string }{
+		{"hot.bin", "fill the RAM cache"},
+		{"graph-*.bin", "epoch 0, batch 0: load graph"},
+		{"cold-*.bin", "epoch 0, batch 0: assemble"},
+		{"eval-graph.bin", "epoch 0, validation batch 0: load"},
+		{"eval.bin", "epoch 0, validation batch 0: load"},
+	} {
+		o := w.options(p, func(o *Options) { o.RAMCache = percent(20) })
+		var s *faultio.Stack
+		_, err := w.run(context.Background(), o, &logged{}, faulty(&s, faultio.On(faultio.Nth(0, faultio.File(c.pattern)), faultio.Flip(5, 0x10))))
+		file, _, _ := strings.Cut(c.pattern, "*")
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), c.say) {
+			t.Errorf("%s: %v", c.pattern, err)
+		}
+		w.unfinished(o.Out, StateFailed)
+	}
+}
+
+// A drive that hangs does not keep a cancelled run from ending, wherever it is.
+func TestCancelUnderAHangingRead(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	for _, pattern := range []string{"hot.bin", "graph-*.bin", "cold-*.bin", "eval-graph.bin", "eval.bin"} {
+		o := w.options(p, func(o *Options) { o.RAMCache = percent(20) })
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var s *faultio.Stack
+		hung := make(chan struct{})
+		go func() {
+			<-hung
+			cancel(errors.New("interrupt signal received"))
+		}()
+		_, err := w.run(ctx, o, &logged{}, func(p *parts) {
+			faulty(&s, faultio.On(faultio.File(pattern), faultio.Hang()))(p)
+			open := p.stack
+			p.stack = func(kind string, o iostack.Options) (iostack.Stack, string, error) {
+				st, how, err := open(kind, o)
+				return &watched{Stack: st, pattern: pattern[:4], seen: hung}, how, err
+			}
+		})
+		if !errors.Is(err, fault.ErrInterrupted) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "--force") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", pattern, err)
+		}
+		w.unfinished(o.Out, StateInterrupted)
+	}
+}
+
+// watched closes seen when a file whose name contains pattern is asked for.
+type watched struct {
+	iostack.Stack
+	pattern string
+	seen    chan struct{}
+}
+
+func (s *watched) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	err := s.Stack.Submit(g, reqs)
+	for _, r := range reqs {
+		if strings.Contains(r.File.Name(), "/"+s.pattern) {
+			select {
+			case <-s.seen:
+			default:
+				close(s.seen)
+			}
+		}
+	}
+	return err
+}
+
+// A run may be cancelled at any of its steps, and ends there.
+func TestCancelAtAnyStep(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 30, epochs: 1})
+	p := w.pack(10)
+	done := false
+	for n := 0; !done; n++ {
+		o := w.options(p)
+		ctx, cancel := context.WithCancel(context.Background())
+		calls := 0
+		_, err := w.run(ctx, o, &logged{}, func(p *parts) {
+			wrapEngine(p, func(e engine) engine {
+				return &bad{engine: e, before: func() error {
+					if calls == n {
+						cancel()
+					}
+					calls++
+					return nil
+				}}
+			})
+		})
+		cancel()
+		if calls <= n {
+			done = true
+			if err != nil || n < 5 {
+				t.Errorf("after %d steps: %v", n, err)
+			}
+			continue
+		}
+		if !errors.Is(err, fault.ErrInterrupted) {
+			t.Errorf("cancelled at step %d: %v", n, err)
+		}
+		w.unfinished(o.Out, StateInterrupted)
+	}
+}
+
+func wrapEngine(p *parts, wrap func(engine) engine) {
+	inner := p.engine
+	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+		e, n, err := inner(o, f)
+		if err == nil {
+			e = wrap(e)
+		}
+		return e, n, err
+	}
+}
+
+// bad is an engine with something wrong.
+type bad struct {
+	engine
+	before func() error          // of every Step and Infer
+	loss   func(float64) float64 // what Step returns in its place
+}
+
+func (b *bad) Step(ctx context.Context, w work, x []float32) (float64, []float32, error) {
+	if b.before != nil {
+		if err := b.before(); err != nil {
+			return 0, nil, err
+		}
+	}
+	loss, logits, err := b.engine.Step(ctx, w, x)
+	if b.loss != nil {
+		loss = b.loss(loss)
+	}
+	return loss, logits, err
+}
+
+func (b *bad) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
+	if b.before != nil {
+		if err := b.before(); err != nil {
+			return nil, err
+		}
+	}
+	return b.engine.Infer(ctx, w, x)
+}
+
+func TestEngineFails(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	boom := errors.New("boom")
+	for what, c := range map[string]struct {
+		e    bad
+		kind error
+		want string
+	}{
+		"NaN":      {bad{loss: func(float64) float64 { return math.NaN() }}, fault.ErrUsage, "epoch 0, batch 0: compute: the loss is NaN: training diverged (try a lower --lr than 0.01)"},
+		"infinity": {bad{loss: func(float64) float64 { return math.Inf(1) }}, fault.ErrUsage, "the loss is +Inf"},
+		"error":    {bad{before: func() error { return boom }}, boom, "epoch 0, batch 0: compute: boom"},
+		"panic":    {bad{before: func() error { panic(boom) }}, boom, "epoch 0, batch 0: compute: panic: boom"},
+	} {
+		o := w.options(p)
+		_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
+			wrapEngine(p, func(e engine) engine { b := c.e; b.engine = e; return &b })
+		})
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+		w.unfinished(o.Out, StateFailed)
+	}
+}
+
+// The real engine's loss is watched too: here for features that are not finite.
+func TestFeaturesNotFinite(t *testing.T) {
+	w := newWorld(t, worldParams{nan: true})
+	o := w.options(w.pack(10))
+	_, err := w.run(context.Background(), o, &logged{}, nil)
+	if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the loss is NaN") || !strings.Contains(err.Error(), "epoch 0, batch ") {
+		t.Error(err)
+	}
+	w.unfinished(o.Out, StateFailed)
+}
+
+// Whichever operation on the run's directory fails, once or from then on, the run
+// either completes or reports it, and then does not look finished.
+func TestEveryWriteFails(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 60, epochs: 1})
+	p := w.pack(10)
+	boom := errors.New("no space left on the test's device")
+	for _, after := range []bool{false, true} {
+		for n := 0; ; n++ {
+			o := w.options(p, func(o *Options) { o.Epochs, o.Trace = 2, true })
+			in := &vfs.FailAt{N: n, After: after, Err: boom}
+			r, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, parts{all.Open, newCPUEngine, planMemory})
+			if !in.Fired() {
+				if err != nil || n < 20 {
+					t.Errorf("after %d faults: %v", n, err)
+				}
+				break
+			}
+			if err == nil {
+				if s := state(t, o.Out); s.State != StateFinished || s.Result == nil || len(r.Epochs) != 2 {
+					t.Errorf("%v: no error, but the run is %s", in, s.State)
+				}
+				continue
+			}
+			if !errors.Is(err, boom) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v: %v", in, err)
+			}
+			if s, err := readRun(disk, o.Out); err == nil && s.State == StateFinished {
+				// Only when nothing is missing but the durability of run.json's name.
+				if s.Result == nil || names(t, o.Out) != "final.safetensors lock metrics.jsonl run.json trace.json weights.safetensors" {
+					t.Errorf("%v: the run failed, holds %s and looks finished", in, names(t, o.Out))
+				}
+			}
+			// Whatever is left, a forced run goes through.
+			o.Force = true
+			if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+				t.Errorf("%v: then, forced: %v", in, err)
+			}
+		}
+	}
+}
+
+// A plan never exceeds what it was given, and a refusal names what would do.
+func TestMemoryPlans(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 3000, batch: 100, dim: 300})
+	r, err := packfile.Open(disk, w.pack(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := w.options("", func(o *Options) { o.Epochs = 1 })
+	needs := engineNeeds{engine: 10 << 20, work: 1 << 20, evalWork: 2 << 20}
+	const held = 5 << 20
+	plan := func(memory int64, cache *budget.Size) (memoryPlan, error) {
+		o.Memory, o.RAMCache = memory, cache
+		return planMemory(r, &o, needs, held)
+	}
+	rich, err := plan(10<<30, nil)
+	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.Through != 0 {
+		t.Fatalf("with all the memory in the world: %+v, %v", rich, err)
+	}
+	var least int64
+	seen := map[string]bool{}
+	for memory := int64(1 << 20); memory <= rich.total; memory += 1 << 19 {
+		m, err := plan(memory, nil)
+		if err != nil {
+			var say int64
+			_, tail, ok := strings.Cut(err.Error(), "(the least that would do: --memory ")
+			if _, serr := fmt.Sscanf(tail, "%dMiB", &say); !ok || serr != nil || !errors.Is(err, fault.ErrBudget) || least != 0 && say<<20 != least {
+				t.Fatalf("%d bytes: %v", memory, err)
+			}
+			least = say << 20
+			continue
+		}
+		if m.total > memory || m.total != m.sum(needs) || m.slots < leastSlots || m.slots > mostSlots || m.evalSlots < 1 {
+			t.Errorf("%d bytes: %+v", memory, m)
+		}
+		seen[fmt.Sprint(m.slots, m.evalSlots, m.layout.Through)] = true
+	}
+	if len(seen) < 5 {
+		t.Errorf("the plans seen were %v", seen)
+	}
+	if _, err := plan(least, nil); err != nil {
+		t.Errorf("the least, %d bytes, does not do: %v", least, err)
+	}
+	if _, err := plan(least-1<<20, nil); err == nil {
+		t.Errorf("less than the least, %d bytes, does", least)
+	}
+	if m, err := plan(10<<30, percent(20)); err != nil || m.layout.CacheRows != 600 {
+		t.Errorf("a cache of a fifth: %+v, %v", m.layout, err)
+	}
+	if _, err := plan(10<<30, &budget.Size{Value: 3, Unit: budget.UnitTimes}); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("a cache of 3x: %v", err)
+	}
+	o.Epochs = 1
+	if _, err := plan(least, percent(50)); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "the next smaller cache is") {
+		t.Errorf("a cache too large for the memory: %v", err)
+	}
+}
+
+// A held lock is reported before anything is read.
+func TestLockedRun(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	o := w.options(w.pack(10))
+	d := mustBegin(t, o.Out, false)
+	defer func() { _ = d.abandon(context.Canceled) }()
+	for _, o.Force = range []bool{false, true} {
+		if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrLocked) {
+			t.Errorf("force %t: %v", o.Force, err)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/all"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+	"diskgnn/train/safetensors"
+)
+
+// disk does not wait for the device: no plug is pulled here.
+var disk = vfs.Unsynced(vfs.OS)
+
+// world is a small graph and its samples, from which packs are made.
+type world struct {
+	t       *testing.T
+	dir     string
+	dataset dataset.Raw
+	packs   int
+}
+
+// worldParams describe one; zero values stand for the defaults in brackets.
+type worldParams struct {
+	nodes, dim, classes int // [300], [7], [3]
+	dtype               dtype.Type
+	batch               int   // [16]
+	epochs              int   // sampled [2]
+	fanout              []int // [3, 4]
+	seed                uint64
+	noValid             bool
+	nan                 bool // in all features
+}
+
+// newWorld makes a random graph in which a node's class shows in the features of its
+// in-neighbours, and samples it.
+func newWorld(t *testing.T, p worldParams) *world {
+	t.Helper()
+	setDefault(&p.nodes, 300)
+	setDefault(&p.dim, 7)
+	setDefault(&p.classes, 3)
+	setDefault(&p.batch, 16)
+	setDefault(&p.epochs, 2)
+	if p.fanout == nil {
+		p.fanout = []int{3, 4}
+	}
+	raw := datasettest.Params{Nodes: p.nodes, AvgDegree: 6, Dim: p.dim, Classes: p.classes, DType: p.dtype, Seed: p.seed}.Raw()
+	teach(&raw)
+	if p.noValid {
+		raw.Valid, raw.Test = nil, nil
+	}
+	if p.nan {
+		for i := range raw.Features {
+			raw.Features[i] = 0xFF
+		}
+	}
+	w := &world{t: t, dir: t.TempDir(), dataset: raw}
+	datasettest.Create(t, w.dir, raw)
+	_, err := presample.Run(context.Background(), disk, presample.Options{
+		Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: p.batch, Fanout: p.fanout, Epochs: p.epochs,
+	}, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// teach makes the labels learnable: by the sign of sums over the neighbourhood, in the
+// first features.
+func teach(r *dataset.Raw) {
+	x := make([]float32, len(r.Labels)*r.Dim)
+	widen(x, r)
+	for v := range r.Labels {
+		if r.Labels[v] < 0 {
+			continue
+		}
+		best, most := int32(0), float32(0)
+		for c := range min(r.Classes, r.Dim) {
+			sum := x[v*r.Dim+c]
+			for _, u := range r.Indices[r.Indptr[v]:r.Indptr[v+1]] {
+				sum += x[int(u)*r.Dim+c]
+			}
+			if c == 0 || sum > most {
+				best, most = int32(c), sum
+			}
+		}
+		r.Labels[v] = best
+	}
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+// pack packs the samples with a least cache of this share.
+func (w *world) pack(cache float64, more ...func(*pack.Options)) string {
+	w.t.Helper()
+	w.packs++
+	o := pack.Options{Dataset: w.path("dataset"), Samples: w.path("samples"), Out: w.path(fmt.Sprint("pack", w.packs)),
+		Cache: &budget.Size{Value: cache, Unit: budget.UnitPercent}}
+	for _, m := range more {
+		m(&o)
+	}
+	if _, err := pack.Run(context.Background(), disk, o, progress.Discard); err != nil {
+		w.t.Fatal(err)
+	}
+	return o.Out
+}
+
+// options returns those of a quick run.
+func (w *world) options(pack string, more ...func(*Options)) Options {
+	o := Defaults()
+	o.Pack, o.Out = pack, w.path(fmt.Sprint("run", runNumber.next()))
+	o.Hidden, o.Epochs, o.Threads, o.BLAS = 8, 3, 2, "gonum"
+	o.LR, o.Memory = 0.01, 1<<30
+	for _, m := range more {
+		m(&o)
+	}
+	return o
+}
+
+// counter hands out the runs' numbers.
+type counter struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (n *counter) next() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.n++
+	return n.n
+}
+
+var runNumber counter
+
+// percent is a share of the rows, as a flag's value.
+func percent(v float64) *budget.Size { return &budget.Size{Value: v, Unit: budget.UnitPercent} }
+
+// logged collects what is reported.
+type logged struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logged) Task(string, int64, progress.Unit) progress.Task {
+	return progress.Discard.Task("", 0, "")
+}
+
+func (l *logged) Logf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "\n")
+}
+
+// widen writes the dataset's features as float32.
+func widen(x []float32, r *dataset.Raw) {
+	dtype.Convert(binio.Bytes(x), dtype.Float32, r.Features, r.DType)
+}
+
+// run runs with the given parts in place of the usual ones, and checks that all memory
+// outside the heap was given back.
+func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (Result, error) {
+	w.t.Helper()
+	p := parts{all.Open, newCPUEngine, planMemory}
+	if change != nil {
+		change(&p)
+	}
+	before := device.HostBytes()
+	r, err := run(ctx, disk, o, rep, p)
+	if n := device.HostBytes(); n != before {
+		w.t.Errorf("%d bytes of host memory were not given back", n-before)
+	}
+	return r, err
+}
+
+// mustRun runs and returns the result and the loss of every step.
+func (w *world) mustRun(o Options, change func(*parts)) (Result, []float64) {
+	w.t.Helper()
+	var rec recorder
+	r, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
+		if change != nil {
+			change(p)
+		}
+		rec.wrap(p)
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r, rec.losses
+}
+
+// recorder is an engine that keeps the losses of all steps.
+type recorder struct {
+	engine
+	losses []float64
+}
+
+func (r *recorder) wrap(p *parts) {
+	inner := p.engine
+	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+		e, n, err := inner(o, f)
+		r.engine = e
+		return r, n, err
+	}
+}
+
+func (r *recorder) Step(ctx context.Context, w work, x []float32) (float64, []float32, error) {
+	loss, logits, err := r.engine.Step(ctx, w, x)
+	r.losses = append(r.losses, loss)
+	return loss, logits, err
+}
+
+// withSlots changes the plan's number of slots.
+func withSlots(train, eval int) func(*parts) {
+	return func(p *parts) {
+		inner := p.plan
+		p.plan = func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+			m, err := inner(r, o, needs, held)
+			m.slots, m.evalSlots = train, eval
+			return m, err
+		}
+	}
+}
+
+// weights reads the tensors of a run's file.
+func (w *world) weights(out, name string) map[string]safetensors.Tensor {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join(out, name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tensors, _, err := safetensors.Decode(b)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m := make(map[string]safetensors.Tensor)
+	for _, t := range tensors {
+		m[t.Name] = t
+	}
+	return m
+}

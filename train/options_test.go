@@ -1,0 +1,83 @@
+package train
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+)
+
+func TestValidateNamesTheFlag(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"--pack is missing":                func(o *Options) { o.Pack = "" },
+		"--out is missing":                 func(o *Options) { o.Out = "" },
+		"--model gcn is not in this":       func(o *Options) { o.Model = "gcn" },
+		"--model gat is not in this":       func(o *Options) { o.Model = "gat" },
+		"--model mlp: no such":             func(o *Options) { o.Model = "mlp" },
+		"--hidden -1":                      func(o *Options) { o.Hidden = -1 },
+		"--epochs -1":                      func(o *Options) { o.Epochs = -1 },
+		"--lr -0.1":                        func(o *Options) { o.LR = -0.1 },
+		"--dropout 1:":                     func(o *Options) { o.Dropout = 1 },
+		"--dropout -0.5":                   func(o *Options) { o.Dropout = -0.5 },
+		"--metric mrr: there are auto":     func(o *Options) { o.Metric = "mrr" },
+		"--layer-order sum":                func(o *Options) { o.LayerOrder = "sum" },
+		"--memory -1":                      func(o *Options) { o.Memory = -1 },
+		"--threads -1":                     func(o *Options) { o.Threads = -1 },
+		"--gpu-cache 10%":                  func(o *Options) { o.GPUCache = percent(10) },
+		"--engine gpu is not in this":      func(o *Options) { o.Engine = "gpu" },
+		"--engine tpu: there are auto, cp": func(o *Options) { o.Engine = "tpu" },
+		"--blas mkl: there are auto":       func(o *Options) { o.BLAS = "mkl" },
+	} {
+		o := Defaults()
+		o.Pack, o.Out = "p", "r"
+		if err := o.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&o)
+		o.EnsureDefaults()
+		err := o.Validate()
+		if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s…", err, want)
+		}
+	}
+	o := Defaults()
+	o.Pack, o.Out, o.GPUCache, o.Dropout = "p", "r", new(budget.Size), 0
+	if err := o.Validate(); err != nil {
+		t.Errorf("no GPU cache and no dropout: %v", err)
+	}
+}
+
+func TestResolveAsksThePack(t *testing.T) {
+	facts := packfile.Facts{Classes: 2, Metric: MetricAUC, Train: 6, BatchesPerEpoch: 3, Epochs: 2}
+	o := Defaults()
+	if err := o.resolve(facts); err != nil || o.Metric != MetricAUC || o.Engine != EngineCPU {
+		t.Errorf("%v, %v, %v", o.Metric, o.Engine, err)
+	}
+	facts.Classes = 5
+	if err := o.resolve(facts); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {
+		t.Errorf("AUC of five classes: %v", err)
+	}
+	o = Defaults()
+	if err := o.resolve(facts); err != nil || o.Metric != MetricAccuracy {
+		t.Errorf("%v, %v", o.Metric, err)
+	}
+	facts.Train = 7
+	if err := o.resolve(facts); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("7 batches in 2 epochs of 3: %v", err)
+	}
+}
+
+func TestNetworkHasALayerPerFanout(t *testing.T) {
+	o := Defaults()
+	o.Hidden, o.LayerOrder = 16, "multiply"
+	m := o.network(packfile.Facts{Dim: 7, Classes: 3, Fanout: []int{4, 5, 6}})
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Dims) != 4 || m.Dims[0] != 7 || m.Dims[1] != 16 || m.Dims[2] != 16 || m.Dims[3] != 3 || len(m.Orders) != 3 || m.Order(2) != "multiply" {
+		t.Errorf("%+v", m)
+	}
+}

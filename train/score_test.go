@@ -1,0 +1,99 @@
+package train
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestAccuracyByHand(t *testing.T) {
+	s := newScorer(MetricAccuracy)
+	s.add([]float32{1, 2, 3 /**/, 5, 2, 3 /**/, 0, 0, 1}, []int32{2, 1, -1}) // right, wrong, unlabelled
+	s.add([]float32{7, 7, 0}, []int32{0})                                    // the first of equals
+	if got := s.score(); got != Score(2.0/3) {
+		t.Errorf("got %v", got)
+	}
+	if got := s.score(); got.Defined() {
+		t.Errorf("the score of nothing is %v", got)
+	}
+	if _, ok := newScorer(MetricF1).(*accuracy); !ok {
+		t.Error("micro-F1 of single labels is accuracy")
+	}
+}
+
+func TestAUCByHand(t *testing.T) {
+	for _, c := range []struct {
+		margins []float32
+		labels  []int32
+		want    Score
+	}{
+		{[]float32{1, 2, 3, 4}, []int32{0, 0, 1, 1}, 1},
+		{[]float32{4, 3, 2, 1}, []int32{0, 0, 1, 1}, 0},
+		{[]float32{1, 1, 1, 1}, []int32{0, 1, 0, 1}, 0.5},
+		{[]float32{0.1, 0.4, 0.35, 0.8}, []int32{0, 0, 1, 1}, 0.75}, // scikit-learn's example
+		{[]float32{1, 2, 2, 3}, []int32{0, 1, 0, 1}, 0.875},         // a tie counts a half
+		{[]float32{9, 1, 2, -9}, []int32{-1, 0, 1, -1}, 1},          // unlabelled rows do not count
+		{[]float32{1, 2}, []int32{1, 1}, undefined},
+		{[]float32{1, 2}, []int32{0, -1}, undefined},
+		{nil, nil, undefined},
+	} {
+		s := newScorer(MetricAUC)
+		for i := range c.margins {
+			s.add([]float32{1, 1 + c.margins[i]}, c.labels[i:i+1])
+		}
+		if got := s.score(); got != c.want && (got.Defined() || c.want.Defined()) {
+			t.Errorf("margins %v of classes %v: %v, want %v", c.margins, c.labels, got, c.want)
+		}
+		if s.score().Defined() {
+			t.Error("the score did not start anew")
+		}
+	}
+}
+
+// The ranks give what comparing every pair gives.
+func TestAUCComparesPairs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 40).Draw(t, "rows")
+		logits, labels := make([]float32, 2*n), make([]int32, n)
+		s := newScorer(MetricAUC)
+		for i := range n {
+			logits[2*i], logits[2*i+1] = float32(rapid.IntRange(-3, 3).Draw(t, "l0")), float32(rapid.IntRange(-3, 3).Draw(t, "l1"))
+			labels[i] = int32(rapid.IntRange(-1, 1).Draw(t, "label"))
+		}
+		cut := rapid.IntRange(0, n).Draw(t, "cut")
+		s.add(logits[:2*cut], labels[:cut])
+		s.add(logits[2*cut:], labels[cut:])
+		won, pairs := 0.0, 0.0
+		for i := range n {
+			for j := range n {
+				if labels[i] != 1 || labels[j] != 0 {
+					continue
+				}
+				pairs++
+				switch a, b := logits[2*i+1]-logits[2*i], logits[2*j+1]-logits[2*j]; {
+				case a > b:
+					won++
+				case a == b:
+					won += 0.5
+				}
+			}
+		}
+		want, got := won/pairs, float64(s.score())
+		if math.IsNaN(want) != math.IsNaN(got) || math.Abs(want-got) > 1e-12 {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestScoreInJSON(t *testing.T) {
+	b, err := json.Marshal([]Score{0.25, undefined, Score(math.Inf(1))})
+	if err != nil || string(b) != "[0.25,null,null]" {
+		t.Errorf("%s, %v", b, err)
+	}
+	var s []Score
+	if err := json.Unmarshal(b, &s); err != nil || s[0] != 0.25 || s[1].Defined() {
+		t.Errorf("%v, %v", s, err)
+	}
+}
