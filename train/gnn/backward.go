@@ -21,45 +21,26 @@ func (k *layer) DiffWRT(inputs int) []bool {
 // SymDiff builds the gradient operations of the layer's operands. dz is the
 // gradient of the output before its activation.
 func (k *layer) SymDiff(inputs gorgonia.Nodes, _, dz *gorgonia.Node) (gorgonia.Nodes, error) {
-	var grads gorgonia.Nodes
-	apply := func(op gorgonia.Op, operands ...*gorgonia.Node) (*gorgonia.Node, error) {
-		if k.index > 0 && op.Arity() > len(operands) {
-			operands = append(operands, inputs[0])
-		}
-		return gorgonia.ApplyOp(op, operands...)
-	}
 	n := k.net
-	dy := dz // what reaches x·Wneigh or mean(x)·Wneigh
-	var err error
+	upstream := gorgonia.Nodes{dz}
 	if k.order == model.Multiply {
 		rows := n.sources(k.index)
-		op := &productGradient{node: n.node("sageDY", 1, n.floats(rows*k.outDim), rows, k.outDim), layer: k}
-		if dy, err = apply(op, dz); err != nil {
-			return nil, err
-		}
-	}
-	if k.index > 0 {
-		dx, err := gorgonia.ApplyOp(newInputGradient(k), dz, dy, inputs[0], inputs[1], inputs[2])
+		dy, err := gorgonia.ApplyOp(&productGradient{node: n.node("sageDY", 1, n.floats(rows*k.outDim), rows, k.outDim), layer: k}, dz)
 		if err != nil {
 			return nil, err
 		}
-		grads = append(grads, dx)
+		upstream = append(upstream, dy)
 	}
-	for _, role := range []model.Role{model.Neighbour, model.Self} {
-		op := &weightGradient{layer: k, role: role}
-		op.node = n.node("sageDW", min(k.index, 1)+1, k.grads[role], k.in, k.outDim)
-		upstream := dz
-		if role == model.Neighbour {
-			upstream = dy
-		}
-		dw, err := apply(op, upstream)
-		if err != nil {
-			return nil, err
-		}
-		grads = append(grads, dw)
+	dw, err := gorgonia.ApplyOp(newWeightGradient(k, len(upstream)+min(k.index, 1)), append(upstream, inputs[2:]...)...)
+	if err != nil {
+		return nil, err
 	}
-	db, err := apply(&biasGradient{node: n.node("sageDB", 1, k.grads[model.Bias], k.outDim), layer: k}, dz)
-	return append(grads, db), err
+	db, err := gorgonia.ApplyOp(&biasGradient{node: n.node("sageDB", 1, k.dBias, k.outDim), layer: k}, dz)
+	if err != nil || k.index == 0 {
+		return gorgonia.Nodes{dw, db}, err
+	}
+	dx, err := gorgonia.ApplyOp(newInputGradient(k, len(upstream)+2), append(upstream, inputs[0], inputs[2])...)
+	return gorgonia.Nodes{dw, db, dx}, err
 }
 
 // biasGradient adds the column sums that were made chunk by chunk together with
@@ -78,69 +59,81 @@ func (o *biasGradient) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	return o.out, nil
 }
 
-// weightGradient computes aᵀ·dz, where a holds what the weight was multiplied with:
-// the means, the sources' own rows or, multiplying first, all sources' rows (dz is
-// then the products' gradient).
+// weightGradient computes the gradient of both weights: what they were multiplied
+// with, transposed, times the gradient of the product. Its operands are dz,
+// multiplying first dy, and x but for the outermost layer.
 type weightGradient struct {
 	node
 	layer *layer
-	role  model.Role
+	sum   groupedProduct
+}
 
-	a, dz       []float32
-	rows, group int
-	tiles       int
+func newWeightGradient(k *layer, arity int) *weightGradient {
+	return &weightGradient{node: k.net.node("sageDW", arity, k.dWeights, 2*k.in, k.outDim), layer: k}
 }
 
 func (o *weightGradient) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
-	k := o.layer
+	k, s := o.layer, &o.sum
 	b, _ := k.block()
-	o.dz, o.rows = floats(v[0]), b.NumDst
-	most := k.net.rows(k.index)
-	switch {
-	case o.role == model.Neighbour && k.order == model.Aggregate:
-		o.a = k.means
-	case o.role == model.Neighbour:
-		o.a, o.rows, most = k.source(v[1:]), b.NumSrc, k.net.sources(k.index)
-	case b.Dst != nil:
-		o.a = k.self
-	default:
-		o.a = k.source(v[1:])
+	dz, most := floats(v[0]), k.net.rows(k.index)
+	if k.order == model.Aggregate {
+		return o.out, s.run(k, o.data, k.operands, dz, b.NumDst, most)
 	}
-	o.group = groupRows(most, len(o.data))
-	o.tiles = divUp(k.in, weightTile)
-	groups := divUp(o.rows, o.group)
-	if groups == 0 {
-		clear(o.data)
-		return o.out, nil
-	}
-	if err := k.net.each(groups*o.tiles, 1, o); err != nil {
+	x, half := k.source(v), len(o.data)/2
+	if err := s.run(k, o.data[:half], x, floats(v[1]), b.NumSrc, k.net.sources(k.index)); err != nil {
 		return nil, err
 	}
-	if err := k.net.each(len(o.data), updateGrain, (*groupSum)(o)); err != nil {
-		return nil, err
+	if b.Dst != nil {
+		x = k.operands
 	}
-	return o.out, nil
+	return o.out, s.run(k, o.data[half:], x, dz, b.NumDst, most)
 }
 
+// groupedProduct computes c = aᵀ·b, which sums over rows, group by group.
+type groupedProduct struct {
+	net     *network
+	c, a, b []float32
+	m, n    int // of c
+	rows    int
+	group   int // rows in a group
+	tiles   int // of c's rows
+}
+
+// run sums over the given rows of a and b, of which there are at most most.
+func (p *groupedProduct) run(k *layer, c, a, b []float32, rows, most int) error {
+	p.net, p.c, p.a, p.b, p.rows = k.net, c, a, b, rows
+	p.n = k.outDim
+	p.m = len(c) / p.n
+	p.group = groupRows(most, len(c))
+	p.tiles = divUp(p.m, weightTile)
+	if rows == 0 {
+		clear(c)
+		return nil
+	}
+	if err := p.net.each(p.groups()*p.tiles, 1, p); err != nil {
+		return err
+	}
+	return p.net.each(len(c), updateGrain, (*groupSum)(p))
+}
+
+func (p *groupedProduct) groups() int { return divUp(p.rows, p.group) }
+
 // chunk computes one tile of rows of one group's product.
-func (o *weightGradient) chunk(_, task, _ int) {
-	k := o.layer
-	in, out := k.in, k.outDim
-	lo := task / o.tiles * o.group
-	tile := task % o.tiles * weightTile
-	part := k.net.partial[task/o.tiles*len(o.data):]
-	k.net.blas.Sgemm(true, false, min(weightTile, in-tile), out, min(o.group, o.rows-lo), 1,
-		o.a[lo*in+tile:], in, o.dz[lo*out:], out, 0, part[tile*out:], out)
+func (p *groupedProduct) chunk(_, task, _ int) {
+	g, tile := task/p.tiles, task%p.tiles*weightTile
+	lo := g * p.group
+	p.net.blas.Sgemm(true, false, min(weightTile, p.m-tile), p.n, min(p.group, p.rows-lo), 1,
+		p.a[lo*p.m+tile:], p.m, p.b[lo*p.n:], p.n, 0, p.net.partial[g*len(p.c)+tile*p.n:], p.n)
 }
 
 // groupSum adds the groups' products in order, over a range of elements.
-type groupSum weightGradient
+type groupSum groupedProduct
 
-func (o *groupSum) chunk(_, lo, hi int) {
-	partial, size := o.layer.net.partial, len(o.data)
-	copy(o.data[lo:hi], partial[lo:hi])
-	for at := size; at < divUp(o.rows, o.group)*size; at += size {
-		kernel.Add(o.data[lo:hi], partial[at+lo:at+hi])
+func (p *groupSum) chunk(_, lo, hi int) {
+	partial, size := p.net.partial, len(p.c)
+	copy(p.c[lo:hi], partial[lo:hi])
+	for g := 1; g < (*groupedProduct)(p).groups(); g++ {
+		kernel.Add(p.c[lo:hi], partial[g*size+lo:g*size+hi])
 	}
 }
 
@@ -171,22 +164,23 @@ func (o *productGradient) chunk(_, lo, hi int) {
 // the layer before, and takes it through that one's activation:
 //
 //	dx = scatter(dz·Wneighᵀ / degree) + dz·Wselfᵀ      aggregate first
-//	dx = dy·Wneighᵀ                  + dz·Wselfᵀ      multiply first
+//	dx = dy·Wneighᵀ                   + dz·Wselfᵀ      multiply first
 //
-// dz reaches the destinations only, which are the first sources.
+// dz reaches the destinations only, which are the first sources. Its operands are
+// dz, multiplying first dy, W and x.
 type inputGradient struct {
 	node
-	layer, below            *layer
-	dMeans                  []float32 // aggregate first: dz·Wneighᵀ
-	dz, dy, x, neigh, wself []float32
-	block                   *graph.Block
-	prepared                *prepared
+	layer, below          *layer
+	dMeans                []float32 // aggregate first: dz·Wneighᵀ
+	dz, dy, neigh, own, x []float32
+	block                 *graph.Block
+	prepared              *prepared
 }
 
-func newInputGradient(k *layer) *inputGradient {
+func newInputGradient(k *layer, arity int) *inputGradient {
 	n := k.net
 	rows := n.sources(k.index)
-	o := &inputGradient{node: n.node("sageDX", 5, n.floats(rows*k.in), rows, k.in), layer: k, below: n.layers[k.index-1]}
+	o := &inputGradient{node: n.node("sageDX", arity, n.floats(rows*k.in), rows, k.in), layer: k, below: n.layers[k.index-1]}
 	if k.order == model.Aggregate {
 		o.dMeans = n.floats(n.rows(k.index) * k.in)
 	}
@@ -194,12 +188,14 @@ func newInputGradient(k *layer) *inputGradient {
 }
 
 func (o *inputGradient) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
-	o.dz, o.dy, o.x, o.neigh, o.wself = floats(v[0]), floats(v[1]), floats(v[2]), floats(v[3]), floats(v[4])
-	o.block, o.prepared = o.layer.block()
-	if o.layer.order == model.Aggregate {
-		if err := o.net.each(o.block.NumDst, chunkRows, (*destinationGradient)(o)); err != nil {
-			return nil, err
-		}
+	k := o.layer
+	w := floats(v[len(v)-2])
+	o.dz, o.neigh, o.own, o.x = floats(v[0]), w[:len(w)/2], w[len(w)/2:], k.source(v)
+	o.block, o.prepared = k.block()
+	if k.order == model.Multiply {
+		o.dy = floats(v[1])
+	} else if err := o.net.each(o.block.NumDst, chunkRows, (*destinationGradient)(o)); err != nil {
+		return nil, err
 	}
 	return o.out, o.net.each(o.block.NumSrc, chunkRows, o)
 }
@@ -211,7 +207,7 @@ func (o *destinationGradient) chunk(_, lo, hi int) {
 	in, out := o.layer.in, o.layer.outDim
 	sgemm := o.net.blas.Sgemm
 	sgemm(false, true, hi-lo, in, out, 1, o.dz[lo*out:], out, o.neigh, out, 0, o.dMeans[lo*in:], in)
-	sgemm(false, true, hi-lo, in, out, 1, o.dz[lo*out:], out, o.wself, out, 0, o.data[lo*in:], in)
+	sgemm(false, true, hi-lo, in, out, 1, o.dz[lo*out:], out, o.own, out, 0, o.data[lo*in:], in)
 }
 
 func (o *inputGradient) chunk(_, lo, hi int) {
@@ -221,7 +217,7 @@ func (o *inputGradient) chunk(_, lo, hi int) {
 		sgemm := o.net.blas.Sgemm
 		sgemm(false, true, hi-lo, in, out, 1, o.dy[lo*out:], out, o.neigh, out, 0, o.data[lo*in:], in)
 		if m := min(hi, dst); m > lo {
-			sgemm(false, true, m-lo, in, out, 1, o.dz[lo*out:], out, o.wself, out, 1, o.data[lo*in:], in)
+			sgemm(false, true, m-lo, in, out, 1, o.dz[lo*out:], out, o.own, out, 1, o.data[lo*in:], in)
 		}
 	}
 	p := o.prepared

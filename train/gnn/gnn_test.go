@@ -80,7 +80,7 @@ func (n *network) poison() {
 	}
 	fill(n.partial)
 	for _, k := range n.layers {
-		for _, s := range [][]float32{k.data, k.means, k.self, k.products, k.biasSums, k.scratch} {
+		for _, s := range [][]float32{k.data, k.operands, k.products, k.biasSums, k.scratch} {
 			fill(s)
 		}
 	}
@@ -380,8 +380,8 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s: %d values, %d zero", p.Name, len(p.Data), zero)
 		}
 	}
-	want := []string{"convs.0.lin_l.weight 4×6", "convs.0.lin_l.bias 1×6", "convs.0.lin_r.weight 4×6",
-		"convs.1.lin_l.weight 6×3", "convs.1.lin_l.bias 1×3", "convs.1.lin_r.weight 6×3"}
+	want := []string{"convs.0.lin_l.weight 4×6", "convs.0.lin_r.weight 4×6", "convs.0.lin_l.bias 1×6",
+		"convs.1.lin_l.weight 6×3", "convs.1.lin_r.weight 6×3", "convs.1.lin_l.bias 1×3"}
 	if !slices.Equal(names, want) {
 		t.Errorf("parameters %q", names)
 	}

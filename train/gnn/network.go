@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"diskgnn/train/gnn/blas"
 	"diskgnn/train/gnn/kernel"
-	"diskgnn/train/gnn/model"
 )
 
 // network is a Gorgonia graph of the model at maximum shapes, built once, and the
@@ -52,20 +52,16 @@ func newNetwork(p *plan, pool *pool, lib *blas.Library, weights, grads []float32
 	params := n.parameterNodes(g, weights)
 	var scratch []float32
 	if !n.training {
-		width := 0
-		for l := range p.model.Layers() {
-			width = max(width, p.model.In(l))
-		}
-		scratch = n.floats(p.threads * 2 * chunkRows * width)
+		scratch = n.floats(p.threads * p.scratchFloats())
 	}
 	var h *gorgonia.Node
 	var err error
 	for l := range p.model.Layers() {
 		k := newLayer(n, l, scratch)
 		n.layers = append(n.layers, k)
-		operands := gorgonia.Nodes{params[3*l], params[3*l+2], params[3*l+1]} // neighbour, self, bias
+		operands := params[2*l : 2*l+2 : 2*l+2]
 		if l > 0 {
-			operands = append(gorgonia.Nodes{h}, operands...)
+			operands = gorgonia.Nodes{operands[0], operands[1], h}
 		}
 		if h, err = gorgonia.ApplyOp(k, operands...); err != nil {
 			return nil, fmt.Errorf("gnn: build layer %d: %w", l, err)
@@ -92,27 +88,30 @@ func (n *network) floats(count int) []float32 {
 	return make([]float32, count)
 }
 
+// parameterNodes returns two nodes for every layer: both weights, one below the
+// other as they lie in memory, and the bias.
 func (n *network) parameterNodes(g *gorgonia.ExprGraph, weights []float32) gorgonia.Nodes {
-	nodes := make(gorgonia.Nodes, len(n.params))
-	at := 0
-	for i := range n.params {
-		q := &n.params[i]
-		shape := []int{q.Rows, q.Cols}
-		if q.Role == model.Bias {
-			shape = shape[1:]
-		}
-		nodes[i] = gorgonia.NewTensor(g, gorgonia.Float32, len(shape), gorgonia.WithName(q.Name), gorgonia.WithShape(shape...),
-			gorgonia.WithValue(dense(weights[at:at+q.Len()], shape...)))
-		at += q.Len()
+	var nodes gorgonia.Nodes
+	add := func(name string, shape ...int) {
+		size := tensor.Shape(shape).TotalSize()
+		nodes = append(nodes, gorgonia.NewTensor(g, gorgonia.Float32, len(shape), gorgonia.WithName(name),
+			gorgonia.WithShape(shape...), gorgonia.WithValue(dense(weights[:size:size], shape...))))
+		weights = weights[size:]
+	}
+	for l := range n.model.Layers() {
+		add(fmt.Sprintf("weights%d", l), 2*n.model.In(l), n.model.Out(l))
+		add(fmt.Sprintf("bias%d", l), n.model.Out(l))
 	}
 	return nodes
 }
 
-// placeGradients tells every layer where its parameters' gradients go.
+// placeGradients tells every layer where its parameters' gradients go, in the order
+// of the parameters.
 func (n *network) placeGradients(grads []float32) {
-	for i := range n.params {
-		q := &n.params[i]
-		n.layers[q.Layer].grads[q.Role], grads = grads[:q.Len()], grads[q.Len():]
+	for _, k := range n.layers {
+		weights := 2 * k.in * k.outDim
+		k.dWeights, k.dBias = grads[:weights:weights], grads[weights:weights+k.outDim]
+		grads = grads[weights+k.outDim:]
 	}
 }
 

@@ -63,7 +63,8 @@ type Param struct {
 	Data []float32
 }
 
-// Params returns the parameters in the order of PyTorch's state_dict.
+// Params returns the parameters, layer by layer: neighbours' weight, own weight,
+// bias.
 func (e *Engine) Params() []Param {
 	params := make([]Param, len(e.plan.params))
 	at := 0

@@ -83,6 +83,20 @@ func groupRows(rows, weight int) int {
 
 func divUp(a, b int) int { return (a + b - 1) / b }
 
+// operandWidth returns the width of the rows that layer l's weights are multiplied
+// with, destination by destination: the mean beside the node's own features or, when
+// the neighbours have been multiplied already, its own features alone.
+func (p *plan) operandWidth(l int) int {
+	if p.orders[l] == model.Multiply {
+		return p.model.In(l)
+	}
+	return 2 * p.model.In(l)
+}
+
+// keepsOperands tells whether layer l's operands are copied: always for means, else
+// when the destinations may be scattered among the sources.
+func (p *plan) keepsOperands(l int) bool { return l == 0 || p.orders[l] == model.Aggregate }
+
 // trainingFloats counts the float32s of all buffers of a training network.
 func (p *plan) trainingFloats() int {
 	n, partial := 0, 0
@@ -90,13 +104,11 @@ func (p *plan) trainingFloats() int {
 		in, out, rows := p.model.In(l), p.model.Out(l), p.rows(l)
 		n += rows * out                   // output
 		n += divUp(rows, chunkRows) * out // bias sums
-		if l == 0 {
-			n += rows * in // destinations' own rows
+		if p.keepsOperands(l) {
+			n += rows * p.operandWidth(l)
 		}
 		if p.orders[l] == model.Multiply {
 			n += 2 * p.sources(l) * out // products and their gradient
-		} else {
-			n += rows * in // means
 		}
 		if l > 0 {
 			n += p.sources(l) * in // gradient of the input
@@ -112,25 +124,34 @@ func (p *plan) trainingFloats() int {
 	return n + partial + 4*p.count        // weights, gradient, two moments
 }
 
-// partialFloats counts the group sums of layer l's larger weight gradient.
+// partialFloats counts the group sums of layer l's weight gradients.
 func (p *plan) partialFloats(l int) int {
-	weight := p.model.In(l) * p.model.Out(l)
-	rows := p.rows(l)
+	sums := func(rows, weight int) int { return divUp(rows, groupRows(rows, weight)) * weight }
+	n := sums(p.rows(l), p.operandWidth(l)*p.model.Out(l))
 	if p.orders[l] == model.Multiply {
-		rows = p.sources(l)
+		n = max(n, sums(p.sources(l), p.model.In(l)*p.model.Out(l)))
 	}
-	return divUp(rows, groupRows(rows, weight)) * weight
+	return n
+}
+
+// scratchFloats counts what one worker of an evaluator needs for the operands of a
+// chunk.
+func (p *plan) scratchFloats() int {
+	width := 0
+	for l := range p.model.Layers() {
+		width = max(width, p.operandWidth(l))
+	}
+	return chunkRows * width
 }
 
 // inferenceFloats counts the float32s of all buffers of an evaluator.
 func (p *plan) inferenceFloats() int {
-	n, width := 0, 0
+	n := p.threads * p.scratchFloats()
 	for l := range p.model.Layers() {
 		n += p.rows(l) * p.model.Out(l)
 		if p.orders[l] == model.Multiply {
 			n += p.sources(l) * p.model.Out(l)
 		}
-		width = max(width, p.model.In(l))
 	}
-	return n + p.threads*2*chunkRows*width
+	return n
 }

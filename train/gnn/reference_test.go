@@ -30,7 +30,7 @@ func newReference(e *Engine) *reference {
 func (r *reference) logits(b *graph.Batch, x []float64) []float64 {
 	for l := range b.Blocks {
 		blk, in, out := &b.Blocks[l], r.m.In(l), r.m.Out(l)
-		neigh, bias, self := r.params[3*l], r.params[3*l+1], r.params[3*l+2]
+		neigh, self, bias := r.params[3*l], r.params[3*l+1], r.params[3*l+2]
 		z := make([]float64, blk.NumDst*out)
 		for i := range blk.NumDst {
 			mean := make([]float64, in)

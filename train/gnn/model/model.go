@@ -97,8 +97,8 @@ type Role int
 
 const (
 	Neighbour Role = iota // multiplies the neighbours' mean
+	Self                  // multiplies the destination's own features
 	Bias
-	Self // multiplies the destination's own features
 )
 
 // Param describes one parameter.
@@ -120,7 +120,7 @@ type Param struct {
 // Len returns the number of elements.
 func (p *Param) Len() int { return p.Rows * p.Cols }
 
-// Params returns the parameters of every layer, in state_dict's order.
+// Params returns the parameters, layer by layer, each in the order of the roles.
 func (m *Model) Params() []Param {
 	var ps []Param
 	for l := range m.Layers() {
@@ -128,8 +128,8 @@ func (m *Model) Params() []Param {
 		bound := 1 / math.Sqrt(float64(m.In(l)))
 		ps = append(ps,
 			Param{prefix + ".lin_l.weight", l, Neighbour, m.In(l), m.Out(l), bound},
-			Param{prefix + ".lin_l.bias", l, Bias, 1, m.Out(l), bound},
-			Param{prefix + ".lin_r.weight", l, Self, m.In(l), m.Out(l), bound})
+			Param{prefix + ".lin_r.weight", l, Self, m.In(l), m.Out(l), bound},
+			Param{prefix + ".lin_l.bias", l, Bias, 1, m.Out(l), bound})
 	}
 	return ps
 }

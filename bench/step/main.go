@@ -1,0 +1,209 @@
+// Command step times one training step of the CPU engine on a mini-batch given as
+// NumPy files, so that another program can be timed on the very same blocks.
+//
+//	go run ./bench/step DIR [--dropout 0.5] [--threads 2] [--steps 10] [--layer-order auto]
+//
+// DIR holds meta.json {"layers", "num_input", "num_seeds", "dim", "classes"}, x.npy
+// (float32, num_input × dim), y.npy (int64, num_seeds) and for every layer l, 0
+// being the input side, indptr_l.npy, indices_l.npy (positions among the sources)
+// and dst_l.npy (the destinations' own positions among the sources), all int64.
+//
+// The clock holds what a training loop pays per batch on the compute side: deriving
+// the inverse degrees and transposed blocks (which the program itself does ahead, on
+// another goroutine; --prepared leaves it out), forward, loss, backward and Adam. The
+// features are in memory. Prints one JSON line: median, min and max milliseconds.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"time"
+
+	"github.com/sbinet/npyio"
+
+	"diskgnn/graph"
+	"diskgnn/train/gnn"
+	"diskgnn/train/gnn/model"
+)
+
+type options struct {
+	dropout              float64
+	hidden, threads      int
+	steps, warmup        int
+	order, blas, profile string
+	prepared             bool
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "step:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	var o options
+	f := flag.NewFlagSet("step", flag.ContinueOnError)
+	f.Float64Var(&o.dropout, "dropout", 0, "rate after every layer but the last")
+	f.IntVar(&o.hidden, "hidden", 256, "width of the hidden layers")
+	f.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "workers")
+	f.IntVar(&o.steps, "steps", 10, "steps that are timed")
+	f.IntVar(&o.warmup, "warmup", 3, "steps before")
+	f.StringVar(&o.order, "layer-order", "auto", "auto, aggregate or multiply")
+	f.StringVar(&o.blas, "blas", "auto", "auto, openblas or gonum")
+	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to this file")
+	f.BoolVar(&o.prepared, "prepared", false, "derive the blocks' transposes before the clock starts")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	dir := f.Arg(0)
+	if f.NArg() > 1 { // flags may follow the folder
+		if err := f.Parse(f.Args()[1:]); err != nil {
+			return err
+		}
+	}
+	if dir == "" || f.NArg() > 1 || o.steps < 1 {
+		return errors.New("usage: step DIR [flags]")
+	}
+	batch, x, dims, err := load(dir)
+	if err != nil {
+		return err
+	}
+	return measure(batch, x, dims, o)
+}
+
+func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
+	layers := len(batch.Blocks)
+	m := model.Model{Kind: model.SAGE, Dims: append(append([]int{dims[0]}, slices.Repeat([]int{o.hidden}, layers-1)...), dims[1]),
+		Dropout: o.dropout, Orders: slices.Repeat([]model.Order{model.Order(o.order)}, layers)}
+	var sizes graph.Sizes
+	sizes.Cover(batch)
+	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: 1e-3, BLAS: o.blas})
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	info := engine.Info()
+	if info.BLASReason != "" {
+		fmt.Fprintln(os.Stderr, "step:", info.BLASReason)
+	}
+	in := &gnn.Input{Prepared: new(gnn.Prepared), X: x}
+	if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
+		return err
+	}
+	if o.profile != "" {
+		out, err := os.Create(o.profile)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		if err := pprof.StartCPUProfile(out); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	var ms []float64
+	var last gnn.Result
+	for range o.warmup + o.steps {
+		start := time.Now()
+		if !o.prepared {
+			if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
+				return err
+			}
+		}
+		if last, err = engine.Step(context.Background(), in); err != nil {
+			return err
+		}
+		ms = append(ms, float64(time.Since(start).Microseconds())/1e3)
+	}
+	ms = ms[o.warmup:]
+	slices.Sort(ms)
+	median := (ms[(len(ms)-1)/2] + ms[len(ms)/2]) / 2
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"median_ms": median, "min_ms": ms[0], "max_ms": ms[len(ms)-1], "loss": last.Loss, "steps": o.steps,
+		"dropout": o.dropout, "threads": info.Threads, "blas": info.BLAS, "simd": info.SIMD, "orders": info.Orders})
+}
+
+// load reads the folder; dims are the input width and the number of classes.
+func load(dir string) (batch *graph.Batch, x []float32, dims [2]int, err error) {
+	var meta struct {
+		Layers  int `json:"layers"`
+		Input   int `json:"num_input"`
+		Seeds   int `json:"num_seeds"`
+		Dim     int `json:"dim"`
+		Classes int `json:"classes"`
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "meta.json"))
+	if err != nil {
+		return nil, nil, dims, err
+	}
+	if err := json.Unmarshal(text, &meta); err != nil {
+		return nil, nil, dims, fmt.Errorf("%s: %w", filepath.Join(dir, "meta.json"), err)
+	}
+	if err := read(dir, "x", &x); err != nil {
+		return nil, nil, dims, err
+	}
+	batch = &graph.Batch{Input: make([]uint32, meta.Input), Degree: make([]uint32, meta.Input)}
+	if batch.Labels, err = integers[int32](dir, "y"); err != nil {
+		return nil, nil, dims, err
+	}
+	src := meta.Input
+	for l := range meta.Layers {
+		k := graph.Block{NumSrc: src}
+		for name, to := range map[string]*[]uint32{"indptr": &k.Indptr, "indices": &k.Indices, "dst": &k.Dst} {
+			if *to, err = integers[uint32](dir, fmt.Sprintf("%s_%d", name, l)); err != nil {
+				return nil, nil, dims, err
+			}
+		}
+		k.NumDst = len(k.Dst)
+		if prefix(k.Dst) {
+			k.Dst = nil
+		}
+		batch.Blocks = append(batch.Blocks, k)
+		src = k.NumDst
+	}
+	return batch, x, [2]int{meta.Dim, meta.Classes}, batch.Validate()
+}
+
+func prefix(dst []uint32) bool {
+	for i, s := range dst {
+		if int(s) != i {
+			return false
+		}
+	}
+	return true
+}
+
+func integers[T int32 | uint32](dir, name string) ([]T, error) {
+	var wide []int64
+	if err := read(dir, name, &wide); err != nil {
+		return nil, err
+	}
+	out := make([]T, len(wide))
+	for i, v := range wide {
+		out[i] = T(v)
+	}
+	return out, nil
+}
+
+func read(dir, name string, to any) error {
+	path := filepath.Join(dir, name+".npy")
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := npyio.Read(bufio.NewReaderSize(f, 1<<20), to); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
