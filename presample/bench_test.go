@@ -62,7 +62,7 @@ func BenchmarkSample(b *testing.B) {
 				name += "/encode"
 			}
 			b.Run(name, func(b *testing.B) {
-				s := newSampler(g, plan{hash: kind == "hash"}.newTable(nodes), 0, fanout)
+				s := newSampler(g, plan{hash: kind == "hash"}.newTable(nodes), plan{}, fanout)
 				s.batch.Labels = make([]int32, 1024)
 				var e mbfile.Encoded
 				seeds := make([]uint32, 1024)

@@ -3,6 +3,7 @@ package presample
 import (
 	"math"
 
+	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/presample/mbfile"
@@ -15,95 +16,122 @@ const baseMemory = 32 << 20
 // beyond one for each worker: a worker that was held up does not stop the others.
 const spareSlots = 2
 
-// worst is the largest that a batch can be.
-type worst struct {
+// extent is the size of a batch, or a bound of it.
+type extent struct {
 	nodes      int64 // sources of the outermost block
 	dst, edges int64 // over all blocks
 }
 
-// worstCase bounds a batch of the given seed nodes: by the fanouts and by the
-// graph.
-func worstCase(nodes, edges int64, seeds int, fanout []int) worst {
+// bound returns what no batch of so many seed nodes exceeds, by the fanouts and
+// by the graph.
+func bound(nodes, edges int64, seeds int, fanout []int) extent {
+	var x extent
 	n := min(int64(seeds), nodes)
-	var w worst
 	for l := len(fanout) - 1; l >= 0; l-- {
 		e := edges
 		if f := int64(fanout[l]); f != mbfile.AllNeighbours && n <= edges/f {
 			e = n * f
 		}
-		w.dst, w.edges = w.dst+n, w.edges+e
+		x.dst, x.edges = x.dst+n, x.edges+e
 		n = min(n+e, nodes)
 	}
-	w.nodes = n
-	return w
+	x.nodes = n
+	return x
+}
+
+// extentOf returns the size of a batch.
+func extentOf(b *graph.Batch) extent {
+	x := extent{nodes: int64(len(b.Input))}
+	for l := range b.Blocks {
+		x.dst, x.edges = x.dst+int64(b.Blocks[l].NumDst), x.edges+int64(len(b.Blocks[l].Indices))
+	}
+	return x
+}
+
+// twice returns double the size, but no more than the bound.
+func (x extent) twice(most extent) extent {
+	return extent{min(2*x.nodes, most.nodes), min(2*x.dst, most.dst), min(2*x.edges, most.edges)}
 }
 
 // slack is the room that enlarge leaves.
 func slack(n int64) int64 { return n + n/4 }
 
-// samplerBytes is what a sampler holds for the batch, without its table.
-func (w worst) samplerBytes() int64 {
-	return slack(16*w.nodes+8*w.dst+4*w.edges) + 12*chunkEdges
+// samplerBytes is what a sampler holds for a batch, without its table.
+func (x extent) samplerBytes() int64 {
+	return slack(16*x.nodes+8*x.dst+4*x.edges) + 12*chunkEdges
 }
 
 // slotBytes is what the encoded batch takes at most.
-func (w worst) slotBytes() int64 {
-	return slack(8*w.nodes+8*w.dst+4*w.edges) + 1<<10
+func (x extent) slotBytes() int64 {
+	return slack(8*x.nodes+8*x.dst+4*x.edges) + 1<<10
 }
 
-// plan divides the budget for a range of batches.
+// plan divides memory for a range of batches. The zero value bounds nothing.
 type plan struct {
 	workers int
 	hash    bool  // number nodes by hash tables of a batch's size, not by arrays of the graph's
-	share   int64 // bytes for a worker that may not fit; 0: all are sure to fit
+	share   int64 // bytes for each worker: a sampler, its table, and its part of the slots
 }
 
-// table names the kind of table for people and scripts.
+// divide gives as many workers as there may be, and as the free bytes have room
+// for when batches are as large as x: at least one worker, whether there is room
+// for it or not. It prefers arrays, which are faster, unless hash tables let more
+// workers run.
+func divide(workers int, free, nodes int64, x extent) plan {
+	array, hash := arrayTableBytes(nodes), hashTableMemory(x.nodes)
+	if nodes > maxArrayNodes {
+		array = math.MaxInt64 / 4
+	}
+	for n := workers; n > 0; n-- {
+		p := plan{workers: n, share: free / int64(n)}
+		if p.need(x, array) <= p.share {
+			return p
+		}
+		if p.hash = true; p.need(x, hash) <= p.share {
+			return p
+		}
+	}
+	return plan{workers: 1, hash: array > hash, share: free}
+}
+
+// halved gives the same memory to half the workers.
+func (p plan) halved() plan {
+	free := p.share * int64(p.workers)
+	p.workers /= 2
+	p.share = free / int64(p.workers)
+	return p
+}
+
+// need returns what a worker takes for a batch.
+func (p plan) need(x extent, table int64) int64 {
+	n := int64(p.workers)
+	return x.samplerBytes() + table + x.slotBytes()*(n+spareSlots)/n
+}
+
+// check refuses a batch that outgrows a worker's share.
+func (p plan) check(x extent, table int64) error {
+	if p.share == 0 {
+		return nil
+	}
+	if need := p.need(x, table); need > p.share {
+		return fault.New(fault.ErrBudget, "a batch of %d edges or more needs up to %s of memory, --memory leaves %s: give more, sample fewer neighbours, or make batches smaller",
+			x.edges, budget.FormatBytes(need), budget.FormatBytes(p.share))
+	}
+	return nil
+}
+
+// newTable makes a table of the kind planned.
+func (p plan) newTable(nodes int64) table {
+	if p.hash {
+		return newHashTable(0)
+	}
+	return newArrayTable(nodes)
+}
+
+// table names the kind for people and scripts.
 func (p plan) table() string {
 	if p.hash {
 		return "hash"
 	}
 	return "array"
-}
-
-// divide fits as many workers as asked for, or as memory allows, beside what is
-// held anyway. It prefers arrays, which are faster, unless hash tables let more
-// workers run. When not even one worker is sure to fit, one tries: it is the
-// only way to sample all neighbours of a large graph, whose bound is the graph.
-func divide(o *Options, held, nodes int64, w worst) (plan, error) {
-	free := o.Memory - held
-	one := func(table int64) int64 { return w.samplerBytes() + table + w.slotBytes() }
-	fit := func(table int64) int {
-		if free < spareSlots*w.slotBytes() {
-			return 0
-		}
-		return int(min(int64(o.Workers), (free-spareSlots*w.slotBytes())/one(table)))
-	}
-	array, hash := arrayTableBytes(nodes), hashTableBytes(w.nodes)+hashTableBytes(w.nodes)/2 // while it grows
-	if nodes > maxArrayNodes {
-		array = math.MaxInt64 / 4
-	}
-	p := plan{workers: fit(array)}
-	if n := fit(hash); n > p.workers {
-		p.workers, p.hash = n, true
-	}
-	if p.workers > 0 {
-		return p, nil
-	}
-	p = plan{workers: 1, hash: array > free/2, share: free}
-	least := worstCase(nodes, 0, o.BatchSize, []int{1})
-	if err := budget.Check("sampling", held+least.samplerBytes()+least.slotBytes()+min(array, hashTableBytes(least.nodes)), o.Memory); err != nil {
-		return plan{}, err
-	}
-	return p, nil
-}
-
-// checkShare refuses a batch that outgrows the sampler's share, slots included.
-func (s *sampler) checkShare(w worst) error {
-	need := w.samplerBytes() + (1+spareSlots)*w.slotBytes() + s.table.memory(w.nodes)
-	if s.share > 0 && need > s.share {
-		return fault.New(fault.ErrBudget, "a batch of %d edges or more needs up to %s of memory, --memory leaves %s: give more, sample fewer neighbours, or make batches smaller",
-			w.edges, budget.FormatBytes(need), budget.FormatBytes(s.share))
-	}
-	return nil
 }

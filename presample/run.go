@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -52,7 +53,7 @@ type sampling struct {
 
 	seeds    *seeds
 	layout   mbfile.Layout
-	held     int64 // bytes beside the workers'
+	free     int64 // bytes of memory for the workers
 	topology *dataset.Topology
 	writer   *mbfile.Writer
 	task     progress.Task
@@ -77,8 +78,7 @@ func (s *sampling) run(ctx context.Context) (stage.State, error) {
 // write makes the directory's content and commits it.
 func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	defer budget.LimitHeap(s.o.Memory, 0)()
-	phases, err := s.prepare()
-	if err != nil {
+	if err := s.prepare(); err != nil {
 		return err
 	}
 	if s.topology, err = s.data.Topology(ctx, s.rep, s.o.Workers); err != nil {
@@ -94,12 +94,16 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	if s.res.Resumed = s.writer.Next(); s.res.Resumed > 0 {
 		s.rep.Logf("resuming: %d of %d batches are sampled already", s.res.Resumed, s.layout.Batches())
 	}
+	phases, err := s.plan(ctx)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	s.task = s.rep.Task("sample", int64(s.layout.Batches()-s.res.Resumed), progress.Batches)
 	defer s.task.Done()
 	var edges int64
 	for _, p := range phases {
-		n, err := s.sample(ctx, p)
+		n, err := s.sampleAll(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -123,6 +127,23 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	return err
 }
 
+// prepare reads the seed nodes and adds up what is held beside the workers' part
+// of memory.
+func (s *sampling) prepare() error {
+	f := s.data.Facts()
+	if err := budget.Check("reading the labels", baseMemory+4*f.Nodes, s.o.Memory); err != nil {
+		return err
+	}
+	var err error
+	if s.seeds, err = loadSeeds(s.data, s.params, s.rep); err != nil {
+		return err
+	}
+	s.layout = s.seeds.layout(f.Nodes, s.o.batchesPerFile)
+	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.memory(s.o.Workers+spareSlots)
+	least := plan{workers: 1}.need(bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
+	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)
+}
+
 // phase is a range of batches with one fanout.
 type phase struct {
 	lo, hi int
@@ -130,33 +151,46 @@ type phase struct {
 	plan
 }
 
-// prepare reads the seed nodes and fits both phases into memory.
-func (s *sampling) prepare() ([]phase, error) {
-	f := s.data.Facts()
-	if err := budget.Check("reading the labels", baseMemory+4*f.Nodes, s.o.Memory); err != nil {
-		return nil, err
-	}
-	var err error
-	if s.seeds, err = loadSeeds(s.data, s.params, s.rep); err != nil {
-		return nil, err
-	}
-	s.layout = s.seeds.layout(f.Nodes, s.o.batchesPerFile)
-	s.held = baseMemory + s.layout.Memory() + s.seeds.memory(s.o.Workers+spareSlots)
+// plan fits the training batches, then the evaluation batches, into memory.
+func (s *sampling) plan(ctx context.Context) ([]phase, error) {
 	phases := []phase{
 		{lo: 0, hi: s.layout.Train, fanout: s.params.Fanout},
 		{lo: s.layout.Train, hi: s.layout.Batches(), fanout: s.params.EvalFanout},
 	}
 	for i := range phases {
 		p := &phases[i]
-		if p.plan, err = divide(&s.o, s.held, f.Nodes, worstCase(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)); err != nil {
+		if p.lo = max(p.lo, s.writer.Next()); p.lo >= p.hi {
+			continue
+		}
+		if err := s.fit(ctx, p); err != nil {
 			return nil, err
 		}
-		if p.lo < p.hi && p.workers < s.o.Workers {
+		if p.workers < s.o.Workers && !(i == 1 && p.workers == phases[0].workers) {
 			s.rep.Logf("--memory allows %d of %d workers at fanout %v", p.workers, s.o.Workers, p.fanout)
 		}
+		if s.res.Workers == 0 {
+			s.res.Workers, s.res.Table = p.workers, p.table()
+		}
 	}
-	s.res.Workers, s.res.Table = phases[0].workers, phases[0].table()
 	return phases, nil
+}
+
+// fit plans a phase by what no batch exceeds. Where that leaves workers without
+// memory, it plans by twice the phase's first batch: bounds by fanout, or by the
+// whole graph, may be far from what batches are.
+func (s *sampling) fit(ctx context.Context, p *phase) error {
+	f := s.data.Facts()
+	most := bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
+	p.plan = divide(s.o.Workers, s.free, f.Nodes, most)
+	if p.workers == s.o.Workers {
+		return nil
+	}
+	one := newSampler(&s.topology.CSC, newHashTable(0), plan{workers: 1, share: s.free}, p.fanout)
+	if err := s.draw(ctx, one, new(slot), p.lo, p.fanout); err != nil {
+		return err
+	}
+	p.plan = divide(s.o.Workers, s.free, f.Nodes, extentOf(&one.batch).twice(most))
+	return nil
 }
 
 // slot holds a batch from its drawing to its writing.
@@ -166,6 +200,20 @@ type slot struct {
 	encoded mbfile.Encoded
 }
 
+// sampleAll samples a phase. A batch that outgrows its worker's share is sampled
+// again, with those after it, by half the workers; what is written stays.
+func (s *sampling) sampleAll(ctx context.Context, p phase) (edges int64, err error) {
+	for {
+		n, err := s.sample(ctx, p)
+		edges += n
+		if err == nil || p.workers == 1 || !errors.Is(err, fault.ErrBudget) {
+			return edges, err
+		}
+		p.plan = p.halved()
+		s.rep.Logf("going on with %d workers: %v", p.workers, err)
+	}
+}
+
 // sample draws and writes the batches of a phase that are not there yet, and
 // returns the number of their edges.
 func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error) {
@@ -173,28 +221,23 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 	if first >= p.hi {
 		return 0, nil
 	}
-	// There are more workers than samplers: while one of them waits for its turn
-	// to hand on a batch, another one samples.
+	// ordered runs more workers than there are samplers: while one waits for its
+	// turn to hand on a batch, another samples.
 	samplers := make(chan *sampler, p.workers)
 	for range p.workers {
-		samplers <- newSampler(&s.topology.CSC, p.newTable(s.layout.Nodes), p.share, p.fanout)
+		samplers <- newSampler(&s.topology.CSC, p.newTable(s.layout.Nodes), p.plan, p.fanout)
 	}
 	slots := make([]*slot, p.workers+spareSlots)
 	for i := range slots {
 		slots[i] = new(slot)
 	}
 	work := func(ctx context.Context, t *slot, i int) error {
-		i += first
-		sampler := <-samplers
-		defer func() { samplers <- sampler }()
-		var key uint64
-		t.nodes, t.labels, key = s.seeds.batch(i, t.nodes[:0], t.labels[:0])
-		sampler.batch.Labels = t.labels
-		err := s.topology.Guard(func() error { return sampler.sample(ctx, &sampler.batch, t.nodes, p.fanout, key) })
-		if err != nil {
-			return fmt.Errorf("batch %d: %w", i, err)
+		by := <-samplers
+		defer func() { samplers <- by }()
+		if err := s.draw(ctx, by, t, first+i, p.fanout); err != nil {
+			return err
 		}
-		t.encoded.Encode(&sampler.batch)
+		t.encoded.Encode(&by.batch)
 		return nil
 	}
 	emit := func(t *slot, i int) error {
@@ -209,10 +252,14 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 	return edges, err
 }
 
-// newTable makes a table of the kind planned.
-func (p plan) newTable(nodes int64) table {
-	if p.hash {
-		return newHashTable(0)
+// draw samples batch i into the sampler's batch, with the slot's seed nodes.
+func (s *sampling) draw(ctx context.Context, by *sampler, t *slot, i int, fanout []int) error {
+	var key uint64
+	t.nodes, t.labels, key = s.seeds.batch(i, t.nodes[:0], t.labels[:0])
+	by.batch.Labels = t.labels
+	err := s.topology.Guard(func() error { return by.sample(ctx, &by.batch, t.nodes, fanout, key) })
+	if err != nil {
+		return fmt.Errorf("batch %d: %w", i, err)
 	}
-	return newArrayTable(nodes)
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -478,4 +479,102 @@ func TestSeedOfADraw(t *testing.T) {
 	if rng.Join(rng.Join(rng.Key(seed, forDraws, epoch, batch), hop), node) != rng.Key(seed, 3, epoch, batch, hop, node) {
 		t.Error("joining words is no longer the same as keying by all of them")
 	}
+}
+
+// TestHalvesWorkers gives four workers memory that holds the largest batch of one
+// alone: the same bytes must come of it, and an error when not even one fits.
+func TestHalvesWorkers(t *testing.T) {
+	dir := t.TempDir()
+	o := testOptions(t, dir)
+	mustRun(t, o)
+	want := files(t, o.Out)
+	f := open(t, o.Out).Facts()
+	most := extent{nodes: f.Nodes, dst: 2 * f.Nodes, edges: 2 * int64(max(slices.Max(f.Train.Max.Edges), slices.Max(f.Eval.Max.Edges)))}
+	enough := plan{workers: 1}.need(most, arrayTableBytes(f.Nodes))
+	o.EnsureDefaults()
+	for _, c := range []struct {
+		free int64
+		says string // of the error
+	}{{enough, ""}, {enough / 8, "give more"}} {
+		o.Out = filepath.Join(dir, fmt.Sprint(c.free))
+		log := new(logger)
+		err := runWith(t, o, plan{workers: 4, share: c.free / 4}, log)
+		if !strings.Contains(log.String(), "going on with 2 workers") || !strings.Contains(log.String(), "going on with 1 workers") {
+			t.Errorf("%d bytes: log %q", c.free, log)
+		}
+		if c.says != "" {
+			if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%d bytes: %v", c.free, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, files(t, o.Out)); d != "" {
+			t.Errorf("%d bytes: %.300s", c.free, d)
+		}
+	}
+}
+
+// runWith is Run with a plan given.
+func runWith(t *testing.T, o Options, p plan, rep progress.Reporter) error {
+	t.Helper()
+	ctx := t.Context()
+	d, err := dataset.Open(disk, o.Dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sampling{o: o, fs: disk, data: d, rep: rep, task: progress.Discard.Task("", 0, "")}
+	if s.params, err = o.params(); err != nil {
+		t.Fatal(err)
+	}
+	dir, _, err := stage.Begin(disk, o.Out, stage.Spec{Format: mbfile.Format, Params: s.params, Parents: map[string]string{stage.RoleDataset: d.Fingerprint()}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := s.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if s.topology, err = d.Topology(ctx, rep, 1); err != nil {
+		t.Fatal(err)
+	}
+	defer s.topology.Close()
+	if s.writer, err = mbfile.NewWriter(ctx, dir, s.layout, rep); err != nil {
+		t.Fatal(err)
+	}
+	defer s.writer.Close()
+	phases, err := s.plan(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ph := range phases {
+		ph.plan = p
+		if _, err := s.sampleAll(ctx, ph); err != nil {
+			return err
+		}
+	}
+	files, facts, err := s.writer.Finish(s.params.Epochs)
+	if err != nil {
+		return err
+	}
+	_, err = dir.Commit(files, facts, nil)
+	return err
+}
+
+// logger keeps what is reported.
+type logger struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (l *logger) Task(string, int64, progress.Unit) progress.Task {
+	return progress.Discard.Task("", 0, "")
+}
+
+func (l *logger) Logf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l, format+"\n", args...)
 }

@@ -22,7 +22,7 @@ const chunkEdges = 2048
 type sampler struct {
 	g     *graph.CSC
 	table table
-	share int64 // bytes it may hold; 0: any number
+	plan  plan // whose share it keeps to; none: no bound
 	drawer
 	batch graph.Batch // for whoever keeps the sampler: what it drew last
 
@@ -34,8 +34,8 @@ type sampler struct {
 }
 
 // newSampler returns a sampler for the fanout.
-func newSampler(g *graph.CSC, t table, share int64, fanout []int) *sampler {
-	s := &sampler{g: g, table: t, share: share}
+func newSampler(g *graph.CSC, t table, p plan, fanout []int) *sampler {
+	s := &sampler{g: g, table: t, plan: p}
 	chunk := max(chunkEdges, slices.Max(fanout))
 	s.pos, s.ids = make([]int64, chunk), make([]uint32, chunk)
 	s.prepare(slices.Max(fanout))
@@ -57,18 +57,22 @@ func (s *sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, fa
 	if err := s.locate(0, n); err != nil {
 		return err
 	}
-	var size worst
+	var size extent
 	for hop := range fanout {
 		l := len(fanout) - 1 - hop
 		edges, err := s.count(&k[l], n, fanout[l])
 		if err != nil {
 			return err
 		}
-		size.nodes, size.dst, size.edges = min(int64(n)+edges, int64(s.g.NumNodes())), size.dst+int64(n), size.edges+edges
-		if err := s.checkShare(size); err != nil {
+		size = extent{int64(n), size.dst + int64(n), size.edges + edges} // at least
+		if err := s.plan.check(size, s.table.memory(size.nodes)); err != nil {
 			return err
 		}
 		if err := s.hop(ctx, &k[l], n, int(edges), rng.Join(key, uint64(hop))); err != nil {
+			return err
+		}
+		size.nodes = int64(k[l].NumSrc)
+		if err := s.plan.check(size, s.table.memory(size.nodes)); err != nil {
 			return err
 		}
 		if err := s.locate(n, k[l].NumSrc); err != nil {

@@ -38,7 +38,7 @@ func TestTinyWhole(t *testing.T) {
 		Degree: []uint32{2, 4, 1, 4, 0},
 	}
 	for name, table := range tables(g) {
-		s := newSampler(g, table, 0, []int{all, all})
+		s := newSampler(g, table, plan{}, []int{all, all})
 		var b graph.Batch
 		for _, fanout := range [][]int{{all, all}, {4, 2}, {9, all}} { // no more than there are: the same
 			if err := s.sample(t.Context(), &b, []uint32{6}, fanout, 1); err != nil {
@@ -56,7 +56,7 @@ func TestTinyWhole(t *testing.T) {
 // give the same samples in all versions to come.
 func TestTinyDrawn(t *testing.T) {
 	g := tinyGraph(t)
-	s := newSampler(g, newArrayTable(8), 0, []int{1, 2})
+	s := newSampler(g, newArrayTable(8), plan{}, []int{1, 2})
 	var b graph.Batch
 	if err := s.sample(t.Context(), &b, []uint32{3, 4}, []int{1, 2}, rng.Key(0, forDraws, 0, 0)); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestSampleProperties(t *testing.T) {
 		var b graph.Batch
 		samplers := map[string]*sampler{}
 		for name, table := range tables(g) {
-			samplers[name] = newSampler(g, table, 0, []int{all, 100, 100, 100})
+			samplers[name] = newSampler(g, table, plan{}, []int{all, 100, 100, 100})
 		}
 		for range 2 { // reusing everything
 			fanout, seeds, key := genFanout(t), genSeeds(t, g), rapid.Uint64().Draw(t, "key")
@@ -202,7 +202,7 @@ func TestLongLists(t *testing.T) {
 	for _, fanout := range [][]int{{all, 2 * chunkEdges}, {chunkEdges + 1, all}, {1, chunkEdges}} {
 		for name, table := range tables(g) {
 			var b graph.Batch
-			if err := newSampler(g, table, 0, fanout).sample(t.Context(), &b, []uint32{9, 1, 5}, fanout, 3); err != nil {
+			if err := newSampler(g, table, plan{}, fanout).sample(t.Context(), &b, []uint32{9, 1, 5}, fanout, 3); err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(referenceSample(g, []uint32{9, 1, 5}, fanout, 3), &b); d != "" {
@@ -215,16 +215,16 @@ func TestLongLists(t *testing.T) {
 func TestSampleRefusals(t *testing.T) {
 	g := tinyGraph(t)
 	var b graph.Batch
-	s := newSampler(g, newArrayTable(8), 0, []int{all})
+	s := newSampler(g, newArrayTable(8), plan{}, []int{all})
 	if err := s.sample(t.Context(), &b, []uint32{3, 3}, []int{all}, 1); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a seed node twice: %v", err)
 	}
-	s.share = 1
+	s.plan = plan{workers: 1, share: 1}
 	if err := s.sample(t.Context(), &b, []uint32{3}, []int{all}, 1); !errors.Is(err, fault.ErrBudget) {
 		t.Errorf("a share of one byte: %v", err)
 	}
 	huge := &graph.CSC{Indptr: []int64{0, 1 << 33}}
-	if err := newSampler(huge, newArrayTable(1), 0, []int{1}).sample(t.Context(), &b, []uint32{0}, []int{1}, 1); !errors.Is(err, fault.ErrInput) {
+	if err := newSampler(huge, newArrayTable(1), plan{}, []int{1}).sample(t.Context(), &b, []uint32{0}, []int{1}, 1); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a degree beyond 32 bits: %v", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestSampleStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var b graph.Batch
-	if err := newSampler(g, newArrayTable(n), 0, []int{1}).sample(ctx, &b, seeds, []int{1}, 1); !errors.Is(err, context.Canceled) {
+	if err := newSampler(g, newArrayTable(n), plan{}, []int{1}).sample(ctx, &b, seeds, []int{1}, 1); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -252,7 +252,7 @@ func TestSampleAllocatesNothing(t *testing.T) {
 	fanout, ctx := []int{5, 5, 5}, context.Background()
 	seeds := []uint32{1, 20, 300, 77, 2000}
 	for name, table := range tables(g) {
-		s := newSampler(g, table, 0, fanout)
+		s := newSampler(g, table, plan{}, fanout)
 		key := uint64(0)
 		draw := func() {
 			if err := s.sample(ctx, &s.batch, seeds, fanout, key); err != nil {

@@ -98,8 +98,10 @@ func (t *hashTable) begin() {
 	t.used = 0
 }
 
-// memory counts the old entries too, while the table grows.
-func (t *hashTable) memory(n int64) int64 { b := hashTableBytes(n); return b + b/2 }
+// hashTableMemory counts the old entries too, while the table grows.
+func hashTableMemory(n int64) int64 { b := hashTableBytes(n); return b + b/2 }
+
+func (t *hashTable) memory(n int64) int64 { return hashTableMemory(n) }
 
 // home returns where the search for a node begins (Fibonacci hashing).
 func (t *hashTable) home(id uint32) uint64 { return uint64(id) * 0x9E3779B97F4A7C15 >> t.shift }
