@@ -1,0 +1,380 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// graphBolt is the source tree of a GraphBolt OnDiskDataset: a directory with a
+// metadata.yaml that names the edges (numpy [2, E] or csv "source,destination"),
+// the node features (numpy) and, for its first task, the seeds and labels of the
+// three sets. Edges are directed as they are given.
+type graphBolt struct {
+	fs    vfs.FS
+	dir   string
+	meta  string // the path of metadata.yaml
+	sh    shape
+	edge  []gbFile
+	feat  gbFile
+	sets  [3][]gbSet // by split
+	limit int        // classes, 0 if not said
+}
+
+// gbFile is a file that metadata.yaml names.
+type gbFile struct {
+	Format string `yaml:"format"`
+	Path   string `yaml:"path"`
+}
+
+// gbSet is one piece of a split.
+type gbSet struct{ seeds, labels gbFile }
+
+// gbMetadata is what is read of metadata.yaml.
+type gbMetadata struct {
+	Graph *struct {
+		Nodes []struct {
+			Type string `yaml:"type"`
+			Num  int64  `yaml:"num"`
+		} `yaml:"nodes"`
+		Edges []struct {
+			Type string `yaml:"type"`
+			File gbFile `yaml:",inline"`
+		} `yaml:"edges"`
+	} `yaml:"graph"`
+	Features []struct {
+		Domain string `yaml:"domain"`
+		Type   string `yaml:"type"`
+		Name   string `yaml:"name"`
+		File   gbFile `yaml:",inline"`
+	} `yaml:"feature_data"`
+	Tasks []struct {
+		Name    string          `yaml:"name"`
+		Classes *int            `yaml:"num_classes"`
+		Train   []gbMetadataSet `yaml:"train_set"`
+		Valid   []gbMetadataSet `yaml:"validation_set"`
+		Test    []gbMetadataSet `yaml:"test_set"`
+	} `yaml:"tasks"`
+}
+
+type gbMetadataSet struct {
+	Type string `yaml:"type"`
+	Data []struct {
+		Name string `yaml:"name"`
+		File gbFile `yaml:",inline"`
+	} `yaml:"data"`
+}
+
+func openGraphBolt(fsys vfs.FS, name string) (source, error) {
+	for _, suffix := range []string{".tar.gz", ".tgz", ".tar", ".zip"} {
+		if strings.HasSuffix(name, suffix) {
+			return nil, fault.New(fault.ErrInput, "%s is packed: unpack it and import the directory that holds its metadata.yaml", name)
+		}
+	}
+	st, err := statSource(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &graphBolt{fs: fsys, dir: name, meta: filepath.Join(name, "metadata.yaml")}
+	if !st.IsDir() {
+		s.dir, s.meta = filepath.Dir(name), name
+	}
+	if _, err := statSource(fsys, s.meta); err != nil {
+		return nil, err
+	}
+	text, err := vfs.ReadFile(fsys, s.meta)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.meta, err)
+	}
+	var m gbMetadata
+	if err := yaml.Unmarshal(text, &m); err != nil {
+		line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
+		return nil, fault.New(fault.ErrInput, "%s: %s", s.meta, line)
+	}
+	for _, step := range []func(*gbMetadata) error{s.readGraph, s.readFeatures, s.readTask} {
+		if err := step(&m); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.meta, err)
+		}
+	}
+	if err := s.readShape(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *graphBolt) readGraph(m *gbMetadata) error {
+	bad := func(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+	switch {
+	case m.Graph == nil:
+		return bad("it has no \"graph\": a preprocessed dataset? Its source tree is needed")
+	case len(m.Graph.Nodes) == 0 || len(m.Graph.Edges) == 0:
+		return bad("its graph has no nodes or no edges")
+	case len(m.Graph.Nodes) > 1 || len(m.Graph.Edges) > 1:
+		return bad("a graph of %d node types and %d edge types: this version reads graphs of one type", len(m.Graph.Nodes), len(m.Graph.Edges))
+	}
+	n := m.Graph.Nodes[0].Num
+	if n < 1 {
+		return bad("a graph of %d nodes", n)
+	}
+	s.sh = shape{nodes: n}
+	for _, e := range m.Graph.Edges {
+		if err := s.checkFile(e.File, "edges", "numpy", "csv"); err != nil {
+			return err
+		}
+		s.edge = append(s.edge, e.File)
+	}
+	return checkNodes("graph", n)
+}
+
+// readFeatures picks the node features: the only ones, or those named "feat".
+func (s *graphBolt) readFeatures(m *gbMetadata) error {
+	var names []string
+	found := false
+	for _, f := range m.Features {
+		if f.Domain != "node" {
+			continue
+		}
+		names = append(names, f.Name)
+		if !found || f.Name == "feat" {
+			s.feat, found = f.File, true
+		}
+	}
+	feats := 0
+	for _, n := range names {
+		if n == "feat" {
+			feats++
+		}
+	}
+	if !found {
+		return fault.New(fault.ErrInput, "it has no feature_data of the domain node")
+	}
+	if len(names) > 1 && feats != 1 {
+		return fault.New(fault.ErrInput, "several node features (%s), none or more than one of which is called feat", strings.Join(names, ", "))
+	}
+	return s.checkFile(s.feat, "features", "numpy")
+}
+
+func (s *graphBolt) readTask(m *gbMetadata) error {
+	if len(m.Tasks) == 0 {
+		return fault.New(fault.ErrInput, "it has no tasks")
+	}
+	t := m.Tasks[0]
+	if t.Classes != nil {
+		if s.limit = *t.Classes; s.limit < 1 {
+			return fault.New(fault.ErrInput, "num_classes is %d", s.limit)
+		}
+	}
+	s.sh.classes = s.limit
+	for i, sets := range [][]gbMetadataSet{t.Train, t.Valid, t.Test} {
+		for _, set := range sets {
+			var g gbSet
+			for _, d := range set.Data {
+				switch d.Name {
+				case "seeds", "seed_nodes":
+					g.seeds = d.File
+				case "labels":
+					g.labels = d.File
+				}
+			}
+			if g.seeds.Path == "" || g.labels.Path == "" {
+				return fault.New(fault.ErrInput, "the %s set has no seeds or no labels", splitNames[i])
+			}
+			for _, f := range []gbFile{g.seeds, g.labels} {
+				if err := s.checkFile(f, splitNames[i]+" set", "numpy", "csv"); err != nil {
+					return err
+				}
+			}
+			s.sets[i] = append(s.sets[i], g)
+		}
+	}
+	if len(s.sets[0]) == 0 {
+		return fault.New(fault.ErrInput, "the train set is empty")
+	}
+	return nil
+}
+
+// checkFile refuses formats other than those given, and paths that leave the
+// tree.
+func (s *graphBolt) checkFile(f gbFile, what string, formats ...string) error {
+	for _, known := range formats {
+		if f.Format == known {
+			if !filepath.IsLocal(f.Path) {
+				return fault.New(fault.ErrInput, "%s: path %q is not inside the directory", what, f.Path)
+			}
+			return nil
+		}
+	}
+	return fault.New(fault.ErrInput, "%s: format %q, known is %s", what, f.Format, strings.Join(formats, ", "))
+}
+
+func (s *graphBolt) path(f gbFile) string { return filepath.Join(s.dir, filepath.FromSlash(f.Path)) }
+
+// readShape reads the headers of edges and features.
+func (s *graphBolt) readShape() error {
+	for _, e := range s.edge {
+		n, err := s.countEdges(e)
+		if err != nil {
+			return err
+		}
+		s.sh.edges += n
+	}
+	s.sh.features = s.path(s.feat)
+	return s.openFeatures(func(a *numbers) error {
+		dim := int64(1)
+		switch {
+		case len(a.Shape) == 2:
+			dim = a.Shape[1]
+		case len(a.Shape) != 1:
+			return a.fail(fault.New(fault.ErrInput, "features of shape %s", a.ShapeString()))
+		}
+		if a.Shape[0] != s.sh.nodes {
+			return a.fail(fault.New(fault.ErrInput, "features of %d nodes, the graph has %d", a.Shape[0], s.sh.nodes))
+		}
+		if dim < 1 || dim > maxDim {
+			return a.fail(fault.New(fault.ErrInput, "features of %d elements", dim))
+		}
+		if a.Fortran && dim > 1 {
+			return a.fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
+		}
+		s.sh.dim, s.sh.dtype = int(dim), dtype.Float32
+		if a.Kind == 'f' && a.Size == 2 {
+			s.sh.dtype = dtype.Float16
+		}
+		return nil
+	})
+}
+
+func (s *graphBolt) openFeatures(do func(*numbers) error) (err error) {
+	a, err := openNPY(s.fs, s.path(s.feat))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	return do(a)
+}
+
+func (s *graphBolt) shape() shape { return s.sh }
+
+func (s *graphBolt) files() []string {
+	files := []string{s.meta}
+	for _, e := range s.edge {
+		files = append(files, s.path(e))
+	}
+	files = append(files, s.path(s.feat))
+	for _, sets := range s.sets {
+		for _, set := range sets {
+			files = append(files, s.path(set.seeds), s.path(set.labels))
+		}
+	}
+	return files
+}
+
+func (s *graphBolt) features(first int64) (rowStream, error) {
+	a, err := openNPY(s.fs, s.path(s.feat))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.skip(first * int64(s.sh.dim)); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return &denseRows{a: a}, nil
+}
+
+// labels reads the seeds and labels of all sets, side by side.
+func (s *graphBolt) labels(ctx context.Context, l *labelling) error {
+	for i, sets := range s.sets {
+		for _, set := range sets {
+			if err := s.readSet(ctx, set, uint8(i+1), l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *graphBolt) readSet(ctx context.Context, set gbSet, split uint8, l *labelling) (err error) {
+	seeds, err := s.openInts(set.seeds)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, seeds.close()) }()
+	labels, err := s.openInts(set.labels)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, labels.close()) }()
+	ids, classes := make([]int64, chunk), make([]int64, chunk)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := seeds.next(ids)
+		if err != nil {
+			return err
+		}
+		m, err := labels.next(classes)
+		if err != nil {
+			return err
+		}
+		if m != n {
+			return fault.New(fault.ErrInput, "%s and %s are not equally long", s.path(set.seeds), s.path(set.labels))
+		}
+		if n == 0 {
+			return nil
+		}
+		for i, v := range ids[:n] {
+			if err := l.assign(v, split); err != nil {
+				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
+			}
+			if err := l.label(v, classes[i]); err != nil {
+				return fmt.Errorf("%s: %w", s.path(set.labels), err)
+			}
+		}
+	}
+}
+
+// intStream yields integers: next fills dst as far as there are any.
+type intStream interface {
+	next(dst []int64) (int, error)
+	close() error
+}
+
+func (s *graphBolt) openInts(f gbFile) (intStream, error) {
+	if f.Format == "csv" {
+		return openCSV(s.fs, s.path(f), 1)
+	}
+	a, err := openNPY(s.fs, s.path(f))
+	if err != nil {
+		return nil, err
+	}
+	// A column vector is as good as a vector.
+	if len(a.Shape) == 2 && a.Shape[1] == 1 {
+		a.Shape = a.Shape[:1]
+	}
+	if err := a.vector(-1); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return &npyInts{a, a.Count()}, nil
+}
+
+// npyInts is a vector of integers.
+type npyInts struct {
+	a    *numbers
+	left int64
+}
+
+func (v *npyInts) next(dst []int64) (int, error) {
+	n := min(int64(len(dst)), v.left)
+	v.left -= n
+	return int(n), v.a.ints(dst[:n])
+}
+
+func (v *npyInts) close() error { return v.a.close() }

@@ -1,0 +1,155 @@
+// Package edgesort puts the edges of a graph in order of destination and source,
+// in a bounded amount of memory.
+//
+// Edges arrive in any order. They are bucketed by ranges of destinations into
+// one scratch file, in blocks; then each bucket is read back, counted, placed
+// and sorted row by row, and handed on in order:
+//
+//	Add … Add ──► blocks per bucket, on disk ──► Rows: count ─► place ─► sort ──► emit
+//
+// The order does not depend on the memory, the number of buckets or workers.
+//
+// A block of the scratch file is up to 8192 edges of 8 bytes each — destination,
+// source, uint32, little-endian — and its CRC-32C is kept in memory and checked
+// when it is read.
+package edgesort
+
+import (
+	"errors"
+	"fmt"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+const (
+	edgeBytes  = 8
+	blockEdges = 8192
+	blockBytes = blockEdges * edgeBytes
+
+	// maxBuckets bounds the write buffers, maxCells the counters from which the
+	// units of sorting are cut.
+	maxBuckets = 4096
+	maxCells   = 1 << 16
+	// nodeBytes is what a unit holds per destination: a degree and an offset.
+	nodeBytes = 4 + 8
+	// unitBytes is about as much as a unit should hold however much memory there
+	// is: more would only leave the caches.
+	unitBytes = 32 << 20
+)
+
+// Options describe a sort.
+type Options struct {
+	Nodes   int64
+	Edges   int64 // how many at most; a guess does, for the number of buckets
+	Memory  int64 // bytes to hold
+	Workers int
+	Unique  bool // drop all but one of equal edges
+}
+
+// Least is the memory that every sort needs; hubs may need more.
+const Least = 4 << 20
+
+// Sorter takes edges, then yields them in order.
+type Sorter struct {
+	fs          vfs.FS
+	name        string
+	f           vfs.File
+	o           Options
+	cellNodes   int64 // destinations of a cell
+	bucketCells int64
+	bucketNodes int64
+	cells       []int64 // edges of each cell
+	buckets     []bucket
+	end         int64 // of the scratch file
+	added       int64
+}
+
+type bucket struct {
+	buf    []uint32 // pairs of destination and source, not yet in the file
+	blocks []block
+}
+
+// block is a piece of the scratch file.
+type block struct {
+	off   int64
+	edges uint32
+	crc   uint32
+}
+
+// New prepares a sort with a scratch file of the given name, which Close removes.
+func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
+	if o.Memory < Least {
+		return nil, fault.New(fault.ErrBudget, "sorting edges needs at least %d MiB of memory", Least>>20)
+	}
+	s := &Sorter{fs: fsys, name: name, o: o}
+	s.cellNodes = max((o.Nodes+maxCells-1)/maxCells, 1)
+	cells := (o.Nodes + s.cellNodes - 1) / s.cellNodes
+	n := s.wantBuckets()
+	s.bucketCells = (cells + n - 1) / n
+	s.bucketNodes = s.bucketCells * s.cellNodes
+	s.cells = make([]int64, cells)
+	s.buckets = make([]bucket, (cells+s.bucketCells-1)/s.bucketCells)
+	f, err := fsys.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", name, err)
+	}
+	s.f = f
+	return s, nil
+}
+
+// wantBuckets returns how many buckets make units of the right size, if the
+// edges spread evenly, and leave work for every worker.
+func (s *Sorter) wantBuckets() int64 {
+	total := 4*s.o.Edges + nodeBytes*s.o.Nodes
+	unit := min(s.o.Memory/int64(s.o.Workers+1), unitBytes)
+	n := 2 * (total + unit - 1) / unit
+	if s.o.Edges > 64*blockEdges {
+		n = max(n, int64(2*s.o.Workers))
+	}
+	return max(min(n, maxBuckets, s.o.Memory/(2*blockBytes), s.o.Nodes), 1)
+}
+
+// Add takes the edge from src to dst. Both must be nodes. It is not safe for
+// concurrent use.
+func (s *Sorter) Add(dst, src uint32) error {
+	b := &s.buckets[int64(dst)/s.bucketNodes]
+	if b.buf == nil {
+		b.buf = make([]uint32, 0, 2*blockEdges)
+	}
+	b.buf = append(b.buf, dst, src)
+	s.cells[int64(dst)/s.cellNodes]++
+	s.added++
+	if len(b.buf) == cap(b.buf) {
+		return s.flush(b)
+	}
+	return nil
+}
+
+// Added returns the number of edges so far.
+func (s *Sorter) Added() int64 { return s.added }
+
+func (s *Sorter) flush(b *bucket) error {
+	if len(b.buf) == 0 {
+		return nil
+	}
+	raw := binio.Bytes(b.buf)
+	if _, err := s.f.Write(raw); err != nil {
+		return fmt.Errorf("write %s: %w", s.name, err)
+	}
+	b.blocks = append(b.blocks, block{s.end, uint32(len(b.buf) / 2), binio.CRC(raw)})
+	s.end += int64(len(raw))
+	b.buf = b.buf[:0]
+	return nil
+}
+
+// Close removes the scratch file.
+func (s *Sorter) Close() error {
+	if s.f == nil {
+		return nil
+	}
+	f := s.f
+	s.f = nil
+	return errors.Join(f.Close(), s.fs.Remove(s.name))
+}

@@ -1,0 +1,191 @@
+package edgesort
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/rng"
+	"diskgnn/internal/vfs"
+)
+
+type edge struct{ dst, src uint32 }
+
+// run sorts edges and returns degrees and sources.
+func run(ctx context.Context, fsys vfs.FS, name string, o Options, edges []edge) (degrees, sources []uint32, err error) {
+	s, err := New(fsys, name, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, e := range edges {
+		if err := s.Add(e.dst, e.src); err != nil {
+			return nil, nil, err
+		}
+	}
+	err = s.Rows(ctx, func(d, s []uint32) error {
+		degrees, sources = append(degrees, d...), append(sources, s...)
+		return nil
+	})
+	return degrees, sources, err
+}
+
+// naive is the same in three lines.
+func naive(o Options, edges []edge) (degrees, sources []uint32) {
+	edges = slices.Clone(edges)
+	slices.SortFunc(edges, func(a, b edge) int { return int(int64(a.dst)<<32 + int64(a.src) - int64(b.dst)<<32 - int64(b.src)) })
+	if o.Unique {
+		edges = slices.Compact(edges)
+	}
+	degrees = make([]uint32, o.Nodes)
+	for _, e := range edges {
+		degrees[e.dst]++
+		sources = append(sources, e.src)
+	}
+	return degrees, sources
+}
+
+func random(seed uint64, nodes int64, n int) []edge {
+	src := rng.New(seed)
+	edges := make([]edge, n)
+	for i := range edges { // low ids are hubs
+		edges[i] = edge{uint32(src.Float64() * src.Float64() * float64(nodes)), uint32(src.Uint64n(uint64(nodes)))}
+	}
+	return edges
+}
+
+func TestAgainstNaive(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 3000).Draw(rt, "edges")
+		o := Options{
+			Nodes: rapid.Int64Range(1, 300).Draw(rt, "nodes"), Memory: Least + rapid.Int64Range(0, 64<<20).Draw(rt, "memory"),
+			Edges: int64(n) * rapid.Int64Range(0, 1000).Draw(rt, "guess"), Workers: rapid.IntRange(1, 5).Draw(rt, "workers"),
+			Unique: rapid.Bool().Draw(rt, "unique"),
+		}
+		edges := random(rapid.Uint64().Draw(rt, "seed"), o.Nodes, n)
+		degrees, sources, err := run(t.Context(), vfs.OS, filepath.Join(dir, "scratch"), o, edges)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		wantDegrees, wantSources := naive(o, edges)
+		if d := cmp.Diff(wantDegrees, degrees); d != "" {
+			rt.Error(d)
+		}
+		if d := cmp.Diff(wantSources, sources, cmpopts.EquateEmpty()); d != "" {
+			rt.Error(d)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			rt.Error("the scratch file was left")
+		}
+	})
+}
+
+// TestManyUnits sorts a million edges in so little memory that buckets are many
+// and the hubs' ones are read in parts.
+func TestManyUnits(t *testing.T) {
+	o := Options{Nodes: 100_000, Edges: 10_000, Memory: Least, Workers: 2, Unique: true}
+	edges := random(1, o.Nodes, 1_000_000)
+	s := &Sorter{o: o}
+	if n := s.wantBuckets(); n > 4 {
+		t.Fatalf("%d buckets: the guess of the edges is too good to test anything", n)
+	}
+	degrees, sources, err := run(t.Context(), vfs.OS, filepath.Join(t.TempDir(), "scratch"), o, edges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantDegrees, wantSources := naive(o, edges)
+	if !slices.Equal(degrees, wantDegrees) || !slices.Equal(sources, wantSources) {
+		t.Error("the order is wrong")
+	}
+}
+
+func TestTooLittleMemory(t *testing.T) {
+	if _, err := New(vfs.OS, filepath.Join(t.TempDir(), "x"), Options{Nodes: 5, Memory: Least - 1, Workers: 1}); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("below the least: %v", err)
+	}
+	star := make([]edge, 2_000_000) // all into one node: 8 MB of sources
+	_, _, err := run(t.Context(), vfs.OS, filepath.Join(t.TempDir(), "x"), Options{Nodes: 5, Memory: Least, Workers: 1}, star)
+	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "nodes 0 to 0") {
+		t.Errorf("a hub that does not fit: %v", err)
+	}
+}
+
+func TestScratchIsChecked(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "scratch")
+	for _, harm := range []func() error{
+		func() error {
+			b, err := os.ReadFile(name)
+			if err == nil {
+				b[12345] ^= 1
+				err = os.WriteFile(name, b, 0o666)
+			}
+			return err
+		},
+		func() error { return os.Truncate(name, 100) },
+	} {
+		s, err := New(vfs.OS, name, Options{Nodes: 1000, Memory: 8 << 20, Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range random(3, 1000, 3*blockEdges) {
+			if err := s.Add(e.dst, e.src); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := harm(); err != nil {
+			t.Fatal(err)
+		}
+		err = s.Rows(t.Context(), func(_, _ []uint32) error { return nil })
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFailuresAndCancel(t *testing.T) {
+	edges := random(9, 500, 3*blockEdges)
+	o := Options{Nodes: 500, Memory: 8 << 20, Workers: 2}
+	boom := errors.New("boom")
+	every := func(op vfs.Op, _ string) bool { return true }
+	for n := 0; ; n++ {
+		in := &vfs.FailAt{N: n, Err: boom, Match: every}
+		_, _, err := run(t.Context(), vfs.Inject(vfs.OS, in), filepath.Join(t.TempDir(), "x"), o, edges)
+		if !in.Fired() {
+			break
+		}
+		if !errors.Is(err, boom) {
+			t.Errorf("%v: %v", in, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := run(ctx, vfs.OS, filepath.Join(t.TempDir(), "x"), o, edges); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func BenchmarkSort(b *testing.B) {
+	const n = 2_000_000
+	edges := random(5, 100_000, n)
+	o := Options{Nodes: 100_000, Edges: n, Memory: 256 << 20, Workers: 2, Unique: true}
+	b.ResetTimer()
+	for range b.N {
+		if _, _, err := run(b.Context(), vfs.OS, filepath.Join(b.TempDir(), "x"), o, edges); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/edge")
+}

@@ -1,0 +1,112 @@
+package dataset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+)
+
+// sourceContent identifies what is being imported by its bytes.
+type sourceContent struct {
+	sum   string
+	files []sourceFile
+}
+
+// sourceFile is what the file system says of a file: enough to notice that it
+// is written to meanwhile.
+type sourceFile struct {
+	name     string
+	size     int64
+	modified time.Time
+}
+
+// hashSources computes the SHA-256 over the files' sizes and contents, in order.
+// Names and places don't count.
+func hashSources(ctx context.Context, fsys vfs.FS, names []string, rep progress.Reporter) (c sourceContent, err error) {
+	var total int64
+	for _, name := range names {
+		st, err := statSource(fsys, name)
+		if err != nil {
+			return c, err
+		}
+		c.files = append(c.files, sourceFile{name, st.Size(), st.ModTime()})
+		total += st.Size()
+	}
+	task := rep.Task("hash source", total, progress.Bytes)
+	defer task.Done()
+	h := sha256.New()
+	buf := make([]byte, writeBuffer)
+	for _, file := range c.files {
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(file.size)))
+		if err := hashFile(ctx, fsys, file.name, h, buf, task); err != nil {
+			return c, err
+		}
+	}
+	c.sum = hex.EncodeToString(h.Sum(nil))
+	return c, nil
+}
+
+func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []byte, task progress.Task) (err error) {
+	f, err := openSource(fsys, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := f.Read(buf)
+		if _, err := h.Write(buf[:n]); err != nil {
+			return err
+		}
+		task.Add(int64(n))
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+}
+
+// unchanged refuses to publish what was read from files that changed meanwhile.
+func (c *sourceContent) unchanged(fsys vfs.FS) error {
+	for _, f := range c.files {
+		st, err := statSource(fsys, f.name)
+		if err != nil {
+			return err
+		}
+		if st.Size() != f.size || !st.ModTime().Equal(f.modified) {
+			return fault.New(fault.ErrInput, "%s changed while it was imported: import it again", f.name)
+		}
+	}
+	return nil
+}
+
+// statSource and openSource turn a missing file into bad input.
+func statSource(fsys vfs.FS, name string) (fs.FileInfo, error) {
+	st, err := fsys.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.ErrInput, "%s is missing", name)
+	}
+	return st, err
+}
+
+func openSource(fsys vfs.FS, name string) (vfs.File, error) {
+	f, err := fsys.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.ErrInput, "%s is missing", name)
+	}
+	return f, err
+}

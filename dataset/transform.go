@@ -1,0 +1,82 @@
+package dataset
+
+import (
+	"math"
+
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+)
+
+// transform checks whole feature rows, the first of them that of node first, and
+// applies the options to them.
+func (im *importing) transform(values []float32, first int64) error {
+	dim := im.shape.dim
+	for v := first; len(values) > 0; v++ {
+		row := values[:dim]
+		values = values[dim:]
+		if j := indexNotFinite(row); j >= 0 {
+			return fault.New(fault.ErrInput, "feature %d of node %d is %v: features must be finite", j, v, row[j])
+		}
+		if im.o.Binarize {
+			binarize(row)
+		}
+		if im.o.RowNormalize && !normalize(row) {
+			return fault.New(fault.ErrInput, "node %d has negative features: only rows without can be normalised", v)
+		}
+		if im.o.DType == dtype.Float16 {
+			if j := indexBeyondHalf(row); j >= 0 {
+				return fault.New(fault.ErrInput, "feature %d of node %d is %g, more than float16 holds: use bfloat16 or float32", j, v, row[j])
+			}
+		}
+	}
+	return nil
+}
+
+// indexNotFinite returns the first infinity or NaN, or -1.
+func indexNotFinite(row []float32) int {
+	for j, x := range row {
+		if math.Float32bits(x)&0x7F800000 == 0x7F800000 {
+			return j
+		}
+	}
+	return -1
+}
+
+// indexBeyondHalf returns the first value that rounds to infinity as a float16,
+// or -1.
+func indexBeyondHalf(row []float32) int {
+	for j, x := range row {
+		if x >= 65520 || x <= -65520 {
+			return j
+		}
+	}
+	return -1
+}
+
+func binarize(row []float32) {
+	for j, x := range row {
+		row[j] = 0
+		if x > 0 {
+			row[j] = 1
+		}
+	}
+}
+
+// normalize scales the row to the sum 1. It reports false for rows with negative
+// values, which have no such scale.
+func normalize(row []float32) bool {
+	var sum float64
+	for _, x := range row {
+		if x < 0 {
+			return false
+		}
+		sum += float64(x)
+	}
+	if sum == 0 {
+		return true
+	}
+	for j, x := range row {
+		row[j] = float32(float64(x) / sum)
+	}
+	return true
+}
