@@ -94,37 +94,51 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	if s.res.Resumed = s.writer.Next(); s.res.Resumed > 0 {
 		s.rep.Logf("resuming: %d of %d batches are sampled already", s.res.Resumed, s.layout.Batches())
 	}
-	phases, err := s.plan(ctx)
+	files, facts, err := s.sampleAll(ctx)
 	if err != nil {
 		return err
 	}
+	_, err = dir.Commit(files, facts, s.runFacts())
+	return err
+}
+
+// sampleAll samples what is not there yet and makes it durable.
+func (s *sampling) sampleAll(ctx context.Context) ([]stage.File, mbfile.Facts, error) {
 	began := time.Now()
-	s.task = s.rep.Task("sample", int64(s.layout.Batches()-s.res.Resumed), progress.Batches)
-	defer s.task.Done()
-	var edges int64
-	for _, p := range phases {
-		n, err := s.sampleAll(ctx, p)
-		if err != nil {
-			return err
-		}
-		edges += n
-	}
-	if err := ctx.Err(); err != nil {
-		return err
+	edges, err := s.samplePhases(ctx)
+	if err != nil {
+		return nil, mbfile.Facts{}, err
 	}
 	files, facts, err := s.writer.Finish(s.params.Epochs)
 	if err != nil {
-		return err
+		return nil, facts, err
 	}
-	s.res.SampleSeconds = time.Since(began).Seconds()
-	s.res.EdgesPerSecond = float64(edges) / s.res.SampleSeconds
-	s.res.BatchesPerSecond = float64(s.layout.Batches()-s.res.Resumed) / s.res.SampleSeconds
+	r := &s.res
+	r.SampleSeconds = time.Since(began).Seconds()
+	r.EdgesPerSecond = float64(edges) / r.SampleSeconds
+	r.BatchesPerSecond = float64(s.layout.Batches()-r.Resumed) / r.SampleSeconds
+	r.BytesWritten = -s.writer.ResumedBytes()
 	for _, f := range files {
-		s.res.BytesWritten += f.Size
+		r.BytesWritten += f.Size
 	}
-	s.res.BytesWritten -= s.writer.ResumedBytes()
-	_, err = dir.Commit(files, facts, s.runFacts())
-	return err
+	return files, facts, nil
+}
+
+func (s *sampling) samplePhases(ctx context.Context) (edges int64, err error) {
+	phases, err := s.plan(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.task = s.rep.Task("sample", int64(s.layout.Batches()-s.res.Resumed), progress.Batches)
+	defer s.task.Done()
+	for _, p := range phases {
+		n, err := s.samplePhase(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		edges += n
+	}
+	return edges, ctx.Err()
 }
 
 // prepare reads the seed nodes and adds up what is held beside the workers' part
@@ -200,9 +214,9 @@ type slot struct {
 	encoded mbfile.Encoded
 }
 
-// sampleAll samples a phase. A batch that outgrows its worker's share is sampled
+// samplePhase samples a phase. A batch that outgrows its worker's share is sampled
 // again, with those after it, by half the workers; what is written stays.
-func (s *sampling) sampleAll(ctx context.Context, p phase) (edges int64, err error) {
+func (s *sampling) samplePhase(ctx context.Context, p phase) (edges int64, err error) {
 	for {
 		n, err := s.sample(ctx, p)
 		edges += n

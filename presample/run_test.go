@@ -51,6 +51,20 @@ func files(t *testing.T, dir string) map[string]string {
 	return content
 }
 
+// create is datasettest.Create without the waits.
+func create(t datasettest.TB, dir string, raw dataset.Raw) *dataset.Dataset {
+	t.Helper()
+	out := filepath.Join(dir, "dataset")
+	if err := dataset.Create(disk, out, raw); err != nil {
+		t.Fatalf("create the dataset: %v", err)
+	}
+	d, err := dataset.Open(disk, out)
+	if err != nil {
+		t.Fatalf("open the dataset: %v", err)
+	}
+	return d
+}
+
 func mustRun(t *testing.T, o Options) Result {
 	t.Helper()
 	r, err := Run(t.Context(), disk, o, progress.Discard)
@@ -74,7 +88,7 @@ func open(t *testing.T, dir string) *mbfile.Reader {
 // nodes 0, 1, 4 of classes 0, 0, 1; validation 2, 5; test 3, 6.
 func TestTiny(t *testing.T) {
 	dir := t.TempDir()
-	d := datasettest.Create(t, dir, datasettest.Tiny(t))
+	d := create(t, dir, datasettest.Tiny(t))
 	o := Options{Dataset: d.Dir(), Out: filepath.Join(dir, "S"), BatchSize: 3, Fanout: []int{all}}
 	res := mustRun(t, o)
 	want := Result{
@@ -141,7 +155,7 @@ func TestRunProperties(t *testing.T) {
 		if len(raw.Train) == 0 {
 			t.Skip("no training nodes")
 		}
-		d := datasettest.Create(t, tmp, raw)
+		d := create(t, tmp, raw)
 		fanout := genFanout(t)
 		o := Options{
 			Dataset: d.Dir(), Out: filepath.Join(tmp, "S"), Fanout: fanout,
@@ -222,7 +236,7 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 // testOptions is a run of a few dozen batches in several files.
 func testOptions(t *testing.T, dir string) Options {
 	raw := datasettest.Params{Nodes: 400, AvgDegree: 12, Seed: 9}.Raw()
-	d := datasettest.Create(t, dir, raw)
+	d := create(t, dir, raw)
 	return Options{
 		Dataset: d.Dir(), Out: filepath.Join(dir, "S"), BatchSize: 32, Fanout: []int{3, 5}, EvalFanout: "all", Epochs: 3, Seed: 4,
 		Workers: 2, Memory: 1 << 30, batchesPerFile: 8,
@@ -328,7 +342,7 @@ func TestEveryFailure(t *testing.T) {
 	}
 }
 
-// canceller cancels when the n-th batch is sampled.
+// canceller calls cancel when the n-th batch is sampled, and after it.
 type canceller struct {
 	progress.Reporter
 	left   atomic.Int64
@@ -433,11 +447,28 @@ func TestBadDatasets(t *testing.T) {
 	}
 }
 
+// TestDatasetShrinks truncates the mapped topology while batches are drawn from
+// it.
+func TestDatasetShrinks(t *testing.T) {
+	for _, name := range []string{"indices.bin", "indptr.bin"} {
+		dir := t.TempDir()
+		o := testOptions(t, dir)
+		c := &canceller{Reporter: progress.Discard, cancel: func() { _ = os.Truncate(filepath.Join(o.Dataset, name), 0) }}
+		c.left.Store(1)
+		if _, err := Run(t.Context(), disk, o, c); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(o.Out); err == nil {
+			t.Errorf("%s: something passes for finished", name)
+		}
+	}
+}
+
 func TestEmptyTrainingSet(t *testing.T) {
 	dir := t.TempDir()
 	raw := datasettest.Tiny(t)
 	raw.Train = nil
-	d := datasettest.Create(t, dir, raw)
+	d := create(t, dir, raw)
 	if _, err := Run(t.Context(), disk, Options{Dataset: d.Dir(), Out: filepath.Join(dir, "S")}, progress.Discard); !errors.Is(err, fault.ErrInput) {
 		t.Error(err)
 	}
@@ -448,7 +479,7 @@ func TestNoEvaluation(t *testing.T) {
 	dir := t.TempDir()
 	raw := datasettest.Tiny(t)
 	raw.Valid, raw.Test = nil, nil
-	d := datasettest.Create(t, dir, raw)
+	d := create(t, dir, raw)
 	o := Options{Dataset: d.Dir(), Out: filepath.Join(dir, "S"), BatchSize: 2}
 	if r := mustRun(t, o); r.Batches != 2 || r.ValidBatches+r.TestBatches != 0 {
 		t.Errorf("%+v", r)
@@ -551,7 +582,7 @@ func runWith(t *testing.T, o Options, p plan, rep progress.Reporter) error {
 	}
 	for _, ph := range phases {
 		ph.plan = p
-		if _, err := s.sampleAll(ctx, ph); err != nil {
+		if _, err := s.samplePhase(ctx, ph); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 func tinySeeds(t *testing.T, p mbfile.Params) *seeds {
 	t.Helper()
-	s, err := loadSeeds(datasettest.Create(t, t.TempDir(), datasettest.Tiny(t)), p, progress.Discard)
+	s, err := loadSeeds(create(t, t.TempDir(), datasettest.Tiny(t)), p, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
