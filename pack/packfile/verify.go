@@ -1,0 +1,189 @@
+package packfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+)
+
+// verifyPiece is what Verify holds of hot.bin and eval.bin at a time: whole pages.
+const verifyPiece = 1 << 20
+
+// Verify reads every row and every graph and checks them, and that the gaps
+// between them are zero. Opening the pack has
+// checked the index. It holds the largest chunk and the largest graph.
+func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter) error {
+	total := int64(0)
+	for _, f := range r.meta.Files {
+		total += f.Size
+	}
+	task := rep.Task("verify pack", total, progress.Bytes)
+	defer task.Done()
+	for _, f := range [][2]string{{HotFile, HotSums}, {EvalFile, EvalSums}} {
+		if err := r.verifyRows(ctx, fsys, f[0], f[1], task); err != nil {
+			return err
+		}
+	}
+	parts := &partReader{r: r, fs: fsys, task: task, buf: make([]byte, max(r.facts.ChunkBytes, r.facts.GraphBytes, binio.Page))}
+	if err := r.verifyTrain(ctx, parts); err != nil {
+		return err
+	}
+	return r.verifyEval(ctx, parts)
+}
+
+// verifyTrain checks the training batches' chunks and graphs.
+func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
+	var b graph.Batch
+	cold, graphs := parts.in(""), parts.in("")
+	for i := range r.index.Train {
+		if i%GroupBatches == 0 {
+			if err := errors.Join(cold.end(ctx), graphs.end(ctx)); err != nil {
+				return err
+			}
+			cold, graphs = parts.in(ColdFile(Group(i))), parts.in(GraphFile(Group(i)))
+		}
+		t := &r.index.Train[i]
+		bands := len(t.Bands) - 1
+		chunk, err := cold.next(ctx, t.ChunkOffset, t.ColdRows(bands)*r.facts.RowBytes)
+		if err != nil {
+			return err
+		}
+		if err := t.VerifyChunk(r.Path(cold.name), chunk, bands, r.facts.RowBytes); err != nil {
+			return err
+		}
+		raw, err := graphs.next(ctx, t.GraphOffset, t.GraphBytes)
+		if err != nil {
+			return err
+		}
+		if err := r.DecodeTrainGraph(i, raw, &b); err != nil {
+			return err
+		}
+	}
+	return errors.Join(cold.end(ctx), graphs.end(ctx))
+}
+
+// verifyEval checks the evaluation batches' graphs.
+func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
+	var b graph.Batch
+	graphs := parts.in(EvalGraphFile)
+	for _, evals := range [][]Eval{r.index.Valid, r.index.Test} {
+		for i := range evals {
+			raw, err := graphs.next(ctx, evals[i].GraphOffset, evals[i].GraphBytes)
+			if err != nil {
+				return err
+			}
+			if err := r.DecodeEvalGraph(&evals[i], raw, &b); err != nil {
+				return err
+			}
+		}
+	}
+	return graphs.end(ctx)
+}
+
+// partReader reads files whose parts begin on pages, and checks that the gaps
+// between them are zero.
+type partReader struct {
+	r    *Reader
+	fs   vfs.FS
+	task progress.Task
+	buf  []byte
+	name string
+	at   int64 // where the last part ended
+}
+
+// in returns a reader of another file that shares the buffer; the empty name is
+// that of an empty file.
+func (p *partReader) in(name string) *partReader {
+	q := *p
+	q.name, q.at = name, 0
+	return &q
+}
+
+// next returns the part of n bytes at off; it is valid until the next call on any
+// reader that shares the buffer.
+func (p *partReader) next(ctx context.Context, off int64, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	if n > len(p.buf) {
+		return nil, fault.New(fault.ErrCorrupt, "%s: a part of %d bytes, the largest is said to have %d", p.r.Path(p.name), n, len(p.buf))
+	}
+	if err := p.gap(ctx, off); err != nil {
+		return nil, err
+	}
+	p.at = off + int64(n)
+	b := p.buf[:n]
+	return b, p.r.readAt(ctx, p.fs, p.name, b, off, p.task)
+}
+
+// gap checks the bytes up to the next part.
+func (p *partReader) gap(ctx context.Context, to int64) error {
+	for p.at < to {
+		b := p.buf[:min(int64(len(p.buf)), to-p.at)]
+		if err := p.r.readAt(ctx, p.fs, p.name, b, p.at, p.task); err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(b, func(c byte) bool { return c != 0 }); i >= 0 {
+			return fault.New(fault.ErrCorrupt, "%s: byte %d lies between parts and is not zero", p.r.Path(p.name), p.at+int64(i))
+		}
+		p.at += int64(len(b))
+	}
+	return nil
+}
+
+// end checks what follows the last part.
+func (p *partReader) end(ctx context.Context) error {
+	f, _ := p.r.meta.File(p.name)
+	return p.gap(ctx, f.Size)
+}
+
+// verifyRows checks a file of rows against its table of page checksums.
+func (r *Reader) verifyRows(ctx context.Context, fsys vfs.FS, name, sumsName string, task progress.Task) error {
+	sums, err := r.Sums(fsys, sumsName)
+	if err != nil {
+		return err
+	}
+	piece := make([]byte, min(verifyPiece, sums.Size))
+	for off := int64(0); off < sums.Size; {
+		b := piece[:min(int64(len(piece)), sums.Size-off)]
+		if err := r.readAt(ctx, fsys, name, b, off, task); err != nil {
+			return err
+		}
+		if err := sums.Verify(r.Path(name), off, b); err != nil {
+			return err
+		}
+		off += int64(len(b))
+	}
+	return nil
+}
+
+// readAt fills b from one of the pack's files.
+func (r *Reader) readAt(ctx context.Context, fsys vfs.FS, name string, b []byte, off int64, task progress.Task) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	f, err := fsys.Open(r.Path(name))
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if n, err := f.ReadAt(b, off); n < len(b) {
+		if errors.Is(err, io.EOF) {
+			return fault.New(fault.ErrCorrupt, "%s: ends before byte %d: it was truncated", r.Path(name), off+int64(len(b)))
+		}
+		return fmt.Errorf("read %s: %w", r.Path(name), err)
+	}
+	task.Add(int64(len(b)))
+	return nil
+}
