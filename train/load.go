@@ -23,12 +23,13 @@ const (
 	stageEvalLoad = "load"
 )
 
-// loadingStages returns the stages that fill a slot. The reads of features are
-// submitted by the first of them, before the engine's preparations, so that as many
-// batches are being read as there are slots.
-func loadingStages(s *featurestore.Store, sch *schedule, workers int) []pipeline.Stage[*slot] {
+// loadingStages returns the stages that fill n slots. The reads of features are
+// submitted by the first of them, before the engine's preparations. It has a worker for
+// every slot: a graph's read waits its turn behind the features of the batches before
+// it, and with fewer workers the next ones would only queue when the drive runs idle.
+func loadingStages(s *featurestore.Store, sch *schedule, n int) []pipeline.Stage[*slot] {
 	return []pipeline.Stage[*slot]{
-		{Name: stageLoad, Workers: workers, Do: func(ctx context.Context, sl *slot, step int) error {
+		{Name: stageLoad, Workers: n, Do: func(ctx context.Context, sl *slot, step int) error {
 			_, batch := sch.at(step)
 			if err := s.LoadGraph(ctx, sl.Slot, batch); err != nil {
 				return err

@@ -36,12 +36,12 @@ type trainer struct {
 }
 
 // start makes the training pipeline over slots, which it takes over.
-func (t *trainer) start(ctx context.Context, slots []*slot, workers int) error {
+func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	name := stageCompute
 	if t.engine == nil {
 		name = stageConsume
 	}
-	stages := append(loadingStages(t.store, t.schedule, workers), pipeline.Stage[*slot]{Name: name, Do: t.step})
+	stages := append(loadingStages(t.store, t.schedule, len(slots)), pipeline.Stage[*slot]{Name: name, Do: t.step})
 	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
 		Stages: stages, Slots: slots, Items: t.schedule.steps(), Label: t.schedule.label,
 		Abort: drain(t.store), Free: free, Recorder: t.recorder, Name: "train",

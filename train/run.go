@@ -236,7 +236,7 @@ func (r *runner) epochs(ctx context.Context, recorder *pipeline.Recorder) error 
 	if err != nil {
 		return err
 	}
-	if err := t.start(ctx, slots, loadWorkers(r.plan.slots)); err != nil {
+	if err := t.start(ctx, slots); err != nil {
 		return err
 	}
 	if r.plan.evalSlots > 0 {
@@ -251,10 +251,6 @@ func (r *runner) epochs(ctx context.Context, recorder *pipeline.Recorder) error 
 	}
 	return t.run(ctx, &r.result)
 }
-
-// loadWorkers returns how many graphs are decoded and prepared at the same time: few,
-// for the engine wants the processors too.
-func loadWorkers(slots int) int { return max(1, min(slots-1, runtime.GOMAXPROCS(0)/4)) }
 
 // close releases what prepare opened, in reverse.
 func (r *runner) close() {
