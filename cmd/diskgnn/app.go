@@ -57,9 +57,11 @@ func newApp(g *globals) *cli.App {
 		Action:          noCommand,
 		Commands: []*cli.Command{
 			newGenerateCommand(g),
+			newImportCommand(g),
 			newPresampleCommand(g),
 			newPackCommand(g),
 			newTrainCommand(g),
+			newVerifyCommand(g),
 			newVersionCommand(g),
 		},
 	}
@@ -89,8 +91,8 @@ type session struct {
 	rep  progress.Reporter
 }
 
-// stage describes a command whose flags and action are known.
-type stage struct {
+// command describes a command: what it says of itself, takes and does.
+type command struct {
 	name     string
 	usage    string   // one line
 	teaches  string   // what it does, an example, what comes next
@@ -99,32 +101,32 @@ type stage struct {
 	run      func(context.Context, *session) (outcome, error)
 }
 
-// add turns a stage into a command: the shared flags, the configuration file, the
-// check of its arguments, progress, and the output.
-func (g *globals) add(s stage) *cli.Command {
-	flags := append(s.flags,
+// add completes a command: the shared flags, the configuration file, the check of
+// its arguments, progress, and the output.
+func (g *globals) add(cmd command) *cli.Command {
+	flags := append(cmd.flags,
 		&cli.StringFlag{Name: "config", Usage: "`FILE`.yaml with values for flags; flags win", Destination: &g.config},
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Destination: &g.quiet, DisableDefaultText: true},
 	)
 	return &cli.Command{
-		Name:            s.name,
-		Usage:           s.usage,
-		UsageText:       strings.Join(append([]string{"diskgnn", s.name, "[flags]"}, s.operands...), " "),
-		Description:     s.teaches,
+		Name:            cmd.name,
+		Usage:           cmd.usage,
+		UsageText:       strings.Join(append([]string{"diskgnn", cmd.name, "[flags]"}, cmd.operands...), " "),
+		Description:     cmd.teaches,
 		HideHelpCommand: true,
 		Flags:           flags,
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			g.command = s.name
+			g.command = cmd.name
 			return usageError(err, flags)
 		},
 		Before: func(c *cli.Context) error {
-			g.command = s.name
+			g.command = cmd.name
 			return applyConfig(c, g.config, flags)
 		},
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
-			if err := checkOperands(args, s.operands); err != nil {
+			if err := checkOperands(args, cmd.operands); err != nil {
 				return err
 			}
 			rep := render.Quiet()
@@ -132,7 +134,7 @@ func (g *globals) add(s stage) *cli.Command {
 				rep = render.New(g.stderr)
 			}
 			defer rep.Close()
-			o, err := s.run(c.Context, &session{args, rep})
+			o, err := cmd.run(c.Context, &session{args, rep})
 			rep.Close()
 			if err != nil {
 				return err

@@ -20,9 +20,11 @@ import (
 // results lists what each command prints with --json.
 var results = map[string]any{
 	"generate":  dataset.Result{},
+	"import":    dataset.Result{},
 	"presample": presample.Result{},
 	"pack":      pack.Result{},
 	"train":     train.Result{},
+	"verify":    verified{},
 	"version":   version{},
 }
 

@@ -87,14 +87,23 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 	})
 }
 
-func floatFlag(name, usage string, dst *float64, least, most float64) cli.Flag {
+// floatFlag takes any number: its range is for the stage to check.
+func floatFlag(name, usage string, dst *float64) cli.Flag {
+	return flag(name, "X", usage, strconv.FormatFloat(*dst, 'g', -1, 64), func(s string) (err error) {
+		*dst, err = parseFloat(s)
+		return err
+	})
+}
+
+// positiveFlag takes numbers above 0, which stages would take for "not given".
+func positiveFlag(name, usage string, dst *float64) cli.Flag {
 	return flag(name, "X", usage, strconv.FormatFloat(*dst, 'g', -1, 64), func(s string) error {
 		x, err := parseFloat(s)
 		if err != nil {
 			return err
 		}
-		if x < least || x > most {
-			return fault.New(fault.ErrUsage, "%v is outside %v … %v", x, least, most)
+		if x <= 0 {
+			return fault.New(fault.ErrUsage, "%v is not more than 0", x)
 		}
 		*dst = x
 		return nil
@@ -172,8 +181,8 @@ func join[T any](list []T, separator string, format func(T) string) string {
 }
 
 // dtypeFlag takes a type's name, or its short form.
-func dtypeFlag(usage string, dst *dtype.Type) cli.Flag {
-	return flag("dtype", "TYPE", usage, string(*dst), func(s string) (err error) {
+func dtypeFlag(usage, text string, dst *dtype.Type) cli.Flag {
+	return flag("dtype", "TYPE", usage, text, func(s string) (err error) {
 		*dst, err = dtype.Parse(s)
 		return err
 	})

@@ -25,18 +25,18 @@ func newGenerateCommand(g *globals) *cli.Command {
 	var o dataset.GenerateOptions
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
-	return g.add(stage{
+	return g.add(command{
 		name:    "generate",
 		usage:   "make a synthetic graph",
 		teaches: generateTeaches,
 		flags: []cli.Flag{
 			outFlag(&out, "the dataset"),
 			intFlag("nodes", "number of nodes", "", &o.Nodes, 1),
-			floatFlag("avg-degree", "stored directed edges per node", &o.AvgDegree, 0, 1e9),
+			positiveFlag("avg-degree", "stored directed edges per node", &o.AvgDegree),
 			intFlag("dim", "elements of a feature row", "", &o.Dim, 1),
 			intFlag("classes", "number of classes", "", &o.Classes, 2),
-			dtypeFlag("of the features: float32, float16 or bfloat16", &o.DType),
-			floatFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", &o.TrainRatio, 0, 1),
+			dtypeFlag("of the features: float32, float16 or bfloat16", string(o.DType), &o.DType),
+			positiveFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", &o.TrainRatio),
 			seedFlag(&o.Seed),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),

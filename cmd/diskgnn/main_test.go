@@ -40,13 +40,13 @@ func try(args ...string) (options, string, string, int) {
 	var stdout, stderr bytes.Buffer
 	g := &globals{stdout: &stdout, stderr: &stderr}
 	app := newApp(g)
-	app.Commands = append(app.Commands, g.add(stage{
+	app.Commands = append(app.Commands, g.add(command{
 		name:     "probe",
 		operands: []string{"SOURCE"},
 		flags: []cli.Flag{
 			outFlag(&o.out, "a thing"),
 			intFlag("epochs", "how many", "", &o.epochs, 1),
-			floatFlag("rate", "a share", &o.rate, 0, 1),
+			positiveFlag("rate", "a share", &o.rate),
 			floatsFlag("bands", "edges", &o.bands),
 			sizeFlag("cache", "a size", "", &o.cache),
 			memoryFlag(&o.memory),
@@ -97,7 +97,7 @@ func TestUsageErrors(t *testing.T) {
 		{"probe a --epochs x", `--epochs: "x" is no whole number`},
 		{"probe a --epochs 0", "--epochs: 0 is less than 1"},
 		{"probe a --seed -1", "--seed: -1 is less than 0"},
-		{"probe a --rate 1.5", "--rate: 1.5 is outside 0 … 1"},
+		{"probe a --rate 0", "--rate: 0 is not more than 0"},
 		{"probe a --rate NaN", `--rate: "NaN" is no number`},
 		{"probe a --bands 1,,2", `--bands: "" is no number`},
 		{"probe a --cache 101%", `--cache: "101%" is more than everything`},

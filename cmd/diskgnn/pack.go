@@ -27,7 +27,7 @@ func newPackCommand(g *globals) *cli.Command {
 	var o pack.Options
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
-	return g.add(stage{
+	return g.add(command{
 		name:    "pack",
 		usage:   "lay the features out in the order of their reading",
 		teaches: packTeaches,

@@ -27,7 +27,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 	var o presample.Options
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
-	return g.add(stage{
+	return g.add(command{
 		name:    "presample",
 		usage:   "draw every mini-batch in advance",
 		teaches: presampleTeaches,
@@ -41,7 +41,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 			}),
 			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.EvalFanout),
 			intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
-			floatFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio, 0, 1),
+			positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
 			stringFlag("order", "NAME", "order of the batches: random", &o.Order),
 			seedFlag(&o.Seed),
 			workersFlag(&o.Workers),

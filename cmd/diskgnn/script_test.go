@@ -32,15 +32,16 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code":  scriptCode,
-			"flip":  scriptFlip,
-			"cut":   scriptCut,
-			"json":  scriptJSON,
-			"npy":   scriptNPY,
-			"same":  scriptSame,
-			"await": scriptAwait,
-			"mount": scriptMount,
-			"lock":  scriptLock,
+			"code":      scriptCode,
+			"flip":      scriptFlip,
+			"cut":       scriptCut,
+			"json":      scriptJSON,
+			"npy":       scriptNPY,
+			"same":      scriptSame,
+			"everybyte": scriptEveryByte,
+			"await":     scriptAwait,
+			"mount":     scriptMount,
+			"lock":      scriptLock,
 		},
 		Condition: func(name string) (bool, error) {
 			if name == "mount" {
@@ -102,6 +103,25 @@ func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	b[off] ^= 0xff
 	ts.Check(os.WriteFile(name, b, 0o666))
+}
+
+// scriptEveryByte inverts one byte of every file of a directory in turn, and
+// expects verify to name the file: everybyte DIR. What run.json says of the run is
+// covered by nothing.
+func scriptEveryByte(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: everybyte dir")
+	}
+	for name, text := range contents(ts, args[0]) {
+		file := args[0] + "/" + name
+		at := strconv.Itoa(len(text) / 3)
+		scriptFlip(ts, false, []string{file, at})
+		scriptCode(ts, false, []string{"3", "diskgnn", "verify", args[0], "--quiet"})
+		if message := ts.ReadFile("stderr"); !strings.Contains(message, name) {
+			ts.Fatalf("byte %s of %s is wrong, verify says %s", at, file, message)
+		}
+		scriptFlip(ts, false, []string{file, at})
+	}
 }
 
 // scriptCut shortens a file: cut FILE BYTES-LESS.

@@ -27,7 +27,7 @@ the same samples.`
 func newTrainCommand(g *globals) *cli.Command {
 	o := train.Defaults()
 	o.Threads, o.Memory = 0, 0
-	return g.add(stage{
+	return g.add(command{
 		name:    "train",
 		usage:   "train on a pack",
 		teaches: trainTeaches,
@@ -37,8 +37,8 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("model", "NAME", "model: sage", &o.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
 			intFlag("epochs", "passes over the training nodes", "", &o.Epochs, 1),
-			floatFlag("lr", "Adam's learning rate", &o.LR, 0, 1e6),
-			floatFlag("dropout", "rate after every layer but the last", &o.Dropout, 0, 1),
+			positiveFlag("lr", "Adam's learning rate", &o.LR),
+			floatFlag("dropout", "rate after every layer but the last", &o.Dropout),
 			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes), f1, or auto: what the data suggests", &o.Metric),
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),

@@ -56,7 +56,7 @@ func (v version) String() string {
 }
 
 func newVersionCommand(g *globals) *cli.Command {
-	return g.add(stage{
+	return g.add(command{
 		name:    "version",
 		usage:   "say what this program was built from",
 		teaches: "Prints the version, the revision, and the Go release that built it.",
