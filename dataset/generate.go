@@ -123,7 +123,7 @@ const generateBlock = 1 << 14
 // plan fits the pieces under way into the budget.
 func (g *generation) plan() error {
 	o := &g.o
-	_, rows := blockRows(o.Dim, o.DType)
+	_, rows := blockRows(o.Nodes, o.Dim, o.DType)
 	edges := int64(4 * 2 * o.AvgDegree * generateBlock) // twice the mean: hubs come in bunches
 	slot := max(rows, edges+8*generateBlock)
 	held := baseMemory + 8*int64(o.Classes)*int64(o.Dim)

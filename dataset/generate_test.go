@@ -199,24 +199,25 @@ func TestGenerateCancel(t *testing.T) {
 // ones, and checks that the next run finishes with the same bytes.
 func TestGenerateFailures(t *testing.T) {
 	o := dataset.GenerateOptions{Nodes: 300, AvgDegree: 2, Dim: 4, Classes: 2, Seed: 8}
-	everyFailure(t, func(fsys vfs.FS, out string) error {
+	everyFailure(t, []bool{false, true}, func(fsys vfs.FS, out string) error {
 		_, err := dataset.Generate(t.Context(), fsys, out, o, progress.Discard)
 		return err
 	})
 }
 
 // everyFailure runs a stage that makes a directory with a failure at every
-// operation, and again without.
-func everyFailure(t *testing.T, make func(fsys vfs.FS, out string) error) {
+// operation, alone or with all later ones, and again without.
+func everyFailure(t *testing.T, after []bool, make func(fsys vfs.FS, out string) error) {
 	t.Helper()
-	ref := filepath.Join(t.TempDir(), "ref")
+	dir := t.TempDir()
+	ref := filepath.Join(dir, "ref")
 	if err := make(datasettest.FS, ref); err != nil {
 		t.Fatal(err)
 	}
 	boom := errors.New("boom")
-	for _, after := range []bool{false, true} {
+	for _, after := range after {
 		for n := 0; ; n++ {
-			out := filepath.Join(t.TempDir(), "X")
+			out := filepath.Join(dir, fmt.Sprint(n, after))
 			in := &vfs.FailAt{N: n, After: after, Err: boom}
 			err := make(vfs.Inject(datasettest.FS, in), out)
 			if !in.Fired() {

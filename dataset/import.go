@@ -213,7 +213,7 @@ type importPlan struct {
 func (im *importing) planMemory() error {
 	s := &im.shape
 	free := im.o.Memory - baseMemory
-	_, rows := blockRows(s.dim, im.o.DType)
+	_, rows := blockRows(s.nodes, s.dim, im.o.DType)
 	need := max(labelBytes*s.nodes, 2*rows, edgesort.Least)
 	if need > free {
 		return budget.Check("importing", baseMemory+need, im.o.Memory)

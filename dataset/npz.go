@@ -126,9 +126,9 @@ func (z *npz) array(key string) (*numbers, error) {
 	}
 	r, err := npy.NewReader(bufio.NewReaderSize(inflated{c}, chunk))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), c.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), unpacking{c}.Close())
 	}
-	return &numbers{r, name, c}, nil
+	return &numbers{r, name, unpacking{c}}, nil
 }
 
 // inflated turns errors in compressed bytes, checksums included, into bad input.
@@ -140,6 +140,15 @@ func (i inflated) Read(b []byte) (int, error) {
 		err = fault.New(fault.ErrInput, "cannot be unpacked: %w", err)
 	}
 	return n, err
+}
+
+// unpacking closes a member of an archive. The error that unpacking remembers is
+// either known by then or lies in what nobody read.
+type unpacking struct{ c io.Closer }
+
+func (u unpacking) Close() error {
+	_ = u.c.Close()
+	return nil
 }
 
 // all reads a small array of integers whole.

@@ -22,8 +22,8 @@ type rowBlock struct {
 }
 
 // blockRows returns the rows of a block, about 1 MiB, and the memory it takes.
-func blockRows(dim int, t dtype.Type) (rows int64, bytes int64) {
-	rows = max(1, (1<<20)/int64(dim*4))
+func blockRows(nodes int64, dim int, t dtype.Type) (rows int64, bytes int64) {
+	rows = min(nodes, max(1, (1<<20)/int64(dim*4)))
 	bytes = rows * int64(dim) * 4
 	if t != dtype.Float32 {
 		bytes += rows * int64(dim*t.Size())
@@ -31,8 +31,7 @@ func blockRows(dim int, t dtype.Type) (rows int64, bytes int64) {
 	return rows, bytes
 }
 
-func newRowBlock(dim int, t dtype.Type) *rowBlock {
-	rows, _ := blockRows(dim, t)
+func newRowBlock(rows int64, dim int, t dtype.Type) *rowBlock {
 	b := &rowBlock{values: make([]float32, rows*int64(dim))}
 	if t != dtype.Float32 {
 		b.out = make([]byte, rows*int64(dim*t.Size()))
@@ -60,11 +59,11 @@ func (w *writer) writeFeatures(ctx context.Context, rep progress.Reporter, slots
 		return err
 	}
 	defer func() { err = errors.Join(err, a.discard()) }()
+	step, _ := blockRows(f.Nodes, f.Dim, f.DType)
 	blocks := make([]*rowBlock, slots)
 	for i := range blocks {
-		blocks[i] = newRowBlock(f.Dim, f.DType)
+		blocks[i] = newRowBlock(step, f.Dim, f.DType)
 	}
-	step, _ := blockRows(f.Dim, f.DType)
 	start := w.state.Rows
 	bounds := func(i int) (lo, hi int64) {
 		lo = start + int64(i)*step

@@ -111,7 +111,7 @@ func (w *writer) checkSpace(scratch int64) error {
 const baseMemory = 32 << 20
 
 // writeBuffer gathers small writes into large ones.
-const writeBuffer = 1 << 20
+const writeBuffer = 256 << 10
 
 // syncEvery bounds the bytes that the kernel holds back, and with them the time
 // that a sync, which nothing interrupts, can take.

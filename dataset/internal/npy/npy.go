@@ -59,6 +59,9 @@ func (h *Header) ShapeString() string {
 	for i, d := range h.Shape {
 		s[i] = strconv.FormatInt(d, 10)
 	}
+	if len(s) == 1 {
+		return "(" + s[0] + ",)"
+	}
 	return "(" + strings.Join(s, ", ") + ")"
 }
 
