@@ -1,0 +1,193 @@
+// Command epoch measures whole training epochs beside PyTorch Geometric and
+// GraphBolt with DGL, the programs taking turns on the same cores: GraphSAGE,
+// hidden 256, dropout 0.5. Ours reads a pack, which was sampled before; theirs
+// sample as they train, everything in memory. It also compares peak resident
+// memory, and prints what sampling and packing one epoch took.
+//
+//	go build -o bin/diskgnn ./cmd/diskgnn
+//	PEERS_DIR=… GB=…/gb/bin/python PYG=…/pyg/bin/python DISKGNN_DATA=… go run ./bench/epoch -graph computers
+//
+// PEERS_DIR holds peer_train.py and peer_graphbolt.py; PYG and GB are their
+// Pythons, a peer without one is left out.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"diskgnn/bench/internal/tool"
+)
+
+// setup is one graph's: the peers' epochs a round and how ours is packed.
+type setup struct {
+	source, peerName string
+	batch            int
+	fanout           string
+	epochs           int
+	sampled          int // epochs presampled
+	cache            string
+}
+
+var setups = map[string]setup{
+	"computers": {"amazon-computers.npz", "amazon-computers", 1000, "10,10,10", 4, 4, "100%"},
+	"physics":   {"coauthor-physics.npz", "coauthor-physics", 512, "5,5", 2, 1, "50%"},
+	"fb100":     {"fb100.npz", "fb100", 1000, "5,5", 2, 1, "20%"},
+}
+
+type options struct {
+	bin, peers, gb, pyg, data, work, graph, memory string
+	rounds                                         int
+}
+
+// rates are one program's, one value a round.
+type rates struct {
+	Seconds []float64 `json:"epoch_seconds"`
+	RSS     []float64 `json:"peak_rss_bytes"`
+	Loss    []float64 `json:"last_loss"`
+}
+
+func main() {
+	log.SetFlags(0)
+	var o options
+	flag.StringVar(&o.bin, "bin", "bin/diskgnn", "the program")
+	flag.StringVar(&o.peers, "peers", os.Getenv("PEERS_DIR"), "directory of the peers' scripts")
+	flag.StringVar(&o.gb, "gb", os.Getenv("GB"), "Python with GraphBolt; none: not measured")
+	flag.StringVar(&o.pyg, "pyg", os.Getenv("PYG"), "Python with PyTorch Geometric; none: not measured")
+	flag.StringVar(&o.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
+	flag.StringVar(&o.work, "work", filepath.Join(os.TempDir(), "diskgnn-epoch"), "scratch directory, kept")
+	flag.StringVar(&o.graph, "graph", "computers", "computers, physics or fb100")
+	flag.StringVar(&o.memory, "memory", "", "our --memory when training")
+	flag.IntVar(&o.rounds, "rounds", 3, "rounds")
+	flag.Parse()
+	if err := run(context.Background(), o); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	s, ok := setups[o.graph]
+	if !ok {
+		return fmt.Errorf("no graph %q", o.graph)
+	}
+	t := &tool.Tool{Binary: o.bin, Quiet: true}
+	pack, err := prepare(ctx, t, o, s)
+	if err != nil {
+		return err
+	}
+	all := map[string]*rates{"diskgnn": {}}
+	for round := range o.rounds {
+		if err := ours(ctx, t, o, s, pack, round, all["diskgnn"]); err != nil {
+			return err
+		}
+		for _, p := range []struct{ python, script string }{{o.pyg, "peer_train.py"}, {o.gb, "peer_graphbolt.py"}} {
+			if p.python == "" {
+				continue
+			}
+			if err := peer(ctx, o, s, p.python, p.script, round, all); err != nil {
+				return err
+			}
+		}
+	}
+	return report(o, all)
+}
+
+// prepare imports, samples and packs.
+func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (string, error) {
+	if err := os.MkdirAll(o.work, 0o777); err != nil {
+		return "", err
+	}
+	ds := filepath.Join(o.work, o.graph)
+	smp, pack := ds+".samples", ds+".pack"
+	var times [3]struct {
+		Seconds float64 `json:"seconds"`
+	}
+	for i, args := range [][]string{
+		{"import", "--format", "gnn-benchmark", "--binarize", "--row-normalize", "--out", ds, filepath.Join(o.data, s.source)},
+		{"presample", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(s.batch), "--fanout", s.fanout, "--epochs", strconv.Itoa(s.sampled)},
+		{"pack", "--dataset", ds, "--samples", smp, "--out", pack, "--cache", s.cache},
+	} {
+		if err := t.Run(ctx, &times[i], args...); err != nil {
+			return "", err
+		}
+		log.Printf("%s: %.2f s", args[0], times[i].Seconds)
+	}
+	return pack, nil
+}
+
+func ours(ctx context.Context, t *tool.Tool, o options, s setup, pack string, round int, r *rates) error {
+	out, err := os.MkdirTemp(o.work, "run")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(out)
+	args := []string{"train", "--pack", pack, "--out", filepath.Join(out, "run"), "--epochs", strconv.Itoa(s.epochs), "--lr", "0.01", "--seed", strconv.Itoa(round), "--threads", "2"}
+	if o.memory != "" {
+		args = append(args, "--memory", o.memory)
+	}
+	var tr tool.Training
+	if err := t.Run(ctx, &tr, args...); err != nil {
+		return err
+	}
+	r.add(tr.EpochSeconds(), float64(tr.PeakRSS), tr.Epochs[len(tr.Epochs)-1].Loss)
+	log.Printf("round %d: diskgnn: %.2f s an epoch, %.0f MiB, loss %.4f", round, tr.EpochSeconds(), float64(tr.PeakRSS)/(1<<20), tr.Epochs[len(tr.Epochs)-1].Loss)
+	return nil
+}
+
+func (r *rates) add(seconds, rss, loss float64) {
+	r.Seconds, r.RSS, r.Loss = append(r.Seconds, seconds), append(r.RSS, rss), append(r.Loss, loss)
+}
+
+func peer(ctx context.Context, o options, s setup, python, script string, round int, all map[string]*rates) error {
+	cmd := exec.CommandContext(ctx, python, filepath.Join(o.peers, script), s.peerName, "--data", o.data, "--model", "sage", "--no-eval",
+		"--epochs", strconv.Itoa(s.epochs), "--seeds", strconv.Itoa(round), "--batch", strconv.Itoa(s.batch), "--fanout", s.fanout, "--lr", "0.01")
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", script, err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	var res struct {
+		Peer string  `json:"peer"`
+		RSS  float64 `json:"peak_rss_mib_training"`
+		Runs []struct {
+			Epochs []tool.Epoch `json:"epochs"`
+		} `json:"runs"`
+	}
+	if err := json.Unmarshal(lines[len(lines)-1], &res); err != nil || len(res.Runs) == 0 {
+		return fmt.Errorf("%s printed no result: %s", script, out)
+	}
+	tr := tool.Training{Epochs: res.Runs[0].Epochs}
+	if all[res.Peer] == nil {
+		all[res.Peer] = &rates{}
+	}
+	loss := tr.Epochs[len(tr.Epochs)-1].Loss
+	all[res.Peer].add(tr.EpochSeconds(), res.RSS*(1<<20), loss)
+	log.Printf("round %d: %s: %.2f s an epoch, %.0f MiB, loss %.4f", round, res.Peer, tr.EpochSeconds(), res.RSS, loss)
+	return nil
+}
+
+func report(o options, all map[string]*rates) error {
+	fastest := 0.0
+	for name, r := range all {
+		m := tool.Median(r.Seconds)
+		fmt.Printf("%-18s %8.2f s an epoch %8.0f MiB\n", name, m, tool.Median(r.RSS)/(1<<20))
+		if name != "diskgnn" && (fastest == 0 || m < fastest) {
+			fastest = m
+		}
+	}
+	ratio := tool.Median(all["diskgnn"].Seconds) / fastest
+	fmt.Printf("%s: %.2f times the faster peer's epoch\n", o.graph, ratio)
+	b, err := json.Marshal(map[string]any{"graph": o.graph, "rounds": o.rounds, "memory": o.memory, "programs": all, "epoch_ratio": ratio})
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(b))
+	return nil
+}
