@@ -65,6 +65,13 @@
 //	edge_types
 //	edge_dim             absent: reserved for edge features
 //
+// # Content parameters
+//
+// The parameter "source" says where the content is from, and what else decides
+// it: "generator" with its version, seed and shape; "import" with the format, the
+// SHA-256 of the source files' sizes and bytes, and the options that were applied;
+// or "memory" with the SHA-256 of the content itself.
+//
 // # Versions
 //
 // A reader refuses any other version, and facts whose reserved values it does

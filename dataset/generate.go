@@ -208,8 +208,11 @@ func (g *generation) labels(ctx context.Context) (err error) {
 
 // topology writes indptr and indices.
 func (g *generation) topology(ctx context.Context) (err error) {
+	if g.w.has(IndptrFile, IndicesFile) {
+		return nil
+	}
 	t, err := g.w.startTopology()
-	if err != nil || t == nil {
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.discard()) }()

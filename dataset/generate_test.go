@@ -73,7 +73,7 @@ func TestGenerate(t *testing.T) {
 // several blocks of nodes and rows.
 func TestGenerateTwice(t *testing.T) {
 	for _, dt := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
-		o := dataset.GenerateOptions{Nodes: 50_000, AvgDegree: 4, Dim: 9, Classes: 5, DType: dt, Seed: 11}
+		o := dataset.GenerateOptions{Nodes: 35_000, AvgDegree: 3, Dim: 15, Classes: 5, DType: dt, Seed: 11}
 		dir := t.TempDir()
 		ref := filepath.Join(dir, "ref")
 		generate(t, datasettest.FS, ref, o)

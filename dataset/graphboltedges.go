@@ -201,7 +201,7 @@ func parseInt(b []byte) (int64, bool) {
 		return v, err == nil
 	}
 	negative := b[0] == '-'
-	if negative {
+	if negative || b[0] == '+' {
 		b = b[1:]
 	}
 	var v int64

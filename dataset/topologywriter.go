@@ -14,12 +14,8 @@ type topologyWriter struct {
 	offsets         []int64 // of the nodes of one call to append
 }
 
-// startTopology starts both files, or returns nil when an earlier run finished
-// them.
+// startTopology starts both files.
 func (w *writer) startTopology() (*topologyWriter, error) {
-	if w.has(IndptrFile, IndicesFile) {
-		return nil, nil
-	}
 	t := &topologyWriter{w: w}
 	var err error
 	if t.indptr, err = w.create(IndptrFile); err != nil {

@@ -39,7 +39,7 @@ func (m *Model) Classify(row []float32) int32 {
 }
 
 // calibrateWork bounds the multiplications that calibration takes.
-const calibrateWork = 1 << 29
+const calibrateWork = 1 << 28
 
 // calibratedMeans draws a mean per class and scales all of them so that features
 // alone reach FeaturesTarget.
