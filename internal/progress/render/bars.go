@@ -68,12 +68,13 @@ func (r *bars) Task(name string, total int64, unit progress.Unit) progress.Task 
 	return t
 }
 
-// fill draws the bar itself, nothing where the total is unknown or the task over.
-func (t *barTask) fill(w io.Writer, _ decor.Statistics) error {
+// fill draws the bar itself: nothing where the total is unknown, the task over, or
+// the terminal too narrow for more than the text.
+func (t *barTask) fill(w io.Writer, stat decor.Statistics) error {
 	t.mu.Lock()
 	over := t.ended != ""
 	t.mu.Unlock()
-	if t.total <= 0 || over {
+	if t.total <= 0 || over || stat.AvailableWidth < barWidth+len("[] ") {
 		return nil
 	}
 	full := int(min(1, float64(t.done.Load())/float64(t.total)) * barWidth)
