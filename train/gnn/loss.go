@@ -29,7 +29,6 @@ type crossEntropy struct {
 
 func newCrossEntropy(n *network, last *layer) *crossEntropy {
 	rows := n.rows(last.index)
-	n.bytes += 8 * int64(rows)
 	return &crossEntropy{node: n.node("crossEntropy", 1, nil), last: last, value: gorgonia.NewF32(0),
 		grad: n.floats(rows * last.outDim), rowLoss: make([]float64, rows), correct: make([]int, divUp(rows, chunkRows))}
 }

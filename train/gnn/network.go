@@ -19,8 +19,8 @@ type network struct {
 	blas     *blas.Library
 	training bool
 	dropout  kernel.Dropout
-	ops      int   // operations made so far
-	bytes    int64 // allocated so far
+	ops      int         // operations made so far
+	buffers  [][]float32 // everything allocated so far
 
 	machine gorgonia.VM
 	layers  []*layer
@@ -82,10 +82,11 @@ func newNetwork(p *plan, pool *pool, lib *blas.Library, weights, grads []float32
 	return n, nil
 }
 
-// floats allocates and counts.
+// floats allocates a buffer and notes it.
 func (n *network) floats(count int) []float32 {
-	n.bytes += 4 * int64(count)
-	return make([]float32, count)
+	b := make([]float32, count)
+	n.buffers = append(n.buffers, b)
+	return b
 }
 
 // parameterNodes returns two nodes for every layer: both weights, one below the

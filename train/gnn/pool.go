@@ -39,8 +39,6 @@ func newPool(threads int) *pool {
 	return p
 }
 
-func (p *pool) threads() int { return len(p.wake) + 1 }
-
 // each cuts [0, n) into chunks of grain rows, fixed whatever the number of
 // goroutines, and returns when all are done or, with the context's error, when the
 // context ended. A panic in a chunk comes out of each.

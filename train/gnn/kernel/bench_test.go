@@ -86,10 +86,4 @@ func BenchmarkHalves(b *testing.B) {
 	src, dst := make([]byte, 2<<14), make([]float32, 1<<14)
 	b.Run("float16", func(b *testing.B) { benchKinds(b, len(src), func() { Float16ToFloat32(dst, src) }) })
 	b.Run("bfloat16", func(b *testing.B) { benchKinds(b, len(src), func() { BFloat16ToFloat32(dst, src) }) })
-	b.Run("to float16", func(b *testing.B) {
-		b.SetBytes(int64(len(src)))
-		for b.Loop() {
-			Float32ToFloat16(src, dst)
-		}
-	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
 
@@ -244,89 +245,40 @@ func TestDropoutMaskIsFixed(t *testing.T) {
 	}
 }
 
+// Every half-precision number, at both parities of its address, becomes the value
+// that dtype says; signalling NaNs become quiet.
 func TestFloat16(t *testing.T) {
-	for _, c := range []struct {
-		f float32
-		h uint16
-	}{
-		{0, 0}, {1, 0x3c00}, {-2, 0xc000}, {65504, 0x7bff}, {65519.996, 0x7bff}, {65520, 0x7c00}, {float32(math.Inf(-1)), 0xfc00},
-		{6.1035156e-05, 0x0400}, {5.9604645e-08, 1}, {2.9802322e-08, 0}, {2.9802326e-08, 1}, {8.940697e-08, 2},
-		{1.0004883, 0x3c00}, {1.0014648, 0x3c02}, {float32(math.Copysign(0, -1)), 0x8000},
-	} {
-		if got := float16(c.f); got != c.h {
-			t.Errorf("float16(%v) = %#04x, want %#04x", c.f, got, c.h)
-		}
-	}
-	if h := float16(float32(math.NaN())); h&0x7c00 != 0x7c00 || h&0x3ff == 0 {
-		t.Errorf("NaN became %#04x", h)
-	}
 	eachKind(t, func(t *testing.T) {
-		for _, offset := range []int{0, 1} { // of the source's bytes
-			src, dst, back := make([]byte, offset+2<<16), make([]float32, 1<<16), make([]byte, 2<<16)
+		for _, offset := range []int{0, 1} {
+			src, dst := make([]byte, offset+2<<16), make([]float32, 1<<16)
 			for h := range 1 << 16 {
 				binary.LittleEndian.PutUint16(src[offset+2*h:], uint16(h))
 			}
 			Float16ToFloat32(dst, src[offset:])
-			Float32ToFloat16(back, dst)
-			for h := range 1 << 16 {
-				if math.Float32bits(dst[h]) != float16Bits(uint16(h)) {
-					t.Fatalf("%#04x became %v, plain %v", h, dst[h], math.Float32frombits(float16Bits(uint16(h))))
+			for h, v := range dst {
+				want := math.Float32bits(dtype.FromFloat16(uint16(h)))
+				if h&0x7c00 == 0x7c00 && h&0x3ff != 0 {
+					want |= 0x400000
 				}
-				want := uint16(h)
-				if want&0x7c00 == 0x7c00 && want&0x3ff != 0 {
-					want |= 0x200 // quiet
+				if math.Float32bits(v) != want {
+					t.Fatalf("%#04x became %v", h, v)
 				}
-				if got := binary.LittleEndian.Uint16(back[2*h:]); got != want {
-					t.Fatalf("%#04x came back as %#04x", h, got)
-				}
-			}
-		}
-	})
-}
-
-// Rounding to half precision is to the nearest neighbour, and ties go to even.
-func TestFloat16Nearest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := rapid.Float32Range(-65504, 65504).Draw(t, "f")
-		h := float16(f)
-		value := func(h uint16) float64 { return float64(math.Float32frombits(float16Bits(h))) }
-		error := math.Abs(value(h) - float64(f))
-		for _, other := range []uint16{h - 1, h + 1} {
-			v := value(other)
-			if math.IsNaN(v) || math.IsInf(v, 0) || other&0x8000 != h&0x8000 {
-				continue
-			}
-			if e := math.Abs(v - float64(f)); e < error || e == error && h&1 != 0 {
-				t.Fatalf("%v became %v, and %v is nearer", f, value(h), v)
 			}
 		}
 	})
 }
 
 func TestBFloat16(t *testing.T) {
-	for f, want := range map[float32]uint16{0: 0, 1: 0x3f80, -1: 0xbf80, 1.00390625: 0x3f80, 1.01171875: 0x3f82, 1.0040: 0x3f81, 3.4e38: 0x7f80} {
-		if got := bfloat16(f); got != want {
-			t.Errorf("bfloat16(%v) = %#04x, want %#04x", f, got, want)
-		}
-	}
-	if h := bfloat16(math.Float32frombits(0x7f800001)); h != 0x7fc0 {
-		t.Errorf("a NaN with a low payload became %#04x", h)
-	}
 	eachKind(t, func(t *testing.T) {
-		src, dst, back := make([]byte, 2<<16), make([]float32, 1<<16), make([]byte, 2<<16)
+		src, dst := make([]byte, 2<<16), make([]float32, 1<<16)
 		for h := range 1 << 16 {
 			binary.LittleEndian.PutUint16(src[2*h:], uint16(h))
 		}
 		BFloat16ToFloat32(dst[:len(dst)-3], src)
 		BFloat16ToFloat32(dst[len(dst)-3:], src[len(src)-6:])
-		Float32ToBFloat16(back, dst)
-		for h := range 1 << 16 {
-			want := uint16(h)
-			if want&0x7f80 == 0x7f80 && want&0x7f != 0 {
-				want |= 0x40
-			}
-			if got := binary.LittleEndian.Uint16(back[2*h:]); math.Float32bits(dst[h])>>16 != uint32(h) || got != want {
-				t.Fatalf("%#04x became %v and came back as %#04x", h, dst[h], got)
+		for h, v := range dst {
+			if math.Float32bits(v) != uint32(h)<<16 {
+				t.Fatalf("%#04x became %v", h, v)
 			}
 		}
 	})

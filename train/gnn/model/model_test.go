@@ -1,0 +1,125 @@
+package model
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"diskgnn/internal/fault"
+)
+
+func TestValidate(t *testing.T) {
+	good := Model{Kind: SAGE, Dims: []int{8, 4, 2}, Dropout: 0.5, Orders: []Order{Auto, Multiply}}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(m *Model){
+		"kind":            func(m *Model) { m.Kind = "gat" },
+		"no kind":         func(m *Model) { m.Kind = "" },
+		"no layer":        func(m *Model) { m.Dims, m.Orders = m.Dims[:1], nil },
+		"nothing":         func(m *Model) { m.Dims, m.Orders = nil, nil },
+		"width":           func(m *Model) { m.Dims = []int{8, -1, 2} },
+		"dropout":         func(m *Model) { m.Dropout = -0.1 },
+		"dropout one":     func(m *Model) { m.Dropout = 1 },
+		"dropout NaN":     func(m *Model) { m.Dropout = math.NaN() },
+		"orders too many": func(m *Model) { m.Orders = append(m.Orders, Auto) },
+		"order":           func(m *Model) { m.Orders = []Order{Auto, ""} },
+	} {
+		m := good
+		spoil(&m)
+		if err := m.Validate(); !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestParseOrder(t *testing.T) {
+	for _, name := range []string{"auto", "aggregate", "multiply"} {
+		if o, ok := ParseOrder(name); !ok || string(o) != name {
+			t.Errorf("%q: %q %v", name, o, ok)
+		}
+	}
+	if _, ok := ParseOrder("Auto"); ok {
+		t.Error("capitals are another name")
+	}
+}
+
+// Initial values are a promise: what a seed gives must not change between releases.
+func TestInit(t *testing.T) {
+	m := Model{Kind: SAGE, Dims: []int{4, 3, 2}}
+	p := m.Params()[1]
+	v := make([]float32, p.Len())
+	p.Init(v, 7, 1)
+	want := []float32{0.11791525, 0.30263525, -0.45910507}
+	for i := range want {
+		if math.Abs(float64(v[i]-want[i])) > 1e-5 {
+			t.Errorf("value %d is %v, want %v", i, v[i], want[i])
+		}
+	}
+}
+
+// The values fill [−1/√in, 1/√in] evenly: mean 0, variance 1/(3·in), within six
+// standard deviations.
+func TestInitDistribution(t *testing.T) {
+	p := Param{Rows: 100, Cols: 1000, Bound: 0.1}
+	v := make([]float32, p.Len())
+	p.Init(v, 1, 2)
+	sum, squares := 0.0, 0.0
+	for _, x := range v {
+		if math.Abs(float64(x)) > p.Bound {
+			t.Fatalf("%v is beyond %v", x, p.Bound)
+		}
+		sum += float64(x)
+		squares += float64(x) * float64(x)
+	}
+	n := float64(len(v))
+	variance := p.Bound * p.Bound / 3
+	if mean := sum / n; math.Abs(mean) > 6*math.Sqrt(variance/n) {
+		t.Errorf("mean %v", mean)
+	}
+	if got := squares / n; math.Abs(got/variance-1) > 6*math.Sqrt(0.8/n) { // the square's relative variance is 4/5
+		t.Errorf("variance %v, want %v", got, variance)
+	}
+}
+
+func TestChooseOrder(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		layer Layer
+		want  Order
+	}{
+		{"many more sources than destinations", Layer{Src: 450_000, Dst: 110_000, Edges: 678_000, In: 128, Out: 256, Input: true, Train: true}, Aggregate},
+		{"the same, inner", Layer{Src: 110_000, Dst: 12_000, Edges: 124_000, In: 256, Out: 256, Train: true}, Aggregate},
+		{"wide input, narrow output, sources are nearly the destinations", Layer{Src: 13_000, Dst: 12_500, Edges: 400_000, In: 767, Out: 10, Input: true, Train: true}, Multiply},
+		{"widening", Layer{Src: 13_000, Dst: 12_500, Edges: 125_000, In: 64, Out: 256, Input: true, Train: true}, Aggregate},
+		{"evaluation with all neighbours", Layer{Src: 13_000, Dst: 13_000, Edges: 490_000, In: 767, Out: 256}, Multiply},
+		{"nothing", Layer{In: 1, Out: 1}, Aggregate},
+	} {
+		if got := ChooseOrder(c.layer, OpenBLASRates); got != c.want {
+			t.Errorf("%s: %s first, want %s (%.3g s and %.3g s)", c.name, got, c.want, c.layer.Cost(Aggregate, OpenBLASRates), c.layer.Cost(Multiply, OpenBLASRates))
+		}
+	}
+}
+
+// By hand: 10 sources, 4 destinations, 20 edges, widths 8 and 2, unit rates.
+func TestCost(t *testing.T) {
+	l := Layer{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 2}
+	unit := Rates{Flops: 1, Bytes: 1}
+	for _, c := range []struct {
+		order        Order
+		input, train bool
+		want         float64
+	}{
+		{Aggregate, false, false, 2*128 + 4*8*24},
+		{Multiply, false, false, 320 + 128 + 4*2*34},
+		{Aggregate, true, true, 4*128 + 4*8*24},
+		{Aggregate, false, true, 6*128 + 4*8*24 + 4*8*34},
+		{Multiply, true, true, 2*(320+128) + 4*2*34 + 4*2*40},
+		{Multiply, false, true, 3*(320+128) + 4*2*34 + 4*2*40},
+	} {
+		l.Input, l.Train = c.input, c.train
+		if got := l.Cost(c.order, unit); got != c.want {
+			t.Errorf("%s, input %v, train %v: %v, want %v", c.order, c.input, c.train, got, c.want)
+		}
+	}
+}
