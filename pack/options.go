@@ -8,7 +8,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Policies of choosing the hot rows.
+// PolicyStatic holds the most used rows, always.
 const PolicyStatic = "static"
 
 // DTypeSame keeps the dataset's element type.
