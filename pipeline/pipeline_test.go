@@ -249,6 +249,30 @@ func TestFirstErrorWins(t *testing.T) {
 	})
 }
 
+// A stage that fails because it was cancelled does not hide that it was.
+func TestCauseOfCancelling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("interrupt signal received")
+		c := &chain{stages: 2, slots: 2, items: 3, workers: []int{1, 1}}
+		c.work = func(ctx context.Context, s, i int) error {
+			if s == 1 && i == 1 {
+				cancel(why)
+				return errors.New("a read was abandoned")
+			}
+			return nil
+		}
+		p, err := pipeline.Start(ctx, c.config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if err := p.Run(3); err != why {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
 func TestErrorsNameStageAndItem(t *testing.T) {
 	for _, what := range []string{"error", "panic"} {
 		for st := range 3 {
