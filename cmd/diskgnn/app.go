@@ -105,7 +105,7 @@ type command struct {
 // its arguments, progress, and the output.
 func (g *globals) add(cmd command) *cli.Command {
 	flags := append(cmd.flags,
-		&cli.StringFlag{Name: "config", Usage: "`FILE`.yaml with values for flags; flags win", Destination: &g.config},
+		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Destination: &g.quiet, DisableDefaultText: true},
 	)

@@ -15,6 +15,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/pack"
+	"diskgnn/presample"
+	"diskgnn/train"
 )
 
 func main() {
@@ -34,44 +39,6 @@ type demo struct {
 	program, dir string
 }
 
-// What the stages print with --json, as far as the summary needs it.
-type (
-	dataset struct {
-		Nodes         int64   `json:"nodes"`
-		Dim           int64   `json:"dim"`
-		FeaturesAlone float64 `json:"features_alone_accuracy"`
-		Seconds       float64 `json:"seconds"`
-	}
-	samples struct {
-		Edges   int64   `json:"edges"`
-		Disk    int64   `json:"disk_bytes"`
-		Seconds float64 `json:"seconds"`
-	}
-	pack struct {
-		HotRows    int64   `json:"hot_rows"`
-		HotBytes   int64   `json:"hot_bytes"`
-		ColdRows   int64   `json:"cold_rows"`
-		ColdBytes  int64   `json:"cold_bytes"`
-		EvalRows   int64   `json:"eval_rows"`
-		EvalBytes  int64   `json:"eval_bytes"`
-		GraphBytes int64   `json:"graph_bytes"`
-		Blowup     float64 `json:"blowup"`
-		Seconds    float64 `json:"seconds"`
-	}
-	run struct {
-		BLAS         string  `json:"blas"`
-		CacheRows    int64   `json:"cache_rows"`
-		CacheBytes   int64   `json:"cache_bytes"`
-		PreloadBytes int64   `json:"preload_bytes"`
-		TestAccuracy float64 `json:"test_accuracy"`
-		Seconds      float64 `json:"seconds"`
-		Epochs       []struct {
-			BytesRead   int64 `json:"bytes_read"`
-			UsefulBytes int64 `json:"useful_bytes"`
-		} `json:"epochs"`
-	}
-)
-
 // The graph is small enough for two minutes on two cores without OpenBLAS, and
 // large enough that a tenth of it in memory is a real cache.
 func (d *demo) run(ctx context.Context) error {
@@ -86,10 +53,10 @@ func (d *demo) run(ctx context.Context) error {
 		}
 	}
 	start := time.Now()
-	var ds dataset
-	var sm samples
-	var pk pack
-	var rn run
+	var ds dataset.Result
+	var sm presample.Result
+	var pk pack.Result
+	var rn train.Result
 	for _, stage := range []struct {
 		says   string
 		result any
@@ -132,7 +99,7 @@ func (d *demo) show(ctx context.Context, says string, result any, args []string)
 }
 
 // sum prints what the demo is for.
-func (d *demo) sum(ds dataset, sm samples, pk pack, rn run, took time.Duration) {
+func (d *demo) sum(ds dataset.Result, sm presample.Result, pk pack.Result, rn train.Result, took time.Duration) {
 	fmt.Printf("\nTime\n")
 	for _, s := range []struct {
 		stage   string
@@ -142,7 +109,7 @@ func (d *demo) sum(ds dataset, sm samples, pk pack, rn run, took time.Duration) 
 	}
 	fmt.Printf("  %-12s %6.1f s\n", "in all", took.Seconds())
 
-	features := ds.Nodes * ds.Dim * 4
+	features := ds.Nodes * int64(ds.Dim*ds.DType.Size())
 	var read, useful int64
 	for _, e := range rn.Epochs {
 		read, useful = read+e.BytesRead, useful+e.UsefulBytes
@@ -152,8 +119,8 @@ func (d *demo) sum(ds dataset, sm samples, pk pack, rn run, took time.Duration) 
 	level := func(name string, bytes int64, format string, args ...any) {
 		fmt.Printf("  %-12s %6.1f MiB  %s\n", name, float64(bytes)/(1<<20), fmt.Sprintf(format, args...))
 	}
-	level("features", features, "the table: %d rows of %d bytes, not needed for training", ds.Nodes, ds.Dim*4)
-	level("memory", rn.CacheBytes, "the %d hottest rows, %.0f%% of the table", rn.CacheRows, 100*float64(rn.CacheBytes)/float64(features))
+	level("features", features, "the table: %d rows of %d bytes, not needed for training", ds.Nodes, ds.Dim*ds.DType.Size())
+	level("memory", rn.CacheSize, "the %d hottest rows, %.0f%% of the table", rn.CacheRows, 100*float64(rn.CacheSize)/float64(features))
 	level("hot file", pk.HotBytes, "%d rows that a larger cache could hold", pk.HotRows)
 	level("cold chunks", pk.ColdBytes, "%d rows, those of a batch next to each other", pk.ColdRows)
 	level("evaluation", pk.EvalBytes, "%d rows of validation and test batches, each once", pk.EvalRows)
@@ -161,8 +128,8 @@ func (d *demo) sum(ds dataset, sm samples, pk pack, rn run, took time.Duration) 
 	level("read", read/epochs, "per epoch, %.0f%% of it useful; filling the cache read %.1f MiB once", 100*float64(useful)/float64(max(1, read)), float64(rn.PreloadBytes)/(1<<20))
 
 	fmt.Printf("\nAccuracy on the test nodes\n")
-	fmt.Printf("  %-15s %5.1f %%\n", "features alone", 100*ds.FeaturesAlone)
-	fmt.Printf("  %-15s %5.1f %%\n", "trained", 100*rn.TestAccuracy)
+	fmt.Printf("  %-15s %5.1f %%\n", "features alone", 100**ds.FeaturesAlone)
+	fmt.Printf("  %-15s %5.1f %%\n", "trained", 100*float64(rn.TestAccuracy))
 	if !strings.HasPrefix(rn.BLAS, "openblas") {
 		fmt.Printf("\nThis run multiplied matrices in Go (%s). OpenBLAS is used where it is found at run time\n"+
 			"and makes a training step several times faster; on Debian and Ubuntu: apt install libopenblas0\n", rn.BLAS)

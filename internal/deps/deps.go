@@ -48,6 +48,7 @@ var Layers = []Tree{
 	{"train", 3},
 
 	{"cmd/diskgnn", 4},
+	{"internal/demo", 4},
 	{"bench", 4},
 }
 
