@@ -12,7 +12,7 @@ import (
 // engine's Close.
 type Evaluator struct {
 	plan     *plan
-	net      *network
+	net      *machine
 	preparer *Preparer
 }
 
@@ -25,7 +25,7 @@ func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
 		return nil, err
 	}
 	v := &Evaluator{plan: p, preparer: newPreparer(p.model, p.orders, sizes, false)}
-	v.net, err = newNetwork(p, e.pool, e.blas, e.opt.weights, nil)
+	v.net, err = newMachine(p, e.pool, e.blas, e.opt.weights, nil)
 	return v, err
 }
 

@@ -63,7 +63,7 @@ type Engine struct {
 	plan     *plan
 	blas     *blas.Library
 	pool     *pool
-	net      *network
+	net      *machine
 	preparer *Preparer
 	opt      optimizer
 }
@@ -77,7 +77,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{opts: o, plan: p, blas: lib, pool: newPool(p.threads)}
 	e.opt = newOptimizer(p, o.LR)
 	e.opt.init(p.params, o.Seed)
-	if e.net, err = newNetwork(p, e.pool, lib, e.opt.weights, e.opt.grads); err != nil {
+	if e.net, err = newMachine(p, e.pool, lib, e.opt.weights, e.opt.grads); err != nil {
 		e.pool.close()
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"weak"
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
@@ -552,5 +553,33 @@ func TestCountCorrect(t *testing.T) {
 	correct, count := CountCorrect([]float32{1, 2, 3, 3, 0, 0, 5, 1}, []int32{1, 1, graph.Unlabelled, 0})
 	if correct != 2 || count != 3 {
 		t.Errorf("%d of %d", correct, count)
+	}
+}
+
+// An engine that was closed and forgotten gives its buffers back.
+func TestEngineIsCollected(t *testing.T) {
+	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, LR: 0.1}
+	rng := rand.New(rand.NewPCG(27, 28))
+	b := shape{seeds: 5, classes: 3, layers: 2, maxDegree: 3, fresh: 4}.batch(rng)
+	o.Sizes = roomy(b)
+	var gone [2]weak.Pointer[float32]
+	func() {
+		e, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step(t, e, input(t, e.preparer, b, features(b, 4, rng)))
+		v, err := e.NewEvaluator(o.Sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone[0], gone[1] = weak.Make(&e.net.layers[0].data[0]), weak.Make(&v.net.layers[0].data[0])
+		e.Close()
+	}()
+	for range 5 { // the machine's finalizer takes a turn of its own
+		runtime.GC()
+	}
+	if gone[0].Value() != nil || gone[1].Value() != nil {
+		t.Error("buffers of a closed engine are still held")
 	}
 }

@@ -11,8 +11,16 @@ import (
 	"diskgnn/train/gnn/kernel"
 )
 
-// network is a Gorgonia graph of the model at maximum shapes, built once, and the
-// machine that runs it on one batch after the other.
+// machine runs the Gorgonia graph of a model, built once at maximum shapes, on one
+// batch after the other.
+type machine struct {
+	*network
+	vm gorgonia.VM
+}
+
+// network is what the operations of one graph share. It must not lead to the
+// machine: Gorgonia gives that one a finalizer, and a cycle through it would keep
+// all buffers for ever.
 type network struct {
 	*plan
 	pool     *pool
@@ -22,11 +30,9 @@ type network struct {
 	ops      int         // operations made so far
 	buffers  [][]float32 // everything allocated so far
 
-	machine gorgonia.VM
 	layers  []*layer
 	loss    *crossEntropy // nil outside training
-
-	partial []float32 // group sums of the weight gradient being computed
+	partial []float32     // group sums of the weight gradient being computed
 
 	// The batch that is being run.
 	ctx  context.Context
@@ -36,10 +42,31 @@ type network struct {
 	err  error // what stopped the run
 }
 
-// newNetwork builds the graph over the parameters, which lie one after the other in
+// newMachine builds the graph over the parameters, which lie one after the other in
 // weights. In training their gradients are computed too, into grads.
-func newNetwork(p *plan, pool *pool, lib *blas.Library, weights, grads []float32) (*network, error) {
+func newMachine(p *plan, pool *pool, lib *blas.Library, weights, grads []float32) (*machine, error) {
 	n := &network{plan: p, pool: pool, blas: lib, training: grads != nil}
+	g, err := n.build(weights, grads)
+	if err != nil {
+		return nil, err
+	}
+	return &machine{n, gorgonia.NewTapeMachine(g)}, nil
+}
+
+// run computes the graph for one batch.
+func (m *machine) run(ctx context.Context, in *Input, seed, step uint64) error {
+	m.ctx, m.in, m.seed, m.step, m.err = ctx, in, seed, step, nil
+	err := m.vm.RunAll()
+	m.vm.Reset()
+	m.ctx, m.in = nil, nil
+	if m.err != nil {
+		return m.err
+	}
+	return err
+}
+
+func (n *network) build(weights, grads []float32) (*gorgonia.ExprGraph, error) {
+	p := n.plan
 	if n.training {
 		n.dropout = kernel.NewDropout(p.model.Dropout)
 		size := 0
@@ -78,8 +105,7 @@ func newNetwork(p *plan, pool *pool, lib *blas.Library, weights, grads []float32
 			return nil, fmt.Errorf("gnn: differentiate: %w", err)
 		}
 	}
-	n.machine = gorgonia.NewTapeMachine(g)
-	return n, nil
+	return g, nil
 }
 
 // floats allocates a buffer and notes it.
@@ -114,18 +140,6 @@ func (n *network) placeGradients(grads []float32) {
 		k.dWeights, k.dBias = grads[:weights:weights], grads[weights:weights+k.outDim]
 		grads = grads[weights+k.outDim:]
 	}
-}
-
-// run computes the graph for one batch.
-func (n *network) run(ctx context.Context, in *Input, seed, step uint64) error {
-	n.ctx, n.in, n.seed, n.step, n.err = ctx, in, seed, step, nil
-	err := n.machine.RunAll()
-	n.machine.Reset()
-	n.ctx, n.in = nil, nil
-	if n.err != nil {
-		return n.err
-	}
-	return err
 }
 
 // each runs b over n rows in chunks of grain, and keeps the error that stopped it:

@@ -51,7 +51,7 @@ func Open(kind string) (*Library, error) {
 	case kind == OpenBLAS:
 		return nil, fault.New(fault.ErrUsage, "blas: %w", err)
 	}
-	return gonumLibrary(fmt.Sprintf("%v: computing in Go. OpenBLAS makes a training step about four times faster; "+
+	return gonumLibrary(fmt.Sprintf("%v: computing in Go. OpenBLAS makes a training step about ten times faster; "+
 		"on Debian and Ubuntu: apt install libopenblas0", err)), nil
 }
 
