@@ -26,7 +26,6 @@ package train
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -81,12 +80,9 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	if err == nil {
 		return r.result, nil
 	}
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w (%w)", err, ctx.Err())
-	}
-	if ctx.Err() != nil {
-		err = fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs: %w; %s holds what was reached; there are no checkpoints to resume from in this version: run again with --force to start over",
-			len(r.result.Epochs), o.Epochs, err, o.Out)
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		err = fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs; there are no checkpoints in this version: run again with --force to start over",
+			len(r.result.Epochs), o.Epochs)
 	}
 	return Result{}, r.dir.abandon(err)
 }

@@ -2,7 +2,6 @@ package train
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -274,7 +273,7 @@ func (d *runDir) finish(r *Result) error {
 // a finished one. It returns why, with what went wrong on the way.
 func (d *runDir) abandon(why error) error {
 	state := StateFailed
-	if errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
+	if errors.Is(why, fault.ErrInterrupted) {
 		state = StateInterrupted
 	}
 	var errs []error

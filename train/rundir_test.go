@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -102,7 +101,7 @@ func TestRunDirectory(t *testing.T) {
 		t.Errorf("over a failed run: %v", err)
 	}
 	d = mustBegin(t, out, true)
-	if err := d.abandon(context.Canceled); !errors.Is(err, context.Canceled) || state(t, out).State != StateInterrupted {
+	if err := d.abandon(fault.ErrInterrupted); !errors.Is(err, fault.ErrInterrupted) || state(t, out).State != StateInterrupted {
 		t.Errorf("interrupted: %v, %s", err, state(t, out).State)
 	}
 }
@@ -119,7 +118,7 @@ func TestKilledRun(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	d = mustBegin(t, out, true)
-	_ = d.abandon(context.Canceled)
+	_ = d.abandon(fault.ErrInterrupted)
 }
 
 // What is not a run is never touched, forced or not.
@@ -145,7 +144,7 @@ func TestForeignDirectories(t *testing.T) {
 			}
 		}
 	}
-	_ = mustBegin(t, t.TempDir(), false).abandon(context.Canceled) // empty: there is nothing to lose
+	_ = mustBegin(t, t.TempDir(), false).abandon(fault.ErrInterrupted) // empty: there is nothing to lose
 	if _, err := beginRun(vfs.OS, filepath.Join(t.TempDir(), "no", "run"), false, runFile{}); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("no parent: %v", err)
 	}
