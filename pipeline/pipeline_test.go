@@ -479,7 +479,7 @@ func TestSlotsAreVisitedInTurn(t *testing.T) {
 func BenchmarkItem(b *testing.B) {
 	do := func(context.Context, *slot, int) error { return nil }
 	p, err := pipeline.Start(b.Context(), pipeline.Config[*slot]{
-		Slots: slots(4), Items: 1 << 40,
+		Slots: slots(4), Items: 1 << 30,
 		Stages: []pipeline.Stage[*slot]{{Name: "a", Do: do}, {Name: "b", Do: do}, {Name: "c", Do: do}, {Name: "d", Do: do}},
 	})
 	if err != nil {
