@@ -127,7 +127,7 @@ func (osFS) Free(name string) (int64, error) {
 	if err := unix.Statfs(name, &s); err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", name, err)
 	}
-	return int64(s.Bavail) * s.Bsize, nil
+	return int64(s.Bavail) * int64(s.Bsize), nil
 }
 
 // ReadFile returns a whole file's content.
