@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
 )
 
 // copier copies and converts rows on several goroutines that live as long as
@@ -78,12 +79,26 @@ func (c *copier) split(j copyJob, n int, cut func(j *copyJob, lo, hi int)) {
 
 func (j *copyJob) run() {
 	if j.ids == nil {
-		dtype.Convert(binio.Bytes(j.dst), dtype.Float32, j.src, j.from)
+		widen(j.dst, j.src, j.from)
 		return
 	}
 	row := j.dim * j.from.Size()
 	for i, id := range j.ids {
 		src := j.src[int(id)*row : int(id)*row+row]
-		dtype.Convert(binio.Bytes(j.dst[i*j.dim:(i+1)*j.dim]), dtype.Float32, src, j.from)
+		widen(j.dst[i*j.dim:(i+1)*j.dim], src, j.from)
+	}
+}
+
+// widen fills dst with the elements of src. dtype.Convert is its plain twin.
+func widen(dst []float32, src []byte, from dtype.Type) {
+	switch from {
+	case dtype.Float32:
+		copy(binio.Bytes(dst), src)
+	case dtype.Float16:
+		kernel.Float16ToFloat32(dst, src)
+	case dtype.BFloat16:
+		kernel.BFloat16ToFloat32(dst, src)
+	default:
+		dtype.Convert(binio.Bytes(dst), dtype.Float32, src, from)
 	}
 }

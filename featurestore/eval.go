@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"diskgnn/internal/binio"
-	"diskgnn/internal/dtype"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
@@ -171,7 +170,7 @@ func (s *Store) takeRound(sl *Slot, r *round, l *rowList) error {
 		for ; k < run.last; k++ {
 			row, place := l.at(k)
 			src := run.bytes[row*rb-run.off : (row+1)*rb-run.off]
-			dtype.Convert(binio.Bytes(l.x[place*dim:(place+1)*dim]), dtype.Float32, src, s.facts.DType)
+			widen(l.x[place*dim:(place+1)*dim], src, s.facts.DType)
 		}
 	}
 	sl.UsefulBytes += int64(r.last-r.first) * rb

@@ -21,8 +21,8 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/blas"
-	"diskgnn/train/gnn/kernel"
 	"diskgnn/train/gnn/model"
 )
 

@@ -4,7 +4,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"diskgnn/graph"
-	"diskgnn/train/gnn/kernel"
+	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/model"
 )
 

@@ -6,7 +6,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"diskgnn/graph"
-	"diskgnn/train/gnn/kernel"
+	"diskgnn/internal/kernel"
 )
 
 // crossEntropy is the mean over the labelled seed nodes of the softmax

@@ -7,8 +7,8 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/blas"
-	"diskgnn/train/gnn/kernel"
 )
 
 // machine runs the Gorgonia graph of a model, built once at maximum shapes, on one

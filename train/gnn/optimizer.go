@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/kernel"
+	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/model"
 )
 

@@ -11,7 +11,7 @@ import (
 // The committed assembly is what the generator writes. The generator needs
 // dependencies of its own, so this runs only when asked:
 //
-//	DISKGNN_GENERATE=1 go test -run Generated ./train/gnn/kernel
+//	DISKGNN_GENERATE=1 go test -run Generated ./internal/kernel
 func TestGenerated(t *testing.T) {
 	if os.Getenv("DISKGNN_GENERATE") == "" {
 		t.Skip("set DISKGNN_GENERATE=1 to regenerate and compare")

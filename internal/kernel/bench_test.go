@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// go test -bench . ./train/gnn/kernel
+// go test -bench . ./internal/kernel
 
 func benchKinds(b *testing.B, bytes int, f func()) {
 	before := Kind()
