@@ -50,7 +50,7 @@ type Options struct {
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
 	Force   bool  // replace samples made with other parameters
 
-	// batchesPerFile cuts files early; tests resume small runs by it.
+	// batchesPerFile, if not 0, cuts files early; tests resume small runs by it.
 	batchesPerFile int
 }
 

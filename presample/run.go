@@ -152,7 +152,11 @@ func (s *sampling) prepare() error {
 	if s.seeds, err = loadSeeds(s.data, s.params, s.rep); err != nil {
 		return err
 	}
-	s.layout = s.seeds.layout(f.Nodes, s.o.batchesPerFile)
+	perFile := s.o.batchesPerFile
+	if perFile == 0 {
+		perFile = batchesPerFile(f.Nodes, f.Edges, s.params)
+	}
+	s.layout = s.seeds.layout(f.Nodes, perFile)
 	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.memory(s.o.Workers+spareSlots)
 	least := plan{workers: 1}.need(bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
 	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)

@@ -17,10 +17,6 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// BatchesPerFile is where batch files are cut: often enough that an interrupted
-// run loses little, seldom enough that files are large.
-const BatchesPerFile = 32
-
 // recordsFile is scratch: the index records of all finished files.
 const recordsFile = "index.part"
 
@@ -32,7 +28,7 @@ type Layout struct {
 	Nodes              int64 // of the graph
 	Layers             int
 	Train, Valid, Test int // batches
-	BatchesPerFile     int // 0: BatchesPerFile
+	BatchesPerFile     int // at least 1; it decides where files are cut
 }
 
 // Batches returns the number of all batches.
@@ -72,9 +68,6 @@ type journal struct {
 // read once, checked, and their hotness counted; the first that is not what it
 // was, and all after it, are written again.
 func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.Reporter) (*Writer, error) {
-	if layout.BatchesPerFile == 0 {
-		layout.BatchesPerFile = BatchesPerFile
-	}
 	w := &Writer{dir: dir, layout: layout, hot: make([]uint32, layout.Nodes), buf: bufio.NewWriterSize(nil, writeBuffer)}
 	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile,
 		records: make([]byte, 0, layout.Batches()*recordBytes(layout.Layers))}
