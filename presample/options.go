@@ -1,7 +1,6 @@
 package presample
 
 import (
-	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -82,8 +81,12 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
-const maxBatchSize = 1 << 28
+const (
+	// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
+	maxBatchSize = 1 << 28
+	// maxFanout keeps what is drawn for one destination a small part of memory.
+	maxFanout = 1 << 16
+)
 
 // Validate names the flag that makes no sense.
 func (o *Options) Validate() error {
@@ -120,8 +123,8 @@ func checkFanout(flag string, fanout []int) error {
 		return fault.New(fault.ErrUsage, "%s: %d layers; needs 1 to %d, like 10,15,20", flag, len(fanout), batchcodec.MaxLayers)
 	}
 	for _, f := range fanout {
-		if f != mbfile.AllNeighbours && (f < 1 || f > math.MaxInt32) {
-			return fault.New(fault.ErrUsage, "%s: %d neighbours; needs at least 1, or all", flag, f)
+		if f != mbfile.AllNeighbours && (f < 1 || f > maxFanout) {
+			return fault.New(fault.ErrUsage, "%s: %d neighbours; needs 1 to %d, or all", flag, f, maxFanout)
 		}
 	}
 	return nil

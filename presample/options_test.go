@@ -35,6 +35,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--fanout: 0 layers":      func(o *Options) { o.Fanout = []int{} },
 		"--fanout: 65 layers":     func(o *Options) { o.Fanout = make([]int, 65) },
 		"--fanout: 0 neighbours":  func(o *Options) { o.Fanout = []int{5, 0} },
+		"--fanout: 65537 neigh":   func(o *Options) { o.Fanout = []int{1, 1<<16 + 1} },
 		"--fanout: -2 neighbours": func(o *Options) { o.Fanout = []int{-2} },
 		"--eval-fanout some":      func(o *Options) { o.EvalFanout = "some" },
 		"--eval-fanout 5,5 has 2": func(o *Options) { o.EvalFanout = "5,5" },
