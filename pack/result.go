@@ -1,0 +1,90 @@
+package pack
+
+import (
+	"time"
+
+	"diskgnn/pack/packfile"
+)
+
+// Result is what a packing did. The JSON keys are stable.
+type Result struct {
+	Out         string `json:"out"`
+	Fingerprint string `json:"fingerprint"`
+	State       string `json:"state"` // new, resumed, or done: nothing had to be done
+	DType       string `json:"dtype"`
+
+	Batches  int   `json:"batches"`
+	RowBytes int   `json:"row_bytes"`
+	HotRows  int64 `json:"hot_rows"`
+	SSDRows  int64 `json:"ssd_rows"`
+	ColdRows int64 `json:"cold_rows"`
+	EvalRows int64 `json:"eval_rows"`
+	Segments int   `json:"segments"`
+	// CacheRows are the band edges: the cache sizes, in rows, that trainers choose
+	// from.
+	CacheRows []int64 `json:"cache_rows"`
+
+	HotBytes   int64 `json:"hot_bytes"`
+	ColdBytes  int64 `json:"cold_bytes"`
+	EvalBytes  int64 `json:"eval_bytes"`
+	GraphBytes int64 `json:"graph_bytes"`
+	DiskBytes  int64 `json:"disk_bytes"`
+	// Blowup is DiskBytes over the bytes of the dataset's feature table.
+	Blowup float64 `json:"blowup"`
+
+	Ranges       int     `json:"ranges"` // in which the table was read
+	BytesRead    int64   `json:"bytes_read"`
+	BytesWritten int64   `json:"bytes_written"`
+	Seconds      float64 `json:"seconds"`
+	GraphSeconds float64 `json:"graph_seconds"`
+	RowSeconds   float64 `json:"row_seconds"`
+
+	PeakRSS  int64 `json:"peak_rss_bytes"`
+	PeakAnon int64 `json:"peak_anon_bytes"`
+}
+
+// describe builds the result from the finished directory, which it so checks.
+func (p *packing) describe(state string) (Result, error) {
+	r, err := packfile.Open(p.fs, p.o.Out)
+	if err != nil {
+		return Result{}, err
+	}
+	f := r.Facts()
+	res := Result{
+		Out: p.o.Out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType),
+		Batches: f.Train + f.Valid + f.Test, RowBytes: f.RowBytes,
+		HotRows: f.HotRows, SSDRows: f.SSDRows, ColdRows: f.ColdRows, EvalRows: f.EvalRows,
+		Segments: f.Train, CacheRows: r.Index().Edges,
+		GraphSeconds: p.graphSeconds, RowSeconds: p.rowSeconds,
+	}
+	for _, file := range r.Meta().Files {
+		res.DiskBytes += file.Size
+	}
+	rb := int64(f.RowBytes)
+	res.HotBytes, res.EvalBytes, res.ColdBytes = f.HotRows*rb, f.EvalRows*rb, f.ColdRows*rb
+	res.GraphBytes = graphBytes(r)
+	table := f.Nodes * int64(p.ds.RowBytes())
+	res.Blowup = float64(res.DiskBytes) / float64(max(table, 1))
+	if state != "done" {
+		s := p.samples.Facts()
+		res.BytesRead = table + s.Train.Bytes + s.Eval.Bytes
+		res.BytesWritten = res.DiskBytes + 4*f.ColdRows
+		if p.plan.spill {
+			res.BytesWritten += f.HotRows * (rb + 4)
+		}
+	}
+	res.Seconds = time.Since(p.start).Seconds()
+	res.PeakAnon, res.PeakRSS = p.watch.Stop()
+	return res, nil
+}
+
+// graphBytes adds up the graph files.
+func graphBytes(r *packfile.Reader) int64 {
+	f, _ := r.Meta().File(packfile.EvalGraphFile)
+	n := f.Size
+	for g := range groups(r.Index()) {
+		f, _ := r.Meta().File(packfile.GraphFile(g))
+		n += f.Size
+	}
+	return n
+}
