@@ -40,6 +40,9 @@ type Format struct {
 // String returns the format as messages spell it.
 func (f Format) String() string { return fmt.Sprintf("%s, version %d", f.Name, f.Version) }
 
+// kind returns the format's name as users call it.
+func (f Format) kind() string { return strings.TrimPrefix(f.Name, "diskgnn.") }
+
 // File describes one file of a finished directory. The checksum is the SHA-256
 // of the file's table of CRCs, or, for a file without one, of its bytes.
 type File struct {
@@ -126,21 +129,29 @@ func Open(fsys vfs.FS, dir, kind string, want Format) (*Meta, error) {
 		return nil, err
 	}
 	if m.Format.Name != want.Name {
-		return nil, fault.New(fault.ErrInput, "%s is a %s directory, not a %s", dir, strings.TrimPrefix(m.Format.Name, "diskgnn."), kind)
+		return nil, fault.New(fault.ErrInput, "%s is a %s directory, not a %s", dir, m.Format.kind(), kind)
 	}
 	if m.Format.Version != want.Version {
 		return nil, fault.New(fault.ErrVersion, "%s: %s is version %d, this program reads version %d: make it again, or use the program that made it", dir, m.Format.Name, m.Format.Version, want.Version)
 	}
+	if err := m.checkSizes(fsys, dir); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// checkSizes makes sure that every file is there with its size.
+func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	for _, f := range m.Files {
 		st, err := fsys.Stat(filepath.Join(dir, f.Name))
 		if err != nil {
-			return nil, fault.New(fault.ErrCorrupt, "%s: %s is missing: %v", dir, f.Name, err)
+			return fault.New(fault.ErrCorrupt, "%s: %s is missing: %v", dir, f.Name, err)
 		}
 		if st.Size() != f.Size {
-			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes instead of %d", dir, f.Name, st.Size(), f.Size)
+			return fault.New(fault.ErrCorrupt, "%s: %s has %d bytes instead of %d", dir, f.Name, st.Size(), f.Size)
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // ReadMeta reads the meta.json of a finished directory of any format and checks

@@ -14,10 +14,12 @@
 package stage
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,8 +70,10 @@ type journal struct {
 }
 
 // Begin opens the transaction for the directory out. With force, a finished
-// directory made with other parameters is replaced at Commit, and until then
-// stays as it is.
+// directory of the same format that was made with other parameters, or is
+// damaged, is replaced at Commit, and until then stays as it is. Nothing else is
+// ever replaced: neither another format, which might be this stage's parent, nor
+// files that no stage wrote.
 func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) {
 	out = filepath.Clean(out)
 	hash, err := hashJSON(spec)
@@ -116,22 +120,38 @@ func finished(fsys vfs.FS, out string, spec Spec, hash string, force bool) (bool
 		if lerr == nil && len(names) == 0 {
 			return false, nil // an empty directory: Commit removes it
 		}
-		if force && vfsHas(fsys, out, MetaFile) {
+		if force && claims(fsys, out, spec.Format) {
 			return false, nil
 		}
 		return false, fault.New(fault.ErrExists, "%s exists and is not a finished directory of this program; remove it or choose another name (%v)", out, err)
+	}
+	if m.Format.Name != spec.Format.Name {
+		return false, fault.New(fault.ErrExists, "%s exists and is a %s directory, which is never replaced: remove it or choose another name", out, m.Format.kind())
 	}
 	was, err := hashJSON(Spec{m.Format, m.Params, m.Parents})
 	if err != nil {
 		return false, err
 	}
 	if was == hash {
-		return true, tidy(fsys, out)
+		damage := m.checkSizes(fsys, out)
+		if damage == nil {
+			return true, tidy(fsys, out)
+		}
+		if !force {
+			return false, fmt.Errorf("%w; use --force to make it again", damage)
+		}
 	}
 	if force {
 		return false, nil
 	}
 	return false, fault.New(fault.ErrExists, "%s exists and was made with other parameters (%s); use --force to replace it, or another name", out, difference(m, spec))
+}
+
+// claims reports whether a directory's meta.json, which cannot be read, was
+// written for the given format.
+func claims(fsys vfs.FS, dir string, format Format) bool {
+	b, err := vfs.ReadFile(fsys, filepath.Join(dir, MetaFile))
+	return err == nil && bytes.Contains(b, []byte(format.Name))
 }
 
 func vfsHas(fsys vfs.FS, dir, name string) bool {
@@ -196,22 +216,26 @@ func (d *Dir) recover() (State, error) {
 		d.progress = j.Progress
 		return StateResumed, nil
 	}
-	names, err := d.fs.List(d.path)
-	if err != nil {
-		return 0, err
+	names, lerr := d.fs.List(d.path)
+	if lerr != nil {
+		return 0, lerr
 	}
+	bookkeeping := []string{lockFile, journalFile, journalFile + vfs.TempSuffix}
 	for _, n := range names {
-		if n == lockFile {
+		if slices.Contains(bookkeeping, n) {
 			continue
 		}
-		if b != nil {
-			d.note = fmt.Sprintf("discarding %s: it was begun with other parameters", d.path)
+		if errors.Is(err, fs.ErrNotExist) { // the journal comes before all other files
+			return 0, fault.New(fault.ErrExists, "%s holds files that are not this program's (%s); remove it or choose another name than %s", d.path, n, d.out)
 		}
 		if err := d.fs.RemoveAll(d.File(n)); err != nil {
 			return 0, fmt.Errorf("clear %s: %w", d.path, err)
 		}
 	}
-	return StateNew, d.SaveProgress(nil)
+	if b != nil {
+		d.note = fmt.Sprintf("discarding %s: it was begun with other parameters", d.path)
+	}
+	return StateNew, d.SaveProgress(nil) // until then the old journal says whose the files are
 }
 
 // Note returns what the user should know of how the transaction began, or "".
@@ -275,6 +299,10 @@ func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 	}
 	if m.Fingerprint, err = m.fingerprint(); err != nil {
 		return "", err
+	}
+	// What an interrupted run had finished may have been touched since.
+	if err := m.checkSizes(d.fs, d.path); err != nil {
+		return "", fmt.Errorf("%w; remove %s and run the command again", err, d.path)
 	}
 	if err := d.writeJSON(RunFile, run); err != nil {
 		return "", err

@@ -132,6 +132,101 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestNothingElseIsReplaced offers, with --force, what is not this stage's to
+// replace.
+func TestNothingElseIsReplaced(t *testing.T) {
+	write := func(t *testing.T, name, content string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, precious string
+		prepare        func(t *testing.T, out string)
+	}{
+		{"another format", "X/a.bin", func(t *testing.T, out string) {
+			spec := specOf(1)
+			spec.Format.Name = "diskgnn.parent"
+			d, _, err := Begin(vfs.OS, out, spec, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := vfs.WriteFile(vfs.OS, d.File("a.bin"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Commit([]File{{"a.bin", 0, ""}}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"somebody else's meta.json", "X/precious", func(t *testing.T, out string) {
+			write(t, filepath.Join(out, MetaFile), `{"name": "a web page"}`)
+			write(t, filepath.Join(out, "precious"), "")
+		}},
+		{"somebody else's .partial", "X.partial/precious", func(t *testing.T, out string) {
+			write(t, filepath.Join(out+partialSuffix, "precious"), "")
+		}},
+	} {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "X")
+		c.prepare(t, out)
+		for _, force := range []bool{false, true} {
+			if _, _, err := runStage(vfs.OS, out, 1, force); !errors.Is(err, fault.ErrExists) {
+				t.Errorf("%s, force %t: %v", c.name, force, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(c.precious))); err != nil {
+				t.Errorf("%s, force %t: %v", c.name, force, err)
+			}
+		}
+	}
+}
+
+// TestDamaged meets finished and interrupted directories whose files were
+// touched: force makes the former again, the latter are never published.
+func TestDamaged(t *testing.T) {
+	for _, damage := range []func(string) error{
+		func(dir string) error { return os.Truncate(filepath.Join(dir, "a.bin"), 1) },
+		func(dir string) error { return os.Remove(filepath.Join(dir, "b.bin")) },
+		func(dir string) error { return os.Truncate(filepath.Join(dir, MetaFile), 80) },
+	} {
+		out := filepath.Join(t.TempDir(), "X")
+		want, _, err := runStage(vfs.OS, out, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := damage(out); err != nil {
+			t.Fatal(err)
+		}
+		if _, state, err := runStage(vfs.OS, out, 1, false); err == nil {
+			t.Errorf("a damaged directory passes for finished: state %v", state)
+		}
+		if fp, _, err := runStage(vfs.OS, out, 1, true); err != nil || fp != want {
+			t.Errorf("force: %v", err)
+		}
+		if _, err := Open(vfs.OS, out, "test", testFormat); err != nil {
+			t.Error(err)
+		}
+	}
+
+	out := filepath.Join(t.TempDir(), "X")
+	d, _, err := Begin(vfs.OS, out, specOf(1), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(vfs.WriteFile(vfs.OS, d.File("b.bin"), make([]byte, 7)), d.SaveProgress(1), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, state, err := runStage(vfs.OS, out, 1, false); !errors.Is(err, fault.ErrCorrupt) || state != StateResumed {
+		t.Errorf("resumed behind a file of another size: state %v, %v", state, err)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a directory with a file of another size was published")
+	}
+}
+
 // TestEveryFailure fails each operation in turn, alone and with all later ones,
 // and checks that nothing passes for finished, and that the next run finishes
 // with the same bytes.

@@ -154,10 +154,13 @@ func WriteFile(fsys FS, name string, content []byte) (err error) {
 	return f.Sync()
 }
 
+// TempSuffix ends the name of what a ReplaceFile that was cut short leaves.
+const TempSuffix = ".tmp"
+
 // ReplaceFile writes a file so that after a crash either the old content or the
 // new is there, never a mixture.
 func ReplaceFile(fsys FS, name string, content []byte) error {
-	tmp := name + ".tmp"
+	tmp := name + TempSuffix
 	if err := WriteFile(fsys, tmp, content); err != nil {
 		return fmt.Errorf("write %s: %w", tmp, err)
 	}
