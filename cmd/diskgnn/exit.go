@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -44,7 +45,11 @@ var exitCodes = []struct {
 	{fault.ErrInterrupted, exitInterrupted},
 	{context.Canceled, exitInterrupted},
 	{fs.ErrNotExist, exitInput},
+	{syscall.ENOTDIR, exitInput},
+	{syscall.EISDIR, exitInput},
+	{syscall.ELOOP, exitInput},
 	{syscall.EIO, exitInput},
+	{syscall.ENAMETOOLONG, exitUsage},
 	{fs.ErrPermission, exitUsage},
 	{syscall.EROFS, exitUsage},
 }
@@ -81,14 +86,20 @@ func (g *globals) fail(err error, asJSON bool) int {
 		name += " " + g.command
 		message = strings.TrimPrefix(message, g.command+": ") // stages name themselves
 	}
-	fmt.Fprintf(g.stderr, "%s: %s\n", name, message)
+	return report(g.stdout, g.stderr, name, message, code, asJSON)
+}
+
+// report prints why the program ends, for people and for scripts, and returns
+// the exit code.
+func report(stdout, stderr io.Writer, name, message string, code int, asJSON bool) int {
+	fmt.Fprintf(stderr, "%s: %s\n", name, message)
 	if asJSON {
-		b, jerr := json.Marshal(struct {
+		b, err := json.Marshal(struct {
 			Error    string `json:"error"`
 			ExitCode int    `json:"exit_code"`
 		}{message, code})
-		if jerr == nil {
-			fmt.Fprintf(g.stdout, "%s\n", b)
+		if err == nil {
+			fmt.Fprintf(stdout, "%s\n", b)
 		}
 	}
 	return code

@@ -29,11 +29,13 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(stderr, "diskgnn: internal error: %v\n%s", p, debug.Stack())
-			code = exitInternal
+			code = report(stdout, stderr, "diskgnn", fmt.Sprintf("internal error: %v", p), exitInternal, asksForJSON(args))
+			fmt.Fprintf(stderr, "%s", debug.Stack())
 		}
 	}()
-	ctx, stop := interruptible(context.Background(), stderr, os.Exit)
+	ctx, stop := interruptible(context.Background(), func(message string) {
+		os.Exit(report(stdout, stderr, "diskgnn", message, exitInterrupted, asksForJSON(args)))
+	})
 	defer stop()
 	g := &globals{stdout: stdout, stderr: stderr}
 	app := newApp(g)
@@ -52,8 +54,9 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 const grace = 1900 * time.Millisecond
 
 // interruptible returns a context that the first SIGINT or SIGTERM cancels. A
-// second one, or a stage that does not stop in time, ends the process at once.
-func interruptible(parent context.Context, stderr io.Writer, exit func(int)) (context.Context, func()) {
+// second one, or a stage that does not stop in time, has leave end the process at
+// once.
+func interruptible(parent context.Context, leave func(message string)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -70,11 +73,9 @@ func interruptible(parent context.Context, stderr io.Writer, exit func(int)) (co
 		select {
 		case <-over:
 		case <-signals:
-			fmt.Fprintln(stderr, "diskgnn: interrupted again: left at once; run the same command again to resume")
-			exit(exitInterrupted)
+			leave("interrupted again: left at once; run the same command again to resume")
 		case <-late.C:
-			fmt.Fprintln(stderr, "diskgnn: interrupted: left in the middle of a step; run the same command again to resume")
-			exit(exitInterrupted)
+			leave("interrupted: left in the middle of a step; run the same command again to resume")
 		}
 	}()
 	return ctx, func() {

@@ -230,6 +230,10 @@ func TestExitCodes(t *testing.T) {
 		{fault.New(fault.ErrLineage, "x"), 3},
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, 3},
 		{&fs.PathError{Op: "read", Path: "x", Err: syscall.EIO}, 3},
+		{&fs.PathError{Op: "read", Path: "x", Err: syscall.EISDIR}, 3},
+		{&fs.PathError{Op: "mkdir", Path: "x", Err: syscall.ENOTDIR}, 3},
+		{&fs.PathError{Op: "stat", Path: "x", Err: syscall.ELOOP}, 3},
+		{&fs.PathError{Op: "stat", Path: "x", Err: syscall.ENAMETOOLONG}, 2},
 		{fault.New(fault.ErrBudget, "x"), 4},
 		{fmt.Errorf("write: %w", syscall.ENOSPC), 4},
 		{fmt.Errorf("write: %w", syscall.EDQUOT), 4},
@@ -256,9 +260,8 @@ func TestExitCodes(t *testing.T) {
 // TestSecondSignal sends the process two signals: the first cancels, the second
 // ends it.
 func TestSecondSignal(t *testing.T) {
-	exited := make(chan int, 1)
-	var stderr bytes.Buffer
-	ctx, stop := interruptible(context.Background(), &stderr, func(code int) { exited <- code })
+	left := make(chan string, 1)
+	ctx, stop := interruptible(context.Background(), func(message string) { left <- message })
 	defer stop()
 	interrupt := func() {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
@@ -272,9 +275,11 @@ func TestSecondSignal(t *testing.T) {
 	}
 	interrupt()
 	select {
-	case code := <-exited:
-		if code != exitInterrupted || !strings.Contains(stderr.String(), "left") {
-			t.Errorf("exit code %d, %q", code, stderr.String())
+	case message := <-left:
+		var stdout, stderr bytes.Buffer
+		code := report(&stdout, &stderr, "diskgnn", message, exitInterrupted, true)
+		if code != exitInterrupted || !strings.Contains(stderr.String(), "left at once") || !strings.HasSuffix(stdout.String(), "\"exit_code\":5}\n") {
+			t.Errorf("exit code %d, %q, %q", code, &stdout, &stderr)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("still running")
