@@ -222,10 +222,11 @@ func (s *gnnBenchmark) features(first int64) (rowStream, error) {
 		if err != nil {
 			return nil, errors.Join(err, z.close())
 		}
-		if err := a.skip(first * int64(s.sh.dim)); err != nil {
+		skipped := first * int64(s.sh.dim)
+		if err := a.skip(skipped); err != nil {
 			return nil, errors.Join(err, a.close(), z.close())
 		}
-		return &denseRows{a, z}, nil
+		return &denseRows{a, a.Count() - skipped, z}, nil
 	}
 	r := &sparseRows{z: z, dim: s.sh.dim}
 	if r.rows, err = openRows(z, "attr", s.sh.nodes); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -168,7 +169,7 @@ func (s *graphBolt) readTask(m *gbMetadata) error {
 	}
 	t := m.Tasks[0]
 	if t.Classes != nil {
-		if s.limit = *t.Classes; s.limit < 1 {
+		if s.limit = *t.Classes; s.limit < 1 || s.limit > math.MaxInt32 {
 			return fault.New(fault.ErrInput, "num_classes is %d", s.limit)
 		}
 	}
@@ -282,10 +283,11 @@ func (s *graphBolt) features(first int64) (rowStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.skip(first * int64(s.sh.dim)); err != nil {
+	skipped := first * int64(s.sh.dim)
+	if err := a.skip(skipped); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	return &denseRows{a: a}, nil
+	return &denseRows{a: a, left: a.Count() - skipped}, nil
 }
 
 // labels reads the seeds and labels of all sets, side by side.

@@ -247,6 +247,7 @@ func TestImportRefuses(t *testing.T) {
 		{"features of torch", boltTree(), replace("metadata.yaml", "name: feat, format: numpy", "name: feat, format: torch"), []string{"metadata.yaml", "features", "torch"}},
 		{"features without a choice", boltTree(), replace("metadata.yaml", "name: feat,", "name: x,"), []string{"metadata.yaml", "year, x"}},
 		{"a path outside", boltTree(), replace("metadata.yaml", "path: edges.npy", "path: ../edges.npy"), []string{"metadata.yaml", "../edges.npy"}},
+		{"too many classes", boltTree(), replace("metadata.yaml", "num_classes: 3", "num_classes: 3000000000"), []string{"metadata.yaml", "num_classes is 3000000000"}},
 		{"no tasks", boltTree(), replace("metadata.yaml", "tasks:", "chores:"), []string{"metadata.yaml", "tasks"}},
 		{"a set without labels", boltTree(), replace("metadata.yaml", "{name: labels, format: csv", "{name: lables, format: csv"), []string{"metadata.yaml", "valid set", "labels"}},
 		{"missing edges", boltTree(), set("edges.npy", nil), []string{"edges.npy", "missing"}},
@@ -317,13 +318,22 @@ func TestImportOptions(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	tr := boltTree()
-	tr["feat.npy"] = npyFile("(4,)", []float32{1, 2, 3, 65520})
-	tr.write(t, dir)
 	o := boltOptions(dir)
-	o.DType = dtype.Float16
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "bfloat16") {
-		t.Errorf("a value beyond float16: %v", err)
+	for _, c := range []struct {
+		to     dtype.Type
+		beyond float32
+		use    string
+	}{
+		{dtype.Float16, 65520, "bfloat16 or float32"},
+		{dtype.BFloat16, -math.MaxFloat32, "float32"},
+	} {
+		tr := boltTree()
+		tr["feat.npy"] = npyFile("(4,)", []float32{1, 2, 3, c.beyond})
+		tr.write(t, dir)
+		o.DType = c.to
+		if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.HasSuffix(err.Error(), ": use "+c.use) {
+			t.Errorf("a value beyond %s: %v", c.to, err)
+		}
 	}
 	o.DType = ""
 	if _, err := dataset.Import(t.Context(), freeSpace{datasettest.FS, 10}, out, o, progress.Discard); !errors.Is(err, fault.ErrBudget) {
@@ -337,8 +347,18 @@ func TestImportOptions(t *testing.T) {
 // TestImportNotices damages an archive's compressed bytes: its own checksums
 // tell.
 func TestImportNotices(t *testing.T) {
+	t.Run("sparse", func(t *testing.T) { importNotices(t, benchmarkTree()) })
+	dense := benchmarkTree()
+	for _, n := range []string{"data", "indices", "indptr", "shape"} {
+		delete(dense, "g.npz/attr_"+n)
+	}
+	dense["g.npz/attr_matrix"] = npyFile("(5, 1)", []float32{1, 2, 3, 4, 5})
+	t.Run("dense", func(t *testing.T) { importNotices(t, dense) })
+}
+
+func importNotices(t *testing.T, tr tree) {
 	dir := t.TempDir()
-	benchmarkTree().write(t, dir)
+	tr.write(t, dir)
 	name := filepath.Join(dir, "g.npz")
 	good, err := os.ReadFile(name)
 	if err != nil {
@@ -348,9 +368,9 @@ func TestImportNotices(t *testing.T) {
 	if _, err := dataset.Import(t.Context(), datasettest.FS, ref, benchmarkOptions(dir), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i < len(good); i += 13 {
+	for i := 0; i < len(good); i += 5 {
 		bad := bytes.Clone(good)
-		bad[i] ^= 0x20
+		bad[i] ^= 1 << (i % 8)
 		save(t, name, bad)
 		out := filepath.Join(t.TempDir(), "D")
 		_, err := dataset.Import(t.Context(), datasettest.FS, out, benchmarkOptions(dir), progress.Discard)

@@ -162,5 +162,8 @@ func (z *npz) all(key string, length int64) (v []int64, err error) {
 		return nil, err
 	}
 	v = make([]int64, length)
-	return v, a.ints(v)
+	if err := a.ints(v); err != nil {
+		return nil, err
+	}
+	return v, a.end()
 }

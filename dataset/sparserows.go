@@ -59,13 +59,16 @@ func (c *compressedRows) row() (int64, error) {
 		return 0, err
 	}
 	total := c.indices.Count()
-	if end < c.last || end > total || c.left == 0 && len(c.ahead) == 0 && end != total {
+	if end < c.last || end > total || c.ended() && end != total {
 		return 0, c.indptr.fail(fault.New(fault.ErrInput, "offset %d follows %d: they do not describe %d entries", end, c.last, total))
 	}
 	n := end - c.last
 	c.last = end
 	return n, nil
 }
+
+// ended reports whether the last row was returned.
+func (c *compressedRows) ended() bool { return c.left == 0 && len(c.ahead) == 0 }
 
 func (c *compressedRows) close() error { return errors.Join(c.indptr.close(), c.indices.close()) }
 
@@ -120,8 +123,8 @@ func (r *sparseRows) next(values []float32) error {
 			left -= n
 		}
 	}
-	if r.rows.last == r.data.Count() {
-		return errors.Join(r.data.end(), r.rows.indices.end())
+	if r.rows.ended() {
+		return errors.Join(r.data.end(), r.rows.indices.end(), r.rows.indptr.end())
 	}
 	return nil
 }
@@ -129,10 +132,19 @@ func (r *sparseRows) next(values []float32) error {
 // denseRows reads feature rows as they are.
 type denseRows struct {
 	a       *numbers
-	archive *npz // nil for a file of its own
+	left    int64 // elements
+	archive *npz  // nil for a file of its own
 }
 
-func (r *denseRows) next(values []float32) error { return r.a.floats(values) }
+func (r *denseRows) next(values []float32) error {
+	if err := r.a.floats(values); err != nil {
+		return err
+	}
+	if r.left -= int64(len(values)); r.left > 0 {
+		return nil
+	}
+	return r.a.end()
+}
 
 func (r *denseRows) close() error {
 	if r.archive == nil {

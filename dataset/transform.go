@@ -23,10 +23,12 @@ func (im *importing) transform(values []float32, first int64) error {
 		if im.o.RowNormalize && !normalize(row) {
 			return fault.New(fault.ErrInput, "node %d has negative features: only rows without can be normalised", v)
 		}
-		if im.o.DType == dtype.Float16 {
-			if j := indexBeyondHalf(row); j >= 0 {
-				return fault.New(fault.ErrInput, "feature %d of node %d is %g, more than float16 holds: use bfloat16 or float32", j, v, row[j])
+		if j := indexBeyond(row, im.o.DType); j >= 0 {
+			wider := "float32"
+			if im.o.DType == dtype.Float16 {
+				wider = "bfloat16 or float32"
 			}
+			return fault.New(fault.ErrInput, "feature %d of node %d is %g, more than %s holds: use %s", j, v, row[j], im.o.DType, wider)
 		}
 	}
 	return nil
@@ -42,11 +44,20 @@ func indexNotFinite(row []float32) int {
 	return -1
 }
 
-// indexBeyondHalf returns the first value that rounds to infinity as a float16,
-// or -1.
-func indexBeyondHalf(row []float32) int {
+// indexBeyond returns the first finite value that rounds to infinity as the given
+// type, or -1.
+func indexBeyond(row []float32, t dtype.Type) int {
+	var least float32 // of those values
+	switch t {
+	case dtype.Float16:
+		least = 65520
+	case dtype.BFloat16:
+		least = math.Float32frombits(0x7F7F8000)
+	default:
+		return -1
+	}
 	for j, x := range row {
-		if x >= 65520 || x <= -65520 {
+		if x >= least || x <= -least {
 			return j
 		}
 	}
