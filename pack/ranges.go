@@ -11,6 +11,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -30,6 +31,7 @@ type rowSource interface {
 // chunks of all batches, the hot rows and the evaluation rows.
 type rangePass struct {
 	source   rowSource
+	table    string // the source's name, for messages
 	from, to dtype.Type
 	dim      int
 	nodes    int64
@@ -172,7 +174,10 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 			wait = func() error { return nil }
 		}
 		rows := buf[i].Bytes()[:int(hi-lo)*srcRow]
-		rows = p.convert(rows)
+		if rows, err = p.convert(rows, lo); err != nil {
+			_ = wait() // the other buffer is being read into
+			return err
+		}
 		if err := p.pack(ctx, lo, hi, rows, reqFile); err != nil {
 			_ = wait() // the other buffer is being read into
 			return err
@@ -188,10 +193,15 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// convert narrows rows in place: an element never moves up.
-func (p *rangePass) convert(rows []byte) []byte {
+// convert narrows rows in place: an element never moves up. The first row is
+// node first's. Features are finite; one that is not any longer is refused.
+func (p *rangePass) convert(rows []byte, first int64) ([]byte, error) {
 	if p.from == p.to {
-		return rows
+		return rows, nil
+	}
+	infinity := uint16(0x7C00)
+	if p.to == dtype.BFloat16 {
+		infinity = 0x7F80
 	}
 	n := len(rows) / p.from.Size()
 	// A piece is converted through a small buffer, so that no element is
@@ -200,10 +210,16 @@ func (p *rangePass) convert(rows []byte) []byte {
 	for done := 0; done < n; {
 		k := min(n-done, len(tmp)/p.to.Size())
 		dtype.Convert(tmp[:k*p.to.Size()], p.to, rows[done*p.from.Size():(done+k)*p.from.Size()], p.from)
+		for i, h := range binio.View[uint16](tmp[:k*p.to.Size()]) {
+			if h&infinity == infinity {
+				at := int64(done + i)
+				return nil, fault.New(fault.ErrInput, "%s: feature %d of node %d is more than %s holds; use another --dtype", p.table, at%int64(p.dim), first+at/int64(p.dim), p.to)
+			}
+		}
 		copy(rows[done*p.to.Size():], tmp[:k*p.to.Size()])
 		done += k
 	}
-	return rows[:n*p.to.Size()]
+	return rows[:n*p.to.Size()], nil
 }
 
 // pack writes everything that the rows lo ≤ v < hi belong to.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -281,7 +282,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	task := p.rep.Task("pack rows", f.Nodes*int64(p.ds.RowBytes()), progress.Bytes)
 	defer task.Done()
 	pass := &rangePass{
-		source: source, from: f.DType, to: p.to, dim: f.Dim, nodes: f.Nodes,
+		source: source, table: filepath.Join(p.o.Dataset, dataset.FeaturesFile), from: f.DType, to: p.to, dim: f.Dim, nodes: f.Nodes,
 		dir: p.dir, index: &p.index, workers: p.o.Workers, task: task, rows: p.plan.rangeRows,
 	}
 	if err := pass.state.load(p.fs, p.dir.File(stateFile), len(p.index.Edges), len(p.index.Train)); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -213,6 +214,31 @@ func TestRefusals(t *testing.T) {
 		if _, err := os.Stat(o.Out); err == nil {
 			t.Errorf("%s: left a directory", name)
 		}
+	}
+}
+
+// TestBeyond packs a feature that is finite, yet not as the narrower type.
+func TestBeyond(t *testing.T) {
+	raw := graphOf.Raw()
+	dir := t.TempDir()
+	ds, samples := filepath.Join(dir, "D"), filepath.Join(dir, "S")
+	binio.View[float32](raw.Features)[57*raw.Dim+3] = -65520
+	if err := dataset.Create(disk, ds, raw); err != nil {
+		t.Fatal(err)
+	}
+	sample(t, ds, samples, 1)
+	o := options(ds, samples, filepath.Join(dir, "P"))
+	o.DType = "fp16"
+	_, err := pack.Run(t.Context(), disk, o, progress.Discard)
+	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "features.bin: feature 3 of node 57 is more than float16 holds") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(o.Out); err == nil {
+		t.Error("a pack with an infinite feature was published")
+	}
+	o.DType = "bf16"
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Error(err)
 	}
 }
 
