@@ -3,6 +3,7 @@ package pack
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
@@ -37,6 +38,8 @@ type graphPass struct {
 	facts   *packfile.Facts
 	files   []stage.File
 	task    progress.Task
+
+	requests uint32 // the CRC-32C of the scratch list
 }
 
 // run writes the graphs of all batches and the scratch list of rows.
@@ -54,6 +57,7 @@ func (p *graphPass) run(ctx context.Context) error {
 			return err
 		}
 	}
+	p.requests = requests.crc
 	if err := requests.finish(); err != nil {
 		return err
 	}
@@ -173,7 +177,8 @@ func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot i
 type appender struct {
 	f      vfs.File
 	buf    []byte
-	offset int64 // including what is still buffered
+	offset int64  // including what is still buffered
+	crc    uint32 // of all that: scratch is checked when it is read again
 }
 
 const appendBuffer = 1 << 20
@@ -188,6 +193,7 @@ func newAppender(dir *stage.Dir, name string, buffer int) (*appender, error) {
 
 func (a *appender) write(b []byte) error {
 	a.offset += int64(len(b))
+	a.crc = crc32.Update(a.crc, castagnoli, b)
 	if len(a.buf)+len(b) > cap(a.buf) {
 		if err := a.flush(); err != nil {
 			return err

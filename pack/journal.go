@@ -3,7 +3,9 @@ package pack
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"path/filepath"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -24,6 +26,8 @@ type journal struct {
 	Graphs bool            `json:"graphs"`
 	Facts  *packfile.Facts `json:"facts,omitempty"`
 	Files  []stage.File    `json:"files,omitempty"`
+	// Requests is the CRC-32C of the scratch list of rows.
+	Requests uint32 `json:"requests_crc,omitempty"`
 }
 
 // encode returns the state as it lies in the scratch file.
@@ -38,7 +42,7 @@ func (s *rangeState) encode() []byte {
 
 func (s *rangeState) decode(b []byte) error {
 	if len(b) < 20 || binio.CRC(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
-		return fault.New(fault.ErrCorrupt, "%s does not match its checksum", stateFile)
+		return fault.New(fault.ErrCorrupt, "it does not match its checksum")
 	}
 	d := binio.NewDecoder(b[:len(b)-4])
 	s.Next = int64(d.U64())
@@ -59,12 +63,18 @@ func (s *rangeState) load(fsys vfs.FS, name string, bands, batches int) error {
 		return err
 	}
 	if err := s.decode(b); err != nil {
-		return err
+		return touched(name, err)
 	}
 	if len(s.Running) != bands*batches {
-		return fault.New(fault.ErrCorrupt, "%s belongs to another packing", name)
+		return touched(name, errors.New("it belongs to another packing"))
 	}
 	return nil
+}
+
+// touched says that a file of an interrupted run is not what that run left, and
+// what to do: the journal says that it is, so a resumed run would find it again.
+func touched(name string, err error) error {
+	return fault.New(fault.ErrCorrupt, "%s was touched since the interruption (%v): remove %s and run the command again", name, err, filepath.Dir(name))
 }
 
 // saver makes each range durable while the next one is packed: sync, then the

@@ -2,8 +2,10 @@ package pack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -46,10 +48,11 @@ type rangePass struct {
 	eval  *evalWriter
 	state rangeState
 
-	requests []uint32 // mapped; of all batches
-	start    []int64  // first request of every batch
-	cold     []vfs.File
-	ranges   int
+	requestsCRC uint32
+	requests    []uint32 // mapped; of all batches
+	start       []int64  // first request of every batch
+	cold        []vfs.File
+	ranges      int
 }
 
 // rangeState is what a resumed packing needs of the chunks already written:
@@ -88,6 +91,11 @@ func (p *rangePass) prepare() error {
 			return err
 		}
 		p.cold = append(p.cold, f)
+		if st, err := f.Stat(); err != nil {
+			return err
+		} else if want := coldSize(p.index, g, p.rowBytes()); p.state.Next > 0 && st.Size() != want {
+			return touched(f.Name(), fmt.Errorf("%d bytes instead of %d", st.Size(), want))
+		}
 		if err := f.Truncate(coldSize(p.index, g, p.rowBytes())); err != nil {
 			return fmt.Errorf("size %s: %w", f.Name(), err)
 		}
@@ -139,10 +147,16 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 		return err
 	}
 	reqFile, err := mapped.Open(p.dir.File(requestsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return touched(p.dir.File(requestsFile), err)
+	}
 	if err != nil {
 		return err
 	}
 	defer reqFile.Close()
+	if err := mapped.Guard(func() error { return p.checkRequests(ctx, reqFile.Data()) }, reqFile); err != nil {
+		return err
+	}
 	p.requests = binio.View[uint32](reqFile.Data())
 
 	srcRow := p.dim * p.from.Size()
@@ -193,6 +207,24 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 	return nil
 }
 
+// checkRequests checks the list of rows that the first pass, perhaps of an
+// interrupted run, left on disk.
+func (p *rangePass) checkRequests(ctx context.Context, list []byte) error {
+	crc := uint32(0)
+	for b := list; len(b) > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(b), writeBuffer)
+		crc = crc32.Update(crc, castagnoli, b[:n])
+		b = b[n:]
+	}
+	if want := 4 * p.start[len(p.start)-1]; int64(len(list)) != want || crc != p.requestsCRC {
+		return touched(p.dir.File(requestsFile), errors.New("it does not match its checksum"))
+	}
+	return nil
+}
+
 // convert narrows rows in place: an element never moves up. The first row is
 // node first's. Features are finite; one that is not any longer is refused.
 func (p *rangePass) convert(rows []byte, first int64) ([]byte, error) {
@@ -206,17 +238,18 @@ func (p *rangePass) convert(rows []byte, first int64) ([]byte, error) {
 	n := len(rows) / p.from.Size()
 	// A piece is converted through a small buffer, so that no element is
 	// overwritten before it is read.
-	var tmp [4096]byte
+	var tmp [2048]uint16 // both narrower types have two bytes
 	for done := 0; done < n; {
-		k := min(n-done, len(tmp)/p.to.Size())
-		dtype.Convert(tmp[:k*p.to.Size()], p.to, rows[done*p.from.Size():(done+k)*p.from.Size()], p.from)
-		for i, h := range binio.View[uint16](tmp[:k*p.to.Size()]) {
+		k := min(n-done, len(tmp))
+		piece := binio.Bytes(tmp[:k])
+		dtype.Convert(piece, p.to, rows[done*p.from.Size():(done+k)*p.from.Size()], p.from)
+		for i, h := range tmp[:k] {
 			if h&infinity == infinity {
 				at := int64(done + i)
 				return nil, fault.New(fault.ErrInput, "%s: feature %d of node %d is more than %s holds; use another --dtype", p.table, at%int64(p.dim), first+at/int64(p.dim), p.to)
 			}
 		}
-		copy(rows[done*p.to.Size():], tmp[:k*p.to.Size()])
+		copy(rows[done*p.to.Size():], piece)
 		done += k
 	}
 	return rows[:n*p.to.Size()], nil

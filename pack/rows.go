@@ -1,10 +1,13 @@
 package pack
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
@@ -89,7 +92,7 @@ func (h *hotWriter) finish(window int64) ([]stage.File, error) {
 			return nil, err
 		}
 		n := min(h.window, h.rows-int64(w)*h.window)
-		if err := h.order(w, buf[:n*int64(h.rowBytes)]); err != nil {
+		if err := h.order(w, buf[:n*int64(h.rowBytes)], a.crc); err != nil {
 			return nil, err
 		}
 		if err := out.write(buf[:n*int64(h.rowBytes)]); err != nil {
@@ -102,8 +105,9 @@ func (h *hotWriter) finish(window int64) ([]stage.File, error) {
 	return out.finish(packfile.HotSums)
 }
 
-// order reads a window's spilled rows into their places.
-func (h *hotWriter) order(w int, dst []byte) error {
+// order reads a window's spilled rows, which have the given checksum, into their
+// places.
+func (h *hotWriter) order(w int, dst []byte, want uint32) error {
 	f, err := h.dir.FS().Open(h.dir.File(spillFile(w)))
 	if err != nil {
 		return err
@@ -112,17 +116,25 @@ func (h *hotWriter) order(w int, dst []byte) error {
 	rec := 4 + h.rowBytes
 	per := max(appendBuffer/rec, 1)
 	piece := make([]byte, per*rec)
+	crc := uint32(0)
 	for left := len(dst) / h.rowBytes; left > 0; {
 		n := min(left, per)
 		if _, err := io.ReadFull(f, piece[:n*rec]); err != nil {
 			return fmt.Errorf("read %s: %w", f.Name(), err)
 		}
+		crc = crc32.Update(crc, castagnoli, piece[:n*rec])
 		for i := range n {
 			r := piece[i*rec : (i+1)*rec]
-			rank := int64(r[0]) | int64(r[1])<<8 | int64(r[2])<<16 | int64(r[3])<<24
-			copy(dst[(rank-int64(w)*h.window)*int64(h.rowBytes):], r[4:])
+			place := int64(binary.LittleEndian.Uint32(r)) - int64(w)*h.window
+			if place < 0 || place >= int64(len(dst)/h.rowBytes) {
+				return fault.New(fault.ErrCorrupt, "%s was not read back as it was written", f.Name())
+			}
+			copy(dst[place*int64(h.rowBytes):], r[4:])
 		}
 		left -= n
+	}
+	if crc != want {
+		return fault.New(fault.ErrCorrupt, "%s was not read back as it was written", f.Name())
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -75,6 +76,8 @@ type packing struct {
 	dir    *stage.Dir
 	files  []stage.File
 	plan   memoryPlan
+
+	requests uint32 // the CRC-32C of the scratch list of rows
 
 	graphSeconds, rowSeconds float64
 }
@@ -239,14 +242,17 @@ func (p *packing) graphs(ctx context.Context) error {
 	}
 	if j.Graphs && j.Facts != nil {
 		b, err := vfs.ReadFile(p.fs, p.dir.File(partFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return touched(p.dir.File(partFile), err)
+		}
 		if err != nil {
 			return err
 		}
 		x, err := packfile.DecodeIndex(b, p.facts.RowBytes)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.dir.File(partFile), err)
+			return touched(p.dir.File(partFile), err)
 		}
-		p.index, p.facts, p.files = *x, *j.Facts, j.Files
+		p.index, p.facts, p.files, p.requests = *x, *j.Facts, j.Files, j.Requests
 		p.rep.Logf("resuming: the graphs are packed already")
 		return nil
 	}
@@ -260,7 +266,7 @@ func (p *packing) graphs(ctx context.Context) error {
 	if err := g.run(ctx); err != nil {
 		return err
 	}
-	p.files = g.files
+	p.files, p.requests = g.files, g.requests
 	shareSums(&p.index, make([]uint32, totalSums(&p.index, p.facts.RowBytes)), p.facts.RowBytes)
 	if err := vfs.WriteFile(p.fs, p.dir.File(partFile), p.index.Encode()); err != nil {
 		return err
@@ -268,7 +274,7 @@ func (p *packing) graphs(ctx context.Context) error {
 	if err := p.fs.SyncDir(p.dir.Path()); err != nil {
 		return err
 	}
-	return p.dir.SaveProgress(journal{Graphs: true, Facts: &p.facts, Files: p.files})
+	return p.dir.SaveProgress(journal{Graphs: true, Facts: &p.facts, Files: p.files, Requests: p.requests})
 }
 
 // rows runs the second pass and returns the number of ranges.
@@ -283,7 +289,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	defer task.Done()
 	pass := &rangePass{
 		source: source, table: filepath.Join(p.o.Dataset, dataset.FeaturesFile), from: f.DType, to: p.to, dim: f.Dim, nodes: f.Nodes,
-		dir: p.dir, index: &p.index, workers: p.o.Workers, task: task, rows: p.plan.rangeRows,
+		dir: p.dir, index: &p.index, workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
 	}
 	if err := pass.state.load(p.fs, p.dir.File(stateFile), len(p.index.Edges), len(p.index.Train)); err != nil {
 		return 0, err

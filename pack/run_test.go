@@ -159,6 +159,109 @@ func TestEveryFailure(t *testing.T) {
 	}
 }
 
+// TestTouched removes, cuts and changes each file that an interrupted run left.
+func TestTouched(t *testing.T) {
+	small := graphOf
+	small.Nodes = 40
+	ds, samples := inputs(t, small)
+	o := options(ds, samples, filepath.Join(t.TempDir(), "ref"))
+	o.RangeRows = 15
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, o.Out)
+	// All rows are written, nothing is committed.
+	interrupted := func(t *testing.T) []string {
+		o.Out = filepath.Join(t.TempDir(), "P")
+		boom := errors.New("boom")
+		in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return op == vfs.OpCreate && filepath.Base(name) == stage.RunFile }}
+		if _, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard); !errors.Is(err, boom) {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(o.Out + ".partial")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	type touch struct {
+		what string
+		do   func(string) error
+	}
+	removed := touch{"removed", os.Remove}
+	cut := touch{"cut", func(name string) error { return os.Truncate(name, 5) }}
+	changed := touch{"changed", func(name string) error {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		b[len(b)/2] ^= 1
+		return os.WriteFile(name, b, 0o666)
+	}}
+	for _, name := range interrupted(t) {
+		touches := []touch{removed, cut}
+		if strings.HasSuffix(name, ".tmp") {
+			touches = append(touches, changed) // other files have checksums that their readers check
+		}
+		for _, touch := range touches {
+			interrupted(t)
+			if err := touch.do(filepath.Join(o.Out+".partial", name)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := pack.Run(t.Context(), disk, o, progress.Discard)
+			if err == nil {
+				same(t, name+" "+touch.what, contents(t, o.Out), want)
+				continue
+			}
+			says := name
+			if name == "journal.json" {
+				says = "not this program's" // what is there could be anybody's
+			}
+			if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "remove ") {
+				t.Errorf("%s %s: %v", name, touch.what, err)
+			}
+			if _, err := os.Stat(o.Out); err == nil {
+				t.Errorf("%s %s: published", name, touch.what)
+			}
+		}
+	}
+}
+
+// TestScratch changes spilled hot rows between their writing and their reading.
+func TestScratch(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	for _, at := range []int{0, 3, 4, 100} {
+		o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+		o.RangeRows = 15
+		spill := filepath.Join(o.Out+".partial", "hot-00001.tmp")
+		damaged := false
+		in := &vfs.FailAt{N: -1, Match: func(op vfs.Op, name string) bool {
+			if op != vfs.OpOpen || name != spill || damaged {
+				return false
+			}
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Error(err)
+				return false
+			}
+			damaged = true
+			b[at] ^= 0x40
+			if err := os.WriteFile(name, b, 0o666); err != nil {
+				t.Error(err)
+			}
+			return false
+		}}
+		_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
+		if !damaged || !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "hot-00001.tmp") {
+			t.Errorf("byte %d, damaged %t: %v", at, damaged, err)
+		}
+	}
+}
+
 func TestCancel(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
 	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
