@@ -85,6 +85,8 @@ func (o *Options) Validate() error {
 		return usage("--policy %s: unknown; use static", o.Policy)
 	case o.Cache.Unit == budget.UnitTimes:
 		return usage("--cache %s: give a share of the nodes (5%%) or bytes (2GiB)", o.Cache)
+	case o.MaxDisk.Unit == budget.UnitPercent:
+		return usage("--max-disk %s: give bytes (200GiB), a multiple of the features (3x) or unlimited", o.MaxDisk)
 	case len(o.Bands) > 16:
 		return usage("--bands: at most 16")
 	}

@@ -207,9 +207,6 @@ func (p *packing) checkDisk(cold int64, state stage.State) error {
 		limit := int64(p.o.MaxDisk.Value)
 		if p.o.MaxDisk.Unit != budget.UnitBytes {
 			limit = int64(p.o.MaxDisk.Value * float64(table))
-			if p.o.MaxDisk.Unit == budget.UnitPercent {
-				limit /= 100
-			}
 		}
 		if need > limit {
 			return fault.New(fault.ErrBudget, "the pack needs about %s (%.2fx the features) and --max-disk allows %s; sharing rows between batches to meet a budget is not in this version: allow more, or use --dtype bf16, a larger --cache, or fewer presampled epochs",

@@ -305,6 +305,7 @@ func TestRefusals(t *testing.T) {
 		"a band":              {func(o *pack.Options) { o.Bands = []float64{0} }, fault.ErrUsage, "--bands"},
 		"cache":               {func(o *pack.Options) { o.Cache = size("3x") }, fault.ErrUsage, "--cache"},
 		"disk budget":         {func(o *pack.Options) { o.MaxDisk = size("1KiB") }, fault.ErrBudget, "--max-disk"},
+		"a share of a disk":   {func(o *pack.Options) { o.MaxDisk = size("10%") }, fault.ErrUsage, "--max-disk"},
 		"memory":              {func(o *pack.Options) { o.Memory = 1 << 20 }, fault.ErrBudget, "memory"},
 		"no place":            {func(o *pack.Options) { o.Out = "absent/P" }, fault.ErrUsage, "absent"},
 	} {

@@ -163,7 +163,7 @@ func ParseFanout(text string) ([]int, error) {
 		}
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			return nil, fault.New(fault.ErrUsage, "%q is no list of fanouts: write numbers, or all, like 10,15,20", text)
+			return nil, fault.New(fault.ErrUsage, "%q is no list of fanouts: write numbers from 1, or all, like 10,15,20", text)
 		}
 		fanout = append(fanout, n)
 	}

@@ -110,7 +110,7 @@ func (o *Options) Validate() error {
 	case o.Epochs < 1:
 		return usage("--epochs %d: give a positive number", o.Epochs)
 	case !(o.LR > 0 && o.LR < 1e6):
-		return usage("--lr %v: give a positive learning rate", o.LR)
+		return usage("--lr %v: give a learning rate above 0 and below a million", o.LR)
 	case !(o.Dropout >= 0 && o.Dropout < 1):
 		return usage("--dropout %v: give a rate from 0 up to, not including, 1", o.Dropout)
 	case !knownOrder:
@@ -119,6 +119,8 @@ func (o *Options) Validate() error {
 		return usage("--memory %d: give a positive size", o.Memory)
 	case o.Threads < 1:
 		return usage("--threads %d: give a positive number", o.Threads)
+	case o.RAMCache != nil && o.RAMCache.Unit == budget.UnitTimes:
+		return usage("--ram-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.RAMCache)
 	case o.GPUCache != nil && o.GPUCache.Value != 0:
 		return usage("--gpu-cache %s: this build has no GPU engine; use --ram-cache", o.GPUCache)
 	case o.Engine == "gpu":
