@@ -1,6 +1,8 @@
 package pack
 
 import (
+	"sort"
+
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
@@ -26,8 +28,18 @@ type memoryPlan struct {
 	outside   int64 // bytes that Go's collector does not manage
 }
 
-// planMemory fits both passes under the budget, or says what would.
+// planMemory fits both passes under the budget, or says in what they would fit.
 func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (memoryPlan, error) {
+	p, err := fit(o, f, s, sourceRow)
+	if err == nil && p.rangeRows == 0 {
+		err = fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, sourceRow)))
+	}
+	return p, err
+}
+
+// fit fits both passes under the budget. Ranges of no rows say that the second
+// does not.
+func fit(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (memoryPlan, error) {
 	held := baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 // ranks, evaluation set
 	free := o.Memory - held
 	slot := slotBytes(s)
@@ -36,6 +48,9 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (m
 		return p, budget.Check("renumbering a batch", held+slot, o.Memory)
 	}
 	free -= int64(o.Workers)*int64(max(writeBuffer, f.RowBytes)) + 2*appendBuffer
+	if free <= 0 {
+		return p, nil
+	}
 	hot := f.HotRows * int64(f.RowBytes)
 	if hot <= free/2 && (o.RangeRows <= 0 || f.HotRows <= o.RangeRows) {
 		p.hotWindow = f.HotRows
@@ -63,21 +78,21 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (m
 		least = min(least, o.RangeRows)
 	}
 	if p.rangeRows < least {
-		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, sourceRow)))
+		p.rangeRows = 0
 	}
 	p.outside = 2 * p.rangeRows * int64(sourceRow)
 	return p, nil
 }
 
-// leastMemory estimates the least budget under which planMemory succeeds.
+// leastMemory returns a budget in MiB that suffices, when one a MiB smaller does
+// not.
 func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) int64 {
-	hot := f.HotRows * int64(f.RowBytes)
-	// With ranges of r bytes the hot rows need hot/r windows of a buffer each.
-	r := int64(leastRange)
-	for hot/r*leastSpill > r/4 {
-		r *= 2
-	}
-	return baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 + int64(o.Workers)*writeBuffer + 4*r + slotBytes(s)
+	try := *o
+	return int64(sort.Search(1<<30, func(mib int) bool {
+		try.Memory = int64(mib) << 20
+		p, err := fit(&try, f, s, sourceRow)
+		return err == nil && p.rangeRows > 0
+	})) << 20
 }
 
 // slotBytes estimates what one batch takes on its way through the first pass:
