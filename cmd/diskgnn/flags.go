@@ -72,12 +72,9 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 		text = strconv.FormatInt(int64(*dst), 10)
 	}
 	return flag(name, "N", usage, text, func(s string) error {
-		n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+		n, err := parseInt(s, int64(least))
 		if err != nil {
-			return bad(s, "whole number")
-		}
-		if n < int64(least) {
-			return fault.New(fault.ErrUsage, "%d is less than %d", n, least)
+			return err
 		}
 		if T(n) < 0 || int64(T(n)) != n {
 			return bad(s, "number in range")
@@ -85,6 +82,17 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 		*dst = T(n)
 		return nil
 	})
+}
+
+func parseInt(s string, least int64) (int64, error) {
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	if err != nil {
+		return 0, bad(s, "whole number")
+	}
+	if n < least {
+		return 0, fault.New(fault.ErrUsage, "%d is less than %d", n, least)
+	}
+	return n, nil
 }
 
 // floatFlag takes any number: its range is for the stage to check.
@@ -199,7 +207,25 @@ func forceFlag(dst *bool) cli.Flag {
 }
 
 func workersFlag(dst *int) cli.Flag {
-	return intFlag("workers", "goroutines; the output is the same for any number", "all processors", dst, 1)
+	return parallelFlag("workers", "goroutines; the output is the same for any number", dst)
+}
+
+// mostParallel is more than any machine has, and few enough that what each takes
+// of memory can be counted.
+const mostParallel = 4096
+
+// parallelFlag takes a number of workers or threads.
+func parallelFlag(name, usage string, dst *int) cli.Flag {
+	return flag(name, "N", usage, "all processors", func(s string) error {
+		n, err := parseInt(s, 1)
+		if err == nil && n > mostParallel {
+			err = fault.New(fault.ErrUsage, "%d is more than %d", n, mostParallel)
+		}
+		if err == nil {
+			*dst = int(n)
+		}
+		return err
+	})
 }
 
 func memoryFlag(dst *int64) cli.Flag {

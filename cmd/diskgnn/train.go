@@ -46,7 +46,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			sizeFlag("gpu-cache", "rows held by the GPU; this build has no GPU engine", "0", &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", &o.RAMCache),
 			memoryFlag(&o.Memory),
-			intFlag("threads", "threads that compute; the result is the same for any number", "all processors", &o.Threads, 1),
+			parallelFlag("threads", "threads that compute; the result is the same for any number", &o.Threads),
 			stringFlag("engine", "NAME", "what computes: cpu, none (load batches only), or auto", &o.Engine),
 			stringFlag("io", "NAME", "storage backend: pread, or auto", &o.IO),
 			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
