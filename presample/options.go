@@ -86,6 +86,8 @@ const (
 	maxBatchSize = 1 << 28
 	// maxFanout keeps what is drawn for one destination a small part of memory.
 	maxFanout = 1 << 16
+	// maxEpochs keeps what all batches take, counted in bytes, within 64 bits.
+	maxEpochs = 1 << 20
 )
 
 // Validate names the flag that makes no sense.
@@ -98,8 +100,8 @@ func (o *Options) Validate() error {
 		return usage("--out: where to write the samples?")
 	case o.BatchSize < 1 || o.BatchSize > maxBatchSize:
 		return usage("--batch-size %d: needs 1 to %d", o.BatchSize, maxBatchSize)
-	case o.Epochs < 1:
-		return usage("--epochs %d: at least 1", o.Epochs)
+	case o.Epochs < 1 || o.Epochs > maxEpochs:
+		return usage("--epochs %d: needs 1 to %d", o.Epochs, maxEpochs)
 	case !(o.TrainRatio > 0 && o.TrainRatio <= 1):
 		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", o.TrainRatio)
 	case o.Order == orderOverlap:

@@ -41,6 +41,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--eval-fanout 5,5 has 2": func(o *Options) { o.EvalFanout = "5,5" },
 		"--eval-fanout 0,5,5":     func(o *Options) { o.EvalFanout = "0,5,5" },
 		"--epochs -1":             func(o *Options) { o.Epochs = -1 },
+		"--epochs 2097152":        func(o *Options) { o.Epochs = 1 << 21 },
 		"--train-ratio -0.5":      func(o *Options) { o.TrainRatio = -0.5 },
 		"--train-ratio 1.01":      func(o *Options) { o.TrainRatio = 1.01 },
 		"--train-ratio NaN":       func(o *Options) { o.TrainRatio = math.NaN() },

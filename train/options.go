@@ -91,6 +91,12 @@ func setDefault[T comparable](v *T, value T) {
 	}
 }
 
+// What is beyond these is a slip, and would overflow what is counted from it.
+const (
+	maxHidden = 1 << 24
+	maxEpochs = 1 << 30
+)
+
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have
 // been called.
 func (o *Options) Validate() error {
@@ -105,10 +111,10 @@ func (o *Options) Validate() error {
 		return usage("--model %s is not in this version, which trains sage", o.Model)
 	case o.Model != string(model.SAGE):
 		return usage("--model %s: no such model (sage)", o.Model)
-	case o.Hidden < 1:
-		return usage("--hidden %d: give a positive width", o.Hidden)
-	case o.Epochs < 1:
-		return usage("--epochs %d: give a positive number", o.Epochs)
+	case o.Hidden < 1 || o.Hidden > maxHidden:
+		return usage("--hidden %d: give a width from 1 to %d", o.Hidden, maxHidden)
+	case o.Epochs < 1 || o.Epochs > maxEpochs:
+		return usage("--epochs %d: give a number from 1 to %d", o.Epochs, maxEpochs)
 	case !(o.LR > 0 && o.LR < 1e6):
 		return usage("--lr %v: give a learning rate above 0 and below a million", o.LR)
 	case !(o.Dropout >= 0 && o.Dropout < 1):

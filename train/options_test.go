@@ -19,6 +19,8 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--model mlp: no such":             func(o *Options) { o.Model = "mlp" },
 		"--hidden -1":                      func(o *Options) { o.Hidden = -1 },
 		"--epochs -1":                      func(o *Options) { o.Epochs = -1 },
+		"--epochs 2147483648":              func(o *Options) { o.Epochs = 1 << 31 },
+		"--hidden 33554432":                func(o *Options) { o.Hidden = 1 << 25 },
 		"--lr -0.1":                        func(o *Options) { o.LR = -0.1 },
 		"--dropout 1:":                     func(o *Options) { o.Dropout = 1 },
 		"--dropout -0.5":                   func(o *Options) { o.Dropout = -0.5 },
