@@ -3,7 +3,6 @@ package pack
 import (
 	"context"
 	"fmt"
-	"hash/crc32"
 
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
@@ -193,7 +192,7 @@ func newAppender(dir *stage.Dir, name string, buffer int) (*appender, error) {
 
 func (a *appender) write(b []byte) error {
 	a.offset += int64(len(b))
-	a.crc = crc32.Update(a.crc, castagnoli, b)
+	a.crc = binio.UpdateCRC(a.crc, b)
 	if len(a.buf)+len(b) > cap(a.buf) {
 		if err := a.flush(); err != nil {
 			return err

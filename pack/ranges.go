@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"slices"
 
@@ -20,8 +19,6 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // rowSource reads the feature table; *dataset.FeatureReader serves it.
 type rowSource interface {
@@ -216,7 +213,7 @@ func (p *rangePass) checkRequests(ctx context.Context, list []byte) error {
 			return err
 		}
 		n := min(len(b), writeBuffer)
-		crc = crc32.Update(crc, castagnoli, b[:n])
+		crc = binio.UpdateCRC(crc, b[:n])
 		b = b[n:]
 	}
 	if want := 4 * p.start[len(p.start)-1]; int64(len(list)) != want || crc != p.requestsCRC {
@@ -366,7 +363,7 @@ type bandSums struct {
 func (c *bandSums) update(b []byte) {
 	for len(b) > 0 {
 		n := min(packfile.ColdGranule-c.pos%packfile.ColdGranule, int64(len(b)))
-		*c.crc = crc32.Update(*c.crc, castagnoli, b[:n])
+		*c.crc = binio.UpdateCRC(*c.crc, b[:n])
 		c.pos += n
 		b = b[n:]
 		if c.pos%packfile.ColdGranule == 0 || c.pos == c.end {

@@ -3,7 +3,6 @@ package pack
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"diskgnn/internal/binio"
@@ -122,7 +121,7 @@ func (h *hotWriter) order(w int, dst []byte, want uint32) error {
 		if _, err := io.ReadFull(f, piece[:n*rec]); err != nil {
 			return fmt.Errorf("read %s: %w", f.Name(), err)
 		}
-		crc = crc32.Update(crc, castagnoli, piece[:n*rec])
+		crc = binio.UpdateCRC(crc, piece[:n*rec])
 		for i := range n {
 			r := piece[i*rec : (i+1)*rec]
 			place := int64(binary.LittleEndian.Uint32(r)) - int64(w)*h.window

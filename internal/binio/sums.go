@@ -14,6 +14,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // CRC returns the CRC-32C of b.
 func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
+// UpdateCRC continues a CRC-32C, that of the bytes so far (0 for none), with b.
+func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+
 // Hash returns the SHA-256 of b in hexadecimal: the checksum of small files.
 func Hash(b []byte) string {
 	h := sha256.Sum256(b)
@@ -48,7 +51,7 @@ func (s *Summer) Write(p []byte) (int, error) {
 	s.sums.Size += int64(n)
 	for len(p) > 0 {
 		k := min(int64(len(p)), s.sums.Granule-s.in)
-		s.crc = crc32.Update(s.crc, castagnoli, p[:k])
+		s.crc = UpdateCRC(s.crc, p[:k])
 		s.in += k
 		p = p[k:]
 		if s.in == s.sums.Granule {

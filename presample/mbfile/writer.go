@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"slices"
 
@@ -216,7 +215,7 @@ func (w *Writer) cut() error {
 	}
 	lo := w.saved.Files * w.layout.BatchesPerFile * recordBytes(w.layout.Layers)
 	fresh := w.index.records[lo:]
-	w.saved = journal{w.saved.Files + 1, crc32.Update(w.saved.Records, crc32.MakeTable(crc32.Castagnoli), fresh)}
+	w.saved = journal{w.saved.Files + 1, binio.UpdateCRC(w.saved.Records, fresh)}
 	file, saved := w.file, w.saved
 	w.file = nil
 	w.pending = make(chan error, 1)
