@@ -25,6 +25,7 @@ type Slot struct {
 
 	store   *Store
 	batch   int
+	plan    packfile.Plan
 	matrix  *device.Host
 	wire    *device.Host // of chunks whose rows are not float32
 	raw     *device.Host // the graph's bytes
@@ -99,7 +100,7 @@ func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
 	t := &s.pack.Index().Train[i]
 	sl.batch = i
 	sl.BytesRead, sl.UsefulBytes = 0, 0
-	file, err := s.files.take(s.pack.Path(packfile.GraphFile(packfile.Group(i))))
+	file, err := s.files.take(s.pack.Path(packfile.GraphFile(s.pack.Group(i))))
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
 	if err != nil {
 		return fmt.Errorf("graph of batch %d: %w", i, err)
 	}
-	return s.pack.DecodeTrainGraph(i, raw, &sl.Batch)
+	return s.pack.DecodeTrainGraph(i, raw, &sl.Batch, &sl.plan)
 }
 
 // readGraph reads a graph's bytes into the slot.
@@ -150,7 +151,7 @@ func (s *Store) Start(sl *Slot) error {
 	if sl.rows == 0 {
 		return nil
 	}
-	file, err := s.files.take(s.pack.Path(packfile.ColdFile(packfile.Group(sl.batch))))
+	file, err := s.files.take(s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))))
 	if err != nil {
 		return err
 	}
@@ -186,9 +187,9 @@ func (s *Store) Wait(ctx context.Context, sl *Slot) error {
 func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	t := &s.pack.Index().Train[sl.batch]
 	chunk := sl.chunkBytes()
-	name := s.pack.Path(packfile.ColdFile(packfile.Group(sl.batch)))
+	name := s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch)))
 	if sl.rows > 0 {
-		if err := t.VerifyChunk(name, chunk, s.layout.Through, s.facts.RowBytes); err != nil {
+		if err := t.VerifyChunk(name, chunk, s.layout.Through, s.pack.Form()); err != nil {
 			return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
 		}
 	}

@@ -50,9 +50,9 @@ func (p *graphPass) run(ctx context.Context) error {
 		return err
 	}
 	defer requests.close()
-	for first := 0; first < train; first += packfile.GroupBatches {
-		n := min(packfile.GroupBatches, train-first)
-		if err := p.group(ctx, first, n, requests); err != nil {
+	for g := range groups(p.facts) {
+		lo, hi := groupSpan(p.facts, g)
+		if err := p.group(ctx, g, lo, hi-lo, requests); err != nil {
 			return err
 		}
 	}
@@ -63,9 +63,9 @@ func (p *graphPass) run(ctx context.Context) error {
 	return p.evaluation(ctx)
 }
 
-// group writes one graph file.
-func (p *graphPass) group(ctx context.Context, first, n int, requests *appender) error {
-	name := packfile.GraphFile(packfile.Group(first))
+// group writes the graph file of group g: n batches from first on.
+func (p *graphPass) group(ctx context.Context, g, first, n int, requests *appender) error {
+	name := packfile.GraphFile(g)
 	out, err := newAppender(p.dir, name, appendBuffer)
 	if err != nil {
 		return err
@@ -85,13 +85,13 @@ func (p *graphPass) group(ctx context.Context, first, n int, requests *appender)
 		*t = packfile.Train{
 			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(),
 			Bands:       append([]int(nil), s.bands...),
-			ChunkOffset: chunk,
+			SSD:         make([]int, p.index.Bands),
+			ChunkOffset: chunk, ChunkBytes: int64(len(s.cold)) * int64(p.facts.RowBytes),
 			GraphOffset: out.offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
 		}
-		bytes := int64(len(s.cold)) * int64(p.facts.RowBytes)
-		chunk += binio.AlignUp(bytes, binio.Page)
+		chunk += binio.AlignUp(t.ChunkBytes, binio.Page)
 		p.facts.ColdRows += int64(len(s.cold))
-		p.facts.ChunkBytes = max(p.facts.ChunkBytes, bytes)
+		p.facts.ChunkBytes = max(p.facts.ChunkBytes, t.ChunkBytes)
 		p.facts.GraphBytes = max(p.facts.GraphBytes, int64(len(s.out)))
 		crcs = append(crcs, t.GraphCRC)
 		p.task.Add(1)

@@ -6,10 +6,8 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
 )
-
-// PolicyStatic holds the most used rows, always.
-const PolicyStatic = "static"
 
 // DTypeSame keeps the dataset's element type.
 const DTypeSame = "same"
@@ -52,7 +50,7 @@ func (o *Options) EnsureDefaults() {
 		o.MaxDisk = &budget.Size{Unit: budget.UnitUnlimited}
 	}
 	if o.Policy == "" {
-		o.Policy = PolicyStatic
+		o.Policy = packfile.PolicyStatic
 	}
 	if o.DType == "" {
 		o.DType = DTypeSame
@@ -79,9 +77,9 @@ func (o *Options) Validate() error {
 		return usage("--workers %d: at least 1", o.Workers)
 	case o.Memory < 0:
 		return usage("--memory: negative")
-	case o.Policy == "min":
+	case o.Policy == packfile.PolicyMin:
 		return usage("--policy min: not in this version; use static")
-	case o.Policy != PolicyStatic:
+	case o.Policy != packfile.PolicyStatic:
 		return usage("--policy %s: unknown; use static", o.Policy)
 	case o.Cache.Unit == budget.UnitTimes:
 		return usage("--cache %s: give a share of the nodes (5%%) or bytes (2GiB)", o.Cache)

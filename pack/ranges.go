@@ -36,7 +36,9 @@ type rangePass struct {
 	nodes    int64
 
 	dir     *stage.Dir
+	facts   *packfile.Facts
 	index   *packfile.Index
+	form    packfile.Form
 	workers int
 	task    progress.Task
 
@@ -68,18 +70,20 @@ func (s *rangeState) clone() rangeState {
 
 // prepare lays out the checksum tables and opens the cold files at their size.
 func (p *rangePass) prepare() error {
-	bands := len(p.index.Edges)
+	bands := p.index.Bands
 	p.start = make([]int64, len(p.index.Train)+1)
 	for i := range p.index.Train {
 		p.start[i+1] = p.start[i] + int64(p.index.Train[i].ColdRows(bands-1))
 	}
 	if p.state.Sums == nil {
-		p.state.Sums = make([]uint32, totalSums(p.index, p.rowBytes()))
+		p.state.Sums = make([]uint32, pieces(p.index, p.form))
 		p.state.Running = make([]uint32, len(p.index.Train)*bands)
 	}
-	shareSums(p.index, p.state.Sums, p.rowBytes())
-	for g := range groups(p.index) {
-		if coldSize(p.index, g, p.rowBytes()) == 0 {
+	p.index.SharePieces(p.form, p.state.Sums, nil)
+	for g := range groups(p.facts) {
+		lo, hi := groupSpan(p.facts, g)
+		size := coldSize(p.index.Train[lo:hi])
+		if size == 0 {
 			p.cold = append(p.cold, nil)
 			continue
 		}
@@ -90,44 +94,43 @@ func (p *rangePass) prepare() error {
 		p.cold = append(p.cold, f)
 		if st, err := f.Stat(); err != nil {
 			return err
-		} else if want := coldSize(p.index, g, p.rowBytes()); p.state.Next > 0 && st.Size() != want {
-			return touched(f.Name(), fmt.Errorf("%d bytes instead of %d", st.Size(), want))
+		} else if p.state.Next > 0 && st.Size() != size {
+			return touched(f.Name(), fmt.Errorf("%d bytes instead of %d", st.Size(), size))
 		}
-		if err := f.Truncate(coldSize(p.index, g, p.rowBytes())); err != nil {
+		if err := f.Truncate(size); err != nil {
 			return fmt.Errorf("size %s: %w", f.Name(), err)
 		}
 	}
 	return nil
 }
 
-func (p *rangePass) rowBytes() int { return p.dim * p.to.Size() }
+func (p *rangePass) rowBytes() int { return p.form.RowBytes }
 
-// groups returns the number of cold files, and of graph files.
-func groups(x *packfile.Index) int {
-	return (len(x.Train) + packfile.GroupBatches - 1) / packfile.GroupBatches
+// groups returns the number of groups of training batches.
+func groups(f *packfile.Facts) int {
+	n := packfile.GroupBatches(f.Segment)
+	return (f.Train + n - 1) / n
 }
 
-// coldSize returns the bytes of a cold file.
-func coldSize(x *packfile.Index, group, rowBytes int) int64 {
-	last := &x.Train[min((group+1)*packfile.GroupBatches, len(x.Train))-1]
-	return last.ChunkOffset + binio.AlignUp(int64(last.ColdRows(len(last.Bands)-1))*int64(rowBytes), binio.Page)
+// groupSpan returns the training batches lo ≤ i < hi of a group.
+func groupSpan(f *packfile.Facts, group int) (lo, hi int) {
+	n := packfile.GroupBatches(f.Segment)
+	return group * n, min((group+1)*n, f.Train)
 }
 
-// totalSums returns the number of chunk checksums of a pack.
-func totalSums(x *packfile.Index, rowBytes int) int {
+// coldSize returns the bytes of the cold file of a group's batches.
+func coldSize(batches []packfile.Train) int64 {
+	last := &batches[len(batches)-1]
+	return last.ChunkOffset + binio.AlignUp(last.ChunkBytes, binio.Page)
+}
+
+// pieces returns the number of pieces of all chunks.
+func pieces(x *packfile.Index, f packfile.Form) int {
 	n := 0
 	for i := range x.Train {
-		n += packfile.NumSums(x.Train[i].Bands, rowBytes)
+		n += f.NumPieces(x.Train[i].Bands)
 	}
 	return n
-}
-
-// shareSums gives every batch its part of one table of checksums.
-func shareSums(x *packfile.Index, all []uint32, rowBytes int) {
-	for i := range x.Train {
-		n := packfile.NumSums(x.Train[i].Bands, rowBytes)
-		x.Train[i].Sums, all = all[:n:n], all[n:]
-	}
 }
 
 // run reads the table range by range. Three things overlap: the next range is
@@ -321,12 +324,12 @@ func (w *chunkWriter) batch(i int, lo, hi int64, rows []byte) error {
 		}
 		if first < last {
 			c := bandSums{sums: sums, pos: int64(first) * int64(p.rowBytes()), crc: &p.state.Running[i*len(t.Bands)+band], end: int64(n) * int64(p.rowBytes())}
-			if err := w.band(p.cold[packfile.Group(i)], off, ids[first:last], lo, rows, &c); err != nil {
+			if err := w.band(p.cold[i/packfile.GroupBatches(p.facts.Segment)], off, ids[first:last], lo, rows, &c); err != nil {
 				return err
 			}
 		}
 		req = req[n:]
-		sums = sums[packfile.NumSums(t.Bands[band:band+1], p.rowBytes()):]
+		sums = sums[p.form.NumPieces(t.Bands[band:band+1]):]
 		off += int64(n) * int64(p.rowBytes())
 	}
 	return nil

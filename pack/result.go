@@ -54,7 +54,7 @@ func (p *packing) describe(state string) (Result, error) {
 		Out: p.o.Out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType),
 		Batches: f.Train + f.Valid + f.Test, RowBytes: f.RowBytes,
 		HotRows: f.HotRows, SSDRows: f.SSDRows, ColdRows: f.ColdRows, EvalRows: f.EvalRows,
-		Segments: f.Train, CacheRows: r.Index().Edges,
+		Segments: f.Segments, CacheRows: r.Index().Edges,
 		GraphSeconds: p.graphSeconds, RowSeconds: p.rowSeconds,
 	}
 	for _, file := range r.Meta().Files {
@@ -63,7 +63,7 @@ func (p *packing) describe(state string) (Result, error) {
 	rb := int64(f.RowBytes)
 	res.HotBytes, res.EvalBytes, res.ColdBytes = f.HotRows*rb, f.EvalRows*rb, f.ColdRows*rb
 	res.GraphBytes = graphBytes(r)
-	table := f.Nodes * int64(p.ds.RowBytes())
+	table := f.TableBytes
 	res.Blowup = float64(res.DiskBytes) / float64(max(table, 1))
 	if state != "done" {
 		s := p.samples.Facts()
@@ -80,11 +80,12 @@ func (p *packing) describe(state string) (Result, error) {
 
 // graphBytes adds up the graph files.
 func graphBytes(r *packfile.Reader) int64 {
-	f, _ := r.Meta().File(packfile.EvalGraphFile)
-	n := f.Size
-	for g := range groups(r.Index()) {
-		f, _ := r.Meta().File(packfile.GraphFile(g))
-		n += f.Size
+	f := r.Facts()
+	eval, _ := r.Meta().File(packfile.EvalGraphFile)
+	n := eval.Size
+	for g := range groups(&f) {
+		file, _ := r.Meta().File(packfile.GraphFile(g))
+		n += file.Size
 	}
 	return n
 }

@@ -90,24 +90,30 @@ func (p *packing) resolve() error {
 		return err
 	}
 	p.to = to
-	rowBytes := f.Dim * to.Size()
+	rowBytes := to.RowBytes(f.Dim)
 	rows, err := p.o.Cache.Rows(f.Nodes, rowBytes)
 	if err != nil {
 		return fmt.Errorf("--cache: %w", err)
 	}
-	p.params = packfile.Params{CacheRows: rows, Bands: p.o.bandsDescending(), DType: to, Policy: p.o.Policy, Segment: 1}
+	p.params = packfile.Params{CacheRows: rows, Bands: p.o.bandsDescending(), DType: to, Policy: p.o.Policy, Codec: packfile.CodecNone}
 	s := p.samples.Facts()
 	if s.Nodes != f.Nodes {
 		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, %s has %d", p.o.Samples, s.Nodes, p.o.Dataset, f.Nodes)
 	}
 	p.facts = packfile.Facts{
 		Nodes: f.Nodes, Classes: f.Classes, Dim: f.Dim, DType: to, RowBytes: rowBytes, Metric: f.Metric,
+		TableBytes: f.Nodes * int64(p.ds.RowBytes()), Segment: 1, Segments: s.TrainBatches,
 		Train: s.TrainBatches, Valid: s.ValidBatches, Test: s.TestBatches,
 		Epochs: s.Epochs, BatchesPerEpoch: s.BatchesPerEpoch,
 		Fanout: p.samples.Params().Fanout, EvalFanout: p.samples.Params().EvalFanout,
 		TrainSizes: s.Train.Max, TrainMeans: s.Train.Mean, EvalSizes: s.Eval.Max,
 	}
 	return nil
+}
+
+// form returns the form of the chunks that the ranges write.
+func (p *packing) form() packfile.Form {
+	return packfile.Form{RowBytes: p.facts.RowBytes, Codec: packfile.CodecNone}
 }
 
 func (p *packing) run(ctx context.Context) (Result, error) {
@@ -174,6 +180,7 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	var touched int64
 	p.rank, touched = rankNodes(hotness)
 	p.index.Edges = bandEdges(f.Nodes, touched, p.params.CacheRows, p.params.Bands)
+	p.index.Bands = len(p.index.Edges)
 	f.HotRows = p.index.Edges[0]
 	cold := int64(0)
 	least := p.index.Edges[len(p.index.Edges)-1]
@@ -202,7 +209,7 @@ func (p *packing) checkDisk(cold int64, state stage.State) error {
 		graphs += int64(s.TrainBatches) * 4 * int64(s.Train.Mean.Dst[0])
 	}
 	need := (f.HotRows+f.EvalRows+cold)*rb + int64(s.TrainBatches)*binio.Page + graphs
-	table := f.Nodes * int64(p.ds.RowBytes())
+	table := f.TableBytes
 	if p.o.MaxDisk.Unit != budget.UnitUnlimited {
 		limit := int64(p.o.MaxDisk.Value)
 		if p.o.MaxDisk.Unit != budget.UnitBytes {
@@ -245,7 +252,7 @@ func (p *packing) graphs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		x, err := packfile.DecodeIndex(b, p.facts.RowBytes)
+		x, err := packfile.DecodeIndex(b, p.form())
 		if err != nil {
 			return touched(p.dir.File(partFile), err)
 		}
@@ -264,7 +271,7 @@ func (p *packing) graphs(ctx context.Context) error {
 		return err
 	}
 	p.files, p.requests = g.files, g.requests
-	shareSums(&p.index, make([]uint32, totalSums(&p.index, p.facts.RowBytes)), p.facts.RowBytes)
+	p.index.SharePieces(p.form(), make([]uint32, pieces(&p.index, p.form())), nil)
 	if err := vfs.WriteFile(p.fs, p.dir.File(partFile), p.index.Encode()); err != nil {
 		return err
 	}
@@ -282,11 +289,11 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer source.Close()
-	task := p.rep.Task("pack rows", f.Nodes*int64(p.ds.RowBytes()), progress.Bytes)
+	task := p.rep.Task("pack rows", p.facts.TableBytes, progress.Bytes)
 	defer task.Done()
 	pass := &rangePass{
 		source: source, table: filepath.Join(p.o.Dataset, dataset.FeaturesFile), from: f.DType, to: p.to, dim: f.Dim, nodes: f.Nodes,
-		dir: p.dir, index: &p.index, workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
+		dir: p.dir, facts: &p.facts, index: &p.index, form: p.form(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
 	}
 	if err := pass.state.load(p.fs, p.dir.File(stateFile), len(p.index.Edges), len(p.index.Train)); err != nil {
 		return 0, err
@@ -321,13 +328,14 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 
 // commit writes the index and publishes the directory.
 func (p *packing) commit(ranges int, began time.Time) error {
-	for g := range groups(&p.index) {
-		size := coldSize(&p.index, g, p.facts.RowBytes)
+	for g := range groups(&p.facts) {
+		lo, hi := groupSpan(&p.facts, g)
+		size := coldSize(p.index.Train[lo:hi])
 		if size == 0 {
 			continue
 		}
 		var sums []uint32
-		for i := g * packfile.GroupBatches; i < min((g+1)*packfile.GroupBatches, len(p.index.Train)); i++ {
+		for i := lo; i < hi; i++ {
 			sums = append(sums, p.index.Train[i].Sums...)
 		}
 		p.files = append(p.files, stage.File{Name: packfile.ColdFile(g), Size: size, Checksum: binio.HashSums(sums)})

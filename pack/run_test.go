@@ -95,7 +95,7 @@ func TestSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.State != "new" || res.Batches <= packfile.GroupBatches || res.ColdRows == 0 || res.EvalRows == 0 || res.HotRows == 0 {
+	if res.State != "new" || res.Batches <= packfile.GroupBatches(1) || res.ColdRows == 0 || res.EvalRows == 0 || res.HotRows == 0 {
 		t.Fatalf("the graph does not exercise every file: %+v", res)
 	}
 	want := contents(t, ref)

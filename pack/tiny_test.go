@@ -89,7 +89,7 @@ func TestTinyByValue(t *testing.T) {
 	for i := range r.Facts().Train {
 		e := &r.Index().Train[i]
 		var b graph.Batch
-		if err := r.DecodeTrainGraph(i, []byte(graphs[e.GraphOffset:][:e.GraphBytes]), &b); err != nil {
+		if err := r.DecodeTrainGraph(i, []byte(graphs[e.GraphOffset:][:e.GraphBytes]), &b, new(packfile.Plan)); err != nil {
 			t.Fatal(err)
 		}
 		w := want[b.Input[0]]

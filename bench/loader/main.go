@@ -150,11 +150,12 @@ func sequential(ctx context.Context, r *packfile.Reader, kind string) (float64, 
 // decode decodes the graphs of one epoch's batches, whose bytes are in memory.
 func decode(r *packfile.Reader) (float64, error) {
 	var b graph.Batch
+	var plan packfile.Plan
 	var raw []byte
 	seconds := 0.0
 	for i := range r.Facts().BatchesPerEpoch {
 		t := &r.Index().Train[i]
-		f, err := os.Open(r.Path(packfile.GraphFile(packfile.Group(i))))
+		f, err := os.Open(r.Path(packfile.GraphFile(r.Group(i))))
 		if err != nil {
 			return 0, err
 		}
@@ -167,7 +168,7 @@ func decode(r *packfile.Reader) (float64, error) {
 			return 0, err
 		}
 		began := time.Now()
-		if err := r.DecodeTrainGraph(i, raw, &b); err != nil {
+		if err := r.DecodeTrainGraph(i, raw, &b, &plan); err != nil {
 			return 0, err
 		}
 		seconds += time.Since(began).Seconds()

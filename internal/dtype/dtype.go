@@ -10,8 +10,7 @@ import (
 // Type is an element type. Its text form is what files and flags spell.
 type Type string
 
-// The element types that the formats know. Int8 rows carry a scale per row,
-// planar: the rows, padding, float32 scales.
+// The element types that the formats know. Int8 rows carry a scale per row.
 const (
 	Float32  Type = "float32"
 	Float16  Type = "float16"
@@ -45,6 +44,15 @@ func (t Type) Size() int {
 		return 1
 	}
 	panic(fmt.Sprintf("dtype: size of unknown type %q", string(t)))
+}
+
+// RowBytes returns the bytes of a row of dim elements in a pack. A row of int8 has a
+// float32 scale before its elements, and zeros up to a multiple of four bytes.
+func (t Type) RowBytes(dim int) int {
+	if t == Int8 {
+		return 4 + (dim+3)&^3
+	}
+	return dim * t.Size()
 }
 
 // Valid reports whether t is a type of this version.

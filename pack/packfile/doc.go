@@ -21,52 +21,105 @@
 // ascending by node id inside a band. A trainer that holds the ranks below edge
 // ej in memory reads the chunk's bands 0…j, one sequential prefix, straight into
 // the front of the matrix, and copies the other rows out of its memory. One
-// pack so serves as many cache sizes as it has edges. (Between the cold rows and
-// the hot ones there is room for rows shared by a segment of batches, which this
-// version never writes: ssd rows are 0.)
+// pack so serves as many cache sizes as it has edges.
+//
+// # Segments
+//
+// Under a disk budget, batches are taken together in segments of equal length. A
+// row above the lowest edge that several batches of a segment use lies once in
+// the segment's part of the SSD level, and in no chunk; the others stay in the
+// chunk of their only batch. The matrix is then ordered
+//
+//	[ cold band 0 … cold band B-1 | ssd band 0 … ssd band B-1 | hot by descending rank ]
+//
+// Each band of a segment's part is in MinHash order, so that rows which the same
+// batches use share pages: a batch reads its rows there, ascending by slot, as runs
+// of pages. With segments of one batch there is no SSD level.
+//
+// # Policy min
+//
+// The order of visits is known, so a cache of a size fixed by the pack can hold
+// at any time the rows that are needed soonest: Belady's MIN, with rows that pass by
+// the cache when they are needed late. There is one edge, the number of the cache's
+// slots, and two bands, of rows that are not in the cache when their batch comes:
+//
+//	[ band 0: passing by | band 1: admitted | hits by ascending slot ]
+//
+// ascending by node id in each band. Once the hits are copied out, the admitted rows go
+// to the slots that the batch's plan names. hot.bin holds what the slots contain
+// before batch 0, which is also what they contain after the last batch: the trace
+// is a circle. Evaluation does not touch the slots: all its rows are in eval.bin.
+//
+// # Evaluation
 //
 // Validation and test batches are one segment of their own. Their rows with a
-// rank below e0 are read from hot.bin, all others from eval.bin, where each
-// distinct row lies once. Their matrix is ordered
+// rank below e0 are read from hot.bin (never under min), all others from eval.bin,
+// where each distinct row lies once. Their matrix is ordered
 //
 //	[ eval rows by ascending slot | hot by descending rank ]
 //
+// # Rows
+//
+// A row is its elements in the pack's dtype. A row of int8 is a float32 scale, dim
+// signed bytes q, and zeros up to a multiple of four bytes: element = scale · q.
+//
 // # Files
 //
-//	hot.bin          rows of ranks 0 … hot rows-1, row bytes each, no padding
+// G counts groups of training batches: as many whole segments as make 64 batches
+// or more.
+//
+//	hot.bin          rows of ranks (min: slots) 0 … hot rows-1, no padding
 //	eval.bin         rows of the evaluation segment, by ascending node id
-//	cold-GGGGG.bin   cold chunks of training batches 64·G … 64·G+63, each
-//	                 starting on a page
-//	graph-GGGGG.bin  graphs of the same batches (graph/batchcodec), each starting
-//	                 on a page; an input node is named by its rank
-//	eval-graph.bin   graphs of the validation batches, then the test batches; an
-//	                 input node is named by its rank if that is below hot rows,
-//	                 else by hot rows + its slot in eval.bin
-//	hot.sums         CRC-32C of every page of hot.bin
-//	eval.sums        CRC-32C of every page of eval.bin
+//	cold-GGGGG.bin   cold chunks of the group's batches, each starting on a page
+//	ssd-GGGGG.bin    SSD level of the group's segments, each starting on a page
+//	graph-GGGGG.bin  graphs of the group's batches, each starting on a page
+//	eval-graph.bin   graphs of the validation batches, then the test batches
+//	refill.bin       min: what the slots contain before every 64th batch
+//	hot.sums         CRC-32C of every page of hot.bin; likewise eval.sums,
+//	                 ssd-GGGGG.sums and refill.sums
 //	index.bin        where everything lies, and the checksums of chunks and graphs
 //	meta.json        parameters, counts, the parents' fingerprints
 //
-// A page is 4096 bytes; gaps are zero. Rows are of the pack's dtype.
+// A page is 4096 bytes; gaps are zero.
+//
+// A graph is a batch in the form of graph/batchcodec, followed, for training, by
+// its plan (Plan), uint32 little-endian. A training batch's input node is named by
+// its rank; an evaluation batch's by its rank if that is below hot rows and the
+// policy is static, else by hot rows + its slot in eval.bin.
+//
+// refill.bin holds, for every group of RefillBatches batches but the first, a record
+// of one pair (u32 batch, u32 row of its matrix) per slot; batch 2³²-1 says that the
+// slot has its content of hot.bin. Batches are numbered through the whole pack.
+//
+// # Chunks
+//
+// A band's rows are cut into pieces, anew at each band, so that none straddles an
+// edge. Without compression they follow each other as they are, and a piece, of at
+// most 256 KiB, only says what one checksum covers. With it, a piece is as many
+// whole rows as fit in 1 MiB, at least one, compressed by itself and starting on a
+// page; its checksum covers the compressed bytes. A piece that does not shrink lies
+// as it is.
 //
 // # index.bin
 //
 // Little-endian, no padding.
 //
-//	char[8] "DGNNPIX1"
+//	char[8] "DGNNPIX2"
 //	u32     training batches T   u32 validation batches V   u32 test batches W
-//	u32     bands B
-//	u64[B]  band edges e0 … eB-1, in ranks
+//	u32     segments S (0 without an SSD level)
+//	u32     bands B   u32 edges E (B under static, 1 under min)
+//	u64[E]  edges e0 … eE-1, in ranks
 //	T ×     u32 input nodes  u32 seed nodes  u32 edges
-//	        u32[B] rows of each band
-//	        u32 ssd rows (0)
-//	        u64 offset of the chunk in its file
+//	        u32[B] rows of each cold band
+//	        u32[B] rows of each ssd band
+//	        u64 offset of the chunk in its file  u64 its bytes there
 //	        u64 offset of the graph in its file  u32 its bytes  u32 its CRC-32C
+//	S ×     u64 offset in its file  u32 rows
 //	V+W ×   u32 input nodes  u32 seed nodes  u32 edges  u32 eval rows
 //	        u64 offset in eval-graph.bin  u32 bytes  u32 CRC-32C
-//	u64     number of chunk checksums
-//	u32[]   CRC-32C of every 256 KiB of every band of every chunk, in order; a
-//	        range starts anew at each band, so that it never straddles an edge
+//	u64     number of pieces of all chunks
+//	u32[]   CRC-32C of each, in order
+//	u32[]   with compression: bytes of each; bit 31 says that it lies as it is
 //	u32     CRC-32C of all the above
 //
 // # Versions
@@ -75,18 +128,31 @@
 // its own version only. Packs are made again rather than converted.
 package packfile
 
-import "diskgnn/internal/stage"
+import (
+	"fmt"
+
+	"diskgnn/internal/stage"
+)
 
 // Format names the directory format.
-var Format = stage.Format{Name: "diskgnn.pack", Version: 1}
+var Format = stage.Format{Name: "diskgnn.pack", Version: 2}
 
 const (
-	// GroupBatches is the number of training batches in one cold and one graph file.
-	GroupBatches = 64
-	// ColdGranule is the most bytes of a chunk under one checksum.
+	// groupBatches is the least number of training batches in a group's files.
+	groupBatches = 64
+	// RefillBatches is the number of batches between two refill records.
+	RefillBatches = 64
+	// ColdGranule is the most bytes of a piece of a chunk that is not compressed.
 	ColdGranule = 256 << 10
+	// FrameBytes is the most bytes that a piece has before its compression, unless
+	// a single row has more.
+	FrameBytes = 1 << 20
+	// FrameStored marks the length of a piece that is stored as it is.
+	FrameStored = 1 << 31
+	// RefillHot is the batch, in a refill record, of slots with their first content.
+	RefillHot = 1<<32 - 1
 
-	indexMagic = "DGNNPIX1"
+	indexMagic = "DGNNPIX2"
 	// MaxBands bounds what a reader accepts.
 	MaxBands = 32
 )
@@ -98,5 +164,38 @@ const (
 	EvalFile      = "eval.bin"
 	EvalSums      = "eval.sums"
 	EvalGraphFile = "eval-graph.bin"
+	RefillFile    = "refill.bin"
+	RefillSums    = "refill.sums"
 	IndexFile     = "index.bin"
 )
+
+// What the cache holds.
+const (
+	PolicyStatic = "static" // the most used rows, always
+	PolicyMin    = "min"    // the rows needed soonest
+)
+
+// How chunks are compressed.
+const (
+	CodecNone = "none"
+	CodecS2   = "s2"
+	CodecZstd = "zstd"
+)
+
+// GroupBatches returns the number of training batches in one group of files, for
+// segments of the given number of batches.
+func GroupBatches(segment int) int {
+	return (groupBatches + segment - 1) / segment * segment
+}
+
+// ColdFile names the file of a group's chunks.
+func ColdFile(group int) string { return fmt.Sprintf("cold-%05d.bin", group) }
+
+// GraphFile names the file of a group's graphs.
+func GraphFile(group int) string { return fmt.Sprintf("graph-%05d.bin", group) }
+
+// SSDFile names the file of the SSD level of a group's segments.
+func SSDFile(group int) string { return fmt.Sprintf("ssd-%05d.bin", group) }
+
+// SSDSums names the table of checksums of SSDFile.
+func SSDSums(group int) string { return fmt.Sprintf("ssd-%05d.sums", group) }

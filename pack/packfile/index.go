@@ -2,116 +2,48 @@ package packfile
 
 import (
 	"encoding/binary"
-	"fmt"
 
-	"diskgnn/graph"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
-
-// Params are the content parameters of a pack.
-type Params struct {
-	CacheRows int64      `json:"cache_rows"` // least hot set: what every trainer must hold
-	Bands     []float64  `json:"bands"`      // wanted edges, in percent of the nodes
-	DType     dtype.Type `json:"dtype"`
-	Policy    string     `json:"policy"`
-	Segment   int        `json:"segment"` // batches per segment; 1: no SSD level
-}
-
-// Facts are the counts that a trainer needs before it reads anything else.
-type Facts struct {
-	Nodes    int64      `json:"nodes"`
-	Classes  int        `json:"classes"`
-	Dim      int        `json:"dim"`
-	DType    dtype.Type `json:"dtype"`
-	RowBytes int        `json:"row_bytes"`
-	Metric   string     `json:"metric,omitempty"` // how the dataset is usually judged
-
-	HotRows  int64 `json:"hot_rows"`
-	EvalRows int64 `json:"eval_rows"`
-	SSDRows  int64 `json:"ssd_rows"`
-	ColdRows int64 `json:"cold_rows"`
-
-	Train           int `json:"train_batches"`
-	Valid           int `json:"valid_batches"`
-	Test            int `json:"test_batches"`
-	Epochs          int `json:"epochs"`
-	BatchesPerEpoch int `json:"batches_per_epoch"`
-
-	Fanout     []int `json:"fanout"`
-	EvalFanout []int `json:"eval_fanout"`
-
-	TrainSizes graph.Sizes `json:"train_sizes"` // most of each, over training batches
-	EvalSizes  graph.Sizes `json:"eval_sizes"`
-	TrainMeans graph.Sizes `json:"train_means"` // rounded means, over training batches
-
-	ChunkBytes int64 `json:"chunk_bytes"` // of the largest cold chunk
-	GraphBytes int64 `json:"graph_bytes"` // of the largest graph, evaluation included
-}
 
 // Train locates one training batch.
 type Train struct {
 	Inputs, Seeds, Edges int
-	Bands                []int // rows of each band, coldest first
-	SSD                  int
+	Bands                []int // rows of each band of the chunk
+	SSD                  []int // rows of each band of the SSD level
 	ChunkOffset          int64
+	ChunkBytes           int64 // as stored, without the gap that follows
 	GraphOffset          int64
 	GraphBytes           int
 	GraphCRC             uint32
-	// Sums are the chunk's checksums, band by band.
-	Sums []uint32
+	// Sums and Frames are the chunk's pieces: their checksums and, with compression,
+	// their lengths as stored.
+	Sums, Frames []uint32
 }
 
-// Group returns the number of the files that hold training batch i.
-func Group(i int) int { return i / GroupBatches }
+// ColdRows returns the rows of the chunk's bands 0 … through, all of them for the last.
+func (t *Train) ColdRows(through int) int { return sum(t.Bands[:through+1]) }
 
-// ColdFile names the file of a group's chunks.
-func ColdFile(group int) string { return fmt.Sprintf("cold-%05d.bin", group) }
+// SSDRows returns the rows of the SSD level's bands 0 … through.
+func (t *Train) SSDRows(through int) int { return sum(t.SSD[:through+1]) }
 
-// GraphFile names the file of a group's graphs.
-func GraphFile(group int) string { return fmt.Sprintf("graph-%05d.bin", group) }
+// Hot returns the rows that are always in the cache: those below the lowest edge,
+// or, under min, the hits.
+func (t *Train) Hot() int { return t.Inputs - sum(t.SSD) - sum(t.Bands) }
 
-// ColdRows returns the rows of the bands 0 … through, all of them for the last.
-func (t *Train) ColdRows(through int) int {
+func sum(list []int) int {
 	n := 0
-	for _, r := range t.Bands[:through+1] {
-		n += r
+	for _, v := range list {
+		n += v
 	}
 	return n
 }
 
-// Hot returns the rows below the lowest edge.
-func (t *Train) Hot() int { return t.Inputs - t.SSD - t.ColdRows(len(t.Bands)-1) }
-
-// sumsOf returns the number of checksums of a chunk.
-func sumsOf(bands []int, rowBytes int) int {
-	n := 0
-	for _, rows := range bands {
-		n += int((int64(rows)*int64(rowBytes) + ColdGranule - 1) / ColdGranule)
-	}
-	return n
-}
-
-// NumSums returns the number of checksums of a chunk with the given bands.
-func NumSums(bands []int, rowBytes int) int { return sumsOf(bands, rowBytes) }
-
-// VerifyChunk checks b, which holds the chunk's bands 0 … through from its first
-// byte, against the checksums. name is the file's, for the error.
-func (t *Train) VerifyChunk(name string, b []byte, through, rowBytes int) error {
-	sums := t.Sums
-	off := int64(0)
-	for _, rows := range t.Bands[:through+1] {
-		for left := int64(rows) * int64(rowBytes); left > 0; {
-			n := min(left, ColdGranule)
-			if binio.CRC(b[off:off+n]) != sums[0] {
-				return binio.BadRange(name, t.ChunkOffset+off, n)
-			}
-			sums = sums[1:]
-			off, left = off+n, left-n
-		}
-	}
-	return nil
+// Segment locates one segment's part of the SSD level.
+type Segment struct {
+	Offset int64 // in its group's file, a whole page
+	Rows   int
 }
 
 // Eval locates one validation or test batch.
@@ -125,35 +57,40 @@ type Eval struct {
 
 // Index is the content of index.bin.
 type Index struct {
-	Edges []int64 // band edges in ranks, descending
-	Train []Train
-	Valid []Eval
-	Test  []Eval
+	Edges    []int64 // in ranks, descending
+	Bands    int     // of every training batch
+	Train    []Train
+	Segments []Segment // empty without an SSD level
+	Valid    []Eval
+	Test     []Eval
 }
 
 // Encode returns the index as it lies on disk.
 func (x *Index) Encode() []byte {
 	le := binary.LittleEndian
 	b := append([]byte(nil), indexMagic...)
-	for _, n := range []int{len(x.Train), len(x.Valid), len(x.Test), len(x.Edges)} {
+	for _, n := range []int{len(x.Train), len(x.Valid), len(x.Test), len(x.Segments), x.Bands, len(x.Edges)} {
 		b = le.AppendUint32(b, uint32(n))
 	}
 	for _, e := range x.Edges {
 		b = le.AppendUint64(b, uint64(e))
 	}
-	sums := 0
+	pieces := 0
 	for i := range x.Train {
 		t := &x.Train[i]
-		for _, n := range []int{t.Inputs, t.Seeds, t.Edges} {
-			b = le.AppendUint32(b, uint32(n))
+		for _, list := range [][]int{{t.Inputs, t.Seeds, t.Edges}, t.Bands, t.SSD} {
+			for _, n := range list {
+				b = le.AppendUint32(b, uint32(n))
+			}
 		}
-		for _, n := range t.Bands {
-			b = le.AppendUint32(b, uint32(n))
-		}
-		b = le.AppendUint32(b, uint32(t.SSD))
 		b = le.AppendUint64(b, uint64(t.ChunkOffset))
+		b = le.AppendUint64(b, uint64(t.ChunkBytes))
 		b = appendGraphRef(b, t.GraphOffset, t.GraphBytes, t.GraphCRC)
-		sums += len(t.Sums)
+		pieces += len(t.Sums)
+	}
+	for _, s := range x.Segments {
+		b = le.AppendUint64(b, uint64(s.Offset))
+		b = le.AppendUint32(b, uint32(s.Rows))
 	}
 	for _, list := range [][]Eval{x.Valid, x.Test} {
 		for i := range list {
@@ -164,9 +101,12 @@ func (x *Index) Encode() []byte {
 			b = appendGraphRef(b, e.GraphOffset, e.GraphBytes, e.GraphCRC)
 		}
 	}
-	b = le.AppendUint64(b, uint64(sums))
+	b = le.AppendUint64(b, uint64(pieces))
 	for i := range x.Train {
 		b = append(b, binio.Bytes(x.Train[i].Sums)...)
+	}
+	for i := range x.Train {
+		b = append(b, binio.Bytes(x.Train[i].Frames)...)
 	}
 	return le.AppendUint32(b, binio.CRC(b))
 }
@@ -177,9 +117,9 @@ func appendGraphRef(b []byte, off int64, size int, crc uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc)
 }
 
-// DecodeIndex reads what Encode wrote, for rows of rowBytes. Whatever the bytes,
-// it returns a consistent index or an error of kind fault.ErrCorrupt.
-func DecodeIndex(b []byte, rowBytes int) (*Index, error) {
+// DecodeIndex reads what Encode wrote, for chunks of the given form. Whatever the
+// bytes, it returns a consistent index or an error of kind fault.ErrCorrupt.
+func DecodeIndex(b []byte, f Form) (*Index, error) {
 	if len(b) < len(indexMagic)+4 || string(b[:len(indexMagic)]) != indexMagic {
 		return nil, fault.New(fault.ErrCorrupt, "not a pack's index")
 	}
@@ -189,30 +129,38 @@ func DecodeIndex(b []byte, rowBytes int) (*Index, error) {
 	}
 	d := binio.NewDecoder(body)
 	d.Raw(len(indexMagic))
-	train, valid, test, bands := d.Count(0), d.Count(0), d.Count(0), d.Count(8)
-	if bands < 1 || bands > MaxBands {
-		d.Fail("%d bands", bands)
+	train, valid, test, segments := d.Count(0), d.Count(0), d.Count(0), d.Count(0)
+	x := &Index{Bands: d.Count(0)}
+	edges := d.Count(8)
+	if x.Bands < 1 || x.Bands > MaxBands || edges < 1 || edges > x.Bands {
+		d.Fail("%d bands, %d edges", x.Bands, edges)
 		return nil, d.Err()
 	}
-	x := &Index{Edges: make([]int64, bands)}
+	x.Edges = make([]int64, edges)
 	for i := range x.Edges {
 		x.Edges[i] = int64(d.U64())
 		if x.Edges[i] < 0 || i > 0 && x.Edges[i] >= x.Edges[i-1] {
-			d.Fail("band edges do not descend")
+			d.Fail("edges do not descend")
 		}
 	}
-	const trainFixed, evalFixed = 3*4 + 4 + 8 + 16, 4*4 + 16
-	if train*(trainFixed+4*bands)+(valid+test)*evalFixed > d.Rest() {
-		d.Fail("%d + %d + %d batches exceed the %d bytes left", train, valid, test, d.Rest())
+	trainBytes, segmentBytes, evalBytes := 3*4+2*4*x.Bands+2*8+16, 8+4, 4*4+16
+	if train*trainBytes+segments*segmentBytes+(valid+test)*evalBytes > d.Rest() {
+		d.Fail("%d + %d + %d batches in %d segments exceed the %d bytes left", train, valid, test, segments, d.Rest())
 	}
 	if d.Err() != nil {
 		return nil, d.Err()
 	}
-	x.Train, x.Valid, x.Test = make([]Train, train), make([]Eval, valid), make([]Eval, test)
-	want := 0
+	x.Train, x.Segments = make([]Train, train), make([]Segment, segments)
+	x.Valid, x.Test = make([]Eval, valid), make([]Eval, test)
 	for i := range x.Train {
-		decodeTrain(d, &x.Train[i], bands)
-		want += sumsOf(x.Train[i].Bands, rowBytes)
+		decodeTrain(d, &x.Train[i], x.Bands)
+	}
+	for i := range x.Segments {
+		s := &x.Segments[i]
+		s.Offset, s.Rows = int64(d.U64()), int(d.U32())
+		if s.Offset < 0 || s.Offset%binio.Page != 0 {
+			d.Fail("a segment does not begin on a page")
+		}
 	}
 	for i := range x.Valid {
 		decodeEval(d, &x.Valid[i])
@@ -220,30 +168,67 @@ func DecodeIndex(b []byte, rowBytes int) (*Index, error) {
 	for i := range x.Test {
 		decodeEval(d, &x.Test[i])
 	}
-	if n := d.U64(); n != uint64(want) || d.Rest() != 4*want {
-		d.Fail("%d chunk checksums in %d bytes, %d needed", n, d.Rest(), want)
-		return nil, d.Err()
-	}
-	sums := make([]uint32, want)
-	copy(binio.Bytes(sums), d.Raw(4*want))
-	for i := range x.Train {
-		n := sumsOf(x.Train[i].Bands, rowBytes)
-		x.Train[i].Sums, sums = sums[:n:n], sums[n:]
-	}
+	x.decodePieces(d, f)
 	return x, d.Err()
 }
 
 func decodeTrain(d *binio.Decoder, t *Train, bands int) {
 	t.Inputs, t.Seeds, t.Edges = int(d.U32()), int(d.U32()), int(d.U32())
-	t.Bands = make([]int, bands)
-	for i := range t.Bands {
-		t.Bands[i] = int(d.U32())
+	t.Bands, t.SSD = make([]int, bands), make([]int, bands)
+	for _, list := range [][]int{t.Bands, t.SSD} {
+		for i := range list {
+			list[i] = int(d.U32())
+		}
 	}
-	t.SSD = int(d.U32())
-	t.ChunkOffset = int64(d.U64())
+	t.ChunkOffset, t.ChunkBytes = int64(d.U64()), int64(d.U64())
 	t.GraphOffset, t.GraphBytes, t.GraphCRC = int64(d.U64()), int(d.U32()), d.U32()
-	if t.ChunkOffset < 0 || t.ChunkOffset%binio.Page != 0 || t.GraphOffset < 0 || t.Hot() < 0 {
+	if t.ChunkOffset < 0 || t.ChunkOffset%binio.Page != 0 || t.ChunkBytes < 0 || t.GraphOffset < 0 || t.Hot() < 0 {
 		d.Fail("inconsistent training batch")
+	}
+}
+
+// decodePieces reads the tables of all chunks' pieces, which fill what is left.
+func (x *Index) decodePieces(d *binio.Decoder, f Form) {
+	want, tables := 0, 1
+	for i := range x.Train {
+		want += f.NumPieces(x.Train[i].Bands)
+	}
+	if f.Compressed() {
+		tables = 2
+	}
+	if n := d.U64(); d.Err() == nil && (n != uint64(want) || d.Rest() != 4*tables*want) {
+		d.Fail("%d pieces in %d bytes, %d needed", n, d.Rest(), want)
+	}
+	if d.Err() != nil {
+		return
+	}
+	all := make([]uint32, tables*want)
+	copy(binio.Bytes(all), d.Raw(4*tables*want))
+	x.SharePieces(f, all[:want], all[want:])
+	for i := range x.Train {
+		t := &x.Train[i]
+		_ = t.Pieces(f, x.Bands-1, func(p Piece) error {
+			if p.Len < 1 || p.Len > p.RowLen || p.Stored && p.Len != p.RowLen {
+				d.Fail("a piece of %d bytes of rows has %d", p.RowLen, p.Len)
+			}
+			return nil
+		})
+		if t.ChunkBytes != t.Extent(f, x.Bands-1) {
+			d.Fail("a chunk of %d bytes whose pieces have %d", t.ChunkBytes, t.Extent(f, x.Bands-1))
+		}
+	}
+}
+
+// SharePieces gives every batch its part of the tables of all chunks' pieces; frames
+// are ignored without compression.
+func (x *Index) SharePieces(f Form, sums, frames []uint32) {
+	for i := range x.Train {
+		t := &x.Train[i]
+		n := f.NumPieces(t.Bands)
+		t.Sums, sums = sums[:n:n], sums[n:]
+		if f.Compressed() {
+			t.Frames, frames = frames[:n:n], frames[n:]
+		}
 	}
 }
 

@@ -18,10 +18,12 @@ import (
 func sample() *Index {
 	return &Index{
 		Edges: []int64{50, 10},
+		Bands: 2,
 		Train: []Train{
-			{Inputs: 7, Seeds: 2, Edges: 9, Bands: []int{3, 1}, GraphOffset: 0, GraphBytes: 77, GraphCRC: 1, Sums: []uint32{11, 12, 13}},
-			{Inputs: 2, Seeds: 1, Edges: 1, Bands: []int{0, 0}, ChunkOffset: 401408, GraphOffset: 4096, GraphBytes: 33, GraphCRC: 2},
+			{Inputs: 9, Seeds: 2, Edges: 9, Bands: []int{3, 1}, SSD: []int{1, 1}, ChunkBytes: 4 * sampleRow, GraphBytes: 77, GraphCRC: 1, Sums: []uint32{11, 12, 13}},
+			{Inputs: 2, Seeds: 1, Edges: 1, Bands: []int{0, 0}, SSD: []int{0, 0}, ChunkOffset: 401408, GraphOffset: 4096, GraphBytes: 33, GraphCRC: 2},
 		},
+		Segments: []Segment{{Offset: 4096, Rows: 2}},
 		Valid: []Eval{{Inputs: 5, Seeds: 1, Edges: 4, Rows: 3, GraphBytes: 50, GraphCRC: 3}},
 		Test:  []Eval{},
 	}
@@ -29,10 +31,28 @@ func sample() *Index {
 
 const sampleRow = 100_000
 
+var sampleForm = Form{RowBytes: sampleRow, Codec: CodecNone}
+
+// compressed is the sample with compressed chunks: frames of ten rows.
+func compressed() (*Index, Form) {
+	x, f := sample(), Form{RowBytes: sampleRow, Codec: CodecZstd}
+	t := &x.Train[0]
+	t.Sums, t.Frames = []uint32{11, 12}, []uint32{5000, sampleRow | FrameStored}
+	t.ChunkBytes = 8192 + sampleRow
+	return x, f
+}
+
 func TestIndexRoundTrip(t *testing.T) {
-	want := sample()
-	got, err := DecodeIndex(want.Encode(), sampleRow)
+	frames, framesForm := compressed()
+	got, err := DecodeIndex(frames.Encode(), framesForm)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(frames, got, cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
+	}
+	want := sample()
+	if got, err = DecodeIndex(want.Encode(), sampleForm); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
@@ -51,10 +71,10 @@ func TestIndexDamage(t *testing.T) {
 	for i := range whole {
 		bad := bytes.Clone(whole)
 		bad[i] ^= 0x10
-		if _, err := DecodeIndex(bad, sampleRow); !errors.Is(err, fault.ErrCorrupt) {
+		if _, err := DecodeIndex(bad, sampleForm); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
-		if _, err := DecodeIndex(whole[:i], sampleRow); !errors.Is(err, fault.ErrCorrupt) {
+		if _, err := DecodeIndex(whole[:i], sampleForm); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d bytes: %v", i, err)
 		}
 	}
@@ -70,13 +90,13 @@ func TestVerifyChunk(t *testing.T) {
 	tr := sample().Train[0]
 	tr.Sums = []uint32{binio.CRC(chunk[:ColdGranule]), binio.CRC(chunk[ColdGranule : 3*sampleRow]), binio.CRC(chunk[3*sampleRow:])}
 	for through, n := range []int{3 * sampleRow, 4 * sampleRow} {
-		if err := tr.VerifyChunk("cold", chunk[:n], through, sampleRow); err != nil {
+		if err := tr.VerifyChunk("cold", chunk[:n], through, sampleForm); err != nil {
 			t.Errorf("through band %d: %v", through, err)
 		}
 	}
 	for _, at := range []int{0, ColdGranule - 1, ColdGranule, 3*sampleRow - 1, 3 * sampleRow, 4*sampleRow - 1} {
 		chunk[at] ^= 1
-		if err := tr.VerifyChunk("cold", chunk, 1, sampleRow); !errors.Is(err, fault.ErrCorrupt) {
+		if err := tr.VerifyChunk("cold", chunk, 1, sampleForm); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("byte %d changed: %v", at, err)
 		}
 		chunk[at] ^= 1
@@ -85,11 +105,18 @@ func TestVerifyChunk(t *testing.T) {
 
 func FuzzDecodeIndex(f *testing.F) {
 	whole := sample().Encode()
-	f.Add(whole[:len(whole)-4])
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Add(whole[:len(whole)-4], false)
+	frames, _ := compressed()
+	whole = frames.Encode()
+	f.Add(whole[:len(whole)-4], true)
+	f.Fuzz(func(t *testing.T, body []byte, codec bool) {
+		form := sampleForm
+		if codec {
+			form.Codec = CodecZstd
+		}
 		// The checksum is put right, or no damage would get past it.
 		b := binary.LittleEndian.AppendUint32(bytes.Clone(body), binio.CRC(body))
-		x, err := DecodeIndex(b, sampleRow)
+		x, err := DecodeIndex(b, form)
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatalf("an error of no kind: %v", err)
@@ -100,4 +127,42 @@ func FuzzDecodeIndex(f *testing.F) {
 			t.Fatal("decoded an index that encodes to other bytes")
 		}
 	})
+}
+
+// TestPieces checks where the pieces of a compressed chunk lie, by hand.
+func TestPieces(t *testing.T) {
+	x, form := compressed()
+	var got []Piece
+	if err := x.Train[0].Pieces(form, 1, func(p Piece) error { got = append(got, p); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := []Piece{
+		{Offset: 0, Len: 5000, Row: 0, RowLen: 3 * sampleRow, Sum: 11},
+		{Offset: 8192, Len: sampleRow, Stored: true, Row: 3 * sampleRow, RowLen: sampleRow, Sum: 12},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if n := x.Train[0].Extent(form, 0); n != 5000 {
+		t.Errorf("band 0 has %d bytes", n)
+	}
+}
+
+// TestPlan checks that a plan is read back as it was written, list by list.
+func TestPlan(t *testing.T) {
+	want := Plan{SSD: []uint32{1, 5}, Hits: []uint32{0, 2, 9}, Admit: []uint32{7}}
+	var got Plan
+	got.decode(want.Append(nil), 2, 3, 1)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	for _, c := range []struct {
+		list []uint32
+		n    int64
+		want bool
+	}{{nil, 0, true}, {[]uint32{0, 2}, 3, true}, {[]uint32{0, 3}, 3, false}, {[]uint32{1, 1}, 3, false}} {
+		if got := ascendsBelow(c.list, c.n); got != c.want {
+			t.Errorf("%v below %d: %v", c.list, c.n, got)
+		}
+	}
 }

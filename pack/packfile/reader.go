@@ -40,7 +40,7 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.index, err = DecodeIndex(b, r.facts.RowBytes); err != nil {
+	if r.index, err = DecodeIndex(b, r.Form()); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Path(IndexFile), err)
 	}
 	return r, r.check()
@@ -53,19 +53,42 @@ func (r *Reader) check() error {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.ErrCorrupt, "%s: %s", r.dir, fmt.Sprintf(format, args...))
 	}
-	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test || f.RowBytes != f.Dim*f.DType.Size() {
+	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test || f.RowBytes != f.DType.RowBytes(f.Dim) || f.Segment < 1 {
 		return bad("index and facts disagree")
+	}
+	switch r.params.Policy {
+	case PolicyStatic:
+		if len(x.Edges) != x.Bands || x.Edges[0] != f.HotRows {
+			return bad("%d edges for %d bands, %d hot rows", len(x.Edges), x.Bands, f.HotRows)
+		}
+	case PolicyMin:
+		if len(x.Edges) != 1 || x.Bands != 2 || x.Edges[0] != f.HotRows || len(x.Segments) > 0 {
+			return bad("%d edges, %d bands, %d segments under policy min", len(x.Edges), x.Bands, len(x.Segments))
+		}
+	default:
+		return fault.New(fault.ErrVersion, "%s: policy %q is unknown to this program", r.dir, r.params.Policy)
+	}
+	if n := (f.Train + f.Segment - 1) / f.Segment; len(x.Segments) > 0 && len(x.Segments) != n || f.Segment == 1 && len(x.Segments) > 0 {
+		return bad("%d segments of %d batches for %d batches", len(x.Segments), f.Segment, f.Train)
+	}
+	for i, s := range x.Segments {
+		if file, _ := r.meta.File(SSDFile(r.Group(i * f.Segment))); s.Rows > 0 && s.Offset+int64(s.Rows)*int64(f.RowBytes) > file.Size {
+			return bad("segment %d lies beyond its file", i)
+		}
 	}
 	for i := range x.Train {
 		t := &x.Train[i]
-		g, _ := r.meta.File(GraphFile(Group(i)))
-		c, _ := r.meta.File(ColdFile(Group(i)))
-		chunk := int64(t.ColdRows(len(t.Bands)-1)) * int64(f.RowBytes)
-		if t.GraphOffset+int64(t.GraphBytes) > g.Size || chunk > 0 && t.ChunkOffset+chunk > c.Size {
+		g, _ := r.meta.File(GraphFile(r.Group(i)))
+		c, _ := r.meta.File(ColdFile(r.Group(i)))
+		rows := int64(t.ColdRows(x.Bands-1)) * int64(f.RowBytes)
+		if t.GraphOffset+int64(t.GraphBytes) > g.Size || t.ChunkBytes > 0 && t.ChunkOffset+t.ChunkBytes > c.Size {
 			return bad("training batch %d lies beyond its files", i)
 		}
-		if chunk > f.ChunkBytes || int64(t.GraphBytes) > f.GraphBytes || t.Inputs > f.TrainSizes.Src[0] {
+		if rows > f.ChunkBytes || int64(t.GraphBytes) > f.GraphBytes || t.Inputs > f.TrainSizes.Src[0] {
 			return bad("training batch %d exceeds the recorded maxima", i)
+		}
+		if t.SSDRows(x.Bands-1) > 0 && len(x.Segments) == 0 {
+			return bad("training batch %d has ssd rows and no segment", i)
 		}
 	}
 	g, _ := r.meta.File(EvalGraphFile)
@@ -126,26 +149,55 @@ func (r *Reader) Facts() Facts { return r.facts }
 // Index returns the index; it must not be modified.
 func (r *Reader) Index() *Index { return r.index }
 
-// DecodeTrainGraph checks and decodes the graph of training batch i from its
-// bytes, reusing b's memory.
-func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch) error {
+// Form returns the form of the pack's chunks.
+func (r *Reader) Form() Form { return Form{RowBytes: r.facts.RowBytes, Codec: r.params.Codec} }
+
+// Group returns the number of the files that hold training batch i.
+func (r *Reader) Group(i int) int { return i / GroupBatches(r.facts.Segment) }
+
+// SegmentOf returns the number of the segment of training batch i.
+func (r *Reader) SegmentOf(i int) int { return i / r.facts.Segment }
+
+// DecodeTrainGraph checks and decodes the graph and the plan of training batch i
+// from their bytes, reusing the memory of b and p.
+func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) error {
 	t := &r.index.Train[i]
-	name := r.Path(GraphFile(Group(i)))
-	if err := decodeGraph(name, raw, t.GraphOffset, t.GraphCRC, b); err != nil {
-		return err
+	name := r.Path(GraphFile(r.Group(i)))
+	ssd, hits, admit := t.planLengths(r.params.Policy)
+	whole := len(raw) - 4*(ssd+hits+admit)
+	if whole < 0 {
+		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d has no room for its plan", name, i)
 	}
-	// Rows are fetched by rank: every rank must lie where its place in the
-	// matrix says, or a wrong row would be read.
+	if binio.CRC(raw) != t.GraphCRC {
+		return binio.BadRange(name, t.GraphOffset, int64(len(raw)))
+	}
+	if err := batchcodec.Decode(raw[:whole], b); err != nil {
+		return fmt.Errorf("%s: graph at byte %d: %w", name, t.GraphOffset, err)
+	}
 	if len(b.Input) != t.Inputs || len(b.Labels) != t.Seeds {
 		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d has %d input nodes, the index %d", name, i, len(b.Input), t.Inputs)
 	}
-	row := 0
-	for band, n := range t.Bands {
-		lo, hi := r.BandRanks(band)
-		if err := inRange(name, i, b.Input[row:row+n], lo, hi); err != nil {
-			return err
+	p.decode(raw[whole:], ssd, hits, admit)
+	// Rows are fetched by rank and slot: each must lie where its place in the
+	// matrix says, or a wrong row would be read.
+	if ssd > 0 && !ascendsBelow(p.SSD, int64(r.index.Segments[r.SegmentOf(i)].Rows)) {
+		return fault.New(fault.ErrCorrupt, "%s: batch %d names slots beyond its segment", name, i)
+	}
+	if r.params.Policy == PolicyMin {
+		if !ascendsBelow(p.Hits, r.facts.HotRows) || !allBelow(p.Admit, r.facts.HotRows) {
+			return fault.New(fault.ErrCorrupt, "%s: batch %d names slots beyond the cache", name, i)
 		}
-		row += n
+		return inRange(name, i, b.Input, 0, r.facts.Nodes)
+	}
+	row := 0
+	for _, bands := range [][]int{t.Bands, t.SSD} {
+		for band, n := range bands {
+			lo, hi := r.BandRanks(band)
+			if err := inRange(name, i, b.Input[row:row+n], lo, hi); err != nil {
+				return err
+			}
+			row += n
+		}
 	}
 	return inRange(name, i, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
 }
@@ -159,7 +211,7 @@ func inRange(name string, batch int, ranks []uint32, lo, hi int64) error {
 	return nil
 }
 
-// BandRanks returns the ranks lo ≤ rank < hi of a band.
+// BandRanks returns the ranks lo ≤ rank < hi of a band under the static policy.
 func (r *Reader) BandRanks(band int) (lo, hi int64) {
 	if band == 0 {
 		return r.index.Edges[0], r.facts.Nodes
@@ -170,8 +222,11 @@ func (r *Reader) BandRanks(band int) (lo, hi int64) {
 // DecodeEvalGraph checks and decodes the graph of an evaluation batch.
 func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	name := r.Path(EvalGraphFile)
-	if err := decodeGraph(name, raw, e.GraphOffset, e.GraphCRC, b); err != nil {
-		return err
+	if binio.CRC(raw) != e.GraphCRC {
+		return binio.BadRange(name, e.GraphOffset, int64(len(raw)))
+	}
+	if err := batchcodec.Decode(raw, b); err != nil {
+		return fmt.Errorf("%s: graph at byte %d: %w", name, e.GraphOffset, err)
 	}
 	if len(b.Input) != e.Inputs || len(b.Labels) != e.Seeds {
 		return fault.New(fault.ErrCorrupt, "%s: a graph has %d input nodes, the index %d", name, len(b.Input), e.Inputs)
@@ -179,15 +234,8 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	if err := inRange(name, 0, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
 		return err
 	}
+	if r.params.Policy == PolicyMin && e.Rows < e.Inputs {
+		return fault.New(fault.ErrCorrupt, "%s: an evaluation batch reads the cache of a pack of policy min", name)
+	}
 	return inRange(name, 0, b.Input[e.Rows:], 0, r.facts.HotRows)
-}
-
-func decodeGraph(name string, raw []byte, off int64, crc uint32, b *graph.Batch) error {
-	if binio.CRC(raw) != crc {
-		return binio.BadRange(name, off, int64(len(raw)))
-	}
-	if err := batchcodec.Decode(raw, b); err != nil {
-		return fmt.Errorf("%s: graph at byte %d: %w", name, off, err)
-	}
-	return nil
 }

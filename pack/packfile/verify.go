@@ -27,7 +27,16 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 	}
 	task := rep.Task("verify pack", total, progress.Bytes)
 	defer task.Done()
-	for _, f := range [][2]string{{HotFile, HotSums}, {EvalFile, EvalSums}} {
+	tables := [][2]string{{HotFile, HotSums}, {EvalFile, EvalSums}}
+	if _, ok := r.meta.File(RefillFile); ok {
+		tables = append(tables, [2]string{RefillFile, RefillSums})
+	}
+	for g := range (r.facts.Train + GroupBatches(r.facts.Segment) - 1) / GroupBatches(r.facts.Segment) {
+		if _, ok := r.meta.File(SSDFile(g)); ok {
+			tables = append(tables, [2]string{SSDFile(g), SSDSums(g)})
+		}
+	}
+	for _, f := range tables {
 		if err := r.verifyRows(ctx, fsys, f[0], f[1], task); err != nil {
 			return err
 		}
@@ -42,28 +51,28 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 // verifyTrain checks the training batches' chunks and graphs.
 func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 	var b graph.Batch
+	var plan Plan
 	cold, graphs := parts.in(""), parts.in("")
 	for i := range r.index.Train {
-		if i%GroupBatches == 0 {
+		if i%GroupBatches(r.facts.Segment) == 0 {
 			if err := errors.Join(cold.end(ctx), graphs.end(ctx)); err != nil {
 				return err
 			}
-			cold, graphs = parts.in(ColdFile(Group(i))), parts.in(GraphFile(Group(i)))
+			cold, graphs = parts.in(ColdFile(r.Group(i))), parts.in(GraphFile(r.Group(i)))
 		}
 		t := &r.index.Train[i]
-		bands := len(t.Bands) - 1
-		chunk, err := cold.next(ctx, t.ChunkOffset, t.ColdRows(bands)*r.facts.RowBytes)
+		chunk, err := cold.next(ctx, t.ChunkOffset, int(t.ChunkBytes))
 		if err != nil {
 			return err
 		}
-		if err := t.VerifyChunk(r.Path(cold.name), chunk, bands, r.facts.RowBytes); err != nil {
+		if err := t.VerifyChunk(r.Path(cold.name), chunk, r.index.Bands-1, r.Form()); err != nil {
 			return err
 		}
 		raw, err := graphs.next(ctx, t.GraphOffset, t.GraphBytes)
 		if err != nil {
 			return err
 		}
-		if err := r.DecodeTrainGraph(i, raw, &b); err != nil {
+		if err := r.DecodeTrainGraph(i, raw, &b, &plan); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,92 @@
+package packfile
+
+import (
+	"diskgnn/internal/binio"
+)
+
+// Form is what decides how chunks are cut into pieces.
+type Form struct {
+	RowBytes int
+	Codec    string
+}
+
+// Compressed reports whether pieces are compressed.
+func (f Form) Compressed() bool { return f.Codec != CodecNone && f.Codec != "" }
+
+// PieceBytes returns the most bytes of rows of a piece.
+func (f Form) PieceBytes() int64 {
+	if !f.Compressed() {
+		return ColdGranule
+	}
+	return max(FrameBytes/int64(f.RowBytes), 1) * int64(f.RowBytes)
+}
+
+// NumPieces returns the number of pieces of a chunk whose bands have the given rows.
+func (f Form) NumPieces(bands []int) int {
+	n, piece := 0, f.PieceBytes()
+	for _, rows := range bands {
+		n += int((int64(rows)*int64(f.RowBytes) + piece - 1) / piece)
+	}
+	return n
+}
+
+// Piece is a part of a chunk under one checksum. Offsets are from the chunk's start.
+type Piece struct {
+	Offset int64 // where it lies, as stored
+	Len    int   // bytes, as stored
+	Stored bool  // its bytes are rows as they are, not compressed
+	Row    int64 // offset among the chunk's rows, in bytes
+	RowLen int   // bytes of rows
+	Sum    uint32
+}
+
+// Pieces calls do for each piece of the chunk's bands 0 … through, in order, until
+// it returns an error, which it returns.
+func (t *Train) Pieces(f Form, through int, do func(Piece) error) error {
+	var p Piece
+	i, most := 0, f.PieceBytes()
+	for _, rows := range t.Bands[:through+1] {
+		for left := int64(rows) * int64(f.RowBytes); left > 0; left -= int64(p.RowLen) {
+			p.RowLen = int(min(left, most))
+			p.Len, p.Stored = p.RowLen, true
+			if f.Compressed() {
+				p.Offset = binio.AlignUp(p.Offset, binio.Page)
+				p.Len, p.Stored = int(t.Frames[i]&^FrameStored), t.Frames[i]&FrameStored != 0
+			}
+			p.Sum = t.Sums[i]
+			if err := do(p); err != nil {
+				return err
+			}
+			i++
+			p.Offset += int64(p.Len)
+			p.Row += int64(p.RowLen)
+		}
+	}
+	return nil
+}
+
+// Extent returns the bytes of the chunk, as stored, that hold its bands 0 … through.
+func (t *Train) Extent(f Form, through int) int64 {
+	if !f.Compressed() {
+		return int64(t.ColdRows(through)) * int64(f.RowBytes)
+	}
+	end := int64(0)
+	for _, n := range t.Frames[:f.NumPieces(t.Bands[:through+1])] {
+		end = binio.AlignUp(end, binio.Page) + int64(n&^FrameStored)
+	}
+	return end
+}
+
+// VerifyChunk checks b, which holds the chunk's bands 0 … through as stored from its
+// first byte, against the checksums. name is the file's, for the error.
+func (t *Train) VerifyChunk(name string, b []byte, through int, f Form) error {
+	return t.Pieces(f, through, func(p Piece) error { return t.VerifyPiece(name, b, p) })
+}
+
+// VerifyPiece checks one piece of the chunk b.
+func (t *Train) VerifyPiece(name string, b []byte, p Piece) error {
+	if binio.CRC(b[p.Offset:p.Offset+int64(p.Len)]) != p.Sum {
+		return binio.BadRange(name, t.ChunkOffset+p.Offset, int64(p.Len))
+	}
+	return nil
+}

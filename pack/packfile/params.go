@@ -1,0 +1,54 @@
+package packfile
+
+import (
+	"diskgnn/graph"
+	"diskgnn/internal/dtype"
+)
+
+// Params are the content parameters of a pack.
+type Params struct {
+	CacheRows int64      `json:"cache_rows"` // least hot set: what every trainer must hold
+	Bands     []float64  `json:"bands"`      // wanted edges, in percent of the nodes
+	DType     dtype.Type `json:"dtype"`
+	Policy    string     `json:"policy"`
+	MaxDisk   int64      `json:"max_disk,omitempty"` // bytes; 0: unlimited
+	Codec     string     `json:"codec"`              // of the chunks
+}
+
+// Facts are the counts that a trainer needs before it reads anything else.
+type Facts struct {
+	Nodes    int64      `json:"nodes"`
+	Classes  int        `json:"classes"`
+	Dim      int        `json:"dim"`
+	DType    dtype.Type `json:"dtype"`
+	RowBytes int        `json:"row_bytes"`
+	Metric   string     `json:"metric,omitempty"` // how the dataset is usually judged
+
+	// TableBytes is the size of the dataset's feature table before compression:
+	// what disk budgets and the blow-up are multiples of.
+	TableBytes int64 `json:"table_bytes"`
+
+	HotRows  int64 `json:"hot_rows"`
+	EvalRows int64 `json:"eval_rows"`
+	SSDRows  int64 `json:"ssd_rows"`
+	ColdRows int64 `json:"cold_rows"`
+
+	Segment  int `json:"segment"`  // batches per segment; 1: no SSD level
+	Segments int `json:"segments"` // of training batches
+
+	Train           int `json:"train_batches"`
+	Valid           int `json:"valid_batches"`
+	Test            int `json:"test_batches"`
+	Epochs          int `json:"epochs"`
+	BatchesPerEpoch int `json:"batches_per_epoch"`
+
+	Fanout     []int `json:"fanout"`
+	EvalFanout []int `json:"eval_fanout"`
+
+	TrainSizes graph.Sizes `json:"train_sizes"` // most of each, over training batches
+	EvalSizes  graph.Sizes `json:"eval_sizes"`
+	TrainMeans graph.Sizes `json:"train_means"` // rounded means, over training batches
+
+	ChunkBytes int64 `json:"chunk_bytes"` // rows of the largest cold chunk, before compression
+	GraphBytes int64 `json:"graph_bytes"` // of the largest graph, plan and evaluation included
+}

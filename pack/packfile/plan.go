@@ -1,0 +1,70 @@
+package packfile
+
+import (
+	"encoding/binary"
+
+	"diskgnn/internal/binio"
+)
+
+// Plan is what a training batch does beyond its chunk. It follows the batch's graph.
+type Plan struct {
+	// SSD are the slots, in the segment's part of the SSD level, of the matrix's ssd
+	// rows. They ascend.
+	SSD []uint32
+	// Hits are, under min, the cache's slots of the matrix's last rows. They ascend.
+	Hits []uint32
+	// Admit are, under min, the slots that the rows of band 1 go to, once the hits
+	// are copied out.
+	Admit []uint32
+}
+
+// planLengths returns the number of entries of a batch's plan.
+func (t *Train) planLengths(policy string) (ssd, hits, admit int) {
+	ssd = t.SSDRows(len(t.SSD) - 1)
+	if policy == PolicyMin {
+		hits, admit = t.Hot(), t.Bands[1]
+	}
+	return ssd, hits, admit
+}
+
+// Append appends the plan as it lies on disk.
+func (p *Plan) Append(b []byte) []byte {
+	for _, list := range [][]uint32{p.SSD, p.Hits, p.Admit} {
+		b = append(b, binio.Bytes(list)...)
+	}
+	return b
+}
+
+// decode takes the lists of the given lengths from b, which they fill.
+func (p *Plan) decode(b []byte, ssd, hits, admit int) {
+	for _, l := range []struct {
+		to *[]uint32
+		n  int
+	}{{&p.SSD, ssd}, {&p.Hits, hits}, {&p.Admit, admit}} {
+		*l.to = binio.Grow(*l.to, l.n)
+		for i := range *l.to {
+			(*l.to)[i] = binary.LittleEndian.Uint32(b[4*i:])
+		}
+		b = b[4*l.n:]
+	}
+}
+
+// ascendsBelow reports whether the list ascends strictly, and stays below n.
+func ascendsBelow(list []uint32, n int64) bool {
+	for i, v := range list {
+		if int64(v) >= n || i > 0 && v <= list[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
+// allBelow reports whether every entry is below n.
+func allBelow(list []uint32, n int64) bool {
+	for _, v := range list {
+		if int64(v) >= n {
+			return false
+		}
+	}
+	return true
+}
