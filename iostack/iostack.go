@@ -65,8 +65,14 @@ type Stack interface {
 	Open(path string) (File, error)
 
 	// Register announces memory that reads will land in, for backends that pin
-	// it; it is only a hint. Registered memory must stay mapped until Close.
+	// it; it is only a hint. Registered memory must stay mapped until it is
+	// unregistered, or the stack is closed: reads that land in other memory at
+	// the same addresses would be lost.
 	Register(bufs ...[]byte) error
+
+	// Unregister takes Register back for what lies in bufs, before that memory
+	// is freed. No read into it may be in flight.
+	Unregister(bufs ...[]byte) error
 
 	// Submit queues the requests as part of g and returns without waiting for
 	// the medium. A queue is never full: it grows by some tens of bytes per

@@ -76,6 +76,9 @@ func (s *Stack) Open(path string) (iostack.File, error) { return s.inner.Open(pa
 // Register registers memory with the wrapped stack.
 func (s *Stack) Register(bufs ...[]byte) error { return s.inner.Register(bufs...) }
 
+// Unregister takes it back.
+func (s *Stack) Unregister(bufs ...[]byte) error { return s.inner.Unregister(bufs...) }
+
 // Stats counts the requests as they were submitted and the device's reads as
 // they were carried out.
 func (s *Stack) Stats() iostack.Stats {

@@ -49,25 +49,6 @@ func TestOpenModes(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutDirectIO opens a file on a file system that refuses O_DIRECT.
-func TestOpenWithoutDirectIO(t *testing.T) {
-	const path = "/sys/kernel/mm/transparent_hugepage/enabled"
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("no file system here is known to refuse O_DIRECT")
-	}
-	f, err := open(path, iostack.DirectAuto)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if f.direct || f.reason == "" {
-		t.Errorf("direct %v, %q", f.direct, f.reason)
-	}
-	if f, err := open(path, iostack.DirectAlways); !errors.Is(err, fault.ErrUsage) {
-		t.Errorf("always: %v, %v", f, err)
-	}
-}
-
 // TestOpenRefusesOtherThanFiles does not wait for a pipe's other end either.
 func TestOpenRefusesOtherThanFiles(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -1,4 +1,4 @@
-package pread
+package frontend
 
 import (
 	"fmt"

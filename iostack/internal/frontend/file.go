@@ -1,4 +1,4 @@
-package pread
+package frontend
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"diskgnn/iostack/internal/split"
 )
 
-// file implements iostack.File.
-type file struct {
+// File implements iostack.File.
+type File struct {
 	stack  *Stack
 	path   string
 	size   int64
@@ -23,31 +23,63 @@ type file struct {
 	reason string // why not direct
 	splits split.Splitter
 
-	use    sync.RWMutex // held for reading during every read, for writing to close
+	// Slot is the file's number with a backend that numbers its files. OnClose,
+	// unless nil, is called once by Close, when no read uses the file any more
+	// and its descriptor is still open. Both must be set before the first read.
+	Slot    int
+	OnClose func()
+
+	use    sync.RWMutex // held for reading during every Read, for writing to close
 	fd     int
 	closed bool
 }
 
-func (f *file) Name() string           { return f.path }
-func (f *file) Size() int64            { return f.size }
-func (f *file) Direct() (bool, string) { return f.direct, f.reason }
+// Name returns the path that the file was opened by.
+func (f *File) Name() string { return f.path }
 
-func (f *file) Close() error {
+// Size returns the size in bytes when it was opened.
+func (f *File) Size() int64 { return f.size }
+
+// Direct tells whether reads are direct, or why not.
+func (f *File) Direct() (bool, string) { return f.direct, f.reason }
+
+// Fd returns the descriptor, for the backend.
+func (f *File) Fd() int { return f.fd }
+
+// Close closes the file; see iostack.File.
+func (f *File) Close() error {
 	f.use.Lock()
 	defer f.use.Unlock()
 	if f.closed {
 		return nil
 	}
 	f.closed = true
+	if f.OnClose != nil {
+		f.OnClose()
+	}
 	if err := unix.Close(f.fd); err != nil {
 		return &fs.PathError{Op: "close", Path: f.path, Err: err}
 	}
 	return nil
 }
 
+// enter keeps the descriptor this file's until use.RUnlock, lest a read finds
+// another file under its number. It fails once Close was called, and never
+// waits for it: a backend's thread may be the one that Close waits for.
+func (f *File) enter() bool {
+	if !f.use.TryRLock() {
+		return false
+	}
+	if f.closed {
+		f.use.RUnlock()
+		return false
+	}
+	return true
+}
+
 // open opens a regular file or block device as mode says. Others are refused
 // first: opening a pipe could wait for ever.
-func open(path string, mode iostack.Direct) (*file, error) {
+func open(path string, mode iostack.Direct) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -65,7 +97,7 @@ func open(path string, mode iostack.Direct) (*file, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("open %s: find its size: %w", path, err)
 	}
-	return &file{path: path, size: size, fd: fd, direct: refusal == "", reason: refusal}, nil
+	return &File{path: path, size: size, fd: fd, direct: refusal == "", reason: refusal}, nil
 }
 
 // openFlags opens for reading with further flags.

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package pread
+package frontend
 
 import (
 	"diskgnn/internal/fault"

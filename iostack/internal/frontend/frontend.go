@@ -1,0 +1,144 @@
+// Package frontend is the half of a storage stack that faces its users: opening
+// files, checking requests, the queue that they wait in, waiting for groups, and
+// counting. Carrying the requests out is the backend's half, which takes them
+// from the Queue one device read at a time:
+//
+//	user ── Submit ──► Queue ── Take, TryTake ──► Read ── Rest, Advance … End
+//	     ◄─ Wait ─────────────── group ◄──────────────────────────────────┘
+//
+// All backends that read files share it, so that they differ in how a read is
+// carried out and in nothing else.
+package frontend
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/iostack/internal/split"
+)
+
+// bounceBytes is the size of a bounce buffer: at this length copying costs about
+// as much as the extra device reads that it saves, and misaligned requests, read
+// in pieces of it, still keep a drive busy.
+const bounceBytes = 128 << 10
+
+// Stack is the part of iostack.Stack that does not depend on the backend.
+type Stack struct {
+	name    string
+	options iostack.Options
+	splits  split.Splitter // of direct files
+	queue   Queue
+	stats   counters
+}
+
+type counters struct {
+	requests, bytesAsked, deviceReads, bytesRead atomic.Int64
+}
+
+// New returns the front of a backend of the given name, and the queue that the
+// backend takes its reads from. Options that make no sense are an error of kind
+// fault.ErrUsage.
+func New(name string, options iostack.Options) (*Stack, *Queue, error) {
+	options.EnsureDefaults()
+	if err := options.Validate(); err != nil {
+		return nil, nil, err
+	}
+	s := &Stack{
+		name:    name,
+		options: options,
+		splits:  split.Splitter{Align: iostack.Align, MaxIO: options.MaxIO, Bounce: min(bounceBytes, options.MaxIO)},
+	}
+	if options.Direct == iostack.DirectNever {
+		s.splits.Bounce = 0 // buffered reads all land in place
+	}
+	s.queue.init(s)
+	return s, &s.queue, nil
+}
+
+// BounceBytes is the size of the bounce buffer that each read under way needs;
+// 0 when none does.
+func (s *Stack) BounceBytes() int { return s.splits.Bounce }
+
+// Name returns the backend's kind.
+func (s *Stack) Name() string { return s.name }
+
+// Caps returns the options' MaxIO and, as Depth, their Workers.
+func (s *Stack) Caps() iostack.Caps {
+	return iostack.Caps{Align: iostack.Align, MaxIO: s.options.MaxIO, Depth: s.options.Workers}
+}
+
+// OpenFile opens a file; see iostack.Stack.Open. Under
+// DirectAlways a file system that refuses direct I/O is an error of kind
+// fault.ErrUsage.
+func (s *Stack) OpenFile(path string) (*File, error) {
+	if s.queue.Closed() {
+		return nil, fmt.Errorf("%s: open %s: %w", s.name, path, iostack.ErrClosed)
+	}
+	f, err := open(path, s.options.Direct)
+	if err != nil {
+		return nil, err
+	}
+	f.stack, f.splits = s, s.splits
+	if !f.direct {
+		f.splits.Align = 1
+	}
+	return f, nil
+}
+
+// Submit queues the requests; see iostack.Stack.
+func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	var bytes int64
+	for i := range reqs {
+		if err := s.check(&reqs[i]); err != nil {
+			return fmt.Errorf("%s: submit: request %d: %w", s.name, i, err)
+		}
+		bytes += int64(len(reqs[i].Buf))
+	}
+	if err := s.queue.push(g, reqs); err != nil {
+		return fmt.Errorf("%s: submit: %w", s.name, err)
+	}
+	s.stats.requests.Add(int64(len(reqs)))
+	s.stats.bytesAsked.Add(bytes)
+	return nil
+}
+
+// check refuses what no read could serve: a bug of the caller's, not a fault of
+// the file's.
+func (s *Stack) check(r *iostack.Request) error {
+	f, ok := r.File.(*File)
+	switch {
+	case !ok || f.stack != s:
+		return fault.New(fault.ErrUsage, "%T is not a file of this stack", r.File)
+	case r.Offset < 0 || r.Offset > math.MaxInt64-int64(len(r.Buf))-iostack.Align:
+		return fault.New(fault.ErrUsage, "read %s: %d bytes at %d: no such range", f.path, len(r.Buf), r.Offset)
+	}
+	return nil
+}
+
+// Wait completes a group; see iostack.Stack.
+func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
+	stopped := g.Await(ctx)
+	if stopped == nil {
+		return g.Take()
+	}
+	// What has begun cannot be called back, and is over within a device read.
+	s.queue.drop(g)
+	_ = g.Await(context.Background())
+	_ = g.Take()
+	return fmt.Errorf("%s: wait: %w", s.name, stopped)
+}
+
+// Stats returns a snapshot; its fields may be some reads apart from each other
+// while reads are in flight.
+func (s *Stack) Stats() iostack.Stats {
+	return iostack.Stats{
+		Requests:    s.stats.requests.Load(),
+		BytesAsked:  s.stats.bytesAsked.Load(),
+		DeviceReads: s.stats.deviceReads.Load(),
+		BytesRead:   s.stats.bytesRead.Load(),
+	}
+}

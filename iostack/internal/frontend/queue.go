@@ -1,0 +1,212 @@
+package frontend
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"diskgnn/iostack"
+)
+
+// Queue holds the requests that have not been handed out whole, first come
+// first served, in a ring that grows when full. Pieces are cut when the backend
+// asks for one, so that a queued request costs the same whatever its length.
+type Queue struct {
+	stack *Stack
+	wake  func() // see OnPush
+
+	mu     sync.Mutex
+	more   sync.Cond // there may be something to take, or the queue is closed
+	ring   []request // a power of two long
+	head   int       // where the oldest request lies
+	count  int
+	closed bool
+
+	length atomic.Int64 // count, to be seen without the lock
+}
+
+// request is a queued request or what is left of it: the last len(rest) bytes.
+type request struct {
+	group  *iostack.Group
+	file   *File
+	index  int // in the group
+	offset int64
+	length int
+	rest   []byte
+}
+
+// next is the file offset of the first byte not handed out.
+func (r *request) next() int64 { return r.offset + int64(r.length-len(r.rest)) }
+
+func (q *Queue) init(s *Stack) {
+	q.stack = s
+	q.more.L = &q.mu
+	q.ring = make([]request, 256)
+	q.wake = q.more.Signal
+}
+
+// OnPush replaces what is called when requests have been queued and when the
+// queue is closed. By default that lets a Take go on. It must be set before the
+// first Submit; wake must not block, and may find nothing to take.
+func (q *Queue) OnPush(wake func()) { q.wake = wake }
+
+// push queues reqs, whose files are this stack's, as part of g: all of them, or
+// none when the queue is closed.
+func (q *Queue) push(g *iostack.Group, reqs []iostack.Request) error {
+	if err := q.append(g, reqs); err != nil {
+		return err
+	}
+	if len(reqs) > 0 {
+		q.wake()
+	}
+	return nil
+}
+
+func (q *Queue) append(g *iostack.Group, reqs []iostack.Request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return iostack.ErrClosed
+	}
+	if len(reqs) == 0 {
+		return nil
+	}
+	for q.count+len(reqs) > len(q.ring) {
+		q.grow()
+	}
+	first := g.Add(len(reqs))
+	for i := range reqs {
+		r := &reqs[i]
+		if len(r.Buf) == 0 {
+			g.Done(nil)
+			continue
+		}
+		*q.at(q.count) = request{
+			group: g, file: r.File.(*File), index: first + i,
+			offset: r.Offset, length: len(r.Buf), rest: r.Buf,
+		}
+		q.setCount(q.count + 1)
+	}
+	return nil
+}
+
+// Take waits for a request and makes r the next piece of it; bounce is of
+// BounceBytes and r's until its End. It returns false once the queue is closed.
+func (q *Queue) Take(r *Read, bounce []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		for q.count == 0 {
+			if q.closed {
+				return false
+			}
+			q.more.Wait()
+		}
+		if q.take(r, bounce) {
+			if q.count > 0 {
+				q.more.Signal()
+			}
+			return true
+		}
+	}
+}
+
+// TryTake is Take for backends that wait elsewhere: it returns false when
+// nothing is queued.
+func (q *Queue) TryTake(r *Read, bounce []byte) bool {
+	if q.Len() == 0 {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.count > 0 {
+		if q.take(r, bounce) {
+			return true
+		}
+	}
+	return false
+}
+
+// Len returns the number of requests that have not been handed out whole.
+func (q *Queue) Len() int { return int(q.length.Load()) }
+
+// take cuts the next piece of the oldest request. It returns false when that
+// request's file is closed: then the request has ended.
+func (q *Queue) take(r *Read, bounce []byte) bool {
+	oldest := q.at(0)
+	n, err := r.begin(q.stack, oldest, bounce)
+	whole := err != nil || n == len(oldest.rest)
+	if whole {
+		*oldest = request{} // keeps neither buffer nor group alive
+		q.head = (q.head + 1) & (len(q.ring) - 1)
+		q.setCount(q.count - 1)
+	} else {
+		oldest.group.Split()
+		oldest.rest = oldest.rest[n:]
+	}
+	if err != nil {
+		group, failure := r.group, r.fail(err)
+		*r = Read{}
+		group.Done(failure)
+		return false
+	}
+	return true
+}
+
+// drop ends g's queued requests without carrying them out.
+func (q *Queue) drop(g *iostack.Group) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	kept := 0
+	for i := range q.count {
+		r := *q.at(i)
+		*q.at(i) = request{}
+		if r.group == g {
+			g.Done(nil)
+			continue
+		}
+		*q.at(kept) = r
+		kept++
+	}
+	q.setCount(kept)
+}
+
+// Close ends all queued requests with ErrClosed and lets the takers go.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	q.closed = true
+	for i := range q.count {
+		r := q.at(i)
+		r.group.Done(&iostack.ReadError{
+			File: r.file.path, Offset: r.offset, Length: r.length, Index: r.index,
+			At: r.next(), Err: iostack.ErrClosed,
+		})
+		*r = request{}
+	}
+	q.setCount(0)
+	q.more.Broadcast()
+	q.mu.Unlock()
+	q.wake()
+}
+
+// Closed reports whether Close was called: nothing is queued any more.
+func (q *Queue) Closed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+func (q *Queue) setCount(n int) {
+	q.count = n
+	q.length.Store(int64(n))
+}
+
+// at returns the place of the i-th oldest request.
+func (q *Queue) at(i int) *request { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+
+func (q *Queue) grow() {
+	ring := make([]request, 2*len(q.ring))
+	for i := range q.count {
+		ring[i] = *q.at(i)
+	}
+	q.ring, q.head = ring, 0
+}

@@ -1,0 +1,114 @@
+package frontend
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"diskgnn/iostack"
+)
+
+// Read is one device read under way: a piece of a request. Whoever took it from
+// the queue reads what Rest asks for, says with Advance how far that got, until
+// it is done, and owes one End. Until then the file stays open. A Read belongs
+// to one goroutine at a time; the zero value is for Take to fill in.
+type Read struct {
+	stack *Stack
+	group *iostack.Group
+	file  *File
+
+	// The request's, for errors.
+	index  int
+	offset int64
+	length int
+
+	dst  []byte // the piece's part of the request's buffer
+	at   int64  // file offset of dst
+	buf  []byte // what the device fills: dst itself, or a bounce buffer
+	skip int    // where dst lies in buf
+	need int    // bytes of buf without which dst is not whole
+
+	got    int // bytes of buf that are there, whole pages when direct
+	stalls int
+}
+
+// maxStalls is how often a direct read may deliver less than a page, although
+// the file goes on, before that is an error.
+const maxStalls = 8
+
+// File returns the file to read.
+func (r *Read) File() *File { return r.file }
+
+// Rest returns what is still to be read: the descriptor, the memory, and where
+// in the file. With a direct file all of it is whole pages, also when a short
+// read is continued.
+func (r *Read) Rest() (fd int, buf []byte, offset int64) {
+	return r.file.fd, r.buf[r.got:], r.at - int64(r.skip) + int64(r.got)
+}
+
+// Advance tells that the first n bytes of Rest were read, and returns whether
+// the read is done; if not, Rest is what remains. The error says that the file
+// holds too little.
+func (r *Read) Advance(n int) (done bool, err error) {
+	r.stack.stats.deviceReads.Add(1)
+	r.stack.stats.bytesRead.Add(int64(n))
+	end := r.got + n
+	if end >= r.need {
+		return true, nil
+	}
+	if whole := end &^ (r.file.splits.Align - 1); whole > r.got {
+		r.got = whole
+		return false, nil
+	}
+	// Less than a page: the end of the file, or a direct read cut inside a page,
+	// which must be repeated from the page's start.
+	size, err := sizeOf(r.file.fd)
+	begin := r.at - int64(r.skip)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("find the end of the file: %w", err)
+	case size <= begin+int64(end):
+		return false, iostack.Truncated(r.length, begin+int64(end)-r.offset, size)
+	}
+	if r.stalls++; r.stalls > maxStalls {
+		return false, fmt.Errorf("%s: %w", r.stack.name, io.ErrNoProgress)
+	}
+	return false, nil
+}
+
+// End ends the read, which failed unless err is nil, and empties r. No byte of
+// the buffers is written afterwards.
+func (r *Read) End(err error) {
+	var failure *iostack.ReadError
+	if err != nil {
+		failure = r.fail(err)
+	} else if r.skip != 0 || len(r.dst) != len(r.buf) || &r.dst[0] != &r.buf[0] {
+		copy(r.dst, r.buf[r.skip:r.need])
+	}
+	r.file.use.RUnlock()
+	group := r.group
+	*r = Read{} // keeps neither buffer nor group alive
+	group.Done(failure)
+}
+
+func (r *Read) fail(err error) *iostack.ReadError {
+	return &iostack.ReadError{File: r.file.path, Offset: r.offset, Length: r.length, Index: r.index, At: r.at, Err: err}
+}
+
+// begin makes r the next piece of a queued request, of which it returns the
+// length. It fails with os.ErrClosed once the file is being closed.
+func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
+	p := q.file.splits.Next(q.next(), q.rest)
+	*r = Read{
+		stack: s, group: q.group, file: q.file,
+		index: q.index, offset: q.offset, length: q.length,
+		dst: p.Dst, at: q.next(), buf: p.Dst, need: len(p.Dst),
+	}
+	if p.Bounce {
+		r.buf, r.skip, r.need = bounce[:p.Length], p.Skip, p.Skip+len(p.Dst)
+	}
+	if !q.file.enter() {
+		return len(p.Dst), os.ErrClosed
+	}
+	return len(p.Dst), nil
+}
