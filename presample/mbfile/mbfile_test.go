@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -149,6 +150,10 @@ func TestValues(t *testing.T) {
 		if d := cmp.Diff(want, &b); d != "" {
 			t.Errorf("batch %d: %s", i, d)
 		}
+		var nodes []uint32
+		if nodes, buf, err = r.Inputs(t.Context(), i, buf); err != nil || !slices.Equal(nodes, want.Input) {
+			t.Errorf("batch %d: input nodes %v, %v", i, nodes, err)
+		}
 	}
 	if info := r.Info(3); info.File != 1 || info.Offset != 0 || info.Seeds() != 1 || info.InputNodes() != 1 || info.NumEdges() != 0 {
 		t.Errorf("batch 3: %+v", info)
@@ -228,6 +233,9 @@ func TestShrunkWhileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Read(t.Context(), 1, nil, new(graph.Batch)); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "truncated") {
+		t.Error(err)
+	}
+	if _, _, err := r.Inputs(t.Context(), 1, nil); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "truncated") {
 		t.Error(err)
 	}
 	if err := os.Truncate(filepath.Join(dir, "hotness.bin"), 4); err != nil {

@@ -140,6 +140,29 @@ func (r *Reader) Read(ctx context.Context, i int, buf []byte, b *graph.Batch) ([
 	return buf, nil
 }
 
+// Inputs reads the input nodes of batch i without decoding the rest. They alias buf,
+// grown if needed, which is returned as by Read.
+func (r *Reader) Inputs(ctx context.Context, i int, buf []byte) (nodes []uint32, _ []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, buf, err
+	}
+	info := r.index.info(i)
+	buf = binio.Grow(buf, int(info.Size))
+	if err := r.load(&info, buf); err != nil {
+		return nil, buf, fmt.Errorf("read batch %d: %w", i, err)
+	}
+	if nodes, err = batchcodec.Inputs(buf); err == nil && len(nodes) != info.InputNodes() {
+		err = fault.New(fault.ErrCorrupt, "%d input nodes, not the %d that %s describes", len(nodes), info.InputNodes(), IndexFile)
+	}
+	if err == nil && len(nodes) > 0 && int64(slices.Max(nodes)) >= r.facts.Nodes {
+		err = fault.New(fault.ErrCorrupt, "input node %d of a graph of %d nodes", slices.Max(nodes), r.facts.Nodes)
+	}
+	if err != nil {
+		return nil, buf, fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err)
+	}
+	return nodes, buf, nil
+}
+
 // load reads and checks the byte form of a batch.
 func (r *Reader) load(info *BatchInfo, buf []byte) error {
 	h, err := r.files.acquire(info.File)
