@@ -1,0 +1,79 @@
+package dtype
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// A row of int8 holds, little-endian,
+//
+//	offset  size  field
+//	0       4     scale, float32
+//	4       dim   elements, int8: element × scale is the value
+//	4+dim   …     zeros, up to a multiple of 4 bytes
+//
+// The scale is the largest magnitude over 127, so elements are within ±127 and
+// the error of a value is at most half the scale.
+
+// ScaleBytes is the part of an int8 row before its elements.
+const ScaleBytes = 4
+
+// maxScale is the largest scale whose 127-fold is finite.
+const maxScale = 0x1.020406p+121
+
+// Int8Scale returns the scale of a row whose largest magnitude is max.
+func Int8Scale(max float32) float32 { return min(max/127, maxScale) }
+
+// QuantizeRow writes the values as a row of int8, rounding to the nearest, ties to
+// even; dst is Int8.RowBytes(len(src)) long. It reports whether all values are
+// finite, and leaves dst alone if not. It is the plain reference of every faster
+// function.
+func QuantizeRow(dst []byte, src []float32) bool {
+	largest := float32(0)
+	for _, v := range src {
+		if math.Float32bits(v)&0x7F800000 == 0x7F800000 {
+			return false
+		}
+		largest = max(largest, float32(math.Abs(float64(v))))
+	}
+	scale := Int8Scale(largest)
+	PutScale(dst, len(src), scale)
+	QuantizeInt8(dst[ScaleBytes:], src, scale)
+	return true
+}
+
+// PutScale writes all of a row of dim elements but the elements.
+func PutScale(dst []byte, dim int, scale float32) {
+	clear(dst[ScaleBytes+dim : Int8.RowBytes(dim)])
+	binary.LittleEndian.PutUint32(dst, math.Float32bits(scale))
+}
+
+// QuantizeInt8 writes the elements of a row with the given scale.
+func QuantizeInt8(dst []byte, src []float32, scale float32) {
+	dst = dst[:len(src)]
+	if scale == 0 { // all values are, or round to, zero
+		clear(dst)
+		return
+	}
+	for i, v := range src {
+		// The quotient exceeds 127 where the scale was rounded down.
+		q := math.RoundToEven(float64(v / scale))
+		dst[i] = byte(int8(min(max(q, -127), 127)))
+	}
+}
+
+// DequantizeRow fills dst with the values of a row of int8.
+func DequantizeRow(dst []float32, src []byte) {
+	DequantizeInt8(dst, src[ScaleBytes:], Scale(src))
+}
+
+// Scale returns the scale of a row of int8.
+func Scale(row []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(row)) }
+
+// DequantizeInt8 fills dst with the values of elements with the given scale.
+func DequantizeInt8(dst []float32, src []byte, scale float32) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] = float32(int8(src[i])) * scale
+	}
+}
