@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"diskgnn/internal/dtype"
 )
 
 // go test -bench . ./internal/kernel
@@ -82,8 +84,22 @@ func BenchmarkAdam(b *testing.B) {
 	benchKinds(b, 16*n, func() { Adam(w, g, m, v, &s) })
 }
 
-func BenchmarkHalves(b *testing.B) {
-	src, dst := make([]byte, 2<<14), make([]float32, 1<<14)
-	b.Run("float16", func(b *testing.B) { benchKinds(b, len(src), func() { Float16ToFloat32(dst, src) }) })
-	b.Run("bfloat16", func(b *testing.B) { benchKinds(b, len(src), func() { BFloat16ToFloat32(dst, src) }) })
+// BenchmarkConvert counts the bytes of the float32s.
+func BenchmarkConvert(b *testing.B) {
+	for _, dim := range []int{100, 128} {
+		values := make([]float32, 128*dim)
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range values {
+			values[i] = float32(rng.NormFloat64())
+		}
+		for _, to := range []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Int8} {
+			rows := make([]byte, 128*to.RowBytes(dim))
+			b.Run(fmt.Sprintf("narrow/%s/dim=%d", to, dim), func(b *testing.B) {
+				benchKinds(b, 4*len(values), func() { Narrow(rows, to, values, dim) })
+			})
+			b.Run(fmt.Sprintf("widen/%s/dim=%d", to, dim), func(b *testing.B) {
+				benchKinds(b, 4*len(values), func() { Widen(values, rows, to, dim) })
+			})
+		}
+	}
 }

@@ -1,6 +1,6 @@
 // Package kernel holds the inner loops of CPU training and of row conversion:
-// gathers, the fused tail of a layer and its backward pass, Adam, and the float16
-// and bfloat16 conversions.
+// gathers, the fused tail of a layer and its backward pass, Adam, and conversions
+// between float32 and the narrower types of features.
 //
 // Every function exists in plain Go, for AVX2 and for AVX-512; the best that the
 // processor has is taken when the program starts, and Kind names it. The plain
@@ -96,26 +96,4 @@ func Adam(w, g, m, v []float32, s *AdamStep) {
 		return
 	}
 	adamSIMD(w, g, m, v, s)
-}
-
-// Float16ToFloat32 converts len(dst) little-endian IEEE 754 half-precision numbers.
-// Signalling NaNs become quiet.
-func Float16ToFloat32(dst []float32, src []byte) {
-	src = src[:2*len(dst)]
-	if level == plain {
-		float16ToFloat32Plain(dst, src)
-		return
-	}
-	float16ToFloat32SIMD(dst, src)
-}
-
-// BFloat16ToFloat32 converts len(dst) little-endian bfloat16 numbers: their bits
-// are the upper halves of the float32s.
-func BFloat16ToFloat32(dst []float32, src []byte) {
-	src = src[:2*len(dst)]
-	if level == plain {
-		bfloat16ToFloat32Plain(dst, src)
-		return
-	}
-	bfloat16ToFloat32SIMD(dst, src)
 }

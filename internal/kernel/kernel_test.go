@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
 
@@ -242,45 +240,6 @@ func TestDropoutMaskIsFixed(t *testing.T) {
 	if got := draw(key, 5); got != 0xb6037ad9 {
 		t.Errorf("draw %#x", got)
 	}
-}
-
-// Every half-precision number, at both parities of its address, becomes the value
-// that dtype says; signalling NaNs become quiet.
-func TestFloat16(t *testing.T) {
-	eachKind(t, func(t *testing.T) {
-		for _, offset := range []int{0, 1} {
-			src, dst := make([]byte, offset+2<<16), make([]float32, 1<<16)
-			for h := range 1 << 16 {
-				binary.LittleEndian.PutUint16(src[offset+2*h:], uint16(h))
-			}
-			Float16ToFloat32(dst, src[offset:])
-			for h, v := range dst {
-				want := math.Float32bits(dtype.FromFloat16(uint16(h)))
-				if h&0x7c00 == 0x7c00 && h&0x3ff != 0 {
-					want |= 0x400000
-				}
-				if math.Float32bits(v) != want {
-					t.Fatalf("%#04x became %v", h, v)
-				}
-			}
-		}
-	})
-}
-
-func TestBFloat16(t *testing.T) {
-	eachKind(t, func(t *testing.T) {
-		src, dst := make([]byte, 2<<16), make([]float32, 1<<16)
-		for h := range 1 << 16 {
-			binary.LittleEndian.PutUint16(src[2*h:], uint16(h))
-		}
-		BFloat16ToFloat32(dst[:len(dst)-3], src)
-		BFloat16ToFloat32(dst[len(dst)-3:], src[len(src)-6:])
-		for h, v := range dst {
-			if math.Float32bits(v) != uint32(h)<<16 {
-				t.Fatalf("%#04x became %v", h, v)
-			}
-		}
-	})
 }
 
 func TestUse(t *testing.T) {

@@ -54,6 +54,34 @@ func float16ToFloat32AVX2(dst *float32, src *byte, n int)
 //go:noescape
 func bfloat16ToFloat32AVX2(dst *float32, src *byte, n int)
 
+// int8ToFloat32AVX2 is the twin of dtype.DequantizeInt8 for AVX2.
+//
+//go:noescape
+func int8ToFloat32AVX2(dst *float32, src *byte, n int, scale float32)
+
+// maxMagnitudeAVX2 is the twin of maxMagnitudePlain for AVX2.
+//
+//go:noescape
+func maxMagnitudeAVX2(src *float32, n int) uint32
+
+// float32ToFloat16AVX2 is the twin of float32ToFloat16Plain for AVX2.
+// It returns the bits of the greatest magnitude.
+//
+//go:noescape
+func float32ToFloat16AVX2(dst *byte, src *float32, n int) uint32
+
+// float32ToBFloat16AVX2 is the twin of float32ToBFloat16Plain for AVX2.
+// It returns the bits of the greatest magnitude.
+//
+//go:noescape
+func float32ToBFloat16AVX2(dst *byte, src *float32, n int) uint32
+
+// quantizeInt8AVX2 is the twin of dtype.QuantizeInt8 for AVX2.
+// The scale is not zero.
+//
+//go:noescape
+func quantizeInt8AVX2(dst *byte, src *float32, n int, scale float32)
+
 // gatherSumAVX512 is the twin of gatherSumPlain without weights for AVX512.
 // The index at position last is the furthest that may be read ahead.
 //
@@ -103,3 +131,31 @@ func float16ToFloat32AVX512(dst *float32, src *byte, n int)
 //
 //go:noescape
 func bfloat16ToFloat32AVX512(dst *float32, src *byte, n int)
+
+// int8ToFloat32AVX512 is the twin of dtype.DequantizeInt8 for AVX512.
+//
+//go:noescape
+func int8ToFloat32AVX512(dst *float32, src *byte, n int, scale float32)
+
+// maxMagnitudeAVX512 is the twin of maxMagnitudePlain for AVX512.
+//
+//go:noescape
+func maxMagnitudeAVX512(src *float32, n int) uint32
+
+// float32ToFloat16AVX512 is the twin of float32ToFloat16Plain for AVX512.
+// It returns the bits of the greatest magnitude.
+//
+//go:noescape
+func float32ToFloat16AVX512(dst *byte, src *float32, n int) uint32
+
+// float32ToBFloat16AVX512 is the twin of float32ToBFloat16Plain for AVX512.
+// It returns the bits of the greatest magnitude.
+//
+//go:noescape
+func float32ToBFloat16AVX512(dst *byte, src *float32, n int) uint32
+
+// quantizeInt8AVX512 is the twin of dtype.QuantizeInt8 for AVX512.
+// The scale is not zero.
+//
+//go:noescape
+func quantizeInt8AVX512(dst *byte, src *float32, n int, scale float32)

@@ -805,21 +805,21 @@ singleTest:
 TEXT ·float16ToFloat32AVX2(SB), $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
 	XORQ SI, SI
-	SHLQ $0x02, DX
-	SUBQ $+32, DX
+	SHLQ $0x02, BX
+	SUBQ $+32, BX
 	JMP  singleTest
 
 single:
-	VCVTPH2PS (CX)(BX*1), Y0
+	VCVTPH2PS (CX)(DX*1), Y0
 	VMOVUPS   Y0, (AX)(SI*1)
-	ADDQ      $+16, BX
+	ADDQ      $+16, DX
 	ADDQ      $+32, SI
 
 singleTest:
-	CMPQ SI, DX
+	CMPQ SI, BX
 	JLE  single
 	VZEROUPPER
 	RET
@@ -829,22 +829,239 @@ singleTest:
 TEXT ·bfloat16ToFloat32AVX2(SB), $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
 	XORQ SI, SI
-	SHLQ $0x02, DX
-	SUBQ $+32, DX
+	SHLQ $0x02, BX
+	SUBQ $+32, BX
 	JMP  singleTest
 
 single:
-	VPMOVZXWD (CX)(BX*1), Y0
+	VPMOVZXWD (CX)(DX*1), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (AX)(SI*1)
-	ADDQ      $+16, BX
+	ADDQ      $+16, DX
 	ADDQ      $+32, SI
 
 singleTest:
-	CMPQ SI, DX
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func int8ToFloat32AVX2(dst *float32, src *byte, n int, scale float32)
+// Requires: AVX, AVX2
+TEXT ·int8ToFloat32AVX2(SB), $0-28
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+32, BX
+	JMP          singleTest
+
+single:
+	VPMOVSXBD (CX)(DX*1), Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (AX)(SI*1)
+	ADDQ      $+8, DX
+	ADDQ      $+32, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+	VZEROUPPER
+	RET
+
+// func maxMagnitudeAVX2(src *float32, n int) uint32
+// Requires: AVX, AVX2
+TEXT ·maxMagnitudeAVX2(SB), $0-20
+	MOVQ         src+0(FP), AX
+	MOVL         $0x7fffffff, CX
+	VMOVD        CX, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVQ         n+8(FP), CX
+	XORQ         DX, DX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SUBQ         $+128, BX
+	JMP          strideTest
+
+stride:
+	VMOVUPS (AX)(DX*1), Y2
+	VPAND   Y2, Y0, Y2
+	VPMAXUD Y2, Y1, Y1
+	VMOVUPS 32(AX)(DX*1), Y2
+	VPAND   Y2, Y0, Y2
+	VPMAXUD Y2, Y1, Y1
+	VMOVUPS 64(AX)(DX*1), Y2
+	VPAND   Y2, Y0, Y2
+	VPMAXUD Y2, Y1, Y1
+	VMOVUPS 96(AX)(DX*1), Y2
+	VPAND   Y2, Y0, Y2
+	VPMAXUD Y2, Y1, Y1
+	ADDQ    $+128, DX
+
+strideTest:
+	CMPQ DX, BX
+	JLE  stride
+	SUBQ $+32, CX
+	JMP  singleTest
+
+single:
+	VMOVUPS (AX)(DX*1), Y2
+	VPAND   Y2, Y0, Y2
+	VPMAXUD Y2, Y1, Y1
+	ADDQ    $+32, DX
+
+singleTest:
+	CMPQ         DX, CX
+	JLE          single
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func float32ToFloat16AVX2(dst *byte, src *float32, n int) uint32
+// Requires: AVX, AVX2, F16C
+TEXT ·float32ToFloat16AVX2(SB), $0-28
+	MOVL         $0x7fffffff, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+32, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (CX)(SI*1), Y2
+	VPAND     Y2, Y0, Y3
+	VPMAXUD   Y3, Y1, Y1
+	VCVTPS2PH $0x00, Y2, (AX)(DX*1)
+	ADDQ      $+16, DX
+	ADDQ      $+32, SI
+
+singleTest:
+	CMPQ         SI, BX
+	JLE          single
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func float32ToBFloat16AVX2(dst *byte, src *float32, n int) uint32
+// Requires: AVX, AVX2
+TEXT ·float32ToBFloat16AVX2(SB), $0-28
+	MOVL         $0x7fffffff, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVL         $0x00000001, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Y2
+	MOVL         $0x00007fff, AX
+	VMOVD        AX, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x00000040, AX
+	VMOVD        AX, X4
+	VPBROADCASTD X4, Y4
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+32, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (CX)(SI*1), Y5
+	VPAND     Y5, Y0, Y6
+	VPMAXUD   Y6, Y1, Y1
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     Y6, Y2, Y7
+	VPADDD    Y3, Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPSRLD    $0x10, Y7, Y7
+	VPOR      Y6, Y4, Y6
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y5, Y6, Y7, Y7
+	VPACKUSDW Y7, Y7, Y7
+	VPERMQ    $0x08, Y7, Y7
+	VMOVDQU   X7, (AX)(DX*1)
+	ADDQ      $+16, DX
+	ADDQ      $+32, SI
+
+singleTest:
+	CMPQ         SI, BX
+	JLE          single
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func quantizeInt8AVX2(dst *byte, src *float32, n int, scale float32)
+// Requires: AVX, AVX2
+TEXT ·quantizeInt8AVX2(SB), $0-28
+	VBROADCASTSS scale+24(FP), Y0
+	MOVL         $0x0000007f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPSUBD       Y1, Y2, Y2
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+32, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (CX)(SI*1), Y3
+	VDIVPS    Y0, Y3, Y3
+	VCVTPS2DQ Y3, Y3
+	VPMINSD   Y1, Y3, Y3
+	VPMAXSD   Y2, Y3, Y3
+	VPACKSSDW Y3, Y3, Y3
+	VPERMQ    $0x08, Y3, Y3
+	VPACKSSWB X3, X3, X3
+	VMOVQ     X3, (AX)(DX*1)
+	ADDQ      $+8, DX
+	ADDQ      $+32, SI
+
+singleTest:
+	CMPQ SI, BX
 	JLE  single
 	VZEROUPPER
 	RET
@@ -1651,21 +1868,21 @@ singleTest:
 TEXT ·float16ToFloat32AVX512(SB), $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
 	XORQ SI, SI
-	SHLQ $0x02, DX
-	SUBQ $+64, DX
+	SHLQ $0x02, BX
+	SUBQ $+64, BX
 	JMP  singleTest
 
 single:
-	VCVTPH2PS (CX)(BX*1), Z0
+	VCVTPH2PS (CX)(DX*1), Z0
 	VMOVUPS   Z0, (AX)(SI*1)
-	ADDQ      $+32, BX
+	ADDQ      $+32, DX
 	ADDQ      $+64, SI
 
 singleTest:
-	CMPQ SI, DX
+	CMPQ SI, BX
 	JLE  single
 	VZEROUPPER
 	RET
@@ -1675,22 +1892,240 @@ singleTest:
 TEXT ·bfloat16ToFloat32AVX512(SB), $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+	XORQ DX, DX
+	MOVQ n+16(FP), BX
 	XORQ SI, SI
-	SHLQ $0x02, DX
-	SUBQ $+64, DX
+	SHLQ $0x02, BX
+	SUBQ $+64, BX
 	JMP  singleTest
 
 single:
-	VPMOVZXWD (CX)(BX*1), Z0
+	VPMOVZXWD (CX)(DX*1), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VMOVUPS   Z0, (AX)(SI*1)
-	ADDQ      $+32, BX
+	ADDQ      $+32, DX
 	ADDQ      $+64, SI
 
 singleTest:
-	CMPQ SI, DX
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func int8ToFloat32AVX512(dst *float32, src *byte, n int, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·int8ToFloat32AVX512(SB), $0-28
+	VBROADCASTSS scale+24(FP), Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+64, BX
+	JMP          singleTest
+
+single:
+	VPMOVSXBD (CX)(DX*1), Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, (AX)(SI*1)
+	ADDQ      $+16, DX
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+	VZEROUPPER
+	RET
+
+// func maxMagnitudeAVX512(src *float32, n int) uint32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·maxMagnitudeAVX512(SB), $0-20
+	MOVQ         src+0(FP), AX
+	MOVL         $0x7fffffff, CX
+	VMOVD        CX, X0
+	VPBROADCASTD X0, Z0
+	VPXORD       Z1, Z1, Z1
+	MOVQ         n+8(FP), CX
+	XORQ         DX, DX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SUBQ         $+256, BX
+	JMP          strideTest
+
+stride:
+	VMOVUPS (AX)(DX*1), Z2
+	VPANDD  Z2, Z0, Z2
+	VPMAXUD Z2, Z1, Z1
+	VMOVUPS 64(AX)(DX*1), Z2
+	VPANDD  Z2, Z0, Z2
+	VPMAXUD Z2, Z1, Z1
+	VMOVUPS 128(AX)(DX*1), Z2
+	VPANDD  Z2, Z0, Z2
+	VPMAXUD Z2, Z1, Z1
+	VMOVUPS 192(AX)(DX*1), Z2
+	VPANDD  Z2, Z0, Z2
+	VPMAXUD Z2, Z1, Z1
+	ADDQ    $+256, DX
+
+strideTest:
+	CMPQ DX, BX
+	JLE  stride
+	SUBQ $+64, CX
+	JMP  singleTest
+
+single:
+	VMOVUPS (AX)(DX*1), Z2
+	VPANDD  Z2, Z0, Z2
+	VPMAXUD Z2, Z1, Z1
+	ADDQ    $+64, DX
+
+singleTest:
+	CMPQ          DX, CX
+	JLE           single
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPMAXUD       Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPMAXUD       X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func float32ToFloat16AVX512(dst *byte, src *float32, n int) uint32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·float32ToFloat16AVX512(SB), $0-28
+	MOVL         $0x7fffffff, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPXORD       Z1, Z1, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+64, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (CX)(SI*1), Z2
+	VPANDD    Z2, Z0, Z3
+	VPMAXUD   Z3, Z1, Z1
+	VCVTPS2PH $0x00, Z2, (AX)(DX*1)
+	ADDQ      $+32, DX
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ          SI, BX
+	JLE           single
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPMAXUD       Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPMAXUD       X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func float32ToBFloat16AVX512(dst *byte, src *float32, n int) uint32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·float32ToBFloat16AVX512(SB), $0-28
+	MOVL         $0x7fffffff, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPXORD       Z1, Z1, Z1
+	MOVL         $0x00000001, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x00007fff, AX
+	VMOVD        AX, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x00000040, AX
+	VMOVD        AX, X4
+	VPBROADCASTD X4, Z4
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+64, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (CX)(SI*1), Z5
+	VPANDD    Z5, Z0, Z6
+	VPMAXUD   Z6, Z1, Z1
+	VPSRLD    $0x10, Z5, Z6
+	VPANDD    Z6, Z2, Z7
+	VPADDD    Z3, Z7, Z7
+	VPADDD    Z5, Z7, Z7
+	VPSRLD    $0x10, Z7, Z7
+	VPORD     Z6, Z4, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z6, K1, Z7
+	VPMOVDW   Z7, (AX)(DX*1)
+	ADDQ      $+32, DX
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ          SI, BX
+	JLE           single
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPMAXUD       Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPMAXUD       X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPMAXUD       X0, X1, X1
+	VMOVD         X1, AX
+	MOVL          AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func quantizeInt8AVX512(dst *byte, src *float32, n int, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·quantizeInt8AVX512(SB), $0-28
+	VBROADCASTSS scale+24(FP), Z0
+	MOVL         $0x0000007f, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPSUBD       Z1, Z2, Z2
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	XORQ         DX, DX
+	MOVQ         n+16(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+64, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (CX)(SI*1), Z3
+	VDIVPS    Z0, Z3, Z3
+	VCVTPS2DQ Z3, Z3
+	VPMINSD   Z1, Z3, Z3
+	VPMAXSD   Z2, Z3, Z3
+	VPMOVDB   Z3, (AX)(DX*1)
+	ADDQ      $+16, DX
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ SI, BX
 	JLE  single
 	VZEROUPPER
 	RET

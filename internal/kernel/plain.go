@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"encoding/binary"
-	"math"
-)
+import "math"
 
 // The conversions around products keep compilers for machines with fused
 // multiply-add from fusing: a float32(…) rounds.
@@ -96,31 +93,5 @@ func adamPlain(w, g, m, v []float32, s *AdamStep) {
 		m[i], v[i] = mi, vi
 		root := float32(math.Sqrt(float64(vi))) // correctly rounded, as a float32 square root is
 		w[i] -= float32(s.Rate*mi) / (float32(root*s.InvRoot) + s.Epsilon)
-	}
-}
-
-func float16ToFloat32Plain(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(float16Bits(binary.LittleEndian.Uint16(src[2*i:])))
-	}
-}
-
-// float16Bits returns the float32 bits of a half-precision number's.
-func float16Bits(h uint16) uint32 {
-	sign, exponent, fraction := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
-	switch {
-	case exponent == 31 && fraction != 0:
-		return sign | 0x7fc00000 | fraction<<13
-	case exponent == 31:
-		return sign | 0x7f800000
-	case exponent == 0: // zero or subnormal: fraction · 2⁻²⁴ is exact
-		return sign | math.Float32bits(float32(fraction)*(1.0/(1<<24)))
-	}
-	return sign | (exponent+127-15)<<23 | fraction<<13
-}
-
-func bfloat16ToFloat32Plain(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
 	}
 }

@@ -89,23 +89,3 @@ func adamSIMD(w, g, m, v []float32, s *AdamStep) {
 	}
 	adamPlain(w[n:], g[n:], m[n:], v[n:], s)
 }
-
-func float16ToFloat32SIMD(dst []float32, src []byte) {
-	n := whole(len(dst))
-	if level == avx512 {
-		float16ToFloat32AVX512(first(dst), unsafe.SliceData(src), n)
-	} else {
-		float16ToFloat32AVX2(first(dst), unsafe.SliceData(src), n)
-	}
-	float16ToFloat32Plain(dst[n:], src[2*n:])
-}
-
-func bfloat16ToFloat32SIMD(dst []float32, src []byte) {
-	n := whole(len(dst))
-	if level == avx512 {
-		bfloat16ToFloat32AVX512(first(dst), unsafe.SliceData(src), n)
-	} else {
-		bfloat16ToFloat32AVX2(first(dst), unsafe.SliceData(src), n)
-	}
-	bfloat16ToFloat32Plain(dst[n:], src[2*n:])
-}

@@ -2,6 +2,8 @@
 
 package kernel
 
+import "diskgnn/internal/dtype"
+
 // supported is the best kind of kernels for this architecture.
 const supported = plain
 
@@ -14,3 +16,13 @@ func reluBackwardSIMD(g, y, sums []float32, scale float32)     { reluBackwardPla
 func adamSIMD(w, g, m, v []float32, s *AdamStep)               { adamPlain(w, g, m, v, s) }
 func float16ToFloat32SIMD(dst []float32, src []byte)           { float16ToFloat32Plain(dst, src) }
 func bfloat16ToFloat32SIMD(dst []float32, src []byte)          { bfloat16ToFloat32Plain(dst, src) }
+
+func int8ToFloat32SIMD(dst []float32, src []byte, scale float32) {
+	dtype.DequantizeInt8(dst, src, scale)
+}
+func quantizeInt8SIMD(dst []byte, src []float32, scale float32) { dtype.QuantizeInt8(dst, src, scale) }
+func maxMagnitudeSIMD(src []float32) uint32                     { return maxMagnitudePlain(src) }
+func float32ToFloat16SIMD(dst []byte, src []float32) uint32     { return float32ToFloat16Plain(dst, src) }
+func float32ToBFloat16SIMD(dst []byte, src []float32) uint32 {
+	return float32ToBFloat16Plain(dst, src)
+}

@@ -23,6 +23,7 @@ type isa struct {
 	vector  func() reg.VecVirtual
 	xor     func(a, b, c Op)
 	masking // how parts of a vector are selected
+	packing // how its lanes become narrower
 }
 
 func (s isa) bytes() int { return 4 * s.lanes }
@@ -37,8 +38,13 @@ func main() {
 		biasReLUDropout(s)
 		reluBackward(s)
 		adam(s)
-		float16(s)
-		bfloat16(s)
+		fromFloat16(s)
+		fromBFloat16(s)
+		dequantize(s)
+		maxMagnitude(s)
+		toFloat16(s)
+		toBFloat16(s)
+		quantize(s)
 	}
 	Generate()
 }

@@ -27,8 +27,9 @@ type masking struct {
 
 var avx2 = isa{
 	name: "AVX2", lanes: 8,
-	vector: YMM,
-	xor:    VPXOR,
+	vector:  YMM,
+	xor:     VPXOR,
+	packing: packing2,
 	masking: masking{
 		first: func(n reg.Register, count int) []Op {
 			limit, x := YMM(), XMM()
@@ -64,8 +65,9 @@ var avx2 = isa{
 
 var avx512 = isa{
 	name: "AVX512", lanes: 16,
-	vector: ZMM,
-	xor:    func(a, b, c Op) { VPXORD(a, b, c) },
+	vector:  ZMM,
+	xor:     func(a, b, c Op) { VPXORD(a, b, c) },
+	packing: packing512,
 	masking: masking{
 		first: func(n reg.Register, count int) []Op {
 			ones, all := GP64(), GP64()

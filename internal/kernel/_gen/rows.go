@@ -48,22 +48,15 @@ func biasReLUDropout(s isa) {
 		"biasReLUPlain with dropout", "The key comes in halves.")
 	z, bias, zero := pointer("z"), pointer("bias"), zero(s)
 	high, threshold, scale := broadcast(s, "high"), broadcast(s, "threshold"), broadcast(s, "scale")
-	constant := func(c uint32) reg.VecVirtual {
-		g, x, v := GP32(), XMM(), s.vector()
-		MOVL(U32(c), g)
-		VMOVD(g, x)
-		VPBROADCASTD(x, v)
-		return v
-	}
-	a, b := constant(mixA), constant(mixB)
+	a, b := constant(s, mixA), constant(s, mixB)
 	// column holds low + column·columnStep of every lane.
-	column, step := s.vector(), constant(columnStep)
+	column, step := s.vector(), constant(s, columnStep)
 	table := lanesTable()
 	VMOVUPS(table, column)
 	VPMULLD(step, column, column)
 	VPADDD(broadcast(s, "low"), column, column)
 	stride := uint32(columnStep)
-	step = constant(stride * uint32(s.lanes))
+	step = constant(s, stride*uint32(s.lanes))
 	each(s, pointer("n"), 1, func(i reg.Register, o int) {
 		x, t := s.vector(), s.vector()
 		fold := func(bits uint8, x reg.VecVirtual) {
@@ -130,33 +123,6 @@ func adam(s isa) {
 		VMOVUPS(at(w, i, o), t)
 		VSUBPS(m1, t, t)
 		VMOVUPS(t, at(w, i, o))
-	})
-	end()
-}
-
-func float16(s isa) {
-	begin(s, "float16ToFloat32", "func(dst *float32, src *byte, n int)", "float16ToFloat32Plain")
-	halves(s, func(m Mem, v reg.VecVirtual) { VCVTPH2PS(m, v) })
-}
-
-func bfloat16(s isa) {
-	begin(s, "bfloat16ToFloat32", "func(dst *float32, src *byte, n int)", "bfloat16ToFloat32Plain")
-	halves(s, func(m Mem, v reg.VecVirtual) {
-		VPMOVZXWD(m, v)
-		VPSLLD(U8(16), v, v)
-	})
-}
-
-// halves converts 16-bit numbers: the source is half as far along as the result.
-func halves(s isa, convert func(m Mem, v reg.VecVirtual)) {
-	dst, src, n := pointer("dst"), pointer("src"), pointer("n")
-	half := GP64()
-	XORQ(half, half)
-	each(s, n, 1, func(i reg.Register, o int) {
-		v := s.vector()
-		convert(at(src, half, o/2), v)
-		VMOVUPS(v, at(dst, i, o))
-		ADDQ(I32(s.bytes()/2), half)
 	})
 	end()
 }

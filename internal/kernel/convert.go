@@ -1,0 +1,140 @@
+package kernel
+
+import (
+	"math"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+)
+
+// Narrow writes rows of dim float32s as rows of another type, one after the other,
+// rounding to the nearest, ties to even; dst has room for as many rows of
+// to.RowBytes(dim). It reports whether every value is finite as that type; if not,
+// dst's content is undefined. dtype.Convert and dtype.QuantizeRow are its reference.
+func Narrow(dst []byte, to dtype.Type, src []float32, dim int) bool {
+	switch to {
+	case dtype.Float16:
+		return Float32ToFloat16(dst, src)
+	case dtype.BFloat16:
+		return Float32ToBFloat16(dst, src)
+	case dtype.Int8:
+		size := to.RowBytes(dim)
+		for ; len(src) > 0; dst, src = dst[size:], src[dim:] {
+			if !QuantizeRow(dst[:size], src[:dim]) {
+				return false
+			}
+		}
+		return true
+	}
+	copy(dst, binio.Bytes(src))
+	return MaxMagnitude(src) < infinity
+}
+
+// Widen is the inverse of Narrow: it fills dst, rows of dim float32s, with the
+// values of as many rows of another type.
+func Widen(dst []float32, src []byte, from dtype.Type, dim int) {
+	switch from {
+	case dtype.Float16:
+		Float16ToFloat32(dst, src)
+	case dtype.BFloat16:
+		BFloat16ToFloat32(dst, src)
+	case dtype.Int8:
+		size := from.RowBytes(dim)
+		for ; len(dst) > 0; dst, src = dst[dim:], src[size:] {
+			DequantizeRow(dst[:dim], src[:size])
+		}
+	default:
+		copy(binio.Bytes(dst), src)
+	}
+}
+
+// The bits of the least magnitude that is not finite as each type.
+const (
+	infinity   = 0x7F800000
+	beyondHalf = 0x477FF000 // 65520
+	beyondBF16 = 0x7F7F8000
+)
+
+// MaxMagnitude returns the bits of the greatest magnitude, 0 of nothing. Bits order
+// as magnitudes do, infinity above all numbers and NaN above infinity.
+func MaxMagnitude(src []float32) uint32 {
+	if level == plain {
+		return maxMagnitudePlain(src)
+	}
+	return maxMagnitudeSIMD(src)
+}
+
+// Float32ToFloat16 writes little-endian IEEE 754 half-precision numbers, each
+// dtype.ToFloat16 of its value, and reports whether all of them are finite.
+func Float32ToFloat16(dst []byte, src []float32) bool {
+	dst = dst[:2*len(src)]
+	if level == plain {
+		return float32ToFloat16Plain(dst, src) < beyondHalf
+	}
+	return float32ToFloat16SIMD(dst, src) < beyondHalf
+}
+
+// Float32ToBFloat16 writes little-endian bfloat16 numbers, each dtype.ToBFloat16 of
+// its value, and reports whether all of them are finite.
+func Float32ToBFloat16(dst []byte, src []float32) bool {
+	dst = dst[:2*len(src)]
+	if level == plain {
+		return float32ToBFloat16Plain(dst, src) < beyondBF16
+	}
+	return float32ToBFloat16SIMD(dst, src) < beyondBF16
+}
+
+// QuantizeRow is dtype.QuantizeRow: it writes a row of int8 and reports whether all
+// values are finite, leaving dst alone if not.
+func QuantizeRow(dst []byte, src []float32) bool {
+	m := MaxMagnitude(src)
+	if m >= infinity {
+		return false
+	}
+	scale := dtype.Int8Scale(math.Float32frombits(m))
+	dtype.PutScale(dst, len(src), scale)
+	dst = dst[dtype.ScaleBytes:][:len(src)]
+	if level == plain || scale == 0 {
+		dtype.QuantizeInt8(dst, src, scale)
+	} else {
+		quantizeInt8SIMD(dst, src, scale)
+	}
+	return true
+}
+
+// DequantizeRow is dtype.DequantizeRow: it fills dst with the values of a row of int8.
+func DequantizeRow(dst []float32, src []byte) {
+	Int8ToFloat32(dst, src[dtype.ScaleBytes:], dtype.Scale(src))
+}
+
+// Int8ToFloat32 converts len(dst) signed bytes, each multiplied by the scale.
+func Int8ToFloat32(dst []float32, src []byte, scale float32) {
+	src = src[:len(dst)]
+	if level == plain {
+		dtype.DequantizeInt8(dst, src, scale)
+		return
+	}
+	int8ToFloat32SIMD(dst, src, scale)
+}
+
+// Float16ToFloat32 converts len(dst) little-endian IEEE 754 half-precision numbers.
+// Signalling NaNs become quiet.
+func Float16ToFloat32(dst []float32, src []byte) {
+	src = src[:2*len(dst)]
+	if level == plain {
+		float16ToFloat32Plain(dst, src)
+		return
+	}
+	float16ToFloat32SIMD(dst, src)
+}
+
+// BFloat16ToFloat32 converts len(dst) little-endian bfloat16 numbers: their bits
+// are the upper halves of the float32s.
+func BFloat16ToFloat32(dst []float32, src []byte) {
+	src = src[:2*len(dst)]
+	if level == plain {
+		bfloat16ToFloat32Plain(dst, src)
+		return
+	}
+	bfloat16ToFloat32SIMD(dst, src)
+}

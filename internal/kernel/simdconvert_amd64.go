@@ -1,0 +1,79 @@
+//go:build amd64 && !noasm
+
+package kernel
+
+import (
+	"unsafe"
+
+	"diskgnn/internal/dtype"
+)
+
+func float16ToFloat32SIMD(dst []float32, src []byte) {
+	n := whole(len(dst))
+	if level == avx512 {
+		float16ToFloat32AVX512(first(dst), unsafe.SliceData(src), n)
+	} else {
+		float16ToFloat32AVX2(first(dst), unsafe.SliceData(src), n)
+	}
+	float16ToFloat32Plain(dst[n:], src[2*n:])
+}
+
+func bfloat16ToFloat32SIMD(dst []float32, src []byte) {
+	n := whole(len(dst))
+	if level == avx512 {
+		bfloat16ToFloat32AVX512(first(dst), unsafe.SliceData(src), n)
+	} else {
+		bfloat16ToFloat32AVX2(first(dst), unsafe.SliceData(src), n)
+	}
+	bfloat16ToFloat32Plain(dst[n:], src[2*n:])
+}
+
+func int8ToFloat32SIMD(dst []float32, src []byte, scale float32) {
+	n := whole(len(dst))
+	if level == avx512 {
+		int8ToFloat32AVX512(first(dst), unsafe.SliceData(src), n, scale)
+	} else {
+		int8ToFloat32AVX2(first(dst), unsafe.SliceData(src), n, scale)
+	}
+	dtype.DequantizeInt8(dst[n:], src[n:], scale)
+}
+
+func quantizeInt8SIMD(dst []byte, src []float32, scale float32) {
+	n := whole(len(src))
+	if level == avx512 {
+		quantizeInt8AVX512(unsafe.SliceData(dst), first(src), n, scale)
+	} else {
+		quantizeInt8AVX2(unsafe.SliceData(dst), first(src), n, scale)
+	}
+	dtype.QuantizeInt8(dst[n:], src[n:], scale)
+}
+
+func maxMagnitudeSIMD(src []float32) (most uint32) {
+	n := whole(len(src))
+	if level == avx512 {
+		most = maxMagnitudeAVX512(first(src), n)
+	} else {
+		most = maxMagnitudeAVX2(first(src), n)
+	}
+	return max(most, maxMagnitudePlain(src[n:]))
+}
+
+func float32ToFloat16SIMD(dst []byte, src []float32) (most uint32) {
+	n := whole(len(src))
+	if level == avx512 {
+		most = float32ToFloat16AVX512(unsafe.SliceData(dst), first(src), n)
+	} else {
+		most = float32ToFloat16AVX2(unsafe.SliceData(dst), first(src), n)
+	}
+	return max(most, float32ToFloat16Plain(dst[2*n:], src[n:]))
+}
+
+func float32ToBFloat16SIMD(dst []byte, src []float32) (most uint32) {
+	n := whole(len(src))
+	if level == avx512 {
+		most = float32ToBFloat16AVX512(unsafe.SliceData(dst), first(src), n)
+	} else {
+		most = float32ToBFloat16AVX2(unsafe.SliceData(dst), first(src), n)
+	}
+	return max(most, float32ToBFloat16Plain(dst[2*n:], src[n:]))
+}
