@@ -19,6 +19,7 @@ const (
 	OpSync     Op = "sync"
 	OpTruncate Op = "truncate"
 	OpRename   Op = "rename"
+	OpLink     Op = "link"
 	OpRemove   Op = "remove"
 	OpMkdir    Op = "mkdir"
 	OpSyncDir  Op = "syncdir"
@@ -104,6 +105,9 @@ func (i *injected) do(op Op, name string, f func() error) error {
 
 func (i *injected) Rename(from, to string) error {
 	return i.do(OpRename, to, func() error { return i.base.Rename(from, to) })
+}
+func (i *injected) Link(from, to string) error {
+	return i.do(OpLink, to, func() error { return i.base.Link(from, to) })
 }
 func (i *injected) Remove(name string) error {
 	return i.do(OpRemove, name, func() error { return i.base.Remove(name) })

@@ -27,9 +27,14 @@ type FS interface {
 	Create(name string) (File, error)
 	// OpenReadWrite opens a file without truncating it, making it if absent.
 	OpenReadWrite(name string) (File, error)
-	// Open opens a file for reading.
+	// Open opens a file for reading. What is no file, such as a named pipe, is
+	// refused without waiting for it.
 	Open(name string) (File, error)
 	Rename(from, to string) error
+	// Link gives a file a second name, which must not exist. Where the file system
+	// has no such thing, or not between these two places, the error is one that
+	// CannotLink knows. Neither name may be written to afterwards: both see it.
+	Link(from, to string) error
 	Remove(name string) error
 	RemoveAll(name string) error
 	MkdirAll(name string) error
@@ -69,7 +74,26 @@ func (osFS) Create(name string) (File, error) { return wrap(os.Create(name)) }
 func (osFS) OpenReadWrite(name string) (File, error) {
 	return wrap(os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666))
 }
-func (osFS) Open(name string) (File, error) { return wrap(os.Open(name)) }
+
+func (osFS) Open(name string) (File, error) {
+	// To open a pipe for reading is to wait for its writer, but for this flag, which
+	// says nothing to files.
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+	case st.IsDir():
+		err = &fs.PathError{Op: "open", Path: name, Err: unix.EISDIR}
+	case !st.Mode().IsRegular():
+		err = fault.New(fault.ErrInput, "%s is no regular file (%s)", name, st.Mode())
+	default:
+		return f, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
 
 // wrap keeps a nil *os.File from becoming a non-nil File.
 func wrap(f *os.File, err error) (File, error) {
@@ -83,6 +107,14 @@ func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFS) Remove(name string) error     { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error  { return os.RemoveAll(name) }
 func (osFS) MkdirAll(name string) error   { return os.MkdirAll(name, 0o777) }
+
+func (osFS) Link(from, to string) error {
+	// Of a symbolic link, what it leads to: its own text may lead nowhere from there.
+	if err := unix.Linkat(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.AT_SYMLINK_FOLLOW); err != nil {
+		return &os.LinkError{Op: "link", Old: from, New: to, Err: err}
+	}
+	return nil
+}
 
 func (osFS) List(name string) ([]string, error) {
 	entries, err := os.ReadDir(name)
@@ -111,7 +143,8 @@ func (osFS) SyncDir(name string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	l := flock.New(name)
+	// Opening a pipe for reading alone would wait for a writer.
+	l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR))
 	ok, err := l.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
@@ -128,6 +161,17 @@ func (osFS) Free(name string) (int64, error) {
 		return 0, fmt.Errorf("free space of %s: %w", name, err)
 	}
 	return int64(s.Bavail) * int64(s.Bsize), nil
+}
+
+// CannotLink reports whether Link failed because these places don't take links,
+// so that a copy is what is left.
+func CannotLink(err error) bool {
+	for _, kind := range []error{unix.EXDEV, unix.EMLINK, errors.ErrUnsupported, fs.ErrPermission} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // ReadFile returns a whole file's content.

@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"diskgnn/internal/fault"
 )
@@ -30,6 +33,9 @@ func exercise(fsys FS, dir string) error {
 		return err
 	}
 	if err := ReplaceFile(fsys, filepath.Join(sub, "b"), []byte("new")); err != nil {
+		return err
+	}
+	if err := fsys.Link(filepath.Join(sub, "b"), filepath.Join(sub, "c")); err != nil {
 		return err
 	}
 	return fsys.RemoveAll(sub)
@@ -73,6 +79,47 @@ func TestOS(t *testing.T) {
 	}
 }
 
+// TestNoFiles opens what is no regular file: that is an error, never a wait.
+func TestNoFiles(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := OS.Open(dir); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("a directory: %v", err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o666); err != nil {
+		t.Skip(err)
+	}
+	if _, err := OS.Open(pipe); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("a named pipe: %v", err)
+	}
+	if l, err := OS.Lock(pipe); err == nil {
+		_ = l.Close()
+	}
+}
+
+func TestLink(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	if err := WriteFile(OS, a, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := OS.Link(a, b); CannotLink(err) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	sa, _ := os.Stat(a)
+	if sb, err := os.Stat(b); err != nil || !os.SameFile(sa, sb) {
+		t.Errorf("two names, two files (%v)", err)
+	}
+	if err := OS.Link(a, b); err == nil || CannotLink(err) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	if err := OS.Link(filepath.Join(dir, "absent"), filepath.Join(dir, "c")); err == nil || CannotLink(err) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
 // TestInject checks that every operation can be failed, and that each failure
 // reaches the caller.
 func TestInject(t *testing.T) {
@@ -91,7 +138,7 @@ func TestInject(t *testing.T) {
 			t.Errorf("%v: %v", in, err)
 		}
 	}
-	if want := 11; n != want {
+	if want := 12; n != want {
 		t.Errorf("%d operations seen, want %d", n, want)
 	}
 	in := &FailAt{N: 0, Err: boom, Match: func(op Op, name string) bool { return op == OpSync }}
