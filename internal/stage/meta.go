@@ -43,6 +43,20 @@ func (f Format) String() string { return fmt.Sprintf("%s, version %d", f.Name, f
 // kind returns the format's name as users call it.
 func (f Format) kind() string { return strings.TrimPrefix(f.Name, "diskgnn.") }
 
+// shardSuffix ends the format's name of one part of a directory.
+const shardSuffix = "-shard"
+
+// Shard returns the format of the shards of a directory of this format: package
+// shard makes them.
+func (f Format) Shard() Format { return Format{f.Name + shardSuffix, f.Version} }
+
+// Whole returns the format of the directory that shards of this format make, and
+// whether it is a format of shards at all.
+func (f Format) Whole() (Format, bool) {
+	name, ok := strings.CutSuffix(f.Name, shardSuffix)
+	return Format{name, f.Version}, ok
+}
+
 // File describes one file of a finished directory. The checksum is the SHA-256
 // of the file's table of CRCs, or, for a file without one, of its bytes.
 type File struct {
@@ -128,6 +142,9 @@ func Open(fsys vfs.FS, dir, kind string, want Format) (*Meta, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.Format.Name == want.Shard().Name {
+		return nil, fault.New(fault.ErrInput, "%s is one shard of a %s: make the whole of all its shards with diskgnn merge, and give that", dir, kind)
+	}
 	if m.Format.Name != want.Name {
 		return nil, fault.New(fault.ErrInput, "%s is a %s directory, not a %s", dir, m.Format.kind(), kind)
 	}
@@ -140,12 +157,15 @@ func Open(fsys vfs.FS, dir, kind string, want Format) (*Meta, error) {
 	return m, nil
 }
 
-// checkSizes makes sure that every file is there with its size.
+// checkSizes makes sure that every file is there with its size, and a file.
 func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	for _, f := range m.Files {
 		st, err := fsys.Stat(filepath.Join(dir, f.Name))
 		if err != nil {
 			return fault.New(fault.ErrCorrupt, "%s: %s is missing: %v", dir, f.Name, err)
+		}
+		if !st.Mode().IsRegular() {
+			return fault.New(fault.ErrCorrupt, "%s: %s is no regular file (%s)", dir, f.Name, st.Mode())
 		}
 		if st.Size() != f.Size {
 			return fault.New(fault.ErrCorrupt, "%s: %s has %d bytes instead of %d", dir, f.Name, st.Size(), f.Size)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -20,7 +21,7 @@ type params struct {
 }
 
 func specOf(seed int) Spec {
-	return Spec{testFormat, params{seed}, map[string]string{RoleDataset: "abc"}}
+	return Spec{Format: testFormat, Params: params{seed}, Parents: map[string]string{RoleDataset: "abc"}}
 }
 
 // make runs a whole small stage: two files, a journal entry between them.
@@ -298,6 +299,55 @@ func TestTampering(t *testing.T) {
 	}
 	if _, err := Open(vfs.OS, out, "test", testFormat); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("truncated file: %v", err)
+	}
+}
+
+// TestPipes puts named pipes, which nobody writes to, in the place of files.
+func TestPipes(t *testing.T) {
+	dir := t.TempDir()
+	pipe := func(name string) {
+		t.Helper()
+		_ = os.Remove(name)
+		if err := unix.Mkfifo(name, 0o666); err != nil {
+			t.Skip(err)
+		}
+	}
+	out := filepath.Join(dir, "X")
+	if _, _, err := runStage(vfs.OS, out, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	pipe(filepath.Join(out, "a.bin"))
+	if _, err := Open(vfs.OS, out, "test", testFormat); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a file: %v", err)
+	}
+	pipe(filepath.Join(out, MetaFile))
+	if _, err := Open(vfs.OS, out, "test", testFormat); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("%s: %v", MetaFile, err)
+	}
+	if _, _, err := runStage(vfs.OS, out, 1, true); !errors.Is(err, fault.ErrExists) {
+		t.Errorf("%s of an output: %v", MetaFile, err)
+	}
+	partial := filepath.Join(dir, "Y"+partialSuffix)
+	if err := os.Mkdir(partial, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	pipe(filepath.Join(partial, journalFile))
+	if _, state, err := runStage(vfs.OS, filepath.Join(dir, "Y"), 1, false); err != nil || state != StateNew {
+		t.Errorf("%s: state %v, %v", journalFile, state, err)
+	}
+}
+
+func TestCheckFree(t *testing.T) {
+	d, _, err := Begin(vfs.OS, filepath.Join(t.TempDir(), "X"), specOf(1), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.CheckFree(1); err != nil {
+		t.Error(err)
+	}
+	if err := d.CheckFree(1 << 62); !errors.Is(err, fault.ErrBudget) {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,121 @@
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/vfs"
+)
+
+// Commit finishes the transaction: the files, which their writers have synced,
+// become NAME with the given facts. run holds the run facts that no fingerprint
+// covers. It returns the fingerprint.
+func (d *Dir) Commit(files []File, facts, run any) (string, error) {
+	m := Meta{Format: d.spec.Format, Parents: d.spec.Parents, Files: files}
+	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	var err error
+	if m.Params, err = canonical(d.spec.Params); err != nil {
+		return "", err
+	}
+	if m.Facts, err = canonical(facts); err != nil {
+		return "", err
+	}
+	if m.Fingerprint, err = m.fingerprint(); err != nil {
+		return "", err
+	}
+	// What an interrupted run had finished may have been touched since.
+	if err := m.checkSizes(d.fs, d.path); err != nil {
+		return "", fmt.Errorf("%w; remove %s and run the command again", err, d.path)
+	}
+	if err := d.writeJSON(RunFile, run); err != nil {
+		return "", err
+	}
+	if err := d.writeJSON(MetaFile, m); err != nil {
+		return "", err
+	}
+	if err := d.publish(m.Files); err != nil {
+		return "", fmt.Errorf("publish %s: %w", d.out, err)
+	}
+	return m.Fingerprint, d.Close()
+}
+
+// sweep removes everything but the files, so that scratch never gets published.
+// It comes after meta.json: until then an interrupted run resumes from scratch.
+func (d *Dir) sweep(files []File) error {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n == lockFile || n == MetaFile || n == RunFile || slices.ContainsFunc(files, func(f File) bool { return f.Name == n }) {
+			continue
+		}
+		if err := d.fs.RemoveAll(d.File(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dir) writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := vfs.WriteFile(d.fs, d.File(name), append(b, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", d.File(name), err)
+	}
+	return nil
+}
+
+// publish renames the complete directory into place, the lock still held inside.
+// What it replaces is moved aside first and removed last, so that a crash in
+// between loses neither.
+func (d *Dir) publish(files []File) error {
+	if err := d.sweep(files); err != nil {
+		return err
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return err
+	}
+	old := d.out + ".replaced"
+	ok, err := vfs.Exists(d.fs, d.out)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := d.fs.RemoveAll(old); err != nil {
+			return err
+		}
+		if err := d.fs.Rename(d.out, old); err != nil {
+			return err
+		}
+	}
+	if err := d.fs.Rename(d.path, d.out); err != nil {
+		return err
+	}
+	if err := d.fs.SyncDir(filepath.Dir(d.out)); err != nil {
+		return err
+	}
+	if ok {
+		if err := d.fs.RemoveAll(old); err != nil {
+			return err
+		}
+	}
+	return tidy(d.fs, d.out)
+}
+
+// tidy removes from a finished directory what only a directory under way needs.
+func tidy(fsys vfs.FS, dir string) error {
+	for _, n := range []string{journalFile, lockFile} {
+		if vfsHas(fsys, dir, n) {
+			if err := fsys.Remove(filepath.Join(dir, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
