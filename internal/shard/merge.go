@@ -1,0 +1,124 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// Assemble writes into dir what a set of shards makes together, all files durable.
+type Assemble func(ctx context.Context, dir *stage.Dir, set *Set, rep progress.Reporter) (Assembled, error)
+
+// Assembled is what a set of shards came to.
+type Assembled struct {
+	Files   []stage.File // as stage.Dir.Commit takes them
+	Facts   any
+	Adopted Adopted
+}
+
+// Options of a merging.
+type Options struct {
+	Out    string
+	Shards []string // directories, in any order
+	Force  bool     // replace a directory that was made with other parameters
+
+	// Formats has the function for each format, by that of the whole.
+	Formats map[stage.Format]Assemble
+}
+
+// Result is what a merging did. The JSON keys are stable.
+type Result struct {
+	Out         string `json:"out"`
+	Fingerprint string `json:"fingerprint"`
+	State       string `json:"state"` // new, resumed, or done: nothing had to be done
+
+	Format string `json:"format"` // of the directory
+	Shards int    `json:"shards"`
+
+	LinkedBytes int64   `json:"linked_bytes"` // in files that have a second name in their shard
+	CopiedBytes int64   `json:"copied_bytes"` // in files that had to be copied, by this run
+	DiskBytes   int64   `json:"disk_bytes"`   // of the directory's files
+	Seconds     float64 `json:"seconds"`
+}
+
+// mergeWay tells directories under way from those of the stage itself, which
+// would write to files that it finds there. Those of a merging may be the shards'.
+const mergeWay = "merge"
+
+// runFacts is the content of run.json.
+type runFacts struct {
+	Started string  `json:"started"`
+	Shards  int     `json:"shards"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Merge makes the directory that shards are the parts of. Like the stages it
+// resumes an interrupted run, does nothing when the directory is there, and
+// refuses when it is there with other parameters.
+func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
+	start := time.Now()
+	set, err := OpenSet(fsys, o.Shards)
+	if err != nil {
+		return Result{}, err
+	}
+	assemble, ok := o.Formats[set.Spec.Format]
+	if !ok {
+		return Result{}, unknown(set, o.Formats)
+	}
+	set.Spec.By = mergeWay
+	dir, state, err := stage.Begin(fsys, o.Out, set.Spec, o.Force)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Out: o.Out, Format: set.Spec.Format.Name, Shards: len(set.Members), State: state.String()}
+	if state == stage.StateDone {
+		rep.Logf("%s is finished already: nothing to do", o.Out)
+	} else {
+		if note := dir.Note(); note != "" {
+			rep.Logf("%s", note)
+		}
+		made, err := assemble(ctx, dir, set, rep)
+		if err == nil {
+			_, err = dir.Commit(made.Files, made.Facts, runFacts{start.UTC().Format(time.RFC3339), r.Shards, time.Since(start).Seconds()})
+		}
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return Result{}, fmt.Errorf("merge into %s: %w", o.Out, err)
+		}
+		r.LinkedBytes, r.CopiedBytes = made.Adopted.Linked, made.Adopted.Copied
+	}
+	m, err := stage.Open(fsys, o.Out, "merged directory", set.Spec.Format)
+	if err != nil {
+		return Result{}, err
+	}
+	r.Fingerprint = m.Fingerprint
+	for _, f := range m.Files {
+		r.DiskBytes += f.Size
+	}
+	r.Seconds = time.Since(start).Seconds()
+	return r, nil
+}
+
+// unknown says why there is nothing that assembles shards of their format.
+func unknown(set *Set, formats map[stage.Format]Assemble) error {
+	is := set.Spec.Format
+	for f := range formats {
+		if f.Name == is.Name {
+			return fault.New(fault.ErrVersion, "%s is a shard of a %s, this program merges version %d: make the shards again, or use the program that made them",
+				set.Members[0].Dir, is, f.Version)
+		}
+	}
+	var names []string
+	for f := range formats {
+		names = append(names, f.Name)
+	}
+	slices.Sort(names)
+	return fault.New(fault.ErrInput, "%s is a shard of a %s; those that can be merged are of %s", set.Members[0].Dir, is, strings.Join(names, ", "))
+}
