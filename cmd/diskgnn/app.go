@@ -61,6 +61,7 @@ func newApp(g *globals) *cli.App {
 			newPresampleCommand(g),
 			newPackCommand(g),
 			newTrainCommand(g),
+			newInspectCommand(g),
 			newVerifyCommand(g),
 			newVersionCommand(g),
 		},

@@ -24,6 +24,7 @@ var results = map[string]any{
 	"presample": presample.Result{},
 	"pack":      pack.Result{},
 	"train":     train.Result{},
+	"inspect":   inspected{},
 	"verify":    verified{},
 	"version":   version{},
 }

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+const inspectTeaches = `Says what a dataset, samples or a pack consists of, from its metadata and tables alone:
+no row is read. Of samples, how hot the hottest nodes are, which tells what a cache
+will serve; of a pack, what lies on which level and, for every cache that a trainer
+may choose, what it reads.
+
+   diskgnn inspect samples
+   diskgnn inspect pack --json`
+
+// inspected is what inspect prints.
+type inspected struct {
+	Dir         string            `json:"dir"`
+	Format      string            `json:"format"`
+	Version     int               `json:"version"`
+	Fingerprint string            `json:"fingerprint"`
+	Parents     map[string]string `json:"parents"` // fingerprints by role
+	Files       int               `json:"files"`
+	DiskBytes   int64             `json:"disk_bytes"`
+
+	Dataset *dataset.Facts        `json:"dataset,omitempty"`
+	Samples *mbfile.Description   `json:"samples,omitempty"`
+	Pack    *packfile.Description `json:"pack,omitempty"`
+}
+
+func newInspectCommand(g *globals) *cli.Command {
+	return g.add(command{
+		name:     "inspect",
+		usage:    "say what a directory consists of",
+		teaches:  inspectTeaches,
+		operands: []string{"DIR"},
+		run: func(_ context.Context, s *session) (outcome, error) {
+			dir := s.args[0]
+			m, err := stage.ReadMeta(vfs.OS, dir, "directory")
+			if err != nil {
+				return outcome{}, err
+			}
+			v := inspected{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, Parents: m.Parents, Files: len(m.Files)}
+			for _, f := range m.Files {
+				v.DiskBytes += f.Size
+			}
+			lines := []line{
+				{"directory", dir},
+				{"format", m.Format.String()},
+				{"fingerprint", m.Fingerprint},
+				{"disk", fmt.Sprintf("%s in %s files", budget.FormatBytes(v.DiskBytes), grouped(v.Files))},
+			}
+			more, err := inspect(&v)
+			return outcome{object: v, lines: append(lines, more...)}, err
+		},
+	})
+}
+
+// inspect describes a directory of the format that v names.
+func inspect(v *inspected) ([]line, error) {
+	switch v.Format {
+	case dataset.Format.Name:
+		d, err := dataset.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		f := d.Facts()
+		v.Dataset = &f
+		return datasetLines(&f), nil
+	case mbfile.Format.Name:
+		r, err := mbfile.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		d, err := r.Describe()
+		v.Samples = &d
+		return samplesLines(&d), errors.Join(err, r.Close())
+	case packfile.Format.Name:
+		r, err := packfile.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		d := r.Describe()
+		v.Pack = &d
+		return packLines(&d), nil
+	}
+	return nil, fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", v.Dir, v.Format)
+}
+
+func datasetLines(f *dataset.Facts) []line {
+	return []line{
+		{"graph", fmt.Sprintf("%s nodes, %s edges", grouped(f.Nodes), grouped(f.Edges))},
+		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
+		{"classes", fmt.Sprintf("%d, judged by %s", f.Classes, f.Metric)},
+		{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", grouped(f.Train), grouped(f.Valid), grouped(f.Test))},
+	}
+}
+
+func samplesLines(d *mbfile.Description) []line {
+	f, p := &d.Facts, &d.Params
+	lines := []line{
+		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %d epochs, %s order, seed %d", p.Fanout, p.BatchSize, p.Epochs, p.Order, p.Seed)},
+		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", grouped(f.TrainBatches), grouped(f.ValidBatches), grouped(f.TestBatches))},
+		{"rows", fmt.Sprintf("%s read by training, of %s nodes", grouped(f.Train.InputNodes), grouped(d.Touched))},
+	}
+	for _, h := range d.Curve {
+		if h.Share < 1 {
+			lines = append(lines, line{"hotness", fmt.Sprintf("%3.0f%% of the nodes are %s of the rows", 100*h.Share, percent(h.Accesses))})
+		}
+	}
+	return lines
+}
+
+func packLines(d *packfile.Description) []line {
+	segments := ""
+	if d.Segment > 1 {
+		segments = fmt.Sprintf(" in %s segments of %d", grouped(d.Segments), d.Segment)
+	}
+	lines := []line{
+		{"batches", fmt.Sprintf("%s%s, policy %s", grouped(d.Batches), segments, d.Policy)},
+		{"rows", fmt.Sprintf("%s each, %s, chunks compressed: %s", budget.FormatBytes(int64(d.RowBytes)), d.DType, d.Codec)},
+		{"blow-up", fmt.Sprintf("%.2f times the features", d.Blowup)},
+	}
+	for _, l := range d.Levels {
+		text := budget.FormatBytes(l.Bytes)
+		if l.Rows > 0 {
+			text = rows(l.Rows, l.Bytes)
+		}
+		lines = append(lines, line{l.Name, text})
+	}
+	for _, c := range d.Caches {
+		text := fmt.Sprintf("%.3g%% of the nodes (%s): serves %s of the rows; a round of epochs reads %s", 100*c.Share, budget.FormatBytes(c.Bytes), percent(c.Hits), budget.FormatBytes(c.ColdBytes+c.SSDBytes+c.GraphBytes))
+		if c.SSDRows > 0 {
+			text += fmt.Sprintf(", %s of it shared rows", budget.FormatBytes(c.SSDBytes))
+		}
+		lines = append(lines, line{"cache", text})
+	}
+	return lines
+}

@@ -1,0 +1,112 @@
+package packfile
+
+import (
+	"strings"
+)
+
+// Description says what a pack consists of.
+type Description struct {
+	Policy   string `json:"policy"`
+	DType    string `json:"dtype"`
+	Codec    string `json:"codec"`
+	Nodes    int64  `json:"nodes"`
+	RowBytes int    `json:"row_bytes"`
+	Epochs   int    `json:"epochs"`
+	Batches  int    `json:"batches"` // evaluation's included
+	Segment  int    `json:"segment"` // training batches in each
+	Segments int    `json:"segments"`
+
+	Levels []Level `json:"levels"`
+	Caches []Cache `json:"caches"` // that a trainer may choose from, smallest first
+
+	DiskBytes int64 `json:"disk_bytes"`
+	// Blowup is DiskBytes over the bytes of the dataset's feature table.
+	Blowup float64 `json:"blowup"`
+}
+
+// Level is one part of a pack.
+type Level struct {
+	Name  string `json:"name"` // hot, ssd, cold, evaluation, graphs or index
+	Rows  int64  `json:"rows"` // 0 for graphs and the index
+	Bytes int64  `json:"bytes"`
+}
+
+// Cache says what a trainer that holds Rows rows in memory reads. The bytes are of
+// the training batches of all epochs.
+type Cache struct {
+	Rows  int64   `json:"rows"`
+	Bytes int64   `json:"bytes"`
+	Share float64 `json:"share"` // of the nodes
+	// Hits is the share of the batches' rows that memory serves: over the caches,
+	// the curve of hotness.
+	Hits       float64 `json:"hits"`
+	ColdRows   int64   `json:"cold_rows"`
+	ColdBytes  int64   `json:"cold_bytes"` // as stored
+	SSDRows    int64   `json:"ssd_rows"`   // read, each as often as a batch uses it
+	SSDBytes   int64   `json:"ssd_bytes"`  // of those rows; pages around them not counted
+	GraphBytes int64   `json:"graph_bytes"`
+}
+
+// Describe adds up what the metadata and the index say.
+func (r *Reader) Describe() Description {
+	f, x := &r.facts, r.index
+	d := Description{
+		Policy: r.params.Policy, DType: string(f.DType), Codec: r.params.Codec,
+		Nodes: f.Nodes, RowBytes: f.RowBytes, Epochs: f.Epochs, Batches: f.Train + f.Valid + f.Test,
+		Segment: f.Segment, Segments: f.Segments,
+	}
+	level := map[string]*Level{}
+	for _, l := range []Level{{Name: "hot", Rows: f.HotRows}, {Name: "ssd", Rows: f.SSDRows}, {Name: "cold", Rows: f.ColdRows}, {Name: "evaluation", Rows: f.EvalRows}, {Name: "graphs"}, {Name: "index"}} {
+		d.Levels = append(d.Levels, l)
+	}
+	for i := range d.Levels {
+		level[d.Levels[i].Name] = &d.Levels[i]
+	}
+	for _, file := range r.meta.Files {
+		level[levelOf(file.Name)].Bytes += file.Size
+		d.DiskBytes += file.Size
+	}
+	d.Blowup = float64(d.DiskBytes) / float64(max(f.TableBytes, 1))
+	for e := len(x.Edges) - 1; e >= 0; e-- {
+		through := e
+		if r.params.Policy == PolicyMin {
+			through = x.Bands - 1
+		}
+		d.Caches = append(d.Caches, r.cache(x.Edges[e], through))
+	}
+	return d
+}
+
+// levelOf returns the level that a file belongs to.
+func levelOf(name string) string {
+	switch {
+	case strings.HasPrefix(name, "hot.") || strings.HasPrefix(name, "refill."):
+		return "hot"
+	case strings.HasPrefix(name, "ssd-"):
+		return "ssd"
+	case strings.HasPrefix(name, "cold-"):
+		return "cold"
+	case strings.HasPrefix(name, "eval."):
+		return "evaluation"
+	case strings.HasPrefix(name, "graph-") || name == EvalGraphFile:
+		return "graphs"
+	}
+	return "index"
+}
+
+// cache describes the cache of the given rows, with which bands 0 … through are read.
+func (r *Reader) cache(rows int64, through int) Cache {
+	c := Cache{Rows: rows, Bytes: rows * int64(r.facts.RowBytes), Share: float64(rows) / float64(max(r.facts.Nodes, 1))}
+	inputs := int64(0)
+	for i := range r.index.Train {
+		t := &r.index.Train[i]
+		inputs += int64(t.Inputs)
+		c.ColdRows += int64(t.ColdRows(through))
+		c.SSDRows += int64(t.SSDRows(through))
+		c.ColdBytes += t.Extent(r.Form(), through)
+		c.GraphBytes += int64(t.GraphBytes)
+	}
+	c.SSDBytes = c.SSDRows * int64(r.facts.RowBytes)
+	c.Hits = 1 - float64(c.ColdRows+c.SSDRows)/float64(max(inputs, 1))
+	return c
+}
