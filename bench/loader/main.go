@@ -123,28 +123,14 @@ func measure(t *tool.Tool, r *packfile.Reader, cache, kind string) (round, error
 	return m, nil
 }
 
-// sequential reads cold files from front to back, at most some gigabytes, in
-// requests as long as large chunks: shorter ones measured slower on a virtual
-// drive, and the loader should be held against the drive's best.
+// sequential returns the drive's rate through the backend.
 func sequential(ctx context.Context, r *packfile.Reader, kind string) (float64, error) {
 	stack, _, err := all.Open(kind, iostack.Options{})
 	if err != nil {
 		return 0, err
 	}
 	defer stack.Close()
-	var bytes int64
-	began := time.Now()
-	for g := 0; bytes < 4<<30; g++ {
-		f, ok := r.Meta().File(packfile.ColdFile(g))
-		if !ok {
-			break
-		}
-		if _, err := iostack.Sequential(ctx, stack, r.Path(f.Name), 128<<20, 3); err != nil {
-			return 0, err
-		}
-		bytes += f.Size
-	}
-	return float64(bytes) / time.Since(began).Seconds(), nil
+	return tool.SequentialCold(ctx, stack, r)
 }
 
 // decode decodes the graphs of one epoch's batches, whose bytes are in memory.
