@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -55,7 +56,38 @@ type bitset struct {
 func newBitset(n int64) *bitset { return &bitset{words: make([]uint64, (n+63)/64)} }
 
 func (s *bitset) add(v uint32)      { s.words[v/64] |= 1 << (v % 64) }
+func (s *bitset) remove(v uint32)   { s.words[v/64] &^= 1 << (v % 64) }
 func (s *bitset) has(v uint32) bool { return s.words[v/64]>>(v%64)&1 != 0 }
+
+// addAll adds nodes.
+func (s *bitset) addAll(nodes []uint32) {
+	for _, v := range nodes {
+		s.add(v)
+	}
+}
+
+// hasAll reports whether all nodes are members.
+func (s *bitset) hasAll(nodes []uint32) bool {
+	for _, v := range nodes {
+		if !s.has(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// all yields the members in ascending order.
+func (s *bitset) all() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for i, w := range s.words {
+			for ; w != 0; w &= w - 1 {
+				if !yield(uint32(i*64 + bits.TrailingZeros64(w))) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // count prepares place and returns the number of members.
 func (s *bitset) count() int64 {
