@@ -41,6 +41,16 @@
 //
 // Layers are listed input side first, as everywhere.
 //
+// # Shards
+//
+// A shard of a SAMPLES directory, format "diskgnn.samples-shard", is a run of whole
+// files of batches, with the names that they have in the whole: the i-th of n parts
+// of all files, as equal as can be. It may hold none. Its index.bin has the records
+// of its own batches alone, its hotness.bin counts its own training batches, its
+// facts are its own, and first_file is the number of its first file. Merge
+// assembles the whole from all shards: the same files of batches, the records one
+// after another, the sum of the hotness.
+//
 // # Checksums
 //
 // Every batch is checked against its CRC when it is read. In meta.json the

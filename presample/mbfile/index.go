@@ -6,6 +6,7 @@ import (
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 )
 
 const (
@@ -46,13 +47,16 @@ func (b *BatchInfo) NumEdges() int64 {
 // index is the content of index.bin.
 type index struct {
 	layers, perFile int
+	firstFile       int    // the number of the first batch's file: not 0 in most shards
 	records         []byte // of recordBytes(layers) each
 }
 
 func (ix *index) batches() int { return len(ix.records) / recordBytes(ix.layers) }
 
 // files returns the number of files that hold the batches.
-func (ix *index) files() int { return (ix.batches() + ix.perFile - 1) / ix.perFile }
+func (ix *index) files() int { return filesOf(ix.batches(), ix.perFile) }
+
+func filesOf(batches, perFile int) int { return (batches + perFile - 1) / perFile }
 
 // info returns record i without allocating.
 func (ix *index) info(i int) BatchInfo {
@@ -60,7 +64,7 @@ func (ix *index) info(i int) BatchInfo {
 	r := ix.records[i*n : (i+1)*n : (i+1)*n]
 	counts := binio.View[uint32](r[fixedPart:])
 	return BatchInfo{
-		File:   i / ix.perFile,
+		File:   ix.firstFile + i/ix.perFile,
 		Offset: int64(binary.LittleEndian.Uint64(r)),
 		Size:   int64(binary.LittleEndian.Uint64(r[8:])),
 		CRC:    binary.LittleEndian.Uint32(r[16:]),
@@ -87,12 +91,17 @@ func (ix *index) crcs(lo, hi int) []uint32 {
 	return crcs
 }
 
-// fileSpan returns the batches that file f holds.
+// file describes the f-th file of batches.
+func (ix *index) file(f int) stage.File {
+	return stage.File{Name: BatchesFile(ix.firstFile + f), Size: ix.fileSize(f), Checksum: binio.HashSums(ix.crcs(ix.fileSpan(f)))}
+}
+
+// fileSpan returns the batches that the f-th file holds.
 func (ix *index) fileSpan(f int) (lo, hi int) {
 	return f * ix.perFile, min((f+1)*ix.perFile, ix.batches())
 }
 
-// fileSize returns the bytes of file f.
+// fileSize returns the bytes of the f-th file.
 func (ix *index) fileSize(f int) int64 {
 	_, hi := ix.fileSpan(f)
 	last := ix.info(hi - 1)

@@ -38,13 +38,15 @@ type Params struct {
 	Sampler int `json:"sampler"`
 }
 
-// Facts are the counts that readers size their buffers and plans by.
+// Facts are the counts that readers size their buffers and plans by. Those of a
+// shard are of its own batches, but for the first four.
 type Facts struct {
 	Nodes           int64   `json:"nodes"`  // of the graph
 	Layers          int     `json:"layers"` // blocks of a batch
 	Epochs          int     `json:"epochs"` // different epochs sampled
 	BatchesPerEpoch int     `json:"batches_per_epoch"`
-	TrainBatches    int     `json:"train_batches"` // epochs × batches per epoch
+	FirstFile       int     `json:"first_file,omitempty"` // number of a shard's first file of batches
+	TrainBatches    int     `json:"train_batches"`        // epochs × batches per epoch
 	ValidBatches    int     `json:"valid_batches"`
 	TestBatches     int     `json:"test_batches"`
 	Train           Summary `json:"train"` // all epochs

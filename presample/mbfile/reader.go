@@ -36,6 +36,22 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newReader(fsys, dir, meta)
+}
+
+// OpenShard opens one shard of a SAMPLES directory, which reads like a directory of
+// its own: its batches are numbered from 0, its hotness is what they add to the
+// whole's.
+func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
+	meta, err := stage.Open(fsys, dir, "shard of samples", Format.Shard())
+	if err != nil {
+		return nil, err
+	}
+	return newReader(fsys, dir, meta)
+}
+
+// newReader reads what meta.json, which is given, and the index say.
+func newReader(fsys vfs.FS, dir string, meta *stage.Meta) (*Reader, error) {
 	r := &Reader{fs: fsys, dir: dir, meta: meta, files: newHandles(fsys, dir)}
 	if err := errors.Join(meta.DecodeParams(&r.params), meta.DecodeFacts(&r.facts)); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -45,6 +61,9 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	}
 	return r, nil
 }
+
+// maxFile bounds the numbers of files, so that they can be counted on from.
+const maxFile = 1 << 30
 
 func (r *Reader) openIndex() error {
 	b, err := r.readWhole(IndexFile)
@@ -56,12 +75,13 @@ func (r *Reader) openIndex() error {
 	}
 	f := &r.facts
 	if f.TrainBatches < 0 || f.ValidBatches < 0 || f.TestBatches < 0 || f.Nodes < 0 || f.Nodes > graph.MaxNodes ||
-		r.index.batches() != f.Batches() || r.index.layers != f.Layers {
+		f.FirstFile < 0 || f.FirstFile > maxFile || r.index.batches() != f.Batches() || r.index.layers != f.Layers {
 		return fault.New(fault.ErrCorrupt, "%s describes %d batches of %d layers, %s %d of %d",
 			IndexFile, r.index.batches(), r.index.layers, stage.MetaFile, f.Batches(), f.Layers)
 	}
+	r.index.firstFile = f.FirstFile
 	for i := range r.index.files() {
-		want := stage.File{Name: BatchesFile(i), Size: r.index.fileSize(i), Checksum: binio.HashSums(r.index.crcs(r.index.fileSpan(i)))}
+		want := r.index.file(i)
 		if have, ok := r.meta.File(want.Name); !ok || have != want {
 			return fault.New(fault.ErrCorrupt, "%s and %s disagree about %s", IndexFile, stage.MetaFile, want.Name)
 		}
@@ -204,36 +224,6 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 		return fault.New(fault.ErrCorrupt, "input node %d of a graph of %d nodes", slices.Max(b.Input), r.facts.Nodes)
 	}
 	return nil
-}
-
-// Hotness returns, for every node, the number of training batches of which it is
-// an input node: how often its features are read.
-func (r *Reader) Hotness() ([]uint32, error) {
-	b, err := r.readWhole(SumsFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.dir, err)
-	}
-	sums, err := binio.DecodeSums(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", r.dir, SumsFile, err)
-	}
-	if f, ok := r.meta.File(HotnessFile); !ok || f.Checksum != sums.Checksum() || f.Size != sums.Size || f.Size != 4*r.facts.Nodes {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %s does not describe the hotness of %d nodes", r.dir, SumsFile, r.facts.Nodes)
-	}
-	name := filepath.Join(r.dir, HotnessFile)
-	f, err := r.fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	hot := make([]uint32, r.facts.Nodes)
-	if n, err := f.ReadAt(binio.Bytes(hot), 0); n < 4*len(hot) {
-		if errors.Is(err, io.EOF) {
-			return nil, fault.New(fault.ErrCorrupt, "%s: ends at byte %d, before byte %d: it was truncated", name, n, 4*len(hot))
-		}
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return hot, sums.Verify(name, 0, binio.Bytes(hot))
 }
 
 // Verify reads everything and checks it.

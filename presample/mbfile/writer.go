@@ -22,22 +22,6 @@ const recordsFile = "index.part"
 // writeBuffer gathers small batches into large writes; large ones pass it by.
 const writeBuffer = 1 << 20
 
-// Layout is what a Writer knows of the directory before the first batch.
-type Layout struct {
-	Nodes              int64 // of the graph
-	Layers             int
-	Train, Valid, Test int // batches
-	BatchesPerFile     int // at least 1; it decides where files are cut
-}
-
-// Batches returns the number of all batches.
-func (l *Layout) Batches() int { return l.Train + l.Valid + l.Test }
-
-// Memory returns the bytes that a Writer holds.
-func (l *Layout) Memory() int64 {
-	return 4*l.Nodes + 2*int64(l.Batches())*int64(recordBytes(l.Layers)) + writeBuffer
-}
-
 // Writer writes the batches of a SAMPLES directory in order and counts hotness.
 // Every file, once full, is made durable in the background and journalled; a
 // Writer on an interrupted directory goes on after the last file so finished.
@@ -45,7 +29,8 @@ func (l *Layout) Memory() int64 {
 type Writer struct {
 	dir    *stage.Dir
 	layout Layout
-	index  index
+	lo, hi int   // the batches to write
+	index  index // of those written
 	hot    []uint32
 
 	file    vfs.File // under way; nil between files
@@ -68,8 +53,9 @@ type journal struct {
 // was, and all after it, are written again.
 func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.Reporter) (*Writer, error) {
 	w := &Writer{dir: dir, layout: layout, hot: make([]uint32, layout.Nodes), buf: bufio.NewWriterSize(nil, writeBuffer)}
-	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile,
-		records: make([]byte, 0, layout.Batches()*recordBytes(layout.Layers))}
+	w.lo, w.hi = layout.Span()
+	w.index = index{layers: layout.Layers, perFile: layout.BatchesPerFile, firstFile: layout.part().firstFile,
+		records: make([]byte, 0, (w.hi-w.lo)*recordBytes(layout.Layers))}
 	var err error
 	if w.records, err = dir.FS().OpenReadWrite(dir.File(recordsFile)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", recordsFile, err)
@@ -80,8 +66,9 @@ func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.
 	return w, nil
 }
 
-// Next returns the number of the batch that Append expects.
-func (w *Writer) Next() int { return w.index.batches() }
+// Next returns the number of the batch that Append expects, among all of the
+// whole directory's.
+func (w *Writer) Next() int { return w.lo + w.index.batches() }
 
 // ResumedBytes returns the bytes of batches taken over from an interrupted run.
 func (w *Writer) ResumedBytes() int64 { return w.resumed }
@@ -92,7 +79,7 @@ func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 	if ok, err := w.dir.Progress(&was); err != nil || !ok || was.Files <= 0 {
 		return err
 	}
-	batches := w.layout.Batches()
+	batches := w.hi - w.lo
 	if was.Files <= batches/w.layout.BatchesPerFile { // else the last, short file is among them
 		batches = was.Files * w.layout.BatchesPerFile
 	}
@@ -101,7 +88,8 @@ func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 		rep.Logf("%s is damaged: sampling from the start", w.dir.File(recordsFile))
 		return nil
 	}
-	done := index{layers: w.index.layers, perFile: w.index.perFile, records: records}
+	done := w.index
+	done.records = records
 	if err := done.validate(); err != nil {
 		return err
 	}
@@ -119,9 +107,10 @@ func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 	return nil
 }
 
-// recount checks a finished file, takes over its records and counts its hotness.
+// recount checks the f-th file, which is finished, takes over its records and
+// counts its hotness.
 func (w *Writer) recount(ctx context.Context, done *index, f int, task progress.Task) error {
-	file, err := w.dir.FS().Open(w.dir.File(BatchesFile(f)))
+	file, err := w.dir.FS().Open(w.dir.File(BatchesFile(done.firstFile + f)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.ErrCorrupt, "%w", err)
 	} else if err != nil {
@@ -144,7 +133,7 @@ func (w *Writer) recount(ctx context.Context, done *index, f int, task progress.
 			if !count {
 				continue
 			}
-			if err := w.heat(i, buf); err != nil {
+			if err := w.heat(w.lo+i, buf); err != nil {
 				return err
 			}
 			task.Add(1)
@@ -178,8 +167,8 @@ func (w *Writer) heat(i int, form []byte) error {
 // Append writes the next batch. e may be reused when it returns.
 func (w *Writer) Append(e *Encoded) error {
 	i := w.Next()
-	if i >= w.layout.Batches() || len(e.Edges) != w.layout.Layers {
-		panic(fmt.Sprintf("mbfile: batch %d of %d with %d layers of %d", i, w.layout.Batches(), len(e.Edges), w.layout.Layers))
+	if i >= w.hi || len(e.Edges) != w.layout.Layers {
+		panic(fmt.Sprintf("mbfile: batch %d of %d with %d layers of %d", i, w.hi, len(e.Edges), w.layout.Layers))
 	}
 	if w.file == nil {
 		f, err := w.dir.FS().Create(w.dir.File(BatchesFile(i / w.layout.BatchesPerFile)))
@@ -197,7 +186,7 @@ func (w *Writer) Append(e *Encoded) error {
 	if err := w.heat(i, e.Bytes); err != nil {
 		return err
 	}
-	if n := w.Next(); n%w.layout.BatchesPerFile == 0 || n == w.layout.Batches() {
+	if n := w.Next(); n%w.layout.BatchesPerFile == 0 || n == w.hi {
 		return w.cut()
 	}
 	return nil
@@ -250,59 +239,24 @@ func (w *Writer) settle() error {
 // Finish writes index and hotness after the last batch and returns the
 // directory's files and facts, for stage.Dir.Commit.
 func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
-	if w.Next() != w.layout.Batches() {
-		panic(fmt.Sprintf("mbfile: finished after %d of %d batches", w.Next(), w.layout.Batches()))
+	if w.Next() != w.hi {
+		panic(fmt.Sprintf("mbfile: finished after batch %d of %d", w.Next(), w.hi))
 	}
 	if err := w.settle(); err != nil {
 		return nil, Facts{}, err
 	}
-	hotness, err := w.writeHotness()
-	if err != nil {
-		return nil, Facts{}, fmt.Errorf("write %s: %w", HotnessFile, err)
-	}
-	encoded := w.index.encode()
-	if err := vfs.WriteFile(w.dir.FS(), w.dir.File(IndexFile), encoded); err != nil {
-		return nil, Facts{}, fmt.Errorf("write %s: %w", IndexFile, err)
-	}
-	files := append(hotness, stage.File{Name: IndexFile, Size: int64(len(encoded)), Checksum: binio.Hash(encoded)})
-	for i := range w.index.files() {
-		files = append(files, stage.File{Name: BatchesFile(i), Size: w.index.fileSize(i), Checksum: binio.HashSums(w.index.crcs(w.index.fileSpan(i)))})
-	}
-	l := &w.layout
-	facts := Facts{
-		Nodes: l.Nodes, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
-		TrainBatches: l.Train, ValidBatches: l.Valid, TestBatches: l.Test,
-		Train: summarize(&w.index, 0, l.Train), Eval: summarize(&w.index, l.Train, l.Batches()),
-	}
-	return files, facts, nil
-}
-
-// writeHotness writes hotness.bin and its table of sums.
-func (w *Writer) writeHotness() (files []stage.File, err error) {
-	f, err := w.dir.FS().Create(w.dir.File(HotnessFile))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	summer := binio.NewSummer(1 << 20)
-	for piece := range slices.Chunk(binio.Bytes(w.hot), 4<<20) {
-		if _, err := f.Write(piece); err != nil {
-			return nil, err
+	hotness, err := writeHotness(w.dir, func(yield func([]byte, error) bool) {
+		for piece := range slices.Chunk(binio.Bytes(w.hot), hotnessPiece) {
+			if !yield(piece, nil) {
+				return
+			}
 		}
-		_, _ = summer.Write(piece)
+	})
+	if err != nil {
+		return nil, Facts{}, err
 	}
-	if err := f.Sync(); err != nil {
-		return nil, err
-	}
-	sums := summer.Sums()
-	table := sums.Encode()
-	if err := vfs.WriteFile(w.dir.FS(), w.dir.File(SumsFile), table); err != nil {
-		return nil, err
-	}
-	return []stage.File{
-		{Name: HotnessFile, Size: sums.Size, Checksum: sums.Checksum()},
-		{Name: SumsFile, Size: int64(len(table)), Checksum: binio.Hash(table)},
-	}, nil
+	files, err := writeIndex(w.dir, &w.index)
+	return append(files, hotness...), w.layout.facts(&w.index, epochs), err
 }
 
 // Close ends the writing, finished or not. What is durable stays to be resumed.

@@ -1,0 +1,65 @@
+package mbfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Hotness returns, for every node, the number of training batches of which it is
+// an input node: how often its features are read.
+func (r *Reader) Hotness() ([]uint32, error) {
+	h, err := r.openHotness()
+	if err != nil {
+		return nil, err
+	}
+	hot := make([]uint32, r.facts.Nodes)
+	return hot, h.read(hot, 0)
+}
+
+// hotness is hotness.bin with its checksums.
+type hotness struct {
+	fs   vfs.FS
+	path string
+	sums binio.Sums
+}
+
+// openHotness reads the checksums. The file is opened by every read: merging reads
+// those of more shards than files may be open.
+func (r *Reader) openHotness() (*hotness, error) {
+	b, err := r.readWhole(SumsFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.dir, err)
+	}
+	sums, err := binio.DecodeSums(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", r.dir, SumsFile, err)
+	}
+	if f, ok := r.meta.File(HotnessFile); !ok || f.Checksum != sums.Checksum() || f.Size != sums.Size || f.Size != 4*r.facts.Nodes {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %s does not describe the hotness of %d nodes", r.dir, SumsFile, r.facts.Nodes)
+	}
+	return &hotness{r.fs, filepath.Join(r.dir, HotnessFile), sums}, nil
+}
+
+// read fills dst with the hotness of the nodes from first on. Both ends must lie
+// where the checksums' granules do.
+func (h *hotness) read(dst []uint32, first int64) error {
+	f, err := h.fs.Open(h.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, off := binio.Bytes(dst), 4*first
+	if n, err := f.ReadAt(b, off); n < len(b) {
+		if errors.Is(err, io.EOF) {
+			return fault.New(fault.ErrCorrupt, "%s: ends at byte %d, before byte %d: it was truncated", h.path, off+int64(n), off+int64(len(b)))
+		}
+		return fmt.Errorf("read %s: %w", h.path, err)
+	}
+	return h.sums.Verify(h.path, off, b)
+}

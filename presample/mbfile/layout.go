@@ -1,0 +1,60 @@
+package mbfile
+
+import "diskgnn/internal/shard"
+
+// Layout is what a Writer knows of the directory before the first batch.
+type Layout struct {
+	Nodes              int64 // of the graph
+	Layers             int
+	Train, Valid, Test int // batches of the whole directory
+	BatchesPerFile     int // at least 1; it decides where files are cut
+	// Shard tells which of the files are written: by its zero value, all.
+	Shard shard.Shard
+}
+
+// Batches returns the number of all batches of the whole directory.
+func (l *Layout) Batches() int { return l.Train + l.Valid + l.Test }
+
+func (l *Layout) files() int { return filesOf(l.Batches(), l.BatchesPerFile) }
+
+// Span returns the batches lo to hi-1 that are written.
+func (l *Layout) Span() (lo, hi int) {
+	lo, hi = l.Shard.Of(l.files())
+	return min(lo*l.BatchesPerFile, l.Batches()), min(hi*l.BatchesPerFile, l.Batches())
+}
+
+// Memory returns the bytes that a Writer holds.
+func (l *Layout) Memory() int64 { return 4*l.Nodes + 2*l.IndexBytes() + writeBuffer }
+
+// IndexBytes returns about the size of the index.
+func (l *Layout) IndexBytes() int64 {
+	lo, hi := l.Span()
+	return int64(hi-lo) * int64(recordBytes(l.Layers))
+}
+
+// facts adds up what is written, all of which ix describes.
+func (l *Layout) facts(ix *index, epochs int) Facts {
+	p := l.part()
+	return Facts{
+		Nodes: l.Nodes, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
+		FirstFile: p.firstFile, TrainBatches: p.train, ValidBatches: p.valid, TestBatches: p.test,
+		Train: summarize(ix, 0, p.train), Eval: summarize(ix, p.train, ix.batches()),
+	}
+}
+
+// part is what of the whole is written.
+type part struct {
+	firstFile          int
+	train, valid, test int // batches
+}
+
+func (l *Layout) part() part {
+	lo, hi := l.Span()
+	within := func(from, to int) int { return max(min(hi, to)-max(lo, from), 0) }
+	first, _ := l.Shard.Of(l.files())
+	return part{first, within(0, l.Train), within(l.Train, l.Train+l.Valid), within(l.Train+l.Valid, l.Batches())}
+}
+
+func (f *Facts) part() part {
+	return part{f.FirstFile, f.TrainBatches, f.ValidBatches, f.TestBatches}
+}

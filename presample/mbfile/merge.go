@@ -1,0 +1,108 @@
+package mbfile
+
+import (
+	"context"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/shard"
+	"diskgnn/internal/stage"
+)
+
+// Merge assembles a SAMPLES directory from its shards: their files of batches as
+// they are, an index of all batches, and hotness added up. It is a shard.Assemble.
+// Batches are not read; whoever reads them checks them.
+func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Reporter) (shard.Assembled, error) {
+	var made shard.Assembled
+	readers := make([]*Reader, len(set.Members))
+	for i, m := range set.Members {
+		r, err := newReader(dir.FS(), m.Dir, m.Meta)
+		if err != nil {
+			return made, err
+		}
+		defer r.Close()
+		readers[i] = r
+	}
+	layout, ix, err := join(readers)
+	if err != nil {
+		return made, err
+	}
+	var batches []shard.Source
+	for _, r := range readers {
+		for f := range r.index.files() {
+			batches = append(batches, shard.Source{Dir: r.dir, File: r.index.file(f)})
+		}
+	}
+	if made.Adopted, err = shard.Adopt(ctx, dir, batches, rep); err != nil {
+		return made, err
+	}
+	hotness, err := mergeHotness(ctx, dir, readers)
+	if err != nil {
+		return made, err
+	}
+	files, err := writeIndex(dir, ix)
+	made.Files, made.Facts = append(files, hotness...), layout.facts(ix, readers[0].facts.Epochs)
+	return made, err
+}
+
+// join returns the layout and the index of the whole, and makes sure that every
+// shard is the part of it that its number says.
+func join(readers []*Reader) (*Layout, *index, error) {
+	first := readers[0]
+	l := &Layout{Nodes: first.facts.Nodes, Layers: first.index.layers, BatchesPerFile: first.index.perFile}
+	ix := &index{layers: l.Layers, perFile: l.BatchesPerFile}
+	for _, r := range readers {
+		l.Train += r.facts.TrainBatches
+		l.Valid += r.facts.ValidBatches
+		l.Test += r.facts.TestBatches
+	}
+	for i, r := range readers {
+		l.Shard = shard.Shard{Index: i, Count: len(readers)}
+		if r.facts.part() != l.part() || r.facts.Nodes != l.Nodes || r.index.layers != l.Layers || r.index.perFile != l.BatchesPerFile ||
+			r.facts.Epochs < 1 || r.facts.Epochs != first.facts.Epochs {
+			return nil, nil, fault.New(fault.ErrCorrupt, "%s and %s are no parts of one directory: they count differently", first.dir, r.dir)
+		}
+		ix.records = append(ix.records, r.index.records...)
+	}
+	l.Shard = shard.Shard{}
+	return l, ix, nil
+}
+
+// mergeHotness writes the sum of the shards' hotness, a piece at a time.
+func mergeHotness(ctx context.Context, dir *stage.Dir, readers []*Reader) ([]stage.File, error) {
+	parts := make([]*hotness, len(readers))
+	for i, r := range readers {
+		var err error
+		if parts[i], err = r.openHotness(); err != nil {
+			return nil, err
+		}
+	}
+	nodes := readers[0].facts.Nodes
+	sum, part := make([]uint32, hotnessPiece/4), make([]uint32, hotnessPiece/4)
+	return writeHotness(dir, func(yield func([]byte, error) bool) {
+		for at := int64(0); at < nodes; at += int64(len(sum)) {
+			n := min(int64(len(sum)), nodes-at)
+			sum, part := sum[:n], part[:n]
+			clear(sum)
+			for _, p := range parts {
+				err := ctx.Err()
+				if err == nil {
+					err = p.read(part, at)
+				}
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				for i, x := range part {
+					sum[i] += x
+				}
+			}
+			if !yield(binio.Bytes(sum), nil) {
+				return
+			}
+		}
+	})
+}
+
+var _ shard.Assemble = Merge
