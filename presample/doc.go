@@ -26,5 +26,6 @@
 //
 // Run makes a SAMPLES directory, whose format is package mbfile's, from a
 // DATASET. Workers sample and encode whole batches, one writer appends them in
-// order; the topology stays mapped, and everything else fits a budget.
+// order; the topology stays mapped, and everything else fits a budget. Machines
+// may draw a shard of it each, for package shard to merge.
 package presample

@@ -1,6 +1,7 @@
 package presample
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shard"
 	"diskgnn/presample/mbfile"
 )
 
@@ -44,6 +46,9 @@ type Options struct {
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
 	Order      string  // of the batches: "random". "": random
 	Seed       uint64
+	// Shard is the part of the samples to draw, into a directory of its own beside
+	// Out; all parts merged are the samples. The zero value: all.
+	Shard shard.Shard
 
 	Workers int   // goroutines that sample; 0: as many as processors
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
@@ -112,6 +117,9 @@ func (o *Options) Validate() error {
 		return usage("--workers %d: at least 1", o.Workers)
 	case o.Memory < 0:
 		return usage("--memory: negative")
+	}
+	if err := o.Shard.Validate(); err != nil {
+		return fmt.Errorf("--shard: %w", err)
 	}
 	if err := checkFanout("--fanout", o.Fanout); err != nil {
 		return err

@@ -10,7 +10,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Result is what a sampling did. The JSON keys are stable.
+// Result is what a sampling did; of a shard, all counts are its own. The JSON keys
+// are stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"`
@@ -72,14 +73,18 @@ func (s *sampling) runFacts() runFacts {
 
 // describe completes the result from the finished directory.
 func (s *sampling) describe(state stage.State) (Result, error) {
-	r, err := mbfile.Open(s.fs, s.o.Out)
+	open := mbfile.Open
+	if !s.o.Shard.Whole() {
+		open = mbfile.OpenShard
+	}
+	r, err := open(s.fs, s.out)
 	if err != nil {
 		return Result{}, err
 	}
 	defer r.Close()
 	f, res := r.Facts(), &s.res
-	res.Out, res.Fingerprint = s.o.Out, r.Fingerprint()
-	res.State = map[stage.State]string{stage.StateNew: "new", stage.StateResumed: "resumed", stage.StateDone: "done"}[state]
+	res.Out, res.Fingerprint = s.out, r.Fingerprint()
+	res.State = state.String()
 	res.Batches, res.Epochs = f.Batches(), f.Epochs
 	res.TrainBatches, res.ValidBatches, res.TestBatches = f.TrainBatches, f.ValidBatches, f.TestBatches
 	res.SeedNodes = f.Train.SeedNodes + f.Eval.SeedNodes

@@ -28,7 +28,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 	if err != nil {
 		return Result{}, err
 	}
-	s := &sampling{o: o, fs: fsys, data: d, rep: rep, start: time.Now(), watch: budget.StartWatch(ctx)}
+	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now(), watch: budget.StartWatch(ctx)}
 	defer s.watch.Stop()
 	if s.params, err = o.params(); err != nil {
 		return Result{}, err
@@ -43,6 +43,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 // sampling is one run of the stage.
 type sampling struct {
 	o      Options
+	out    string // the directory to make
 	params mbfile.Params
 	fs     vfs.FS
 	data   *dataset.Dataset
@@ -53,6 +54,7 @@ type sampling struct {
 
 	seeds    *seeds
 	layout   mbfile.Layout
+	lo, hi   int   // the batches to sample: all, or the shard's
 	free     int64 // bytes of memory for the workers
 	topology *dataset.Topology
 	writer   *mbfile.Writer
@@ -60,13 +62,17 @@ type sampling struct {
 }
 
 func (s *sampling) run(ctx context.Context) (stage.State, error) {
-	spec := stage.Spec{Format: mbfile.Format, Params: s.params, Parents: map[string]string{stage.RoleDataset: s.data.Fingerprint()}}
-	dir, state, err := stage.Begin(s.fs, s.o.Out, spec, s.o.Force)
+	whole := stage.Spec{Format: mbfile.Format, Params: s.params, Parents: map[string]string{stage.RoleDataset: s.data.Fingerprint()}}
+	spec, err := s.o.Shard.Spec(whole)
+	if err != nil {
+		return 0, err
+	}
+	dir, state, err := stage.Begin(s.fs, s.out, spec, s.o.Force)
 	if err != nil {
 		return state, err
 	}
 	if state == stage.StateDone {
-		s.rep.Logf("%s is finished already: nothing to do", s.o.Out)
+		s.rep.Logf("%s is finished already: nothing to do", s.out)
 		return state, nil
 	}
 	if note := dir.Note(); note != "" {
@@ -91,10 +97,10 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.writer.Close()) }()
-	if s.res.Resumed = s.writer.Next(); s.res.Resumed > 0 {
-		s.rep.Logf("resuming: %d of %d batches are sampled already", s.res.Resumed, s.layout.Batches())
+	if s.res.Resumed = s.writer.Next() - s.lo; s.res.Resumed > 0 {
+		s.rep.Logf("resuming: %d of %d batches are sampled already", s.res.Resumed, s.hi-s.lo)
 	}
-	files, facts, err := s.sampleAll(ctx)
+	files, facts, err := s.sampleAll(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -103,9 +109,9 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 }
 
 // sampleAll samples what is not there yet and makes it durable.
-func (s *sampling) sampleAll(ctx context.Context) ([]stage.File, mbfile.Facts, error) {
+func (s *sampling) sampleAll(ctx context.Context, dir *stage.Dir) ([]stage.File, mbfile.Facts, error) {
 	began := time.Now()
-	edges, err := s.samplePhases(ctx)
+	edges, err := s.samplePhases(ctx, dir)
 	if err != nil {
 		return nil, mbfile.Facts{}, err
 	}
@@ -116,7 +122,7 @@ func (s *sampling) sampleAll(ctx context.Context) ([]stage.File, mbfile.Facts, e
 	r := &s.res
 	r.SampleSeconds = time.Since(began).Seconds()
 	r.EdgesPerSecond = float64(edges) / r.SampleSeconds
-	r.BatchesPerSecond = float64(s.layout.Batches()-r.Resumed) / r.SampleSeconds
+	r.BatchesPerSecond = float64(s.hi-s.lo-r.Resumed) / r.SampleSeconds
 	r.BytesWritten = -s.writer.ResumedBytes()
 	for _, f := range files {
 		r.BytesWritten += f.Size
@@ -124,12 +130,15 @@ func (s *sampling) sampleAll(ctx context.Context) ([]stage.File, mbfile.Facts, e
 	return files, facts, nil
 }
 
-func (s *sampling) samplePhases(ctx context.Context) (edges int64, err error) {
+func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int64, err error) {
 	phases, err := s.plan(ctx)
 	if err != nil {
 		return 0, err
 	}
-	s.task = s.rep.Task("sample", int64(s.layout.Batches()-s.res.Resumed), progress.Batches)
+	if err := s.checkFree(ctx, dir, phases); err != nil {
+		return 0, err
+	}
+	s.task = s.rep.Task("sample", int64(s.hi-s.lo-s.res.Resumed), progress.Batches)
 	defer s.task.Done()
 	for _, p := range phases {
 		n, err := s.samplePhase(ctx, p)
@@ -157,58 +166,11 @@ func (s *sampling) prepare() error {
 		perFile = batchesPerFile(f.Nodes, f.Edges, s.params)
 	}
 	s.layout = s.seeds.layout(f.Nodes, perFile)
+	s.layout.Shard = s.o.Shard
+	s.lo, s.hi = s.layout.Span()
 	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.memory(s.o.Workers+spareSlots)
 	least := plan{workers: 1}.need(bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
 	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)
-}
-
-// phase is a range of batches with one fanout.
-type phase struct {
-	lo, hi int
-	fanout []int
-	plan
-}
-
-// plan fits the training batches, then the evaluation batches, into memory.
-func (s *sampling) plan(ctx context.Context) ([]phase, error) {
-	phases := []phase{
-		{lo: 0, hi: s.layout.Train, fanout: s.params.Fanout},
-		{lo: s.layout.Train, hi: s.layout.Batches(), fanout: s.params.EvalFanout},
-	}
-	for i := range phases {
-		p := &phases[i]
-		if p.lo = max(p.lo, s.writer.Next()); p.lo >= p.hi {
-			continue
-		}
-		if err := s.fit(ctx, p); err != nil {
-			return nil, err
-		}
-		if p.workers < s.o.Workers && !(i == 1 && p.workers == phases[0].workers) {
-			s.rep.Logf("--memory allows %d of %d workers at fanout %v", p.workers, s.o.Workers, p.fanout)
-		}
-		if s.res.Workers == 0 {
-			s.res.Workers, s.res.Table = p.workers, p.table()
-		}
-	}
-	return phases, nil
-}
-
-// fit plans a phase by what no batch exceeds. Where that leaves workers without
-// memory, it plans by twice the phase's first batch: bounds by fanout, or by the
-// whole graph, may be far from what batches are.
-func (s *sampling) fit(ctx context.Context, p *phase) error {
-	f := s.data.Facts()
-	most := bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
-	p.plan = divide(s.o.Workers, s.free, f.Nodes, most)
-	if p.workers == s.o.Workers {
-		return nil
-	}
-	one := newSampler(&s.topology.CSC, newHashTable(0), plan{workers: 1, share: s.free}, p.fanout)
-	if err := s.draw(ctx, one, new(slot), p.lo, p.fanout); err != nil {
-		return err
-	}
-	p.plan = divide(s.o.Workers, s.free, f.Nodes, extentOf(&one.batch).twice(most))
-	return nil
 }
 
 // slot holds a batch from its drawing to its writing.

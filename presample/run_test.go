@@ -556,7 +556,7 @@ func runWith(t *testing.T, o Options, p plan, rep progress.Reporter) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sampling{o: o, fs: disk, data: d, rep: rep, task: progress.Discard.Task("", 0, "")}
+	s := &sampling{o: o, out: o.Out, fs: disk, data: d, rep: rep, task: progress.Discard.Task("", 0, "")}
 	if s.params, err = o.params(); err != nil {
 		t.Fatal(err)
 	}

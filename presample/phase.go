@@ -1,0 +1,77 @@
+package presample
+
+import (
+	"context"
+)
+
+// phase is a range of batches with one fanout.
+type phase struct {
+	lo, hi int
+	fanout []int
+	plan
+	first *probed // its first batch, if it had to be looked at
+}
+
+// plan fits the training batches, then the evaluation batches, into memory.
+func (s *sampling) plan(ctx context.Context) ([]phase, error) {
+	phases := []phase{
+		{lo: 0, hi: s.layout.Train, fanout: s.params.Fanout},
+		{lo: s.layout.Train, hi: s.layout.Batches(), fanout: s.params.EvalFanout},
+	}
+	for i := range phases {
+		p := &phases[i]
+		p.lo, p.hi = max(p.lo, s.writer.Next()), min(p.hi, s.hi)
+		if p.lo >= p.hi {
+			continue
+		}
+		if err := s.fit(ctx, p); err != nil {
+			return nil, err
+		}
+		if p.workers < s.o.Workers && !(i == 1 && p.workers == phases[0].workers) {
+			s.rep.Logf("--memory allows %d of %d workers at fanout %v", p.workers, s.o.Workers, p.fanout)
+		}
+		if s.res.Workers == 0 {
+			s.res.Workers, s.res.Table = p.workers, p.table()
+		}
+	}
+	return phases, nil
+}
+
+// fit plans a phase by what no batch exceeds. Where that leaves workers without
+// memory, it plans by twice the phase's first batch: bounds by fanout, or by the
+// whole graph, may be far from what batches are.
+func (s *sampling) fit(ctx context.Context, p *phase) error {
+	f := s.data.Facts()
+	most := bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
+	p.plan = divide(s.o.Workers, s.free, f.Nodes, most)
+	if p.workers == s.o.Workers {
+		return nil
+	}
+	first, err := s.probe(ctx, p)
+	if err != nil {
+		return err
+	}
+	p.plan = divide(s.o.Workers, s.free, f.Nodes, first.twice(most))
+	return nil
+}
+
+// probed is the size of one batch.
+type probed struct {
+	extent
+	bytes int64 // of its byte form
+}
+
+// probe samples a phase's first batch, which says more of the others than bounds
+// do.
+func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
+	if p.first != nil {
+		return p.first, nil
+	}
+	one, t := newSampler(&s.topology.CSC, newHashTable(0), plan{workers: 1, share: s.free}, p.fanout), new(slot)
+	if err := s.draw(ctx, one, t, p.lo, p.fanout); err != nil {
+		return nil, err
+	}
+	t.encoded.Encode(&one.batch)
+	p.first = &probed{extentOf(&one.batch), int64(len(t.encoded.Bytes))}
+	return p.first, nil
+}
