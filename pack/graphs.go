@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
@@ -38,11 +40,51 @@ type graphPass struct {
 	files   []stage.File
 	task    progress.Task
 
-	requests uint32 // the CRC-32C of the scratch list
+	segments *segmentPass // nil with segments of one batch
+
+	requests, ssdRequests uint32 // the CRC-32C of the scratch lists
 }
 
-// run writes the graphs of all batches and the scratch list of rows.
+// run writes the graphs of all batches and the scratch lists of rows.
 func (p *graphPass) run(ctx context.Context) error {
+	g, inner := errgroup.WithContext(ctx)
+	if p.segments != nil {
+		g.Go(func() error { return p.share(inner) })
+	}
+	g.Go(func() error { return p.training(inner) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return p.evaluation(ctx)
+}
+
+// share finds the rows of the SSD level and writes their scratch list.
+func (p *graphPass) share(ctx context.Context) error {
+	list, err := newAppender(p.dir, ssdRequestsFile, appendBuffer)
+	if err != nil {
+		return err
+	}
+	defer list.close()
+	perGroup := packfile.GroupBatches(p.facts.Segment) / p.facts.Segment
+	offset := int64(0)
+	p.segments.found = func(segment int, nodes []uint32) error {
+		if segment%perGroup == 0 {
+			offset = 0
+		}
+		p.index.Segments = append(p.index.Segments, packfile.Segment{Offset: offset, Rows: len(nodes)})
+		offset += binio.AlignUp(int64(len(nodes))*int64(p.facts.RowBytes), binio.Page)
+		p.facts.SSDRows += int64(len(nodes))
+		return list.write(binio.Bytes(nodes))
+	}
+	if err := p.segments.run(ctx); err != nil {
+		return fmt.Errorf("segments: %w", err)
+	}
+	p.ssdRequests = list.crc
+	return list.finish()
+}
+
+// training writes the graphs of the training batches and the list of their chunks' rows.
+func (p *graphPass) training(ctx context.Context) error {
 	train := p.samples.Facts().TrainBatches
 	p.index.Train = make([]packfile.Train, train)
 	requests, err := newAppender(p.dir, requestsFile, appendBuffer)
@@ -57,10 +99,7 @@ func (p *graphPass) run(ctx context.Context) error {
 		}
 	}
 	p.requests = requests.crc
-	if err := requests.finish(); err != nil {
-		return err
-	}
-	return p.evaluation(ctx)
+	return requests.finish()
 }
 
 // group writes the graph file of group g: n batches from first on.
@@ -77,15 +116,23 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 		if s.raw, err = p.samples.Read(ctx, first+i, s.raw, &s.batch); err != nil {
 			return err
 		}
+		if p.segments != nil {
+			if s.shared, err = p.segments.of(ctx, first+i); err != nil {
+				return err
+			}
+		}
 		s.train(&s.batch)
-		s.out = batchcodec.Append(s.out[:0], &s.batch)
+		s.out = s.plan.Append(batchcodec.Append(s.out[:0], &s.batch))
 		return nil
 	}, func(s *graphSlot, i int) error {
 		t := &p.index.Train[first+i]
+		if p.segments != nil {
+			p.segments.done(first + i)
+		}
 		*t = packfile.Train{
 			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(),
 			Bands:       append([]int(nil), s.bands...),
-			SSD:         make([]int, p.index.Bands),
+			SSD:         append([]int(nil), s.ssd...),
 			ChunkOffset: chunk, ChunkBytes: int64(len(s.cold)) * int64(p.facts.RowBytes),
 			GraphOffset: out.offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
 		}

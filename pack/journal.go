@@ -26,8 +26,9 @@ type journal struct {
 	Graphs bool            `json:"graphs"`
 	Facts  *packfile.Facts `json:"facts,omitempty"`
 	Files  []stage.File    `json:"files,omitempty"`
-	// Requests is the CRC-32C of the scratch list of rows.
-	Requests uint32 `json:"requests_crc,omitempty"`
+	// Requests and SSDRequests are the CRC-32C of the scratch lists of rows.
+	Requests    uint32 `json:"requests_crc,omitempty"`
+	SSDRequests uint32 `json:"ssd_requests_crc,omitempty"`
 }
 
 // encode returns the state as it lies in the scratch file.
@@ -97,8 +98,12 @@ func (s *saver) save(ctx context.Context, next int64) error {
 	s.p.state.Next = next
 	state := s.p.state.clone()
 	s.done = make(chan error, 1)
+	files := s.p.cold
+	if s.p.ssd != nil {
+		files = append(s.p.ssd.files(), files...)
+	}
 	go func() {
-		for _, f := range s.p.cold {
+		for _, f := range files {
 			if f == nil {
 				continue
 			}

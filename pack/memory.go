@@ -21,6 +21,7 @@ const (
 // memoryPlan divides the budget.
 type memoryPlan struct {
 	slots     int   // batches under way in the first pass
+	lanes     int   // segments under way in the first pass; 0 without an SSD level
 	rangeRows int64 // rows of each of the two range buffers
 	hotWindow int64 // hot rows put in order at once
 	spill     bool  // the hot rows do not fit and go through scratch files
@@ -28,28 +29,40 @@ type memoryPlan struct {
 	outside   int64 // bytes that Go's collector does not manage
 }
 
-// planMemory fits both passes under the budget, or says in what they would fit.
-func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (memoryPlan, error) {
-	p, err := fit(o, f, s, sourceRow)
-	if err == nil && p.rangeRows == 0 {
-		err = fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, sourceRow)))
+// planMemory fits both passes under the budget, or says in what they would fit. lane is
+// what the first pass holds for every segment under way, 0 without an SSD level.
+func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int64) (memoryPlan, error) {
+	p := fit(o, f, s, sourceRow, lane)
+	if p.rangeRows == 0 {
+		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, sourceRow, lane)))
 	}
-	return p, err
+	return p, nil
 }
 
-// fit fits both passes under the budget. Ranges of no rows say that the second
-// does not.
-func fit(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (memoryPlan, error) {
+// fit fits both passes under the budget. Ranges of no rows say that one of them does
+// not.
+func fit(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int64) memoryPlan {
 	held := baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 // ranks, evaluation set
 	free := o.Memory - held
 	slot := slotBytes(s)
-	p := memoryPlan{slots: min(o.Workers+1, int(max(free/slot, 0)))}
+	p := memoryPlan{}
+	first := free
+	if lane > 0 {
+		slot += slot / 2 // its nodes are counted first
+		enough := int64(o.Workers/f.Segment + 2)
+		p.lanes = int(1 + max(0, min(enough-1, (free-lane-slot)/2/lane)))
+		first -= int64(p.lanes) * lane
+	}
+	p.slots = min(o.Workers+1, int(max(first/slot, 0)))
 	if p.slots < 1 {
-		return p, budget.Check("renumbering a batch", held+slot, o.Memory)
+		return p
+	}
+	if f.Segment > 1 {
+		free -= int64(o.Workers) * int64(max(writeBuffer, f.RowBytes))
 	}
 	free -= int64(o.Workers)*int64(max(writeBuffer, f.RowBytes)) + 2*appendBuffer
 	if free <= 0 {
-		return p, nil
+		return p
 	}
 	hot := f.HotRows * int64(f.RowBytes)
 	if hot <= free/2 && (o.RangeRows <= 0 || f.HotRows <= o.RangeRows) {
@@ -81,17 +94,16 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) (memoryPl
 		p.rangeRows = 0
 	}
 	p.outside = 2 * p.rangeRows * int64(sourceRow)
-	return p, nil
+	return p
 }
 
 // leastMemory returns a budget in MiB that suffices, when one a MiB smaller does
 // not.
-func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int) int64 {
+func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int64) int64 {
 	try := *o
 	return int64(sort.Search(1<<30, func(mib int) bool {
 		try.Memory = int64(mib) << 20
-		p, err := fit(&try, f, s, sourceRow)
-		return err == nil && p.rangeRows > 0
+		return fit(&try, f, s, sourceRow, lane).rangeRows > 0
 	})) << 20
 }
 

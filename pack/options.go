@@ -99,6 +99,21 @@ func (o *Options) Validate() error {
 	return nil
 }
 
+// maxDisk returns the disk budget in bytes, 0 for none, for a feature table's bytes.
+func (o *Options) maxDisk(table int64) (int64, error) {
+	if o.MaxDisk.Unit == budget.UnitUnlimited {
+		return 0, nil
+	}
+	limit := o.MaxDisk.Value
+	if o.MaxDisk.Unit == budget.UnitTimes {
+		limit *= float64(table)
+	}
+	if limit < 1 {
+		return 0, fault.New(fault.ErrBudget, "--max-disk %s: no pack is that small", o.MaxDisk)
+	}
+	return int64(min(limit, 1<<62)), nil
+}
+
 // target returns the pack's element type for a dataset's.
 func (o *Options) target(source dtype.Type) (dtype.Type, error) {
 	if o.DType == DTypeSame {

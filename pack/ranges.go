@@ -45,6 +45,7 @@ type rangePass struct {
 	rows  int64 // of one range
 	hot   *hotWriter
 	eval  *evalWriter
+	ssd   *ssdWriter // nil without an SSD level
 	state rangeState
 
 	requestsCRC uint32
@@ -257,6 +258,7 @@ func (p *rangePass) convert(rows []byte, first int64) ([]byte, error) {
 
 // pack writes everything that the rows lo ≤ v < hi belong to.
 func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte, reqFile *mapped.File) error {
+	outer := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := p.hot.take(lo, hi, rows); err != nil {
@@ -297,7 +299,10 @@ func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte, reqFile
 			return nil
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil || p.ssd == nil {
+		return err
+	}
+	return p.ssd.take(outer, from, hi, rest)
 }
 
 // writeBuffer gathers rows for one write; each worker has one.

@@ -3,6 +3,7 @@ package pack
 import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/pack/packfile"
 )
 
 // renumberer permutes the input nodes of batches into the pack's order. It holds
@@ -12,49 +13,62 @@ type renumberer struct {
 	edges []int64  // band edges, descending
 	hot   int64    // rows of hot.bin
 	eval  *bitset  // nodes of eval.bin
+	// shared are the nodes that the batch's segment shares; nil with segments of one
+	// batch.
+	shared *segmentNodes
 
 	key, keyTmp []uint64
 	val, valTmp []uint32
 	pos         []uint32 // new position of every old one
 	tmp, dst    []uint32
-	bands       []int
+	bands, ssd  []int    // rows of every band of the chunk, and of the SSD level
 	cold        []uint32 // node ids of the chunk's rows, in order
+	plan        packfile.Plan
 }
 
 // train renumbers a sampled training batch in place: [cold bands, coldest first,
-// each by ascending node id | hot by descending rank]. Input becomes ranks; the
-// rows of each band and the chunk's node ids are left in r.bands and r.cold.
+// each by ascending node id | ssd bands by ascending slot | hot by descending rank].
+// Input becomes ranks; the rows of each band, the chunk's node ids and the plan are
+// left in r.
 func (r *renumberer) train(b *graph.Batch) {
 	n := len(b.Input)
 	r.grow(n)
 	bands := len(r.edges)
 	for i, v := range b.Input {
-		rank := int64(r.rank[v])
-		band := 0
-		for band < bands && rank < r.edges[band] {
-			band++
-		}
+		rank := r.rank[v]
+		band := bandOf(r.edges, rank)
+		group, place := band, v
 		if band == bands {
-			r.key[i] = uint64(bands)<<32 | uint64(^uint32(rank))
-		} else {
-			r.key[i] = uint64(band)<<32 | uint64(v)
+			group, place = 2*bands, ^rank
+		} else if r.shared != nil {
+			if slot, ok := r.shared.slot(v); ok {
+				group, place = bands+band, slot
+			}
 		}
+		r.key[i] = uint64(group)<<32 | uint64(place)
 	}
 	r.sort(n)
-	r.bands = binio.Grow(r.bands, bands)
-	clear(r.bands)
-	rows := 0
-	for _, k := range r.key[:n] {
-		if band := int(k >> 32); band < bands {
-			r.bands[band]++
-			rows++
-		}
-	}
-	r.cold = binio.Grow(r.cold, rows)
-	for i := range r.cold {
-		r.cold[i] = uint32(r.key[i])
-	}
+	r.bands, r.ssd = binio.Grow(r.bands, bands), binio.Grow(r.ssd, bands)
+	key := r.key[:n]
+	r.cold, key = takeBands(r.cold, r.bands, key, 0)
+	r.plan.SSD, _ = takeBands(r.plan.SSD, r.ssd, key, bands)
 	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
+}
+
+// takeBands counts the rows of the groups from first on, which key begins with, and
+// collects their places. It returns what follows them.
+func takeBands(places []uint32, bands []int, key []uint64, first int) ([]uint32, []uint64) {
+	clear(bands)
+	places = places[:0]
+	for _, k := range key {
+		band := int(k>>32) - first
+		if band >= len(bands) {
+			break
+		}
+		bands[band]++
+		places = append(places, uint32(k))
+	}
+	return places, key[len(places):]
 }
 
 // evaluation renumbers a sampled evaluation batch in place: [eval rows by

@@ -76,8 +76,12 @@ type packing struct {
 	dir    *stage.Dir
 	files  []stage.File
 	plan   memoryPlan
+	packed bool // the first pass is done
 
-	requests uint32 // the CRC-32C of the scratch list of rows
+	requests, ssdRequests uint32 // the CRC-32C of the scratch lists of rows
+
+	sharedMost int64 // no segment shares more nodes
+	scratch    int64 // bytes of the scratch lists
 
 	graphSeconds, rowSeconds float64
 }
@@ -95,7 +99,11 @@ func (p *packing) resolve() error {
 	if err != nil {
 		return fmt.Errorf("--cache: %w", err)
 	}
-	p.params = packfile.Params{CacheRows: rows, Bands: p.o.bandsDescending(), DType: to, Policy: p.o.Policy, Codec: packfile.CodecNone}
+	limit, err := p.o.maxDisk(f.Nodes * int64(p.ds.RowBytes()))
+	if err != nil {
+		return err
+	}
+	p.params = packfile.Params{MaxDisk: limit, CacheRows: rows, Bands: p.o.bandsDescending(), DType: to, Policy: p.o.Policy, Codec: packfile.CodecNone}
 	s := p.samples.Facts()
 	if s.Nodes != f.Nodes {
 		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, %s has %d", p.o.Samples, s.Nodes, p.o.Dataset, f.Nodes)
@@ -179,84 +187,71 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	}
 	var touched int64
 	p.rank, touched = rankNodes(hotness)
-	p.index.Edges = bandEdges(f.Nodes, touched, p.params.CacheRows, p.params.Bands)
-	p.index.Bands = len(p.index.Edges)
-	f.HotRows = p.index.Edges[0]
-	cold := int64(0)
-	least := p.index.Edges[len(p.index.Edges)-1]
+	if err := p.takeOver(); err != nil {
+		return err
+	}
+	if p.packed {
+		if p.eval, err = evalNodes(ctx, p.samples, p.rank, f.HotRows); err != nil {
+			return err
+		}
+		p.eval.count()
+		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), p.ds.RowBytes(), 0)
+		return err
+	}
+	d := &diskCosts{facts: *f, form: p.form(), graphs: graphBytesOf(p.samples)}
+	d.edges = bandEdges(f.Nodes, touched, p.params.CacheRows, p.params.Bands)
+	least := d.edges[len(d.edges)-1]
+	accesses := int64(0)
 	for v, n := range hotness {
 		if int64(p.rank[v]) >= least {
-			cold += int64(n)
+			accesses += int64(n)
 		}
 	}
-	if p.eval, err = evalNodes(ctx, p.samples, p.rank, f.HotRows); err != nil {
+	if p.eval, err = evalNodes(ctx, p.samples, p.rank, least); err != nil {
 		return err
 	}
-	f.EvalRows = p.eval.count()
-	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), p.ds.RowBytes()); err != nil {
-		return err
-	}
-	return p.checkDisk(cold, state)
-}
-
-// checkDisk compares what the pack will take with the budget and the free space.
-func (p *packing) checkDisk(cold int64, state stage.State) error {
-	f, s := &p.facts, p.samples.Facts()
-	rb := int64(f.RowBytes)
-	batches := int64(s.Batches())
-	graphs := s.Train.Bytes + s.Eval.Bytes + batches*binio.Page
-	if s.TrainBatches > 0 {
-		graphs += int64(s.TrainBatches) * 4 * int64(s.Train.Mean.Dst[0])
-	}
-	need := (f.HotRows+f.EvalRows+cold)*rb + int64(s.TrainBatches)*binio.Page + graphs
-	table := f.TableBytes
-	if p.o.MaxDisk.Unit != budget.UnitUnlimited {
-		limit := int64(p.o.MaxDisk.Value)
-		if p.o.MaxDisk.Unit != budget.UnitBytes {
-			limit = int64(p.o.MaxDisk.Value * float64(table))
-		}
-		if need > limit {
-			return fault.New(fault.ErrBudget, "the pack needs about %s (%.2fx the features) and --max-disk allows %s; sharing rows between batches to meet a budget is not in this version: allow more, or use --dtype bf16, a larger --cache, or fewer presampled epochs",
-				budget.FormatBytes(need), float64(need)/float64(table), budget.FormatBytes(limit))
-		}
-	}
-	if state == stage.StateResumed {
-		return nil // part of the need is on the disk already
-	}
-	scratch := 4 * cold
-	if p.plan.spill {
-		scratch += f.HotRows * (rb + 4)
-	}
-	free, err := p.fs.Free(p.dir.Path())
+	d.eval = evalCounts(p.eval, p.rank, d.edges)
+	need, err := p.chooseCut(ctx, d, accesses)
 	if err != nil {
 		return err
 	}
-	if need+scratch > free {
-		return fault.New(fault.ErrBudget, "the pack needs about %s of disk and %s of scratch, %s has %s free; use --dtype bf16, a larger --cache, or fewer presampled epochs",
-			budget.FormatBytes(need), budget.FormatBytes(scratch), p.o.Out, budget.FormatBytes(free))
+	p.eval.retain(p.rank, f.HotRows)
+	p.eval.count()
+	lane := int64(0)
+	if f.Segment > 1 {
+		lane = segmentMemory(f.Nodes, p.sharedMost)
 	}
+	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), p.ds.RowBytes(), lane); err != nil {
+		return err
+	}
+	return p.checkFree(need, state)
+}
+
+// takeOver takes over what an interrupted run's first pass finished.
+func (p *packing) takeOver() error {
+	var j journal
+	if _, err := p.dir.Progress(&j); err != nil || !j.Graphs || j.Facts == nil {
+		return err
+	}
+	b, err := vfs.ReadFile(p.fs, p.dir.File(partFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return touched(p.dir.File(partFile), err)
+	}
+	if err != nil {
+		return err
+	}
+	x, err := packfile.DecodeIndex(b, p.form())
+	if err != nil {
+		return touched(p.dir.File(partFile), err)
+	}
+	p.index, p.facts, p.files, p.requests, p.ssdRequests = *x, *j.Facts, j.Files, j.Requests, j.SSDRequests
+	p.packed = true
 	return nil
 }
 
 // graphs runs the first pass, or takes over what an interrupted run finished.
 func (p *packing) graphs(ctx context.Context) error {
-	var j journal
-	if _, err := p.dir.Progress(&j); err != nil {
-		return err
-	}
-	if j.Graphs && j.Facts != nil {
-		b, err := vfs.ReadFile(p.fs, p.dir.File(partFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			return touched(p.dir.File(partFile), err)
-		}
-		if err != nil {
-			return err
-		}
-		x, err := packfile.DecodeIndex(b, p.form())
-		if err != nil {
-			return touched(p.dir.File(partFile), err)
-		}
-		p.index, p.facts, p.files, p.requests = *x, *j.Facts, j.Files, j.Requests
+	if p.packed {
 		p.rep.Logf("resuming: the graphs are packed already")
 		return nil
 	}
@@ -267,10 +262,13 @@ func (p *packing) graphs(ctx context.Context) error {
 	for range p.plan.slots {
 		g.slots = append(g.slots, &graphSlot{renumberer: renumberer{rank: p.rank, edges: p.index.Edges, hot: p.facts.HotRows, eval: p.eval}})
 	}
+	if p.facts.Segment > 1 {
+		g.segments = newSegmentPass(p.samples, p.rank, p.index.Edges, p.facts.Segment, p.plan.lanes, p.plan.slots)
+	}
 	if err := g.run(ctx); err != nil {
 		return err
 	}
-	p.files, p.requests = g.files, g.requests
+	p.files, p.requests, p.ssdRequests = g.files, g.requests, g.ssdRequests
 	p.index.SharePieces(p.form(), make([]uint32, pieces(&p.index, p.form())), nil)
 	if err := vfs.WriteFile(p.fs, p.dir.File(partFile), p.index.Encode()); err != nil {
 		return err
@@ -278,7 +276,7 @@ func (p *packing) graphs(ctx context.Context) error {
 	if err := p.fs.SyncDir(p.dir.Path()); err != nil {
 		return err
 	}
-	return p.dir.SaveProgress(journal{Graphs: true, Facts: &p.facts, Files: p.files, Requests: p.requests})
+	return p.dir.SaveProgress(journal{Graphs: true, Facts: &p.facts, Files: p.files, Requests: p.requests, SSDRequests: p.ssdRequests})
 }
 
 // rows runs the second pass and returns the number of ranges.
@@ -304,6 +302,12 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	if pass.hot, err = newHotWriter(p.dir, p.rank, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow, p.plan.spillBuf); err != nil {
 		return 0, err
 	}
+	if len(p.index.Segments) > 0 {
+		if pass.ssd, err = newSSDWriter(ctx, p.dir, &p.index, &p.facts, p.o.Workers, p.ssdRequests, pass.state.Next > 0); err != nil {
+			return 0, err
+		}
+		defer pass.ssd.close()
+	}
 	evalOut, err := newSummedFile(p.dir, packfile.EvalFile)
 	if err != nil {
 		return 0, err
@@ -323,6 +327,13 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("evaluation rows: %w", err)
 	}
 	p.files = append(append(p.files, hot...), eval...)
+	if pass.ssd != nil {
+		ssd, err := pass.ssd.finish(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("SSD level: %w", err)
+		}
+		p.files = append(p.files, ssd...)
+	}
 	return pass.ranges, nil
 }
 

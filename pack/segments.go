@@ -1,0 +1,104 @@
+package pack
+
+import (
+	"context"
+
+	"diskgnn/internal/ordered"
+	"diskgnn/presample/mbfile"
+)
+
+// segmentPass finds what the batches of every segment share, ahead of the
+// renumbering, which waits for the segment that a batch belongs to. The nodes of a few
+// segments, free's at the beginning, are held at once.
+type segmentPass struct {
+	samples *mbfile.Reader
+	rank    []uint32
+	batches int     // training batches
+	length  int     // of a segment, in batches
+	least   []int64 // the lowest band edge alone: ranks below are always hot
+	slots   []*inputSlot
+	free    chan *segmentNodes
+	// found takes the shared nodes of every segment in turn, by slot.
+	found func(segment int, nodes []uint32) error
+
+	ready []chan struct{} // of every segment, closed when nodes has it
+	nodes []*segmentNodes
+}
+
+// segmentsOf returns the number of segments of the given length.
+func segmentsOf(batches, length int) int { return (batches + length - 1) / length }
+
+// newSegmentPass makes room for some segments at once, the lanes, and for some batches.
+func newSegmentPass(samples *mbfile.Reader, rank []uint32, edges []int64, length, lanes, slots int) *segmentPass {
+	p := &segmentPass{
+		samples: samples, rank: rank, batches: samples.Facts().TrainBatches, length: length,
+		least: edges[len(edges)-1:], free: make(chan *segmentNodes, lanes),
+	}
+	for range lanes {
+		p.free <- newSegmentNodes(rank, edges)
+	}
+	for range slots {
+		p.slots = append(p.slots, &inputSlot{count: make([]int, 2)})
+	}
+	n := segmentsOf(p.batches, p.length)
+	p.nodes, p.ready = make([]*segmentNodes, n), make([]chan struct{}, n)
+	for i := range p.ready {
+		p.ready[i] = make(chan struct{})
+	}
+	return p
+}
+
+// run counts the uses of all training batches' nodes.
+func (p *segmentPass) run(ctx context.Context) error {
+	var now *segmentNodes
+	return ordered.Run(ctx, p.batches, p.slots, func(ctx context.Context, s *inputSlot, i int) (err error) {
+		var nodes []uint32
+		if nodes, s.raw, err = p.samples.Inputs(ctx, i, s.raw); err != nil {
+			return err
+		}
+		s.classify(nodes, p.rank, p.least)
+		return nil
+	}, func(s *inputSlot, i int) error {
+		segment, k := i/p.length, i%p.length
+		batches := min(p.length, p.batches-segment*p.length)
+		if k == 0 {
+			select {
+			case now = <-p.free:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			now.begin(segment, batches)
+		}
+		now.add(k, s.nodes[:s.count[0]])
+		if k < batches-1 {
+			return nil
+		}
+		if err := p.found(segment, now.finish()); err != nil {
+			return err
+		}
+		p.nodes[segment] = now
+		close(p.ready[segment])
+		return nil
+	})
+}
+
+// of waits for the segment of training batch i. Its nodes are valid until done.
+func (p *segmentPass) of(ctx context.Context, i int) (*segmentNodes, error) {
+	segment := i / p.length
+	select {
+	case <-p.ready[segment]:
+		return p.nodes[segment], nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// done says that training batch i, and every batch before it, needs its segment no
+// longer.
+func (p *segmentPass) done(i int) {
+	if i%p.length == p.length-1 || i == p.batches-1 {
+		segment := i / p.length
+		p.free <- p.nodes[segment] // has room: it came from there
+		p.nodes[segment] = nil
+	}
+}
