@@ -56,7 +56,6 @@ type bitset struct {
 func newBitset(n int64) *bitset { return &bitset{words: make([]uint64, (n+63)/64)} }
 
 func (s *bitset) add(v uint32)      { s.words[v/64] |= 1 << (v % 64) }
-func (s *bitset) remove(v uint32)   { s.words[v/64] &^= 1 << (v % 64) }
 func (s *bitset) has(v uint32) bool { return s.words[v/64]>>(v%64)&1 != 0 }
 
 // addAll adds nodes.
