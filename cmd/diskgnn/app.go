@@ -59,6 +59,7 @@ func newApp(g *globals) *cli.App {
 			newGenerateCommand(g),
 			newImportCommand(g),
 			newPresampleCommand(g),
+			newMergeCommand(g),
 			newPackCommand(g),
 			newTrainCommand(g),
 			newInspectCommand(g),
@@ -97,7 +98,7 @@ type command struct {
 	name     string
 	usage    string   // one line
 	teaches  string   // what it does, an example, what comes next
-	operands []string // the names of its positional arguments
+	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number
 	flags    []cli.Flag
 	run      func(context.Context, *session) (outcome, error)
 }
@@ -146,7 +147,8 @@ func (g *globals) add(cmd command) *cli.Command {
 }
 
 func checkOperands(args, operands []string) error {
-	if len(args) > len(operands) {
+	many := len(operands) > 0 && strings.HasSuffix(operands[len(operands)-1], "...")
+	if len(args) > len(operands) && !many {
 		return fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", args[len(operands)])
 	}
 	if len(args) < len(operands) {

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/internal/shard"
 	"diskgnn/pack"
 	"diskgnn/presample"
 	"diskgnn/train"
@@ -22,6 +23,7 @@ var results = map[string]any{
 	"generate":  dataset.Result{},
 	"import":    dataset.Result{},
 	"presample": presample.Result{},
+	"merge":     shard.Result{},
 	"pack":      pack.Result{},
 	"train":     train.Result{},
 	"inspect":   inspected{},

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/shard"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
 )
@@ -21,7 +22,10 @@ how often each node is needed. Validation and test batches are drawn once.
 
 There are as many layers as fanouts. With --epochs 1 every training epoch repeats
 the same samples; a few more cost disk, and make them less alike. The next command
-is diskgnn pack.`
+is diskgnn pack.
+
+With --shard 1/4 it draws the second quarter of them, into samples.shard-1-of-4, on
+whatever machine; diskgnn merge makes the samples of all four.`
 
 func newPresampleCommand(g *globals) *cli.Command {
 	var o presample.Options
@@ -44,6 +48,10 @@ func newPresampleCommand(g *globals) *cli.Command {
 			positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
 			stringFlag("order", "NAME", "order of the batches: random", &o.Order),
 			seedFlag(&o.Seed),
+			flag("shard", "I/N", "draw one part of N, from 0, for diskgnn merge", "", func(s string) (err error) {
+				o.Shard, err = shard.Parse(s)
+				return err
+			}),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
 			forceFlag(&o.Force),
@@ -74,10 +82,9 @@ func sampled(o presample.Options, r presample.Result) outcome {
 	if r.EdgesPerSecond > 0 {
 		lines = append(lines, line{"rate", fmt.Sprintf("%s edges/s, %.1f batches/s", grouped(int64(r.EdgesPerSecond)), r.BatchesPerSecond)})
 	}
-	return outcome{
-		object: r,
-		lines:  append(lines, held(r.PeakAnon, o.Memory)),
-		next: fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack",
-			printable(o.Dataset), printable(r.Out)),
+	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", printable(o.Dataset), printable(r.Out))
+	if !o.Shard.Whole() {
+		next = fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", printable(o.Out), o.Shard.Count)
 	}
+	return outcome{object: r, lines: append(lines, held(r.PeakAnon, o.Memory)), next: next}
 }

@@ -77,6 +77,12 @@ func verify(ctx context.Context, s *session, dir, format string) error {
 			return err
 		}
 		return errors.Join(r.Verify(ctx, s.rep), r.Close())
+	case mbfile.Format.Shard().Name:
+		r, err := mbfile.OpenShard(vfs.OS, dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.Verify(ctx, s.rep), r.Close())
 	case packfile.Format.Name:
 		r, err := packfile.Open(vfs.OS, dir)
 		if err != nil {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/shard"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample/mbfile"
+)
+
+const mergeTeaches = `Makes one directory of all its shards, which different machines may have made: the
+same bytes that one machine alone would have made.
+
+   diskgnn presample --dataset graph --out samples --shard 0/2    here
+   diskgnn presample --dataset graph --out samples --shard 1/2    there
+   diskgnn merge --out samples samples.shard-0-of-2 samples.shard-1-of-2
+
+On the file system of the shards, large files are not copied: they get a second name
+in the directory made. The shards may be removed afterwards. The next command is
+the one that would have followed without shards: diskgnn pack, of samples.`
+
+// merges says how the shards of each format are made one.
+var merges = map[stage.Format]shard.Assemble{
+	mbfile.Format: mbfile.Merge,
+}
+
+func newMergeCommand(g *globals) *cli.Command {
+	o := shard.Options{Formats: merges}
+	return g.add(command{
+		name:     "merge",
+		usage:    "make one directory of its shards",
+		teaches:  mergeTeaches,
+		operands: []string{"SHARD..."},
+		flags: []cli.Flag{
+			outFlag(&o.Out, "the whole"),
+			forceFlag(&o.Force),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if err := required("out", o.Out); err != nil {
+				return outcome{}, err
+			}
+			o.Shards = s.args
+			r, err := shard.Merge(ctx, vfs.OS, o, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			return outcome{object: r, lines: []line{
+				made(r.Out, r.Fingerprint, r.State),
+				{"of", fmt.Sprintf("%s shards of %s", grouped(r.Shards), r.Format)},
+				{"disk", fmt.Sprintf("%s: %s shared with the shards, %s copied",
+					budget.FormatBytes(r.DiskBytes), budget.FormatBytes(r.LinkedBytes), budget.FormatBytes(r.CopiedBytes))},
+				{"time", seconds(r.Seconds)},
+			}}, nil
+		},
+	})
+}
