@@ -25,6 +25,7 @@ type Raw struct {
 	Dim      int
 	Labels   []int32 // one per node, graph.Unlabelled where there is none
 	Classes  int
+	Compress bool // the features
 
 	Train, Valid, Test []uint32 // strictly ascending, disjoint, labelled
 }
@@ -35,8 +36,9 @@ func (r *Raw) NumNodes() int { return len(r.Indptr) - 1 }
 // createParams are the content parameters of a dataset made from memory: there
 // is nothing to make it from but the content itself.
 type createParams struct {
-	Source  string `json:"source"`
-	Content string `json:"content_sha256"`
+	Source      string `json:"source"`
+	Content     string `json:"content_sha256"`
+	Compression string `json:"compression,omitempty"`
 }
 
 // Create writes a dataset that is in memory. It is for small graphs and for
@@ -46,14 +48,19 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
-	w, state, err := begin(fsys, out, createParams{"memory", r.hash()}, false)
+	w, state, err := begin(fsys, out, createParams{"memory", r.hash(), compression(r.Compress)}, r.Compress, false)
 	if err != nil || state == stage.StateDone {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	w.state = journal{Facts: r.facts()}
 	for _, file := range r.files() {
-		if err := w.write(file.name, file.content); err != nil {
+		if r.Compress && file.name == FeaturesFile {
+			err = w.writeFrames(file.content)
+		} else {
+			err = w.write(file.name, file.content)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -65,6 +72,9 @@ func (r *Raw) facts() Facts {
 	f := Facts{
 		Nodes: int64(r.NumNodes()), Edges: int64(len(r.Indices)), Dim: r.Dim, DType: r.DType, Classes: r.Classes,
 		Train: int64(len(r.Train)), Valid: int64(len(r.Valid)), Test: int64(len(r.Test)),
+	}
+	if r.Compress {
+		f.Compression = zstdFrames
 	}
 	for _, c := range r.Labels {
 		if c == graph.Unlabelled {

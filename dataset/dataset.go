@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +25,7 @@ type Dataset struct {
 // Open opens a dataset directory: it reads meta.json and checks that every file
 // is there with its size. The files' contents are checked as they are read.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
-	m, err := stage.Open(fsys, dir, kind, Format)
+	m, err := open(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -37,16 +36,32 @@ func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 	if err := d.facts.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	for _, name := range dataFiles {
+	if compressed := d.facts.Compression != ""; compressed != (m.Format == CompressedFormat) {
+		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, in a %s", dir, compressed, m.Format)
+	}
+	for _, name := range d.facts.dataFiles() {
 		f, ok := m.File(name)
-		if _, sums := m.File(name + sumsSuffix); !ok || !sums {
+		if _, table := m.File(tableOf(name)); !ok || !table {
 			return nil, fault.New(fault.ErrCorrupt, "%s: %s lists no %s or no checksums of it", dir, stage.MetaFile, name)
 		}
-		if want := d.facts.size(name); f.Size != want {
+		if want := d.facts.size(name); want >= 0 && f.Size != want {
 			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, its facts call for %d", dir, name, f.Size, want)
 		}
 	}
 	return d, nil
+}
+
+// open reads meta.json of either version.
+func open(fsys vfs.FS, dir string) (*stage.Meta, error) {
+	m, err := stage.ReadMeta(fsys, dir, kind)
+	if err != nil {
+		return nil, err
+	}
+	want := CompressedFormat
+	if m.Format.Version == Format.Version {
+		want = Format
+	}
+	return stage.Open(fsys, dir, kind, want)
 }
 
 // Dir returns the directory as it was given.
@@ -66,27 +81,56 @@ func (d *Dataset) RowBytes() int { return d.facts.RowBytes() }
 
 func (d *Dataset) path(name string) string { return filepath.Join(d.dir, name) }
 
-// sums reads the table of checksums of a data file and checks it against
-// meta.json.
-func (d *Dataset) sums(name string) (binio.Sums, error) {
-	table := name + sumsSuffix
-	b, err := vfs.ReadFile(d.fs, d.path(table))
+// table reads the table that covers a data file and checks it against meta.json.
+func (d *Dataset) table(name string) ([]byte, error) {
+	b, err := vfs.ReadFile(d.fs, d.path(name))
 	if err != nil {
-		return binio.Sums{}, fmt.Errorf("read checksums: %w", err)
+		return nil, fmt.Errorf("read checksums: %w", err)
 	}
-	file, _ := d.meta.File(name)
-	entry, _ := d.meta.File(table)
-	if binio.Hash(b) != entry.Checksum {
-		return binio.Sums{}, fault.New(fault.ErrCorrupt, "%s does not match its checksum in %s", d.path(table), stage.MetaFile)
+	if entry, _ := d.meta.File(name); binio.Hash(b) != entry.Checksum {
+		return nil, fault.New(fault.ErrCorrupt, "%s does not match its checksum in %s", d.path(name), stage.MetaFile)
+	}
+	return b, nil
+}
+
+// sums returns the table of checksums of a data file.
+func (d *Dataset) sums(name string) (binio.Sums, error) {
+	table := tableOf(name)
+	b, err := d.table(table)
+	if err != nil {
+		return binio.Sums{}, err
 	}
 	s, err := binio.DecodeSums(b)
 	if err != nil {
 		return binio.Sums{}, fmt.Errorf("%s: %w", d.path(table), err)
 	}
+	file, _ := d.meta.File(name)
 	if s.Granule != Granule || s.Size != file.Size || s.Checksum() != file.Checksum {
-		return binio.Sums{}, fault.New(fault.ErrCorrupt, "%s describes another file than %s does", d.path(table), stage.MetaFile)
+		return binio.Sums{}, d.otherTable(table)
 	}
 	return s, nil
+}
+
+// frames returns the table of the compressed features' frames.
+func (d *Dataset) frames() (frames, error) {
+	table := tableOf(CompressedFeaturesFile)
+	b, err := d.table(table)
+	if err != nil {
+		return frames{}, err
+	}
+	t, err := decodeFrames(b)
+	if err != nil {
+		return frames{}, fmt.Errorf("%s: %w", d.path(table), err)
+	}
+	file, _ := d.meta.File(CompressedFeaturesFile)
+	if t.size != d.facts.size(FeaturesFile) || t.stored() != file.Size || binio.HashSums(t.crcs) != file.Checksum {
+		return frames{}, d.otherTable(table)
+	}
+	return t, nil
+}
+
+func (d *Dataset) otherTable(table string) error {
+	return fault.New(fault.ErrCorrupt, "%s describes another file than %s does", d.path(table), stage.MetaFile)
 }
 
 // Labels returns the class of every node, verified; graph.Unlabelled where there
@@ -151,17 +195,6 @@ func readAt(f vfs.File, b []byte, off int64) error {
 		return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are missing: the file shrank", f.Name(), off+int64(n), off+int64(len(b)))
 	}
 	return fmt.Errorf("read %s: bytes %d to %d: %w", f.Name(), off, off+int64(len(b)), err)
-}
-
-// ReadFeatures fills buf with the rows [lo, hi), verified. It opens and closes
-// the file; for more than a few ranges use Features.
-func (d *Dataset) ReadFeatures(ctx context.Context, lo, hi int64, buf []byte) (err error) {
-	r, err := d.Features()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	return r.ReadRows(ctx, lo, hi, buf)
 }
 
 // checkSplits checks what the splits promise together: no node is in two of

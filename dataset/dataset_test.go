@@ -231,7 +231,14 @@ func TestCreateRefuses(t *testing.T) {
 // TestEveryByte flips each byte of each file of a small dataset and checks that
 // a full verification fails, naming the file.
 func TestEveryByte(t *testing.T) {
-	d := datasettest.Create(t, t.TempDir(), datasettest.Tiny(t))
+	t.Run("raw", func(t *testing.T) { everyByte(t, false) })
+	t.Run("compressed", func(t *testing.T) { everyByte(t, true) })
+}
+
+func everyByte(t *testing.T, compress bool) {
+	raw := datasettest.Tiny(t)
+	raw.Compress = compress
+	d := datasettest.Create(t, t.TempDir(), raw)
 	for name, content := range files(t, d.Dir()) {
 		path := filepath.Join(d.Dir(), name)
 		step := 1

@@ -6,19 +6,21 @@
 //
 // # Format
 //
-// The format is "diskgnn.dataset", version 1. A directory holds
+// The format is "diskgnn.dataset", version 1, or version 2 if the features are
+// compressed; nothing else differs. A directory holds
 //
 //	DATASET/
 //	├── meta.json           format, content parameters, facts, files, fingerprint
 //	├── run.json            when, where and how it was made; covered by no checksum
 //	├── indptr.bin          the topology in compressed sparse columns:
 //	├── indices.bin         in-neighbours, grouped by destination
-//	├── features.bin        one row per node
+//	├── features.bin        one row per node (version 2: features.zst)
 //	├── labels.bin          one class per node
 //	├── train.bin           node ids of the splits
 //	├── valid.bin
 //	├── test.bin
 //	└── NAME.bin.sums       checksums of each of the files above
+//	                        (version 2: features.zst.frames)
 //
 // All numbers are little-endian. The data files have no headers and no padding:
 // their shapes are facts, so each is exactly as long as its content.
@@ -45,6 +47,24 @@
 //	24       4·n   CRC-32C of granule 0 … n−1
 //	24+4·n   4     CRC-32C of all that precedes it
 //
+// # Compressed features
+//
+// features.zst is what features.bin would be, granule by granule: frame i is a
+// Zstandard frame (RFC 8878) of granule i, with its content's size and without a
+// checksum, a dictionary or anything else that another frame decides. Frames follow
+// each other without padding, so any zstd tool makes features.bin of the file.
+// features.zst.frames says where they are:
+//
+//	offset   size  field
+//	0        8     "DGNNFRM1"
+//	8        8     granule in bytes, uint64: 1048576
+//	16       8     size of the features in bytes, uint64: n granules, the last one short
+//	24       4·n   length of frame 0 … n−1, uint32
+//	24+4·n   4·n   CRC-32C of frame 0 … n−1, as it lies in the file
+//	24+8·n   4     CRC-32C of all that precedes it
+//
+// # Checksums of files
+//
 // In meta.json the checksum of a data file is the SHA-256 of its n CRCs, as they
 // lie in the table; the checksum of a table is the SHA-256 of its bytes. Readers
 // check every byte they use: the topology as a whole before its first use, other
@@ -60,6 +80,7 @@
 //	                     graph with two classes can be judged by "auc" as well)
 //	train, valid, test   sizes of the splits
 //	unlabelled           nodes of label −1
+//	compression          of the features: "zstd" in version 2, absent in version 1
 //	node_id_bytes        4 (8 is reserved for more than 2³² nodes)
 //	node_types,          absent: reserved for heterogeneous graphs
 //	edge_types
@@ -70,11 +91,14 @@
 // The parameter "source" says where the content is from, and what else decides
 // it: "generator" with its version, seed and shape; "import" with the format, the
 // SHA-256 of the source files' sizes and bytes, and the options that were applied;
-// or "memory" with the SHA-256 of the content itself.
+// or "memory" with the SHA-256 of the content itself. Where features are compressed,
+// "compression" names the encoder, whose level is fixed and part of the name.
 //
 // # Versions
 //
-// A reader refuses any other version, and facts whose reserved values it does
+// A reader of version 1 alone refuses compressed features by their version;
+// datasets without them stay what they were, and so do samples made from them. A
+// reader refuses any other version, and facts whose reserved values it does
 // not know. Whatever changes the meaning of a byte raises the version; a new
 // file or fact that older readers may ignore does not.
 package dataset

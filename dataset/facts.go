@@ -9,8 +9,12 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format is the directory format that this package reads and writes.
-var Format = stage.Format{Name: "diskgnn.dataset", Version: 1}
+// Format is the directory format that this package reads and writes, and
+// CompressedFormat the version of it whose features are compressed.
+var (
+	Format           = stage.Format{Name: "diskgnn.dataset", Version: 1}
+	CompressedFormat = stage.Format{Name: Format.Name, Version: 2}
+)
 
 // kind is what messages call a directory of the format.
 const kind = "dataset"
@@ -18,12 +22,13 @@ const kind = "dataset"
 // Granule is the number of bytes that one checksum of a data file covers.
 const Granule = 1 << 20
 
-// Names of the data files.
+// Names of the data files. The features are in one of two.
 const (
-	IndptrFile   = "indptr.bin"
-	IndicesFile  = "indices.bin"
-	FeaturesFile = "features.bin"
-	LabelsFile   = "labels.bin"
+	IndptrFile             = "indptr.bin"
+	IndicesFile            = "indices.bin"
+	FeaturesFile           = "features.bin"
+	CompressedFeaturesFile = "features.zst"
+	LabelsFile             = "labels.bin"
 )
 
 // Names of the splits. Split NAME lies in the file NAME.bin.
@@ -35,6 +40,8 @@ const (
 
 const (
 	sumsSuffix   = ".sums"
+	framesSuffix = ".frames"
+	zstdFrames   = "zstd"
 	labelClass   = "class"
 	nodeIDBytes  = 4
 	metricChoice = "accuracy"
@@ -43,7 +50,25 @@ const (
 func splitFile(name string) string { return name + ".bin" }
 
 // dataFiles lists the files of a dataset, those that are checked first in front.
-var dataFiles = []string{IndptrFile, IndicesFile, LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), FeaturesFile}
+func (f *Facts) dataFiles() []string {
+	return []string{IndptrFile, IndicesFile, LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), f.FeaturesFile()}
+}
+
+// FeaturesFile returns the name of the data file that holds the features.
+func (f *Facts) FeaturesFile() string {
+	if f.Compression != "" {
+		return CompressedFeaturesFile
+	}
+	return FeaturesFile
+}
+
+// tableOf returns the name of the table that covers a data file with checksums.
+func tableOf(name string) string {
+	if name == CompressedFeaturesFile {
+		return name + framesSuffix
+	}
+	return name + sumsSuffix
+}
 
 // Facts are the counts and types that describe a dataset's arrays.
 type Facts struct {
@@ -58,6 +83,8 @@ type Facts struct {
 	Valid      int64      `json:"valid"`
 	Test       int64      `json:"test"`
 	Unlabelled int64      `json:"unlabelled"`
+	// Compression is that of the features: "zstd", or empty for none.
+	Compression string `json:"compression,omitempty"`
 
 	NodeIDBytes int `json:"node_id_bytes"`
 
@@ -83,7 +110,8 @@ func (f *Facts) split(name string) (int64, bool) {
 	return 0, false
 }
 
-// size returns the bytes that a data file must have.
+// size returns the bytes that a data file must have, or -1 if the facts don't
+// tell: what compression leaves of the features is up to them.
 func (f *Facts) size(name string) int64 {
 	switch name {
 	case IndptrFile:
@@ -104,11 +132,20 @@ func (f *Facts) size(name string) int64 {
 	return -1
 }
 
-// total returns the bytes of all data files.
+// most returns the bytes that a data file has at most, but for the few by which
+// compression may lengthen features.
+func (f *Facts) most(name string) int64 {
+	if name == CompressedFeaturesFile {
+		return f.size(FeaturesFile)
+	}
+	return f.size(name)
+}
+
+// total returns the bytes that all data files have at most.
 func (f *Facts) total() int64 {
 	var n int64
-	for _, name := range dataFiles {
-		n += f.size(name)
+	for _, name := range f.dataFiles() {
+		n += f.most(name)
 	}
 	return n
 }
@@ -119,6 +156,9 @@ func (f *Facts) check() error {
 	if f.LabelKind != labelClass || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
 		return fault.New(fault.ErrVersion, "it needs a newer program: %s labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
 			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
+	}
+	if f.Compression != "" && f.Compression != zstdFrames {
+		return fault.New(fault.ErrVersion, "it needs a newer program: features compressed by %q", f.Compression)
 	}
 	switch {
 	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:

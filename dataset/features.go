@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -9,43 +10,76 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// readStep is the most that ReadRows reads at once, so that it sees a cancel
-// soon.
-const readStep = 16 * Granule
+// The most pieces that ReadRows reads at once, so that it sees a cancel soon. Those
+// of a compressed table go through a buffer.
+const (
+	rawStep   = 16
+	frameStep = 4
+)
 
-// FeatureReader reads verified feature rows. It is safe for concurrent use and
-// holds one granule per concurrent call, beside 4 bytes per MiB of features.
+// FeatureReader reads verified feature rows, whether they are compressed or not. It
+// is safe for concurrent use and holds a granule per concurrent call, and 4 MiB more
+// if the features are compressed, beside 4 bytes per MiB of features (12 if they
+// are).
+//
+// ReadRows reads by itself. Callers with an I/O of their own read the Extent of the
+// rows that they want from Path, and Decode it piece by piece.
 type FeatureReader struct {
 	f        vfs.File
-	name     string
-	sums     binio.Sums
+	pieces   pieces
 	rowBytes int64
 	rows     int64
-	edges    sync.Pool // of *edge: granules that a range covers in part
+	scratch  sync.Pool // of *scratch
 }
 
-// edge is a verified granule that is kept because the next range, when rows are
-// read in order, begins in it.
-type edge struct {
-	index int64
-	data  []byte
+// scratch is what one call of ReadRows needs.
+type scratch struct {
+	wire []byte // frames as they were read
+	// edge is a piece that a range covers in part. It is kept because the next
+	// range, when rows are read in order, begins in it.
+	edge  []byte
+	index int // of edge
 }
+
+func newScratch() *scratch { return &scratch{edge: make([]byte, 0, Granule), index: -1} }
 
 // Features opens the feature rows for reading.
 func (d *Dataset) Features() (*FeatureReader, error) {
-	sums, err := d.sums(FeaturesFile)
+	name := d.facts.FeaturesFile()
+	var p pieces
+	if d.facts.Compression != "" {
+		t, err := d.frames()
+		if err != nil {
+			return nil, err
+		}
+		p = framePieces(d.path(name), t)
+	} else {
+		t, err := d.sums(name)
+		if err != nil {
+			return nil, err
+		}
+		p = rawPieces(d.path(name), t)
+	}
+	f, err := d.fs.Open(d.path(name))
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.fs.Open(d.path(FeaturesFile))
-	if err != nil {
-		return nil, err
-	}
-	return &FeatureReader{f: f, name: d.path(FeaturesFile), sums: sums, rowBytes: int64(d.RowBytes()), rows: d.facts.Nodes}, nil
+	return &FeatureReader{f: f, pieces: p, rowBytes: int64(d.RowBytes()), rows: d.facts.Nodes}, nil
 }
 
 // Close closes the file.
 func (r *FeatureReader) Close() error { return r.f.Close() }
+
+// ReadFeatures fills buf with the rows [lo, hi), verified. It opens and closes
+// the file; for more than a few ranges use Features.
+func (d *Dataset) ReadFeatures(ctx context.Context, lo, hi int64, buf []byte) (err error) {
+	r, err := d.Features()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return r.ReadRows(ctx, lo, hi, buf)
+}
 
 // ReadRows fills buf, (hi−lo) × RowBytes long, with the rows [lo, hi). All bytes
 // are checked or an error is returned; buf's content is undefined then. Rows
@@ -54,11 +88,16 @@ func (r *FeatureReader) ReadRows(ctx context.Context, lo, hi int64, buf []byte) 
 	if lo < 0 || hi < lo || hi > r.rows || int64(len(buf)) != (hi-lo)*r.rowBytes {
 		return fmt.Errorf("dataset: rows [%d, %d) of %d into %d bytes", lo, hi, r.rows, len(buf))
 	}
+	s, _ := r.scratch.Get().(*scratch)
+	if s == nil {
+		s = newScratch()
+	}
+	defer r.scratch.Put(s)
 	for off := lo * r.rowBytes; len(buf) > 0; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := r.read(buf, off)
+		n, err := r.read(s, buf, off)
 		if err != nil {
 			return err
 		}
@@ -67,37 +106,54 @@ func (r *FeatureReader) ReadRows(ctx context.Context, lo, hi int64, buf []byte) 
 	return nil
 }
 
-// read fills the front of buf from off on and returns how much: as many whole
-// granules as it can verify in place, or the part of one.
-func (r *FeatureReader) read(buf []byte, off int64) (int64, error) {
+// read fills the front of buf with the features from byte off of the table on and
+// returns how much: several whole pieces, or the part of one.
+func (r *FeatureReader) read(s *scratch, buf []byte, off int64) (int64, error) {
+	first := int(off / Granule)
 	if off%Granule == 0 {
-		n := min(int64(len(buf)), r.sums.Size-off, readStep)
-		if off+n != r.sums.Size {
-			n -= n % Granule
+		end := first
+		for end < first+r.step() && end < len(r.pieces.crcs) && r.pieces.content(first, end+1) <= int64(len(buf)) {
+			end++
 		}
-		if n > 0 {
-			if err := readAt(r.f, buf[:n], off); err != nil {
-				return 0, err
-			}
-			return n, r.sums.Verify(r.name, off, buf[:n])
+		if end > first {
+			n := r.pieces.content(first, end)
+			return n, r.load(s, buf[:n], first, end)
 		}
 	}
-	e, _ := r.edges.Get().(*edge)
-	if e == nil {
-		e = &edge{index: -1, data: make([]byte, 0, Granule)}
-	}
-	defer r.edges.Put(e)
-	i := off / Granule
-	if e.index != i {
-		e.index = -1
-		e.data = e.data[:min(Granule, r.sums.Size-i*Granule)]
-		if err := readAt(r.f, e.data, i*Granule); err != nil {
+	if s.index != first {
+		s.index = -1
+		s.edge = s.edge[:r.pieces.content(first, first+1)]
+		if err := r.load(s, s.edge, first, first+1); err != nil {
 			return 0, err
 		}
-		if err := r.sums.Verify(r.name, i*Granule, e.data); err != nil {
-			return 0, err
-		}
-		e.index = i
+		s.index = first
 	}
-	return int64(copy(buf, e.data[off-i*Granule:])), nil
+	return int64(copy(buf, s.edge[off%Granule:])), nil
+}
+
+func (r *FeatureReader) step() int {
+	if r.Compressed() {
+		return frameStep
+	}
+	return rawStep
+}
+
+// load fills dst with the features in the pieces [first, end).
+func (r *FeatureReader) load(s *scratch, dst []byte, first, end int) error {
+	wire, off := dst, r.pieces.start(first)
+	if r.Compressed() {
+		s.wire = binio.Grow(s.wire, int(r.pieces.start(end)-off))
+		wire = s.wire
+	}
+	if err := readAt(r.f, wire, off); err != nil {
+		return err
+	}
+	for i := first; i < end; i++ {
+		_, size := r.Piece(i)
+		if _, err := r.Decode(i, wire[:size], dst); err != nil {
+			return err
+		}
+		wire, dst = wire[size:], dst[r.pieces.content(i, i+1):]
+	}
+	return nil
 }

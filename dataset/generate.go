@@ -33,6 +33,8 @@ type generateParams struct {
 	Train     int64      `json:"train"`
 	Valid     int64      `json:"valid"`
 	Test      int64      `json:"test"`
+
+	Compression string `json:"compression,omitempty"`
 }
 
 // Generate writes a synthetic graph whose labels need the neighbourhood: degrees
@@ -74,12 +76,13 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
 	g.w, state, err = begin(fsys, out, generateParams{
-		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test,
-	}, o.Force)
+		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, compression(o.Compress),
+	}, o.Compress, o.Force)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
 	defer func() { err = errors.Join(err, g.w.close()) }()
+	g.w.frames = g.slots
 	g.w.report(g.rep, state)
 
 	f := &g.w.state.Facts
@@ -124,6 +127,9 @@ const generateBlock = 1 << 14
 func (g *generation) plan() error {
 	o := &g.o
 	_, rows := blockRows(o.Nodes, o.Dim, o.DType)
+	if o.Compress {
+		rows += frameMemory
+	}
 	edges := int64(4 * 2 * o.AvgDegree * generateBlock) // twice the mean: hubs come in bunches
 	slot := max(rows, edges+8*generateBlock)
 	held := baseMemory + 8*int64(o.Classes)*int64(o.Dim)
@@ -241,7 +247,7 @@ func (g *generation) topology(ctx context.Context) (err error) {
 
 // features writes the feature rows.
 func (g *generation) features(ctx context.Context) error {
-	if g.w.has(FeaturesFile) {
+	if g.w.has(g.w.state.Facts.FeaturesFile()) {
 		return nil
 	}
 	return g.w.writeFeatures(ctx, g.rep, g.slots, func(_ context.Context, lo, hi int64, values []float32) error {

@@ -32,6 +32,8 @@ type ImportOptions struct {
 	// DType is that of the features; empty: float16 if the source has that, else
 	// float32.
 	DType dtype.Type
+	// Compress stores the features compressed.
+	Compress bool
 	Resources
 }
 
@@ -72,6 +74,7 @@ type importParams struct {
 	Binarize     bool       `json:"binarize"`
 	RowNormalize bool       `json:"row_normalize"`
 	Symmetrize   bool       `json:"symmetrize"`
+	Compression  string     `json:"compression,omitempty"`
 }
 
 // source is a graph in another format. Opening it has read what says how large
@@ -171,12 +174,13 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	}
 	o := &im.o
 	im.w, state, err = begin(im.fs, out, importParams{
-		"import", importerVersion, o.Format, content.sum, o.DType, o.Binarize, o.RowNormalize, o.Symmetrize,
-	}, o.Force)
+		"import", importerVersion, o.Format, content.sum, o.DType, o.Binarize, o.RowNormalize, o.Symmetrize, compression(o.Compress),
+	}, o.Compress, o.Force)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
 	defer func() { err = errors.Join(err, im.w.close()) }()
+	im.w.frames = im.plan.frames
 	im.w.report(im.rep, state)
 
 	if err := im.checkSpace(); err != nil {
@@ -205,7 +209,8 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 
 // importPlan divides the memory.
 type importPlan struct {
-	sort int64 // for the edges
+	sort   int64 // for the edges
+	frames int   // of features to compress at once
 }
 
 // planMemory refuses a budget in which the import cannot be done. Its steps
@@ -214,11 +219,16 @@ func (im *importing) planMemory() error {
 	s := &im.shape
 	free := im.o.Memory - baseMemory
 	_, rows := blockRows(s.nodes, s.dim, im.o.DType)
-	need := max(labelBytes*s.nodes, 2*rows, edgesort.Least)
+	features := 2 * rows
+	if im.o.Compress {
+		features += frameMemory
+	}
+	need := max(labelBytes*s.nodes, features, edgesort.Least)
 	if need > free {
 		return budget.Check("importing", baseMemory+need, im.o.Memory)
 	}
-	im.plan = importPlan{sort: free}
+	// Beside the frames that are compressed, one is filled.
+	im.plan = importPlan{sort: free, frames: int(min(int64(im.o.Workers+1), (free-2*rows)/frameMemory))}
 	return nil
 }
 
@@ -299,7 +309,7 @@ func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 
 // features writes the feature rows.
 func (im *importing) features(ctx context.Context) (err error) {
-	if im.w.has(FeaturesFile) {
+	if im.w.has(im.w.state.Facts.FeaturesFile()) {
 		return nil
 	}
 	var rows rowStream

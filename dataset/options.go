@@ -20,6 +20,7 @@ type GenerateOptions struct {
 	DType      dtype.Type // float32, float16 or bfloat16 [float32]
 	Seed       uint64
 	TrainRatio float64 // share of the nodes to train on; a fifth of it each validates and tests [0.01]
+	Compress   bool    // the features
 	Resources
 }
 

@@ -29,6 +29,9 @@ type Result struct {
 	Test        int64      `json:"test"`
 	Unlabelled  int64      `json:"unlabelled"`
 	DiskBytes   int64      `json:"disk_bytes"`
+	// FeatureBytes are those of the features on disk, compressed or not.
+	FeatureBytes int64  `json:"feature_bytes"`
+	Compression  string `json:"compression,omitempty"`
 	// FeaturesAlone is what the best classifier of features alone scores on the
 	// test nodes of a generated graph: what a model gains by the neighbourhood
 	// shows beside it. Nil for imported graphs.
@@ -96,6 +99,8 @@ func (r *run) result(fsys vfs.FS, state stage.State) (Result, error) {
 	for _, file := range d.meta.Files {
 		res.DiskBytes += file.Size
 	}
+	table, _ := d.meta.File(f.FeaturesFile())
+	res.FeatureBytes, res.Compression = table.Size, f.Compression
 	switch state {
 	case stage.StateNew:
 		res.State = "new"

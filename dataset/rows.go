@@ -3,8 +3,6 @@ package dataset
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -49,16 +47,16 @@ func (b *rowBlock) encode(n int, t dtype.Type) []byte {
 	return out
 }
 
-// writeFeatures writes features.bin, going on behind the rows that an earlier
+// writeFeatures writes the feature table, going on behind the rows that an earlier
 // run left durable. fill puts the rows [lo, hi) into values; it is called for
 // consecutive ranges, in order if there are two slots, else concurrently.
 func (w *writer) writeFeatures(ctx context.Context, rep progress.Reporter, slots int, fill func(ctx context.Context, lo, hi int64, values []float32) error) (err error) {
 	f := &w.state.Facts
-	a, err := w.resumeRows(ctx, rep)
+	t, err := w.resumeTable(ctx, rep)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.discard()) }()
+	defer func() { err = errors.Join(err, t.discard()) }()
 	step, _ := blockRows(f.Nodes, f.Dim, f.DType)
 	blocks := make([]*rowBlock, slots)
 	for i := range blocks {
@@ -81,7 +79,7 @@ func (w *writer) writeFeatures(ctx context.Context, rep progress.Reporter, slots
 		func(b *rowBlock, i int) error {
 			lo, hi := bounds(i)
 			out := b.encode(int(hi-lo)*f.Dim, f.DType)
-			if _, err := a.Write(out); err != nil {
+			if _, err := t.Write(out); err != nil {
 				return err
 			}
 			task.Add(int64(len(out)))
@@ -89,84 +87,14 @@ func (w *writer) writeFeatures(ctx context.Context, rep progress.Reporter, slots
 				return nil
 			}
 			checkpoint = 0
-			return a.checkpoint(hi)
+			return t.checkpoint(hi)
 		})
 	if err != nil {
 		return err
 	}
-	if err := a.finish(); err != nil {
+	if err := t.finish(); err != nil {
 		return err
 	}
-	w.state.Rows, w.state.RowsSum = 0, ""
+	w.forgetRows()
 	return w.save()
-}
-
-// checkpoint makes the rows below hi survive an interruption.
-func (a *array) checkpoint(hi int64) error {
-	if err := a.sync(); err != nil {
-		return err
-	}
-	sums := a.sum.Sums()
-	a.w.state.Rows, a.w.state.RowsSum = hi, sums.Checksum()
-	return a.w.save()
-}
-
-// resumeRows opens features.bin behind its durable rows. It reads these again,
-// for their checksums, and starts anew if they are not what they were.
-func (w *writer) resumeRows(ctx context.Context, rep progress.Reporter) (*array, error) {
-	if w.state.Rows == 0 {
-		return w.create(FeaturesFile)
-	}
-	name := w.dir.File(FeaturesFile)
-	f, err := w.dir.FS().OpenReadWrite(name)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
-	}
-	a := w.array(FeaturesFile, f)
-	end := w.state.Rows * int64(w.state.Facts.RowBytes())
-	ok, err := a.adopt(ctx, end, w.state.RowsSum)
-	if err != nil {
-		return nil, errors.Join(err, a.discard())
-	}
-	if ok {
-		rep.Logf("resumed: %d of %d feature rows are there", w.state.Rows, w.state.Facts.Nodes)
-		return a, nil
-	}
-	rep.Logf("%s is not what the interrupted run left: its features are written again", name)
-	w.state.Rows, w.state.RowsSum = 0, ""
-	if err := a.discard(); err != nil {
-		return nil, err
-	}
-	return w.create(FeaturesFile)
-}
-
-// adopt takes over the first end bytes of the file, if they are there and have
-// the checksum, and cuts off what follows.
-func (a *array) adopt(ctx context.Context, end int64, checksum string) (bool, error) {
-	buf := make([]byte, writeBuffer)
-	for off := int64(0); off < end; {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		b := buf[:min(int64(len(buf)), end-off)]
-		n, err := io.ReadFull(a.f, b) // leaves the file's position behind what it read
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("read %s: %w", a.f.Name(), err)
-		}
-		if _, err := a.sum.Write(b); err != nil {
-			return false, err
-		}
-		off += int64(n)
-	}
-	sums := a.sum.Sums()
-	if sums.Checksum() != checksum {
-		return false, nil
-	}
-	if err := a.f.Truncate(end); err != nil {
-		return false, fmt.Errorf("truncate %s: %w", a.f.Name(), err)
-	}
-	return true, nil
 }

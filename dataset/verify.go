@@ -34,14 +34,16 @@ func (d *Dataset) verifyFeatures(ctx context.Context, rep progress.Reporter) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	task := rep.Task("verify features", r.sums.Size, progress.Bytes)
+	size := r.pieces.size
+	task := rep.Task("verify features", size, progress.Bytes)
 	defer task.Done()
-	buf := make([]byte, min(4*Granule, r.sums.Size))
-	for off := int64(0); off < r.sums.Size; {
+	buf := make([]byte, min(4*Granule, size))
+	s := newScratch()
+	for off := int64(0); off < size; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := r.read(buf[:min(int64(len(buf)), r.sums.Size-off)], off)
+		n, err := r.read(s, buf[:min(int64(len(buf)), size-off)], off)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ func newGenerateCommand(g *globals) *cli.Command {
 			intFlag("dim", "elements of a feature row", "", &o.Dim, 1),
 			intFlag("classes", "number of classes", "", &o.Classes, 2),
 			dtypeFlag("of the features: float32, float16 or bfloat16", string(o.DType), &o.DType),
+			boolFlag("compress", "store the features compressed", &o.Compress),
 			positiveFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", &o.TrainRatio),
 			seedFlag(&o.Seed),
 			workersFlag(&o.Workers),
@@ -66,6 +67,10 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 		{"features", fmt.Sprintf("%d × %s", r.Dim, r.DType)},
 		{"labels", fmt.Sprintf("%d classes, %s nodes unlabelled", r.Classes, grouped(r.Unlabelled))},
 		{"splits", fmt.Sprintf("%s train, %s validation, %s test", grouped(r.Train), grouped(r.Valid), grouped(r.Test))},
+	}
+	if r.Compression != "" {
+		table := float64(r.Nodes) * float64(r.Dim*r.DType.Size())
+		lines = append(lines, line{"compressed", fmt.Sprintf("features to %s (%.2fx)", budget.FormatBytes(r.FeatureBytes), table/float64(r.FeatureBytes))})
 	}
 	if r.FeaturesAlone != nil {
 		lines = append(lines, line{"baseline", fmt.Sprintf("features alone score %s", percent(*r.FeaturesAlone))})

@@ -36,6 +36,7 @@ func newImportCommand(g *globals) *cli.Command {
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
 			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or float16 if the source has that", &o.DType),
+			boolFlag("compress", "store the features compressed", &o.Compress),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
 			forceFlag(&o.Force),

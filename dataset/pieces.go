@@ -1,0 +1,108 @@
+package dataset
+
+import (
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+// pieces says where the parts of a feature table lie that can be checked by
+// themselves: piece i holds granule i, as it is or as a frame.
+type pieces struct {
+	name string // of the file, for messages
+	size int64  // of the features, uncompressed
+	crcs []uint32
+	ends []int64 // where the frames end in the file; nil if nothing is compressed
+}
+
+func rawPieces(name string, t binio.Sums) pieces {
+	return pieces{name: name, size: t.Size, crcs: t.CRC}
+}
+
+func framePieces(name string, t frames) pieces {
+	p := pieces{name: name, size: t.size, crcs: t.crcs, ends: make([]int64, len(t.lengths))}
+	end := int64(0)
+	for i, n := range t.lengths {
+		end += int64(n)
+		p.ends[i] = end
+	}
+	return p
+}
+
+// start returns where piece i, which may be the one after the last, begins in the
+// file.
+func (p *pieces) start(i int) int64 {
+	switch {
+	case p.ends == nil:
+		return min(int64(i)*Granule, p.size)
+	case i == 0:
+		return 0
+	}
+	return p.ends[i-1]
+}
+
+// content returns the bytes of features in the pieces [first, end).
+func (p *pieces) content(first, end int) int64 {
+	return min(int64(end)*Granule, p.size) - int64(first)*Granule
+}
+
+// decode checks b, piece i as it lies in the file, and returns the features in it:
+// b itself, or if they are compressed dst's memory, which must have room.
+func (p *pieces) decode(i int, b, dst []byte) ([]byte, error) {
+	at := p.start(i)
+	if n := p.start(i+1) - at; int64(len(b)) != n || binio.CRC(b) != p.crcs[i] {
+		return nil, binio.BadRange(p.name, at, n)
+	}
+	if p.ends == nil {
+		return b, nil
+	}
+	d, err := decoder()
+	if err != nil {
+		return nil, err
+	}
+	n := p.content(i, i+1)
+	out, err := d.DecodeAll(b, dst[:0:n])
+	if err != nil || int64(len(out)) != n {
+		return nil, fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are no frame of %d bytes: %v", p.name, at, at+int64(len(b)), n, err)
+	}
+	return out, nil
+}
+
+// Extent is the part of the data file that holds a range of feature rows: whole
+// pieces, next to each other.
+type Extent struct {
+	First, End int   // the pieces
+	Offset     int64 // in the file
+	Size       int64 // in the file
+	Skip       int   // bytes of features in piece First that precede the first row
+}
+
+// Path returns the data file.
+func (r *FeatureReader) Path() string { return r.pieces.name }
+
+// Compressed reports whether Decode writes to dst.
+func (r *FeatureReader) Compressed() bool { return r.pieces.ends != nil }
+
+// Extent returns where the rows [lo, hi) lie, which must be rows of the table and
+// at least one.
+func (r *FeatureReader) Extent(lo, hi int64) Extent {
+	first, end := lo*r.rowBytes/Granule, (hi*r.rowBytes+Granule-1)/Granule
+	e := Extent{First: int(first), End: int(end), Skip: int(lo*r.rowBytes - first*Granule)}
+	e.Offset = r.pieces.start(e.First)
+	e.Size = r.pieces.start(e.End) - e.Offset
+	return e
+}
+
+// Piece returns where piece i lies in the data file.
+func (r *FeatureReader) Piece(i int) (offset, size int64) {
+	offset = r.pieces.start(i)
+	return offset, r.pieces.start(i+1) - offset
+}
+
+// Decode checks b, the bytes of piece i in the data file, and returns the features
+// in it: those from byte i × Granule of the table on, Granule of them unless the
+// table ends before. They are b itself, or if the table is compressed they are in
+// dst's memory, which must have a capacity of as many. It is safe for concurrent
+// use and allocates nothing.
+func (r *FeatureReader) Decode(i int, b, dst []byte) ([]byte, error) {
+	return r.pieces.decode(i, b, dst)
+}
