@@ -24,6 +24,7 @@ type fileCache struct {
 type cachedFile struct {
 	iostack.File
 	path  string
+	sums  lazySums // of files that have a table of page checksums
 	users int
 }
 

@@ -115,7 +115,7 @@ func layout(r *packfile.Reader, through int) Layout {
 	l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize)
 	graph := 3 * binio.AlignUp(f.GraphBytes, device.PageSize) // its bytes, and decoded
 	if len(f.TrainSizes.Src) > 0 {
-		l.SlotBytes = graph + matrixBytes(f, f.TrainSizes.Src[0]) + wireBytes(r, through)
+		l.SlotBytes = graph + matrixBytes(f, f.TrainSizes.Src[0]) + wireBytes(r, through) + 2*ssdStaging(r, through)
 	}
 	if len(f.EvalSizes.Src) > 0 {
 		l.EvalSlotBytes = graph + matrixBytes(f, f.EvalSizes.Src[0]) + 2*stagingBytes(f.RowBytes)
@@ -142,8 +142,8 @@ func wireBytes(r *packfile.Reader, through int) int64 {
 	return binio.AlignUp(int64(most)*int64(f.RowBytes), device.PageSize)
 }
 
-// stagingBytes returns the bytes of one of the two buffers through which the
-// rows of evaluation batches are read.
+// stagingBytes returns the bytes of one of the two buffers through which runs of pages
+// are read.
 func stagingBytes(rowBytes int) int64 {
 	return max(8<<20, binio.AlignUp(int64(rowBytes), binio.Page)+2*binio.Page)
 }

@@ -2,9 +2,13 @@ package featurestore_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -16,6 +20,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -231,6 +236,40 @@ func (w *world) checkEval(t fataler, store *featurestore.Store) {
 	}
 }
 
+// underBudget packs again under a disk budget, from the least possible (MaxDisk 0) to
+// what the pack takes without one (1), and holds the pack to it.
+func (w *world) underBudget(t fataler, po pack.Options) {
+	t.Helper()
+	share := po.MaxDisk.Value
+	po.Dataset, po.Samples, po.Out = w.ds, w.smp, w.pack+"-budget"
+	po.MaxDisk = &budget.Size{Value: 1}
+	_, err := pack.Run(context.Background(), disk, po, progress.Discard)
+	says := regexp.MustCompile(`\((\d+) bytes`).FindStringSubmatch(fmt.Sprint(err))
+	if !errors.Is(err, fault.ErrBudget) || says == nil {
+		t.Fatal("a pack of one byte:", err)
+	}
+	least, _ := strconv.ParseFloat(says[1], 64)
+	po.MaxDisk.Value = least
+	for _, f := range w.reader.Meta().Files {
+		po.MaxDisk.Value += share * float64(f.Size)
+	}
+	po.MaxDisk.Value = max(po.MaxDisk.Value-share*least, least)
+	res, err := pack.Run(context.Background(), disk, po, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if float64(res.DiskBytes) > po.MaxDisk.Value {
+		t.Fatal("the pack takes", res.DiskBytes, "bytes, may take", po.MaxDisk.Value)
+	}
+	w.pack = po.Out
+	if w.reader, err = packfile.Open(vfs.OS, w.pack); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.reader.Verify(context.Background(), vfs.OS, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestOracle packs random graphs in random ways and holds every batch, at every
 // cache size, against a direct gather from the dataset, byte for byte.
 func TestOracle(t *testing.T) {
@@ -270,6 +309,11 @@ func TestOracle(t *testing.T) {
 			Epochs: rapid.IntRange(1, 2).Draw(t, "epochs"), Memory: 1 << 30, Workers: 2,
 		}, po)
 		defer w.close()
+		for through := range w.reader.Index().Edges {
+			w.check(t, stack, through)
+		}
+		po.MaxDisk = &budget.Size{Value: rapid.Float64Range(0, 1).Draw(t, "disk")}
+		w.underBudget(t, po)
 		for through := range w.reader.Index().Edges {
 			w.check(t, stack, through)
 		}

@@ -22,6 +22,8 @@ type Slot struct {
 	// BytesRead and UsefulBytes are, of the batch loaded last, what was read from
 	// disk and how much of that the batch is made of: its graph and its rows.
 	BytesRead, UsefulBytes int64
+	// SSDRead and SSDUseful are what the SSD level has of them.
+	SSDRead, SSDUseful int64
 
 	store   *Store
 	batch   int
@@ -31,10 +33,11 @@ type Slot struct {
 	raw     *device.Host // the graph's bytes
 	staging [2]*device.Host
 	group   iostack.Group
-	rounds  [2]round
+	rows    rowReader // through staging
 	req     []iostack.Request
 	chunk   *cachedFile // the file that a started read comes from
-	rows    int         // rows of the chunk's prefix
+	ssd     *cachedFile // likewise, of the SSD level
+	cold    int         // rows of the chunk's prefix
 }
 
 // NewSlot makes a slot for training batches.
@@ -44,7 +47,7 @@ func (s *Store) NewSlot() (*Slot, error) {
 	if len(f.TrainSizes.Src) > 0 {
 		inputs = f.TrainSizes.Src[0]
 	}
-	return s.newSlot(matrixBytes(*f, inputs), wireBytes(s.pack, s.layout.Through), 0)
+	return s.newSlot(matrixBytes(*f, inputs), wireBytes(s.pack, s.layout.Through), ssdStaging(s.pack, s.layout.Through))
 }
 
 // NewEvalSlot makes a slot for validation and test batches.
@@ -99,7 +102,7 @@ func (sl *Slot) X() []float32 {
 func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
 	t := &s.pack.Index().Train[i]
 	sl.batch = i
-	sl.BytesRead, sl.UsefulBytes = 0, 0
+	sl.clearCounts()
 	file, err := s.files.take(s.pack.Path(packfile.GraphFile(s.pack.Group(i))))
 	if err != nil {
 		return err
@@ -110,6 +113,10 @@ func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
 		return fmt.Errorf("graph of batch %d: %w", i, err)
 	}
 	return s.pack.DecodeTrainGraph(i, raw, &sl.Batch, &sl.plan)
+}
+
+func (sl *Slot) clearCounts() {
+	sl.BytesRead, sl.UsefulBytes, sl.SSDRead, sl.SSDUseful = 0, 0, 0, 0
 }
 
 // readGraph reads a graph's bytes into the slot.
@@ -143,12 +150,23 @@ func extent(f iostack.File, off, n int64) int64 {
 	return min(binio.AlignUp(off+n, binio.Page), binio.AlignUp(f.Size(), binio.Page)) - off/binio.Page*binio.Page
 }
 
-// Start submits the read of the loaded batch's chunk, as far as RAM does not
-// hold its rows. It returns at once; the slot must be waited for.
+// Start submits the read of the loaded batch's chunk, as far as RAM does not hold its
+// rows, and the first reads of its rows from the SSD level. It returns at once; the
+// slot must be waited for, even after an error.
 func (s *Store) Start(sl *Slot) error {
+	if err := s.startChunk(sl); err != nil {
+		return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
+	}
+	if err := s.startSSD(sl); err != nil {
+		return fmt.Errorf("SSD level of batch %d: %w", sl.batch, err)
+	}
+	return nil
+}
+
+func (s *Store) startChunk(sl *Slot) error {
 	t := &s.pack.Index().Train[sl.batch]
-	sl.rows = t.ColdRows(s.layout.Through)
-	if sl.rows == 0 {
+	sl.cold = t.ColdRows(s.layout.Through)
+	if sl.cold == 0 {
 		return nil
 	}
 	file, err := s.files.take(s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))))
@@ -156,28 +174,27 @@ func (s *Store) Start(sl *Slot) error {
 		return err
 	}
 	sl.chunk = file
-	if err := s.submit(sl, &sl.group, file.File, t.ChunkOffset, sl.chunkBytes()); err != nil {
-		return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
-	}
-	return nil
+	return s.submit(sl, &sl.group, file.File, t.ChunkOffset, sl.chunkBytes())
 }
 
 // chunkBytes returns the memory that the chunk's prefix lands in.
 func (sl *Slot) chunkBytes() []byte {
-	n := sl.rows * sl.store.facts.RowBytes
+	n := sl.cold * sl.store.facts.RowBytes
 	if sl.store.facts.DType == dtype.Float32 {
 		return sl.matrix.Bytes()[:n]
 	}
 	return sl.wire.Bytes()[:n]
 }
 
-// Wait returns when the started reads have landed. When ctx ends first it
-// returns once none of them can still write into the slot.
+// Wait returns when the chunk has landed, and the rows of the SSD level, read and
+// checked round after round, are in the matrix. When ctx ends first it returns once no
+// read can still write into the slot.
 func (s *Store) Wait(ctx context.Context, sl *Slot) error {
 	err := s.stack.Wait(ctx, &sl.group)
 	if err != nil {
 		err = fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
 	}
+	err = s.endSSD(ctx, sl, err)
 	f := sl.chunk
 	sl.chunk = nil
 	return errors.Join(err, s.files.give(f))
@@ -188,7 +205,7 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	t := &s.pack.Index().Train[sl.batch]
 	chunk := sl.chunkBytes()
 	name := s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch)))
-	if sl.rows > 0 {
+	if sl.cold > 0 {
 		if err := t.VerifyChunk(name, chunk, s.layout.Through, s.pack.Form()); err != nil {
 			return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
 		}
@@ -200,8 +217,17 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	x := sl.X()
 	dim := s.facts.Dim
 	if s.facts.DType != dtype.Float32 {
-		s.copies.widen(x[:sl.rows*dim], chunk, s.facts.DType)
+		s.copies.widen(x[:sl.cold*dim], chunk, s.facts.DType)
 	}
-	s.copies.gather(x[sl.rows*dim:], s.cache.Bytes(), sl.Batch.Input[sl.rows:], s.facts.DType, dim)
+	// RAM holds the warmer bands of both levels, and what is always hot.
+	first, n := s.ssdRows(sl.batch)
+	s.gatherHot(sl, sl.cold, first)
+	s.gatherHot(sl, first+n, len(sl.Batch.Input))
 	return nil
+}
+
+// gatherHot copies the matrix's rows lo ≤ i < hi out of RAM, by rank.
+func (s *Store) gatherHot(sl *Slot, lo, hi int) {
+	dim := s.facts.Dim
+	s.copies.gather(sl.X()[lo*dim:hi*dim], s.cache.Bytes(), sl.Batch.Input[lo:hi], s.facts.DType, dim)
 }

@@ -17,6 +17,7 @@ import (
 // Store reads the features of one pack. Its methods may be called from several
 // goroutines, each with a slot of its own.
 type Store struct {
+	fs     vfs.FS
 	pack   *packfile.Reader
 	facts  packfile.Facts
 	stack  iostack.Stack
@@ -34,7 +35,7 @@ type Store struct {
 // Open opens a pack's files through the stack, which must outlive the store.
 // The RAM cache is allocated, and empty until Preload.
 func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
-	s := &Store{pack: r, facts: r.Facts(), stack: stack, layout: l, files: newFileCache(stack)}
+	s := &Store{fs: fsys, pack: r, facts: r.Facts(), stack: stack, layout: l, files: newFileCache(stack)}
 	if err := s.open(fsys); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
