@@ -207,11 +207,36 @@ func TestCopies(t *testing.T) {
 	if _, err := merge(linkless{disk, unix.EIO, 1 << 40}, filepath.Join(dir, "io"), dirs...); !errors.Is(err, unix.EIO) {
 		t.Errorf("a disk that fails: %v", err)
 	}
+}
+
+// canceller cancels when the first piece of a file is copied.
+type canceller struct {
+	progress.Reporter
+	cancel context.CancelFunc
+}
+
+func (c canceller) Task(string, int64, progress.Unit) progress.Task { return c }
+func (c canceller) Add(int64)                                       { c.cancel() }
+func (c canceller) Done()                                           {}
+
+func TestCancel(t *testing.T) {
+	spec := specFor(longSeed, "d")
+	dir := t.TempDir()
+	dirs := shards(t, filepath.Join(dir, "X"), spec, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	o := Options{Out: filepath.Join(dir, "never"), Shards: dirs, Formats: map[stage.Format]Assemble{testFormat: assemble}}
+	o := Options{Out: filepath.Join(dir, "X"), Shards: dirs, Formats: map[stage.Format]Assemble{testFormat: assemble}}
+	fsys := linkless{disk, unix.EXDEV, 1 << 40}
+	if _, err := Merge(ctx, fsys, o, canceller{progress.Discard, cancel}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled while it copies: %v", err)
+	}
 	if _, err := Merge(ctx, disk, o, progress.Discard); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("cancelled before: %v", err)
+	}
+	if r, err := merge(fsys, o.Out, dirs...); err != nil || r.State != "resumed" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if d := cmp.Diff(whole(t, spec), bytesOf(t, o.Out)); d != "" {
+		t.Errorf("%.500s", d)
 	}
 }
 
