@@ -143,6 +143,8 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.task.Add(1)
 	t.now.BytesRead += sl.BytesRead
 	t.now.UsefulBytes += sl.UsefulBytes
+	t.now.SSDBytesRead += sl.SSDRead
+	t.now.SSDUsefulBytes += sl.SSDUseful
 	if t.engine == nil {
 		return nil
 	}

@@ -88,7 +88,7 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // checksumBytes returns the size of the tables of page checksums in memory.
 func checksumBytes(f packfile.Facts) int64 {
 	const perPage, page = 4, 4096
-	return (f.HotRows + f.EvalRows) * int64(f.RowBytes) / page * perPage
+	return (f.HotRows + f.EvalRows + f.SSDRows) * int64(f.RowBytes) / page * perPage
 }
 
 // outside returns the memory that Go's collector does not manage.

@@ -27,8 +27,12 @@ type Epoch struct {
 	ValidAccuracy Score   `json:"valid_accuracy"`
 	// BytesRead is what was read from disk for the epoch's batches, UsefulBytes the
 	// part of it that they are made of: graphs, and rows that no cache held.
-	BytesRead      int64   `json:"bytes_read"`
-	UsefulBytes    int64   `json:"useful_bytes"`
+	BytesRead   int64 `json:"bytes_read"`
+	UsefulBytes int64 `json:"useful_bytes"`
+	// SSDBytesRead and SSDUsefulBytes are what the SSD level has of them: pages that
+	// batches of a segment share, and rows in them.
+	SSDBytesRead   int64   `json:"ssd_bytes_read"`
+	SSDUsefulBytes int64   `json:"ssd_useful_bytes"`
 	ReadSeconds    float64 `json:"read_seconds"` // waiting for features
 	ComputeSeconds float64 `json:"compute_seconds"`
 
