@@ -69,6 +69,9 @@ func newInspectCommand(g *globals) *cli.Command {
 
 // inspect describes a directory of the format that v names.
 func inspect(v *inspected) ([]line, error) {
+	if _, ok := (stage.Format{Name: v.Format, Version: v.Version}).Whole(); ok {
+		return []line{{"part", "a shard: diskgnn merge makes the whole of all of them"}}, nil
+	}
 	switch v.Format {
 	case dataset.Format.Name:
 		d, err := dataset.Open(vfs.OS, v.Dir)
