@@ -26,6 +26,7 @@ type graphSlot struct {
 	renumberer
 	batch graph.Batch
 	raw   []byte
+	codes []uint32
 	out   []byte
 	rows  int // eval rows, of an evaluation batch
 }
@@ -41,6 +42,7 @@ type graphPass struct {
 	task    progress.Task
 
 	segments *segmentPass // nil with segments of one batch
+	codes    *batchLists  // under policy min: what becomes of every access
 
 	requests, ssdRequests uint32 // the CRC-32C of the scratch lists
 }
@@ -121,7 +123,13 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 				return err
 			}
 		}
-		s.train(&s.batch)
+		if p.codes == nil {
+			s.train(&s.batch)
+		} else if s.codes, err = p.codes.read(first+i, s.codes); err != nil {
+			return err
+		} else {
+			s.trainMin(&s.batch, s.codes)
+		}
 		s.out = s.plan.Append(batchcodec.Append(s.out[:0], &s.batch))
 		return nil
 	}, func(s *graphSlot, i int) error {

@@ -29,6 +29,8 @@ type journal struct {
 	// Requests and SSDRequests are the CRC-32C of the scratch lists of rows.
 	Requests    uint32 `json:"requests_crc,omitempty"`
 	SSDRequests uint32 `json:"ssd_requests_crc,omitempty"`
+	// Slots is the CRC-32C of the list of the cache's first content under policy min.
+	Slots uint32 `json:"slots_crc,omitempty"`
 }
 
 // encode returns the state as it lies in the scratch file.

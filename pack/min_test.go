@@ -64,11 +64,13 @@ func TestMinByHand(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	hit := func(slot uint32) uint32 { return codeHit | slot }
+	admit := func(slot uint32) uint32 { return codeAdmit | slot }
 	want := [][]uint32{
-		{codeHit | 0, codeHit | 1},
-		{codeHit | 0, codeAdmit | 0},
-		{codeHit | 1, codeHit | 0},
-		{codeAdmit | 0, codeHit | 1},
+		{hit(0), hit(1)},
+		{hit(0), admit(0)},
+		{hit(1), hit(0)},
+		{admit(0), hit(1)},
 	}
 	if !slices.EqualFunc(got, want, slices.Equal) || s.stats.Hits != 6 || s.stats.Admitted != 2 || s.stats.Accesses != 8 {
 		t.Errorf("codes %x, want %x; %+v", got, want, s.stats)

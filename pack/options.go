@@ -25,7 +25,7 @@ type Options struct {
 	// MaxDisk bounds the pack's bytes: bytes, a multiple of the feature table
 	// (3x), or unlimited, which is the default and means the disk's free space.
 	MaxDisk *budget.Size
-	Policy  string // "static"
+	Policy  string // "static" or "min"
 	DType   string // "same", "float16" or "bfloat16"
 
 	Workers int   // goroutines; 0: as many as processors
@@ -38,13 +38,16 @@ type Options struct {
 	RangeRows int64
 }
 
+// defaultBands are the cache sizes, in percent of the nodes, that packs are cut for.
+var defaultBands = []float64{50, 30, 20, 10, 5}
+
 // EnsureDefaults fills in what was left zero.
 func (o *Options) EnsureDefaults() {
 	if o.Cache == nil {
 		o.Cache = &budget.Size{Value: 5, Unit: budget.UnitPercent}
 	}
 	if o.Bands == nil {
-		o.Bands = []float64{50, 30, 20, 10, 5}
+		o.Bands = slices.Clone(defaultBands)
 	}
 	if o.MaxDisk == nil {
 		o.MaxDisk = &budget.Size{Unit: budget.UnitUnlimited}
@@ -77,10 +80,10 @@ func (o *Options) Validate() error {
 		return usage("--workers %d: at least 1", o.Workers)
 	case o.Memory < 0:
 		return usage("--memory: negative")
-	case o.Policy == packfile.PolicyMin:
-		return usage("--policy min: not in this version; use static")
-	case o.Policy != packfile.PolicyStatic:
-		return usage("--policy %s: unknown; use static", o.Policy)
+	case o.Policy != packfile.PolicyStatic && o.Policy != packfile.PolicyMin:
+		return usage("--policy %s: unknown; use static or min", o.Policy)
+	case o.Policy == packfile.PolicyMin && len(o.Bands) > 0 && !slices.Equal(o.Bands, defaultBands):
+		return usage("--bands are of the policy static: under min every trainer's cache is --cache")
 	case o.Cache.Unit == budget.UnitTimes:
 		return usage("--cache %s: give a share of the nodes (5%%) or bytes (2GiB)", o.Cache)
 	case o.MaxDisk.Unit == budget.UnitPercent:
@@ -134,6 +137,9 @@ func (o *Options) target(source dtype.Type) (dtype.Type, error) {
 
 // bandsDescending returns the wanted band edges, largest first, each once.
 func (o *Options) bandsDescending() []float64 {
+	if o.Policy == packfile.PolicyMin {
+		return []float64{}
+	}
 	b := slices.Clone(o.Bands)
 	slices.Sort(b)
 	slices.Reverse(b)

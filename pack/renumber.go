@@ -11,7 +11,8 @@ import (
 type renumberer struct {
 	rank  []uint32 // by node
 	edges []int64  // band edges, descending
-	hot   int64    // rows of hot.bin
+	hot   int64    // ranks below are in hot.bin, for evaluation
+	base  uint32   // the name of the first row of eval.bin: rows of hot.bin
 	eval  *bitset  // nodes of eval.bin
 	// shared are the nodes that the batch's segment shares; nil with segments of one
 	// batch.
@@ -90,7 +91,7 @@ func (r *renumberer) evaluation(b *graph.Batch) int {
 		if rank := r.rank[v]; int64(rank) < r.hot {
 			return rank
 		}
-		return uint32(r.hot) + r.eval.place(v)
+		return r.base + r.eval.place(v)
 	})
 	return rows
 }

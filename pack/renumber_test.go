@@ -76,7 +76,7 @@ func TestRenumber(t *testing.T) {
 				}
 			}
 			eval.count()
-			r := renumberer{rank: rank, edges: edges, hot: hot, eval: eval}
+			r := renumberer{rank: rank, edges: edges, hot: hot, base: uint32(hot), eval: eval}
 			rows := r.evaluation(b)
 			for i, v := range b.Input {
 				if (i < rows) != (int64(v) >= hot) {

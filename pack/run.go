@@ -83,6 +83,9 @@ type packing struct {
 	sharedMost int64 // no segment shares more nodes
 	scratch    int64 // bytes of the scratch lists
 
+	codes    *batchLists // under policy min: what becomes of every access
+	minSlots uint32      // the CRC-32C of the list of the cache's first content
+
 	graphSeconds, rowSeconds float64
 }
 
@@ -190,6 +193,9 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	if err := p.takeOver(); err != nil {
 		return err
 	}
+	if p.params.Policy == packfile.PolicyMin {
+		return p.prepareMin(ctx, state, touched)
+	}
 	if p.packed {
 		if p.eval, err = evalNodes(ctx, p.samples, p.rank, f.HotRows); err != nil {
 			return err
@@ -244,13 +250,13 @@ func (p *packing) takeOver() error {
 	if err != nil {
 		return touched(p.dir.File(partFile), err)
 	}
-	p.index, p.facts, p.files, p.requests, p.ssdRequests = *x, *j.Facts, j.Files, j.Requests, j.SSDRequests
+	p.index, p.facts, p.files, p.requests, p.ssdRequests, p.minSlots = *x, *j.Facts, j.Files, j.Requests, j.SSDRequests, j.Slots
 	p.packed = true
 	return nil
 }
 
 // graphs runs the first pass, or takes over what an interrupted run finished.
-func (p *packing) graphs(ctx context.Context) error {
+func (p *packing) graphs(ctx context.Context) (err error) {
 	if p.packed {
 		p.rep.Logf("resuming: the graphs are packed already")
 		return nil
@@ -258,9 +264,14 @@ func (p *packing) graphs(ctx context.Context) error {
 	s := p.samples.Facts()
 	task := p.rep.Task("renumber graphs", int64(s.Batches()), progress.Batches)
 	defer task.Done()
-	g := &graphPass{samples: p.samples, dir: p.dir, index: &p.index, facts: &p.facts, task: task}
+	defer func() { err = errors.Join(err, p.codes.remove()) }()
+	g := &graphPass{samples: p.samples, dir: p.dir, index: &p.index, facts: &p.facts, files: p.files, task: task, codes: p.codes}
+	hot := p.facts.HotRows
+	if p.codes != nil {
+		hot = 0 // evaluation does not look at the cache
+	}
 	for range p.plan.slots {
-		g.slots = append(g.slots, &graphSlot{renumberer: renumberer{rank: p.rank, edges: p.index.Edges, hot: p.facts.HotRows, eval: p.eval}})
+		g.slots = append(g.slots, &graphSlot{renumberer: renumberer{rank: p.rank, edges: p.index.Edges, hot: hot, base: uint32(p.facts.HotRows), eval: p.eval}})
 	}
 	if p.facts.Segment > 1 {
 		g.segments = newSegmentPass(p.samples, p.rank, p.index.Edges, p.facts.Segment, p.plan.lanes, p.plan.slots)
@@ -276,7 +287,7 @@ func (p *packing) graphs(ctx context.Context) error {
 	if err := p.fs.SyncDir(p.dir.Path()); err != nil {
 		return err
 	}
-	return p.dir.SaveProgress(journal{Graphs: true, Facts: &p.facts, Files: p.files, Requests: p.requests, SSDRequests: p.ssdRequests})
+	return p.dir.SaveProgress(journal{Graphs: true, Facts: &p.facts, Files: p.files, Requests: p.requests, SSDRequests: p.ssdRequests, Slots: p.minSlots})
 }
 
 // rows runs the second pass and returns the number of ranges.
@@ -293,13 +304,17 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		source: source, table: filepath.Join(p.o.Dataset, dataset.FeaturesFile), from: f.DType, to: p.to, dim: f.Dim, nodes: f.Nodes,
 		dir: p.dir, facts: &p.facts, index: &p.index, form: p.form(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
 	}
-	if err := pass.state.load(p.fs, p.dir.File(stateFile), len(p.index.Edges), len(p.index.Train)); err != nil {
+	if err := pass.state.load(p.fs, p.dir.File(stateFile), p.index.Bands, len(p.index.Train)); err != nil {
 		return 0, err
 	}
 	if pass.state.Next > 0 {
 		p.rep.Logf("resuming: the chunks of rows below %d are packed already", pass.state.Next)
 	}
-	if pass.hot, err = newHotWriter(p.dir, p.rank, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow, p.plan.spillBuf); err != nil {
+	places, err := p.hotPlaces()
+	if err != nil {
+		return 0, err
+	}
+	if pass.hot, err = newHotWriter(p.dir, places, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow, p.plan.spillBuf); err != nil {
 		return 0, err
 	}
 	if len(p.index.Segments) > 0 {

@@ -1,0 +1,91 @@
+package pack_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+)
+
+func minOptions(ds, samples, out string) pack.Options {
+	o := options(ds, samples, out)
+	o.Policy, o.Cache = packfile.PolicyMin, &budget.Size{Value: 20, Unit: budget.UnitPercent}
+	return o
+}
+
+// TestMinSameBytes packs under policy min with different numbers of workers, budgets
+// and ranges.
+func TestMinSameBytes(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	ref := filepath.Join(t.TempDir(), "ref")
+	res, err := pack.Run(t.Context(), disk, minOptions(ds, samples, ref), progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.HotRows != 24 || res.Segments <= packfile.RefillBatches || res.ColdRows == 0 || res.EvalRows == 0 {
+		t.Fatalf("the graph does not exercise every file: %+v", res)
+	}
+	want := contents(t, ref)
+	for _, workers := range []int{1, 7} {
+		for _, rows := range []int64{0, 17} {
+			o := minOptions(ds, samples, filepath.Join(t.TempDir(), "P"))
+			o.Workers, o.RangeRows = workers, rows
+			if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+				t.Fatal(err)
+			}
+			same(t, o.Out, contents(t, o.Out), want)
+		}
+	}
+	r, err := packfile.Open(vfs.OS, ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Verify(t.Context(), vfs.OS, progress.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMinEveryFailure fails one write operation of a run, anywhere in it, and checks that the next run ends
+// with the same bytes.
+func TestMinEveryFailure(t *testing.T) {
+	small := graphOf
+	small.Nodes = 40
+	ds, samples := inputs(t, small)
+	o := minOptions(ds, samples, filepath.Join(t.TempDir(), "ref"))
+	o.RangeRows = 15
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, o.Out)
+	resumed := 0
+	for n := 0; ; n += 5 {
+		o.Out = filepath.Join(t.TempDir(), "P")
+		in := &vfs.FailAt{N: n, After: n%2 == 0, Err: errors.New("boom")}
+		_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
+		if !in.Fired() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if err == nil {
+			t.Errorf("operation %d failed unnoticed", n)
+		}
+		res, err := pack.Run(t.Context(), disk, o, progress.Discard)
+		if err != nil {
+			t.Fatalf("after failing operation %d: %v", n, err)
+		}
+		if res.State == "resumed" {
+			resumed++
+		}
+		same(t, o.Out, contents(t, o.Out), want)
+	}
+	if resumed == 0 {
+		t.Error("no run was resumed")
+	}
+}
