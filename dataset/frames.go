@@ -93,11 +93,11 @@ func compression(compress bool) string {
 	return ""
 }
 
-// newEncoder returns an encoder for so many frames at once. What it makes of a
+// newEncoder returns an encoder for n frames at once. What it makes of a
 // frame depends on nothing else. Dense features repeat nothing, but their exponents
 // are few: it is the entropy of literals that compresses them at all.
-func newEncoder(frames int) (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(frames), zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithAllLitEntropyCompression(true),
+func newEncoder(n int) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(n), zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithAllLitEntropyCompression(true),
 		zstd.WithWindowSize(Granule), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 }
 
