@@ -12,7 +12,6 @@ import (
 	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -225,70 +224,4 @@ func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot i
 		}
 	}
 	return set, nil
-}
-
-// appender writes a file of the directory from front to back in large pieces.
-type appender struct {
-	f      vfs.File
-	buf    []byte
-	offset int64  // including what is still buffered
-	crc    uint32 // of all that: scratch is checked when it is read again
-}
-
-const appendBuffer = 1 << 20
-
-func newAppender(dir *stage.Dir, name string, buffer int) (*appender, error) {
-	f, err := dir.FS().Create(dir.File(name))
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", dir.File(name), err)
-	}
-	return &appender{f: f, buf: make([]byte, 0, buffer)}, nil
-}
-
-func (a *appender) write(b []byte) error {
-	a.offset += int64(len(b))
-	a.crc = binio.UpdateCRC(a.crc, b)
-	if len(a.buf)+len(b) > cap(a.buf) {
-		if err := a.flush(); err != nil {
-			return err
-		}
-		if len(b) >= cap(a.buf) {
-			_, err := a.f.Write(b)
-			return err
-		}
-	}
-	a.buf = append(a.buf, b...)
-	return nil
-}
-
-// pad appends zeros up to a multiple of align.
-func (a *appender) pad(align int64) error {
-	var zero [binio.Page]byte
-	return a.write(zero[:binio.AlignUp(a.offset, align)-a.offset])
-}
-
-func (a *appender) flush() error {
-	_, err := a.f.Write(a.buf)
-	a.buf = a.buf[:0]
-	return err
-}
-
-// finish makes the file durable and closes it.
-func (a *appender) finish() error {
-	if err := a.flush(); err != nil {
-		return fmt.Errorf("write %s: %w", a.f.Name(), err)
-	}
-	if err := a.f.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", a.f.Name(), err)
-	}
-	f := a.f
-	a.f = nil
-	return f.Close()
-}
-
-// close gives an unfinished file up.
-func (a *appender) close() {
-	if a.f != nil {
-		_ = a.f.Close()
-	}
 }

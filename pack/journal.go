@@ -100,15 +100,17 @@ func (s *saver) save(ctx context.Context, next int64) error {
 	s.p.state.Next = next
 	state := s.p.state.clone()
 	s.done = make(chan error, 1)
-	files := s.p.cold
+	var files []vfs.File
 	if s.p.ssd != nil {
-		files = append(s.p.ssd.files(), files...)
+		files = s.p.ssd.files()
+	}
+	for _, f := range s.p.cold {
+		if f != nil {
+			files = append(files, f)
+		}
 	}
 	go func() {
 		for _, f := range files {
-			if f == nil {
-				continue
-			}
 			if err := f.Sync(); err != nil {
 				s.done <- fmt.Errorf("sync %s: %w", f.Name(), err)
 				return

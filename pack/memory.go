@@ -31,17 +31,17 @@ type memoryPlan struct {
 
 // planMemory fits both passes under the budget, or says in what they would fit. lane is
 // what the first pass holds for every segment under way, 0 without an SSD level.
-func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int64) (memoryPlan, error) {
-	p := fit(o, f, s, sourceRow, lane)
+func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) (memoryPlan, error) {
+	p := fit(o, f, s, lane)
 	if p.rangeRows == 0 {
-		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, sourceRow, lane)))
+		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, lane)))
 	}
 	return p, nil
 }
 
 // fit fits both passes under the budget. Ranges of no rows say that one of them does
 // not.
-func fit(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int64) memoryPlan {
+func fit(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) memoryPlan {
 	held := baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 // ranks, evaluation set
 	free := o.Memory - held
 	slot := slotBytes(s)
@@ -60,21 +60,31 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int6
 	if f.Segment > 1 {
 		free -= int64(o.Workers) * int64(max(writeBuffer, f.RowBytes))
 	}
-	free -= int64(o.Workers)*int64(max(writeBuffer, f.RowBytes)) + 2*appendBuffer
+	beside := writersMemory(o.Workers) + tableMemory(true)
+	free -= beside
 	if free <= 0 {
 		return p
 	}
-	hot := f.HotRows * int64(f.RowBytes)
+	row := int64(f.RowBytes)
+	hot := f.HotRows * row
 	if hot <= free/2 && (o.RangeRows <= 0 || f.HotRows <= o.RangeRows) {
 		p.hotWindow = f.HotRows
 		free -= hot
+		beside += hot
 	} else {
 		p.spill = true
 	}
-	p.rangeRows = min(free/2/int64(sourceRow), f.Nodes)
 	if p.spill { // an eighth is for the scratch files' buffers
-		p.rangeRows = min((free-free/8)/2/int64(sourceRow), f.Nodes)
+		p.rangeRows = (free - free/8) / row
+	} else {
+		p.rangeRows = free / row
 	}
+	buffers := int64(1)
+	if p.rangeRows < f.Nodes || o.RangeRows > 0 {
+		buffers = 2
+		p.rangeRows /= 2
+	}
+	p.rangeRows = min(p.rangeRows, f.Nodes)
 	if o.RangeRows > 0 {
 		p.rangeRows = min(p.rangeRows, o.RangeRows)
 	}
@@ -86,24 +96,24 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int6
 			p.rangeRows = 0 // too many windows: more memory is needed
 		}
 	}
-	least := min(int64(leastRange/sourceRow)+1, f.Nodes)
+	least := min(leastRange/row+1, f.Nodes)
 	if o.RangeRows > 0 {
 		least = min(least, o.RangeRows)
 	}
 	if p.rangeRows < least {
 		p.rangeRows = 0
 	}
-	p.outside = 2 * p.rangeRows * int64(sourceRow)
+	p.outside = beside + buffers*p.rangeRows*row
 	return p
 }
 
 // leastMemory returns a budget in MiB that suffices, when one a MiB smaller does
 // not.
-func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, sourceRow int, lane int64) int64 {
+func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) int64 {
 	try := *o
 	return int64(sort.Search(1<<30, func(mib int) bool {
 		try.Memory = int64(mib) << 20
-		return fit(&try, f, s, sourceRow, lane).rangeRows > 0
+		return fit(&try, f, s, lane).rangeRows > 0
 	})) << 20
 }
 

@@ -31,15 +31,15 @@ func TestLeastMemory(t *testing.T) {
 	} {
 		o := Options{Workers: c.workers}
 		f := packfile.Facts{Nodes: c.nodes, HotRows: c.hot, RowBytes: c.row, Segment: 2}
-		least := leastMemory(&o, &f, mbfile.Facts{}, c.row, c.lane)
+		least := leastMemory(&o, &f, mbfile.Facts{}, c.lane)
 		o.Memory = least
-		p, err := planMemory(&o, &f, mbfile.Facts{}, c.row, c.lane)
+		p, err := planMemory(&o, &f, mbfile.Facts{}, c.lane)
 		if err != nil || p.rangeRows < 1 || p.slots < 1 || p.hotWindow < 0 {
 			t.Errorf("%+v: %s does not suffice: %+v, %v", c, budget.FormatBytes(least), p, err)
 		}
 		says := ""
 		for o.Memory = 1 << 20; o.Memory < least; o.Memory += max(least/37&^(1<<20-1), 1<<20) {
-			_, err := planMemory(&o, &f, mbfile.Facts{}, c.row, c.lane)
+			_, err := planMemory(&o, &f, mbfile.Facts{}, c.lane)
 			if !errors.Is(err, fault.ErrBudget) {
 				t.Errorf("%+v: %s suffices, less than %s: %v", c, budget.FormatBytes(o.Memory), budget.FormatBytes(least), err)
 				continue

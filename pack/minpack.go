@@ -30,13 +30,13 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	}
 	evalRows := p.eval.count()
 	if p.packed {
-		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), p.ds.RowBytes(), 0)
+		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0)
 		return err
 	}
 	rows := min(p.params.CacheRows, touched)
 	p.index.Edges, p.index.Bands = []int64{rows}, 2
 	f.HotRows, f.EvalRows = rows, evalRows
-	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), p.ds.RowBytes(), 0); err != nil {
+	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0); err != nil {
 		return err
 	}
 	accesses := int64(0)

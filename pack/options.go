@@ -6,6 +6,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 )
 
@@ -27,6 +28,9 @@ type Options struct {
 	MaxDisk *budget.Size
 	Policy  string // "static" or "min"
 	DType   string // "same", "float16" or "bfloat16"
+
+	// IO is the storage backend that reads the feature table.
+	IO string
 
 	Workers int   // goroutines; 0: as many as processors
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
@@ -57,6 +61,9 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.DType == "" {
 		o.DType = DTypeSame
+	}
+	if o.IO == "" {
+		o.IO = all.Auto
 	}
 	if o.Workers == 0 {
 		o.Workers = defaultWorkers()

@@ -7,33 +7,20 @@ import (
 	"io/fs"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/device"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/dtype"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 )
-
-// rowSource reads the feature table; *dataset.FeatureReader serves it.
-type rowSource interface {
-	// ReadRows fills buf with the rows lo ≤ v < hi, checked.
-	ReadRows(ctx context.Context, lo, hi int64, buf []byte) error
-}
 
 // rangePass is batched packing: it reads the feature table once and writes the
 // chunks of all batches, the hot rows and the evaluation rows.
 type rangePass struct {
-	source   rowSource
-	table    string // the source's name, for messages
-	from, to dtype.Type
-	dim      int
-	nodes    int64
+	table *tableReader
+	out   *writers
+	nodes int64
 
 	dir     *stage.Dir
 	facts   *packfile.Facts
@@ -42,7 +29,7 @@ type rangePass struct {
 	workers int
 	task    progress.Task
 
-	rows  int64 // of one range
+	rows  int64 // of one range, at most
 	hot   *hotWriter
 	eval  *evalWriter
 	ssd   *ssdWriter // nil without an SSD level
@@ -51,7 +38,7 @@ type rangePass struct {
 	requestsCRC uint32
 	requests    []uint32 // mapped; of all batches
 	start       []int64  // first request of every batch
-	cold        []vfs.File
+	cold        []*outFile
 	ranges      int
 }
 
@@ -88,20 +75,30 @@ func (p *rangePass) prepare() error {
 			p.cold = append(p.cold, nil)
 			continue
 		}
-		f, err := p.dir.FS().OpenReadWrite(p.dir.File(packfile.ColdFile(g)))
-		if err != nil {
+		if err := p.openCold(g, size); err != nil {
 			return err
-		}
-		p.cold = append(p.cold, f)
-		if st, err := f.Stat(); err != nil {
-			return err
-		} else if p.state.Next > 0 && st.Size() != size {
-			return touched(f.Name(), fmt.Errorf("%d bytes instead of %d", st.Size(), size))
-		}
-		if err := f.Truncate(size); err != nil {
-			return fmt.Errorf("size %s: %w", f.Name(), err)
 		}
 	}
+	return nil
+}
+
+// openCold opens the file of a group's chunks.
+func (p *rangePass) openCold(group int, size int64) error {
+	name := packfile.ColdFile(group)
+	if p.state.Next > 0 {
+		st, err := p.dir.FS().Stat(p.dir.File(name))
+		if err != nil {
+			return touched(p.dir.File(name), err)
+		}
+		if st.Size() != size {
+			return touched(p.dir.File(name), fmt.Errorf("%d bytes instead of %d", st.Size(), size))
+		}
+	}
+	f, err := openOut(p.dir, name, size)
+	if err != nil {
+		return err
+	}
+	p.cold = append(p.cold, f)
 	return nil
 }
 
@@ -160,18 +157,26 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 	}
 	p.requests = binio.View[uint32](reqFile.Data())
 
-	srcRow := p.dim * p.from.Size()
-	var buf [2]*device.Host
+	return p.ranged(ctx, reqFile)
+}
+
+// ranged is run once everything is open.
+func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var buf [2]*device.Host // the second only if there is a second range
 	for i := range buf {
-		if buf[i], err = device.NewHost(int(p.rows) * srcRow); err != nil {
-			return err
+		if i == 0 || p.rows < p.nodes {
+			if buf[i], err = device.NewHost(int(p.rows) * p.rowBytes()); err != nil {
+				return err
+			}
+			defer buf[i].Free()
 		}
-		defer buf[i].Free()
 	}
 	read := func(i int, lo int64) (hi int64, wait func() error) {
-		hi = min(lo+p.rows, p.nodes)
+		hi = p.table.end(lo, p.rows, p.nodes)
 		done := make(chan error, 1)
-		go func() { done <- p.source.ReadRows(ctx, lo, hi, buf[i].Bytes()[:int(hi-lo)*srcRow]) }()
+		go func() { done <- p.table.read(ctx, lo, hi, buf[i].Bytes()) }()
 		return hi, func() error { return <-done }
 	}
 	saver := newSaver(p)
@@ -188,25 +193,24 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 		} else {
 			wait = func() error { return nil }
 		}
-		rows := buf[i].Bytes()[:int(hi-lo)*srcRow]
-		if rows, err = p.convert(rows, lo); err != nil {
-			_ = wait() // the other buffer is being read into
-			return err
-		}
-		if err := p.pack(ctx, lo, hi, rows, reqFile); err != nil {
-			_ = wait() // the other buffer is being read into
-			return err
-		}
+		err := p.pack(ctx, lo, hi, buf[i].Bytes()[:int(hi-lo)*p.rowBytes()], reqFile)
 		p.ranges++
-		p.task.Add((hi - lo) * int64(srcRow))
-		if err := saver.save(ctx, nextLo); err != nil {
-			_ = wait()
+		p.task.Add((hi - lo) * p.table.srcRow())
+		if err == nil {
+			err = saver.save(ctx, nextLo)
+		}
+		if err != nil {
+			cancel()
+			_ = wait() // the other buffer is being read into
 			return err
 		}
 		lo, hi = nextLo, nextHi
 	}
 	return nil
 }
+
+// writeBuffer is what a worker gathers for one write through the page cache.
+const writeBuffer = 1 << 20
 
 // checkRequests checks the list of rows that the first pass, perhaps of an
 // interrupted run, left on disk.
@@ -226,157 +230,18 @@ func (p *rangePass) checkRequests(ctx context.Context, list []byte) error {
 	return nil
 }
 
-// convert narrows rows in place: an element never moves up. The first row is
-// node first's. Features are finite; one that is not any longer is refused.
-func (p *rangePass) convert(rows []byte, first int64) ([]byte, error) {
-	if p.from == p.to {
-		return rows, nil
-	}
-	infinity := uint16(0x7C00)
-	if p.to == dtype.BFloat16 {
-		infinity = 0x7F80
-	}
-	n := len(rows) / p.from.Size()
-	// A piece is converted through a small buffer, so that no element is
-	// overwritten before it is read.
-	var tmp [2048]uint16 // both narrower types have two bytes
-	for done := 0; done < n; {
-		k := min(n-done, len(tmp))
-		piece := binio.Bytes(tmp[:k])
-		dtype.Convert(piece, p.to, rows[done*p.from.Size():(done+k)*p.from.Size()], p.from)
-		for i, h := range tmp[:k] {
-			if h&infinity == infinity {
-				at := int64(done + i)
-				return nil, fault.New(fault.ErrInput, "%s: feature %d of node %d is more than %s holds; use another --dtype", p.table, at%int64(p.dim), first+at/int64(p.dim), p.to)
-			}
-		}
-		copy(rows[done*p.to.Size():], piece)
-		done += k
-	}
-	return rows[:n*p.to.Size()], nil
-}
-
 // pack writes everything that the rows lo ≤ v < hi belong to.
 func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte, reqFile *mapped.File) error {
-	outer := ctx
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if err := p.hot.take(lo, hi, rows); err != nil {
-			return fmt.Errorf("hot rows: %w", err)
-		}
-		if err := p.eval.take(lo, hi, rows); err != nil {
-			return fmt.Errorf("evaluation rows: %w", err)
-		}
-		return nil
-	})
-	if hi <= p.state.Next {
-		return g.Wait() // an earlier run has these rows' chunks
+	if err := p.gather(ctx, lo, hi, rows, reqFile); err != nil {
+		_ = p.out.drain() // the rows may be written over now, and files closed
+		return errors.Join(err, p.out.failed())
 	}
-	// New names: the goroutine above still reads the old ones.
-	from := max(lo, p.state.Next)
-	rest := rows[len(rows)-int(hi-from)*p.rowBytes():]
-	jobs := make(chan int)
-	g.Go(func() error {
-		defer close(jobs)
-		for i := range p.index.Train {
-			select {
-			case jobs <- i:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
-	for range p.workers {
-		g.Go(func() error {
-			w := chunkWriter{p: p, buf: make([]byte, 0, max(writeBuffer, p.rowBytes()))}
-			for i := range jobs {
-				err := mapped.Guard(func() error { return w.batch(i, from, hi, rest) }, reqFile)
-				if err != nil {
-					return fmt.Errorf("chunk of batch %d: %w", i, err)
-				}
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil || p.ssd == nil {
+	if err := p.out.drain(); err != nil || p.ssd == nil {
 		return err
 	}
-	return p.ssd.take(outer, from, hi, rest)
-}
-
-// writeBuffer gathers rows for one write; each worker has one.
-const writeBuffer = 1 << 20
-
-// chunkWriter gathers one batch's rows of a range at a time.
-type chunkWriter struct {
-	p   *rangePass
-	buf []byte
-}
-
-// batch writes the rows lo ≤ v < hi of every band of a chunk.
-func (w *chunkWriter) batch(i int, lo, hi int64, rows []byte) error {
-	p := w.p
-	t := &p.index.Train[i]
-	req := p.requests[p.start[i]:p.start[i+1]]
-	off, sums := t.ChunkOffset, t.Sums
-	for band, n := range t.Bands {
-		ids := req[:n]
-		first, _ := slices.BinarySearch(ids, uint32(lo))
-		last := n
-		if hi < p.nodes {
-			last, _ = slices.BinarySearch(ids, uint32(hi))
-		}
-		if first < last {
-			c := bandSums{sums: sums, pos: int64(first) * int64(p.rowBytes()), crc: &p.state.Running[i*len(t.Bands)+band], end: int64(n) * int64(p.rowBytes())}
-			if err := w.band(p.cold[i/packfile.GroupBatches(p.facts.Segment)], off, ids[first:last], lo, rows, &c); err != nil {
-				return err
-			}
-		}
-		req = req[n:]
-		sums = sums[p.form.NumPieces(t.Bands[band:band+1]):]
-		off += int64(n) * int64(p.rowBytes())
+	from := max(lo, p.state.Next)
+	if hi <= from {
+		return nil
 	}
-	return nil
-}
-
-// band writes the rows of the given nodes behind the band's earlier ones.
-func (w *chunkWriter) band(f vfs.File, base int64, ids []uint32, lo int64, rows []byte, c *bandSums) error {
-	rb := w.p.rowBytes()
-	for len(ids) > 0 {
-		n := min(len(ids), cap(w.buf)/rb)
-		w.buf = w.buf[:n*rb]
-		for k, v := range ids[:n] {
-			at := int(int64(v)-lo) * rb
-			copy(w.buf[k*rb:(k+1)*rb], rows[at:at+rb])
-		}
-		off := base + c.pos
-		c.update(w.buf)
-		if _, err := f.WriteAt(w.buf, off); err != nil {
-			return fmt.Errorf("write %s: %w", f.Name(), err)
-		}
-		ids = ids[n:]
-	}
-	return nil
-}
-
-// bandSums computes a band's checksums as its rows arrive in order.
-type bandSums struct {
-	sums []uint32 // of the band, granule by granule
-	pos  int64    // bytes of the band so far
-	end  int64    // bytes of the band
-	crc  *uint32  // of the granule under way
-}
-
-func (c *bandSums) update(b []byte) {
-	for len(b) > 0 {
-		n := min(packfile.ColdGranule-c.pos%packfile.ColdGranule, int64(len(b)))
-		*c.crc = binio.UpdateCRC(*c.crc, b[:n])
-		c.pos += n
-		b = b[n:]
-		if c.pos%packfile.ColdGranule == 0 || c.pos == c.end {
-			c.sums[(c.pos-1)/packfile.ColdGranule] = *c.crc
-			*c.crc = 0
-		}
-	}
+	return p.ssd.take(ctx, from, hi, rows[int(from-lo)*p.rowBytes():])
 }

@@ -1,14 +1,17 @@
 package pack
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 
+	"golang.org/x/sync/errgroup"
+
+	"diskgnn/device"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 )
 
@@ -23,15 +26,17 @@ type hotWriter struct {
 	rowBytes int
 	window   int64 // ranks that memory holds at once
 
-	mem   []byte // all rows, when one window suffices
+	workers int
+
+	mem   *device.Host // all rows, when one window suffices
 	spill []*appender
 }
 
-func newHotWriter(dir *stage.Dir, rank []uint32, rows int64, rowBytes int, window int64, spillBuf int) (*hotWriter, error) {
-	h := &hotWriter{dir: dir, rank: rank, rows: rows, rowBytes: rowBytes, window: max(window, 1)}
+func newHotWriter(dir *stage.Dir, rank []uint32, rows int64, rowBytes int, window int64, spillBuf, workers int) (_ *hotWriter, err error) {
+	h := &hotWriter{dir: dir, rank: rank, rows: rows, rowBytes: rowBytes, window: max(window, 1), workers: workers}
 	if h.windows() <= 1 {
-		h.mem = make([]byte, rows*int64(rowBytes))
-		return h, nil
+		h.mem, err = device.NewHost(int(rows) * rowBytes)
+		return h, err
 	}
 	for w := range h.windows() {
 		a, err := newAppender(dir, spillFile(w), spillBuf)
@@ -47,24 +52,50 @@ func (h *hotWriter) windows() int { return int((h.rows + h.window - 1) / h.windo
 
 func spillFile(w int) string { return fmt.Sprintf("hot-%05d.tmp", w) }
 
+// close gives the memory back.
+func (h *hotWriter) close() {
+	if h.mem != nil {
+		h.mem.Free()
+	}
+	for _, a := range h.spill {
+		a.close()
+	}
+}
+
 // take picks the hot ones among the rows lo ≤ v < hi.
 func (h *hotWriter) take(lo, hi int64, rows []byte) error {
+	if h.mem == nil {
+		return h.takeSpilled(lo, hi, rows)
+	}
+	mem, rb := h.mem.Bytes(), int64(h.rowBytes)
+	var g errgroup.Group
+	parts := int64(h.workers)
+	for k := range parts {
+		g.Go(func() error { // every rank is one node's: nobody else writes there
+			for v := lo + (hi-lo)*k/parts; v < lo+(hi-lo)*(k+1)/parts; v++ {
+				if rank := int64(h.rank[v]); rank < h.rows {
+					copy(mem[rank*rb:(rank+1)*rb], rows[(v-lo)*rb:(v-lo+1)*rb])
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (h *hotWriter) takeSpilled(lo, hi int64, rows []byte) error {
+	var head [4]byte
 	for v := lo; v < hi; v++ {
 		rank := int64(h.rank[v])
 		if rank >= h.rows {
 			continue
 		}
-		row := rows[int(v-lo)*h.rowBytes : int(v-lo+1)*h.rowBytes]
-		if h.mem != nil {
-			copy(h.mem[rank*int64(h.rowBytes):], row)
-			continue
-		}
 		a := h.spill[rank/h.window]
-		r := uint32(rank)
-		if err := a.write(binio.Bytes([]uint32{r})); err != nil {
+		binary.LittleEndian.PutUint32(head[:], uint32(rank))
+		if err := a.write(head[:]); err != nil {
 			return err
 		}
-		if err := a.write(row); err != nil {
+		if err := a.write(rows[int(v-lo)*h.rowBytes : int(v-lo+1)*h.rowBytes]); err != nil {
 			return err
 		}
 	}
@@ -72,17 +103,16 @@ func (h *hotWriter) take(lo, hi int64, rows []byte) error {
 }
 
 // finish writes hot.bin and its checksums; window rows are held at once.
-func (h *hotWriter) finish(window int64) ([]stage.File, error) {
-	out, err := newSummedFile(h.dir, packfile.HotFile)
+func (h *hotWriter) finish(ctx context.Context, w *writers, window int64) ([]stage.File, error) {
+	out, err := newRowFile(h.dir, w, packfile.HotFile, h.rows*int64(h.rowBytes))
 	if err != nil {
 		return nil, err
 	}
 	defer out.close()
 	if h.mem != nil {
-		if err := out.write(h.mem); err != nil {
+		if err := out.writeAll(ctx, h.mem.Bytes(), h.workers); err != nil {
 			return nil, err
 		}
-		h.mem = nil
 		return out.finish(packfile.HotSums)
 	}
 	buf := make([]byte, window*int64(h.rowBytes))
@@ -94,7 +124,7 @@ func (h *hotWriter) finish(window int64) ([]stage.File, error) {
 		if err := h.order(w, buf[:n*int64(h.rowBytes)], a.crc); err != nil {
 			return nil, err
 		}
-		if err := out.write(buf[:n*int64(h.rowBytes)]); err != nil {
+		if err := out.write(ctx, buf[:n*int64(h.rowBytes)]); err != nil {
 			return nil, err
 		}
 		if err := h.dir.FS().Remove(h.dir.File(spillFile(w))); err != nil {
@@ -141,14 +171,18 @@ func (h *hotWriter) order(w int, dst []byte, want uint32) error {
 // evalWriter appends the evaluation segment's rows, which lie in node order.
 type evalWriter struct {
 	set      *bitset
-	out      *summedFile
+	out      *rowFile
 	rowBytes int
 }
 
-func (e *evalWriter) take(lo, hi int64, rows []byte) error {
+func (e *evalWriter) take(ctx context.Context, lo, hi int64, rows []byte) error {
 	for v := lo; v < hi; v++ {
+		if v%64 == 0 && e.set.words[v/64] == 0 {
+			v += 63
+			continue
+		}
 		if e.set.has(uint32(v)) {
-			if err := e.out.write(rows[int(v-lo)*e.rowBytes : int(v-lo+1)*e.rowBytes]); err != nil {
+			if err := e.out.write(ctx, rows[int(v-lo)*e.rowBytes:int(v-lo+1)*e.rowBytes]); err != nil {
 				return err
 			}
 		}
@@ -183,13 +217,5 @@ func (s *summedFile) finish(table string) ([]stage.File, error) {
 	if err := s.appender.finish(); err != nil {
 		return nil, err
 	}
-	sums := s.sums.Sums()
-	b := sums.Encode()
-	if err := vfs.WriteFile(s.dir.FS(), s.dir.File(table), b); err != nil {
-		return nil, fmt.Errorf("write %s: %w", table, err)
-	}
-	return []stage.File{
-		{Name: s.name, Size: sums.Size, Checksum: sums.Checksum()},
-		{Name: table, Size: int64(len(b)), Checksum: binio.Hash(b)},
-	}, nil
+	return describeSummed(s.dir, s.name, s.sums.Sums(), table)
 }

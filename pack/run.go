@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -19,6 +18,8 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -86,6 +87,7 @@ type packing struct {
 	codes    *batchLists // under policy min: what becomes of every access
 	minSlots uint32      // the CRC-32C of the list of the cache's first content
 
+	io                       string // what read the table
 	graphSeconds, rowSeconds float64
 }
 
@@ -201,7 +203,7 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 			return err
 		}
 		p.eval.count()
-		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), p.ds.RowBytes(), 0)
+		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0)
 		return err
 	}
 	d := &diskCosts{facts: *f, form: p.form(), graphs: graphBytesOf(p.samples)}
@@ -227,7 +229,7 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	if f.Segment > 1 {
 		lane = segmentMemory(f.Nodes, p.sharedMost)
 	}
-	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), p.ds.RowBytes(), lane); err != nil {
+	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), lane); err != nil {
 		return err
 	}
 	return p.checkFree(need, state)
@@ -300,8 +302,25 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	defer source.Close()
 	task := p.rep.Task("pack rows", p.facts.TableBytes, progress.Bytes)
 	defer task.Done()
+	stack, how, err := all.Open(p.o.IO, iostack.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer stack.Close()
+	p.io = stack.Name()
+	p.rep.Logf("I/O: %s", how)
+	table, err := newTableReader(source, stack, f.DType, p.to, f.Dim, p.o.Workers)
+	if err != nil {
+		return 0, err
+	}
+	defer table.close()
+	out, err := newWriters(p.o.Workers)
+	if err != nil {
+		return 0, err
+	}
+	defer out.close()
 	pass := &rangePass{
-		source: source, table: filepath.Join(p.o.Dataset, dataset.FeaturesFile), from: f.DType, to: p.to, dim: f.Dim, nodes: f.Nodes,
+		table: table, out: out, nodes: f.Nodes,
 		dir: p.dir, facts: &p.facts, index: &p.index, form: p.form(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
 	}
 	if err := pass.state.load(p.fs, p.dir.File(stateFile), p.index.Bands, len(p.index.Train)); err != nil {
@@ -314,16 +333,17 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if pass.hot, err = newHotWriter(p.dir, places, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow, p.plan.spillBuf); err != nil {
+	if pass.hot, err = newHotWriter(p.dir, places, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow, p.plan.spillBuf, p.o.Workers); err != nil {
 		return 0, err
 	}
+	defer pass.hot.close()
 	if len(p.index.Segments) > 0 {
 		if pass.ssd, err = newSSDWriter(ctx, p.dir, &p.index, &p.facts, p.o.Workers, p.ssdRequests, pass.state.Next > 0); err != nil {
 			return 0, err
 		}
 		defer pass.ssd.close()
 	}
-	evalOut, err := newSummedFile(p.dir, packfile.EvalFile)
+	evalOut, err := newRowFile(p.dir, out, packfile.EvalFile, p.facts.EvalRows*int64(p.facts.RowBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -333,7 +353,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	p.rank, p.eval = nil, nil
-	hot, err := pass.hot.finish(p.plan.hotWindow)
+	hot, err := pass.hot.finish(ctx, out, p.plan.hotWindow)
 	if err != nil {
 		return 0, fmt.Errorf("hot rows: %w", err)
 	}

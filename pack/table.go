@@ -1,0 +1,270 @@
+package pack
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
+	"diskgnn/iostack"
+)
+
+const (
+	// readDepth is the number of pieces of the table that are read at once.
+	readDepth = 8
+	// wireBytes is room for a piece as it lies in the file, which may be compressed.
+	wireBytes = dataset.Granule + binio.Page
+	// longRow is the least row that is read by ReadRows, since it would make a large
+	// part of every piece cross into the next.
+	longRow = dataset.Granule / 16
+)
+
+// tableReader reads ranges of the feature table, as rows of the pack's type. Many
+// pieces are on their way from the drive at once; each is checked and converted when
+// it lands, by as many goroutines as there are workers.
+type tableReader struct {
+	rows  *dataset.FeatureReader
+	stack iostack.Stack
+	file  iostack.File
+	from  dtype.Type
+	to    dtype.Type
+	dim   int
+
+	wires chan *wire
+	mem   *device.Host
+	turns chan struct{} // a token for each worker that may compute
+}
+
+// wire is the memory that one piece passes through.
+type wire struct {
+	raw   []byte    // as it lies in the file
+	plain []byte    // decompressed; nil if nothing is compressed
+	wide  []float32 // rows before they are narrowed, if they are no float32s
+	group iostack.Group
+	req   [1]iostack.Request
+}
+
+// tableMemory returns what a tableReader holds beside the ranges.
+func tableMemory(compressed bool) int64 {
+	n := int64(wireBytes)
+	if compressed {
+		n += dataset.Granule
+	}
+	return readDepth * n
+}
+
+func newTableReader(rows *dataset.FeatureReader, stack iostack.Stack, from, to dtype.Type, dim, workers int) (*tableReader, error) {
+	t := &tableReader{rows: rows, stack: stack, from: from, to: to, dim: dim, wires: make(chan *wire, readDepth), turns: make(chan struct{}, workers)}
+	var err error
+	if t.file, err = stack.Open(rows.Path()); err != nil {
+		return nil, err
+	}
+	if t.mem, err = device.NewHost(int(tableMemory(rows.Compressed()))); err != nil {
+		return nil, err
+	}
+	mem := t.mem.Bytes()
+	for range readDepth {
+		w := &wire{raw: mem[:wireBytes]}
+		mem = mem[wireBytes:]
+		if rows.Compressed() {
+			w.plain, mem = mem[:dataset.Granule], mem[dataset.Granule:]
+		}
+		t.wires <- w
+	}
+	return t, nil
+}
+
+func (t *tableReader) close() {
+	if t.file != nil {
+		_ = t.file.Close()
+	}
+	if t.mem != nil {
+		t.mem.Free()
+	}
+}
+
+func (t *tableReader) srcRow() int64 { return int64(t.dim * t.from.Size()) }
+
+// end returns where a range that begins at row lo ends: at most n rows later, and if
+// it can at the end of a piece, so that no piece is read twice.
+func (t *tableReader) end(lo, n, nodes int64) int64 {
+	if lo+n >= nodes {
+		return nodes
+	}
+	if hi := (lo + n) * t.srcRow() / dataset.Granule * dataset.Granule / t.srcRow(); hi > lo {
+		return hi
+	}
+	return lo + n
+}
+
+// read fills dst with the rows lo ≤ v < hi.
+func (t *tableReader) read(ctx context.Context, lo, hi int64, dst []byte) error {
+	if t.srcRow() >= longRow {
+		return t.readLong(ctx, lo, hi, dst)
+	}
+	e := t.rows.Extent(lo, hi)
+	r := &rangeRead{t: t, lo: lo, hi: hi, dst: dst, first: e.First, seams: make([]byte, int64(max(e.End-e.First-1, 0))*t.srcRow())}
+	var next atomic.Int64
+	next.Store(int64(e.First))
+	g, ctx := errgroup.WithContext(ctx)
+	for range min(readDepth, e.End-e.First) {
+		g.Go(func() error {
+			w := <-t.wires
+			defer func() { t.wires <- w }()
+			for {
+				i := int(next.Add(1) - 1)
+				if i >= e.End {
+					return nil
+				}
+				if err := r.piece(ctx, w, i); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return r.closeSeams()
+}
+
+// fetch reads piece i into the wire.
+func (t *tableReader) fetch(ctx context.Context, w *wire, i int) ([]byte, error) {
+	off, size := t.rows.Piece(i)
+	pad := int(off % binio.Page) // whole pages land in place then
+	if pad+int(size) > len(w.raw) {
+		pad = 0
+	}
+	w.req[0] = iostack.Request{File: t.file, Offset: off, Buf: w.raw[pad : pad+int(size)]}
+	if err := t.stack.Submit(&w.group, w.req[:]); err != nil {
+		return nil, err
+	}
+	return w.req[0].Buf, t.stack.Wait(ctx, &w.group)
+}
+
+// readLong is the way of rows that are longer than pieces, or nearly.
+func (t *tableReader) readLong(ctx context.Context, lo, hi int64, dst []byte) error {
+	rb := int64(t.to.RowBytes(t.dim))
+	if t.from == t.to {
+		return t.rows.ReadRows(ctx, lo, hi, dst[:(hi-lo)*rb])
+	}
+	row := make([]byte, t.srcRow())
+	var w wire
+	for v := lo; v < hi; v++ {
+		if err := t.rows.ReadRows(ctx, v, v+1, row); err != nil {
+			return err
+		}
+		if err := t.convert(&w, dst[(v-lo)*rb:(v-lo+1)*rb], row, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convert writes whole rows of the table, the first of which is node first's, as rows
+// of the pack. The table is finite; what is not, as the pack's type, is refused.
+func (t *tableReader) convert(w *wire, dst, src []byte, first int64) error {
+	if t.from == t.to {
+		copy(dst, src)
+		return nil
+	}
+	rb, sb := t.to.RowBytes(t.dim), int(t.srcRow())
+	if t.from == dtype.Float32 {
+		if !kernel.Narrow(dst, t.to, binio.View[float32](src), t.dim) {
+			return t.refuse(src, first)
+		}
+		return nil
+	}
+	w.wide = binio.Grow(w.wide, t.dim)
+	for ; len(src) > 0; first, src, dst = first+1, src[sb:], dst[rb:] {
+		kernel.Widen(w.wide, src[:sb], t.from, t.dim)
+		if !kernel.Narrow(dst[:rb], t.to, w.wide, t.dim) {
+			return t.refuse(src[:sb], first)
+		}
+	}
+	return nil
+}
+
+// refuse names the first element that the pack's type does not hold.
+func (t *tableReader) refuse(src []byte, first int64) error {
+	one, out := make([]float32, 1), make([]byte, dtype.ScaleBytes+4)
+	for i := 0; i < len(src)/t.from.Size(); i++ {
+		kernel.Widen(one, src[i*t.from.Size():(i+1)*t.from.Size()], t.from, 1)
+		if !kernel.Narrow(out, t.to, one, 1) {
+			return fault.New(fault.ErrInput, "%s: feature %d of node %d is more than %s holds; use another --dtype", t.rows.Path(), i%t.dim, first+int64(i/t.dim), t.to)
+		}
+	}
+	return fault.New(fault.ErrInput, "%s: features of node %d and after it are more than %s holds; use another --dtype", t.rows.Path(), first, t.to)
+}
+
+// rangeRead is the reading of one range.
+type rangeRead struct {
+	t      *tableReader
+	lo, hi int64
+	dst    []byte
+	first  int // piece
+	// seams holds, for every two pieces that follow each other, the row that lies in
+	// both, if there is one.
+	seams []byte
+}
+
+// piece reads, checks and converts piece i.
+func (r *rangeRead) piece(ctx context.Context, w *wire, i int) error {
+	raw, err := r.t.fetch(ctx, w, i)
+	if err != nil {
+		return err
+	}
+	r.t.turns <- struct{}{}
+	defer func() { <-r.t.turns }()
+	plain, err := r.t.rows.Decode(i, raw, w.plain)
+	if err != nil {
+		return err
+	}
+	sb, rb := r.t.srcRow(), int64(r.t.to.RowBytes(r.t.dim))
+	at := int64(i) * dataset.Granule // of plain in the table
+	end := at + int64(len(plain))
+	a, b := max((at+sb-1)/sb, r.lo), min(end/sb, r.hi) // whole rows
+	if a < b {
+		if err := r.t.convert(w, r.dst[(a-r.lo)*rb:(b-r.lo)*rb], plain[a*sb-at:b*sb-at], a); err != nil {
+			return err
+		}
+	}
+	// The rows in part: the front of the piece ends one, its back begins another.
+	if n := at % sb; n != 0 && i > r.first {
+		copy(r.seam(i - 1)[n:], plain)
+	}
+	if n := end % sb; n != 0 && i-r.first < len(r.seams)/int(sb) {
+		copy(r.seam(i)[:n], plain[int64(len(plain))-n:])
+	}
+	return nil
+}
+
+// seam returns the memory of the row that lies in the pieces i and i+1.
+func (r *rangeRead) seam(i int) []byte {
+	sb := int(r.t.srcRow())
+	return r.seams[(i-r.first)*sb : (i-r.first+1)*sb]
+}
+
+// closeSeams converts the rows that lie in two pieces.
+func (r *rangeRead) closeSeams() error {
+	sb, rb := r.t.srcRow(), int64(r.t.to.RowBytes(r.t.dim))
+	var w wire
+	for k := range len(r.seams) / int(sb) {
+		border := int64(r.first+k+1) * dataset.Granule
+		v := border / sb
+		if border%sb == 0 || v < r.lo || v >= r.hi {
+			continue
+		}
+		if err := r.t.convert(&w, r.dst[(v-r.lo)*rb:(v-r.lo+1)*rb], r.seam(r.first+k), v); err != nil {
+			return fmt.Errorf("node %d: %w", v, err)
+		}
+	}
+	return nil
+}
