@@ -2,6 +2,7 @@ package iostack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // file in the page cache is that of memory. An empty file, of which there is no
 // rate, is an error of kind fault.ErrInput.
 func Sequential(ctx context.Context, s Stack, path string, bufBytes, depth int) (bytesPerSecond float64, err error) {
-	if bufBytes < 1 || depth < 1 || bufBytes > maxSequential/depth {
+	if bufBytes < 1 || depth < 1 || bufBytes > mostHeld/depth {
 		return 0, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes", depth, bufBytes)
 	}
 	f, err := s.Open(path)
@@ -32,6 +33,8 @@ func Sequential(ctx context.Context, s Stack, path string, bufBytes, depth int) 
 		return 0, fmt.Errorf("sequential rate: %w", err)
 	}
 	defer mem.Free()
+	_ = s.Register(mem.Bytes()) // a hint
+	defer func() { _ = s.Unregister(mem.Bytes()) }()
 
 	begin := time.Now()
 	if err := readThrough(ctx, s, f, mem.Bytes(), depth); err != nil {
@@ -40,8 +43,8 @@ func Sequential(ctx context.Context, s Stack, path string, bufBytes, depth int) 
 	return float64(f.Size()) / time.Since(begin).Seconds(), nil
 }
 
-// maxSequential bounds the memory of Sequential where int is narrow.
-const maxSequential = 1 << 30
+// mostHeld bounds the memory of a measurement where int is narrow.
+const mostHeld = 1 << 30
 
 // readThrough reads f through mem as a ring of depth buffers. No read is in
 // flight once it returns.
@@ -56,8 +59,9 @@ func readThrough(ctx context.Context, s Stack, f File, mem []byte, depth int) (e
 	}()
 	size := len(mem) / depth
 	req := make([]Request, 1)
+	// Reads from memory never wait, so the end of ctx is looked for apart.
 	for offset, i := int64(0), 0; offset < f.Size(); offset, i = offset+int64(size), (i+1)%depth {
-		if err := s.Wait(ctx, &groups[i]); err != nil {
+		if err := errors.Join(ctx.Err(), s.Wait(ctx, &groups[i])); err != nil {
 			return err
 		}
 		n := min(int64(size), f.Size()-offset)

@@ -48,7 +48,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			memoryFlag(&o.Memory),
 			parallelFlag("threads", "threads that compute; the result is the same for any number", &o.Threads),
 			stringFlag("engine", "NAME", "what computes: cpu, none (load batches only), or auto", &o.Engine),
-			stringFlag("io", "NAME", "storage backend: pread, or auto", &o.IO),
+			stringFlag("io", "NAME", "storage backend: uring, pread, or auto", &o.IO),
 			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto", &o.Trace),
 			boolFlag("force", "replace a run that is there", &o.Force),

@@ -3,12 +3,14 @@
 package all
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/pread"
+	"diskgnn/iostack/uring"
 )
 
 // Auto is the kind that takes the best backend that works here.
@@ -17,14 +19,13 @@ const Auto = "auto"
 // backends lists the backends, best first.
 var backends = []struct {
 	kind string
-	// open starts the backend and describes it, or says why it does not work here.
-	open func(iostack.Options) (s iostack.Stack, description string, err error)
+	// open starts the backend and describes it, or says why it does not work
+	// here; chosen tells that the user named it.
+	open func(_ iostack.Options, chosen bool) (s iostack.Stack, description string, err error)
 }{
+	{"uring", openUring},
 	{"pread", openPread},
 }
-
-// absent names backends that exist, but not in this build.
-var absent = []string{"uring"}
 
 // Kinds returns what Open accepts, Auto first, then the backends, best first.
 func Kinds() []string {
@@ -37,8 +38,8 @@ func Kinds() []string {
 
 // Open starts the backend of the given kind. The reason is one printable line
 // naming the backend, how it reads and, for Auto, which better ones do not work
-// here and why. A kind that is not in this build is an error of kind
-// fault.ErrUsage. Under Auto, options that make no sense are reported as such.
+// here and why. A kind that does not exist is an error of kind fault.ErrUsage.
+// Under Auto, options that make no sense are reported as such.
 func Open(kind string, options iostack.Options) (s iostack.Stack, reason string, err error) {
 	options.EnsureDefaults()
 	if err := options.Validate(); err != nil {
@@ -49,7 +50,7 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 		if kind != b.kind && kind != Auto {
 			continue
 		}
-		s, reason, err = b.open(options)
+		s, reason, err = b.open(options, kind == b.kind)
 		switch {
 		case err == nil:
 			return s, strings.Join(append([]string{reason}, failures...), "; "), nil
@@ -61,23 +62,37 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 	if kind == Auto {
 		return nil, "", fmt.Errorf("open an I/O backend: %w", err) // the last one's, which needs the least
 	}
-	for _, name := range absent {
-		if kind == name {
-			return nil, "", fault.New(fault.ErrUsage, "I/O backend %q is not in this build, which has %s", kind, strings.Join(Kinds(), ", "))
-		}
-	}
 	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q (there are %s)", kind, strings.Join(Kinds(), ", "))
 }
 
-func openPread(options iostack.Options) (iostack.Stack, string, error) {
+// openUring starts io_uring, which tries itself out by reading something. Reads
+// through the page cache are better left to pread, whose workers copy side by
+// side; whoever names uring gets it all the same.
+func openUring(options iostack.Options, chosen bool) (iostack.Stack, string, error) {
+	if !chosen && options.Direct == iostack.DirectNever {
+		return nil, "", errors.New("buffered reads are faster with pread")
+	}
+	s, err := uring.New(options)
+	if err != nil {
+		return nil, "", err
+	}
+	return s, fmt.Sprintf("uring: %d reads in flight, %s", options.Workers, how(options.Direct)), nil
+}
+
+func openPread(options iostack.Options, _ bool) (iostack.Stack, string, error) {
 	s, err := pread.New(options)
 	if err != nil {
 		return nil, "", err
 	}
-	how := map[iostack.Direct]string{
-		iostack.DirectAuto:   "O_DIRECT where the file system takes it",
-		iostack.DirectAlways: "O_DIRECT",
-		iostack.DirectNever:  "buffered",
-	}[options.Direct]
-	return s, fmt.Sprintf("pread: %d workers, %s", options.Workers, how), nil
+	return s, fmt.Sprintf("pread: %d workers, %s", options.Workers, how(options.Direct)), nil
+}
+
+func how(d iostack.Direct) string {
+	switch d {
+	case iostack.DirectAlways:
+		return "O_DIRECT"
+	case iostack.DirectNever:
+		return "buffered"
+	}
+	return "O_DIRECT where the file system takes it"
 }

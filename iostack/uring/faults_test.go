@@ -1,0 +1,308 @@
+//go:build linux
+
+package uring
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"diskgnn/device"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/iostack/internal/frontend"
+)
+
+// writeFile writes n random bytes.
+func writeFile(t testing.TB, n int) (path string, content []byte) {
+	t.Helper()
+	content = make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(content)
+	path = filepath.Join(t.TempDir(), "content.bin")
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path, content
+}
+
+func openFile(t testing.TB, s *Stack, path string) iostack.File {
+	t.Helper()
+	f, err := s.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func hostBuffer(t testing.TB, n int) []byte {
+	t.Helper()
+	h, err := device.NewHost(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Free)
+	return h.Bytes()
+}
+
+func read(s *Stack, reqs ...iostack.Request) error {
+	var g iostack.Group
+	if err := s.Submit(&g, reqs); err != nil {
+		return err
+	}
+	return s.Wait(context.Background(), &g)
+}
+
+// TestShortAndInterruptedReads reads through a kernel that delivers as little as
+// it may, is interrupted and asks to be asked again all the time, in
+// io_uring_enter and in completions; of direct reads it checks that they stay
+// aligned, whatever happened before.
+func TestShortAndInterruptedReads(t *testing.T) {
+	path, content := writeFile(t, 300<<10+777)
+	for _, mode := range []iostack.Direct{iostack.DirectAuto, iostack.DirectNever} {
+		t.Run(mode.String(), func(t *testing.T) {
+			// The ring's thread alone uses these.
+			rng := rand.New(rand.NewPCG(3, 4))
+			cuts := map[int64]int{} // in a row, by offset
+			result := func(r *frontend.Read, res int32) int32 {
+				_, buf, offset := r.Rest()
+				direct, _ := r.File().Direct()
+				if direct && (offset|int64(len(buf))|int64(address(buf)))%iostack.Align != 0 {
+					t.Errorf("direct read of %d bytes at %d into %#x", len(buf), offset, address(buf))
+				}
+				if cuts[offset]++; cuts[offset] > 4 {
+					cuts[offset] = 0
+					return res
+				}
+				switch share := rng.Int32N(max(res, 1)); rng.IntN(4) {
+				case 0:
+					return -int32(unix.EINTR)
+				case 1:
+					return -int32(unix.EAGAIN)
+				case 2:
+					if direct { // a drive's sector, so that a page may need several
+						return min(max(share&^511, 512), res)
+					}
+					return min(max(share, 1), res)
+				}
+				cuts[offset] = 0
+				return res
+			}
+			calls := 0
+			refuse := func(fd int, submit, wait uint32) error {
+				switch calls++; calls % 50 {
+				case 10:
+					return unix.EINTR
+				case 20:
+					return unix.EAGAIN
+				case 30:
+					return unix.EBUSY
+				}
+				return enter(fd, submit, wait)
+			}
+			s := startStack(t, iostack.Options{Workers: 6, MaxIO: 32 << 10, Direct: mode}, seams{enter: refuse, result: result})
+			f := openFile(t, s, path)
+			mem := hostBuffer(t, 200<<10)
+			if mode == iostack.DirectAuto {
+				_ = s.Register(mem)
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				offset := rapid.IntRange(0, len(content)-1).Draw(t, "offset")
+				skip := rapid.IntRange(0, 4095).Draw(t, "skip")
+				n := rapid.IntRange(1, min(len(content)-offset, len(mem)-skip)).Draw(t, "length")
+				buf := mem[skip : skip+n]
+				clear(buf)
+				if err := read(s, iostack.Request{File: f, Offset: int64(offset), Buf: buf}); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(buf, content[offset:offset+n]) {
+					t.Fatal("wrong bytes")
+				}
+			})
+		})
+	}
+}
+
+// TestReadsThatGetNowhere end with an error, not with a hang.
+func TestReadsThatGetNowhere(t *testing.T) {
+	path, _ := writeFile(t, 20000)
+	for _, c := range []struct {
+		name string
+		res  int32
+		want error
+	}{
+		{"nothing, though the file goes on", 0, io.ErrNoProgress},
+		{"a broken drive", -int32(unix.EIO), unix.EIO},
+		{"again, for ever", -int32(unix.EAGAIN), unix.EAGAIN},
+	} {
+		s := startStack(t, iostack.Options{Workers: 2}, seams{enter: enter, result: func(*frontend.Read, int32) int32 { return c.res }})
+		f := openFile(t, s, path)
+		err := read(s, iostack.Request{File: f, Offset: 4096, Buf: hostBuffer(t, 8192)})
+		failed, ok := errors.AsType[*iostack.ReadError](err)
+		if !errors.Is(err, c.want) || errors.Is(err, fault.ErrCorrupt) || !ok || failed.Offset != 4096 || failed.Length != 8192 || failed.At != 4096 {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestFirstFailureOfARequest is the one nearest its beginning, whichever piece
+// ended first.
+func TestFirstFailureOfARequest(t *testing.T) {
+	path, _ := writeFile(t, 64<<10)
+	s := startStack(t, iostack.Options{Workers: 16, MaxIO: 4096}, seams{enter: enter, result: func(r *frontend.Read, res int32) int32 {
+		switch _, _, offset := r.Rest(); offset {
+		case 0:
+			return res
+		case 4096:
+			return -int32(unix.EIO)
+		}
+		return -int32(unix.ENXIO)
+	}})
+	err := read(s, iostack.Request{File: openFile(t, s, path), Buf: hostBuffer(t, 64<<10)})
+	if !errors.Is(err, unix.EIO) {
+		t.Errorf("reported %v, want the second page's EIO", err)
+	}
+}
+
+// TestRefusedSubmissions gets an error from io_uring_enter that asking again
+// will not mend: what the kernel did not take fails, and the stack goes on.
+func TestRefusedSubmissions(t *testing.T) {
+	path, content := writeFile(t, 64<<10)
+	var refuse atomic.Bool
+	s := startStack(t, iostack.Options{Workers: 4}, seams{enter: func(fd int, submit, wait uint32) error {
+		if submit > 1 && refuse.CompareAndSwap(true, false) {
+			return unix.EFAULT
+		}
+		return enter(fd, submit, wait)
+	}})
+	f := openFile(t, s, path)
+	buf := hostBuffer(t, 64<<10)
+	refuse.Store(true)
+	var reqs []iostack.Request
+	for i := range 8 {
+		reqs = append(reqs, iostack.Request{File: f, Offset: int64(i) << 13, Buf: buf[i<<13 : (i+1)<<13]})
+	}
+	if err := read(s, reqs...); !errors.Is(err, unix.EFAULT) {
+		t.Errorf("refused: %v", err)
+	}
+	if err := read(s, reqs...); err != nil || !bytes.Equal(buf, content) {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestCancelAwaitsWhatHasBegun holds one completion back: Wait must await it,
+// and must not begin the reads behind it.
+func TestCancelAwaitsWhatHasBegun(t *testing.T) {
+	path, content := writeFile(t, 64<<10)
+	var (
+		begun   = make(chan struct{})
+		release = make(chan struct{})
+		reads   atomic.Int64
+	)
+	s := startStack(t, iostack.Options{Workers: 1, MaxIO: 4096}, seams{enter: enter, result: func(_ *frontend.Read, res int32) int32 {
+		if reads.Add(1) == 1 {
+			close(begun)
+			<-release
+		}
+		return res
+	}})
+	f := openFile(t, s, path)
+	ctx, cancel := context.WithCancel(context.Background())
+	var g, other iostack.Group
+	buf, kept := hostBuffer(t, 64<<10), make([]byte, 100)
+	if err := s.Submit(&g, []iostack.Request{{File: f, Buf: buf[:32<<10]}, {File: f, Buf: buf[32<<10:]}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Submit(&other, []iostack.Request{{File: f, Offset: 50, Buf: kept}}); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	cancel()
+	waited := make(chan error)
+	go func() { waited <- s.Wait(ctx, &g) }()
+	for s.queue.Len() != 1 { // until Wait has given up what is queued
+		select {
+		case err := <-waited:
+			t.Fatalf("Wait returned while a read was in flight: %v", err)
+		default:
+		}
+		runtime.Gosched()
+	}
+	close(release)
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait: %v", err)
+	}
+	if err := s.Wait(context.Background(), &other); err != nil || !bytes.Equal(kept, content[50:150]) {
+		t.Errorf("the other group: %v", err)
+	}
+	if n := reads.Load(); n != 2 {
+		t.Errorf("%d reads were carried out, want the one in flight and the other group's", n)
+	}
+}
+
+// TestSteadyStateAllocatesNothing measures a mini-batch of direct, bounced and
+// cut requests.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	path, _ := writeFile(t, 1<<20)
+	s := newStack(t, iostack.Options{Workers: 8, MaxIO: 64 << 10})
+	f := openFile(t, s, path)
+	buf := hostBuffer(t, 1<<20)
+	var reqs []iostack.Request
+	for i := range 16 {
+		reqs = append(reqs, iostack.Request{File: f, Offset: int64(i) << 14, Buf: buf[i<<14 : i<<14+9000+i]})
+	}
+	reqs = append(reqs, iostack.Request{File: f, Buf: buf})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var g iostack.Group
+	if allocs := testing.AllocsPerRun(50, func() {
+		if err := s.Submit(&g, reqs); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(ctx, &g); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs > 0 {
+		t.Errorf("%v allocations for a mini-batch of %d requests", allocs, len(reqs))
+	}
+}
+
+// TestStacksHoldNothingOnceClosed counts host memory and descriptors.
+func TestStacksHoldNothingOnceClosed(t *testing.T) {
+	open := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(names)
+	}
+	newStack(t, iostack.Options{}).Close() // what the runtime opens once
+	memory, files := device.HostBytes(), open()
+	for _, c := range []struct {
+		options iostack.Options
+		want    int64
+	}{
+		{iostack.Options{Workers: 4}, 4 * 128 << 10},
+		{iostack.Options{Workers: 4, MaxIO: 8192}, 4 * 8192},
+		{iostack.Options{Workers: 4, Direct: iostack.DirectNever}, 0},
+	} {
+		s := newStack(t, c.options)
+		if held := device.HostBytes() - memory; held != c.want {
+			t.Errorf("%+v holds %d bytes, want %d", c.options, held, c.want)
+		}
+		s.Close()
+		if held, n := device.HostBytes()-memory, open()-files; held != 0 || n != 0 {
+			t.Errorf("%+v holds %d bytes and %d descriptors once closed", c.options, held, n)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package uring
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/iostack/internal/frontend"
+)
+
+// ring is one io_uring and the thread that owns it: what is not marked as shared
+// belongs to the thread.
+type ring struct {
+	stack   *Stack
+	queues  *queues
+	buffers buffers
+	files   bool // the kernel has a table of files
+
+	reads  []frontend.Read // by user data
+	tries  []int           // how often the kernel was asked again, by user data
+	free   []uint64        // user data not in flight
+	bounce []byte          // a buffer of BounceBytes for each read
+
+	event  *os.File    // shared: an eventfd; what is written to it wakes the thread
+	count  [8]byte     // that the kernel reads from it
+	armed  bool        // the read of it is in flight
+	asleep atomic.Bool // shared: the thread has room, found nothing queued, and waits
+
+	mu     sync.Mutex
+	orders []func() // shared: what the thread is asked to run
+	over   bool     // shared: it runs nothing any more
+}
+
+const (
+	wakeData = 1<<64 - 1 // user data of the read of the eventfd
+	testData = 1<<64 - 2 // of the read that tries the ring out
+
+	// maxTries bounds how often a read is asked for again that the kernel ended
+	// with EINTR or EAGAIN.
+	maxTries = 1000
+
+	// longCopy is from where on a buffered read, in bytes, is left to the
+	// kernel's own threads: what is in the page cache would otherwise be copied
+	// by the ring's thread, one read after the other.
+	longCopy = 64 << 10
+)
+
+// newRing makes a ring for window reads at a time. The calling goroutine must be
+// locked to its thread, and be the one that calls run.
+func newRing(s *Stack, window int, bounce []byte) (r *ring, err error) {
+	r = &ring{stack: s, bounce: bounce, reads: make([]frontend.Read, window), tries: make([]int, window)}
+	for i := range window {
+		r.free = append(r.free, uint64(window-1-i))
+	}
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	r.event = os.NewFile(uintptr(fd), "eventfd")
+	if r.queues, err = newQueues(window + 1); err != nil {
+		r.event.Close()
+		return nil, err
+	}
+	if err = r.try(); err != nil {
+		r.close()
+		return nil, err
+	}
+	r.files = r.queues.registerFiles() == nil
+	r.buffers.init(r.queues)
+	r.buffers.add(bounce)
+	return r, nil
+}
+
+// try reads something: a ring that can be made may still be forbidden to work.
+func (r *ring) try() error {
+	zero, err := os.Open("/dev/zero")
+	if err != nil {
+		return err
+	}
+	defer zero.Close()
+	r.count[0] = 1
+	e := r.queues.push()
+	e.opcode, e.userData = opRead, testData
+	e.fd, e.addr, e.length = int32(zero.Fd()), uint64(uintptr(unsafe.Pointer(&r.count))), uint32(len(r.count))
+	for {
+		switch err := enter(r.queues.fd, r.queues.pending(), 1); err {
+		case nil, unix.EINTR:
+		default:
+			return os.NewSyscallError("io_uring_enter", err)
+		}
+		c, ok := r.queues.pop()
+		switch {
+		case !ok:
+		case c.res < 0:
+			return fmt.Errorf("io_uring: read /dev/zero: %w", unix.Errno(-c.res))
+		case int(c.res) != len(r.count) || r.count[0] != 0:
+			return fmt.Errorf("io_uring: read /dev/zero: %d bytes, the first is %d", c.res, r.count[0])
+		default:
+			return nil
+		}
+	}
+}
+
+// run serves the queue until it is closed and all reads are over.
+func (r *ring) run() {
+	defer r.close()
+	queue := r.stack.queue
+	for {
+		r.reap()
+		r.obey()
+		r.fill()
+		if r.inFlight() == 0 && queue.Closed() && r.retire() {
+			return
+		}
+		r.arm()
+		if len(r.free) > 0 {
+			// Whoever queues after this looks at asleep; what was queued before
+			// is seen here.
+			r.asleep.Store(true)
+			if queue.Len() > 0 {
+				r.asleep.Store(false)
+				continue
+			}
+		}
+		r.enter()
+		r.asleep.Store(false)
+	}
+}
+
+func (r *ring) inFlight() int { return len(r.reads) - len(r.free) }
+
+// wake lets the thread go on if it sleeps though it has room. It may be called
+// from any goroutine.
+func (r *ring) wake() bool {
+	if !r.asleep.CompareAndSwap(true, false) {
+		return false
+	}
+	r.kick()
+	return true
+}
+
+var one = [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // a number above 0 in any byte order
+
+// kick makes the thread return from the kernel, now or the next time. It fails
+// when the ring is closed, and then nobody needs to.
+func (r *ring) kick() { _, _ = r.event.Write(one[:]) }
+
+// do runs f on the thread and waits for it. After the ring's end it runs nothing.
+func (r *ring) do(f func()) {
+	done := make(chan struct{})
+	r.mu.Lock()
+	if r.over {
+		r.mu.Unlock()
+		return
+	}
+	r.orders = append(r.orders, func() { f(); close(done) })
+	r.mu.Unlock()
+	r.kick()
+	<-done
+}
+
+// obey runs what the thread was asked to.
+func (r *ring) obey() {
+	r.mu.Lock()
+	orders := r.orders
+	r.orders = nil
+	r.mu.Unlock()
+	for _, f := range orders {
+		f()
+	}
+}
+
+// retire ends the ring unless there are orders left.
+func (r *ring) retire() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = len(r.orders) == 0
+	return r.over
+}
+
+// arm keeps a read of the eventfd in flight.
+func (r *ring) arm() {
+	if r.armed {
+		return
+	}
+	r.armed = true
+	e := r.queues.push()
+	e.opcode, e.userData = opRead, wakeData
+	e.fd, e.addr, e.length = int32(r.event.Fd()), uint64(uintptr(unsafe.Pointer(&r.count))), uint32(len(r.count))
+}
+
+// fill takes from the queue what the window has room for.
+func (r *ring) fill() {
+	each := r.stack.BounceBytes()
+	for len(r.free) > 0 {
+		i := r.free[len(r.free)-1]
+		if !r.stack.queue.TryTake(&r.reads[i], r.bounce[int(i)*each:][:each]) {
+			return
+		}
+		r.free = r.free[:len(r.free)-1]
+		r.tries[i] = 0
+		r.push(i)
+	}
+	if r.stack.queue.Len() > 0 {
+		r.stack.wakeOne() // there is more than this ring takes
+	}
+}
+
+// push asks the kernel for the rest of a read.
+func (r *ring) push(i uint64) {
+	read := &r.reads[i]
+	fd, buf, offset := read.Rest()
+	e := r.queues.push()
+	e.opcode, e.userData = opRead, i
+	e.fd, e.offset = int32(fd), uint64(offset)
+	e.addr, e.length = uint64(address(buf)), uint32(len(buf))
+	if slot := read.File().Slot; slot != noSlot {
+		e.fd, e.flags = int32(slot), e.flags|sqeFixedFile
+	}
+	if direct, _ := read.File().Direct(); !direct && len(buf) >= longCopy {
+		e.flags |= sqeAsync
+	}
+	if slot, ok := r.buffers.find(buf); ok {
+		e.opcode, e.bufIndex = opReadFixed, uint16(slot)
+	}
+}
+
+// reap ends what the kernel has completed, or continues it.
+func (r *ring) reap() {
+	for {
+		c, ok := r.queues.pop()
+		switch {
+		case !ok:
+			return
+		case c.userData == wakeData:
+			r.armed = false
+		default:
+			r.complete(c.userData, c.res)
+		}
+	}
+}
+
+func (r *ring) complete(i uint64, res int32) {
+	read := &r.reads[i]
+	if r.stack.seams.result != nil {
+		res = r.stack.seams.result(read, res)
+	}
+	var err error
+	switch errno := unix.Errno(-res); {
+	case res >= 0:
+		var done bool
+		if done, err = read.Advance(int(res)); !done && err == nil {
+			r.push(i)
+			return
+		}
+	case (errno == unix.EINTR || errno == unix.EAGAIN) && r.tries[i] < maxTries:
+		r.tries[i]++
+		r.push(i)
+		return
+	default:
+		err = fmt.Errorf("io_uring: %w", errno)
+	}
+	read.End(err)
+	r.free = append(r.free, i)
+}
+
+// enter hands what was pushed to the kernel and sleeps until something completes.
+func (r *ring) enter() {
+	err := r.stack.seams.enter(r.queues.fd, r.queues.pending(), 1)
+	switch err {
+	case nil, unix.EINTR:
+		return
+	case unix.EAGAIN, unix.EBUSY:
+		// The kernel is short of memory, or wants completions to be reaped
+		// first. What is in flight may free what it lacks.
+		_ = r.stack.seams.enter(r.queues.fd, 0, 0)
+	default:
+		r.abandon(os.NewSyscallError("io_uring_enter", err))
+	}
+	time.Sleep(time.Millisecond)
+}
+
+// abandon ends the reads that the kernel has not taken with an error, which it
+// gives for a reason that asking again will not mend.
+func (r *ring) abandon(err error) {
+	for {
+		i, ok := r.queues.unpush()
+		switch {
+		case !ok:
+			return
+		case i == wakeData:
+			r.armed = false
+		default:
+			r.reads[i].End(err)
+			r.free = append(r.free, i)
+		}
+	}
+}
+
+// close gives back what the ring holds. Files and memory are let go explicitly:
+// a ring that is merely closed keeps them until the kernel gets round to it.
+func (r *ring) close() {
+	_ = r.queues.register(unregisterFiles, nil, 0)
+	_ = r.queues.register(unregisterBuffers, nil, 0)
+	r.queues.close()
+	r.event.Close()
+}
