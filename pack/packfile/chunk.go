@@ -77,6 +77,19 @@ func (t *Train) Extent(f Form, through int) int64 {
 	return end
 }
 
+// Stored returns the bytes of the pieces of bands 0 … through, as stored and without
+// the gaps between them.
+func (t *Train) Stored(f Form, through int) int64 {
+	if !f.Compressed() {
+		return t.Extent(f, through)
+	}
+	n := int64(0)
+	for _, frame := range t.Frames[:f.NumPieces(t.Bands[:through+1])] {
+		n += int64(frame &^ FrameStored)
+	}
+	return n
+}
+
 // VerifyChunk checks b, which holds the chunk's bands 0 … through as stored from its
 // first byte, against the checksums. name is the file's, for the error.
 func (t *Train) VerifyChunk(name string, b []byte, through int, f Form) error {

@@ -1,0 +1,113 @@
+package packfile
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+
+	"diskgnn/internal/fault"
+)
+
+// FrameEncoder compresses pieces, one at a time. What it makes of one depends on
+// nothing else.
+type FrameEncoder struct {
+	zstd *zstd.Encoder // nil for s2
+}
+
+// NewFrameEncoder returns an encoder of a codec that is not CodecNone.
+func NewFrameEncoder(codec string) (*FrameEncoder, error) {
+	switch codec {
+	case CodecS2:
+		return &FrameEncoder{}, nil
+	case CodecZstd:
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault),
+			zstd.WithWindowSize(FrameBytes), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+		if err != nil {
+			return nil, fmt.Errorf("zstd: %w", err)
+		}
+		return &FrameEncoder{zstd: e}, nil
+	}
+	return nil, unknownCodec(codec)
+}
+
+func unknownCodec(codec string) error {
+	return fault.New(fault.ErrVersion, "chunks compressed by %q are unknown to this program", codec)
+}
+
+// MaxFrame returns the most bytes that Encode makes of n, so that with as much
+// capacity it does not allocate its result.
+func MaxFrame(n int) int { return max(s2.MaxEncodedLen(n), n+n/64+1<<10) }
+
+// Encode returns the frame of the given rows, in dst's memory if that suffices.
+func (e *FrameEncoder) Encode(dst, rows []byte) []byte {
+	if e.zstd == nil {
+		return s2.Encode(dst[:cap(dst)], rows)
+	}
+	return e.zstd.EncodeAll(rows, dst[:0])
+}
+
+// FrameDecoder decompresses pieces. It may be used by several goroutines and
+// allocates nothing once each of them has decoded a piece.
+type FrameDecoder struct {
+	zstd *zstd.Decoder // nil for s2
+}
+
+// NewFrameDecoder returns a decoder for as many goroutines at once.
+func NewFrameDecoder(codec string, goroutines int) (*FrameDecoder, error) {
+	switch codec {
+	case CodecS2:
+		return &FrameDecoder{}, nil
+	case CodecZstd:
+		// The result's length is known, and nothing is written beyond it.
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(goroutines), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(FrameBytes))
+		if err != nil {
+			return nil, fmt.Errorf("zstd: %w", err)
+		}
+		return &FrameDecoder{zstd: d}, nil
+	}
+	return nil, unknownCodec(codec)
+}
+
+// Close gives the decoder's memory back.
+func (d *FrameDecoder) Close() {
+	if d != nil && d.zstd != nil {
+		d.zstd.Close()
+	}
+}
+
+// Decode fills rows from a frame. Whatever the frame, it either is one of as many
+// bytes, or the error is of kind fault.ErrCorrupt.
+func (d *FrameDecoder) Decode(rows, frame []byte) error {
+	var out []byte
+	var err error
+	if d.zstd == nil {
+		if n, lerr := s2.DecodedLen(frame); lerr != nil || n != len(rows) {
+			return fault.New(fault.ErrCorrupt, "a frame of %d bytes holds %d, %d are expected (%v)", len(frame), n, len(rows), lerr)
+		}
+		out, err = s2.Decode(rows, frame)
+	} else {
+		out, err = d.zstd.DecodeAll(frame, rows[:0:len(rows)])
+	}
+	if err != nil || len(out) != len(rows) {
+		return fault.New(fault.ErrCorrupt, "a frame of %d bytes holds %d, %d are expected (%v)", len(frame), len(out), len(rows), err)
+	}
+	return nil
+}
+
+// LoadPiece checks one piece of the chunk b and puts its rows into rows, which has
+// room for exactly them. name is the file's, for the error.
+func (t *Train) LoadPiece(d *FrameDecoder, name string, b []byte, p Piece, rows []byte) error {
+	if err := t.VerifyPiece(name, b, p); err != nil {
+		return err
+	}
+	piece := b[p.Offset : p.Offset+int64(p.Len)]
+	if p.Stored {
+		copy(rows, piece)
+		return nil
+	}
+	if err := d.Decode(rows, piece); err != nil {
+		return fmt.Errorf("%s: bytes %d to %d: %w", name, t.ChunkOffset+p.Offset, t.ChunkOffset+p.Offset+int64(p.Len), err)
+	}
+	return nil
+}
