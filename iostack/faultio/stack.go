@@ -73,6 +73,11 @@ func (s *Stack) Caps() iostack.Caps { return s.inner.Caps() }
 // Open opens a file of the wrapped stack.
 func (s *Stack) Open(path string) (iostack.File, error) { return s.inner.Open(path) }
 
+// OpenStriped opens files of the wrapped stack as one.
+func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
+	return iostack.OpenStriped(s.inner, paths, unit)
+}
+
 // Register registers memory with the wrapped stack.
 func (s *Stack) Register(bufs ...[]byte) error { return s.inner.Register(bufs...) }
 

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"testing"
+	"time"
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
@@ -44,7 +45,10 @@ func Run(t *testing.T, open func(t *testing.T) iostack.Stack) {
 		{"BadRequests", testBadRequests},
 		{"Open", testOpen},
 		{"Stats", testStats},
+		{"Registered", testRegistered},
+		{"Striped", testStriped},
 		{"Sequential", testSequential},
+		{"Random", testRandom},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
@@ -79,8 +83,38 @@ func testOpen(t *testing.T, s iostack.Stack) {
 	if s.Name() == "" {
 		t.Error("the stack has no name")
 	}
-	if err := s.Register(make([]byte, 8192), nil); err != nil {
-		t.Errorf("Register: %v", err)
+}
+
+// testRegistered reads into memory that is registered, partly, and not any more.
+func testRegistered(t *testing.T, s iostack.Stack) {
+	path, content := writeFile(t, 200<<10)
+	f := openFile(t, s, path)
+	a := newArena(t, 1<<20)
+	var reqs []iostack.Request
+	for i := range 20 {
+		reqs = append(reqs, iostack.Request{File: f, Offset: int64(i * 9000), Buf: a.buf(i%3, 20000)})
+	}
+	half := a.mem[:a.used/2+1]
+	for name, change := range map[string]func() error{
+		"nothing":  func() error { return s.Register(nil, half[:0]) },
+		"half":     func() error { return s.Register(half) },
+		"twice":    func() error { return s.Register(half, a.mem) },
+		"no more":  func() error { return s.Unregister(a.mem, nil) },
+		"heap too": func() error { return s.Register(make([]byte, 8192), half) },
+	} {
+		if err := change(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, r := range reqs {
+			clear(r.Buf)
+		}
+		var g iostack.Group
+		submit(t, s, &g, reqs...)
+		wait(t, s, &g)
+		for _, r := range reqs {
+			compare(t, r, content)
+		}
+		a.check(t)
 	}
 }
 
@@ -132,5 +166,30 @@ func testSequential(t *testing.T, s iostack.Stack) {
 	}
 	if _, err := iostack.Sequential(ctx, s, path+".missing", 4096, 1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func testRandom(t *testing.T, s iostack.Stack) {
+	ctx := context.Background()
+	path, _ := writeFile(t, 1<<20+1)
+	before := s.Stats()
+	rate, err := iostack.Random(ctx, s, path, 4096, 1, time.Minute)
+	if err != nil || rate <= 0 {
+		t.Errorf("rate %v, %v", rate, err)
+	}
+	if done := s.Stats().Sub(before); done.Requests != 256 || done.BytesAsked != 1<<20 {
+		t.Errorf("%+v, want each of 256 blocks once", done)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := iostack.Random(cancelled, s, path, 4096, 1, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	small, _ := writeFile(t, 4095)
+	if _, err := iostack.Random(ctx, s, small, 4096, 1, time.Minute); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("less than a block: %v", err)
+	}
+	if _, err := iostack.Random(ctx, s, path, 0, 1, time.Minute); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("blocks of no bytes: %v", err)
 	}
 }

@@ -105,6 +105,24 @@ func (s *Stack) wakeOne() {
 
 // Open opens a file; see iostack.Stack.
 func (s *Stack) Open(path string) (iostack.File, error) {
+	f, err := s.open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenStriped opens several files as one; see iostack.OpenStriped.
+func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
+	f, err := s.front.OpenStriped(paths, unit, s.open)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// open opens a file and, while there is a slot, registers it.
+func (s *Stack) open(path string) (*frontend.File, error) {
 	f, err := s.OpenFile(path)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -29,6 +30,9 @@ type File struct {
 	Slot    int
 	OnClose func()
 
+	striping iostack.Striping // of the parts
+	parts    []*File          // that hold the content, if the file is striped
+
 	use    sync.RWMutex // held for reading during every Read, for writing to close
 	fd     int
 	closed bool
@@ -54,6 +58,13 @@ func (f *File) Close() error {
 		return nil
 	}
 	f.closed = true
+	if f.parts != nil {
+		var errs []error
+		for _, p := range f.parts {
+			errs = append(errs, p.Close())
+		}
+		return errors.Join(errs...)
+	}
 	if f.OnClose != nil {
 		f.OnClose()
 	}

@@ -22,8 +22,11 @@ type Read struct {
 	offset int64
 	length int
 
+	whole *File // the request's, of which file is a part if it is striped
+
 	dst  []byte // the piece's part of the request's buffer
-	at   int64  // file offset of dst
+	at   int64  // offset of dst in the request's file
+	from int64  // offset of buf in file
 	buf  []byte // what the device fills: dst itself, or a bounce buffer
 	skip int    // where dst lies in buf
 	need int    // bytes of buf without which dst is not whole
@@ -43,7 +46,7 @@ func (r *Read) File() *File { return r.file }
 // in the file. With a direct file all of it is whole pages, also when a short
 // read is continued.
 func (r *Read) Rest() (fd int, buf []byte, offset int64) {
-	return r.file.fd, r.buf[r.got:], r.at - int64(r.skip) + int64(r.got)
+	return r.file.fd, r.buf[r.got:], r.from + int64(r.got)
 }
 
 // Advance tells that the first n bytes of Rest were read, and returns whether
@@ -63,12 +66,11 @@ func (r *Read) Advance(n int) (done bool, err error) {
 	// Less than a page: the end of the file, or a direct read cut inside a page,
 	// which must be repeated from the page's start.
 	size, err := sizeOf(r.file.fd)
-	begin := r.at - int64(r.skip)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("find the end of the file: %w", err)
-	case size <= begin+int64(end):
-		return false, iostack.Truncated(r.length, begin+int64(end)-r.offset, size)
+	case size <= r.from+int64(end):
+		return false, iostack.Truncated(r.length, r.at-int64(r.skip)+int64(end)-r.offset, size)
 	}
 	if r.stalls++; r.stalls > maxStalls {
 		return false, fmt.Errorf("%s: %w", r.stack.name, io.ErrNoProgress)
@@ -92,22 +94,24 @@ func (r *Read) End(err error) {
 }
 
 func (r *Read) fail(err error) *iostack.ReadError {
-	return &iostack.ReadError{File: r.file.path, Offset: r.offset, Length: r.length, Index: r.index, At: r.at, Err: err}
+	return &iostack.ReadError{File: r.whole.path, Offset: r.offset, Length: r.length, Index: r.index, At: r.at, Err: err}
 }
 
 // begin makes r the next piece of a queued request, of which it returns the
 // length. It fails with os.ErrClosed once the file is being closed.
 func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
-	p := q.file.splits.Next(q.next(), q.rest)
+	at, rest := q.next(), q.rest
+	file, from, n := q.file.locate(at)
+	p := file.splits.Next(from, rest[:min(n, len(rest))])
 	*r = Read{
-		stack: s, group: q.group, file: q.file,
-		index: q.index, offset: q.offset, length: q.length,
-		dst: p.Dst, at: q.next(), buf: p.Dst, need: len(p.Dst),
+		stack: s, group: q.group, file: file,
+		index: q.index, offset: q.offset, length: q.length, whole: q.file,
+		dst: p.Dst, at: at, from: p.Offset, buf: p.Dst, need: len(p.Dst),
 	}
 	if p.Bounce {
 		r.buf, r.skip, r.need = bounce[:p.Length], p.Skip, p.Skip+len(p.Dst)
 	}
-	if !q.file.enter() {
+	if !file.enter() {
 		return len(p.Dst), os.ErrClosed
 	}
 	return len(p.Dst), nil

@@ -1,0 +1,49 @@
+package frontend
+
+import (
+	"errors"
+	"math"
+	"strings"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+)
+
+// OpenStriped opens the files at paths, each with open, as one; see
+// iostack.OpenStriped, which has checked the arguments.
+func (s *Stack) OpenStriped(paths []string, unit int, open func(path string) (*File, error)) (f *File, err error) {
+	f = &File{stack: s, path: strings.Join(paths, ","), direct: true, striping: iostack.Striping{Files: len(paths), Unit: unit}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	for _, path := range paths {
+		part, err := open(path)
+		if err != nil {
+			return f, err
+		}
+		f.parts = append(f.parts, part)
+		f.size += part.size
+		if f.direct && !part.direct {
+			f.direct, f.reason = false, part.path+": "+part.reason
+		}
+	}
+	for i, part := range f.parts {
+		if want := f.striping.Size(f.size, i); part.size != want {
+			return f, fault.New(fault.ErrInput, "%s: %d bytes are not those of file %d of %d, striped in units of %d bytes: %d bytes in all would give it %d",
+				part.path, part.size, i, len(f.parts), unit, f.size, want)
+		}
+	}
+	return f, nil
+}
+
+// locate returns where the byte at the given offset lies, and how many from
+// there on a read may ask for.
+func (f *File) locate(offset int64) (part *File, at int64, n int) {
+	if f.parts == nil {
+		return f, offset, math.MaxInt
+	}
+	i, at, n := f.striping.Locate(offset)
+	return f.parts[i], at, n
+}
