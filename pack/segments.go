@@ -67,7 +67,7 @@ func (p *segmentPass) run(ctx context.Context) error {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			now.begin(segment, batches)
+			now.begin(batches)
 		}
 		now.add(k, s.nodes[:s.count[0]])
 		if k < batches-1 {

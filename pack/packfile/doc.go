@@ -32,9 +32,9 @@
 //
 //	[ cold band 0 … cold band B-1 | ssd band 0 … ssd band B-1 | hot by descending rank ]
 //
-// Each band of a segment's part is in MinHash order, so that rows which the same
-// batches use share pages: a batch reads its rows there, ascending by slot, as runs
-// of pages. With segments of one batch there is no SSD level.
+// Each band of a segment's part is ordered by the batches that use a row, so that
+// rows of the same batches share pages: a batch reads its rows there, ascending by
+// slot, as runs of pages. With segments of one batch there is no SSD level.
 //
 // # Policy min
 //
