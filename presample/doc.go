@@ -17,10 +17,13 @@
 //	subset of the training nodes   (seed, 1)
 //	visiting order of epoch e      (seed, 2, e)
 //	draws for one destination      (seed, 3, e, b, hop, node)
+//	order of locality              (seed, 4)
 //
 // b counts the batches of the epoch and hops count from 0 at the seed nodes.
 // Validation and test batches draw as epochs 2⁶⁴-1 and 2⁶⁴-2. The subset and the
 // visiting order are rng.Shuffle's; how a destination draws is told at drawer.
+// The order "overlap" shuffles pieces of the training set instead of nodes, as told
+// at mixedBlocks; it depends on the graph and the seed, never on what is drawn.
 //
 // # Stage
 //

@@ -17,7 +17,7 @@ import (
 // Orders of visiting the training batches.
 const (
 	OrderRandom  = "random"
-	orderOverlap = "overlap" // known, not built
+	OrderOverlap = "overlap" // neighbouring batches share input nodes
 )
 
 // Words that stand for fanouts.
@@ -44,7 +44,7 @@ type Options struct {
 	EvalFanout string
 	Epochs     int     // different epochs to draw; 0: 1
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
-	Order      string  // of the batches: "random". "": random
+	Order      string  // of the batches: "random" or "overlap". "": random
 	Seed       uint64
 	// Shard is the part of the samples to draw, into a directory of its own beside
 	// Out; all parts merged are the samples. The zero value: all.
@@ -109,10 +109,8 @@ func (o *Options) Validate() error {
 		return usage("--epochs %d: needs 1 to %d", o.Epochs, maxEpochs)
 	case !(o.TrainRatio > 0 && o.TrainRatio <= 1):
 		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", o.TrainRatio)
-	case o.Order == orderOverlap:
-		return usage("--order overlap: not in this version; use random")
-	case o.Order != OrderRandom:
-		return usage("--order %s: unknown; use random", o.Order)
+	case o.Order != OrderRandom && o.Order != OrderOverlap:
+		return usage("--order %s: unknown; use random or overlap", o.Order)
 	case o.Workers < 1:
 		return usage("--workers %d: at least 1", o.Workers)
 	case o.Memory < 0:

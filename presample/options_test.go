@@ -45,7 +45,6 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--train-ratio -0.5":      func(o *Options) { o.TrainRatio = -0.5 },
 		"--train-ratio 1.01":      func(o *Options) { o.TrainRatio = 1.01 },
 		"--train-ratio NaN":       func(o *Options) { o.TrainRatio = math.NaN() },
-		"--order overlap: not in": func(o *Options) { o.Order = "overlap" },
 		"--order best: unknown":   func(o *Options) { o.Order = "best" },
 		"--workers -1":            func(o *Options) { o.Workers = -1 },
 		"--memory":                func(o *Options) { o.Memory = -1 },

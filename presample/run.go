@@ -92,6 +92,9 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.topology.Close()) }()
 	s.res.VerifySeconds = time.Since(s.start).Seconds()
+	if err := s.seeds.localize(ctx, s.topology, s.o.Workers, s.rep); err != nil {
+		return err
+	}
 
 	if s.writer, err = mbfile.NewWriter(ctx, dir, s.layout, s.rep); err != nil {
 		return err
@@ -168,6 +171,9 @@ func (s *sampling) prepare() error {
 	s.layout = s.seeds.layout(f.Nodes, perFile)
 	s.layout.Shard = s.o.Shard
 	s.lo, s.hi = s.layout.Span()
+	if err := s.seeds.checkMemory(f.Nodes, s.o.Memory); err != nil {
+		return err
+	}
 	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.memory(s.o.Workers+spareSlots)
 	least := plan{workers: 1}.need(bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
 	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)

@@ -14,9 +14,10 @@ import (
 
 // Purposes of randomness, as keys tell them apart.
 const (
-	forSubset = 1
-	forOrder  = 2
-	forDraws  = 3
+	forSubset   = 1
+	forOrder    = 2
+	forDraws    = 3
+	forLocality = 4
 )
 
 // Validation and test batches draw as epochs that no training reaches.
@@ -66,7 +67,7 @@ func loadSeeds(d *dataset.Dataset, p mbfile.Params, rep progress.Reporter) (*see
 		return nil, fault.New(fault.ErrInput, "%s has no labelled node to train on", d.Dir())
 	}
 	s.train.keep(p.TrainRatio, rng.Key(p.Seed, forSubset))
-	s.orders = orders{seed: p.Seed, n: len(s.train.nodes), of: map[int][]uint32{}}
+	s.orders.init(len(s.train.nodes), p)
 	return s, nil
 }
 
@@ -121,7 +122,7 @@ func (s *seeds) perEpoch() int { return s.train.batches(s.params.BatchSize) }
 func (s *seeds) memory(underWay int) int64 {
 	epochs := 2 + underWay/s.perEpoch()
 	return 4*int64(min(epochs, s.params.Epochs+1))*int64(len(s.train.nodes)) +
-		8*int64(len(s.train.nodes)+len(s.valid.nodes)+len(s.test.nodes))
+		8*int64(len(s.train.nodes)+len(s.valid.nodes)+len(s.test.nodes)) + s.orders.memory()
 }
 
 // batch appends the seed nodes of batch i and their classes to the slices given,
@@ -154,12 +155,30 @@ func (s *seeds) done(i int) { s.orders.drop(i / s.perEpoch()) }
 // orders holds the visiting orders of the epochs under way: positions in the
 // training split.
 type orders struct {
-	seed uint64
-	n    int
+	seed  uint64
+	n     int
+	mixed bool // overlap: arranged by cut from local
+	cut   cutting
+	local []uint32 // positions by locality
 
 	mu   sync.Mutex
 	of   map[int][]uint32
 	free [][]uint32
+}
+
+func (o *orders) init(n int, p mbfile.Params) {
+	o.seed, o.n, o.of = p.Seed, n, map[int][]uint32{}
+	if o.mixed = p.Order == OrderOverlap; o.mixed {
+		o.cut = newCutting(n, p.BatchSize)
+	}
+}
+
+// memory returns the bytes held beside the orders under way.
+func (o *orders) memory() int64 {
+	if !o.mixed {
+		return 0
+	}
+	return 4*int64(o.n) + o.cut.memory()
 }
 
 // get returns the order of an epoch, making it when it is asked for first.
@@ -175,11 +194,20 @@ func (o *orders) get(epoch int) []uint32 {
 	} else {
 		order = make([]uint32, o.n)
 	}
-	identity(order)
-	src := rng.New(rng.Key(o.seed, forOrder, uint64(epoch)))
-	rng.Shuffle(&src, order)
+	o.fill(order, rng.Key(o.seed, forOrder, uint64(epoch)))
 	o.of[epoch] = order
 	return order
+}
+
+// fill writes the order that a key gives.
+func (o *orders) fill(order []uint32, key uint64) {
+	if o.mixed {
+		o.cut.arrange(order, o.local, key)
+		return
+	}
+	identity(order)
+	src := rng.New(key)
+	rng.Shuffle(&src, order)
 }
 
 // drop forgets the epochs before the given one; their memory is used again.

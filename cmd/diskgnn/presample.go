@@ -46,7 +46,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.EvalFanout),
 			intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
 			positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
-			stringFlag("order", "NAME", "order of the batches: random", &o.Order),
+			stringFlag("order", "NAME", "order of the batches: random, or overlap: those that share input nodes follow each other", &o.Order),
 			seedFlag(&o.Seed),
 			flag("shard", "I/N", "draw one part of N, from 0, for diskgnn merge", "", func(s string) (err error) {
 				o.Shard, err = shard.Parse(s)
