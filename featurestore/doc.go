@@ -17,6 +17,10 @@
 // land in the slot's wire buffer and are widened on assembly. Either way the
 // matrix is filled by writes to adjacent ranges in input-node order.
 //
+// Under policy min the cache is the pack's: every batch's plan says which slots its hits
+// lie in, and which of its cold rows then go to which slots. Assemble follows it, batch by
+// batch, around the circle of sample epochs; PreloadFor begins at any batch.
+//
 // The plain reference is a direct gather from the dataset; every backend, cache
 // size and element type must give the same bytes.
 package featurestore

@@ -30,6 +30,7 @@ type Layout struct {
 	// 0 … Through hold the ranks from CacheRows up.
 	Through       int
 	RAMBytes      int64 // of the cache
+	KeepBytes     int64 // of what keeping the cache takes besides, under policy min
 	SlotBytes     int64 // of one training slot
 	EvalSlotBytes int64 // of one evaluation slot
 	Note          string
@@ -46,6 +47,12 @@ func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
 		wanted, err := o.Cache.Rows(f.Nodes, f.RowBytes)
 		if err != nil {
 			return Layout{}, err
+		}
+		if isMin(r) {
+			if err := exactly(r, wanted, *o.Cache); err != nil {
+				return Layout{}, err
+			}
+			wanted = edges[0]
 		}
 		first = edgeBelow(edges, wanted)
 		if first == len(edges) {
@@ -74,6 +81,19 @@ func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
 	least := len(edges) - 1
 	return Layout{}, fault.New(fault.ErrBudget, "the least cache of this pack, %s, and %d slots need %s of memory, %s is left for them; give more --memory, or sample smaller batches",
 		share(r, edges[least]), o.Slots, budget.FormatBytes(layoutTotal(r, least, o)), budget.FormatBytes(o.Memory))
+}
+
+// exactly refuses another cache than the one that a pack of policy min was made for.
+func exactly(r *packfile.Reader, wanted int64, cache budget.Size) error {
+	rows := r.Index().Edges[0]
+	if wanted == rows || wanted == r.Params().CacheRows {
+		return nil
+	}
+	kind := fault.ErrUsage
+	if wanted < rows {
+		kind = fault.ErrBudget
+	}
+	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %d, or none", r.Dir(), share(r, rows), cache, wanted, rows*int64(r.Facts().RowBytes))
 }
 
 // edgeBelow returns the first, largest edge of at most rows, or len(edges).
@@ -105,13 +125,17 @@ func layoutTotal(r *packfile.Reader, through int, o PlanOptions) int64 {
 }
 
 func (l *Layout) total(o PlanOptions) int64 {
-	return l.RAMBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+	return l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
 }
 
 // layout sizes the buffers for a cache at one of the pack's edges.
 func layout(r *packfile.Reader, through int) Layout {
 	f := r.Facts()
 	l := Layout{CacheRows: r.Index().Edges[through], Through: through}
+	if isMin(r) { // whatever is no hit is read
+		through = r.Index().Bands - 1
+		l.Through, l.KeepBytes = through, minBytes(l.CacheRows)
+	}
 	l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize)
 	graph := 3 * binio.AlignUp(f.GraphBytes, device.PageSize) // its bytes, and decoded
 	if len(f.TrainSizes.Src) > 0 {

@@ -206,7 +206,7 @@ func (w *world) checkEval(t fataler, store *featurestore.Store) {
 			t.Fatal(err)
 		}
 		for _, v := range want.Input {
-			if rank[v] >= f.HotRows {
+			if rank[v] >= f.HotRows || w.reader.Params().Policy == packfile.PolicyMin {
 				evalNodes[v] = true
 			}
 		}

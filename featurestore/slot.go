@@ -200,7 +200,9 @@ func (s *Store) Wait(ctx context.Context, sl *Slot) error {
 	return errors.Join(err, s.files.give(f))
 }
 
-// Assemble checks the chunk and completes the matrix.
+// Assemble checks the chunk and completes the matrix. Under policy min it changes the
+// cache: batches are assembled by one goroutine, in the pack's order, from the one that
+// the cache was filled for.
 func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	t := &s.pack.Index().Train[sl.batch]
 	chunk := sl.chunkBytes()
@@ -218,6 +220,9 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	dim := s.facts.Dim
 	if s.facts.DType != dtype.Float32 {
 		s.copies.widen(x[:sl.cold*dim], chunk, s.facts.DType)
+	}
+	if s.min != nil {
+		return s.assembleMin(sl)
 	}
 	// RAM holds the warmer bands of both levels, and what is always hot.
 	first, n := s.ssdRows(sl.batch)

@@ -30,6 +30,8 @@ type Store struct {
 
 	hotSums, evalSums binio.Sums
 	copies            *copier
+
+	min *minCache // under policy min
 }
 
 // Open opens a pack's files through the stack, which must outlive the store.
@@ -53,6 +55,9 @@ func (s *Store) open(fsys vfs.FS) (err error) {
 		return fmt.Errorf("RAM cache: %w", err)
 	}
 	s.copies = newCopier(min(4, runtime.GOMAXPROCS(0)))
+	if isMin(s.pack) {
+		return s.openMin(fsys)
+	}
 	return nil
 }
 
@@ -69,8 +74,23 @@ func (s *Store) openRows(fsys vfs.FS, name, sumsName string) (iostack.File, bini
 	return f, sums, err
 }
 
-// Preload fills the RAM cache from hot.bin, checked, and returns the bytes read.
+// Preload fills the RAM cache for a training that begins with batch 0, and returns the
+// bytes read.
 func (s *Store) Preload(ctx context.Context, rep progress.Reporter) (int64, error) {
+	return s.PreloadFor(ctx, 0, rep)
+}
+
+// PreloadFor fills the RAM cache for a training that goes on with the given batch. No
+// batch may be under way. After an error it must be called again.
+func (s *Store) PreloadFor(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
+	if s.min != nil {
+		return s.preloadMin(ctx, batch, rep)
+	}
+	return s.preloadHot(ctx, rep)
+}
+
+// preloadHot fills the RAM cache from hot.bin, checked.
+func (s *Store) preloadHot(ctx context.Context, rep progress.Reporter) (int64, error) {
 	want := s.layout.CacheRows * int64(s.facts.RowBytes)
 	if want == 0 {
 		return 0, nil
@@ -120,6 +140,9 @@ func (s *Store) Close() error {
 		if f != nil {
 			err = errors.Join(err, f.Close())
 		}
+	}
+	if s.min != nil && s.min.refill != nil {
+		err = errors.Join(err, s.min.refill.Close())
 	}
 	if s.cache != nil {
 		s.cache.Free()

@@ -149,7 +149,7 @@ func (o *Options) Validate() error {
 
 // resolve replaces every auto that the pack decides, and refuses what the pack
 // cannot serve.
-func (o *Options) resolve(f packfile.Facts) error {
+func (o *Options) resolve(f packfile.Facts, policy string) error {
 	if o.Engine == EngineAuto {
 		o.Engine = EngineCPU
 	}
@@ -158,6 +158,9 @@ func (o *Options) resolve(f packfile.Facts) error {
 		if f.Metric == MetricAUC && f.Classes == 2 {
 			o.Metric = MetricAUC
 		}
+	}
+	if o.ShuffleBatches && policy == packfile.PolicyMin {
+		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Pack)
 	}
 	if o.Metric == MetricAUC && f.Classes != 2 {
 		return fault.New(fault.ErrUsage, "--metric auc is of two classes, %s has %d", o.Pack, f.Classes)

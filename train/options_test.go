@@ -56,19 +56,19 @@ func TestValidateNamesTheFlag(t *testing.T) {
 func TestResolveAsksThePack(t *testing.T) {
 	facts := packfile.Facts{Classes: 2, Metric: MetricAUC, Train: 6, BatchesPerEpoch: 3, Epochs: 2}
 	o := Defaults()
-	if err := o.resolve(facts); err != nil || o.Metric != MetricAUC || o.Engine != EngineCPU {
+	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAUC || o.Engine != EngineCPU {
 		t.Errorf("%v, %v, %v", o.Metric, o.Engine, err)
 	}
 	facts.Classes = 5
-	if err := o.resolve(facts); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {
+	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {
 		t.Errorf("AUC of five classes: %v", err)
 	}
 	o = Defaults()
-	if err := o.resolve(facts); err != nil || o.Metric != MetricAccuracy {
+	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAccuracy {
 		t.Errorf("%v, %v", o.Metric, err)
 	}
 	facts.Train = 7
-	if err := o.resolve(facts); !errors.Is(err, fault.ErrCorrupt) {
+	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("7 batches in 2 epochs of 3: %v", err)
 	}
 }

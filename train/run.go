@@ -115,7 +115,7 @@ func (r *runner) prepare(p parts) (err error) {
 		return err
 	}
 	f := r.pack.Facts()
-	if err := o.resolve(f); err != nil {
+	if err := o.resolve(f, r.pack.Params().Policy); err != nil {
 		return err
 	}
 	held := budget.Now().Anon

@@ -38,7 +38,7 @@ func newPackCommand(g *globals) *cli.Command {
 			sizeFlag("cache", "least cache of every trainer: a share of the rows, or bytes", "", &o.Cache),
 			floatsFlag("bands", "larger caches to choose from, in percents of the rows; none for none", &o.Bands),
 			sizeFlag("max-disk", "most that the pack may take: bytes, or a multiple (3x) of the feature table", "", &o.MaxDisk),
-			stringFlag("policy", "NAME", "what the cache holds: static, the most used rows", &o.Policy),
+			stringFlag("policy", "NAME", "what the cache holds: static, the most used rows, or min, the rows needed soonest", &o.Policy),
 			stringFlag("dtype", "TYPE", "of the packed features: same, bf16 or fp16", &o.DType),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),

@@ -47,8 +47,9 @@
 //
 // ascending by node id in each band. Once the hits are copied out, the admitted rows go
 // to the slots that the batch's plan names. hot.bin holds what the slots contain
-// before batch 0, which is also what they contain after the last batch: the trace
-// is a circle. Evaluation does not touch the slots: all its rows are in eval.bin.
+// before batch 0, ascending by rank. The trace is a circle: after the last batch the
+// slots contain the same rows, in another order, from which a trainer that goes around
+// puts them back. Evaluation does not touch the slots: all its rows are in eval.bin.
 //
 // # Evaluation
 //
@@ -74,7 +75,7 @@
 //	ssd-GGGGG.bin    SSD level of the group's segments, each starting on a page
 //	graph-GGGGG.bin  graphs of the group's batches, each starting on a page
 //	eval-graph.bin   graphs of the validation batches, then the test batches
-//	refill.bin       min: what the slots contain before every 64th batch
+//	refill.bin       min: what the slots contain after every 64th batch, and the last
 //	hot.sums         CRC-32C of every page of hot.bin; likewise eval.sums,
 //	                 ssd-GGGGG.sums and refill.sums
 //	index.bin        where everything lies, and the checksums of chunks and graphs
@@ -87,9 +88,11 @@
 // its rank; an evaluation batch's by its rank if that is below hot rows and the
 // policy is static, else by hot rows + its slot in eval.bin.
 //
-// refill.bin holds, for every group of RefillBatches batches but the first, a record
-// of one pair (u32 batch, u32 row of its matrix) per slot; batch 2³²-1 says that the
-// slot has its content of hot.bin. Batches are numbered through the whole pack.
+// refill.bin holds, for every group of RefillBatches batches, of which the last may be
+// shorter, a record of one pair (u32 batch, u32 row of its matrix) per slot: where a
+// trainer that goes on after the group finds what the slot contains. Batch 2³²-1 stands
+// for hot.bin, of which the slot has the row: its own, but for the last record, which has
+// hot.bin's rows only. Batches are numbered through the whole pack.
 //
 // # Chunks
 //
@@ -149,7 +152,7 @@ const (
 	FrameBytes = 1 << 20
 	// FrameStored marks the length of a piece that is stored as it is.
 	FrameStored = 1 << 31
-	// RefillHot is the batch, in a refill record, of slots with their first content.
+	// RefillHot is the batch, in a refill record, of slots with a row of hot.bin.
 	RefillHot = 1<<32 - 1
 
 	indexMagic = "DGNNPIX2"

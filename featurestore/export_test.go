@@ -1,0 +1,4 @@
+package featurestore
+
+// Cache returns the rows that RAM holds, by slot.
+func (s *Store) Cache() []byte { return s.cache.Bytes()[:s.layout.CacheRows*int64(s.facts.RowBytes)] }

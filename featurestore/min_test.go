@@ -1,0 +1,341 @@
+package featurestore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/faultio"
+	"diskgnn/iostack/pread"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+)
+
+// buildMin makes a small pack of policy min with more than one refill record.
+func buildMin(t *testing.T, d string) *world {
+	t.Helper()
+	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
+		presample.Options{BatchSize: 2, Epochs: 4, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
+		pack.Options{Policy: packfile.PolicyMin, Cache: &budget.Size{Value: 20, Unit: budget.UnitPercent}, DType: d, Memory: 1 << 30, Workers: 1})
+	t.Cleanup(w.close)
+	if f := w.reader.Facts(); f.Train <= packfile.RefillBatches || f.ColdRows == 0 || f.EvalRows == 0 || f.Valid == 0 {
+		t.Fatalf("the pack leaves something empty: %+v", f)
+	}
+	return w
+}
+
+// openMin opens a store on a pack of policy min, with a slot.
+func (w *world) openMin(t fataler, stack iostack.Stack) (*featurestore.Store, *featurestore.Slot) {
+	t.Helper()
+	layout, err := featurestore.Plan(w.reader, featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := featurestore.Open(vfs.OS, w.reader, stack, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sl, err := s.NewSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, sl
+}
+
+// load takes a training batch through all steps.
+func load(ctx context.Context, s *featurestore.Store, sl *featurestore.Slot, i int) error {
+	if err := s.LoadGraph(ctx, sl, i); err != nil {
+		return err
+	}
+	if err := s.Start(sl); err != nil {
+		return errors.Join(err, s.Wait(ctx, sl))
+	}
+	if err := s.Wait(ctx, sl); err != nil {
+		return err
+	}
+	return s.Assemble(ctx, sl)
+}
+
+// checkMin holds every batch of two rounds of a pack of policy min against its sample,
+// and the evaluation's in between.
+func (w *world) checkMin(t fataler, stack iostack.Stack) {
+	t.Helper()
+	ctx := context.Background()
+	s, sl := w.openMin(t, stack)
+	defer s.Close()
+	defer sl.Free()
+	if _, err := s.Preload(ctx, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var want graph.Batch
+	var buf []byte
+	for round := range 2 {
+		for i := range w.reader.Facts().Train {
+			if err := load(ctx, s, sl, i); err != nil {
+				t.Fatal(round, i, err)
+			}
+			var err error
+			if buf, err = w.samples.Read(ctx, i, buf, &want); err != nil {
+				t.Fatal(err)
+			}
+			w.holds(t, &want, &sl.Batch, sl.X(), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
+			if sl.UsefulBytes > sl.BytesRead {
+				t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
+			}
+		}
+		w.checkEval(t, s)
+	}
+}
+
+// TestMinOracle packs random graphs under policy min and holds every batch, around the
+// circle, against a direct gather from the dataset, byte for byte.
+func TestMinOracle(t *testing.T) {
+	stack, err := pread.New(iostack.Options{Workers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "oracle")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		raw := datasettest.Params{
+			Nodes:     rapid.IntRange(8, 120).Draw(t, "nodes"),
+			AvgDegree: rapid.Float64Range(0, 6).Draw(t, "degree"),
+			Dim:       rapid.SampledFrom([]int{1, 3, 100, 128, 1500}).Draw(t, "dim"),
+			DType:     dtype.Float32, Seed: rapid.Uint64().Draw(t, "seed"),
+		}.Raw()
+		w := build(t, dir, raw, presample.Options{
+			BatchSize: rapid.IntRange(1, 40).Draw(t, "batch"), Fanout: rapid.SliceOfN(rapid.IntRange(1, 6), 1, 3).Draw(t, "fanout"),
+			Epochs: rapid.IntRange(1, 3).Draw(t, "epochs"), Memory: 1 << 30, Workers: 2,
+		}, pack.Options{
+			Policy:    packfile.PolicyMin,
+			Cache:     &budget.Size{Value: rapid.SampledFrom([]float64{0, 2, 10, 33, 70, 100}).Draw(t, "cache"), Unit: budget.UnitPercent},
+			DType:     rapid.SampledFrom([]string{"same", "bf16", "fp16"}).Draw(t, "pack dtype"),
+			Memory:    rapid.SampledFrom([]int64{128 << 20, 1 << 30}).Draw(t, "memory"),
+			Workers:   rapid.IntRange(1, 4).Draw(t, "workers"),
+			RangeRows: rapid.SampledFrom([]int64{0, 64}).Draw(t, "range"),
+		})
+		defer w.close()
+		w.checkMin(t, stack)
+	})
+}
+
+// TestMinResume fills the cache for every batch in turn: it must be what it is when
+// training comes there from the beginning, or from the end of the circle.
+func TestMinResume(t *testing.T) {
+	stack := newStack(t)
+	for _, d := range []string{"same", "bf16"} {
+		w := buildMin(t, d)
+		s, sl := w.openMin(t, stack)
+		resumed, other := w.openMin(t, stack)
+		if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		n := w.reader.Facts().Train
+		for i := range n + 5 {
+			if i%n == 0 && i > 0 {
+				// The rows go home with the first batch.
+				if _, err := s.PreloadFor(t.Context(), 0, progress.Discard); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := resumed.PreloadFor(t.Context(), i%n, progress.Discard); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(s.Cache(), resumed.Cache()) {
+				t.Fatalf("%s: another cache when training goes on with batch %d", d, i)
+			}
+			if err := load(t.Context(), s, sl, i%n); err != nil {
+				t.Fatal(err)
+			}
+			if err := load(t.Context(), resumed, other, i%n); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(s.Cache(), resumed.Cache()) {
+				t.Fatalf("%s: another cache after batch %d", d, i)
+			}
+		}
+		for _, sl := range []*featurestore.Slot{sl, other} {
+			sl.Free()
+		}
+		_, _ = s.Close(), resumed.Close()
+	}
+}
+
+// TestMinAround goes around the circle without filling the cache again.
+func TestMinAround(t *testing.T) {
+	w := buildMin(t, "same")
+	stack := newStack(t)
+	s, sl := w.openMin(t, stack)
+	defer s.Close()
+	defer sl.Free()
+	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	n := w.reader.Facts().Train
+	var after []byte
+	for i := range 2*n + 1 {
+		if err := load(t.Context(), s, sl, i%n); err != nil {
+			t.Fatal(err)
+		}
+		if i%n != 0 {
+			continue
+		}
+		if i > 0 && !bytes.Equal(after, s.Cache()) {
+			t.Fatal("another cache after a round")
+		}
+		after = bytes.Clone(s.Cache())
+	}
+}
+
+// TestMinOrder: batches come in the pack's order, and after an interruption the cache is
+// filled again.
+func TestMinOrder(t *testing.T) {
+	w := buildMin(t, "same")
+	stack := newStack(t)
+	s, sl := w.openMin(t, stack)
+	defer s.Close()
+	defer sl.Free()
+	if err := load(t.Context(), s, sl, 0); err == nil {
+		t.Error("a batch is assembled before the cache is filled")
+	}
+	if _, err := s.PreloadFor(t.Context(), 7, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := load(t.Context(), s, sl, 8); err == nil {
+		t.Error("a batch is left out")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := load(ctx, s, sl, 7); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := load(t.Context(), s, sl, 7); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.PreloadFor(ctx, 70, progress.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := load(t.Context(), s, sl, 8); err == nil {
+		t.Error("a batch is assembled after the cache was given up")
+	}
+}
+
+// TestMinEveryRead fails or damages every read of a resumed training in turn.
+func TestMinEveryRead(t *testing.T) {
+	w := buildMin(t, "same")
+	inner := newStack(t)
+	boom := errors.New("boom")
+	for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(3, 0x10)} {
+		for n := 0; ; n++ {
+			stack := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), effect))
+			s, sl := w.openMin(t, stack)
+			_, err := s.PreloadFor(t.Context(), packfile.RefillBatches+2, progress.Discard)
+			sl.Free()
+			_ = s.Close()
+			if stack.Injected() == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n < 10 {
+					t.Errorf("only %d requests", n)
+				}
+				break
+			}
+			if what == "fail" && !errors.Is(err, boom) || what == "flip" && !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%s request %d: %v", what, n, err)
+			}
+		}
+	}
+}
+
+// TestMinDamage changes and cuts the files of refill records.
+func TestMinDamage(t *testing.T) {
+	w := buildMin(t, "bf16")
+	stack := newStack(t)
+	fill := func() error {
+		r, err := packfile.Open(vfs.OS, w.pack)
+		if err != nil {
+			return err
+		}
+		l, err := featurestore.Plan(r, featurestore.PlanOptions{Memory: 1 << 30, Slots: 1})
+		if err != nil {
+			return err
+		}
+		s, err := featurestore.Open(vfs.OS, r, stack, l)
+		if err != nil {
+			return err
+		}
+		_, err = s.PreloadFor(t.Context(), packfile.RefillBatches, progress.Discard)
+		return errors.Join(err, s.Close())
+	}
+	for _, name := range []string{packfile.RefillFile, packfile.RefillSums} {
+		path := filepath.Join(w.pack, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at <= len(b); at += 13 {
+			bad := bytes.Clone(b)
+			if at+13 > len(b) {
+				bad = bad[:len(b)-1]
+			} else {
+				bad[at] ^= 0x20
+			}
+			if err := os.WriteFile(path, bad, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := fill(); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "refill") {
+				t.Errorf("%s, byte %d: %v", name, at, err)
+			}
+		}
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fill(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMinPlan(t *testing.T) {
+	w := buildMin(t, "same")
+	row := float64(w.reader.Facts().RowBytes)
+	pct := func(v float64) *budget.Size { return &budget.Size{Value: v, Unit: budget.UnitPercent} }
+	for _, c := range []struct {
+		cache  *budget.Size
+		memory int64
+		kind   error
+	}{
+		{nil, 1 << 30, nil},
+		{pct(20), 1 << 30, nil},
+		{&budget.Size{Value: 18 * row}, 1 << 30, nil},
+		{pct(10), 1 << 30, fault.ErrBudget},
+		{pct(30), 1 << 30, fault.ErrUsage},
+		{nil, 4096, fault.ErrBudget},
+	} {
+		l, err := featurestore.Plan(w.reader, featurestore.PlanOptions{Cache: c.cache, Memory: c.memory, Slots: 1})
+		if !errors.Is(err, c.kind) || err == nil && l.CacheRows != 18 {
+			t.Errorf("cache %v: %+v, %v; want %v", c.cache, l, err, c.kind)
+		}
+	}
+}
