@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"diskgnn/device"
@@ -17,6 +18,11 @@ import (
 // file in the page cache is that of memory. An empty file, of which there is no
 // rate, is an error of kind fault.ErrInput.
 func Sequential(ctx context.Context, s Stack, path string, bufBytes, depth int) (bytesPerSecond float64, err error) {
+	return SequentialHead(ctx, s, path, bufBytes, depth, math.MaxInt64)
+}
+
+// SequentialHead is Sequential on the file's first bytes, as many as given.
+func SequentialHead(ctx context.Context, s Stack, path string, bufBytes, depth int, bytes int64) (bytesPerSecond float64, err error) {
 	if bufBytes < 1 || depth < 1 || bufBytes > mostHeld/depth {
 		return 0, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes", depth, bufBytes)
 	}
@@ -25,8 +31,9 @@ func Sequential(ctx context.Context, s Stack, path string, bufBytes, depth int) 
 		return 0, fmt.Errorf("sequential rate: %w", err)
 	}
 	defer f.Close()
-	if f.Size() == 0 {
-		return 0, fault.New(fault.ErrInput, "sequential rate: %s is empty", path)
+	size := min(f.Size(), bytes)
+	if size <= 0 {
+		return 0, fault.New(fault.ErrInput, "sequential rate: nothing to read: %s has %d bytes", path, f.Size())
 	}
 	mem, err := device.NewHost(depth * bufBytes)
 	if err != nil {
@@ -37,18 +44,18 @@ func Sequential(ctx context.Context, s Stack, path string, bufBytes, depth int) 
 	defer func() { _ = s.Unregister(mem.Bytes()) }()
 
 	begin := time.Now()
-	if err := readThrough(ctx, s, f, mem.Bytes(), depth); err != nil {
+	if err := readThrough(ctx, s, f, size, mem.Bytes(), depth); err != nil {
 		return 0, fmt.Errorf("sequential rate: %w", err)
 	}
-	return float64(f.Size()) / time.Since(begin).Seconds(), nil
+	return float64(size) / time.Since(begin).Seconds(), nil
 }
 
 // mostHeld bounds the memory of a measurement where int is narrow.
 const mostHeld = 1 << 30
 
-// readThrough reads f through mem as a ring of depth buffers. No read is in
+// readThrough reads the first bytes of f through mem as a ring of depth buffers. No read is in
 // flight once it returns.
-func readThrough(ctx context.Context, s Stack, f File, mem []byte, depth int) (err error) {
+func readThrough(ctx context.Context, s Stack, f File, bytes int64, mem []byte, depth int) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	groups := make([]Group, depth)
 	defer func() {
@@ -60,11 +67,11 @@ func readThrough(ctx context.Context, s Stack, f File, mem []byte, depth int) (e
 	size := len(mem) / depth
 	req := make([]Request, 1)
 	// Reads from memory never wait, so the end of ctx is looked for apart.
-	for offset, i := int64(0), 0; offset < f.Size(); offset, i = offset+int64(size), (i+1)%depth {
+	for offset, i := int64(0), 0; offset < bytes; offset, i = offset+int64(size), (i+1)%depth {
 		if err := errors.Join(ctx.Err(), s.Wait(ctx, &groups[i])); err != nil {
 			return err
 		}
-		n := min(int64(size), f.Size()-offset)
+		n := min(int64(size), bytes-offset)
 		req[0] = Request{File: f, Offset: offset, Buf: mem[i*size : i*size+int(n)]}
 		if err := s.Submit(&groups[i], req); err != nil {
 			return err

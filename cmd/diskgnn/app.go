@@ -64,6 +64,7 @@ func newApp(g *globals) *cli.App {
 			newTrainCommand(g),
 			newInspectCommand(g),
 			newVerifyCommand(g),
+			newBenchCommand(g),
 			newVersionCommand(g),
 		},
 	}
@@ -124,7 +125,7 @@ func (g *globals) add(cmd command) *cli.Command {
 		},
 		Before: func(c *cli.Context) error {
 			g.command = cmd.name
-			return applyConfig(c, g.config, flags)
+			return applyConfig(c, cmd.name, g.config, flags)
 		},
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()

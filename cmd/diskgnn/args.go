@@ -21,8 +21,15 @@ func arrange(app *cli.App, args []string) []string {
 	if cmd == nil {
 		return args
 	}
+	words := args[:2]
+	if len(cmd.Subcommands) > 0 {
+		if len(args) < 3 || cmd.Command(args[2]) == nil {
+			return args
+		}
+		words, cmd = args[:3], cmd.Command(args[2])
+	}
 	var flags, operands []string
-	rest := args[2:]
+	rest := args[len(words):]
 	for i := 0; i < len(rest); i++ {
 		a := rest[i]
 		if a == "--" {
@@ -40,11 +47,11 @@ func arrange(app *cli.App, args []string) []string {
 		}
 		if i++; i == len(rest) || isFlag(cmd.Flags, rest[i]) {
 			// Its value is missing: as the last word it is seen to be.
-			return append(slices.Clone(args[:2]), flags...)
+			return append(slices.Clone(words), flags...)
 		}
 		flags = append(flags, rest[i])
 	}
-	out := append(slices.Clone(args[:2]), flags...)
+	out := append(slices.Clone(words), flags...)
 	if len(operands) > 0 {
 		out = append(append(out, "--"), operands...)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,21 +25,22 @@ type setting struct {
 // holds the flags of that command alone. So one file can describe a whole
 // pipeline; beside sections, a key may also be a flag of one of their commands,
 // and is for those that have it.
-func applyConfig(c *cli.Context, file string, flags []cli.Flag) error {
+func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) error {
 	if file == "" {
 		return nil
 	}
+	commands := commandFlags(c.App)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	general, sections, err := parseConfig(text, file, commandNames(c.App))
+	general, sections, err := parseConfig(text, file, slices.Collect(maps.Keys(commands)))
 	if err != nil {
 		return err
 	}
 	known := flags
 	for name, section := range sections {
-		of := c.App.Command(name).Flags
+		of := commands[name]
 		if err := knownKeys(section, file, of); err != nil {
 			return err
 		}
@@ -50,7 +52,7 @@ func applyConfig(c *cli.Context, file string, flags []cli.Flag) error {
 	// The section wins over the general part: it is applied first, and what is
 	// set is not set again.
 	own := flagNames(flags)
-	for _, s := range append(slices.Clone(sections[c.Command.Name]), general...) {
+	for _, s := range append(slices.Clone(sections[command]), general...) {
 		if c.IsSet(s.key) || !slices.Contains(own, s.key) {
 			continue
 		}
@@ -61,12 +63,19 @@ func applyConfig(c *cli.Context, file string, flags []cli.Flag) error {
 	return nil
 }
 
-func commandNames(app *cli.App) []string {
-	var names []string
+// commandFlags returns every command's flags by its name, which is of two words
+// for a subcommand.
+func commandFlags(app *cli.App) map[string][]cli.Flag {
+	flags := make(map[string][]cli.Flag)
 	for _, c := range app.Commands {
-		names = append(names, c.Name)
+		for _, sub := range c.Subcommands {
+			flags[c.Name+" "+sub.Name] = sub.Flags
+		}
+		if len(c.Subcommands) == 0 {
+			flags[c.Name] = c.Flags
+		}
 	}
-	return names
+	return flags
 }
 
 // knownKeys refuses keys that are no flag.

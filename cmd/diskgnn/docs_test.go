@@ -28,6 +28,7 @@ var results = map[string]any{
 	"train":     train.Result{},
 	"inspect":   inspected{},
 	"verify":    verified{},
+	"bench io":  ioRates{},
 	"version":   version{},
 }
 
@@ -101,14 +102,14 @@ func jsonKeys(t reflect.Type) []string {
 func TestReferenceIsComplete(t *testing.T) {
 	docs := cliReference(t)
 	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
-	for _, cmd := range app.Commands {
-		r := docs[cmd.Name]
+	for command, flags := range commandFlags(app) {
+		r := docs[command]
 		if r == nil {
-			t.Errorf("docs/cli.md has no section on %s", cmd.Name)
+			t.Errorf("docs/cli.md has no section on %s", command)
 			continue
 		}
 		var names []string
-		for _, f := range cmd.Flags {
+		for _, f := range flags {
 			name := f.Names()[0]
 			names = append(names, name)
 			text, ok := r.flags[name]
@@ -116,19 +117,19 @@ func TestReferenceIsComplete(t *testing.T) {
 				text, ok = docs[""].flags[name]
 			}
 			if !ok {
-				t.Errorf("docs/cli.md, %s: --%s is missing", cmd.Name, name)
+				t.Errorf("docs/cli.md, %s: --%s is missing", command, name)
 				continue
 			}
 			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && d.GetDefaultText() != text {
-				t.Errorf("docs/cli.md, %s: the default of --%s is %q, the program's %q", cmd.Name, name, text, d.GetDefaultText())
+				t.Errorf("docs/cli.md, %s: the default of --%s is %q, the program's %q", command, name, text, d.GetDefaultText())
 			}
 		}
 		for name := range r.flags {
 			if !slices.Contains(names, name) {
-				t.Errorf("docs/cli.md, %s: there is no --%s", cmd.Name, name)
+				t.Errorf("docs/cli.md, %s: there is no --%s", command, name)
 			}
 		}
-		compareKeys(t, cmd.Name, r.keys, jsonKeys(reflect.TypeOf(results[cmd.Name])))
+		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
 }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/driverate"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+)
+
+const benchIOTeaches = `Measures the drive that PATH lies on, through the storage backend that training uses:
+large sequential reads, and random reads of two sizes at growing depth. Of a
+directory, a scratch file is written there first, which measures writing too, and
+is removed at the end; a file is only read.
+
+   diskgnn bench io .
+   diskgnn bench io --io pread --size 8GiB /mnt/nvme
+
+Where the file system refuses direct I/O the figures may be those of memory, which
+is said.`
+
+// newBenchCommand holds what measures the machine.
+func newBenchCommand(g *globals) *cli.Command {
+	io := newBenchIOCommand(g)
+	io.Name = "io"
+	return &cli.Command{
+		Name:            "bench",
+		Usage:           "measure the machine",
+		UsageText:       "diskgnn bench io [flags] PATH",
+		HideHelpCommand: true,
+		Subcommands:     []*cli.Command{io},
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			g.command = "bench"
+			return usageError(err, c.Command.Flags)
+		},
+		Action: func(c *cli.Context) error {
+			g.command = "bench"
+			if what := c.Args().First(); what != "" {
+				return fault.New(fault.ErrUsage, "%q cannot be measured; there is io", what)
+			}
+			return fault.New(fault.ErrUsage, "name what to measure: io")
+		},
+	}
+}
+
+// benchIO is what bench io is asked for.
+type benchIO struct {
+	backend string
+	size    int64
+	seconds float64
+}
+
+// ioRates is what bench io prints.
+type ioRates struct {
+	Path       string       `json:"path"`
+	Bytes      int64        `json:"bytes"`
+	Backend    string       `json:"backend"`
+	Direct     bool         `json:"direct"`
+	Buffered   string       `json:"buffered_because,omitempty"`
+	Sequential float64      `json:"sequential_bytes_per_second"`
+	Write      *float64     `json:"write_bytes_per_second"`
+	Random     []randomRate `json:"random"`
+}
+
+type randomRate struct {
+	BlockBytes        int     `json:"block_bytes"`
+	Depth             int     `json:"depth"`
+	RequestsPerSecond float64 `json:"requests_per_second"`
+}
+
+func newBenchIOCommand(g *globals) *cli.Command {
+	b := benchIO{backend: all.Auto, size: 1 << 30, seconds: 1}
+	return g.add(command{
+		name:     "bench io",
+		usage:    "measure a drive",
+		teaches:  benchIOTeaches,
+		operands: []string{"PATH"},
+		flags: []cli.Flag{
+			stringFlag("io", "NAME", "storage backend: uring, pread, or auto", &b.backend),
+			bytesFlag("size", "of the scratch file; of a file, what is read in sequence", "1GiB", &b.size),
+			positiveFlag("seconds", "of each measurement of random reads", &b.seconds),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			r, err := b.measure(ctx, s)
+			if err != nil {
+				return outcome{}, err
+			}
+			return r.outcome(), nil
+		},
+	})
+}
+
+// scratchFile is what is made in a directory to measure it: the same name each
+// time, so that what a killed run left behind is replaced by the next.
+const scratchFile = "diskgnn-bench-io.tmp"
+
+// measure measures a file, or a directory by a scratch file.
+func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error) {
+	const longest = 3600
+	if b.seconds > longest {
+		return r, fault.New(fault.ErrUsage, "--seconds %v is more than %d", b.seconds, longest)
+	}
+	path := s.args[0]
+	info, err := vfs.OS.Stat(path)
+	if err != nil {
+		return r, err
+	}
+	if !info.IsDir() {
+		return b.read(ctx, s, path)
+	}
+	free, err := vfs.OS.Free(path)
+	if err != nil {
+		return r, err
+	}
+	if b.size > free {
+		return r, fault.New(fault.ErrBudget, "a scratch file of %s does not fit: %s has %s free (--size makes it smaller)",
+			budget.FormatBytes(b.size), path, budget.FormatBytes(free))
+	}
+	scratch := filepath.Join(path, scratchFile)
+	lock, err := vfs.OS.Lock(scratch)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, vfs.OS.Remove(scratch), lock.Close()) }()
+	s.rep.Logf("writing %s to %s", budget.FormatBytes(b.size), scratch)
+	written, err := driverate.Write(ctx, vfs.OS, scratch, b.size)
+	if err != nil {
+		return r, err
+	}
+	if r, err = b.read(ctx, s, scratch); err != nil {
+		return r, err
+	}
+	r.Path, r.Write = path, &written
+	return r, nil
+}
+
+// read measures reading a file.
+func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates, err error) {
+	err = b.with(iostack.Options{}, func(stack iostack.Stack, reason string) error {
+		s.rep.Logf("%s", reason)
+		f, err := stack.Open(path)
+		if err != nil {
+			return err
+		}
+		r.Path, r.Bytes, r.Backend = path, f.Size(), stack.Name()
+		r.Direct, r.Buffered = f.Direct()
+		if err := f.Close(); err != nil {
+			return err
+		}
+		r.Sequential, err = iostack.SequentialHead(ctx, stack, path, stack.Caps().MaxIO, stack.Caps().Depth, b.size)
+		return err
+	})
+	if err != nil {
+		return r, err
+	}
+	seed := uint64(0)
+	for _, block := range []int{4 << 10, 64 << 10} {
+		for _, depth := range []int{1, 8, 32, 128} {
+			seed++ // other blocks each time, lest a cache behind the drive has them
+			one := randomRate{BlockBytes: block, Depth: depth}
+			err := b.with(iostack.Options{Workers: depth}, func(stack iostack.Stack, _ string) (err error) {
+				one.RequestsPerSecond, err = iostack.Random(ctx, stack, path, block, seed, time.Duration(b.seconds*float64(time.Second)))
+				return err
+			})
+			if err != nil {
+				return r, err
+			}
+			r.Random = append(r.Random, one)
+		}
+	}
+	return r, nil
+}
+
+// with runs f on a stack of the chosen backend.
+func (b *benchIO) with(o iostack.Options, f func(s iostack.Stack, reason string) error) error {
+	stack, reason, err := all.Open(b.backend, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(stack, reason), stack.Close())
+}
+
+func (r ioRates) outcome() outcome {
+	o := outcome{object: r, lines: []line{
+		{"measured", fmt.Sprintf("%s, %s", r.Path, budget.FormatBytes(r.Bytes))},
+		{"backend", r.Backend + ", direct"},
+		{"sequential", perSecond(r.Sequential)},
+	}}
+	if !r.Direct {
+		o.lines[1].text = fmt.Sprintf("%s, buffered: figures may be memory's (%s)", r.Backend, r.Buffered)
+	}
+	if r.Write != nil {
+		o.lines = append(o.lines, line{"write", perSecond(*r.Write)})
+	}
+	for _, one := range r.Random {
+		o.lines = append(o.lines, line{
+			fmt.Sprintf("random %s × %d", strings.Replace(budget.FormatBytes(int64(one.BlockBytes)), ".0 ", " ", 1), one.Depth),
+			fmt.Sprintf("%s/s, %s requests/s", budget.FormatBytes(int64(one.RequestsPerSecond*float64(one.BlockBytes))), grouped(int64(one.RequestsPerSecond))),
+		})
+	}
+	return o
+}
+
+func perSecond(bytes float64) string { return budget.FormatBytes(int64(bytes)) + "/s" }

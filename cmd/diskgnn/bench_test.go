@@ -1,0 +1,21 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestBufferedRatesAreDoubted: nobody may take memory's rate for a drive's.
+func TestBufferedRatesAreDoubted(t *testing.T) {
+	r := ioRates{Path: "dir", Bytes: 1 << 20, Backend: "pread", Buffered: "the file system refuses O_DIRECT", Sequential: 3 << 30}
+	var out strings.Builder
+	if err := r.outcome().print(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	want := "measured    dir, 1.0 MiB\n" +
+		"backend     pread, buffered: figures may be memory's (the file system refuses O_DIRECT)\n" +
+		"sequential  3.00 GiB/s\n"
+	if out.String() != want {
+		t.Errorf("printed %q, want %q", &out, want)
+	}
+}
