@@ -51,7 +51,6 @@ func newQueues(entries int) (q *queues, err error) {
 			q.close()
 		}
 	}()
-	unix.CloseOnExec(q.fd)
 	if want := uint32(featSingleMmap | featNoDrop); p.features&want != want {
 		return nil, fault.New(fault.ErrUsage, "this kernel's io_uring is too old: Linux 5.6 is the first that will do")
 	}
