@@ -187,6 +187,12 @@ func (p *packing) checkFree(need int64, state stage.State) error {
 	if p.plan.spill {
 		scratch += p.facts.HotRows * int64(p.facts.RowBytes+4)
 	}
+	if p.packedForm().Compressed() {
+		// Chunks lie there uncompressed, and are replaced group by group: two, since
+		// groups differ.
+		group := min(2*int64(packfile.GroupBatches(p.facts.Segment)), int64(p.facts.Train))
+		scratch += need * group / int64(max(p.facts.Train, 1))
+	}
 	free, err := p.fs.Free(p.dir.Path())
 	if err != nil {
 		return err

@@ -62,6 +62,9 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) memoryPlan {
 	}
 	beside := writersMemory(o.Workers) + tableMemory(true)
 	free -= beside
+	if compressMemory(o.Workers, packfile.Form{RowBytes: f.RowBytes, Codec: o.Compress}) > free {
+		return p
+	}
 	if free <= 0 {
 		return p
 	}

@@ -43,7 +43,7 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	for i := range f.Train {
 		accesses += int64(inputs(p.samples, i))
 	}
-	d := &diskCosts{facts: *f, form: p.form(), graphs: graphBytesOf(p.samples), edges: p.index.Edges, eval: []int64{evalRows}}
+	d := &diskCosts{facts: *f, form: p.packedForm(), graphs: graphBytesOf(p.samples), edges: p.index.Edges, eval: []int64{evalRows}}
 	// What is known to be needed, before the work that says how much it is in all.
 	p.scratch = 12 * accesses
 	if err := p.checkMin(d.minBytes(accesses, 0), state); err != nil {

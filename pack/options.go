@@ -27,7 +27,10 @@ type Options struct {
 	// (3x), or unlimited, which is the default and means the disk's free space.
 	MaxDisk *budget.Size
 	Policy  string // "static" or "min"
-	DType   string // "same", "float16" or "bfloat16"
+	DType   string // "same", "float16", "bfloat16" or "int8"
+
+	// Compress is how the chunks are stored: "none", "s2", "zstd", or "auto".
+	Compress string
 
 	// IO is the storage backend that reads the feature table.
 	IO string
@@ -62,6 +65,9 @@ func (o *Options) EnsureDefaults() {
 	if o.DType == "" {
 		o.DType = DTypeSame
 	}
+	if o.Compress == "" {
+		o.Compress = packfile.CodecNone
+	}
 	if o.IO == "" {
 		o.IO = all.Auto
 	}
@@ -91,6 +97,8 @@ func (o *Options) Validate() error {
 		return usage("--policy %s: unknown; use static or min", o.Policy)
 	case o.Policy == packfile.PolicyMin && len(o.Bands) > 0 && !slices.Equal(o.Bands, defaultBands):
 		return usage("--bands are of the policy static: under min every trainer's cache is --cache")
+	case o.Compress != CompressAuto && !slices.Contains(codecs, o.Compress):
+		return usage("--compress-chunks %s: unknown; use none, s2, zstd or auto", o.Compress)
 	case o.Cache.Unit == budget.UnitTimes:
 		return usage("--cache %s: give a share of the nodes (5%%) or bytes (2GiB)", o.Cache)
 	case o.MaxDisk.Unit == budget.UnitPercent:
@@ -131,10 +139,7 @@ func (o *Options) target(source dtype.Type) (dtype.Type, error) {
 	}
 	t, err := dtype.Parse(o.DType)
 	if err != nil {
-		return "", fault.New(fault.ErrUsage, "--dtype %s: unknown; use same, bf16 or fp16", o.DType)
-	}
-	if t == dtype.Int8 {
-		return "", fault.New(fault.ErrUsage, "--dtype int8: not in this version; use bf16 or fp16")
+		return "", fault.New(fault.ErrUsage, "--dtype %s: unknown; use same, bf16, fp16 or int8", o.DType)
 	}
 	if t.Size() > source.Size() {
 		return "", fault.New(fault.ErrUsage, "--dtype %s is wider than the dataset's %s: it would cost disk and win nothing", t, source)

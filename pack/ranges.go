@@ -29,6 +29,8 @@ type rangePass struct {
 	workers int
 	task    progress.Task
 
+	compressed bool // the chunks will be: they go to scratch files
+
 	rows  int64 // of one range, at most
 	hot   *hotWriter
 	eval  *evalWriter
@@ -68,6 +70,9 @@ func (p *rangePass) prepare() error {
 		p.state.Running = make([]uint32, len(p.index.Train)*bands)
 	}
 	p.index.SharePieces(p.form, p.state.Sums, nil)
+	if p.compressed && p.state.Next >= p.nodes {
+		return nil // the scratch files of some groups may be gone
+	}
 	for g := range groups(p.facts) {
 		lo, hi := groupSpan(p.facts, g)
 		size := coldSize(p.index.Train[lo:hi])
@@ -85,6 +90,9 @@ func (p *rangePass) prepare() error {
 // openCold opens the file of a group's chunks.
 func (p *rangePass) openCold(group int, size int64) error {
 	name := packfile.ColdFile(group)
+	if p.compressed {
+		name = rawFile(group)
+	}
 	if p.state.Next > 0 {
 		st, err := p.dir.FS().Stat(p.dir.File(name))
 		if err != nil {

@@ -12,6 +12,8 @@ type Result struct {
 	Fingerprint string `json:"fingerprint"`
 	State       string `json:"state"` // new, resumed, or done: nothing had to be done
 	DType       string `json:"dtype"`
+	Codec       string `json:"codec"` // of the chunks
+	IO          string `json:"io"`    // what read the table
 
 	Batches  int   `json:"batches"`
 	RowBytes int   `json:"row_bytes"`
@@ -26,6 +28,7 @@ type Result struct {
 
 	HotBytes   int64 `json:"hot_bytes"`
 	ColdBytes  int64 `json:"cold_bytes"`
+	ColdStored int64 `json:"cold_stored_bytes"` // as they lie on disk, compressed or not
 	EvalBytes  int64 `json:"eval_bytes"`
 	GraphBytes int64 `json:"graph_bytes"`
 	DiskBytes  int64 `json:"disk_bytes"`
@@ -51,7 +54,7 @@ func (p *packing) describe(state string) (Result, error) {
 	}
 	f := r.Facts()
 	res := Result{
-		Out: p.o.Out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType),
+		Out: p.o.Out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType), Codec: r.Params().Codec, IO: p.stack.Name(),
 		Batches: f.Train + f.Valid + f.Test, RowBytes: f.RowBytes,
 		HotRows: f.HotRows, SSDRows: f.SSDRows, ColdRows: f.ColdRows, EvalRows: f.EvalRows,
 		Segments: f.Segments, CacheRows: r.Index().Edges,
@@ -63,15 +66,20 @@ func (p *packing) describe(state string) (Result, error) {
 	rb := int64(f.RowBytes)
 	res.HotBytes, res.EvalBytes, res.ColdBytes = f.HotRows*rb, f.EvalRows*rb, f.ColdRows*rb
 	res.GraphBytes = graphBytes(r)
+	for g := range groups(&f) {
+		file, _ := r.Meta().File(packfile.ColdFile(g))
+		res.ColdStored += file.Size
+	}
 	table := f.TableBytes
 	res.Blowup = float64(res.DiskBytes) / float64(max(table, 1))
 	if state != "done" {
 		s := p.samples.Facts()
-		res.BytesRead = table + s.Train.Bytes + s.Eval.Bytes
-		res.BytesWritten = res.DiskBytes + 4*f.ColdRows
+		scratch := p.back // chunks before their compression
 		if p.plan.spill {
-			res.BytesWritten += f.HotRows * (rb + 4)
+			scratch += f.HotRows * (rb + 4)
 		}
+		res.BytesRead = p.tableRead + s.Train.Bytes + s.Eval.Bytes + scratch
+		res.BytesWritten = res.DiskBytes + 4*f.ColdRows + scratch
 	}
 	res.Seconds = time.Since(p.start).Seconds()
 	res.PeakAnon, res.PeakRSS = p.watch.Stop()

@@ -87,7 +87,12 @@ type packing struct {
 	codes    *batchLists // under policy min: what becomes of every access
 	minSlots uint32      // the CRC-32C of the list of the cache's first content
 
-	io                       string // what read the table
+	stack iostack.Stack // reads the table
+	how   string        // it does so
+
+	tableRead int64 // bytes of the table's file
+	back      int64 // bytes of uncompressed chunks that were written and read back
+
 	graphSeconds, rowSeconds float64
 }
 
@@ -108,7 +113,7 @@ func (p *packing) resolve() error {
 	if err != nil {
 		return err
 	}
-	p.params = packfile.Params{MaxDisk: limit, CacheRows: rows, Bands: p.o.bandsDescending(), DType: to, Policy: p.o.Policy, Codec: packfile.CodecNone}
+	p.params = packfile.Params{MaxDisk: limit, CacheRows: rows, Bands: p.o.bandsDescending(), DType: to, Policy: p.o.Policy, Codec: p.o.Compress}
 	s := p.samples.Facts()
 	if s.Nodes != f.Nodes {
 		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, %s has %d", p.o.Samples, s.Nodes, p.o.Dataset, f.Nodes)
@@ -124,16 +129,31 @@ func (p *packing) resolve() error {
 	return nil
 }
 
+// packedForm returns the form of the pack's chunks.
+func (p *packing) packedForm() packfile.Form {
+	return packfile.Form{RowBytes: p.facts.RowBytes, Codec: p.params.Codec}
+}
+
 // form returns the form of the chunks that the ranges write.
 func (p *packing) form() packfile.Form {
 	return packfile.Form{RowBytes: p.facts.RowBytes, Codec: packfile.CodecNone}
 }
 
 func (p *packing) run(ctx context.Context) (Result, error) {
-	spec := stage.Spec{Format: packfile.Format, Params: p.params, Parents: map[string]string{
-		stage.RoleDataset: p.ds.Fingerprint(), stage.RoleSamples: p.samples.Fingerprint(),
-	}}
-	dir, state, err := stage.Begin(p.fs, p.o.Out, spec, p.o.Force)
+	spec := func() stage.Spec {
+		return stage.Spec{Format: packfile.Format, Params: p.params, Parents: map[string]string{
+			stage.RoleDataset: p.ds.Fingerprint(), stage.RoleSamples: p.samples.Fingerprint(),
+		}}
+	}
+	var err error
+	if p.stack, p.how, err = all.Open(p.o.IO, iostack.Options{}); err != nil {
+		return Result{}, err
+	}
+	defer p.stack.Close()
+	if err := p.chooseCodec(ctx, spec); err != nil {
+		return Result{}, err
+	}
+	dir, state, err := stage.Begin(p.fs, p.o.Out, spec(), p.o.Force)
 	if err != nil {
 		return Result{}, err
 	}
@@ -161,6 +181,7 @@ func (p *packing) write(ctx context.Context, state stage.State) (Result, error) 
 		return Result{}, err
 	}
 	p.graphSeconds = time.Since(began).Seconds()
+	p.rep.Logf("I/O: %s", p.how)
 	debug.FreeOSMemory() // the first pass's buffers make room for the ranges
 	began = time.Now()
 	ranges, err := p.rows(ctx)
@@ -206,7 +227,7 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0)
 		return err
 	}
-	d := &diskCosts{facts: *f, form: p.form(), graphs: graphBytesOf(p.samples)}
+	d := &diskCosts{facts: *f, form: p.packedForm(), graphs: graphBytesOf(p.samples)}
 	d.edges = bandEdges(f.Nodes, touched, p.params.CacheRows, p.params.Bands)
 	least := d.edges[len(d.edges)-1]
 	accesses := int64(0)
@@ -300,16 +321,10 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer source.Close()
+	p.tableRead = source.Extent(0, f.Nodes).Size
 	task := p.rep.Task("pack rows", p.facts.TableBytes, progress.Bytes)
 	defer task.Done()
-	stack, how, err := all.Open(p.o.IO, iostack.Options{})
-	if err != nil {
-		return 0, err
-	}
-	defer stack.Close()
-	p.io = stack.Name()
-	p.rep.Logf("I/O: %s", how)
-	table, err := newTableReader(source, stack, f.DType, p.to, f.Dim, p.o.Workers)
+	table, err := newTableReader(source, p.stack, f.DType, p.to, f.Dim, p.o.Workers)
 	if err != nil {
 		return 0, err
 	}
@@ -321,7 +336,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	defer out.close()
 	pass := &rangePass{
 		table: table, out: out, nodes: f.Nodes,
-		dir: p.dir, facts: &p.facts, index: &p.index, form: p.form(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
+		dir: p.dir, facts: &p.facts, index: &p.index, form: p.form(), compressed: p.packedForm().Compressed(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
 	}
 	if err := pass.state.load(p.fs, p.dir.File(stateFile), p.index.Bands, len(p.index.Train)); err != nil {
 		return 0, err
@@ -357,6 +372,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("hot rows: %w", err)
 	}
+	pass.hot.close()
 	eval, err := evalOut.finish(packfile.EvalSums)
 	if err != nil {
 		return 0, fmt.Errorf("evaluation rows: %w", err)
@@ -369,7 +385,28 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		}
 		p.files = append(p.files, ssd...)
 	}
-	return pass.ranges, nil
+	return pass.ranges, p.compress(ctx)
+}
+
+// compress compresses the chunks, if they are to be.
+func (p *packing) compress(ctx context.Context) error {
+	if !p.packedForm().Compressed() {
+		return nil
+	}
+	task := p.rep.Task("compress chunks", p.facts.ColdRows*int64(p.facts.RowBytes), progress.Bytes)
+	defer task.Done()
+	c := &compression{
+		dir: p.dir, stack: p.stack, facts: &p.facts, index: &p.index, raw: p.form(), form: p.packedForm(),
+		workers: p.o.Workers, task: task,
+	}
+	if err := c.load(); err != nil {
+		return err
+	}
+	if err := c.run(ctx); err != nil {
+		return err
+	}
+	p.back = c.bytesRead
+	return nil
 }
 
 // commit writes the index and publishes the directory.

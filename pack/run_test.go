@@ -159,6 +159,69 @@ func TestEveryFailure(t *testing.T) {
 	}
 }
 
+// TestCompressedFailures fails operations on what compression writes, each with all later
+// ones, and checks that the next run ends with the same bytes.
+func TestCompressedFailures(t *testing.T) {
+	ds, samples := inputs(t, graphOf) // more than one group
+	for _, codec := range []string{packfile.CodecS2} {
+		o := options(ds, samples, filepath.Join(t.TempDir(), "ref"))
+		o.Compress = codec
+		if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		want := contents(t, o.Out)
+		for n := 0; ; n += 2 {
+			o.Out = filepath.Join(t.TempDir(), "P")
+			in := &vfs.FailAt{N: n, After: true, Err: errors.New("boom"), Match: func(op vfs.Op, name string) bool {
+				base := filepath.Base(name)
+				if op == vfs.OpWrite && strings.HasSuffix(base, ".raw.tmp") {
+					return false // as without compression
+				}
+				return op != vfs.OpClose && (strings.HasPrefix(base, "compress") || strings.HasPrefix(base, "cold-"))
+			}}
+			_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
+			if !in.Fired() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+			if err == nil {
+				t.Errorf("%s: operation %d failed unnoticed", codec, n)
+			}
+			if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+				t.Fatalf("%s: after failing operation %d: %v", codec, n, err)
+			}
+			same(t, o.Out, contents(t, o.Out), want)
+		}
+	}
+}
+
+// TestCodecIsKept measures once: whatever codec a pack has, auto finds it done.
+func TestCodecIsKept(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	for _, codec := range []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd} {
+		o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+		o.Compress = codec
+		if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		o.Compress = pack.CompressAuto
+		if res, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil || res.State != "done" || res.Codec != codec {
+			t.Errorf("%s: %s of codec %s, %v", codec, res.State, res.Codec, err)
+		}
+	}
+	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	o.Compress = pack.CompressAuto
+	first, err := pack.Run(t.Context(), disk, o, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil || res.State != "done" || res.Codec != first.Codec {
+		t.Errorf("auto again: %s of codec %s, %v", res.State, res.Codec, err)
+	}
+}
+
 // TestTouched removes, cuts and changes each file that an interrupted run left.
 func TestTouched(t *testing.T) {
 	small := graphOf
@@ -202,30 +265,45 @@ func TestTouched(t *testing.T) {
 		b[len(b)/2] ^= 1
 		return os.WriteFile(name, b, 0o666)
 	}}
-	for _, name := range interrupted(t) {
-		touches := []touch{removed, cut}
-		if strings.HasSuffix(name, ".tmp") {
-			touches = append(touches, changed) // other files have checksums that their readers check
-		}
-		for _, touch := range touches {
-			interrupted(t)
-			if err := touch.do(filepath.Join(o.Out+".partial", name)); err != nil {
+	for _, o.Compress = range []string{packfile.CodecNone, packfile.CodecZstd} {
+		if o.Compress != packfile.CodecNone {
+			o.Out, o.Force = filepath.Join(t.TempDir(), "ref"), false
+			if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
 				t.Fatal(err)
 			}
-			_, err := pack.Run(t.Context(), disk, o, progress.Discard)
-			if err == nil {
-				same(t, name+" "+touch.what, contents(t, o.Out), want)
-				continue
+			want = contents(t, o.Out)
+		}
+		for _, name := range interrupted(t) {
+			if o.Compress != packfile.CodecNone && !strings.HasPrefix(name, "cold-") && !strings.HasPrefix(name, "compress") {
+				continue // as without compression
 			}
-			says := name
-			if name == "journal.json" {
-				says = "not this program's" // what is there could be anybody's
+			touches := []touch{removed, cut}
+			if strings.HasSuffix(name, ".tmp") {
+				touches = append(touches, changed) // other files have checksums that their readers check
 			}
-			if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "remove ") {
-				t.Errorf("%s %s: %v", name, touch.what, err)
-			}
-			if _, err := os.Stat(o.Out); err == nil {
-				t.Errorf("%s %s: published", name, touch.what)
+			for _, touch := range touches {
+				interrupted(t)
+				if err := touch.do(filepath.Join(o.Out+".partial", name)); err != nil {
+					t.Fatal(err)
+				}
+				_, err := pack.Run(t.Context(), disk, o, progress.Discard)
+				if err == nil {
+					same(t, name+" "+touch.what, contents(t, o.Out), want)
+					continue
+				}
+				says := name
+				if name == "journal.json" {
+					says = "not this program's" // what is there could be anybody's
+				}
+				if name == "compress.tmp" && touch.what == "removed" {
+					says = "raw.tmp" // begun anew, without what was compressed already
+				}
+				if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "remove ") {
+					t.Errorf("%s %s: %v", name, touch.what, err)
+				}
+				if _, err := os.Stat(o.Out); err == nil {
+					t.Errorf("%s %s: published", name, touch.what)
+				}
 			}
 		}
 	}
@@ -301,7 +379,8 @@ func TestRefusals(t *testing.T) {
 		"no policy":           {func(o *pack.Options) { o.Policy = "lru" }, fault.ErrUsage, "--policy"},
 		"bands under min":     {func(o *pack.Options) { o.Policy, o.Bands = "min", []float64{7} }, fault.ErrUsage, "--bands"},
 		"disk budget of min":  {func(o *pack.Options) { o.Policy, o.MaxDisk = "min", size("1KiB") }, fault.ErrBudget, "--max-disk"},
-		"int8":                {func(o *pack.Options) { o.DType = "int8" }, fault.ErrUsage, "int8"},
+		"no codec":            {func(o *pack.Options) { o.Compress = "lz4" }, fault.ErrUsage, "--compress-chunks"},
+		"no backend":          {func(o *pack.Options) { o.IO = "tape" }, fault.ErrUsage, "tape"},
 		"wider":               {func(o *pack.Options) { o.Dataset, o.Samples, o.DType = half, halfSamples, "float32" }, fault.ErrUsage, "wider"},
 		"unknown type":        {func(o *pack.Options) { o.DType = "complex" }, fault.ErrUsage, "--dtype"},
 		"a band":              {func(o *pack.Options) { o.Bands = []float64{0} }, fault.ErrUsage, "--bands"},

@@ -41,7 +41,7 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 			return err
 		}
 	}
-	parts := &partReader{r: r, fs: fsys, task: task, buf: make([]byte, max(r.facts.ChunkBytes, r.facts.GraphBytes, binio.Page))}
+	parts := &partReader{r: r, fs: fsys, task: task, buf: make([]byte, max(r.mostChunk(), r.facts.GraphBytes, binio.Page))}
 	if err := r.verifyTrain(ctx, parts); err != nil {
 		return err
 	}
@@ -52,6 +52,11 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 	var b graph.Batch
 	var plan Plan
+	pieces, err := newPieceChecker(r.Form())
+	if err != nil {
+		return err
+	}
+	defer pieces.decoder.Close()
 	cold, graphs := parts.in(""), parts.in("")
 	for i := range r.index.Train {
 		if i%GroupBatches(r.facts.Segment) == 0 {
@@ -65,7 +70,7 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 		if err != nil {
 			return err
 		}
-		if err := t.VerifyChunk(r.Path(cold.name), chunk, r.index.Bands-1, r.Form()); err != nil {
+		if err := pieces.check(r.Path(cold.name), t, chunk, r.index.Bands-1); err != nil {
 			return err
 		}
 		raw, err := graphs.next(ctx, t.GraphOffset, t.GraphBytes)
@@ -77,6 +82,48 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 		}
 	}
 	return errors.Join(cold.end(ctx), graphs.end(ctx))
+}
+
+// mostChunk returns the bytes of the longest chunk as stored.
+func (r *Reader) mostChunk() int64 {
+	n := int64(0)
+	for i := range r.index.Train {
+		n = max(n, r.index.Train[i].ChunkBytes)
+	}
+	return n
+}
+
+// pieceChecker checks chunks, and that compressed pieces are as long as they should be
+// and have zeros between them.
+type pieceChecker struct {
+	form    Form
+	decoder *FrameDecoder // nil without compression
+	rows    []byte
+}
+
+func newPieceChecker(f Form) (*pieceChecker, error) {
+	c := &pieceChecker{form: f}
+	if !f.Compressed() {
+		return c, nil
+	}
+	var err error
+	c.decoder, err = NewFrameDecoder(f.Codec, 1)
+	return c, err
+}
+
+func (c *pieceChecker) check(name string, t *Train, chunk []byte, through int) error {
+	end := int64(0)
+	return t.Pieces(c.form, through, func(p Piece) error {
+		if i := slices.IndexFunc(chunk[end:p.Offset], func(b byte) bool { return b != 0 }); i >= 0 {
+			return fault.New(fault.ErrCorrupt, "%s: byte %d lies between pieces and is not zero", name, t.ChunkOffset+end+int64(i))
+		}
+		end = p.Offset + int64(p.Len)
+		if c.decoder == nil {
+			return t.VerifyPiece(name, chunk, p)
+		}
+		c.rows = binio.Grow(c.rows, p.RowLen)
+		return t.LoadPiece(c.decoder, name, chunk, p, c.rows)
+	})
 }
 
 // verifyEval checks the evaluation batches' graphs.

@@ -1,0 +1,294 @@
+package pack
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/ordered"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/pack/packfile"
+)
+
+// compressFile is the scratch file of compressState after the last durable group.
+const compressFile = "compress.tmp"
+
+// rawFile names the scratch file of a group's chunks before their compression.
+func rawFile(group int) string { return fmt.Sprintf("cold-%05d.raw.tmp", group) }
+
+// compression is the pass that follows the ranges when chunks are compressed: group by
+// group, the chunks that the ranges wrote to a scratch file are cut into pieces anew
+// and compressed, on all workers, and the scratch file is removed.
+type compression struct {
+	dir     *stage.Dir
+	stack   iostack.Stack
+	facts   *packfile.Facts
+	index   *packfile.Index // of chunks as the ranges wrote them
+	raw     packfile.Form
+	form    packfile.Form
+	workers int
+	task    progress.Task
+
+	slots []*compressSlot
+	state compressState
+	// bytesRead is what was read back of scratch files.
+	bytesRead int64
+}
+
+// compressState is what a resumed packing needs of the groups already compressed.
+type compressState struct {
+	Groups int
+	// Sums and Frames are those of all pieces of these groups' chunks.
+	Sums, Frames []uint32
+}
+
+func (s *compressState) encode() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(s.Groups))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Sums)))
+	b = append(b, binio.Bytes(s.Sums)...)
+	b = append(b, binio.Bytes(s.Frames)...)
+	return binary.LittleEndian.AppendUint32(b, binio.CRC(b))
+}
+
+func (s *compressState) decode(b []byte) error {
+	if len(b) < 12 || binio.CRC(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+		return fault.New(fault.ErrCorrupt, "it does not match its checksum")
+	}
+	d := binio.NewDecoder(b[:len(b)-4])
+	s.Groups = int(d.U32())
+	n := d.Count(8)
+	s.Sums, s.Frames = d.Uints(nil, n, 4), d.Uints(nil, n, 4)
+	return d.Err()
+}
+
+// load reads the state of an interrupted run; without one it stays empty.
+func (c *compression) load() error {
+	name := c.dir.File(compressFile)
+	b, err := vfs.ReadFile(c.dir.FS(), name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.state.decode(b); err != nil {
+		return touched(name, err)
+	}
+	want := 0
+	for i := range min(c.state.Groups*packfile.GroupBatches(c.facts.Segment), c.facts.Train) {
+		want += c.form.NumPieces(c.index.Train[i].Bands)
+	}
+	if c.state.Groups > groups(c.facts) || want != len(c.state.Sums) {
+		return touched(name, errors.New("it belongs to another packing"))
+	}
+	return nil
+}
+
+// run compresses the groups that an earlier run has not, and makes the index that of
+// the compressed chunks.
+func (c *compression) run(ctx context.Context) error {
+	mem, err := c.makeSlots()
+	if err != nil {
+		return err
+	}
+	defer mem.Free()
+	resumed := c.state.Groups
+	for g := resumed; g < groups(c.facts); g++ {
+		if err := c.group(ctx, g); err != nil {
+			return fmt.Errorf("compress %s: %w", packfile.ColdFile(g), err)
+		}
+		c.state.Groups = g + 1
+		if err := vfs.ReplaceFile(c.dir.FS(), c.dir.File(compressFile), c.state.encode()); err != nil {
+			return err
+		}
+		if err := c.removeRaw(g); err != nil {
+			return err
+		}
+	}
+	return c.locate(resumed)
+}
+
+// locate makes the index that of the compressed chunks. The first groups were compressed
+// by an earlier run.
+func (c *compression) locate(resumed int) error {
+	c.index.SharePieces(c.form, c.state.Sums, c.state.Frames)
+	for g := range groups(c.facts) {
+		lo, hi := groupSpan(c.facts, g)
+		offset := int64(0)
+		for i := lo; i < hi; i++ {
+			t := &c.index.Train[i]
+			t.ChunkOffset, t.ChunkBytes = offset, t.Extent(c.form, c.index.Bands-1)
+			offset += binio.AlignUp(t.ChunkBytes, binio.Page)
+		}
+		if g >= resumed || offset == 0 {
+			continue
+		}
+		name := c.dir.File(packfile.ColdFile(g))
+		if st, err := c.dir.FS().Stat(name); err != nil {
+			return touched(name, err)
+		} else if st.Size() != offset {
+			return touched(name, fmt.Errorf("%d bytes instead of %d", st.Size(), offset))
+		}
+	}
+	return nil
+}
+
+func (c *compression) removeRaw(group int) error {
+	err := c.dir.FS().Remove(c.dir.File(rawFile(group)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a group without cold rows, or one that was removed already
+	}
+	return err
+}
+
+// rawPiece is what becomes one piece: some rows of a chunk's band.
+type rawPiece struct {
+	batch    int
+	sums     []uint32 // of the band's pieces, as the ranges wrote it
+	band     int64    // where the band begins in the scratch file
+	size     int64    // bytes of the band
+	from, to int64    // bytes of the band
+}
+
+// pieces lists the pieces of a group's chunks, in order.
+func (c *compression) pieces(lo, hi int) []rawPiece {
+	var list []rawPiece
+	for i := lo; i < hi; i++ {
+		t := &c.index.Train[i]
+		off, sums := t.ChunkOffset, t.Sums
+		for _, rows := range t.Bands {
+			p := rawPiece{batch: i, sums: sums, band: off, size: int64(rows) * int64(c.raw.RowBytes)}
+			for p.from = 0; p.from < p.size; p.from = p.to {
+				p.to = min(p.from+c.form.PieceBytes(), p.size)
+				list = append(list, p)
+			}
+			off += p.size
+			sums = sums[(p.size+packfile.ColdGranule-1)/packfile.ColdGranule:]
+		}
+	}
+	return list
+}
+
+// compressSlot holds what one piece needs on its way.
+type compressSlot struct {
+	encoder *packfile.FrameEncoder
+	mem     []byte // begins on a page
+	group   iostack.Group
+	frame   []byte
+	out     []byte // the piece as it is stored
+	length  uint32 // its entry in Frames
+	sum     uint32
+}
+
+// compressSlots returns the number of pieces under way.
+func compressSlots(workers int) int { return workers + 2 }
+
+// slotMem returns the bytes of a slot's rows: a piece and the checked granules that it
+// begins and ends in.
+func slotMem(f packfile.Form) int64 {
+	return binio.AlignUp(f.PieceBytes(), binio.Page) + 2*packfile.ColdGranule + binio.Page
+}
+
+// compressMemory returns what the pass holds.
+func compressMemory(workers int, f packfile.Form) int64 {
+	if !f.Compressed() {
+		return 0
+	}
+	const encoder = 4 << 20 // zstd's tables and history
+	return int64(compressSlots(workers)) * (slotMem(f) + int64(packfile.MaxFrame(int(f.PieceBytes()))) + encoder)
+}
+
+// makeSlots makes the slots, in memory that the caller frees.
+func (c *compression) makeSlots() (*device.Host, error) {
+	c.slots = make([]*compressSlot, compressSlots(c.workers))
+	each := slotMem(c.form)
+	mem, err := device.NewHost(int(each) * len(c.slots))
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.slots {
+		s := &compressSlot{mem: mem.Bytes()[int64(i)*each : int64(i+1)*each], frame: make([]byte, packfile.MaxFrame(int(c.form.PieceBytes())))}
+		if s.encoder, err = packfile.NewFrameEncoder(c.form.Codec); err != nil {
+			mem.Free()
+			return nil, err
+		}
+		c.slots[i] = s
+	}
+	return mem, nil
+}
+
+// group compresses one group's chunks.
+func (c *compression) group(ctx context.Context, g int) error {
+	lo, hi := groupSpan(c.facts, g)
+	if coldSize(c.index.Train[lo:hi]) == 0 {
+		return nil
+	}
+	raw, err := c.stack.Open(c.dir.File(rawFile(g)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return touched(c.dir.File(rawFile(g)), err)
+	}
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	out, err := newAppender(c.dir, packfile.ColdFile(g), appendBuffer)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	list := c.pieces(lo, hi)
+	err = ordered.Run(ctx, len(list), c.slots, func(ctx context.Context, s *compressSlot, i int) error {
+		if err := c.compress(ctx, s, raw, &list[i]); err != nil {
+			return fmt.Errorf("chunk of batch %d: %w", list[i].batch, err)
+		}
+		return nil
+	}, func(s *compressSlot, i int) error {
+		c.state.Sums, c.state.Frames = append(c.state.Sums, s.sum), append(c.state.Frames, s.length)
+		c.task.Add(list[i].to - list[i].from)
+		if err := out.write(s.out); err != nil {
+			return err
+		}
+		return out.pad(binio.Page)
+	})
+	if err != nil {
+		return err
+	}
+	c.bytesRead += coldSize(c.index.Train[lo:hi])
+	return out.finish()
+}
+
+// compress reads a piece's rows back, checks them and compresses them.
+func (c *compression) compress(ctx context.Context, s *compressSlot, raw iostack.File, p *rawPiece) error {
+	const granule = packfile.ColdGranule
+	first := p.from / granule * granule
+	last := min(binio.AlignUp(p.to, granule), p.size)
+	pad := (p.band + first) % binio.Page // so that whole pages land in place
+	b := s.mem[pad : pad+last-first]
+	if err := c.stack.Submit(&s.group, []iostack.Request{{File: raw, Offset: p.band + first, Buf: b}}); err != nil {
+		return err
+	}
+	if err := c.stack.Wait(ctx, &s.group); err != nil {
+		return err
+	}
+	for off := first; off < last; off += granule {
+		if n := min(granule, last-off); binio.CRC(b[off-first:off-first+n]) != p.sums[off/granule] {
+			return touched(raw.Name(), binio.BadRange(raw.Name(), p.band+off, n))
+		}
+	}
+	rows := b[p.from-first : p.to-first]
+	s.out, s.length = s.encoder.Encode(s.frame, rows), 0
+	if binio.AlignUp(int64(len(s.out)), binio.Page) >= binio.AlignUp(int64(len(rows)), binio.Page) {
+		s.out, s.length = rows, packfile.FrameStored
+	}
+	s.length |= uint32(len(s.out))
+	s.sum = binio.CRC(s.out)
+	return nil
+}
