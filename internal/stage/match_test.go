@@ -20,7 +20,7 @@ func TestMatching(t *testing.T) {
 	}
 	want(-1)
 	boom := errors.New("boom")
-	in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return filepath.Base(name) == MetaFile }}
+	in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return op == vfs.OpCreate && filepath.Base(name) == RunFile }}
 	if _, _, err := runStage(vfs.Inject(vfs.OS, in), out, 3, false); !errors.Is(err, boom) {
 		t.Fatal(err)
 	}
