@@ -130,7 +130,7 @@ func (p *packing) simulate(ctx context.Context) (stats MinStats, err error) {
 	if p.minSlots, err = p.writeMinSlots(set, place, nodes); err != nil {
 		return stats, err
 	}
-	p.codes = w.codes
+	p.codes, p.minBytes = w.codes, 12*sim.stats.Accesses
 	p.files, err = w.refill.finish(packfile.RefillSums)
 	return sim.stats, err
 }
@@ -222,8 +222,10 @@ func newMinWriter(p *packing, trace *minTrace, rows int) (*minWriter, error) {
 	if w.codes, err = newBatchLists(p.fs, filepath.Join(p.dir.Path(), minCodesFile), trace.start); err != nil {
 		return nil, err
 	}
-	w.refill, err = newSummedFile(p.dir, packfile.RefillFile)
-	return w, err
+	if w.refill, err = newSummedFile(p.dir, packfile.RefillFile); err != nil {
+		return nil, errors.Join(err, w.codes.remove())
+	}
+	return w, nil
 }
 
 // batch takes the codes of batch t, after which the cache is as given. place returns

@@ -2,10 +2,13 @@ package pack_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
@@ -87,5 +90,37 @@ func TestMinEveryFailure(t *testing.T) {
 	}
 	if resumed == 0 {
 		t.Error("no run was resumed")
+	}
+}
+
+// TestMinTouched removes, cuts and changes the list of the cache's first content, which
+// an interrupted run left.
+func TestMinTouched(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	boom := errors.New("boom")
+	for what, touch := range map[string]func(name string, b []byte) error{
+		"removed": func(name string, b []byte) error { return os.Remove(name) },
+		"cut":     func(name string, b []byte) error { return os.WriteFile(name, b[:5], 0o666) },
+		"changed": func(name string, b []byte) error {
+			b[len(b)/2] ^= 1
+			return os.WriteFile(name, b, 0o666)
+		},
+	} {
+		o := minOptions(ds, samples, filepath.Join(t.TempDir(), "P"))
+		in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return op == vfs.OpCreate && filepath.Base(name) == packfile.IndexFile }}
+		if _, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard); !errors.Is(err, boom) {
+			t.Fatal(err)
+		}
+		name := filepath.Join(o.Out+".partial", "min-slots.tmp")
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := touch(name, b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pack.Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "min-slots.tmp") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

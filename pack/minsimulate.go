@@ -10,7 +10,7 @@ import (
 )
 
 // mostCycles bounds the search for a content that a cycle of MIN reproduces.
-const mostCycles = 8
+const mostCycles = 5
 
 // MinStats is what a cache under policy min does in a cycle of the training batches.
 type MinStats struct {

@@ -74,7 +74,7 @@ func (p *packing) describe(state string) (Result, error) {
 	res.Blowup = float64(res.DiskBytes) / float64(max(table, 1))
 	if state != "done" {
 		s := p.samples.Facts()
-		scratch := p.back // chunks before their compression
+		scratch := p.back + p.minBytes // chunks before their compression, lists of accesses
 		if p.plan.spill {
 			scratch += f.HotRows * (rb + 4)
 		}

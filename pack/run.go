@@ -86,6 +86,7 @@ type packing struct {
 
 	codes    *batchLists // under policy min: what becomes of every access
 	minSlots uint32      // the CRC-32C of the list of the cache's first content
+	minBytes int64       // of the scratch lists that the cache was simulated with
 
 	stack iostack.Stack // reads the table
 	how   string        // it does so
