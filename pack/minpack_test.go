@@ -107,7 +107,9 @@ func TestMinTouched(t *testing.T) {
 		},
 	} {
 		o := minOptions(ds, samples, filepath.Join(t.TempDir(), "P"))
-		in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return op == vfs.OpCreate && filepath.Base(name) == packfile.IndexFile }}
+		in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool {
+			return op == vfs.OpCreate && filepath.Base(name) == packfile.IndexFile
+		}}
 		if _, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard); !errors.Is(err, boom) {
 			t.Fatal(err)
 		}
