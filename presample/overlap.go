@@ -21,8 +21,9 @@ import (
 //	batch 0:   b0 of the group's runs; batch 1: b1 of them; …
 //
 // A block's nodes share input nodes inside the batch, which makes it smaller; the
-// blocks of a run share them from batch to batch. Every epoch cuts elsewhere and
-// groups other runs.
+// blocks of a run share them from batch to batch. Every epoch cuts elsewhere,
+// groups other runs, and shuffles each: blocks of nodes that are next to each other
+// would share more, but a batch would then have too many nodes alike to learn from.
 const (
 	// mixedBlocks is how many parts of the graph a batch is a mixture of. Fewer
 	// make it smaller, and its gradient less like that of the whole training set.
@@ -45,15 +46,20 @@ func newCutting(n, batchSize int) cutting {
 	return cutting{n: n, groups: max((batches+groupBatches/2)/groupBatches, 1), runs: runs, block: batchSize / runs}
 }
 
-// memory returns the bytes held while an order is made.
-func (c cutting) memory() int64 { return 4 * int64(c.groups) * int64(c.runs) }
+// memory returns the bytes held for making orders.
+func (c cutting) memory() int64 { return 4 * (2*int64(c.n) + int64(c.groups)*int64(c.runs)) }
 
 // arrange writes the visiting order of an epoch. local is the order of locality,
-// taken as a circle that begins somewhere else in every epoch.
-func (c cutting) arrange(order, local []uint32, key uint64) {
+// taken as a circle that begins somewhere else in every epoch; scratch is as long.
+func (c cutting) arrange(order, local, scratch []uint32, key uint64) {
 	src := rng.New(key)
 	shift := int(src.Uint64n(uint64(c.n)))
+	copy(scratch[copy(scratch, local[shift:]):], local)
 	runs := identity(make([]uint32, c.groups*c.runs))
+	for r := range runs {
+		lo, hi := c.bounds(int64(r))
+		rng.Shuffle(&src, scratch[lo:hi])
+	}
 	rng.Shuffle(&src, runs)
 	longest := (c.n + len(runs) - 1) / len(runs)
 	filled := order[:0]
@@ -62,9 +68,7 @@ func (c cutting) arrange(order, local []uint32, key uint64) {
 		for at := 0; at < longest; at += c.block {
 			for _, r := range group {
 				lo, hi := c.bounds(int64(r))
-				for i := lo + at; i < min(lo+at+c.block, hi); i++ {
-					filled = append(filled, local[(i+shift)%c.n])
-				}
+				filled = append(filled, scratch[min(lo+at, hi):min(lo+at+c.block, hi)]...)
 			}
 		}
 	}
@@ -87,6 +91,7 @@ func (s *seeds) localize(ctx context.Context, t *dataset.Topology, workers int, 
 	if s.orders.local, err = locality(ctx, t, s.train.nodes, rng.Key(s.params.Seed, forLocality), workers); err != nil {
 		return fmt.Errorf("order the training nodes: %w", err)
 	}
+	s.orders.scratch = make([]uint32, len(s.orders.local))
 	rep.Logf("ordered %d training nodes by locality in %.1f s", len(s.train.nodes), time.Since(began).Seconds())
 	return nil
 }

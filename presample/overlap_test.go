@@ -29,6 +29,7 @@ func arranged(c cutting, local []uint32, key uint64) []uint32 {
 	var runs [][][]uint32 // of blocks
 	for r := range number {
 		run := circle[r*len(circle)/number : (r+1)*len(circle)/number]
+		rng.Shuffle(&src, run)
 		runs = append(runs, slices.Collect(slices.Chunk(run, c.block)))
 	}
 	rng.Shuffle(&src, runs)
@@ -52,7 +53,7 @@ func TestArrange(t *testing.T) {
 		local := rapid.Permutation(identity(make([]uint32, n))).Draw(t, "local")
 		key := rapid.Uint64().Draw(t, "key")
 		order := make([]uint32, n)
-		c.arrange(order, local, key)
+		c.arrange(order, local, make([]uint32, n), key)
 		if d := cmp.Diff(arranged(c, local, key), order); d != "" {
 			t.Fatal(d)
 		}

@@ -161,9 +161,10 @@ type orders struct {
 	cut   cutting
 	local []uint32 // positions by locality
 
-	mu   sync.Mutex
-	of   map[int][]uint32
-	free [][]uint32
+	mu      sync.Mutex
+	of      map[int][]uint32
+	free    [][]uint32
+	scratch []uint32
 }
 
 func (o *orders) init(n int, p mbfile.Params) {
@@ -178,7 +179,7 @@ func (o *orders) memory() int64 {
 	if !o.mixed {
 		return 0
 	}
-	return 4*int64(o.n) + o.cut.memory()
+	return o.cut.memory()
 }
 
 // get returns the order of an epoch, making it when it is asked for first.
@@ -202,7 +203,7 @@ func (o *orders) get(epoch int) []uint32 {
 // fill writes the order that a key gives.
 func (o *orders) fill(order []uint32, key uint64) {
 	if o.mixed {
-		o.cut.arrange(order, o.local, key)
+		o.cut.arrange(order, o.local, o.scratch, key)
 		return
 	}
 	identity(order)
