@@ -29,7 +29,7 @@ func (p *rangePass) gather(ctx context.Context, lo, hi int64, rows []byte, reqFi
 	if hi <= from {
 		return g.Wait() // an earlier run has these rows' chunks
 	}
-	rows = rows[int(from-lo)*p.rowBytes():]
+	rest := rows[int(from-lo)*p.rowBytes():] // the goroutine above reads rows
 	jobs := make(chan int)
 	g.Go(func() error {
 		defer close(jobs)
@@ -47,7 +47,7 @@ func (p *rangePass) gather(ctx context.Context, lo, hi int64, rows []byte, reqFi
 			w := chunkWriter{p: p, out: stream{w: p.out}}
 			defer w.out.flush()
 			for i := range jobs {
-				err := mapped.Guard(func() error { return w.batch(ctx, i, from, hi, rows) }, reqFile)
+				err := mapped.Guard(func() error { return w.batch(ctx, i, from, hi, rest) }, reqFile)
 				if err != nil {
 					return fmt.Errorf("chunk of batch %d: %w", i, err)
 				}
