@@ -22,6 +22,8 @@ type Result struct {
 	ColdRows int64 `json:"cold_rows"`
 	EvalRows int64 `json:"eval_rows"`
 	Segments int   `json:"segments"`
+	// SegmentBatches is the number of batches that share rows; 1 says that none do.
+	SegmentBatches int `json:"segment_batches"`
 	// CacheRows are the band edges: the cache sizes, in rows, that trainers choose
 	// from.
 	CacheRows []int64 `json:"cache_rows"`
@@ -57,7 +59,7 @@ func (p *packing) describe(state string) (Result, error) {
 		Out: p.o.Out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType), Codec: r.Params().Codec, IO: p.stack.Name(),
 		Batches: f.Train + f.Valid + f.Test, RowBytes: f.RowBytes,
 		HotRows: f.HotRows, SSDRows: f.SSDRows, ColdRows: f.ColdRows, EvalRows: f.EvalRows,
-		Segments: f.Segments, CacheRows: r.Index().Edges,
+		Segments: f.Segments, SegmentBatches: f.Segment, CacheRows: r.Index().Edges,
 		GraphSeconds: p.graphSeconds, RowSeconds: p.rowSeconds,
 	}
 	for _, file := range r.Meta().Files {
