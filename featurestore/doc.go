@@ -13,8 +13,9 @@
 //	Wait       the bytes have landed
 //	Assemble   check them, convert, copy the rows that RAM holds
 //
-// A float32 chunk lands in the front of the matrix itself; rows of another type
-// land in the slot's wire buffer and are widened on assembly. Either way the
+// A float32 chunk lands in the front of the matrix itself; rows of another type and
+// compressed ones land in the slot's wire buffer and are decompressed and widened on
+// assembly, by several goroutines. Either way the
 // matrix is filled by writes to adjacent ranges in input-node order.
 //
 // Under policy min the cache is the pack's: every batch's plan says which slots its hits

@@ -33,6 +33,7 @@ type Layout struct {
 	KeepBytes     int64 // of what keeping the cache takes besides, under policy min
 	SlotBytes     int64 // of one training slot
 	EvalSlotBytes int64 // of one evaluation slot
+	DecodeBytes   int64 // of all slots' decompression
 	Note          string
 }
 
@@ -125,7 +126,7 @@ func layoutTotal(r *packfile.Reader, through int, o PlanOptions) int64 {
 }
 
 func (l *Layout) total(o PlanOptions) int64 {
-	return l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+	return l.RAMBytes + l.KeepBytes + l.DecodeBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
 }
 
 // layout sizes the buffers for a cache at one of the pack's edges.
@@ -137,6 +138,7 @@ func layout(r *packfile.Reader, through int) Layout {
 		l.Through, l.KeepBytes = through, minBytes(l.CacheRows)
 	}
 	l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize)
+	l.DecodeBytes = copierMemory(copyWorkers(r.Form()), r.Form())
 	graph := 3 * binio.AlignUp(f.GraphBytes, device.PageSize) // its bytes, and decoded
 	if len(f.TrainSizes.Src) > 0 {
 		l.SlotBytes = graph + matrixBytes(f, f.TrainSizes.Src[0]) + wireBytes(r, through) + 2*ssdStaging(r, through)
@@ -152,18 +154,22 @@ func matrixBytes(f packfile.Facts, rows int) int64 {
 	return binio.AlignUp(int64(rows)*int64(f.Dim)*4, device.PageSize)
 }
 
+// inPlace reports whether chunks are the front of the matrix as they lie on disk.
+func inPlace(form packfile.Form, t dtype.Type) bool {
+	return t == dtype.Float32 && !form.Compressed()
+}
+
 // wireBytes returns the bytes of the buffer that a chunk lands in when it
 // cannot land in the matrix.
 func wireBytes(r *packfile.Reader, through int) int64 {
-	f := r.Facts()
-	if f.DType == dtype.Float32 {
+	if inPlace(r.Form(), r.Facts().DType) {
 		return 0
 	}
-	most := 0
+	most := int64(0)
 	for i := range r.Index().Train {
-		most = max(most, r.Index().Train[i].ColdRows(through))
+		most = max(most, r.Index().Train[i].Extent(r.Form(), through))
 	}
-	return binio.AlignUp(int64(most)*int64(f.RowBytes), device.PageSize)
+	return binio.AlignUp(most, device.PageSize)
 }
 
 // stagingBytes returns the bytes of one of the two buffers through which runs of pages

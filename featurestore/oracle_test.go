@@ -85,9 +85,16 @@ func (w *world) close() { _ = w.samples.Close() }
 func (w *world) row(v uint32) []float32 {
 	dim, src, to := w.raw.Dim, w.raw.DType, w.reader.Facts().DType
 	row := w.raw.Features[int(v)*dim*src.Size() : int(v+1)*dim*src.Size()]
+	out := make([]float32, dim)
+	if to == dtype.Int8 {
+		wide, packed := make([]float32, dim), make([]byte, to.RowBytes(dim))
+		dtype.Convert(binio.Bytes(wide), dtype.Float32, slices.Clone(row), src)
+		dtype.QuantizeRow(packed, wide)
+		dtype.DequantizeRow(out, packed)
+		return out
+	}
 	packed := make([]byte, dim*to.Size())
 	dtype.Convert(packed, to, slices.Clone(row), src)
-	out := make([]float32, dim)
 	dtype.Convert(binio.Bytes(out), dtype.Float32, packed, to)
 	return out
 }
@@ -292,10 +299,7 @@ func TestOracle(t *testing.T) {
 			DType:     from, Seed: rapid.Uint64().Draw(t, "seed"),
 		}.Raw()
 		fanout := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 3).Draw(t, "fanout")
-		to := pack.DTypeSame
-		if from == dtype.Float32 {
-			to = rapid.SampledFrom([]string{"same", "bf16", "fp16"}).Draw(t, "pack dtype")
-		}
+		to := rapid.SampledFrom([]string{"same", "bf16", "fp16", "int8"}).Draw(t, "pack dtype")
 		po := pack.Options{
 			Cache:     &budget.Size{Value: rapid.SampledFrom([]float64{0, 0.5, 5, 10, 33, 100}).Draw(t, "cache"), Unit: budget.UnitPercent},
 			Bands:     rapid.SampledFrom([][]float64{nil, {}, {90, 1}, {50}}).Draw(t, "bands"),
@@ -304,11 +308,18 @@ func TestOracle(t *testing.T) {
 			Workers:   rapid.IntRange(1, 4).Draw(t, "workers"),
 			RangeRows: rapid.SampledFrom([]int64{0, 5, 64}).Draw(t, "range"),
 		}
+		if po.Policy = rapid.SampledFrom([]string{packfile.PolicyStatic, packfile.PolicyStatic, packfile.PolicyMin}).Draw(t, "policy"); po.Policy == packfile.PolicyMin {
+			po.Bands = nil
+		}
 		w := build(t, dir, raw, presample.Options{
 			BatchSize: rapid.IntRange(1, 40).Draw(t, "batch"), Fanout: fanout,
 			Epochs: rapid.IntRange(1, 2).Draw(t, "epochs"), Memory: 1 << 30, Workers: 2,
 		}, po)
 		defer w.close()
+		if po.Policy == packfile.PolicyMin {
+			w.checkMin(t, stack)
+			return
+		}
 		for through := range w.reader.Index().Edges {
 			w.check(t, stack, through)
 		}

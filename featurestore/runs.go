@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/kernel"
 	"diskgnn/iostack"
 )
 
@@ -156,7 +157,7 @@ func (s *Store) takeRound(sl *Slot, r *round) error {
 		}
 		for ; k < run.last; k++ {
 			off, place := l.at(k, rb)
-			widen(l.x[place*dim:(place+1)*dim], run.bytes[off-run.off:off-run.off+rb], s.facts.DType)
+			kernel.Widen(l.x[place*dim:(place+1)*dim], run.bytes[off-run.off:off-run.off+rb], s.facts.DType, dim)
 		}
 	}
 	sl.UsefulBytes += int64(r.last-r.first) * rb

@@ -29,7 +29,7 @@ type Slot struct {
 	batch   int
 	plan    packfile.Plan
 	matrix  *device.Host
-	wire    *device.Host // of chunks whose rows are not float32
+	wire    *device.Host // of chunks that are not float32 rows as they are
 	raw     *device.Host // the graph's bytes
 	staging [2]*device.Host
 	group   iostack.Group
@@ -38,6 +38,7 @@ type Slot struct {
 	chunk   *cachedFile // the file that a started read comes from
 	ssd     *cachedFile // likewise, of the SSD level
 	cold    int         // rows of the chunk's prefix
+	load    chunkLoad
 }
 
 // NewSlot makes a slot for training batches.
@@ -87,6 +88,7 @@ func (s *Store) newSlot(matrix, wire, staging int64) (*Slot, error) {
 func (sl *Slot) Free() {
 	for _, h := range []*device.Host{sl.matrix, sl.wire, sl.raw, sl.staging[0], sl.staging[1]} {
 		if h != nil {
+			_ = sl.store.stack.Unregister(h.Bytes()) // Register was a hint
 			h.Free()
 		}
 	}
@@ -179,8 +181,10 @@ func (s *Store) startChunk(sl *Slot) error {
 
 // chunkBytes returns the memory that the chunk's prefix lands in.
 func (sl *Slot) chunkBytes() []byte {
-	n := sl.cold * sl.store.facts.RowBytes
-	if sl.store.facts.DType == dtype.Float32 {
+	s := sl.store
+	form := s.pack.Form()
+	n := s.pack.Index().Train[sl.batch].Extent(form, s.layout.Through)
+	if inPlace(form, s.facts.DType) {
 		return sl.matrix.Bytes()[:n]
 	}
 	return sl.wire.Bytes()[:n]
@@ -204,22 +208,13 @@ func (s *Store) Wait(ctx context.Context, sl *Slot) error {
 // cache: batches are assembled by one goroutine, in the pack's order, from the one that
 // the cache was filled for.
 func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
-	t := &s.pack.Index().Train[sl.batch]
-	chunk := sl.chunkBytes()
-	name := s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch)))
 	if sl.cold > 0 {
-		if err := t.VerifyChunk(name, chunk, s.layout.Through, s.pack.Form()); err != nil {
+		if err := s.loadChunk(sl); err != nil {
 			return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
 		}
 	}
-	sl.UsefulBytes += int64(len(chunk))
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	x := sl.X()
-	dim := s.facts.Dim
-	if s.facts.DType != dtype.Float32 {
-		s.copies.widen(x[:sl.cold*dim], chunk, s.facts.DType)
 	}
 	if s.min != nil {
 		return s.assembleMin(sl)
@@ -228,6 +223,24 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	first, n := s.ssdRows(sl.batch)
 	s.gatherHot(sl, sl.cold, first)
 	s.gatherHot(sl, first+n, len(sl.Batch.Input))
+	return nil
+}
+
+// loadChunk checks the chunk and puts its rows into the matrix, if they are not there.
+func (s *Store) loadChunk(sl *Slot) error {
+	t, form := &s.pack.Index().Train[sl.batch], s.pack.Form()
+	x, dim := sl.X()[:sl.cold*s.facts.Dim], s.facts.Dim
+	sl.load = chunkLoad{
+		batch: t, through: s.layout.Through, name: s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))),
+		stored: sl.chunkBytes(), x: x,
+	}
+	sl.UsefulBytes += t.Stored(form, s.layout.Through)
+	if err := s.copies.check(&sl.load, s.facts.DType, dim); err != nil {
+		return err
+	}
+	if !form.Compressed() && s.facts.DType != dtype.Float32 {
+		s.copies.widen(x, sl.load.stored, s.facts.DType, dim)
+	}
 	return nil
 }
 

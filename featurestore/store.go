@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
@@ -54,7 +53,9 @@ func (s *Store) open(fsys vfs.FS) (err error) {
 	if s.cache, err = device.NewHost(int(s.layout.RAMBytes)); err != nil {
 		return fmt.Errorf("RAM cache: %w", err)
 	}
-	s.copies = newCopier(min(4, runtime.GOMAXPROCS(0)))
+	if s.copies, err = newCopier(copyWorkers(s.pack.Form()), s.pack.Form()); err != nil {
+		return err
+	}
 	if isMin(s.pack) {
 		return s.openMin(fsys)
 	}
