@@ -79,7 +79,7 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 }
 
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
-	return p.fixed + p.layout.RAMBytes + p.layout.KeepBytes + int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
+	return p.fixed + p.layout.RAMBytes + p.layout.KeepBytes + p.layout.DecodeBytes + int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
 }
 
 // mebibytes rounds up to a size that can be given as a flag.
