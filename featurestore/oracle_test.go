@@ -304,6 +304,7 @@ func TestOracle(t *testing.T) {
 			Cache:     &budget.Size{Value: rapid.SampledFrom([]float64{0, 0.5, 5, 10, 33, 100}).Draw(t, "cache"), Unit: budget.UnitPercent},
 			Bands:     rapid.SampledFrom([][]float64{nil, {}, {90, 1}, {50}}).Draw(t, "bands"),
 			DType:     to,
+			Compress:  rapid.SampledFrom([]string{"none", "s2", "zstd"}).Draw(t, "codec"),
 			Memory:    rapid.SampledFrom([]int64{128 << 20, 1 << 30}).Draw(t, "memory"),
 			Workers:   rapid.IntRange(1, 4).Draw(t, "workers"),
 			RangeRows: rapid.SampledFrom([]int64{0, 5, 64}).Draw(t, "range"),

@@ -234,6 +234,9 @@ func (s *Store) loadChunk(sl *Slot) error {
 		batch: t, through: s.layout.Through, name: s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))),
 		stored: sl.chunkBytes(), x: x,
 	}
+	if s.min != nil {
+		s.min.keep(&sl.load, t, form)
+	}
 	sl.UsefulBytes += t.Stored(form, s.layout.Through)
 	if err := s.copies.check(&sl.load, s.facts.DType, dim); err != nil {
 		return err

@@ -142,9 +142,7 @@ func (s *Store) Close() error {
 			err = errors.Join(err, f.Close())
 		}
 	}
-	if s.min != nil && s.min.refill != nil {
-		err = errors.Join(err, s.min.refill.Close())
-	}
+	err = errors.Join(err, s.min.close())
 	if s.cache != nil {
 		s.cache.Free()
 	}
