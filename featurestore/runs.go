@@ -6,11 +6,8 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack"
+	"diskgnn/pack/packfile"
 )
-
-// maxGap is the most pages that a read passes over to reach the next row: below
-// it, reading on is cheaper than a request of its own.
-const maxGap = 16
 
 // rowList names rows of a file: the row that begins at byte base + ids[k]·row bytes
 // goes to row k of x.
@@ -124,7 +121,7 @@ func (s *Store) submitRound(sl *Slot, turn int) error {
 		for k < len(l.ids) {
 			off, _ := l.at(k, rb)
 			from, to := off/binio.Page*binio.Page, min(binio.AlignUp(off+rb, binio.Page), size)
-			if from > hi+maxGap*binio.Page || to-lo > int64(len(room)) {
+			if from > hi+packfile.MaxGap*binio.Page || to-lo > int64(len(room)) {
 				break
 			}
 			hi = max(hi, to)

@@ -33,15 +33,18 @@ const (
 // codecs are what chunks can be stored by.
 var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
 
-// chooseCodec settles the codec of the chunks. What an earlier run measured, finished
+// settleCodec settles the codec of the chunks. What an earlier run measured, finished
 // or not, is kept: another measurement might come out otherwise.
-func (p *packing) chooseCodec(ctx context.Context, spec func() stage.Spec) error {
+func (p *packing) settleCodec(ctx context.Context) error {
+	if p.o.PlanFile != "" && !p.o.planning {
+		return p.adoptPlan()
+	}
 	if p.params.Codec != CompressAuto {
 		return nil
 	}
 	var specs []stage.Spec
 	for _, p.params.Codec = range codecs {
-		specs = append(specs, spec())
+		specs = append(specs, p.spec())
 	}
 	i, err := stage.Matching(p.fs, p.o.Out, specs)
 	if err != nil {

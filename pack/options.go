@@ -35,6 +35,11 @@ type Options struct {
 	// IO is the storage backend that reads the feature table.
 	IO string
 
+	// PlanFile has choices that were made by measuring, as MakePlan wrote them: every
+	// shard takes the same.
+	PlanFile string
+	planning bool // the plan file is to be written
+
 	Workers int   // goroutines; 0: as many as processors
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
 	Force   bool  // replace a pack made with other parameters

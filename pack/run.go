@@ -30,32 +30,56 @@ func defaultWorkers() int { return runtime.GOMAXPROCS(0) }
 // exists, and refuses when it exists with other parameters. Cancelling the
 // context leaves what a later run resumes from.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
-	o.EnsureDefaults()
-	if err := o.Validate(); err != nil {
-		return Result{}, err
-	}
-	ds, err := dataset.Open(fsys, o.Dataset)
+	p, err := open(ctx, fsys, o, rep)
 	if err != nil {
 		return Result{}, err
 	}
-	samples, err := mbfile.Open(fsys, o.Samples)
-	if err != nil {
-		return Result{}, err
-	}
-	defer samples.Close()
-	if err := stage.CheckParent(o.Samples, samples.Meta(), stage.RoleDataset, o.Dataset, ds.Fingerprint()); err != nil {
-		return Result{}, err
-	}
-	p := packing{o: o, fs: fsys, ds: ds, samples: samples, rep: rep, start: time.Now(), watch: budget.StartWatch(ctx)}
-	defer p.watch.Stop()
-	if err := p.resolve(); err != nil {
-		return Result{}, err
-	}
+	defer p.close()
 	res, err := p.run(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("pack: %w", err)
 	}
 	return res, nil
+}
+
+// open opens what is packed and settles how.
+func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (p *packing, err error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	p = &packing{o: o, fs: fsys, rep: rep, start: time.Now()}
+	if p.ds, err = dataset.Open(fsys, o.Dataset); err != nil {
+		return nil, err
+	}
+	if p.samples, err = mbfile.Open(fsys, o.Samples); err != nil {
+		return nil, err
+	}
+	p.watch = budget.StartWatch(ctx)
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if err := stage.CheckParent(o.Samples, p.samples.Meta(), stage.RoleDataset, o.Dataset, p.ds.Fingerprint()); err != nil {
+		return nil, err
+	}
+	if err := p.resolve(); err != nil {
+		return nil, err
+	}
+	if p.stack, p.how, err = all.Open(o.IO, iostack.Options{}); err != nil {
+		return nil, err
+	}
+	return p, p.settleCodec(ctx)
+}
+
+// close gives back what open took.
+func (p *packing) close() {
+	if p.stack != nil {
+		_ = p.stack.Close()
+	}
+	_ = p.samples.Close() // only read from
+	p.watch.Stop()
 }
 
 // packing is one run of the stage.
@@ -140,21 +164,15 @@ func (p *packing) form() packfile.Form {
 	return packfile.Form{RowBytes: p.facts.RowBytes, Codec: packfile.CodecNone}
 }
 
+// spec returns what decides the pack's bytes.
+func (p *packing) spec() stage.Spec {
+	return stage.Spec{Format: packfile.Format, Params: p.params, Parents: map[string]string{
+		stage.RoleDataset: p.ds.Fingerprint(), stage.RoleSamples: p.samples.Fingerprint(),
+	}}
+}
+
 func (p *packing) run(ctx context.Context) (Result, error) {
-	spec := func() stage.Spec {
-		return stage.Spec{Format: packfile.Format, Params: p.params, Parents: map[string]string{
-			stage.RoleDataset: p.ds.Fingerprint(), stage.RoleSamples: p.samples.Fingerprint(),
-		}}
-	}
-	var err error
-	if p.stack, p.how, err = all.Open(p.o.IO, iostack.Options{}); err != nil {
-		return Result{}, err
-	}
-	defer p.stack.Close()
-	if err := p.chooseCodec(ctx, spec); err != nil {
-		return Result{}, err
-	}
-	dir, state, err := stage.Begin(p.fs, p.o.Out, spec(), p.o.Force)
+	dir, state, err := stage.Begin(p.fs, p.o.Out, p.spec(), p.o.Force)
 	if err != nil {
 		return Result{}, err
 	}
@@ -228,19 +246,10 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0)
 		return err
 	}
-	d := &diskCosts{facts: *f, form: p.packedForm(), graphs: graphBytesOf(p.samples)}
-	d.edges = bandEdges(f.Nodes, touched, p.params.CacheRows, p.params.Bands)
-	least := d.edges[len(d.edges)-1]
-	accesses := int64(0)
-	for v, n := range hotness {
-		if int64(p.rank[v]) >= least {
-			accesses += int64(n)
-		}
-	}
-	if p.eval, err = evalNodes(ctx, p.samples, p.rank, least); err != nil {
+	d, accesses, err := p.diskCosts(ctx, hotness, touched)
+	if err != nil {
 		return err
 	}
-	d.eval = evalCounts(p.eval, p.rank, d.edges)
 	need, err := p.chooseCut(ctx, d, accesses)
 	if err != nil {
 		return err
@@ -255,6 +264,24 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 		return err
 	}
 	return p.checkFree(need, state)
+}
+
+// diskCosts finds what the size of a pack follows from, the evaluation's nodes ranked at
+// the lowest edge or above, and how often training uses such nodes.
+func (p *packing) diskCosts(ctx context.Context, hotness []uint32, touched int64) (d *diskCosts, accesses int64, err error) {
+	d = &diskCosts{facts: p.facts, form: p.packedForm(), graphs: graphBytesOf(p.samples)}
+	d.edges = bandEdges(p.facts.Nodes, touched, p.params.CacheRows, p.params.Bands)
+	least := d.edges[len(d.edges)-1]
+	for v, n := range hotness {
+		if int64(p.rank[v]) >= least {
+			accesses += int64(n)
+		}
+	}
+	if p.eval, err = evalNodes(ctx, p.samples, p.rank, least); err != nil {
+		return nil, 0, err
+	}
+	d.eval = evalCounts(p.eval, p.rank, d.edges)
+	return d, accesses, nil
 }
 
 // takeOver takes over what an interrupted run's first pass finished.

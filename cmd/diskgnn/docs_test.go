@@ -36,9 +36,11 @@ var quoted = regexp.MustCompile("`([^`]+)`")
 
 // reference is what docs/cli.md says of one command.
 type reference struct {
-	flags map[string]string // default by name
-	keys  []string
-	epoch []string
+	flags  map[string]string // default by name
+	keys   []string
+	epoch  []string
+	plan   []string
+	choice []string
 }
 
 // cliReference reads docs/cli.md by section. The section Everywhere is under "".
@@ -76,6 +78,10 @@ func cliReference(t *testing.T) map[string]*reference {
 				r.flags[strings.TrimPrefix(name[1], "--")] = strings.TrimSpace(cells[2])
 			case "JSON key":
 				r.keys = append(r.keys, name[1])
+			case "plan key":
+				r.plan = append(r.plan, name[1])
+			case "choice key":
+				r.choice = append(r.choice, name[1])
 			case "epoch key":
 				r.epoch = append(r.epoch, name[1])
 			}
@@ -131,6 +137,8 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
+	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[pack.Plan]()))
+	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[pack.Choice]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
 }
 

@@ -20,13 +20,18 @@ training needs: the dataset and the samples may move away.
    diskgnn pack --dataset graph --samples samples --out small --cache 10% --dtype bf16
 
 --cache is the least that a trainer must hold in memory; --bands are the larger
-caches that it may choose from, each costing disk once. The next command is
-diskgnn train.`
+caches that it may choose from, each costing disk once. --plan packs nothing, but
+says what this and other choices would take, and what they would save:
+
+   diskgnn pack --dataset graph --samples samples --out pack --plan
+
+The next command is diskgnn train.`
 
 func newPackCommand(g *globals) *cli.Command {
 	var o pack.Options
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
+	var plan bool
 	return g.add(command{
 		name:    "pack",
 		usage:   "lay the features out in the order of their reading",
@@ -42,6 +47,8 @@ func newPackCommand(g *globals) *cli.Command {
 			stringFlag("dtype", "TYPE", "of the packed features: same, bf16, fp16 or int8", &o.DType),
 			stringFlag("compress-chunks", "CODEC", "how chunks are stored: none, s2, zstd, or auto, what loads fastest here", &o.Compress),
 			stringFlag("io", "NAME", "storage backend: uring, pread, or auto", &o.IO),
+			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
+			stringFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
 			forceFlag(&o.Force),
@@ -49,6 +56,10 @@ func newPackCommand(g *globals) *cli.Command {
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
+			}
+			if plan {
+				p, err := pack.MakePlan(ctx, vfs.OS, o, s.rep)
+				return outcome{object: p, lines: planLines(p)}, err
 			}
 			r, err := pack.Run(ctx, vfs.OS, o, s.rep)
 			if err != nil {

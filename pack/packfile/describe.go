@@ -55,10 +55,9 @@ func (r *Reader) Describe() Description {
 		Nodes: f.Nodes, RowBytes: f.RowBytes, Epochs: f.Epochs, Batches: f.Train + f.Valid + f.Test,
 		Segment: f.Segment, Segments: f.Segments,
 	}
+	d.Levels = []Level{{Name: "hot", Rows: f.HotRows}, {Name: "ssd", Rows: f.SSDRows}, {Name: "cold", Rows: f.ColdRows},
+		{Name: "evaluation", Rows: f.EvalRows}, {Name: "graphs"}, {Name: "index"}}
 	level := map[string]*Level{}
-	for _, l := range []Level{{Name: "hot", Rows: f.HotRows}, {Name: "ssd", Rows: f.SSDRows}, {Name: "cold", Rows: f.ColdRows}, {Name: "evaluation", Rows: f.EvalRows}, {Name: "graphs"}, {Name: "index"}} {
-		d.Levels = append(d.Levels, l)
-	}
 	for i := range d.Levels {
 		level[d.Levels[i].Name] = &d.Levels[i]
 	}

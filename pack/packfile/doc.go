@@ -145,6 +145,10 @@ const (
 	groupBatches = 64
 	// RefillBatches is the number of batches between two refill records.
 	RefillBatches = 64
+	// MaxGap is the most pages that a read of scattered rows passes over to reach the
+	// next row: up to it, reading on is cheaper than a request of its own. It is no
+	// part of the format.
+	MaxGap = 16
 	// ColdGranule is the most bytes of a piece of a chunk that is not compressed.
 	ColdGranule = 256 << 10
 	// FrameBytes is the most bytes that a piece has before its compression, unless

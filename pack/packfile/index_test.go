@@ -24,8 +24,8 @@ func sample() *Index {
 			{Inputs: 2, Seeds: 1, Edges: 1, Bands: []int{0, 0}, SSD: []int{0, 0}, ChunkOffset: 401408, GraphOffset: 4096, GraphBytes: 33, GraphCRC: 2},
 		},
 		Segments: []Segment{{Offset: 4096, Rows: 2}},
-		Valid: []Eval{{Inputs: 5, Seeds: 1, Edges: 4, Rows: 3, GraphBytes: 50, GraphCRC: 3}},
-		Test:  []Eval{},
+		Valid:    []Eval{{Inputs: 5, Seeds: 1, Edges: 4, Rows: 3, GraphBytes: 50, GraphCRC: 3}},
+		Test:     []Eval{},
 	}
 }
 

@@ -1,0 +1,60 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+)
+
+// save writes the plan as JSON.
+func (p *Plan) save(fsys vfs.FS, name string) error {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.ReplaceFile(fsys, name, append(b, '\n'))
+}
+
+// readPlan reads what save wrote.
+func readPlan(fsys vfs.FS, name string) (*Plan, error) {
+	b, err := vfs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, fmt.Errorf("--plan-file: %w", err)
+	}
+	var p Plan
+	if err := json.Unmarshal(b, &p); err != nil || p.Samples == "" {
+		return nil, fault.New(fault.ErrInput, "--plan-file %s: not a plan that pack --plan wrote (%v)", name, err)
+	}
+	return &p, nil
+}
+
+// adoptPlan takes the choices of the plan file, which must be of these samples and of
+// the same other options.
+func (p *packing) adoptPlan() error {
+	plan, err := readPlan(p.fs, p.o.PlanFile)
+	if err != nil {
+		return err
+	}
+	if plan.Samples != p.samples.Fingerprint() {
+		return fault.New(fault.ErrLineage, "%s plans the packing of samples %.12s, these are %.12s", p.o.PlanFile, plan.Samples, p.samples.Fingerprint())
+	}
+	if p.params.Codec == CompressAuto {
+		p.params.Codec = plan.Params.Codec
+	}
+	return same(p.o.PlanFile, plan.Params, p.params)
+}
+
+// same refuses a plan of other options, and names the first.
+func same(file string, planned, wanted packfile.Params) error {
+	a, b := reflect.ValueOf(planned), reflect.ValueOf(wanted)
+	for i := range a.NumField() {
+		if x, y := a.Field(i).Interface(), b.Field(i).Interface(); fmt.Sprint(x) != fmt.Sprint(y) {
+			return fault.New(fault.ErrUsage, "%s was planned with %s %v, asked for %v: plan again, or give the same options", file, a.Type().Field(i).Tag.Get("json"), x, y)
+		}
+	}
+	return nil
+}
