@@ -146,9 +146,11 @@ const (
 	// RefillBatches is the number of batches between two refill records.
 	RefillBatches = 64
 	// MaxGap is the most pages that a read of scattered rows passes over to reach the
-	// next row: up to it, reading on is cheaper than a request of its own. It is no
-	// part of the format.
-	MaxGap = 16
+	// next row: up to it, reading on is cheaper than a request of its own. On a drive of
+	// 1.1 GB/s and 95,000 requests/s an epoch of segments of 31 batches took 10.4, 8.1,
+	// 8.1 and 8.6 s with 0, 2, 5 and 16; faster drives favour less. It is no part of the
+	// format.
+	MaxGap = 4
 	// ColdGranule is the most bytes of a piece of a chunk that is not compressed.
 	ColdGranule = 256 << 10
 	// FrameBytes is the most bytes that a piece has before its compression, unless
