@@ -43,12 +43,12 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 }
 
 // open opens what is packed and settles how.
-func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (p *packing, err error) {
+func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *packing, err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p = &packing{o: o, fs: fsys, rep: rep, start: time.Now()}
+	p := &packing{o: o, fs: fsys, rep: rep, start: time.Now()}
 	if p.ds, err = dataset.Open(fsys, o.Dataset); err != nil {
 		return nil, err
 	}
