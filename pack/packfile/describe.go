@@ -4,7 +4,8 @@ import (
 	"strings"
 )
 
-// Description says what a pack consists of.
+// Description says what a pack consists of, or a shard: what it has itself, but for
+// Segments.
 type Description struct {
 	Policy   string `json:"policy"`
 	DType    string `json:"dtype"`
@@ -50,13 +51,18 @@ type Cache struct {
 // Describe adds up what the metadata and the index say.
 func (r *Reader) Describe() Description {
 	f, x := &r.facts, r.index
+	lo, hi := r.part.Batches(f)
+	hot, eval, evals := f.HotRows, f.EvalRows, f.Valid+f.Test
+	if !r.part.Common {
+		hot, eval, evals = 0, 0, 0
+	}
 	d := Description{
 		Policy: r.params.Policy, DType: string(f.DType), Codec: r.params.Codec,
-		Nodes: f.Nodes, RowBytes: f.RowBytes, Epochs: f.Epochs, Batches: f.Train + f.Valid + f.Test,
+		Nodes: f.Nodes, RowBytes: f.RowBytes, Epochs: f.Epochs, Batches: hi - lo + evals,
 		Segment: f.Segment, Segments: f.Segments,
 	}
-	d.Levels = []Level{{Name: "hot", Rows: f.HotRows}, {Name: "ssd", Rows: f.SSDRows}, {Name: "cold", Rows: f.ColdRows},
-		{Name: "evaluation", Rows: f.EvalRows}, {Name: "graphs"}, {Name: "index"}}
+	d.Levels = []Level{{Name: "hot", Rows: hot}, {Name: "ssd", Rows: f.SSDRows}, {Name: "cold", Rows: f.ColdRows},
+		{Name: "evaluation", Rows: eval}, {Name: "graphs"}, {Name: "index"}}
 	level := map[string]*Level{}
 	for i := range d.Levels {
 		level[d.Levels[i].Name] = &d.Levels[i]

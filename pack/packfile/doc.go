@@ -125,6 +125,15 @@
 //	u32[]   with compression: bytes of each; bit 31 says that it lies as it is
 //	u32     CRC-32C of all the above
 //
+// # Shards
+//
+// A shard of a PACK directory, format "diskgnn.pack-shard", has the files of a run of
+// whole groups, and the first shard all files that are not numbered. Its index counts
+// the batches and segments of the whole; those of other shards are zeros. So are, for
+// all but the first, evaluation's. In its facts, cold_rows, ssd_rows, chunk_bytes and
+// graph_bytes are its own. Merge assembles the whole from all shards: the same files,
+// one index, those facts added up or their maxima.
+//
 // # Versions
 //
 // The version in meta.json rises with any change of the bytes; a reader accepts

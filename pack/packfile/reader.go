@@ -8,6 +8,7 @@ import (
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
@@ -21,6 +22,7 @@ type Reader struct {
 	params Params
 	facts  Facts
 	index  *Index
+	part   Part // what of it is here: all, but for shards
 }
 
 // Open reads a pack's metadata and index and checks that they fit together.
@@ -29,6 +31,11 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newReader(fsys, dir, m)
+}
+
+// newReader reads the index. It takes the directory for a whole pack.
+func newReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
 	r := &Reader{dir: dir, meta: m}
 	if err := m.DecodeParams(&r.params); err != nil {
 		return nil, err
@@ -43,7 +50,11 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	if r.index, err = DecodeIndex(b, r.Form()); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Path(IndexFile), err)
 	}
-	return r, r.check()
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	r.part = PartOf(shard.Shard{}, &r.facts)
+	return r, nil
 }
 
 // check compares the index with the facts and the files' sizes, so that later
@@ -53,7 +64,7 @@ func (r *Reader) check() error {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.ErrCorrupt, "%s: %s", r.dir, fmt.Sprintf(format, args...))
 	}
-	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test || f.RowBytes != f.DType.RowBytes(f.Dim) || f.Segment < 1 {
+	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test || f.RowBytes != f.DType.RowBytes(f.Dim) || f.Segment < 1 || f.Segment > max(f.Train, 1) {
 		return bad("index and facts disagree")
 	}
 	switch r.params.Policy {
@@ -145,6 +156,9 @@ func (r *Reader) Params() Params { return r.params }
 
 // Facts returns the pack's counts.
 func (r *Reader) Facts() Facts { return r.facts }
+
+// Part returns what of a pack the directory has: all, unless it is a shard.
+func (r *Reader) Part() Part { return r.part }
 
 // Index returns the index; it must not be modified.
 func (r *Reader) Index() *Index { return r.index }

@@ -27,11 +27,14 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 	}
 	task := rep.Task("verify pack", total, progress.Bytes)
 	defer task.Done()
-	tables := [][2]string{{HotFile, HotSums}, {EvalFile, EvalSums}}
+	var tables [][2]string
+	if r.part.Common {
+		tables = append(tables, [2]string{HotFile, HotSums}, [2]string{EvalFile, EvalSums})
+	}
 	if _, ok := r.meta.File(RefillFile); ok {
 		tables = append(tables, [2]string{RefillFile, RefillSums})
 	}
-	for g := range (r.facts.Train + GroupBatches(r.facts.Segment) - 1) / GroupBatches(r.facts.Segment) {
+	for g := r.part.Lo; g < r.part.Hi; g++ {
 		if _, ok := r.meta.File(SSDFile(g)); ok {
 			tables = append(tables, [2]string{SSDFile(g), SSDSums(g)})
 		}
@@ -42,7 +45,7 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 		}
 	}
 	parts := &partReader{r: r, fs: fsys, task: task, buf: make([]byte, max(r.mostChunk(), r.facts.GraphBytes, binio.Page))}
-	if err := r.verifyTrain(ctx, parts); err != nil {
+	if err := r.verifyTrain(ctx, parts); err != nil || !r.part.Common {
 		return err
 	}
 	return r.verifyEval(ctx, parts)
@@ -58,7 +61,8 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 	}
 	defer pieces.decoder.Close()
 	cold, graphs := parts.in(""), parts.in("")
-	for i := range r.index.Train {
+	lo, hi := r.part.Batches(&r.facts)
+	for i := lo; i < hi; i++ {
 		if i%GroupBatches(r.facts.Segment) == 0 {
 			if err := errors.Join(cold.end(ctx), graphs.end(ctx)); err != nil {
 				return err
