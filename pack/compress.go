@@ -30,6 +30,7 @@ func rawFile(group int) string { return fmt.Sprintf("cold-%05d.raw.tmp", group) 
 type compression struct {
 	dir     *stage.Dir
 	stack   iostack.Stack
+	part    packfile.Part // whose groups are compressed
 	facts   *packfile.Facts
 	index   *packfile.Index // of chunks as the ranges wrote them
 	raw     packfile.Form
@@ -45,7 +46,7 @@ type compression struct {
 
 // compressState is what a resumed packing needs of the groups already compressed.
 type compressState struct {
-	Groups int
+	Groups int // up to which all of the part are
 	// Sums and Frames are those of all pieces of these groups' chunks.
 	Sums, Frames []uint32
 }
@@ -86,7 +87,7 @@ func (c *compression) load() error {
 	for i := range min(c.state.Groups*packfile.GroupBatches(c.facts.Segment), c.facts.Train) {
 		want += c.form.NumPieces(c.index.Train[i].Bands)
 	}
-	if c.state.Groups > groups(c.facts) || want != len(c.state.Sums) {
+	if c.state.Groups > c.facts.Groups() || want != len(c.state.Sums) {
 		return touched(name, errors.New("it belongs to another packing"))
 	}
 	return nil
@@ -101,7 +102,7 @@ func (c *compression) run(ctx context.Context) error {
 	}
 	defer mem.Free()
 	resumed := c.state.Groups
-	for g := resumed; g < groups(c.facts); g++ {
+	for g := max(resumed, c.part.Lo); g < c.part.Hi; g++ {
 		if err := c.group(ctx, g); err != nil {
 			return fmt.Errorf("compress %s: %w", packfile.ColdFile(g), err)
 		}
@@ -120,8 +121,8 @@ func (c *compression) run(ctx context.Context) error {
 // by an earlier run.
 func (c *compression) locate(resumed int) error {
 	c.index.SharePieces(c.form, c.state.Sums, c.state.Frames)
-	for g := range groups(c.facts) {
-		lo, hi := groupSpan(c.facts, g)
+	for g := range c.facts.Groups() {
+		lo, hi := c.facts.GroupSpan(g)
 		offset := int64(0)
 		for i := lo; i < hi; i++ {
 			t := &c.index.Train[i]
@@ -227,7 +228,7 @@ func (c *compression) makeSlots() (*device.Host, error) {
 
 // group compresses one group's chunks.
 func (c *compression) group(ctx context.Context, g int) error {
-	lo, hi := groupSpan(c.facts, g)
+	lo, hi := c.facts.GroupSpan(g)
 	if coldSize(c.index.Train[lo:hi]) == 0 {
 		return nil
 	}

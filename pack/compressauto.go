@@ -44,7 +44,7 @@ func (p *packing) settleCodec(ctx context.Context) error {
 	}
 	var specs []stage.Spec
 	for _, p.params.Codec = range codecs {
-		specs = append(specs, p.spec())
+		specs = append(specs, p.whole()) // shards do not measure
 	}
 	i, err := stage.Matching(p.fs, p.o.Out, specs)
 	if err != nil {

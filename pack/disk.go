@@ -123,7 +123,7 @@ func (p *packing) chooseCut(ctx context.Context, d *diskCosts, accesses int64) (
 		f.HotRows, f.EvalRows = d.edges[edge], d.eval[edge]
 		f.Segment, f.Segments = l.segment, segmentsOf(f.Train, l.segment)
 		p.sharedMost = min(l.ssd, f.Nodes-d.edges[len(d.edges)-1])
-		p.scratch = 4 * (l.cold + l.ssd)
+		p.scratch = p.share(4 * (l.cold + l.ssd))
 		return d.bytes(edge, l)
 	}
 	limit := p.params.MaxDisk
@@ -178,11 +178,13 @@ func (p *packing) censusSlots() (int, error) {
 	return min(p.o.Workers+1, int((p.o.Memory-held)/slot)), nil
 }
 
-// checkFree compares what the pack will take with the free space.
+// checkFree compares what of a pack of the given bytes is made here with the free space.
 func (p *packing) checkFree(need int64, state stage.State) error {
 	if state == stage.StateResumed {
 		return nil // part of the need is on the disk already
 	}
+	need = p.ownNeed(need)
+	lo, hi := p.part().Batches(&p.facts)
 	scratch := p.scratch
 	if p.plan.spill {
 		scratch += p.facts.HotRows * int64(p.facts.RowBytes+4)
@@ -190,8 +192,8 @@ func (p *packing) checkFree(need int64, state stage.State) error {
 	if p.packedForm().Compressed() {
 		// Chunks lie there uncompressed, and are replaced group by group: two, since
 		// groups differ.
-		group := min(2*int64(packfile.GroupBatches(p.facts.Segment)), int64(p.facts.Train))
-		scratch += need * group / int64(max(p.facts.Train, 1))
+		group := min(2*int64(packfile.GroupBatches(p.facts.Segment)), int64(hi-lo))
+		scratch += need * group / int64(max(hi-lo, 1))
 	}
 	free, err := p.fs.Free(p.dir.Path())
 	if err != nil {
@@ -199,7 +201,7 @@ func (p *packing) checkFree(need int64, state stage.State) error {
 	}
 	if need+scratch > free {
 		return fault.New(fault.ErrBudget, "the pack needs about %s of disk and %s of scratch, %s has %s free; give a --max-disk, use --dtype bf16 or int8, a larger --cache, or fewer presampled epochs",
-			budget.FormatBytes(need), budget.FormatBytes(scratch), p.o.Out, budget.FormatBytes(free))
+			budget.FormatBytes(need), budget.FormatBytes(scratch), p.out, budget.FormatBytes(free))
 	}
 	return nil
 }

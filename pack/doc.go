@@ -18,6 +18,10 @@
 // ranking) and 3 bits of evaluation set; the row lists lie in a scratch file that
 // is mapped; two range buffers take what the budget leaves.
 //
+// A shard packs a run of the batches, and the first one what the pack has once: hot
+// rows, evaluation, refill records. What decides the bytes each finds for itself, from
+// all samples; each reads the whole feature table.
+//
 // The plain reference of both passes is a direct gather: row i of a batch's
 // matrix is the dataset's row of the node that the i-th input node names. The
 // tests hold every batch of every pack against it, byte for byte.

@@ -16,15 +16,7 @@ import (
 // hot and evaluation rows on some goroutines, the chunks' on the workers.
 func (p *rangePass) gather(ctx context.Context, lo, hi int64, rows []byte, reqFile *mapped.File) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if err := p.eval.take(ctx, lo, hi, rows); err != nil {
-			return fmt.Errorf("evaluation rows: %w", err)
-		}
-		if err := p.hot.take(lo, hi, rows); err != nil {
-			return fmt.Errorf("hot rows: %w", err)
-		}
-		return nil
-	})
+	g.Go(func() error { return p.common.take(ctx, lo, hi, rows) })
 	from := max(lo, p.state.Next)
 	if hi <= from {
 		return g.Wait() // an earlier run has these rows' chunks

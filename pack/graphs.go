@@ -30,9 +30,10 @@ type graphSlot struct {
 	rows  int // eval rows, of an evaluation batch
 }
 
-// graphPass renumbers all batches and writes their graphs and row lists.
+// graphPass renumbers the part's batches and writes their graphs and row lists.
 type graphPass struct {
 	samples *mbfile.Reader
+	part    packfile.Part // of the pack that is made here
 	dir     *stage.Dir
 	slots   []*graphSlot
 	index   *packfile.Index
@@ -46,7 +47,7 @@ type graphPass struct {
 	requests, ssdRequests uint32 // the CRC-32C of the scratch lists
 }
 
-// run writes the graphs of all batches and the scratch lists of rows.
+// run writes the graphs and the scratch lists of rows, and the index but for chunks.
 func (p *graphPass) run(ctx context.Context) error {
 	g, inner := errgroup.WithContext(ctx)
 	if p.segments != nil {
@@ -55,6 +56,11 @@ func (p *graphPass) run(ctx context.Context) error {
 	g.Go(func() error { return p.training(inner) })
 	if err := g.Wait(); err != nil {
 		return err
+	}
+	f := p.samples.Facts()
+	p.index.Valid, p.index.Test = make([]packfile.Eval, f.ValidBatches), make([]packfile.Eval, f.TestBatches)
+	if !p.part.Common {
+		return nil
 	}
 	return p.evaluation(ctx)
 }
@@ -67,12 +73,13 @@ func (p *graphPass) share(ctx context.Context) error {
 	}
 	defer list.close()
 	perGroup := packfile.GroupBatches(p.facts.Segment) / p.facts.Segment
+	p.index.Segments = make([]packfile.Segment, p.facts.Segments)
 	offset := int64(0)
 	p.segments.found = func(segment int, nodes []uint32) error {
 		if segment%perGroup == 0 {
 			offset = 0
 		}
-		p.index.Segments = append(p.index.Segments, packfile.Segment{Offset: offset, Rows: len(nodes)})
+		p.index.Segments[segment] = packfile.Segment{Offset: offset, Rows: len(nodes)}
 		offset += binio.AlignUp(int64(len(nodes))*int64(p.facts.RowBytes), binio.Page)
 		p.facts.SSDRows += int64(len(nodes))
 		return list.write(binio.Bytes(nodes))
@@ -86,15 +93,14 @@ func (p *graphPass) share(ctx context.Context) error {
 
 // training writes the graphs of the training batches and the list of their chunks' rows.
 func (p *graphPass) training(ctx context.Context) error {
-	train := p.samples.Facts().TrainBatches
-	p.index.Train = make([]packfile.Train, train)
+	p.index.Train = absent(p.facts.Train, p.index.Bands)
 	requests, err := newAppender(p.dir, requestsFile, appendBuffer)
 	if err != nil {
 		return err
 	}
 	defer requests.close()
-	for g := range groups(p.facts) {
-		lo, hi := groupSpan(p.facts, g)
+	for g := p.part.Lo; g < p.part.Hi; g++ {
+		lo, hi := p.facts.GroupSpan(g)
 		if err := p.group(ctx, g, lo, hi-lo, requests); err != nil {
 			return err
 		}
@@ -167,7 +173,6 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 // evaluation writes the graphs of the validation and test batches.
 func (p *graphPass) evaluation(ctx context.Context) error {
 	f := p.samples.Facts()
-	p.index.Valid, p.index.Test = make([]packfile.Eval, f.ValidBatches), make([]packfile.Eval, f.TestBatches)
 	out, err := newAppender(p.dir, packfile.EvalGraphFile, appendBuffer)
 	if err != nil {
 		return err

@@ -30,13 +30,13 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	}
 	evalRows := p.eval.count()
 	if p.packed {
-		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0)
+		p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), 0)
 		return err
 	}
 	rows := min(p.params.CacheRows, touched)
 	p.index.Edges, p.index.Bands = []int64{rows}, 2
 	f.HotRows, f.EvalRows = rows, evalRows
-	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0); err != nil {
+	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), 0); err != nil {
 		return err
 	}
 	accesses := int64(0)
@@ -45,7 +45,7 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	}
 	d := &diskCosts{facts: *f, form: p.packedForm(), graphs: graphBytesOf(p.samples), edges: p.index.Edges, eval: []int64{evalRows}}
 	// What is known to be needed, before the work that says how much it is in all.
-	p.scratch = 12 * accesses
+	p.scratch = 8*accesses + p.share(4*accesses)
 	if err := p.checkMin(d.minBytes(accesses, 0), state); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	}
 	misses := stats.Accesses - stats.Hits
 	p.rep.Logf("policy min: the cache serves %.1f%% of the rows; %d cycles simulated", 100*float64(stats.Hits)/float64(max(stats.Accesses, 1)), len(stats.Cycles)+1)
-	p.scratch = 4 * (misses + accesses)
+	p.scratch = p.share(4 * (misses + accesses))
 	return p.checkMin(d.minBytes(accesses, misses), state)
 }
 
@@ -116,7 +116,7 @@ func (p *packing) simulate(ctx context.Context) (stats MinStats, err error) {
 		return stats, err
 	}
 	defer func() {
-		w.refill.close()
+		w.close()
 		if err != nil {
 			err = errors.Join(err, w.codes.remove())
 		}
@@ -127,10 +127,13 @@ func (p *packing) simulate(ctx context.Context) (stats MinStats, err error) {
 	}); err != nil {
 		return stats, err
 	}
+	p.codes, p.minBytes = w.codes, 8*sim.stats.Accesses+4*(trace.start[w.hi]-trace.start[w.lo])
+	if w.refill == nil {
+		return sim.stats, nil
+	}
 	if p.minSlots, err = p.writeMinSlots(set, place, nodes); err != nil {
 		return stats, err
 	}
-	p.codes, p.minBytes = w.codes, 12*sim.stats.Accesses
 	p.files, err = w.refill.finish(packfile.RefillSums)
 	return sim.stats, err
 }
@@ -204,8 +207,9 @@ func (p *packing) hotPlaces() ([]uint32, error) {
 
 // minWriter records what becomes of every access, and what the slots contain.
 type minWriter struct {
+	lo, hi int // batches whose codes are of use here
 	codes  *batchLists
-	refill *summedFile
+	refill *summedFile // nil in all shards but the first
 	// content is, by slot, the batch and the row of its matrix that the slot has its
 	// content from, as in refill.bin.
 	content [][2]uint32
@@ -214,13 +218,16 @@ type minWriter struct {
 }
 
 func newMinWriter(p *packing, trace *minTrace, rows int) (*minWriter, error) {
-	w := &minWriter{content: make([][2]uint32, rows), last: trace.batches - 1, pairs: make([]uint32, 0, 1<<14)}
+	part := p.part()
+	w := &minWriter{last: trace.batches - 1}
+	w.lo, w.hi = part.Batches(&p.facts)
+	var err error
+	if w.codes, err = newBatchLists(p.fs, filepath.Join(p.dir.Path(), minCodesFile), trace.start); err != nil || !part.Common {
+		return w, err
+	}
+	w.content, w.pairs = make([][2]uint32, rows), make([]uint32, 0, 1<<14)
 	for slot := range w.content {
 		w.content[slot] = [2]uint32{packfile.RefillHot, uint32(slot)}
-	}
-	var err error
-	if w.codes, err = newBatchLists(p.fs, filepath.Join(p.dir.Path(), minCodesFile), trace.start); err != nil {
-		return nil, err
 	}
 	if w.refill, err = newSummedFile(p.dir, packfile.RefillFile); err != nil {
 		return nil, errors.Join(err, w.codes.remove())
@@ -228,11 +235,23 @@ func newMinWriter(p *packing, trace *minTrace, rows int) (*minWriter, error) {
 	return w, nil
 }
 
+// close gives refill.bin up, unless it is finished.
+func (w *minWriter) close() {
+	if w.refill != nil {
+		w.refill.close()
+	}
+}
+
 // batch takes the codes of batch t, after which the cache is as given. place returns
 // the slot in which a node begins the circle.
 func (w *minWriter) batch(t int, codes []uint32, c *minCache, place func(v uint32) uint32) error {
-	if err := w.codes.write(t, codes); err != nil {
-		return err
+	if t >= w.lo && t < w.hi {
+		if err := w.codes.write(t, codes); err != nil {
+			return err
+		}
+	}
+	if w.refill == nil {
+		return nil
 	}
 	row := uint32(0)
 	for _, code := range codes {

@@ -1,11 +1,13 @@
 package pack
 
 import (
+	"fmt"
 	"slices"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shard"
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 )
@@ -16,6 +18,10 @@ const DTypeSame = "same"
 // Options of a packing. The zero value of a field asks for its default.
 type Options struct {
 	Dataset, Samples, Out string
+
+	// Shard is the part of the pack to make, into a directory of its own beside Out:
+	// all, by its zero value.
+	Shard shard.Shard
 
 	// Cache is the least hot set that every trainer of this pack must hold in
 	// memory: a share of the nodes, or bytes. Nil: 5 % of the nodes.
@@ -104,6 +110,10 @@ func (o *Options) Validate() error {
 		return usage("--bands are of the policy static: under min every trainer's cache is --cache")
 	case o.Compress != CompressAuto && !slices.Contains(codecs, o.Compress):
 		return usage("--compress-chunks %s: unknown; use none, s2, zstd or auto", o.Compress)
+	case !o.Shard.Whole() && o.planning:
+		return usage("--plan is of the whole pack: plan without --shard")
+	case !o.Shard.Whole() && o.Compress == CompressAuto && o.PlanFile == "":
+		return usage("--shard: machines may measure differently: with --compress-chunks auto, give each the same --plan-file")
 	case o.Cache.Unit == budget.UnitTimes:
 		return usage("--cache %s: give a share of the nodes (5%%) or bytes (2GiB)", o.Cache)
 	case o.MaxDisk.Unit == budget.UnitPercent:
@@ -116,10 +126,11 @@ func (o *Options) Validate() error {
 			return usage("--bands %v: percents of the nodes, above 0 and up to 100", b)
 		}
 	}
-	if _, err := o.target(dtype.Float32); err != nil {
-		return err
+	if err := o.Shard.Validate(); err != nil {
+		return fmt.Errorf("--shard: %w", err)
 	}
-	return nil
+	_, err := o.target(dtype.Float32)
+	return err
 }
 
 // maxDisk returns the disk budget in bytes, 0 for none, for a feature table's bytes.

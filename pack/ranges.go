@@ -31,11 +31,10 @@ type rangePass struct {
 
 	compressed bool // the chunks will be: they go to scratch files
 
-	rows  int64 // of one range, at most
-	hot   *hotWriter
-	eval  *evalWriter
-	ssd   *ssdWriter // nil without an SSD level
-	state rangeState
+	rows   int64 // of one range, at most
+	common *commonRows
+	ssd    *ssdWriter // nil without an SSD level
+	state  rangeState
 
 	requestsCRC uint32
 	requests    []uint32 // mapped; of all batches
@@ -73,8 +72,8 @@ func (p *rangePass) prepare() error {
 	if p.compressed && p.state.Next >= p.nodes {
 		return nil // the scratch files of some groups may be gone
 	}
-	for g := range groups(p.facts) {
-		lo, hi := groupSpan(p.facts, g)
+	for g := range p.facts.Groups() {
+		lo, hi := p.facts.GroupSpan(g)
 		size := coldSize(p.index.Train[lo:hi])
 		if size == 0 {
 			p.cold = append(p.cold, nil)
@@ -111,18 +110,6 @@ func (p *rangePass) openCold(group int, size int64) error {
 }
 
 func (p *rangePass) rowBytes() int { return p.form.RowBytes }
-
-// groups returns the number of groups of training batches.
-func groups(f *packfile.Facts) int {
-	n := packfile.GroupBatches(f.Segment)
-	return (f.Train + n - 1) / n
-}
-
-// groupSpan returns the training batches lo ≤ i < hi of a group.
-func groupSpan(f *packfile.Facts, group int) (lo, hi int) {
-	n := packfile.GroupBatches(f.Segment)
-	return group * n, min((group+1)*n, f.Train)
-}
 
 // coldSize returns the bytes of the cold file of a group's batches.
 func coldSize(batches []packfile.Train) int64 {

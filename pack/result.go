@@ -6,7 +6,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Result is what a packing did. The JSON keys are stable.
+// Result is what a packing did; of a shard, all counts are its own. The JSON keys are
+// stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"`
@@ -50,16 +51,24 @@ type Result struct {
 
 // describe builds the result from the finished directory, which it so checks.
 func (p *packing) describe(state string) (Result, error) {
-	r, err := packfile.Open(p.fs, p.o.Out)
+	open := packfile.Open
+	if !p.o.Shard.Whole() {
+		open = packfile.OpenShard
+	}
+	r, err := open(p.fs, p.out)
 	if err != nil {
 		return Result{}, err
 	}
-	f := r.Facts()
+	f, part := r.Facts(), r.Part()
+	lo, hi := part.Batches(&f)
+	if !part.Common {
+		f.HotRows, f.EvalRows, f.Valid, f.Test = 0, 0, 0, 0
+	}
 	res := Result{
-		Out: p.o.Out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType), Codec: r.Params().Codec, IO: p.stack.Name(),
-		Batches: f.Train + f.Valid + f.Test, RowBytes: f.RowBytes,
+		Out: p.out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType), Codec: r.Params().Codec, IO: p.stack.Name(),
+		Batches: hi - lo + f.Valid + f.Test, RowBytes: f.RowBytes,
 		HotRows: f.HotRows, SSDRows: f.SSDRows, ColdRows: f.ColdRows, EvalRows: f.EvalRows,
-		Segments: f.Segments, SegmentBatches: f.Segment, CacheRows: r.Index().Edges,
+		Segments: segmentsOf(hi-lo, f.Segment), SegmentBatches: f.Segment, CacheRows: r.Index().Edges,
 		GraphSeconds: p.graphSeconds, RowSeconds: p.rowSeconds,
 	}
 	for _, file := range r.Meta().Files {
@@ -68,19 +77,18 @@ func (p *packing) describe(state string) (Result, error) {
 	rb := int64(f.RowBytes)
 	res.HotBytes, res.EvalBytes, res.ColdBytes = f.HotRows*rb, f.EvalRows*rb, f.ColdRows*rb
 	res.GraphBytes = graphBytes(r)
-	for g := range groups(&f) {
+	for g := range f.Groups() {
 		file, _ := r.Meta().File(packfile.ColdFile(g))
 		res.ColdStored += file.Size
 	}
 	table := f.TableBytes
 	res.Blowup = float64(res.DiskBytes) / float64(max(table, 1))
 	if state != "done" {
-		s := p.samples.Facts()
 		scratch := p.back + p.minBytes // chunks before their compression, lists of accesses
 		if p.plan.spill {
 			scratch += f.HotRows * (rb + 4)
 		}
-		res.BytesRead = p.tableRead + s.Train.Bytes + s.Eval.Bytes + scratch
+		res.BytesRead = p.tableRead + p.samplesRead() + scratch
 		res.BytesWritten = res.DiskBytes + 4*f.ColdRows + scratch
 	}
 	res.Seconds = time.Since(p.start).Seconds()
@@ -93,7 +101,7 @@ func graphBytes(r *packfile.Reader) int64 {
 	f := r.Facts()
 	eval, _ := r.Meta().File(packfile.EvalGraphFile)
 	n := eval.Size
-	for g := range groups(&f) {
+	for g := range f.Groups() {
 		file, _ := r.Meta().File(packfile.GraphFile(g))
 		n += file.Size
 	}

@@ -48,7 +48,7 @@ func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &packing{o: o, fs: fsys, rep: rep, start: time.Now()}
+	p := &packing{o: o, out: o.Shard.DirName(o.Out), fs: fsys, rep: rep, start: time.Now()}
 	if p.ds, err = dataset.Open(fsys, o.Dataset); err != nil {
 		return nil, err
 	}
@@ -85,6 +85,7 @@ func (p *packing) close() {
 // packing is one run of the stage.
 type packing struct {
 	o       Options
+	out     string // the directory to make
 	fs      vfs.FS
 	ds      *dataset.Dataset
 	samples *mbfile.Reader
@@ -164,20 +165,24 @@ func (p *packing) form() packfile.Form {
 	return packfile.Form{RowBytes: p.facts.RowBytes, Codec: packfile.CodecNone}
 }
 
-// spec returns what decides the pack's bytes.
-func (p *packing) spec() stage.Spec {
+// whole returns what decides the bytes of the whole pack.
+func (p *packing) whole() stage.Spec {
 	return stage.Spec{Format: packfile.Format, Params: p.params, Parents: map[string]string{
 		stage.RoleDataset: p.ds.Fingerprint(), stage.RoleSamples: p.samples.Fingerprint(),
 	}}
 }
 
 func (p *packing) run(ctx context.Context) (Result, error) {
-	dir, state, err := stage.Begin(p.fs, p.o.Out, p.spec(), p.o.Force)
+	spec, err := p.spec()
+	if err != nil {
+		return Result{}, err
+	}
+	dir, state, err := stage.Begin(p.fs, p.out, spec, p.o.Force)
 	if err != nil {
 		return Result{}, err
 	}
 	if state == stage.StateDone {
-		p.rep.Logf("%s is finished already: nothing to do", p.o.Out)
+		p.rep.Logf("%s is finished already: nothing to do", p.out)
 		return p.describe("done")
 	}
 	p.dir = dir
@@ -239,11 +244,12 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 		return p.prepareMin(ctx, state, touched)
 	}
 	if p.packed {
-		if p.eval, err = evalNodes(ctx, p.samples, p.rank, f.HotRows); err != nil {
+		if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), 0); err != nil || !p.part().Common {
 			return err
 		}
-		p.eval.count()
-		p.plan, err = planMemory(&p.o, f, p.samples.Facts(), 0)
+		if p.eval, err = evalNodes(ctx, p.samples, p.rank, f.HotRows); err == nil {
+			p.eval.count()
+		}
 		return err
 	}
 	d, accesses, err := p.diskCosts(ctx, hotness, touched)
@@ -260,7 +266,7 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	if f.Segment > 1 {
 		lane = segmentMemory(f.Nodes, p.sharedMost)
 	}
-	if p.plan, err = planMemory(&p.o, f, p.samples.Facts(), lane); err != nil {
+	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), lane); err != nil {
 		return err
 	}
 	return p.checkFree(need, state)
@@ -312,11 +318,16 @@ func (p *packing) graphs(ctx context.Context) (err error) {
 		p.rep.Logf("resuming: the graphs are packed already")
 		return nil
 	}
-	s := p.samples.Facts()
-	task := p.rep.Task("renumber graphs", int64(s.Batches()), progress.Batches)
+	part := p.part()
+	lo, hi := part.Batches(&p.facts)
+	batches := hi - lo
+	if part.Common {
+		batches += p.facts.Valid + p.facts.Test
+	}
+	task := p.rep.Task("renumber graphs", int64(batches), progress.Batches)
 	defer task.Done()
 	defer func() { err = errors.Join(err, p.codes.remove()) }()
-	g := &graphPass{samples: p.samples, dir: p.dir, index: &p.index, facts: &p.facts, files: p.files, task: task, codes: p.codes}
+	g := &graphPass{samples: p.samples, part: part, dir: p.dir, index: &p.index, facts: &p.facts, files: p.files, task: task, codes: p.codes}
 	hot := p.facts.HotRows
 	if p.codes != nil {
 		hot = 0 // evaluation does not look at the cache
@@ -325,7 +336,7 @@ func (p *packing) graphs(ctx context.Context) (err error) {
 		g.slots = append(g.slots, &graphSlot{renumberer: renumberer{rank: p.rank, edges: p.index.Edges, hot: hot, base: uint32(p.facts.HotRows), eval: p.eval}})
 	}
 	if p.facts.Segment > 1 {
-		g.segments = newSegmentPass(p.samples, p.rank, p.index.Edges, p.facts.Segment, p.plan.lanes, p.plan.slots)
+		g.segments = newSegmentPass(p.samples, lo, hi, p.rank, p.index.Edges, p.facts.Segment, p.plan.lanes, p.plan.slots)
 	}
 	if err := g.run(ctx); err != nil {
 		return err
@@ -343,6 +354,10 @@ func (p *packing) graphs(ctx context.Context) (err error) {
 
 // rows runs the second pass and returns the number of ranges.
 func (p *packing) rows(ctx context.Context) (int, error) {
+	part := p.part()
+	if part.Lo == part.Hi && !part.Common {
+		return 0, nil // there are more shards than groups
+	}
 	f := p.ds.Facts()
 	source, err := p.ds.Features()
 	if err != nil {
@@ -372,40 +387,27 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	if pass.state.Next > 0 {
 		p.rep.Logf("resuming: the chunks of rows below %d are packed already", pass.state.Next)
 	}
-	places, err := p.hotPlaces()
-	if err != nil {
-		return 0, err
+	if part.Common {
+		if pass.common, err = p.newCommonRows(out); err != nil {
+			return 0, err
+		}
+		defer pass.common.close()
 	}
-	if pass.hot, err = newHotWriter(p.dir, places, p.facts.HotRows, p.facts.RowBytes, p.plan.hotWindow, p.plan.spillBuf, p.o.Workers); err != nil {
-		return 0, err
-	}
-	defer pass.hot.close()
 	if len(p.index.Segments) > 0 {
 		if pass.ssd, err = newSSDWriter(ctx, p.dir, &p.index, &p.facts, p.o.Workers, p.ssdRequests, pass.state.Next > 0); err != nil {
 			return 0, err
 		}
 		defer pass.ssd.close()
 	}
-	evalOut, err := newRowFile(p.dir, out, packfile.EvalFile, p.facts.EvalRows*int64(p.facts.RowBytes))
-	if err != nil {
-		return 0, err
-	}
-	defer evalOut.close()
-	pass.eval = &evalWriter{set: p.eval, out: evalOut, rowBytes: p.facts.RowBytes}
 	if err := pass.run(ctx); err != nil {
 		return 0, err
 	}
 	p.rank, p.eval = nil, nil
-	hot, err := pass.hot.finish(ctx, out, p.plan.hotWindow)
+	common, err := pass.common.finish(ctx, out)
 	if err != nil {
-		return 0, fmt.Errorf("hot rows: %w", err)
+		return 0, err
 	}
-	pass.hot.close()
-	eval, err := evalOut.finish(packfile.EvalSums)
-	if err != nil {
-		return 0, fmt.Errorf("evaluation rows: %w", err)
-	}
-	p.files = append(append(p.files, hot...), eval...)
+	p.files = append(p.files, common...)
 	if pass.ssd != nil {
 		ssd, err := pass.ssd.finish(ctx)
 		if err != nil {
@@ -424,7 +426,7 @@ func (p *packing) compress(ctx context.Context) error {
 	task := p.rep.Task("compress chunks", p.facts.ColdRows*int64(p.facts.RowBytes), progress.Bytes)
 	defer task.Done()
 	c := &compression{
-		dir: p.dir, stack: p.stack, facts: &p.facts, index: &p.index, raw: p.form(), form: p.packedForm(),
+		dir: p.dir, stack: p.stack, part: p.part(), facts: &p.facts, index: &p.index, raw: p.form(), form: p.packedForm(),
 		workers: p.o.Workers, task: task,
 	}
 	if err := c.load(); err != nil {
@@ -439,8 +441,8 @@ func (p *packing) compress(ctx context.Context) error {
 
 // commit writes the index and publishes the directory.
 func (p *packing) commit(ranges int, began time.Time) error {
-	for g := range groups(&p.facts) {
-		lo, hi := groupSpan(&p.facts, g)
+	for g := range p.facts.Groups() {
+		lo, hi := p.facts.GroupSpan(g)
 		size := coldSize(p.index.Train[lo:hi])
 		if size == 0 {
 			continue

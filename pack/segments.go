@@ -13,7 +13,7 @@ import (
 type segmentPass struct {
 	samples *mbfile.Reader
 	rank    []uint32
-	batches int     // training batches
+	lo, hi  int     // training batches lo ≤ i < hi, whole segments
 	length  int     // of a segment, in batches
 	least   []int64 // the lowest band edge alone: ranks below are always hot
 	slots   []*inputSlot
@@ -21,17 +21,18 @@ type segmentPass struct {
 	// found takes the shared nodes of every segment in turn, by slot.
 	found func(segment int, nodes []uint32) error
 
-	ready []chan struct{} // of every segment, closed when nodes has it
+	ready []chan struct{} // of every segment up to the last, closed when nodes has it
 	nodes []*segmentNodes
 }
 
 // segmentsOf returns the number of segments of the given length.
 func segmentsOf(batches, length int) int { return (batches + length - 1) / length }
 
-// newSegmentPass makes room for some segments at once, the lanes, and for some batches.
-func newSegmentPass(samples *mbfile.Reader, rank []uint32, edges []int64, length, lanes, slots int) *segmentPass {
+// newSegmentPass makes room for some segments of the batches lo ≤ i < hi at once, the
+// lanes, and for some batches.
+func newSegmentPass(samples *mbfile.Reader, lo, hi int, rank []uint32, edges []int64, length, lanes, slots int) *segmentPass {
 	p := &segmentPass{
-		samples: samples, rank: rank, batches: samples.Facts().TrainBatches, length: length,
+		samples: samples, rank: rank, lo: lo, hi: hi, length: length,
 		least: edges[len(edges)-1:], free: make(chan *segmentNodes, lanes),
 	}
 	for range lanes {
@@ -40,7 +41,7 @@ func newSegmentPass(samples *mbfile.Reader, rank []uint32, edges []int64, length
 	for range slots {
 		p.slots = append(p.slots, &inputSlot{count: make([]int, 2)})
 	}
-	n := segmentsOf(p.batches, p.length)
+	n := segmentsOf(p.hi, p.length)
 	p.nodes, p.ready = make([]*segmentNodes, n), make([]chan struct{}, n)
 	for i := range p.ready {
 		p.ready[i] = make(chan struct{})
@@ -48,19 +49,19 @@ func newSegmentPass(samples *mbfile.Reader, rank []uint32, edges []int64, length
 	return p
 }
 
-// run counts the uses of all training batches' nodes.
+// run counts the uses of the batches' nodes.
 func (p *segmentPass) run(ctx context.Context) error {
 	var now *segmentNodes
-	return ordered.Run(ctx, p.batches, p.slots, func(ctx context.Context, s *inputSlot, i int) (err error) {
+	return ordered.Run(ctx, p.hi-p.lo, p.slots, func(ctx context.Context, s *inputSlot, i int) (err error) {
 		var nodes []uint32
-		if nodes, s.raw, err = p.samples.Inputs(ctx, i, s.raw); err != nil {
+		if nodes, s.raw, err = p.samples.Inputs(ctx, p.lo+i, s.raw); err != nil {
 			return err
 		}
 		s.classify(nodes, p.rank, p.least)
 		return nil
 	}, func(s *inputSlot, i int) error {
-		segment, k := i/p.length, i%p.length
-		batches := min(p.length, p.batches-segment*p.length)
+		segment, k := (p.lo+i)/p.length, i%p.length
+		batches := min(p.length, p.hi-segment*p.length)
 		if k == 0 {
 			select {
 			case now = <-p.free:
@@ -96,7 +97,7 @@ func (p *segmentPass) of(ctx context.Context, i int) (*segmentNodes, error) {
 // done says that training batch i, and every batch before it, needs its segment no
 // longer.
 func (p *segmentPass) done(i int) {
-	if i%p.length == p.length-1 || i == p.batches-1 {
+	if i%p.length == p.length-1 || i == p.hi-1 {
 		segment := i / p.length
 		p.free <- p.nodes[segment] // has room: it came from there
 		p.nodes[segment] = nil

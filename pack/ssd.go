@@ -66,7 +66,7 @@ func newSSDWriter(ctx context.Context, dir *stage.Dir, x *packfile.Index, f *pac
 	if err := w.openList(ctx, crc); err != nil {
 		return nil, err
 	}
-	for g := range groups(f) {
+	for g := range f.Groups() {
 		lo, hi := groupSegments(f, g)
 		size := ssdSize(w.segments[lo:hi], f.RowBytes)
 		if size == 0 {
