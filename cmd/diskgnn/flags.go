@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shard"
 )
 
 // value is a flag's value that parses itself, so that every message is ours and
@@ -230,6 +231,13 @@ func parallelFlag(name, usage string, dst *int) cli.Flag {
 
 func memoryFlag(dst *int64) cli.Flag {
 	return bytesFlag("memory", "hold less memory than this, like 4GiB", "80% of the machine's or the cgroup's", dst)
+}
+
+func shardFlag(usage string, dst *shard.Shard) cli.Flag {
+	return flag("shard", "I/N", usage, "", func(s string) (err error) {
+		*dst, err = shard.Parse(s)
+		return err
+	})
 }
 
 func seedFlag(dst *uint64) cli.Flag {

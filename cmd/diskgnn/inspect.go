@@ -69,9 +69,7 @@ func newInspectCommand(g *globals) *cli.Command {
 
 // inspect describes a directory of the format that v names.
 func inspect(v *inspected) ([]line, error) {
-	if _, ok := (stage.Format{Name: v.Format, Version: v.Version}).Whole(); ok {
-		return []line{{"part", "a shard: diskgnn merge makes the whole of all of them"}}, nil
-	}
+	part := []line{{"part", "a shard: diskgnn merge makes the whole of all of them"}}
 	switch v.Format {
 	case dataset.Format.Name:
 		d, err := dataset.Open(vfs.OS, v.Dir)
@@ -89,6 +87,8 @@ func inspect(v *inspected) ([]line, error) {
 		d, err := r.Describe()
 		v.Samples = &d
 		return samplesLines(&d), errors.Join(err, r.Close())
+	case mbfile.Format.Shard().Name:
+		return part, nil
 	case packfile.Format.Name:
 		r, err := packfile.Open(vfs.OS, v.Dir)
 		if err != nil {
@@ -97,6 +97,14 @@ func inspect(v *inspected) ([]line, error) {
 		d := r.Describe()
 		v.Pack = &d
 		return packLines(&d), nil
+	case packfile.Format.Shard().Name:
+		r, err := packfile.OpenShard(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		d := r.Describe()
+		v.Pack = &d
+		return append(part, packLines(&d)...), nil
 	}
 	return nil, fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", v.Dir, v.Format)
 }

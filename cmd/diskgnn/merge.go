@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
 
@@ -22,11 +23,18 @@ same bytes that one machine alone would have made.
 
 On the file system of the shards, large files are not copied: they get a second name
 in the directory made. The shards may be removed afterwards. The next command is
-the one that would have followed without shards: diskgnn pack, of samples.`
+the one that would have followed without shards: diskgnn pack, of samples, and
+diskgnn train, of a pack, whose shards are made and merged alike.`
+
+// mergeNext is what follows the making of a shard.
+func mergeNext(out string, s shard.Shard) string {
+	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", printable(out), s.Count)
+}
 
 // merges says how the shards of each format are made one.
 var merges = map[stage.Format]shard.Assemble{
-	mbfile.Format: mbfile.Merge,
+	mbfile.Format:   mbfile.Merge,
+	packfile.Format: packfile.Merge,
 }
 
 func newMergeCommand(g *globals) *cli.Command {

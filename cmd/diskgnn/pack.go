@@ -25,6 +25,10 @@ says what this and other choices would take, and what they would save:
 
    diskgnn pack --dataset graph --samples samples --out pack --plan
 
+With --shard 1/4 it packs the second quarter of the batches, into pack.shard-1-of-4,
+on whatever machine has the dataset and all samples; diskgnn merge makes the pack of
+all four.
+
 The next command is diskgnn train.`
 
 func newPackCommand(g *globals) *cli.Command {
@@ -48,6 +52,7 @@ func newPackCommand(g *globals) *cli.Command {
 			stringFlag("compress-chunks", "CODEC", "how chunks are stored: none, s2, zstd, or auto, what loads fastest here", &o.Compress),
 			stringFlag("io", "NAME", "storage backend: uring, pread, or auto", &o.IO),
 			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
+			shardFlag("pack one part of N, from 0, for diskgnn merge", &o.Shard),
 			stringFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
@@ -71,6 +76,10 @@ func newPackCommand(g *globals) *cli.Command {
 }
 
 func packed(o pack.Options, r pack.Result) outcome {
+	next := fmt.Sprintf("diskgnn train --pack %s --out run", printable(r.Out))
+	if !o.Shard.Whole() {
+		next = mergeNext(o.Out, o.Shard)
+	}
 	return outcome{
 		object: r,
 		lines: []line{
@@ -85,6 +94,6 @@ func packed(o pack.Options, r pack.Result) outcome {
 			{"time", fmt.Sprintf("%s: graphs %s, rows %s", seconds(r.Seconds), seconds(r.GraphSeconds), seconds(r.RowSeconds))},
 			held(r.PeakAnon, o.Memory),
 		},
-		next: fmt.Sprintf("diskgnn train --pack %s --out run", printable(r.Out)),
+		next: next,
 	}
 }

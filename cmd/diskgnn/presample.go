@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
-	"diskgnn/internal/shard"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
 )
@@ -48,10 +47,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 			positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
 			stringFlag("order", "NAME", "order of the batches: random, or overlap: those that share input nodes follow each other", &o.Order),
 			seedFlag(&o.Seed),
-			flag("shard", "I/N", "draw one part of N, from 0, for diskgnn merge", "", func(s string) (err error) {
-				o.Shard, err = shard.Parse(s)
-				return err
-			}),
+			shardFlag("draw one part of N, from 0, for diskgnn merge", &o.Shard),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
 			forceFlag(&o.Force),
@@ -84,7 +80,7 @@ func sampled(o presample.Options, r presample.Result) outcome {
 	}
 	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", printable(o.Dataset), printable(r.Out))
 	if !o.Shard.Whole() {
-		next = fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", printable(o.Out), o.Shard.Count)
+		next = mergeNext(o.Out, o.Shard)
 	}
 	return outcome{object: r, lines: append(lines, held(r.PeakAnon, o.Memory)), next: next}
 }

@@ -89,6 +89,12 @@ func verify(ctx context.Context, s *session, dir, format string) error {
 			return err
 		}
 		return r.Verify(ctx, vfs.OS, s.rep)
+	case packfile.Format.Shard().Name:
+		r, err := packfile.OpenShard(vfs.OS, dir)
+		if err != nil {
+			return err
+		}
+		return r.Verify(ctx, vfs.OS, s.rep)
 	}
 	return fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", dir, format)
 }
