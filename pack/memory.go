@@ -16,6 +16,12 @@ const (
 	leastRange = 4 << 20
 	// leastSpill keeps the writes to a scratch file of hot rows from being tiny.
 	leastSpill = 64 << 10
+
+	// enoughRanges hide the reading of one range behind the writing of the one before,
+	// however much memory there is; more would only make the writes shorter.
+	enoughRanges = 8
+	// enoughRange is as short as ranges are made for that.
+	enoughRange = 256 << 20
 )
 
 // memoryPlan divides the budget.
@@ -82,10 +88,11 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) memoryPlan {
 	} else {
 		p.rangeRows = free / row
 	}
+	enough := max((f.Nodes+enoughRanges-1)/enoughRanges, enoughRange/row+1)
 	buffers := int64(1)
-	if p.rangeRows < f.Nodes || o.RangeRows > 0 {
+	if f.Nodes > min(p.rangeRows, enough) || o.RangeRows > 0 {
 		buffers = 2
-		p.rangeRows /= 2
+		p.rangeRows = min(p.rangeRows/2, enough)
 	}
 	p.rangeRows = min(p.rangeRows, f.Nodes)
 	if o.RangeRows > 0 {
