@@ -3,9 +3,11 @@ package pack
 import (
 	"context"
 	"runtime/debug"
+	"strings"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/pack/packfile"
@@ -133,7 +135,7 @@ func (p *packing) chooseCut(ctx context.Context, d *diskCosts, accesses int64) (
 	}
 	last := len(d.edges) - 1
 	if p.params.Policy == packfile.PolicyMin {
-		return 0, p.beyondBudget("a pack of policy min", need)
+		return 0, p.beyondBudget("a pack of policy min", need, "that")
 	}
 	slots, err := p.censusSlots()
 	if err != nil {
@@ -156,15 +158,29 @@ func (p *packing) chooseCut(ctx context.Context, d *diskCosts, accesses int64) (
 			}
 		}
 	}
-	return 0, p.beyondBudget("the least possible pack of these samples", least)
+	return 0, p.beyondBudget("the least possible pack of these samples", least, "that")
 }
 
-// beyondBudget refuses what --max-disk does not allow.
-func (p *packing) beyondBudget(what string, need int64) error {
+// beyondBudget refuses what --max-disk does not allow; allow says what it should.
+func (p *packing) beyondBudget(what string, need int64, allow string) error {
 	// Rounded up, so that asking for the figure suffices.
 	times := float64((need*1000+p.facts.TableBytes-1)/max(p.facts.TableBytes, 1)) / 1000
-	return fault.New(fault.ErrBudget, "%s needs %s (%d bytes, %.3fx the features) and --max-disk allows %s; allow that, or use --dtype bf16 or int8, or fewer presampled epochs",
-		what, budget.FormatBytes(need), need, times, budget.FormatBytes(p.params.MaxDisk))
+	return fault.New(fault.ErrBudget, "%s needs %s (%d bytes, %.3fx the features) and --max-disk allows %s; allow %s, %sor presample fewer epochs",
+		what, budget.FormatBytes(need), need, times, budget.FormatBytes(p.params.MaxDisk), allow, p.narrower())
+}
+
+// narrower advises the element types whose rows are shorter than the pack's.
+func (p *packing) narrower() string {
+	var names []string
+	for _, n := range []string{"bf16", "int8"} {
+		if t, err := dtype.Parse(n); err == nil && t.RowBytes(p.facts.Dim) < p.facts.RowBytes {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "use --dtype " + strings.Join(names, " or ") + ", "
 }
 
 // censusSlots returns the number of batches that a census may hold at once.
@@ -200,8 +216,8 @@ func (p *packing) checkFree(need int64, state stage.State) error {
 		return err
 	}
 	if need+scratch > free {
-		return fault.New(fault.ErrBudget, "the pack needs about %s of disk and %s of scratch, %s has %s free; give a --max-disk, use --dtype bf16 or int8, a larger --cache, or fewer presampled epochs",
-			budget.FormatBytes(need), budget.FormatBytes(scratch), p.out, budget.FormatBytes(free))
+		return fault.New(fault.ErrBudget, "the pack needs about %s of disk and %s of scratch, %s has %s free; give a --max-disk or a larger --cache, %sor presample fewer epochs",
+			budget.FormatBytes(need), budget.FormatBytes(scratch), p.out, budget.FormatBytes(free), p.narrower())
 	}
 	return nil
 }

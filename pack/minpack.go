@@ -46,7 +46,7 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	d := &diskCosts{facts: *f, form: p.packedForm(), graphs: graphBytesOf(p.samples), edges: p.index.Edges, eval: []int64{evalRows}}
 	// What is known to be needed, before the work that says how much it is in all.
 	p.scratch = 8*accesses + p.share(4*accesses)
-	if err := p.checkMin(d.minBytes(accesses, 0), state); err != nil {
+	if err := p.checkMin(d.minBytes(accesses, 0), "more than that", state); err != nil {
 		return err
 	}
 	stats, err := p.simulate(ctx)
@@ -56,13 +56,14 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	misses := stats.Accesses - stats.Hits
 	p.rep.Logf("policy min: the cache serves %.1f%% of the rows; %d cycles simulated", 100*float64(stats.Hits)/float64(max(stats.Accesses, 1)), len(stats.Cycles)+1)
 	p.scratch = p.share(4 * (misses + accesses))
-	return p.checkMin(d.minBytes(accesses, misses), state)
+	return p.checkMin(d.minBytes(accesses, misses), "that", state)
 }
 
-// checkMin compares what the pack will take with --max-disk and the free space.
-func (p *packing) checkMin(need int64, state stage.State) error {
+// checkMin compares what the pack will take with --max-disk, which should allow what
+// is said, and with the free space.
+func (p *packing) checkMin(need int64, allow string, state stage.State) error {
 	if limit := p.params.MaxDisk; limit > 0 && need > limit {
-		return p.beyondBudget("a pack of policy min", need)
+		return p.beyondBudget("a pack of policy min", need, allow)
 	}
 	return p.checkFree(need, state)
 }

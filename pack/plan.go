@@ -87,7 +87,7 @@ func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 func (p *packing) makePlan(ctx context.Context) (Plan, error) {
 	plan := Plan{Samples: p.samples.Fingerprint(), Params: p.params, Nodes: p.facts.Nodes}
 	if p.params.Policy == packfile.PolicyMin {
-		return plan, fault.New(fault.ErrUsage, "--plan --policy min: packs of policy min cannot be planned; the static plan of the same --cache is an upper bound of what they take and read")
+		return plan, fault.New(fault.ErrUsage, "--plan --policy min: packs of policy min cannot be planned; they read no more than the static plan of the same --cache says")
 	}
 	if err := budget.Check("planning", 8*p.facts.Nodes+baseMemory, p.o.Memory); err != nil {
 		return plan, err

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"diskgnn/dataset"
@@ -91,6 +92,11 @@ func TestPlanFile(t *testing.T) {
 	other.Out, other.DType = filepath.Join(dir, "Q"), "bf16"
 	if _, err := pack.Run(t.Context(), disk, other, progress.Discard); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("another dtype than planned: %v", err)
+	}
+	other = o
+	other.Out, other.MaxDisk = filepath.Join(dir, "Q"), &budget.Size{Value: 1e6}
+	if _, err := pack.Run(t.Context(), disk, other, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "max_disk 0, asked for 1000000") {
+		t.Errorf("another disk budget than planned: %v", err)
 	}
 	other = o
 	other.Out, other.Samples = filepath.Join(dir, "R"), filepath.Join(dir, "S2")

@@ -2,8 +2,10 @@ package pack
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -26,8 +28,12 @@ func readPlan(fsys vfs.FS, name string) (*Plan, error) {
 		return nil, fmt.Errorf("--plan-file: %w", err)
 	}
 	var p Plan
-	if err := json.Unmarshal(b, &p); err != nil || p.Samples == "" {
-		return nil, fault.New(fault.ErrInput, "--plan-file %s: not a plan that pack --plan wrote (%v)", name, err)
+	err = json.Unmarshal(b, &p)
+	if err == nil && p.Samples == "" {
+		err = errors.New("it names no samples")
+	}
+	if err != nil {
+		return nil, fault.New(fault.ErrInput, "--plan-file %s: not a plan that pack --plan wrote: %v", name, err)
 	}
 	return &p, nil
 }
@@ -53,7 +59,8 @@ func same(file string, planned, wanted packfile.Params) error {
 	a, b := reflect.ValueOf(planned), reflect.ValueOf(wanted)
 	for i := range a.NumField() {
 		if x, y := a.Field(i).Interface(), b.Field(i).Interface(); fmt.Sprint(x) != fmt.Sprint(y) {
-			return fault.New(fault.ErrUsage, "%s was planned with %s %v, asked for %v: plan again, or give the same options", file, a.Type().Field(i).Tag.Get("json"), x, y)
+			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+			return fault.New(fault.ErrUsage, "%s was planned with %s %v, asked for %v: plan again, or give the same options", file, name, x, y)
 		}
 	}
 	return nil
