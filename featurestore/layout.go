@@ -71,7 +71,7 @@ func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
 		}
 		if through > first && o.Cache != nil {
 			return Layout{}, fault.New(fault.ErrBudget, "a cache of %s needs %s of memory with its %d slots, %s is left for it; the next smaller cache is %s",
-				share(r, edges[first]), budget.FormatBytes(layoutTotal(r, first, o)), o.Slots, budget.FormatBytes(o.Memory), share(r, edges[through]))
+				share(r, edges[first]), budget.FormatBytes(layoutTotal(r, first, o)), o.Slots, left(o.Memory), share(r, edges[through]))
 		}
 		l.Note = note
 		if o.Cache == nil && through > 0 {
@@ -81,7 +81,15 @@ func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
 	}
 	least := len(edges) - 1
 	return Layout{}, fault.New(fault.ErrBudget, "the least cache of this pack, %s, and %d slots need %s of memory, %s is left for them; give more --memory, or sample smaller batches",
-		share(r, edges[least]), o.Slots, budget.FormatBytes(layoutTotal(r, least, o)), budget.FormatBytes(o.Memory))
+		share(r, edges[least]), o.Slots, budget.FormatBytes(layoutTotal(r, least, o)), left(o.Memory))
+}
+
+// left says how much memory there is: none where more was taken than there was.
+func left(memory int64) string {
+	if memory <= 0 {
+		return "nothing"
+	}
+	return budget.FormatBytes(memory)
 }
 
 // exactly refuses another cache than the one that a pack of policy min was made for.

@@ -63,7 +63,7 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 			return p, err
 		}
 		_, why := try(p.slots, o.RAMCache, o.Memory)
-		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice, of which the engine and the program take %s: %w (the least that would do: --memory %s)",
+		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice: the engine and the program take %s; %w (the least that would do: --memory %s)",
 			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), why, mebibytes(p.sum(needs)))
 	}
 	p.total = p.sum(needs)

@@ -104,11 +104,17 @@ func newBenchIOCommand(g *globals) *cli.Command {
 // time, so that what a killed run left behind is replaced by the next.
 const scratchFile = "diskgnn-bench-io.tmp"
 
+// mostBlock is the larger block of random reads, in bytes.
+const mostBlock = 64 << 10
+
 // measure measures a file, or a directory by a scratch file.
 func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error) {
 	const longest = 3600
 	if b.seconds > longest {
 		return r, fault.New(fault.ErrUsage, "--seconds %v is more than %d", b.seconds, longest)
+	}
+	if b.size < mostBlock {
+		return r, fault.New(fault.ErrUsage, "--size %s is too little to be measured: at least %s", budget.FormatBytes(b.size), budget.FormatBytes(mostBlock))
 	}
 	path := s.args[0]
 	info, err := vfs.OS.Stat(path)
@@ -157,6 +163,9 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 		if err := f.Close(); err != nil {
 			return err
 		}
+		if r.Bytes < mostBlock {
+			return fault.New(fault.ErrInput, "%s has %s: too little to be measured, at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
+		}
 		r.Sequential, err = iostack.SequentialHead(ctx, stack, path, stack.Caps().MaxIO, stack.Caps().Depth, b.size)
 		return err
 	})
@@ -164,7 +173,7 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 		return r, err
 	}
 	seed := uint64(0)
-	for _, block := range []int{4 << 10, 64 << 10} {
+	for _, block := range []int{4 << 10, mostBlock} {
 		for _, depth := range []int{1, 8, 32, 128} {
 			seed++ // other blocks each time, lest a cache behind the drive has them
 			one := randomRate{BlockBytes: block, Depth: depth}

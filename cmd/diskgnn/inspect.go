@@ -10,7 +10,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
@@ -47,7 +46,7 @@ func newInspectCommand(g *globals) *cli.Command {
 		operands: []string{"DIR"},
 		run: func(_ context.Context, s *session) (outcome, error) {
 			dir := s.args[0]
-			m, err := stage.ReadMeta(vfs.OS, dir, "directory")
+			m, err := readMeta(dir)
 			if err != nil {
 				return outcome{}, err
 			}
@@ -136,7 +135,7 @@ func samplesLines(d *mbfile.Description) []line {
 func packLines(d *packfile.Description) []line {
 	segments := ""
 	if d.Segment > 1 {
-		segments = fmt.Sprintf(" in %s segments of %d", grouped(d.Segments), d.Segment)
+		segments = fmt.Sprintf(", those to train on in %s segments of %d", grouped(d.Segments), d.Segment)
 	}
 	lines := []line{
 		{"batches", fmt.Sprintf("%s%s, policy %s", grouped(d.Batches), segments, d.Policy)},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,6 +15,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train"
 )
 
 const verifyTeaches = `Reads a dataset, samples or a pack from beginning to end and checks every byte against
@@ -40,7 +42,7 @@ func newVerifyCommand(g *globals) *cli.Command {
 		operands: []string{"DIR"},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			start, dir := time.Now(), s.args[0]
-			m, err := stage.ReadMeta(vfs.OS, dir, "directory")
+			m, err := readMeta(dir)
 			if err != nil {
 				return outcome{}, err
 			}
@@ -60,6 +62,18 @@ func newVerifyCommand(g *globals) *cli.Command {
 			}}, nil
 		},
 	})
+}
+
+// readMeta reads what a directory says that it is.
+func readMeta(dir string) (*stage.Meta, error) {
+	m, err := stage.ReadMeta(vfs.OS, dir, "directory")
+	if err == nil {
+		return m, nil
+	}
+	if run, _ := vfs.Exists(vfs.OS, filepath.Join(dir, train.MetricsFile)); run {
+		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: %s and %s say what it did", dir, stage.RunFile, train.MetricsFile)
+	}
+	return nil, err
 }
 
 // verify checks a directory of the named format.
