@@ -3,20 +3,22 @@
 //
 //	RAM    rows of the lowest ranks, loaded once from hot.bin
 //	cold   the batch's other rows, one sequential prefix of its chunk
+//	ssd    rows that batches of a segment share, read as runs of pages
 //	eval   rows of validation and test batches, read from eval.bin and hot.bin
 //
 // A training batch goes through four steps, each of which a pipeline may run for
 // another slot at the same time:
 //
 //	LoadGraph  read, check and decode the graph into the slot
-//	Start      submit the read of the chunk; returns at once
-//	Wait       the bytes have landed
+//	Start      submit the read of the chunk and the first of the SSD level; returns at once
+//	Wait       the bytes have landed, those of the SSD level checked and in the matrix
 //	Assemble   check them, convert, copy the rows that RAM holds
 //
 // A float32 chunk lands in the front of the matrix itself; rows of another type and
 // compressed ones land in the slot's wire buffer and are decompressed and widened on
-// assembly, by several goroutines. Either way the
-// matrix is filled by writes to adjacent ranges in input-node order.
+// assembly, by several goroutines. Either way the matrix is filled by writes to adjacent
+// ranges in input-node order; only rows of the SSD level are copied one by one, out of
+// the pages that they share.
 //
 // Under policy min the cache is the pack's: every batch's plan says which slots its hits
 // lie in, and which of its cold rows then go to which slots. Assemble follows it, batch by

@@ -14,9 +14,17 @@
 //	batch 7, a     │r0│ r1│r2│   ascending by node id, so each range adds one
 //	band           └──┴───┴──┘   contiguous piece to each band of each chunk
 //
+// Under a disk budget, a census of the samples comes first, and chooses the shortest
+// segments with which the pack keeps within it; the first pass then finds what each
+// segment's batches share, ahead of their renumbering, and the second writes those
+// rows to the SSD level. Under policy min, the cache is simulated before the first
+// pass, which so knows every batch's hits. With compression, the second pass leaves
+// the chunks in scratch files, and a third compresses them, group by group.
+//
 // Nothing of size edges or nodes × dim is held: per node 4 bytes of rank (8 while
-// ranking) and 3 bits of evaluation set; the row lists lie in a scratch file that
-// is mapped; two range buffers take what the budget leaves.
+// ranking) and 1.5 bits of evaluation set; 8 bytes more in a census or for each
+// segment under way, and 4.5 more in a simulation. The row lists lie in a scratch file
+// that is mapped; two range buffers take what the budget leaves.
 //
 // A shard packs a run of the batches, and the first one what the pack has once: hot
 // rows, evaluation, refill records. What decides the bytes each finds for itself, from
