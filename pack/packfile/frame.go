@@ -79,18 +79,22 @@ func (d *FrameDecoder) Close() {
 // Decode fills rows from a frame. Whatever the frame, it either is one of as many
 // bytes, or the error is of kind fault.ErrCorrupt.
 func (d *FrameDecoder) Decode(rows, frame []byte) error {
-	var out []byte
+	var n int
 	var err error
 	if d.zstd == nil {
-		if n, lerr := s2.DecodedLen(frame); lerr != nil || n != len(rows) {
-			return fault.New(fault.ErrCorrupt, "a frame of %d bytes holds %d, %d are expected (%v)", len(frame), n, len(rows), lerr)
+		if n, err = s2.DecodedLen(frame); err == nil && n == len(rows) {
+			_, err = s2.Decode(rows, frame)
 		}
-		out, err = s2.Decode(rows, frame)
 	} else {
+		var out []byte
 		out, err = d.zstd.DecodeAll(frame, rows[:0:len(rows)])
+		n = len(out)
 	}
-	if err != nil || len(out) != len(rows) {
-		return fault.New(fault.ErrCorrupt, "a frame of %d bytes holds %d, %d are expected (%v)", len(frame), len(out), len(rows), err)
+	if err != nil {
+		return fault.New(fault.ErrCorrupt, "a frame of %d bytes: %v", len(frame), err)
+	}
+	if n != len(rows) {
+		return fault.New(fault.ErrCorrupt, "a frame of %d bytes holds %d, %d are expected", len(frame), n, len(rows))
 	}
 	return nil
 }
