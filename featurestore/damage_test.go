@@ -38,6 +38,22 @@ func small(t *testing.T, d string) *world {
 	return w
 }
 
+// sharing is a pack of int8 rows and compressed chunks whose batches share rows on
+// disk.
+func sharing(t *testing.T) *world {
+	t.Helper()
+	po := pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{20}, DType: "int8", Compress: packfile.CodecS2, Memory: 1 << 30, Workers: 1}
+	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}.Raw(),
+		presample.Options{BatchSize: 6, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1}, po)
+	t.Cleanup(w.close)
+	po.MaxDisk = &budget.Size{Value: 0.3}
+	w.underBudget(t, po)
+	if f := w.reader.Facts(); f.HotRows == 0 || f.ColdRows == 0 || f.SSDRows == 0 || f.EvalRows == 0 || f.Valid == 0 {
+		t.Fatalf("the pack leaves something empty: %+v", f)
+	}
+	return w
+}
+
 func newStack(t *testing.T) iostack.Stack {
 	t.Helper()
 	s, err := pread.New(iostack.Options{Workers: 2})
@@ -73,16 +89,7 @@ func readEverything(ctx context.Context, dir string, stack iostack.Stack, throug
 	}
 	defer sl.Free()
 	for i := range r.Facts().Train {
-		if err := s.LoadGraph(ctx, sl, i); err != nil {
-			return err
-		}
-		if err := s.Start(sl); err != nil {
-			return err
-		}
-		if err := s.Wait(ctx, sl); err != nil {
-			return err
-		}
-		if err := s.Assemble(ctx, sl); err != nil {
+		if err := load(ctx, s, sl, i); err != nil {
 			return err
 		}
 	}
@@ -107,8 +114,7 @@ func readEverything(ctx context.Context, dir string, stack iostack.Stack, throug
 // in a gap between aligned ranges, which nobody reads.
 func TestDamage(t *testing.T) {
 	stack := newStack(t)
-	for _, d := range []string{"same", "bf16"} {
-		w := small(t, d)
+	for _, w := range []*world{small(t, "same"), sharing(t)} {
 		last := len(w.reader.Index().Edges) - 1
 		if err := readEverything(t.Context(), w.pack, stack, last); err != nil {
 			t.Fatal(err)
@@ -165,24 +171,25 @@ func TestDamage(t *testing.T) {
 
 // TestEveryRead fails, shortens or flips a bit in every request in turn.
 func TestEveryRead(t *testing.T) {
-	w := small(t, "same")
 	inner := newStack(t)
 	boom := errors.New("boom")
-	for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(100, 0x10)} {
-		for n := 0; ; n++ {
-			s := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), effect))
-			err := readEverything(t.Context(), w.pack, s, 0)
-			if s.Injected() == 0 {
-				if err != nil {
-					t.Fatal(err)
+	for _, w := range []*world{small(t, "same"), sharing(t)} {
+		for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(100, 0x10)} {
+			for n := 0; ; n++ {
+				s := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), effect))
+				err := readEverything(t.Context(), w.pack, s, 0)
+				if s.Injected() == 0 {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n < 10 {
+						t.Errorf("only %d requests", n)
+					}
+					break
 				}
-				if n < 10 {
-					t.Errorf("only %d requests", n)
+				if what == "fail" && !errors.Is(err, boom) || what == "flip" && !errors.Is(err, fault.ErrCorrupt) {
+					t.Errorf("%s request %d: %v", what, n, err)
 				}
-				break
-			}
-			if what == "fail" && !errors.Is(err, boom) || what == "flip" && !errors.Is(err, fault.ErrCorrupt) {
-				t.Errorf("%s request %d: %v", what, n, err)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	"diskgnn/iostack/pread"
+	"diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
@@ -278,14 +278,20 @@ func (w *world) underBudget(t fataler, po pack.Options) {
 }
 
 // TestOracle packs random graphs in random ways and holds every batch, at every
-// cache size, against a direct gather from the dataset, byte for byte.
+// cache size and read by every backend, against a direct gather from the dataset, byte for byte.
 func TestOracle(t *testing.T) {
-	stack, err := pread.New(iostack.Options{Workers: 3})
-	if err != nil {
-		t.Fatal(err)
+	var stacks []iostack.Stack
+	for _, kind := range all.Kinds()[1:] {
+		stack, _, err := all.Open(kind, iostack.Options{Workers: 3})
+		if err != nil {
+			t.Logf("without %s: %v", kind, err)
+			continue
+		}
+		defer stack.Close()
+		stacks = append(stacks, stack)
 	}
-	defer stack.Close()
 	rapid.Check(t, func(t *rapid.T) {
+		stack := stacks[rapid.IntRange(0, len(stacks)-1).Draw(t, "backend")]
 		dir, err := os.MkdirTemp("", "oracle")
 		if err != nil {
 			t.Fatal(err)
@@ -298,6 +304,7 @@ func TestOracle(t *testing.T) {
 			Dim:       rapid.SampledFrom([]int{1, 3, 16, 100, 128, 1500}).Draw(t, "dim"),
 			DType:     from, Seed: rapid.Uint64().Draw(t, "seed"),
 		}.Raw()
+		raw.Compress = rapid.Bool().Draw(t, "compressed dataset")
 		fanout := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 3).Draw(t, "fanout")
 		to := rapid.SampledFrom([]string{"same", "bf16", "fp16", "int8"}).Draw(t, "pack dtype")
 		po := pack.Options{
@@ -314,6 +321,7 @@ func TestOracle(t *testing.T) {
 		}
 		w := build(t, dir, raw, presample.Options{
 			BatchSize: rapid.IntRange(1, 40).Draw(t, "batch"), Fanout: fanout,
+			Order:  rapid.SampledFrom([]string{presample.OrderRandom, presample.OrderOverlap}).Draw(t, "order"),
 			Epochs: rapid.IntRange(1, 2).Draw(t, "epochs"), Memory: 1 << 30, Workers: 2,
 		}, po)
 		defer w.close()

@@ -55,6 +55,9 @@ func (s *Store) startSSD(sl *Slot) error {
 		x:    sl.X()[first*dim : (first+n)*dim],
 	})
 	sl.SSDRead += sl.BytesRead - before
+	if err != nil {
+		s.dropRows(sl)
+	}
 	return err
 }
 

@@ -1,0 +1,147 @@
+package featurestore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+)
+
+// ledger is a stack that keeps account of registered memory and of the requests that
+// nobody has waited for.
+type ledger struct {
+	iostack.Stack
+	t *testing.T
+
+	mu         sync.Mutex
+	registered map[uintptr]int
+	reads      map[*iostack.Group][]iostack.Request
+}
+
+func newLedger(t *testing.T, inner iostack.Stack) *ledger {
+	return &ledger{Stack: inner, t: t, registered: map[uintptr]int{}, reads: map[*iostack.Group][]iostack.Request{}}
+}
+
+func at(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+func (l *ledger) Register(bufs ...[]byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range bufs {
+		if len(b) > 0 {
+			l.registered[at(b)] = len(b)
+		}
+	}
+	return l.Stack.Register(bufs...)
+}
+
+func (l *ledger) Unregister(bufs ...[]byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range bufs {
+		if len(b) == 0 {
+			continue
+		}
+		if l.registered[at(b)] != len(b) {
+			l.t.Errorf("%d bytes are unregistered that were not registered", len(b))
+		}
+		delete(l.registered, at(b))
+		for _, reqs := range l.reads {
+			for _, r := range reqs {
+				if at(r.Buf) < at(b)+uintptr(len(b)) && at(b) < at(r.Buf)+uintptr(len(r.Buf)) {
+					l.t.Errorf("a read of %s may land in memory that is unregistered", r.File.Name())
+				}
+			}
+		}
+	}
+	return l.Stack.Unregister(bufs...)
+}
+
+func (l *ledger) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	l.mu.Lock()
+	l.reads[g] = append(l.reads[g], reqs...)
+	l.mu.Unlock()
+	return l.Stack.Submit(g, reqs)
+}
+
+func (l *ledger) Wait(ctx context.Context, g *iostack.Group) error {
+	err := l.Stack.Wait(ctx, g)
+	l.mu.Lock()
+	delete(l.reads, g)
+	l.mu.Unlock()
+	return err
+}
+
+// TestFreeUnregisters: a slot's memory goes back once nothing knows it any more, and
+// no read can land in it, whatever became of its batch.
+func TestFreeUnregisters(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, w := range []*world{small(t, "same"), small(t, "bf16"), sharing(t), buildMin(t, "int8", "s2")} {
+		stack := newLedger(t, newStack(t))
+		edges := w.reader.Index().Edges
+		cache := budget.Size{Value: float64(edges[len(edges)-1] * int64(w.reader.Facts().RowBytes))}
+		l, err := featurestore.Plan(w.reader, featurestore.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 3, EvalSlots: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := featurestore.Open(vfs.OS, w.reader, stack, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PreloadFor(t.Context(), 1, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(stack.registered); n > 0 {
+			t.Errorf("%d buffers stay registered after filling the cache", n)
+		}
+		for _, how := range []struct {
+			name string
+			take func() (*featurestore.Slot, error)
+			use  func(sl *featurestore.Slot) error
+		}{
+			{"not used", s.NewSlot, func(*featurestore.Slot) error { return nil }},
+			{"assembled", s.NewSlot, func(sl *featurestore.Slot) error { return load(t.Context(), s, sl, 1) }},
+			{"given up", s.NewSlot, func(sl *featurestore.Slot) error {
+				if err := s.LoadGraph(t.Context(), sl, 2); err != nil {
+					return err
+				}
+				err := s.Start(sl)
+				_ = s.Wait(ended, sl)
+				return err
+			}},
+			{"evaluated", s.NewEvalSlot, func(sl *featurestore.Slot) error { return s.LoadEval(t.Context(), sl, false, 0) }},
+			{"evaluation given up", s.NewEvalSlot, func(sl *featurestore.Slot) error {
+				_ = s.LoadEval(ended, sl, false, 0)
+				return nil
+			}},
+		} {
+			sl, err := how.take()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(stack.registered) == 0 {
+				t.Errorf("%s: nothing was registered", how.name)
+			}
+			if err := how.use(sl); err != nil {
+				t.Errorf("%s: %v", how.name, err)
+			}
+			sl.Free()
+			if n := len(stack.registered); n > 0 {
+				t.Errorf("%s: %d buffers stay registered", how.name, n)
+			}
+			if n := len(stack.reads); n > 0 {
+				t.Errorf("%s: %d reads were not waited for", how.name, n)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
