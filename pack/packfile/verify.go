@@ -14,12 +14,13 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// verifyPiece is what Verify holds of hot.bin and eval.bin at a time: whole pages.
+// verifyPiece is what Verify holds at a time of a file that has a table of page
+// checksums: whole pages.
 const verifyPiece = 1 << 20
 
-// Verify reads every row and every graph and checks them, and that the gaps
-// between them are zero. Opening the pack has
-// checked the index. It holds the largest chunk and the largest graph.
+// Verify reads every row and every graph and checks them, and that the gaps between
+// them are zero. Opening the pack has checked the index. It holds the largest chunk or
+// graph, and a piece's rows.
 func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter) error {
 	total := int64(0)
 	for _, f := range r.meta.Files {
