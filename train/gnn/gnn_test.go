@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -333,13 +334,13 @@ func TestUnlabelledBatchHasNoGradient(t *testing.T) {
 	if r := step(t, e, input(t, e.preparer, b, features(b, 4, rng))); r != (Result{}) {
 		t.Errorf("result %+v", r)
 	}
-	if !slices.Equal(before, e.opt.weights) || e.State().Step != 1 {
+	if !slices.Equal(before, e.opt.weights) || e.opt.step != 1 {
 		t.Error("the weights moved, or the step does not count")
 	}
 }
 
 // Going on from a saved state gives the bits of the run that was never stopped.
-func TestRestore(t *testing.T) {
+func TestLoadState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	b := large(rng, true)[0]
 	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: roomy(b), Seed: 3}
@@ -347,20 +348,33 @@ func TestRestore(t *testing.T) {
 	e := newEngine(t, o)
 	in := input(t, e.preparer, b, x)
 	step(t, e, in)
-	s := e.State()
-	saved := State{s.Step, slices.Clone(s.Weights), slices.Clone(s.Moment1), slices.Clone(s.Moment2)}
+	saved := make(map[string][]byte)
+	for name, b := range e.State() {
+		saved[name] = slices.Clone(b)
+	}
+	weights := e.Snapshot(nil)
 	want := step(t, e, in)
 	again := newEngine(t, o)
-	if err := again.Restore(saved); err != nil {
+	if err := again.LoadState(saved); err != nil {
 		t.Fatal(err)
 	}
 	if got := step(t, again, input(t, again.preparer, b, x)); got != want || !slices.Equal(bits(again.opt.weights), bits(e.opt.weights)) {
 		t.Errorf("resumed: %+v, not interrupted: %+v", got, want)
 	}
-	if err := again.Restore(State{}); !errors.Is(err, fault.ErrInput) {
-		t.Errorf("an empty state: %v", err)
+	for what, spoil := range map[string]func(s map[string][]byte){
+		"an empty state":  func(s map[string][]byte) { clear(s) },
+		"a missing part":  func(s map[string][]byte) { delete(s, "adam.moment2") },
+		"a part too many": func(s map[string][]byte) { s["momentum"] = nil },
+		"a short part":    func(s map[string][]byte) { s["adam.moment1"] = s["adam.moment1"][4:] },
+		"a short step":    func(s map[string][]byte) { s["adam.step"] = nil },
+	} {
+		s := maps.Clone(saved)
+		spoil(s)
+		if err := again.LoadState(s); !errors.Is(err, fault.ErrInput) || !slices.Equal(bits(again.opt.weights), bits(e.opt.weights)) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	if err := again.LoadWeights(saved.Weights); err != nil || !slices.Equal(again.Snapshot(nil), saved.Weights) {
+	if err := again.LoadWeights(weights); err != nil || !slices.Equal(again.Snapshot(nil), weights) {
 		t.Errorf("LoadWeights: %v", err)
 	}
 	if err := again.LoadWeights(nil); !errors.Is(err, fault.ErrInput) {
@@ -461,7 +475,7 @@ func TestCancel(t *testing.T) {
 	if _, err := e.Step(ctx, in); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled step: %v", err)
 	}
-	if !slices.Equal(before, e.opt.weights) || e.State().Step != 0 {
+	if !slices.Equal(before, e.opt.weights) || e.opt.step != 0 {
 		t.Error("a cancelled step left its mark")
 	}
 	fresh := newEngine(t, o)

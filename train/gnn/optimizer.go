@@ -76,35 +76,6 @@ func (e *Engine) Params() []Param {
 	return params
 }
 
-// State is everything that training goes on from: the number of steps done, all
-// parameters in the order of Params, and Adam's moments of each.
-type State struct {
-	Step                      uint64
-	Weights, Moment1, Moment2 []float32
-}
-
-// State returns the engine's state. The slices are its own memory: to keep what
-// they hold, copy it before the next step.
-func (e *Engine) State() State {
-	return State{e.opt.step, e.opt.weights, e.opt.moment1, e.opt.moment2}
-}
-
-// Restore puts back a state of an engine with equal parameters. Steps from there
-// give the same bits as if there had been no interruption.
-func (e *Engine) Restore(s State) error {
-	n := len(e.opt.weights)
-	if len(s.Weights) != n || len(s.Moment1) != n || len(s.Moment2) != n {
-		return fault.New(fault.ErrInput, "gnn: a state of %d weights and %d and %d moments for %d parameters",
-			len(s.Weights), len(s.Moment1), len(s.Moment2), n)
-	}
-	o := &e.opt
-	o.step = s.Step
-	copy(o.weights, s.Weights)
-	copy(o.moment1, s.Moment1)
-	copy(o.moment2, s.Moment2)
-	return nil
-}
-
 // Snapshot appends a copy of the weights, in the order of Params, to dst.
 func (e *Engine) Snapshot(dst []float32) []float32 { return append(dst, e.opt.weights...) }
 
