@@ -5,7 +5,7 @@
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
 //	L3  train                           epoch loop, evaluation, checkpoints
 //	L2  presample  pack  featurestore  pipeline  train/gnn  train/gpu
-//	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors
+//	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	L0  graph  device  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
@@ -37,6 +37,7 @@ var Layers = []Tree{
 	{"pack/packfile", 1},
 	{"iostack", 1},
 	{"train/safetensors", 1},
+	{"train/checkpoint", 1},
 
 	{"presample", 2},
 	{"pack", 2},
