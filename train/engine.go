@@ -27,6 +27,10 @@ type engine interface {
 	// Snapshot appends the weights to dst, Restore puts such a copy back.
 	Snapshot(dst []float32) []float32
 	Restore(weights []float32) error
+	// State returns everything that training goes on from, in parts whose bytes may be
+	// the engine's memory; LoadState puts it back.
+	State() map[string][]byte
+	LoadState(state map[string][]byte) error
 	// Tensors returns copies of the weights, named and oriented as PyTorch has them.
 	Tensors() []safetensors.Tensor
 	Info() engineInfo
@@ -132,6 +136,10 @@ func (e *cpuEngine) Infer(ctx context.Context, w work, x []float32) ([]float32, 
 func (e *cpuEngine) Snapshot(dst []float32) []float32 { return e.train.Snapshot(dst) }
 
 func (e *cpuEngine) Restore(weights []float32) error { return e.train.LoadWeights(weights) }
+
+func (e *cpuEngine) State() map[string][]byte { return e.train.State() }
+
+func (e *cpuEngine) LoadState(state map[string][]byte) error { return e.train.LoadState(state) }
 
 func (e *cpuEngine) Tensors() []safetensors.Tensor {
 	params := e.train.Params()

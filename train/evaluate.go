@@ -14,6 +14,7 @@ import (
 // test batches.
 type evaluation struct {
 	valid, tests, rounds int // batches of each, and how often the former come
+	first                int // the epoch of the first round
 	engine               engine
 	scorer               scorer
 	report               progress.Reporter
@@ -56,7 +57,7 @@ func (v *evaluation) label(item int) string {
 	if test, i := v.at(item); test {
 		return fmt.Sprintf("test batch %d", i)
 	}
-	return fmt.Sprintf("epoch %d, validation batch %d", item/v.valid, item%v.valid)
+	return fmt.Sprintf("epoch %d, validation batch %d", v.first+item/v.valid, item%v.valid)
 }
 
 func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -20,19 +21,28 @@ type trainer struct {
 	store    *featurestore.Store
 	engine   engine // nil: batches are loaded and thrown away
 	dir      *runDir
+	result   *Result
 	report   progress.Reporter
 	recorder *pipeline.Recorder // nil without a trace
+	began    time.Time          // when the run would have begun, had it never been interrupted
 
 	batches *pipeline.Pipeline[*slot]
 	eval    *evaluation // nil without validation and test batches, or engine
 	scorer  scorer
 	task    progress.Task
 
-	now   Epoch   // the epoch under way
-	loss  float64 // summed over its labelled seed nodes
-	seeds int     // their number
+	now     Epoch          // the epoch under way
+	done    int            // how many of its batches are trained on
+	loss    float64        // summed over their labelled seed nodes
+	seeds   int            // number of those
+	table   pipeline.Table // where their time went
+	running time.Time      // since when batches run; zero while none do
+	preload float64        // seconds of filling the cache that no epoch has yet
 
 	best []float32 // weights of the best epoch
+
+	saved time.Time // when the latest checkpoint was written, or training began
+	fresh bool      // something was done since
 }
 
 // start makes the training pipeline over slots, which it takes over.
@@ -54,13 +64,24 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	return nil
 }
 
-// run trains all epochs and judges the best one's weights on the test batches.
-func (t *trainer) run(ctx context.Context, r *Result) error {
+// run trains what is left of the epochs and judges the best one's weights on the test
+// batches. Interrupted, it leaves a checkpoint of the last step that was finished.
+func (t *trainer) run(ctx context.Context) error {
 	t.task = t.report.Task("train", int64(t.schedule.steps()), progress.Batches)
 	defer t.task.Done()
-	r.BestEpoch, r.ValidAccuracy, r.TestAccuracy = -1, undefined, undefined
-	for e := range t.schedule.epochs {
-		if err := t.epoch(ctx, e, r); err != nil {
+	t.saved = time.Now()
+	err := t.train(ctx)
+	if err != nil && t.fresh && endedBy(ctx, err) {
+		if err := t.checkpoint(); err != nil {
+			t.report.Logf("what was done since the latest checkpoint is lost: %v", err)
+		}
+	}
+	return err
+}
+
+func (t *trainer) train(ctx context.Context) error {
+	for t.now.Epoch < t.schedule.epochs {
+		if err := t.epoch(ctx); err != nil {
 			return err
 		}
 	}
@@ -73,24 +94,39 @@ func (t *trainer) run(ctx context.Context, r *Result) error {
 	if t.eval == nil {
 		return nil
 	}
+	return t.test()
+}
+
+// test judges the best weights. Afterwards the engine is as it was.
+func (t *trainer) test() error {
+	last := t.engine.Snapshot(nil)
 	if err := t.engine.Restore(t.best); err != nil {
 		return err
 	}
 	var err error
-	r.TestAccuracy, err = t.eval.test()
-	return err
+	t.result.TestAccuracy, err = t.eval.test()
+	return errors.Join(err, t.engine.Restore(last))
 }
 
-// epoch trains one epoch, validates, and records both.
-func (t *trainer) epoch(ctx context.Context, e int, r *Result) error {
-	t.now = Epoch{Epoch: e, Loss: undefined, TrainAccuracy: undefined, ValidAccuracy: undefined, Batches: t.schedule.perEpoch}
-	t.loss, t.seeds = 0, 0
-	if err := t.batches.Run(t.schedule.perEpoch); err != nil {
+// begin makes an epoch the one under way.
+func (t *trainer) begin(epoch int) {
+	t.now = Epoch{Epoch: epoch, Loss: undefined, TrainAccuracy: undefined, ValidAccuracy: undefined, Batches: t.schedule.perEpoch}
+	t.done, t.loss, t.seeds = 0, 0, 0
+	t.table = t.batches.Table()
+}
+
+// epoch trains the rest of the epoch under way, validates, records both and begins the
+// next.
+func (t *trainer) epoch(ctx context.Context) error {
+	t.running = time.Now()
+	err := t.batches.Run(t.schedule.perEpoch - t.done)
+	t.table.Add(t.batches.Table())
+	t.running = time.Time{}
+	if err != nil {
 		return err
 	}
-	table := t.batches.Table()
-	t.now.Seconds, t.now.Stages = table.Seconds, table.Stages
-	for _, s := range table.Stages {
+	t.now.Seconds, t.now.Stages = t.table.Seconds+t.preload, t.table.Stages
+	for _, s := range t.table.Stages {
 		switch s.Stage {
 		case stageRead:
 			t.now.ReadSeconds = s.Busy
@@ -98,30 +134,29 @@ func (t *trainer) epoch(ctx context.Context, e int, r *Result) error {
 			t.now.ComputeSeconds = s.Busy
 		}
 	}
-	if e == 0 {
-		t.now.Seconds += r.PreloadSeconds
-	}
-	isBest, err := t.judge(r)
+	isBest, err := t.judge()
 	if err != nil {
 		return err
 	}
-	r.Epochs = append(r.Epochs, t.now)
+	t.result.Epochs = append(t.result.Epochs, t.now)
 	if err := t.dir.appendMetrics(t.now); err != nil {
 		return err
 	}
-	t.report.Logf("%s", t.line(table, isBest))
+	t.report.Logf("%s", t.line(t.table, isBest))
+	t.begin(t.now.Epoch + 1)
+	t.preload, t.fresh = 0, true
+	if err := t.checkpointIfDue(true); err != nil {
+		return err
+	}
 	return ctx.Err()
 }
 
-// judge scores the epoch, and keeps its weights if they are the best so far.
-func (t *trainer) judge(r *Result) (isBest bool, err error) {
+// judge scores the epoch, and keeps its weights if they are the best so far. Until the
+// validation is over, what the epoch has summed up stays.
+func (t *trainer) judge() (isBest bool, err error) {
 	if t.engine == nil {
 		return false, nil
 	}
-	if t.seeds > 0 {
-		t.now.Loss = Score(t.loss / float64(t.seeds))
-	}
-	t.now.TrainAccuracy = t.scorer.score()
 	if t.eval != nil {
 		began := time.Now()
 		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(); err != nil {
@@ -129,7 +164,12 @@ func (t *trainer) judge(r *Result) (isBest bool, err error) {
 		}
 		t.now.ValidSeconds = time.Since(began).Seconds()
 	}
+	if t.seeds > 0 {
+		t.now.Loss = Score(t.loss / float64(t.seeds))
+	}
+	t.now.TrainAccuracy = t.scorer.score()
 	// Where nothing is scored, the latest is the best.
+	r := t.result
 	if r.ValidAccuracy.Defined() && !(t.now.ValidAccuracy > r.ValidAccuracy) {
 		return false, nil
 	}
@@ -138,16 +178,25 @@ func (t *trainer) judge(r *Result) (isBest bool, err error) {
 	return true, t.dir.saveWeights(WeightsFile, t.engine.Tensors(), t.now.Epoch)
 }
 
-// step is the last stage of the training pipeline.
+// step is the last stage of the training pipeline. A step that fails or is abandoned
+// leaves no trace in what is summed up.
 func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
+	if t.engine != nil {
+		if err := t.compute(ctx, sl); err != nil {
+			return err
+		}
+	}
 	t.task.Add(1)
 	t.now.BytesRead += sl.BytesRead
 	t.now.UsefulBytes += sl.UsefulBytes
 	t.now.SSDBytesRead += sl.SSDRead
 	t.now.SSDUsefulBytes += sl.SSDUseful
-	if t.engine == nil {
-		return nil
-	}
+	t.done++
+	t.fresh = true
+	return t.checkpointIfDue(false)
+}
+
+func (t *trainer) compute(ctx context.Context, sl *slot) error {
 	loss, logits, err := t.engine.Step(ctx, sl.work, sl.X())
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return fault.New(fault.ErrUsage, "the loss is %v: training diverged (try a lower --lr than %v), or the features are not finite", loss, t.options.LR)

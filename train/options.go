@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -29,7 +30,7 @@ const (
 )
 
 // Options describe a training run. Start from Defaults: a zero Dropout means no
-// dropout.
+// dropout, a zero CheckpointEvery the ends of epochs.
 type Options struct {
 	Pack string // directory of a finished pack
 	Out  string // directory of the run, to be made
@@ -58,16 +59,26 @@ type Options struct {
 
 	Trace bool // write trace.json
 	Force bool // replace a run at Out
+
+	CheckpointEvery Interval
+	Keep            int // checkpoints at a time; 0 means 3
+	// Resume goes on with the run at Out, if there is one. What decides its result is
+	// taken from there, and so is what it was Given.
+	Resume bool
+	// Given names the flags that the user set: they must agree with a run that is
+	// resumed, where they decide its result, and it keeps the others of them.
+	Given []string
 }
 
 // Defaults returns the options of a run of which nothing is said.
 func Defaults() Options {
-	o := Options{Dropout: 0.5}
+	o := Options{Dropout: 0.5, CheckpointEvery: Interval{Time: 10 * time.Minute}}
 	o.EnsureDefaults()
 	return o
 }
 
-// EnsureDefaults replaces zero values that mean a default, Dropout excepted.
+// EnsureDefaults replaces zero values that mean a default, Dropout and CheckpointEvery
+// excepted.
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.Model, string(model.SAGE))
 	setDefault(&o.Hidden, 256)
@@ -79,6 +90,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
+	setDefault(&o.Keep, 3)
 	if o.Memory == 0 {
 		o.Memory, _ = budget.Default()
 	}
@@ -107,6 +119,10 @@ func (o *Options) Validate() error {
 		return usage("--pack is missing: name the directory that `diskgnn pack` made")
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
+	case o.Resume && o.Force:
+		return usage("--resume and --force: go on with the run, or replace it")
+	case o.Keep < 1 || o.CheckpointEvery.Batches < 0 || o.CheckpointEvery.Time < 0:
+		return usage("--keep %d, --checkpoint-every %s: give a positive number", o.Keep, o.CheckpointEvery)
 	case o.Model == "gcn" || o.Model == "gat":
 		return usage("--model %s is not in this version, which trains sage", o.Model)
 	case o.Model != string(model.SAGE):

@@ -42,8 +42,16 @@ type Epoch struct {
 	ValidBytesRead int64                `json:"valid_bytes_read"`
 }
 
-// Result is what a run came to.
+// How a result came about.
+const (
+	ResultNew     = "new"     // trained from the start
+	ResultResumed = "resumed" // gone on with
+	ResultDone    = "done"    // nothing was left to do
+)
+
+// Result is what a run came to, in however many processes.
 type Result struct {
+	State string `json:"state"`
 	Setup
 	PreloadBytes   int64   `json:"preload_bytes"`
 	PreloadSeconds float64 `json:"preload_seconds"`

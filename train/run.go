@@ -12,10 +12,13 @@
 //	weights.safetensors  weights of the best validation epoch so far
 //	final.safetensors    weights after the last epoch
 //	trace.json           what every stage did when (on request)
+//	checkpoints/         what an interrupted run goes on from (package checkpoint)
 //	lock                 held while training
 //
-// A run is finished when run.json says so; final.safetensors is there then, and in no
-// run that ended early.
+// A run is finished when run.json says so; final.safetensors is there then, checkpoints
+// are not; in a run that ended early it is the other way round. A run that is resumed
+// from its latest checkpoint ends with the bytes of one that was never interrupted, but
+// for times in metrics.jsonl and what run.json and trace.json say of its processes.
 //
 // The weights follow from the pack's content, the parameters in run.json and the BLAS
 // recorded there: not from threads, slots, memory or caches, with the exception that
@@ -26,8 +29,12 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"diskgnn/featurestore"
@@ -61,10 +68,27 @@ type parts struct {
 
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Result, error) {
 	o.EnsureDefaults()
+	var was *runFile
+	if o.Resume {
+		var err error
+		if was, err = runToResume(fsys, o.Out); err != nil {
+			return Result{}, err
+		}
+	}
+	if was != nil {
+		if err := o.recall(was); err != nil {
+			return Result{}, err
+		}
+	}
 	if err := o.Validate(); err != nil {
 		return Result{}, err
 	}
-	r := &runner{fs: fsys, options: o, report: rep, began: time.Now()}
+	if was != nil && was.State == StateFinished && was.Result != nil {
+		rep.Logf("%s is finished: there is nothing to do", o.Out)
+		was.Result.State = ResultDone
+		return *was.Result, nil
+	}
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was}
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
@@ -80,11 +104,40 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	if err == nil {
 		return r.result, nil
 	}
-	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
-		err = fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs; there are no checkpoints in this version: run again with --force to start over",
-			len(r.result.Epochs), o.Epochs)
+	if endedBy(ctx, err) {
+		err = r.interrupted()
 	}
 	return Result{}, r.dir.abandon(err)
+}
+
+// endedBy tells whether an error is the context's end.
+func endedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
+// interrupted says how far the run came and how to go on.
+func (r *runner) interrupted() error {
+	var epoch, batch int
+	switch {
+	case r.trainer != nil:
+		epoch, batch = r.trainer.now.Epoch, r.trainer.done
+	case r.from != nil:
+		epoch, batch = r.from.at.Epoch, r.from.at.Batch
+	}
+	var batches string
+	if batch > 0 {
+		batches = fmt.Sprintf(" and %d of %d batches", batch, r.pack.Facts().BatchesPerEpoch)
+	}
+	return fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs%s; go on with: diskgnn train --out %s --resume",
+		epoch, r.options.Epochs, batches, word(r.options.Out))
+}
+
+// word writes a path as one word of a command line.
+func word(path string) string {
+	if strings.ContainsAny(path, " \t'\"\\$*?&;|<>()") {
+		return strconv.Quote(path)
+	}
+	return path
 }
 
 // runner holds what a run opens, in the order in which it is opened.
@@ -92,7 +145,8 @@ type runner struct {
 	fs      vfs.FS
 	options Options
 	report  progress.Reporter
-	began   time.Time
+	began   time.Time // when the run would have begun, had it never been interrupted
+	was     *runFile  // of the run that goes on, or nil
 
 	pack   *packfile.Reader
 	stack  iostack.Stack
@@ -100,21 +154,32 @@ type runner struct {
 	plan   memoryPlan
 	store  *featurestore.Store
 	dir    *runDir
-	undo   func() // of the heap's limit
+	from   *resumePoint // nil: the beginning
+	undo   func()       // of the heap's limit
 	result Result
+
+	trainer *trainer
 }
 
 // prepare opens everything and makes the run's directory last, so that what cannot
 // work leaves nothing behind.
 func (r *runner) prepare(p parts) (err error) {
 	o := &r.options
-	if err := checkOut(r.fs, o.Out, o.Force); err != nil {
+	if r.was == nil {
+		err = checkOut(r.fs, o.Out, o.Force)
+	} else {
+		err = r.was.unlocked(r.fs, o.Out)
+	}
+	if err != nil {
 		return err
 	}
 	if r.pack, err = packfile.Open(r.fs, o.Pack); err != nil {
 		return err
 	}
 	f := r.pack.Facts()
+	if fp := r.pack.Meta().Fingerprint; r.was != nil && fp != r.was.Pack {
+		return fault.New(fault.ErrLineage, "%s was trained on the pack %.12s…, %s is %.12s…", o.Out, r.was.Pack, o.Pack, fp)
+	}
 	if err := o.resolve(f, r.pack.Params().Policy); err != nil {
 		return err
 	}
@@ -136,10 +201,32 @@ func (r *runner) prepare(p parts) (err error) {
 	if r.store, err = featurestore.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
 		return err
 	}
-	r.result = Result{Setup: r.setup(), Metric: o.Metric}
+	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}
 	r.announce(how)
-	r.dir, err = beginRun(r.fs, o.Out, o.Force, r.file())
-	return err
+	file := r.file()
+	if r.was == nil {
+		r.dir, err = beginRun(r.fs, o.Out, o.Force, file)
+		return err
+	}
+	return r.resume(file)
+}
+
+// resume goes on with the run that is there.
+func (r *runner) resume(file runFile) (err error) {
+	if err := r.was.sameArithmetic(file.Setup.engineInfo); err != nil {
+		return err
+	}
+	perEpoch := r.pack.Facts().BatchesPerEpoch
+	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, perEpoch, r.report); err != nil || r.from == nil {
+		return err
+	}
+	r.result.resume(r.from)
+	r.began = r.began.Add(-r.from.earlier())
+	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
+	if changed := r.was.changes(&file); changed != "" {
+		r.report.Logf("resumed with another setup: %s", changed)
+	}
+	return nil
 }
 
 func (r *runner) setup() Setup {
@@ -154,8 +241,12 @@ func (r *runner) setup() Setup {
 
 func (r *runner) file() runFile {
 	o := &r.options
-	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, Setup: r.result.Setup, Params: runParams{
-		Model: o.Model, Dims: o.network(r.pack.Facts()).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
+	path, err := filepath.Abs(o.Pack)
+	if err != nil {
+		path = o.Pack
+	}
+	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, PackPath: path, Preferences: o.preferences(), Setup: r.result.Setup, Params: runParams{
+		Model: o.Model, Hidden: o.Hidden, Dims: o.network(r.pack.Facts()).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
 	}}
 }
@@ -202,15 +293,20 @@ func (r *runner) train(ctx context.Context) error {
 		lane = recorder.Lane("fill the cache")
 	}
 	began := time.Now()
-	var err error
-	if r.result.PreloadBytes, err = r.store.Preload(ctx, r.report); err != nil {
+	sch := r.schedule()
+	bytes, err := r.store.PreloadFor(ctx, sch.next(), r.report)
+	if err != nil {
 		return err
 	}
-	r.result.PreloadSeconds = time.Since(began).Seconds()
+	preload := time.Since(began).Seconds()
+	r.result.PreloadBytes += bytes
+	r.result.PreloadSeconds += preload
 	if recorder != nil {
 		recorder.Add(lane, 0, began)
 	}
-	if err := r.epochs(ctx, recorder); err != nil {
+	r.trainer = &trainer{options: &r.options, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
+		report: r.report, recorder: recorder, scorer: newScorer(r.options.Metric), began: r.began, preload: preload}
+	if err := r.epochs(ctx, r.trainer); err != nil {
 		return err
 	}
 	if recorder == nil {
@@ -222,11 +318,16 @@ func (r *runner) train(ctx context.Context) error {
 	return r.dir.replace(TraceFile, recorder.WriteTrace)
 }
 
-// epochs runs the trainer and, whatever comes of it, gives its slots back.
-func (r *runner) epochs(ctx context.Context, recorder *pipeline.Recorder) error {
+// schedule returns the steps that are left.
+func (r *runner) schedule() *schedule {
 	f, o := r.pack.Facts(), &r.options
-	t := &trainer{options: o, store: r.store, engine: r.engine, dir: r.dir, report: r.report, recorder: recorder,
-		schedule: newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed), scorer: newScorer(o.Metric)}
+	s := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
+	s.first = r.from.step(f.BatchesPerEpoch)
+	return s
+}
+
+// epochs runs the trainer and, whatever comes of it, gives its slots back.
+func (r *runner) epochs(ctx context.Context, t *trainer) error {
 	defer t.close()
 	slots, err := newSlots(r.plan.slots, r.store.NewSlot, r.engine, false)
 	if err != nil {
@@ -240,12 +341,20 @@ func (r *runner) epochs(ctx context.Context, recorder *pipeline.Recorder) error 
 		if err != nil {
 			return err
 		}
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: o.Epochs, engine: r.engine, scorer: newScorer(o.Metric), report: r.report}
-		if err := t.eval.start(ctx, r.store, slots, recorder); err != nil {
+		f, first := r.pack.Facts(), r.from.epoch()
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - first, first: first, engine: r.engine, scorer: newScorer(r.options.Metric), report: r.report}
+		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}
 	}
-	return t.run(ctx, &r.result)
+	t.begin(0)
+	if r.from != nil {
+		if err := t.goOn(r.from); err != nil {
+			return err
+		}
+		r.from.sections = nil
+	}
+	return t.run(ctx)
 }
 
 // close releases what prepare opened, in reverse.

@@ -24,12 +24,14 @@ const (
 	FinalFile   = "final.safetensors"
 	TraceFile   = "trace.json"
 
+	CheckpointsDir = "checkpoints"
+
 	lockFile = "lock"
 	tmpExt   = ".tmp" // of a file being replaced
 )
 
 // runFormat names the directory's format in run.json.
-var runFormat = stage.Format{Name: "diskgnn.run", Version: 1}
+var runFormat = stage.Format{Name: "diskgnn.run", Version: 2}
 
 // State says how far a run got.
 type State string
@@ -54,13 +56,18 @@ type runFile struct {
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params runParams `json:"params"`
 	Pack   string    `json:"pack"` // fingerprint
-	Setup  Setup     `json:"setup"`
-	Result *Result   `json:"result,omitempty"`
+	// PackPath is where the pack was, for the process that goes on.
+	PackPath    string      `json:"pack_path"`
+	Preferences preferences `json:"preferences"`
+	Resumed     int         `json:"resumed,omitempty"` // how often
+	Setup       Setup       `json:"setup"`
+	Result      *Result     `json:"result,omitempty"`
 }
 
 // runParams are the options that decide the result.
 type runParams struct {
 	Model          string  `json:"model"`
+	Hidden         int     `json:"hidden"`
 	Dims           []int   `json:"dims"`
 	Epochs         int     `json:"epochs"`
 	LR             float64 `json:"lr"`
@@ -78,6 +85,7 @@ type runDir struct {
 	lock    io.Closer
 	file    runFile
 	metrics vfs.File
+	metricsEnd
 }
 
 // beginRun makes the directory, or with force clears the run that is there, and
@@ -110,7 +118,11 @@ func (d *runDir) open(force bool) (err error) {
 	if err := checkOut(d.fs, d.path, force); err != nil {
 		return err
 	}
-	// run.json first: from here on, what is left of an earlier run is not finished.
+	// Checkpoints go before run.json says that another run is here.
+	if err := d.checkpoints().Clear(); err != nil {
+		return err
+	}
+	// run.json next: from here on, what is left of an earlier run is not finished.
 	d.file.Format, d.file.State, d.file.Begun = runFormat, StateRunning, time.Now().UTC()
 	if err := d.save(); err != nil {
 		return err
@@ -120,10 +132,7 @@ func (d *runDir) open(force bool) (err error) {
 			return fmt.Errorf("clear %s: %w", d.path, err)
 		}
 	}
-	if d.metrics, err = d.fs.Create(d.name(MetricsFile)); err != nil {
-		return fmt.Errorf("create %s: %w", d.name(MetricsFile), err)
-	}
-	return nil
+	return d.openMetrics(metricsEnd{})
 }
 
 // checkOut refuses an output that exists, unless it is a run that may be replaced.
@@ -147,14 +156,12 @@ func checkOut(fsys vfs.FS, out string, force bool) error {
 	switch was.State {
 	case StateFinished:
 		return fault.New(fault.ErrExists, "%s exists: a finished run; use --force to train anew in its place, or another name", out)
-	case StateRunning:
-		lock, err := fsys.Lock(filepath.Join(out, lockFile))
-		if err != nil {
+	default:
+		if err := was.unlocked(fsys, out); err != nil {
 			return err
 		}
-		_ = lock.Close() // only tried
 	}
-	return fault.New(fault.ErrExists, "%s exists: a run that did not finish (%s); there are no checkpoints to resume from in this version: use --force to start over, or another name", out, was.State)
+	return fault.New(fault.ErrExists, "%s exists: a run that did not finish (%s); use --resume to go on, --force to start over, or another name", out, was.State)
 }
 
 // readRun reads run.json and makes sure that it is one.
@@ -191,21 +198,6 @@ func (d *runDir) save() error {
 	}
 	if err := vfs.ReplaceFile(d.fs, d.name(stage.RunFile), append(b, '\n')); err != nil {
 		return fmt.Errorf("write %s: %w", d.name(stage.RunFile), err)
-	}
-	return nil
-}
-
-// appendMetrics adds a line and makes it durable.
-func (d *runDir) appendMetrics(e Epoch) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	if _, err := d.metrics.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write %s: %w", d.name(MetricsFile), err)
-	}
-	if err := d.metrics.Sync(); err != nil {
-		return fmt.Errorf("write %s: %w", d.name(MetricsFile), err)
 	}
 	return nil
 }
@@ -263,7 +255,8 @@ func (d *runDir) finish(r *Result) error {
 	if err := d.save(); err != nil {
 		return err
 	}
-	// The run is finished; a lock that stays behind unheld does no harm.
+	// The run is finished; checkpoints that stay behind, and a lock unheld, do no harm.
+	_ = d.checkpoints().Clear()
 	_ = d.fs.Remove(d.name(lockFile))
 	_ = d.lock.Close()
 	return nil

@@ -10,13 +10,15 @@ import (
 // shuffleKey keeps the shuffle's random stream apart from those of other purposes.
 const shuffleKey = 0x7368_7566_666C_6521
 
-// schedule says which batch each step trains on. Steps count through the whole run;
+// schedule says which batch each step trains on. Steps count through the whole run,
+// or from the one that it goes on with;
 // epoch e visits the batches of sample epoch e mod the number of those. Safe for
 // concurrent use.
 type schedule struct {
 	epochs, perEpoch, sampled int
 	shuffle                   bool
 	seed                      uint64
+	first                     int // the step that at calls 0: where a resumed run goes on
 
 	mu    sync.Mutex
 	kept  int // the epoch that order belongs to
@@ -27,10 +29,21 @@ func newSchedule(epochs, perEpoch, sampled int, shuffle bool, seed uint64) *sche
 	return &schedule{epochs: epochs, perEpoch: perEpoch, sampled: sampled, shuffle: shuffle, seed: seed, kept: -1}
 }
 
-func (s *schedule) steps() int { return s.epochs * s.perEpoch }
+// steps returns how many there are to do.
+func (s *schedule) steps() int { return s.epochs*s.perEpoch - s.first }
+
+// next returns the batch that comes first, 0 when no step is left.
+func (s *schedule) next() int {
+	if s.steps() == 0 {
+		return 0
+	}
+	_, batch := s.at(0)
+	return batch
+}
 
 // at returns a step's epoch and its batch's number in the pack.
 func (s *schedule) at(step int) (epoch, batch int) {
+	step += s.first
 	epoch = step / s.perEpoch
 	return epoch, epoch%s.sampled*s.perEpoch + s.place(epoch, step%s.perEpoch)
 }

@@ -2,11 +2,13 @@ package train
 
 import (
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"slices"
 
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/train/gnn"
 )
 
@@ -44,6 +46,9 @@ type scorer interface {
 	// score returns the score of everything added, and starts anew. It is undefined
 	// where the rows added do not define it.
 	score() Score
+	// state returns what was added, for load to put back.
+	state() []byte
+	load(state []byte) error
 }
 
 func newScorer(metric string) scorer {
@@ -70,6 +75,25 @@ func (a *accuracy) score() Score {
 	return s
 }
 
+func (a *accuracy) state() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(a.correct))
+	return binary.LittleEndian.AppendUint64(b, uint64(a.count))
+}
+
+func (a *accuracy) load(state []byte) error {
+	d := binio.NewDecoder(state)
+	a.correct, a.count = int(d.U64()), int(d.U64())
+	return wholeState(d)
+}
+
+// wholeState returns a decoder's error, which bytes that are left over are too.
+func wholeState(d *binio.Decoder) error {
+	if d.Err() == nil && d.Rest() > 0 {
+		d.Fail("%d bytes are left over", d.Rest())
+	}
+	return d.Err()
+}
+
 // rocAUC is the area under the receiver operating characteristic of two classes:
 // the probability that a row of class 1 scores above one of class 0, half of it when
 // they tie. A row's score is how far its logit of class 1 exceeds that of class 0,
@@ -89,6 +113,29 @@ func (a *rocAUC) add(logits []float32, labels []int32) {
 			a.rows = append(a.rows, judged{float64(logits[2*i+1]) - float64(logits[2*i]), y == 1})
 		}
 	}
+}
+
+// state has the margin's bits and a byte, 1 for class 1, of every row.
+func (a *rocAUC) state() []byte {
+	b := make([]byte, 0, 9*len(a.rows))
+	for _, r := range a.rows {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.margin))
+		class := byte(0)
+		if r.positive {
+			class = 1
+		}
+		b = append(b, class)
+	}
+	return b
+}
+
+func (a *rocAUC) load(state []byte) error {
+	d := binio.NewDecoder(state)
+	a.rows = a.rows[:0]
+	for d.Err() == nil && d.Rest() > 0 {
+		a.rows = append(a.rows, judged{math.Float64frombits(d.U64()), d.U8() == 1})
+	}
+	return d.Err()
 }
 
 func (a *rocAUC) score() Score {

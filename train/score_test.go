@@ -2,10 +2,13 @@ package train
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"diskgnn/internal/fault"
 )
 
 func TestAccuracyByHand(t *testing.T) {
@@ -95,5 +98,39 @@ func TestScoreInJSON(t *testing.T) {
 	var s []Score
 	if err := json.Unmarshal(b, &s); err != nil || s[0] != 0.25 || s[1].Defined() {
 		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// What a scorer has added survives its state's way through a checkpoint.
+func TestScorersGoOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		metric := rapid.SampledFrom([]string{MetricAccuracy, MetricAUC}).Draw(t, "metric")
+		whole, first, second := newScorer(metric), newScorer(metric), newScorer(metric)
+		parts := rapid.SliceOfN(rapid.SliceOf(rapid.IntRange(-1, 1)), 2, 2).Draw(t, "labels")
+		for i, labels := range parts {
+			logits := rapid.SliceOfN(rapid.Float32Range(-3, 3), 2*len(labels), 2*len(labels)).Draw(t, "logits")
+			classes := make([]int32, len(labels))
+			for j, y := range labels {
+				classes[j] = int32(y)
+			}
+			whole.add(logits, classes)
+			if i == 0 {
+				first.add(logits, classes)
+				if err := second.load(first.state()); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				second.add(logits, classes)
+			}
+		}
+		want, got := whole.score(), second.score()
+		if math.Float64bits(float64(got)) != math.Float64bits(float64(want)) && (got.Defined() || want.Defined()) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+	for _, metric := range []string{MetricAccuracy, MetricAUC} {
+		if err := newScorer(metric).load(make([]byte, 19)); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: 19 bytes: %v", metric, err)
+		}
 	}
 }

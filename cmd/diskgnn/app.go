@@ -90,8 +90,9 @@ func noCommand(c *cli.Context) error {
 
 // session is what a command's action works with, besides its own options.
 type session struct {
-	args []string // the positional arguments
-	rep  progress.Reporter
+	args  []string // the positional arguments
+	rep   progress.Reporter
+	given []string // names of the flags that were set, by the configuration file too
 }
 
 // command describes a command: what it says of itself, takes and does.
@@ -137,7 +138,7 @@ func (g *globals) add(cmd command) *cli.Command {
 				rep = render.New(g.stderr)
 			}
 			defer rep.Close()
-			o, err := cmd.run(c.Context, &session{args, rep})
+			o, err := cmd.run(c.Context, &session{args, rep, c.LocalFlagNames()})
 			rep.Close()
 			if err != nil {
 				return err

@@ -22,7 +22,7 @@ const (
 	exitUsage       = 2 // flags, configuration, permissions, an output that exists
 	exitInput       = 3 // bad or corrupt input, another version, another lineage
 	exitSpace       = 4 // out of disk, or over the memory budget
-	exitInterrupted = 5 // by a signal; the same command resumes
+	exitInterrupted = 5 // by a signal; the same command resumes, train with --resume
 	exitLocked      = 6 // another process works on the same directory
 )
 

@@ -53,6 +53,9 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 // it leaves behind is resumable at any instant, so leaving it then is safe.
 const grace = 1900 * time.Millisecond
 
+// again says how to go on, to whoever does not know which stage was left.
+const again = "run the same command again to resume (train: with --resume)"
+
 // interruptible returns a context that the first SIGINT or SIGTERM cancels. A
 // second one, or a stage that does not stop in time, has leave end the process at
 // once.
@@ -73,9 +76,9 @@ func interruptible(parent context.Context, leave func(message string)) (context.
 		select {
 		case <-over:
 		case <-signals:
-			leave("interrupted again: left at once; run the same command again to resume")
+			leave("interrupted again: left at once; " + again)
 		case <-late.C:
-			leave("interrupted: left in the middle of a step; run the same command again to resume")
+			leave("interrupted: left in the middle of a step; " + again)
 		}
 	}()
 	return ctx, func() {

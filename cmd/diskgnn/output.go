@@ -82,14 +82,18 @@ func seconds(s float64) string {
 
 // made names the directory of a stage, and says when it was there already.
 func made(out, fingerprint, state string) line {
-	text := fmt.Sprintf("%s (%.12s)", out, fingerprint)
+	return line{"made", fmt.Sprintf("%s (%.12s)%s", out, fingerprint, how(state))}
+}
+
+// how says what was left to do of a directory that was there.
+func how(state string) string {
 	switch state {
 	case "done":
-		text += ", finished before: nothing had to be done"
+		return ", finished before: nothing had to be done"
 	case "resumed":
-		text += ", resumed"
+		return ", resumed"
 	}
-	return line{"made", text}
+	return ""
 }
 
 // held says how much memory a stage took.

@@ -20,8 +20,10 @@ the weights of the best and the last epoch as safetensors.
    diskgnn train --pack pack --out run
    diskgnn train --pack pack --out run --hidden 128 --epochs 30 --ram-cache 10%
    diskgnn train --pack pack --out io --engine none         only load the batches
+   diskgnn train --out run --resume                         go on after an interruption
 
-A larger --ram-cache reads less from disk; it never changes what is computed from
+An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
+with the bytes of one that never was interrupted. A larger --ram-cache reads less from disk; it never changes what is computed from
 the same samples.`
 
 func newTrainCommand(g *globals) *cli.Command {
@@ -51,11 +53,17 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("io", "NAME", "storage backend: uring, pread, or auto", &o.IO),
 			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto", &o.Trace),
+			intervalFlag(&o.CheckpointEvery),
+			intFlag("keep", "checkpoints to keep", "", &o.Keep, 1),
+			boolFlag("resume", "go on with the run that is there, if any", &o.Resume),
 			boolFlag("force", "replace a run that is there", &o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			if err := s.settle(&o, &o.Memory); err != nil {
-				return outcome{}, err
+			o.Given = s.given
+			if !o.Resume { // then the run knows what is not given
+				if err := s.settle(&o, &o.Memory); err != nil {
+					return outcome{}, err
+				}
 			}
 			r, err := train.Run(ctx, vfs.OS, o, s.rep)
 			if err != nil {
@@ -63,6 +71,14 @@ func newTrainCommand(g *globals) *cli.Command {
 			}
 			return trained(o, r), nil
 		},
+	})
+}
+
+// intervalFlag takes a time or a number of batches.
+func intervalFlag(dst *train.Interval) cli.Flag {
+	return flag("checkpoint-every", "TIME|N", "time between checkpoints, or batches; 0: at the ends of epochs", dst.String(), func(s string) (err error) {
+		*dst, err = train.ParseInterval(s)
+		return err
 	})
 }
 
@@ -74,7 +90,7 @@ func trained(o train.Options, r train.Result) outcome {
 		reading, computing, training = reading+e.ReadSeconds, computing+e.ComputeSeconds, training+e.Seconds
 	}
 	out := outcome{object: r, lines: []line{
-		{"made", o.Out},
+		{"made", o.Out + how(r.State)},
 		{"epochs", fmt.Sprintf("%d in %s", len(r.Epochs), seconds(training))},
 	}}
 	add := func(label, format string, args ...any) {

@@ -1,0 +1,148 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+// position is the head of a checkpoint: where a run stands, and what it has summed up.
+type position struct {
+	// Run is a hash over what the weights follow from: only that run goes on from here.
+	Run string `json:"run"`
+	// Epoch is under way, Batch of its batches are trained on. If all are, it is yet to
+	// be validated.
+	Epoch int `json:"epoch"`
+	Batch int `json:"batch"`
+
+	Sums      Epoch   `json:"sums"` // of the epoch under way, so far
+	Loss      float64 `json:"loss"` // summed over its labelled seed nodes
+	SeedNodes int     `json:"seed_nodes"`
+
+	BestEpoch      int     `json:"best_epoch"`
+	ValidAccuracy  Score   `json:"valid_accuracy"` // of the best epoch
+	PreloadBytes   int64   `json:"preload_bytes"`
+	PreloadSeconds float64 `json:"preload_seconds"`
+	Seconds        float64 `json:"seconds"` // of the whole run
+
+	Metrics metricsEnd `json:"metrics"`
+}
+
+// Sections of a checkpoint, beside the engine's.
+const (
+	sectionEngine = "engine/" // begins the names of the engine's parts
+	sectionBest   = "best"    // weights of the best epoch, absent before the first
+	sectionScorer = "scorer"
+)
+
+// identity returns the hash of what a run's weights follow from.
+func (f *runFile) identity() (string, error) {
+	b, err := json.Marshal(struct {
+		Params runParams
+		Pack   string
+		Engine engineInfo
+	}{f.Params, f.Pack, f.Setup.engineInfo})
+	return binio.Hash(b), err
+}
+
+// steps returns how many of the run's steps are done.
+func (t *trainer) steps() int { return t.now.Epoch*t.schedule.perEpoch + t.done }
+
+// checkpointIfDue writes a checkpoint when it is time.
+func (t *trainer) checkpointIfDue(epochEnds bool) error {
+	if !t.options.CheckpointEvery.due(t.steps(), time.Since(t.saved), epochEnds) {
+		return nil
+	}
+	return t.checkpoint()
+}
+
+// checkpoint writes where the run stands after the last step.
+func (t *trainer) checkpoint() error {
+	run, err := t.dir.file.identity()
+	if err != nil {
+		return err
+	}
+	t.table.Add(t.batches.Table())
+	p := position{
+		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.now, Loss: t.loss, SeedNodes: t.seeds,
+		BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy,
+		PreloadBytes: t.result.PreloadBytes, PreloadSeconds: t.result.PreloadSeconds,
+		Seconds: time.Since(t.began).Seconds(), Metrics: t.dir.metricsEnd,
+	}
+	p.Sums.Seconds, p.Sums.Stages = t.table.Seconds+t.preload, t.table.Stages
+	if !t.running.IsZero() {
+		p.Sums.Seconds += time.Since(t.running).Seconds()
+	}
+	sections := map[string][]byte{sectionScorer: t.scorer.state()}
+	if t.best != nil {
+		sections[sectionBest] = binio.Bytes(t.best)
+	}
+	if t.engine != nil {
+		for name, b := range t.engine.State() {
+			sections[sectionEngine+name] = b
+		}
+	}
+	if err := t.dir.checkpoints().Write(int64(t.steps()), &p, sections, t.options.Keep); err != nil {
+		return err
+	}
+	t.saved, t.fresh = time.Now(), false
+	return nil
+}
+
+// goOn takes over what a checkpoint holds, before the first step.
+func (t *trainer) goOn(c *resumePoint) error {
+	state := make(map[string][]byte)
+	for name, b := range c.sections {
+		if part, ok := strings.CutPrefix(name, sectionEngine); ok {
+			state[part] = b
+		}
+	}
+	if err := t.scorer.load(c.sections[sectionScorer]); err != nil {
+		return fmt.Errorf("%s: %s: %w", c.name, sectionScorer, err)
+	}
+	t.takeTimes(&c.at.Sums)
+	t.now, t.done, t.loss, t.seeds = c.at.Sums, c.at.Batch, c.at.Loss, c.at.SeedNodes
+	if t.engine == nil {
+		return nil
+	}
+	if err := t.goOnBest(c); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	if err := t.engine.LoadState(state); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return nil
+}
+
+// takeTimes continues the table of stages with those of an earlier process.
+func (t *trainer) takeTimes(sums *Epoch) {
+	t.table.Seconds = sums.Seconds
+	for i := range t.table.Stages {
+		for _, was := range sums.Stages {
+			if s := &t.table.Stages[i]; s.Stage == was.Stage {
+				s.Busy, s.Blocked = was.Busy, was.Blocked
+			}
+		}
+	}
+}
+
+// goOnBest takes over the best weights, and makes weights.safetensors what it was.
+func (t *trainer) goOnBest(c *resumePoint) error {
+	b, ok := c.sections[sectionBest]
+	if !ok {
+		return t.dir.remove(WeightsFile)
+	}
+	if len(b)%4 != 0 {
+		return fault.New(fault.ErrCorrupt, "%q has %d bytes", sectionBest, len(b))
+	}
+	t.best = make([]float32, len(b)/4)
+	copy(binio.Bytes(t.best), b)
+	if err := t.engine.Restore(t.best); err != nil {
+		return err
+	}
+	return t.dir.saveWeights(WeightsFile, t.engine.Tensors(), c.at.BestEpoch)
+}

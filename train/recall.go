@@ -1,0 +1,182 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/gnn/blas"
+)
+
+// preferences are options that decide nothing of the result, as far as they were
+// given: a resumed run keeps them.
+type preferences struct {
+	Memory          int64        `json:"memory,omitempty"`
+	Threads         int          `json:"threads,omitempty"`
+	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
+	IO              string       `json:"io,omitempty"`
+	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
+	Keep            int          `json:"keep,omitempty"`
+}
+
+// preferences returns what was given of them.
+func (o *Options) preferences() preferences {
+	var p preferences
+	for flag, keep := range map[string]func(){
+		"memory":           func() { p.Memory = o.Memory },
+		"threads":          func() { p.Threads = o.Threads },
+		"ram-cache":        func() { p.RAMCache = o.RAMCache },
+		"io":               func() { p.IO = o.IO },
+		"checkpoint-every": func() { p.CheckpointEvery = &o.CheckpointEvery },
+		"keep":             func() { p.Keep = o.Keep },
+	} {
+		if o.gave(flag) {
+			keep()
+		}
+	}
+	return p
+}
+
+func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
+
+// recall completes the options by those of the run that is resumed, and refuses flags
+// that say otherwise about what decides the result.
+func (o *Options) recall(was *runFile) error {
+	if o.Pack == "" {
+		o.Pack = was.PackPath
+	}
+	if o.Metric == MetricAuto {
+		o.Metric = was.Params.Metric // which is what auto came to
+	}
+	if o.Engine == EngineAuto {
+		o.Engine = was.Setup.Engine
+	}
+	p := &was.Params
+	var differ []string
+	for _, d := range []string{
+		agree(o, "model", &o.Model, p.Model),
+		agree(o, "hidden", &o.Hidden, p.Hidden),
+		agree(o, "epochs", &o.Epochs, p.Epochs),
+		agree(o, "lr", &o.LR, p.LR),
+		agree(o, "dropout", &o.Dropout, p.Dropout),
+		agree(o, "metric", &o.Metric, p.Metric),
+		agree(o, "layer-order", &o.LayerOrder, p.LayerOrder),
+		agree(o, "seed", &o.Seed, p.Seed),
+		agree(o, "shuffle-batches", &o.ShuffleBatches, p.ShuffleBatches),
+		agree(o, "engine", &o.Engine, was.Setup.Engine),
+	} {
+		if d != "" {
+			differ = append(differ, d)
+		}
+	}
+	if len(differ) > 0 {
+		return fault.New(fault.ErrExists, "%s cannot be resumed with other parameters: %s; leave these flags out, or train anew under another name or with --force", o.Out, strings.Join(differ, "; "))
+	}
+	if was.Setup.BLAS == blas.Gonum && !o.gave("blas") {
+		o.BLAS = blas.Gonum // which is always there
+	}
+	o.prefer(&was.Preferences)
+	return nil
+}
+
+// agree sets an option to what it was in the run, unless a flag gave it: then it
+// returns what differs.
+func agree[T comparable](o *Options, flag string, option *T, was T) string {
+	if !o.gave(flag) {
+		*option = was
+	}
+	if *option == was {
+		return ""
+	}
+	return fmt.Sprintf("--%s %v was given, it is %v", flag, *option, was)
+}
+
+// prefer takes over what an earlier process was given and this one was not.
+func (o *Options) prefer(p *preferences) {
+	take := func(flag string, was bool, set func()) {
+		if was && !o.gave(flag) {
+			set()
+			o.Given = append(slices.Clip(o.Given), flag)
+		}
+	}
+	take("memory", p.Memory != 0, func() { o.Memory = p.Memory })
+	take("threads", p.Threads != 0, func() { o.Threads = p.Threads })
+	take("ram-cache", p.RAMCache != nil, func() { o.RAMCache = p.RAMCache })
+	take("io", p.IO != "", func() { o.IO = p.IO })
+	take("checkpoint-every", p.CheckpointEvery != nil, func() { o.CheckpointEvery = *p.CheckpointEvery })
+	take("keep", p.Keep != 0, func() { o.Keep = p.Keep })
+}
+
+// runToResume returns run.json of the run at out, or nil where there is none.
+func runToResume(fsys vfs.FS, out string) (*runFile, error) {
+	out = filepath.Clean(out)
+	if ok, err := vfs.Exists(fsys, out); err != nil || !ok {
+		return nil, err
+	}
+	was, err := readRun(fsys, out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil // checkOut decides whether anything else is there
+	case err != nil:
+		return nil, err
+	case was.Format != runFormat:
+		return nil, fault.New(fault.ErrVersion, "%s is a %s; this program resumes %s", out, was.Format, runFormat)
+	}
+	return &was, nil
+}
+
+// unlocked makes sure that no process trains the run.
+func (f *runFile) unlocked(fsys vfs.FS, out string) error {
+	if f.State != StateRunning {
+		return nil
+	}
+	lock, err := fsys.Lock(filepath.Join(out, lockFile))
+	if err != nil {
+		return err
+	}
+	return lock.Close() // only tried
+}
+
+// sameArithmetic refuses to go on where other code would round otherwise.
+func (f *runFile) sameArithmetic(now engineInfo) error {
+	i := &f.Setup.engineInfo
+	var differ []string
+	for _, d := range []struct{ what, was, now string }{
+		{"matrix products by", i.BLAS, now.BLAS},
+		{"kernels", i.SIMD, now.SIMD},
+		{"layer orders", fmt.Sprint(i.Orders, i.EvalOrders), fmt.Sprint(now.Orders, now.EvalOrders)},
+	} {
+		if d.was != d.now {
+			differ = append(differ, fmt.Sprintf("%s %s, now %s", d.what, d.was, d.now))
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", strings.Join(differ, "; "))
+}
+
+// changes says what differs that changes nothing of the result, "" if nothing does.
+func (f *runFile) changes(now *runFile) string {
+	a, b := &f.Setup, &now.Setup
+	var differ []string
+	add := func(what string, was, now any) {
+		if was != now {
+			differ = append(differ, fmt.Sprintf("%s %v (was %v)", what, now, was))
+		}
+	}
+	add("threads", a.Threads, b.Threads)
+	add("io", a.IO, b.IO)
+	add("memory", budget.FormatBytes(a.Memory), budget.FormatBytes(b.Memory))
+	add("cache", budget.FormatBytes(a.CacheSize), budget.FormatBytes(b.CacheSize))
+	add("slots", a.Slots, b.Slots)
+	add("slots for evaluation", a.EvalSlots, b.EvalSlots)
+	add("program", f.Version, now.Version)
+	return strings.Join(differ, ", ")
+}

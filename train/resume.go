@@ -1,0 +1,166 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/checkpoint"
+)
+
+// resumePoint is a checkpoint that a run goes on from.
+type resumePoint struct {
+	name     string
+	at       position
+	sections map[string][]byte
+	epochs   []Epoch  // those before
+	damaged  []string // newer checkpoints that cannot be used
+}
+
+// checkpoints is where the run keeps its checkpoints.
+func (d *runDir) checkpoints() checkpoint.Dir {
+	return checkpoint.Dir{FS: d.fs, Path: d.name(CheckpointsDir)}
+}
+
+// continueRun locks the directory of the run that was and returns where it goes on:
+// nil if there was no checkpoint yet, and it begins anew.
+func continueRun(fsys vfs.FS, out string, was *runFile, file runFile, perEpoch int, rep progress.Reporter) (d *runDir, c *resumePoint, err error) {
+	d = &runDir{fs: fsys, path: filepath.Clean(out), file: file}
+	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
+		return nil, nil, err
+	}
+	if c, err = d.reopen(was, perEpoch, rep); err != nil {
+		if d.metrics != nil {
+			err = errors.Join(err, d.metrics.Close())
+		}
+		return nil, nil, errors.Join(err, d.lock.Close())
+	}
+	return d, c, nil
+}
+
+// reopen makes the locked directory what it was at the latest checkpoint. Whenever it
+// is cut short, doing it again comes to the same.
+func (d *runDir) reopen(was *runFile, perEpoch int, rep progress.Reporter) (*resumePoint, error) {
+	now, err := readRun(d.fs, d.path)
+	if err != nil {
+		return nil, err
+	}
+	if now.State != was.State || !now.Begun.Equal(was.Begun) {
+		return nil, fault.New(fault.ErrLocked, "another process has changed %s in this moment; run the command again", d.path)
+	}
+	c, err := d.latest(perEpoch, rep)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		rep.Logf("%s has no checkpoint yet: training begins anew", d.path)
+		return nil, d.open(true)
+	}
+	d.file.Format, d.file.State, d.file.Begun, d.file.Resumed = runFormat, StateRunning, was.Begun, was.Resumed+1
+	if err := d.save(); err != nil {
+		return nil, err
+	}
+	// Else they would hide what comes.
+	if err := d.checkpoints().Remove(c.damaged...); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{FinalFile, TraceFile} {
+		if err := d.remove(name); err != nil {
+			return nil, fmt.Errorf("clear %s: %w", d.path, err)
+		}
+	}
+	return c, d.openMetrics(c.at.Metrics)
+}
+
+// latest returns the newest checkpoint that can be used, nil if there never was one.
+func (d *runDir) latest(perEpoch int, rep progress.Reporter) (*resumePoint, error) {
+	dir := d.checkpoints()
+	names, err := dir.List()
+	if err != nil {
+		return nil, err
+	}
+	var damaged []string
+	var first error
+	for _, name := range names {
+		c, err := d.resumePoint(dir, name, perEpoch)
+		if err == nil {
+			c.damaged = damaged
+			return c, nil
+		}
+		if !errors.Is(err, fault.ErrCorrupt) {
+			return nil, err
+		}
+		rep.Logf("passed over a damaged checkpoint: %v", err)
+		damaged = append(damaged, name)
+		if first == nil {
+			first = err
+		}
+	}
+	if first != nil {
+		return nil, fmt.Errorf("none of the %d checkpoints in %s can be used (--force starts over): %w", len(names), dir.Path, first)
+	}
+	return nil, nil
+}
+
+// resumePoint reads a checkpoint, and what it says of metrics.jsonl.
+func (d *runDir) resumePoint(dir checkpoint.Dir, name string, perEpoch int) (*resumePoint, error) {
+	head, sections, err := dir.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	c := &resumePoint{name: dir.File(name), sections: sections}
+	if err := json.Unmarshal(head, &c.at); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: head: %v", c.name, err)
+	}
+	run, err := d.file.identity()
+	if err != nil {
+		return nil, err
+	}
+	p := &c.at
+	switch {
+	case p.Run != run:
+		return nil, fault.New(fault.ErrLineage, "%s is a checkpoint of another run", c.name)
+	case p.Epoch < 0 || p.Epoch > d.file.Params.Epochs || p.Batch < 0 || p.Batch > perEpoch || p.Epoch == d.file.Params.Epochs && p.Batch > 0:
+		return nil, fault.New(fault.ErrCorrupt, "%s: epoch %d, batch %d of %d epochs of %d batches", c.name, p.Epoch, p.Batch, d.file.Params.Epochs, perEpoch)
+	}
+	if c.epochs, err = readMetrics(d.fs, d.name(MetricsFile), p.Metrics); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	if len(c.epochs) != p.Epoch {
+		return nil, fault.New(fault.ErrCorrupt, "%s: of epoch %d, with %d epochs in %s", c.name, p.Epoch, len(c.epochs), d.name(MetricsFile))
+	}
+	return c, nil
+}
+
+// step returns how many steps are done there.
+func (c *resumePoint) step(perEpoch int) int {
+	if c == nil {
+		return 0
+	}
+	return c.at.Epoch*perEpoch + c.at.Batch
+}
+
+// epoch returns the epoch under way there.
+func (c *resumePoint) epoch() int {
+	if c == nil {
+		return 0
+	}
+	return c.at.Epoch
+}
+
+// resume makes the result what it was.
+func (r *Result) resume(c *resumePoint) {
+	r.State = ResultResumed
+	r.Epochs, r.BestEpoch, r.ValidAccuracy = c.epochs, c.at.BestEpoch, c.at.ValidAccuracy
+	r.PreloadBytes, r.PreloadSeconds = c.at.PreloadBytes, c.at.PreloadSeconds
+}
+
+// earlier returns how long the run took up to there.
+func (c *resumePoint) earlier() time.Duration {
+	return time.Duration(c.at.Seconds * float64(time.Second))
+}

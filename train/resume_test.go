@@ -1,0 +1,439 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/all"
+)
+
+// timeless returns metrics.jsonl without times.
+func timeless(t *testing.T, metrics []byte) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range bytes.Lines(metrics) {
+		var e map[string]any
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		for k := range e {
+			if strings.HasSuffix(k, "seconds") || k == "stages" {
+				delete(e, k)
+			}
+		}
+		fmt.Fprintln(&out, e)
+	}
+	return out.String()
+}
+
+// ending is everything of a finished run that an interruption must not change.
+type ending struct {
+	weights, final string
+	metrics        string
+	best           int
+	valid, test    string
+}
+
+func (w *world) ending(out string) ending {
+	w.t.Helper()
+	f := state(w.t, out)
+	if f.State != StateFinished {
+		w.t.Fatalf("%s is %s: %s", out, f.State, f.Error)
+	}
+	for _, name := range []string{CheckpointsDir, lockFile} {
+		if _, err := os.Stat(filepath.Join(out, name)); err == nil {
+			w.t.Errorf("%s: %s is left", out, name)
+		}
+	}
+	return ending{string(w.file(out, WeightsFile)), string(w.file(out, FinalFile)), timeless(w.t, w.file(out, MetricsFile)),
+		f.Result.BestEpoch, fmt.Sprint(f.Result.ValidAccuracy), fmt.Sprint(f.Result.TestAccuracy)}
+}
+
+// compare checks that two endings are the same.
+func (e ending) compare(t *testing.T, what any, want ending) {
+	t.Helper()
+	switch {
+	case e.final != want.final:
+		t.Errorf("%v: other final weights", what)
+	case e.weights != want.weights:
+		t.Errorf("%v: other best weights", what)
+	case e.metrics != want.metrics:
+		t.Errorf("%v: the metrics are\n%swant\n%s", what, e.metrics, want.metrics)
+	case e != want:
+		t.Errorf("%v: %d %s %s, want %d %s %s", what, e.best, e.valid, e.test, want.best, want.valid, want.test)
+	}
+}
+
+// The options under which runs are interrupted: policies, orders, metrics, with and
+// without validation.
+func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
+	small := worldParams{nodes: 150, batch: 15, epochs: 2}
+	every := func(o *Options) { o.Epochs, o.CheckpointEvery, o.Keep = 3, Interval{Batches: 2}, 2 }
+	return map[string]func() (*world, Options){
+		"static": func() (*world, Options) {
+			w := newWorld(t, small)
+			return w, w.options(w.pack(20), every)
+		},
+		"shuffled, AUC": func() (*world, Options) {
+			p := small
+			p.classes = 2
+			w := newWorld(t, p)
+			return w, w.options(w.pack(5), every, func(o *Options) { o.ShuffleBatches, o.Metric, o.Threads = true, MetricAUC, 3 })
+		},
+		"min": func() (*world, Options) {
+			w := newWorld(t, small)
+			return w, w.options(w.pack(20, policyMin), every, func(o *Options) { o.Epochs = 5 })
+		},
+		"without validation": func() (*world, Options) {
+			p := small
+			p.noValid = true
+			w := newWorld(t, p)
+			return w, w.options(w.pack(20), every)
+		},
+	}
+}
+
+// fresh returns the options with another output.
+func (w *world) fresh(o Options, more ...func(*Options)) Options {
+	o.Out = w.path(fmt.Sprint("run", runNumber.next()))
+	for _, m := range more {
+		m(&o)
+	}
+	return o
+}
+
+// A run that is interrupted at any step, of training or evaluation, and resumed as
+// often as it takes, ends with the bytes of one that never was.
+func TestInterruptedAnywhere(t *testing.T) {
+	for name, make := range resumeWorlds(t) {
+		t.Run(name, func(t *testing.T) {
+			w, o := make()
+			r, _ := w.mustRun(o, nil)
+			evalSlots, want := r.EvalSlots, w.ending(o.Out)
+			for _, every := range []int{2, 5} { // calls of the engine that each process finishes
+				o := w.fresh(o, func(o *Options) { o.CheckpointEvery = Interval{Time: 1 << 40} })
+				for tries := 0; ; tries++ {
+					ctx, cancel := context.WithCancel(context.Background())
+					calls := 0
+					_, err := w.run(ctx, o, &logged{}, func(p *parts) {
+						withSlots(1+tries%3, min(evalSlots, 1+tries%2))(p)
+						wrapEngine(p, func(e engine) engine {
+							return &bad{engine: e, before: func() error {
+								if calls == every+tries/10 { // evaluations begin anew, and must get through
+									cancel()
+								}
+								calls++
+								return nil
+							}}
+						})
+					})
+					cancel()
+					if err == nil {
+						if tries < 3 {
+							t.Errorf("interrupted only %d times", tries)
+						}
+						break
+					}
+					if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(err.Error(), " --resume") {
+						t.Fatalf("try %d: %v", tries, err)
+					}
+					o.Resume, o.Threads = true, 1+tries%3
+				}
+				w.ending(o.Out).compare(t, fmt.Sprint("every ", every), want)
+			}
+		})
+	}
+}
+
+// Whichever write is the last, and whichever is the last of the process that resumes,
+// the run can be resumed and ends with the same bytes.
+func TestCrashAtEveryWrite(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 30, epochs: 1})
+	o := w.options(w.pack(20), func(o *Options) { o.Epochs, o.CheckpointEvery, o.Keep = 2, Interval{Batches: 2}, 1 })
+	w.mustRun(o, nil)
+	want := w.ending(o.Out)
+	crash := func(o Options, n int) (bool, error) {
+		in := &vfs.FailAt{N: n, After: true, Err: errors.New("crash")}
+		_, err := run(context.Background(), vfs.Inject(disk, in), o, progress.Discard, parts{all.Open, newCPUEngine, planMemory})
+		return in.Fired(), err
+	}
+	for n := 0; ; n++ {
+		o := w.fresh(o, func(o *Options) { o.Resume = true })
+		fired, err := crash(o, n)
+		if !fired {
+			if err != nil || n < 50 {
+				t.Errorf("after %d faults: %v", n, err)
+			}
+			break
+		}
+		_, _ = crash(o, n*7%11) // while it resumes
+		r, err := w.run(context.Background(), o, &logged{}, nil)
+		if err != nil {
+			t.Fatalf("crash at write %d, then: %v", n, err)
+		}
+		if len(r.Epochs) != 2 {
+			t.Errorf("crash at write %d: %d epochs", n, len(r.Epochs))
+		}
+		w.checkEnded(o.Out, n, want)
+	}
+}
+
+// checkEnded compares a run that may have finished before its last cleaning was done.
+func (w *world) checkEnded(out string, what any, want ending) {
+	w.t.Helper()
+	for _, name := range []string{CheckpointsDir, lockFile} {
+		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.ending(out).compare(w.t, what, want)
+}
+
+// interrupt leaves a run that was interrupted after so many steps.
+func (w *world) interrupt(o Options, steps int) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	calls := 0
+	_, err := w.run(ctx, o, &logged{}, func(p *parts) {
+		wrapEngine(p, func(e engine) engine {
+			return &bad{engine: e, before: func() error {
+				if calls == steps {
+					cancel()
+				}
+				calls++
+				return nil
+			}}
+		})
+	})
+	if !errors.Is(err, fault.ErrInterrupted) {
+		w.t.Fatalf("to be interrupted: %v", err)
+	}
+}
+
+// What decides the result is the run's own; a flag that says otherwise is refused, and
+// the run stays as it was.
+func TestResumeRefuses(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p, other := w.pack(20), w.pack(30)
+	o := w.options(p, func(o *Options) { o.Given = []string{"threads", "memory", "blas"} })
+	w.interrupt(o, 4)
+	before := string(w.file(o.Out, "run.json"))
+	given := func(flag string, change func(*Options)) func(*Options) {
+		return func(o *Options) { o.Given = []string{flag}; change(o) }
+	}
+	for want, c := range map[string]struct {
+		kind   error
+		change func(*Options)
+	}{
+		"use --resume to go on":                         {fault.ErrExists, func(o *Options) { o.Resume = false }},
+		"--resume and --force":                          {fault.ErrUsage, func(o *Options) { o.Force = true }},
+		"--model gcn was given, it is sage":             {fault.ErrExists, given("model", func(o *Options) { o.Model = "gcn" })},
+		"--hidden 9 was given, it is 8":                 {fault.ErrExists, given("hidden", func(o *Options) { o.Hidden = 9 })},
+		"--epochs 4 was given, it is 3":                 {fault.ErrExists, given("epochs", func(o *Options) { o.Epochs = 4 })},
+		"--lr 0.5 was given, it is 0.01":                {fault.ErrExists, given("lr", func(o *Options) { o.LR = 0.5 })},
+		"--dropout 0 was given, it is 0.5":              {fault.ErrExists, given("dropout", func(o *Options) { o.Dropout = 0 })},
+		"--metric f1 was given, it is accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = MetricF1 })},
+		"--layer-order aggregate was given, it is auto": {fault.ErrExists, given("layer-order", func(o *Options) { o.LayerOrder = "aggregate" })},
+		"--seed 3 was given, it is 0":                   {fault.ErrExists, given("seed", func(o *Options) { o.Seed = 3 })},
+		"--shuffle-batches true was given, it is false": {fault.ErrExists, given("shuffle-batches", func(o *Options) { o.ShuffleBatches = true })},
+		"--engine none was given, it is cpu":            {fault.ErrExists, given("engine", func(o *Options) { o.Engine = EngineNone })},
+		"was trained on the pack ":                      {fault.ErrLineage, func(o *Options) { o.Pack = other }},
+		"kernels plain, now ":                           {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"simd": "`+kernel.Kind(), `"simd": "plain`) }},
+		"matrix products by openblas 9, now gonum":      {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"blas": "gonum"`, `"blas": "openblas 9"`) }},
+		"diskgnn.run, version 1; this program resumes":  {fault.ErrVersion, func(o *Options) { w.edit(o.Out, `"version": 2`, `"version": 1`) }},
+		"can be used (--force starts over): ":           {fault.ErrCorrupt, func(o *Options) { w.damage(o.Out, 0) }},
+	} {
+		if strings.HasPrefix(want, "kernels") && kernel.Kind() == "plain" {
+			continue
+		}
+		copied := w.fresh(o)
+		if err := os.CopyFS(copied.Out, os.DirFS(o.Out)); err != nil {
+			t.Fatal(err)
+		}
+		copied.Resume, copied.Given = true, nil
+		c.change(&copied)
+		_, err := w.run(context.Background(), copied, &logged{}, nil)
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if after := string(w.file(o.Out, "run.json")); after != before {
+		t.Errorf("run.json was changed to %s", after)
+	}
+
+	// What is given in agreement, or decides nothing, is taken.
+	o.Resume, o.Given, o.Threads, o.Metric, o.Pack = true, []string{"epochs", "threads", "metric"}, 1, MetricAuto, ""
+	var rep logged
+	r, err := w.run(context.Background(), o, &rep, nil)
+	if err != nil || r.State != ResultResumed || r.Threads != 1 || r.Memory != 1<<30 {
+		t.Fatalf("resumed: %+v, %v", r, err)
+	}
+	if said := rep.String(); !strings.Contains(said, "another setup: threads 1 (was 2)") || !strings.Contains(said, "resumed after 0 epochs and 4 batches") {
+		t.Errorf("reported:\n%s", said)
+	}
+	if f := state(t, o.Out); f.Resumed != 1 || f.Preferences.Memory != 1<<30 || f.Preferences.Threads != 1 || f.Preferences.IO != "" {
+		t.Errorf("run.json: %+v", f)
+	}
+	// Once more, there is nothing to do, and nothing is needed for it.
+	if err := os.RemoveAll(p); err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.run(context.Background(), o, &logged{}, nil)
+	if err != nil || again.State != ResultDone || again.TestAccuracy != r.TestAccuracy || len(again.Epochs) != 3 {
+		t.Errorf("a finished run: %+v, %v", again, err)
+	}
+	o.Given, o.Epochs = []string{"epochs"}, 9
+	if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrExists) {
+		t.Errorf("a finished run, with more epochs: %v", err)
+	}
+}
+
+// edit replaces text in run.json.
+func (w *world) edit(out, old, new string) {
+	w.t.Helper()
+	text := string(w.file(out, "run.json"))
+	if !strings.Contains(text, old) {
+		w.t.Fatalf("run.json has no %s: %s", old, text)
+	}
+	if err := os.WriteFile(filepath.Join(out, "run.json"), []byte(strings.ReplaceAll(text, old, new)), 0o666); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// damage flips a byte in all checkpoints but the oldest spare, and returns how many
+// there are.
+func (w *world) damage(out string, spare int) int {
+	w.t.Helper()
+	dir := filepath.Join(out, CheckpointsDir)
+	all := strings.Fields(names(w.t, dir))
+	for _, name := range all[spare:] {
+		b := w.file(dir, name)
+		b[len(b)/2] ^= 4
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return len(all)
+}
+
+// A damaged checkpoint is named, and the one before used.
+func TestDamagedCheckpoints(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 15})
+	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = Interval{Batches: 3} })
+	w.mustRun(o, nil)
+	want := w.ending(o.Out)
+	o = w.fresh(o)
+	w.interrupt(o, 11)
+	if n := w.damage(o.Out, 1); n != 3 {
+		t.Fatalf("%d checkpoints are kept", n)
+	}
+	var rep logged
+	o.Resume = true
+	if _, err := w.run(context.Background(), o, &rep, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(rep.String(), "passed over a damaged checkpoint: "+o.Out); n != 2 {
+		t.Errorf("reported:\n%s", &rep)
+	}
+	w.ending(o.Out).compare(t, "after damage", want)
+
+	// A wrong line of metrics.jsonl makes useless what counts on it.
+	o = w.fresh(o, func(o *Options) { o.Resume, o.CheckpointEvery, o.Keep = false, Interval{Batches: 1}, 9 })
+	w.interrupt(o, 11)
+	b := w.file(o.Out, MetricsFile)
+	b[20] ^= 1
+	if err := os.WriteFile(filepath.Join(o.Out, MetricsFile), b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	o.Resume = true
+	if _, err := w.run(context.Background(), o, &rep, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(rep.String(), MetricsFile+": bytes 0 to ") {
+		t.Errorf("reported:\n%s", &rep)
+	}
+	w.ending(o.Out).compare(t, "after damage", want)
+}
+
+// Asked to resume what is not there, a run begins; after --force nothing of the run
+// before is gone on with.
+func TestResumeFromNothing(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 15})
+	o := w.options(w.pack(20), func(o *Options) { o.Resume = true })
+	r, err := w.run(context.Background(), o, &logged{}, nil)
+	if err != nil || r.State != ResultNew {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	want := w.ending(o.Out)
+	other := w.fresh(o, func(o *Options) { o.Resume, o.Seed = false, 7 })
+	w.interrupt(other, 9)
+	forced := other
+	forced.Force, forced.Seed = true, 0
+	w.interrupt(forced, 0)
+	if got := names(t, other.Out); strings.Contains(got, CheckpointsDir) {
+		t.Errorf("forced, the directory holds %s", got)
+	}
+	forced.Force, forced.Resume = false, true
+	var rep logged
+	if r, err := w.run(context.Background(), forced, &rep, nil); err != nil || r.State != ResultNew || !strings.Contains(rep.String(), "no checkpoint yet") {
+		t.Errorf("%+v, %v; reported:\n%s", r, err, &rep)
+	}
+	w.ending(forced.Out).compare(t, "forced", want)
+
+	// The loader alone is resumed too.
+	alone := w.fresh(o, func(o *Options) { o.Engine, o.CheckpointEvery = EngineNone, Interval{Batches: 2} })
+	in := &vfs.FailAt{N: 40, After: true, Err: errors.New("crash")}
+	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, parts{all.Open, newCPUEngine, planMemory}); err == nil {
+		t.Fatal("there was no crash")
+	}
+	if r, err := w.run(context.Background(), alone, &rep, nil); err != nil || r.State != ResultResumed || len(r.Epochs) != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestIntervals(t *testing.T) {
+	for text, want := range map[string]string{"10m": "10m", "90s": "1m30s", "2h": "2h", "500": "500", "1_000": "1000", "0": "0", "1h30m": "1h30m", "1h0m5s": "1h0m5s"} {
+		i, err := ParseInterval(text)
+		if err != nil || i.String() != want {
+			t.Errorf("%s is %s (%v)", text, i, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "-5m", "ten", "5 m", "0s"} {
+		if i, err := ParseInterval(text); !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%q is %v (%v)", text, i, err)
+		}
+	}
+	for _, c := range []struct {
+		every     string
+		steps     int
+		since     string
+		epochEnds bool
+		want      bool
+	}{
+		{"10m", 7, "9m59s", false, false}, {"10m", 7, "10m", false, true},
+		{"10m", 7, "9s", true, false}, {"10m", 7, "10s", true, true}, {"5s", 7, "5s", true, true},
+		{"5", 7, "10h", false, false}, {"5", 10, "1ns", false, true}, {"5", 10, "1ns", true, false},
+		{"0", 7, "10h", false, false}, {"0", 7, "1ns", true, true},
+	} {
+		i, err1 := ParseInterval(c.every)
+		since, err2 := ParseInterval(c.since)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if got := i.due(c.steps, since.Time, c.epochEnds); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
