@@ -7,7 +7,7 @@ TOOLS := $(GO) tool -modfile=internal/tools/go.mod
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-nocgo lint fuzz bench demo clean
+.PHONY: help build test test-race test-nocgo test-kill lint fuzz bench demo clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test-race: ## run all tests under the race detector (needs a C compiler)
 test-nocgo: ## build everything and run all tests without cgo
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO) test ./...
+
+test-kill: ## kill training at 50 random moments and compare what the resumed runs end with
+	DISKGNN_KILLS=50 $(GO) test -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
 
 lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	@unformatted=$$(gofmt -l .); \

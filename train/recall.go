@@ -11,7 +11,9 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
 	"diskgnn/train/gnn/blas"
+	"diskgnn/train/gnn/model"
 )
 
 // preferences are options that decide nothing of the result, as far as they were
@@ -44,6 +46,14 @@ func (o *Options) preferences() preferences {
 }
 
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
+
+// params returns what decides the result with a pack.
+func (o *Options) params(f packfile.Facts) runParams {
+	return runParams{
+		Model: o.Model, Hidden: o.Hidden, Dims: o.network(f).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
+		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
+	}
+}
 
 // recall completes the options by those of the run that is resumed, and refuses flags
 // that say otherwise about what decides the result.
@@ -162,7 +172,7 @@ func (f *runFile) sameArithmetic(now engineInfo) error {
 	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", strings.Join(differ, "; "))
 }
 
-// changes says what differs that changes nothing of the result, "" if nothing does.
+// changes says what differs that may, "" if nothing does.
 func (f *runFile) changes(now *runFile) string {
 	a, b := &f.Setup, &now.Setup
 	var differ []string
@@ -178,5 +188,9 @@ func (f *runFile) changes(now *runFile) string {
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)
 	add("program", f.Version, now.Version)
-	return strings.Join(differ, ", ")
+	s := strings.Join(differ, ", ")
+	if a.CacheRows != b.CacheRows && len(b.Orders) > 0 && b.Orders[0] == model.Multiply {
+		s += "; another cache may change last bits, since the outermost layer multiplies first"
+	}
+	return s
 }

@@ -1,10 +1,13 @@
 package train
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"diskgnn/internal/fault"
@@ -20,6 +23,24 @@ type resumePoint struct {
 	sections map[string][]byte
 	epochs   []Epoch  // those before
 	damaged  []string // newer checkpoints that cannot be used
+}
+
+// resume goes on with the run that is there.
+func (r *runner) resume(file runFile) (err error) {
+	if err := r.was.sameArithmetic(file.Setup.engineInfo); err != nil {
+		return err
+	}
+	perEpoch := r.pack.Facts().BatchesPerEpoch
+	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, perEpoch, r.report); err != nil || r.from == nil {
+		return err
+	}
+	r.result.resume(r.from)
+	r.began = r.began.Add(-r.from.earlier())
+	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
+	if changed := r.was.changes(&file); changed != "" {
+		r.report.Logf("resumed with another setup: %s", changed)
+	}
+	return nil
 }
 
 // checkpoints is where the run keeps its checkpoints.
@@ -163,4 +184,34 @@ func (r *Result) resume(c *resumePoint) {
 // earlier returns how long the run took up to there.
 func (c *resumePoint) earlier() time.Duration {
 	return time.Duration(c.at.Seconds * float64(time.Second))
+}
+
+// endedBy tells whether an error is the context's end.
+func endedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
+// interrupted says how far the run came and how to go on.
+func (r *runner) interrupted() error {
+	var epoch, batch int
+	switch {
+	case r.trainer != nil:
+		epoch, batch = r.trainer.now.Epoch, r.trainer.done
+	case r.from != nil:
+		epoch, batch = r.from.at.Epoch, r.from.at.Batch
+	}
+	var batches string
+	if batch > 0 {
+		batches = fmt.Sprintf(" and %d of %d batches", batch, r.pack.Facts().BatchesPerEpoch)
+	}
+	return fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs%s; go on with: diskgnn train --out %s --resume",
+		epoch, r.options.Epochs, batches, word(r.options.Out))
+}
+
+// word writes a path as one word of a command line.
+func word(path string) string {
+	if strings.ContainsAny(path, " \t'\"\\$*?&;|<>()") {
+		return strconv.Quote(path)
+	}
+	return path
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/pack/packfile"
 )
 
 // timeless returns metrics.jsonl without times.
@@ -400,6 +402,35 @@ func TestResumeFromNothing(t *testing.T) {
 	}
 	if r, err := w.run(context.Background(), alone, &rep, nil); err != nil || r.State != ResultResumed || len(r.Epochs) != 3 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Every parameter that decides the result is taken back from run.json.
+func TestRecallsEveryParameter(t *testing.T) {
+	var was runFile
+	p := reflect.ValueOf(&was.Params).Elem()
+	for i := range p.NumField() {
+		switch f := p.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("other")
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Int:
+			f.SetInt(77)
+		case reflect.Uint64:
+			f.SetUint(77)
+		case reflect.Float64:
+			f.SetFloat(0.77)
+		}
+	}
+	o := Defaults()
+	if err := o.recall(&was); err != nil {
+		t.Fatal(err)
+	}
+	got := o.params(packfile.Facts{Fanout: []int{1}})
+	got.Dims = was.Params.Dims // of the pack and the others
+	if !reflect.DeepEqual(got, was.Params) {
+		t.Errorf("recalled %+v, want %+v", got, was.Params)
 	}
 }
 

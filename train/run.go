@@ -28,13 +28,9 @@ package train
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"time"
 
 	"diskgnn/featurestore"
@@ -110,36 +106,6 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	return Result{}, r.dir.abandon(err)
 }
 
-// endedBy tells whether an error is the context's end.
-func endedBy(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-}
-
-// interrupted says how far the run came and how to go on.
-func (r *runner) interrupted() error {
-	var epoch, batch int
-	switch {
-	case r.trainer != nil:
-		epoch, batch = r.trainer.now.Epoch, r.trainer.done
-	case r.from != nil:
-		epoch, batch = r.from.at.Epoch, r.from.at.Batch
-	}
-	var batches string
-	if batch > 0 {
-		batches = fmt.Sprintf(" and %d of %d batches", batch, r.pack.Facts().BatchesPerEpoch)
-	}
-	return fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs%s; go on with: diskgnn train --out %s --resume",
-		epoch, r.options.Epochs, batches, word(r.options.Out))
-}
-
-// word writes a path as one word of a command line.
-func word(path string) string {
-	if strings.ContainsAny(path, " \t'\"\\$*?&;|<>()") {
-		return strconv.Quote(path)
-	}
-	return path
-}
-
 // runner holds what a run opens, in the order in which it is opened.
 type runner struct {
 	fs      vfs.FS
@@ -211,24 +177,6 @@ func (r *runner) prepare(p parts) (err error) {
 	return r.resume(file)
 }
 
-// resume goes on with the run that is there.
-func (r *runner) resume(file runFile) (err error) {
-	if err := r.was.sameArithmetic(file.Setup.engineInfo); err != nil {
-		return err
-	}
-	perEpoch := r.pack.Facts().BatchesPerEpoch
-	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, perEpoch, r.report); err != nil || r.from == nil {
-		return err
-	}
-	r.result.resume(r.from)
-	r.began = r.began.Add(-r.from.earlier())
-	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
-	if changed := r.was.changes(&file); changed != "" {
-		r.report.Logf("resumed with another setup: %s", changed)
-	}
-	return nil
-}
-
 func (r *runner) setup() Setup {
 	o := &r.options
 	s := Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
@@ -245,10 +193,7 @@ func (r *runner) file() runFile {
 	if err != nil {
 		path = o.Pack
 	}
-	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, PackPath: path, Preferences: o.preferences(), Setup: r.result.Setup, Params: runParams{
-		Model: o.Model, Hidden: o.Hidden, Dims: o.network(r.pack.Facts()).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
-		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
-	}}
+	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, PackPath: path, Preferences: o.preferences(), Setup: r.result.Setup, Params: o.params(r.pack.Facts())}
 }
 
 // version names the program that runs.

@@ -64,7 +64,7 @@ type runFile struct {
 	Result      *Result     `json:"result,omitempty"`
 }
 
-// runParams are the options that decide the result.
+// runParams are the options that decide the result. Options.recall takes each back.
 type runParams struct {
 	Model          string  `json:"model"`
 	Hidden         int     `json:"hidden"`
