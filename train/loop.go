@@ -61,6 +61,8 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 		return err
 	}
 	t.batches = p
+	t.table = p.Table()
+	t.takeTimes(&t.now)
 	return nil
 }
 
@@ -112,7 +114,6 @@ func (t *trainer) test() error {
 func (t *trainer) begin(epoch int) {
 	t.now = Epoch{Epoch: epoch, Loss: undefined, TrainAccuracy: undefined, ValidAccuracy: undefined, Batches: t.schedule.perEpoch}
 	t.done, t.loss, t.seeds = 0, 0, 0
-	t.table = t.batches.Table()
 }
 
 // epoch trains the rest of the epoch under way, validates, records both and begins the
@@ -144,7 +145,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.report.Logf("%s", t.line(t.table, isBest))
 	t.begin(t.now.Epoch + 1)
-	t.preload, t.fresh = 0, true
+	t.table, t.preload, t.fresh = t.batches.Table(), 0, true
 	if err := t.checkpointIfDue(true); err != nil {
 		return err
 	}

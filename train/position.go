@@ -93,7 +93,7 @@ func (t *trainer) checkpoint() error {
 	return nil
 }
 
-// goOn takes over what a checkpoint holds, before the first step.
+// goOn takes over what a checkpoint holds, before memory is needed for batches.
 func (t *trainer) goOn(c *resumePoint) error {
 	state := make(map[string][]byte)
 	for name, b := range c.sections {
@@ -104,7 +104,6 @@ func (t *trainer) goOn(c *resumePoint) error {
 	if err := t.scorer.load(c.sections[sectionScorer]); err != nil {
 		return fmt.Errorf("%s: %s: %w", c.name, sectionScorer, err)
 	}
-	t.takeTimes(&c.at.Sums)
 	t.now, t.done, t.loss, t.seeds = c.at.Sums, c.at.Batch, c.at.Loss, c.at.SeedNodes
 	if t.engine == nil {
 		return nil

@@ -158,22 +158,6 @@ func (d *runDir) resumePoint(dir checkpoint.Dir, name string, perEpoch int) (*re
 	return c, nil
 }
 
-// step returns how many steps are done there.
-func (c *resumePoint) step(perEpoch int) int {
-	if c == nil {
-		return 0
-	}
-	return c.at.Epoch*perEpoch + c.at.Batch
-}
-
-// epoch returns the epoch under way there.
-func (c *resumePoint) epoch() int {
-	if c == nil {
-		return 0
-	}
-	return c.at.Epoch
-}
-
 // resume makes the result what it was.
 func (r *Result) resume(c *resumePoint) {
 	r.State = ResultResumed
@@ -193,19 +177,13 @@ func endedBy(ctx context.Context, err error) bool {
 
 // interrupted says how far the run came and how to go on.
 func (r *runner) interrupted() error {
-	var epoch, batch int
-	switch {
-	case r.trainer != nil:
-		epoch, batch = r.trainer.now.Epoch, r.trainer.done
-	case r.from != nil:
-		epoch, batch = r.from.at.Epoch, r.from.at.Batch
-	}
+	t := r.trainer
 	var batches string
-	if batch > 0 {
-		batches = fmt.Sprintf(" and %d of %d batches", batch, r.pack.Facts().BatchesPerEpoch)
+	if t.done > 0 {
+		batches = fmt.Sprintf(" and %d of %d batches", t.done, t.schedule.perEpoch)
 	}
 	return fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs%s; go on with: diskgnn train --out %s --resume",
-		epoch, r.options.Epochs, batches, word(r.options.Out))
+		t.now.Epoch, t.schedule.epochs, batches, word(r.options.Out))
 }
 
 // word writes a path as one word of a command line.

@@ -237,21 +237,22 @@ func (r *runner) train(ctx context.Context) error {
 		recorder = pipeline.NewRecorder(traceSpans)
 		lane = recorder.Lane("fill the cache")
 	}
-	began := time.Now()
-	sch := r.schedule()
-	bytes, err := r.store.PreloadFor(ctx, sch.next(), r.report)
+	t, err := r.newTrainer(recorder)
 	if err != nil {
 		return err
 	}
-	preload := time.Since(began).Seconds()
+	began := time.Now()
+	bytes, err := r.store.PreloadFor(ctx, t.schedule.next(), r.report)
+	if err != nil {
+		return err
+	}
+	t.preload = time.Since(began).Seconds()
 	r.result.PreloadBytes += bytes
-	r.result.PreloadSeconds += preload
+	r.result.PreloadSeconds += t.preload
 	if recorder != nil {
 		recorder.Add(lane, 0, began)
 	}
-	r.trainer = &trainer{options: &r.options, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
-		report: r.report, recorder: recorder, scorer: newScorer(r.options.Metric), began: r.began, preload: preload}
-	if err := r.epochs(ctx, r.trainer); err != nil {
+	if err := r.epochs(ctx, t); err != nil {
 		return err
 	}
 	if recorder == nil {
@@ -263,12 +264,21 @@ func (r *runner) train(ctx context.Context) error {
 	return r.dir.replace(TraceFile, recorder.WriteTrace)
 }
 
-// schedule returns the steps that are left.
-func (r *runner) schedule() *schedule {
+// newTrainer returns a trainer that stands where the run goes on.
+func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	f, o := r.pack.Facts(), &r.options
-	s := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
-	s.first = r.from.step(f.BatchesPerEpoch)
-	return s
+	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
+	t := &trainer{options: o, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
+		report: r.report, recorder: recorder, began: r.began, scorer: newScorer(o.Metric)}
+	r.trainer = t
+	t.begin(0)
+	if r.from == nil {
+		return t, nil
+	}
+	sch.first = r.from.at.Epoch*f.BatchesPerEpoch + r.from.at.Batch
+	err := t.goOn(r.from)
+	r.from = nil // its memory is needed
+	return t, err
 }
 
 // epochs runs the trainer and, whatever comes of it, gives its slots back.
@@ -286,18 +296,11 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 		if err != nil {
 			return err
 		}
-		f, first := r.pack.Facts(), r.from.epoch()
+		f, first := r.pack.Facts(), t.now.Epoch
 		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - first, first: first, engine: r.engine, scorer: newScorer(r.options.Metric), report: r.report}
 		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}
-	}
-	t.begin(0)
-	if r.from != nil {
-		if err := t.goOn(r.from); err != nil {
-			return err
-		}
-		r.from.sections = nil
 	}
 	return t.run(ctx)
 }
