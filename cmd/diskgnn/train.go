@@ -23,7 +23,9 @@ the weights of the best and the last epoch as safetensors.
    diskgnn train --out run --resume                         go on after an interruption
 
 An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
-with the bytes of one that never was interrupted. A larger --ram-cache reads less from disk; it never changes what is computed from
+with the bytes of one that never was interrupted.
+
+A larger --ram-cache reads less from disk; it never changes what is computed from
 the same samples.`
 
 func newTrainCommand(g *globals) *cli.Command {
