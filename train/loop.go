@@ -10,6 +10,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/iostack"
 	"diskgnn/pipeline"
 )
 
@@ -17,11 +18,14 @@ import (
 type trainer struct {
 	options  *Options
 	schedule *schedule
+	rowBytes int64 // of a packed row
 	store    *featurestore.Store
 	engine   engine // nil: batches are loaded and thrown away
 	dir      *runDir
 	report   progress.Reporter
 	recorder *pipeline.Recorder // nil without a trace
+	stack    iostack.Stack      // whose reads are counted
+	counted  iostack.Stats      // those of earlier epochs
 
 	batches *pipeline.Pipeline[*slot]
 	eval    *evaluation // nil without validation and test batches, or engine
@@ -105,12 +109,25 @@ func (t *trainer) epoch(ctx context.Context, e int, r *Result) error {
 	if err != nil {
 		return err
 	}
+	t.now.ReadRate = t.readRate()
 	r.Epochs = append(r.Epochs, t.now)
 	if err := t.dir.appendMetrics(t.now); err != nil {
 		return err
 	}
 	t.report.Logf("%s", t.line(table, isBest))
+	t.dir.reportProgress()
 	return ctx.Err()
+}
+
+// readRate returns the rate of all reads since the last call.
+func (t *trainer) readRate() Score {
+	before := t.counted
+	t.counted = t.stack.Stats()
+	done := t.counted.Sub(before)
+	if done.BytesRead == 0 || done.InFlight <= 0 {
+		return undefined
+	}
+	return Score(float64(done.BytesRead) / done.InFlight.Seconds())
 }
 
 // judge scores the epoch, and keeps its weights if they are the best so far.
@@ -145,6 +162,8 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.now.UsefulBytes += sl.UsefulBytes
 	t.now.SSDBytesRead += sl.SSDRead
 	t.now.SSDUsefulBytes += sl.SSDUseful
+	t.now.GraphBytesRead += sl.GraphRead
+	t.now.RAMBytes += int64(sl.RAMRows) * t.rowBytes
 	if t.engine == nil {
 		return nil
 	}

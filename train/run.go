@@ -12,6 +12,7 @@
 //	weights.safetensors  weights of the best validation epoch so far
 //	final.safetensors    weights after the last epoch
 //	trace.json           what every stage did when (on request)
+//	report.html          all of this on a page, for people
 //	lock                 held while training
 //
 // A run is finished when run.json says so; final.safetensors is there then, and in no
@@ -138,8 +139,11 @@ func (r *runner) prepare(p parts) (err error) {
 	}
 	r.result = Result{Setup: r.setup(), Metric: o.Metric}
 	r.announce(how)
-	r.dir, err = beginRun(r.fs, o.Out, o.Force, r.file())
-	return err
+	if r.dir, err = beginRun(r.fs, o.Out, o.Force, r.file()); err != nil {
+		return err
+	}
+	r.dir.note = r.report.Logf
+	return nil
 }
 
 func (r *runner) setup() Setup {
@@ -154,7 +158,7 @@ func (r *runner) setup() Setup {
 
 func (r *runner) file() runFile {
 	o := &r.options
-	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, Setup: r.result.Setup, Params: runParams{
+	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, PackFacts: summarize(r.pack), Setup: r.result.Setup, Params: runParams{
 		Model: o.Model, Dims: o.network(r.pack.Facts()).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
 	}}
@@ -226,6 +230,7 @@ func (r *runner) train(ctx context.Context) error {
 func (r *runner) epochs(ctx context.Context, recorder *pipeline.Recorder) error {
 	f, o := r.pack.Facts(), &r.options
 	t := &trainer{options: o, store: r.store, engine: r.engine, dir: r.dir, report: r.report, recorder: recorder,
+		stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		schedule: newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed), scorer: newScorer(o.Metric)}
 	defer t.close()
 	slots, err := newSlots(r.plan.slots, r.store.NewSlot, r.engine, false)

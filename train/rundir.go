@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/safetensors"
@@ -23,6 +24,7 @@ const (
 	WeightsFile = "weights.safetensors"
 	FinalFile   = "final.safetensors"
 	TraceFile   = "trace.json"
+	ReportFile  = "report.html"
 
 	lockFile = "lock"
 	tmpExt   = ".tmp" // of a file being replaced
@@ -54,8 +56,10 @@ type runFile struct {
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params runParams `json:"params"`
 	Pack   string    `json:"pack"` // fingerprint
-	Setup  Setup     `json:"setup"`
-	Result *Result   `json:"result,omitempty"`
+	// PackFacts are for people: Pack implies them.
+	PackFacts packFacts `json:"pack_facts"`
+	Setup     Setup     `json:"setup"`
+	Result    *Result   `json:"result,omitempty"`
 }
 
 // runParams are the options that decide the result.
@@ -78,6 +82,8 @@ type runDir struct {
 	lock    io.Closer
 	file    runFile
 	metrics vfs.File
+	note    func(format string, args ...any) // what people should know, not errors
+	reports throttle
 }
 
 // beginRun makes the directory, or with force clears the run that is there, and
@@ -94,7 +100,7 @@ func beginRun(fsys vfs.FS, out string, force bool, file runFile) (d *runDir, err
 	if err := fsys.MkdirAll(out); err != nil {
 		return nil, fmt.Errorf("make %s: %w", out, err)
 	}
-	d = &runDir{fs: fsys, path: out, file: file}
+	d = &runDir{fs: fsys, path: out, file: file, note: progress.Discard.Logf}
 	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
 		return nil, err
 	}
@@ -115,7 +121,7 @@ func (d *runDir) open(force bool) (err error) {
 	if err := d.save(); err != nil {
 		return err
 	}
-	for _, name := range []string{FinalFile, WeightsFile, TraceFile} {
+	for _, name := range []string{FinalFile, WeightsFile, TraceFile, ReportFile} {
 		if err := d.remove(name); err != nil {
 			return fmt.Errorf("clear %s: %w", d.path, err)
 		}
@@ -263,6 +269,7 @@ func (d *runDir) finish(r *Result) error {
 	if err := d.save(); err != nil {
 		return err
 	}
+	d.report()
 	// The run is finished; a lock that stays behind unheld does no harm.
 	_ = d.fs.Remove(d.name(lockFile))
 	_ = d.lock.Close()
@@ -281,7 +288,9 @@ func (d *runDir) abandon(why error) error {
 		errs = append(errs, d.metrics.Close())
 	}
 	d.end(state, why)
-	errs = append(errs, d.save(), d.remove(FinalFile), d.lock.Close())
+	errs = append(errs, d.save(), d.remove(FinalFile))
+	d.report()
+	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%w (and then: %s)", why, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
