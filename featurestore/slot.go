@@ -24,6 +24,10 @@ type Slot struct {
 	BytesRead, UsefulBytes int64
 	// SSDRead and SSDUseful are what the SSD level has of them.
 	SSDRead, SSDUseful int64
+	// GraphRead is what the graph has of BytesRead, and RAMRows are the rows that no
+	// read was for.
+	GraphRead int64
+	RAMRows   int
 
 	store   *Store
 	batch   int
@@ -119,6 +123,7 @@ func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
 
 func (sl *Slot) clearCounts() {
 	sl.BytesRead, sl.UsefulBytes, sl.SSDRead, sl.SSDUseful = 0, 0, 0, 0
+	sl.GraphRead, sl.RAMRows = 0, 0
 }
 
 // readGraph reads a graph's bytes into the slot.
@@ -127,6 +132,7 @@ func (s *Store) readGraph(ctx context.Context, sl *Slot, file *cachedFile, off i
 	if err := s.submit(sl, &sl.group, file.File, off, raw); err != nil {
 		return nil, err
 	}
+	sl.GraphRead = sl.BytesRead
 	if err := s.stack.Wait(ctx, &sl.group); err != nil {
 		return nil, err
 	}
@@ -216,11 +222,12 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	first, n := s.ssdRows(sl.batch)
+	sl.RAMRows = len(sl.Batch.Input) - sl.cold - n
 	if s.min != nil {
 		return s.assembleMin(sl)
 	}
 	// RAM holds the warmer bands of both levels, and what is always hot.
-	first, n := s.ssdRows(sl.batch)
 	s.gatherHot(sl, sl.cold, first)
 	s.gatherHot(sl, first+n, len(sl.Batch.Input))
 	return nil

@@ -23,6 +23,7 @@ package iostack
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // ErrClosed is wrapped by what a stack answers once it is closed, and by the
@@ -112,12 +113,14 @@ type Caps struct {
 // Stats counts a stack's work. Requests and BytesAsked count what was submitted,
 // DeviceReads and BytesRead what was read to serve it, including the partial
 // pages' surroundings that direct reads must fetch, and bytes of reads that
-// failed later on.
+// failed later on. InFlight is the time in which at least one device read was under
+// way: BytesRead over it is the rate of the drive, whatever its users waited for.
 type Stats struct {
 	Requests    int64
 	BytesAsked  int64
 	DeviceReads int64
 	BytesRead   int64
+	InFlight    time.Duration
 }
 
 // Sub returns the work done between the snapshots t and s, of which t is the
@@ -128,5 +131,6 @@ func (s Stats) Sub(t Stats) Stats {
 		BytesAsked:  s.BytesAsked - t.BytesAsked,
 		DeviceReads: s.DeviceReads - t.DeviceReads,
 		BytesRead:   s.BytesRead - t.BytesRead,
+		InFlight:    s.InFlight - t.InFlight,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/iostack"
 	"diskgnn/pipeline"
 )
 
@@ -18,6 +19,7 @@ import (
 type trainer struct {
 	options  *Options
 	schedule *schedule
+	rowBytes int64 // of a packed row
 	store    *featurestore.Store
 	engine   engine // nil: batches are loaded and thrown away
 	dir      *runDir
@@ -25,6 +27,8 @@ type trainer struct {
 	report   progress.Reporter
 	recorder *pipeline.Recorder // nil without a trace
 	began    time.Time          // when the run would have begun, had it never been interrupted
+	stack    iostack.Stack      // whose reads are counted
+	counted  iostack.Stats      // those of earlier epochs
 
 	batches *pipeline.Pipeline[*slot]
 	eval    *evaluation // nil without validation and test batches, or engine
@@ -139,17 +143,30 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.now.ReadRate = t.readRate()
 	t.result.Epochs = append(t.result.Epochs, t.now)
 	if err := t.dir.appendMetrics(t.now); err != nil {
 		return err
 	}
 	t.report.Logf("%s", t.line(t.table, isBest))
+	t.dir.reportProgress()
 	t.begin(t.now.Epoch + 1)
 	t.table, t.preload, t.fresh = t.batches.Table(), 0, true
 	if err := t.checkpointIfDue(true); err != nil {
 		return err
 	}
 	return ctx.Err()
+}
+
+// readRate returns the rate of all reads since the last call.
+func (t *trainer) readRate() Score {
+	before := t.counted
+	t.counted = t.stack.Stats()
+	done := t.counted.Sub(before)
+	if done.BytesRead == 0 || done.InFlight <= 0 {
+		return undefined
+	}
+	return Score(float64(done.BytesRead) / done.InFlight.Seconds())
 }
 
 // judge scores the epoch, and keeps its weights if they are the best so far. Until the
@@ -192,6 +209,8 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.now.UsefulBytes += sl.UsefulBytes
 	t.now.SSDBytesRead += sl.SSDRead
 	t.now.SSDUsefulBytes += sl.SSDUseful
+	t.now.GraphBytesRead += sl.GraphRead
+	t.now.RAMBytes += int64(sl.RAMRows) * t.rowBytes
 	t.done++
 	t.fresh = true
 	return t.checkpointIfDue(false)

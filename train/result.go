@@ -31,8 +31,15 @@ type Epoch struct {
 	UsefulBytes int64 `json:"useful_bytes"`
 	// SSDBytesRead and SSDUsefulBytes are what the SSD level has of them: pages that
 	// batches of a segment share, and rows in them.
-	SSDBytesRead   int64   `json:"ssd_bytes_read"`
-	SSDUsefulBytes int64   `json:"ssd_useful_bytes"`
+	SSDBytesRead   int64 `json:"ssd_bytes_read"`
+	SSDUsefulBytes int64 `json:"ssd_useful_bytes"`
+	// GraphBytesRead is what graphs have of BytesRead; RAMBytes are the rows that the
+	// cache served, for which nothing was read.
+	GraphBytesRead int64 `json:"graph_bytes_read"`
+	RAMBytes       int64 `json:"ram_bytes"`
+	// ReadRate is in bytes per second, over the time in which a read was in flight. It
+	// is that of all reads since the epoch before: of batches ahead and validation too.
+	ReadRate       Score   `json:"read_rate"`
 	ReadSeconds    float64 `json:"read_seconds"` // waiting for features
 	ComputeSeconds float64 `json:"compute_seconds"`
 

@@ -13,6 +13,7 @@
 //	final.safetensors    weights after the last epoch
 //	trace.json           what every stage did when (on request)
 //	checkpoints/         what an interrupted run goes on from (package checkpoint)
+//	report.html          all of this on a page, for people
 //	lock                 held while training
 //
 // A run is finished when run.json says so; final.safetensors is there then, checkpoints
@@ -170,11 +171,15 @@ func (r *runner) prepare(p parts) (err error) {
 	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}
 	r.announce(how)
 	file := r.file()
-	if r.was == nil {
+	if r.was != nil {
+		err = r.resume(file)
+	} else {
 		r.dir, err = beginRun(r.fs, o.Out, o.Force, file)
-		return err
 	}
-	return r.resume(file)
+	if r.dir != nil {
+		r.dir.note = r.report.Logf
+	}
+	return err
 }
 
 func (r *runner) setup() Setup {
@@ -193,7 +198,7 @@ func (r *runner) file() runFile {
 	if err != nil {
 		path = o.Pack
 	}
-	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, PackPath: path, Preferences: o.preferences(), Setup: r.result.Setup, Params: o.params(r.pack.Facts())}
+	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, PackPath: path, Preferences: o.preferences(), PackFacts: summarize(r.pack), Setup: r.result.Setup, Params: o.params(r.pack.Facts())}
 }
 
 // version names the program that runs.
@@ -269,7 +274,8 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	f, o := r.pack.Facts(), &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
-		report: r.report, recorder: recorder, began: r.began, scorer: newScorer(o.Metric)}
+		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
+		began: r.began, scorer: newScorer(o.Metric)}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {

@@ -37,7 +37,7 @@ func TestRunByItsFiles(t *testing.T) {
 	}
 	f := pk.Facts()
 
-	if got := names(t, o.Out); got != "final.safetensors metrics.jsonl run.json trace.json weights.safetensors" {
+	if got := names(t, o.Out); got != "final.safetensors metrics.jsonl report.html run.json trace.json weights.safetensors" {
 		t.Errorf("the directory holds %s", got)
 	}
 	// metrics.jsonl and run.json say what Run returned.
@@ -249,6 +249,7 @@ func TestWithoutEvaluation(t *testing.T) {
 // Without an engine the loader runs alone, and what the epochs and the cache are
 // charged with is what the stack read.
 func TestLoaderAlone(t *testing.T) {
+	var total []int64 // of graphs and rows, by epoch
 	for _, cache := range []float64{0, 10, 50} {
 		w := newWorld(t, worldParams{dtype: dtype.Float16})
 		o := w.options(w.pack(0), func(o *Options) { o.Engine, o.RAMCache = EngineNone, percent(cache) })
@@ -268,6 +269,13 @@ func TestLoaderAlone(t *testing.T) {
 		read := r.PreloadBytes
 		for _, e := range r.Epochs {
 			read += e.BytesRead
+			// A larger cache only moves rows from one level to another.
+			if cache == 0 {
+				total = append(total, e.UsefulBytes)
+			}
+			if e.UsefulBytes+e.RAMBytes != total[e.Epoch] || e.GraphBytesRead <= 0 || e.GraphBytesRead > e.BytesRead || !(e.ReadRate > 0) {
+				t.Errorf("cache %v %%, levels of %d bytes: %+v", cache, total[e.Epoch], e)
+			}
 			if e.Loss.Defined() || e.ComputeSeconds != 0 || e.Seconds <= 0 || e.UsefulBytes <= 0 || len(e.Stages) != 4 {
 				t.Errorf("%+v", e)
 			}
@@ -278,7 +286,7 @@ func TestLoaderAlone(t *testing.T) {
 		if r.BestEpoch != -1 || len(r.Epochs) != 3 || r.Engine != EngineNone || r.EvalSlots != 0 {
 			t.Errorf("%+v", r)
 		}
-		if got := names(t, o.Out); got != "metrics.jsonl run.json" {
+		if got := names(t, o.Out); got != "metrics.jsonl report.html run.json" {
 			t.Errorf("the directory holds %s", got)
 		}
 	}

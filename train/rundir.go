@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/safetensors"
@@ -23,6 +24,7 @@ const (
 	WeightsFile = "weights.safetensors"
 	FinalFile   = "final.safetensors"
 	TraceFile   = "trace.json"
+	ReportFile  = "report.html"
 
 	CheckpointsDir = "checkpoints"
 
@@ -60,8 +62,10 @@ type runFile struct {
 	PackPath    string      `json:"pack_path"`
 	Preferences preferences `json:"preferences"`
 	Resumed     int         `json:"resumed,omitempty"` // how often
-	Setup       Setup       `json:"setup"`
-	Result      *Result     `json:"result,omitempty"`
+	// PackFacts are for people: Pack implies them.
+	PackFacts packFacts `json:"pack_facts"`
+	Setup     Setup     `json:"setup"`
+	Result    *Result   `json:"result,omitempty"`
 }
 
 // runParams are the options that decide the result. Options.recall takes each back.
@@ -86,6 +90,8 @@ type runDir struct {
 	file    runFile
 	metrics vfs.File
 	metricsEnd
+	note    func(format string, args ...any) // what people should know, not errors
+	reports throttle
 }
 
 // beginRun makes the directory, or with force clears the run that is there, and
@@ -102,7 +108,7 @@ func beginRun(fsys vfs.FS, out string, force bool, file runFile) (d *runDir, err
 	if err := fsys.MkdirAll(out); err != nil {
 		return nil, fmt.Errorf("make %s: %w", out, err)
 	}
-	d = &runDir{fs: fsys, path: out, file: file}
+	d = &runDir{fs: fsys, path: out, file: file, note: progress.Discard.Logf}
 	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
 		return nil, err
 	}
@@ -127,7 +133,7 @@ func (d *runDir) open(force bool) (err error) {
 	if err := d.save(); err != nil {
 		return err
 	}
-	for _, name := range []string{FinalFile, WeightsFile, TraceFile} {
+	for _, name := range []string{FinalFile, WeightsFile, TraceFile, ReportFile} {
 		if err := d.remove(name); err != nil {
 			return fmt.Errorf("clear %s: %w", d.path, err)
 		}
@@ -255,6 +261,7 @@ func (d *runDir) finish(r *Result) error {
 	if err := d.save(); err != nil {
 		return err
 	}
+	d.report()
 	// The run is finished; checkpoints that stay behind, and a lock unheld, do no harm.
 	_ = d.checkpoints().Clear()
 	_ = d.fs.Remove(d.name(lockFile))
@@ -274,7 +281,9 @@ func (d *runDir) abandon(why error) error {
 		errs = append(errs, d.metrics.Close())
 	}
 	d.end(state, why)
-	errs = append(errs, d.save(), d.remove(FinalFile), d.lock.Close())
+	errs = append(errs, d.save(), d.remove(FinalFile))
+	d.report()
+	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%w (and then: %s)", why, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

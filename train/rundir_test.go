@@ -65,7 +65,7 @@ func TestRunDirectory(t *testing.T) {
 	if err := d.finish(&Result{BestEpoch: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, out); got != "final.safetensors metrics.jsonl run.json weights.safetensors" {
+	if got := names(t, out); got != "final.safetensors metrics.jsonl report.html run.json weights.safetensors" {
 		t.Errorf("finished: %s", got)
 	}
 	if r := state(t, out); r.State != StateFinished || r.Result.BestEpoch != 3 || r.Ended == nil || r.Pack != "f00d" {
@@ -93,7 +93,7 @@ func TestRunDirectory(t *testing.T) {
 	if r := state(t, out); r.State != StateFailed || r.Error != "the disk burns" || r.Result != nil {
 		t.Errorf("failed: %+v", r)
 	}
-	if got := names(t, out); got != "lock metrics.jsonl notes.txt run.json" {
+	if got := names(t, out); got != "lock metrics.jsonl notes.txt report.html run.json" {
 		t.Errorf("failed: %s", got)
 	}
 	_, err = beginRun(vfs.OS, out, false, runFile{})

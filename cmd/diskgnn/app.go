@@ -62,6 +62,7 @@ func newApp(g *globals) *cli.App {
 			newMergeCommand(g),
 			newPackCommand(g),
 			newTrainCommand(g),
+			newReportCommand(g),
 			newInspectCommand(g),
 			newVerifyCommand(g),
 			newBenchCommand(g),

@@ -26,6 +26,7 @@ var results = map[string]any{
 	"merge":     shard.Result{},
 	"pack":      pack.Result{},
 	"train":     train.Result{},
+	"report":    reported{},
 	"inspect":   inspected{},
 	"verify":    verified{},
 	"bench io":  ioRates{},

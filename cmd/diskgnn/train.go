@@ -15,7 +15,8 @@ import (
 const trainTeaches = `Trains GraphSAGE on the batches of a pack: as deep as the fanouts that were sampled,
 as wide as --hidden. Each epoch is validated; the test score is that of the epoch
 which validated best. The run's directory holds metrics.jsonl, a line per epoch, and
-the weights of the best and the last epoch as safetensors.
+the weights of the best and the last epoch as safetensors, and report.html, which a
+browser shows, also while the run goes on.
 
    diskgnn train --pack pack --out run
    diskgnn train --pack pack --out run --hidden 128 --epochs 30 --ram-cache 10%
@@ -115,5 +116,6 @@ func trained(o train.Options, r train.Result) outcome {
 	if r.Engine != train.EngineNone {
 		add("weights", "%s", filepath.Join(o.Out, train.WeightsFile))
 	}
+	add("report", "%s", filepath.Join(o.Out, train.ReportFile))
 	return out
 }

@@ -136,6 +136,9 @@ func testStats(t *testing.T, s iostack.Stack) {
 	if done.DeviceReads < 1 || done.BytesRead < done.BytesAsked {
 		t.Errorf("%+v: less was read than asked", done)
 	}
+	if done.InFlight <= 0 || done.InFlight != s.Stats().Sub(before).InFlight {
+		t.Errorf("%+v: in flight for no time, or still after the last read", done)
+	}
 	if direct, _ := f.Direct(); direct && done.BytesRead%int64(s.Caps().Align) != 0 {
 		t.Errorf("%+v: direct reads of partial pages", done)
 	}

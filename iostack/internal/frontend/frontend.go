@@ -33,6 +33,7 @@ type Stack struct {
 	splits  split.Splitter // of direct files
 	queue   Queue
 	stats   counters
+	flight  flight
 }
 
 type counters struct {
@@ -140,5 +141,6 @@ func (s *Stack) Stats() iostack.Stats {
 		BytesAsked:  s.stats.bytesAsked.Load(),
 		DeviceReads: s.stats.deviceReads.Load(),
 		BytesRead:   s.stats.bytesRead.Load(),
+		InFlight:    s.flight.time(),
 	}
 }

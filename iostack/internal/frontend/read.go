@@ -88,6 +88,7 @@ func (r *Read) End(err error) {
 		copy(r.dst, r.buf[r.skip:r.need])
 	}
 	r.file.use.RUnlock()
+	r.stack.flight.end()
 	group := r.group
 	*r = Read{} // keeps neither buffer nor group alive
 	group.Done(failure)
@@ -114,5 +115,6 @@ func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 	if !file.enter() {
 		return len(p.Dst), os.ErrClosed
 	}
+	s.flight.begin()
 	return len(p.Dst), nil
 }

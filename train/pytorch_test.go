@@ -1,0 +1,150 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+// PyTorch Geometric, given weights.safetensors by docs/pytorch/load.py, computes the
+// logits that the engine does: on whole neighbourhoods, where its full-graph layers
+// and sampled blocks are the same thing.
+func TestPyTorchComputesTheSame(t *testing.T) {
+	python := os.Getenv("PYG")
+	if python == "" {
+		python = "python3"
+	}
+	if out, err := exec.Command(python, "-c", "import torch, torch_geometric, safetensors.torch").CombinedOutput(); err != nil {
+		lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+		t.Skipf("not compared: %s lacks torch, torch_geometric or safetensors (PYG may name one that has them): %v: %s", python, err, lines[len(lines)-1])
+	}
+	w := newWorld(t, worldParams{fanout: []int{1000, 1000}})
+	o := w.options(w.pack(10))
+	w.mustRun(o, nil)
+	ours := w.logits(o)
+
+	d := &w.dataset
+	x := make([]float32, len(d.Labels)*d.Dim)
+	widen(x, d)
+	rows := make([][]float32, len(d.Labels))
+	edges := [2][]int64{{}, {}}
+	for v := range rows {
+		rows[v] = x[v*d.Dim : (v+1)*d.Dim]
+		for _, u := range d.Indices[d.Indptr[v]:d.Indptr[v+1]] {
+			edges[0], edges[1] = append(edges[0], int64(u)), append(edges[1], int64(v))
+		}
+	}
+	input, err := json.Marshal(map[string]any{"x": rows, "edge_index": edges})
+	if err != nil {
+		t.Fatal(err)
+	}
+	graphFile := w.path("graph.json")
+	if err := os.WriteFile(graphFile, input, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command(python, "../docs/pytorch/load.py", filepath.Join(o.Out, WeightsFile), graphFile)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.Bytes())
+	}
+	var theirs [][]float64
+	if err := json.Unmarshal(out, &theirs); err != nil {
+		t.Fatal(err)
+	}
+	most := 0.0
+	for v, logits := range ours {
+		for c := range logits {
+			most = max(most, math.Abs(float64(logits[c])-theirs[v][c]))
+		}
+	}
+	if len(ours) < 20 || !(most < 1e-4) {
+		t.Errorf("%d nodes' logits differ by up to %v", len(ours), most)
+	}
+	t.Logf("%d nodes' logits differ by at most %.2g", len(ours), most)
+}
+
+// logits computes, with the engine and a run's best weights, the logits of the nodes
+// to validate and to test with.
+func (w *world) logits(o Options) map[int][]float32 {
+	w.t.Helper()
+	r, err := packfile.Open(disk, o.Pack)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	f := r.Facts()
+	if err := o.resolve(f, r.Params().Policy); err != nil {
+		w.t.Fatal(err)
+	}
+	e, _, err := newCPUEngine(&o, f)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.Restore(w.snapshot(e, o.Out)); err != nil {
+		w.t.Fatal(err)
+	}
+	samples, err := mbfile.Open(disk, w.path("samples"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer samples.Close()
+	d := &w.dataset
+	all := make([]float32, len(d.Labels)*d.Dim)
+	widen(all, d)
+	lo, _ := samples.Valid()
+	_, hi := samples.Test()
+	logits := make(map[int][]float32)
+	work := e.NewWork(true)
+	for i := lo; i < hi; i++ {
+		var b graph.Batch
+		if _, err := samples.Read(context.Background(), i, nil, &b); err != nil {
+			w.t.Fatal(err)
+		}
+		x := make([]float32, 0, len(b.Input)*d.Dim)
+		for _, v := range b.Input {
+			x = append(x, all[int(v)*d.Dim:(int(v)+1)*d.Dim]...)
+		}
+		if err := work.Prepare(&b); err != nil {
+			w.t.Fatal(err)
+		}
+		out, err := e.Infer(context.Background(), work, x)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for k, v := range b.Input[:b.NumSeeds()] { // destinations come first in samples
+			logits[int(v)] = append([]float32(nil), out[k*f.Classes:(k+1)*f.Classes]...)
+		}
+	}
+	return logits
+}
+
+// snapshot returns a run's best weights in the order of Engine.Snapshot.
+func (w *world) snapshot(e engine, out string) []float32 {
+	w.t.Helper()
+	tensors := w.weights(out, WeightsFile)
+	var flat []float32
+	for _, p := range e.(*cpuEngine).train.Params() {
+		t, ok := tensors[p.Name]
+		if !ok {
+			w.t.Fatal(fault.New(fault.ErrInput, "no tensor %s", p.Name))
+		}
+		for in := range p.Rows {
+			for out := range p.Cols {
+				flat = append(flat, t.Data[out*p.Rows+in]) // PyTorch's are outputs by inputs
+			}
+		}
+	}
+	return flat
+}

@@ -1,0 +1,267 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/pipeline"
+)
+
+var update = flag.Bool("update", false, "write testdata/tiny.html anew")
+
+func tiny(t testing.TB) *Run {
+	t.Helper()
+	r, err := Read(vfs.OS, "testdata/tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Dir = "run"
+	return r
+}
+
+func render(t testing.TB, r *Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// contains checks for texts as a reader would see them.
+func contains(t *testing.T, what, page string, wants ...string) {
+	t.Helper()
+	page = strings.ReplaceAll(page, "\u00a0", " ")
+	for _, want := range wants {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s: the page lacks %q", what, want)
+		}
+	}
+}
+
+func TestGolden(t *testing.T) {
+	const golden = "testdata/tiny.html"
+	r := tiny(t)
+	r.DriveRate = 400e6
+	got := render(t, r)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
+		t.Errorf("look at it and, if it is right, run with -update:\n%s", d)
+	}
+}
+
+// The page fetches nothing and runs nothing, and every drawing is well-formed XML.
+func TestStandsAlone(t *testing.T) {
+	page := render(t, tiny(t))
+	for _, no := range []string{"<script", "http:", "https:", "src=", "href=", "url(", "@import", "NaN", "Inf"} {
+		if strings.Contains(page, no) {
+			t.Errorf("the page has %q", no)
+		}
+	}
+	drawings(t, "tiny", page)
+}
+
+// drawings checks that each is XML, and how many there are.
+func drawings(t *testing.T, what, page string) (n int) {
+	t.Helper()
+	for rest := page; ; n++ {
+		lo := strings.Index(rest, "<svg")
+		if lo < 0 {
+			return n
+		}
+		hi := strings.Index(rest, "</svg>") + len("</svg>")
+		d := xml.NewDecoder(strings.NewReader(rest[lo:hi]))
+		for {
+			_, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: drawing %d: %v", what, n, err)
+			}
+		}
+		if strings.Contains(rest[lo:hi], "NaN") || strings.Contains(rest[lo:hi], "Inf") {
+			t.Errorf("%s: drawing %d has coordinates that are none", what, n)
+		}
+		rest = rest[hi:]
+	}
+}
+
+func number(v float64) *float64 { return &v }
+
+func epochs(n int) []Epoch {
+	list := make([]Epoch, n)
+	for i := range list {
+		list[i] = Epoch{Epoch: i, Seconds: 1, Loss: number(1 / float64(i+1)), TrainAccuracy: number(0.5), ValidAccuracy: number(0.4),
+			BytesRead: 1 << 30, GraphBytesRead: 1 << 20, SSDBytesRead: 1 << 28, RAMBytes: 1 << 29, ReadRate: number(1e9),
+			Stages: []pipeline.StageTime{{Stage: "read features", Workers: 1, Busy: 1}, {Stage: "compute", Workers: 1, Busy: 0.5, Blocked: 0.5}}}
+	}
+	return list
+}
+
+func TestEveryKindOfRun(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(*Run)
+		charts int
+		wants  []string
+	}{
+		"one epoch":   {func(r *Run) { r.Epochs = r.Epochs[:1] }, 6, []string{"Finished 1 epoch."}},
+		"many epochs": {func(r *Run) { r.Epochs = epochs(1000) }, 6, []string{"Each bar is the mean of 17 epochs", "epochs 0 to 16", "The last 100; metrics.jsonl has all"}},
+		"no epochs":   {func(r *Run) { r.Epochs, r.State, r.Result = nil, Running, nil }, 0, []string{"Running: 0 of 2 epochs so far.", "No epoch has ended yet."}},
+		"nothing":     {func(r *Run) { *r = Run{} }, 0, nil},
+		"running":     {func(r *Run) { r.State, r.Result, r.Ended = Running, nil, nil }, 6, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
+		"killed":      {func(r *Run) { r.State = Killed }, 6, []string{"Ended without a word after 2 of 2 epochs."}},
+		"interrupted": {func(r *Run) { r.State, r.Error = "interrupted", "interrupted after" }, 6, []string{"Interrupted after 2 of 2 epochs. Test"}},
+		"failed":      {func(r *Run) { r.State, r.Error = "failed", "the loss is NaN" }, 6, []string{"Failed after 2 of 2 epochs: the loss is NaN."}},
+		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = nil, nil }, 6, []string{"<td>–</td>"}},
+		"a hole": {func(r *Run) { r.Epochs = epochs(5); r.Epochs[2].Loss, r.Epochs[3].Loss = nil, number(math.NaN()) }, 6,
+			[]string{`<circle class="c1"`}}, // the last epoch stands alone
+		"no validation": {func(r *Run) {
+			r.Result.TestAccuracy = nil
+			for i := range r.Epochs {
+				r.Epochs[i].ValidAccuracy = nil
+			}
+		}, 6, []string{"The loss came to 1; nothing was validated."}},
+		"engine none": {func(r *Run) {
+			r.Setup.Engine = "none"
+			for i := range r.Epochs {
+				e := &r.Epochs[i]
+				e.Loss, e.TrainAccuracy, e.ValidAccuracy = nil, nil, nil
+			}
+		}, 4, []string{"nothing was computed"}},
+		"no stages":     {func(r *Run) { r.Epochs[0].Stages, r.Epochs[1].Stages = nil, nil }, 4, nil},
+		"other stages":  {func(r *Run) { r.Epochs[1].Stages = r.Epochs[1].Stages[1:] }, 5, nil},
+		"area":          {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
+		"beyond reason": {func(r *Run) { r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = number(1e308), 0, -1e308 }, 6, nil},
+		"equal losses":  {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 6, nil},
+	} {
+		r := tiny(t)
+		c.change(r)
+		page := render(t, r)
+		if n := drawings(t, what, page); n != c.charts {
+			t.Errorf("%s: %d drawings, want %d", what, n, c.charts)
+		}
+		contains(t, what, page, c.wants...)
+	}
+}
+
+// Whatever a run's files say, it stays text.
+func TestEscapes(t *testing.T) {
+	const evil = `"><script>alert(1)</script>&`
+	r := tiny(t)
+	r.State, r.Error, r.Dir, r.Program, r.PackID, r.Pack.Dir = "failed", evil, evil, evil, evil, evil
+	r.Params.Metric, r.Params.Model, r.Setup.BLAS, r.Pack.Policy = evil, evil, evil, evil
+	for i := range r.Epochs {
+		r.Epochs[i].Stages[0].Stage = evil
+	}
+	page := render(t, r)
+	if strings.Contains(strings.ToLower(page), "<script") {
+		t.Error("the page runs what the files say")
+	}
+	drawings(t, "evil", page)
+}
+
+func TestReadRefuses(t *testing.T) {
+	good, err := os.ReadFile("testdata/tiny/run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		run, metrics string
+		epochs       int
+		kind         error
+	}{
+		"nothing trained":   {string(good), "", 0, nil},
+		"a torn last line":  {string(good), `{"epoch":0}` + "\n" + `{"epoch":1,"sec`, 1, nil},
+		"a torn first line": {string(good), `{"epoch":0,"sec` + "\n" + `{"epoch":1}` + "\n", 0, fault.ErrCorrupt},
+		"epochs backwards":  {string(good), `{"epoch":1}` + "\n" + `{"epoch":0}` + "\n", 0, fault.ErrCorrupt},
+		"no JSON":           {"{", "", 0, fault.ErrCorrupt},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"run.json": c.run, "metrics.jsonl": c.metrics} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := Read(vfs.OS, dir)
+		if !errors.Is(err, c.kind) || err == nil && len(r.Epochs) != c.epochs {
+			t.Errorf("%s: %v, %v", what, r, err)
+		}
+	}
+	if _, err := Read(vfs.OS, t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+func TestScale(t *testing.T) {
+	for _, c := range []struct {
+		fromZero bool
+		values   []float64
+		want     string
+	}{
+		{false, []float64{1.19, 3.4}, "[1 1.5 2 2.5 3 3.5]"},
+		{false, []float64{0.25, 0.851}, "[0.2 0.4 0.6 0.8 1]"},
+		{true, []float64{46.7}, "[0 10 20 30 40 50]"},
+		{true, []float64{0, 0}, "[0 0.2 0.4 0.6 0.8 1]"},
+		{false, []float64{math.NaN()}, "[0 0.2 0.4 0.6 0.8 1]"},
+		{false, []float64{-3, 3}, "[-4 -2 0 2 4]"},
+	} {
+		s := newScale(c.fromZero, 5, c.values)
+		var ticks []string
+		for _, v := range s.ticks {
+			ticks = append(ticks, plain(v))
+		}
+		if got := fmt.Sprint(ticks); got != c.want {
+			t.Errorf("%v: ticks %v, want %s", c.values, got, c.want)
+		}
+	}
+}
+
+// Any files make an error or a page, in little time.
+func FuzzReport(f *testing.F) {
+	run, err := os.ReadFile("testdata/tiny/run.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	metrics, err := os.ReadFile("testdata/tiny/metrics.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(run, metrics)
+	f.Add([]byte(`{}`), []byte(`{"epoch":2147483647,"loss":1e308,"seconds":-1e-320,"stages":[{"workers":-1}]}`+"\n"))
+	f.Fuzz(func(t *testing.T, run, metrics []byte) {
+		var r Run
+		if json.Unmarshal(run, &r) != nil {
+			return
+		}
+		var err error
+		if r.Epochs, err = decodeEpochs(metrics); err != nil {
+			return
+		}
+		if err := Write(io.Discard, &r); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,321 @@
+package report
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/pipeline"
+)
+
+func (r *Run) title() string {
+	return fmt.Sprintf("%s on %s", modelName(r.Params.Model), filepath.Base(r.Pack.Dir))
+}
+
+func modelName(m string) string {
+	switch m {
+	case "sage":
+		return "GraphSAGE"
+	case "":
+		return "A model"
+	}
+	return strings.ToUpper(m)
+}
+
+func (r *Run) metric() string {
+	switch r.Params.Metric {
+	case "auc":
+		return "AUC"
+	case "f1":
+		return "micro F1"
+	case "":
+		return "score"
+	}
+	return r.Params.Metric
+}
+
+// score writes a score of the run's metric.
+func (r *Run) score(v float64) string {
+	if r.Params.Metric == "auc" {
+		return fmt.Sprintf("%.4f", v)
+	}
+	return fmt.Sprintf("%.2f %%", 100*v)
+}
+
+// tick writes a score on an axis.
+func (r *Run) tick(v float64) string {
+	if r.Params.Metric == "auc" {
+		return plain(v)
+	}
+	return plain(100*v) + " %"
+}
+
+// optional writes a score that may be undefined.
+func (r *Run) optional(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return r.score(*v)
+}
+
+// sentence says what came of the run.
+func (r *Run) sentence() string {
+	s := r.progress()
+	if last := len(r.Epochs) - 1; last >= 0 {
+		s += r.outcome(&r.Epochs[last])
+		s += fmt.Sprintf(" An epoch takes %s", duration(r.medianSeconds()))
+		if name := r.bound(); name != "" {
+			s += ", bound by " + name
+		}
+		s += "."
+	}
+	return s
+}
+
+func (r *Run) progress() string {
+	done := fmt.Sprintf("%d of %s", len(r.Epochs), count(r.Params.Epochs, "epoch"))
+	switch r.State {
+	case Finished:
+		return fmt.Sprintf("Finished %s.", count(len(r.Epochs), "epoch"))
+	case Running:
+		return fmt.Sprintf("Running: %s so far.", done)
+	case Killed:
+		return fmt.Sprintf("Ended without a word after %s.", done)
+	}
+	s := fmt.Sprintf("%s after %s", capital(r.State), done)
+	if r.Error != "" && r.State == "failed" {
+		return s + ": " + strings.TrimSuffix(r.Error, ".") + "."
+	}
+	return s + "."
+}
+
+// outcome says how well the run learned until its last epoch.
+func (r *Run) outcome(last *Epoch) string {
+	best := r.best()
+	switch {
+	case r.Setup.Engine == "none":
+		return " Batches were loaded and thrown away, nothing was computed."
+	case best < 0 && last.Loss == nil:
+		return " Nothing was validated."
+	case best < 0:
+		return fmt.Sprintf(" The loss came to %.4g; nothing was validated.", *last.Loss)
+	}
+	e := &r.Epochs[best]
+	if r.Result != nil && r.Result.TestAccuracy != nil {
+		return fmt.Sprintf(" Test %s %s, with the weights of epoch %d, the best in validation (%s).", r.metric(), r.score(*r.Result.TestAccuracy), e.Epoch, r.score(*e.ValidAccuracy))
+	}
+	return fmt.Sprintf(" Best validation %s %s, at epoch %d.", r.metric(), r.score(*e.ValidAccuracy), e.Epoch)
+}
+
+// bound names the stage that all epochs together waited for; "" where nothing tells.
+func (r *Run) bound() string {
+	var t pipeline.Table
+	for i := range r.Epochs {
+		stages := r.Epochs[i].Stages
+		if t.Stages == nil {
+			t.Stages = slices.Clone(stages)
+		} else if len(stages) == len(t.Stages) {
+			t.Add(pipeline.Table{Stages: stages})
+		}
+	}
+	if len(t.Stages) == 0 {
+		return ""
+	}
+	return t.Bound().Stage
+}
+
+func (r *Run) medianSeconds() float64 {
+	list := make([]float64, len(r.Epochs))
+	for i := range r.Epochs {
+		list[i] = r.Epochs[i].Seconds
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// tiles are the figures that one looks for first.
+func (r *Run) tiles() []row {
+	var t []row
+	if res := r.Result; res != nil && res.TestAccuracy != nil {
+		t = append(t, row{"test " + r.metric(), r.score(*res.TestAccuracy)})
+	}
+	if best := r.best(); best >= 0 {
+		t = append(t, row{"best validation", r.score(*r.Epochs[best].ValidAccuracy)})
+	}
+	if n := len(r.Epochs); n > 0 {
+		e := &r.Epochs[n-1]
+		t = append(t, row{"an epoch", duration(r.medianSeconds())}, row{"read in the last", budget.FormatBytes(e.BytesRead)})
+		if total := e.UsefulBytes + e.RAMBytes; total > 0 {
+			t = append(t, row{"served from RAM", fmt.Sprintf("%.0f %%", 100*float64(e.RAMBytes)/float64(total))})
+		}
+		if r.DriveRate > 0 && e.ReadRate != nil {
+			t = append(t, row{"of the drive's rate", fmt.Sprintf("%.0f %%", 100**e.ReadRate/r.DriveRate)})
+		}
+	}
+	if r.Result != nil && r.Result.PeakAnonBytes > 0 {
+		t = append(t, row{"memory held", budget.FormatBytes(r.Result.PeakAnonBytes)})
+	}
+	return t
+}
+
+// memory compares what was held with what was given.
+func (r *Run) memory() []bar {
+	s := &r.Setup
+	if s.Memory <= 0 {
+		return nil
+	}
+	var list []bar
+	most := int64(1)
+	add := func(name, class string, n int64) {
+		list = append(list, bar{Name: name, Value: budget.FormatBytes(n), Class: class, Percent: float64(max(n, 0))})
+		most = max(most, n)
+	}
+	add("planned for", "c1", s.Planned)
+	add("of it: the cache", "c1 pale", s.CacheSize)
+	if res := r.Result; res != nil {
+		add("held at most (anonymous, locked)", "c2", res.PeakAnonBytes)
+		add("resident at most, mapped files included", "c2 pale", res.PeakRSSBytes)
+	}
+	given := "c4"
+	if s.Memory > 2*most { // a bar that fades out: longer than the others can be shown beside
+		given = "c4 cut"
+	}
+	whole := max(most, min(s.Memory, 2*most))
+	add("given (--memory)", given, s.Memory)
+	for i := range list {
+		list[i].Percent = min(100, 100*list[i].Percent/float64(whole))
+	}
+	return list
+}
+
+func (r *Run) configuration() table {
+	p := &r.Params
+	rows := []row{
+		{"model", p.Model},
+		{"widths", numbers(p.Dims, " → ")},
+		{"epochs", fmt.Sprint(p.Epochs)},
+		{"learning rate", plain(p.LR)},
+		{"dropout", plain(p.Dropout)},
+		{"metric", p.Metric},
+		{"layer order", p.LayerOrder},
+		{"seed", fmt.Sprint(p.Seed)},
+		{"order of batches", "as sampled"},
+	}
+	if p.ShuffleBatches {
+		rows[len(rows)-1].Value = "shuffled"
+	}
+	return table{"Configuration", rows}
+}
+
+func (r *Run) pack() table {
+	p, s := &r.Pack, &r.Setup
+	share := func(n int64) string {
+		text := count(n, "row")
+		if p.Nodes > 0 {
+			text += fmt.Sprintf(", %.3g %%", 100*float64(n)/float64(p.Nodes))
+		}
+		return text
+	}
+	rows := []row{
+		{"directory", p.Dir},
+		{"fingerprint", fmt.Sprintf("%.12s", r.PackID)},
+		{"graph", fmt.Sprintf("%s, %s", count(p.Nodes, "node"), count(p.Classes, "class"))},
+		{"rows", fmt.Sprintf("%d of %s, %s", p.Dim, p.DType, budget.FormatBytes(int64(p.RowBytes)))},
+		{"fanout", numbers(p.Fanout, ", ")},
+		{"batches", fmt.Sprintf("%d in each of %s", p.BatchesPerEpoch, count(p.Epochs, "sample epoch"))},
+		{"policy", p.Policy},
+		{"chunks compressed", p.Codec},
+		{"cache, at least", share(p.LeastCacheRows)},
+		{"cache of this run", share(s.CacheRows)},
+		{"size", fmt.Sprintf("%s, blow-up %.2f", budget.FormatBytes(p.DiskBytes), p.Blowup)},
+	}
+	if p.Segment > 1 {
+		rows = append(rows, row{"segments", fmt.Sprintf("%d batches share rows", p.Segment)})
+	}
+	return table{"Pack", rows}
+}
+
+func (r *Run) environment() table {
+	s := &r.Setup
+	rows := []row{
+		{"run", r.Dir},
+		{"program", r.Program},
+		{"engine", s.Engine},
+		{"threads", fmt.Sprint(s.Threads)},
+		{"storage backend", s.IO},
+		{"slots", fmt.Sprintf("%d, %d for evaluation", s.Slots, s.EvalSlots)},
+	}
+	if s.BLAS != "" {
+		rows = append(rows, row{"BLAS", s.BLAS}, row{"SIMD", s.SIMD}, row{"layer orders", strings.Join(s.Orders, ", ")})
+	}
+	if res := r.Result; res != nil {
+		rows = append(rows, row{"filling the cache", fmt.Sprintf("%s in %s", budget.FormatBytes(res.PreloadBytes), duration(res.PreloadSeconds))},
+			row{"in all", duration(res.Seconds)})
+	}
+	return table{"Environment", rows}
+}
+
+// cells are an epoch's line in the table.
+func (r *Run) cells(e *Epoch) []string {
+	loss, mbs := "–", "–"
+	if e.Loss != nil {
+		loss = fmt.Sprintf("%.4f", *e.Loss)
+	}
+	if e.ReadRate != nil {
+		mbs = rate(*e.ReadRate)
+	}
+	return []string{fmt.Sprint(e.Epoch), fmt.Sprintf("%.2f", e.Seconds), loss, r.optional(e.TrainAccuracy), r.optional(e.ValidAccuracy),
+		budget.FormatBytes(e.BytesRead), budget.FormatBytes(e.UsefulBytes), budget.FormatBytes(e.RAMBytes), mbs}
+}
+
+// plain writes a number as short as it goes, to six digits.
+func plain(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+func seconds(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " s" }
+
+func rate(bytesPerSecond float64) string { return fmt.Sprintf("%.0f MB/s", bytesPerSecond/1e6) }
+
+func duration(s float64) string {
+	switch {
+	case s >= 3600:
+		return fmt.Sprintf("%.0fh%02dm", s/3600, int(s)%3600/60)
+	case s >= 60:
+		return fmt.Sprintf("%dm%02ds", int(s)/60, int(s)%60)
+	case s >= 1:
+		return fmt.Sprintf("%.1f s", s)
+	}
+	return fmt.Sprintf("%.3g ms", 1000*s)
+}
+
+// count writes a number with its noun, thousands apart.
+func count[T int | int64](n T, noun string) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	switch {
+	case n == 1:
+		return s + " " + noun
+	case strings.HasSuffix(noun, "s"):
+		return s + " " + noun + "es"
+	}
+	return s + " " + noun + "s"
+}
+
+func numbers(list []int, separator string) string {
+	parts := make([]string, len(list))
+	for i, n := range list {
+		parts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(parts, separator)
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,102 @@
+package train
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+	"diskgnn/train/report"
+)
+
+// packFacts say in run.json what was trained on.
+type packFacts struct {
+	Dir             string     `json:"dir"` // as it was named
+	Nodes           int64      `json:"nodes"`
+	Dim             int        `json:"dim"`
+	Classes         int        `json:"classes"`
+	DType           dtype.Type `json:"dtype"`
+	RowBytes        int        `json:"row_bytes"`
+	Codec           string     `json:"codec"`
+	Policy          string     `json:"policy"`
+	LeastCacheRows  int64      `json:"least_cache_rows"`
+	Segment         int        `json:"segment"` // batches that share rows
+	Fanout          []int      `json:"fanout"`
+	Epochs          int        `json:"epochs"` // sampled
+	BatchesPerEpoch int        `json:"batches_per_epoch"`
+	DiskBytes       int64      `json:"disk_bytes"`
+	Blowup          float64    `json:"blowup"` // DiskBytes over the feature table's
+}
+
+func summarize(r *packfile.Reader) packFacts {
+	f, p, m := r.Facts(), r.Params(), r.Meta()
+	s := packFacts{Dir: r.Dir(), Nodes: f.Nodes, Dim: f.Dim, Classes: f.Classes, DType: f.DType, RowBytes: f.RowBytes,
+		Codec: p.Codec, Policy: p.Policy, LeastCacheRows: p.CacheRows, Segment: f.Segment,
+		Fanout: f.Fanout, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch}
+	for _, file := range m.Files {
+		s.DiskBytes += file.Size
+	}
+	s.Blowup = float64(s.DiskBytes) / float64(max(f.TableBytes, 1))
+	return s
+}
+
+// throttle keeps what is done between epochs to a hundredth of the time.
+type throttle struct{ next time.Time }
+
+func (t *throttle) do(f func()) {
+	began := time.Now()
+	if began.Before(t.next) {
+		return
+	}
+	f()
+	t.next = time.Now().Add(99 * time.Since(began))
+}
+
+// reportProgress renews the report of a run under way, unless that was done lately.
+func (d *runDir) reportProgress() { d.reports.do(d.report) }
+
+// report renews the report. No run fails for want of one: what went wrong is a note.
+func (d *runDir) report() {
+	r, err := report.Read(d.fs, d.path)
+	if err == nil {
+		err = d.replace(ReportFile, func(w io.Writer) error { return report.Write(w, r) })
+	}
+	if err != nil {
+		d.note("no %s: %v", ReportFile, err)
+	}
+}
+
+// Report makes the report of a run that is over, however it ended, from its directory
+// alone. driveRate, the drive's sequential rate in bytes per second, is for comparison;
+// 0 if it is not known. A run under way makes its own: that is an error of kind
+// fault.ErrLocked.
+func Report(fsys vfs.FS, dir string, driveRate float64) (*report.Run, error) {
+	dir = filepath.Clean(dir)
+	was, err := readRun(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &runDir{fs: fsys, path: dir, file: was}
+	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
+		return nil, fmt.Errorf("a run under way makes its own report: %w", err)
+	}
+	defer func() {
+		_ = d.remove(lockFile) // only tried: left behind unheld it does no harm
+		_ = d.lock.Close()
+	}()
+	r, err := report.Read(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	r.DriveRate = driveRate
+	if r.State == string(StateRunning) { // and yet it holds no lock
+		r.State = report.Killed
+	}
+	if err := d.replace(ReportFile, func(w io.Writer) error { return report.Write(w, r) }); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

@@ -1,0 +1,132 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/all"
+	"diskgnn/train/report"
+)
+
+// What the report reads is what a run writes: no key of one is missing in the other.
+func TestReportReadsWhatRunsWrite(t *testing.T) {
+	for _, c := range []struct{ read, written reflect.Type }{
+		{reflect.TypeFor[report.Run](), reflect.TypeFor[runFile]()},
+		{reflect.TypeFor[report.Epoch](), reflect.TypeFor[Epoch]()},
+	} {
+		written := keys(c.written, "")
+		for k := range keys(c.read, "") {
+			if !written[k] {
+				t.Errorf("%s: nothing writes %s", c.read, k)
+			}
+		}
+	}
+}
+
+// keys returns a struct's JSON keys, those of structs within as paths.
+func keys(t reflect.Type, prefix string) map[string]bool {
+	all := make(map[string]bool)
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		of := f.Type
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		var inner map[string]bool
+		if of.Kind() == reflect.Struct {
+			if !f.Anonymous {
+				inner = keys(of, prefix+name+".")
+			} else {
+				inner = keys(of, prefix)
+			}
+		}
+		for k := range inner {
+			all[k] = true
+		}
+		if name != "" {
+			all[prefix+name] = true
+		}
+	}
+	return all
+}
+
+func TestReportOfARun(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	o := w.options(w.pack(10))
+	r, _ := w.mustRun(o, nil)
+	page := string(w.file(o.Out, ReportFile))
+	for _, want := range []string{"Finished 3 epochs. Test accuracy", "300 nodes, 3 classes", "7 → 8 → 3", "load graph"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	// It can be made again, from the directory alone.
+	if err := os.Remove(filepath.Join(o.Out, ReportFile)); err != nil {
+		t.Fatal(err)
+	}
+	before := names(t, o.Out)
+	got, err := Report(disk, o.Out, 0)
+	if err != nil || got.State != report.Finished || len(got.Epochs) != len(r.Epochs) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if string(w.file(o.Out, ReportFile)) != page {
+		t.Error("made again, the page differs")
+	}
+	if after := names(t, o.Out); strings.Replace(after, ReportFile+" ", "", 1) != before {
+		t.Errorf("the directory held %s, and then %s", before, after)
+	}
+	if _, err := Report(disk, w.path("dataset"), 0); !errors.Is(err, fault.ErrInput) && !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of a dataset: %v", err)
+	}
+}
+
+// A run under way makes its own report, a killed one gets one that says so.
+func TestReportOfLiveRuns(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	d := mustBegin(t, out, false)
+	if _, err := Report(vfs.OS, out, 0); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("under way: %v", err)
+	}
+	if err := d.lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Report(vfs.OS, out, 0); err != nil || r.State != report.Killed {
+		t.Errorf("killed: %+v, %v", r, err)
+	}
+}
+
+// A run whose report cannot be written goes on, and says so.
+func TestReportFails(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 60, epochs: 1})
+	o := w.options(w.pack(10))
+	in := &vfs.FailAt{After: true, Err: errors.New("boom"), Match: func(op vfs.Op, name string) bool { return strings.Contains(name, ReportFile) && op != vfs.OpRemove }}
+	var rep logged
+	r, err := run(context.Background(), vfs.Inject(disk, in), o, &rep, parts{all.Open, newCPUEngine, planMemory})
+	if err != nil || len(r.Epochs) != 3 || state(t, o.Out).State != StateFinished {
+		t.Errorf("%d epochs, %v", len(r.Epochs), err)
+	}
+	if !strings.Contains(rep.String(), "no report.html: ") {
+		t.Errorf("reported:\n%s", rep.String())
+	}
+}
+
+func TestThrottle(t *testing.T) {
+	var th throttle
+	n := 0
+	th.do(func() { n++ })
+	th.next = th.next.Add(1 << 40) // a long time after
+	th.do(func() { n++ })
+	if n != 1 {
+		t.Errorf("done %d times", n)
+	}
+}
