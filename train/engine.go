@@ -138,12 +138,7 @@ func (e *cpuEngine) Tensors() []safetensors.Tensor {
 	tensors := make([]safetensors.Tensor, len(params))
 	for i, p := range params {
 		t := &tensors[i]
-		t.Name = p.Name
-		if p.Role == model.Bias {
-			t.Shape, t.Data = []int{p.Cols}, append([]float32(nil), p.Data...)
-			continue
-		}
-		t.Shape, t.Data = []int{p.Cols, p.Rows}, make([]float32, p.Len())
+		t.Name, t.Shape, t.Data = p.Name, p.Shape, make([]float32, p.Len())
 		for in := range p.Rows {
 			for out := range p.Cols {
 				t.Data[out*p.Rows+in] = p.Data[in*p.Cols+out]
