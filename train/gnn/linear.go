@@ -43,18 +43,20 @@ func newLinear(k *layer) *linear {
 	n, m := k.net, k.net.model
 	o := &linear{layer: k, order: n.orders[k.index-n.first], max: !m.Commutes(), own: m.Kind == model.SAGE || m.Residual}
 	o.takeWeights()
-	outermost := k.index == n.first
+	outermost, width := k.index == n.first, o.operandWidth()
 	if o.order == model.Multiply {
 		o.products = n.floats(n.sources(k.index) * k.width)
 	}
 	if !n.training {
-		n.needScratch(o.operandWidth())
+		n.needScratch(width)
 		return o
 	}
-	if o.order == model.Aggregate || o.own && outermost {
-		o.operands = n.floats(k.rows * o.operandWidth())
+	if o.order == model.Aggregate || outermost {
+		o.operands = n.floats(k.rows * width)
 	}
-	n.needPartial(k.rows, o.operandWidth()*k.width)
+	if width > 0 {
+		n.needPartial(k.rows, width*k.width)
+	}
 	if o.order == model.Multiply {
 		o.dy = n.floats(n.sources(k.index) * k.width)
 		n.needPartial(n.sources(k.index), k.in*k.width)
