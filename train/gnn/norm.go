@@ -123,14 +123,14 @@ func (o *norm) complete() error {
 	if !o.batch || !o.layer.net.training {
 		return nil
 	}
-	o.combine()
+	o.combine(o.layer.count())
 	return o.layer.net.each(o.layer.count(), chunkRows, (*standardize)(o))
 }
 
-// combine finds the batch's mean and variance from the chunks' (Chan et al. 1983),
-// in order.
-func (o *norm) combine() {
-	d, rows := o.layer.width, o.layer.count()
+// combine finds the rows' mean and variance from the chunks' (Chan et al. 1983), in
+// order.
+func (o *norm) combine(rows int) {
+	d := o.layer.width
 	for c := range d {
 		n, mean, squares := 0.0, 0.0, 0.0
 		for i := range divUp(rows, chunkRows) {
