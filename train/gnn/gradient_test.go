@@ -60,7 +60,7 @@ func TestGradients(t *testing.T) {
 		}
 		for name, m := range variants {
 			for i, order := range []model.Order{model.Aggregate, model.Multiply} {
-				o := Options{Model: with(m, order, 0.3, 5, 9, 3), Threads: 2, Seed: uint64(i), BLAS: lib}
+				o := Options{Model: with(m, order, 0.3, 4, 6, 3), Threads: 2, Seed: uint64(i), BLAS: lib}
 				checkGradients(t, fmt.Sprintf("%s, %s first", name, order), o, uint64(i), order == model.Multiply, 1e-5)
 			}
 		}
