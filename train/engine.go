@@ -74,7 +74,8 @@ type engineNeeds struct{ engine, work, evalWork int64 }
 // newCPUEngine makes the engine for a pack, if its buffers fit in memory.
 func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 	options := gnn.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
-		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS}
+		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing}
 	var needs engineNeeds
 	bytes, err := gnn.MemoryBytes(options)
 	if err != nil {

@@ -28,13 +28,19 @@ const (
 	MetricF1       = "f1"  // micro-averaged; with one class per node it equals accuracy
 )
 
+// Optimizers, as --optimizer names them.
+const (
+	OptimizerAdam  = "adam"  // weight decay is part of the gradient
+	OptimizerAdamW = "adamw" // weight decay is a step of its own
+)
+
 // Options describe a training run. Start from Defaults: a zero Dropout means no
 // dropout.
 type Options struct {
 	Pack string // directory of a finished pack
 	Out  string // directory of the run, to be made
 
-	Model      string  // "sage"
+	Model      string  // sage or gcn
 	Hidden     int     // width of the hidden layers; 0 means 256
 	Epochs     int     // 0 means 10
 	LR         float64 // Adam's learning rate; 0 means 0.003
@@ -42,6 +48,17 @@ type Options struct {
 	Metric     string  // "" means auto
 	LayerOrder string  // auto, aggregate or multiply; "" means auto
 	Seed       uint64  // of weights, dropout and shuffling
+
+	Norm            string // between a hidden layer and its activation: none, batch or layer; "" means none
+	Residual        bool   // add a linear map of a layer's input to its output
+	InputProjection bool   // bring the features to Hidden first, by a linear map
+	Activation      string // relu or elu; "" means relu
+	Aggregator      string // of sage: mean, sum or max; "" means mean
+	GCNNorm         string // of gcn, by the degrees in the graph or the block; "" means graph
+
+	Optimizer      string  // adam, or adamw, whose decay is decoupled; "" means adam
+	WeightDecay    float64 // PyTorch's weight_decay
+	LabelSmoothing float64 // share of a label that is spread over all classes, in [0, 1)
 
 	// ShuffleBatches permutes each epoch's batches; otherwise they come in the
 	// order in which they were sampled.
@@ -75,6 +92,11 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.LR, 0.003)
 	setDefault(&o.Metric, MetricAuto)
 	setDefault(&o.LayerOrder, string(model.Auto))
+	setDefault(&o.Norm, string(model.NoNorm))
+	setDefault(&o.Activation, string(model.ReLU))
+	setDefault(&o.Aggregator, string(model.Mean))
+	setDefault(&o.GCNNorm, string(model.GraphNorm))
+	setDefault(&o.Optimizer, OptimizerAdam)
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
@@ -107,10 +129,8 @@ func (o *Options) Validate() error {
 		return usage("--pack is missing: name the directory that `diskgnn pack` made")
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
-	case o.Model == "gcn" || o.Model == "gat":
-		return usage("--model %s is not in this version, which trains sage", o.Model)
-	case o.Model != string(model.SAGE):
-		return usage("--model %s: no such model (sage)", o.Model)
+	case o.Model == "gat":
+		return usage("--model %s is not in this version, which trains sage and gcn", o.Model)
 	case o.Hidden < 1 || o.Hidden > maxHidden:
 		return usage("--hidden %d: give a width from 1 to %d", o.Hidden, maxHidden)
 	case o.Epochs < 1 || o.Epochs > maxEpochs:
@@ -121,6 +141,10 @@ func (o *Options) Validate() error {
 		return usage("--dropout %v: give a rate from 0 up to, not including, 1", o.Dropout)
 	case !knownOrder:
 		return usage("--layer-order %s: no such order (auto, aggregate, multiply)", o.LayerOrder)
+	case !(o.WeightDecay >= 0 && o.WeightDecay < 1e6):
+		return usage("--weight-decay %v: give a number from 0 up, below a million", o.WeightDecay)
+	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 1):
+		return usage("--label-smoothing %v: give a share from 0 up to, not including, 1", o.LabelSmoothing)
 	case o.Memory < 0:
 		return usage("--memory %d: give a positive size", o.Memory)
 	case o.Threads < 1:
@@ -136,6 +160,12 @@ func (o *Options) Validate() error {
 		flag, value string
 		known       []string
 	}{
+		{"--model", o.Model, namesOf(model.SAGE, model.GCN)},
+		{"--norm", o.Norm, namesOf(model.Norms...)},
+		{"--activation", o.Activation, namesOf(model.Activations...)},
+		{"--aggregator", o.Aggregator, namesOf(model.Aggregators...)},
+		{"--gcn-norm", o.GCNNorm, namesOf(model.GCNNorms...)},
+		{"--optimizer", o.Optimizer, []string{OptimizerAdam, OptimizerAdamW}},
 		{"--metric", o.Metric, []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineNone}},
 		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
@@ -144,7 +174,23 @@ func (o *Options) Validate() error {
 			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))
 		}
 	}
+	switch {
+	case o.Model != string(model.SAGE) && o.Aggregator != string(model.Mean):
+		return usage("--aggregator %s is for --model sage, not %s", o.Aggregator, o.Model)
+	case o.Model != string(model.GCN) && o.GCNNorm != string(model.GraphNorm):
+		return usage("--gcn-norm %s is for --model gcn, not %s", o.GCNNorm, o.Model)
+	case o.Aggregator == string(model.Max) && o.LayerOrder == string(model.Multiply):
+		return usage("--layer-order multiply: --aggregator max must come first")
+	}
 	return nil
+}
+
+func namesOf[T ~string](list ...T) []string {
+	s := make([]string, len(list))
+	for i, v := range list {
+		s[i] = string(v)
+	}
+	return s
 }
 
 // resolve replaces every auto that the pack decides, and refuses what the pack
@@ -174,7 +220,17 @@ func (o *Options) resolve(f packfile.Facts, policy string) error {
 // network returns the model that the options and the pack describe: one layer for
 // every fanout sampled.
 func (o *Options) network(f packfile.Facts) model.Model {
-	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout}
+	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout,
+		Norm: model.Norm(o.Norm), Activation: model.Activation(o.Activation), Residual: o.Residual}
+	switch m.Kind {
+	case model.SAGE:
+		m.Aggregator = model.Aggregator(o.Aggregator)
+	case model.GCN:
+		m.GCNNorm = model.GCNNorm(o.GCNNorm)
+	}
+	if o.InputProjection {
+		m.InputProjection = o.Hidden
+	}
 	for range len(f.Fanout) - 1 {
 		m.Dims = append(m.Dims, o.Hidden)
 	}

@@ -153,10 +153,11 @@ func (r *runner) setup() Setup {
 }
 
 func (r *runner) file() runFile {
-	o := &r.options
+	o, network := &r.options, r.options.network(r.pack.Facts())
 	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, Setup: r.result.Setup, Params: runParams{
-		Model: o.Model, Dims: o.network(r.pack.Facts()).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
+		Model: o.Model, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
+		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Network: network,
 	}}
 }
 

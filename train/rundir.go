@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/train/gnn/model"
 	"diskgnn/train/safetensors"
 )
 
@@ -69,6 +70,11 @@ type runParams struct {
 	LayerOrder     string  `json:"layer_order"`
 	Seed           uint64  `json:"seed"`
 	ShuffleBatches bool    `json:"shuffle_batches"`
+	Optimizer      string  `json:"optimizer"`
+	WeightDecay    float64 `json:"weight_decay"`
+	LabelSmoothing float64 `json:"label_smoothing"`
+	// Network is the model as engines are told it: all that its weights mean.
+	Network model.Model `json:"network"`
 }
 
 // runDir is the directory of a run under way.
