@@ -100,7 +100,7 @@ func TestExp(t *testing.T) {
 	})
 }
 
-func TestELU(t *testing.T) {
+func TestELUKinds(t *testing.T) {
 	eachKind(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := newSource(t)

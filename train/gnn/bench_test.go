@@ -28,6 +28,8 @@ func BenchmarkStep(b *testing.B) {
 		{"gcn,batch", model.Model{Kind: model.GCN, Norm: model.BatchNorm}},
 		{"gcn,elu", model.Model{Kind: model.GCN, Activation: model.ELU}},
 		{"sage,max", model.Model{Kind: model.SAGE, Aggregator: model.Max}},
+		{"gat", model.Model{Kind: model.GAT, Heads: 8}},
+		{"gat,dropout", model.Model{Kind: model.GAT, Heads: 8, Dropout: 0.5}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			c.m.Dims = []int{128, 256, 256, 172}

@@ -53,6 +53,8 @@ func newLayer(n *network, index int, below *layer) *layer {
 	switch {
 	case index == model.InputLayer:
 		k.conv = newProjection(k)
+	case n.model.Kind == model.GAT:
+		k.conv = newAttention(k)
 	default:
 		k.conv = newLinear(k)
 	}

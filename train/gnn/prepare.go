@@ -31,6 +31,8 @@ type prepared struct {
 	// place holds, where the backward pass needs it and destinations are scattered
 	// among the sources, which destination a source is, plus one.
 	place []uint32
+	// GAT's edges, transposed by themselves.
+	looped looped
 }
 
 // destination returns which destination source i is, if it is one. Scattered ones
@@ -84,7 +86,10 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 	for l := range b.Blocks {
 		q := &p.blocks[l]
 		r.weigh(q, b, l)
-		if r.transpose[l] {
+		switch {
+		case r.model.Kind == model.GAT:
+			q.looped.build(&b.Blocks[l], r.transpose[l], r.most(l))
+		case r.transpose[l]:
 			q.tindptr = resized(q.tindptr, b.Blocks[l].NumSrc+2, r.sizes.Src[l]+2)
 			q.tindices = resized(q.tindices, len(b.Blocks[l].Indices), r.sizes.Edges[l])
 			q.transposeBlock(&b.Blocks[l])
@@ -137,7 +142,10 @@ func (r *Preparer) Bytes() int64 {
 	n := 0
 	for l := range r.transpose {
 		n += r.weightFloats(l)
-		if r.transpose[l] {
+		switch {
+		case r.model.Kind == model.GAT:
+			n += loopedWords(r.transpose[l], r.most(l))
+		case r.transpose[l]:
 			n += r.sizes.Src[l] + 2 + r.sizes.Edges[l]
 		}
 	}

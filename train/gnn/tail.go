@@ -33,7 +33,7 @@ func (t *tail) make(k *layer) {
 	n := k.net
 	t.layer = k
 	t.hidden = k.index < n.model.Layers()-1
-	if t.activation = n.model.Activation; k.index == model.InputLayer {
+	if t.activation = n.model.Unit(); k.index == model.InputLayer {
 		t.activation = model.ReLU
 	}
 	t.bias, t.dBias = k.param(model.Bias)

@@ -59,6 +59,7 @@ type Model struct {
 	InputProjection int        `json:"input_projection,omitempty"`
 	Aggregator      Aggregator `json:"aggregator,omitempty"` // SAGE's
 	GCNNorm         GCNNorm    `json:"gcn_norm,omitempty"`
+	Heads           int        `json:"heads,omitempty"` // GAT's
 }
 
 // Layers returns the number of layers.

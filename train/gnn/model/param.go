@@ -16,6 +16,8 @@ const (
 	Neighbour      Role = iota // multiplies what is aggregated
 	Self                       // multiplies the row's own features
 	ResidualWeight             // the same, as a linear map of its own
+	AttentionSrc               // GAT: gives a source its part of an edge's score
+	AttentionDst               // and a destination its part
 	Bias
 	ResidualBias
 	NormScale
@@ -75,6 +77,8 @@ func (m *Model) layerParams(l int) []Param {
 	bound := linearBound(in)
 	var weights, biases []Param
 	switch m.Kind {
+	case GAT:
+		weights, biases = m.gatParams(l)
 	case GCN: // Glorot's weight, no bias at first
 		weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, out, math.Sqrt(6/float64(in+out)))}
 		biases = []Param{vector(numbered("convs", l, "bias"), l, Bias, out, 0, 0)}
