@@ -28,6 +28,9 @@ const (
 	MetricF1       = "f1"  // micro-averaged; with one class per node it equals accuracy
 )
 
+// ActivationAuto is the activation that is usual for the model.
+const ActivationAuto = "auto"
+
 // Optimizers, as --optimizer names them.
 const (
 	OptimizerAdam  = "adam"  // weight decay is part of the gradient
@@ -40,8 +43,9 @@ type Options struct {
 	Pack string // directory of a finished pack
 	Out  string // directory of the run, to be made
 
-	Model      string  // sage or gcn
+	Model      string  // sage, gcn or gat
 	Hidden     int     // width of the hidden layers; 0 means 256
+	Heads      int     // of gat, side by side in the hidden width; 0 means 8
 	Epochs     int     // 0 means 10
 	LR         float64 // Adam's learning rate; 0 means 0.003
 	Dropout    float64 // rate after every layer but the last, in [0, 1)
@@ -52,7 +56,7 @@ type Options struct {
 	Norm            string // between a hidden layer and its activation: none, batch or layer; "" means none
 	Residual        bool   // add a linear map of a layer's input to its output
 	InputProjection bool   // bring the features to Hidden first, by a linear map
-	Activation      string // relu or elu; "" means relu
+	Activation      string // relu, elu or auto, which is elu for gat, else relu; "" means auto
 	Aggregator      string // of sage: mean, sum or max; "" means mean
 	GCNNorm         string // of gcn, by the degrees in the graph or the block; "" means graph
 
@@ -88,12 +92,13 @@ func Defaults() Options {
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.Model, string(model.SAGE))
 	setDefault(&o.Hidden, 256)
+	setDefault(&o.Heads, 8)
 	setDefault(&o.Epochs, 10)
 	setDefault(&o.LR, 0.003)
 	setDefault(&o.Metric, MetricAuto)
 	setDefault(&o.LayerOrder, string(model.Auto))
 	setDefault(&o.Norm, string(model.NoNorm))
-	setDefault(&o.Activation, string(model.ReLU))
+	setDefault(&o.Activation, ActivationAuto)
 	setDefault(&o.Aggregator, string(model.Mean))
 	setDefault(&o.GCNNorm, string(model.GraphNorm))
 	setDefault(&o.Optimizer, OptimizerAdam)
@@ -129,10 +134,10 @@ func (o *Options) Validate() error {
 		return usage("--pack is missing: name the directory that `diskgnn pack` made")
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
-	case o.Model == "gat":
-		return usage("--model %s is not in this version, which trains sage and gcn", o.Model)
 	case o.Hidden < 1 || o.Hidden > maxHidden:
 		return usage("--hidden %d: give a width from 1 to %d", o.Hidden, maxHidden)
+	case o.Heads < 1 || o.Heads > model.MaxHeads:
+		return usage("--heads %d: give a number from 1 to %d", o.Heads, model.MaxHeads)
 	case o.Epochs < 1 || o.Epochs > maxEpochs:
 		return usage("--epochs %d: give a number from 1 to %d", o.Epochs, maxEpochs)
 	case !(o.LR > 0 && o.LR < 1e6):
@@ -160,9 +165,9 @@ func (o *Options) Validate() error {
 		flag, value string
 		known       []string
 	}{
-		{"--model", o.Model, namesOf(model.SAGE, model.GCN)},
+		{"--model", o.Model, namesOf(model.SAGE, model.GCN, model.GAT)},
 		{"--norm", o.Norm, namesOf(model.Norms...)},
-		{"--activation", o.Activation, namesOf(model.Activations...)},
+		{"--activation", o.Activation, append([]string{ActivationAuto}, namesOf(model.Activations...)...)},
 		{"--aggregator", o.Aggregator, namesOf(model.Aggregators...)},
 		{"--gcn-norm", o.GCNNorm, namesOf(model.GCNNorms...)},
 		{"--optimizer", o.Optimizer, []string{OptimizerAdam, OptimizerAdamW}},
@@ -179,6 +184,10 @@ func (o *Options) Validate() error {
 		return usage("--aggregator %s is for --model sage, not %s", o.Aggregator, o.Model)
 	case o.Model != string(model.GCN) && o.GCNNorm != string(model.GraphNorm):
 		return usage("--gcn-norm %s is for --model gcn, not %s", o.GCNNorm, o.Model)
+	case o.Model == string(model.GAT) && o.Hidden%o.Heads != 0:
+		return usage("--heads %d: a hidden width of %d cannot be divided among them", o.Heads, o.Hidden)
+	case o.Model == string(model.GAT) && o.LayerOrder == string(model.Multiply):
+		return usage("--layer-order multiply: --model gat must aggregate first")
 	case o.Aggregator == string(model.Max) && o.LayerOrder == string(model.Multiply):
 		return usage("--layer-order multiply: --aggregator max must come first")
 	}
@@ -221,10 +230,16 @@ func (o *Options) resolve(f packfile.Facts, policy string) error {
 // every fanout sampled.
 func (o *Options) network(f packfile.Facts) model.Model {
 	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout,
-		Norm: model.Norm(o.Norm), Activation: model.Activation(o.Activation), Residual: o.Residual}
+		Norm: model.Norm(o.Norm), Residual: o.Residual}
+	if o.Activation != ActivationAuto {
+		m.Activation = model.Activation(o.Activation)
+	}
+	m.Activation = m.Unit()
 	switch m.Kind {
 	case model.SAGE:
 		m.Aggregator = model.Aggregator(o.Aggregator)
+	case model.GAT:
+		m.Heads = o.Heads
 	case model.GCN:
 		m.GCNNorm = model.GCNNorm(o.GCNNorm)
 	}

@@ -16,6 +16,9 @@ import (
 // Edges from a destination to itself, however many were sampled, count as one.
 const GAT Kind = "gat"
 
+// MaxHeads bounds what is counted from heads.
+const MaxHeads = 1024
+
 // LeakySlope is what GAT's leaky ReLU multiplies negative scores by.
 const LeakySlope = 0.2
 
@@ -64,8 +67,8 @@ func (m *Model) validateGAT() error {
 		return fault.New(fault.ErrUsage, "model: heads are for %s, not %s", GAT, m.Kind)
 	case m.Kind != GAT:
 		return nil
-	case m.Heads < 1 || m.Heads > maxHeads:
-		return fault.New(fault.ErrUsage, "model: %d heads (1 to %d)", m.Heads, maxHeads)
+	case m.Heads < 1 || m.Heads > MaxHeads:
+		return fault.New(fault.ErrUsage, "model: %d heads (1 to %d)", m.Heads, MaxHeads)
 	}
 	for l := range m.Layers() - 1 {
 		if m.Out(l)%m.Heads != 0 {
@@ -74,5 +77,3 @@ func (m *Model) validateGAT() error {
 	}
 	return nil
 }
-
-const maxHeads = 1024

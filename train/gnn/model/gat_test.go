@@ -48,7 +48,7 @@ func TestGATOptions(t *testing.T) {
 	good := Model{Kind: GAT, Dims: []int{8, 12, 5}, Heads: 4}
 	for name, spoil := range map[string]func(m *Model){
 		"no heads":        func(m *Model) { m.Heads = 0 },
-		"too many":        func(m *Model) { m.Heads = maxHeads + 1 },
+		"too many":        func(m *Model) { m.Heads = MaxHeads + 1 },
 		"heads of SAGE":   func(m *Model) { m.Kind = SAGE },
 		"not dividing":    func(m *Model) { m.Heads = 5 },
 		"multiply first":  func(m *Model) { m.Orders = []Order{Multiply, Auto} },
