@@ -78,7 +78,8 @@ type engineNeeds struct{ engine, work, evalWork int64 }
 // newCPUEngine makes the engine for a pack, if its buffers fit in memory.
 func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 	options := gnn.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
-		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS}
+		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing}
 	var needs engineNeeds
 	bytes, err := gnn.MemoryBytes(options)
 	if err != nil {
@@ -146,12 +147,7 @@ func (e *cpuEngine) Tensors() []safetensors.Tensor {
 	tensors := make([]safetensors.Tensor, len(params))
 	for i, p := range params {
 		t := &tensors[i]
-		t.Name = p.Name
-		if p.Role == model.Bias {
-			t.Shape, t.Data = []int{p.Cols}, append([]float32(nil), p.Data...)
-			continue
-		}
-		t.Shape, t.Data = []int{p.Cols, p.Rows}, make([]float32, p.Len())
+		t.Name, t.Shape, t.Data = p.Name, p.Shape, make([]float32, p.Len())
 		for in := range p.Rows {
 			for out := range p.Cols {
 				t.Data[out*p.Rows+in] = p.Data[in*p.Cols+out]

@@ -29,20 +29,41 @@ const (
 	MetricF1       = "f1"  // micro-averaged; with one class per node it equals accuracy
 )
 
+// ActivationAuto is the activation that is usual for the model.
+const ActivationAuto = "auto"
+
+// Optimizers, as --optimizer names them.
+const (
+	OptimizerAdam  = "adam"  // weight decay is part of the gradient
+	OptimizerAdamW = "adamw" // weight decay is a step of its own
+)
+
 // Options describe a training run. Start from Defaults: a zero Dropout means no
 // dropout, a zero CheckpointEvery the ends of epochs.
 type Options struct {
 	Pack string // directory of a finished pack
 	Out  string // directory of the run, to be made
 
-	Model      string  // "sage"
+	Model      string  // sage, gcn or gat
 	Hidden     int     // width of the hidden layers; 0 means 256
+	Heads      int     // of gat, side by side in the hidden width; 0 means 8
 	Epochs     int     // 0 means 10
 	LR         float64 // Adam's learning rate; 0 means 0.003
 	Dropout    float64 // rate after every layer but the last, in [0, 1)
 	Metric     string  // "" means auto
 	LayerOrder string  // auto, aggregate or multiply; "" means auto
 	Seed       uint64  // of weights, dropout and shuffling
+
+	Norm            string // between a hidden layer and its activation: none, batch or layer; "" means none
+	Residual        bool   // add a linear map of a layer's input to its output
+	InputProjection bool   // bring the features to Hidden first, by a linear map
+	Activation      string // relu, elu or auto, which is elu for gat, else relu; "" means auto
+	Aggregator      string // of sage: mean, sum or max; "" means mean
+	GCNNorm         string // of gcn, by the degrees in the graph or the block; "" means graph
+
+	Optimizer      string  // adam, or adamw, whose decay is decoupled; "" means adam
+	WeightDecay    float64 // PyTorch's weight_decay
+	LabelSmoothing float64 // share of a label that is spread over all classes, in [0, 1)
 
 	// ShuffleBatches permutes each epoch's batches; otherwise they come in the
 	// order in which they were sampled.
@@ -82,10 +103,16 @@ func Defaults() Options {
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.Model, string(model.SAGE))
 	setDefault(&o.Hidden, 256)
+	setDefault(&o.Heads, 8)
 	setDefault(&o.Epochs, 10)
 	setDefault(&o.LR, 0.003)
 	setDefault(&o.Metric, MetricAuto)
 	setDefault(&o.LayerOrder, string(model.Auto))
+	setDefault(&o.Norm, string(model.NoNorm))
+	setDefault(&o.Activation, ActivationAuto)
+	setDefault(&o.Aggregator, string(model.Mean))
+	setDefault(&o.GCNNorm, string(model.GraphNorm))
+	setDefault(&o.Optimizer, OptimizerAdam)
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
@@ -123,12 +150,10 @@ func (o *Options) Validate() error {
 		return usage("--resume and --force: go on with the run, or replace it")
 	case o.Keep < 1 || o.CheckpointEvery.Batches < 0 || o.CheckpointEvery.Time < 0:
 		return usage("--keep %d, --checkpoint-every %s: give a positive number", o.Keep, o.CheckpointEvery)
-	case o.Model == "gcn" || o.Model == "gat":
-		return usage("--model %s is not in this version, which trains sage", o.Model)
-	case o.Model != string(model.SAGE):
-		return usage("--model %s: no such model (sage)", o.Model)
 	case o.Hidden < 1 || o.Hidden > maxHidden:
 		return usage("--hidden %d: give a width from 1 to %d", o.Hidden, maxHidden)
+	case o.Heads < 1 || o.Heads > model.MaxHeads:
+		return usage("--heads %d: give a number from 1 to %d", o.Heads, model.MaxHeads)
 	case o.Epochs < 1 || o.Epochs > maxEpochs:
 		return usage("--epochs %d: give a number from 1 to %d", o.Epochs, maxEpochs)
 	case !(o.LR > 0 && o.LR < 1e6):
@@ -137,6 +162,10 @@ func (o *Options) Validate() error {
 		return usage("--dropout %v: give a rate from 0 up to, not including, 1", o.Dropout)
 	case !knownOrder:
 		return usage("--layer-order %s: no such order (auto, aggregate, multiply)", o.LayerOrder)
+	case !(o.WeightDecay >= 0 && o.WeightDecay < 1e6):
+		return usage("--weight-decay %v: give a number from 0 up, below a million", o.WeightDecay)
+	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 1):
+		return usage("--label-smoothing %v: give a share from 0 up to, not including, 1", o.LabelSmoothing)
 	case o.Memory < 0:
 		return usage("--memory %d: give a positive size", o.Memory)
 	case o.Threads < 1:
@@ -152,6 +181,12 @@ func (o *Options) Validate() error {
 		flag, value string
 		known       []string
 	}{
+		{"--model", o.Model, namesOf(model.SAGE, model.GCN, model.GAT)},
+		{"--norm", o.Norm, namesOf(model.Norms...)},
+		{"--activation", o.Activation, append([]string{ActivationAuto}, namesOf(model.Activations...)...)},
+		{"--aggregator", o.Aggregator, namesOf(model.Aggregators...)},
+		{"--gcn-norm", o.GCNNorm, namesOf(model.GCNNorms...)},
+		{"--optimizer", o.Optimizer, []string{OptimizerAdam, OptimizerAdamW}},
 		{"--metric", o.Metric, []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineNone}},
 		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
@@ -160,7 +195,27 @@ func (o *Options) Validate() error {
 			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))
 		}
 	}
+	switch {
+	case o.Model != string(model.SAGE) && o.Aggregator != string(model.Mean):
+		return usage("--aggregator %s is for --model sage, not %s", o.Aggregator, o.Model)
+	case o.Model != string(model.GCN) && o.GCNNorm != string(model.GraphNorm):
+		return usage("--gcn-norm %s is for --model gcn, not %s", o.GCNNorm, o.Model)
+	case o.Model == string(model.GAT) && o.Hidden%o.Heads != 0:
+		return usage("--heads %d: a hidden width of %d cannot be divided among them", o.Heads, o.Hidden)
+	case o.Model == string(model.GAT) && o.LayerOrder == string(model.Multiply):
+		return usage("--layer-order multiply: --model gat must aggregate first")
+	case o.Aggregator == string(model.Max) && o.LayerOrder == string(model.Multiply):
+		return usage("--layer-order multiply: --aggregator max must come first")
+	}
 	return nil
+}
+
+func namesOf[T ~string](list ...T) []string {
+	s := make([]string, len(list))
+	for i, v := range list {
+		s[i] = string(v)
+	}
+	return s
 }
 
 // resolve replaces every auto that the pack decides, and refuses what the pack
@@ -190,7 +245,23 @@ func (o *Options) resolve(f packfile.Facts, policy string) error {
 // network returns the model that the options and the pack describe: one layer for
 // every fanout sampled.
 func (o *Options) network(f packfile.Facts) model.Model {
-	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout}
+	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout,
+		Norm: model.Norm(o.Norm), Residual: o.Residual}
+	if o.Activation != ActivationAuto {
+		m.Activation = model.Activation(o.Activation)
+	}
+	m.Activation = m.Unit()
+	switch m.Kind {
+	case model.SAGE:
+		m.Aggregator = model.Aggregator(o.Aggregator)
+	case model.GAT:
+		m.Heads = o.Heads
+	case model.GCN:
+		m.GCNNorm = model.GCNNorm(o.GCNNorm)
+	}
+	if o.InputProjection {
+		m.InputProjection = o.Hidden
+	}
 	for range len(f.Fanout) - 1 {
 		m.Dims = append(m.Dims, o.Hidden)
 	}

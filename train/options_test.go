@@ -14,9 +14,20 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"--pack is missing":                func(o *Options) { o.Pack = "" },
 		"--out is missing":                 func(o *Options) { o.Out = "" },
-		"--model gcn is not in this":       func(o *Options) { o.Model = "gcn" },
-		"--model gat is not in this":       func(o *Options) { o.Model = "gat" },
-		"--model mlp: no such":             func(o *Options) { o.Model = "mlp" },
+		"--heads 3: a hidden width":        func(o *Options) { o.Model, o.Heads = "gat", 3 },
+		"--heads -1: give":                 func(o *Options) { o.Heads = -1 },
+		"--layer-order multiply: --model":  func(o *Options) { o.Model, o.LayerOrder = "gat", "multiply" },
+		"--model mlp: there are sage, gcn": func(o *Options) { o.Model = "mlp" },
+		"--norm group: there are none":     func(o *Options) { o.Norm = "group" },
+		"--activation tanh: there are":     func(o *Options) { o.Activation = "tanh" },
+		"--aggregator lstm: there are":     func(o *Options) { o.Aggregator = "lstm" },
+		"--aggregator sum is for --model":  func(o *Options) { o.Model, o.Aggregator = "gcn", "sum" },
+		"--gcn-norm left: there are":       func(o *Options) { o.GCNNorm = "left" },
+		"--gcn-norm block is for --model":  func(o *Options) { o.GCNNorm = "block" },
+		"--layer-order multiply: --aggreg": func(o *Options) { o.Aggregator, o.LayerOrder = "max", "multiply" },
+		"--optimizer sgd: there are adam":  func(o *Options) { o.Optimizer = "sgd" },
+		"--weight-decay -1:":               func(o *Options) { o.WeightDecay = -1 },
+		"--label-smoothing 1:":             func(o *Options) { o.LabelSmoothing = 1 },
 		"--hidden -1":                      func(o *Options) { o.Hidden = -1 },
 		"--epochs -1":                      func(o *Options) { o.Epochs = -1 },
 		"--epochs 2147483648":              func(o *Options) { o.Epochs = 1 << 31 },
@@ -79,6 +90,13 @@ func TestNetworkHasALayerPerFanout(t *testing.T) {
 	m := o.network(packfile.Facts{Dim: 7, Classes: 3, Fanout: []int{4, 5, 6}})
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
+	}
+	if m.InputProjection != 0 || m.Aggregator != "mean" || m.GCNNorm != "" {
+		t.Errorf("%+v", m)
+	}
+	o.Model, o.InputProjection, o.Residual, o.Norm = "gcn", true, true, "batch"
+	if g := o.network(packfile.Facts{Dim: 7, Classes: 3, Fanout: []int{4, 5, 6}}); g.Validate() != nil || g.InputProjection != 16 || !g.Residual || g.Norm != "batch" {
+		t.Errorf("%+v: %v", g, g.Validate())
 	}
 	if len(m.Dims) != 4 || m.Dims[0] != 7 || m.Dims[1] != 16 || m.Dims[2] != 16 || m.Dims[3] != 3 || len(m.Orders) != 3 || m.Order(2) != "multiply" {
 		t.Errorf("%+v", m)

@@ -49,9 +49,13 @@ func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag)
 
 // params returns what decides the result with a pack.
 func (o *Options) params(f packfile.Facts) runParams {
+	network := o.network(f)
 	return runParams{
-		Model: o.Model, Hidden: o.Hidden, Dims: o.network(f).Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
+		Model: o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
+		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
+		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
+		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Network: network,
 	}
 }
 
@@ -79,6 +83,16 @@ func (o *Options) recall(was *runFile) error {
 		agree(o, "layer-order", &o.LayerOrder, p.LayerOrder),
 		agree(o, "seed", &o.Seed, p.Seed),
 		agree(o, "shuffle-batches", &o.ShuffleBatches, p.ShuffleBatches),
+		agree(o, "heads", &o.Heads, p.Heads),
+		agree(o, "norm", &o.Norm, p.Norm),
+		agree(o, "residual", &o.Residual, p.Residual),
+		agree(o, "input-projection", &o.InputProjection, p.InputProjection),
+		agree(o, "activation", &o.Activation, p.Activation),
+		agree(o, "aggregator", &o.Aggregator, p.Aggregator),
+		agree(o, "gcn-norm", &o.GCNNorm, p.GCNNorm),
+		agree(o, "optimizer", &o.Optimizer, p.Optimizer),
+		agree(o, "weight-decay", &o.WeightDecay, p.WeightDecay),
+		agree(o, "label-smoothing", &o.LabelSmoothing, p.LabelSmoothing),
 		agree(o, "engine", &o.Engine, was.Setup.Engine),
 	} {
 		if d != "" {

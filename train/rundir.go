@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/train/gnn/model"
 	"diskgnn/train/safetensors"
 )
 
@@ -80,6 +81,21 @@ type runParams struct {
 	LayerOrder     string  `json:"layer_order"`
 	Seed           uint64  `json:"seed"`
 	ShuffleBatches bool    `json:"shuffle_batches"`
+
+	Heads           int    `json:"heads"`
+	Norm            string `json:"norm"`
+	Residual        bool   `json:"residual"`
+	InputProjection bool   `json:"input_projection"`
+	Activation      string `json:"activation"`
+	Aggregator      string `json:"aggregator"`
+	GCNNorm         string `json:"gcn_norm"`
+
+	Optimizer      string  `json:"optimizer"`
+	WeightDecay    float64 `json:"weight_decay"`
+	LabelSmoothing float64 `json:"label_smoothing"`
+
+	// Network is the model as engines are told it: all that its weights mean.
+	Network model.Model `json:"network"`
 }
 
 // runDir is the directory of a run under way.

@@ -1,7 +1,7 @@
 // Command step times one training step of the CPU engine on a mini-batch given as
 // NumPy files, so that another program can be timed on the very same blocks.
 //
-//	go run ./bench/step DIR [--dropout 0.5] [--threads 2] [--steps 10] [--layer-order auto]
+//	go run ./bench/step DIR [--dropout 0.5] [--threads 2] [--steps 10] [--layer-order auto] [--model sage] [--heads 8]
 //
 // DIR holds meta.json {"layers", "num_input", "num_seeds", "dim", "classes"}, x.npy
 // (float32, num_input × dim), y.npy (int64, num_seeds) and for every layer l, 0
@@ -37,7 +37,9 @@ import (
 
 type options struct {
 	dropout              float64
-	hidden, threads      int
+	hidden, heads        int
+	threads              int
+	model                string
 	steps, warmup        int
 	order, blas, profile string
 	prepared             bool
@@ -55,6 +57,8 @@ func run(args []string) error {
 	f := flag.NewFlagSet("step", flag.ContinueOnError)
 	f.Float64Var(&o.dropout, "dropout", 0, "rate after every layer but the last")
 	f.IntVar(&o.hidden, "hidden", 256, "width of the hidden layers")
+	f.StringVar(&o.model, "model", "sage", "sage, gcn or gat")
+	f.IntVar(&o.heads, "heads", 8, "of gat")
 	f.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "workers")
 	f.IntVar(&o.steps, "steps", 10, "steps that are timed")
 	f.IntVar(&o.warmup, "warmup", 3, "steps before")
@@ -83,8 +87,11 @@ func run(args []string) error {
 
 func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	layers := len(batch.Blocks)
-	m := model.Model{Kind: model.SAGE, Dims: append(append([]int{dims[0]}, slices.Repeat([]int{o.hidden}, layers-1)...), dims[1]),
+	m := model.Model{Kind: model.Kind(o.model), Dims: append(append([]int{dims[0]}, slices.Repeat([]int{o.hidden}, layers-1)...), dims[1]),
 		Dropout: o.dropout, Orders: slices.Repeat([]model.Order{model.Order(o.order)}, layers)}
+	if m.Kind == model.GAT {
+		m.Heads = o.heads
+	}
 	var sizes graph.Sizes
 	sizes.Cover(batch)
 	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: 1e-3, BLAS: o.blas})

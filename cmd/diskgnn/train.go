@@ -12,14 +12,15 @@ import (
 	"diskgnn/train"
 )
 
-const trainTeaches = `Trains GraphSAGE on the batches of a pack: as deep as the fanouts that were sampled,
-as wide as --hidden. Each epoch is validated; the test score is that of the epoch
+const trainTeaches = `Trains GraphSAGE, GCN or GAT on the batches of a pack: as deep as the fanouts that were
+sampled, as wide as --hidden. Each epoch is validated; the test score is that of the epoch
 which validated best. The run's directory holds metrics.jsonl, a line per epoch, and
 the weights of the best and the last epoch as safetensors, and report.html, which a
 browser shows, also while the run goes on.
 
    diskgnn train --pack pack --out run
    diskgnn train --pack pack --out run --hidden 128 --epochs 30 --ram-cache 10%
+   diskgnn train --pack pack --out gcn --model gcn --norm batch --residual
    diskgnn train --pack pack --out io --engine none         only load the batches
    diskgnn train --out run --resume                         go on after an interruption
 
@@ -39,11 +40,21 @@ func newTrainCommand(g *globals) *cli.Command {
 		flags: []cli.Flag{
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
 			outFlag(&o.Out, "the run"),
-			stringFlag("model", "NAME", "model: sage", &o.Model),
+			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
+			intFlag("heads", "of gat; the hidden width is divided among them", "", &o.Heads, 1),
 			intFlag("epochs", "passes over the training nodes", "", &o.Epochs, 1),
 			positiveFlag("lr", "Adam's learning rate", &o.LR),
 			floatFlag("dropout", "rate after every layer but the last", &o.Dropout),
+			stringFlag("norm", "NAME", "normalisation ahead of each activation: batch, layer, or none", &o.Norm),
+			boolFlag("residual", "add a linear map of a layer's input to its output", &o.Residual),
+			boolFlag("input-projection", "bring the features to the hidden width first, by a linear map", &o.InputProjection),
+			stringFlag("activation", "NAME", "after every layer but the last: relu, elu, or auto: elu for gat, else relu", &o.Activation),
+			stringFlag("aggregator", "NAME", "what sage takes of the neighbours: mean, sum or max", &o.Aggregator),
+			stringFlag("gcn-norm", "NAME", "degrees that weigh gcn's edges: of the graph, or of the block", &o.GCNNorm),
+			stringFlag("optimizer", "NAME", "adam, or adamw, whose weight decay is decoupled", &o.Optimizer),
+			floatFlag("weight-decay", "of all parameters, as PyTorch's weight_decay", &o.WeightDecay),
+			floatFlag("label-smoothing", "share of a label that is spread over all classes", &o.LabelSmoothing),
 			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes), f1, or auto: what the data suggests", &o.Metric),
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),

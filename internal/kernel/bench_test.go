@@ -103,3 +103,51 @@ func BenchmarkConvert(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkHeads weighs rows for eight heads. It counts the bytes of the rows.
+func BenchmarkHeads(b *testing.B) {
+	const heads, degree, n = 8, 7, 20_000
+	for _, c := range []struct {
+		name    string
+		rows, d int
+	}{{"cached", 200, 128}, {"memory", 450_000, 128}, {"memory", 110_000, 256}} {
+		x, v := make([]float32, c.rows*c.d), make([]float32, heads*c.d)
+		rng := rand.New(rand.NewPCG(1, 2))
+		idx := make([]uint32, n*degree)
+		for i := range idx {
+			idx[i] = uint32(rng.IntN(c.rows))
+		}
+		for i := range x {
+			x[i] = 1
+		}
+		w := make([]float32, degree*heads)
+		b.Run(fmt.Sprintf("dot/%s/d=%d", c.name, c.d), func(b *testing.B) {
+			benchKinds(b, 4*len(idx)*c.d, func() {
+				for i := range n {
+					DotHeads(w, x, c.d, idx[i*degree:(i+1)*degree], v, heads)
+				}
+			})
+		})
+		b.Run(fmt.Sprintf("gather/%s/d=%d", c.name, c.d), func(b *testing.B) {
+			benchKinds(b, 4*len(idx)*c.d, func() {
+				for i := range n {
+					GatherHeads(v, x, c.d, idx[i*degree:(i+1)*degree], w, heads, false)
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkExp(b *testing.B) {
+	x := make([]float32, 56)
+	benchKinds(b, 4*len(x), func() { Exp(x) })
+}
+
+func BenchmarkBiasELU(b *testing.B) {
+	z, bias, drop := make([]float32, 512*256), make([]float32, 256), NewDropout(0.5)
+	benchKinds(b, 4*len(z), func() {
+		for i := range 512 {
+			BiasELU(z[i*256:(i+1)*256], bias, drop, uint64(i))
+		}
+	})
+}

@@ -266,6 +266,12 @@ func TestNoAllocation(t *testing.T) {
 			GatherSum(dst, x, idx, nil, 1, true)
 			BiasReLU(dst, x[:100], drop, 1)
 			ReLUBackward(dst, x[:100], x[100:200], 2)
+			DotHeads(dst, x, 50, idx, x, 2)
+			GatherHeads(dst, x, 50, idx, x, 2, true)
+			CombineHeads(dst, x, idx[:2], idx, x, 2)
+			Exp(dst)
+			BiasELU(dst, x[:100], drop, 1)
+			ELUBackward(dst, x[:100], x[100:200], drop, 1)
 		}); n > 0 {
 			t.Errorf("%v allocations", n)
 		}

@@ -38,6 +38,41 @@ func biasReLUDropoutAVX2(z *float32, bias *float32, n int, low uint32, high uint
 //go:noescape
 func reluBackwardAVX2(dz *float32, y *float32, sums *float32, n int, scale float32)
 
+// dotHeadsAVX2 is the twin of dotHeadsPlain for AVX2.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func dotHeadsAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int, v *float32, heads int)
+
+// gatherHeadsAVX2 is the twin of gatherHeadsPlain for AVX2.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func gatherHeadsAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int, w *float32, heads int, add bool)
+
+// combineHeadsAVX2 is the twin of combineHeadsPlain for AVX2.
+//
+//go:noescape
+func combineHeadsAVX2(dst *float32, y *float32, d int, idx *uint32, edges *uint32, n int, w *float32, heads int)
+
+// expAVX2 is the twin of expPlain for AVX2.
+// n may be any number.
+//
+//go:noescape
+func expAVX2(x *float32, n int)
+
+// biasELUAVX2 is the twin of biasELUPlain for AVX2.
+// The key comes in halves.
+//
+//go:noescape
+func biasELUAVX2(z *float32, bias *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
+
+// eluBackwardAVX2 is the twin of eluBackwardPlain for AVX2.
+// The key comes in halves.
+//
+//go:noescape
+func eluBackwardAVX2(dz *float32, y *float32, sums *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
+
 // adamAVX2 is the twin of adamPlain for AVX2.
 // step points to AdamStep's fields.
 //
@@ -115,6 +150,41 @@ func biasReLUDropoutAVX512(z *float32, bias *float32, n int, low uint32, high ui
 //
 //go:noescape
 func reluBackwardAVX512(dz *float32, y *float32, sums *float32, n int, scale float32)
+
+// dotHeadsAVX512 is the twin of dotHeadsPlain for AVX512.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func dotHeadsAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int, v *float32, heads int)
+
+// gatherHeadsAVX512 is the twin of gatherHeadsPlain for AVX512.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func gatherHeadsAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int, w *float32, heads int, add bool)
+
+// combineHeadsAVX512 is the twin of combineHeadsPlain for AVX512.
+//
+//go:noescape
+func combineHeadsAVX512(dst *float32, y *float32, d int, idx *uint32, edges *uint32, n int, w *float32, heads int)
+
+// expAVX512 is the twin of expPlain for AVX512.
+// n may be any number.
+//
+//go:noescape
+func expAVX512(x *float32, n int)
+
+// biasELUAVX512 is the twin of biasELUPlain for AVX512.
+// The key comes in halves.
+//
+//go:noescape
+func biasELUAVX512(z *float32, bias *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
+
+// eluBackwardAVX512 is the twin of eluBackwardPlain for AVX512.
+// The key comes in halves.
+//
+//go:noescape
+func eluBackwardAVX512(dz *float32, y *float32, sums *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
 
 // adamAVX512 is the twin of adamPlain for AVX512.
 // step points to AdamStep's fields.

@@ -646,9 +646,9 @@ TEXT ·biasReLUDropoutAVX2(SB), $0-40
 	MOVQ         z+0(FP), AX
 	MOVQ         bias+8(FP), CX
 	VPXOR        Y0, Y0, Y0
-	VBROADCASTSS high+28(FP), Y1
-	VBROADCASTSS threshold+32(FP), Y2
-	VBROADCASTSS scale+36(FP), Y3
+	VBROADCASTSS threshold+32(FP), Y1
+	VBROADCASTSS scale+36(FP), Y2
+	VBROADCASTSS high+28(FP), Y3
 	MOVL         $0x7feb352d, DX
 	VMOVD        DX, X4
 	VPBROADCASTD X4, Y4
@@ -677,7 +677,7 @@ single:
 	VPMULLD  Y4, Y8, Y8
 	VPSRLD   $0x0f, Y8, Y9
 	VPXOR    Y9, Y8, Y8
-	VPADDD   Y1, Y8, Y8
+	VPADDD   Y3, Y8, Y8
 	VPMULLD  Y5, Y8, Y8
 	VPSRLD   $0x10, Y8, Y9
 	VPXOR    Y9, Y8, Y8
@@ -685,8 +685,8 @@ single:
 	VMOVUPS  (AX)(BX*1), Y9
 	VADDPS   (CX)(BX*1), Y9, Y9
 	VMAXPS   Y9, Y0, Y9
-	VMULPS   Y3, Y9, Y9
-	VPMAXUD  Y8, Y2, Y10
+	VMULPS   Y2, Y9, Y9
+	VPMAXUD  Y8, Y1, Y10
 	VPCMPEQD Y8, Y10, Y10
 	VANDPS   Y9, Y10, Y9
 	VMOVUPS  Y9, (AX)(BX*1)
@@ -745,6 +745,1154 @@ single:
 	VADDPS  (DX)(SI*1), Y2, Y2
 	VMOVUPS Y2, (DX)(SI*1)
 	ADDQ    $+32, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func dotHeadsAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int, v *float32, heads int)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·dotHeadsAVX2(SB), $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         d+16(FP), CX
+	MOVQ         CX, BX
+	ANDQ         $0x0f, BX
+	MOVQ         CX, DX
+	SUBQ         BX, DX
+	SHLQ         $0x02, DX
+	SHLQ         $0x02, CX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y1
+	VPCMPGTD     lanes<>+32(SB), Y0, Y0
+	XORQ         BX, BX
+	JMP          edgesTest
+
+edges:
+	MOVQ    idx+24(FP), R8
+	MOVQ    last+40(FP), SI
+	MOVQ    x+8(FP), R9
+	LEAQ    6(BX), DI
+	CMPQ    DI, SI
+	CMOVQGT SI, DI
+	MOVL    (R8)(BX*4), SI
+	MOVL    (R8)(DI*4), DI
+	IMULQ   CX, SI
+	IMULQ   CX, DI
+	ADDQ    R9, SI
+	ADDQ    R9, DI
+	MOVQ    v+48(FP), R8
+	MOVQ    heads+56(FP), R9
+	JMP     foursTest
+
+fours:
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  R8, R10
+	ADDQ  CX, R8
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	MOVQ  R8, R11
+	ADDQ  CX, R8
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  R8, R12
+	ADDQ  CX, R8
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ  R8, R13
+	ADDQ  CX, R8
+	XORQ  R14, R14
+	JMP   fourTest
+
+fourColumns:
+	PREFETCHT0 (DI)(R14*1)
+	VMOVUPS    (SI)(R14*1), Y10
+	VMULPS     (R10)(R14*1), Y10, Y11
+	VADDPS     Y11, Y2, Y2
+	VMULPS     (R11)(R14*1), Y10, Y11
+	VADDPS     Y11, Y4, Y4
+	VMULPS     (R12)(R14*1), Y10, Y11
+	VADDPS     Y11, Y6, Y6
+	VMULPS     (R13)(R14*1), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    32(SI)(R14*1), Y10
+	VMULPS     32(R10)(R14*1), Y10, Y11
+	VADDPS     Y11, Y3, Y3
+	VMULPS     32(R11)(R14*1), Y10, Y11
+	VADDPS     Y11, Y5, Y5
+	VMULPS     32(R12)(R14*1), Y10, Y11
+	VADDPS     Y11, Y7, Y7
+	VMULPS     32(R13)(R14*1), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	ADDQ       $0x40, R14
+
+fourTest:
+	CMPQ       R14, DX
+	JL         fourColumns
+	CMPQ       R14, CX
+	JGE        fourSum
+	PREFETCHT0 (DI)(R14*1)
+	VMASKMOVPS (SI)(R14*1), Y1, Y10
+	VMASKMOVPS (R10)(R14*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y2, Y2
+	VMASKMOVPS (R11)(R14*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y4, Y4
+	VMASKMOVPS (R12)(R14*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y6, Y6
+	VMASKMOVPS (R13)(R14*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y8, Y8
+	VMASKMOVPS 32(SI)(R14*1), Y0, Y10
+	VMASKMOVPS 32(R10)(R14*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y3, Y3
+	VMASKMOVPS 32(R11)(R14*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y5, Y5
+	VMASKMOVPS 32(R12)(R14*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y7, Y7
+	VMASKMOVPS 32(R13)(R14*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y9, Y9
+
+fourSum:
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X2, X3, X3
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X4, X2, X2
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X4
+	VADDPS       X6, X4, X4
+	VADDPS       Y9, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X5
+	VADDPS       X8, X5, X5
+	VUNPCKLPS    X2, X3, X6
+	VUNPCKHPS    X2, X3, X2
+	VADDPS       X2, X6, X6
+	VUNPCKLPS    X5, X4, X2
+	VUNPCKHPS    X5, X4, X3
+	VADDPS       X3, X2, X2
+	VMOVLHPS     X2, X6, X3
+	VMOVHLPS     X6, X2, X2
+	VADDPS       X2, X3, X3
+	VMOVUPS      X3, (AX)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, R9
+
+foursTest:
+	CMPQ R9, $0x04
+	JGE  fours
+	JMP  onesTest
+
+ones:
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  R8, R10
+	ADDQ  CX, R8
+	XORQ  R11, R11
+	JMP   oneTest
+
+oneColumns:
+	PREFETCHT0 (DI)(R11*1)
+	VMOVUPS    (SI)(R11*1), Y4
+	VMULPS     (R10)(R11*1), Y4, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVUPS    32(SI)(R11*1), Y4
+	VMULPS     32(R10)(R11*1), Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x40, R11
+
+oneTest:
+	CMPQ       R11, DX
+	JL         oneColumns
+	CMPQ       R11, CX
+	JGE        oneSum
+	PREFETCHT0 (DI)(R11*1)
+	VMASKMOVPS (SI)(R11*1), Y1, Y4
+	VMASKMOVPS (R10)(R11*1), Y1, Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y2, Y2
+	VMASKMOVPS 32(SI)(R11*1), Y0, Y4
+	VMASKMOVPS 32(R10)(R11*1), Y0, Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y3, Y3
+
+oneSum:
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X2, X3, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VMOVSHDUP    X3, X2
+	VADDSS       X2, X3, X3
+	VMOVSS       X3, (AX)
+	ADDQ         $0x04, AX
+	DECQ         R9
+
+onesTest:
+	TESTQ R9, R9
+	JNZ   ones
+	INCQ  BX
+
+edgesTest:
+	MOVQ n+32(FP), SI
+	CMPQ BX, SI
+	JL   edges
+	VZEROUPPER
+	RET
+
+// func gatherHeadsAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int, w *float32, heads int, add bool)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·gatherHeadsAVX2(SB), $0-65
+	MOVQ d+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ dst+0(FP), CX
+	MOVQ w+48(FP), DX
+	MOVQ heads+56(FP), BX
+	JMP  foursTest
+
+fours:
+	XORQ SI, SI
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  fourBlockTest
+
+fourBlock:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	XORQ  R8, R8
+	MOVQ  DX, R9
+	JMP   fourWholeTest
+
+fourWholeEdges:
+	MOVQ         idx+24(FP), R12
+	MOVQ         last+40(FP), R10
+	MOVQ         x+8(FP), R13
+	LEAQ         6(R8), R11
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	MOVL         (R12)(R8*4), R10
+	MOVL         (R12)(R11*4), R11
+	IMULQ        AX, R10
+	IMULQ        AX, R11
+	ADDQ         R13, R10
+	ADDQ         R13, R11
+	PREFETCHT0   (R11)(SI*1)
+	VMOVUPS      (R10)(SI*1), Y8
+	VMOVUPS      32(R10)(SI*1), Y9
+	VBROADCASTSS (R9), Y10
+	VMULPS       Y8, Y10, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 4(R9), Y10
+	VMULPS       Y8, Y10, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 8(R9), Y10
+	VMULPS       Y8, Y10, Y11
+	VADDPS       Y11, Y4, Y4
+	VMULPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 12(R9), Y10
+	VMULPS       Y8, Y10, Y8
+	VADDPS       Y8, Y6, Y6
+	VMULPS       Y9, Y10, Y8
+	VADDPS       Y8, Y7, Y7
+	MOVQ         heads+56(FP), R10
+	LEAQ         (R9)(R10*4), R9
+	INCQ         R8
+
+fourWholeTest:
+	MOVQ   n+32(FP), R10
+	CMPQ   R8, R10
+	JL     fourWholeEdges
+	MOVB   add+64(FP), R8
+	TESTB  R8, R8
+	JZ     fourWholeStore
+	MOVQ   CX, R8
+	VADDPS (R8)(SI*1), Y0, Y0
+	VADDPS 32(R8)(SI*1), Y1, Y1
+	ADDQ   AX, R8
+	VADDPS (R8)(SI*1), Y2, Y2
+	VADDPS 32(R8)(SI*1), Y3, Y3
+	ADDQ   AX, R8
+	VADDPS (R8)(SI*1), Y4, Y4
+	VADDPS 32(R8)(SI*1), Y5, Y5
+	ADDQ   AX, R8
+	VADDPS (R8)(SI*1), Y6, Y6
+	VADDPS 32(R8)(SI*1), Y7, Y7
+	ADDQ   AX, R8
+
+fourWholeStore:
+	MOVQ    CX, R8
+	VMOVUPS Y0, (R8)(SI*1)
+	VMOVUPS Y1, 32(R8)(SI*1)
+	ADDQ    AX, R8
+	VMOVUPS Y2, (R8)(SI*1)
+	VMOVUPS Y3, 32(R8)(SI*1)
+	ADDQ    AX, R8
+	VMOVUPS Y4, (R8)(SI*1)
+	VMOVUPS Y5, 32(R8)(SI*1)
+	ADDQ    AX, R8
+	VMOVUPS Y6, (R8)(SI*1)
+	VMOVUPS Y7, 32(R8)(SI*1)
+	ADDQ    AX, R8
+	ADDQ    $+64, SI
+
+fourBlockTest:
+	CMPQ SI, DI
+	JLE  fourBlock
+	JMP  fourRestTest
+
+fourRest:
+	MOVQ         AX, DI
+	SUBQ         SI, DI
+	SHRQ         $0x02, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPXOR        Y3, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	XORQ         DI, DI
+	MOVQ         DX, R8
+	JMP          fourPartTest
+
+fourPartEdges:
+	MOVQ         idx+24(FP), R11
+	MOVQ         last+40(FP), R9
+	MOVQ         x+8(FP), R12
+	LEAQ         6(DI), R10
+	CMPQ         R10, R9
+	CMOVQGT      R9, R10
+	MOVL         (R11)(DI*4), R9
+	MOVL         (R11)(R10*4), R10
+	IMULQ        AX, R9
+	IMULQ        AX, R10
+	ADDQ         R12, R9
+	ADDQ         R12, R10
+	PREFETCHT0   (R10)(SI*1)
+	VMASKMOVPS   (R9)(SI*1), Y0, Y5
+	VBROADCASTSS (R8), Y6
+	VMULPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VBROADCASTSS 4(R8), Y6
+	VMULPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VBROADCASTSS 8(R8), Y6
+	VMULPS       Y5, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VBROADCASTSS 12(R8), Y6
+	VMULPS       Y5, Y6, Y5
+	VADDPS       Y5, Y4, Y4
+	MOVQ         heads+56(FP), R9
+	LEAQ         (R8)(R9*4), R8
+	INCQ         DI
+
+fourPartTest:
+	MOVQ       n+32(FP), R9
+	CMPQ       DI, R9
+	JL         fourPartEdges
+	MOVB       add+64(FP), DI
+	TESTB      DI, DI
+	JZ         fourPartStore
+	MOVQ       CX, DI
+	VMASKMOVPS (DI)(SI*1), Y0, Y5
+	VADDPS     Y5, Y1, Y1
+	ADDQ       AX, DI
+	VMASKMOVPS (DI)(SI*1), Y0, Y5
+	VADDPS     Y5, Y2, Y2
+	ADDQ       AX, DI
+	VMASKMOVPS (DI)(SI*1), Y0, Y5
+	VADDPS     Y5, Y3, Y3
+	ADDQ       AX, DI
+	VMASKMOVPS (DI)(SI*1), Y0, Y5
+	VADDPS     Y5, Y4, Y4
+	ADDQ       AX, DI
+
+fourPartStore:
+	MOVQ       CX, DI
+	VMASKMOVPS Y1, Y0, (DI)(SI*1)
+	ADDQ       AX, DI
+	VMASKMOVPS Y2, Y0, (DI)(SI*1)
+	ADDQ       AX, DI
+	VMASKMOVPS Y3, Y0, (DI)(SI*1)
+	ADDQ       AX, DI
+	VMASKMOVPS Y4, Y0, (DI)(SI*1)
+	ADDQ       AX, DI
+	ADDQ       $+32, SI
+
+fourRestTest:
+	CMPQ SI, AX
+	JL   fourRest
+	ADDQ $0x10, DX
+	ADDQ AX, CX
+	ADDQ AX, CX
+	ADDQ AX, CX
+	ADDQ AX, CX
+	SUBQ $0x04, BX
+
+foursTest:
+	CMPQ BX, $0x04
+	JGE  fours
+	JMP  onesTest
+
+ones:
+	XORQ SI, SI
+	MOVQ AX, DI
+	SUBQ $+64, DI
+	JMP  oneBlockTest
+
+oneBlock:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	XORQ  R8, R8
+	MOVQ  DX, R9
+	JMP   oneWholeTest
+
+oneWholeEdges:
+	MOVQ         idx+24(FP), R12
+	MOVQ         last+40(FP), R10
+	MOVQ         x+8(FP), R13
+	LEAQ         6(R8), R11
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	MOVL         (R12)(R8*4), R10
+	MOVL         (R12)(R11*4), R11
+	IMULQ        AX, R10
+	IMULQ        AX, R11
+	ADDQ         R13, R10
+	ADDQ         R13, R11
+	PREFETCHT0   (R11)(SI*1)
+	VMOVUPS      (R10)(SI*1), Y2
+	VMOVUPS      32(R10)(SI*1), Y3
+	VBROADCASTSS (R9), Y4
+	VMULPS       Y2, Y4, Y2
+	VADDPS       Y2, Y0, Y0
+	VMULPS       Y3, Y4, Y2
+	VADDPS       Y2, Y1, Y1
+	MOVQ         heads+56(FP), R10
+	LEAQ         (R9)(R10*4), R9
+	INCQ         R8
+
+oneWholeTest:
+	MOVQ   n+32(FP), R10
+	CMPQ   R8, R10
+	JL     oneWholeEdges
+	MOVB   add+64(FP), R8
+	TESTB  R8, R8
+	JZ     oneWholeStore
+	MOVQ   CX, R8
+	VADDPS (R8)(SI*1), Y0, Y0
+	VADDPS 32(R8)(SI*1), Y1, Y1
+	ADDQ   AX, R8
+
+oneWholeStore:
+	MOVQ    CX, R8
+	VMOVUPS Y0, (R8)(SI*1)
+	VMOVUPS Y1, 32(R8)(SI*1)
+	ADDQ    AX, R8
+	ADDQ    $+64, SI
+
+oneBlockTest:
+	CMPQ SI, DI
+	JLE  oneBlock
+	JMP  oneRestTest
+
+oneRest:
+	MOVQ         AX, DI
+	SUBQ         SI, DI
+	SHRQ         $0x02, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	XORQ         DI, DI
+	MOVQ         DX, R8
+	JMP          onePartTest
+
+onePartEdges:
+	MOVQ         idx+24(FP), R11
+	MOVQ         last+40(FP), R9
+	MOVQ         x+8(FP), R12
+	LEAQ         6(DI), R10
+	CMPQ         R10, R9
+	CMOVQGT      R9, R10
+	MOVL         (R11)(DI*4), R9
+	MOVL         (R11)(R10*4), R10
+	IMULQ        AX, R9
+	IMULQ        AX, R10
+	ADDQ         R12, R9
+	ADDQ         R12, R10
+	PREFETCHT0   (R10)(SI*1)
+	VMASKMOVPS   (R9)(SI*1), Y0, Y2
+	VBROADCASTSS (R8), Y3
+	VMULPS       Y2, Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	MOVQ         heads+56(FP), R9
+	LEAQ         (R8)(R9*4), R8
+	INCQ         DI
+
+onePartTest:
+	MOVQ       n+32(FP), R9
+	CMPQ       DI, R9
+	JL         onePartEdges
+	MOVB       add+64(FP), DI
+	TESTB      DI, DI
+	JZ         onePartStore
+	MOVQ       CX, DI
+	VMASKMOVPS (DI)(SI*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       AX, DI
+
+onePartStore:
+	MOVQ       CX, DI
+	VMASKMOVPS Y1, Y0, (DI)(SI*1)
+	ADDQ       AX, DI
+	ADDQ       $+32, SI
+
+oneRestTest:
+	CMPQ SI, AX
+	JL   oneRest
+	ADDQ $0x04, DX
+	ADDQ AX, CX
+	SUBQ $0x01, BX
+
+onesTest:
+	TESTQ BX, BX
+	JNZ   ones
+	VZEROUPPER
+	RET
+
+// func combineHeadsAVX2(dst *float32, y *float32, d int, idx *uint32, edges *uint32, n int, w *float32, heads int)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·combineHeadsAVX2(SB), $0-64
+	MOVQ d+16(FP), AX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DX
+	SUBQ $+256, DX
+	JMP  blockTest
+
+block:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	XORQ  BX, BX
+	JMP   wholeEdgesTest
+
+wholeEdges:
+	MOVQ    heads+56(FP), R9
+	MOVQ    n+40(FP), DI
+	MOVQ    idx+24(FP), R10
+	MOVQ    edges+32(FP), SI
+	MOVQ    y+8(FP), R11
+	MOVL    (SI)(BX*4), R8
+	IMULQ   R9, R8
+	MOVQ    w+48(FP), SI
+	LEAQ    (SI)(R8*4), R8
+	MOVL    (R10)(BX*4), SI
+	INCQ    BX
+	LEAQ    -1(DI), DI
+	CMPQ    BX, DI
+	CMOVQLT BX, DI
+	MOVL    (R10)(DI*4), DI
+	IMULQ   R9, SI
+	IMULQ   AX, SI
+	ADDQ    R11, SI
+	IMULQ   R9, DI
+	IMULQ   AX, DI
+	ADDQ    R11, DI
+
+wholeHeads:
+	PREFETCHT0   (DI)(CX*1)
+	PREFETCHT0   64(DI)(CX*1)
+	PREFETCHT0   128(DI)(CX*1)
+	PREFETCHT0   192(DI)(CX*1)
+	VBROADCASTSS (R8), Y8
+	VMULPS       (SI)(CX*1), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       32(SI)(CX*1), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VMULPS       64(SI)(CX*1), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       96(SI)(CX*1), Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       128(SI)(CX*1), Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       160(SI)(CX*1), Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VMULPS       192(SI)(CX*1), Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       224(SI)(CX*1), Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         AX, SI
+	ADDQ         AX, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          wholeHeads
+
+wholeEdgesTest:
+	MOVQ    n+40(FP), SI
+	CMPQ    BX, SI
+	JL      wholeEdges
+	MOVQ    dst+0(FP), BX
+	VMOVUPS Y0, (BX)(CX*1)
+	VMOVUPS Y1, 32(BX)(CX*1)
+	VMOVUPS Y2, 64(BX)(CX*1)
+	VMOVUPS Y3, 96(BX)(CX*1)
+	VMOVUPS Y4, 128(BX)(CX*1)
+	VMOVUPS Y5, 160(BX)(CX*1)
+	VMOVUPS Y6, 192(BX)(CX*1)
+	VMOVUPS Y7, 224(BX)(CX*1)
+	ADDQ    $+256, CX
+
+blockTest:
+	CMPQ CX, DX
+	JLE  block
+	JMP  restTest
+
+rest:
+	MOVQ         AX, DX
+	SUBQ         CX, DX
+	SHRQ         $0x02, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	XORQ         DX, DX
+	JMP          partEdgesTest
+
+partEdges:
+	MOVQ    heads+56(FP), R8
+	MOVQ    n+40(FP), SI
+	MOVQ    idx+24(FP), R9
+	MOVQ    edges+32(FP), BX
+	MOVQ    y+8(FP), R10
+	MOVL    (BX)(DX*4), DI
+	IMULQ   R8, DI
+	MOVQ    w+48(FP), BX
+	LEAQ    (BX)(DI*4), DI
+	MOVL    (R9)(DX*4), BX
+	INCQ    DX
+	LEAQ    -1(SI), SI
+	CMPQ    DX, SI
+	CMOVQLT DX, SI
+	MOVL    (R9)(SI*4), SI
+	IMULQ   R8, BX
+	IMULQ   AX, BX
+	ADDQ    R10, BX
+	IMULQ   R8, SI
+	IMULQ   AX, SI
+	ADDQ    R10, SI
+
+partHeads:
+	PREFETCHT0   (SI)(CX*1)
+	VBROADCASTSS (DI), Y2
+	VMASKMOVPS   (BX)(CX*1), Y0, Y3
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	ADDQ         AX, BX
+	ADDQ         AX, SI
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          partHeads
+
+partEdgesTest:
+	MOVQ       n+40(FP), BX
+	CMPQ       DX, BX
+	JL         partEdges
+	MOVQ       dst+0(FP), DX
+	VMASKMOVPS Y1, Y0, (DX)(CX*1)
+	ADDQ       $+32, CX
+
+restTest:
+	CMPQ CX, AX
+	JL   rest
+	VZEROUPPER
+	RET
+
+// func expAVX2(x *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·expAVX2(SB), $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	JMP  test
+
+whole:
+	VMOVUPS (AX), Y0
+	VMOVUPS expLowest<>+0(SB), Y1
+	VMAXPS  Y0, Y1, Y0
+	VMULPS  expLog2E<>+0(SB), Y0, Y1
+	VADDPS  expRound<>+0(SB), Y1, Y1
+	VSUBPS  expRound<>+0(SB), Y1, Y2
+	VPADDD  expExponent<>+0(SB), Y1, Y1
+	VPSLLD  $0x17, Y1, Y1
+	VMULPS  expLn2High<>+0(SB), Y2, Y3
+	VSUBPS  Y3, Y0, Y0
+	VMULPS  expLn2Low<>+0(SB), Y2, Y3
+	VSUBPS  Y3, Y0, Y0
+	VMOVUPS expP0<>+0(SB), Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  expP1<>+0(SB), Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  expP2<>+0(SB), Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  expP3<>+0(SB), Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  expP4<>+0(SB), Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  expP5<>+0(SB), Y3, Y3
+	VMULPS  Y0, Y0, Y2
+	VMULPS  Y2, Y3, Y3
+	VADDPS  Y0, Y3, Y3
+	VADDPS  expOne<>+0(SB), Y3, Y3
+	VMULPS  Y1, Y3, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $+32, AX
+	SUBQ    $0x08, CX
+
+test:
+	CMPQ         CX, $0x08
+	JGE          whole
+	TESTQ        CX, CX
+	JZ           done
+	VMOVD        CX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y0
+	VMASKMOVPS   (AX), Y0, Y1
+	VMOVUPS      expLowest<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       expLog2E<>+0(SB), Y1, Y2
+	VADDPS       expRound<>+0(SB), Y2, Y2
+	VSUBPS       expRound<>+0(SB), Y2, Y3
+	VPADDD       expExponent<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       expLn2High<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y1, Y1
+	VMULPS       expLn2Low<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y1, Y1
+	VMOVUPS      expP0<>+0(SB), Y4
+	VMULPS       Y1, Y4, Y4
+	VADDPS       expP1<>+0(SB), Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VADDPS       expP2<>+0(SB), Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VADDPS       expP3<>+0(SB), Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VADDPS       expP4<>+0(SB), Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VADDPS       expP5<>+0(SB), Y4, Y4
+	VMULPS       Y1, Y1, Y3
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VADDPS       expOne<>+0(SB), Y4, Y4
+	VMULPS       Y2, Y4, Y1
+	VMASKMOVPS   Y1, Y0, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA expLowest<>+0(SB)/4, $0xc2ac0000
+DATA expLowest<>+4(SB)/4, $0xc2ac0000
+DATA expLowest<>+8(SB)/4, $0xc2ac0000
+DATA expLowest<>+12(SB)/4, $0xc2ac0000
+DATA expLowest<>+16(SB)/4, $0xc2ac0000
+DATA expLowest<>+20(SB)/4, $0xc2ac0000
+DATA expLowest<>+24(SB)/4, $0xc2ac0000
+DATA expLowest<>+28(SB)/4, $0xc2ac0000
+DATA expLowest<>+32(SB)/4, $0xc2ac0000
+DATA expLowest<>+36(SB)/4, $0xc2ac0000
+DATA expLowest<>+40(SB)/4, $0xc2ac0000
+DATA expLowest<>+44(SB)/4, $0xc2ac0000
+DATA expLowest<>+48(SB)/4, $0xc2ac0000
+DATA expLowest<>+52(SB)/4, $0xc2ac0000
+DATA expLowest<>+56(SB)/4, $0xc2ac0000
+DATA expLowest<>+60(SB)/4, $0xc2ac0000
+GLOBL expLowest<>(SB), RODATA|NOPTR, $64
+
+DATA expLog2E<>+0(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+4(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+8(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+12(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+16(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+20(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+24(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+28(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+32(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+36(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+40(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+44(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+48(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+52(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+56(SB)/4, $0x3fb8aa3b
+DATA expLog2E<>+60(SB)/4, $0x3fb8aa3b
+GLOBL expLog2E<>(SB), RODATA|NOPTR, $64
+
+DATA expRound<>+0(SB)/4, $0x4b400000
+DATA expRound<>+4(SB)/4, $0x4b400000
+DATA expRound<>+8(SB)/4, $0x4b400000
+DATA expRound<>+12(SB)/4, $0x4b400000
+DATA expRound<>+16(SB)/4, $0x4b400000
+DATA expRound<>+20(SB)/4, $0x4b400000
+DATA expRound<>+24(SB)/4, $0x4b400000
+DATA expRound<>+28(SB)/4, $0x4b400000
+DATA expRound<>+32(SB)/4, $0x4b400000
+DATA expRound<>+36(SB)/4, $0x4b400000
+DATA expRound<>+40(SB)/4, $0x4b400000
+DATA expRound<>+44(SB)/4, $0x4b400000
+DATA expRound<>+48(SB)/4, $0x4b400000
+DATA expRound<>+52(SB)/4, $0x4b400000
+DATA expRound<>+56(SB)/4, $0x4b400000
+DATA expRound<>+60(SB)/4, $0x4b400000
+GLOBL expRound<>(SB), RODATA|NOPTR, $64
+
+DATA expExponent<>+0(SB)/4, $0x0000007f
+DATA expExponent<>+4(SB)/4, $0x0000007f
+DATA expExponent<>+8(SB)/4, $0x0000007f
+DATA expExponent<>+12(SB)/4, $0x0000007f
+DATA expExponent<>+16(SB)/4, $0x0000007f
+DATA expExponent<>+20(SB)/4, $0x0000007f
+DATA expExponent<>+24(SB)/4, $0x0000007f
+DATA expExponent<>+28(SB)/4, $0x0000007f
+DATA expExponent<>+32(SB)/4, $0x0000007f
+DATA expExponent<>+36(SB)/4, $0x0000007f
+DATA expExponent<>+40(SB)/4, $0x0000007f
+DATA expExponent<>+44(SB)/4, $0x0000007f
+DATA expExponent<>+48(SB)/4, $0x0000007f
+DATA expExponent<>+52(SB)/4, $0x0000007f
+DATA expExponent<>+56(SB)/4, $0x0000007f
+DATA expExponent<>+60(SB)/4, $0x0000007f
+GLOBL expExponent<>(SB), RODATA|NOPTR, $64
+
+DATA expLn2High<>+0(SB)/4, $0x3f318000
+DATA expLn2High<>+4(SB)/4, $0x3f318000
+DATA expLn2High<>+8(SB)/4, $0x3f318000
+DATA expLn2High<>+12(SB)/4, $0x3f318000
+DATA expLn2High<>+16(SB)/4, $0x3f318000
+DATA expLn2High<>+20(SB)/4, $0x3f318000
+DATA expLn2High<>+24(SB)/4, $0x3f318000
+DATA expLn2High<>+28(SB)/4, $0x3f318000
+DATA expLn2High<>+32(SB)/4, $0x3f318000
+DATA expLn2High<>+36(SB)/4, $0x3f318000
+DATA expLn2High<>+40(SB)/4, $0x3f318000
+DATA expLn2High<>+44(SB)/4, $0x3f318000
+DATA expLn2High<>+48(SB)/4, $0x3f318000
+DATA expLn2High<>+52(SB)/4, $0x3f318000
+DATA expLn2High<>+56(SB)/4, $0x3f318000
+DATA expLn2High<>+60(SB)/4, $0x3f318000
+GLOBL expLn2High<>(SB), RODATA|NOPTR, $64
+
+DATA expLn2Low<>+0(SB)/4, $0xb95e8083
+DATA expLn2Low<>+4(SB)/4, $0xb95e8083
+DATA expLn2Low<>+8(SB)/4, $0xb95e8083
+DATA expLn2Low<>+12(SB)/4, $0xb95e8083
+DATA expLn2Low<>+16(SB)/4, $0xb95e8083
+DATA expLn2Low<>+20(SB)/4, $0xb95e8083
+DATA expLn2Low<>+24(SB)/4, $0xb95e8083
+DATA expLn2Low<>+28(SB)/4, $0xb95e8083
+DATA expLn2Low<>+32(SB)/4, $0xb95e8083
+DATA expLn2Low<>+36(SB)/4, $0xb95e8083
+DATA expLn2Low<>+40(SB)/4, $0xb95e8083
+DATA expLn2Low<>+44(SB)/4, $0xb95e8083
+DATA expLn2Low<>+48(SB)/4, $0xb95e8083
+DATA expLn2Low<>+52(SB)/4, $0xb95e8083
+DATA expLn2Low<>+56(SB)/4, $0xb95e8083
+DATA expLn2Low<>+60(SB)/4, $0xb95e8083
+GLOBL expLn2Low<>(SB), RODATA|NOPTR, $64
+
+DATA expP0<>+0(SB)/4, $0x39506967
+DATA expP0<>+4(SB)/4, $0x39506967
+DATA expP0<>+8(SB)/4, $0x39506967
+DATA expP0<>+12(SB)/4, $0x39506967
+DATA expP0<>+16(SB)/4, $0x39506967
+DATA expP0<>+20(SB)/4, $0x39506967
+DATA expP0<>+24(SB)/4, $0x39506967
+DATA expP0<>+28(SB)/4, $0x39506967
+DATA expP0<>+32(SB)/4, $0x39506967
+DATA expP0<>+36(SB)/4, $0x39506967
+DATA expP0<>+40(SB)/4, $0x39506967
+DATA expP0<>+44(SB)/4, $0x39506967
+DATA expP0<>+48(SB)/4, $0x39506967
+DATA expP0<>+52(SB)/4, $0x39506967
+DATA expP0<>+56(SB)/4, $0x39506967
+DATA expP0<>+60(SB)/4, $0x39506967
+GLOBL expP0<>(SB), RODATA|NOPTR, $64
+
+DATA expP1<>+0(SB)/4, $0x3ab743ce
+DATA expP1<>+4(SB)/4, $0x3ab743ce
+DATA expP1<>+8(SB)/4, $0x3ab743ce
+DATA expP1<>+12(SB)/4, $0x3ab743ce
+DATA expP1<>+16(SB)/4, $0x3ab743ce
+DATA expP1<>+20(SB)/4, $0x3ab743ce
+DATA expP1<>+24(SB)/4, $0x3ab743ce
+DATA expP1<>+28(SB)/4, $0x3ab743ce
+DATA expP1<>+32(SB)/4, $0x3ab743ce
+DATA expP1<>+36(SB)/4, $0x3ab743ce
+DATA expP1<>+40(SB)/4, $0x3ab743ce
+DATA expP1<>+44(SB)/4, $0x3ab743ce
+DATA expP1<>+48(SB)/4, $0x3ab743ce
+DATA expP1<>+52(SB)/4, $0x3ab743ce
+DATA expP1<>+56(SB)/4, $0x3ab743ce
+DATA expP1<>+60(SB)/4, $0x3ab743ce
+GLOBL expP1<>(SB), RODATA|NOPTR, $64
+
+DATA expP2<>+0(SB)/4, $0x3c088908
+DATA expP2<>+4(SB)/4, $0x3c088908
+DATA expP2<>+8(SB)/4, $0x3c088908
+DATA expP2<>+12(SB)/4, $0x3c088908
+DATA expP2<>+16(SB)/4, $0x3c088908
+DATA expP2<>+20(SB)/4, $0x3c088908
+DATA expP2<>+24(SB)/4, $0x3c088908
+DATA expP2<>+28(SB)/4, $0x3c088908
+DATA expP2<>+32(SB)/4, $0x3c088908
+DATA expP2<>+36(SB)/4, $0x3c088908
+DATA expP2<>+40(SB)/4, $0x3c088908
+DATA expP2<>+44(SB)/4, $0x3c088908
+DATA expP2<>+48(SB)/4, $0x3c088908
+DATA expP2<>+52(SB)/4, $0x3c088908
+DATA expP2<>+56(SB)/4, $0x3c088908
+DATA expP2<>+60(SB)/4, $0x3c088908
+GLOBL expP2<>(SB), RODATA|NOPTR, $64
+
+DATA expP3<>+0(SB)/4, $0x3d2aa9c1
+DATA expP3<>+4(SB)/4, $0x3d2aa9c1
+DATA expP3<>+8(SB)/4, $0x3d2aa9c1
+DATA expP3<>+12(SB)/4, $0x3d2aa9c1
+DATA expP3<>+16(SB)/4, $0x3d2aa9c1
+DATA expP3<>+20(SB)/4, $0x3d2aa9c1
+DATA expP3<>+24(SB)/4, $0x3d2aa9c1
+DATA expP3<>+28(SB)/4, $0x3d2aa9c1
+DATA expP3<>+32(SB)/4, $0x3d2aa9c1
+DATA expP3<>+36(SB)/4, $0x3d2aa9c1
+DATA expP3<>+40(SB)/4, $0x3d2aa9c1
+DATA expP3<>+44(SB)/4, $0x3d2aa9c1
+DATA expP3<>+48(SB)/4, $0x3d2aa9c1
+DATA expP3<>+52(SB)/4, $0x3d2aa9c1
+DATA expP3<>+56(SB)/4, $0x3d2aa9c1
+DATA expP3<>+60(SB)/4, $0x3d2aa9c1
+GLOBL expP3<>(SB), RODATA|NOPTR, $64
+
+DATA expP4<>+0(SB)/4, $0x3e2aaaaa
+DATA expP4<>+4(SB)/4, $0x3e2aaaaa
+DATA expP4<>+8(SB)/4, $0x3e2aaaaa
+DATA expP4<>+12(SB)/4, $0x3e2aaaaa
+DATA expP4<>+16(SB)/4, $0x3e2aaaaa
+DATA expP4<>+20(SB)/4, $0x3e2aaaaa
+DATA expP4<>+24(SB)/4, $0x3e2aaaaa
+DATA expP4<>+28(SB)/4, $0x3e2aaaaa
+DATA expP4<>+32(SB)/4, $0x3e2aaaaa
+DATA expP4<>+36(SB)/4, $0x3e2aaaaa
+DATA expP4<>+40(SB)/4, $0x3e2aaaaa
+DATA expP4<>+44(SB)/4, $0x3e2aaaaa
+DATA expP4<>+48(SB)/4, $0x3e2aaaaa
+DATA expP4<>+52(SB)/4, $0x3e2aaaaa
+DATA expP4<>+56(SB)/4, $0x3e2aaaaa
+DATA expP4<>+60(SB)/4, $0x3e2aaaaa
+GLOBL expP4<>(SB), RODATA|NOPTR, $64
+
+DATA expP5<>+0(SB)/4, $0x3f000000
+DATA expP5<>+4(SB)/4, $0x3f000000
+DATA expP5<>+8(SB)/4, $0x3f000000
+DATA expP5<>+12(SB)/4, $0x3f000000
+DATA expP5<>+16(SB)/4, $0x3f000000
+DATA expP5<>+20(SB)/4, $0x3f000000
+DATA expP5<>+24(SB)/4, $0x3f000000
+DATA expP5<>+28(SB)/4, $0x3f000000
+DATA expP5<>+32(SB)/4, $0x3f000000
+DATA expP5<>+36(SB)/4, $0x3f000000
+DATA expP5<>+40(SB)/4, $0x3f000000
+DATA expP5<>+44(SB)/4, $0x3f000000
+DATA expP5<>+48(SB)/4, $0x3f000000
+DATA expP5<>+52(SB)/4, $0x3f000000
+DATA expP5<>+56(SB)/4, $0x3f000000
+DATA expP5<>+60(SB)/4, $0x3f000000
+GLOBL expP5<>(SB), RODATA|NOPTR, $64
+
+DATA expOne<>+0(SB)/4, $0x3f800000
+DATA expOne<>+4(SB)/4, $0x3f800000
+DATA expOne<>+8(SB)/4, $0x3f800000
+DATA expOne<>+12(SB)/4, $0x3f800000
+DATA expOne<>+16(SB)/4, $0x3f800000
+DATA expOne<>+20(SB)/4, $0x3f800000
+DATA expOne<>+24(SB)/4, $0x3f800000
+DATA expOne<>+28(SB)/4, $0x3f800000
+DATA expOne<>+32(SB)/4, $0x3f800000
+DATA expOne<>+36(SB)/4, $0x3f800000
+DATA expOne<>+40(SB)/4, $0x3f800000
+DATA expOne<>+44(SB)/4, $0x3f800000
+DATA expOne<>+48(SB)/4, $0x3f800000
+DATA expOne<>+52(SB)/4, $0x3f800000
+DATA expOne<>+56(SB)/4, $0x3f800000
+DATA expOne<>+60(SB)/4, $0x3f800000
+GLOBL expOne<>(SB), RODATA|NOPTR, $64
+
+// func biasELUAVX2(z *float32, bias *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·biasELUAVX2(SB), $0-40
+	MOVQ         z+0(FP), AX
+	MOVQ         bias+8(FP), CX
+	VPXOR        Y0, Y0, Y0
+	VBROADCASTSS threshold+32(FP), Y1
+	VBROADCASTSS scale+36(FP), Y2
+	VBROADCASTSS high+28(FP), Y3
+	MOVL         $0x7feb352d, DX
+	VMOVD        DX, X4
+	VPBROADCASTD X4, Y4
+	MOVL         $0x846ca68b, DX
+	VMOVD        DX, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0x9e3779b9, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Y7
+	VMOVUPS      lanes<>+0(SB), Y6
+	VPMULLD      Y7, Y6, Y6
+	VBROADCASTSS low+24(FP), Y7
+	VPADDD       Y7, Y6, Y6
+	MOVL         $0xf1bbcdc8, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Y7
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	SHLQ         $0x02, DX
+	SUBQ         $+32, DX
+	JMP          singleTest
+
+single:
+	VMOVUPS  (AX)(BX*1), Y8
+	VADDPS   (CX)(BX*1), Y8, Y8
+	VMINPS   Y8, Y0, Y9
+	VMOVUPS  expLowest<>+0(SB), Y10
+	VMAXPS   Y9, Y10, Y9
+	VMULPS   expLog2E<>+0(SB), Y9, Y10
+	VADDPS   expRound<>+0(SB), Y10, Y10
+	VSUBPS   expRound<>+0(SB), Y10, Y11
+	VPADDD   expExponent<>+0(SB), Y10, Y10
+	VPSLLD   $0x17, Y10, Y10
+	VMULPS   expLn2High<>+0(SB), Y11, Y12
+	VSUBPS   Y12, Y9, Y9
+	VMULPS   expLn2Low<>+0(SB), Y11, Y12
+	VSUBPS   Y12, Y9, Y9
+	VMOVUPS  expP0<>+0(SB), Y12
+	VMULPS   Y9, Y12, Y12
+	VADDPS   expP1<>+0(SB), Y12, Y12
+	VMULPS   Y9, Y12, Y12
+	VADDPS   expP2<>+0(SB), Y12, Y12
+	VMULPS   Y9, Y12, Y12
+	VADDPS   expP3<>+0(SB), Y12, Y12
+	VMULPS   Y9, Y12, Y12
+	VADDPS   expP4<>+0(SB), Y12, Y12
+	VMULPS   Y9, Y12, Y12
+	VADDPS   expP5<>+0(SB), Y12, Y12
+	VMULPS   Y9, Y9, Y11
+	VMULPS   Y11, Y12, Y12
+	VADDPS   Y9, Y12, Y12
+	VADDPS   expOne<>+0(SB), Y12, Y12
+	VMULPS   Y10, Y12, Y9
+	VSUBPS   expOne<>+0(SB), Y9, Y9
+	VMAXPS   Y8, Y0, Y8
+	VADDPS   Y9, Y8, Y8
+	VMULPS   Y2, Y8, Y8
+	VPSRLD   $0x10, Y6, Y10
+	VPXOR    Y10, Y6, Y9
+	VPMULLD  Y4, Y9, Y9
+	VPSRLD   $0x0f, Y9, Y10
+	VPXOR    Y10, Y9, Y9
+	VPADDD   Y3, Y9, Y9
+	VPMULLD  Y5, Y9, Y9
+	VPSRLD   $0x10, Y9, Y10
+	VPXOR    Y10, Y9, Y9
+	VPADDD   Y7, Y6, Y6
+	VPMAXUD  Y9, Y1, Y10
+	VPCMPEQD Y9, Y10, Y10
+	VANDPS   Y8, Y10, Y8
+	VMOVUPS  Y8, (AX)(BX*1)
+	ADDQ     $+32, BX
+
+singleTest:
+	CMPQ BX, DX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func eluBackwardAVX2(dz *float32, y *float32, sums *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·eluBackwardAVX2(SB), $0-48
+	MOVQ         dz+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         sums+16(FP), DX
+	VPXOR        Y0, Y0, Y0
+	VBROADCASTSS threshold+40(FP), Y1
+	VBROADCASTSS scale+44(FP), Y2
+	VBROADCASTSS high+36(FP), Y3
+	MOVL         $0x7feb352d, BX
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Y4
+	MOVL         $0x846ca68b, BX
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0x9e3779b9, BX
+	VMOVD        BX, X6
+	VPBROADCASTD X6, Y7
+	VMOVUPS      lanes<>+0(SB), Y6
+	VPMULLD      Y7, Y6, Y6
+	VBROADCASTSS low+32(FP), Y7
+	VPADDD       Y7, Y6, Y6
+	MOVL         $0xf1bbcdc8, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Y7
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+32, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS  (CX)(SI*1), Y8
+	VMINPS   Y8, Y0, Y8
+	VADDPS   Y2, Y8, Y8
+	VMULPS   (AX)(SI*1), Y8, Y8
+	VPSRLD   $0x10, Y6, Y10
+	VPXOR    Y10, Y6, Y9
+	VPMULLD  Y4, Y9, Y9
+	VPSRLD   $0x0f, Y9, Y10
+	VPXOR    Y10, Y9, Y9
+	VPADDD   Y3, Y9, Y9
+	VPMULLD  Y5, Y9, Y9
+	VPSRLD   $0x10, Y9, Y10
+	VPXOR    Y10, Y9, Y9
+	VPADDD   Y7, Y6, Y6
+	VPMAXUD  Y9, Y1, Y10
+	VPCMPEQD Y9, Y10, Y10
+	VANDPS   Y8, Y10, Y8
+	VMOVUPS  Y8, (AX)(SI*1)
+	VADDPS   (DX)(SI*1), Y8, Y8
+	VMOVUPS  Y8, (DX)(SI*1)
+	ADDQ     $+32, SI
 
 singleTest:
 	CMPQ SI, BX
@@ -1710,9 +2858,9 @@ TEXT ·biasReLUDropoutAVX512(SB), $0-40
 	MOVQ         z+0(FP), AX
 	MOVQ         bias+8(FP), CX
 	VPXORD       Z0, Z0, Z0
-	VBROADCASTSS high+28(FP), Z1
-	VBROADCASTSS threshold+32(FP), Z2
-	VBROADCASTSS scale+36(FP), Z3
+	VBROADCASTSS threshold+32(FP), Z1
+	VBROADCASTSS scale+36(FP), Z2
+	VBROADCASTSS high+28(FP), Z3
 	MOVL         $0x7feb352d, DX
 	VMOVD        DX, X4
 	VPBROADCASTD X4, Z4
@@ -1741,7 +2889,7 @@ single:
 	VPMULLD   Z4, Z8, Z8
 	VPSRLD    $0x0f, Z8, Z9
 	VPXORD    Z9, Z8, Z8
-	VPADDD    Z1, Z8, Z8
+	VPADDD    Z3, Z8, Z8
 	VPMULLD   Z5, Z8, Z8
 	VPSRLD    $0x10, Z8, Z9
 	VPXORD    Z9, Z8, Z8
@@ -1749,8 +2897,8 @@ single:
 	VMOVUPS   (AX)(BX*1), Z9
 	VADDPS    (CX)(BX*1), Z9, Z9
 	VMAXPS    Z9, Z0, Z9
-	VMULPS    Z3, Z9, Z9
-	VPCMPUD   $0x05, Z2, Z8, K1
+	VMULPS    Z2, Z9, Z9
+	VPCMPUD   $0x05, Z1, Z8, K1
 	VMOVAPS.Z Z9, K1, Z9
 	VMOVUPS   Z9, (AX)(BX*1)
 	ADDQ      $+64, BX
@@ -1807,6 +2955,957 @@ single:
 	VMOVUPS   Z2, (AX)(SI*1)
 	VADDPS    (DX)(SI*1), Z2, Z2
 	VMOVUPS   Z2, (DX)(SI*1)
+	ADDQ      $+64, SI
+
+singleTest:
+	CMPQ SI, BX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func dotHeadsAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int, v *float32, heads int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·dotHeadsAVX512(SB), $0-64
+	MOVQ  dst+0(FP), AX
+	MOVQ  d+16(FP), CX
+	MOVQ  CX, BX
+	ANDQ  $0x0f, BX
+	MOVQ  CX, DX
+	SUBQ  BX, DX
+	SHLQ  $0x02, DX
+	SHLQ  $0x02, CX
+	MOVQ  $-1, SI
+	BZHIQ BX, SI, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	XORQ  BX, BX
+	JMP   edgesTest
+
+edges:
+	MOVQ    idx+24(FP), R8
+	MOVQ    last+40(FP), SI
+	MOVQ    x+8(FP), R9
+	LEAQ    6(BX), DI
+	CMPQ    DI, SI
+	CMOVQGT SI, DI
+	MOVL    (R8)(BX*4), SI
+	MOVL    (R8)(DI*4), DI
+	IMULQ   CX, SI
+	IMULQ   CX, DI
+	ADDQ    R9, SI
+	ADDQ    R9, DI
+	MOVQ    v+48(FP), R8
+	MOVQ    heads+56(FP), R9
+	JMP     foursTest
+
+fours:
+	VPXORD Z0, Z0, Z0
+	MOVQ   R8, R10
+	ADDQ   CX, R8
+	VPXORD Z1, Z1, Z1
+	MOVQ   R8, R11
+	ADDQ   CX, R8
+	VPXORD Z2, Z2, Z2
+	MOVQ   R8, R12
+	ADDQ   CX, R8
+	VPXORD Z3, Z3, Z3
+	MOVQ   R8, R13
+	ADDQ   CX, R8
+	XORQ   R14, R14
+	JMP    fourTest
+
+fourColumns:
+	PREFETCHT0 (DI)(R14*1)
+	VMOVUPS    (SI)(R14*1), Z4
+	VMULPS     (R10)(R14*1), Z4, Z5
+	VADDPS     Z5, Z0, Z0
+	VMULPS     (R11)(R14*1), Z4, Z5
+	VADDPS     Z5, Z1, Z1
+	VMULPS     (R12)(R14*1), Z4, Z5
+	VADDPS     Z5, Z2, Z2
+	VMULPS     (R13)(R14*1), Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x40, R14
+
+fourTest:
+	CMPQ       R14, DX
+	JL         fourColumns
+	CMPQ       R14, CX
+	JGE        fourSum
+	PREFETCHT0 (DI)(R14*1)
+	VMOVUPS.Z  (SI)(R14*1), K1, Z4
+	VMOVUPS.Z  (R10)(R14*1), K1, Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z0, Z0
+	VMOVUPS.Z  (R11)(R14*1), K1, Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z1, Z1
+	VMOVUPS.Z  (R12)(R14*1), K1, Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z2, Z2
+	VMOVUPS.Z  (R13)(R14*1), K1, Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z3, Z3
+
+fourSum:
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X4
+	VADDPS        X0, X4, X4
+	VEXTRACTF64X4 $0x01, Z1, Y5
+	VADDPS        Y5, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X5
+	VADDPS        X1, X5, X5
+	VEXTRACTF64X4 $0x01, Z2, Y7
+	VADDPS        Y7, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X7
+	VADDPS        X2, X7, X7
+	VEXTRACTF64X4 $0x01, Z3, Y8
+	VADDPS        Y8, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X8
+	VADDPS        X3, X8, X8
+	VUNPCKLPS     X5, X4, X9
+	VUNPCKHPS     X5, X4, X4
+	VADDPS        X4, X9, X9
+	VUNPCKLPS     X8, X7, X4
+	VUNPCKHPS     X8, X7, X5
+	VADDPS        X5, X4, X4
+	VMOVLHPS      X4, X9, X5
+	VMOVHLPS      X9, X4, X4
+	VADDPS        X4, X5, X5
+	VMOVUPS       X5, (AX)
+	ADDQ          $0x10, AX
+	SUBQ          $0x04, R9
+
+foursTest:
+	CMPQ R9, $0x04
+	JGE  fours
+	JMP  onesTest
+
+ones:
+	VPXORD Z6, Z6, Z6
+	MOVQ   R8, R10
+	ADDQ   CX, R8
+	XORQ   R11, R11
+	JMP    oneTest
+
+oneColumns:
+	PREFETCHT0 (DI)(R11*1)
+	VMOVUPS    (SI)(R11*1), Z4
+	VMULPS     (R10)(R11*1), Z4, Z4
+	VADDPS     Z4, Z6, Z6
+	ADDQ       $0x40, R11
+
+oneTest:
+	CMPQ       R11, DX
+	JL         oneColumns
+	CMPQ       R11, CX
+	JGE        oneSum
+	PREFETCHT0 (DI)(R11*1)
+	VMOVUPS.Z  (SI)(R11*1), K1, Z4
+	VMOVUPS.Z  (R10)(R11*1), K1, Z5
+	VMULPS     Z5, Z4, Z5
+	VADDPS     Z5, Z6, Z6
+
+oneSum:
+	VEXTRACTF64X4 $0x01, Z6, Y4
+	VADDPS        Y4, Y6, Y6
+	VEXTRACTF128  $0x01, Y6, X4
+	VADDPS        X6, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (AX)
+	ADDQ          $0x04, AX
+	DECQ          R9
+
+onesTest:
+	TESTQ R9, R9
+	JNZ   ones
+	INCQ  BX
+
+edgesTest:
+	MOVQ n+32(FP), SI
+	CMPQ BX, SI
+	JL   edges
+	VZEROUPPER
+	RET
+
+// func gatherHeadsAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int, w *float32, heads int, add bool)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gatherHeadsAVX512(SB), $0-65
+	MOVQ d+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ dst+0(FP), CX
+	MOVQ w+48(FP), DX
+	MOVQ heads+56(FP), BX
+	JMP  foursTest
+
+fours:
+	XORQ SI, SI
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  fourBlockTest
+
+fourBlock:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	XORQ   R8, R8
+	MOVQ   DX, R9
+	JMP    fourWholeTest
+
+fourWholeEdges:
+	MOVQ         idx+24(FP), R12
+	MOVQ         last+40(FP), R10
+	MOVQ         x+8(FP), R13
+	LEAQ         6(R8), R11
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	MOVL         (R12)(R8*4), R10
+	MOVL         (R12)(R11*4), R11
+	IMULQ        AX, R10
+	IMULQ        AX, R11
+	ADDQ         R13, R10
+	ADDQ         R13, R11
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   64(R11)(SI*1)
+	PREFETCHT0   128(R11)(SI*1)
+	PREFETCHT0   192(R11)(SI*1)
+	VMOVUPS      (R10)(SI*1), Z16
+	VMOVUPS      64(R10)(SI*1), Z17
+	VMOVUPS      128(R10)(SI*1), Z18
+	VMOVUPS      192(R10)(SI*1), Z19
+	VBROADCASTSS (R9), Z20
+	VMULPS       Z16, Z20, Z21
+	VADDPS       Z21, Z0, Z0
+	VMULPS       Z17, Z20, Z21
+	VADDPS       Z21, Z1, Z1
+	VMULPS       Z18, Z20, Z21
+	VADDPS       Z21, Z2, Z2
+	VMULPS       Z19, Z20, Z20
+	VADDPS       Z20, Z3, Z3
+	VBROADCASTSS 4(R9), Z20
+	VMULPS       Z16, Z20, Z21
+	VADDPS       Z21, Z4, Z4
+	VMULPS       Z17, Z20, Z21
+	VADDPS       Z21, Z5, Z5
+	VMULPS       Z18, Z20, Z21
+	VADDPS       Z21, Z6, Z6
+	VMULPS       Z19, Z20, Z20
+	VADDPS       Z20, Z7, Z7
+	VBROADCASTSS 8(R9), Z20
+	VMULPS       Z16, Z20, Z21
+	VADDPS       Z21, Z8, Z8
+	VMULPS       Z17, Z20, Z21
+	VADDPS       Z21, Z9, Z9
+	VMULPS       Z18, Z20, Z21
+	VADDPS       Z21, Z10, Z10
+	VMULPS       Z19, Z20, Z20
+	VADDPS       Z20, Z11, Z11
+	VBROADCASTSS 12(R9), Z20
+	VMULPS       Z16, Z20, Z16
+	VADDPS       Z16, Z12, Z12
+	VMULPS       Z17, Z20, Z16
+	VADDPS       Z16, Z13, Z13
+	VMULPS       Z18, Z20, Z16
+	VADDPS       Z16, Z14, Z14
+	VMULPS       Z19, Z20, Z16
+	VADDPS       Z16, Z15, Z15
+	MOVQ         heads+56(FP), R10
+	LEAQ         (R9)(R10*4), R9
+	INCQ         R8
+
+fourWholeTest:
+	MOVQ   n+32(FP), R10
+	CMPQ   R8, R10
+	JL     fourWholeEdges
+	MOVB   add+64(FP), R8
+	TESTB  R8, R8
+	JZ     fourWholeStore
+	MOVQ   CX, R8
+	VADDPS (R8)(SI*1), Z0, Z0
+	VADDPS 64(R8)(SI*1), Z1, Z1
+	VADDPS 128(R8)(SI*1), Z2, Z2
+	VADDPS 192(R8)(SI*1), Z3, Z3
+	ADDQ   AX, R8
+	VADDPS (R8)(SI*1), Z4, Z4
+	VADDPS 64(R8)(SI*1), Z5, Z5
+	VADDPS 128(R8)(SI*1), Z6, Z6
+	VADDPS 192(R8)(SI*1), Z7, Z7
+	ADDQ   AX, R8
+	VADDPS (R8)(SI*1), Z8, Z8
+	VADDPS 64(R8)(SI*1), Z9, Z9
+	VADDPS 128(R8)(SI*1), Z10, Z10
+	VADDPS 192(R8)(SI*1), Z11, Z11
+	ADDQ   AX, R8
+	VADDPS (R8)(SI*1), Z12, Z12
+	VADDPS 64(R8)(SI*1), Z13, Z13
+	VADDPS 128(R8)(SI*1), Z14, Z14
+	VADDPS 192(R8)(SI*1), Z15, Z15
+	ADDQ   AX, R8
+
+fourWholeStore:
+	MOVQ    CX, R8
+	VMOVUPS Z0, (R8)(SI*1)
+	VMOVUPS Z1, 64(R8)(SI*1)
+	VMOVUPS Z2, 128(R8)(SI*1)
+	VMOVUPS Z3, 192(R8)(SI*1)
+	ADDQ    AX, R8
+	VMOVUPS Z4, (R8)(SI*1)
+	VMOVUPS Z5, 64(R8)(SI*1)
+	VMOVUPS Z6, 128(R8)(SI*1)
+	VMOVUPS Z7, 192(R8)(SI*1)
+	ADDQ    AX, R8
+	VMOVUPS Z8, (R8)(SI*1)
+	VMOVUPS Z9, 64(R8)(SI*1)
+	VMOVUPS Z10, 128(R8)(SI*1)
+	VMOVUPS Z11, 192(R8)(SI*1)
+	ADDQ    AX, R8
+	VMOVUPS Z12, (R8)(SI*1)
+	VMOVUPS Z13, 64(R8)(SI*1)
+	VMOVUPS Z14, 128(R8)(SI*1)
+	VMOVUPS Z15, 192(R8)(SI*1)
+	ADDQ    AX, R8
+	ADDQ    $+256, SI
+
+fourBlockTest:
+	CMPQ SI, DI
+	JLE  fourBlock
+	JMP  fourRestTest
+
+fourRest:
+	MOVQ   AX, DI
+	SUBQ   SI, DI
+	SHRQ   $0x02, DI
+	MOVQ   $-1, R8
+	BZHIQ  DI, R8, DI
+	KMOVW  DI, K1
+	SHRQ   $0x10, DI
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	XORQ   DI, DI
+	MOVQ   DX, R8
+	JMP    fourPartTest
+
+fourPartEdges:
+	MOVQ         idx+24(FP), R11
+	MOVQ         last+40(FP), R9
+	MOVQ         x+8(FP), R12
+	LEAQ         6(DI), R10
+	CMPQ         R10, R9
+	CMOVQGT      R9, R10
+	MOVL         (R11)(DI*4), R9
+	MOVL         (R11)(R10*4), R10
+	IMULQ        AX, R9
+	IMULQ        AX, R10
+	ADDQ         R12, R9
+	ADDQ         R12, R10
+	PREFETCHT0   (R10)(SI*1)
+	VMOVUPS.Z    (R9)(SI*1), K1, Z16
+	VBROADCASTSS (R8), Z17
+	VMULPS       Z16, Z17, Z17
+	VADDPS       Z17, Z22, Z22
+	VBROADCASTSS 4(R8), Z17
+	VMULPS       Z16, Z17, Z17
+	VADDPS       Z17, Z23, Z23
+	VBROADCASTSS 8(R8), Z17
+	VMULPS       Z16, Z17, Z17
+	VADDPS       Z17, Z24, Z24
+	VBROADCASTSS 12(R8), Z17
+	VMULPS       Z16, Z17, Z16
+	VADDPS       Z16, Z25, Z25
+	MOVQ         heads+56(FP), R9
+	LEAQ         (R8)(R9*4), R8
+	INCQ         DI
+
+fourPartTest:
+	MOVQ      n+32(FP), R9
+	CMPQ      DI, R9
+	JL        fourPartEdges
+	MOVB      add+64(FP), DI
+	TESTB     DI, DI
+	JZ        fourPartStore
+	MOVQ      CX, DI
+	VMOVUPS.Z (DI)(SI*1), K1, Z16
+	VADDPS    Z16, Z22, Z22
+	ADDQ      AX, DI
+	VMOVUPS.Z (DI)(SI*1), K1, Z16
+	VADDPS    Z16, Z23, Z23
+	ADDQ      AX, DI
+	VMOVUPS.Z (DI)(SI*1), K1, Z16
+	VADDPS    Z16, Z24, Z24
+	ADDQ      AX, DI
+	VMOVUPS.Z (DI)(SI*1), K1, Z16
+	VADDPS    Z16, Z25, Z25
+	ADDQ      AX, DI
+
+fourPartStore:
+	MOVQ    CX, DI
+	VMOVUPS Z22, K1, (DI)(SI*1)
+	ADDQ    AX, DI
+	VMOVUPS Z23, K1, (DI)(SI*1)
+	ADDQ    AX, DI
+	VMOVUPS Z24, K1, (DI)(SI*1)
+	ADDQ    AX, DI
+	VMOVUPS Z25, K1, (DI)(SI*1)
+	ADDQ    AX, DI
+	ADDQ    $+64, SI
+
+fourRestTest:
+	CMPQ SI, AX
+	JL   fourRest
+	ADDQ $0x10, DX
+	ADDQ AX, CX
+	ADDQ AX, CX
+	ADDQ AX, CX
+	ADDQ AX, CX
+	SUBQ $0x04, BX
+
+foursTest:
+	CMPQ BX, $0x04
+	JGE  fours
+	JMP  onesTest
+
+ones:
+	XORQ SI, SI
+	MOVQ AX, DI
+	SUBQ $+256, DI
+	JMP  oneBlockTest
+
+oneBlock:
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	XORQ   R8, R8
+	MOVQ   DX, R9
+	JMP    oneWholeTest
+
+oneWholeEdges:
+	MOVQ         idx+24(FP), R12
+	MOVQ         last+40(FP), R10
+	MOVQ         x+8(FP), R13
+	LEAQ         6(R8), R11
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	MOVL         (R12)(R8*4), R10
+	MOVL         (R12)(R11*4), R11
+	IMULQ        AX, R10
+	IMULQ        AX, R11
+	ADDQ         R13, R10
+	ADDQ         R13, R11
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   64(R11)(SI*1)
+	PREFETCHT0   128(R11)(SI*1)
+	PREFETCHT0   192(R11)(SI*1)
+	VMOVUPS      (R10)(SI*1), Z0
+	VMOVUPS      64(R10)(SI*1), Z1
+	VMOVUPS      128(R10)(SI*1), Z2
+	VMOVUPS      192(R10)(SI*1), Z3
+	VBROADCASTSS (R9), Z4
+	VMULPS       Z0, Z4, Z0
+	VADDPS       Z0, Z26, Z26
+	VMULPS       Z1, Z4, Z0
+	VADDPS       Z0, Z27, Z27
+	VMULPS       Z2, Z4, Z0
+	VADDPS       Z0, Z28, Z28
+	VMULPS       Z3, Z4, Z0
+	VADDPS       Z0, Z29, Z29
+	MOVQ         heads+56(FP), R10
+	LEAQ         (R9)(R10*4), R9
+	INCQ         R8
+
+oneWholeTest:
+	MOVQ   n+32(FP), R10
+	CMPQ   R8, R10
+	JL     oneWholeEdges
+	MOVB   add+64(FP), R8
+	TESTB  R8, R8
+	JZ     oneWholeStore
+	MOVQ   CX, R8
+	VADDPS (R8)(SI*1), Z26, Z26
+	VADDPS 64(R8)(SI*1), Z27, Z27
+	VADDPS 128(R8)(SI*1), Z28, Z28
+	VADDPS 192(R8)(SI*1), Z29, Z29
+	ADDQ   AX, R8
+
+oneWholeStore:
+	MOVQ    CX, R8
+	VMOVUPS Z26, (R8)(SI*1)
+	VMOVUPS Z27, 64(R8)(SI*1)
+	VMOVUPS Z28, 128(R8)(SI*1)
+	VMOVUPS Z29, 192(R8)(SI*1)
+	ADDQ    AX, R8
+	ADDQ    $+256, SI
+
+oneBlockTest:
+	CMPQ SI, DI
+	JLE  oneBlock
+	JMP  oneRestTest
+
+oneRest:
+	MOVQ   AX, DI
+	SUBQ   SI, DI
+	SHRQ   $0x02, DI
+	MOVQ   $-1, R8
+	BZHIQ  DI, R8, DI
+	KMOVW  DI, K1
+	SHRQ   $0x10, DI
+	VPXORD Z30, Z30, Z30
+	XORQ   DI, DI
+	MOVQ   DX, R8
+	JMP    onePartTest
+
+onePartEdges:
+	MOVQ         idx+24(FP), R11
+	MOVQ         last+40(FP), R9
+	MOVQ         x+8(FP), R12
+	LEAQ         6(DI), R10
+	CMPQ         R10, R9
+	CMOVQGT      R9, R10
+	MOVL         (R11)(DI*4), R9
+	MOVL         (R11)(R10*4), R10
+	IMULQ        AX, R9
+	IMULQ        AX, R10
+	ADDQ         R12, R9
+	ADDQ         R12, R10
+	PREFETCHT0   (R10)(SI*1)
+	VMOVUPS.Z    (R9)(SI*1), K1, Z0
+	VBROADCASTSS (R8), Z1
+	VMULPS       Z0, Z1, Z0
+	VADDPS       Z0, Z30, Z30
+	MOVQ         heads+56(FP), R9
+	LEAQ         (R8)(R9*4), R8
+	INCQ         DI
+
+onePartTest:
+	MOVQ      n+32(FP), R9
+	CMPQ      DI, R9
+	JL        onePartEdges
+	MOVB      add+64(FP), DI
+	TESTB     DI, DI
+	JZ        onePartStore
+	MOVQ      CX, DI
+	VMOVUPS.Z (DI)(SI*1), K1, Z0
+	VADDPS    Z0, Z30, Z30
+	ADDQ      AX, DI
+
+onePartStore:
+	MOVQ    CX, DI
+	VMOVUPS Z30, K1, (DI)(SI*1)
+	ADDQ    AX, DI
+	ADDQ    $+64, SI
+
+oneRestTest:
+	CMPQ SI, AX
+	JL   oneRest
+	ADDQ $0x04, DX
+	ADDQ AX, CX
+	SUBQ $0x01, BX
+
+onesTest:
+	TESTQ BX, BX
+	JNZ   ones
+	VZEROUPPER
+	RET
+
+// func combineHeadsAVX512(dst *float32, y *float32, d int, idx *uint32, edges *uint32, n int, w *float32, heads int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·combineHeadsAVX512(SB), $0-64
+	MOVQ d+16(FP), AX
+	SHLQ $0x02, AX
+	XORQ CX, CX
+	MOVQ AX, DX
+	SUBQ $+512, DX
+	JMP  blockTest
+
+block:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	XORQ   BX, BX
+	JMP    wholeEdgesTest
+
+wholeEdges:
+	MOVQ    heads+56(FP), R9
+	MOVQ    n+40(FP), DI
+	MOVQ    idx+24(FP), R10
+	MOVQ    edges+32(FP), SI
+	MOVQ    y+8(FP), R11
+	MOVL    (SI)(BX*4), R8
+	IMULQ   R9, R8
+	MOVQ    w+48(FP), SI
+	LEAQ    (SI)(R8*4), R8
+	MOVL    (R10)(BX*4), SI
+	INCQ    BX
+	LEAQ    -1(DI), DI
+	CMPQ    BX, DI
+	CMOVQLT BX, DI
+	MOVL    (R10)(DI*4), DI
+	IMULQ   R9, SI
+	IMULQ   AX, SI
+	ADDQ    R11, SI
+	IMULQ   R9, DI
+	IMULQ   AX, DI
+	ADDQ    R11, DI
+
+wholeHeads:
+	PREFETCHT0   (DI)(CX*1)
+	PREFETCHT0   64(DI)(CX*1)
+	PREFETCHT0   128(DI)(CX*1)
+	PREFETCHT0   192(DI)(CX*1)
+	PREFETCHT0   256(DI)(CX*1)
+	PREFETCHT0   320(DI)(CX*1)
+	PREFETCHT0   384(DI)(CX*1)
+	PREFETCHT0   448(DI)(CX*1)
+	VBROADCASTSS (R8), Z8
+	VMULPS       (SI)(CX*1), Z8, Z9
+	VADDPS       Z9, Z0, Z0
+	VMULPS       64(SI)(CX*1), Z8, Z9
+	VADDPS       Z9, Z1, Z1
+	VMULPS       128(SI)(CX*1), Z8, Z9
+	VADDPS       Z9, Z2, Z2
+	VMULPS       192(SI)(CX*1), Z8, Z9
+	VADDPS       Z9, Z3, Z3
+	VMULPS       256(SI)(CX*1), Z8, Z9
+	VADDPS       Z9, Z4, Z4
+	VMULPS       320(SI)(CX*1), Z8, Z9
+	VADDPS       Z9, Z5, Z5
+	VMULPS       384(SI)(CX*1), Z8, Z9
+	VADDPS       Z9, Z6, Z6
+	VMULPS       448(SI)(CX*1), Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	ADDQ         AX, SI
+	ADDQ         AX, DI
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          wholeHeads
+
+wholeEdgesTest:
+	MOVQ    n+40(FP), SI
+	CMPQ    BX, SI
+	JL      wholeEdges
+	MOVQ    dst+0(FP), BX
+	VMOVUPS Z0, (BX)(CX*1)
+	VMOVUPS Z1, 64(BX)(CX*1)
+	VMOVUPS Z2, 128(BX)(CX*1)
+	VMOVUPS Z3, 192(BX)(CX*1)
+	VMOVUPS Z4, 256(BX)(CX*1)
+	VMOVUPS Z5, 320(BX)(CX*1)
+	VMOVUPS Z6, 384(BX)(CX*1)
+	VMOVUPS Z7, 448(BX)(CX*1)
+	ADDQ    $+512, CX
+
+blockTest:
+	CMPQ CX, DX
+	JLE  block
+	JMP  restTest
+
+rest:
+	MOVQ   AX, DX
+	SUBQ   CX, DX
+	SHRQ   $0x02, DX
+	MOVQ   $-1, BX
+	BZHIQ  DX, BX, DX
+	KMOVW  DX, K1
+	SHRQ   $0x10, DX
+	VPXORD Z10, Z10, Z10
+	XORQ   DX, DX
+	JMP    partEdgesTest
+
+partEdges:
+	MOVQ    heads+56(FP), R8
+	MOVQ    n+40(FP), SI
+	MOVQ    idx+24(FP), R9
+	MOVQ    edges+32(FP), BX
+	MOVQ    y+8(FP), R10
+	MOVL    (BX)(DX*4), DI
+	IMULQ   R8, DI
+	MOVQ    w+48(FP), BX
+	LEAQ    (BX)(DI*4), DI
+	MOVL    (R9)(DX*4), BX
+	INCQ    DX
+	LEAQ    -1(SI), SI
+	CMPQ    DX, SI
+	CMOVQLT DX, SI
+	MOVL    (R9)(SI*4), SI
+	IMULQ   R8, BX
+	IMULQ   AX, BX
+	ADDQ    R10, BX
+	IMULQ   R8, SI
+	IMULQ   AX, SI
+	ADDQ    R10, SI
+
+partHeads:
+	PREFETCHT0   (SI)(CX*1)
+	VBROADCASTSS (DI), Z0
+	VMOVUPS.Z    (BX)(CX*1), K1, Z1
+	VMULPS       Z1, Z0, Z1
+	VADDPS       Z1, Z10, Z10
+	ADDQ         AX, BX
+	ADDQ         AX, SI
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          partHeads
+
+partEdgesTest:
+	MOVQ    n+40(FP), BX
+	CMPQ    DX, BX
+	JL      partEdges
+	MOVQ    dst+0(FP), DX
+	VMOVUPS Z10, K1, (DX)(CX*1)
+	ADDQ    $+64, CX
+
+restTest:
+	CMPQ CX, AX
+	JL   rest
+	VZEROUPPER
+	RET
+
+// func expAVX512(x *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·expAVX512(SB), $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	JMP  test
+
+whole:
+	VMOVUPS (AX), Z0
+	VMOVUPS expLowest<>+0(SB), Z1
+	VMAXPS  Z0, Z1, Z0
+	VMULPS  expLog2E<>+0(SB), Z0, Z1
+	VADDPS  expRound<>+0(SB), Z1, Z1
+	VSUBPS  expRound<>+0(SB), Z1, Z2
+	VPADDD  expExponent<>+0(SB), Z1, Z1
+	VPSLLD  $0x17, Z1, Z1
+	VMULPS  expLn2High<>+0(SB), Z2, Z3
+	VSUBPS  Z3, Z0, Z0
+	VMULPS  expLn2Low<>+0(SB), Z2, Z3
+	VSUBPS  Z3, Z0, Z0
+	VMOVUPS expP0<>+0(SB), Z3
+	VMULPS  Z0, Z3, Z3
+	VADDPS  expP1<>+0(SB), Z3, Z3
+	VMULPS  Z0, Z3, Z3
+	VADDPS  expP2<>+0(SB), Z3, Z3
+	VMULPS  Z0, Z3, Z3
+	VADDPS  expP3<>+0(SB), Z3, Z3
+	VMULPS  Z0, Z3, Z3
+	VADDPS  expP4<>+0(SB), Z3, Z3
+	VMULPS  Z0, Z3, Z3
+	VADDPS  expP5<>+0(SB), Z3, Z3
+	VMULPS  Z0, Z0, Z2
+	VMULPS  Z2, Z3, Z3
+	VADDPS  Z0, Z3, Z3
+	VADDPS  expOne<>+0(SB), Z3, Z3
+	VMULPS  Z1, Z3, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $+64, AX
+	SUBQ    $0x10, CX
+
+test:
+	CMPQ      CX, $0x10
+	JGE       whole
+	TESTQ     CX, CX
+	JZ        done
+	MOVQ      $-1, DX
+	BZHIQ     CX, DX, CX
+	KMOVW     CX, K1
+	SHRQ      $0x10, CX
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS   expLowest<>+0(SB), Z1
+	VMAXPS    Z0, Z1, Z0
+	VMULPS    expLog2E<>+0(SB), Z0, Z1
+	VADDPS    expRound<>+0(SB), Z1, Z1
+	VSUBPS    expRound<>+0(SB), Z1, Z2
+	VPADDD    expExponent<>+0(SB), Z1, Z1
+	VPSLLD    $0x17, Z1, Z1
+	VMULPS    expLn2High<>+0(SB), Z2, Z3
+	VSUBPS    Z3, Z0, Z0
+	VMULPS    expLn2Low<>+0(SB), Z2, Z3
+	VSUBPS    Z3, Z0, Z0
+	VMOVUPS   expP0<>+0(SB), Z3
+	VMULPS    Z0, Z3, Z3
+	VADDPS    expP1<>+0(SB), Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VADDPS    expP2<>+0(SB), Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VADDPS    expP3<>+0(SB), Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VADDPS    expP4<>+0(SB), Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VADDPS    expP5<>+0(SB), Z3, Z3
+	VMULPS    Z0, Z0, Z2
+	VMULPS    Z2, Z3, Z3
+	VADDPS    Z0, Z3, Z3
+	VADDPS    expOne<>+0(SB), Z3, Z3
+	VMULPS    Z1, Z3, Z0
+	VMOVUPS   Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func biasELUAVX512(z *float32, bias *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·biasELUAVX512(SB), $0-40
+	MOVQ         z+0(FP), AX
+	MOVQ         bias+8(FP), CX
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS threshold+32(FP), Z1
+	VBROADCASTSS scale+36(FP), Z2
+	VBROADCASTSS high+28(FP), Z3
+	MOVL         $0x7feb352d, DX
+	VMOVD        DX, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x846ca68b, DX
+	VMOVD        DX, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0x9e3779b9, DX
+	VMOVD        DX, X6
+	VPBROADCASTD X6, Z7
+	VMOVUPS      lanes<>+0(SB), Z6
+	VPMULLD      Z7, Z6, Z6
+	VBROADCASTSS low+24(FP), Z7
+	VPADDD       Z7, Z6, Z6
+	MOVL         $0xe3779b90, DX
+	VMOVD        DX, X7
+	VPBROADCASTD X7, Z7
+	MOVQ         n+16(FP), DX
+	XORQ         BX, BX
+	SHLQ         $0x02, DX
+	SUBQ         $+64, DX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (AX)(BX*1), Z8
+	VADDPS    (CX)(BX*1), Z8, Z8
+	VMINPS    Z8, Z0, Z9
+	VMOVUPS   expLowest<>+0(SB), Z10
+	VMAXPS    Z9, Z10, Z9
+	VMULPS    expLog2E<>+0(SB), Z9, Z10
+	VADDPS    expRound<>+0(SB), Z10, Z10
+	VSUBPS    expRound<>+0(SB), Z10, Z11
+	VPADDD    expExponent<>+0(SB), Z10, Z10
+	VPSLLD    $0x17, Z10, Z10
+	VMULPS    expLn2High<>+0(SB), Z11, Z12
+	VSUBPS    Z12, Z9, Z9
+	VMULPS    expLn2Low<>+0(SB), Z11, Z12
+	VSUBPS    Z12, Z9, Z9
+	VMOVUPS   expP0<>+0(SB), Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    expP1<>+0(SB), Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    expP2<>+0(SB), Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    expP3<>+0(SB), Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    expP4<>+0(SB), Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    expP5<>+0(SB), Z12, Z12
+	VMULPS    Z9, Z9, Z11
+	VMULPS    Z11, Z12, Z12
+	VADDPS    Z9, Z12, Z12
+	VADDPS    expOne<>+0(SB), Z12, Z12
+	VMULPS    Z10, Z12, Z9
+	VSUBPS    expOne<>+0(SB), Z9, Z9
+	VMAXPS    Z8, Z0, Z8
+	VADDPS    Z9, Z8, Z8
+	VMULPS    Z2, Z8, Z8
+	VPSRLD    $0x10, Z6, Z10
+	VPXORD    Z10, Z6, Z9
+	VPMULLD   Z4, Z9, Z9
+	VPSRLD    $0x0f, Z9, Z10
+	VPXORD    Z10, Z9, Z9
+	VPADDD    Z3, Z9, Z9
+	VPMULLD   Z5, Z9, Z9
+	VPSRLD    $0x10, Z9, Z10
+	VPXORD    Z10, Z9, Z9
+	VPADDD    Z7, Z6, Z6
+	VPCMPUD   $0x05, Z1, Z9, K1
+	VMOVAPS.Z Z8, K1, Z8
+	VMOVUPS   Z8, (AX)(BX*1)
+	ADDQ      $+64, BX
+
+singleTest:
+	CMPQ BX, DX
+	JLE  single
+	VZEROUPPER
+	RET
+
+// func eluBackwardAVX512(dz *float32, y *float32, sums *float32, n int, low uint32, high uint32, threshold uint32, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·eluBackwardAVX512(SB), $0-48
+	MOVQ         dz+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         sums+16(FP), DX
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS threshold+40(FP), Z1
+	VBROADCASTSS scale+44(FP), Z2
+	VBROADCASTSS high+36(FP), Z3
+	MOVL         $0x7feb352d, BX
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x846ca68b, BX
+	VMOVD        BX, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0x9e3779b9, BX
+	VMOVD        BX, X6
+	VPBROADCASTD X6, Z7
+	VMOVUPS      lanes<>+0(SB), Z6
+	VPMULLD      Z7, Z6, Z6
+	VBROADCASTSS low+32(FP), Z7
+	VPADDD       Z7, Z6, Z6
+	MOVL         $0xe3779b90, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Z7
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+	SHLQ         $0x02, BX
+	SUBQ         $+64, BX
+	JMP          singleTest
+
+single:
+	VMOVUPS   (CX)(SI*1), Z8
+	VMINPS    Z8, Z0, Z8
+	VADDPS    Z2, Z8, Z8
+	VMULPS    (AX)(SI*1), Z8, Z8
+	VPSRLD    $0x10, Z6, Z10
+	VPXORD    Z10, Z6, Z9
+	VPMULLD   Z4, Z9, Z9
+	VPSRLD    $0x0f, Z9, Z10
+	VPXORD    Z10, Z9, Z9
+	VPADDD    Z3, Z9, Z9
+	VPMULLD   Z5, Z9, Z9
+	VPSRLD    $0x10, Z9, Z10
+	VPXORD    Z10, Z9, Z9
+	VPADDD    Z7, Z6, Z6
+	VPCMPUD   $0x05, Z1, Z9, K1
+	VMOVAPS.Z Z8, K1, Z8
+	VMOVUPS   Z8, (AX)(SI*1)
+	VADDPS    (DX)(SI*1), Z8, Z8
+	VMOVUPS   Z8, (DX)(SI*1)
 	ADDQ      $+64, SI
 
 singleTest:

@@ -36,8 +36,17 @@ type Options struct {
 	Typical graph.Sizes
 	Threads int     // workers, the caller's goroutine included; 0 stands for GOMAXPROCS
 	Seed    uint64  // of the initial weights and of dropout
-	LR      float64 // Adam's learning rate; the rest is Adam's usual: β .9 and .999, ε 1e-8, no decay
+	LR      float64 // Adam's learning rate; the rest is Adam's usual: β .9 and .999, ε 1e-8
 	BLAS    string  // a kind that blas.Open knows; "" stands for "auto"
+
+	// WeightDecay is PyTorch's, over all parameters: with Adam the gradient gets so
+	// much of the weight, with Decoupled (AdamW) the weight shrinks by so much of the
+	// learning rate instead.
+	WeightDecay float64
+	Decoupled   bool
+
+	Loss           Loss    // "" stands for CrossEntropy
+	LabelSmoothing float64 // of CrossEntropy, in [0, 1)
 }
 
 // Input is one mini-batch and its features.
@@ -47,6 +56,9 @@ type Input struct {
 	// model's input width. It may be longer; only these rows are read, and only
 	// during the call.
 	X []float32
+	// Targets holds the classes of every seed node for the loss Binary: a row of
+	// ⌈classes/8⌉ bytes per node, class c at bit c mod 8 of byte c/8.
+	Targets []byte
 }
 
 // Result is what a training step found before it changed the weights.
@@ -75,14 +87,22 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, plan: p, blas: lib, pool: newPool(p.threads)}
-	e.opt = newOptimizer(p, o.LR)
+	e.opt = newOptimizer(p, &o)
 	e.opt.init(p.params, o.Seed)
-	if e.net, err = newMachine(p, e.pool, lib, e.opt.weights, e.opt.grads); err != nil {
+	if e.net, err = newMachine(p, e.pool, lib, e.opt.weights, e.opt.grads, o.loss()); err != nil {
 		e.pool.close()
 		return nil, err
 	}
-	e.preparer = newPreparer(p.model, p.orders, p.sizes, true)
+	e.preparer = newPreparer(p, true)
 	return e, nil
+}
+
+func (o *Options) loss() *lossOptions {
+	l := &lossOptions{o.Loss, o.LabelSmoothing}
+	if l.kind == "" {
+		l.kind = CrossEntropy
+	}
+	return l
 }
 
 // resolve checks the options, fills in what they leave open and plans the buffers.
@@ -90,12 +110,12 @@ func resolve(o *Options) (*plan, *blas.Library, error) {
 	if err := o.Model.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if err := checkSizes(&o.Model, o.Sizes); err != nil {
+	if err := checkSizes(o.Model.Layers(), o.Sizes); err != nil {
 		return nil, nil, err
 	}
 	if o.Typical.Src == nil {
 		o.Typical = o.Sizes
-	} else if err := checkSizes(&o.Model, o.Typical); err != nil {
+	} else if err := checkSizes(o.Model.Layers(), o.Typical); err != nil {
 		return nil, nil, err
 	}
 	if o.Threads < 0 {
@@ -107,24 +127,34 @@ func resolve(o *Options) (*plan, *blas.Library, error) {
 	if !(o.LR > 0) || math.IsInf(o.LR, 0) {
 		return nil, nil, fault.New(fault.ErrUsage, "gnn: learning rate %v", o.LR)
 	}
+	if !(o.WeightDecay >= 0) || math.IsInf(o.WeightDecay, 0) {
+		return nil, nil, fault.New(fault.ErrUsage, "gnn: weight decay %v", o.WeightDecay)
+	}
+	if err := o.loss().validate(); err != nil {
+		return nil, nil, err
+	}
 	lib, err := blas.Open(o.BLAS)
 	if err != nil {
 		return nil, nil, err
 	}
-	return newPlan(&o.Model, resolveOrders(&o.Model, o.Typical, lib, true), o.Sizes, o.Threads), lib, nil
+	return newPlan(&o.Model, 0, resolveOrders(&o.Model, 0, o.Typical, lib, true), o.Sizes, o.Threads), lib, nil
 }
 
-// resolveOrders replaces every Auto by the cheaper order.
-func resolveOrders(m *model.Model, typical graph.Sizes, lib *blas.Library, training bool) []model.Order {
+// resolveOrders replaces every Auto by the cheaper order, for the layers from first
+// on that the sizes are of.
+func resolveOrders(m *model.Model, first int, typical graph.Sizes, lib *blas.Library, training bool) []model.Order {
 	rates := model.OpenBLASRates
 	if lib.Kind() == blas.Gonum {
 		rates = model.GonumRates
 	}
-	orders := make([]model.Order, m.Layers())
-	for l := range orders {
-		if orders[l] = m.Order(l); orders[l] == model.Auto {
-			orders[l] = model.ChooseOrder(model.Layer{Src: typical.Src[l], Dst: typical.Dst[l], Edges: typical.Edges[l],
-				In: m.In(l), Out: m.Out(l), Input: l == 0, Train: training}, rates)
+	orders := make([]model.Order, len(typical.Src))
+	for i := range orders {
+		l := first + i
+		switch orders[i] = m.Order(l); {
+		case !m.Commutes():
+			orders[i] = model.Aggregate
+		case orders[i] == model.Auto:
+			orders[i] = model.ChooseOrder(m.CostLayer(l, typical.Src[i], typical.Dst[i], typical.Edges[i], training), rates)
 		}
 	}
 	return orders
@@ -138,7 +168,8 @@ func MemoryBytes(o Options) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 4*int64(p.trainingFloats()) + libraryBytes(lib, p.threads), nil
+	parameters := int64(p.count() + 3*p.trained) // values; gradient and two moments
+	return networkBytes(p, o.loss()) + 4*parameters + libraryBytes(lib, p.threads), nil
 }
 
 func libraryBytes(lib *blas.Library, threads int) int64 {
@@ -165,7 +196,8 @@ func (e *Engine) Info() Info {
 // Preparer returns what makes training batches ready for Step.
 func (e *Engine) Preparer() *Preparer { return e.preparer }
 
-// Step trains on one batch: forward, loss, backward, Adam. A batch without labelled
+// Step trains on one batch: forward, loss, backward, Adam; the running statistics of
+// batch norms follow. A batch without labelled
 // seed nodes has loss and gradient zero, and still counts as a step.
 //
 // When the context ends first, Step returns its error; when the loss is not finite,
@@ -174,15 +206,19 @@ func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
 	if err := checkInput(e.plan, e.preparer, in); err != nil {
 		return Result{}, err
 	}
+	if err := e.net.loss.checkTargets(in); err != nil {
+		return Result{}, err
+	}
 	if err := e.net.run(ctx, in, e.opts.Seed, e.opt.step); err != nil {
 		return Result{}, err
 	}
 	r := e.net.loss.sum
 	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
 		return r, fault.New(fault.ErrInput, "gnn: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
-			e.opt.step+1, r.Loss, e.opts.LR)
+			e.opt.step+1, r.Loss, e.opt.rate)
 	}
 	e.opt.update(e.pool)
+	e.net.track()
 	return r, nil
 }
 
@@ -194,11 +230,22 @@ func checkInput(p *plan, r *Preparer, in *Input) error {
 	if in.Prepared.by != r {
 		return fault.New(fault.ErrInput, "gnn: the batch was prepared for another engine or evaluator")
 	}
-	if n := in.Prepared.batch.Blocks[0].NumSrc * p.model.In(0); len(in.X) < n {
-		return fault.New(fault.ErrInput, "gnn: %d feature elements for %d input nodes of width %d", len(in.X), n/p.model.In(0), p.model.In(0))
+	if n := in.Prepared.batch.Blocks[0].NumSrc; len(in.X) < n*p.width() {
+		return fault.New(fault.ErrInput, "gnn: %d feature elements for %d input nodes of width %d", len(in.X), n, p.width())
 	}
 	return nil
 }
+
+// SetLR changes the learning rate of the steps to come.
+func (e *Engine) SetLR(rate float64) error {
+	if !validRate(rate) {
+		return fault.New(fault.ErrUsage, "gnn: learning rate %v", rate)
+	}
+	e.opt.rate = rate
+	return nil
+}
+
+func validRate(rate float64) bool { return rate >= 0 && !math.IsInf(rate, 0) }
 
 // Close ends the engine's goroutines. Its evaluators end with it.
 func (e *Engine) Close() { e.pool.close() }

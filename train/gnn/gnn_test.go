@@ -55,7 +55,7 @@ func newEngine(t testing.TB, o Options) *Engine {
 
 func input(t testing.TB, r *Preparer, b *graph.Batch, x []float32) *Input {
 	t.Helper()
-	in := &Input{new(Prepared), x}
+	in := &Input{Prepared: new(Prepared), X: x}
 	if err := r.Prepare(in.Prepared, b); err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +83,8 @@ func (n *network) poison() {
 	}
 }
 
-// bytes counts what a network has allocated.
-func (n *network) bytes() int64 {
+// held counts what a network has allocated.
+func (n *network) held() int64 {
 	total := 0
 	for _, b := range n.buffers {
 		total += 4 * len(b)
@@ -92,83 +92,12 @@ func (n *network) bytes() int64 {
 	if n.loss != nil {
 		total += 8 * len(n.loss.rowLoss)
 	}
+	for _, k := range n.layers {
+		if c, ok := k.conv.(*linear); ok {
+			total += 4 * len(c.argmax)
+		}
+	}
 	return int64(total)
-}
-
-// The gradient of every parameter agrees with central differences of the reference
-// loss, for depths, orders, odd widths, dropout, destinations without edges, seed
-// nodes without labels and renumbered sources; no padding is ever read.
-func TestGradients(t *testing.T) {
-	eachBackend(t, func(t *testing.T, lib string) {
-		for i, c := range []struct {
-			dims    []int
-			order   model.Order
-			dropout float64
-			scatter bool
-		}{
-			{[]int{5, 3}, model.Aggregate, 0, true},
-			{[]int{5, 3}, model.Multiply, 0, true},
-			{[]int{1, 1, 2}, model.Aggregate, 0, false},
-			{[]int{7, 6, 4}, model.Aggregate, 0.3, true},
-			{[]int{7, 6, 4}, model.Multiply, 0.3, false},
-			{[]int{3, 17, 5, 2}, model.Aggregate, 0.5, false},
-			{[]int{3, 17, 5, 2}, model.Multiply, 0.5, true},
-		} {
-			rng := rand.New(rand.NewPCG(uint64(i), 1))
-			s := shape{seeds: 9, classes: c.dims[len(c.dims)-1], layers: len(c.dims) - 1, maxDegree: 3, fresh: 4, unlabelled: 0.3, scatter: c.scatter}
-			b, other := s.batch(rng), s.batch(rng)
-			m := model.Model{Kind: model.SAGE, Dims: c.dims, Dropout: c.dropout, Orders: repeat(c.order, s.layers)}
-			e := newEngine(t, Options{Model: m, Sizes: roomy(b, other), Threads: 2, Seed: uint64(i), BLAS: lib})
-			in := input(t, e.preparer, b, features(b, c.dims[0], rng))
-			e.net.poison()
-			step(t, e, input(t, e.preparer, other, features(other, c.dims[0], rng))) // leaves its traces in the buffers
-			ref := newReference(e)
-			r := step(t, e, in)
-			ref.factors = keptUnits(e, b)
-			x := widen(in.X[:b.Blocks[0].NumSrc*c.dims[0]])
-			if want := ref.loss(b, x); math.Abs(r.Loss-want) > 1e-5 {
-				t.Fatalf("case %d: loss %v, reference %v", i, r.Loss, want)
-			}
-			compareGradients(t, fmt.Sprintf("case %d", i), e, ref, b, x)
-		}
-	})
-}
-
-// keptUnits reads the mask of the last step off the layers' outputs: where a unit is
-// zero because ReLU made it so, its factor does not matter.
-func keptUnits(e *Engine, b *graph.Batch) [][]float64 {
-	var factors [][]float64
-	for _, k := range e.net.layers[:len(e.net.layers)-1] {
-		f := make([]float64, b.Blocks[k.index].NumDst*k.outDim)
-		for i := range f {
-			if k.data[i] > 0 {
-				f[i] = 1 / (1 - e.plan.model.Dropout)
-			}
-		}
-		factors = append(factors, f)
-	}
-	return factors
-}
-
-func compareGradients(t *testing.T, name string, e *Engine, ref *reference, b *graph.Batch, x []float64) {
-	t.Helper()
-	const h = 1e-6
-	at := 0
-	for i, w := range ref.params {
-		for j := range w {
-			was := w[j]
-			w[j] = was + h
-			up := ref.loss(b, x)
-			w[j] = was - h
-			down := ref.loss(b, x)
-			w[j] = was
-			want, got := (up-down)/(2*h), float64(e.opt.grads[at])
-			if !(math.Abs(got-want) <= 1e-5+1e-4*math.Abs(want)) {
-				t.Fatalf("%s: d loss / d %s[%d] is %v, by differences %v", name, e.plan.params[i].Name, j, got, want)
-			}
-			at++
-		}
-	}
 }
 
 // large returns batches of several chunks and groups of rows.
@@ -190,21 +119,25 @@ func bits(x []float32) []uint32 {
 func TestThreadsAndKernelsGiveEqualBits(t *testing.T) {
 	want := make(map[string][]uint32)
 	eachBackend(t, func(t *testing.T, lib string) {
-		for _, order := range []model.Order{model.Aggregate, model.Multiply} {
-			for _, threads := range []int{1, 2, 5} {
-				rng := rand.New(rand.NewPCG(3, 4))
-				batches := large(rng, true)
-				e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 19, 5}, Dropout: 0.5, Orders: repeat(order, 2)},
-					Sizes: roomy(batches...), Threads: threads, BLAS: lib})
-				for _, b := range batches {
-					step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
+		for name, m := range variants {
+			for _, order := range []model.Order{model.Aggregate, model.Multiply} {
+				if order == model.Multiply && !m.Commutes() {
+					continue
 				}
-				got, key := bits(e.opt.weights), lib+string(order)
-				if want[key] == nil {
-					want[key] = got
-				}
-				if !slices.Equal(got, want[key]) {
-					t.Errorf("%s first: %d threads with %s kernels give other weights than one with plain ones", order, threads, kernel.Kind())
+				for _, threads := range []int{1, 2, 5} {
+					rng := rand.New(rand.NewPCG(3, 4))
+					batches := large(rng, true)[:2]
+					e := newEngine(t, Options{Model: with(m, order, 0.5, 20, 19, 5), Sizes: roomy(batches...), Threads: threads, BLAS: lib})
+					for _, b := range batches {
+						step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
+					}
+					got, key := bits(e.opt.weights), lib+name+string(order)
+					if want[key] == nil {
+						want[key] = got
+					}
+					if !slices.Equal(got, want[key]) {
+						t.Errorf("%s, %s first: %d threads with %s kernels give other weights than one with plain ones", name, order, threads, kernel.Kind())
+					}
 				}
 			}
 		}
@@ -212,83 +145,129 @@ func TestThreadsAndKernelsGiveEqualBits(t *testing.T) {
 }
 
 // Renumbering the input nodes changes no bit when the outermost layer aggregates
-// first, and the first loss by less than 1e-5 when it multiplies first.
+// first, and the first loss by less than 1e-5 when it multiplies first, or when an
+// input projection is trained.
 func TestNumberingOfInputNodes(t *testing.T) {
-	for _, order := range []model.Order{model.Aggregate, model.Multiply} {
-		rng := rand.New(rand.NewPCG(5, 6))
-		batches := large(rng, false)
-		m := model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.4, Orders: []model.Order{order, model.Aggregate}}
-		o := Options{Model: m, Sizes: roomy(batches...), Threads: 2}
-		plain, moved := newEngine(t, o), newEngine(t, o)
-		for i, b := range batches {
-			x := features(b, 20, rng)
-			perm := rng.Perm(b.Blocks[0].NumSrc)
-			permuted := *b
-			permuted.Blocks = slices.Clone(b.Blocks)
-			renumber(&permuted, perm)
-			y := slices.Clone(x)
-			for s, to := range perm {
-				copy(y[to*20:(to+1)*20], x[s*20:])
+	for name, m := range variants {
+		for _, order := range []model.Order{model.Aggregate, model.Multiply} {
+			rng := rand.New(rand.NewPCG(5, 6))
+			batches := large(rng, false)
+			o := Options{Model: with(m, model.Aggregate, 0.4, 20, 16, 5), Sizes: roomy(batches...), Threads: 2}
+			if m.Commutes() {
+				o.Model.Orders[0] = order
 			}
-			r, q := step(t, plain, input(t, plain.preparer, b, x)), step(t, moved, input(t, moved.preparer, &permuted, y))
-			if order == model.Aggregate && r != q || math.Abs(r.Loss-q.Loss) > 1e-5 && i == 0 {
-				t.Errorf("%s first: step %d: %v, renumbered %v", order, i, r, q)
+			exact := o.Model.Orders[0] == model.Aggregate && m.InputProjection == 0
+			plain, moved := newEngine(t, o), newEngine(t, o)
+			for i, b := range batches {
+				x := features(b, 20, rng)
+				perm := rng.Perm(b.Blocks[0].NumSrc)
+				permuted := *b
+				permuted.Blocks = slices.Clone(b.Blocks)
+				renumber(&permuted, perm)
+				y := slices.Clone(x)
+				for s, to := range perm {
+					copy(y[to*20:(to+1)*20], x[s*20:])
+				}
+				r, q := step(t, plain, input(t, plain.preparer, b, x)), step(t, moved, input(t, moved.preparer, &permuted, y))
+				if exact && r != q || math.Abs(r.Loss-q.Loss) > 1e-5 && i == 0 {
+					t.Errorf("%s, %s first: step %d: %v, renumbered %v", name, order, i, r, q)
+				}
 			}
-		}
-		if order == model.Aggregate && !slices.Equal(bits(plain.opt.weights), bits(moved.opt.weights)) {
-			t.Errorf("%s first: other weights after renumbering", order)
+			if exact && !slices.Equal(bits(plain.opt.weights), bits(moved.opt.weights)) {
+				t.Errorf("%s, %s first: other weights after renumbering", name, order)
+			}
 		}
 	}
 }
 
 // Both orders compute the same function.
 func TestOrdersAgree(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	b := large(rng, true)[0]
-	x := features(b, 20, rng)
-	var first Result
-	for i, orders := range [][]model.Order{{model.Aggregate, model.Aggregate}, {model.Multiply, model.Aggregate}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Multiply}} {
-		e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.2, Orders: orders}, Sizes: roomy(b)})
-		r := step(t, e, input(t, e.preparer, b, x))
-		if i == 0 {
-			first = r
+	for name, m := range variants {
+		if !m.Commutes() {
+			continue
 		}
-		if math.Abs(r.Loss-first.Loss) > 1e-5 {
-			t.Errorf("%v: loss %v, aggregating first %v", orders, r.Loss, first.Loss)
+		rng := rand.New(rand.NewPCG(7, 8))
+		b := large(rng, true)[0]
+		x := features(b, 20, rng)
+		var first Result
+		for i, orders := range [][]model.Order{{model.Aggregate, model.Aggregate}, {model.Multiply, model.Aggregate}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Multiply}} {
+			o := Options{Model: with(m, model.Auto, 0.2, 20, 16, 5), Sizes: roomy(b)}
+			o.Model.Orders = orders
+			e := newEngine(t, o)
+			r := step(t, e, input(t, e.preparer, b, x))
+			if i == 0 {
+				first = r
+			}
+			if math.Abs(r.Loss-first.Loss) > 1e-5 {
+				t.Errorf("%s, %v: loss %v, aggregating first %v", name, orders, r.Loss, first.Loss)
+			}
 		}
 	}
 }
 
 func TestInferMatchesReference(t *testing.T) {
 	eachBackend(t, func(t *testing.T, lib string) {
-		for _, order := range []model.Order{model.Aggregate, model.Multiply} {
-			rng := rand.New(rand.NewPCG(9, 9))
-			b := shape{seeds: 6, classes: 3, layers: 2, maxDegree: 3, fresh: 3}.batch(rng)
-			big := shape{seeds: 600, classes: 3, layers: 2, maxDegree: 9, fresh: 50, scatter: true}.batch(rng)
-			e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{5, 8, 3}, Dropout: 0.5, Orders: repeat(order, 2)},
-				Sizes: roomy(b), Threads: 2, BLAS: lib})
-			step(t, e, input(t, e.preparer, b, features(b, 5, rng)))
-			v, err := e.NewEvaluator(roomy(big))
-			if err != nil {
-				t.Fatal(err)
-			}
-			v.net.poison()
-			x := features(big, 5, rng)
-			got, err := v.Infer(context.Background(), input(t, v.preparer, big, x))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := newReference(e).logits(big, widen(x))
-			if len(got) != len(want) {
-				t.Fatalf("%d logits, want %d", len(got), len(want))
-			}
-			for i := range got {
-				if !(math.Abs(float64(got[i])-want[i]) < 1e-4) {
-					t.Fatalf("%s: logit %d is %v, reference %v", order, i, got[i], want[i])
+		for name, m := range variants {
+			for _, order := range []model.Order{model.Aggregate, model.Multiply} {
+				rng := rand.New(rand.NewPCG(9, 9))
+				b := shape{seeds: 6, classes: 3, layers: 2, maxDegree: 3, fresh: 3}.batch(rng)
+				big := shape{seeds: 600, classes: 3, layers: 2, maxDegree: 9, fresh: 50, scatter: true}.batch(rng)
+				e := newEngine(t, Options{Model: with(m, order, 0.5, 5, 8, 3), Sizes: roomy(b), Threads: 2, BLAS: lib})
+				for range 3 { // so that running statistics get somewhere
+					step(t, e, input(t, e.preparer, b, features(b, 5, rng)))
+				}
+				v, err := e.NewEvaluator(roomy(big))
+				if err != nil {
+					t.Fatal(err)
+				}
+				v.net.poison()
+				x := features(big, 5, rng)
+				got, err := v.Infer(context.Background(), input(t, v.preparer, big, x))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := newReference(e).logits(big, widen(x))
+				if len(got) != len(want) {
+					t.Fatalf("%d logits, want %d", len(got), len(want))
+				}
+				for i := range got {
+					if !(math.Abs(float64(got[i])-want[i]) < 1e-4*(1+math.Abs(want[i]))) {
+						t.Fatalf("%s, %s: logit %d is %v, reference %v", name, order, i, got[i], want[i])
+					}
+				}
+				if chained := layerByLayer(t, e, big, x); !slices.Equal(bits(chained), bits(got)) {
+					t.Errorf("%s, %s: other logits layer by layer", name, order)
 				}
 			}
 		}
 	})
+}
+
+// layerByLayer infers with an evaluator for each layer.
+func layerByLayer(t *testing.T, e *Engine, b *graph.Batch, x []float32) []float32 {
+	degree := b.Degree
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		one := &graph.Batch{Blocks: b.Blocks[l : l+1], Input: make([]uint32, k.NumSrc), Degree: degree, Labels: slices.Repeat([]int32{99}, k.NumDst)}
+		v, err := e.NewLayerEvaluator(l, roomy(one))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, err := e.LayerEvaluatorBytes(l, roomy(one))
+		if err != nil || bytes != v.net.held() {
+			t.Errorf("layer %d: allocated %d bytes, predicted %d, %v", l, v.net.held(), bytes, err)
+		}
+		v.net.poison()
+		rows, err := v.Infer(context.Background(), input(t, v.preparer, one, x))
+		if err != nil || len(rows) != k.NumDst*v.Width() {
+			t.Fatalf("layer %d: %d values, %v", l, len(rows), err)
+		}
+		x, degree = slices.Clone(rows), make([]uint32, k.NumDst)
+		for i := range degree {
+			degree[i] = one.Degree[k.DstPos(i)]
+		}
+	}
+	return x
 }
 
 // A small batch can be learnt by heart.
@@ -308,7 +287,7 @@ func TestOverfit(t *testing.T) {
 
 // One weight, one node: Adam's first two steps by hand.
 func TestAdamByHand(t *testing.T) {
-	o := newOptimizer(&plan{count: 1}, 0.1)
+	o := newOptimizer(&plan{offsets: []int{0, 1}, params: make([]model.Param, 1), trained: 1}, &Options{LR: 0.1})
 	p := newPool(1)
 	o.weights[0], o.grads[0] = 1, 2
 	o.update(p)
@@ -341,44 +320,46 @@ func TestUnlabelledBatchHasNoGradient(t *testing.T) {
 
 // Going on from a saved state gives the bits of the run that was never stopped.
 func TestLoadState(t *testing.T) {
-	rng := rand.New(rand.NewPCG(15, 16))
-	b := large(rng, true)[0]
-	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: roomy(b), Seed: 3}
-	x := features(b, 20, rng)
-	e := newEngine(t, o)
-	in := input(t, e.preparer, b, x)
-	step(t, e, in)
-	saved := make(map[string][]byte)
-	for name, b := range e.State() {
-		saved[name] = slices.Clone(b)
-	}
-	weights := e.Snapshot(nil)
-	want := step(t, e, in)
-	again := newEngine(t, o)
-	if err := again.LoadState(saved); err != nil {
-		t.Fatal(err)
-	}
-	if got := step(t, again, input(t, again.preparer, b, x)); got != want || !slices.Equal(bits(again.opt.weights), bits(e.opt.weights)) {
-		t.Errorf("resumed: %+v, not interrupted: %+v", got, want)
-	}
-	for what, spoil := range map[string]func(s map[string][]byte){
-		"an empty state":  func(s map[string][]byte) { clear(s) },
-		"a missing part":  func(s map[string][]byte) { delete(s, "adam.moment2") },
-		"a part too many": func(s map[string][]byte) { s["momentum"] = nil },
-		"a short part":    func(s map[string][]byte) { s["adam.moment1"] = s["adam.moment1"][4:] },
-		"a short step":    func(s map[string][]byte) { s["adam.step"] = nil },
-	} {
-		s := maps.Clone(saved)
-		spoil(s)
-		if err := again.LoadState(s); !errors.Is(err, fault.ErrInput) || !slices.Equal(bits(again.opt.weights), bits(e.opt.weights)) {
-			t.Errorf("%s: %v", what, err)
+	for name, m := range variants {
+		rng := rand.New(rand.NewPCG(15, 16))
+		b := large(rng, true)[0]
+		o := Options{Model: with(m, model.Auto, 0.5, 20, 16, 5), Sizes: roomy(b), Seed: 3, WeightDecay: 0.01}
+		x := features(b, 20, rng)
+		e := newEngine(t, o)
+		in := input(t, e.preparer, b, x)
+		step(t, e, in)
+		saved := make(map[string][]byte)
+		for name, b := range e.State() {
+			saved[name] = slices.Clone(b)
 		}
-	}
-	if err := again.LoadWeights(weights); err != nil || !slices.Equal(again.Snapshot(nil), weights) {
-		t.Errorf("LoadWeights: %v", err)
-	}
-	if err := again.LoadWeights(nil); !errors.Is(err, fault.ErrInput) {
-		t.Errorf("no weights: %v", err)
+		weights := e.Snapshot(nil)
+		want := step(t, e, in)
+		again := newEngine(t, o)
+		if err := again.LoadState(saved); err != nil {
+			t.Fatal(err)
+		}
+		if got := step(t, again, input(t, again.preparer, b, x)); got != want || !slices.Equal(bits(again.opt.weights), bits(e.opt.weights)) {
+			t.Errorf("%s: resumed: %+v, not interrupted: %+v", name, got, want)
+		}
+		for what, spoil := range map[string]func(s map[string][]byte){
+			"an empty state":  func(s map[string][]byte) { clear(s) },
+			"a missing part":  func(s map[string][]byte) { delete(s, "adam.moment2") },
+			"a part too many": func(s map[string][]byte) { s["momentum"] = nil },
+			"a short part":    func(s map[string][]byte) { s["adam.moment1"] = s["adam.moment1"][4:] },
+			"a short step":    func(s map[string][]byte) { s["adam.step"] = nil },
+		} {
+			s := maps.Clone(saved)
+			spoil(s)
+			if err := again.LoadState(s); !errors.Is(err, fault.ErrInput) || !slices.Equal(bits(again.opt.weights), bits(e.opt.weights)) {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+		if err := again.LoadWeights(weights); err != nil || !slices.Equal(again.Snapshot(nil), weights) {
+			t.Errorf("%s: LoadWeights: %v", name, err)
+		}
+		if err := again.LoadWeights(nil); !errors.Is(err, fault.ErrInput) {
+			t.Errorf("%s: no weights: %v", name, err)
+		}
 	}
 }
 
@@ -411,54 +392,76 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// What MemoryBytes predicts is what New allocates.
+// What MemoryBytes predicts is what New allocates, and Preparer.Bytes what Prepare
+// does.
 func TestMemoryBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 18))
 	batches := large(rng, true)
-	for _, orders := range [][]model.Order{repeat(model.Aggregate, 2), repeat(model.Multiply, 2), nil} {
-		o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 300, 5}, Orders: orders}, Sizes: roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
-		want, err := MemoryBytes(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := newEngine(t, o)
-		if got := e.net.bytes() + 16*int64(len(e.opt.weights)); got != want {
-			t.Errorf("orders %v: allocated %d bytes, predicted %d", orders, got, want)
-		}
-		sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
-		want, err = e.EvaluatorBytes(sizes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := e.NewEvaluator(sizes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v.net.bytes() != want {
-			t.Errorf("orders %v: evaluator allocated %d bytes, predicted %d", orders, v.net.bytes(), want)
+	for name, m := range variants {
+		for _, order := range []model.Order{model.Aggregate, model.Multiply, model.Auto} {
+			o := Options{Model: with(m, order, 0.5, 20, 300, 5), Sizes: roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
+			want, err := MemoryBytes(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := newEngine(t, o)
+			if got := e.net.held() + 4*int64(len(e.opt.weights)+3*len(e.opt.grads)); got != want {
+				t.Errorf("%s, %s: allocated %d bytes, predicted %d", name, order, got, want)
+			}
+			p := new(Prepared)
+			if err := e.preparer.Prepare(p, batches[0]); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.held(); got != e.preparer.Bytes() {
+				t.Errorf("%s, %s: prepared %d bytes, predicted %d", name, order, got, e.preparer.Bytes())
+			}
+			sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
+			want, err = e.EvaluatorBytes(sizes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := e.NewEvaluator(sizes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.net.held() != want {
+				t.Errorf("%s, %s: evaluator allocated %d bytes, predicted %d", name, order, v.net.held(), want)
+			}
 		}
 	}
 }
 
+// held counts what a Prepared holds.
+func (p *Prepared) held() int64 {
+	n := 0
+	for i := range p.blocks {
+		q := &p.blocks[i]
+		n += cap(q.dst) + cap(q.src) + cap(q.own) + cap(q.tindptr) + cap(q.tindices) + cap(q.place)
+	}
+	return 4 * int64(n)
+}
+
 // A step allocates what Gorgonia's machine does, a few kilobytes, whatever the batch.
 func TestStepAllocatesLittle(t *testing.T) {
-	rng := rand.New(rand.NewPCG(19, 20))
-	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 64, 5}, Dropout: 0.5}, Sizes: roomy(b), Threads: 2})
-	in := input(t, e.preparer, b, features(b, 20, rng))
-	step(t, e, in)
-	const steps = 20
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range steps {
-		if err := e.preparer.Prepare(in.Prepared, b); err != nil {
-			t.Fatal(err)
-		}
+	for name, m := range variants {
+		rng := rand.New(rand.NewPCG(19, 20))
+		b := large(rng, true)[0]
+		e := newEngine(t, Options{Model: with(m, model.Auto, 0.5, 20, 64, 5), Sizes: roomy(b), Threads: 2, WeightDecay: 0.1})
+		in := input(t, e.preparer, b, features(b, 20, rng))
 		step(t, e, in)
-	}
-	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) / steps; n > 16<<10 {
-		t.Errorf("%d bytes in %d allocations a step", n, (after.Mallocs-before.Mallocs)/steps)
+		const steps = 5
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range steps {
+			if err := e.preparer.Prepare(in.Prepared, b); err != nil {
+				t.Fatal(err)
+			}
+			step(t, e, in)
+		}
+		runtime.ReadMemStats(&after)
+		if n := (after.TotalAlloc - before.TotalAlloc) / steps; n > 16<<10 {
+			t.Errorf("%s: %d bytes in %d allocations a step", name, n, (after.Mallocs-before.Mallocs)/steps)
+		}
 	}
 }
 
@@ -522,7 +525,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	ctx := context.Background()
-	if _, err := e.Step(ctx, &Input{new(Prepared), nil}); !errors.Is(err, fault.ErrInput) {
+	if _, err := e.Step(ctx, &Input{Prepared: new(Prepared)}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("not prepared: %v", err)
 	}
 	if _, err := e.Step(ctx, input(t, e.preparer, b, make([]float32, 3))); !errors.Is(err, fault.ErrInput) {
@@ -540,7 +543,7 @@ func TestBadInput(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	good := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graph.Sizes{Src: []int{9}, Dst: []int{5}, Edges: []int{9}}, LR: 0.1}
 	for name, spoil := range map[string]func(o *Options){
-		"kind":     func(o *Options) { o.Model.Kind = "gcn" },
+		"kind":     func(o *Options) { o.Model.Kind = "mlp" },
 		"depth":    func(o *Options) { o.Model.Dims = []int{4} },
 		"width":    func(o *Options) { o.Model.Dims = []int{4, 0} },
 		"dropout":  func(o *Options) { o.Model.Dropout = 1 },

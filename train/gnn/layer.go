@@ -4,167 +4,157 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"diskgnn/graph"
-	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/model"
 )
 
-// layer is the forward pass of one GraphSAGE layer as a single operation:
-//
-//	act([mean(x) | x[dst]]·W + b)                aggregate first
-//	act(mean(x·Wneigh) + x[dst]·Wself + b)       multiply first
-//
-// where W is Wneigh above Wself. Its operands are W, b and, but for the outermost
-// layer, which reads the batch's own features, x.
+// layer is one layer of the network: a convolution, which makes sums for its rows,
+// and the tail that follows them. Its rows are the destinations of its block; those
+// of the input projection are the input nodes.
 //
 // Gradients that travel from one layer down to the one before are those of its
-// values before the activation: whoever computes the gradient of a layer's output
-// takes it through the activation at once, while the row is in the cache, and sums
-// the columns for the bias. See inputGradient and crossEntropy.
+// sums: whoever computes the gradient of a layer's output hands every chunk of rows
+// to the tail's backward at once, while it is in the cache.
 type layer struct {
-	node
-	index, in, outDim int
-	order             model.Order
-	hidden            bool // activation and dropout follow
-	pass              forward
-
-	operands []float32 // of the product per destination, kept for the backward pass
-	scratch  []float32 // in evaluation: the same for a chunk, one after the other for every worker
-	products []float32 // multiply first: x·Wneigh
-	biasSums []float32 // column sums of the gradient, by chunk of rows
-
-	dWeights, dBias []float32 // where the parameters' gradients go
+	net       *network
+	index     int    // of the model's layers, or model.InputLayer
+	below     *layer // whose output is the input; nil: the batch's features are
+	in, width int    // of the input's rows and of its own
+	rows      int    // at most
+	data      []float32
+	dx        []float32 // gradient of the input, if it has one
+	conv      conv
+	tail      tail
 }
 
-func newLayer(n *network, l int, scratch []float32) *layer {
-	in, out, rows := n.model.In(l), n.model.Out(l), n.rows(l)
-	k := &layer{index: l, in: in, outDim: out, order: n.orders[l], hidden: l < n.model.Layers()-1, scratch: scratch}
-	k.node = n.node("sage", 2+min(l, 1), n.floats(rows*out), rows, out)
-	k.pass.layer = k
-	if k.order == model.Multiply {
-		k.products = n.floats(n.sources(l) * out)
+// conv is what kinds of layers differ in: how the sums follow from the input x. It
+// has the layer's block, and the parameters that it asked the network for.
+type conv interface {
+	// forward stores the sums of the batch's rows in the layer's data, and hands every
+	// chunk of chunkRows of them to the tail's finish.
+	forward(x []float32) error
+	// backward computes the gradients of the convolution's parameters from dz, the
+	// gradient of the sums, and, where the layer has a dx, that of x: of which it hands
+	// every chunk of chunkRows rows to the backward of the tail below.
+	backward(x, dz []float32) error
+}
+
+func newLayer(n *network, index int, below *layer) *layer {
+	k := &layer{net: n, index: index, below: below, rows: n.rows(index)}
+	if index == model.InputLayer {
+		k.in, k.width = n.model.Features(), n.model.InputProjection
+	} else {
+		k.in, k.width = n.model.In(index), n.model.Out(index)
 	}
-	if n.training {
-		k.biasSums = n.floats(divUp(rows, chunkRows) * out)
-		if n.keepsOperands(l) {
-			k.operands = n.floats(rows * n.operandWidth(l))
-		}
+	k.data = n.floats(k.rows * k.width)
+	if n.training && below != nil {
+		k.dx = n.floats(below.rows * below.width)
+	}
+	k.tail.make(k)
+	switch {
+	case index == model.InputLayer:
+		k.conv = newProjection(k)
+	case n.model.Kind == model.GAT:
+		k.conv = newAttention(k)
+	default:
+		k.conv = newLinear(k)
 	}
 	return k
 }
 
+// param returns the values of the layer's parameter with this role and, in training,
+// where its gradient goes; nil where it has none.
+func (k *layer) param(r model.Role) (values, grads []float32) { return k.params(r, r) }
+
+// params does the same for the parameters with roles from one to another, as one.
+func (k *layer) params(from, to model.Role) (values, grads []float32) {
+	n := k.net
+	values = n.span(n.weights, k.index, from, to)
+	if to <= model.LastTrained {
+		grads = n.span(n.grads, k.index, from, to)
+	}
+	return values, grads
+}
+
 // block returns the batch's block for this layer and what was derived from it.
 func (k *layer) block() (*graph.Block, *prepared) {
-	p := k.net.in.Prepared
-	return &p.batch.Blocks[k.index], &p.blocks[k.index]
+	p, i := k.net.in.Prepared, max(0, k.index-k.net.first)
+	return &p.batch.Blocks[i], &p.blocks[i]
 }
 
-// source returns x, the features of the block's sources, given an operation's last
-// operand.
-func (k *layer) source(operands []gorgonia.Value) []float32 {
-	if k.index == 0 {
+// count returns how many rows the batch has.
+func (k *layer) count() int {
+	b, _ := k.block()
+	if k.index == model.InputLayer {
+		return b.NumSrc
+	}
+	return b.NumDst
+}
+
+// source returns the layer's input.
+func (k *layer) source() []float32 {
+	if k.below == nil {
 		return k.net.in.X
 	}
-	return floats(operands[len(operands)-1])
+	return k.below.data
 }
 
-// scale is the factor of the gradients of units that dropout kept.
-func (k *layer) scale() float32 { return k.net.dropout.Scale() }
-
-// Do computes the layer's output for the batch's destinations.
-func (k *layer) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
-	f := &k.pass
-	f.weights, f.bias, f.x = floats(v[0]), floats(v[1]), k.source(v)
-	f.block, f.prepared = k.block()
-	f.stream = kernel.NewStream(k.net.seed, k.net.step, k.index)
-	if k.order == model.Multiply {
-		if err := k.net.each(f.block.NumSrc, chunkRows, (*multiplySources)(f)); err != nil {
-			return nil, err
-		}
-	}
-	return k.out, k.net.each(f.block.NumDst, chunkRows, f)
-}
-
-// forward is one run of a layer over chunks of destinations.
+// forward is a layer's forward pass as an operation of its parameters and its input.
 type forward struct {
-	layer            *layer
-	weights, bias, x []float32
-	block            *graph.Block
-	prepared         *prepared
-	stream           kernel.Stream
+	node
+	layer *layer
 }
 
-func (f *forward) chunk(worker, lo, hi int) {
-	k := f.layer
-	in, out := k.in, k.outDim
-	z := k.data[lo*out : hi*out]
-	if k.order == model.Aggregate {
-		rows := k.room(worker, lo, hi)
-		f.means(rows, 2*in, f.x, in, lo, hi)
-		f.own(rows[in:], 2*in, lo, hi)
-		k.net.blas.Sgemm(false, false, hi-lo, out, 2*in, 1, rows, 2*in, f.weights, out, 0, z, out)
-	} else {
-		f.means(z, out, k.products, out, lo, hi)
-		rows := f.x[lo*in:]
-		if f.block.Dst != nil {
-			rows = k.room(worker, lo, hi)
-			f.own(rows, in, lo, hi)
-		}
-		k.net.blas.Sgemm(false, false, hi-lo, out, in, 1, rows, in, f.weights[in*out:], out, 1, z, out)
+func (o *forward) Do(...gorgonia.Value) (gorgonia.Value, error) {
+	k := o.layer
+	k.tail.begin()
+	if err := k.conv.forward(k.source()); err != nil {
+		return nil, err
 	}
-	f.finish(z, lo)
+	return o.out, k.tail.complete()
 }
 
-// means stores the means of the neighbours' rows of y, which are d wide, for the
-// destinations lo to hi, in rows that are stride apart.
-func (f *forward) means(rows []float32, stride int, y []float32, d, lo, hi int) {
-	b := f.block
-	for i := lo; i < hi; i++ {
-		at := (i - lo) * stride
-		kernel.GatherSum(rows[at:at+d], y, b.Indices[b.Indptr[i]:b.Indptr[i+1]], nil, f.prepared.inverse[i], false)
+func (o *forward) DiffWRT(inputs int) []bool {
+	wrt := make([]bool, inputs)
+	for i := range wrt {
+		wrt[i] = true
 	}
+	return wrt
 }
 
-// own stores the rows of x of the destinations lo to hi, in rows that are stride
-// apart.
-func (f *forward) own(rows []float32, stride, lo, hi int) {
-	in := f.layer.in
-	for i := lo; i < hi; i++ {
-		row := rows[(i-lo)*stride:][:in]
-		if f.block.Dst == nil {
-			copy(row, f.x[i*in:])
-		} else {
-			kernel.GatherSum(row, f.x, f.block.Dst[i:i+1], nil, 1, false)
-		}
+// SymDiff makes one operation of the layer's whole backward pass. dz is the gradient
+// of the sums.
+func (o *forward) SymDiff(inputs gorgonia.Nodes, _, dz *gorgonia.Node) (gorgonia.Nodes, error) {
+	k, n := o.layer, o.layer.net
+	grads := n.layerParams(n.grads, k.index)
+	if k.below == nil {
+		dp, err := gorgonia.ApplyOp(&backward{n.node("backward", 1, grads, len(grads)), k}, dz)
+		return gorgonia.Nodes{dp}, err
 	}
-}
-
-// finish turns the sums z of the destinations from lo on into the layer's output.
-func (f *forward) finish(z []float32, lo int) {
-	k, d := f.layer, f.layer.outDim
-	for i := range len(z) / d {
-		row := z[i*d : (i+1)*d]
-		if k.hidden {
-			kernel.BiasReLU(row, f.bias, k.net.dropout, f.stream.Row(lo+i))
-		} else {
-			kernel.Add(row, f.bias)
-		}
+	dx, err := gorgonia.ApplyOp(&backward{n.node("backward", 2, k.dx, k.below.rows, k.below.width), k}, dz, inputs[1])
+	if err != nil {
+		return nil, err
 	}
+	dp, err := gorgonia.ApplyOp(&computed{n.node("gradients", 1, grads, len(grads))}, dx)
+	return gorgonia.Nodes{dp, dx}, err
 }
 
-// room returns memory for the operands of the destinations lo to hi: where the
-// backward pass finds them or, in evaluation, the worker's own.
-func (k *layer) room(worker, lo, hi int) []float32 {
-	width := k.net.operandWidth(k.index)
-	if k.net.training {
-		return k.operands[lo*width : hi*width]
+// backward is a layer's backward pass as an operation of the gradient of its sums
+// and, but for the first layer, of its input. Its result is the gradient of the
+// input; those of the parameters are computed with it.
+type backward struct {
+	node
+	layer *layer
+}
+
+func (o *backward) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
+	k, dz := o.layer, floats(v[0])
+	if err := k.tail.completeBackward(dz); err != nil {
+		return nil, err
 	}
-	return k.scratch[worker*k.net.scratchFloats():][:(hi-lo)*width]
+	return o.out, k.conv.backward(k.source(), dz)
 }
 
-// multiplySources computes x·Wneigh over chunks of sources.
-type multiplySources forward
+// computed hands on what the operation before it has computed on the way.
+type computed struct{ node }
 
-func (f *multiplySources) chunk(_, lo, hi int) {
-	k := f.layer
-	k.net.blas.Sgemm(false, false, hi-lo, k.outDim, k.in, 1, f.x[lo*k.in:], k.in, f.weights, k.outDim, 0, k.products[lo*k.outDim:], k.outDim)
-}
+func (o *computed) Do(...gorgonia.Value) (gorgonia.Value, error) { return o.out, nil }

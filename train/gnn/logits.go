@@ -5,6 +5,6 @@ package gnn
 // before it. in must be that step's input. They are the engine's own memory, valid
 // until its next step.
 func (e *Engine) Logits(in *Input) []float32 {
-	last := e.net.layers[len(e.net.layers)-1]
-	return last.data[:in.Prepared.batch.NumSeeds()*last.outDim]
+	last := e.net.last()
+	return last.data[:in.Prepared.batch.NumSeeds()*last.width]
 }

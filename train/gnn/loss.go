@@ -6,80 +6,118 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"diskgnn/graph"
-	"diskgnn/internal/kernel"
+	"diskgnn/internal/fault"
 )
 
-// crossEntropy is the mean over the labelled seed nodes of the softmax
-// cross-entropy, in nats. It computes its gradient on the way: (softmax − one-hot)
-// over the number of labelled seed nodes; a node without a label has none.
-type crossEntropy struct {
+// Loss names what training makes small. A seed node without a label has neither loss
+// nor gradient.
+type Loss string
+
+const (
+	// CrossEntropy is the mean over the labelled seed nodes of the softmax
+	// cross-entropy, in nats: of one class per node, smoothed by
+	// Options.LabelSmoothing.
+	CrossEntropy Loss = "cross-entropy"
+	// Binary is the mean over the labelled seed nodes and all classes of the binary
+	// cross-entropy of the logits' sigmoids: any number of classes per node, which
+	// Input.Targets names.
+	Binary Loss = "binary"
+)
+
+// lossOptions describe a training network's loss.
+type lossOptions struct {
+	kind      Loss
+	smoothing float64 // share of a label that is spread over all classes
+}
+
+func (l *lossOptions) validate() error {
+	switch {
+	case l.kind != CrossEntropy && l.kind != Binary:
+		return fault.New(fault.ErrUsage, "gnn: unknown loss %q (known: %s, %s)", l.kind, CrossEntropy, Binary)
+	case !(l.smoothing >= 0 && l.smoothing < 1):
+		return fault.New(fault.ErrUsage, "gnn: label smoothing %v is not in [0, 1)", l.smoothing)
+	case l.smoothing > 0 && l.kind != CrossEntropy:
+		return fault.New(fault.ErrUsage, "gnn: label smoothing is for %s, not %s", CrossEntropy, l.kind)
+	}
+	return nil
+}
+
+// loss computes the loss of the logits and, on the way, its gradient.
+type loss struct {
 	node
-	last    *layer // whose bias the gradient's columns are summed for
+	lossOptions
+	net     *network
+	last    *layer
 	grad    []float32
 	rowLoss []float64
 	correct []int // by chunk of rows
 
-	value  *gorgonia.F32
-	logits []float32
-	labels []int32
-	inv    float32
+	value *gorgonia.F32
+	inv   float32 // 1 over the number of terms in the mean
 
 	sum Result
 }
 
-func newCrossEntropy(n *network, last *layer) *crossEntropy {
-	rows := n.rows(last.index)
-	return &crossEntropy{node: n.node("crossEntropy", 1, nil), last: last, value: gorgonia.NewF32(0),
-		grad: n.floats(rows * last.outDim), rowLoss: make([]float64, rows), correct: make([]int, divUp(rows, chunkRows))}
+func newLoss(n *network, l *lossOptions) *loss {
+	last := n.last()
+	return &loss{lossOptions: *l, net: n, last: last, value: gorgonia.NewF32(0),
+		grad: n.floats(last.rows * last.width), rowLoss: n.doubles(last.rows), correct: make([]int, divUp(last.rows, chunkRows))}
 }
 
-func (o *crossEntropy) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
+func (o *loss) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	p := o.net.in.Prepared
-	o.logits, o.labels, o.inv = floats(v[0]), p.batch.Labels, 0
-	if p.labelled > 0 {
-		o.inv = 1 / float32(p.labelled)
+	terms := p.labelled
+	if o.kind == Binary {
+		terms *= o.last.width
 	}
-	if err := o.net.each(len(o.labels), chunkRows, o); err != nil {
+	if o.inv = 0; terms > 0 {
+		o.inv = 1 / float32(terms)
+	}
+	seeds := p.batch.NumSeeds()
+	if err := o.net.each(seeds, chunkRows, o); err != nil {
 		return nil, err
 	}
 	o.sum = Result{Count: p.labelled}
-	for i := range o.labels {
-		o.sum.Loss += o.rowLoss[i]
+	for _, v := range o.rowLoss[:seeds] {
+		o.sum.Loss += v
 	}
-	for c := range divUp(len(o.labels), chunkRows) {
-		o.sum.Correct += o.correct[c]
+	for _, n := range o.correct[:divUp(seeds, chunkRows)] {
+		o.sum.Correct += n
 	}
-	if p.labelled > 0 {
-		o.sum.Loss /= float64(p.labelled)
+	if terms > 0 {
+		o.sum.Loss /= float64(terms)
 	}
 	*o.value = gorgonia.F32(o.sum.Loss)
 	return o.value, nil
 }
 
-func (o *crossEntropy) chunk(_, lo, hi int) {
-	classes := o.last.outDim
-	sums := o.last.biasSums[lo/chunkRows*classes:][:classes]
-	clear(sums)
+func (o *loss) chunk(_, lo, hi int) {
+	classes, in := o.last.width, o.net.in
 	correct := 0
 	for i := lo; i < hi; i++ {
-		z, g := o.logits[i*classes:(i+1)*classes], o.grad[i*classes:(i+1)*classes]
-		o.rowLoss[i] = 0
-		if o.labels[i] == graph.Unlabelled {
+		z, g := o.last.data[i*classes:(i+1)*classes], o.grad[i*classes:(i+1)*classes]
+		y, right := in.batch.Labels[i], false
+		switch {
+		case y == graph.Unlabelled:
 			clear(g)
+			o.rowLoss[i] = 0
 			continue
+		case o.kind == Binary:
+			stride := divUp(classes, 8)
+			o.rowLoss[i], right = binary(g, z, in.Targets[i*stride:(i+1)*stride])
+		default:
+			best := argmax(z)
+			o.rowLoss[i], right = softmax(g, z, z[best], int(y), o.smoothing), best == int(y)
 		}
-		y := int(o.labels[i])
-		best := argmax(z)
-		if best == y {
+		if right {
 			correct++
 		}
-		o.rowLoss[i] = softmax(g, z, z[best], y)
 		for c := range g {
 			g[c] *= o.inv
 		}
-		kernel.Add(sums, g)
 	}
 	o.correct[lo/chunkRows] = correct
+	o.last.tail.backward(o.grad, lo, hi)
 }
 
 // argmax returns the first of the largest.
@@ -93,9 +131,10 @@ func argmax(z []float32) int {
 	return best
 }
 
-// softmax stores softmax(z) − one-hot(y) in g and returns −log softmax(z)[y]. top is
+// softmax stores softmax(z) − target in g and returns −Σ target · log softmax(z). The
+// target is one at y, but for the smoothing, which is spread over all classes. top is
 // the largest of z.
-func softmax(g, z []float32, top float32, y int) float64 {
+func softmax(g, z []float32, top float32, y int, smoothing float64) float64 {
 	sum := 0.0
 	for c, v := range z {
 		e := math.Exp(float64(v - top))
@@ -106,20 +145,60 @@ func softmax(g, z []float32, top float32, y int) float64 {
 	for c := range g {
 		g[c] *= inv
 	}
-	g[y]--
-	return math.Log(sum) - float64(z[y]-top)
+	l := math.Log(sum) - float64(z[y]-top)
+	if smoothing == 0 {
+		g[y]--
+		return l
+	}
+	g[y] -= float32(1 - smoothing)
+	mean, share := 0.0, float32(smoothing/float64(len(z)))
+	for c, v := range z {
+		g[c] -= share
+		mean += float64(v)
+	}
+	return l + smoothing*(float64(z[y])-mean/float64(len(z)))
 }
 
-func (o *crossEntropy) DiffWRT(int) []bool { return []bool{true} }
+// binary stores sigmoid(z) − target in g and returns the sum of the classes' losses,
+// and whether the signs of all logits are right.
+func binary(g, z []float32, targets []byte) (sum float64, right bool) {
+	right = true
+	for c, v := range z {
+		x, target := float64(v), targets[c/8]>>(c%8)&1 == 1
+		e := math.Exp(-math.Abs(x))
+		p := 1 / (1 + e) // of the larger side
+		if x < 0 {
+			p = e / (1 + e)
+		}
+		// log(1 + exp(−x)), or with x the other way round.
+		l := max(-x, 0) + math.Log1p(e)
+		if !target {
+			l += x
+		} else {
+			p--
+		}
+		g[c] = float32(p)
+		sum += l
+		right = right && target == (v > 0)
+	}
+	return sum, right
+}
 
-func (o *crossEntropy) SymDiff(inputs gorgonia.Nodes, cost, upstream *gorgonia.Node) (gorgonia.Nodes, error) {
-	rows, classes := len(o.rowLoss), o.last.outDim
-	d, err := gorgonia.ApplyOp(&lossGradient{o.net.node("crossEntropyGrad", 2, o.grad, rows, classes)}, cost, upstream)
+func (o *loss) DiffWRT(int) []bool { return []bool{true} }
+
+// SymDiff hands on the gradient that the loss has computed: that of the cost is one.
+func (o *loss) SymDiff(_ gorgonia.Nodes, cost, upstream *gorgonia.Node) (gorgonia.Nodes, error) {
+	d, err := gorgonia.ApplyOp(&computed{o.net.node("lossGradient", 2, o.grad, o.last.rows, o.last.width)}, cost, upstream)
 	return gorgonia.Nodes{d}, err
 }
 
-// lossGradient hands on the gradient that the loss has computed. Its operands only
-// order it after the loss: the gradient of the cost itself is one.
-type lossGradient struct{ node }
-
-func (o *lossGradient) Do(...gorgonia.Value) (gorgonia.Value, error) { return o.out, nil }
+// checkTargets makes sure that a batch has targets where the loss wants them.
+func (o *loss) checkTargets(in *Input) error {
+	if o.kind != Binary {
+		return nil
+	}
+	if n := in.batch.NumSeeds() * divUp(o.last.width, 8); len(in.Targets) < n {
+		return fault.New(fault.ErrInput, "gnn: %d bytes of targets for %d seed nodes of %d classes", len(in.Targets), in.batch.NumSeeds(), o.last.width)
+	}
+	return nil
+}

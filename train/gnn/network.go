@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/blas"
+	"diskgnn/train/gnn/model"
 )
 
 // machine runs the Gorgonia graph of a model, built once at maximum shapes, on one
@@ -18,21 +18,24 @@ type machine struct {
 	vm gorgonia.VM
 }
 
-// network is what the operations of one graph share. It must not lead to the
+// network is the layers of a model with their buffers. It must not lead to the
 // machine: Gorgonia gives that one a finalizer, and a cycle through it would keep
 // all buffers for ever.
 type network struct {
 	*plan
+	memory
 	pool     *pool
 	blas     *blas.Library
 	training bool
-	dropout  kernel.Dropout
-	ops      int         // operations made so far
-	buffers  [][]float32 // everything allocated so far
+	dropout  kernel.Dropout // none outside training
+	ops      int            // operations made so far
 
-	layers  []*layer
-	loss    *crossEntropy // nil outside training
-	partial []float32     // group sums of the weight gradient being computed
+	weights, grads []float32 // of all parameters, and of those trained
+	layers         []*layer  // input side first
+	loss           *loss     // nil outside training
+
+	partial []float32 // group sums of the weight gradient being computed
+	scratch []float32 // of the workers, one after the other
 
 	// The batch that is being run.
 	ctx  context.Context
@@ -42,11 +45,64 @@ type network struct {
 	err  error // what stopped the run
 }
 
+// memory hands out a network's buffers. A dry one only counts: what a network will
+// need is found out by making one without memory.
+type memory struct {
+	dry     bool
+	bytes   int64
+	buffers [][]float32
+	// The most that a layer asked for of what all of them share.
+	partialFloats, scratchWidth int
+}
+
+func (m *memory) floats(count int) []float32 {
+	m.bytes += 4 * int64(count)
+	if m.dry {
+		return nil
+	}
+	b := make([]float32, count)
+	m.buffers = append(m.buffers, b)
+	return b
+}
+
+func (m *memory) doubles(count int) []float64 {
+	m.bytes += 8 * int64(count)
+	if m.dry {
+		return nil
+	}
+	return make([]float64, count)
+}
+
+func (m *memory) indices(count int) []uint32 {
+	m.bytes += 4 * int64(count)
+	if m.dry {
+		return nil
+	}
+	return make([]uint32, count)
+}
+
+// needPartial notes that the gradient of a weight with so many elements will be
+// summed over at most rows rows.
+func (m *memory) needPartial(rows, weight int) {
+	m.partialFloats = max(m.partialFloats, divUp(rows, groupRows(rows, weight))*weight)
+}
+
+// needScratch notes that a worker will want rows of this width for a chunk.
+func (m *memory) needScratch(width int) { m.scratchWidth = max(m.scratchWidth, width) }
+
+// networkBytes returns what newMachine's network will hold, parameters not included.
+func networkBytes(p *plan, l *lossOptions) int64 {
+	n := &network{plan: p, memory: memory{dry: true}, training: l != nil}
+	n.allocate(l)
+	return n.bytes
+}
+
 // newMachine builds the graph over the parameters, which lie one after the other in
-// weights. In training their gradients are computed too, into grads.
-func newMachine(p *plan, pool *pool, lib *blas.Library, weights, grads []float32) (*machine, error) {
-	n := &network{plan: p, pool: pool, blas: lib, training: grads != nil}
-	g, err := n.build(weights, grads)
+// weights. In training, with a loss, their gradients are computed too, into grads.
+func newMachine(p *plan, pool *pool, lib *blas.Library, weights, grads []float32, l *lossOptions) (*machine, error) {
+	n := &network{plan: p, pool: pool, blas: lib, training: l != nil, weights: weights, grads: grads}
+	n.allocate(l)
+	g, err := n.build()
 	if err != nil {
 		return nil, err
 	}
@@ -65,81 +121,79 @@ func (m *machine) run(ctx context.Context, in *Input, seed, step uint64) error {
 	return err
 }
 
-func (n *network) build(weights, grads []float32) (*gorgonia.ExprGraph, error) {
-	p := n.plan
-	if n.training {
-		n.dropout = kernel.NewDropout(p.model.Dropout)
-		size := 0
-		for l := range p.model.Layers() {
-			size = max(size, p.partialFloats(l))
-		}
-		n.partial = n.floats(size)
+// allocate makes the layers and all buffers.
+func (n *network) allocate(l *lossOptions) {
+	var top *layer
+	add := func(index int) {
+		top = newLayer(n, index, top)
+		n.layers = append(n.layers, top)
 	}
+	if n.training {
+		n.dropout = kernel.NewDropout(n.model.Dropout)
+	}
+	if n.projects() {
+		add(model.InputLayer)
+	}
+	for i := range n.sizes.Dst {
+		add(n.first + i)
+	}
+	if n.training {
+		n.loss = newLoss(n, l)
+		n.partial = n.floats(n.partialFloats)
+	}
+	n.scratch = n.floats(n.threads * chunkRows * n.scratchWidth)
+}
+
+// build makes the expression graph: for every layer an operation and a vector of
+// parameters, and in training the loss and what differentiates all of it.
+func (n *network) build() (*gorgonia.ExprGraph, error) {
 	g := gorgonia.NewGraph()
-	params := n.parameterNodes(g, weights)
-	var scratch []float32
-	if !n.training {
-		scratch = n.floats(p.threads * p.scratchFloats())
-	}
+	var params gorgonia.Nodes
 	var h *gorgonia.Node
-	var err error
-	for l := range p.model.Layers() {
-		k := newLayer(n, l, scratch)
-		n.layers = append(n.layers, k)
-		operands := params[2*l : 2*l+2 : 2*l+2]
-		if l > 0 {
-			operands = gorgonia.Nodes{operands[0], operands[1], h}
+	for _, k := range n.layers {
+		w := n.layerParams(n.weights, k.index)
+		p := gorgonia.NewVector(g, gorgonia.Float32, gorgonia.WithName(fmt.Sprintf("params%d", k.index)),
+			gorgonia.WithShape(len(w)), gorgonia.WithValue(dense(w, len(w))))
+		params = append(params, p)
+		operands := gorgonia.Nodes{p}
+		if h != nil {
+			operands = append(operands, h)
 		}
-		if h, err = gorgonia.ApplyOp(k, operands...); err != nil {
-			return nil, fmt.Errorf("gnn: build layer %d: %w", l, err)
+		var err error
+		if h, err = gorgonia.ApplyOp(&forward{n.node("layer", len(operands), k.data, k.rows, k.width), k}, operands...); err != nil {
+			return nil, fmt.Errorf("gnn: build layer %d: %w", k.index, err)
 		}
 	}
-	if n.training {
-		n.loss = newCrossEntropy(n, n.layers[len(n.layers)-1])
-		cost, err := gorgonia.ApplyOp(n.loss, h)
-		if err != nil {
-			return nil, fmt.Errorf("gnn: build loss: %w", err)
-		}
-		n.placeGradients(grads)
-		if _, err := gorgonia.Grad(cost, params...); err != nil {
-			return nil, fmt.Errorf("gnn: differentiate: %w", err)
-		}
+	if !n.training {
+		return g, nil
+	}
+	n.loss.node = n.node("loss", 1, nil)
+	cost, err := gorgonia.ApplyOp(n.loss, h)
+	if err != nil {
+		return nil, fmt.Errorf("gnn: build loss: %w", err)
+	}
+	if _, err := gorgonia.Grad(cost, params...); err != nil {
+		return nil, fmt.Errorf("gnn: differentiate: %w", err)
 	}
 	return g, nil
 }
 
-// floats allocates a buffer and notes it.
-func (n *network) floats(count int) []float32 {
-	b := make([]float32, count)
-	n.buffers = append(n.buffers, b)
-	return b
-}
-
-// parameterNodes returns two nodes for every layer: both weights, one below the
-// other as they lie in memory, and the bias.
-func (n *network) parameterNodes(g *gorgonia.ExprGraph, weights []float32) gorgonia.Nodes {
-	var nodes gorgonia.Nodes
-	add := func(name string, shape ...int) {
-		size := tensor.Shape(shape).TotalSize()
-		nodes = append(nodes, gorgonia.NewTensor(g, gorgonia.Float32, len(shape), gorgonia.WithName(name),
-			gorgonia.WithShape(shape...), gorgonia.WithValue(dense(weights[:size:size], shape...))))
-		weights = weights[size:]
-	}
-	for l := range n.model.Layers() {
-		add(fmt.Sprintf("weights%d", l), 2*n.model.In(l), n.model.Out(l))
-		add(fmt.Sprintf("bias%d", l), n.model.Out(l))
-	}
-	return nodes
-}
-
-// placeGradients tells every layer where its parameters' gradients go, in the order
-// of the parameters.
-func (n *network) placeGradients(grads []float32) {
+// track lets running statistics follow the batch that was run.
+func (n *network) track() {
 	for _, k := range n.layers {
-		weights := 2 * k.in * k.outDim
-		k.dWeights, k.dBias = grads[:weights:weights], grads[weights:weights+k.outDim]
-		grads = grads[weights+k.outDim:]
+		if k.tail.norm != nil {
+			k.tail.norm.track()
+		}
 	}
+}
+
+// last returns the layer that puts out the logits.
+func (n *network) last() *layer { return n.layers[len(n.layers)-1] }
+
+// workerScratch returns the worker's own memory for rows of this width.
+func (n *network) workerScratch(worker, rows, width int) []float32 {
+	size := chunkRows * n.scratchWidth
+	return n.scratch[worker*size:][:rows*width]
 }
 
 // each runs b over n rows in chunks of grain, and keeps the error that stopped it:

@@ -16,7 +16,6 @@ import (
 // registers between runs; shapes are the largest ones, and each run computes the
 // rows that its batch has. Rows beyond are neither read nor written.
 type node struct {
-	net   *network
 	id    int
 	name  string
 	arity int
@@ -29,7 +28,7 @@ type node struct {
 // given memory; without a shape it is a scalar.
 func (n *network) node(name string, arity int, data []float32, shape ...int) node {
 	n.ops++
-	o := node{net: n, id: n.ops, name: name, arity: arity, shape: shape, data: data}
+	o := node{id: n.ops, name: name, arity: arity, shape: shape, data: data}
 	if len(shape) > 0 {
 		o.out = dense(data, shape...)
 	}

@@ -17,18 +17,22 @@ const (
 )
 
 // optimizer is Adam over all parameters at once: they, their gradients and both
-// moments lie one after the other in four slices.
+// moments lie one after the other in four slices. Values that are not trained follow
+// the weights.
 type optimizer struct {
-	weights, grads, moment1, moment2 []float32
-	step                             uint64 // steps done
-	rate                             float64
-	now                              kernel.AdamStep
+	weights                 []float32
+	grads, moment1, moment2 []float32
+	step                    uint64 // steps done
+	rate, decay             float64
+	decoupled               bool
+	now                     kernel.AdamStep
 }
 
-func newOptimizer(p *plan, rate float64) optimizer {
-	n := p.count
-	all := make([]float32, 4*n)
-	return optimizer{weights: all[:n:n], grads: all[n : 2*n : 2*n], moment1: all[2*n : 3*n : 3*n], moment2: all[3*n:], rate: rate}
+func newOptimizer(p *plan, o *Options) optimizer {
+	n, all := p.trained, make([]float32, p.count()+3*p.trained)
+	rest := all[p.count():]
+	return optimizer{weights: all[:p.count():p.count()], grads: rest[:n:n], moment1: rest[n : 2*n : 2*n], moment2: rest[2*n:],
+		rate: o.LR, decay: o.WeightDecay, decoupled: o.Decoupled}
 }
 
 func (o *optimizer) init(params []model.Param, seed uint64) {
@@ -47,10 +51,17 @@ func (o *optimizer) update(p *pool) {
 	t := float64(o.step)
 	o.now = kernel.AdamStep{Beta1: beta1, Beta2: beta2, Alpha1: float32(1 - beta1), Alpha2: float32(1 - beta2), Epsilon: epsilon,
 		Rate: float32(o.rate / (1 - math.Pow(beta1, t))), InvRoot: float32(1 / math.Sqrt(1-math.Pow(beta2, t)))}
-	_ = p.each(context.Background(), len(o.weights), updateGrain, o)
+	_ = p.each(context.Background(), len(o.grads), updateGrain, o)
 }
 
 func (o *optimizer) chunk(_, lo, hi int) {
+	switch {
+	case o.decay == 0:
+	case o.decoupled:
+		kernel.AddScaled(o.weights[lo:hi], o.weights[lo:hi], float32(-o.rate*o.decay))
+	default:
+		kernel.AddScaled(o.grads[lo:hi], o.weights[lo:hi], float32(o.decay))
+	}
 	kernel.Adam(o.weights[lo:hi], o.grads[lo:hi], o.moment1[lo:hi], o.moment2[lo:hi], &o.now)
 }
 
@@ -63,8 +74,7 @@ type Param struct {
 	Data []float32
 }
 
-// Params returns the parameters, layer by layer: neighbours' weight, own weight,
-// bias.
+// Params returns the parameters, in the order of model.Params.
 func (e *Engine) Params() []Param {
 	params := make([]Param, len(e.plan.params))
 	at := 0

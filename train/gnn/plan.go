@@ -29,27 +29,60 @@ const (
 	blasBytesPerThread = 4 << 20
 )
 
-// plan holds what follows from a model and its sizes: the shapes of all buffers.
-// MemoryBytes and the engine both go by it.
+// plan holds what follows from a model and its sizes, for the layers from first on:
+// as many as the sizes have blocks. Orders and sizes count from first.
 type plan struct {
 	model   *model.Model
+	first   int
 	orders  []model.Order
 	sizes   graph.Sizes
 	threads int
-	params  []model.Param
-	count   int // elements of all parameters
+	params  []model.Param // all of the model
+	offsets []int         // where each begins among all parameters' elements, and where the last ends
+	trained int           // elements that have a gradient; they come first
 }
 
-func newPlan(m *model.Model, orders []model.Order, sizes graph.Sizes, threads int) *plan {
-	p := &plan{model: m, orders: orders, sizes: sizes, threads: threads, params: m.Params()}
+func newPlan(m *model.Model, first int, orders []model.Order, sizes graph.Sizes, threads int) *plan {
+	p := &plan{model: m, first: first, orders: orders, sizes: sizes, threads: threads, params: m.Params(), offsets: []int{0}}
 	for i := range p.params {
-		p.count += p.params[i].Len()
+		p.offsets = append(p.offsets, p.offsets[i]+p.params[i].Len())
+		if p.params[i].Trained() {
+			p.trained = p.offsets[i+1]
+		}
 	}
 	return p
 }
 
-func checkSizes(m *model.Model, s graph.Sizes) error {
-	n := m.Layers()
+// count returns the elements of all parameters.
+func (p *plan) count() int { return p.offsets[len(p.params)] }
+
+// span returns, of the elements of all parameters, those of a layer's parameters
+// with roles from one to another, which lie next to each other; nil where it has none.
+func (p *plan) span(all []float32, layer int, from, to model.Role) []float32 {
+	if all == nil {
+		return nil
+	}
+	var s []float32
+	lo := -1
+	for i := range p.params {
+		if q := &p.params[i]; q.Layer == layer && from <= q.Role && q.Role <= to {
+			if lo < 0 {
+				lo = p.offsets[i]
+			}
+			s = all[lo:p.offsets[i+1]:p.offsets[i+1]]
+		}
+	}
+	return s
+}
+
+// layerParams returns the elements of all parameters of a layer that are trained.
+func (p *plan) layerParams(all []float32, layer int) []float32 {
+	return p.span(all, layer, 0, model.LastTrained)
+}
+
+// checkSizes makes sure that the sizes can be those of the layers' blocks.
+func checkSizes(layers int, s graph.Sizes) error {
+	n := layers
 	if len(s.Src) != n || len(s.Dst) != n || len(s.Edges) != n {
 		return fault.New(fault.ErrUsage, "gnn: sizes of %d blocks for %d layers", len(s.Src), n)
 	}
@@ -61,17 +94,37 @@ func checkSizes(m *model.Model, s graph.Sizes) error {
 	return nil
 }
 
-// rows returns the rows of layer l's output tensor. Gorgonia takes a matrix of one
-// element for a scalar, so there are at least two.
-func (p *plan) rows(l int) int { return max(2, p.sizes.Dst[l]) }
+// projects tells whether the input projection is among the layers.
+func (p *plan) projects() bool { return p.first == 0 && p.model.InputProjection > 0 }
 
-// sources returns the rows of layer l's input: as many as the layer before puts out.
-func (p *plan) sources(l int) int {
-	if l > 0 {
-		return p.rows(l - 1)
+// width returns the width of the features that the layers start from.
+func (p *plan) width() int {
+	if p.first == 0 {
+		return p.model.Features()
+	}
+	return p.model.In(p.first)
+}
+
+// rows returns the most rows of a layer's output. Gorgonia takes a matrix of one
+// element for a scalar, so there are at least two.
+func (p *plan) rows(layer int) int {
+	if layer == model.InputLayer {
+		return max(2, p.sizes.Src[0])
+	}
+	return max(2, p.sizes.Dst[layer-p.first])
+}
+
+// sources returns the most rows of a layer's input: as many as the layer before puts
+// out.
+func (p *plan) sources(layer int) int {
+	if layer > p.first {
+		return p.rows(layer - 1)
 	}
 	return max(2, p.sizes.Src[0])
 }
+
+// differentiates tells whether training computes the gradient of a layer's input.
+func (p *plan) differentiates(layer int) bool { return layer > p.first || p.projects() }
 
 // groupRows returns the rows of one group in a sum over at most rows rows that
 // gives a weight of the given number of elements: whole chunks.
@@ -82,76 +135,3 @@ func groupRows(rows, weight int) int {
 }
 
 func divUp(a, b int) int { return (a + b - 1) / b }
-
-// operandWidth returns the width of the rows that layer l's weights are multiplied
-// with, destination by destination: the mean beside the node's own features or, when
-// the neighbours have been multiplied already, its own features alone.
-func (p *plan) operandWidth(l int) int {
-	if p.orders[l] == model.Multiply {
-		return p.model.In(l)
-	}
-	return 2 * p.model.In(l)
-}
-
-// keepsOperands tells whether layer l's operands are copied: always for means, else
-// when the destinations may be scattered among the sources.
-func (p *plan) keepsOperands(l int) bool { return l == 0 || p.orders[l] == model.Aggregate }
-
-// trainingFloats counts the float32s of all buffers of a training network.
-func (p *plan) trainingFloats() int {
-	n, partial := 0, 0
-	for l := range p.model.Layers() {
-		in, out, rows := p.model.In(l), p.model.Out(l), p.rows(l)
-		n += rows * out                   // output
-		n += divUp(rows, chunkRows) * out // bias sums
-		if p.keepsOperands(l) {
-			n += rows * p.operandWidth(l)
-		}
-		if p.orders[l] == model.Multiply {
-			n += 2 * p.sources(l) * out // products and their gradient
-		}
-		if l > 0 {
-			n += p.sources(l) * in // gradient of the input
-			if p.orders[l] == model.Aggregate {
-				n += rows * in // gradient of the means
-			}
-		}
-		partial = max(partial, p.partialFloats(l))
-	}
-	last := p.model.Layers() - 1
-	n += p.rows(last) * p.model.Classes() // gradient of the logits
-	n += 2 * p.rows(last)                 // losses by row, float64
-	return n + partial + 4*p.count        // weights, gradient, two moments
-}
-
-// partialFloats counts the group sums of layer l's weight gradients.
-func (p *plan) partialFloats(l int) int {
-	sums := func(rows, weight int) int { return divUp(rows, groupRows(rows, weight)) * weight }
-	n := sums(p.rows(l), p.operandWidth(l)*p.model.Out(l))
-	if p.orders[l] == model.Multiply {
-		n = max(n, sums(p.sources(l), p.model.In(l)*p.model.Out(l)))
-	}
-	return n
-}
-
-// scratchFloats counts what one worker of an evaluator needs for the operands of a
-// chunk.
-func (p *plan) scratchFloats() int {
-	width := 0
-	for l := range p.model.Layers() {
-		width = max(width, p.operandWidth(l))
-	}
-	return chunkRows * width
-}
-
-// inferenceFloats counts the float32s of all buffers of an evaluator.
-func (p *plan) inferenceFloats() int {
-	n := p.threads * p.scratchFloats()
-	for l := range p.model.Layers() {
-		n += p.rows(l) * p.model.Out(l)
-		if p.orders[l] == model.Multiply {
-			n += p.sources(l) * p.model.Out(l)
-		}
-	}
-	return n
-}

@@ -19,11 +19,30 @@ type Prepared struct {
 
 // prepared belongs to one block.
 type prepared struct {
-	// inverse is 1/number of sampled edges of every destination, 0 without edges.
-	inverse []float32
+	// The weights of a destination's sum: over the sources s of its edges,
+	//
+	//	dst[d] · Σ src[s]·x[s]  +  own[d]·x[d]
+	//
+	// where nil stands for ones, and for no own term.
+	dst, src, own []float32
 	// The block transposed, where the backward pass needs it: source s feeds the
 	// destinations tindices[tindptr[s]:tindptr[s+1]], ascending.
 	tindptr, tindices []uint32
+	// place holds, where the backward pass needs it and destinations are scattered
+	// among the sources, which destination a source is, plus one.
+	place []uint32
+	// GAT's edges, transposed by themselves.
+	looped looped
+}
+
+// destination returns which destination source i is, if it is one. Scattered ones
+// must have been placed.
+func (p *prepared) destination(b *graph.Block, i int) (int, bool) {
+	if b.Dst == nil {
+		return i, i < b.NumDst
+	}
+	k := int(p.place[i])
+	return k - 1, k > 0
 }
 
 // Batch returns the mini-batch.
@@ -33,19 +52,23 @@ func (p *Prepared) Batch() *graph.Batch { return p.batch }
 // any number of goroutines may share one, each with its own Prepared, also while
 // the engine computes.
 type Preparer struct {
+	model     *model.Model
 	sizes     graph.Sizes
-	classes   int
-	transpose []bool // layers that need the transposed block
+	classes   int    // of the labels; 0: no label is looked at
+	transpose []bool // blocks that are needed transposed
+	place     bool   // the outermost block's destinations are looked for among its sources
 }
 
-// newPreparer: training transposes a block when its sources get a gradient (every
-// layer but the first) or when the gradient of the sums comes back per source.
-func newPreparer(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool) *Preparer {
-	p := &Preparer{sizes: sizes, classes: m.Classes(), transpose: make([]bool, m.Layers())}
-	for l := range p.transpose {
-		p.transpose[l] = training && (l > 0 || orders[l] == model.Multiply)
+// newPreparer: training transposes a block when its sources get a gradient, or when
+// the gradient of the sums comes back per source. Those of the outermost block, whose
+// destinations may be scattered, must know then which of them are destinations.
+func newPreparer(p *plan, training bool) *Preparer {
+	r := &Preparer{model: p.model, sizes: p.sizes, classes: p.model.Classes(), transpose: make([]bool, len(p.sizes.Src))}
+	for i := range r.transpose {
+		r.transpose[i] = training && (p.differentiates(p.first+i) || p.orders[i] == model.Multiply)
 	}
-	return p
+	r.place = training && (p.projects() || p.model.Kind == model.GCN && r.transpose[0])
+	return r
 }
 
 // Prepare checks b and derives from it what a step needs, into p, reusing p's
@@ -62,12 +85,21 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 	}
 	for l := range b.Blocks {
 		q := &p.blocks[l]
-		q.inverse = resized(q.inverse, b.Blocks[l].NumDst, r.sizes.Dst[l])
-		q.invert(&b.Blocks[l])
-		if r.transpose[l] {
+		r.weigh(q, b, l)
+		switch {
+		case r.model.Kind == model.GAT:
+			q.looped.build(&b.Blocks[l], r.transpose[l], r.most(l))
+		case r.transpose[l]:
 			q.tindptr = resized(q.tindptr, b.Blocks[l].NumSrc+2, r.sizes.Src[l]+2)
 			q.tindices = resized(q.tindices, len(b.Blocks[l].Indices), r.sizes.Edges[l])
 			q.transposeBlock(&b.Blocks[l])
+		}
+	}
+	if k := &b.Blocks[0]; r.place && k.Dst != nil {
+		q := &p.blocks[0]
+		q.place = resized(q.place, k.NumSrc, r.sizes.Src[0])
+		if err := q.placeDestinations(k); err != nil {
+			return err
 		}
 	}
 	p.labelled = 0
@@ -98,7 +130,7 @@ func (r *Preparer) check(b *graph.Batch) error {
 		}
 	}
 	for i, y := range b.Labels {
-		if y != graph.Unlabelled && (y < 0 || int(y) >= r.classes) {
+		if y != graph.Unlabelled && (y < 0 || int(y) >= r.classes) && r.classes > 0 {
 			return fault.New(fault.ErrInput, "gnn: seed node %d has label %d of %d classes", i, y, r.classes)
 		}
 	}
@@ -109,21 +141,30 @@ func (r *Preparer) check(b *graph.Batch) error {
 func (r *Preparer) Bytes() int64 {
 	n := 0
 	for l := range r.transpose {
-		n += r.sizes.Dst[l]
-		if r.transpose[l] {
+		n += r.weightFloats(l)
+		switch {
+		case r.model.Kind == model.GAT:
+			n += loopedWords(r.transpose[l], r.most(l))
+		case r.transpose[l]:
 			n += r.sizes.Src[l] + 2 + r.sizes.Edges[l]
 		}
+	}
+	if r.place {
+		n += r.sizes.Src[0]
 	}
 	return 4 * int64(n)
 }
 
-func (p *prepared) invert(b *graph.Block) {
-	for i := range p.inverse {
-		p.inverse[i] = 0
-		if n := b.Indptr[i+1] - b.Indptr[i]; n > 0 {
-			p.inverse[i] = 1 / float32(n)
+// placeDestinations finds out which sources are destinations.
+func (p *prepared) placeDestinations(b *graph.Block) error {
+	clear(p.place)
+	for i, s := range b.Dst {
+		if p.place[s] != 0 {
+			return fault.New(fault.ErrInput, "gnn: destinations %d and %d lie at the same source", p.place[s]-1, i)
 		}
+		p.place[s] = uint32(i) + 1
 	}
+	return nil
 }
 
 // transposeBlock sorts the edges by source, counting, so that equal sources keep

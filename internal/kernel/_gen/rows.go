@@ -43,34 +43,52 @@ const (
 	mixB       = 0x846ca68b
 )
 
+// drawer draws the random bits of a row's columns, a vector at a time.
+type drawer struct {
+	isa
+	a, b, high reg.VecVirtual
+	column     reg.VecVirtual // the key's low half + column·columnStep of every lane
+	step       reg.VecVirtual
+}
+
+func newDrawer(s isa) *drawer {
+	d := &drawer{isa: s, high: broadcast(s, "high"), a: constant(s, mixA), b: constant(s, mixB), column: s.vector()}
+	step := constant(s, columnStep)
+	table := lanesTable()
+	VMOVUPS(table, d.column)
+	VPMULLD(step, d.column, d.column)
+	VPADDD(broadcast(s, "low"), d.column, d.column)
+	stride := uint32(columnStep)
+	d.step = constant(s, stride*uint32(s.lanes))
+	return d
+}
+
+// next returns the next columns' bits.
+func (d *drawer) next() reg.VecVirtual {
+	x, t := d.vector(), d.vector()
+	fold := func(bits uint8, x reg.VecVirtual) {
+		VPSRLD(U8(bits), x, t)
+		d.xor(t, x, x)
+	}
+	VPSRLD(U8(16), d.column, t)
+	d.xor(t, d.column, x)
+	VPMULLD(d.a, x, x)
+	fold(15, x)
+	VPADDD(d.high, x, x)
+	VPMULLD(d.b, x, x)
+	fold(16, x)
+	VPADDD(d.step, d.column, d.column)
+	return x
+}
+
 func biasReLUDropout(s isa) {
 	begin(s, "biasReLUDropout", "func(z, bias *float32, n int, low, high, threshold uint32, scale float32)",
 		"biasReLUPlain with dropout", "The key comes in halves.")
 	z, bias, zero := pointer("z"), pointer("bias"), zero(s)
-	high, threshold, scale := broadcast(s, "high"), broadcast(s, "threshold"), broadcast(s, "scale")
-	a, b := constant(s, mixA), constant(s, mixB)
-	// column holds low + column·columnStep of every lane.
-	column, step := s.vector(), constant(s, columnStep)
-	table := lanesTable()
-	VMOVUPS(table, column)
-	VPMULLD(step, column, column)
-	VPADDD(broadcast(s, "low"), column, column)
-	stride := uint32(columnStep)
-	step = constant(s, stride*uint32(s.lanes))
+	threshold, scale := broadcast(s, "threshold"), broadcast(s, "scale")
+	draws := newDrawer(s)
 	each(s, pointer("n"), 1, func(i reg.Register, o int) {
-		x, t := s.vector(), s.vector()
-		fold := func(bits uint8, x reg.VecVirtual) {
-			VPSRLD(U8(bits), x, t)
-			s.xor(t, x, x)
-		}
-		VPSRLD(U8(16), column, t)
-		s.xor(t, column, x)
-		VPMULLD(a, x, x)
-		fold(15, x)
-		VPADDD(high, x, x)
-		VPMULLD(b, x, x)
-		fold(16, x)
-		VPADDD(step, column, column)
+		x := draws.next()
 		v := activate(s, at(z, i, o), at(bias, i, o), zero)
 		VMULPS(scale, v, v)
 		VMOVUPS(s.keep(v, s.notBelow(x, threshold)), at(z, i, o))

@@ -7,29 +7,40 @@
 package model
 
 import (
-	"math"
-	"math/rand/v2"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"diskgnn/internal/fault"
 )
 
-// Kind names an architecture.
+// Kind names an architecture: what a layer makes of the features x of a block's
+// sources.
 type Kind string
 
-// SAGE is GraphSAGE with mean aggregation (Hamilton et al. 2017, as PyTorch
-// Geometric's SAGEConv computes it): a layer maps the features x of a block's
-// sources to
-//
-//	mean of x over the sampled neighbours · Wneigh + x of the destination · Wself + b
-//
-// followed, except in the last layer, by ReLU and dropout. A destination without
-// neighbours has mean zero.
-const SAGE Kind = "sage"
+const (
+	// SAGE is GraphSAGE (Hamilton et al. 2017, as PyTorch Geometric's SAGEConv
+	// computes it), with the neighbours' mean, sum or maximum:
+	//
+	//	mean of x over the sampled neighbours · Wneigh + x of the destination · Wself + b
+	//
+	// A destination without neighbours has mean zero.
+	SAGE Kind = "sage"
+	// GCN is the graph convolution (Kipf and Welling 2017, as PyTorch Geometric's
+	// GCNConv computes it): neighbours and the destination itself, weighted by their
+	// degrees as GCNNorm says:
+	//
+	//	(Σ weight · x over the sampled neighbours + weight · x of the destination) · W + b
+	GCN Kind = "gcn"
+)
 
-// Model describes a network.
+// Model describes a network:
+//
+//	h = x, or with an input projection dropout(relu(x·W + b))
+//	h = dropout(activation(norm(layer(h) + residual)))    all layers but the last
+//	logits = layer(h) + residual
+//
+// Zero values of the options stand for their defaults.
 type Model struct {
 	Kind    Kind    `json:"kind"`
 	Dims    []int   `json:"dims"`    // input width, hidden widths, number of classes: one more than layers
@@ -37,13 +48,33 @@ type Model struct {
 	// Orders holds each layer's order of operations. Nil stands for Auto in all of
 	// them; engines resolve Auto and report what they resolved it to.
 	Orders []Order `json:"orders,omitempty"`
+
+	Norm       Norm       `json:"norm,omitempty"`
+	Activation Activation `json:"activation,omitempty"`
+	// Residual adds a learned linear map of the destination's input to every layer's
+	// output, ahead of the norm.
+	Residual bool `json:"residual,omitempty"`
+	// InputProjection is the width to which a linear map brings the features before
+	// the first layer; 0 is none.
+	InputProjection int        `json:"input_projection,omitempty"`
+	Aggregator      Aggregator `json:"aggregator,omitempty"` // SAGE's
+	GCNNorm         GCNNorm    `json:"gcn_norm,omitempty"`
+	Heads           int        `json:"heads,omitempty"` // GAT's
 }
 
 // Layers returns the number of layers.
 func (m *Model) Layers() int { return len(m.Dims) - 1 }
 
+// Features returns the width of the batches' features.
+func (m *Model) Features() int { return m.Dims[0] }
+
 // In returns the width of layer l's input.
-func (m *Model) In(l int) int { return m.Dims[l] }
+func (m *Model) In(l int) int {
+	if l == 0 && m.InputProjection > 0 {
+		return m.InputProjection
+	}
+	return m.Dims[l]
+}
 
 // Out returns the width of layer l's output.
 func (m *Model) Out(l int) int { return m.Dims[l+1] }
@@ -61,8 +92,8 @@ func (m *Model) Order(l int) Order {
 
 // Validate checks the description. Its errors are of kind fault.ErrUsage.
 func (m *Model) Validate() error {
-	if m.Kind != SAGE {
-		return fault.New(fault.ErrUsage, "model: unknown kind %q (known: %s)", m.Kind, SAGE)
+	if !slices.Contains(kinds, m.Kind) {
+		return unknown("kind", m.Kind, kinds)
 	}
 	if len(m.Dims) < 2 {
 		return fault.New(fault.ErrUsage, "model: %d widths describe no layer", len(m.Dims))
@@ -78,68 +109,17 @@ func (m *Model) Validate() error {
 	}
 	for l := range m.Layers() {
 		if o := m.Order(l); !slices.Contains(orders, o) {
-			return fault.New(fault.ErrUsage, "model: layer %d: unknown order %q (known: %s)", l, o, joined(orders))
+			return fmt.Errorf("layer %d: %w", l, unknown("order", o, orders))
 		}
 	}
-	return nil
+	return m.validateVariant()
 }
 
-func joined(o []Order) string {
-	s := make([]string, len(o))
-	for i := range o {
-		s[i] = string(o[i])
+// unknown says that a name is none of those known.
+func unknown[T ~string](what string, name T, known []T) error {
+	s := make([]string, len(known))
+	for i := range known {
+		s[i] = string(known[i])
 	}
-	return strings.Join(s, ", ")
-}
-
-// Role says what a parameter does in its layer.
-type Role int
-
-const (
-	Neighbour Role = iota // multiplies the neighbours' mean
-	Self                  // multiplies the destination's own features
-	Bias
-)
-
-// Param describes one parameter.
-type Param struct {
-	// Name is what PyTorch Geometric's state_dict calls it in a module list named
-	// convs: convs.0.lin_l.weight, convs.0.lin_l.bias, convs.0.lin_r.weight.
-	Name  string
-	Layer int
-	Role  Role
-	// Rows and Cols are the shape in which engines keep a weight: Rows inputs by
-	// Cols outputs, row-major, the transpose of PyTorch's. A bias has one row.
-	Rows, Cols int
-	// Bound is the half-width of the uniform distribution of the initial values:
-	// 1/√inputs, for the bias too, as SAGEConv's linear layers have it (Kaiming
-	// uniform with a = √5).
-	Bound float64
-}
-
-// Len returns the number of elements.
-func (p *Param) Len() int { return p.Rows * p.Cols }
-
-// Params returns the parameters, layer by layer, each in the order of the roles.
-func (m *Model) Params() []Param {
-	var ps []Param
-	for l := range m.Layers() {
-		prefix := "convs." + strconv.Itoa(l)
-		bound := 1 / math.Sqrt(float64(m.In(l)))
-		ps = append(ps,
-			Param{prefix + ".lin_l.weight", l, Neighbour, m.In(l), m.Out(l), bound},
-			Param{prefix + ".lin_r.weight", l, Self, m.In(l), m.Out(l), bound},
-			Param{prefix + ".lin_l.bias", l, Bias, 1, m.Out(l), bound})
-	}
-	return ps
-}
-
-// Init fills values, of p.Len() elements in the engines' order, with the initial
-// values that the seed gives the i-th parameter. They depend on nothing else.
-func (p *Param) Init(values []float32, seed uint64, i int) {
-	rng := rand.NewPCG(seed, uint64(i))
-	for k := range values {
-		u := float64(rng.Uint64()>>11) / (1 << 53)
-		values[k] = float32((2*u - 1) * p.Bound)
-	}
+	return fault.New(fault.ErrUsage, "model: unknown %s %q (known: %s)", what, name, strings.Join(s, ", "))
 }

@@ -14,7 +14,7 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(m *Model){
-		"kind":            func(m *Model) { m.Kind = "gat" },
+		"kind":            func(m *Model) { m.Kind = "mlp" },
 		"no kind":         func(m *Model) { m.Kind = "" },
 		"no layer":        func(m *Model) { m.Dims, m.Orders = m.Dims[:1], nil },
 		"nothing":         func(m *Model) { m.Dims, m.Orders = nil, nil },
@@ -88,11 +88,11 @@ func TestChooseOrder(t *testing.T) {
 		layer Layer
 		want  Order
 	}{
-		{"many more sources than destinations", Layer{Src: 450_000, Dst: 110_000, Edges: 678_000, In: 128, Out: 256, Input: true, Train: true}, Aggregate},
-		{"the same, inner", Layer{Src: 110_000, Dst: 12_000, Edges: 124_000, In: 256, Out: 256, Train: true}, Aggregate},
-		{"wide input, narrow output, sources are nearly the destinations", Layer{Src: 13_000, Dst: 12_500, Edges: 400_000, In: 767, Out: 10, Input: true, Train: true}, Multiply},
-		{"widening", Layer{Src: 13_000, Dst: 12_500, Edges: 125_000, In: 64, Out: 256, Input: true, Train: true}, Aggregate},
-		{"evaluation with all neighbours", Layer{Src: 13_000, Dst: 13_000, Edges: 490_000, In: 767, Out: 256}, Multiply},
+		{"many more sources than destinations", Layer{Self: true, Src: 450_000, Dst: 110_000, Edges: 678_000, In: 128, Out: 256, Input: true, Train: true}, Aggregate},
+		{"the same, inner", Layer{Self: true, Src: 110_000, Dst: 12_000, Edges: 124_000, In: 256, Out: 256, Train: true}, Aggregate},
+		{"wide input, narrow output, sources are nearly the destinations", Layer{Self: true, Src: 13_000, Dst: 12_500, Edges: 400_000, In: 767, Out: 10, Input: true, Train: true}, Multiply},
+		{"widening", Layer{Self: true, Src: 13_000, Dst: 12_500, Edges: 125_000, In: 64, Out: 256, Input: true, Train: true}, Aggregate},
+		{"evaluation with all neighbours", Layer{Self: true, Src: 13_000, Dst: 13_000, Edges: 490_000, In: 767, Out: 256}, Multiply},
 		{"nothing", Layer{In: 1, Out: 1}, Aggregate},
 	} {
 		if got := ChooseOrder(c.layer, OpenBLASRates); got != c.want {
@@ -103,7 +103,7 @@ func TestChooseOrder(t *testing.T) {
 
 // By hand: 10 sources, 4 destinations, 20 edges, widths 8 and 2, unit rates.
 func TestCost(t *testing.T) {
-	l := Layer{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 2}
+	l := Layer{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 2, Self: true}
 	unit := Rates{Flops: 1, Bytes: 1}
 	for _, c := range []struct {
 		order        Order

@@ -32,8 +32,19 @@ func ParseOrder(name string) (Order, bool) {
 type Layer struct {
 	Src, Dst, Edges int  // of the block
 	In, Out         int  // widths
+	Self            bool // destinations' own features are multiplied, too
 	Input           bool // the outermost layer: its input needs no gradient
 	Train           bool // the backward pass counts too
+}
+
+// CostLayer describes layer l to the cost model, for blocks of these counts.
+func (m *Model) CostLayer(l, src, dst, edges int, train bool) Layer {
+	k := Layer{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Kind == SAGE || m.Residual,
+		Input: l == 0 && m.InputProjection == 0, Train: train}
+	if m.Kind == GCN {
+		k.Edges += dst // the self-loops
+	}
+	return k
 }
 
 // Rates are the speeds of one core. Only their ratio decides.
@@ -67,26 +78,28 @@ func (l Layer) Cost(o Order, r Rates) float64 {
 		perDst, perSrc  = 2 * dst * in * out, 2 * src * in * out // one product's flops
 		flops, bytes    float64
 	)
+	if !l.Self {
+		perDst = 0
+	}
+	passes := 1.0 // over every product: forward, weights' gradient, input's
+	if l.Train {
+		passes++
+		if !l.Input {
+			passes++
+		}
+	}
 	if o == Multiply {
-		flops = perSrc + perDst               // x·Wneigh, x·Wself
+		flops = passes * (perSrc + perDst)    // x·Wneigh, x·Wself
 		bytes = 4 * out * (src + edges + dst) // products written, gathered, summed
 		if l.Train {
-			flops += perSrc + perDst           // the weights' gradients
 			bytes += 4 * out * (edges + 2*src) // transposed gather, written and read
-			if !l.Input {
-				flops += perSrc + perDst
-			}
 		}
 		return flops/r.Flops + bytes/r.Bytes
 	}
-	flops = 2 * perDst
+	flops = passes * (2*dst*in*out + perDst)
 	bytes = 4 * in * (edges + dst)
-	if l.Train {
-		flops += 2 * perDst
-		if !l.Input {
-			flops += 2 * perDst
-			bytes += 4 * in * (edges + dst + src)
-		}
+	if l.Train && !l.Input {
+		bytes += 4 * in * (edges + dst + src)
 	}
 	return flops/r.Flops + bytes/r.Bytes
 }

@@ -1,0 +1,188 @@
+package gnn
+
+import (
+	"diskgnn/internal/kernel"
+	"diskgnn/train/gnn/model"
+)
+
+// backward: see conv. Destinations are gone through in groups, each a worker's; what
+// is summed over them is summed group by group.
+func (a *attention) backward(x, dz []float32) error {
+	a.begin(x)
+	a.dz = dz
+	groups := divUp(a.count(), a.group)
+	if groups == 0 {
+		clear(a.net.partial[:a.groupLen])
+	}
+	if err := a.net.each(groups, 1, (*attendBackward)(a)); err != nil {
+		return err
+	}
+	if err := a.net.each(a.groupLen, updateGrain, (*addGroups)(a)); err != nil {
+		return err
+	}
+	a.parameterGradients()
+	if a.below == nil {
+		return nil
+	}
+	return a.net.each(a.block.NumSrc, chunkRows, (*attendSources)(a))
+}
+
+// attendBackward is the backward pass over the destinations of a group. The group's
+// sums are the gradient of the weights as far as it comes through the sums over
+// neighbours, and that of the vectors.
+type attendBackward attention
+
+func (o *attendBackward) chunk(worker, g, _ int) {
+	a := (*attention)(o)
+	width := a.heads * a.in
+	var sums, dSums []float32
+	if a.dSums != nil {
+		sums = a.net.workerScratch(worker, attendRows, width)
+	} else {
+		both := a.net.workerScratch(worker, 2*attendRows, width)
+		sums, dSums = both[:len(both)/2], both[len(both)/2:]
+	}
+	partial := a.net.partial[g*a.groupLen:][:a.groupLen]
+	clear(partial)
+	dW, dVectors := partial[:len(a.weights)], partial[len(a.weights):]
+	dResidual := dVectors[len(a.vectors):]
+	hi := min((g+1)*a.group, a.count())
+	for from := g * a.group; from < hi; from += attendRows {
+		to := min(from+attendRows, hi)
+		if a.dSums != nil {
+			dSums = a.dSums[from*width:]
+		}
+		for i := from; i < to; i++ {
+			a.sum(sums[(i-from)*width:][:width], i)
+		}
+		a.multiplyBackward(dW, sums, dSums, from, to)
+		for i := from; i < to; i++ {
+			at := (i - from) * width
+			a.weighBackward(dVectors, sums[at:at+width], dSums[at:at+width], worker, i)
+		}
+		if a.residual.size > 0 {
+			a.residual.backward(dResidual, a.block, a.x, a.dz, sums, from, to)
+		}
+	}
+}
+
+// multiplyBackward takes the gradient of the layer's sums back to the weights and to
+// the sums over neighbours.
+func (a *attention) multiplyBackward(dW, sums, dSums []float32, from, to int) {
+	sgemm, rows := a.net.blas.Sgemm, to-from
+	width, columns := a.heads*a.in, a.heads*a.part
+	for h := range a.heads {
+		column, factor := a.head(h)
+		dz := a.dz[from*a.width+column:]
+		sgemm(true, false, a.in, a.part, rows, factor, sums[h*a.in:], width, dz, a.width, 1, dW[h*a.part:], columns)
+		sgemm(false, true, rows, a.in, a.part, factor, dz, a.width, a.weights[h*a.part:], columns, 0, dSums[h*a.in:], width)
+	}
+}
+
+// weighBackward takes the gradient of destination i's sums back through the softmax:
+// to the scores of its edges, and to the vectors. With d a coefficient's gradient,
+// the score's is
+//
+//	coefficient · (d − Σ coefficient · d) · slope
+//
+// and the sum over the edges is the product of the sums with their gradient.
+func (a *attention) weighBackward(dVectors, sums, dSums []float32, worker, i int) {
+	sources, lo, hi := a.neighbours(i)
+	w, scores := a.coefficients[lo:hi], a.scores[lo:hi]
+	total, _, own, run := a.perHead(worker)
+	for h := range a.heads {
+		at := h * a.in
+		kernel.DotHeads(total[h:h+1], sums[at:at+a.in], a.in, onlyRow, dSums[at:at+a.in], 1)
+	}
+	clear(own)
+	for from := 0; from < len(sources); from += edgeRun {
+		to := min(from+edgeRun, len(sources))
+		d := run[:(to-from)*a.heads]
+		kernel.DotHeads(d, a.x, a.in, sources[from:to], dSums, a.heads)
+		scoreGradients(scores[from*a.heads:to*a.heads], w[from*a.heads:to*a.heads], d, total, own)
+	}
+	kernel.GatherHeads(dVectors[:a.heads*a.in], a.x, a.in, sources, scores, a.heads, true)
+	kernel.GatherHeads(dVectors[a.heads*a.in:], a.x, a.in, sources[len(sources)-1:], own, a.heads, true)
+}
+
+var onlyRow = []uint32{0}
+
+// scoreGradients replaces the scores of edges by their gradients, which it adds to
+// own, head by head.
+func scoreGradients(scores, w, d, total, own []float32) {
+	heads := len(total)
+	own = own[:heads]
+	for len(scores) >= heads {
+		s, w1, d1 := scores[:heads], w[:heads], d[:heads]
+		for h, t := range total {
+			g := w1[h] * (d1[h] - t)
+			if !(s[h] > 0) {
+				g *= model.LeakySlope
+			}
+			s[h] = g
+			own[h] += g
+		}
+		scores, w, d = scores[heads:], w[heads:], d[heads:]
+	}
+}
+
+// addGroups adds the groups' sums to the first one's, in order.
+type addGroups attention
+
+func (o *addGroups) chunk(_, lo, hi int) {
+	a := (*attention)(o)
+	partial := a.net.partial
+	for g := 1; g < divUp(a.count(), a.group); g++ {
+		kernel.Add(partial[lo:hi], partial[g*a.groupLen+lo:g*a.groupLen+hi])
+	}
+}
+
+// parameterGradients takes the gradient of the vectors W_h·a_h to their factors.
+func (a *attention) parameterGradients() {
+	sgemm, columns := a.net.blas.Sgemm, a.heads*a.part
+	partial := a.net.partial[:a.groupLen]
+	copy(a.dW, partial)
+	dSrc := partial[len(a.weights):]
+	dDst := dSrc[a.heads*a.in:]
+	copy(a.residual.dWeights, dSrc[len(a.vectors):])
+	for h := range a.heads {
+		w, dW := a.weights[h*a.part:], a.dW[h*a.part:]
+		for _, v := range []struct{ d, a, da []float32 }{
+			{dSrc[h*a.in:], a.src[h*a.part:], a.dSrc[h*a.part:]},
+			{dDst[h*a.in:], a.dst[h*a.part:], a.dDst[h*a.part:]},
+		} {
+			sgemm(false, false, 1, a.part, a.in, 1, v.d, a.in, w, columns, 0, v.da, a.part)
+			sgemm(false, false, a.in, a.part, 1, 1, v.d, 1, v.a, a.part, 1, dW, columns)
+		}
+	}
+}
+
+// attendSources computes the gradient of the input, over chunks of sources:
+//
+//	Σ coefficient · gradient of the sums        over the edges and heads
+//	Σ gradient of the score · vector            as a source, and as a destination
+type attendSources attention
+
+func (o *attendSources) chunk(worker, lo, hi int) {
+	a := (*attention)(o)
+	e, width := a.edges, 2*a.heads
+	scores := a.net.workerScratch(worker, hi-lo, width)
+	clear(scores)
+	for s := lo; s < hi; s++ {
+		from, to := e.tindptr[s], e.tindptr[s+1]
+		kernel.CombineHeads(a.dx[s*a.in:(s+1)*a.in], a.dSums, e.tindices[from:to], e.tedges[from:to], a.coefficients, a.heads)
+		row := scores[(s-lo)*width:][:width]
+		for t := from; t < to; t++ {
+			at := int(e.tedges[t]) * a.heads
+			addRows(row[:a.heads], a.scores[at:at+a.heads])
+			if _, first, end := a.neighbours(int(e.tindices[t])); at+a.heads == end {
+				addRows(row[a.heads:], a.scores[first:end]) // the source is the destination
+			}
+		}
+	}
+	a.net.blas.Sgemm(false, false, hi-lo, a.in, width, 1, scores, width, a.vectors, a.in, 1, a.dx[lo*a.in:], a.in)
+	if a.residual.size > 0 {
+		a.residual.scatter(lo, hi)
+	}
+	a.below.tail.backward(a.dx, lo, hi)
+}

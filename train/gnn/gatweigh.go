@@ -1,0 +1,146 @@
+package gnn
+
+import (
+	"math"
+
+	"diskgnn/internal/kernel"
+	"diskgnn/train/gnn/model"
+)
+
+// smallLen is the size of one worker's small memory: three numbers for every head,
+// and those of a run of edges; whole cache lines.
+func (a *attention) smallLen() int { return divUp((3+edgeRun)*a.heads, 16) * 16 }
+
+// perHead returns the worker's small memory.
+func (a *attention) perHead(worker int) (own, top, sum, run []float32) {
+	h, s := a.heads, a.small[worker*a.smallLen():][:a.smallLen()]
+	return s[:h:h], s[h : 2*h : 2*h], s[2*h : 3*h : 3*h], s[3*h:]
+}
+
+// ownScores computes the destination's part of its edges' scores.
+func (a *attention) ownScores(own []float32, sources []uint32) {
+	kernel.DotHeads(own, a.x, a.in, sources[len(sources)-1:], a.vectors[a.heads*a.in:], a.heads)
+}
+
+// weigh computes the scores of destination i's edges, and their softmax.
+func (a *attention) weigh(worker, i int) {
+	sources, lo, hi := a.neighbours(i)
+	scores, w := a.scores[lo:hi], a.coefficients[lo:hi]
+	own, top, sum, _ := a.perHead(worker)
+	kernel.DotHeads(scores, a.x, a.in, sources, a.vectors, a.heads)
+	a.ownScores(own, sources)
+	fill(top, float32(math.Inf(-1)))
+	activateScores(w, scores, own, top)
+	subtract(w, top)
+	kernel.Exp(w)
+	clear(sum)
+	addRows(sum, w)
+	for h, v := range sum {
+		sum[h] = 1 / v
+	}
+	multiplyRows(w, sum)
+}
+
+// weighOnline sums over destination i's neighbours keeping nothing of them: each run
+// of edges is weighed against the largest score so far, and what was summed before is
+// brought down to it.
+func (a *attention) weighOnline(row []float32, worker, i int) {
+	sources, _, _ := a.neighbours(i)
+	own, top, sum, run := a.perHead(worker)
+	a.ownScores(own, sources)
+	fill(top, float32(math.Inf(-1)))
+	clear(sum)
+	for from := 0; from < len(sources); from += edgeRun {
+		some := sources[from:min(from+edgeRun, len(sources))]
+		w := run[:len(some)*a.heads]
+		kernel.DotHeads(w, a.x, a.in, some, a.vectors, a.heads)
+		if from > 0 {
+			a.lower(row, w, own, top, sum)
+		}
+		activateScores(w, w, own, top)
+		subtract(w, top)
+		kernel.Exp(w)
+		addRows(sum, w)
+		kernel.GatherHeads(row, a.x, a.in, some, w, a.heads, from > 0)
+	}
+	for h, v := range sum {
+		scale(row[h*a.in:][:a.in], 1/v)
+	}
+}
+
+// lower raises top to the scores of a run and brings down what was summed.
+func (a *attention) lower(row, scores, own, top, sum []float32) {
+	for h, was := range top {
+		for e := h; e < len(scores); e += a.heads {
+			top[h] = max(top[h], leaky(scores[e]+own[h]))
+		}
+		if f := [1]float32{was - top[h]}; f[0] < 0 {
+			kernel.Exp(f[:])
+			sum[h] *= f[0]
+			scale(row[h*a.in:][:a.in], f[0])
+		}
+	}
+}
+
+// activateScores adds the destination's part to its edges' scores, stores them in w
+// after the leaky ReLU, and raises top to the largest of each head.
+func activateScores(w, scores, own, top []float32) {
+	heads := len(own)
+	top = top[:heads]
+	for len(scores) >= heads {
+		s, v := scores[:heads], w[:heads]
+		for h := range own {
+			s[h] += own[h]
+			l := leaky(s[h])
+			if v[h] = l; l > top[h] {
+				top[h] = l
+			}
+		}
+		scores, w = scores[heads:], w[heads:]
+	}
+}
+
+func leaky(v float32) float32 {
+	if v > 0 {
+		return v
+	}
+	return v * model.LeakySlope
+}
+
+// Of these, w has a row for every edge and v a number for every head.
+
+func subtract(w, v []float32) {
+	for ; len(w) >= len(v); w = w[len(v):] {
+		for h, t := range v {
+			w[h] -= t
+		}
+	}
+}
+
+func addRows(v, w []float32) {
+	for ; len(w) >= len(v); w = w[len(v):] {
+		for h, t := range w[:len(v)] {
+			v[h] += t
+		}
+	}
+}
+
+func multiplyRows(w, v []float32) {
+	for ; len(w) >= len(v); w = w[len(v):] {
+		for h, t := range v {
+			w[h] *= t
+		}
+	}
+}
+
+func fill(v []float32, value float32) {
+	for h := range v {
+		v[h] = value
+	}
+}
+
+func scale(row []float32, f float32) {
+	for c := range row {
+		row[c] *= f
+	}
+}

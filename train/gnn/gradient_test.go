@@ -1,0 +1,198 @@
+package gnn
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/graph"
+	"diskgnn/train/gnn/blas"
+	"diskgnn/train/gnn/model"
+)
+
+// variants are models of every kind and option. Dims, dropout and orders are the
+// test's.
+var variants = map[string]model.Model{
+	"sage":          {Kind: model.SAGE},
+	"sage sum":      {Kind: model.SAGE, Aggregator: model.Sum, Activation: model.ELU},
+	"sage max":      {Kind: model.SAGE, Aggregator: model.Max, InputProjection: 6},
+	"sage batch":    {Kind: model.SAGE, Norm: model.BatchNorm, Residual: true},
+	"gcn":           {Kind: model.GCN},
+	"gcn block":     {Kind: model.GCN, GCNNorm: model.BlockNorm, Norm: model.LayerNorm, InputProjection: 4},
+	"gcn layer elu": {Kind: model.GCN, Norm: model.LayerNorm, Activation: model.ELU, Residual: true},
+	"gcn batch all": {Kind: model.GCN, Norm: model.BatchNorm, Residual: true, InputProjection: 7},
+}
+
+// with returns a model of these widths, which may multiply first if it can.
+func with(m model.Model, order model.Order, dropout float64, dims ...int) model.Model {
+	if !m.Commutes() {
+		order = model.Aggregate
+	}
+	m.Dims, m.Dropout, m.Orders = dims, dropout, repeat(order, len(dims)-1)
+	return m
+}
+
+// The gradient of every parameter agrees with central differences of the reference
+// loss, for depths, orders, odd widths, dropout, destinations without edges, seed
+// nodes without labels and renumbered sources; no padding is ever read.
+func TestGradients(t *testing.T) {
+	eachBackend(t, func(t *testing.T, lib string) {
+		for i, c := range []struct {
+			dims    []int
+			order   model.Order
+			dropout float64
+			scatter bool
+		}{
+			{[]int{5, 3}, model.Aggregate, 0, true},
+			{[]int{5, 3}, model.Multiply, 0, true},
+			{[]int{1, 1, 2}, model.Aggregate, 0, false},
+			{[]int{7, 6, 4}, model.Aggregate, 0.3, true},
+			{[]int{7, 6, 4}, model.Multiply, 0.3, false},
+			{[]int{3, 17, 5, 2}, model.Aggregate, 0.5, false},
+			{[]int{3, 17, 5, 2}, model.Multiply, 0.5, true},
+		} {
+			o := Options{Model: with(model.Model{Kind: model.SAGE}, c.order, c.dropout, c.dims...), Threads: 2, Seed: uint64(i), BLAS: lib}
+			checkGradients(t, fmt.Sprintf("case %d", i), o, uint64(i), c.scatter, 1e-5)
+		}
+		for name, m := range variants {
+			for i, order := range []model.Order{model.Aggregate, model.Multiply} {
+				o := Options{Model: with(m, order, 0.3, 4, 6, 3), Threads: 2, Seed: uint64(i), BLAS: lib}
+				checkGradients(t, fmt.Sprintf("%s, %s first", name, order), o, uint64(i), order == model.Multiply, 1e-5)
+			}
+		}
+	})
+}
+
+// The same for any combination of options.
+func TestGradientsOfAnyModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := model.Model{
+			Kind: rapid.SampledFrom([]model.Kind{model.SAGE, model.GCN}).Draw(t, "kind"), Dropout: rapid.SampledFrom([]float64{0, 0.4}).Draw(t, "dropout"),
+			Norm: rapid.SampledFrom(model.Norms).Draw(t, "norm"), Activation: rapid.SampledFrom(model.Activations).Draw(t, "activation"),
+			Residual: rapid.Bool().Draw(t, "residual"), InputProjection: rapid.IntRange(0, 4).Draw(t, "projection"),
+		}
+		if m.Kind == model.GCN {
+			m.GCNNorm = rapid.SampledFrom(model.GCNNorms).Draw(t, "gcn norm")
+		} else {
+			m.Aggregator = rapid.SampledFrom(model.Aggregators).Draw(t, "aggregator")
+		}
+		m.Dims = rapid.SliceOfN(rapid.IntRange(2, 6), 2, 4).Draw(t, "dims")
+		for range m.Layers() {
+			order := model.Aggregate
+			if m.Commutes() {
+				order = rapid.SampledFrom([]model.Order{model.Aggregate, model.Multiply}).Draw(t, "order")
+			}
+			m.Orders = append(m.Orders, order)
+		}
+		o := Options{Model: m, Threads: rapid.IntRange(1, 3).Draw(t, "threads"), Seed: rapid.Uint64().Draw(t, "seed"), BLAS: blas.Gonum,
+			LabelSmoothing: rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "smoothing")}
+		if rapid.Bool().Draw(t, "binary") {
+			o.Loss, o.LabelSmoothing = Binary, 0
+		}
+		tolerance := 1e-5
+		if m.Norm != model.NoNorm {
+			tolerance = 3e-4 // where all of a row or column is alike, rounding is multiplied by 1/√ε
+		}
+		checkGradients(t, fmt.Sprintf("%+v", o), o, rapid.Uint64().Draw(t, "batch"), rapid.Bool().Draw(t, "scatter"), tolerance)
+	})
+}
+
+// fataler is what tests and rapid's have in common.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// checkGradients takes two steps, the first of which leaves its traces in the
+// buffers, and compares the second.
+func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool, tolerance float64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	m := &o.Model
+	s := shape{seeds: 9, classes: m.Classes(), layers: m.Layers(), maxDegree: 3, fresh: 4, unlabelled: 0.3, scatter: scatter}
+	b, other := s.batch(rng), s.batch(rng)
+	o.Sizes, o.LR = roomy(b, other), 0.01
+	e, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	targets := make([]byte, 9*((m.Classes()+7)/8))
+	for i := range targets {
+		targets[i] = byte(rng.Uint32())
+	}
+	one := func(b *graph.Batch) (Result, []float32) {
+		x := features(b, m.Features(), rng)
+		in := &Input{Prepared: new(Prepared), X: x, Targets: targets}
+		if err := e.preparer.Prepare(in.Prepared, b); err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.Step(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, x[:b.Blocks[0].NumSrc*m.Features()]
+	}
+	e.net.poison()
+	one(other)
+	ref := newReference(e)
+	if ref.training = true; o.Loss == Binary {
+		ref.targets = targets
+	}
+	r, x := one(b)
+	ref.factors = keptUnits(e, b)
+	wide := widen(x)
+	if want := ref.loss(b, wide); !(math.Abs(r.Loss-want) <= tolerance*(1+math.Abs(want))) {
+		t.Fatalf("%s: loss %v, reference %v", name, r.Loss, want)
+	}
+	compareGradients(t, name, e, ref, b, wide, tolerance)
+}
+
+// keptUnits reads the mask of the last step off the layers' outputs: where a unit is
+// zero because its activation made it so, its factor does not matter.
+func keptUnits(e *Engine, b *graph.Batch) [][]float64 {
+	factors := make([][]float64, e.plan.model.Layers())
+	for _, k := range e.net.layers[:len(e.net.layers)-1] {
+		rows, at := b.Blocks[0].NumSrc, len(factors)-1
+		if k.index != model.InputLayer {
+			rows, at = b.Blocks[k.index].NumDst, k.index
+		}
+		f := make([]float64, rows*k.width)
+		for i := range f {
+			if k.data[i] != 0 {
+				f[i] = 1 / (1 - e.plan.model.Dropout)
+			}
+		}
+		factors[at] = f
+	}
+	return factors
+}
+
+func compareGradients(t fataler, name string, e *Engine, ref *reference, b *graph.Batch, x []float64, tolerance float64) {
+	t.Helper()
+	const h = 1e-6
+	at := 0
+	for i, w := range ref.params {
+		if !ref.described[i].Trained() {
+			continue
+		}
+		for j := range w {
+			was := w[j]
+			w[j] = was + h
+			up := ref.loss(b, x)
+			w[j] = was - h
+			down := ref.loss(b, x)
+			w[j] = was
+			want, got := (up-down)/(2*h), float64(e.opt.grads[at])
+			if !(math.Abs(got-want) <= tolerance+1e-4*math.Abs(want)) {
+				t.Fatalf("%s: d loss / d %s[%d] is %v, by differences %v", name, e.plan.params[i].Name, j, got, want)
+			}
+			at++
+		}
+	}
+}

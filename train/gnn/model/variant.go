@@ -1,0 +1,101 @@
+package model
+
+import (
+	"slices"
+
+	"diskgnn/internal/fault"
+)
+
+var kinds = []Kind{SAGE, GCN, GAT}
+
+// Norm is the normalisation between a hidden layer's sums and its activation.
+type Norm string
+
+const (
+	NoNorm Norm = "none"
+	// BatchNorm normalises every column over the batch's destinations, and keeps
+	// running statistics for evaluation, as PyTorch's BatchNorm1d.
+	BatchNorm Norm = "batch"
+	// LayerNorm normalises every row, as PyTorch's LayerNorm.
+	LayerNorm Norm = "layer"
+)
+
+// Activation is the function after a hidden layer's sums.
+type Activation string
+
+const (
+	ReLU Activation = "relu"
+	ELU  Activation = "elu" // x, or exp(x) − 1 where x is negative
+)
+
+// Aggregator says what SAGE takes of a destination's sampled neighbours.
+type Aggregator string
+
+const (
+	Mean Aggregator = "mean"
+	Sum  Aggregator = "sum"
+	// Max is the largest value of every column; the first of equals has the
+	// gradient. It does not commute with linear maps, so there is one order.
+	Max Aggregator = "max"
+)
+
+// GCNNorm says by which degrees GCN weighs the edge from s to d.
+type GCNNorm string
+
+const (
+	// GraphNorm takes the degrees in the whole graph: 1/√((deg s + 1)(deg d + 1)),
+	// for a neighbour times the destination's degree over the number of its sampled
+	// edges, so that the sum over a sample estimates the sum over all neighbours
+	// without bias.
+	GraphNorm GCNNorm = "graph"
+	// BlockNorm takes the degrees in the block, self-loops counted: of s as a
+	// source, of d as a destination.
+	BlockNorm GCNNorm = "block"
+)
+
+// Names that are known, defaults first.
+var (
+	Norms       = []Norm{NoNorm, BatchNorm, LayerNorm}
+	Activations = []Activation{ReLU, ELU}
+	Aggregators = []Aggregator{Mean, Sum, Max}
+	GCNNorms    = []GCNNorm{GraphNorm, BlockNorm}
+)
+
+// maxWidth bounds what is counted from widths.
+const maxWidth = 1 << 24
+
+func (m *Model) validateVariant() error {
+	switch {
+	case !known(m.Norm, Norms):
+		return unknown("norm", m.Norm, Norms)
+	case !known(m.Activation, Activations):
+		return unknown("activation", m.Activation, Activations)
+	case !known(m.Aggregator, Aggregators):
+		return unknown("aggregator", m.Aggregator, Aggregators)
+	case !known(m.GCNNorm, GCNNorms):
+		return unknown("gcn norm", m.GCNNorm, GCNNorms)
+	case m.InputProjection < 0 || m.InputProjection > maxWidth:
+		return fault.New(fault.ErrUsage, "model: an input projection of width %d", m.InputProjection)
+	case m.Kind != SAGE && m.Aggregator != "" && m.Aggregator != Mean:
+		return fault.New(fault.ErrUsage, "model: aggregator %s is for %s, not %s", m.Aggregator, SAGE, m.Kind)
+	case m.Kind != GCN && m.GCNNorm != "" && m.GCNNorm != GraphNorm:
+		return fault.New(fault.ErrUsage, "model: gcn norm %s is for %s, not %s", m.GCNNorm, GCN, m.Kind)
+	case m.Kind == GAT && slices.Contains(m.Orders, Multiply):
+		return fault.New(fault.ErrUsage, "model: %s cannot multiply first", GAT)
+	case !m.Commutes() && slices.Contains(m.Orders, Multiply):
+		return fault.New(fault.ErrUsage, "model: aggregator %s cannot multiply first", m.Aggregator)
+	}
+	return m.validateGAT()
+}
+
+// known tells whether a name is in the list, or left open.
+func known[T ~string](name T, list []T) bool { return name == "" || slices.Contains(list, name) }
+
+// Commutes tells whether a layer's aggregation commutes with linear maps, so that
+// there is a choice between both orders of operations.
+func (m *Model) Commutes() bool { return m.Kind == GCN || m.Kind == SAGE && m.Aggregator != Max }
+
+// HasNorm tells whether layer l's sums are normalised.
+func (m *Model) HasNorm(l int) bool {
+	return l >= 0 && l < m.Layers()-1 && m.Norm != "" && m.Norm != NoNorm
+}

@@ -1,0 +1,53 @@
+package gnn
+
+import "diskgnn/internal/kernel"
+
+// groupedProduct computes c = aᵀ·b, which sums over rows, group by group. The
+// network must have been told by needPartial.
+type groupedProduct struct {
+	net     *network
+	c, a, b []float32
+	m, n    int // of c
+	rows    int
+	group   int // rows in a group
+	tiles   int // of c's rows
+}
+
+// run sums over the given rows of a and b, of which there are at most most. b's rows
+// are as wide as the layer's.
+func (p *groupedProduct) run(k *layer, c, a, b []float32, rows, most int) error {
+	p.net, p.c, p.a, p.b, p.rows = k.net, c, a, b, rows
+	p.n = k.width
+	p.m = len(c) / p.n
+	p.group = groupRows(most, len(c))
+	p.tiles = divUp(p.m, weightTile)
+	if rows == 0 {
+		clear(c)
+		return nil
+	}
+	if err := p.net.each(p.groups()*p.tiles, 1, p); err != nil {
+		return err
+	}
+	return p.net.each(len(c), updateGrain, (*groupSum)(p))
+}
+
+func (p *groupedProduct) groups() int { return divUp(p.rows, p.group) }
+
+// chunk computes one tile of rows of one group's product.
+func (p *groupedProduct) chunk(_, task, _ int) {
+	g, tile := task/p.tiles, task%p.tiles*weightTile
+	lo := g * p.group
+	p.net.blas.Sgemm(true, false, min(weightTile, p.m-tile), p.n, min(p.group, p.rows-lo), 1,
+		p.a[lo*p.m+tile:], p.m, p.b[lo*p.n:], p.n, 0, p.net.partial[g*len(p.c)+tile*p.n:], p.n)
+}
+
+// groupSum adds the groups' products in order, over a range of elements.
+type groupSum groupedProduct
+
+func (p *groupSum) chunk(_, lo, hi int) {
+	partial, size := p.net.partial, len(p.c)
+	copy(p.c[lo:hi], partial[lo:hi])
+	for g := 1; g < (*groupedProduct)(p).groups(); g++ {
+		kernel.Add(p.c[lo:hi], partial[g*size+lo:g*size+hi])
+	}
+}
