@@ -34,6 +34,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -153,8 +154,8 @@ func (r *runner) setup() Setup {
 }
 
 func (r *runner) file() runFile {
-	o, network := &r.options, r.options.network(r.pack.Facts())
-	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, Setup: r.result.Setup, Params: runParams{
+	o, network, meta := &r.options, r.options.network(r.pack.Facts()), r.pack.Meta()
+	return runFile{Version: version(), Pack: meta.Fingerprint, Dataset: meta.Parents[stage.RoleDataset], Setup: r.result.Setup, Params: runParams{
 		Model: o.Model, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
 		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Network: network,

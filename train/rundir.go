@@ -55,8 +55,10 @@ type runFile struct {
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params runParams `json:"params"`
 	Pack   string    `json:"pack"` // fingerprint
-	Setup  Setup     `json:"setup"`
-	Result *Result   `json:"result,omitempty"`
+	// Dataset is the fingerprint of the dataset that the pack was made from.
+	Dataset string  `json:"dataset"`
+	Setup   Setup   `json:"setup"`
+	Result  *Result `json:"result,omitempty"`
 }
 
 // runParams are the options that decide the result.
