@@ -70,8 +70,8 @@ func (t *Trained) CheckDataset(what, fingerprint string) error {
 
 // CheckShape refuses data that the model was not made for.
 func (t *Trained) CheckShape(source string, dim, classes int) error {
-	if m := &t.file.Params.Network; m.In(0) != dim || m.Classes() != classes {
-		return fault.New(fault.ErrInput, "%s takes %d features to %d classes, %s has %d and %d", t.dir, m.In(0), m.Classes(), source, dim, classes)
+	if m := &t.file.Params.Network; m.Features() != dim || m.Classes() != classes {
+		return fault.New(fault.ErrInput, "%s takes %d features to %d classes, %s has %d and %d", t.dir, m.Features(), m.Classes(), source, dim, classes)
 	}
 	return nil
 }
@@ -148,12 +148,8 @@ func fill(params []gnn.Param, tensors []safetensors.Tensor) error {
 			return fmt.Errorf("there is no %s", p.Name)
 		}
 		delete(byName, p.Name)
-		shape := []int{p.Cols, p.Rows}
-		if p.Role == model.Bias {
-			shape = shape[:1]
-		}
-		if !slices.Equal(t.Shape, shape) {
-			return fmt.Errorf("%s has the shape %v, the model's is %v", p.Name, t.Shape, shape)
+		if !slices.Equal(t.Shape, p.Shape) {
+			return fmt.Errorf("%s has the shape %v, the model's is %v", p.Name, t.Shape, p.Shape)
 		}
 		for in := range p.Rows {
 			for out := range p.Cols {

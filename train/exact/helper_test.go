@@ -43,10 +43,7 @@ func newWorld(t datasettest.TB, dir string, raw dataset.Raw, hidden ...int) *wor
 	var tensors []safetensors.Tensor
 	for _, p := range w.model.Params() {
 		values := make([]float64, p.Len())
-		tensor := safetensors.Tensor{Name: p.Name, Shape: []int{p.Cols, p.Rows}, Data: make([]float32, p.Len())}
-		if p.Role == model.Bias {
-			tensor.Shape = tensor.Shape[:1]
-		}
+		tensor := safetensors.Tensor{Name: p.Name, Shape: p.Shape, Data: make([]float32, p.Len())}
 		for i := range p.Rows {
 			for o := range p.Cols {
 				v := float32(rng.NormFloat64() / float64(1+p.Rows))

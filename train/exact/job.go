@@ -153,8 +153,10 @@ func (j *job) prepare(last int, t targets, more int64) error {
 	j.fixed += more
 	all := targets{nodes: j.data.Facts().Nodes}
 	var states, peak int64
+	in := j.model.Features()
 	for l := range last + 1 {
-		p := layerPlan{targets: all, in: j.model.In(l), out: j.model.Out(l), writesState: l < last}
+		p := layerPlan{targets: all, in: in, out: j.model.Out(l), writesState: l < last}
+		in = p.out
 		before := states
 		states = 0
 		if l == last {
@@ -211,7 +213,7 @@ func (j *job) plan(l int, room int64) error {
 	p.least = capacity{limit(min(nodes, int64(most)+1)), min(1, p.all.dst), limit(int64(most))}
 	var failed error
 	p.bytes = func(c capacity) int64 {
-		n, err := j.engine.LayerEvaluatorBytes(l, c.sizes())
+		n, err := j.engine.LayerBytes(l, c.sizes())
 		if err != nil {
 			failed = err
 		}

@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
 	"diskgnn/train"
+	"diskgnn/train/gnn"
 )
 
 // compute computes all layers and hands the last one's rows on, range by range: those
@@ -77,6 +78,7 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 	if err != nil {
 		return err
 	}
+	input := &gnn.Input{Prepared: new(gnn.Prepared)}
 	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources)
 	for lo := 0; lo < p.targets.len(); {
 		next := lo
@@ -95,7 +97,11 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 		}
 		cost.ReadSeconds += time.Since(start).Seconds()
 		start = time.Now()
-		out, err := evaluator.Infer(ctx, b, x)
+		if err := evaluator.Preparer().Prepare(input.Prepared, b); err != nil {
+			return err
+		}
+		input.X = x
+		out, err := evaluator.Infer(ctx, input)
 		if err != nil {
 			return err
 		}

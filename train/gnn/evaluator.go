@@ -117,7 +117,3 @@ func CountCorrect(logits []float32, labels []int32) (correct, count int) {
 	}
 	return correct, count
 }
-
-// Class returns the class that a row of logits speaks for: the largest one's, the
-// first of equals.
-func Class(logits []float32) int { return argmax(logits) }
