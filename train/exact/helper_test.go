@@ -36,9 +36,13 @@ type world struct {
 // newWorld makes both in a new directory. dims are those of the hidden layers.
 func newWorld(t datasettest.TB, dir string, raw dataset.Raw, hidden ...int) *world {
 	t.Helper()
-	w := &world{dir: dir, raw: raw}
+	return newWorldOf(t, dir, raw, model.Model{Kind: model.SAGE, Dims: append(append([]int{raw.Dim}, hidden...), raw.Classes), Dropout: 0.5})
+}
+
+func newWorldOf(t datasettest.TB, dir string, raw dataset.Raw, m model.Model) *world {
+	t.Helper()
+	w := &world{dir: dir, raw: raw, model: m}
 	d := datasettest.Create(t, dir, raw)
-	w.model = model.Model{Kind: model.SAGE, Dims: append(append([]int{raw.Dim}, hidden...), raw.Classes), Dropout: 0.5}
 	rng := rand.New(rand.NewPCG(1, uint64(len(raw.Labels))))
 	var tensors []safetensors.Tensor
 	for _, p := range w.model.Params() {
@@ -47,6 +51,9 @@ func newWorld(t datasettest.TB, dir string, raw dataset.Raw, hidden ...int) *wor
 		for i := range p.Rows {
 			for o := range p.Cols {
 				v := float32(rng.NormFloat64() / float64(1+p.Rows))
+				if p.Role == model.RunningVar {
+					v = 0.5 + v*v
+				}
 				values[i*p.Cols+o], tensor.Data[o*p.Rows+i] = float64(v), v
 			}
 		}

@@ -3,6 +3,7 @@ package exact
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
@@ -16,6 +17,7 @@ import (
 	"diskgnn/presample/mbfile"
 	"diskgnn/train"
 	"diskgnn/train/gnn"
+	"diskgnn/train/gnn/model"
 )
 
 // A trained run scores the same exactly as on a pack whose evaluation batches were
@@ -49,6 +51,58 @@ func TestEqualsAllNeighboursSampled(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Every kind of model is computed as the engine computes it on the whole graph at once.
+func TestEveryModel(t *testing.T) {
+	raw := datasettest.Params{Nodes: 90, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 8}.Raw()
+	dims := []int{6, 8, 4, 3}
+	for name, m := range map[string]model.Model{
+		"gcn":         {Kind: model.GCN, Dims: dims},
+		"gcn of all":  {Kind: model.GCN, Dims: dims, Norm: model.BatchNorm, Residual: true, InputProjection: 7, Activation: model.ELU},
+		"sage of all": {Kind: model.SAGE, Dims: dims, Norm: model.LayerNorm, Residual: true, InputProjection: 5},
+		"sum":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Sum},
+		"max":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Max, Norm: model.BatchNorm},
+	} {
+		w := newWorldOf(t, t.TempDir(), raw, m)
+		want := w.atOnce(t)
+		for _, share := range []float64{0, 0.5, 1} {
+			got, _ := w.predict(t, PredictOptions{}, w.tight(t, share))
+			for i := range want {
+				if d := math.Abs(float64(got[i] - want[i])); !(d < 1e-5*max(1, math.Abs(float64(want[i])))) {
+					t.Fatalf("%s: value %d is %v, of the whole graph at once %v", name, i, got[i], want[i])
+				}
+			}
+		}
+	}
+}
+
+// atOnce returns the logits of a batch that is the whole graph, in every layer.
+func (w *world) atOnce(t *testing.T) []float32 {
+	run, err := train.OpenTrained(disk, w.path("run"))
+	check(t, err)
+	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"})
+	check(t, err)
+	defer e.Close()
+	n := len(w.raw.Labels)
+	b := graph.Batch{Input: everyNode(&w.raw), Labels: w.raw.Labels, Degree: make([]uint32, n)}
+	indptr := make([]uint32, n+1)
+	for v := range n {
+		indptr[v+1] = uint32(w.raw.Indptr[v+1])
+		b.Degree[v] = indptr[v+1] - indptr[v]
+	}
+	for range w.model.Layers() {
+		b.Blocks = append(b.Blocks, graph.Block{NumSrc: n, NumDst: n, Indptr: indptr, Indices: w.raw.Indices})
+	}
+	var sizes graph.Sizes
+	sizes.Cover(&b)
+	v, err := e.NewEvaluator(sizes)
+	check(t, err)
+	in := &gnn.Input{Prepared: new(gnn.Prepared), X: binio.View[float32](w.raw.Features)}
+	check(t, v.Preparer().Prepare(in.Prepared, &b))
+	logits, err := v.Infer(context.Background(), in)
+	check(t, err)
+	return slices.Clone(logits)
 }
 
 // eachEvalBatch computes the logits of the validation and test batches, as sampled.
