@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -131,17 +132,20 @@ func (j *job) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// orders returns the layers' orders of operations: those that suit the whole graph,
-// so that they do not depend on the memory.
+// metAgain is how often a source is taken, as the orders of operations reckon: once in
+// every range that needs it.
+const metAgain = 4
+
+// orders returns the layers' orders of operations. They follow from the whole graph
+// and not from the ranges, so that memory does not show in the results; but it counts
+// that multiplying first would do so for a source in every range anew.
 func (j *job) orders() ([]model.Order, error) {
 	f := j.data.Facts()
-	var whole capacity
-	whole.src, whole.dst, whole.edges = int(f.Nodes), int(f.Nodes), int(f.Edges)
-	counts := whole.sizes()
-	for range j.model.Layers() - 1 {
-		counts.Src = append(counts.Src, whole.src)
-		counts.Dst = append(counts.Dst, whole.dst)
-		counts.Edges = append(counts.Edges, whole.edges)
+	var counts graph.Sizes
+	for range j.model.Layers() {
+		counts.Src = append(counts.Src, int(min(metAgain*f.Nodes, f.Nodes+f.Edges)))
+		counts.Dst = append(counts.Dst, int(f.Nodes))
+		counts.Edges = append(counts.Edges, int(f.Edges))
 	}
 	return gnn.InferenceOrders(&j.model, counts, j.options.BLAS)
 }
