@@ -58,7 +58,7 @@ func TestEveryWriteFails(t *testing.T) {
 		}))
 		_, err := predict(context.Background(), fsys, o, progress.Discard, parts{stack: all.Open, room: room})
 		if !fail.Fired() {
-			if err != nil || n < 20 {
+			if err != nil || n < 12 {
 				t.Errorf("after %d failures: %v", n, err)
 			}
 			break

@@ -66,8 +66,8 @@ func newWorldOf(t datasettest.TB, dir string, raw dataset.Raw, m model.Model) *w
 func (w *world) writeRun(t datasettest.TB, tensors []safetensors.Tensor, fingerprint string) {
 	t.Helper()
 	run, err := json.Marshal(map[string]any{
-		"format": stage.Format{Name: "diskgnn.run", Version: 1}, "state": "finished", "network": w.model, "dataset": fingerprint,
-		"params": map[string]any{"metric": "accuracy"}, "setup": map[string]any{"engine": "cpu"},
+		"format": stage.Format{Name: "diskgnn.run", Version: 1}, "state": "finished", "dataset": fingerprint,
+		"params": map[string]any{"metric": "accuracy", "network": w.model}, "setup": map[string]any{"engine": "cpu"},
 	})
 	check(t, err)
 	check(t, os.MkdirAll(w.path("run"), 0o777))
