@@ -38,6 +38,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -193,12 +194,12 @@ func (r *runner) setup() Setup {
 }
 
 func (r *runner) file() runFile {
-	o := &r.options
+	o, meta := &r.options, r.pack.Meta()
 	path, err := filepath.Abs(o.Pack)
 	if err != nil {
 		path = o.Pack
 	}
-	return runFile{Version: version(), Pack: r.pack.Meta().Fingerprint, PackPath: path, Preferences: o.preferences(), PackFacts: summarize(r.pack), Setup: r.result.Setup, Params: o.params(r.pack.Facts())}
+	return runFile{Version: version(), Pack: meta.Fingerprint, Dataset: meta.Parents[stage.RoleDataset], PackPath: path, Preferences: o.preferences(), PackFacts: summarize(r.pack), Setup: r.result.Setup, Params: o.params(r.pack.Facts())}
 }
 
 // version names the program that runs.

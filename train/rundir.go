@@ -59,6 +59,8 @@ type runFile struct {
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params runParams `json:"params"`
 	Pack   string    `json:"pack"` // fingerprint
+	// Dataset is the fingerprint of the dataset that the pack was made from.
+	Dataset string `json:"dataset"`
 	// PackPath is where the pack was, for the process that goes on.
 	PackPath    string      `json:"pack_path"`
 	Preferences preferences `json:"preferences"`

@@ -22,6 +22,8 @@ order in which they will be read, and trains from there.
    diskgnn presample --dataset graph --out samples --epochs 5
    diskgnn pack      --dataset graph --samples samples --out pack
    diskgnn train     --pack pack --out run
+   diskgnn eval      --run run --dataset graph --exact           score it
+   diskgnn predict   --run run --dataset graph --out logits.npy  use it
 
 Each stage writes one directory, does nothing when it is there already, and
 resumes when it was interrupted. 'diskgnn COMMAND --help' has examples.
@@ -62,6 +64,8 @@ func newApp(g *globals) *cli.App {
 			newMergeCommand(g),
 			newPackCommand(g),
 			newTrainCommand(g),
+			newEvalCommand(g),
+			newPredictCommand(g),
 			newReportCommand(g),
 			newInspectCommand(g),
 			newVerifyCommand(g),

@@ -16,6 +16,7 @@ import (
 	"diskgnn/pack"
 	"diskgnn/presample"
 	"diskgnn/train"
+	"diskgnn/train/exact"
 )
 
 // results lists what each command prints with --json.
@@ -26,6 +27,8 @@ var results = map[string]any{
 	"merge":     shard.Result{},
 	"pack":      pack.Result{},
 	"train":     train.Result{},
+	"eval":      train.Evaluation{},
+	"predict":   exact.Prediction{},
 	"report":    reported{},
 	"inspect":   inspected{},
 	"verify":    verified{},
@@ -40,6 +43,7 @@ type reference struct {
 	flags  map[string]string // default by name
 	keys   []string
 	epoch  []string
+	layer  []string
 	plan   []string
 	choice []string
 }
@@ -83,6 +87,8 @@ func cliReference(t *testing.T) map[string]*reference {
 				r.plan = append(r.plan, name[1])
 			case "choice key":
 				r.choice = append(r.choice, name[1])
+			case "layer key":
+				r.layer = append(r.layer, name[1])
 			case "epoch key":
 				r.epoch = append(r.epoch, name[1])
 			}
@@ -140,6 +146,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[pack.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[pack.Choice]()))
+	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[train.LayerCost]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
 }
 

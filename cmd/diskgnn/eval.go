@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/train"
+	"diskgnn/train/exact"
+)
+
+const evalTeaches = `Scores a run's weights: exactly, where every node is computed from all of its
+neighbours, layer by layer and within --memory, or on the validation and test batches
+of a pack, from the neighbours that were sampled.
+
+   diskgnn eval --run run --dataset graph --exact
+   diskgnn eval --run run --pack pack
+
+Exactly, the features are those of the dataset, whatever dtype the pack had. What the
+hidden layers put out lies in a scratch directory beside the run, or in --scratch, and
+is removed again.`
+
+func newEvalCommand(g *globals) *cli.Command {
+	o := train.EvalOptions{Weights: train.WeightsBest, IO: "auto", BLAS: "auto"}
+	var data, scratch string
+	var exactly bool
+	return g.add(command{
+		name:    "eval",
+		usage:   "score a run's weights, exactly or on a pack",
+		teaches: evalTeaches,
+		flags: append([]cli.Flag{
+			stringFlag("run", "DIR", "what train made", &o.Run),
+			stringFlag("dataset", "DIR", "with --exact: what generate or import made", &data),
+			boolFlag("exact", "compute every node from all of its neighbours", &exactly),
+			stringFlag("pack", "DIR", "score on this pack's batches", &o.Pack),
+			scratchFlag(&scratch),
+		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			switch {
+			case exactly == (o.Pack != ""):
+				return outcome{}, fault.New(fault.ErrUsage, "give --dataset with --exact, or --pack")
+			case !exactly && (data != "" || scratch != ""):
+				return outcome{}, fault.New(fault.ErrUsage, "--dataset and --scratch go with --exact, not with --pack")
+			}
+			if !exactly {
+				if err := s.settle(&o, &o.Memory); err != nil {
+					return outcome{}, err
+				}
+				e, err := train.EvaluatePack(ctx, vfs.OS, o, s.rep)
+				return evaluated(&e), err
+			}
+			x := exact.Options{Run: o.Run, Dataset: data, Weights: o.Weights, Scratch: scratch, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS}
+			if err := s.settle(&x, &x.Memory); err != nil {
+				return outcome{}, err
+			}
+			e, err := exact.Evaluate(ctx, vfs.OS, x, s.rep)
+			return evaluated(&e), err
+		},
+	})
+}
+
+// weightsFlags are those of the commands that use a run's weights.
+func weightsFlags(weights *string, memory *int64, threads *int, io, library *string) []cli.Flag {
+	return []cli.Flag{
+		stringFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", weights),
+		memoryFlag(memory),
+		parallelFlag("threads", "threads that compute; the result is the same for any number", threads),
+		stringFlag("io", "NAME", "storage backend: uring, pread, or auto", io),
+		stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", library),
+	}
+}
+
+func scratchFlag(dst *string) cli.Flag {
+	return flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", func(s string) error {
+		*dst = s
+		return nil
+	})
+}
+
+func evaluated(e *train.Evaluation) outcome {
+	out := outcome{object: e}
+	for _, split := range []struct {
+		label string
+		score train.Score
+	}{{"train", e.TrainAccuracy}, {"validation", e.ValidAccuracy}, {"test", e.TestAccuracy}} {
+		if split.score.Defined() {
+			out.lines = append(out.lines, line{split.label, fmt.Sprintf("%s %s", e.Metric, percent(float64(split.score)))})
+		}
+	}
+	out.lines = append(out.lines, line{"weights", e.Weights}, line{"engine", fmt.Sprintf("%s, %s, %s, %d threads", e.Engine, e.BLAS, e.SIMD, e.Threads)})
+	out.lines = append(out.lines, layerLines(e.Layers)...)
+	return withCost(out, e.BytesRead, e.BytesWritten, e.Seconds, e.PeakAnonBytes, e.Memory)
+}
+
+func layerLines(layers []train.LayerCost) []line {
+	var lines []line
+	for _, l := range layers {
+		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s nodes in %s ranges, %s: reading %s, computing %s",
+			grouped(l.Nodes), grouped(l.Ranges), seconds(l.Seconds), seconds(l.ReadSeconds), seconds(l.ComputeSeconds))})
+	}
+	return lines
+}
+
+func withCost(out outcome, read, written int64, took float64, peakAnon, memory int64) outcome {
+	text := budget.FormatBytes(read)
+	if written > 0 {
+		text += fmt.Sprintf(", %s of scratch written", budget.FormatBytes(written))
+	}
+	out.lines = append(out.lines, line{"read", text}, line{"time", seconds(took)}, held(peakAnon, memory))
+	return out
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/vfs"
+	"diskgnn/train"
+	"diskgnn/train/exact"
+)
+
+const predictTeaches = `Writes what a run's weights make of every node, or of a split's, as a NumPy array with a
+row for each in node order: logits, classes, or embeddings, which are what the last
+hidden layer puts out. Every node is computed from all of its neighbours, as eval
+--exact does it.
+
+   diskgnn predict --run run --dataset graph --out logits.npy
+   diskgnn predict --run run --dataset graph --out classes.npy --output classes --nodes test`
+
+func newPredictCommand(g *globals) *cli.Command {
+	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
+	o.Weights, o.IO, o.BLAS = train.WeightsBest, "auto", "auto"
+	return g.add(command{
+		name:    "predict",
+		usage:   "write logits, classes or embeddings of nodes",
+		teaches: predictTeaches,
+		flags: append([]cli.Flag{
+			stringFlag("run", "DIR", "what train made", &o.Run),
+			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
+			stringFlag("out", "FILE", "file to make, like logits.npy", &o.Out),
+			stringFlag("output", "NAME", "what to write: logits, classes, embeddings", &o.Output),
+			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test", &o.Nodes),
+			scratchFlag(&o.Scratch),
+			boolFlag("force", "replace a file that is there", &o.Force),
+		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if err := s.settle(&o, &o.Memory); err != nil {
+				return outcome{}, err
+			}
+			p, err := exact.Predict(ctx, vfs.OS, o, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			out := outcome{object: p, lines: []line{
+				{"made", p.Out},
+				{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, grouped(p.Rows), grouped(p.Columns))},
+				{"engine", fmt.Sprintf("%s, %s, %s, %d threads", p.Engine, p.BLAS, p.SIMD, p.Threads)},
+			}}
+			out.lines = append(out.lines, layerLines(p.Layers)...)
+			return withCost(out, p.BytesRead, p.BytesWritten, p.Seconds, p.PeakAnonBytes, p.Memory), nil
+		},
+	})
+}

@@ -1,0 +1,118 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/device"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/pack"
+)
+
+// A run's weights score on its own pack what the run said, whatever the pack's policy.
+func TestEvaluatePack(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	for name, p := range map[string]string{
+		"static": w.pack(10),
+		"min":    w.pack(10, func(o *pack.Options) { o.Policy = "min" }),
+		"bf16":   w.pack(10, func(o *pack.Options) { o.DType = "bf16" }),
+	} {
+		o := w.options(p)
+		want, _ := w.mustRun(o, nil)
+		before := device.HostBytes()
+		got, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got.ValidAccuracy != want.ValidAccuracy || got.TestAccuracy != want.TestAccuracy || got.TrainAccuracy.Defined() || got.BytesRead == 0 || got.Metric != MetricAccuracy {
+			t.Errorf("%s: %+v; the run had %v and %v", name, got, want.ValidAccuracy, want.TestAccuracy)
+		}
+		if n := device.HostBytes(); n != before {
+			t.Errorf("%s: %d bytes of host memory were not given back", name, n-before)
+		}
+	}
+}
+
+func TestEvaluatePackRefusals(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	o := w.options(p)
+	w.mustRun(o, nil)
+	loader := w.options(p, func(o *Options) { o.Engine = EngineNone })
+	if _, err := w.run(context.Background(), loader, progress.Discard, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := newWorld(t, worldParams{seed: 9})
+	deeper := newWorld(t, worldParams{fanout: []int{2, 2, 2}})
+	blind := newWorld(t, worldParams{noValid: true})
+	blindRun := blind.options(blind.pack(10))
+	blind.mustRun(blindRun, nil)
+	for name, c := range map[string]struct {
+		o    EvalOptions
+		kind error
+		says string
+	}{
+		"another dataset": {EvalOptions{Run: o.Out, Pack: other.pack(10)}, fault.ErrLineage, "was trained on the dataset"},
+		"no run":          {EvalOptions{Run: w.path("nowhere"), Pack: p}, fault.ErrInput, "no run at"},
+		"a pack":          {EvalOptions{Run: p, Pack: p}, fault.ErrInput, "is no run"},
+		"no engine":       {EvalOptions{Run: loader.Out, Pack: p}, fault.ErrInput, "its engine was none"},
+		"deeper":          {EvalOptions{Run: o.Out, Pack: deeper.pack(10)}, fault.ErrInput, "2 layers"},
+		"no batches":      {EvalOptions{Run: blindRun.Out, Pack: blindRun.Pack}, fault.ErrInput, "no validation"},
+		"memory":          {EvalOptions{Run: o.Out, Pack: p, Memory: 1 << 20}, fault.ErrBudget, "--memory"},
+		"weights":         {EvalOptions{Run: o.Out, Pack: p, Weights: "good"}, fault.ErrUsage, "--weights good"},
+		"missing pack":    {EvalOptions{Run: o.Out}, fault.ErrUsage, "--pack is missing"},
+	} {
+		_, err := EvaluatePack(context.Background(), disk, c.o, progress.Discard)
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := EvaluatePack(ctx, disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard); !errors.Is(err, fault.ErrInterrupted) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// Weights that are not the model's are refused by name.
+func TestForeignWeights(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	narrow, wide := w.options(p), w.options(p, func(o *Options) { o.Hidden = 9 })
+	deep := newWorld(t, worldParams{fanout: []int{2, 2, 2}})
+	deeper := deep.options(deep.pack(10))
+	w.mustRun(narrow, nil)
+	w.mustRun(wide, nil)
+	deep.mustRun(deeper, nil)
+	evaluate := func() error {
+		_, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: narrow.Out, Pack: p, Weights: WeightsFinal}, progress.Discard)
+		return err
+	}
+	if err := evaluate(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(narrow.Out, FinalFile)
+	for from, says := range map[string]string{wide.Out: "has the shape [9 7], the model's is [8 7]", deeper.Out: "has the shape"} {
+		b, err := os.ReadFile(filepath.Join(from, FinalFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := evaluate(); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), FinalFile) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := evaluate(); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has no "+FinalFile+": the run is finished") {
+		t.Errorf("%v", err)
+	}
+}

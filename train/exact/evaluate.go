@@ -1,0 +1,118 @@
+package exact
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/all"
+	"diskgnn/train"
+)
+
+// Evaluate scores a run's weights on the training, validation and test nodes.
+func Evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (train.Evaluation, error) {
+	return evaluate(ctx, fsys, o, rep, parts{stack: all.Open})
+}
+
+func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (train.Evaluation, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return train.Evaluation{}, err
+	}
+	j := &job{fs: fsys, options: o, report: rep, parts: p}
+	var result train.Evaluation
+	err := j.do(ctx, func(ctx context.Context) error {
+		e, err := newExam(j.data, j.run.Metric())
+		if err != nil {
+			return err
+		}
+		last := j.model.Layers() - 1
+		if err := j.prepare(last, targets{nodes: j.data.Facts().Nodes, ids: e.nodes}, e.bytes()); err != nil {
+			return err
+		}
+		classes := j.model.Classes()
+		err = j.compute(ctx, func(_ context.Context, lo int, logits []float32) error {
+			e.add(lo, logits, classes)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		result = j.evaluation()
+		result.TrainAccuracy, result.ValidAccuracy, result.TestAccuracy = e.judges[0].Score(), e.judges[1].Score(), e.judges[2].Score()
+		return nil
+	})
+	if err != nil {
+		return train.Evaluation{}, err
+	}
+	result.PeakAnonBytes, result.PeakRSSBytes = j.watch.Stop()
+	result.Seconds = time.Since(j.began).Seconds()
+	return result, nil
+}
+
+// evaluation says what the job computed with, and what that took.
+func (j *job) evaluation() train.Evaluation {
+	o, info := &j.options, j.engine.Info()
+	e := train.Evaluation{Run: o.Run, Exact: true, Engine: train.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
+		Weights: o.Weights, Metric: j.run.Metric(), Layers: j.costs, Memory: o.Memory}
+	for _, c := range j.costs {
+		e.BytesRead += c.BytesRead
+		e.BytesWritten += c.BytesWritten
+	}
+	return e
+}
+
+// splits are what an exam judges apart.
+var splits = []string{dataset.Train, dataset.Valid, dataset.Test}
+
+// exam holds the nodes that are scored, ascending, and for each its label and split.
+type exam struct {
+	nodes  []uint32
+	labels []int32
+	split  []uint8
+	judges []*train.Judge // one for each split
+	held   int64
+}
+
+func newExam(d *dataset.Dataset, metric string) (*exam, error) {
+	labels, err := d.Labels()
+	if err != nil {
+		return nil, err
+	}
+	e := &exam{nodes: []uint32{}, held: 4 * int64(len(labels))}
+	members := make([][]uint32, len(splits))
+	for s, name := range splits {
+		if members[s], err = d.Split(name); err != nil {
+			return nil, err
+		}
+		e.nodes = append(e.nodes, members[s]...)
+		e.judges = append(e.judges, train.NewJudge(metric))
+	}
+	slices.Sort(e.nodes)
+	e.labels, e.split = make([]int32, len(e.nodes)), make([]uint8, len(e.nodes))
+	for i, v := range e.nodes {
+		e.labels[i] = labels[v]
+	}
+	for s, ids := range members {
+		for _, v := range ids {
+			i, _ := slices.BinarySearch(e.nodes, v)
+			e.split[i] = uint8(s)
+		}
+	}
+	return e, nil
+}
+
+// bytes returns the memory that an exam takes: labels of all nodes while it is made,
+// and for every node that is scored its id twice, its label and split, and a row of
+// the ranking that an AUC is computed from, in a slice that grows.
+func (e *exam) bytes() int64 { return e.held + (4+4+4+1+2*16)*int64(len(e.nodes)) }
+
+// add judges the logits of the nodes from the lo-th on.
+func (e *exam) add(lo int, logits []float32, classes int) {
+	for i := range len(logits) / classes {
+		e.judges[e.split[lo+i]].Add(logits[i*classes:(i+1)*classes], e.labels[lo+i:lo+i+1])
+	}
+}

@@ -1,0 +1,70 @@
+// Package exact is inference over a whole graph, layer by layer: every node is
+// computed from all of its neighbours, once per layer, on a graph whose features and
+// hidden states do not fit in memory.
+//
+//	features ─► layer 0 ─► states ─► layer 1 ─► … ─► last layer ─► scores, or a file
+//	(dataset)              (scratch)
+//
+// A layer's nodes are cut into ranges as long as memory allows. For a range, the
+// distinct sources of its edges are read in ascending order — whole pieces of the
+// table, checked, several at once — and the layer is computed on the range's block by
+// the engine that trains. What it gives is appended to the file of the layer's states.
+// The last layer is computed for those nodes alone that are asked for.
+//
+// No result depends on how the nodes were cut: each is computed from its own edges,
+// in their order. (OpenBLAS may round a row otherwise in a product of other height:
+// then results agree to the last bits.)
+//
+// States live in a directory of their own that is removed at the end, whatever comes
+// of the work; there is nothing to resume.
+package exact
+
+import (
+	"runtime"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/all"
+	"diskgnn/train"
+	"diskgnn/train/gnn/blas"
+)
+
+// Options say whose weights to use on which graph, and with what.
+type Options struct {
+	Run     string // directory of a run
+	Dataset string // directory of the dataset that its pack was made from
+	Weights string // train.WeightsBest or WeightsFinal; "" means best
+	Scratch string // where the directory of hidden states is made; "" means beside the run
+	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
+	Threads int    // 0 means GOMAXPROCS
+	IO      string // a kind that iostack/all knows; "" means auto
+	BLAS    string // auto, openblas or gonum; "" means auto
+}
+
+// EnsureDefaults replaces zero values by what they mean.
+func (o *Options) EnsureDefaults() {
+	if o.Weights == "" {
+		o.Weights = train.WeightsBest
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if o.IO == "" {
+		o.IO = all.Auto
+	}
+	if o.BLAS == "" {
+		o.BLAS = blas.Auto
+	}
+	if o.Memory == 0 {
+		o.Memory, _ = budget.Default()
+	}
+}
+
+// Validate names the flag that makes no sense. It expects EnsureDefaults to have
+// been called.
+func (o *Options) Validate() error {
+	if o.Dataset == "" {
+		return fault.New(fault.ErrUsage, "--dataset is missing: name the directory that `diskgnn generate` or `diskgnn import` made")
+	}
+	return train.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
+}

@@ -1,0 +1,188 @@
+package exact
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack/all"
+)
+
+// Whatever the graph, the model and the memory, predictions are those of a plain
+// forward pass over the whole graph.
+func TestEqualsThePlainPass(t *testing.T) {
+	root := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		dir := fmt.Sprintf("%s/%d", root, n)
+		check(t, os.Mkdir(dir, 0o777))
+		defer os.RemoveAll(dir)
+		raw := datasettest.Params{
+			Nodes: rapid.IntRange(1, 150).Draw(t, "nodes"), AvgDegree: rapid.Float64Range(0, 8).Draw(t, "degree"),
+			Dim: rapid.IntRange(1, 9).Draw(t, "dim"), Classes: rapid.IntRange(1, 5).Draw(t, "classes"),
+			DType: rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}).Draw(t, "dtype"),
+			Seed:  rapid.Uint64Range(0, 1000).Draw(t, "seed"),
+		}.Raw()
+		hidden := rapid.SliceOfN(rapid.IntRange(1, 7), 0, 3).Draw(t, "hidden")
+		w := newWorld(t, dir, raw, hidden...)
+		o := PredictOptions{Output: Logits, Nodes: rapid.SampledFrom([]string{AllNodes, dataset.Train, dataset.Valid, dataset.Test}).Draw(t, "of")}
+		last := len(hidden)
+		if last > 0 && rapid.Bool().Draw(t, "embeddings") {
+			o.Output = Embeddings
+			last--
+		}
+		nodes := map[string][]uint32{AllNodes: everyNode(&raw), dataset.Train: raw.Train, dataset.Valid: raw.Valid, dataset.Test: raw.Test}[o.Nodes]
+		room := int64(0)
+		if rapid.Bool().Draw(t, "tight") {
+			room = w.tight(t, rapid.Float64Range(0, 1).Draw(t, "room"))
+		}
+		got, _ := w.predict(t, o, room)
+		compare(t, got, w.reference(last), nodes)
+	})
+}
+
+// tight returns a room between the least that does and what needs no ranges.
+func (w *world) tight(t datasettest.TB, share float64) int64 {
+	t.Helper()
+	var least, most int64
+	j := &job{fs: disk, options: w.options(), report: progress.Discard, parts: parts{stack: all.Open, room: 1 << 40}}
+	j.options.EnsureDefaults()
+	check(t, j.do(context.Background(), func(context.Context) error {
+		if err := j.prepare(j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes}, 0); err != nil {
+			return err
+		}
+		for _, p := range j.layers {
+			least, most = max(least, p.bytes(p.least)), max(most, p.bytes(p.all))
+		}
+		return nil
+	}))
+	return least + int64(share*float64(most-least))
+}
+
+// Features of several pieces, compressed or not.
+func TestPieces(t *testing.T) {
+	for _, compress := range []bool{false, true} {
+		raw := datasettest.Params{Nodes: 3000, Dim: 97, AvgDegree: 2, Seed: 5}.Raw()
+		raw.Compress = compress
+		w := newWorld(t, t.TempDir(), raw, 2)
+		for _, share := range []float64{0.3, 1} {
+			got, p := w.predict(t, PredictOptions{}, w.tight(t, share))
+			compare(t, got, w.reference(1), everyNode(&raw))
+			if p.Layers[0].BytesRead < dataset.Granule/2 {
+				t.Errorf("%d bytes read of %d", p.Layers[0].BytesRead, len(raw.Features))
+			}
+		}
+	}
+}
+
+// A prediction has the same bytes for any memory and any number of threads.
+func TestMemoryDoesNotShow(t *testing.T) {
+	raw := datasettest.Params{Nodes: 400, AvgDegree: 7, Dim: 12, Classes: 4, Seed: 2}.Raw()
+	w := newWorld(t, t.TempDir(), raw, 9, 5)
+	want, whole := w.predict(t, PredictOptions{}, 0)
+	ranges := 0
+	for i, share := range []float64{0, 0.01, 0.1, 0.4, 0.8} {
+		o := PredictOptions{Options: w.options()}
+		o.Threads = 1 + i%2
+		got, p := w.predict(t, o, w.tight(t, share))
+		if !slices.Equal(binio.Bytes(got), binio.Bytes(want)) {
+			t.Errorf("at %v of the memory other bits", share)
+		}
+		ranges = max(ranges, p.Layers[1].Ranges)
+	}
+	if whole.Layers[0].Ranges != 1 || ranges < 20 {
+		t.Errorf("%d ranges with memory for all, %d with little", whole.Layers[0].Ranges, ranges)
+	}
+}
+
+// Scores are those of the logits, split by split, whatever the order of the nodes in
+// the splits; and classes are theirs.
+func TestEvaluate(t *testing.T) {
+	raw := datasettest.Params{Nodes: 300, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 4}.Raw()
+	w := newWorld(t, t.TempDir(), raw, 8)
+	classes, p := w.predict(t, PredictOptions{Output: Classes}, 0)
+	if p.DType != "int32" || p.Columns != 1 {
+		t.Errorf("%+v", p)
+	}
+	logits := w.reference(1)
+	share := func(nodes []uint32) float64 {
+		right := 0
+		for _, v := range nodes {
+			best := 0
+			for c, y := range logits[v] {
+				if y > logits[v][best] {
+					best = c
+				}
+			}
+			if int(classes[v]) != best {
+				t.Errorf("node %d is of class %v, its logits say %d", v, classes[v], best)
+			}
+			if best == int(raw.Labels[v]) {
+				right++
+			}
+		}
+		return float64(right) / float64(len(nodes))
+	}
+	for _, s := range []float64{0, 1} {
+		e, err := evaluate(context.Background(), disk, w.options(), progress.Discard, parts{stack: all.Open, room: w.tight(t, s)})
+		check(t, err)
+		for split, c := range map[string][2]float64{
+			"train": {float64(e.TrainAccuracy), share(raw.Train)},
+			"valid": {float64(e.ValidAccuracy), share(raw.Valid)},
+			"test":  {float64(e.TestAccuracy), share(raw.Test)},
+		} {
+			if math.Abs(c[0]-c[1]) > 1e-12 {
+				t.Errorf("%s: %v, want %v", split, c[0], c[1])
+			}
+		}
+		if !e.Exact || e.BytesRead == 0 || e.BytesWritten != stateBytes(300, 8) || e.Layers[1].Nodes >= 300 || e.Layers[0].Nodes != 300 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if _, err := os.Stat(w.path("run.scratch")); err == nil {
+		t.Error("the scratch directory is still there")
+	}
+}
+
+// The memory that a refusal names does.
+func TestLeastMemory(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, Dim: 4, Classes: 2, Seed: 1}.Raw()
+	for v := range uint32(60) { // a node that all nodes lead to, many times
+		raw.Indices = append(raw.Indices, slices.Repeat([]uint32{v}, 50_000)...)
+	}
+	raw.Indptr[60] = int64(len(raw.Indices))
+	w := newWorld(t, t.TempDir(), raw, 3)
+	o := w.options()
+	o.Memory = 1 << 20
+	_, err := Evaluate(context.Background(), disk, o, progress.Discard)
+	var mebibytes int64
+	if _, scan := fmt.Sscanf(after(fmt.Sprint(err), "would do: --memory "), "%dMiB", &mebibytes); scan != nil {
+		t.Fatalf("%v", err)
+	}
+	o.Memory = mebibytes << 20
+	if o.Memory -= 1 << 20; budget.Now().Anon == 0 {
+		t.Skip("the kernel does not tell what this process holds")
+	}
+	o.Memory += 64 << 20 // what this process holds differs from call to call
+	if e, err := Evaluate(context.Background(), disk, o, progress.Discard); err != nil || e.PeakAnonBytes > o.Memory {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func after(s, word string) string {
+	_, rest, _ := strings.Cut(s, word)
+	return rest
+}

@@ -1,0 +1,185 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/iostack/faultio"
+	"diskgnn/train"
+)
+
+func smallWorld(t *testing.T) *world {
+	return newWorld(t, t.TempDir(), datasettest.Params{Nodes: 60, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4, 6)
+}
+
+// gone checks that a prediction that failed left nothing, and returned its memory.
+func (w *world) gone(t *testing.T, what string) {
+	t.Helper()
+	for _, name := range []string{"run.scratch", "out.npy", "out.npy.tmp"} {
+		if _, err := os.Stat(w.path(name)); err == nil {
+			t.Errorf("%s: %s is still there", what, name)
+		}
+	}
+	if n := device.HostBytes(); n != 0 {
+		t.Errorf("%s: %d bytes of host memory were not given back", what, n)
+	}
+}
+
+// Whichever operation of the file system fails, the error says so, and nothing is
+// left unless it could not be removed; then it is not in the way of the next.
+func TestEveryWriteFails(t *testing.T) {
+	w := smallWorld(t)
+	room := w.tight(t, 0.3)
+	want, _ := w.predict(t, PredictOptions{}, room)
+	check(t, os.Remove(w.path("out.npy")))
+	o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
+	for n := 0; ; n++ {
+		var cleaning atomic.Bool
+		fail := &vfs.FailAt{N: n, Err: syscall.ENOSPC}
+		fsys := vfs.Inject(disk, watch(func(op vfs.Op, name string) error {
+			err := fail.Before(op, name)
+			if err != nil && (op == vfs.OpRemove || op == vfs.OpSyncDir) {
+				cleaning.Store(true)
+			}
+			return err
+		}))
+		_, err := predict(context.Background(), fsys, o, progress.Discard, parts{stack: all.Open, room: room})
+		if !fail.Fired() {
+			if err != nil || n < 12 {
+				t.Errorf("after %d failures: %v", n, err)
+			}
+			break
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("operation %d fails: %v", n, err)
+		}
+		if !cleaning.Load() {
+			w.gone(t, err.Error())
+		}
+		_ = os.Remove(w.path("out.npy"))
+	}
+	got, _ := w.predict(t, PredictOptions{}, room)
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("value %d is %v after failures, %v before", i, got[i], want[i])
+		}
+	}
+}
+
+// watch is an injector made of a function.
+type watch func(op vfs.Op, name string) error
+
+func (w watch) Before(op vfs.Op, name string) error { return w(op, name) }
+
+// Whichever read fails or brings a wrong byte, the error says which file it was.
+func TestEveryReadFails(t *testing.T) {
+	w := smallWorld(t)
+	room := w.tight(t, 0.3)
+	for _, c := range []struct {
+		name   string
+		effect faultio.Effect
+		kind   error
+	}{{"fails", faultio.Fail(syscall.EIO), syscall.EIO}, {"lies", faultio.Flip(3, 0x20), fault.ErrCorrupt}} {
+		for n := 0; ; n++ {
+			var s *faultio.Stack
+			_, err := evaluate(context.Background(), disk, w.options(), progress.Discard, parts{room: room, stack: func(kind string, o iostack.Options) (iostack.Stack, string, error) {
+				inner, how, err := all.Open(kind, o)
+				if err == nil {
+					s = faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), c.effect))
+				}
+				return s, how, err
+			}})
+			if s.Injected() == 0 {
+				if err != nil || n < 6 {
+					t.Errorf("after %d reads: %v", n, err)
+				}
+				break
+			}
+			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), dataset.FeaturesFile) && !strings.Contains(err.Error(), statePrefix) {
+				t.Errorf("read %d %s: %v", n, c.name, err)
+			}
+			w.gone(t, err.Error())
+		}
+	}
+}
+
+// An interruption, whenever it comes, leaves nothing.
+func TestInterrupt(t *testing.T) {
+	w := smallWorld(t)
+	room := w.tight(t, 0.3)
+	o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
+	for n := 0; ; n++ {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		seen := 0
+		fsys := vfs.Inject(disk, watch(func(op vfs.Op, name string) error {
+			if op != vfs.OpClose && op != vfs.OpRemove {
+				if seen++; seen == n+1 {
+					cancel(errors.New("interrupt signal received"))
+				}
+			}
+			return nil
+		}))
+		_, err := predict(ctx, fsys, o, progress.Discard, parts{stack: all.Open, room: room})
+		if seen <= n {
+			break
+		}
+		if err == nil { // it came when the file was complete
+			_ = os.Remove(w.path("out.npy"))
+		} else if !errors.Is(err, fault.ErrInterrupted) {
+			t.Errorf("at operation %d: %v", n, err)
+		}
+		w.gone(t, "interrupted")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	w := smallWorld(t)
+	other := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 61, AvgDegree: 4, Dim: 5, Classes: 3}.Raw(), 4)
+	flat := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 20, Dim: 5}.Raw())
+	check(t, os.WriteFile(w.path("there.npy"), nil, 0o666))
+	for name, c := range map[string]struct {
+		change func(o *PredictOptions)
+		kind   error
+		says   string
+	}{
+		"another dataset": {func(o *PredictOptions) { o.Dataset = other.path("dataset") }, fault.ErrLineage, "was trained on the dataset"},
+		"no dataset":      {func(o *PredictOptions) { o.Dataset = "" }, fault.ErrUsage, "--dataset is missing"},
+		"a run as such":   {func(o *PredictOptions) { o.Dataset = w.path("run") }, fault.ErrInput, "is no finished dataset"},
+		"no weights":      {func(o *PredictOptions) { o.Weights = train.WeightsFinal }, fault.ErrInput, "has no final.safetensors"},
+		"no layer":        {func(o *PredictOptions) { o.Options, o.Output = flat.options(), Embeddings }, fault.ErrUsage, "no hidden layer"},
+		"output":          {func(o *PredictOptions) { o.Output = "poems" }, fault.ErrUsage, "--output poems"},
+		"nodes":           {func(o *PredictOptions) { o.Nodes = "some" }, fault.ErrUsage, "--nodes some"},
+		"no file":         {func(o *PredictOptions) { o.Out = "" }, fault.ErrUsage, "--out is missing"},
+		"exists":          {func(o *PredictOptions) { o.Out = w.path("there.npy") }, fault.ErrExists, "--force"},
+		"a directory":     {func(o *PredictOptions) { o.Out, o.Force = w.path("run"), true }, fault.ErrExists, "is no file"},
+		"nowhere":         {func(o *PredictOptions) { o.Out = w.path("no/where.npy") }, fault.ErrUsage, "does not exist"},
+		"memory":          {func(o *PredictOptions) { o.Memory = 1 << 20 }, fault.ErrBudget, "the least that would do: --memory "},
+		"scratch":         {func(o *PredictOptions) { o.Scratch = w.path("no/where") }, os.ErrNotExist, "no/where"},
+	} {
+		o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
+		c.change(&o)
+		_, err := Predict(context.Background(), disk, o, progress.Discard)
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		w.gone(t, name)
+	}
+	o := PredictOptions{Options: w.options(), Out: w.path("there.npy"), Force: true}
+	o.Scratch = t.TempDir()
+	if _, err := Predict(context.Background(), disk, o, progress.Discard); err != nil {
+		t.Errorf("forced, with the states elsewhere: %v", err)
+	}
+}

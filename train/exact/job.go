@@ -1,0 +1,262 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/train"
+	"diskgnn/train/gnn"
+	"diskgnn/train/gnn/model"
+)
+
+// overheadBytes is set aside for what is not counted one by one.
+const overheadBytes = 48 << 20
+
+// parts are what tests replace.
+type parts struct {
+	stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
+	// room, unless 0, is what the buffers of ranges may take, in memory's stead.
+	room int64
+}
+
+// job is one inference: what it opens, in the order in which it is opened.
+type job struct {
+	fs      vfs.FS
+	options Options
+	report  progress.Reporter
+	parts   parts
+	watch   *budget.Watch
+	began   time.Time
+
+	run      *train.Trained
+	data     *dataset.Dataset
+	model    model.Model
+	stack    iostack.Stack
+	topology *dataset.Topology
+	features *dataset.FeatureReader
+	engine   *gnn.Engine
+	wires    *wires
+	sources  *idSet
+	scratch  *scratch // nil unless there are states
+	undo     func()   // of the heap's limit
+
+	fixed  int64 // bytes held besides what ranges take
+	layers []layerPlan
+	costs  []train.LayerCost
+}
+
+// layerPlan is how a layer will be computed.
+type layerPlan struct {
+	targets     targets
+	edges       int64
+	all, least  capacity
+	most        capacity
+	bytes       func(capacity) int64
+	in, out     int // widths
+	writesState bool
+}
+
+// do opens everything, runs the work and closes everything. An interruption is an
+// error of kind fault.ErrInterrupted.
+func (j *job) do(ctx context.Context, work func(ctx context.Context) error) error {
+	j.began = time.Now()
+	j.watch = budget.StartWatch(ctx)
+	defer j.watch.Stop()
+	err := j.open(ctx)
+	if err == nil {
+		err = work(ctx)
+	}
+	interrupted := err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	closed := j.close()
+	switch {
+	case interrupted && closed == nil:
+		return fault.New(fault.ErrInterrupted, "interrupted: nothing was kept")
+	case err != nil && closed != nil:
+		return fmt.Errorf("%w (and then: %v)", err, closed)
+	case err != nil:
+		return err
+	}
+	return closed
+}
+
+// open opens and checks what is read.
+func (j *job) open(ctx context.Context) (err error) {
+	o := &j.options
+	if j.run, err = train.OpenTrained(j.fs, o.Run); err != nil {
+		return err
+	}
+	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
+		return err
+	}
+	if err := j.run.CheckDataset(o.Dataset, j.data.Fingerprint()); err != nil {
+		return err
+	}
+	f := j.data.Facts()
+	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes); err != nil {
+		return err
+	}
+	held := budget.Now().Anon
+	var how string
+	if j.stack, how, err = j.parts.stack(o.IO, iostack.Options{}); err != nil {
+		return err
+	}
+	j.report.Logf("I/O: %s", how)
+	if j.features, err = j.data.Features(); err != nil {
+		return err
+	}
+	j.model = j.run.Model()
+	if j.model.Orders, err = j.orders(); err != nil {
+		return err
+	}
+	var engine int64
+	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}); err != nil {
+		return err
+	}
+	if note := j.engine.Info().BLASReason; note != "" {
+		j.report.Logf("%s", note)
+	}
+	if j.topology, err = j.data.Topology(ctx, j.report, o.Threads); err != nil {
+		return err
+	}
+	j.fixed = held + overheadBytes + engine + idSetBytes(f.Nodes) + readDepth*wireBytes(j.features.Compressed()) +
+		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
+	return nil
+}
+
+// metAgain is how often a source is taken, as the orders of operations reckon: once in
+// every range that needs it.
+const metAgain = 4
+
+// orders returns the layers' orders of operations. They follow from the whole graph
+// and not from the ranges, so that memory does not show in the results; but it counts
+// that multiplying first would do so for a source in every range anew.
+func (j *job) orders() ([]model.Order, error) {
+	f := j.data.Facts()
+	var counts graph.Sizes
+	for range j.model.Layers() {
+		counts.Src = append(counts.Src, int(min(metAgain*f.Nodes, f.Nodes+f.Edges)))
+		counts.Dst = append(counts.Dst, int(f.Nodes))
+		counts.Edges = append(counts.Edges, int(f.Edges))
+	}
+	return gnn.InferenceOrders(&j.model, counts, j.options.BLAS)
+}
+
+// prepare decides how the layers up to the last one are computed, which is computed
+// for the given targets alone, and takes the buffers that stay. more is memory that
+// the caller holds.
+func (j *job) prepare(last int, t targets, more int64) error {
+	j.fixed += more
+	all := targets{nodes: j.data.Facts().Nodes}
+	var states, peak int64
+	in := j.model.Features()
+	for l := range last + 1 {
+		p := layerPlan{targets: all, in: in, out: j.model.Out(l), writesState: l < last}
+		in = p.out
+		before := states
+		states = 0
+		if l == last {
+			p.targets = t
+		} else {
+			states = stateBytes(all.nodes, p.out)
+			j.fixed += stateMemory(all.nodes, p.out)
+		}
+		peak = max(peak, before+states)
+		j.layers = append(j.layers, p)
+	}
+	room := j.options.Memory - j.fixed
+	if j.parts.room > 0 {
+		room = j.parts.room
+	}
+	outside := int64(0)
+	for l := range j.layers {
+		if err := j.plan(l, room); err != nil {
+			return err
+		}
+		outside = max(outside, matrixBytes(j.layers[l].most.src, j.layers[l].in))
+	}
+	outside += readDepth * wireBytes(j.features.Compressed())
+	j.undo = budget.LimitHeap(j.options.Memory, outside+overheadBytes)
+	var err error
+	if last > 0 {
+		dir, err := scratchDir(j.options.Run, j.options.Scratch)
+		if err != nil {
+			return err
+		}
+		if j.scratch, err = openScratch(j.fs, dir, peak); err != nil {
+			return err
+		}
+	}
+	j.sources = newIDSet(all.nodes)
+	j.wires, err = newWires(j.features.Compressed())
+	return err
+}
+
+// plan decides how long the ranges of a layer are.
+func (j *job) plan(l int, room int64) error {
+	p := &j.layers[l]
+	var most int
+	err := j.topology.Guard(func() error {
+		p.edges, most = p.targets.measure(&j.topology.CSC)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	nodes := j.data.Facts().Nodes
+	limit := func(n int64) int { return int(min(n, maxInBlock)) }
+	p.all = capacity{limit(min(nodes, p.edges+int64(p.targets.len()))), p.targets.len(), limit(p.edges)}
+	p.least = capacity{limit(min(nodes, int64(most)+1)), min(1, p.all.dst), limit(int64(most))}
+	var failed error
+	p.bytes = func(c capacity) int64 {
+		n, err := j.engine.LayerBytes(l, c.sizes())
+		if err != nil {
+			failed = err
+		}
+		return n + cutterBytes(c) + matrixBytes(c.src, p.in)
+	}
+	if most >= maxInBlock {
+		return fault.New(fault.ErrInput, "%s: a node has %d neighbours; this version takes fewer than %d", j.options.Dataset, most, int64(maxInBlock))
+	}
+	if need := p.bytes(p.least); need > room && failed == nil {
+		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
+			l, most, budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), (j.fixed+need+1<<20-1)>>20)
+	}
+	p.most = fit(p.all, p.least, p.bytes, room)
+	return failed
+}
+
+// close releases what was opened, in reverse, and removes the states.
+func (j *job) close() error {
+	var errs []error
+	if j.scratch != nil {
+		errs = append(errs, j.scratch.close())
+	}
+	if j.undo != nil {
+		j.undo()
+	}
+	if j.wires != nil {
+		j.wires.free()
+	}
+	if j.topology != nil {
+		errs = append(errs, j.topology.Close())
+	}
+	if j.engine != nil {
+		j.engine.Close()
+	}
+	if j.features != nil {
+		errs = append(errs, j.features.Close())
+	}
+	if j.stack != nil {
+		errs = append(errs, j.stack.Close())
+	}
+	return errors.Join(errs...)
+}

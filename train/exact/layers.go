@@ -1,0 +1,123 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/progress"
+	"diskgnn/train"
+	"diskgnn/train/gnn"
+)
+
+// compute computes all layers and hands the last one's rows on, range by range: those
+// of the targets from lo on.
+func (j *job) compute(ctx context.Context, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
+	f := j.data.Facts()
+	var in table = j.features
+	rows := layout{dataset.Granule, f.Dim, f.DType}
+	for l := range j.layers {
+		var out *state
+		e := emit
+		if j.layers[l].writesState {
+			if out, err = j.scratch.create(l, j.layers[l].out); err != nil {
+				return err
+			}
+			e = func(ctx context.Context, _ int, rows []float32) error { return out.write(ctx, rows) }
+		}
+		err := j.layer(ctx, l, in, rows, e)
+		if out != nil {
+			err = errors.Join(err, out.finish())
+		}
+		if err == nil && l > 0 {
+			err = j.fs.Remove(in.Path())
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", l, err)
+		}
+		if out != nil {
+			j.costs[l].BytesWritten = out.sums.Size
+			in, rows = out, out.layout()
+			release()
+		}
+	}
+	return nil
+}
+
+// release gives the buffers of a layer back before those of the next are taken. They
+// hang on Gorgonia's machine, which has a finalizer: the first collection runs it, the
+// second frees them.
+func release() {
+	debug.FreeOSMemory()
+	debug.FreeOSMemory()
+}
+
+// layer computes one layer of its targets from the rows of a table.
+func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
+	p := &j.layers[l]
+	began := time.Now()
+	cost := train.LayerCost{Layer: l, Order: string(j.model.Orders[l]), Nodes: int64(p.targets.len()), Edges: p.edges}
+	task := j.report.Task(fmt.Sprintf("layer %d of %d", l+1, len(j.layers)), cost.Nodes, progress.Nodes)
+	defer task.Done()
+	reader, err := newRowReader(j.stack, in, rows, j.wires)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reader.close()) }()
+	matrix, err := device.NewHost(int(matrixBytes(p.most.src, p.in)))
+	if err != nil {
+		return err
+	}
+	defer matrix.Free()
+	evaluator, err := j.engine.NewLayerEvaluator(l, p.most.sizes())
+	if err != nil {
+		return err
+	}
+	input := &gnn.Input{Prepared: new(gnn.Prepared)}
+	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources)
+	for lo := 0; lo < p.targets.len(); {
+		next := lo
+		err := j.topology.Guard(func() (err error) {
+			_, next, err = cut.next(ctx, lo)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		b := &cut.batch
+		x := matrix.Float32s()[:len(b.Input)*p.in]
+		start := time.Now()
+		if err := reader.read(ctx, b.Input, x); err != nil {
+			return err
+		}
+		cost.ReadSeconds += time.Since(start).Seconds()
+		start = time.Now()
+		if err := evaluator.Preparer().Prepare(input.Prepared, b); err != nil {
+			return err
+		}
+		input.X = x
+		out, err := evaluator.Infer(ctx, input)
+		if err != nil {
+			return err
+		}
+		cost.ComputeSeconds += time.Since(start).Seconds()
+		if err := emit(ctx, lo, out); err != nil {
+			return err
+		}
+		cost.Ranges++
+		cost.Sources += int64(len(b.Input))
+		task.Add(int64(next - lo))
+		lo = next
+	}
+	cost.BytesRead = reader.bytes.Load()
+	cost.Seconds = time.Since(began).Seconds()
+	j.costs = append(j.costs, cost)
+	j.report.Logf("layer %d: %d nodes in %d ranges, %s read, %.2f s (reading %.2f, computing %.2f)", l, cost.Nodes, cost.Ranges,
+		budget.FormatBytes(cost.BytesRead), cost.Seconds, cost.ReadSeconds, cost.ComputeSeconds)
+	return nil
+}

@@ -1,0 +1,204 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/all"
+	"diskgnn/train"
+	"diskgnn/train/gnn"
+)
+
+// What a prediction can hold, as --output names it.
+const (
+	Logits     = "logits"     // float32, a column per class
+	Classes    = "classes"    // int32, the class of the largest logit
+	Embeddings = "embeddings" // float32, what the last hidden layer puts out
+)
+
+// AllNodes is --nodes for every node; the splits' names stand for theirs.
+const AllNodes = "all"
+
+// PredictOptions say what to write where.
+type PredictOptions struct {
+	Options
+	Out    string // file to make
+	Output string // "" means logits
+	Nodes  string // "" means all
+	Force  bool   // replace a file that is there
+}
+
+// EnsureDefaults replaces zero values by what they mean.
+func (o *PredictOptions) EnsureDefaults() {
+	o.Options.EnsureDefaults()
+	if o.Output == "" {
+		o.Output = Logits
+	}
+	if o.Nodes == "" {
+		o.Nodes = AllNodes
+	}
+}
+
+// Validate names the flag that makes no sense. It expects EnsureDefaults to have
+// been called.
+func (o *PredictOptions) Validate() error {
+	outputs := []string{Logits, Classes, Embeddings}
+	nodes := []string{AllNodes, dataset.Train, dataset.Valid, dataset.Test}
+	switch {
+	case o.Out == "":
+		return fault.New(fault.ErrUsage, "--out is missing: name the file to make")
+	case !slices.Contains(outputs, o.Output):
+		return fault.New(fault.ErrUsage, "--output %s: there are %s", o.Output, strings.Join(outputs, ", "))
+	case !slices.Contains(nodes, o.Nodes):
+		return fault.New(fault.ErrUsage, "--nodes %s: there are %s", o.Nodes, strings.Join(nodes, ", "))
+	}
+	return o.Options.Validate()
+}
+
+// Prediction is what was written, and what it took.
+type Prediction struct {
+	Out     string `json:"out"`
+	Output  string `json:"output"`
+	DType   string `json:"dtype"`
+	Rows    int64  `json:"rows"`
+	Columns int    `json:"columns"`
+
+	Run           string            `json:"run"`
+	Engine        string            `json:"engine"`
+	BLAS          string            `json:"blas"`
+	SIMD          string            `json:"simd"`
+	Threads       int               `json:"threads"`
+	IO            string            `json:"io"`
+	Weights       string            `json:"weights"`
+	Layers        []train.LayerCost `json:"layers"`
+	BytesRead     int64             `json:"bytes_read"`
+	BytesWritten  int64             `json:"bytes_written"` // to the scratch directory
+	Memory        int64             `json:"memory_bytes"`
+	Seconds       float64           `json:"seconds"`
+	PeakRSSBytes  int64             `json:"peak_rss_bytes"`
+	PeakAnonBytes int64             `json:"peak_anon_bytes"`
+}
+
+// Predict writes a row for every node, or every one of a split, in node order, as a
+// NumPy array. The file is there when it is complete, or not at all.
+func Predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Reporter) (Prediction, error) {
+	return predict(ctx, fsys, o, rep, parts{stack: all.Open})
+}
+
+func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Reporter, p parts) (Prediction, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Prediction{}, err
+	}
+	if err := o.checkOut(fsys); err != nil {
+		return Prediction{}, err
+	}
+	j := &job{fs: fsys, options: o.Options, report: rep, parts: p}
+	var result Prediction
+	err := j.do(ctx, func(ctx context.Context) (err error) {
+		result, err = j.predict(ctx, &o)
+		return err
+	})
+	if err != nil {
+		return Prediction{}, err
+	}
+	result.PeakAnonBytes, result.PeakRSSBytes = j.watch.Stop()
+	result.Seconds = time.Since(j.began).Seconds()
+	return result, nil
+}
+
+// checkOut refuses an output that exists, or that cannot be.
+func (o *PredictOptions) checkOut(fsys vfs.FS) error {
+	parent := filepath.Dir(o.Out)
+	if ok, err := vfs.Exists(fsys, parent); err != nil || !ok {
+		return fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", o.Out, parent)
+	}
+	ok, err := vfs.Exists(fsys, o.Out)
+	if err != nil || !ok {
+		return err
+	}
+	if st, err := fsys.Stat(o.Out); err != nil || !st.Mode().IsRegular() {
+		return fault.New(fault.ErrExists, "%s exists and is no file", o.Out)
+	}
+	if !o.Force {
+		return fault.New(fault.ErrExists, "%s exists; --force replaces it", o.Out)
+	}
+	return nil
+}
+
+// predict computes and writes what the options ask for.
+func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err error) {
+	t := targets{nodes: j.data.Facts().Nodes}
+	if o.Nodes != AllNodes {
+		if t.ids, err = j.data.Split(o.Nodes); err != nil {
+			return Prediction{}, err
+		}
+	}
+	last := j.model.Layers() - 1
+	if o.Output == Embeddings {
+		if last--; last < 0 {
+			return Prediction{}, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
+		}
+	}
+	if err := j.prepare(last, t, 4*int64(len(t.ids))+1<<20); err != nil {
+		return Prediction{}, err
+	}
+	width := j.model.Out(last)
+	p := Prediction{Out: o.Out, Output: o.Output, DType: "float32", Rows: int64(t.len()), Columns: width}
+	descr, shape := "<f4", []int64{p.Rows, int64(width)}
+	if o.Output == Classes {
+		p.DType, p.Columns = "int32", 1
+		descr, shape = "<i4", shape[:1]
+	}
+	out, err := createNPY(j.fs, o.Out, descr, shape)
+	if err != nil {
+		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
+	}
+	err = j.compute(ctx, func(ctx context.Context, _ int, y []float32) error {
+		var err error
+		if o.Output == Classes {
+			err = writeClasses(ctx, out, y, width)
+		} else {
+			err = out.write(ctx, binio.Bytes(y))
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", o.Out, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return Prediction{}, errors.Join(err, out.abandon())
+	}
+	if err := out.finish(); err != nil {
+		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
+	}
+	e := j.evaluation()
+	p.Run, p.Engine, p.BLAS, p.SIMD, p.Threads, p.IO, p.Weights = e.Run, e.Engine, e.BLAS, e.SIMD, e.Threads, e.IO, e.Weights
+	p.Layers, p.BytesRead, p.BytesWritten, p.Memory = e.Layers, e.BytesRead, e.BytesWritten, e.Memory
+	return p, nil
+}
+
+// writeClasses writes the classes that rows of logits speak for.
+func writeClasses(ctx context.Context, out *npyFile, logits []float32, classes int) error {
+	const step = 1 << 14
+	for rows := range slices.Chunk(logits, step*classes) {
+		list := make([]int32, len(rows)/classes)
+		for i := range list {
+			list[i] = int32(gnn.Class(rows[i*classes : (i+1)*classes]))
+		}
+		if err := out.write(ctx, binio.Bytes(list)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

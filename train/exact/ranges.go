@@ -1,0 +1,190 @@
+package exact
+
+import (
+	"context"
+	"math"
+	"sort"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+)
+
+// targets are the nodes that a layer is computed for, ascending.
+type targets struct {
+	nodes int64    // of the graph
+	ids   []uint32 // nil: all of them
+}
+
+func (t *targets) len() int {
+	if t.ids != nil {
+		return len(t.ids)
+	}
+	return int(t.nodes)
+}
+
+func (t *targets) at(i int) uint32 {
+	if t.ids != nil {
+		return t.ids[i]
+	}
+	return uint32(i)
+}
+
+// measure returns the in-edges of all targets, and those of the one that has most.
+func (t *targets) measure(g *graph.CSC) (edges int64, most int) {
+	for i := range t.len() {
+		d := g.Degree(t.at(i))
+		edges += int64(d)
+		most = max(most, d)
+	}
+	return edges, most
+}
+
+// capacity is what a range of targets may come to at most: its buffers are made for
+// that once.
+type capacity struct{ src, dst, edges int }
+
+func (c capacity) sizes() graph.Sizes {
+	return graph.Sizes{Src: []int{c.src}, Dst: []int{c.dst}, Edges: []int{c.edges}}
+}
+
+// fit returns the capacity of the ranges into which targets are cut, so that no more
+// than room bytes are held; bytes grows with each of its argument's fields. least is
+// what the target with the most neighbours needs, and fits.
+//
+// How many sources a range of targets has depends on the graph. Sources get half of
+// the memory, and targets with their edges the rest: so that ranges are at least half
+// as long as the best division would make them.
+func fit(all, least capacity, bytes func(capacity) int64, room int64) capacity {
+	if bytes(all) <= room {
+		return all
+	}
+	edges := func(dst int) int {
+		share := float64(dst) / float64(max(all.dst, 1))
+		return min(all.edges, dst*least.edges, max(least.edges, int(1.25*share*float64(all.edges))))
+	}
+	c := least
+	half := max(room/2, bytes(least))
+	c.src = largest(least.src, all.src, func(n int) bool { return bytes(capacity{n, least.dst, least.edges}) <= half })
+	c.dst = largest(least.dst, all.dst, func(n int) bool { return bytes(capacity{c.src, n, edges(n)}) <= room })
+	c.edges = edges(c.dst)
+	c.src = largest(c.src, all.src, func(n int) bool { return bytes(capacity{n, c.dst, c.edges}) <= room })
+	return c
+}
+
+// largest returns the largest n from lo, for which ok holds, to hi for which ok holds.
+func largest(lo, hi int, ok func(n int) bool) int {
+	return lo + sort.Search(hi-lo, func(i int) bool { return !ok(lo + i + 1) })
+}
+
+// maxInBlock bounds the sources and edges of a block, which counts them in 32 bits.
+const maxInBlock = math.MaxUint32
+
+// cutter cuts targets into ranges and makes the block of each. It holds the buffers
+// of one block.
+type cutter struct {
+	graph   *graph.CSC
+	targets targets
+	most    capacity
+	sources *idSet // empty between calls
+	batch   graph.Batch
+}
+
+// cutterBytes returns the memory of a cutter's block.
+func cutterBytes(c capacity) int64 {
+	return 4 * (2*int64(c.src) + 3*int64(c.dst) + 1 + int64(c.edges))
+}
+
+func newCutter(g *graph.CSC, t targets, most capacity, sources *idSet) *cutter {
+	c := &cutter{graph: g, targets: t, most: most, sources: sources}
+	c.batch = graph.Batch{
+		Blocks: []graph.Block{{Indptr: make([]uint32, 0, most.dst+1), Indices: make([]uint32, 0, most.edges), Dst: make([]uint32, 0, most.dst)}},
+		Input:  make([]uint32, 0, most.src), Degree: make([]uint32, 0, most.src), Labels: make([]int32, most.dst),
+	}
+	for i := range c.batch.Labels {
+		c.batch.Labels[i] = graph.Unlabelled
+	}
+	return c
+}
+
+// checkEvery is how many targets are looked at between two looks at the context.
+const checkEvery = 1 << 12
+
+// next makes the block of the targets from lo on, as many as the capacity allows, and
+// returns where the next range begins. Its sources are the targets and all of their
+// in-neighbours, ascending; the block is valid until the next call. It touches the
+// graph: call it under Guard.
+func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
+	hi, err := c.collect(ctx, lo)
+	if err != nil {
+		return nil, 0, err
+	}
+	b, k := &c.batch, &c.batch.Blocks[0]
+	b.Input = c.sources.sorted(b.Input[:0])
+	b.Degree = b.Degree[:0]
+	for _, id := range b.Input {
+		b.Degree = append(b.Degree, uint32(min(c.graph.Degree(id), math.MaxUint32)))
+	}
+	k.Indptr, k.Indices, k.Dst = append(k.Indptr[:0], 0), k.Indices[:0], k.Dst[:0]
+	for i := lo; i < hi; i++ {
+		if err := ctx.Err(); i%checkEvery == 0 && err != nil {
+			return nil, 0, err
+		}
+		v := c.targets.at(i)
+		k.Dst = append(k.Dst, c.sources.place(v))
+		for _, u := range c.graph.Neighbors(v) {
+			k.Indices = append(k.Indices, c.sources.place(u))
+		}
+		k.Indptr = append(k.Indptr, uint32(len(k.Indices)))
+	}
+	c.sources.remove(b.Input)
+	k.NumSrc, k.NumDst = len(b.Input), hi-lo
+	b.Labels = b.Labels[:hi-lo]
+	return b, hi, nil
+}
+
+// collect adds the sources of the targets from lo on, until a target would exceed the
+// capacity.
+func (c *cutter) collect(ctx context.Context, lo int) (hi int, err error) {
+	end := min(lo+c.most.dst, c.targets.len())
+	found, edges := c.batch.Input[:0], 0
+	for hi = lo; hi < end; hi++ {
+		if err := ctx.Err(); hi%checkEvery == 0 && err != nil {
+			c.sources.remove(found)
+			return 0, err
+		}
+		v := c.targets.at(hi)
+		from := c.graph.Neighbors(v)
+		before := len(found)
+		if edges += len(from); edges > c.most.edges {
+			break
+		}
+		fits := true
+		if found, fits = c.include(found, v); fits {
+			for _, u := range from {
+				if found, fits = c.include(found, u); !fits {
+					break
+				}
+			}
+		}
+		if !fits {
+			c.sources.remove(found[before:])
+			break
+		}
+	}
+	return hi, nil
+}
+
+// include adds a source, unless there are as many as may be.
+func (c *cutter) include(found []uint32, id uint32) (_ []uint32, fits bool) {
+	if !c.sources.add(id) {
+		return found, true
+	}
+	if len(found) == c.most.src {
+		c.sources.remove([]uint32{id})
+		return found, false
+	}
+	return append(found, id), true
+}
+
+// matrixBytes returns the memory of the rows of a block's sources.
+func matrixBytes(src, width int) int64 { return binio.AlignUp(4*int64(src)*int64(width), binio.Page) }

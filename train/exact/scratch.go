@@ -1,0 +1,179 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+const (
+	scratchSuffix = ".scratch"
+	scratchLock   = "lock"
+	statePrefix   = "layer-" // and the layer's number
+	stateGranule  = 256 << 10
+	writeStep     = 4 << 20 // between two looks at the context
+)
+
+// scratch is the directory of hidden states. It is gone after close; what a crash
+// leaves, the next one to use the directory removes.
+type scratch struct {
+	fs   vfs.FS
+	dir  string
+	lock io.Closer
+}
+
+// scratchDir returns where the states of a run lie: beside it, or in a directory that
+// the user chose.
+func scratchDir(run, chosen string) (string, error) {
+	run, err := filepath.Abs(run)
+	if err != nil || chosen == "" {
+		return run + scratchSuffix, err
+	}
+	return filepath.Join(chosen, filepath.Base(run)+scratchSuffix), nil
+}
+
+// openScratch makes the directory, where this many bytes will be written.
+func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
+	parent := filepath.Dir(dir)
+	free, err := fsys.Free(parent)
+	if err != nil {
+		return nil, err
+	}
+	if free < bytes {
+		return nil, fault.New(fault.ErrBudget, "the hidden states take %s, %s has %s free; choose another place with --scratch", budget.FormatBytes(bytes), parent, budget.FormatBytes(free))
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make %s for the hidden states (--scratch chooses another place): %w", dir, err)
+	}
+	s := &scratch{fs: fsys, dir: dir}
+	if s.lock, err = fsys.Lock(filepath.Join(dir, scratchLock)); err != nil {
+		return nil, err
+	}
+	if err := s.clear(); err != nil {
+		return nil, errors.Join(err, s.lock.Close())
+	}
+	return s, nil
+}
+
+// clear removes the states that a crash left, and refuses a directory of anything
+// else.
+func (s *scratch) clear() error {
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != scratchLock && !strings.HasPrefix(name, statePrefix) {
+			return fault.New(fault.ErrExists, "%s is in the way of hidden states: it holds %s", s.dir, name)
+		}
+	}
+	for _, name := range names {
+		if name != scratchLock {
+			if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close removes the directory.
+func (s *scratch) close() error {
+	err := s.clear()
+	if err == nil {
+		err = s.fs.Remove(filepath.Join(s.dir, scratchLock))
+	}
+	err = errors.Join(err, s.lock.Close())
+	if err == nil {
+		err = s.fs.Remove(s.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the hidden states in %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// state is the output of one layer for all nodes: float32 rows in node order, with a
+// checksum in memory for every granule.
+type state struct {
+	file  vfs.File // while it is written
+	path  string
+	width int
+	sum   *binio.Summer
+	sums  binio.Sums
+}
+
+// stateBytes returns the size of a state, and stateMemory what its checksums take.
+func stateBytes(nodes int64, width int) int64  { return 4 * nodes * int64(width) }
+func stateMemory(nodes int64, width int) int64 { return stateBytes(nodes, width) / stateGranule * 8 }
+
+func (s *scratch) create(l, width int) (*state, error) {
+	path := filepath.Join(s.dir, fmt.Sprintf("%s%d", statePrefix, l))
+	f, err := s.fs.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("create hidden states: %w", err)
+	}
+	return &state{file: f, path: path, width: width, sum: binio.NewSummer(stateGranule)}, nil
+}
+
+// write appends rows.
+func (t *state) write(ctx context.Context, rows []float32) error {
+	return inSteps(ctx, binio.Bytes(rows), func(b []byte) error {
+		_, _ = t.sum.Write(b)
+		_, err := t.file.Write(b)
+		return err
+	})
+}
+
+// finish ends the writing. The state need not survive a crash.
+func (t *state) finish() error {
+	t.sums, t.sum = t.sum.Sums(), nil
+	return t.close()
+}
+
+func (t *state) close() error {
+	if t.file == nil {
+		return nil
+	}
+	f := t.file
+	t.file = nil
+	return f.Close()
+}
+
+func (t *state) Path() string     { return t.path }
+func (t *state) Compressed() bool { return false }
+
+func (t *state) Piece(i int) (offset, size int64) {
+	offset = int64(i) * stateGranule
+	return offset, min(stateGranule, t.sums.Size-offset)
+}
+
+func (t *state) Decode(i int, b, _ []byte) ([]byte, error) {
+	return b, t.sums.Verify(t.path, int64(i)*stateGranule, b)
+}
+
+func (t *state) layout() layout { return layout{stateGranule, t.width, dtype.Float32} }
+
+// inSteps calls do for one part of b after the other, until the context ends.
+func inSteps(ctx context.Context, b []byte, do func([]byte) error) error {
+	for len(b) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(b), writeStep)
+		if err := do(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}

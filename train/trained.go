@@ -1,0 +1,166 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/gnn"
+	"diskgnn/train/gnn/model"
+	"diskgnn/train/safetensors"
+)
+
+// Which of a run's weights to use, as --weights names them.
+const (
+	WeightsBest  = "best"  // of the best validation epoch
+	WeightsFinal = "final" // of the last epoch
+)
+
+// Trained is a run that is read: its model and its weights. It may still be under
+// way; its best weights so far are then what it has.
+type Trained struct {
+	fs   vfs.FS
+	dir  string
+	file runFile
+}
+
+// OpenTrained reads what a run says of itself.
+func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
+	r, err := readRun(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.ErrInput, "no run at %s", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Dataset == "" {
+		return nil, fault.New(fault.ErrVersion, "%s does not say which dataset it was trained on: an earlier version of this program made it; train again", dir)
+	}
+	if r.Setup.Engine == EngineNone {
+		return nil, fault.New(fault.ErrInput, "%s has no weights: its engine was none", dir)
+	}
+	if err := r.Params.Network.Validate(); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %w", dir, err)
+	}
+	return &Trained{fsys, dir, r}, nil
+}
+
+// Dir returns the directory as it was given.
+func (t *Trained) Dir() string { return t.dir }
+
+// Model returns the model that was trained.
+func (t *Trained) Model() model.Model { return t.file.Params.Network }
+
+// Metric returns what the run is judged by: accuracy, auc or f1.
+func (t *Trained) Metric() string { return t.file.Params.Metric }
+
+// CheckDataset refuses another dataset than the one that the run was trained on.
+// what names the other, whose fingerprint is given.
+func (t *Trained) CheckDataset(what, fingerprint string) error {
+	if want := t.file.Dataset; want != fingerprint {
+		return fault.New(fault.ErrLineage, "%s was trained on the dataset %.12s…, but %s is %.12s…: it changed since, or is another one", t.dir, want, what, fingerprint)
+	}
+	return nil
+}
+
+// CheckShape refuses data that the model was not made for.
+func (t *Trained) CheckShape(source string, dim, classes int) error {
+	if m := &t.file.Params.Network; m.Features() != dim || m.Classes() != classes {
+		return fault.New(fault.ErrInput, "%s takes %d features to %d classes, %s has %d and %d", t.dir, m.Features(), m.Classes(), source, dim, classes)
+	}
+	return nil
+}
+
+// EngineOptions say what computes with a run's weights.
+type EngineOptions struct {
+	Weights string        // best or final
+	Orders  []model.Order // of the layers; nil for those of the run
+	Threads int
+	BLAS    string
+}
+
+// NewEngine makes an engine with the run's weights for evaluators: it is too small to
+// train. It returns also the memory that it holds.
+func (t *Trained) NewEngine(o EngineOptions) (*gnn.Engine, int64, error) {
+	m := t.file.Params.Network
+	if o.Orders != nil {
+		m.Orders = o.Orders
+	}
+	ones := slices.Repeat([]int{1}, m.Layers())
+	options := gnn.Options{Model: m, Sizes: graph.Sizes{Src: ones, Dst: ones, Edges: ones}, Threads: o.Threads, LR: 1, BLAS: o.BLAS}
+	bytes, err := gnn.MemoryBytes(options)
+	if err != nil {
+		return nil, 0, err
+	}
+	tensors, err := t.tensors(o.Weights)
+	if err != nil {
+		return nil, 0, err
+	}
+	e, err := gnn.New(options)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := fill(e.Params(), tensors); err != nil {
+		e.Close()
+		return nil, 0, fault.New(fault.ErrInput, "%s: %w", filepath.Join(t.dir, weightsFile(o.Weights)), err)
+	}
+	return e, bytes, nil
+}
+
+func weightsFile(which string) string {
+	if which == WeightsFinal {
+		return FinalFile
+	}
+	return WeightsFile
+}
+
+// tensors reads a file of weights.
+func (t *Trained) tensors(which string) ([]safetensors.Tensor, error) {
+	name := filepath.Join(t.dir, weightsFile(which))
+	b, err := vfs.ReadFile(t.fs, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.ErrInput, "%s has no %s: the run is %s", t.dir, weightsFile(which), t.file.State)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tensors, _, err := safetensors.Decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return tensors, nil
+}
+
+// fill sets parameters to tensors, by name: the inverse of cpuEngine.Tensors.
+func fill(params []gnn.Param, tensors []safetensors.Tensor) error {
+	byName := make(map[string]*safetensors.Tensor, len(tensors))
+	for i := range tensors {
+		byName[tensors[i].Name] = &tensors[i]
+	}
+	for _, p := range params {
+		t, ok := byName[p.Name]
+		if !ok {
+			return fmt.Errorf("there is no %s", p.Name)
+		}
+		delete(byName, p.Name)
+		if !slices.Equal(t.Shape, p.Shape) {
+			return fmt.Errorf("%s has the shape %v, the model's is %v", p.Name, t.Shape, p.Shape)
+		}
+		for in := range p.Rows {
+			for out := range p.Cols {
+				p.Data[in*p.Cols+out] = t.Data[out*p.Rows+in]
+			}
+		}
+	}
+	for _, t := range tensors {
+		if byName[t.Name] != nil {
+			return fmt.Errorf("the model has no %s", t.Name)
+		}
+	}
+	return nil
+}
