@@ -19,10 +19,10 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"time"
 
 	"diskgnn/bench/internal/tool"
 	"diskgnn/dataset"
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -157,18 +157,14 @@ func (b *bench) rates(ctx context.Context) (read, write float64, err error) {
 	if read, err = iostack.Sequential(ctx, stack, features.Path(), 16<<20, 4); err != nil {
 		return 0, 0, err
 	}
-	write, err = b.writeRate()
+	write, err = b.writeRate(ctx)
 	return read, write, err
 }
 
 // writeRate writes a file in large pieces, several at a time, past the page cache
 // where that can be, and syncs it.
-func (b *bench) writeRate() (rate float64, err error) {
+func (b *bench) writeRate(ctx context.Context) (float64, error) {
 	name := filepath.Join(b.out, fmt.Sprintf("packing-%d.rate", os.Getpid()))
 	defer os.Remove(name)
-	began := time.Now()
-	if err := writeFile(name, b.writeBytes); err != nil {
-		return 0, fmt.Errorf("write rate: %w", err)
-	}
-	return float64(b.writeBytes) / time.Since(began).Seconds(), nil
+	return driverate.Write(ctx, vfs.OS, name, b.writeBytes)
 }

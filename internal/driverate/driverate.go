@@ -8,57 +8,132 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
 const (
-	chunk = 4 << 20 // bytes of one write
+	chunk = 1 << 20 // bytes of one write
+	depth = 8       // writes under way
+	page  = 4096
 
-	// syncEvery is after how many bytes what was written is made durable, so
-	// that a cancelled measurement ends within a second on any drive of today.
+	// syncEvery is after how many bytes what was written through the page cache is
+	// made durable, so that a cancelled measurement ends within a second on any drive
+	// of today.
 	syncEvery = 128 << 20
 )
 
-// Write makes a file of the given size in large writes of bytes that no drive
-// can compress, makes it durable, and returns the rate in bytes per second. What
-// an error leaves of the file is for the caller to remove, as is the file.
+// Write makes a file of the given size in large writes of bytes that no drive can
+// compress, several at a time and past the page cache where that can be, makes it
+// durable, and returns the rate in bytes per second. What an error leaves of the file
+// is for the caller to remove, as is the file.
 func Write(ctx context.Context, fsys vfs.FS, name string, size int64) (bytesPerSecond float64, err error) {
 	if size <= 0 {
 		return 0, fault.New(fault.ErrUsage, "write rate: a file of %d bytes", size)
 	}
-	f, err := fsys.Create(name)
-	if err != nil {
+	w := &writing{size: size}
+	if err := w.open(fsys, name); err != nil {
 		return 0, fmt.Errorf("write rate: %w", err)
 	}
 	defer func() {
-		if closed := f.Close(); closed != nil {
+		if closed := w.close(); closed != nil {
 			bytesPerSecond, err = 0, errors.Join(err, fmt.Errorf("write rate: %w", closed))
 		}
 	}()
-	buf := make([]byte, min(chunk, size))
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(buf)
-
+	if err := vfs.Reserve(w.file, size); err != nil {
+		return 0, fmt.Errorf("write rate: size %s: %w", name, err)
+	}
 	begin := time.Now()
-	for at := int64(0); at < size; {
-		if err := ctx.Err(); err != nil {
-			return 0, fmt.Errorf("write rate: %w", err)
-		}
-		for page := 0; page+8 <= len(buf); page += 4096 { // no two pages alike
-			binary.LittleEndian.PutUint64(buf[page:], uint64(at)+uint64(page))
-		}
-		n, err := f.Write(buf[:min(int64(len(buf)), size-at)])
-		if err != nil {
-			return 0, fmt.Errorf("write rate: write %s: %w", name, err)
-		}
-		at += int64(n)
-		if at%syncEvery == 0 || at == size {
-			if err := f.Sync(); err != nil {
-				return 0, fmt.Errorf("write rate: sync %s: %w", name, err)
-			}
-		}
+	g, ctx := errgroup.WithContext(ctx)
+	for k := range min(depth, (size+chunk-1)/chunk) {
+		g.Go(func() error { return w.run(ctx, byte(k)) })
+	}
+	if err := g.Wait(); err != nil {
+		return 0, fmt.Errorf("write rate: write %s: %w", name, err)
+	}
+	if err := w.file.Sync(); err != nil {
+		return 0, fmt.Errorf("write rate: sync %s: %w", name, err)
 	}
 	return float64(size) / time.Since(begin).Seconds(), nil
+}
+
+// writing is a file under way.
+type writing struct {
+	size   int64
+	file   vfs.File
+	direct vfs.File // nil: all through the page cache
+	next   atomic.Int64
+}
+
+func (w *writing) open(fsys vfs.FS, name string) (err error) {
+	if w.file, err = fsys.Create(name); err != nil {
+		return err
+	}
+	w.direct, err = vfs.OpenDirect(fsys, name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return errors.Join(err, w.file.Close())
+	}
+	return nil
+}
+
+func (w *writing) close() error {
+	if w.direct != nil {
+		return errors.Join(w.direct.Close(), w.file.Close())
+	}
+	return w.file.Close()
+}
+
+// run writes chunks until there are none left.
+func (w *writing) run(ctx context.Context, seed byte) error {
+	buf := aligned(chunk)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(buf)
+	for {
+		at := w.next.Add(chunk) - chunk
+		if at >= w.size {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i := 0; i < len(buf); i += page { // no two pages alike
+			binary.LittleEndian.PutUint64(buf[i:], uint64(at)+uint64(i))
+		}
+		if err := w.write(buf[:min(chunk, w.size-at)], at); err != nil {
+			return err
+		}
+	}
+}
+
+// write writes a chunk.
+func (w *writing) write(b []byte, at int64) error {
+	if w.direct != nil && len(b) == chunk {
+		_, err := w.direct.WriteAt(b, at)
+		if !errors.Is(err, unix.EINVAL) { // pages of another size, or none at all
+			return err
+		}
+	}
+	if _, err := w.file.WriteAt(b, at); err != nil {
+		return err
+	}
+	if (at+chunk)%syncEvery == 0 {
+		return w.file.Sync()
+	}
+	return nil
+}
+
+// aligned returns n bytes that begin on a page.
+func aligned(n int) []byte {
+	b := make([]byte, n+page)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % page
+	return b[skip:][:n:n]
 }
