@@ -104,7 +104,7 @@ func (o *loss) chunk(_, lo, hi int) {
 			continue
 		case o.kind == Binary:
 			stride := divUp(classes, 8)
-			o.rowLoss[i], right = binary(g, z, in.Targets[i*stride:(i+1)*stride])
+			o.rowLoss[i], right = logistic(g, z, in.Targets[i*stride:(i+1)*stride])
 		default:
 			best := argmax(z)
 			o.rowLoss[i], right = softmax(g, z, z[best], int(y), o.smoothing), best == int(y)
@@ -159,9 +159,9 @@ func softmax(g, z []float32, top float32, y int, smoothing float64) float64 {
 	return l + smoothing*(float64(z[y])-mean/float64(len(z)))
 }
 
-// binary stores sigmoid(z) − target in g and returns the sum of the classes' losses,
+// logistic stores sigmoid(z) − target in g and returns the sum of the classes' losses,
 // and whether the signs of all logits are right.
-func binary(g, z []float32, targets []byte) (sum float64, right bool) {
+func logistic(g, z []float32, targets []byte) (sum float64, right bool) {
 	right = true
 	for c, v := range z {
 		x, target := float64(v), targets[c/8]>>(c%8)&1 == 1

@@ -143,14 +143,14 @@ func TestLossesByHand(t *testing.T) {
 	near("smoothed loss", softmax(g, z, z[1], 0, 0.2), 0.9*math.Log(4)+0.1*math.Log(4.0/3))
 	near("smoothed gradient", float64(g[0]), 0.25-0.9)
 	near("smoothed gradient", float64(g[1]), 0.75-0.1)
-	sum, right := binary(g, z, []byte{0b10})
+	sum, right := logistic(g, z, []byte{0b10})
 	near("binary loss", sum, math.Log(2)+math.Log(4.0/3))
 	near("binary gradient", float64(g[0]), 0.5)
 	near("binary gradient", float64(g[1]), -0.25)
 	if !right {
 		t.Error("0 is no, log 3 is yes: both are right")
 	}
-	if sum, right = binary(g, []float32{-200, 200}, []byte{0b01}); right || sum != 400 || g[0] != -1 || g[1] != 1 {
+	if sum, right = logistic(g, []float32{-200, 200}, []byte{0b01}); right || sum != 400 || g[0] != -1 || g[1] != 1 {
 		t.Errorf("far off: %v %v %v", sum, g, right)
 	}
 }
