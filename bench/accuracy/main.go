@@ -1,7 +1,7 @@
 // Command accuracy trains on the real graphs by the protocol of PyTorch
 // Geometric's reference figures and prints the scores beside them.
 //
-//	go run ./bench/accuracy -bin bin/diskgnn -data DIR -graphs computers,tolokers
+//	go run ./bench/accuracy -bin bin/diskgnn -data DIR -graphs computers,computers-gcn
 //
 // DIR holds amazon-computers.npz, coauthor-physics.npz, fb100.npz with their
 // _split.npz, and the unpacked GraphBolt tree tolokers/. Every training epoch has
@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -27,10 +28,12 @@ import (
 // protocol is one graph's, with the peer's score: mean and standard deviation
 // over three seeds (0: one seed).
 type protocol struct {
+	name               string // of the dataset's directory, where it is not the protocol's
 	source             string
 	importFlags        []string
 	batch              int
 	fanout, evalFanout string
+	model              string // "" stands for sage
 	lr                 string
 	epochs, seeds      int
 	metric             string
@@ -46,6 +49,14 @@ var protocols = map[string]protocol{
 		lr: "0.01", epochs: 40, seeds: 3, metric: "accuracy", peer: 91.74, peerSD: 0.41, peerSeeds: 3, tolerance: 0.5},
 	"tolokers": {source: "tolokers", importFlags: []string{"--format", "graphbolt"}, batch: 1000, fanout: "10,10,10", evalFanout: "all",
 		lr: "0.003", epochs: 80, seeds: 3, metric: "auc", peer: 82.07, peerSD: 0.35, peerSeeds: 3, tolerance: 1.0},
+	"computers-gcn": {name: "computers", source: "amazon-computers.npz", importFlags: features, batch: 1000, fanout: "10,10", evalFanout: "all",
+		model: "gcn", lr: "0.01", epochs: 50, seeds: 3, metric: "accuracy", peer: 90.29, peerSD: 0.42, peerSeeds: 3},
+	"computers-gat": {name: "computers", source: "amazon-computers.npz", importFlags: features, batch: 1000, fanout: "10,10", evalFanout: "all",
+		model: "gat", lr: "0.01", epochs: 40, seeds: 3, metric: "accuracy", peer: 91.47, peerSD: 0.64, peerSeeds: 3},
+	"tolokers-gcn": {name: "tolokers", source: "tolokers", importFlags: []string{"--format", "graphbolt"}, batch: 1000, fanout: "10,10", evalFanout: "all",
+		model: "gcn", lr: "0.01", epochs: 100, seeds: 3, metric: "auc", peer: 75.35, peerSD: 0.13, peerSeeds: 3},
+	"tolokers-gat": {name: "tolokers", source: "tolokers", importFlags: []string{"--format", "graphbolt"}, batch: 1000, fanout: "10,10", evalFanout: "all",
+		model: "gat", lr: "0.01", epochs: 60, seeds: 3, metric: "auc", peer: 75.29, peerSD: 1.08, peerSeeds: 3},
 	"physics": {source: "coauthor-physics.npz", importFlags: features, batch: 512, fanout: "5,5", evalFanout: "all",
 		lr: "0.01", epochs: 3, seeds: 1, metric: "accuracy", peer: 97.12, peerSeeds: 1, tolerance: 0.5},
 	"fb100": {source: "fb100.npz", importFlags: features, batch: 1000, fanout: "5,5", evalFanout: "25,25",
@@ -75,7 +86,7 @@ func main() {
 	bin := flag.String("bin", "bin/diskgnn", "the program")
 	data := flag.String("data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
 	work := flag.String("work", filepath.Join(os.TempDir(), "diskgnn-accuracy"), "scratch directory, kept")
-	graphs := flag.String("graphs", "computers,tolokers", "which of computers, tolokers, physics, fb100")
+	graphs := flag.String("graphs", "computers,tolokers", "which of computers, tolokers, physics, fb100; of the first two also with -gcn and -gat")
 	replay := flag.Bool("replay", false, "one presampled epoch, replayed")
 	seeds := flag.Int("seeds", 0, "seeds; 0: the protocol's")
 	epochs := flag.Int("epochs", 0, "epochs; 0: the protocol's")
@@ -121,7 +132,7 @@ func measure(t *tool.Tool, name string, p protocol, data, work string, replay bo
 		budget = []string{"--memory", memory}
 	}
 	run := func(res any, args ...string) error { return t.Run(ctx, res, append(args, budget...)...) }
-	ds := filepath.Join(work, name)
+	ds := filepath.Join(work, cmp.Or(p.name, name))
 	var ignore map[string]any
 	if err := run(&ignore, append(append([]string{"import"}, p.importFlags...), "--out", ds, filepath.Join(data, p.source))...); err != nil {
 		return r, err
@@ -131,7 +142,7 @@ func measure(t *tool.Tool, name string, p protocol, data, work string, replay bo
 		sampled = 1
 	}
 	for seed := range p.seeds {
-		tag := fmt.Sprintf("%s-%d-%d-%s", ds, sampled, seed, strings.ReplaceAll(p.evalFanout, ",", "."))
+		tag := fmt.Sprintf("%s-%d-%d-%s", filepath.Join(work, name), sampled, seed, strings.ReplaceAll(p.evalFanout, ",", "."))
 		smp, pck, out := tag+".samples", tag+".pack", fmt.Sprintf("%s-%d.run", tag, p.epochs)
 		if err := run(&ignore, "presample", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(p.batch), "--fanout", p.fanout,
 			"--eval-fanout", p.evalFanout, "--epochs", strconv.Itoa(sampled), "--seed", strconv.Itoa(seed)); err != nil {
@@ -141,7 +152,7 @@ func measure(t *tool.Tool, name string, p protocol, data, work string, replay bo
 			return r, err
 		}
 		var tr tool.Training
-		if err := run(&tr, "train", "--pack", pck, "--out", out, "--force", "--hidden", "256", "--epochs", strconv.Itoa(p.epochs),
+		if err := run(&tr, "train", "--pack", pck, "--out", out, "--force", "--model", cmp.Or(p.model, "sage"), "--hidden", "256", "--epochs", strconv.Itoa(p.epochs),
 			"--lr", p.lr, "--dropout", "0.5", "--metric", p.metric, "--seed", strconv.Itoa(seed)); err != nil {
 			return r, err
 		}
