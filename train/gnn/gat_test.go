@@ -361,6 +361,9 @@ func TestGATMemoryBytes(t *testing.T) {
 }
 
 func TestGATStepAllocatesLittle(t *testing.T) {
+	if racing {
+		t.Skip("the race detector allocates")
+	}
 	rng := rand.New(rand.NewPCG(19, 20))
 	b := large(rng, true)[0]
 	e := newEngine(t, Options{Model: gat(4, 0.5, 20, 64, 5), Sizes: roomy(b), Threads: 2})
