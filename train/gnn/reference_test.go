@@ -17,8 +17,11 @@ type reference struct {
 	// unit: 0 dropped, 1/(1−p) kept; nil stands for ones.
 	factors  [][]float64
 	training bool // batch norms take the batch's statistics
-	smooth   float64
-	targets  []byte // of the loss Binary
+	// steepness is the product, over the norms so far, of the largest factor that each
+	// multiplied its input by, and with it the rounding before it.
+	steepness float64
+	smooth    float64
+	targets   []byte // of the loss Binary
 }
 
 func newReference(e *Engine) *reference {
@@ -177,6 +180,8 @@ func (r *reference) normalise(l int, z []float64) {
 	}
 	d := r.m.Out(l)
 	rows := len(z) / d
+	steepest := 1.0
+	defer func() { r.steepness *= steepest }()
 	standardise := func(n int, at func(i int) *float64) {
 		mean, variance := 0.0, 0.0
 		for i := range n {
@@ -187,6 +192,7 @@ func (r *reference) normalise(l int, z []float64) {
 		}
 		for i := range n {
 			*at(i) = (*at(i) - mean) / math.Sqrt(variance+1e-5)
+			steepest = max(steepest, 1/math.Sqrt(variance+1e-5))
 		}
 	}
 	switch {
