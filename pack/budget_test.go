@@ -157,24 +157,7 @@ func TestSegmentsFailures(t *testing.T) {
 	}
 	want := contents(t, o.Out)
 	for _, after := range []bool{false, true} {
-		for n := 0; ; n += 17 {
-			o.Out = filepath.Join(t.TempDir(), "P")
-			in := &vfs.FailAt{N: n, After: after, Err: errors.New("boom")}
-			_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
-			if !in.Fired() {
-				if err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-			if err == nil {
-				t.Errorf("operation %d failed unnoticed", n)
-			}
-			if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
-				t.Fatalf("after failing operation %d (later ones too: %t): %v", n, after, err)
-			}
-			same(t, o.Out, contents(t, o.Out), want)
-		}
+		failing(t, o, want, 17, func(n int) *vfs.FailAt { return &vfs.FailAt{N: n, After: after} })
 	}
 }
 

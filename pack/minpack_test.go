@@ -65,30 +65,7 @@ func TestMinEveryFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := contents(t, o.Out)
-	resumed := 0
-	for n := 0; ; n += 5 {
-		o.Out = filepath.Join(t.TempDir(), "P")
-		in := &vfs.FailAt{N: n, After: n%2 == 0, Err: errors.New("boom")}
-		_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
-		if !in.Fired() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			break
-		}
-		if err == nil {
-			t.Errorf("operation %d failed unnoticed", n)
-		}
-		res, err := pack.Run(t.Context(), disk, o, progress.Discard)
-		if err != nil {
-			t.Fatalf("after failing operation %d: %v", n, err)
-		}
-		if res.State == "resumed" {
-			resumed++
-		}
-		same(t, o.Out, contents(t, o.Out), want)
-	}
-	if resumed == 0 {
+	if failing(t, o, want, 5, func(n int) *vfs.FailAt { return &vfs.FailAt{N: n, After: n%2 == 0} }) == 0 {
 		t.Error("no run was resumed")
 	}
 }

@@ -131,31 +131,41 @@ func TestEveryFailure(t *testing.T) {
 	want := contents(t, o.Out)
 	resumed := 0
 	for _, after := range []bool{false, true} {
-		for n := 0; ; n++ {
-			o.Out = filepath.Join(t.TempDir(), "P")
-			in := &vfs.FailAt{N: n, After: after, Err: errors.New("boom")}
-			_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
-			if !in.Fired() {
-				if err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-			if err == nil {
-				t.Errorf("operation %d failed unnoticed", n)
-			}
-			res, err := pack.Run(t.Context(), disk, o, progress.Discard)
-			if err != nil {
-				t.Fatalf("after failing operation %d (later ones too: %t): %v", n, after, err)
-			}
-			if res.State == "resumed" {
-				resumed++
-			}
-			same(t, o.Out, contents(t, o.Out), want)
-		}
+		resumed += failing(t, o, want, 1, func(n int) *vfs.FailAt { return &vfs.FailAt{N: n, After: after} })
 	}
 	if resumed == 0 {
 		t.Error("no run was resumed")
+	}
+}
+
+// failing packs again and again into directories of its own, each time with the failure
+// that inject makes for n = 0, step, …, until one does not happen any more. It checks
+// that the failure is noticed and that the next run ends with the bytes wanted, and
+// returns how many of these were resumed.
+func failing(t *testing.T, o pack.Options, want map[string]string, step int, inject func(n int) *vfs.FailAt) (resumed int) {
+	t.Helper()
+	for n := 0; ; n += step {
+		o.Out = filepath.Join(t.TempDir(), "P")
+		in := inject(n)
+		in.Err = errors.New("boom")
+		_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
+		if !in.Fired() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resumed
+		}
+		if err == nil {
+			t.Errorf("operation %d failed unnoticed (later ones too: %t)", n, in.After)
+		}
+		res, err := pack.Run(t.Context(), disk, o, progress.Discard)
+		if err != nil {
+			t.Fatalf("after failing operation %d (later ones too: %t): %v", n, in.After, err)
+		}
+		if res.State == "resumed" {
+			resumed++
+		}
+		same(t, res.Out, contents(t, res.Out), want)
 	}
 }
 
@@ -170,30 +180,15 @@ func TestCompressedFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := contents(t, o.Out)
-		for n := 0; ; n += 2 {
-			o.Out = filepath.Join(t.TempDir(), "P")
-			in := &vfs.FailAt{N: n, After: true, Err: errors.New("boom"), Match: func(op vfs.Op, name string) bool {
+		failing(t, o, want, 2, func(n int) *vfs.FailAt {
+			return &vfs.FailAt{N: n, After: true, Match: func(op vfs.Op, name string) bool {
 				base := filepath.Base(name)
 				if op == vfs.OpWrite && strings.HasSuffix(base, ".raw.tmp") {
 					return false // as without compression
 				}
 				return op != vfs.OpClose && (strings.HasPrefix(base, "compress") || strings.HasPrefix(base, "cold-"))
 			}}
-			_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
-			if !in.Fired() {
-				if err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-			if err == nil {
-				t.Errorf("%s: operation %d failed unnoticed", codec, n)
-			}
-			if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
-				t.Fatalf("%s: after failing operation %d: %v", codec, n, err)
-			}
-			same(t, o.Out, contents(t, o.Out), want)
-		}
+		})
 	}
 }
 

@@ -117,26 +117,7 @@ func TestShardFailures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, resumed := contents(t, ref.Out), 0
-			for n := 7; ; n += 97 {
-				o.Out = filepath.Join(t.TempDir(), "P")
-				in := &vfs.FailAt{N: n, After: true, Err: errors.New("boom")}
-				_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
-				if !in.Fired() {
-					break
-				}
-				if err == nil {
-					t.Errorf("%s %v: operation %d failed unnoticed", name, o.Shard, n)
-				}
-				res, err := pack.Run(t.Context(), disk, o, progress.Discard)
-				if err != nil {
-					t.Fatalf("%s %v: after failing operation %d: %v", name, o.Shard, n, err)
-				}
-				if res.State == "resumed" {
-					resumed++
-				}
-				same(t, fmt.Sprint(name, o.Shard, n), contents(t, res.Out), want)
-			}
+			resumed := failing(t, o, contents(t, ref.Out), 97, func(n int) *vfs.FailAt { return &vfs.FailAt{N: 7 + n, After: true} })
 			if resumed == 0 {
 				t.Errorf("%s %v: no run was resumed", name, o.Shard)
 			}
