@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -201,24 +200,7 @@ func TestGATGradients(t *testing.T) {
 
 func compareGATGradients(t *testing.T, name string, e *Engine, ref *gatReference, b *graph.Batch, x []float64) {
 	t.Helper()
-	const h = 1e-6
-	at := 0
-	for _, p := range e.plan.params {
-		w := ref.params[p.Name]
-		for j := range w {
-			was := w[j]
-			w[j] = was + h
-			up := ref.loss(b, x)
-			w[j] = was - h
-			down := ref.loss(b, x)
-			w[j] = was
-			want, got := (up-down)/(2*h), float64(e.opt.grads[at])
-			if !(math.Abs(got-want) <= 1e-5+1e-4*math.Abs(want)) {
-				t.Fatalf("%s: d loss / d %s[%d] is %v, by differences %v", name, p.Name, j, got, want)
-			}
-			at++
-		}
-	}
+	compareDifferences(t, name, e, func(i int) []float64 { return ref.params[e.plan.params[i].Name] }, func() float64 { return ref.loss(b, x) }, 1e-5)
 }
 
 // Two sources and a destination, one head, one unit: by hand.
@@ -368,18 +350,5 @@ func TestGATStepAllocatesLittle(t *testing.T) {
 	b := large(rng, true)[0]
 	e := newEngine(t, Options{Model: gat(4, 0.5, 20, 64, 5), Sizes: roomy(b), Threads: 2})
 	in := input(t, e.preparer, b, features(b, 20, rng))
-	step(t, e, in)
-	const steps = 20
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range steps {
-		if err := e.preparer.Prepare(in.Prepared, b); err != nil {
-			t.Fatal(err)
-		}
-		step(t, e, in)
-	}
-	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) / steps; n > 16<<10 {
-		t.Errorf("%d bytes in %d allocations a step", n, (after.Mallocs-before.Mallocs)/steps)
-	}
+	allocatesLittle(t, "gat", e, b, in)
 }

@@ -187,22 +187,30 @@ func keptUnits(e *Engine, b *graph.Batch) [][]float64 {
 
 func compareGradients(t fataler, name string, e *Engine, ref *reference, b *graph.Batch, x []float64, tolerance float64) {
 	t.Helper()
+	compareDifferences(t, name, e, func(i int) []float64 { return ref.params[i] }, func() float64 { return ref.loss(b, x) }, tolerance)
+}
+
+// compareDifferences compares the engine's gradient with central differences of a
+// reference's loss over its copies of the parameters, in the engine's order.
+func compareDifferences(t fataler, name string, e *Engine, weights func(i int) []float64, loss func() float64, tolerance float64) {
+	t.Helper()
 	const h = 1e-8 // small enough that hardly a unit crosses the kink of ReLU
 	at := 0
-	for i, w := range ref.params {
-		if !ref.described[i].Trained() {
+	for i, p := range e.plan.params {
+		if !p.Trained() {
 			continue
 		}
+		w := weights(i)
 		for j := range w {
 			was := w[j]
 			w[j] = was + h
-			up := ref.loss(b, x)
+			up := loss()
 			w[j] = was - h
-			down := ref.loss(b, x)
+			down := loss()
 			w[j] = was
 			want, got := (up-down)/(2*h), float64(e.opt.grads[at])
 			if !(math.Abs(got-want) <= tolerance+max(tolerance, 1e-4)*math.Abs(want)) {
-				t.Fatalf("%s: d loss / d %s[%d] is %v, by differences %v", name, e.plan.params[i].Name, j, got, want)
+				t.Fatalf("%s: d loss / d %s[%d] is %v, by differences %v", name, p.Name, j, got, want)
 			}
 			at++
 		}
