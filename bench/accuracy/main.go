@@ -1,12 +1,15 @@
-// Command accuracy trains on the real graphs by the protocol of PyTorch
-// Geometric's reference figures and prints the scores beside them.
+// Command accuracy trains what examples/ describe, with several seeds, and prints the
+// scores beside PyTorch Geometric's by the same protocol and beside published ones.
 //
-//	go run ./bench/accuracy -bin bin/diskgnn -data DIR -graphs computers,computers-gcn
+//	go run ./bench/accuracy -bin bin/diskgnn -data DIR computers-sage tolokers-gcn
 //
 // DIR holds amazon-computers.npz, coauthor-physics.npz, fb100.npz with their
-// _split.npz, and the unpacked GraphBolt tree tolokers/. Every training epoch has
-// a sample of its own unless -replay, which presamples one and replays it.
-// Each result is a line of JSON.
+// _split.npz, and the unpacked GraphBolt tree tolokers/. A result is a line of JSON.
+// Every epoch has a sample of its own, as in the file, unless -sampled: 1 replays one.
+//
+// Of each run there are three test scores, all of the best validation epoch's weights:
+// test, as the file's eval-fanout has it; sampled, with the fanout of training; exact,
+// by `diskgnn eval --exact`.
 package main
 
 import (
@@ -22,154 +25,226 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"diskgnn/bench/internal/tool"
 )
 
-// protocol is one graph's, with the peer's score: mean and standard deviation
-// over three seeds (0: one seed).
-type protocol struct {
-	name               string // of the dataset's directory, where it is not the protocol's
-	source             string
-	importFlags        []string
-	batch              int
-	fanout, evalFanout string
-	model              string // "" stands for sage
-	lr                 string
-	epochs, seeds      int
-	metric             string
-	peer, peerSD       float64
-	peerSeeds          int
-	tolerance          float64 // points that the score may fall short by
+// sources are the files of the graphs that are imported.
+var sources = map[string]string{"computers": "amazon-computers.npz", "physics": "coauthor-physics.npz", "fb100": "fb100.npz", "tolokers": "tolokers"}
+
+// score is somebody else's: in percent, with its standard deviation over so many seeds.
+type score struct {
+	Mean  float64 `json:"mean"`
+	SD    float64 `json:"sd"`
+	Seeds int     `json:"seeds"`
 }
 
-var features = []string{"--format", "gnn-benchmark", "--binarize", "--row-normalize"}
-
-var protocols = map[string]protocol{
-	"computers": {source: "amazon-computers.npz", importFlags: features, batch: 1000, fanout: "10,10,10", evalFanout: "all",
-		lr: "0.01", epochs: 40, seeds: 3, metric: "accuracy", peer: 91.74, peerSD: 0.41, peerSeeds: 3, tolerance: 0.5},
-	"tolokers": {source: "tolokers", importFlags: []string{"--format", "graphbolt"}, batch: 1000, fanout: "10,10,10", evalFanout: "all",
-		lr: "0.003", epochs: 80, seeds: 3, metric: "auc", peer: 82.07, peerSD: 0.35, peerSeeds: 3, tolerance: 1.0},
-	"computers-gcn": {name: "computers", source: "amazon-computers.npz", importFlags: features, batch: 1000, fanout: "10,10", evalFanout: "all",
-		model: "gcn", lr: "0.01", epochs: 50, seeds: 3, metric: "accuracy", peer: 90.29, peerSD: 0.42, peerSeeds: 3},
-	"computers-gat": {name: "computers", source: "amazon-computers.npz", importFlags: features, batch: 1000, fanout: "10,10", evalFanout: "all",
-		model: "gat", lr: "0.01", epochs: 40, seeds: 3, metric: "accuracy", peer: 91.47, peerSD: 0.64, peerSeeds: 3},
-	"tolokers-gcn": {name: "tolokers", source: "tolokers", importFlags: []string{"--format", "graphbolt"}, batch: 1000, fanout: "10,10", evalFanout: "all",
-		model: "gcn", lr: "0.01", epochs: 100, seeds: 3, metric: "auc", peer: 75.35, peerSD: 0.13, peerSeeds: 3},
-	"tolokers-gat": {name: "tolokers", source: "tolokers", importFlags: []string{"--format", "graphbolt"}, batch: 1000, fanout: "10,10", evalFanout: "all",
-		model: "gat", lr: "0.01", epochs: 60, seeds: 3, metric: "auc", peer: 75.29, peerSD: 1.08, peerSeeds: 3},
-	"physics": {source: "coauthor-physics.npz", importFlags: features, batch: 512, fanout: "5,5", evalFanout: "all",
-		lr: "0.01", epochs: 3, seeds: 1, metric: "accuracy", peer: 97.12, peerSeeds: 1, tolerance: 0.5},
-	"fb100": {source: "fb100.npz", importFlags: features, batch: 1000, fanout: "5,5", evalFanout: "25,25",
-		lr: "0.01", epochs: 2, seeds: 1, metric: "accuracy", peer: 72.73, peerSeeds: 1, tolerance: 0.5},
+// peers are PyTorch Geometric's, sampled in memory, by the protocol of the example.
+var peers = map[string]score{
+	"computers-sage": {91.74, 0.41, 3}, "computers-gcn": {90.29, 0.42, 3}, "computers-gat": {91.47, 0.64, 3},
+	"tolokers-sage": {82.07, 0.35, 3}, "tolokers-gcn": {75.35, 0.13, 3}, "tolokers-gat": {75.29, 1.08, 3},
+	"physics-sage": {97.12, 0, 1}, "fb100-sage": {72.73, 0, 1},
 }
 
+// published are of full batches, tuned (Luo et al., NeurIPS 2024; tolokers: Platonov
+// et al., ICLR 2023).
+var published = map[string]float64{
+	"computers-sage": 93.25, "computers-gcn": 93.99, "computers-gat": 94.09,
+	"tolokers-sage": 82.43, "tolokers-gcn": 83.64, "tolokers-gat": 83.70,
+	"physics-sage": 97.19, "physics-gcn": 97.46, "physics-gat": 97.25,
+}
+
+// result is what an example came to: scores in percent.
 type result struct {
-	Graph        string    `json:"graph"`
-	Replayed     bool      `json:"replayed"`
+	Example      string    `json:"example"`
+	SampledEpoch int       `json:"sampled_epochs,omitempty"` // 0: one for every epoch
 	Test         []float64 `json:"test"`
 	Mean         float64   `json:"mean"`
 	SD           float64   `json:"sd"`
-	Peer         float64   `json:"peer"`
-	PeerSD       float64   `json:"peer_sd"`
-	Shortfall    float64   `json:"shortfall_points"`
-	Allowed      float64   `json:"allowed_points"`
-	TwoSE        float64   `json:"two_standard_errors"`
-	Met          bool      `json:"met"`
+	Sampled      []float64 `json:"sampled,omitempty"`
+	SampledMean  float64   `json:"sampled_mean,omitempty"`
+	Exact        []float64 `json:"exact,omitempty"`
+	ExactMean    float64   `json:"exact_mean,omitempty"`
+	ExactSD      float64   `json:"exact_sd,omitempty"`
+	Peer         *score    `json:"peer,omitempty"`
+	Published    float64   `json:"published,omitempty"`
+	Difference   *float64  `json:"difference_points,omitempty"` // from the peer's mean
+	TwoSE        *float64  `json:"two_standard_errors,omitempty"`
+	BestEpochs   []int     `json:"best_epochs"`
 	EpochSeconds float64   `json:"epoch_seconds_median"`
 	PeakRSS      int64     `json:"peak_rss_bytes"`
 	PeakAnon     int64     `json:"peak_anon_bytes"`
-	BestEpochs   []int     `json:"best_epochs"`
+}
+
+type bench struct {
+	tool           tool.Tool
+	examples, data string
+	work           string
+	seeds, sampled int
+	threads        string
+	train          []string // more flags of train
+	exact, drawn   bool
 }
 
 func main() {
 	log.SetFlags(0)
-	bin := flag.String("bin", "bin/diskgnn", "the program")
-	data := flag.String("data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
-	work := flag.String("work", filepath.Join(os.TempDir(), "diskgnn-accuracy"), "scratch directory, kept")
-	graphs := flag.String("graphs", "computers,tolokers", "which of computers, tolokers, physics, fb100; of the first two also with -gcn and -gat")
-	replay := flag.Bool("replay", false, "one presampled epoch, replayed")
-	seeds := flag.Int("seeds", 0, "seeds; 0: the protocol's")
-	epochs := flag.Int("epochs", 0, "epochs; 0: the protocol's")
-	evalFanout := flag.String("eval-fanout", "", "instead of the protocol's")
-	memory := flag.String("memory", "", "--memory of every stage")
-	quiet := flag.Bool("quiet", true, "hide the program's progress")
+	b := bench{tool: tool.Tool{}}
+	flag.StringVar(&b.tool.Binary, "bin", "bin/diskgnn", "the program")
+	flag.StringVar(&b.examples, "examples", "examples", "directory of the configurations")
+	flag.StringVar(&b.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
+	flag.StringVar(&b.work, "work", filepath.Join(os.TempDir(), "diskgnn-accuracy"), "scratch directory; datasets are kept there")
+	flag.IntVar(&b.seeds, "seeds", 5, "seeds")
+	flag.IntVar(&b.sampled, "sampled", 0, "epochs presampled, which the others replay; 0: all")
+	flag.StringVar(&b.threads, "threads", "2", "threads of a run")
+	flag.BoolVar(&b.exact, "exact", true, "score with eval --exact too")
+	flag.BoolVar(&b.drawn, "drawn", true, "score with training's fanout too")
+	jobs := flag.Int("jobs", 1, "runs at a time")
+	more := flag.String("train", "", "more flags of train, separated by spaces")
+	loud := flag.Bool("progress", false, "show the program's progress")
 	flag.Parse()
-	if err := os.MkdirAll(*work, 0o777); err != nil {
+	b.tool.Quiet, b.train = !*loud, strings.Fields(*more)
+	if err := b.run(context.Background(), flag.Args(), *jobs); err != nil {
 		log.Fatal(err)
-	}
-	t := &tool.Tool{Binary: *bin, Quiet: *quiet}
-	for name := range strings.SplitSeq(*graphs, ",") {
-		p, ok := protocols[name]
-		if !ok {
-			log.Fatalf("no graph %q", name)
-		}
-		if *seeds > 0 {
-			p.seeds = *seeds
-		}
-		if *epochs > 0 {
-			p.epochs = *epochs
-		}
-		if *evalFanout != "" {
-			p.evalFanout = *evalFanout
-		}
-		r, err := measure(t, name, p, *data, *work, *replay, *memory)
-		if err != nil {
-			log.Fatal(err)
-		}
-		b, err := json.Marshal(r)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(string(b))
 	}
 }
 
-func measure(t *tool.Tool, name string, p protocol, data, work string, replay bool, memory string) (result, error) {
-	ctx := context.Background()
-	r := result{Graph: name, Replayed: replay, Peer: p.peer, PeerSD: p.peerSD}
-	var budget []string
-	if memory != "" {
-		budget = []string{"--memory", memory}
+// run measures all examples, the runs of all of them in parallel.
+func (b *bench) run(ctx context.Context, examples []string, jobs int) error {
+	if err := os.MkdirAll(b.work, 0o777); err != nil {
+		return err
 	}
-	run := func(res any, args ...string) error { return t.Run(ctx, res, append(args, budget...)...) }
-	ds := filepath.Join(work, cmp.Or(p.name, name))
-	var ignore map[string]any
-	if err := run(&ignore, append(append([]string{"import"}, p.importFlags...), "--out", ds, filepath.Join(data, p.source))...); err != nil {
+	for _, name := range examples {
+		if err := b.makeDataset(ctx, name); err != nil {
+			return err
+		}
+	}
+	runs := make([][]run, len(examples))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(jobs)
+	for i, name := range examples {
+		runs[i] = make([]run, b.seeds)
+		for seed := range b.seeds {
+			g.Go(func() (err error) {
+				runs[i][seed], err = b.runSeed(ctx, name, seed)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, name := range examples {
+		line, err := json.Marshal(b.sum(name, runs[i]))
+		if err != nil {
+			return err
+		}
+		fmt.Println(string(line))
+	}
+	return nil
+}
+
+func (b *bench) config(name string) string { return filepath.Join(b.examples, name+".yaml") }
+
+func graphOf(name string) string { return strings.SplitN(name, "-", 2)[0] }
+
+func (b *bench) dataset(name string) string { return filepath.Join(b.work, graphOf(name)) }
+
+// makeDataset imports or generates an example's graph, if that is not done yet.
+func (b *bench) makeDataset(ctx context.Context, name string) error {
+	args := []string{"generate"}
+	source, imported := sources[graphOf(name)]
+	if imported {
+		args = []string{"import", filepath.Join(b.data, source)}
+	}
+	return b.tool.Run(ctx, new(any), append(args, "--config", b.config(name), "--out", b.dataset(name))...)
+}
+
+// run is what one seed came to.
+type run struct {
+	training       tool.Training
+	sampled, exact float64
+}
+
+func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err error) {
+	dir, err := os.MkdirTemp(b.work, name)
+	if err != nil {
 		return r, err
 	}
-	sampled := p.epochs
-	if replay {
-		sampled = 1
+	defer os.RemoveAll(dir)
+	var presample []string
+	if b.sampled > 0 {
+		presample = []string{"--epochs", strconv.Itoa(b.sampled)}
 	}
-	for seed := range p.seeds {
-		tag := fmt.Sprintf("%s-%d-%d-%s", filepath.Join(work, name), sampled, seed, strings.ReplaceAll(p.evalFanout, ",", "."))
-		smp, pck, out := tag+".samples", tag+".pack", fmt.Sprintf("%s-%d.run", tag, p.epochs)
-		if err := run(&ignore, "presample", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(p.batch), "--fanout", p.fanout,
-			"--eval-fanout", p.evalFanout, "--epochs", strconv.Itoa(sampled), "--seed", strconv.Itoa(seed)); err != nil {
-			return r, err
-		}
-		if err := run(&ignore, "pack", "--dataset", ds, "--samples", smp, "--out", pck, "--cache", "100%"); err != nil {
-			return r, err
-		}
-		var tr tool.Training
-		if err := run(&tr, "train", "--pack", pck, "--out", out, "--force", "--model", cmp.Or(p.model, "sage"), "--hidden", "256", "--epochs", strconv.Itoa(p.epochs),
-			"--lr", p.lr, "--dropout", "0.5", "--metric", p.metric, "--seed", strconv.Itoa(seed)); err != nil {
-			return r, err
-		}
-		r.Test = append(r.Test, 100*tr.TestAccuracy)
-		r.BestEpochs = append(r.BestEpochs, tr.BestEpoch)
-		r.EpochSeconds = tr.EpochSeconds()
-		r.PeakRSS, r.PeakAnon = max(r.PeakRSS, tr.PeakRSS), max(r.PeakAnon, tr.PeakAnon)
-		for _, dir := range []string{smp, pck} {
-			if err := os.RemoveAll(dir); err != nil {
-				return r, err
-			}
-		}
+	pack, err := b.pack(ctx, name, filepath.Join(dir, "train"), seed, presample...)
+	if err != nil {
+		return r, err
 	}
-	r.Mean, r.SD = tool.MeanSD(r.Test)
-	r.Shortfall = r.Peer - r.Mean
-	r.TwoSE = 2 * math.Sqrt(r.SD*r.SD/float64(len(r.Test))+r.PeerSD*r.PeerSD/float64(p.peerSeeds))
-	r.Allowed = p.tolerance + r.TwoSE
-	r.Met = r.Shortfall <= r.Allowed
+	out := filepath.Join(dir, "run")
+	args := append([]string{"train", "--config", b.config(name), "--pack", pack, "--out", out, "--seed", strconv.Itoa(seed), "--threads", b.threads}, b.train...)
+	if err := b.tool.Run(ctx, &r.training, args...); err != nil {
+		return r, err
+	}
+	log.Printf("%s, seed %d: %.2f %%, best epoch %d, %.2f s an epoch", name, seed, 100*r.training.TestAccuracy, r.training.BestEpoch, r.training.EpochSeconds())
+	var scored struct {
+		Test float64 `json:"test_accuracy"`
+	}
+	if b.exact {
+		if err := b.tool.Run(ctx, &scored, "eval", "--config", b.config(name), "--run", out, "--dataset", b.dataset(name), "--exact", "--threads", b.threads); err != nil {
+			return r, err
+		}
+		r.exact = scored.Test
+	}
+	if b.drawn {
+		if pack, err = b.pack(ctx, name, filepath.Join(dir, "eval"), seed, "--epochs", "1", "--eval-fanout", "same"); err != nil {
+			return r, err
+		}
+		if err := b.tool.Run(ctx, &scored, "eval", "--config", b.config(name), "--run", out, "--pack", pack, "--threads", b.threads); err != nil {
+			return r, err
+		}
+		r.sampled = scored.Test
+	}
 	return r, nil
+}
+
+// pack samples and packs, and leaves the pack alone.
+func (b *bench) pack(ctx context.Context, name, dir string, seed int, more ...string) (string, error) {
+	samples, pack := dir+".samples", dir+".pack"
+	args := []string{"presample", "--config", b.config(name), "--dataset", b.dataset(name), "--out", samples, "--seed", strconv.Itoa(seed), "--workers", b.threads}
+	if err := b.tool.Run(ctx, new(any), append(args, more...)...); err != nil {
+		return "", err
+	}
+	if err := b.tool.Run(ctx, new(any), "pack", "--config", b.config(name), "--dataset", b.dataset(name), "--samples", samples, "--out", pack, "--workers", b.threads); err != nil {
+		return "", err
+	}
+	return pack, os.RemoveAll(samples)
+}
+
+// sum puts the seeds together, and beside what others reached.
+func (b *bench) sum(name string, runs []run) result {
+	r := result{Example: name, SampledEpoch: b.sampled, Published: published[strings.TrimSuffix(name, "-tuned")]}
+	var epochs []float64
+	for _, s := range runs {
+		r.Test = append(r.Test, 100*s.training.TestAccuracy)
+		r.BestEpochs = append(r.BestEpochs, s.training.BestEpoch)
+		r.PeakRSS, r.PeakAnon = max(r.PeakRSS, s.training.PeakRSS), max(r.PeakAnon, s.training.PeakAnon)
+		epochs = append(epochs, s.training.EpochSeconds())
+		if b.exact {
+			r.Exact = append(r.Exact, 100*s.exact)
+		}
+		if b.drawn {
+			r.Sampled = append(r.Sampled, 100*s.sampled)
+		}
+	}
+	r.EpochSeconds = tool.Median(epochs)
+	r.Mean, r.SD = tool.MeanSD(r.Test)
+	r.ExactMean, r.ExactSD = tool.MeanSD(r.Exact)
+	r.SampledMean, _ = tool.MeanSD(r.Sampled)
+	if peer, ok := peers[name]; ok {
+		// One seed's standard deviation is not known: the other side's stands for it.
+		n, sd, peerSD := float64(len(runs)), cmp.Or(r.SD, peer.SD), cmp.Or(peer.SD, r.SD)
+		difference, two := r.Mean-peer.Mean, 2*math.Sqrt(sd*sd/n+peerSD*peerSD/float64(peer.Seeds))
+		r.Peer, r.Difference, r.TwoSE = &peer, &difference, &two
+	}
+	return r
 }
