@@ -185,7 +185,8 @@ func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err 
 	if err := b.tool.Run(ctx, &r.training, args...); err != nil {
 		return r, err
 	}
-	log.Printf("%s, seed %d: %.2f %%, best epoch %d, %.2f s an epoch", name, seed, 100*r.training.TestAccuracy, r.training.BestEpoch, r.training.EpochSeconds())
+	log.Printf("%s, seed %d: test %.2f %%, validation %.2f %% after epoch %d, %.2f s an epoch", name, seed,
+		100*r.training.TestAccuracy, 100*r.training.ValidAccuracy, r.training.BestEpoch, r.training.EpochSeconds())
 	var scored struct {
 		Test float64 `json:"test_accuracy"`
 	}

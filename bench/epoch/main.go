@@ -1,11 +1,11 @@
 // Command epoch measures whole training epochs beside PyTorch Geometric and
-// GraphBolt with DGL, the programs taking turns on the same cores: GraphSAGE,
-// hidden 256, dropout 0.5. Ours reads a pack, which was sampled before; theirs
-// sample as they train, everything in memory. It also compares peak resident
-// memory, and prints what sampling and packing one epoch took.
+// GraphBolt with DGL, the programs taking turns on the same cores: hidden 256, dropout
+// 0.5. Ours reads a pack, which was sampled before; theirs sample as they train,
+// everything in memory. It also compares peak resident memory, and says what sampling
+// and packing took for each epoch that was sampled.
 //
 //	go build -o bin/diskgnn ./cmd/diskgnn
-//	PEERS_DIR=… GB=…/gb/bin/python PYG=…/pyg/bin/python DISKGNN_DATA=… go run ./bench/epoch -graph computers
+//	PEERS_DIR=… GB=…/gb/bin/python PYG=…/pyg/bin/python DISKGNN_DATA=… go run ./bench/epoch -graph computers -model gcn
 //
 // PEERS_DIR holds peer_train.py and peer_graphbolt.py; PYG and GB are their
 // Pythons, a peer without one is left out.
@@ -13,6 +13,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -30,21 +31,30 @@ import (
 type setup struct {
 	source, peerName string
 	batch            int
-	fanout           string
+	fanout           [2]string // of sage, and of the others
 	epochs           int
 	sampled          int // epochs presampled
 	cache            string
 }
 
 var setups = map[string]setup{
-	"computers": {"amazon-computers.npz", "amazon-computers", 1000, "10,10,10", 4, 4, "100%"},
-	"physics":   {"coauthor-physics.npz", "coauthor-physics", 512, "5,5", 2, 1, "50%"},
-	"fb100":     {"fb100.npz", "fb100", 1000, "5,5", 2, 1, "20%"},
+	"computers": {"amazon-computers.npz", "amazon-computers", 1000, [2]string{"10,10,10", "10,10"}, 4, 4, "100%"},
+	"tolokers":  {"tolokers", "tolokers", 1000, [2]string{"10,10,10", "10,10"}, 4, 4, "100%"},
+	"physics":   {"coauthor-physics.npz", "coauthor-physics", 512, [2]string{"5,5", "5,5"}, 2, 1, "50%"},
+	"fb100":     {"fb100.npz", "fb100", 1000, [2]string{"5,5", "5,5"}, 2, 1, "20%"},
+}
+
+// fanoutOf returns the fanout for a model.
+func (s *setup) fanoutOf(model string) string {
+	if model == "sage" {
+		return s.fanout[0]
+	}
+	return s.fanout[1]
 }
 
 type options struct {
-	bin, peers, gb, pyg, data, work, graph, memory string
-	rounds                                         int
+	bin, peers, gb, pyg, data, peerData, work, graph, model, memory string
+	rounds                                                          int
 }
 
 // rates are one program's, one value a round.
@@ -62,8 +72,10 @@ func main() {
 	flag.StringVar(&o.gb, "gb", os.Getenv("GB"), "Python with GraphBolt; none: not measured")
 	flag.StringVar(&o.pyg, "pyg", os.Getenv("PYG"), "Python with PyTorch Geometric; none: not measured")
 	flag.StringVar(&o.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
+	flag.StringVar(&o.peerData, "peer-data", "", "the same for the peers' scripts, which read tolokers.tar.gz; default: -data")
 	flag.StringVar(&o.work, "work", filepath.Join(os.TempDir(), "diskgnn-epoch"), "scratch directory, kept")
-	flag.StringVar(&o.graph, "graph", "computers", "computers, physics or fb100")
+	flag.StringVar(&o.graph, "graph", "computers", "computers, tolokers, physics or fb100")
+	flag.StringVar(&o.model, "model", "sage", "sage, gcn or gat")
 	flag.StringVar(&o.memory, "memory", "", "our --memory when training")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds")
 	flag.Parse()
@@ -78,7 +90,7 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("no graph %q", o.graph)
 	}
 	t := &tool.Tool{Binary: o.bin, Quiet: true}
-	pack, err := prepare(ctx, t, o, s)
+	pack, before, err := prepare(ctx, t, o, s)
 	if err != nil {
 		return err
 	}
@@ -96,30 +108,43 @@ func run(ctx context.Context, o options) error {
 			}
 		}
 	}
-	return report(o, all)
+	return report(o, before, all)
+}
+
+// ahead is what sampling and packing took, for each epoch sampled.
+type ahead struct {
+	Presample float64 `json:"presample_seconds"`
+	Pack      float64 `json:"pack_seconds"`
 }
 
 // prepare imports, samples and packs.
-func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (string, error) {
+func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (pack string, a ahead, err error) {
 	if err := os.MkdirAll(o.work, 0o777); err != nil {
-		return "", err
+		return "", a, err
 	}
 	ds := filepath.Join(o.work, o.graph)
-	smp, pack := ds+".samples", ds+".pack"
+	fanout := s.fanoutOf(o.model)
+	smp, pack := ds+"-"+fanout+".samples", ds+"-"+fanout+".pack"
 	var times [3]struct {
 		Seconds float64 `json:"seconds"`
 	}
+	imported := []string{"import", "--format", "gnn-benchmark", "--binarize", "--row-normalize", "--out", ds, filepath.Join(o.data, s.source)}
+	if o.graph == "tolokers" {
+		imported = []string{"import", "--format", "graphbolt", "--out", ds, filepath.Join(o.data, s.source)}
+	}
 	for i, args := range [][]string{
-		{"import", "--format", "gnn-benchmark", "--binarize", "--row-normalize", "--out", ds, filepath.Join(o.data, s.source)},
-		{"presample", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(s.batch), "--fanout", s.fanout, "--epochs", strconv.Itoa(s.sampled)},
+		imported,
+		{"presample", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(s.batch), "--fanout", fanout, "--epochs", strconv.Itoa(s.sampled)},
 		{"pack", "--dataset", ds, "--samples", smp, "--out", pack, "--cache", s.cache},
 	} {
 		if err := t.Run(ctx, &times[i], args...); err != nil {
-			return "", err
+			return "", a, err
 		}
-		log.Printf("%s: %.2f s", args[0], times[i].Seconds)
 	}
-	return pack, nil
+	n := float64(s.sampled)
+	a = ahead{times[1].Seconds / n, times[2].Seconds / n}
+	log.Printf("for each epoch sampled: presample %.2f s, pack %.2f s", a.Presample, a.Pack)
+	return pack, a, nil
 }
 
 func ours(ctx context.Context, t *tool.Tool, o options, s setup, pack string, round int, r *rates) error {
@@ -128,7 +153,7 @@ func ours(ctx context.Context, t *tool.Tool, o options, s setup, pack string, ro
 		return err
 	}
 	defer os.RemoveAll(out)
-	args := []string{"train", "--pack", pack, "--out", filepath.Join(out, "run"), "--epochs", strconv.Itoa(s.epochs), "--lr", "0.01", "--seed", strconv.Itoa(round), "--threads", "2"}
+	args := []string{"train", "--pack", pack, "--out", filepath.Join(out, "run"), "--model", o.model, "--epochs", strconv.Itoa(s.epochs), "--lr", "0.01", "--seed", strconv.Itoa(round), "--threads", "2"}
 	if o.memory != "" {
 		args = append(args, "--memory", o.memory)
 	}
@@ -146,8 +171,8 @@ func (r *rates) add(seconds, rss, loss float64) {
 }
 
 func peer(ctx context.Context, o options, s setup, python, script string, round int, all map[string]*rates) error {
-	cmd := exec.CommandContext(ctx, python, filepath.Join(o.peers, script), s.peerName, "--data", o.data, "--model", "sage", "--no-eval",
-		"--epochs", strconv.Itoa(s.epochs), "--seeds", strconv.Itoa(round), "--batch", strconv.Itoa(s.batch), "--fanout", s.fanout, "--lr", "0.01")
+	cmd := exec.CommandContext(ctx, python, filepath.Join(o.peers, script), s.peerName, "--data", cmp.Or(o.peerData, o.data), "--model", o.model, "--no-eval",
+		"--epochs", strconv.Itoa(s.epochs), "--seeds", strconv.Itoa(round), "--batch", strconv.Itoa(s.batch), "--fanout", s.fanoutOf(o.model), "--lr", "0.01")
 	out, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("%s: %w", script, err)
@@ -173,7 +198,7 @@ func peer(ctx context.Context, o options, s setup, python, script string, round 
 	return nil
 }
 
-func report(o options, all map[string]*rates) error {
+func report(o options, before ahead, all map[string]*rates) error {
 	fastest := 0.0
 	for name, r := range all {
 		m := tool.Median(r.Seconds)
@@ -183,8 +208,8 @@ func report(o options, all map[string]*rates) error {
 		}
 	}
 	ratio := tool.Median(all["diskgnn"].Seconds) / fastest
-	fmt.Printf("%s: %.2f times the faster peer's epoch\n", o.graph, ratio)
-	b, err := json.Marshal(map[string]any{"graph": o.graph, "rounds": o.rounds, "memory": o.memory, "programs": all, "epoch_ratio": ratio})
+	fmt.Printf("%s, %s: %.2f times the faster peer's epoch\n", o.graph, o.model, ratio)
+	b, err := json.Marshal(map[string]any{"graph": o.graph, "model": o.model, "ahead": before, "rounds": o.rounds, "memory": o.memory, "programs": all, "epoch_ratio": ratio})
 	if err != nil {
 		return err
 	}
