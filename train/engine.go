@@ -24,6 +24,8 @@ type engine interface {
 	Step(ctx context.Context, w work, x []float32) (loss float64, logits []float32, err error)
 	// Infer returns the logits of the batch that w holds.
 	Infer(ctx context.Context, w work, x []float32) (logits []float32, err error)
+	// SetLR changes the learning rate of the steps to come.
+	SetLR(rate float64) error
 	// Snapshot appends the weights to dst, Restore puts such a copy back.
 	Snapshot(dst []float32) []float32
 	Restore(weights []float32) error
@@ -133,6 +135,8 @@ func (e *cpuEngine) Step(ctx context.Context, w work, x []float32) (float64, []f
 func (e *cpuEngine) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
 	return e.eval.Infer(ctx, w.(*cpuWork).with(x))
 }
+
+func (e *cpuEngine) SetLR(rate float64) error { return e.train.SetLR(rate) }
 
 func (e *cpuEngine) Snapshot(dst []float32) []float32 { return e.train.Snapshot(dst) }
 

@@ -11,9 +11,11 @@ import (
 
 // evaluation scores the weights on the pack's validation and test batches. They are
 // the items of one pipeline: the validation batches once for every epoch, then the
-// test batches.
+// test batches. As no item begins before it is asked for, these may also follow when
+// training stopped early: what an item is depends on what was asked for so far.
 type evaluation struct {
-	valid, tests, rounds int // batches of each, and how often the former come
+	valid, tests, rounds int // batches of each, and how often at most the former come
+	asked                int // items to validate with so far: those beyond are test batches
 	first                int // the epoch of the first round
 	engine               engine
 	scorer               scorer
@@ -47,8 +49,8 @@ func (v *evaluation) start(ctx context.Context, s *featurestore.Store, slots []*
 
 // at returns which batch an item is.
 func (v *evaluation) at(item int) (test bool, i int) {
-	if n := v.rounds * v.valid; item >= n {
-		return true, item - n
+	if item >= v.asked {
+		return true, item - v.asked
 	}
 	return false, item % v.valid
 }
@@ -74,6 +76,7 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 // validate scores the present weights on the validation batches; without any the
 // score is undefined.
 func (v *evaluation) validate() (Score, int64, error) {
+	v.asked += v.valid
 	s, err := v.run("validate", v.valid)
 	bytes := v.bytes
 	v.bytes = 0

@@ -70,8 +70,9 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	return nil
 }
 
-// run trains what is left of the epochs and judges the best one's weights on the test
-// batches. Interrupted, it leaves a checkpoint of the last step that was finished.
+// run trains what is left of the epochs, or until it stops early, and judges the best
+// one's weights on the test batches. Interrupted, it leaves a checkpoint of the last step
+// that was finished.
 func (t *trainer) run(ctx context.Context) error {
 	t.task = t.report.Task("train", int64(t.schedule.steps()), progress.Batches)
 	defer t.task.Done()
@@ -86,7 +87,7 @@ func (t *trainer) run(ctx context.Context) error {
 }
 
 func (t *trainer) train(ctx context.Context) error {
-	for t.now.Epoch < t.schedule.epochs {
+	for t.now.Epoch < t.schedule.epochs && !t.stalled() {
 		if err := t.epoch(ctx); err != nil {
 			return err
 		}
@@ -94,7 +95,10 @@ func (t *trainer) train(ctx context.Context) error {
 	if t.engine == nil {
 		return nil
 	}
-	if err := t.dir.saveWeights(FinalFile, t.engine.Tensors(), t.schedule.epochs-1); err != nil {
+	if t.result.StoppedEarly = t.now.Epoch < t.schedule.epochs; t.result.StoppedEarly {
+		t.report.Logf("stopped early: no epoch was better than epoch %d in the %d after it", t.result.BestEpoch, t.options.Patience)
+	}
+	if err := t.dir.saveWeights(FinalFile, t.engine.Tensors(), t.now.Epoch-1); err != nil {
 		return err
 	}
 	if t.eval == nil {
@@ -116,13 +120,16 @@ func (t *trainer) test() error {
 
 // begin makes an epoch the one under way.
 func (t *trainer) begin(epoch int) {
-	t.now = Epoch{Epoch: epoch, Loss: undefined, TrainAccuracy: undefined, ValidAccuracy: undefined, Batches: t.schedule.perEpoch}
+	t.now = Epoch{Epoch: epoch, LR: undefined, Loss: undefined, TrainAccuracy: undefined, ValidAccuracy: undefined, Batches: t.schedule.perEpoch}
 	t.done, t.loss, t.seeds = 0, 0, 0
 }
 
 // epoch trains the rest of the epoch under way, validates, records both and begins the
 // next.
 func (t *trainer) epoch(ctx context.Context) error {
+	if err := t.setRate(); err != nil {
+		return err
+	}
 	t.running = time.Now()
 	err := t.batches.Run(t.schedule.perEpoch - t.done)
 	t.table.Add(t.batches.Table())
@@ -239,6 +246,9 @@ func (t *trainer) line(table pipeline.Table, isBest bool) string {
 	e := &t.now
 	s := fmt.Sprintf("epoch %d:", e.Epoch)
 	if t.engine != nil {
+		if t.options.rateVaries() {
+			s += fmt.Sprintf(" lr %.3g,", float64(e.LR))
+		}
 		s += fmt.Sprintf(" loss %.4f, train %s, valid %s", float64(e.Loss), t.say(e.TrainAccuracy), t.say(e.ValidAccuracy))
 		if isBest && t.eval != nil {
 			s += " (best)"

@@ -39,7 +39,7 @@ const (
 )
 
 // Options describe a training run. Start from Defaults: a zero Dropout means no
-// dropout, a zero CheckpointEvery the ends of epochs.
+// dropout, a zero PlateauPatience none, a zero CheckpointEvery the ends of epochs.
 type Options struct {
 	Pack string // directory of a finished pack
 	Out  string // directory of the run, to be made
@@ -64,6 +64,13 @@ type Options struct {
 	Optimizer      string  // adam, or adamw, whose decay is decoupled; "" means adam
 	WeightDecay    float64 // PyTorch's weight_decay
 	LabelSmoothing float64 // share of a label that is spread over all classes, in [0, 1)
+
+	Schedule        string  // of the learning rate: constant, cosine or plateau; "" means constant
+	Warmup          int     // epochs in which it rises to LR, in equal steps
+	MinLR           float64 // which cosine and plateau do not fall below
+	PlateauFactor   float64 // by which plateau lowers it; 0 means 0.5
+	PlateauPatience int     // epochs without a better score that plateau lets pass before
+	Patience        int     // epochs without a better validation score that end the run; 0: it goes on
 
 	// ShuffleBatches permutes each epoch's batches; otherwise they come in the
 	// order in which they were sampled.
@@ -93,13 +100,12 @@ type Options struct {
 
 // Defaults returns the options of a run of which nothing is said.
 func Defaults() Options {
-	o := Options{Dropout: 0.5, CheckpointEvery: Interval{Time: 10 * time.Minute}}
+	o := Options{Dropout: 0.5, PlateauPatience: 10, CheckpointEvery: Interval{Time: 10 * time.Minute}}
 	o.EnsureDefaults()
 	return o
 }
 
-// EnsureDefaults replaces zero values that mean a default, Dropout and CheckpointEvery
-// excepted.
+// EnsureDefaults replaces zero values that mean a default.
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.Model, string(model.SAGE))
 	setDefault(&o.Hidden, 256)
@@ -113,6 +119,8 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Aggregator, string(model.Mean))
 	setDefault(&o.GCNNorm, string(model.GraphNorm))
 	setDefault(&o.Optimizer, OptimizerAdam)
+	setDefault(&o.Schedule, ScheduleConstant)
+	setDefault(&o.PlateauFactor, 0.5)
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
@@ -187,6 +195,7 @@ func (o *Options) Validate() error {
 		{"--aggregator", o.Aggregator, namesOf(model.Aggregators...)},
 		{"--gcn-norm", o.GCNNorm, namesOf(model.GCNNorms...)},
 		{"--optimizer", o.Optimizer, []string{OptimizerAdam, OptimizerAdamW}},
+		{"--schedule", o.Schedule, []string{ScheduleConstant, ScheduleCosine, SchedulePlateau}},
 		{"--metric", o.Metric, []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineNone}},
 		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
@@ -207,7 +216,7 @@ func (o *Options) Validate() error {
 	case o.Aggregator == string(model.Max) && o.LayerOrder == string(model.Multiply):
 		return usage("--layer-order multiply: --aggregator max must come first")
 	}
-	return nil
+	return o.validateRate()
 }
 
 func namesOf[T ~string](list ...T) []string {
@@ -232,6 +241,9 @@ func (o *Options) resolve(f packfile.Facts, policy string) error {
 	}
 	if o.ShuffleBatches && policy == packfile.PolicyMin {
 		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Pack)
+	}
+	if err := o.checkPatience(f); err != nil {
+		return err
 	}
 	if o.Metric == MetricAUC && f.Classes != 2 {
 		return fault.New(fault.ErrUsage, "--metric auc is of two classes, %s has %d", o.Pack, f.Classes)

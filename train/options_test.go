@@ -28,6 +28,14 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--optimizer sgd: there are adam":  func(o *Options) { o.Optimizer = "sgd" },
 		"--weight-decay -1:":               func(o *Options) { o.WeightDecay = -1 },
 		"--label-smoothing 1:":             func(o *Options) { o.LabelSmoothing = 1 },
+		"--schedule step: there are const": func(o *Options) { o.Schedule = "step" },
+		"--warmup 11: give a number from":  func(o *Options) { o.Warmup = 11 },
+		"--min-lr 0.1: give a rate from":   func(o *Options) { o.Schedule, o.MinLR = "cosine", 0.1 },
+		"--min-lr is for --schedule cos":   func(o *Options) { o.MinLR = 0.001 },
+		"--plateau-factor 1: give":         func(o *Options) { o.PlateauFactor = 1 },
+		"--plateau-factor is for --sched":  func(o *Options) { o.Given = []string{"plateau-factor"} },
+		"--plateau-patience -1: give":      func(o *Options) { o.PlateauPatience = -1 },
+		"--patience -1: give":              func(o *Options) { o.Patience = -1 },
 		"--hidden -1":                      func(o *Options) { o.Hidden = -1 },
 		"--epochs -1":                      func(o *Options) { o.Epochs = -1 },
 		"--epochs 2147483648":              func(o *Options) { o.Epochs = 1 << 31 },
@@ -77,6 +85,14 @@ func TestResolveAsksThePack(t *testing.T) {
 	o = Defaults()
 	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAccuracy {
 		t.Errorf("%v, %v", o.Metric, err)
+	}
+	o.Patience = 3
+	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--patience 3:  has no validation batches") {
+		t.Errorf("patience without validation: %v", err)
+	}
+	facts.Valid = 1
+	if err := o.resolve(facts, ""); err != nil {
+		t.Error(err)
 	}
 	facts.Train = 7
 	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrCorrupt) {

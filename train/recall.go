@@ -56,6 +56,8 @@ func (o *Options) params(f packfile.Facts) runParams {
 		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
 		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
 		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Network: network,
+		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
+		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience,
 	}
 }
 
@@ -93,6 +95,12 @@ func (o *Options) recall(was *runFile) error {
 		agree(o, "optimizer", &o.Optimizer, p.Optimizer),
 		agree(o, "weight-decay", &o.WeightDecay, p.WeightDecay),
 		agree(o, "label-smoothing", &o.LabelSmoothing, p.LabelSmoothing),
+		agree(o, "schedule", &o.Schedule, p.Schedule),
+		agree(o, "warmup", &o.Warmup, p.Warmup),
+		agree(o, "min-lr", &o.MinLR, p.MinLR),
+		agree(o, "plateau-factor", &o.PlateauFactor, p.PlateauFactor),
+		agree(o, "plateau-patience", &o.PlateauPatience, p.PlateauPatience),
+		agree(o, "patience", &o.Patience, p.Patience),
 		agree(o, "engine", &o.Engine, was.Setup.Engine),
 	} {
 		if d != "" {
@@ -106,6 +114,7 @@ func (o *Options) recall(was *runFile) error {
 		o.BLAS = blas.Gonum // which is always there
 	}
 	o.prefer(&was.Preferences)
+	o.EnsureDefaults() // of what earlier versions of this program had no option for
 	return nil
 }
 

@@ -22,6 +22,7 @@ type Epoch struct {
 	// Seconds are those of training: validation is not in them, filling the caches is
 	// in the first epoch's.
 	Seconds       float64 `json:"seconds"`
+	LR            Score   `json:"lr"`             // undefined where nothing is computed
 	Loss          Score   `json:"loss"`           // mean over the labelled seed nodes
 	TrainAccuracy Score   `json:"train_accuracy"` // of the forward passes trained on, dropout included
 	ValidAccuracy Score   `json:"valid_accuracy"`
@@ -64,6 +65,9 @@ type Result struct {
 	PreloadSeconds float64 `json:"preload_seconds"`
 	Metric         string  `json:"metric"`
 	Epochs         []Epoch `json:"epochs"`
+	// StoppedEarly tells that Epochs are fewer than were asked for, since scores did
+	// not become better.
+	StoppedEarly bool `json:"stopped_early"`
 	// BestEpoch is the first with the best validation score, the last epoch where
 	// there is nothing to validate on, and -1 where nothing was trained.
 	BestEpoch     int     `json:"best_epoch"`

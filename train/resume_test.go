@@ -97,6 +97,16 @@ func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
 			w := newWorld(t, small)
 			return w, w.options(w.pack(20, policyMin), every, func(o *Options) { o.Epochs = 5 })
 		},
+		"cosine": func() (*world, Options) {
+			w := newWorld(t, small)
+			return w, w.options(w.pack(20), every, func(o *Options) { o.Schedule, o.Warmup, o.MinLR = ScheduleCosine, 1, 0.001 })
+		},
+		"plateau, stops early": func() (*world, Options) {
+			w := newWorld(t, small)
+			return w, w.options(w.pack(20), every, func(o *Options) {
+				o.Epochs, o.LR, o.Schedule, o.PlateauPatience, o.Patience = 9, 0.05, SchedulePlateau, 0, 2
+			})
+		},
 		"without validation": func() (*world, Options) {
 			p := small
 			p.noValid = true

@@ -96,6 +96,13 @@ type runParams struct {
 	WeightDecay    float64 `json:"weight_decay"`
 	LabelSmoothing float64 `json:"label_smoothing"`
 
+	Schedule        string  `json:"schedule"`
+	Warmup          int     `json:"warmup"`
+	MinLR           float64 `json:"min_lr"`
+	PlateauFactor   float64 `json:"plateau_factor"`
+	PlateauPatience int     `json:"plateau_patience"`
+	Patience        int     `json:"patience"`
+
 	// Network is the model as engines are told it: all that its weights mean.
 	Network model.Model `json:"network"`
 }

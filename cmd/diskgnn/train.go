@@ -21,6 +21,7 @@ browser shows, also while the run goes on.
    diskgnn train --pack pack --out run
    diskgnn train --pack pack --out run --hidden 128 --epochs 30 --ram-cache 10%
    diskgnn train --pack pack --out gcn --model gcn --norm batch --residual
+   diskgnn train --pack pack --out long --epochs 300 --schedule cosine --warmup 5 --patience 40
    diskgnn train --pack pack --out io --engine none         only load the batches
    diskgnn train --out run --resume                         go on after an interruption
 
@@ -55,6 +56,12 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("optimizer", "NAME", "adam, or adamw, whose weight decay is decoupled", &o.Optimizer),
 			floatFlag("weight-decay", "of all parameters, as PyTorch's weight_decay", &o.WeightDecay),
 			floatFlag("label-smoothing", "share of a label that is spread over all classes", &o.LabelSmoothing),
+			stringFlag("schedule", "NAME", "of the learning rate: constant, cosine, or plateau: lower when scores do not improve", &o.Schedule),
+			intFlag("warmup", "epochs in which the rate rises to --lr", "", &o.Warmup, 0),
+			floatFlag("min-lr", "rate that cosine and plateau do not fall below", &o.MinLR),
+			positiveFlag("plateau-factor", "by which plateau lowers the rate", &o.PlateauFactor),
+			intFlag("plateau-patience", "epochs without a better score that plateau lets pass before it does", "", &o.PlateauPatience, 0),
+			intFlag("patience", "epochs without a better validation score that end the run; 0: it goes on", "", &o.Patience, 0),
 			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes), f1, or auto: what the data suggests", &o.Metric),
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
@@ -103,9 +110,13 @@ func trained(o train.Options, r train.Result) outcome {
 		read, useful = read+e.BytesRead, useful+e.UsefulBytes
 		reading, computing, training = reading+e.ReadSeconds, computing+e.ComputeSeconds, training+e.Seconds
 	}
+	early := ""
+	if r.StoppedEarly {
+		early = ", stopped early"
+	}
 	out := outcome{object: r, lines: []line{
 		{"made", o.Out + how(r.State)},
-		{"epochs", fmt.Sprintf("%d in %s", len(r.Epochs), seconds(training))},
+		{"epochs", fmt.Sprintf("%d in %s%s", len(r.Epochs), seconds(training), early)},
 	}}
 	add := func(label, format string, args ...any) {
 		out.lines = append(out.lines, line{label, fmt.Sprintf(format, args...)})

@@ -96,6 +96,9 @@ func (r *Run) figures() []figure {
 	var list []figure
 	if r.Setup.Engine != "none" {
 		list = append(list, r.lossFigure(), r.scoreFigure())
+		if r.rateVaries() {
+			list = append(list, r.learningRateFigure())
+		}
 	}
 	return append(list, r.stageFigure(), r.bytesFigure(), r.rateFigure())
 }
@@ -133,6 +136,21 @@ func (r *Run) scoreFigure() figure {
 	}
 	f.Charts = []template.HTML{c.svg()}
 	return f
+}
+
+// rateVaries tells whether epochs had different learning rates.
+func (r *Run) rateVaries() bool {
+	first := value(r.Epochs[0].LR)
+	return slices.ContainsFunc(r.Epochs, func(e Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
+}
+
+func (r *Run) learningRateFigure() figure {
+	g := groupEpochs(r.Epochs, mostPoints)
+	first, last := r.span()
+	rates := g.means(func(e *Epoch) float64 { return value(e.LR) })
+	c := newChart("learning rate over epochs", 120, first, last, newScale(true, 4, rates), plain)
+	c.curve(g.at, series{class: "c1", values: rates})
+	return figure{Title: "Learning rate", Charts: []template.HTML{c.svg()}, Note: g.note("point")}
 }
 
 // stageFigure draws a panel for each stage: stages overlap, so each has the whole

@@ -151,11 +151,16 @@ func TestEveryKindOfRun(t *testing.T) {
 				e.Loss, e.TrainAccuracy, e.ValidAccuracy = nil, nil, nil
 			}
 		}, 4, []string{"nothing was computed"}},
-		"no stages":     {func(r *Run) { r.Epochs[0].Stages, r.Epochs[1].Stages = nil, nil }, 4, nil},
-		"other stages":  {func(r *Run) { r.Epochs[1].Stages = r.Epochs[1].Stages[1:] }, 5, nil},
-		"area":          {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
-		"beyond reason": {func(r *Run) { r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = number(1e308), 0, -1e308 }, 6, nil},
-		"equal losses":  {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 6, nil},
+		"no stages":      {func(r *Run) { r.Epochs[0].Stages, r.Epochs[1].Stages = nil, nil }, 4, nil},
+		"other stages":   {func(r *Run) { r.Epochs[1].Stages = r.Epochs[1].Stages[1:] }, 5, nil},
+		"area":           {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
+		"beyond reason":  {func(r *Run) { r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = number(1e308), 0, -1e308 }, 6, nil},
+		"a falling rate": {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = number(0.01), number(0.005) }, 7, []string{"Learning rate", "0.005<"}},
+		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = number(0.01), number(0.01) }, 6, nil},
+		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = number(-1e308), number(1e308) }, 7, nil},
+		"stopped early": {func(r *Run) { r.Params.Epochs, r.Result.StoppedEarly = 9, true }, 6,
+			[]string{"Stopped early, after 2 of 9 epochs, for want of better scores. Test"}},
+		"equal losses": {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 6, nil},
 	} {
 		r := tiny(t)
 		c.change(r)
@@ -164,6 +169,32 @@ func TestEveryKindOfRun(t *testing.T) {
 			t.Errorf("%s: %d drawings, want %d", what, n, c.charts)
 		}
 		contains(t, what, page, c.wants...)
+	}
+}
+
+// The configuration has what was chosen, and nothing of other models.
+func TestConfiguration(t *testing.T) {
+	for want, p := range map[string]Params{
+		"model sage; widths 4 → 2; aggregator mean; dropout 0.5; epochs 9; optimizer adam; learning rate 0.01; metric f1; layer order auto; seed 3; order of batches as sampled": {
+			Model: "sage", Heads: 8, Aggregator: "mean", GCNNorm: "graph", Norm: "none", Activation: "auto", Optimizer: "adam",
+			Schedule: "constant", PlateauFactor: 0.5, PlateauPatience: 10},
+		"model gcn; widths 4 → 2; edges weighed by degrees in the block; norm batch; activation elu; residual yes; input projection yes; " +
+			"dropout 0.5; epochs 9; early stopping after 1 epoch without a better validation score; optimizer adamw; learning rate 0.01; warm-up 2 epochs; schedule cosine, down to 1e-05; " +
+			"weight decay 0.1; label smoothing 0.2; metric f1; layer order auto; seed 3; order of batches shuffled": {
+			Model: "gcn", Heads: 8, Aggregator: "mean", GCNNorm: "block", Norm: "batch", Activation: "elu", Residual: true, InputProjection: true,
+			Optimizer: "adamw", WeightDecay: 0.1, LabelSmoothing: 0.2, Schedule: "cosine", Warmup: 2, MinLR: 1e-5, Patience: 1, ShuffleBatches: true},
+		"model gat; widths 4 → 2; heads 8; dropout 0.5; epochs 9; optimizer adam; learning rate 0.01; schedule times 0.5 when more than 10 epochs are no better, down to 0; " +
+			"metric f1; layer order auto; seed 3; order of batches as sampled": {
+			Model: "gat", Heads: 8, Aggregator: "mean", Optimizer: "adam", Schedule: "plateau", PlateauFactor: 0.5, PlateauPatience: 10},
+	} {
+		p.Dims, p.Dropout, p.Epochs, p.LR, p.Metric, p.LayerOrder, p.Seed = []int{4, 2}, 0.5, 9, 0.01, "f1", "auto", 3
+		var got []string
+		for _, row := range (&Run{Params: p}).configuration().Rows {
+			got = append(got, row.Name+" "+row.Value)
+		}
+		if d := cmp.Diff(strings.Split(want, "; "), got); d != "" {
+			t.Errorf("%s: %s", p.Model, d)
+		}
 	}
 }
 

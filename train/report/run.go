@@ -55,6 +55,25 @@ type Params struct {
 	LayerOrder     string  `json:"layer_order"`
 	Seed           uint64  `json:"seed"`
 	ShuffleBatches bool    `json:"shuffle_batches"`
+
+	Heads           int    `json:"heads"`
+	Norm            string `json:"norm"`
+	Residual        bool   `json:"residual"`
+	InputProjection bool   `json:"input_projection"`
+	Activation      string `json:"activation"`
+	Aggregator      string `json:"aggregator"`
+	GCNNorm         string `json:"gcn_norm"`
+
+	Optimizer      string  `json:"optimizer"`
+	WeightDecay    float64 `json:"weight_decay"`
+	LabelSmoothing float64 `json:"label_smoothing"`
+
+	Schedule        string  `json:"schedule"`
+	Warmup          int     `json:"warmup"`
+	MinLR           float64 `json:"min_lr"`
+	PlateauFactor   float64 `json:"plateau_factor"`
+	PlateauPatience int     `json:"plateau_patience"`
+	Patience        int     `json:"patience"`
 }
 
 // Pack is what was trained on.
@@ -94,6 +113,7 @@ type Setup struct {
 
 // Result is what is known at the end only.
 type Result struct {
+	StoppedEarly   bool     `json:"stopped_early"`
 	PreloadBytes   int64    `json:"preload_bytes"`
 	PreloadSeconds float64  `json:"preload_seconds"`
 	TestAccuracy   *float64 `json:"test_accuracy"`
@@ -106,6 +126,7 @@ type Result struct {
 type Epoch struct {
 	Epoch          int                  `json:"epoch"`
 	Seconds        float64              `json:"seconds"`
+	LR             *float64             `json:"lr"`
 	Loss           *float64             `json:"loss"`
 	TrainAccuracy  *float64             `json:"train_accuracy"`
 	ValidAccuracy  *float64             `json:"valid_accuracy"`

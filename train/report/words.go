@@ -79,6 +79,9 @@ func (r *Run) progress() string {
 	done := fmt.Sprintf("%d of %s", len(r.Epochs), count(r.Params.Epochs, "epoch"))
 	switch r.State {
 	case Finished:
+		if r.Result != nil && r.Result.StoppedEarly {
+			return fmt.Sprintf("Stopped early, after %s, for want of better scores.", done)
+		}
 		return fmt.Sprintf("Finished %s.", count(len(r.Epochs), "epoch"))
 	case Running:
 		return fmt.Sprintf("Running: %s so far.", done)
@@ -189,25 +192,6 @@ func (r *Run) memory() []bar {
 		list[i].Percent = min(100, 100*list[i].Percent/float64(whole))
 	}
 	return list
-}
-
-func (r *Run) configuration() table {
-	p := &r.Params
-	rows := []row{
-		{"model", p.Model},
-		{"widths", numbers(p.Dims, " → ")},
-		{"epochs", fmt.Sprint(p.Epochs)},
-		{"learning rate", plain(p.LR)},
-		{"dropout", plain(p.Dropout)},
-		{"metric", p.Metric},
-		{"layer order", p.LayerOrder},
-		{"seed", fmt.Sprint(p.Seed)},
-		{"order of batches", "as sampled"},
-	}
-	if p.ShuffleBatches {
-		rows[len(rows)-1].Value = "shuffled"
-	}
-	return table{"Configuration", rows}
 }
 
 func (r *Run) pack() table {

@@ -1,0 +1,52 @@
+package report
+
+import "fmt"
+
+// configuration lists what the weights follow from, but for what says nothing of this
+// run: options of other models, and what it does without.
+func (r *Run) configuration() table {
+	p := &r.Params
+	var rows []row
+	add := func(say bool, name, value string) {
+		if say {
+			rows = append(rows, row{name, value})
+		}
+	}
+	add(true, "model", p.Model)
+	add(true, "widths", numbers(p.Dims, " → "))
+	add(p.Model == "gat" && p.Heads > 0, "heads", fmt.Sprint(p.Heads))
+	add(p.Model == "sage" && p.Aggregator != "", "aggregator", p.Aggregator)
+	add(p.Model == "gcn" && p.GCNNorm != "", "edges weighed by", "degrees in the "+p.GCNNorm)
+	add(p.Norm != "" && p.Norm != "none", "norm", p.Norm)
+	add(p.Activation != "" && p.Activation != "auto", "activation", p.Activation)
+	add(p.Residual, "residual", "yes")
+	add(p.InputProjection, "input projection", "yes")
+	add(true, "dropout", plain(p.Dropout))
+	add(true, "epochs", fmt.Sprint(p.Epochs))
+	add(p.Patience > 0, "early stopping", fmt.Sprintf("after %s without a better validation score", count(p.Patience, "epoch")))
+	add(p.Optimizer != "", "optimizer", p.Optimizer)
+	add(true, "learning rate", plain(p.LR))
+	add(p.Warmup > 0, "warm-up", count(p.Warmup, "epoch"))
+	add(p.schedule() != "", "schedule", p.schedule())
+	add(p.WeightDecay != 0, "weight decay", plain(p.WeightDecay))
+	add(p.LabelSmoothing != 0, "label smoothing", plain(p.LabelSmoothing))
+	add(true, "metric", p.Metric)
+	add(true, "layer order", p.LayerOrder)
+	add(true, "seed", fmt.Sprint(p.Seed))
+	add(!p.ShuffleBatches, "order of batches", "as sampled")
+	add(p.ShuffleBatches, "order of batches", "shuffled")
+	return table{"Configuration", rows}
+}
+
+// schedule says how the learning rate goes on after the warm-up; "" where it stays.
+func (p *Params) schedule() string {
+	switch p.Schedule {
+	case "", "constant":
+		return ""
+	case "cosine":
+		return "cosine, down to " + plain(p.MinLR)
+	case "plateau":
+		return fmt.Sprintf("times %s when more than %s are no better, down to %s", plain(p.PlateauFactor), count(p.PlateauPatience, "epoch"), plain(p.MinLR))
+	}
+	return p.Schedule
+}
