@@ -44,6 +44,61 @@ func TestHeads(t *testing.T) {
 	})
 }
 
+func TestParts(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s := newSource(t)
+			d, rows := widths.Draw(t, "d"), rapid.IntRange(1, 9).Draw(t, "rows")
+			heads := rapid.OneOf(rapid.IntRange(1, 9), rapid.SampledFrom([]int{1, 4, 8, 16})).Draw(t, "heads")
+			stride := heads*d + rapid.IntRange(0, 20).Draw(t, "more")
+			x, v := s.floats(stride*(rows-1)+heads*d), s.floats(heads*d)
+			list := make([]uint32, rapid.IntRange(0, 30).Draw(t, "edges"))
+			for i := range list {
+				list[i] = uint32(s.rng.IntN(rows))
+			}
+			idx := list[:rapid.IntRange(0, len(list)).Draw(t, "degree")]
+
+			dots := s.floats(len(idx) * heads)
+			want := slices.Clone(dots)
+			DotParts(dots, x, d, stride, idx, v, heads)
+			dotPartsPlain(want, x, d, stride, idx, v, heads)
+			equal(t, "dots", dots, want)
+
+			sums, add := s.floats(heads*d), rapid.Bool().Draw(t, "add")
+			want = slices.Clone(sums)
+			if !add {
+				clear(want)
+			}
+			GatherParts(sums, x, d, stride, idx, dots, heads, add)
+			gatherPartsPlain(want, x, d, stride, idx, dots, heads)
+			equal(t, "sums", sums, want)
+			s.intact()
+		})
+	})
+}
+
+func TestPartsByHand(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		x := []float32{1, 2, 3, 4, 99, 10, 20, 30, 40} // two heads of two columns, and one column more
+		idx := []uint32{1, 0}
+		got := make([]float32, 4)
+		DotParts(got, x, 2, 5, idx, []float32{1, 1, 0, 1}, 2)
+		if !slices.Equal(got, []float32{30, 40, 3, 4}) {
+			t.Errorf("dots %v", got)
+		}
+		sums := []float32{5, 5, 5, 5}
+		w := []float32{1, 2, 0.5, 0}
+		GatherParts(sums, x, 2, 5, idx, w, 2, true)
+		if !slices.Equal(sums, []float32{15.5, 26, 65, 85}) {
+			t.Errorf("added %v", sums)
+		}
+		GatherParts(sums, x, 2, 5, idx, w, 2, false)
+		if !slices.Equal(sums, []float32{10.5, 21, 60, 80}) {
+			t.Errorf("sums %v", sums)
+		}
+	})
+}
+
 func TestHeadsByHand(t *testing.T) {
 	eachKind(t, func(t *testing.T) {
 		x := []float32{1, 2, 3, 10, 20, 30}

@@ -55,6 +55,18 @@ func gatherHeadsAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last i
 //go:noescape
 func combineHeadsAVX2(dst *float32, y *float32, d int, idx *uint32, edges *uint32, n int, w *float32, heads int)
 
+// dotPartsAVX2 is the twin of dotPartsPlain for AVX2.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func dotPartsAVX2(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, v *float32, heads int)
+
+// gatherPartsAVX2 is the twin of gatherPartsPlain, which adds to dst for AVX2.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func gatherPartsAVX2(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, w *float32, heads int)
+
 // expAVX2 is the twin of expPlain for AVX2.
 // n may be any number.
 //
@@ -167,6 +179,18 @@ func gatherHeadsAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last
 //
 //go:noescape
 func combineHeadsAVX512(dst *float32, y *float32, d int, idx *uint32, edges *uint32, n int, w *float32, heads int)
+
+// dotPartsAVX512 is the twin of dotPartsPlain for AVX512.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func dotPartsAVX512(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, v *float32, heads int)
+
+// gatherPartsAVX512 is the twin of gatherPartsPlain, which adds to dst for AVX512.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func gatherPartsAVX512(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, w *float32, heads int)
 
 // expAVX512 is the twin of expPlain for AVX512.
 // n may be any number.

@@ -1435,6 +1435,341 @@ restTest:
 	VZEROUPPER
 	RET
 
+// func dotPartsAVX2(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, v *float32, heads int)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·dotPartsAVX2(SB), $8-72
+	MOVQ         dst+0(FP), AX
+	MOVQ         d+16(FP), CX
+	MOVQ         CX, BX
+	ANDQ         $0x0f, BX
+	MOVQ         CX, DX
+	SUBQ         BX, DX
+	SHLQ         $0x02, DX
+	SHLQ         $0x02, CX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y1
+	VPCMPGTD     lanes<>+32(SB), Y0, Y0
+	MOVQ         stride+24(FP), BX
+	SHLQ         $0x02, BX
+	XORQ         SI, SI
+	JMP          edgesTest
+
+edges:
+	MOVQ    idx+32(FP), R9
+	MOVQ    last+48(FP), DI
+	MOVQ    x+8(FP), R10
+	LEAQ    6(SI), R8
+	CMPQ    R8, DI
+	CMOVQGT DI, R8
+	MOVL    (R9)(SI*4), DI
+	MOVL    (R9)(R8*4), R8
+	IMULQ   BX, DI
+	IMULQ   BX, R8
+	ADDQ    R10, DI
+	ADDQ    R10, R8
+	MOVQ    v+56(FP), R9
+	SUBQ    R9, DI
+	SUBQ    R9, R8
+	MOVQ    heads+64(FP), R10
+	JMP     foursTest
+
+fours:
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  R9, R11
+	ADDQ  CX, R9
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	MOVQ  R9, R12
+	ADDQ  CX, R9
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  R9, R13
+	ADDQ  CX, R9
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ  R9, R14
+	ADDQ  CX, R9
+	XORQ  R15, R15
+	JMP   fourTest
+
+fourColumns:
+	MOVQ       R15, BP
+	ADDQ       R8, BP
+	PREFETCHT0 (R11)(BP*1)
+	PREFETCHT0 (R12)(BP*1)
+	PREFETCHT0 (R13)(BP*1)
+	PREFETCHT0 (R14)(BP*1)
+	SUBQ       R8, BP
+	ADDQ       DI, BP
+	VMOVUPS    (R11)(BP*1), Y10
+	VMULPS     (R11)(R15*1), Y10, Y10
+	VADDPS     Y10, Y2, Y2
+	VMOVUPS    (R12)(BP*1), Y10
+	VMULPS     (R12)(R15*1), Y10, Y10
+	VADDPS     Y10, Y4, Y4
+	VMOVUPS    (R13)(BP*1), Y10
+	VMULPS     (R13)(R15*1), Y10, Y10
+	VADDPS     Y10, Y6, Y6
+	VMOVUPS    (R14)(BP*1), Y10
+	VMULPS     (R14)(R15*1), Y10, Y10
+	VADDPS     Y10, Y8, Y8
+	VMOVUPS    32(R11)(BP*1), Y10
+	VMULPS     32(R11)(R15*1), Y10, Y10
+	VADDPS     Y10, Y3, Y3
+	VMOVUPS    32(R12)(BP*1), Y10
+	VMULPS     32(R12)(R15*1), Y10, Y10
+	VADDPS     Y10, Y5, Y5
+	VMOVUPS    32(R13)(BP*1), Y10
+	VMULPS     32(R13)(R15*1), Y10, Y10
+	VADDPS     Y10, Y7, Y7
+	VMOVUPS    32(R14)(BP*1), Y10
+	VMULPS     32(R14)(R15*1), Y10, Y10
+	VADDPS     Y10, Y9, Y9
+	ADDQ       $0x40, R15
+
+fourTest:
+	CMPQ       R15, DX
+	JL         fourColumns
+	CMPQ       R15, CX
+	JGE        fourSum
+	MOVQ       R15, BP
+	ADDQ       R8, BP
+	PREFETCHT0 (R11)(BP*1)
+	PREFETCHT0 (R12)(BP*1)
+	PREFETCHT0 (R13)(BP*1)
+	PREFETCHT0 (R14)(BP*1)
+	SUBQ       R8, BP
+	ADDQ       DI, BP
+	VMASKMOVPS (R11)(BP*1), Y1, Y10
+	VMASKMOVPS (R11)(R15*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y2, Y2
+	VMASKMOVPS (R12)(BP*1), Y1, Y10
+	VMASKMOVPS (R12)(R15*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y4, Y4
+	VMASKMOVPS (R13)(BP*1), Y1, Y10
+	VMASKMOVPS (R13)(R15*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y6, Y6
+	VMASKMOVPS (R14)(BP*1), Y1, Y10
+	VMASKMOVPS (R14)(R15*1), Y1, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y8, Y8
+	VMASKMOVPS 32(R11)(BP*1), Y0, Y10
+	VMASKMOVPS 32(R11)(R15*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y3, Y3
+	VMASKMOVPS 32(R12)(BP*1), Y0, Y10
+	VMASKMOVPS 32(R12)(R15*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y5, Y5
+	VMASKMOVPS 32(R13)(BP*1), Y0, Y10
+	VMASKMOVPS 32(R13)(R15*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y7, Y7
+	VMASKMOVPS 32(R14)(BP*1), Y0, Y10
+	VMASKMOVPS 32(R14)(R15*1), Y0, Y11
+	VMULPS     Y11, Y10, Y11
+	VADDPS     Y11, Y9, Y9
+
+fourSum:
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X2, X3, X3
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X2
+	VADDPS       X4, X2, X2
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X4
+	VADDPS       X6, X4, X4
+	VADDPS       Y9, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X5
+	VADDPS       X8, X5, X5
+	VUNPCKLPS    X2, X3, X6
+	VUNPCKHPS    X2, X3, X2
+	VADDPS       X2, X6, X6
+	VUNPCKLPS    X5, X4, X2
+	VUNPCKHPS    X5, X4, X3
+	VADDPS       X3, X2, X2
+	VMOVLHPS     X2, X6, X3
+	VMOVHLPS     X6, X2, X2
+	VADDPS       X2, X3, X3
+	VMOVUPS      X3, (AX)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, R10
+
+foursTest:
+	CMPQ R10, $0x04
+	JGE  fours
+	JMP  onesTest
+
+ones:
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  R9, R11
+	ADDQ  CX, R9
+	XORQ  R12, R12
+	JMP   oneTest
+
+oneColumns:
+	MOVQ       R12, R13
+	ADDQ       R8, R13
+	PREFETCHT0 (R11)(R13*1)
+	SUBQ       R8, R13
+	ADDQ       DI, R13
+	VMOVUPS    (R11)(R13*1), Y4
+	VMULPS     (R11)(R12*1), Y4, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVUPS    32(R11)(R13*1), Y4
+	VMULPS     32(R11)(R12*1), Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x40, R12
+
+oneTest:
+	CMPQ       R12, DX
+	JL         oneColumns
+	CMPQ       R12, CX
+	JGE        oneSum
+	MOVQ       R12, R13
+	ADDQ       R8, R13
+	PREFETCHT0 (R11)(R13*1)
+	SUBQ       R8, R13
+	ADDQ       DI, R13
+	VMASKMOVPS (R11)(R13*1), Y1, Y4
+	VMASKMOVPS (R11)(R12*1), Y1, Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y2, Y2
+	VMASKMOVPS 32(R11)(R13*1), Y0, Y4
+	VMASKMOVPS 32(R11)(R12*1), Y0, Y5
+	VMULPS     Y5, Y4, Y5
+	VADDPS     Y5, Y3, Y3
+
+oneSum:
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X2, X3, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VMOVSHDUP    X3, X2
+	VADDSS       X2, X3, X3
+	VMOVSS       X3, (AX)
+	ADDQ         $0x04, AX
+	DECQ         R10
+
+onesTest:
+	TESTQ R10, R10
+	JNZ   ones
+	INCQ  SI
+
+edgesTest:
+	MOVQ n+40(FP), DI
+	CMPQ SI, DI
+	JL   edges
+	VZEROUPPER
+	RET
+
+// func gatherPartsAVX2(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, w *float32, heads int)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·gatherPartsAVX2(SB), $0-72
+	MOVQ         d+16(FP), AX
+	MOVQ         AX, DX
+	ANDQ         $0x07, DX
+	MOVQ         AX, CX
+	SUBQ         DX, CX
+	SHLQ         $0x02, CX
+	SHLQ         $0x02, AX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y0
+	MOVQ         stride+24(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         w+56(FP), SI
+	XORQ         BX, BX
+	JMP          edgesTest
+
+edges:
+	MOVQ    idx+32(FP), R9
+	MOVQ    last+48(FP), DI
+	MOVQ    x+8(FP), R10
+	LEAQ    6(BX), R8
+	CMPQ    R8, DI
+	CMOVQGT DI, R8
+	MOVL    (R9)(BX*4), DI
+	MOVL    (R9)(R8*4), R8
+	IMULQ   DX, DI
+	IMULQ   DX, R8
+	ADDQ    R10, DI
+	ADDQ    R10, R8
+	MOVQ    dst+0(FP), R9
+	MOVQ    heads+64(FP), R10
+	MOVQ    CX, R12
+	SUBQ    $+128, R12
+
+heads:
+	VBROADCASTSS (SI), Y1
+	XORQ         R11, R11
+	JMP          stridesTest
+
+strides:
+	PREFETCHT0 (R8)(R11*1)
+	VMULPS     (DI)(R11*1), Y1, Y2
+	VADDPS     (R9)(R11*1), Y2, Y2
+	VMOVUPS    Y2, (R9)(R11*1)
+	VMULPS     32(DI)(R11*1), Y1, Y2
+	VADDPS     32(R9)(R11*1), Y2, Y2
+	VMOVUPS    Y2, 32(R9)(R11*1)
+	PREFETCHT0 64(R8)(R11*1)
+	VMULPS     64(DI)(R11*1), Y1, Y2
+	VADDPS     64(R9)(R11*1), Y2, Y2
+	VMOVUPS    Y2, 64(R9)(R11*1)
+	VMULPS     96(DI)(R11*1), Y1, Y2
+	VADDPS     96(R9)(R11*1), Y2, Y2
+	VMOVUPS    Y2, 96(R9)(R11*1)
+	ADDQ       $+128, R11
+
+stridesTest:
+	CMPQ R11, R12
+	JLE  strides
+	JMP  vectorsTest
+
+vectors:
+	PREFETCHT0 (R8)(R11*1)
+	VMULPS     (DI)(R11*1), Y1, Y2
+	VADDPS     (R9)(R11*1), Y2, Y2
+	VMOVUPS    Y2, (R9)(R11*1)
+	ADDQ       $+32, R11
+
+vectorsTest:
+	CMPQ       R11, CX
+	JL         vectors
+	CMPQ       R11, AX
+	JGE        nextHead
+	PREFETCHT0 (R8)(R11*1)
+	VMASKMOVPS (DI)(R11*1), Y0, Y2
+	VMULPS     Y2, Y1, Y2
+	VMASKMOVPS (R9)(R11*1), Y0, Y1
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (R9)(R11*1)
+
+nextHead:
+	ADDQ AX, DI
+	ADDQ AX, R8
+	ADDQ AX, R9
+	ADDQ $0x04, SI
+	DECQ R10
+	JNZ  heads
+	INCQ BX
+
+edgesTest:
+	MOVQ n+40(FP), DI
+	CMPQ BX, DI
+	JL   edges
+	VZEROUPPER
+	RET
+
 // func expAVX2(x *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·expAVX2(SB), $0-16
@@ -3681,6 +4016,301 @@ partEdgesTest:
 restTest:
 	CMPQ CX, AX
 	JL   rest
+	VZEROUPPER
+	RET
+
+// func dotPartsAVX512(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, v *float32, heads int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·dotPartsAVX512(SB), $8-72
+	MOVQ  dst+0(FP), AX
+	MOVQ  d+16(FP), CX
+	MOVQ  CX, BX
+	ANDQ  $0x0f, BX
+	MOVQ  CX, DX
+	SUBQ  BX, DX
+	SHLQ  $0x02, DX
+	SHLQ  $0x02, CX
+	MOVQ  $-1, SI
+	BZHIQ BX, SI, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	MOVQ  stride+24(FP), BX
+	SHLQ  $0x02, BX
+	XORQ  SI, SI
+	JMP   edgesTest
+
+edges:
+	MOVQ    idx+32(FP), R9
+	MOVQ    last+48(FP), DI
+	MOVQ    x+8(FP), R10
+	LEAQ    6(SI), R8
+	CMPQ    R8, DI
+	CMOVQGT DI, R8
+	MOVL    (R9)(SI*4), DI
+	MOVL    (R9)(R8*4), R8
+	IMULQ   BX, DI
+	IMULQ   BX, R8
+	ADDQ    R10, DI
+	ADDQ    R10, R8
+	MOVQ    v+56(FP), R9
+	SUBQ    R9, DI
+	SUBQ    R9, R8
+	MOVQ    heads+64(FP), R10
+	JMP     foursTest
+
+fours:
+	VPXORD Z0, Z0, Z0
+	MOVQ   R9, R11
+	ADDQ   CX, R9
+	VPXORD Z1, Z1, Z1
+	MOVQ   R9, R12
+	ADDQ   CX, R9
+	VPXORD Z2, Z2, Z2
+	MOVQ   R9, R13
+	ADDQ   CX, R9
+	VPXORD Z3, Z3, Z3
+	MOVQ   R9, R14
+	ADDQ   CX, R9
+	XORQ   R15, R15
+	JMP    fourTest
+
+fourColumns:
+	MOVQ       R15, BP
+	ADDQ       R8, BP
+	PREFETCHT0 (R11)(BP*1)
+	PREFETCHT0 (R12)(BP*1)
+	PREFETCHT0 (R13)(BP*1)
+	PREFETCHT0 (R14)(BP*1)
+	SUBQ       R8, BP
+	ADDQ       DI, BP
+	VMOVUPS    (R11)(BP*1), Z4
+	VMULPS     (R11)(R15*1), Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	VMOVUPS    (R12)(BP*1), Z4
+	VMULPS     (R12)(R15*1), Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	VMOVUPS    (R13)(BP*1), Z4
+	VMULPS     (R13)(R15*1), Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	VMOVUPS    (R14)(BP*1), Z4
+	VMULPS     (R14)(R15*1), Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x40, R15
+
+fourTest:
+	CMPQ       R15, DX
+	JL         fourColumns
+	CMPQ       R15, CX
+	JGE        fourSum
+	MOVQ       R15, BP
+	ADDQ       R8, BP
+	PREFETCHT0 (R11)(BP*1)
+	PREFETCHT0 (R12)(BP*1)
+	PREFETCHT0 (R13)(BP*1)
+	PREFETCHT0 (R14)(BP*1)
+	SUBQ       R8, BP
+	ADDQ       DI, BP
+	VMOVUPS.Z  (R11)(BP*1), K1, Z4
+	VMOVUPS.Z  (R11)(R15*1), K1, Z6
+	VMULPS     Z6, Z4, Z6
+	VADDPS     Z6, Z0, Z0
+	VMOVUPS.Z  (R12)(BP*1), K1, Z4
+	VMOVUPS.Z  (R12)(R15*1), K1, Z6
+	VMULPS     Z6, Z4, Z6
+	VADDPS     Z6, Z1, Z1
+	VMOVUPS.Z  (R13)(BP*1), K1, Z4
+	VMOVUPS.Z  (R13)(R15*1), K1, Z6
+	VMULPS     Z6, Z4, Z6
+	VADDPS     Z6, Z2, Z2
+	VMOVUPS.Z  (R14)(BP*1), K1, Z4
+	VMOVUPS.Z  (R14)(R15*1), K1, Z6
+	VMULPS     Z6, Z4, Z6
+	VADDPS     Z6, Z3, Z3
+
+fourSum:
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X4
+	VADDPS        X0, X4, X4
+	VEXTRACTF64X4 $0x01, Z1, Y6
+	VADDPS        Y6, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X6
+	VADDPS        X1, X6, X6
+	VEXTRACTF64X4 $0x01, Z2, Y7
+	VADDPS        Y7, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X7
+	VADDPS        X2, X7, X7
+	VEXTRACTF64X4 $0x01, Z3, Y8
+	VADDPS        Y8, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X8
+	VADDPS        X3, X8, X8
+	VUNPCKLPS     X6, X4, X9
+	VUNPCKHPS     X6, X4, X4
+	VADDPS        X4, X9, X9
+	VUNPCKLPS     X8, X7, X4
+	VUNPCKHPS     X8, X7, X6
+	VADDPS        X6, X4, X4
+	VMOVLHPS      X4, X9, X6
+	VMOVHLPS      X9, X4, X4
+	VADDPS        X4, X6, X6
+	VMOVUPS       X6, (AX)
+	ADDQ          $0x10, AX
+	SUBQ          $0x04, R10
+
+foursTest:
+	CMPQ R10, $0x04
+	JGE  fours
+	JMP  onesTest
+
+ones:
+	VPXORD Z5, Z5, Z5
+	MOVQ   R9, R11
+	ADDQ   CX, R9
+	XORQ   R12, R12
+	JMP    oneTest
+
+oneColumns:
+	MOVQ       R12, R13
+	ADDQ       R8, R13
+	PREFETCHT0 (R11)(R13*1)
+	SUBQ       R8, R13
+	ADDQ       DI, R13
+	VMOVUPS    (R11)(R13*1), Z4
+	VMULPS     (R11)(R12*1), Z4, Z4
+	VADDPS     Z4, Z5, Z5
+	ADDQ       $0x40, R12
+
+oneTest:
+	CMPQ       R12, DX
+	JL         oneColumns
+	CMPQ       R12, CX
+	JGE        oneSum
+	MOVQ       R12, R13
+	ADDQ       R8, R13
+	PREFETCHT0 (R11)(R13*1)
+	SUBQ       R8, R13
+	ADDQ       DI, R13
+	VMOVUPS.Z  (R11)(R13*1), K1, Z4
+	VMOVUPS.Z  (R11)(R12*1), K1, Z6
+	VMULPS     Z6, Z4, Z6
+	VADDPS     Z6, Z5, Z5
+
+oneSum:
+	VEXTRACTF64X4 $0x01, Z5, Y4
+	VADDPS        Y4, Y5, Y5
+	VEXTRACTF128  $0x01, Y5, X4
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X6
+	VADDPS        X6, X4, X4
+	VMOVSHDUP     X4, X6
+	VADDSS        X6, X4, X4
+	VMOVSS        X4, (AX)
+	ADDQ          $0x04, AX
+	DECQ          R10
+
+onesTest:
+	TESTQ R10, R10
+	JNZ   ones
+	INCQ  SI
+
+edgesTest:
+	MOVQ n+40(FP), DI
+	CMPQ SI, DI
+	JL   edges
+	VZEROUPPER
+	RET
+
+// func gatherPartsAVX512(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, w *float32, heads int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·gatherPartsAVX512(SB), $0-72
+	MOVQ  d+16(FP), AX
+	MOVQ  AX, DX
+	ANDQ  $0x0f, DX
+	MOVQ  AX, CX
+	SUBQ  DX, CX
+	SHLQ  $0x02, CX
+	SHLQ  $0x02, AX
+	MOVQ  $-1, BX
+	BZHIQ DX, BX, DX
+	KMOVW DX, K1
+	SHRQ  $0x10, DX
+	MOVQ  stride+24(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  w+56(FP), SI
+	XORQ  BX, BX
+	JMP   edgesTest
+
+edges:
+	MOVQ    idx+32(FP), R9
+	MOVQ    last+48(FP), DI
+	MOVQ    x+8(FP), R10
+	LEAQ    6(BX), R8
+	CMPQ    R8, DI
+	CMOVQGT DI, R8
+	MOVL    (R9)(BX*4), DI
+	MOVL    (R9)(R8*4), R8
+	IMULQ   DX, DI
+	IMULQ   DX, R8
+	ADDQ    R10, DI
+	ADDQ    R10, R8
+	MOVQ    dst+0(FP), R9
+	MOVQ    heads+64(FP), R10
+	MOVQ    CX, R12
+	SUBQ    $+128, R12
+
+heads:
+	VBROADCASTSS (SI), Z0
+	XORQ         R11, R11
+	JMP          stridesTest
+
+strides:
+	PREFETCHT0 (R8)(R11*1)
+	VMULPS     (DI)(R11*1), Z0, Z1
+	VADDPS     (R9)(R11*1), Z1, Z1
+	VMOVUPS    Z1, (R9)(R11*1)
+	PREFETCHT0 64(R8)(R11*1)
+	VMULPS     64(DI)(R11*1), Z0, Z1
+	VADDPS     64(R9)(R11*1), Z1, Z1
+	VMOVUPS    Z1, 64(R9)(R11*1)
+	ADDQ       $+128, R11
+
+stridesTest:
+	CMPQ R11, R12
+	JLE  strides
+	JMP  vectorsTest
+
+vectors:
+	PREFETCHT0 (R8)(R11*1)
+	VMULPS     (DI)(R11*1), Z0, Z1
+	VADDPS     (R9)(R11*1), Z1, Z1
+	VMOVUPS    Z1, (R9)(R11*1)
+	ADDQ       $+64, R11
+
+vectorsTest:
+	CMPQ       R11, CX
+	JL         vectors
+	CMPQ       R11, AX
+	JGE        nextHead
+	PREFETCHT0 (R8)(R11*1)
+	VMOVUPS.Z  (DI)(R11*1), K1, Z1
+	VMULPS     Z1, Z0, Z1
+	VMOVUPS.Z  (R9)(R11*1), K1, Z0
+	VADDPS     Z1, Z0, Z0
+	VMOVUPS    Z0, K1, (R9)(R11*1)
+
+nextHead:
+	ADDQ AX, DI
+	ADDQ AX, R8
+	ADDQ AX, R9
+	ADDQ $0x04, SI
+	DECQ R10
+	JNZ  heads
+	INCQ BX
+
+edgesTest:
+	MOVQ n+40(FP), DI
+	CMPQ BX, DI
+	JL   edges
 	VZEROUPPER
 	RET
 

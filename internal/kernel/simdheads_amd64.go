@@ -31,6 +31,24 @@ func combineHeadsSIMD(dst, y []float32, idx, edges []uint32, w []float32, heads 
 	}
 }
 
+func dotPartsSIMD(dst, x []float32, d, stride int, idx []uint32, v []float32, heads int) {
+	list, last := unsafe.SliceData(idx), cap(idx)-1
+	if level == avx512 {
+		dotPartsAVX512(first(dst), first(x), d, stride, list, len(idx), last, first(v), heads)
+	} else {
+		dotPartsAVX2(first(dst), first(x), d, stride, list, len(idx), last, first(v), heads)
+	}
+}
+
+func gatherPartsSIMD(dst, x []float32, d, stride int, idx []uint32, w []float32, heads int) {
+	list, last := unsafe.SliceData(idx), cap(idx)-1
+	if level == avx512 {
+		gatherPartsAVX512(first(dst), first(x), d, stride, list, len(idx), last, first(w), heads)
+	} else {
+		gatherPartsAVX2(first(dst), first(x), d, stride, list, len(idx), last, first(w), heads)
+	}
+}
+
 func expSIMD(x []float32) {
 	if level == avx512 {
 		expAVX512(first(x), len(x))

@@ -14,6 +14,14 @@ func combineHeadsSIMD(dst, y []float32, idx, edges []uint32, w []float32, heads 
 	combineHeadsPlain(dst, y, idx, edges, w, heads)
 }
 
+func dotPartsSIMD(dst, x []float32, d, stride int, idx []uint32, v []float32, heads int) {
+	dotPartsPlain(dst, x, d, stride, idx, v, heads)
+}
+
+func gatherPartsSIMD(dst, x []float32, d, stride int, idx []uint32, w []float32, heads int) {
+	gatherPartsPlain(dst, x, d, stride, idx, w, heads)
+}
+
 func expSIMD(x []float32) { expPlain(x) }
 
 func biasELUSIMD(z, bias []float32, drop Dropout, key uint64) { biasELUPlain(z, bias, 0, drop, key) }

@@ -16,6 +16,25 @@ const dotLanes = 16
 func dotHeads(s isa) {
 	begin(s, "dotHeads", "func(dst, x *float32, d int, idx *uint32, n, last int, v *float32, heads int)",
 		"dotHeadsPlain", "The index at position last is the furthest that may be read ahead.")
+	k := newDotter(s)
+	k.edges(k.rowBytes)
+	end()
+}
+
+// dotParts has rows of x that are a stride apart, with columns for every head.
+func dotParts(s isa) {
+	begin(s, "dotParts", "func(dst, x *float32, d, stride int, idx *uint32, n, last int, v *float32, heads int)",
+		"dotPartsPlain", "The index at position last is the furthest that may be read ahead.")
+	k := newDotter(s)
+	k.parts = true
+	stride := GP64()
+	Load(Param("stride"), stride)
+	SHLQ(U8(2), stride)
+	k.edges(stride)
+	end()
+}
+
+func newDotter(s isa) *dotter {
 	dst := pointer("dst")
 	rowBytes, whole, tail := GP64(), GP64(), GP64()
 	Load(Param("d"), rowBytes)
@@ -25,15 +44,22 @@ func dotHeads(s isa) {
 	SUBQ(tail, whole)
 	SHLQ(U8(2), whole)
 	SHLQ(U8(2), rowBytes)
-	masks := s.first(tail, dotLanes/s.lanes)
-	k := &dotter{isa: s, masks: masks, dst: dst, rowBytes: rowBytes, whole: whole}
+	return &dotter{isa: s, masks: s.first(tail, dotLanes/s.lanes), dst: dst, rowBytes: rowBytes, whole: whole}
+}
 
+// edges goes through the rows of x that idx names.
+func (k *dotter) edges(stride reg.Register) {
 	i := GP64()
 	XORQ(i, i)
 	JMP(LabelRef("edgesTest"))
 	Label("edges")
-	k.row, k.next = rowAhead(i, rowBytes)
+	k.row, k.next = rowAhead(i, stride)
 	v, left := pointer("v"), GP64()
+	if k.parts {
+		SUBQ(v, k.row)
+		SUBQ(v, k.next)
+		k.behind, k.far = k.row, k.next
+	}
 	Load(Param("heads"), left)
 	JMP(LabelRef("foursTest"))
 	Label("fours")
@@ -54,7 +80,6 @@ func dotHeads(s isa) {
 	n := pointer("n")
 	CMPQ(i, n)
 	JL(LabelRef("edges"))
-	end()
 }
 
 // rowAhead returns pointers to the row of x that edge i names and to the one that
@@ -78,8 +103,12 @@ type dotter struct {
 	isa
 	masks           []Op // of the last, partial group of columns
 	dst             reg.Register
-	rowBytes, whole reg.Register
-	row, next       reg.Register
+	rowBytes, whole reg.Register // of a vector; of its whole groups of columns
+	row, next       reg.Register // of x, for all heads alike
+	// With parts the heads have columns of their own: x and the row ahead lie so far
+	// behind v, head by head.
+	parts       bool
+	behind, far reg.Register
 }
 
 // dots multiplies the row with the vectors of some heads, stores the products and
@@ -100,34 +129,66 @@ func (k *dotter) dots(name string, v reg.Register, heads int) {
 	XORQ(c, c)
 	JMP(LabelRef(name + "Test"))
 	Label(name + "Columns")
-	PREFETCHT0(at(k.next, c, 0))
-	for p := range parts {
-		x := k.vector()
-		VMOVUPS(at(k.row, c, p*k.bytes()), x)
-		for h := range heads {
-			t := k.vector()
-			VMULPS(at(ptr[h], c, p*k.bytes()), x, t)
-			VADDPS(t, acc[h][p], acc[h][p])
-		}
-	}
+	k.group(ptr, acc, c, nil)
 	ADDQ(U8(4*dotLanes), c)
 	Label(name + "Test")
 	CMPQ(c, k.whole)
 	JL(LabelRef(name + "Columns"))
 	CMPQ(c, k.rowBytes)
 	JGE(LabelRef(name + "Sum"))
-	PREFETCHT0(at(k.next, c, 0))
-	for p := range parts {
-		x := k.vector()
-		k.load(at(k.row, c, p*k.bytes()), k.masks[p], x)
-		for h := range heads {
+	k.group(ptr, acc, c, k.masks)
+	Label(name + "Sum")
+	k.reduce(acc)
+}
+
+// group adds dotLanes columns' products, from byte c on, to the partial sums of every
+// head; with masks those that they select.
+func (k *dotter) group(ptr []reg.GPVirtual, acc [][]reg.VecVirtual, c reg.Register, masks []Op) {
+	own := GP64() // the column as x has it from a head's vector on
+	if k.parts {
+		MOVQ(c, own)
+		ADDQ(k.far, own)
+		for _, v := range ptr {
+			PREFETCHT0(at(v, own, 0))
+		}
+		SUBQ(k.far, own)
+		ADDQ(k.behind, own)
+	} else {
+		PREFETCHT0(at(k.next, c, 0))
+	}
+	load := func(m Mem, p int) reg.VecVirtual {
+		v := k.vector()
+		if masks == nil {
+			VMOVUPS(m, v)
+		} else {
+			k.load(m, masks[p], v)
+		}
+		return v
+	}
+	for p := range acc[0] {
+		var x reg.VecVirtual
+		if !k.parts {
+			x = load(at(k.row, c, p*k.bytes()), p)
+		}
+		for h, v := range ptr {
+			if k.parts {
+				x = load(at(v, own, p*k.bytes()), p)
+			}
 			t := k.vector()
-			k.load(at(ptr[h], c, p*k.bytes()), k.masks[p], t)
-			VMULPS(t, x, t)
+			if masks == nil {
+				VMULPS(at(v, c, p*k.bytes()), x, t)
+			} else {
+				k.load(at(v, c, p*k.bytes()), masks[p], t)
+				VMULPS(t, x, t)
+			}
 			VADDPS(t, acc[h][p], acc[h][p])
 		}
 	}
-	Label(name + "Sum")
+}
+
+// reduce adds up every head's partial sums, stores the sums and moves dst on.
+func (k *dotter) reduce(acc [][]reg.VecVirtual) {
+	heads, parts := len(acc), dotLanes/k.lanes
 	quads := make([]reg.VecVirtual, heads) // four partial sums each
 	for h := range heads {
 		low, high := YMM(), YMM()

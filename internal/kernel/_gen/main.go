@@ -40,6 +40,8 @@ func main() {
 		dotHeads(s)
 		gatherHeads(s)
 		combineHeads(s)
+		dotParts(s)
+		gatherParts(s)
 		expNegative(s)
 		biasELU(s)
 		eluBackward(s)
