@@ -159,8 +159,20 @@ func residual(m model.Model, projection int) model.Model {
 	return m
 }
 
+// inOrder returns a model whose layers take the orders in turn.
+func inOrder(m model.Model, orders ...model.Order) model.Model {
+	m.Orders = nil
+	for l := range m.Layers() {
+		m.Orders = append(m.Orders, orders[l%len(orders)])
+	}
+	return m
+}
+
+// bothOrders are the orders that GAT's tests go through.
+var bothOrders = []model.Order{model.Aggregate, model.Multiply}
+
 // The gradient of every parameter agrees with central differences of the reference
-// loss, for depths, heads, odd widths, dropout, destinations without edges, edges from
+// loss, for orders, depths, heads, odd widths, dropout, destinations without edges, edges from
 // a node to itself and repeated ones; no padding is ever read.
 func TestGATGradients(t *testing.T) {
 	eachBackend(t, func(t *testing.T, lib string) {
@@ -177,7 +189,19 @@ func TestGATGradients(t *testing.T) {
 			{gat(3, 0, 4, 6, 3, 2), false, 70}, // more edges than a run
 			{residual(gat(2, 0.3, 7, 6, 4), 0), true, 3},
 			{residual(gat(2, 0, 7, 6, 4), 5), true, 3},
+			{inOrder(gat(1, 0, 5, 3), model.Multiply), true, 3},
+			{inOrder(gat(2, 0, 5, 3), model.Multiply), false, 3},
+			{inOrder(gat(1, 0, 1, 1, 2), model.Multiply), false, 3},
+			{inOrder(gat(2, 0.3, 7, 6, 4), model.Multiply), true, 3},
+			{inOrder(gat(8, 0.5, 3, 16, 2), model.Multiply, model.Aggregate), true, 3},
+			{inOrder(gat(8, 0.5, 3, 16, 2), model.Aggregate, model.Multiply), true, 3},
+			{inOrder(gat(3, 0, 4, 6, 3, 2), model.Multiply), false, 70},
+			{inOrder(residual(gat(2, 0.3, 7, 6, 4), 0), model.Multiply), true, 3},
+			{inOrder(residual(gat(2, 0, 7, 6, 4), 5), model.Multiply), true, 3},
 		} {
+			if c.m.Orders == nil {
+				c.m = inOrder(c.m, model.Aggregate)
+			}
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
 			s := shape{seeds: 9, classes: c.m.Classes(), layers: c.m.Layers(), maxDegree: c.maxDegree, fresh: 4, unlabelled: 0.3, scatter: c.scatter}
 			b, other := s.batch(rng), s.batch(rng)
@@ -207,26 +231,28 @@ func compareGATGradients(t *testing.T, name string, e *Engine, ref *gatReference
 func TestGATByHand(t *testing.T) {
 	b := &graph.Batch{Blocks: []graph.Block{{NumSrc: 3, NumDst: 1, Indptr: []uint32{0, 4}, Indices: []uint32{1, 0, 2, 0}}},
 		Input: make([]uint32, 3), Degree: make([]uint32, 3), Labels: []int32{0}}
-	e := newEngine(t, Options{Model: gat(1, 0, 1, 2), Sizes: roomy(b)})
 	weights := map[string][]float32{"convs.0.lin.weight": {1, 10}, "convs.0.att_src": {1, 0}, "convs.0.att_dst": {-1, 0}, "convs.0.bias": {0, 5}}
-	for _, p := range e.Params() {
-		copy(p.Data, weights[p.Name])
-	}
-	v, err := e.NewEvaluator(roomy(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// h is 1, 3 and −4 in the first column; the scores are 3−1 = 2, −4−1 = −5, which
-	// becomes −1, and 1−1 = 0 for the node itself, once.
-	got, err := v.Infer(context.Background(), input(t, v.preparer, b, []float32{1, 3, -4}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := math.Exp(2) + math.Exp(-1) + 1
-	mean := (3*math.Exp(2) - 4*math.Exp(-1) + 1) / sum
-	for c, want := range []float64{mean, 10*mean + 5} {
-		if math.Abs(float64(got[c])-want) > 1e-5 {
-			t.Errorf("logit %d is %v, want %v", c, got[c], want)
+	for _, order := range bothOrders {
+		e := newEngine(t, Options{Model: inOrder(gat(1, 0, 1, 2), order), Sizes: roomy(b)})
+		for _, p := range e.Params() {
+			copy(p.Data, weights[p.Name])
+		}
+		v, err := e.NewEvaluator(roomy(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// h is 1, 3 and −4 in the first column; the scores are 3−1 = 2, −4−1 = −5, which
+		// becomes −1, and 1−1 = 0 for the node itself, once.
+		got, err := v.Infer(context.Background(), input(t, v.preparer, b, []float32{1, 3, -4}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := math.Exp(2) + math.Exp(-1) + 1
+		mean := (3*math.Exp(2) - 4*math.Exp(-1) + 1) / sum
+		for c, want := range []float64{mean, 10*mean + 5} {
+			if math.Abs(float64(got[c])-want) > 1e-5 {
+				t.Errorf("logit %d is %v, want %v", c, got[c], want)
+			}
 		}
 	}
 }
@@ -235,27 +261,34 @@ func TestGATByHand(t *testing.T) {
 func TestGATThreadsAndKernelsGiveEqualBits(t *testing.T) {
 	want := make(map[string][]uint32)
 	eachBackend(t, func(t *testing.T, lib string) {
-		for _, threads := range []int{1, 2, 5} {
-			rng := rand.New(rand.NewPCG(3, 4))
-			batches := large(rng, true)
-			e := newEngine(t, Options{Model: gat(4, 0.5, 20, 24, 5), Sizes: roomy(batches...), Threads: threads, BLAS: lib})
-			for _, b := range batches {
-				step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
-			}
-			if got := bits(e.opt.weights); want[lib] == nil {
-				want[lib] = got
-			} else if !slices.Equal(got, want[lib]) {
-				t.Errorf("%d threads with %s kernels give other weights than one with plain ones", threads, kernel.Kind())
+		for name, m := range map[string]model.Model{
+			"aggregate":          inOrder(gat(4, 0.5, 20, 24, 5), model.Aggregate),
+			"multiply":           inOrder(gat(4, 0.5, 20, 24, 5), model.Multiply),
+			"multiply, residual": inOrder(residual(gat(4, 0.5, 20, 24, 5), 12), model.Multiply),
+		} {
+			for _, threads := range []int{1, 2, 5} {
+				rng := rand.New(rand.NewPCG(3, 4))
+				batches := large(rng, true)
+				e := newEngine(t, Options{Model: m, Sizes: roomy(batches...), Threads: threads, BLAS: lib})
+				for _, b := range batches {
+					step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
+				}
+				if got, key := bits(e.opt.weights), lib+name; want[key] == nil {
+					want[key] = got
+				} else if !slices.Equal(got, want[key]) {
+					t.Errorf("%s: %d threads with %s kernels give other weights than one with plain ones", name, threads, kernel.Kind())
+				}
 			}
 		}
 	})
 }
 
-// Renumbering the input nodes changes no bit.
+// Renumbering the input nodes changes no bit where the outermost layer aggregates
+// first.
 func TestGATNumberingOfInputNodes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	batches := large(rng, false)
-	o := Options{Model: gat(4, 0.4, 20, 16, 5), Sizes: roomy(batches...), Threads: 2}
+	o := Options{Model: inOrder(gat(4, 0.4, 20, 16, 5), model.Aggregate, model.Multiply), Sizes: roomy(batches...), Threads: 2}
 	plain, moved := newEngine(t, o), newEngine(t, o)
 	for i, b := range batches {
 		x := features(b, 20, rng)
@@ -276,69 +309,112 @@ func TestGATNumberingOfInputNodes(t *testing.T) {
 	}
 }
 
+// Both orders compute the same function, and the same gradients but for rounding.
+func TestGATOrdersAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	b := large(rng, true)[0]
+	x := features(b, 20, rng)
+	for name, m := range map[string]model.Model{"plain": gat(4, 0.2, 20, 16, 5), "all": residual(gat(4, 0.2, 20, 16, 5), 12)} {
+		var first Result
+		var grads []float32
+		for i, orders := range [][]model.Order{{model.Aggregate}, {model.Multiply}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Aggregate}} {
+			e := newEngine(t, Options{Model: inOrder(m, orders...), Sizes: roomy(b)})
+			r := step(t, e, input(t, e.preparer, b, x))
+			if i == 0 {
+				first, grads = r, e.opt.grads
+				continue
+			}
+			if math.Abs(r.Loss-first.Loss) > 1e-5 {
+				t.Errorf("%s, %v: loss %v, aggregating first %v", name, orders, r.Loss, first.Loss)
+			}
+			for k, g := range e.opt.grads {
+				if math.Abs(float64(g-grads[k])) > 1e-5 {
+					t.Fatalf("%s, %v: gradient %d is %v, aggregating first %v", name, orders, k, g, grads[k])
+				}
+			}
+		}
+	}
+}
+
 // An evaluator keeps nothing of the edges; of more edges than a run, too.
 func TestGATInferMatchesReference(t *testing.T) {
 	eachBackend(t, func(t *testing.T, lib string) {
-		rng := rand.New(rand.NewPCG(9, 9))
-		b := shape{seeds: 6, classes: 3, layers: 2, maxDegree: 3, fresh: 3}.batch(rng)
-		big := shape{seeds: 300, classes: 3, layers: 2, maxDegree: 4 * edgeRun, fresh: 50, scatter: true}.batch(rng)
-		e := newEngine(t, Options{Model: gat(2, 0.5, 5, 8, 3), Sizes: roomy(b), Threads: 2, BLAS: lib})
-		for i := range e.opt.weights {
-			e.opt.weights[i] *= 3 // scores that differ
-		}
-		v, err := e.NewEvaluator(roomy(big))
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.net.poison()
-		x := features(big, 5, rng)
-		got, err := v.Infer(context.Background(), input(t, v.preparer, big, x))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := newGATReference(e).logits(big, widen(x[:len(x)-3*5]))
-		if len(got) != len(want) {
-			t.Fatalf("%d logits, want %d", len(got), len(want))
-		}
-		for i := range got {
-			if !(math.Abs(float64(got[i])-want[i]) < 1e-4) {
-				t.Fatalf("logit %d is %v, reference %v", i, got[i], want[i])
-			}
+		for _, order := range bothOrders {
+			inferLikeReference(t, Options{Model: inOrder(gat(2, 0.5, 5, 8, 3), order), Threads: 2, BLAS: lib})
 		}
 	})
+}
+
+func inferLikeReference(t *testing.T, o Options) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(9, 9))
+	b := shape{seeds: 6, classes: 3, layers: 2, maxDegree: 3, fresh: 3}.batch(rng)
+	big := shape{seeds: 300, classes: 3, layers: 2, maxDegree: 4 * edgeRun, fresh: 50, scatter: true}.batch(rng)
+	o.Sizes = roomy(b)
+	e := newEngine(t, o)
+	for i := range e.opt.weights {
+		e.opt.weights[i] *= 3 // scores that differ
+	}
+	v, err := e.NewEvaluator(roomy(big))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.net.poison()
+	x := features(big, 5, rng)
+	got, err := v.Infer(context.Background(), input(t, v.preparer, big, x))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := newGATReference(e).logits(big, widen(x[:len(x)-3*5]))
+	if len(got) != len(want) {
+		t.Fatalf("%d logits, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if !(math.Abs(float64(got[i])-want[i]) < 1e-4) {
+			t.Fatalf("logit %d is %v, reference %v", i, got[i], want[i])
+		}
+	}
+	if chained := layerByLayer(t, e, big, x[:len(x)-3*5]); !slices.Equal(bits(chained), bits(got)) {
+		t.Errorf("%v: other logits layer by layer", o.Model.Orders)
+	}
 }
 
 // What is predicted is what is allocated, by engine, evaluator and preparer.
 func TestGATMemoryBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 18))
 	batches := large(rng, true)
-	o := Options{Model: gat(4, 0, 20, 300, 5), Sizes: roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
-	want, err := MemoryBytes(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newEngine(t, o)
-	if got := e.net.held() + 16*int64(len(e.opt.weights)); got != want {
-		t.Errorf("allocated %d bytes, predicted %d", got, want)
-	}
-	sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
-	if want, err = e.EvaluatorBytes(sizes); err != nil {
-		t.Fatal(err)
-	}
-	v, err := e.NewEvaluator(sizes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v.net.held() != want {
-		t.Errorf("evaluator allocated %d bytes, predicted %d", v.net.held(), want)
-	}
-	p, words := input(t, e.preparer, batches[0], features(batches[0], 20, rng)), 0
-	for _, q := range p.blocks {
-		k := &q.looped
-		words += cap(k.indptr) + cap(k.indices) + cap(k.tindptr) + cap(k.tindices) + cap(k.tedges)
-	}
-	if got := 4 * int64(words); got != e.preparer.Bytes() {
-		t.Errorf("prepared %d bytes, predicted %d", got, e.preparer.Bytes())
+	for _, m := range []model.Model{
+		inOrder(gat(4, 0, 20, 300, 5), model.Aggregate), inOrder(gat(4, 0, 20, 300, 5), model.Multiply),
+		inOrder(residual(gat(4, 0, 20, 300, 5), 0), model.Multiply, model.Auto),
+	} {
+		o := Options{Model: m, Sizes: roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
+		want, err := MemoryBytes(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newEngine(t, o)
+		if got := e.net.held() + 16*int64(len(e.opt.weights)); got != want {
+			t.Errorf("allocated %d bytes, predicted %d", got, want)
+		}
+		sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
+		if want, err = e.EvaluatorBytes(sizes); err != nil {
+			t.Fatal(err)
+		}
+		v, err := e.NewEvaluator(sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.net.held() != want {
+			t.Errorf("evaluator allocated %d bytes, predicted %d", v.net.held(), want)
+		}
+		p, words := input(t, e.preparer, batches[0], features(batches[0], 20, rng)), 0
+		for _, q := range p.blocks {
+			k := &q.looped
+			words += cap(k.indptr) + cap(k.indices) + cap(k.tindptr) + cap(k.tindices) + cap(k.tedges)
+		}
+		if got := 4 * int64(words); got != e.preparer.Bytes() {
+			t.Errorf("prepared %d bytes, predicted %d", got, e.preparer.Bytes())
+		}
 	}
 }
 
@@ -348,7 +424,9 @@ func TestGATStepAllocatesLittle(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(19, 20))
 	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: gat(4, 0.5, 20, 64, 5), Sizes: roomy(b), Threads: 2})
-	in := input(t, e.preparer, b, features(b, 20, rng))
-	allocatesLittle(t, "gat", e, b, in)
+	for _, order := range bothOrders {
+		e := newEngine(t, Options{Model: inOrder(gat(4, 0.5, 20, 64, 5), order), Sizes: roomy(b), Threads: 2})
+		in := input(t, e.preparer, b, features(b, 20, rng))
+		allocatesLittle(t, "gat, "+string(order)+" first", e, b, in)
+	}
 }

@@ -65,3 +65,51 @@ func (o *ownLinear) scatter(lo, hi int) {
 		}
 	}
 }
+
+// residualGradient sums the gradient of the weights over groups of destinations, for
+// who does not go through groups himself.
+type residualGradient struct {
+	*ownLinear
+	group int // rows of one
+
+	// The batch being run.
+	block *graph.Block
+	x, dz []float32
+}
+
+// make notes what the gradient needs, where there is a residual.
+func (r *residualGradient) make(o *ownLinear) {
+	r.ownLinear = o
+	if o.size == 0 {
+		return
+	}
+	n := o.net
+	r.group = attentionGroup(o.rows, o.size)
+	n.partialFloats = max(n.partialFloats, divUp(o.rows, r.group)*o.size)
+}
+
+func (r *residualGradient) run(b *graph.Block, x, dz []float32) error {
+	if r.size == 0 {
+		return nil
+	}
+	r.block, r.x, r.dz = b, x, dz
+	groups := divUp(b.NumDst, r.group)
+	if err := r.net.each(groups, 1, r); err != nil {
+		return err
+	}
+	clear(r.dWeights)
+	for g := range groups {
+		kernel.Add(r.dWeights, r.net.partial[g*r.size:][:r.size])
+	}
+	return nil
+}
+
+func (r *residualGradient) chunk(worker, g, _ int) {
+	dW := r.net.partial[g*r.size:][:r.size]
+	clear(dW)
+	room := r.net.workerScratch(worker, attendRows, r.in)
+	hi := min((g+1)*r.group, r.block.NumDst)
+	for from := g * r.group; from < hi; from += attendRows {
+		r.backward(dW, r.block, r.x, r.dz, room, from, min(from+attendRows, hi))
+	}
+}

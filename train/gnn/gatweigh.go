@@ -17,18 +17,13 @@ func (a *attention) perHead(worker int) (own, top, sum, run []float32) {
 	return s[:h:h], s[h : 2*h : 2*h], s[2*h : 3*h : 3*h], s[3*h:]
 }
 
-// ownScores computes the destination's part of its edges' scores.
-func (a *attention) ownScores(own []float32, sources []uint32) {
-	kernel.DotHeads(own, a.x, a.in, sources[len(sources)-1:], a.vectors[a.heads*a.in:], a.heads)
-}
-
 // weigh computes the scores of destination i's edges, and their softmax.
 func (a *attention) weigh(worker, i int) {
 	sources, lo, hi := a.neighbours(i)
 	scores, w := a.scores[lo:hi], a.coefficients[lo:hi]
 	own, top, sum, _ := a.perHead(worker)
-	kernel.DotHeads(scores, a.x, a.in, sources, a.vectors, a.heads)
-	a.ownScores(own, sources)
+	a.of.sourceScores(scores, sources)
+	a.of.ownScores(own, destination(sources))
 	fill(top, float32(math.Inf(-1)))
 	activateScores(w, scores, own, top)
 	subtract(w, top)
@@ -47,13 +42,13 @@ func (a *attention) weigh(worker, i int) {
 func (a *attention) weighOnline(row []float32, worker, i int) {
 	sources, _, _ := a.neighbours(i)
 	own, top, sum, run := a.perHead(worker)
-	a.ownScores(own, sources)
+	a.of.ownScores(own, destination(sources))
 	fill(top, float32(math.Inf(-1)))
 	clear(sum)
 	for from := 0; from < len(sources); from += edgeRun {
 		some := sources[from:min(from+edgeRun, len(sources))]
 		w := run[:len(some)*a.heads]
-		kernel.DotHeads(w, a.x, a.in, some, a.vectors, a.heads)
+		a.of.sourceScores(w, some)
 		if from > 0 {
 			a.lower(row, w, own, top, sum)
 		}
@@ -61,10 +56,10 @@ func (a *attention) weighOnline(row []float32, worker, i int) {
 		subtract(w, top)
 		kernel.Exp(w)
 		addRows(sum, w)
-		kernel.GatherHeads(row, a.x, a.in, some, w, a.heads, from > 0)
+		a.of.gather(row, some, w, from > 0)
 	}
 	for h, v := range sum {
-		scale(row[h*a.in:][:a.in], 1/v)
+		scale(row[h*a.columns:][:a.columns], 1/v)
 	}
 }
 
@@ -77,7 +72,7 @@ func (a *attention) lower(row, scores, own, top, sum []float32) {
 		if f := [1]float32{was - top[h]}; f[0] < 0 {
 			kernel.Exp(f[:])
 			sum[h] *= f[0]
-			scale(row[h*a.in:][:a.in], f[0])
+			scale(row[h*a.columns:][:a.columns], f[0])
 		}
 	}
 }
@@ -107,6 +102,19 @@ func leaky(v float32) float32 {
 	return v * model.LeakySlope
 }
 
+// addScores adds to row the gradients of the scores that source s has a part in: as a
+// source, then, all edges' together, as their destination.
+func (a *attention) addScores(row []float32, s int) {
+	e := a.edges
+	for t := e.tindptr[s]; t < e.tindptr[s+1]; t++ {
+		at := int(e.tedges[t]) * a.heads
+		addRows(row[:a.heads], a.scores[at:at+a.heads])
+		if _, lo, hi := a.neighbours(int(e.tindices[t])); at+a.heads == hi {
+			addRows(row[a.heads:], a.scores[lo:hi]) // the edge from the destination to itself
+		}
+	}
+}
+
 // Of these, w has a row for every edge and v a number for every head.
 
 func subtract(w, v []float32) {
@@ -121,6 +129,15 @@ func addRows(v, w []float32) {
 	for ; len(w) >= len(v); w = w[len(v):] {
 		for h, t := range w[:len(v)] {
 			v[h] += t
+		}
+	}
+}
+
+func addProducts(v, w, d []float32) {
+	for ; len(w) >= len(v); w, d = w[len(v):], d[len(v):] {
+		d := d[:len(v)]
+		for h, t := range w[:len(v)] {
+			v[h] += float32(t * d[h])
 		}
 	}
 }

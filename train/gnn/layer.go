@@ -53,8 +53,10 @@ func newLayer(n *network, index int, below *layer) *layer {
 	switch {
 	case index == model.InputLayer:
 		k.conv = newProjection(k)
+	case n.model.Kind == model.GAT && n.orders[index-n.first] == model.Multiply:
+		k.conv = newAttentionProducts(k)
 	case n.model.Kind == model.GAT:
-		k.conv = newAttention(k)
+		k.conv = newAttentionSums(k)
 	default:
 		k.conv = newLinear(k)
 	}

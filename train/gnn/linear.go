@@ -41,7 +41,8 @@ type linear struct {
 
 func newLinear(k *layer) *linear {
 	n, m := k.net, k.net.model
-	o := &linear{layer: k, order: n.orders[k.index-n.first], max: !m.Commutes(), own: m.Kind == model.SAGE || m.Residual}
+	o := &linear{layer: k, order: n.orders[k.index-n.first], max: !m.Commutes(), own: m.Kind == model.SAGE || m.Residual,
+		product: groupedProduct{n: k.width}}
 	o.takeWeights()
 	outermost, width := k.index == n.first, o.operandWidth()
 	if o.order == model.Multiply {

@@ -5,19 +5,18 @@ import "diskgnn/internal/kernel"
 // groupedProduct computes c = aᵀ·b, which sums over rows, group by group. The
 // network must have been told by needPartial.
 type groupedProduct struct {
+	n       int // columns of b and c: the owner sets them
 	net     *network
 	c, a, b []float32
-	m, n    int // of c
+	m       int // rows of c
 	rows    int
 	group   int // rows in a group
 	tiles   int // of c's rows
 }
 
-// run sums over the given rows of a and b, of which there are at most most. b's rows
-// are as wide as the layer's.
+// run sums over the given rows of a and b, of which there are at most most.
 func (p *groupedProduct) run(k *layer, c, a, b []float32, rows, most int) error {
 	p.net, p.c, p.a, p.b, p.rows = k.net, c, a, b, rows
-	p.n = k.width
 	p.m = len(c) / p.n
 	p.group = groupRows(most, len(c))
 	p.tiles = divUp(p.m, weightTile)

@@ -11,7 +11,7 @@ type projection struct {
 }
 
 func newProjection(k *layer) *projection {
-	p := &projection{layer: k}
+	p := &projection{layer: k, product: groupedProduct{n: k.width}}
 	p.weights, p.dWeights = k.param(model.Self)
 	if k.net.training {
 		k.net.needPartial(k.rows, k.in*k.width)

@@ -51,7 +51,6 @@ func TestGATOptions(t *testing.T) {
 		"too many":        func(m *Model) { m.Heads = MaxHeads + 1 },
 		"heads of SAGE":   func(m *Model) { m.Kind = SAGE },
 		"not dividing":    func(m *Model) { m.Heads = 5 },
-		"multiply first":  func(m *Model) { m.Orders = []Order{Multiply, Auto} },
 		"with aggregator": func(m *Model) { m.Aggregator = Max },
 	} {
 		m := good

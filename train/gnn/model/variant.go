@@ -80,8 +80,6 @@ func (m *Model) validateVariant() error {
 		return fault.New(fault.ErrUsage, "model: aggregator %s is for %s, not %s", m.Aggregator, SAGE, m.Kind)
 	case m.Kind != GCN && m.GCNNorm != "" && m.GCNNorm != GraphNorm:
 		return fault.New(fault.ErrUsage, "model: gcn norm %s is for %s, not %s", m.GCNNorm, GCN, m.Kind)
-	case m.Kind == GAT && slices.Contains(m.Orders, Multiply):
-		return fault.New(fault.ErrUsage, "model: %s cannot multiply first", GAT)
 	case !m.Commutes() && slices.Contains(m.Orders, Multiply):
 		return fault.New(fault.ErrUsage, "model: aggregator %s cannot multiply first", m.Aggregator)
 	}
@@ -93,7 +91,7 @@ func known[T ~string](name T, list []T) bool { return name == "" || slices.Conta
 
 // Commutes tells whether a layer's aggregation commutes with linear maps, so that
 // there is a choice between both orders of operations.
-func (m *Model) Commutes() bool { return m.Kind == GCN || m.Kind == SAGE && m.Aggregator != Max }
+func (m *Model) Commutes() bool { return m.Kind != SAGE || m.Aggregator != Max }
 
 // HasNorm tells whether layer l's sums are normalised.
 func (m *Model) HasNorm(l int) bool {

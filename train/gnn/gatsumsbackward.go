@@ -7,7 +7,7 @@ import (
 
 // backward: see conv. Destinations are gone through in groups, each a worker's; what
 // is summed over them is summed group by group.
-func (a *attention) backward(x, dz []float32) error {
+func (a *attentionSums) backward(x, dz []float32) error {
 	a.begin(x)
 	a.dz = dz
 	groups := divUp(a.count(), a.group)
@@ -30,10 +30,10 @@ func (a *attention) backward(x, dz []float32) error {
 // attendBackward is the backward pass over the destinations of a group. The group's
 // sums are the gradient of the weights as far as it comes through the sums over
 // neighbours, and that of the vectors.
-type attendBackward attention
+type attendBackward attentionSums
 
 func (o *attendBackward) chunk(worker, g, _ int) {
-	a := (*attention)(o)
+	a := (*attentionSums)(o)
 	width := a.heads * a.in
 	var sums, dSums []float32
 	if a.dSums != nil {
@@ -68,7 +68,7 @@ func (o *attendBackward) chunk(worker, g, _ int) {
 
 // multiplyBackward takes the gradient of the layer's sums back to the weights and to
 // the sums over neighbours.
-func (a *attention) multiplyBackward(dW, sums, dSums []float32, from, to int) {
+func (a *attentionSums) multiplyBackward(dW, sums, dSums []float32, from, to int) {
 	sgemm, rows := a.net.blas.Sgemm, to-from
 	width, columns := a.heads*a.in, a.heads*a.part
 	for h := range a.heads {
@@ -86,7 +86,7 @@ func (a *attention) multiplyBackward(dW, sums, dSums []float32, from, to int) {
 //	coefficient · (d − Σ coefficient · d) · slope
 //
 // and the sum over the edges is the product of the sums with their gradient.
-func (a *attention) weighBackward(dVectors, sums, dSums []float32, worker, i int) {
+func (a *attentionSums) weighBackward(dVectors, sums, dSums []float32, worker, i int) {
 	sources, lo, hi := a.neighbours(i)
 	w, scores := a.coefficients[lo:hi], a.scores[lo:hi]
 	total, _, own, run := a.perHead(worker)
@@ -102,7 +102,7 @@ func (a *attention) weighBackward(dVectors, sums, dSums []float32, worker, i int
 		scoreGradients(scores[from*a.heads:to*a.heads], w[from*a.heads:to*a.heads], d, total, own)
 	}
 	kernel.GatherHeads(dVectors[:a.heads*a.in], a.x, a.in, sources, scores, a.heads, true)
-	kernel.GatherHeads(dVectors[a.heads*a.in:], a.x, a.in, sources[len(sources)-1:], own, a.heads, true)
+	kernel.GatherHeads(dVectors[a.heads*a.in:], a.x, a.in, destination(sources), own, a.heads, true)
 }
 
 var onlyRow = []uint32{0}
@@ -127,58 +127,40 @@ func scoreGradients(scores, w, d, total, own []float32) {
 }
 
 // addGroups adds the groups' sums to the first one's, in order.
-type addGroups attention
+type addGroups attentionSums
 
 func (o *addGroups) chunk(_, lo, hi int) {
-	a := (*attention)(o)
+	a := (*attentionSums)(o)
 	partial := a.net.partial
 	for g := 1; g < divUp(a.count(), a.group); g++ {
 		kernel.Add(partial[lo:hi], partial[g*a.groupLen+lo:g*a.groupLen+hi])
 	}
 }
 
-// parameterGradients takes the gradient of the vectors W_h·a_h to their factors.
-func (a *attention) parameterGradients() {
-	sgemm, columns := a.net.blas.Sgemm, a.heads*a.part
+// parameterGradients takes the groups' sums to the parameters.
+func (a *attentionSums) parameterGradients() {
 	partial := a.net.partial[:a.groupLen]
 	copy(a.dW, partial)
-	dSrc := partial[len(a.weights):]
-	dDst := dSrc[a.heads*a.in:]
-	copy(a.residual.dWeights, dSrc[len(a.vectors):])
-	for h := range a.heads {
-		w, dW := a.weights[h*a.part:], a.dW[h*a.part:]
-		for _, v := range []struct{ d, a, da []float32 }{
-			{dSrc[h*a.in:], a.src[h*a.part:], a.dSrc[h*a.part:]},
-			{dDst[h*a.in:], a.dst[h*a.part:], a.dDst[h*a.part:]},
-		} {
-			sgemm(false, false, 1, a.part, a.in, 1, v.d, a.in, w, columns, 0, v.da, a.part)
-			sgemm(false, false, a.in, a.part, 1, 1, v.d, 1, v.a, a.part, 1, dW, columns)
-		}
-	}
+	dVectors := partial[len(a.weights):]
+	copy(a.residual.dWeights, dVectors[len(a.vectors):])
+	a.vectorGradients(dVectors, a.in, 1)
 }
 
 // attendSources computes the gradient of the input, over chunks of sources:
 //
 //	Σ coefficient · gradient of the sums        over the edges and heads
 //	Σ gradient of the score · vector            as a source, and as a destination
-type attendSources attention
+type attendSources attentionSums
 
 func (o *attendSources) chunk(worker, lo, hi int) {
-	a := (*attention)(o)
+	a := (*attentionSums)(o)
 	e, width := a.edges, 2*a.heads
 	scores := a.net.workerScratch(worker, hi-lo, width)
 	clear(scores)
 	for s := lo; s < hi; s++ {
 		from, to := e.tindptr[s], e.tindptr[s+1]
 		kernel.CombineHeads(a.dx[s*a.in:(s+1)*a.in], a.dSums, e.tindices[from:to], e.tedges[from:to], a.coefficients, a.heads)
-		row := scores[(s-lo)*width:][:width]
-		for t := from; t < to; t++ {
-			at := int(e.tedges[t]) * a.heads
-			addRows(row[:a.heads], a.scores[at:at+a.heads])
-			if _, first, end := a.neighbours(int(e.tindices[t])); at+a.heads == end {
-				addRows(row[a.heads:], a.scores[first:end]) // the source is the destination
-			}
-		}
+		a.addScores(scores[(s-lo)*width:][:width], s)
 	}
 	a.net.blas.Sgemm(false, false, hi-lo, a.in, width, 1, scores, width, a.vectors, a.in, 1, a.dx[lo*a.in:], a.in)
 	if a.residual.size > 0 {
