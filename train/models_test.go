@@ -25,6 +25,7 @@ func TestModels(t *testing.T) {
 		}, []string{"lins.1.weight", "norms.0.running_var", "norms.0.weight"}, true},
 		{func(o *Options) { o.Model, o.GCNNorm, o.InputProjection, o.Norm = "gcn", "block", true, "layer" }, []string{"lin_in.weight", "norms.0.bias"}, false},
 		{func(o *Options) { o.Model, o.Heads = "gat", 4 }, []string{"convs.0.lin.weight", "convs.0.att_src", "convs.1.att_dst", "convs.1.bias"}, true},
+		{func(o *Options) { o.Model, o.Heads, o.LayerOrder = "gat", 4, "multiply" }, []string{"convs.0.lin.weight"}, false},
 		{func(o *Options) { o.Aggregator, o.Activation, o.LabelSmoothing = "max", "elu", 0.1 }, []string{"convs.0.lin_r.weight"}, true},
 	} {
 		var first []float64

@@ -211,8 +211,6 @@ func (o *Options) Validate() error {
 		return usage("--gcn-norm %s is for --model gcn, not %s", o.GCNNorm, o.Model)
 	case o.Model == string(model.GAT) && o.Hidden%o.Heads != 0:
 		return usage("--heads %d: a hidden width of %d cannot be divided among them", o.Heads, o.Hidden)
-	case o.Model == string(model.GAT) && o.LayerOrder == string(model.Multiply):
-		return usage("--layer-order multiply: --model gat must aggregate first")
 	case o.Aggregator == string(model.Max) && o.LayerOrder == string(model.Multiply):
 		return usage("--layer-order multiply: --aggregator max must come first")
 	}

@@ -16,7 +16,6 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--out is missing":                 func(o *Options) { o.Out = "" },
 		"--heads 3: a hidden width":        func(o *Options) { o.Model, o.Heads = "gat", 3 },
 		"--heads -1: give":                 func(o *Options) { o.Heads = -1 },
-		"--layer-order multiply: --model":  func(o *Options) { o.Model, o.LayerOrder = "gat", "multiply" },
 		"--model mlp: there are sage, gcn": func(o *Options) { o.Model = "mlp" },
 		"--norm group: there are none":     func(o *Options) { o.Norm = "group" },
 		"--activation tanh: there are":     func(o *Options) { o.Activation = "tanh" },

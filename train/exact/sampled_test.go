@@ -63,6 +63,9 @@ func TestEveryModel(t *testing.T) {
 		"sage of all": {Kind: model.SAGE, Dims: dims, Norm: model.LayerNorm, Residual: true, InputProjection: 5},
 		"sum":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Sum},
 		"max":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Max, Norm: model.BatchNorm},
+		"gat":         {Kind: model.GAT, Dims: dims, Heads: 2, Orders: slices.Repeat([]model.Order{model.Aggregate}, 3)},
+		"gat of all": {Kind: model.GAT, Dims: dims, Heads: 4, Norm: model.LayerNorm, Residual: true, InputProjection: 5,
+			Orders: slices.Repeat([]model.Order{model.Multiply}, 3)},
 	} {
 		w := newWorldOf(t, t.TempDir(), raw, m)
 		want := w.atOnce(t)

@@ -94,6 +94,10 @@ func TestChooseOrder(t *testing.T) {
 		{"widening", Layer{Self: true, Src: 13_000, Dst: 12_500, Edges: 125_000, In: 64, Out: 256, Input: true, Train: true}, Aggregate},
 		{"evaluation with all neighbours", Layer{Self: true, Src: 13_000, Dst: 13_000, Edges: 490_000, In: 767, Out: 256}, Multiply},
 		{"nothing", Layer{In: 1, Out: 1}, Aggregate},
+		{"heads over many sources", Layer{Src: 450_000, Dst: 110_000, Edges: 788_000, In: 128, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Aggregate},
+		{"heads, their mean", Layer{Src: 12_000, Dst: 1_024, Edges: 14_500, In: 256, Out: 172, Heads: 8, Part: 172, Train: true}, Aggregate},
+		{"heads over wide input", Layer{Src: 13_000, Dst: 8_000, Edges: 88_000, In: 767, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Multiply},
+		{"heads with all neighbours", Layer{Src: 54_000, Dst: 13_500, Edges: 504_000, In: 767, Out: 256, Heads: 8, Part: 32}, Multiply},
 	} {
 		if got := ChooseOrder(c.layer, OpenBLASRates); got != c.want {
 			t.Errorf("%s: %s first, want %s (%.3g s and %.3g s)", c.name, got, c.want, c.layer.Cost(Aggregate, OpenBLASRates), c.layer.Cost(Multiply, OpenBLASRates))
@@ -120,6 +124,32 @@ func TestCost(t *testing.T) {
 		l.Input, l.Train = c.input, c.train
 		if got := l.Cost(c.order, unit); got != c.want {
 			t.Errorf("%s, input %v, train %v: %v, want %v", c.order, c.input, c.train, got, c.want)
+		}
+	}
+}
+
+// By hand: 10 sources, 4 destinations, 20 edges, width 8, two heads of 3 columns, unit
+// rates.
+func TestAttentionCost(t *testing.T) {
+	m := Model{Kind: GAT, Dims: []int{8, 6, 6, 3}, Heads: 2}
+	unit := Rates{Flops: 1, Bytes: 1, Terms: 1}
+	for _, c := range []struct {
+		layer int
+		order Order
+		train bool
+		want  float64
+	}{
+		// Products per destination of 8 by 2·3; edges with loops are 24.
+		{0, Aggregate, false, 2*4*8*6 + 4*8*24 + 2*8*24*2},
+		{0, Aggregate, true, 3*2*4*8*6 + 3*4*8*24 + 5*8*24*2},
+		{1, Aggregate, true, 3*2*4*6*6 + 3*4*6*24 + 4*6*2*(4+24) + 6*6*24*2},
+		// Rows of 2·3 columns and 2·2 scores.
+		{0, Multiply, false, 2*10*8*10 + 4*(10*10+24*6) + 24*6},
+		{0, Multiply, true, 2*2*10*8*10 + 4*(3*10*10+24*6+24*(6+6)) + 3*24*6},
+		{2, Multiply, true, 3*2*10*6*10 + 4*(3*10*10+24*6+24*(6+3)) + 3*24*6},
+	} {
+		if got := m.CostLayer(c.layer, 10, 4, 20, c.train).Cost(c.order, unit); got != c.want {
+			t.Errorf("layer %d, %s, train %v: %v, want %v", c.layer, c.order, c.train, got, c.want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package model
 
-// Order is the order of a layer's two linear operations. Sums and linear maps
-// commute, so both give the same function; which one is cheaper depends on the
+// Order is the order of a layer's two linear operations. Weighted sums and linear maps
+// commute, GAT's for every head, so both give the same function; which one is cheaper depends on the
 // block and the widths.
 type Order string
 
@@ -35,14 +35,18 @@ type Layer struct {
 	Self            bool // destinations' own features are multiplied, too
 	Input           bool // the outermost layer: its input needs no gradient
 	Train           bool // the backward pass counts too
+	Heads, Part     int  // GAT's, and the width of a head's result; else 0
 }
 
 // CostLayer describes layer l to the cost model, for blocks of these counts.
 func (m *Model) CostLayer(l, src, dst, edges int, train bool) Layer {
 	k := Layer{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Kind == SAGE || m.Residual,
 		Input: l == 0 && m.InputProjection == 0, Train: train}
-	if m.Kind == GCN {
+	if m.Kind != SAGE {
 		k.Edges += dst // the self-loops
+	}
+	if m.Kind == GAT {
+		k.Heads, k.Part = m.Heads, m.HeadWidth(l)
 	}
 	return k
 }
@@ -51,13 +55,14 @@ func (m *Model) CostLayer(l, src, dst, edges int, train bool) Layer {
 type Rates struct {
 	Flops float64 // of matrix products, per second
 	Bytes float64 // of gathers, read or written, per second
+	Terms float64 // of sums that several heads weigh: a product and an addition, per second
 }
 
 // Rates of one core, rounded from measurements of OpenBLAS with AVX-512, of gonum,
-// and of gathers of 512-byte to 1-KiB rows from memory.
+// of gathers of 512-byte to 1-KiB rows from memory, and of kernels over rows in cache.
 var (
-	OpenBLASRates = Rates{Flops: 120e9, Bytes: 10e9}
-	GonumRates    = Rates{Flops: 10e9, Bytes: 10e9}
+	OpenBLASRates = Rates{Flops: 120e9, Bytes: 10e9, Terms: 30e9}
+	GonumRates    = Rates{Flops: 10e9, Bytes: 10e9, Terms: 30e9}
 )
 
 // ChooseOrder returns the order with the smaller predicted cost.
@@ -72,6 +77,9 @@ func ChooseOrder(l Layer, r Rates) Order {
 // flop rate, plus what gathers read and write at the byte rate. What both orders
 // have in common, such as the activation, is left out.
 func (l Layer) Cost(o Order, r Rates) float64 {
+	if l.Heads > 0 {
+		return l.attentionCost(o, r)
+	}
 	var (
 		src, dst, edges = float64(l.Src), float64(l.Dst), float64(l.Edges)
 		in, out         = float64(l.In), float64(l.Out)
@@ -81,13 +89,7 @@ func (l Layer) Cost(o Order, r Rates) float64 {
 	if !l.Self {
 		perDst = 0
 	}
-	passes := 1.0 // over every product: forward, weights' gradient, input's
-	if l.Train {
-		passes++
-		if !l.Input {
-			passes++
-		}
-	}
+	passes := l.passes()
 	if o == Multiply {
 		flops = passes * (perSrc + perDst)    // x·Wneigh, x·Wself
 		bytes = 4 * out * (src + edges + dst) // products written, gathered, summed
@@ -102,4 +104,50 @@ func (l Layer) Cost(o Order, r Rates) float64 {
 		bytes += 4 * in * (edges + dst + src)
 	}
 	return flops/r.Flops + bytes/r.Bytes
+}
+
+// passes counts those over every product: forward, weights' gradient, input's.
+func (l Layer) passes() float64 {
+	switch {
+	case !l.Train:
+		return 1
+	case l.Input:
+		return 2
+	}
+	return 3
+}
+
+// attentionCost is Cost of GAT, without a residual, which both orders have in common.
+func (l Layer) attentionCost(o Order, r Rates) float64 {
+	var (
+		src, dst, edges = float64(l.Src), float64(l.Dst), float64(l.Edges)
+		in, heads       = float64(l.In), float64(l.Heads)
+		columns         = heads * float64(l.Part)
+		flops, bytes    float64
+		terms           float64
+	)
+	if o == Multiply {
+		row := columns + 2*heads // of a source: with its parts of the scores
+		flops = l.passes() * 2 * src * in * row
+		bytes = 4 * (src*row + edges*columns) // rows written, gathered
+		terms = edges * columns
+		if l.Train {
+			bytes += 4 * (2*src*row + edges*(columns+float64(l.Out))) // their gradients, written and read; gathered again, and transposed
+			terms += 2 * edges * columns
+		}
+		return flops/r.Flops + bytes/r.Bytes + terms/r.Terms
+	}
+	flops = 2 * dst * in * columns
+	bytes = 4 * in * edges // gathered for the scores; the sums find them in the cache
+	terms = 2 * in * edges * heads
+	if l.Train {
+		flops *= 3                  // the sums' gradient is that of the scores, too
+		bytes += 4 * in * 2 * edges // for the sums, made again, and for the scores' gradients
+		terms += 3 * in * edges * heads
+	}
+	if l.Train && !l.Input {
+		bytes += 4 * in * heads * (dst + edges) // gradients of the sums, written and gathered
+		terms += in * edges * heads
+	}
+	return flops/r.Flops + bytes/r.Bytes + terms/r.Terms
 }
