@@ -12,6 +12,11 @@
 // the inverse degrees and transposed blocks (which the program itself does ahead, on
 // another goroutine; --prepared leaves it out), forward, loss, backward and Adam. The
 // features are in memory. Prints one JSON line: median, min and max milliseconds.
+//
+// Beside them it prints what the step's matrix products take alone, with the same
+// shapes, library and workers, their operands in the cache, a turn after every step:
+// gflop, sgemm_gflops (a second), sgemm_ms, and step_per_sgemm, the step's time over
+// theirs. --bound=false leaves them out; so does a profile.
 package main
 
 import (
@@ -42,7 +47,7 @@ type options struct {
 	model                string
 	steps, warmup        int
 	order, blas, profile string
-	prepared             bool
+	prepared, bound      bool
 }
 
 func main() {
@@ -66,6 +71,7 @@ func run(args []string) error {
 	f.StringVar(&o.blas, "blas", "auto", "auto, openblas or gonum")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to this file")
 	f.BoolVar(&o.prepared, "prepared", false, "derive the blocks' transposes before the clock starts")
+	f.BoolVar(&o.bound, "bound", true, "time the step's matrix products alone, too")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -107,6 +113,16 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
 		return err
 	}
+	var alone *bound
+	if o.bound && o.profile == "" {
+		counts, err := engine.StepProducts(context.Background(), in)
+		if err != nil {
+			return err
+		}
+		if alone, err = newBound(o.blas, info.Threads, counts); err != nil {
+			return err
+		}
+	}
 	if o.profile != "" {
 		out, err := os.Create(o.profile)
 		if err != nil {
@@ -130,14 +146,21 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 		if last, err = engine.Step(context.Background(), in); err != nil {
 			return err
 		}
-		ms = append(ms, float64(time.Since(start).Microseconds())/1e3)
+		ms = append(ms, milliseconds(start))
+		if alone != nil {
+			alone.run()
+		}
 	}
 	ms = ms[o.warmup:]
-	slices.Sort(ms)
-	median := (ms[(len(ms)-1)/2] + ms[len(ms)/2]) / 2
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"median_ms": median, "min_ms": ms[0], "max_ms": ms[len(ms)-1], "loss": last.Loss, "steps": o.steps,
-		"dropout": o.dropout, "threads": info.Threads, "blas": info.BLAS, "simd": info.SIMD, "orders": info.Orders})
+	middle := median(ms)
+	out := map[string]any{
+		"median_ms": middle, "min_ms": ms[0], "max_ms": ms[len(ms)-1], "loss": last.Loss, "steps": o.steps,
+		"dropout": o.dropout, "threads": info.Threads, "blas": info.BLAS, "simd": info.SIMD, "orders": info.Orders}
+	if alone != nil {
+		alone.ms = alone.ms[o.warmup:]
+		alone.report(out, middle)
+	}
+	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
 // load reads the folder; dims are the input width and the number of classes.
