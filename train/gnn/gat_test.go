@@ -309,27 +309,32 @@ func TestGATNumberingOfInputNodes(t *testing.T) {
 	}
 }
 
-// Both orders compute the same function, and the same gradients but for rounding.
+// Both orders compute the same function, and the same gradients but for rounding, of
+// nodes with more edges than a run, too.
 func TestGATOrdersAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	b := large(rng, true)[0]
-	x := features(b, 20, rng)
-	for name, m := range map[string]model.Model{"plain": gat(4, 0.2, 20, 16, 5), "all": residual(gat(4, 0.2, 20, 16, 5), 12)} {
-		var first Result
-		var grads []float32
-		for i, orders := range [][]model.Order{{model.Aggregate}, {model.Multiply}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Aggregate}} {
-			e := newEngine(t, Options{Model: inOrder(m, orders...), Sizes: roomy(b)})
-			r := step(t, e, input(t, e.preparer, b, x))
-			if i == 0 {
-				first, grads = r, e.opt.grads
-				continue
-			}
-			if math.Abs(r.Loss-first.Loss) > 1e-5 {
-				t.Errorf("%s, %v: loss %v, aggregating first %v", name, orders, r.Loss, first.Loss)
-			}
-			for k, g := range e.opt.grads {
-				if math.Abs(float64(g-grads[k])) > 1e-5 {
-					t.Fatalf("%s, %v: gradient %d is %v, aggregating first %v", name, orders, k, g, grads[k])
+	for name, b := range map[string]*graph.Batch{
+		"large": large(rng, true)[0],
+		"dense": shape{seeds: 60, classes: 5, layers: 2, maxDegree: 3 * edgeRun, fresh: 3, scatter: true}.batch(rng),
+	} {
+		x := features(b, 20, rng)
+		for _, m := range []model.Model{gat(4, 0.2, 20, 16, 5), residual(gat(4, 0.2, 20, 16, 5), 12)} {
+			var first Result
+			var grads []float32
+			for i, orders := range [][]model.Order{{model.Aggregate}, {model.Multiply}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Aggregate}} {
+				e := newEngine(t, Options{Model: inOrder(m, orders...), Sizes: roomy(b)})
+				r := step(t, e, input(t, e.preparer, b, x))
+				if i == 0 {
+					first, grads = r, e.opt.grads
+					continue
+				}
+				if math.Abs(r.Loss-first.Loss) > 1e-5 {
+					t.Errorf("%s, %v: loss %v, aggregating first %v", name, orders, r.Loss, first.Loss)
+				}
+				for k, g := range e.opt.grads {
+					if math.Abs(float64(g-grads[k])) > 1e-5 {
+						t.Fatalf("%s, %v: gradient %d is %v, aggregating first %v", name, orders, k, g, grads[k])
+					}
 				}
 			}
 		}

@@ -17,9 +17,8 @@ import (
 type attentionProducts struct {
 	attention
 	stride              int       // of a row
-	extended            []float32 // the weights of the product
-	products, dProducts []float32
-	dExtended           []float32
+	extended, dExtended []float32 // the weights of the product
+	products, dProducts []float32 // a row for every source
 	product             groupedProduct
 	residualWeights     residualGradient
 }
@@ -28,7 +27,7 @@ func newAttentionProducts(k *layer) *attentionProducts {
 	n := k.net
 	a := new(attentionProducts)
 	a.make(k, a)
-	a.attention.columns = a.part
+	a.columns = a.part
 	a.stride = a.heads * (a.part + 2)
 	a.extended = n.floats(k.in * a.stride)
 	a.products = n.floats(n.sources(k.index) * a.stride)
@@ -48,7 +47,6 @@ func newAttentionProducts(k *layer) *attentionProducts {
 	return a
 }
 
-// sourceScores: see headSums.
 func (a *attentionProducts) sourceScores(scores []float32, sources []uint32) {
 	a.copyScores(scores, sources, a.heads*a.part)
 }

@@ -27,7 +27,7 @@ func newAttentionSums(k *layer) *attentionSums {
 	n := k.net
 	a := new(attentionSums)
 	a.make(k, a)
-	a.attention.columns = k.in
+	a.columns = k.in
 	a.vectors = n.floats(2 * a.heads * k.in)
 	sums := attendRows * a.heads * k.in
 	if !n.training {

@@ -1,8 +1,8 @@
 package model
 
 // Order is the order of a layer's two linear operations. Weighted sums and linear maps
-// commute, GAT's for every head, so both give the same function; which one is cheaper depends on the
-// block and the widths.
+// commute, GAT's for every head, so both give the same function; which one is cheaper
+// depends on the block and the widths.
 type Order string
 
 const (
@@ -132,7 +132,8 @@ func (l Layer) attentionCost(o Order, r Rates) float64 {
 		bytes = 4 * (src*row + edges*columns) // rows written, gathered
 		terms = edges * columns
 		if l.Train {
-			bytes += 4 * (2*src*row + edges*(columns+float64(l.Out))) // their gradients, written and read; gathered again, and transposed
+			// The rows' gradients, written and read; rows gathered again, and the sums' gradients.
+			bytes += 4 * (2*src*row + edges*(columns+float64(l.Out)))
 			terms += 2 * edges * columns
 		}
 		return flops/r.Flops + bytes/r.Bytes + terms/r.Terms
