@@ -121,6 +121,52 @@ func TestHeadsByHand(t *testing.T) {
 	})
 }
 
+func TestScores(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s := newSource(t)
+			heads := rapid.OneOf(rapid.IntRange(1, 70), rapid.SampledFrom([]int{1, 4, 8, 16, 256, 1024})).Draw(t, "heads")
+			n := rapid.IntRange(0, 9).Draw(t, "edges") * heads
+			scores, w, d, own, top := s.floats(n), s.floats(n), s.floats(n), s.floats(heads), s.floats(heads)
+			if n > 0 && rapid.Bool().Draw(t, "odd values") {
+				scores[s.rng.IntN(n)] = float32(math.NaN())
+				scores[s.rng.IntN(n)] = float32(math.Inf(1))
+			}
+			ws, ww, wo, wt := slices.Clone(scores), slices.Clone(w), slices.Clone(own), slices.Clone(top)
+			LeakyScores(w, scores, own, top, 0.2)
+			leakyScoresPlain(ww, ws, wo, wt, 0.2)
+			equal(t, "scores", scores, ws)
+			equal(t, "w", w, ww)
+			equal(t, "top", top, wt)
+			in := slices.Clone(d)
+			LeakyScores(in, in, own, top, 0.2)
+			leakyScoresPlain(d, slices.Clone(d), wo, wt, 0.2)
+			equal(t, "in place", in, d)
+			ScoreGradients(scores, w, d, top, own, 0.2)
+			scoreGradientsPlain(ws, w, d, top, wo, 0.2)
+			equal(t, "gradients", scores, ws)
+			equal(t, "own", own, wo)
+			s.intact()
+		})
+	})
+}
+
+// Two heads, two edges.
+func TestScoresByHand(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		scores, w, top := []float32{1, -2, 0.5, 8}, make([]float32, 4), []float32{-9, 5}
+		LeakyScores(w, scores, []float32{1, -2}, top, 0.25)
+		if !slices.Equal(scores, []float32{2, -4, 1.5, 6}) || !slices.Equal(w, []float32{2, -1, 1.5, 6}) || !slices.Equal(top, []float32{2, 6}) {
+			t.Errorf("scores %v, activated %v, largest %v", scores, w, top)
+		}
+		own := []float32{0, 1}
+		ScoreGradients(scores, []float32{0.5, 0.5, 1, 1}, []float32{3, 9, 2, 0}, []float32{1, 1}, own, 0.25)
+		if !slices.Equal(scores, []float32{1, 1, 1, -1}) || !slices.Equal(own, []float32{2, 1}) {
+			t.Errorf("gradients %v, own %v", scores, own)
+		}
+	})
+}
+
 func TestExp(t *testing.T) {
 	eachKind(t, func(t *testing.T) {
 		var x []float32

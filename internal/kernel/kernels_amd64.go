@@ -67,6 +67,18 @@ func dotPartsAVX2(dst *float32, x *float32, d int, stride int, idx *uint32, n in
 //go:noescape
 func gatherPartsAVX2(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, w *float32, heads int)
 
+// leakyScoresAVX2 is the twin of leakyScoresPlain for AVX2.
+// n counts rows.
+//
+//go:noescape
+func leakyScoresAVX2(w *float32, scores *float32, n int, own *float32, top *float32, heads int, slope float32)
+
+// scoreGradientsAVX2 is the twin of scoreGradientsPlain for AVX2.
+// n counts rows.
+//
+//go:noescape
+func scoreGradientsAVX2(scores *float32, w *float32, d *float32, n int, total *float32, own *float32, heads int, slope float32)
+
 // expAVX2 is the twin of expPlain for AVX2.
 // n may be any number.
 //
@@ -191,6 +203,18 @@ func dotPartsAVX512(dst *float32, x *float32, d int, stride int, idx *uint32, n 
 //
 //go:noescape
 func gatherPartsAVX512(dst *float32, x *float32, d int, stride int, idx *uint32, n int, last int, w *float32, heads int)
+
+// leakyScoresAVX512 is the twin of leakyScoresPlain for AVX512.
+// n counts rows.
+//
+//go:noescape
+func leakyScoresAVX512(w *float32, scores *float32, n int, own *float32, top *float32, heads int, slope float32)
+
+// scoreGradientsAVX512 is the twin of scoreGradientsPlain for AVX512.
+// n counts rows.
+//
+//go:noescape
+func scoreGradientsAVX512(scores *float32, w *float32, d *float32, n int, total *float32, own *float32, heads int, slope float32)
 
 // expAVX512 is the twin of expPlain for AVX512.
 // n may be any number.

@@ -1770,6 +1770,115 @@ edgesTest:
 	VZEROUPPER
 	RET
 
+// func leakyScoresAVX2(w *float32, scores *float32, n int, own *float32, top *float32, heads int, slope float32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·leakyScoresAVX2(SB), $0-52
+	MOVQ         w+0(FP), AX
+	MOVQ         scores+8(FP), CX
+	MOVQ         own+24(FP), DX
+	MOVQ         top+32(FP), BX
+	VBROADCASTSS slope+48(FP), Y0
+	MOVQ         heads+40(FP), SI
+	SHLQ         $0x02, SI
+	XORQ         DI, DI
+	JMP          columnsTest
+
+columns:
+	MOVQ         SI, R8
+	SUBQ         DI, R8
+	SHRQ         $0x02, R8
+	MOVQ         $0x0000000000000008, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lanes<>+0(SB), Y1, Y3
+	VMASKMOVPS   (DX)(DI*1), Y3, Y1
+	VMASKMOVPS   (BX)(DI*1), Y3, Y2
+	MOVQ         n+16(FP), R9
+	MOVQ         DI, R8
+	JMP          rowsTest
+
+rows:
+	VMASKMOVPS (CX)(R8*1), Y3, Y4
+	VADDPS     Y1, Y4, Y4
+	VMASKMOVPS Y4, Y3, (CX)(R8*1)
+	VMULPS     Y0, Y4, Y5
+	VMAXPS     Y5, Y4, Y4
+	VMASKMOVPS Y4, Y3, (AX)(R8*1)
+	VMAXPS     Y2, Y4, Y2
+	ADDQ       SI, R8
+	DECQ       R9
+
+rowsTest:
+	TESTQ      R9, R9
+	JNZ        rows
+	VMASKMOVPS Y2, Y3, (BX)(DI*1)
+	ADDQ       $0x20, DI
+
+columnsTest:
+	CMPQ DI, SI
+	JL   columns
+	VZEROUPPER
+	RET
+
+// func scoreGradientsAVX2(scores *float32, w *float32, d *float32, n int, total *float32, own *float32, heads int, slope float32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·scoreGradientsAVX2(SB), $0-60
+	MOVQ         scores+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         d+16(FP), DX
+	MOVQ         total+32(FP), BX
+	MOVQ         own+40(FP), SI
+	VBROADCASTSS slope+56(FP), Y0
+	VPXOR        Y1, Y1, Y1
+	MOVQ         heads+48(FP), DI
+	SHLQ         $0x02, DI
+	XORQ         R8, R8
+	JMP          columnsTest
+
+columns:
+	MOVQ         DI, R9
+	SUBQ         R8, R9
+	SHRQ         $0x02, R9
+	MOVQ         $0x0000000000000008, R10
+	CMPQ         R9, R10
+	CMOVQGT      R10, R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     lanes<>+0(SB), Y2, Y4
+	VMASKMOVPS   (BX)(R8*1), Y4, Y3
+	VMASKMOVPS   (SI)(R8*1), Y4, Y2
+	MOVQ         n+24(FP), R10
+	MOVQ         R8, R9
+	JMP          rowsTest
+
+rows:
+	VMASKMOVPS (DX)(R9*1), Y4, Y5
+	VSUBPS     Y3, Y5, Y5
+	VMASKMOVPS (CX)(R9*1), Y4, Y6
+	VMULPS     Y6, Y5, Y5
+	VMULPS     Y0, Y5, Y6
+	VMASKMOVPS (AX)(R9*1), Y4, Y7
+	VCMPPS     $0x1e, Y1, Y7, Y7
+	VBLENDVPS  Y7, Y5, Y6, Y5
+	VMASKMOVPS Y5, Y4, (AX)(R9*1)
+	VADDPS     Y5, Y2, Y2
+	ADDQ       DI, R9
+	DECQ       R10
+
+rowsTest:
+	TESTQ      R10, R10
+	JNZ        rows
+	VMASKMOVPS Y2, Y4, (SI)(R8*1)
+	ADDQ       $0x20, R8
+
+columnsTest:
+	CMPQ R8, DI
+	JL   columns
+	VZEROUPPER
+	RET
+
 // func expAVX2(x *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·expAVX2(SB), $0-16
@@ -4311,6 +4420,117 @@ edgesTest:
 	MOVQ n+40(FP), DI
 	CMPQ BX, DI
 	JL   edges
+	VZEROUPPER
+	RET
+
+// func leakyScoresAVX512(w *float32, scores *float32, n int, own *float32, top *float32, heads int, slope float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·leakyScoresAVX512(SB), $0-52
+	MOVQ         w+0(FP), AX
+	MOVQ         scores+8(FP), CX
+	MOVQ         own+24(FP), DX
+	MOVQ         top+32(FP), BX
+	VBROADCASTSS slope+48(FP), Z0
+	MOVQ         heads+40(FP), SI
+	SHLQ         $0x02, SI
+	XORQ         DI, DI
+	JMP          columnsTest
+
+columns:
+	MOVQ      SI, R8
+	SUBQ      DI, R8
+	SHRQ      $0x02, R8
+	MOVQ      $0x0000000000000010, R9
+	CMPQ      R8, R9
+	CMOVQGT   R9, R8
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R8
+	KMOVW     R8, K1
+	SHRQ      $0x10, R8
+	VMOVUPS.Z (DX)(DI*1), K1, Z1
+	VMOVUPS.Z (BX)(DI*1), K1, Z2
+	MOVQ      n+16(FP), R9
+	MOVQ      DI, R8
+	JMP       rowsTest
+
+rows:
+	VMOVUPS.Z (CX)(R8*1), K1, Z3
+	VADDPS    Z1, Z3, Z3
+	VMOVUPS   Z3, K1, (CX)(R8*1)
+	VMULPS    Z0, Z3, Z4
+	VMAXPS    Z4, Z3, Z3
+	VMOVUPS   Z3, K1, (AX)(R8*1)
+	VMAXPS    Z2, Z3, Z2
+	ADDQ      SI, R8
+	DECQ      R9
+
+rowsTest:
+	TESTQ   R9, R9
+	JNZ     rows
+	VMOVUPS Z2, K1, (BX)(DI*1)
+	ADDQ    $0x40, DI
+
+columnsTest:
+	CMPQ DI, SI
+	JL   columns
+	VZEROUPPER
+	RET
+
+// func scoreGradientsAVX512(scores *float32, w *float32, d *float32, n int, total *float32, own *float32, heads int, slope float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·scoreGradientsAVX512(SB), $0-60
+	MOVQ         scores+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         d+16(FP), DX
+	MOVQ         total+32(FP), BX
+	MOVQ         own+40(FP), SI
+	VBROADCASTSS slope+56(FP), Z0
+	VPXORD       Z1, Z1, Z1
+	MOVQ         heads+48(FP), DI
+	SHLQ         $0x02, DI
+	XORQ         R8, R8
+	JMP          columnsTest
+
+columns:
+	MOVQ      DI, R9
+	SUBQ      R8, R9
+	SHRQ      $0x02, R9
+	MOVQ      $0x0000000000000010, R10
+	CMPQ      R9, R10
+	CMOVQGT   R10, R9
+	MOVQ      $-1, R10
+	BZHIQ     R9, R10, R9
+	KMOVW     R9, K1
+	SHRQ      $0x10, R9
+	VMOVUPS.Z (BX)(R8*1), K1, Z3
+	VMOVUPS.Z (SI)(R8*1), K1, Z2
+	MOVQ      n+24(FP), R10
+	MOVQ      R8, R9
+	JMP       rowsTest
+
+rows:
+	VMOVUPS.Z (DX)(R9*1), K1, Z4
+	VSUBPS    Z3, Z4, Z4
+	VMOVUPS.Z (CX)(R9*1), K1, Z5
+	VMULPS    Z5, Z4, Z4
+	VMULPS    Z0, Z4, Z5
+	VMOVUPS.Z (AX)(R9*1), K1, Z6
+	VCMPPS    $0x1e, Z1, Z6, K2
+	VBLENDMPS Z4, Z5, K2, Z4
+	VMOVUPS   Z4, K1, (AX)(R9*1)
+	VADDPS    Z4, Z2, Z2
+	ADDQ      DI, R9
+	DECQ      R10
+
+rowsTest:
+	TESTQ   R10, R10
+	JNZ     rows
+	VMOVUPS Z2, K1, (SI)(R8*1)
+	ADDQ    $0x40, R8
+
+columnsTest:
+	CMPQ R8, DI
+	JL   columns
 	VZEROUPPER
 	RET
 

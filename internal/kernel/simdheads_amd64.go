@@ -49,6 +49,24 @@ func gatherPartsSIMD(dst, x []float32, d, stride int, idx []uint32, w []float32,
 	}
 }
 
+func leakyScoresSIMD(w, scores, own, top []float32, slope float32) {
+	heads := len(own)
+	if level == avx512 {
+		leakyScoresAVX512(first(w), first(scores), len(scores)/heads, first(own), first(top), heads, slope)
+	} else {
+		leakyScoresAVX2(first(w), first(scores), len(scores)/heads, first(own), first(top), heads, slope)
+	}
+}
+
+func scoreGradientsSIMD(scores, w, d, total, own []float32, slope float32) {
+	heads := len(total)
+	if level == avx512 {
+		scoreGradientsAVX512(first(scores), first(w), first(d), len(scores)/heads, first(total), first(own), heads, slope)
+	} else {
+		scoreGradientsAVX2(first(scores), first(w), first(d), len(scores)/heads, first(total), first(own), heads, slope)
+	}
+}
+
 func expSIMD(x []float32) {
 	if level == avx512 {
 		expAVX512(first(x), len(x))

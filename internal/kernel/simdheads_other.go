@@ -22,6 +22,14 @@ func gatherPartsSIMD(dst, x []float32, d, stride int, idx []uint32, w []float32,
 	gatherPartsPlain(dst, x, d, stride, idx, w, heads)
 }
 
+func leakyScoresSIMD(w, scores, own, top []float32, slope float32) {
+	leakyScoresPlain(w, scores, own, top, slope)
+}
+
+func scoreGradientsSIMD(scores, w, d, total, own []float32, slope float32) {
+	scoreGradientsPlain(scores, w, d, total, own, slope)
+}
+
 func expSIMD(x []float32) { expPlain(x) }
 
 func biasELUSIMD(z, bias []float32, drop Dropout, key uint64) { biasELUPlain(z, bias, 0, drop, key) }

@@ -136,15 +136,12 @@ func (a *attentionProducts) backward(x, dz []float32) error {
 }
 
 // scoreGradient takes the gradient of the sums to the coefficients and back through
-// the softmax to the scores, over destinations. With d a coefficient's gradient, the
-// score's is
-//
-//	coefficient · (d − Σ coefficient · d) · slope
+// the softmax to the scores, over destinations.
 type scoreGradient attentionProducts
 
 func (o *scoreGradient) chunk(worker, lo, hi int) {
 	a := (*attentionProducts)(o)
-	own, total, _, run := a.perHead(worker)
+	own, total, unused, run := a.perHead(worker)
 	for i := lo; i < hi; i++ {
 		sources, from, to := a.neighbours(i)
 		w, d := a.coefficients[from:to], a.scores[from:to]
@@ -152,11 +149,15 @@ func (o *scoreGradient) chunk(worker, lo, hi int) {
 		clear(total)
 		addProducts(total, w, d)
 		a.ownScores(own, destination(sources))
-		for from := 0; from < len(sources); from += edgeRun {
-			to := min(from+edgeRun, len(sources))
-			s := run[:(to-from)*a.heads]
-			a.sourceScores(s, sources[from:to])
-			softmaxGradients(d[from*a.heads:to*a.heads], w[from*a.heads:to*a.heads], s, own, total)
+		clear(unused)
+		for len(sources) > 0 {
+			n := min(edgeRun, len(sources))
+			s := run[:n*a.heads]
+			a.sourceScores(s, sources[:n])
+			kernel.LeakyScores(s, s, own, unused, model.LeakySlope) // which are positive where they were
+			kernel.ScoreGradients(s, w[:len(s)], d[:len(s)], total, unused, model.LeakySlope)
+			copy(d, s)
+			sources, w, d = sources[n:], w[len(s):], d[len(s):]
 		}
 	}
 }
@@ -219,23 +220,5 @@ func (a *attentionProducts) gatherBack(row []float32, worker, s int) {
 		} else {
 			kernel.GatherParts(row, a.dz, a.part, a.width, e.tindices[from:to], w, a.heads, from > lo)
 		}
-	}
-}
-
-// softmaxGradients replaces the gradients of coefficients by those of their edges'
-// scores. s are the sources' parts of the scores.
-func softmaxGradients(d, w, s, own, total []float32) {
-	heads := len(own)
-	total = total[:heads]
-	for len(d) >= heads {
-		d1, w1, s1 := d[:heads], w[:heads], s[:heads]
-		for h, o := range own {
-			g := w1[h] * (d1[h] - total[h])
-			if !(s1[h]+o > 0) {
-				g *= model.LeakySlope
-			}
-			d1[h] = g
-		}
-		d, w, s = d[heads:], w[heads:], s[heads:]
 	}
 }

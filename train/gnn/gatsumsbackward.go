@@ -99,32 +99,13 @@ func (a *attentionSums) weighBackward(dVectors, sums, dSums []float32, worker, i
 		to := min(from+edgeRun, len(sources))
 		d := run[:(to-from)*a.heads]
 		kernel.DotHeads(d, a.x, a.in, sources[from:to], dSums, a.heads)
-		scoreGradients(scores[from*a.heads:to*a.heads], w[from*a.heads:to*a.heads], d, total, own)
+		kernel.ScoreGradients(scores[from*a.heads:to*a.heads], w[from*a.heads:to*a.heads], d, total, own, model.LeakySlope)
 	}
 	kernel.GatherHeads(dVectors[:a.heads*a.in], a.x, a.in, sources, scores, a.heads, true)
 	kernel.GatherHeads(dVectors[a.heads*a.in:], a.x, a.in, destination(sources), own, a.heads, true)
 }
 
 var onlyRow = []uint32{0}
-
-// scoreGradients replaces the scores of edges by their gradients, which it adds to
-// own, head by head.
-func scoreGradients(scores, w, d, total, own []float32) {
-	heads := len(total)
-	own = own[:heads]
-	for len(scores) >= heads {
-		s, w1, d1 := scores[:heads], w[:heads], d[:heads]
-		for h, t := range total {
-			g := w1[h] * (d1[h] - t)
-			if !(s[h] > 0) {
-				g *= model.LeakySlope
-			}
-			s[h] = g
-			own[h] += g
-		}
-		scores, w, d = scores[heads:], w[heads:], d[heads:]
-	}
-}
 
 // addGroups adds the groups' sums to the first one's, in order.
 type addGroups attentionSums

@@ -25,7 +25,7 @@ func (a *attention) weigh(worker, i int) {
 	a.of.sourceScores(scores, sources)
 	a.of.ownScores(own, destination(sources))
 	fill(top, float32(math.Inf(-1)))
-	activateScores(w, scores, own, top)
+	kernel.LeakyScores(w, scores, own, top, model.LeakySlope)
 	subtract(w, top)
 	kernel.Exp(w)
 	clear(sum)
@@ -52,7 +52,7 @@ func (a *attention) weighOnline(row []float32, worker, i int) {
 		if from > 0 {
 			a.lower(row, w, own, top, sum)
 		}
-		activateScores(w, w, own, top)
+		kernel.LeakyScores(w, w, own, top, model.LeakySlope)
 		subtract(w, top)
 		kernel.Exp(w)
 		addRows(sum, w)
@@ -74,24 +74,6 @@ func (a *attention) lower(row, scores, own, top, sum []float32) {
 			sum[h] *= f[0]
 			scale(row[h*a.columns:][:a.columns], f[0])
 		}
-	}
-}
-
-// activateScores adds the destination's part to its edges' scores, stores them in w
-// after the leaky ReLU, and raises top to the largest of each head.
-func activateScores(w, scores, own, top []float32) {
-	heads := len(own)
-	top = top[:heads]
-	for len(scores) >= heads {
-		s, v := scores[:heads], w[:heads]
-		for h := range own {
-			s[h] += own[h]
-			l := leaky(s[h])
-			if v[h] = l; l > top[h] {
-				top[h] = l
-			}
-		}
-		scores, w = scores[heads:], w[heads:]
 	}
 }
 

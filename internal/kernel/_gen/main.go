@@ -42,6 +42,8 @@ func main() {
 		combineHeads(s)
 		dotParts(s)
 		gatherParts(s)
+		leakyScores(s)
+		scoreGradients(s)
 		expNegative(s)
 		biasELU(s)
 		eluBackward(s)

@@ -23,6 +23,8 @@ type masking struct {
 	notBelow func(v, limit reg.VecVirtual) Op
 	// keep returns the selected lanes of v, zero in the others.
 	keep func(v reg.VecVirtual, mask Op) reg.VecVirtual
+	// choose returns the selected lanes of v, those of other elsewhere.
+	choose func(v, other reg.VecVirtual, mask Op) reg.VecVirtual
 }
 
 var avx2 = isa{
@@ -58,6 +60,10 @@ var avx2 = isa{
 		},
 		keep: func(v reg.VecVirtual, mask Op) reg.VecVirtual {
 			VANDPS(v, mask, v)
+			return v
+		},
+		choose: func(v, other reg.VecVirtual, mask Op) reg.VecVirtual {
+			VBLENDVPS(mask, v, other, v)
 			return v
 		},
 	},
@@ -96,6 +102,10 @@ var avx512 = isa{
 		},
 		keep: func(v reg.VecVirtual, mask Op) reg.VecVirtual {
 			VMOVAPS_Z(v, mask, v)
+			return v
+		},
+		choose: func(v, other reg.VecVirtual, mask Op) reg.VecVirtual {
+			VBLENDMPS(v, other, mask, v)
 			return v
 		},
 	},
