@@ -25,7 +25,7 @@ type Dataset struct {
 // Open opens a dataset directory: it reads meta.json and checks that every file
 // is there with its size. The files' contents are checked as they are read.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
-	m, err := open(fsys, dir)
+	m, err := stage.Open(fsys, dir, kind, Format, CompressedFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -49,19 +49,6 @@ func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 		}
 	}
 	return d, nil
-}
-
-// open reads meta.json of either version.
-func open(fsys vfs.FS, dir string) (*stage.Meta, error) {
-	m, err := stage.ReadMeta(fsys, dir, kind)
-	if err != nil {
-		return nil, err
-	}
-	want := CompressedFormat
-	if m.Format.Version == Format.Version {
-		want = Format
-	}
-	return stage.Open(fsys, dir, kind, want)
 }
 
 // Dir returns the directory as it was given.
@@ -134,7 +121,8 @@ func (d *Dataset) otherTable(table string) error {
 }
 
 // Labels returns the class of every node, verified; graph.Unlabelled where there
-// is none. It holds 4 bytes a node.
+// is none. Of a multi-label dataset it tells only which nodes have a label: 0 stands
+// for that. It holds 4 bytes a node.
 func (d *Dataset) Labels() ([]int32, error) {
 	labels := make([]int32, d.facts.Nodes)
 	if err := d.readAll(LabelsFile, binio.Bytes(labels)); err != nil {
