@@ -66,6 +66,10 @@ func (d *Dataset) Facts() Facts { return d.facts }
 // RowBytes returns the size of one feature row.
 func (d *Dataset) RowBytes() int { return d.facts.RowBytes() }
 
+// TargetBytes returns the bytes of a node's classes in a multi-label dataset, and 0 of
+// others.
+func (d *Dataset) TargetBytes() int { return d.facts.TargetBytes() }
+
 func (d *Dataset) path(name string) string { return filepath.Join(d.dir, name) }
 
 // table reads the table that covers a data file and checks it against meta.json.
