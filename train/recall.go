@@ -50,7 +50,12 @@ func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag)
 // params returns what decides the result with a pack.
 func (o *Options) params(f packfile.Facts) runParams {
 	network := o.network(f)
+	loss := o.Loss
+	if loss == LossCrossEntropy {
+		loss = ""
+	}
 	return runParams{
+		Loss:  loss,
 		Model: o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
 		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
@@ -69,6 +74,9 @@ func (o *Options) recall(was *runFile) error {
 	}
 	if o.Metric == MetricAuto {
 		o.Metric = was.Params.Metric // which is what auto came to
+	}
+	if o.Loss == LossAuto {
+		o.Loss = was.Params.loss()
 	}
 	if o.Engine == EngineAuto {
 		o.Engine = was.Setup.Engine
@@ -101,6 +109,7 @@ func (o *Options) recall(was *runFile) error {
 		agree(o, "plateau-factor", &o.PlateauFactor, p.PlateauFactor),
 		agree(o, "plateau-patience", &o.PlateauPatience, p.PlateauPatience),
 		agree(o, "patience", &o.Patience, p.Patience),
+		agree(o, "loss", &o.Loss, p.loss()),
 		agree(o, "engine", &o.Engine, was.Setup.Engine),
 	} {
 		if d != "" {

@@ -95,6 +95,8 @@ type runParams struct {
 	Optimizer      string  `json:"optimizer"`
 	WeightDecay    float64 `json:"weight_decay"`
 	LabelSmoothing float64 `json:"label_smoothing"`
+	// Loss is empty for the cross-entropy, as in runs from before there was a choice.
+	Loss string `json:"loss,omitempty"`
 
 	Schedule        string  `json:"schedule"`
 	Warmup          int     `json:"warmup"`
