@@ -175,7 +175,7 @@ func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore
 	if err != nil {
 		return err
 	}
-	fixed := held + overheadBytes + scorerBytes(run.Metric(), p.pack) + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f) + bytes + more
+	fixed := held + overheadBytes + evalScorerBytes(run.Metric(), p.pack) + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f) + bytes + more
 	if err := budget.Check("the engine", fixed, o.Memory); err != nil {
 		return err
 	}

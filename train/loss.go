@@ -42,11 +42,3 @@ func (o *Options) resolveLabels(f packfile.Facts) error {
 	}
 	return nil
 }
-
-// loss returns the loss of a run; those made before there was a choice say none.
-func (p *runParams) loss() string {
-	if p.Loss == "" {
-		return LossCrossEntropy
-	}
-	return p.Loss
-}

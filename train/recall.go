@@ -50,17 +50,12 @@ func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag)
 // params returns what decides the result with a pack.
 func (o *Options) params(f packfile.Facts) runParams {
 	network := o.network(f)
-	loss := o.Loss
-	if loss == LossCrossEntropy {
-		loss = ""
-	}
 	return runParams{
-		Loss:  loss,
 		Model: o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
 		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
 		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
-		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Network: network,
+		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Loss: o.Loss, Network: network,
 		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
 		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience,
 	}
@@ -76,7 +71,7 @@ func (o *Options) recall(was *runFile) error {
 		o.Metric = was.Params.Metric // which is what auto came to
 	}
 	if o.Loss == LossAuto {
-		o.Loss = was.Params.loss()
+		o.Loss = was.Params.Loss
 	}
 	if o.Engine == EngineAuto {
 		o.Engine = was.Setup.Engine
@@ -109,7 +104,7 @@ func (o *Options) recall(was *runFile) error {
 		agree(o, "plateau-factor", &o.PlateauFactor, p.PlateauFactor),
 		agree(o, "plateau-patience", &o.PlateauPatience, p.PlateauPatience),
 		agree(o, "patience", &o.Patience, p.Patience),
-		agree(o, "loss", &o.Loss, p.loss()),
+		agree(o, "loss", &o.Loss, p.Loss),
 		agree(o, "engine", &o.Engine, was.Setup.Engine),
 	} {
 		if d != "" {

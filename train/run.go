@@ -161,7 +161,7 @@ func (r *runner) prepare(p parts) (err error) {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
-		needs.engine += scorerBytes(o.Metric, r.pack)
+		needs.engine += trainScorerBytes(o.Metric, r.pack) + evalScorerBytes(o.Metric, r.pack)
 	}
 	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
 		return err

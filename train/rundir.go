@@ -95,8 +95,7 @@ type runParams struct {
 	Optimizer      string  `json:"optimizer"`
 	WeightDecay    float64 `json:"weight_decay"`
 	LabelSmoothing float64 `json:"label_smoothing"`
-	// Loss is empty for the cross-entropy, as in runs from before there was a choice.
-	Loss string `json:"loss,omitempty"`
+	Loss           string  `json:"loss"`
 
 	Schedule        string  `json:"schedule"`
 	Warmup          int     `json:"warmup"`

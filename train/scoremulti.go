@@ -154,24 +154,32 @@ func meanAUCBytes(rows, classes int64) int64 {
 	return rows * (2*(4*classes+(classes+7)/8) + 2*16)
 }
 
-// scorerBytes returns the memory of a run's scorers where that is worth counting: of
-// those that keep a pack's rows, and each a logit per class.
-func scorerBytes(metric string, r *packfile.Reader) int64 {
-	f, x := r.Facts(), r.Index()
+// trainScorerBytes and evalScorerBytes return the memory of the scorers of a pack's
+// batches where that is worth counting: of those that keep a logit per class.
+func trainScorerBytes(metric string, r *packfile.Reader) int64 {
+	epoch := int64(0)
+	for i := range min(r.Facts().BatchesPerEpoch, len(r.Index().Train)) {
+		epoch += int64(r.Index().Train[i].Seeds)
+	}
+	return keptBytes(metric, r, epoch)
+}
+
+func evalScorerBytes(metric string, r *packfile.Reader) int64 {
+	seeds := func(list []packfile.Eval) (n int64) {
+		for i := range list {
+			n += int64(list[i].Seeds)
+		}
+		return n
+	}
+	return keptBytes(metric, r, max(seeds(r.Index().Valid), seeds(r.Index().Test)))
+}
+
+func keptBytes(metric string, r *packfile.Reader, rows int64) int64 {
+	f := r.Facts()
 	if metric != MetricAUC || !f.MultiLabel() {
 		return 0
 	}
-	perEpoch, epoch, valid, test := f.BatchesPerEpoch, 0, 0, 0
-	for i := range min(perEpoch, len(x.Train)) {
-		epoch += x.Train[i].Seeds
-	}
-	for i := range x.Valid {
-		valid += x.Valid[i].Seeds
-	}
-	for i := range x.Test {
-		test += x.Test[i].Seeds
-	}
-	return meanAUCBytes(int64(epoch+max(valid, test)), int64(f.Classes))
+	return meanAUCBytes(rows, int64(f.Classes))
 }
 
 // MultiLabelJudgeBytes returns the memory that a Judge of multi-label rows takes for
