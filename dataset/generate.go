@@ -133,7 +133,7 @@ func (g *generation) plan() error {
 		rows += frameMemory
 	}
 	edges := int64(4 * 2 * o.AvgDegree * generateBlock) // twice the mean: hubs come in bunches
-	labels := int64(4 + 4)                              // and splits
+	labels := int64(4 + 4)                              // with the splits
 	if o.MultiLabel {
 		labels += 2 * int64(graph.TargetBytes(o.Classes)) // in a slice that grows
 	}
