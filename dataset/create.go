@@ -24,6 +24,9 @@ type Raw struct {
 	DType    dtype.Type
 	Dim      int
 	Labels   []int32 // one per node, graph.Unlabelled where there is none
+	// Targets, unless nil, make a multi-label graph: a row of bits per node, as in
+	// graph.Batch.Targets, of which those without a label have none. Labels are 0 else.
+	Targets  []byte
 	Classes  int
 	Compress bool // the features
 
@@ -76,6 +79,9 @@ func (r *Raw) facts() Facts {
 	if r.Compress {
 		f.Compression = zstdFrames
 	}
+	if r.Targets != nil {
+		f.LabelKind = labelMultiHot
+	}
 	for _, c := range r.Labels {
 		if c == graph.Unlabelled {
 			f.Unlabelled++
@@ -90,7 +96,7 @@ type namedBytes struct {
 }
 
 func (r *Raw) files() []namedBytes {
-	return []namedBytes{
+	files := []namedBytes{
 		{IndptrFile, binio.Bytes(r.Indptr)},
 		{IndicesFile, binio.Bytes(r.Indices)},
 		{FeaturesFile, r.Features},
@@ -99,6 +105,10 @@ func (r *Raw) files() []namedBytes {
 		{splitFile(Valid), binio.Bytes(r.Valid)},
 		{splitFile(Test), binio.Bytes(r.Test)},
 	}
+	if r.Targets != nil {
+		files = append(files, namedBytes{TargetsFile, r.Targets})
+	}
+	return files
 }
 
 // hash is the SHA-256 of everything that decides the bytes.
@@ -140,6 +150,9 @@ func (r *Raw) check() error {
 			return bad("node %d has class %d of %d", v, c, r.Classes)
 		}
 	}
+	if err := r.checkTargets(); err != nil {
+		return err
+	}
 	in := make([]bool, n)
 	for _, ids := range [][]uint32{r.Train, r.Valid, r.Test} {
 		for i, v := range ids {
@@ -148,6 +161,25 @@ func (r *Raw) check() error {
 			}
 			in[v] = true
 		}
+	}
+	return nil
+}
+
+// checkTargets refuses rows of bits that no multi-label dataset has.
+func (r *Raw) checkTargets() error {
+	if r.Targets == nil {
+		return nil
+	}
+	row := graph.TargetBytes(r.Classes)
+	switch {
+	case r.Classes > maxTargets || len(r.Targets) != len(r.Labels)*row:
+		return fault.New(fault.ErrInput, "%d bytes for %d classes of %d nodes", len(r.Targets), r.Classes, len(r.Labels))
+	case slices.Max(r.Labels) > 0:
+		return fault.New(fault.ErrInput, "a node of a multi-label graph has label %d, neither 0 nor -1", slices.Max(r.Labels))
+	case classBeyond(r.Targets, row, r.Classes) >= 0:
+		return fault.New(fault.ErrInput, "node %d has a class beyond the %d that there are", classBeyond(r.Targets, row, r.Classes), r.Classes)
+	case unlabelledClass(r.Targets, row, r.Labels) >= 0:
+		return fault.New(fault.ErrInput, "node %d has classes, and no label", unlabelledClass(r.Targets, row, r.Labels))
 	}
 	return nil
 }

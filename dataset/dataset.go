@@ -25,7 +25,7 @@ type Dataset struct {
 // Open opens a dataset directory: it reads meta.json and checks that every file
 // is there with its size. The files' contents are checked as they are read.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
-	m, err := open(fsys, dir)
+	m, err := stage.Open(fsys, dir, kind, Format, CompressedFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -51,19 +51,6 @@ func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 	return d, nil
 }
 
-// open reads meta.json of either version.
-func open(fsys vfs.FS, dir string) (*stage.Meta, error) {
-	m, err := stage.ReadMeta(fsys, dir, kind)
-	if err != nil {
-		return nil, err
-	}
-	want := CompressedFormat
-	if m.Format.Version == Format.Version {
-		want = Format
-	}
-	return stage.Open(fsys, dir, kind, want)
-}
-
 // Dir returns the directory as it was given.
 func (d *Dataset) Dir() string { return d.dir }
 
@@ -78,6 +65,10 @@ func (d *Dataset) Facts() Facts { return d.facts }
 
 // RowBytes returns the size of one feature row.
 func (d *Dataset) RowBytes() int { return d.facts.RowBytes() }
+
+// TargetBytes returns the bytes of a node's classes in a multi-label dataset, and 0 of
+// others.
+func (d *Dataset) TargetBytes() int { return d.facts.TargetBytes() }
 
 func (d *Dataset) path(name string) string { return filepath.Join(d.dir, name) }
 
@@ -134,7 +125,8 @@ func (d *Dataset) otherTable(table string) error {
 }
 
 // Labels returns the class of every node, verified; graph.Unlabelled where there
-// is none. It holds 4 bytes a node.
+// is none. Of a multi-label dataset it tells only which nodes have a label: 0 stands
+// for that. It holds 4 bytes a node.
 func (d *Dataset) Labels() ([]int32, error) {
 	labels := make([]int32, d.facts.Nodes)
 	if err := d.readAll(LabelsFile, binio.Bytes(labels)); err != nil {

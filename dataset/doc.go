@@ -16,6 +16,7 @@
 //	├── indices.bin         in-neighbours, grouped by destination
 //	├── features.bin        one row per node (version 2: features.zst)
 //	├── labels.bin          one class per node
+//	├── targets.bin         multi-label datasets only: any number of classes per node
 //	├── train.bin           node ids of the splits
 //	├── valid.bin
 //	├── test.bin
@@ -31,6 +32,9 @@
 //	                                    ascending; equal neighbours are parallel edges
 //	features.bin  dtype    nodes × dim  row-major: float32, float16 or bfloat16, all finite
 //	labels.bin    int32    nodes        0 … classes−1, or −1 for an unlabelled node
+//	                                    (multi-label: 0 or −1)
+//	targets.bin   uint8    nodes × T    T = ⌈classes/8⌉ bytes a node: class c is bit c mod 8
+//	                                    of byte c/8; other bits, and unlabelled nodes', are 0
 //	train.bin     uint32   train        node ids, strictly ascending; no node is in two
 //	valid.bin     uint32   valid        splits, and every node of a split has a label
 //	test.bin      uint32   test
@@ -75,9 +79,10 @@
 //	nodes, edges         counts; edges are directed and counted as stored
 //	dim, dtype           elements of a feature row, and their type
 //	classes              number of classes
-//	label_kind           "class": one int32 per node ("multi-hot" is reserved)
-//	metric               the score that suits the labels: "accuracy" (the labels of a
-//	                     graph with two classes can be judged by "auc" as well)
+//	label_kind           "class": one per node; "multi-hot": any number, in targets.bin
+//	                     (2²⁴ classes at most)
+//	metric               the score that suits the labels: "accuracy", or "f1" of multi-hot
+//	                     ones (both can be judged by "auc" as well, the former of two classes)
 //	train, valid, test   sizes of the splits
 //	unlabelled           nodes of label −1
 //	compression          of the features: "zstd" in version 2, absent in version 1
@@ -97,7 +102,8 @@
 // # Versions
 //
 // A reader of version 1 alone refuses compressed features by their version;
-// datasets without them stay what they were, and so do samples made from them. A
+// datasets without them stay what they were, and so do samples made from them. Readers
+// that know one class per node alone refuse others by their label kind. A
 // reader refuses any other version, and facts whose reserved values it does
 // not know. Whatever changes the meaning of a byte raises the version; a new
 // file or fact that older readers may ignore does not.

@@ -29,6 +29,7 @@ const (
 	FeaturesFile           = "features.bin"
 	CompressedFeaturesFile = "features.zst"
 	LabelsFile             = "labels.bin"
+	TargetsFile            = "targets.bin" // of multi-label datasets
 )
 
 // Names of the splits. Split NAME lies in the file NAME.bin.
@@ -42,16 +43,27 @@ const (
 	sumsSuffix   = ".sums"
 	framesSuffix = ".frames"
 	zstdFrames   = "zstd"
-	labelClass   = "class"
 	nodeIDBytes  = 4
-	metricChoice = "accuracy"
+)
+
+// What Facts.LabelKind says, and the metric that suits it.
+const (
+	labelClass    = "class"
+	labelMultiHot = "multi-hot"
+
+	classMetric    = "accuracy"
+	multiHotMetric = "f1"
 )
 
 func splitFile(name string) string { return name + ".bin" }
 
 // dataFiles lists the files of a dataset, those that are checked first in front.
 func (f *Facts) dataFiles() []string {
-	return []string{IndptrFile, IndicesFile, LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), f.FeaturesFile()}
+	files := []string{IndptrFile, IndicesFile, LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), f.FeaturesFile()}
+	if f.MultiLabel() {
+		files = append(files, TargetsFile)
+	}
+	return files
 }
 
 // FeaturesFile returns the name of the data file that holds the features.
@@ -60,6 +72,13 @@ func (f *Facts) FeaturesFile() string {
 		return CompressedFeaturesFile
 	}
 	return FeaturesFile
+}
+
+func labelKind(multi bool) string {
+	if multi {
+		return labelMultiHot
+	}
+	return labelClass
 }
 
 // tableOf returns the name of the table that covers a data file with checksums.
@@ -122,6 +141,8 @@ func (f *Facts) size(name string) int64 {
 		return f.Nodes * int64(f.RowBytes())
 	case LabelsFile:
 		return f.Nodes * 4
+	case TargetsFile:
+		return f.Nodes * int64(f.TargetBytes())
 	case splitFile(Train):
 		return f.Train * nodeIDBytes
 	case splitFile(Valid):
@@ -153,7 +174,7 @@ func (f *Facts) total() int64 {
 // check refuses facts that no dataset of this version has, so that what follows
 // can compute with them.
 func (f *Facts) check() error {
-	if f.LabelKind != labelClass || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
+	if f.LabelKind != labelClass && f.LabelKind != labelMultiHot || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
 		return fault.New(fault.ErrVersion, "it needs a newer program: %s labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
 			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
 	}
@@ -171,6 +192,8 @@ func (f *Facts) check() error {
 		return fault.New(fault.ErrCorrupt, "features of type %q", f.DType)
 	case f.Classes < 1 || f.Classes > math.MaxInt32:
 		return fault.New(fault.ErrCorrupt, "%d classes", f.Classes)
+	case f.MultiLabel() && f.Classes > maxTargets:
+		return fault.New(fault.ErrCorrupt, "%d classes of multi-label nodes", f.Classes)
 	case min(f.Train, f.Valid, f.Test, f.Unlabelled) < 0, max(f.Train, f.Valid, f.Test, f.Unlabelled) > f.Nodes:
 		return fault.New(fault.ErrCorrupt, "splits of %d, %d and %d of %d nodes", f.Train, f.Valid, f.Test, f.Nodes)
 	}

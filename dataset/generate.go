@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"diskgnn/dataset/internal/synth"
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -35,6 +36,7 @@ type generateParams struct {
 	Test      int64      `json:"test"`
 
 	Compression string `json:"compression,omitempty"`
+	MultiLabel  bool   `json:"multi_label,omitempty"`
 }
 
 // Generate writes a synthetic graph whose labels need the neighbourhood: degrees
@@ -76,7 +78,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
 	g.w, state, err = begin(fsys, out, generateParams{
-		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, compression(o.Compress),
+		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, compression(o.Compress), o.MultiLabel,
 	}, o.Compress, o.Force)
 	if err != nil || state == stage.StateDone {
 		return state, err
@@ -87,7 +89,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 
 	f := &g.w.state.Facts
 	f.Nodes, f.Dim, f.DType, f.Classes = o.Nodes, o.Dim, o.DType, o.Classes
-	f.Train, f.Valid, f.Test = train, valid, test
+	f.Train, f.Valid, f.Test, f.LabelKind = train, valid, test, labelKind(o.MultiLabel)
 	if f.Edges == 0 {
 		f.Edges = int64(o.AvgDegree * float64(o.Nodes)) // about: until the topology is written
 	}
@@ -131,7 +133,11 @@ func (g *generation) plan() error {
 		rows += frameMemory
 	}
 	edges := int64(4 * 2 * o.AvgDegree * generateBlock) // twice the mean: hubs come in bunches
-	slot := max(rows, edges+8*generateBlock)
+	labels := int64(4 + 4)                              // with the splits
+	if o.MultiLabel {
+		labels += 2 * int64(graph.TargetBytes(o.Classes)) // in a slice that grows
+	}
+	slot := max(rows, edges+8*generateBlock, labels*generateBlock)
 	held := baseMemory + 8*int64(o.Classes)*int64(o.Dim)
 	g.slots = int(min(int64(o.Workers+1), (o.Memory-held)/slot))
 	if g.slots < 2 {
@@ -162,6 +168,10 @@ func newSlots[S any](n int) []*S {
 // labels writes the labels and the splits.
 func (g *generation) labels(ctx context.Context) (err error) {
 	names := []string{LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test)}
+	row := g.w.state.Facts.TargetBytes()
+	if row > 0 {
+		names = append(names, TargetsFile)
+	}
 	if g.w.has(names...) {
 		return nil
 	}
@@ -173,19 +183,26 @@ func (g *generation) labels(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, files[i].discard()) }()
 	}
 	type slot struct {
-		labels []int32
-		splits [4][]uint32 // by synth.Split
+		labels  []int32
+		targets []byte
+		splits  [4][]uint32 // by synth.Split
 	}
 	task := g.rep.Task("draw labels", g.o.Nodes, progress.Nodes)
 	defer task.Done()
 	err = blocks(ctx, g.o.Nodes, newSlots[slot](g.slots),
 		func(s *slot, lo, hi int64) error {
-			s.labels = s.labels[:0]
+			s.labels, s.targets = s.labels[:0], s.targets[:0]
 			for i := range s.splits {
 				s.splits[i] = s.splits[i][:0]
 			}
 			for v := lo; v < hi; v++ {
-				s.labels = append(s.labels, g.model.Label(uint32(v)))
+				if row == 0 {
+					s.labels = append(s.labels, g.model.Label(uint32(v)))
+				} else {
+					s.labels = append(s.labels, 0)
+					s.targets = append(s.targets, make([]byte, row)...)
+					g.model.Classes(uint32(v), func(c int32) { graph.AddClass(s.targets[len(s.targets)-row:], int(c)) })
+				}
 				if p := g.model.Split(uint32(v)); p != synth.None {
 					s.splits[p] = append(s.splits[p], uint32(v))
 				}
@@ -194,8 +211,9 @@ func (g *generation) labels(ctx context.Context) (err error) {
 		},
 		func(s *slot, lo, hi int64) error {
 			task.Add(hi - lo)
-			for i, b := range [][]byte{binio.Bytes(s.labels), binio.Bytes(s.splits[synth.Train]), binio.Bytes(s.splits[synth.Valid]), binio.Bytes(s.splits[synth.Test])} {
-				if _, err := files[i].Write(b); err != nil {
+			content := [][]byte{binio.Bytes(s.labels), binio.Bytes(s.splits[synth.Train]), binio.Bytes(s.splits[synth.Valid]), binio.Bytes(s.splits[synth.Test]), s.targets}
+			for i, f := range files {
+				if _, err := f.Write(content[i]); err != nil {
 					return err
 				}
 			}
@@ -259,8 +277,11 @@ func (g *generation) features(ctx context.Context) error {
 }
 
 // measure scores features alone on the test nodes, as rows of the dataset's
-// dtype.
+// dtype. It knows nodes of one class.
 func (g *generation) measure(ctx context.Context) error {
+	if g.o.MultiLabel {
+		return nil
+	}
 	type slot struct {
 		row, stored []float32
 		raw         []byte

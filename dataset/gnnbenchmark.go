@@ -12,8 +12,8 @@ import (
 
 // gnnBenchmark is a graph in the layout of gnn-benchmark (Shchur et al., 2018):
 // NAME.npz with the adjacency as adj_{data,indices,indptr,shape}, the features as
-// attr_{data,indices,indptr,shape} or dense as attr_matrix, and labels; beside
-// it NAME_split.npz with the node ids train, valid and test. Edges have no
+// attr_{data,indices,indptr,shape} or dense as attr_matrix, and labels, a class or a
+// column per class; beside it NAME_split.npz with the node ids train, valid and test. Edges have no
 // direction, whether both are stored or one.
 type gnnBenchmark struct {
 	fs           vfs.FS
@@ -62,6 +62,9 @@ func (s *gnnBenchmark) readShape(z *npz) error {
 		s.sh.edges = a.Count()
 		return a.vector(-1)
 	}); err != nil {
+		return err
+	}
+	if err := s.readLabelShape(z); err != nil {
 		return err
 	}
 	s.dense = !z.has("attr_shape")
@@ -122,7 +125,12 @@ func (s *gnnBenchmark) labels(ctx context.Context, l *labelling) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, z.close()) }()
-	if err := s.each(ctx, z, "labels", s.sh.nodes, l.label); err != nil {
+	if s.sh.multi {
+		err = s.readRows(ctx, z, l)
+	} else {
+		err = s.each(ctx, z, "labels", s.sh.nodes, l.label)
+	}
+	if err != nil {
 		return err
 	}
 	splits, err := openNPZ(s.fs, s.split)

@@ -227,8 +227,11 @@ func (s *graphBolt) readShape() error {
 		}
 		s.sh.edges += n
 	}
+	if err := s.readLabelShape(); err != nil {
+		return err
+	}
 	s.sh.features = s.path(s.feat)
-	return s.openFeatures(func(a *numbers) error {
+	return s.openNumbers(s.feat, func(a *numbers) error {
 		dim := int64(1)
 		switch {
 		case len(a.Shape) == 2:
@@ -253,8 +256,9 @@ func (s *graphBolt) readShape() error {
 	})
 }
 
-func (s *graphBolt) openFeatures(do func(*numbers) error) (err error) {
-	a, err := openNPY(s.fs, s.path(s.feat))
+// openNumbers calls do with an array that is open, but not read.
+func (s *graphBolt) openNumbers(f gbFile, do func(*numbers) error) (err error) {
+	a, err := openNPY(s.fs, s.path(f))
 	if err != nil {
 		return err
 	}
@@ -294,7 +298,11 @@ func (s *graphBolt) features(first int64) (rowStream, error) {
 func (s *graphBolt) labels(ctx context.Context, l *labelling) error {
 	for i, sets := range s.sets {
 		for _, set := range sets {
-			if err := s.readSet(ctx, set, uint8(i+1), l); err != nil {
+			read := s.readSet
+			if s.sh.multi {
+				read = s.readRows
+			}
+			if err := read(ctx, set, uint8(i+1), l); err != nil {
 				return err
 			}
 		}

@@ -99,6 +99,7 @@ type shape struct {
 	dim        int
 	dtype      dtype.Type // what the features have, or float32
 	classes    int        // 0: as many as the labels have
+	multi      bool       // nodes have any number of the classes
 	undirected bool       // edges have no direction
 	features   string     // where the features are, for messages
 }
@@ -111,7 +112,8 @@ type rowStream interface {
 }
 
 // Import writes a graph of another format as a dataset, in bounded memory: it
-// holds 5 bytes a node while it reads the labels, and sorts the edges on disk.
+// holds 5 bytes a node while it reads the labels, and a bit per class of multi-label
+// nodes, and sorts the edges on disk.
 //
 // It resumes an interrupted run, does nothing when the dataset is there, and
 // refuses when it is there with other parameters or from another source.
@@ -223,7 +225,7 @@ func (im *importing) planMemory() error {
 	if im.o.Compress {
 		features += frameMemory
 	}
-	need := max(labelBytes*s.nodes, features, edgesort.Least)
+	need := max(s.labelMemory(), features, edgesort.Least)
 	if need > free {
 		return budget.Check("importing", baseMemory+need, im.o.Memory)
 	}
@@ -242,7 +244,10 @@ func (im *importing) storedEdges() int64 {
 
 func (im *importing) checkSpace() error {
 	f, s := &im.w.state.Facts, &im.shape
-	f.Nodes, f.Dim, f.DType = s.nodes, s.dim, im.o.DType
+	f.Nodes, f.Dim, f.DType, f.LabelKind = s.nodes, s.dim, im.o.DType, labelKind(s.multi)
+	if s.multi {
+		f.Classes = s.classes
+	}
 	scratch := int64(0)
 	if !im.w.has(IndicesFile) {
 		f.Edges = im.storedEdges()

@@ -10,21 +10,34 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// labelling gathers the classes and splits of an import: labelBytes a node.
+// labelling gathers the classes and splits of an import.
 type labelling struct {
 	classes []int32 // by node
+	targets []byte  // by node, of multi-label graphs
+	bytes   int     // of a node in it
 	part    []uint8 // by node: 0 or the split's number
 	limit   int     // classes, or 0 if the labels say
 	most    int32   // the highest class so far
 }
 
-const labelBytes = 4 + 1
+// labelMemory returns what gathering them takes.
+func (s *shape) labelMemory() int64 {
+	const classAndPart = 4 + 1
+	if !s.multi {
+		return classAndPart * s.nodes
+	}
+	return (classAndPart+int64(graph.TargetBytes(s.classes)))*s.nodes + 4*int64(max(chunk, s.classes))
+}
 
 // splitNames lists the splits; their numbers count from 1.
 var splitNames = []string{Train, Valid, Test}
 
-func newLabelling(nodes int64, classes int) *labelling {
-	l := &labelling{classes: make([]int32, nodes), part: make([]uint8, nodes), limit: classes, most: -1}
+func newLabelling(s *shape) *labelling {
+	l := &labelling{classes: make([]int32, s.nodes), part: make([]uint8, s.nodes), limit: s.classes, most: -1}
+	if s.multi {
+		l.bytes = graph.TargetBytes(s.classes)
+		l.targets = make([]byte, s.nodes*int64(l.bytes))
+	}
 	for v := range l.classes {
 		l.classes[v] = graph.Unlabelled
 	}
@@ -66,10 +79,13 @@ func (l *labelling) assign(v int64, split uint8) error {
 // labels reads labels and splits and writes their files.
 func (im *importing) labels(ctx context.Context) error {
 	names := []string{LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test)}
+	if im.shape.multi {
+		names = append(names, TargetsFile)
+	}
 	if im.w.has(names...) {
 		return nil
 	}
-	l := newLabelling(im.shape.nodes, im.shape.classes)
+	l := newLabelling(&im.shape)
 	if err := im.src.labels(ctx, l); err != nil {
 		return err
 	}
@@ -86,6 +102,11 @@ func (im *importing) labels(ctx context.Context) error {
 	}
 	if err := im.w.write(LabelsFile, binio.Bytes(l.classes)); err != nil {
 		return err
+	}
+	if im.shape.multi {
+		if err := im.w.write(TargetsFile, l.targets); err != nil {
+			return err
+		}
 	}
 	sizes := []*int64{&f.Train, &f.Valid, &f.Test}
 	for i, name := range splitNames {

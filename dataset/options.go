@@ -21,6 +21,7 @@ type GenerateOptions struct {
 	Seed       uint64
 	TrainRatio float64 // share of the nodes to train on; a fifth of it each validates and tests [0.01]
 	Compress   bool    // the features
+	MultiLabel bool    // nodes have any number of classes
 	Resources
 }
 
@@ -89,6 +90,8 @@ func (o *GenerateOptions) Validate() error {
 		return bad("--dim %d: needs 1 to %d", o.Dim, maxDim)
 	case o.Classes < 2 || int64(o.Classes) > o.Nodes/2:
 		return bad("--classes %d: needs at least 2, and 2 nodes each", o.Classes)
+	case o.MultiLabel && o.Classes > maxTargets:
+		return bad("--classes %d: a --multi-label graph has at most %d", o.Classes, maxTargets)
 	case !featureType(o.DType):
 		return bad("--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !(o.TrainRatio > 0 && o.TrainRatio < 1):

@@ -28,13 +28,14 @@ type Result struct {
 	Valid       int64      `json:"valid"`
 	Test        int64      `json:"test"`
 	Unlabelled  int64      `json:"unlabelled"`
+	LabelKind   string     `json:"label_kind"` // class, or multi-hot: any number of them
 	DiskBytes   int64      `json:"disk_bytes"`
 	// FeatureBytes are those of the features on disk, compressed or not.
 	FeatureBytes int64  `json:"feature_bytes"`
 	Compression  string `json:"compression,omitempty"`
 	// FeaturesAlone is what the best classifier of features alone scores on the
 	// test nodes of a generated graph: what a model gains by the neighbourhood
-	// shows beside it. Nil for imported graphs.
+	// shows beside it. Nil for imported graphs, and for those of many labels.
 	FeaturesAlone *float64 `json:"features_alone_accuracy,omitempty"`
 
 	Seconds         float64 `json:"seconds"`
@@ -95,7 +96,7 @@ func (r *run) result(fsys vfs.FS, state stage.State) (Result, error) {
 	f, res := d.facts, &r.res
 	res.Fingerprint = d.Fingerprint()
 	res.Nodes, res.Edges, res.Dim, res.DType, res.Classes = f.Nodes, f.Edges, f.Dim, f.DType, f.Classes
-	res.Train, res.Valid, res.Test, res.Unlabelled = f.Train, f.Valid, f.Test, f.Unlabelled
+	res.Train, res.Valid, res.Test, res.Unlabelled, res.LabelKind = f.Train, f.Valid, f.Test, f.Unlabelled, f.LabelKind
 	for _, file := range d.meta.Files {
 		res.DiskBytes += file.Size
 	}

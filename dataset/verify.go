@@ -25,6 +25,9 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 	if err := d.checkSplits(labels); err != nil {
 		return err
 	}
+	if err := d.verifyTargets(ctx, labels); err != nil {
+		return err
+	}
 	return d.verifyFeatures(ctx, rep)
 }
 

@@ -83,7 +83,10 @@ func (w *writer) report(rep progress.Reporter, state stage.State) {
 // commit publishes the dataset and returns its fingerprint.
 func (w *writer) commit(run any) (string, error) {
 	f := &w.state.Facts
-	f.LabelKind, f.Metric, f.NodeIDBytes = labelClass, metricChoice, nodeIDBytes
+	f.NodeIDBytes = nodeIDBytes
+	if f.LabelKind, f.Metric = labelKind(f.MultiLabel()), classMetric; f.MultiLabel() {
+		f.Metric = multiHotMetric
+	}
 	if err := f.check(); err != nil {
 		return "", fmt.Errorf("finish %s: %w", w.dir.Path(), err)
 	}

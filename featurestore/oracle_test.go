@@ -143,7 +143,7 @@ func (w *world) holds(t fataler, want, got *graph.Batch, x []float32, node func(
 			t.Fatal("input node", i, "has another degree")
 		}
 	}
-	if !slices.Equal(got.Labels, want.Labels) {
+	if !slices.Equal(got.Labels, want.Labels) || !slices.Equal(got.Targets, want.Targets) {
 		t.Fatal("other labels")
 	}
 }
@@ -303,6 +303,7 @@ func TestOracle(t *testing.T) {
 			AvgDegree: rapid.Float64Range(0, 6).Draw(t, "degree"),
 			Dim:       rapid.SampledFrom([]int{1, 3, 16, 100, 128, 1500}).Draw(t, "dim"),
 			DType:     from, Seed: rapid.Uint64().Draw(t, "seed"),
+			MultiLabel: rapid.Bool().Draw(t, "multi-label"), Classes: 11,
 		}.Raw()
 		raw.Compress = rapid.Bool().Draw(t, "compressed dataset")
 		fanout := rapid.SliceOfN(rapid.IntRange(1, 6), 1, 3).Draw(t, "fanout")

@@ -100,9 +100,22 @@ type Batch struct {
 	// Degree is the in-degree in the whole graph of every input node. Degrees of
 	// inner blocks' nodes follow through the destinations' positions.
 	Degree []uint32
-	// Labels holds the class of every seed node.
+	// Labels holds the class of every seed node. Where nodes have any number of
+	// classes it is 0, or Unlabelled, and Targets has the classes.
 	Labels []int32
+	// Targets holds the classes of every seed node as bits, a row of TargetBytes per
+	// node: class c is bit c mod 8 of byte c/8. It is empty where nodes have one.
+	Targets []byte
 }
+
+// TargetBytes returns the bytes of a row of bits, one for each class.
+func TargetBytes(classes int) int { return (classes + 7) / 8 }
+
+// HasClass tells whether a row of bits has a class.
+func HasClass(row []byte, class int) bool { return row[class/8]>>(class%8)&1 == 1 }
+
+// AddClass sets the bit of a class.
+func AddClass(row []byte, class int) { row[class/8] |= 1 << (class % 8) }
 
 // NumSeeds returns the number of seed nodes.
 func (b *Batch) NumSeeds() int {
@@ -139,6 +152,9 @@ func (b *Batch) Validate() error {
 	}
 	if len(b.Labels) != b.NumSeeds() {
 		return fmt.Errorf("batch: %d labels for %d seed nodes", len(b.Labels), b.NumSeeds())
+	}
+	if n := len(b.Targets); n > 0 && (len(b.Labels) == 0 || n%len(b.Labels) != 0) {
+		return fmt.Errorf("batch: %d bytes of classes for %d seed nodes", n, len(b.Labels))
 	}
 	return nil
 }

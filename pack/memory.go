@@ -136,8 +136,8 @@ func slotBytes(s mbfile.Facts) int64 {
 		for l := range m.Max.Src {
 			n += 4*int64(m.Max.Edges[l]) + 8*int64(m.Max.Dst[l])
 		}
-		if len(m.Max.Src) > 0 {
-			n += 48 * int64(m.Max.Src[0])
+		if last := len(m.Max.Src) - 1; last >= 0 {
+			n += 48*int64(m.Max.Src[0]) + int64(s.TargetBytes)*int64(m.Max.Dst[last])
 		}
 		most = max(most, 3*n)
 	}

@@ -144,8 +144,11 @@ func (p *packing) resolve() error {
 	if s.Nodes != f.Nodes {
 		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, %s has %d", p.o.Samples, s.Nodes, p.o.Dataset, f.Nodes)
 	}
+	if s.TargetBytes != f.TargetBytes() {
+		return fault.New(fault.ErrLineage, "%s has %d bytes of classes per node, %s %d", p.o.Samples, s.TargetBytes, p.o.Dataset, f.TargetBytes())
+	}
 	p.facts = packfile.Facts{
-		Nodes: f.Nodes, Classes: f.Classes, Dim: f.Dim, DType: to, RowBytes: rowBytes, Metric: f.Metric,
+		Nodes: f.Nodes, Classes: f.Classes, TargetBytes: s.TargetBytes, Dim: f.Dim, DType: to, RowBytes: rowBytes, Metric: f.Metric,
 		TableBytes: f.Nodes * int64(p.ds.RowBytes()), Segment: 1, Segments: s.TrainBatches,
 		Train: s.TrainBatches, Valid: s.ValidBatches, Test: s.TestBatches,
 		Epochs: s.Epochs, BatchesPerEpoch: s.BatchesPerEpoch,
@@ -167,7 +170,7 @@ func (p *packing) form() packfile.Form {
 
 // whole returns what decides the bytes of the whole pack.
 func (p *packing) whole() stage.Spec {
-	return stage.Spec{Format: packfile.Format, Params: p.params, Parents: map[string]string{
+	return stage.Spec{Format: packfile.FormatFor(p.facts.TargetBytes), Params: p.params, Parents: map[string]string{
 		stage.RoleDataset: p.ds.Fingerprint(), stage.RoleSamples: p.samples.Fingerprint(),
 	}}
 }

@@ -25,7 +25,7 @@ import (
 // merge makes the whole of shards.
 func merge(fsys vfs.FS, t *testing.T, out string, dirs []string) (shard.Result, error) {
 	return shard.Merge(t.Context(), fsys, shard.Options{
-		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{packfile.Format: packfile.Merge},
+		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{packfile.Format: packfile.Merge, packfile.MultiLabelFormat: packfile.Merge},
 	}, progress.Discard)
 }
 
@@ -56,6 +56,26 @@ func packShards(t *testing.T, o pack.Options, n int) (dirs []string) {
 
 // groupsOf is large enough for two or three groups of batches, with rows that are worth sharing.
 var groupsOf = datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 300, Seed: 5}
+
+func TestShardsOfMultiLabelBatches(t *testing.T) {
+	p := groupsOf
+	p.MultiLabel, p.Classes = true, 20
+	ds, samples := inputs(t, p)
+	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	whole, err := pack.Run(t.Context(), disk, o, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, o.Out)
+	o.Out = filepath.Join(t.TempDir(), "P")
+	if res, err := merge(disk, t, o.Out, packShards(t, o, 2)); err != nil || res.Fingerprint != whole.Fingerprint {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	same(t, "2 shards", contents(t, o.Out), want)
+	if m, err := stage.ReadMeta(disk, o.Out, "pack"); err != nil || m.Format != packfile.MultiLabelFormat {
+		t.Errorf("%v, %v", m.Format, err)
+	}
+}
 
 // TestShards packs in shards what one run packs, and merges them.
 func TestShards(t *testing.T) {

@@ -289,7 +289,7 @@ func TestOverlapRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := loadSeeds(d, p, progress.Discard)
+	s, err := loadSeeds(t.Context(), d, p, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

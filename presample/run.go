@@ -62,7 +62,7 @@ type sampling struct {
 }
 
 func (s *sampling) run(ctx context.Context) (stage.State, error) {
-	whole := stage.Spec{Format: mbfile.Format, Params: s.params, Parents: map[string]string{stage.RoleDataset: s.data.Fingerprint()}}
+	whole := stage.Spec{Format: mbfile.FormatFor(s.data.TargetBytes()), Params: s.params, Parents: map[string]string{stage.RoleDataset: s.data.Fingerprint()}}
 	spec, err := s.o.Shard.Spec(whole)
 	if err != nil {
 		return 0, err
@@ -84,7 +84,7 @@ func (s *sampling) run(ctx context.Context) (stage.State, error) {
 // write makes the directory's content and commits it.
 func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	defer budget.LimitHeap(s.o.Memory, 0)()
-	if err := s.prepare(); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return err
 	}
 	if s.topology, err = s.data.Topology(ctx, s.rep, s.o.Workers); err != nil {
@@ -155,13 +155,14 @@ func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int6
 
 // prepare reads the seed nodes and adds up what is held beside the workers' part
 // of memory.
-func (s *sampling) prepare() error {
+func (s *sampling) prepare(ctx context.Context) error {
 	f := s.data.Facts()
-	if err := budget.Check("reading the labels", baseMemory+4*f.Nodes, s.o.Memory); err != nil {
+	labels := 4*f.Nodes + int64(s.data.TargetBytes())*(f.Train+f.Valid+f.Test)
+	if err := budget.Check("reading the labels", baseMemory+labels, s.o.Memory); err != nil {
 		return err
 	}
 	var err error
-	if s.seeds, err = loadSeeds(s.data, s.params, s.rep); err != nil {
+	if s.seeds, err = loadSeeds(ctx, s.data, s.params, s.rep); err != nil {
 		return err
 	}
 	perFile := s.o.batchesPerFile
@@ -183,6 +184,7 @@ func (s *sampling) prepare() error {
 type slot struct {
 	nodes   []uint32
 	labels  []int32
+	targets []byte
 	encoded mbfile.Encoded
 }
 
@@ -240,9 +242,8 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 
 // draw samples batch i into the sampler's batch, with the slot's seed nodes.
 func (s *sampling) draw(ctx context.Context, by *sampler, t *slot, i int, fanout []int) error {
-	var key uint64
-	t.nodes, t.labels, key = s.seeds.batch(i, t.nodes[:0], t.labels[:0])
-	by.batch.Labels = t.labels
+	key := s.seeds.batch(i, t)
+	by.batch.Labels, by.batch.Targets = t.labels, t.targets
 	err := s.topology.Guard(func() error { return by.sample(ctx, &by.batch, t.nodes, fanout, key) })
 	if err != nil {
 		return fmt.Errorf("batch %d: %w", i, err)

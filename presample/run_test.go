@@ -151,6 +151,7 @@ func TestRunProperties(t *testing.T) {
 		defer os.RemoveAll(tmp)
 		raw := datasettest.Params{
 			Nodes: rapid.IntRange(1, 120).Draw(t, "nodes"), AvgDegree: rapid.Float64Range(0, 20).Draw(t, "degree"), Seed: rapid.Uint64().Draw(t, "graph"),
+			MultiLabel: rapid.Bool().Draw(t, "multi-label"), Classes: rapid.SampledFrom([]int{3, 8, 19}).Draw(t, "classes"),
 		}.Raw()
 		if len(raw.Train) == 0 {
 			t.Skip("no training nodes")
@@ -182,7 +183,7 @@ func TestRunProperties(t *testing.T) {
 // directory says of them.
 func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 	p := r.Params()
-	s, err := loadSeeds(d, p, progress.Discard)
+	s, err := loadSeeds(context.Background(), d, p, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +192,12 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		t.Fatal(err)
 	}
 	defer topology.Close()
-	f := r.Facts()
-	if f.Epochs != p.Epochs || f.BatchesPerEpoch != s.perEpoch() || f.Nodes != d.Facts().Nodes || f.Layers != len(p.Fanout) {
+	targets, err := d.Targets(context.Background(), identity(make([]uint32, d.Facts().Nodes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, row := r.Facts(), d.TargetBytes()
+	if f.TargetBytes != row || f.Epochs != p.Epochs || f.BatchesPerEpoch != s.perEpoch() || f.Nodes != d.Facts().Nodes || f.Layers != len(p.Fanout) {
 		t.Fatalf("%+v", f)
 	}
 	hot := make([]uint32, f.Nodes)
@@ -203,16 +208,20 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		if _, hi := r.Train(); i >= hi {
 			fanout, sum = p.EvalFanout, &eval
 		}
-		nodes, labels, key := s.batch(i, nil, nil)
-		want := referenceSample(&topology.CSC, nodes, fanout, key)
-		want.Labels = labels
+		var sl slot
+		key := s.batch(i, &sl)
+		want := referenceSample(&topology.CSC, sl.nodes, fanout, key)
+		want.Labels = sl.labels
+		for _, v := range sl.nodes {
+			want.Targets = append(want.Targets, targets[int(v)*row:int(v+1)*row]...)
+		}
 		if _, err := r.Read(context.Background(), i, nil, &got); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(want, &got, cmpopts.EquateEmpty()); d != "" {
 			t.Fatalf("batch %d: %s", i, d)
 		}
-		sum.SeedNodes += int64(len(nodes))
+		sum.SeedNodes += int64(len(sl.nodes))
 		sum.InputNodes += int64(len(want.Input))
 		sum.Edges += int64(want.NumEdges())
 		sum.Max.Cover(want)
@@ -565,7 +574,7 @@ func runWith(t *testing.T, o Options, p plan, rep progress.Reporter) error {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if err := s.prepare(); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if s.topology, err = d.Topology(ctx, rep, 1); err != nil {

@@ -1,6 +1,7 @@
 package presample
 
 import (
+	"context"
 	"math"
 	"sync"
 
@@ -28,8 +29,10 @@ const (
 
 // split is the labelled nodes of a split with their classes.
 type split struct {
-	nodes  []uint32
-	labels []int32
+	nodes   []uint32
+	labels  []int32
+	targets []byte // row bytes a node, of multi-label graphs
+	row     int
 }
 
 func (s *split) batches(size int) int { return (len(s.nodes) + size - 1) / size }
@@ -44,7 +47,7 @@ type seeds struct {
 
 // loadSeeds reads the splits. Nodes without a label are left out, then the
 // training set is cut down to its ratio.
-func loadSeeds(d *dataset.Dataset, p mbfile.Params, rep progress.Reporter) (*seeds, error) {
+func loadSeeds(ctx context.Context, d *dataset.Dataset, p mbfile.Params, rep progress.Reporter) (*seeds, error) {
 	labels, err := d.Labels()
 	if err != nil {
 		return nil, err
@@ -59,6 +62,10 @@ func loadSeeds(d *dataset.Dataset, p mbfile.Params, rep progress.Reporter) (*see
 			return nil, err
 		}
 		*part.to = labelled(ids, labels)
+		part.to.row = d.TargetBytes()
+		if part.to.targets, err = d.Targets(ctx, part.to.nodes); err != nil {
+			return nil, err
+		}
 		if dropped := len(ids) - len(part.to.nodes); dropped > 0 {
 			rep.Logf("%d of the %d nodes to %s have no label and are left out", dropped, len(ids), part.name)
 		}
@@ -91,12 +98,17 @@ func (s *split) keep(ratio float64, key uint64) {
 	at := identity(make([]uint32, len(s.nodes)))
 	src := rng.New(key)
 	rng.Shuffle(&src, at)
-	kept := split{make([]uint32, n), make([]int32, n)}
+	kept := split{make([]uint32, n), make([]int32, n), make([]byte, n*s.row), s.row}
 	for i, j := range at[:n] {
 		kept.nodes[i], kept.labels[i] = s.nodes[j], s.labels[j]
+		copy(kept.targets[i*s.row:(i+1)*s.row], s.targetsOf(int(j)))
 	}
 	*s = kept
 }
+
+// targetsOf returns the classes of the i-th node of a multi-label graph; of others it
+// is empty.
+func (s *split) targetsOf(i int) []byte { return s.targets[i*s.row : (i+1)*s.row] }
 
 func identity(at []uint32) []uint32 {
 	for i := range at {
@@ -111,7 +123,7 @@ func (s *seeds) layout(nodes int64, perFile int) mbfile.Layout {
 	return mbfile.Layout{
 		Nodes: nodes, Layers: len(s.params.Fanout),
 		Train: s.params.Epochs * s.perEpoch(), Valid: s.valid.batches(size), Test: s.test.batches(size),
-		BatchesPerFile: perFile,
+		BatchesPerFile: perFile, TargetBytes: s.train.row,
 	}
 }
 
@@ -122,12 +134,14 @@ func (s *seeds) perEpoch() int { return s.train.batches(s.params.BatchSize) }
 func (s *seeds) memory(underWay int) int64 {
 	epochs := 2 + underWay/s.perEpoch()
 	return 4*int64(min(epochs, s.params.Epochs+1))*int64(len(s.train.nodes)) +
-		8*int64(len(s.train.nodes)+len(s.valid.nodes)+len(s.test.nodes)) + s.orders.memory()
+		int64(8+s.train.row)*int64(len(s.train.nodes)+len(s.valid.nodes)+len(s.test.nodes)) + s.orders.memory() +
+		2*int64(s.train.row)*int64(s.params.BatchSize)*int64(underWay) // in slots, and encoded
 }
 
-// batch appends the seed nodes of batch i and their classes to the slices given,
-// and returns the key of the batch's draws.
-func (s *seeds) batch(i int, nodes []uint32, labels []int32) ([]uint32, []int32, uint64) {
+// batch puts the seed nodes of batch i and their classes into t, and returns the key
+// of the batch's draws.
+func (s *seeds) batch(i int, t *slot) uint64 {
+	t.nodes, t.labels, t.targets = t.nodes[:0], t.labels[:0], t.targets[:0]
 	size := s.params.BatchSize
 	key := func(epoch uint64, b int) uint64 { return rng.Key(s.params.Seed, forDraws, epoch, uint64(b)) }
 	trained := s.params.Epochs * s.perEpoch()
@@ -135,9 +149,10 @@ func (s *seeds) batch(i int, nodes []uint32, labels []int32) ([]uint32, []int32,
 		e, b := i/s.perEpoch(), i%s.perEpoch()
 		order := s.orders.get(e)
 		for _, at := range order[b*size : min((b+1)*size, len(order))] {
-			nodes, labels = append(nodes, s.train.nodes[at]), append(labels, s.train.labels[at])
+			t.nodes, t.labels = append(t.nodes, s.train.nodes[at]), append(t.labels, s.train.labels[at])
+			t.targets = append(t.targets, s.train.targetsOf(int(at))...)
 		}
-		return nodes, labels, key(uint64(e), b)
+		return key(uint64(e), b)
 	}
 	i -= trained
 	part, epoch := &s.valid, uint64(validEpoch)
@@ -145,7 +160,9 @@ func (s *seeds) batch(i int, nodes []uint32, labels []int32) ([]uint32, []int32,
 		part, epoch, i = &s.test, testEpoch, i-n
 	}
 	lo, hi := i*size, min((i+1)*size, len(part.nodes))
-	return append(nodes, part.nodes[lo:hi]...), append(labels, part.labels[lo:hi]...), key(epoch, i)
+	t.nodes, t.labels = append(t.nodes, part.nodes[lo:hi]...), append(t.labels, part.labels[lo:hi]...)
+	t.targets = append(t.targets, part.targets[lo*part.row:hi*part.row]...)
+	return key(epoch, i)
 }
 
 // done says that all batches up to i are sampled: orders of epochs before the

@@ -16,7 +16,7 @@ import (
 
 func tinySeeds(t *testing.T, p mbfile.Params) *seeds {
 	t.Helper()
-	s, err := loadSeeds(create(t, t.TempDir(), datasettest.Tiny(t)), p, progress.Discard)
+	s, err := loadSeeds(t.Context(), create(t, t.TempDir(), datasettest.Tiny(t)), p, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,16 +38,16 @@ func TestTinySeeds(t *testing.T) {
 	if l.Train != 4 || l.Valid != 1 || l.Test != 1 || l.Layers != 1 || l.Nodes != 8 {
 		t.Fatalf("%+v", l)
 	}
+	var sl slot
 	for epoch := range 2 {
 		var nodes []uint32
 		var labels []int32
 		for b := range 2 { // the last batch, of one node, is kept
-			var key uint64
-			n := len(nodes)
-			nodes, labels, key = s.batch(2*epoch+b, nodes, labels)
-			if len(nodes)-n != 2-b || key != rng.Key(1, forDraws, uint64(epoch), uint64(b)) {
-				t.Errorf("epoch %d, batch %d: %d seed nodes, key %x", epoch, b, len(nodes)-n, key)
+			key := s.batch(2*epoch+b, &sl)
+			if len(sl.nodes) != 2-b || key != rng.Key(1, forDraws, uint64(epoch), uint64(b)) {
+				t.Errorf("epoch %d, batch %d: %d seed nodes, key %x", epoch, b, len(sl.nodes), key)
 			}
+			nodes, labels = append(nodes, sl.nodes...), append(labels, sl.labels...)
 		}
 		want := []uint32{0, 1, 4}
 		src := rng.New(rng.Key(1, forOrder, uint64(epoch)))
@@ -61,13 +61,13 @@ func TestTinySeeds(t *testing.T) {
 			}
 		}
 	}
-	nodes, labels, key := s.batch(4, nil, nil)
-	if !slices.Equal(nodes, []uint32{2, 5}) || !slices.Equal(labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64, 0) {
-		t.Errorf("validation: %v %v", nodes, labels)
+	key := s.batch(4, &sl)
+	if !slices.Equal(sl.nodes, []uint32{2, 5}) || !slices.Equal(sl.labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64, 0) {
+		t.Errorf("validation: %v %v", sl.nodes, sl.labels)
 	}
-	nodes, labels, key = s.batch(5, nil, nil)
-	if !slices.Equal(nodes, []uint32{3, 6}) || !slices.Equal(labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64-1, 0) {
-		t.Errorf("test: %v %v", nodes, labels)
+	key = s.batch(5, &sl)
+	if !slices.Equal(sl.nodes, []uint32{3, 6}) || !slices.Equal(sl.labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64-1, 0) {
+		t.Errorf("test: %v %v", sl.nodes, sl.labels)
 	}
 }
 
@@ -79,17 +79,18 @@ func TestRatio(t *testing.T) {
 		ratio float64
 		want  int
 	}{{1000, 0.1, 100}, {3, 0.01, 1}, {10, 0.55, 6}, {7, 1, 7}} {
-		s := split{make([]uint32, c.n), make([]int32, c.n)}
+		s := split{make([]uint32, c.n), make([]int32, c.n), make([]byte, 2*c.n), 2}
 		for i := range s.nodes {
 			s.nodes[i], s.labels[i] = uint32(i), int32(i)
+			s.targets[2*i], s.targets[2*i+1] = byte(i), byte(i>>8)
 		}
 		s.keep(c.ratio, 5)
 		if len(s.nodes) != c.want || len(s.labels) != c.want {
 			t.Errorf("%g of %d: %d", c.ratio, c.n, len(s.nodes))
 		}
 		for i, v := range s.nodes {
-			if s.labels[i] != int32(v) {
-				t.Errorf("%g of %d: node %d has label %d", c.ratio, c.n, v, s.labels[i])
+			if b := s.targetsOf(i); s.labels[i] != int32(v) || b[0] != byte(v) || b[1] != byte(v>>8) {
+				t.Errorf("%g of %d: node %d has label %d, classes % x", c.ratio, c.n, v, s.labels[i], b)
 			}
 		}
 		if sorted := slices.Sorted(slices.Values(s.nodes)); len(slices.Compact(sorted)) != c.want {
@@ -104,7 +105,7 @@ func TestEpochsCoverTheTrainingSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 60).Draw(t, "nodes")
 		p := mbfile.Params{BatchSize: rapid.IntRange(1, 70).Draw(t, "batch"), Fanout: []int{1}, Epochs: rapid.IntRange(1, 6).Draw(t, "epochs"), Seed: 3}
-		s := &seeds{params: p, train: split{make([]uint32, n), make([]int32, n)}, orders: orders{seed: 3, n: n, of: map[int][]uint32{}}}
+		s := &seeds{params: p, train: split{nodes: make([]uint32, n), labels: make([]int32, n)}, orders: orders{seed: 3, n: n, of: map[int][]uint32{}}}
 		for i := range n {
 			s.train.nodes[i] = uint32(10 * i)
 		}
@@ -114,7 +115,9 @@ func TestEpochsCoverTheTrainingSet(t *testing.T) {
 		for first := 0; first < len(visited); first += window {
 			last := min(first+window, len(visited)) - 1
 			for i := last; i >= first; i-- {
-				visited[i], _, _ = s.batch(i, nil, nil)
+				var sl slot
+				s.batch(i, &sl)
+				visited[i] = sl.nodes
 			}
 			s.done(last)
 		}

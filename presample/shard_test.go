@@ -37,7 +37,7 @@ func sampleShards(o Options, n int) (dirs []string, batches int, err error) {
 
 func merge(fsys vfs.FS, out string, dirs []string) (shard.Result, error) {
 	return shard.Merge(context.Background(), fsys, shard.Options{
-		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{mbfile.Format: mbfile.Merge},
+		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{mbfile.Format: mbfile.Merge, mbfile.MultiLabelFormat: mbfile.Merge},
 	}, progress.Discard)
 }
 
@@ -247,5 +247,28 @@ func TestFullDisk(t *testing.T) {
 	// Batches are about, not exactly, as large as the first.
 	if _, err := Run(t.Context(), roomFor{disk, bytes * 6 / 5}, o, progress.Discard); err != nil {
 		t.Errorf("a fifth more than needed: %v", err)
+	}
+}
+
+func TestShardsOfMultiLabelBatches(t *testing.T) {
+	dir := t.TempDir()
+	d := create(t, dir, datasettest.Params{Nodes: 200, AvgDegree: 4, Classes: 20, Seed: 6, MultiLabel: true}.Raw())
+	o := Options{Dataset: d.Dir(), Out: filepath.Join(dir, "S"), Fanout: []int{2, 3}, BatchSize: 7, Epochs: 2, batchesPerFile: 3}
+	whole := mustRun(t, o)
+	want := files(t, o.Out)
+	o.Out = filepath.Join(dir, "M")
+	dirs, _, err := sampleShards(o, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := merge(disk, o.Out, dirs); err != nil || r.Fingerprint != whole.Fingerprint {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if d := cmp.Diff(want, files(t, o.Out)); d != "" {
+		t.Error(d)
+	}
+	m, err := stage.ReadMeta(disk, o.Out, "samples")
+	if err != nil || m.Format != mbfile.MultiLabelFormat {
+		t.Errorf("%v, %v", m.Format, err)
 	}
 }

@@ -81,7 +81,7 @@ type engineNeeds struct{ engine, work, evalWork int64 }
 func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 	options := gnn.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
 		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
-		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing}
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: gnn.Loss(o.Loss)}
 	var needs engineNeeds
 	bytes, err := gnn.MemoryBytes(options)
 	if err != nil {

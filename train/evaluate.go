@@ -67,7 +67,7 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 	if err != nil {
 		return err
 	}
-	v.scorer.add(logits, sl.Batch.Labels)
+	v.scorer.add(logits, sl.Batch.Labels, sl.Batch.Targets)
 	v.bytes += sl.BytesRead
 	v.task.Add(1)
 	return nil

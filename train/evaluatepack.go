@@ -175,7 +175,7 @@ func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore
 	if err != nil {
 		return err
 	}
-	fixed := held + overheadBytes + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f) + bytes + more
+	fixed := held + overheadBytes + evalScorerBytes(run.Metric(), p.pack) + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f) + bytes + more
 	if err := budget.Check("the engine", fixed, o.Memory); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (p *packEvaluation) score(ctx context.Context) error {
 		return err
 	}
 	f := p.pack.Facts()
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(p.result.Metric), report: p.report}
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(p.result.Metric, f.MultiLabel()), report: p.report}
 	defer v.close()
 	if err := v.start(ctx, p.store, slots, nil); err != nil {
 		return err

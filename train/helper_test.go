@@ -12,6 +12,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -44,6 +45,7 @@ type worldParams struct {
 	fanout              []int // [3, 4]
 	seed                uint64
 	noValid             bool
+	multi               bool // a node also has the class that follows its own
 	nan                 bool // in all features
 }
 
@@ -61,6 +63,9 @@ func newWorld(t *testing.T, p worldParams) *world {
 	}
 	raw := datasettest.Params{Nodes: p.nodes, AvgDegree: 6, Dim: p.dim, Classes: p.classes, DType: p.dtype, Seed: p.seed}.Raw()
 	teach(&raw)
+	if p.multi {
+		manyLabels(&raw)
+	}
 	if p.noValid {
 		raw.Valid, raw.Test = nil, nil
 	}
@@ -100,6 +105,19 @@ func teach(r *dataset.Raw) {
 			}
 		}
 		r.Labels[v] = best
+	}
+}
+
+// manyLabels gives nodes the class that follows theirs as well.
+func manyLabels(r *dataset.Raw) {
+	row := graph.TargetBytes(r.Classes)
+	r.Targets = make([]byte, len(r.Labels)*row)
+	for v, y := range r.Labels {
+		if y != graph.Unlabelled {
+			graph.AddClass(r.Targets[v*row:], int(y))
+			graph.AddClass(r.Targets[v*row:], (int(y)+1)%r.Classes)
+			r.Labels[v] = 0
+		}
 	}
 }
 

@@ -231,7 +231,7 @@ func (t *trainer) compute(ctx context.Context, sl *slot) error {
 	if err != nil {
 		return err
 	}
-	t.scorer.add(logits, sl.Batch.Labels)
+	t.scorer.add(logits, sl.Batch.Labels, sl.Batch.Targets)
 	for _, y := range sl.Batch.Labels {
 		if y != graph.Unlabelled {
 			t.seeds++

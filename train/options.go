@@ -25,7 +25,7 @@ const (
 const (
 	MetricAuto     = "auto" // what the dataset is usually judged by, else accuracy
 	MetricAccuracy = "accuracy"
-	MetricAUC      = "auc" // area under the ROC curve, of two classes
+	MetricAUC      = "auc" // area under the ROC curve, of two classes; of many per node, the classes' mean
 	MetricF1       = "f1"  // micro-averaged; with one class per node it equals accuracy
 )
 
@@ -64,6 +64,7 @@ type Options struct {
 	Optimizer      string  // adam, or adamw, whose decay is decoupled; "" means adam
 	WeightDecay    float64 // PyTorch's weight_decay
 	LabelSmoothing float64 // share of a label that is spread over all classes, in [0, 1)
+	Loss           string  // cross-entropy, binary or auto, by the labels; "" means auto
 
 	Schedule        string  // of the learning rate: constant, cosine or plateau; "" means constant
 	Warmup          int     // epochs in which it rises to LR, in equal steps
@@ -121,6 +122,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Optimizer, OptimizerAdam)
 	setDefault(&o.Schedule, ScheduleConstant)
 	setDefault(&o.PlateauFactor, 0.5)
+	setDefault(&o.Loss, LossAuto)
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
@@ -196,6 +198,7 @@ func (o *Options) Validate() error {
 		{"--gcn-norm", o.GCNNorm, namesOf(model.GCNNorms...)},
 		{"--optimizer", o.Optimizer, []string{OptimizerAdam, OptimizerAdamW}},
 		{"--schedule", o.Schedule, []string{ScheduleConstant, ScheduleCosine, SchedulePlateau}},
+		{"--loss", o.Loss, []string{LossAuto, LossCrossEntropy, LossBinary}},
 		{"--metric", o.Metric, []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineNone}},
 		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
@@ -231,20 +234,14 @@ func (o *Options) resolve(f packfile.Facts, policy string) error {
 	if o.Engine == EngineAuto {
 		o.Engine = EngineCPU
 	}
-	if o.Metric == MetricAuto {
-		o.Metric = MetricAccuracy
-		if f.Metric == MetricAUC && f.Classes == 2 {
-			o.Metric = MetricAUC
-		}
+	if err := o.resolveLabels(f); err != nil {
+		return err
 	}
 	if o.ShuffleBatches && policy == packfile.PolicyMin {
 		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Pack)
 	}
 	if err := o.checkPatience(f); err != nil {
 		return err
-	}
-	if o.Metric == MetricAUC && f.Classes != 2 {
-		return fault.New(fault.ErrUsage, "--metric auc is of two classes, %s has %d", o.Pack, f.Classes)
 	}
 	if f.Train == 0 || f.BatchesPerEpoch < 1 || f.Epochs < 1 || f.Train != f.BatchesPerEpoch*f.Epochs {
 		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.Pack, f.Train, f.Epochs, f.BatchesPerEpoch)

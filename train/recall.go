@@ -55,7 +55,7 @@ func (o *Options) params(f packfile.Facts) runParams {
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
 		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
 		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
-		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Network: network,
+		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Loss: o.Loss, Network: network,
 		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
 		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience,
 	}
@@ -69,6 +69,9 @@ func (o *Options) recall(was *runFile) error {
 	}
 	if o.Metric == MetricAuto {
 		o.Metric = was.Params.Metric // which is what auto came to
+	}
+	if o.Loss == LossAuto {
+		o.Loss = was.Params.Loss
 	}
 	if o.Engine == EngineAuto {
 		o.Engine = was.Setup.Engine
@@ -101,6 +104,7 @@ func (o *Options) recall(was *runFile) error {
 		agree(o, "plateau-factor", &o.PlateauFactor, p.PlateauFactor),
 		agree(o, "plateau-patience", &o.PlateauPatience, p.PlateauPatience),
 		agree(o, "patience", &o.Patience, p.Patience),
+		agree(o, "loss", &o.Loss, p.Loss),
 		agree(o, "engine", &o.Engine, was.Setup.Engine),
 	} {
 		if d != "" {

@@ -107,6 +107,12 @@ func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
 				o.Epochs, o.LR, o.Schedule, o.PlateauPatience, o.Patience = 9, 0.05, SchedulePlateau, 0, 2
 			})
 		},
+		"multi-label, AUC": func() (*world, Options) {
+			p := small
+			p.multi, p.classes = true, 9
+			w := newWorld(t, p)
+			return w, w.options(w.pack(20), every, func(o *Options) { o.Metric, o.Epochs = MetricAUC, 2 })
+		},
 		"without validation": func() (*world, Options) {
 			p := small
 			p.noValid = true
@@ -260,6 +266,7 @@ func TestResumeRefuses(t *testing.T) {
 		"--layer-order aggregate was given, it is auto": {fault.ErrExists, given("layer-order", func(o *Options) { o.LayerOrder = "aggregate" })},
 		"--seed 3 was given, it is 0":                   {fault.ErrExists, given("seed", func(o *Options) { o.Seed = 3 })},
 		"--shuffle-batches true was given, it is false": {fault.ErrExists, given("shuffle-batches", func(o *Options) { o.ShuffleBatches = true })},
+		"--loss binary was given, it is cross-entropy":  {fault.ErrExists, given("loss", func(o *Options) { o.Loss = LossBinary })},
 		"--engine none was given, it is cpu":            {fault.ErrExists, given("engine", func(o *Options) { o.Engine = EngineNone })},
 		"was trained on the pack ":                      {fault.ErrLineage, func(o *Options) { o.Pack = other }},
 		"kernels plain, now ":                           {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"simd": "`+kernel.Kind(), `"simd": "plain`) }},

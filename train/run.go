@@ -161,6 +161,7 @@ func (r *runner) prepare(p parts) (err error) {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
+		needs.engine += trainScorerBytes(o.Metric, r.pack) + evalScorerBytes(o.Metric, r.pack)
 	}
 	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
 		return err
@@ -276,7 +277,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: newScorer(o.Metric)}
+		began: r.began, scorer: newScorer(o.Metric, f.MultiLabel())}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -304,7 +305,7 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 			return err
 		}
 		f, first := r.pack.Facts(), t.now.Epoch
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - first, first: first, engine: r.engine, scorer: newScorer(r.options.Metric), report: r.report}
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - first, first: first, engine: r.engine, scorer: newScorer(r.options.Metric, f.MultiLabel()), report: r.report}
 		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}

@@ -139,14 +139,14 @@ func TestScoresByTheFormulas(t *testing.T) {
 			batches func() (lo, hi int)
 			got     Score
 		}{{"validation", samples.Valid, r.ValidAccuracy}, {"test", samples.Test, r.TestAccuracy}} {
-			s := newScorer(c.metric)
+			s := newScorer(c.metric, false)
 			lo, hi := part.batches()
 			for i := lo; i < hi; i++ {
 				var b graph.Batch
 				if _, err := samples.Read(context.Background(), i, nil, &b); err != nil {
 					t.Fatal(err)
 				}
-				s.add(forward(weights, &w.dataset, &b), b.Labels)
+				s.add(forward(weights, &w.dataset, &b), b.Labels, nil)
 			}
 			want := s.score()
 			if hi == lo || !want.Defined() || math.Abs(float64(part.got-want)) > 1e-9 {

@@ -95,6 +95,7 @@ type runParams struct {
 	Optimizer      string  `json:"optimizer"`
 	WeightDecay    float64 `json:"weight_decay"`
 	LabelSmoothing float64 `json:"label_smoothing"`
+	Loss           string  `json:"loss"`
 
 	Schedule        string  `json:"schedule"`
 	Warmup          int     `json:"warmup"`

@@ -39,10 +39,11 @@ func (s *Score) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(s))
 }
 
-// scorer judges logits, a row per seed node and a column per class, against labels.
-// Rows without a label do not count.
+// scorer judges logits, a row per seed node and a column per class, against labels, or
+// against targets where nodes have any number of classes: rows of bits, as in
+// graph.Batch. Rows without a label do not count.
 type scorer interface {
-	add(logits []float32, labels []int32)
+	add(logits []float32, labels []int32, targets []byte)
 	// score returns the score of everything added, and starts anew. It is undefined
 	// where the rows added do not define it.
 	score() Score
@@ -51,7 +52,11 @@ type scorer interface {
 	load(state []byte) error
 }
 
-func newScorer(metric string) scorer {
+// newScorer returns a scorer; multi says that nodes have any number of classes.
+func newScorer(metric string, multi bool) scorer {
+	if multi {
+		return newMultiScorer(metric)
+	}
 	if metric == MetricAUC {
 		return new(rocAUC)
 	}
@@ -63,7 +68,7 @@ func newScorer(metric string) scorer {
 // a false negative of another.
 type accuracy struct{ correct, count int }
 
-func (a *accuracy) add(logits []float32, labels []int32) {
+func (a *accuracy) add(logits []float32, labels []int32, _ []byte) {
 	correct, count := gnn.CountCorrect(logits, labels)
 	a.correct += correct
 	a.count += count
@@ -107,7 +112,7 @@ type judged struct {
 	positive bool
 }
 
-func (a *rocAUC) add(logits []float32, labels []int32) {
+func (a *rocAUC) add(logits []float32, labels []int32, _ []byte) {
 	for i, y := range labels {
 		if y != graph.Unlabelled {
 			a.rows = append(a.rows, judged{float64(logits[2*i+1]) - float64(logits[2*i]), y == 1})

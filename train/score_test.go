@@ -12,16 +12,16 @@ import (
 )
 
 func TestAccuracyByHand(t *testing.T) {
-	s := newScorer(MetricAccuracy)
-	s.add([]float32{1, 2, 3 /**/, 5, 2, 3 /**/, 0, 0, 1}, []int32{2, 1, -1}) // right, wrong, unlabelled
-	s.add([]float32{7, 7, 0}, []int32{0})                                    // the first of equals
+	s := newScorer(MetricAccuracy, false)
+	s.add([]float32{1, 2, 3 /**/, 5, 2, 3 /**/, 0, 0, 1}, []int32{2, 1, -1}, nil) // right, wrong, unlabelled
+	s.add([]float32{7, 7, 0}, []int32{0}, nil)                                    // the first of equals
 	if got := s.score(); got != Score(2.0/3) {
 		t.Errorf("got %v", got)
 	}
 	if got := s.score(); got.Defined() {
 		t.Errorf("the score of nothing is %v", got)
 	}
-	if _, ok := newScorer(MetricF1).(*accuracy); !ok {
+	if _, ok := newScorer(MetricF1, false).(*accuracy); !ok {
 		t.Error("micro-F1 of single labels is accuracy")
 	}
 }
@@ -42,9 +42,9 @@ func TestAUCByHand(t *testing.T) {
 		{[]float32{1, 2}, []int32{0, -1}, undefined},
 		{nil, nil, undefined},
 	} {
-		s := newScorer(MetricAUC)
+		s := newScorer(MetricAUC, false)
 		for i := range c.margins {
-			s.add([]float32{1, 1 + c.margins[i]}, c.labels[i:i+1])
+			s.add([]float32{1, 1 + c.margins[i]}, c.labels[i:i+1], nil)
 		}
 		if got := s.score(); got != c.want && (got.Defined() || c.want.Defined()) {
 			t.Errorf("margins %v of classes %v: %v, want %v", c.margins, c.labels, got, c.want)
@@ -60,14 +60,14 @@ func TestAUCComparesPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "rows")
 		logits, labels := make([]float32, 2*n), make([]int32, n)
-		s := newScorer(MetricAUC)
+		s := newScorer(MetricAUC, false)
 		for i := range n {
 			logits[2*i], logits[2*i+1] = float32(rapid.IntRange(-3, 3).Draw(t, "l0")), float32(rapid.IntRange(-3, 3).Draw(t, "l1"))
 			labels[i] = int32(rapid.IntRange(-1, 1).Draw(t, "label"))
 		}
 		cut := rapid.IntRange(0, n).Draw(t, "cut")
-		s.add(logits[:2*cut], labels[:cut])
-		s.add(logits[2*cut:], labels[cut:])
+		s.add(logits[:2*cut], labels[:cut], nil)
+		s.add(logits[2*cut:], labels[cut:], nil)
 		won, pairs := 0.0, 0.0
 		for i := range n {
 			for j := range n {
@@ -105,7 +105,7 @@ func TestScoreInJSON(t *testing.T) {
 func TestScorersGoOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		metric := rapid.SampledFrom([]string{MetricAccuracy, MetricAUC}).Draw(t, "metric")
-		whole, first, second := newScorer(metric), newScorer(metric), newScorer(metric)
+		whole, first, second := newScorer(metric, false), newScorer(metric, false), newScorer(metric, false)
 		parts := rapid.SliceOfN(rapid.SliceOf(rapid.IntRange(-1, 1)), 2, 2).Draw(t, "labels")
 		for i, labels := range parts {
 			logits := rapid.SliceOfN(rapid.Float32Range(-3, 3), 2*len(labels), 2*len(labels)).Draw(t, "logits")
@@ -113,14 +113,14 @@ func TestScorersGoOn(t *testing.T) {
 			for j, y := range labels {
 				classes[j] = int32(y)
 			}
-			whole.add(logits, classes)
+			whole.add(logits, classes, nil)
 			if i == 0 {
-				first.add(logits, classes)
+				first.add(logits, classes, nil)
 				if err := second.load(first.state()); err != nil {
 					t.Fatal(err)
 				}
 			} else {
-				second.add(logits, classes)
+				second.add(logits, classes, nil)
 			}
 		}
 		want, got := whole.score(), second.score()
@@ -129,7 +129,7 @@ func TestScorersGoOn(t *testing.T) {
 		}
 	})
 	for _, metric := range []string{MetricAccuracy, MetricAUC} {
-		if err := newScorer(metric).load(make([]byte, 19)); !errors.Is(err, fault.ErrCorrupt) {
+		if err := newScorer(metric, false).load(make([]byte, 19)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: 19 bytes: %v", metric, err)
 		}
 	}

@@ -37,6 +37,7 @@ func newGenerateCommand(g *globals) *cli.Command {
 			intFlag("classes", "number of classes", "", &o.Classes, 2),
 			dtypeFlag("of the features: float32, float16 or bfloat16", string(o.DType), &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
+			boolFlag("multi-label", "give nodes any number of classes", &o.MultiLabel),
 			positiveFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", &o.TrainRatio),
 			seedFlag(&o.Seed),
 			workersFlag(&o.Workers),
@@ -59,13 +60,21 @@ func newGenerateCommand(g *globals) *cli.Command {
 	})
 }
 
+// ofLabels says after the number of classes that a node may have several.
+func ofLabels(kind string) string {
+	if kind == "class" {
+		return ""
+	}
+	return ", any number per node"
+}
+
 // datasetMade describes what generate and import made.
 func datasetMade(r dataset.Result, memory int64) outcome {
 	lines := []line{
 		made(r.Out, r.Fingerprint, r.State),
 		{"graph", fmt.Sprintf("%s nodes, %s edges", grouped(r.Nodes), grouped(r.Edges))},
 		{"features", fmt.Sprintf("%d × %s", r.Dim, r.DType)},
-		{"labels", fmt.Sprintf("%d classes, %s nodes unlabelled", r.Classes, grouped(r.Unlabelled))},
+		{"labels", fmt.Sprintf("%d classes%s, %s nodes unlabelled", r.Classes, ofLabels(r.LabelKind), grouped(r.Unlabelled))},
 		{"splits", fmt.Sprintf("%s train, %s validation, %s test", grouped(r.Train), grouped(r.Valid), grouped(r.Test))},
 	}
 	if r.Compression != "" {

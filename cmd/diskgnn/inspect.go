@@ -112,7 +112,7 @@ func datasetLines(f *dataset.Facts) []line {
 	return []line{
 		{"graph", fmt.Sprintf("%s nodes, %s edges", grouped(f.Nodes), grouped(f.Edges))},
 		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
-		{"classes", fmt.Sprintf("%d, judged by %s", f.Classes, f.Metric)},
+		{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
 		{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", grouped(f.Train), grouped(f.Valid), grouped(f.Test))},
 	}
 }

@@ -33,8 +33,10 @@ func mergeNext(out string, s shard.Shard) string {
 
 // merges says how the shards of each format are made one.
 var merges = map[stage.Format]shard.Assemble{
-	mbfile.Format:   mbfile.Merge,
-	packfile.Format: packfile.Merge,
+	mbfile.Format:             mbfile.Merge,
+	mbfile.MultiLabelFormat:   mbfile.Merge,
+	packfile.Format:           packfile.Merge,
+	packfile.MultiLabelFormat: packfile.Merge,
 }
 
 func newMergeCommand(g *globals) *cli.Command {

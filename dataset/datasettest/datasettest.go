@@ -123,6 +123,8 @@ type Params struct {
 	Seed      uint64
 	// Simple leaves out parallel edges and self-loops.
 	Simple bool
+	// MultiLabel gives labelled nodes each class or not, by a coin.
+	MultiLabel bool
 }
 
 // Raw makes the dataset: a few hubs, a few nodes without neighbours, values of
@@ -156,6 +158,16 @@ func (p Params) Raw() dataset.Raw {
 			label = graph.Unlabelled
 		}
 		r.Labels = append(r.Labels, label)
+		if p.MultiLabel {
+			r.Labels[v] = min(label, 0)
+			r.Targets = append(r.Targets, make([]byte, graph.TargetBytes(p.Classes))...)
+			own := rng.New(rng.Key(p.Seed, uint64(p.Nodes), uint64(v)))
+			for c := range p.Classes {
+				if own.Uint32n(2) == 1 && label != graph.Unlabelled {
+					graph.AddClass(r.Targets[len(r.Targets)-graph.TargetBytes(p.Classes):], c)
+				}
+			}
+		}
 		switch part := src.Uint32n(8); {
 		case label == graph.Unlabelled:
 		case v == 0 || part < 4:

@@ -7,7 +7,8 @@
 //	u32  layers L
 //	u32  input nodes n (= sources of layer 0)
 //	u32  labels
-//	u8   width of a degree (1–4 bytes)   u8[3] zero
+//	u8   width of a degree (1–4 bytes)
+//	u24  bytes of a seed node's classes as bits; 0: nodes have one class
 //	L ×  u32 sources   u32 destinations   u32 edges
 //	     u8  width of an edge count      (1–4)
 //	     u8  width of a source position  (1–4)
@@ -19,6 +20,7 @@
 //	     uN[edges]         source positions, grouped by destination
 //	     uN[destinations]  destination positions, unless a prefix
 //	i32[labels] classes of the seed nodes
+//	u8[labels × bytes] their classes as bits (graph.Batch.Targets)
 //
 // Widths are whole bytes, the least that hold the largest value: a loader
 // decodes them at memory speed, and a batch's graph stays a small part of its
@@ -38,15 +40,25 @@ const (
 	layerBytes = 16
 	// MaxLayers bounds the depth that a decoder accepts.
 	MaxLayers = 64
+	// maxTargetBytes is the most that the head can say.
+	maxTargetBytes = 1<<24 - 1
 )
 
-// Append appends the byte form of b, which must be valid, to dst.
+// Append appends the byte form of b, which must be valid and have no more than
+// 2²⁷ classes, to dst.
 func Append(dst []byte, b *graph.Batch) []byte {
 	degree := binio.Width(maxOf(b.Degree))
+	row := 0
+	if len(b.Targets) > 0 {
+		row = len(b.Targets) / len(b.Labels)
+	}
+	if row > maxTargetBytes {
+		panic("batchcodec: too many classes")
+	}
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Blocks)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Input)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Labels)))
-	dst = append(dst, byte(degree), 0, 0, 0)
+	dst = append(dst, byte(degree), byte(row), byte(row>>8), byte(row>>16))
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(k.NumSrc))
@@ -68,7 +80,8 @@ func Append(dst []byte, b *graph.Batch) []byte {
 			dst = binio.AppendUints(dst, k.Dst, positionWidth(k))
 		}
 	}
-	return append(dst, binio.Bytes(b.Labels)...)
+	dst = append(dst, binio.Bytes(b.Labels)...)
+	return append(dst, b.Targets...)
 }
 
 // appendCounts appends the number of edges of every destination, in pieces that
@@ -108,7 +121,7 @@ func Decode(src []byte, b *graph.Batch) error {
 	d := binio.NewDecoder(src)
 	layers, inputs, labels := int(d.U32()), d.Count(4), d.Count(4)
 	degree := int(d.U8())
-	d.Raw(3)
+	row := int(d.U8()) | int(d.U8())<<8 | int(d.U8())<<16
 	if layers < 1 || layers > MaxLayers {
 		d.Fail("%d layers", layers)
 		return d.Err()
@@ -130,6 +143,7 @@ func Decode(src []byte, b *graph.Batch) error {
 		decodeBlock(d, &b.Blocks[l], width[l])
 	}
 	raw := d.Raw(4 * labels)
+	targets := d.Raw(row * labels)
 	if d.Rest() != 0 {
 		d.Fail("%d bytes too many", d.Rest())
 	}
@@ -138,6 +152,7 @@ func Decode(src []byte, b *graph.Batch) error {
 	}
 	b.Labels = binio.Grow(b.Labels, labels)
 	copy(binio.Bytes(b.Labels), raw)
+	b.Targets = append(b.Targets[:0], targets...)
 	if err := b.Validate(); err != nil {
 		d.Fail("%v", err)
 	}

@@ -3,6 +3,7 @@ package batchcodec
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,31 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestTargetsFollowTheLabels(t *testing.T) {
+	b := twoLayers()
+	plain := Append(nil, b)
+	b.Targets = []byte{1, 2, 3, 0, 0, 0}
+	want := slices.Clone(plain)
+	want[13] = 3 // bytes of a row
+	if got := Append(nil, b); !bytes.Equal(got, append(want, b.Targets...)) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	var got graph.Batch
+	for _, src := range [][]byte{Append(nil, b), plain} { // the second leaves nothing of the first
+		if err := Decode(src, &got); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(b, &got, cmpopts.EquateEmpty()); d != "" {
+			t.Error(d)
+		}
+		b.Targets = nil
+	}
+	want[13] = 4
+	if err := Decode(append(want, 1, 2, 3, 0, 0, 0), &got); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("rows that are cut short: %v", err)
+	}
+}
+
 // genBatch draws a valid chain of blocks, in a pack's form or a sample's.
 func genBatch(t *rapid.T) *graph.Batch {
 	b := new(graph.Batch)
@@ -50,6 +76,9 @@ func genBatch(t *rapid.T) *graph.Batch {
 	dst := rapid.IntRange(0, 40).Draw(t, "seeds")
 	for range dst {
 		b.Labels = append(b.Labels, rapid.Int32Range(-1, 9).Draw(t, "label"))
+	}
+	for i := range dst * rapid.SampledFrom([]int{0, 0, 1, 3, 300}).Draw(t, "bytes of classes") {
+		b.Targets = append(b.Targets, byte(i*i>>3))
 	}
 	for l := range layers {
 		k := graph.Block{NumDst: dst, NumSrc: dst + rapid.IntRange(0, 400).Draw(t, "more"), Indptr: []uint32{0}}
@@ -101,7 +130,9 @@ func TestInputs(t *testing.T) {
 }
 
 func TestTruncated(t *testing.T) {
-	whole := Append(nil, twoLayers())
+	multi := twoLayers()
+	multi.Targets = []byte{1, 0, 2, 0}
+	whole := Append(nil, multi)
 	var b graph.Batch
 	for n := range whole {
 		if err := Decode(whole[:n], &b); !errors.Is(err, fault.ErrCorrupt) {
@@ -115,6 +146,9 @@ func TestTruncated(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(Append(nil, twoLayers()))
+	multi := twoLayers()
+	multi.Targets = []byte{1, 2}
+	f.Add(Append(nil, multi))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		var b graph.Batch
 		if err := Decode(src, &b); err != nil {

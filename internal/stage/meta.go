@@ -136,8 +136,9 @@ func (m *Meta) File(name string) (File, bool) {
 
 // Open reads and checks the meta.json of a finished directory: the format, the
 // fingerprint, and that every file is there with its size. It does not read the
-// files. kind, like "dataset", names in messages what the user meant to give.
-func Open(fsys vfs.FS, dir, kind string, want Format) (*Meta, error) {
+// files. kind, like "dataset", names in messages what the user meant to give. Where
+// the reader knows several versions, the later ones follow the first.
+func Open(fsys vfs.FS, dir, kind string, want Format, later ...Format) (*Meta, error) {
 	m, err := ReadMeta(fsys, dir, kind)
 	if err != nil {
 		return nil, err
@@ -148,8 +149,12 @@ func Open(fsys vfs.FS, dir, kind string, want Format) (*Meta, error) {
 	if m.Format.Name != want.Name {
 		return nil, fault.New(fault.ErrInput, "%s is a %s directory, not a %s", dir, m.Format.kind(), kind)
 	}
-	if m.Format.Version != want.Version {
-		return nil, fault.New(fault.ErrVersion, "%s: %s is version %d, this program reads version %d: make it again, or use the program that made it", dir, m.Format.Name, m.Format.Version, want.Version)
+	if m.Format != want && !slices.Contains(later, m.Format) {
+		reads := fmt.Sprint(want.Version)
+		for _, f := range later {
+			reads += fmt.Sprintf(" and %d", f.Version)
+		}
+		return nil, fault.New(fault.ErrVersion, "%s: %s is version %d, this program reads version %s: make it again, or use the program that made it", dir, m.Format.Name, m.Format.Version, reads)
 	}
 	if err := m.checkSizes(fsys, dir); err != nil {
 		return nil, err

@@ -137,7 +137,9 @@
 // # Versions
 //
 // The version in meta.json rises with any change of the bytes; a reader accepts
-// its own version only. Packs are made again rather than converted.
+// its own version only. Packs are made again rather than converted. Version 2 is of
+// nodes with one class; in version 3, of multi-label graphs, every batch has Targets, of
+// as many bytes per seed node as the fact target_bytes says, and nothing else differs.
 package packfile
 
 import (
@@ -146,8 +148,21 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format names the directory format.
-var Format = stage.Format{Name: "diskgnn.pack", Version: 2}
+// Format names the directory format, MultiLabelFormat the version of it whose batches
+// have Targets.
+var (
+	Format           = stage.Format{Name: "diskgnn.pack", Version: 2}
+	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 3}
+)
+
+// FormatFor returns the format for batches with the given bytes of Targets per seed
+// node.
+func FormatFor(targetBytes int) stage.Format {
+	if targetBytes > 0 {
+		return MultiLabelFormat
+	}
+	return Format
+}
 
 const (
 	// groupBatches is the least number of training batches in a group's files.

@@ -17,12 +17,15 @@ type Params struct {
 
 // Facts are the counts that a trainer needs before it reads anything else.
 type Facts struct {
-	Nodes    int64      `json:"nodes"`
-	Classes  int        `json:"classes"`
-	Dim      int        `json:"dim"`
-	DType    dtype.Type `json:"dtype"`
-	RowBytes int        `json:"row_bytes"`
-	Metric   string     `json:"metric,omitempty"` // how the dataset is usually judged
+	Nodes   int64 `json:"nodes"`
+	Classes int   `json:"classes"`
+	// TargetBytes are those of a seed node's classes in a multi-label graph; 0: it has
+	// one class.
+	TargetBytes int        `json:"target_bytes,omitempty"`
+	Dim         int        `json:"dim"`
+	DType       dtype.Type `json:"dtype"`
+	RowBytes    int        `json:"row_bytes"`
+	Metric      string     `json:"metric,omitempty"` // how the dataset is usually judged
 
 	// TableBytes is the size of the dataset's feature table before compression:
 	// what disk budgets and the blow-up are multiples of.
@@ -52,3 +55,6 @@ type Facts struct {
 	ChunkBytes int64 `json:"chunk_bytes"` // rows of the largest cold chunk, before compression
 	GraphBytes int64 `json:"graph_bytes"` // of the largest graph, plan and evaluation included
 }
+
+// MultiLabel tells whether nodes have any number of classes.
+func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }

@@ -27,7 +27,7 @@ type Reader struct {
 
 // Open reads a pack's metadata and index and checks that they fit together.
 func Open(fsys vfs.FS, dir string) (*Reader, error) {
-	m, err := stage.Open(fsys, dir, "pack", Format)
+	m, err := stage.Open(fsys, dir, "pack", Format, MultiLabelFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +42,10 @@ func newReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
 	}
 	if err := m.DecodeFacts(&r.facts); err != nil {
 		return nil, err
+	}
+	f := &r.facts
+	if multi := m.Format.Version == MultiLabelFormat.Version; multi != f.MultiLabel() || multi && f.TargetBytes != graph.TargetBytes(f.Classes) {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes for %d classes of a seed node, in a %s", dir, f.TargetBytes, f.Classes, m.Format)
 	}
 	b, err := r.small(fsys, IndexFile)
 	if err != nil {
@@ -191,6 +195,9 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 	if len(b.Input) != t.Inputs || len(b.Labels) != t.Seeds {
 		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d has %d input nodes, the index %d", name, i, len(b.Input), t.Inputs)
 	}
+	if err := r.checkTargets(name, b); err != nil {
+		return err
+	}
 	p.decode(raw[whole:], ssd, hits, admit)
 	// Rows are fetched by rank and slot: each must lie where its place in the
 	// matrix says, or a wrong row would be read.
@@ -214,6 +221,13 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 		}
 	}
 	return inRange(name, i, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
+}
+
+func (r *Reader) checkTargets(name string, b *graph.Batch) error {
+	if want := len(b.Labels) * r.facts.TargetBytes; len(b.Targets) != want {
+		return fault.New(fault.ErrCorrupt, "%s: a batch has %d bytes of classes, %d are wanted", name, len(b.Targets), want)
+	}
+	return nil
 }
 
 func inRange(name string, batch int, ranks []uint32, lo, hi int64) error {
@@ -244,6 +258,9 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	}
 	if len(b.Input) != e.Inputs || len(b.Labels) != e.Seeds {
 		return fault.New(fault.ErrCorrupt, "%s: a graph has %d input nodes, the index %d", name, len(b.Input), e.Inputs)
+	}
+	if err := r.checkTargets(name, b); err != nil {
+		return err
 	}
 	if err := inRange(name, 0, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
 		return err

@@ -1,5 +1,6 @@
 // Package mbfile is the container of sampled mini-batches: the SAMPLES
-// directory, format "diskgnn.samples", version 1.
+// directory, format "diskgnn.samples", version 1, or version 2 of multi-label
+// graphs.
 //
 //	SAMPLES/
 //	  meta.json          what the directory is: Params, Facts, parent dataset
@@ -60,6 +61,7 @@
 //
 // # Versions
 //
-// Readers accept exactly version 1. Any change of the bytes raises the version;
-// new fields in Params and Facts do not.
+// In version 2 every batch has Targets, of as many bytes per seed node as the fact
+// target_bytes says; nothing else differs. Readers accept exactly these versions. Any
+// change of the bytes raises the version; new fields in Params and Facts do not.
 package mbfile

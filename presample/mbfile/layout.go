@@ -8,6 +8,7 @@ type Layout struct {
 	Layers             int
 	Train, Valid, Test int // batches of the whole directory
 	BatchesPerFile     int // at least 1; it decides where files are cut
+	TargetBytes        int // of a seed node, 0 but for multi-label graphs
 	// Shard tells which of the files are written: by its zero value, all.
 	Shard shard.Shard
 }
@@ -37,7 +38,7 @@ func (l *Layout) facts(ix *index, epochs int) Facts {
 	p := l.part()
 	return Facts{
 		Nodes: l.Nodes, Layers: l.Layers, Epochs: epochs, BatchesPerEpoch: l.Train / epochs,
-		FirstFile: p.firstFile, TrainBatches: p.train, ValidBatches: p.valid, TestBatches: p.test,
+		FirstFile: p.firstFile, TrainBatches: p.train, ValidBatches: p.valid, TestBatches: p.test, TargetBytes: l.TargetBytes,
 		Train: summarize(ix, 0, p.train), Eval: summarize(ix, p.train, ix.batches()),
 	}
 }

@@ -283,6 +283,7 @@ func TestLyingBatch(t *testing.T) {
 			b.Blocks[0].Indices = b.Blocks[0].Indices[:1]
 			b.Blocks[0].Indptr = []uint32{0, 1, 1, 1}
 		},
+		"classes as bits":          func(b *graph.Batch) { b.Targets = []byte{1} },
 		"another number of layers": func(b *graph.Batch) { b.Blocks = b.Blocks[:1]; b.Labels = make([]int32, 3) },
 	} {
 		ix := &index{layers: 2, perFile: 256}

@@ -50,7 +50,7 @@ func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Rep
 // shard is the part of it that its number says.
 func join(readers []*Reader) (*Layout, *index, error) {
 	first := readers[0]
-	l := &Layout{Nodes: first.facts.Nodes, Layers: first.index.layers, BatchesPerFile: first.index.perFile}
+	l := &Layout{Nodes: first.facts.Nodes, Layers: first.index.layers, BatchesPerFile: first.index.perFile, TargetBytes: first.facts.TargetBytes}
 	ix := &index{layers: l.Layers, perFile: l.BatchesPerFile}
 	for _, r := range readers {
 		l.Train += r.facts.TrainBatches
@@ -59,7 +59,7 @@ func join(readers []*Reader) (*Layout, *index, error) {
 	}
 	for i, r := range readers {
 		l.Shard = shard.Shard{Index: i, Count: len(readers)}
-		if r.facts.part() != l.part() || r.facts.Nodes != l.Nodes || r.index.layers != l.Layers || r.index.perFile != l.BatchesPerFile ||
+		if r.facts.part() != l.part() || r.facts.Nodes != l.Nodes || r.index.layers != l.Layers || r.index.perFile != l.BatchesPerFile || r.facts.TargetBytes != l.TargetBytes ||
 			r.facts.Epochs < 1 || r.facts.Epochs != first.facts.Epochs {
 			return nil, nil, fault.New(fault.ErrCorrupt, "%s and %s are no parts of one directory: they count differently", first.dir, r.dir)
 		}

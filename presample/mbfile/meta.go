@@ -7,8 +7,21 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format is the directory format that this package reads and writes.
-var Format = stage.Format{Name: "diskgnn.samples", Version: 1}
+// Format is the directory format that this package reads and writes, and
+// MultiLabelFormat the version of it whose batches have Targets.
+var (
+	Format           = stage.Format{Name: "diskgnn.samples", Version: 1}
+	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 2}
+)
+
+// FormatFor returns the format for batches with the given bytes of Targets per seed
+// node.
+func FormatFor(targetBytes int) stage.Format {
+	if targetBytes > 0 {
+		return MultiLabelFormat
+	}
+	return Format
+}
 
 // Names of the files in a SAMPLES directory.
 const (
@@ -39,7 +52,7 @@ type Params struct {
 }
 
 // Facts are the counts that readers size their buffers and plans by. Those of a
-// shard are of its own batches, but for the first four.
+// shard are of its own batches, but for the first four and TargetBytes.
 type Facts struct {
 	Nodes           int64   `json:"nodes"`  // of the graph
 	Layers          int     `json:"layers"` // blocks of a batch
@@ -49,8 +62,9 @@ type Facts struct {
 	TrainBatches    int     `json:"train_batches"`        // epochs × batches per epoch
 	ValidBatches    int     `json:"valid_batches"`
 	TestBatches     int     `json:"test_batches"`
-	Train           Summary `json:"train"` // all epochs
-	Eval            Summary `json:"eval"`  // validation and test
+	TargetBytes     int     `json:"target_bytes,omitempty"` // of a seed node's classes; 0: it has one class
+	Train           Summary `json:"train"`                  // all epochs
+	Eval            Summary `json:"eval"`                   // validation and test
 }
 
 // Batches returns the number of all batches.

@@ -32,7 +32,7 @@ type Reader struct {
 // Open opens a SAMPLES directory and checks its meta.json, its index and the
 // sizes of its files; batches are checked as they are read.
 func Open(fsys vfs.FS, dir string) (*Reader, error) {
-	meta, err := stage.Open(fsys, dir, "samples directory", Format)
+	meta, err := stage.Open(fsys, dir, "samples directory", Format, MultiLabelFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 // its own: its batches are numbered from 0, its hotness is what they add to the
 // whole's.
 func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
-	meta, err := stage.Open(fsys, dir, "shard of samples", Format.Shard())
+	meta, err := stage.Open(fsys, dir, "shard of samples", Format.Shard(), MultiLabelFormat.Shard())
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +55,9 @@ func newReader(fsys vfs.FS, dir string, meta *stage.Meta) (*Reader, error) {
 	r := &Reader{fs: fsys, dir: dir, meta: meta, files: newHandles(fsys, dir)}
 	if err := errors.Join(meta.DecodeParams(&r.params), meta.DecodeFacts(&r.facts)); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if n := r.facts.TargetBytes; n < 0 || (meta.Format.Version == MultiLabelFormat.Version) != (n > 0) {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes of classes per seed node, in a %s", dir, n, meta.Format)
 	}
 	if err := r.openIndex(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -222,6 +225,9 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	}
 	if len(b.Input) > 0 && int64(slices.Max(b.Input)) >= r.facts.Nodes {
 		return fault.New(fault.ErrCorrupt, "input node %d of a graph of %d nodes", slices.Max(b.Input), r.facts.Nodes)
+	}
+	if len(b.Targets) != len(b.Labels)*r.facts.TargetBytes {
+		return fault.New(fault.ErrCorrupt, "%d bytes of classes for %d seed nodes of %d each", len(b.Targets), len(b.Labels), r.facts.TargetBytes)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	j := &job{fs: fsys, options: o, report: rep, parts: p}
 	var result train.Evaluation
 	err := j.do(ctx, func(ctx context.Context) error {
-		e, err := newExam(j.data, j.run.Metric())
+		e, err := newExam(ctx, j.data, j.run.Metric())
 		if err != nil {
 			return err
 		}
@@ -70,14 +70,17 @@ var splits = []string{dataset.Train, dataset.Valid, dataset.Test}
 
 // exam holds the nodes that are scored, ascending, and for each its label and split.
 type exam struct {
-	nodes  []uint32
-	labels []int32
-	split  []uint8
-	judges []*train.Judge // one for each split
-	held   int64
+	nodes   []uint32
+	labels  []int32
+	targets []byte // classes of multi-label nodes, row bytes each
+	row     int
+	split   []uint8
+	judges  []*train.Judge // one for each split
+	held    int64
+	perNode int64 // bytes beside the usual
 }
 
-func newExam(d *dataset.Dataset, metric string) (*exam, error) {
+func newExam(ctx context.Context, d *dataset.Dataset, metric string) (*exam, error) {
 	labels, err := d.Labels()
 	if err != nil {
 		return nil, err
@@ -89,9 +92,15 @@ func newExam(d *dataset.Dataset, metric string) (*exam, error) {
 			return nil, err
 		}
 		e.nodes = append(e.nodes, members[s]...)
-		e.judges = append(e.judges, train.NewJudge(metric))
+		e.judges = append(e.judges, train.NewJudge(metric, d.TargetBytes() > 0))
 	}
 	slices.Sort(e.nodes)
+	if e.row = d.TargetBytes(); e.row > 0 {
+		e.perNode = int64(e.row) + train.MultiLabelJudgeBytes(metric, d.Facts().Classes)
+	}
+	if e.targets, err = d.Targets(ctx, e.nodes); err != nil {
+		return nil, err
+	}
 	e.labels, e.split = make([]int32, len(e.nodes)), make([]uint8, len(e.nodes))
 	for i, v := range e.nodes {
 		e.labels[i] = labels[v]
@@ -107,12 +116,14 @@ func newExam(d *dataset.Dataset, metric string) (*exam, error) {
 
 // bytes returns the memory that an exam takes: labels of all nodes while it is made,
 // and for every node that is scored its id twice, its label and split, and a row of
-// the ranking that an AUC is computed from, in a slice that grows.
-func (e *exam) bytes() int64 { return e.held + (4+4+4+1+2*16)*int64(len(e.nodes)) }
+// the ranking that an AUC is computed from, in a slice that grows; of multi-label
+// nodes, more.
+func (e *exam) bytes() int64 { return e.held + (4+4+4+1+2*16+e.perNode)*int64(len(e.nodes)) }
 
 // add judges the logits of the nodes from the lo-th on.
 func (e *exam) add(lo int, logits []float32, classes int) {
 	for i := range len(logits) / classes {
-		e.judges[e.split[lo+i]].Add(logits[i*classes:(i+1)*classes], e.labels[lo+i:lo+i+1])
+		v := lo + i
+		e.judges[e.split[v]].Add(logits[i*classes:(i+1)*classes], e.labels[v:v+1], e.targets[v*e.row:(v+1)*e.row])
 	}
 }

@@ -22,7 +22,7 @@ import (
 // What a prediction can hold, as --output names it.
 const (
 	Logits     = "logits"     // float32, a column per class
-	Classes    = "classes"    // int32, the class of the largest logit
+	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8, a column per class
 	Embeddings = "embeddings" // float32, what the last hidden layer puts out
 )
 
@@ -156,22 +156,22 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 	width := j.model.Out(last)
 	p := Prediction{Out: o.Out, Output: o.Output, DType: "float32", Rows: int64(t.len()), Columns: width}
 	descr, shape := "<f4", []int64{p.Rows, int64(width)}
-	if o.Output == Classes {
+	write := func(ctx context.Context, out *npyFile, y []float32, _ int) error {
+		return out.write(ctx, binio.Bytes(y))
+	}
+	switch f := j.data.Facts(); {
+	case o.Output == Classes && f.MultiLabel():
+		p.DType, descr, write = "uint8", "|u1", writeEachClass
+	case o.Output == Classes:
 		p.DType, p.Columns = "int32", 1
-		descr, shape = "<i4", shape[:1]
+		descr, shape, write = "<i4", shape[:1], writeClasses
 	}
 	out, err := createNPY(j.fs, o.Out, descr, shape)
 	if err != nil {
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
 	err = j.compute(ctx, func(ctx context.Context, _ int, y []float32) error {
-		var err error
-		if o.Output == Classes {
-			err = writeClasses(ctx, out, y, width)
-		} else {
-			err = out.write(ctx, binio.Bytes(y))
-		}
-		if err != nil {
+		if err := write(ctx, out, y, width); err != nil {
 			return fmt.Errorf("write %s: %w", o.Out, err)
 		}
 		return nil
@@ -197,6 +197,26 @@ func writeClasses(ctx context.Context, out *npyFile, logits []float32, classes i
 			list[i] = int32(gnn.Class(rows[i*classes : (i+1)*classes]))
 		}
 		if err := out.write(ctx, binio.Bytes(list)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeEachClass writes for every class of multi-label nodes whether its logit speaks
+// for it: one or zero.
+func writeEachClass(ctx context.Context, out *npyFile, logits []float32, _ int) error {
+	const step = 1 << 16
+	list := make([]byte, min(step, len(logits)))
+	for part := range slices.Chunk(logits, step) {
+		list = list[:len(part)]
+		clear(list)
+		for i, v := range part {
+			if v > 0 {
+				list[i] = 1
+			}
+		}
+		if err := out.write(ctx, list); err != nil {
 			return err
 		}
 	}

@@ -56,16 +56,15 @@ type Input struct {
 	// model's input width. It may be longer; only these rows are read, and only
 	// during the call.
 	X []float32
-	// Targets holds the classes of every seed node for the loss Binary: a row of
-	// ⌈classes/8⌉ bytes per node, class c at bit c mod 8 of byte c/8.
-	Targets []byte
 }
 
 // Result is what a training step found before it changed the weights.
 type Result struct {
-	Loss    float64 // mean over the labelled seed nodes; 0 when there is none
-	Correct int     // labelled seed nodes whose largest logit is their class's
-	Count   int     // labelled seed nodes
+	Loss float64 // mean over the labelled seed nodes; 0 when there is none
+	// Correct counts the labelled seed nodes whose largest logit is their class's; with
+	// the loss Binary, those whose logits all have the right sign.
+	Correct int
+	Count   int // labelled seed nodes
 }
 
 // Engine trains one model. Its methods must not be called concurrently, except that
@@ -206,8 +205,8 @@ func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
 	if err := checkInput(e.plan, e.preparer, in); err != nil {
 		return Result{}, err
 	}
-	if err := e.net.loss.checkTargets(in); err != nil {
-		return Result{}, err
+	if len(in.Prepared.batch.Targets) > 0 && e.net.loss.kind == CrossEntropy {
+		return Result{}, fault.New(fault.ErrInput, "gnn: the loss %s is of one class per seed node, the batch has any number: %s is for these", CrossEntropy, Binary)
 	}
 	if err := e.net.run(ctx, in, e.opts.Seed, e.opt.step); err != nil {
 		return Result{}, err

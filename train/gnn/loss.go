@@ -19,8 +19,8 @@ const (
 	// Options.LabelSmoothing.
 	CrossEntropy Loss = "cross-entropy"
 	// Binary is the mean over the labelled seed nodes and all classes of the binary
-	// cross-entropy of the logits' sigmoids: any number of classes per node, which
-	// Input.Targets names.
+	// cross-entropy of the logits' sigmoids: any number of classes per node, which the
+	// batch's Targets name, or, where it has none, the class of its label.
 	Binary Loss = "binary"
 )
 
@@ -103,8 +103,7 @@ func (o *loss) chunk(_, lo, hi int) {
 			o.rowLoss[i] = 0
 			continue
 		case o.kind == Binary:
-			stride := divUp(classes, 8)
-			o.rowLoss[i], right = logistic(g, z, in.Targets[i*stride:(i+1)*stride])
+			o.rowLoss[i], right = logistic(g, z, int(y), targetsOf(in.batch, i, classes))
 		default:
 			best := argmax(z)
 			o.rowLoss[i], right = softmax(g, z, z[best], int(y), o.smoothing), best == int(y)
@@ -159,12 +158,25 @@ func softmax(g, z []float32, top float32, y int, smoothing float64) float64 {
 	return l + smoothing*(float64(z[y])-mean/float64(len(z)))
 }
 
+// targetsOf returns the bits of a seed node's classes, nil where it has the one of its
+// label.
+func targetsOf(b *graph.Batch, i, classes int) []byte {
+	if len(b.Targets) == 0 {
+		return nil
+	}
+	row := graph.TargetBytes(classes)
+	return b.Targets[i*row : (i+1)*row]
+}
+
 // logistic stores sigmoid(z) − target in g and returns the sum of the classes' losses,
-// and whether the signs of all logits are right.
-func logistic(g, z []float32, targets []byte) (sum float64, right bool) {
+// and whether the signs of all logits are right. The targets are bits, or y without.
+func logistic(g, z []float32, y int, targets []byte) (sum float64, right bool) {
 	right = true
 	for c, v := range z {
-		x, target := float64(v), targets[c/8]>>(c%8)&1 == 1
+		x, target := float64(v), c == y
+		if targets != nil {
+			target = graph.HasClass(targets, c)
+		}
 		e := math.Exp(-math.Abs(x))
 		p := 1 / (1 + e) // of the larger side
 		if x < 0 {
@@ -190,15 +202,4 @@ func (o *loss) DiffWRT(int) []bool { return []bool{true} }
 func (o *loss) SymDiff(_ gorgonia.Nodes, cost, upstream *gorgonia.Node) (gorgonia.Nodes, error) {
 	d, err := gorgonia.ApplyOp(&computed{o.net.node("lossGradient", 2, o.grad, o.last.rows, o.last.width)}, cost, upstream)
 	return gorgonia.Nodes{d}, err
-}
-
-// checkTargets makes sure that a batch has targets where the loss wants them.
-func (o *loss) checkTargets(in *Input) error {
-	if o.kind != Binary {
-		return nil
-	}
-	if n := in.batch.NumSeeds() * divUp(o.last.width, 8); len(in.Targets) < n {
-		return fault.New(fault.ErrInput, "gnn: %d bytes of targets for %d seed nodes of %d classes", len(in.Targets), in.batch.NumSeeds(), o.last.width)
-	}
-	return nil
 }

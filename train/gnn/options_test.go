@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"diskgnn/internal/fault"
@@ -143,14 +144,17 @@ func TestLossesByHand(t *testing.T) {
 	near("smoothed loss", softmax(g, z, z[1], 0, 0.2), 0.9*math.Log(4)+0.1*math.Log(4.0/3))
 	near("smoothed gradient", float64(g[0]), 0.25-0.9)
 	near("smoothed gradient", float64(g[1]), 0.75-0.1)
-	sum, right := logistic(g, z, []byte{0b10})
+	sum, right := logistic(g, z, -1, []byte{0b10})
 	near("binary loss", sum, math.Log(2)+math.Log(4.0/3))
 	near("binary gradient", float64(g[0]), 0.5)
 	near("binary gradient", float64(g[1]), -0.25)
 	if !right {
 		t.Error("0 is no, log 3 is yes: both are right")
 	}
-	if sum, right = logistic(g, []float32{-200, 200}, []byte{0b01}); right || sum != 400 || g[0] != -1 || g[1] != 1 {
+	if one, _ := logistic(g, z, 1, nil); one != sum {
+		t.Errorf("a label in place of bits: %v, want %v", one, sum)
+	}
+	if sum, right = logistic(g, []float32{-200, 200}, -1, []byte{0b01}); right || sum != 400 || g[0] != -1 || g[1] != 1 {
 		t.Errorf("far off: %v %v %v", sum, g, right)
 	}
 }
@@ -175,11 +179,16 @@ func TestBadLosses(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	o.Loss = Binary
 	e := newEngine(t, o)
-	if _, err := e.Step(t.Context(), input(t, e.preparer, b, features(b, 20, rng))); !errors.Is(err, fault.ErrInput) {
-		t.Errorf("no targets: %v", err)
+	b.Targets = make([]byte, b.NumSeeds())
+	if _, err := e.Step(t.Context(), input(t, e.preparer, b, features(b, 20, rng))); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "cross-entropy") {
+		t.Errorf("targets for the cross-entropy: %v", err)
 	}
+	b.Targets = make([]byte, 2*b.NumSeeds())
+	if err := e.preparer.Prepare(new(Prepared), b); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("targets of too many classes: %v", err)
+	}
+	b.Targets = nil
 	if _, err := e.NewLayerEvaluator(2, roomy(b)); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("layer 2 of 2: %v", err)
 	}

@@ -129,6 +129,9 @@ func (r *Preparer) check(b *graph.Batch) error {
 			return fault.New(fault.ErrInput, "gnn: layer %d: the destinations of an inner block must be its first sources", l)
 		}
 	}
+	if n := len(b.Targets); n > 0 && r.classes > 0 && n != len(b.Labels)*graph.TargetBytes(r.classes) {
+		return fault.New(fault.ErrInput, "gnn: %d bytes of targets for %d seed nodes of %d classes", n, len(b.Labels), r.classes)
+	}
 	for i, y := range b.Labels {
 		if y != graph.Unlabelled && (y < 0 || int(y) >= r.classes) && r.classes > 0 {
 			return fault.New(fault.ErrInput, "gnn: seed node %d has label %d of %d classes", i, y, r.classes)

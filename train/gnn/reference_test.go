@@ -21,11 +21,11 @@ type reference struct {
 	// multiplied its input by, and with it the rounding before it.
 	steepness float64
 	smooth    float64
-	targets   []byte // of the loss Binary
+	binary    bool // the loss
 }
 
 func newReference(e *Engine) *reference {
-	r := &reference{m: e.plan.model, described: e.plan.params, smooth: e.opts.LabelSmoothing}
+	r := &reference{m: e.plan.model, described: e.plan.params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == Binary}
 	for _, p := range e.Params() {
 		r.params = append(r.params, widen(p.Data))
 	}
@@ -224,11 +224,15 @@ func (r *reference) loss(b *graph.Batch, x []float64) float64 {
 			continue
 		}
 		row := z[i*classes : (i+1)*classes]
-		if r.targets != nil {
+		if r.binary {
 			terms += classes
 			for c, v := range row {
 				p := 1 / (1 + math.Exp(-v))
-				if r.targets[i*((classes+7)/8)+c/8]>>(c%8)&1 == 1 {
+				yes := c == int(y)
+				if b.Targets != nil {
+					yes = b.Targets[i*((classes+7)/8)+c/8]>>(c%8)&1 == 1
+				}
+				if yes {
 					loss -= math.Log(p)
 				} else {
 					loss -= math.Log(1 - p)

@@ -30,6 +30,7 @@ func (r *Run) configuration() table {
 	add(p.schedule() != "", "schedule", p.schedule())
 	add(p.WeightDecay != 0, "weight decay", plain(p.WeightDecay))
 	add(p.LabelSmoothing != 0, "label smoothing", plain(p.LabelSmoothing))
+	add(p.Loss != "", "loss", p.Loss)
 	add(true, "metric", p.Metric)
 	add(true, "layer order", p.LayerOrder)
 	add(true, "seed", fmt.Sprint(p.Seed))

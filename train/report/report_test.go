@@ -184,8 +184,8 @@ func TestConfiguration(t *testing.T) {
 			Model: "gcn", Heads: 8, Aggregator: "mean", GCNNorm: "block", Norm: "batch", Activation: "elu", Residual: true, InputProjection: true,
 			Optimizer: "adamw", WeightDecay: 0.1, LabelSmoothing: 0.2, Schedule: "cosine", Warmup: 2, MinLR: 1e-5, Patience: 1, ShuffleBatches: true},
 		"model gat; widths 4 → 2; heads 8; dropout 0.5; epochs 9; optimizer adam; learning rate 0.01; schedule times 0.5 when more than 10 epochs are no better, down to 0; " +
-			"metric f1; layer order auto; seed 3; order of batches as sampled": {
-			Model: "gat", Heads: 8, Aggregator: "mean", Optimizer: "adam", Schedule: "plateau", PlateauFactor: 0.5, PlateauPatience: 10},
+			"loss binary; metric f1; layer order auto; seed 3; order of batches as sampled": {
+			Model: "gat", Heads: 8, Aggregator: "mean", Loss: "binary", Optimizer: "adam", Schedule: "plateau", PlateauFactor: 0.5, PlateauPatience: 10},
 	} {
 		p.Dims, p.Dropout, p.Epochs, p.LR, p.Metric, p.LayerOrder, p.Seed = []int{4, 2}, 0.5, 9, 0.01, "f1", "auto", 3
 		var got []string

@@ -67,6 +67,7 @@ type Params struct {
 	Optimizer      string  `json:"optimizer"`
 	WeightDecay    float64 `json:"weight_decay"`
 	LabelSmoothing float64 `json:"label_smoothing"`
+	Loss           string  `json:"loss"`
 
 	Schedule        string  `json:"schedule"`
 	Warmup          int     `json:"warmup"`

@@ -21,6 +21,10 @@
 // community's, but for LabelNoise of the nodes, which have any other: nothing
 // can predict these, so that no model scores more than about 1−LabelNoise,
 // however well it uses the neighbourhood.
+//
+// Of a multi-label graph, a node's classes are its label, most of the label's
+// companions, which are a few classes fixed for every label, and now and then one
+// more: what tells the label tells the classes.
 package synth
 
 import (
@@ -68,6 +72,8 @@ const (
 	keyFeatures
 	keyMeans
 	keyCalibrate
+	keyCompanions
+	keyClasses
 )
 
 // Model is the graph. Its methods are safe for concurrent use.

@@ -1,0 +1,135 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+)
+
+// maxTargets bounds the classes of multi-label datasets, so that a batch's bytes can
+// say how many bytes a node has.
+const maxTargets = 1 << 24
+
+// MultiLabel tells whether nodes have any number of classes, and not one.
+func (f *Facts) MultiLabel() bool { return f.LabelKind == labelMultiHot }
+
+// TargetBytes returns the bytes that say which classes a node of a multi-label
+// dataset has; 0 for others.
+func (f *Facts) TargetBytes() int {
+	if !f.MultiLabel() {
+		return 0
+	}
+	return graph.TargetBytes(f.Classes)
+}
+
+// Targets returns the classes of some nodes of a multi-label dataset, verified: for
+// each of nodes, which must ascend, a row of bits as in graph.Batch.Targets. For
+// others it returns nil. It holds a granule of the file beside what it returns.
+func (d *Dataset) Targets(ctx context.Context, nodes []uint32) ([]byte, error) {
+	row := d.facts.TargetBytes()
+	if row == 0 {
+		return nil, nil
+	}
+	targets := make([]byte, 0, len(nodes)*row)
+	err := d.scanTargets(ctx, func(first int64, rows []byte) error {
+		end := first + int64(len(rows)/row)
+		for len(nodes) > 0 && int64(nodes[0]) < end {
+			at := int(int64(nodes[0])-first) * row
+			targets = append(targets, rows[at:at+row]...)
+			nodes = nodes[1:]
+		}
+		return nil
+	})
+	return targets, err
+}
+
+// scanTargets calls see for the rows of all nodes, some at a time: those from node
+// first on. They are valid during the call.
+func (d *Dataset) scanTargets(ctx context.Context, see func(first int64, rows []byte) error) (err error) {
+	sums, err := d.sums(TargetsFile)
+	if err != nil {
+		return err
+	}
+	name, row := d.path(TargetsFile), d.facts.TargetBytes()
+	f, err := d.fs.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	first := int64(0)
+	buf := make([]byte, 0, row+Granule) // the begin of a row, and a granule
+	for off := int64(0); off < sums.Size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := len(buf)
+		buf = buf[:n+int(min(Granule, sums.Size-off))]
+		if err := readAt(f, buf[n:], off); err != nil {
+			return err
+		}
+		if err := sums.Verify(name, off, buf[n:]); err != nil {
+			return err
+		}
+		off += int64(len(buf) - n)
+		rows := buf[:len(buf)/row*row]
+		if v := classBeyond(rows, row, d.facts.Classes); v >= 0 {
+			return fault.New(fault.ErrCorrupt, "%s: node %d has a class beyond the %d that there are", name, first+int64(v), d.facts.Classes)
+		}
+		if err := see(first, rows); err != nil {
+			return err
+		}
+		first += int64(len(rows) / row)
+		buf = buf[:copy(buf, buf[len(rows):])]
+	}
+	return nil
+}
+
+// classBeyond returns the first row that has a bit behind those of the classes, or -1.
+func classBeyond(rows []byte, row, classes int) int {
+	if classes%8 == 0 {
+		return -1
+	}
+	for v := 0; v < len(rows)/row; v++ {
+		if rows[(v+1)*row-1]>>(classes%8) != 0 {
+			return v
+		}
+	}
+	return -1
+}
+
+// unlabelledClass returns the first row that has a class though its label is none, or
+// -1.
+func unlabelledClass(rows []byte, row int, labels []int32) int {
+	for v, y := range labels {
+		if y != graph.Unlabelled {
+			continue
+		}
+		for _, b := range rows[v*row : (v+1)*row] {
+			if b != 0 {
+				return v
+			}
+		}
+	}
+	return -1
+}
+
+// verifyTargets checks every row of a multi-label dataset.
+func (d *Dataset) verifyTargets(ctx context.Context, labels []int32) error {
+	row := d.facts.TargetBytes()
+	if row == 0 {
+		return nil
+	}
+	for v, y := range labels {
+		if y > 0 {
+			return fault.New(fault.ErrCorrupt, "%s: node %d of a multi-label graph has label %d, neither 0 nor -1", d.path(LabelsFile), v, y)
+		}
+	}
+	return d.scanTargets(ctx, func(first int64, rows []byte) error {
+		if v := unlabelledClass(rows, row, labels[first:first+int64(len(rows)/row)]); v >= 0 {
+			return fault.New(fault.ErrCorrupt, "%s: node %d has classes, and no label", d.path(TargetsFile), first+int64(v))
+		}
+		return nil
+	})
+}
