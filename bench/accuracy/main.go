@@ -148,7 +148,17 @@ func (b *bench) config(name string) string { return filepath.Join(b.examples, na
 
 func graphOf(name string) string { return strings.SplitN(name, "-", 2)[0] }
 
-func (b *bench) dataset(name string) string { return filepath.Join(b.work, graphOf(name)) }
+// dataset returns where an example's graph lies: what is tuned may import it otherwise.
+func (b *bench) dataset(name string) string {
+	graph := graphOf(name)
+	if strings.HasSuffix(name, tuning) {
+		graph += tuning
+	}
+	return filepath.Join(b.work, graph)
+}
+
+// tuning ends the names of examples with other options than the peer's protocol has.
+const tuning = "-tuned"
 
 // makeDataset imports or generates an example's graph, if that is not done yet.
 func (b *bench) makeDataset(ctx context.Context, name string) error {
@@ -223,7 +233,7 @@ func (b *bench) pack(ctx context.Context, name, dir string, seed int, more ...st
 
 // sum puts the seeds together, and beside what others reached.
 func (b *bench) sum(name string, runs []run) result {
-	r := result{Example: name, SampledEpoch: b.sampled, Published: published[strings.TrimSuffix(name, "-tuned")]}
+	r := result{Example: name, SampledEpoch: b.sampled, Published: published[strings.TrimSuffix(name, tuning)]}
 	var epochs []float64
 	for _, s := range runs {
 		r.Test = append(r.Test, 100*s.training.TestAccuracy)
