@@ -1,0 +1,255 @@
+package cuda_test
+
+import (
+	"fmt"
+	"testing"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/kernel"
+)
+
+// The benchmarks' sizes are those of a mini-batch's outermost layers, far beyond the
+// device's own cache: rates are those of its memory.
+const (
+	benchMemory = 8 << 30
+	benchWidth  = 128
+	benchSrc    = 1 << 20
+	benchDst    = 200_000
+	benchDegree = 10
+)
+
+// rate runs launch b.N times and reports how fast it moves so many bytes, also as a
+// share of what the device's memory can.
+func (g *gpu) rate(b *testing.B, bytes int, launch func() error) {
+	took := g.timed(b, launch)
+	rate := float64(bytes) / took
+	b.ReportMetric(rate/1e9, "GB/s")
+	b.ReportMetric(100*rate/float64(g.Bandwidth), "%peak")
+}
+
+// attached attaches the goroutine, which is another one in every sub-benchmark.
+func (g *gpu) attached(b *testing.B) (detach func()) {
+	detach, err := g.Attach()
+	check(b, err)
+	return detach
+}
+
+// timed returns the seconds of one launch, by the device's clock.
+func (g *gpu) timed(b *testing.B, launch func() error) float64 {
+	b.Helper()
+	defer g.attached(b)()
+	from, err := g.NewEvent()
+	check(b, err)
+	defer from.Free()
+	to, err := g.NewEvent()
+	check(b, err)
+	defer to.Free()
+	check(b, launch())
+	check(b, g.Synchronize())
+	b.ResetTimer()
+	check(b, from.Record(g.Stream))
+	for range b.N {
+		check(b, launch())
+	}
+	check(b, to.Record(g.Stream))
+	check(b, to.Synchronize())
+	b.StopTimer()
+	took, err := to.Since(from)
+	check(b, err)
+	return took.Seconds() / float64(b.N)
+}
+
+func BenchmarkGather(b *testing.B) {
+	for _, width := range []int{100, benchWidth, 768} {
+		for _, of := range dtypes {
+			b.Run(fmt.Sprintf("%d/%s", width, of), func(b *testing.B) {
+				g := newGPU(b, benchMemory)
+				rows := 256 << 20 / (4 * width)
+				tableRows := 4 * rows
+				a := cuda.Gather{Out: g.empty(4 * rows * width), Stride: width, Table: g.empty(tableRows * of.RowBytes(width)), Type: of, Width: width,
+					Index: put(g, newRandom(1).indices(rows, tableRows)), Rows: cuda.Rows(rows)}
+				g.rate(b, rows*(of.RowBytes(width)+4*width+4), func() error { return g.Gather(&a) })
+			})
+		}
+	}
+}
+
+func BenchmarkAggregate(b *testing.B) {
+	r := newRandom(1)
+	block := r.block(benchDst, benchSrc, benchDegree)
+	for _, width := range []int{47, 100, benchWidth, 256} {
+		moved := len(block.indices) * 4 * (width + 1)
+		b.Run(fmt.Sprint(width), func(b *testing.B) {
+			g := newGPU(b, benchMemory)
+			a := cuda.Aggregate{Out: g.empty(4 * benchDst * width), Stride: width, X: g.empty(4 * benchSrc * width), Width: width,
+				Indptr: put(g, block.indptr), Indices: put(g, block.indices), Edges: len(block.indices), Outer: g.empty(4 * benchDst), Rows: cuda.Rows(benchDst)}
+			g.rate(b, moved+4*benchDst*(width+2), func() error { return g.Aggregate(&a) })
+		})
+		b.Run(fmt.Sprintf("%d/transposed", width), func(b *testing.B) {
+			g := newGPU(b, benchMemory)
+			a := cuda.Aggregate{Out: g.empty(4 * benchSrc * width), Stride: width, X: g.empty(4 * benchDst * width), Width: width, Transposed: true,
+				Indptr: put(g, block.tindptr), Indices: put(g, block.tindices), Edges: len(block.tindices), Inner: g.empty(4 * benchDst), Rows: cuda.Rows(benchSrc)}
+			g.rate(b, moved+4*benchSrc*(width+1), func() error { return g.Aggregate(&a) })
+		})
+	}
+}
+
+func BenchmarkTail(b *testing.B) {
+	const width, rows = 256, benchDst
+	for _, name := range []string{"identity", "relu", "elu"} {
+		dropout := cuda.Dropout{Rate: kernel.NewDropout(0.5)}
+		b.Run(name, func(b *testing.B) {
+			g := newGPU(b, benchMemory)
+			dropout.Stream = put(g, []uint64{1})
+			a := cuda.Tail{Z: g.empty(4 * rows * width), Width: width, Bias: g.empty(4 * width), Activation: activations[name], Dropout: dropout, Rows: cuda.Rows(rows)}
+			g.rate(b, 2*4*rows*width, func() error { return g.Tail(&a) })
+		})
+		b.Run(name+"/backward", func(b *testing.B) {
+			g := newGPU(b, benchMemory)
+			dropout.Stream = put(g, []uint64{1})
+			a := cuda.TailBackward{G: g.empty(4 * rows * width), Y: g.empty(4 * rows * width), Width: width, Sums: g.empty(4 * width * cuda.SumRows(rows)),
+				DBias: g.empty(4 * width), Activation: activations[name], Dropout: dropout, Rows: cuda.Rows(rows)}
+			moved := 3 * 4 * rows * width
+			if name == "identity" {
+				moved /= 3 // gradients are only read
+			}
+			g.rate(b, moved, func() error { return g.TailBackward(&a) })
+		})
+	}
+}
+
+func BenchmarkCrossEntropy(b *testing.B) {
+	for _, rows := range []int{1024, 262144} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			const classes = 172
+			g := newGPU(b, benchMemory)
+			a := cuda.CrossEntropy{G: g.empty(4 * rows * classes), Z: put(g, newRandom(1).floats(rows*classes)), Classes: classes, Labels: put(g, make([]int32, rows)),
+				Inverse: put(g, []float32{1}), RowLoss: g.empty(8 * rows), Right: g.empty(4 * rows), Score: g.empty(cuda.ScoreBytes), Rows: cuda.Rows(rows)}
+			g.rate(b, 2*4*rows*classes, func() error { return g.CrossEntropy(&a) })
+		})
+	}
+}
+
+func BenchmarkAdam(b *testing.B) {
+	const n = 32 << 20
+	g := newGPU(b, benchMemory)
+	a := cuda.Adam{Weights: g.empty(4 * n), Grads: g.empty(4 * n), Moment1: g.empty(4 * n), Moment2: g.empty(4 * n),
+		Step: put(g, make([]float32, cuda.AdamStepBytes/4)), Parameters: n}
+	g.rate(b, 7*4*n, func() error { return g.Adam(&a) })
+}
+
+func BenchmarkZeroPadding(b *testing.B) {
+	const width, rows = 256, benchDst
+	g := newGPU(b, benchMemory)
+	a := cuda.ZeroPadding{X: g.empty(4 * rows * width), Stride: width, Width: width, Rows: cuda.Count{Most: rows, At: put(g, []uint32{0})}}
+	g.rate(b, 4*rows*width, func() error { return g.ZeroPadding(&a) })
+}
+
+func BenchmarkEdgeSoftmax(b *testing.B) {
+	const heads = 8
+	r := newRandom(1)
+	block := r.block(benchDst, benchSrc, benchDegree)
+	edges := len(block.indices)
+	g := newGPU(b, benchMemory)
+	a := cuda.EdgeSoftmaxBackward{EdgeSoftmax: cuda.EdgeSoftmax{Weights: g.empty(4 * edges * heads), Sources: put(g, r.floats(benchSrc*heads)),
+		Own: put(g, r.floats(benchDst*heads)), Heads: heads, Slope: 0.2, Indptr: put(g, block.indptr), Indices: put(g, block.indices), Edges: edges,
+		Rows: cuda.Rows(benchDst)}, Grads: g.empty(4 * edges * heads), OwnGrads: g.empty(4 * benchDst * heads)}
+	b.Run("forward", func(b *testing.B) {
+		g.rate(b, 4*edges*(2*heads+1), func() error { return g.EdgeSoftmax(&a.EdgeSoftmax) })
+	})
+	b.Run("backward", func(b *testing.B) {
+		g.rate(b, 4*edges*(4*heads+1), func() error { return g.EdgeSoftmaxBackward(&a) })
+	})
+}
+
+func BenchmarkCopy(b *testing.B) {
+	const bytes = 1 << 30
+	g := newGPU(b, benchMemory)
+	p, err := g.NewPinned(bytes)
+	check(b, err)
+	defer p.Free()
+	on, other := g.empty(bytes), g.empty(bytes)
+	for _, c := range []struct {
+		name string
+		copy func() error
+	}{
+		{"in", func() error { return g.CopyIn(on, p.Bytes()) }},
+		{"out", func() error { return g.CopyOut(p.Bytes(), on) }},
+		{"within", func() error { return g.Copy(other, on) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			moved := bytes
+			if c.name == "within" {
+				moved *= 2
+			}
+			g.rate(b, moved, c.copy)
+		})
+	}
+}
+
+func BenchmarkSgemm(b *testing.B) {
+	const m, n, k = benchDst, 256, 256
+	g := newGPU(b, benchMemory)
+	r := newRandom(1)
+	x, y, z := put(g, r.floats(m*k)), put(g, r.floats(k*n)), g.empty(4*m*n)
+	workspace := g.empty(cuda.BLASWorkspace)
+	blas, err := g.NewBLAS(workspace)
+	check(b, err)
+	defer blas.Free()
+	b.Log(blas.Version())
+	for _, p := range []cuda.Precision{cuda.Full, cuda.TF32, cuda.BF16} {
+		blas.Precision = p
+		b.Run(p.String(), func(b *testing.B) {
+			took := g.timed(b, func() error { return blas.Sgemm(false, false, m, n, k, 1, x, k, y, n, 0, z, n) })
+			b.ReportMetric(2*m*n*k/took/1e12, "TFLOP/s")
+		})
+		b.Run(p.String()+"/weights", func(b *testing.B) {
+			took := g.timed(b, func() error { return blas.Sgemm(true, false, k, n, m, 1, x, k, z, n, 0, y, n) })
+			b.ReportMetric(2*m*n*k/took/1e12, "TFLOP/s")
+		})
+	}
+}
+
+// BenchmarkLaunch is what it costs the host to ask for work: one by one, or as a graph.
+func BenchmarkLaunch(b *testing.B) {
+	const width, rows, launches = 128, 64, 20
+	g := newGPU(b, benchMemory)
+	a := cuda.ZeroPadding{X: g.empty(4 * rows * width), Stride: width, Width: width, Rows: cuda.Count{Most: rows, At: put(g, []uint32{0})}}
+	b.Run("alone", func(b *testing.B) {
+		defer g.attached(b)()
+		b.ReportAllocs()
+		for range b.N {
+			check(b, g.ZeroPadding(&a))
+		}
+		check(b, g.Synchronize())
+	})
+	b.Run(fmt.Sprintf("graph of %d", launches), func(b *testing.B) {
+		defer g.attached(b)()
+		graph, err := g.Capture("zeros", func() error {
+			for range launches {
+				if err := g.ZeroPadding(&a); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		check(b, err)
+		defer graph.Free()
+		b.ResetTimer()
+		b.ReportAllocs()
+		for range b.N {
+			check(b, graph.Launch(g.Stream))
+		}
+		check(b, g.Synchronize())
+	})
+}
+
+func BenchmarkOpen(b *testing.B) {
+	for range b.N {
+		d, err := cuda.Open(0, cuda.Options{})
+		if err != nil {
+			b.Skip(err)
+		}
+		d.Close()
+	}
+}
