@@ -162,6 +162,66 @@ func BenchmarkEdgeSoftmax(b *testing.B) {
 	})
 }
 
+func BenchmarkHeads(b *testing.B) {
+	const heads, width = 4, benchWidth
+	r := newRandom(1)
+	block := r.block(benchDst, benchSrc, benchDegree)
+	edges := len(block.indices)
+	g := newGPU(b, benchMemory)
+	x, w, y := g.empty(4*benchSrc*width), g.empty(4*edges*heads), g.empty(4*benchDst*heads*width)
+	indptr, indices := put(g, block.indptr), put(g, block.indices)
+	sum := cuda.AggregateHeads{Out: y, X: x, Width: width, Heads: heads, Weights: w, Indptr: indptr, Indices: indices, Edges: edges, Rows: cuda.Rows(benchDst)}
+	dots := cuda.EdgeDots{Out: w, X: x, Y: y, Width: width, Heads: heads, Indptr: indptr, Indices: indices, Edges: edges, Rows: cuda.Rows(benchDst)}
+	back := cuda.CombineHeads{Out: x, Y: y, Width: width, Heads: heads, Weights: w, Indptr: put(g, block.tindptr), Indices: put(g, block.tindices),
+		Edges: put(g, block.tedges), Entries: edges, Rows: cuda.Rows(benchSrc)}
+	lists, rows := 4*edges*(heads+1), 4*benchDst*heads*width
+	b.Run("aggregate", func(b *testing.B) {
+		g.rate(b, 4*edges*width+rows+lists, func() error { return g.AggregateHeads(&sum) })
+	})
+	b.Run("dots", func(b *testing.B) {
+		g.rate(b, 4*edges*width+rows+lists, func() error { return g.EdgeDots(&dots) })
+	})
+	b.Run("combine", func(b *testing.B) {
+		g.rate(b, 4*edges*heads*width+4*benchSrc*width+lists, func() error { return g.CombineHeads(&back) })
+	})
+}
+
+func BenchmarkMaximum(b *testing.B) {
+	const width = benchWidth
+	block := newRandom(1).block(benchDst, benchSrc, benchDegree)
+	edges := len(block.indices)
+	g := newGPU(b, benchMemory)
+	chosen := g.empty(4 * benchDst * width)
+	a := cuda.Maximum{Out: g.empty(4 * benchDst * width), Stride: width, Chosen: chosen, X: g.empty(4 * benchSrc * width), Width: width,
+		Indptr: put(g, block.indptr), Indices: put(g, block.indices), Edges: edges, Rows: cuda.Rows(benchDst)}
+	back := cuda.MaximumBackward{Out: a.X, G: a.Out, Chosen: chosen, Width: width, Indptr: put(g, block.tindptr), Indices: put(g, block.tindices),
+		Edges: edges, Rows: cuda.Rows(benchSrc)}
+	b.Run("forward", func(b *testing.B) {
+		g.rate(b, 4*(edges+2*benchDst)*width, func() error { return g.Maximum(&a) })
+	})
+	b.Run("backward", func(b *testing.B) {
+		g.rate(b, 4*(2*edges+benchSrc)*width, func() error { return g.MaximumBackward(&back) })
+	})
+}
+
+// BenchmarkGatherHost gathers rows that lie in pinned host memory: over the bus.
+func BenchmarkGatherHost(b *testing.B) {
+	for _, of := range dtypes {
+		b.Run(string(of), func(b *testing.B) {
+			const rows, tableRows, width = 1 << 18, 1 << 20, benchWidth
+			g := newGPU(b, benchMemory)
+			p, err := g.NewPinned(int64(tableRows * of.RowBytes(width)))
+			check(b, err)
+			b.Cleanup(p.Free)
+			table, err := p.Buffer()
+			check(b, err)
+			a := cuda.Gather{Out: g.empty(4 * rows * width), Stride: width, Table: table, Type: of, Width: width,
+				Index: put(g, newRandom(1).indices(rows, tableRows)), Rows: cuda.Rows(rows)}
+			g.rate(b, rows*of.RowBytes(width), func() error { return g.Gather(&a) })
+		})
+	}
+}
+
 func BenchmarkCopy(b *testing.B) {
 	const bytes = 1 << 30
 	g := newGPU(b, benchMemory)

@@ -24,6 +24,8 @@ type driver interface {
 	freePinned(unsafe.Pointer) error
 	register(p unsafe.Pointer, bytes int64) error
 	unregister(p unsafe.Pointer) error
+	// mapped returns the device's address of pinned memory.
+	mapped(p unsafe.Pointer) (address uint64, err error)
 
 	newStream() (handle, error)
 	dropStream(s handle) error

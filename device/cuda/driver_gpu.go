@@ -133,6 +133,12 @@ func (cuda) unregister(p unsafe.Pointer) error {
 	return check("cuMemHostUnregister", C.cuMemHostUnregister(p))
 }
 
+func (cuda) mapped(p unsafe.Pointer) (uint64, error) {
+	var address C.CUdeviceptr
+	err := check("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&address, p, 0))
+	return uint64(address), err
+}
+
 func (cuda) newStream() (handle, error) {
 	s, err := cu.MakeStream(cu.NonBlocking)
 	return raw(s), checked("cuStreamCreate", err)

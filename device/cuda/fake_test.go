@@ -87,6 +87,8 @@ func (f *fake) sgemm(handle, *gemm) error         { return f.fail["sgemm"] }
 func (f *fake) blasVersion(handle) string         { return "fake" }
 func (f *fake) unregister(p unsafe.Pointer) error { return f.freePinned(p) }
 
+func (f *fake) mapped(p unsafe.Pointer) (uint64, error) { return uint64(uintptr(p)), f.fail["mapped"] }
+
 func (f *fake) milliseconds(_, _ handle) (float64, error) { return 1.5, f.fail["milliseconds"] }
 
 func (f *fake) alloc(bytes int64) (uint64, error) {

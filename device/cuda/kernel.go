@@ -20,6 +20,10 @@ const (
 	backwardELU
 	zeroPadding
 	adam
+	aggregateHeads
+	combineHeads
+	maximum
+	maximumBackward
 	// These take one float at a time.
 	sumColumns
 	crossEntropy
@@ -27,6 +31,7 @@ const (
 	edgeSoftmax
 	edgeSoftmaxBackward
 	sumEdges
+	edgeDots
 
 	namedKernels
 	// Those before sumColumns exist for four floats at a time, too.
@@ -50,12 +55,17 @@ var kernelNames = [namedKernels]struct{ file, name string }{
 	backwardELU:         {"tail", "backward_elu"},
 	zeroPadding:         {"pad", "zero_padding"},
 	adam:                {"adam", "adam"},
+	aggregateHeads:      {"heads", "aggregate_heads"},
+	combineHeads:        {"heads", "combine_heads"},
+	maximum:             {"maximum", "maximum"},
+	maximumBackward:     {"maximum", "maximum_backward"},
 	sumColumns:          {"tail", "sum_columns"},
 	crossEntropy:        {"loss", "cross_entropy"},
 	sumLosses:           {"loss", "sum_losses"},
 	edgeSoftmax:         {"attention", "edge_softmax"},
 	edgeSoftmaxBackward: {"attention", "edge_softmax_backward"},
 	sumEdges:            {"attention", "sum_edges"},
+	edgeDots:            {"heads", "edge_dots"},
 }
 
 // loadKernels finds every kernel in the compiled files.

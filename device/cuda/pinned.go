@@ -55,6 +55,19 @@ func (p *Pinned) Float32s() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(p.mem))), len(p.mem)/4)
 }
 
+// Buffer returns the memory as kernels see it: they read and write it over the bus, row
+// by row as they need it.
+func (p *Pinned) Buffer() (Buffer, error) {
+	if len(p.mem) == 0 {
+		return Buffer{}, nil
+	}
+	address, err := p.device.driver.mapped(unsafe.Pointer(unsafe.SliceData(p.mem)))
+	if err != nil {
+		return Buffer{}, p.device.failed("map pinned memory", err)
+	}
+	return Buffer{address, int64(len(p.mem))}, nil
+}
+
 // Free unpins the memory and, where it is its own, gives it back. No copy may be
 // under way.
 func (p *Pinned) Free() {

@@ -103,6 +103,16 @@ func TestCopiesOnDevice(t *testing.T) {
 	if !bytes.Equal(p.Bytes(), host.Bytes()) {
 		t.Error("not what went in")
 	}
+	// Kernels read pinned memory themselves, both kinds of it.
+	for _, m := range []*cuda.Pinned{p, q} {
+		table, err := m.Buffer()
+		check(t, err)
+		check(t, g.Fill(one, 0))
+		check(t, g.Gather(&cuda.Gather{Out: one, Stride: 256, Table: table, Type: dtype.Float32, Width: 256, Rows: cuda.Rows(n / 1024)}))
+		if !bytes.Equal(get[uint8](g, one), m.Bytes()) {
+			t.Error("not what pinned memory holds")
+		}
+	}
 	if on, pinned := g.Held(); on != 64<<20 || pinned != 2*n {
 		t.Errorf("%d and %d bytes held", on, pinned)
 	}
