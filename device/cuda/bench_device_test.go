@@ -130,6 +130,40 @@ func BenchmarkCrossEntropy(b *testing.B) {
 	}
 }
 
+func BenchmarkNorm(b *testing.B) {
+	const width, rows = 256, benchDst
+	g := newGPU(b, benchMemory)
+	z, normed, inverse, column := g.empty(4*rows*width), g.empty(4*rows*width), g.empty(4*rows), g.empty(4*width)
+	sums := g.empty(4 * width * cuda.SumRows(rows))
+	for _, c := range []struct {
+		name   string
+		passes int // over a matrix
+		launch func() error
+	}{
+		{"layer", 3, func() error {
+			return g.LayerNorm(&cuda.LayerNorm{Z: z, Normed: normed, Inverse: inverse, Bias: column, Scale: column, Width: width, Rows: cuda.Rows(rows)})
+		}},
+		{"layer backward", 3, func() error {
+			return g.LayerNormBackward(&cuda.LayerNormBackward{G: z, Normed: normed, Inverse: inverse, Scale: column, Width: width, Rows: cuda.Rows(rows)})
+		}},
+		{"sum of products", 2, func() error {
+			return g.SumProducts(&cuda.SumProducts{Out: column, A: z, B: normed, Width: width, Sums: sums, Rows: cuda.Rows(rows)})
+		}},
+		{"batch statistics", 2, func() error {
+			return g.BatchStatistics(&cuda.BatchStatistics{Z: z, Mean: column, Inverse: inverse, Variance: column, Width: width, Sums: sums, Rows: cuda.Rows(rows)})
+		}},
+		{"standardize", 3, func() error {
+			return g.Standardize(&cuda.Standardize{Z: z, Normed: normed, Mean: column, Inverse: inverse, Scale: column, Width: width, Rows: cuda.Rows(rows)})
+		}},
+		{"standardize backward", 3, func() error {
+			return g.StandardizeBackward(&cuda.StandardizeBackward{G: z, Normed: normed, Inverse: inverse, Scale: column, DShift: column, DScale: column,
+				Width: width, Rows: cuda.Rows(rows)})
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) { g.rate(b, c.passes*4*rows*width, c.launch) })
+	}
+}
+
 func BenchmarkAdam(b *testing.B) {
 	const n = 32 << 20
 	g := newGPU(b, benchMemory)

@@ -78,12 +78,12 @@ func TestAggregateOnDevice(t *testing.T) {
 	shapes(g, func(r random, width, rows int) {
 		b := r.block(rows, rows+20, 5)
 		x, dst, src, own := r.floats(b.columns*width), r.floats(rows), r.floats(b.columns), r.floats(rows)
-		scattered := r.indices(rows, b.columns)
+		scattered, other := r.indices(rows, b.columns), r.floats(len(x))
 		for _, c := range []plain.Block{
 			{},
 			{Outer: dst},
-			{Outer: dst, Inner: src, Own: own},
-			{Outer: dst, Own: own, Place: scattered, Add: true},
+			{Outer: dst, Inner: src, Own: own, OwnX: x},
+			{Outer: dst, Own: own, OwnX: other, Place: scattered, Add: true},
 		} {
 			g.reset()
 			c.Indptr, c.Indices = b.indptr, b.indices
@@ -98,15 +98,15 @@ func TestAggregateTransposedOnDevice(t *testing.T) {
 	shapes(g, func(r random, width, rows int) {
 		b := r.block(rows, rows+20, 5)
 		x, dst, src, own := r.floats(rows*width), r.floats(rows), r.floats(b.columns), r.floats(rows)
-		place := make([]uint32, b.columns)
+		place, other := make([]uint32, b.columns), r.floats(len(x))
 		for i, s := range r.Perm(b.columns)[:rows] {
 			place[s] = uint32(i) + 1
 		}
 		for _, c := range []plain.Block{
 			{},
 			{Inner: dst, Add: true},
-			{Outer: src, Inner: dst, Own: own, Places: rows},
-			{Outer: src, Inner: dst, Own: own, Place: place},
+			{Outer: src, Inner: dst, Own: own, OwnX: x, Places: rows},
+			{Outer: src, Inner: dst, OwnX: other, Place: place},
 		} {
 			g.reset()
 			c.Indptr, c.Indices, c.Transposed = b.tindptr, b.tindices, true
@@ -123,6 +123,9 @@ func aggregated(g *gpu, r random, x []float32, width int, b *plain.Block, rows i
 	a := cuda.Aggregate{Stride: stride, X: put(g, append(x, 0)), Width: width, Indptr: put(g, append(b.Indptr, make([]uint32, more)...)),
 		Indices: put(g, append(b.Indices, 0)), Edges: len(b.Indices), Transposed: b.Transposed, Add: b.Add, Rows: count,
 		Inner: put(g, b.Inner), Own: put(g, b.Own)}
+	if b.OwnX != nil {
+		a.OwnX = put(g, append(b.OwnX, 0))
+	}
 	if b.Outer != nil {
 		a.Outer = put(g, append(b.Outer, make([]float32, more)...))
 	}

@@ -24,14 +24,23 @@ const (
 	combineHeads
 	maximum
 	maximumBackward
+	standardize
+	standardizeBackward
 	// These take one float at a time.
 	sumColumns
 	crossEntropy
+	binaryCrossEntropy
 	sumLosses
 	edgeSoftmax
 	edgeSoftmaxBackward
 	sumEdges
 	edgeDots
+	layerNorm
+	layerNormBackward
+	sumProducts
+	sumSquares
+	columnMeans
+	columnVariances
 
 	namedKernels
 	// Those before sumColumns exist for four floats at a time, too.
@@ -59,13 +68,22 @@ var kernelNames = [namedKernels]struct{ file, name string }{
 	combineHeads:        {"heads", "combine_heads"},
 	maximum:             {"maximum", "maximum"},
 	maximumBackward:     {"maximum", "maximum_backward"},
+	standardize:         {"norm", "standardize"},
+	standardizeBackward: {"norm", "standardize_backward"},
 	sumColumns:          {"tail", "sum_columns"},
 	crossEntropy:        {"loss", "cross_entropy"},
+	binaryCrossEntropy:  {"binary", "binary_cross_entropy"},
 	sumLosses:           {"loss", "sum_losses"},
 	edgeSoftmax:         {"attention", "edge_softmax"},
 	edgeSoftmaxBackward: {"attention", "edge_softmax_backward"},
 	sumEdges:            {"attention", "sum_edges"},
 	edgeDots:            {"heads", "edge_dots"},
+	layerNorm:           {"norm", "layer_norm"},
+	layerNormBackward:   {"norm", "layer_norm_backward"},
+	sumProducts:         {"norm", "sum_products"},
+	sumSquares:          {"norm", "sum_squares"},
+	columnMeans:         {"norm", "column_means"},
+	columnVariances:     {"norm", "column_variances"},
 }
 
 // loadKernels finds every kernel in the compiled files.

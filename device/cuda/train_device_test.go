@@ -71,6 +71,34 @@ func TestCrossEntropyOnDevice(t *testing.T) {
 	})
 }
 
+func TestBinaryOnDevice(t *testing.T) {
+	g := newGPU(t, 64<<20)
+	shapes(g, func(r random, classes, rows int) {
+		count := most(g, rows)
+		z, labels, targets := r.floats(count.Most*classes), make([]int32, count.Most), make([]byte, count.Most*((classes+7)/8))
+		for i := range labels {
+			labels[i] = int32(r.IntN(5)) - 1
+		}
+		for i := range targets {
+			targets[i] = byte(r.Uint32())
+		}
+		const inverse = 0.25
+		a := cuda.Binary{CrossEntropy: cuda.CrossEntropy{G: g.empty(4 * len(z)), Z: put(g, z), Classes: classes, Labels: put(g, labels),
+			Inverse: put(g, []float32{inverse}), RowLoss: g.empty(8 * count.Most), Right: g.empty(4 * count.Most), Score: g.empty(cuda.ScoreBytes), Rows: count},
+			Targets: put(g, targets)}
+		check(g, g.Binary(&a))
+		want := nans(len(z))
+		loss, right := plain.Binary(want, z, classes, labels, targets, inverse, rows)
+		got := get[float32](g, a.G)
+		same(g, "beyond the rows", got[rows*classes:], want[rows*classes:])
+		near(g, "gradients", got[:rows*classes], want[:rows*classes], 1e-7)
+		gotLoss, gotRight := cuda.Score(get[uint8](g, a.Score))
+		if gotRight != right || !(math.Abs(gotLoss-loss) <= 1e-12*max(1, math.Abs(loss))) {
+			g.Fatalf("loss %v of which %d right, want %v, %d", gotLoss, gotRight, loss, right)
+		}
+	})
+}
+
 func TestAdamOnDevice(t *testing.T) {
 	g := newGPU(t, 64<<20)
 	for i, n := range []int{1, 4, 5, 255, 1000, 123456} {

@@ -32,7 +32,8 @@ __device__ __forceinline__ Floats<N> sum_rows(const float *x, i64 width, i64 c, 
 }
 
 // out[i] = outer[i] · Σ inner[s]·x[s] over the edges of row i, plus what out holds if
-// add, plus own·x of the row's own place, if own is not null. No outer or inner: ones.
+// add, plus own·own_x of the row's own place, if own_x is not null. Weights that are
+// null stand for ones.
 //
 // Forward, rows are destinations: row i's own place is place[i], its factor own[i].
 // Transposed, rows are sources, and have an own place if they are destinations: that
@@ -40,22 +41,23 @@ __device__ __forceinline__ Floats<N> sum_rows(const float *x, i64 width, i64 c, 
 // destinations; its factor lies at the same place.
 template <int N, bool transposed>
 __device__ __forceinline__ void aggregate(float *out, i64 stride, const float *x, i64 width, const u32 *indptr, const u32 *indices,
-                                          const float *outer, const float *inner, const float *own, const u32 *place,
-                                          const u32 *places_at, i64 places, i64 add, const u32 *at, i64 most) {
+                                          const float *outer, const float *inner, const float *own,
+                                          const float *own_x, const u32 *place, const u32 *places_at, i64 places, i64 add, const u32 *at,
+                                          i64 most) {
 	i64 i = this_row();
 	if (i >= rows_of(at, most))
 		return;
 	u32 from = indptr[i], to = indptr[i + 1];
-	float scale = outer ? outer[i] : 1, factor = 0;
+	float scale = outer ? outer[i] : 1, factor = 1;
 	i64 mine = -1;
-	if (own) {
+	if (own_x) {
 		if (!transposed)
 			mine = place ? (i64)place[i] : i;
 		else if (place)
 			mine = (i64)place[i] - 1;
 		else if (i < rows_of(places_at, places))
 			mine = i;
-		if (mine >= 0)
+		if (mine >= 0 && own)
 			factor = own[transposed ? mine : i];
 	}
 	for (i64 c = (i64)threadIdx.x * N; c < width; c += blockDim.x * N) {
@@ -68,7 +70,7 @@ __device__ __forceinline__ void aggregate(float *out, i64 stride, const float *x
 				sum.v[n] += had.v[n];
 		}
 		if (mine >= 0) {
-			Floats<N> row = load<N>(x + mine * width + c);
+			Floats<N> row = load<N>(own_x + mine * width + c);
 			for (int n = 0; n < N; n++)
 				sum.v[n] += factor * row.v[n];
 		}
@@ -78,8 +80,8 @@ __device__ __forceinline__ void aggregate(float *out, i64 stride, const float *x
 
 #define PARAMETERS \
 	float *out, i64 stride, const float *x, i64 width, const u32 *indptr, const u32 *indices, const float *outer, const float *inner, \
-	    const float *own, const u32 *place, const u32 *places_at, i64 places, i64 add, const u32 *at, i64 most
-#define ARGUMENTS out, stride, x, width, indptr, indices, outer, inner, own, place, places_at, places, add, at, most
+	    const float *own, const float *own_x, const u32 *place, const u32 *places_at, i64 places, i64 add, const u32 *at, i64 most
+#define ARGUMENTS out, stride, x, width, indptr, indices, outer, inner, own, own_x, place, places_at, places, add, at, most
 
 template <int N> __device__ __forceinline__ void aggregate_body(PARAMETERS) { aggregate<N, false>(ARGUMENTS); }
 template <int N> __device__ __forceinline__ void aggregate_transposed_body(PARAMETERS) { aggregate<N, true>(ARGUMENTS); }

@@ -65,33 +65,39 @@ BOTH(combine_heads,
 
 // out[e,h] = x[s]·y[i,h] for the edges e of row i. A dot product is sixteen sums, one
 // for the columns of each remainder by sixteen, added by halves: a block's x dimension
-// is sixteen.
+// is sixteen. Edges go in groups, which share what is read of y.
 extern "C" __global__ void edge_dots(float *out, const float *x, const float *y, i64 width, i64 heads, const u32 *indptr, const u32 *indices,
                                      const u32 *at, i64 most) {
 	i64 i = this_row(), rows = rows_of(at, most);
-	// The other half of a warp may have edges where this one has none.
 	u32 from = i < rows ? indptr[i] : 0, to = i < rows ? indptr[i + 1] : 0;
-	u32 turns = to - from;
+	u32 turns = (to - from + GROUP - 1) / GROUP;
+	// The other half of the warp may have edges where this one has none.
 	turns = max(turns, __shfl_xor_sync(0xffffffffu, turns, 16));
 	for (u32 turn = 0; turn < turns; turn++) {
-		u32 e = from + turn;
-		bool mine = e < to;
-		const float *row = x + (mine ? indices[e] * width : 0);
+		u32 first = from + turn * GROUP;
+		const float *row[GROUP];
+		for (int j = 0; j < GROUP; j++) // beyond the last edge, the last one again
+			row[j] = first < to ? x + indices[min(first + j, to - 1)] * width : x;
 		for (i64 h = 0; h < heads; h += GROUP) {
-			float sum[GROUP] = {};
-			if (mine)
+			float sum[GROUP][GROUP] = {};
+			if (first < to)
 				for (i64 c = threadIdx.x; c < width; c += 16) {
-					float v = row[c];
-					for (int k = 0; k < GROUP; k++)
-						if (h + k < heads)
-							sum[k] += v * y[(i * heads + h + k) * width + c];
+					float v[GROUP];
+					for (int j = 0; j < GROUP; j++)
+						v[j] = row[j][c];
+					for (int k = 0; k < GROUP; k++) {
+						float w = h + k < heads ? y[(i * heads + h + k) * width + c] : 0;
+						for (int j = 0; j < GROUP; j++)
+							sum[j][k] += v[j] * w;
+					}
 				}
-			for (int k = 0; k < GROUP; k++) {
-				for (int d = 8; d > 0; d /= 2)
-					sum[k] += __shfl_down_sync(0xffffffffu, sum[k], d, 16);
-				if (mine && threadIdx.x == 0 && h + k < heads)
-					out[e * heads + h + k] = sum[k];
-			}
+			for (int j = 0; j < GROUP; j++)
+				for (int k = 0; k < GROUP; k++) {
+					for (int d = 8; d > 0; d /= 2)
+						sum[j][k] += __shfl_down_sync(0xffffffffu, sum[j][k], d, 16);
+					if (threadIdx.x == 0 && first + j < to && h + k < heads)
+						out[(i64)(first + j) * heads + h + k] = sum[j][k];
+				}
 		}
 	}
 }

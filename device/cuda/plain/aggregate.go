@@ -6,6 +6,7 @@ import "diskgnn/internal/kernel"
 type Block struct {
 	Indptr, Indices   []uint32
 	Outer, Inner, Own []float32
+	OwnX              []float32
 	Place             []uint32
 	Transposed        bool
 	Places            int
@@ -20,11 +21,15 @@ func Aggregate(out []float32, stride int, x []float32, width int, b *Block, rows
 			scale = b.Outer[i]
 		}
 		kernel.GatherSum(row, x, b.Indices[b.Indptr[i]:b.Indptr[i+1]], b.Inner, scale, b.Add)
-		if b.Own == nil {
+		if b.OwnX == nil {
 			continue
 		}
 		if place, weight := b.own(i); place >= 0 {
-			kernel.AddScaled(row, x[place*width:][:width], b.Own[weight])
+			factor := float32(1)
+			if b.Own != nil {
+				factor = b.Own[weight]
+			}
+			kernel.AddScaled(row, b.OwnX[place*width:][:width], factor)
 		}
 	}
 }

@@ -81,6 +81,7 @@ func TestAggregateIsAMatrix(t *testing.T) {
 			a[i*columns+own] += float64(b.Own[i])
 		}
 		x, g := floats(r, columns*width), floats(r, rows*width)
+		b.OwnX, back.OwnX = x, g
 		forward, backward := make([]float32, rows*width), make([]float32, columns*width)
 		Aggregate(forward, width, x, width, &b, rows)
 		Aggregate(backward, width, g, width, &back, columns)
@@ -140,6 +141,44 @@ func TestTailBackwardIsTheGradient(t *testing.T) {
 	})
 }
 
+// TestBatchNormIsOne: columns have mean zero and variance one afterwards, and gradients
+// neither change the sum of a column nor follow it.
+func TestBatchNormIsOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		rows, width := rapid.SampledFrom([]int{2, 9, 300}).Draw(t, "rows"), rapid.IntRange(1, 5).Draw(t, "width")
+		z, g := floats(r, rows*width), floats(r, rows*width)
+		ones := make([]float32, width)
+		for c := range ones {
+			ones[c] = 1
+		}
+		const epsilon = 1e-12
+		mean, inverse, variance := BatchStatistics(z, epsilon, width, rows, rows)
+		Standardize(z, nil, mean, inverse, ones, width, rows)
+		dShift := sumGroups(width, rows, rows, func(sum []float32, i int) {
+			for c := range sum {
+				sum[c] += g[i*width+c]
+			}
+		})
+		StandardizeBackward(g, z, inverse, ones, dShift, SumProducts(g, z, width, rows, rows), width, rows)
+		for c := range width {
+			sum, squares, grads, along := 0.0, 0.0, 0.0, 0.0
+			for i := c; i < len(z); i += width {
+				sum += float64(z[i])
+				squares += float64(z[i]) * float64(z[i])
+				grads += float64(g[i])
+				along += float64(g[i]) * float64(z[i])
+			}
+			n, scale := float64(rows), 100*float64(rows)*max(1, float64(inverse[c]))
+			near(t, "mean", float32(sum/n), 0, scale)
+			near(t, "variance", float32(squares/n), 1, scale)
+			near(t, "variance of the sample", variance[c]*inverse[c]*inverse[c]*float32(n-1)/float32(n), 1, scale)
+			near(t, "sum of gradients", float32(grads), 0, scale)
+			near(t, "gradients along", float32(along), 0, scale)
+		}
+	})
+}
+
 // TestCrossEntropyIsTheLoss whose differences are the gradient.
 func TestCrossEntropyIsTheLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -157,6 +196,31 @@ func TestCrossEntropyIsTheLoss(t *testing.T) {
 			was := z[i]
 			z[i] = was + step
 			more, _ := CrossEntropy(make([]float32, len(z)), z, classes, labels, 0.5, smoothing, rows)
+			z[i] = was
+			near(t, "gradient", g[i], 0.5*(more-loss)/step, 200)
+		}
+	})
+}
+
+// TestBinaryIsTheLoss whose differences are the gradient.
+func TestBinaryIsTheLoss(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		rows, classes := rapid.IntRange(0, 4).Draw(t, "rows"), rapid.IntRange(1, 10).Draw(t, "classes")
+		z, labels, targets := floats(r, rows*classes), make([]int32, rows), make([]byte, rows*2)
+		for i := range labels {
+			labels[i] = int32(r.IntN(4)) - 1
+		}
+		for i := range targets {
+			targets[i] = byte(r.Uint32())
+		}
+		g := make([]float32, len(z))
+		loss, _ := Binary(g, z, classes, labels, targets, 0.5, rows)
+		for i := range z {
+			const step = 1.0 / 256
+			was := z[i]
+			z[i] = was + step
+			more, _ := Binary(make([]float32, len(z)), z, classes, labels, targets, 0.5, rows)
 			z[i] = was
 			near(t, "gradient", g[i], 0.5*(more-loss)/step, 200)
 		}

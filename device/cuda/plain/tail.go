@@ -37,42 +37,41 @@ func Tail(z []float32, width int, bias []float32, a cuda.Activation, d *Dropout,
 // TailBackward takes gradients back through Tail in place, and returns their sums; see
 // cuda.TailBackward.
 func TailBackward(g, y []float32, width int, a cuda.Activation, d *Dropout, rows, most int) (dBias []float32) {
-	sums := make([]float32, cuda.SumRows(most)*width)
-	for group := range cuda.SumRows(most) {
-		from, to := group*cuda.SumGroup, min((group+1)*cuda.SumGroup, rows)
-		var parts [8][]float32
-		for k := range parts {
-			parts[k] = make([]float32, width)
-			for i := from + k; i < to; i += len(parts) {
-				row := g[i*width:][:width]
-				switch a {
-				case cuda.ReLU:
-					kernel.ReLUBackward(row, y[i*width:][:width], parts[k], d.Rate.Scale())
-				case cuda.ELU:
-					kernel.ELUBackward(row, y[i*width:][:width], parts[k], d.Rate, d.key(i))
-				default:
-					kernel.Add(parts[k], row)
-				}
-			}
+	return sumGroups(width, rows, most, func(sum []float32, i int) {
+		row := g[i*width:][:width]
+		switch a {
+		case cuda.ReLU:
+			kernel.ReLUBackward(row, y[i*width:][:width], sum, d.Rate.Scale())
+		case cuda.ELU:
+			kernel.ELUBackward(row, y[i*width:][:width], sum, d.Rate, d.key(i))
+		default:
+			kernel.Add(sum, row)
 		}
-		addUp(sums[group*width:][:width], parts[:])
-	}
-	var parts [32][]float32
-	for k := range parts {
-		parts[k] = make([]float32, width)
-		for i := k; i < cuda.SumRows(most); i += len(parts) {
-			kernel.Add(parts[k], sums[i*width:][:width])
-		}
-	}
-	dBias = make([]float32, width)
-	addUp(dBias, parts[:])
-	return dBias
+	})
 }
 
-// addUp adds the parts in order.
-func addUp(sum []float32, parts [][]float32) {
-	copy(sum, parts[0])
-	for _, p := range parts[1:] {
-		kernel.Add(sum, p)
+// sumGroups sums over rows what add adds to a row of sums for row i: group by group,
+// in the order that cuda.TailBackward states.
+func sumGroups(width, rows, most int, add func(sum []float32, i int)) []float32 {
+	groups := cuda.SumRows(most)
+	sums := make([]float32, groups*width)
+	for group := range groups {
+		from, to := group*cuda.SumGroup, min((group+1)*cuda.SumGroup, rows)
+		sumStrided(sums[group*width:][:width], 8, from, to, add)
+	}
+	total := make([]float32, width)
+	sumStrided(total, 32, 0, groups, func(sum []float32, i int) { kernel.Add(sum, sums[i*width:][:width]) })
+	return total
+}
+
+// sumStrided sums rows in as many parts as stride says, one for the rows of each
+// remainder, added in order.
+func sumStrided(sum []float32, stride, from, to int, add func(sum []float32, i int)) {
+	for k := range stride {
+		part := make([]float32, len(sum))
+		for i := from + k; i < to; i += stride {
+			add(part, i)
+		}
+		kernel.Add(sum, part)
 	}
 }
