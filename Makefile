@@ -62,8 +62,7 @@ bench: ## run every Go benchmark
 demo: build ## the whole pipeline on a generated graph, in two minutes
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
 
-gpu-toolchain: ## fetch what the gpu variant is built with into .cuda (210 MB; needs python3 with pip, gcc)
-	internal/tools/cuda/setup.sh $(CUDA)
+gpu-toolchain: $(CUDA)/version ## fetch what the gpu variant is built with into .cuda (210 MB)
 
 $(CUDA)/version: $(wildcard internal/tools/cuda/*)
 	internal/tools/cuda/setup.sh $(CUDA)

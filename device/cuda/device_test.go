@@ -10,6 +10,9 @@ import (
 	"diskgnn/internal/binio"
 )
 
+// testMemory is enough for one case of a test.
+const testMemory = 64 << 20
+
 // gpu is a device with a stream and memory, for one test. What is put there fails the
 // test instead of returning an error.
 type gpu struct {
@@ -54,7 +57,7 @@ func check(t testing.TB, err error) {
 func (g *gpu) reset() {
 	g.arena.Free()
 	var err error
-	g.arena, err = g.Device.NewArena(64 << 20)
+	g.arena, err = g.Device.NewArena(testMemory)
 	check(g, err)
 }
 

@@ -25,7 +25,7 @@ func (r random) table(t testing.TB, of dtype.Type, rows, width int) []byte {
 var dtypes = []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8}
 
 func TestGatherOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		for _, of := range dtypes {
 			g.reset()
@@ -51,7 +51,7 @@ func TestGatherOnDevice(t *testing.T) {
 
 // TestGatherOffAlignment: tables and outputs may begin anywhere.
 func TestGatherOffAlignment(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	r := newRandom(1)
 	const width, rows = 8, 20
 	table := r.floats(rows*width + 1)
@@ -62,7 +62,7 @@ func TestGatherOffAlignment(t *testing.T) {
 }
 
 func TestZeroPaddingOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		count, stride := most(g, rows), width+r.IntN(5)
 		x := r.floats(count.Most * stride)
@@ -74,7 +74,7 @@ func TestZeroPaddingOnDevice(t *testing.T) {
 }
 
 func TestAggregateOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		b := r.block(rows, rows+20, 5)
 		x, dst, src, own := r.floats(b.columns*width), r.floats(rows), r.floats(b.columns), r.floats(rows)
@@ -94,7 +94,7 @@ func TestAggregateOnDevice(t *testing.T) {
 
 // TestAggregateTransposedOnDevice: gradients by destination, summed by source.
 func TestAggregateTransposedOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		b := r.block(rows, rows+20, 5)
 		x, dst, src, own := r.floats(rows*width), r.floats(rows), r.floats(b.columns), r.floats(rows)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestHeadsOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		heads := 1 + r.IntN(9)
 		if width > 200 {
@@ -49,7 +49,7 @@ func TestHeadsOnDevice(t *testing.T) {
 }
 
 func TestMaximumOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		b := r.block(rows, rows+20, 5)
 		x := r.floats(b.columns * width)

@@ -10,7 +10,7 @@ import (
 const epsilon = 1e-5
 
 func TestLayerNormOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		count := most(g, rows)
 		z, grads := r.floats(count.Most*width), r.floats(count.Most*width)
@@ -37,7 +37,7 @@ func TestLayerNormOnDevice(t *testing.T) {
 }
 
 func TestBatchNormOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		count := most(g, rows)
 		z, grads, scale := r.floats(count.Most*width), r.floats(count.Most*width), r.floats(width)

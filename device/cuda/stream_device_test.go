@@ -20,7 +20,7 @@ import (
 // TestGraphsOnDevice: a graph takes what is in memory when it is launched: rows,
 // indices, and how many there are.
 func TestGraphsOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	r := newRandom(1)
 	const width, tableRows, most = 100, 50, 40
 	table := r.table(g, dtype.Float32, tableRows, width)
@@ -62,7 +62,7 @@ func TestGraphsOnDevice(t *testing.T) {
 }
 
 func TestCopiesOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	r := newRandom(2)
 	const n = 1 << 20
 	p, err := g.NewPinned(n)
@@ -113,7 +113,7 @@ func TestCopiesOnDevice(t *testing.T) {
 			t.Error("not what pinned memory holds")
 		}
 	}
-	if on, pinned := g.Held(); on != 64<<20 || pinned != 2*n {
+	if on, pinned := g.Held(); on != testMemory || pinned != 2*n {
 		t.Errorf("%d and %d bytes held", on, pinned)
 	}
 	_, err = g.NewArena(1)

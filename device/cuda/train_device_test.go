@@ -12,7 +12,7 @@ import (
 var activations = map[string]cuda.Activation{"identity": cuda.Identity, "relu": cuda.ReLU, "elu": cuda.ELU}
 
 func TestTailOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		for name, activation := range activations {
 			for _, rate := range []float64{0, 0.5} {
@@ -42,7 +42,7 @@ func TestTailOnDevice(t *testing.T) {
 }
 
 func TestCrossEntropyOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, classes, rows int) {
 		for _, smoothing := range []float64{0, 0.1} {
 			g.reset()
@@ -72,7 +72,7 @@ func TestCrossEntropyOnDevice(t *testing.T) {
 }
 
 func TestBinaryOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	shapes(g, func(r random, classes, rows int) {
 		count := most(g, rows)
 		z, labels, targets := r.floats(count.Most*classes), make([]int32, count.Most), make([]byte, count.Most*((classes+7)/8))
@@ -100,7 +100,7 @@ func TestBinaryOnDevice(t *testing.T) {
 }
 
 func TestAdamOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	for i, n := range []int{1, 4, 5, 255, 1000, 123456} {
 		for _, decay := range []float32{0, 0.01} {
 			for _, shrink := range []float32{0, -0.02} {
@@ -130,7 +130,7 @@ func TestAdamOnDevice(t *testing.T) {
 }
 
 func TestEdgeSoftmaxOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	for i, heads := range []int{1, 2, 3, 4, 8, 40} {
 		for _, rows := range counts {
 			g.reset()
@@ -168,7 +168,7 @@ func TestEdgeSoftmaxOnDevice(t *testing.T) {
 }
 
 func TestSgemmOnDevice(t *testing.T) {
-	g := newGPU(t, 64<<20)
+	g := newGPU(t, testMemory)
 	for precision, tolerance := range map[cuda.Precision]float64{cuda.Full: 4e-6, cuda.TF32: 2e-3, cuda.BF16: 2e-2} {
 		for i, c := range []struct{ m, n, k int }{{1, 1, 1}, {5, 3, 7}, {100, 47, 33}, {1000, 256, 128}, {3, 2, 0}} {
 			for trans := range 4 {
