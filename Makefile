@@ -1,4 +1,5 @@
-# Everything here needs Go and make alone. `make help` lists the verbs.
+# Everything here needs Go and make alone; the gpu verbs also a C compiler and python3.
+# `make help` lists the verbs.
 
 GO    ?= go
 BIN   := bin/diskgnn
@@ -6,11 +7,22 @@ TOOLS := $(GO) tool -modfile=internal/tools/go.mod
 # Time given to each fuzz target by `make fuzz`.
 FUZZTIME ?= 30s
 
+# The gpu variant: its toolchain, the packages with tests of it, the kernels that are
+# embedded in it, and what cgo is told.
+CUDA := $(CURDIR)/.cuda
+GPU_TESTS := ./device/cuda
+KERNELS := $(patsubst %.cu,%.fatbin,$(wildcard device/cuda/kernels/*.cu))
+GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" CGO_LDFLAGS="-L$(CUDA)/lib"
+# Machine code for Hopper, and what the driver compiles for other devices from Ampere on.
+# Fused products would not be the bits of the plain twins.
+NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80
+
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-nocgo test-kill lint fuzz bench demo clean
+.PHONY: help build test test-race test-nocgo test-kill lint fuzz bench demo clean \
+	gpu-toolchain build-gpu lint-gpu test-gpu
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
@@ -50,6 +62,28 @@ bench: ## run every Go benchmark
 demo: build ## the whole pipeline on a generated graph, in two minutes
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
 
+gpu-toolchain: $(CUDA)/version ## fetch what the gpu variant is built with into .cuda (210 MB)
+
+$(CUDA)/version: $(wildcard internal/tools/cuda/*)
+	internal/tools/cuda/setup.sh $(CUDA)
+	@touch $@
+
+%.fatbin: %.cu device/cuda/kernels/common.cuh $(CUDA)/version
+	$(NVCC) -fatbin -o $@ $<
+
+build-gpu: $(KERNELS) ## build bin/diskgnn-gpu, which runs with a GPU and without
+	$(GPU_ENV) $(GO) build -tags gpu -o $(BIN)-gpu ./cmd/diskgnn
+
+lint-gpu: $(KERNELS) ## go vet and staticcheck of the gpu variant
+	$(GPU_ENV) $(GO) vet -tags gpu ./device/...
+	$(GPU_ENV) $$($(TOOLS) -n staticcheck) -tags gpu ./device/...
+
+test-gpu: $(KERNELS) ## build the gpu variant's tests as bin/gpu/*.test and run them; without a GPU most skip
+	mkdir -p bin/gpu
+	$(GPU_ENV) $(GO) test -c -tags gpu -o bin/gpu/ $(GPU_TESTS)
+	@[ -e /dev/nvidiactl ] || echo "no GPU here: the tests that need one are built, and skip"
+	@set -e; for t in bin/gpu/*.test; do echo "== $$t"; $$t -test.count=1; done
+
 clean: ## remove what build and demo made
-	rm -rf bin demo
+	rm -rf bin demo $(KERNELS)
 	$(GO) clean -testcache

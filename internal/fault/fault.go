@@ -25,6 +25,8 @@ var (
 	ErrBudget = errors.New("over budget")
 	// ErrLocked: another process works on the same directory.
 	ErrLocked = errors.New("locked by another process")
+	// ErrDevice: a GPU that does not do its work.
+	ErrDevice = errors.New("device failed")
 	// ErrInterrupted: stopped by a signal; running the command again resumes.
 	ErrInterrupted = errors.New("interrupted")
 )

@@ -22,6 +22,9 @@ func (d Dropout) Scale() float32 {
 	return d.scale
 }
 
+// Threshold returns the draw from which on units are kept; 0 drops none.
+func (d Dropout) Threshold() uint32 { return d.threshold }
+
 // Stream is the source of the dropout masks of one layer in one step. A row's mask
 // depends on nothing else, so it is the same however rows are divided among
 // goroutines, and whatever kind of kernel draws it.

@@ -1,0 +1,97 @@
+//go:build gpu && cgo && linux && amd64
+
+package cuda
+
+// #include <stdlib.h>
+// #include "cublas_gpu.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"unsafe"
+)
+
+// cublas is the library, once it is open.
+var cublas struct {
+	functions C.blasLibrary
+	path      string
+}
+
+// cublasPaths are where the library may be, best first: where the user says, where the
+// loader looks, CUDA's folders, and those of Python packages, which bring it along.
+func cublasPaths() []string {
+	if p := os.Getenv("DISKGNN_CUBLAS"); p != "" {
+		return []string{p}
+	}
+	paths := []string{"libcublas.so.13", "libcublas.so.12"}
+	for _, version := range []string{"13", "12"} {
+		for _, dir := range []string{"/usr/local/cuda*/lib64", "/usr/lib/python3*/site-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib"} {
+			found, _ := filepath.Glob(dir + "/libcublas.so." + version) // no pattern is malformed
+			paths = append(paths, found...)
+		}
+	}
+	return paths
+}
+
+var openCUBLAS = sync.OnceValue(func() error {
+	var errs []error
+	for _, path := range cublasPaths() {
+		c := C.CString(path)
+		why := C.blasOpen(&cublas.functions, c)
+		C.free(unsafe.Pointer(c))
+		if why == nil {
+			cublas.path = path
+			return nil
+		}
+		errs = append(errs, errors.New(C.GoString(why)))
+	}
+	return fmt.Errorf("no cuBLAS (DISKGNN_CUBLAS may name it): %w", errors.Join(errs...))
+})
+
+// cublasStatus says what a call returned.
+func cublasStatus(call string, r C.int) error {
+	if r == 0 {
+		return nil
+	}
+	const allocFailed, executionFailed = 3, 13
+	return &status{call: call, why: fmt.Sprintf("status %d", int(r)), outOfMemory: r == allocFailed, lost: r == executionFailed}
+}
+
+func (cuda) newBLAS(s handle, workspace uint64, bytes int64) (handle, error) {
+	if err := openCUBLAS(); err != nil {
+		return 0, err
+	}
+	var b C.uintptr_t
+	err := cublasStatus("cublasCreate", C.blasCreate(&cublas.functions, &b, C.uintptr_t(s), C.uint64_t(workspace), C.size_t(bytes)))
+	return handle(b), err
+}
+
+func (cuda) dropBLAS(b handle) error {
+	return cublasStatus("cublasDestroy", C.blasDestroy(&cublas.functions, C.uintptr_t(b)))
+}
+
+func (cuda) blasVersion(b handle) string {
+	return fmt.Sprintf("cuBLAS %d (%s)", int(C.blasVersion(&cublas.functions, C.uintptr_t(b))), cublas.path)
+}
+
+func (cuda) sgemm(b handle, g *gemm) error {
+	compute := C.int(C.BLAS_COMPUTE_32F)
+	switch g.precision {
+	case TF32:
+		compute = C.BLAS_COMPUTE_TF32
+	case BF16:
+		compute = C.BLAS_COMPUTE_BF16
+	}
+	op := func(trans bool) C.int {
+		if trans {
+			return C.BLAS_OP_T
+		}
+		return C.BLAS_OP_N
+	}
+	return cublasStatus("cublasGemmEx", C.blasGemm(&cublas.functions, C.uintptr_t(b), op(g.transA), op(g.transB), C.int(g.m), C.int(g.n), C.int(g.k),
+		C.float(g.alpha), C.uint64_t(g.a), C.int(g.lda), C.uint64_t(g.b), C.int(g.ldb), C.float(g.beta), C.uint64_t(g.c), C.int(g.ldc), compute))
+}

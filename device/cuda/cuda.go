@@ -1,0 +1,77 @@
+// Package cuda is one NVIDIA device: its memory, taken within a budget; streams,
+// events and graphs of work on it; and the kernels of training.
+//
+// The package has the same API in every build. What talks to the driver is behind one
+// interface, which exists with the build tag gpu alone: without it, and on a machine
+// that has no driver or device, Open and Devices return ErrNoDevice with the reason.
+//
+// # Threads
+//
+// The driver knows which device a thread works for. A goroutine calls Device.Attach
+// before anything else here, and stays on its thread until it detaches. Streams, and
+// what is made on them, belong to one goroutine at a time.
+//
+// # Faults
+//
+// Work on a stream fails after the call that asked for it. The error comes from the
+// call that waits for the stream, or from whatever comes next: its kind is
+// fault.ErrDevice and it names the work that was under way. After a fault the device
+// is lost to the process, and all that is asked of it returns the same error.
+// Options.Synchronous finds the culprit: every launch then waits for itself.
+//
+// # Kernels
+//
+// A kernel's arguments are a struct, a method of Stream launches it, and a function of
+// the same name in package plain says what it computes. Sums run in a stated order and
+// products are not fused with them, so a kernel gives its twin's bits, but for the
+// exponentials of a softmax. Indices are not checked: callers pass validated ones.
+//
+// What changes from step to step lies in device memory, so that a captured graph can
+// be launched again: how many rows there are (Count), constants of Adam and of the
+// loss, the stream of a layer's dropout.
+package cuda
+
+import (
+	"errors"
+
+	"diskgnn/internal/fault"
+)
+
+// ErrNoDevice says that there is no device to work with, and why.
+var ErrNoDevice = errors.New("no GPU")
+
+// Info describes a device.
+type Info struct {
+	Name            string
+	Memory          int64 // bytes
+	Bandwidth       int64 // of the memory, bytes a second; 0 if the driver does not tell
+	Multiprocessors int
+	Major, Minor    int // compute capability
+}
+
+// Devices describes the devices of this machine, of which there is at least one if
+// there is no error.
+func Devices() ([]Info, error) {
+	d, err := loadDriver()
+	if err != nil {
+		return nil, err
+	}
+	return devices(d)
+}
+
+func devices(d driver) ([]Info, error) {
+	n, err := d.count()
+	switch {
+	case err != nil:
+		return nil, fault.New(ErrNoDevice, "no usable CUDA driver or device: %w", err)
+	case n == 0:
+		return nil, fault.New(ErrNoDevice, "the CUDA driver knows no device")
+	}
+	infos := make([]Info, n)
+	for i := range infos {
+		if infos[i], err = d.describe(i); err != nil {
+			return nil, fault.New(fault.ErrDevice, "describe GPU %d: %w", i, err)
+		}
+	}
+	return infos, nil
+}

@@ -1,0 +1,125 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"diskgnn/internal/fault"
+)
+
+// Options are what a device may be used for.
+type Options struct {
+	DeviceBytes int64 // of its memory, at most; 0: all of it
+	PinnedBytes int64 // of host memory that this package pins, at most; 0: without limit
+	Synchronous bool  // every launch waits for itself, so that a fault names its kernel
+}
+
+// Device is a device that this process works with.
+type Device struct {
+	Info
+	driver      driver
+	index       int
+	context     handle
+	synchronous bool
+	memory      account // of the device
+	pinned      account // of the host
+	kernels     [kernelCount]handle
+	modules     []handle
+	lost        atomic.Pointer[error] // the first fault
+}
+
+// Open takes the device with an index into Devices, and loads the kernels. The calling
+// goroutine need not be attached.
+func Open(index int, o Options) (*Device, error) {
+	d, err := loadDriver()
+	if err != nil {
+		return nil, err
+	}
+	return open(d, index, o)
+}
+
+func open(driver driver, index int, o Options) (*Device, error) {
+	infos, err := devices(driver)
+	if err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= len(infos) {
+		return nil, fault.New(ErrNoDevice, "there is no GPU %d: this machine has %d", index, len(infos))
+	}
+	d := &Device{Info: infos[index], driver: driver, index: index, synchronous: o.Synchronous}
+	d.memory = account{what: "GPU memory", most: d.Memory}
+	if o.DeviceBytes > 0 {
+		d.memory.most = min(o.DeviceBytes, d.Memory)
+	}
+	d.pinned = account{what: "pinned memory", most: o.PinnedBytes}
+	if d.context, err = driver.retain(index); err != nil {
+		return nil, d.failed(fmt.Sprintf("open GPU %d", index), err)
+	}
+	detach, err := d.Attach()
+	if err == nil {
+		defer detach()
+		err = d.loadKernels()
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Attach makes the device that of the calling goroutine, which stays on its thread
+// until detach is called.
+func (d *Device) Attach() (detach func(), err error) {
+	runtime.LockOSThread()
+	if err := d.driver.bind(d.context); err != nil {
+		runtime.UnlockOSThread()
+		return nil, d.failed("attach to the GPU", err)
+	}
+	return runtime.UnlockOSThread, nil
+}
+
+// Close gives the device back. Everything made with it must have been freed.
+func (d *Device) Close() {
+	if detach, err := d.Attach(); err == nil {
+		for _, m := range d.modules {
+			_ = d.driver.unloadModule(m)
+		}
+		detach()
+	}
+	_ = d.driver.release(d.index) // nothing is left to be done about it
+}
+
+// Held returns the bytes taken so far, of the device's memory and of pinned host
+// memory. It may be called from any goroutine.
+func (d *Device) Held() (device, pinned int64) { return d.memory.held.Load(), d.pinned.held.Load() }
+
+// failed returns the error for what was attempted. A device that was lost stays so,
+// whatever fails afterwards.
+func (d *Device) failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if first := d.lost.Load(); first != nil {
+		return *first
+	}
+	kind := fault.ErrDevice
+	var s *status
+	if errors.As(err, &s) && s.outOfMemory {
+		kind = fault.ErrBudget
+	}
+	e := fault.New(kind, "%s: %w", what, err)
+	if s != nil && s.lost {
+		d.lost.CompareAndSwap(nil, &e)
+	}
+	return e
+}
+
+// usable returns the fault that the device was lost by.
+func (d *Device) usable() error {
+	if first := d.lost.Load(); first != nil {
+		return *first
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package cuda
+
+import "unsafe"
+
+// handle is something of the driver's: a context, stream, event, module, function,
+// graph or library handle. 0 is none.
+type handle uintptr
+
+// dims are the sizes of a grid or of a block.
+type dims struct{ x, y uint32 }
+
+// driver is what this package needs of CUDA. Its errors are statuses. Everything but
+// the first three methods wants a bound context.
+type driver interface {
+	count() (int, error)
+	describe(i int) (Info, error)
+	retain(i int) (context handle, err error)
+	release(i int) error
+	bind(context handle) error
+
+	alloc(bytes int64) (address uint64, err error)
+	free(address uint64) error
+	allocPinned(bytes int64) (unsafe.Pointer, error)
+	freePinned(unsafe.Pointer) error
+	register(p unsafe.Pointer, bytes int64) error
+	unregister(p unsafe.Pointer) error
+	// mapped returns the device's address of pinned memory.
+	mapped(p unsafe.Pointer) (address uint64, err error)
+
+	newStream() (handle, error)
+	dropStream(s handle) error
+	syncStream(s handle) error
+	waitFor(s, event handle) error
+	newEvent() (handle, error)
+	dropEvent(e handle) error
+	record(e, s handle) error
+	done(e handle) (bool, error)
+	syncEvent(e handle) error
+	milliseconds(from, to handle) (float64, error)
+
+	copyIn(to uint64, from unsafe.Pointer, bytes int64, s handle) error
+	copyOut(to unsafe.Pointer, from uint64, bytes int64, s handle) error
+	copyWithin(to, from uint64, bytes int64, s handle) error
+	set(to uint64, value byte, bytes int64, s handle) error
+
+	// image returns a file of compiled kernels.
+	image(name string) ([]byte, error)
+	loadModule(image []byte) (handle, error)
+	unloadModule(m handle) error
+	function(m handle, name string) (handle, error)
+	// launch hands every parameter over as the eight bytes of an argument, of which
+	// the driver takes as many as the parameter has.
+	launch(f handle, grid, block dims, s handle, args []uint64) error
+
+	beginCapture(s handle) error
+	endCapture(s handle) (graph handle, err error)
+	instantiate(graph handle) (exec handle, err error)
+	update(exec, graph handle) error
+	dropGraph(graph handle) error
+	dropExec(exec handle) error
+	launchGraph(exec, s handle) error
+
+	newBLAS(s handle, workspace uint64, bytes int64) (handle, error)
+	dropBLAS(b handle) error
+	sgemm(b handle, g *gemm) error
+	// blasVersion says which library was opened.
+	blasVersion(b handle) string
+}
+
+// gemm is one product in cuBLAS's terms: column-major.
+type gemm struct {
+	transA, transB bool
+	m, n, k        int
+	alpha, beta    float32
+	a, b, c        uint64
+	lda, ldb, ldc  int
+	precision      Precision
+}
+
+// status is the driver's word for what went wrong.
+type status struct {
+	call        string
+	why         string
+	outOfMemory bool
+	lost        bool // nothing works any more
+}
+
+func (s *status) Error() string { return s.call + ": " + s.why }

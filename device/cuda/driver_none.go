@@ -1,0 +1,10 @@
+//go:build !(gpu && cgo && linux && amd64)
+
+package cuda
+
+import "diskgnn/internal/fault"
+
+// loadDriver says why there is none.
+func loadDriver() (driver, error) {
+	return nil, fault.New(ErrNoDevice, "this program was built without GPU support (build tag gpu, Linux on amd64, cgo)")
+}

@@ -1,0 +1,50 @@
+package cuda
+
+import (
+	"fmt"
+
+	"diskgnn/internal/dtype"
+)
+
+// Gather copies rows of a table, widened to float32:
+//
+//	Out[i] = Table[Index[i]], or Table[i] without an Index
+type Gather struct {
+	Out    Buffer // float32
+	Stride int    // of Out's rows, in floats; at least Width
+	Table  Buffer // rows as packs have them, Type.RowBytes(Width) each
+	Type   dtype.Type
+	Width  int    // elements of a row
+	Index  Buffer // uint32; may be none
+	Rows   Count
+}
+
+// Gather asks for what the type of that name says.
+func (s *Stream) Gather(a *Gather) error {
+	var k kernelID
+	switch a.Type {
+	case dtype.Float32:
+		k = gatherFloat32
+	case dtype.Float16:
+		k = gatherFloat16
+	case dtype.BFloat16:
+		k = gatherBFloat16
+	case dtype.Int8:
+		k = gatherInt8
+	default:
+		return fmt.Errorf("cuda: gather: rows of %q", a.Type)
+	}
+	l := s.launch("gather")
+	rowBytes := a.Type.RowBytes(a.Width)
+	l.matrix("the output", a.Out, a.Rows.Most, a.Width, a.Stride)
+	if a.Index == (Buffer{}) {
+		l.buffer("the table", a.Table, int64(a.Rows.Most)*int64(rowBytes))
+	} else {
+		l.buffer("the table", a.Table, 0)
+	}
+	l.int(rowBytes)
+	l.optional("the index", a.Index, 4*int64(a.Rows.Most))
+	l.int(a.Width)
+	l.count(a.Rows)
+	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.Table))
+}

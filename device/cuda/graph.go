@@ -1,0 +1,69 @@
+package cuda
+
+// Graph is work of a stream, captured once to be launched many times in one call.
+type Graph struct {
+	device *Device
+	name   string // for errors
+	exec   handle
+}
+
+// Capture makes a graph of the work that enqueue gives the stream, none of which is
+// done now. In between, the goroutine may ask nothing of the device but that.
+func (s *Stream) Capture(name string, enqueue func() error) (*Graph, error) {
+	g := &Graph{device: s.device, name: name}
+	err := s.capture(name, enqueue, func(graph handle) (err error) {
+		g.exec, err = s.device.driver.instantiate(graph)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Update replaces the graph's parameters by those of newly captured work of the same
+// shape, which costs less than another graph.
+func (g *Graph) Update(s *Stream, enqueue func() error) error {
+	return s.capture(g.name, enqueue, func(graph handle) error { return g.device.driver.update(g.exec, graph) })
+}
+
+// capture calls use with the graph of what enqueue gives the stream.
+func (s *Stream) capture(name string, enqueue func() error, use func(graph handle) error) error {
+	d := s.device
+	if err := d.usable(); err != nil {
+		return err
+	}
+	if err := d.driver.beginCapture(s.handle); err != nil {
+		return d.failed("capture "+name, err)
+	}
+	was := s.pending
+	s.capturing = true
+	asked := enqueue()
+	s.capturing = false
+	s.pending = was
+	graph, err := d.driver.endCapture(s.handle)
+	if graph != 0 {
+		defer func() { _ = d.driver.dropGraph(graph) }()
+	}
+	if asked != nil {
+		return asked // what the driver says of the rest follows from it
+	}
+	if err == nil {
+		err = use(graph)
+	}
+	if err != nil {
+		return d.failed("capture "+name, err)
+	}
+	return nil
+}
+
+// Launch gives the stream the graph's work.
+func (g *Graph) Launch(s *Stream) error {
+	if err := g.device.usable(); err != nil {
+		return err
+	}
+	return s.asked(g.name, g.device.driver.launchGraph(g.exec, s.handle))
+}
+
+// Free ends the graph. It must not be under way.
+func (g *Graph) Free() { _ = g.device.driver.dropExec(g.exec) }

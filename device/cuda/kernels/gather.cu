@@ -1,0 +1,76 @@
+// Rows of a table, by index, widened to float32 on the way.
+#include "common.cuh"
+#include <cuda_fp16.h>
+
+// A dtype reads N elements of a row, from column c on.
+struct Float32 {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+		return load<N>((const float *)row + c);
+	}
+};
+
+template <int N> struct alignas(2 * N) Halves {
+	unsigned short v[N];
+};
+
+struct Float16 {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+		Halves<N> h = *(const Halves<N> *)(row + 2 * c);
+		Floats<N> f;
+		for (int k = 0; k < N; k++)
+			f.v[k] = __half2float(__ushort_as_half(h.v[k]));
+		return f;
+	}
+};
+
+struct BFloat16 {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+		Halves<N> h = *(const Halves<N> *)(row + 2 * c);
+		Floats<N> f;
+		for (int k = 0; k < N; k++)
+			f.v[k] = __uint_as_float((u32)h.v[k] << 16);
+		return f;
+	}
+};
+
+// A row of int8 begins with its scale.
+template <int N> struct alignas(N) Bytes {
+	signed char v[N];
+};
+
+struct Int8 {
+	template <int N> static __device__ __forceinline__ Floats<N> read(const unsigned char *row, i64 c) {
+		float scale = *(const float *)row;
+		Bytes<N> b = *(const Bytes<N> *)(row + 4 + c);
+		Floats<N> f;
+		for (int k = 0; k < N; k++)
+			f.v[k] = (float)b.v[k] * scale;
+		return f;
+	}
+};
+
+// out[i] = table[index[i]], or table[i] where there is no index. The table's rows are
+// row_bytes apart, those of out stride floats.
+template <class T, int N>
+__device__ __forceinline__ void gather(float *out, i64 stride, const unsigned char *table, i64 row_bytes, const u32 *index, i64 width,
+                                       const u32 *at, i64 most) {
+	i64 i = this_row();
+	if (i >= rows_of(at, most))
+		return;
+	const unsigned char *row = table + (index ? (i64)index[i] : i) * row_bytes;
+	for (i64 c = (i64)threadIdx.x * N; c < width; c += blockDim.x * N)
+		store<N>(out + i * stride + c, T::template read<N>(row, c));
+}
+
+#define PARAMETERS \
+	float *out, i64 stride, const unsigned char *table, i64 row_bytes, const u32 *index, i64 width, const u32 *at, i64 most
+#define ARGUMENTS out, stride, table, row_bytes, index, width, at, most
+
+#define GATHER(name, type) \
+	template <int N> __device__ __forceinline__ void name##_body(PARAMETERS) { gather<type, N>(ARGUMENTS); } \
+	BOTH(name, LIST(PARAMETERS), LIST(ARGUMENTS))
+
+GATHER(gather_float32_, Float32)
+GATHER(gather_float16_, Float16)
+GATHER(gather_bfloat16_, BFloat16)
+GATHER(gather_int8_, Int8)

@@ -1,0 +1,110 @@
+package cuda
+
+import (
+	"sync/atomic"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// Align is the alignment of every buffer, in bytes, and what its size is rounded up
+// to where it is counted.
+const Align = 256
+
+// account counts bytes against a budget.
+type account struct {
+	what string
+	most int64 // 0: no limit
+	held atomic.Int64
+}
+
+func (a *account) take(bytes int64) error {
+	if bytes < 0 {
+		return fault.New(fault.ErrBudget, "%d bytes of %s", bytes, a.what)
+	}
+	now := a.held.Add(bytes)
+	if a.most == 0 || now <= a.most {
+		return nil
+	}
+	a.held.Add(-bytes)
+	return fault.New(fault.ErrBudget, "%s of %s beside the %s that are held: %s are allowed",
+		budget.FormatBytes(bytes), a.what, budget.FormatBytes(now-bytes), budget.FormatBytes(a.most))
+}
+
+func (a *account) give(bytes int64) { a.held.Add(-bytes) }
+
+// Buffer is a range of device memory. The zero value is none: for a kernel's optional
+// argument, the null pointer.
+type Buffer struct {
+	address uint64
+	bytes   int64
+}
+
+// Bytes returns the buffer's size.
+func (b Buffer) Bytes() int64 { return b.bytes }
+
+// Slice returns bytes of the buffer, from an offset on. A range that is not in it is a
+// bug of the caller's.
+func (b Buffer) Slice(from, bytes int64) Buffer {
+	if from < 0 || bytes < 0 || from > b.bytes-bytes {
+		panic("cuda: slice out of a buffer's range")
+	}
+	return Buffer{b.address + uint64(from), bytes}
+}
+
+// Arena hands out one piece of device memory bit by bit: everything that a program
+// holds on the device is taken at the start. A zero Arena has no memory and only
+// counts, so that the same code finds out what is needed and takes it.
+type Arena struct {
+	device *Device
+	memory Buffer
+	used   int64
+}
+
+// NewArena takes device memory, all of it or fault.ErrBudget. Its content is undefined.
+func (d *Device) NewArena(bytes int64) (*Arena, error) {
+	bytes = aligned(bytes)
+	if err := d.memory.take(bytes); err != nil {
+		return nil, err
+	}
+	a := &Arena{device: d, memory: Buffer{bytes: bytes}}
+	if bytes == 0 {
+		return a, nil
+	}
+	var err error
+	if a.memory.address, err = d.driver.alloc(bytes); err != nil {
+		d.memory.give(bytes)
+		return nil, d.failed("take "+budget.FormatBytes(bytes)+" of GPU memory", err)
+	}
+	return a, nil
+}
+
+// Take returns the next bytes of the arena, fault.ErrBudget if there are none left.
+func (a *Arena) Take(bytes int64) (Buffer, error) {
+	from := a.used
+	if bytes < 0 || a.device != nil && bytes > a.memory.bytes-from {
+		return Buffer{}, fault.New(fault.ErrBudget, "%d bytes of an arena of which %d are left", bytes, a.memory.bytes-from)
+	}
+	a.used += aligned(bytes)
+	if a.device == nil {
+		return Buffer{}, nil
+	}
+	return a.memory.Slice(from, bytes), nil
+}
+
+// Used returns the bytes handed out, alignment included: what NewArena must be asked
+// for.
+func (a *Arena) Used() int64 { return a.used }
+
+// Free gives the memory back. No work on it may be under way.
+func (a *Arena) Free() {
+	d, m := a.device, a.memory
+	a.device, a.memory, a.used = nil, Buffer{}, 0
+	if d == nil || m.bytes == 0 {
+		return
+	}
+	_ = d.driver.free(m.address) // fails only after a fault, which has been told
+	d.memory.give(m.bytes)
+}
+
+func aligned(bytes int64) int64 { return (bytes + Align - 1) &^ (Align - 1) }

@@ -1,0 +1,86 @@
+package cuda
+
+import (
+	"unsafe"
+
+	"diskgnn/internal/budget"
+)
+
+// Pinned is host memory that the device reads and writes by itself: copies from and to
+// it are asynchronous, and as fast as the bus.
+type Pinned struct {
+	device     *Device
+	mem        []byte
+	registered bool // somebody else's memory
+}
+
+// NewPinned takes pinned host memory, page-aligned, within the budget.
+func (d *Device) NewPinned(bytes int64) (*Pinned, error) {
+	if err := d.pinned.take(bytes); err != nil {
+		return nil, err
+	}
+	if bytes == 0 {
+		return &Pinned{device: d}, nil
+	}
+	p, err := d.driver.allocPinned(bytes)
+	if err != nil {
+		d.pinned.give(bytes)
+		return nil, d.failed("take "+budget.FormatBytes(bytes)+" of pinned memory", err)
+	}
+	return &Pinned{device: d, mem: unsafe.Slice((*byte)(p), bytes)}, nil
+}
+
+// Register pins memory that lies outside Go's heap and stays where it is until Free,
+// such as a device.Host's.
+func (d *Device) Register(mem []byte) (*Pinned, error) {
+	bytes := int64(len(mem))
+	if err := d.pinned.take(bytes); err != nil {
+		return nil, err
+	}
+	if bytes == 0 {
+		return &Pinned{device: d}, nil
+	}
+	if err := d.driver.register(unsafe.Pointer(unsafe.SliceData(mem)), bytes); err != nil {
+		d.pinned.give(bytes)
+		return nil, d.failed("pin "+budget.FormatBytes(bytes), err)
+	}
+	return &Pinned{device: d, mem: mem, registered: true}, nil
+}
+
+// Bytes returns the memory.
+func (p *Pinned) Bytes() []byte { return p.mem }
+
+// Float32s returns the memory as float32 values.
+func (p *Pinned) Float32s() []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(p.mem))), len(p.mem)/4)
+}
+
+// Buffer returns the memory as kernels see it: they read and write it over the bus, row
+// by row as they need it.
+func (p *Pinned) Buffer() (Buffer, error) {
+	if len(p.mem) == 0 {
+		return Buffer{}, nil
+	}
+	address, err := p.device.driver.mapped(unsafe.Pointer(unsafe.SliceData(p.mem)))
+	if err != nil {
+		return Buffer{}, p.device.failed("map pinned memory", err)
+	}
+	return Buffer{address, int64(len(p.mem))}, nil
+}
+
+// Free unpins the memory and, where it is its own, gives it back. No copy may be
+// under way.
+func (p *Pinned) Free() {
+	mem := p.mem
+	p.mem = nil
+	if len(mem) == 0 {
+		return
+	}
+	at := unsafe.Pointer(unsafe.SliceData(mem))
+	if p.registered {
+		_ = p.device.driver.unregister(at) // fails only after a fault, which has been told
+	} else {
+		_ = p.device.driver.freePinned(at)
+	}
+	p.device.pinned.give(int64(len(mem)))
+}

@@ -1,0 +1,28 @@
+// Package plain is what the kernels of package cuda compute, in plain Go on host
+// memory: their specification and what tests compare them with. The inner loops are
+// those of package kernel, the CPU engine's: so a kernel's result is the CPU's.
+package plain
+
+import (
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
+)
+
+// Gather copies rows of a table, widened; see cuda.Gather.
+func Gather(out []float32, stride int, table []byte, from dtype.Type, width int, index []uint32, rows int) {
+	size := from.RowBytes(width)
+	for i := range rows {
+		at := i
+		if index != nil {
+			at = int(index[i])
+		}
+		kernel.Widen(out[i*stride:][:width], table[at*size:][:size], from, width)
+	}
+}
+
+// ZeroPadding makes rows from count up to most zero; see cuda.ZeroPadding.
+func ZeroPadding(x []float32, stride, width, count, most int) {
+	for i := count; i < most; i++ {
+		clear(x[i*stride:][:width])
+	}
+}

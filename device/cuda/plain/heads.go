@@ -1,0 +1,27 @@
+package plain
+
+import "diskgnn/internal/kernel"
+
+// AggregateHeads sums rows of x, weighted by each head; see cuda.AggregateHeads.
+func AggregateHeads(out, x []float32, width, heads int, weights []float32, indptr, indices []uint32, rows int) {
+	for i := range rows {
+		from, to := int(indptr[i]), int(indptr[i+1])
+		kernel.GatherHeads(out[i*heads*width:][:heads*width], x, width, indices[from:to], weights[from*heads:to*heads], heads, false)
+	}
+}
+
+// CombineHeads sums rows with a part for every head; see cuda.CombineHeads.
+func CombineHeads(out, y []float32, width, heads int, weights []float32, indptr, indices, edges []uint32, rows int) {
+	for i := range rows {
+		from, to := indptr[i], indptr[i+1]
+		kernel.CombineHeads(out[i*width:][:width], y, indices[from:to], edges[from:to], weights, heads)
+	}
+}
+
+// EdgeDots multiplies sources' rows with destinations'; see cuda.EdgeDots.
+func EdgeDots(out, x, y []float32, width, heads int, indptr, indices []uint32, rows int) {
+	for i := range rows {
+		from, to := int(indptr[i]), int(indptr[i+1])
+		kernel.DotHeads(out[from*heads:to*heads], x, width, indices[from:to], y[i*heads*width:][:heads*width], heads)
+	}
+}

@@ -1,0 +1,171 @@
+package cuda
+
+import (
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// Stream is a queue of work on the device: one thing after the other.
+type Stream struct {
+	device    *Device
+	handle    handle
+	pending   pending
+	capturing bool
+	args      []uint64 // of the launch being made
+}
+
+// NewStream makes a stream that is independent of all others.
+func (d *Device) NewStream() (*Stream, error) {
+	h, err := d.driver.newStream()
+	if err != nil {
+		return nil, d.failed("make a stream", err)
+	}
+	return &Stream{device: d, handle: h, args: make([]uint64, 0, 32)}, nil
+}
+
+// Free ends the stream, after what it has been given to do.
+func (s *Stream) Free() { _ = s.device.driver.dropStream(s.handle) }
+
+// Synchronize waits until all work is done, and returns what went wrong with it.
+func (s *Stream) Synchronize() error {
+	if err := s.device.usable(); err != nil {
+		return err
+	}
+	if err := s.device.driver.syncStream(s.handle); err != nil {
+		return s.device.failed(s.pending.describe(), err)
+	}
+	s.pending.clear()
+	return nil
+}
+
+// Wait makes the stream's further work wait for the event.
+func (s *Stream) Wait(e *Event) error {
+	return s.asked("wait for an event", s.device.driver.waitFor(s.handle, e.handle))
+}
+
+// CopyIn copies host memory to the device. From pinned memory it returns at once, and
+// the memory must stay as it is until the copy is done.
+func (s *Stream) CopyIn(to Buffer, from []byte) error {
+	n := int64(len(from))
+	if err := s.begin("copy in", n, to); err != nil || n == 0 {
+		return err
+	}
+	return s.asked("copy in", s.device.driver.copyIn(to.address, unsafe.Pointer(unsafe.SliceData(from)), n, s.handle))
+}
+
+// CopyOut copies device memory to the host. Into pinned memory it returns at once.
+func (s *Stream) CopyOut(to []byte, from Buffer) error {
+	n := int64(len(to))
+	if err := s.begin("copy out", n, from); err != nil || n == 0 {
+		return err
+	}
+	return s.asked("copy out", s.device.driver.copyOut(unsafe.Pointer(unsafe.SliceData(to)), from.address, n, s.handle))
+}
+
+// Copy copies within the device, as many bytes as from has.
+func (s *Stream) Copy(to, from Buffer) error {
+	if err := s.begin("copy", from.bytes, to); err != nil || from.bytes == 0 {
+		return err
+	}
+	return s.asked("copy", s.device.driver.copyWithin(to.address, from.address, from.bytes, s.handle))
+}
+
+// Fill gives every byte of the buffer the value.
+func (s *Stream) Fill(to Buffer, value byte) error {
+	if err := s.begin("fill", to.bytes, to); err != nil || to.bytes == 0 {
+		return err
+	}
+	return s.asked("fill", s.device.driver.set(to.address, value, to.bytes, s.handle))
+}
+
+// begin checks that the device is there and that the buffer has room for so many bytes.
+func (s *Stream) begin(what string, bytes int64, b Buffer) error {
+	if err := s.device.usable(); err != nil {
+		return err
+	}
+	return needs(what, "a buffer", b, bytes)
+}
+
+// needs checks that a buffer has so many bytes.
+func needs(what, name string, b Buffer, bytes int64) error {
+	if bytes > b.bytes {
+		return fmt.Errorf("cuda: %s: %s of %d bytes, %d are needed", what, name, b.bytes, bytes)
+	}
+	return nil
+}
+
+// asked notes work that the stream was given, or returns why it was not taken. With
+// Options.Synchronous it waits for the work.
+func (s *Stream) asked(what string, err error) error {
+	if err != nil {
+		return s.device.failed(what, err)
+	}
+	s.pending.add(what)
+	if !s.device.synchronous || s.capturing {
+		return nil
+	}
+	return s.Synchronize()
+}
+
+// Event is a mark in a stream's work.
+type Event struct {
+	device *Device
+	handle handle
+	stream *Stream // that it was recorded in last
+}
+
+// NewEvent makes an event, which counts as done until it is recorded.
+func (d *Device) NewEvent() (*Event, error) {
+	h, err := d.driver.newEvent()
+	if err != nil {
+		return nil, d.failed("make an event", err)
+	}
+	return &Event{device: d, handle: h}, nil
+}
+
+// Free ends the event.
+func (e *Event) Free() { _ = e.device.driver.dropEvent(e.handle) }
+
+// Record puts the mark behind the work that s has now.
+func (e *Event) Record(s *Stream) error {
+	if err := e.device.driver.record(e.handle, s.handle); err != nil {
+		return e.device.failed("record an event", err)
+	}
+	e.stream = s
+	return nil
+}
+
+// Done reports whether the work before the mark is done.
+func (e *Event) Done() (bool, error) {
+	if err := e.device.usable(); err != nil {
+		return false, err
+	}
+	done, err := e.device.driver.done(e.handle)
+	return done, e.failed(err)
+}
+
+// Synchronize waits for the work before the mark.
+func (e *Event) Synchronize() error {
+	if err := e.device.usable(); err != nil {
+		return err
+	}
+	return e.failed(e.device.driver.syncEvent(e.handle))
+}
+
+// Since returns the device's time from an earlier mark to this one. Both must be done.
+func (e *Event) Since(earlier *Event) (time.Duration, error) {
+	ms, err := e.device.driver.milliseconds(earlier.handle, e.handle)
+	return time.Duration(ms * float64(time.Millisecond)), e.failed(err)
+}
+
+func (e *Event) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	what := "wait for an event"
+	if e.stream != nil {
+		what = e.stream.pending.describe()
+	}
+	return e.device.failed(what, err)
+}

@@ -1,0 +1,240 @@
+package cuda_test
+
+import (
+	"math"
+	"testing"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/plain"
+	"diskgnn/internal/kernel"
+)
+
+var activations = map[string]cuda.Activation{"identity": cuda.Identity, "relu": cuda.ReLU, "elu": cuda.ELU}
+
+func TestTailOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	shapes(g, func(r random, width, rows int) {
+		for name, activation := range activations {
+			for _, rate := range []float64{0, 0.5} {
+				g.reset()
+				d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 3, 1)}
+				count := most(g, rows)
+				if r.IntN(2) == 0 {
+					d.IDs = r.indices(count.Most, 1<<30)
+				}
+				dropout := cuda.Dropout{Rate: d.Rate, Stream: put(g, []uint64{uint64(d.Stream)}), IDs: put(g, d.IDs)}
+				z, bias := r.floats(count.Most*width), r.floats(width)
+				f := cuda.Tail{Z: put(g, z), Width: width, Bias: put(g, bias), Activation: activation, Dropout: dropout, Rows: count}
+				check(g, g.Tail(&f))
+				plain.Tail(z, width, bias, activation, &d, rows)
+				same(g, name, get[float32](g, f.Z), z)
+
+				grads := r.floats(count.Most * width)
+				b := cuda.TailBackward{G: put(g, grads), Y: f.Z, Width: width, Sums: g.empty(4 * width * cuda.SumRows(count.Most)),
+					DBias: g.empty(4 * width), Activation: activation, Dropout: dropout, Rows: count}
+				check(g, g.TailBackward(&b))
+				sums := plain.TailBackward(grads, z, width, activation, &d, rows, count.Most)
+				same(g, name+" backward", get[float32](g, b.G), grads)
+				same(g, name+" sums", get[float32](g, b.DBias), sums)
+			}
+		}
+	})
+}
+
+func TestCrossEntropyOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	shapes(g, func(r random, classes, rows int) {
+		for _, smoothing := range []float64{0, 0.1} {
+			g.reset()
+			count := most(g, rows)
+			z, labels := r.floats(count.Most*classes), make([]int32, count.Most)
+			for i := range labels {
+				labels[i] = int32(r.IntN(classes+1)) - 1 // −1: unlabelled
+			}
+			if rows > 3 && classes > 1 {
+				z[classes] = z[classes+1] // of equals the first counts
+			}
+			inverse := 1 / float32(max(1, rows))
+			a := cuda.CrossEntropy{G: g.empty(4 * len(z)), Z: put(g, z), Classes: classes, Labels: put(g, labels), Inverse: put(g, []float32{inverse}),
+				Smoothing: smoothing, RowLoss: g.empty(8 * count.Most), Right: g.empty(4 * count.Most), Score: g.empty(cuda.ScoreBytes), Rows: count}
+			check(g, g.CrossEntropy(&a))
+			want := nans(len(z))
+			loss, right := plain.CrossEntropy(want, z, classes, labels, inverse, smoothing, rows)
+			got := get[float32](g, a.G)
+			same(g, "beyond the rows", got[rows*classes:], want[rows*classes:])
+			near(g, "gradients", got[:rows*classes], want[:rows*classes], 1e-7)
+			gotLoss, gotRight := cuda.Score(get[uint8](g, a.Score))
+			if gotRight != right || !(math.Abs(gotLoss-loss) <= 1e-12*max(1, math.Abs(loss))) {
+				g.Fatalf("loss %v of which %d right, want %v, %d", gotLoss, gotRight, loss, right)
+			}
+		}
+	})
+}
+
+func TestBinaryOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	shapes(g, func(r random, classes, rows int) {
+		count := most(g, rows)
+		z, labels, targets := r.floats(count.Most*classes), make([]int32, count.Most), make([]byte, count.Most*((classes+7)/8))
+		for i := range labels {
+			labels[i] = int32(r.IntN(5)) - 1
+		}
+		for i := range targets {
+			targets[i] = byte(r.Uint32())
+		}
+		const inverse = 0.25
+		a := cuda.Binary{CrossEntropy: cuda.CrossEntropy{G: g.empty(4 * len(z)), Z: put(g, z), Classes: classes, Labels: put(g, labels),
+			Inverse: put(g, []float32{inverse}), RowLoss: g.empty(8 * count.Most), Right: g.empty(4 * count.Most), Score: g.empty(cuda.ScoreBytes), Rows: count},
+			Targets: put(g, targets)}
+		check(g, g.Binary(&a))
+		want := nans(len(z))
+		loss, right := plain.Binary(want, z, classes, labels, targets, inverse, rows)
+		got := get[float32](g, a.G)
+		same(g, "beyond the rows", got[rows*classes:], want[rows*classes:])
+		near(g, "gradients", got[:rows*classes], want[:rows*classes], 1e-7)
+		gotLoss, gotRight := cuda.Score(get[uint8](g, a.Score))
+		if gotRight != right || !(math.Abs(gotLoss-loss) <= 1e-12*max(1, math.Abs(loss))) {
+			g.Fatalf("loss %v of which %d right, want %v, %d", gotLoss, gotRight, loss, right)
+		}
+	})
+}
+
+func TestAdamOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	for i, n := range []int{1, 4, 5, 255, 1000, 123456} {
+		for _, decay := range []float32{0, 0.01} {
+			for _, shrink := range []float32{0, -0.02} {
+				g.reset()
+				r := newRandom(uint64(i))
+				w, m, v := r.floats(n), r.floats(n), r.floats(n)
+				for k := range v {
+					v[k] *= v[k]
+				}
+				step := cuda.AdamStep{AdamStep: kernel.AdamStep{Beta1: 0.9, Beta2: 0.999, Alpha1: 0.1, Alpha2: 0.001, Rate: 0.003, InvRoot: 3, Epsilon: 1e-8},
+					Shrink: shrink, Decay: decay}
+				constants := make([]float32, cuda.AdamStepBytes/4)
+				step.Put(constants)
+				a := cuda.Adam{Weights: put(g, w), Grads: g.empty(4 * n), Moment1: put(g, m), Moment2: put(g, v), Step: put(g, constants), Parameters: n}
+				for range 3 {
+					grads := r.floats(n)
+					a.Grads = put(g, grads)
+					check(g, g.Adam(&a))
+					plain.Adam(w, grads, m, v, &step)
+				}
+				same(g, "weights", get[float32](g, a.Weights), w)
+				same(g, "first moments", get[float32](g, a.Moment1), m)
+				same(g, "second moments", get[float32](g, a.Moment2), v)
+			}
+		}
+	}
+}
+
+func TestEdgeSoftmaxOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	for i, heads := range []int{1, 2, 3, 4, 8, 40} {
+		for _, rows := range counts {
+			g.reset()
+			r := newRandom(uint64(i))
+			b := r.block(rows, rows+20, 5)
+			count := most(g, rows)
+			sources, own := r.floats(b.columns*heads), r.floats(count.Most*heads)
+			edges := len(b.indices)
+			indptr := append(b.indptr, make([]uint32, count.Most-rows)...)
+			a := cuda.EdgeSoftmax{Weights: g.empty(4 * edges * heads), Sources: put(g, sources), Own: put(g, own), Heads: heads, Slope: 0.2,
+				Indptr: put(g, indptr), Indices: put(g, append(b.indices, 0)), Edges: edges, Rows: count}
+			check(g, g.EdgeSoftmax(&a))
+			weights := make([]float32, edges*heads)
+			plain.EdgeSoftmax(weights, sources, own, heads, 0.2, b.indptr, b.indices, rows)
+			got := get[float32](g, a.Weights)
+			near(g, "weights", got, weights, 1e-6)
+
+			// From the same weights, the way back is exact.
+			grads := r.floats(edges * heads)
+			back := cuda.EdgeSoftmaxBackward{EdgeSoftmax: a, Grads: put(g, grads), OwnGrads: g.empty(4 * count.Most * heads)}
+			check(g, g.EdgeSoftmaxBackward(&back))
+			ownGrads := nans(count.Most * heads)
+			plain.EdgeSoftmaxBackward(grads, ownGrads, got, sources, own, heads, 0.2, b.indptr, b.indices, rows)
+			same(g, "gradients", get[float32](g, back.Grads), grads)
+			same(g, "own gradients", get[float32](g, back.OwnGrads), ownGrads)
+
+			sum := cuda.SumEdges{Out: g.empty(4 * b.columns * heads), Values: back.Grads, Heads: heads, Indptr: put(g, b.tindptr),
+				Edges: put(g, append(b.tedges, 0)), Rows: cuda.Rows(b.columns)}
+			check(g, g.SumEdges(&sum))
+			want := make([]float32, b.columns*heads)
+			plain.SumEdges(want, grads, heads, b.tindptr, b.tedges, b.columns)
+			same(g, "sums", get[float32](g, sum.Out), want)
+		}
+	}
+}
+
+func TestSgemmOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	for precision, tolerance := range map[cuda.Precision]float64{cuda.Full: 4e-6, cuda.TF32: 2e-3, cuda.BF16: 2e-2} {
+		for i, c := range []struct{ m, n, k int }{{1, 1, 1}, {5, 3, 7}, {100, 47, 33}, {1000, 256, 128}, {3, 2, 0}} {
+			for trans := range 4 {
+				g.reset()
+				r := newRandom(uint64(i))
+				workspace, err := g.arena.Take(cuda.BLASWorkspace)
+				check(g, err)
+				blas, err := g.NewBLAS(workspace)
+				check(g, err)
+				blas.Precision = precision
+				product(g, r, blas, trans&1 > 0, trans&2 > 0, c.m, c.n, c.k, tolerance)
+				blas.Free()
+			}
+		}
+	}
+}
+
+// product compares a product with its definition, computed in float64.
+func product(g *gpu, r random, blas *cuda.BLAS, transA, transB bool, m, n, k int, tolerance float64) {
+	g.Helper()
+	rowsA, colsA, rowsB, colsB := m, k, k, n
+	if transA {
+		rowsA, colsA = k, m
+	}
+	if transB {
+		rowsB, colsB = n, k
+	}
+	lda, ldb, ldc := colsA+3, colsB+1, n+2
+	uniform := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = 2*r.Float32() - 1
+		}
+		return v
+	}
+	a, b, c := uniform(rowsA*lda), uniform(rowsB*ldb), uniform(m*ldc)
+	for _, beta := range []float32{0, 0.5} {
+		const alpha = 1.5
+		was := c
+		if beta == 0 {
+			was = nans(len(c)) // not read
+		}
+		z := put(g, was)
+		check(g, blas.Sgemm(transA, transB, m, n, k, alpha, put(g, append(a, 0)), lda, put(g, append(b, 0)), ldb, beta, z, ldc))
+		got := get[float32](g, z)
+		for i := range m {
+			for j := range n {
+				sum := 0.0
+				for l := range k {
+					x, y := i*lda+l, l*ldb+j
+					if transA {
+						x = l*lda + i
+					}
+					if transB {
+						y = j*ldb + l
+					}
+					sum += float64(a[x]) * float64(b[y])
+				}
+				sum *= alpha
+				if beta != 0 {
+					sum += float64(beta) * float64(c[i*ldc+j])
+				}
+				if v := float64(got[i*ldc+j]); !(math.Abs(v-sum) <= tolerance*math.Sqrt(float64(k)+1)) {
+					g.Fatalf("%v %d×%d×%d (%t, %t): element %d, %d is %v, want %v", blas.Precision, m, n, k, transA, transB, i, j, v, sum)
+				}
+			}
+		}
+	}
+}
