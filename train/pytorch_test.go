@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"diskgnn/graph"
@@ -16,9 +15,9 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// PyTorch Geometric, given weights.safetensors by docs/pytorch/load.py, computes the
-// logits that the engine does: on whole neighbourhoods, where its full-graph layers
-// and sampled blocks are the same thing.
+// PyTorch Geometric, given a run by docs/pytorch/load.py, computes the logits that the
+// engine does: on whole neighbourhoods, where its full-graph layers and sampled blocks
+// are the same thing.
 func TestPyTorchComputesTheSame(t *testing.T) {
 	python := os.Getenv("PYG")
 	if python == "" {
@@ -29,10 +28,37 @@ func TestPyTorchComputesTheSame(t *testing.T) {
 		t.Skipf("not compared: %s lacks torch, torch_geometric or safetensors (PYG may name one that has them): %v: %s", python, err, lines[len(lines)-1])
 	}
 	w := newWorld(t, worldParams{fanout: []int{1000, 1000}})
-	o := w.options(w.pack(10))
-	w.mustRun(o, nil)
-	ours := w.logits(o)
+	pack, graphFile := w.pack(10), w.graphForPyTorch()
+	for name, change := range map[string]func(o *Options){
+		"sage":          func(o *Options) {},
+		"sage sum":      func(o *Options) { o.Aggregator, o.Norm, o.InputProjection = "sum", "layer", true },
+		"sage max":      func(o *Options) { o.Aggregator, o.Activation = "max", "elu" },
+		"gcn":           func(o *Options) { o.Model = "gcn" },
+		"gcn, residual": func(o *Options) { o.Model, o.Norm, o.Residual = "gcn", "batch", true },
+		"gat":           func(o *Options) { o.Model, o.Heads = "gat", 4 },
+		"gat, residual": func(o *Options) { o.Model, o.Heads, o.Norm, o.Residual = "gat", 2, "layer", true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.options(pack, change)
+			w.mustRun(o, nil)
+			ours, theirs := w.logits(o), pytorchLogits(t, python, o.Out, graphFile)
+			most := 0.0
+			for v, logits := range ours {
+				for c := range logits {
+					most = max(most, math.Abs(float64(logits[c])-theirs[v][c]))
+				}
+			}
+			if len(ours) < 20 || !(most < 1e-4) {
+				t.Errorf("%d nodes' logits differ by up to %v", len(ours), most)
+			}
+			t.Logf("%d nodes' logits differ by at most %.2g", len(ours), most)
+		})
+	}
+}
 
+// graphForPyTorch writes the dataset as docs/pytorch/load.py reads it.
+func (w *world) graphForPyTorch() string {
+	w.t.Helper()
 	d := &w.dataset
 	x := make([]float32, len(d.Labels)*d.Dim)
 	widen(x, d)
@@ -44,35 +70,30 @@ func TestPyTorchComputesTheSame(t *testing.T) {
 			edges[0], edges[1] = append(edges[0], int64(u)), append(edges[1], int64(v))
 		}
 	}
-	input, err := json.Marshal(map[string]any{"x": rows, "edge_index": edges})
+	text, err := json.Marshal(map[string]any{"x": rows, "edge_index": edges})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	graphFile := w.path("graph.json")
-	if err := os.WriteFile(graphFile, input, 0o666); err != nil {
-		t.Fatal(err)
+	file := w.path("graph.json")
+	if err := os.WriteFile(file, text, 0o666); err != nil {
+		w.t.Fatal(err)
 	}
+	return file
+}
+
+func pytorchLogits(t *testing.T, python, run, graphFile string) (logits [][]float64) {
+	t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.Command(python, "../docs/pytorch/load.py", filepath.Join(o.Out, WeightsFile), graphFile)
+	cmd := exec.Command(python, "../docs/pytorch/load.py", run, graphFile)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr.Bytes())
 	}
-	var theirs [][]float64
-	if err := json.Unmarshal(out, &theirs); err != nil {
+	if err := json.Unmarshal(out, &logits); err != nil {
 		t.Fatal(err)
 	}
-	most := 0.0
-	for v, logits := range ours {
-		for c := range logits {
-			most = max(most, math.Abs(float64(logits[c])-theirs[v][c]))
-		}
-	}
-	if len(ours) < 20 || !(most < 1e-4) {
-		t.Errorf("%d nodes' logits differ by up to %v", len(ours), most)
-	}
-	t.Logf("%d nodes' logits differ by at most %.2g", len(ours), most)
+	return logits
 }
 
 // logits computes, with the engine and a run's best weights, the logits of the nodes

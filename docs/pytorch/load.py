@@ -1,38 +1,77 @@
-"""Logits of a trained run by PyTorch Geometric: load.py WEIGHTS GRAPH > LOGITS
+"""Logits of a trained run by PyTorch Geometric: load.py RUN GRAPH > LOGITS
 
 GRAPH is JSON: {"x": a row of features per node, "edge_index": [sources, destinations]}.
 LOGITS is JSON: a row per node.
 """
 
 import json
+import os
 import sys
 
 import torch
 from safetensors.torch import load_file
-from torch_geometric.nn import SAGEConv
+from torch.nn import BatchNorm1d, LayerNorm, Linear, ModuleList
+from torch.nn.functional import dropout, elu, relu
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 
-class SAGE(torch.nn.Module):
-    """The model of a run; its depth and widths are those of the weights."""
+class Net(torch.nn.Module):
+    """The model that run.json describes under params.network."""
 
-    def __init__(self, weights, dropout=0.5):
+    def __init__(self, kind, dims, dropout, norm="none", activation="relu", residual=False,
+                 input_projection=0, aggregator="mean", heads=1, **others):
         super().__init__()
-        layers = 1 + max(int(name.split(".")[1]) for name in weights)
-        shapes = [weights[f"convs.{i}.lin_l.weight"].shape for i in range(layers)]
-        self.convs = torch.nn.ModuleList(SAGEConv(fan_in, fan_out, aggr="mean") for fan_out, fan_in in shapes)
-        self.dropout = dropout
-        self.load_state_dict(weights)  # strict: every name and shape must match
+        self.dropout, self.activation = dropout, elu if activation == "elu" else relu
+        dims = list(dims)
+        if input_projection:
+            self.lin_in = Linear(dims[0], input_projection)
+            dims[0] = input_projection
+        widths = list(zip(dims, dims[1:]))
+        self.convs = ModuleList(self.conv(kind, i, o, l == len(widths) - 1, aggregator, heads)
+                                for l, (i, o) in enumerate(widths))
+        if residual:
+            self.lins = ModuleList(Linear(i, o) for i, o in widths)
+        if norm != "none":
+            self.norms = ModuleList((BatchNorm1d if norm == "batch" else LayerNorm)(o) for _, o in widths[:-1])
+
+    def conv(self, kind, i, o, last, aggregator, heads):
+        if kind == "gat":
+            return GATConv(i, o if last else o // heads, heads, concat=not last)
+        if kind == "gcn":
+            return GCNConv(i, o, add_self_loops=False)  # forward does: stored ones are edges like others
+        return SAGEConv(i, o, aggr=aggregator)
 
     def forward(self, x, edge_index):
-        for conv in self.convs[:-1]:
-            x = torch.relu(conv(x, edge_index))
-            x = torch.nn.functional.dropout(x, self.dropout, self.training)
-        return self.convs[-1](x, edge_index)
+        drop = lambda h: dropout(h, self.dropout, self.training)
+        if isinstance(self.convs[0], GCNConv):
+            edge_index = torch.cat([edge_index, torch.arange(len(x)).expand(2, -1)], 1)
+        if hasattr(self, "lin_in"):
+            x = drop(relu(self.lin_in(x)))
+        for l, conv in enumerate(self.convs):
+            h = conv(x, edge_index)
+            if hasattr(self, "lins"):
+                h = h + self.lins[l](x)
+            if l == len(self.convs) - 1:
+                return h
+            if hasattr(self, "norms"):
+                h = self.norms[l](h)
+            x = drop(self.activation(h))
+
+
+def load(run):
+    """The model of a run, with the weights of its best epoch."""
+    with open(os.path.join(run, "run.json")) as f:
+        model = Net(**json.load(f)["params"]["network"])
+    missing, unexpected = model.load_state_dict(load_file(os.path.join(run, "weights.safetensors")), strict=False)
+    wrong = unexpected + [name for name in missing if not name.endswith("num_batches_tracked")]
+    if wrong:
+        raise SystemExit(f"{run}: tensors that do not fit the model: {wrong}")
+    return model.eval()
 
 
 def main():
-    weights, graph = sys.argv[1:]
-    model = SAGE(load_file(weights)).eval()
+    run, graph = sys.argv[1:]
+    model = load(run)
     with open(graph) as f:
         g = json.load(f)
     with torch.no_grad():
