@@ -97,6 +97,7 @@ func TestChooseOrder(t *testing.T) {
 		{"heads over many sources", Layer{Src: 450_000, Dst: 110_000, Edges: 788_000, In: 128, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Aggregate},
 		{"heads, their mean", Layer{Src: 12_000, Dst: 1_024, Edges: 14_500, In: 256, Out: 172, Heads: 8, Part: 172, Train: true}, Aggregate},
 		{"heads over wide input", Layer{Src: 13_000, Dst: 8_000, Edges: 88_000, In: 767, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Multiply},
+		{"heads over sums beyond the cache", Layer{Src: 11_000, Dst: 2_900, Edges: 17_000, In: 8415, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Multiply},
 		{"heads with all neighbours", Layer{Src: 54_000, Dst: 13_500, Edges: 504_000, In: 767, Out: 256, Heads: 8, Part: 32}, Multiply},
 	} {
 		if got := ChooseOrder(c.layer, OpenBLASRates); got != c.want {
@@ -151,5 +152,10 @@ func TestAttentionCost(t *testing.T) {
 		if got := m.CostLayer(c.layer, 10, 4, 20, c.train).Cost(c.order, unit); got != c.want {
 			t.Errorf("layer %d, %s, train %v: %v, want %v", c.layer, c.order, c.train, got, c.want)
 		}
+	}
+	// Sums that the nearest cache does not hold grow at another rate.
+	wide := Layer{Dst: 1, Edges: 2, In: 8192, Heads: 2, Part: 1}
+	if got, want := wide.Cost(Aggregate, Rates{Flops: 1, Bytes: 1, Terms: 1, Far: 0.5}), 2*8192*2+4*8192*2+2*(2*8192*2*2.0); got != want {
+		t.Errorf("wide sums cost %v, want %v", got, want)
 	}
 }

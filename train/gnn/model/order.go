@@ -56,13 +56,19 @@ type Rates struct {
 	Flops float64 // of matrix products, per second
 	Bytes float64 // of gathers, read or written, per second
 	Terms float64 // of sums that several heads weigh: a product and an addition, per second
+	Far   float64 // of such terms where the heads' sums together are longer than nearFloats
 }
 
+// nearFloats is how long the sums of a destination may be for the nearest cache to hold
+// them while they grow.
+const nearFloats = 8 << 10
+
 // Rates of one core, rounded from measurements of OpenBLAS with AVX-512, of gonum,
-// of gathers of 512-byte to 1-KiB rows from memory, and of kernels over rows in cache.
+// of gathers of 512-byte to 1-KiB rows from memory, and of kernels over rows in the
+// nearest cache and beyond it.
 var (
-	OpenBLASRates = Rates{Flops: 120e9, Bytes: 10e9, Terms: 30e9}
-	GonumRates    = Rates{Flops: 10e9, Bytes: 10e9, Terms: 30e9}
+	OpenBLASRates = Rates{Flops: 120e9, Bytes: 10e9, Terms: 30e9, Far: 5e9}
+	GonumRates    = Rates{Flops: 10e9, Bytes: 10e9, Terms: 30e9, Far: 5e9}
 )
 
 // ChooseOrder returns the order with the smaller predicted cost.
@@ -150,5 +156,9 @@ func (l Layer) attentionCost(o Order, r Rates) float64 {
 		bytes += 4 * in * heads * (dst + edges) // gradients of the sums, written and gathered
 		terms += in * edges * heads
 	}
-	return flops/r.Flops + bytes/r.Bytes + terms/r.Terms
+	rate := r.Terms
+	if in*heads > nearFloats {
+		rate = r.Far
+	}
+	return flops/r.Flops + bytes/r.Bytes + terms/rate
 }
