@@ -31,6 +31,7 @@ var Layers = []Tree{
 	{"internal", 0},
 	{"graph", 0},
 	{"device", 0},
+	{"train/gnn/model", 0},
 
 	{"dataset", 1},
 	{"presample/mbfile", 1},
@@ -38,6 +39,7 @@ var Layers = []Tree{
 	{"iostack", 1},
 	{"train/safetensors", 1},
 	{"train/checkpoint", 1},
+	{"train/gnn/prepare", 1},
 
 	{"presample", 2},
 	{"pack", 2},

@@ -224,7 +224,7 @@ func TestGATGradients(t *testing.T) {
 
 func compareGATGradients(t *testing.T, name string, e *Engine, ref *gatReference, b *graph.Batch, x []float64) {
 	t.Helper()
-	compareDifferences(t, name, e, func(i int) []float64 { return ref.params[e.plan.params[i].Name] }, func() float64 { return ref.loss(b, x) }, 1e-5)
+	compareDifferences(t, name, e, func(i int) []float64 { return ref.params[e.plan.Params[i].Name] }, func() float64 { return ref.loss(b, x) }, 1e-5)
 }
 
 // Two sources and a destination, one head, one unit: by hand.
@@ -413,9 +413,9 @@ func TestGATMemoryBytes(t *testing.T) {
 			t.Errorf("evaluator allocated %d bytes, predicted %d", v.net.held(), want)
 		}
 		p, words := input(t, e.preparer, batches[0], features(batches[0], 20, rng)), 0
-		for _, q := range p.blocks {
-			k := &q.looped
-			words += cap(k.indptr) + cap(k.indices) + cap(k.tindptr) + cap(k.tindices) + cap(k.tedges)
+		for _, q := range p.Blocks {
+			k := &q.Looped
+			words += cap(k.Indptr) + cap(k.Indices) + cap(k.TIndptr) + cap(k.TIndices) + cap(k.TEdges)
 		}
 		if got := 4 * int64(words); got != e.preparer.Bytes() {
 			t.Errorf("prepared %d bytes, predicted %d", got, e.preparer.Bytes())

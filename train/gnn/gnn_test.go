@@ -287,7 +287,7 @@ func TestOverfit(t *testing.T) {
 
 // One weight, one node: Adam's first two steps by hand.
 func TestAdamByHand(t *testing.T) {
-	o := newOptimizer(&plan{offsets: []int{0, 1}, params: make([]model.Param, 1), trained: 1}, &Options{LR: 0.1})
+	o := newOptimizer(&plan{Layout: model.Layout{Offsets: []int{0, 1}, Params: make([]model.Param, 1), Trained: 1}}, &Options{LR: 0.1})
 	p := newPool(1)
 	o.weights[0], o.grads[0] = 1, 2
 	o.update(p)
@@ -412,7 +412,7 @@ func TestMemoryBytes(t *testing.T) {
 			if err := e.preparer.Prepare(p, batches[0]); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.held(); got != e.preparer.Bytes() {
+			if got := heldBy(p); got != e.preparer.Bytes() {
 				t.Errorf("%s, %s: prepared %d bytes, predicted %d", name, order, got, e.preparer.Bytes())
 			}
 			sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
@@ -432,11 +432,11 @@ func TestMemoryBytes(t *testing.T) {
 }
 
 // held counts what a Prepared holds.
-func (p *Prepared) held() int64 {
+func heldBy(p *Prepared) int64 {
 	n := 0
-	for i := range p.blocks {
-		q := &p.blocks[i]
-		n += cap(q.dst) + cap(q.src) + cap(q.own) + cap(q.tindptr) + cap(q.tindices) + cap(q.place)
+	for i := range p.Blocks {
+		q := &p.Blocks[i]
+		n += cap(q.Dst) + cap(q.Src) + cap(q.Own) + cap(q.TIndptr) + cap(q.TIndices) + cap(q.Place)
 	}
 	return 4 * int64(n)
 }

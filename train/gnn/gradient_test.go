@@ -197,7 +197,7 @@ func compareDifferences(t fataler, name string, e *Engine, weights func(i int) [
 	t.Helper()
 	const h = 1e-8 // small enough that hardly a unit crosses the kink of ReLU
 	at := 0
-	for i, p := range e.plan.params {
+	for i, p := range e.plan.Params {
 		if !p.Trained() {
 			continue
 		}

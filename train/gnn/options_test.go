@@ -22,7 +22,7 @@ func TestWeightDecay(t *testing.T) {
 		e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: roomy(b),
 			LR: rate, WeightDecay: decay, Decoupled: decoupled})
 		in := input(t, e.preparer, b, features(b, 20, rng))
-		n := e.plan.trained
+		n := e.plan.Trained
 		m, v := make([]float64, n), make([]float64, n)
 		for s := 1; s <= 3; s++ {
 			before := widen(e.opt.weights)

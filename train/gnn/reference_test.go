@@ -25,7 +25,7 @@ type reference struct {
 }
 
 func newReference(e *Engine) *reference {
-	r := &reference{m: e.plan.model, described: e.plan.params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == Binary}
+	r := &reference{m: e.plan.model, described: e.plan.Params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == Binary}
 	for _, p := range e.Params() {
 		r.params = append(r.params, widen(p.Data))
 	}
