@@ -81,6 +81,13 @@ func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool)
 	return r
 }
 
+// TransposeAll makes the preparer transpose every block.
+func (r *Preparer) TransposeAll() {
+	for l := range r.transpose {
+		r.transpose[l] = true
+	}
+}
+
 // IgnoreLabels makes the preparer take any label.
 func (r *Preparer) IgnoreLabels() { r.classes = 0 }
 
