@@ -52,6 +52,16 @@ type Options struct {
 	NoGraphs    bool         // ask for every step's work anew
 }
 
+// ParsePrecision returns the precision of that name.
+func ParsePrecision(name string) (cuda.Precision, bool) {
+	for _, p := range []cuda.Precision{cuda.Full, cuda.TF32, cuda.BF16} {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
 // Engine trains one model. Its methods must not be called concurrently, except that
 // works prepare batches at any time.
 type Engine struct {

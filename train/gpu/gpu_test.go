@@ -44,7 +44,7 @@ func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
 			t.Skipf("no GPU: %v", err)
 		}
 		check(t, err)
-		defer d.Close()
+		t.Cleanup(d.Close)
 		test(t, d)
 	})
 }
