@@ -49,7 +49,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--threads -1":                     func(o *Options) { o.Threads = -1 },
 		"--gpu-cache 10%":                  func(o *Options) { o.GPUCache = percent(10) },
 		"--ram-cache 2x: give a share":     func(o *Options) { o.RAMCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
-		"--engine gpu is not in this":      func(o *Options) { o.Engine = "gpu" },
+		"--precision half: there are fl":   func(o *Options) { o.Precision = "half" },
 		"--engine tpu: there are auto, cp": func(o *Options) { o.Engine = "tpu" },
 		"--blas mkl: there are auto":       func(o *Options) { o.BLAS = "mkl" },
 	} {

@@ -65,6 +65,9 @@ func (e *Engine) Params() []Param {
 	return params
 }
 
+// Layout says where the parameters lie in a snapshot.
+func (e *Engine) Layout() *model.Layout { return &e.plan.Layout }
+
 // Snapshot appends a copy of the weights, in the order of Params, to dst.
 func (e *Engine) Snapshot(dst []float32) []float32 { return append(dst, e.opt.weights...) }
 

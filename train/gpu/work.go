@@ -48,6 +48,15 @@ func (e *Engine) NewWork(eval bool, features []byte) (*Work, error) {
 	return w, nil
 }
 
+// WorkBytes returns the pinned memory of a work for Step, and of one for Infer.
+func (e *Engine) WorkBytes() (train, eval int64) {
+	train = e.train.frame.bytes
+	if e.eval != nil {
+		eval = e.eval.frame.bytes
+	}
+	return train, eval
+}
+
 // Close gives the memory back. The features' must still be there.
 func (w *Work) Close() {
 	if !w.engine.works[w] {
