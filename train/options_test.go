@@ -75,8 +75,8 @@ func TestValidateNamesTheFlag(t *testing.T) {
 func TestResolveAsksThePack(t *testing.T) {
 	facts := packfile.Facts{Classes: 2, Metric: MetricAUC, Train: 6, BatchesPerEpoch: 3, Epochs: 2}
 	o := Defaults()
-	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAUC || o.Engine != EngineCPU {
-		t.Errorf("%v, %v, %v", o.Metric, o.Engine, err)
+	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAUC {
+		t.Errorf("%v, %v", o.Metric, err)
 	}
 	facts.Classes = 5
 	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {
