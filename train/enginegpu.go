@@ -16,6 +16,9 @@ const PrecisionFloat32 = "float32"
 // precisions are those that --precision names.
 var precisions = []string{PrecisionFloat32, cuda.TF32.String(), cuda.BF16.String()}
 
+// driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
+const driverBytes = 128 << 20
+
 // gpuEngine is package gpu's engine as this package sees it.
 type gpuEngine struct {
 	*gpu.Engine
@@ -40,7 +43,7 @@ func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engin
 	if err != nil {
 		return nil, engineNeeds{}, err
 	}
-	needs := engineNeeds{engine: max(0, budget.Now().Anon-before)} // most of it is the driver's
+	needs := engineNeeds{engine: driverBytes + max(0, budget.Now().Anon-before)} // most of it is the driver's
 	needs.work, needs.evalWork = e.WorkBytes()
 	for _, p := range e.Params() {
 		needs.engine += 5 * 4 * int64(p.Len()) // the best weights, two copies to write, and a state's moments

@@ -6,7 +6,8 @@
 //	L3  train                           epoch loop, evaluation, checkpoints
 //	L2  presample  pack  featurestore  pipeline  train/gnn  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	L0  graph  device  internal/...
+//	    train/gnn/prepare
+//	L0  graph  device  train/gnn/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
 // inside one tree (iostack and its backends, graph and its codec); inside

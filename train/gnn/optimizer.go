@@ -80,7 +80,3 @@ func (e *Engine) LoadWeights(weights []float32) error {
 	copy(e.opt.weights, weights)
 	return nil
 }
-
-// Gradients returns those of the last step, of all parameters that are trained: the
-// engine's own memory.
-func (e *Engine) Gradients() []float32 { return e.opt.grads }

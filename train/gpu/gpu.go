@@ -77,6 +77,7 @@ type Engine struct {
 	evalInput   input
 	stale       bool // the evaluation's statistics are not those of the weights
 	works       map[*Work]bool
+	closed      bool
 }
 
 // Info says what an engine computes with.
@@ -233,8 +234,12 @@ func (e *Engine) Info() Info {
 	return i
 }
 
-// Close gives all memory back. Its works end with it.
+// Close gives all memory back. Its works end with it. Closing twice does nothing.
 func (e *Engine) Close() {
+	if e.closed {
+		return
+	}
+	e.closed = true
 	if detach, err := e.device.Attach(); err == nil {
 		e.free()
 		detach()

@@ -58,7 +58,6 @@ func TestEqualBits(t *testing.T) {
 				if len(found) != 9 {
 					t.Errorf("%s: %d outcomes of 9 steps", name, len(found))
 				}
-				e.Close()
 			}
 		}
 	})
