@@ -188,11 +188,17 @@ func (e *emulated) launchGraph(exec, s handle) error {
 // sgemm sums products in float64, whatever the precision.
 func (e *emulated) sgemm(b handle, g *gemm) error {
 	p := *g
-	return e.do(e.blas[b], func() error { e.product(&p); return nil })
+	return e.do(e.blas[b], func() error {
+		for i := range max(1, p.count) {
+			e.product(&p, i)
+		}
+		return nil
+	})
 }
 
-func (e *emulated) product(g *gemm) {
-	a, b, c := floats(e.at(g.a)), floats(e.at(g.b)), floats(e.at(g.c))
+// product computes one of the products.
+func (e *emulated) product(g *gemm, i int) {
+	a, b, c := floats(e.at(g.a))[i*g.nextA:], floats(e.at(g.b))[i*g.nextB:], floats(e.at(g.c))[i*g.nextC:]
 	for j := range g.n {
 		for i := range g.m {
 			sum := 0.0

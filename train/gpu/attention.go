@@ -88,11 +88,7 @@ func (a *attention) forward(x cuda.Buffer) {
 	n.try(n.stream.EdgeSoftmax(&weigh))
 	n.try(n.stream.AggregateHeads(&cuda.AggregateHeads{Out: a.sums, X: x, Width: a.in, Heads: h, Weights: a.softmax,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
-	for i := range h {
-		column, factor, beta := a.head(i)
-		n.product(false, false, a.rows, a.part, a.in, factor, after(a.sums, i*a.in), h*a.in, after(a.weights, i*a.part), a.columns(),
-			beta, after(a.data, column), a.width)
-	}
+	a.multiply()
 	if a.third != (cuda.Buffer{}) {
 		n.product(false, false, a.rows, a.width, a.in, 1, own, a.in, a.third, a.width, 1, a.data, a.width)
 	}
@@ -124,25 +120,39 @@ func (a *attention) edgeSoftmax() cuda.EdgeSoftmax {
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}
 }
 
-// head returns where head h's columns begin in the layer's sums, the factor of its
-// results there, and that of what is there before.
-func (a *attention) head(h int) (column int, factor, beta float32) {
-	if !a.mean {
-		return h * a.part, 1, 0
+// factor returns what a head's results are multiplied with, and how far apart their
+// columns are.
+func (a *attention) factor() (factor float32, next int) {
+	if a.mean {
+		return 1 / float32(a.heads), 0
 	}
-	return 0, 1 / float32(a.heads), float32(min(h, 1))
+	return 1, a.part
+}
+
+// multiply makes the layer's sums of those over neighbours.
+func (a *attention) multiply() {
+	n, h, columns := a.net, a.heads, a.columns()
+	factor, next := a.factor()
+	if !a.mean {
+		n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: a.part, NextZ: next}, false, false, a.rows, a.part, a.in,
+			factor, a.sums, h*a.in, a.weights, columns, 0, a.data, a.width))
+		return
+	}
+	for i := range h { // one after the other, as they are added
+		n.product(false, false, a.rows, a.part, a.in, factor, after(a.sums, i*a.in), h*a.in, after(a.weights, i*a.part), columns,
+			float32(min(i, 1)), a.data, a.width)
+	}
 }
 
 func (a *attention) backward(x, dz cuda.Buffer) {
 	n, b, h, columns := a.net, a.block(), a.heads, a.columns()
 	n.pad(dz, a.width, b.dst)
 	n.pad(a.sums, h*a.in, b.dst)
-	for i := range h {
-		column, factor, _ := a.head(i)
-		dz, sums, w := after(dz, column), after(a.sums, i*a.in), after(a.weights, i*a.part)
-		n.product(true, false, a.in, a.part, a.rows, factor, sums, h*a.in, dz, a.width, 0, after(a.dWeights, i*a.part), columns)
-		n.product(false, true, a.rows, a.in, a.part, factor, dz, a.width, w, columns, 0, after(a.dSums, i*a.in), h*a.in)
-	}
+	factor, next := a.factor()
+	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: next, NextZ: a.part}, true, false, a.in, a.part, a.rows,
+		factor, a.sums, h*a.in, dz, a.width, 0, a.dWeights, columns))
+	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: next, NextY: a.part, NextZ: a.in}, false, true, a.rows, a.in, a.part,
+		factor, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
 	n.try(n.stream.EdgeDots(&cuda.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
 	n.try(n.stream.EdgeSoftmaxBackward(&cuda.EdgeSoftmaxBackward{EdgeSoftmax: a.edgeSoftmax(), Grads: a.dEdges, OwnGrads: a.dOwns}))
