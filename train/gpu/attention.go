@@ -149,8 +149,10 @@ func (a *attention) backward(x, dz cuda.Buffer) {
 	n.pad(dz, a.width, b.dst)
 	n.pad(a.sums, h*a.in, b.dst)
 	factor, next := a.factor()
-	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: next, NextZ: a.part}, true, false, a.in, a.part, a.rows,
-		factor, a.sums, h*a.in, dz, a.width, 0, a.dWeights, columns))
+	for i := range h { // cuBLAS does not divide the many rows of a batch's products
+		n.product(true, false, a.in, a.part, a.rows, factor, after(a.sums, i*a.in), h*a.in, after(dz, i*next), a.width, 0,
+			after(a.dWeights, i*a.part), columns)
+	}
 	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: next, NextY: a.part, NextZ: a.in}, false, true, a.rows, a.in, a.part,
 		factor, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
 	n.try(n.stream.EdgeDots(&cuda.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
