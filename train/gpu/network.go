@@ -33,12 +33,12 @@ type network struct {
 	failed error  // the first launch that was refused
 }
 
-// rates are those of an H100, rounded: by them Auto orders are chosen, wherever they are
-// computed, since the order decides the last bits.
+// rates are those of an H100, rounded. Auto orders are chosen by them on every device,
+// since an order decides the last bits.
 var rates = map[cuda.Precision]model.Rates{
-	cuda.Full: {Flops: 40e12, Bytes: 2e12, Terms: 20e12},
-	cuda.TF32: {Flops: 250e12, Bytes: 2e12, Terms: 20e12},
-	cuda.BF16: {Flops: 250e12, Bytes: 2e12, Terms: 20e12},
+	cuda.Full: {Flops: 40e12, Bytes: 2e12},
+	cuda.TF32: {Flops: 250e12, Bytes: 2e12},
+	cuda.BF16: {Flops: 250e12, Bytes: 2e12},
 }
 
 // newNetwork describes a network. Its buffers are taken by build, once it has weights.

@@ -28,7 +28,8 @@ func someBatch(rng *rand.Rand) *graph.Batch {
 // bits of single launches; two runs give the same.
 func TestEqualBits(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
-		for name, m := range variants {
+		for _, name := range []string{"sage max", "sage batch", "gcn block", "gat all"} {
+			m := variants[name]
 			m.Dims, m.Dropout = []int{6, 16, 4}, 0.3
 			var first []float32
 			var losses []float64
@@ -44,7 +45,7 @@ func TestEqualBits(t *testing.T) {
 					}
 				}
 				w := []*Work{work(t, e, false, batches[0]), work(t, e, false, batches[1])}
-				for i := range 9 {
+				for i := range 6 {
 					b := batches[i%3]
 					check(t, w[i%2].Prepare(b))
 					tell(e.Step(context.Background(), w[i%2], graphtest.Features(b, 6, rng)))
@@ -55,8 +56,8 @@ func TestEqualBits(t *testing.T) {
 				} else if !slices.Equal(bits(got), bits(first)) || !slices.Equal(found, losses) {
 					t.Errorf("%s: run %d: losses %v, before %v", name, run, found, losses)
 				}
-				if len(found) != 9 {
-					t.Errorf("%s: %d outcomes of 9 steps", name, len(found))
+				if len(found) != 6 {
+					t.Errorf("%s: %d outcomes of 6 steps", name, len(found))
 				}
 			}
 		}
