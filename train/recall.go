@@ -56,14 +56,14 @@ func (o *Options) params(f packfile.Facts) runParams {
 		precision = o.Precision
 	}
 	return runParams{
-		Precision: precision,
-		Model:     o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
+		Model: o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
 		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
 		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
 		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Loss: o.Loss, Network: network,
 		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
 		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience,
+		Precision: precision,
 	}
 }
 

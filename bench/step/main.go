@@ -19,7 +19,8 @@
 // theirs. --bound=false leaves them out; so does a profile.
 //
 // --engine gpu times the GPU engine instead, by the device's clock, the batch being
-// there; with_copies_ms is a step in a row of them, copies included.
+// there; with_copies_ms is a step in a row of them, copies included. It wants the gpu
+// variant: --precision, --graphs and --pinned are for it.
 package main
 
 import (

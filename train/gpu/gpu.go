@@ -125,11 +125,14 @@ func (o *Options) resolve() error {
 	if o.Loss == "" {
 		o.Loss = model.CrossEntropy
 	}
-	for _, s := range []graph.Sizes{o.Sizes, o.Typical, o.EvalSizes} {
-		if s.Src == nil && o.Sizes.Src != nil {
-			continue // no evaluation
-		}
-		if err := checkSizes(o.Model.Layers(), s); err != nil {
+	if err := checkSizes(o.Model.Layers(), o.Sizes); err != nil {
+		return err
+	}
+	if err := prepare.CheckSizes(o.Model.Layers(), o.Typical); err != nil {
+		return err
+	}
+	if o.EvalSizes.Src != nil {
+		if err := checkSizes(o.Model.Layers(), o.EvalSizes); err != nil {
 			return err
 		}
 	}
