@@ -98,6 +98,9 @@ func (sl *Slot) Free() {
 	}
 }
 
+// Matrix returns the memory in which X lies, whichever batch it is of, until Free.
+func (sl *Slot) Matrix() []byte { return sl.matrix.Bytes() }
+
 // X returns the batch's feature matrix, input nodes × dim, row-major. It is
 // complete after Assemble or LoadEval, and the slot's until it loads again.
 func (sl *Slot) X() []float32 {

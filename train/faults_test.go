@@ -193,17 +193,17 @@ type bad struct {
 	loss   func(float64) float64 // what Step returns in its place
 }
 
-func (b *bad) Step(ctx context.Context, w work, x []float32) (float64, []float32, error) {
+func (b *bad) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
 	if b.before != nil {
 		if err := b.before(); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 	}
-	loss, logits, err := b.engine.Step(ctx, w, x)
+	o, err := b.engine.Step(ctx, w, x)
 	if b.loss != nil {
-		loss = b.loss(loss)
+		o.loss = b.loss(o.loss)
 	}
-	return loss, logits, err
+	return o, err
 }
 
 func (b *bad) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {

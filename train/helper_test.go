@@ -142,7 +142,7 @@ func (w *world) pack(cache float64, more ...func(*pack.Options)) string {
 func (w *world) options(pack string, more ...func(*Options)) Options {
 	o := Defaults()
 	o.Pack, o.Out = pack, w.path(fmt.Sprint("run", runNumber.next()))
-	o.Hidden, o.Epochs, o.Threads, o.BLAS = 8, 3, 2, "gonum"
+	o.Hidden, o.Epochs, o.Threads, o.Engine, o.BLAS = 8, 3, 2, EngineCPU, "gonum"
 	o.LR, o.Memory = 0.01, 1<<30
 	for _, m := range more {
 		m(&o)
@@ -199,7 +199,7 @@ func widen(x []float32, r *dataset.Raw) {
 // outside the heap was given back.
 func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (Result, error) {
 	w.t.Helper()
-	p := parts{all.Open, newCPUEngine, planMemory}
+	p := parts{all.Open, newEngine, planMemory}
 	if change != nil {
 		change(&p)
 	}
@@ -242,10 +242,17 @@ func (r *recorder) wrap(p *parts) {
 	}
 }
 
-func (r *recorder) Step(ctx context.Context, w work, x []float32) (float64, []float32, error) {
-	loss, logits, err := r.engine.Step(ctx, w, x)
-	r.losses = append(r.losses, loss)
-	return loss, logits, err
+func (r *recorder) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
+	return r.keep(r.engine.Step(ctx, w, x))
+}
+
+func (r *recorder) Finish() (*outcome, error) { return r.keep(r.engine.Finish()) }
+
+func (r *recorder) keep(o *outcome, err error) (*outcome, error) {
+	if o != nil {
+		r.losses = append(r.losses, o.loss)
+	}
+	return o, err
 }
 
 // withSlots changes the plan's number of slots.

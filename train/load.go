@@ -58,11 +58,16 @@ func drain(s *featurestore.Store) func(*slot) {
 	return func(sl *slot) { _ = s.Wait(ended, sl.Slot) } // the pipeline's error says why
 }
 
-func free(sl *slot) { sl.Free() }
+func free(sl *slot) {
+	if sl.work != nil {
+		sl.work.Close()
+	}
+	sl.Free()
+}
 
 func freeAll(slots []*slot) {
 	for _, sl := range slots {
-		sl.Free()
+		free(sl)
 	}
 }
 
@@ -76,10 +81,15 @@ func newSlots(n int, take func() (*featurestore.Slot, error), e engine, eval boo
 			return nil, err
 		}
 		s := &slot{Slot: sl}
-		if e != nil {
-			s.work = e.NewWork(eval)
-		}
 		slots = append(slots, s)
+		if e == nil {
+			continue
+		}
+		if s.work, err = e.NewWork(eval, sl.Matrix()); err != nil {
+			s.work = nil
+			freeAll(slots)
+			return nil, err
+		}
 	}
 	return slots, nil
 }

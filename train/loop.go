@@ -98,7 +98,7 @@ func (t *trainer) train(ctx context.Context) error {
 	if t.result.StoppedEarly = t.now.Epoch < t.schedule.epochs; t.result.StoppedEarly {
 		t.report.Logf("stopped early: no epoch was better than epoch %d in the %d after it", t.result.BestEpoch, t.options.Patience)
 	}
-	if err := t.dir.saveWeights(FinalFile, t.engine.Tensors(), t.now.Epoch-1); err != nil {
+	if err := t.saveWeights(FinalFile, t.now.Epoch-1); err != nil {
 		return err
 	}
 	if t.eval == nil {
@@ -109,11 +109,13 @@ func (t *trainer) train(ctx context.Context) error {
 
 // test judges the best weights. Afterwards the engine is as it was.
 func (t *trainer) test() error {
-	last := t.engine.Snapshot(nil)
+	last, err := t.engine.Snapshot(nil)
+	if err != nil {
+		return err
+	}
 	if err := t.engine.Restore(t.best); err != nil {
 		return err
 	}
-	var err error
 	t.result.TestAccuracy, err = t.eval.test()
 	return errors.Join(err, t.engine.Restore(last))
 }
@@ -132,6 +134,9 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.running = time.Now()
 	err := t.batches.Run(t.schedule.perEpoch - t.done)
+	if err == nil {
+		err = t.settle()
+	}
 	t.table.Add(t.batches.Table())
 	t.running = time.Time{}
 	if err != nil {
@@ -199,8 +204,19 @@ func (t *trainer) judge() (isBest bool, err error) {
 		return false, nil
 	}
 	r.BestEpoch, r.ValidAccuracy = t.now.Epoch, t.now.ValidAccuracy
-	t.best = t.engine.Snapshot(t.best[:0])
-	return true, t.dir.saveWeights(WeightsFile, t.engine.Tensors(), t.now.Epoch)
+	if t.best, err = t.engine.Snapshot(t.best[:0]); err != nil {
+		return true, err
+	}
+	return true, t.saveWeights(WeightsFile, t.now.Epoch)
+}
+
+// saveWeights writes the present weights, those after an epoch.
+func (t *trainer) saveWeights(name string, epoch int) error {
+	list, err := tensors(t.engine)
+	if err != nil {
+		return err
+	}
+	return t.dir.saveWeights(name, list, epoch)
 }
 
 // step is the last stage of the training pipeline. A step that fails or is abandoned
@@ -224,18 +240,30 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 }
 
 func (t *trainer) compute(ctx context.Context, sl *slot) error {
-	loss, logits, err := t.engine.Step(ctx, sl.work, sl.X())
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fault.New(fault.ErrUsage, "the loss is %v: training diverged (try a lower --lr than %v), or the features are not finite", loss, t.options.LR)
+	return t.take(t.engine.Step(ctx, sl.work, sl.X()))
+}
+
+// settle waits until all is known of the steps so far.
+func (t *trainer) settle() error {
+	if t.engine == nil {
+		return nil
 	}
-	if err != nil {
+	return t.take(t.engine.Finish())
+}
+
+// take sums up what a step found.
+func (t *trainer) take(o *outcome, err error) error {
+	if o != nil && (math.IsNaN(o.loss) || math.IsInf(o.loss, 0)) {
+		return fault.New(fault.ErrUsage, "the loss is %v: training diverged (try a lower --lr than %v), or the features are not finite", o.loss, t.options.LR)
+	}
+	if err != nil || o == nil {
 		return err
 	}
-	t.scorer.add(logits, sl.Batch.Labels, sl.Batch.Targets)
-	for _, y := range sl.Batch.Labels {
+	t.scorer.add(o.logits, o.labels, o.targets)
+	for _, y := range o.labels {
 		if y != graph.Unlabelled {
 			t.seeds++
-			t.loss += loss
+			t.loss += o.loss
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 const (
 	EngineAuto = "auto"
 	EngineCPU  = "cpu"
+	EngineGPU  = "gpu"
 	EngineNone = "none" // the loader alone: batches are assembled and thrown away
 )
 
@@ -78,13 +79,16 @@ type Options struct {
 	ShuffleBatches bool
 
 	RAMCache *budget.Size // nil: as much of what the pack holds as hot as Memory allows
-	GPUCache *budget.Size // nil, or 0: this build has no GPU engine
+	GPUCache *budget.Size // nil, or 0: the GPU holds none yet
 	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
 	Threads  int          // of the engine; 0 means GOMAXPROCS
 
-	Engine string // auto, cpu or none; "" means auto
-	IO     string // a kind that iostack/all knows; "" means auto
-	BLAS   string // auto, openblas or gonum; "" means auto
+	Engine string // auto, cpu, gpu or none; "" means auto
+	// Precision of the gpu engine's matrix products: float32, tf32 or bf16; "" means
+	// float32.
+	Precision string
+	IO        string // a kind that iostack/all knows; "" means auto
+	BLAS      string // auto, openblas or gonum; "" means auto
 
 	Trace bool // write trace.json
 	Force bool // replace a run at Out
@@ -125,6 +129,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Loss, LossAuto)
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
+	setDefault(&o.Precision, PrecisionFloat32)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
 	setDefault(&o.Keep, 3)
@@ -183,9 +188,7 @@ func (o *Options) Validate() error {
 	case o.RAMCache != nil && o.RAMCache.Unit == budget.UnitTimes:
 		return usage("--ram-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.RAMCache)
 	case o.GPUCache != nil && o.GPUCache.Value != 0:
-		return usage("--gpu-cache %s: this build has no GPU engine; use --ram-cache", o.GPUCache)
-	case o.Engine == "gpu":
-		return usage("--engine gpu is not in this build, which has cpu and none")
+		return usage("--gpu-cache %s: the GPU holds no rows yet; use --ram-cache", o.GPUCache)
 	}
 	for _, c := range []struct {
 		flag, value string
@@ -200,7 +203,8 @@ func (o *Options) Validate() error {
 		{"--schedule", o.Schedule, []string{ScheduleConstant, ScheduleCosine, SchedulePlateau}},
 		{"--loss", o.Loss, []string{LossAuto, LossCrossEntropy, LossBinary}},
 		{"--metric", o.Metric, []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
-		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineNone}},
+		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineGPU, EngineNone}},
+		{"--precision", o.Precision, precisions},
 		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
 	} {
 		if !slices.Contains(c.known, c.value) {
@@ -231,9 +235,6 @@ func namesOf[T ~string](list ...T) []string {
 // resolve replaces every auto that the pack decides, and refuses what the pack
 // cannot serve.
 func (o *Options) resolve(f packfile.Facts, policy string) error {
-	if o.Engine == EngineAuto {
-		o.Engine = EngineCPU
-	}
 	if err := o.resolveLabels(f); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--threads -1":                     func(o *Options) { o.Threads = -1 },
 		"--gpu-cache 10%":                  func(o *Options) { o.GPUCache = percent(10) },
 		"--ram-cache 2x: give a share":     func(o *Options) { o.RAMCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
-		"--engine gpu is not in this":      func(o *Options) { o.Engine = "gpu" },
+		"--precision half: there are fl":   func(o *Options) { o.Precision = "half" },
 		"--engine tpu: there are auto, cp": func(o *Options) { o.Engine = "tpu" },
 		"--blas mkl: there are auto":       func(o *Options) { o.BLAS = "mkl" },
 	} {
@@ -75,8 +75,8 @@ func TestValidateNamesTheFlag(t *testing.T) {
 func TestResolveAsksThePack(t *testing.T) {
 	facts := packfile.Facts{Classes: 2, Metric: MetricAUC, Train: 6, BatchesPerEpoch: 3, Epochs: 2}
 	o := Defaults()
-	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAUC || o.Engine != EngineCPU {
-		t.Errorf("%v, %v, %v", o.Metric, o.Engine, err)
+	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAUC {
+		t.Errorf("%v, %v", o.Metric, err)
 	}
 	facts.Classes = 5
 	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {

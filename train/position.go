@@ -62,6 +62,9 @@ func (t *trainer) checkpointIfDue(epochEnds bool) error {
 
 // checkpoint writes where the run stands after the last step.
 func (t *trainer) checkpoint() error {
+	if err := t.settle(); err != nil {
+		return err
+	}
 	run, err := t.dir.file.identity()
 	if err != nil {
 		return err
@@ -82,7 +85,11 @@ func (t *trainer) checkpoint() error {
 		sections[sectionBest] = binio.Bytes(t.best)
 	}
 	if t.engine != nil {
-		for name, b := range t.engine.State() {
+		state, err := t.engine.State()
+		if err != nil {
+			return err
+		}
+		for name, b := range state {
 			sections[sectionEngine+name] = b
 		}
 	}
@@ -143,5 +150,5 @@ func (t *trainer) goOnBest(c *resumePoint) error {
 	if err := t.engine.Restore(t.best); err != nil {
 		return err
 	}
-	return t.dir.saveWeights(WeightsFile, t.engine.Tensors(), c.at.BestEpoch)
+	return t.saveWeights(WeightsFile, c.at.BestEpoch)
 }

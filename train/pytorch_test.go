@@ -127,7 +127,10 @@ func (w *world) logits(o Options) map[int][]float32 {
 	lo, _ := samples.Valid()
 	_, hi := samples.Test()
 	logits := make(map[int][]float32)
-	work := e.NewWork(true)
+	work, err := e.NewWork(true, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	for i := lo; i < hi; i++ {
 		var b graph.Batch
 		if _, err := samples.Read(context.Background(), i, nil, &b); err != nil {

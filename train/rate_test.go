@@ -84,7 +84,7 @@ func (r *rated) SetLR(rate float64) error {
 	return r.engine.SetLR(rate)
 }
 
-func (r *rated) Step(ctx context.Context, w work, x []float32) (float64, []float32, error) {
+func (r *rated) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
 	r.steps = append(r.steps, r.rate)
 	return r.engine.Step(ctx, w, x)
 }

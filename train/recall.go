@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,10 @@ func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag)
 // params returns what decides the result with a pack.
 func (o *Options) params(f packfile.Facts) runParams {
 	network := o.network(f)
+	var precision string // which the other engines have none of
+	if o.Engine == EngineGPU {
+		precision = o.Precision
+	}
 	return runParams{
 		Model: o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
 		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
@@ -58,6 +63,7 @@ func (o *Options) params(f packfile.Facts) runParams {
 		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Loss: o.Loss, Network: network,
 		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
 		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience,
+		Precision: precision,
 	}
 }
 
@@ -106,6 +112,7 @@ func (o *Options) recall(was *runFile) error {
 		agree(o, "patience", &o.Patience, p.Patience),
 		agree(o, "loss", &o.Loss, p.Loss),
 		agree(o, "engine", &o.Engine, was.Setup.Engine),
+		agree(o, "precision", &o.Precision, cmp.Or(p.Precision, PrecisionFloat32)),
 	} {
 		if d != "" {
 			differ = append(differ, d)
@@ -187,6 +194,7 @@ func (f *runFile) sameArithmetic(now engineInfo) error {
 	for _, d := range []struct{ what, was, now string }{
 		{"matrix products by", i.BLAS, now.BLAS},
 		{"kernels", i.SIMD, now.SIMD},
+		{"the GPU", i.Device, now.Device},
 		{"layer orders", fmt.Sprint(i.Orders, i.EvalOrders), fmt.Sprint(now.Orders, now.EvalOrders)},
 	} {
 		if d.was != d.now {

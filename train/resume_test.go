@@ -425,6 +425,7 @@ func TestResumeFromNothing(t *testing.T) {
 // Every parameter that decides the result is taken back from run.json.
 func TestRecallsEveryParameter(t *testing.T) {
 	var was runFile
+	was.Setup.Engine = EngineGPU // which has all of them
 	p := reflect.ValueOf(&was.Params).Elem()
 	for i := range p.NumField() {
 		switch f := p.Field(i); f.Kind() {

@@ -54,7 +54,7 @@ const traceSpans = 1 << 18
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
-	return run(ctx, fsys, o, rep, parts{all.Open, newCPUEngine, planMemory})
+	return run(ctx, fsys, o, rep, parts{all.Open, newEngine, planMemory})
 }
 
 // parts are what a run is put together from; tests put faulty ones in.
@@ -224,7 +224,11 @@ func (r *runner) announce(how string) {
 		r.report.Logf("engine: none; batches are loaded, assembled and thrown away")
 		return
 	}
-	r.report.Logf("engine: cpu, %d threads, %s, %s kernels, layer orders %v", s.Threads, s.BLAS, s.SIMD, s.Orders)
+	if s.Engine == EngineGPU {
+		r.report.Logf("engine: gpu, %s, %s, products in %s, layer orders %v", s.Device, s.BLAS, s.Precision, s.Orders)
+	} else {
+		r.report.Logf("engine: cpu, %d threads, %s, %s kernels, layer orders %v", s.Threads, s.BLAS, s.SIMD, s.Orders)
+	}
 	if s.note != "" {
 		r.report.Logf("%s", s.note)
 	}

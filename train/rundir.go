@@ -104,6 +104,8 @@ type runParams struct {
 	PlateauPatience int     `json:"plateau_patience"`
 	Patience        int     `json:"patience"`
 
+	Precision string `json:"precision,omitempty"` // of the gpu engine
+
 	// Network is the model as engines are told it: all that its weights mean.
 	Network model.Model `json:"network"`
 }

@@ -1,4 +1,4 @@
-// Command step times one training step of the CPU engine on a mini-batch given as
+// Command step times one training step of an engine on a mini-batch given as
 // NumPy files, so that another program can be timed on the very same blocks.
 //
 //	go run ./bench/step DIR [--dropout 0.5] [--threads 2] [--steps 10] [--layer-order auto] [--model sage] [--heads 8]
@@ -17,6 +17,10 @@
 // shapes, library and workers, their operands in the cache, a turn after every step:
 // gflop, sgemm_gflops (a second), sgemm_ms, and step_per_sgemm, the step's time over
 // theirs. --bound=false leaves them out; so does a profile.
+//
+// --engine gpu times the GPU engine instead, by the device's clock, the batch being
+// there; with_copies_ms is a step in a row of them, copies included. It wants the gpu
+// variant: --precision, --graphs and --pinned are for it.
 package main
 
 import (
@@ -48,6 +52,8 @@ type options struct {
 	steps, warmup        int
 	order, blas, profile string
 	prepared, bound      bool
+	engine, precision    string
+	graphs, pinned       bool // of the GPU engine
 }
 
 func main() {
@@ -72,6 +78,10 @@ func run(args []string) error {
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to this file")
 	f.BoolVar(&o.prepared, "prepared", false, "derive the blocks' transposes before the clock starts")
 	f.BoolVar(&o.bound, "bound", true, "time the step's matrix products alone, too")
+	f.StringVar(&o.engine, "engine", "cpu", "cpu or gpu")
+	f.StringVar(&o.precision, "precision", "float32", "gpu: of matrix products: float32, tf32 or bf16")
+	f.BoolVar(&o.graphs, "graphs", true, "gpu: launch steps as CUDA graphs")
+	f.BoolVar(&o.pinned, "pinned", true, "gpu: pin the features' memory")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -100,6 +110,9 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	}
 	var sizes graph.Sizes
 	sizes.Cover(batch)
+	if o.engine == "gpu" {
+		return measureGPU(batch, x, m, sizes, o)
+	}
 	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: 1e-3, BLAS: o.blas})
 	if err != nil {
 		return err

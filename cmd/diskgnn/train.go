@@ -67,11 +67,12 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
-			sizeFlag("gpu-cache", "rows held by the GPU; this build has no GPU engine", "0", &o.GPUCache),
+			sizeFlag("gpu-cache", "rows held by the GPU, which holds none yet", "0", &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", &o.RAMCache),
 			memoryFlag(&o.Memory),
 			parallelFlag("threads", "threads that compute; the result is the same for any number", &o.Threads),
-			stringFlag("engine", "NAME", "what computes: cpu, none (load batches only), or auto", &o.Engine),
+			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Engine),
+			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
 			stringFlag("io", "NAME", "storage backend: uring, pread, or auto", &o.IO),
 			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto", &o.Trace),
@@ -129,7 +130,11 @@ func trained(o train.Options, r train.Result) outcome {
 		if r.TestAccuracy.Defined() {
 			add("test", "%s %s", r.Metric, percent(float64(r.TestAccuracy)))
 		}
-		add("engine", "%s, %s, %s, %d threads", r.Engine, r.BLAS, r.SIMD, r.Threads)
+		if r.Engine == train.EngineGPU {
+			add("engine", "%s, %s, %s, products in %s", r.Engine, r.Device, r.BLAS, r.Precision)
+		} else {
+			add("engine", "%s, %s, %s, %d threads", r.Engine, r.BLAS, r.SIMD, r.Threads)
+		}
 	}
 	add("cache", "%s", rows(r.CacheRows, r.CacheSize))
 	add("read", "%s into the cache, %s for the epochs, of them %s useful",

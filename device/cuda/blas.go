@@ -59,6 +59,25 @@ func (b *BLAS) Free() { _ = b.stream.device.driver.dropBLAS(b.handle) }
 // not: m×n = m×k · k×n. A leading dimension is that of the matrix as stored. With beta
 // zero, c is not read.
 func (b *BLAS) Sgemm(transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
+	return b.sgemm(Batch{}, transA, transB, m, n, k, alpha, x, ldx, y, ldy, beta, z, ldz)
+}
+
+// Batch is some products of one shape: how many, and how many elements each one's
+// matrices lie behind those of the one before.
+type Batch struct {
+	Count               int
+	NextX, NextY, NextZ int
+}
+
+// SgemmBatch stores several products; see Sgemm. No two may write the same element.
+func (b *BLAS) SgemmBatch(batch Batch, transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
+	if batch.Count < 1 {
+		return b.stream.device.usable()
+	}
+	return b.sgemm(batch, transA, transB, m, n, k, alpha, x, ldx, y, ldy, beta, z, ldz)
+}
+
+func (b *BLAS) sgemm(batch Batch, transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
 	const what = "sgemm"
 	if m == 0 || n == 0 {
 		return b.stream.device.usable()
@@ -70,18 +89,19 @@ func (b *BLAS) Sgemm(transA, transB bool, m, n, k int, alpha float32, x Buffer, 
 		return stored
 	}
 	for _, f := range []struct {
-		name            string
-		buffer          Buffer
-		rows, cols, gap int
+		name                  string
+		buffer                Buffer
+		rows, cols, gap, next int
 	}{
-		{"the first factor", x, rows(transA, m, k), rows(transA, k, m), ldx},
-		{"the second factor", y, rows(transB, k, n), rows(transB, n, k), ldy},
-		{"the product", z, m, n, ldz},
+		{"the first factor", x, rows(transA, m, k), rows(transA, k, m), ldx, batch.NextX},
+		{"the second factor", y, rows(transB, k, n), rows(transB, n, k), ldy, batch.NextY},
+		{"the product", z, m, n, ldz, batch.NextZ},
 	} {
 		if f.cols > f.gap {
 			return fmt.Errorf("cuda: %s: rows of %d in %s, %d apart", what, f.cols, f.name, f.gap)
 		}
-		if err := needs(what, f.name, f.buffer, matrixBytes(f.rows, f.cols, f.gap)); err != nil {
+		last := 4 * int64(f.next) * int64(max(0, batch.Count-1))
+		if err := needs(what, f.name, f.buffer, last+matrixBytes(f.rows, f.cols, f.gap)); err != nil {
 			return err
 		}
 	}
@@ -90,7 +110,8 @@ func (b *BLAS) Sgemm(transA, transB bool, m, n, k int, alpha float32, x Buffer, 
 	}
 	// To cuBLAS, which is column-major, these are the transposes: zᵀ = op(y)ᵀ·op(x)ᵀ.
 	b.product = gemm{transA: transB, transB: transA, m: n, n: m, k: k, alpha: alpha, beta: beta,
-		a: y.address, lda: ldy, b: x.address, ldb: ldx, c: z.address, ldc: ldz, precision: b.Precision}
+		a: y.address, lda: ldy, b: x.address, ldb: ldx, c: z.address, ldc: ldz, precision: b.Precision,
+		count: batch.Count, nextA: batch.NextY, nextB: batch.NextX, nextC: batch.NextZ}
 	return b.stream.asked(what, b.stream.device.driver.sgemm(b.handle, &b.product))
 }
 

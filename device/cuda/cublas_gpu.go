@@ -92,6 +92,11 @@ func (cuda) sgemm(b handle, g *gemm) error {
 		}
 		return C.BLAS_OP_N
 	}
+	if g.count > 0 {
+		return cublasStatus("cublasGemmStridedBatchedEx", C.blasBatch(&cublas.functions, C.uintptr_t(b), op(g.transA), op(g.transB), C.int(g.m), C.int(g.n), C.int(g.k),
+			C.float(g.alpha), C.uint64_t(g.a), C.int(g.lda), C.longlong(g.nextA), C.uint64_t(g.b), C.int(g.ldb), C.longlong(g.nextB),
+			C.float(g.beta), C.uint64_t(g.c), C.int(g.ldc), C.longlong(g.nextC), C.int(g.count), compute))
+	}
 	return cublasStatus("cublasGemmEx", C.blasGemm(&cublas.functions, C.uintptr_t(b), op(g.transA), op(g.transB), C.int(g.m), C.int(g.n), C.int(g.k),
 		C.float(g.alpha), C.uint64_t(g.a), C.int(g.lda), C.uint64_t(g.b), C.int(g.ldb), C.float(g.beta), C.uint64_t(g.c), C.int(g.ldc), compute))
 }

@@ -14,6 +14,8 @@ typedef struct {
 	int (*getVersion)(void *, int *);
 	int (*gemm)(void *, int, int, int, int, int, const void *, const void *, int, int, const void *, int, int, const void *, void *, int, int,
 	            int, int);
+	int (*batch)(void *, int, int, int, int, int, const void *, const void *, int, int, long long, const void *, int, int, long long,
+	             const void *, void *, int, int, long long, int, int, int);
 } blasLibrary;
 
 // Opens a library. It returns what is wrong with it, or NULL.
@@ -28,6 +30,7 @@ static inline const char *blasOpen(blasLibrary *l, const char *path) {
 	    {(void **)&l->create, "cublasCreate_v2"},         {(void **)&l->destroy, "cublasDestroy_v2"},
 	    {(void **)&l->setStream, "cublasSetStream_v2"},   {(void **)&l->setWorkspace, "cublasSetWorkspace_v2"},
 	    {(void **)&l->getVersion, "cublasGetVersion_v2"}, {(void **)&l->gemm, "cublasGemmEx"},
+	    {(void **)&l->batch, "cublasGemmStridedBatchedEx"},
 	};
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++)
 		if (!(*want[i].to = dlsym(lib, want[i].name)))
@@ -58,4 +61,12 @@ static inline int blasGemm(blasLibrary *l, uintptr_t h, int ta, int tb, int m, i
                            int ldb, float beta, uint64_t c, int ldc, int compute) {
 	return l->gemm((void *)h, ta, tb, m, n, k, &alpha, (void *)a, BLAS_R_32F, lda, (void *)b, BLAS_R_32F, ldb, &beta, (void *)c, BLAS_R_32F,
 	               ldc, compute, BLAS_ALGORITHM);
+}
+
+// The same for some products, whose matrices lie so many elements apart.
+static inline int blasBatch(blasLibrary *l, uintptr_t h, int ta, int tb, int m, int n, int k, float alpha, uint64_t a, int lda,
+                            long long nextA, uint64_t b, int ldb, long long nextB, float beta, uint64_t c, int ldc, long long nextC, int count,
+                            int compute) {
+	return l->batch((void *)h, ta, tb, m, n, k, &alpha, (void *)a, BLAS_R_32F, lda, nextA, (void *)b, BLAS_R_32F, ldb, nextB, &beta, (void *)c,
+	                BLAS_R_32F, ldc, nextC, count, compute, BLAS_ALGORITHM);
 }

@@ -75,6 +75,10 @@ type gemm struct {
 	a, b, c        uint64
 	lda, ldb, ldc  int
 	precision      Precision
+
+	// Of several products, how many, and how far apart their matrices are, in elements.
+	count               int
+	nextA, nextB, nextC int
 }
 
 // status is the driver's word for what went wrong.

@@ -186,6 +186,32 @@ func TestSgemmOnDevice(t *testing.T) {
 	}
 }
 
+// TestSgemmBatchOnDevice: products of a batch are those of single calls.
+func TestSgemmBatchOnDevice(t *testing.T) {
+	g := newGPU(t, testMemory)
+	r := newRandom(3)
+	workspace, err := g.arena.Take(cuda.BLASWorkspace)
+	check(g, err)
+	blas, err := g.NewBLAS(workspace)
+	check(g, err)
+	defer blas.Free()
+	const heads, m, n, k = 3, 40, 8, 12
+	x, y := put(g, r.floats(m*heads*k)), put(g, r.floats(k*heads*n))
+	one, all := g.empty(4*m*heads*n), g.empty(4*m*heads*n)
+	for h := range heads {
+		at := func(b cuda.Buffer, elements int) cuda.Buffer {
+			return b.Slice(4*int64(elements), b.Bytes()-4*int64(elements))
+		}
+		check(g, blas.Sgemm(false, false, m, n, k, 1, at(x, h*k), heads*k, at(y, h*n), heads*n, 0, at(one, h*n), heads*n))
+	}
+	b := cuda.Batch{Count: heads, NextX: k, NextY: n, NextZ: n}
+	check(g, blas.SgemmBatch(b, false, false, m, n, k, 1, x, heads*k, y, heads*n, 0, all, heads*n))
+	near(g, "products", get[float32](g, all), get[float32](g, one), 1e-5)
+	if err := blas.SgemmBatch(cuda.Batch{Count: heads + 1, NextX: k, NextY: n, NextZ: n}, false, false, m, n, k, 1, x, heads*k, y, heads*n, 0, all, heads*n); err == nil {
+		t.Error("a product beyond the buffers")
+	}
+}
+
 // product compares a product with its definition, computed in float64.
 func product(g *gpu, r random, blas *cuda.BLAS, transA, transB bool, m, n, k int, tolerance float64) {
 	g.Helper()

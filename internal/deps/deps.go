@@ -6,7 +6,8 @@
 //	L3  train                           epoch loop, evaluation, checkpoints
 //	L2  presample  pack  featurestore  pipeline  train/gnn  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	L0  graph  device  internal/...
+//	    train/gnn/prepare
+//	L0  graph  device  train/gnn/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
 // inside one tree (iostack and its backends, graph and its codec); inside
@@ -31,6 +32,7 @@ var Layers = []Tree{
 	{"internal", 0},
 	{"graph", 0},
 	{"device", 0},
+	{"train/gnn/model", 0},
 
 	{"dataset", 1},
 	{"presample/mbfile", 1},
@@ -38,6 +40,7 @@ var Layers = []Tree{
 	{"iostack", 1},
 	{"train/safetensors", 1},
 	{"train/checkpoint", 1},
+	{"train/gnn/prepare", 1},
 
 	{"presample", 2},
 	{"pack", 2},

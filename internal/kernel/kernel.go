@@ -17,6 +17,8 @@
 // The assembly is generated: see _gen.
 package kernel
 
+import "math"
+
 //go:generate go run -C _gen . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg kernel
 
 // Kind names the instructions in use: "plain", "avx2" or "avx512".
@@ -83,6 +85,15 @@ type AdamStep struct {
 	Rate           float32 // learning rate over 1 − Beta1^t
 	InvRoot        float32 // 1 over the square root of 1 − Beta2^t
 	Epsilon        float32
+}
+
+// NewAdamStep returns the constants of a step, counted from 1, at a learning rate, with
+// Adam's usual decays and ε.
+func NewAdamStep(rate float64, step uint64) AdamStep {
+	const beta1, beta2, epsilon = 0.9, 0.999, 1e-8
+	t := float64(step)
+	return AdamStep{Beta1: beta1, Beta2: beta2, Alpha1: float32(1 - beta1), Alpha2: float32(1 - beta2), Epsilon: epsilon,
+		Rate: float32(rate / (1 - math.Pow(beta1, t))), InvRoot: float32(1 / math.Sqrt(1-math.Pow(beta2, t)))}
 }
 
 // Adam updates the weights w and both moments m and v by the gradient g, in one

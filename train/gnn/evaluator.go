@@ -6,6 +6,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
 )
 
 // Evaluator computes logits, or one layer's output, with an engine's current weights, which it shares,
@@ -37,7 +38,7 @@ func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, er
 	if err != nil {
 		return nil, err
 	}
-	v.preparer.classes = 0
+	v.preparer.IgnoreLabels()
 	return v, nil
 }
 
@@ -46,7 +47,7 @@ func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator,
 	if err != nil {
 		return nil, err
 	}
-	v := &Evaluator{plan: p, preparer: newPreparer(p, false)}
+	v := &Evaluator{plan: p, preparer: prepare.New(p.model, p.orders, p.sizes, false)}
 	v.net, err = newMachine(p, e.pool, e.blas, e.opt.weights, nil, nil)
 	return v, err
 }
@@ -71,7 +72,7 @@ func (e *Engine) LayerEvaluatorBytes(layer int, sizes graph.Sizes) (int64, error
 }
 
 func (e *Engine) evaluationPlan(first, layers int, sizes graph.Sizes) (*plan, error) {
-	if err := checkSizes(layers, sizes); err != nil {
+	if err := prepare.CheckSizes(layers, sizes); err != nil {
 		return nil, err
 	}
 	return newPlan(e.plan.model, first, resolveOrders(e.plan.model, first, sizes, e.blas, false), sizes, e.plan.threads), nil
@@ -96,7 +97,7 @@ func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 		return nil, err
 	}
 	last := v.net.last()
-	return last.data[:in.Prepared.batch.NumSeeds()*last.width], nil
+	return last.data[:in.Prepared.Batch().NumSeeds()*last.width], nil
 }
 
 // CountCorrect returns how many of the labelled rows of logits have their largest

@@ -3,6 +3,7 @@ package gnn
 import (
 	"diskgnn/graph"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
 )
 
 const (
@@ -36,7 +37,7 @@ type attention struct {
 	// The batch being run.
 	x, dz []float32
 	block *graph.Block
-	edges *looped
+	edges *prepare.Looped
 }
 
 // headSums is what the orders differ in, for the edges from some sources.
@@ -73,13 +74,13 @@ func attentionGroup(rows, elements int) int {
 func (a *attention) begin(x []float32) {
 	a.x = x
 	b, p := a.layer.block()
-	a.block, a.edges = b, &p.looped
+	a.block, a.edges = b, &p.Looped
 }
 
 // neighbours returns the sources of destination i's edges, and the place of the edges.
 func (a *attention) neighbours(i int) (sources []uint32, lo, hi int) {
-	lo, hi = int(a.edges.indptr[i]), int(a.edges.indptr[i+1])
-	return a.edges.indices[lo:hi], lo * a.heads, hi * a.heads
+	lo, hi = int(a.edges.Indptr[i]), int(a.edges.Indptr[i+1])
+	return a.edges.Indices[lo:hi], lo * a.heads, hi * a.heads
 }
 
 // destination returns, of a destination's sources, itself.

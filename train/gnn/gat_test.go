@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/blas"
 	"diskgnn/train/gnn/model"
@@ -203,13 +204,13 @@ func TestGATGradients(t *testing.T) {
 				c.m = inOrder(c.m, model.Aggregate)
 			}
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
-			s := shape{seeds: 9, classes: c.m.Classes(), layers: c.m.Layers(), maxDegree: c.maxDegree, fresh: 4, unlabelled: 0.3, scatter: c.scatter}
-			b, other := s.batch(rng), s.batch(rng)
-			e := newEngine(t, Options{Model: c.m, Sizes: roomy(b, other), Threads: 2, Seed: uint64(i), BLAS: lib})
+			s := graphtest.Shape{Seeds: 9, Classes: c.m.Classes(), Layers: c.m.Layers(), MaxDegree: c.maxDegree, Fresh: 4, Unlabelled: 0.3, Scatter: c.scatter}
+			b, other := s.Batch(rng), s.Batch(rng)
+			e := newEngine(t, Options{Model: c.m, Sizes: graphtest.Roomy(b, other), Threads: 2, Seed: uint64(i), BLAS: lib})
 			dim := c.m.Features()
-			in := input(t, e.preparer, b, features(b, dim, rng))
+			in := input(t, e.preparer, b, graphtest.Features(b, dim, rng))
 			e.net.poison()
-			step(t, e, input(t, e.preparer, other, features(other, dim, rng))) // leaves its traces in the buffers
+			step(t, e, input(t, e.preparer, other, graphtest.Features(other, dim, rng))) // leaves its traces in the buffers
 			ref := newGATReference(e)
 			r := step(t, e, in)
 			ref.factors = drawnUnits(e, b)
@@ -224,7 +225,7 @@ func TestGATGradients(t *testing.T) {
 
 func compareGATGradients(t *testing.T, name string, e *Engine, ref *gatReference, b *graph.Batch, x []float64) {
 	t.Helper()
-	compareDifferences(t, name, e, func(i int) []float64 { return ref.params[e.plan.params[i].Name] }, func() float64 { return ref.loss(b, x) }, 1e-5)
+	compareDifferences(t, name, e, func(i int) []float64 { return ref.params[e.plan.Params[i].Name] }, func() float64 { return ref.loss(b, x) }, 1e-5)
 }
 
 // Two sources and a destination, one head, one unit: by hand.
@@ -233,11 +234,11 @@ func TestGATByHand(t *testing.T) {
 		Input: make([]uint32, 3), Degree: make([]uint32, 3), Labels: []int32{0}}
 	weights := map[string][]float32{"convs.0.lin.weight": {1, 10}, "convs.0.att_src": {1, 0}, "convs.0.att_dst": {-1, 0}, "convs.0.bias": {0, 5}}
 	for _, order := range bothOrders {
-		e := newEngine(t, Options{Model: inOrder(gat(1, 0, 1, 2), order), Sizes: roomy(b)})
+		e := newEngine(t, Options{Model: inOrder(gat(1, 0, 1, 2), order), Sizes: graphtest.Roomy(b)})
 		for _, p := range e.Params() {
 			copy(p.Data, weights[p.Name])
 		}
-		v, err := e.NewEvaluator(roomy(b))
+		v, err := e.NewEvaluator(graphtest.Roomy(b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,9 +270,9 @@ func TestGATThreadsAndKernelsGiveEqualBits(t *testing.T) {
 			for _, threads := range []int{1, 2, 5} {
 				rng := rand.New(rand.NewPCG(3, 4))
 				batches := large(rng, true)
-				e := newEngine(t, Options{Model: m, Sizes: roomy(batches...), Threads: threads, BLAS: lib})
+				e := newEngine(t, Options{Model: m, Sizes: graphtest.Roomy(batches...), Threads: threads, BLAS: lib})
 				for _, b := range batches {
-					step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
+					step(t, e, input(t, e.preparer, b, graphtest.Features(b, 20, rng)))
 				}
 				if got, key := bits(e.opt.weights), lib+name; want[key] == nil {
 					want[key] = got
@@ -288,14 +289,14 @@ func TestGATThreadsAndKernelsGiveEqualBits(t *testing.T) {
 func TestGATNumberingOfInputNodes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	batches := large(rng, false)
-	o := Options{Model: inOrder(gat(4, 0.4, 20, 16, 5), model.Aggregate, model.Multiply), Sizes: roomy(batches...), Threads: 2}
+	o := Options{Model: inOrder(gat(4, 0.4, 20, 16, 5), model.Aggregate, model.Multiply), Sizes: graphtest.Roomy(batches...), Threads: 2}
 	plain, moved := newEngine(t, o), newEngine(t, o)
 	for i, b := range batches {
-		x := features(b, 20, rng)
+		x := graphtest.Features(b, 20, rng)
 		perm := rng.Perm(b.Blocks[0].NumSrc)
 		permuted := *b
 		permuted.Blocks = slices.Clone(b.Blocks)
-		renumber(&permuted, perm)
+		graphtest.Renumber(&permuted, perm)
 		y := slices.Clone(x)
 		for s, to := range perm {
 			copy(y[to*20:(to+1)*20], x[s*20:])
@@ -315,14 +316,14 @@ func TestGATOrdersAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for name, b := range map[string]*graph.Batch{
 		"large": large(rng, true)[0],
-		"dense": shape{seeds: 60, classes: 5, layers: 2, maxDegree: 3 * edgeRun, fresh: 3, scatter: true}.batch(rng),
+		"dense": graphtest.Shape{Seeds: 60, Classes: 5, Layers: 2, MaxDegree: 3 * edgeRun, Fresh: 3, Scatter: true}.Batch(rng),
 	} {
-		x := features(b, 20, rng)
+		x := graphtest.Features(b, 20, rng)
 		for _, m := range []model.Model{gat(4, 0.2, 20, 16, 5), residual(gat(4, 0.2, 20, 16, 5), 12)} {
 			var first Result
 			var grads []float32
 			for i, orders := range [][]model.Order{{model.Aggregate}, {model.Multiply}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Aggregate}} {
-				e := newEngine(t, Options{Model: inOrder(m, orders...), Sizes: roomy(b)})
+				e := newEngine(t, Options{Model: inOrder(m, orders...), Sizes: graphtest.Roomy(b)})
 				r := step(t, e, input(t, e.preparer, b, x))
 				if i == 0 {
 					first, grads = r, e.opt.grads
@@ -353,19 +354,19 @@ func TestGATInferMatchesReference(t *testing.T) {
 func inferLikeReference(t *testing.T, o Options) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(9, 9))
-	b := shape{seeds: 6, classes: 3, layers: 2, maxDegree: 3, fresh: 3}.batch(rng)
-	big := shape{seeds: 300, classes: 3, layers: 2, maxDegree: 4 * edgeRun, fresh: 50, scatter: true}.batch(rng)
-	o.Sizes = roomy(b)
+	b := graphtest.Shape{Seeds: 6, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 3}.Batch(rng)
+	big := graphtest.Shape{Seeds: 300, Classes: 3, Layers: 2, MaxDegree: 4 * edgeRun, Fresh: 50, Scatter: true}.Batch(rng)
+	o.Sizes = graphtest.Roomy(b)
 	e := newEngine(t, o)
 	for i := range e.opt.weights {
 		e.opt.weights[i] *= 3 // scores that differ
 	}
-	v, err := e.NewEvaluator(roomy(big))
+	v, err := e.NewEvaluator(graphtest.Roomy(big))
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.net.poison()
-	x := features(big, 5, rng)
+	x := graphtest.Features(big, 5, rng)
 	got, err := v.Infer(context.Background(), input(t, v.preparer, big, x))
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +393,7 @@ func TestGATMemoryBytes(t *testing.T) {
 		inOrder(gat(4, 0, 20, 300, 5), model.Aggregate), inOrder(gat(4, 0, 20, 300, 5), model.Multiply),
 		inOrder(residual(gat(4, 0, 20, 300, 5), 0), model.Multiply, model.Auto),
 	} {
-		o := Options{Model: m, Sizes: roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
+		o := Options{Model: m, Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
 		want, err := MemoryBytes(o)
 		if err != nil {
 			t.Fatal(err)
@@ -412,10 +413,10 @@ func TestGATMemoryBytes(t *testing.T) {
 		if v.net.held() != want {
 			t.Errorf("evaluator allocated %d bytes, predicted %d", v.net.held(), want)
 		}
-		p, words := input(t, e.preparer, batches[0], features(batches[0], 20, rng)), 0
-		for _, q := range p.blocks {
-			k := &q.looped
-			words += cap(k.indptr) + cap(k.indices) + cap(k.tindptr) + cap(k.tindices) + cap(k.tedges)
+		p, words := input(t, e.preparer, batches[0], graphtest.Features(batches[0], 20, rng)), 0
+		for _, q := range p.Blocks {
+			k := &q.Looped
+			words += cap(k.Indptr) + cap(k.Indices) + cap(k.TIndptr) + cap(k.TIndices) + cap(k.TEdges)
 		}
 		if got := 4 * int64(words); got != e.preparer.Bytes() {
 			t.Errorf("prepared %d bytes, predicted %d", got, e.preparer.Bytes())
@@ -430,8 +431,8 @@ func TestGATStepAllocatesLittle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 20))
 	b := large(rng, true)[0]
 	for _, order := range bothOrders {
-		e := newEngine(t, Options{Model: inOrder(gat(4, 0.5, 20, 64, 5), order), Sizes: roomy(b), Threads: 2})
-		in := input(t, e.preparer, b, features(b, 20, rng))
+		e := newEngine(t, Options{Model: inOrder(gat(4, 0.5, 20, 64, 5), order), Sizes: graphtest.Roomy(b), Threads: 2})
+		in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
 		allocatesLittle(t, "gat, "+string(order)+" first", e, b, in)
 	}
 }

@@ -203,7 +203,7 @@ func (o *rowGradient) chunk(worker, lo, hi int) {
 // gatherBack sums the gradients of the sums that source s is in, weighted as s is.
 func (a *attentionProducts) gatherBack(row []float32, worker, s int) {
 	e := a.edges
-	lo, hi := int(e.tindptr[s]), int(e.tindptr[s+1])
+	lo, hi := int(e.TIndptr[s]), int(e.TIndptr[s+1])
 	if lo == hi {
 		clear(row)
 	}
@@ -211,14 +211,14 @@ func (a *attentionProducts) gatherBack(row []float32, worker, s int) {
 	for from := lo; from < hi; from += edgeRun {
 		to := min(from+edgeRun, hi)
 		w := run[:(to-from)*a.heads]
-		for i, edge := range e.tedges[from:to] {
+		for i, edge := range e.TEdges[from:to] {
 			copy(w[i*a.heads:(i+1)*a.heads], a.coefficients[int(edge)*a.heads:])
 		}
 		if a.mean {
 			scale(w, 1/float32(a.heads))
-			kernel.GatherHeads(row, a.dz, a.part, e.tindices[from:to], w, a.heads, from > lo)
+			kernel.GatherHeads(row, a.dz, a.part, e.TIndices[from:to], w, a.heads, from > lo)
 		} else {
-			kernel.GatherParts(row, a.dz, a.part, a.width, e.tindices[from:to], w, a.heads, from > lo)
+			kernel.GatherParts(row, a.dz, a.part, a.width, e.TIndices[from:to], w, a.heads, from > lo)
 		}
 	}
 }

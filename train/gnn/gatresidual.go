@@ -60,7 +60,7 @@ func (o *ownLinear) backward(dW []float32, b *graph.Block, x, dz, room []float32
 func (o *ownLinear) scatter(lo, hi int) {
 	b, p := o.layer.block()
 	for i := lo; i < hi; i++ {
-		if k, ok := p.destination(b, i); ok {
+		if k, ok := p.Destination(b, i); ok {
 			kernel.Add(o.dx[i*o.in:(i+1)*o.in], o.dOwn[k*o.in:(k+1)*o.in])
 		}
 	}

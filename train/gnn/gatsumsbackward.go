@@ -139,8 +139,8 @@ func (o *attendSources) chunk(worker, lo, hi int) {
 	scores := a.net.workerScratch(worker, hi-lo, width)
 	clear(scores)
 	for s := lo; s < hi; s++ {
-		from, to := e.tindptr[s], e.tindptr[s+1]
-		kernel.CombineHeads(a.dx[s*a.in:(s+1)*a.in], a.dSums, e.tindices[from:to], e.tedges[from:to], a.coefficients, a.heads)
+		from, to := e.TIndptr[s], e.TIndptr[s+1]
+		kernel.CombineHeads(a.dx[s*a.in:(s+1)*a.in], a.dSums, e.TIndices[from:to], e.TEdges[from:to], a.coefficients, a.heads)
 		a.addScores(scores[(s-lo)*width:][:width], s)
 	}
 	a.net.blas.Sgemm(false, false, hi-lo, a.in, width, 1, scores, width, a.vectors, a.in, 1, a.dx[lo*a.in:], a.in)

@@ -88,10 +88,10 @@ func leaky(v float32) float32 {
 // source, then, all edges' together, as their destination.
 func (a *attention) addScores(row []float32, s int) {
 	e := a.edges
-	for t := e.tindptr[s]; t < e.tindptr[s+1]; t++ {
-		at := int(e.tedges[t]) * a.heads
+	for t := e.TIndptr[s]; t < e.TIndptr[s+1]; t++ {
+		at := int(e.TEdges[t]) * a.heads
 		addRows(row[:a.heads], a.scores[at:at+a.heads])
-		if _, lo, hi := a.neighbours(int(e.tindices[t])); at+a.heads == hi {
+		if _, lo, hi := a.neighbours(int(e.TIndices[t])); at+a.heads == hi {
 			addRows(row[a.heads:], a.scores[lo:hi]) // the edge from the destination to itself
 		}
 	}

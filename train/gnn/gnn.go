@@ -24,6 +24,7 @@ import (
 	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/blas"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
 )
 
 // Options describe an engine.
@@ -48,6 +49,12 @@ type Options struct {
 	Loss           Loss    // "" stands for CrossEntropy
 	LabelSmoothing float64 // of CrossEntropy, in [0, 1)
 }
+
+// Prepared is a mini-batch made ready, Preparer what makes it so.
+type (
+	Prepared = prepare.Prepared
+	Preparer = prepare.Preparer
+)
 
 // Input is one mini-batch and its features.
 type Input struct {
@@ -87,12 +94,12 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{opts: o, plan: p, blas: lib, pool: newPool(p.threads)}
 	e.opt = newOptimizer(p, &o)
-	e.opt.init(p.params, o.Seed)
+	p.Init(e.opt.weights, o.Seed)
 	if e.net, err = newMachine(p, e.pool, lib, e.opt.weights, e.opt.grads, o.loss()); err != nil {
 		e.pool.close()
 		return nil, err
 	}
-	e.preparer = newPreparer(p, true)
+	e.preparer = prepare.New(p.model, p.orders, p.sizes, true)
 	return e, nil
 }
 
@@ -109,12 +116,12 @@ func resolve(o *Options) (*plan, *blas.Library, error) {
 	if err := o.Model.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if err := checkSizes(o.Model.Layers(), o.Sizes); err != nil {
+	if err := prepare.CheckSizes(o.Model.Layers(), o.Sizes); err != nil {
 		return nil, nil, err
 	}
 	if o.Typical.Src == nil {
 		o.Typical = o.Sizes
-	} else if err := checkSizes(o.Model.Layers(), o.Typical); err != nil {
+	} else if err := prepare.CheckSizes(o.Model.Layers(), o.Typical); err != nil {
 		return nil, nil, err
 	}
 	if o.Threads < 0 {
@@ -129,7 +136,7 @@ func resolve(o *Options) (*plan, *blas.Library, error) {
 	if !(o.WeightDecay >= 0) || math.IsInf(o.WeightDecay, 0) {
 		return nil, nil, fault.New(fault.ErrUsage, "gnn: weight decay %v", o.WeightDecay)
 	}
-	if err := o.loss().validate(); err != nil {
+	if err := o.loss().kind.Validate(o.LabelSmoothing); err != nil {
 		return nil, nil, err
 	}
 	lib, err := blas.Open(o.BLAS)
@@ -167,7 +174,7 @@ func MemoryBytes(o Options) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	parameters := int64(p.count() + 3*p.trained) // values; gradient and two moments
+	parameters := int64(p.Count() + 3*p.Trained) // values; gradient and two moments
 	return networkBytes(p, o.loss()) + 4*parameters + libraryBytes(lib, p.threads), nil
 }
 
@@ -205,7 +212,7 @@ func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
 	if err := checkInput(e.plan, e.preparer, in); err != nil {
 		return Result{}, err
 	}
-	if len(in.Prepared.batch.Targets) > 0 && e.net.loss.kind == CrossEntropy {
+	if len(in.Prepared.Batch().Targets) > 0 && e.net.loss.kind == CrossEntropy {
 		return Result{}, fault.New(fault.ErrInput, "gnn: the loss %s is of one class per seed node, the batch has any number: %s is for these", CrossEntropy, Binary)
 	}
 	if err := e.net.run(ctx, in, e.opts.Seed, e.opt.step); err != nil {
@@ -223,13 +230,13 @@ func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
 
 // checkInput makes sure that nothing is read outside the features.
 func checkInput(p *plan, r *Preparer, in *Input) error {
-	if in.Prepared == nil || in.Prepared.batch == nil {
+	if in.Prepared == nil || in.Prepared.Batch() == nil {
 		return fault.New(fault.ErrInput, "gnn: the batch was not prepared")
 	}
-	if in.Prepared.by != r {
+	if !in.Prepared.By(r) {
 		return fault.New(fault.ErrInput, "gnn: the batch was prepared for another engine or evaluator")
 	}
-	if n := in.Prepared.batch.Blocks[0].NumSrc; len(in.X) < n*p.width() {
+	if n := in.Prepared.Batch().Blocks[0].NumSrc; len(in.X) < n*p.width() {
 		return fault.New(fault.ErrInput, "gnn: %d feature elements for %d input nodes of width %d", len(in.X), n, p.width())
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"weak"
 
 	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/blas"
@@ -102,8 +103,8 @@ func (n *network) held() int64 {
 
 // large returns batches of several chunks and groups of rows.
 func large(rng *rand.Rand, scatter bool) []*graph.Batch {
-	s := shape{seeds: 700, classes: 5, layers: 2, maxDegree: 4, fresh: 900, unlabelled: 0.1, scatter: scatter}
-	return []*graph.Batch{s.batch(rng), s.batch(rng), s.batch(rng)}
+	s := graphtest.Shape{Seeds: 700, Classes: 5, Layers: 2, MaxDegree: 4, Fresh: 900, Unlabelled: 0.1, Scatter: scatter}
+	return []*graph.Batch{s.Batch(rng), s.Batch(rng), s.Batch(rng)}
 }
 
 func bits(x []float32) []uint32 {
@@ -127,9 +128,9 @@ func TestThreadsAndKernelsGiveEqualBits(t *testing.T) {
 				for _, threads := range []int{1, 2, 5} {
 					rng := rand.New(rand.NewPCG(3, 4))
 					batches := large(rng, true)[:2]
-					e := newEngine(t, Options{Model: with(m, order, 0.5, 20, 19, 5), Sizes: roomy(batches...), Threads: threads, BLAS: lib})
+					e := newEngine(t, Options{Model: with(m, order, 0.5, 20, 19, 5), Sizes: graphtest.Roomy(batches...), Threads: threads, BLAS: lib})
 					for _, b := range batches {
-						step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
+						step(t, e, input(t, e.preparer, b, graphtest.Features(b, 20, rng)))
 					}
 					got, key := bits(e.opt.weights), lib+name+string(order)
 					if want[key] == nil {
@@ -152,18 +153,18 @@ func TestNumberingOfInputNodes(t *testing.T) {
 		for _, order := range []model.Order{model.Aggregate, model.Multiply} {
 			rng := rand.New(rand.NewPCG(5, 6))
 			batches := large(rng, false)
-			o := Options{Model: with(m, model.Aggregate, 0.4, 20, 16, 5), Sizes: roomy(batches...), Threads: 2}
+			o := Options{Model: with(m, model.Aggregate, 0.4, 20, 16, 5), Sizes: graphtest.Roomy(batches...), Threads: 2}
 			if m.Commutes() {
 				o.Model.Orders[0] = order
 			}
 			exact := o.Model.Orders[0] == model.Aggregate && m.InputProjection == 0
 			plain, moved := newEngine(t, o), newEngine(t, o)
 			for i, b := range batches {
-				x := features(b, 20, rng)
+				x := graphtest.Features(b, 20, rng)
 				perm := rng.Perm(b.Blocks[0].NumSrc)
 				permuted := *b
 				permuted.Blocks = slices.Clone(b.Blocks)
-				renumber(&permuted, perm)
+				graphtest.Renumber(&permuted, perm)
 				y := slices.Clone(x)
 				for s, to := range perm {
 					copy(y[to*20:(to+1)*20], x[s*20:])
@@ -188,10 +189,10 @@ func TestOrdersAgree(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(7, 8))
 		b := large(rng, true)[0]
-		x := features(b, 20, rng)
+		x := graphtest.Features(b, 20, rng)
 		var first Result
 		for i, orders := range [][]model.Order{{model.Aggregate, model.Aggregate}, {model.Multiply, model.Aggregate}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Multiply}} {
-			o := Options{Model: with(m, model.Auto, 0.2, 20, 16, 5), Sizes: roomy(b)}
+			o := Options{Model: with(m, model.Auto, 0.2, 20, 16, 5), Sizes: graphtest.Roomy(b)}
 			o.Model.Orders = orders
 			e := newEngine(t, o)
 			r := step(t, e, input(t, e.preparer, b, x))
@@ -210,18 +211,18 @@ func TestInferMatchesReference(t *testing.T) {
 		for name, m := range variants {
 			for _, order := range []model.Order{model.Aggregate, model.Multiply} {
 				rng := rand.New(rand.NewPCG(9, 9))
-				b := shape{seeds: 6, classes: 3, layers: 2, maxDegree: 3, fresh: 3}.batch(rng)
-				big := shape{seeds: 600, classes: 3, layers: 2, maxDegree: 9, fresh: 50, scatter: true}.batch(rng)
-				e := newEngine(t, Options{Model: with(m, order, 0.5, 5, 8, 3), Sizes: roomy(b), Threads: 2, BLAS: lib})
+				b := graphtest.Shape{Seeds: 6, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 3}.Batch(rng)
+				big := graphtest.Shape{Seeds: 600, Classes: 3, Layers: 2, MaxDegree: 9, Fresh: 50, Scatter: true}.Batch(rng)
+				e := newEngine(t, Options{Model: with(m, order, 0.5, 5, 8, 3), Sizes: graphtest.Roomy(b), Threads: 2, BLAS: lib})
 				for range 3 { // so that running statistics get somewhere
-					step(t, e, input(t, e.preparer, b, features(b, 5, rng)))
+					step(t, e, input(t, e.preparer, b, graphtest.Features(b, 5, rng)))
 				}
-				v, err := e.NewEvaluator(roomy(big))
+				v, err := e.NewEvaluator(graphtest.Roomy(big))
 				if err != nil {
 					t.Fatal(err)
 				}
 				v.net.poison()
-				x := features(big, 5, rng)
+				x := graphtest.Features(big, 5, rng)
 				got, err := v.Infer(context.Background(), input(t, v.preparer, big, x))
 				if err != nil {
 					t.Fatal(err)
@@ -249,11 +250,11 @@ func layerByLayer(t *testing.T, e *Engine, b *graph.Batch, x []float32) []float3
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
 		one := &graph.Batch{Blocks: b.Blocks[l : l+1], Input: make([]uint32, k.NumSrc), Degree: degree, Labels: slices.Repeat([]int32{99}, k.NumDst)}
-		v, err := e.NewLayerEvaluator(l, roomy(one))
+		v, err := e.NewLayerEvaluator(l, graphtest.Roomy(one))
 		if err != nil {
 			t.Fatal(err)
 		}
-		bytes, err := e.LayerEvaluatorBytes(l, roomy(one))
+		bytes, err := e.LayerEvaluatorBytes(l, graphtest.Roomy(one))
 		if err != nil || bytes != v.net.held() {
 			t.Errorf("layer %d: allocated %d bytes, predicted %d, %v", l, v.net.held(), bytes, err)
 		}
@@ -273,9 +274,9 @@ func layerByLayer(t *testing.T, e *Engine, b *graph.Batch, x []float32) []float3
 // A small batch can be learnt by heart.
 func TestOverfit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
-	b := shape{seeds: 40, classes: 4, layers: 2, maxDegree: 3, fresh: 60}.batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{16, 32, 4}}, Sizes: roomy(b)})
-	in := input(t, e.preparer, b, features(b, 16, rng))
+	b := graphtest.Shape{Seeds: 40, Classes: 4, Layers: 2, MaxDegree: 3, Fresh: 60}.Batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{16, 32, 4}}, Sizes: graphtest.Roomy(b)})
+	in := input(t, e.preparer, b, graphtest.Features(b, 16, rng))
 	var r Result
 	for range 150 {
 		r = step(t, e, in)
@@ -287,7 +288,7 @@ func TestOverfit(t *testing.T) {
 
 // One weight, one node: Adam's first two steps by hand.
 func TestAdamByHand(t *testing.T) {
-	o := newOptimizer(&plan{offsets: []int{0, 1}, params: make([]model.Param, 1), trained: 1}, &Options{LR: 0.1})
+	o := newOptimizer(&plan{Layout: model.Layout{Offsets: []int{0, 1}, Params: make([]model.Param, 1), Trained: 1}}, &Options{LR: 0.1})
 	p := newPool(1)
 	o.weights[0], o.grads[0] = 1, 2
 	o.update(p)
@@ -306,11 +307,11 @@ func TestAdamByHand(t *testing.T) {
 
 func TestUnlabelledBatchHasNoGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
-	b := shape{seeds: 5, classes: 3, layers: 1, maxDegree: 3, fresh: 4, unlabelled: 1}.batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: roomy(b)})
+	b := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 1, MaxDegree: 3, Fresh: 4, Unlabelled: 1}.Batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graphtest.Roomy(b)})
 	before := e.Snapshot(nil)
 	e.net.poison()
-	if r := step(t, e, input(t, e.preparer, b, features(b, 4, rng))); r != (Result{}) {
+	if r := step(t, e, input(t, e.preparer, b, graphtest.Features(b, 4, rng))); r != (Result{}) {
 		t.Errorf("result %+v", r)
 	}
 	if !slices.Equal(before, e.opt.weights) || e.opt.step != 1 {
@@ -323,8 +324,8 @@ func TestLoadState(t *testing.T) {
 	for name, m := range variants {
 		rng := rand.New(rand.NewPCG(15, 16))
 		b := large(rng, true)[0]
-		o := Options{Model: with(m, model.Auto, 0.5, 20, 16, 5), Sizes: roomy(b), Seed: 3, WeightDecay: 0.01}
-		x := features(b, 20, rng)
+		o := Options{Model: with(m, model.Auto, 0.5, 20, 16, 5), Sizes: graphtest.Roomy(b), Seed: 3, WeightDecay: 0.01}
+		x := graphtest.Features(b, 20, rng)
 		e := newEngine(t, o)
 		in := input(t, e.preparer, b, x)
 		step(t, e, in)
@@ -399,7 +400,7 @@ func TestMemoryBytes(t *testing.T) {
 	batches := large(rng, true)
 	for name, m := range variants {
 		for _, order := range []model.Order{model.Aggregate, model.Multiply, model.Auto} {
-			o := Options{Model: with(m, order, 0.5, 20, 300, 5), Sizes: roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
+			o := Options{Model: with(m, order, 0.5, 20, 300, 5), Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
 			want, err := MemoryBytes(o)
 			if err != nil {
 				t.Fatal(err)
@@ -412,7 +413,7 @@ func TestMemoryBytes(t *testing.T) {
 			if err := e.preparer.Prepare(p, batches[0]); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.held(); got != e.preparer.Bytes() {
+			if got := heldBy(p); got != e.preparer.Bytes() {
 				t.Errorf("%s, %s: prepared %d bytes, predicted %d", name, order, got, e.preparer.Bytes())
 			}
 			sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
@@ -432,11 +433,11 @@ func TestMemoryBytes(t *testing.T) {
 }
 
 // held counts what a Prepared holds.
-func (p *Prepared) held() int64 {
+func heldBy(p *Prepared) int64 {
 	n := 0
-	for i := range p.blocks {
-		q := &p.blocks[i]
-		n += cap(q.dst) + cap(q.src) + cap(q.own) + cap(q.tindptr) + cap(q.tindices) + cap(q.place)
+	for i := range p.Blocks {
+		q := &p.Blocks[i]
+		n += cap(q.Dst) + cap(q.Src) + cap(q.Own) + cap(q.TIndptr) + cap(q.TIndices) + cap(q.Place)
 	}
 	return 4 * int64(n)
 }
@@ -446,8 +447,8 @@ func TestStepAllocatesLittle(t *testing.T) {
 	for name, m := range variants {
 		rng := rand.New(rand.NewPCG(19, 20))
 		b := large(rng, true)[0]
-		e := newEngine(t, Options{Model: with(m, model.Auto, 0.5, 20, 64, 5), Sizes: roomy(b), Threads: 2, WeightDecay: 0.1})
-		in := input(t, e.preparer, b, features(b, 20, rng))
+		e := newEngine(t, Options{Model: with(m, model.Auto, 0.5, 20, 64, 5), Sizes: graphtest.Roomy(b), Threads: 2, WeightDecay: 0.1})
+		in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
 		allocatesLittle(t, name, e, b, in)
 	}
 }
@@ -474,8 +475,8 @@ func allocatesLittle(t *testing.T, name string, e *Engine, b *graph.Batch, in *I
 func TestCancel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	b := large(rng, false)[0]
-	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: roomy(b)}
-	x := features(b, 20, rng)
+	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: graphtest.Roomy(b)}
+	x := graphtest.Features(b, 20, rng)
 	e := newEngine(t, o)
 	in := input(t, e.preparer, b, x)
 	before := e.Snapshot(nil)
@@ -495,10 +496,10 @@ func TestCancel(t *testing.T) {
 
 func TestLossNotFinite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
-	b := shape{seeds: 5, classes: 3, layers: 2, maxDegree: 3, fresh: 4}.batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: roomy(b)})
+	b := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 4}.Batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: graphtest.Roomy(b)})
 	before := e.Snapshot(nil)
-	x := features(b, 4, rng)
+	x := graphtest.Features(b, 4, rng)
 	x[0] = float32(math.NaN())
 	if _, err := e.Step(context.Background(), input(t, e.preparer, b, x)); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("NaN features: %v", err)
@@ -510,9 +511,9 @@ func TestLossNotFinite(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
-	s := shape{seeds: 5, classes: 3, layers: 2, maxDegree: 3, fresh: 4}
-	b := s.batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: roomy(b)})
+	s := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 4}
+	b := s.Batch(rng)
+	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: graphtest.Roomy(b)})
 	for name, spoil := range map[string]func(b *graph.Batch){
 		"label beyond":    func(b *graph.Batch) { b.Labels[2] = 3 },
 		"label negative":  func(b *graph.Batch) { b.Labels[2] = -2 },
@@ -521,10 +522,10 @@ func TestBadInput(t *testing.T) {
 		"scattered inner": func(b *graph.Batch) { b.Blocks[1].Dst = make([]uint32, b.Blocks[1].NumDst) },
 		"depth":           func(b *graph.Batch) { b.Blocks = b.Blocks[:1]; b.Labels = make([]int32, b.Blocks[0].NumDst) },
 		"too large": func(b *graph.Batch) {
-			*b = *shape{seeds: 50, classes: 3, layers: 2, maxDegree: 3, fresh: 4}.batch(rng)
+			*b = *graphtest.Shape{Seeds: 50, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 4}.Batch(rng)
 		},
 	} {
-		bad := s.batch(rng)
+		bad := s.Batch(rng)
 		spoil(bad)
 		if err := e.preparer.Prepare(new(Prepared), bad); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("%s: %v", name, err)
@@ -537,11 +538,11 @@ func TestBadInput(t *testing.T) {
 	if _, err := e.Step(ctx, input(t, e.preparer, b, make([]float32, 3))); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("too few features: %v", err)
 	}
-	v, err := e.NewEvaluator(roomy(b))
+	v, err := e.NewEvaluator(graphtest.Roomy(b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Step(ctx, input(t, v.preparer, b, features(b, 4, rng))); !errors.Is(err, fault.ErrInput) {
+	if _, err := e.Step(ctx, input(t, v.preparer, b, graphtest.Features(b, 4, rng))); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("prepared for the evaluator: %v", err)
 	}
 }
@@ -583,15 +584,15 @@ func TestCountCorrect(t *testing.T) {
 func TestEngineIsCollected(t *testing.T) {
 	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, LR: 0.1}
 	rng := rand.New(rand.NewPCG(27, 28))
-	b := shape{seeds: 5, classes: 3, layers: 2, maxDegree: 3, fresh: 4}.batch(rng)
-	o.Sizes = roomy(b)
+	b := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 4}.Batch(rng)
+	o.Sizes = graphtest.Roomy(b)
 	var gone [2]weak.Pointer[float32]
 	func() {
 		e, err := New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		step(t, e, input(t, e.preparer, b, features(b, 4, rng)))
+		step(t, e, input(t, e.preparer, b, graphtest.Features(b, 4, rng)))
 		v, err := e.NewEvaluator(o.Sizes)
 		if err != nil {
 			t.Fatal(err)

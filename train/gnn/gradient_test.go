@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/blas"
 	"diskgnn/train/gnn/model"
@@ -111,9 +112,9 @@ func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	m := &o.Model
-	s := shape{seeds: 9, classes: m.Classes(), layers: m.Layers(), maxDegree: 3, fresh: 4, unlabelled: 0.3, scatter: scatter}
-	b, other := s.batch(rng), s.batch(rng)
-	o.Sizes, o.LR = roomy(b, other), 0.01
+	s := graphtest.Shape{Seeds: 9, Classes: m.Classes(), Layers: m.Layers(), MaxDegree: 3, Fresh: 4, Unlabelled: 0.3, Scatter: scatter}
+	b, other := s.Batch(rng), s.Batch(rng)
+	o.Sizes, o.LR = graphtest.Roomy(b, other), 0.01
 	e, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool
 		other.Targets = b.Targets
 	}
 	one := func(b *graph.Batch) (Result, []float32) {
-		x := features(b, m.Features(), rng)
+		x := graphtest.Features(b, m.Features(), rng)
 		in := &Input{Prepared: new(Prepared), X: x}
 		if err := e.preparer.Prepare(in.Prepared, b); err != nil {
 			t.Fatal(err)
@@ -197,7 +198,7 @@ func compareDifferences(t fataler, name string, e *Engine, weights func(i int) [
 	t.Helper()
 	const h = 1e-8 // small enough that hardly a unit crosses the kink of ReLU
 	at := 0
-	for i, p := range e.plan.params {
+	for i, p := range e.plan.Params {
 		if !p.Trained() {
 			continue
 		}

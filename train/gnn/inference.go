@@ -4,6 +4,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/train/gnn/blas"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
 )
 
 // InferenceOrders returns the layers' orders with every Auto replaced by the order
@@ -27,7 +28,7 @@ func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return networkBytes(p, nil) + newPreparer(p, false).Bytes(), nil
+	return networkBytes(p, nil) + prepare.New(p.model, p.orders, p.sizes, false).Bytes(), nil
 }
 
 // Class returns the class that a row of logits speaks for: the largest one's, the

@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
 )
 
 // layer is one layer of the network: a convolution, which makes sums for its rows,
@@ -78,9 +79,9 @@ func (k *layer) params(from, to model.Role) (values, grads []float32) {
 }
 
 // block returns the batch's block for this layer and what was derived from it.
-func (k *layer) block() (*graph.Block, *prepared) {
+func (k *layer) block() (*graph.Block, *prepare.Block) {
 	p, i := k.net.in.Prepared, max(0, k.index-k.net.first)
-	return &p.batch.Blocks[i], &p.blocks[i]
+	return &p.Batch().Blocks[i], &p.Blocks[i]
 }
 
 // count returns how many rows the batch has.

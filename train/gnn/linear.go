@@ -4,6 +4,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
 )
 
 // linear is a convolution whose sums are linear in the neighbours' aggregate A(x)
@@ -12,7 +13,7 @@ import (
 //	[A(x) | x[dst]]·W                        aggregate first
 //	A(x·Wneigh) + x[dst]·Wself               multiply first
 //
-// where W is Wneigh above Wself. A is a weighted sum (see prepared), or the maximum,
+// where W is Wneigh above Wself. A is a weighted sum (see prepare.Block), or the maximum,
 // which can only come first. A residual's map is Wself, or added to it.
 type linear struct {
 	*layer
@@ -36,7 +37,7 @@ type linear struct {
 	// The batch being run.
 	w, x, dz []float32
 	block    *graph.Block
-	prepared *prepared
+	prepared *prepare.Block
 }
 
 func newLinear(k *layer) *linear {
@@ -169,10 +170,10 @@ func (o *linear) aggregate(rows []float32, stride int, y []float32, d, lo, hi in
 			kernel.GatherMax(row, o.chosen(i), y, edges)
 			continue
 		}
-		kernel.GatherSum(row, y, edges, p.src, at(p.dst, i), false)
-		if p.own != nil {
+		kernel.GatherSum(row, y, edges, p.Src, at(p.Dst, i), false)
+		if p.Own != nil {
 			at := b.DstPos(i) * d
-			kernel.AddScaled(row, y[at:at+d], p.own[i])
+			kernel.AddScaled(row, y[at:at+d], p.Own[i])
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (o *productGradient) chunk(_, lo, hi int) {
 // the destinations' aggregates.
 func (o *linear) scatter(row, g []float32, i int, add bool) {
 	p := o.prepared
-	targets := p.tindices[p.tindptr[i]:p.tindptr[i+1]]
+	targets := p.TIndices[p.TIndptr[i]:p.TIndptr[i+1]]
 	if o.max {
 		if !add {
 			clear(row)
@@ -70,12 +70,12 @@ func (o *linear) scatter(row, g []float32, i int, add bool) {
 		kernel.ScatterMax(row, g, o.argmax, targets, uint32(i))
 		return
 	}
-	kernel.GatherSum(row, g, targets, p.dst, at(p.src, i), add)
-	if p.own == nil {
+	kernel.GatherSum(row, g, targets, p.Dst, at(p.Src, i), add)
+	if p.Own == nil {
 		return
 	}
-	if k, ok := p.destination(o.block, i); ok {
-		kernel.AddScaled(row, g[k*len(row):(k+1)*len(row)], p.own[k])
+	if k, ok := p.Destination(o.block, i); ok {
+		kernel.AddScaled(row, g[k*len(row):(k+1)*len(row)], p.Own[k])
 	}
 }
 
@@ -115,7 +115,7 @@ func (o *inputGradient) chunk(_, lo, hi int) {
 		if o.dOwn == nil {
 			continue
 		}
-		if k, ok := o.prepared.destination(o.block, i); ok {
+		if k, ok := o.prepared.Destination(o.block, i); ok {
 			kernel.Add(row, o.dOwn[k*in:(k+1)*in])
 		}
 	}

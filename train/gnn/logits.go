@@ -6,5 +6,5 @@ package gnn
 // until its next step.
 func (e *Engine) Logits(in *Input) []float32 {
 	last := e.net.last()
-	return last.data[:in.Prepared.batch.NumSeeds()*last.width]
+	return last.data[:in.Prepared.Batch().NumSeeds()*last.width]
 }

@@ -6,40 +6,22 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"diskgnn/graph"
-	"diskgnn/internal/fault"
+	"diskgnn/train/gnn/model"
 )
 
-// Loss names what training makes small. A seed node without a label has neither loss
-// nor gradient.
-type Loss string
+// Loss names what training makes small.
+type Loss = model.Loss
 
+// The losses.
 const (
-	// CrossEntropy is the mean over the labelled seed nodes of the softmax
-	// cross-entropy, in nats: of one class per node, smoothed by
-	// Options.LabelSmoothing.
-	CrossEntropy Loss = "cross-entropy"
-	// Binary is the mean over the labelled seed nodes and all classes of the binary
-	// cross-entropy of the logits' sigmoids: any number of classes per node, which the
-	// batch's Targets name, or, where it has none, the class of its label.
-	Binary Loss = "binary"
+	CrossEntropy = model.CrossEntropy
+	Binary       = model.Binary
 )
 
 // lossOptions describe a training network's loss.
 type lossOptions struct {
 	kind      Loss
 	smoothing float64 // share of a label that is spread over all classes
-}
-
-func (l *lossOptions) validate() error {
-	switch {
-	case l.kind != CrossEntropy && l.kind != Binary:
-		return fault.New(fault.ErrUsage, "gnn: unknown loss %q (known: %s, %s)", l.kind, CrossEntropy, Binary)
-	case !(l.smoothing >= 0 && l.smoothing < 1):
-		return fault.New(fault.ErrUsage, "gnn: label smoothing %v is not in [0, 1)", l.smoothing)
-	case l.smoothing > 0 && l.kind != CrossEntropy:
-		return fault.New(fault.ErrUsage, "gnn: label smoothing is for %s, not %s", CrossEntropy, l.kind)
-	}
-	return nil
 }
 
 // loss computes the loss of the logits and, on the way, its gradient.
@@ -66,18 +48,18 @@ func newLoss(n *network, l *lossOptions) *loss {
 
 func (o *loss) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	p := o.net.in.Prepared
-	terms := p.labelled
+	terms := p.Labelled
 	if o.kind == Binary {
 		terms *= o.last.width
 	}
 	if o.inv = 0; terms > 0 {
 		o.inv = 1 / float32(terms)
 	}
-	seeds := p.batch.NumSeeds()
+	seeds := p.Batch().NumSeeds()
 	if err := o.net.each(seeds, chunkRows, o); err != nil {
 		return nil, err
 	}
-	o.sum = Result{Count: p.labelled}
+	o.sum = Result{Count: p.Labelled}
 	for _, v := range o.rowLoss[:seeds] {
 		o.sum.Loss += v
 	}
@@ -96,14 +78,14 @@ func (o *loss) chunk(_, lo, hi int) {
 	correct := 0
 	for i := lo; i < hi; i++ {
 		z, g := o.last.data[i*classes:(i+1)*classes], o.grad[i*classes:(i+1)*classes]
-		y, right := in.batch.Labels[i], false
+		y, right := in.Batch().Labels[i], false
 		switch {
 		case y == graph.Unlabelled:
 			clear(g)
 			o.rowLoss[i] = 0
 			continue
 		case o.kind == Binary:
-			o.rowLoss[i], right = logistic(g, z, int(y), targetsOf(in.batch, i, classes))
+			o.rowLoss[i], right = logistic(g, z, int(y), targetsOf(in.Batch(), i, classes))
 		default:
 			best := argmax(z)
 			o.rowLoss[i], right = softmax(g, z, z[best], int(y), o.smoothing), best == int(y)

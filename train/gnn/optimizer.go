@@ -2,18 +2,10 @@ package gnn
 
 import (
 	"context"
-	"math"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/gnn/model"
-)
-
-// Adam's constants.
-const (
-	beta1   = 0.9
-	beta2   = 0.999
-	epsilon = 1e-8
 )
 
 // optimizer is Adam over all parameters at once: they, their gradients and both
@@ -29,28 +21,17 @@ type optimizer struct {
 }
 
 func newOptimizer(p *plan, o *Options) optimizer {
-	n, all := p.trained, make([]float32, p.count()+3*p.trained)
-	rest := all[p.count():]
-	return optimizer{weights: all[:p.count():p.count()], grads: rest[:n:n], moment1: rest[n : 2*n : 2*n], moment2: rest[2*n:],
+	n, all := p.Trained, make([]float32, p.Count()+3*p.Trained)
+	rest := all[p.Count():]
+	return optimizer{weights: all[:p.Count():p.Count()], grads: rest[:n:n], moment1: rest[n : 2*n : 2*n], moment2: rest[2*n:],
 		rate: o.LR, decay: o.WeightDecay, decoupled: o.Decoupled}
-}
-
-func (o *optimizer) init(params []model.Param, seed uint64) {
-	at := 0
-	for i := range params {
-		n := params[i].Len()
-		params[i].Init(o.weights[at:at+n], seed, i)
-		at += n
-	}
 }
 
 // update takes one step along the gradient. It is not interrupted: half a step
 // would be neither.
 func (o *optimizer) update(p *pool) {
 	o.step++
-	t := float64(o.step)
-	o.now = kernel.AdamStep{Beta1: beta1, Beta2: beta2, Alpha1: float32(1 - beta1), Alpha2: float32(1 - beta2), Epsilon: epsilon,
-		Rate: float32(o.rate / (1 - math.Pow(beta1, t))), InvRoot: float32(1 / math.Sqrt(1-math.Pow(beta2, t)))}
+	o.now = kernel.NewAdamStep(o.rate, o.step)
 	_ = p.each(context.Background(), len(o.grads), updateGrain, o)
 }
 
@@ -76,15 +57,16 @@ type Param struct {
 
 // Params returns the parameters, in the order of model.Params.
 func (e *Engine) Params() []Param {
-	params := make([]Param, len(e.plan.params))
-	at := 0
+	params := make([]Param, len(e.plan.Params))
 	for i := range params {
-		n := e.plan.params[i].Len()
-		params[i] = Param{e.plan.params[i], e.opt.weights[at : at+n : at+n]}
-		at += n
+		lo, hi := e.plan.Offsets[i], e.plan.Offsets[i+1]
+		params[i] = Param{e.plan.Params[i], e.opt.weights[lo:hi:hi]}
 	}
 	return params
 }
+
+// Layout says where the parameters lie in a snapshot.
+func (e *Engine) Layout() *model.Layout { return &e.plan.Layout }
 
 // Snapshot appends a copy of the weights, in the order of Params, to dst.
 func (e *Engine) Snapshot(dst []float32) []float32 { return append(dst, e.opt.weights...) }

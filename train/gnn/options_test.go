@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/graph/graphtest"
 	"diskgnn/internal/fault"
 	"diskgnn/train/gnn/model"
 )
@@ -19,10 +20,10 @@ func TestWeightDecay(t *testing.T) {
 	for _, decoupled := range []bool{false, true} {
 		rng := rand.New(rand.NewPCG(31, 1))
 		b := large(rng, true)[0]
-		e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: roomy(b),
+		e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b),
 			LR: rate, WeightDecay: decay, Decoupled: decoupled})
-		in := input(t, e.preparer, b, features(b, 20, rng))
-		n := e.plan.trained
+		in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
+		n := e.plan.Trained
 		m, v := make([]float64, n), make([]float64, n)
 		for s := 1; s <= 3; s++ {
 			before := widen(e.opt.weights)
@@ -48,9 +49,9 @@ func TestDecayIsInTheGradient(t *testing.T) {
 	grads := func(decay float64) []float32 {
 		rng := rand.New(rand.NewPCG(33, 1))
 		b := large(rng, true)[0]
-		e := newEngine(t, Options{Model: with(model.Model{Kind: model.SAGE, Norm: model.LayerNorm}, model.Auto, 0.3, 20, 16, 5), Sizes: roomy(b), WeightDecay: decay})
+		e := newEngine(t, Options{Model: with(model.Model{Kind: model.SAGE, Norm: model.LayerNorm}, model.Auto, 0.3, 20, 16, 5), Sizes: graphtest.Roomy(b), WeightDecay: decay})
 		w := slices.Clone(e.opt.weights)
-		step(t, e, input(t, e.preparer, b, features(b, 20, rng)))
+		step(t, e, input(t, e.preparer, b, graphtest.Features(b, 20, rng)))
 		if decay == 0 {
 			for i, v := range w {
 				e.opt.grads[i] += 0.5 * v
@@ -69,8 +70,8 @@ func TestDecayIsInTheGradient(t *testing.T) {
 func TestSetLR(t *testing.T) {
 	rng := rand.New(rand.NewPCG(35, 1))
 	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN}, model.Auto, 0, 20, 16, 5), Sizes: roomy(b)})
-	in := input(t, e.preparer, b, features(b, 20, rng))
+	e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
+	in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
 	if err := e.SetLR(0); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +119,8 @@ func TestRunningStatistics(t *testing.T) {
 func TestStatisticsFollowStepsOnly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(37, 1))
 	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: with(model.Model{Kind: model.SAGE, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: roomy(b)})
-	x := features(b, 20, rng)
+	e := newEngine(t, Options{Model: with(model.Model{Kind: model.SAGE, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
+	x := graphtest.Features(b, 20, rng)
 	x[3] = float32(math.NaN())
 	before := e.Snapshot(nil)
 	if _, err := e.Step(t.Context(), input(t, e.preparer, b, x)); !errors.Is(err, fault.ErrInput) {
@@ -162,7 +163,7 @@ func TestLossesByHand(t *testing.T) {
 func TestBadLosses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(39, 1))
 	b := large(rng, false)[0]
-	o := Options{Model: with(model.Model{Kind: model.SAGE}, model.Auto, 0, 20, 5), Sizes: roomy(b), LR: 1}
+	o := Options{Model: with(model.Model{Kind: model.SAGE}, model.Auto, 0, 20, 5), Sizes: graphtest.Roomy(b), LR: 1}
 	o.Model.Dims = []int{20, 16, 5}
 	o.Model.Orders = nil
 	for _, spoil := range []func(o *Options){
@@ -181,7 +182,7 @@ func TestBadLosses(t *testing.T) {
 	}
 	e := newEngine(t, o)
 	b.Targets = make([]byte, b.NumSeeds())
-	if _, err := e.Step(t.Context(), input(t, e.preparer, b, features(b, 20, rng))); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "cross-entropy") {
+	if _, err := e.Step(t.Context(), input(t, e.preparer, b, graphtest.Features(b, 20, rng))); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "cross-entropy") {
 		t.Errorf("targets for the cross-entropy: %v", err)
 	}
 	b.Targets = make([]byte, 2*b.NumSeeds())
@@ -189,10 +190,10 @@ func TestBadLosses(t *testing.T) {
 		t.Errorf("targets of too many classes: %v", err)
 	}
 	b.Targets = nil
-	if _, err := e.NewLayerEvaluator(2, roomy(b)); !errors.Is(err, fault.ErrUsage) {
+	if _, err := e.NewLayerEvaluator(2, graphtest.Roomy(b)); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("layer 2 of 2: %v", err)
 	}
-	if _, err := e.NewLayerEvaluator(0, roomy(b)); !errors.Is(err, fault.ErrUsage) {
+	if _, err := e.NewLayerEvaluator(0, graphtest.Roomy(b)); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("sizes of two blocks for one layer: %v", err)
 	}
 }
@@ -201,7 +202,7 @@ func TestBadLosses(t *testing.T) {
 func TestDestinationsAtOneSource(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN}, model.Multiply, 0, 20, 16, 5), Sizes: roomy(b)})
+	e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN}, model.Multiply, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
 	b.Blocks[0].Dst[1] = b.Blocks[0].Dst[0]
 	if err := e.preparer.Prepare(new(Prepared), b); !errors.Is(err, fault.ErrInput) {
 		t.Error(err)

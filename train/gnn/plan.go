@@ -2,7 +2,6 @@ package gnn
 
 import (
 	"diskgnn/graph"
-	"diskgnn/internal/fault"
 	"diskgnn/train/gnn/model"
 )
 
@@ -37,24 +36,12 @@ type plan struct {
 	orders  []model.Order
 	sizes   graph.Sizes
 	threads int
-	params  []model.Param // all of the model
-	offsets []int         // where each begins among all parameters' elements, and where the last ends
-	trained int           // elements that have a gradient; they come first
+	model.Layout
 }
 
 func newPlan(m *model.Model, first int, orders []model.Order, sizes graph.Sizes, threads int) *plan {
-	p := &plan{model: m, first: first, orders: orders, sizes: sizes, threads: threads, params: m.Params(), offsets: []int{0}}
-	for i := range p.params {
-		p.offsets = append(p.offsets, p.offsets[i]+p.params[i].Len())
-		if p.params[i].Trained() {
-			p.trained = p.offsets[i+1]
-		}
-	}
-	return p
+	return &plan{model: m, first: first, orders: orders, sizes: sizes, threads: threads, Layout: m.Layout()}
 }
-
-// count returns the elements of all parameters.
-func (p *plan) count() int { return p.offsets[len(p.params)] }
 
 // span returns, of the elements of all parameters, those of a layer's parameters
 // with roles from one to another, which lie next to each other; nil where it has none.
@@ -62,36 +49,16 @@ func (p *plan) span(all []float32, layer int, from, to model.Role) []float32 {
 	if all == nil {
 		return nil
 	}
-	var s []float32
-	lo := -1
-	for i := range p.params {
-		if q := &p.params[i]; q.Layer == layer && from <= q.Role && q.Role <= to {
-			if lo < 0 {
-				lo = p.offsets[i]
-			}
-			s = all[lo:p.offsets[i+1]:p.offsets[i+1]]
-		}
+	lo, hi := p.Span(layer, from, to)
+	if lo == hi {
+		return nil
 	}
-	return s
+	return all[lo:hi:hi]
 }
 
 // layerParams returns the elements of all parameters of a layer that are trained.
 func (p *plan) layerParams(all []float32, layer int) []float32 {
 	return p.span(all, layer, 0, model.LastTrained)
-}
-
-// checkSizes makes sure that the sizes can be those of the layers' blocks.
-func checkSizes(layers int, s graph.Sizes) error {
-	n := layers
-	if len(s.Src) != n || len(s.Dst) != n || len(s.Edges) != n {
-		return fault.New(fault.ErrUsage, "gnn: sizes of %d blocks for %d layers", len(s.Src), n)
-	}
-	for l := range n {
-		if s.Src[l] < 0 || s.Dst[l] < 0 || s.Edges[l] < 0 || l > 0 && s.Src[l] > s.Dst[l-1] {
-			return fault.New(fault.ErrUsage, "gnn: impossible sizes at layer %d", l)
-		}
-	}
-	return nil
 }
 
 // projects tells whether the input projection is among the layers.
@@ -122,9 +89,6 @@ func (p *plan) sources(layer int) int {
 	}
 	return max(2, p.sizes.Src[0])
 }
-
-// differentiates tells whether training computes the gradient of a layer's input.
-func (p *plan) differentiates(layer int) bool { return layer > p.first || p.projects() }
 
 // groupRows returns the rows of one group in a sum over at most rows rows that
 // gives a weight of the given number of elements: whole chunks.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
 	"diskgnn/train/gnn/blas"
 	"diskgnn/train/gnn/model"
 )
@@ -50,7 +51,7 @@ func TestStepProducts(t *testing.T) {
 		one := *b
 		one.Blocks = b.Blocks[len(b.Blocks)-c.m.Layers():]
 		one.Input, one.Degree = b.Input[:one.Blocks[0].NumSrc], b.Degree[:one.Blocks[0].NumSrc]
-		e := newEngine(t, Options{Model: c.m, Sizes: roomy(&one), Threads: 2})
+		e := newEngine(t, Options{Model: c.m, Sizes: graphtest.Roomy(&one), Threads: 2})
 		x := make([]float32, 5*3)
 		got, err := e.StepProducts(context.Background(), input(t, e.preparer, &one, x))
 		if err != nil || !maps.Equal(got, c.want) {

@@ -2,7 +2,6 @@ package gnn
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"diskgnn/graph"
 	"diskgnn/train/gnn/model"
@@ -25,7 +24,7 @@ type reference struct {
 }
 
 func newReference(e *Engine) *reference {
-	r := &reference{m: e.plan.model, described: e.plan.params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == Binary}
+	r := &reference{m: e.plan.model, described: e.plan.Params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == Binary}
 	for _, p := range e.Params() {
 		r.params = append(r.params, widen(p.Data))
 	}
@@ -256,100 +255,10 @@ func (r *reference) loss(b *graph.Batch, x []float64) float64 {
 	return loss / float64(max(1, terms))
 }
 
-// shape describes random batches.
-type shape struct {
-	seeds, classes int
-	layers         int
-	maxDegree      int     // neighbours per destination, 0 included
-	fresh          int     // sources that are no destinations, per layer
-	unlabelled     float64 // share
-	scatter        bool    // outermost destinations at random positions
-}
-
-func (s shape) batch(rng *rand.Rand) *graph.Batch {
-	b := &graph.Batch{Blocks: make([]graph.Block, s.layers)}
-	n := s.seeds
-	for l := s.layers - 1; l >= 0; l-- {
-		k := &b.Blocks[l]
-		k.NumDst, k.NumSrc, k.Indptr = n, n+s.fresh, []uint32{0}
-		for range n {
-			for range rng.IntN(s.maxDegree + 1) {
-				k.Indices = append(k.Indices, uint32(rng.IntN(k.NumSrc)))
-			}
-			k.Indptr = append(k.Indptr, uint32(len(k.Indices)))
-		}
-		n = k.NumSrc
-	}
-	for i := range n {
-		b.Input, b.Degree = append(b.Input, uint32(1000+i)), append(b.Degree, uint32(s.maxDegree+rng.IntN(9)))
-	}
-	for range s.seeds {
-		y := int32(rng.IntN(s.classes))
-		if rng.Float64() < s.unlabelled {
-			y = graph.Unlabelled
-		}
-		b.Labels = append(b.Labels, y)
-	}
-	if s.scatter {
-		k := &b.Blocks[0]
-		k.Dst = make([]uint32, k.NumDst)
-		for i := range k.Dst {
-			k.Dst[i] = uint32(i)
-		}
-		renumber(b, rng.Perm(k.NumSrc))
-	}
-	return b
-}
-
-// renumber moves the outermost block's source s to position to[s].
-func renumber(b *graph.Batch, to []int) {
-	k := &b.Blocks[0]
-	indices := make([]uint32, len(k.Indices))
-	for e, s := range k.Indices {
-		indices[e] = uint32(to[s])
-	}
-	dst := make([]uint32, k.NumDst)
-	for i := range dst {
-		dst[i] = uint32(to[k.DstPos(i)])
-	}
-	k.Indices, k.Dst = indices, dst
-	input, degree := make([]uint32, len(b.Input)), make([]uint32, len(b.Degree))
-	for s, p := range to {
-		input[p], degree[p] = b.Input[s], b.Degree[s]
-	}
-	b.Input, b.Degree = input, degree
-}
-
-// features returns random rows for a batch, and NaN beyond them.
-func features(b *graph.Batch, dim int, rng *rand.Rand) []float32 {
-	n := b.Blocks[0].NumSrc * dim
-	x := make([]float32, n+3*dim)
-	for i := range x {
-		if x[i] = float32(math.NaN()); i < n {
-			x[i] = float32(rng.NormFloat64())
-		}
-	}
-	return x
-}
-
 func widen(x []float32) []float64 {
 	y := make([]float64, len(x))
 	for i, v := range x {
 		y[i] = float64(v)
 	}
 	return y
-}
-
-// roomy returns sizes that cover the batches with rows to spare.
-func roomy(batches ...*graph.Batch) graph.Sizes {
-	var s graph.Sizes
-	for _, b := range batches {
-		s.Cover(b)
-	}
-	for l := range s.Src {
-		s.Src[l] += 5
-		s.Dst[l] += 5
-		s.Edges[l] += 5
-	}
-	return s
 }

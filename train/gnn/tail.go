@@ -78,7 +78,7 @@ func (t *tail) sumBias() []float32 {
 // their identity for it, since their positions follow from the cache's size.
 func (t *tail) key(i int) uint64 {
 	if t.layer.index == model.InputLayer {
-		i = int(t.layer.net.in.batch.Input[i])
+		i = int(t.layer.net.in.Batch().Input[i])
 	}
 	return t.stream.Row(i)
 }

@@ -109,6 +109,8 @@ type Setup struct {
 	EvalSlots int      `json:"eval_slots"`
 	BLAS      string   `json:"blas"`
 	SIMD      string   `json:"simd"`
+	Device    string   `json:"device"`
+	Precision string   `json:"precision"`
 	Orders    []string `json:"layer_orders"`
 }
 

@@ -232,8 +232,10 @@ func (r *Run) environment() table {
 		{"storage backend", s.IO},
 		{"slots", fmt.Sprintf("%d, %d for evaluation", s.Slots, s.EvalSlots)},
 	}
-	if s.BLAS != "" {
-		rows = append(rows, row{"BLAS", s.BLAS}, row{"SIMD", s.SIMD}, row{"layer orders", strings.Join(s.Orders, ", ")})
+	for _, r := range []row{{"GPU", s.Device}, {"BLAS", s.BLAS}, {"products in", s.Precision}, {"SIMD", s.SIMD}, {"layer orders", strings.Join(s.Orders, ", ")}} {
+		if r.Value != "" {
+			rows = append(rows, r)
+		}
 	}
 	if res := r.Result; res != nil {
 		rows = append(rows, row{"filling the cache", fmt.Sprintf("%s in %s", budget.FormatBytes(res.PreloadBytes), duration(res.PreloadSeconds))},

@@ -1,0 +1,40 @@
+package cudatest
+
+import "diskgnn/device/cuda/plain"
+
+func aggregateHeads(a *arguments) {
+	out, x, width, heads, weights, indptr, indices := a.floats(), a.floats(), a.int(), a.int(), a.floats(), a.words32(), a.words32()
+	rows, _ := a.rows()
+	plain.AggregateHeads(out, x, width, heads, weights, indptr, indices, rows)
+}
+
+func combineHeads(a *arguments) {
+	out, y, width, heads, weights, indptr, indices, edges := a.floats(), a.floats(), a.int(), a.int(), a.floats(), a.words32(), a.words32(), a.words32()
+	rows, _ := a.rows()
+	plain.CombineHeads(out, y, width, heads, weights, indptr, indices, edges, rows)
+}
+
+func edgeDots(a *arguments) {
+	out, x, y, width, heads, indptr, indices := a.floats(), a.floats(), a.floats(), a.int(), a.int(), a.words32(), a.words32()
+	rows, _ := a.rows()
+	plain.EdgeDots(out, x, y, width, heads, indptr, indices, rows)
+}
+
+func edgeSoftmax(a *arguments) {
+	weights, sources, own, heads, slope, indptr, indices := a.floats(), a.floats(), a.floats(), a.int(), a.float(), a.words32(), a.words32()
+	rows, _ := a.rows()
+	plain.EdgeSoftmax(weights, sources, own, heads, slope, indptr, indices, rows)
+}
+
+func edgeSoftmaxBackward(a *arguments) {
+	grads, ownGrads, weights, sources, own, heads, slope := a.floats(), a.floats(), a.floats(), a.floats(), a.floats(), a.int(), a.float()
+	indptr, indices := a.words32(), a.words32()
+	rows, _ := a.rows()
+	plain.EdgeSoftmaxBackward(grads, ownGrads, weights, sources, own, heads, slope, indptr, indices, rows)
+}
+
+func sumEdges(a *arguments) {
+	out, values, heads, indptr, edges := a.floats(), a.floats(), a.int(), a.words32(), a.words32()
+	rows, _ := a.rows()
+	plain.SumEdges(out, values, heads, indptr, edges, rows)
+}

@@ -1,0 +1,25 @@
+// Package cudatest is a GPU for tests on machines that have none: memory is the host's,
+// and package plain's functions stand in for the kernels.
+package cudatest
+
+import (
+	"testing"
+
+	"diskgnn/device/cuda"
+)
+
+// Open returns such a device, which the test checks for leaks.
+func Open(t testing.TB) *cuda.Device {
+	t.Helper()
+	d, err := cuda.OpenEmulated(launch, cuda.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if device, pinned := d.Held(); device != 0 || pinned != 0 {
+			t.Errorf("%d bytes of the device and %d pinned ones were left behind", device, pinned)
+		}
+		d.Close()
+	})
+	return d
+}

@@ -1,0 +1,199 @@
+package cudatest
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/plain"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
+)
+
+// launch computes a kernel by its twin. Arguments are in the order of the kernels'.
+func launch(name string, args []uint64, at func(uint64) []byte) {
+	a := &arguments{args, at}
+	if run, ok := kernels[name]; ok {
+		run(a)
+		return
+	}
+	kind, activation, _ := strings.Cut(name, "_")
+	switch kind {
+	case "gather":
+		gather(a, map[string]dtype.Type{"float32_": dtype.Float32, "float16_": dtype.Float16, "bfloat16_": dtype.BFloat16, "int8_": dtype.Int8}[activation])
+	case "bias":
+		tail(a, activations[activation])
+	case "backward":
+		tailBackward(a, activations[activation])
+	default:
+		panic("cudatest: no kernel " + name)
+	}
+}
+
+var activations = map[string]cuda.Activation{"none": cuda.Identity, "relu": cuda.ReLU, "elu": cuda.ELU}
+
+var kernels = map[string]func(a *arguments){
+	"aggregate":             func(a *arguments) { aggregate(a, false) },
+	"aggregate_transposed":  func(a *arguments) { aggregate(a, true) },
+	"zero_padding":          zeroPadding,
+	"adam":                  adam,
+	"aggregate_heads":       aggregateHeads,
+	"combine_heads":         combineHeads,
+	"maximum":               maximum,
+	"maximum_backward":      maximumBackward,
+	"standardize":           standardize,
+	"standardize_backward":  standardizeBackward,
+	"sum_columns":           sumColumns,
+	"cross_entropy":         crossEntropy,
+	"binary_cross_entropy":  binaryCrossEntropy,
+	"sum_losses":            sumLosses,
+	"edge_softmax":          edgeSoftmax,
+	"edge_softmax_backward": edgeSoftmaxBackward,
+	"sum_edges":             sumEdges,
+	"edge_dots":             edgeDots,
+	"layer_norm":            layerNorm,
+	"layer_norm_backward":   layerNormBackward,
+	"sum_products":          sumProducts,
+	"sum_squares":           sumSquares,
+	"column_means":          columnMeans,
+	"column_variances":      columnVariances,
+}
+
+func gather(a *arguments, t dtype.Type) {
+	out, stride, table, _, index, width := a.floats(), a.int(), a.bytes(), a.int(), a.words32(), a.int()
+	rows, _ := a.rows()
+	plain.Gather(out, stride, table, t, width, index, rows)
+}
+
+func aggregate(a *arguments, transposed bool) {
+	out, stride, x, width := a.floats(), a.int(), a.floats(), a.int()
+	b := plain.Block{Transposed: transposed, Indptr: a.words32(), Indices: a.words32(), Outer: a.floats(), Inner: a.floats(), Own: a.floats(), OwnX: a.floats(), Place: a.words32()}
+	b.Places, _ = a.rows()
+	b.Add = a.int() != 0
+	rows, _ := a.rows()
+	plain.Aggregate(out, stride, x, width, &b, rows)
+}
+
+func tail(a *arguments, activation cuda.Activation) {
+	z, width, bias := a.floats(), a.int(), a.floats()
+	d := dropout(a)
+	rows, _ := a.rows()
+	plain.Tail(z, width, bias, activation, d, rows)
+}
+
+// dropout takes the arguments that say what is dropped.
+func dropout(a *arguments) *plain.Dropout {
+	d := new(plain.Dropout)
+	if stream := a.words64(); stream != nil {
+		d.Stream = kernel.Stream(stream[0])
+	}
+	d.IDs = a.words32()
+	threshold := uint32(a.word())
+	a.word() // the scale follows from it
+	d.Rate = kernel.NewDropout(float64(threshold) / (1 << 32))
+	return d
+}
+
+func tailBackward(a *arguments, activation cuda.Activation) {
+	g, y, width, sums, group := a.floats(), a.floats(), a.int(), a.floats(), a.int()
+	d := dropout(a)
+	rows, most := a.rows()
+	ids := d.IDs
+	d.IDs = make([]uint32, group)
+	groups(rows, most, group, func(i, from, to int) {
+		for k := from; k < to; k++ {
+			d.IDs[k-from] = uint32(k)
+			if ids != nil {
+				d.IDs[k-from] = ids[k]
+			}
+		}
+		copy(sums[i*width:], plain.TailBackward(part(g, from, to, width), part(y, from, to, width), width, activation, d, to-from, group))
+	})
+}
+
+// groups calls do for every group of rows.
+func groups(rows, most, group int, do func(i, from, to int)) {
+	for i := range (most + group - 1) / group {
+		from := min(i*group, rows)
+		do(i, from, min(from+group, rows))
+	}
+}
+
+// part returns some rows; nothing of nothing.
+func part(x []float32, from, to, width int) []float32 {
+	if x == nil {
+		return nil
+	}
+	return x[from*width : to*width]
+}
+
+func sumColumns(a *arguments) {
+	out, x, width, rows := a.floats(), a.floats(), a.int(), a.int()
+	for c := range width {
+		var sums [32]float32
+		for i := range rows {
+			sums[i%32] += x[i*width+c]
+		}
+		out[c] = sums[0]
+		for _, s := range sums[1:] {
+			out[c] += s
+		}
+	}
+}
+
+func zeroPadding(a *arguments) {
+	x, stride, width := a.floats(), a.int(), a.int()
+	rows, most := a.rows()
+	plain.ZeroPadding(x, stride, width, rows, most)
+}
+
+func adam(a *arguments) {
+	w, g, m, v, s := a.floats(), a.floats(), a.floats(), a.floats(), a.floats()
+	n := a.int()
+	step := cuda.AdamStep{AdamStep: kernel.AdamStep{Beta1: s[0], Beta2: s[1], Alpha1: s[2], Alpha2: s[3], Rate: s[4], InvRoot: s[5], Epsilon: s[6]},
+		Shrink: s[7], Decay: s[8]}
+	plain.Adam(w[:n], g[:n], m[:n], v[:n], &step)
+}
+
+func maximum(a *arguments) {
+	out, stride, chosen, x, width, indptr, indices := a.floats(), a.int(), a.words32(), a.floats(), a.int(), a.words32(), a.words32()
+	rows, _ := a.rows()
+	plain.Maximum(out, stride, chosen, x, width, indptr, indices, rows)
+}
+
+func maximumBackward(a *arguments) {
+	out, g, chosen, width, indptr, indices, add := a.floats(), a.floats(), a.words32(), a.int(), a.words32(), a.words32(), a.int()
+	rows, _ := a.rows()
+	plain.MaximumBackward(out, g, chosen, width, indptr, indices, add != 0, rows)
+}
+
+func crossEntropy(a *arguments) {
+	g, losses, right, z, classes, labels, inverse, smoothing := a.floats(), a.words64(), a.words32(), a.floats(), a.int(), a.labels(), a.floats(), a.double()
+	rows, _ := a.rows()
+	for i := range rows {
+		loss, hit := plain.CrossEntropy(g[i*classes:], z[i*classes:], classes, labels[i:], inverse[0], smoothing, 1)
+		losses[i], right[i] = math.Float64bits(loss), uint32(hit)
+	}
+}
+
+func binaryCrossEntropy(a *arguments) {
+	g, losses, right, z, classes, labels, targets, inverse := a.floats(), a.words64(), a.words32(), a.floats(), a.int(), a.labels(), a.bytes(), a.floats()
+	rows, _ := a.rows()
+	for i := range rows {
+		loss, hit := plain.Binary(g[i*classes:], z[i*classes:], classes, labels[i:], targets[i*((classes+7)/8):], inverse[0], 1)
+		losses[i], right[i] = math.Float64bits(loss), uint32(hit)
+	}
+}
+
+func sumLosses(a *arguments) {
+	score, losses, right := a.bytes(), a.words64(), a.words32()
+	rows, _ := a.rows()
+	loss, hits := 0.0, uint64(0)
+	for i := range rows {
+		loss += math.Float64frombits(losses[i])
+		hits += uint64(right[i])
+	}
+	binary.LittleEndian.PutUint64(score, math.Float64bits(loss))
+	binary.LittleEndian.PutUint64(score[8:], hits)
+}

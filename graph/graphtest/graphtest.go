@@ -1,0 +1,100 @@
+// Package graphtest makes random mini-batches, for tests of what computes on them.
+package graphtest
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"diskgnn/graph"
+)
+
+// Shape describes random batches.
+type Shape struct {
+	Seeds, Classes int
+	Layers         int
+	MaxDegree      int     // neighbours per destination, 0 included
+	Fresh          int     // sources that are no destinations, per layer
+	Unlabelled     float64 // share
+	Scatter        bool    // outermost destinations at random positions
+}
+
+// Batch returns one.
+func (s Shape) Batch(rng *rand.Rand) *graph.Batch {
+	b := &graph.Batch{Blocks: make([]graph.Block, s.Layers)}
+	n := s.Seeds
+	for l := s.Layers - 1; l >= 0; l-- {
+		k := &b.Blocks[l]
+		k.NumDst, k.NumSrc, k.Indptr = n, n+s.Fresh, []uint32{0}
+		for range n {
+			for range rng.IntN(s.MaxDegree + 1) {
+				k.Indices = append(k.Indices, uint32(rng.IntN(k.NumSrc)))
+			}
+			k.Indptr = append(k.Indptr, uint32(len(k.Indices)))
+		}
+		n = k.NumSrc
+	}
+	for i := range n {
+		b.Input, b.Degree = append(b.Input, uint32(1000+i)), append(b.Degree, uint32(s.MaxDegree+rng.IntN(9)))
+	}
+	for range s.Seeds {
+		y := int32(rng.IntN(s.Classes))
+		if rng.Float64() < s.Unlabelled {
+			y = graph.Unlabelled
+		}
+		b.Labels = append(b.Labels, y)
+	}
+	if s.Scatter {
+		k := &b.Blocks[0]
+		k.Dst = make([]uint32, k.NumDst)
+		for i := range k.Dst {
+			k.Dst[i] = uint32(i)
+		}
+		Renumber(b, rng.Perm(k.NumSrc))
+	}
+	return b
+}
+
+// Renumber moves the outermost block's source s to position to[s].
+func Renumber(b *graph.Batch, to []int) {
+	k := &b.Blocks[0]
+	indices := make([]uint32, len(k.Indices))
+	for e, s := range k.Indices {
+		indices[e] = uint32(to[s])
+	}
+	dst := make([]uint32, k.NumDst)
+	for i := range dst {
+		dst[i] = uint32(to[k.DstPos(i)])
+	}
+	k.Indices, k.Dst = indices, dst
+	input, degree := make([]uint32, len(b.Input)), make([]uint32, len(b.Degree))
+	for s, p := range to {
+		input[p], degree[p] = b.Input[s], b.Degree[s]
+	}
+	b.Input, b.Degree = input, degree
+}
+
+// Features returns random rows for a batch, and NaN beyond them.
+func Features(b *graph.Batch, dim int, rng *rand.Rand) []float32 {
+	n := b.Blocks[0].NumSrc * dim
+	x := make([]float32, n+3*dim)
+	for i := range x {
+		if x[i] = float32(math.NaN()); i < n {
+			x[i] = float32(rng.NormFloat64())
+		}
+	}
+	return x
+}
+
+// Roomy returns sizes that cover the batches with rows to spare.
+func Roomy(batches ...*graph.Batch) graph.Sizes {
+	var s graph.Sizes
+	for _, b := range batches {
+		s.Cover(b)
+	}
+	for l := range s.Src {
+		s.Src[l] += 5
+		s.Dst[l] += 5
+		s.Edges[l] += 5
+	}
+	return s
+}

@@ -1,0 +1,125 @@
+package train
+
+import (
+	"context"
+
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/pack/packfile"
+	"diskgnn/train/gnn"
+	"diskgnn/train/gnn/model"
+)
+
+// cpuEngine is package gnn's engine as this package sees it.
+type cpuEngine struct {
+	train *gnn.Engine
+	eval  *gnn.Evaluator // nil where there is nothing to evaluate
+	found outcome        // by the last step
+	note  string         // what the user should know
+}
+
+// cpuWork is a batch prepared for it.
+type cpuWork struct {
+	by       *gnn.Preparer
+	prepared gnn.Prepared
+	input    gnn.Input
+}
+
+func (w *cpuWork) Prepare(b *graph.Batch) error { return w.by.Prepare(&w.prepared, b) }
+
+func (w *cpuWork) Close() {}
+
+func (w *cpuWork) with(x []float32) *gnn.Input {
+	w.input.Prepared, w.input.X = &w.prepared, x
+	return &w.input
+}
+
+// newCPUEngine makes the engine for a pack, if its buffers fit in memory.
+func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	options := gnn.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
+		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: gnn.Loss(o.Loss)}
+	var needs engineNeeds
+	bytes, err := gnn.MemoryBytes(options)
+	if err != nil {
+		return nil, needs, err
+	}
+	if err := budget.Check("the engine", bytes, o.Memory); err != nil {
+		return nil, needs, err
+	}
+	e := new(cpuEngine)
+	if e.train, err = gnn.New(options); err != nil {
+		return nil, needs, err
+	}
+	needs = engineNeeds{engine: bytes, work: e.train.Preparer().Bytes()}
+	if f.Valid+f.Test > 0 {
+		more, err := e.train.EvaluatorBytes(f.EvalSizes)
+		if err == nil {
+			err = budget.Check("the engine, evaluation included,", bytes+more, o.Memory)
+		}
+		if err == nil {
+			e.eval, err = e.train.NewEvaluator(f.EvalSizes)
+		}
+		if err != nil {
+			e.Close()
+			return nil, needs, err
+		}
+		needs.engine += more
+		needs.evalWork = e.eval.Preparer().Bytes()
+	}
+	for _, p := range e.train.Params() {
+		needs.engine += 2 * 4 * int64(p.Len()) // the best weights, and a transposed copy to write
+	}
+	return e, needs, nil
+}
+
+func (e *cpuEngine) NewWork(eval bool, _ []byte) (work, error) {
+	if eval {
+		return &cpuWork{by: e.eval.Preparer()}, nil
+	}
+	return &cpuWork{by: e.train.Preparer()}, nil
+}
+
+func (e *cpuEngine) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
+	in := w.(*cpuWork).with(x)
+	r, err := e.train.Step(ctx, in)
+	e.found = outcome{loss: r.Loss}
+	if err == nil {
+		b := in.Prepared.Batch()
+		e.found.logits, e.found.labels, e.found.targets = e.train.Logits(in), b.Labels, b.Targets
+	}
+	return &e.found, err
+}
+
+// Finish has nothing to tell: steps are over when they return.
+func (e *cpuEngine) Finish() (*outcome, error) { return nil, nil }
+
+func (e *cpuEngine) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
+	return e.eval.Infer(ctx, w.(*cpuWork).with(x))
+}
+
+func (e *cpuEngine) SetLR(rate float64) error { return e.train.SetLR(rate) }
+
+func (e *cpuEngine) Snapshot(dst []float32) ([]float32, error) { return e.train.Snapshot(dst), nil }
+
+func (e *cpuEngine) Restore(weights []float32) error { return e.train.LoadWeights(weights) }
+
+func (e *cpuEngine) State() (map[string][]byte, error) { return e.train.State(), nil }
+
+func (e *cpuEngine) LoadState(state map[string][]byte) error { return e.train.LoadState(state) }
+
+func (e *cpuEngine) Params() []model.Param { return e.train.Layout().Params }
+
+func (e *cpuEngine) Info() engineInfo {
+	i := e.train.Info()
+	info := engineInfo{BLAS: i.BLAS, SIMD: i.SIMD, Orders: i.Orders, note: i.BLASReason}
+	if e.note != "" {
+		info.note = e.note
+	}
+	if e.eval != nil {
+		info.EvalOrders = e.eval.Orders()
+	}
+	return info
+}
+
+func (e *cpuEngine) Close() { e.train.Close() }

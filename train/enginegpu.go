@@ -1,0 +1,90 @@
+package train
+
+import (
+	"context"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/budget"
+	"diskgnn/pack/packfile"
+	"diskgnn/train/gnn/model"
+	"diskgnn/train/gpu"
+)
+
+// PrecisionFloat32 is the precision of matrix products that changes nothing.
+const PrecisionFloat32 = "float32"
+
+// precisions are those that --precision names.
+var precisions = []string{PrecisionFloat32, cuda.TF32.String(), cuda.BF16.String()}
+
+// driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
+const driverBytes = 128 << 20
+
+// gpuEngine is package gpu's engine as this package sees it.
+type gpuEngine struct {
+	*gpu.Engine
+	found outcome
+}
+
+// newGPUEngine makes the engine for a pack on the machine's first GPU.
+func newGPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	return newGPUEngineOn(nil, o, f)
+}
+
+func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	precision, _ := gpu.ParsePrecision(o.Precision)
+	options := gpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
+		Loss: model.Loss(o.Loss), Precision: precision, Device: d}
+	if f.Valid+f.Test > 0 {
+		options.EvalSizes = f.EvalSizes
+	}
+	before := budget.Now().Anon
+	e, err := gpu.New(options)
+	if err != nil {
+		return nil, engineNeeds{}, err
+	}
+	needs := engineNeeds{engine: driverBytes + max(0, budget.Now().Anon-before)} // most of it is the driver's
+	needs.work, needs.evalWork = e.WorkBytes()
+	for _, p := range e.Params() {
+		needs.engine += 5 * 4 * int64(p.Len()) // the best weights, two copies to write, and a state's moments
+	}
+	if err := budget.Check("the engine", needs.engine, o.Memory); err != nil {
+		e.Close()
+		return nil, needs, err
+	}
+	return &gpuEngine{Engine: e}, needs, nil
+}
+
+func (e *gpuEngine) NewWork(eval bool, features []byte) (work, error) {
+	w, err := e.Engine.NewWork(eval, features)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (e *gpuEngine) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
+	return e.told(e.Engine.Step(ctx, w.(*gpu.Work), x))
+}
+
+func (e *gpuEngine) Finish() (*outcome, error) { return e.told(e.Engine.Finish()) }
+
+func (e *gpuEngine) told(o *gpu.Outcome, err error) (*outcome, error) {
+	if o == nil {
+		return nil, err
+	}
+	e.found = outcome{o.Loss, o.Logits, o.Labels, o.Targets}
+	return &e.found, err
+}
+
+func (e *gpuEngine) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
+	return e.Engine.Infer(ctx, w.(*gpu.Work), x)
+}
+
+func (e *gpuEngine) Restore(weights []float32) error { return e.LoadWeights(weights) }
+
+func (e *gpuEngine) Info() engineInfo {
+	i := e.Engine.Info()
+	return engineInfo{BLAS: i.BLAS, Device: i.Device, Precision: i.Precision.String(), Orders: i.Orders, EvalOrders: i.EvalOrders,
+		note: "GPU memory: " + budget.FormatBytes(i.DeviceBytes)}
+}

@@ -1,0 +1,147 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+)
+
+// onGPU is what runs a test's trainings: an emulated device, or a real one.
+func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
+	use := func(d *cuda.Device) func(*parts) {
+		return func(p *parts) {
+			p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) { return newGPUEngineOn(d, o, f) }
+		}
+	}
+	t.Run("emulated", func(t *testing.T) { test(t, use(cudatest.Open(t))) })
+	t.Run("gpu", func(t *testing.T) {
+		d, err := cuda.Open(0, cuda.Options{})
+		if errors.Is(err, cuda.ErrNoDevice) {
+			t.Skipf("no GPU: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Close)
+		test(t, use(d))
+	})
+}
+
+func gpuRun(o *Options) { o.Engine = EngineGPU }
+
+// Runs on the GPU go the way of those on the CPU: the first losses agree, both learn,
+// and are judged.
+func TestGPURuns(t *testing.T) {
+	w := newWorld(t, worldParams{fanout: []int{3, 4}})
+	p := w.pack(20)
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		for what, change := range map[string]func(o *Options){
+			"sage": func(o *Options) {},
+			"gcn": func(o *Options) {
+				o.Model, o.Norm, o.Residual, o.Optimizer, o.WeightDecay = "gcn", "batch", true, "adamw", 0.01
+			},
+			"gat": func(o *Options) { o.Model, o.Heads, o.InputProjection = "gat", 4, true },
+			"auc": func(o *Options) { o.Aggregator, o.LabelSmoothing, o.Metric = "max", 0.1, MetricF1 },
+		} {
+			o := w.options(p, func(o *Options) { o.LayerOrder, o.Epochs = "aggregate", 4 }, change)
+			_, want := w.mustRun(o, nil)
+			o = w.fresh(o, gpuRun)
+			r, losses := w.mustRun(o, use)
+			if len(losses) != len(want) {
+				t.Fatalf("%s: %d losses of %d steps", what, len(losses), len(want))
+			}
+			for i := range 3 {
+				if math.Abs(losses[i]-want[i]) > 1e-3 {
+					t.Errorf("%s: losses %v, on the CPU %v", what, losses[:3], want[:3])
+				}
+			}
+			if r.Epochs[3].Loss >= r.Epochs[0].Loss || !r.TestAccuracy.Defined() {
+				t.Errorf("%s: the loss went from %v to %v, test score %v", what, r.Epochs[0].Loss, r.Epochs[3].Loss, r.TestAccuracy)
+			}
+			if f := state(t, o.Out); f.Setup.Engine != EngineGPU || f.Setup.Device == "" || f.Setup.Precision != PrecisionFloat32 || f.Params.Precision != PrecisionFloat32 {
+				t.Errorf("%s: run.json holds %+v", what, f.Setup)
+			}
+		}
+	})
+}
+
+// An interrupted run goes on to the bytes of one that never was.
+func TestGPURunsResume(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150})
+	first := w.options(w.pack(20), gpuRun)
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		o := w.fresh(first)
+		w.mustRun(o, use)
+		want := w.ending(o.Out)
+		for _, steps := range []int{1, 4, 11} {
+			o := w.fresh(first, func(o *Options) { o.CheckpointEvery = Interval{Time: 1 << 40} })
+			ctx, cancel := context.WithCancel(context.Background())
+			calls := 0
+			_, err := w.run(ctx, o, &logged{}, func(p *parts) {
+				use(p)
+				wrapEngine(p, func(e engine) engine {
+					return &bad{engine: e, before: func() error {
+						if calls == steps {
+							cancel()
+						}
+						calls++
+						return nil
+					}}
+				})
+			})
+			cancel()
+			if !errors.Is(err, fault.ErrInterrupted) {
+				t.Fatalf("to be interrupted: %v", err)
+			}
+			o.Resume = true
+			if _, err := w.run(context.Background(), o, &logged{}, use); err != nil {
+				t.Fatal(err)
+			}
+			w.ending(o.Out).compare(t, steps, want)
+		}
+	})
+}
+
+// What is not finite is told when the step is over.
+func TestGPULossNotFinite(t *testing.T) {
+	w := newWorld(t, worldParams{nan: true})
+	p := w.pack(10)
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		o := w.options(p, gpuRun)
+		_, err := w.run(context.Background(), o, &logged{}, use)
+		if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the loss is NaN") {
+			t.Error(err)
+		}
+		w.unfinished(o.Out, StateFailed)
+	})
+}
+
+// Without a GPU, auto is the CPU and gpu an error that says why.
+func TestNoGPU(t *testing.T) {
+	if _, err := device.GPUs(); err == nil {
+		t.Skip("there is a GPU")
+	}
+	w := newWorld(t, worldParams{nodes: 150})
+	p := w.pack(20)
+	o := w.options(p, func(o *Options) { o.Engine, o.Epochs = EngineAuto, 1 })
+	if r, _ := w.mustRun(o, nil); r.Engine != EngineCPU {
+		t.Errorf("auto came to %s", r.Engine)
+	}
+	for want, change := range map[string]func(o *Options){
+		"--engine gpu: ":                       gpuRun,
+		"--precision tf32 is for --engine gpu": func(o *Options) { o.Precision = "tf32" },
+	} {
+		_, err := w.run(context.Background(), w.options(p, change), &logged{}, nil)
+		if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s…", err, want)
+		}
+	}
+}

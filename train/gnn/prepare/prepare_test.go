@@ -1,0 +1,108 @@
+package prepare
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/train/gnn/model"
+)
+
+// tiny has the destinations 0 and 1 of the sources 0, 1, 2: node 0 drew 2 and itself,
+// node 1 drew 2.
+func tiny() *graph.Batch {
+	return &graph.Batch{Blocks: []graph.Block{{NumSrc: 3, NumDst: 2, Indptr: []uint32{0, 2, 3}, Indices: []uint32{2, 0, 2}}},
+		Input: []uint32{7, 8, 9}, Degree: []uint32{3, 0, 8}, Labels: []int32{1, graph.Unlabelled}}
+}
+
+var sizes = graph.Sizes{Src: []int{5}, Dst: []int{4}, Edges: []int{6}}
+
+func prepared(t *testing.T, m model.Model, p *Prepared) *Block {
+	t.Helper()
+	m.Dims = []int{2, 3}
+	r := New(&m, []model.Order{model.Aggregate}, sizes, true)
+	r.TransposeAll()
+	if err := r.Prepare(p, tiny()); err != nil {
+		t.Fatal(err)
+	}
+	if p.Labelled != 1 || !p.By(r) || p.Batch() == nil {
+		t.Errorf("%d labelled", p.Labelled)
+	}
+	return &p.Blocks[0]
+}
+
+func equal[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestByHand(t *testing.T) {
+	b := prepared(t, model.Model{Kind: model.SAGE}, new(Prepared))
+	equal(t, "means", b.Dst, []float32{0.5, 1})
+	equal(t, "transposed indptr", b.TIndptr, []uint32{0, 1, 1, 3})
+	equal(t, "transposed indices", b.TIndices, []uint32{0, 0, 1})
+
+	b = prepared(t, model.Model{Kind: model.GCN}, new(Prepared))
+	equal(t, "own", b.Own, []float32{0.25, 1})
+	equal(t, "by destination", b.Dst, []float32{0.75, 0}) // 3/(2·√4), 0/(1·√1)
+	equal(t, "by source", b.Src, []float32{0.5, 1, 1. / 3})
+
+	l := &prepared(t, model.Model{Kind: model.GAT, Heads: 1}, new(Prepared)).Looped
+	equal(t, "looped indptr", l.Indptr, []uint32{0, 2, 4})
+	equal(t, "looped indices", l.Indices, []uint32{2, 0, 2, 1})
+	equal(t, "transposed indptr", l.TIndptr, []uint32{0, 1, 2, 4})
+	equal(t, "transposed indices", l.TIndices, []uint32{0, 1, 0, 1})
+	equal(t, "transposed edges", l.TEdges, []uint32{1, 3, 0, 2})
+}
+
+// Slices of the lengths that are told are filled where they are.
+func TestGivenMemoryIsUsed(t *testing.T) {
+	for _, m := range []model.Model{{Kind: model.SAGE}, {Kind: model.GCN}, {Kind: model.GAT, Heads: 1}} {
+		m.Dims = []int{2, 3}
+		r := New(&m, []model.Order{model.Aggregate}, sizes, true)
+		r.TransposeAll()
+		n := r.Lengths(0)
+		p := Prepared{Blocks: []Block{{Dst: make([]float32, n.Dst), Src: make([]float32, n.Src), Own: make([]float32, n.Own),
+			TIndptr: make([]uint32, n.TIndptr), TIndices: make([]uint32, n.TIndices),
+			Looped: Looped{Indptr: make([]uint32, n.Indptr), Indices: make([]uint32, n.Indices),
+				TIndptr: make([]uint32, n.LoopTIndptr), TIndices: make([]uint32, n.LoopTIndices), TEdges: make([]uint32, n.LoopTEdges)}}}}
+		was := p.Blocks[0]
+		now := prepared(t, m, &p)
+		for i, s := range [][2][]uint32{{was.TIndptr, now.TIndptr}, {was.TIndices, now.TIndices}, {was.Looped.Indptr, now.Looped.Indptr},
+			{was.Looped.Indices, now.Looped.Indices}, {was.Looped.TIndptr, now.Looped.TIndptr}, {was.Looped.TIndices, now.Looped.TIndices}, {was.Looped.TEdges, now.Looped.TEdges}} {
+			if unsafe.SliceData(s[0]) != unsafe.SliceData(s[1]) {
+				t.Errorf("%s: slice %d lies elsewhere", m.Kind, i)
+			}
+		}
+		for i, s := range [][2][]float32{{was.Dst, now.Dst}, {was.Src, now.Src}, {was.Own, now.Own}} {
+			if unsafe.SliceData(s[0]) != unsafe.SliceData(s[1]) {
+				t.Errorf("%s: weights %d lie elsewhere", m.Kind, i)
+			}
+		}
+		if k := r.Lengths(0); r.Bytes() != 4*int64(k.sum()) {
+			t.Errorf("%s: %d bytes for %+v", m.Kind, r.Bytes(), k)
+		}
+	}
+}
+
+func TestRefusesBatches(t *testing.T) {
+	m := model.Model{Kind: model.SAGE, Dims: []int{2, 3}}
+	for what, spoil := range map[string]func(b *graph.Batch){
+		"an edge from nowhere": func(b *graph.Batch) { b.Blocks[0].Indices[0] = 3 },
+		"a class too high":     func(b *graph.Batch) { b.Labels[0] = 3 },
+		"too many sources":     func(b *graph.Batch) { b.Blocks[0].NumSrc, b.Input, b.Degree = 6, make([]uint32, 6), make([]uint32, 6) },
+		"too few targets":      func(b *graph.Batch) { b.Targets = make([]byte, 4) },
+	} {
+		b, p := tiny(), new(Prepared)
+		spoil(b)
+		r := New(&m, []model.Order{model.Aggregate}, sizes, true)
+		if err := r.Prepare(p, b); !errors.Is(err, fault.ErrInput) || p.Batch() != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

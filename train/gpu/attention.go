@@ -1,0 +1,201 @@
+package gpu
+
+import (
+	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/train/gnn/model"
+)
+
+// attention is GAT's convolution. It aggregates first:
+//
+//	Σ weight · (x·W_h) = (Σ weight · x)·W_h
+//	asrc_h·(x·W_h)     = x·(W_h·asrc_h)
+//
+// for every head h. The vectors W_h·a_h are one product, of W with a matrix that holds
+// a_h in head h's part of row h, and zeros.
+type attention struct {
+	*layer
+	heads, part int // and the width of a head's result
+	mean        bool
+
+	weights, dWeights cuda.Buffer // a block of part columns for every head
+	vectors, dVectors cuda.Buffer // the attention vectors, the sources' first
+	third, dThird     cuda.Buffer // the residual's map
+
+	spread   cuda.Buffer // 2·heads rows as wide as W: the attention vectors, spread
+	dSpread  cuda.Buffer
+	diagonal cuda.Buffer // uint32: where they lie in it, in units of part
+	scorers  cuda.Buffer // in rows of 2·heads: W_h·asrc_h, then W_h·adst_h
+	dScorers cuda.Buffer
+
+	own             cuda.Buffer // the destinations' rows of x, where they don't come first
+	dOwn            cuda.Buffer // gradient of these rows
+	sources, owns   cuda.Buffer // parts of the scores, by source and by destination
+	dSources, dOwns cuda.Buffer
+	softmax         cuda.Buffer // by edge
+	dEdges          cuda.Buffer
+	sums, dSums     cuda.Buffer // by destination, a row for every head
+}
+
+func newAttention(k *layer) *attention {
+	n, m := k.net, k.net.model
+	a := &attention{layer: k, heads: m.Heads, part: m.HeadWidth(k.index), mean: k.index == m.Layers()-1}
+	a.weights, a.dWeights = k.param(model.Neighbour, model.Neighbour)
+	a.vectors, a.dVectors = k.param(model.AttentionSrc, model.AttentionDst)
+	a.third, a.dThird = k.param(model.ResidualWeight, model.ResidualWeight)
+	src, edges := n.sizes.Src[k.index], n.sizes.Edges[k.index]+k.rows
+	a.spread, a.scorers = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in)
+	a.sources, a.owns = n.floats(src*a.heads), n.floats(k.rows*a.heads)
+	a.softmax, a.sums = n.floats(edges*a.heads), n.floats(k.rows*a.heads*k.in)
+	if k.index == 0 {
+		a.own = n.floats(k.rows * k.in)
+	}
+	if !n.training {
+		return a
+	}
+	a.dSpread, a.dScorers, a.diagonal = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in), n.floats(2*a.heads)
+	a.dSources, a.dOwns = n.floats(src*a.heads), n.floats(k.rows*a.heads)
+	a.dEdges, a.dSums = n.floats(edges*a.heads), n.floats(k.rows*a.heads*k.in)
+	if k.below != nil {
+		a.dOwn = n.floats(k.rows * k.in)
+	}
+	return a
+}
+
+// columns returns the width of W.
+func (a *attention) columns() int { return a.heads * a.part }
+
+func (a *attention) start() {
+	a.net.try(a.net.stream.Fill(a.spread, 0))
+	if a.diagonal == (cuda.Buffer{}) {
+		return
+	}
+	at := make([]uint32, 2*a.heads)
+	for r := range at {
+		at[r] = uint32(r*a.heads + r%a.heads)
+	}
+	a.net.try(a.net.stream.CopyIn(a.diagonal, binio.Bytes(at)))
+	a.net.try(a.net.stream.Synchronize())
+}
+
+func (a *attention) forward(x cuda.Buffer) {
+	n, b, h := a.net, a.block(), a.heads
+	a.score(x)
+	own := a.ownRows(x)
+	n.product(false, false, a.rows, h, a.in, 1, own, a.in, after(a.scorers, h), 2*h, 0, a.owns, h)
+	weigh := a.edgeSoftmax()
+	n.try(n.stream.EdgeSoftmax(&weigh))
+	n.try(n.stream.AggregateHeads(&cuda.AggregateHeads{Out: a.sums, X: x, Width: a.in, Heads: h, Weights: a.softmax,
+		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
+	a.multiply()
+	if a.third != (cuda.Buffer{}) {
+		n.product(false, false, a.rows, a.width, a.in, 1, own, a.in, a.third, a.width, 1, a.data, a.width)
+	}
+}
+
+// score makes the vectors that score rows, and the sources' parts of the scores.
+func (a *attention) score(x cuda.Buffer) {
+	n, h, columns := a.net, a.heads, a.columns()
+	for i := range 2 { // of sources, of destinations
+		n.try(n.stream.Gather(&cuda.Gather{Out: after(a.spread, i*h*columns), Stride: columns + a.part, Table: after(a.vectors, i*columns),
+			Type: dtype.Float32, Width: a.part, Rows: cuda.Rows(h)}))
+	}
+	n.product(false, true, a.in, 2*h, columns, 1, a.weights, columns, a.spread, columns, 0, a.scorers, 2*h)
+	n.product(false, false, n.sizes.Src[a.index], h, a.in, 1, x, a.in, a.scorers, 2*h, 0, a.sources, h)
+}
+
+// ownRows returns the destinations' rows of x.
+func (a *attention) ownRows(x cuda.Buffer) cuda.Buffer {
+	if a.own == (cuda.Buffer{}) {
+		return x
+	}
+	a.gather(a.own, a.in, x)
+	return a.own
+}
+
+func (a *attention) edgeSoftmax() cuda.EdgeSoftmax {
+	b := a.block()
+	return cuda.EdgeSoftmax{Weights: a.softmax, Sources: a.sources, Own: a.owns, Heads: a.heads, Slope: model.LeakySlope,
+		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}
+}
+
+// factor returns what a head's results are multiplied with, and how far apart their
+// columns are.
+func (a *attention) factor() (factor float32, next int) {
+	if a.mean {
+		return 1 / float32(a.heads), 0
+	}
+	return 1, a.part
+}
+
+// multiply makes the layer's sums of those over neighbours.
+func (a *attention) multiply() {
+	n, h, columns := a.net, a.heads, a.columns()
+	factor, next := a.factor()
+	if !a.mean {
+		n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: a.part, NextZ: next}, false, false, a.rows, a.part, a.in,
+			factor, a.sums, h*a.in, a.weights, columns, 0, a.data, a.width))
+		return
+	}
+	for i := range h { // one after the other, as they are added
+		n.product(false, false, a.rows, a.part, a.in, factor, after(a.sums, i*a.in), h*a.in, after(a.weights, i*a.part), columns,
+			float32(min(i, 1)), a.data, a.width)
+	}
+}
+
+func (a *attention) backward(x, dz cuda.Buffer) {
+	n, b, h, columns := a.net, a.block(), a.heads, a.columns()
+	n.pad(dz, a.width, b.dst)
+	n.pad(a.sums, h*a.in, b.dst)
+	factor, next := a.factor()
+	for i := range h { // cuBLAS does not divide the many rows of a batch's products
+		n.product(true, false, a.in, a.part, a.rows, factor, after(a.sums, i*a.in), h*a.in, after(dz, i*next), a.width, 0,
+			after(a.dWeights, i*a.part), columns)
+	}
+	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: next, NextY: a.part, NextZ: a.in}, false, true, a.rows, a.in, a.part,
+		factor, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
+	n.try(n.stream.EdgeDots(&cuda.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
+		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
+	n.try(n.stream.EdgeSoftmaxBackward(&cuda.EdgeSoftmaxBackward{EdgeSoftmax: a.edgeSoftmax(), Grads: a.dEdges, OwnGrads: a.dOwns}))
+	n.try(n.stream.SumEdges(&cuda.SumEdges{Out: a.dSources, Values: a.dEdges, Heads: h, Indptr: b.tindptr, Edges: b.tedges, Rows: b.src}))
+	own := x
+	if a.own != (cuda.Buffer{}) {
+		own = a.own
+		n.pad(own, a.in, b.dst)
+	}
+	a.scorersGradient(x, own)
+	if a.third != (cuda.Buffer{}) {
+		n.product(true, false, a.in, a.width, a.rows, 1, own, a.in, dz, a.width, 0, a.dThird, a.width)
+	}
+	if a.dx != (cuda.Buffer{}) {
+		a.inputGradient(dz)
+	}
+}
+
+// scorersGradient takes the gradients of the scores' parts to W and the attention
+// vectors.
+func (a *attention) scorersGradient(x, own cuda.Buffer) {
+	n, b, h, columns := a.net, a.block(), a.heads, a.columns()
+	n.pad(x, a.in, b.src)
+	n.pad(a.dSources, h, b.src)
+	n.pad(a.dOwns, h, b.dst)
+	n.product(true, false, a.in, h, n.sizes.Src[a.index], 1, x, a.in, a.dSources, h, 0, a.dScorers, 2*h)
+	n.product(true, false, a.in, h, a.rows, 1, own, a.in, a.dOwns, h, 0, after(a.dScorers, h), 2*h)
+	n.product(false, false, a.in, columns, 2*h, 1, a.dScorers, 2*h, a.spread, columns, 1, a.dWeights, columns)
+	n.product(true, false, 2*h, columns, a.in, 1, a.dScorers, 2*h, a.weights, columns, 0, a.dSpread, columns)
+	n.try(n.stream.Gather(&cuda.Gather{Out: a.dVectors, Stride: a.part, Table: a.dSpread, Type: dtype.Float32, Width: a.part,
+		Index: a.diagonal, Rows: cuda.Rows(2 * h)}))
+}
+
+func (a *attention) inputGradient(dz cuda.Buffer) {
+	n, b, h := a.net, a.block(), a.heads
+	n.try(n.stream.CombineHeads(&cuda.CombineHeads{Out: a.dx, Y: a.dSums, Width: a.in, Heads: h, Weights: a.softmax,
+		Indptr: b.tindptr, Indices: b.tindices, Edges: b.tedges, Entries: b.edges, Rows: b.src}))
+	n.product(false, true, n.sizes.Src[a.index], a.in, h, 1, a.dSources, h, a.scorers, 2*h, 1, a.dx, a.in)
+	n.product(false, true, a.rows, a.in, h, 1, a.dOwns, h, after(a.scorers, h), 2*h, 0, a.dOwn, a.in)
+	if a.third != (cuda.Buffer{}) {
+		n.product(false, true, a.rows, a.in, a.width, 1, dz, a.width, a.third, a.width, 1, a.dOwn, a.in)
+	}
+	a.addOwn(a.dOwn)
+}

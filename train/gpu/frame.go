@@ -1,0 +1,103 @@
+package gpu
+
+import (
+	"diskgnn/device/cuda"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
+)
+
+// frame says where the parts of a prepared batch lie, at the maximum sizes: in a work's
+// pinned memory, from which they travel in one copy, and likewise on the device.
+type frame struct {
+	bytes   int64
+	counts  span // uint32: sources and destinations of every block
+	inverse span // float32: 1 over the number of terms in the loss
+	ids     span // uint32: what the input nodes are known by, where they have dropout
+	labels  span // int32
+	targets span // bits of a row's classes, with the loss Binary
+	blocks  []blockFrame
+}
+
+// span is a range of bytes; of none there is no part.
+type span struct{ from, bytes int64 }
+
+// blockFrame is a block. Of GAT's, edges are those of prepare.Looped.
+type blockFrame struct {
+	outer, inner, own         span // weights: prepare.Block's Dst, Src and Own
+	indptr, indices           span
+	tindptr, tindices, tedges span
+	positions                 span // of the destinations among the sources, in the outermost block
+	place                     span // as prepare.Block's, but also for destinations that come first
+}
+
+func (f *frame) take(elements int) span {
+	s := span{f.bytes, 4 * int64(elements)}
+	f.bytes += (s.bytes + cuda.Align - 1) &^ (cuda.Align - 1)
+	return s
+}
+
+func newFrame(n *network) *frame {
+	f, s, seeds := new(frame), n.sizes, n.seeds()
+	f.counts, f.inverse = f.take(2*len(s.Src)), f.take(1)
+	for l := range s.Src {
+		k := n.preparer.Lengths(l)
+		b := blockFrame{outer: f.take(k.Dst), inner: f.take(k.Src), own: f.take(k.Own), place: f.take(k.Place)}
+		if n.model.Kind == model.GAT {
+			b.indptr, b.indices = f.take(k.Indptr), f.take(k.Indices)
+			b.tindptr, b.tindices, b.tedges = f.take(k.LoopTIndptr), f.take(k.LoopTIndices), f.take(k.LoopTEdges)
+		} else {
+			b.indptr, b.indices = f.take(s.Dst[l]+1), f.take(s.Edges[l])
+			b.tindptr, b.tindices = f.take(k.TIndptr), f.take(k.TIndices)
+		}
+		if l == 0 {
+			b.positions = f.take(s.Dst[0])
+		}
+		f.blocks = append(f.blocks, b)
+	}
+	if n.projects() && n.training {
+		f.ids = f.take(s.Src[0])
+	}
+	if n.training {
+		f.labels = f.take(seeds)
+		if n.loss.kind == model.Binary {
+			f.targets = f.take((seeds*graph.TargetBytes(n.model.Classes()) + 3) / 4)
+		}
+	}
+	return f
+}
+
+// on returns a part of a frame on the device, none where there is none.
+func (s span) on(memory cuda.Buffer) cuda.Buffer {
+	if s.bytes == 0 || memory == (cuda.Buffer{}) {
+		return cuda.Buffer{}
+	}
+	return memory.Slice(s.from, s.bytes)
+}
+
+// in returns a part of a frame in host memory, nil where there is none.
+func in[T binio.Number](memory []byte, s span) []T {
+	if s.bytes == 0 {
+		return nil
+	}
+	return binio.View[T](memory[s.from:][:s.bytes:s.bytes])
+}
+
+// room makes a Prepared whose slices lie in the frame.
+func (f *frame) room(memory []byte, kind model.Kind) prepare.Prepared {
+	floats := func(s span) []float32 { return in[float32](memory, s) }
+	words := func(s span) []uint32 { return in[uint32](memory, s) }
+	var p prepare.Prepared
+	for _, b := range f.blocks {
+		k := prepare.Block{Dst: floats(b.outer), Src: floats(b.inner), Own: floats(b.own), Place: words(b.place)}
+		if kind == model.GAT {
+			k.Looped = prepare.Looped{Indptr: words(b.indptr), Indices: words(b.indices),
+				TIndptr: words(b.tindptr), TIndices: words(b.tindices), TEdges: words(b.tedges)}
+		} else {
+			k.TIndptr, k.TIndices = words(b.tindptr), words(b.tindices)
+		}
+		p.Blocks = append(p.Blocks, k)
+	}
+	return p
+}

@@ -1,0 +1,66 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes for evaluation")
+
+// Infer returns the logits of the batch that w holds, row-major, a column per class,
+// computed with the current weights and without dropout. They are the engine's, valid
+// until its next call.
+func (e *Engine) Infer(ctx context.Context, w *Work, x []float32) ([]float32, error) {
+	if e.eval == nil {
+		return nil, errNoEvaluation
+	}
+	features, err := w.check(e.eval, x)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	logits := e.evalInput.results.Float32s()[cuda.ScoreBytes/4:][:w.prepared.Batch().NumSeeds()*e.opts.Model.Classes()]
+	return logits, e.attached(func() error {
+		if err := e.refresh(); err != nil {
+			return err
+		}
+		if err := e.evalInput.take(e.main, w, features); err != nil {
+			return err
+		}
+		e.eval.in = &e.evalInput
+		return errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data), e.main.Synchronize())
+	})
+}
+
+// refresh derives from the weights what batch norms take in evaluation:
+// 1/√(running variance + ε).
+func (e *Engine) refresh() error {
+	if !e.stale {
+		return nil
+	}
+	for _, k := range e.eval.layers {
+		o := k.tail.norm
+		if o == nil || !o.batch {
+			continue
+		}
+		v := make([]float32, k.width)
+		if err := errors.Join(e.main.CopyOut(binio.Bytes(v), o.runVar), e.main.Synchronize()); err != nil {
+			return err
+		}
+		for c := range v {
+			v[c] = float32(1 / math.Sqrt(float64(v[c])+normEpsilon))
+		}
+		if err := errors.Join(e.main.CopyIn(o.inverse, binio.Bytes(v)), e.main.Synchronize()); err != nil {
+			return err
+		}
+	}
+	e.stale = false
+	return nil
+}

@@ -1,0 +1,142 @@
+package gpu
+
+import (
+	"errors"
+
+	"diskgnn/device/cuda"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/kernel"
+	"diskgnn/train/gnn/model"
+)
+
+// input is a batch on the device: the features, a work's frame, and the constants of the
+// step that takes it. With it goes what the step finds.
+type input struct {
+	net       *network
+	x         cuda.Buffer // float32, rows of features
+	frame     cuda.Buffer
+	constants cuda.Buffer // kernel.Streams of the layers' dropout, then Adam's step
+	blocks    []block
+	ids       cuda.Buffer
+
+	given   *cuda.Pinned // constants on their way
+	results *cuda.Pinned // score, then logits
+	copied  *cuda.Event
+	graph   *cuda.Graph // of the step; nil: not captured yet
+	warm    bool        // a step has run
+
+	// Of the step under way.
+	busy     bool
+	step     uint64
+	seeds    int
+	labelled int
+	labels   []int32
+	targets  []byte
+	done     *cuda.Event
+	outcome  Outcome
+}
+
+// block is a block of a batch on the device.
+type block struct {
+	src, dst                  cuda.Count
+	edges                     int // at most
+	outer, inner, own         cuda.Buffer
+	indptr, indices           cuda.Buffer
+	tindptr, tindices, tedges cuda.Buffer
+	positions, place          cuda.Buffer // none where destinations are the first sources
+}
+
+func (i *input) lay(m *memory, n *network) {
+	i.net = n
+	i.x = m.floats(n.sizes.Src[0] * n.model.Features())
+	i.frame = m.bytes(n.frame.bytes)
+	i.constants = m.bytes(constantsBytes(n))
+	f := n.frame
+	i.ids = f.ids.on(i.frame)
+	i.blocks = i.blocks[:0]
+	for l, b := range f.blocks {
+		on := func(s span) cuda.Buffer { return s.on(i.frame) }
+		count := func(most, at int) cuda.Count {
+			return cuda.Count{Most: most, At: on(span{f.counts.from + 4*int64(at), 4})}
+		}
+		edges := n.sizes.Edges[l]
+		if n.model.Kind == model.GAT {
+			edges += n.sizes.Dst[l]
+		}
+		i.blocks = append(i.blocks, block{src: count(n.sizes.Src[l], 2*l), dst: count(n.sizes.Dst[l], 2*l+1), edges: edges,
+			outer: on(b.outer), inner: on(b.inner), own: on(b.own), indptr: on(b.indptr), indices: on(b.indices),
+			tindptr: on(b.tindptr), tindices: on(b.tindices), tedges: on(b.tedges), positions: on(b.positions), place: on(b.place)})
+	}
+}
+
+// constantsBytes is the size of a step's constants: those that follow from its number.
+func constantsBytes(n *network) int64 { return 8*streams(n) + cuda.AdamStepBytes }
+
+// streams counts the streams of dropout, that of the input projection is the last.
+func streams(n *network) int64 { return int64(n.model.Layers() + 1) }
+
+// open takes what does not lie on the device.
+func (i *input) open(d *cuda.Device, n *network) error {
+	var errs [5]error
+	seeds, classes := n.seeds(), n.model.Classes()
+	i.given, errs[0] = d.NewPinned(constantsBytes(n))
+	i.results, errs[1] = d.NewPinned(cuda.ScoreBytes + 4*int64(seeds)*int64(classes))
+	i.copied, errs[2] = d.NewEvent()
+	i.done, errs[3] = d.NewEvent()
+	if n.training {
+		i.labels, i.targets = make([]int32, 0, seeds), make([]byte, 0, seeds*graph.TargetBytes(classes))
+	}
+	return errors.Join(errs[:]...)
+}
+
+func (i *input) close() {
+	if i.graph != nil {
+		i.graph.Free()
+	}
+	for _, e := range []*cuda.Event{i.copied, i.done} {
+		if e != nil {
+			e.Free()
+		}
+	}
+	for _, p := range []*cuda.Pinned{i.given, i.results} {
+		if p != nil {
+			p.Free()
+		}
+	}
+	*i = input{}
+}
+
+// put stores the constants of a step, to be copied.
+func (i *input) put(seed, step uint64, adam *cuda.AdamStep) {
+	n := int(streams(i.net))
+	words := binio.View[uint64](i.given.Bytes()[:8*n])
+	for l := range words {
+		words[l] = uint64(kernel.NewStream(seed, step, l))
+	}
+	adam.Put(i.given.Float32s()[2*n:])
+}
+
+// stream returns where the stream of a layer's dropout lies.
+func (i *input) stream(layer int) cuda.Buffer {
+	if layer == model.InputLayer {
+		layer = i.net.model.Layers()
+	}
+	return i.constants.Slice(8*int64(layer), 8)
+}
+
+func (i *input) adamStep() cuda.Buffer {
+	return i.constants.Slice(8*streams(i.net), cuda.AdamStepBytes)
+}
+
+// take asks for the copy of a batch, without its constants.
+func (i *input) take(s *cuda.Stream, w *Work, x []byte) error {
+	return errors.Join(s.CopyIn(i.x, x), s.CopyIn(i.frame, w.pinned.Bytes()))
+}
+
+// remember keeps what is said of the step's batch once it is done.
+func (i *input) remember(b *graph.Batch, labelled int, step uint64) {
+	i.seeds, i.labelled, i.step = b.NumSeeds(), labelled, step
+	i.labels = append(i.labels[:0], b.Labels...)
+	i.targets = append(i.targets[:0], b.Targets...)
+}

@@ -1,0 +1,131 @@
+package gpu
+
+import (
+	"diskgnn/device/cuda"
+	"diskgnn/internal/dtype"
+	"diskgnn/train/gnn/model"
+)
+
+// layer is one layer of the network: a convolution, which makes sums for its rows, and
+// the tail that follows them. Its rows are the destinations of its block; those of the
+// input projection are the input nodes.
+type layer struct {
+	net       *network
+	index     int    // of the model's layers, or model.InputLayer
+	below     *layer // whose output is the input; nil: the batch's features are
+	in, width int    // of the input's rows and of its own
+	rows      int    // at most
+	data      cuda.Buffer
+	dx        cuda.Buffer // gradient of the input, if it has one
+	conv      conv
+	tail      tail
+}
+
+// conv is what kinds of layers differ in.
+type conv interface {
+	// start fills what never changes.
+	start()
+	// forward makes the layer's sums of the input x.
+	forward(x cuda.Buffer)
+	// backward computes the gradients of the convolution's parameters from dz, that of
+	// the sums, and that of x where the layer has a dx. dz's padding may be changed, and
+	// so may x's.
+	backward(x, dz cuda.Buffer)
+}
+
+func newLayer(n *network, index int, below *layer) *layer {
+	k := &layer{net: n, index: index, below: below}
+	if index == model.InputLayer {
+		k.in, k.width, k.rows = n.model.Features(), n.model.InputProjection, n.sizes.Src[0]
+	} else {
+		k.in, k.width, k.rows = n.model.In(index), n.model.Out(index), n.sizes.Dst[index]
+	}
+	k.data = n.floats(k.rows * k.width)
+	if n.training && below != nil {
+		k.dx = n.floats(below.rows * below.width)
+	}
+	k.tail.make(k)
+	switch {
+	case index == model.InputLayer:
+		k.conv = newProjection(k)
+	case n.model.Kind == model.GAT:
+		k.conv = newAttention(k)
+	default:
+		k.conv = newLinear(k)
+	}
+	return k
+}
+
+// param returns the values of the layer's parameters with roles from one to another and,
+// in training, where their gradients go; none where it has none.
+func (k *layer) param(from, to model.Role) (values, grads cuda.Buffer) {
+	lo, hi := k.net.layout.Span(k.index, from, to)
+	if lo == hi {
+		return cuda.Buffer{}, cuda.Buffer{}
+	}
+	values = part(k.net.weights, lo, hi)
+	if k.net.training && to <= model.LastTrained {
+		grads = part(k.net.grads, lo, hi)
+	}
+	return values, grads
+}
+
+// block returns the batch's block for this layer.
+func (k *layer) block() *block { return &k.net.in.blocks[max(0, k.index)] }
+
+// count returns how many rows the batch has.
+func (k *layer) count() cuda.Count {
+	if k.index == model.InputLayer {
+		return k.block().src
+	}
+	return k.block().dst
+}
+
+// source returns the layer's input.
+func (k *layer) source() cuda.Buffer {
+	if k.below == nil {
+		return k.net.in.x
+	}
+	return k.below.data
+}
+
+// gather stores the rows of x of the destinations.
+func (k *layer) gather(out cuda.Buffer, stride int, x cuda.Buffer) {
+	b := k.block()
+	k.net.try(k.net.stream.Gather(&cuda.Gather{Out: out, Stride: stride, Table: x, Type: dtype.Float32, Width: k.in, Index: b.positions, Rows: b.dst}))
+}
+
+// addOwn adds to the gradient of the input that of the destinations' own rows.
+func (k *layer) addOwn(dOwn cuda.Buffer) {
+	n, b := k.net, k.block()
+	rows := b.src
+	if b.place == (cuda.Buffer{}) {
+		rows = b.dst // which come first
+	}
+	n.try(n.stream.Aggregate(&cuda.Aggregate{Out: k.dx, Stride: k.in, X: dOwn, Width: k.in, Indptr: n.zeros, Indices: n.zeros,
+		OwnX: dOwn, Place: b.place, Transposed: true, Places: b.dst, Add: true, Rows: rows}))
+}
+
+// projection is the input projection's linear map.
+type projection struct {
+	*layer
+	weights, dWeights cuda.Buffer
+}
+
+func newProjection(k *layer) *projection {
+	p := &projection{layer: k}
+	p.weights, p.dWeights = k.param(model.Self, model.Self)
+	return p
+}
+
+func (p *projection) start() {}
+
+func (p *projection) forward(x cuda.Buffer) {
+	p.net.product(false, false, p.rows, p.width, p.in, 1, x, p.in, p.weights, p.width, 0, p.data, p.width)
+}
+
+func (p *projection) backward(x, dz cuda.Buffer) {
+	p.net.pad(x, p.in, p.count())
+	p.net.pad(dz, p.width, p.count())
+	p.net.product(true, false, p.in, p.width, p.rows, 1, x, p.in, dz, p.width, 0, p.dWeights, p.width)
+}

@@ -1,0 +1,35 @@
+package gpu
+
+import (
+	"diskgnn/device/cuda"
+	"diskgnn/train/gnn/model"
+)
+
+// loss computes the loss of the logits, and its gradient.
+type loss struct {
+	net       *network
+	kind      model.Loss
+	smoothing float64
+
+	last                  *layer
+	grad                  cuda.Buffer
+	rowLoss, right, score cuda.Buffer
+}
+
+func (o *loss) make(last *layer) {
+	n := o.net
+	o.last = last
+	o.grad = n.floats(last.rows * last.width)
+	o.rowLoss, o.right, o.score = n.bytes(8*int64(last.rows)), n.floats(last.rows), n.bytes(cuda.ScoreBytes)
+}
+
+func (o *loss) run() {
+	n, f := o.net, o.net.frame
+	a := cuda.CrossEntropy{G: o.grad, Z: o.last.data, Classes: o.last.width, Labels: f.labels.on(n.in.frame), Inverse: f.inverse.on(n.in.frame),
+		Smoothing: o.smoothing, RowLoss: o.rowLoss, Right: o.right, Score: o.score, Rows: o.last.count()}
+	if o.kind == model.Binary {
+		n.try(n.stream.Binary(&cuda.Binary{CrossEntropy: a, Targets: f.targets.on(n.in.frame)}))
+		return
+	}
+	n.try(n.stream.CrossEntropy(&a))
+}

@@ -1,0 +1,147 @@
+package gpu
+
+import (
+	"diskgnn/device/cuda"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/kernel"
+	"diskgnn/train/gnn/model"
+	"diskgnn/train/gnn/prepare"
+)
+
+// network is the layers of a model with their buffers, for batches of some sizes.
+type network struct {
+	*memory
+	model    *model.Model
+	layout   model.Layout
+	sizes    graph.Sizes
+	orders   []model.Order
+	training bool
+	dropout  kernel.Dropout // none outside training
+	preparer *prepare.Preparer
+	frame    *frame
+
+	weights, grads cuda.Buffer // of all parameters, and of those trained
+	layers         []*layer    // input side first
+	loss           *loss       // nil outside training
+	zeros          cuda.Buffer // an indptr of nothing
+	one            cuda.Buffer // the float32 1
+
+	stream *cuda.Stream
+	blas   *cuda.BLAS
+	in     *input // the batch being computed
+	failed error  // the first launch that was refused
+}
+
+// rates are those of an H100, rounded. Auto orders are chosen by them on every device,
+// since an order decides the last bits.
+var rates = map[cuda.Precision]model.Rates{
+	cuda.Full: {Flops: 40e12, Bytes: 2e12},
+	cuda.TF32: {Flops: 250e12, Bytes: 2e12},
+	cuda.BF16: {Flops: 250e12, Bytes: 2e12},
+}
+
+// newNetwork describes a network. Its buffers are taken by build, once it has weights.
+func newNetwork(m *memory, o *Options, sizes, typical graph.Sizes, training bool) *network {
+	n := &network{memory: m, model: &o.Model, layout: o.Model.Layout(), sizes: sizes, training: training}
+	for l := range n.model.Layers() {
+		order := n.model.Order(l)
+		switch {
+		case !n.model.Commutes() || n.model.Kind == model.GAT:
+			order = model.Aggregate
+		case order == model.Auto:
+			order = model.ChooseOrder(n.model.CostLayer(l, typical.Src[l], typical.Dst[l], typical.Edges[l], training), rates[o.Precision])
+		}
+		n.orders = append(n.orders, order)
+	}
+	n.preparer = prepare.New(n.model, n.orders, sizes, training)
+	if training {
+		if n.model.Kind == model.GAT {
+			n.preparer.TransposeAll() // gradients of scores are summed by source
+		}
+		n.dropout = kernel.NewDropout(n.model.Dropout)
+		n.loss = &loss{net: n, kind: o.Loss, smoothing: o.LabelSmoothing}
+	}
+	n.frame = newFrame(n)
+	return n
+}
+
+// build makes the layers.
+func (n *network) build() {
+	n.zeros, n.one = n.floats(n.sizes.Src[0]+1), n.floats(1)
+	var top *layer
+	if n.projects() {
+		top = newLayer(n, model.InputLayer, nil)
+		n.layers = append(n.layers, top)
+	}
+	for l := range n.model.Layers() {
+		top = newLayer(n, l, top)
+		n.layers = append(n.layers, top)
+	}
+	if n.training {
+		n.loss.make(top)
+	}
+}
+
+// start fills what never changes.
+func (n *network) start() error {
+	n.failed = nil
+	n.try(n.stream.Fill(n.zeros, 0))
+	n.try(n.stream.CopyIn(n.one, oneBytes))
+	for _, k := range n.layers {
+		k.conv.start()
+	}
+	if n.failed != nil {
+		return n.failed
+	}
+	return n.stream.Synchronize()
+}
+
+func (n *network) projects() bool { return n.model.InputProjection > 0 }
+
+// seeds returns the most seed nodes of a batch.
+func (n *network) seeds() int { return n.sizes.Dst[len(n.sizes.Dst)-1] }
+
+func (n *network) last() *layer { return n.layers[len(n.layers)-1] }
+
+// try notes the first launch that was refused.
+func (n *network) try(err error) {
+	if n.failed == nil {
+		n.failed = err
+	}
+}
+
+// forward asks for the logits of the batch.
+func (n *network) forward() error {
+	n.failed = nil
+	for _, k := range n.layers {
+		k.conv.forward(k.source())
+		k.tail.forward()
+	}
+	return n.failed
+}
+
+// backward asks for the loss and all gradients.
+func (n *network) backward() error {
+	n.loss.run()
+	g := n.loss.grad
+	for l := len(n.layers) - 1; l >= 0; l-- {
+		k := n.layers[l]
+		k.tail.backward(g)
+		k.conv.backward(k.source(), g)
+		g = k.dx
+	}
+	return n.failed
+}
+
+// product asks for c = alpha·op(a)·op(b) + beta·c, row-major; see cuda.BLAS.
+func (n *network) product(transA, transB bool, rows, cols, depth int, alpha float32, a cuda.Buffer, lda int, b cuda.Buffer, ldb int, beta float32, c cuda.Buffer, ldc int) {
+	n.try(n.blas.Sgemm(transA, transB, rows, cols, depth, alpha, a, lda, b, ldb, beta, c, ldc))
+}
+
+// pad makes the rows of x beyond the count zero, for a product that sums over rows.
+func (n *network) pad(x cuda.Buffer, width int, rows cuda.Count) {
+	n.try(n.stream.ZeroPadding(&cuda.ZeroPadding{X: x, Stride: width, Width: width, Rows: rows}))
+}
+
+var oneBytes = binio.Bytes([]float32{1})

@@ -1,0 +1,92 @@
+package gpu
+
+import (
+	"diskgnn/device/cuda"
+	"diskgnn/train/gnn/model"
+)
+
+// PyTorch's defaults.
+const (
+	normEpsilon   = 1e-5
+	trackMomentum = 0.1 // share of the newest batch in the running statistics
+)
+
+// norm normalises the sums of a hidden layer, every row (layer norm) or every column
+// over the batch's rows (batch norm), ahead of the tail's shift and activation. In
+// evaluation, batch norm takes the running statistics for the batch's own.
+type norm struct {
+	tail  *tail
+	layer *layer
+	batch bool
+
+	scale, dScale, shift, dShift cuda.Buffer
+	normed                       cuda.Buffer // kept for the backward pass
+	inverse                      cuda.Buffer // 1/√(variance + ε), of every row or column
+
+	// Batch norm.
+	mean, variance  cuda.Buffer // of the batch, in training
+	runMean, runVar cuda.Buffer
+}
+
+func newNorm(t *tail) *norm {
+	k, n := t.layer, t.layer.net
+	o := &norm{tail: t, layer: k, batch: n.model.Norm == model.BatchNorm}
+	o.scale, o.dScale = k.param(model.NormScale, model.NormScale)
+	o.shift, o.dShift = k.param(model.NormShift, model.NormShift)
+	if n.training || !o.batch {
+		o.normed = n.floats(k.rows * k.width)
+	}
+	if !o.batch {
+		o.inverse = n.floats(k.rows)
+		return o
+	}
+	o.inverse = n.floats(k.width)
+	o.runMean, _ = k.param(model.RunningMean, model.RunningMean)
+	o.runVar, _ = k.param(model.RunningVar, model.RunningVar)
+	if n.training {
+		o.mean, o.variance = n.floats(k.width), n.floats(k.width)
+	}
+	return o
+}
+
+func (o *norm) forward() {
+	k, n := o.layer, o.layer.net
+	rows := k.count()
+	if !o.batch {
+		n.try(n.stream.LayerNorm(&cuda.LayerNorm{Z: k.data, Normed: o.normed, Inverse: o.inverse, Bias: o.tail.bias, Scale: o.scale,
+			Epsilon: normEpsilon, Width: k.width, Rows: rows}))
+		return
+	}
+	o.tail.add(o.tail.bias)
+	mean := o.runMean
+	if n.training {
+		mean = o.mean
+		n.try(n.stream.BatchStatistics(&cuda.BatchStatistics{Z: k.data, Mean: o.mean, Inverse: o.inverse, Variance: o.variance,
+			Epsilon: normEpsilon, Width: k.width, Sums: o.tail.sums, Rows: rows}))
+		o.track(o.runMean, o.mean)
+		o.track(o.runVar, o.variance)
+	}
+	n.try(n.stream.Standardize(&cuda.Standardize{Z: k.data, Normed: o.normed, Mean: mean, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}))
+}
+
+// track lets a running statistic follow the batch's, as a product with one.
+func (o *norm) track(running, now cuda.Buffer) {
+	n, was := o.layer.net, o.layer.net.blas.Precision
+	n.blas.Precision = cuda.Full
+	n.product(false, false, o.layer.width, 1, 1, trackMomentum, now, 1, n.one, 1, 1-trackMomentum, running, 1)
+	n.blas.Precision = was
+}
+
+// backward takes gradients back through the norm, in place, and computes those of its
+// parameters. The shift's is there.
+func (o *norm) backward(g cuda.Buffer) {
+	k, n := o.layer, o.layer.net
+	rows := k.count()
+	n.try(n.stream.SumProducts(&cuda.SumProducts{Out: o.dScale, A: g, B: o.normed, Width: k.width, Sums: o.tail.sums, Rows: rows}))
+	if o.batch {
+		n.try(n.stream.StandardizeBackward(&cuda.StandardizeBackward{G: g, Normed: o.normed, Inverse: o.inverse, Scale: o.scale,
+			DShift: o.dShift, DScale: o.dScale, Width: k.width, Rows: rows}))
+		return
+	}
+	n.try(n.stream.LayerNormBackward(&cuda.LayerNormBackward{G: g, Normed: o.normed, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}))
+}

@@ -1,0 +1,150 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
+	"diskgnn/train/gnn/model"
+)
+
+// optimizer is Adam over all parameters at once: they, their gradients and both moments
+// lie one after the other on the device. Values that are not trained follow the weights.
+type optimizer struct {
+	layout                           model.Layout
+	weights, grads, moment1, moment2 cuda.Buffer
+	step                             uint64 // steps asked for
+	rate                             float64
+}
+
+func (o *optimizer) lay(m *memory, network *model.Model) {
+	o.layout = network.Layout()
+	o.weights = m.floats(o.layout.Count())
+	o.grads, o.moment1, o.moment2 = m.floats(o.layout.Trained), m.floats(o.layout.Trained), m.floats(o.layout.Trained)
+}
+
+// next returns the constants of the next step.
+func (o *optimizer) next(opts *Options) cuda.AdamStep {
+	s := cuda.AdamStep{AdamStep: kernel.NewAdamStep(o.rate, o.step+1)}
+	if opts.Decoupled {
+		s.Shrink = float32(-o.rate * opts.WeightDecay)
+	} else {
+		s.Decay = float32(opts.WeightDecay)
+	}
+	return s
+}
+
+// update asks for a step along the gradient.
+func (o *optimizer) update(s *cuda.Stream, step cuda.Buffer) error {
+	return s.Adam(&cuda.Adam{Weights: o.weights, Grads: o.grads, Moment1: o.moment1, Moment2: o.moment2, Step: step, Parameters: o.layout.Trained})
+}
+
+// SetLR changes the learning rate of the steps to come.
+func (e *Engine) SetLR(rate float64) error {
+	if !(rate >= 0) || math.IsInf(rate, 0) {
+		return fault.New(fault.ErrUsage, "gpu: learning rate %v", rate)
+	}
+	e.adam.rate = rate
+	return nil
+}
+
+// Params describes the parameters, in the order in which a snapshot has them.
+func (e *Engine) Params() []model.Param { return e.adam.layout.Params }
+
+// initialise stores the initial weights and moments.
+func (e *Engine) initialise() error {
+	e.adam.rate, e.stale = e.opts.LR, true
+	weights := make([]float32, e.adam.layout.Count())
+	e.adam.layout.Init(weights, e.opts.Seed)
+	return errors.Join(e.main.CopyIn(e.adam.weights, binio.Bytes(weights)), e.main.Fill(e.adam.moment1, 0), e.main.Fill(e.adam.moment2, 0), e.main.Synchronize())
+}
+
+// Snapshot appends a copy of the weights to dst.
+func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
+	n := len(dst)
+	dst = slices.Grow(dst, e.adam.layout.Count())[:n+e.adam.layout.Count()]
+	return dst, e.attached(func() error {
+		return errors.Join(e.main.CopyOut(binio.Bytes(dst[n:]), e.adam.weights), e.main.Synchronize())
+	})
+}
+
+// LoadWeights replaces the weights by a snapshot, leaving Adam's moments and step as
+// they are.
+func (e *Engine) LoadWeights(weights []float32) error {
+	if len(weights) != e.adam.layout.Count() {
+		return fault.New(fault.ErrInput, "gpu: %d weights for %d parameters", len(weights), e.adam.layout.Count())
+	}
+	e.stale = true
+	return e.attached(func() error {
+		return errors.Join(e.main.CopyIn(e.adam.weights, binio.Bytes(weights)), e.main.Synchronize())
+	})
+}
+
+// attached calls do on a thread of the device's.
+func (e *Engine) attached(do func() error) error {
+	detach, err := e.device.Attach()
+	if err != nil {
+		return err
+	}
+	defer detach()
+	return do()
+}
+
+// Names of the parts of a state: the CPU engine's.
+const (
+	weightsPart = "weights"
+	moment1Part = "adam.moment1"
+	moment2Part = "adam.moment2"
+	stepPart    = "adam.step"
+)
+
+func (o *optimizer) parts() map[string]cuda.Buffer {
+	return map[string]cuda.Buffer{weightsPart: o.weights, moment1Part: o.moment1, moment2Part: o.moment2}
+}
+
+// State returns a copy of everything that training goes on from, in named parts.
+func (e *Engine) State() (map[string][]byte, error) {
+	s := map[string][]byte{stepPart: binary.LittleEndian.AppendUint64(nil, e.adam.step)}
+	return s, e.attached(func() error {
+		for name, from := range e.adam.parts() {
+			s[name] = make([]byte, from.Bytes())
+			if err := e.main.CopyOut(s[name], from); err != nil {
+				return err
+			}
+		}
+		return e.main.Synchronize()
+	})
+}
+
+// LoadState puts back a state of an engine with equal parameters; steps from there give
+// the same bits as if there had been no interruption. A state that does not fit leaves
+// the engine as it is.
+func (e *Engine) LoadState(s map[string][]byte) error {
+	parts := e.adam.parts()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if b, ok := s[name]; !ok || int64(len(b)) != parts[name].Bytes() {
+			return fault.New(fault.ErrInput, "gpu: a state with %d bytes of %s, %d are wanted", len(b), name, parts[name].Bytes())
+		}
+	}
+	if len(s) != len(parts)+1 || len(s[stepPart]) != 8 {
+		return fault.New(fault.ErrInput, "gpu: a state of %d parts, %d bytes of %s", len(s), len(s[stepPart]), stepPart)
+	}
+	e.adam.step, e.stale = binary.LittleEndian.Uint64(s[stepPart]), true
+	return e.attached(func() error {
+		for name, to := range parts {
+			if err := e.main.CopyIn(to, s[name]); err != nil {
+				return err
+			}
+		}
+		for i := range e.inputs {
+			e.inputs[i].busy = false // those steps are none any more
+		}
+		return e.main.Synchronize()
+	})
+}

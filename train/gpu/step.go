@@ -1,0 +1,132 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/train/gnn/model"
+)
+
+// Outcome is what a training step found before it changed the weights. Its slices are
+// the engine's, valid until the next step.
+type Outcome struct {
+	Loss    float64 // mean over the labelled seed nodes; 0 when there is none
+	Correct int     // of the labelled seed nodes, those whose class, or classes, the logits name
+	Count   int     // labelled seed nodes
+	Logits  []float32
+	Labels  []int32 // of the step's batch
+	Targets []byte
+}
+
+// Step trains on the batch that w holds, whose features x are, row-major: forward, loss,
+// backward, Adam. It returns what the step before it found, nil if that was told; Finish
+// tells of the last one. w and x may be used again at once.
+//
+// A loss that is not finite is an error of kind fault.ErrInput. It comes after the
+// weights are lost.
+func (e *Engine) Step(ctx context.Context, w *Work, x []float32) (*Outcome, error) {
+	features, err := w.check(e.train, x)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	detach, err := e.device.Attach()
+	if err != nil {
+		return nil, err
+	}
+	defer detach()
+	now, before := &e.inputs[e.adam.step%2], &e.inputs[(e.adam.step+1)%2]
+	adam := e.adam.next(&e.opts)
+	now.put(e.opts.Seed, e.adam.step, &adam)
+	if err := now.take(e.copies, w, features); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copied.Record(e.copies), e.main.Wait(now.copied)); err != nil {
+		return nil, err
+	}
+	if err := e.compute(now); err != nil {
+		return nil, err
+	}
+	e.stale = true
+	now.remember(w.prepared.Batch(), w.prepared.Labelled, e.adam.step)
+	e.adam.step++
+	now.busy = true
+	o, err := e.tell(before)
+	return o, errors.Join(err, now.copied.Synchronize())
+}
+
+// compute asks for a step and for what it finds. The first step on an input is asked
+// for kernel by kernel, as libraries may have to prepare themselves; then it is captured.
+func (e *Engine) compute(i *input) error {
+	e.train.in = i
+	var err error
+	switch {
+	case i.graph == nil && i.warm && !e.opts.NoGraphs:
+		if i.graph, err = e.main.Capture("training step", e.work); err == nil {
+			err = i.graph.Launch(e.main)
+		}
+	case i.graph != nil:
+		err = i.graph.Launch(e.main)
+	default:
+		i.warm = true
+		err = e.work()
+	}
+	results := i.results.Bytes()
+	return errors.Join(err, e.main.CopyOut(results[:cuda.ScoreBytes], e.train.loss.score),
+		e.main.CopyOut(results[cuda.ScoreBytes:], e.train.last().data), i.done.Record(e.main))
+}
+
+// work asks for all of a step that is the same for every batch.
+func (e *Engine) work() error {
+	n := e.train
+	if err := n.forward(); err != nil {
+		return err
+	}
+	if err := n.backward(); err != nil {
+		return err
+	}
+	return e.adam.update(e.main, n.in.adamStep())
+}
+
+// Finish waits for the last step and returns what it found, nil if that was told.
+func (e *Engine) Finish() (*Outcome, error) {
+	var o *Outcome
+	err := e.attached(func() (err error) {
+		o, err = e.tell(&e.inputs[(e.adam.step+1)%2])
+		return err
+	})
+	return o, err
+}
+
+// tell waits for an input's step and returns what it found, nil if there is none.
+func (e *Engine) tell(i *input) (*Outcome, error) {
+	if !i.busy {
+		return nil, nil
+	}
+	i.busy = false
+	if err := i.done.Synchronize(); err != nil {
+		return nil, err
+	}
+	results, terms := i.results.Bytes(), i.labelled
+	o := &i.outcome
+	*o = Outcome{Count: i.labelled, Labels: i.labels, Targets: i.targets}
+	o.Loss, o.Correct = cuda.Score(results[:cuda.ScoreBytes])
+	if e.train.loss.kind == model.Binary {
+		terms *= e.opts.Model.Classes()
+	}
+	if terms > 0 {
+		o.Loss /= float64(terms)
+	}
+	o.Logits = binio.View[float32](results[cuda.ScoreBytes:])[:i.seeds*e.opts.Model.Classes()]
+	if math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0) {
+		return o, fault.New(fault.ErrInput, "gpu: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
+			i.step+1, o.Loss, e.adam.rate)
+	}
+	return o, nil
+}
