@@ -310,6 +310,7 @@ func (s *graphBolt) labels(ctx context.Context, l *labelling) error {
 	return nil
 }
 
+// readSet reads the seeds and the labels of one set of nodes with one class.
 func (s *graphBolt) readSet(ctx context.Context, set gbSet, split uint8, l *labelling) (err error) {
 	seeds, err := s.openInts(set.seeds)
 	if err != nil {
@@ -321,7 +322,15 @@ func (s *graphBolt) readSet(ctx context.Context, set gbSet, split uint8, l *labe
 		return err
 	}
 	defer func() { err = errors.Join(err, labels.close()) }()
-	ids, classes := make([]int64, chunk), make([]int64, chunk)
+	classes := make([]int64, chunk)
+	next := func() (int, error) { return labels.next(classes) }
+	return s.walkSet(ctx, set, split, l, seeds, chunk, next, func(i int, v int64) error { return l.label(v, classes[i]) })
+}
+
+// walkSet puts the seeds of a set into a split, at most so many at a time: for as many,
+// next makes the labels ready, of which give gives the i-th to node v.
+func (s *graphBolt) walkSet(ctx context.Context, set gbSet, split uint8, l *labelling, seeds intStream, most int, next func() (int, error), give func(i int, v int64) error) error {
+	ids := make([]int64, most)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -330,7 +339,7 @@ func (s *graphBolt) readSet(ctx context.Context, set gbSet, split uint8, l *labe
 		if err != nil {
 			return err
 		}
-		m, err := labels.next(classes)
+		m, err := next()
 		if err != nil {
 			return err
 		}
@@ -344,7 +353,7 @@ func (s *graphBolt) readSet(ctx context.Context, set gbSet, split uint8, l *labe
 			if err := l.assign(v, split); err != nil {
 				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
 			}
-			if err := l.label(v, classes[i]); err != nil {
+			if err := give(i, v); err != nil {
 				return fmt.Errorf("%s: %w", s.path(set.labels), err)
 			}
 		}

@@ -3,7 +3,6 @@ package dataset
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
@@ -122,34 +121,14 @@ func (s *graphBolt) readRows(ctx context.Context, set gbSet, split uint8, l *lab
 		if err != nil {
 			return err
 		}
-		ids := make([]int64, rows.most())
-		for {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			n, err := seeds.next(ids)
-			if err != nil {
-				return err
-			}
-			values, m, err := rows.next()
-			if err != nil {
-				return err
-			}
-			if m != n {
-				return fault.New(fault.ErrInput, "%s and %s are not equally long", s.path(set.seeds), s.path(set.labels))
-			}
-			if n == 0 {
-				return nil
-			}
-			for i, v := range ids[:n] {
-				if err := l.assign(v, split); err != nil {
-					return fmt.Errorf("%s: %w", s.path(set.seeds), err)
-				}
-				if err := l.row(v, values[i*rows.classes:(i+1)*rows.classes]); err != nil {
-					return fmt.Errorf("%s: %w", s.path(set.labels), err)
-				}
-			}
+		var values []float32
+		next := func() (n int, err error) {
+			values, n, err = rows.next()
+			return n, err
 		}
+		return s.walkSet(ctx, set, split, l, seeds, rows.most(), next, func(i int, v int64) error {
+			return l.row(v, values[i*rows.classes:(i+1)*rows.classes])
+		})
 	})
 }
 
