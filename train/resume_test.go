@@ -1,9 +1,7 @@
 package train
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,26 +16,8 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/traintest"
 )
-
-// timeless returns metrics.jsonl without times.
-func timeless(t *testing.T, metrics []byte) string {
-	t.Helper()
-	var out strings.Builder
-	for line := range bytes.Lines(metrics) {
-		var e map[string]any
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatal(err)
-		}
-		for k := range e {
-			if strings.HasSuffix(k, "seconds") || k == "stages" || k == "read_rate" {
-				delete(e, k)
-			}
-		}
-		fmt.Fprintln(&out, e)
-	}
-	return out.String()
-}
 
 // ending is everything of a finished run that an interruption must not change.
 type ending struct {
@@ -58,7 +38,7 @@ func (w *world) ending(out string) ending {
 			w.t.Errorf("%s: %s is left", out, name)
 		}
 	}
-	return ending{string(w.file(out, WeightsFile)), string(w.file(out, FinalFile)), timeless(w.t, w.file(out, MetricsFile)),
+	return ending{string(w.file(out, WeightsFile)), string(w.file(out, FinalFile)), traintest.WithoutTimes(w.t, w.file(out, MetricsFile)),
 		f.Result.BestEpoch, fmt.Sprint(f.Result.ValidAccuracy), fmt.Sprint(f.Result.TestAccuracy)}
 }
 

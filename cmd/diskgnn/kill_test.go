@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"diskgnn/train/traintest"
 )
 
 // TestKill kills training at random moments, resumes it, and compares what it ends with
@@ -89,7 +89,7 @@ func compareRuns(t *testing.T, want, got string) {
 	for _, name := range []string{"final.safetensors", "weights.safetensors", "metrics.jsonl"} {
 		a, b := read(t, want, name), read(t, got, name)
 		if name == "metrics.jsonl" {
-			a, b = withoutTimes(t, a), withoutTimes(t, b)
+			a, b = []byte(traintest.WithoutTimes(t, a)), []byte(traintest.WithoutTimes(t, b))
 		}
 		if !bytes.Equal(a, b) {
 			t.Fatalf("%s differs from that of the run which was not killed", name)
@@ -104,24 +104,6 @@ func read(t *testing.T, dir, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-func withoutTimes(t *testing.T, metrics []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	for line := range bytes.Lines(metrics) {
-		var e map[string]any
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatal(err)
-		}
-		for k := range e {
-			if strings.HasSuffix(k, "seconds") || k == "stages" || k == "read_rate" {
-				delete(e, k)
-			}
-		}
-		fmt.Fprintln(&out, e)
-	}
-	return out.Bytes()
 }
 
 // diskgnn runs a command that must succeed.
