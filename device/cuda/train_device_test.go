@@ -60,15 +60,22 @@ func TestCrossEntropyOnDevice(t *testing.T) {
 			check(g, g.CrossEntropy(&a))
 			want := nans(len(z))
 			loss, right := plain.CrossEntropy(want, z, classes, labels, inverse, smoothing, rows)
-			got := get[float32](g, a.G)
-			same(g, "beyond the rows", got[rows*classes:], want[rows*classes:])
-			near(g, "gradients", got[:rows*classes], want[:rows*classes], 1e-7)
-			gotLoss, gotRight := cuda.Score(get[uint8](g, a.Score))
-			if gotRight != right || !(math.Abs(gotLoss-loss) <= 1e-12*max(1, math.Abs(loss))) {
-				g.Fatalf("loss %v of which %d right, want %v, %d", gotLoss, gotRight, loss, right)
-			}
+			compareLoss(g, a, rows*classes, want, loss, right)
 		}
 	})
+}
+
+// compareLoss compares what a loss has stored, of whose gradients n are of rows that
+// there are, with its twin's.
+func compareLoss(g *gpu, a cuda.CrossEntropy, n int, want []float32, loss float64, right int) {
+	g.Helper()
+	got := get[float32](g, a.G)
+	same(g, "beyond the rows", got[n:], want[n:])
+	near(g, "gradients", got[:n], want[:n], 1e-7)
+	gotLoss, gotRight := cuda.Score(get[uint8](g, a.Score))
+	if gotRight != right || !(math.Abs(gotLoss-loss) <= 1e-12*max(1, math.Abs(loss))) {
+		g.Fatalf("loss %v of which %d right, want %v, %d", gotLoss, gotRight, loss, right)
+	}
 }
 
 func TestBinaryOnDevice(t *testing.T) {
@@ -89,13 +96,7 @@ func TestBinaryOnDevice(t *testing.T) {
 		check(g, g.Binary(&a))
 		want := nans(len(z))
 		loss, right := plain.Binary(want, z, classes, labels, targets, inverse, rows)
-		got := get[float32](g, a.G)
-		same(g, "beyond the rows", got[rows*classes:], want[rows*classes:])
-		near(g, "gradients", got[:rows*classes], want[:rows*classes], 1e-7)
-		gotLoss, gotRight := cuda.Score(get[uint8](g, a.Score))
-		if gotRight != right || !(math.Abs(gotLoss-loss) <= 1e-12*max(1, math.Abs(loss))) {
-			g.Fatalf("loss %v of which %d right, want %v, %d", gotLoss, gotRight, loss, right)
-		}
+		compareLoss(g, a.CrossEntropy, rows*classes, want, loss, right)
 	})
 }
 

@@ -4,6 +4,7 @@ package graphtest
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"diskgnn/graph"
 )
@@ -71,6 +72,19 @@ func Renumber(b *graph.Batch, to []int) {
 		input[p], degree[p] = b.Input[s], b.Degree[s]
 	}
 	b.Input, b.Degree = input, degree
+}
+
+// Shuffled returns a copy of a batch whose input nodes are in another order, and their
+// rows of x.
+func Shuffled(b *graph.Batch, x []float32, dim int, rng *rand.Rand) (*graph.Batch, []float32) {
+	perm := rng.Perm(b.Blocks[0].NumSrc)
+	moved, y := *b, slices.Clone(x)
+	moved.Blocks = slices.Clone(b.Blocks)
+	Renumber(&moved, perm)
+	for s, to := range perm {
+		copy(y[to*dim:(to+1)*dim], x[s*dim:])
+	}
+	return &moved, y
 }
 
 // Features returns random rows for a batch, and NaN beyond them.

@@ -293,15 +293,8 @@ func TestGATNumberingOfInputNodes(t *testing.T) {
 	plain, moved := newEngine(t, o), newEngine(t, o)
 	for i, b := range batches {
 		x := graphtest.Features(b, 20, rng)
-		perm := rng.Perm(b.Blocks[0].NumSrc)
-		permuted := *b
-		permuted.Blocks = slices.Clone(b.Blocks)
-		graphtest.Renumber(&permuted, perm)
-		y := slices.Clone(x)
-		for s, to := range perm {
-			copy(y[to*20:(to+1)*20], x[s*20:])
-		}
-		if r, q := step(t, plain, input(t, plain.preparer, b, x)), step(t, moved, input(t, moved.preparer, &permuted, y)); r != q {
+		permuted, y := graphtest.Shuffled(b, x, 20, rng)
+		if r, q := step(t, plain, input(t, plain.preparer, b, x)), step(t, moved, input(t, moved.preparer, permuted, y)); r != q {
 			t.Errorf("step %d: %v, renumbered %v", i, r, q)
 		}
 	}

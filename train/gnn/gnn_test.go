@@ -161,15 +161,8 @@ func TestNumberingOfInputNodes(t *testing.T) {
 			plain, moved := newEngine(t, o), newEngine(t, o)
 			for i, b := range batches {
 				x := graphtest.Features(b, 20, rng)
-				perm := rng.Perm(b.Blocks[0].NumSrc)
-				permuted := *b
-				permuted.Blocks = slices.Clone(b.Blocks)
-				graphtest.Renumber(&permuted, perm)
-				y := slices.Clone(x)
-				for s, to := range perm {
-					copy(y[to*20:(to+1)*20], x[s*20:])
-				}
-				r, q := step(t, plain, input(t, plain.preparer, b, x)), step(t, moved, input(t, moved.preparer, &permuted, y))
+				permuted, y := graphtest.Shuffled(b, x, 20, rng)
+				r, q := step(t, plain, input(t, plain.preparer, b, x)), step(t, moved, input(t, moved.preparer, permuted, y))
 				if exact && r != q || math.Abs(r.Loss-q.Loss) > 1e-5 && i == 0 {
 					t.Errorf("%s, %s first: step %d: %v, renumbered %v", name, order, i, r, q)
 				}
