@@ -38,7 +38,7 @@ func (w *cpuWork) with(x []float32) *gnn.Input {
 func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 	options := gnn.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
 		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
-		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: gnn.Loss(o.Loss)}
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: model.Loss(o.Loss)}
 	var needs engineNeeds
 	bytes, err := gnn.MemoryBytes(options)
 	if err != nil {

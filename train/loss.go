@@ -3,14 +3,14 @@ package train
 import (
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn"
+	"diskgnn/train/gnn/model"
 )
 
 // Losses, as --loss names them.
 const (
 	LossAuto         = "auto" // what suits the labels
-	LossCrossEntropy = string(gnn.CrossEntropy)
-	LossBinary       = string(gnn.Binary)
+	LossCrossEntropy = string(model.CrossEntropy)
+	LossBinary       = string(model.Binary)
 )
 
 // resolveLabels replaces what auto leaves open of the loss and the metric, and refuses

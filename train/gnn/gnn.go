@@ -46,8 +46,8 @@ type Options struct {
 	WeightDecay float64
 	Decoupled   bool
 
-	Loss           Loss    // "" stands for CrossEntropy
-	LabelSmoothing float64 // of CrossEntropy, in [0, 1)
+	Loss           model.Loss // "" stands for CrossEntropy
+	LabelSmoothing float64    // of CrossEntropy, in [0, 1)
 }
 
 // Prepared is a mini-batch made ready, Preparer what makes it so.
@@ -106,7 +106,7 @@ func New(o Options) (*Engine, error) {
 func (o *Options) loss() *lossOptions {
 	l := &lossOptions{o.Loss, o.LabelSmoothing}
 	if l.kind == "" {
-		l.kind = CrossEntropy
+		l.kind = model.CrossEntropy
 	}
 	return l
 }
@@ -212,8 +212,8 @@ func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
 	if err := checkInput(e.plan, e.preparer, in); err != nil {
 		return Result{}, err
 	}
-	if len(in.Prepared.Batch().Targets) > 0 && e.net.loss.kind == CrossEntropy {
-		return Result{}, fault.New(fault.ErrInput, "gnn: the loss %s is of one class per seed node, the batch has any number: %s is for these", CrossEntropy, Binary)
+	if len(in.Prepared.Batch().Targets) > 0 && e.net.loss.kind == model.CrossEntropy {
+		return Result{}, fault.New(fault.ErrInput, "gnn: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
 	}
 	if err := e.net.run(ctx, in, e.opts.Seed, e.opt.step); err != nil {
 		return Result{}, err

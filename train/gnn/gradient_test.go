@@ -93,7 +93,7 @@ func TestGradientsOfAnyModel(t *testing.T) {
 		o := Options{Model: m, Threads: rapid.IntRange(1, 3).Draw(t, "threads"), Seed: rapid.Uint64().Draw(t, "seed"), BLAS: blas.Gonum,
 			LabelSmoothing: rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "smoothing")}
 		if rapid.Bool().Draw(t, "binary") {
-			o.Loss, o.LabelSmoothing = Binary, 0
+			o.Loss, o.LabelSmoothing = model.Binary, 0
 		}
 		checkGradients(t, fmt.Sprintf("%+v", o), o, rapid.Uint64().Draw(t, "batch"), rapid.Bool().Draw(t, "scatter"), 1e-5)
 	})
@@ -120,7 +120,7 @@ func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if o.Loss == Binary && rng.IntN(2) == 0 { // else the labels are what is meant
+	if o.Loss == model.Binary && rng.IntN(2) == 0 { // else the labels are what is meant
 		b.Targets = make([]byte, 9*graph.TargetBytes(m.Classes()))
 		for i := range b.Targets {
 			b.Targets[i] = byte(rng.Uint32())

@@ -40,12 +40,7 @@ type conv interface {
 }
 
 func newLayer(n *network, index int, below *layer) *layer {
-	k := &layer{net: n, index: index, below: below, rows: n.rows(index)}
-	if index == model.InputLayer {
-		k.in, k.width = n.model.Features(), n.model.InputProjection
-	} else {
-		k.in, k.width = n.model.In(index), n.model.Out(index)
-	}
+	k := &layer{net: n, index: index, below: below, in: n.model.In(index), width: n.model.Out(index), rows: n.rows(index)}
 	k.data = n.floats(k.rows * k.width)
 	if n.training && below != nil {
 		k.dx = n.floats(below.rows * below.width)

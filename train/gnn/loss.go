@@ -9,18 +9,9 @@ import (
 	"diskgnn/train/gnn/model"
 )
 
-// Loss names what training makes small.
-type Loss = model.Loss
-
-// The losses.
-const (
-	CrossEntropy = model.CrossEntropy
-	Binary       = model.Binary
-)
-
 // lossOptions describe a training network's loss.
 type lossOptions struct {
-	kind      Loss
+	kind      model.Loss
 	smoothing float64 // share of a label that is spread over all classes
 }
 
@@ -49,7 +40,7 @@ func newLoss(n *network, l *lossOptions) *loss {
 func (o *loss) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	p := o.net.in.Prepared
 	terms := p.Labelled
-	if o.kind == Binary {
+	if o.kind == model.Binary {
 		terms *= o.last.width
 	}
 	if o.inv = 0; terms > 0 {
@@ -84,7 +75,7 @@ func (o *loss) chunk(_, lo, hi int) {
 			clear(g)
 			o.rowLoss[i] = 0
 			continue
-		case o.kind == Binary:
+		case o.kind == model.Binary:
 			o.rowLoss[i], right = logistic(g, z, int(y), targetsOf(in.Batch(), i, classes))
 		default:
 			best := argmax(z)

@@ -7,12 +7,6 @@ import (
 	"diskgnn/train/gnn/model"
 )
 
-// PyTorch's defaults.
-const (
-	normEpsilon   = 1e-5
-	trackMomentum = 0.1 // share of the newest batch in the running statistics
-)
-
 // norm normalises the sums z of a hidden layer, every row (layer norm) or every
 // column over the batch's rows (batch norm), and stretches and shifts the columns:
 //
@@ -71,7 +65,7 @@ func (o *norm) begin() {
 	}
 	copy(o.mean, o.runMean)
 	for c, v := range o.runVar {
-		o.inverse[c] = float32(1 / math.Sqrt(float64(v)+normEpsilon))
+		o.inverse[c] = float32(1 / math.Sqrt(float64(v)+model.NormEpsilon))
 	}
 }
 
@@ -89,11 +83,11 @@ func (o *norm) finish(lo, hi int) {
 			kernel.Standardize(row, row, o.mean, o.inverse)
 			kernel.Mul(row, row, o.scale)
 		case o.normed == nil:
-			kernel.Normalize(row, row, normEpsilon)
+			kernel.Normalize(row, row, model.NormEpsilon)
 			kernel.Mul(row, row, o.scale)
 		default:
 			normed := o.normed[i*d : (i+1)*d]
-			o.inverse[i] = kernel.Normalize(normed, row, normEpsilon)
+			o.inverse[i] = kernel.Normalize(normed, row, model.NormEpsilon)
 			kernel.Mul(row, normed, o.scale)
 		}
 		o.tail.activate(row, o.shift, i)
@@ -141,7 +135,7 @@ func (o *norm) combine(rows int) {
 			mean += delta * more / n
 		}
 		o.mean[c] = float32(mean)
-		o.inverse[c] = float32(1 / math.Sqrt(squares/max(1, n)+normEpsilon))
+		o.inverse[c] = float32(1 / math.Sqrt(squares/max(1, n)+model.NormEpsilon))
 		o.variance[c] = float32(squares / max(1, n-1))
 	}
 }
@@ -162,8 +156,8 @@ func (o *standardize) chunk(_, lo, hi int) {
 // track lets the running statistics follow the batch's, once its step is taken.
 func (o *norm) track() {
 	for c := range o.runMean {
-		o.runMean[c] += float32(trackMomentum * (o.mean[c] - o.runMean[c]))
-		o.runVar[c] += float32(trackMomentum * (o.variance[c] - o.runVar[c]))
+		o.runMean[c] += float32(model.TrackMomentum * (o.mean[c] - o.runMean[c]))
+		o.runVar[c] += float32(model.TrackMomentum * (o.variance[c] - o.runVar[c]))
 	}
 }
 

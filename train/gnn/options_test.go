@@ -170,7 +170,7 @@ func TestBadLosses(t *testing.T) {
 		func(o *Options) { o.Loss = "hinge" },
 		func(o *Options) { o.LabelSmoothing = 1 },
 		func(o *Options) { o.LabelSmoothing = math.NaN() },
-		func(o *Options) { o.Loss, o.LabelSmoothing = Binary, 0.1 },
+		func(o *Options) { o.Loss, o.LabelSmoothing = model.Binary, 0.1 },
 		func(o *Options) { o.WeightDecay = -1 },
 		func(o *Options) { o.WeightDecay = math.Inf(1) },
 	} {

@@ -24,7 +24,7 @@ type reference struct {
 }
 
 func newReference(e *Engine) *reference {
-	r := &reference{m: e.plan.model, described: e.plan.Params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == Binary}
+	r := &reference{m: e.plan.model, described: e.plan.Params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == model.Binary}
 	for _, p := range e.Params() {
 		r.params = append(r.params, widen(p.Data))
 	}

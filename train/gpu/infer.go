@@ -8,6 +8,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/train/gnn/model"
 )
 
 var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes for evaluation")
@@ -55,7 +56,7 @@ func (e *Engine) refresh() error {
 			return err
 		}
 		for c := range v {
-			v[c] = float32(1 / math.Sqrt(float64(v[c])+normEpsilon))
+			v[c] = float32(1 / math.Sqrt(float64(v[c])+model.NormEpsilon))
 		}
 		if err := errors.Join(e.main.CopyIn(o.inverse, binio.Bytes(v)), e.main.Synchronize()); err != nil {
 			return err

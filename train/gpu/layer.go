@@ -34,11 +34,9 @@ type conv interface {
 }
 
 func newLayer(n *network, index int, below *layer) *layer {
-	k := &layer{net: n, index: index, below: below}
-	if index == model.InputLayer {
-		k.in, k.width, k.rows = n.model.Features(), n.model.InputProjection, n.sizes.Src[0]
-	} else {
-		k.in, k.width, k.rows = n.model.In(index), n.model.Out(index), n.sizes.Dst[index]
+	k := &layer{net: n, index: index, below: below, in: n.model.In(index), width: n.model.Out(index)}
+	if k.rows = n.sizes.Src[0]; index != model.InputLayer {
+		k.rows = n.sizes.Dst[index]
 	}
 	k.data = n.floats(k.rows * k.width)
 	if n.training && below != nil {

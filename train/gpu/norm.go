@@ -5,12 +5,6 @@ import (
 	"diskgnn/train/gnn/model"
 )
 
-// PyTorch's defaults.
-const (
-	normEpsilon   = 1e-5
-	trackMomentum = 0.1 // share of the newest batch in the running statistics
-)
-
 // norm normalises the sums of a hidden layer, every row (layer norm) or every column
 // over the batch's rows (batch norm), ahead of the tail's shift and activation. In
 // evaluation, batch norm takes the running statistics for the batch's own.
@@ -54,7 +48,7 @@ func (o *norm) forward() {
 	rows := k.count()
 	if !o.batch {
 		n.try(n.stream.LayerNorm(&cuda.LayerNorm{Z: k.data, Normed: o.normed, Inverse: o.inverse, Bias: o.tail.bias, Scale: o.scale,
-			Epsilon: normEpsilon, Width: k.width, Rows: rows}))
+			Epsilon: model.NormEpsilon, Width: k.width, Rows: rows}))
 		return
 	}
 	o.tail.add(o.tail.bias)
@@ -62,7 +56,7 @@ func (o *norm) forward() {
 	if n.training {
 		mean = o.mean
 		n.try(n.stream.BatchStatistics(&cuda.BatchStatistics{Z: k.data, Mean: o.mean, Inverse: o.inverse, Variance: o.variance,
-			Epsilon: normEpsilon, Width: k.width, Sums: o.tail.sums, Rows: rows}))
+			Epsilon: model.NormEpsilon, Width: k.width, Sums: o.tail.sums, Rows: rows}))
 		o.track(o.runMean, o.mean)
 		o.track(o.runVar, o.variance)
 	}
@@ -73,7 +67,7 @@ func (o *norm) forward() {
 func (o *norm) track(running, now cuda.Buffer) {
 	n, was := o.layer.net, o.layer.net.blas.Precision
 	n.blas.Precision = cuda.Full
-	n.product(false, false, o.layer.width, 1, 1, trackMomentum, now, 1, n.one, 1, 1-trackMomentum, running, 1)
+	n.product(false, false, o.layer.width, 1, 1, model.TrackMomentum, now, 1, n.one, 1, 1-model.TrackMomentum, running, 1)
 	n.blas.Precision = was
 }
 

@@ -68,16 +68,24 @@ func (m *Model) Layers() int { return len(m.Dims) - 1 }
 // Features returns the width of the batches' features.
 func (m *Model) Features() int { return m.Dims[0] }
 
-// In returns the width of layer l's input.
+// In returns the width of layer l's input; l may be InputLayer.
 func (m *Model) In(l int) int {
-	if l == 0 && m.InputProjection > 0 {
+	switch {
+	case l == InputLayer:
+		return m.Features()
+	case l == 0 && m.InputProjection > 0:
 		return m.InputProjection
 	}
 	return m.Dims[l]
 }
 
-// Out returns the width of layer l's output.
-func (m *Model) Out(l int) int { return m.Dims[l+1] }
+// Out returns the width of layer l's output; l may be InputLayer.
+func (m *Model) Out(l int) int {
+	if l == InputLayer {
+		return m.InputProjection
+	}
+	return m.Dims[l+1]
+}
 
 // Classes returns the width of the last layer's output.
 func (m *Model) Classes() int { return m.Dims[len(m.Dims)-1] }

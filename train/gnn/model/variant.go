@@ -20,6 +20,12 @@ const (
 	LayerNorm Norm = "layer"
 )
 
+// PyTorch's defaults.
+const (
+	NormEpsilon   = 1e-5 // what norms add to a variance
+	TrackMomentum = 0.1  // share of the newest batch in batch norm's running statistics
+)
+
 // Activation is the function after a hidden layer's sums.
 type Activation string
 
