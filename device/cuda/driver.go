@@ -18,6 +18,8 @@ type driver interface {
 	release(i int) error
 	bind(context handle) error
 
+	// available returns the bytes of the device's memory that nobody holds.
+	available() (int64, error)
 	alloc(bytes int64) (address uint64, err error)
 	free(address uint64) error
 	allocPinned(bytes int64) (unsafe.Pointer, error)

@@ -108,6 +108,11 @@ func (cuda) bind(c handle) error {
 	return checked("cuCtxSetCurrent", cu.SetCurrentContext(as[cu.CUContext](c)))
 }
 
+func (cuda) available() (int64, error) {
+	n, _, err := cu.MemInfo()
+	return n, checked("cuMemGetInfo", err)
+}
+
 func (cuda) alloc(bytes int64) (uint64, error) {
 	p, err := cu.MemAlloc(bytes)
 	return uint64(p), checked("cuMemAlloc", err)

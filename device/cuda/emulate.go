@@ -20,6 +20,9 @@ func OpenEmulated(run Launch, o Options) (*Device, error) {
 		graphs: make(map[handle][]func() error), streams: make(map[handle]handle), blas: make(map[handle]handle)}, 0, o)
 }
 
+// emulatedBytes is the memory that such a device says it has.
+const emulatedBytes = 1 << 40
+
 // emulated is the driver of such a device.
 type emulated struct {
 	run     Launch
@@ -61,19 +64,26 @@ func (e *emulated) at(address uint64) []byte {
 
 func (e *emulated) count() (int, error) { return 1, nil }
 func (e *emulated) describe(int) (Info, error) {
-	return Info{Name: "emulated", Memory: 1 << 40, Major: 9}, nil
+	return Info{Name: "emulated", Memory: emulatedBytes, Major: 9}, nil
 }
 func (e *emulated) retain(int) (handle, error) { return e.handle(), nil }
 func (e *emulated) release(int) error          { return nil }
 func (e *emulated) bind(handle) error          { return nil }
 
+func (e *emulated) available() (int64, error) { return emulatedBytes, nil }
+
 func (e *emulated) alloc(size int64) (uint64, error) {
 	b := make([]byte, size)
 	fill(b, 0xFF)
+	return e.place(b), nil
+}
+
+// place gives memory an address.
+func (e *emulated) place(b []byte) uint64 {
 	address := uint64(e.handle())
-	e.next += uint64(size)
+	e.next += uint64(len(b))
 	e.blocks[address] = b
-	return address, nil
+	return address
 }
 
 // fill doubles what is filled, which for many bytes is far faster than one by one.
@@ -104,10 +114,20 @@ func (e *emulated) freePinned(p unsafe.Pointer) error {
 	return nil
 }
 
-func (e *emulated) register(unsafe.Pointer, int64) error { return nil }
-func (e *emulated) unregister(unsafe.Pointer) error      { return nil }
-func (e *emulated) mapped(unsafe.Pointer) (uint64, error) {
-	return 0, &status{call: "map", why: "not emulated"}
+func (e *emulated) register(p unsafe.Pointer, bytes int64) error {
+	e.pinned[p] = unsafe.Slice((*byte)(p), bytes)
+	return nil
+}
+
+func (e *emulated) unregister(p unsafe.Pointer) error { return e.freePinned(p) }
+
+// mapped gives pinned memory an address of its own.
+func (e *emulated) mapped(p unsafe.Pointer) (uint64, error) {
+	b, ok := e.pinned[p]
+	if !ok {
+		return 0, &status{call: "map", why: "it is not pinned"}
+	}
+	return e.place(b), nil
 }
 
 func (e *emulated) newStream() (handle, error)                { return e.handle(), nil }

@@ -59,7 +59,8 @@ func (f *fake) dropped(h handle) error {
 	return nil
 }
 
-func (f *fake) count() (int, error) { return f.devices, f.fail["count"] }
+func (f *fake) available() (int64, error) { return 1 << 19, f.fail["available"] }
+func (f *fake) count() (int, error)       { return f.devices, f.fail["count"] }
 func (f *fake) describe(int) (Info, error) {
 	return Info{Name: "fake", Memory: 1 << 20}, f.fail["describe"]
 }

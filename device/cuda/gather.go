@@ -9,6 +9,9 @@ import (
 // Gather copies rows of a table, widened to float32:
 //
 //	Out[i] = Table[Index[i]], or Table[i] without an Index
+//
+// A table may be cut in two: its rows from Near on are those of Far, which may lie in
+// pinned host memory.
 type Gather struct {
 	Out    Buffer // float32
 	Stride int    // of Out's rows, in floats; at least Width
@@ -16,6 +19,8 @@ type Gather struct {
 	Type   dtype.Type
 	Width  int    // elements of a row
 	Index  Buffer // uint32; may be none
+	Far    Buffer // may be none
+	Near   int    // rows of Table, where there is Far
 	Rows   Count
 }
 
@@ -37,14 +42,19 @@ func (s *Stream) Gather(a *Gather) error {
 	l := s.launch("gather")
 	rowBytes := a.Type.RowBytes(a.Width)
 	l.matrix("the output", a.Out, a.Rows.Most, a.Width, a.Stride)
-	if a.Index == (Buffer{}) {
+	switch {
+	case a.Far != Buffer{}:
+		l.buffer("the table", a.Table, int64(a.Near)*int64(rowBytes))
+	case a.Index == Buffer{}:
 		l.buffer("the table", a.Table, int64(a.Rows.Most)*int64(rowBytes))
-	} else {
+	default:
 		l.buffer("the table", a.Table, 0)
 	}
+	l.optional("the table's far rows", a.Far, 0)
+	l.int(a.Near)
 	l.int(rowBytes)
 	l.optional("the index", a.Index, 4*int64(a.Rows.Most))
 	l.int(a.Width)
 	l.count(a.Rows)
-	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.Table))
+	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.Table, a.Far))
 }

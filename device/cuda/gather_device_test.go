@@ -36,15 +36,40 @@ func TestGatherOnDevice(t *testing.T) {
 				Index: put(g, append(index, make([]uint32, count.Most-rows)...)), Rows: count}
 			check(g, g.Gather(&a))
 			want := nans(count.Most * stride)
-			plain.Gather(want, stride, table, of, width, index, rows)
+			plain.Gather(want, stride, table, nil, 0, of, width, index, rows)
 			same(g, "gather "+string(of), get[float32](g, a.Out), want)
 
 			// Without an index, all rows in order.
 			a.Out, a.Index, a.Rows = g.empty(4*tableRows*stride), cuda.Buffer{}, cuda.Rows(tableRows)
 			check(g, g.Gather(&a))
 			want = nans(tableRows * stride)
-			plain.Gather(want, stride, table, of, width, nil, tableRows)
+			plain.Gather(want, stride, table, nil, 0, of, width, nil, tableRows)
 			same(g, "widen "+string(of), get[float32](g, a.Out), want)
+		}
+	})
+}
+
+// TestGatherFar: a table whose other rows the device reads from pinned host memory.
+func TestGatherFar(t *testing.T) {
+	g := newGPU(t, testMemory)
+	shapes(g, func(r random, width, rows int) {
+		for _, of := range dtypes {
+			g.reset()
+			const tableRows, near = 50, 20
+			table, index := r.table(g, of, tableRows, width), r.indices(rows, tableRows)
+			cut := near * of.RowBytes(width)
+			p, err := g.NewPinned(int64(len(table) - cut))
+			check(g, err)
+			copy(p.Bytes(), table[cut:])
+			far, err := p.Buffer()
+			check(g, err)
+			a := cuda.Gather{Out: g.empty(4 * rows * width), Stride: width, Table: put(g, table[:cut]), Far: far, Near: near, Type: of, Width: width,
+				Index: put(g, index), Rows: cuda.Rows(rows)}
+			check(g, g.Gather(&a))
+			want := nans(rows * width)
+			plain.Gather(want, width, table, nil, 0, of, width, index, rows)
+			same(g, "gather "+string(of), get[float32](g, a.Out), want)
+			p.Free()
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestGraphsOnDevice(t *testing.T) {
 		check(t, g.CopyIn(index, binio.Bytes(ids)))
 		check(t, graph.Launch(g.Stream))
 		want := make([]float32, most*width)
-		plain.Gather(want, width, table, dtype.Float32, width, ids, rows)
+		plain.Gather(want, width, table, nil, 0, dtype.Float32, width, ids, rows)
 		same(t, "launched", get[float32](g, a.Out), want)
 	}
 	for _, rows := range []int{0, 7, most, 20} {

@@ -61,9 +61,11 @@ var kernels = map[string]func(a *arguments){
 }
 
 func gather(a *arguments, t dtype.Type) {
-	out, stride, table, _, index, width := a.floats(), a.int(), a.bytes(), a.int(), a.words32(), a.int()
+	out, stride, table, far, near := a.floats(), a.int(), a.bytes(), a.bytes(), a.int()
+	a.word() // a row's bytes follow from the type
+	index, width := a.words32(), a.int()
 	rows, _ := a.rows()
-	plain.Gather(out, stride, table, t, width, index, rows)
+	plain.Gather(out, stride, table, far, near, t, width, index, rows)
 }
 
 func aggregate(a *arguments, transposed bool) {

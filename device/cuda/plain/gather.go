@@ -9,14 +9,18 @@ import (
 )
 
 // Gather copies rows of a table, widened; see cuda.Gather.
-func Gather(out []float32, stride int, table []byte, from dtype.Type, width int, index []uint32, rows int) {
+func Gather(out []float32, stride int, table, far []byte, near int, from dtype.Type, width int, index []uint32, rows int) {
 	size := from.RowBytes(width)
 	for i := range rows {
 		at := i
 		if index != nil {
 			at = int(index[i])
 		}
-		kernel.Widen(out[i*stride:][:width], table[at*size:][:size], from, width)
+		part := table
+		if far != nil && at >= near {
+			part, at = far, at-near
+		}
+		kernel.Widen(out[i*stride:][:width], part[at*size:][:size], from, width)
 	}
 }
 
