@@ -55,7 +55,9 @@ type chunkLoad struct {
 	through int
 	name    string // of the file, for errors
 	stored  []byte
-	x       []float32 // the matrix's rows, which compressed pieces go to
+	// Where compressed pieces go: rows as packed, or else x, widened.
+	rows []byte
+	x    []float32
 	// kept is where rows that are widened are wanted as they are too, from byte
 	// keptFrom of the chunk's rows, where a piece begins, on; nil for none.
 	kept     []byte
@@ -180,8 +182,8 @@ func (c *copier) load(j *copyJob, plain []byte) []byte {
 			return nil
 		case !c.form.Compressed():
 			return l.batch.VerifyPiece(l.name, l.stored, p)
-		case j.from == dtype.Float32:
-			return l.batch.LoadPiece(c.decoder, l.name, l.stored, p, binio.Bytes(l.x)[p.Row:p.Row+int64(p.RowLen)])
+		case l.rows != nil:
+			return l.batch.LoadPiece(c.decoder, l.name, l.stored, p, l.rows[p.Row:p.Row+int64(p.RowLen)])
 		}
 		plain = binio.Grow(plain, p.RowLen)
 		rows := plain

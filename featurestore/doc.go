@@ -1,7 +1,8 @@
 // Package featurestore assembles the feature matrices of packed mini-batches
 // from the levels that hold their rows:
 //
-//	RAM    rows of the lowest ranks, loaded once from hot.bin
+//	GPU    rows of the lowest ranks, loaded once from hot.bin
+//	RAM    those of the next ranks, likewise
 //	cold   the batch's other rows, one sequential prefix of its chunk
 //	ssd    rows that batches of a segment share, read as runs of pages
 //	eval   rows of validation and test batches, read from eval.bin and hot.bin
@@ -20,10 +21,17 @@
 // ranges in input-node order; only rows of the SSD level are copied one by one, out of
 // the pages that they share.
 //
+// For a GPU that computes on the matrices, Assemble prepares what Fill then asks the
+// device for: rows from disk are copied as they are packed, from the registered slot
+// that they landed in, and one kernel widens them and takes the others from the caches,
+// those in RAM over the bus. The CPU copies no row but those of the SSD level and of
+// evaluation.
+//
 // Under policy min the cache is the pack's: every batch's plan says which slots its hits
 // lie in, and which of its cold rows then go to which slots. Assemble follows it, batch by
-// batch, around the circle of sample epochs; PreloadFor begins at any batch.
+// batch, around the circle of sample epochs; PreloadFor begins at any batch. There RAM
+// holds the cache and the CPU assembles the matrix, also for a GPU.
 //
 // The plain reference is a direct gather from the dataset; every backend, cache
-// size and element type must give the same bytes.
+// size and element type must give the same bytes, on the GPU too.
 package featurestore

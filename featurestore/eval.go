@@ -9,7 +9,7 @@ import (
 )
 
 // LoadEval loads a whole evaluation batch: its graph, and its rows from eval.bin,
-// hot.bin and RAM. Rows on disk are read as runs of pages, checked page by page.
+// hot.bin and RAM or the GPU. Rows on disk are read as runs of pages, checked page by page.
 func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) (err error) {
 	list, what := s.pack.Index().Valid, "validation"
 	if test {
@@ -36,22 +36,25 @@ func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) (err e
 }
 
 // evalRows fills the matrix of an evaluation batch whose first n rows lie in
-// eval.bin; the others descend in rank, those beyond the RAM cache first.
+// eval.bin; the others descend in rank, those beyond the caches first.
 func (s *Store) evalRows(ctx context.Context, sl *Slot, n int) error {
 	ids := sl.Batch.Input
-	x, dim := sl.X(), s.facts.Dim
 	onDisk := n
 	for onDisk < len(ids) && int64(ids[onDisk]) >= s.layout.CacheRows {
 		onDisk++
 	}
-	err := s.readRows(ctx, sl, rowList{file: s.eval, sums: &s.evalSums, ids: ids[:n], base: -s.facts.HotRows * int64(s.facts.RowBytes), x: x[:n*dim]})
+	err := s.readRows(ctx, sl, rowList{file: s.eval, sums: &s.evalSums, ids: ids[:n], base: -s.facts.HotRows * int64(s.facts.RowBytes), to: sl.places(0, 0, n)})
 	if err != nil {
 		return err
 	}
-	err = s.readRows(ctx, sl, rowList{file: s.hot, sums: &s.hotSums, ids: ids[n:onDisk], x: x[n*dim : onDisk*dim], descending: true})
+	err = s.readRows(ctx, sl, rowList{file: s.hot, sums: &s.hotSums, ids: ids[n:onDisk], to: sl.places(n, n, onDisk-n), descending: true})
 	if err != nil {
 		return err
 	}
-	s.copies.gather(x[onDisk*dim:], s.cache.Bytes(), ids[onDisk:], s.facts.DType, dim)
+	if s.gpu != nil {
+		sl.route([2]stretch{{rows: onDisk}, {from: onDisk}}, [2]stretch{{to: onDisk, rows: len(ids) - onDisk}, {from: len(ids) - onDisk}})
+		return nil
+	}
+	s.gatherHot(sl, onDisk, len(ids))
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -21,11 +23,17 @@ type PlanOptions struct {
 	Memory int64
 	// Slots and EvalSlots are the numbers of slots that will be made.
 	Slots, EvalSlots int
+	// GPU is the device that the matrices are for; nil: they are for the host.
+	GPU *cuda.Device
+	// GPUMemory is what the store may hold of the device's, in bytes, and GPUCache the
+	// share of the rows, or bytes, that it may hold there; nil: as much as fits.
+	GPUMemory int64
+	GPUCache  *budget.Size
 }
 
 // Layout says which rows live where, and what the buffers take.
 type Layout struct {
-	CacheRows int64 // ranks below are in RAM
+	CacheRows int64 // ranks below are in RAM or on the GPU
 	// Through is the last band that is read from disk: the chunk's bands
 	// 0 … Through hold the ranks from CacheRows up.
 	Through       int
@@ -35,6 +43,14 @@ type Layout struct {
 	EvalSlotBytes int64 // of one evaluation slot
 	DecodeBytes   int64 // of all slots' decompression
 	Note          string
+
+	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
+	// rows of the cache.
+	GPU      *cuda.Device
+	GPURows  int64 // ranks below are on the GPU
+	GPUBytes int64 // of the device's memory: the rows, and what batches land in
+
+	gpuCache int64 // of them, the rows
 }
 
 // Plan chooses the cache: the largest of the pack's sizes that is wanted and
@@ -44,11 +60,22 @@ func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
 	f := r.Facts()
 	first := 0
 	note := ""
+	if isMin(r) { // its batches change the cache, which the CPU does
+		if o.GPU != nil && o.GPUCache != nil && o.GPUCache.Value != 0 {
+			return Layout{}, fault.New(fault.ErrUsage, "--gpu-cache %s: %s has the policy min, whose cache RAM holds", o.GPUCache, r.Dir())
+		}
+		o.GPU = nil
+	}
+	most, err := mostOnGPU(r, &o)
+	if err != nil {
+		return Layout{}, err
+	}
 	if o.Cache != nil {
 		wanted, err := o.Cache.Rows(f.Nodes, f.RowBytes)
 		if err != nil {
 			return Layout{}, err
 		}
+		wanted += most
 		if isMin(r) {
 			if err := exactly(r, wanted, *o.Cache); err != nil {
 				return Layout{}, err
@@ -58,20 +85,20 @@ func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
 		first = edgeBelow(edges, wanted)
 		if first == len(edges) {
 			return Layout{}, fault.New(fault.ErrBudget, "%s was packed for at least %s of cache, asked for %s (%d rows); give at least that, or pack again with a smaller --cache",
-				r.Dir(), share(r, edges[len(edges)-1]), o.Cache, wanted)
+				r.Dir(), share(r, edges[len(edges)-1]), asked(&o), wanted)
 		}
 		if edges[first] < wanted {
 			note = fmt.Sprintf("cache rounded down to %s: the pack was cut for caches of %s", share(r, edges[first]), list(r, edges))
 		}
 	}
 	for through := first; through < len(edges); through++ {
-		l := layout(r, through)
+		l := layout(r, through, &o, most)
 		if l.total(o) > o.Memory {
 			continue
 		}
 		if through > first && o.Cache != nil {
 			return Layout{}, fault.New(fault.ErrBudget, "a cache of %s needs %s of memory with its %d slots, %s is left for it; the next smaller cache is %s",
-				share(r, edges[first]), budget.FormatBytes(layoutTotal(r, first, o)), o.Slots, left(o.Memory), share(r, edges[through]))
+				share(r, edges[first]), budget.FormatBytes(layoutTotal(r, first, o, most)), o.Slots, left(o.Memory), share(r, edges[through]))
 		}
 		l.Note = note
 		if o.Cache == nil && through > 0 {
@@ -81,7 +108,7 @@ func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
 	}
 	least := len(edges) - 1
 	return Layout{}, fault.New(fault.ErrBudget, "the least cache of this pack, %s, and %d slots need %s of memory, %s is left for them; give more --memory, or sample smaller batches",
-		share(r, edges[least]), o.Slots, budget.FormatBytes(layoutTotal(r, least, o)), left(o.Memory))
+		share(r, edges[least]), o.Slots, budget.FormatBytes(layoutTotal(r, least, o, most)), left(o.Memory))
 }
 
 // left says how much memory there is: none where more was taken than there was.
@@ -128,8 +155,8 @@ func list(r *packfile.Reader, edges []int64) string {
 	return strings.Join(s, ", ")
 }
 
-func layoutTotal(r *packfile.Reader, through int, o PlanOptions) int64 {
-	l := layout(r, through)
+func layoutTotal(r *packfile.Reader, through int, o PlanOptions, most int64) int64 {
+	l := layout(r, through, &o, most)
 	return l.total(o)
 }
 
@@ -137,42 +164,93 @@ func (l *Layout) total(o PlanOptions) int64 {
 	return l.RAMBytes + l.KeepBytes + l.DecodeBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
 }
 
-// layout sizes the buffers for a cache at one of the pack's edges.
-func layout(r *packfile.Reader, through int) Layout {
+// layout sizes the buffers for a cache at one of the pack's edges, of whose rows at most
+// so many are the GPU's.
+func layout(r *packfile.Reader, through int, o *PlanOptions, most int64) Layout {
 	f := r.Facts()
-	l := Layout{CacheRows: r.Index().Edges[through], Through: through}
+	l := Layout{CacheRows: r.Index().Edges[through], Through: through, GPU: o.GPU}
 	if isMin(r) { // whatever is no hit is read
 		through = r.Index().Bands - 1
 		l.Through, l.KeepBytes = through, minBytes(r)
 	}
-	l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize)
+	if l.GPU != nil {
+		l.GPURows = min(l.CacheRows, most)
+		l.gpuCache = l.GPURows * int64(f.RowBytes)
+		l.GPUBytes = l.gpuCache + turnsBytes(r, through)
+	}
+	if l.CacheRows > l.GPURows {
+		l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize) - l.hotBegin(f.RowBytes)
+	}
 	l.DecodeBytes = copierMemory(copyWorkers(r.Form()), r.Form())
 	graph := 3 * binio.AlignUp(f.GraphBytes, device.PageSize) // its bytes, and decoded
+	train, eval := slotSizes(r, &l), evalSlotSizes(r, &l)
 	if len(f.TrainSizes.Src) > 0 {
-		l.SlotBytes = graph + matrixBytes(f, f.TrainSizes.Src[0]) + wireBytes(r, through) + 2*ssdStaging(r, through)
+		l.SlotBytes = graph + train.sum()
 	}
 	if len(f.EvalSizes.Src) > 0 {
-		l.EvalSlotBytes = graph + matrixBytes(f, f.EvalSizes.Src[0]) + 2*stagingBytes(f.RowBytes)
+		l.EvalSlotBytes = graph + eval.sum()
 	}
 	return l
 }
 
-// matrixBytes returns the bytes of a float32 matrix, whole pages.
-func matrixBytes(f packfile.Facts, rows int) int64 {
-	return binio.AlignUp(int64(rows)*int64(f.Dim)*4, device.PageSize)
+// hotBegin returns where in hot.bin the pages begin that RAM holds.
+func (l *Layout) hotBegin(rowBytes int) int64 {
+	return l.GPURows * int64(rowBytes) / device.PageSize * device.PageSize
 }
 
-// inPlace reports whether chunks are the front of the matrix as they lie on disk.
-func inPlace(form packfile.Form, t dtype.Type) bool {
-	return t == dtype.Float32 && !form.Compressed()
+// slotBytes are the sizes of a slot's buffers; see Slot.
+type slotBytes struct{ matrix, wire, ids, staging int64 }
+
+func (b slotBytes) sum() int64 { return b.matrix + b.wire + b.ids + 2*b.staging }
+
+func slotSizes(r *packfile.Reader, l *Layout) slotBytes {
+	f := r.Facts()
+	b := slotBytes{matrix: matrixBytes(f, inputs(f.TrainSizes)), staging: ssdStaging(r, l.Through)}
+	if l.GPU != nil {
+		sent, known := splitRows(r, l.Through)
+		b.matrix, b.ids = wholePages(sent, f.RowBytes), wholePages(known, 4)
+	}
+	if !l.inPlace(r) {
+		b.wire = wireBytes(r, l.Through)
+	}
+	return b
+}
+
+func evalSlotSizes(r *packfile.Reader, l *Layout) slotBytes {
+	f := r.Facts()
+	b := slotBytes{matrix: matrixBytes(f, inputs(f.EvalSizes)), staging: stagingBytes(f.RowBytes)}
+	if l.GPU != nil {
+		b.matrix, b.ids = wholePages(inputs(f.EvalSizes), f.RowBytes), wholePages(inputs(f.EvalSizes), 4)
+	}
+	return b
+}
+
+// inputs returns the most input nodes of a batch.
+func inputs(s graph.Sizes) int {
+	if len(s.Src) == 0 {
+		return 0
+	}
+	return s.Src[0]
+}
+
+// GPUCacheBytes returns the bytes of the rows on the GPU.
+func (l *Layout) GPUCacheBytes() int64 { return l.gpuCache }
+
+// matrixBytes returns the bytes of a float32 matrix, whole pages.
+func matrixBytes(f packfile.Facts, rows int) int64 { return wholePages(rows, 4*f.Dim) }
+
+func wholePages(rows, rowBytes int) int64 {
+	return binio.AlignUp(int64(rows)*int64(rowBytes), device.PageSize)
+}
+
+// inPlace reports whether chunks are the front of a slot's matrix as they lie on disk.
+func (l *Layout) inPlace(r *packfile.Reader) bool {
+	return !r.Form().Compressed() && (l.GPU != nil || r.Facts().DType == dtype.Float32)
 }
 
 // wireBytes returns the bytes of the buffer that a chunk lands in when it
 // cannot land in the matrix.
 func wireBytes(r *packfile.Reader, through int) int64 {
-	if inPlace(r.Form(), r.Facts().DType) {
-		return 0
-	}
 	most := int64(0)
 	for i := range r.Index().Train {
 		most = max(most, r.Index().Train[i].Extent(r.Form(), through))

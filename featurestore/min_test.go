@@ -95,7 +95,7 @@ func (w *world) checkMin(t fataler, stack iostack.Stack) {
 				t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
 			}
 		}
-		w.checkEval(t, s)
+		w.checkEval(t, s, nil)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -148,8 +150,9 @@ func (w *world) holds(t fataler, want, got *graph.Batch, x []float32, node func(
 	}
 }
 
-// check holds every batch of the pack against its sample, at one cache size.
-func (w *world) check(t fataler, stack iostack.Stack, through int) {
+// check holds every batch of the pack against its sample, at one cache size. With a GPU,
+// that assembles the matrices and holds so much of the cache.
+func (w *world) check(t fataler, stack iostack.Stack, through int, gpu *cuda.Device, share float64) {
 	t.Helper()
 	ctx := context.Background()
 	must := func(err error) {
@@ -159,10 +162,15 @@ func (w *world) check(t fataler, stack iostack.Stack, through int) {
 		}
 	}
 	edge := w.reader.Index().Edges[through]
-	cache := budget.Size{Value: float64(edge * int64(w.reader.Facts().RowBytes))}
-	layout, err := featurestore.Plan(w.reader, featurestore.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 1, EvalSlots: 1})
+	rows := func(n int64) *budget.Size { return &budget.Size{Value: float64(n * int64(w.reader.Facts().RowBytes))} }
+	po := featurestore.PlanOptions{Cache: rows(edge), Memory: 1 << 30, Slots: 1, EvalSlots: 1}
+	if gpu != nil {
+		near := int64(share * float64(edge))
+		po.GPU, po.GPUMemory, po.GPUCache, po.Cache = gpu, 1<<30, rows(near), rows(edge-near)
+	}
+	layout, err := featurestore.Plan(w.reader, po)
 	must(err)
-	if layout.CacheRows != edge || layout.Through != through {
+	if layout.CacheRows != edge || layout.Through != through || (layout.GPU == nil) != (gpu == nil) || layout.GPURows > edge {
 		t.Fatal("asked for a cache of", edge, "rows, planned", layout)
 	}
 	store, err := featurestore.Open(vfs.OS, w.reader, stack, layout)
@@ -183,16 +191,50 @@ func (w *world) check(t fataler, stack iostack.Stack, through int) {
 		must(store.Assemble(ctx, sl))
 		buf, err = w.samples.Read(ctx, i, buf, &want)
 		must(err)
-		w.holds(t, &want, &sl.Batch, sl.X(), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
+		w.holds(t, &want, &sl.Batch, matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
 		if sl.UsefulBytes > sl.BytesRead {
 			t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
 		}
 	}
-	w.checkEval(t, store)
+	w.checkEval(t, store, gpu)
+}
+
+// matrix returns the slot's feature matrix, which may have to come from the GPU.
+func matrix(t fataler, sl *featurestore.Slot, gpu *cuda.Device) []float32 {
+	t.Helper()
+	if gpu == nil {
+		return sl.X()
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	detach, err := gpu.Attach()
+	must(err)
+	defer detach()
+	x := make([]float32, len(sl.Batch.Input)*sl.Dim())
+	a, err := gpu.NewArena(int64(4 * len(x)))
+	must(err)
+	defer a.Free()
+	on, err := a.Take(int64(4 * len(x)))
+	must(err)
+	stream, err := gpu.NewStream()
+	must(err)
+	defer stream.Free()
+	span, err := sl.Fill(stream, on)
+	must(err)
+	if span != nil {
+		must(stream.Wait(span.Ended()))
+	}
+	must(stream.CopyOut(binio.Bytes(x), on))
+	must(stream.Synchronize())
+	return x
 }
 
 // checkEval holds the validation and test batches against their samples.
-func (w *world) checkEval(t fataler, store *featurestore.Store) {
+func (w *world) checkEval(t fataler, store *featurestore.Store, gpu *cuda.Device) {
 	t.Helper()
 	ctx := context.Background()
 	f := w.reader.Facts()
@@ -234,7 +276,7 @@ func (w *world) checkEval(t fataler, store *featurestore.Store) {
 		if buf, err = w.samples.Read(ctx, f.Train+i, buf, &want); err != nil {
 			t.Fatal(err)
 		}
-		w.holds(t, &want, &sl.Batch, sl.X(), func(i int) uint32 {
+		w.holds(t, &want, &sl.Batch, matrix(t, sl, gpu), func(i int) uint32 {
 			if v := int64(sl.Batch.Input[i]); v >= f.HotRows {
 				return slots[v-f.HotRows]
 			}
@@ -290,6 +332,7 @@ func TestOracle(t *testing.T) {
 		defer stack.Close()
 		stacks = append(stacks, stack)
 	}
+	gpu := cudatest.Open(t)
 	rapid.Check(t, func(t *rapid.T) {
 		stack := stacks[rapid.IntRange(0, len(stacks)-1).Draw(t, "backend")]
 		dir, err := os.MkdirTemp("", "oracle")
@@ -330,13 +373,15 @@ func TestOracle(t *testing.T) {
 			w.checkMin(t, stack)
 			return
 		}
-		for through := range w.reader.Index().Edges {
-			w.check(t, stack, through)
+		check := func() {
+			for through := range w.reader.Index().Edges {
+				w.check(t, stack, through, nil, 0)
+				w.check(t, stack, through, gpu, rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "share of the GPU"))
+			}
 		}
+		check()
 		po.MaxDisk = &budget.Size{Value: rapid.Float64Range(0, 1).Draw(t, "disk")}
 		w.underBudget(t, po)
-		for through := range w.reader.Index().Edges {
-			w.check(t, stack, through)
-		}
+		check()
 	})
 }

@@ -4,23 +4,49 @@ import (
 	"context"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
 
 // rowList names rows of a file: the row that begins at byte base + ids[k]·row bytes
-// goes to row k of x.
+// goes to the k-th place of to.
 type rowList struct {
 	file       iostack.File
 	sums       *binio.Sums
 	ids        []uint32
 	base       int64
 	descending bool // ids descend; else they ascend
-	x          []float32
+	to         places
 }
 
-// at returns where the k-th row in ascending order begins, and its place in x.
+// places are where the CPU puts rows: widened into x or, where the GPU widens them, as
+// they are packed into rows.
+type places struct {
+	x    []float32
+	rows []byte
+}
+
+func (p places) put(place int, row []byte, from dtype.Type, dim int) {
+	if p.rows != nil {
+		copy(p.rows[place*len(row):], row)
+		return
+	}
+	kernel.Widen(p.x[place*dim:(place+1)*dim], row, from, dim)
+}
+
+// places returns those of some rows: at first in the feature matrix, at sent among those
+// that are sent to the GPU.
+func (sl *Slot) places(first, sent, rows int) places {
+	f := &sl.store.facts
+	if sl.store.gpu != nil {
+		return places{rows: sl.matrix.Bytes()[sent*f.RowBytes : (sent+rows)*f.RowBytes]}
+	}
+	return places{x: sl.X()[first*f.Dim : (first+rows)*f.Dim]}
+}
+
+// at returns where the k-th row in ascending order begins, and its place.
 func (l *rowList) at(k int, rowBytes int64) (off int64, place int) {
 	if l.descending {
 		k = len(l.ids) - 1 - k
@@ -154,7 +180,7 @@ func (s *Store) takeRound(sl *Slot, r *round) error {
 		}
 		for ; k < run.last; k++ {
 			off, place := l.at(k, rb)
-			kernel.Widen(l.x[place*dim:(place+1)*dim], run.bytes[off-run.off:off-run.off+rb], s.facts.DType, dim)
+			l.to.put(place, run.bytes[off-run.off:off-run.off+rb], s.facts.DType, dim)
 		}
 	}
 	sl.UsefulBytes += int64(r.last-r.first) * rb

@@ -32,7 +32,7 @@ type Slot struct {
 	store   *Store
 	batch   int
 	plan    packfile.Plan
-	matrix  *device.Host
+	matrix  *device.Host // float32; for the GPU, rows as packed that are sent to it
 	wire    *device.Host // of chunks that are not float32 rows as they are
 	raw     *device.Host // the graph's bytes
 	staging [2]*device.Host
@@ -43,43 +43,37 @@ type Slot struct {
 	ssd     *cachedFile // likewise, of the SSD level
 	cold    int         // rows of the chunk's prefix
 	load    chunkLoad
+	gpu     gpuSlot
 }
 
 // NewSlot makes a slot for training batches.
-func (s *Store) NewSlot() (*Slot, error) {
-	f := &s.facts
-	inputs := 0
-	if len(f.TrainSizes.Src) > 0 {
-		inputs = f.TrainSizes.Src[0]
-	}
-	return s.newSlot(matrixBytes(*f, inputs), wireBytes(s.pack, s.layout.Through), ssdStaging(s.pack, s.layout.Through))
-}
+func (s *Store) NewSlot() (*Slot, error) { return s.newSlot(slotSizes(s.pack, &s.layout), false) }
 
 // NewEvalSlot makes a slot for validation and test batches.
 func (s *Store) NewEvalSlot() (*Slot, error) {
-	f := &s.facts
-	inputs := 0
-	if len(f.EvalSizes.Src) > 0 {
-		inputs = f.EvalSizes.Src[0]
-	}
-	return s.newSlot(matrixBytes(*f, inputs), 0, stagingBytes(f.RowBytes))
+	return s.newSlot(evalSlotSizes(s.pack, &s.layout), true)
 }
 
-func (s *Store) newSlot(matrix, wire, staging int64) (*Slot, error) {
+func (s *Store) newSlot(b slotBytes, eval bool) (*Slot, error) {
 	sl := &Slot{store: s, req: make([]iostack.Request, 0, 64)}
-	for _, b := range []struct {
+	sl.gpu.eval = eval
+	for _, m := range []struct {
 		dst   **device.Host
 		bytes int64
 	}{
-		{&sl.matrix, matrix}, {&sl.wire, wire}, {&sl.raw, binio.AlignUp(s.facts.GraphBytes, device.PageSize)},
-		{&sl.staging[0], staging}, {&sl.staging[1], staging},
+		{&sl.matrix, b.matrix}, {&sl.wire, b.wire}, {&sl.raw, binio.AlignUp(s.facts.GraphBytes, device.PageSize)},
+		{&sl.staging[0], b.staging}, {&sl.staging[1], b.staging}, {&sl.gpu.ids, b.ids},
 	} {
-		h, err := device.NewHost(int(b.bytes))
+		h, err := device.NewHost(int(m.bytes))
 		if err != nil {
 			sl.Free()
 			return nil, fmt.Errorf("slot: %w", err)
 		}
-		*b.dst = h
+		*m.dst = h
+	}
+	if err := sl.pin(); err != nil {
+		sl.Free()
+		return nil, fmt.Errorf("slot: %w", err)
 	}
 	if err := s.stack.Register(sl.matrix.Bytes(), sl.wire.Bytes(), sl.raw.Bytes(), sl.staging[0].Bytes(), sl.staging[1].Bytes()); err != nil {
 		sl.Free()
@@ -90,22 +84,39 @@ func (s *Store) newSlot(matrix, wire, staging int64) (*Slot, error) {
 
 // Free gives the slot's memory back. No read may be in flight: Wait first.
 func (sl *Slot) Free() {
+	sl.unpin()
 	for _, h := range []*device.Host{sl.matrix, sl.wire, sl.raw, sl.staging[0], sl.staging[1]} {
 		if h != nil {
 			_ = sl.store.stack.Unregister(h.Bytes()) // Register was a hint
 			h.Free()
 		}
 	}
+	if sl.gpu.ids != nil {
+		sl.gpu.ids.Free()
+	}
 }
 
-// Matrix returns the memory in which X lies, whichever batch it is of, until Free.
-func (sl *Slot) Matrix() []byte { return sl.matrix.Bytes() }
+// Matrix returns the memory in which X lies, whichever batch it is of, until Free; none
+// where the GPU assembles it.
+func (sl *Slot) Matrix() []byte {
+	if sl.store.gpu != nil {
+		return nil
+	}
+	return sl.matrix.Bytes()
+}
 
 // X returns the batch's feature matrix, input nodes × dim, row-major. It is
-// complete after Assemble or LoadEval, and the slot's until it loads again.
+// complete after Assemble or LoadEval, and the slot's until it loads again. Where the GPU
+// assembles it there is none: see Fill.
 func (sl *Slot) X() []float32 {
+	if sl.store.gpu != nil {
+		return nil
+	}
 	return sl.matrix.Float32s()[:len(sl.Batch.Input)*sl.store.facts.Dim]
 }
+
+// Dim returns the width of the feature matrix.
+func (sl *Slot) Dim() int { return sl.store.facts.Dim }
 
 // LoadGraph reads, checks and decodes the graph of training batch i.
 func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
@@ -191,9 +202,8 @@ func (s *Store) startChunk(sl *Slot) error {
 // chunkBytes returns the memory that the chunk's prefix lands in.
 func (sl *Slot) chunkBytes() []byte {
 	s := sl.store
-	form := s.pack.Form()
-	n := s.pack.Index().Train[sl.batch].Extent(form, s.layout.Through)
-	if inPlace(form, s.facts.DType) {
+	n := s.pack.Index().Train[sl.batch].Extent(s.pack.Form(), s.layout.Through)
+	if s.layout.inPlace(s.pack) {
 		return sl.matrix.Bytes()[:n]
 	}
 	return sl.wire.Bytes()[:n]
@@ -213,7 +223,7 @@ func (s *Store) Wait(ctx context.Context, sl *Slot) error {
 	return errors.Join(err, s.files.give(f))
 }
 
-// Assemble checks the chunk and completes the matrix. Under policy min it changes the
+// Assemble checks the chunk and completes the matrix, or what Fill makes it of. Under policy min it changes the
 // cache: batches are assembled by one goroutine, in the pack's order, from the one that
 // the cache was filled for.
 func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
@@ -230,7 +240,12 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	if s.min != nil {
 		return s.assembleMin(sl)
 	}
-	// RAM holds the warmer bands of both levels, and what is always hot.
+	// The caches hold the warmer bands of both levels, and what is always hot.
+	if s.gpu != nil {
+		sl.route([2]stretch{{rows: sl.cold}, {to: first, from: sl.cold, rows: n}},
+			[2]stretch{{to: sl.cold, rows: first - sl.cold}, {to: first + n, from: first - sl.cold, rows: len(sl.Batch.Input) - first - n}})
+		return nil
+	}
 	s.gatherHot(sl, sl.cold, first)
 	s.gatherHot(sl, first+n, len(sl.Batch.Input))
 	return nil
@@ -239,10 +254,13 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 // loadChunk checks the chunk and puts its rows into the matrix, if they are not there.
 func (s *Store) loadChunk(sl *Slot) error {
 	t, form := &s.pack.Index().Train[sl.batch], s.pack.Form()
-	x, dim := sl.X()[:sl.cold*s.facts.Dim], s.facts.Dim
+	to, dim := sl.places(0, 0, sl.cold), s.facts.Dim
+	if s.facts.DType == dtype.Float32 && to.rows == nil {
+		to.rows = binio.Bytes(to.x)
+	}
 	sl.load = chunkLoad{
 		batch: t, through: s.layout.Through, name: s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))),
-		stored: sl.chunkBytes(), x: x,
+		stored: sl.chunkBytes(), rows: to.rows, x: to.x,
 	}
 	if s.min != nil {
 		s.min.keep(&sl.load, t, form)
@@ -251,8 +269,8 @@ func (s *Store) loadChunk(sl *Slot) error {
 	if err := s.copies.check(&sl.load, s.facts.DType, dim); err != nil {
 		return err
 	}
-	if !form.Compressed() && s.facts.DType != dtype.Float32 {
-		s.copies.widen(x, sl.load.stored, s.facts.DType, dim)
+	if !form.Compressed() && to.rows == nil {
+		s.copies.widen(to.x, sl.load.stored, s.facts.DType, dim)
 	}
 	return nil
 }

@@ -47,12 +47,11 @@ func (s *Store) startSSD(sl *Slot) error {
 	if err != nil {
 		return err
 	}
-	dim := s.facts.Dim
 	before := sl.BytesRead
 	err = s.startRows(sl, rowList{
 		file: file.File, sums: sums, ids: sl.plan.SSD[:n],
 		base: s.pack.Index().Segments[s.pack.SegmentOf(sl.batch)].Offset,
-		x:    sl.X()[first*dim : (first+n)*dim],
+		to:   sl.places(first, sl.cold, n),
 	})
 	sl.SSDRead += sl.BytesRead - before
 	if err != nil {

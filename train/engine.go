@@ -9,6 +9,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/gpu"
 	"diskgnn/train/safetensors"
 )
 
@@ -19,16 +20,16 @@ type engine interface {
 	// Step or, with eval, for Infer. Their features will lie in the given memory, which
 	// stays where it is until the work is closed; nil: anywhere.
 	NewWork(eval bool, features []byte) (work, error)
-	// Step trains on the batch that w holds, whose features x are, row-major; both may be
-	// used again when it returns. It returns what it found, or what an earlier step did
+	// Step trains on the batch that w holds, whose features are f; both may be used again
+	// when it returns. It returns what it found, or what an earlier step did
 	// that was still under way, or nil, if nothing is known yet. A loss that is not finite
 	// comes with an error.
-	Step(ctx context.Context, w work, x []float32) (*outcome, error)
+	Step(ctx context.Context, w work, f features) (*outcome, error)
 	// Finish waits for the steps under way and returns what is left to be told of them,
 	// or nil.
 	Finish() (*outcome, error)
 	// Infer returns the logits of the batch that w holds.
-	Infer(ctx context.Context, w work, x []float32) (logits []float32, err error)
+	Infer(ctx context.Context, w work, f features) (logits []float32, err error)
 	// SetLR changes the learning rate of the steps to come.
 	SetLR(rate float64) error
 	// Snapshot appends the weights to dst, Restore puts such a copy back.
@@ -41,7 +42,16 @@ type engine interface {
 	// Params describes the weights in the order in which a snapshot has them.
 	Params() []model.Param
 	Info() engineInfo
+	// Device returns the GPU that features are wanted on; nil: they are wanted in host
+	// memory.
+	Device() *cuda.Device
 	Close()
+}
+
+// features are a batch's rows of features, where the engine wants them.
+type features interface {
+	X() []float32 // in host memory, row-major
+	gpu.Features
 }
 
 // work is what an engine derives from a batch's structure ahead of computing.
@@ -58,6 +68,7 @@ type outcome struct {
 	logits  []float32 // that it came from
 	labels  []int32   // of the step's batch
 	targets []byte
+	times   gpu.Times // on the GPU
 }
 
 // engineInfo says what an engine computes with.
@@ -71,8 +82,9 @@ type engineInfo struct {
 	note       string        // what the user should know
 }
 
-// engineNeeds is the memory that an engine holds and that its works hold.
-type engineNeeds struct{ engine, work, evalWork int64 }
+// engineNeeds is the memory that an engine holds and that its works hold, and what it
+// leaves of its GPU's.
+type engineNeeds struct{ engine, work, evalWork, gpuLeft int64 }
 
 // newEngine makes the engine that the options ask for: auto is the GPU's where there is
 // one that the model fits.
@@ -95,8 +107,11 @@ func newEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 			note = "the GPU is left alone: " + err.Error()
 		}
 	}
-	if o.Precision != PrecisionFloat32 {
+	switch {
+	case o.Precision != PrecisionFloat32:
 		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--precision %s is for --engine %s", o.Precision, EngineGPU)
+	case o.GPUCache != nil && o.GPUCache.Value != 0:
+		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--gpu-cache %s is for --engine %s; use --ram-cache", o.GPUCache, EngineGPU)
 	}
 	o.Engine = EngineCPU
 	e, needs, err := newCPUEngine(o, f)

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 
+	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/pack/packfile"
@@ -80,8 +81,8 @@ func (e *cpuEngine) NewWork(eval bool, _ []byte) (work, error) {
 	return &cpuWork{by: e.train.Preparer()}, nil
 }
 
-func (e *cpuEngine) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
-	in := w.(*cpuWork).with(x)
+func (e *cpuEngine) Step(ctx context.Context, w work, f features) (*outcome, error) {
+	in := w.(*cpuWork).with(f.X())
 	r, err := e.train.Step(ctx, in)
 	e.found = outcome{loss: r.Loss}
 	if err == nil {
@@ -94,8 +95,8 @@ func (e *cpuEngine) Step(ctx context.Context, w work, x []float32) (*outcome, er
 // Finish has nothing to tell: steps are over when they return.
 func (e *cpuEngine) Finish() (*outcome, error) { return nil, nil }
 
-func (e *cpuEngine) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
-	return e.eval.Infer(ctx, w.(*cpuWork).with(x))
+func (e *cpuEngine) Infer(ctx context.Context, w work, f features) ([]float32, error) {
+	return e.eval.Infer(ctx, w.(*cpuWork).with(f.X()))
 }
 
 func (e *cpuEngine) SetLR(rate float64) error { return e.train.SetLR(rate) }
@@ -121,5 +122,7 @@ func (e *cpuEngine) Info() engineInfo {
 	}
 	return info
 }
+
+func (e *cpuEngine) Device() *cuda.Device { return nil }
 
 func (e *cpuEngine) Close() { e.train.Close() }

@@ -19,6 +19,11 @@ var precisions = []string{PrecisionFloat32, cuda.TF32.String(), cuda.BF16.String
 // driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
 const driverBytes = 128 << 20
 
+// gpuReserve is what is left free of the device's memory, where nobody says how much may
+// be used: the driver takes some for graphs, and cuBLAS for its kernels, when they are
+// first used.
+const gpuReserve = 512 << 20
+
 // gpuEngine is package gpu's engine as this package sees it.
 type gpuEngine struct {
 	*gpu.Engine
@@ -34,7 +39,7 @@ func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engin
 	precision, _ := gpu.ParsePrecision(o.Precision)
 	options := gpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
 		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
-		Loss: model.Loss(o.Loss), Precision: precision, Device: d}
+		Loss: model.Loss(o.Loss), Precision: precision, Device: d, DeviceBytes: o.GPUMemory}
 	if f.Valid+f.Test > 0 {
 		options.EvalSizes = f.EvalSizes
 	}
@@ -45,6 +50,10 @@ func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engin
 	}
 	needs := engineNeeds{engine: driverBytes + max(0, budget.Now().Anon-before)} // most of it is the driver's
 	needs.work, needs.evalWork = e.WorkBytes()
+	if needs.gpuLeft, err = gpuLeft(e.Device(), o.GPUMemory); err != nil {
+		e.Close()
+		return nil, needs, err
+	}
 	for _, p := range e.Params() {
 		needs.engine += 5 * 4 * int64(p.Len()) // the best weights, two copies to write, and a state's moments
 	}
@@ -55,6 +64,21 @@ func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engin
 	return &gpuEngine{Engine: e}, needs, nil
 }
 
+// gpuLeft returns what of the device's memory may still be taken.
+func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
+	detach, err := d.Attach()
+	if err != nil {
+		return 0, err
+	}
+	defer detach()
+	left, err := d.Available()
+	if limit == 0 {
+		return left - gpuReserve, err
+	}
+	held, _ := d.Held()
+	return min(left, limit-held), err
+}
+
 func (e *gpuEngine) NewWork(eval bool, features []byte) (work, error) {
 	w, err := e.Engine.NewWork(eval, features)
 	if err != nil {
@@ -63,8 +87,8 @@ func (e *gpuEngine) NewWork(eval bool, features []byte) (work, error) {
 	return w, nil
 }
 
-func (e *gpuEngine) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
-	return e.told(e.Engine.Step(ctx, w.(*gpu.Work), x))
+func (e *gpuEngine) Step(ctx context.Context, w work, f features) (*outcome, error) {
+	return e.told(e.Engine.Step(ctx, w.(*gpu.Work), f))
 }
 
 func (e *gpuEngine) Finish() (*outcome, error) { return e.told(e.Engine.Finish()) }
@@ -73,12 +97,12 @@ func (e *gpuEngine) told(o *gpu.Outcome, err error) (*outcome, error) {
 	if o == nil {
 		return nil, err
 	}
-	e.found = outcome{o.Loss, o.Logits, o.Labels, o.Targets}
+	e.found = outcome{o.Loss, o.Logits, o.Labels, o.Targets, o.Times}
 	return &e.found, err
 }
 
-func (e *gpuEngine) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
-	return e.Engine.Infer(ctx, w.(*gpu.Work), x)
+func (e *gpuEngine) Infer(ctx context.Context, w work, f features) ([]float32, error) {
+	return e.Engine.Infer(ctx, w.(*gpu.Work), f)
 }
 
 func (e *gpuEngine) Restore(weights []float32) error { return e.LoadWeights(weights) }

@@ -3,15 +3,19 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/safetensors"
 )
 
 // onGPU is what runs a test's trainings: an emulated device, or a real one.
@@ -144,4 +148,33 @@ func TestNoGPU(t *testing.T) {
 			t.Errorf("%v, want %s…", err, want)
 		}
 	}
+}
+
+// Where rows are held changes nothing: the weights are the same bytes.
+func TestGPUCacheChangesNothing(t *testing.T) {
+	w := newWorld(t, worldParams{fanout: []int{3, 4}})
+	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs = 2 })
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		var want map[string]safetensors.Tensor
+		for _, c := range []struct{ gpu, ram *budget.Size }{
+			{nil, nil}, {percent(0), percent(20)}, {percent(7), percent(13)}, {percent(20), percent(0)}, {percent(20), nil}, {percent(0), nil},
+		} {
+			o := w.fresh(first, func(o *Options) { o.GPUCache, o.RAMCache = c.gpu, c.ram })
+			r, _ := w.mustRun(o, use)
+			if r.GPUCacheRows > r.CacheRows || (r.GPUCacheRows == 0) != (c.gpu != nil && c.gpu.Value == 0) {
+				t.Errorf("caches of %v and %v: %d rows, %d of them on the GPU", c.gpu, c.ram, r.CacheRows, r.GPUCacheRows)
+			}
+			got := w.weights(o.Out, FinalFile)
+			if want == nil {
+				want = got
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("caches of %v and %v lead to other weights", c.gpu, c.ram)
+			}
+		}
+		o := w.fresh(first, func(o *Options) { o.GPUMemory = 1 << 10 })
+		if _, err := w.run(context.Background(), o, &logged{}, use); !errors.Is(err, fault.ErrBudget) && !strings.Contains(fmt.Sprint(err), "--gpu-memory") {
+			t.Errorf("a kilobyte of GPU memory: %v", err)
+		}
+	})
 }

@@ -63,7 +63,7 @@ func (v *evaluation) label(item int) string {
 }
 
 func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
-	logits, err := v.engine.Infer(ctx, sl.work, sl.X())
+	logits, err := v.engine.Infer(ctx, sl.work, sl.Slot)
 	if err != nil {
 		return err
 	}

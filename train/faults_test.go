@@ -193,26 +193,26 @@ type bad struct {
 	loss   func(float64) float64 // what Step returns in its place
 }
 
-func (b *bad) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
+func (b *bad) Step(ctx context.Context, w work, f features) (*outcome, error) {
 	if b.before != nil {
 		if err := b.before(); err != nil {
 			return nil, err
 		}
 	}
-	o, err := b.engine.Step(ctx, w, x)
+	o, err := b.engine.Step(ctx, w, f)
 	if b.loss != nil {
 		o.loss = b.loss(o.loss)
 	}
 	return o, err
 }
 
-func (b *bad) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
+func (b *bad) Infer(ctx context.Context, w work, f features) ([]float32, error) {
 	if b.before != nil {
 		if err := b.before(); err != nil {
 			return nil, err
 		}
 	}
-	return b.engine.Infer(ctx, w, x)
+	return b.engine.Infer(ctx, w, f)
 }
 
 func TestEngineFails(t *testing.T) {
@@ -304,7 +304,7 @@ func TestMemoryPlans(t *testing.T) {
 	const held = 5 << 20
 	plan := func(memory int64, cache *budget.Size) (memoryPlan, error) {
 		o.Memory, o.RAMCache = memory, cache
-		return planMemory(r, &o, needs, held)
+		return planMemory(r, &o, needs, nil, held)
 	}
 	rich, err := plan(10<<30, nil)
 	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.Through != 0 {

@@ -12,6 +12,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -242,8 +243,8 @@ func (r *recorder) wrap(p *parts) {
 	}
 }
 
-func (r *recorder) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
-	return r.keep(r.engine.Step(ctx, w, x))
+func (r *recorder) Step(ctx context.Context, w work, f features) (*outcome, error) {
+	return r.keep(r.engine.Step(ctx, w, f))
 }
 
 func (r *recorder) Finish() (*outcome, error) { return r.keep(r.engine.Finish()) }
@@ -259,8 +260,8 @@ func (r *recorder) keep(o *outcome, err error) (*outcome, error) {
 func withSlots(train, eval int) func(*parts) {
 	return func(p *parts) {
 		inner := p.plan
-		p.plan = func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
-			m, err := inner(r, o, needs, held)
+		p.plan = func(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Device, held int64) (memoryPlan, error) {
+			m, err := inner(r, o, needs, gpu, held)
 			m.slots, m.evalSlots = train, eval
 			return m, err
 		}

@@ -240,7 +240,7 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 }
 
 func (t *trainer) compute(ctx context.Context, sl *slot) error {
-	return t.take(t.engine.Step(ctx, sl.work, sl.X()))
+	return t.take(t.engine.Step(ctx, sl.work, sl.Slot))
 }
 
 // settle waits until all is known of the steps so far.

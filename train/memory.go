@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -34,8 +35,9 @@ type memoryPlan struct {
 
 // planMemory divides o.Memory: first what must be (the engine, two slots, the pack's
 // least cache), then a third slot, then the cache, wanted or as large as possible,
-// then more slots. held is what the process holds already.
-func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+// then more slots. held is what the process holds already. With a GPU, that holds as much
+// of the cache as is wanted or has room there.
+func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Device, held int64) (memoryPlan, error) {
 	f := r.Facts()
 	p := memoryPlan{fixed: held + overheadBytes + needs.engine + checksumBytes(f)}
 	if needs.engine > 0 && f.Valid+f.Test > 0 {
@@ -44,7 +46,8 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 	steps := o.Epochs * f.BatchesPerEpoch
 	try := func(slots int, cache *budget.Size, memory int64) (featurestore.Layout, error) {
 		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
-		return featurestore.Plan(r, featurestore.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots})
+		return featurestore.Plan(r, featurestore.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots,
+			GPU: gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache})
 	}
 	var err error
 	for _, p.slots = range []int{min(enoughSlots, steps), min(leastSlots, steps)} {
@@ -99,6 +102,9 @@ func (p *memoryPlan) outside() int64 {
 // String says how the memory is used, in one line.
 func (p *memoryPlan) String() string {
 	s := fmt.Sprintf("memory: %s = %s cache + %d slots of %s", budget.FormatBytes(p.total), budget.FormatBytes(p.layout.RAMBytes), p.slots, budget.FormatBytes(p.layout.SlotBytes))
+	if p.layout.GPU != nil {
+		s = fmt.Sprintf("GPU cache: %s; ", budget.FormatBytes(p.layout.GPUCacheBytes())) + s
+	}
 	if p.evalSlots > 0 {
 		s += fmt.Sprintf(" + %d for evaluation of %s", p.evalSlots, budget.FormatBytes(p.layout.EvalSlotBytes))
 	}

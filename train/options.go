@@ -79,9 +79,12 @@ type Options struct {
 	ShuffleBatches bool
 
 	RAMCache *budget.Size // nil: as much of what the pack holds as hot as Memory allows
-	GPUCache *budget.Size // nil, or 0: the GPU holds none yet
+	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
 	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
-	Threads  int          // of the engine; 0 means GOMAXPROCS
+	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
+	// what the driver may still need.
+	GPUMemory int64
+	Threads   int // of the engine; 0 means GOMAXPROCS
 
 	Engine string // auto, cpu, gpu or none; "" means auto
 	// Precision of the gpu engine's matrix products: float32, tf32 or bf16; "" means
@@ -187,8 +190,10 @@ func (o *Options) Validate() error {
 		return usage("--threads %d: give a positive number", o.Threads)
 	case o.RAMCache != nil && o.RAMCache.Unit == budget.UnitTimes:
 		return usage("--ram-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.RAMCache)
-	case o.GPUCache != nil && o.GPUCache.Value != 0:
-		return usage("--gpu-cache %s: the GPU holds no rows yet; use --ram-cache", o.GPUCache)
+	case o.GPUCache != nil && o.GPUCache.Unit == budget.UnitTimes:
+		return usage("--gpu-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.GPUCache)
+	case o.GPUMemory < 0:
+		return usage("--gpu-memory %d: give a positive size", o.GPUMemory)
 	}
 	for _, c := range []struct {
 		flag, value string

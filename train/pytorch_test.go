@@ -9,10 +9,12 @@ import (
 	"os/exec"
 	"testing"
 
+	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/gpu"
 )
 
 // PyTorch Geometric, given a run by docs/pytorch/load.py, computes the logits that the
@@ -143,7 +145,7 @@ func (w *world) logits(o Options) map[int][]float32 {
 		if err := work.Prepare(&b); err != nil {
 			w.t.Fatal(err)
 		}
-		out, err := e.Infer(context.Background(), work, x)
+		out, err := e.Infer(context.Background(), work, inHost(x))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -171,4 +173,13 @@ func (w *world) snapshot(e engine, out string) []float32 {
 		}
 	}
 	return flat
+}
+
+// inHost are features in host memory.
+type inHost []float32
+
+func (x inHost) X() []float32 { return x }
+
+func (x inHost) Fill(copies *cuda.Stream, on cuda.Buffer) (*cuda.Span, error) {
+	return gpu.Rows(x).Fill(copies, on)
 }

@@ -84,14 +84,14 @@ func (r *rated) SetLR(rate float64) error {
 	return r.engine.SetLR(rate)
 }
 
-func (r *rated) Step(ctx context.Context, w work, x []float32) (*outcome, error) {
+func (r *rated) Step(ctx context.Context, w work, f features) (*outcome, error) {
 	r.steps = append(r.steps, r.rate)
-	return r.engine.Step(ctx, w, x)
+	return r.engine.Step(ctx, w, f)
 }
 
-func (r *rated) Infer(ctx context.Context, w work, x []float32) ([]float32, error) {
+func (r *rated) Infer(ctx context.Context, w work, f features) ([]float32, error) {
 	r.infer++
-	return r.engine.Infer(ctx, w, x)
+	return r.engine.Infer(ctx, w, f)
 }
 
 // Every step is taken at its epoch's rate, which is on record, and is told where it

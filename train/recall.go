@@ -23,6 +23,8 @@ type preferences struct {
 	Memory          int64        `json:"memory,omitempty"`
 	Threads         int          `json:"threads,omitempty"`
 	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
+	GPUMemory       int64        `json:"gpu_memory,omitempty"`
+	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
 	IO              string       `json:"io,omitempty"`
 	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
 	Keep            int          `json:"keep,omitempty"`
@@ -35,6 +37,8 @@ func (o *Options) preferences() preferences {
 		"memory":           func() { p.Memory = o.Memory },
 		"threads":          func() { p.Threads = o.Threads },
 		"ram-cache":        func() { p.RAMCache = o.RAMCache },
+		"gpu-memory":       func() { p.GPUMemory = o.GPUMemory },
+		"gpu-cache":        func() { p.GPUCache = o.GPUCache },
 		"io":               func() { p.IO = o.IO },
 		"checkpoint-every": func() { p.CheckpointEvery = &o.CheckpointEvery },
 		"keep":             func() { p.Keep = o.Keep },
@@ -152,6 +156,8 @@ func (o *Options) prefer(p *preferences) {
 	take("memory", p.Memory != 0, func() { o.Memory = p.Memory })
 	take("threads", p.Threads != 0, func() { o.Threads = p.Threads })
 	take("ram-cache", p.RAMCache != nil, func() { o.RAMCache = p.RAMCache })
+	take("gpu-memory", p.GPUMemory != 0, func() { o.GPUMemory = p.GPUMemory })
+	take("gpu-cache", p.GPUCache != nil, func() { o.GPUCache = p.GPUCache })
 	take("io", p.IO != "", func() { o.IO = p.IO })
 	take("checkpoint-every", p.CheckpointEvery != nil, func() { o.CheckpointEvery = *p.CheckpointEvery })
 	take("keep", p.Keep != 0, func() { o.Keep = p.Keep })
@@ -220,6 +226,7 @@ func (f *runFile) changes(now *runFile) string {
 	add("io", a.IO, b.IO)
 	add("memory", budget.FormatBytes(a.Memory), budget.FormatBytes(b.Memory))
 	add("cache", budget.FormatBytes(a.CacheSize), budget.FormatBytes(b.CacheSize))
+	add("GPU cache", budget.FormatBytes(a.GPUCacheSize), budget.FormatBytes(b.GPUCacheSize))
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)
 	add("program", f.Version, now.Version)

@@ -9,10 +9,15 @@ type Setup struct {
 	Threads   int    `json:"threads"`
 	Memory    int64  `json:"memory_bytes"`  // given
 	Planned   int64  `json:"planned_bytes"` // of them used, as planned
-	CacheRows int64  `json:"cache_rows"`    // ranks below are held in RAM
-	CacheSize int64  `json:"cache_bytes"`
+	CacheRows int64  `json:"cache_rows"`    // ranks below are held in RAM or by the GPU
+	CacheSize int64  `json:"cache_bytes"`   // in RAM
 	Slots     int    `json:"slots"`
 	EvalSlots int    `json:"eval_slots"`
+	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
+	// of its memory.
+	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
+	GPUCacheSize int64 `json:"gpu_cache_bytes,omitempty"`
+	GPUBytes     int64 `json:"gpu_bytes,omitempty"`
 	engineInfo
 }
 

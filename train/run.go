@@ -34,6 +34,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -61,7 +62,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	engine func(o *Options, f packfile.Facts) (engine, engineNeeds, error)
-	plan   func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
+	plan   func(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Device, held int64) (memoryPlan, error)
 }
 
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Result, error) {
@@ -157,13 +158,15 @@ func (r *runner) prepare(p parts) (err error) {
 		return err
 	}
 	var needs engineNeeds
+	var gpu *cuda.Device
 	if o.Engine != EngineNone {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
+		gpu = r.engine.Device()
 		needs.engine += trainScorerBytes(o.Metric, r.pack) + evalScorerBytes(o.Metric, r.pack)
 	}
-	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
+	if r.plan, err = p.plan(r.pack, o, needs, gpu, held); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside())
@@ -188,8 +191,13 @@ func (r *runner) setup() Setup {
 	o := &r.options
 	s := Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
 		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots}
-	if r.engine != nil {
-		s.engineInfo = r.engine.Info()
+	if r.engine == nil {
+		return s
+	}
+	s.engineInfo = r.engine.Info()
+	if d := r.engine.Device(); d != nil {
+		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes()
+		s.GPUBytes, _ = d.Held()
 	}
 	return s
 }

@@ -53,7 +53,7 @@ func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte,
 	var last *gpu.Outcome
 	for range o.warmup + o.steps {
 		start := time.Now()
-		if last, err = engine.Step(context.Background(), w, x); err != nil {
+		if last, err = engine.Step(context.Background(), w, gpu.Rows(x)); err != nil {
 			return err
 		}
 		whole = append(whole, milliseconds(start))

@@ -67,9 +67,10 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
-			sizeFlag("gpu-cache", "rows held by the GPU, which holds none yet", "0", &o.GPUCache),
+			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", &o.RAMCache),
 			memoryFlag(&o.Memory),
+			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free", &o.GPUMemory),
 			parallelFlag("threads", "threads that compute; the result is the same for any number", &o.Threads),
 			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Engine),
 			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
@@ -136,7 +137,10 @@ func trained(o train.Options, r train.Result) outcome {
 			add("engine", "%s, %s, %s, %d threads", r.Engine, r.BLAS, r.SIMD, r.Threads)
 		}
 	}
-	add("cache", "%s", rows(r.CacheRows, r.CacheSize))
+	add("cache", "%s", rows(r.CacheRows-r.GPUCacheRows, r.CacheSize))
+	if r.GPUCacheRows > 0 {
+		add("GPU cache", "%s", rows(r.GPUCacheRows, r.GPUCacheSize))
+	}
 	add("read", "%s into the cache, %s for the epochs, of them %s useful",
 		budget.FormatBytes(r.PreloadBytes), budget.FormatBytes(read), budget.FormatBytes(useful))
 	add("time", "%s: waiting for reads %s, computing %s", seconds(r.Seconds), seconds(reading), seconds(computing))

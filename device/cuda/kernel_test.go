@@ -66,7 +66,7 @@ func TestLaunchChoosesTheWidth(t *testing.T) {
 			t.Errorf("%+v: %v, %v", c, f.launches, err)
 		}
 	}
-	if want := []uint64{4104, 8, 8192, 32, 0, 8, 0, 5}; !slices.Equal(f.args, want) {
+	if want := []uint64{4104, 8, 8192, 0, 0, 32, 0, 8, 0, 5}; !slices.Equal(f.args, want) {
 		t.Errorf("arguments %v, want %v", f.args, want)
 	}
 }

@@ -26,7 +26,7 @@ func (e *Engine) Again() (took time.Duration, err error) {
 			return err
 		}
 		e.adam.step += 2 // so that the same input is the last one's
-		took, err = i.done.Since(began)
+		took, err = i.computing.Ended().Since(began)
 		return err
 	})
 }

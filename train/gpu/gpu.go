@@ -4,7 +4,7 @@
 //
 //	work's frame ─┐ copy stream        main stream
 //	(pinned)      ├──► input 0 or 1 ──► forward, loss, backward, Adam ──► results 0 or 1
-//	features     ─┘    (device)         (a CUDA graph for each input)     (pinned)
+//	Features     ─┘    (device)         (a CUDA graph for each input)     (pinned)
 //
 // All memory is taken when the engine is made, for the largest counts that a batch can
 // have. Work is asked for in these sizes, whatever the batch; how many rows there
@@ -12,8 +12,10 @@
 // that a step is captured once and launched from then on. Products that sum over rows
 // take all rows there is room for: those beyond the batch's are made zero ahead of them.
 //
-// A batch is copied while the one before it is computed, and what a step found is
-// handed out one step later: the processor never waits for the newest step.
+// Features come from whoever holds them: host memory, or a store with rows on the device.
+// A batch is copied, and its rows gathered, while the one before it is computed, and what
+// a step found is handed out one step later: the processor never waits for the newest
+// step.
 //
 // Dropout drops the elements that it drops on the CPU. The same steps give the same
 // bits, on the same device and version of cuBLAS.
@@ -70,6 +72,7 @@ type Engine struct {
 	memory
 	copies, main *cuda.Stream
 	blas         *cuda.BLAS
+	clock        clock
 
 	train, eval *network // no eval without EvalSizes
 	adam        optimizer
@@ -178,6 +181,12 @@ func (e *Engine) make() error {
 	if e.main, err = e.device.NewStream(); err != nil {
 		return err
 	}
+	if e.clock.mark, err = e.device.NewEvent(); err != nil {
+		return err
+	}
+	if err := e.clock.set(e.main); err != nil {
+		return err
+	}
 	workspace := e.lay()
 	if e.err != nil {
 		return e.err
@@ -237,6 +246,9 @@ func (e *Engine) Info() Info {
 	return i
 }
 
+// Device returns what the engine computes on.
+func (e *Engine) Device() *cuda.Device { return e.device }
+
 // Close gives all memory back. Its works end with it. Closing twice does nothing.
 func (e *Engine) Close() {
 	if e.closed {
@@ -265,6 +277,9 @@ func (e *Engine) free() {
 	e.evalInput.close()
 	if e.blas != nil {
 		e.blas.Free()
+	}
+	if e.clock.mark != nil {
+		e.clock.mark.Free()
 	}
 	for _, s := range []*cuda.Stream{e.copies, e.main} {
 		if s != nil {

@@ -115,7 +115,7 @@ func work(t testing.TB, e *Engine, eval bool, b *graph.Batch) *Work {
 
 func step(t testing.TB, e *Engine, w *Work, x []float32) *Outcome {
 	t.Helper()
-	_, err := e.Step(context.Background(), w, x)
+	_, err := e.Step(context.Background(), w, Rows(x))
 	check(t, err)
 	o, err := e.Finish()
 	check(t, err)
@@ -231,7 +231,7 @@ func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter b
 		check(t, v.Preparer().Prepare(in.Prepared, b))
 		want, err := v.Infer(context.Background(), in)
 		check(t, err)
-		got, err := gpu.Infer(context.Background(), work(t, gpu, true, b), x)
+		got, err := gpu.Infer(context.Background(), work(t, gpu, true, b), Rows(x))
 		check(t, err)
 		if d := distance(got, want); !(d < tolerance) || len(got) != len(want) {
 			t.Fatalf("batch %d: inferred logits differ by %v", i, d)

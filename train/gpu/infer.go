@@ -16,12 +16,11 @@ var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes fo
 // Infer returns the logits of the batch that w holds, row-major, a column per class,
 // computed with the current weights and without dropout. They are the engine's, valid
 // until its next call.
-func (e *Engine) Infer(ctx context.Context, w *Work, x []float32) ([]float32, error) {
+func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, error) {
 	if e.eval == nil {
 		return nil, errNoEvaluation
 	}
-	features, err := w.check(e.eval, x)
-	if err != nil {
+	if err := w.check(e.eval, f); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -32,10 +31,11 @@ func (e *Engine) Infer(ctx context.Context, w *Work, x []float32) ([]float32, er
 		if err := e.refresh(); err != nil {
 			return err
 		}
-		if err := e.evalInput.take(e.main, w, features); err != nil {
+		i := &e.evalInput
+		if err := errors.Join(i.copying.Begin(e.main), i.take(e.main, w, f), i.copying.End(e.main), i.await(e.main)); err != nil {
 			return err
 		}
-		e.eval.in = &e.evalInput
+		e.eval.in = i
 		return errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data), e.main.Synchronize())
 	})
 }

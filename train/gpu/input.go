@@ -22,9 +22,8 @@ type input struct {
 
 	given   *cuda.Pinned // constants on their way
 	results *cuda.Pinned // score, then logits
-	copied  *cuda.Event
-	graph   *cuda.Graph // of the step; nil: not captured yet
-	warm    bool        // a step has run
+	graph   *cuda.Graph  // of the step; nil: not captured yet
+	warm    bool         // a step has run
 
 	// Of the step under way.
 	busy     bool
@@ -33,8 +32,11 @@ type input struct {
 	labelled int
 	labels   []int32
 	targets  []byte
-	done     *cuda.Event
 	outcome  Outcome
+
+	copying   *cuda.Span
+	gathering *cuda.Span // the features'; nil: there was none
+	computing *cuda.Span
 }
 
 // block is a block of a batch on the device.
@@ -78,12 +80,12 @@ func streams(n *network) int64 { return int64(n.model.Layers() + 1) }
 
 // open takes what does not lie on the device.
 func (i *input) open(d *cuda.Device, n *network) error {
-	var errs [5]error
+	var errs [4]error
 	seeds, classes := n.seeds(), n.model.Classes()
 	i.given, errs[0] = d.NewPinned(constantsBytes(n))
 	i.results, errs[1] = d.NewPinned(cuda.ScoreBytes + 4*int64(seeds)*int64(classes))
-	i.copied, errs[2] = d.NewEvent()
-	i.done, errs[3] = d.NewEvent()
+	i.copying, errs[2] = d.NewSpan()
+	i.computing, errs[3] = d.NewSpan()
 	if n.training {
 		i.labels, i.targets = make([]int32, 0, seeds), make([]byte, 0, seeds*graph.TargetBytes(classes))
 	}
@@ -94,7 +96,7 @@ func (i *input) close() {
 	if i.graph != nil {
 		i.graph.Free()
 	}
-	for _, e := range []*cuda.Event{i.copied, i.done} {
+	for _, e := range []*cuda.Span{i.copying, i.computing} {
 		if e != nil {
 			e.Free()
 		}
@@ -130,8 +132,20 @@ func (i *input) adamStep() cuda.Buffer {
 }
 
 // take asks for the copy of a batch, without its constants.
-func (i *input) take(s *cuda.Stream, w *Work, x []byte) error {
-	return errors.Join(s.CopyIn(i.x, x), s.CopyIn(i.frame, w.pinned.Bytes()))
+func (i *input) take(s *cuda.Stream, w *Work, f Features) (err error) {
+	if i.gathering, err = f.Fill(s, i.x); err != nil {
+		return err
+	}
+	return s.CopyIn(i.frame, w.pinned.Bytes())
+}
+
+// await lets a stream wait for the batch.
+func (i *input) await(s *cuda.Stream) error {
+	err := s.Wait(i.copying.Ended())
+	if err == nil && i.gathering != nil {
+		err = s.Wait(i.gathering.Ended())
+	}
+	return err
 }
 
 // remember keeps what is said of the step's batch once it is done.

@@ -48,7 +48,7 @@ func TestEqualBits(t *testing.T) {
 				for i := range 6 {
 					b := batches[i%3]
 					check(t, w[i%2].Prepare(b))
-					tell(e.Step(context.Background(), w[i%2], graphtest.Features(b, 6, rng)))
+					tell(e.Step(context.Background(), w[i%2], Rows(graphtest.Features(b, 6, rng))))
 				}
 				tell(e.Finish())
 				if got := snapshot(t, e); run == 0 {
@@ -158,21 +158,21 @@ func TestRefusals(t *testing.T) {
 		if _, err := e.NewWork(true, nil); !errors.Is(err, fault.ErrUsage) {
 			t.Errorf("evaluation without sizes: %v", err)
 		}
-		if _, err := e.Step(context.Background(), w, x[:7]); !errors.Is(err, fault.ErrInput) {
+		if _, err := e.Step(context.Background(), w, Rows(x[:7])); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("few features: %v", err)
 		}
 		unprepared, err := e.NewWork(false, nil)
 		check(t, err)
-		if _, err := e.Step(context.Background(), unprepared, x); !errors.Is(err, fault.ErrInput) {
+		if _, err := e.Step(context.Background(), unprepared, Rows(x)); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("not prepared: %v", err)
 		}
 		ended, end := context.WithCancel(context.Background())
 		end()
-		if _, err := e.Step(ended, w, x); !errors.Is(err, context.Canceled) {
+		if _, err := e.Step(ended, w, Rows(x)); !errors.Is(err, context.Canceled) {
 			t.Errorf("ended: %v", err)
 		}
 		x[0] = float32(math.NaN())
-		_, err = e.Step(context.Background(), w, x)
+		_, err = e.Step(context.Background(), w, Rows(x))
 		check(t, err)
 		if o, err := e.Finish(); !errors.Is(err, fault.ErrInput) || !math.IsNaN(o.Loss) {
 			t.Errorf("NaN: %v, %v", o, err)

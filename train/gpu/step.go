@@ -20,17 +20,17 @@ type Outcome struct {
 	Logits  []float32
 	Labels  []int32 // of the step's batch
 	Targets []byte
+	Times   Times
 }
 
-// Step trains on the batch that w holds, whose features x are, row-major: forward, loss,
-// backward, Adam. It returns what the step before it found, nil if that was told; Finish
-// tells of the last one. w and x may be used again at once.
+// Step trains on the batch that w holds, whose features are f: forward, loss, backward,
+// Adam. It returns what the step before it found, nil if that was told; Finish tells of
+// the last one. w and what f copies from may be used again at once.
 //
 // A loss that is not finite is an error of kind fault.ErrInput. It comes after the
 // weights are lost.
-func (e *Engine) Step(ctx context.Context, w *Work, x []float32) (*Outcome, error) {
-	features, err := w.check(e.train, x)
-	if err != nil {
+func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error) {
+	if err := w.check(e.train, f); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -44,13 +44,16 @@ func (e *Engine) Step(ctx context.Context, w *Work, x []float32) (*Outcome, erro
 	now, before := &e.inputs[e.adam.step%2], &e.inputs[(e.adam.step+1)%2]
 	adam := e.adam.next(&e.opts)
 	now.put(e.opts.Seed, e.adam.step, &adam)
-	if err := now.take(e.copies, w, features); err != nil {
+	if err := now.copying.Begin(e.copies); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copied.Record(e.copies), e.main.Wait(now.copied)); err != nil {
+	if err := now.take(e.copies, w, f); err != nil {
 		return nil, err
 	}
-	if err := e.compute(now); err != nil {
+	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copying.End(e.copies), now.await(e.main)); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(now.computing.Begin(e.main), e.compute(now)); err != nil {
 		return nil, err
 	}
 	e.stale = true
@@ -58,7 +61,7 @@ func (e *Engine) Step(ctx context.Context, w *Work, x []float32) (*Outcome, erro
 	e.adam.step++
 	now.busy = true
 	o, err := e.tell(before)
-	return o, errors.Join(err, now.copied.Synchronize())
+	return o, errors.Join(err, now.copying.Ended().Synchronize())
 }
 
 // compute asks for a step and for what it finds. The first step on an input is asked
@@ -79,7 +82,7 @@ func (e *Engine) compute(i *input) error {
 	}
 	results := i.results.Bytes()
 	return errors.Join(err, e.main.CopyOut(results[:cuda.ScoreBytes], e.train.loss.score),
-		e.main.CopyOut(results[cuda.ScoreBytes:], e.train.last().data), i.done.Record(e.main))
+		e.main.CopyOut(results[cuda.ScoreBytes:], e.train.last().data), i.computing.End(e.main))
 }
 
 // work asks for all of a step that is the same for every batch.
@@ -98,8 +101,10 @@ func (e *Engine) work() error {
 func (e *Engine) Finish() (*Outcome, error) {
 	var o *Outcome
 	err := e.attached(func() (err error) {
-		o, err = e.tell(&e.inputs[(e.adam.step+1)%2])
-		return err
+		if o, err = e.tell(&e.inputs[(e.adam.step+1)%2]); err != nil {
+			return err
+		}
+		return e.clock.set(e.main)
 	})
 	return o, err
 }
@@ -110,7 +115,7 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 		return nil, nil
 	}
 	i.busy = false
-	if err := i.done.Synchronize(); err != nil {
+	if err := i.computing.Ended().Synchronize(); err != nil {
 		return nil, err
 	}
 	results, terms := i.results.Bytes(), i.labelled
@@ -123,10 +128,22 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 	if terms > 0 {
 		o.Loss /= float64(terms)
 	}
+	if err := e.times(&o.Times, i); err != nil {
+		return nil, err
+	}
 	o.Logits = binio.View[float32](results[cuda.ScoreBytes:])[:i.seeds*e.opts.Model.Classes()]
 	if math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0) {
 		return o, fault.New(fault.ErrInput, "gpu: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
 			i.step+1, o.Loss, e.adam.rate)
 	}
 	return o, nil
+}
+
+// times says when the device worked on an input's step, which is done.
+func (e *Engine) times(t *Times, i *input) error {
+	var errs [3]error
+	t.Copy, errs[0] = e.clock.tell(i.copying)
+	t.Gather, errs[1] = e.clock.tell(i.gathering)
+	t.Compute, errs[2] = e.clock.tell(i.computing)
+	return errors.Join(errs[:]...)
 }

@@ -3,7 +3,6 @@ package gpu
 import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
-	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/gnn/model"
 	"diskgnn/train/gnn/prepare"
@@ -135,20 +134,19 @@ func (w *Work) label(b *graph.Batch) {
 }
 
 // check makes sure that the batch was prepared for the network, and that its features
-// are there: it returns how many bytes of x they are.
-func (w *Work) check(n *network, x []float32) ([]byte, error) {
+// are there, as far as that is known.
+func (w *Work) check(n *network, f Features) error {
 	b := w.prepared.Batch()
 	switch {
 	case b == nil:
-		return nil, fault.New(fault.ErrInput, "gpu: the batch was not prepared")
+		return fault.New(fault.ErrInput, "gpu: the batch was not prepared")
 	case w.net != n:
-		return nil, fault.New(fault.ErrInput, "gpu: the batch was prepared for something else")
+		return fault.New(fault.ErrInput, "gpu: the batch was prepared for something else")
 	case n.training && n.loss.kind == model.CrossEntropy && len(b.Targets) > 0:
-		return nil, fault.New(fault.ErrInput, "gpu: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
+		return fault.New(fault.ErrInput, "gpu: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
 	}
-	elements := b.Blocks[0].NumSrc * n.model.Features()
-	if len(x) < elements {
-		return nil, fault.New(fault.ErrInput, "gpu: %d feature elements for %d input nodes of width %d", len(x), b.Blocks[0].NumSrc, n.model.Features())
+	if x, ok := f.(Rows); ok && len(x) < b.Blocks[0].NumSrc*n.model.Features() {
+		return fault.New(fault.ErrInput, "gpu: %d feature elements for %d input nodes of width %d", len(x), b.Blocks[0].NumSrc, n.model.Features())
 	}
-	return binio.Bytes(x[:elements]), nil
+	return nil
 }

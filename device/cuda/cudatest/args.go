@@ -2,6 +2,7 @@ package cudatest
 
 import (
 	"math"
+	"unsafe"
 
 	"diskgnn/internal/binio"
 )
@@ -41,6 +42,6 @@ func view[T binio.Number](b []byte) []T {
 	if b == nil {
 		return nil
 	}
-	const widest = 8
-	return binio.View[T](b[:len(b)/widest*widest])
+	size := int(unsafe.Sizeof(*new(T)))
+	return binio.View[T](b[:len(b)/size*size])
 }

@@ -1,0 +1,289 @@
+package featurestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
+)
+
+// gpuLevel is the part of the store that lies on the GPU: the hottest rows, and what
+// batches land in on their way to a matrix. Rows travel as they are packed; one kernel
+// brings them to their places and widens them, those of the RAM cache straight from
+// there, over the bus: that is as fast as copying what the CPU has gathered, and the CPU
+// has other work.
+type gpuLevel struct {
+	device  *cuda.Device
+	arena   *cuda.Arena
+	table   cuda.Buffer  // rows of the ranks below layout.GPURows
+	ram     *cuda.Pinned // the RAM cache
+	far     cuda.Buffer  // its rows, from layout.GPURows on, as the device sees them
+	gathers *cuda.Stream
+	turns   [turns + 1]turn
+	next    int // the turn of the next training batch
+}
+
+// turn is what a batch lands in.
+type turn struct {
+	rows   cuda.Buffer // as packed, in the order of the slot; none where they need no widening
+	ids    cuda.Buffer // ranks of the rows that the levels hold
+	landed *cuda.Event
+	span   *cuda.Span // of the gathers
+}
+
+// openGPU takes the GPU's share of the store.
+func (s *Store) openGPU() error {
+	g := &gpuLevel{device: s.layout.GPU}
+	s.gpu = g
+	detach, err := g.device.Attach()
+	if err != nil {
+		return err
+	}
+	defer detach()
+	if g.arena, err = g.device.NewArena(s.layout.GPUBytes + cuda.Align); err != nil {
+		return fmt.Errorf("rows on the GPU: %w", err)
+	}
+	if g.turns, err = newTurns(g.arena, s.pack, s.layout.Through); err != nil {
+		return err
+	}
+	if g.table, err = g.arena.Take(s.layout.GPURows * int64(s.facts.RowBytes)); err != nil {
+		return err
+	}
+	for i := range g.turns {
+		t := &g.turns[i]
+		if t.landed, err = g.device.NewEvent(); err != nil {
+			return err
+		}
+		if t.span, err = g.device.NewSpan(); err != nil {
+			return err
+		}
+	}
+	if g.gathers, err = g.device.NewStream(); err != nil {
+		return err
+	}
+	if g.ram, err = g.device.Register(s.cache.Bytes()); err != nil {
+		return fmt.Errorf("RAM cache: %w", err)
+	}
+	pages, err := g.ram.Buffer()
+	if err != nil || pages.Bytes() == 0 {
+		return err
+	}
+	first := s.layout.GPURows*int64(s.facts.RowBytes) - s.layout.hotBegin(s.facts.RowBytes)
+	g.far = pages.Slice(first, pages.Bytes()-first)
+	return nil
+}
+
+// close gives all of it back.
+func (g *gpuLevel) close() error {
+	if g == nil {
+		return nil
+	}
+	detach, err := g.device.Attach()
+	if err != nil {
+		return err
+	}
+	defer detach()
+	if g.gathers != nil {
+		_ = g.gathers.Synchronize() // what went wrong has been told
+		g.gathers.Free()
+	}
+	for i := range g.turns {
+		if e := g.turns[i].landed; e != nil {
+			e.Free()
+		}
+		if p := g.turns[i].span; p != nil {
+			p.Free()
+		}
+	}
+	if g.ram != nil {
+		g.ram.Free()
+	}
+	if g.arena != nil {
+		g.arena.Free()
+	}
+	return nil
+}
+
+// preloadGPU fills the table from the front of hot.bin, checked, and returns the bytes
+// read.
+func (s *Store) preloadGPU(ctx context.Context, rep progress.Reporter) (int64, error) {
+	g := s.gpu
+	if g == nil || s.layout.GPURows == 0 {
+		return 0, nil
+	}
+	detach, err := g.device.Attach()
+	if err != nil {
+		return 0, err
+	}
+	defer detach()
+	h, err := device.NewHost(preloadDepth * preloadPiece)
+	if err != nil {
+		return 0, err
+	}
+	defer h.Free()
+	staging, err := g.device.Register(h.Bytes())
+	if err != nil {
+		return 0, err
+	}
+	defer staging.Free()
+	var free [preloadDepth]*cuda.Event // when a part of it was copied
+	for i := range free {
+		if free[i], err = g.device.NewEvent(); err != nil {
+			return 0, err
+		}
+		defer free[i].Free()
+	}
+	rows := g.table.Bytes()
+	n, err := s.readHot(ctx, rep, "fill the GPU cache", hotRange{
+		end: min(binio.AlignUp(rows, binio.Page), s.hot.Size()),
+		room: func(k int, _ int64) ([]byte, error) {
+			return h.Bytes()[k*preloadPiece : (k+1)*preloadPiece], free[k].Synchronize()
+		},
+		take: func(k int, lo int64, b []byte) error {
+			b = b[:min(int64(len(b)), rows-lo)]
+			return errors.Join(g.gathers.CopyIn(g.table.Slice(lo, int64(len(b))), b), free[k].Record(g.gathers))
+		},
+	})
+	return n, errors.Join(err, g.gathers.Synchronize())
+}
+
+// gpuSlot is what a slot has for the GPU beside its matrix, which holds the rows that
+// are sent as they are packed.
+type gpuSlot struct {
+	ids    *device.Host // ranks of the rows that the levels hold
+	pinned []*cuda.Pinned
+	eval   bool
+	sent   [2]stretch // what is sent
+	known  [2]stretch // what the levels hold
+}
+
+// stretch is a number of adjacent rows: where they go in the feature matrix, and where
+// they are, in rows of the slot's matrix or as elements of ids.
+type stretch struct{ to, from, rows int }
+
+func (s stretch) end() int { return s.from + s.rows }
+
+// pin lets the GPU copy from the slot.
+func (sl *Slot) pin() error {
+	g := sl.store.gpu
+	if g == nil {
+		return nil
+	}
+	detach, err := g.device.Attach()
+	if err != nil {
+		return err
+	}
+	defer detach()
+	for _, h := range []*device.Host{sl.matrix, sl.gpu.ids} {
+		p, err := g.device.Register(h.Bytes())
+		if err != nil {
+			return err
+		}
+		sl.gpu.pinned = append(sl.gpu.pinned, p)
+	}
+	return nil
+}
+
+func (sl *Slot) unpin() {
+	if len(sl.gpu.pinned) == 0 {
+		return
+	}
+	if detach, err := sl.store.gpu.device.Attach(); err == nil {
+		for _, p := range sl.gpu.pinned {
+			p.Free()
+		}
+		detach()
+	}
+	sl.gpu.pinned = nil
+}
+
+// route notes which rows are sent from the slot, and lists the ranks of the others.
+func (sl *Slot) route(sent, known [2]stretch) {
+	sl.gpu.sent, sl.gpu.known = sent, known
+	ids := sl.gpu.ids.Uint32s()
+	for _, k := range known {
+		copy(ids[k.from:k.end()], sl.Batch.Input[k.to:])
+	}
+}
+
+// Fill asks for the work that makes x the feature matrix of the assembled batch: copies
+// on the given stream, and what follows on a stream of the store's, whose time is
+// returned; x is complete once both are done, nil standing for nothing to follow. The
+// slot must stay as it is until the copies are done. With x goes a batch's memory on the
+// device: of training batches, the one before the last must have been computed, of
+// others the last. The calling goroutine is attached.
+func (sl *Slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	g := sl.store.gpu
+	if g == nil {
+		return nil, copies.CopyIn(x, binio.Bytes(sl.X()))
+	}
+	t := &g.turns[turns]
+	if !sl.gpu.eval {
+		t = &g.turns[g.next]
+		g.next = (g.next + 1) % turns
+	}
+	if err := sl.send(copies, t, x); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(t.landed.Record(copies), g.gathers.Wait(t.landed), t.span.Begin(g.gathers)); err != nil {
+		return nil, err
+	}
+	if err := sl.gather(t, x); err != nil {
+		return nil, err
+	}
+	return t.span, t.span.End(g.gathers)
+}
+
+// send asks for the copies.
+func (sl *Slot) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
+	f := &sl.store.facts
+	rb := f.RowBytes
+	if n := sl.gpu.known[1].end(); n > 0 {
+		if err := copies.CopyIn(t.ids, binio.Bytes(sl.gpu.ids.Uint32s()[:n])); err != nil {
+			return err
+		}
+	}
+	rows := sl.matrix.Bytes()
+	if f.DType != dtype.Float32 {
+		return copies.CopyIn(t.rows, rows[:sl.gpu.sent[1].end()*rb])
+	}
+	for _, s := range sl.gpu.sent {
+		if err := copies.CopyIn(x.Slice(int64(s.to)*int64(rb), int64(s.rows)*int64(rb)), rows[s.from*rb:s.end()*rb]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gather asks for what brings rows to their places.
+func (sl *Slot) gather(t *turn, x cuda.Buffer) error {
+	s := sl.store
+	g, f := s.gpu, &s.facts
+	at := func(k stretch) cuda.Gather {
+		row := 4 * int64(f.Dim)
+		return cuda.Gather{Out: x.Slice(int64(k.to)*row, int64(k.rows)*row), Stride: f.Dim, Type: f.DType, Width: f.Dim, Rows: cuda.Rows(k.rows)}
+	}
+	for _, k := range sl.gpu.known {
+		a := at(k)
+		a.Table, a.Far, a.Near, a.Index = g.table, g.far, int(s.layout.GPURows), t.ids.Slice(4*int64(k.from), 4*int64(k.rows))
+		if err := g.gathers.Gather(&a); err != nil {
+			return err
+		}
+	}
+	if f.DType == dtype.Float32 {
+		return nil
+	}
+	for _, k := range sl.gpu.sent {
+		a := at(k)
+		a.Table = t.rows.Slice(int64(k.from)*int64(f.RowBytes), int64(k.rows)*int64(f.RowBytes))
+		if err := g.gathers.Gather(&a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

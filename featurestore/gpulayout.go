@@ -1,0 +1,97 @@
+package featurestore
+
+import (
+	"fmt"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+)
+
+// turns is the number of training batches that land on the GPU at the same time: one
+// is gathered while the next one is copied.
+const turns = 2
+
+// mostOnGPU returns how many rows the GPU may hold.
+func mostOnGPU(r *packfile.Reader, o *PlanOptions) (int64, error) {
+	if o.GPU == nil {
+		return 0, nil
+	}
+	f := r.Facts()
+	room := o.GPUMemory
+	for through := range r.Index().Edges {
+		room = min(room, o.GPUMemory-turnsBytes(r, through))
+	}
+	if room < 0 {
+		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+			budget.FormatBytes(o.GPUMemory-room), left(o.GPUMemory))
+	}
+	fits := min(room/int64(f.RowBytes), f.HotRows)
+	if o.GPUCache == nil {
+		return fits, nil
+	}
+	wanted, err := o.GPUCache.Rows(f.Nodes, f.RowBytes)
+	if err != nil {
+		return 0, err
+	}
+	if wanted = min(wanted, f.HotRows); wanted > fits {
+		return 0, fault.New(fault.ErrBudget, "--gpu-cache %s (%s) does not fit: the GPU has room for %s", o.GPUCache,
+			budget.FormatBytes(wanted*int64(f.RowBytes)), budget.FormatBytes(room))
+	}
+	return wanted, nil
+}
+
+// asked says what caches were asked for.
+func asked(o *PlanOptions) string {
+	switch {
+	case o.GPU == nil:
+		return o.Cache.String()
+	case o.GPUCache == nil:
+		return fmt.Sprintf("%s in RAM beside what the GPU has room for", o.Cache)
+	}
+	return fmt.Sprintf("%s in RAM and %s on the GPU", o.Cache, o.GPUCache)
+}
+
+// splitRows returns the most rows of a training batch that are sent to the GPU, and the
+// most that it finds by their ranks.
+func splitRows(r *packfile.Reader, through int) (sent, known int) {
+	for i := range r.Index().Train {
+		t := &r.Index().Train[i]
+		n := t.ColdRows(through) + t.SSDRows(through)
+		sent, known = max(sent, n), max(known, t.Inputs-n)
+	}
+	return sent, known
+}
+
+// turnsBytes returns the device memory that batches land in.
+func turnsBytes(r *packfile.Reader, through int) int64 {
+	a := new(cuda.Arena) // only counts
+	_, _ = newTurns(a, r, through)
+	return a.Used()
+}
+
+// newTurns takes the memory that batches land in: training batches in turn, then those
+// of evaluation.
+func newTurns(a *cuda.Arena, r *packfile.Reader, through int) ([turns + 1]turn, error) {
+	var list [turns + 1]turn
+	f := r.Facts()
+	sent, known := splitRows(r, through)
+	for i := range list {
+		if i == turns {
+			sent, known = inputs(f.EvalSizes), inputs(f.EvalSizes)
+		}
+		var err error
+		if list[i].ids, err = a.Take(4 * int64(known)); err != nil {
+			return list, err
+		}
+		if f.DType == dtype.Float32 {
+			continue // rows are copied to where they are wanted
+		}
+		if list[i].rows, err = a.Take(int64(sent) * int64(f.RowBytes)); err != nil {
+			return list, err
+		}
+	}
+	return list, nil
+}
