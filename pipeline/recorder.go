@@ -46,7 +46,12 @@ func (r *Recorder) Lane(name string) Lane {
 
 // Add records what was done for an item from begin until now.
 func (r *Recorder) Add(lane Lane, item int, begin time.Time) {
-	r.add(event{lane: lane, item: item, begin: begin.Sub(r.since), length: time.Since(begin)})
+	r.AddSpan(lane, item, begin, time.Since(begin))
+}
+
+// AddSpan records what was done for an item from begin on, for so long.
+func (r *Recorder) AddSpan(lane Lane, item int, begin time.Time, length time.Duration) {
+	r.add(event{lane: lane, item: item, begin: begin.Sub(r.since), length: length})
 }
 
 func (r *Recorder) add(e event) {

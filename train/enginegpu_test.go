@@ -1,10 +1,13 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -175,6 +178,34 @@ func TestGPUCacheChangesNothing(t *testing.T) {
 		o := w.fresh(first, func(o *Options) { o.GPUMemory = 1 << 10 })
 		if _, err := w.run(context.Background(), o, &logged{}, use); !errors.Is(err, fault.ErrBudget) && !strings.Contains(fmt.Sprint(err), "--gpu-memory") {
 			t.Errorf("a kilobyte of GPU memory: %v", err)
+		}
+	})
+}
+
+// What the GPU's streams did are stages, on the clock of the others.
+func TestGPUStages(t *testing.T) {
+	w := newWorld(t, worldParams{fanout: []int{3, 4}})
+	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.Trace, o.GPUCache = 2, true, percent(5) })
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		o := w.fresh(first)
+		r, _ := w.mustRun(o, use)
+		for _, e := range r.Epochs {
+			busy := map[string]float64{}
+			for _, s := range e.Stages {
+				busy[s.Stage] = s.Busy
+			}
+			if busy[stageCopy] <= 0 || busy[stageGather] <= 0 || e.ComputeSeconds != busy[stageCompute] || e.ComputeSeconds <= 0 || e.BoundSeconds < e.ComputeSeconds {
+				t.Errorf("epoch %d: bound by %s in %v, stages %v", e.Epoch, e.BoundStage, e.BoundSeconds, e.Stages)
+			}
+		}
+		b, err := os.ReadFile(filepath.Join(o.Out, TraceFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, lane := range gpuStages {
+			if n := bytes.Count(b, []byte(`"name":"`+lane+`","ts"`)); n != r.Epochs[0].Batches*2 {
+				t.Errorf("%d spans of %s for %d batches", n, lane, r.Epochs[0].Batches*2)
+			}
 		}
 	})
 }

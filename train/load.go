@@ -20,6 +20,7 @@ const (
 	stageAssemble = "assemble"
 	stageCompute  = "compute"
 	stageConsume  = "consume" // in compute's place when there is no engine
+	stageLaunch   = "launch"  // likewise when the GPU computes: it asks for steps
 	stageEvalLoad = "load"
 )
 

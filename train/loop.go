@@ -40,6 +40,7 @@ type trainer struct {
 	loss    float64        // summed over their labelled seed nodes
 	seeds   int            // number of those
 	table   pipeline.Table // where their time went
+	gpu     *gpuTimes      // nil without a GPU
 	running time.Time      // since when batches run; zero while none do
 	preload float64        // seconds of filling the cache that no epoch has yet
 
@@ -52,8 +53,11 @@ type trainer struct {
 // start makes the training pipeline over slots, which it takes over.
 func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	name := stageCompute
-	if t.engine == nil {
+	switch {
+	case t.engine == nil:
 		name = stageConsume
+	case t.engine.Device() != nil:
+		name, t.gpu = stageLaunch, newGPUTimes(t.recorder)
 	}
 	stages := append(loadingStages(t.store, t.schedule, len(slots)), pipeline.Stage[*slot]{Name: name, Do: t.step})
 	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
@@ -65,7 +69,7 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 		return err
 	}
 	t.batches = p
-	t.table = p.Table()
+	t.table = t.gpu.add(p.Table())
 	t.takeTimes(&t.now)
 	return nil
 }
@@ -137,12 +141,14 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if err == nil {
 		err = t.settle()
 	}
-	t.table.Add(t.batches.Table())
+	t.table.Add(t.gpu.add(t.batches.Table()))
 	t.running = time.Time{}
 	if err != nil {
 		return err
 	}
 	t.now.Seconds, t.now.Stages = t.table.Seconds+t.preload, t.table.Stages
+	bound := t.table.Bound()
+	t.now.BoundStage, t.now.BoundSeconds = bound.Stage, bound.Alone()
 	for _, s := range t.table.Stages {
 		switch s.Stage {
 		case stageRead:
@@ -163,7 +169,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	t.report.Logf("%s", t.line(t.table, isBest))
 	t.dir.reportProgress()
 	t.begin(t.now.Epoch + 1)
-	t.table, t.preload, t.fresh = t.batches.Table(), 0, true
+	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true
 	if err := t.checkpointIfDue(true); err != nil {
 		return err
 	}
@@ -259,6 +265,7 @@ func (t *trainer) take(o *outcome, err error) error {
 	if err != nil || o == nil {
 		return err
 	}
+	t.gpu.take(&o.times)
 	t.scorer.add(o.logits, o.labels, o.targets)
 	for _, y := range o.labels {
 		if y != graph.Unlabelled {

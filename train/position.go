@@ -69,7 +69,7 @@ func (t *trainer) checkpoint() error {
 	if err != nil {
 		return err
 	}
-	t.table.Add(t.batches.Table())
+	t.table.Add(t.gpu.add(t.batches.Table()))
 	p := position{
 		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.now, Loss: t.loss, SeedNodes: t.seeds,
 		BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy,

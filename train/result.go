@@ -51,6 +51,8 @@ type Epoch struct {
 
 	Batches        int                  `json:"batches"`
 	Stages         []pipeline.StageTime `json:"stages"`
+	BoundStage     string               `json:"bound_stage"`   // the slowest stage, by itself
+	BoundSeconds   float64              `json:"bound_seconds"` // that it takes alone
 	ValidSeconds   float64              `json:"valid_seconds"`
 	ValidBytesRead int64                `json:"valid_bytes_read"`
 }

@@ -27,8 +27,12 @@ func (r Rows) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	return nil, copies.CopyIn(x, b[:min(int64(len(b)), x.Bytes())])
 }
 
-// Times say when the device worked on a step.
-type Times struct{ Copy, Gather, Compute Period }
+// Times say when the device worked on a step, and how long the host waited for it since
+// it told of the step before.
+type Times struct {
+	Copy, Gather, Compute Period
+	Waited                time.Duration
+}
 
 // Period is a time of work. The zero value says that there was none.
 type Period struct {

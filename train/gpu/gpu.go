@@ -23,6 +23,7 @@ package gpu
 
 import (
 	"math"
+	"time"
 
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
@@ -73,6 +74,7 @@ type Engine struct {
 	copies, main *cuda.Stream
 	blas         *cuda.BLAS
 	clock        clock
+	waited       time.Duration // for the device, that no outcome has told of
 
 	train, eval *network // no eval without EvalSizes
 	adam        optimizer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"diskgnn/device/cuda"
 	"diskgnn/internal/binio"
@@ -61,7 +62,7 @@ func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error
 	e.adam.step++
 	now.busy = true
 	o, err := e.tell(before)
-	return o, errors.Join(err, now.copying.Ended().Synchronize())
+	return o, errors.Join(err, e.wait(now.copying))
 }
 
 // compute asks for a step and for what it finds. The first step on an input is asked
@@ -115,7 +116,7 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 		return nil, nil
 	}
 	i.busy = false
-	if err := i.computing.Ended().Synchronize(); err != nil {
+	if err := e.wait(i.computing); err != nil {
 		return nil, err
 	}
 	results, terms := i.results.Bytes(), i.labelled
@@ -139,8 +140,17 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 	return o, nil
 }
 
+// wait waits for a span's end, and counts the time.
+func (e *Engine) wait(s *cuda.Span) error {
+	began := time.Now()
+	err := s.Ended().Synchronize()
+	e.waited += time.Since(began)
+	return err
+}
+
 // times says when the device worked on an input's step, which is done.
 func (e *Engine) times(t *Times, i *input) error {
+	t.Waited, e.waited = e.waited, 0
 	var errs [3]error
 	t.Copy, errs[0] = e.clock.tell(i.copying)
 	t.Gather, errs[1] = e.clock.tell(i.gathering)

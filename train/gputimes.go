@@ -1,0 +1,70 @@
+package train
+
+import (
+	"time"
+
+	"diskgnn/pipeline"
+	"diskgnn/train/gpu"
+)
+
+// Names of what a GPU's streams do, which are stages too.
+const (
+	stageCopy   = "GPU copy"
+	stageGather = "GPU gather"
+)
+
+// gpuTimes collects what the GPU did for the steps of which it is known, on the clock of
+// the pipeline's stages. A nil one collects nothing.
+type gpuTimes struct {
+	recorder *pipeline.Recorder // nil without a trace
+	lanes    [3]pipeline.Lane
+	step     int // the next to be told of
+
+	// Since the last call of add.
+	busy   [3]time.Duration
+	waited time.Duration // by the last stage, for the GPU
+}
+
+var gpuStages = [3]string{stageCopy, stageGather, stageCompute}
+
+func newGPUTimes(r *pipeline.Recorder) *gpuTimes {
+	g := &gpuTimes{recorder: r}
+	if r != nil {
+		for i, name := range gpuStages {
+			g.lanes[i] = r.Lane(name)
+		}
+	}
+	return g
+}
+
+// take notes the times of a step.
+func (g *gpuTimes) take(t *gpu.Times) {
+	if g == nil {
+		return
+	}
+	for i, p := range [3]gpu.Period{t.Copy, t.Gather, t.Compute} {
+		g.busy[i] += p.Took
+		if g.recorder != nil && p.Took > 0 {
+			g.recorder.AddSpan(g.lanes[i], g.step, p.Began, p.Took)
+		}
+	}
+	g.waited += t.Waited
+	g.step++
+}
+
+// add makes the GPU's streams stages of a table of the batches since the last call: the
+// chain's last stage, which asks for steps, is not at work where it waits for them.
+func (g *gpuTimes) add(t pipeline.Table) pipeline.Table {
+	if g == nil {
+		return t
+	}
+	last := &t.Stages[len(t.Stages)-1]
+	waited := min(g.waited.Seconds(), last.Busy)
+	last.Busy, last.Blocked = last.Busy-waited, last.Blocked+waited
+	for i, name := range gpuStages {
+		busy := g.busy[i].Seconds()
+		t.Stages = append(t.Stages, pipeline.StageTime{Stage: name, Workers: 1, Busy: busy, Blocked: max(0, t.Seconds-busy)})
+	}
+	g.busy, g.waited = [3]time.Duration{}, 0
+	return t
+}
