@@ -242,6 +242,11 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.now.RAMBytes += int64(sl.RAMRows) * t.rowBytes
 	t.done++
 	t.fresh = true
+	if t.options.Slots == 1 {
+		if err := t.settle(); err != nil {
+			return err
+		}
+	}
 	return t.checkpointIfDue(false)
 }
 

@@ -50,7 +50,11 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Dev
 			GPU: gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache})
 	}
 	var err error
-	for _, p.slots = range []int{min(enoughSlots, steps), min(leastSlots, steps)} {
+	numbers := []int{min(enoughSlots, steps), min(leastSlots, steps)}
+	if o.Slots > 0 {
+		numbers = []int{min(o.Slots, steps)}
+	}
+	for _, p.slots = range numbers {
 		if p.layout, err = try(p.slots, o.RAMCache, o.Memory); err == nil {
 			break
 		}
@@ -74,7 +78,7 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Dev
 		p.evalSlots = mostEvalSlots
 		p.total = p.sum(needs)
 	}
-	for p.slots < min(mostSlots, steps) && p.total+p.layout.SlotBytes+needs.work <= o.Memory {
+	for o.Slots == 0 && p.slots < min(mostSlots, steps) && p.total+p.layout.SlotBytes+needs.work <= o.Memory {
 		p.slots++
 		p.total = p.sum(needs)
 	}

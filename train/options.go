@@ -85,6 +85,9 @@ type Options struct {
 	// what the driver may still need.
 	GPUMemory int64
 	Threads   int // of the engine; 0 means GOMAXPROCS
+	// Slots is the number of batches under way; 0 means what memory allows, up to what
+	// serves. With one, nothing overlaps.
+	Slots int
 
 	Engine string // auto, cpu, gpu or none; "" means auto
 	// Precision of the gpu engine's matrix products: float32, tf32 or bf16; "" means
@@ -152,6 +155,7 @@ func setDefault[T comparable](v *T, value T) {
 const (
 	maxHidden = 1 << 24
 	maxEpochs = 1 << 30
+	maxSlots  = 1 << 10
 )
 
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have
@@ -188,6 +192,8 @@ func (o *Options) Validate() error {
 		return usage("--memory %d: give a positive size", o.Memory)
 	case o.Threads < 1:
 		return usage("--threads %d: give a positive number", o.Threads)
+	case o.Slots < 0 || o.Slots > maxSlots:
+		return usage("--slots %d: give a number from 0 to %d", o.Slots, maxSlots)
 	case o.RAMCache != nil && o.RAMCache.Unit == budget.UnitTimes:
 		return usage("--ram-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.RAMCache)
 	case o.GPUCache != nil && o.GPUCache.Unit == budget.UnitTimes:

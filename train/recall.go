@@ -23,6 +23,7 @@ type preferences struct {
 	Memory          int64        `json:"memory,omitempty"`
 	Threads         int          `json:"threads,omitempty"`
 	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
+	Slots           int          `json:"slots,omitempty"`
 	GPUMemory       int64        `json:"gpu_memory,omitempty"`
 	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
 	IO              string       `json:"io,omitempty"`
@@ -37,6 +38,7 @@ func (o *Options) preferences() preferences {
 		"memory":           func() { p.Memory = o.Memory },
 		"threads":          func() { p.Threads = o.Threads },
 		"ram-cache":        func() { p.RAMCache = o.RAMCache },
+		"slots":            func() { p.Slots = o.Slots },
 		"gpu-memory":       func() { p.GPUMemory = o.GPUMemory },
 		"gpu-cache":        func() { p.GPUCache = o.GPUCache },
 		"io":               func() { p.IO = o.IO },
@@ -156,6 +158,7 @@ func (o *Options) prefer(p *preferences) {
 	take("memory", p.Memory != 0, func() { o.Memory = p.Memory })
 	take("threads", p.Threads != 0, func() { o.Threads = p.Threads })
 	take("ram-cache", p.RAMCache != nil, func() { o.RAMCache = p.RAMCache })
+	take("slots", p.Slots != 0, func() { o.Slots = p.Slots })
 	take("gpu-memory", p.GPUMemory != 0, func() { o.GPUMemory = p.GPUMemory })
 	take("gpu-cache", p.GPUCache != nil, func() { o.GPUCache = p.GPUCache })
 	take("io", p.IO != "", func() { o.IO = p.IO })
