@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The GPU path on one big machine, from nothing to a run's report in nine minutes and 60
+# GB of disk: generate a graph, then train with a tenth of the rows on the GPU in
+# float32, where the drive is the bound, and with half of them in bf16 on GAT, where
+# drive and GPU are nearly even, each beside what cannot be avoided. Every pack is deleted
+# before the next one is made.
+#
+#   make build-gpu && go build -o bin/bench/ ./bench/stream
+#   BIN=bin/diskgnn-gpu BENCH=bin/bench bench/gpu.sh DIR OUT
+#
+# DIR takes the data, and is emptied; OUT takes a file of JSON lines for every part, and
+# the last run. Nothing but the binaries is needed. NODES, DEGREE and ROUNDS make the
+# graph and the work smaller.
+set -euo pipefail
+dir=${1:?the directory for the data} out=${2:?the directory for the figures}
+bin=$(realpath "${BIN:-bin/diskgnn-gpu}") bench=$(realpath "${BENCH:-bin/bench}")
+nodes=${NODES:-20000000} degree=${DEGREE:-15} rounds=${ROUNDS:-2}
+mkdir -p "$out" "$dir"
+rm -rf "${dir:?}"/{graph,samples,pack}
+out=$(realpath "$out") dir=$(realpath "$dir")
+began=$SECONDS
+
+# part NAME COMMAND…: runs a command, keeps its figures, says when it was done.
+part() {
+	local name=$1
+	shift
+	"$@" | tee "$out/$name.json"
+	echo "== $name done, second $((SECONDS - began))"
+}
+# packs FLAG…: the pack that the next parts train on.
+packs() {
+	rm -rf "$dir/pack"
+	"$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" "$@" --quiet --json
+}
+# streams FLAG…
+streams() { "$bench/stream" -bin "$bin" -pack "$dir/pack" -rounds "$rounds" "$@"; }
+
+part generate "$bin" generate --out "$dir/graph" --nodes "$nodes" --avg-degree "$degree" --train-ratio 0.01 --quiet --json
+part presample "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --quiet --json
+part pack-float32 packs --bands none --cache 10%
+part float32 streams -epochs 2 -- --model sage --gpu-cache 10% --ram-cache 0
+part pack-bf16 packs --bands 100,50 --cache 50% --dtype bf16
+part bf16 streams -epochs 3 -memory 100% -serial -- --model gat --heads 8 --hidden 256 --gpu-cache 50% --ram-cache 0
+part report "$bin" train --pack "$dir/pack" --out "$out/run" --force --model gat --epochs 2 --gpu-cache 50% --ram-cache 0 --trace --quiet --json
+rm -rf "${dir:?}"/{graph,samples,pack}

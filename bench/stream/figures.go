@@ -1,0 +1,129 @@
+package main
+
+import (
+	"diskgnn/bench/internal/tool"
+	"diskgnn/pipeline"
+)
+
+// training is what train reports, as far as it is needed.
+type training struct {
+	Device       string `json:"device"`
+	GPUBytes     int64  `json:"gpu_bytes"`
+	GPUCacheRows int64  `json:"gpu_cache_rows"`
+	CacheRows    int64  `json:"cache_rows"`
+	Memory       int64  `json:"memory_bytes"`
+	Planned      int64  `json:"planned_bytes"`
+	PeakAnon     int64  `json:"peak_anon_bytes"`
+	Epochs       []struct {
+		tool.Epoch
+		BoundStage   string               `json:"bound_stage"`
+		BoundSeconds float64              `json:"bound_seconds"`
+		Stages       []pipeline.StageTime `json:"stages"`
+	} `json:"epochs"`
+}
+
+// figures are those of a run, of its epochs' medians where they have some.
+type figures struct {
+	Round        int                `json:"round"`
+	Kind         string             `json:"kind"`
+	Device       string             `json:"device"`
+	Rate         float64            `json:"sequential_bytes_per_second,omitempty"`
+	CacheRows    int64              `json:"cache_rows"`
+	GPUCacheRows int64              `json:"gpu_cache_rows"`
+	Seconds      float64            `json:"epoch_seconds"`
+	All          []float64          `json:"all_epochs"`
+	UsefulBytes  int64              `json:"useful_bytes"`
+	BytesRead    int64              `json:"bytes_read"`
+	Busy         map[string]float64 `json:"busy_seconds"` // of each stage, over its workers
+	BoundStage   string             `json:"bound_stage"`
+	OverBound    float64            `json:"epoch_over_slowest_stage"`
+	GPUBusy      float64            `json:"gpu_busy_share"` // steps and gathers: what keeps its processors at work
+	Processors   float64            `json:"processors_busy"`
+	Memory       memory             `json:"memory"`
+}
+
+// memory is in bytes.
+type memory struct {
+	Allowed      int64 `json:"allowed"`
+	Planned      int64 `json:"planned"`
+	Anon         int64 `json:"peak_anonymous"`
+	Locked       int64 `json:"peak_locked"`
+	AnonGrowth   int64 `json:"anonymous_growth"` // after the first epoch
+	LockedGrowth int64 `json:"locked_growth"`
+	GPUHeld      int64 `json:"gpu_held"` // that the program took
+	GPU          int64 `json:"peak_gpu"` // of the process, the driver's share included
+	GPUGrowth    int64 `json:"gpu_growth"`
+}
+
+func (f *figures) take(t *training, w *watched) {
+	f.Device, f.CacheRows, f.GPUCacheRows = t.Device, t.CacheRows, t.GPUCacheRows
+	f.Processors = w.processors
+	f.Memory = memory{Allowed: t.Memory, Planned: t.Planned, Anon: w.anon.most, Locked: w.locked.most, AnonGrowth: w.anon.growth(),
+		LockedGrowth: w.locked.growth(), GPUHeld: t.GPUBytes, GPU: w.gpu.most, GPUGrowth: w.gpu.growth()}
+	epochs := t.Epochs[min(1, len(t.Epochs)-1):]
+	busy := make(map[string][]float64)
+	var over, shares []float64
+	for i := range epochs {
+		e := &epochs[i]
+		f.All = append(f.All, e.Seconds)
+		f.UsefulBytes, f.BytesRead, f.BoundStage = e.UsefulBytes, e.BytesRead, e.BoundStage
+		over = append(over, e.Seconds/e.BoundSeconds)
+		share := 0.0
+		for _, s := range e.Stages {
+			busy[s.Stage] = append(busy[s.Stage], s.Alone())
+			if s.Stage == "compute" || s.Stage == "GPU gather" {
+				share += s.Busy / e.Seconds
+			}
+		}
+		shares = append(shares, share)
+	}
+	f.Seconds, f.OverBound, f.GPUBusy = tool.Median(f.All), tool.Median(over), tool.Median(shares)
+	f.Busy = make(map[string]float64)
+	for stage, all := range busy {
+		f.Busy[stage] = tool.Median(all)
+	}
+}
+
+// summary compares the medians.
+type summary struct {
+	Rounds int `json:"medians_of"`
+	// Disk is what the drive needs for the useful bytes of an epoch, Compute what the GPU
+	// needs for its steps: without anything beside them, or else while rows are streamed.
+	Disk     float64 `json:"disk_seconds"`
+	Compute  float64 `json:"compute_seconds"`
+	Streamed float64 `json:"streamed_epoch"`
+	Ratio    float64 `json:"ratio"` // Streamed over the larger of the two
+	InMemory float64 `json:"in_memory_epoch,omitempty"`
+	Serial   float64 `json:"serial_epoch,omitempty"`
+	Speedup  float64 `json:"serial_over_streamed,omitempty"`
+}
+
+func summarize(runs []figures) summary {
+	of := func(kind string, value func(f *figures) float64) float64 {
+		var all []float64
+		for i := range runs {
+			if runs[i].Kind == kind {
+				all = append(all, value(&runs[i]))
+			}
+		}
+		if all == nil {
+			return 0
+		}
+		return tool.Median(all)
+	}
+	seconds := func(f *figures) float64 { return f.Seconds }
+	compute := func(f *figures) float64 { return f.Busy["compute"] }
+	s := summary{Streamed: of(streamed, seconds), InMemory: of(inMemory, seconds), Serial: of(serially, seconds),
+		Disk: of(streamed, func(f *figures) float64 { return float64(f.UsefulBytes) / f.Rate }), Compute: of(inMemory, compute)}
+	if s.Compute == 0 {
+		s.Compute = of(streamed, compute)
+	}
+	for i := range runs {
+		s.Rounds = max(s.Rounds, runs[i].Round+1)
+	}
+	s.Ratio = s.Streamed / max(s.Disk, s.Compute)
+	if s.Serial > 0 {
+		s.Speedup = s.Serial / s.Streamed
+	}
+	return s
+}

@@ -1,0 +1,148 @@
+// Command stream shows what streaming rows from disk to the GPU costs over what cannot
+// be avoided: epochs of training, over the larger of what the drive needs for the bytes
+// that batches are made of and what the GPU needs to compute. The drive's sequential
+// rate is measured before each run.
+//
+//	go run ./bench/stream -pack PACK -memory 100% -serial -- --model gat --gpu-cache 50% --ram-cache 0
+//
+// What follows -- goes to train. With -memory every round also trains with so many rows
+// on the GPU, none read from disk, if the pack was made for that: what the GPU needs
+// alone. With -serial it trains with one batch under way at a time. Each run's first
+// epoch, which fills the caches, is left out.
+//
+// Prints a line of JSON for every run and one of medians. Of a run they say how busy the
+// GPU was with kernels (in steps and gathers), how many processors were, and what the
+// kernel says of its memory: anonymous, and the GPU's by nvidia-smi, at most, and by how
+// much they grew after the first epoch.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"diskgnn/bench/internal/tool"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/pack/packfile"
+)
+
+func main() {
+	log.SetFlags(0)
+	var b bench
+	bin := flag.String("bin", "bin/diskgnn-gpu", "the program")
+	pack := flag.String("pack", "", "the pack")
+	flag.StringVar(&b.io, "io", "auto", "--io")
+	flag.StringVar(&b.memory, "memory", "", "--gpu-cache that holds all rows; empty: don't")
+	flag.BoolVar(&b.serial, "serial", false, "also train with one batch at a time")
+	flag.IntVar(&b.rounds, "rounds", 3, "rounds")
+	flag.IntVar(&b.epochs, "epochs", 3, "epochs of a run")
+	flag.Parse()
+	b.tool, b.more = &tool.Tool{Binary: *bin, Quiet: true}, flag.Args()
+	if err := b.run(context.Background(), *pack); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// bench is what to measure.
+type bench struct {
+	tool           *tool.Tool
+	pack           *packfile.Reader
+	dir            string
+	io, memory     string
+	serial         bool
+	rounds, epochs int
+	more           []string
+}
+
+// kinds of runs.
+const (
+	streamed = "streamed"
+	inMemory = "in memory"
+	serially = "serial"
+)
+
+func (b *bench) run(ctx context.Context, pack string) (err error) {
+	if b.pack, err = packfile.Open(vfs.OS, pack); err != nil {
+		return err
+	}
+	if b.dir, err = os.MkdirTemp("", "diskgnn-stream"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	kinds := []string{streamed}
+	if b.memory != "" {
+		kinds = append(kinds, inMemory)
+	}
+	if b.serial {
+		kinds = append(kinds, serially)
+	}
+	var runs []figures
+	for round := range b.rounds {
+		for _, kind := range kinds {
+			f, err := b.measure(ctx, kind)
+			if err != nil {
+				return err
+			}
+			f.Round = round
+			runs = append(runs, f)
+			if err := print(f); err != nil {
+				return err
+			}
+		}
+	}
+	return print(summarize(runs))
+}
+
+func print(v any) error {
+	line, err := json.Marshal(v)
+	if err == nil {
+		fmt.Println(string(line))
+	}
+	return err
+}
+
+// measure measures the drive and trains once.
+func (b *bench) measure(ctx context.Context, kind string) (figures, error) {
+	f := figures{Kind: kind}
+	var err error
+	if kind != inMemory {
+		if f.Rate, err = b.sequential(ctx); err != nil {
+			return f, err
+		}
+	}
+	out := filepath.Join(b.dir, "run")
+	if err := os.RemoveAll(out); err != nil {
+		return f, err
+	}
+	args := append([]string{"train", "--pack", b.pack.Dir(), "--out", out, "--engine", "gpu", "--io", b.io, "--epochs", strconv.Itoa(b.epochs)}, b.more...)
+	switch kind {
+	case inMemory:
+		args = append(args, "--gpu-cache", b.memory)
+	case serially:
+		args = append(args, "--slots", "1")
+	}
+	var tr training
+	watch := watched{metrics: filepath.Join(out, "metrics.jsonl")}
+	if err := watch.run(ctx, b.tool.Binary, args, &tr); err != nil {
+		return f, err
+	}
+	f.take(&tr, &watch)
+	return f, nil
+}
+
+// sequential returns the drive's rate.
+func (b *bench) sequential(ctx context.Context) (float64, error) {
+	stack, _, err := all.Open(b.io, iostack.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer stack.Close()
+	return tool.SequentialCold(ctx, stack, b.pack)
+}
