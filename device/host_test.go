@@ -78,3 +78,18 @@ func TestHostRefusesImpossibleSizes(t *testing.T) {
 		t.Errorf("%d bytes held after refusals", held)
 	}
 }
+
+// Preferring a node, also one that is not there, changes nothing but where pages lie.
+func TestHostPrefersANode(t *testing.T) {
+	h, err := NewHost(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Free()
+	for _, node := range []int{-1, 0, 1000, 1 << 20} {
+		h.Prefer(node)
+	}
+	for i := range h.Bytes() {
+		h.Bytes()[i]++
+	}
+}

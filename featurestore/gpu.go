@@ -180,6 +180,7 @@ func (sl *Slot) pin() error {
 	}
 	defer detach()
 	for _, h := range []*device.Host{sl.matrix, sl.gpu.ids} {
+		h.Prefer(g.device.Node)
 		p, err := g.device.Register(h.Bytes())
 		if err != nil {
 			return err

@@ -52,6 +52,9 @@ func (s *Store) open(fsys vfs.FS) (err error) {
 	if s.cache, err = device.NewHost(int(s.layout.RAMBytes)); err != nil {
 		return fmt.Errorf("RAM cache: %w", err)
 	}
+	if g := s.layout.GPU; g != nil {
+		s.cache.Prefer(g.Node)
+	}
 	if s.copies, err = newCopier(copyWorkers(s.pack.Form()), s.pack.Form()); err != nil {
 		return err
 	}

@@ -47,6 +47,7 @@ type Info struct {
 	Bandwidth       int64 // of the memory, bytes a second; 0 if the driver does not tell
 	Multiprocessors int
 	Major, Minor    int // compute capability
+	Node            int // NUMA node of the host's memory that is nearest; -1 if there is none or it is not known
 }
 
 // Devices describes the devices of this machine, of which there is at least one if

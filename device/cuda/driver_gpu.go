@@ -7,8 +7,12 @@ import "C"
 
 import (
 	"embed"
+	"fmt"
+	"os"
 	"reflect"
 	"runtime"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -71,20 +75,35 @@ func (cuda) describe(i int) (Info, error) {
 	if info.Memory, err = d.TotalMem(); err != nil {
 		return Info{}, checked("cuDeviceTotalMem", err)
 	}
-	var clock, width int
+	var clock, width, domain, bus, device int
 	for _, a := range []struct {
 		to *int
 		of cu.DeviceAttribute
 	}{
 		{&info.Major, cu.ComputeCapabilityMajor}, {&info.Minor, cu.ComputeCapabilityMinor},
 		{&info.Multiprocessors, cu.MultiprocessorCount}, {&clock, cu.MemoryClockRate}, {&width, cu.GlobalMemoryBusWidth},
+		{&domain, cu.PciDomainID}, {&bus, cu.PciBusID}, {&device, cu.PciDeviceID},
 	} {
 		if *a.to, err = d.Attribute(a.of); err != nil {
 			return Info{}, checked("cuDeviceGetAttribute", err)
 		}
 	}
+	info.Node = nodeOf(domain, bus, device)
 	info.Bandwidth = 2 * int64(clock) * 1000 * int64(width) / 8 // two transfers a clock
 	return info, nil
+}
+
+// nodeOf returns the NUMA node of a PCI device, -1 for none.
+func nodeOf(domain, bus, device int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node", domain, bus, device))
+	if err != nil {
+		return -1
+	}
+	node, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return -1
+	}
+	return node
 }
 
 func (cuda) retain(i int) (handle, error) {

@@ -64,7 +64,7 @@ func (e *emulated) at(address uint64) []byte {
 
 func (e *emulated) count() (int, error) { return 1, nil }
 func (e *emulated) describe(int) (Info, error) {
-	return Info{Name: "emulated", Memory: emulatedBytes, Major: 9}, nil
+	return Info{Name: "emulated", Memory: emulatedBytes, Major: 9, Node: -1}, nil
 }
 func (e *emulated) retain(int) (handle, error) { return e.handle(), nil }
 func (e *emulated) release(int) error          { return nil }
