@@ -45,7 +45,8 @@ type Request struct {
 	// Caps.Device. Whoever took the memory owns it and keeps it until Wait has
 	// returned. Reads are not work of a stream's: what streams were given to do
 	// with the memory must be done before Submit, and what they are given after
-	// Wait sees the bytes. Nothing checks these on the way: see cuda.Checksum.
+	// Wait sees the bytes, whoever wrote them there: a drive, a library's copy, or a
+	// queue that the GPU drives. Nothing checks them on the way: see cuda.Checksum.
 	Device cuda.Buffer
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"diskgnn/device/cuda"
@@ -78,7 +79,7 @@ func try(t task) (a answer) {
 	}
 	defer d.Close()
 	if err := a.read(d, l, t); err != nil {
-		a.Error = err.Error()
+		a.Error = strings.TrimPrefix(err.Error(), Name+": ")
 	}
 	return a
 }

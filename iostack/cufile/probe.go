@@ -124,7 +124,8 @@ func ask(ctx context.Context, t task) (a answer, err error) {
 	var stdout, stderr bytes.Buffer
 	child := exec.CommandContext(limited, self)
 	child.Args = os.Args[:1]
-	child.Env = append(os.Environ(), taskVariable+"="+string(text))
+	child.Env = append([]string{"CUFILE_LOGFILE_PATH=" + os.DevNull}, os.Environ()...) // if the user names none
+	child.Env = append(child.Env, taskVariable+"="+string(text))
 	child.Stdout, child.Stderr = &stdout, &stderr
 	child.WaitDelay = time.Second
 	if err := child.Start(); err != nil {

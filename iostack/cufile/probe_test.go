@@ -30,7 +30,7 @@ func probes(t *testing.T) {
 		{"", "", Direct, ""},
 		{"", dir, Direct, ""},
 		{"", file, Direct, ""},
-		{"strict:open:5001", "", Compatibility, "cuFileDriverOpen: CU_FILE_DRIVER_NOT_INITIALIZED (5001): the library found no way to the drive"},
+		{"strict:open:5001", "", Compatibility, "cuFileDriverOpen: CU_FILE_DRIVER_NOT_INITIALIZED (5001): nvidia-fs is not loaded"},
 		{"strict:register:5008", file, Compatibility, "the file system or the drive is not supported"},
 		{"strict:read:5008", file, Compatibility, "cuFileRead: CU_FILE_IO_NOT_SUPPORTED"},
 		{"fail:open:5010", file, Unavailable, "cuFileDriverOpen: CU_FILE_NVFS_DRIVER_ERROR (5010): nvidia-fs is not loaded, or failed"},

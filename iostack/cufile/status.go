@@ -74,7 +74,7 @@ func (s *status) Unwrap() error {
 
 // codes are the library's, and what the frequent ones mean to a user.
 var codes = map[int]struct{ name, why string }{
-	5001: {"CU_FILE_DRIVER_NOT_INITIALIZED", "the library found no way to the drive: nvidia-fs is not loaded, and compatibility mode is not allowed"},
+	5001: {"CU_FILE_DRIVER_NOT_INITIALIZED", "nvidia-fs is not loaded"},
 	5002: {"CU_FILE_DRIVER_INVALID_PROPS", "cufile.json holds what the library does not understand"},
 	5003: {"CU_FILE_DRIVER_UNSUPPORTED_LIMIT", "cufile.json asks for more than there is"},
 	5004: {"CU_FILE_DRIVER_VERSION_MISMATCH", "nvidia-fs and the library are of different versions"},
