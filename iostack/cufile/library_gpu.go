@@ -74,8 +74,9 @@ func (l *libcufile) open() error { return l.once() }
 
 func (l *libcufile) openDriver() error {
 	s := C.fileDriverOpen(&l.functions)
-	if s.err == alreadyOpen {
-		return nil // by another library of this process
+	const alreadyOpen = 5026
+	if s.err == alreadyOpen { // by another part of this process
+		return nil
 	}
 	return check("cuFileDriverOpen", s)
 }

@@ -15,9 +15,6 @@ type status struct {
 	errno syscall.Errno // the system's answer, without a code
 }
 
-// alreadyOpen is the code for a driver that is open.
-const alreadyOpen = 5026
-
 // statusOf returns the error of a call that answered with a status; nil for success.
 func statusOf(call string, code, cuda int) error {
 	if code == 0 {

@@ -16,15 +16,18 @@ import (
 // RunOnDevice runs the suite on stacks that read into device memory: the whole of it
 // with every request's destination there, and what is said of such memory alone.
 func RunOnDevice(t *testing.T, device *cuda.Device, open func(t *testing.T) iostack.Stack) {
+	mem := newDeviceMemory(t, device, 80<<20) // one test after the other
 	t.Run("Mirrored", func(t *testing.T) {
 		Run(t, func(t *testing.T) iostack.Stack {
-			return &mirror{Stack: open(t), mem: newDeviceMemory(t, device, 80<<20), copies: make(map[*iostack.Group][]reflection)}
+			mem.t = t
+			return &mirror{Stack: open(t), mem: mem, copies: make(map[*iostack.Group][]reflection)}
 		})
 	})
+	mem.t = t
 	t.Run("Destinations", func(t *testing.T) {
 		s := open(t)
 		defer s.Close()
-		testDestinations(t, s, newDeviceMemory(t, device, 4<<20))
+		testDestinations(t, s, mem)
 	})
 }
 
@@ -45,18 +48,24 @@ func newDeviceMemory(t testing.TB, device *cuda.Device, size int64) *deviceMemor
 		t.Fatal(err)
 	}
 	defer detach()
-	arena, err := device.NewArena(size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.attached(func() error { arena.Free(); return nil }) })
-	if m.arena, err = arena.Take(size); err != nil {
-		t.Fatal(err)
-	}
 	if m.stream, err = device.NewStream(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.attached(func() error { m.stream.Free(); return nil }) })
+	arena, err := device.NewArena(size)
+	if err != nil {
+		m.stream.Free()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if detach, err := device.Attach(); err == nil {
+			defer detach()
+		}
+		arena.Free()
+		m.stream.Free()
+	})
+	if m.arena, err = arena.Take(size); err != nil {
+		t.Fatal(err)
+	}
 	return m
 }
 
@@ -65,7 +74,7 @@ func (m *deviceMemory) attached(do func() error) {
 	detach, err := m.device.Attach()
 	if err == nil {
 		defer detach()
-		if err = do(); err == nil && m.stream != nil {
+		if err = do(); err == nil {
 			err = m.stream.Synchronize()
 		}
 	}
