@@ -140,9 +140,10 @@ func (s *Stack) validate(reqs []iostack.Request) error {
 // head returns the request for the first n bytes of another one's.
 func head(r iostack.Request, n int) iostack.Request {
 	if r.Device != (cuda.Buffer{}) {
-		r.Device = r.Device.Slice(0, int64(min(n, int(r.Device.Bytes()))))
+		r.Device = r.Device.Slice(0, min(int64(n), r.Device.Bytes()))
 	}
-	r.Buf = r.Buf[:min(n, len(r.Buf))]
+	n = min(n, len(r.Buf))
+	r.Buf = r.Buf[:n:n]
 	return r
 }
 
