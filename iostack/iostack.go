@@ -24,20 +24,34 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"diskgnn/device/cuda"
 )
 
 // ErrClosed is wrapped by what a stack answers once it is closed, and by the
 // errors of requests that Close abandoned.
 var ErrClosed = errors.New("iostack is closed")
 
-// Request asks for exactly len(Buf) bytes of File from Offset on. Buf belongs to
-// the stack from Submit until the group's Wait returns: before that it must be
-// neither read nor written, and after an error its content is undefined.
+// Request asks for bytes of File from Offset on, exactly as many as its one
+// destination holds. The destination belongs to the stack from Submit until the
+// group's Wait returns: before that it must be neither read nor written, and
+// after an error its content is undefined.
 type Request struct {
 	File   File
 	Offset int64
-	Buf    []byte
+	Buf    []byte // a destination in host memory
+
+	// Device is a destination in a GPU's memory instead, for stacks that have
+	// Caps.Device. Whoever took the memory owns it and keeps it until Wait has
+	// returned. Reads are not work of a stream's: what streams were given to do
+	// with the memory must be done before Submit, and what they are given after
+	// Wait sees the bytes, whoever wrote them there: a drive, a library's copy, or a
+	// queue that the GPU drives. Nothing checks them on the way: see cuda.Checksum.
+	Device cuda.Buffer
 }
+
+// Len returns how many bytes the request asks for.
+func (r *Request) Len() int { return len(r.Buf) + int(r.Device.Bytes()) }
 
 // File is an open file of the stack whose Open returned it.
 type File interface {
@@ -83,7 +97,8 @@ type Stack interface {
 	//
 	// The slice reqs is free for reuse once Submit returns. An error means that
 	// nothing was queued: the stack is closed, or a request is one that no
-	// stack can serve (no file, one of another stack, a negative offset).
+	// stack can serve (no file, one of another stack, a negative offset, two
+	// destinations, or one in device memory without Caps.Device).
 	Submit(g *Group, reqs []Request) error
 
 	// Wait returns when every request of g has ended, with nil when all
@@ -108,6 +123,10 @@ type Caps struct {
 	Align int // offsets and addresses congruent modulo Align (bytes) are read in place
 	MaxIO int // largest single device read, in bytes; longer requests are cut
 	Depth int // device reads carried out at the same time, at most
+
+	// Device says that requests may have destinations in a GPU's memory. Offset,
+	// length and address are free there, too.
+	Device bool
 }
 
 // Stats counts a stack's work. Requests and BytesAsked count what was submitted,

@@ -16,6 +16,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
+	"diskgnn/iostack/cufile"
 )
 
 const benchIOTeaches = `Measures the drive that PATH lies on, through the storage backend that training uses:
@@ -27,7 +28,8 @@ is removed at the end; a file is only read.
    diskgnn bench io --io pread --size 8GiB /mnt/nvme
 
 Where the file system refuses direct I/O the figures may be those of memory, which
-is said.`
+is said. So is whether a GPU could read the file by itself (cufile, GPUDirect Storage):
+directly, in compatibility mode, or why not.`
 
 // newBenchCommand holds what measures the machine.
 func newBenchCommand(g *globals) *cli.Command {
@@ -70,6 +72,8 @@ type ioRates struct {
 	Sequential float64      `json:"sequential_bytes_per_second"`
 	Write      *float64     `json:"write_bytes_per_second"`
 	Random     []randomRate `json:"random"`
+
+	CuFile cufile.Verdict `json:"cufile"`
 }
 
 type randomRate struct {
@@ -86,7 +90,7 @@ func newBenchIOCommand(g *globals) *cli.Command {
 		teaches:  benchIOTeaches,
 		operands: []string{"PATH"},
 		flags: []cli.Flag{
-			stringFlag("io", "NAME", "storage backend: uring, pread, or auto", &b.backend),
+			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, or auto", &b.backend),
 			bytesFlag("size", "of the scratch file; of a file, what is read in sequence", "1GiB", &b.size),
 			positiveFlag("seconds", "of each measurement of random reads", &b.seconds),
 		},
@@ -172,6 +176,7 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 	if err != nil {
 		return r, err
 	}
+	r.CuFile = cufile.Probe(ctx, path)
 	seed := uint64(0)
 	for _, block := range []int{4 << 10, mostBlock} {
 		for _, depth := range []int{1, 8, 32, 128} {
@@ -210,6 +215,9 @@ func (r ioRates) outcome() outcome {
 	}
 	if r.Write != nil {
 		o.lines = append(o.lines, line{"write", perSecond(*r.Write)})
+	}
+	if r.CuFile != (cufile.Verdict{}) {
+		o.lines = append(o.lines, line{"cufile", r.CuFile.String()})
 	}
 	for _, one := range r.Random {
 		o.lines = append(o.lines, line{

@@ -21,9 +21,15 @@ import (
 	"time"
 
 	"diskgnn/internal/fault"
+	"diskgnn/iostack/cufile"
 )
 
-func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+func main() {
+	if cufile.Child() {
+		return
+	}
+	os.Exit(run(os.Args, os.Stdout, os.Stderr))
+}
 
 // run is the whole program: it returns the exit code.
 func run(args []string, stdout, stderr io.Writer) (code int) {

@@ -13,8 +13,9 @@ import (
 type Launch func(kernel string, args []uint64, at func(address uint64) []byte)
 
 // OpenEmulated returns a device that is none: its memory, full of NaN at first, is the
-// host's, everything asked of it is done at once, and run computes its kernels. It is
-// there to test what is made of a device where there is none.
+// host's, at the addresses that it has there; everything asked of it is done at once,
+// and run computes its kernels. It is there to test what is made of a device where
+// there is none.
 func OpenEmulated(run Launch, o Options) (*Device, error) {
 	return open(&emulated{run: run, blocks: make(map[uint64][]byte), pinned: make(map[unsafe.Pointer][]byte), names: make(map[handle]string),
 		graphs: make(map[handle][]func() error), streams: make(map[handle]handle), blas: make(map[handle]handle)}, 0, o)
@@ -55,7 +56,7 @@ func (e *emulated) at(address uint64) []byte {
 		return nil
 	}
 	for from, b := range e.blocks {
-		if from <= address && address <= from+uint64(len(b)) {
+		if from <= address && address-from <= uint64(len(b)) {
 			return b[address-from:]
 		}
 	}
@@ -73,17 +74,13 @@ func (e *emulated) bind(handle) error          { return nil }
 func (e *emulated) available() (int64, error) { return emulatedBytes, nil }
 
 func (e *emulated) alloc(size int64) (uint64, error) {
-	b := make([]byte, size)
+	b := make([]byte, size+2*Align) // a block's end is no other one's begin
+	skip := -uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) % Align
+	b = b[skip : skip+uint64(size)]
 	fill(b, 0xFF)
-	return e.place(b), nil
-}
-
-// place gives memory an address.
-func (e *emulated) place(b []byte) uint64 {
-	address := uint64(e.handle())
-	e.next += uint64(len(b))
+	address := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 	e.blocks[address] = b
-	return address
+	return address, nil
 }
 
 // fill doubles what is filled, which for many bytes is far faster than one by one.
@@ -127,7 +124,10 @@ func (e *emulated) mapped(p unsafe.Pointer) (uint64, error) {
 	if !ok {
 		return 0, &status{call: "map", why: "it is not pinned"}
 	}
-	return e.place(b), nil
+	address := uint64(e.handle())
+	e.next += uint64(len(b))
+	e.blocks[address] = b
+	return address, nil
 }
 
 func (e *emulated) newStream() (handle, error)                { return e.handle(), nil }

@@ -41,6 +41,7 @@ const (
 	sumSquares
 	columnMeans
 	columnVariances
+	checksum
 
 	namedKernels
 	// Those before sumColumns exist for four floats at a time, too.
@@ -84,6 +85,7 @@ var kernelNames = [namedKernels]struct{ file, name string }{
 	sumSquares:          {"norm", "sum_squares"},
 	columnMeans:         {"norm", "column_means"},
 	columnVariances:     {"norm", "column_variances"},
+	checksum:            {"checksum", "checksum"},
 }
 
 // loadKernels finds every kernel in the compiled files.

@@ -39,6 +39,8 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{s.CrossEntropy(&CrossEntropy{G: b(20), Z: b(20), Classes: 1, Labels: b(20), Inverse: b(4), RowLoss: b(39), Rows: Rows(5)}), "losses"},
 		{s.Adam(&Adam{Weights: b(20), Grads: b(20), Moment1: b(20), Moment2: b(20), Step: b(35), Parameters: 5}), "the step"},
 		{s.ZeroPadding(&ZeroPadding{X: b(80), Stride: 4, Width: 4, Rows: Count{5, b(3)}}), "number of rows"},
+		{s.Checksum(&Checksum{Sums: b(19), Data: b(1), Ranges: b(80), Rows: Rows(5)}), "the checksums"},
+		{s.Checksum(&Checksum{Sums: b(20), Data: b(1), Ranges: b(79), Rows: Rows(5)}), "the ranges"},
 		{s.EdgeSoftmax(&EdgeSoftmax{Weights: b(39), Heads: 2, Edges: 5}), "the weights"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
@@ -117,6 +119,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 			s.TailBackward(&TailBackward{G: b, Y: b, Sums: b, DBias: b, Width: 4, Activation: ReLU, Rows: Rows(5)}),
 			s.CrossEntropy(&CrossEntropy{G: b, Z: b, Classes: 3, Labels: b, Inverse: b, RowLoss: b, Right: b, Score: b, Rows: Rows(5)}),
 			s.Adam(&Adam{Weights: b, Grads: b, Moment1: b, Moment2: b, Step: b, Parameters: 5}),
+			s.Checksum(&Checksum{Sums: b, Data: b, Ranges: b, Rows: Rows(5)}),
 			blas.Sgemm(false, false, 2, 2, 2, 1, b, 2, b, 2, 0, b, 2), s.Synchronize())
 	}
 	if err := step(); err != nil {

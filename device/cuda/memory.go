@@ -43,6 +43,10 @@ type Buffer struct {
 // Bytes returns the buffer's size.
 func (b Buffer) Bytes() int64 { return b.bytes }
 
+// Address returns where the buffer begins: for libraries that work on device memory by
+// themselves. It keeps nothing alive.
+func (b Buffer) Address() uint64 { return b.address }
+
 // Slice returns bytes of the buffer, from an offset on. A range that is not in it is a
 // bug of the caller's.
 func (b Buffer) Slice(from, bytes int64) Buffer {

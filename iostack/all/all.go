@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
+	"diskgnn/iostack/cufile"
 	"diskgnn/iostack/pread"
 	"diskgnn/iostack/uring"
 )
@@ -16,18 +17,22 @@ import (
 // Auto is the kind that takes the best backend that works here.
 const Auto = "auto"
 
-// backends lists the backends, best first.
+// backends lists the backends, best first, then those that only a user who names them
+// gets.
 var backends = []struct {
-	kind string
+	kind  string
+	named bool // left alone by Auto
 	// open starts the backend and describes it, or says why it does not work
 	// here; chosen tells that the user named it.
 	open func(_ iostack.Options, chosen bool) (s iostack.Stack, description string, err error)
 }{
-	{"uring", openUring},
-	{"pread", openPread},
+	{kind: "uring", open: openUring},
+	{kind: "pread", open: openPread},
+	{kind: cufile.Name, named: true, open: openCuFile},
 }
 
-// Kinds returns what Open accepts, Auto first, then the backends, best first.
+// Kinds returns what Open accepts, Auto first, then the backends, best first, then
+// those that Auto does not take.
 func Kinds() []string {
 	kinds := []string{Auto}
 	for _, b := range backends {
@@ -47,7 +52,7 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 	}
 	var failures []string
 	for _, b := range backends {
-		if kind != b.kind && kind != Auto {
+		if kind != b.kind && (kind != Auto || b.named) {
 			continue
 		}
 		s, reason, err = b.open(options, kind == b.kind)
@@ -85,6 +90,16 @@ func openPread(options iostack.Options, _ bool) (iostack.Stack, string, error) {
 		return nil, "", err
 	}
 	return s, fmt.Sprintf("pread: %d workers, %s", options.Workers, how(options.Direct)), nil
+}
+
+// openCuFile starts what reads into a GPU's memory. For host memory it is no better than
+// pread, so Auto takes no notice of it.
+func openCuFile(options iostack.Options, _ bool) (iostack.Stack, string, error) {
+	s, verdict, err := cufile.Open(options)
+	if err != nil {
+		return nil, "", err
+	}
+	return s, fmt.Sprintf("cufile: %d workers, %s; GPUDirect Storage: %s", options.Workers, how(options.Direct), verdict), nil
 }
 
 func how(d iostack.Direct) string {

@@ -54,13 +54,28 @@ func TestAutoTakesTheBest(t *testing.T) {
 	}
 }
 
+// TestCuFileSaysWhyNot: what is named and cannot be had is the user's to change.
+func TestCuFileSaysWhyNot(t *testing.T) {
+	s, reason, err := Open("cufile", iostack.Options{})
+	if err == nil {
+		defer s.Close()
+		if !s.Caps().Device || !strings.Contains(reason, "GPUDirect Storage: ") {
+			t.Errorf("%+v, %q", s.Caps(), reason)
+		}
+		return
+	}
+	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), "open the cufile I/O backend: GPUDirect Storage is unavailable: ") {
+		t.Error(err)
+	}
+}
+
 func TestOpenRefusals(t *testing.T) {
 	for _, c := range []struct {
 		kind    string
 		options iostack.Options
 		want    string // in the message
 	}{
-		{"floppy", iostack.Options{}, "auto, uring, pread"},
+		{"floppy", iostack.Options{}, "auto, uring, pread, cufile"},
 		{"", iostack.Options{}, "no such I/O backend"},
 		{Auto, iostack.Options{Workers: -1}, "workers"},
 		{"pread", iostack.Options{MaxIO: 5000}, "multiple of 4096"},
@@ -77,13 +92,13 @@ func TestOpenRefusals(t *testing.T) {
 }
 
 func TestKindsCanBeOpened(t *testing.T) {
-	if kinds := Kinds(); !slices.Equal(kinds, []string{"auto", "uring", "pread"}) {
+	if kinds := Kinds(); !slices.Equal(kinds, []string{"auto", "uring", "pread", "cufile"}) {
 		t.Errorf("kinds are %q", kinds)
 	}
 	for _, kind := range Kinds() {
 		s, _, err := Open(kind, iostack.Options{Workers: 1})
-		if kind == "uring" && err != nil {
-			t.Log(err) // TestAutoTakesTheBest looks at it
+		if (kind == "uring" || kind == "cufile") && err != nil {
+			t.Log(err) // TestAutoTakesTheBest and TestCuFileSaysWhyNot look at it
 			continue
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"diskgnn/device/cuda"
 	"diskgnn/iostack"
 )
 
@@ -112,9 +113,9 @@ func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	}
 	first := g.Add(len(reqs))
 	for i, r := range reqs {
-		effects := s.effects(Call{File: r.File.Name(), Offset: r.Offset, Length: len(r.Buf)})
+		effects := s.effects(Call{File: r.File.Name(), Offset: r.Offset, Length: r.Len()})
 		s.requests.Add(1)
-		s.bytes.Add(int64(len(r.Buf)))
+		s.bytes.Add(int64(r.Len()))
 		s.running.Go(func() {
 			g.Done(s.serve(f.ctx, r, first+i, effects))
 		})
@@ -128,12 +129,22 @@ func (s *Stack) validate(reqs []iostack.Request) error {
 	var g iostack.Group
 	empty := make([]iostack.Request, len(reqs))
 	for i, r := range reqs {
-		empty[i] = iostack.Request{File: r.File, Offset: r.Offset, Buf: r.Buf[:0]}
+		empty[i] = head(r, 0)
 	}
 	if err := s.inner.Submit(&g, empty); err != nil {
 		return err
 	}
 	return s.inner.Wait(context.Background(), &g)
+}
+
+// head returns the request for the first n bytes of another one's.
+func head(r iostack.Request, n int) iostack.Request {
+	if r.Device != (cuda.Buffer{}) {
+		r.Device = r.Device.Slice(0, min(int64(n), r.Device.Bytes()))
+	}
+	n = min(n, len(r.Buf))
+	r.Buf = r.Buf[:n:n]
+	return r
 }
 
 // effects returns what befalls a request. Every condition sees every request.
@@ -151,9 +162,9 @@ func (s *Stack) effects(c Call) []Effect {
 // serve carries out one request under its effects.
 func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects []Effect) *iostack.ReadError {
 	fail := func(err error) *iostack.ReadError {
-		return &iostack.ReadError{File: r.File.Name(), Offset: r.Offset, Length: len(r.Buf), Index: index, At: r.Offset, Err: err}
+		return &iostack.ReadError{File: r.File.Name(), Offset: r.Offset, Length: r.Len(), Index: index, At: r.Offset, Err: err}
 	}
-	length := len(r.Buf)
+	length := r.Len()
 	for _, e := range effects {
 		if e.before != nil {
 			if err := e.before(stop{cancelled: ctx.Done(), closed: s.closed}); err != nil {
@@ -165,8 +176,7 @@ func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects
 		}
 	}
 	var g iostack.Group
-	part := []iostack.Request{{File: r.File, Offset: r.Offset, Buf: r.Buf[:length:length]}}
-	if err := s.inner.Submit(&g, part); err != nil {
+	if err := s.inner.Submit(&g, []iostack.Request{head(r, length)}); err != nil {
 		return fail(err)
 	}
 	if err := s.inner.Wait(ctx, &g); err != nil {
@@ -177,12 +187,16 @@ func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects
 		return fail(err)
 	}
 	for _, e := range effects {
-		if e.after != nil {
+		switch {
+		case e.after == nil:
+		case r.Device != (cuda.Buffer{}):
+			return fail(fmt.Errorf("faultio: %s: device memory is out of reach", e))
+		default:
 			e.after(r.Buf[:length])
 		}
 	}
-	if length < len(r.Buf) {
-		return fail(iostack.Truncated(len(r.Buf), int64(length), r.Offset+int64(length)))
+	if length < r.Len() {
+		return fail(iostack.Truncated(r.Len(), int64(length), r.Offset+int64(length)))
 	}
 	return nil
 }

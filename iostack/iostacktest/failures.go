@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )
@@ -169,6 +170,25 @@ func testBadRequests(t *testing.T, s iostack.Stack) {
 		wait(t, s, &g)
 	}
 	a.check(t)
+}
+
+// testNoDevice: a stack that reads into host memory only says so of other requests.
+func testNoDevice(t *testing.T, s iostack.Stack) {
+	if s.Caps().Device {
+		return // RunOnDevice is for those
+	}
+	path, _ := writeFile(t, 9000)
+	f := openFile(t, s, path)
+	mem := newDeviceMemory(t, cudatest.Open(t), 1<<20)
+	var g iostack.Group
+	bad := iostack.Request{File: f, Device: mem.arena.Slice(0, 100)}
+	if err := s.Submit(&g, []iostack.Request{{File: f, Buf: make([]byte, 10)}, bad}); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("into device memory: %v", err)
+	}
+	wait(t, s, &g)
+	if err := errors.Join(iostack.RegisterDevice(s, bad.Device), iostack.UnregisterDevice(s, bad.Device)); err != nil {
+		t.Errorf("a hint that is of no use: %v", err)
+	}
 }
 
 type strangeFile struct{}

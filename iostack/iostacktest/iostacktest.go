@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) iostack.Stack) {
 		{"CloseInFlight", testCloseInFlight},
 		{"CloseFile", testCloseFile},
 		{"BadRequests", testBadRequests},
+		{"NoDevice", testNoDevice},
 		{"Open", testOpen},
 		{"Stats", testStats},
 		{"Registered", testRegistered},

@@ -96,22 +96,6 @@ func (s *Stack) Close() error {
 func (s *Stack) work(bounce []byte) {
 	var r frontend.Read
 	for s.queue.Take(&r, bounce) {
-		r.End(s.read(&r))
-	}
-}
-
-func (s *Stack) read(r *frontend.Read) error {
-	for {
-		fd, buf, offset := r.Rest()
-		n, err := s.pread(fd, buf, offset)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return fmt.Errorf("pread: %w", err)
-		}
-		if done, err := r.Advance(n); done || err != nil {
-			return err
-		}
+		r.End(r.Serve(s.pread))
 	}
 }

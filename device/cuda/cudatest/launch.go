@@ -58,6 +58,7 @@ var kernels = map[string]func(a *arguments){
 	"sum_squares":           sumSquares,
 	"column_means":          columnMeans,
 	"column_variances":      columnVariances,
+	"checksum":              checksum,
 }
 
 func gather(a *arguments, t dtype.Type) {
@@ -198,4 +199,10 @@ func sumLosses(a *arguments) {
 	}
 	binary.LittleEndian.PutUint64(score, math.Float64bits(loss))
 	binary.LittleEndian.PutUint64(score[8:], hits)
+}
+
+func checksum(a *arguments) {
+	sums, data, ranges := a.words32(), a.bytes(), a.words64()
+	rows, _ := a.rows()
+	plain.Checksum(sums, data, ranges, rows)
 }

@@ -16,6 +16,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/internal/split"
@@ -31,6 +32,7 @@ type Stack struct {
 	name    string
 	options iostack.Options
 	splits  split.Splitter // of direct files
+	device  bool           // requests may have destinations in device memory
 	queue   Queue
 	stats   counters
 	flight  flight
@@ -67,9 +69,13 @@ func (s *Stack) BounceBytes() int { return s.splits.Bounce }
 // Name returns the backend's kind.
 func (s *Stack) Name() string { return s.name }
 
+// AcceptDevice lets requests have destinations in device memory: the backend asks
+// every Read for its Device. It must be called before the first Submit.
+func (s *Stack) AcceptDevice() { s.device = true }
+
 // Caps returns the options' MaxIO and, as Depth, their Workers.
 func (s *Stack) Caps() iostack.Caps {
-	return iostack.Caps{Align: iostack.Align, MaxIO: s.options.MaxIO, Depth: s.options.Workers}
+	return iostack.Caps{Align: iostack.Align, MaxIO: s.options.MaxIO, Depth: s.options.Workers, Device: s.device}
 }
 
 // OpenFile opens a file; see iostack.Stack.Open. Under
@@ -97,7 +103,7 @@ func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 		if err := s.check(&reqs[i]); err != nil {
 			return fmt.Errorf("%s: submit: request %d: %w", s.name, i, err)
 		}
-		bytes += int64(len(reqs[i].Buf))
+		bytes += int64(reqs[i].Len())
 	}
 	if err := s.queue.push(g, reqs); err != nil {
 		return fmt.Errorf("%s: submit: %w", s.name, err)
@@ -114,8 +120,12 @@ func (s *Stack) check(r *iostack.Request) error {
 	switch {
 	case !ok || f.stack != s:
 		return fault.New(fault.ErrUsage, "%T is not a file of this stack", r.File)
-	case r.Offset < 0 || r.Offset > math.MaxInt64-int64(len(r.Buf))-iostack.Align:
-		return fault.New(fault.ErrUsage, "read %s: %d bytes at %d: no such range", f.path, len(r.Buf), r.Offset)
+	case r.Offset < 0 || r.Offset > math.MaxInt64-int64(r.Len())-iostack.Align:
+		return fault.New(fault.ErrUsage, "read %s: %d bytes at %d: no such range", f.path, r.Len(), r.Offset)
+	case r.Device != (cuda.Buffer{}) && !s.device:
+		return fault.New(fault.ErrUsage, "read %s: this backend reads into host memory only", f.path)
+	case r.Device != (cuda.Buffer{}) && r.Buf != nil:
+		return fault.New(fault.ErrUsage, "read %s: into host and device memory at once", f.path)
 	}
 	return nil
 }

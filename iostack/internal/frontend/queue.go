@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"diskgnn/device/cuda"
 	"diskgnn/iostack"
 )
 
@@ -24,18 +25,31 @@ type Queue struct {
 	length atomic.Int64 // count, to be seen without the lock
 }
 
-// request is a queued request or what is left of it: the last len(rest) bytes.
+// request is a queued request or what is left of it: the end of its destination.
 type request struct {
 	group  *iostack.Group
 	file   *File
 	index  int // in the group
 	offset int64
 	length int
-	rest   []byte
+	rest   []byte      // in host memory, or
+	device cuda.Buffer // in device memory
 }
 
+// left is how many bytes have not been handed out.
+func (r *request) left() int { return len(r.rest) + int(r.device.Bytes()) }
+
 // next is the file offset of the first byte not handed out.
-func (r *request) next() int64 { return r.offset + int64(r.length-len(r.rest)) }
+func (r *request) next() int64 { return r.offset + int64(r.length-r.left()) }
+
+// skip takes away the first n bytes of what is left.
+func (r *request) skip(n int) {
+	if r.rest != nil {
+		r.rest = r.rest[n:]
+		return
+	}
+	r.device = r.device.Slice(int64(n), r.device.Bytes()-int64(n))
+}
 
 func (q *Queue) init(s *Stack) {
 	q.stack = s
@@ -76,13 +90,13 @@ func (q *Queue) append(g *iostack.Group, reqs []iostack.Request) error {
 	first := g.Add(len(reqs))
 	for i := range reqs {
 		r := &reqs[i]
-		if len(r.Buf) == 0 {
+		if r.Len() == 0 {
 			g.Done(nil)
 			continue
 		}
 		*q.at(q.count) = request{
 			group: g, file: r.File.(*File), index: first + i,
-			offset: r.Offset, length: len(r.Buf), rest: r.Buf,
+			offset: r.Offset, length: r.Len(), rest: r.Buf, device: r.Device,
 		}
 		q.setCount(q.count + 1)
 	}
@@ -134,14 +148,14 @@ func (q *Queue) Len() int { return int(q.length.Load()) }
 func (q *Queue) take(r *Read, bounce []byte) bool {
 	oldest := q.at(0)
 	n, err := r.begin(q.stack, oldest, bounce)
-	whole := err != nil || n == len(oldest.rest)
+	whole := err != nil || n == oldest.left()
 	if whole {
 		*oldest = request{} // keeps neither buffer nor group alive
 		q.head = (q.head + 1) & (len(q.ring) - 1)
 		q.setCount(q.count - 1)
 	} else {
 		oldest.group.Split()
-		oldest.rest = oldest.rest[n:]
+		oldest.skip(n)
 	}
 	if err != nil {
 		group, failure := r.group, r.fail(err)

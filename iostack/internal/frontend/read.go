@@ -5,12 +5,16 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
+	"diskgnn/device/cuda"
 	"diskgnn/iostack"
 )
 
 // Read is one device read under way: a piece of a request. Whoever took it from
-// the queue reads what Rest asks for, says with Advance how far that got, until
-// it is done, and owes one End. Until then the file stays open. A Read belongs
+// the queue reads what Rest or, for device memory, Device asks for, says with
+// Advance how far that got, until it is done, and owes one End. Until then the
+// file stays open. A Read belongs
 // to one goroutine at a time; the zero value is for Take to fill in.
 type Read struct {
 	stack *Stack
@@ -31,6 +35,8 @@ type Read struct {
 	skip int    // where dst lies in buf
 	need int    // bytes of buf without which dst is not whole
 
+	device cuda.Buffer // the piece's destination instead of dst and buf
+
 	got    int // bytes of buf that are there, whole pages when direct
 	stalls int
 }
@@ -42,6 +48,32 @@ const maxStalls = 8
 // File returns the file to read.
 func (r *Read) File() *File { return r.file }
 
+// Device returns what is still to be read into device memory, and from where in
+// the file on, which need not be a page's begin; nothing when Rest does.
+func (r *Read) Device() (to cuda.Buffer, offset int64) {
+	if r.device == (cuda.Buffer{}) {
+		return cuda.Buffer{}, 0
+	}
+	return r.device.Slice(int64(r.got), int64(r.need-r.got)), r.from + int64(r.got)
+}
+
+// Serve reads all of Rest with a function that reads like pread(2).
+func (r *Read) Serve(pread func(fd int, p []byte, offset int64) (int, error)) error {
+	for {
+		fd, buf, offset := r.Rest()
+		n, err := pread(fd, buf, offset)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return fmt.Errorf("pread: %w", err)
+		}
+		if done, err := r.Advance(n); done || err != nil {
+			return err
+		}
+	}
+}
+
 // Rest returns what is still to be read: the descriptor, the memory, and where
 // in the file. With a direct file all of it is whole pages, also when a short
 // read is continued.
@@ -49,17 +81,17 @@ func (r *Read) Rest() (fd int, buf []byte, offset int64) {
 	return r.file.fd, r.buf[r.got:], r.from + int64(r.got)
 }
 
-// Advance tells that the first n bytes of Rest were read, and returns whether
-// the read is done; if not, Rest is what remains. The error says that the file
-// holds too little.
+// Advance tells that the first n bytes of Rest, or of Device, were read, and
+// returns whether the read is done; if not, Rest or Device is what remains. The
+// error says that the file holds too little.
 func (r *Read) Advance(n int) (done bool, err error) {
 	r.stack.stats.deviceReads.Add(1)
-	r.stack.stats.bytesRead.Add(int64(n))
+	r.stack.stats.bytesRead.Add(r.fetched(n))
 	end := r.got + n
 	if end >= r.need {
 		return true, nil
 	}
-	if whole := end &^ (r.file.splits.Align - 1); whole > r.got {
+	if whole := end &^ (r.align() - 1); whole > r.got {
 		r.got = whole
 		return false, nil
 	}
@@ -70,7 +102,7 @@ func (r *Read) Advance(n int) (done bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("find the end of the file: %w", err)
 	case size <= r.from+int64(end):
-		return false, iostack.Truncated(r.length, r.at-int64(r.skip)+int64(end)-r.offset, size)
+		return false, r.truncated(end, size)
 	}
 	if r.stalls++; r.stalls > maxStalls {
 		return false, fmt.Errorf("%s: %w", r.stack.name, io.ErrNoProgress)
@@ -78,13 +110,50 @@ func (r *Read) Advance(n int) (done bool, err error) {
 	return false, nil
 }
 
+// Failed returns what a read's failure is to be reported as: that the file ends
+// before the read does, if it does, else the given error. Libraries have answers of
+// their own for reads beyond the end.
+func (r *Read) Failed(err error) error {
+	if size, e := sizeOf(r.file.fd); e == nil && size < r.from+int64(r.need) {
+		return r.truncated(int(max(size-r.from, 0)), size)
+	}
+	return err
+}
+
+// truncated is the error of a file of the given size, of which the read found the
+// first n bytes from r.from on.
+func (r *Read) truncated(n int, size int64) error {
+	return iostack.Truncated(r.length, r.at-int64(r.skip)+int64(n)-r.offset, size)
+}
+
+// align is what a read can be continued at a multiple of. Whoever reads into device
+// memory sees to partial pages.
+func (r *Read) align() int {
+	if r.device != (cuda.Buffer{}) {
+		return 1
+	}
+	return r.file.splits.Align
+}
+
+// fetched is how many bytes the drive gave for n that were read: whole pages, of a
+// direct file.
+func (r *Read) fetched(n int) int64 {
+	if r.device == (cuda.Buffer{}) || n == 0 {
+		return int64(n)
+	}
+	mask := int64(r.file.splits.Align - 1)
+	from := r.from + int64(r.got)
+	return (from+int64(n)+mask)&^mask - from&^mask
+}
+
 // End ends the read, which failed unless err is nil, and empties r. No byte of
 // the buffers is written afterwards.
 func (r *Read) End(err error) {
 	var failure *iostack.ReadError
-	if err != nil {
+	switch {
+	case err != nil:
 		failure = r.fail(err)
-	} else if r.skip != 0 || len(r.dst) != len(r.buf) || &r.dst[0] != &r.buf[0] {
+	case r.dst != nil && (r.skip != 0 || len(r.dst) != len(r.buf) || &r.dst[0] != &r.buf[0]):
 		copy(r.dst, r.buf[r.skip:r.need])
 	}
 	r.file.use.RUnlock()
@@ -103,6 +172,15 @@ func (r *Read) fail(err error) *iostack.ReadError {
 func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 	at, rest := q.next(), q.rest
 	file, from, n := q.file.locate(at)
+	if left := int(q.device.Bytes()); left > 0 {
+		n = min(n, left, s.options.MaxIO-int(from%iostack.Align)) // the next piece begins with a page
+		*r = Read{
+			stack: s, group: q.group, file: file,
+			index: q.index, offset: q.offset, length: q.length, whole: q.file,
+			device: q.device.Slice(0, int64(n)), at: at, from: from, need: n,
+		}
+		return n, r.enter(s)
+	}
 	p := file.splits.Next(from, rest[:min(n, len(rest))])
 	*r = Read{
 		stack: s, group: q.group, file: file,
@@ -112,9 +190,14 @@ func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 	if p.Bounce {
 		r.buf, r.skip, r.need = bounce[:p.Length], p.Skip, p.Skip+len(p.Dst)
 	}
-	if !file.enter() {
-		return len(p.Dst), os.ErrClosed
+	return len(p.Dst), r.enter(s)
+}
+
+// enter keeps the file open for the read.
+func (r *Read) enter(s *Stack) error {
+	if !r.file.enter() {
+		return os.ErrClosed
 	}
 	s.flight.begin()
-	return len(p.Dst), nil
+	return nil
 }

@@ -1,0 +1,221 @@
+// Package cufile reads files into a GPU's memory with NVIDIA's libcufile (GPUDirect
+// Storage): the drive writes there by itself, past the host's memory, or, in the
+// library's compatibility mode, through buffers of its own there. Probe tells which
+// it is on a machine, or why it is neither.
+//
+// The library is opened at run time, by builds with the tag gpu; others, and machines
+// that lack it, answer with the reason. It can end or hang the process that opens it,
+// so Open first lets a child process try (see Probe); New does not.
+//
+// Requests for host memory are plain preads, as package pread makes them: the library
+// does no better for them, and to read into the device first and copy back would cross
+// the bus twice. Those for device memory go to the library as they are, which sees to
+// partial pages; where the memory is registered, and file offset, length and address
+// are multiples of 4096, it needs no buffer in between.
+//
+// The library's own settings are those of cufile.json, and where something goes wrong
+// it writes a cufile.log in the working directory (CUFILE_LOGFILE_PATH names another).
+package cufile
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/iostack/internal/frontend"
+)
+
+// Name is the backend's kind.
+const Name = "cufile"
+
+type front = frontend.Stack
+
+// Stack implements iostack.Stack with libcufile. Each worker carries out one read at a
+// time, and holds a bounce buffer for host memory as package pread's do. What it reads
+// into is memory of its device.
+type Stack struct {
+	*front
+	queue   *frontend.Queue
+	library library
+	device  *cuda.Device
+	owned   bool         // the device is closed with the stack
+	bounce  *device.Host // a buffer of BounceBytes for each worker
+	pins    pins
+	workers sync.WaitGroup
+	ended   sync.Once
+}
+
+var _ iostack.Stack = (*Stack)(nil)
+
+// New starts a stack that reads into a device's memory. The device must stay open until
+// the stack is closed. Without the library the error says what is missing.
+func New(d *cuda.Device, options iostack.Options) (*Stack, error) {
+	l, err := loadLibrary()
+	if err != nil {
+		return nil, fmt.Errorf("cufile: %w", err)
+	}
+	return start(d, false, l, options)
+}
+
+// start starts a stack on a library that has not been opened, or has.
+func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *Stack, err error) {
+	front, queue, err := frontend.New(Name, options)
+	if err != nil {
+		return nil, err
+	}
+	front.AcceptDevice()
+	s := &Stack{front: front, queue: queue, library: l, device: d, owned: owned}
+	if err := s.attached(l.open); err != nil {
+		return nil, fmt.Errorf("cufile: %w", err)
+	}
+	workers, each := front.Caps().Depth, front.BounceBytes()
+	if s.bounce, err = device.NewHost(workers * each); err != nil {
+		return nil, fmt.Errorf("cufile: bounce buffers: %w", err)
+	}
+	attached := make(chan error, workers)
+	for i := range workers {
+		s.workers.Go(func() { s.work(s.bounce.Bytes()[i*each:(i+1)*each], attached) })
+	}
+	var errs []error
+	for range workers {
+		errs = append(errs, <-attached)
+	}
+	if err := errors.Join(errs...); err != nil {
+		s.owned = false // nobody got the stack
+		s.Close()
+		return nil, fmt.Errorf("cufile: %w", err)
+	}
+	return s, nil
+}
+
+// attached calls do with the device bound to the thread, as the library wants it.
+func (s *Stack) attached(do func() error) error {
+	detach, err := s.device.Attach()
+	if err != nil {
+		return err
+	}
+	defer detach()
+	return do()
+}
+
+// Open opens a file and registers it with the library, which may refuse it for its file
+// system; see iostack.Stack.
+func (s *Stack) Open(path string) (iostack.File, error) {
+	f, err := s.open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenStriped opens several files as one; see iostack.OpenStriped.
+func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
+	f, err := s.front.OpenStriped(paths, unit, s.open)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (s *Stack) open(path string) (*frontend.File, error) {
+	f, err := s.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var handle uintptr
+	err = s.attached(func() (err error) {
+		handle, err = s.library.register(f.Fd())
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cufile: open %s: %w", path, err), f.Close())
+	}
+	f.Slot = int(handle)
+	f.OnClose = func() { s.library.deregister(handle) }
+	return f, nil
+}
+
+// Register does nothing: pread needs no memory pinned.
+func (s *Stack) Register(...[]byte) error { return nil }
+
+// Unregister does nothing either.
+func (s *Stack) Unregister(...[]byte) error { return nil }
+
+// RegisterDevice pins device memory for the drive; see iostack.RegisterDevice. What it
+// refuses is read through the library's buffers.
+func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
+	return s.attached(func() error {
+		var errs []error
+		for _, b := range bufs {
+			errs = append(errs, s.pins.add(b, s.library.pin))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// UnregisterDevice takes that back; see iostack.UnregisterDevice.
+func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
+	return s.attached(func() error {
+		var errs []error
+		for _, b := range bufs {
+			errs = append(errs, s.pins.remove(b, s.library.unpin))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Close ends the workers once their reads are over; see iostack.Stack. The library's
+// driver stays open: files may outlive their stack, and their handles need it.
+func (s *Stack) Close() error {
+	s.queue.Close()
+	s.workers.Wait()
+	var err error
+	s.ended.Do(func() {
+		s.bounce.Free()
+		err = s.UnregisterDevice(s.pins.all()...)
+		if s.owned {
+			s.device.Close()
+		}
+	})
+	return err
+}
+
+// work carries out reads until the queue is closed. It tells whether it can.
+func (s *Stack) work(bounce []byte, attached chan<- error) {
+	detach, err := s.device.Attach()
+	attached <- err
+	if err != nil {
+		return
+	}
+	defer detach()
+	var r frontend.Read
+	for s.queue.Take(&r, bounce) {
+		r.End(s.read(&r))
+	}
+}
+
+func (s *Stack) read(r *frontend.Read) error {
+	if to, _ := r.Device(); to.Bytes() == 0 {
+		return r.Serve(unix.Pread)
+	}
+	for {
+		to, offset := r.Device()
+		base := s.pins.base(to)
+		n, err := s.library.read(uintptr(r.File().Slot), base, int(to.Bytes()), offset, int64(to.Address()-base))
+		switch {
+		case err != nil:
+			return r.Failed(err)
+		case n < 0 || int64(n) > to.Bytes():
+			return fault.New(fault.ErrDevice, "cuFileRead: %d bytes were asked for, %d are said to be read", to.Bytes(), n)
+		}
+		if done, err := r.Advance(n); done || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,13 @@
+//go:build !(gpu && cgo && linux && amd64)
+
+package cufile
+
+import (
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+)
+
+// loadLibrary says why there is none; tests put one in its place.
+var loadLibrary = func() (library, error) {
+	return nil, fault.New(cuda.ErrNoDevice, "this program was built without GPU support (build tag gpu, Linux on amd64, cgo)")
+}

@@ -1,0 +1,72 @@
+package cufile
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"diskgnn/device/cuda"
+)
+
+// pins are the ranges of device memory that the library has pinned, by address. They
+// don't overlap.
+type pins struct {
+	mu     sync.RWMutex
+	ranges []cuda.Buffer
+}
+
+// add pins a range with the given call, unless it lies in one that is.
+func (p *pins) add(b cuda.Buffer, pin func(address uint64, bytes int64) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, found := p.find(b)
+	if found || b.Bytes() == 0 {
+		return nil
+	}
+	if err := pin(b.Address(), b.Bytes()); err != nil {
+		return err
+	}
+	p.ranges = slices.Insert(p.ranges, i, b)
+	return nil
+}
+
+// remove takes add back. What was not pinned is let be.
+func (p *pins) remove(b cuda.Buffer, unpin func(address uint64) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.ranges, b)
+	if i < 0 || b.Bytes() == 0 {
+		return nil
+	}
+	p.ranges = slices.Delete(p.ranges, i, i+1)
+	return unpin(b.Address())
+}
+
+// all returns the ranges.
+func (p *pins) all() []cuda.Buffer {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.Clone(p.ranges)
+}
+
+// base returns where the range begins that holds b, or where b does if none holds it:
+// what the library wants to be told.
+func (p *pins) base(b cuda.Buffer) uint64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if i, found := p.find(b); found {
+		return p.ranges[i-1].Address()
+	}
+	return b.Address()
+}
+
+// find returns the place after the last range that begins at b's address or before,
+// and whether that range holds b.
+func (p *pins) find(b cuda.Buffer) (i int, found bool) {
+	i, _ = slices.BinarySearchFunc(p.ranges, b.Address()+1, func(r cuda.Buffer, address uint64) int { return cmp.Compare(r.Address(), address) })
+	if i == 0 {
+		return 0, false
+	}
+	before := p.ranges[i-1]
+	return i, b.Address()-before.Address()+uint64(b.Bytes()) <= uint64(before.Bytes())
+}

@@ -1,0 +1,196 @@
+package cufile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+)
+
+// Mode is how a machine reads files into device memory.
+type Mode string
+
+const (
+	Direct        Mode = "direct"             // the drive writes to the device
+	Compatibility Mode = "compatibility mode" // through host memory, within the library
+	Unavailable   Mode = "unavailable"        // not at all
+)
+
+// Verdict is what a probe found.
+type Verdict struct {
+	Mode    Mode   `json:"mode"`
+	Reason  string `json:"reason,omitempty"`  // why not direct
+	Library string `json:"library,omitempty"` // that was opened
+}
+
+// String returns the verdict in one line.
+func (v Verdict) String() string {
+	if v.Reason == "" {
+		return string(v.Mode)
+	}
+	return string(v.Mode) + ": " + v.Reason
+}
+
+func unavailable(format string, args ...any) Verdict {
+	return Verdict{Mode: Unavailable, Reason: strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")}
+}
+
+// patience is how long a child process may take: CUDA starts slowly on large machines.
+var patience = 30 * time.Second
+
+// present says why there is no need to try; tests put another in its place.
+var present = func() error {
+	_, err := cuda.Devices()
+	return err
+}
+
+// Probe finds out how files are read into the first device's memory, by having a child
+// process do it: what ends or hangs that one is the reason why the library is not
+// available. The child reads the file at path, or one that is made for it if path is a
+// directory, and compares the bytes; with an empty path it opens the library's driver
+// alone. It forbids the library its compatibility mode first: what works then is
+// direct. (Libraries before CUDA 12.6 cannot be forbidden; they are taken at their word
+// about nvidia-fs.)
+//
+// The child is this program, whose main has called Child.
+func Probe(ctx context.Context, path string) Verdict {
+	if err := present(); err != nil {
+		return unavailable("%v", err)
+	}
+	if !served.Load() {
+		return unavailable("this program does not serve probes")
+	}
+	if info, err := os.Stat(path); path != "" && err != nil {
+		return unavailable("%v", err)
+	} else if path != "" && info.IsDir() {
+		path = filepath.Join(path, scratchName)
+		defer func() { _ = vfs.OS.Remove(path) }()
+		if err := vfs.WriteFile(vfs.OS, path, bytes.Repeat([]byte("diskgnn "), 64<<10/8)); err != nil {
+			return unavailable("no file to try it with: %v", err)
+		}
+	}
+	strict, err := ask(ctx, task{File: path, Direct: true})
+	switch {
+	case err != nil:
+		return unavailable("%v", err)
+	case strict.Error == "" && (strict.Forbidden || strict.Properties.direct()):
+		return Verdict{Mode: Direct, Library: strict.Library}
+	case strict.Error == "":
+		return Verdict{Mode: Compatibility, Reason: "nvidia-fs is not loaded", Library: strict.Library}
+	case strict.Final:
+		return unavailable("%s", strict.Error)
+	}
+	lax, err := ask(ctx, task{File: path})
+	switch {
+	case err != nil:
+		return unavailable("%v", err)
+	case lax.Error != "":
+		return unavailable("%s", lax.Error)
+	}
+	return Verdict{Mode: Compatibility, Reason: strict.Error, Library: lax.Library}
+}
+
+const scratchName = "diskgnn-cufile-probe.tmp"
+
+// ask has a child process do a task.
+func ask(ctx context.Context, t task) (a answer, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return a, err
+	}
+	if t.File != "" {
+		if t.File, err = filepath.Abs(t.File); err != nil {
+			return a, err
+		}
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return a, err
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	child := exec.CommandContext(limited, self)
+	child.Args = os.Args[:1]
+	child.Env = append([]string{"CUFILE_LOGFILE_PATH=" + os.DevNull}, os.Environ()...) // if the user names none
+	child.Env = append(child.Env, taskVariable+"="+string(text))
+	child.Stdout, child.Stderr = &stdout, &stderr
+	child.WaitDelay = time.Second
+	if err := child.Start(); err != nil {
+		return a, fmt.Errorf("start a process to try it in: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	select {
+	case err = <-ended:
+	case <-limited.Done():
+		// It has been killed, but a process that waits within the kernel may stay.
+		select {
+		case err = <-ended:
+		case <-time.After(2 * child.WaitDelay):
+			return a, errors.New("the process that tried it hangs within the kernel")
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return a, ctx.Err()
+	case limited.Err() != nil:
+		return a, fmt.Errorf("the process that tried it hung: it was killed after %v", patience)
+	}
+	for line := range strings.Lines(stdout.String()) { // the library may have written others
+		if text, ok := strings.CutPrefix(line, answerMark); ok && json.Unmarshal([]byte(text), &a) == nil {
+			return a, nil
+		}
+	}
+	if err == nil {
+		return a, errors.New("the process that tried it said nothing")
+	}
+	if said := firstLine(stderr.String()); said != "" {
+		return a, fmt.Errorf("the process that tried it died: %w (%s)", err, said)
+	}
+	return a, fmt.Errorf("the process that tried it died: %w", err)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// tried is the verdict on the library's driver.
+var tried = sync.OnceValue(func() Verdict { return Probe(context.Background(), "") })
+
+// Open starts a stack on the first device, which it holds for itself, once a child
+// process has shown that the library does no harm here. An error of kind fault.ErrUsage
+// says why it cannot be had.
+func Open(options iostack.Options) (*Stack, Verdict, error) {
+	v := tried()
+	if v.Mode == Unavailable {
+		return nil, v, fault.New(fault.ErrUsage, "GPUDirect Storage is unavailable: %s", v.Reason)
+	}
+	l, err := loadLibrary()
+	if err != nil {
+		return nil, v, fmt.Errorf("cufile: %w", err)
+	}
+	d, err := openDevice()
+	if err != nil {
+		return nil, v, fmt.Errorf("cufile: %w", err)
+	}
+	s, err := start(d, true, l, options)
+	if err != nil {
+		d.Close()
+		return nil, v, err
+	}
+	return s, v, nil
+}
