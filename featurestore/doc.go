@@ -25,7 +25,8 @@
 // device for: rows from disk are copied as they are packed, from the registered slot
 // that they landed in, and one kernel widens them and takes the others from the caches,
 // those in RAM over the bus. The CPU copies no row but those of the SSD level and of
-// evaluation.
+// evaluation. Where reads can land in the device's memory (iostack.Caps.Device), chunks
+// that are not compressed do, and are checked there.
 //
 // Under policy min the cache is the pack's: every batch's plan says which slots its hits
 // lie in, and which of its cold rows then go to which slots. Assemble follows it, batch by

@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
+	"diskgnn/iostack"
 )
 
 // gpuLevel is the part of the store that lies on the GPU: the hottest rows, and what
@@ -25,7 +26,8 @@ type gpuLevel struct {
 	far     cuda.Buffer  // its rows, from layout.GPURows on, as the device sees them
 	gathers *cuda.Stream
 	turns   [turns + 1]turn
-	next    int // the turn of the next training batch
+	next    int     // the turn of the next training batch
+	checks  *checks // of chunks that are read into the device's memory; nil: none are
 }
 
 // turn is what a batch lands in.
@@ -66,6 +68,11 @@ func (s *Store) openGPU() error {
 	if g.gathers, err = g.device.NewStream(); err != nil {
 		return err
 	}
+	if s.layout.GPUSlotBytes > 0 {
+		if g.checks, err = newChecks(g.device, s.pack, s.layout.Through); err != nil {
+			return err
+		}
+	}
 	if g.ram, err = g.device.Register(s.cache.Bytes()); err != nil {
 		return fmt.Errorf("RAM cache: %w", err)
 	}
@@ -92,6 +99,7 @@ func (g *gpuLevel) close() error {
 		_ = g.gathers.Synchronize() // what went wrong has been told
 		g.gathers.Free()
 	}
+	g.checks.close()
 	for i := range g.turns {
 		if e := g.turns[i].landed; e != nil {
 			e.Free()
@@ -156,6 +164,8 @@ func (s *Store) preloadGPU(ctx context.Context, rep progress.Reporter) (int64, e
 // are sent as they are packed.
 type gpuSlot struct {
 	ids    *device.Host // ranks of the rows that the levels hold
+	arena  *cuda.Arena
+	chunk  cuda.Buffer // of the device's, that the batch's chunk is read into; may be none
 	pinned []*cuda.Pinned
 	eval   bool
 	sent   [2]stretch // what is sent
@@ -163,7 +173,7 @@ type gpuSlot struct {
 }
 
 // stretch is a number of adjacent rows: where they go in the feature matrix, and where
-// they are, in rows of the slot's matrix or as elements of ids.
+// they are, in rows of those that are sent or as elements of ids.
 type stretch struct{ to, from, rows int }
 
 func (s stretch) end() int { return s.from + s.rows }
@@ -187,20 +197,35 @@ func (sl *Slot) pin() error {
 		}
 		sl.gpu.pinned = append(sl.gpu.pinned, p)
 	}
-	return nil
+	if g.checks == nil || sl.gpu.eval {
+		return nil
+	}
+	n := sl.store.layout.GPUSlotBytes
+	if sl.gpu.arena, err = g.device.NewArena(n); err != nil {
+		return err
+	}
+	if sl.gpu.chunk, err = sl.gpu.arena.Take(n); err != nil {
+		return err
+	}
+	return iostack.RegisterDevice(sl.store.stack, sl.gpu.chunk)
 }
 
 func (sl *Slot) unpin() {
-	if len(sl.gpu.pinned) == 0 {
+	g := sl.store.gpu
+	if g == nil {
 		return
 	}
-	if detach, err := sl.store.gpu.device.Attach(); err == nil {
+	if detach, err := g.device.Attach(); err == nil {
 		for _, p := range sl.gpu.pinned {
 			p.Free()
 		}
+		if sl.gpu.arena != nil {
+			_ = iostack.UnregisterDevice(sl.store.stack, sl.gpu.chunk) // RegisterDevice was a hint
+			sl.gpu.arena.Free()
+		}
 		detach()
 	}
-	sl.gpu.pinned = nil
+	sl.gpu.pinned, sl.gpu.arena = nil, nil
 }
 
 // route notes which rows are sent from the slot, and lists the ranks of the others.
@@ -250,11 +275,20 @@ func (sl *Slot) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
 		}
 	}
 	rows := sl.matrix.Bytes()
-	if f.DType != dtype.Float32 {
-		return copies.CopyIn(t.rows, rows[:sl.gpu.sent[1].end()*rb])
-	}
-	for _, s := range sl.gpu.sent {
-		if err := copies.CopyIn(x.Slice(int64(s.to)*int64(rb), int64(s.rows)*int64(rb)), rows[s.from*rb:s.end()*rb]); err != nil {
+	for i, s := range sl.gpu.sent {
+		to, at := x, s.to
+		if f.DType != dtype.Float32 { // it is widened from there
+			to, at = t.rows, s.from
+		}
+		to = to.Slice(int64(at)*int64(rb), int64(s.rows)*int64(rb))
+		var err error
+		if i == 0 && sl.direct() {
+			err = copies.Copy(to, sl.gpu.chunk.Slice(0, to.Bytes()))
+		} else {
+			err = copies.CopyIn(to, rows[:to.Bytes()])
+			rows = rows[to.Bytes():]
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -22,7 +23,7 @@ func mostOnGPU(r *packfile.Reader, o *PlanOptions) (int64, error) {
 	f := r.Facts()
 	room := o.GPUMemory
 	for through := range r.Index().Edges {
-		room = min(room, o.GPUMemory-turnsBytes(r, through))
+		room = min(room, o.GPUMemory-turnsBytes(r, through)-int64(o.MostSlots)*directBytes(r, through, o))
 	}
 	if room < 0 {
 		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
@@ -54,15 +55,24 @@ func asked(o *PlanOptions) string {
 	return fmt.Sprintf("%s in RAM and %s on the GPU", o.Cache, o.GPUCache)
 }
 
-// splitRows returns the most rows of a training batch that are sent to the GPU, and the
-// most that it finds by their ranks.
-func splitRows(r *packfile.Reader, through int) (sent, known int) {
+// splitRows returns the most rows of a training batch that are sent to the GPU, the most
+// of these that are of the SSD level, and the most that it finds by their ranks.
+func splitRows(r *packfile.Reader, through int) (sent, ssd, known int) {
 	for i := range r.Index().Train {
 		t := &r.Index().Train[i]
 		n := t.ColdRows(through) + t.SSDRows(through)
-		sent, known = max(sent, n), max(known, t.Inputs-n)
+		sent, ssd, known = max(sent, n), max(ssd, t.SSDRows(through)), max(known, t.Inputs-n)
 	}
-	return sent, known
+	return sent, ssd, known
+}
+
+// directBytes returns the device memory that the chunk of a training batch is read into,
+// 0 where it lands in host memory.
+func directBytes(r *packfile.Reader, through int, o *PlanOptions) int64 {
+	if !o.Direct || r.Form().Compressed() {
+		return 0
+	}
+	return binio.AlignUp(wireBytes(r, through), cuda.Align)
 }
 
 // turnsBytes returns the device memory that batches land in.
@@ -77,7 +87,7 @@ func turnsBytes(r *packfile.Reader, through int) int64 {
 func newTurns(a *cuda.Arena, r *packfile.Reader, through int) ([turns + 1]turn, error) {
 	var list [turns + 1]turn
 	f := r.Facts()
-	sent, known := splitRows(r, through)
+	sent, _, known := splitRows(r, through)
 	for i := range list {
 		if i == turns {
 			sent, known = inputs(f.EvalSizes), inputs(f.EvalSizes)

@@ -29,6 +29,10 @@ type PlanOptions struct {
 	// share of the rows, or bytes, that it may hold there; nil: as much as fits.
 	GPUMemory int64
 	GPUCache  *budget.Size
+	// Direct says that reads can land in the device's memory: chunks do, if they are not
+	// compressed, in as many slots as there may be, MostSlots.
+	Direct    bool
+	MostSlots int
 }
 
 // Layout says which rows live where, and what the buffers take.
@@ -49,6 +53,9 @@ type Layout struct {
 	GPU      *cuda.Device
 	GPURows  int64 // ranks below are on the GPU
 	GPUBytes int64 // of the device's memory: the rows, and what batches land in
+	// GPUSlotBytes is what a training slot takes of it besides; more than 0 where chunks
+	// are read into it.
+	GPUSlotBytes int64
 
 	gpuCache int64 // of them, the rows
 }
@@ -177,6 +184,7 @@ func layout(r *packfile.Reader, through int, o *PlanOptions, most int64) Layout 
 		l.GPURows = min(l.CacheRows, most)
 		l.gpuCache = l.GPURows * int64(f.RowBytes)
 		l.GPUBytes = l.gpuCache + turnsBytes(r, through)
+		l.GPUSlotBytes = directBytes(r, through, o)
 	}
 	if l.CacheRows > l.GPURows {
 		l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize) - l.hotBegin(f.RowBytes)
@@ -207,7 +215,10 @@ func slotSizes(r *packfile.Reader, l *Layout) slotBytes {
 	f := r.Facts()
 	b := slotBytes{matrix: matrixBytes(f, inputs(f.TrainSizes)), staging: ssdStaging(r, l.Through)}
 	if l.GPU != nil {
-		sent, known := splitRows(r, l.Through)
+		sent, ssd, known := splitRows(r, l.Through)
+		if l.GPUSlotBytes > 0 {
+			sent = ssd
+		}
 		b.matrix, b.ids = wholePages(sent, f.RowBytes), wholePages(known, 4)
 	}
 	if !l.inPlace(r) {

@@ -167,6 +167,7 @@ func (w *world) check(t fataler, stack iostack.Stack, through int, gpu *cuda.Dev
 	if gpu != nil {
 		near := int64(share * float64(edge))
 		po.GPU, po.GPUMemory, po.GPUCache, po.Cache = gpu, 1<<30, rows(near), rows(edge-near)
+		po.Direct, po.MostSlots = stack.Caps().Device, 1
 	}
 	layout, err := featurestore.Plan(w.reader, po)
 	must(err)

@@ -36,8 +36,8 @@ func (p places) put(place int, row []byte, from dtype.Type, dim int) {
 	kernel.Widen(p.x[place*dim:(place+1)*dim], row, from, dim)
 }
 
-// places returns those of some rows: at first in the feature matrix, at sent among those
-// that are sent to the GPU.
+// places returns those of some rows: at first in the feature matrix, at sent in the slot
+// among those that are sent to the GPU.
 func (sl *Slot) places(first, sent, rows int) places {
 	f := &sl.store.facts
 	if sl.store.gpu != nil {

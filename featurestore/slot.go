@@ -196,6 +196,9 @@ func (s *Store) startChunk(sl *Slot) error {
 		return err
 	}
 	sl.chunk = file
+	if sl.direct() {
+		return s.startDirect(sl, t)
+	}
 	return s.submit(sl, &sl.group, file.File, t.ChunkOffset, sl.chunkBytes())
 }
 
@@ -254,6 +257,10 @@ func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 // loadChunk checks the chunk and puts its rows into the matrix, if they are not there.
 func (s *Store) loadChunk(sl *Slot) error {
 	t, form := &s.pack.Index().Train[sl.batch], s.pack.Form()
+	if sl.direct() {
+		sl.UsefulBytes += t.Stored(form, s.layout.Through)
+		return s.gpu.checks.verify(sl, t)
+	}
 	to, dim := sl.places(0, 0, sl.cold), s.facts.Dim
 	if s.facts.DType == dtype.Float32 && to.rows == nil {
 		to.rows = binio.Bytes(to.x)

@@ -51,7 +51,7 @@ func (s *Store) startSSD(sl *Slot) error {
 	err = s.startRows(sl, rowList{
 		file: file.File, sums: sums, ids: sl.plan.SSD[:n],
 		base: s.pack.Index().Segments[s.pack.SegmentOf(sl.batch)].Offset,
-		to:   sl.places(first, sl.cold, n),
+		to:   sl.places(first, sl.coldHere(), n),
 	})
 	sl.SSDRead += sl.BytesRead - before
 	if err != nil {

@@ -82,9 +82,13 @@ type engineInfo struct {
 	note       string        // what the user should know
 }
 
-// engineNeeds is the memory that an engine holds and that its works hold, and what it
-// leaves of its GPU's.
-type engineNeeds struct{ engine, work, evalWork, gpuLeft int64 }
+// engineNeeds is the memory that an engine holds and that its works hold.
+type engineNeeds struct {
+	engine, work, evalWork int64
+	gpu                    *cuda.Device // that it computes on, if any
+	gpuLeft                int64        // bytes that it leaves of its memory
+	direct                 bool         // reads can land there
+}
 
 // newEngine makes the engine that the options ask for: auto is the GPU's where there is
 // one that the model fits.

@@ -50,7 +50,8 @@ func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engin
 	}
 	needs := engineNeeds{engine: driverBytes + max(0, budget.Now().Anon-before)} // most of it is the driver's
 	needs.work, needs.evalWork = e.WorkBytes()
-	if needs.gpuLeft, err = gpuLeft(e.Device(), o.GPUMemory); err != nil {
+	needs.gpu = e.Device()
+	if needs.gpuLeft, err = gpuLeft(needs.gpu, o.GPUMemory); err != nil {
 		e.Close()
 		return nil, needs, err
 	}

@@ -304,7 +304,7 @@ func TestMemoryPlans(t *testing.T) {
 	const held = 5 << 20
 	plan := func(memory int64, cache *budget.Size) (memoryPlan, error) {
 		o.Memory, o.RAMCache = memory, cache
-		return planMemory(r, &o, needs, nil, held)
+		return planMemory(r, &o, needs, held)
 	}
 	rich, err := plan(10<<30, nil)
 	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.Through != 0 {

@@ -12,7 +12,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -260,8 +259,8 @@ func (r *recorder) keep(o *outcome, err error) (*outcome, error) {
 func withSlots(train, eval int) func(*parts) {
 	return func(p *parts) {
 		inner := p.plan
-		p.plan = func(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Device, held int64) (memoryPlan, error) {
-			m, err := inner(r, o, needs, gpu, held)
+		p.plan = func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+			m, err := inner(r, o, needs, held)
 			m.slots, m.evalSlots = train, eval
 			return m, err
 		}

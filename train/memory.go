@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -37,7 +36,7 @@ type memoryPlan struct {
 // least cache), then a third slot, then the cache, wanted or as large as possible,
 // then more slots. held is what the process holds already. With a GPU, that holds as much
 // of the cache as is wanted or has room there.
-func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Device, held int64) (memoryPlan, error) {
+func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
 	f := r.Facts()
 	p := memoryPlan{fixed: held + overheadBytes + needs.engine + checksumBytes(f)}
 	if needs.engine > 0 && f.Valid+f.Test > 0 {
@@ -47,7 +46,7 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Dev
 	try := func(slots int, cache *budget.Size, memory int64) (featurestore.Layout, error) {
 		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
 		return featurestore.Plan(r, featurestore.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots,
-			GPU: gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache})
+			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: max(o.Slots, mostSlots)})
 	}
 	var err error
 	numbers := []int{min(enoughSlots, steps), min(leastSlots, steps)}

@@ -34,7 +34,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -62,7 +61,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	engine func(o *Options, f packfile.Facts) (engine, engineNeeds, error)
-	plan   func(r *packfile.Reader, o *Options, needs engineNeeds, gpu *cuda.Device, held int64) (memoryPlan, error)
+	plan   func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
 }
 
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Result, error) {
@@ -158,15 +157,14 @@ func (r *runner) prepare(p parts) (err error) {
 		return err
 	}
 	var needs engineNeeds
-	var gpu *cuda.Device
 	if o.Engine != EngineNone {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
-		gpu = r.engine.Device()
 		needs.engine += trainScorerBytes(o.Metric, r.pack) + evalScorerBytes(o.Metric, r.pack)
 	}
-	if r.plan, err = p.plan(r.pack, o, needs, gpu, held); err != nil {
+	needs.direct = r.stack.Caps().Device
+	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside())
