@@ -68,7 +68,7 @@ $(CUDA)/version: $(wildcard internal/tools/cuda/*)
 	internal/tools/cuda/setup.sh $(CUDA)
 	@touch $@
 
-%.fatbin: %.cu device/cuda/kernels/common.cuh $(CUDA)/version
+%.fatbin: %.cu $(wildcard device/cuda/kernels/*.cuh) $(CUDA)/version
 	$(NVCC) -fatbin -o $@ $<
 
 build-gpu: $(KERNELS) ## build bin/diskgnn-gpu, which runs with a GPU and without

@@ -4,7 +4,8 @@ package cuda
 //
 //	Out[i] = Outer[i] · Σ Inner[s]·X[s]  (+ Out[i] if Add)  + own·OwnX of i's own place
 //
-// where weights that are none stand for ones, and without OwnX there is no last term.
+// where weights that are none stand for ones, and without OwnX there is no last term. If
+// Beside, it is not added: OwnX's row is stored after the sum, in the same row of Out.
 //
 // Forward, rows are destinations, Indptr and Indices those of the block; a row's own
 // place is Place[i], or i without Place, and own is Own[i]. Transposed, rows are
@@ -14,18 +15,29 @@ package cuda
 type Aggregate struct {
 	Out             Buffer // float32
 	Stride          int    // of Out's rows, in floats; at least Width
-	X               Buffer // float32, rows next to each other
+	X               Buffer // float32
+	Gap             int    // of X's and OwnX's rows, in floats; 0: Width
 	Width           int
 	Indptr, Indices Buffer // uint32
 	Edges           int    // at most
 	Outer, Inner    Buffer // float32; may be none
-	OwnX            Buffer // float32, rows next to each other: X itself, another or none
+	OwnX            Buffer // float32: X itself, another or none
 	Own             Buffer // float32; may be none
 	Place           Buffer // uint32; may be none
 	Transposed      bool
 	Places          Count // destinations; transposed without Place
 	Add             bool
+	Beside          bool // not transposed
+	Pad             bool // rows of Out beyond the count become zero
 	Rows            Count
+}
+
+// gap returns how far apart the rows of X and OwnX are.
+func (a *Aggregate) gap() int {
+	if a.Gap > 0 {
+		return a.Gap
+	}
+	return a.Width
 }
 
 // Aggregate asks for what the type of that name says.
@@ -34,10 +46,31 @@ func (s *Stream) Aggregate(a *Aggregate) error {
 	if a.Transposed {
 		k, what = aggregateTransposed, "aggregate transposed"
 	}
-	most := int64(a.Rows.Most)
+	width := a.Width
+	if a.Beside {
+		width *= 2
+	}
 	l := s.launch(what)
-	l.matrix("the output", a.Out, a.Rows.Most, a.Width, a.Stride)
+	l.matrix("the output", a.Out, a.Rows.Most, width, a.Stride)
+	a.arguments(&l)
+	l.bool(a.Add)
+	l.bool(a.Beside)
+	l.bool(a.Pad)
+	l.count(a.Rows)
+	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride, a.gap()}, a.Out, a.X, a.OwnX))
+}
+
+// arguments adds what is summed.
+func (a *Aggregate) arguments(l *launch) {
+	most := int64(a.Rows.Most)
+	if a.gap() < a.Width {
+		l.fail("rows of %d in the input, %d apart", a.Width, a.gap())
+	}
+	if a.Beside && a.OwnX == (Buffer{}) {
+		l.fail("no own rows to be stored beside the sums")
+	}
 	l.buffer("the input", a.X, 0)
+	l.int(a.gap())
 	l.int(a.Width)
 	l.buffer("indptr", a.Indptr, 4*(most+1))
 	l.buffer("indices", a.Indices, 4*int64(a.Edges))
@@ -47,11 +80,4 @@ func (s *Stream) Aggregate(a *Aggregate) error {
 	l.optional("the own rows", a.OwnX, 0)
 	l.optional("the places", a.Place, 4*most)
 	l.count(a.Places)
-	add := 0
-	if a.Add {
-		add = 1
-	}
-	l.int(add)
-	l.count(a.Rows)
-	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.X, a.OwnX))
 }

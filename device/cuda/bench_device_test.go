@@ -94,6 +94,18 @@ func BenchmarkAggregate(b *testing.B) {
 	}
 }
 
+func BenchmarkScatter(b *testing.B) {
+	const width = 256
+	block := newRandom(1).block(benchDst, benchSrc, 6)
+	g := newGPU(b, benchMemory)
+	rows := 4 * benchSrc * width
+	a := cuda.Scatter{Aggregate: cuda.Aggregate{Out: g.empty(rows), Stride: width, X: g.empty(4 * benchDst * width), Width: width, Transposed: true,
+		Indptr: put(g, block.tindptr), Indices: put(g, block.tindices), Edges: len(block.tindices), Inner: g.empty(4 * benchDst), Rows: cuda.Rows(benchSrc)},
+		Y: g.empty(rows), Sums: g.empty(4 * width * cuda.SumRows(benchSrc)), DBias: g.empty(4 * width), Activation: cuda.ReLU,
+		Dropout: cuda.Dropout{Rate: kernel.NewDropout(0.5), Stream: put(g, []uint64{1})}}
+	g.rate(b, 2*rows+len(block.tindices)*4*(width+1), func() error { return g.Scatter(&a) })
+}
+
 func BenchmarkTail(b *testing.B) {
 	const width, rows = 256, benchDst
 	for _, name := range []string{"identity", "relu", "elu"} {

@@ -109,6 +109,7 @@ func TestAggregateOnDevice(t *testing.T) {
 			{Outer: dst},
 			{Outer: dst, Inner: src, Own: own, OwnX: x},
 			{Outer: dst, Own: own, OwnX: other, Place: scattered, Add: true},
+			{Outer: dst, OwnX: x, Place: scattered, Beside: true},
 		} {
 			g.reset()
 			c.Indptr, c.Indices = b.indptr, b.indices
@@ -140,13 +141,21 @@ func TestAggregateTransposedOnDevice(t *testing.T) {
 	})
 }
 
-// aggregated compares an aggregation on the device with its twin.
+// aggregated compares an aggregation on the device with its twin; transposed, also that
+// which goes on through a tail. Rows of x and of the own rows are put some way apart.
 func aggregated(g *gpu, r random, x []float32, width int, b *plain.Block, rows int) {
 	g.Helper()
 	count, stride := most(g, rows), width+4*r.IntN(2)
 	more := count.Most - rows
-	a := cuda.Aggregate{Stride: stride, X: put(g, append(x, 0)), Width: width, Indptr: put(g, append(b.Indptr, make([]uint32, more)...)),
-		Indices: put(g, append(b.Indices, 0)), Edges: len(b.Indices), Transposed: b.Transposed, Add: b.Add, Rows: count,
+	pad := r.IntN(2) == 0
+	b.Gap = width + 4*r.IntN(2)
+	x, b.OwnX = apart(x, width, b.Gap), apart(b.OwnX, width, b.Gap)
+	stored := width // of a row
+	if b.Beside {
+		stride, stored = 2*width+4*r.IntN(2), 2*width
+	}
+	a := cuda.Aggregate{Stride: stride, X: put(g, append(x, 0)), Gap: b.Gap, Width: width, Indptr: put(g, append(b.Indptr, make([]uint32, more)...)),
+		Indices: put(g, append(b.Indices, 0)), Edges: len(b.Indices), Transposed: b.Transposed, Add: b.Add, Beside: b.Beside, Pad: pad, Rows: count,
 		Inner: put(g, b.Inner), Own: put(g, b.Own)}
 	if b.OwnX != nil {
 		a.OwnX = put(g, append(b.OwnX, 0))
@@ -167,5 +176,45 @@ func aggregated(g *gpu, r random, x []float32, width int, b *plain.Block, rows i
 	a.Out = put(g, want)
 	check(g, g.Aggregate(&a))
 	plain.Aggregate(want, stride, x, width, b, rows)
+	if pad {
+		plain.ZeroPadding(want, stride, stored, rows, count.Most)
+	}
 	same(g, "aggregate", get[float32](g, a.Out), want)
+	if b.Transposed && !b.Add {
+		scattered(g, r, a, x, b, rows)
+	}
+}
+
+// apart returns rows with room between them.
+func apart(x []float32, width, gap int) []float32 {
+	if x == nil || gap == width {
+		return x
+	}
+	y := nans(len(x) / width * gap)
+	for i := range len(x) / width {
+		copy(y[i*gap:], x[i*width:][:width])
+	}
+	return y
+}
+
+func scattered(g *gpu, r random, a cuda.Aggregate, x []float32, b *plain.Block, rows int) {
+	g.Helper()
+	most, width := a.Rows.Most, a.Width
+	for name, activation := range map[string]cuda.Activation{"relu": cuda.ReLU, "elu": cuda.ELU} {
+		for _, rate := range []float64{0, 0.5} {
+			d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 3, 1)}
+			if r.IntN(2) == 0 {
+				d.IDs = r.indices(most, 1<<30)
+			}
+			y := r.floats(most * width)
+			a.Stride, a.Out = width, g.empty(4*most*width)
+			s := cuda.Scatter{Aggregate: a, Y: put(g, y), Sums: g.empty(4 * width * cuda.SumRows(most)), DBias: g.empty(4 * width), Activation: activation,
+				Dropout: cuda.Dropout{Rate: d.Rate, Stream: put(g, []uint64{uint64(d.Stream)}), IDs: put(g, d.IDs)}}
+			check(g, g.Scatter(&s))
+			want := nans(most * width)
+			sums := plain.Scatter(want, x, width, b, y, activation, &d, rows, most)
+			same(g, "scatter "+name, get[float32](g, s.Out), want)
+			same(g, "scatter "+name+" sums", get[float32](g, s.DBias), sums)
+		}
+	}
 }

@@ -12,6 +12,8 @@ const (
 	gatherInt8
 	aggregate
 	aggregateTransposed
+	scatterReLU
+	scatterELU
 	biasNone
 	biasReLU
 	biasELU
@@ -57,6 +59,8 @@ var kernelNames = [namedKernels]struct{ file, name string }{
 	gatherInt8:          {"gather", "gather_int8_"},
 	aggregate:           {"aggregate", "aggregate"},
 	aggregateTransposed: {"aggregate", "aggregate_transposed"},
+	scatterReLU:         {"scatter", "scatter_relu"},
+	scatterELU:          {"scatter", "scatter_elu"},
 	biasNone:            {"tail", "bias_none"},
 	biasReLU:            {"tail", "bias_relu"},
 	biasELU:             {"tail", "bias_elu"},
@@ -186,6 +190,14 @@ func (l *launch) count(c Count) {
 	l.int(c.Most)
 }
 
+func (l *launch) bool(b bool) {
+	if b {
+		l.word(1)
+	} else {
+		l.word(0)
+	}
+}
+
 func (l *launch) int(n int)     { l.word(uint64(n)) }
 func (l *launch) word(w uint64) { l.stream.args = append(l.stream.args, w) }
 
@@ -193,11 +205,16 @@ func (l *launch) word(w uint64) { l.stream.args = append(l.stream.args, w) }
 // long, and a block whole rows. Threads are divided evenly among a row's units: a row
 // of 25 has 25 threads, one of 43 two times 22.
 func (l *launch) rows(k kernelID, rows, width, unit int) error {
+	return l.blocks(k, rows, width, unit, maxRows)
+}
+
+// blocks is rows with so many blocks at most, which then take turns.
+func (l *launch) blocks(k kernelID, rows, width, unit, most int) error {
 	units := max(1, (width+unit-1)/unit)
 	turns := (units + 31) / 32
 	x := (units + turns - 1) / turns
 	y := blockThreads / x
-	return l.grid(k, unit, dims{uint32((rows + y - 1) / y), 1}, dims{uint32(x), uint32(y)})
+	return l.grid(k, unit, dims{uint32(min((rows+y-1)/y, most)), 1}, dims{uint32(x), uint32(y)})
 }
 
 // grid launches a kernel. There is nothing to do for an empty grid.

@@ -65,35 +65,34 @@ type SumProducts struct {
 	Out   Buffer // float32
 	A, B  Buffer // float32, rows next to each other
 	Width int
-	Sums  Buffer // float32, a row for every SumGroup rows at most
+	Sums  Buffer // float32, SumRows(Rows.Most) rows
 	Rows  Count
 }
 
 // SumProducts asks for what the type of that name says.
 func (s *Stream) SumProducts(a *SumProducts) error {
 	l := s.launch("sum of products")
-	l.groups(a.Sums, a.A, a.B, matrixBytes(a.Rows.Most, a.Width, a.Width), a.Width, a.Rows)
+	l.sums(a.Sums, a.A, a.B, matrixBytes(a.Rows.Most, a.Width, a.Width), a.Width, a.Rows)
 	return l.sum(sumProducts, a.Out, a.Sums, a.Width, a.Rows.Most)
 }
 
-// groups adds the arguments of a kernel that sums groups of rows of a, with what lies
+// sums adds the arguments of a kernel that sums groups of rows of a, with what lies
 // in b.
-func (l *launch) groups(sums, a, b Buffer, bBytes int64, width int, rows Count) {
-	l.buffer("the sums", sums, matrixBytes(SumRows(rows.Most), width, width))
+func (l *launch) sums(sums, a, b Buffer, bBytes int64, width int, rows Count) {
+	l.buffer("the sums", sums, matrixBytes(sumGroups(rows.Most), width, width))
 	l.buffer("the rows", a, matrixBytes(rows.Most, width, width))
 	l.buffer("what is beside the rows", b, bBytes)
 	l.int(width)
-	l.int(SumGroup)
+	l.int(SumGroup(rows.Most))
 	l.count(rows)
 }
 
 // sum launches such a kernel, and sums the groups.
 func (l *launch) sum(k kernelID, out, sums Buffer, width, rows int) error {
-	groups := SumRows(rows)
-	if err := l.grid(k, 1, dims{uint32(groups), uint32((width + 31) / 32)}, dims{32, 8}); err != nil {
+	if err := l.groups(k, rows, width, 1); err != nil {
 		return err
 	}
-	return l.stream.sumColumns(out, sums, width, groups)
+	return l.stream.sumColumns(out, sums, width, sumGroups(rows))
 }
 
 // BatchStatistics finds what batch norm takes of the columns of Z: Mean; Inverse,
@@ -103,7 +102,7 @@ type BatchStatistics struct {
 	Mean, Inverse, Variance Buffer // float32
 	Epsilon                 float32
 	Width                   int
-	Sums                    Buffer // float32, a row for every SumGroup rows at most
+	Sums                    Buffer // float32, SumRows(Rows.Most) rows
 	Rows                    Count
 }
 
@@ -122,7 +121,7 @@ func (s *Stream) BatchStatistics(a *BatchStatistics) error {
 		return err
 	}
 	l = s.launch("sum of squares")
-	l.groups(a.Sums, a.Z, a.Mean, 4*int64(a.Width), a.Width, a.Rows)
+	l.sums(a.Sums, a.Z, a.Mean, 4*int64(a.Width), a.Width, a.Rows)
 	if err := l.sum(sumSquares, a.Variance, a.Sums, a.Width, a.Rows.Most); err != nil {
 		return err
 	}

@@ -15,5 +15,6 @@ func (s *Stream) ZeroPadding(a *ZeroPadding) error {
 	l.matrix("the rows", a.X, a.Rows.Most, a.Width, a.Stride)
 	l.int(a.Width)
 	l.count(a.Rows)
-	return l.rows(zeroPadding, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.X))
+	const blocks = 512 // few, as there may be nothing to do
+	return l.blocks(zeroPadding, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.X), blocks)
 }

@@ -73,29 +73,49 @@ func (a Activation) of(none, relu, elu kernelID) (kernelID, error) {
 	return 0, fmt.Errorf("cuda: unknown activation %d", int(a))
 }
 
-// SumGroup is how many rows TailBackward sums into one row of Sums.
-const SumGroup = 256
+// Rows are summed in groups: few rows to each, that many blocks take part, but not so few
+// that the groups are many.
+const (
+	leastGroup = 32
+	mostGroups = 512
+)
+
+// SumGroup returns how many of so many rows TailBackward sums into one row of Sums.
+func SumGroup(rows int) int {
+	group := leastGroup
+	for rows > mostGroups*group {
+		group *= 2
+	}
+	return group
+}
+
+// SumRows returns how many rows Sums must have for so many rows, or fewer.
+func SumRows(rows int) int { return min(mostGroups, (rows+leastGroup-1)/leastGroup) }
+
+// sumGroups returns how many groups there are.
+func sumGroups(rows int) int {
+	group := SumGroup(rows)
+	return (rows + group - 1) / group
+}
 
 // TailBackward takes gradients back through Tail, in place, and sums them:
 //
 //	G[i] = gradient of Z[i] + Bias, where Y[i] is what Tail made of it
 //	DBias = Σ G[i]
 //
-// Groups of SumGroup rows are summed into a row of Sums each, in eight sums, one for
+// Rows of G beyond the count become zero, up to Rows.Most: products that sum over rows
+// take them all. Groups of SumGroup(Rows.Most) rows are summed into a row of Sums each, in eight sums, one for
 // the rows of each remainder by eight, added in order; then the groups in the same way,
 // in 32 sums.
 type TailBackward struct {
 	G, Y       Buffer // float32, rows next to each other; no Y for Identity
 	Width      int
-	Sums       Buffer // float32, a row for every SumGroup rows at most
+	Sums       Buffer // float32, SumRows(Rows.Most) rows
 	DBias      Buffer // float32
 	Activation Activation
 	Dropout    Dropout
 	Rows       Count
 }
-
-// SumRows returns how many rows Sums must have for so many rows.
-func SumRows(rows int) int { return (rows + SumGroup - 1) / SumGroup }
 
 // TailBackward asks for what the type of that name says.
 func (s *Stream) TailBackward(a *TailBackward) error {
@@ -104,7 +124,7 @@ func (s *Stream) TailBackward(a *TailBackward) error {
 	if err != nil {
 		return err
 	}
-	groups := SumRows(a.Rows.Most)
+	groups := sumGroups(a.Rows.Most)
 	size := matrixBytes(a.Rows.Most, a.Width, a.Width)
 	l.buffer("the gradients", a.G, size)
 	if a.Activation == Identity {
@@ -114,14 +134,19 @@ func (s *Stream) TailBackward(a *TailBackward) error {
 	}
 	l.int(a.Width)
 	l.buffer("the sums", a.Sums, matrixBytes(groups, a.Width, a.Width))
-	l.int(SumGroup)
+	l.int(SumGroup(a.Rows.Most))
 	a.Dropout.arguments(&l, a.Rows.Most)
 	l.count(a.Rows)
-	u := unit([]int{a.Width}, a.G, a.Y, a.Sums)
-	if err := l.grid(k, u, dims{uint32(groups), uint32((a.Width + 32*u - 1) / (32 * u))}, dims{32, 8}); err != nil {
+	if err := l.groups(k, a.Rows.Most, a.Width, unit([]int{a.Width}, a.G, a.Y, a.Sums)); err != nil {
 		return err
 	}
 	return s.sumColumns(a.DBias, a.Sums, a.Width, groups)
+}
+
+// groups launches a kernel of which a block takes a group of rows, unit floats of 32
+// times so many columns a thread.
+func (l *launch) groups(k kernelID, rows, width, unit int) error {
+	return l.grid(k, unit, dims{uint32(sumGroups(rows)), uint32((width + 32*unit - 1) / (32 * unit))}, dims{32, 8})
 }
 
 // sumColumns sums the columns of a matrix.

@@ -20,6 +20,7 @@ func (a *arguments) word() uint64 {
 }
 
 func (a *arguments) int() int          { return int(int64(a.word())) }
+func (a *arguments) bool() bool        { return a.word() != 0 }
 func (a *arguments) float() float32    { return math.Float32frombits(uint32(a.word())) }
 func (a *arguments) double() float64   { return math.Float64frombits(a.word()) }
 func (a *arguments) bytes() []byte     { return a.at(a.word()) }

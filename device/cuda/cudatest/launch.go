@@ -24,6 +24,8 @@ func launch(name string, args []uint64, at func(uint64) []byte) {
 		gather(a, map[string]dtype.Type{"float32_": dtype.Float32, "float16_": dtype.Float16, "bfloat16_": dtype.BFloat16, "int8_": dtype.Int8}[activation])
 	case "bias":
 		tail(a, activations[activation])
+	case "scatter":
+		scatter(a, activations[activation])
 	case "backward":
 		tailBackward(a, activations[activation])
 	default:
@@ -70,12 +72,39 @@ func gather(a *arguments, t dtype.Type) {
 }
 
 func aggregate(a *arguments, transposed bool) {
-	out, stride, x, width := a.floats(), a.int(), a.floats(), a.int()
-	b := plain.Block{Transposed: transposed, Indptr: a.words32(), Indices: a.words32(), Outer: a.floats(), Inner: a.floats(), Own: a.floats(), OwnX: a.floats(), Place: a.words32()}
+	out, stride := a.floats(), a.int()
+	x, width, b := block(a)
+	b.Transposed, b.Add, b.Beside = transposed, a.bool(), a.bool()
+	pad := a.bool()
+	rows, most := a.rows()
+	plain.Aggregate(out, stride, x, width, b, rows)
+	if b.Beside {
+		width *= 2
+	}
+	if pad {
+		plain.ZeroPadding(out, stride, width, rows, most)
+	}
+}
+
+// block takes the arguments that say what is summed.
+func block(a *arguments) (x []float32, width int, b *plain.Block) {
+	b = new(plain.Block)
+	x, b.Gap, width = a.floats(), a.int(), a.int()
+	b.Indptr, b.Indices, b.Outer, b.Inner, b.Own, b.OwnX, b.Place = a.words32(), a.words32(), a.floats(), a.floats(), a.floats(), a.floats(), a.words32()
 	b.Places, _ = a.rows()
-	b.Add = a.int() != 0
-	rows, _ := a.rows()
-	plain.Aggregate(out, stride, x, width, &b, rows)
+	return x, width, b
+}
+
+func scatter(a *arguments, activation cuda.Activation) {
+	g := a.floats()
+	x, width, b := block(a)
+	b.Transposed = true
+	y, sums, group := a.floats(), a.floats(), a.int()
+	d := dropout(a)
+	rows, most := a.rows()
+	total := plain.Scatter(g, x, width, b, y, activation, d, rows, most)
+	clear(sums[:(most+group-1)/group*width])
+	copy(sums, total)
 }
 
 func tail(a *arguments, activation cuda.Activation) {
@@ -113,6 +142,7 @@ func tailBackward(a *arguments, activation cuda.Activation) {
 		}
 		copy(sums[i*width:], plain.TailBackward(part(g, from, to, width), part(y, from, to, width), width, activation, d, to-from, group))
 	})
+	plain.ZeroPadding(g, width, width, rows, most)
 }
 
 // groups calls do for every group of rows.

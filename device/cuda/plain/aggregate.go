@@ -8,30 +8,52 @@ type Block struct {
 	Outer, Inner, Own []float32
 	OwnX              []float32
 	Place             []uint32
+	Gap               int // 0: as wide as rows are
 	Transposed        bool
 	Places            int
-	Add               bool
+	Add, Beside       bool
 }
 
-// Aggregate sums rows of x over edges; see cuda.Aggregate.
+// Aggregate sums rows of x over edges; see cuda.Aggregate. Zeros beyond the count are
+// ZeroPadding's.
 func Aggregate(out []float32, stride int, x []float32, width int, b *Block, rows int) {
+	gap, sum := b.Gap, make([]float32, width)
+	if gap == 0 {
+		gap = width
+	}
 	for i := range rows {
-		row, scale := out[i*stride:][:width], float32(1)
-		if b.Outer != nil {
-			scale = b.Outer[i]
+		clear(sum)
+		for _, s := range b.Indices[b.Indptr[i]:b.Indptr[i+1]] {
+			kernel.AddScaled(sum, x[int(s)*gap:][:width], at(b.Inner, int(s)))
 		}
-		kernel.GatherSum(row, x, b.Indices[b.Indptr[i]:b.Indptr[i+1]], b.Inner, scale, b.Add)
+		scale, row := at(b.Outer, i), out[i*stride:][:width]
+		for c := range sum {
+			sum[c] *= scale
+		}
+		if b.Add {
+			kernel.Add(sum, row)
+		}
+		copy(row, sum)
 		if b.OwnX == nil {
 			continue
 		}
 		if place, weight := b.own(i); place >= 0 {
-			factor := float32(1)
-			if b.Own != nil {
-				factor = b.Own[weight]
+			own := b.OwnX[place*gap:][:width]
+			if b.Beside {
+				copy(out[i*stride+width:][:width], own)
+				continue
 			}
-			kernel.AddScaled(row, b.OwnX[place*width:][:width], factor)
+			kernel.AddScaled(row, own, at(b.Own, weight))
 		}
 	}
+}
+
+// at returns a weight: one, of none.
+func at(weights []float32, i int) float32 {
+	if weights == nil {
+		return 1
+	}
+	return weights[i]
 }
 
 // own returns row i's own place and where its weight lies, or −1.

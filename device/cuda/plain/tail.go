@@ -35,7 +35,7 @@ func Tail(z []float32, width int, bias []float32, a cuda.Activation, d *Dropout,
 }
 
 // TailBackward takes gradients back through Tail in place, and returns their sums; see
-// cuda.TailBackward.
+// cuda.TailBackward. Zeros beyond the count are ZeroPadding's.
 func TailBackward(g, y []float32, width int, a cuda.Activation, d *Dropout, rows, most int) (dBias []float32) {
 	return sumGroups(width, rows, most, func(sum []float32, i int) {
 		row := g[i*width:][:width]
@@ -53,10 +53,11 @@ func TailBackward(g, y []float32, width int, a cuda.Activation, d *Dropout, rows
 // sumGroups sums over rows what add adds to a row of sums for row i: group by group,
 // in the order that cuda.TailBackward states.
 func sumGroups(width, rows, most int, add func(sum []float32, i int)) []float32 {
-	groups := cuda.SumRows(most)
+	size := cuda.SumGroup(most)
+	groups := (most + size - 1) / size
 	sums := make([]float32, groups*width)
 	for group := range groups {
-		from, to := group*cuda.SumGroup, min((group+1)*cuda.SumGroup, rows)
+		from, to := group*size, min((group+1)*size, rows)
 		sumStrided(sums[group*width:][:width], 8, from, to, add)
 	}
 	total := make([]float32, width)
