@@ -37,7 +37,7 @@ func newGPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 
 func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 	precision, _ := gpu.ParsePrecision(o.Precision)
-	options := gpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
+	options := gpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Buckets: buckets(&f), Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
 		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
 		Loss: model.Loss(o.Loss), Precision: precision, Device: d, DeviceBytes: o.GPUMemory}
 	if f.Valid+f.Test > 0 {

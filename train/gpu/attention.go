@@ -44,21 +44,21 @@ func newAttention(k *layer) *attention {
 	a.weights, a.dWeights = k.param(model.Neighbour, model.Neighbour)
 	a.vectors, a.dVectors = k.param(model.AttentionSrc, model.AttentionDst)
 	a.third, a.dThird = k.param(model.ResidualWeight, model.ResidualWeight)
-	src, edges := n.sizes.Src[k.index], n.sizes.Edges[k.index]+k.rows
+	src, edges := n.asked.Src[k.index], n.asked.Edges[k.index]+k.rows()
 	a.spread, a.scorers = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in)
-	a.sources, a.owns = n.floats(src*a.heads), n.floats(k.rows*a.heads)
-	a.softmax, a.sums = n.floats(edges*a.heads), n.floats(k.rows*a.heads*k.in)
+	a.sources, a.owns = n.floats(src*a.heads), n.floats(k.rows()*a.heads)
+	a.softmax, a.sums = n.floats(edges*a.heads), n.floats(k.rows()*a.heads*k.in)
 	if k.index == 0 {
-		a.own = n.floats(k.rows * k.in)
+		a.own = n.floats(k.rows() * k.in)
 	}
 	if !n.training {
 		return a
 	}
 	a.dSpread, a.dScorers, a.diagonal = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in), n.floats(2*a.heads)
-	a.dSources, a.dOwns = n.floats(src*a.heads), n.floats(k.rows*a.heads)
-	a.dEdges, a.dSums = n.floats(edges*a.heads), n.floats(k.rows*a.heads*k.in)
+	a.dSources, a.dOwns = n.floats(src*a.heads), n.floats(k.rows()*a.heads)
+	a.dEdges, a.dSums = n.floats(edges*a.heads), n.floats(k.rows()*a.heads*k.in)
 	if k.below != nil {
-		a.dOwn = n.floats(k.rows * k.in)
+		a.dOwn = n.floats(k.rows() * k.in)
 	}
 	return a
 }
@@ -83,14 +83,14 @@ func (a *attention) forward(x cuda.Buffer) {
 	n, b, h := a.net, a.block(), a.heads
 	a.score(x)
 	own := a.ownRows(x)
-	n.product(false, false, a.rows, h, a.in, 1, own, a.in, after(a.scorers, h), 2*h, 0, a.owns, h)
+	n.product(false, false, a.rows(), h, a.in, 1, own, a.in, after(a.scorers, h), 2*h, 0, a.owns, h)
 	weigh := a.edgeSoftmax()
 	n.try(n.stream.EdgeSoftmax(&weigh))
 	n.try(n.stream.AggregateHeads(&cuda.AggregateHeads{Out: a.sums, X: x, Width: a.in, Heads: h, Weights: a.softmax,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
 	a.multiply()
 	if a.third != (cuda.Buffer{}) {
-		n.product(false, false, a.rows, a.width, a.in, 1, own, a.in, a.third, a.width, 1, a.data, a.width)
+		n.product(false, false, a.rows(), a.width, a.in, 1, own, a.in, a.third, a.width, 1, a.data, a.width)
 	}
 }
 
@@ -102,7 +102,7 @@ func (a *attention) score(x cuda.Buffer) {
 			Type: dtype.Float32, Width: a.part, Rows: cuda.Rows(h)}))
 	}
 	n.product(false, true, a.in, 2*h, columns, 1, a.weights, columns, a.spread, columns, 0, a.scorers, 2*h)
-	n.product(false, false, n.sizes.Src[a.index], h, a.in, 1, x, a.in, a.scorers, 2*h, 0, a.sources, h)
+	n.product(false, false, n.asked.Src[a.index], h, a.in, 1, x, a.in, a.scorers, 2*h, 0, a.sources, h)
 }
 
 // ownRows returns the destinations' rows of x.
@@ -134,26 +134,25 @@ func (a *attention) multiply() {
 	n, h, columns := a.net, a.heads, a.columns()
 	factor, next := a.factor()
 	if !a.mean {
-		n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: a.part, NextZ: next}, false, false, a.rows, a.part, a.in,
+		n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: a.part, NextZ: next}, false, false, a.rows(), a.part, a.in,
 			factor, a.sums, h*a.in, a.weights, columns, 0, a.data, a.width))
 		return
 	}
 	for i := range h { // one after the other, as they are added
-		n.product(false, false, a.rows, a.part, a.in, factor, after(a.sums, i*a.in), h*a.in, after(a.weights, i*a.part), columns,
+		n.product(false, false, a.rows(), a.part, a.in, factor, after(a.sums, i*a.in), h*a.in, after(a.weights, i*a.part), columns,
 			float32(min(i, 1)), a.data, a.width)
 	}
 }
 
-func (a *attention) backward(x, dz cuda.Buffer) {
+func (a *attention) backward(x, dz cuda.Buffer) (through bool) {
 	n, b, h, columns := a.net, a.block(), a.heads, a.columns()
-	n.pad(dz, a.width, b.dst)
 	n.pad(a.sums, h*a.in, b.dst)
 	factor, next := a.factor()
 	for i := range h { // cuBLAS does not divide the many rows of a batch's products
-		n.product(true, false, a.in, a.part, a.rows, factor, after(a.sums, i*a.in), h*a.in, after(dz, i*next), a.width, 0,
+		n.product(true, false, a.in, a.part, a.rows(), factor, after(a.sums, i*a.in), h*a.in, after(dz, i*next), a.width, 0,
 			after(a.dWeights, i*a.part), columns)
 	}
-	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: next, NextY: a.part, NextZ: a.in}, false, true, a.rows, a.in, a.part,
+	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: next, NextY: a.part, NextZ: a.in}, false, true, a.rows(), a.in, a.part,
 		factor, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
 	n.try(n.stream.EdgeDots(&cuda.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
@@ -166,11 +165,12 @@ func (a *attention) backward(x, dz cuda.Buffer) {
 	}
 	a.scorersGradient(x, own)
 	if a.third != (cuda.Buffer{}) {
-		n.product(true, false, a.in, a.width, a.rows, 1, own, a.in, dz, a.width, 0, a.dThird, a.width)
+		n.product(true, false, a.in, a.width, a.rows(), 1, own, a.in, dz, a.width, 0, a.dThird, a.width)
 	}
 	if a.dx != (cuda.Buffer{}) {
 		a.inputGradient(dz)
 	}
+	return false
 }
 
 // scorersGradient takes the gradients of the scores' parts to W and the attention
@@ -180,8 +180,8 @@ func (a *attention) scorersGradient(x, own cuda.Buffer) {
 	n.pad(x, a.in, b.src)
 	n.pad(a.dSources, h, b.src)
 	n.pad(a.dOwns, h, b.dst)
-	n.product(true, false, a.in, h, n.sizes.Src[a.index], 1, x, a.in, a.dSources, h, 0, a.dScorers, 2*h)
-	n.product(true, false, a.in, h, a.rows, 1, own, a.in, a.dOwns, h, 0, after(a.dScorers, h), 2*h)
+	n.product(true, false, a.in, h, n.asked.Src[a.index], 1, x, a.in, a.dSources, h, 0, a.dScorers, 2*h)
+	n.product(true, false, a.in, h, a.rows(), 1, own, a.in, a.dOwns, h, 0, after(a.dScorers, h), 2*h)
 	n.product(false, false, a.in, columns, 2*h, 1, a.dScorers, 2*h, a.spread, columns, 1, a.dWeights, columns)
 	n.product(true, false, 2*h, columns, a.in, 1, a.dScorers, 2*h, a.weights, columns, 0, a.dSpread, columns)
 	n.try(n.stream.Gather(&cuda.Gather{Out: a.dVectors, Stride: a.part, Table: a.dSpread, Type: dtype.Float32, Width: a.part,
@@ -192,10 +192,10 @@ func (a *attention) inputGradient(dz cuda.Buffer) {
 	n, b, h := a.net, a.block(), a.heads
 	n.try(n.stream.CombineHeads(&cuda.CombineHeads{Out: a.dx, Y: a.dSums, Width: a.in, Heads: h, Weights: a.softmax,
 		Indptr: b.tindptr, Indices: b.tindices, Edges: b.tedges, Entries: b.edges, Rows: b.src}))
-	n.product(false, true, n.sizes.Src[a.index], a.in, h, 1, a.dSources, h, a.scorers, 2*h, 1, a.dx, a.in)
-	n.product(false, true, a.rows, a.in, h, 1, a.dOwns, h, after(a.scorers, h), 2*h, 0, a.dOwn, a.in)
+	n.product(false, true, n.asked.Src[a.index], a.in, h, 1, a.dSources, h, a.scorers, 2*h, 1, a.dx, a.in)
+	n.product(false, true, a.rows(), a.in, h, 1, a.dOwns, h, after(a.scorers, h), 2*h, 0, a.dOwn, a.in)
 	if a.third != (cuda.Buffer{}) {
-		n.product(false, true, a.rows, a.in, a.width, 1, dz, a.width, a.third, a.width, 1, a.dOwn, a.in)
+		n.product(false, true, a.rows(), a.in, a.width, 1, dz, a.width, a.third, a.width, 1, a.dOwn, a.in)
 	}
-	a.addOwn(a.dOwn)
+	a.addOwn(a.dOwn, a.in)
 }

@@ -7,10 +7,10 @@
 //	Features     ─┘    (device)         (a CUDA graph for each input)     (pinned)
 //
 // All memory is taken when the engine is made, for the largest counts that a batch can
-// have. Work is asked for in these sizes, whatever the batch; how many rows there
-// really are lies in device memory, beside all else that differs from step to step, so
-// that a step is captured once and launched from then on. Products that sum over rows
-// take all rows there is room for: those beyond the batch's are made zero ahead of them.
+// have. Work is asked for in these sizes, or in those of the bucket that a batch fits;
+// how many rows there really are lies in device memory, beside all else that differs
+// from step to step, so that a step is captured once and launched from then on. Products
+// that sum over rows take all of these rows: those beyond the batch's are zero.
 //
 // Features come from whoever holds them: host memory, or a store with rows on the device.
 // A batch is copied, and its rows gathered, while the one before it is computed, and what
@@ -23,6 +23,7 @@ package gpu
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"diskgnn/device/cuda"
@@ -38,6 +39,9 @@ type Options struct {
 	// Sizes are the largest counts of the training batches, EvalSizes those of the
 	// batches for Infer; without the latter there is none.
 	Sizes, EvalSizes graph.Sizes
+	// Buckets are smaller sizes, the smallest first: of a batch that fits one of them,
+	// only so much work is asked for.
+	Buckets []graph.Sizes
 	// Typical are the mean counts of the training batches, by which Auto orders are
 	// chosen; the zero value stands for Sizes.
 	Typical graph.Sizes
@@ -140,6 +144,17 @@ func (o *Options) resolve() error {
 		if err := checkSizes(o.Model.Layers(), o.EvalSizes); err != nil {
 			return err
 		}
+		o.EvalSizes = joined(o.EvalSizes)
+	}
+	o.Sizes = joined(o.Sizes)
+	o.Buckets = slices.Clone(o.Buckets)
+	for i, b := range o.Buckets {
+		if err := checkSizes(o.Model.Layers(), b); err != nil {
+			return err
+		}
+		if o.Buckets[i] = joined(b); !holds(o.Sizes, o.Buckets[i]) || i > 0 && !holds(o.Buckets[i], o.Buckets[i-1]) {
+			return fault.New(fault.ErrUsage, "gpu: bucket %d of %d is smaller than the one before it, or larger than the sizes", i, len(o.Buckets))
+		}
 	}
 	switch {
 	case !(o.LR > 0) || math.IsInf(o.LR, 0):
@@ -166,6 +181,36 @@ func checkSizes(layers int, s graph.Sizes) error {
 		}
 	}
 	return nil
+}
+
+// joined returns the sizes with as many sources of a layer as the one below it has rows.
+func joined(s graph.Sizes) graph.Sizes {
+	s.Src = slices.Clone(s.Src)
+	for l := range s.Src[1:] {
+		s.Src[l+1] = s.Dst[l]
+	}
+	return s
+}
+
+// holds reports whether what fits the smaller sizes fits the larger ones.
+func holds(larger, smaller graph.Sizes) bool {
+	for l := range larger.Src {
+		if smaller.Src[l] > larger.Src[l] || smaller.Dst[l] > larger.Dst[l] || smaller.Edges[l] > larger.Edges[l] {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether a batch has no more than the sizes.
+func fits(b *graph.Batch, s graph.Sizes) bool {
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		if k.NumSrc > s.Src[l] || k.NumDst > s.Dst[l] || len(k.Indices) > s.Edges[l] {
+			return false
+		}
+	}
+	return true
 }
 
 // make takes the memory and makes everything that lies in it, with the initial weights.
@@ -223,14 +268,14 @@ func (e *Engine) make() error {
 func (e *Engine) lay() cuda.Buffer {
 	o := &e.opts
 	e.adam.lay(&e.memory, &o.Model)
-	e.train = newNetwork(&e.memory, o, o.Sizes, o.Typical, true)
+	e.train = newNetwork(&e.memory, o, append(o.Buckets[:len(o.Buckets):len(o.Buckets)], o.Sizes), o.Typical, true)
 	e.train.weights, e.train.grads = e.adam.weights, e.adam.grads
 	e.train.build()
 	for i := range e.inputs {
 		e.inputs[i].lay(&e.memory, e.train)
 	}
 	if o.EvalSizes.Src != nil {
-		e.eval = newNetwork(&e.memory, o, o.EvalSizes, o.EvalSizes, false)
+		e.eval = newNetwork(&e.memory, o, []graph.Sizes{o.EvalSizes}, o.EvalSizes, false)
 		e.eval.weights = e.adam.weights
 		e.eval.build()
 		e.evalInput.lay(&e.memory, e.eval)

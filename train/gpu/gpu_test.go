@@ -152,7 +152,7 @@ func distance(got, want []float32) float64 {
 }
 
 // Losses, logits, gradients and statistics are the CPU engine's, for every kind of model,
-// both orders, renumbered input nodes and dropout.
+// both orders, renumbered input nodes and dropout, in a bucket and beyond it.
 func TestStepsLikeCPU(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
 		for name, m := range variants {
@@ -197,7 +197,8 @@ func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter b
 	cpu, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: 2, Seed: seed, LR: 0.01, BLAS: blas.Gonum, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
 	check(t, err)
 	defer cpu.Close()
-	gpu := newEngine(t, d, Options{Model: m, Sizes: sizes, EvalSizes: sizes, Seed: seed, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
+	buckets := []graph.Sizes{graphtest.Roomy(smaller)}
+	gpu := newEngine(t, d, Options{Model: m, Sizes: sizes, Buckets: buckets, EvalSizes: sizes, Seed: seed, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
 	if got := snapshot(t, gpu); !slices.Equal(bits(got), bits(cpu.Snapshot(nil))) {
 		t.Fatal("other initial weights")
 	}
@@ -221,6 +222,9 @@ func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter b
 			t.Fatalf("step %d: labels of another batch", i)
 		}
 		compareMoments(t, i, gpu, cpu, tolerance)
+	}
+	if k := gpu.inputs[1].buckets; !k[0].warm || !k[1].warm {
+		t.Fatal("all batches were of one bucket")
 	}
 	v, err := cpu.NewEvaluator(sizes)
 	check(t, err)

@@ -35,7 +35,7 @@ func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, err
 		if err := errors.Join(i.copying.Begin(e.main), i.take(e.main, w, f), i.copying.End(e.main), i.await(e.main)); err != nil {
 			return err
 		}
-		e.eval.in = i
+		e.eval.compute(i)
 		return errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data), e.main.Synchronize())
 	})
 }

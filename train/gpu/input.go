@@ -17,13 +17,12 @@ type input struct {
 	x         cuda.Buffer // float32, rows of features
 	frame     cuda.Buffer
 	constants cuda.Buffer // kernel.Streams of the layers' dropout, then Adam's step
-	blocks    []block
+	buckets   []bucket    // the network's
+	now       *bucket     // the batch's
 	ids       cuda.Buffer
 
 	given   *cuda.Pinned // constants on their way
 	results *cuda.Pinned // score, then logits
-	graph   *cuda.Graph  // of the step; nil: not captured yet
-	warm    bool         // a step has run
 
 	// Of the step under way.
 	busy     bool
@@ -37,6 +36,14 @@ type input struct {
 	copying   *cuda.Span
 	gathering *cuda.Span // the features'; nil: there was none
 	computing *cuda.Span
+}
+
+// bucket is the work that is asked for on an input for batches of some sizes.
+type bucket struct {
+	sizes  graph.Sizes
+	blocks []block
+	graph  *cuda.Graph // of the step; nil: not captured yet
+	warm   bool        // a step has run
 }
 
 // block is a block of a batch on the device.
@@ -54,22 +61,32 @@ func (i *input) lay(m *memory, n *network) {
 	i.x = m.floats(n.sizes.Src[0] * n.model.Features())
 	i.frame = m.bytes(n.frame.bytes)
 	i.constants = m.bytes(constantsBytes(n))
-	f := n.frame
-	i.ids = f.ids.on(i.frame)
-	i.blocks = i.blocks[:0]
+	i.ids = n.frame.ids.on(i.frame)
+	i.buckets = i.buckets[:0]
+	for _, sizes := range n.buckets {
+		i.buckets = append(i.buckets, bucket{sizes: sizes, blocks: i.blocks(sizes)})
+	}
+	i.now = &i.buckets[len(i.buckets)-1]
+}
+
+// blocks returns the blocks of batches of so large sizes.
+func (i *input) blocks(sizes graph.Sizes) []block {
+	n, f := i.net, i.net.frame
+	var blocks []block
 	for l, b := range f.blocks {
 		on := func(s span) cuda.Buffer { return s.on(i.frame) }
 		count := func(most, at int) cuda.Count {
 			return cuda.Count{Most: most, At: on(span{f.counts.from + 4*int64(at), 4})}
 		}
-		edges := n.sizes.Edges[l]
+		edges := sizes.Edges[l]
 		if n.model.Kind == model.GAT {
-			edges += n.sizes.Dst[l]
+			edges += sizes.Dst[l]
 		}
-		i.blocks = append(i.blocks, block{src: count(n.sizes.Src[l], 2*l), dst: count(n.sizes.Dst[l], 2*l+1), edges: edges,
+		blocks = append(blocks, block{src: count(sizes.Src[l], 2*l), dst: count(sizes.Dst[l], 2*l+1), edges: edges,
 			outer: on(b.outer), inner: on(b.inner), own: on(b.own), indptr: on(b.indptr), indices: on(b.indices),
 			tindptr: on(b.tindptr), tindices: on(b.tindices), tedges: on(b.tedges), positions: on(b.positions), place: on(b.place)})
 	}
+	return blocks
 }
 
 // constantsBytes is the size of a step's constants: those that follow from its number.
@@ -93,8 +110,10 @@ func (i *input) open(d *cuda.Device, n *network) error {
 }
 
 func (i *input) close() {
-	if i.graph != nil {
-		i.graph.Free()
+	for k := range i.buckets {
+		if g := i.buckets[k].graph; g != nil {
+			g.Free()
+		}
 	}
 	for _, e := range []*cuda.Span{i.copying, i.computing} {
 		if e != nil {
@@ -133,6 +152,7 @@ func (i *input) adamStep() cuda.Buffer {
 
 // take asks for the copy of a batch, without its constants.
 func (i *input) take(s *cuda.Stream, w *Work, f Features) (err error) {
+	i.now = &i.buckets[w.bucket]
 	if i.gathering, err = f.Fill(s, i.x); err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ type layer struct {
 	index     int    // of the model's layers, or model.InputLayer
 	below     *layer // whose output is the input; nil: the batch's features are
 	in, width int    // of the input's rows and of its own
-	rows      int    // at most
 	data      cuda.Buffer
 	dx        cuda.Buffer // gradient of the input, if it has one
 	conv      conv
@@ -28,19 +27,17 @@ type conv interface {
 	// forward makes the layer's sums of the input x.
 	forward(x cuda.Buffer)
 	// backward computes the gradients of the convolution's parameters from dz, that of
-	// the sums, and that of x where the layer has a dx. dz's padding may be changed, and
-	// so may x's.
-	backward(x, dz cuda.Buffer)
+	// the sums, whose padding is zero, and that of x where the layer has a dx. It reports
+	// whether it took that through the tail of the layer below, too. x's padding may be
+	// changed.
+	backward(x, dz cuda.Buffer) (through bool)
 }
 
 func newLayer(n *network, index int, below *layer) *layer {
 	k := &layer{net: n, index: index, below: below, in: n.model.In(index), width: n.model.Out(index)}
-	if k.rows = n.sizes.Src[0]; index != model.InputLayer {
-		k.rows = n.sizes.Dst[index]
-	}
-	k.data = n.floats(k.rows * k.width)
+	k.data = n.floats(k.rows() * k.width)
 	if n.training && below != nil {
-		k.dx = n.floats(below.rows * below.width)
+		k.dx = n.floats(below.rows() * below.width)
 	}
 	k.tail.make(k)
 	switch {
@@ -69,7 +66,15 @@ func (k *layer) param(from, to model.Role) (values, grads cuda.Buffer) {
 }
 
 // block returns the batch's block for this layer.
-func (k *layer) block() *block { return &k.net.in.blocks[max(0, k.index)] }
+func (k *layer) block() *block { return &k.net.in.now.blocks[max(0, k.index)] }
+
+// rows returns how many rows work is asked for.
+func (k *layer) rows() int {
+	if k.index == model.InputLayer {
+		return k.net.asked.Src[0]
+	}
+	return k.net.asked.Dst[k.index]
+}
 
 // count returns how many rows the batch has.
 func (k *layer) count() cuda.Count {
@@ -93,14 +98,15 @@ func (k *layer) gather(out cuda.Buffer, stride int, x cuda.Buffer) {
 	k.net.try(k.net.stream.Gather(&cuda.Gather{Out: out, Stride: stride, Table: x, Type: dtype.Float32, Width: k.in, Index: b.positions, Rows: b.dst}))
 }
 
-// addOwn adds to the gradient of the input that of the destinations' own rows.
-func (k *layer) addOwn(dOwn cuda.Buffer) {
+// addOwn adds to the gradient of the input that of the destinations' own rows, which
+// are gap apart.
+func (k *layer) addOwn(dOwn cuda.Buffer, gap int) {
 	n, b := k.net, k.block()
 	rows := b.src
 	if b.place == (cuda.Buffer{}) {
 		rows = b.dst // which come first
 	}
-	n.try(n.stream.Aggregate(&cuda.Aggregate{Out: k.dx, Stride: k.in, X: dOwn, Width: k.in, Indptr: n.zeros, Indices: n.zeros,
+	n.try(n.stream.Aggregate(&cuda.Aggregate{Out: k.dx, Stride: k.in, X: dOwn, Gap: gap, Width: k.in, Indptr: n.zeros, Indices: n.zeros,
 		OwnX: dOwn, Place: b.place, Transposed: true, Places: b.dst, Add: true, Rows: rows}))
 }
 
@@ -119,11 +125,11 @@ func newProjection(k *layer) *projection {
 func (p *projection) start() {}
 
 func (p *projection) forward(x cuda.Buffer) {
-	p.net.product(false, false, p.rows, p.width, p.in, 1, x, p.in, p.weights, p.width, 0, p.data, p.width)
+	p.net.product(false, false, p.rows(), p.width, p.in, 1, x, p.in, p.weights, p.width, 0, p.data, p.width)
 }
 
-func (p *projection) backward(x, dz cuda.Buffer) {
+func (p *projection) backward(x, dz cuda.Buffer) (through bool) {
 	p.net.pad(x, p.in, p.count())
-	p.net.pad(dz, p.width, p.count())
-	p.net.product(true, false, p.in, p.width, p.rows, 1, x, p.in, dz, p.width, 0, p.dWeights, p.width)
+	p.net.product(true, false, p.in, p.width, p.rows(), 1, x, p.in, dz, p.width, 0, p.dWeights, p.width)
+	return false
 }

@@ -23,8 +23,10 @@ type linear struct {
 	operands cuda.Buffer // of the product per destination, kept for the backward pass
 	products cuda.Buffer // multiply first: x·Wneigh
 	chosen   cuda.Buffer // the source of every maximum
+	beside   bool        // aggregating stores the own rows beside the aggregates
 	dA       cuda.Buffer // aggregate first: gradient of the aggregates
 	dOwn     cuda.Buffer // gradient of the destinations' own rows
+	gap      int         // of the rows of dA and dOwn: side by side, or both as wide as the input
 	dy       cuda.Buffer // multiply first: gradient of the products
 }
 
@@ -38,28 +40,35 @@ func newLinear(k *layer) *linear {
 		o.weights, o.dWeights = k.param(model.Neighbour, model.ResidualWeight)
 	}
 	if o.order == model.Multiply {
-		o.products = n.floats(n.sizes.Src[k.index] * k.width)
+		o.products = n.floats(n.asked.Src[k.index] * k.width)
 	}
 	if o.order == model.Aggregate || o.own && k.index == 0 {
-		o.operands = n.floats(k.rows * o.operandWidth())
+		o.operands = n.floats(k.rows() * o.operandWidth())
 	}
+	o.beside = m.Kind == model.SAGE && o.order == model.Aggregate && !o.max
 	if !n.training {
 		return o
 	}
 	if o.order == model.Multiply {
-		o.dy = n.floats(n.sizes.Src[k.index] * k.width)
+		o.dy = n.floats(n.asked.Src[k.index] * k.width)
 	}
 	if k.below == nil {
 		return o
 	}
-	if o.order == model.Aggregate {
-		o.dA = n.floats(k.rows * k.in)
+	o.gap = k.in
+	switch {
+	case o.beside:
+		o.gap = o.operandWidth()
+		o.dA = n.floats(k.rows() * o.gap)
+		o.dOwn = after(o.dA, k.in)
+	case o.own:
+		o.dOwn = n.floats(k.rows() * k.in)
 	}
-	if o.own {
-		o.dOwn = n.floats(k.rows * k.in)
+	if o.order == model.Aggregate && !o.beside {
+		o.dA = n.floats(k.rows() * k.in)
 	}
 	if o.max {
-		o.chosen = n.floats(k.rows * k.in)
+		o.chosen = n.floats(k.rows() * k.in)
 	}
 	return o
 }
@@ -85,21 +94,21 @@ func (o *linear) forward(x cuda.Buffer) {
 	if o.order == model.Aggregate {
 		width := o.operandWidth()
 		o.aggregate(o.operands, width, x, in)
-		n.product(false, false, o.rows, out, width, 1, o.operands, width, o.weights, out, 0, o.data, out)
+		n.product(false, false, o.rows(), out, width, 1, o.operands, width, o.weights, out, 0, o.data, out)
 	} else {
-		n.product(false, false, n.sizes.Src[o.index], out, in, 1, x, in, o.weights, out, 0, o.products, out)
+		n.product(false, false, n.asked.Src[o.index], out, in, 1, x, in, o.weights, out, 0, o.products, out)
 		o.aggregate(o.data, out, o.products, out)
 		if o.own {
-			n.product(false, false, o.rows, out, in, 1, own, stride, after(o.weights, in*out), out, 1, o.data, out)
+			n.product(false, false, o.rows(), out, in, 1, own, stride, after(o.weights, in*out), out, 1, o.data, out)
 		}
 	}
 	if o.third != (cuda.Buffer{}) {
-		n.product(false, false, o.rows, out, in, 1, own, stride, o.third, out, 1, o.data, out)
+		n.product(false, false, o.rows(), out, in, 1, own, stride, o.third, out, 1, o.data, out)
 	}
 }
 
-// ownRows returns the destinations' rows of x, copied where they don't come first or
-// where they belong beside the aggregates, and how far apart they are.
+// ownRows returns where the destinations' rows of x lie, and how far apart: in the
+// operands where they don't come first or belong beside the aggregates.
 func (o *linear) ownRows(x cuda.Buffer) (own cuda.Buffer, stride int) {
 	switch {
 	case !o.own:
@@ -109,7 +118,9 @@ func (o *linear) ownRows(x cuda.Buffer) (own cuda.Buffer, stride int) {
 	}
 	stride = o.operandWidth()
 	own = after(o.operands, stride-o.in)
-	o.gather(own, stride, x)
+	if !o.beside {
+		o.gather(own, stride, x)
+	}
 	return own, stride
 }
 
@@ -122,9 +133,9 @@ func (o *linear) aggregate(out cuda.Buffer, stride int, y cuda.Buffer, width int
 		return
 	}
 	a := cuda.Aggregate{Out: out, Stride: stride, X: y, Width: width, Indptr: b.indptr, Indices: b.indices, Edges: b.edges,
-		Outer: b.outer, Inner: b.inner, Rows: b.dst}
-	if b.own != (cuda.Buffer{}) {
-		a.OwnX, a.Own, a.Place = y, b.own, b.positions
+		Outer: b.outer, Inner: b.inner, Pad: n.training && o.order == model.Aggregate, Rows: b.dst}
+	if o.beside || b.own != (cuda.Buffer{}) {
+		a.OwnX, a.Own, a.Place, a.Beside = y, b.own, b.positions, o.beside
 	}
 	n.try(n.stream.Aggregate(&a))
 }
@@ -136,73 +147,97 @@ func (o *linear) aggregate(out cuda.Buffer, stride int, y cuda.Buffer, width int
 //	dx      = Aᵀ(dz·Wneighᵀ)    or dy·Wneighᵀ,     + dz·Wselfᵀ at the destinations
 //
 // aggregating or multiplying first.
-func (o *linear) backward(x, dz cuda.Buffer) {
+func (o *linear) backward(x, dz cuda.Buffer) (through bool) {
 	n, b, in, out := o.net, o.block(), o.in, o.width
-	n.pad(dz, out, b.dst)
-	if o.operands != (cuda.Buffer{}) {
+	if o.operands != (cuda.Buffer{}) && (o.max || o.own && !o.beside) { // the others are padded
 		n.pad(o.operands, o.operandWidth(), b.dst)
 	}
 	if o.order == model.Aggregate {
 		width := o.operandWidth()
-		n.product(true, false, width, out, o.rows, 1, o.operands, width, dz, out, 0, o.dWeights, out)
+		n.product(true, false, width, out, o.rows(), 1, o.operands, width, dz, out, 0, o.dWeights, out)
 	} else {
-		o.scatter(o.dy, dz, out, cuda.Buffer{})
+		dy := o.transposed(o.dy, dz, out, out)
+		dy.Pad = true
+		n.try(n.stream.Aggregate(&dy))
 		n.pad(x, in, b.src)
-		n.pad(o.dy, out, b.src)
-		n.product(true, false, in, out, n.sizes.Src[o.index], 1, x, in, o.dy, out, 0, o.dWeights, out)
+		n.product(true, false, in, out, n.asked.Src[o.index], 1, x, in, o.dy, out, 0, o.dWeights, out)
 		if o.own {
 			own := x
 			if o.operands != (cuda.Buffer{}) {
 				own = o.operands
 			}
-			n.product(true, false, in, out, o.rows, 1, own, in, dz, out, 0, after(o.dWeights, in*out), out)
+			n.product(true, false, in, out, o.rows(), 1, own, in, dz, out, 0, after(o.dWeights, in*out), out)
 		}
 	}
 	if o.third != (cuda.Buffer{}) {
 		n.try(n.stream.Copy(o.dThird, after(o.dWeights, in*out)))
 	}
-	if o.dx != (cuda.Buffer{}) {
-		o.inputGradient(dz)
+	if o.dx == (cuda.Buffer{}) {
+		return false
 	}
+	return o.inputGradient(dz)
 }
 
-func (o *linear) inputGradient(dz cuda.Buffer) {
+func (o *linear) inputGradient(dz cuda.Buffer) (through bool) {
 	n, in, out := o.net, o.in, o.width
-	if o.own {
-		n.product(false, true, o.rows, in, out, 1, dz, out, after(o.weights, in*out), out, 0, o.dOwn, in)
+	switch {
+	case o.beside:
+		n.product(false, true, o.rows(), o.gap, out, 1, dz, out, o.weights, out, 0, o.dA, o.gap)
+	case o.own:
+		n.product(false, true, o.rows(), in, out, 1, dz, out, after(o.weights, in*out), out, 0, o.dOwn, in)
 	}
 	if o.third != (cuda.Buffer{}) {
-		n.product(false, true, o.rows, in, out, 1, dz, out, o.third, out, 1, o.dOwn, in)
+		n.product(false, true, o.rows(), in, out, 1, dz, out, o.third, out, 1, o.dOwn, o.gap)
 	}
-	rest := o.dOwn
 	if o.order == model.Multiply {
-		n.product(false, true, n.sizes.Src[o.index], in, out, 1, o.dy, out, o.weights, out, 0, o.dx, in)
-	} else {
-		n.product(false, true, o.rows, in, out, 1, dz, out, o.weights, out, 0, o.dA, in)
-		rest = o.scatter(o.dx, o.dA, in, o.dOwn)
+		n.product(false, true, n.asked.Src[o.index], in, out, 1, o.dy, out, o.weights, out, 0, o.dx, in)
+		o.addRest(o.dOwn)
+		return false
 	}
-	if rest != (cuda.Buffer{}) {
-		o.addOwn(rest)
+	if !o.beside {
+		n.product(false, true, o.rows(), in, out, 1, dz, out, o.weights, out, 0, o.dA, in)
+	}
+	return o.scatter()
+}
+
+// scatter stores what sources get of the gradients of the aggregates, and what they get
+// as destinations, and takes it through the tail below if nothing has to come between.
+func (o *linear) scatter() (through bool) {
+	n, b := o.net, o.block()
+	if o.max {
+		n.try(n.stream.MaximumBackward(&cuda.MaximumBackward{Out: o.dx, G: o.dA, Chosen: o.chosen, Width: o.in,
+			Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges, Rows: b.src}))
+		o.addRest(o.dOwn)
+		return false
+	}
+	a, rest := o.transposed(o.dx, o.dA, o.in, o.gap), o.dOwn
+	if a.OwnX == (cuda.Buffer{}) {
+		a.OwnX, rest = o.dOwn, cuda.Buffer{}
+	}
+	if rest == (cuda.Buffer{}) && o.below.tail.norm == nil {
+		o.below.tail.scatter(&a)
+		return true
+	}
+	n.try(n.stream.Aggregate(&a))
+	o.addRest(rest)
+	return false
+}
+
+// addRest adds to dx what is left of the gradients of the destinations' own rows.
+func (o *linear) addRest(dOwn cuda.Buffer) {
+	if dOwn != (cuda.Buffer{}) {
+		o.addOwn(dOwn, o.gap)
 	}
 }
 
-// scatter stores what sources get of g, whose rows are gradients of the destinations'
-// aggregates, and with it what they get as destinations: it returns what is left to be
-// added of that.
-func (o *linear) scatter(out, g cuda.Buffer, width int, dOwn cuda.Buffer) (rest cuda.Buffer) {
-	n, b := o.net, o.block()
-	if o.max {
-		n.try(n.stream.MaximumBackward(&cuda.MaximumBackward{Out: out, G: g, Chosen: o.chosen, Width: width,
-			Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges, Rows: b.src}))
-		return dOwn
-	}
-	a := cuda.Aggregate{Out: out, Stride: width, X: g, Width: width, Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges,
+// transposed returns the sums by source of g, whose rows are gradients of the
+// destinations' aggregates, gap apart.
+func (o *linear) transposed(out, g cuda.Buffer, width, gap int) cuda.Aggregate {
+	b := o.block()
+	a := cuda.Aggregate{Out: out, Stride: width, X: g, Gap: gap, Width: width, Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges,
 		Outer: b.inner, Inner: b.outer, Place: b.place, Transposed: true, Places: b.dst, Rows: b.src}
 	if b.own != (cuda.Buffer{}) {
-		a.OwnX, a.Own, rest = g, b.own, dOwn
-	} else {
-		a.OwnX = dOwn
+		a.OwnX, a.Own = g, b.own
 	}
-	n.try(n.stream.Aggregate(&a))
-	return rest
+	return a
 }

@@ -19,8 +19,8 @@ type loss struct {
 func (o *loss) make(last *layer) {
 	n := o.net
 	o.last = last
-	o.grad = n.floats(last.rows * last.width)
-	o.rowLoss, o.right, o.score = n.bytes(8*int64(last.rows)), n.floats(last.rows), n.bytes(cuda.ScoreBytes)
+	o.grad = n.floats(last.rows() * last.width)
+	o.rowLoss, o.right, o.score = n.bytes(8*int64(last.rows())), n.floats(last.rows()), n.bytes(cuda.ScoreBytes)
 }
 
 func (o *loss) run() {

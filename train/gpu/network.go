@@ -14,7 +14,9 @@ type network struct {
 	*memory
 	model    *model.Model
 	layout   model.Layout
-	sizes    graph.Sizes
+	sizes    graph.Sizes   // that buffers are made for
+	buckets  []graph.Sizes // that work is asked for: a batch's is the first that holds it; the last is sizes
+	asked    graph.Sizes   // the bucket of the batch being computed; sizes while buffers are made
 	orders   []model.Order
 	training bool
 	dropout  kernel.Dropout // none outside training
@@ -42,8 +44,9 @@ var rates = map[cuda.Precision]model.Rates{
 }
 
 // newNetwork describes a network. Its buffers are taken by build, once it has weights.
-func newNetwork(m *memory, o *Options, sizes, typical graph.Sizes, training bool) *network {
-	n := &network{memory: m, model: &o.Model, layout: o.Model.Layout(), sizes: sizes, training: training}
+func newNetwork(m *memory, o *Options, buckets []graph.Sizes, typical graph.Sizes, training bool) *network {
+	sizes := buckets[len(buckets)-1]
+	n := &network{memory: m, model: &o.Model, layout: o.Model.Layout(), sizes: sizes, buckets: buckets, asked: sizes, training: training}
 	for l := range n.model.Layers() {
 		order := n.model.Order(l)
 		switch {
@@ -111,6 +114,9 @@ func (n *network) try(err error) {
 	}
 }
 
+// compute makes an input's batch the one that work is asked for.
+func (n *network) compute(i *input) { n.in, n.asked = i, i.now.sizes }
+
 // forward asks for the logits of the batch.
 func (n *network) forward() error {
 	n.failed = nil
@@ -124,11 +130,13 @@ func (n *network) forward() error {
 // backward asks for the loss and all gradients.
 func (n *network) backward() error {
 	n.loss.run()
-	g := n.loss.grad
+	g, through := n.loss.grad, false
 	for l := len(n.layers) - 1; l >= 0; l-- {
 		k := n.layers[l]
-		k.tail.backward(g)
-		k.conv.backward(k.source(), g)
+		if !through {
+			k.tail.backward(g)
+		}
+		through = k.conv.backward(k.source(), g)
 		g = k.dx
 	}
 	return n.failed

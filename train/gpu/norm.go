@@ -28,10 +28,10 @@ func newNorm(t *tail) *norm {
 	o.scale, o.dScale = k.param(model.NormScale, model.NormScale)
 	o.shift, o.dShift = k.param(model.NormShift, model.NormShift)
 	if n.training || !o.batch {
-		o.normed = n.floats(k.rows * k.width)
+		o.normed = n.floats(k.rows() * k.width)
 	}
 	if !o.batch {
-		o.inverse = n.floats(k.rows)
+		o.inverse = n.floats(k.rows())
 		return o
 	}
 	o.inverse = n.floats(k.width)

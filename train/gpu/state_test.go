@@ -36,7 +36,7 @@ func TestEqualBits(t *testing.T) {
 			for run, direct := range []bool{true, false, false} {
 				rng := rand.New(rand.NewPCG(1, 2))
 				batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
-				e := newEngine(t, d, Options{Model: m, Sizes: graphtest.Roomy(batches...), NoGraphs: direct})
+				e := newEngine(t, d, Options{Model: m, Sizes: graphtest.Roomy(batches...), Buckets: []graph.Sizes{graphtest.Roomy(batches[1])}, NoGraphs: direct})
 				var found []float64
 				tell := func(o *Outcome, err error) {
 					check(t, err)

@@ -65,20 +65,20 @@ func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error
 	return o, errors.Join(err, e.wait(now.copying))
 }
 
-// compute asks for a step and for what it finds. The first step on an input is asked
+// compute asks for a step and for what it finds. The first step of a bucket is asked
 // for kernel by kernel, as libraries may have to prepare themselves; then it is captured.
 func (e *Engine) compute(i *input) error {
-	e.train.in = i
+	e.train.compute(i)
 	var err error
-	switch {
-	case i.graph == nil && i.warm && !e.opts.NoGraphs:
-		if i.graph, err = e.main.Capture("training step", e.work); err == nil {
-			err = i.graph.Launch(e.main)
+	switch b := i.now; {
+	case b.graph == nil && b.warm && !e.opts.NoGraphs:
+		if b.graph, err = e.main.Capture("training step", e.work); err == nil {
+			err = b.graph.Launch(e.main)
 		}
-	case i.graph != nil:
-		err = i.graph.Launch(e.main)
+	case b.graph != nil:
+		err = b.graph.Launch(e.main)
 	default:
-		i.warm = true
+		b.warm = true
 		err = e.work()
 	}
 	results := i.results.Bytes()

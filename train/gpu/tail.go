@@ -34,7 +34,7 @@ func (t *tail) make(k *layer) {
 	t.bias, t.dBias = k.param(model.Bias, model.Bias)
 	t.extra, t.dExtra = k.param(model.ResidualBias, model.ResidualBias)
 	if n.training {
-		t.sums = n.floats(cuda.SumRows(k.rows) * k.width)
+		t.sums = n.floats(cuda.SumRows(k.rows()) * k.width)
 	}
 	if n.model.HasNorm(k.index) {
 		t.norm = newNorm(t)
@@ -75,9 +75,8 @@ func (t *tail) dropout() cuda.Dropout {
 }
 
 // backward takes the rows of g from gradients of the output to gradients of the sums,
-// in place, and computes those of the tail's parameters.
+// in place, makes g's padding zero, and computes those of the tail's parameters.
 func (t *tail) backward(g cuda.Buffer) {
-	n := t.layer.net
 	sum := t.dBias
 	if t.norm != nil {
 		sum = t.norm.dShift
@@ -87,8 +86,20 @@ func (t *tail) backward(g cuda.Buffer) {
 		t.norm.backward(g)
 		t.sum(g, t.dBias, cuda.Identity, cuda.Dropout{})
 	}
+	t.copyExtra()
+}
+
+// scatter is backward, of a layer without a norm, for the gradients that a makes.
+func (t *tail) scatter(a *cuda.Aggregate) {
+	n := t.layer.net
+	n.try(n.stream.Scatter(&cuda.Scatter{Aggregate: *a, Y: t.layer.data, Sums: t.sums, DBias: t.dBias, Activation: t.activation, Dropout: t.dropout()}))
+	t.copyExtra()
+}
+
+// copyExtra stores the gradient of the residual's bias, which is the bias's.
+func (t *tail) copyExtra() {
 	if t.extra != (cuda.Buffer{}) {
-		n.try(n.stream.Copy(t.dExtra, t.dBias))
+		t.layer.net.try(t.layer.net.stream.Copy(t.dExtra, t.dBias))
 	}
 }
 

@@ -16,6 +16,7 @@ type Work struct {
 	pinned   *cuda.Pinned
 	features *cuda.Pinned // the memory that features come in; nil: it is not pinned
 	prepared prepare.Prepared
+	bucket   int // of the network's, that of the batch
 }
 
 // NewWork makes a work for Step or, with eval, for Infer. The features of its batches
@@ -80,6 +81,8 @@ func (w *Work) Prepare(b *graph.Batch) error {
 	n := w.net
 	if err := n.preparer.Prepare(&w.prepared, b); err != nil {
 		return err
+	}
+	for w.bucket = 0; w.bucket < len(n.buckets)-1 && !fits(b, n.buckets[w.bucket]); w.bucket++ {
 	}
 	f, memory := n.frame, w.pinned.Bytes()
 	counts := in[uint32](memory, f.counts)
