@@ -23,10 +23,11 @@ func (s *Stream) AggregateHeads(a *AggregateHeads) error {
 	l.int(a.Width)
 	l.int(a.Heads)
 	l.buffer("the weights", a.Weights, matrixBytes(a.Edges, a.Heads, a.Heads))
+	l.aligned("the weights", a.Weights)
 	l.buffer("indptr", a.Indptr, 4*(int64(most)+1))
 	l.buffer("indices", a.Indices, 4*int64(a.Edges))
 	l.count(a.Rows)
-	return l.rows(aggregateHeads, most, a.Width, unit([]int{a.Width}, a.Out, a.X))
+	return l.tiles(aggregateHeads, most, a.Width, unit([]int{a.Width}, a.Out, a.X))
 }
 
 // CombineHeads sums rows that have a part for every head over the transposed edges,
@@ -53,11 +54,12 @@ func (s *Stream) CombineHeads(a *CombineHeads) error {
 	l.int(a.Width)
 	l.int(a.Heads)
 	l.buffer("the weights", a.Weights, matrixBytes(a.Entries, a.Heads, a.Heads))
+	l.aligned("the weights", a.Weights)
 	l.buffer("indptr", a.Indptr, 4*(int64(most)+1))
 	l.buffer("indices", a.Indices, 4*int64(a.Entries))
 	l.buffer("the edges", a.Edges, 4*int64(a.Entries))
 	l.count(a.Rows)
-	return l.rows(combineHeads, most, a.Width, unit([]int{a.Width}, a.Out, a.Y))
+	return l.tiles(combineHeads, most, a.Width, unit([]int{a.Width}, a.Out, a.Y))
 }
 
 // EdgeDots multiplies the row of every edge's source with those of its destination:
@@ -88,7 +90,10 @@ func (s *Stream) EdgeDots(a *EdgeDots) error {
 	l.buffer("indptr", a.Indptr, 4*(int64(most)+1))
 	l.buffer("indices", a.Indices, 4*int64(a.Edges))
 	l.count(a.Rows)
-	const lanes = 16
-	const rows = blockThreads / lanes
-	return l.grid(edgeDots, 1, dims{uint32((most + rows - 1) / rows), 1}, dims{lanes, rows})
+	u, lanes := unit([]int{a.Width}, a.X, a.Y), 16
+	if u == 4 {
+		lanes = 32
+	}
+	rows := blockThreads / lanes
+	return l.grid(edgeDots, u, dims{uint32((most + rows - 1) / rows), 1}, dims{uint32(lanes), uint32(rows)})
 }

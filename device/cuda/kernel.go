@@ -28,6 +28,7 @@ const (
 	maximumBackward
 	standardize
 	standardizeBackward
+	edgeDots
 	// These take one float at a time.
 	sumColumns
 	crossEntropy
@@ -36,7 +37,6 @@ const (
 	edgeSoftmax
 	edgeSoftmaxBackward
 	sumEdges
-	edgeDots
 	layerNorm
 	layerNormBackward
 	sumProducts
@@ -165,6 +165,13 @@ func (l *launch) buffer(name string, b Buffer, bytes int64) {
 	l.word(b.address)
 }
 
+// aligned checks that four floats of a buffer may be read at once.
+func (l *launch) aligned(name string, b Buffer) {
+	if b.address%16 != 0 {
+		l.fail("%s at %#x", name, b.address)
+	}
+}
+
 // optional adds a pointer that may be null.
 func (l *launch) optional(name string, b Buffer, bytes int64) {
 	if b == (Buffer{}) {
@@ -215,6 +222,16 @@ func (l *launch) blocks(k kernelID, rows, width, unit, most int) error {
 	x := (units + turns - 1) / turns
 	y := blockThreads / x
 	return l.grid(k, unit, dims{uint32(min((rows+y-1)/y, most)), 1}, dims{uint32(x), uint32(y)})
+}
+
+// tiles launches a kernel as rows does, but a thread takes unit floats of its row alone:
+// the grid's y dimension goes on along the rows.
+func (l *launch) tiles(k kernelID, rows, width, unit int) error {
+	units := max(1, (width+unit-1)/unit)
+	turns := (units + 31) / 32
+	x := (units + turns - 1) / turns
+	y := blockThreads / x
+	return l.grid(k, unit, dims{uint32((rows + y - 1) / y), uint32(turns)}, dims{uint32(x), uint32(y)})
 }
 
 // grid launches a kernel. There is nothing to do for an empty grid.

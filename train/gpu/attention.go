@@ -20,6 +20,8 @@ type attention struct {
 	mean        bool
 
 	weights, dWeights cuda.Buffer // a block of part columns for every head
+	stacked, dStacked cuda.Buffer // the mean's: these blocks above one another
+	stack, unstack    cuda.Buffer // uint32: where the rows of one lie in the other
 	vectors, dVectors cuda.Buffer // the attention vectors, the sources' first
 	third, dThird     cuda.Buffer // the residual's map
 
@@ -51,8 +53,14 @@ func newAttention(k *layer) *attention {
 	if k.index == 0 {
 		a.own = n.floats(k.rows() * k.in)
 	}
+	if a.mean {
+		a.stacked, a.stack = n.floats(k.in*a.columns()), n.floats(k.in*a.heads)
+	}
 	if !n.training {
 		return a
+	}
+	if a.mean {
+		a.dStacked, a.unstack = n.floats(k.in*a.columns()), n.floats(k.in*a.heads)
 	}
 	a.dSpread, a.dScorers, a.diagonal = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in), n.floats(2*a.heads)
 	a.dSources, a.dOwns = n.floats(src*a.heads), n.floats(k.rows()*a.heads)
@@ -67,16 +75,28 @@ func newAttention(k *layer) *attention {
 func (a *attention) columns() int { return a.heads * a.part }
 
 func (a *attention) start() {
+	h := a.heads
 	a.net.try(a.net.stream.Fill(a.spread, 0))
-	if a.diagonal == (cuda.Buffer{}) {
-		return
+	a.fill(a.diagonal, func(r int) int { return r*h + r%h })
+	a.fill(a.stack, func(r int) int { return r%a.in*h + r/a.in })
+	a.fill(a.unstack, func(r int) int { return r%h*a.in + r/h })
+}
+
+// fill stores numbers in a buffer, if there is one.
+func (a *attention) fill(to cuda.Buffer, number func(at int) int) {
+	numbers := make([]uint32, to.Bytes()/4)
+	for i := range numbers {
+		numbers[i] = uint32(number(i))
 	}
-	at := make([]uint32, 2*a.heads)
-	for r := range at {
-		at[r] = uint32(r*a.heads + r%a.heads)
-	}
-	a.net.try(a.net.stream.CopyIn(a.diagonal, binio.Bytes(at)))
+	a.net.try(a.net.stream.CopyIn(to, binio.Bytes(numbers)))
 	a.net.try(a.net.stream.Synchronize())
+}
+
+// permute copies the rows of a head's weights to where the other one of W and the stacked
+// blocks has them.
+func (a *attention) permute(to, from, index cuda.Buffer) {
+	a.net.try(a.net.stream.Gather(&cuda.Gather{Out: to, Stride: a.part, Table: from, Type: dtype.Float32, Width: a.part, Index: index,
+		Rows: cuda.Rows(a.in * a.heads)}))
 }
 
 func (a *attention) forward(x cuda.Buffer) {
@@ -120,40 +140,43 @@ func (a *attention) edgeSoftmax() cuda.EdgeSoftmax {
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}
 }
 
-// factor returns what a head's results are multiplied with, and how far apart their
-// columns are.
-func (a *attention) factor() (factor float32, next int) {
-	if a.mean {
-		return 1 / float32(a.heads), 0
-	}
-	return 1, a.part
-}
+// factor is what the mean multiplies its heads with.
+func (a *attention) factor() float32 { return 1 / float32(a.heads) }
 
-// multiply makes the layer's sums of those over neighbours.
+// multiply makes the layer's sums of those over neighbours. The mean of the heads is one
+// product, with W's blocks above one another.
 func (a *attention) multiply() {
 	n, h, columns := a.net, a.heads, a.columns()
-	factor, next := a.factor()
-	if !a.mean {
-		n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: a.part, NextZ: next}, false, false, a.rows(), a.part, a.in,
-			factor, a.sums, h*a.in, a.weights, columns, 0, a.data, a.width))
+	if a.mean {
+		a.permute(a.stacked, a.weights, a.stack)
+		n.product(false, false, a.rows(), a.part, h*a.in, a.factor(), a.sums, h*a.in, a.stacked, a.part, 0, a.data, a.width)
 		return
 	}
-	for i := range h { // one after the other, as they are added
-		n.product(false, false, a.rows(), a.part, a.in, factor, after(a.sums, i*a.in), h*a.in, after(a.weights, i*a.part), columns,
-			float32(min(i, 1)), a.data, a.width)
+	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: a.part, NextZ: a.part}, false, false, a.rows(), a.part, a.in,
+		1, a.sums, h*a.in, a.weights, columns, 0, a.data, a.width))
+}
+
+// multiplyBack computes the gradients of W and of the sums over neighbours.
+func (a *attention) multiplyBack(dz cuda.Buffer) {
+	n, h, columns := a.net, a.heads, a.columns()
+	if a.mean {
+		n.product(true, false, h*a.in, a.part, a.rows(), a.factor(), a.sums, h*a.in, dz, a.width, 0, a.dStacked, a.part)
+		a.permute(a.dWeights, a.dStacked, a.unstack)
+		n.product(false, true, a.rows(), h*a.in, a.part, a.factor(), dz, a.width, a.stacked, a.part, 0, a.dSums, h*a.in)
+		return
 	}
+	for i := range h { // cuBLAS does not divide the many rows of a batch's products
+		n.product(true, false, a.in, a.part, a.rows(), 1, after(a.sums, i*a.in), h*a.in, after(dz, i*a.part), a.width, 0,
+			after(a.dWeights, i*a.part), columns)
+	}
+	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.part, NextY: a.part, NextZ: a.in}, false, true, a.rows(), a.in, a.part,
+		1, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
 }
 
 func (a *attention) backward(x, dz cuda.Buffer) (through bool) {
-	n, b, h, columns := a.net, a.block(), a.heads, a.columns()
+	n, b, h := a.net, a.block(), a.heads
 	n.pad(a.sums, h*a.in, b.dst)
-	factor, next := a.factor()
-	for i := range h { // cuBLAS does not divide the many rows of a batch's products
-		n.product(true, false, a.in, a.part, a.rows(), factor, after(a.sums, i*a.in), h*a.in, after(dz, i*next), a.width, 0,
-			after(a.dWeights, i*a.part), columns)
-	}
-	n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: next, NextY: a.part, NextZ: a.in}, false, true, a.rows(), a.in, a.part,
-		factor, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
+	a.multiplyBack(dz)
 	n.try(n.stream.EdgeDots(&cuda.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
 	n.try(n.stream.EdgeSoftmaxBackward(&cuda.EdgeSoftmaxBackward{EdgeSoftmax: a.edgeSoftmax(), Grads: a.dEdges, OwnGrads: a.dOwns}))
