@@ -197,14 +197,18 @@ func BenchmarkEdgeSoftmax(b *testing.B) {
 	block := r.block(benchDst, benchSrc, benchDegree)
 	edges := len(block.indices)
 	g := newGPU(b, benchMemory)
-	a := cuda.EdgeSoftmaxBackward{EdgeSoftmax: cuda.EdgeSoftmax{Weights: g.empty(4 * edges * heads), Sources: put(g, r.floats(benchSrc*heads)),
-		Own: put(g, r.floats(benchDst*heads)), Heads: heads, Slope: 0.2, Indptr: put(g, block.indptr), Indices: put(g, block.indices), Edges: edges,
+	a := cuda.EdgeSoftmaxBackward{EdgeSoftmax: cuda.EdgeSoftmax{Weights: g.empty(4 * edges * heads), Scores: put(g, r.floats(benchSrc*2*heads)), Heads: heads, Slope: 0.2, Indptr: put(g, block.indptr), Indices: put(g, block.indices), Edges: edges,
 		Rows: cuda.Rows(benchDst)}, Grads: g.empty(4 * edges * heads), OwnGrads: g.empty(4 * benchDst * heads)}
 	b.Run("forward", func(b *testing.B) {
 		g.rate(b, 4*edges*(2*heads+1), func() error { return g.EdgeSoftmax(&a.EdgeSoftmax) })
 	})
 	b.Run("backward", func(b *testing.B) {
 		g.rate(b, 4*edges*(4*heads+1), func() error { return g.EdgeSoftmaxBackward(&a) })
+	})
+	sum := cuda.SumEdges{Out: a.Scores, Values: a.Grads, Own: a.OwnGrads, Heads: heads, Indptr: put(g, block.tindptr), Edges: put(g, block.tedges),
+		Places: cuda.Rows(benchDst), Rows: cuda.Rows(benchSrc)}
+	b.Run("sum", func(b *testing.B) {
+		g.rate(b, 4*edges*(heads+1)+4*benchSrc*2*heads, func() error { return g.SumEdges(&sum) })
 	})
 }
 

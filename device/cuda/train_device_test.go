@@ -139,31 +139,47 @@ func TestEdgeSoftmaxOnDevice(t *testing.T) {
 			r := newRandom(uint64(i))
 			b := r.block(rows, rows+20, 5)
 			count := most(g, rows)
-			sources, own := r.floats(b.columns*heads), r.floats(count.Most*heads)
+			scores := r.floats(b.columns * 2 * heads)
+			back := plain.Block{Transposed: true, Indptr: b.tindptr, Indices: b.tedges, Places: rows}
+			var places []uint32
+			if r.IntN(2) == 0 {
+				places, back.Place = make([]uint32, rows), make([]uint32, b.columns)
+				for i, s := range r.Perm(b.columns)[:rows] {
+					places[i], back.Place[s] = uint32(s), uint32(i)+1
+				}
+			}
 			edges := len(b.indices)
 			indptr := append(b.indptr, make([]uint32, count.Most-rows)...)
-			a := cuda.EdgeSoftmax{Weights: g.empty(4 * edges * heads), Sources: put(g, sources), Own: put(g, own), Heads: heads, Slope: 0.2,
+			a := cuda.EdgeSoftmax{Weights: g.empty(4 * edges * heads), Scores: put(g, scores), Heads: heads, Slope: 0.2,
 				Indptr: put(g, indptr), Indices: put(g, append(b.indices, 0)), Edges: edges, Rows: count}
+			if places != nil {
+				a.Place = put(g, append(places, make([]uint32, count.Most-rows)...))
+			}
 			check(g, g.EdgeSoftmax(&a))
 			weights := make([]float32, edges*heads)
-			plain.EdgeSoftmax(weights, sources, own, heads, 0.2, b.indptr, b.indices, rows)
+			plain.EdgeSoftmax(weights, scores, places, heads, 0.2, b.indptr, b.indices, rows)
 			got := get[float32](g, a.Weights)
 			near(g, "weights", got, weights, 1e-6)
 
 			// From the same weights, the way back is exact.
 			grads := r.floats(edges * heads)
-			back := cuda.EdgeSoftmaxBackward{EdgeSoftmax: a, Grads: put(g, grads), OwnGrads: g.empty(4 * count.Most * heads)}
-			check(g, g.EdgeSoftmaxBackward(&back))
+			gradient := cuda.EdgeSoftmaxBackward{EdgeSoftmax: a, Grads: put(g, grads), OwnGrads: g.empty(4 * count.Most * heads)}
+			check(g, g.EdgeSoftmaxBackward(&gradient))
 			ownGrads := nans(count.Most * heads)
-			plain.EdgeSoftmaxBackward(grads, ownGrads, got, sources, own, heads, 0.2, b.indptr, b.indices, rows)
-			same(g, "gradients", get[float32](g, back.Grads), grads)
-			same(g, "own gradients", get[float32](g, back.OwnGrads), ownGrads)
+			plain.EdgeSoftmaxBackward(grads, ownGrads, got, scores, places, heads, 0.2, b.indptr, b.indices, rows)
+			same(g, "gradients", get[float32](g, gradient.Grads), grads)
+			same(g, "own gradients", get[float32](g, gradient.OwnGrads), ownGrads)
 
-			sum := cuda.SumEdges{Out: g.empty(4 * b.columns * heads), Values: back.Grads, Heads: heads, Indptr: put(g, b.tindptr),
-				Edges: put(g, append(b.tedges, 0)), Rows: cuda.Rows(b.columns)}
+			all := most(g, b.columns)
+			beyond := make([]uint32, all.Most-b.columns)
+			sum := cuda.SumEdges{Out: g.empty(4 * all.Most * 2 * heads), Values: gradient.Grads, Own: gradient.OwnGrads, Heads: heads,
+				Indptr: put(g, append(b.tindptr, beyond...)), Edges: put(g, append(b.tedges, 0)), Places: count, Rows: all}
+			if back.Place != nil {
+				sum.Place = put(g, append(back.Place, beyond...))
+			}
 			check(g, g.SumEdges(&sum))
-			want := make([]float32, b.columns*heads)
-			plain.SumEdges(want, grads, heads, b.tindptr, b.tedges, b.columns)
+			want := make([]float32, all.Most*2*heads)
+			plain.SumEdges(want, grads, ownGrads, heads, &back, b.columns, all.Most)
 			same(g, "sums", get[float32](g, sum.Out), want)
 		}
 	}

@@ -31,13 +31,14 @@ type attention struct {
 	scorers  cuda.Buffer // in rows of 2·heads: W_h·asrc_h, then W_h·adst_h
 	dScorers cuda.Buffer
 
-	own             cuda.Buffer // the destinations' rows of x, where they don't come first
-	dOwn            cuda.Buffer // gradient of these rows
-	sources, owns   cuda.Buffer // parts of the scores, by source and by destination
-	dSources, dOwns cuda.Buffer
+	scores, dScores cuda.Buffer // by source, as cuda.EdgeSoftmax has them
+	dOwns           cuda.Buffer // by destination: gradients of its parts
 	softmax         cuda.Buffer // by edge
 	dEdges          cuda.Buffer
 	sums, dSums     cuda.Buffer // by destination, a row for every head
+
+	own  cuda.Buffer // the residual's: the destinations' rows of x, where they don't come first
+	dOwn cuda.Buffer // gradient of these rows
 }
 
 func newAttention(k *layer) *attention {
@@ -48,9 +49,9 @@ func newAttention(k *layer) *attention {
 	a.third, a.dThird = k.param(model.ResidualWeight, model.ResidualWeight)
 	src, edges := n.asked.Src[k.index], n.asked.Edges[k.index]+k.rows()
 	a.spread, a.scorers = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in)
-	a.sources, a.owns = n.floats(src*a.heads), n.floats(k.rows()*a.heads)
+	a.scores = n.floats(src * 2 * a.heads)
 	a.softmax, a.sums = n.floats(edges*a.heads), n.floats(k.rows()*a.heads*k.in)
-	if k.index == 0 {
+	if m.Residual && k.index == 0 {
 		a.own = n.floats(k.rows() * k.in)
 	}
 	if a.mean {
@@ -63,9 +64,9 @@ func newAttention(k *layer) *attention {
 		a.dStacked, a.unstack = n.floats(k.in*a.columns()), n.floats(k.in*a.heads)
 	}
 	a.dSpread, a.dScorers, a.diagonal = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in), n.floats(2*a.heads)
-	a.dSources, a.dOwns = n.floats(src*a.heads), n.floats(k.rows()*a.heads)
+	a.dScores, a.dOwns = n.floats(src*2*a.heads), n.floats(k.rows()*a.heads)
 	a.dEdges, a.dSums = n.floats(edges*a.heads), n.floats(k.rows()*a.heads*k.in)
-	if k.below != nil {
+	if m.Residual && k.below != nil {
 		a.dOwn = n.floats(k.rows() * k.in)
 	}
 	return a
@@ -102,19 +103,17 @@ func (a *attention) permute(to, from, index cuda.Buffer) {
 func (a *attention) forward(x cuda.Buffer) {
 	n, b, h := a.net, a.block(), a.heads
 	a.score(x)
-	own := a.ownRows(x)
-	n.product(false, false, a.rows(), h, a.in, 1, own, a.in, after(a.scorers, h), 2*h, 0, a.owns, h)
 	weigh := a.edgeSoftmax()
 	n.try(n.stream.EdgeSoftmax(&weigh))
 	n.try(n.stream.AggregateHeads(&cuda.AggregateHeads{Out: a.sums, X: x, Width: a.in, Heads: h, Weights: a.softmax,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
 	a.multiply()
 	if a.third != (cuda.Buffer{}) {
-		n.product(false, false, a.rows(), a.width, a.in, 1, own, a.in, a.third, a.width, 1, a.data, a.width)
+		n.product(false, false, a.rows(), a.width, a.in, 1, a.ownRows(x), a.in, a.third, a.width, 1, a.data, a.width)
 	}
 }
 
-// score makes the vectors that score rows, and the sources' parts of the scores.
+// score makes the vectors that score rows, and the scores.
 func (a *attention) score(x cuda.Buffer) {
 	n, h, columns := a.net, a.heads, a.columns()
 	for i := range 2 { // of sources, of destinations
@@ -122,7 +121,7 @@ func (a *attention) score(x cuda.Buffer) {
 			Type: dtype.Float32, Width: a.part, Rows: cuda.Rows(h)}))
 	}
 	n.product(false, true, a.in, 2*h, columns, 1, a.weights, columns, a.spread, columns, 0, a.scorers, 2*h)
-	n.product(false, false, n.asked.Src[a.index], h, a.in, 1, x, a.in, a.scorers, 2*h, 0, a.sources, h)
+	n.product(false, false, n.asked.Src[a.index], 2*h, a.in, 1, x, a.in, a.scorers, 2*h, 0, a.scores, 2*h)
 }
 
 // ownRows returns the destinations' rows of x.
@@ -136,7 +135,7 @@ func (a *attention) ownRows(x cuda.Buffer) cuda.Buffer {
 
 func (a *attention) edgeSoftmax() cuda.EdgeSoftmax {
 	b := a.block()
-	return cuda.EdgeSoftmax{Weights: a.softmax, Sources: a.sources, Own: a.owns, Heads: a.heads, Slope: model.LeakySlope,
+	return cuda.EdgeSoftmax{Weights: a.softmax, Scores: a.scores, Place: b.positions, Heads: a.heads, Slope: model.LeakySlope,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}
 }
 
@@ -180,14 +179,16 @@ func (a *attention) backward(x, dz cuda.Buffer) (through bool) {
 	n.try(n.stream.EdgeDots(&cuda.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
 	n.try(n.stream.EdgeSoftmaxBackward(&cuda.EdgeSoftmaxBackward{EdgeSoftmax: a.edgeSoftmax(), Grads: a.dEdges, OwnGrads: a.dOwns}))
-	n.try(n.stream.SumEdges(&cuda.SumEdges{Out: a.dSources, Values: a.dEdges, Heads: h, Indptr: b.tindptr, Edges: b.tedges, Rows: b.src}))
-	own := x
-	if a.own != (cuda.Buffer{}) {
-		own = a.own
-		n.pad(own, a.in, b.dst)
-	}
-	a.scorersGradient(x, own)
+	n.try(n.stream.SumEdges(&cuda.SumEdges{Out: a.dScores, Values: a.dEdges, Own: a.dOwns, Heads: h, Indptr: b.tindptr, Edges: b.tedges,
+		Place: b.place, Places: b.dst, Rows: b.src}))
+	n.pad(x, a.in, b.src)
+	a.scorersGradient(x)
 	if a.third != (cuda.Buffer{}) {
+		own := x
+		if a.own != (cuda.Buffer{}) {
+			own = a.own
+			n.pad(own, a.in, b.dst)
+		}
 		n.product(true, false, a.in, a.width, a.rows(), 1, own, a.in, dz, a.width, 0, a.dThird, a.width)
 	}
 	if a.dx != (cuda.Buffer{}) {
@@ -196,15 +197,10 @@ func (a *attention) backward(x, dz cuda.Buffer) (through bool) {
 	return false
 }
 
-// scorersGradient takes the gradients of the scores' parts to W and the attention
-// vectors.
-func (a *attention) scorersGradient(x, own cuda.Buffer) {
-	n, b, h, columns := a.net, a.block(), a.heads, a.columns()
-	n.pad(x, a.in, b.src)
-	n.pad(a.dSources, h, b.src)
-	n.pad(a.dOwns, h, b.dst)
-	n.product(true, false, a.in, h, n.asked.Src[a.index], 1, x, a.in, a.dSources, h, 0, a.dScorers, 2*h)
-	n.product(true, false, a.in, h, a.rows(), 1, own, a.in, a.dOwns, h, 0, after(a.dScorers, h), 2*h)
+// scorersGradient takes the gradients of the scores to W and the attention vectors.
+func (a *attention) scorersGradient(x cuda.Buffer) {
+	n, h, columns := a.net, a.heads, a.columns()
+	n.product(true, false, a.in, 2*h, n.asked.Src[a.index], 1, x, a.in, a.dScores, 2*h, 0, a.dScorers, 2*h)
 	n.product(false, false, a.in, columns, 2*h, 1, a.dScorers, 2*h, a.spread, columns, 1, a.dWeights, columns)
 	n.product(true, false, 2*h, columns, a.in, 1, a.dScorers, 2*h, a.weights, columns, 0, a.dSpread, columns)
 	n.try(n.stream.Gather(&cuda.Gather{Out: a.dVectors, Stride: a.part, Table: a.dSpread, Type: dtype.Float32, Width: a.part,
@@ -215,10 +211,9 @@ func (a *attention) inputGradient(dz cuda.Buffer) {
 	n, b, h := a.net, a.block(), a.heads
 	n.try(n.stream.CombineHeads(&cuda.CombineHeads{Out: a.dx, Y: a.dSums, Width: a.in, Heads: h, Weights: a.softmax,
 		Indptr: b.tindptr, Indices: b.tindices, Edges: b.tedges, Entries: b.edges, Rows: b.src}))
-	n.product(false, true, n.asked.Src[a.index], a.in, h, 1, a.dSources, h, a.scorers, 2*h, 1, a.dx, a.in)
-	n.product(false, true, a.rows(), a.in, h, 1, a.dOwns, h, after(a.scorers, h), 2*h, 0, a.dOwn, a.in)
+	n.product(false, true, n.asked.Src[a.index], a.in, 2*h, 1, a.dScores, 2*h, a.scorers, 2*h, 1, a.dx, a.in)
 	if a.third != (cuda.Buffer{}) {
-		n.product(false, true, a.rows(), a.in, a.width, 1, dz, a.width, a.third, a.width, 1, a.dOwn, a.in)
+		n.product(false, true, a.rows(), a.in, a.width, 1, dz, a.width, a.third, a.width, 0, a.dOwn, a.in)
+		a.addOwn(a.dOwn, a.in)
 	}
-	a.addOwn(a.dOwn, a.in)
 }

@@ -90,7 +90,7 @@ func (e *Engine) poison() error {
 					fill(b)
 				}
 			case *attention:
-				for _, b := range []cuda.Buffer{c.own, c.dOwn, c.sources, c.owns, c.dSources, c.dOwns, c.softmax, c.dEdges, c.sums, c.dSums, c.scorers, c.dScorers, c.dSpread} {
+				for _, b := range []cuda.Buffer{c.own, c.dOwn, c.scores, c.dScores, c.dOwns, c.stacked, c.dStacked, c.softmax, c.dEdges, c.sums, c.dSums, c.scorers, c.dScorers, c.dSpread} {
 					fill(b)
 				}
 			}

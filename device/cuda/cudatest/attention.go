@@ -21,20 +21,22 @@ func edgeDots(a *arguments) {
 }
 
 func edgeSoftmax(a *arguments) {
-	weights, sources, own, heads, slope, indptr, indices := a.floats(), a.floats(), a.floats(), a.int(), a.float(), a.words32(), a.words32()
+	weights, scores, place, heads, slope, indptr, indices := a.floats(), a.floats(), a.words32(), a.int(), a.float(), a.words32(), a.words32()
 	rows, _ := a.rows()
-	plain.EdgeSoftmax(weights, sources, own, heads, slope, indptr, indices, rows)
+	plain.EdgeSoftmax(weights, scores, place, heads, slope, indptr, indices, rows)
 }
 
 func edgeSoftmaxBackward(a *arguments) {
-	grads, ownGrads, weights, sources, own, heads, slope := a.floats(), a.floats(), a.floats(), a.floats(), a.floats(), a.int(), a.float()
+	grads, ownGrads, weights, scores, place, heads, slope := a.floats(), a.floats(), a.floats(), a.floats(), a.words32(), a.int(), a.float()
 	indptr, indices := a.words32(), a.words32()
 	rows, _ := a.rows()
-	plain.EdgeSoftmaxBackward(grads, ownGrads, weights, sources, own, heads, slope, indptr, indices, rows)
+	plain.EdgeSoftmaxBackward(grads, ownGrads, weights, scores, place, heads, slope, indptr, indices, rows)
 }
 
 func sumEdges(a *arguments) {
-	out, values, heads, indptr, edges := a.floats(), a.floats(), a.int(), a.words32(), a.words32()
-	rows, _ := a.rows()
-	plain.SumEdges(out, values, heads, indptr, edges, rows)
+	out, values, own, heads := a.floats(), a.floats(), a.floats(), a.int()
+	b := plain.Block{Transposed: true, Indptr: a.words32(), Indices: a.words32(), Place: a.words32()}
+	b.Places, _ = a.rows()
+	rows, most := a.rows()
+	plain.SumEdges(out, values, own, heads, &b, rows, most)
 }

@@ -1,21 +1,29 @@
 // The softmax over a destination's edges, head by head, and its way back. What belongs
-// to an edge or a row has its heads next to each other.
-#include "common.cuh"
+// to an edge or a row has its heads next to each other. Scores lie by source: for every
+// head a source's part of its edges' scores, then its part as a destination. place says
+// where a destination lies among the sources; where it is null, they come first.
+#include "sum.cuh"
+
+// The destination's parts of the scores.
+__device__ __forceinline__ const float *own_scores(const float *scores, i64 heads, const u32 *place, i64 i) {
+	return scores + ((place ? place[i] : i) * 2 + 1) * heads;
+}
 
 __device__ __forceinline__ float leaky(float v, float slope) { return v > 0 ? v : v * slope; }
 
-// weights[e,h] = softmax over the edges e of row i of leaky(sources[s,h] + own[i,h]).
+// weights[e,h] = softmax over the edges e of row i of leaky(s's part + i's).
 // A block's x dimension takes heads.
-extern "C" __global__ void edge_softmax(float *weights, const float *sources, const float *own, i64 heads, float slope, const u32 *indptr,
+extern "C" __global__ void edge_softmax(float *weights, const float *scores, const u32 *place, i64 heads, float slope, const u32 *indptr,
                                         const u32 *indices, const u32 *at, i64 most) {
 	i64 i = this_row();
 	if (i >= rows_of(at, most))
 		return;
 	u32 from = indptr[i], to = indptr[i + 1];
+	const float *own = own_scores(scores, heads, place, i);
 	for (i64 h = threadIdx.x; h < heads; h += blockDim.x) {
-		float mine = own[i * heads + h], top = -INFINITY, sum = 0;
+		float mine = own[h], top = -INFINITY, sum = 0;
 		for (u32 e = from; e < to; e++) {
-			float v = leaky(sources[indices[e] * heads + h] + mine, slope);
+			float v = leaky(scores[indices[e] * 2 * heads + h] + mine, slope);
 			weights[e * heads + h] = v;
 			top = v > top ? v : top;
 		}
@@ -32,19 +40,20 @@ extern "C" __global__ void edge_softmax(float *weights, const float *sources, co
 
 // grads[e,h] = the gradient of the score before leaky, where grads held that of the
 // weight; own_grads[i,h] = the sum over the edges of row i.
-extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads, const float *weights, const float *sources, const float *own,
+extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads, const float *weights, const float *scores, const u32 *place,
                                                  i64 heads, float slope, const u32 *indptr, const u32 *indices, const u32 *at, i64 most) {
 	i64 i = this_row();
 	if (i >= rows_of(at, most))
 		return;
 	u32 from = indptr[i], to = indptr[i + 1];
+	const float *own = own_scores(scores, heads, place, i);
 	for (i64 h = threadIdx.x; h < heads; h += blockDim.x) {
-		float mine = own[i * heads + h], along = 0, sum = 0;
+		float mine = own[h], along = 0, sum = 0;
 		for (u32 e = from; e < to; e++)
 			along += weights[e * heads + h] * grads[e * heads + h];
 		for (u32 e = from; e < to; e++) {
 			float g = weights[e * heads + h] * (grads[e * heads + h] - along);
-			if (!(sources[indices[e] * heads + h] + mine > 0))
+			if (!(scores[indices[e] * 2 * heads + h] + mine > 0))
 				g *= slope;
 			grads[e * heads + h] = g;
 			sum += g;
@@ -53,16 +62,29 @@ extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads,
 	}
 }
 
-// out[s,h] = the sum of values[e,h] over the edges e that edges lists for row s.
-extern "C" __global__ void sum_edges(float *out, const float *values, i64 heads, const u32 *indptr, const u32 *edges, const u32 *at,
-                                     i64 most) {
-	i64 i = this_row();
-	if (i >= rows_of(at, most))
+// The gradients of the scores: of row s, the sum of values[e,h] over the edges e that
+// edges lists for it, and behind them own[i,h] where it is destination i, zero where it
+// is none. place is that of the transposed block: i + 1, or 0. Rows beyond the count
+// become zero.
+extern "C" __global__ void sum_edges(float *out, const float *values, const float *own, i64 heads, const u32 *indptr, const u32 *edges,
+                                     const u32 *place, const u32 *places_at, i64 places, const u32 *at, i64 most) {
+	i64 s = this_row();
+	if (s >= most)
 		return;
-	for (i64 h = threadIdx.x; h < heads; h += blockDim.x) {
+	out += s * 2 * heads;
+	bool there = s < rows_of(at, most);
+	u32 from = there ? indptr[s] : 0, to = there ? indptr[s + 1] : 0, mine = NOBODY;
+	if (there)
+		mine = own_place<true>(s, nullptr, place, places_at, places).place;
+	for (i64 h = threadIdx.x; h < 2 * heads; h += blockDim.x) {
 		float sum = 0;
-		for (u32 e = indptr[i]; e < indptr[i + 1]; e++)
-			sum += values[(i64)edges[e] * heads + h];
-		out[i * heads + h] = sum;
+		if (h < heads) {
+#pragma unroll 4
+			for (u32 e = from; e < to; e++)
+				sum += values[(i64)edges[e] * heads + h];
+		} else if (mine != NOBODY) {
+			sum = own[mine * heads + h - heads];
+		}
+		out[h] = sum;
 	}
 }

@@ -3,13 +3,13 @@ package plain
 import "math"
 
 // EdgeSoftmax weighs edges; see cuda.EdgeSoftmax. The kernel's exponential is another.
-func EdgeSoftmax(weights, sources, own []float32, heads int, slope float32, indptr, indices []uint32, rows int) {
+func EdgeSoftmax(weights, scores []float32, place []uint32, heads int, slope float32, indptr, indices []uint32, rows int) {
 	for i := range rows {
-		from, to := int(indptr[i]), int(indptr[i+1])
+		from, to, own := int(indptr[i]), int(indptr[i+1]), ownScores(scores, place, heads, i)
 		for h := range heads {
 			top, sum := float32(math.Inf(-1)), float32(0)
 			for e := from; e < to; e++ {
-				v := sources[int(indices[e])*heads+h] + own[i*heads+h]
+				v := scores[int(indices[e])*2*heads+h] + own[h]
 				if !(v > 0) {
 					v *= slope
 				}
@@ -31,9 +31,9 @@ func EdgeSoftmax(weights, sources, own []float32, heads int, slope float32, indp
 
 // EdgeSoftmaxBackward takes gradients of weights to those of scores, in place, and sums
 // them by destination; see cuda.EdgeSoftmaxBackward.
-func EdgeSoftmaxBackward(grads, ownGrads, weights, sources, own []float32, heads int, slope float32, indptr, indices []uint32, rows int) {
+func EdgeSoftmaxBackward(grads, ownGrads, weights, scores []float32, place []uint32, heads int, slope float32, indptr, indices []uint32, rows int) {
 	for i := range rows {
-		from, to := int(indptr[i]), int(indptr[i+1])
+		from, to, own := int(indptr[i]), int(indptr[i+1]), ownScores(scores, place, heads, i)
 		for h := range heads {
 			along, sum := float32(0), float32(0)
 			for e := from; e < to; e++ {
@@ -41,7 +41,7 @@ func EdgeSoftmaxBackward(grads, ownGrads, weights, sources, own []float32, heads
 			}
 			for e := from; e < to; e++ {
 				g := weights[e*heads+h] * (grads[e*heads+h] - along)
-				if !(sources[int(indices[e])*heads+h]+own[i*heads+h] > 0) {
+				if !(scores[int(indices[e])*2*heads+h]+own[h] > 0) {
 					g *= slope
 				}
 				grads[e*heads+h] = g
@@ -52,15 +52,27 @@ func EdgeSoftmaxBackward(grads, ownGrads, weights, sources, own []float32, heads
 	}
 }
 
-// SumEdges sums what belongs to edges into rows; see cuda.SumEdges.
-func SumEdges(out, values []float32, heads int, indptr, edges []uint32, rows int) {
-	for i := range rows {
+// ownScores returns destination i's parts of the scores.
+func ownScores(scores []float32, place []uint32, heads, i int) []float32 {
+	if place != nil {
+		i = int(place[i])
+	}
+	return scores[(2*i+1)*heads:][:heads]
+}
+
+// SumEdges sums gradients of edges' scores by source; see cuda.SumEdges. b has the edges
+// for Indices, and where the destinations lie.
+func SumEdges(out, values, own []float32, heads int, b *Block, rows, most int) {
+	clear(out[:most*2*heads])
+	for s := range rows {
+		row := out[2*s*heads:][:2*heads]
 		for h := range heads {
-			sum := float32(0)
-			for _, e := range edges[indptr[i]:indptr[i+1]] {
-				sum += values[int(e)*heads+h]
+			for _, e := range b.Indices[b.Indptr[s]:b.Indptr[s+1]] {
+				row[h] += values[int(e)*heads+h]
 			}
-			out[i*heads+h] = sum
+		}
+		if place, _ := b.own(s); place >= 0 {
+			copy(row[heads:], own[place*heads:][:heads])
 		}
 	}
 }

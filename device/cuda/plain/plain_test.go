@@ -235,12 +235,20 @@ func TestEdgeSoftmaxBackwardIsTheGradient(t *testing.T) {
 		columns := rows + 2
 		indptr, indices := edges(r, rows, columns)
 		tindptr, _, tedges := transpose(indptr, indices, columns)
-		sources, own := floats(r, columns*heads), floats(r, rows*heads)
+		scores := floats(r, columns*2*heads)
+		back := Block{Transposed: true, Indptr: tindptr, Indices: tedges, Places: rows}
+		var place []uint32
+		if rapid.Bool().Draw(t, "scattered") {
+			place, back.Place = make([]uint32, rows), make([]uint32, columns)
+			for i, s := range r.Perm(columns)[:rows] {
+				place[i], back.Place[s] = uint32(s), uint32(i)+1
+			}
+		}
 		factors := floats(r, len(indices)*heads)
 		const slope = 0.2
 		value := func() float64 {
 			w := make([]float32, len(factors))
-			EdgeSoftmax(w, sources, own, heads, slope, indptr, indices, rows)
+			EdgeSoftmax(w, scores, place, heads, slope, indptr, indices, rows)
 			sum := 0.0
 			for i, v := range w {
 				sum += float64(v) * float64(factors[i])
@@ -248,26 +256,28 @@ func TestEdgeSoftmaxBackwardIsTheGradient(t *testing.T) {
 			return sum
 		}
 		weights, grads := make([]float32, len(factors)), append([]float32(nil), factors...)
-		EdgeSoftmax(weights, sources, own, heads, slope, indptr, indices, rows)
-		ownGrads, sourceGrads := make([]float32, rows*heads), make([]float32, columns*heads)
-		EdgeSoftmaxBackward(grads, ownGrads, weights, sources, own, heads, slope, indptr, indices, rows)
-		SumEdges(sourceGrads, grads, heads, tindptr, tedges, columns)
+		EdgeSoftmax(weights, scores, place, heads, slope, indptr, indices, rows)
+		ownGrads, scoreGrads := make([]float32, rows*heads), make([]float32, (columns+1)*2*heads)
+		EdgeSoftmaxBackward(grads, ownGrads, weights, scores, place, heads, slope, indptr, indices, rows)
+		scoreGrads[len(scoreGrads)-1] = 1 // beyond the rows
+		SumEdges(scoreGrads, grads, ownGrads, heads, &back, columns, columns+1)
+		if scoreGrads[len(scoreGrads)-1] != 0 {
+			t.Fatal("the padding is not zero")
+		}
 		before := value()
-		for _, p := range []struct{ values, grads []float32 }{{sources, sourceGrads}, {own, ownGrads}} {
-			for i := range p.values {
-				const step = 1.0 / 64
-				was := p.values[i]
-				p.values[i] = was + step
-				up := value()
-				p.values[i] = was - step
-				down := value()
-				p.values[i] = was
-				if kink := math.Abs(up+down-2*before) > 1e-3; kink {
-					continue // a score changes its sign
-				}
-				if got, want := float64(p.grads[i]), (up-down)/(2*step); math.Abs(got-want) > 0.05 {
-					t.Fatalf("gradient %v, want %v", got, want)
-				}
+		for i := range scores {
+			const step = 1.0 / 64
+			was := scores[i]
+			scores[i] = was + step
+			up := value()
+			scores[i] = was - step
+			down := value()
+			scores[i] = was
+			if kink := math.Abs(up+down-2*before) > 1e-3; kink {
+				continue // a score changes its sign
+			}
+			if got, want := float64(scoreGrads[i]), (up-down)/(2*step); math.Abs(got-want) > 0.05 {
+				t.Fatalf("gradient %v, want %v", got, want)
 			}
 		}
 	})

@@ -81,8 +81,10 @@ func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool)
 	return r
 }
 
-// TransposeAll makes the preparer transpose every block.
+// TransposeAll makes the preparer transpose every block, with the places of the outermost
+// one's destinations.
 func (r *Preparer) TransposeAll() {
+	r.place = true
 	for l := range r.transpose {
 		r.transpose[l] = true
 	}
