@@ -92,7 +92,7 @@ func (l *launch) sum(k kernelID, out, sums Buffer, width, rows int) error {
 	if err := l.groups(k, rows, width, 1); err != nil {
 		return err
 	}
-	return l.stream.sumColumns(out, sums, width, sumGroups(rows))
+	return l.stream.SumColumns(out, sums, width, sumGroups(rows))
 }
 
 // BatchStatistics finds what batch norm takes of the columns of Z: Mean; Inverse,

@@ -145,6 +145,8 @@ func TestRefusals(t *testing.T) {
 			"a negative decay": func(o *Options) { o.WeightDecay = -1 },
 			"an unknown loss":  func(o *Options) { o.Loss = "hinge" },
 			"no sizes":         func(o *Options) { o.Sizes = graph.Sizes{} },
+			"a large bucket":   func(o *Options) { o.Buckets = []graph.Sizes{graphtest.Roomy(b)}; o.Buckets[0].Edges[1]++ },
+			"a smaller bucket": func(o *Options) { o.Buckets = []graph.Sizes{sizes, graphtest.Roomy(b)}; o.Buckets[1].Edges[0]-- },
 			"sizes of one":     func(o *Options) { o.EvalSizes = graph.Sizes{Src: []int{1}, Dst: []int{1}, Edges: []int{1}} },
 		} {
 			o := good

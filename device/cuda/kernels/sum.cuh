@@ -30,11 +30,20 @@ __device__ __forceinline__ void add_rows(Floats<N> &sum, const float *x, i64 str
 		for (int k = 0; k < 4; k++)
 			add<N>(sum, w[k], row[k]);
 	}
-	for (; e < to; e++) {
-		u32 s = index[e];
-		Floats<N> row = load<N>(x + s * stride + c);
-		add<N>(sum, weights ? weights[s] : 1, row);
-	}
+	// And those of the three that may be left.
+	Floats<N> row[3];
+	float w[3];
+#pragma unroll
+	for (int k = 0; k < 3; k++)
+		if (e + k < to) {
+			u32 s = index[e + k];
+			row[k] = load<N>(x + s * stride + c);
+			w[k] = weights ? weights[s] : 1;
+		}
+#pragma unroll
+	for (int k = 0; k < 3; k++)
+		if (e + k < to)
+			add<N>(sum, w[k], row[k]);
 }
 
 // Where a row has its own place and with what factor it counts; none: NOBODY.
