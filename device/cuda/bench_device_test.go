@@ -213,7 +213,7 @@ func BenchmarkEdgeSoftmax(b *testing.B) {
 }
 
 func BenchmarkHeads(b *testing.B) {
-	const heads, width = 4, benchWidth
+	const heads, width = 8, benchWidth
 	r := newRandom(1)
 	block := r.block(benchDst, benchSrc, benchDegree)
 	edges := len(block.indices)

@@ -77,7 +77,7 @@ func (a Activation) of(none, relu, elu kernelID) (kernelID, error) {
 // that the groups are many.
 const (
 	leastGroup = 32
-	mostGroups = 512
+	mostGroups = 1024
 )
 
 // SumGroup returns how many of so many rows TailBackward sums into one row of Sums.

@@ -9,6 +9,11 @@ __device__ __forceinline__ const float *own_scores(const float *scores, i64 head
 	return scores + ((place ? place[i] : i) * 2 + 1) * heads;
 }
 
+// Edges whose reads are on their way at once: so many are read, then written.
+#define TURN 4
+#define EACH_EDGE(what) \
+	_Pragma("unroll") for (int k = 0; k < TURN; k++) if (e + k < to) { what; }
+
 __device__ __forceinline__ float leaky(float v, float slope) { return v > 0 ? v : v * slope; }
 
 // weights[e,h] = softmax over the edges e of row i of leaky(s's part + i's).
@@ -22,19 +27,22 @@ extern "C" __global__ void edge_softmax(float *weights, const float *scores, con
 	const float *own = own_scores(scores, heads, place, i);
 	for (i64 h = threadIdx.x; h < heads; h += blockDim.x) {
 		float mine = own[h], top = -INFINITY, sum = 0;
-		for (u32 e = from; e < to; e++) {
-			float v = leaky(scores[indices[e] * 2 * heads + h] + mine, slope);
-			weights[e * heads + h] = v;
-			top = v > top ? v : top;
+		for (u32 e = from; e < to; e += TURN) {
+			float v[TURN];
+			EACH_EDGE(v[k] = scores[indices[e + k] * (2 * heads) + h])
+			EACH_EDGE(v[k] = leaky(v[k] + mine, slope); top = v[k] > top ? v[k] : top; weights[(e + k) * heads + h] = v[k])
 		}
-		for (u32 e = from; e < to; e++) {
-			float v = expf(weights[e * heads + h] - top);
-			weights[e * heads + h] = v;
-			sum += v;
+		for (u32 e = from; e < to; e += TURN) {
+			float v[TURN];
+			EACH_EDGE(v[k] = weights[(e + k) * heads + h])
+			EACH_EDGE(v[k] = expf(v[k] - top); sum += v[k]; weights[(e + k) * heads + h] = v[k])
 		}
 		float inverse = 1 / sum;
-		for (u32 e = from; e < to; e++)
-			weights[e * heads + h] *= inverse;
+		for (u32 e = from; e < to; e += TURN) {
+			float v[TURN];
+			EACH_EDGE(v[k] = weights[(e + k) * heads + h])
+			EACH_EDGE(weights[(e + k) * heads + h] = v[k] * inverse)
+		}
 	}
 }
 
@@ -49,14 +57,13 @@ extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads,
 	const float *own = own_scores(scores, heads, place, i);
 	for (i64 h = threadIdx.x; h < heads; h += blockDim.x) {
 		float mine = own[h], along = 0, sum = 0;
+#pragma unroll 4
 		for (u32 e = from; e < to; e++)
 			along += weights[e * heads + h] * grads[e * heads + h];
-		for (u32 e = from; e < to; e++) {
-			float g = weights[e * heads + h] * (grads[e * heads + h] - along);
-			if (!(scores[indices[e] * 2 * heads + h] + mine > 0))
-				g *= slope;
-			grads[e * heads + h] = g;
-			sum += g;
+		for (u32 e = from; e < to; e += TURN) {
+			float w[TURN], g[TURN], score[TURN];
+			EACH_EDGE(w[k] = weights[(e + k) * heads + h]; g[k] = grads[(e + k) * heads + h]; score[k] = scores[indices[e + k] * (2 * heads) + h])
+			EACH_EDGE(g[k] = w[k] * (g[k] - along); if (!(score[k] + mine > 0)) g[k] *= slope; sum += g[k]; grads[(e + k) * heads + h] = g[k])
 		}
 		own_grads[i * heads + h] = sum;
 	}

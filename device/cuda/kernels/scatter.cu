@@ -3,7 +3,7 @@
 #include "tail.cuh"
 
 // Rows of a warp whose reads are on their way at once.
-#define TURN 4
+#define TURN 2
 
 // What aggregate_transposed stores, taken back as backward_relu and backward_elu take it,
 // in one pass: g is written once and not read. A warp has every eighth row of a group,
