@@ -104,9 +104,11 @@ func sumGroups(rows int) int {
 //	DBias = Σ G[i]
 //
 // Rows of G beyond the count become zero, up to Rows.Most: products that sum over rows
-// take them all. Groups of SumGroup(Rows.Most) rows are summed into a row of Sums each, in eight sums, one for
-// the rows of each remainder by eight, added in order; then the groups in the same way,
-// in 32 sums.
+// take them all.
+//
+// Groups of SumGroup(Rows.Most) rows are summed into a row of Sums each, in eight sums,
+// one for the rows of each remainder by eight, added in order; then the groups in the
+// same way, in 32 sums.
 type TailBackward struct {
 	G, Y       Buffer // float32, rows next to each other; no Y for Identity
 	Width      int

@@ -82,7 +82,9 @@ func (w *Work) Prepare(b *graph.Batch) error {
 	if err := n.preparer.Prepare(&w.prepared, b); err != nil {
 		return err
 	}
-	for w.bucket = 0; w.bucket < len(n.buckets)-1 && !fits(b, n.buckets[w.bucket]); w.bucket++ {
+	w.bucket = 0
+	for w.bucket < len(n.buckets)-1 && !fits(b, n.buckets[w.bucket]) {
+		w.bucket++
 	}
 	f, memory := n.frame, w.pinned.Bytes()
 	counts := in[uint32](memory, f.counts)

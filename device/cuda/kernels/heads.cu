@@ -2,7 +2,8 @@
 // next to each other.
 #include "common.cuh"
 
-// Heads are gone through in groups, whose sums are in registers.
+// Heads are gone through in groups, whose sums are in registers: MANY where there are
+// more than GROUP.
 #define GROUP 4
 #define MANY 8
 

@@ -92,6 +92,7 @@ extern "C" __global__ void sum_columns(float *out, const float *x, i64 width, i6
 	i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
 	float sum = 0;
 	if (c < width)
+#pragma unroll 8
 		for (i64 i = threadIdx.y; i < rows; i += 32)
 			sum += x[i * width + c];
 	partial[threadIdx.y][threadIdx.x] = sum;
