@@ -62,15 +62,15 @@ func (b *Block) Validate() error {
 	if len(b.Indptr) != b.NumDst+1 || b.Indptr[0] != 0 || int(b.Indptr[b.NumDst]) != len(b.Indices) {
 		return fmt.Errorf("block: indptr does not describe %d destinations and %d edges", b.NumDst, len(b.Indices))
 	}
-	for i := 0; i < b.NumDst; i++ {
-		if b.Indptr[i] > b.Indptr[i+1] {
+	from := uint32(0)
+	for i, to := range b.Indptr[1:] {
+		if from > to {
 			return fmt.Errorf("block: indptr descends at destination %d", i)
 		}
+		from = to
 	}
-	for e, s := range b.Indices {
-		if int(s) >= b.NumSrc {
-			return fmt.Errorf("block: edge %d names source %d of %d", e, s, b.NumSrc)
-		}
+	if e, ok := below(b.Indices, b.NumSrc); !ok {
+		return fmt.Errorf("block: edge %d names source %d of %d", e, b.Indices[e], b.NumSrc)
 	}
 	if b.Dst == nil {
 		if b.NumDst > b.NumSrc {
@@ -81,12 +81,30 @@ func (b *Block) Validate() error {
 	if len(b.Dst) != b.NumDst {
 		return fmt.Errorf("block: %d destination positions for %d destinations", len(b.Dst), b.NumDst)
 	}
-	for i, s := range b.Dst {
-		if int(s) >= b.NumSrc {
-			return fmt.Errorf("block: destination %d lies at source %d of %d", i, s, b.NumSrc)
-		}
+	if i, ok := below(b.Dst, b.NumSrc); !ok {
+		return fmt.Errorf("block: destination %d lies at source %d of %d", i, b.Dst[i], b.NumSrc)
 	}
 	return nil
+}
+
+// below reports whether all positions are below n, and which is the first that is not.
+func below(positions []uint32, n int) (int, bool) {
+	const stride = 8
+	i, last := 0, int64(n)-1
+	for ; i+stride <= len(positions); i += stride {
+		p := positions[i : i+stride : i+stride]
+		// The sign of a difference is that of the sum of ors, without a branch for each.
+		if (last-int64(p[0]))|(last-int64(p[1]))|(last-int64(p[2]))|(last-int64(p[3]))|
+			(last-int64(p[4]))|(last-int64(p[5]))|(last-int64(p[6]))|(last-int64(p[7])) < 0 {
+			break
+		}
+	}
+	for ; i < len(positions); i++ {
+		if int64(positions[i]) > last {
+			return i, false
+		}
+	}
+	return 0, true
 }
 
 // Batch is one sampled mini-batch: a chain of blocks, input side first, so that

@@ -97,10 +97,7 @@ func newEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 	switch o.Engine {
 	case EngineGPU:
 		e, needs, err := newGPUEngine(o, f)
-		if errors.Is(err, cuda.ErrNoDevice) {
-			err = fault.New(fault.ErrUsage, "--engine %s: %w", EngineGPU, err)
-		}
-		return e, needs, err
+		return e, needs, noGPUEngine(err)
 	case EngineAuto:
 		e, needs, err := newGPUEngine(o, f)
 		if err == nil {

@@ -48,6 +48,7 @@ type trainer struct {
 
 	saved time.Time // when the latest checkpoint was written, or training began
 	fresh bool      // something was done since
+	kept  *standing // where the run stood at the latest checkpoint; nil: there is none
 }
 
 // start makes the training pipeline over slots, which it takes over.

@@ -96,7 +96,7 @@ func (t *trainer) checkpoint() error {
 	if err := t.dir.checkpoints().Write(int64(t.steps()), &p, sections, t.options.Keep); err != nil {
 		return err
 	}
-	t.saved, t.fresh = time.Now(), false
+	t.saved, t.fresh, t.kept = time.Now(), false, &standing{t.now.Epoch, t.done}
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,22 +167,6 @@ func (r *Result) resume(c *resumePoint) {
 // earlier returns how long the run took up to there.
 func (c *resumePoint) earlier() time.Duration {
 	return time.Duration(c.at.Seconds * float64(time.Second))
-}
-
-// endedBy tells whether an error is the context's end.
-func endedBy(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-}
-
-// interrupted says how far the run came and how to go on.
-func (r *runner) interrupted() error {
-	t := r.trainer
-	var batches string
-	if t.done > 0 {
-		batches = fmt.Sprintf(" and %d of %d batches", t.done, t.schedule.perEpoch)
-	}
-	return fault.New(fault.ErrInterrupted, "interrupted after %d of %d epochs%s; go on with: diskgnn train --out %s --resume",
-		t.now.Epoch, t.schedule.epochs, batches, word(r.options.Out))
 }
 
 // word writes a path as one word of a command line.

@@ -104,6 +104,8 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	}
 	if endedBy(ctx, err) {
 		err = r.interrupted()
+	} else {
+		err = r.failed(err)
 	}
 	return Result{}, r.dir.abandon(err)
 }
@@ -293,6 +295,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	if r.from == nil {
 		return t, nil
 	}
+	t.kept = &standing{r.from.at.Epoch, r.from.at.Batch}
 	sch.first = r.from.at.Epoch*f.BatchesPerEpoch + r.from.at.Batch
 	err := t.goOn(r.from)
 	r.from = nil // its memory is needed

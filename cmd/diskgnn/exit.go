@@ -18,7 +18,7 @@ import (
 // What the process ends with. Scripts rely on them: docs/cli.md.
 const (
 	exitDone        = 0
-	exitInternal    = 1 // a bug, or a failure that nothing below names
+	exitInternal    = 1 // a bug, or a failure that nothing below names, such as a GPU's
 	exitUsage       = 2 // flags, configuration, permissions, an output that exists
 	exitInput       = 3 // bad or corrupt input, another version, another lineage
 	exitSpace       = 4 // out of disk, or over the memory budget

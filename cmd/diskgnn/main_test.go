@@ -241,6 +241,7 @@ func TestExitCodes(t *testing.T) {
 		{context.Canceled, 5},
 		{fault.New(fault.ErrInterrupted, "x"), 5},
 		{fault.New(fault.ErrLocked, "x"), 6},
+		{fault.New(fault.ErrDevice, "x"), 1},
 	} {
 		if got := exitCode(c.err); got != c.code {
 			t.Errorf("exitCode(%v) = %d, want %d", c.err, got, c.code)

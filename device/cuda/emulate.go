@@ -17,8 +17,12 @@ type Launch func(kernel string, args []uint64, at func(address uint64) []byte)
 // and run computes its kernels. It is there to test what is made of a device where
 // there is none.
 func OpenEmulated(run Launch, o Options) (*Device, error) {
-	return open(&emulated{run: run, blocks: make(map[uint64][]byte), pinned: make(map[unsafe.Pointer][]byte), names: make(map[handle]string),
-		graphs: make(map[handle][]func() error), streams: make(map[handle]handle), blas: make(map[handle]handle)}, 0, o)
+	return open(newEmulated(run), 0, o)
+}
+
+func newEmulated(run Launch) *emulated {
+	return &emulated{run: run, blocks: make(map[uint64][]byte), pinned: make(map[unsafe.Pointer][]byte), names: make(map[handle]string),
+		graphs: make(map[handle][]func() error), streams: make(map[handle]handle), blas: make(map[handle]handle)}
 }
 
 // emulatedBytes is the memory that such a device says it has.

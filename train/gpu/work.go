@@ -48,9 +48,9 @@ func (e *Engine) NewWork(eval bool, features []byte) (*Work, error) {
 	return w, nil
 }
 
-// WorkBytes returns the pinned memory of a work for Step, and of one for Infer.
+// WorkBytes returns the memory of a work for Step, most of it pinned, and of one for Infer.
 func (e *Engine) WorkBytes() (train, eval int64) {
-	train = e.train.frame.bytes
+	train = e.train.frame.bytes + e.train.preparer.SorterBytes()
 	if e.eval != nil {
 		eval = e.eval.frame.bytes
 	}
@@ -98,8 +98,10 @@ func (w *Work) Prepare(b *graph.Batch) error {
 	}
 	outermost, to := &b.Blocks[0], &f.blocks[0]
 	positions := in[uint32](memory, to.positions)
-	for i := range outermost.NumDst {
-		positions[i] = uint32(outermost.DstPos(i))
+	if copy(positions, outermost.Dst) == 0 {
+		for i := range outermost.NumDst {
+			positions[i] = uint32(i)
+		}
 	}
 	if place := in[uint32](memory, to.place); place != nil && outermost.Dst == nil {
 		clear(place)

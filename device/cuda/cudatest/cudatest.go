@@ -11,7 +11,13 @@ import (
 // Open returns such a device, which the test checks for leaks.
 func Open(t testing.TB) *cuda.Device {
 	t.Helper()
-	d, err := cuda.OpenEmulated(launch, cuda.Options{})
+	return OpenFaulty(t, cuda.Options{}, func(string) *cuda.Fault { return nil })
+}
+
+// OpenFaulty returns one that fails when fails says so; see cuda.OpenFaulty.
+func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Fault) *cuda.Device {
+	t.Helper()
+	d, err := cuda.OpenFaulty(launch, o, fails)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,9 @@ type Prepared struct {
 	Blocks   []Block
 	Labelled int // seed nodes that have a label
 
-	by    *Preparer // the one that made it
-	batch *graph.Batch
+	by     *Preparer // the one that made it
+	batch  *graph.Batch
+	sorter *sorter // nil until it is needed
 }
 
 // Block is what was derived from one block.
@@ -63,6 +64,7 @@ type Preparer struct {
 	classes   int    // of the labels; 0: no label is looked at
 	transpose []bool // blocks that are needed transposed
 	place     bool   // the outermost block's destinations are looked for among its sources
+	degrees   *degreeTable
 }
 
 // New returns what prepares batches of at most these sizes for layers with these orders
@@ -76,6 +78,9 @@ func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool)
 	projects := m.InputProjection > 0
 	for l := range r.transpose {
 		r.transpose[l] = training && (l > 0 || projects || orders[l] == model.Multiply)
+	}
+	if m.Kind == model.GCN {
+		r.degrees = weightsByDegree()
 	}
 	r.place = training && (projects || m.Kind == model.GCN && r.transpose[0])
 	return r
@@ -106,15 +111,12 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 		p.Blocks = make([]Block, len(b.Blocks))
 	}
 	for l := range b.Blocks {
-		q := &p.Blocks[l]
-		r.weigh(q, b, l)
-		switch {
-		case r.model.Kind == model.GAT:
-			q.Looped.build(&b.Blocks[l], r.transpose[l], r.most(l))
+		r.weigh(p.Blocks, b, l)
+		switch k := &b.Blocks[l]; {
+		case r.loops():
+			r.loopBlock(p, k, l)
 		case r.transpose[l]:
-			q.TIndptr = resized(q.TIndptr, b.Blocks[l].NumSrc+2, r.sizes.Src[l]+2)
-			q.TIndices = resized(q.TIndices, len(b.Blocks[l].Indices), r.sizes.Edges[l])
-			q.transposeBlock(&b.Blocks[l])
+			r.transposeBlock(&p.Blocks[l], k, l)
 		}
 	}
 	if k := &b.Blocks[0]; r.place && k.Dst != nil {
@@ -176,6 +178,17 @@ func CheckSizes(layers int, s graph.Sizes) error {
 	return nil
 }
 
+// loops tells whether the model takes blocks Looped.
+func (r *Preparer) loops() bool { return r.model.Kind == model.GAT }
+
+// edges returns the most edges that block l has, with those of GAT's own.
+func (r *Preparer) edges(l int) int {
+	if r.loops() {
+		return r.sizes.Edges[l] + r.sizes.Dst[l]
+	}
+	return r.sizes.Edges[l]
+}
+
 // Lengths are the elements of a Block's slices at the maximum sizes.
 type Lengths struct {
 	Dst, Src, Own                                          int
@@ -187,7 +200,7 @@ type Lengths struct {
 // slices have, if it suffices, and else makes it.
 func (r *Preparer) Lengths(l int) Lengths {
 	var n Lengths
-	src, dst, edges := r.sizes.Src[l], r.sizes.Dst[l], r.sizes.Edges[l]
+	src, dst, edges := r.sizes.Src[l], r.sizes.Dst[l], r.edges(l)
 	switch {
 	case r.model.Kind == model.GCN:
 		n.Dst, n.Own, n.Src = dst, dst, src
@@ -195,10 +208,10 @@ func (r *Preparer) Lengths(l int) Lengths {
 		n.Dst = dst
 	}
 	switch {
-	case r.model.Kind == model.GAT:
-		n.Indptr, n.Indices = dst+1, edges+dst
+	case r.loops():
+		n.Indptr, n.Indices = dst+1, edges
 		if r.transpose[l] {
-			n.LoopTIndptr, n.LoopTIndices, n.LoopTEdges = src+2, edges+dst, edges+dst
+			n.LoopTIndptr, n.LoopTIndices, n.LoopTEdges = src+2, edges, edges
 		}
 	case r.transpose[l]:
 		n.TIndptr, n.TIndices = src+2, edges
@@ -220,7 +233,7 @@ func (r *Preparer) Bytes() int64 {
 		k := r.Lengths(l)
 		n += k.sum()
 	}
-	return 4 * int64(n)
+	return 4*int64(n) + r.SorterBytes()
 }
 
 // placeDestinations finds out which sources are destinations.
@@ -233,26 +246,6 @@ func (p *Block) placeDestinations(b *graph.Block) error {
 		p.Place[s] = uint32(i) + 1
 	}
 	return nil
-}
-
-// transposeBlock sorts the edges by source, counting, so that equal sources keep
-// the order of their destinations.
-func (p *Block) transposeBlock(b *graph.Block) {
-	ptr := p.TIndptr
-	clear(ptr)
-	for _, s := range b.Indices {
-		ptr[s+2]++
-	}
-	for i := 2; i < len(ptr); i++ {
-		ptr[i] += ptr[i-1]
-	}
-	for d := range b.NumDst {
-		for _, s := range b.Indices[b.Indptr[d]:b.Indptr[d+1]] {
-			p.TIndices[ptr[s+1]] = uint32(d)
-			ptr[s+1]++
-		}
-	}
-	p.TIndptr = ptr[:b.NumSrc+1]
 }
 
 // resized returns a slice of n elements in s's memory, or in new memory with room

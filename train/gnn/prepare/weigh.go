@@ -2,23 +2,27 @@ package prepare
 
 import (
 	"math"
+	"sync"
 
 	"diskgnn/graph"
 	"diskgnn/train/gnn/model"
 )
 
-// weigh computes the weights of the sums over block l.
-func (r *Preparer) weigh(q *Block, b *graph.Batch, l int) {
-	k := &b.Blocks[l]
+// weigh computes the weights of the sums over block l, after those of the blocks before.
+func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int) {
+	k, q := &b.Blocks[l], &blocks[l]
 	switch {
 	case r.model.Kind == model.GCN:
 		q.Dst = resized(q.Dst, k.NumDst, r.sizes.Dst[l])
 		q.Own = resized(q.Own, k.NumDst, r.sizes.Dst[l])
 		q.Src = resized(q.Src, k.NumSrc, r.sizes.Src[l])
-		if r.model.GCNNorm == model.BlockNorm {
-			q.weighByBlock(k)
-		} else {
-			q.weighByGraph(b, l)
+		switch {
+		case r.model.GCNNorm == model.BlockNorm:
+			q.weighByBlock(k, r.degrees)
+		case l == 0:
+			q.weighByGraph(b, r.degrees)
+		default:
+			q.weighInner(b, l, &blocks[l-1], r.degrees)
 		}
 	case r.model.Kind == model.SAGE && r.averages():
 		q.Dst = resized(q.Dst, k.NumDst, r.sizes.Dst[l])
@@ -32,51 +36,117 @@ func (r *Preparer) averages() bool {
 
 // average gives every destination the mean of its sampled neighbours.
 func (p *Block) average(b *graph.Block) {
-	for i := range p.Dst {
-		p.Dst[i] = 0
-		if n := b.Indptr[i+1] - b.Indptr[i]; n > 0 {
-			p.Dst[i] = 1 / float32(n)
+	dst, from := p.Dst, uint32(0)
+	for i, to := range b.Indptr[1:] {
+		n := to - from
+		from = to
+		if n < uint32(len(means)) {
+			dst[i] = means[n]
+		} else {
+			dst[i] = 1 / float32(n)
 		}
 	}
 }
 
-// weighByGraph weighs the edge from s to d by 1/√((deg s + 1)(deg d + 1)), by the
-// degrees in the whole graph, and by the degree of d over its sampled edges; that of
+// means are the weights of few neighbours.
+var means = func() (m [64]float32) {
+	for n := 1; n < len(m); n++ {
+		m[n] = 1 / float32(n)
+	}
+	return m
+}()
+
+// degreeTable has what follows from a degree, up to some, as computing it takes longer
+// than a look.
+type degreeTable struct {
+	roots        [1 << 12]float64 // √(d + 1)
+	inverseRoots [1 << 12]float32
+	inverses     [1 << 12]float32 // 1/(d + 1)
+}
+
+var weightsByDegree = sync.OnceValue(func() *degreeTable {
+	t := new(degreeTable)
+	for d := range t.roots {
+		t.roots[d], t.inverseRoots[d], t.inverses[d] = root(uint32(d)), inverseRoot(uint32(d)), inverse(uint32(d))
+	}
+	return t
+})
+
+func root(d uint32) float64        { return math.Sqrt(float64(d) + 1) }
+func inverseRoot(d uint32) float32 { return float32(1 / root(d)) }
+func inverse(d uint32) float32     { return float32(1 / (float64(d) + 1)) }
+
+func (t *degreeTable) root(d uint32) float64 {
+	if int(d) < len(t.roots) {
+		return t.roots[d]
+	}
+	return root(d)
+}
+
+func (t *degreeTable) inverseRoot(d uint32) float32 {
+	if int(d) < len(t.inverseRoots) {
+		return t.inverseRoots[d]
+	}
+	return inverseRoot(d)
+}
+
+func (t *degreeTable) inverse(d uint32) float32 {
+	if int(d) < len(t.inverses) {
+		return t.inverses[d]
+	}
+	return inverse(d)
+}
+
+// weighByGraph weighs the outermost block's edge from s to d by 1/√((deg s + 1)(deg d + 1)),
+// by the degrees in the whole graph, and by the degree of d over its sampled edges; that of
 // d to itself by 1/(deg d + 1).
-func (p *Block) weighByGraph(b *graph.Batch, l int) {
-	k := &b.Blocks[l]
-	// Inner blocks' nodes are the first ones of the outermost block's destinations.
-	degree := func(i int) float64 {
-		if l > 0 {
-			i = b.Blocks[0].DstPos(i)
-		}
-		return float64(b.Degree[i])
+func (p *Block) weighByGraph(b *graph.Batch, t *degreeTable) {
+	src := p.Src
+	for s, d := range b.Degree[:len(src)] {
+		src[s] = t.inverseRoot(d)
 	}
+	p.weighDestinations(b, &b.Blocks[0], t)
+}
+
+// weighInner does it for an inner block, whose nodes are the first destinations of the
+// block before.
+func (p *Block) weighInner(b *graph.Batch, l int, before *Block, t *degreeTable) {
 	for s := range p.Src {
-		p.Src[s] = float32(1 / math.Sqrt(degree(s)+1))
+		p.Src[s] = before.Src[b.Blocks[l-1].DstPos(s)]
 	}
-	for i := range p.Dst {
-		d, n := degree(k.DstPos(i)), float64(k.Indptr[i+1]-k.Indptr[i])
-		p.Own[i] = float32(1 / (d + 1))
-		p.Dst[i] = float32(d / (max(1, n) * math.Sqrt(d+1)))
+	p.weighDestinations(b, &b.Blocks[l], t)
+}
+
+// weighDestinations does it for the destinations of k, the first of the outermost block's.
+func (p *Block) weighDestinations(b *graph.Batch, k *graph.Block, t *degreeTable) {
+	outermost, from := &b.Blocks[0], uint32(0)
+	sums, own := p.Dst, p.Own[:len(p.Dst)]
+	for i, to := range k.Indptr[1:] {
+		d := b.Degree[outermost.DstPos(i)]
+		sums[i] = float32(float64(d) / (float64(max(1, to-from)) * t.root(d)))
+		own[i] = t.inverse(d)
+		from = to
 	}
 }
 
 // weighByBlock weighs the edge from s to d by 1/√(out s · in d), by the degrees in the
 // block with a self-loop at every destination.
-func (p *Block) weighByBlock(b *graph.Block) {
-	clear(p.Src)
+func (p *Block) weighByBlock(b *graph.Block, t *degreeTable) {
+	src := p.Src
+	clear(src)
 	for _, s := range b.Indices {
-		p.Src[s]++
+		src[s]++
 	}
 	for i := range b.NumDst {
-		p.Src[b.DstPos(i)]++
+		src[b.DstPos(i)]++
 	}
-	for s, n := range p.Src {
-		p.Src[s] = float32(1 / math.Sqrt(max(1, float64(n))))
+	for s, n := range src {
+		src[s] = t.inverseRoot(uint32(max(1, n)) - 1)
 	}
-	for i := range p.Dst {
-		p.Dst[i] = float32(1 / math.Sqrt(float64(b.Indptr[i+1]-b.Indptr[i])+1))
-		p.Own[i] = float32(p.Dst[i] * p.Src[b.DstPos(i)])
+	from := uint32(0)
+	for i, to := range b.Indptr[1:] {
+		p.Dst[i] = t.inverseRoot(to - from)
+		p.Own[i] = p.Dst[i] * src[b.DstPos(i)]
+		from = to
 	}
 }

@@ -1,0 +1,142 @@
+package cuda
+
+import "unsafe"
+
+// Fault is what an emulated device answers, in place of doing what it is asked.
+type Fault struct {
+	Why         string
+	OutOfMemory bool
+	Lost        bool // nothing works any more
+}
+
+// OpenFaulty is OpenEmulated for a device that fails when fails says so, which is told of
+// each call: "alloc", "pin", "register", "stream", "event", "cublas", "copy in",
+// "copy out", "copy", "fill", "launch", "product", "capture", "launch graph", "wait" for a
+// stream or event. A kernel that fails is one whose wait does.
+func OpenFaulty(run Launch, o Options, fails func(call string) *Fault) (*Device, error) {
+	return open(&faulty{newEmulated(run), fails}, 0, o)
+}
+
+type faulty struct {
+	driver
+	fails func(call string) *Fault
+}
+
+func (f *faulty) fail(call string) error {
+	if w := f.fails(call); w != nil {
+		return &status{call: call, why: w.Why, outOfMemory: w.OutOfMemory, lost: w.Lost}
+	}
+	return nil
+}
+
+func (f *faulty) alloc(bytes int64) (uint64, error) {
+	if err := f.fail("alloc"); err != nil {
+		return 0, err
+	}
+	return f.driver.alloc(bytes)
+}
+
+func (f *faulty) allocPinned(bytes int64) (unsafe.Pointer, error) {
+	if err := f.fail("pin"); err != nil {
+		return nil, err
+	}
+	return f.driver.allocPinned(bytes)
+}
+
+func (f *faulty) register(p unsafe.Pointer, bytes int64) error {
+	if err := f.fail("register"); err != nil {
+		return err
+	}
+	return f.driver.register(p, bytes)
+}
+
+func (f *faulty) newStream() (handle, error) {
+	if err := f.fail("stream"); err != nil {
+		return 0, err
+	}
+	return f.driver.newStream()
+}
+
+func (f *faulty) newEvent() (handle, error) {
+	if err := f.fail("event"); err != nil {
+		return 0, err
+	}
+	return f.driver.newEvent()
+}
+
+func (f *faulty) newBLAS(s handle, workspace uint64, bytes int64) (handle, error) {
+	if err := f.fail("cublas"); err != nil {
+		return 0, err
+	}
+	return f.driver.newBLAS(s, workspace, bytes)
+}
+
+func (f *faulty) copyIn(to uint64, from unsafe.Pointer, bytes int64, s handle) error {
+	if err := f.fail("copy in"); err != nil {
+		return err
+	}
+	return f.driver.copyIn(to, from, bytes, s)
+}
+
+func (f *faulty) copyOut(to unsafe.Pointer, from uint64, bytes int64, s handle) error {
+	if err := f.fail("copy out"); err != nil {
+		return err
+	}
+	return f.driver.copyOut(to, from, bytes, s)
+}
+
+func (f *faulty) copyWithin(to, from uint64, bytes int64, s handle) error {
+	if err := f.fail("copy"); err != nil {
+		return err
+	}
+	return f.driver.copyWithin(to, from, bytes, s)
+}
+
+func (f *faulty) set(to uint64, value byte, bytes int64, s handle) error {
+	if err := f.fail("fill"); err != nil {
+		return err
+	}
+	return f.driver.set(to, value, bytes, s)
+}
+
+func (f *faulty) launch(k handle, grid, block dims, s handle, args []uint64) error {
+	if err := f.fail("launch"); err != nil {
+		return err
+	}
+	return f.driver.launch(k, grid, block, s, args)
+}
+
+func (f *faulty) sgemm(b handle, g *gemm) error {
+	if err := f.fail("product"); err != nil {
+		return err
+	}
+	return f.driver.sgemm(b, g)
+}
+
+func (f *faulty) beginCapture(s handle) error {
+	if err := f.fail("capture"); err != nil {
+		return err
+	}
+	return f.driver.beginCapture(s)
+}
+
+func (f *faulty) launchGraph(exec, s handle) error {
+	if err := f.fail("launch graph"); err != nil {
+		return err
+	}
+	return f.driver.launchGraph(exec, s)
+}
+
+func (f *faulty) syncStream(s handle) error {
+	if err := f.fail("wait"); err != nil {
+		return err
+	}
+	return f.driver.syncStream(s)
+}
+
+func (f *faulty) syncEvent(e handle) error {
+	if err := f.fail("wait"); err != nil {
+		return err
+	}
+	return f.driver.syncEvent(e)
+}

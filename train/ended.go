@@ -1,0 +1,82 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+)
+
+// standing is how far a run came: epochs, and batches of the next.
+type standing struct{ epoch, batch int }
+
+func (t *trainer) describe(s standing) string {
+	text := fmt.Sprintf("after %d of %d epochs", s.epoch, t.schedule.epochs)
+	if s.batch > 0 {
+		text += fmt.Sprintf(" and %d of %d batches", s.batch, t.schedule.perEpoch)
+	}
+	return text
+}
+
+// endedBy tells whether an error is the context's end.
+func endedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
+// interrupted says how far the run came and how to go on.
+func (r *runner) interrupted() error {
+	t := r.trainer
+	return fault.New(fault.ErrInterrupted, "interrupted %s; go on with: %s", t.describe(standing{t.now.Epoch, t.done}), r.resumeCommand())
+}
+
+// passing are the kinds of failure that have nothing to do with what is trained on what:
+// once the cause is gone, the run can go on.
+var passing = []error{fault.ErrDevice, fault.ErrBudget, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT}
+
+// failed adds to such a failure where the run goes on. What was done since is lost: it may
+// be in a GPU that does not answer any more.
+func (r *runner) failed(err error) error {
+	t := r.trainer
+	if t == nil || !slices.ContainsFunc(passing, func(kind error) bool { return errors.Is(err, kind) }) {
+		return err
+	}
+	if t.kept == nil {
+		return fault.New(err, "%s; there is no checkpoint yet: begin anew with: %s", once(err), r.resumeCommand())
+	}
+	return fault.New(err, "%s; go on from the checkpoint %s with: %s", once(err), t.describe(*t.kept), r.resumeCommand())
+}
+
+// once returns an error's text in one line. A device that is lost answers everything with
+// the same error: repetitions are left out.
+func once(err error) string {
+	first, rest, _ := strings.Cut(err.Error(), "\n")
+	for line := range strings.SplitSeq(rest, "\n") {
+		if !strings.HasSuffix(first, line) {
+			first += "; " + line
+		}
+	}
+	return first
+}
+
+func (r *runner) resumeCommand() string {
+	return "diskgnn train --out " + word(r.options.Out) + " --resume"
+}
+
+// noGPUEngine says of an engine that was asked for by name, and is not to be had, what to
+// do about it.
+func noGPUEngine(err error) error {
+	switch {
+	case errors.Is(err, cuda.ErrNoDevice):
+		return fault.New(fault.ErrUsage, "--engine %s: %w", EngineGPU, err)
+	case errors.Is(err, fault.ErrBudget):
+		return fmt.Errorf("--engine %s: %w; a smaller --hidden takes less, and so do samples of a smaller --batch-size or --fanout; --engine %s needs no GPU", EngineGPU, err, EngineCPU)
+	case errors.Is(err, fault.ErrDevice):
+		return fmt.Errorf("--engine %s: %w; --engine %s needs no GPU", EngineGPU, err, EngineCPU)
+	}
+	return err
+}
