@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The GPU path on one big machine, from nothing to a run's report in nine minutes and 60
 # GB of disk: generate a graph, then train with a tenth of the rows on the GPU in
-# float32, where the drive is the bound, and with half of them in bf16 on GAT, where
-# drive and GPU are nearly even, each beside what cannot be avoided. Every pack is deleted
-# before the next one is made.
+# float32, where the drive is the bound, and with half of them in bf16 on GAT, whose
+# hidden width of 512 makes drive and GPU nearly even, each beside what cannot be avoided.
+# Every pack is deleted before the next one is made.
 #
 #   make build-gpu && go build -o bin/bench/ ./bench/stream
 #   BIN=bin/diskgnn-gpu BENCH=bin/bench bench/gpu.sh DIR OUT
@@ -40,6 +40,7 @@ part presample "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --qu
 part pack-float32 packs --bands none --cache 10%
 part float32 streams -epochs 2 -- --model sage --gpu-cache 10% --ram-cache 0
 part pack-bf16 packs --bands 100,50 --cache 50% --dtype bf16
-part bf16 streams -epochs 3 -memory 100% -serial -- --model gat --heads 8 --hidden 256 --gpu-cache 50% --ram-cache 0
+part bf16-drive streams -epochs 3 -- --model gat --hidden 256 --gpu-cache 50% --ram-cache 0
+part bf16 streams -epochs 3 -memory 100% -serial -- --model gat --hidden 512 --gpu-cache 50% --ram-cache 0
 part report "$bin" train --pack "$dir/pack" --out "$out/run" --force --model gat --epochs 2 --gpu-cache 50% --ram-cache 0 --trace --quiet --json
 rm -rf "${dir:?}"/{graph,samples,pack}

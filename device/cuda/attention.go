@@ -90,5 +90,5 @@ func (s *Stream) SumEdges(a *SumEdges) error {
 	l.optional("the places", a.Place, 4*int64(most))
 	l.count(a.Places)
 	l.count(a.Rows)
-	return l.rows(sumEdges, most, 2*a.Heads, 1)
+	return l.rows(sumEdges, most, 2*a.Heads, unit([]int{a.Heads}, a.Out, a.Values, a.Own))
 }

@@ -66,8 +66,8 @@ func (s *Stream) CombineHeads(a *CombineHeads) error {
 //
 //	Out[e,h] = X[s]·Y[i,h]
 //
-// A product is sixteen sums, one for the columns of each remainder by sixteen, added
-// by halves.
+// A product is 32 sums, added by halves: the k-th has the columns from 4k to 4k+3, and
+// again 128 further on.
 type EdgeDots struct {
 	Out             Buffer // float32, by edge
 	X               Buffer // float32, by source
@@ -90,10 +90,7 @@ func (s *Stream) EdgeDots(a *EdgeDots) error {
 	l.buffer("indptr", a.Indptr, 4*(int64(most)+1))
 	l.buffer("indices", a.Indices, 4*int64(a.Edges))
 	l.count(a.Rows)
-	u, lanes := unit([]int{a.Width}, a.X, a.Y), 16
-	if u == 4 {
-		lanes = 32
-	}
-	rows := blockThreads / lanes
-	return l.grid(edgeDots, u, dims{uint32((most + rows - 1) / rows), 1}, dims{uint32(lanes), uint32(rows)})
+	const lanes = 32
+	const rows = blockThreads / lanes
+	return l.grid(edgeDots, unit([]int{a.Width}, a.X, a.Y), dims{uint32((most + rows - 1) / rows), 1}, dims{lanes, rows})
 }

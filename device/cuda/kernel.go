@@ -29,6 +29,7 @@ const (
 	standardize
 	standardizeBackward
 	edgeDots
+	sumEdges
 	// These take one float at a time.
 	sumColumns
 	crossEntropy
@@ -36,7 +37,6 @@ const (
 	sumLosses
 	edgeSoftmax
 	edgeSoftmaxBackward
-	sumEdges
 	layerNorm
 	layerNormBackward
 	sumProducts

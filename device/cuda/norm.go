@@ -92,11 +92,13 @@ func (l *launch) sum(k kernelID, out, sums Buffer, width, rows int) error {
 	if err := l.groups(k, rows, width, 1); err != nil {
 		return err
 	}
-	return l.stream.SumColumns(out, sums, width, sumGroups(rows))
+	return l.stream.sumColumns(out, sums, width, sumGroups(rows))
 }
 
 // BatchStatistics finds what batch norm takes of the columns of Z: Mean; Inverse,
 // 1/√(variance + Epsilon); and Variance, unbiased. The bias has been added: Tail does.
+//
+// Rows of Z beyond the count become zero.
 type BatchStatistics struct {
 	Z                       Buffer // float32, rows next to each other
 	Mean, Inverse, Variance Buffer // float32

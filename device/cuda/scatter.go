@@ -41,5 +41,5 @@ func (s *Stream) Scatter(a *Scatter) error {
 	if err := l.groups(k, most, width, u); err != nil {
 		return err
 	}
-	return s.SumColumns(a.DBias, a.Sums, width, sumGroups(most))
+	return s.sumColumns(a.DBias, a.Sums, width, sumGroups(most))
 }

@@ -142,7 +142,7 @@ func (s *Stream) TailBackward(a *TailBackward) error {
 	if err := l.groups(k, a.Rows.Most, a.Width, unit([]int{a.Width}, a.G, a.Y, a.Sums)); err != nil {
 		return err
 	}
-	return s.SumColumns(a.DBias, a.Sums, a.Width, groups)
+	return s.sumColumns(a.DBias, a.Sums, a.Width, groups)
 }
 
 // groups launches a kernel of which a block takes a group of rows, unit floats of 32
@@ -151,9 +151,9 @@ func (l *launch) groups(k kernelID, rows, width, unit int) error {
 	return l.grid(k, unit, dims{uint32(sumGroups(rows)), uint32((width + 32*unit - 1) / (32 * unit))}, dims{32, 8})
 }
 
-// SumColumns sums the columns of a matrix whose rows are next to each other: in 32 sums,
+// sumColumns sums the columns of a matrix whose rows are next to each other: in 32 sums,
 // one for the rows of each remainder by 32, added in order.
-func (s *Stream) SumColumns(out, x Buffer, width, rows int) error {
+func (s *Stream) sumColumns(out, x Buffer, width, rows int) error {
 	l := s.launch("sum of columns")
 	l.buffer("the sums", out, 4*int64(width))
 	l.buffer("the rows", x, matrixBytes(rows, width, width))

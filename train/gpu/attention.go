@@ -21,7 +21,6 @@ type attention struct {
 
 	weights, dWeights cuda.Buffer // a block of part columns for every head
 	stacked, dStacked cuda.Buffer // the mean's: these blocks above one another
-	runs              cuda.Buffer // not the mean's: parts of dWeights, summed over runs of rows
 	stack, unstack    cuda.Buffer // uint32: where the rows of one lie in the other
 	vectors, dVectors cuda.Buffer // the attention vectors, the sources' first
 	third, dThird     cuda.Buffer // the residual's map
@@ -63,8 +62,6 @@ func newAttention(k *layer) *attention {
 	}
 	if a.mean {
 		a.dStacked, a.unstack = n.floats(k.in*a.columns()), n.floats(k.in*a.heads)
-	} else {
-		a.runs = n.floats((min(mostRuns, k.rows()/leastRun) + 1) * k.in * a.columns())
 	}
 	a.dSpread, a.dScorers, a.diagonal = n.floats(2*a.heads*a.columns()), n.floats(2*a.heads*k.in), n.floats(2*a.heads)
 	a.dScores, a.dOwns = n.floats(src*2*a.heads), n.floats(k.rows()*a.heads)
@@ -172,29 +169,14 @@ func (a *attention) multiplyBack(dz cuda.Buffer) {
 		1, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
 }
 
-// The heads' gradients of W are sums over many rows that are few elements: runs of rows
-// are summed by themselves, mostRuns at most, of leastRun rows at least.
-const (
-	mostRuns = 64
-	leastRun = 64
-)
-
-// weightGradient computes the gradient of W where heads have columns of their own: run
-// by run, those of a head in one batch, and of the rows left over, those of all heads.
+// weightGradient computes the gradient of W where heads have columns of their own: head
+// by head, since cuBLAS does not divide the many rows of a batch's products.
 func (a *attention) weightGradient(dz cuda.Buffer) {
 	n, h, columns := a.net, a.heads, a.columns()
-	runs := min(mostRuns, a.rows()/leastRun)
-	run := a.rows() / max(1, runs)
 	for i := range h {
-		n.try(n.blas.SgemmBatch(cuda.Batch{Count: runs, NextX: run * h * a.in, NextY: run * a.width, NextZ: a.in * columns}, true, false, a.in, a.part, run,
-			1, after(a.sums, i*a.in), h*a.in, after(dz, i*a.part), a.width, 0, after(a.runs, i*a.part), columns))
+		n.product(true, false, a.in, a.part, a.rows(), 1, after(a.sums, i*a.in), h*a.in, after(dz, i*a.part), a.width, 0,
+			after(a.dWeights, i*a.part), columns)
 	}
-	if done := runs * run; done < a.rows() {
-		n.try(n.blas.SgemmBatch(cuda.Batch{Count: h, NextX: a.in, NextY: a.part, NextZ: a.part}, true, false, a.in, a.part, a.rows()-done,
-			1, after(a.sums, done*h*a.in), h*a.in, after(dz, done*a.width), a.width, 0, after(a.runs, runs*a.in*columns), columns))
-		runs++
-	}
-	n.try(n.stream.SumColumns(a.dWeights, a.runs, a.in*columns, runs))
 }
 
 func (a *attention) backward(x, dz cuda.Buffer) (through bool) {

@@ -73,8 +73,9 @@ extern "C" __global__ void edge_softmax_backward(float *grads, float *own_grads,
 // edges lists for it, and behind them own[i,h] where it is destination i, zero where it
 // is none. place is that of the transposed block: i + 1, or 0. Rows beyond the count
 // become zero.
-extern "C" __global__ void sum_edges(float *out, const float *values, const float *own, i64 heads, const u32 *indptr, const u32 *edges,
-                                     const u32 *place, const u32 *places_at, i64 places, const u32 *at, i64 most) {
+template <int N>
+__device__ __forceinline__ void sum_edges_body(float *out, const float *values, const float *own, i64 heads, const u32 *indptr,
+                                               const u32 *edges, const u32 *place, const u32 *places_at, i64 places, const u32 *at, i64 most) {
 	i64 s = this_row();
 	if (s >= most)
 		return;
@@ -83,15 +84,23 @@ extern "C" __global__ void sum_edges(float *out, const float *values, const floa
 	u32 from = there ? indptr[s] : 0, to = there ? indptr[s + 1] : 0, mine = NOBODY;
 	if (there)
 		mine = own_place<true>(s, nullptr, place, places_at, places).place;
-	for (i64 h = threadIdx.x; h < 2 * heads; h += blockDim.x) {
-		float sum = 0;
+	for (i64 h = threadIdx.x * N; h < 2 * heads; h += blockDim.x * N) {
+		Floats<N> sum = {};
 		if (h < heads) {
 #pragma unroll 4
-			for (u32 e = from; e < to; e++)
-				sum += values[(i64)edges[e] * heads + h];
+			for (u32 e = from; e < to; e++) {
+				Floats<N> v = load<N>(values + (i64)edges[e] * heads + h);
+				for (int n = 0; n < N; n++)
+					sum.v[n] += v.v[n];
+			}
 		} else if (mine != NOBODY) {
-			sum = own[mine * heads + h - heads];
+			sum = load<N>(own + mine * heads + h - heads);
 		}
-		out[h] = sum;
+		store<N>(out + h, sum);
 	}
 }
+
+BOTH(sum_edges,
+     LIST(float *out, const float *values, const float *own, i64 heads, const u32 *indptr, const u32 *edges, const u32 *place,
+          const u32 *places_at, i64 places, const u32 *at, i64 most),
+     LIST(out, values, own, heads, indptr, edges, place, places_at, places, at, most))

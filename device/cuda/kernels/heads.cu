@@ -108,92 +108,78 @@ BOTH(combine_heads,
           const u32 *at, i64 most),
      LIST(out, y, width, heads, weights, indptr, indices, edges, at, most))
 
-// out[e,h] = x[s]·y[i,h] for the edges e of row i. A dot product is sixteen sums, one
-// for the columns of each remainder by sixteen, added by halves: a block's x dimension
-// is sixteen. Edges go in groups, which share what is read of y.
-extern "C" __global__ void edge_dots(float *out, const float *x, const float *y, i64 width, i64 heads, const u32 *indptr, const u32 *indices,
-                                     const u32 *at, i64 most) {
-	i64 i = this_row(), rows = rows_of(at, most);
-	u32 from = i < rows ? indptr[i] : 0, to = i < rows ? indptr[i + 1] : 0;
-	u32 turns = (to - from + GROUP - 1) / GROUP;
-	// The other half of the warp may have edges where this one has none.
-	turns = max(turns, __shfl_xor_sync(0xffffffffu, turns, 16));
-	for (u32 turn = 0; turn < turns; turn++) {
-		u32 first = from + turn * GROUP;
-		const float *row[GROUP];
-		for (int j = 0; j < GROUP; j++) // beyond the last edge, the last one again
-			row[j] = first < to ? x + indices[min(first + j, to - 1)] * width : x;
-		for (i64 h = 0; h < heads; h += GROUP) {
-			float sum[GROUP][GROUP] = {};
-			if (first < to)
-				for (i64 c = threadIdx.x; c < width; c += 16) {
-					float v[GROUP];
-					for (int j = 0; j < GROUP; j++)
-						v[j] = row[j][c];
-					for (int k = 0; k < GROUP; k++) {
-						float w = h + k < heads ? y[(i * heads + h + k) * width + c] : 0;
-						for (int j = 0; j < GROUP; j++)
-							sum[j][k] += v[j] * w;
-					}
-				}
-			for (int j = 0; j < GROUP; j++)
-				for (int k = 0; k < GROUP; k++) {
-					for (int d = 8; d > 0; d /= 2)
-						sum[j][k] += __shfl_down_sync(0xffffffffu, sum[j][k], d, 16);
-					if (threadIdx.x == 0 && first + j < to && h + k < heads)
-						out[(i64)(first + j) * heads + h + k] = sum[j][k];
-				}
-		}
+// out[e,h] = x[s]·y[i,h] for the edges e of row i. A warp takes a row: its lanes have four
+// columns each, again and again, and their sums are added by halves. So one value for
+// every lane is made of 32 of each: of four edges and eight heads.
+#define EDGES 4
+
+// Four columns of a row, zeros beyond its end.
+template <int N> __device__ __forceinline__ Floats<4> columns_of(const float *row, i64 c, i64 width) {
+	if constexpr (N == 4) {
+		return load<4>(row + c);
+	} else {
+		Floats<4> f;
+		for (int n = 0; n < 4; n++)
+			f.v[n] = c + n < width ? row[c + n] : 0;
+		return f;
 	}
 }
 
-// The same for rows whose columns go four at a time: a warp to a destination, four lanes
-// to an edge, each with four of the sixteen sums of every head. In the end lanes swap the
-// sums of heads that the other one finishes.
-extern "C" __global__ void edge_dots4(float *out, const float *x, const float *y, i64 width, i64 heads, const u32 *indptr, const u32 *indices,
-                                      const u32 *at, i64 most) {
-	const u32 all = 0xffffffffu;
+// Adds what lanes D apart have of 2·D values, and leaves D of them to each: the second
+// half to lanes whose number has the bit D.
+template <int D> __device__ __forceinline__ void halve(float *sum) {
+	bool second = threadIdx.x & D;
+#pragma unroll
+	for (int k = 0; k < D; k++) {
+		float mine = second ? sum[k + D] : sum[k], given = second ? sum[k] : sum[k + D];
+		sum[k] = mine + __shfl_xor_sync(0xffffffffu, given, D);
+	}
+}
+
+template <int N>
+__device__ __forceinline__ void edge_dots_body(float *out, const float *x, const float *y, i64 width, i64 heads, const u32 *indptr,
+                                               const u32 *indices, const u32 *at, i64 most) {
 	i64 i = this_row();
 	if (i >= rows_of(at, most))
 		return;
 	u32 to = indptr[i + 1];
-	int q = threadIdx.x % 4;
-	for (u32 first = indptr[i]; first < to; first += 8) {
-		u32 e = first + threadIdx.x / 4;
-		const float *row = x + indices[min(e, to - 1)] * width; // beyond the last edge, the last one again
+	for (u32 first = indptr[i]; first < to; first += EDGES) {
+		const float *row[EDGES];
+#pragma unroll
+		for (int j = 0; j < EDGES; j++) // beyond the last edge, the last one again
+			row[j] = x + indices[min(first + j, to - 1)] * width;
 		for (i64 h = 0; h < heads; h += MANY) {
+			float sum[EDGES * MANY] = {};
 			const float *mine = y + (i * heads + h) * width;
-			Floats<4> sum[MANY] = {};
-#pragma unroll 2
-			for (i64 c = 4 * q; c < width; c += 16) {
-				Floats<4> v = load<4>(row + c);
+			for (i64 c = 4 * threadIdx.x; c < width; c += 128) {
+				Floats<4> v[EDGES];
+#pragma unroll
+				for (int j = 0; j < EDGES; j++)
+					v[j] = columns_of<N>(row[j], c, width);
 #pragma unroll
 				for (int k = 0; k < MANY; k++) {
 					if (h + k >= heads)
 						break;
-					Floats<4> w = load<4>(mine + k * width + c);
-					for (int n = 0; n < 4; n++)
-						sum[k].v[n] += v.v[n] * w.v[n];
+					Floats<4> w = columns_of<N>(mine + k * width, c, width);
+#pragma unroll
+					for (int j = 0; j < EDGES; j++)
+						for (int n = 0; n < 4; n++)
+							sum[j * MANY + k] += v[j].v[n] * w.v[n];
 				}
 			}
-			// Lanes 0 and 1 go on with the first half of the heads, 2 and 3 with the second.
-			bool upper = q & 2, odd = q & 1;
-#pragma unroll
-			for (int k = 0; k < MANY / 2; k++)
-				for (int n = 0; n < 4; n++) {
-					float given = __shfl_xor_sync(all, upper ? sum[k].v[n] : sum[k + MANY / 2].v[n], 2);
-					sum[k].v[n] = (upper ? sum[k + MANY / 2].v[n] : sum[k].v[n]) + given;
-				}
-#pragma unroll
-			for (int k = 0; k < MANY / 4; k++) {
-				for (int n = 0; n < 4; n++) {
-					float given = __shfl_xor_sync(all, odd ? sum[k].v[n] : sum[k + MANY / 4].v[n], 1);
-					sum[k].v[n] = (odd ? sum[k + MANY / 4].v[n] : sum[k].v[n]) + given;
-				}
-				i64 head = h + 2 * q + k;
-				if (e < to && head < heads)
-					out[(i64)e * heads + head] = (sum[k].v[0] + sum[k].v[2]) + (sum[k].v[1] + sum[k].v[3]);
-			}
+			halve<16>(sum);
+			halve<8>(sum);
+			halve<4>(sum);
+			halve<2>(sum);
+			halve<1>(sum);
+			u32 e = first + threadIdx.x / MANY;
+			i64 head = h + threadIdx.x % MANY;
+			if (e < to && head < heads)
+				out[(i64)e * heads + head] = sum[0];
 		}
 	}
 }
+
+BOTH(edge_dots,
+     LIST(float *out, const float *x, const float *y, i64 width, i64 heads, const u32 *indptr, const u32 *indices, const u32 *at, i64 most),
+     LIST(out, x, y, width, heads, indptr, indices, at, most))

@@ -21,7 +21,24 @@ func CombineHeads(out, y []float32, width, heads int, weights []float32, indptr,
 // EdgeDots multiplies sources' rows with destinations'; see cuda.EdgeDots.
 func EdgeDots(out, x, y []float32, width, heads int, indptr, indices []uint32, rows int) {
 	for i := range rows {
-		from, to := int(indptr[i]), int(indptr[i+1])
-		kernel.DotHeads(out[from*heads:to*heads], x, width, indices[from:to], y[i*heads*width:][:heads*width], heads)
+		for e := indptr[i]; e < indptr[i+1]; e++ {
+			row := x[int(indices[e])*width:][:width]
+			for h := range heads {
+				out[int(e)*heads+h] = dot(row, y[(i*heads+h)*width:][:width])
+			}
+		}
 	}
+}
+
+func dot(x, y []float32) float32 {
+	var sums [32]float32
+	for c, v := range x {
+		sums[c/4%32] += float32(v * y[c]) // not fused
+	}
+	for n := 16; n > 0; n /= 2 {
+		for k := range n {
+			sums[k] += sums[k+n]
+		}
+	}
+	return sums[0]
 }
