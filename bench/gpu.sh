@@ -36,7 +36,8 @@ packs() {
 streams() { "$bench/stream" -bin "$bin" -pack "$dir/pack" -rounds "$rounds" "$@"; }
 
 part generate "$bin" generate --out "$dir/graph" --nodes "$nodes" --avg-degree "$degree" --train-ratio 0.01 --quiet --json
-part presample "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --quiet --json
+# Validation would take longer than training: its batches are kept small.
+part presample "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --eval-fanout 1,1,1 --quiet --json
 part pack-float32 packs --bands none --cache 10%
 part float32 streams -epochs 2 -- --model sage --gpu-cache 10% --ram-cache 0
 part pack-bf16 packs --bands 100,50 --cache 50% --dtype bf16

@@ -32,11 +32,12 @@ func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, err
 			return err
 		}
 		i := &e.evalInput
-		if err := errors.Join(i.copying.Begin(e.main), i.take(e.main, w, f), i.copying.End(e.main), i.await(e.main)); err != nil {
-			return err
+		err := errors.Join(i.copying.Begin(e.main), i.take(e.main, w, f), i.copying.End(e.main), i.await(e.main))
+		if err == nil {
+			e.eval.compute(i)
+			err = errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data))
 		}
-		e.eval.compute(i)
-		return errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data), e.main.Synchronize())
+		return errors.Join(err, e.main.Synchronize()) // also then: what is copied may go away now
 	})
 }
 

@@ -43,18 +43,8 @@ func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error
 	}
 	defer detach()
 	now, before := &e.inputs[e.adam.step%2], &e.inputs[(e.adam.step+1)%2]
-	adam := e.adam.next(&e.opts)
-	now.put(e.opts.Seed, e.adam.step, &adam)
-	if err := now.copying.Begin(e.copies); err != nil {
-		return nil, err
-	}
-	if err := now.take(e.copies, w, f); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copying.End(e.copies), now.await(e.main)); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(now.computing.Begin(e.main), e.compute(now)); err != nil {
+	if err := e.launch(now, w, f); err != nil {
+		_ = e.copies.Synchronize() // what is copied may go away now
 		return nil, err
 	}
 	e.stale = true
@@ -63,6 +53,22 @@ func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error
 	now.busy = true
 	o, err := e.tell(before)
 	return o, errors.Join(err, e.wait(now.copying))
+}
+
+// launch asks for all of a step.
+func (e *Engine) launch(now *input, w *Work, f Features) error {
+	adam := e.adam.next(&e.opts)
+	now.put(e.opts.Seed, e.adam.step, &adam)
+	if err := now.copying.Begin(e.copies); err != nil {
+		return err
+	}
+	if err := now.take(e.copies, w, f); err != nil {
+		return err
+	}
+	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copying.End(e.copies), now.await(e.main)); err != nil {
+		return err
+	}
+	return errors.Join(now.computing.Begin(e.main), e.compute(now))
 }
 
 // compute asks for a step and for what it finds. The first step of a bucket is asked
