@@ -10,7 +10,7 @@ FUZZTIME ?= 30s
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
 CUDA := $(CURDIR)/.cuda
-GPU_TESTS := ./device/cuda ./iostack/cufile ./train/gpu
+GPU_TESTS := ./device/cuda ./iostack/cufile ./train/gpu ./train
 KERNELS := $(patsubst %.cu,%.fatbin,$(wildcard device/cuda/kernels/*.cu))
 GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" CGO_LDFLAGS="-L$(CUDA)/lib"
 # Machine code for Hopper, and what the driver compiles for other devices from Ampere on.
@@ -82,7 +82,9 @@ test-gpu: $(KERNELS) ## build the gpu variant's tests as bin/gpu/*.test and run 
 	mkdir -p bin/gpu
 	$(GPU_ENV) $(GO) test -c -tags gpu -o bin/gpu/ $(GPU_TESTS)
 	@[ -e /dev/nvidiactl ] || echo "no GPU here: the tests that need one are built, and skip"
-	@set -e; for t in bin/gpu/*.test; do echo "== $$t"; $$t -test.count=1; done
+	@set -e; for t in bin/gpu/*.test; do echo "== $$t"; \
+		case $$t in */train.test) $$t -test.count=1 -test.run GPU ;; *) $$t -test.count=1 ;; esac; \
+	done
 
 clean: ## remove what build and demo made
 	rm -rf bin demo $(KERNELS)

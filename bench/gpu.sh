@@ -10,7 +10,7 @@
 #
 # DIR takes the data, and is emptied; OUT takes a file of JSON lines for every part, and
 # the last run. Nothing but the binaries is needed. NODES, DEGREE and ROUNDS make the
-# graph and the work smaller.
+# graph and the work smaller; PARTS names what is measured.
 set -euo pipefail
 dir=${1:?the directory for the data} out=${2:?the directory for the figures}
 bin=$(realpath "${BIN:-bin/diskgnn-gpu}") bench=$(realpath "${BENCH:-bin/bench}")
@@ -38,10 +38,18 @@ streams() { "$bench/stream" -bin "$bin" -pack "$dir/pack" -rounds "$rounds" "$@"
 part generate "$bin" generate --out "$dir/graph" --nodes "$nodes" --avg-degree "$degree" --train-ratio 0.01 --quiet --json
 # Validation would take longer than training: its batches are kept small.
 part presample "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --eval-fanout 1,1,1 --quiet --json
-part pack-float32 packs --bands none --cache 10%
-part float32 streams -epochs 2 -- --model sage --gpu-cache 10% --ram-cache 0
-part pack-bf16 packs --bands 100,50 --cache 50% --dtype bf16
-part bf16-drive streams -epochs 3 -- --model gat --hidden 256 --gpu-cache 50% --ram-cache 0
-part bf16 streams -epochs 3 -memory 100% -serial -- --model gat --hidden 512 --gpu-cache 50% --ram-cache 0
-part report "$bin" train --pack "$dir/pack" --out "$out/run" --force --model gat --epochs 2 --gpu-cache 50% --ram-cache 0 --trace --quiet --json
+for what in ${PARTS:-float32 bf16}; do
+	case $what in
+	float32)
+		part pack-float32 packs --bands none --cache 10%
+		part float32 streams -epochs 2 -- --model sage --gpu-cache 10% --ram-cache 0
+		;;
+	bf16)
+		part pack-bf16 packs --bands 100,50 --cache 50% --dtype bf16
+		part bf16 streams -epochs 3 -memory 100% -serial -- --model gat --hidden 512 --gpu-cache 50% --ram-cache 0
+		part bf16-narrow streams -rounds 1 -epochs 3 -- --model gat --hidden 256 --gpu-cache 50% --ram-cache 0
+		part report "$bin" train --pack "$dir/pack" --out "$out/run" --force --model gat --epochs 2 --gpu-cache 50% --ram-cache 0 --trace --quiet --json
+		;;
+	esac
+done
 rm -rf "${dir:?}"/{graph,samples,pack}
