@@ -18,8 +18,11 @@ GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" 
 NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80
 
 .DEFAULT_GOAL := help
+# How a GPU test is run: of package train, only what is about GPUs.
+RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
+
 .PHONY: help build test test-race test-nocgo test-kill lint fuzz bench demo clean \
-	gpu-toolchain build-gpu lint-gpu test-gpu
+	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,8 +85,12 @@ test-gpu: $(KERNELS) ## build the gpu variant's tests as bin/gpu/*.test and run 
 	mkdir -p bin/gpu
 	$(GPU_ENV) $(GO) test -c -tags gpu -o bin/gpu/ $(GPU_TESTS)
 	@[ -e /dev/nvidiactl ] || echo "no GPU here: the tests that need one are built, and skip"
-	@set -e; for t in bin/gpu/*.test; do echo "== $$t"; \
-		case $$t in */train.test) $$t -test.count=1 -test.run GPU ;; *) $$t -test.count=1 ;; esac; \
+	@set -e; for t in bin/gpu/*.test; do echo "== $$t"; $(RUN_GPU_TEST); done
+
+sanitize-gpu: ## run what test-gpu built under compute-sanitizer, on a machine with a GPU
+	@set -e; for tool in memcheck racecheck; do \
+		run="compute-sanitizer --tool $$tool --error-exitcode 1"; \
+		for t in bin/gpu/*.test; do echo "== $$tool $$t"; $(RUN_GPU_TEST); done; \
 	done
 
 clean: ## remove what build and demo made
