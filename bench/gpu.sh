@@ -18,20 +18,8 @@ nodes=${NODES:-20000000} degree=${DEGREE:-15} rounds=${ROUNDS:-2}
 mkdir -p "$out" "$dir"
 rm -rf "${dir:?}"/{graph,samples,pack}
 out=$(realpath "$out") dir=$(realpath "$dir")
-began=$SECONDS
+. "$(dirname "$0")/parts.sh"
 
-# part NAME COMMAND…: runs a command, keeps its figures, says when it was done.
-part() {
-	local name=$1
-	shift
-	"$@" | tee "$out/$name.json"
-	echo "== $name done, second $((SECONDS - began))"
-}
-# packs FLAG…: the pack that the next parts train on.
-packs() {
-	rm -rf "$dir/pack"
-	"$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" "$@" --quiet --json
-}
 # streams FLAG…
 streams() { "$bench/stream" -bin "$bin" -pack "$dir/pack" -rounds "$rounds" "$@"; }
 

@@ -16,20 +16,7 @@ nodes=${NODES:-20000000} degree=${DEGREE:-15} rounds=${ROUNDS:-3} loads=${LOADS:
 mkdir -p "$out" "$dir"
 rm -rf "${dir:?}"/{graph,samples,pack}
 out=$(realpath "$out") dir=$(realpath "$dir")
-began=$SECONDS
-
-# part NAME COMMAND…: runs a command, keeps its figures, says when it was done.
-part() {
-	local name=$1
-	shift
-	"$@" | tee "$out/$name.json"
-	echo "== $name done, second $((SECONDS - began))"
-}
-# packs POLICY: the pack that the next parts load.
-packs() {
-	rm -rf "$dir/pack"
-	"$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" --cache 10% --policy "$1" --quiet --json
-}
+. "$(dirname "$0")/parts.sh"
 
 part generate "$bin" generate --out "$dir/graph" --nodes "$nodes" --avg-degree "$degree" --train-ratio 0.01 --quiet --json
 part presample "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --train-ratio "$seeds" --quiet --json
@@ -38,8 +25,8 @@ part io "$bin" bench io "$dir" --seconds 1 --quiet --json
 part individual "$bench/packing" -bin "$bin" -dataset "$dir/graph" -samples "$dir/samples" -out "$dir" -rounds 1 -individual 4 -- --cache 10%
 part packing "$bench/packing" -bin "$bin" -dataset "$dir/graph" -samples "$dir/samples" -out "$dir" -rounds $((rounds - 1)) -- --cache 10%
 part policy "$bench/policy" -samples "$dir/samples" -cache 10 -scratch "$dir"
-part pack packs static
+part pack packs --cache 10% --policy static
 part loader "$bench/loader" -bin "$bin" -pack "$dir/pack" -rounds "$loads"
-part pack-min packs min
+part pack-min packs --cache 10% --policy min
 part loader-min "$bench/loader" -bin "$bin" -pack "$dir/pack" -rounds 1
 rm -rf "${dir:?}"/{graph,samples,pack}

@@ -25,22 +25,4 @@ for model in ${MODELS:-sage gcn gat}; do
 			done
 		done
 	done
-done | tee /dev/stderr | awk '
-	match($0, /"median_ms": *[0-9.]+/) {
-		of = $2 " " $3 " " $4 " " $5
-		if (!(of in seen)) { seen[of] = 1; order[++n] = of }
-		value = substr($0, RSTART, RLENGTH); sub(/.*: */, "", value)
-		all[of, $1, ++count[of, $1]] = value + 0
-	}
-	function median(of, who,   k, i, j, t, v) {
-		k = count[of, who]
-		for (i = 1; i <= k; i++) v[i] = all[of, who, i]
-		for (i = 1; i <= k; i++) for (j = i + 1; j <= k; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
-		return (v[int((k + 1) / 2)] + v[int(k / 2) + 1]) / 2
-	}
-	END {
-		for (i = 1; i <= n; i++) {
-			of = order[i]; us = median(of, "diskgnn"); pyg = median(of, "pyg"); graphed = median(of, "graphed")
-			printf "%s: diskgnn %.3f, PyG %.3f, PyG as a CUDA graph %.3f ms: %.3f and %.3f of them\n", of, us, pyg, graphed, us / pyg, us / graphed
-		}
-	}'
+done | tee /dev/stderr | awk -v words=4 -f "$(dirname "$0")/medians.awk"
