@@ -35,25 +35,18 @@ func (s *Store) startDirect(sl *Slot, t *packfile.Train) error {
 type checks struct {
 	device       *cuda.Device
 	stream       *cuda.Stream
-	arena        *cuda.Arena
 	ranges, sums cuda.Buffer
 	host         *cuda.Pinned // ranges, then sums
 }
 
-// newChecks takes what the chunks of a pack need. The calling goroutine is attached.
-func newChecks(d *cuda.Device, r *packfile.Reader, through int) (*checks, error) {
-	most := int64(0)
-	for i := range r.Index().Train {
-		most = max(most, int64(r.Form().NumPieces(r.Index().Train[i].Bands[:through+1])))
-	}
+// newChecks takes what the chunks of a pack need, of the device's memory from an arena.
+// The calling goroutine is attached.
+func newChecks(d *cuda.Device, a *cuda.Arena, r *packfile.Reader, through int) (*checks, error) {
 	c := &checks{device: d}
-	var errs [5]error
-	if c.arena, errs[0] = d.NewArena(checksBytes(most)); errs[0] == nil {
-		c.ranges, errs[1] = c.arena.Take(16 * most)
-		c.sums, errs[2] = c.arena.Take(4 * most)
-	}
-	c.host, errs[3] = d.NewPinned(20 * most)
-	c.stream, errs[4] = d.NewStream()
+	var errs [3]error
+	errs[0] = c.take(a, r, through)
+	c.host, errs[1] = d.NewPinned(20 * mostPieces(r, through))
+	c.stream, errs[2] = d.NewStream()
 	if err := errors.Join(errs[:]...); err != nil {
 		c.close()
 		return nil, err
@@ -61,7 +54,23 @@ func newChecks(d *cuda.Device, r *packfile.Reader, through int) (*checks, error)
 	return c, nil
 }
 
-func checksBytes(pieces int64) int64 { return 20*pieces + 2*cuda.Align }
+// take takes what lies on the device.
+func (c *checks) take(a *cuda.Arena, r *packfile.Reader, through int) error {
+	n := mostPieces(r, through)
+	var errs [2]error
+	c.ranges, errs[0] = a.Take(16 * n)
+	c.sums, errs[1] = a.Take(4 * n)
+	return errors.Join(errs[:]...)
+}
+
+// mostPieces returns the most pieces of a chunk that are read.
+func mostPieces(r *packfile.Reader, through int) int64 {
+	most := 0
+	for i := range r.Index().Train {
+		most = max(most, r.Form().NumPieces(r.Index().Train[i].Bands[:through+1]))
+	}
+	return int64(most)
+}
 
 // verify checks the slot's chunk.
 func (c *checks) verify(sl *Slot, t *packfile.Train) error {
@@ -110,8 +119,5 @@ func (c *checks) close() {
 	}
 	if c.host != nil {
 		c.host.Free()
-	}
-	if c.arena != nil {
-		c.arena.Free()
 	}
 }

@@ -47,11 +47,16 @@ func (s *Store) openGPU() error {
 		return err
 	}
 	defer detach()
-	if g.arena, err = g.device.NewArena(s.layout.GPUBytes + cuda.Align); err != nil {
+	if g.arena, err = g.device.NewArena(s.layout.GPUBytes); err != nil {
 		return fmt.Errorf("rows on the GPU: %w", err)
 	}
 	if g.turns, err = newTurns(g.arena, s.pack, s.layout.Through); err != nil {
 		return err
+	}
+	if s.layout.GPUSlotBytes > 0 {
+		if g.checks, err = newChecks(g.device, g.arena, s.pack, s.layout.Through); err != nil {
+			return err
+		}
 	}
 	if g.table, err = g.arena.Take(s.layout.GPURows * int64(s.facts.RowBytes)); err != nil {
 		return err
@@ -67,11 +72,6 @@ func (s *Store) openGPU() error {
 	}
 	if g.gathers, err = g.device.NewStream(); err != nil {
 		return err
-	}
-	if s.layout.GPUSlotBytes > 0 {
-		if g.checks, err = newChecks(g.device, s.pack, s.layout.Through); err != nil {
-			return err
-		}
 	}
 	if g.ram, err = g.device.Register(s.cache.Bytes()); err != nil {
 		return fmt.Errorf("RAM cache: %w", err)

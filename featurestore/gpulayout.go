@@ -23,12 +23,13 @@ func mostOnGPU(r *packfile.Reader, o *PlanOptions) (int64, error) {
 	f := r.Facts()
 	room := o.GPUMemory
 	for through := range r.Index().Edges {
-		room = min(room, o.GPUMemory-turnsBytes(r, through)-int64(o.MostSlots)*directBytes(r, through, o))
+		room = min(room, o.GPUMemory-landingBytes(r, through, o)-int64(o.MostSlots)*directBytes(r, through, o))
 	}
 	if room < 0 {
 		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(o.GPUMemory-room), left(o.GPUMemory))
 	}
+	room = room / cuda.Align * cuda.Align // which is how it is handed out
 	fits := min(room/int64(f.RowBytes), f.HotRows)
 	if o.GPUCache == nil {
 		return fits, nil
@@ -75,10 +76,13 @@ func directBytes(r *packfile.Reader, through int, o *PlanOptions) int64 {
 	return binio.AlignUp(wireBytes(r, through), cuda.Align)
 }
 
-// turnsBytes returns the device memory that batches land in.
-func turnsBytes(r *packfile.Reader, through int) int64 {
+// landingBytes returns the device memory that batches land in, and are checked with.
+func landingBytes(r *packfile.Reader, through int, o *PlanOptions) int64 {
 	a := new(cuda.Arena) // only counts
 	_, _ = newTurns(a, r, through)
+	if directBytes(r, through, o) > 0 {
+		_ = new(checks).take(a, r, through)
+	}
 	return a.Used()
 }
 

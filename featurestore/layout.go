@@ -50,14 +50,16 @@ type Layout struct {
 
 	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
 	// rows of the cache.
-	GPU      *cuda.Device
-	GPURows  int64 // ranks below are on the GPU
-	GPUBytes int64 // of the device's memory: the rows, and what batches land in
+	GPU     *cuda.Device
+	GPURows int64 // ranks below are on the GPU
+	// GPUBytes is what the store takes of the device's memory: for the rows, and for what
+	// batches land in and are checked with.
+	GPUBytes int64
 	// GPUSlotBytes is what a training slot takes of it besides; more than 0 where chunks
 	// are read into it.
 	GPUSlotBytes int64
 
-	gpuCache int64 // of them, the rows
+	gpuCache int64 // of GPUBytes, the rows
 }
 
 // Plan chooses the cache: the largest of the pack's sizes that is wanted and
@@ -183,7 +185,7 @@ func layout(r *packfile.Reader, through int, o *PlanOptions, most int64) Layout 
 	if l.GPU != nil {
 		l.GPURows = min(l.CacheRows, most)
 		l.gpuCache = l.GPURows * int64(f.RowBytes)
-		l.GPUBytes = l.gpuCache + turnsBytes(r, through)
+		l.GPUBytes = binio.AlignUp(l.gpuCache, cuda.Align) + landingBytes(r, through, o)
 		l.GPUSlotBytes = directBytes(r, through, o)
 	}
 	if l.CacheRows > l.GPURows {

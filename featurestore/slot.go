@@ -226,9 +226,9 @@ func (s *Store) Wait(ctx context.Context, sl *Slot) error {
 	return errors.Join(err, s.files.give(f))
 }
 
-// Assemble checks the chunk and completes the matrix, or what Fill makes it of. Under policy min it changes the
-// cache: batches are assembled by one goroutine, in the pack's order, from the one that
-// the cache was filled for.
+// Assemble checks the chunk and completes the matrix, or what Fill makes it of. It is
+// called by one goroutine. Under policy min it changes the cache: batches are assembled
+// in the pack's order, from the one that the cache was filled for.
 func (s *Store) Assemble(ctx context.Context, sl *Slot) error {
 	if sl.cold > 0 {
 		if err := s.loadChunk(sl); err != nil {
