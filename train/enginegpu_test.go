@@ -209,3 +209,58 @@ func TestGPUStages(t *testing.T) {
 		}
 	})
 }
+
+// However often a checkpoint cuts an epoch, and a process, the GPU's stages are told of
+// all batches, and of no more time than there was.
+func TestGPUStagesAcrossCheckpoints(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150})
+	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, Interval{Batches: 1} })
+	use := onDevice(cudatest.Open(t)) // on which all spans take a millisecond
+	check := func(what string, r Result) {
+		t.Helper()
+		for _, e := range r.Epochs {
+			seen := 0
+			for _, s := range e.Stages {
+				if s.Stage != stageCopy && s.Stage != stageGather && s.Stage != stageCompute {
+					continue
+				}
+				seen++
+				if want := float64(e.Batches) / 1000; math.Abs(s.Busy-want) > 1e-9 {
+					t.Errorf("%s, epoch %d: %s was busy for %v s, its %d batches took %v", what, e.Epoch, s.Stage, s.Busy, e.Batches, want)
+				}
+				if s.Busy+s.Blocked > max(e.Seconds, s.Busy)+1e-9 {
+					t.Errorf("%s, epoch %d: %s was busy for %v s and blocked for %v, of %v", what, e.Epoch, s.Stage, s.Busy, s.Blocked, e.Seconds)
+				}
+			}
+			if seen != len(gpuStages) {
+				t.Errorf("%s, epoch %d: stages %v", what, e.Epoch, e.Stages)
+			}
+		}
+	}
+	r, _ := w.mustRun(first, use)
+	check("in one go", r)
+
+	o := w.fresh(first)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	steps := 0
+	_, err := w.run(ctx, o, &logged{}, func(p *parts) {
+		use(p)
+		wrapEngine(p, func(e engine) engine {
+			return &bad{engine: e, before: func() error {
+				if steps++; steps == r.Epochs[0].Batches+2 {
+					cancel()
+				}
+				return nil
+			}}
+		})
+	})
+	if !errors.Is(err, fault.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	o.Resume = true
+	if r, err = w.run(context.Background(), o, &logged{}, use); err != nil {
+		t.Fatal(err)
+	}
+	check("resumed", r)
+}

@@ -54,17 +54,30 @@ func (g *gpuTimes) take(t *gpu.Times) {
 
 // add makes the GPU's streams stages of a table of the batches since the last call: the
 // chain's last stage, which asks for steps, is not at work where it waits for them.
+// While batches run the table has no time that the streams could have been idle in: idle
+// says so later.
 func (g *gpuTimes) add(t pipeline.Table) pipeline.Table {
 	if g == nil {
 		return t
 	}
 	last := &t.Stages[len(t.Stages)-1]
-	waited := min(g.waited.Seconds(), last.Busy)
-	last.Busy, last.Blocked = last.Busy-waited, last.Blocked+waited
+	waited := min(g.waited, time.Duration(last.Busy*float64(time.Second))) // the rest is of a batch that is yet to leave it
+	last.Busy, last.Blocked = last.Busy-waited.Seconds(), last.Blocked+waited.Seconds()
 	for i, name := range gpuStages {
-		busy := g.busy[i].Seconds()
-		t.Stages = append(t.Stages, pipeline.StageTime{Stage: name, Workers: 1, Busy: busy, Blocked: max(0, t.Seconds-busy)})
+		t.Stages = append(t.Stages, pipeline.StageTime{Stage: name, Workers: 1, Busy: g.busy[i].Seconds()})
 	}
-	g.busy, g.waited = [3]time.Duration{}, 0
+	g.busy, g.waited = [3]time.Duration{}, g.waited-waited
 	return t
+}
+
+// idle makes the rest of so many seconds what the GPU's stages of a whole table were
+// blocked for.
+func (g *gpuTimes) idle(t pipeline.Table, seconds float64) {
+	if g == nil {
+		return
+	}
+	for i := len(t.Stages) - len(gpuStages); i < len(t.Stages); i++ {
+		s := &t.Stages[i]
+		s.Blocked = max(0, seconds-s.Busy)
+	}
 }

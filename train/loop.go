@@ -137,14 +137,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if err := t.setRate(); err != nil {
 		return err
 	}
-	t.running = time.Now()
-	err := t.batches.Run(t.schedule.perEpoch - t.done)
-	if err == nil {
-		err = t.settle()
-	}
-	t.table.Add(t.gpu.add(t.batches.Table()))
-	t.running = time.Time{}
-	if err != nil {
+	if err := t.runBatches(); err != nil {
 		return err
 	}
 	t.now.Seconds, t.now.Stages = t.table.Seconds+t.preload, t.table.Stages
@@ -175,6 +168,29 @@ func (t *trainer) epoch(ctx context.Context) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// runBatches trains on what is left of the epoch's batches.
+func (t *trainer) runBatches() error {
+	t.running = time.Now()
+	err := t.batches.Run(t.schedule.perEpoch - t.done)
+	ran := time.Now()
+	if err == nil {
+		err = t.settle()
+	}
+	t.tally(time.Since(ran))
+	t.gpu.idle(t.table, t.table.Seconds)
+	t.running = time.Time{}
+	return err
+}
+
+// tally adds to the table where the time went since the last call. The last stage went on
+// for some more after the batches had run.
+func (t *trainer) tally(more time.Duration) {
+	u := t.batches.Table()
+	u.Seconds += more.Seconds()
+	u.Stages[len(u.Stages)-1].Busy += more.Seconds()
+	t.table.Add(t.gpu.add(u))
 }
 
 // readRate returns the rate of all reads since the last call.

@@ -69,7 +69,7 @@ func (t *trainer) checkpoint() error {
 	if err != nil {
 		return err
 	}
-	t.table.Add(t.gpu.add(t.batches.Table()))
+	t.tally(0)
 	p := position{
 		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.now, Loss: t.loss, SeedNodes: t.seeds,
 		BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy,
@@ -80,6 +80,7 @@ func (t *trainer) checkpoint() error {
 	if !t.running.IsZero() {
 		p.Sums.Seconds += time.Since(t.running).Seconds()
 	}
+	t.gpu.idle(t.table, p.Sums.Seconds-t.preload)
 	sections := map[string][]byte{sectionScorer: t.scorer.state()}
 	if t.best != nil {
 		sections[sectionBest] = binio.Bytes(t.best)
