@@ -56,5 +56,14 @@ func (s *Stream) Gather(a *Gather) error {
 	l.optional("the index", a.Index, 4*int64(a.Rows.Most))
 	l.int(a.Width)
 	l.count(a.Rows)
-	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.Table, a.Far))
+	return l.rows(k, a.Rows.Most, a.Width, a.unit())
+}
+
+// unit returns how many elements a thread may take at once. Four of a narrow type may lie
+// where four floats may not.
+func (a *Gather) unit() int {
+	if four := 4 * uint64(a.Type.Size()); a.Table.address%four != 0 || a.Far.address%four != 0 {
+		return 1
+	}
+	return unit([]int{a.Width, a.Stride}, a.Out)
 }

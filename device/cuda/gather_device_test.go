@@ -84,6 +84,17 @@ func TestGatherOffAlignment(t *testing.T) {
 	check(g, g.Gather(&cuda.Gather{Out: out.Slice(4, 4*rows*width), Stride: width, Table: put(g, table).Slice(4, 4*rows*width),
 		Type: dtype.Float32, Width: width, Rows: cuda.Rows(rows)}))
 	same(g, "gather", get[float32](g, out)[1:], table[1:])
+
+	// As rows lie behind an odd number of others.
+	for _, of := range dtypes {
+		packed, x := r.table(g, of, rows, width), g.empty(4*(rows-1)*width)
+		first := of.RowBytes(width)
+		check(g, g.Gather(&cuda.Gather{Out: x, Stride: width, Table: put(g, packed).Slice(int64(first), int64(len(packed)-first)),
+			Type: of, Width: width, Rows: cuda.Rows(rows - 1)}))
+		want := nans((rows - 1) * width)
+		plain.Gather(want, width, packed[first:], nil, 0, of, width, nil, rows-1)
+		same(g, "gather "+string(of), get[float32](g, x), want)
+	}
 }
 
 func TestZeroPaddingOnDevice(t *testing.T) {

@@ -75,6 +75,23 @@ func TestLaunchChoosesTheWidth(t *testing.T) {
 	if want := []uint64{4104, 8, 8192, 0, 0, 32, 0, 8, 0, 5}; !slices.Equal(f.args, want) {
 		t.Errorf("arguments %v, want %v", f.args, want)
 	}
+	// Four of a narrow type are less than four floats.
+	for _, c := range []struct {
+		table, far uint64
+		of         dtype.Type
+		want       string
+	}{
+		{8196, 0, dtype.Int8, "gather_int8_4"}, {8194, 0, dtype.Int8, "gather_int8_"}, {8192, 8196, dtype.Int8, "gather_int8_4"},
+		{8200, 0, dtype.Float16, "gather_float16_4"}, {8192, 8196, dtype.Float16, "gather_float16_"}, {8200, 0, dtype.Float32, "gather_float32_"},
+	} {
+		a := Gather{Out: Buffer{4096, 1000}, Stride: 8, Table: Buffer{c.table, 1000}, Type: c.of, Width: 8, Rows: Rows(5)}
+		if c.far != 0 {
+			a.Far, a.Near = Buffer{c.far, 1000}, 2
+		}
+		if err := s.Gather(&a); err != nil || f.launches[len(f.launches)-1] != c.want {
+			t.Errorf("%+v: %v, %v", c, f.launches[len(f.launches)-1], err)
+		}
+	}
 }
 
 func TestProductsInTermsOfColumns(t *testing.T) {
