@@ -110,6 +110,5 @@ func (e *gpuEngine) Restore(weights []float32) error { return e.LoadWeights(weig
 
 func (e *gpuEngine) Info() engineInfo {
 	i := e.Engine.Info()
-	return engineInfo{BLAS: i.BLAS, Device: i.Device, Precision: i.Precision.String(), Orders: i.Orders, EvalOrders: i.EvalOrders,
-		note: "GPU memory: " + budget.FormatBytes(i.DeviceBytes)}
+	return engineInfo{BLAS: i.BLAS, Device: i.Device, Precision: i.Precision.String(), Orders: i.Orders, EvalOrders: i.EvalOrders}
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -46,7 +47,7 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 	try := func(slots int, cache *budget.Size, memory int64) (featurestore.Layout, error) {
 		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
 		return featurestore.Plan(r, featurestore.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots,
-			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: max(o.Slots, mostSlots)})
+			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps)})
 	}
 	var err error
 	numbers := []int{min(enoughSlots, steps), min(leastSlots, steps)}
@@ -97,10 +98,18 @@ func checksumBytes(f packfile.Facts) int64 {
 	return (f.HotRows + f.EvalRows + f.SSDRows) * int64(f.RowBytes) / page * perPage
 }
 
-// outside returns the memory that Go's collector does not manage.
-func (p *memoryPlan) outside() int64 {
-	return p.layout.RAMBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes + overheadBytes
+// outside returns the memory that Go's collector does not manage: what the driver of a
+// GPU takes, and what is pinned for it, is some of it.
+func (p *memoryPlan) outside(needs engineNeeds) int64 {
+	n := p.layout.RAMBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes + overheadBytes
+	if needs.gpu != nil {
+		n += driverBytes + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
+	}
+	return n
 }
+
+// gpuBytes returns what the slots will take of the GPU's memory.
+func (p *memoryPlan) gpuBytes() int64 { return int64(p.slots) * p.layout.GPUSlotBytes }
 
 // String says how the memory is used, in one line.
 func (p *memoryPlan) String() string {

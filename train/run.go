@@ -169,7 +169,7 @@ func (r *runner) prepare(p parts) (err error) {
 	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
 		return err
 	}
-	r.undo = budget.LimitHeap(o.Memory, r.plan.outside())
+	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
 	if r.store, err = featurestore.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
 		return err
 	}
@@ -197,7 +197,8 @@ func (r *runner) setup() Setup {
 	s.engineInfo = r.engine.Info()
 	if d := r.engine.Device(); d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes()
-		s.GPUBytes, _ = d.Held()
+		held, _ := d.Held()
+		s.GPUBytes = held + r.plan.gpuBytes()
 	}
 	return s
 }
@@ -234,6 +235,7 @@ func (r *runner) announce(how string) {
 	}
 	if s.Engine == EngineGPU {
 		r.report.Logf("engine: gpu, %s, %s, products in %s, layer orders %v", s.Device, s.BLAS, s.Precision, s.Orders)
+		r.report.Logf("GPU memory: %s", budget.FormatBytes(s.GPUBytes))
 	} else {
 		r.report.Logf("engine: cpu, %d threads, %s, %s kernels, layer orders %v", s.Threads, s.BLAS, s.SIMD, s.Orders)
 	}
