@@ -272,3 +272,36 @@ func TestGPUFaultUnderASignal(t *testing.T) {
 	w.unfinished(o.Out, StateInterrupted)
 	w.resumed(t, o, "a signal", want)
 }
+
+// A step that was asked for in part is no state to go on from, whatever else ends the run.
+func TestGPUSignalWithinAStep(t *testing.T) {
+	w, first, want := gpuWorld(t)
+	o := w.fresh(first, func(o *Options) { o.CheckpointEvery = Interval{Batches: 3} })
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	steps, armed := 0, false
+	d := cudatest.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
+		if !armed || call != "copy out" { // of what a step has found, when it has changed the weights
+			return nil
+		}
+		armed = false
+		cancel()
+		return refused
+	})
+	log := &logged{}
+	_, err := w.run(ctx, o, log, func(p *parts) {
+		onDevice(d)(p)
+		wrapEngine(p, func(e engine) engine {
+			return &bad{engine: e, before: func() error {
+				steps++
+				armed = steps == 3
+				return nil
+			}}
+		})
+	})
+	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(log.String(), "what was done since the latest checkpoint is lost: ") {
+		t.Errorf("%v, after\n%s", err, log)
+	}
+	w.unfinished(o.Out, StateInterrupted)
+	w.resumed(t, o, "a signal within a step", want)
+}

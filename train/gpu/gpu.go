@@ -83,7 +83,8 @@ type Engine struct {
 	adam        optimizer
 	inputs      [2]input // of training, in turn
 	evalInput   input
-	stale       bool // the evaluation's statistics are not those of the weights
+	stale       bool  // the evaluation's statistics are not those of the weights
+	broken      error // of a step that failed, until LoadState
 	works       map[*Work]bool
 	closed      bool
 }

@@ -110,6 +110,9 @@ func (o *optimizer) parts() map[string]cuda.Buffer {
 
 // State returns a copy of everything that training goes on from, in named parts.
 func (e *Engine) State() (map[string][]byte, error) {
+	if e.broken != nil {
+		return nil, e.broken
+	}
 	s := map[string][]byte{stepPart: binary.LittleEndian.AppendUint64(nil, e.adam.step)}
 	return s, e.attached(func() error {
 		for name, from := range e.adam.parts() {
@@ -145,6 +148,7 @@ func (e *Engine) LoadState(s map[string][]byte) error {
 		for i := range e.inputs {
 			e.inputs[i].busy = false // those steps are none any more
 		}
+		e.broken = nil
 		return e.main.Synchronize()
 	})
 }

@@ -29,12 +29,13 @@ type Outcome struct {
 // the last one. w and what f copies from may be used again at once.
 //
 // A loss that is not finite is an error of kind fault.ErrInput. It comes after the
-// weights are lost.
+// weights are lost. What a step that failed has left in the weights nobody knows: until
+// LoadState, Step, Finish and State return its error.
 func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error) {
 	if err := w.check(e.train, f); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(e.broken, ctx.Err()); err != nil {
 		return nil, err
 	}
 	detach, err := e.device.Attach()
@@ -43,16 +44,17 @@ func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error
 	}
 	defer detach()
 	now, before := &e.inputs[e.adam.step%2], &e.inputs[(e.adam.step+1)%2]
-	if err := e.launch(now, w, f); err != nil {
+	if e.broken = e.launch(now, w, f); e.broken != nil {
 		_ = e.copies.Synchronize() // what is copied may go away now
-		return nil, err
+		return nil, e.broken
 	}
 	e.stale = true
 	now.remember(w.prepared.Batch(), w.prepared.Labelled, e.adam.step)
 	e.adam.step++
 	now.busy = true
 	o, err := e.tell(before)
-	return o, errors.Join(err, e.wait(now.copying))
+	e.broken = errors.Join(err, e.wait(now.copying))
+	return o, e.broken
 }
 
 // launch asks for all of a step.
@@ -106,6 +108,9 @@ func (e *Engine) work() error {
 
 // Finish waits for the last step and returns what it found, nil if that was told.
 func (e *Engine) Finish() (*Outcome, error) {
+	if e.broken != nil {
+		return nil, e.broken
+	}
 	var o *Outcome
 	err := e.attached(func() (err error) {
 		if o, err = e.tell(&e.inputs[(e.adam.step+1)%2]); err != nil {
