@@ -11,6 +11,9 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -234,5 +237,30 @@ func TestDTypesAreSmaller(t *testing.T) {
 	a, b := small(t, "same").reader.Facts(), small(t, "bf16").reader.Facts()
 	if a.DType != dtype.Float32 || b.DType != dtype.BFloat16 || a.RowBytes != 2*b.RowBytes {
 		t.Errorf("rows of %d and %d bytes", a.RowBytes, b.RowBytes)
+	}
+}
+
+// Evaluation rows are read in order, and what follows the first cached one is taken from
+// the caches: a graph that names them in another order is damaged.
+func TestEvalRowsOutOfOrder(t *testing.T) {
+	w := small(t, "same")
+	graphs, err := os.ReadFile(w.reader.Path(packfile.EvalGraphFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range w.reader.Index().Valid {
+		var b graph.Batch
+		if err := batchcodec.Decode(graphs[e.GraphOffset:][:e.GraphBytes], &b); err != nil {
+			t.Fatal(err)
+		}
+		for k := range b.Input[1:] {
+			b.Input[k], b.Input[k+1] = b.Input[k+1], b.Input[k]
+			raw, got := batchcodec.Append(nil, &b), graph.Batch{}
+			b.Input[k], b.Input[k+1] = b.Input[k+1], b.Input[k]
+			e.GraphCRC = binio.CRC(raw)
+			if err := w.reader.DecodeEvalGraph(&e, raw, &got); !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatalf("batch %d, input nodes %d and %d of %d in each other's place: %v", i, k, k+1, len(b.Input), err)
+			}
+		}
 	}
 }

@@ -59,6 +59,16 @@ func ascendsBelow(list []uint32, n int64) bool {
 	return true
 }
 
+// descends reports whether the list descends strictly.
+func descends(list []uint32) bool {
+	for i, v := range list {
+		if i > 0 && v >= list[i-1] {
+			return false
+		}
+	}
+	return true
+}
+
 // allBelow reports whether every entry is below n.
 func allBelow(list []uint32, n int64) bool {
 	for _, v := range list {

@@ -268,5 +268,9 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	if r.params.Policy == PolicyMin && e.Rows < e.Inputs {
 		return fault.New(fault.ErrCorrupt, "%s: an evaluation batch reads the cache of a pack of policy min", name)
 	}
+	// Those of eval.bin ascend; the others descend, so that those of the caches come last.
+	if !ascendsBelow(b.Input[:e.Rows], r.facts.HotRows+r.facts.EvalRows) || !descends(b.Input[e.Rows:]) {
+		return fault.New(fault.ErrCorrupt, "%s: the input nodes of an evaluation batch are out of order", name)
+	}
 	return inRange(name, 0, b.Input[e.Rows:], 0, r.facts.HotRows)
 }
