@@ -200,6 +200,10 @@ func (o *Options) Validate() error {
 		return usage("--gpu-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.GPUCache)
 	case o.GPUMemory < 0:
 		return usage("--gpu-memory %d: give a positive size", o.GPUMemory)
+	case o.GPUMemory > 0 && o.Engine != EngineGPU && o.Engine != EngineAuto:
+		return usage("--gpu-memory is for --engine %s", EngineGPU)
+	case o.GPUCache != nil && o.GPUCache.Value != 0 && o.Engine == EngineNone:
+		return usage("--gpu-cache is for --engine %s", EngineGPU)
 	}
 	for _, c := range []struct {
 		flag, value string

@@ -49,6 +49,8 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--threads -1":                     func(o *Options) { o.Threads = -1 },
 		"--gpu-cache 2x: give a share":     func(o *Options) { o.GPUCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
 		"--gpu-memory -1":                  func(o *Options) { o.GPUMemory = -1 },
+		"--gpu-memory is for --engine gpu": func(o *Options) { o.Engine, o.GPUMemory = EngineCPU, 1<<30 },
+		"--gpu-cache is for --engine gpu":  func(o *Options) { o.Engine, o.GPUCache = EngineNone, percent(10) },
 		"--ram-cache 2x: give a share":     func(o *Options) { o.RAMCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
 		"--precision half: there are fl":   func(o *Options) { o.Precision = "half" },
 		"--engine tpu: there are auto, cp": func(o *Options) { o.Engine = "tpu" },
