@@ -10,8 +10,8 @@
 // A training batch goes through four steps, each of which a pipeline may run for
 // another slot at the same time:
 //
-//	LoadGraph  read, check and decode the graph into the slot
-//	Start      submit the read of the chunk and the first of the SSD level; returns at once
+//	Start      submit the reads of the graph and of the chunk; returns at once
+//	LoadGraph  the graph has landed: check and decode it, submit the first reads of the SSD level
 //	Wait       the bytes have landed, those of the SSD level checked and in the matrix
 //	Assemble   check them, convert, copy the rows that RAM holds
 //

@@ -22,11 +22,12 @@ func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, s.files.give(file)) }()
-	raw, err := s.readGraph(ctx, sl, file, e.GraphOffset, e.GraphBytes)
-	if err != nil {
+	err = s.submitGraph(sl, file.File, e.GraphOffset, e.GraphBytes)
+	if err = errors.Join(err, s.endGraph(ctx, sl)); err != nil {
 		return fmt.Errorf("graph of %s batch %d: %w", what, i, err)
 	}
-	if err := s.pack.DecodeEvalGraph(e, raw, &sl.Batch); err != nil {
+	sl.UsefulBytes += int64(e.GraphBytes)
+	if err := s.pack.DecodeEvalGraph(e, sl.raw.Bytes()[:e.GraphBytes], &sl.Batch); err != nil {
 		return err
 	}
 	if err := s.evalRows(ctx, sl, e.Rows); err != nil {

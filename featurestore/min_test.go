@@ -56,10 +56,11 @@ func (w *world) openMin(t fataler, stack iostack.Stack) (*featurestore.Store, *f
 
 // load takes a training batch through all steps.
 func load(ctx context.Context, s *featurestore.Store, sl *featurestore.Slot, i int) error {
-	if err := s.LoadGraph(ctx, sl, i); err != nil {
-		return err
+	err := s.Start(sl, i)
+	if err == nil {
+		err = s.LoadGraph(ctx, sl)
 	}
-	if err := s.Start(sl); err != nil {
+	if err != nil {
 		return errors.Join(err, s.Wait(ctx, sl))
 	}
 	if err := s.Wait(ctx, sl); err != nil {

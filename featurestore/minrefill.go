@@ -115,8 +115,12 @@ func (s *Store) replay(ctx context.Context, batch int, rep progress.Reporter) (r
 		list = list[n:]
 	}
 	for i := first; i < batch; i++ {
-		if err := s.LoadGraph(ctx, sl, i); err != nil {
-			return 0, err
+		err := s.startGraph(sl, i)
+		if err == nil {
+			err = s.loadGraph(ctx, sl)
+		}
+		if err != nil {
+			return 0, errors.Join(err, s.endGraph(ctx, sl))
 		}
 		list = list[:0]
 		for k, slot := range sl.plan.Admit {

@@ -186,8 +186,8 @@ func (w *world) check(t fataler, stack iostack.Stack, through int, gpu *cuda.Dev
 	var buf []byte
 	f := w.reader.Facts()
 	for i := range f.Train {
-		must(store.LoadGraph(ctx, sl, i))
-		must(store.Start(sl))
+		must(store.Start(sl, i))
+		must(store.LoadGraph(ctx, sl))
 		must(store.Wait(ctx, sl))
 		must(store.Assemble(ctx, sl))
 		buf, err = w.samples.Read(ctx, i, buf, &want)

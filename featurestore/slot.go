@@ -36,14 +36,15 @@ type Slot struct {
 	wire    *device.Host // of chunks that are not float32 rows as they are
 	raw     *device.Host // the graph's bytes
 	staging [2]*device.Host
-	group   iostack.Group
-	rows    rowReader // through staging
+	graph   iostack.Group // the graph's read
+	group   iostack.Group // the chunk's
+	rows    rowReader     // through staging
 	req     []iostack.Request
-	chunk   *cachedFile // the file that a started read comes from
-	ssd     *cachedFile // likewise, of the SSD level
-	cold    int         // rows of the chunk's prefix
-	load    chunkLoad
-	gpu     gpuSlot
+	// The files that started reads come from: of the graph, the chunk, the SSD level.
+	graphFile, chunk, ssd *cachedFile
+	cold                  int // rows of the chunk's prefix
+	load                  chunkLoad
+	gpu                   gpuSlot
 }
 
 // NewSlot makes a slot for training batches.
@@ -118,21 +119,57 @@ func (sl *Slot) X() []float32 {
 // Dim returns the width of the feature matrix.
 func (sl *Slot) Dim() int { return sl.store.facts.Dim }
 
-// LoadGraph reads, checks and decodes the graph of training batch i.
-func (s *Store) LoadGraph(ctx context.Context, sl *Slot, i int) (err error) {
-	t := &s.pack.Index().Train[i]
-	sl.batch = i
-	sl.clearCounts()
-	file, err := s.files.take(s.pack.Path(packfile.GraphFile(s.pack.Group(i))))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.files.give(file)) }()
-	raw, err := s.readGraph(ctx, sl, file, t.GraphOffset, t.GraphBytes)
-	if err != nil {
+// Start submits the reads of training batch i's graph and of its chunk, as far as no
+// cache holds its rows: the index knows where both lie. It returns at once; the slot must
+// be waited for, even after an error.
+func (s *Store) Start(sl *Slot, i int) error {
+	if err := s.startGraph(sl, i); err != nil {
 		return fmt.Errorf("graph of batch %d: %w", i, err)
 	}
-	return s.pack.DecodeTrainGraph(i, raw, &sl.Batch, &sl.plan)
+	if err := s.startChunk(sl); err != nil {
+		return fmt.Errorf("chunk of batch %d: %w", i, err)
+	}
+	return nil
+}
+
+// startGraph makes the slot that of a batch, whose graph it asks for.
+func (s *Store) startGraph(sl *Slot, i int) (err error) {
+	t := &s.pack.Index().Train[i]
+	sl.batch, sl.cold = i, 0
+	sl.clearCounts()
+	if sl.graphFile, err = s.files.take(s.pack.Path(packfile.GraphFile(s.pack.Group(i)))); err != nil {
+		return err
+	}
+	return s.submitGraph(sl, sl.graphFile.File, t.GraphOffset, t.GraphBytes)
+}
+
+// LoadGraph waits for the graph of the batch that the slot was started for, checks and
+// decodes it, and submits the first reads of the batch's rows from the SSD level.
+func (s *Store) LoadGraph(ctx context.Context, sl *Slot) error {
+	if err := s.loadGraph(ctx, sl); err != nil {
+		return err
+	}
+	if err := s.startSSD(sl); err != nil {
+		return fmt.Errorf("SSD level of batch %d: %w", sl.batch, err)
+	}
+	return nil
+}
+
+// loadGraph waits for the graph, checks and decodes it.
+func (s *Store) loadGraph(ctx context.Context, sl *Slot) error {
+	n := s.pack.Index().Train[sl.batch].GraphBytes
+	if err := s.endGraph(ctx, sl); err != nil {
+		return fmt.Errorf("graph of batch %d: %w", sl.batch, err)
+	}
+	sl.UsefulBytes += int64(n)
+	return s.pack.DecodeTrainGraph(sl.batch, sl.raw.Bytes()[:n], &sl.Batch, &sl.plan)
+}
+
+// endGraph returns when the graph's read is over, if there is one.
+func (s *Store) endGraph(ctx context.Context, sl *Slot) error {
+	f := sl.graphFile
+	sl.graphFile = nil
+	return errors.Join(s.stack.Wait(ctx, &sl.graph), s.files.give(f))
 }
 
 func (sl *Slot) clearCounts() {
@@ -140,18 +177,11 @@ func (sl *Slot) clearCounts() {
 	sl.GraphRead, sl.RAMRows = 0, 0
 }
 
-// readGraph reads a graph's bytes into the slot.
-func (s *Store) readGraph(ctx context.Context, sl *Slot, file *cachedFile, off int64, n int) ([]byte, error) {
-	raw := sl.raw.Bytes()[:n]
-	if err := s.submit(sl, &sl.group, file.File, off, raw); err != nil {
-		return nil, err
-	}
+// submitGraph asks for a graph's bytes.
+func (s *Store) submitGraph(sl *Slot, file iostack.File, off int64, n int) error {
+	err := s.submit(sl, &sl.graph, file, off, sl.raw.Bytes()[:n])
 	sl.GraphRead = sl.BytesRead
-	if err := s.stack.Wait(ctx, &sl.group); err != nil {
-		return nil, err
-	}
-	sl.UsefulBytes += int64(n)
-	return raw, nil
+	return err
 }
 
 // submit asks for one range and counts what reading it takes.
@@ -170,19 +200,6 @@ func extent(f iostack.File, off, n int64) int64 {
 		return n
 	}
 	return min(binio.AlignUp(off+n, binio.Page), binio.AlignUp(f.Size(), binio.Page)) - off/binio.Page*binio.Page
-}
-
-// Start submits the read of the loaded batch's chunk, as far as RAM does not hold its
-// rows, and the first reads of its rows from the SSD level. It returns at once; the
-// slot must be waited for, even after an error.
-func (s *Store) Start(sl *Slot) error {
-	if err := s.startChunk(sl); err != nil {
-		return fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
-	}
-	if err := s.startSSD(sl); err != nil {
-		return fmt.Errorf("SSD level of batch %d: %w", sl.batch, err)
-	}
-	return nil
 }
 
 func (s *Store) startChunk(sl *Slot) error {
@@ -220,6 +237,7 @@ func (s *Store) Wait(ctx context.Context, sl *Slot) error {
 	if err != nil {
 		err = fmt.Errorf("chunk of batch %d: %w", sl.batch, err)
 	}
+	err = errors.Join(err, s.endGraph(ctx, sl)) // of a batch that is given up
 	err = s.endSSD(ctx, sl, err)
 	f := sl.chunk
 	sl.chunk = nil

@@ -2,6 +2,7 @@ package featurestore_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"unsafe"
@@ -109,10 +110,12 @@ func TestFreeUnregisters(t *testing.T) {
 			{"not used", s.NewSlot, func(*featurestore.Slot) error { return nil }},
 			{"assembled", s.NewSlot, func(sl *featurestore.Slot) error { return load(t.Context(), s, sl, 1) }},
 			{"given up", s.NewSlot, func(sl *featurestore.Slot) error {
-				if err := s.LoadGraph(t.Context(), sl, 2); err != nil {
-					return err
-				}
-				err := s.Start(sl)
+				err := errors.Join(s.Start(sl, 2), s.LoadGraph(t.Context(), sl))
+				_ = s.Wait(ended, sl)
+				return err
+			}},
+			{"given up at once", s.NewSlot, func(sl *featurestore.Slot) error {
+				err := s.Start(sl, 2)
 				_ = s.Wait(ended, sl)
 				return err
 			}},

@@ -24,18 +24,19 @@ const (
 	stageEvalLoad = "load"
 )
 
-// loadingStages returns the stages that fill n slots. The reads of features are
-// submitted by the first of them, before the engine's preparations. It has a worker for
-// every slot: a graph's read waits its turn behind the features of the batches before
-// it, and with fewer workers the next ones would only queue when the drive runs idle.
+// loadingStages returns the stages that fill n slots. All reads that are known without a
+// graph are submitted by the first of them at once, so that the drive has work for as
+// many batches as there are slots. It has a worker for every slot: a graph's read waits
+// its turn behind the features of the batches before it, and with fewer workers the next
+// ones would only queue when the drive runs idle.
 func loadingStages(s *featurestore.Store, sch *schedule, n int) []pipeline.Stage[*slot] {
 	return []pipeline.Stage[*slot]{
 		{Name: stageLoad, Workers: n, Do: func(ctx context.Context, sl *slot, step int) error {
 			_, batch := sch.at(step)
-			if err := s.LoadGraph(ctx, sl.Slot, batch); err != nil {
+			if err := s.Start(sl.Slot, batch); err != nil {
 				return err
 			}
-			if err := s.Start(sl.Slot); err != nil {
+			if err := s.LoadGraph(ctx, sl.Slot); err != nil {
 				return err
 			}
 			return sl.prepare()
