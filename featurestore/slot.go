@@ -58,6 +58,11 @@ func (s *Store) NewEvalSlot() (*Slot, error) {
 func (s *Store) newSlot(b slotBytes, eval bool) (*Slot, error) {
 	sl := &Slot{store: s, req: make([]iostack.Request, 0, 64)}
 	sl.gpu.eval = eval
+	sizes := s.facts.TrainSizes
+	if eval {
+		sizes = s.facts.EvalSizes
+	}
+	sl.Batch = sizes.NewBatch(s.facts.TargetBytes)
 	for _, m := range []struct {
 		dst   **device.Host
 		bytes int64

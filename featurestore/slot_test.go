@@ -3,6 +3,7 @@ package featurestore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"unsafe"
@@ -86,13 +87,7 @@ func TestFreeUnregisters(t *testing.T) {
 	cancel()
 	for _, w := range []*world{small(t, "same"), small(t, "bf16"), sharing(t), buildMin(t, "int8", "s2")} {
 		stack := newLedger(t, newStack(t))
-		edges := w.reader.Index().Edges
-		cache := budget.Size{Value: float64(edges[len(edges)-1] * int64(w.reader.Facts().RowBytes))}
-		l, err := featurestore.Plan(w.reader, featurestore.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 3, EvalSlots: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := featurestore.Open(vfs.OS, w.reader, stack, l)
+		s, err := featurestore.Open(vfs.OS, w.reader, stack, plan(t, w))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,4 +142,54 @@ func TestFreeUnregisters(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A slot has room for every batch from the start.
+func TestSlotHasRoom(t *testing.T) {
+	for _, w := range []*world{small(t, "same"), sharing(t)} {
+		s, err := featurestore.Open(vfs.OS, w.reader, newStack(t), plan(t, w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		sl, err := s.NewSlot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		room := func() (list []int) {
+			b := &sl.Batch
+			list = append(list, cap(b.Blocks), cap(b.Input), cap(b.Degree), cap(b.Labels), cap(b.Targets))
+			for l := range b.Blocks {
+				list = append(list, cap(b.Blocks[l].Indptr), cap(b.Blocks[l].Indices), cap(b.Blocks[l].Dst))
+			}
+			return list
+		}
+		want := room()
+		for i := range w.reader.Facts().Train {
+			if err := load(t.Context(), s, sl, i); err != nil {
+				t.Fatal(err)
+			}
+			if got := room(); !slices.Equal(got, want) {
+				t.Fatalf("batch %d: room for %v, at first for %v", i, got, want)
+			}
+		}
+		sl.Free()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// plan returns the layout with a pack's least cache.
+func plan(t *testing.T, w *world) featurestore.Layout {
+	t.Helper()
+	edges := w.reader.Index().Edges
+	cache := budget.Size{Value: float64(edges[len(edges)-1] * int64(w.reader.Facts().RowBytes))}
+	l, err := featurestore.Plan(w.reader, featurestore.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 3, EvalSlots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }

@@ -185,6 +185,23 @@ type Sizes struct {
 	Edges []int `json:"edges"` // most edges of each block
 }
 
+// NewBatch returns an empty batch with room for any that the sizes cover, whose targets
+// are rows of so many bytes.
+func (s *Sizes) NewBatch(targetBytes int) Batch {
+	layers := len(s.Src)
+	if layers == 0 {
+		return Batch{}
+	}
+	seeds := s.Dst[layers-1]
+	b := Batch{Blocks: make([]Block, layers), Input: make([]uint32, 0, s.Src[0]), Degree: make([]uint32, 0, s.Src[0]),
+		Labels: make([]int32, 0, seeds), Targets: make([]byte, 0, seeds*targetBytes)}
+	for l := range b.Blocks {
+		b.Blocks[l] = Block{Indptr: make([]uint32, 0, s.Dst[l]+1), Indices: make([]uint32, 0, s.Edges[l])}
+	}
+	b.Blocks[0].Dst = make([]uint32, 0, s.Dst[0]) // those of others come first
+	return b
+}
+
 // Cover raises s so that it covers b.
 func (s *Sizes) Cover(b *Batch) {
 	if s.Src == nil {
