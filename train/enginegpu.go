@@ -19,9 +19,8 @@ var precisions = []string{PrecisionFloat32, cuda.TF32.String(), cuda.BF16.String
 // driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
 const driverBytes = 128 << 20
 
-// gpuReserve is what is left free of the device's memory, where nobody says how much may
-// be used: the driver takes some for graphs, and cuBLAS for its kernels, when they are
-// first used.
+// gpuReserve is what is left free of the device's memory: the driver takes some for
+// graphs, and cuBLAS for its kernels, when they are first used.
 const gpuReserve = 512 << 20
 
 // gpuEngine is package gpu's engine as this package sees it.
@@ -72,12 +71,12 @@ func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
 		return 0, err
 	}
 	defer detach()
-	left, err := d.Available()
-	if limit == 0 {
-		return left - gpuReserve, err
+	left, err := d.Free()
+	left -= gpuReserve
+	if held, _ := d.Held(); limit > 0 {
+		left = min(left, limit-held)
 	}
-	held, _ := d.Held()
-	return min(left, limit-held), err
+	return left, err
 }
 
 func (e *gpuEngine) NewWork(eval bool, features []byte) (work, error) {

@@ -95,14 +95,14 @@ func (d *Device) Close() {
 // memory. It may be called from any goroutine.
 func (d *Device) Held() (device, pinned int64) { return d.memory.held.Load(), d.pinned.held.Load() }
 
-// Available returns the bytes of the device's memory that can still be taken. The
-// calling goroutine must be attached.
-func (d *Device) Available() (int64, error) {
+// Free returns the bytes of the device's memory that nobody holds, this process or
+// another, whatever the budget says. The calling goroutine must be attached.
+func (d *Device) Free() (int64, error) {
 	n, err := d.driver.available()
 	if err != nil {
 		return 0, d.failed("ask for the free GPU memory", err)
 	}
-	return max(0, min(n, d.memory.most-d.memory.held.Load())), nil
+	return n, nil
 }
 
 // failed returns the error for what was attempted. A device that was lost stays so,
