@@ -10,13 +10,13 @@ import (
 )
 
 // evaluation scores the weights on the pack's validation and test batches. They are
-// the items of one pipeline: the validation batches once for every epoch, then the
-// test batches. As no item begins before it is asked for, these may also follow when
+// the items of one pipeline: the validation batches once for every epoch that is
+// validated, then the test batches. As no item begins before it is asked for, these may also follow when
 // training stopped early: what an item is depends on what was asked for so far.
 type evaluation struct {
 	valid, tests, rounds int // batches of each, and how often at most the former come
 	asked                int // items to validate with so far: those beyond are test batches
-	first                int // the epoch of the first round
+	epoch                int // that is validated
 	engine               engine
 	scorer               scorer
 	report               progress.Reporter
@@ -59,7 +59,7 @@ func (v *evaluation) label(item int) string {
 	if test, i := v.at(item); test {
 		return fmt.Sprintf("test batch %d", i)
 	}
-	return fmt.Sprintf("epoch %d, validation batch %d", v.first+item/v.valid, item%v.valid)
+	return fmt.Sprintf("epoch %d, validation batch %d", v.epoch, item%v.valid)
 }
 
 func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {

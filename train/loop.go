@@ -210,8 +210,10 @@ func (t *trainer) judge() (isBest bool, err error) {
 	if t.engine == nil {
 		return false, nil
 	}
-	if t.eval != nil {
+	validates := t.eval == nil || t.eval.valid == 0 || t.options.validates(t.now.Epoch)
+	if t.eval != nil && validates {
 		began := time.Now()
+		t.eval.epoch = t.now.Epoch
 		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(); err != nil {
 			return false, err
 		}
@@ -223,7 +225,7 @@ func (t *trainer) judge() (isBest bool, err error) {
 	t.now.TrainAccuracy = t.scorer.score()
 	// Where nothing is scored, the latest is the best.
 	r := t.result
-	if r.ValidAccuracy.Defined() && !(t.now.ValidAccuracy > r.ValidAccuracy) {
+	if !validates || r.ValidAccuracy.Defined() && !(t.now.ValidAccuracy > r.ValidAccuracy) {
 		return false, nil
 	}
 	r.BestEpoch, r.ValidAccuracy = t.now.Epoch, t.now.ValidAccuracy

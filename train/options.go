@@ -73,6 +73,7 @@ type Options struct {
 	PlateauFactor   float64 // by which plateau lowers it; 0 means 0.5
 	PlateauPatience int     // epochs without a better score that plateau lets pass before
 	Patience        int     // epochs without a better validation score that end the run; 0: it goes on
+	ValidateEvery   int     // epochs from one validation to the next; the last one is validated. 0 means 1
 
 	// ShuffleBatches permutes each epoch's batches; otherwise they come in the
 	// order in which they were sampled.
@@ -133,6 +134,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Schedule, ScheduleConstant)
 	setDefault(&o.PlateauFactor, 0.5)
 	setDefault(&o.Loss, LossAuto)
+	setDefault(&o.ValidateEvery, 1)
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.Precision, PrecisionFloat32)

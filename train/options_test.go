@@ -35,6 +35,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--plateau-factor is for --sched":  func(o *Options) { o.Given = []string{"plateau-factor"} },
 		"--plateau-patience -1: give":      func(o *Options) { o.PlateauPatience = -1 },
 		"--patience -1: give":              func(o *Options) { o.Patience = -1 },
+		"--validate-every -1: give":        func(o *Options) { o.ValidateEvery = -1 },
 		"--loss hinge: there are auto":     func(o *Options) { o.Loss = "hinge" },
 		"--hidden -1":                      func(o *Options) { o.Hidden = -1 },
 		"--epochs -1":                      func(o *Options) { o.Epochs = -1 },

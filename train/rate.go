@@ -35,15 +35,19 @@ func (o *Options) rate(before []Epoch) float64 {
 
 // plateauRate lowers the rate by PlateauFactor each time that more than
 // PlateauPatience epochs were no better than the best before them, as PyTorch's
-// ReduceLROnPlateau does with a threshold of 0. Epochs are judged by the validation
-// score, or by the loss where none has one.
+// ReduceLROnPlateau does with a threshold of 0. The epochs that are validated are
+// judged by their score, or all by the loss where none has one.
 func (o *Options) plateauRate(epochs []Epoch) float64 {
 	merit := func(e *Epoch) float64 { return -float64(e.Loss) }
-	if slices.ContainsFunc(epochs, func(e Epoch) bool { return e.ValidAccuracy.Defined() }) {
+	scored := slices.ContainsFunc(epochs, func(e Epoch) bool { return e.ValidAccuracy.Defined() })
+	if scored {
 		merit = func(e *Epoch) float64 { return float64(e.ValidAccuracy) }
 	}
 	rate, best, waited := o.LR, math.Inf(-1), 0
 	for i := range epochs {
+		if scored && !o.validates(epochs[i].Epoch) {
+			continue
+		}
 		if m := merit(&epochs[i]); m > best { // never of what is undefined
 			best, waited = m, 0
 			continue
@@ -75,6 +79,8 @@ func (o *Options) validateRate() error {
 		return usage("--plateau-patience %d: give a number from 0 up", o.PlateauPatience)
 	case o.Patience < 0:
 		return usage("--patience %d: give a number from 0 up", o.Patience)
+	case o.ValidateEvery < 1:
+		return usage("--validate-every %d: give a number of epochs from 1 up", o.ValidateEvery)
 	}
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {
 		if o.gave(flag) && o.Schedule != SchedulePlateau {
@@ -105,9 +111,14 @@ func (t *trainer) setRate() error {
 	return t.engine.SetLR(rate)
 }
 
-// stalled tells whether Patience is at its end: so many epochs have passed since the
-// best one. A checkpoint knows which that is.
+// stalled tells whether Patience is at its end: the epoch before this one was validated,
+// and so many have passed since the best one. A checkpoint knows which that is.
 func (t *trainer) stalled() bool {
-	patience := t.options.Patience
-	return patience > 0 && t.now.Epoch-1-t.result.BestEpoch >= patience
+	patience, last := t.options.Patience, t.now.Epoch-1
+	return patience > 0 && last >= 0 && t.options.validates(last) && last-t.result.BestEpoch >= patience
+}
+
+// validates tells whether an epoch is one that is validated.
+func (o *Options) validates(epoch int) bool {
+	return (epoch+1)%max(1, o.ValidateEvery) == 0 || epoch == o.Epochs-1
 }

@@ -1,13 +1,18 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
 )
@@ -232,5 +237,63 @@ func TestResumesAStopping(t *testing.T) {
 			t.Errorf("failed at call %d of %d, then %d calls, want %d; stopped early: %t, %v", at, total, calls, left, r.StoppedEarly, err)
 		}
 		w.ending(o.Out).compare(t, at, want)
+	}
+}
+
+// Validating less often changes neither the training nor the scores there are; the best
+// epoch is one of those validated, and the last is.
+func TestValidatesNowAndThen(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	every := w.options(w.pack(10), func(o *Options) { o.Epochs, o.LR = 8, 0.02 })
+	want, _ := w.mustRun(every, nil)
+	rare := w.fresh(every, func(o *Options) { o.ValidateEvery = 3 })
+	got, _ := w.mustRun(rare, nil)
+	for i, e := range got.Epochs {
+		validated := i == 2 || i == 5 || i == 7
+		if e.Loss != want.Epochs[i].Loss || e.ValidAccuracy.Defined() != validated || validated && e.ValidAccuracy != want.Epochs[i].ValidAccuracy {
+			t.Errorf("epoch %d: loss %v, score %v; with all validated %v and %v", i, e.Loss, e.ValidAccuracy, want.Epochs[i].Loss, want.Epochs[i].ValidAccuracy)
+		}
+	}
+	if b := got.BestEpoch; b != 2 && b != 5 && b != 7 || !got.TestAccuracy.Defined() {
+		t.Errorf("the best epoch is %d, the test score %v", b, got.TestAccuracy)
+	}
+	if !reflect.DeepEqual(w.weights(rare.Out, FinalFile), w.weights(every.Out, FinalFile)) {
+		t.Error("other weights at the end")
+	}
+	report, err := os.ReadFile(filepath.Join(rare.Out, ReportFile))
+	if err != nil || bytes.Contains(report, []byte("NaN")) || !bytes.Contains(report, []byte("every 3 epochs")) {
+		t.Errorf("the report: %v", err)
+	}
+
+	// Patience ends only after a validation.
+	patient := w.fresh(every, func(o *Options) { o.Epochs, o.LR, o.ValidateEvery, o.Patience = 50, 1e-12, 4, 2 })
+	if r, _ := w.mustRun(patient, nil); len(r.Epochs) != 8 || r.BestEpoch != 3 || !r.StoppedEarly {
+		t.Errorf("%d epochs, the best is %d, stopped early: %t", len(r.Epochs), r.BestEpoch, r.StoppedEarly)
+	}
+
+	// An interrupted run goes on to the same bytes, also before its first validation.
+	for _, steps := range []int{2, 9, 31} {
+		o := w.fresh(rare, func(o *Options) { o.CheckpointEvery = Interval{Batches: 1} })
+		ctx, cancel := context.WithCancel(context.Background())
+		calls := 0
+		_, err := w.run(ctx, o, &logged{}, func(p *parts) {
+			wrapEngine(p, func(e engine) engine {
+				return &bad{engine: e, before: func() error {
+					if calls++; calls == steps {
+						cancel()
+					}
+					return nil
+				}}
+			})
+		})
+		cancel()
+		if !errors.Is(err, fault.ErrInterrupted) {
+			t.Fatalf("to be interrupted: %v", err)
+		}
+		o.Resume = true
+		if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.ending(o.Out).compare(t, steps, w.ending(rare.Out))
 	}
 }

@@ -68,7 +68,7 @@ func (o *Options) params(f packfile.Facts) runParams {
 		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
 		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Loss: o.Loss, Network: network,
 		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
-		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience,
+		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience, ValidateEvery: o.ValidateEvery,
 		Precision: precision,
 	}
 }
@@ -116,6 +116,7 @@ func (o *Options) recall(was *runFile) error {
 		agree(o, "plateau-factor", &o.PlateauFactor, p.PlateauFactor),
 		agree(o, "plateau-patience", &o.PlateauPatience, p.PlateauPatience),
 		agree(o, "patience", &o.Patience, p.Patience),
+		agree(o, "validate-every", &o.ValidateEvery, max(1, p.ValidateEvery)),
 		agree(o, "loss", &o.Loss, p.Loss),
 		agree(o, "engine", &o.Engine, was.Setup.Engine),
 		agree(o, "precision", &o.Precision, cmp.Or(p.Precision, PrecisionFloat32)),

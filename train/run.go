@@ -319,8 +319,8 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 		if err != nil {
 			return err
 		}
-		f, first := r.pack.Facts(), t.now.Epoch
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - first, first: first, engine: r.engine, scorer: newScorer(r.options.Metric, f.MultiLabel()), report: r.report}
+		f := r.pack.Facts()
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(r.options.Metric, f.MultiLabel()), report: r.report}
 		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}

@@ -103,6 +103,7 @@ type runParams struct {
 	PlateauFactor   float64 `json:"plateau_factor"`
 	PlateauPatience int     `json:"plateau_patience"`
 	Patience        int     `json:"patience"`
+	ValidateEvery   int     `json:"validate_every"`
 
 	Precision string `json:"precision,omitempty"` // of the gpu engine
 

@@ -62,6 +62,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			positiveFlag("plateau-factor", "by which plateau lowers the rate", &o.PlateauFactor),
 			intFlag("plateau-patience", "epochs without a better score that plateau lets pass before it does", "", &o.PlateauPatience, 0),
 			intFlag("patience", "epochs without a better validation score that end the run; 0: it goes on", "", &o.Patience, 0),
+			intFlag("validate-every", "epochs from one validation to the next; the last epoch is validated", "", &o.ValidateEvery, 1),
 			stringFlag("loss", "NAME", "cross-entropy, binary, or auto: by the labels", &o.Loss),
 			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", &o.Metric),
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),

@@ -23,6 +23,7 @@ func (r *Run) configuration() table {
 	add(p.InputProjection, "input projection", "yes")
 	add(true, "dropout", plain(p.Dropout))
 	add(true, "epochs", fmt.Sprint(p.Epochs))
+	add(p.ValidateEvery > 1, "validation", fmt.Sprintf("every %d epochs", p.ValidateEvery))
 	add(p.Patience > 0, "early stopping", fmt.Sprintf("after %s without a better validation score", count(p.Patience, "epoch")))
 	add(p.Optimizer != "", "optimizer", p.Optimizer)
 	add(true, "learning rate", plain(p.LR))

@@ -75,6 +75,7 @@ type Params struct {
 	PlateauFactor   float64 `json:"plateau_factor"`
 	PlateauPatience int     `json:"plateau_patience"`
 	Patience        int     `json:"patience"`
+	ValidateEvery   int     `json:"validate_every"`
 }
 
 // Pack is what was trained on.
