@@ -90,24 +90,7 @@ func TestGPURunsResume(t *testing.T) {
 		want := w.ending(o.Out)
 		for _, steps := range []int{1, 4, 11} {
 			o := w.fresh(first, func(o *Options) { o.CheckpointEvery = Interval{Time: 1 << 40} })
-			ctx, cancel := context.WithCancel(context.Background())
-			calls := 0
-			_, err := w.run(ctx, o, &logged{}, func(p *parts) {
-				use(p)
-				wrapEngine(p, func(e engine) engine {
-					return &bad{engine: e, before: func() error {
-						if calls == steps {
-							cancel()
-						}
-						calls++
-						return nil
-					}}
-				})
-			})
-			cancel()
-			if !errors.Is(err, fault.ErrInterrupted) {
-				t.Fatalf("to be interrupted: %v", err)
-			}
+			w.interrupt(o, steps, use)
 			o.Resume = true
 			if _, err := w.run(context.Background(), o, &logged{}, use); err != nil {
 				t.Fatal(err)
@@ -241,25 +224,10 @@ func TestGPUStagesAcrossCheckpoints(t *testing.T) {
 	check("in one go", r)
 
 	o := w.fresh(first)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	steps := 0
-	_, err := w.run(ctx, o, &logged{}, func(p *parts) {
-		use(p)
-		wrapEngine(p, func(e engine) engine {
-			return &bad{engine: e, before: func() error {
-				if steps++; steps == r.Epochs[0].Batches+2 {
-					cancel()
-				}
-				return nil
-			}}
-		})
-	})
-	if !errors.Is(err, fault.ErrInterrupted) {
-		t.Fatal(err)
-	}
+	w.interrupt(o, r.Epochs[0].Batches+1, use)
 	o.Resume = true
-	if r, err = w.run(context.Background(), o, &logged{}, use); err != nil {
+	r, err := w.run(context.Background(), o, &logged{}, use)
+	if err != nil {
 		t.Fatal(err)
 	}
 	check("resumed", r)

@@ -148,20 +148,10 @@ func TestCancelAtAnyStep(t *testing.T) {
 	for n := 0; !done; n++ {
 		o := w.options(p)
 		ctx, cancel := context.WithCancel(context.Background())
-		calls := 0
-		_, err := w.run(ctx, o, &logged{}, func(p *parts) {
-			wrapEngine(p, func(e engine) engine {
-				return &bad{engine: e, before: func() error {
-					if calls == n {
-						cancel()
-					}
-					calls++
-					return nil
-				}}
-			})
-		})
+		var calls *int
+		_, err := w.run(ctx, o, &logged{}, func(p *parts) { calls = endAfter(p, n, cancel) })
 		cancel()
-		if calls <= n {
+		if *calls <= n {
 			done = true
 			if err != nil || n < 5 {
 				t.Errorf("after %d steps: %v", n, err)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
 )
@@ -274,22 +273,7 @@ func TestValidatesNowAndThen(t *testing.T) {
 	// An interrupted run goes on to the same bytes, also before its first validation.
 	for _, steps := range []int{2, 9, 31} {
 		o := w.fresh(rare, func(o *Options) { o.CheckpointEvery = Interval{Batches: 1} })
-		ctx, cancel := context.WithCancel(context.Background())
-		calls := 0
-		_, err := w.run(ctx, o, &logged{}, func(p *parts) {
-			wrapEngine(p, func(e engine) engine {
-				return &bad{engine: e, before: func() error {
-					if calls++; calls == steps {
-						cancel()
-					}
-					return nil
-				}}
-			})
-		})
-		cancel()
-		if !errors.Is(err, fault.ErrInterrupted) {
-			t.Fatalf("to be interrupted: %v", err)
-		}
+		w.interrupt(o, steps-1)
 		o.Resume = true
 		if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
 			t.Fatal(err)

@@ -123,18 +123,9 @@ func TestInterruptedAnywhere(t *testing.T) {
 				o := w.fresh(o, func(o *Options) { o.CheckpointEvery = Interval{Time: 1 << 40} })
 				for tries := 0; ; tries++ {
 					ctx, cancel := context.WithCancel(context.Background())
-					calls := 0
 					_, err := w.run(ctx, o, &logged{}, func(p *parts) {
 						withSlots(1+tries%3, min(evalSlots, 1+tries%2))(p)
-						wrapEngine(p, func(e engine) engine {
-							return &bad{engine: e, before: func() error {
-								if calls == every+tries/10 { // evaluations begin anew, and must get through
-									cancel()
-								}
-								calls++
-								return nil
-							}}
-						})
+						endAfter(p, every+tries/10, cancel) // evaluations begin anew, and must get through
 					})
 					cancel()
 					if err == nil {
@@ -199,25 +190,35 @@ func (w *world) checkEnded(out string, what any, want ending) {
 }
 
 // interrupt leaves a run that was interrupted after so many steps.
-func (w *world) interrupt(o Options, steps int) {
+func (w *world) interrupt(o Options, steps int, change ...func(*parts)) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	calls := 0
 	_, err := w.run(ctx, o, &logged{}, func(p *parts) {
-		wrapEngine(p, func(e engine) engine {
-			return &bad{engine: e, before: func() error {
-				if calls == steps {
-					cancel()
-				}
-				calls++
-				return nil
-			}}
-		})
+		for _, c := range change {
+			c(p)
+		}
+		endAfter(p, steps, cancel)
 	})
 	if !errors.Is(err, fault.ErrInterrupted) {
 		w.t.Fatalf("to be interrupted: %v", err)
 	}
+}
+
+// endAfter calls end ahead of the engine's call that follows so many, of Step or Infer, and
+// returns where it counts them.
+func endAfter(p *parts, calls int, end func()) (count *int) {
+	count = new(int)
+	wrapEngine(p, func(e engine) engine {
+		return &bad{engine: e, before: func() error {
+			if *count == calls {
+				end()
+			}
+			*count++
+			return nil
+		}}
+	})
+	return count
 }
 
 // What decides the result is the run's own; a flag that says otherwise is refused, and
