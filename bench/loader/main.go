@@ -20,8 +20,6 @@ import (
 	"diskgnn/bench/internal/tool"
 	"diskgnn/graph"
 	"diskgnn/internal/vfs"
-	"diskgnn/iostack"
-	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 )
 
@@ -100,7 +98,7 @@ func measure(t *tool.Tool, r *packfile.Reader, cache, kind string) (round, error
 	ctx := context.Background()
 	var m round
 	var err error
-	if m.SequentialRate, err = sequential(ctx, r, kind); err != nil {
+	if m.SequentialRate, err = tool.SequentialCold(ctx, kind, r); err != nil {
 		return m, err
 	}
 	out, err := os.MkdirTemp("", "loader")
@@ -121,16 +119,6 @@ func measure(t *tool.Tool, r *packfile.Reader, cache, kind string) (round, error
 	}
 	m.DecodeShare = m.DecodeSeconds / (float64(e.BytesRead) / m.SequentialRate)
 	return m, nil
-}
-
-// sequential returns the drive's rate through the backend.
-func sequential(ctx context.Context, r *packfile.Reader, kind string) (float64, error) {
-	stack, _, err := all.Open(kind, iostack.Options{})
-	if err != nil {
-		return 0, err
-	}
-	defer stack.Close()
-	return tool.SequentialCold(ctx, stack, r)
 }
 
 // decode decodes the graphs of one epoch's batches, whose bytes are in memory.

@@ -148,14 +148,14 @@ func (m *measuring) open(data, samples, pack string) error {
 }
 
 func (m *measuring) round(ctx context.Context) (r round, err error) {
+	if r.SequentialRate, err = tool.SequentialCold(ctx, m.kind, m.pack); err != nil {
+		return r, err
+	}
 	stack, _, err := all.Open(m.kind, iostack.Options{})
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stack.Close()) }()
-	if r.SequentialRate, err = tool.SequentialCold(ctx, stack, m.pack); err != nil {
-		return r, err
-	}
 	if r.PageRate, err = iostack.Random(ctx, stack, m.table, binio.Page, 1, 3*time.Second); err != nil {
 		return r, err
 	}

@@ -28,8 +28,6 @@ import (
 
 	"diskgnn/bench/internal/tool"
 	"diskgnn/internal/vfs"
-	"diskgnn/iostack"
-	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 )
 
@@ -113,7 +111,7 @@ func (b *bench) measure(ctx context.Context, kind string) (figures, error) {
 	f := figures{Kind: kind}
 	var err error
 	if kind != inMemory {
-		if f.Rate, err = b.sequential(ctx); err != nil {
+		if f.Rate, err = tool.SequentialCold(ctx, b.io, b.pack); err != nil {
 			return f, err
 		}
 	}
@@ -135,14 +133,4 @@ func (b *bench) measure(ctx context.Context, kind string) (figures, error) {
 	}
 	f.take(&tr, &watch)
 	return f, nil
-}
-
-// sequential returns the drive's rate.
-func (b *bench) sequential(ctx context.Context) (float64, error) {
-	stack, _, err := all.Open(b.io, iostack.Options{})
-	if err != nil {
-		return 0, err
-	}
-	defer stack.Close()
-	return tool.SequentialCold(ctx, stack, b.pack)
 }

@@ -3,13 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"time"
+
+	"diskgnn/bench/internal/tool"
 )
 
 // every is how often a run is looked at.
@@ -59,8 +60,7 @@ func (w *watched) run(ctx context.Context, binary string, args []string, result 
 			}
 			s := cmd.ProcessState
 			w.processors = (s.UserTime() + s.SystemTime()).Seconds() / time.Since(began).Seconds()
-			lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
-			return json.Unmarshal(lines[len(lines)-1], result)
+			return tool.LastLine(out.Bytes(), result)
 		case <-time.After(every):
 			w.look(cmd.Process.Pid)
 		}

@@ -5,14 +5,21 @@ import (
 	"time"
 
 	"diskgnn/iostack"
+	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 )
 
-// SequentialCold reads a pack's cold files from front to back, at most some gigabytes,
+// SequentialCold reads a pack's cold files from front to back through a backend of the
+// given kind, at most some gigabytes,
 // and returns the bytes per second. Requests are as long as large chunks: shorter ones
 // measured slower on a virtual drive, and loaders should be held against the drive's
 // best.
-func SequentialCold(ctx context.Context, stack iostack.Stack, r *packfile.Reader) (float64, error) {
+func SequentialCold(ctx context.Context, kind string, r *packfile.Reader) (float64, error) {
+	stack, _, err := all.Open(kind, iostack.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer stack.Close()
 	var bytes int64
 	began := time.Now()
 	for g := 0; bytes < 4<<30; g++ {

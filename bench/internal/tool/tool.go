@@ -30,9 +30,17 @@ func (t *Tool) Run(ctx context.Context, result any, args ...string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %v: %w\n%s", t.Binary, args, err, out.Bytes())
 	}
-	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
+	if err := LastLine(out.Bytes(), result); err != nil {
+		return fmt.Errorf("%s %v: %w", t.Binary, args, err)
+	}
+	return nil
+}
+
+// LastLine decodes the last line of the program's output.
+func LastLine(out []byte, result any) error {
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	if err := json.Unmarshal(lines[len(lines)-1], result); err != nil {
-		return fmt.Errorf("%s %v: last line is no JSON: %w", t.Binary, args, err)
+		return fmt.Errorf("last line is no JSON: %w", err)
 	}
 	return nil
 }
