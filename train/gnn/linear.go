@@ -92,18 +92,7 @@ func (o *linear) takeWeights() {
 	}
 }
 
-// operandWidth returns the width of the rows that are multiplied with weights,
-// destination by destination.
-func (o *linear) operandWidth() int {
-	width := 0
-	if o.order == model.Aggregate {
-		width += o.in
-	}
-	if o.own {
-		width += o.in
-	}
-	return width
-}
+func (o *linear) operandWidth() int { return o.order.OperandWidth(o.in, o.own) }
 
 func (o *linear) forward(x []float32) error {
 	o.x, o.w = x, o.weights

@@ -73,18 +73,7 @@ func newLinear(k *layer) *linear {
 	return o
 }
 
-// operandWidth returns the width of the rows that are multiplied with weights,
-// destination by destination.
-func (o *linear) operandWidth() int {
-	width := 0
-	if o.order == model.Aggregate {
-		width += o.in
-	}
-	if o.own {
-		width += o.in
-	}
-	return width
-}
+func (o *linear) operandWidth() int { return o.order.OperandWidth(o.in, o.own) }
 
 func (o *linear) start() {}
 

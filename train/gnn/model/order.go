@@ -15,6 +15,20 @@ const (
 	Multiply Order = "multiply"
 )
 
+// OperandWidth returns the width of the rows that a layer multiplies with weights,
+// destination by destination: of sums, where it aggregates first, and of the destinations'
+// own rows, where these have weights of their own. in is the width of both.
+func (o Order) OperandWidth(in int, own bool) int {
+	width := 0
+	if o == Aggregate {
+		width += in
+	}
+	if own {
+		width += in
+	}
+	return width
+}
+
 var orders = []Order{Auto, Aggregate, Multiply}
 
 // ParseOrder returns the order of that name.
