@@ -9,8 +9,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"unsafe"
 )
@@ -21,25 +19,10 @@ var cublas struct {
 	path      string
 }
 
-// cublasPaths are where the library may be, best first: where the user says, where the
-// loader looks, CUDA's folders, and those of Python packages, which bring it along.
-func cublasPaths() []string {
-	if p := os.Getenv("DISKGNN_CUBLAS"); p != "" {
-		return []string{p}
-	}
-	paths := []string{"libcublas.so.13", "libcublas.so.12"}
-	for _, version := range []string{"13", "12"} {
-		for _, dir := range []string{"/usr/local/cuda*/lib64", "/usr/lib/python3*/site-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib"} {
-			found, _ := filepath.Glob(dir + "/libcublas.so." + version) // no pattern is malformed
-			paths = append(paths, found...)
-		}
-	}
-	return paths
-}
-
 var openCUBLAS = sync.OnceValue(func() error {
 	var errs []error
-	for _, path := range cublasPaths() {
+	names := []string{"libcublas.so.13", "libcublas.so.12"}
+	for _, path := range LibraryPaths("DISKGNN_CUBLAS", names, names) {
 		c := C.CString(path)
 		why := C.blasOpen(&cublas.functions, c)
 		C.free(unsafe.Pointer(c))

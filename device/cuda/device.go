@@ -80,6 +80,16 @@ func (d *Device) Attach() (detach func(), err error) {
 	return runtime.UnlockOSThread, nil
 }
 
+// Attached calls do on a thread of the device's.
+func (d *Device) Attached(do func() error) error {
+	detach, err := d.Attach()
+	if err != nil {
+		return err
+	}
+	defer detach()
+	return do()
+}
+
 // Close gives the device back. Everything made with it must have been freed.
 func (d *Device) Close() {
 	if detach, err := d.Attach(); err == nil {

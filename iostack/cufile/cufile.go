@@ -5,7 +5,7 @@
 //
 // The library is opened at run time, by builds with the tag gpu; others, and machines
 // that lack it, answer with the reason. It can end or hang the process that opens it,
-// so Open first lets a child process try (see Probe); New does not.
+// so Open first lets a child process try (see Probe).
 //
 // Requests for host memory are plain preads, as package pread makes them: the library
 // does no better for them, and to read into the device first and copy back would cross
@@ -53,16 +53,6 @@ type Stack struct {
 
 var _ iostack.Stack = (*Stack)(nil)
 
-// New starts a stack that reads into a device's memory. The device must stay open until
-// the stack is closed. Without the library the error says what is missing.
-func New(d *cuda.Device, options iostack.Options) (*Stack, error) {
-	l, err := loadLibrary()
-	if err != nil {
-		return nil, fmt.Errorf("cufile: %w", err)
-	}
-	return start(d, false, l, options)
-}
-
 // start starts a stack on a library that has not been opened, or has.
 func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *Stack, err error) {
 	front, queue, err := frontend.New(Name, options)
@@ -71,7 +61,8 @@ func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *S
 	}
 	front.AcceptDevice()
 	s := &Stack{front: front, queue: queue, library: l, device: d, owned: owned}
-	if err := s.attached(l.open); err != nil {
+	front.OpenWith(s.open)
+	if err := s.device.Attached(l.open); err != nil {
 		return nil, fmt.Errorf("cufile: %w", err)
 	}
 	workers, each := front.Caps().Depth, front.BounceBytes()
@@ -94,42 +85,15 @@ func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *S
 	return s, nil
 }
 
-// attached calls do with the device bound to the thread, as the library wants it.
-func (s *Stack) attached(do func() error) error {
-	detach, err := s.device.Attach()
-	if err != nil {
-		return err
-	}
-	defer detach()
-	return do()
-}
-
-// Open opens a file and registers it with the library, which may refuse it for its file
-// system; see iostack.Stack.
-func (s *Stack) Open(path string) (iostack.File, error) {
-	f, err := s.open(path)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// OpenStriped opens several files as one; see iostack.OpenStriped.
-func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
-	f, err := s.front.OpenStriped(paths, unit, s.open)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
+// open opens a file and registers it with the library, which may refuse it for its file
+// system.
 func (s *Stack) open(path string) (*frontend.File, error) {
 	f, err := s.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
 	var handle uintptr
-	err = s.attached(func() (err error) {
+	err = s.device.Attached(func() (err error) {
 		handle, err = s.library.register(f.Fd())
 		return err
 	})
@@ -150,7 +114,7 @@ func (s *Stack) Unregister(...[]byte) error { return nil }
 // RegisterDevice pins device memory for the drive; see iostack.RegisterDevice. What it
 // refuses is read through the library's buffers.
 func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
-	return s.attached(func() error {
+	return s.device.Attached(func() error {
 		var errs []error
 		for _, b := range bufs {
 			errs = append(errs, s.pins.add(b, s.library.pin))
@@ -161,7 +125,7 @@ func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
 
 // UnregisterDevice takes that back; see iostack.UnregisterDevice.
 func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
-	return s.attached(func() error {
+	return s.device.Attached(func() error {
 		var errs []error
 		for _, b := range bufs {
 			errs = append(errs, s.pins.remove(b, s.library.unpin))

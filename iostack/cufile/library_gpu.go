@@ -9,11 +9,11 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"unsafe"
+
+	"diskgnn/device/cuda"
 )
 
 // libcufile is the library, through its C interface.
@@ -23,18 +23,10 @@ type libcufile struct {
 	once      func() error
 }
 
-// libraryPaths are where the library may be, best first: where the user says, where the
-// loader looks, CUDA's folders, and those of Python packages.
+// libraryPaths are where the library may be, best first.
 func libraryPaths() []string {
-	if p := os.Getenv("DISKGNN_CUFILE"); p != "" {
-		return []string{p}
-	}
-	paths := []string{"libcufile.so.0", "libcufile.so"}
-	for _, dir := range []string{"/usr/local/cuda*/lib64", "/usr/lib/python3*/site-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib"} {
-		found, _ := filepath.Glob(dir + "/libcufile.so.0") // no pattern is malformed
-		paths = append(paths, found...)
-	}
-	return paths
+	names := []string{"libcufile.so.0", "libcufile.so"}
+	return cuda.LibraryPaths("DISKGNN_CUFILE", names, names[:1])
 }
 
 // loadLibrary finds the library, once for the process; tests put another in its place.

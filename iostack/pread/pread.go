@@ -60,24 +60,6 @@ func New(options iostack.Options) (*Stack, error) {
 	return s, nil
 }
 
-// Open opens a file; see iostack.Stack.
-func (s *Stack) Open(path string) (iostack.File, error) {
-	f, err := s.OpenFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// OpenStriped opens several files as one; see iostack.OpenStriped.
-func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
-	f, err := s.front.OpenStriped(paths, unit, s.OpenFile)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
 // Register does nothing: pread needs no memory pinned.
 func (s *Stack) Register(...[]byte) error { return nil }
 

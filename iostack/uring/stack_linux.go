@@ -59,6 +59,7 @@ func start(options iostack.Options, seams seams) (*Stack, error) {
 		return nil, fmt.Errorf("uring: bounce buffers: %w", err)
 	}
 	s := &Stack{front: front, queue: queue, bounce: bounce, seams: seams}
+	front.OpenWith(s.open)
 	n := ringsFor(depth)
 	for i := range n {
 		first, end := i*depth/n, (i+1)*depth/n
@@ -101,24 +102,6 @@ func (s *Stack) wakeOne() {
 			return
 		}
 	}
-}
-
-// Open opens a file; see iostack.Stack.
-func (s *Stack) Open(path string) (iostack.File, error) {
-	f, err := s.open(path)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// OpenStriped opens several files as one; see iostack.OpenStriped.
-func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
-	f, err := s.front.OpenStriped(paths, unit, s.open)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
 }
 
 // open opens a file and, while there is a slot, registers it.

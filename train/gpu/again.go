@@ -12,7 +12,7 @@ func (e *Engine) Again() (took time.Duration, err error) {
 	if _, err := e.Finish(); err != nil {
 		return 0, err
 	}
-	return took, e.attached(func() error {
+	return took, e.device.Attached(func() error {
 		i := &e.inputs[(e.adam.step+1)%2]
 		adam := e.adam.next(&e.opts)
 		i.put(e.opts.Seed, e.adam.step, &adam)

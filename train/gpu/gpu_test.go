@@ -66,7 +66,7 @@ func newEngine(t testing.TB, d *cuda.Device, o Options) *Engine {
 	e, err := New(o)
 	check(t, err)
 	t.Cleanup(e.Close)
-	check(t, e.attached(e.poison))
+	check(t, e.device.Attached(e.poison))
 	return e
 }
 

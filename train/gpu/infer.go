@@ -27,7 +27,7 @@ func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, err
 		return nil, err
 	}
 	logits := e.evalInput.results.Float32s()[cuda.ScoreBytes/4:][:w.prepared.Batch().NumSeeds()*e.opts.Model.Classes()]
-	return logits, e.attached(func() error {
+	return logits, e.device.Attached(func() error {
 		if err := e.refresh(); err != nil {
 			return err
 		}

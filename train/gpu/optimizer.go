@@ -69,7 +69,7 @@ func (e *Engine) initialise() error {
 func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
 	n := len(dst)
 	dst = slices.Grow(dst, e.adam.layout.Count())[:n+e.adam.layout.Count()]
-	return dst, e.attached(func() error {
+	return dst, e.device.Attached(func() error {
 		return errors.Join(e.main.CopyOut(binio.Bytes(dst[n:]), e.adam.weights), e.main.Synchronize())
 	})
 }
@@ -81,19 +81,9 @@ func (e *Engine) LoadWeights(weights []float32) error {
 		return fault.New(fault.ErrInput, "gpu: %d weights for %d parameters", len(weights), e.adam.layout.Count())
 	}
 	e.stale = true
-	return e.attached(func() error {
+	return e.device.Attached(func() error {
 		return errors.Join(e.main.CopyIn(e.adam.weights, binio.Bytes(weights)), e.main.Synchronize())
 	})
-}
-
-// attached calls do on a thread of the device's.
-func (e *Engine) attached(do func() error) error {
-	detach, err := e.device.Attach()
-	if err != nil {
-		return err
-	}
-	defer detach()
-	return do()
 }
 
 // Names of the parts of a state: the CPU engine's.
@@ -114,7 +104,7 @@ func (e *Engine) State() (map[string][]byte, error) {
 		return nil, e.broken
 	}
 	s := map[string][]byte{stepPart: binary.LittleEndian.AppendUint64(nil, e.adam.step)}
-	return s, e.attached(func() error {
+	return s, e.device.Attached(func() error {
 		for name, from := range e.adam.parts() {
 			s[name] = make([]byte, from.Bytes())
 			if err := e.main.CopyOut(s[name], from); err != nil {
@@ -139,7 +129,7 @@ func (e *Engine) LoadState(s map[string][]byte) error {
 		return fault.New(fault.ErrInput, "gpu: a state of %d parts, %d bytes of %s", len(s), len(s[stepPart]), stepPart)
 	}
 	e.adam.step, e.stale = binary.LittleEndian.Uint64(s[stepPart]), true
-	return e.attached(func() error {
+	return e.device.Attached(func() error {
 		for name, to := range parts {
 			if err := e.main.CopyIn(to, s[name]); err != nil {
 				return err

@@ -112,7 +112,7 @@ func (e *Engine) Finish() (*Outcome, error) {
 		return nil, e.broken
 	}
 	var o *Outcome
-	err := e.attached(func() (err error) {
+	err := e.device.Attached(func() (err error) {
 		if o, err = e.tell(&e.inputs[(e.adam.step+1)%2]); err != nil {
 			return err
 		}

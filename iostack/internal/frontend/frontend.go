@@ -33,6 +33,7 @@ type Stack struct {
 	options iostack.Options
 	splits  split.Splitter // of direct files
 	device  bool           // requests may have destinations in device memory
+	open    func(path string) (*File, error)
 	queue   Queue
 	stats   counters
 	flight  flight
@@ -58,6 +59,7 @@ func New(name string, options iostack.Options) (*Stack, *Queue, error) {
 	if options.Direct == iostack.DirectNever {
 		s.splits.Bounce = 0 // buffered reads all land in place
 	}
+	s.open = s.OpenFile
 	s.queue.init(s)
 	return s, &s.queue, nil
 }
@@ -78,7 +80,20 @@ func (s *Stack) Caps() iostack.Caps {
 	return iostack.Caps{Align: iostack.Align, MaxIO: s.options.MaxIO, Depth: s.options.Workers, Device: s.device}
 }
 
-// OpenFile opens a file; see iostack.Stack.Open. Under
+// OpenWith makes a backend's function, which begins with OpenFile, what opens files. It
+// must be called before the first Open.
+func (s *Stack) OpenWith(open func(path string) (*File, error)) { s.open = open }
+
+// Open opens a file; see iostack.Stack.
+func (s *Stack) Open(path string) (iostack.File, error) {
+	f, err := s.open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenFile opens a file without a backend's additions. Under
 // DirectAlways a file system that refuses direct I/O is an error of kind
 // fault.ErrUsage.
 func (s *Stack) OpenFile(path string) (*File, error) {

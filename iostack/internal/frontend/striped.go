@@ -9,19 +9,19 @@ import (
 	"diskgnn/iostack"
 )
 
-// OpenStriped opens the files at paths, each with open, as one; see
-// iostack.OpenStriped, which has checked the arguments.
-func (s *Stack) OpenStriped(paths []string, unit int, open func(path string) (*File, error)) (f *File, err error) {
-	f = &File{stack: s, path: strings.Join(paths, ","), direct: true, striping: iostack.Striping{Files: len(paths), Unit: unit}}
+// OpenStriped opens the files at paths as one; see iostack.OpenStriped, which has checked
+// the arguments.
+func (s *Stack) OpenStriped(paths []string, unit int) (_ iostack.File, err error) {
+	f := &File{stack: s, path: strings.Join(paths, ","), direct: true, striping: iostack.Striping{Files: len(paths), Unit: unit}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
 		}
 	}()
 	for _, path := range paths {
-		part, err := open(path)
+		part, err := s.open(path)
 		if err != nil {
-			return f, err
+			return nil, err
 		}
 		f.parts = append(f.parts, part)
 		f.size += part.size
@@ -31,7 +31,7 @@ func (s *Stack) OpenStriped(paths []string, unit int, open func(path string) (*F
 	}
 	for i, part := range f.parts {
 		if want := f.striping.Size(f.size, i); part.size != want {
-			return f, fault.New(fault.ErrInput, "%s: %d bytes are not those of file %d of %d, striped in units of %d bytes: %d bytes in all would give it %d",
+			return nil, fault.New(fault.ErrInput, "%s: %d bytes are not those of file %d of %d, striped in units of %d bytes: %d bytes in all would give it %d",
 				part.path, part.size, i, len(f.parts), unit, f.size, want)
 		}
 	}
