@@ -50,16 +50,15 @@ type Layout struct {
 
 	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
 	// rows of the cache.
-	GPU     *cuda.Device
-	GPURows int64 // ranks below are on the GPU
+	GPU           *cuda.Device
+	GPURows       int64 // ranks below are on the GPU
+	GPUCacheBytes int64 // of their rows
 	// GPUBytes is what the store takes of the device's memory: for the rows, and for what
 	// batches land in and are checked with.
 	GPUBytes int64
 	// GPUSlotBytes is what a training slot takes of it besides; more than 0 where chunks
 	// are read into it.
 	GPUSlotBytes int64
-
-	gpuCache int64 // of GPUBytes, the rows
 }
 
 // Plan chooses the cache: the largest of the pack's sizes that is wanted and
@@ -184,8 +183,8 @@ func layout(r *packfile.Reader, through int, o *PlanOptions, most int64) Layout 
 	}
 	if l.GPU != nil {
 		l.GPURows = min(l.CacheRows, most)
-		l.gpuCache = l.GPURows * int64(f.RowBytes)
-		l.GPUBytes = binio.AlignUp(l.gpuCache, cuda.Align) + landingBytes(r, through, o)
+		l.GPUCacheBytes = l.GPURows * int64(f.RowBytes)
+		l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + landingBytes(r, through, o)
 		l.GPUSlotBytes = directBytes(r, through, o)
 	}
 	if l.CacheRows > l.GPURows {
@@ -245,9 +244,6 @@ func inputs(s graph.Sizes) int {
 	}
 	return s.Src[0]
 }
-
-// GPUCacheBytes returns the bytes of the rows on the GPU.
-func (l *Layout) GPUCacheBytes() int64 { return l.gpuCache }
 
 // matrixBytes returns the bytes of a float32 matrix, whole pages.
 func matrixBytes(f packfile.Facts, rows int) int64 { return wholePages(rows, 4*f.Dim) }

@@ -121,9 +121,6 @@ func (sl *Slot) X() []float32 {
 	return sl.matrix.Float32s()[:len(sl.Batch.Input)*sl.store.facts.Dim]
 }
 
-// Dim returns the width of the feature matrix.
-func (sl *Slot) Dim() int { return sl.store.facts.Dim }
-
 // Start submits the reads of training batch i's graph and of its chunk, as far as no
 // cache holds its rows: the index knows where both lie. It returns at once; the slot must
 // be waited for, even after an error.

@@ -11,8 +11,9 @@ import (
 
 // evaluation scores the weights on the pack's validation and test batches. They are
 // the items of one pipeline: the validation batches once for every epoch that is
-// validated, then the test batches. As no item begins before it is asked for, these may also follow when
-// training stopped early: what an item is depends on what was asked for so far.
+// validated, then the test batches. As no item begins before it is asked for, these may
+// also follow when training stopped early: what an item is depends on what was asked for
+// so far.
 type evaluation struct {
 	valid, tests, rounds int // batches of each, and how often at most the former come
 	asked                int // items to validate with so far: those beyond are test batches

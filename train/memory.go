@@ -115,7 +115,7 @@ func (p *memoryPlan) gpuBytes() int64 { return int64(p.slots) * p.layout.GPUSlot
 func (p *memoryPlan) String() string {
 	s := fmt.Sprintf("memory: %s = %s cache + %d slots of %s", budget.FormatBytes(p.total), budget.FormatBytes(p.layout.RAMBytes), p.slots, budget.FormatBytes(p.layout.SlotBytes))
 	if p.layout.GPU != nil {
-		s = fmt.Sprintf("GPU cache: %s; ", budget.FormatBytes(p.layout.GPUCacheBytes())) + s
+		s = fmt.Sprintf("GPU cache: %s; ", budget.FormatBytes(p.layout.GPUCacheBytes)) + s
 	}
 	if p.evalSlots > 0 {
 		s += fmt.Sprintf(" + %d for evaluation of %s", p.evalSlots, budget.FormatBytes(p.layout.EvalSlotBytes))

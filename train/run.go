@@ -196,7 +196,7 @@ func (r *runner) setup() Setup {
 	}
 	s.engineInfo = r.engine.Info()
 	if d := r.engine.Device(); d != nil {
-		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes()
+		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
 		held, _ := d.Held()
 		s.GPUBytes = held + r.plan.gpuBytes()
 	}
