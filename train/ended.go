@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shell"
 )
 
 // standing is how far a run came: epochs, and batches of the next.
@@ -64,7 +65,7 @@ func once(err error) string {
 }
 
 func (r *runner) resumeCommand() string {
-	return "diskgnn train --out " + word(r.options.Out) + " --resume"
+	return "diskgnn train --out " + shell.Word(r.options.Out) + " --resume"
 }
 
 // noGPUEngine says of an engine that was asked for by name, and is not to be had, what to

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"diskgnn/internal/fault"
@@ -167,12 +165,4 @@ func (r *Result) resume(c *resumePoint) {
 // earlier returns how long the run took up to there.
 func (c *resumePoint) earlier() time.Duration {
 	return time.Duration(c.at.Seconds * float64(time.Second))
-}
-
-// word writes a path as one word of a command line.
-func word(path string) string {
-	if strings.ContainsAny(path, " \t'\"\\$*?&;|<>()") {
-		return strconv.Quote(path)
-	}
-	return path
 }

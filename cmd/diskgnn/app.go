@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -194,12 +193,4 @@ func required(flag, value string) error {
 		return fault.New(fault.ErrUsage, "--%s is missing", flag)
 	}
 	return nil
-}
-
-// printable keeps a path with spaces one word in a suggested command.
-func printable(path string) string {
-	if strings.ContainsAny(path, " \t'\"\\$*?&;|<>()") {
-		return fmt.Sprintf("%q", path)
-	}
-	return path
 }

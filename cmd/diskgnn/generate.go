@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/vfs"
 )
 
@@ -90,6 +91,6 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 			line{"disk", budget.FormatBytes(r.DiskBytes)},
 			line{"time", seconds(r.Seconds)},
 			held(r.PeakAnon, memory)),
-		next: fmt.Sprintf("diskgnn presample --dataset %s --out samples", printable(r.Out)),
+		next: fmt.Sprintf("diskgnn presample --dataset %s --out samples", shell.Word(r.Out)),
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shard"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
@@ -28,7 +29,7 @@ diskgnn train, of a pack, whose shards are made and merged alike.`
 
 // mergeNext is what follows the making of a shard.
 func mergeNext(out string, s shard.Shard) string {
-	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", printable(out), s.Count)
+	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", shell.Word(out), s.Count)
 }
 
 // merges says how the shards of each format are made one.

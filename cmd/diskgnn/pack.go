@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
 )
@@ -76,7 +77,7 @@ func newPackCommand(g *globals) *cli.Command {
 }
 
 func packed(o pack.Options, r pack.Result) outcome {
-	next := fmt.Sprintf("diskgnn train --pack %s --out run", printable(r.Out))
+	next := fmt.Sprintf("diskgnn train --pack %s --out run", shell.Word(r.Out))
 	if !o.Shard.Whole() {
 		next = mergeNext(o.Out, o.Shard)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
 )
@@ -78,7 +79,7 @@ func sampled(o presample.Options, r presample.Result) outcome {
 	if r.EdgesPerSecond > 0 {
 		lines = append(lines, line{"rate", fmt.Sprintf("%s edges/s, %.1f batches/s", grouped(int64(r.EdgesPerSecond)), r.BatchesPerSecond)})
 	}
-	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", printable(o.Dataset), printable(r.Out))
+	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", shell.Word(o.Dataset), shell.Word(r.Out))
 	if !o.Shard.Whole() {
 		next = mergeNext(o.Out, o.Shard)
 	}
