@@ -3,6 +3,7 @@ package iostacktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -96,9 +97,15 @@ func testStriped(t *testing.T, s iostack.Stack) {
 		"a crooked unit":      {paths, 5000, fault.ErrUsage},
 		"sizes that disagree": {paths, unit, fault.ErrInput},
 		"a missing file":      {append(paths[:2:2], paths[2]+".missing"), unit, os.ErrNotExist},
+		"the first missing":   {append([]string{paths[0] + ".missing"}, paths[1:]...), unit, os.ErrNotExist},
+		"the first no file":   {append([]string{filepath.Dir(paths[0])}, paths[1:]...), unit, fault.ErrInput},
 	} {
+		before := descriptors(t)
 		if f, err := iostack.OpenStriped(s, c.paths, c.unit); !errors.Is(err, c.want) || f != nil {
 			t.Errorf("%s: %v, %v", name, f, err)
+		}
+		if after := descriptors(t); after != before {
+			t.Errorf("%s: the first descriptors were %s, are %s", name, before, after)
 		}
 	}
 
@@ -109,4 +116,17 @@ func testStriped(t *testing.T, s iostack.Stack) {
 	if err := s.Wait(context.Background(), &g); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("the file is closed: %v", err)
 	}
+}
+
+// descriptors tells what the process's first descriptors are: nobody's to close.
+func descriptors(t *testing.T) (text string) {
+	t.Helper()
+	for fd := range 3 {
+		to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if _, e := os.Stat("/proc/self/fd"); e != nil {
+			return ""
+		}
+		text += fmt.Sprintf("%d: %s %v; ", fd, to, err)
+	}
+	return text
 }

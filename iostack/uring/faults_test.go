@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -197,6 +198,64 @@ func TestRefusedSubmissions(t *testing.T) {
 	}
 	if err := read(s, reqs...); err != nil || !bytes.Equal(buf, content) {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestKernelThatAnswersNoMore has io_uring_enter fail for good: reads that the kernel has
+// taken, and whose completions it would post inside io_uring_enter alone, end with an
+// error, and so do those behind them, and Close.
+func TestKernelThatAnswersNoMore(t *testing.T) {
+	path, _ := writeFile(t, 1<<20)
+	for _, c := range []struct {
+		name  string
+		taken bool // by the kernel, of the first reads
+		err   unix.Errno
+	}{
+		{"reads are in flight", true, unix.EPERM},
+		{"nothing is taken", false, unix.EPERM},
+		{"short of memory, in flight", true, unix.EAGAIN},
+		{"short of memory for ever", false, unix.EBUSY},
+	} {
+		var broken atomic.Bool
+		var took atomic.Int64
+		s := startStack(t, iostack.Options{Workers: 8}, seams{patience: 20 * time.Millisecond, enter: func(fd int, submit, wait uint32) error {
+			if !broken.Load() {
+				return enter(fd, submit, wait)
+			}
+			if c.taken && submit > 1 {
+				// It takes the entries, and does nothing of what it would for a thread that waits.
+				n, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(fd), uintptr(submit), 0, 0, 0, 0)
+				if errno == 0 {
+					took.Add(int64(n))
+				}
+			}
+			return c.err
+		}})
+		f := openFile(t, s, path)
+		if direct, why := f.Direct(); !direct {
+			t.Skip(why)
+		}
+		buf := hostBuffer(t, 1<<20)
+		if err := read(s, iostack.Request{File: f, Buf: buf}); err != nil {
+			t.Fatal(err)
+		}
+		broken.Store(true)
+		var reqs []iostack.Request
+		for i := range 16 {
+			reqs = append(reqs, iostack.Request{File: f, Offset: int64(i) << 16, Buf: buf[i<<16 : (i+1)<<16]})
+		}
+		if err := read(s, reqs...); !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := read(s, reqs[:3]...); !errors.Is(err, c.err) {
+			t.Errorf("%s, later: %v", c.name, err)
+		}
+		if c.taken && took.Load() == 0 {
+			t.Errorf("%s: the kernel took nothing", c.name)
+		}
+		if err := errors.Join(f.Close(), s.Close()); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
 

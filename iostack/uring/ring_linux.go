@@ -26,6 +26,9 @@ type ring struct {
 	free   []uint64        // user data not in flight
 	bounce []byte          // a buffer of BounceBytes for each read
 
+	since time.Time // io_uring_enter has failed since then, without an exception
+	dead  error     // the kernel answers no more: why
+
 	event  *os.File    // shared: an eventfd; what is written to it wakes the thread
 	count  [8]byte     // that the kernel reads from it
 	armed  bool        // the read of it is in flight
@@ -111,6 +114,10 @@ func (r *ring) run() {
 	defer r.close()
 	queue := r.stack.queue
 	for {
+		if r.dead != nil {
+			r.refuse()
+			return
+		}
 		r.reap()
 		r.obey()
 		r.fill()
@@ -210,11 +217,26 @@ func (r *ring) complete(i uint64, res int32) {
 	r.free = append(r.free, i)
 }
 
+// patience is how long io_uring_enter may fail, without an exception, before reads are
+// given up.
+//
+// What the kernel has not taken by then can be ended at any time. What it has taken may be
+// under way into memory that belongs to the reads' users again once they are ended, so
+// that must be over. It is: a drive's transfer does not wait for io_uring_enter, and
+// within half this time the kernel itself fails one that does not end (the timeout of
+// SCSI and NVMe requests is 30 s). What waits, with IORING_SETUP_DEFER_TASKRUN, is the
+// work that this thread does for the kernel inside io_uring_enter: posting completions,
+// and copying for buffered reads that found nothing in the page cache at once. It is not
+// done any more, for the thread does not enter again; closing the ring drops it. Long
+// buffered reads are copied by threads of the kernel, which wait for nobody.
+const patience = time.Minute
+
 // enter hands what was pushed to the kernel and sleeps until something completes.
 func (r *ring) enter() {
 	err := r.stack.seams.enter(r.queues.fd, r.queues.pending(), 1)
 	switch err {
 	case nil, unix.EINTR:
+		r.since = time.Time{}
 		return
 	case unix.EAGAIN, unix.EBUSY:
 		// The kernel is short of memory, or wants completions to be reaped
@@ -222,6 +244,12 @@ func (r *ring) enter() {
 		_ = r.stack.seams.enter(r.queues.fd, 0, 0)
 	default:
 		r.abandon(os.NewSyscallError("io_uring_enter", err))
+	}
+	if r.since.IsZero() {
+		r.since = time.Now()
+	} else if time.Since(r.since) > r.stack.seams.patience {
+		r.giveUp(os.NewSyscallError("io_uring_enter", err))
+		return
 	}
 	time.Sleep(time.Millisecond)
 }
@@ -243,11 +271,56 @@ func (r *ring) abandon(err error) {
 	}
 }
 
+// giveUp ends all reads with an error: the kernel takes nothing, and gives nothing back.
+func (r *ring) giveUp(err error) {
+	r.abandon(err)
+	r.dead = fmt.Errorf("%w, for %v: --io pread does without", err, r.stack.seams.patience)
+	free := make([]bool, len(r.reads))
+	for _, i := range r.free {
+		free[i] = true
+	}
+	for i := range r.reads {
+		if !free[i] {
+			r.reads[i].End(r.dead)
+		}
+	}
+	// The kernel may still know addresses in it.
+	graves.Lock()
+	defer graves.Unlock()
+	graves.rings = append(graves.rings, r)
+}
+
+// graves keeps what was given up from another use.
+var graves struct {
+	sync.Mutex
+	rings []*ring
+}
+
+// refuse serves the queue, once all rings have been given up, by failing what is queued.
+func (r *ring) refuse() {
+	queue := r.stack.queue
+	r.stack.dead.Add(1)
+	var read frontend.Read
+	bounce := make([]byte, r.stack.BounceBytes())
+	for {
+		r.obey()
+		for int(r.stack.dead.Load()) == r.stack.count && queue.TryTake(&read, bounce) {
+			read.End(r.dead)
+		}
+		if queue.Closed() && r.retire() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // close gives back what the ring holds. Files and memory are let go explicitly:
 // a ring that is merely closed keeps them until the kernel gets round to it.
 func (r *ring) close() {
-	_ = r.queues.register(unregisterFiles, nil, 0)
-	_ = r.queues.register(unregisterBuffers, nil, 0)
+	if r.dead == nil { // else it would wait for reads that do not end
+		_ = r.queues.register(unregisterFiles, nil, 0)
+		_ = r.queues.register(unregisterBuffers, nil, 0)
+	}
 	r.queues.close()
 	r.event.Close()
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"diskgnn/device"
 	"diskgnn/iostack"
@@ -20,9 +22,11 @@ type Stack struct {
 	queue   *frontend.Queue
 	bounce  *device.Host
 	rings   []*ring
+	count   int // of rings, once all are made
 	threads sync.WaitGroup
 	slots   slots
 	free    sync.Once
+	dead    atomic.Int32 // rings that were given up
 	seams   seams
 }
 
@@ -32,6 +36,8 @@ var _ iostack.Stack = (*Stack)(nil)
 type seams struct {
 	enter  func(fd int, submit, wait uint32) error
 	result func(r *frontend.Read, res int32) int32 // unless nil, what becomes of a completion
+
+	patience time.Duration // 0: patience
 }
 
 // New starts a stack. The error is of kind fault.ErrUsage for options that make
@@ -58,9 +64,13 @@ func start(options iostack.Options, seams seams) (*Stack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("uring: bounce buffers: %w", err)
 	}
+	if seams.patience == 0 {
+		seams.patience = patience
+	}
 	s := &Stack{front: front, queue: queue, bounce: bounce, seams: seams}
 	front.OpenWith(s.open)
 	n := ringsFor(depth)
+	s.count = n
 	for i := range n {
 		first, end := i*depth/n, (i+1)*depth/n
 		if err := s.startRing(end-first, bounce.Bytes()[first*each:end*each]); err != nil {

@@ -66,7 +66,7 @@ func (r *ring) arm() {
 
 // disarm ends the read of the eventfd, lest the kernel writes to r later.
 func (r *ring) disarm() {
-	for r.armed {
+	for r.armed && r.dead == nil {
 		r.kick()
 		r.enter()
 		r.reap()

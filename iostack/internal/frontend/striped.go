@@ -12,7 +12,10 @@ import (
 // OpenStriped opens the files at paths as one; see iostack.OpenStriped, which has checked
 // the arguments.
 func (s *Stack) OpenStriped(paths []string, unit int) (_ iostack.File, err error) {
-	f := &File{stack: s, path: strings.Join(paths, ","), direct: true, striping: iostack.Striping{Files: len(paths), Unit: unit}}
+	// Parts that are not nil, though there is none yet, and no descriptor of its own: a
+	// whole that fails closes the parts that it has, and nothing else.
+	f := &File{stack: s, path: strings.Join(paths, ","), direct: true, striping: iostack.Striping{Files: len(paths), Unit: unit},
+		parts: make([]*File, 0, len(paths)), fd: -1}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
