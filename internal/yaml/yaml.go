@@ -1,0 +1,146 @@
+// Package yaml reads YAML that other people wrote. A few bytes of it can stand for
+// gigabytes, by nesting and by aliases of aliases: so texts are bounded before the parser
+// sees them, and what it made of them before anything is decoded.
+//
+// Read are documents of at most MaxBytes, nested at most 64 deep in brackets and in the
+// entries of one line, which are at most 100,000 values when aliases are replaced by what
+// they stand for. Merge keys (<<) are refused. The limits are far above any
+// configuration or list of files; all of it is held in less than 64 MiB.
+package yaml
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// MaxBytes bounds a text.
+const MaxBytes = 64 << 10
+
+const (
+	maxDepth  = 64
+	maxValues = 100_000
+)
+
+// Parse returns the documents of a text.
+func Parse(text []byte) (*ast.File, error) {
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d are read", len(text), MaxBytes)
+	}
+	tokens := lexer.Tokenize(string(text))
+	if err := checkDepth(tokens); err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0)
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	for _, doc := range file.Docs {
+		c := counter{anchors: map[string]int{}}
+		if _, err := c.count(doc.Body); err != nil {
+			return nil, err
+		}
+	}
+	return file, nil
+}
+
+// Unmarshal decodes the first document of a text into v.
+func Unmarshal(text []byte, v any) error {
+	file, err := Parse(text)
+	if err != nil || len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return err
+	}
+	if err := yaml.NodeToValue(file.Docs[0].Body, v); err != nil {
+		return oneLine(err)
+	}
+	return nil
+}
+
+// oneLine leaves of the library's message the line that says what and where.
+func oneLine(err error) error {
+	line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
+	return fmt.Errorf("%s", line)
+}
+
+// checkDepth refuses what is nested too deep. Blocks that are indented need more bytes
+// with every level: a text has few hundreds of them.
+func checkDepth(tokens token.Tokens) error {
+	flow, entries, line := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			entries, line = 0, t.Position.Line
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType:
+			entries++
+		case token.MergeKeyType:
+			return fmt.Errorf("line %d: merge keys (<<) are not read: write the entries out", line)
+		}
+		if flow > maxDepth || entries > maxDepth {
+			return fmt.Errorf("line %d: nested more than %d deep", line, maxDepth)
+		}
+	}
+	return nil
+}
+
+// counter counts the values of a document, with aliases replaced.
+type counter struct {
+	anchors map[string]int // values of those seen so far
+}
+
+// count returns the values that a node stands for.
+func (c *counter) count(n ast.Node) (int, error) {
+	values := 1
+	add := func(nodes ...ast.Node) error {
+		for _, n := range nodes {
+			k, err := c.count(n)
+			if err != nil {
+				return err
+			}
+			if values += k; values > maxValues {
+				return fmt.Errorf("more than %d values", maxValues)
+			}
+		}
+		return nil
+	}
+	var err error
+	switch n := n.(type) {
+	case nil:
+		return 0, nil
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if err == nil {
+				err = add(v)
+			}
+		}
+	case *ast.MappingValueNode:
+		err = add(n.Key, n.Value)
+	case *ast.MappingKeyNode:
+		err = add(n.Value)
+	case *ast.SequenceNode:
+		err = add(n.Values...)
+	case *ast.TagNode:
+		err = add(n.Value)
+	case *ast.AnchorNode:
+		if err = add(n.Value); err == nil {
+			c.anchors[n.Name.GetToken().Value] = values
+		}
+	case *ast.AliasNode:
+		name := n.Value.GetToken().Value
+		k, ok := c.anchors[name]
+		if !ok { // or it lies in what it stands for
+			return 0, fmt.Errorf("line %d: the alias *%s stands for nothing before it", n.GetToken().Position.Line, name)
+		}
+		values = k
+	}
+	return values, err
+}
