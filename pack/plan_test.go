@@ -88,6 +88,15 @@ func TestPlanFile(t *testing.T) {
 		t.Errorf("codec %s, planned %s: %v", got.Codec, plan.Params.Codec, err)
 	}
 
+	huge := o
+	huge.Out, huge.PlanFile = filepath.Join(dir, "Q"), filepath.Join(dir, "huge.json")
+	if err := os.WriteFile(huge.PlanFile, []byte(`{"samples":"`+strings.Repeat("x", 1<<20)+`"}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pack.Run(t.Context(), disk, huge, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "huge.json has more than the 1.0 MiB that are read of such a file") {
+		t.Errorf("a huge plan: %v", err)
+	}
+
 	other := o
 	other.Out, other.DType = filepath.Join(dir, "Q"), "bf16"
 	if _, err := pack.Run(t.Context(), disk, other, progress.Discard); !errors.Is(err, fault.ErrUsage) {

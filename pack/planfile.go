@@ -21,9 +21,12 @@ func (p *Plan) save(fsys vfs.FS, name string) error {
 	return vfs.ReplaceFile(fsys, name, append(b, '\n'))
 }
 
+// maxPlan bounds the bytes of a plan: one takes a few thousand.
+const maxPlan = 1 << 20
+
 // readPlan reads what save wrote.
 func readPlan(fsys vfs.FS, name string) (*Plan, error) {
-	b, err := vfs.ReadFile(fsys, name)
+	b, err := vfs.ReadSmall(fsys, name, maxPlan)
 	if err != nil {
 		return nil, fmt.Errorf("--plan-file: %w", err)
 	}

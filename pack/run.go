@@ -176,11 +176,7 @@ func (p *packing) whole() stage.Spec {
 }
 
 func (p *packing) run(ctx context.Context) (Result, error) {
-	spec, err := p.spec()
-	if err != nil {
-		return Result{}, err
-	}
-	dir, state, err := stage.Begin(p.fs, p.out, spec, p.o.Force)
+	dir, state, err := p.begin(ctx)
 	if err != nil {
 		return Result{}, err
 	}

@@ -418,6 +418,10 @@ func TestBeyond(t *testing.T) {
 		t.Error("a pack with an infinite feature was published")
 	}
 	o.DType = "bf16"
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "--dtype was float16, now bfloat16") {
+		t.Errorf("the graphs packed for another dtype were discarded unasked: %v", err)
+	}
+	o.Force = true
 	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
 		t.Error(err)
 	}

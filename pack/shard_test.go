@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -195,7 +196,7 @@ func TestShardMeta(t *testing.T) {
 			return slices.DeleteFunc(of, func(f stage.File) bool { return f.Name == packfile.HotFile })
 		}},
 		{1, "hot.bin is not the shard's", func(of []stage.File) []stage.File {
-			return append(of, stage.File{Name: packfile.HotFile})
+			return append(of, stage.File{Name: packfile.HotFile, Checksum: binio.Hash(nil)})
 		}},
 	} {
 		m, err := stage.ReadMeta(disk, dirs[c.shard], "shard")

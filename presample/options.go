@@ -1,6 +1,7 @@
 package presample
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
+	"diskgnn/internal/stage"
 	"diskgnn/presample/mbfile"
 )
 
@@ -176,6 +178,18 @@ func ParseFanout(text string) ([]int, error) {
 		fanout = append(fanout, n)
 	}
 	return fanout, nil
+}
+
+// words says how a user gives a content parameter.
+func words(param string, value json.RawMessage) (name, text string) {
+	name, text = stage.Plain(param, value)
+	switch param {
+	case "sampler":
+		return "the version of the sampling", text
+	case "fanout", "eval_fanout":
+		return name, strings.ReplaceAll(text, strconv.Itoa(mbfile.AllNeighbours), everyNeighbour)
+	}
+	return name, text
 }
 
 // params returns the content parameters.

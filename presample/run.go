@@ -62,7 +62,11 @@ type sampling struct {
 }
 
 func (s *sampling) run(ctx context.Context) (stage.State, error) {
-	whole := stage.Spec{Format: mbfile.FormatFor(s.data.TargetBytes()), Params: s.params, Parents: map[string]string{stage.RoleDataset: s.data.Fingerprint()}}
+	whole := stage.Spec{
+		Format: mbfile.FormatFor(s.data.TargetBytes()), Params: s.params, Parents: map[string]string{stage.RoleDataset: s.data.Fingerprint()},
+		Check: func(dir string, m *stage.Meta, look stage.Look) error { return mbfile.Check(ctx, s.fs, dir, m, look) },
+		Words: words,
+	}
 	spec, err := s.o.Shard.Spec(whole)
 	if err != nil {
 		return 0, err
@@ -170,6 +174,9 @@ func (s *sampling) prepare(ctx context.Context) error {
 		perFile = batchesPerFile(f.Nodes, f.Edges, s.params)
 	}
 	s.layout = s.seeds.layout(f.Nodes, perFile)
+	if n := s.layout.Batches(); n > mbfile.MaxBatches {
+		return fault.New(fault.ErrUsage, "%d batches, at most %d can be listed: sample fewer --epochs, or larger batches (--batch-size)", n, mbfile.MaxBatches)
+	}
 	s.layout.Shard = s.o.Shard
 	s.lo, s.hi = s.layout.Span()
 	if err := s.seeds.checkMemory(f.Nodes, s.o.Memory); err != nil {

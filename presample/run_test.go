@@ -304,7 +304,7 @@ func TestRerun(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	o.Epochs = 1
-	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "epochs is 3, asked for 1") {
+	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "--epochs was 3, now 1") {
 		t.Error(err)
 	}
 	if d := cmp.Diff(before, files(t, o.Out)); d != "" {

@@ -36,9 +36,7 @@ func sampleShards(o Options, n int) (dirs []string, batches int, err error) {
 }
 
 func merge(fsys vfs.FS, out string, dirs []string) (shard.Result, error) {
-	return shard.Merge(context.Background(), fsys, shard.Options{
-		Out: out, Shards: dirs, Formats: map[stage.Format]shard.Assemble{mbfile.Format: mbfile.Merge, mbfile.MultiLabelFormat: mbfile.Merge},
-	}, progress.Discard)
+	return shard.Merge(context.Background(), fsys, mergeOptions(out, dirs, false), progress.Discard)
 }
 
 func TestShards(t *testing.T) {

@@ -46,7 +46,7 @@ type worldParams struct {
 	seed                uint64
 	noValid             bool
 	multi               bool // a node also has the class that follows its own
-	nan                 bool // in all features
+	nan                 bool // the loss is none: features are so large that their sums are infinite
 }
 
 // newWorld makes a random graph in which a node's class shows in the features of its
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, p worldParams) *world {
 	}
 	if p.nan {
 		for i := range raw.Features {
-			raw.Features[i] = 0xFF
+			raw.Features[i] = []byte{0xFF, 0xFF, 0x7F, 0x7F}[i%4] // the largest float32
 		}
 	}
 	w := &world{t: t, dir: t.TempDir(), dataset: raw}

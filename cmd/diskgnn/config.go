@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/internal/yaml"
 )
 
 // setting is one value of a configuration file.
@@ -30,7 +31,7 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) error {
 		return nil
 	}
 	commands := commandFlags(c.App)
-	text, err := os.ReadFile(file)
+	text, err := readConfig(file)
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
@@ -63,6 +64,16 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) error {
 	return nil
 }
 
+// readConfig reads a configuration, which may come through a pipe.
+func readConfig(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return vfs.Small(f, file, 0, yaml.MaxBytes)
+}
+
 // commandFlags returns every command's flags by its name, which is of two words
 // for a subcommand.
 func commandFlags(app *cli.App) map[string][]cli.Flag {
@@ -91,10 +102,9 @@ func knownKeys(settings []setting, file string, flags []cli.Flag) error {
 
 // parseConfig reads the general settings and the commands' sections.
 func parseConfig(text []byte, file string, commands []string) (general []setting, sections map[string][]setting, err error) {
-	tree, err := parser.ParseBytes(text, 0)
+	tree, err := yaml.Parse(text)
 	if err != nil {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, nil, fault.New(fault.ErrUsage, "%s is no YAML: %s", file, first)
+		return nil, nil, fault.New(fault.ErrUsage, "%s is no YAML that can be read: %v", file, err)
 	}
 	if len(tree.Docs) > 1 {
 		return nil, nil, fault.New(fault.ErrUsage, "%s: holds %d documents, one is read", file, len(tree.Docs))

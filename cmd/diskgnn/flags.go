@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
+	"diskgnn/internal/vfs"
 )
 
 // value is a flag's value that parses itself, so that every message is ours and
@@ -204,7 +205,20 @@ func outFlag(dst *string, what string) cli.Flag {
 }
 
 func forceFlag(dst *bool) cli.Flag {
-	return boolFlag("force", "replace an output that was made with other parameters", dst)
+	return boolFlag("force", "replace an output that was made with other parameters or is damaged, or discard one that was begun with others", dst)
+}
+
+// spaceFlag turns off what a stage says of the room on its disk.
+func spaceFlag(dst *bool) cli.Flag {
+	return boolFlag("skip-space-check", "begin though the disk seems to have no room", dst)
+}
+
+// outputDisk returns the file system that a stage writes to.
+func outputDisk(skipSpaceCheck bool) vfs.FS {
+	if skipSpaceCheck {
+		return vfs.Boundless(vfs.OS)
+	}
+	return vfs.OS
 }
 
 func workersFlag(dst *int) cli.Flag {

@@ -9,7 +9,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shell"
-	"diskgnn/internal/vfs"
 )
 
 const generateTeaches = `Makes a graph to try things on: degrees follow a power law, most edges stay inside
@@ -23,6 +22,7 @@ The next command is diskgnn presample.`
 
 func newGenerateCommand(g *globals) *cli.Command {
 	var out string
+	var skipSpace bool
 	var o dataset.GenerateOptions
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
@@ -43,6 +43,7 @@ func newGenerateCommand(g *globals) *cli.Command {
 			seedFlag(&o.Seed),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
+			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -52,7 +53,7 @@ func newGenerateCommand(g *globals) *cli.Command {
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}
-			r, err := dataset.Generate(ctx, vfs.OS, out, o, s.rep)
+			r, err := dataset.Generate(ctx, outputDisk(skipSpace), out, o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

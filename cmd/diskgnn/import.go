@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
-	"diskgnn/internal/vfs"
 )
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
@@ -23,6 +22,7 @@ undirected. The next command is diskgnn presample.`
 
 func newImportCommand(g *globals) *cli.Command {
 	var out string
+	var skipSpace bool
 	var o dataset.ImportOptions
 	return g.add(command{
 		name:     "import",
@@ -39,6 +39,7 @@ func newImportCommand(g *globals) *cli.Command {
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
+			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -52,7 +53,7 @@ func newImportCommand(g *globals) *cli.Command {
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}
-			r, err := dataset.Import(ctx, vfs.OS, out, o, s.rep)
+			r, err := dataset.Import(ctx, outputDisk(skipSpace), out, o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

@@ -191,6 +191,8 @@ probe:
 		"probe: 3":                         `want "flag: value" lines`,
 		"epochs: [":                        "c.yaml is no YAML",
 		"a: 1\n---\nb: 2":                  "holds 2 documents",
+		strings.Repeat("[", 40_000):        "line 1: nested more than 64 deep",
+		"a: &a [*a]":                       "the alias *a stands for nothing",
 		"batch_size: 3":                    `unknown key "batch_size"`,
 		"probe: {a: 1}\nseed: 1":           `c.yaml:1: unknown key "a"`,
 	} {
@@ -198,6 +200,17 @@ probe:
 		if code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit code %d, %q; want %q", text, code, stderr, want)
 		}
+	}
+}
+
+// TestHugeConfig reads a configuration that goes on for ever.
+func TestHugeConfig(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip(err)
+	}
+	_, _, stderr, code := try("probe", "a", "--config", "/dev/zero")
+	if code != exitInput || !strings.Contains(stderr, "/dev/zero has more than the 64.0 KiB that are read of such a file") {
+		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/internal/shell"
 	"diskgnn/internal/stage"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -23,7 +22,7 @@ same bytes that one machine alone would have made.
    diskgnn merge --out samples samples.shard-0-of-2 samples.shard-1-of-2
 
 On the file system of the shards, large files are not copied: they get a second name
-in the directory made. The shards may be removed afterwards. The next command is
+in the directory made. Every byte is checked on the way. The shards may be removed afterwards. The next command is
 the one that would have followed without shards: diskgnn pack, of samples, and
 diskgnn train, of a pack, whose shards are made and merged alike.`
 
@@ -40,8 +39,17 @@ var merges = map[stage.Format]shard.Assemble{
 	packfile.MultiLabelFormat: packfile.Merge,
 }
 
+// checks says how the wholes are looked at.
+var checks = map[stage.Format]shard.Check{
+	mbfile.Format:             mbfile.Check,
+	mbfile.MultiLabelFormat:   mbfile.Check,
+	packfile.Format:           packfile.Check,
+	packfile.MultiLabelFormat: packfile.Check,
+}
+
 func newMergeCommand(g *globals) *cli.Command {
-	o := shard.Options{Formats: merges}
+	o := shard.Options{Formats: merges, Checks: checks}
+	var skipSpace bool
 	return g.add(command{
 		name:     "merge",
 		usage:    "make one directory of its shards",
@@ -49,6 +57,7 @@ func newMergeCommand(g *globals) *cli.Command {
 		operands: []string{"SHARD..."},
 		flags: []cli.Flag{
 			outFlag(&o.Out, "the whole"),
+			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -56,7 +65,7 @@ func newMergeCommand(g *globals) *cli.Command {
 				return outcome{}, err
 			}
 			o.Shards = s.args
-			r, err := shard.Merge(ctx, vfs.OS, o, s.rep)
+			r, err := shard.Merge(ctx, outputDisk(skipSpace), o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

@@ -36,7 +36,7 @@ func newPackCommand(g *globals) *cli.Command {
 	var o pack.Options
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
-	var plan bool
+	var plan, skipSpace bool
 	return g.add(command{
 		name:    "pack",
 		usage:   "lay the features out in the order of their reading",
@@ -57,6 +57,7 @@ func newPackCommand(g *globals) *cli.Command {
 			stringFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
+			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -67,7 +68,7 @@ func newPackCommand(g *globals) *cli.Command {
 				p, err := pack.MakePlan(ctx, vfs.OS, o, s.rep)
 				return outcome{object: p, lines: planLines(p)}, err
 			}
-			r, err := pack.Run(ctx, vfs.OS, o, s.rep)
+			r, err := pack.Run(ctx, outputDisk(skipSpace), o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shell"
-	"diskgnn/internal/vfs"
 	"diskgnn/presample"
 )
 
@@ -29,6 +28,7 @@ whatever machine; diskgnn merge makes the samples of all four.`
 
 func newPresampleCommand(g *globals) *cli.Command {
 	var o presample.Options
+	var skipSpace bool
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
 	return g.add(command{
@@ -51,13 +51,14 @@ func newPresampleCommand(g *globals) *cli.Command {
 			shardFlag("draw one part of N, from 0, for diskgnn merge", &o.Shard),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
+			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}
-			r, err := presample.Run(ctx, vfs.OS, o, s.rep)
+			r, err := presample.Run(ctx, outputDisk(skipSpace), o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

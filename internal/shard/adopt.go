@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -17,6 +17,9 @@ import (
 type Source struct {
 	Dir  string     // that it lies in
 	File stage.File // its name, here and there, and its size
+	// Check returns a checker of the file's bytes, which goes by the shard's checksums;
+	// name is the file's, for its errors.
+	Check func(name string) (binio.Checker, error)
 }
 
 // Adopted says how files came into a directory, in bytes.
@@ -25,25 +28,30 @@ type Adopted struct {
 	Copied int64 // by this run
 }
 
-// copyBytes is copied at a time.
-const copyBytes = 1 << 20
-
 // Adopt takes files into a directory that is being written: by a second name for
 // the same bytes where the file system can give one, else as copies, for which
-// there must be room. It may be interrupted anywhere and called again. Files
+// there must be room. Every byte is checked against the shard's checksums on the way,
+// also of files that an earlier run has adopted: those that are not what they were are
+// adopted anew. It may be interrupted anywhere and called again. Files
 // adopted have their names in two directories, so nobody may write to them.
 func Adopt(ctx context.Context, dir *stage.Dir, files []Source, rep progress.Reporter) (Adopted, error) {
-	var a Adopted
+	a := adoption{dir: dir, fs: dir.FS()}
+	var total int64
+	for _, f := range files {
+		total += f.File.Size
+	}
+	a.task = rep.Task("check and take files", total, progress.Bytes)
+	defer a.task.Done()
 	var rest []Source // to be copied
 	var need int64
 	for _, f := range files {
 		if err := ctx.Err(); err != nil {
-			return a, err
+			return a.Adopted, err
 		}
-		done, err := link(dir, f)
+		done, err := a.link(ctx, f)
 		switch {
 		case err != nil:
-			return a, fmt.Errorf("adopt %s: %w", f.path(), err)
+			return a.Adopted, a.failed("take", f, err)
 		case done:
 			a.Linked += f.File.Size
 		default:
@@ -51,85 +59,103 @@ func Adopt(ctx context.Context, dir *stage.Dir, files []Source, rep progress.Rep
 		}
 	}
 	if need == 0 {
-		return a, nil
+		return a.Adopted, nil
 	}
 	if err := dir.CheckFree(need); err != nil {
-		return a, err
+		return a.Adopted, err
 	}
-	task := rep.Task("copy", need, progress.Bytes)
-	defer task.Done()
-	buf := make([]byte, copyBytes)
-	for _, f := range rest {
-		if err := duplicate(ctx, dir, f, buf, task); err != nil {
-			return a, fmt.Errorf("copy %s: %w", f.path(), err)
+	for i, f := range rest {
+		if err := a.duplicate(ctx, f); err != nil {
+			return a.Adopted, a.failed("copy", f, err)
 		}
 		a.Copied += f.File.Size
+		if i == 0 { // something is there that another command must not discard unasked
+			if err := dir.SaveProgress(true); err != nil {
+				return a.Adopted, err
+			}
+		}
 	}
-	return a, nil
+	return a.Adopted, nil
+}
+
+// adoption is one call of Adopt.
+type adoption struct {
+	Adopted
+	dir  *stage.Dir
+	fs   vfs.FS
+	task progress.Task
 }
 
 func (f Source) path() string { return filepath.Join(f.Dir, f.File.Name) }
 
+// failed names the file. What is wrong with a shard's bytes is mended by making the
+// shard again.
+func (a *adoption) failed(what string, f Source, err error) error {
+	return stage.Damaged(fmt.Errorf("%s %s: %w", what, f.path(), err), f.Dir, a.dir.Format().Shard())
+}
+
 // link gives a file its second name, unless an earlier run has adopted it
 // already. It reports false where only a copy is possible.
-func link(dir *stage.Dir, f Source) (bool, error) {
-	to := dir.File(f.File.Name)
-	if st, err := dir.FS().Stat(to); err == nil {
-		// Copies get their names when they are whole.
-		if st.Mode().IsRegular() && st.Size() == f.File.Size {
+func (a *adoption) link(ctx context.Context, f Source) (bool, error) {
+	to := a.dir.File(f.File.Name)
+	if ok, err := vfs.Exists(a.fs, to); err != nil {
+		return false, err
+	} else if ok {
+		err := a.check(ctx, f, to, nil)
+		if err == nil {
 			return true, nil
 		}
-		if err := dir.FS().RemoveAll(to); err != nil {
+		if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrInput) {
+			return false, err
+		}
+		// It may be the shard's own file, which is looked at below.
+		if err := a.fs.RemoveAll(to); err != nil {
 			return false, err
 		}
 	}
-	err := dir.FS().Link(f.path(), to)
+	err := a.fs.Link(f.path(), to)
 	if vfs.CannotLink(err) {
 		return false, nil
+	}
+	if err == nil {
+		err = a.check(ctx, f, f.path(), nil)
 	}
 	return err == nil, err
 }
 
-// duplicate copies a file so that it has its name only when it is whole.
-func duplicate(ctx context.Context, dir *stage.Dir, f Source, buf []byte, task progress.Task) error {
-	to := dir.File(f.File.Name)
-	src, err := dir.FS().Open(f.path())
+// check reads a file that must have the source's bytes, and calls read, unless that is
+// nil, with each piece.
+func (a *adoption) check(ctx context.Context, f Source, name string, read func([]byte) error) error {
+	c, err := f.Check(name)
 	if err != nil {
 		return err
 	}
-	defer src.Close()
-	if err := write(ctx, dir.FS(), to+vfs.TempSuffix, src, f.File.Size, buf, task); err != nil {
-		return err
-	}
-	return dir.FS().Rename(to+vfs.TempSuffix, to)
+	return stage.CheckFile(ctx, a.fs, name, f.File.Size, c, func(piece []byte) error {
+		a.task.Add(int64(len(piece)))
+		if read == nil {
+			return nil
+		}
+		return read(piece)
+	})
 }
 
-// write makes a durable file of what src has.
-func write(ctx context.Context, fsys vfs.FS, name string, src io.Reader, size int64, buf []byte, task progress.Task) (err error) {
-	dst, err := fsys.Create(name)
+// duplicate makes a durable copy of a file, which has its name only when it is whole.
+func (a *adoption) duplicate(ctx context.Context, f Source) (err error) {
+	to := a.dir.File(f.File.Name)
+	dst, err := a.fs.Create(to + vfs.TempSuffix)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dst.Close()) }()
-	var done int64
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := io.ReadFull(src, buf)
-		if _, err := dst.Write(buf[:n]); err != nil {
-			return err
-		}
-		task.Add(int64(n))
-		done += int64(n)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			break
-		} else if err != nil {
-			return err
-		}
+	err = a.check(ctx, f, f.path(), func(piece []byte) error {
+		_, err := dst.Write(piece)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	if done != size {
-		return fault.New(fault.ErrCorrupt, "has %d bytes instead of %d", done, size)
+	if err := dst.Sync(); err != nil {
+		return err
 	}
-	return dst.Sync()
+	return a.fs.Rename(to+vfs.TempSuffix, to)
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,7 +33,12 @@ type Options struct {
 
 	// Formats has the function for each format, by that of the whole.
 	Formats map[stage.Format]Assemble
+	// Checks has what looks at the whole, by its format, as stage.Spec.Check does.
+	Checks map[stage.Format]Check
 }
+
+// Check looks at a directory that was assembled; see stage.Spec.
+type Check func(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error
 
 // Result is what a merging did. The JSON keys are stable.
 type Result struct {
@@ -52,6 +58,12 @@ type Result struct {
 // mergeWay tells directories under way from those of the stage itself, which
 // would write to files that it finds there. Those of a merging may be the shards'.
 const mergeWay = "merge"
+
+// words says what the shards were made with: merge has no flags for it.
+func words(param string, value json.RawMessage) (name, text string) {
+	name, text = stage.Plain(param, value)
+	return "the shards' " + name, text
+}
 
 // runFacts is the content of run.json.
 type runFacts struct {
@@ -73,7 +85,10 @@ func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (
 	if !ok {
 		return Result{}, unknown(set, o.Formats)
 	}
-	set.Spec.By = mergeWay
+	set.Spec.By, set.Spec.Words = mergeWay, words
+	if check := o.Checks[set.Spec.Format]; check != nil {
+		set.Spec.Check = func(dir string, m *stage.Meta, look stage.Look) error { return check(ctx, fsys, dir, m, look) }
+	}
 	dir, state, err := stage.Begin(fsys, o.Out, set.Spec, o.Force)
 	if err != nil {
 		return Result{}, err

@@ -39,7 +39,7 @@ const longSeed = 9
 func content(seed uint64, name string) []byte {
 	n := 1
 	if seed == longSeed {
-		n += int(name[0]-'a') * copyBytes / 3
+		n += int(name[0]-'a') << 20 / 3
 	}
 	return []byte(strings.Repeat(fmt.Sprintf("%s%d ", name, seed), n))
 }
@@ -49,13 +49,16 @@ func specFor(seed uint64, parent string) stage.Spec {
 }
 
 // runStage makes a shard, or the whole.
-func runStage(fsys vfs.FS, out string, spec stage.Spec, s Shard) (err error) {
+func runStage(fsys vfs.FS, out string, spec stage.Spec, s Shard, force ...bool) (err error) {
 	seed := spec.Params.(params).Seed
 	spec, err = s.Spec(spec)
 	if err != nil {
 		return err
 	}
-	d, state, err := stage.Begin(fsys, s.DirName(out), spec, false)
+	spec.Check = func(dir string, m *stage.Meta, _ stage.Look) error {
+		return checkAll(context.Background(), fsys, dir, m, stage.Bytes)
+	}
+	d, state, err := stage.Begin(fsys, s.DirName(out), spec, len(force) > 0)
 	if err != nil || state == stage.StateDone {
 		return err
 	}
@@ -79,6 +82,20 @@ func runStage(fsys vfs.FS, out string, spec stage.Spec, s Shard) (err error) {
 	return err
 }
 
+// checkAll is the test format's Check: every file is hashed.
+func checkAll(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error {
+	for _, f := range m.Files {
+		if look == stage.Tables && f.Name != "sizes" {
+			continue
+		}
+		name := filepath.Join(dir, f.Name)
+		if err := stage.CheckFile(ctx, fsys, name, f.Size, binio.CheckHash(name, f.Checksum), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func writeSizes(d *stage.Dir, text string) (stage.File, error) {
 	return stage.File{Name: "sizes", Size: int64(len(text)), Checksum: binio.Hash([]byte(text))}, vfs.WriteFile(d.FS(), d.File("sizes"), []byte(text))
 }
@@ -92,13 +109,17 @@ func assemble(ctx context.Context, d *stage.Dir, set *Set, rep progress.Reporter
 		for _, f := range m.Meta.Files {
 			if f.Name == "sizes" {
 				b, err := vfs.ReadFile(d.FS(), filepath.Join(m.Dir, f.Name))
+				if err == nil && binio.Hash(b) != f.Checksum {
+					err = stage.Damaged(binio.BadRange(f.Name, 0, f.Size), m.Dir, m.Meta.Format)
+				}
 				if err != nil {
 					return Assembled{}, err
 				}
 				sizes += string(b)
 				continue
 			}
-			files, sources = append(files, f), append(sources, Source{m.Dir, f})
+			check := func(name string) (binio.Checker, error) { return binio.CheckHash(name, f.Checksum), nil }
+			files, sources = append(files, f), append(sources, Source{m.Dir, f, check})
 		}
 	}
 	f, err := writeSizes(d, sizes)
@@ -123,7 +144,11 @@ func shards(t *testing.T, out string, spec stage.Spec, n int) (dirs []string) {
 }
 
 func merge(fsys vfs.FS, out string, dirs ...string) (Result, error) {
-	return Merge(context.Background(), fsys, Options{Out: out, Shards: dirs, Formats: map[stage.Format]Assemble{testFormat: assemble}}, progress.Discard)
+	return Merge(context.Background(), fsys, mergeOptions(out, dirs), progress.Discard)
+}
+
+func mergeOptions(out string, dirs []string) Options {
+	return Options{Out: out, Shards: dirs, Formats: map[stage.Format]Assemble{testFormat: assemble}, Checks: map[stage.Format]Check{testFormat: checkAll}}
 }
 
 // bytesOf returns what is in a directory, but for run.json.
@@ -224,7 +249,7 @@ func TestCancel(t *testing.T) {
 	dir := t.TempDir()
 	dirs := shards(t, filepath.Join(dir, "X"), spec, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	o := Options{Out: filepath.Join(dir, "X"), Shards: dirs, Formats: map[stage.Format]Assemble{testFormat: assemble}}
+	o := mergeOptions(filepath.Join(dir, "X"), dirs)
 	fsys := linkless{disk, unix.EXDEV, 1 << 40}
 	if _, err := Merge(ctx, fsys, o, canceller{progress.Discard, cancel}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled while it copies: %v", err)
@@ -268,7 +293,10 @@ func TestEveryFailure(t *testing.T) {
 				// In between, the stage itself may go about the whole: it must not go
 				// on where the merging stopped, for its files may be the shards'.
 				if n%2 == 0 {
-					if err := runStage(disk, out, spec, Shard{}); err != nil {
+					if err := runStage(disk, out, spec, Shard{}); err != nil && !errors.Is(err, fault.ErrExists) {
+						t.Fatalf("%v: %v", in, err)
+					}
+					if err := runStage(disk, out, spec, Shard{}, true); err != nil {
 						t.Fatalf("%v: %v", in, err)
 					}
 				}
@@ -302,12 +330,19 @@ func TestAnotherWay(t *testing.T) {
 	out := filepath.Join(dir, "X")
 	dirs := shards(t, out, spec, 1)
 	before := bytesOf(t, dirs[0])
-	in := &vfs.FailAt{Err: errors.New("boom"), Match: func(op vfs.Op, name string) bool { return op == vfs.OpCreate && filepath.Base(name) == stage.RunFile }}
+	in := &vfs.FailAt{Err: errors.New("boom"), After: true, Match: func(op vfs.Op, name string) bool { return op == vfs.OpCreate && filepath.Base(name) == stage.RunFile }}
 	if _, err := merge(vfs.Inject(disk, in), out, dirs...); err == nil {
 		t.Fatal("no failure")
 	}
 	if _, err := os.Stat(filepath.Join(out+".partial", "a")); err != nil {
 		t.Fatal(err)
+	}
+	copied := filepath.Join(dir, "C")
+	if _, err := merge(vfs.Inject(linkless{disk, unix.EXDEV, 1 << 40}, in), copied, dirs...); err == nil {
+		t.Fatal("no failure")
+	}
+	if _, _, err := stage.Begin(disk, copied, spec, false); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "it was made by diskgnn merge, now by its own command") {
+		t.Errorf("copies are gone on with: %v", err)
 	}
 	d, state, err := stage.Begin(disk, out, spec, false)
 	if err != nil || state != stage.StateNew || d.Note() == "" {

@@ -105,7 +105,9 @@ func (s Shard) Spec(whole stage.Spec) (stage.Spec, error) {
 		return stage.Spec{}, fmt.Errorf("parameters of a shard: %w", err)
 	}
 	params[paramKey] = json.RawMessage(strconv.Quote(s.String()))
-	return stage.Spec{Format: whole.Format.Shard(), Params: params, Parents: whole.Parents}, nil
+	part := whole
+	part.Format, part.Params = whole.Format.Shard(), params
+	return part, nil
 }
 
 // specOf returns the specification of the whole that a shard is part of, and

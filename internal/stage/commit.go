@@ -43,14 +43,15 @@ func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 }
 
 // sweep removes everything but the files, so that scratch never gets published.
-// It comes after meta.json: until then an interrupted run resumes from scratch.
+// It comes after meta.json: until then an interrupted run resumes from scratch. The
+// journal stays until the directory has its name: whose it is must be known.
 func (d *Dir) sweep(files []File) error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if n == lockFile || n == MetaFile || n == RunFile || slices.ContainsFunc(files, func(f File) bool { return f.Name == n }) {
+		if n == lockFile || n == journalFile || n == MetaFile || n == RunFile || slices.ContainsFunc(files, func(f File) bool { return f.Name == n }) {
 			continue
 		}
 		if err := d.fs.RemoveAll(d.File(n)); err != nil {
@@ -60,12 +61,18 @@ func (d *Dir) sweep(files []File) error {
 	return nil
 }
 
-func (d *Dir) writeJSON(name string, v any) error {
+// encode returns what a JSON file of a directory holds.
+func encode(v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
+	return append(b, '\n'), err
+}
+
+func (d *Dir) writeJSON(name string, v any) error {
+	b, err := encode(v)
 	if err != nil {
 		return err
 	}
-	if err := vfs.WriteFile(d.fs, d.File(name), append(b, '\n')); err != nil {
+	if err := vfs.WriteFile(d.fs, d.File(name), b); err != nil {
 		return fmt.Errorf("write %s: %w", d.File(name), err)
 	}
 	return nil
@@ -75,24 +82,18 @@ func (d *Dir) writeJSON(name string, v any) error {
 // What it replaces is moved aside first and removed last, so that a crash in
 // between loses neither.
 func (d *Dir) publish(files []File) error {
+	// The name of meta.json is durable before what a run resumes from goes.
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return err
+	}
 	if err := d.sweep(files); err != nil {
 		return err
 	}
 	if err := d.fs.SyncDir(d.path); err != nil {
 		return err
 	}
-	old := d.out + ".replaced"
-	ok, err := vfs.Exists(d.fs, d.out)
-	if err != nil {
+	if err := d.makeWay(); err != nil {
 		return err
-	}
-	if ok {
-		if err := d.fs.RemoveAll(old); err != nil {
-			return err
-		}
-		if err := d.fs.Rename(d.out, old); err != nil {
-			return err
-		}
 	}
 	if err := d.fs.Rename(d.path, d.out); err != nil {
 		return err
@@ -100,22 +101,8 @@ func (d *Dir) publish(files []File) error {
 	if err := d.fs.SyncDir(filepath.Dir(d.out)); err != nil {
 		return err
 	}
-	if ok {
-		if err := d.fs.RemoveAll(old); err != nil {
-			return err
-		}
+	if err := d.removeReplaced(); err != nil {
+		return err
 	}
 	return tidy(d.fs, d.out)
-}
-
-// tidy removes from a finished directory what only a directory under way needs.
-func tidy(fsys vfs.FS, dir string) error {
-	for _, n := range []string{journalFile, lockFile} {
-		if vfsHas(fsys, dir, n) {
-			if err := fsys.Remove(filepath.Join(dir, n)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

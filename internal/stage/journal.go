@@ -1,17 +1,68 @@
 package stage
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
+// journal is the content of journal.json: whose the directory is, and how far it came.
+// It is one JSON object, which begins with the SHA-256 of what follows it: a resumed run
+// believes what it says of files only if no byte of it has changed.
+//
+//	{"sha256":"<64 hexadecimal digits>","format":…,"params_sha256":…,…}
 type journal struct {
-	Format   Format          `json:"format"`
-	Hash     string          `json:"params_sha256"`
-	Progress json.RawMessage `json:"progress,omitempty"`
+	Format Format `json:"format"`
+	// Hash is that of the specification and the way, Dir.mark.
+	Hash     string            `json:"params_sha256"`
+	Params   json.RawMessage   `json:"params"`
+	Parents  map[string]string `json:"parents,omitempty"`
+	By       string            `json:"by,omitempty"`
+	Progress json.RawMessage   `json:"progress,omitempty"`
+}
+
+const (
+	journalHead = `{"sha256":"`
+	// maxJournal is more than what the longest journal takes: that of features
+	// compressed in frames, eight bytes for each MiB of them.
+	maxJournal = 256 << 20
+)
+
+func (j *journal) encode() ([]byte, error) {
+	b, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	rest := append([]byte(`",`), b[1:]...)
+	return append([]byte(journalHead+binio.Hash(rest)), rest...), nil
+}
+
+// decodeJournal reads what encode wrote. The error is of kind fault.ErrCorrupt, for
+// bytes that were a journal and for those of an earlier version, and of kind
+// fault.ErrExists for others, which no stage wrote.
+func decodeJournal(b []byte) (j journal, err error) {
+	const sum = len(journalHead) + 64
+	if len(b) > sum && string(b[:len(journalHead)]) == journalHead && string(b[len(journalHead):sum]) == binio.Hash(b[sum:]) && json.Unmarshal(b, &j) == nil {
+		return j, nil
+	}
+	// Each is in every journal, whatever byte of it has changed.
+	for _, mark := range []string{`"params_sha256":"`, `"name":"diskgnn.`} {
+		if bytes.Contains(b, []byte(mark)) {
+			return journal{}, fault.New(fault.ErrCorrupt, "its journal is damaged, or of an earlier version")
+		}
+	}
+	return journal{}, fault.New(fault.ErrExists, "%s is not this program's", journalFile)
+}
+
+// finished reports whether anything was finished that is worth keeping.
+func (j *journal) finished() bool { return len(j.Progress) > 0 && string(j.Progress) != "null" }
+
+func (j *journal) spec() Spec {
+	return Spec{Format: j.Format, Params: j.Params, Parents: j.Parents, By: j.By}
 }
 
 // Progress fills v with what SaveProgress last saved and reports whether there
@@ -23,22 +74,28 @@ func (d *Dir) Progress(v any) (bool, error) {
 		return false, nil
 	}
 	if err := json.Unmarshal(d.progress, v); err != nil {
-		return false, fault.New(fault.ErrCorrupt, "%s: %v; remove %s and start again", d.File(journalFile), err, d.path)
+		return false, fault.New(fault.ErrCorrupt, "%s: %v; remove %s and run the command again", d.File(journalFile), err, d.path)
 	}
 	return true, nil
 }
 
 // SaveProgress journals v durably. What v says is finished must be durable
-// already.
+// already, and must have checksums in v that were made of the bytes as they were
+// written: a resumed run makes sure of what v names before it builds on it.
 func (d *Dir) SaveProgress(v any) error {
 	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	params, err := canonical(d.spec.Params)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.progress = raw
-	b, err := json.Marshal(journal{d.spec.Format, d.mark, raw})
+	j := journal{Format: d.spec.Format, Hash: d.mark, Params: params, Parents: d.spec.Parents, By: d.spec.By, Progress: raw}
+	b, err := j.encode()
 	if err != nil {
 		return err
 	}

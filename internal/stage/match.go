@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"encoding/json"
 	"path/filepath"
 
 	"diskgnn/internal/vfs"
@@ -13,29 +12,33 @@ import (
 func Matching(fsys vfs.FS, out string, specs []Spec) (int, error) {
 	out = filepath.Clean(out)
 	var done Spec
-	if m, err := ReadMeta(fsys, out, "directory"); err == nil {
-		done = Spec{Format: m.Format, Params: m.Params, Parents: m.Parents}
+	if m, err := readMeta(fsys, out, "directory"); err == nil {
+		done = m.spec()
 	}
 	was, err := hashJSON(done)
 	if err != nil {
 		return -1, err
 	}
 	var begun journal
-	if b, err := vfs.ReadFile(fsys, filepath.Join(out+partialSuffix, journalFile)); err == nil {
-		_ = json.Unmarshal(b, &begun) // a journal that cannot be read matches nothing
+	if b, err := vfs.ReadSmall(fsys, filepath.Join(out+partialSuffix, journalFile), maxJournal); err == nil {
+		begun, _ = decodeJournal(b) // a journal that cannot be read matches nothing
 	}
 	for i, s := range specs {
 		hash, err := hashJSON(s)
 		if err != nil {
 			return -1, err
 		}
-		mark := hash
-		if s.By != "" {
-			mark += " by " + s.By
-		}
-		if hash == was || mark == begun.Hash {
+		if hash == was || markOf(hash, s.By) == begun.Hash {
 			return i, nil
 		}
 	}
 	return -1, nil
+}
+
+// markOf says whose a journal is: of which specification, and which way.
+func markOf(hash, by string) string {
+	if by == "" {
+		return hash
+	}
+	return hash + " by " + by
 }

@@ -95,6 +95,9 @@ func canonical(v any) ([]byte, error) {
 	return json.Marshal(tree) // maps are marshalled with sorted keys
 }
 
+// spec returns what the directory was made by.
+func (m *Meta) spec() Spec { return Spec{Format: m.Format, Params: m.Params, Parents: m.Parents} }
+
 func hashJSON(v any) (string, error) {
 	b, err := canonical(v)
 	if err != nil {
@@ -104,12 +107,56 @@ func hashJSON(v any) (string, error) {
 	return hex.EncodeToString(h[:]), nil
 }
 
-// fingerprint computes Meta.Fingerprint from the other fields.
-func (m Meta) fingerprint() (string, error) {
-	m.Fingerprint = ""
-	m.Files = slices.Clone(m.Files)
-	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return hashJSON(m)
+// fingerprint computes Meta.Fingerprint from the other fields: the SHA-256 of their
+// canonical JSON, with the files in order of their names. It writes that member by
+// member, for there may be very many files.
+func (m *Meta) fingerprint() (string, error) {
+	h := sha256.New()
+	var err error
+	write := func(key string, v any) {
+		var b []byte
+		if err == nil {
+			b, err = canonical(v)
+		}
+		h.Write([]byte(key))
+		h.Write(b)
+	}
+	h.Write([]byte("{"))
+	if len(m.Facts) > 0 {
+		write(`"facts":`, m.Facts)
+		h.Write([]byte(","))
+	}
+	h.Write([]byte(`"files":`))
+	if m.Files == nil {
+		h.Write([]byte("null"))
+	} else {
+		files := slices.Clone(m.Files)
+		slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+		h.Write([]byte("["))
+		for i, f := range files {
+			// Members in the order of their keys are canonical as they are.
+			b, ferr := json.Marshal(struct {
+				Checksum string `json:"checksum"`
+				Name     string `json:"name"`
+				Size     int64  `json:"size"`
+			}{f.Checksum, f.Name, f.Size})
+			if ferr != nil {
+				return "", ferr
+			}
+			if i > 0 {
+				h.Write([]byte(","))
+			}
+			h.Write(b)
+		}
+		h.Write([]byte("]"))
+	}
+	write(`,"fingerprint":"","format":`, m.Format)
+	write(`,"params":`, m.Params)
+	if len(m.Parents) > 0 {
+		write(`,"parents":`, m.Parents)
+	}
+	h.Write([]byte("}"))
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // DecodeParams fills v from the content parameters.
@@ -139,7 +186,12 @@ func (m *Meta) File(name string) (File, bool) {
 // files. kind, like "dataset", names in messages what the user meant to give. Where
 // the reader knows several versions, the later ones follow the first.
 func Open(fsys vfs.FS, dir, kind string, want Format, later ...Format) (*Meta, error) {
-	m, err := ReadMeta(fsys, dir, kind)
+	m, err := open(fsys, dir, kind, want, later...)
+	return m, Damaged(err, dir, want)
+}
+
+func open(fsys vfs.FS, dir, kind string, want Format, later ...Format) (*Meta, error) {
+	m, err := readMeta(fsys, dir, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -179,30 +231,110 @@ func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	return nil
 }
 
+// What is read of a meta.json. Of everything in it there is little, but for the files:
+// each takes about 160 bytes, so that the limit is that of 400,000 files, more than any
+// graph's batches fill. Memory stays within a few times these bounds, whatever is in
+// the file.
+const (
+	maxMeta    = 64 << 20
+	maxRaw     = 256 << 10 // of parameters, of facts
+	maxParents = 64 << 10
+)
+
 // ReadMeta reads the meta.json of a finished directory of any format and checks
 // its fingerprint.
 func ReadMeta(fsys vfs.FS, dir, kind string) (*Meta, error) {
-	b, err := vfs.ReadFile(fsys, filepath.Join(dir, MetaFile))
+	m, err := readMeta(fsys, dir, kind)
+	return m, Damaged(err, dir, Format{})
+}
+
+func readMeta(fsys vfs.FS, dir, kind string) (*Meta, error) {
+	name := filepath.Join(dir, MetaFile)
+	b, err := vfs.ReadSmall(fsys, name, maxMeta)
 	if err != nil {
 		return nil, notFinished(fsys, dir, kind, err)
 	}
-	m := new(Meta)
-	if err := json.Unmarshal(b, m); err != nil {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %v", filepath.Join(dir, MetaFile), err)
+	m, err := decodeMeta(b)
+	if err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
 	}
 	fp, err := m.fingerprint()
 	if err != nil {
-		return nil, err
+		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
 	}
-	if fp != m.Fingerprint {
-		return nil, fault.New(fault.ErrCorrupt, "%s does not match its own fingerprint: it was edited or damaged", filepath.Join(dir, MetaFile))
-	}
-	for _, f := range m.Files {
-		if f.Name == "" || !fs.ValidPath(f.Name) {
-			return nil, fault.New(fault.ErrCorrupt, "%s: file name %q", filepath.Join(dir, MetaFile), f.Name)
-		}
+	if same, err := m.encodesTo(b); err != nil || !same || fp != m.Fingerprint {
+		return nil, fault.New(fault.ErrCorrupt, "%s does not match its own fingerprint: it was edited or damaged", name)
 	}
 	return m, nil
+}
+
+// encodesTo reports whether JSON is that of m, but for space between its parts. The
+// fingerprint covers what was decoded; that leaves out members that are unknown, and takes
+// keys in other letters for the same.
+func (m *Meta) encodesTo(b []byte) (bool, error) {
+	want, err := json.Marshal(m)
+	if err != nil {
+		return false, err
+	}
+	var have bytes.Buffer
+	have.Grow(len(b))
+	err = json.Compact(&have, b)
+	return bytes.Equal(have.Bytes(), want), err
+}
+
+// decodeMeta reads the JSON of a meta.json.
+func decodeMeta(b []byte) (*Meta, error) {
+	var raw struct {
+		Meta
+		Parents json.RawMessage `json:"parents"`
+		Files   json.RawMessage `json:"files"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return nil, err
+	}
+	m := raw.Meta
+	if n := max(len(m.Params), len(m.Facts)); n > maxRaw || len(raw.Parents) > maxParents {
+		return nil, fmt.Errorf("%d bytes of parameters, %d of facts, %d of parents", len(m.Params), len(m.Facts), len(raw.Parents))
+	}
+	if len(raw.Parents) > 0 {
+		if err := json.Unmarshal(raw.Parents, &m.Parents); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	m.Files, err = decodeFiles(raw.Files)
+	return &m, err
+}
+
+// decodeFiles reads the list of files, one by one, so that the shortest entries take no
+// more memory than real ones.
+func decodeFiles(raw json.RawMessage) ([]File, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return nil, fmt.Errorf("files are no list (%v)", err)
+	}
+	files := []File{}
+	for d.More() {
+		var f File
+		if err := d.Decode(&f); err != nil {
+			return nil, err
+		}
+		switch sum, err := hex.DecodeString(f.Checksum); {
+		case f.Name == "" || !fs.ValidPath(f.Name):
+			return nil, fmt.Errorf("file name %q", f.Name)
+		case err != nil || len(sum) != sha256.Size:
+			return nil, fmt.Errorf("%s has the checksum %.80q", f.Name, f.Checksum)
+		case f.Size < 0:
+			return nil, fmt.Errorf("%s has %d bytes", f.Name, f.Size)
+		case strings.EqualFold(f.Name, MetaFile) || len(files) > 0 && files[len(files)-1].Name >= f.Name:
+			return nil, fmt.Errorf("%s is listed twice, or out of order", f.Name)
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // notFinished explains why a directory has no meta.json.

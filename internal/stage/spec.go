@@ -8,56 +8,145 @@ import (
 	"strings"
 )
 
-// Spec says what a directory will be: everything that decides its bytes.
+// Spec says what a directory will be: everything that decides its bytes. The fields
+// below Parents decide none.
 type Spec struct {
 	Format  Format            `json:"format"`
 	Params  any               `json:"params"`
 	Parents map[string]string `json:"parents,omitempty"`
-	// By names the way to make the directory where there is more than one. It
-	// decides no byte of what is finished: only what an interrupted run left is of
-	// no use to another way, which begins anew.
+
+	// By names the way to make the directory where there is more than one. What an
+	// interrupted run left is of no use to another way.
 	By string `json:"-"`
+	// Check looks at a directory of this specification that has its meta.json, which
+	// has been read and whose files have their sizes. Damage is an error of kind
+	// fault.ErrCorrupt. With nil, what is finished is believed by the sizes of its
+	// files, and what lacks only its name is not believed at all.
+	Check func(dir string, m *Meta, look Look) error `json:"-"`
+	// Words says how the user gave a content parameter, or a parent by its role: the
+	// flag, and the value as it is written there. An empty name leaves it out of
+	// messages. With nil, a parameter is a flag of its name.
+	Words Words `json:"-"`
 }
 
-// difference names the parameters in which a finished directory differs.
-func difference(m *Meta, spec Spec) string {
-	if m.Format != spec.Format {
-		return fmt.Sprintf("it is a %s", m.Format)
+// Look says how closely a Check looks.
+type Look int
+
+const (
+	// Tables are small files: indexes and tables of checksums. They must be what
+	// meta.json says of them, and say the same of the other files as meta.json does.
+	Tables Look = iota
+	// Bytes are all of every file, which must match the checksums that were made when
+	// they were written.
+	Bytes
+)
+
+// Words names a parameter as the user does, and its value.
+type Words func(param string, value json.RawMessage) (name, text string)
+
+// Plain is the Words of parameters that are flags: batch_size is --batch-size.
+func Plain(param string, value json.RawMessage) (name, text string) {
+	return "--" + strings.ReplaceAll(param, "_", "-"), plainText(value)
+}
+
+// plainText writes a value as a flag takes it.
+func plainText(value json.RawMessage) string {
+	var list []json.RawMessage
+	var text string
+	switch {
+	case len(value) == 0 || string(value) == "null" || string(value) == "false":
+		return "not given"
+	case string(value) == "true":
+		return "given"
+	case json.Unmarshal(value, &text) == nil:
+		return text
+	case json.Unmarshal(value, &list) == nil:
+		parts := make([]string, len(list))
+		for i, v := range list {
+			parts[i] = plainText(v)
+		}
+		if len(parts) == 0 {
+			return "none"
+		}
+		return strings.Join(parts, ",")
 	}
-	diff, err := differing(Spec{Format: m.Format, Params: m.Params, Parents: m.Parents}, spec, "asked for", "given")
-	if err != nil {
-		return "parameters differ"
+	return string(value)
+}
+
+// changed says in the user's words what of the specification was otherwise for the run
+// before.
+func (s *Spec) changed(was Spec) string {
+	switch {
+	case was.Format.Name != s.Format.Name:
+		return fmt.Sprintf("it was to be a %s, now a %s", was.Format.kind(), s.Format.kind())
+	case was.Format != s.Format:
+		return fmt.Sprintf("it was of version %d, now %d", was.Format.Version, s.Format.Version)
+	case was.By != s.By:
+		return fmt.Sprintf("it was made by %s, now by %s", way(was.By), way(s.By))
 	}
-	return diff
+	words := s.Words
+	if words == nil {
+		words = Plain
+	}
+	var diff []string
+	err := eachDifference(was, *s, func(param string, a, b json.RawMessage) {
+		name, before := words(param, a)
+		_, after := words(param, b)
+		if name != "" {
+			diff = append(diff, fmt.Sprintf("%s was %s, now %s", name, before, after))
+		}
+	}, func(role, a, b string) {
+		name, _ := words(role, nil)
+		diff = append(diff, fmt.Sprintf("%s was another (%.12s, now %.12s)", name, a, b))
+	})
+	if err != nil || len(diff) == 0 {
+		return "others"
+	}
+	slices.Sort(diff)
+	return strings.Join(diff, "; ")
+}
+
+func way(by string) string {
+	if by == "" {
+		return "its own command"
+	}
+	return "diskgnn " + by
 }
 
 // Difference names the content parameters and parents of two specifications of
 // one format that are not the same: "" if all are.
-func Difference(a, b Spec) (string, error) { return differing(b, a, "not", "not") }
-
-// differing tells in what is differs from want.
-func differing(is, want Spec, param, parent string) (string, error) {
-	a, err := paramsOf(is)
-	if err != nil {
-		return "", err
-	}
-	b, err := paramsOf(want)
-	if err != nil {
-		return "", err
-	}
+func Difference(a, b Spec) (string, error) {
 	var diff []string
-	for k := range union(a, b) {
-		if string(a[k]) != string(b[k]) {
-			diff = append(diff, fmt.Sprintf("%s is %s, %s %s", k, orNone(a[k]), param, orNone(b[k])))
-		}
-	}
-	for role := range union(is.Parents, want.Parents) {
-		if was, fp := is.Parents[role], want.Parents[role]; was != fp {
-			diff = append(diff, fmt.Sprintf("its %s is %.12s…, %s %.12s…", role, was, parent, fp))
-		}
-	}
+	err := eachDifference(a, b, func(param string, a, b json.RawMessage) {
+		diff = append(diff, fmt.Sprintf("%s is %s, not %s", param, orNone(b), orNone(a)))
+	}, func(role, a, b string) {
+		diff = append(diff, fmt.Sprintf("its %s is %.12s…, not %.12s…", role, b, a))
+	})
 	slices.Sort(diff)
-	return strings.Join(diff, "; "), nil
+	return strings.Join(diff, "; "), err
+}
+
+// eachDifference calls param and parent for what two specifications differ in.
+func eachDifference(a, b Spec, param func(name string, a, b json.RawMessage), parent func(role, a, b string)) error {
+	pa, err := paramsOf(a)
+	if err != nil {
+		return err
+	}
+	pb, err := paramsOf(b)
+	if err != nil {
+		return err
+	}
+	for k := range union(pa, pb) {
+		if string(pa[k]) != string(pb[k]) {
+			param(k, pa[k], pb[k])
+		}
+	}
+	for role := range union(a.Parents, b.Parents) {
+		if x, y := a.Parents[role], b.Parents[role]; x != y {
+			parent(role, x, y)
+		}
+	}
+	return nil
 }
 
 // union returns the keys of two maps, as a set.

@@ -1,27 +1,44 @@
 // Package stage makes a directory a transaction.
 //
 // A stage writes into NAME.partial/, which holds a lock file, a journal with the
-// hash of the content parameters, and whatever the stage has finished so far.
-// Commit makes the files durable, writes meta.json last, and renames
-// NAME.partial to NAME. A directory without a valid meta.json does not exist.
+// content parameters, and whatever the stage has finished so far. Commit makes the
+// files durable, writes meta.json last, and renames NAME.partial to NAME. A directory
+// without a valid meta.json does not exist.
 //
-// A second run with equal parameters finds the finished directory and does
-// nothing; with others it refuses; an interrupted one finds its .partial and
-// goes on from the journal.
+// A second run with equal parameters finds the finished directory, looks whether its
+// sizes and tables of checksums are what meta.json says, and does nothing; with other
+// parameters it refuses, whether the directory is finished or only begun; an interrupted
+// one finds its .partial and goes on from the journal.
 //
 //	Begin ──► (Dir, StateNew | StateResumed) ──► write files, SaveProgress … ──► Commit
 //	      └─► (nil, StateDone)                                              └─► Close (keeps .partial)
+//
+// # What is believed
+//
+// Nothing that lay on a disk while no process looked after it is believed. The journal
+// has a checksum of its own; what it names as finished has checksums in it, made when
+// the bytes were written, and the stage that resumes reads those bytes and compares. A
+// .partial that has its meta.json and lacks only its name is published after a Check of
+// all its bytes. So a byte that changes in a .partial ends in a directory that is what
+// it would have been, or in an error, never in another directory. run.json alone is
+// covered by nothing.
+//
+// # Locks
+//
+// Whoever writes to NAME.partial holds a lock on the file "lock" in it, which moves with
+// the directory. Names are given and taken under this lock alone: NAME.partial is
+// renamed, and its lock file removed, by who holds it. (vfs.FS.Lock sees to it that a
+// lock counts only if its file still has the name.) What a crash left in NAME, between
+// its naming and its tidying, is tidied under the lock that moved there.
 package stage
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"diskgnn/internal/budget"
@@ -60,10 +77,15 @@ type Dir struct {
 	note     string
 }
 
+// beginTries bounds how often Begin starts over because the directory that it was about
+// to lock went away: each time, another process finished in the meantime.
+const beginTries = 100
+
 // Begin opens the transaction for the directory out. With force, a finished
 // directory of the same format that was made with other parameters, or is
-// damaged, is replaced at Commit, and until then stays as it is. Nothing else is
-// ever replaced: neither another format, which might be this stage's parent, nor
+// damaged, is replaced at Commit, and until then stays as it is; and one that was only
+// begun with other parameters, or by another command, is discarded, for which it takes no
+// force if nothing of it is finished. Nothing else is ever replaced: neither another format, which might be this stage's parent, nor
 // files that no stage wrote.
 func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) {
 	out = filepath.Clean(out)
@@ -71,132 +93,176 @@ func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	if done, err := finished(fsys, out, spec, hash, force); err != nil || done {
-		return nil, StateDone, err
+	for range beginTries {
+		d := &Dir{fs: fsys, out: out, path: out + partialSuffix, spec: spec, hash: hash, mark: markOf(hash, spec.By), force: force}
+		if done, err := d.finished(); err != nil || done {
+			return nil, StateDone, err
+		}
+		state, err := d.begin()
+		switch {
+		case errors.Is(err, errGone):
+			continue
+		case err != nil || state == StateDone:
+			return nil, state, err
+		}
+		return d, state, nil
 	}
-	d := &Dir{fs: fsys, out: out, path: out + partialSuffix, spec: spec, hash: hash, mark: hash, force: force}
-	if spec.By != "" {
-		d.mark += " by " + spec.By
-	}
-	parent := filepath.Dir(out)
-	if ok, err := vfs.Exists(fsys, parent); err != nil || !ok {
-		return nil, 0, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", out, parent)
-	}
-	if err := fsys.MkdirAll(d.path); err != nil {
-		return nil, 0, fmt.Errorf("make %s: %w", d.path, err)
-	}
-	if d.lock, err = fsys.Lock(filepath.Join(d.path, lockFile)); err != nil {
-		return nil, 0, err
-	}
-	// Another process may have finished between the first look and the lock.
-	if done, err := finished(fsys, out, spec, hash, force); err != nil || done {
-		return nil, StateDone, errors.Join(err, d.abandon())
-	}
-	if m := d.complete(); m != nil {
-		return nil, StateDone, errors.Join(d.publish(m.Files), d.Close())
-	}
-	state, err := d.recover()
-	if err != nil {
-		return nil, 0, errors.Join(err, d.Close())
-	}
-	return d, state, nil
+	return nil, 0, fault.New(fault.ErrLocked, "other processes begin and finish %s again and again", out)
 }
 
-// finished reports whether out is there, made with equal parameters.
-func finished(fsys vfs.FS, out string, spec Spec, hash string, force bool) (bool, error) {
-	ok, err := vfs.Exists(fsys, out)
-	if err != nil || !ok {
-		return false, err
+// errGone says that another process finished and took the directory away.
+var errGone = errors.New("the directory is gone")
+
+// begin locks NAME.partial and finds what is in it.
+func (d *Dir) begin() (state State, err error) {
+	parent := filepath.Dir(d.out)
+	if ok, err := vfs.Exists(d.fs, parent); err != nil || !ok {
+		return 0, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", d.out, parent)
 	}
-	m, err := ReadMeta(fsys, out, "directory")
-	if err != nil {
-		names, lerr := fsys.List(out)
-		if lerr == nil && len(names) == 0 {
-			return false, nil // an empty directory: Commit removes it
+	if err := d.fs.MkdirAll(d.path); err != nil {
+		return 0, fmt.Errorf("make %s: %w", d.path, err)
+	}
+	// What is journalled inside is as durable as the directory's name.
+	if err := d.fs.SyncDir(parent); err != nil {
+		return 0, err
+	}
+	if d.lock, err = d.fs.Lock(d.File(lockFile)); errors.Is(err, fs.ErrNotExist) {
+		return 0, errGone
+	} else if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil || state == StateDone {
+			err = errors.Join(err, d.Close())
 		}
-		if force && claims(fsys, out, spec.Format) {
-			return false, nil
-		}
-		return false, fault.New(fault.ErrExists, "%s exists and is not a finished directory of this program; remove it or choose another name (%v)", out, err)
+	}()
+	// Another process may have finished between the first look and the lock.
+	if done, err := d.finished(); err != nil || done {
+		return StateDone, errors.Join(err, d.leave())
 	}
-	if m.Format.Name != spec.Format.Name {
-		return false, fault.New(fault.ErrExists, "%s exists and is a %s directory, which is never replaced: remove it or choose another name", out, m.Format.kind())
+	if done, err := d.complete(); err != nil || done {
+		return StateDone, err
 	}
-	was, err := hashJSON(Spec{Format: m.Format, Params: m.Params, Parents: m.Parents})
-	if err != nil {
-		return false, err
+	return d.recover()
+}
+
+// leave removes the directory if nothing is in it but the lock.
+func (d *Dir) leave() error {
+	names, err := d.fs.List(d.path)
+	if err != nil || len(names) != 1 || names[0] != lockFile {
+		return err
 	}
-	if was == hash {
-		damage := m.checkSizes(fsys, out)
-		if damage == nil {
-			return true, tidy(fsys, out)
-		}
-		if !force {
-			return false, fmt.Errorf("%w; use --force to make it again", damage)
-		}
+	if err := d.fs.Remove(d.File(lockFile)); err != nil {
+		return err
 	}
-	if force {
+	// From here on the lock keeps nobody out: who has begun meanwhile keeps the directory.
+	if err := d.fs.Remove(d.path); !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// complete publishes what a run left that died when only the name was missing. All
+// files were durable then; that they are still what they were is looked at.
+func (d *Dir) complete() (bool, error) {
+	m, err := open(d.fs, d.path, "directory", d.spec.Format)
+	if err != nil || d.spec.Check == nil {
 		return false, nil
 	}
-	return false, fault.New(fault.ErrExists, "%s exists and was made with other parameters (%s); use --force to replace it, or another name", out, difference(m, spec))
+	if was, err := hashJSON(m.spec()); err != nil || was != d.hash {
+		return false, nil
+	}
+	err = d.spec.Check(d.path, m, Bytes)
+	switch {
+	case err == nil:
+		if err := d.rewrite(m); err != nil {
+			return false, err
+		}
+		return true, d.publish(m.Files)
+	case !errors.Is(err, fault.ErrCorrupt):
+		return false, fmt.Errorf("check %s: %w", d.path, plainly(err))
+	}
+	d.note = fmt.Sprintf("%s was complete, and is damaged (%v): what is damaged is made again", d.path, plainly(err))
+	return false, d.fs.Remove(d.File(MetaFile))
 }
 
-// claims reports whether a directory's meta.json, which cannot be read, was
-// written for the given format.
-func claims(fsys vfs.FS, dir string, format Format) bool {
-	b, err := vfs.ReadFile(fsys, filepath.Join(dir, MetaFile))
-	return err == nil && bytes.Contains(b, []byte(format.Name))
-}
-
-func vfsHas(fsys vfs.FS, dir, name string) bool {
-	ok, err := vfs.Exists(fsys, filepath.Join(dir, name))
-	return ok && err == nil
-}
-
-// complete returns the meta.json of a run that got that far and died before the
-// rename, or nil: all files are durable then.
-func (d *Dir) complete() *Meta {
-	m, err := Open(d.fs, d.path, "directory", d.spec.Format)
+// rewrite replaces meta.json by its content: space in it is covered by nothing.
+func (d *Dir) rewrite(m *Meta) error {
+	b, err := encode(m)
 	if err != nil {
-		return nil
+		return err
 	}
-	if was, err := hashJSON(Spec{Format: m.Format, Params: m.Params, Parents: m.Parents}); err != nil || was != d.hash {
-		return nil
-	}
-	return m
+	return vfs.ReplaceFile(d.fs, d.File(MetaFile), b)
 }
-
-// abandon gives up a transaction that turned out to be needless.
-func (d *Dir) abandon() error { return errors.Join(d.fs.RemoveAll(d.path), d.Close()) }
 
 // recover reads the journal of an interrupted run, or starts one.
 func (d *Dir) recover() (State, error) {
+	b, err := vfs.ReadSmall(d.fs, d.File(journalFile), maxJournal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.start()
+	}
 	var j journal
-	b, err := vfs.ReadFile(d.fs, d.File(journalFile))
-	if err == nil && json.Unmarshal(b, &j) == nil && j.Hash == d.mark {
+	if err == nil {
+		j, err = decodeJournal(b)
+	}
+	switch {
+	case err == nil && j.Hash == d.mark:
 		d.progress = j.Progress
 		return StateResumed, nil
+	case err == nil && !j.finished():
+		d.note = fmt.Sprintf("discarding %s, which was begun with other parameters: nothing of it is finished", d.path)
+	case err == nil && !d.force:
+		return 0, fault.New(fault.ErrExists, "%s was begun with other parameters (%s): give the same to go on with it, --force to discard it and begin anew, or another name than %s",
+			d.path, d.spec.changed(j.spec()), d.out)
+	case errors.Is(err, fault.ErrCorrupt) && !d.force:
+		return 0, fault.New(fault.ErrCorrupt, "%s cannot be gone on with: %w; --force discards it and begins anew", d.path, err)
+	case errors.Is(err, fault.ErrExists), errors.Is(err, fault.ErrInput):
+		return 0, d.foreign(journalFile)
+	case err != nil && !errors.Is(err, fault.ErrCorrupt):
+		return 0, fmt.Errorf("read %s: %w", d.File(journalFile), err)
 	}
-	names, lerr := d.fs.List(d.path)
-	if lerr != nil {
-		return 0, lerr
+	if d.note == "" {
+		d.note = fmt.Sprintf("discarding %s, which was begun with other parameters or is damaged", d.path)
 	}
-	bookkeeping := []string{lockFile, journalFile, journalFile + vfs.TempSuffix}
-	for _, n := range names {
-		if slices.Contains(bookkeeping, n) {
-			continue
-		}
-		if errors.Is(err, fs.ErrNotExist) { // the journal comes before all other files
-			return 0, fault.New(fault.ErrExists, "%s holds files that are not this program's (%s); remove it or choose another name than %s", d.path, n, d.out)
-		}
-		if err := d.fs.RemoveAll(d.File(n)); err != nil {
-			return 0, fmt.Errorf("clear %s: %w", d.path, err)
-		}
-	}
-	if b != nil {
-		d.note = fmt.Sprintf("discarding %s: it was begun with other parameters, or by another command", d.path)
+	if err := d.clear(); err != nil {
+		return 0, err
 	}
 	return StateNew, d.SaveProgress(nil) // until then the old journal says whose the files are
+}
+
+// start begins in a directory without a journal. That comes before all other files.
+func (d *Dir) start() (State, error) {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range names {
+		if n != lockFile && n != journalFile+vfs.TempSuffix {
+			return 0, d.foreign(n)
+		}
+	}
+	return StateNew, d.SaveProgress(nil)
+}
+
+func (d *Dir) foreign(name string) error {
+	return fault.New(fault.ErrExists, "%s holds files that are not this program's (%s); remove it or choose another name than %s", d.path, name, d.out)
+}
+
+// clear removes what an interrupted run left.
+func (d *Dir) clear() error {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n == lockFile || n == journalFile {
+			continue
+		}
+		if err := d.fs.RemoveAll(d.File(n)); err != nil {
+			return fmt.Errorf("clear %s: %w", d.path, err)
+		}
+	}
+	return nil
 }
 
 // Note returns what the user should know of how the transaction began, or "".
@@ -208,6 +274,9 @@ func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 // FS returns the file system that the directory lies on.
 func (d *Dir) FS() vfs.FS { return d.fs }
 
+// Format returns the format of what is being written.
+func (d *Dir) Format() Format { return d.spec.Format }
+
 // Path returns the directory being written.
 func (d *Dir) Path() string { return d.path }
 
@@ -218,7 +287,7 @@ func (d *Dir) CheckFree(need int64) error {
 		return err
 	}
 	if need > free {
-		return fault.New(fault.ErrBudget, "%s needs about %s more of disk, where %s is free", d.out, budget.FormatBytes(need), budget.FormatBytes(free))
+		return fault.New(fault.ErrBudget, "%s needs about %s more of disk, where %s is free: make room, or give --skip-space-check if you know better", d.out, budget.FormatBytes(need), budget.FormatBytes(free))
 	}
 	return nil
 }

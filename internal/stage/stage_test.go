@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -24,35 +25,58 @@ func specOf(seed int) Spec {
 	return Spec{Format: testFormat, Params: params{seed}, Parents: map[string]string{RoleDataset: "abc"}}
 }
 
-// make runs a whole small stage: two files, a journal entry between them.
+// runStage runs a whole small stage: two files, a journal entry after each. Files that
+// an earlier run finished are kept if their bytes are what the journal says.
 func runStage(fsys vfs.FS, out string, seed int, force bool) (fingerprint string, state State, err error) {
-	d, state, err := Begin(fsys, out, specOf(seed), force)
+	spec := specOf(seed)
+	spec.Check = func(dir string, m *Meta, look Look) error { return checkFiles(fsys, dir, m.Files, look) }
+	d, state, err := Begin(fsys, out, spec, force)
 	if err != nil || state == StateDone {
 		return "", state, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	var done int
+	var done []File
 	if _, err := d.Progress(&done); err != nil {
 		return "", state, err
 	}
 	files := []File{}
 	for i, name := range []string{"b.bin", "a.bin"} {
 		content := []byte{byte(seed), byte(i)}
-		if i >= done {
+		if i >= len(done) || checkFiles(fsys, d.Path(), done[i:i+1], Bytes) != nil {
 			if err := vfs.WriteFile(fsys, d.File(name), content); err != nil {
-				return "", state, err
-			}
-			if err := d.SaveProgress(i + 1); err != nil {
 				return "", state, err
 			}
 		}
 		files = append(files, File{name, int64(len(content)), binio.Hash(content)})
+		if i >= len(done) {
+			if err := d.SaveProgress(files); err != nil {
+				return "", state, err
+			}
+		}
 	}
 	if err := vfs.WriteFile(fsys, d.File("scratch"), nil); err != nil {
 		return "", state, err
 	}
 	fingerprint, err = d.Commit(files, map[string]int{"n": 2}, map[string]string{"host": "x"})
 	return fingerprint, state, err
+}
+
+// checkFiles is the Check of the test's stage. It has no tables: the first file stands
+// for one.
+func checkFiles(fsys vfs.FS, dir string, files []File, look Look) error {
+	for _, f := range files {
+		if look == Tables && f.Name != "a.bin" {
+			continue
+		}
+		b, err := vfs.ReadFile(fsys, filepath.Join(dir, f.Name))
+		if err != nil {
+			return err
+		}
+		if binio.Hash(b) != f.Checksum {
+			return fault.New(fault.ErrCorrupt, "%s: other bytes", f.Name)
+		}
+	}
+	return nil
 }
 
 func names(t *testing.T, dir string) []string {
@@ -82,7 +106,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	if _, _, err = runStage(vfs.OS, out, 2, false); !errors.Is(err, fault.ErrExists) {
 		t.Errorf("other parameters: %v", err)
-	} else if want := "seed is 1, asked for 2"; !contains(err.Error(), want) {
+	} else if want := "--seed was 1, now 2"; !contains(err.Error(), want) {
 		t.Errorf("%q does not say %q", err, want)
 	}
 	if fp2, _, err := runStage(vfs.OS, out, 2, true); err != nil || fp2 == fp {
@@ -159,7 +183,7 @@ func TestNothingElseIsReplaced(t *testing.T) {
 			if err := vfs.WriteFile(vfs.OS, d.File("a.bin"), nil); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Commit([]File{{"a.bin", 0, ""}}, nil, nil); err != nil {
+			if _, err := d.Commit([]File{{"a.bin", 0, binio.Hash(nil)}}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -217,14 +241,17 @@ func TestDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(vfs.WriteFile(vfs.OS, d.File("b.bin"), make([]byte, 7)), d.SaveProgress(1), d.Close()); err != nil {
+	if err := vfs.WriteFile(vfs.OS, d.File("b.bin"), make([]byte, 7)); err != nil {
 		t.Fatal(err)
 	}
-	if _, state, err := runStage(vfs.OS, out, 1, false); !errors.Is(err, fault.ErrCorrupt) || state != StateResumed {
-		t.Errorf("resumed behind a file of another size: state %v, %v", state, err)
+	if _, err := d.Commit([]File{{"b.bin", 6, binio.Hash(nil)}}, nil, nil); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a file of another size: %v", err)
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a directory with a file of another size was published")
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -278,17 +305,26 @@ func TestTampering(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range b {
-		if c < '0' || c > '9' {
-			continue
-		}
+	change := func(i int, to byte) {
+		t.Helper()
 		bad := append([]byte(nil), b...)
-		bad[i] = '0' + (c-'0'+1)%10
+		bad[i] = to
 		if err := os.WriteFile(meta, bad, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(vfs.OS, out, "test", testFormat); err == nil {
-			t.Errorf("digit %d of meta.json changed unnoticed", i)
+			t.Errorf("byte %d of meta.json, %q, became %q unnoticed", i, b[i], to)
+		}
+	}
+	for i, c := range b {
+		if c >= '0' && c <= '9' {
+			change(i, '0'+(c-'0'+1)%10)
+		}
+		for bit := range 8 {
+			// Space for space is no change.
+			if to := c ^ 1<<bit; !bytes.ContainsRune([]byte(" \n\t\r"), rune(c)) || !bytes.ContainsRune([]byte(" \n\t\r"), rune(to)) {
+				change(i, to)
+			}
 		}
 	}
 	if err := os.WriteFile(meta, b, 0o666); err != nil {
@@ -332,8 +368,10 @@ func TestPipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	pipe(filepath.Join(partial, journalFile))
-	if _, state, err := runStage(vfs.OS, filepath.Join(dir, "Y"), 1, false); err != nil || state != StateNew {
-		t.Errorf("%s: state %v, %v", journalFile, state, err)
+	for _, force := range []bool{false, true} {
+		if _, _, err := runStage(vfs.OS, filepath.Join(dir, "Y"), 1, force); !errors.Is(err, fault.ErrExists) {
+			t.Errorf("%s, force %t: %v", journalFile, force, err)
+		}
 	}
 }
 

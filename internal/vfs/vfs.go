@@ -7,6 +7,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -177,28 +178,35 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 }
 
 // ReadSmall returns a whole file's content, unless that is longer than limit bytes:
-// this is an error of kind fault.ErrInput, and not much more than the limit has been
-// read by then, whatever the file system says of the file's size.
+// this is an error of kind fault.ErrInput, and no more than the limit has been
+// read by then.
 func ReadSmall(fsys FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return Small(f, name, limit)
-}
-
-// Small is ReadSmall of a file, or of anything else, that is open. name is for the
-// error.
-func Small(r io.Reader, name string, limit int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	st, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(b)) > limit {
+	return Small(f, name, st.Size(), limit)
+}
+
+// Small is ReadSmall of what is open already and has about so many bytes, or 0 if that
+// is not known, as of a pipe. name is for the error.
+func Small(r io.Reader, name string, size, limit int64) ([]byte, error) {
+	var b bytes.Buffer
+	if size <= limit {
+		b.Grow(int(size) + bytes.MinRead)
+		if _, err := b.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
+			return nil, err
+		}
+	}
+	if max(size, int64(b.Len())) > limit {
 		return nil, fault.New(fault.ErrInput, "%s has more than the %s that are read of such a file", name, budget.FormatBytes(limit))
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // WriteFile writes a file and makes its content durable; its name is durable

@@ -15,24 +15,25 @@ import (
 )
 
 // Merge assembles a PACK directory from its shards: their files of rows and graphs as
-// they are, and an index of all. It is a shard.Assemble. Rows and graphs are not read;
-// whoever reads them checks them.
+// they are, and an index of all. It is a shard.Assemble. Rows and graphs are checked
+// against the shards' checksums on the way.
 func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Reporter) (shard.Assembled, error) {
 	var made shard.Assembled
 	var w *merging
 	for _, m := range set.Members { // one in memory at a time
 		r, err := newShardReader(dir.FS(), m.Dir, m.Meta)
 		if err != nil {
-			return made, err
+			return made, stage.Damaged(err, m.Dir, m.Meta.Format)
 		}
 		if w == nil {
-			w = &merging{first: r.dir, facts: r.facts, index: r.index}
+			w = &merging{first: r.dir, facts: r.facts, index: r.index, codec: r.params.Codec}
 		} else if err := w.add(r); err != nil {
 			return made, err
 		}
+		files := newShardFiles(dir.FS(), m, r, w)
 		for _, f := range m.Meta.Files {
 			if f.Name != IndexFile {
-				w.sources = append(w.sources, shard.Source{Dir: m.Dir, File: f})
+				w.sources = append(w.sources, files.source(f))
 				made.Files = append(made.Files, f)
 			}
 		}
@@ -55,8 +56,12 @@ type merging struct {
 	first   string // directory of the first one
 	facts   Facts
 	index   *Index
+	codec   string
 	sources []shard.Source
 }
+
+// form returns the form of the pack's chunks.
+func (w *merging) form() Form { return Form{RowBytes: w.facts.RowBytes, Codec: w.codec} }
 
 // add takes over what a further shard has.
 func (w *merging) add(r *Reader) error {

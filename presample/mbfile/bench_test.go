@@ -14,7 +14,7 @@ import (
 // graph of two million nodes.
 func largeBatch() *graph.Batch {
 	src := rng.New(1)
-	counts := []struct{ src, dst, edges int }{{190_000, 100_000, 550_000}, {100_000, 12_000, 85_000}, {12_000, 1024, 13_000}}
+	counts := []struct{ src, dst, edges int }{{190_000, 100_000, 550_000}, {100_000, 12_000, 90_000}, {12_000, 1024, 13_000}}
 	b := &graph.Batch{Labels: make([]int32, 1024)}
 	for _, c := range counts {
 		k := graph.Block{NumSrc: c.src, NumDst: c.dst, Indptr: make([]uint32, c.dst+1)}
@@ -37,7 +37,9 @@ func largeBatch() *graph.Batch {
 //	go test -run '^$' -bench Read -cpu 1 ./presample/mbfile
 func BenchmarkRead(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "S")
-	d, _, err := stage.Begin(disk, dir, stage.Spec{Format: Format, Params: testParams}, false)
+	all := []int{AllNeighbours, AllNeighbours, AllNeighbours}
+	params := Params{BatchSize: 1 << 20, Fanout: all, EvalFanout: all, Epochs: 1}
+	d, _, err := stage.Begin(disk, dir, stage.Spec{Format: Format, Params: params}, false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -42,6 +42,17 @@
 //
 // Layers are listed input side first, as everywhere.
 //
+// # Facts
+//
+// A reader looks at Params, Facts and index.bin as a whole before it believes any of
+// them: there are 1 to 64 layers, as many as fanouts, and at most 2²⁶ batches; the
+// training batches are epochs × batches per epoch; every record is one of a batch that
+// the parameters can have drawn (seed nodes within the batch size, edges within the
+// fanout, sources within destinations and edges) and has the bytes that its counts call
+// for; the summaries are the records' sums, maxima and rounded means; and meta.json lists
+// these files, with these sizes, and no others. The hotness of no node is above the number
+// of training batches, and that of all adds up to their input nodes.
+//
 // # Shards
 //
 // A shard of a SAMPLES directory, format "diskgnn.samples-shard", is a run of whole

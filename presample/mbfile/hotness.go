@@ -16,10 +16,13 @@ import (
 func (r *Reader) Hotness() ([]uint32, error) {
 	h, err := r.openHotness()
 	if err != nil {
-		return nil, err
+		return nil, r.damaged(err)
 	}
 	hot := make([]uint32, r.facts.Nodes)
-	return hot, h.read(hot, 0)
+	if err := h.read(hot, 0); err != nil {
+		return nil, r.damaged(err)
+	}
+	return hot, r.damaged(h.add(hot))
 }
 
 // hotness is hotness.bin with its checksums.
@@ -27,6 +30,25 @@ type hotness struct {
 	fs   vfs.FS
 	path string
 	sums binio.Sums
+
+	batches   int   // that each node is an input node of at most
+	left, all int64 // input nodes of all batches that are not counted yet
+	nodes     int64 // that are
+}
+
+// add counts the hotness of the next nodes, which are all nodes in the end: none is of
+// more batches than there are, and all together are the batches' input nodes.
+func (h *hotness) add(hot []uint32) error {
+	for i, n := range hot {
+		if int64(n) > int64(h.batches) {
+			return fault.New(fault.ErrCorrupt, "%s: node %d is needed by %d of %d batches", h.path, h.nodes+int64(i), n, h.batches)
+		}
+		h.left -= int64(n)
+	}
+	if h.nodes += int64(len(hot)); h.left < 0 || 4*h.nodes == h.sums.Size && h.left != 0 {
+		return fault.New(fault.ErrCorrupt, "%s: its counts do not add up to the %d input nodes of all batches", h.path, h.all)
+	}
+	return nil
 }
 
 // openHotness reads the checksums. The file is opened by every read: merging reads
@@ -40,10 +62,11 @@ func (r *Reader) openHotness() (*hotness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", r.dir, SumsFile, err)
 	}
-	if f, ok := r.meta.File(HotnessFile); !ok || f.Checksum != sums.Checksum() || f.Size != sums.Size || f.Size != 4*r.facts.Nodes {
+	if f, ok := r.meta.File(HotnessFile); !ok || f.Checksum != sums.Checksum() || f.Size != sums.Size || f.Size != 4*r.facts.Nodes || sums.Granule != hotnessGranule {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %s does not describe the hotness of %d nodes", r.dir, SumsFile, r.facts.Nodes)
 	}
-	return &hotness{r.fs, filepath.Join(r.dir, HotnessFile), sums}, nil
+	n := r.facts.Train.InputNodes
+	return &hotness{fs: r.fs, path: filepath.Join(r.dir, HotnessFile), sums: sums, batches: r.facts.TrainBatches, left: n, all: n}, nil
 }
 
 // read fills dst with the hotness of the nodes from first on. Both ends must lie

@@ -96,6 +96,18 @@ func (ix *index) file(f int) stage.File {
 	return stage.File{Name: BatchesFile(ix.firstFile + f), Size: ix.fileSize(f), Checksum: binio.HashSums(ix.crcs(ix.fileSpan(f)))}
 }
 
+// checker returns a checker of the f-th file of batches.
+func (ix *index) checker(name string, f int) binio.Checker {
+	lo, hi := ix.fileSpan(f)
+	return binio.CheckRanges(name, func(yield func(binio.Range) bool) {
+		for i := lo; i < hi; i++ {
+			if b := ix.info(i); !yield(binio.Range{Offset: b.Offset, Len: b.Size, CRC: b.CRC}) {
+				return
+			}
+		}
+	})
+}
+
 // fileSpan returns the batches that the f-th file holds.
 func (ix *index) fileSpan(f int) (lo, hi int) {
 	return f * ix.perFile, min((f+1)*ix.perFile, ix.batches())

@@ -487,7 +487,7 @@ func manyFiles(t *testing.T) (string, error) {
 	defer w.Close()
 	var e Encoded
 	for i := range n {
-		e.Encode(testBatches()[i%4])
+		e.Encode(testBatches()[i%2])
 		if err := w.Append(&e); err != nil {
 			return "", err
 		}

@@ -12,12 +12,12 @@ import (
 
 // Merge assembles a SAMPLES directory from its shards: their files of batches as
 // they are, an index of all batches, and hotness added up. It is a shard.Assemble.
-// Batches are not read; whoever reads them checks them.
+// Every byte is checked on the way; what batches mean is for those to check who read them.
 func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Reporter) (shard.Assembled, error) {
 	var made shard.Assembled
 	readers := make([]*Reader, len(set.Members))
 	for i, m := range set.Members {
-		r, err := newReader(dir.FS(), m.Dir, m.Meta)
+		r, err := openReader(dir.FS(), m.Dir, m.Meta)
 		if err != nil {
 			return made, err
 		}
@@ -31,7 +31,9 @@ func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Rep
 	var batches []shard.Source
 	for _, r := range readers {
 		for f := range r.index.files() {
-			batches = append(batches, shard.Source{Dir: r.dir, File: r.index.file(f)})
+			batches = append(batches, shard.Source{Dir: r.dir, File: r.index.file(f), Check: func(name string) (binio.Checker, error) {
+				return r.index.checker(name, f), nil
+			}})
 		}
 	}
 	if made.Adopted, err = shard.Adopt(ctx, dir, batches, rep); err != nil {
@@ -66,6 +68,9 @@ func join(readers []*Reader) (*Layout, *index, error) {
 		ix.records = append(ix.records, r.index.records...)
 	}
 	l.Shard = shard.Shard{}
+	if l.Batches() > MaxBatches || l.Train%first.facts.Epochs != 0 || l.Train/first.facts.Epochs != first.facts.BatchesPerEpoch {
+		return nil, nil, fault.New(fault.ErrCorrupt, "%s and the other shards have %d training batches, %d in all, of %d epochs of %d", first.dir, l.Train, l.Batches(), first.facts.Epochs, first.facts.BatchesPerEpoch)
+	}
 	return l, ix, nil
 }
 
@@ -75,7 +80,7 @@ func mergeHotness(ctx context.Context, dir *stage.Dir, readers []*Reader) ([]sta
 	for i, r := range readers {
 		var err error
 		if parts[i], err = r.openHotness(); err != nil {
-			return nil, err
+			return nil, r.damaged(err)
 		}
 	}
 	nodes := readers[0].facts.Nodes
@@ -85,13 +90,16 @@ func mergeHotness(ctx context.Context, dir *stage.Dir, readers []*Reader) ([]sta
 			n := min(int64(len(sum)), nodes-at)
 			sum, part := sum[:n], part[:n]
 			clear(sum)
-			for _, p := range parts {
+			for k, p := range parts {
 				err := ctx.Err()
 				if err == nil {
 					err = p.read(part, at)
 				}
+				if err == nil {
+					err = p.add(part)
+				}
 				if err != nil {
-					yield(nil, err)
+					yield(nil, readers[k].damaged(err))
 					return
 				}
 				for i, x := range part {

@@ -30,13 +30,15 @@ type Reader struct {
 }
 
 // Open opens a SAMPLES directory and checks its meta.json, its index and the
-// sizes of its files; batches are checked as they are read.
+// sizes of its files; batches are checked as they are read. Damage is an error of kind
+// fault.ErrCorrupt that says how the directory is made again, as all errors of that kind
+// are that come from a Reader.
 func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	meta, err := stage.Open(fsys, dir, "samples directory", Format, MultiLabelFormat)
 	if err != nil {
 		return nil, err
 	}
-	return newReader(fsys, dir, meta)
+	return openReader(fsys, dir, meta)
 }
 
 // OpenShard opens one shard of a SAMPLES directory, which reads like a directory of
@@ -47,28 +49,25 @@ func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newReader(fsys, dir, meta)
+	return openReader(fsys, dir, meta)
 }
 
-// newReader reads what meta.json, which is given, and the index say.
-func newReader(fsys vfs.FS, dir string, meta *stage.Meta) (*Reader, error) {
+// openReader reads what meta.json, which is given, and the index say.
+func openReader(fsys vfs.FS, dir string, meta *stage.Meta) (*Reader, error) {
 	r := &Reader{fs: fsys, dir: dir, meta: meta, files: newHandles(fsys, dir)}
-	if err := errors.Join(meta.DecodeParams(&r.params), meta.DecodeFacts(&r.facts)); err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	if n := r.facts.TargetBytes; n < 0 || (meta.Format.Version == MultiLabelFormat.Version) != (n > 0) {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes of classes per seed node, in a %s", dir, n, meta.Format)
-	}
-	if err := r.openIndex(); err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+	if err := r.open(); err != nil {
+		return nil, r.damaged(fmt.Errorf("%s: %w", dir, err))
 	}
 	return r, nil
 }
 
-// maxFile bounds the numbers of files, so that they can be counted on from.
-const maxFile = 1 << 30
-
-func (r *Reader) openIndex() error {
+func (r *Reader) open() error {
+	if err := errors.Join(r.meta.DecodeParams(&r.params), r.meta.DecodeFacts(&r.facts)); err != nil {
+		return err
+	}
+	if err := r.checkFacts(); err != nil {
+		return err
+	}
 	b, err := r.readWhole(IndexFile)
 	if err != nil {
 		return err
@@ -76,20 +75,34 @@ func (r *Reader) openIndex() error {
 	if r.index, err = decodeIndex(b); err != nil {
 		return err
 	}
-	f := &r.facts
-	if f.TrainBatches < 0 || f.ValidBatches < 0 || f.TestBatches < 0 || f.Nodes < 0 || f.Nodes > graph.MaxNodes ||
-		f.FirstFile < 0 || f.FirstFile > maxFile || r.index.batches() != f.Batches() || r.index.layers != f.Layers {
-		return fault.New(fault.ErrCorrupt, "%s describes %d batches of %d layers, %s %d of %d",
-			IndexFile, r.index.batches(), r.index.layers, stage.MetaFile, f.Batches(), f.Layers)
+	return r.checkIndex()
+}
+
+// damaged adds to an error how the directory is made again.
+func (r *Reader) damaged(err error) error { return stage.Damaged(err, r.dir, r.meta.Format) }
+
+// Check looks at a directory that has its meta.json, or a shard; see stage.Spec.
+func Check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error {
+	r, err := openReader(fsys, dir, m)
+	if err != nil {
+		return err
 	}
-	r.index.firstFile = f.FirstFile
+	defer r.Close() // which has opened no file
+	hot, err := r.openHotness()
+	if err != nil || look == stage.Tables {
+		return err
+	}
+	check := func(name string, c binio.Checker) error {
+		f, _ := m.File(name)
+		return stage.CheckFile(ctx, fsys, filepath.Join(dir, name), f.Size, c, nil)
+	}
 	for i := range r.index.files() {
-		want := r.index.file(i)
-		if have, ok := r.meta.File(want.Name); !ok || have != want {
-			return fault.New(fault.ErrCorrupt, "%s and %s disagree about %s", IndexFile, stage.MetaFile, want.Name)
+		name := r.index.file(i).Name
+		if err := check(name, r.index.checker(filepath.Join(dir, name), i)); err != nil {
+			return err
 		}
 	}
-	return nil
+	return check(HotnessFile, binio.CheckRanges(hot.path, hot.sums.Ranges()))
 }
 
 // readWhole returns a small file that meta.json holds the checksum of.
@@ -98,7 +111,7 @@ func (r *Reader) readWhole(name string) ([]byte, error) {
 	if !ok {
 		return nil, fault.New(fault.ErrCorrupt, "%s does not list %s", stage.MetaFile, name)
 	}
-	b, err := vfs.ReadFile(r.fs, filepath.Join(r.dir, name))
+	b, err := vfs.ReadSmall(r.fs, filepath.Join(r.dir, name), f.Size)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
@@ -151,14 +164,14 @@ func (r *Reader) Read(ctx context.Context, i int, buf []byte, b *graph.Batch) ([
 	info := r.index.info(i)
 	buf = binio.Grow(buf, int(info.Size))
 	if err := r.load(&info, buf); err != nil {
-		return buf, fmt.Errorf("read batch %d: %w", i, err)
+		return buf, r.damaged(fmt.Errorf("read batch %d: %w", i, err))
 	}
 	err := batchcodec.Decode(buf, b)
 	if err == nil {
 		err = r.agrees(&info, b)
 	}
 	if err != nil {
-		return buf, fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err)
+		return buf, r.damaged(fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err))
 	}
 	return buf, nil
 }
@@ -172,7 +185,7 @@ func (r *Reader) Inputs(ctx context.Context, i int, buf []byte) (nodes []uint32,
 	info := r.index.info(i)
 	buf = binio.Grow(buf, int(info.Size))
 	if err := r.load(&info, buf); err != nil {
-		return nil, buf, fmt.Errorf("read batch %d: %w", i, err)
+		return nil, buf, r.damaged(fmt.Errorf("read batch %d: %w", i, err))
 	}
 	if nodes, err = batchcodec.Inputs(buf); err == nil && len(nodes) != info.InputNodes() {
 		err = fault.New(fault.ErrCorrupt, "%d input nodes, not the %d that %s describes", len(nodes), info.InputNodes(), IndexFile)
@@ -181,7 +194,7 @@ func (r *Reader) Inputs(ctx context.Context, i int, buf []byte) (nodes []uint32,
 		err = fault.New(fault.ErrCorrupt, "input node %d of a graph of %d nodes", slices.Max(nodes), r.facts.Nodes)
 	}
 	if err != nil {
-		return nil, buf, fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err)
+		return nil, buf, r.damaged(fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err))
 	}
 	return nodes, buf, nil
 }
@@ -232,10 +245,15 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	return nil
 }
 
-// Verify reads everything and checks it.
+// Verify reads everything and checks it, and that the hotness counts what the batches
+// read. It holds 4 bytes per node, and a batch.
 func (r *Reader) Verify(ctx context.Context, rep progress.Reporter) error {
 	task := rep.Task("verify samples", int64(r.facts.Batches()), progress.Batches)
 	defer task.Done()
+	hot, err := r.Hotness()
+	if err != nil {
+		return err
+	}
 	var buf []byte
 	var b graph.Batch
 	for i := range r.facts.Batches() {
@@ -243,10 +261,19 @@ func (r *Reader) Verify(ctx context.Context, rep progress.Reporter) error {
 		if buf, err = r.Read(ctx, i, buf, &b); err != nil {
 			return err
 		}
+		if i < r.facts.TrainBatches {
+			for _, v := range b.Input {
+				hot[v]-- // below zero it wraps, and is found below
+			}
+		}
 		task.Add(1)
 	}
-	_, err := r.Hotness()
-	return err
+	for v, n := range hot {
+		if n != 0 {
+			return r.damaged(fault.New(fault.ErrCorrupt, "%s: of node %d it counts other than the batches that read it", filepath.Join(r.dir, HotnessFile), v))
+		}
+	}
+	return nil
 }
 
 // Close closes the files. Reading after it is an error.

@@ -1,0 +1,160 @@
+package stage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// replacedSuffix ends the name of what publish moves aside.
+const replacedSuffix = ".replaced"
+
+// finished reports whether NAME is there, made with equal parameters.
+func (d *Dir) finished() (bool, error) {
+	ok, err := vfs.Exists(d.fs, d.out)
+	if err != nil || !ok {
+		return false, err
+	}
+	m, err := readMeta(d.fs, d.out, "directory")
+	if err != nil {
+		return false, d.unreadable(err)
+	}
+	if m.Format.Name != d.spec.Format.Name {
+		return false, fault.New(fault.ErrExists, "%s exists and is a %s directory, which is never replaced: remove it or choose another name", d.out, m.Format.kind())
+	}
+	was, err := hashJSON(m.spec())
+	if err != nil {
+		return false, err
+	}
+	if was == d.hash {
+		err := d.look(m)
+		if err == nil {
+			return true, d.settle()
+		}
+		if !d.force {
+			return false, err
+		}
+	}
+	if d.force {
+		return false, nil
+	}
+	return false, fault.New(fault.ErrExists, "%s exists and was made with other parameters (%s); use --force to replace it, or another name", d.out, d.spec.changed(m.spec()))
+}
+
+// look makes sure that a directory is finished: that the sizes and tables are right.
+func (d *Dir) look(m *Meta) error {
+	err := m.checkSizes(d.fs, d.out)
+	if err == nil && d.spec.Check != nil {
+		err = d.spec.Check(d.out, m, Tables)
+	}
+	if errors.Is(err, fault.ErrCorrupt) {
+		return fmt.Errorf("%w; use --force to make it again", plainly(err))
+	}
+	return err
+}
+
+// unreadable says what NAME is, whose meta.json cannot be read: nothing at all, something
+// of this program's that may be replaced with force, or something else.
+func (d *Dir) unreadable(err error) error {
+	names, lerr := d.fs.List(d.out)
+	switch {
+	case lerr == nil && len(names) == 0:
+		return nil // an empty directory: publish moves it away
+	case !d.claims(d.out):
+		return fault.New(fault.ErrExists, "%s exists and is not a finished directory of this program; remove it or choose another name (%v)", d.out, err)
+	case d.force:
+		return nil
+	}
+	return fmt.Errorf("%w; use --force to make %s again", err, d.out)
+}
+
+// claims reports whether a directory's meta.json, whether it can be read or not, was
+// written for the stage's format.
+func (d *Dir) claims(dir string) bool {
+	b, err := vfs.ReadSmall(d.fs, filepath.Join(dir, MetaFile), maxMeta)
+	return err == nil && bytes.Contains(b, []byte(`"`+d.spec.Format.Name+`"`))
+}
+
+// settle removes from NAME, and from beside it, what a run left that died after it had
+// given the name. That it died there shows by what only a directory under way has.
+func (d *Dir) settle() error {
+	if !has(d.fs, d.out, lockFile) && !has(d.fs, d.out, journalFile) {
+		return nil
+	}
+	lock, err := d.fs.Lock(filepath.Join(d.out, lockFile))
+	if err == nil {
+		err = errors.Join(d.removeReplaced(), tidy(d.fs, d.out), lock.Close())
+	}
+	// Where another process is at it, or has done it; and where this one may not, the
+	// directory is no less finished.
+	for _, kind := range []error{fault.ErrLocked, fs.ErrNotExist, fs.ErrPermission, syscall.EROFS} {
+		if errors.Is(err, kind) {
+			return nil
+		}
+	}
+	return err
+}
+
+// makeWay moves NAME aside, if it is there.
+func (d *Dir) makeWay() error {
+	ok, err := vfs.Exists(d.fs, d.out)
+	if err != nil || !ok {
+		return err
+	}
+	if err := d.removeReplaced(); err != nil {
+		return err
+	}
+	old := d.out + replacedSuffix
+	if ok, err := vfs.Exists(d.fs, old); err != nil {
+		return err
+	} else if ok {
+		return fault.New(fault.ErrExists, "%s is in the way, to which %s would be moved: it is not this program's; move it", old, d.out)
+	}
+	return d.fs.Rename(d.out, old)
+}
+
+// removeReplaced removes what was moved aside, by this run or by one that died. The
+// directory says whose it is until the end: meta.json goes last.
+func (d *Dir) removeReplaced() error {
+	old := d.out + replacedSuffix
+	names, err := d.fs.List(old)
+	if err != nil {
+		if ok, eerr := vfs.Exists(d.fs, old); eerr == nil && !ok {
+			return nil
+		}
+		return err
+	}
+	if len(names) > 0 && !d.claims(old) {
+		return nil
+	}
+	for _, n := range names {
+		if n != MetaFile {
+			if err := d.fs.RemoveAll(filepath.Join(old, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return d.fs.RemoveAll(old)
+}
+
+// tidy removes from a finished directory what only a directory under way needs. Another
+// process may be doing the same.
+func tidy(fsys vfs.FS, dir string) error {
+	for _, n := range []string{journalFile, lockFile} {
+		if err := fsys.Remove(filepath.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func has(fsys vfs.FS, dir, name string) bool {
+	ok, err := vfs.Exists(fsys, filepath.Join(dir, name))
+	return ok && err == nil
+}

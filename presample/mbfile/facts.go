@@ -1,0 +1,139 @@
+package mbfile
+
+import (
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+)
+
+// What a reader accepts, far above any use, so that products of these counts stay within
+// 64 bits.
+const (
+	// MaxBatches bounds the batches of a directory.
+	MaxBatches     = 1 << 26
+	maxBatchSize   = 1 << 28
+	maxFile        = 1 << 30 // numbers of files, so that they can be counted on from
+	maxTargetBytes = 1<<24 - 1
+)
+
+// checkFacts refuses parameters and facts that no directory has, by themselves and
+// together, so that everything that follows can compute with them. It comes before
+// anything else is read.
+func (r *Reader) checkFacts() error {
+	p, f := &r.params, &r.facts
+	bad := func(format string, args ...any) error { return fault.New(fault.ErrCorrupt, format, args...) }
+	_, part := r.meta.Format.Whole()
+	counts := []int{f.TrainBatches, f.ValidBatches, f.TestBatches}
+	switch {
+	case f.TargetBytes < 0 || f.TargetBytes > maxTargetBytes || (r.meta.Format.Version == MultiLabelFormat.Version) != (f.TargetBytes > 0):
+		return bad("%d bytes of classes per seed node, in a %s", f.TargetBytes, r.meta.Format)
+	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
+		return bad("%d nodes", f.Nodes)
+	case f.Layers < 1 || f.Layers > batchcodec.MaxLayers || len(p.Fanout) != f.Layers || len(p.EvalFanout) != f.Layers:
+		return bad("%d layers, fanouts of %d and %d", f.Layers, len(p.Fanout), len(p.EvalFanout))
+	case badFanout(p.Fanout) || badFanout(p.EvalFanout):
+		return bad("fanouts %v and %v", p.Fanout, p.EvalFanout)
+	case p.BatchSize < 1 || p.BatchSize > maxBatchSize:
+		return bad("batches of %d seed nodes", p.BatchSize)
+	case slices.Min(counts) < 0 || slices.Max(counts) > MaxBatches || f.Batches() > MaxBatches:
+		return bad("%d training, %d validation, %d test batches", f.TrainBatches, f.ValidBatches, f.TestBatches)
+	case f.Epochs < 1 || f.Epochs > MaxBatches || f.Epochs != p.Epochs || f.BatchesPerEpoch < 0 || f.BatchesPerEpoch > MaxBatches:
+		return bad("%d epochs of %d batches, asked for %d", f.Epochs, f.BatchesPerEpoch, p.Epochs)
+	case f.Epochs*f.BatchesPerEpoch != f.TrainBatches && !(part && f.TrainBatches < f.Epochs*f.BatchesPerEpoch):
+		return bad("%d training batches in %d epochs of %d", f.TrainBatches, f.Epochs, f.BatchesPerEpoch)
+	case f.FirstFile < 0 || f.FirstFile > maxFile || f.FirstFile > 0 && !part:
+		return bad("the first file has number %d", f.FirstFile)
+	}
+	for _, want := range []stage.File{
+		{Name: IndexFile, Size: int64(indexHead) + int64(f.Batches())*int64(recordBytes(f.Layers)) + 4},
+		{Name: HotnessFile, Size: 4 * f.Nodes},
+		{Name: SumsFile, Size: sumsBytes(4 * f.Nodes)},
+	} {
+		if have, ok := r.meta.File(want.Name); !ok || have.Size != want.Size {
+			return bad("%s lists %d bytes of %s, its facts call for %d", stage.MetaFile, have.Size, want.Name, want.Size)
+		}
+	}
+	return nil
+}
+
+// sumsBytes returns the bytes of the table of checksums of so many bytes of hotness.
+func sumsBytes(size int64) int64 {
+	return 8 + 16 + 4*((size+hotnessGranule-1)/hotnessGranule) + 4
+}
+
+func badFanout(fanout []int) bool {
+	return slices.ContainsFunc(fanout, func(n int) bool { return n != AllNeighbours && (n < 1 || n > maxBatchSize) })
+}
+
+// checkIndex compares the index with the facts and with the files that meta.json lists:
+// every batch is one that the parameters can have drawn from the graph, has the bytes
+// that its counts call for, and lies in a file that is listed; and the facts add up what
+// the batches count.
+func (r *Reader) checkIndex() error {
+	f, ix := &r.facts, r.index
+	bad := func(format string, args ...any) error { return fault.New(fault.ErrCorrupt, format, args...) }
+	if ix.batches() != f.Batches() || ix.layers != f.Layers {
+		return bad("%s describes %d batches of %d layers, %s %d of %d", IndexFile, ix.batches(), ix.layers, stage.MetaFile, f.Batches(), f.Layers)
+	}
+	for i := range ix.batches() {
+		b, fanout := ix.info(i), r.params.Fanout
+		if i >= f.TrainBatches {
+			fanout = r.params.EvalFanout
+		}
+		if !f.has(&b, fanout, r.params.BatchSize) {
+			return bad("%s: batch %d of %d bytes has nodes %v, edges %v: not what fanout %v draws for %d seed nodes of a graph of %d nodes",
+				IndexFile, i, b.Size, b.Nodes, b.Edges, fanout, r.params.BatchSize, f.Nodes)
+		}
+	}
+	if train, eval := summarize(ix, 0, f.TrainBatches), summarize(ix, f.TrainBatches, f.Batches()); !train.equal(&f.Train) || !eval.equal(&f.Eval) {
+		return bad("%s adds up to other counts than %s says", IndexFile, stage.MetaFile)
+	}
+	// Of a shard, the number of its first file is that of the whole before it.
+	ix.firstFile = f.FirstFile
+	if len(r.meta.Files) != ix.files()+3 {
+		return bad("%s lists %d files, the batches lie in %d", stage.MetaFile, len(r.meta.Files), ix.files())
+	}
+	listed := make(map[string]stage.File, len(r.meta.Files))
+	for _, file := range r.meta.Files {
+		listed[file.Name] = file
+	}
+	for i := range ix.files() {
+		if want := ix.file(i); listed[want.Name] != want {
+			return bad("%s and %s disagree about %s", IndexFile, stage.MetaFile, want.Name)
+		}
+	}
+	return nil
+}
+
+// has reports whether a batch of the given fanout may be one of the directory's.
+func (f *Facts) has(b *BatchInfo, fanout []int, seeds int) bool {
+	if b.Seeds() < 1 || b.Seeds() > seeds {
+		return false
+	}
+	// Arrays have elements of one to four bytes; input nodes four, labels too.
+	least := batchcodec.HeadSize(f.Layers)
+	most := least
+	for l, edges := range b.Edges {
+		src, dst := int64(b.Nodes[l]), int64(b.Nodes[l+1])
+		n := int64(edges)
+		if src > f.Nodes || src > dst+n || fanout[l] != AllNeighbours && n > dst*int64(fanout[l]) {
+			return false
+		}
+		least, most = least+dst+n, most+4*dst+4*n
+	}
+	input, labels := int64(b.InputNodes()), int64(b.Seeds())*int64(4+f.TargetBytes)
+	return b.Size >= least+5*input+labels && b.Size <= most+8*input+labels
+}
+
+// equal compares summaries.
+func (s *Summary) equal(t *Summary) bool {
+	return s.SeedNodes == t.SeedNodes && s.InputNodes == t.InputNodes && s.Edges == t.Edges && s.Bytes == t.Bytes &&
+		equalSizes(s.Max, t.Max) && equalSizes(s.Mean, t.Mean)
+}
+
+func equalSizes(a, b graph.Sizes) bool {
+	return slices.Equal(a.Src, b.Src) && slices.Equal(a.Dst, b.Dst) && slices.Equal(a.Edges, b.Edges)
+}
