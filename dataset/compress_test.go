@@ -116,7 +116,7 @@ func TestCompressedTwice(t *testing.T) {
 // such.
 func TestFutureVersions(t *testing.T) {
 	facts := func(compression string) map[string]any {
-		return map[string]any{"label_kind": "class", "node_id_bytes": 4, "nodes": 1, "dim": 1, "dtype": "float32", "classes": 1, "compression": compression}
+		return map[string]any{"label_kind": "class", "node_id_bytes": 4, "nodes": 1, "dim": 1, "dtype": "float32", "classes": 1, "metric": "accuracy", "compression": compression}
 	}
 	for _, c := range []struct {
 		version     int

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
@@ -51,7 +53,7 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
-	w, state, err := begin(fsys, out, createParams{"memory", r.hash(), compression(r.Compress)}, r.Compress, false)
+	w, state, err := begin(context.Background(), fsys, out, createParams{"memory", r.hash(), compression(r.Compress)}, r.Compress, false, progress.Discard)
 	if err != nil || state == stage.StateDone {
 		return err
 	}
@@ -139,6 +141,14 @@ func (r *Raw) check() error {
 	}
 	if err := checkNodes("dataset", int64(n)); err != nil {
 		return err
+	}
+	// The caller's slice may begin at any byte.
+	for element, b := int64(0), r.Features; len(b) > 0; {
+		piece := slices.Clone(b[:min(len(b), 1<<16)])
+		if i := indexNotFinite(piece, r.DType); i >= 0 {
+			return notFinite(fault.ErrInput, FeaturesFile, element+int64(i), r.Dim)
+		}
+		element, b = element+int64(len(piece)/r.DType.Size()), b[len(piece):]
 	}
 	g := graph.CSC{Indptr: r.Indptr, Indices: r.Indices}
 	for v := range n {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -22,13 +21,22 @@ type Dataset struct {
 	facts Facts
 }
 
-// Open opens a dataset directory: it reads meta.json and checks that every file
-// is there with its size. The files' contents are checked as they are read.
+// Open opens a dataset directory: it reads meta.json and checks what that says, and
+// that every file is there with its size. The files' contents are checked as they are
+// read. Damage is an error of kind fault.ErrCorrupt that says how the dataset is made
+// again, as all errors of that kind are that come from a Dataset.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 	m, err := stage.Open(fsys, dir, kind, Format, CompressedFormat)
 	if err != nil {
 		return nil, err
 	}
+	d, err := newDataset(fsys, dir, m)
+	return d, stage.Damaged(err, dir, m.Format)
+}
+
+// newDataset checks what meta.json says: everything that follows can compute with the
+// facts, and allocate by them no more than a few times what is there.
+func newDataset(fsys vfs.FS, dir string, m *stage.Meta) (*Dataset, error) {
 	d := &Dataset{fs: fsys, dir: dir, meta: m}
 	if err := m.DecodeFacts(&d.facts); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -41,15 +49,22 @@ func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 	}
 	for _, name := range d.facts.dataFiles() {
 		f, ok := m.File(name)
-		if _, table := m.File(tableOf(name)); !ok || !table {
+		t, table := m.File(tableOf(name))
+		if !ok || !table {
 			return nil, fault.New(fault.ErrCorrupt, "%s: %s lists no %s or no checksums of it", dir, stage.MetaFile, name)
 		}
 		if want := d.facts.size(name); want >= 0 && f.Size != want {
 			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, its facts call for %d", dir, name, f.Size, want)
 		}
+		if want := d.facts.tableSize(name); t.Size != want {
+			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, the facts call for %d", dir, t.Name, t.Size, want)
+		}
 	}
 	return d, nil
 }
+
+// damaged adds to an error how the dataset is made again.
+func (d *Dataset) damaged(err error) error { return stage.Damaged(err, d.dir, d.meta.Format) }
 
 // Dir returns the directory as it was given.
 func (d *Dataset) Dir() string { return d.dir }
@@ -72,77 +87,49 @@ func (d *Dataset) TargetBytes() int { return d.facts.TargetBytes() }
 
 func (d *Dataset) path(name string) string { return filepath.Join(d.dir, name) }
 
-// table reads the table that covers a data file and checks it against meta.json.
-func (d *Dataset) table(name string) ([]byte, error) {
-	b, err := vfs.ReadFile(d.fs, d.path(name))
-	if err != nil {
-		return nil, fmt.Errorf("read checksums: %w", err)
-	}
-	if entry, _ := d.meta.File(name); binio.Hash(b) != entry.Checksum {
-		return nil, fault.New(fault.ErrCorrupt, "%s does not match its checksum in %s", d.path(name), stage.MetaFile)
-	}
-	return b, nil
-}
-
-// sums returns the table of checksums of a data file.
-func (d *Dataset) sums(name string) (binio.Sums, error) {
-	table := tableOf(name)
-	b, err := d.table(table)
-	if err != nil {
-		return binio.Sums{}, err
-	}
-	s, err := binio.DecodeSums(b)
-	if err != nil {
-		return binio.Sums{}, fmt.Errorf("%s: %w", d.path(table), err)
-	}
+// checksums returns what the table of a data file says of it.
+func (d *Dataset) checksums(name string) (fileSums, error) {
 	file, _ := d.meta.File(name)
-	if s.Granule != Granule || s.Size != file.Size || s.Checksum() != file.Checksum {
-		return binio.Sums{}, d.otherTable(table)
-	}
-	return s, nil
-}
-
-// frames returns the table of the compressed features' frames.
-func (d *Dataset) frames() (frames, error) {
-	table := tableOf(CompressedFeaturesFile)
-	b, err := d.table(table)
+	table, _ := d.meta.File(tableOf(name))
+	c, err := readSums(d.fs, d.dir, file, table)
 	if err != nil {
-		return frames{}, err
+		return fileSums{}, err
 	}
-	t, err := decodeFrames(b)
-	if err != nil {
-		return frames{}, fmt.Errorf("%s: %w", d.path(table), err)
+	if c.frames.crcs != nil && c.frames.size != d.facts.size(FeaturesFile) {
+		return fileSums{}, otherTable(d.path(table.Name))
 	}
-	file, _ := d.meta.File(CompressedFeaturesFile)
-	if t.size != d.facts.size(FeaturesFile) || t.stored() != file.Size || binio.HashSums(t.crcs) != file.Checksum {
-		return frames{}, d.otherTable(table)
-	}
-	return t, nil
-}
-
-func (d *Dataset) otherTable(table string) error {
-	return fault.New(fault.ErrCorrupt, "%s describes another file than %s does", d.path(table), stage.MetaFile)
+	return c, nil
 }
 
 // Labels returns the class of every node, verified; graph.Unlabelled where there
 // is none. Of a multi-label dataset it tells only which nodes have a label: 0 stands
 // for that. It holds 4 bytes a node.
-func (d *Dataset) Labels() ([]int32, error) {
+func (d *Dataset) Labels() (_ []int32, err error) {
+	defer func() { err = d.damaged(err) }()
 	labels := make([]int32, d.facts.Nodes)
 	if err := d.readAll(LabelsFile, binio.Bytes(labels)); err != nil {
 		return nil, err
 	}
-	for v, c := range labels {
+	return labels, d.checkLabels(0, labels)
+}
+
+// checkLabels checks the labels of some nodes, from the given one on.
+func (d *Dataset) checkLabels(first int64, labels []int32) error {
+	for i, c := range labels {
 		if c != graph.Unlabelled && uint32(c) >= uint32(d.facts.Classes) {
-			return nil, fault.New(fault.ErrCorrupt, "%s: node %d has class %d of %d", d.path(LabelsFile), v, c, d.facts.Classes)
+			return fault.New(fault.ErrCorrupt, "%s: node %d has class %d of %d", d.path(LabelsFile), first+int64(i), c, d.facts.Classes)
+		}
+		if d.facts.MultiLabel() && c > 0 {
+			return fault.New(fault.ErrCorrupt, "%s: node %d of a multi-label graph has label %d, neither 0 nor -1", d.path(LabelsFile), first+int64(i), c)
 		}
 	}
-	return labels, nil
+	return nil
 }
 
 // Split returns the node ids of a split — Train, Valid or Test — ascending,
 // verified.
-func (d *Dataset) Split(name string) ([]uint32, error) {
+func (d *Dataset) Split(name string) (_ []uint32, err error) {
+	defer func() { err = d.damaged(err) }()
 	n, ok := d.facts.split(name)
 	if !ok {
 		return nil, fault.New(fault.ErrUsage, "unknown split %q (%s, %s, %s)", name, Train, Valid, Test)
@@ -161,7 +148,7 @@ func (d *Dataset) Split(name string) ([]uint32, error) {
 
 // readAll fills b, as long as the file, with the file's verified content.
 func (d *Dataset) readAll(name string, b []byte) (err error) {
-	sums, err := d.sums(name)
+	c, err := d.checksums(name)
 	if err != nil {
 		return err
 	}
@@ -173,7 +160,7 @@ func (d *Dataset) readAll(name string, b []byte) (err error) {
 	if err := readAt(f, b, 0); err != nil {
 		return err
 	}
-	return sums.Verify(d.path(name), 0, b)
+	return c.sums.Verify(d.path(name), 0, b)
 }
 
 // readAt fills b from off on. That the file ends before is corruption: its size
@@ -187,29 +174,4 @@ func readAt(f vfs.File, b []byte, off int64) error {
 		return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are missing: the file shrank", f.Name(), off+int64(n), off+int64(len(b)))
 	}
 	return fmt.Errorf("read %s: bytes %d to %d: %w", f.Name(), off, off+int64(len(b)), err)
-}
-
-// checkSplits checks what the splits promise together: no node is in two of
-// them, and every node in one has a label.
-func (d *Dataset) checkSplits(labels []int32) error {
-	var all []uint32
-	for _, name := range []string{Train, Valid, Test} {
-		ids, err := d.Split(name)
-		if err != nil {
-			return err
-		}
-		for _, v := range ids {
-			if labels[v] == graph.Unlabelled {
-				return fault.New(fault.ErrCorrupt, "%s: node %d has no label", d.path(splitFile(name)), v)
-			}
-		}
-		all = append(all, ids...)
-	}
-	slices.Sort(all)
-	for i := 1; i < len(all); i++ {
-		if all[i] == all[i-1] {
-			return fault.New(fault.ErrCorrupt, "%s: node %d is in two splits", d.dir, all[i])
-		}
-	}
-	return nil
 }

@@ -84,12 +84,17 @@
 //	metric               the score that suits the labels: "accuracy", or "f1" of multi-hot
 //	                     ones (both can be judged by "auc" as well, the former of two classes)
 //	train, valid, test   sizes of the splits
-//	unlabelled           nodes of label −1
+//	unlabelled           nodes of label −1; with the splits no more than all nodes
 //	compression          of the features: "zstd" in version 2, absent in version 1
 //	node_id_bytes        4 (8 is reserved for more than 2³² nodes)
 //	node_types,          absent: reserved for heterogeneous graphs
 //	edge_types
 //	edge_dim             absent: reserved for edge features
+//
+// Facts must agree with the sizes of all files and tables, and no data file is larger
+// than 2⁵⁰ bytes; a reader looks at that before it does anything else. Verify checks all
+// that is promised above, bytes, order, ranges and finite features; other readers check
+// what they use.
 //
 // # Content parameters
 //

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"math"
+	"slices"
 
 	"diskgnn/graph"
 	"diskgnn/internal/dtype"
@@ -153,56 +154,60 @@ func (f *Facts) size(name string) int64 {
 	return -1
 }
 
-// most returns the bytes that a data file has at most, but for the few by which
-// compression may lengthen features.
-func (f *Facts) most(name string) int64 {
+// tableSize returns the bytes of the table that covers a data file.
+func (f *Facts) tableSize(name string) int64 {
 	if name == CompressedFeaturesFile {
-		return f.size(FeaturesFile)
+		return framesBytes(f.size(FeaturesFile))
 	}
-	return f.size(name)
+	return sumsBytes(f.size(name))
 }
 
-// total returns the bytes that all data files have at most.
-func (f *Facts) total() int64 {
-	var n int64
-	for _, name := range f.dataFiles() {
-		n += f.most(name)
-	}
-	return n
-}
+// sumsBytes returns the bytes of a table of checksums for so many bytes.
+func sumsBytes(size int64) int64 { return 8 + 16 + 4*((size+Granule-1)/Granule) + 4 }
 
 // check refuses facts that no dataset of this version has, so that what follows
 // can compute with them.
 func (f *Facts) check() error {
 	if f.LabelKind != labelClass && f.LabelKind != labelMultiHot || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
-		return fault.New(fault.ErrVersion, "it needs a newer program: %s labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
+		return fault.New(fault.ErrVersion, "it needs a newer program: %.20q labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
 			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
 	}
 	if f.Compression != "" && f.Compression != zstdFrames {
-		return fault.New(fault.ErrVersion, "it needs a newer program: features compressed by %q", f.Compression)
+		return fault.New(fault.ErrVersion, "it needs a newer program: features compressed by %.20q", f.Compression)
 	}
+	if f.Metric != classMetric && f.Metric != multiHotMetric {
+		return fault.New(fault.ErrVersion, "it needs a newer program: labels judged by %.20q", f.Metric)
+	}
+	parts := []int64{f.Train, f.Valid, f.Test, f.Unlabelled}
 	switch {
 	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
 		return fault.New(fault.ErrCorrupt, "%d nodes", f.Nodes)
-	case f.Edges < 0 || f.Edges > math.MaxInt64/8:
+	case f.Edges < 0 || f.Edges > maxFile/nodeIDBytes:
 		return fault.New(fault.ErrCorrupt, "%d edges", f.Edges)
 	case f.Dim < 1 || f.Dim > maxDim:
 		return fault.New(fault.ErrCorrupt, "feature rows of %d elements", f.Dim)
 	case !featureType(f.DType):
-		return fault.New(fault.ErrCorrupt, "features of type %q", f.DType)
+		return fault.New(fault.ErrCorrupt, "features of type %.20q", f.DType)
 	case f.Classes < 1 || f.Classes > math.MaxInt32:
 		return fault.New(fault.ErrCorrupt, "%d classes", f.Classes)
 	case f.MultiLabel() && f.Classes > maxTargets:
 		return fault.New(fault.ErrCorrupt, "%d classes of multi-label nodes", f.Classes)
-	case min(f.Train, f.Valid, f.Test, f.Unlabelled) < 0, max(f.Train, f.Valid, f.Test, f.Unlabelled) > f.Nodes:
-		return fault.New(fault.ErrCorrupt, "splits of %d, %d and %d of %d nodes", f.Train, f.Valid, f.Test, f.Nodes)
+	case max(f.size(FeaturesFile), f.size(TargetsFile)) > maxFile:
+		return fault.New(fault.ErrCorrupt, "%d nodes of %d × %s and %d classes", f.Nodes, f.Dim, f.DType, f.Classes)
+	case slices.Min(parts) < 0 || slices.Max(parts) > f.Nodes || f.Train+f.Valid+f.Test+f.Unlabelled > f.Nodes:
+		return fault.New(fault.ErrCorrupt, "%d nodes to train on, %d to validate, %d to test and %d without a label, of %d", f.Train, f.Valid, f.Test, f.Unlabelled, f.Nodes)
 	}
 	return nil
 }
 
-// maxDim bounds the elements of a row, far above any use, so that sizes cannot
-// overflow.
-const maxDim = 1 << 24
+const (
+	// maxDim bounds the elements of a row, far above any use, so that sizes cannot
+	// overflow.
+	maxDim = 1 << 24
+	// maxFile bounds the bytes of a data file likewise: tables of checksums, which are
+	// read whole, are within a few GiB.
+	maxFile = 1 << 50
+)
 
 // featureType reports whether features may have the type.
 func featureType(t dtype.Type) bool {

@@ -25,6 +25,7 @@ const (
 // ReadRows reads by itself. Callers with an I/O of their own read the Extent of the
 // rows that they want from Path, and Decode it piece by piece.
 type FeatureReader struct {
+	of       *Dataset
 	f        vfs.File
 	pieces   pieces
 	rowBytes int64
@@ -44,27 +45,30 @@ type scratch struct {
 func newScratch() *scratch { return &scratch{edge: make([]byte, 0, Granule), index: -1} }
 
 // Features opens the feature rows for reading.
-func (d *Dataset) Features() (*FeatureReader, error) {
+func (d *Dataset) Features() (_ *FeatureReader, err error) {
+	defer func() { err = d.damaged(err) }()
 	name := d.facts.FeaturesFile()
-	var p pieces
+	c, err := d.checksums(name)
+	if err != nil {
+		return nil, err
+	}
+	p := rawPieces(d.path(name), c.sums)
 	if d.facts.Compression != "" {
-		t, err := d.frames()
-		if err != nil {
-			return nil, err
-		}
-		p = framePieces(d.path(name), t)
-	} else {
-		t, err := d.sums(name)
-		if err != nil {
-			return nil, err
-		}
-		p = rawPieces(d.path(name), t)
+		p = framePieces(d.path(name), c.frames)
 	}
 	f, err := d.fs.Open(d.path(name))
 	if err != nil {
 		return nil, err
 	}
-	return &FeatureReader{f: f, pieces: p, rowBytes: int64(d.RowBytes()), rows: d.facts.Nodes}, nil
+	return &FeatureReader{of: d, f: f, pieces: p, rowBytes: int64(d.RowBytes()), rows: d.facts.Nodes}, nil
+}
+
+// damaged adds to an error how the dataset is made again.
+func (r *FeatureReader) damaged(err error) error {
+	if err == nil || r.of == nil {
+		return err
+	}
+	return r.of.damaged(err)
 }
 
 // Close closes the file.
@@ -99,7 +103,7 @@ func (r *FeatureReader) ReadRows(ctx context.Context, lo, hi int64, buf []byte) 
 		}
 		n, err := r.read(s, buf, off)
 		if err != nil {
-			return err
+			return r.damaged(err)
 		}
 		off, buf = off+n, buf[n:]
 	}

@@ -25,6 +25,9 @@ const framesMagic = "DGNNFRM1"
 // longer.
 const maxFrame = Granule + 1<<10
 
+// framesBytes returns the bytes of the table for so many bytes of features.
+func framesBytes(size int64) int64 { return 8 + 16 + 8*((size+Granule-1)/Granule) + 4 }
+
 // add appends a frame that holds n bytes.
 func (t *frames) add(frame []byte, n int) {
 	t.size += int64(n)

@@ -77,9 +77,9 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 		return 0, err
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
-	g.w, state, err = begin(fsys, out, generateParams{
+	g.w, state, err = begin(ctx, fsys, out, generateParams{
 		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, compression(o.Compress), o.MultiLabel,
-	}, o.Compress, o.Force)
+	}, o.Compress, o.Force, g.rep)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
@@ -93,7 +93,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	if f.Edges == 0 {
 		f.Edges = int64(o.AvgDegree * float64(o.Nodes)) // about: until the topology is written
 	}
-	if err := g.w.checkSpace(0); err != nil {
+	if err := g.w.checkSpace(need{f.Edges, f.Edges}, 0, g.rep); err != nil {
 		return state, err
 	}
 	g.model, err = synth.New(synth.Params{

@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 func generate(t *testing.T, fsys vfs.FS, out string, o dataset.GenerateOptions) dataset.Result {
@@ -60,7 +61,7 @@ func TestGenerate(t *testing.T) {
 		t.Errorf("again: %+v", again)
 	}
 	o.Seed = 2
-	if _, err := dataset.Generate(t.Context(), datasettest.FS, out, o, progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "seed is 1, asked for 2") {
+	if _, err := dataset.Generate(t.Context(), datasettest.FS, out, o, progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "--seed was 1, now 2") {
 		t.Errorf("other parameters: %v", err)
 	}
 	o.Force = true
@@ -209,7 +210,7 @@ func TestGenerateFailures(t *testing.T) {
 // operation, alone or with all later ones, and again without.
 func everyFailure(t *testing.T, after []bool, make func(fsys vfs.FS, out string) error) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	ref := filepath.Join(dir, "ref")
 	if err := make(datasettest.FS, ref); err != nil {
 		t.Fatal(err)

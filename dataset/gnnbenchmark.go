@@ -59,7 +59,7 @@ func (s *gnnBenchmark) readShape(z *npz) error {
 		return err
 	}
 	if err := s.header(z, "adj_indices", func(a *numbers) error {
-		s.sh.edges = a.Count()
+		s.sh.edges = min(a.Count(), maxEdges+1)
 		return a.vector(-1)
 	}); err != nil {
 		return err
@@ -116,6 +116,8 @@ func (s *gnnBenchmark) header(z *npz, key string, do func(*numbers) error) (err 
 }
 
 func (s *gnnBenchmark) shape() shape { return s.sh }
+
+func (s *gnnBenchmark) countEdges(map[string]int64) int64 { return s.sh.edges }
 
 func (s *gnnBenchmark) files() []string { return []string{s.graph, s.split} }
 

@@ -8,11 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/yaml"
 )
 
 // graphBolt is the source tree of a GraphBolt OnDiskDataset: a directory with a
@@ -91,14 +90,13 @@ func openGraphBolt(fsys vfs.FS, name string) (source, error) {
 	if _, err := statSource(fsys, s.meta); err != nil {
 		return nil, err
 	}
-	text, err := vfs.ReadFile(fsys, s.meta)
+	text, err := vfs.ReadSmall(fsys, s.meta, yaml.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.meta, err)
 	}
 	var m gbMetadata
 	if err := yaml.Unmarshal(text, &m); err != nil {
-		line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
-		return nil, fault.New(fault.ErrInput, "%s: %s", s.meta, line)
+		return nil, fault.New(fault.ErrInput, "%s: %v", s.meta, err)
 	}
 	for _, step := range []func(*gbMetadata) error{s.readGraph, s.readFeatures, s.readTask} {
 		if err := step(&m); err != nil {
@@ -221,11 +219,9 @@ func (s *graphBolt) path(f gbFile) string { return filepath.Join(s.dir, filepath
 // readShape reads the headers of edges and features.
 func (s *graphBolt) readShape() error {
 	for _, e := range s.edge {
-		n, err := s.countEdges(e)
-		if err != nil {
+		if err := s.checkEdges(e); err != nil {
 			return err
 		}
-		s.sh.edges += n
 	}
 	if err := s.readLabelShape(); err != nil {
 		return err

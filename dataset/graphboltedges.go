@@ -13,25 +13,30 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// countEdges returns how many edges a file holds, at most.
-func (s *graphBolt) countEdges(f gbFile) (n int64, err error) {
-	name := s.path(f)
+// checkEdges looks at the header of a file of edges, and counts those of an array.
+func (s *graphBolt) checkEdges(f gbFile) error {
 	if f.Format == "csv" {
-		st, err := statSource(s.fs, name)
-		if err != nil {
-			return 0, err
+		_, err := statSource(s.fs, s.path(f))
+		return err
+	}
+	return s.openNumbers(f, func(a *numbers) error {
+		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+			return a.fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 		}
-		return (st.Size() + 1) / 4, nil // "0,0\n"
+		s.sh.edges = min(s.sh.edges+min(a.Shape[1], maxEdges+1), maxEdges+1)
+		return nil
+	})
+}
+
+// countEdges implements source: a line of a csv file is an edge.
+func (s *graphBolt) countEdges(lines map[string]int64) int64 {
+	n := s.sh.edges
+	for _, f := range s.edge {
+		if f.Format == "csv" {
+			n = min(n+lines[s.path(f)], maxEdges+1)
+		}
 	}
-	a, err := openNPY(s.fs, name)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, a.close()) }()
-	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-		return 0, a.fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-	}
-	return a.Shape[1], nil
+	return n
 }
 
 func (s *graphBolt) edges(ctx context.Context, add func(dst, src []int64) error) error {

@@ -85,6 +85,9 @@ type source interface {
 	files() []string
 	// labels puts the classes and splits into l.
 	labels(ctx context.Context, l *labelling) error
+	// countEdges returns how many edges the source has at most, given the lines of its
+	// files: exactly, but for empty lines.
+	countEdges(lines map[string]int64) int64
 	// edges calls add for all edges as they are stored, some at a time: edge i
 	// points from src[i] to dst[i], which are nodes.
 	edges(ctx context.Context, add func(dst, src []int64) error) error
@@ -95,7 +98,7 @@ type source interface {
 // shape is what a source says of itself before its content is read.
 type shape struct {
 	nodes      int64
-	edges      int64 // as stored; at most, if the format does not tell
+	edges      int64 // as stored; of files of text not before their lines are counted
 	dim        int
 	dtype      dtype.Type // what the features have, or float32
 	classes    int        // 0: as many as the labels have
@@ -163,6 +166,7 @@ func (im *importing) open() (err error) {
 }
 
 func (im *importing) execute(ctx context.Context, out string) (state stage.State, err error) {
+	o := &im.o
 	if err := im.open(); err != nil {
 		return 0, err
 	}
@@ -174,10 +178,12 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	if err != nil {
 		return 0, err
 	}
-	o := &im.o
-	im.w, state, err = begin(im.fs, out, importParams{
+	if im.shape.edges = im.src.countEdges(content.lines()); im.shape.edges > maxEdges {
+		return 0, fault.New(fault.ErrInput, "%s: more than %d edges", o.Source, int64(maxEdges))
+	}
+	im.w, state, err = begin(ctx, im.fs, out, importParams{
 		"import", importerVersion, o.Format, content.sum, o.DType, o.Binarize, o.RowNormalize, o.Symmetrize, compression(o.Compress),
-	}, o.Compress, o.Force)
+	}, o.Compress, o.Force, im.rep)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
@@ -234,7 +240,10 @@ func (im *importing) planMemory() error {
 	return nil
 }
 
-// storedEdges is how many edges the dataset has at most.
+// maxEdges bounds the edges of a source, so that twice as many can be computed with.
+const maxEdges = maxFile / nodeIDBytes / 2
+
+// storedEdges is how many edges the dataset has at most, and how many are sorted.
 func (im *importing) storedEdges() int64 {
 	if im.o.Symmetrize {
 		return 2 * im.shape.edges
@@ -248,20 +257,19 @@ func (im *importing) checkSpace() error {
 	if s.multi {
 		f.Classes = s.classes
 	}
-	scratch := int64(0)
-	if !im.w.has(IndicesFile) {
-		f.Edges = im.storedEdges()
-		scratch = 8 * f.Edges
-	}
-	return im.w.checkSpace(scratch)
+	// Both directions of an edge may be there already, and no edge is stored twice.
+	return im.w.checkSpace(need{s.edges, im.storedEdges()}, edgesort.Bytes(im.storedEdges()), im.rep)
 }
+
+// edgesFile is where edges are sorted.
+const edgesFile = "edges.scratch"
 
 // topology sorts the edges and writes indptr and indices.
 func (im *importing) topology(ctx context.Context) (err error) {
 	if im.w.has(IndptrFile, IndicesFile) {
 		return nil
 	}
-	s, err := edgesort.New(im.fs, im.w.dir.File("edges.scratch"), edgesort.Options{
+	s, err := edgesort.New(im.fs, im.w.dir.File(edgesFile), edgesort.Options{
 		Nodes: im.shape.nodes, Edges: im.storedEdges(), Memory: im.plan.sort, Workers: im.o.Workers, Unique: im.o.Symmetrize,
 	})
 	if err != nil {

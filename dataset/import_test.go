@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -23,6 +24,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 // messages keeps what a stage logs.
@@ -180,7 +182,7 @@ func TestImportAgain(t *testing.T) {
 	tr := boltTree()
 	tr["valid_labels.csv"] = []byte("1")
 	tr.write(t, other)
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(other), progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "content_sha256") {
+	if _, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(other), progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "the content of the source was ") {
 		t.Errorf("from another source: %v", err)
 	}
 }
@@ -313,7 +315,7 @@ func TestImportOptions(t *testing.T) {
 	} {
 		o := boltOptions(dir)
 		c.change(&o)
-		_, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard)
+		_, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -331,7 +333,7 @@ func TestImportOptions(t *testing.T) {
 		tr["feat.npy"] = npyFile("(4,)", []float32{1, 2, 3, c.beyond})
 		tr.write(t, dir)
 		o.DType = c.to
-		if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.HasSuffix(err.Error(), ": use "+c.use) {
+		if _, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.HasSuffix(err.Error(), ": use "+c.use) {
 			t.Errorf("a value beyond %s: %v", c.to, err)
 		}
 	}
@@ -357,7 +359,7 @@ func TestImportNotices(t *testing.T) {
 }
 
 func importNotices(t *testing.T, tr tree) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	tr.write(t, dir)
 	name := filepath.Join(dir, "g.npz")
 	good, err := os.ReadFile(name)
@@ -372,7 +374,7 @@ func importNotices(t *testing.T, tr tree) {
 		bad := bytes.Clone(good)
 		bad[i] ^= 1 << (i % 8)
 		save(t, name, bad)
-		out := filepath.Join(t.TempDir(), "D")
+		out := filepath.Join(dir, fmt.Sprint(i))
 		_, err := dataset.Import(t.Context(), datasettest.FS, out, benchmarkOptions(dir), progress.Discard)
 		if err != nil {
 			if !errors.Is(err, fault.ErrInput) {
@@ -387,6 +389,48 @@ func importNotices(t *testing.T, tr tree) {
 			if n != "meta.json" && b[n] != content {
 				t.Errorf("byte %d: %s differs unnoticed", i, n)
 			}
+		}
+	}
+}
+
+// TestImportBombs reads metadata that stand for gigabytes.
+func TestImportBombs(t *testing.T) {
+	good := string(boltTree()["metadata.yaml"])
+	for name, c := range map[string]struct{ text, says string }{
+		"brackets":   {good + "more: " + strings.Repeat("[", 40_000), "nested more than 64 deep"},
+		"long":       {good + strings.Repeat("# and so on\n", 10_000), "has more than the 64.0 KiB"},
+		"merge keys": {good + "a: &a\n  <<: *a\n", "merge keys"},
+		"laughs":     {"a: &a [1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e]\n" + good, "more than 100000 values"},
+	} {
+		dir := vfstest.TempDir(t)
+		tr := boltTree()
+		tr["metadata.yaml"] = []byte(c.text)
+		tr.write(t, dir)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), boltOptions(dir), progress.Discard)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "metadata.yaml") || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+			t.Errorf("%s: %d MiB were allocated", name, n>>20)
+		}
+	}
+}
+
+// TestImportMoreThanShape has archives whose members go on behind what their shapes call
+// for: nothing checked what came before.
+func TestImportMoreThanShape(t *testing.T) {
+	for _, name := range []string{"g.npz/labels", "g.npz/attr_data", "g.npz/attr_indices", "g.npz/attr_indptr", "g.npz/adj_indices", "g.npz/adj_indptr", "g.npz/adj_shape", "g_split.npz/train"} {
+		dir := vfstest.TempDir(t)
+		tr := benchmarkTree()
+		tr[name] = append(bytes.Clone(tr[name]), 0)
+		tr.write(t, dir)
+		_, key, _ := strings.Cut(name, "/")
+		_, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), benchmarkOptions(dir), progress.Discard)
+		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), key+": it holds more bytes than its shape") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -477,11 +521,12 @@ func TestImportCancel(t *testing.T) {
 
 // TestImportSymmetric checks the properties of a symmetrised graph.
 func TestImportSymmetric(t *testing.T) {
+	memory := vfstest.TempDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		nodes := rapid.IntRange(4, 40).Draw(rt, "nodes")
 		ends := rapid.SliceOfN(rapid.Int32Range(0, int32(nodes-1)), 2, 100).Draw(rt, "ends")
 		ends = ends[:len(ends)&^1]
-		dir, err := os.MkdirTemp(t.TempDir(), "")
+		dir, err := os.MkdirTemp(memory, "")
 		if err != nil {
 			rt.Fatal(err)
 		}

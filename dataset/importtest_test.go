@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,12 +65,12 @@ func (tr tree) write(t testing.TB, dir string) {
 	for archive, members := range archives {
 		var b bytes.Buffer
 		z := zip.NewWriter(&b)
-		for key, content := range members {
+		for _, key := range slices.Sorted(maps.Keys(members)) {
 			w, err := z.Create(key + ".npy")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Write(content); err != nil {
+			if _, err := w.Write(members[key]); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 type numbers struct {
 	*npy.Reader
 	name   string // for messages
+	member bool   // of an archive
 	closer io.Closer
 }
 
@@ -36,11 +37,10 @@ func (n *numbers) skip(count int64) error     { return n.fail(n.Skip(count)) }
 
 // end must follow the last element: an archive checks its checksum there.
 func (n *numbers) end() error {
-	err := n.Skip(1)
-	if err == nil || npy.Truncated(err) {
+	if !n.member {
 		return nil
 	}
-	return n.fail(err)
+	return n.fail(n.End())
 }
 
 // vector checks that the array is one row of integers, of the given length, or
@@ -69,11 +69,18 @@ func openNPY(fsys vfs.FS, name string) (*numbers, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r, err := npy.NewReader(io.NewSectionReader(f, 0, st.Size()))
+	section := io.NewSectionReader(f, 0, st.Size())
+	r, err := npy.NewReader(section)
+	if err == nil {
+		var header int64
+		if header, err = section.Seek(0, io.SeekCurrent); err == nil {
+			err = r.Fits(st.Size() - header)
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
-	return &numbers{r, name, f}, nil
+	return &numbers{r, name, false, f}, nil
 }
 
 // npz is an archive of arrays.
@@ -92,7 +99,7 @@ func openNPZ(fsys vfs.FS, name string) (*npz, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r, err := zip.NewReader(f, st.Size())
+	r, err := openZip(f, st.Size())
 	if err != nil {
 		return nil, errors.Join(fault.New(fault.ErrInput, "%s is no .npz archive, or a truncated one: %v", name, err), f.Close())
 	}
@@ -128,7 +135,7 @@ func (z *npz) array(key string) (*numbers, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), unpacking{c}.Close())
 	}
-	return &numbers{r, name, unpacking{c}}, nil
+	return &numbers{r, name, true, unpacking{c}}, nil
 }
 
 // inflated turns errors in compressed bytes, checksums included, into bad input.

@@ -104,5 +104,6 @@ func (r *FeatureReader) Piece(i int) (offset, size int64) {
 // dst's memory, which must have a capacity of as many. It is safe for concurrent
 // use and allocates nothing.
 func (r *FeatureReader) Decode(i int, b, dst []byte) ([]byte, error) {
-	return r.pieces.decode(i, b, dst)
+	out, err := r.pieces.decode(i, b, dst)
+	return out, r.damaged(err)
 }

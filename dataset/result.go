@@ -46,6 +46,9 @@ type Result struct {
 	PeakRSS         int64   `json:"peak_rss_bytes"`
 }
 
+// maxRunFile bounds what is read of a run.json, which takes a few hundred bytes.
+const maxRunFile = 1 << 20
+
 // runFacts is the content of run.json.
 type runFacts struct {
 	Host          string   `json:"host"`
@@ -110,7 +113,7 @@ func (r *run) result(fsys vfs.FS, state stage.State) (Result, error) {
 	case stage.StateDone:
 		res.State = "done"
 		var was runFacts
-		if b, err := vfs.ReadFile(fsys, d.path(stage.RunFile)); err == nil && json.Unmarshal(b, &was) == nil {
+		if b, err := vfs.ReadSmall(fsys, d.path(stage.RunFile), maxRunFile); err == nil && json.Unmarshal(b, &was) == nil {
 			res.FeaturesAlone = was.FeaturesAlone
 		}
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -28,6 +29,7 @@ type sourceFile struct {
 	name     string
 	size     int64
 	modified time.Time
+	lines    int64 // ends of lines, and what follows the last one
 }
 
 // hashSources computes the SHA-256 over the files' sizes and contents, in order.
@@ -39,16 +41,17 @@ func hashSources(ctx context.Context, fsys vfs.FS, names []string, rep progress.
 		if err != nil {
 			return c, err
 		}
-		c.files = append(c.files, sourceFile{name, st.Size(), st.ModTime()})
+		c.files = append(c.files, sourceFile{name, st.Size(), st.ModTime(), 0})
 		total += st.Size()
 	}
 	task := rep.Task("hash source", total, progress.Bytes)
 	defer task.Done()
 	h := sha256.New()
 	buf := make([]byte, writeBuffer)
-	for _, file := range c.files {
+	for i := range c.files {
+		file := &c.files[i]
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(file.size)))
-		if err := hashFile(ctx, fsys, file.name, h, buf, task); err != nil {
+		if file.lines, err = hashFile(ctx, fsys, file.name, h, buf, task); err != nil {
 			return c, err
 		}
 	}
@@ -56,26 +59,43 @@ func hashSources(ctx context.Context, fsys vfs.FS, names []string, rep progress.
 	return c, nil
 }
 
-func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []byte, task progress.Task) (err error) {
+// lines returns the number of lines of each file.
+func (c *sourceContent) lines() map[string]int64 {
+	lines := map[string]int64{}
+	for _, f := range c.files {
+		lines[f.name] = f.lines
+	}
+	return lines
+}
+
+// hashFile adds a file to the hash and counts its lines.
+func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []byte, task progress.Task) (lines int64, err error) {
 	f, err := openSource(fsys, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	last := byte('\n')
 	for {
 		if err := ctx.Err(); err != nil {
-			return err
+			return 0, err
 		}
 		n, err := f.Read(buf)
 		if _, err := h.Write(buf[:n]); err != nil {
-			return err
+			return 0, err
+		}
+		if n > 0 {
+			lines, last = lines+int64(bytes.Count(buf[:n], []byte("\n"))), buf[n-1]
 		}
 		task.Add(int64(n))
 		if errors.Is(err, io.EOF) {
-			return nil
+			if last != '\n' {
+				lines++
+			}
+			return lines, nil
 		}
 		if err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
+			return 0, fmt.Errorf("read %s: %w", name, err)
 		}
 	}
 }

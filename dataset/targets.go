@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"context"
-	"errors"
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
@@ -27,13 +26,14 @@ func (f *Facts) TargetBytes() int {
 // Targets returns the classes of some nodes of a multi-label dataset, verified: for
 // each of nodes, which must ascend, a row of bits as in graph.Batch.Targets. For
 // others it returns nil. It holds a granule of the file beside what it returns.
-func (d *Dataset) Targets(ctx context.Context, nodes []uint32) ([]byte, error) {
+func (d *Dataset) Targets(ctx context.Context, nodes []uint32) (_ []byte, err error) {
+	defer func() { err = d.damaged(err) }()
 	row := d.facts.TargetBytes()
 	if row == 0 {
 		return nil, nil
 	}
 	targets := make([]byte, 0, len(nodes)*row)
-	err := d.scanTargets(ctx, func(first int64, rows []byte) error {
+	err = d.scanTargets(ctx, func(first int64, rows []byte) error {
 		end := first + int64(len(rows)/row)
 		for len(nodes) > 0 && int64(nodes[0]) < end {
 			at := int(int64(nodes[0])-first) * row
@@ -47,43 +47,23 @@ func (d *Dataset) Targets(ctx context.Context, nodes []uint32) ([]byte, error) {
 
 // scanTargets calls see for the rows of all nodes, some at a time: those from node
 // first on. They are valid during the call.
-func (d *Dataset) scanTargets(ctx context.Context, see func(first int64, rows []byte) error) (err error) {
-	sums, err := d.sums(TargetsFile)
-	if err != nil {
-		return err
-	}
-	name, row := d.path(TargetsFile), d.facts.TargetBytes()
-	f, err := d.fs.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+func (d *Dataset) scanTargets(ctx context.Context, see func(first int64, rows []byte) error) error {
+	row := d.facts.TargetBytes()
 	first := int64(0)
-	buf := make([]byte, 0, row+Granule) // the begin of a row, and a granule
-	for off := int64(0); off < sums.Size; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := len(buf)
-		buf = buf[:n+int(min(Granule, sums.Size-off))]
-		if err := readAt(f, buf[n:], off); err != nil {
-			return err
-		}
-		if err := sums.Verify(name, off, buf[n:]); err != nil {
-			return err
-		}
-		off += int64(len(buf) - n)
-		rows := buf[:len(buf)/row*row]
+	rest := make([]byte, 0, row+Granule) // the begin of a row, and a granule
+	return d.scan(ctx, TargetsFile, func(piece []byte) error {
+		rest = append(rest, piece...)
+		rows := rest[:len(rest)/row*row]
 		if v := classBeyond(rows, row, d.facts.Classes); v >= 0 {
-			return fault.New(fault.ErrCorrupt, "%s: node %d has a class beyond the %d that there are", name, first+int64(v), d.facts.Classes)
+			return fault.New(fault.ErrCorrupt, "%s: node %d has a class beyond the %d that there are", d.path(TargetsFile), first+int64(v), d.facts.Classes)
 		}
 		if err := see(first, rows); err != nil {
 			return err
 		}
 		first += int64(len(rows) / row)
-		buf = buf[:copy(buf, buf[len(rows):])]
-	}
-	return nil
+		rest = rest[:copy(rest, rest[len(rows):])]
+		return nil
+	})
 }
 
 // classBeyond returns the first row that has a bit behind those of the classes, or -1.
@@ -113,23 +93,4 @@ func unlabelledClass(rows []byte, row int, labels []int32) int {
 		}
 	}
 	return -1
-}
-
-// verifyTargets checks every row of a multi-label dataset.
-func (d *Dataset) verifyTargets(ctx context.Context, labels []int32) error {
-	row := d.facts.TargetBytes()
-	if row == 0 {
-		return nil
-	}
-	for v, y := range labels {
-		if y > 0 {
-			return fault.New(fault.ErrCorrupt, "%s: node %d of a multi-label graph has label %d, neither 0 nor -1", d.path(LabelsFile), v, y)
-		}
-	}
-	return d.scanTargets(ctx, func(first int64, rows []byte) error {
-		if v := unlabelledClass(rows, row, labels[first:first+int64(len(rows)/row)]); v >= 0 {
-			return fault.New(fault.ErrCorrupt, "%s: node %d has classes, and no label", d.path(TargetsFile), first+int64(v))
-		}
-		return nil
-	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"sort"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -19,15 +21,17 @@ import (
 // Topology is the graph, mapped and verified. It takes no anonymous memory.
 type Topology struct {
 	graph.CSC
+	of              *Dataset
 	indptr, indices *mapped.File
 }
 
 // Topology maps indptr and indices and verifies every byte and every invariant
 // of both in one sequential pass, on the given number of goroutines (0: one per
-// core). After it, every offset and node id that the graph yields is in range.
-func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers int) (*Topology, error) {
-	t := new(Topology)
-	var err error
+// core). After it, every offset and node id that the graph yields is in range, and
+// every node's in-neighbours ascend.
+func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers int) (_ *Topology, err error) {
+	defer func() { err = d.damaged(err) }()
+	t := &Topology{of: d}
 	if t.indptr, err = mapped.Open(d.path(IndptrFile)); err != nil {
 		return nil, err
 	}
@@ -45,7 +49,9 @@ func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers i
 // Guard runs fn, which touches the graph, and returns an error of kind
 // fault.ErrCorrupt when a mapping can no longer be read. It covers the calling
 // goroutine alone: each that touches the graph needs its own.
-func (t *Topology) Guard(fn func() error) error { return mapped.Guard(fn, t.indptr, t.indices) }
+func (t *Topology) Guard(fn func() error) error {
+	return t.of.damaged(mapped.Guard(fn, t.indptr, t.indices))
+}
 
 // Close unmaps the graph. Its slices must not be used afterwards.
 func (t *Topology) Close() error {
@@ -67,28 +73,28 @@ type part struct {
 	name  string
 	file  *mapped.File
 	sums  binio.Sums
-	steps int64
 	check func(off int64, b []byte) error
 }
 
 func (d *Dataset) verifyTopology(ctx context.Context, rep progress.Reporter, workers int, t *Topology) error {
+	// The offsets come first: the check of the neighbours goes by them.
 	parts := []*part{
 		{name: IndptrFile, file: t.indptr, check: d.checkIndptr(t)},
-		{name: IndicesFile, file: t.indices, check: d.checkIndices},
+		{name: IndicesFile, file: t.indices, check: d.checkIndices(t)},
 	}
-	var total, steps int64
+	var total int64
 	for _, p := range parts {
 		size := d.facts.size(p.name)
 		if int64(len(p.file.Data())) != size {
 			return fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d", d.path(p.name), len(p.file.Data()), size)
 		}
-		var err error
-		if p.sums, err = d.sums(p.name); err != nil {
+		c, err := d.checksums(p.name)
+		if err != nil {
 			return err
 		}
+		p.sums = c.sums
 		p.file.Advise(mapped.Sequential)
-		p.steps = (size + verifyStep - 1) / verifyStep
-		total, steps = total+size, steps+p.steps
+		total += size
 	}
 	t.Indptr = binio.View[int64](t.indptr.Data())
 	t.Indices = binio.View[uint32](t.indices.Data())
@@ -98,6 +104,18 @@ func (d *Dataset) verifyTopology(ctx context.Context, rep progress.Reporter, wor
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
+	for _, p := range parts {
+		if err := d.verifyPart(ctx, t, p, workers, task); err != nil {
+			return fmt.Errorf("verify %s: %w", d.dir, err)
+		}
+	}
+	return nil
+}
+
+// verifyPart verifies one of the files, in steps that the goroutines share.
+func (d *Dataset) verifyPart(ctx context.Context, t *Topology, p *part, workers int, task progress.Task) error {
+	data := p.file.Data()
+	steps := (int64(len(data)) + verifyStep - 1) / verifyStep
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range min(int64(workers), steps) {
@@ -111,12 +129,8 @@ func (d *Dataset) verifyTopology(ctx context.Context, rep progress.Reporter, wor
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					p := parts[0]
-					if i >= p.steps {
-						i, p = i-p.steps, parts[1]
-					}
 					off := i * verifyStep
-					b := p.file.Data()[off:min(off+verifyStep, int64(len(p.file.Data())))]
+					b := data[off:min(off+verifyStep, int64(len(data)))]
 					if err := p.sums.Verify(d.path(p.name), off, b); err != nil {
 						return err
 					}
@@ -128,10 +142,7 @@ func (d *Dataset) verifyTopology(ctx context.Context, rep progress.Reporter, wor
 			})
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return fmt.Errorf("verify %s: %w", d.dir, err)
-	}
-	return nil
+	return g.Wait()
 }
 
 // checkIndptr checks that the offsets of a step ascend, from the last one of the
@@ -163,20 +174,37 @@ func (d *Dataset) checkIndptr(t *Topology) func(off int64, b []byte) error {
 	}
 }
 
-// checkIndices checks that the node ids of a step are in range.
-func (d *Dataset) checkIndices(off int64, b []byte) error {
-	ids := binio.View[uint32](b)
-	var most uint32
-	for _, v := range ids {
-		most = max(most, v)
-	}
-	if int64(most) < d.facts.Nodes {
+// checkIndices checks that the node ids of a step are in range, and that they ascend
+// within each node's in-neighbours, those of the step before included.
+func (d *Dataset) checkIndices(t *Topology) func(off int64, b []byte) error {
+	return func(off int64, b []byte) error {
+		ids := binio.View[uint32](b)
+		first := off / nodeIDBytes
+		end := first + int64(len(ids))
+		var most uint32
+		for _, v := range ids {
+			most = max(most, v)
+		}
+		if int64(most) >= d.facts.Nodes {
+			i := slices.IndexFunc(ids, func(v uint32) bool { return int64(v) >= d.facts.Nodes })
+			return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d of %d", d.path(IndicesFile), first+int64(i), ids[i], d.facts.Nodes)
+		}
+		// The node that has the step's first edge: the last one that begins at it or before.
+		v := sort.Search(len(t.Indptr), func(i int) bool { return t.Indptr[i] > first }) - 1
+		for lo := first; lo < end; v++ {
+			hi := min(t.Indptr[v+1], end)
+			from := lo
+			if lo == first && t.Indptr[v] < first {
+				from-- // the last of the step before
+			}
+			row := t.Indices[from:max(hi, from)]
+			for i := 1; i < len(row); i++ {
+				if row[i] < row[i-1] {
+					return fault.New(fault.ErrCorrupt, "%s: the in-neighbours of node %d do not ascend: %d follows %d at edge %d", d.path(IndicesFile), v, row[i], row[i-1], from+int64(i))
+				}
+			}
+			lo = max(hi, lo)
+		}
 		return nil
 	}
-	for i, v := range ids {
-		if int64(v) >= d.facts.Nodes {
-			return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d of %d", d.path(IndicesFile), off/4+int64(i), v, d.facts.Nodes)
-		}
-	}
-	return nil
 }

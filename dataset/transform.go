@@ -3,6 +3,7 @@ package dataset
 import (
 	"math"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
@@ -14,7 +15,7 @@ func (im *importing) transform(values []float32, first int64) error {
 	for v := first; len(values) > 0; v++ {
 		row := values[:dim]
 		values = values[dim:]
-		if j := indexNotFinite(row); j >= 0 {
+		if j := indexNotFinite(binio.Bytes(row), dtype.Float32); j >= 0 {
 			return fault.New(fault.ErrInput, "feature %d of node %d is %v: features must be finite", j, v, row[j])
 		}
 		if im.o.Binarize {
@@ -32,16 +33,6 @@ func (im *importing) transform(values []float32, first int64) error {
 		}
 	}
 	return nil
-}
-
-// indexNotFinite returns the first infinity or NaN, or -1.
-func indexNotFinite(row []float32) int {
-	for j, x := range row {
-		if math.Float32bits(x)&0x7F800000 == 0x7F800000 {
-			return j
-		}
-	}
-	return -1
 }
 
 // indexBeyond returns the first finite value that rounds to infinity as the given

@@ -3,14 +3,18 @@ package dataset
 import (
 	"context"
 	"errors"
+	"math"
 
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 )
 
 // Verify reads every byte of the dataset and checks it against its checksum,
-// and what the format promises of the topology, the labels and the splits. It
-// holds 4 bytes a node, 4 more for every node of a split, and a few MiB.
-func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int) error {
+// and what the format promises of the topology, the features, the labels and the
+// splits. It holds a few MiB.
+func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int) (err error) {
+	defer func() { err = d.damaged(err) }()
 	t, err := d.Topology(ctx, rep, workers)
 	if err != nil {
 		return err
@@ -18,17 +22,155 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 	if err := t.Close(); err != nil {
 		return err
 	}
-	labels, err := d.Labels()
-	if err != nil {
+	if err := d.verifyLabels(ctx); err != nil {
 		return err
 	}
-	if err := d.checkSplits(labels); err != nil {
-		return err
-	}
-	if err := d.verifyTargets(ctx, labels); err != nil {
+	if err := d.verifyTargets(ctx); err != nil {
 		return err
 	}
 	return d.verifyFeatures(ctx, rep)
+}
+
+// verifyLabels checks the labels, and the splits beside them.
+func (d *Dataset) verifyLabels(ctx context.Context) (err error) {
+	splits := make([]*splitStream, 0, len(splitNames))
+	defer func() {
+		for _, s := range splits {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	for _, name := range splitNames {
+		s, err := d.openSplit(name)
+		if err != nil {
+			return err
+		}
+		splits = append(splits, s)
+	}
+	labels, err := openNumbers[int32](d, LabelsFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, labels.close()) }()
+	var first, unlabelled int64
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		some, err := labels.peek()
+		if err != nil {
+			return err
+		}
+		if len(some) == 0 {
+			break
+		}
+		labels.skip(len(some))
+		if err := d.checkLabels(first, some); err != nil {
+			return err
+		}
+		for _, y := range some {
+			if y == graph.Unlabelled {
+				unlabelled++
+			}
+		}
+		if err := d.verifySplits(splits, first, some); err != nil {
+			return err
+		}
+		first += int64(len(some))
+	}
+	if unlabelled != d.facts.Unlabelled {
+		return fault.New(fault.ErrCorrupt, "%s: %d nodes have no label, the facts say %d", d.path(LabelsFile), unlabelled, d.facts.Unlabelled)
+	}
+	return nil
+}
+
+// verifySplits checks what the splits promise of some nodes, from the first on, together:
+// none is in two of them, and each that is in one has a label.
+func (d *Dataset) verifySplits(splits []*splitStream, first int64, labels []int32) error {
+	for end := first + int64(len(labels)); ; {
+		var least *splitStream
+		for _, s := range splits {
+			v, err := s.node()
+			switch {
+			case err != nil:
+				return err
+			case v >= end || v < 0:
+			case least != nil && least.last == v:
+				return fault.New(fault.ErrCorrupt, "%s: node %d is in two splits, %s and %s", d.dir, v, least.split, s.split)
+			case least == nil || v < least.last:
+				least = s
+			}
+		}
+		if least == nil {
+			return nil
+		}
+		if labels[least.last-first] == graph.Unlabelled {
+			return fault.New(fault.ErrCorrupt, "%s: node %d has no label", least.name, least.last)
+		}
+		least.taken = true
+	}
+}
+
+// splitStream yields the nodes of a split.
+type splitStream struct {
+	*numberStream[uint32]
+	split string
+	nodes int64
+	last  int64 // the node that node returned, or -1
+	taken bool  // the next one is wanted
+}
+
+func (d *Dataset) openSplit(name string) (*splitStream, error) {
+	n, err := openNumbers[uint32](d, splitFile(name))
+	if err != nil {
+		return nil, err
+	}
+	return &splitStream{numberStream: n, split: name, nodes: d.facts.Nodes, last: -1, taken: true}, nil
+}
+
+// node returns the first node that was not taken, or math.MaxInt64 at the end.
+func (s *splitStream) node() (int64, error) {
+	if !s.taken {
+		return s.last, nil
+	}
+	ids, err := s.peek()
+	if err != nil || len(ids) == 0 {
+		return math.MaxInt64, err
+	}
+	v := int64(ids[0])
+	if v <= s.last || v >= s.nodes {
+		return 0, fault.New(fault.ErrCorrupt, "%s: node %d follows node %d, of %d: out of range or out of order", s.name, v, s.last, s.nodes)
+	}
+	s.skip(1)
+	s.last, s.taken = v, false
+	return v, nil
+}
+
+// verifyTargets checks every row of a multi-label dataset.
+func (d *Dataset) verifyTargets(ctx context.Context) (err error) {
+	row := d.facts.TargetBytes()
+	if row == 0 {
+		return nil
+	}
+	labels, err := openNumbers[int32](d, LabelsFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, labels.close()) }()
+	return d.scanTargets(ctx, func(first int64, rows []byte) error {
+		for len(rows) > 0 {
+			some, err := labels.peek()
+			if err != nil {
+				return err
+			}
+			some = some[:min(len(some), len(rows)/row)]
+			if v := unlabelledClass(rows, row, some); v >= 0 {
+				return fault.New(fault.ErrCorrupt, "%s: node %d has classes, and no label", d.path(TargetsFile), first+int64(v))
+			}
+			labels.skip(len(some))
+			first, rows = first+int64(len(some)), rows[len(some)*row:]
+		}
+		return nil
+	})
 }
 
 func (d *Dataset) verifyFeatures(ctx context.Context, rep progress.Reporter) (err error) {
@@ -49,6 +191,9 @@ func (d *Dataset) verifyFeatures(ctx context.Context, rep progress.Reporter) (er
 		n, err := r.read(s, buf[:min(int64(len(buf)), size-off)], off)
 		if err != nil {
 			return err
+		}
+		if i := indexNotFinite(buf[:n], d.facts.DType); i >= 0 {
+			return notFinite(fault.ErrCorrupt, d.path(d.facts.FeaturesFile()), off/int64(d.facts.DType.Size())+int64(i), d.facts.Dim)
 		}
 		off += n
 		task.Add(n)

@@ -1,12 +1,12 @@
 package dataset
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
-	"diskgnn/internal/budget"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -34,24 +34,61 @@ type journal struct {
 }
 
 // begin opens the transaction for the dataset out. The writer is nil when the
-// state is stage.StateDone.
-func begin(fsys vfs.FS, out string, params any, compress, force bool) (*writer, stage.State, error) {
+// state is stage.StateDone. What an interrupted run left is checked, and what is not
+// what it was is forgotten.
+func begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, force bool, rep progress.Reporter) (*writer, stage.State, error) {
 	format := Format
 	if compress {
 		format = CompressedFormat
 	}
-	dir, state, err := stage.Begin(fsys, out, stage.Spec{Format: format, Params: params}, force)
+	spec := stage.Spec{Format: format, Params: params, Words: words, Check: func(dir string, m *stage.Meta, look stage.Look) error {
+		return check(ctx, fsys, dir, m, look)
+	}}
+	dir, state, err := stage.Begin(fsys, out, spec, force)
 	if err != nil || state == stage.StateDone {
 		return nil, state, err
 	}
 	w := &writer{dir: dir, checkpoint: checkpointEvery, frames: 1}
-	if _, err := dir.Progress(&w.state); err != nil {
+	if note := dir.Note(); note != "" {
+		rep.Logf("%s", note)
+	}
+	if _, err = dir.Progress(&w.state); err == nil {
+		err = w.keep(ctx, rep)
+	}
+	if err != nil {
 		return nil, state, errors.Join(err, dir.Close())
 	}
 	if compress {
 		w.state.Facts.Compression = zstdFrames
 	}
 	return w, state, nil
+}
+
+// words says how a user gives a content parameter.
+func words(param string, value json.RawMessage) (name, text string) {
+	name, text = stage.Plain(param, value)
+	switch param {
+	case "source":
+		return "what made it", text
+	case "generator", "importer":
+		return "the version of what made it", text
+	case "content_sha256":
+		return "the content of the source", fmt.Sprintf("%.12s", text)
+	case "compression":
+		return "--compress", given(len(value) > 0)
+	case "train":
+		return "--train-ratio", "for " + text + " nodes"
+	case "valid", "test":
+		return "", "" // follow from the nodes to train on
+	}
+	return name, text
+}
+
+func given(yes bool) string {
+	if yes {
+		return "given"
+	}
+	return "not given"
 }
 
 // close keeps what is durable for the next run.
@@ -72,9 +109,6 @@ func (w *writer) has(names ...string) bool {
 
 // report says how the transaction began.
 func (w *writer) report(rep progress.Reporter, state stage.State) {
-	if note := w.dir.Note(); note != "" {
-		rep.Logf("%s", note)
-	}
 	if state == stage.StateResumed {
 		rep.Logf("resuming %s: %d files are finished", w.dir.Path(), len(w.state.Files)/2)
 	}
@@ -96,25 +130,6 @@ func (w *writer) commit(run any) (string, error) {
 		}
 	}
 	return w.dir.Commit(w.state.Files, f, run)
-}
-
-// checkSpace refuses work for which the disk has no room, before it begins.
-// scratch is what is needed beside the dataset itself.
-func (w *writer) checkSpace(scratch int64) error {
-	f := &w.state.Facts
-	need := f.total() + f.total()/Granule*8 + scratch
-	for _, file := range w.state.Files {
-		need -= max(file.Size, f.most(file.Name))
-	}
-	need -= w.state.Rows * int64(f.RowBytes())
-	free, err := w.dir.FS().Free(w.dir.Path())
-	if err != nil {
-		return err
-	}
-	if need > free {
-		return fault.New(fault.ErrBudget, "%s needs %s of disk, %s are free there", w.dir.Path(), budget.FormatBytes(need), budget.FormatBytes(free))
-	}
-	return nil
 }
 
 // baseMemory is what the program itself and a stage's files take: Go's runtime,

@@ -48,6 +48,9 @@ type Options struct {
 	Unique  bool // drop all but one of equal edges
 }
 
+// Bytes returns the size of the scratch file for so many edges.
+func Bytes(edges int64) int64 { return edgeBytes * edges }
+
 // Least is the memory that every sort needs; hubs may need more.
 const Least = 4 << 20
 

@@ -28,7 +28,7 @@ type Header struct {
 
 const (
 	magic     = "\x93NUMPY"
-	maxHeader = 1 << 20 // far above what any array of numbers has
+	maxHeader = 64 << 10 // far above what any array of numbers has, and all that version 1 can say
 	maxDims   = 8
 )
 
@@ -103,8 +103,13 @@ func bad(format string, args ...any) error { return fault.New(fault.ErrInput, fo
 
 var errTruncated = bad("truncated: it ends before its elements do")
 
-// Truncated reports whether an error says that the file is too short.
-func Truncated(err error) bool { return errors.Is(err, errTruncated) }
+// Fits returns the error of an array whose elements do not fit in so many bytes.
+func (h *Header) Fits(bytes int64) error {
+	if h.Count() > bytes/int64(h.Size) {
+		return errTruncated
+	}
+	return nil
+}
 
 // readFull reads all of b, or says that the file is too short.
 func readFull(r io.Reader, b []byte) error {

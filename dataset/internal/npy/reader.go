@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"errors"
 	"io"
 	"math"
 
@@ -124,6 +125,19 @@ func convert[From interface {
 }, To interface{ int64 | float32 }](dst []To, b []byte) {
 	for i, v := range binio.View[From](b) {
 		dst[i] = To(v)
+	}
+}
+
+// End must follow the last element of an array that lies in an archive: that is where the
+// archive checks its checksum. More bytes than the array's shape calls for are an error.
+func (r *Reader) End() error {
+	switch n, err := io.ReadFull(r.r, r.buf[:1]); {
+	case n > 0:
+		return bad("it holds more bytes than its shape %s calls for", r.ShapeString())
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return err
 	}
 }
 
