@@ -346,7 +346,11 @@ func (p *packing) graphs(ctx context.Context) (err error) {
 	}
 	p.files, p.requests, p.ssdRequests = g.files, g.requests, g.ssdRequests
 	p.index.SharePieces(p.form(), make([]uint32, pieces(&p.index, p.form())), nil)
-	if err := vfs.WriteFile(p.fs, p.dir.File(partFile), p.index.Encode()); err != nil {
+	b, err := p.index.Encode()
+	if err != nil {
+		return err
+	}
+	if err := vfs.WriteFile(p.fs, p.dir.File(partFile), b); err != nil {
 		return err
 	}
 	if err := p.fs.SyncDir(p.dir.Path()); err != nil {
@@ -456,7 +460,10 @@ func (p *packing) commit(ranges int, began time.Time) error {
 		}
 		p.files = append(p.files, stage.File{Name: packfile.ColdFile(g), Size: size, Checksum: binio.HashSums(sums)})
 	}
-	b := p.index.Encode()
+	b, err := p.index.Encode()
+	if err != nil {
+		return err
+	}
 	if err := vfs.WriteFile(p.fs, p.dir.File(packfile.IndexFile), b); err != nil {
 		return fmt.Errorf("write %s: %w", packfile.IndexFile, err)
 	}
@@ -467,6 +474,6 @@ func (p *packing) commit(ranges int, began time.Time) error {
 		"host": host, "finished": time.Now().UTC().Format(time.RFC3339), "seconds": time.Since(p.start).Seconds(),
 		"workers": p.o.Workers, "memory_bytes": p.o.Memory, "ranges": ranges,
 	}
-	_, err := p.dir.Commit(p.files, p.facts, run)
+	_, err = p.dir.Commit(p.files, p.facts, run)
 	return err
 }

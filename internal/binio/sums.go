@@ -100,6 +100,15 @@ func BadRange(name string, off, n int64) error {
 // the covered file (u64), the CRCs, and the CRC of all that precedes it.
 const sumsMagic = "DGNNSUM1"
 
+// SumsBytes returns the bytes that the table of a file of so many bytes has on disk.
+func SumsBytes(size, granule int64) int64 {
+	granules := size / granule
+	if size%granule != 0 {
+		granules++
+	}
+	return int64(len(sumsMagic)) + 16 + 4*granules + 4
+}
+
 // Encode returns the table as it lies on disk.
 func (s *Sums) Encode() []byte {
 	b := append([]byte(nil), sumsMagic...)

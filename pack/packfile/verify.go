@@ -32,11 +32,11 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 	if r.part.Common {
 		tables = append(tables, [2]string{HotFile, HotSums}, [2]string{EvalFile, EvalSums})
 	}
-	if _, ok := r.meta.File(RefillFile); ok {
+	if _, ok := r.files[RefillFile]; ok {
 		tables = append(tables, [2]string{RefillFile, RefillSums})
 	}
 	for g := r.part.Lo; g < r.part.Hi; g++ {
-		if _, ok := r.meta.File(SSDFile(g)); ok {
+		if _, ok := r.files[SSDFile(g)]; ok {
 			tables = append(tables, [2]string{SSDFile(g), SSDSums(g)})
 		}
 	}
@@ -202,8 +202,7 @@ func (p *partReader) gap(ctx context.Context, to int64) error {
 
 // end checks what follows the last part.
 func (p *partReader) end(ctx context.Context) error {
-	f, _ := p.r.meta.File(p.name)
-	return p.gap(ctx, f.Size)
+	return p.gap(ctx, p.r.files[p.name].Size)
 }
 
 // verifyRows checks a file of rows against its table of page checksums.
