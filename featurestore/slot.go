@@ -139,7 +139,7 @@ func (s *Store) startGraph(sl *Slot, i int) (err error) {
 	t := &s.pack.Index().Train[i]
 	sl.batch, sl.cold = i, 0
 	sl.clearCounts()
-	if sl.graphFile, err = s.files.take(s.pack.Path(packfile.GraphFile(s.pack.Group(i)))); err != nil {
+	if sl.graphFile, err = s.files.take(packfile.GraphFile(s.pack.Group(i))); err != nil {
 		return err
 	}
 	return s.submitGraph(sl, sl.graphFile.File, t.GraphOffset, t.GraphBytes)
@@ -210,7 +210,7 @@ func (s *Store) startChunk(sl *Slot) error {
 	if sl.cold == 0 {
 		return nil
 	}
-	file, err := s.files.take(s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))))
+	file, err := s.files.take(packfile.ColdFile(s.pack.Group(sl.batch)))
 	if err != nil {
 		return err
 	}
