@@ -9,6 +9,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -19,6 +20,25 @@ import (
 // requestsFile is the scratch list of the rows that every chunk will hold: node
 // ids, uint32, batch after batch, in the chunk's order.
 const requestsFile = "requests.tmp"
+
+// checkBatches refuses samples that a pack has no room for, before any work: batches
+// whose edges or bytes are more than their 32 bits in the index, or too many batches.
+// What renumbering adds to a graph is looked at when it is known.
+func checkBatches(samples string, n int, info func(i int) mbfile.BatchInfo) error {
+	if n > packfile.MaxBatches {
+		return fault.New(fault.ErrInput, "%s: %d batches; a pack has at most %d: presample fewer epochs, or larger batches", samples, n, packfile.MaxBatches)
+	}
+	for i := range n {
+		b := info(i)
+		if err := packfile.CheckCount(b.NumEdges(), "%s: edges of batch %d", samples, i); err != nil {
+			return err
+		}
+		if err := packfile.CheckCount(b.Size, "%s: bytes of the graph of batch %d", samples, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // graphSlot holds what one batch needs on its way through the first pass.
 type graphSlot struct {
@@ -136,7 +156,7 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 			s.trainMin(&s.batch, s.codes)
 		}
 		s.out = s.plan.Append(batchcodec.Append(s.out[:0], &s.batch))
-		return nil
+		return packfile.CheckCount(int64(len(s.out)), "bytes of the graph and the plan of batch %d", first+i)
 	}, func(s *graphSlot, i int) error {
 		t := &p.index.Train[first+i]
 		if p.segments != nil {
@@ -185,7 +205,7 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 		}
 		s.rows = s.evaluation(&s.batch)
 		s.out = batchcodec.Append(s.out[:0], &s.batch)
-		return nil
+		return packfile.CheckCount(int64(len(s.out)), "bytes of the graph of evaluation batch %d", i)
 	}, func(s *graphSlot, i int) error {
 		e := packfile.Eval{
 			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(), Rows: s.rows,

@@ -147,6 +147,9 @@ func (p *packing) resolve() error {
 	if s.TargetBytes != f.TargetBytes() {
 		return fault.New(fault.ErrLineage, "%s has %d bytes of classes per node, %s %d", p.o.Samples, s.TargetBytes, p.o.Dataset, f.TargetBytes())
 	}
+	if err := checkBatches(p.o.Samples, s.Batches(), p.samples.Info); err != nil {
+		return err
+	}
 	p.facts = packfile.Facts{
 		Nodes: f.Nodes, Classes: f.Classes, TargetBytes: s.TargetBytes, Dim: f.Dim, DType: to, RowBytes: rowBytes, Metric: f.Metric,
 		TableBytes: f.Nodes * int64(p.ds.RowBytes()), Segment: 1, Segments: s.TrainBatches,

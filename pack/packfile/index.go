@@ -163,7 +163,7 @@ func (e *indexEncoder) batch(what string, i int) { e.what, e.i = what, i }
 func (e *indexEncoder) counts(of string, list ...int) {
 	for _, n := range list {
 		if (n < 0 || n > MaxCount) && e.err == nil {
-			e.err = CheckCount(fmt.Sprintf("%s %d (%s)", e.what, e.i, of), int64(n))
+			e.err = CheckCount(int64(n), "%s of %s %d", of, e.what, e.i)
 		}
 		e.b = binary.LittleEndian.AppendUint32(e.b, uint32(n))
 	}
@@ -181,13 +181,14 @@ func (e *indexEncoder) graph(off int64, size int, crc uint32) {
 // edges of all its layers, rows.
 const MaxCount = math.MaxUint32
 
-// CheckCount refuses, as an error of kind fault.ErrInput, what a pack has no room for, and
-// says what to do.
-func CheckCount(what string, n int64) error {
+// CheckCount refuses, as an error of kind fault.ErrInput, a number that a pack has no room
+// for, and says what to do. The text says what it counts.
+func CheckCount(n int64, text string, args ...any) error {
 	if n >= 0 && n <= MaxCount {
 		return nil
 	}
-	return fault.New(fault.ErrInput, "%s: %d is more than the %d that a pack holds of one batch: presample with a smaller --batch-size or --fanout (of evaluation: --eval-fanout)", what, n, int64(MaxCount))
+	return fault.New(fault.ErrInput, "%s: %d is more than the %d that a pack holds of one batch: presample with a smaller --batch-size or --fanout (of evaluation: --eval-fanout)",
+		fmt.Sprintf(text, args...), n, int64(MaxCount))
 }
 
 // DecodeIndex reads what Encode wrote, for chunks of the given form. Whatever the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,6 +87,31 @@ func TestIndexDamage(t *testing.T) {
 		if _, err := DecodeIndex(whole[:i], sampleForm); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d bytes: %v", i, err)
 		}
+	}
+}
+
+// TestIndexHasNoRoom encodes numbers that are beyond their 32 bits: none is cut.
+func TestIndexHasNoRoom(t *testing.T) {
+	for what, change := range map[string]func(x *Index){
+		"bytes of its graph of training batch 0":   func(x *Index) { x.Train[0].GraphBytes = 1 << 32 },
+		"edges of training batch 1":                func(x *Index) { x.Train[1].Edges = 1<<32 + 5 },
+		"cold rows of training batch 0":            func(x *Index) { x.Train[0].Bands[1] = 1 << 32 },
+		"rows of segment 0":                        func(x *Index) { x.Segments[0].Rows = 1 << 32 },
+		"bytes of its graph of evaluation batch 0": func(x *Index) { x.Valid[0].GraphBytes = 1 << 40 },
+		"rows of evaluation batch 0":               func(x *Index) { x.Valid[0].Edges = -1 },
+	} {
+		x := sample()
+		change(x)
+		b, err := x.Encode()
+		if b != nil || !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "--batch-size") {
+			t.Errorf("%s: %d bytes, %v", what, len(b), err)
+		}
+	}
+	x := sample()
+	x.Train[0].GraphBytes, x.Train[0].Edges = 1<<32-1, 1<<32-1
+	got, err := DecodeIndex(encode(t, x), sampleForm)
+	if err != nil || got.Train[0].GraphBytes != 1<<32-1 || got.Train[0].Edges != 1<<32-1 {
+		t.Errorf("the most that there is room for: %v", err)
 	}
 }
 
