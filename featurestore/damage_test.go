@@ -29,7 +29,7 @@ import (
 )
 
 // small is a pack that has rows in every file.
-func small(t *testing.T, d string) *world {
+func small(t testing.TB, d string) *world {
 	t.Helper()
 	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
 		presample.Options{BatchSize: 6, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
@@ -43,7 +43,7 @@ func small(t *testing.T, d string) *world {
 
 // sharing is a pack of int8 rows and compressed chunks whose batches share rows on
 // disk.
-func sharing(t *testing.T) *world {
+func sharing(t testing.TB) *world {
 	t.Helper()
 	po := pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{20}, DType: "int8", Compress: packfile.CodecS2, Memory: 1 << 30, Workers: 1}
 	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}.Raw(),
@@ -57,7 +57,7 @@ func sharing(t *testing.T) *world {
 	return w
 }
 
-func newStack(t *testing.T) iostack.Stack {
+func newStack(t testing.TB) iostack.Stack {
 	t.Helper()
 	s, err := pread.New(iostack.Options{Workers: 2})
 	if err != nil {
