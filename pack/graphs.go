@@ -54,7 +54,7 @@ type graphSlot struct {
 type graphPass struct {
 	samples *mbfile.Reader
 	part    packfile.Part // of the pack that is made here
-	dir     *stage.Dir
+	open    *fileSet
 	slots   []*graphSlot
 	index   *packfile.Index
 	facts   *packfile.Facts
@@ -87,7 +87,7 @@ func (p *graphPass) run(ctx context.Context) error {
 
 // share finds the rows of the SSD level and writes their scratch list.
 func (p *graphPass) share(ctx context.Context) error {
-	list, err := newAppender(p.dir, ssdRequestsFile, appendBuffer)
+	list, err := newAppender(p.open, ssdRequestsFile, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (p *graphPass) share(ctx context.Context) error {
 // training writes the graphs of the training batches and the list of their chunks' rows.
 func (p *graphPass) training(ctx context.Context) error {
 	p.index.Train = absent(p.facts.Train, p.index.Bands)
-	requests, err := newAppender(p.dir, requestsFile, appendBuffer)
+	requests, err := newAppender(p.open, requestsFile, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (p *graphPass) training(ctx context.Context) error {
 // group writes the graph file of group g: n batches from first on.
 func (p *graphPass) group(ctx context.Context, g, first, n int, requests *appender) error {
 	name := packfile.GraphFile(g)
-	out, err := newAppender(p.dir, name, appendBuffer)
+	out, err := newAppender(p.open, name, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 // evaluation writes the graphs of the validation and test batches.
 func (p *graphPass) evaluation(ctx context.Context) error {
 	f := p.samples.Facts()
-	out, err := newAppender(p.dir, packfile.EvalGraphFile, appendBuffer)
+	out, err := newAppender(p.open, packfile.EvalGraphFile, appendBuffer)
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func (p *packing) writeMinSlots(set *bitset, place func(v uint32) uint32, scratc
 	for v := range set.all() {
 		list[place(v)] = v
 	}
-	a, err := newAppender(p.dir, minSlotsFile, appendBuffer)
+	a, err := newAppender(p.open, minSlotsFile, appendBuffer)
 	if err != nil {
 		return 0, err
 	}
@@ -230,7 +230,7 @@ func newMinWriter(p *packing, trace *minTrace, rows int) (*minWriter, error) {
 	for slot := range w.content {
 		w.content[slot] = [2]uint32{packfile.RefillHot, uint32(slot)}
 	}
-	if w.refill, err = newSummedFile(p.dir, packfile.RefillFile); err != nil {
+	if w.refill, err = newSummedFile(p.open, packfile.RefillFile); err != nil {
 		return nil, errors.Join(err, w.codes.remove())
 	}
 	return w, nil

@@ -100,6 +100,7 @@ type packing struct {
 	rank   []uint32
 	eval   *bitset
 	dir    *stage.Dir
+	open   *fileSet // of dir, while it is written
 	files  []stage.File
 	plan   memoryPlan
 	packed bool // the first pass is done
@@ -191,8 +192,9 @@ func (p *packing) run(ctx context.Context) (Result, error) {
 		p.rep.Logf("%s is finished already: nothing to do", p.out)
 		return p.describe("done")
 	}
-	p.dir = dir
+	p.dir, p.open = dir, newFileSet(dir, p.o.openFiles)
 	res, err := p.write(ctx, state)
+	p.open.close()
 	return res, errors.Join(err, dir.Close())
 }
 
@@ -304,7 +306,7 @@ func (p *packing) takeOver() error {
 	}
 	b, err := vfs.ReadFile(p.fs, p.dir.File(partFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return touched(p.dir.File(partFile), err)
+		return nil // the run before was about to publish what it made: all is made again
 	}
 	if err != nil {
 		return err
@@ -322,7 +324,13 @@ func (p *packing) takeOver() error {
 func (p *packing) graphs(ctx context.Context) (err error) {
 	if p.packed {
 		p.rep.Logf("resuming: the graphs are packed already")
-		return nil
+		return p.checkFirstPass(ctx)
+	}
+	// What an earlier run noted of its second pass is of no use without its first.
+	for _, name := range []string{stateFile, compressFile} {
+		if err := p.fs.Remove(p.dir.File(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	part := p.part()
 	lo, hi := part.Batches(&p.facts)
@@ -333,7 +341,7 @@ func (p *packing) graphs(ctx context.Context) (err error) {
 	task := p.rep.Task("renumber graphs", int64(batches), progress.Batches)
 	defer task.Done()
 	defer func() { err = errors.Join(err, p.codes.remove()) }()
-	g := &graphPass{samples: p.samples, part: part, dir: p.dir, index: &p.index, facts: &p.facts, files: p.files, task: task, codes: p.codes}
+	g := &graphPass{samples: p.samples, part: part, open: p.open, index: &p.index, facts: &p.facts, files: p.files, task: task, codes: p.codes}
 	hot := p.facts.HotRows
 	if p.codes != nil {
 		hot = 0 // evaluation does not look at the cache
@@ -389,9 +397,13 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	defer out.close()
 	pass := &rangePass{
 		table: table, out: out, nodes: f.Nodes,
-		dir: p.dir, facts: &p.facts, index: &p.index, form: p.form(), compressed: p.packedForm().Compressed(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
+		dir: p.dir, open: p.open, facts: &p.facts, index: &p.index, form: p.form(), compressed: p.packedForm().Compressed(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
 	}
-	if err := pass.state.load(p.fs, p.dir.File(stateFile), p.index.Bands, len(p.index.Train)); err != nil {
+	groups := 0
+	if len(p.index.Segments) > 0 {
+		groups = p.facts.Groups()
+	}
+	if err := pass.state.load(p.fs, p.dir.File(stateFile), p.index.Bands*len(p.index.Train), pieces(&p.index, p.form()), groups); err != nil {
 		return 0, err
 	}
 	if pass.state.Next > 0 {
@@ -404,7 +416,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		defer pass.common.close()
 	}
 	if len(p.index.Segments) > 0 {
-		if pass.ssd, err = newSSDWriter(ctx, p.dir, &p.index, &p.facts, p.o.Workers, p.ssdRequests, pass.state.Next > 0); err != nil {
+		if pass.ssd, err = newSSDWriter(ctx, p.open, &p.index, &p.facts, p.o.Workers, p.ssdRequests, &pass.state); err != nil {
 			return 0, err
 		}
 		defer pass.ssd.close()
@@ -419,7 +431,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	}
 	p.files = append(p.files, common...)
 	if pass.ssd != nil {
-		ssd, err := pass.ssd.finish(ctx)
+		ssd, err := pass.ssd.finish()
 		if err != nil {
 			return 0, fmt.Errorf("SSD level: %w", err)
 		}
@@ -436,7 +448,7 @@ func (p *packing) compress(ctx context.Context) error {
 	task := p.rep.Task("compress chunks", p.facts.ColdRows*int64(p.facts.RowBytes), progress.Bytes)
 	defer task.Done()
 	c := &compression{
-		dir: p.dir, stack: p.stack, part: p.part(), facts: &p.facts, index: &p.index, raw: p.form(), form: p.packedForm(),
+		dir: p.dir, open: p.open, stack: p.stack, part: p.part(), facts: &p.facts, index: &p.index, raw: p.form(), form: p.packedForm(),
 		workers: p.o.Workers, task: task,
 	}
 	if err := c.load(); err != nil {

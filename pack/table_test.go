@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/pread"
@@ -88,25 +89,18 @@ func TestWriters(t *testing.T) {
 	fsys := vfs.Unsynced(vfs.OS)
 	boom := errors.New("boom")
 	for _, fails := range []bool{false, true} {
-		name := filepath.Join(t.TempDir(), "f")
-		f, err := fsys.Create(name)
+		in := &vfs.FailAt{N: 1, Err: boom, Match: func(op vfs.Op, name string) bool { return fails && op == vfs.OpWrite && filepath.Base(name) == "f" }}
+		dir, _, err := stage.Begin(vfs.Inject(fsys, in), filepath.Join(t.TempDir(), "D"), stage.Spec{}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer dir.Close()
 		want := make([]byte, 5<<20)
-		if err := vfs.Reserve(f, int64(len(want))); err != nil {
+		set := newFileSet(dir, 0)
+		defer set.close()
+		out, err := set.create("f", int64(len(want)))
+		if err != nil {
 			t.Fatal(err)
-		}
-		out := &outFile{File: f}
-		if out.direct, err = vfs.OpenDirect(fsys, name); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			t.Fatal(err)
-		}
-		defer out.Close()
-		if fails {
-			in := vfs.Inject(fsys, &vfs.FailAt{N: 1, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpWrite }})
-			if out.File, err = in.OpenReadWrite(name); err != nil {
-				t.Fatal(err)
-			}
 		}
 		w, err := newWriters(1)
 		if err != nil {
@@ -129,7 +123,7 @@ func TestWriters(t *testing.T) {
 			t.Errorf("a write fails (%t): %v", fails, err)
 		}
 		w.close()
-		if got, err := vfs.ReadFile(fsys, name); err != nil || !fails && !bytes.Equal(got, want) {
+		if got, err := vfs.ReadFile(fsys, dir.File("f")); err != nil || !fails && !bytes.Equal(got, want) {
 			t.Error("the file is not what was written", err)
 		}
 	}
