@@ -186,7 +186,7 @@ func (p *packing) narrower() string {
 // censusSlots returns the number of batches that a census may hold at once.
 func (p *packing) censusSlots() (int, error) {
 	s := p.samples.Facts()
-	held := baseMemory + 4*p.facts.Nodes + p.facts.Nodes/5 + censusMemory(p.facts.Nodes, s.TrainBatches)
+	held := baseMemory + 4*p.facts.Nodes + p.facts.Nodes/5 + censusMemory(p.facts.Nodes)
 	slot := slotBytes(s) / 2
 	if err := budget.Check("counting what the batches share", held+slot, p.o.Memory); err != nil {
 		return 0, err
