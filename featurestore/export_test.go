@@ -8,3 +8,8 @@ func (s *Store) Cache() []byte { return s.cache.Bytes()[:s.layout.CacheRows*int6
 
 // KeepIdle sets how many files are kept open that no batch reads.
 func (s *Store) KeepIdle(n int) { s.files.most = n }
+
+// PlanRoom returns the room of the lists of the slot's plan.
+func (sl *Slot) PlanRoom() []int {
+	return []int{cap(sl.plan.SSD), cap(sl.plan.Hits), cap(sl.plan.Admit)}
+}

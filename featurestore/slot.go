@@ -61,6 +61,8 @@ func (s *Store) newSlot(b slotBytes, eval bool) (*Slot, error) {
 	sizes := s.facts.TrainSizes
 	if eval {
 		sizes = s.facts.EvalSizes
+	} else {
+		sl.plan = s.pack.NewPlan()
 	}
 	sl.Batch = sizes.NewBatch(s.facts.TargetBytes)
 	for _, m := range []struct {

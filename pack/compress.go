@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
@@ -54,7 +55,7 @@ type compressState struct {
 }
 
 func (s *compressState) encode() []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(s.Groups))
+	b := binary.LittleEndian.AppendUint32(make([]byte, 0, 12+4*(len(s.Sums)+len(s.Frames))), uint32(s.Groups))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Sums)))
 	b = append(b, binio.Bytes(s.Sums)...)
 	b = append(b, binio.Bytes(s.Frames)...)
@@ -106,6 +107,8 @@ func (c *compression) run(ctx context.Context) error {
 		return err
 	}
 	defer mem.Free()
+	more := pieces(c.index, c.form) - len(c.state.Sums)
+	c.state.Sums, c.state.Frames = slices.Grow(c.state.Sums, more), slices.Grow(c.state.Frames, more)
 	for g := max(c.state.Groups, c.part.Lo); g < c.part.Hi; g++ {
 		if err := c.group(ctx, g); err != nil {
 			return fmt.Errorf("compress %s: %w", packfile.ColdFile(g), err)

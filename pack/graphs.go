@@ -9,6 +9,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
@@ -113,7 +114,7 @@ func (p *graphPass) share(ctx context.Context) error {
 
 // training writes the graphs of the training batches and the list of their chunks' rows.
 func (p *graphPass) training(ctx context.Context) error {
-	p.index.Train = absent(p.facts.Train, p.index.Bands)
+	p.index.Train = packfile.NewTrain(p.facts.Train, p.index.Bands)
 	requests, err := newAppender(p.open, requestsFile, appendBuffer)
 	if err != nil {
 		return err
@@ -162,13 +163,11 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 		if p.segments != nil {
 			p.segments.done(first + i)
 		}
-		*t = packfile.Train{
-			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(),
-			Bands:       append([]int(nil), s.bands...),
-			SSD:         append([]int(nil), s.ssd...),
-			ChunkOffset: chunk, ChunkBytes: int64(len(s.cold)) * int64(p.facts.RowBytes),
-			GraphOffset: out.offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
-		}
+		copy(t.Bands, s.bands)
+		copy(t.SSD, s.ssd)
+		t.Inputs, t.Seeds, t.Edges = len(s.batch.Input), s.batch.NumSeeds(), s.batch.NumEdges()
+		t.ChunkOffset, t.ChunkBytes = chunk, int64(len(s.cold))*int64(p.facts.RowBytes)
+		t.GraphOffset, t.GraphBytes, t.GraphCRC = out.offset, len(s.out), binio.CRC(s.out)
 		chunk += binio.AlignUp(t.ChunkBytes, binio.Page)
 		p.facts.ColdRows += int64(len(s.cold))
 		p.facts.ChunkBytes = max(p.facts.ChunkBytes, t.ChunkBytes)
@@ -231,19 +230,28 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 	return out.finish()
 }
 
-// evalNodes collects the evaluation batches' nodes whose rows are not in hot.bin.
-func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot int64) (*bitset, error) {
-	f := samples.Facts()
-	set := newBitset(int64(len(rank)))
-	var raw []byte
-	var b graph.Batch
-	for i := f.TrainBatches; i < f.TrainBatches+f.ValidBatches+f.TestBatches; i++ {
+// evalNodes collects the evaluation batches' nodes whose rows are not in hot.bin. Of
+// each batch it reads the nodes alone.
+func (p *packing) evalNodes(ctx context.Context, hot int64) (*bitset, error) {
+	f := p.samples.Facts()
+	lo, hi := f.TrainBatches, f.Batches()
+	most := int64(0)
+	for i := lo; i < hi; i++ {
+		most = max(most, p.samples.Info(i).Size)
+	}
+	if err := budget.Check("collecting the nodes of evaluation", heldMemory(f.Nodes)+recordMemory(f)+most, p.o.Memory); err != nil {
+		return nil, err
+	}
+	set := newBitset(int64(len(p.rank)))
+	raw := make([]byte, 0, most)
+	for i := lo; i < hi; i++ {
+		var nodes []uint32
 		var err error
-		if raw, err = samples.Read(ctx, i, raw, &b); err != nil {
+		if nodes, raw, err = p.samples.Inputs(ctx, i, raw); err != nil {
 			return nil, err
 		}
-		for _, v := range b.Input {
-			if int64(rank[v]) >= hot {
+		for _, v := range nodes {
+			if int64(p.rank[v]) >= hot {
 				set.add(v)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"diskgnn/dataset"
@@ -106,6 +107,8 @@ type packing struct {
 	packed bool // the first pass is done
 
 	requests, ssdRequests uint32 // the CRC-32C of the scratch lists of rows
+
+	ownCold, ownSSD int64 // rows that are packed here, about
 
 	sharedMost int64 // no segment shares more nodes
 	scratch    int64 // bytes of the scratch lists
@@ -223,6 +226,7 @@ func (p *packing) write(ctx context.Context, state stage.State) (Result, error) 
 	if err := p.commit(ranges, began); err != nil {
 		return Result{}, err
 	}
+	p.index, p.files = packfile.Index{}, nil // the finished ones are read
 	name := "new"
 	if state == stage.StateResumed {
 		name = "resumed"
@@ -236,15 +240,10 @@ func (p *packing) write(ctx context.Context, state stage.State) (Result, error) 
 // memory or disk cannot hold.
 func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	f := &p.facts
-	if err := budget.Check("ranking the nodes", 8*f.Nodes+baseMemory, p.o.Memory); err != nil {
-		return err
-	}
-	hotness, err := p.samples.Hotness()
+	hotness, touched, err := p.ranking()
 	if err != nil {
 		return err
 	}
-	var touched int64
-	p.rank, touched = rankNodes(hotness)
 	if err := p.takeOver(); err != nil {
 		return err
 	}
@@ -252,10 +251,10 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 		return p.prepareMin(ctx, state, touched)
 	}
 	if p.packed {
-		if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), 0); err != nil || !p.part().Common {
+		if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), p.ledger(0, f.ColdRows, f.SSDRows)); err != nil || !p.part().Common {
 			return err
 		}
-		if p.eval, err = evalNodes(ctx, p.samples, p.rank, f.HotRows); err == nil {
+		if p.eval, err = p.evalNodes(ctx, f.HotRows); err == nil {
 			p.eval.count()
 		}
 		return err
@@ -274,10 +273,27 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	if f.Segment > 1 {
 		lane = segmentMemory(f.Nodes, p.sharedMost)
 	}
-	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), lane); err != nil {
+	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), p.ledger(lane, p.ownCold, p.ownSSD)); err != nil {
 		return err
 	}
 	return p.checkFree(need, state)
+}
+
+// ranking reads the hotness, which it returns, and ranks the nodes; so many are touched.
+func (p *packing) ranking() (hotness []uint32, touched int64, err error) {
+	s := p.samples.Facts()
+	need := baseMemory + recordMemory(s) + 8*s.Nodes + 8*int64(s.TrainBatches+2)
+	if err := budget.Check("ranking the nodes", need, p.o.Memory); err != nil {
+		return nil, 0, err
+	}
+	if hotness, err = p.samples.Hotness(); err != nil {
+		return nil, 0, err
+	}
+	if most := slices.Max(hotness); int64(most) > int64(s.TrainBatches) { // ranking counts up to it
+		return nil, 0, fault.New(fault.ErrCorrupt, "%s: a node that %d of %d training batches touch", p.o.Samples, most, s.TrainBatches)
+	}
+	p.rank, touched = rankNodes(hotness)
+	return hotness, touched, nil
 }
 
 // diskCosts finds what the size of a pack follows from, the evaluation's nodes ranked at
@@ -291,7 +307,7 @@ func (p *packing) diskCosts(ctx context.Context, hotness []uint32, touched int64
 			accesses += int64(n)
 		}
 	}
-	if p.eval, err = evalNodes(ctx, p.samples, p.rank, least); err != nil {
+	if p.eval, err = p.evalNodes(ctx, least); err != nil {
 		return nil, 0, err
 	}
 	d.eval = evalCounts(p.eval, p.rank, d.edges)

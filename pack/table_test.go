@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -80,6 +81,45 @@ func testTable(t *testing.T, stack iostack.Stack, raw dataset.Raw, to dtype.Type
 	}
 	if hi := table.end(0, n-1, n); hi < 1 || hi > n-1 {
 		t.Errorf("a range of %d rows ends at %d", n-1, hi)
+	}
+}
+
+// TestTableReaderHolds reads a range of wide rows, most of which lie in two pieces: the
+// reader holds a few of these at a time, however many there are, and the next range takes
+// no memory.
+func TestTableReaderHolds(t *testing.T) {
+	stack, err := pread.New(iostack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	raw := datasettest.Params{Nodes: 800, AvgDegree: 1, Dim: 15_000, Seed: 7}.Raw()
+	ds := datasettest.Create(t, t.TempDir(), raw)
+	rows, err := ds.Features()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	table, err := newTableReader(rows, stack, raw.DType, dtype.Int8, raw.Dim, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.close()
+	got := make([]byte, 800*dtype.Int8.RowBytes(raw.Dim))
+	seams := tableMemory(table.srcRow(), raw.Dim, false) - wiresMemory(false)
+	for _, most := range []int64{seams, seams / 8} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := table.read(t.Context(), 0, 800, got); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if n := int64(after.TotalAlloc - before.TotalAlloc); n > most {
+			t.Errorf("%d bytes were allocated, at most %d are planned", n, most)
+		}
+	}
+	if want := asPacked(raw.Features, raw.DType, dtype.Int8, raw.Dim); !bytes.Equal(got, want) {
+		t.Error("the rows differ")
 	}
 }
 

@@ -18,6 +18,7 @@ type rowFile struct {
 	w    *writers
 	name string
 	f    *outFile
+	size int64
 	out  stream
 
 	offset int64
@@ -30,7 +31,7 @@ func newRowFile(files *fileSet, w *writers, name string, size int64) (*rowFile, 
 	if err != nil {
 		return nil, err
 	}
-	return &rowFile{dir: files.dir, w: w, name: name, f: f, out: stream{w: w}, sum: binio.NewSummer(binio.Page)}, nil
+	return &rowFile{dir: files.dir, w: w, name: name, f: f, size: size, out: stream{w: w}, sum: binio.NewSummer(binio.Page)}, nil
 }
 
 // write appends b.
@@ -39,6 +40,9 @@ func (s *rowFile) write(ctx context.Context, b []byte) error {
 		if err := s.out.seek(ctx, s.f, s.offset); err != nil {
 			return err
 		}
+	}
+	if s.offset == 0 {
+		s.sum.Expect(s.size)
 	}
 	s.offset += int64(len(b))
 	_, _ = s.sum.Write(b)

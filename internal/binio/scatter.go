@@ -1,6 +1,9 @@
 package binio
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+	"sync"
+)
 
 // Scatter computes Sums of a file whose bytes come in any order, each once, such as rows
 // that lie in the order of their use and come in the order of their names. It begins
@@ -15,7 +18,7 @@ type Scatter struct {
 
 // NewScatter starts with the table of a file of zeros.
 func NewScatter(size, granule int64) *Scatter {
-	s := &Scatter{sums: Sums{Granule: granule, Size: size, CRC: make([]uint32, (size+granule-1)/granule)}, powers: make([]uint32, granule)}
+	s := &Scatter{sums: Sums{Granule: granule, Size: size, CRC: make([]uint32, (size+granule-1)/granule)}, powers: powersOf(granule)}
 	zeros := make([]byte, granule)
 	whole := CRC(zeros)
 	for i := range s.sums.CRC {
@@ -24,15 +27,27 @@ func NewScatter(size, granule int64) *Scatter {
 	if n := size % granule; n > 0 {
 		s.sums.CRC[len(s.sums.CRC)-1] = CRC(zeros[:n])
 	}
-	for n, p := 0, one; n < len(s.powers); n++ {
-		s.powers[n] = p
-		p = register(p, zeros[:1])
-	}
 	return s
 }
 
-// ScatterBytes returns the memory of a Scatter for a file of so many bytes.
-func ScatterBytes(size, granule int64) int64 { return 4 * ((size+granule-1)/granule + granule) }
+// powersOf returns the powers for a granule. Those of pages are many files'.
+func powersOf(granule int64) []uint32 {
+	if granule == Page {
+		return pagePowers()
+	}
+	return makePowers(granule)
+}
+
+var pagePowers = sync.OnceValue(func() []uint32 { return makePowers(Page) })
+
+func makePowers(granule int64) []uint32 {
+	list := make([]uint32, granule)
+	for n, p := 0, one; n < len(list); n++ {
+		list[n] = p
+		p = register(p, []byte{0})
+	}
+	return list
+}
 
 // Put takes the file's bytes from off on, which were zero so far.
 func (s *Scatter) Put(off int64, b []byte) {
