@@ -113,13 +113,22 @@ func readEverything(ctx context.Context, dir string, stack iostack.Stack, throug
 	return nil
 }
 
+// verify opens a pack and checks every byte, gaps included.
+func verify(ctx context.Context, dir string) error {
+	r, err := packfile.Open(vfs.OS, dir)
+	if err != nil {
+		return err
+	}
+	return r.Verify(ctx, vfs.OS, progress.Discard)
+}
+
 // TestDamage changes bytes all over every file: each is found and named, or lies
 // in a gap between aligned ranges, which nobody reads.
 func TestDamage(t *testing.T) {
 	stack := newStack(t)
 	for _, w := range []*world{small(t, "same"), sharing(t)} {
 		last := len(w.reader.Index().Edges) - 1
-		if err := readEverything(t.Context(), w.pack, stack, last); err != nil {
+		if err := errors.Join(readEverything(t.Context(), w.pack, stack, last), verify(t.Context(), w.pack)); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(w.pack)
@@ -142,6 +151,9 @@ func TestDamage(t *testing.T) {
 				bad[at] ^= 0x41
 				if err := os.WriteFile(name, bad, 0o666); err != nil {
 					t.Fatal(err)
+				}
+				if err := verify(t.Context(), w.pack); err == nil {
+					t.Errorf("%s: byte %d of %d changed, which verifying did not find", e.Name(), at, len(b))
 				}
 				err := readEverything(t.Context(), w.pack, stack, last)
 				tried++
