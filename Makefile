@@ -21,7 +21,7 @@ NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,cod
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
-.PHONY: help build test test-race test-nocgo test-kill lint fuzz bench demo clean \
+.PHONY: help build test test-race test-nocgo test-kill test-flips lint fuzz bench demo clean \
 	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu
 
 help: ## list the verbs
@@ -42,6 +42,9 @@ test-nocgo: ## build everything and run all tests without cgo
 
 test-kill: ## kill training at 50 random moments and compare what the resumed runs end with
 	DISKGNN_KILLS=50 $(GO) test -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
+
+test-flips: ## interrupt packing at every operation, change a bit of every file that is there, and go on
+	DISKGNN_FLIPS=all $(GO) test -count=1 -v -run '^TestFlip$$' -timeout 60m ./pack
 
 lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	@unformatted=$$(gofmt -l .); \

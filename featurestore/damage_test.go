@@ -29,7 +29,7 @@ import (
 )
 
 // small is a pack that has rows in every file.
-func small(t *testing.T, d string) *world {
+func small(t testing.TB, d string) *world {
 	t.Helper()
 	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
 		presample.Options{BatchSize: 6, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
@@ -43,7 +43,7 @@ func small(t *testing.T, d string) *world {
 
 // sharing is a pack of int8 rows and compressed chunks whose batches share rows on
 // disk.
-func sharing(t *testing.T) *world {
+func sharing(t testing.TB) *world {
 	t.Helper()
 	po := pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{20}, DType: "int8", Compress: packfile.CodecS2, Memory: 1 << 30, Workers: 1}
 	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}.Raw(),
@@ -57,7 +57,7 @@ func sharing(t *testing.T) *world {
 	return w
 }
 
-func newStack(t *testing.T) iostack.Stack {
+func newStack(t testing.TB) iostack.Stack {
 	t.Helper()
 	s, err := pread.New(iostack.Options{Workers: 2})
 	if err != nil {
@@ -113,13 +113,22 @@ func readEverything(ctx context.Context, dir string, stack iostack.Stack, throug
 	return nil
 }
 
+// verify opens a pack and checks every byte, gaps included.
+func verify(ctx context.Context, dir string) error {
+	r, err := packfile.Open(vfs.OS, dir)
+	if err != nil {
+		return err
+	}
+	return r.Verify(ctx, vfs.OS, progress.Discard)
+}
+
 // TestDamage changes bytes all over every file: each is found and named, or lies
 // in a gap between aligned ranges, which nobody reads.
 func TestDamage(t *testing.T) {
 	stack := newStack(t)
 	for _, w := range []*world{small(t, "same"), sharing(t)} {
 		last := len(w.reader.Index().Edges) - 1
-		if err := readEverything(t.Context(), w.pack, stack, last); err != nil {
+		if err := errors.Join(readEverything(t.Context(), w.pack, stack, last), verify(t.Context(), w.pack)); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(w.pack)
@@ -142,6 +151,9 @@ func TestDamage(t *testing.T) {
 				bad[at] ^= 0x41
 				if err := os.WriteFile(name, bad, 0o666); err != nil {
 					t.Fatal(err)
+				}
+				if err := verify(t.Context(), w.pack); err == nil {
+					t.Errorf("%s: byte %d of %d changed, which verifying did not find", e.Name(), at, len(b))
 				}
 				err := readEverything(t.Context(), w.pack, stack, last)
 				tried++

@@ -17,7 +17,7 @@ func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) (err e
 	}
 	e := &list[i]
 	sl.clearCounts()
-	file, err := s.files.take(s.pack.Path(packfile.EvalGraphFile))
+	file, err := s.files.take(packfile.EvalGraphFile)
 	if err != nil {
 		return err
 	}

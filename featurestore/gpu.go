@@ -146,7 +146,7 @@ func (s *Store) preloadGPU(ctx context.Context, rep progress.Reporter) (int64, e
 	}
 	rows := g.table.Bytes()
 	n, err := s.readHot(ctx, rep, "fill the GPU cache", hotRange{
-		end: min(binio.AlignUp(rows, binio.Page), s.hot.Size()),
+		end: min(binio.AlignUp(rows, binio.Page), s.hotSums.Size),
 		room: func(k int, _ int64) ([]byte, error) {
 			return h.Bytes()[k*preloadPiece : (k+1)*preloadPiece], free[k].Synchronize()
 		},

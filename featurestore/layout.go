@@ -191,13 +191,13 @@ func layout(r *packfile.Reader, through int, o *PlanOptions, most int64) Layout 
 		l.RAMBytes = binio.AlignUp(l.CacheRows*int64(f.RowBytes), device.PageSize) - l.hotBegin(f.RowBytes)
 	}
 	l.DecodeBytes = copierMemory(copyWorkers(r.Form()), r.Form())
-	graph := 3 * binio.AlignUp(f.GraphBytes, device.PageSize) // its bytes, and decoded
+	graph := binio.AlignUp(f.GraphBytes, device.PageSize) // as it lies on disk
 	train, eval := slotSizes(r, &l), evalSlotSizes(r, &l)
 	if len(f.TrainSizes.Src) > 0 {
-		l.SlotBytes = graph + train.sum()
+		l.SlotBytes = graph + f.TrainSizes.Bytes(f.TargetBytes) + r.PlanBytes() + train.sum()
 	}
 	if len(f.EvalSizes.Src) > 0 {
-		l.EvalSlotBytes = graph + eval.sum()
+		l.EvalSlotBytes = graph + f.EvalSizes.Bytes(f.TargetBytes) + eval.sum()
 	}
 	return l
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // buildMin makes a small pack of policy min with more than one refill record.
-func buildMin(t *testing.T, d, codec string) *world {
+func buildMin(t testing.TB, d, codec string) *world {
 	t.Helper()
 	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
 		presample.Options{BatchSize: 2, Epochs: 4, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},

@@ -151,7 +151,7 @@ func (s *Store) arrive(ctx context.Context, sl *Slot, list []arrival) (err error
 	rb, last := int64(s.facts.RowBytes), s.pack.Index().Bands-1
 	sl.batch, sl.cold = batch, t.ColdRows(last)
 	chunk := sl.chunkBytes()
-	file, err := s.files.take(s.pack.Path(packfile.ColdFile(s.pack.Group(batch))))
+	file, err := s.files.take(packfile.ColdFile(s.pack.Group(batch)))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (s *Store) preloadHot(ctx context.Context, rep progress.Reporter) (int64, e
 	mem := s.cache.Bytes()
 	return s.readHot(ctx, rep, "fill the RAM cache", hotRange{
 		begin: begin,
-		end:   min(binio.AlignUp(s.layout.CacheRows*rb, binio.Page), s.hot.Size()), // whole pages, to be checked
+		end:   min(binio.AlignUp(s.layout.CacheRows*rb, binio.Page), s.hotSums.Size), // whole pages, to be checked
 		room: func(_ int, lo int64) ([]byte, error) {
 			return mem[lo-begin : min(lo-begin+preloadPiece, int64(len(mem)))], nil
 		},

@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
@@ -136,7 +137,7 @@ func (s *Store) dropRows(sl *Slot) {
 // their reads.
 func (s *Store) submitRound(sl *Slot, turn int) error {
 	l, r, room := &sl.rows.list, &sl.rows.rounds[turn], sl.staging[turn].Bytes()
-	rb, size := int64(s.facts.RowBytes), l.file.Size()
+	rb, size := int64(s.facts.RowBytes), l.sums.Size
 	k := sl.rows.next
 	r.runs, r.first = r.runs[:0], k
 	sl.req = sl.req[:0]
@@ -146,6 +147,9 @@ func (s *Store) submitRound(sl *Slot, turn int) error {
 		hi := lo
 		for k < len(l.ids) {
 			off, _ := l.at(k, rb)
+			if off < 0 || off+rb > size { // no read could hold it
+				return fault.New(fault.ErrCorrupt, "%s: a row at byte %d, beyond its %d bytes", l.file.Name(), off, size)
+			}
 			from, to := off/binio.Page*binio.Page, min(binio.AlignUp(off+rb, binio.Page), size)
 			if from > hi+packfile.MaxGap*binio.Page || to-lo > int64(len(room)) {
 				break

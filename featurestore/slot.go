@@ -61,6 +61,8 @@ func (s *Store) newSlot(b slotBytes, eval bool) (*Slot, error) {
 	sizes := s.facts.TrainSizes
 	if eval {
 		sizes = s.facts.EvalSizes
+	} else {
+		sl.plan = s.pack.NewPlan()
 	}
 	sl.Batch = sizes.NewBatch(s.facts.TargetBytes)
 	for _, m := range []struct {
@@ -139,7 +141,7 @@ func (s *Store) startGraph(sl *Slot, i int) (err error) {
 	t := &s.pack.Index().Train[i]
 	sl.batch, sl.cold = i, 0
 	sl.clearCounts()
-	if sl.graphFile, err = s.files.take(s.pack.Path(packfile.GraphFile(s.pack.Group(i)))); err != nil {
+	if sl.graphFile, err = s.files.take(packfile.GraphFile(s.pack.Group(i))); err != nil {
 		return err
 	}
 	return s.submitGraph(sl, sl.graphFile.File, t.GraphOffset, t.GraphBytes)
@@ -210,7 +212,7 @@ func (s *Store) startChunk(sl *Slot) error {
 	if sl.cold == 0 {
 		return nil
 	}
-	file, err := s.files.take(s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))))
+	file, err := s.files.take(packfile.ColdFile(s.pack.Group(sl.batch)))
 	if err != nil {
 		return err
 	}

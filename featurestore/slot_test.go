@@ -146,7 +146,7 @@ func TestFreeUnregisters(t *testing.T) {
 
 // A slot has room for every batch from the start.
 func TestSlotHasRoom(t *testing.T) {
-	for _, w := range []*world{small(t, "same"), sharing(t)} {
+	for _, w := range []*world{small(t, "same"), sharing(t), buildMin(t, "same", "none")} {
 		s, err := featurestore.Open(vfs.OS, w.reader, newStack(t), plan(t, w))
 		if err != nil {
 			t.Fatal(err)
@@ -164,9 +164,19 @@ func TestSlotHasRoom(t *testing.T) {
 			for l := range b.Blocks {
 				list = append(list, cap(b.Blocks[l].Indptr), cap(b.Blocks[l].Indices), cap(b.Blocks[l].Dst))
 			}
-			return list
+			return append(list, sl.PlanRoom()...)
 		}
 		want := room()
+		f, planned := w.reader.Facts(), int64(0)
+		for _, n := range sl.PlanRoom() {
+			planned += 4 * int64(n)
+		}
+		if n := w.reader.PlanBytes(); n != planned {
+			t.Errorf("a plan has %d bytes, the layout knows of %d", planned, n)
+		}
+		if n := f.TrainSizes.Bytes(f.TargetBytes); plan(t, w).SlotBytes < n+planned+f.GraphBytes {
+			t.Errorf("a slot of %d bytes, whose graph has %d", plan(t, w).SlotBytes, n)
+		}
 		for i := range w.reader.Facts().Train {
 			if err := load(t.Context(), s, sl, i); err != nil {
 				t.Fatal(err)

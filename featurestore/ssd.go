@@ -38,7 +38,7 @@ func (s *Store) startSSD(sl *Slot) error {
 		return nil
 	}
 	group := s.pack.Group(sl.batch)
-	file, err := s.files.take(s.pack.Path(packfile.SSDFile(group)))
+	file, err := s.files.take(packfile.SSDFile(group))
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type Store struct {
 // Open opens a pack's files through the stack, which must outlive the store.
 // The RAM cache is allocated, and empty until Preload.
 func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
-	s := &Store{fs: fsys, pack: r, facts: r.Facts(), stack: stack, layout: l, files: newFileCache(stack)}
+	s := &Store{fs: fsys, pack: r, facts: r.Facts(), stack: stack, layout: l, files: newFileCache(stack, r)}
 	if err := s.open(fsys); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -76,7 +76,7 @@ func (s *Store) openRows(fsys vfs.FS, name, sumsName string) (iostack.File, bini
 	if sums.Size == 0 {
 		return nil, sums, nil
 	}
-	f, err := s.stack.Open(s.pack.Path(name))
+	f, err := openSized(s.stack, s.pack, name)
 	return f, sums, err
 }
 

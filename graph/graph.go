@@ -6,7 +6,10 @@
 // pack/packfile decode into these types.
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // MaxNodes is the largest number of nodes that 32-bit node ids can name.
 const MaxNodes = 1 << 32
@@ -200,6 +203,19 @@ func (s *Sizes) NewBatch(targetBytes int) Batch {
 	}
 	b.Blocks[0].Dst = make([]uint32, 0, s.Dst[0]) // those of others come first
 	return b
+}
+
+// Bytes returns the memory of NewBatch's batch.
+func (s *Sizes) Bytes(targetBytes int) int64 {
+	layers := len(s.Src)
+	if layers == 0 {
+		return 0
+	}
+	n := 8*int64(s.Src[0]) + 4*int64(s.Dst[0]) + int64(4+targetBytes)*int64(s.Dst[layers-1])
+	for l := range layers {
+		n += int64(unsafe.Sizeof(Block{})) + 4*(int64(s.Dst[l])+1+int64(s.Edges[l]))
+	}
+	return n
 }
 
 // Cover raises s so that it covers b.

@@ -39,8 +39,9 @@ func segmentLadder(batches int) []int {
 	return append(l, max(batches, 1))
 }
 
-// censusMemory returns the bytes that a census holds beside its slots.
-func censusMemory(nodes int64, batches int) int64 { return 8*nodes + 16*int64(batches+2) }
+// censusMemory returns the bytes that a census holds beside its slots: two uses of every
+// node. Counts by the lengths of segments, a few hundred, are in baseMemory.
+func censusMemory(nodes int64) int64 { return 8 * nodes }
 
 // inputSlot holds one batch's input nodes while they are counted.
 type inputSlot struct {
@@ -109,14 +110,21 @@ func (s *inputSlot) classify(nodes, rank []uint32, edges []int64) {
 
 // censusTaker counts batch after batch. A use of a node in batch b is the first in
 // its segment of length s exactly if the use before it lies before batch b - b mod s;
-// it is the second if the one before does not, and the one before that does.
+// it is the second if the one before does not, and the one before that does. So a use is
+// sorted in among the few places where the segments that b lies in begin, and what a
+// batch takes does not grow with the batches before it.
 type censusTaker struct {
 	segments []int
 	edges    []int64
 	last     [][2]uint32 // by node: 1 + the batch of its last use, and of the one before; 0: none
-	// uses[x] and earlier[x] count, of the nodes being added, those whose last use,
-	// and the one before, is x.
-	uses, earlier []uint32
+
+	batch int      // that the following are of; -1: none
+	order []int    // the segments' lengths, by their place in segments, by ascending begin
+	ended []int    // scratch
+	begin []uint32 // in that order: 1 + the first batch of the segment that batch lies in
+	// uses[k] and earlier[k] count, of the nodes being added, those whose last use, and
+	// the one before, is at begin[k-1] or later, and before begin[k].
+	uses, earlier []int64
 
 	accesses       []int64   // by class
 	stored, shared [][]int64 // by class and segment length
@@ -124,15 +132,54 @@ type censusTaker struct {
 
 func newCensusTaker(nodes int64, batches int, edges []int64) *censusTaker {
 	t := &censusTaker{
-		segments: segmentLadder(batches), edges: edges, last: make([][2]uint32, nodes),
-		uses: make([]uint32, batches+2), earlier: make([]uint32, batches+2),
+		segments: segmentLadder(batches), edges: edges, last: make([][2]uint32, nodes), batch: -1,
 		accesses: make([]int64, len(edges)),
 	}
+	n := len(t.segments)
+	t.begin, t.uses, t.earlier = make([]uint32, n), make([]int64, n+1), make([]int64, n+1)
+	for i := range n {
+		t.order = append(t.order, i)
+	}
 	for range edges {
-		t.stored = append(t.stored, make([]int64, len(t.segments)))
-		t.shared = append(t.shared, make([]int64, len(t.segments)))
+		t.stored = append(t.stored, make([]int64, n))
+		t.shared = append(t.shared, make([]int64, n))
 	}
 	return t
+}
+
+// turnTo makes b, which is not before the present one, the batch whose nodes are added.
+func (t *censusTaker) turnTo(b int) {
+	for ; t.batch < b; t.batch++ {
+		// Of the lengths at which a segment ends here, the next one begins last of all.
+		next, kept := t.batch+1, 0
+		t.ended = t.ended[:0]
+		for k, i := range t.order {
+			if next%t.segments[i] == 0 {
+				t.ended = append(t.ended, i)
+				continue
+			}
+			t.order[kept], t.begin[kept] = i, t.begin[k]
+			kept++
+		}
+		for k, i := range t.ended {
+			t.order[kept+k], t.begin[kept+k] = i, uint32(next)+1
+		}
+	}
+}
+
+// place returns how many of the segments that the batch lies in begin at a use or before.
+func (t *censusTaker) place(use uint32) int {
+	lo, n := 0, len(t.begin)
+	for n > 0 {
+		half := (n + 1) / 2
+		if t.begin[lo+half-1] <= use {
+			lo += half
+			n -= half
+		} else {
+			n = half - 1
+		}
+	}
+	return lo
 }
 
 // add counts batch b's nodes of one class. Batches come in order, each node at most
@@ -141,24 +188,23 @@ func (t *censusTaker) add(b, class int, nodes []uint32) {
 	if len(nodes) == 0 {
 		return
 	}
-	uses, earlier := t.uses[:b+2], t.earlier[:b+2]
-	clear(uses)
-	clear(earlier)
+	t.turnTo(b)
+	clear(t.uses)
+	clear(t.earlier)
 	for _, v := range nodes {
 		l := &t.last[v]
-		uses[l[0]]++
-		earlier[l[1]]++
+		t.uses[t.place(l[0])]++
+		t.earlier[t.place(l[1])]++
 		l[0], l[1] = uint32(b)+1, l[0]
 	}
-	for x := b; x >= 0; x-- { // now: x or later
-		uses[x] += uses[x+1]
-		earlier[x] += earlier[x+1]
-	}
 	t.accesses[class] += int64(len(nodes))
-	for i, s := range t.segments {
-		first := b - b%s + 1
-		t.stored[class][i] += int64(len(nodes)) - int64(uses[first])
-		t.shared[class][i] += int64(uses[first]) - int64(earlier[first])
+	uses, earlier := int64(0), int64(0) // at the segment's begin or later
+	for k := len(t.order) - 1; k >= 0; k-- {
+		uses += t.uses[k+1]
+		earlier += t.earlier[k+1]
+		i := t.order[k]
+		t.stored[class][i] += int64(len(nodes)) - uses
+		t.shared[class][i] += uses - earlier
 	}
 }
 

@@ -23,10 +23,10 @@ func (p *packing) newCommonRows(out *writers) (_ *commonRows, err error) {
 		return nil, err
 	}
 	c := &commonRows{window: p.plan.hotWindow}
-	if c.hot, err = newHotWriter(p.dir, places, f.HotRows, f.RowBytes, c.window, p.plan.spillBuf, p.o.Workers); err != nil {
+	if c.hot, err = newHotWriter(p.open, places, f.HotRows, f.RowBytes, c.window, p.plan.spillBuf, p.o.Workers); err != nil {
 		return nil, err
 	}
-	file, err := newRowFile(p.dir, out, packfile.EvalFile, f.EvalRows*int64(f.RowBytes))
+	file, err := newRowFile(p.open, out, packfile.EvalFile, f.EvalRows*int64(f.RowBytes))
 	if err != nil {
 		c.hot.close()
 		return nil, err

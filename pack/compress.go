@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"slices"
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
@@ -29,6 +31,7 @@ func rawFile(group int) string { return fmt.Sprintf("cold-%05d.raw.tmp", group) 
 // and compressed, on all workers, and the scratch file is removed.
 type compression struct {
 	dir     *stage.Dir
+	open    *fileSet
 	stack   iostack.Stack
 	part    packfile.Part // whose groups are compressed
 	facts   *packfile.Facts
@@ -52,7 +55,7 @@ type compressState struct {
 }
 
 func (s *compressState) encode() []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(s.Groups))
+	b := binary.LittleEndian.AppendUint32(make([]byte, 0, 12+4*(len(s.Sums)+len(s.Frames))), uint32(s.Groups))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Sums)))
 	b = append(b, binio.Bytes(s.Sums)...)
 	b = append(b, binio.Bytes(s.Frames)...)
@@ -96,13 +99,17 @@ func (c *compression) load() error {
 // run compresses the groups that an earlier run has not, and makes the index that of
 // the compressed chunks.
 func (c *compression) run(ctx context.Context) error {
+	if err := c.checkGroups(ctx); err != nil {
+		return err
+	}
 	mem, err := c.makeSlots()
 	if err != nil {
 		return err
 	}
 	defer mem.Free()
-	resumed := c.state.Groups
-	for g := max(resumed, c.part.Lo); g < c.part.Hi; g++ {
+	more := pieces(c.index, c.form) - len(c.state.Sums)
+	c.state.Sums, c.state.Frames = slices.Grow(c.state.Sums, more), slices.Grow(c.state.Frames, more)
+	for g := max(c.state.Groups, c.part.Lo); g < c.part.Hi; g++ {
 		if err := c.group(ctx, g); err != nil {
 			return fmt.Errorf("compress %s: %w", packfile.ColdFile(g), err)
 		}
@@ -114,12 +121,54 @@ func (c *compression) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.locate(resumed)
+	c.locate()
+	return nil
 }
 
-// locate makes the index that of the compressed chunks. The first groups were compressed
-// by an earlier run.
-func (c *compression) locate(resumed int) error {
+// checkGroups makes sure of the groups that an earlier run compressed.
+func (c *compression) checkGroups(ctx context.Context) error {
+	var kept []keptFile
+	sums, frames := c.state.Sums, c.state.Frames
+	for g := range c.state.Groups {
+		n := 0
+		lo, hi := c.facts.GroupSpan(g)
+		for i := lo; i < hi; i++ {
+			n += c.form.NumPieces(c.index.Train[i].Bands)
+		}
+		if n > 0 {
+			kept = append(kept, keptFile{packfile.ColdFile(g), storedBytes(frames[:n]), pieceRegions(sums[:n], frames[:n])})
+		}
+		sums, frames = sums[n:], frames[n:]
+	}
+	return checkKept(ctx, c.dir, kept)
+}
+
+// storedBytes returns the bytes of a group's file from the lengths of its compressed
+// pieces, which, like chunks, begin on pages.
+func storedBytes(frames []uint32) int64 {
+	n := int64(0)
+	for _, frame := range frames {
+		n += binio.AlignUp(int64(frame&^packfile.FrameStored), binio.Page)
+	}
+	return n
+}
+
+// pieceRegions yields a group's compressed pieces.
+func pieceRegions(sums, frames []uint32) iter.Seq[region] {
+	return func(yield func(region) bool) {
+		off := int64(0)
+		for k, frame := range frames {
+			r := region{off: off, size: int64(frame &^ packfile.FrameStored), crc: sums[k]}
+			if !yield(r) {
+				return
+			}
+			off += binio.AlignUp(r.size, binio.Page)
+		}
+	}
+}
+
+// locate makes the index that of the compressed chunks.
+func (c *compression) locate() {
 	c.index.SharePieces(c.form, c.state.Sums, c.state.Frames)
 	for g := range c.facts.Groups() {
 		lo, hi := c.facts.GroupSpan(g)
@@ -129,17 +178,7 @@ func (c *compression) locate(resumed int) error {
 			t.ChunkOffset, t.ChunkBytes = offset, t.Extent(c.form, c.index.Bands-1)
 			offset += binio.AlignUp(t.ChunkBytes, binio.Page)
 		}
-		if g >= resumed || offset == 0 {
-			continue
-		}
-		name := c.dir.File(packfile.ColdFile(g))
-		if st, err := c.dir.FS().Stat(name); err != nil {
-			return touched(name, err)
-		} else if st.Size() != offset {
-			return touched(name, fmt.Errorf("%d bytes instead of %d", st.Size(), offset))
-		}
 	}
-	return nil
 }
 
 func (c *compression) removeRaw(group int) error {
@@ -240,7 +279,7 @@ func (c *compression) group(ctx context.Context, g int) error {
 		return err
 	}
 	defer raw.Close()
-	out, err := newAppender(c.dir, packfile.ColdFile(g), appendBuffer)
+	out, err := newAppender(c.open, packfile.ColdFile(g), appendBuffer)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,8 @@ func (p *packing) chooseCut(ctx context.Context, d *diskCosts, accesses int64) (
 		f.HotRows, f.EvalRows = d.edges[edge], d.eval[edge]
 		f.Segment, f.Segments = l.segment, segmentsOf(f.Train, l.segment)
 		p.sharedMost = min(l.ssd, f.Nodes-d.edges[len(d.edges)-1])
-		p.scratch = p.share(4 * (l.cold + l.ssd))
+		p.ownCold, p.ownSSD = p.share(l.cold), p.share(l.ssd)
+		p.scratch = 4 * (p.ownCold + p.ownSSD)
 		return d.bytes(edge, l)
 	}
 	limit := p.params.MaxDisk
@@ -186,7 +187,7 @@ func (p *packing) narrower() string {
 // censusSlots returns the number of batches that a census may hold at once.
 func (p *packing) censusSlots() (int, error) {
 	s := p.samples.Facts()
-	held := baseMemory + 4*p.facts.Nodes + p.facts.Nodes/5 + censusMemory(p.facts.Nodes, s.TrainBatches)
+	held := heldMemory(p.facts.Nodes) + recordMemory(s) + censusMemory(p.facts.Nodes)
 	slot := slotBytes(s) / 2
 	if err := budget.Check("counting what the batches share", held+slot, p.o.Memory); err != nil {
 		return 0, err

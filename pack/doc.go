@@ -23,8 +23,17 @@
 //
 // Nothing of size edges or nodes × dim is held: per node 4 bytes of rank (8 while
 // ranking) and 1.5 bits of evaluation set; 8 bytes more in a census or for each
-// segment under way, and 4.5 more in a simulation. The row lists lie in a scratch file
-// that is mapped; two range buffers take what the budget leaves.
+// segment under way, and 4.5 more in a simulation; and for every batch, 256 KiB of chunks
+// and page of rows stored once the index and the checksums, which memory plans as the
+// books. The row lists lie in a scratch file that is mapped; two range buffers take what
+// the budget leaves.
+//
+// An interrupted run leaves the first pass, in the journal and index.tmp, and the ranges
+// that were made durable, in ranges.tmp: up to which node, the checksums of what was
+// written so far, and one number for each file of the SSD level. The next run reads what
+// it keeps once, graphs, chunks and shared rows, and compares it with checksums that were
+// made of the bytes in memory when they were written; hot rows and those of evaluation it
+// writes again.
 //
 // A shard packs a run of the batches, and the first one what the pack has once: hot
 // rows, evaluation, refill records. What decides the bytes each finds for itself, from

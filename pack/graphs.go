@@ -9,6 +9,8 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -19,6 +21,25 @@ import (
 // requestsFile is the scratch list of the rows that every chunk will hold: node
 // ids, uint32, batch after batch, in the chunk's order.
 const requestsFile = "requests.tmp"
+
+// checkBatches refuses samples that a pack has no room for, before any work: batches
+// whose edges or bytes are more than their 32 bits in the index, or too many batches.
+// What renumbering adds to a graph is looked at when it is known.
+func checkBatches(samples string, n int, info func(i int) mbfile.BatchInfo) error {
+	if n > packfile.MaxBatches {
+		return fault.New(fault.ErrInput, "%s: %d batches; a pack has at most %d: presample fewer epochs, or larger batches", samples, n, packfile.MaxBatches)
+	}
+	for i := range n {
+		b := info(i)
+		if err := packfile.CheckCount(b.NumEdges(), "%s: edges of batch %d", samples, i); err != nil {
+			return err
+		}
+		if err := packfile.CheckCount(b.Size, "%s: bytes of the graph of batch %d", samples, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // graphSlot holds what one batch needs on its way through the first pass.
 type graphSlot struct {
@@ -34,7 +55,7 @@ type graphSlot struct {
 type graphPass struct {
 	samples *mbfile.Reader
 	part    packfile.Part // of the pack that is made here
-	dir     *stage.Dir
+	open    *fileSet
 	slots   []*graphSlot
 	index   *packfile.Index
 	facts   *packfile.Facts
@@ -67,7 +88,7 @@ func (p *graphPass) run(ctx context.Context) error {
 
 // share finds the rows of the SSD level and writes their scratch list.
 func (p *graphPass) share(ctx context.Context) error {
-	list, err := newAppender(p.dir, ssdRequestsFile, appendBuffer)
+	list, err := newAppender(p.open, ssdRequestsFile, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -93,8 +114,8 @@ func (p *graphPass) share(ctx context.Context) error {
 
 // training writes the graphs of the training batches and the list of their chunks' rows.
 func (p *graphPass) training(ctx context.Context) error {
-	p.index.Train = absent(p.facts.Train, p.index.Bands)
-	requests, err := newAppender(p.dir, requestsFile, appendBuffer)
+	p.index.Train = packfile.NewTrain(p.facts.Train, p.index.Bands)
+	requests, err := newAppender(p.open, requestsFile, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -112,7 +133,7 @@ func (p *graphPass) training(ctx context.Context) error {
 // group writes the graph file of group g: n batches from first on.
 func (p *graphPass) group(ctx context.Context, g, first, n int, requests *appender) error {
 	name := packfile.GraphFile(g)
-	out, err := newAppender(p.dir, name, appendBuffer)
+	out, err := newAppender(p.open, name, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -136,19 +157,17 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 			s.trainMin(&s.batch, s.codes)
 		}
 		s.out = s.plan.Append(batchcodec.Append(s.out[:0], &s.batch))
-		return nil
+		return packfile.CheckCount(int64(len(s.out)), "bytes of the graph and the plan of batch %d", first+i)
 	}, func(s *graphSlot, i int) error {
 		t := &p.index.Train[first+i]
 		if p.segments != nil {
 			p.segments.done(first + i)
 		}
-		*t = packfile.Train{
-			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(),
-			Bands:       append([]int(nil), s.bands...),
-			SSD:         append([]int(nil), s.ssd...),
-			ChunkOffset: chunk, ChunkBytes: int64(len(s.cold)) * int64(p.facts.RowBytes),
-			GraphOffset: out.offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
-		}
+		copy(t.Bands, s.bands)
+		copy(t.SSD, s.ssd)
+		t.Inputs, t.Seeds, t.Edges = len(s.batch.Input), s.batch.NumSeeds(), s.batch.NumEdges()
+		t.ChunkOffset, t.ChunkBytes = chunk, int64(len(s.cold))*int64(p.facts.RowBytes)
+		t.GraphOffset, t.GraphBytes, t.GraphCRC = out.offset, len(s.out), binio.CRC(s.out)
 		chunk += binio.AlignUp(t.ChunkBytes, binio.Page)
 		p.facts.ColdRows += int64(len(s.cold))
 		p.facts.ChunkBytes = max(p.facts.ChunkBytes, t.ChunkBytes)
@@ -173,7 +192,7 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 // evaluation writes the graphs of the validation and test batches.
 func (p *graphPass) evaluation(ctx context.Context) error {
 	f := p.samples.Facts()
-	out, err := newAppender(p.dir, packfile.EvalGraphFile, appendBuffer)
+	out, err := newAppender(p.open, packfile.EvalGraphFile, appendBuffer)
 	if err != nil {
 		return err
 	}
@@ -185,7 +204,7 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 		}
 		s.rows = s.evaluation(&s.batch)
 		s.out = batchcodec.Append(s.out[:0], &s.batch)
-		return nil
+		return packfile.CheckCount(int64(len(s.out)), "bytes of the graph of evaluation batch %d", i)
 	}, func(s *graphSlot, i int) error {
 		e := packfile.Eval{
 			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(), Rows: s.rows,
@@ -211,19 +230,28 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 	return out.finish()
 }
 
-// evalNodes collects the evaluation batches' nodes whose rows are not in hot.bin.
-func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot int64) (*bitset, error) {
-	f := samples.Facts()
-	set := newBitset(int64(len(rank)))
-	var raw []byte
-	var b graph.Batch
-	for i := f.TrainBatches; i < f.TrainBatches+f.ValidBatches+f.TestBatches; i++ {
+// evalNodes collects the evaluation batches' nodes whose rows are not in hot.bin. Of
+// each batch it reads the nodes alone.
+func (p *packing) evalNodes(ctx context.Context, hot int64) (*bitset, error) {
+	f := p.samples.Facts()
+	lo, hi := f.TrainBatches, f.Batches()
+	most := int64(0)
+	for i := lo; i < hi; i++ {
+		most = max(most, p.samples.Info(i).Size)
+	}
+	if err := budget.Check("collecting the nodes of evaluation", heldMemory(f.Nodes)+recordMemory(f)+most, p.o.Memory); err != nil {
+		return nil, err
+	}
+	set := newBitset(int64(len(p.rank)))
+	raw := make([]byte, 0, most)
+	for i := lo; i < hi; i++ {
+		var nodes []uint32
 		var err error
-		if raw, err = samples.Read(ctx, i, raw, &b); err != nil {
+		if nodes, raw, err = p.samples.Inputs(ctx, i, raw); err != nil {
 			return nil, err
 		}
-		for _, v := range b.Input {
-			if int64(rank[v]) >= hot {
+		for _, v := range nodes {
+			if int64(p.rank[v]) >= hot {
 				set.add(v)
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"path/filepath"
+	"slices"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -35,28 +35,31 @@ type journal struct {
 
 // encode returns the state as it lies in the scratch file.
 func (s *rangeState) encode() []byte {
-	b := binary.LittleEndian.AppendUint64(nil, uint64(s.Next))
+	b := make([]byte, 0, 8+3*4+4*(len(s.Running)+len(s.Sums)+len(s.SSD))+4)
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.Next))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Running)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Sums)))
-	b = append(b, binio.Bytes(s.Running)...)
-	b = append(b, binio.Bytes(s.Sums)...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.SSD)))
+	for _, list := range [][]uint32{s.Running, s.Sums, s.SSD} {
+		b = append(b, binio.Bytes(list)...)
+	}
 	return binary.LittleEndian.AppendUint32(b, binio.CRC(b))
 }
 
 func (s *rangeState) decode(b []byte) error {
-	if len(b) < 20 || binio.CRC(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+	if len(b) < 24 || binio.CRC(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
 		return fault.New(fault.ErrCorrupt, "it does not match its checksum")
 	}
 	d := binio.NewDecoder(b[:len(b)-4])
 	s.Next = int64(d.U64())
-	running, sums := d.Count(4), d.Count(4)
-	s.Running = d.Uints(nil, running, 4)
-	s.Sums = d.Uints(nil, sums, 4)
+	running, sums, ssd := d.Count(4), d.Count(4), d.Count(4)
+	s.Running, s.Sums, s.SSD = d.Uints(nil, running, 4), d.Uints(nil, sums, 4), d.Uints(nil, ssd, 4)
 	return d.Err()
 }
 
-// load reads the state of an interrupted run; without one it stays empty.
-func (s *rangeState) load(fsys vfs.FS, name string, bands, batches int) error {
+// load reads the state of an interrupted run, of so many numbers of each kind; without
+// one it stays empty.
+func (s *rangeState) load(fsys vfs.FS, name string, running, sums, ssd int) error {
 	ok, err := vfs.Exists(fsys, name)
 	if err != nil || !ok {
 		return err
@@ -68,17 +71,14 @@ func (s *rangeState) load(fsys vfs.FS, name string, bands, batches int) error {
 	if err := s.decode(b); err != nil {
 		return touched(name, err)
 	}
-	if len(s.Running) != bands*batches {
+	if len(s.Running) != running || len(s.Sums) != sums || len(s.SSD) != ssd {
 		return touched(name, errors.New("it belongs to another packing"))
 	}
 	return nil
 }
 
-// touched says that a file of an interrupted run is not what that run left, and
-// what to do: the journal says that it is, so a resumed run would find it again.
-func touched(name string, err error) error {
-	return fault.New(fault.ErrCorrupt, "%s was touched since the interruption (%v): remove %s and run the command again", name, err, filepath.Dir(name))
-}
+// dirOf returns the directory that a file of an interrupted run lies in.
+func dirOf(name string) string { return filepath.Dir(name) }
 
 // saver makes each range durable while the next one is packed: sync, then the
 // state as it was at the range's end. At most one save is under way.
@@ -98,25 +98,19 @@ func (s *saver) save(ctx context.Context, next int64) error {
 		return nil
 	}
 	s.p.state.Next = next
+	files := s.p.cold
+	if s.p.ssd != nil {
+		s.p.state.SSD = s.p.ssd.digests()
+		files = slices.Concat(files, s.p.ssd.out)
+	}
 	state := s.p.state.clone()
 	s.done = make(chan error, 1)
-	var files []vfs.File
-	if s.p.ssd != nil {
-		files = s.p.ssd.files()
-	}
-	for _, f := range s.p.cold {
-		if f != nil {
-			files = append(files, f)
-		}
-	}
 	go func() {
-		for _, f := range files {
-			if err := f.Sync(); err != nil {
-				s.done <- fmt.Errorf("sync %s: %w", f.Name(), err)
-				return
-			}
+		err := s.p.open.sync(slices.DeleteFunc(slices.Clone(files), func(f *outFile) bool { return f == nil }))
+		if err == nil {
+			err = vfs.ReplaceFile(s.p.dir.FS(), s.p.dir.File(stateFile), state.encode())
 		}
-		s.done <- vfs.ReplaceFile(s.p.dir.FS(), s.p.dir.File(stateFile), state.encode())
+		s.done <- err
 	}()
 	return nil
 }

@@ -2,7 +2,9 @@ package pack
 
 import (
 	"sort"
+	"unsafe"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
@@ -24,6 +26,10 @@ const (
 	enoughRange = 256 << 20
 )
 
+// heldMemory returns what every part of a packing holds: the program, ranks, and the
+// evaluation set with its counts.
+func heldMemory(nodes int64) int64 { return baseMemory + 4*nodes + nodes/8 + nodes/16 }
+
 // memoryPlan divides the budget.
 type memoryPlan struct {
 	slots     int   // batches under way in the first pass
@@ -35,20 +41,79 @@ type memoryPlan struct {
 	outside   int64 // bytes that Go's collector does not manage
 }
 
-// planMemory fits both passes under the budget, or says in what they would fit. lane is
-// what the first pass holds for every segment under way, 0 without an SSD level.
-func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) (memoryPlan, error) {
-	p := fit(o, f, s, lane)
+// ledger is what a packing holds beside nodes, batches and rows on their way.
+type ledger struct {
+	lane  int64 // by the first pass for every segment under way; 0 without an SSD level
+	books int64 // all the time, for every batch, piece and page
+}
+
+// recordMemory returns the bytes of the samples' index, which is held all the time.
+func recordMemory(s mbfile.Facts) int64 { return int64(s.Batches()) * int64(24+8*s.Layers) }
+
+// counts are what the books follow from.
+type counts struct {
+	bands          int
+	train, evals   int64 // batches
+	segments       int64 // 0 without an SSD level
+	pieces, frames int64 // of chunks as the ranges write them; as they are compressed
+	hot, eval, ssd int64 // pages
+}
+
+// books returns the bytes of what is held for every batch, piece and page: the index, in
+// memory and as it is encoded; the state of the ranges, which is copied and encoded while
+// the next range goes on; tables of checksums, of which one at a time is completed and
+// encoded.
+func (c *counts) books() int64 {
+	const (
+		waiting = 128     // of a segment: its place in the list of rows, and who waits for it
+		file    = 1 << 10 // of a group: its files' descriptions, here and in the journal
+	)
+	bands := int64(c.bands)
+	n := c.train*(int64(unsafe.Sizeof(packfile.Train{}))+16*bands) + c.evals*int64(unsafe.Sizeof(packfile.Eval{}))
+	n += c.segments*(int64(unsafe.Sizeof(packfile.Segment{}))+waiting) + (c.train/64+1)*file
+	encoded := c.train*(44+8*bands) + 12*c.segments + 32*c.evals + 4*(c.pieces+c.frames)
+	saved := 2*4*(c.pieces+c.train*bands) + 8*c.train // a copy, its encoding, places in the list of rows
+	compressed := 8 * c.frames                        // checksums and lengths; as much when they are saved
+	n += 4*(c.pieces+c.train*bands) + compressed + max(encoded, saved, compressed)
+	return n + 4*(c.hot+c.eval+c.ssd) + 8*max(c.hot, c.eval, c.ssd)
+}
+
+// ledger returns what this packing holds beside nodes, batches and rows on their way. Of
+// cold rows and rows of the SSD level there are at most so many.
+func (p *packing) ledger(lane, cold, ssd int64) ledger {
+	f, rb := &p.facts, int64(p.facts.RowBytes)
+	lo, hi := p.part().Batches(f)
+	c := counts{bands: p.index.Bands, train: int64(f.Train), evals: int64(f.Valid + f.Test)}
+	parts := int64(hi-lo) * int64(c.bands)
+	c.pieces = cold*rb/p.form().PieceBytes() + parts
+	if p.packedForm().Compressed() {
+		c.frames = cold*rb/p.packedForm().PieceBytes() + parts
+	}
+	pages := func(rows int64) int64 { return rows*rb/binio.Page + 1 }
+	if p.part().Common {
+		c.hot, c.eval = pages(f.HotRows), pages(f.EvalRows)
+	}
+	if f.Segment > 1 {
+		c.segments = int64(f.Segments)
+		c.ssd = pages(ssd) + c.segments
+	}
+	return ledger{lane, recordMemory(p.samples.Facts()) + c.books()}
+}
+
+// planMemory fits both passes under the budget, or says in what they would fit.
+func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (memoryPlan, error) {
+	p := fit(o, f, s, l)
 	if p.rangeRows == 0 {
-		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, lane)))
+		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, l)))
 	}
 	return p, nil
 }
 
 // fit fits both passes under the budget. Ranges of no rows say that one of them does
 // not.
-func fit(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) memoryPlan {
-	held := baseMemory + 4*f.Nodes + f.Nodes/8 + f.Nodes/16 // ranks, evaluation set
+func fit(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) memoryPlan {
+	lane := l.lane
+	held := heldMemory(f.Nodes) + l.books
 	free := o.Memory - held
 	slot := slotBytes(s)
 	p := memoryPlan{}
@@ -66,7 +131,7 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) memoryPlan {
 	if f.Segment > 1 {
 		free -= int64(o.Workers) * int64(max(writeBuffer, f.RowBytes))
 	}
-	beside := writersMemory(o.Workers) + tableMemory(true)
+	beside := writersMemory(o.Workers) + tableMemory(f.TableBytes/max(f.Nodes, 1), f.Dim, true)
 	free -= beside
 	if compressMemory(o.Workers, packfile.Form{RowBytes: f.RowBytes, Codec: o.Compress}) > free {
 		return p
@@ -119,11 +184,11 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) memoryPlan {
 
 // leastMemory returns a budget in MiB that suffices, when one a MiB smaller does
 // not.
-func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, lane int64) int64 {
+func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) int64 {
 	try := *o
 	return int64(sort.Search(1<<30, func(mib int) bool {
 		try.Memory = int64(mib) << 20
-		return fit(&try, f, s, lane).rangeRows > 0
+		return fit(&try, f, s, l).rangeRows > 0
 	})) << 20
 }
 

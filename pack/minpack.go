@@ -25,19 +25,19 @@ const minSlotsFile = "min-slots.tmp"
 // says what every chunk will hold. An interrupted simulation begins anew.
 func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int64) (err error) {
 	f := &p.facts
-	if p.eval, err = evalNodes(ctx, p.samples, p.rank, 0); err != nil {
+	if p.eval, err = p.evalNodes(ctx, 0); err != nil {
 		return err
 	}
 	evalRows := p.eval.count()
 	if p.packed {
-		p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), 0)
+		p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), p.ledger(0, f.ColdRows, 0))
 		return err
 	}
 	rows := min(p.params.CacheRows, touched)
 	p.index.Edges, p.index.Bands = []int64{rows}, 2
 	f.HotRows, f.EvalRows = rows, evalRows
-	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), 0); err != nil {
-		return err
+	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), p.ledger(0, 0, 0)); err != nil {
+		return err // whatever the misses
 	}
 	accesses := int64(0)
 	for i := range f.Train {
@@ -56,6 +56,9 @@ func (p *packing) prepareMin(ctx context.Context, state stage.State, touched int
 	misses := stats.Accesses - stats.Hits
 	p.rep.Logf("policy min: the cache serves %.1f%% of the rows; %d cycles simulated", 100*float64(stats.Hits)/float64(max(stats.Accesses, 1)), len(stats.Cycles)+1)
 	p.scratch = p.share(4 * (misses + accesses))
+	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), p.ledger(0, p.share(misses), 0)); err != nil {
+		return err
+	}
 	return p.checkMin(d.minBytes(accesses, misses), "that", state)
 }
 
@@ -86,7 +89,7 @@ func refills(batches int) int64 {
 func (p *packing) simulate(ctx context.Context) (stats MinStats, err error) {
 	f, s := &p.facts, p.samples.Facts()
 	rows := f.HotRows
-	held := baseMemory + 4*f.Nodes + f.Nodes/5 + minMemory(f.Nodes, rows, f.Train) + 2*appendBuffer
+	held := heldMemory(f.Nodes) + recordMemory(s) + minMemory(f.Nodes, rows, f.Train) + 2*appendBuffer
 	slot := minSlotBytes(s) + 1<<16
 	if err := budget.Check("simulating the cache", held+slot, p.o.Memory); err != nil {
 		return stats, err
@@ -157,7 +160,7 @@ func (p *packing) writeMinSlots(set *bitset, place func(v uint32) uint32, scratc
 	for v := range set.all() {
 		list[place(v)] = v
 	}
-	a, err := newAppender(p.dir, minSlotsFile, appendBuffer)
+	a, err := newAppender(p.open, minSlotsFile, appendBuffer)
 	if err != nil {
 		return 0, err
 	}
@@ -230,7 +233,7 @@ func newMinWriter(p *packing, trace *minTrace, rows int) (*minWriter, error) {
 	for slot := range w.content {
 		w.content[slot] = [2]uint32{packfile.RefillHot, uint32(slot)}
 	}
-	if w.refill, err = newSummedFile(p.dir, packfile.RefillFile); err != nil {
+	if w.refill, err = newSummedFile(p.open, packfile.RefillFile); err != nil {
 		return nil, errors.Join(err, w.codes.remove())
 	}
 	return w, nil

@@ -54,6 +54,7 @@ type Options struct {
 	// of each range and of the hot rows, however much Memory would allow. It
 	// changes no byte; tests use it to pack small tables in many ranges.
 	RangeRows int64
+	openFiles int // most files that are open for writing at a time; 0: by the process's limit
 }
 
 // defaultBands are the cache sizes, in percent of the nodes, that packs are cut for.

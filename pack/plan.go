@@ -89,15 +89,10 @@ func (p *packing) makePlan(ctx context.Context) (Plan, error) {
 	if p.params.Policy == packfile.PolicyMin {
 		return plan, fault.New(fault.ErrUsage, "--plan --policy min: packs of policy min cannot be planned; they read no more than the static plan of the same --cache says")
 	}
-	if err := budget.Check("planning", 8*p.facts.Nodes+baseMemory, p.o.Memory); err != nil {
-		return plan, err
-	}
-	hotness, err := p.samples.Hotness()
+	hotness, touched, err := p.ranking()
 	if err != nil {
 		return plan, err
 	}
-	var touched int64
-	p.rank, touched = rankNodes(hotness)
 	q := &planner{p: p, ratio: 1, pages: map[pageKey]float64{}}
 	var accesses int64
 	if q.costs, accesses, err = p.diskCosts(ctx, hotness, touched); err != nil {
@@ -159,12 +154,26 @@ func (q *planner) measure(ctx context.Context) (err error) {
 			}
 		}
 	}
+	n, err := p.renumberSlots()
+	if err != nil {
+		return err
+	}
 	var slots []*graphSlot
-	for range p.o.Workers {
+	for range n {
 		slots = append(slots, &graphSlot{renumberer: renumberer{rank: p.rank, edges: q.costs.edges, hot: q.costs.edges[0], eval: p.eval}})
 	}
 	q.graphSeconds, err = p.graphPassSeconds(ctx, slots)
 	return err
+}
+
+// renumberSlots returns how many batches may be renumbered at once beside the census.
+func (p *packing) renumberSlots() (int, error) {
+	s := p.samples.Facts()
+	held, slot := heldMemory(p.facts.Nodes)+recordMemory(s), slotBytes(s)
+	if err := budget.Check("renumbering a batch", held+slot, p.o.Memory); err != nil {
+		return 0, err
+	}
+	return min(p.o.Workers, int((p.o.Memory-held)/slot)), nil
 }
 
 // chosen describes the pack that the options ask for, which chooseCut has settled.

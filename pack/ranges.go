@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 
 	"diskgnn/device"
@@ -23,6 +24,7 @@ type rangePass struct {
 	nodes int64
 
 	dir     *stage.Dir
+	open    *fileSet
 	facts   *packfile.Facts
 	index   *packfile.Index
 	form    packfile.Form
@@ -51,19 +53,19 @@ type rangeState struct {
 	Running []uint32
 	// Sums are the finished checksums of every batch, by its place in the index.
 	Sums []uint32
+	// SSD are, by group, the CRC-32C of the checksums of the pages of the SSD level, with
+	// zeros for the rows from Next on. None without that level.
+	SSD []uint32
 }
 
 func (s *rangeState) clone() rangeState {
-	return rangeState{s.Next, slices.Clone(s.Running), slices.Clone(s.Sums)}
+	return rangeState{s.Next, slices.Clone(s.Running), slices.Clone(s.Sums), slices.Clone(s.SSD)}
 }
 
-// prepare lays out the checksum tables and opens the cold files at their size.
-func (p *rangePass) prepare() error {
+// prepare lays out the checksum tables and makes the cold files at their size, or makes
+// sure of what an interrupted run wrote to them.
+func (p *rangePass) prepare(ctx context.Context, reqFile *mapped.File) error {
 	bands := p.index.Bands
-	p.start = make([]int64, len(p.index.Train)+1)
-	for i := range p.index.Train {
-		p.start[i+1] = p.start[i] + int64(p.index.Train[i].ColdRows(bands-1))
-	}
 	if p.state.Sums == nil {
 		p.state.Sums = make([]uint32, pieces(p.index, p.form))
 		p.state.Running = make([]uint32, len(p.index.Train)*bands)
@@ -72,6 +74,7 @@ func (p *rangePass) prepare() error {
 	if p.compressed && p.state.Next >= p.nodes {
 		return nil // the scratch files of some groups may be gone
 	}
+	var kept []keptFile
 	for g := range p.facts.Groups() {
 		lo, hi := p.facts.GroupSpan(g)
 		size := coldSize(p.index.Train[lo:hi])
@@ -79,34 +82,55 @@ func (p *rangePass) prepare() error {
 			p.cold = append(p.cold, nil)
 			continue
 		}
-		if err := p.openCold(g, size); err != nil {
+		name := packfile.ColdFile(g)
+		if p.compressed {
+			name = rawFile(g)
+		}
+		if p.state.Next > 0 {
+			p.cold = append(p.cold, p.open.file(name))
+			kept = append(kept, keptFile{name, size, p.regions(lo, hi)})
+			continue
+		}
+		f, err := p.open.create(name, size)
+		if err != nil {
 			return err
 		}
+		p.cold = append(p.cold, f)
 	}
-	return nil
+	return checkKept(ctx, p.dir, kept, reqFile)
 }
 
-// openCold opens the file of a group's chunks.
-func (p *rangePass) openCold(group int, size int64) error {
-	name := packfile.ColdFile(group)
-	if p.compressed {
-		name = rawFile(group)
-	}
-	if p.state.Next > 0 {
-		st, err := p.dir.FS().Stat(p.dir.File(name))
-		if err != nil {
-			return touched(p.dir.File(name), err)
+// regions yields what an interrupted run wrote to the chunks of the batches lo ≤ i < hi:
+// of each band its rows below state.Next, of which the last checksum is still under way.
+func (p *rangePass) regions(lo, hi int) iter.Seq[region] {
+	const granule = packfile.ColdGranule
+	return func(yield func(region) bool) {
+		for i := lo; i < hi; i++ {
+			t := &p.index.Train[i]
+			off, sums, req := t.ChunkOffset, t.Sums, p.requests[p.start[i]:p.start[i+1]]
+			for band, n := range t.Bands {
+				size := int64(n) * int64(p.rowBytes())
+				done, _ := slices.BinarySearch(req[:n], uint32(p.state.Next))
+				if p.state.Next >= p.nodes {
+					done = n
+				}
+				written := int64(done) * int64(p.rowBytes())
+				for at := int64(0); at < written; at += granule {
+					r := region{off: off + at, size: min(granule, written-at), crc: sums[at/granule]}
+					if at+r.size == written && r.size < granule && written < size {
+						r.crc = p.state.Running[i*len(t.Bands)+band]
+					}
+					if !yield(r) {
+						return
+					}
+				}
+				if written < size && !yield(region{off: off + written, size: size - written, rewritten: true}) {
+					return
+				}
+				off, req, sums = off+size, req[n:], sums[p.form.NumPieces(t.Bands[band:band+1]):]
+			}
 		}
-		if st.Size() != size {
-			return touched(p.dir.File(name), fmt.Errorf("%d bytes instead of %d", st.Size(), size))
-		}
 	}
-	f, err := openOut(p.dir, name, size)
-	if err != nil {
-		return err
-	}
-	p.cold = append(p.cold, f)
-	return nil
 }
 
 func (p *rangePass) rowBytes() int { return p.form.RowBytes }
@@ -128,16 +152,17 @@ func pieces(x *packfile.Index, f packfile.Form) int {
 
 // run reads the table range by range. Three things overlap: the next range is
 // read while the present one is gathered, and the one before becomes durable.
-func (p *rangePass) run(ctx context.Context) (err error) {
+func (p *rangePass) run(ctx context.Context) error {
 	defer func() {
 		for _, f := range p.cold {
 			if f != nil {
-				_ = f.Close()
+				f.close()
 			}
 		}
 	}()
-	if err := p.prepare(); err != nil {
-		return err
+	p.start = make([]int64, len(p.index.Train)+1)
+	for i := range p.index.Train {
+		p.start[i+1] = p.start[i] + int64(p.index.Train[i].ColdRows(p.index.Bands-1))
 	}
 	reqFile, err := mapped.Open(p.dir.File(requestsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,11 +172,19 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer reqFile.Close()
-	if err := mapped.Guard(func() error { return p.checkRequests(ctx, reqFile.Data()) }, reqFile); err != nil {
+	err = mapped.Guard(func() error {
+		if err := p.checkRequests(ctx, reqFile.Data()); err != nil {
+			return err
+		}
+		p.requests = binio.View[uint32](reqFile.Data())
+		return nil
+	}, reqFile)
+	if err != nil {
 		return err
 	}
-	p.requests = binio.View[uint32](reqFile.Data())
-
+	if err := p.prepare(ctx, reqFile); err != nil {
+		return err
+	}
 	return p.ranged(ctx, reqFile)
 }
 

@@ -78,7 +78,7 @@ func (p *packing) describe(state string) (Result, error) {
 	res.HotBytes, res.EvalBytes, res.ColdBytes = f.HotRows*rb, f.EvalRows*rb, f.ColdRows*rb
 	res.GraphBytes = graphBytes(r)
 	for g := range f.Groups() {
-		file, _ := r.Meta().File(packfile.ColdFile(g))
+		file, _ := r.File(packfile.ColdFile(g))
 		res.ColdStored += file.Size
 	}
 	table := f.TableBytes
@@ -99,10 +99,10 @@ func (p *packing) describe(state string) (Result, error) {
 // graphBytes adds up the graph files.
 func graphBytes(r *packfile.Reader) int64 {
 	f := r.Facts()
-	eval, _ := r.Meta().File(packfile.EvalGraphFile)
+	eval, _ := r.File(packfile.EvalGraphFile)
 	n := eval.Size
 	for g := range f.Groups() {
-		file, _ := r.Meta().File(packfile.GraphFile(g))
+		file, _ := r.File(packfile.GraphFile(g))
 		n += file.Size
 	}
 	return n

@@ -20,7 +20,7 @@ import (
 // spilled into windows of consecutive ranks, each small enough to be put in
 // order in memory at the end.
 type hotWriter struct {
-	dir      *stage.Dir
+	files    *fileSet
 	rank     []uint32
 	rows     int64 // hot rows
 	rowBytes int
@@ -32,14 +32,14 @@ type hotWriter struct {
 	spill []*appender
 }
 
-func newHotWriter(dir *stage.Dir, rank []uint32, rows int64, rowBytes int, window int64, spillBuf, workers int) (_ *hotWriter, err error) {
-	h := &hotWriter{dir: dir, rank: rank, rows: rows, rowBytes: rowBytes, window: max(window, 1), workers: workers}
+func newHotWriter(files *fileSet, rank []uint32, rows int64, rowBytes int, window int64, spillBuf, workers int) (_ *hotWriter, err error) {
+	h := &hotWriter{files: files, rank: rank, rows: rows, rowBytes: rowBytes, window: max(window, 1), workers: workers}
 	if h.windows() <= 1 {
 		h.mem, err = device.NewHost(int(rows) * rowBytes)
 		return h, err
 	}
 	for w := range h.windows() {
-		a, err := newAppender(dir, spillFile(w), spillBuf)
+		a, err := newAppender(files, spillFile(w), spillBuf)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (h *hotWriter) takeSpilled(lo, hi int64, rows []byte) error {
 
 // finish writes hot.bin and its checksums; window rows are held at once.
 func (h *hotWriter) finish(ctx context.Context, w *writers, window int64) ([]stage.File, error) {
-	out, err := newRowFile(h.dir, w, packfile.HotFile, h.rows*int64(h.rowBytes))
+	out, err := newRowFile(h.files, w, packfile.HotFile, h.rows*int64(h.rowBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (h *hotWriter) finish(ctx context.Context, w *writers, window int64) ([]sta
 		if err := out.write(ctx, buf[:n*int64(h.rowBytes)]); err != nil {
 			return nil, err
 		}
-		if err := h.dir.FS().Remove(h.dir.File(spillFile(w))); err != nil {
+		if err := h.files.dir.FS().Remove(h.files.dir.File(spillFile(w))); err != nil {
 			return nil, err
 		}
 	}
@@ -137,7 +137,7 @@ func (h *hotWriter) finish(ctx context.Context, w *writers, window int64) ([]sta
 // order reads a window's spilled rows, which have the given checksum, into their
 // places.
 func (h *hotWriter) order(w int, dst []byte, want uint32) error {
-	f, err := h.dir.FS().Open(h.dir.File(spillFile(w)))
+	f, err := h.files.dir.FS().Open(h.files.dir.File(spillFile(w)))
 	if err != nil {
 		return err
 	}
@@ -198,12 +198,12 @@ type summedFile struct {
 	sums *binio.Summer
 }
 
-func newSummedFile(dir *stage.Dir, name string) (*summedFile, error) {
-	a, err := newAppender(dir, name, appendBuffer)
+func newSummedFile(files *fileSet, name string) (*summedFile, error) {
+	a, err := newAppender(files, name, appendBuffer)
 	if err != nil {
 		return nil, err
 	}
-	return &summedFile{a, name, dir, binio.NewSummer(binio.Page)}, nil
+	return &summedFile{a, name, files.dir, binio.NewSummer(binio.Page)}, nil
 }
 
 func (s *summedFile) write(b []byte) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"diskgnn/dataset"
@@ -100,11 +101,14 @@ type packing struct {
 	rank   []uint32
 	eval   *bitset
 	dir    *stage.Dir
+	open   *fileSet // of dir, while it is written
 	files  []stage.File
 	plan   memoryPlan
 	packed bool // the first pass is done
 
 	requests, ssdRequests uint32 // the CRC-32C of the scratch lists of rows
+
+	ownCold, ownSSD int64 // rows that are packed here, about
 
 	sharedMost int64 // no segment shares more nodes
 	scratch    int64 // bytes of the scratch lists
@@ -147,6 +151,9 @@ func (p *packing) resolve() error {
 	if s.TargetBytes != f.TargetBytes() {
 		return fault.New(fault.ErrLineage, "%s has %d bytes of classes per node, %s %d", p.o.Samples, s.TargetBytes, p.o.Dataset, f.TargetBytes())
 	}
+	if err := checkBatches(p.o.Samples, s.Batches(), p.samples.Info); err != nil {
+		return err
+	}
 	p.facts = packfile.Facts{
 		Nodes: f.Nodes, Classes: f.Classes, TargetBytes: s.TargetBytes, Dim: f.Dim, DType: to, RowBytes: rowBytes, Metric: f.Metric,
 		TableBytes: f.Nodes * int64(p.ds.RowBytes()), Segment: 1, Segments: s.TrainBatches,
@@ -184,8 +191,9 @@ func (p *packing) run(ctx context.Context) (Result, error) {
 		p.rep.Logf("%s is finished already: nothing to do", p.out)
 		return p.describe("done")
 	}
-	p.dir = dir
+	p.dir, p.open = dir, newFileSet(dir, p.o.openFiles)
 	res, err := p.write(ctx, state)
+	p.open.close()
 	return res, errors.Join(err, dir.Close())
 }
 
@@ -214,6 +222,7 @@ func (p *packing) write(ctx context.Context, state stage.State) (Result, error) 
 	if err := p.commit(ranges, began); err != nil {
 		return Result{}, err
 	}
+	p.index, p.files = packfile.Index{}, nil // the finished ones are read
 	name := "new"
 	if state == stage.StateResumed {
 		name = "resumed"
@@ -227,15 +236,10 @@ func (p *packing) write(ctx context.Context, state stage.State) (Result, error) 
 // memory or disk cannot hold.
 func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	f := &p.facts
-	if err := budget.Check("ranking the nodes", 8*f.Nodes+baseMemory, p.o.Memory); err != nil {
-		return err
-	}
-	hotness, err := p.samples.Hotness()
+	hotness, touched, err := p.ranking()
 	if err != nil {
 		return err
 	}
-	var touched int64
-	p.rank, touched = rankNodes(hotness)
 	if err := p.takeOver(); err != nil {
 		return err
 	}
@@ -243,10 +247,10 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 		return p.prepareMin(ctx, state, touched)
 	}
 	if p.packed {
-		if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), 0); err != nil || !p.part().Common {
+		if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), p.ledger(0, f.ColdRows, f.SSDRows)); err != nil || !p.part().Common {
 			return err
 		}
-		if p.eval, err = evalNodes(ctx, p.samples, p.rank, f.HotRows); err == nil {
+		if p.eval, err = p.evalNodes(ctx, f.HotRows); err == nil {
 			p.eval.count()
 		}
 		return err
@@ -265,10 +269,27 @@ func (p *packing) prepare(ctx context.Context, state stage.State) error {
 	if f.Segment > 1 {
 		lane = segmentMemory(f.Nodes, p.sharedMost)
 	}
-	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), lane); err != nil {
+	if p.plan, err = planMemory(&p.o, p.planned(), p.samples.Facts(), p.ledger(lane, p.ownCold, p.ownSSD)); err != nil {
 		return err
 	}
 	return p.checkFree(need, state)
+}
+
+// ranking reads the hotness, which it returns, and ranks the nodes; so many are touched.
+func (p *packing) ranking() (hotness []uint32, touched int64, err error) {
+	s := p.samples.Facts()
+	need := baseMemory + recordMemory(s) + 8*s.Nodes + 8*int64(s.TrainBatches+2)
+	if err := budget.Check("ranking the nodes", need, p.o.Memory); err != nil {
+		return nil, 0, err
+	}
+	if hotness, err = p.samples.Hotness(); err != nil {
+		return nil, 0, err
+	}
+	if most := slices.Max(hotness); int64(most) > int64(s.TrainBatches) { // ranking counts up to it
+		return nil, 0, fault.New(fault.ErrCorrupt, "%s: a node that %d of %d training batches touch", p.o.Samples, most, s.TrainBatches)
+	}
+	p.rank, touched = rankNodes(hotness)
+	return hotness, touched, nil
 }
 
 // diskCosts finds what the size of a pack follows from, the evaluation's nodes ranked at
@@ -282,7 +303,7 @@ func (p *packing) diskCosts(ctx context.Context, hotness []uint32, touched int64
 			accesses += int64(n)
 		}
 	}
-	if p.eval, err = evalNodes(ctx, p.samples, p.rank, least); err != nil {
+	if p.eval, err = p.evalNodes(ctx, least); err != nil {
 		return nil, 0, err
 	}
 	d.eval = evalCounts(p.eval, p.rank, d.edges)
@@ -297,7 +318,7 @@ func (p *packing) takeOver() error {
 	}
 	b, err := vfs.ReadFile(p.fs, p.dir.File(partFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return touched(p.dir.File(partFile), err)
+		return nil // the run before was about to publish what it made: all is made again
 	}
 	if err != nil {
 		return err
@@ -315,7 +336,13 @@ func (p *packing) takeOver() error {
 func (p *packing) graphs(ctx context.Context) (err error) {
 	if p.packed {
 		p.rep.Logf("resuming: the graphs are packed already")
-		return nil
+		return p.checkFirstPass(ctx)
+	}
+	// What an earlier run noted of its second pass is of no use without its first.
+	for _, name := range []string{stateFile, compressFile} {
+		if err := p.fs.Remove(p.dir.File(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	part := p.part()
 	lo, hi := part.Batches(&p.facts)
@@ -326,7 +353,7 @@ func (p *packing) graphs(ctx context.Context) (err error) {
 	task := p.rep.Task("renumber graphs", int64(batches), progress.Batches)
 	defer task.Done()
 	defer func() { err = errors.Join(err, p.codes.remove()) }()
-	g := &graphPass{samples: p.samples, part: part, dir: p.dir, index: &p.index, facts: &p.facts, files: p.files, task: task, codes: p.codes}
+	g := &graphPass{samples: p.samples, part: part, open: p.open, index: &p.index, facts: &p.facts, files: p.files, task: task, codes: p.codes}
 	hot := p.facts.HotRows
 	if p.codes != nil {
 		hot = 0 // evaluation does not look at the cache
@@ -342,7 +369,11 @@ func (p *packing) graphs(ctx context.Context) (err error) {
 	}
 	p.files, p.requests, p.ssdRequests = g.files, g.requests, g.ssdRequests
 	p.index.SharePieces(p.form(), make([]uint32, pieces(&p.index, p.form())), nil)
-	if err := vfs.WriteFile(p.fs, p.dir.File(partFile), p.index.Encode()); err != nil {
+	b, err := p.index.Encode()
+	if err != nil {
+		return err
+	}
+	if err := vfs.WriteFile(p.fs, p.dir.File(partFile), b); err != nil {
 		return err
 	}
 	if err := p.fs.SyncDir(p.dir.Path()); err != nil {
@@ -378,9 +409,13 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	defer out.close()
 	pass := &rangePass{
 		table: table, out: out, nodes: f.Nodes,
-		dir: p.dir, facts: &p.facts, index: &p.index, form: p.form(), compressed: p.packedForm().Compressed(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
+		dir: p.dir, open: p.open, facts: &p.facts, index: &p.index, form: p.form(), compressed: p.packedForm().Compressed(), workers: p.o.Workers, task: task, rows: p.plan.rangeRows, requestsCRC: p.requests,
 	}
-	if err := pass.state.load(p.fs, p.dir.File(stateFile), p.index.Bands, len(p.index.Train)); err != nil {
+	groups := 0
+	if len(p.index.Segments) > 0 {
+		groups = p.facts.Groups()
+	}
+	if err := pass.state.load(p.fs, p.dir.File(stateFile), p.index.Bands*len(p.index.Train), pieces(&p.index, p.form()), groups); err != nil {
 		return 0, err
 	}
 	if pass.state.Next > 0 {
@@ -393,7 +428,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 		defer pass.common.close()
 	}
 	if len(p.index.Segments) > 0 {
-		if pass.ssd, err = newSSDWriter(ctx, p.dir, &p.index, &p.facts, p.o.Workers, p.ssdRequests, pass.state.Next > 0); err != nil {
+		if pass.ssd, err = newSSDWriter(ctx, p.open, &p.index, &p.facts, p.o.Workers, p.ssdRequests, &pass.state); err != nil {
 			return 0, err
 		}
 		defer pass.ssd.close()
@@ -408,7 +443,7 @@ func (p *packing) rows(ctx context.Context) (int, error) {
 	}
 	p.files = append(p.files, common...)
 	if pass.ssd != nil {
-		ssd, err := pass.ssd.finish(ctx)
+		ssd, err := pass.ssd.finish()
 		if err != nil {
 			return 0, fmt.Errorf("SSD level: %w", err)
 		}
@@ -425,7 +460,7 @@ func (p *packing) compress(ctx context.Context) error {
 	task := p.rep.Task("compress chunks", p.facts.ColdRows*int64(p.facts.RowBytes), progress.Bytes)
 	defer task.Done()
 	c := &compression{
-		dir: p.dir, stack: p.stack, part: p.part(), facts: &p.facts, index: &p.index, raw: p.form(), form: p.packedForm(),
+		dir: p.dir, open: p.open, stack: p.stack, part: p.part(), facts: &p.facts, index: &p.index, raw: p.form(), form: p.packedForm(),
 		workers: p.o.Workers, task: task,
 	}
 	if err := c.load(); err != nil {
@@ -452,7 +487,10 @@ func (p *packing) commit(ranges int, began time.Time) error {
 		}
 		p.files = append(p.files, stage.File{Name: packfile.ColdFile(g), Size: size, Checksum: binio.HashSums(sums)})
 	}
-	b := p.index.Encode()
+	b, err := p.index.Encode()
+	if err != nil {
+		return err
+	}
 	if err := vfs.WriteFile(p.fs, p.dir.File(packfile.IndexFile), b); err != nil {
 		return fmt.Errorf("write %s: %w", packfile.IndexFile, err)
 	}
@@ -463,6 +501,6 @@ func (p *packing) commit(ranges int, began time.Time) error {
 		"host": host, "finished": time.Now().UTC().Format(time.RFC3339), "seconds": time.Since(p.start).Seconds(),
 		"workers": p.o.Workers, "memory_bytes": p.o.Memory, "ranges": ranges,
 	}
-	_, err := p.dir.Commit(p.files, p.facts, run)
+	_, err = p.dir.Commit(p.files, p.facts, run)
 	return err
 }

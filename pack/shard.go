@@ -64,12 +64,3 @@ func (p *packing) samplesRead() int64 {
 	}
 	return n
 }
-
-// absent returns what the index has of batches that other shards pack.
-func absent(batches, bands int) []packfile.Train {
-	list := make([]packfile.Train, batches)
-	for i := range list {
-		list[i].Bands, list[i].SSD = make([]int, bands), make([]int, bands)
-	}
-	return list
-}

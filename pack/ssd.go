@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"golang.org/x/sync/errgroup"
@@ -12,7 +11,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/stage"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 )
 
@@ -20,22 +18,25 @@ import (
 // segment after segment, by slot.
 const ssdRequestsFile = "ssd-requests.tmp"
 
-// ssdPiece is the number of slots that a worker looks through at a time.
-const ssdPiece = 1 << 16
+// ssdPiece is the number of slots that a worker looks through at a time: whole pages,
+// whatever a row's bytes.
+const ssdPiece = 16 * binio.Page
 
 // ssdWriter writes the rows of the SSD level while their range of the table is in
 // memory. What a range writes does not depend on what is there, so that an interrupted
-// range is simply written again.
+// range is simply written again. Rows come in the order of nodes, pages of several: their
+// checksums are computed of parts, in any order.
 type ssdWriter struct {
-	dir      *stage.Dir
+	open     *fileSet
 	facts    *packfile.Facts
 	segments []packfile.Segment
 	workers  int
 
 	list  *mapped.File
-	nodes []uint32 // mapped; of all segments
-	start []int64  // first of every segment in nodes
-	out   []vfs.File
+	nodes []uint32         // mapped; of all segments
+	start []int64          // first of every segment in nodes
+	out   []*outFile       // by group; nil where the level has no rows
+	sums  []*binio.Scatter // likewise: of the rows written so far
 }
 
 // groupSegments returns the segments lo ≤ i < hi of a group.
@@ -50,10 +51,10 @@ func ssdSize(segments []packfile.Segment, rowBytes int) int64 {
 	return last.Offset + binio.AlignUp(int64(last.Rows)*int64(rowBytes), binio.Page)
 }
 
-// newSSDWriter opens the files at their sizes. resumed says that an earlier run has
-// written some of their rows, and crc is the list's.
-func newSSDWriter(ctx context.Context, dir *stage.Dir, x *packfile.Index, f *packfile.Facts, workers int, crc uint32, resumed bool) (_ *ssdWriter, err error) {
-	w := &ssdWriter{dir: dir, facts: f, segments: x.Segments, workers: workers}
+// newSSDWriter makes the files at their sizes, or makes sure of what an interrupted run
+// wrote to them, which state tells. crc is the scratch list's.
+func newSSDWriter(ctx context.Context, open *fileSet, x *packfile.Index, f *packfile.Facts, workers int, crc uint32, state *rangeState) (_ *ssdWriter, err error) {
+	w := &ssdWriter{open: open, facts: f, segments: x.Segments, workers: workers}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -66,33 +67,110 @@ func newSSDWriter(ctx context.Context, dir *stage.Dir, x *packfile.Index, f *pac
 	if err := w.openList(ctx, crc); err != nil {
 		return nil, err
 	}
-	for g := range f.Groups() {
-		lo, hi := groupSegments(f, g)
-		size := ssdSize(w.segments[lo:hi], f.RowBytes)
+	w.out, w.sums = make([]*outFile, f.Groups()), make([]*binio.Scatter, f.Groups())
+	for g := range w.out {
+		size := w.size(g)
 		if size == 0 {
-			w.out = append(w.out, nil)
 			continue
 		}
-		file, err := dir.FS().OpenReadWrite(dir.File(packfile.SSDFile(g)))
-		if err != nil {
+		w.sums[g] = binio.NewScatter(size, binio.Page)
+		if state.Next > 0 {
+			w.out[g] = open.file(packfile.SSDFile(g))
+		} else if w.out[g], err = open.create(packfile.SSDFile(g), size); err != nil {
 			return nil, err
-		}
-		w.out = append(w.out, file)
-		if st, err := file.Stat(); err != nil {
-			return nil, err
-		} else if resumed && st.Size() != size {
-			return nil, touched(file.Name(), fmt.Errorf("%d bytes instead of %d", st.Size(), size))
-		}
-		if err := file.Truncate(size); err != nil {
-			return nil, fmt.Errorf("size %s: %w", file.Name(), err)
 		}
 	}
-	return w, nil
+	if state.Next == 0 {
+		return w, nil
+	}
+	return w, w.check(ctx, state)
+}
+
+// size returns the bytes of a group's file.
+func (w *ssdWriter) size(group int) int64 {
+	lo, hi := groupSegments(w.facts, group)
+	return ssdSize(w.segments[lo:hi], w.facts.RowBytes)
+}
+
+// digests returns, by group, the CRC-32C of the pages' checksums: what a resumed run
+// compares with those of the rows that it finds.
+func (w *ssdWriter) digests() []uint32 {
+	list := make([]uint32, len(w.sums))
+	for g, s := range w.sums {
+		if s != nil {
+			list[g] = binio.CRC(binio.Bytes(s.Sums().CRC))
+		}
+	}
+	return list
+}
+
+// check reads the files back and sums up the rows below state.Next again: the files must
+// have the rows that were written, for the sums, made in memory then, to come to what
+// the state says of them. Other rows are written again; what is no row is zero.
+func (w *ssdWriter) check(ctx context.Context, state *rangeState) error {
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(checkDepth)
+	for group := range w.out {
+		if w.out[group] == nil {
+			continue
+		}
+		g.Go(func() error {
+			return mapped.Guard(func() error { return w.checkGroup(inner, group, state.Next) }, w.list)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for group, digest := range w.digests() {
+		if name := w.open.dir.File(packfile.SSDFile(group)); digest != state.SSD[group] {
+			return touched(name, errors.New("its rows do not match their checksum"))
+		}
+	}
+	return nil
+}
+
+// checkGroup sums up the rows of a group's file whose nodes are below next.
+func (w *ssdWriter) checkGroup(ctx context.Context, group int, next int64) (err error) {
+	f, err := openKept(w.open.dir, packfile.SSDFile(group), w.size(group))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	r := keptReader{ctx: ctx, f: f, buf: make([]byte, writeBuffer)}
+	rb := int64(w.facts.RowBytes)
+	lo, hi := groupSegments(w.facts, group)
+	for i := lo; i < hi; i++ {
+		s := w.segments[i]
+		nodes := w.nodes[w.start[i]:w.start[i+1]]
+		at, end := s.Offset, s.Offset+int64(s.Rows)*rb
+		err := r.each(at, end, func(b []byte) error {
+			for len(b) > 0 { // slots that are written, or that are not, one after another
+				k := (at - s.Offset) / rb
+				written, stop := int64(nodes[k]) < next, at+int64(len(b))
+				for k < int64(len(nodes)) && int64(nodes[k]) < next == written && s.Offset+k*rb < stop {
+					k++
+				}
+				n := min(s.Offset+k*rb, stop) - at
+				if written {
+					w.sums[group].Put(at, b[:n])
+				}
+				at, b = at+n, b[n:]
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.zeros(end, binio.AlignUp(end, binio.Page)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openList maps the scratch list and checks it.
 func (w *ssdWriter) openList(ctx context.Context, crc uint32) error {
-	name := w.dir.File(ssdRequestsFile)
+	name := w.open.dir.File(ssdRequestsFile)
 	list, err := mapped.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return touched(name, err)
@@ -164,15 +242,16 @@ func (w *ssdWriter) take(ctx context.Context, lo, hi int64, rows []byte) error {
 func (w *ssdWriter) piece(segment, first, last int, lo, hi int64, rows, buf []byte) error {
 	rb := w.facts.RowBytes
 	nodes := w.nodes[w.start[segment]:w.start[segment+1]]
-	out := w.out[segment*w.facts.Segment/packfile.GroupBatches(w.facts.Segment)]
+	group := segment * w.facts.Segment / packfile.GroupBatches(w.facts.Segment)
 	flush := func(end int) error {
 		if len(buf) == 0 {
 			return nil
 		}
 		off := w.segments[segment].Offset + int64(end)*int64(rb) - int64(len(buf))
-		if _, err := out.WriteAt(buf, off); err != nil {
-			return fmt.Errorf("write %s: %w", out.Name(), err)
+		if err := w.out[group].writeCached(buf, off); err != nil {
+			return err
 		}
+		w.sums[group].Put(off, buf) // no other piece has slots in these pages
 		buf = buf[:0]
 		return nil
 	}
@@ -191,76 +270,31 @@ func (w *ssdWriter) piece(segment, first, last int, lo, hi int64, rows, buf []by
 	return flush(last)
 }
 
-// files returns the files written to, which the range's end must make durable.
-func (w *ssdWriter) files() []vfs.File {
-	var all []vfs.File
-	for _, f := range w.out {
-		if f != nil {
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
-// finish reads the files back, writes their tables of checksums, and describes both.
-// Rows come in the order of nodes, pages of several: there is no page whose checksum
-// could be known before.
-func (w *ssdWriter) finish(ctx context.Context) ([]stage.File, error) {
-	described := make([][]stage.File, len(w.out))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(w.workers)
-	for i, f := range w.out {
+// finish makes the files durable, writes their tables of checksums, and describes both.
+func (w *ssdWriter) finish() ([]stage.File, error) {
+	var all []stage.File
+	for g, f := range w.out {
 		if f == nil {
 			continue
 		}
-		g.Go(func() (err error) {
-			described[i], err = w.sum(ctx, i, f)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	var all []stage.File
-	for _, d := range described {
-		all = append(all, d...)
+		if err := f.finish(); err != nil {
+			return nil, err
+		}
+		described, err := describeSummed(w.open.dir, packfile.SSDFile(g), w.sums[g].Sums(), packfile.SSDSums(g))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, described...)
 	}
 	return all, nil
 }
 
-// sum writes the checksums of a group's file.
-func (w *ssdWriter) sum(ctx context.Context, group int, f vfs.File) ([]stage.File, error) {
-	s := binio.NewSummer(binio.Page)
-	buf := make([]byte, writeBuffer)
-	for off := int64(0); ; {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		n, err := f.ReadAt(buf, off)
-		_, _ = s.Write(buf[:n])
-		off += int64(n)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s back: %w", f.Name(), err)
-		}
-	}
-	sums := s.Sums()
-	b := sums.Encode()
-	if err := vfs.WriteFile(w.dir.FS(), w.dir.File(packfile.SSDSums(group)), b); err != nil {
-		return nil, fmt.Errorf("write %s: %w", packfile.SSDSums(group), err)
-	}
-	return []stage.File{
-		{Name: packfile.SSDFile(group), Size: sums.Size, Checksum: sums.Checksum()},
-		{Name: packfile.SSDSums(group), Size: int64(len(b)), Checksum: binio.Hash(b)},
-	}, nil
-}
-
 // close closes what is open; files that finish described are durable already.
 func (w *ssdWriter) close() {
-	for _, f := range w.files() {
-		_ = f.Close()
+	for _, f := range w.out {
+		if f != nil {
+			f.close()
+		}
 	}
 	if w.list != nil {
 		_ = w.list.Close()

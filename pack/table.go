@@ -3,6 +3,7 @@ package pack
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -40,6 +41,7 @@ type tableReader struct {
 	wires chan *wire
 	mem   *device.Host
 	turns chan struct{} // a token for each worker that may compute
+	seams chan []byte   // memory of rows that lie in two pieces
 }
 
 // wire is the memory that one piece passes through.
@@ -51,8 +53,8 @@ type wire struct {
 	req   [1]iostack.Request
 }
 
-// tableMemory returns what a tableReader holds beside the ranges.
-func tableMemory(compressed bool) int64 {
+// wiresMemory returns the bytes of all wires.
+func wiresMemory(compressed bool) int64 {
 	n := int64(wireBytes)
 	if compressed {
 		n += dataset.Granule
@@ -60,13 +62,32 @@ func tableMemory(compressed bool) int64 {
 	return readDepth * n
 }
 
+// mostSeams bounds the rows of which one part has landed, and the other is on its way: a
+// piece under way has at most one at either end.
+const mostSeams = 2 * readDepth
+
+// tableMemory returns what a tableReader holds beside the ranges, for a table of rows of
+// so many bytes and elements, compressed or not.
+func tableMemory(rowBytes int64, dim int, compressed bool) int64 {
+	wide := 4 * int64(dim) // a row before it is narrowed
+	n := wiresMemory(compressed)
+	if rowBytes < longRow {
+		return n + mostSeams*rowBytes + readDepth*wide
+	}
+	n += rowBytes + wide + dataset.Granule // and what ReadRows takes
+	if compressed {
+		n += 4 << 20
+	}
+	return n
+}
+
 func newTableReader(rows *dataset.FeatureReader, stack iostack.Stack, from, to dtype.Type, dim, workers int) (*tableReader, error) {
-	t := &tableReader{rows: rows, stack: stack, from: from, to: to, dim: dim, wires: make(chan *wire, readDepth), turns: make(chan struct{}, workers)}
+	t := &tableReader{rows: rows, stack: stack, from: from, to: to, dim: dim, wires: make(chan *wire, readDepth), turns: make(chan struct{}, workers), seams: make(chan []byte, mostSeams)}
 	var err error
 	if t.file, err = stack.Open(rows.Path()); err != nil {
 		return nil, err
 	}
-	if t.mem, err = device.NewHost(int(tableMemory(rows.Compressed()))); err != nil {
+	if t.mem, err = device.NewHost(int(wiresMemory(rows.Compressed()))); err != nil {
 		return nil, err
 	}
 	mem := t.mem.Bytes()
@@ -110,7 +131,7 @@ func (t *tableReader) read(ctx context.Context, lo, hi int64, dst []byte) error 
 		return t.readLong(ctx, lo, hi, dst)
 	}
 	e := t.rows.Extent(lo, hi)
-	r := &rangeRead{t: t, lo: lo, hi: hi, dst: dst, first: e.First, seams: make([]byte, int64(max(e.End-e.First-1, 0))*t.srcRow())}
+	r := &rangeRead{t: t, lo: lo, hi: hi, dst: dst, halves: map[int64]*seam{}}
 	var next atomic.Int64
 	next.Store(int64(e.First))
 	g, ctx := errgroup.WithContext(ctx)
@@ -129,10 +150,7 @@ func (t *tableReader) read(ctx context.Context, lo, hi int64, dst []byte) error 
 			}
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return r.closeSeams()
+	return g.Wait()
 }
 
 // fetch reads piece i into the wire.
@@ -209,10 +227,15 @@ type rangeRead struct {
 	t      *tableReader
 	lo, hi int64
 	dst    []byte
-	first  int // piece
-	// seams holds, for every two pieces that follow each other, the row that lies in
-	// both, if there is one.
-	seams []byte
+
+	mu     sync.Mutex
+	halves map[int64]*seam // by row: those of which one part has landed
+}
+
+// seam is a row that lies in two pieces.
+type seam struct {
+	row  []byte
+	have int // bytes of it
 }
 
 // piece reads, checks and converts piece i.
@@ -237,34 +260,61 @@ func (r *rangeRead) piece(ctx context.Context, w *wire, i int) error {
 		}
 	}
 	// The rows in part: the front of the piece ends one, its back begins another.
-	if n := at % sb; n != 0 && i > r.first {
-		copy(r.seam(i - 1)[n:], plain)
+	if n := at % sb; n != 0 {
+		if err := r.part(w, at/sb, n, plain[:sb-n]); err != nil {
+			return err
+		}
 	}
-	if n := end % sb; n != 0 && i-r.first < len(r.seams)/int(sb) {
-		copy(r.seam(i)[:n], plain[int64(len(plain))-n:])
+	if n := end % sb; n != 0 {
+		return r.part(w, end/sb, 0, plain[int64(len(plain))-n:])
 	}
 	return nil
 }
 
-// seam returns the memory of the row that lies in the pieces i and i+1.
-func (r *rangeRead) seam(i int) []byte {
-	sb := int(r.t.srcRow())
-	return r.seams[(i-r.first)*sb : (i-r.first+1)*sb]
-}
-
-// closeSeams converts the rows that lie in two pieces.
-func (r *rangeRead) closeSeams() error {
-	sb, rb := r.t.srcRow(), int64(r.t.to.RowBytes(r.t.dim))
-	var w wire
-	for k := range len(r.seams) / int(sb) {
-		border := int64(r.first+k+1) * dataset.Granule
-		v := border / sb
-		if border%sb == 0 || v < r.lo || v >= r.hi {
-			continue
-		}
-		if err := r.t.convert(&w, r.dst[(v-r.lo)*rb:(v-r.lo+1)*rb], r.seam(r.first+k), v); err != nil {
-			return fmt.Errorf("node %d: %w", v, err)
-		}
+// part takes the bytes from at on of a row that lies in two pieces, and converts the row
+// when it has both.
+func (r *rangeRead) part(w *wire, v, at int64, b []byte) error {
+	if v < r.lo || v >= r.hi {
+		return nil
+	}
+	r.mu.Lock()
+	s := r.halves[v]
+	if s == nil {
+		s = &seam{row: r.t.takeSeam()}
+		r.halves[v] = s
+	}
+	copy(s.row[at:], b)
+	s.have += len(b)
+	whole := s.have == len(s.row)
+	if whole {
+		delete(r.halves, v)
+	}
+	r.mu.Unlock()
+	if !whole {
+		return nil
+	}
+	defer r.t.giveSeam(s.row)
+	rb := int64(r.t.to.RowBytes(r.t.dim))
+	if err := r.t.convert(w, r.dst[(v-r.lo)*rb:(v-r.lo+1)*rb], s.row, v); err != nil {
+		return fmt.Errorf("node %d: %w", v, err)
 	}
 	return nil
+}
+
+// takeSeam returns memory of a row, that of an earlier one if there is any.
+func (t *tableReader) takeSeam() []byte {
+	select {
+	case row := <-t.seams:
+		return row
+	default:
+		return make([]byte, t.srcRow())
+	}
+}
+
+// giveSeam takes memory of a row back.
+func (t *tableReader) giveSeam(row []byte) {
+	select {
+	case t.seams <- row:
+	default: // no more are ever under way
+	}
 }

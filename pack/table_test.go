@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/pread"
@@ -82,31 +84,63 @@ func testTable(t *testing.T, stack iostack.Stack, raw dataset.Raw, to dtype.Type
 	}
 }
 
+// TestTableReaderHolds reads a range of wide rows, most of which lie in two pieces: the
+// reader holds a few of these at a time, however many there are, and the next range takes
+// no memory.
+func TestTableReaderHolds(t *testing.T) {
+	stack, err := pread.New(iostack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	raw := datasettest.Params{Nodes: 800, AvgDegree: 1, Dim: 15_000, Seed: 7}.Raw()
+	ds := datasettest.Create(t, t.TempDir(), raw)
+	rows, err := ds.Features()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	table, err := newTableReader(rows, stack, raw.DType, dtype.Int8, raw.Dim, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.close()
+	got := make([]byte, 800*dtype.Int8.RowBytes(raw.Dim))
+	seams := tableMemory(table.srcRow(), raw.Dim, false) - wiresMemory(false)
+	for _, most := range []int64{seams, seams / 8} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := table.read(t.Context(), 0, 800, got); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if n := int64(after.TotalAlloc - before.TotalAlloc); n > most {
+			t.Errorf("%d bytes were allocated, at most %d are planned", n, most)
+		}
+	}
+	if want := asPacked(raw.Features, raw.DType, dtype.Int8, raw.Dim); !bytes.Equal(got, want) {
+		t.Error("the rows differ")
+	}
+}
+
 // TestWriters puts bytes at scattered places of a file, longer and shorter than blocks
 // and pages, and fails a write.
 func TestWriters(t *testing.T) {
 	fsys := vfs.Unsynced(vfs.OS)
 	boom := errors.New("boom")
 	for _, fails := range []bool{false, true} {
-		name := filepath.Join(t.TempDir(), "f")
-		f, err := fsys.Create(name)
+		in := &vfs.FailAt{N: 1, Err: boom, Match: func(op vfs.Op, name string) bool { return fails && op == vfs.OpWrite && filepath.Base(name) == "f" }}
+		dir, _, err := stage.Begin(vfs.Inject(fsys, in), filepath.Join(t.TempDir(), "D"), stage.Spec{}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer dir.Close()
 		want := make([]byte, 5<<20)
-		if err := vfs.Reserve(f, int64(len(want))); err != nil {
+		set := newFileSet(dir, 0)
+		defer set.close()
+		out, err := set.create("f", int64(len(want)))
+		if err != nil {
 			t.Fatal(err)
-		}
-		out := &outFile{File: f}
-		if out.direct, err = vfs.OpenDirect(fsys, name); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			t.Fatal(err)
-		}
-		defer out.Close()
-		if fails {
-			in := vfs.Inject(fsys, &vfs.FailAt{N: 1, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpWrite }})
-			if out.File, err = in.OpenReadWrite(name); err != nil {
-				t.Fatal(err)
-			}
 		}
 		w, err := newWriters(1)
 		if err != nil {
@@ -129,7 +163,7 @@ func TestWriters(t *testing.T) {
 			t.Errorf("a write fails (%t): %v", fails, err)
 		}
 		w.close()
-		if got, err := vfs.ReadFile(fsys, name); err != nil || !fails && !bytes.Equal(got, want) {
+		if got, err := vfs.ReadFile(fsys, dir.File("f")); err != nil || !fails && !bytes.Equal(got, want) {
 			t.Error("the file is not what was written", err)
 		}
 	}

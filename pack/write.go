@@ -10,7 +10,6 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
 
@@ -24,36 +23,19 @@ const (
 	idleBlocks = 3
 )
 
-// outFile is a file that is written at many places: whole pages past the page cache,
-// where the file system can, and the rest through it.
-type outFile struct {
+// handle is an open file that is written at many places.
+type handle struct {
 	vfs.File
 	direct vfs.File // nil: all through the page cache
 }
 
-// openOut opens a file of the directory, making it if absent, and reserves its size.
-func openOut(dir *stage.Dir, name string, size int64) (*outFile, error) {
-	f, err := dir.FS().OpenReadWrite(dir.File(name))
-	if err != nil {
-		return nil, err
-	}
-	if err := vfs.Reserve(f, size); err != nil {
-		return nil, errors.Join(fmt.Errorf("size %s: %w", f.Name(), err), f.Close())
-	}
-	o, err := newOut(dir, f)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return o, nil
-}
-
-// newOut takes over a file of the directory that is open for writing.
-func newOut(dir *stage.Dir, f vfs.File) (*outFile, error) {
-	d, err := vfs.OpenDirect(dir.FS(), f.Name())
+// newHandle takes over a file that is open for writing.
+func newHandle(fsys vfs.FS, f vfs.File) (*handle, error) {
+	d, err := vfs.OpenDirect(fsys, f.Name())
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, err
 	}
-	return &outFile{File: f, direct: d}, nil
+	return &handle{File: f, direct: d}, nil
 }
 
 // leastDirect is the least that is written directly: less is merged in the page cache
@@ -61,7 +43,7 @@ func newOut(dir *stage.Dir, f vfs.File) (*outFile, error) {
 const leastDirect = 16 * binio.Page
 
 // write writes b at off. Memory and file must be congruent modulo a page.
-func (f *outFile) write(b []byte, off int64) error {
+func (f *handle) write(b []byte, off int64) error {
 	head := int(binio.AlignUp(off, binio.Page) - off)
 	whole := (len(b) - head) / binio.Page * binio.Page
 	if f.direct == nil || whole < leastDirect {
@@ -77,7 +59,7 @@ func (f *outFile) write(b []byte, off int64) error {
 }
 
 // pages writes whole pages.
-func (f *outFile) pages(b []byte, off int64) error {
+func (f *handle) pages(b []byte, off int64) error {
 	_, err := f.direct.WriteAt(b, off)
 	if errors.Is(err, unix.EINVAL) { // pages of another size, or none at all
 		return f.buffered(b, off)
@@ -88,7 +70,7 @@ func (f *outFile) pages(b []byte, off int64) error {
 	return nil
 }
 
-func (f *outFile) buffered(b []byte, off int64) error {
+func (f *handle) buffered(b []byte, off int64) error {
 	if len(b) == 0 {
 		return nil
 	}
@@ -99,7 +81,7 @@ func (f *outFile) buffered(b []byte, off int64) error {
 }
 
 // Close closes the file, which no block may be on its way to.
-func (f *outFile) Close() error {
+func (f *handle) Close() error {
 	if f.direct != nil {
 		return errors.Join(f.direct.Close(), f.File.Close())
 	}

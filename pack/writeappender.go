@@ -1,12 +1,9 @@
 package pack
 
 import (
-	"errors"
-	"fmt"
 	"unsafe"
 
 	"diskgnn/internal/binio"
-	"diskgnn/internal/stage"
 )
 
 // appender writes a file of the directory from front to back in large pieces.
@@ -20,16 +17,12 @@ type appender struct {
 
 const appendBuffer = 1 << 20
 
-func newAppender(dir *stage.Dir, name string, buffer int) (*appender, error) {
-	f, err := dir.FS().Create(dir.File(name))
+func newAppender(files *fileSet, name string, buffer int) (*appender, error) {
+	f, err := files.create(name, 0)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", dir.File(name), err)
+		return nil, err
 	}
-	out, err := newOut(dir, f)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return &appender{f: out, buf: aligned(int(binio.AlignUp(int64(buffer), binio.Page)))[:0]}, nil
+	return &appender{f: f, buf: aligned(int(binio.AlignUp(int64(buffer), binio.Page)))[:0]}, nil
 }
 
 func (a *appender) write(b []byte) error {
@@ -67,20 +60,11 @@ func (a *appender) finish() error {
 	if err := a.flush(); err != nil {
 		return err
 	}
-	if err := a.f.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", a.f.Name(), err)
-	}
-	f := a.f
-	a.f = nil
-	return f.Close()
+	return a.f.finish()
 }
 
 // close gives an unfinished file up.
-func (a *appender) close() {
-	if a.f != nil {
-		_ = a.f.Close()
-	}
-}
+func (a *appender) close() { a.f.close() }
 
 // aligned returns n bytes of Go's heap that begin on a page.
 func aligned(n int) []byte {

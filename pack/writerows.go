@@ -18,6 +18,7 @@ type rowFile struct {
 	w    *writers
 	name string
 	f    *outFile
+	size int64
 	out  stream
 
 	offset int64
@@ -25,12 +26,12 @@ type rowFile struct {
 	sums   binio.Sums // complete after the last write
 }
 
-func newRowFile(dir *stage.Dir, w *writers, name string, size int64) (*rowFile, error) {
-	f, err := openOut(dir, name, size)
+func newRowFile(files *fileSet, w *writers, name string, size int64) (*rowFile, error) {
+	f, err := files.create(name, size)
 	if err != nil {
 		return nil, err
 	}
-	return &rowFile{dir: dir, w: w, name: name, f: f, out: stream{w: w}, sum: binio.NewSummer(binio.Page)}, nil
+	return &rowFile{dir: files.dir, w: w, name: name, f: f, size: size, out: stream{w: w}, sum: binio.NewSummer(binio.Page)}, nil
 }
 
 // write appends b.
@@ -39,6 +40,9 @@ func (s *rowFile) write(ctx context.Context, b []byte) error {
 		if err := s.out.seek(ctx, s.f, s.offset); err != nil {
 			return err
 		}
+	}
+	if s.offset == 0 {
+		s.sum.Expect(s.size)
 	}
 	s.offset += int64(len(b))
 	_, _ = s.sum.Write(b)
@@ -73,8 +77,8 @@ func (s *rowFile) finish(table string) ([]stage.File, error) {
 	if err := s.w.drain(); err != nil {
 		return nil, err
 	}
-	if err := s.f.Sync(); err != nil {
-		return nil, fmt.Errorf("sync %s: %w", s.f.Name(), err)
+	if err := s.f.finish(); err != nil {
+		return nil, err
 	}
 	if s.sums.CRC == nil {
 		s.sums = s.sum.Sums()
@@ -98,5 +102,5 @@ func describeSummed(dir *stage.Dir, name string, sums binio.Sums, table string) 
 func (s *rowFile) close() {
 	s.out.flush()
 	_ = s.w.drain()
-	_ = s.f.Close()
+	s.f.close()
 }

@@ -115,42 +115,81 @@ func countWidth(k *graph.Block) int {
 
 func positionWidth(k *graph.Block) int { return binio.Width(uint32(max(k.NumSrc-1, 0))) }
 
-// Decode fills b from src, reusing b's memory. Whatever the bytes, b is either
-// valid or an error of kind fault.ErrCorrupt is returned.
-func Decode(src []byte, b *graph.Batch) error {
-	d := binio.NewDecoder(src)
-	layers, inputs, labels := int(d.U32()), d.Count(4), d.Count(4)
-	degree := int(d.U8())
-	row := int(d.U8()) | int(d.U8())<<8 | int(d.U8())<<16
-	if layers < 1 || layers > MaxLayers {
-		d.Fail("%d layers", layers)
+// head is what a byte form says of its arrays before they follow.
+type head struct {
+	layers         int
+	inputs, labels int
+	degree, row    int // bytes of a degree, and of a seed node's classes as bits
+	layer          [MaxLayers]layerHead
+}
+
+// layerHead is what the head says of one layer: counts, and bytes of an edge count, of a
+// source position and of a destination position.
+type layerHead struct {
+	src, dst, edges          int
+	count, source, destWidth int
+}
+
+// decode reads the head and makes sure that the arrays that it announces are exactly
+// what is left of d, and fit together: what is allocated by the head is then no more
+// than a few times the bytes that are there.
+func (h *head) decode(d *binio.Decoder) error {
+	h.layers, h.inputs, h.labels = int(d.U32()), int(d.U32()), int(d.U32())
+	h.degree = int(d.U8())
+	h.row = int(d.U8()) | int(d.U8())<<8 | int(d.U8())<<16
+	if h.layers < 1 || h.layers > MaxLayers {
+		d.Fail("%d layers", h.layers)
 		return d.Err()
 	}
-	b.Blocks = binio.Grow(b.Blocks, layers)
-	var width [MaxLayers][3]int
-	for l := range b.Blocks {
-		k := &b.Blocks[l]
-		k.NumSrc, k.NumDst = int(d.U32()), d.Count(1)
-		k.Indices = binio.Grow(k.Indices, d.Count(1))
-		for i := range width[l] {
-			width[l][i] = int(d.U8())
-		}
+	if h.degree < 1 || h.degree > 4 {
+		d.Fail("degrees of width %d", h.degree)
+	}
+	need := int64(h.inputs)*int64(4+h.degree) + int64(h.labels)*int64(4+h.row)
+	above := h.inputs // what layer l must have as sources
+	for l := range h.layers {
+		k := &h.layer[l]
+		k.src, k.dst, k.edges = int(d.U32()), int(d.U32()), int(d.U32())
+		k.count, k.source, k.destWidth = int(d.U8()), int(d.U8()), int(d.U8())
 		d.Raw(1)
+		if k.count < 1 || k.count > 4 || k.source < 1 || k.source > 4 || k.destWidth > 4 {
+			d.Fail("layer %d: arrays of width %d, %d and %d", l, k.count, k.source, k.destWidth)
+		}
+		if k.src != above {
+			d.Fail("layer %d: %d sources, where %d nodes are", l, k.src, above)
+		}
+		above = k.dst
+		need += int64(k.dst)*int64(k.count+k.destWidth) + int64(k.edges)*int64(k.source)
 	}
-	b.Input = d.Uints(b.Input, inputs, 4)
-	b.Degree = d.Uints(b.Degree, inputs, degree)
+	if h.labels != above {
+		d.Fail("%d labels for %d seed nodes", h.labels, above)
+	}
+	if int64(d.Rest()) != need {
+		d.Fail("%d bytes follow the head, which announces %d", d.Rest(), need)
+	}
+	return d.Err()
+}
+
+// Decode fills b from src, reusing b's memory. Whatever the bytes, b is either
+// valid or an error of kind fault.ErrCorrupt is returned. It allocates at most four
+// times the bytes of src, and nothing where b has room.
+func Decode(src []byte, b *graph.Batch) error {
+	d := binio.NewDecoder(src)
+	var h head
+	if err := h.decode(d); err != nil {
+		return err
+	}
+	b.Blocks = binio.Grow(b.Blocks, h.layers)
+	b.Input = d.Uints(b.Input, h.inputs, 4)
+	b.Degree = d.Uints(b.Degree, h.inputs, h.degree)
 	for l := range b.Blocks {
-		decodeBlock(d, &b.Blocks[l], width[l])
+		decodeBlock(d, &b.Blocks[l], &h.layer[l])
 	}
-	raw := d.Raw(4 * labels)
-	targets := d.Raw(row * labels)
-	if d.Rest() != 0 {
-		d.Fail("%d bytes too many", d.Rest())
-	}
+	raw := d.Raw(4 * h.labels)
+	targets := d.Raw(h.row * h.labels)
 	if err := d.Err(); err != nil {
 		return err
 	}
-	b.Labels = binio.Grow(b.Labels, labels)
+	b.Labels = binio.Grow(b.Labels, h.labels)
 	copy(binio.Bytes(b.Labels), raw)
 	b.Targets = append(b.Targets[:0], targets...)
 	if err := b.Validate(); err != nil {
@@ -175,11 +214,11 @@ func Inputs(src []byte) ([]uint32, error) {
 	return binio.View[uint32](raw), nil
 }
 
-// decodeBlock reads the arrays of one block, whose counts are set.
-func decodeBlock(d *binio.Decoder, k *graph.Block, width [3]int) {
-	n, edges := k.NumDst, len(k.Indices)
-	k.Indptr = binio.Grow(k.Indptr, n+1)
-	counts := d.Uints(k.Indptr[1:1], n, width[0]) // decoded in place: Indptr has the room
+// decodeBlock reads the arrays of one block.
+func decodeBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
+	k.NumSrc, k.NumDst = h.src, h.dst
+	k.Indptr = binio.Grow(k.Indptr, h.dst+1)
+	counts := d.Uints(k.Indptr[1:1], h.dst, h.count) // decoded in place: Indptr has the room
 	if d.Err() != nil {
 		return
 	}
@@ -189,14 +228,14 @@ func decodeBlock(d *binio.Decoder, k *graph.Block, width [3]int) {
 		sum += uint64(c)
 		k.Indptr[i+1] = uint32(sum)
 	}
-	if sum != uint64(edges) {
-		d.Fail("the destinations have %d edges, the block %d", sum, edges)
+	if sum != uint64(h.edges) {
+		d.Fail("the destinations have %d edges, the block %d", sum, h.edges)
 		return
 	}
-	k.Indices = d.Uints(k.Indices, edges, width[1])
-	if width[2] == 0 {
+	k.Indices = d.Uints(k.Indices, h.edges, h.source)
+	if h.destWidth == 0 {
 		k.Dst = nil
 		return
 	}
-	k.Dst = d.Uints(k.Dst, n, width[2])
+	k.Dst = d.Uints(k.Dst, h.dst, h.destWidth)
 }

@@ -2,6 +2,7 @@ package batchcodec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"testing"
@@ -144,6 +145,70 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
+// held returns the bytes of the arrays that a batch has room for.
+func held(b *graph.Batch) int {
+	n := 4*(cap(b.Input)+cap(b.Degree)+cap(b.Labels)) + cap(b.Targets)
+	for _, k := range b.Blocks[:cap(b.Blocks)] {
+		n += 4 * (cap(k.Indptr) + cap(k.Indices) + cap(k.Dst))
+	}
+	return n
+}
+
+// mostHeld is what decoding so many bytes may take: four bytes for each, and an entry more
+// for every layer's Indptr.
+func mostHeld(src int) int { return 4*src + 4*MaxLayers }
+
+// TestForgedCounts decodes heads that announce more than follows: nothing is allocated by
+// what they say. Every count alone would pass for one of the bytes that are there.
+func TestForgedCounts(t *testing.T) {
+	const size = 4 << 20
+	for what, forge := range map[string]func(src []byte){
+		"edges of every layer": func(src []byte) {
+			for l := range MaxLayers {
+				binary.LittleEndian.PutUint32(src[headBytes+layerBytes*l+8:], size/2)
+			}
+		},
+		"destinations of every layer": func(src []byte) {
+			for l := range MaxLayers {
+				binary.LittleEndian.PutUint32(src[headBytes+layerBytes*l:], size/2)
+				binary.LittleEndian.PutUint32(src[headBytes+layerBytes*l+4:], size/2)
+			}
+			binary.LittleEndian.PutUint32(src[4:], size/2)
+			binary.LittleEndian.PutUint32(src[8:], size/2)
+		},
+		"input nodes": func(src []byte) { binary.LittleEndian.PutUint32(src[4:], size/4) },
+		"labels":      func(src []byte) { binary.LittleEndian.PutUint32(src[8:], size/4) },
+		"classes":     func(src []byte) { src[13], src[14], src[15] = 255, 255, 255 },
+	} {
+		src := make([]byte, size)
+		src[0], src[12] = MaxLayers, 1
+		for l := range MaxLayers {
+			src[headBytes+layerBytes*l+12], src[headBytes+layerBytes*l+13] = 1, 1
+		}
+		forge(src)
+		var b graph.Batch
+		if err := Decode(src, &b); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := held(&b); n > mostHeld(size) {
+			t.Errorf("%s: %d bytes of memory for %d", what, n, size)
+		}
+	}
+}
+
+// TestDecodeAgain decodes into a batch that has room, which takes no memory.
+func TestDecodeAgain(t *testing.T) {
+	src := Append(nil, twoLayers())
+	var b graph.Batch
+	if n := testing.AllocsPerRun(20, func() {
+		if err := Decode(src, &b); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(Append(nil, twoLayers()))
 	multi := twoLayers()
@@ -151,7 +216,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add(Append(nil, multi))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		var b graph.Batch
-		if err := Decode(src, &b); err != nil {
+		err := Decode(src, &b)
+		if n := held(&b); n > mostHeld(len(src)) {
+			t.Fatalf("%d bytes of memory for %d", n, len(src))
+		}
+		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatalf("an error of no kind: %v", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
+	"slices"
 
 	"diskgnn/internal/fault"
 )
@@ -44,6 +45,11 @@ type Summer struct {
 
 // NewSummer starts a table of the given granule.
 func NewSummer(granule int64) *Summer { return &Summer{sums: Sums{Granule: granule}} }
+
+// Expect makes room for the table of a file of so many bytes.
+func (s *Summer) Expect(size int64) {
+	s.sums.CRC = slices.Grow(s.sums.CRC, int((size+s.sums.Granule-1)/s.sums.Granule))
+}
 
 // Write takes the file's next bytes.
 func (s *Summer) Write(p []byte) (int, error) {
@@ -100,9 +106,18 @@ func BadRange(name string, off, n int64) error {
 // the covered file (u64), the CRCs, and the CRC of all that precedes it.
 const sumsMagic = "DGNNSUM1"
 
+// SumsBytes returns the bytes that the table of a file of so many bytes has on disk.
+func SumsBytes(size, granule int64) int64 {
+	granules := size / granule
+	if size%granule != 0 {
+		granules++
+	}
+	return int64(len(sumsMagic)) + 16 + 4*granules + 4
+}
+
 // Encode returns the table as it lies on disk.
 func (s *Sums) Encode() []byte {
-	b := append([]byte(nil), sumsMagic...)
+	b := append(make([]byte, 0, SumsBytes(s.Size, s.Granule)), sumsMagic...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.Granule))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.Size))
 	b = append(b, Bytes(s.CRC)...)

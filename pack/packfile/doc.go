@@ -125,6 +125,12 @@
 //	u32[]   with compression: bytes of each; bit 31 says that it lies as it is
 //	u32     CRC-32C of all the above
 //
+// Parts of a file, chunks, graphs and segments, lie one after another, each on the first
+// page after the one before, and a file ends with the page that its last part ends in. What
+// is counted in 32 bits is less than 2³² in every pack: samples with a batch whose edges
+// or graph are more are refused. There are at most 2²⁶ batches, and index.bin has at most
+// 16 GiB.
+//
 // # Shards
 //
 // A shard of a PACK directory, format "diskgnn.pack-shard", has the files of a run of

@@ -2,6 +2,8 @@ package packfile
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -65,61 +67,136 @@ type Index struct {
 	Test     []Eval
 }
 
-// Encode returns the index as it lies on disk.
-func (x *Index) Encode() []byte {
-	le := binary.LittleEndian
-	b := append([]byte(nil), indexMagic...)
-	for _, n := range []int{len(x.Train), len(x.Valid), len(x.Test), len(x.Segments), x.Bands, len(x.Edges)} {
-		b = le.AppendUint32(b, uint32(n))
+// NewTrain returns room for so many training batches in so many bands: what an index
+// has of batches that are not packed.
+func NewTrain(batches, bands int) []Train {
+	list, rows := make([]Train, batches), make([]int, 2*batches*bands)
+	for i := range list {
+		list[i].Bands, list[i].SSD, rows = rows[:bands:bands], rows[bands:2*bands:2*bands], rows[2*bands:]
 	}
-	for _, e := range x.Edges {
-		b = le.AppendUint64(b, uint64(e))
+	return list
+}
+
+// Bytes of one entry in index.bin.
+const (
+	headBytes    = len(indexMagic) + 6*4
+	segmentBytes = 8 + 4
+	evalBytes    = 4*4 + 16
+)
+
+func trainBytes(bands int) int { return 3*4 + 2*4*bands + 2*8 + 16 }
+
+// size returns the bytes of the index on disk.
+func (x *Index) size() (n int64, pieces int) {
+	tables := 1
+	for i := range x.Train {
+		pieces += len(x.Train[i].Sums)
+		if len(x.Train[i].Frames) > 0 {
+			tables = 2
+		}
 	}
-	pieces := 0
+	n = int64(headBytes + 8*len(x.Edges) + 8 + 4)
+	n += int64(len(x.Train))*int64(trainBytes(x.Bands)) + int64(len(x.Segments))*segmentBytes + int64(len(x.Valid)+len(x.Test))*evalBytes
+	return n + 4*int64(tables)*int64(pieces), pieces
+}
+
+// Encode returns the index as it lies on disk. What the format has no room for is an
+// error of kind fault.ErrInput.
+func (x *Index) Encode() ([]byte, error) {
+	size, pieces := x.size()
+	if n := len(x.Train) + len(x.Valid) + len(x.Test); n > MaxBatches || size > maxIndex {
+		return nil, fault.New(fault.ErrInput, "%d batches, whose index takes %d bytes; a pack has at most %d batches and an index of %d bytes: presample fewer epochs, or larger batches", n, size, MaxBatches, int64(maxIndex))
+	}
+	e := indexEncoder{b: make([]byte, 0, size)}
+	e.b = append(e.b, indexMagic...)
+	e.counts("the pack", len(x.Train), len(x.Valid), len(x.Test), len(x.Segments), x.Bands, len(x.Edges))
+	for _, edge := range x.Edges {
+		e.offset(edge)
+	}
 	for i := range x.Train {
 		t := &x.Train[i]
-		for _, list := range [][]int{{t.Inputs, t.Seeds, t.Edges}, t.Bands, t.SSD} {
-			for _, n := range list {
-				b = le.AppendUint32(b, uint32(n))
-			}
-		}
-		b = le.AppendUint64(b, uint64(t.ChunkOffset))
-		b = le.AppendUint64(b, uint64(t.ChunkBytes))
-		b = appendGraphRef(b, t.GraphOffset, t.GraphBytes, t.GraphCRC)
-		pieces += len(t.Sums)
+		e.batch("training batch", i)
+		e.counts("input nodes, seed nodes, edges", t.Inputs, t.Seeds, t.Edges)
+		e.counts("cold rows", t.Bands...)
+		e.counts("rows of the SSD level", t.SSD...)
+		e.offset(t.ChunkOffset)
+		e.offset(t.ChunkBytes)
+		e.graph(t.GraphOffset, t.GraphBytes, t.GraphCRC)
 	}
-	for _, s := range x.Segments {
-		b = le.AppendUint64(b, uint64(s.Offset))
-		b = le.AppendUint32(b, uint32(s.Rows))
+	for i, s := range x.Segments {
+		e.batch("segment", i)
+		e.offset(s.Offset)
+		e.counts("rows", s.Rows)
 	}
 	for _, list := range [][]Eval{x.Valid, x.Test} {
 		for i := range list {
-			e := &list[i]
-			for _, n := range []int{e.Inputs, e.Seeds, e.Edges, e.Rows} {
-				b = le.AppendUint32(b, uint32(n))
-			}
-			b = appendGraphRef(b, e.GraphOffset, e.GraphBytes, e.GraphCRC)
+			v := &list[i]
+			e.batch("evaluation batch", i)
+			e.counts("input nodes, seed nodes, edges, rows", v.Inputs, v.Seeds, v.Edges, v.Rows)
+			e.graph(v.GraphOffset, v.GraphBytes, v.GraphCRC)
 		}
 	}
-	b = le.AppendUint64(b, uint64(pieces))
+	e.offset(int64(pieces))
 	for i := range x.Train {
-		b = append(b, binio.Bytes(x.Train[i].Sums)...)
+		e.b = append(e.b, binio.Bytes(x.Train[i].Sums)...)
 	}
 	for i := range x.Train {
-		b = append(b, binio.Bytes(x.Train[i].Frames)...)
+		e.b = append(e.b, binio.Bytes(x.Train[i].Frames)...)
 	}
-	return le.AppendUint32(b, binio.CRC(b))
+	if e.err != nil {
+		return nil, e.err
+	}
+	return binary.LittleEndian.AppendUint32(e.b, binio.CRC(e.b)), nil
 }
 
-func appendGraphRef(b []byte, off int64, size int, crc uint32) []byte {
-	b = binary.LittleEndian.AppendUint64(b, uint64(off))
-	b = binary.LittleEndian.AppendUint32(b, uint32(size))
-	return binary.LittleEndian.AppendUint32(b, crc)
+// indexEncoder appends numbers, and keeps the first error of one that does not fit.
+type indexEncoder struct {
+	b    []byte
+	what string // of what numbers are appended
+	i    int
+	err  error
+}
+
+func (e *indexEncoder) batch(what string, i int) { e.what, e.i = what, i }
+
+// counts appends numbers of 32 bits.
+func (e *indexEncoder) counts(of string, list ...int) {
+	for _, n := range list {
+		if (n < 0 || n > MaxCount) && e.err == nil {
+			e.err = CheckCount(int64(n), "%s of %s %d", of, e.what, e.i)
+		}
+		e.b = binary.LittleEndian.AppendUint32(e.b, uint32(n))
+	}
+}
+
+func (e *indexEncoder) offset(n int64) { e.b = binary.LittleEndian.AppendUint64(e.b, uint64(n)) }
+
+func (e *indexEncoder) graph(off int64, size int, crc uint32) {
+	e.offset(off)
+	e.counts("bytes of its graph", size)
+	e.b = binary.LittleEndian.AppendUint32(e.b, crc)
+}
+
+// MaxCount is the most of anything that one batch has in a pack: bytes of its graph,
+// edges of all its layers, rows.
+const MaxCount = math.MaxUint32
+
+// CheckCount refuses, as an error of kind fault.ErrInput, a number that a pack has no room
+// for, and says what to do. The text says what it counts.
+func CheckCount(n int64, text string, args ...any) error {
+	if n >= 0 && n <= MaxCount {
+		return nil
+	}
+	return fault.New(fault.ErrInput, "%s: %d is more than the %d that a pack holds of one batch: presample with a smaller --batch-size or --fanout (of evaluation: --eval-fanout)",
+		fmt.Sprintf(text, args...), n, int64(MaxCount))
 }
 
 // DecodeIndex reads what Encode wrote, for chunks of the given form. Whatever the
 // bytes, it returns a consistent index or an error of kind fault.ErrCorrupt.
 func DecodeIndex(b []byte, f Form) (*Index, error) {
+	if f.RowBytes < 1 || f.RowBytes > maxRowBytes {
+		return nil, fault.New(fault.ErrCorrupt, "rows of %d bytes", f.RowBytes)
+	}
 	if len(b) < len(indexMagic)+4 || string(b[:len(indexMagic)]) != indexMagic {
 		return nil, fault.New(fault.ErrCorrupt, "not a pack's index")
 	}
@@ -143,17 +220,16 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 			d.Fail("edges do not descend")
 		}
 	}
-	trainBytes, segmentBytes, evalBytes := 3*4+2*4*x.Bands+2*8+16, 8+4, 4*4+16
-	if train*trainBytes+segments*segmentBytes+(valid+test)*evalBytes > d.Rest() {
+	if train*trainBytes(x.Bands)+segments*segmentBytes+(valid+test)*evalBytes > d.Rest() {
 		d.Fail("%d + %d + %d batches in %d segments exceed the %d bytes left", train, valid, test, segments, d.Rest())
 	}
 	if d.Err() != nil {
 		return nil, d.Err()
 	}
-	x.Train, x.Segments = make([]Train, train), make([]Segment, segments)
+	x.Train, x.Segments = NewTrain(train, x.Bands), make([]Segment, segments)
 	x.Valid, x.Test = make([]Eval, valid), make([]Eval, test)
 	for i := range x.Train {
-		decodeTrain(d, &x.Train[i], x.Bands)
+		decodeTrain(d, &x.Train[i])
 	}
 	for i := range x.Segments {
 		s := &x.Segments[i]
@@ -172,9 +248,8 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 	return x, d.Err()
 }
 
-func decodeTrain(d *binio.Decoder, t *Train, bands int) {
+func decodeTrain(d *binio.Decoder, t *Train) {
 	t.Inputs, t.Seeds, t.Edges = int(d.U32()), int(d.U32()), int(d.U32())
-	t.Bands, t.SSD = make([]int, bands), make([]int, bands)
 	for _, list := range [][]int{t.Bands, t.SSD} {
 		for i := range list {
 			list[i] = int(d.U32())
@@ -190,11 +265,13 @@ func decodeTrain(d *binio.Decoder, t *Train, bands int) {
 // decodePieces reads the tables of all chunks' pieces, which fill what is left.
 func (x *Index) decodePieces(d *binio.Decoder, f Form) {
 	want, tables := 0, 1
-	for i := range x.Train {
-		want += f.NumPieces(x.Train[i].Bands)
-	}
 	if f.Compressed() {
 		tables = 2
+	}
+	for i := range x.Train {
+		if want += f.NumPieces(x.Train[i].Bands); want > d.Rest()/4 {
+			break // it is refused below; a sum of all could overflow
+		}
 	}
 	if n := d.U64(); d.Err() == nil && (n != uint64(want) || d.Rest() != 4*tables*want) {
 		d.Fail("%d pieces in %d bytes, %d needed", n, d.Rest(), want)

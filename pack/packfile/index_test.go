@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,9 +43,18 @@ func compressed() (*Index, Form) {
 	return x, f
 }
 
+func encode(t testing.TB, x *Index) []byte {
+	t.Helper()
+	b, err := x.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func TestIndexRoundTrip(t *testing.T) {
 	frames, framesForm := compressed()
-	got, err := DecodeIndex(frames.Encode(), framesForm)
+	got, err := DecodeIndex(encode(t, frames), framesForm)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +62,7 @@ func TestIndexRoundTrip(t *testing.T) {
 		t.Error(d)
 	}
 	want := sample()
-	if got, err = DecodeIndex(want.Encode(), sampleForm); err != nil {
+	if got, err = DecodeIndex(encode(t, want), sampleForm); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
@@ -67,7 +77,7 @@ func TestIndexRoundTrip(t *testing.T) {
 }
 
 func TestIndexDamage(t *testing.T) {
-	whole := sample().Encode()
+	whole := encode(t, sample())
 	for i := range whole {
 		bad := bytes.Clone(whole)
 		bad[i] ^= 0x10
@@ -77,6 +87,31 @@ func TestIndexDamage(t *testing.T) {
 		if _, err := DecodeIndex(whole[:i], sampleForm); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%d bytes: %v", i, err)
 		}
+	}
+}
+
+// TestIndexHasNoRoom encodes numbers that are beyond their 32 bits: none is cut.
+func TestIndexHasNoRoom(t *testing.T) {
+	for what, change := range map[string]func(x *Index){
+		"bytes of its graph of training batch 0":   func(x *Index) { x.Train[0].GraphBytes = 1 << 32 },
+		"edges of training batch 1":                func(x *Index) { x.Train[1].Edges = 1<<32 + 5 },
+		"cold rows of training batch 0":            func(x *Index) { x.Train[0].Bands[1] = 1 << 32 },
+		"rows of segment 0":                        func(x *Index) { x.Segments[0].Rows = 1 << 32 },
+		"bytes of its graph of evaluation batch 0": func(x *Index) { x.Valid[0].GraphBytes = 1 << 40 },
+		"rows of evaluation batch 0":               func(x *Index) { x.Valid[0].Edges = -1 },
+	} {
+		x := sample()
+		change(x)
+		b, err := x.Encode()
+		if b != nil || !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "--batch-size") {
+			t.Errorf("%s: %d bytes, %v", what, len(b), err)
+		}
+	}
+	x := sample()
+	x.Train[0].GraphBytes, x.Train[0].Edges = 1<<32-1, 1<<32-1
+	got, err := DecodeIndex(encode(t, x), sampleForm)
+	if err != nil || got.Train[0].GraphBytes != 1<<32-1 || got.Train[0].Edges != 1<<32-1 {
+		t.Errorf("the most that there is room for: %v", err)
 	}
 }
 
@@ -104,10 +139,10 @@ func TestVerifyChunk(t *testing.T) {
 }
 
 func FuzzDecodeIndex(f *testing.F) {
-	whole := sample().Encode()
+	whole := encode(f, sample())
 	f.Add(whole[:len(whole)-4], false)
 	frames, _ := compressed()
-	whole = frames.Encode()
+	whole = encode(f, frames)
 	f.Add(whole[:len(whole)-4], true)
 	f.Fuzz(func(t *testing.T, body []byte, codec bool) {
 		form := sampleForm
@@ -123,7 +158,7 @@ func FuzzDecodeIndex(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(x.Encode(), b) {
+		if !bytes.Equal(encode(t, x), b) {
 			t.Fatal("decoded an index that encodes to other bytes")
 		}
 	})

@@ -42,7 +42,10 @@ func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Rep
 	if made.Adopted, err = shard.Adopt(ctx, dir, w.sources, rep); err != nil {
 		return made, err
 	}
-	b := w.index.Encode()
+	b, err := w.index.Encode()
+	if err != nil {
+		return made, err
+	}
 	if err := vfs.WriteFile(dir.FS(), dir.File(IndexFile), b); err != nil {
 		return made, fmt.Errorf("write %s: %w", IndexFile, err)
 	}

@@ -27,6 +27,27 @@ func (t *Train) planLengths(policy string) (ssd, hits, admit int) {
 	return ssd, hits, admit
 }
 
+// planMost returns the most entries of each list of a training batch's plan.
+func (r *Reader) planMost() (ssd, hits, admit int) {
+	for i := range r.index.Train {
+		s, h, a := r.index.Train[i].planLengths(r.params.Policy)
+		ssd, hits, admit = max(ssd, s), max(hits, h), max(admit, a)
+	}
+	return ssd, hits, admit
+}
+
+// NewPlan returns a plan with room for every training batch's.
+func (r *Reader) NewPlan() Plan {
+	ssd, hits, admit := r.planMost()
+	return Plan{make([]uint32, 0, ssd), make([]uint32, 0, hits), make([]uint32, 0, admit)}
+}
+
+// PlanBytes returns the memory of NewPlan's plan.
+func (r *Reader) PlanBytes() int64 {
+	ssd, hits, admit := r.planMost()
+	return 4 * int64(ssd+hits+admit)
+}
+
 // Append appends the plan as it lies on disk.
 func (p *Plan) Append(b []byte) []byte {
 	for _, list := range [][]uint32{p.SSD, p.Hits, p.Admit} {

@@ -1,8 +1,11 @@
 package packfile
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
@@ -19,10 +22,12 @@ import (
 type Reader struct {
 	dir    string
 	meta   *stage.Meta
+	files  map[string]stage.File // of meta, by name
 	params Params
 	facts  Facts
 	index  *Index
 	part   Part // what of it is here: all, but for shards
+	whole  bool // it is no shard
 }
 
 // Open reads a pack's metadata and index and checks that they fit together.
@@ -31,101 +36,48 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newReader(fsys, dir, m)
+	return newReader(fsys, dir, m, shard.Shard{})
 }
 
-// newReader reads the index. It takes the directory for a whole pack.
-func newReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
-	r := &Reader{dir: dir, meta: m}
+// newReader reads the index of a pack or of a shard, and checks all that they say.
+func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, error) {
+	r := &Reader{dir: dir, meta: m, files: make(map[string]stage.File, len(m.Files)), whole: s.Whole()}
+	for _, f := range m.Files {
+		r.files[f.Name] = f
+	}
 	if err := m.DecodeParams(&r.params); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if err := m.DecodeFacts(&r.facts); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := r.checkFacts(); err != nil {
 		return nil, err
 	}
-	f := &r.facts
-	if multi := m.Format.Version == MultiLabelFormat.Version; multi != f.MultiLabel() || multi && f.TargetBytes != graph.TargetBytes(f.Classes) {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes for %d classes of a seed node, in a %s", dir, f.TargetBytes, f.Classes, m.Format)
-	}
-	b, err := r.small(fsys, IndexFile)
+	r.part = PartOf(s, &r.facts)
+	b, err := r.small(fsys, IndexFile, maxIndex)
 	if err != nil {
 		return nil, err
 	}
 	if r.index, err = DecodeIndex(b, r.Form()); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Path(IndexFile), err)
 	}
-	if err := r.check(); err != nil {
-		return nil, err
-	}
-	r.part = PartOf(shard.Shard{}, &r.facts)
-	return r, nil
+	return r, r.checkIndex()
 }
 
-// check compares the index with the facts and the files' sizes, so that later
-// reads need no bounds of their own.
-func (r *Reader) check() error {
-	f, x := &r.facts, r.index
-	bad := func(format string, args ...any) error {
-		return fault.New(fault.ErrCorrupt, "%s: %s", r.dir, fmt.Sprintf(format, args...))
-	}
-	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test || f.RowBytes != f.DType.RowBytes(f.Dim) || f.Segment < 1 || f.Segment > max(f.Train, 1) {
-		return bad("index and facts disagree")
-	}
-	switch r.params.Policy {
-	case PolicyStatic:
-		if len(x.Edges) != x.Bands || x.Edges[0] != f.HotRows {
-			return bad("%d edges for %d bands, %d hot rows", len(x.Edges), x.Bands, f.HotRows)
-		}
-	case PolicyMin:
-		if len(x.Edges) != 1 || x.Bands != 2 || x.Edges[0] != f.HotRows || len(x.Segments) > 0 {
-			return bad("%d edges, %d bands, %d segments under policy min", len(x.Edges), x.Bands, len(x.Segments))
-		}
-	default:
-		return fault.New(fault.ErrVersion, "%s: policy %q is unknown to this program", r.dir, r.params.Policy)
-	}
-	if n := (f.Train + f.Segment - 1) / f.Segment; len(x.Segments) > 0 && len(x.Segments) != n || f.Segment == 1 && len(x.Segments) > 0 {
-		return bad("%d segments of %d batches for %d batches", len(x.Segments), f.Segment, f.Train)
-	}
-	for i, s := range x.Segments {
-		if file, _ := r.meta.File(SSDFile(r.Group(i * f.Segment))); s.Rows > 0 && s.Offset+int64(s.Rows)*int64(f.RowBytes) > file.Size {
-			return bad("segment %d lies beyond its file", i)
-		}
-	}
-	for i := range x.Train {
-		t := &x.Train[i]
-		g, _ := r.meta.File(GraphFile(r.Group(i)))
-		c, _ := r.meta.File(ColdFile(r.Group(i)))
-		rows := int64(t.ColdRows(x.Bands-1)) * int64(f.RowBytes)
-		if t.GraphOffset+int64(t.GraphBytes) > g.Size || t.ChunkBytes > 0 && t.ChunkOffset+t.ChunkBytes > c.Size {
-			return bad("training batch %d lies beyond its files", i)
-		}
-		if rows > f.ChunkBytes || int64(t.GraphBytes) > f.GraphBytes || t.Inputs > f.TrainSizes.Src[0] {
-			return bad("training batch %d exceeds the recorded maxima", i)
-		}
-		if t.SSDRows(x.Bands-1) > 0 && len(x.Segments) == 0 {
-			return bad("training batch %d has ssd rows and no segment", i)
-		}
-	}
-	g, _ := r.meta.File(EvalGraphFile)
-	for _, list := range [][]Eval{x.Valid, x.Test} {
-		for i := range list {
-			if e := &list[i]; e.GraphOffset+int64(e.GraphBytes) > g.Size || int64(e.GraphBytes) > f.GraphBytes || e.Inputs > f.EvalSizes.Src[0] {
-				return bad("evaluation batch %d lies beyond its file", i)
-			}
-		}
-	}
-	return nil
-}
-
-// small reads a whole small file and checks it against meta.json.
-func (r *Reader) small(fsys vfs.FS, name string) ([]byte, error) {
-	f, ok := r.meta.File(name)
+// small reads a whole small file, of at most so many bytes, and checks it against
+// meta.json.
+func (r *Reader) small(fsys vfs.FS, name string, most int64) ([]byte, error) {
+	f, ok := r.files[name]
 	if !ok {
 		return nil, fault.New(fault.ErrCorrupt, "%s lists no %s", r.Path(stage.MetaFile), name)
 	}
-	b, err := vfs.ReadFile(fsys, r.Path(name))
+	if f.Size > most {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes, which are more than %d", r.Path(name), f.Size, most)
+	}
+	b, err := readSized(fsys, r.Path(name), f.Size)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", r.Path(name), err)
+		return nil, err
 	}
 	if binio.Hash(b) != f.Checksum {
 		return nil, fault.New(fault.ErrCorrupt, "%s: its bytes do not match its checksum", r.Path(name))
@@ -133,9 +85,39 @@ func (r *Reader) small(fsys vfs.FS, name string) ([]byte, error) {
 	return b, nil
 }
 
-// Sums reads the table of page checksums of hot.bin or eval.bin.
+// readSized reads a whole file, which must have so many bytes.
+func readSized(fsys vfs.FS, name string, size int64) (_ []byte, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if st.Size() != size {
+		return nil, fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d", name, st.Size(), size)
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b, nil
+}
+
+// summedFiles are the files of rows that a table of page checksums is for.
+var summedFiles = map[string]string{HotSums: HotFile, EvalSums: EvalFile, RefillSums: RefillFile}
+
+// Sums reads the table of page checksums of a file of rows: of hot.bin, eval.bin,
+// refill.bin or a file of the SSD level.
 func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
-	b, err := r.small(fsys, name)
+	covers, ok := summedFiles[name]
+	if !ok {
+		covers = strings.TrimSuffix(name, ".sums") + ".bin"
+	}
+	file := r.files[covers]
+	b, err := r.small(fsys, name, binio.SumsBytes(file.Size, binio.Page))
 	if err != nil {
 		return binio.Sums{}, err
 	}
@@ -143,7 +125,16 @@ func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", r.Path(name), err)
 	}
+	if s.Granule != binio.Page || s.Size != file.Size || s.Checksum() != file.Checksum {
+		return s, fault.New(fault.ErrCorrupt, "%s is no table of the %d bytes of %s", r.Path(name), file.Size, covers)
+	}
 	return s, nil
+}
+
+// File returns what meta.json says of one of the pack's files.
+func (r *Reader) File(name string) (stage.File, bool) {
+	f, ok := r.files[name]
+	return f, ok
 }
 
 // Dir returns the pack's directory.
@@ -192,11 +183,8 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 	if err := batchcodec.Decode(raw[:whole], b); err != nil {
 		return fmt.Errorf("%s: graph at byte %d: %w", name, t.GraphOffset, err)
 	}
-	if len(b.Input) != t.Inputs || len(b.Labels) != t.Seeds {
-		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d has %d input nodes, the index %d", name, i, len(b.Input), t.Inputs)
-	}
-	if err := r.checkTargets(name, b); err != nil {
-		return err
+	if err := r.checkBatch(b, t.Inputs, t.Seeds, t.Edges, &r.facts.TrainSizes); err != nil {
+		return fmt.Errorf("%s: the graph of batch %d: %w", name, i, err)
 	}
 	p.decode(raw[whole:], ssd, hits, admit)
 	// Rows are fetched by rank and slot: each must lie where its place in the
@@ -223,9 +211,25 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 	return inRange(name, i, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
 }
 
-func (r *Reader) checkTargets(name string, b *graph.Batch) error {
+// checkBatch compares a valid batch with what the index and the facts say of it.
+func (r *Reader) checkBatch(b *graph.Batch, inputs, seeds, edges int, most *graph.Sizes) error {
+	if len(b.Input) != inputs || len(b.Labels) != seeds || b.NumEdges() != edges || len(b.Blocks) != len(most.Src) {
+		return fault.New(fault.ErrCorrupt, "%d input nodes, %d seed nodes, %d edges in %d layers, the index has %d, %d and %d in %d",
+			len(b.Input), len(b.Labels), b.NumEdges(), len(b.Blocks), inputs, seeds, edges, len(most.Src))
+	}
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		if k.NumSrc > most.Src[l] || k.NumDst > most.Dst[l] || len(k.Indices) > most.Edges[l] || l > 0 && k.Dst != nil {
+			return fault.New(fault.ErrCorrupt, "layer %d has %d sources, %d destinations, %d edges, of at most %d, %d and %d", l, k.NumSrc, k.NumDst, len(k.Indices), most.Src[l], most.Dst[l], most.Edges[l])
+		}
+	}
+	for i, y := range b.Labels {
+		if y != graph.Unlabelled && uint32(y) >= uint32(r.facts.Classes) {
+			return fault.New(fault.ErrCorrupt, "seed node %d has class %d of %d", i, y, r.facts.Classes)
+		}
+	}
 	if want := len(b.Labels) * r.facts.TargetBytes; len(b.Targets) != want {
-		return fault.New(fault.ErrCorrupt, "%s: a batch has %d bytes of classes, %d are wanted", name, len(b.Targets), want)
+		return fault.New(fault.ErrCorrupt, "%d bytes of classes, %d are wanted", len(b.Targets), want)
 	}
 	return nil
 }
@@ -256,11 +260,8 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	if err := batchcodec.Decode(raw, b); err != nil {
 		return fmt.Errorf("%s: graph at byte %d: %w", name, e.GraphOffset, err)
 	}
-	if len(b.Input) != e.Inputs || len(b.Labels) != e.Seeds {
-		return fault.New(fault.ErrCorrupt, "%s: a graph has %d input nodes, the index %d", name, len(b.Input), e.Inputs)
-	}
-	if err := r.checkTargets(name, b); err != nil {
-		return err
+	if err := r.checkBatch(b, e.Inputs, e.Seeds, e.Edges, &r.facts.EvalSizes); err != nil {
+		return fmt.Errorf("%s: the graph at byte %d: %w", name, e.GraphOffset, err)
 	}
 	if err := inRange(name, 0, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
 		return err

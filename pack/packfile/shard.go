@@ -2,7 +2,7 @@ package packfile
 
 import (
 	"fmt"
-	"slices"
+	"path/filepath"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
@@ -61,75 +61,15 @@ func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
 }
 
 func newShardReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
-	r, err := newReader(fsys, dir, m)
-	if err != nil {
-		return nil, err
-	}
 	var params struct {
 		Shard string `json:"shard"`
 	}
 	if err := m.DecodeParams(&params); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	s, err := shard.Parse(params.Shard)
 	if err != nil {
-		return nil, fault.New(fault.ErrCorrupt, "%s does not say which shard it is (%v)", r.Path(stage.MetaFile), err)
+		return nil, fault.New(fault.ErrCorrupt, "%s does not say which shard it is (%v)", filepath.Join(dir, stage.MetaFile), err)
 	}
-	r.part = PartOf(s, &r.facts)
-	return r, r.checkPart()
-}
-
-// checkPart makes sure that the shard has what its number says, and nothing else.
-func (r *Reader) checkPart() error {
-	bad := func(format string, args ...any) error {
-		return fault.New(fault.ErrCorrupt, "%s: %s", r.dir, fmt.Sprintf(format, args...))
-	}
-	lo, hi := r.part.Batches(&r.facts)
-	for i := range r.index.Train {
-		if own := i >= lo && i < hi; own != (r.index.Train[i].GraphBytes > 0) {
-			return bad("the shard's training batches are %d to %d, but of batch %d that is not so", lo, hi-1, i)
-		}
-	}
-	for _, list := range [][]Eval{r.index.Valid, r.index.Test} {
-		for i := range list {
-			if r.part.Common != (list[i].GraphBytes > 0) {
-				return bad("evaluation belongs to the first shard")
-			}
-		}
-	}
-	names := r.partFiles()
-	for _, name := range names {
-		if _, ok := r.meta.File(name); !ok {
-			return bad("%s lists no %s", stage.MetaFile, name)
-		}
-	}
-	for _, f := range r.meta.Files {
-		if f.Name != IndexFile && !slices.Contains(names, f.Name) {
-			return bad("%s is not the shard's", f.Name)
-		}
-	}
-	return nil
-}
-
-// partFiles names the files that the part must have beside the index.
-func (r *Reader) partFiles() []string {
-	var names []string
-	if r.part.Common {
-		names = append(names, HotFile, HotSums, EvalFile, EvalSums, EvalGraphFile)
-		if r.params.Policy == PolicyMin {
-			names = append(names, RefillFile, RefillSums)
-		}
-	}
-	for g := r.part.Lo; g < r.part.Hi; g++ {
-		names = append(names, GraphFile(g))
-		lo, hi := r.facts.GroupSpan(g)
-		if slices.ContainsFunc(r.index.Train[lo:hi], func(t Train) bool { return t.ChunkBytes > 0 }) {
-			names = append(names, ColdFile(g))
-		}
-		lo, hi = r.index.segments(Part{Lo: g, Hi: g + 1}, &r.facts)
-		if slices.ContainsFunc(r.index.Segments[lo:hi], func(s Segment) bool { return s.Rows > 0 }) {
-			names = append(names, SSDFile(g), SSDSums(g))
-		}
-	}
-	return names
+	return newReader(fsys, dir, m, s)
 }

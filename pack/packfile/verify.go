@@ -19,8 +19,8 @@ import (
 const verifyPiece = 1 << 20
 
 // Verify reads every row and every graph and checks them, and that the gaps between
-// them are zero. Opening the pack has checked the index. It holds the largest chunk or
-// graph, and a piece's rows.
+// them are zero. Opening the pack has checked the index. It holds the largest graph, and
+// a piece of a chunk and its rows.
 func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter) error {
 	total := int64(0)
 	for _, f := range r.meta.Files {
@@ -32,20 +32,20 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 	if r.part.Common {
 		tables = append(tables, [2]string{HotFile, HotSums}, [2]string{EvalFile, EvalSums})
 	}
-	if _, ok := r.meta.File(RefillFile); ok {
+	if _, ok := r.files[RefillFile]; ok {
 		tables = append(tables, [2]string{RefillFile, RefillSums})
 	}
 	for g := r.part.Lo; g < r.part.Hi; g++ {
-		if _, ok := r.meta.File(SSDFile(g)); ok {
+		if _, ok := r.files[SSDFile(g)]; ok {
 			tables = append(tables, [2]string{SSDFile(g), SSDSums(g)})
 		}
 	}
+	parts := &partReader{r: r, fs: fsys, task: task, buf: make([]byte, max(r.mostPiece(), r.facts.GraphBytes, binio.Page))}
 	for _, f := range tables {
-		if err := r.verifyRows(ctx, fsys, f[0], f[1], task); err != nil {
+		if err := r.verifyRows(ctx, parts, f[0], f[1]); err != nil {
 			return err
 		}
 	}
-	parts := &partReader{r: r, fs: fsys, task: task, buf: make([]byte, max(r.mostChunk(), r.facts.GraphBytes, binio.Page))}
 	if err := r.verifyTrain(ctx, parts); err != nil || !r.part.Common {
 		return err
 	}
@@ -62,6 +62,7 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 	}
 	defer pieces.decoder.Close()
 	cold, graphs := parts.in(""), parts.in("")
+	defer func() { cold.close(); graphs.close() }()
 	lo, hi := r.part.Batches(&r.facts)
 	for i := lo; i < hi; i++ {
 		if i%GroupBatches(r.facts.Segment) == 0 {
@@ -71,11 +72,14 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 			cold, graphs = parts.in(ColdFile(r.Group(i))), parts.in(GraphFile(r.Group(i)))
 		}
 		t := &r.index.Train[i]
-		chunk, err := cold.next(ctx, t.ChunkOffset, int(t.ChunkBytes))
+		err := t.Pieces(r.Form(), r.index.Bands-1, func(p Piece) error {
+			piece, err := cold.next(ctx, t.ChunkOffset+p.Offset, p.Len)
+			if err != nil {
+				return err
+			}
+			return pieces.check(r.Path(cold.name), t, piece, p)
+		})
 		if err != nil {
-			return err
-		}
-		if err := pieces.check(r.Path(cold.name), t, chunk, r.index.Bands-1); err != nil {
 			return err
 		}
 		raw, err := graphs.next(ctx, t.GraphOffset, t.GraphBytes)
@@ -89,17 +93,20 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 	return errors.Join(cold.end(ctx), graphs.end(ctx))
 }
 
-// mostChunk returns the bytes of the longest chunk as stored.
-func (r *Reader) mostChunk() int64 {
-	n := int64(0)
+// mostPiece returns the bytes of the longest piece of a chunk as stored.
+func (r *Reader) mostPiece() int64 {
+	n := 0
 	for i := range r.index.Train {
-		n = max(n, r.index.Train[i].ChunkBytes)
+		_ = r.index.Train[i].Pieces(r.Form(), r.index.Bands-1, func(p Piece) error {
+			n = max(n, p.Len)
+			return nil
+		})
 	}
-	return n
+	return int64(n)
 }
 
-// pieceChecker checks chunks, and that compressed pieces are as long as they should be
-// and have zeros between them.
+// pieceChecker checks pieces of chunks, and that compressed ones are as long as they
+// should be.
 type pieceChecker struct {
 	form    Form
 	decoder *FrameDecoder // nil without compression
@@ -116,25 +123,22 @@ func newPieceChecker(f Form) (*pieceChecker, error) {
 	return c, err
 }
 
-func (c *pieceChecker) check(name string, t *Train, chunk []byte, through int) error {
-	end := int64(0)
-	return t.Pieces(c.form, through, func(p Piece) error {
-		if i := slices.IndexFunc(chunk[end:p.Offset], func(b byte) bool { return b != 0 }); i >= 0 {
-			return fault.New(fault.ErrCorrupt, "%s: byte %d lies between pieces and is not zero", name, t.ChunkOffset+end+int64(i))
-		}
-		end = p.Offset + int64(p.Len)
-		if c.decoder == nil {
-			return t.VerifyPiece(name, chunk, p)
-		}
-		c.rows = binio.Grow(c.rows, p.RowLen)
-		return t.LoadPiece(c.decoder, name, chunk, p, c.rows)
-	})
+// check checks the bytes of one piece.
+func (c *pieceChecker) check(name string, t *Train, piece []byte, p Piece) error {
+	alone := Train{ChunkOffset: t.ChunkOffset + p.Offset}
+	p.Offset = 0
+	if c.decoder == nil {
+		return alone.VerifyPiece(name, piece, p)
+	}
+	c.rows = binio.Grow(c.rows, p.RowLen)
+	return alone.LoadPiece(c.decoder, name, piece, p, c.rows)
 }
 
 // verifyEval checks the evaluation batches' graphs.
 func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 	var b graph.Batch
 	graphs := parts.in(EvalGraphFile)
+	defer graphs.close()
 	for _, evals := range [][]Eval{r.index.Valid, r.index.Test} {
 		for i := range evals {
 			raw, err := graphs.next(ctx, evals[i].GraphOffset, evals[i].GraphBytes)
@@ -157,14 +161,15 @@ type partReader struct {
 	task progress.Task
 	buf  []byte
 	name string
-	at   int64 // where the last part ended
+	f    vfs.File // nil until something is read
+	at   int64    // where the last part ended
 }
 
 // in returns a reader of another file that shares the buffer; the empty name is
 // that of an empty file.
 func (p *partReader) in(name string) *partReader {
 	q := *p
-	q.name, q.at = name, 0
+	q.name, q.f, q.at = name, nil, 0
 	return &q
 }
 
@@ -182,14 +187,14 @@ func (p *partReader) next(ctx context.Context, off int64, n int) ([]byte, error)
 	}
 	p.at = off + int64(n)
 	b := p.buf[:n]
-	return b, p.r.readAt(ctx, p.fs, p.name, b, off, p.task)
+	return b, p.read(ctx, b, off)
 }
 
 // gap checks the bytes up to the next part.
 func (p *partReader) gap(ctx context.Context, to int64) error {
 	for p.at < to {
 		b := p.buf[:min(int64(len(p.buf)), to-p.at)]
-		if err := p.r.readAt(ctx, p.fs, p.name, b, p.at, p.task); err != nil {
+		if err := p.read(ctx, b, p.at); err != nil {
 			return err
 		}
 		if i := slices.IndexFunc(b, func(c byte) bool { return c != 0 }); i >= 0 {
@@ -200,22 +205,55 @@ func (p *partReader) gap(ctx context.Context, to int64) error {
 	return nil
 }
 
-// end checks what follows the last part.
+// end checks what follows the last part, and closes the file.
 func (p *partReader) end(ctx context.Context) error {
-	f, _ := p.r.meta.File(p.name)
-	return p.gap(ctx, f.Size)
+	defer p.close()
+	return p.gap(ctx, p.r.files[p.name].Size)
+}
+
+// close closes the file; again, it does nothing.
+func (p *partReader) close() {
+	if p.f != nil {
+		_ = p.f.Close() // only read from
+		p.f = nil
+	}
+}
+
+// read fills b from the file.
+func (p *partReader) read(ctx context.Context, b []byte, off int64) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	if p.f == nil {
+		if p.f, err = p.fs.Open(p.r.Path(p.name)); err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+	}
+	if n, err := p.f.ReadAt(b, off); n < len(b) {
+		if errors.Is(err, io.EOF) {
+			return fault.New(fault.ErrCorrupt, "%s: ends before byte %d: it was truncated", p.f.Name(), off+int64(len(b)))
+		}
+		return fmt.Errorf("read %s: %w", p.f.Name(), err)
+	}
+	p.task.Add(int64(len(b)))
+	return nil
 }
 
 // verifyRows checks a file of rows against its table of page checksums.
-func (r *Reader) verifyRows(ctx context.Context, fsys vfs.FS, name, sumsName string, task progress.Task) error {
-	sums, err := r.Sums(fsys, sumsName)
+func (r *Reader) verifyRows(ctx context.Context, parts *partReader, name, sumsName string) error {
+	sums, err := r.Sums(parts.fs, sumsName)
 	if err != nil {
 		return err
 	}
+	rows := parts.in(name)
+	defer rows.close()
 	piece := make([]byte, min(verifyPiece, sums.Size))
 	for off := int64(0); off < sums.Size; {
 		b := piece[:min(int64(len(piece)), sums.Size-off)]
-		if err := r.readAt(ctx, fsys, name, b, off, task); err != nil {
+		if err := rows.read(ctx, b, off); err != nil {
 			return err
 		}
 		if err := sums.Verify(r.Path(name), off, b); err != nil {
@@ -223,28 +261,5 @@ func (r *Reader) verifyRows(ctx context.Context, fsys vfs.FS, name, sumsName str
 		}
 		off += int64(len(b))
 	}
-	return nil
-}
-
-// readAt fills b from one of the pack's files.
-func (r *Reader) readAt(ctx context.Context, fsys vfs.FS, name string, b []byte, off int64, task progress.Task) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if len(b) == 0 {
-		return nil
-	}
-	f, err := fsys.Open(r.Path(name))
-	if err != nil {
-		return fmt.Errorf("verify: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if n, err := f.ReadAt(b, off); n < len(b) {
-		if errors.Is(err, io.EOF) {
-			return fault.New(fault.ErrCorrupt, "%s: ends before byte %d: it was truncated", r.Path(name), off+int64(len(b)))
-		}
-		return fmt.Errorf("read %s: %w", r.Path(name), err)
-	}
-	task.Add(int64(len(b)))
 	return nil
 }

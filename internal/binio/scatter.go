@@ -1,0 +1,86 @@
+package binio
+
+import (
+	"hash/crc32"
+	"sync"
+)
+
+// Scatter computes Sums of a file whose bytes come in any order, each once, such as rows
+// that lie in the order of their use and come in the order of their names. It begins
+// with the sums of zeros. CRCs are linear over GF(2): a granule's is that of zeros, xor
+// what each part of it contributes by itself, with zeros around it.
+//
+// Put may be called concurrently for bytes of different granules.
+type Scatter struct {
+	sums   Sums
+	powers []uint32 // of x⁸ modulo the polynomial: what n bytes that follow multiply by
+}
+
+// NewScatter starts with the table of a file of zeros.
+func NewScatter(size, granule int64) *Scatter {
+	s := &Scatter{sums: Sums{Granule: granule, Size: size, CRC: make([]uint32, (size+granule-1)/granule)}, powers: powersOf(granule)}
+	zeros := make([]byte, granule)
+	whole := CRC(zeros)
+	for i := range s.sums.CRC {
+		s.sums.CRC[i] = whole
+	}
+	if n := size % granule; n > 0 {
+		s.sums.CRC[len(s.sums.CRC)-1] = CRC(zeros[:n])
+	}
+	return s
+}
+
+// powersOf returns the powers for a granule. Those of pages are many files'.
+func powersOf(granule int64) []uint32 {
+	if granule == Page {
+		return pagePowers()
+	}
+	return makePowers(granule)
+}
+
+var pagePowers = sync.OnceValue(func() []uint32 { return makePowers(Page) })
+
+func makePowers(granule int64) []uint32 {
+	list := make([]uint32, granule)
+	for n, p := 0, one; n < len(list); n++ {
+		list[n] = p
+		p = register(p, []byte{0})
+	}
+	return list
+}
+
+// Put takes the file's bytes from off on, which were zero so far.
+func (s *Scatter) Put(off int64, b []byte) {
+	for len(b) > 0 {
+		i, at := off/s.sums.Granule, off%s.sums.Granule
+		length := min(s.sums.Granule, s.sums.Size-i*s.sums.Granule) // of the granule
+		n := min(int64(len(b)), length-at)
+		if n == length {
+			s.sums.CRC[i] = CRC(b[:n])
+		} else {
+			// Zeros before the part count nothing in a register that begins with zero.
+			s.sums.CRC[i] ^= times(register(0, b[:n]), s.powers[length-at-n])
+		}
+		off, b = off+n, b[n:]
+	}
+}
+
+// register returns the CRC's register after b, from what it was before. CRC and UpdateCRC
+// invert it at both ends.
+func register(before uint32, b []byte) uint32 { return ^UpdateCRC(^before, b) }
+
+// one is the polynomial 1: the highest bit is the coefficient of x⁰.
+const one = uint32(1 << 31)
+
+// times multiplies polynomials modulo the CRC's.
+func times(a, b uint32) uint32 {
+	product := uint32(0)
+	for ; a != 0; a <<= 1 { // the next higher power of x
+		product ^= b & uint32(int32(a)>>31)
+		b = b>>1 ^ crc32.Castagnoli&-(b&1)
+	}
+	return product
+}
+
+// Sums returns the table of what came so far. It changes with the next Put.
+func (s *Scatter) Sums() Sums { return s.sums }

@@ -1,0 +1,342 @@
+package packfile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+)
+
+// What a reader accepts, far above any use, so that no product of these counts
+// overflows.
+const (
+	// MaxBatches bounds the batches of a pack, evaluation's included.
+	MaxBatches = 1 << 26
+	// maxDim bounds the elements of a row, as in a dataset.
+	maxDim = 1 << 24
+	// maxRowBytes is that of a row of float32.
+	maxRowBytes = 4 * maxDim
+	// maxIndex bounds the bytes of index.bin, which is read whole.
+	maxIndex = 1 << 34
+)
+
+// damaged returns the error for metadata that do not fit together.
+func (r *Reader) damaged(format string, args ...any) error {
+	return fault.New(fault.ErrCorrupt, "%s: %s", r.dir, fmt.Sprintf(format, args...))
+}
+
+// checkFacts checks parameters and facts: each by itself, so that what is computed of
+// them cannot overflow, then that they agree with each other. It comes before anything
+// else of the pack is read.
+func (r *Reader) checkFacts() error {
+	p, f := &r.params, &r.facts
+	within := func(v int64, lo, hi int64) bool { return v >= lo && v <= hi }
+	batches := []int{f.Train, f.Valid, f.Test, f.Epochs, f.BatchesPerEpoch, f.Segment, f.Segments}
+	switch {
+	case p.Policy != PolicyStatic && p.Policy != PolicyMin:
+		return r.damaged("policy %q", p.Policy)
+	case p.Codec != CodecNone && p.Codec != CodecS2 && p.Codec != CodecZstd:
+		return r.damaged("chunks compressed by %q", p.Codec)
+	case !f.DType.Valid() || p.DType != f.DType:
+		return r.damaged("elements of type %q, asked for %q", f.DType, p.DType)
+	case !within(f.Nodes, 1, graph.MaxNodes):
+		return r.damaged("%d nodes", f.Nodes)
+	case f.Dim < 1 || f.Dim > maxDim || f.RowBytes != f.DType.RowBytes(f.Dim):
+		return r.damaged("rows of %d bytes for %d elements of type %s", f.RowBytes, f.Dim, f.DType)
+	case f.Classes < 1 || f.Classes > math.MaxInt32:
+		return r.damaged("%d classes", f.Classes)
+	case f.MultiLabel() != (r.meta.Format.Version == MultiLabelFormat.Version) || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
+		return r.damaged("%d bytes for %d classes of a seed node, in a %s", f.TargetBytes, f.Classes, r.meta.Format)
+	case !within(f.HotRows, 0, f.Nodes) || !within(f.EvalRows, 0, f.Nodes) || f.HotRows+f.EvalRows > graph.MaxNodes:
+		return r.damaged("%d hot rows and %d of evaluation, of %d nodes", f.HotRows, f.EvalRows, f.Nodes)
+	case slices.Min(batches) < 0 || slices.Max(batches) > MaxBatches || f.Train+f.Valid+f.Test > MaxBatches:
+		return r.damaged("%d, %d and %d batches, %d epochs of %d, %d segments of %d", f.Train, f.Valid, f.Test, f.Epochs, f.BatchesPerEpoch, f.Segments, f.Segment)
+	case f.Epochs*f.BatchesPerEpoch != f.Train:
+		return r.damaged("%d training batches in %d epochs of %d", f.Train, f.Epochs, f.BatchesPerEpoch)
+	case f.Segment < 1 || f.Segment > max(f.Train, 1) || f.Segments != (f.Train+f.Segment-1)/f.Segment:
+		return r.damaged("%d segments of %d batches for %d batches", f.Segments, f.Segment, f.Train)
+	case min(p.CacheRows, p.MaxDisk, f.TableBytes, f.ColdRows, f.SSDRows, f.ChunkBytes, f.GraphBytes) < 0:
+		return r.damaged("a negative count")
+	case len(f.Fanout) < 1 || len(f.Fanout) > batchcodec.MaxLayers || len(f.EvalFanout) != len(f.Fanout):
+		return r.damaged("fanouts of %d layers, in evaluation of %d", len(f.Fanout), len(f.EvalFanout))
+	}
+	return r.checkSizes()
+}
+
+// checkSizes checks the counts that readers make their buffers for.
+func (r *Reader) checkSizes() error {
+	f := &r.facts
+	for _, c := range []struct {
+		what    string
+		s, most graph.Sizes
+		batches int
+	}{
+		{"training", f.TrainSizes, f.TrainSizes, f.Train},
+		{"a training batch's mean", f.TrainMeans, f.TrainSizes, f.Train},
+		{"evaluation", f.EvalSizes, f.EvalSizes, f.Valid + f.Test},
+	} {
+		layers := len(f.Fanout)
+		if c.batches == 0 {
+			layers = 0
+		}
+		if len(c.s.Src) != layers || len(c.s.Dst) != layers || len(c.s.Edges) != layers {
+			return r.damaged("sizes of %s: of %d, %d and %d layers", c.what, len(c.s.Src), len(c.s.Dst), len(c.s.Edges))
+		}
+		above := int(f.Nodes) // blocks follow each other
+		for l := range layers {
+			src, dst, edges := c.s.Src[l], c.s.Dst[l], c.s.Edges[l]
+			if dst < 0 || dst > src || src > above || l > 0 && src != above || edges < 0 || edges > math.MaxUint32 ||
+				src > c.most.Src[l] || dst > c.most.Dst[l] || edges > c.most.Edges[l] {
+				return r.damaged("sizes of %s: layer %d has %d sources, %d destinations, %d edges", c.what, l, src, dst, edges)
+			}
+			above = dst
+		}
+	}
+	return nil
+}
+
+// checkIndex compares the index with the facts and with what meta.json says of the
+// files, all of them, so that later reads need no bounds of their own: parts lie one
+// after another, files end where the last one does, and what is allocated by any count
+// is no more than a few times the bytes that are there.
+func (r *Reader) checkIndex() error {
+	f, x := &r.facts, r.index
+	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test {
+		return r.damaged("the index has %d, %d and %d batches, the facts %d, %d and %d", len(x.Train), len(x.Valid), len(x.Test), f.Train, f.Valid, f.Test)
+	}
+	if len(x.Segments) != 0 && (len(x.Segments) != f.Segments || f.Segment == 1) {
+		return r.damaged("the index has %d segments, the facts %d of %d batches", len(x.Segments), f.Segments, f.Segment)
+	}
+	edges := x.Bands
+	if r.params.Policy == PolicyMin {
+		edges = 1
+	}
+	if r.params.Policy == PolicyMin && (x.Bands != 2 || len(x.Segments) > 0) || len(x.Edges) != edges || x.Edges[0] != f.HotRows {
+		return r.damaged("%d edges, %d bands, %d segments, %d hot rows under policy %s", len(x.Edges), x.Bands, len(x.Segments), f.HotRows, r.params.Policy)
+	}
+	w := indexWalk{r: r}
+	if err := w.training(); err != nil {
+		return err
+	}
+	if err := w.evaluation(); err != nil {
+		return err
+	}
+	if w.cold != f.ColdRows || w.ssd != f.SSDRows || w.chunk != f.ChunkBytes || w.graph != f.GraphBytes {
+		return r.damaged("%d cold rows, %d of the SSD level, chunks of %d bytes, graphs of %d, where the index comes to %d, %d, %d and %d",
+			f.ColdRows, f.SSDRows, f.ChunkBytes, f.GraphBytes, w.cold, w.ssd, w.chunk, w.graph)
+	}
+	if err := r.covers("training", f.TrainSizes, w.train); err != nil {
+		return err
+	}
+	if err := r.covers("evaluation", f.EvalSizes, w.eval); err != nil {
+		return err
+	}
+	return r.checkFiles(w.files)
+}
+
+// most is the most of some batches' counts.
+type most struct{ inputs, seeds, edges int }
+
+func (m *most) raise(inputs, seeds, edges int) {
+	m.inputs, m.seeds, m.edges = max(m.inputs, inputs), max(m.seeds, seeds), max(m.edges, edges)
+}
+
+// covers makes sure that sizes are those of the batches with the given maxima; of a
+// shard's batches, which are not all, that they suffice.
+func (r *Reader) covers(what string, s graph.Sizes, m most) error {
+	if len(s.Src) == 0 {
+		return nil // there are no batches
+	}
+	sum, largest := 0, slices.Max(s.Edges)
+	for _, n := range s.Edges {
+		sum += n
+	}
+	have := most{s.Src[0], s.Dst[len(s.Dst)-1], sum}
+	short := have.inputs < m.inputs || have.seeds < m.seeds || have.edges < m.edges
+	over := r.whole && (have.inputs > m.inputs || have.seeds > m.seeds || largest > m.edges)
+	if short || over {
+		return r.damaged("sizes of %s: %d input nodes, %d seed nodes, %d edges, where the index has at most %d, %d and %d", what, have.inputs, have.seeds, have.edges, m.inputs, m.seeds, m.edges)
+	}
+	return nil
+}
+
+// indexWalk goes through the batches in the order in which they lie on disk.
+type indexWalk struct {
+	r           *Reader
+	cold, ssd   int64 // rows
+	chunk       int64 // most bytes of a chunk's rows
+	graph       int64 // most bytes of a graph
+	train, eval most
+	files       []stage.File // that must be there; without a checksum, their table has it
+}
+
+// place is where the next part of a file must begin.
+type place int64
+
+// next takes a part of n bytes, which must begin there, and reports whether it does.
+func (p *place) next(off, n int64) bool {
+	if off != int64(*p) || n < 0 || n > math.MaxInt64/2-off {
+		return false
+	}
+	*p = place(off + binio.AlignUp(n, binio.Page))
+	return true
+}
+
+func (w *indexWalk) training() error {
+	r, x := w.r, w.r.index
+	lo, hi := r.part.Batches(&r.facts)
+	for i := range x.Train {
+		if t := &x.Train[i]; (i < lo || i >= hi) && !t.absent() {
+			return r.damaged("the shard's training batches are %d to %d, but it has batch %d", lo, hi-1, i)
+		}
+	}
+	first, end := x.segments(r.part, &r.facts)
+	for i := range x.Segments {
+		if (i < first || i >= end) && x.Segments[i] != (Segment{}) {
+			return r.damaged("the shard's segments are %d to %d, but it has segment %d", first, end-1, i)
+		}
+	}
+	for g := r.part.Lo; g < r.part.Hi; g++ {
+		if err := w.group(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// absent reports whether an index says nothing of a batch, which another shard has.
+func (t *Train) absent() bool {
+	return t.Inputs|t.Seeds|t.Edges|t.GraphBytes|sum(t.Bands)|sum(t.SSD) == 0 && t.ChunkOffset|t.ChunkBytes|t.GraphOffset|int64(t.GraphCRC) == 0
+}
+
+// group walks through a group's batches and segments.
+func (w *indexWalk) group(g int) error {
+	r, f, x := w.r, &w.r.facts, w.r.index
+	var cold, graphs, ssd place
+	var coldSums, graphSums []uint32
+	first, end := x.segments(Part{Lo: g, Hi: g + 1}, f)
+	for i := first; i < end; i++ {
+		s := &x.Segments[i]
+		if int64(s.Rows) > f.Nodes || !ssd.next(s.Offset, int64(s.Rows)*int64(f.RowBytes)) {
+			return r.damaged("segment %d: %d rows at byte %d, where the one before ends at %d", i, s.Rows, s.Offset, ssd)
+		}
+		w.ssd += int64(s.Rows)
+	}
+	lo, hi := f.GroupSpan(g)
+	for i := lo; i < hi; i++ {
+		t := &x.Train[i]
+		rows := t.ColdRows(x.Bands - 1)
+		if !cold.next(t.ChunkOffset, t.ChunkBytes) || !graphs.next(t.GraphOffset, int64(t.GraphBytes)) {
+			return r.damaged("training batch %d: its chunk, at byte %d, or its graph, at byte %d, does not follow the one before, which ends at %d or %d", i, t.ChunkOffset, t.GraphOffset, cold, graphs)
+		}
+		shared := t.SSDRows(x.Bands - 1)
+		if shared > 0 && (len(x.Segments) == 0 || shared > x.Segments[r.SegmentOf(i)].Rows) {
+			return r.damaged("training batch %d: %d rows of the SSD level are more than its segment has", i, shared)
+		}
+		ssdSlots, hits, admit := t.planLengths(r.params.Policy)
+		if err := w.batch(i, t.Inputs, t.Seeds, t.Edges, t.GraphBytes, ssdSlots+hits+admit); err != nil {
+			return err
+		}
+		w.train.raise(t.Inputs, t.Seeds, t.Edges)
+		w.cold += int64(rows)
+		w.chunk = max(w.chunk, int64(rows)*int64(f.RowBytes))
+		w.graph = max(w.graph, int64(t.GraphBytes))
+		coldSums = append(coldSums, t.Sums...)
+		graphSums = append(graphSums, t.GraphCRC)
+	}
+	w.files = append(w.files, stage.File{Name: GraphFile(g), Size: int64(graphs), Checksum: binio.HashSums(graphSums)})
+	if cold > 0 {
+		w.files = append(w.files, stage.File{Name: ColdFile(g), Size: int64(cold), Checksum: binio.HashSums(coldSums)})
+	}
+	if ssd > 0 {
+		w.summed(SSDFile(g), SSDSums(g), int64(ssd))
+	}
+	return nil
+}
+
+// batch makes sure that a graph is as long as its counts make it, at least: a byte for
+// each number, four for each input node, class and entry of its plan.
+func (w *indexWalk) batch(i, inputs, seeds, edges, size, plan int) error {
+	if least := 5*int64(inputs) + int64(4+w.r.facts.TargetBytes)*int64(seeds) + int64(edges) + 4*int64(plan); least >= int64(size) {
+		return w.r.damaged("batch %d: a graph of %d bytes for %d input nodes, %d seed nodes, %d edges", i, size, inputs, seeds, edges)
+	}
+	return nil
+}
+
+func (w *indexWalk) evaluation() error {
+	r, f, x := w.r, &w.r.facts, w.r.index
+	var graphs place
+	var sums []uint32
+	for i, e := range slices.Concat(x.Valid, x.Test) {
+		if !r.part.Common {
+			if e != (Eval{}) {
+				return r.damaged("evaluation belongs to the first shard")
+			}
+			continue
+		}
+		if !graphs.next(e.GraphOffset, int64(e.GraphBytes)) {
+			return r.damaged("evaluation batch %d: its graph, at byte %d, does not follow the one before, which ends at %d", i, e.GraphOffset, graphs)
+		}
+		if err := w.batch(i, e.Inputs, e.Seeds, e.Edges, e.GraphBytes, 0); err != nil {
+			return err
+		}
+		w.eval.raise(e.Inputs, e.Seeds, e.Edges)
+		w.graph = max(w.graph, int64(e.GraphBytes))
+		sums = append(sums, e.GraphCRC)
+	}
+	if !r.part.Common {
+		return nil
+	}
+	row := int64(f.RowBytes)
+	w.files = append(w.files, stage.File{Name: EvalGraphFile, Size: int64(graphs), Checksum: binio.HashSums(sums)})
+	w.summed(HotFile, HotSums, f.HotRows*row)
+	w.summed(EvalFile, EvalSums, f.EvalRows*row)
+	if r.params.Policy == PolicyMin {
+		w.summed(RefillFile, RefillSums, f.RefillRecords()*8*f.HotRows)
+	}
+	return nil
+}
+
+// summed notes a file of rows and its table of page checksums.
+func (w *indexWalk) summed(name, table string, size int64) {
+	w.files = append(w.files, stage.File{Name: name, Size: size}, stage.File{Name: table, Size: binio.SumsBytes(size, binio.Page)})
+}
+
+// checkFiles makes sure that meta.json lists these files and the index, and no others.
+func (r *Reader) checkFiles(want []stage.File) error {
+	for _, w := range want {
+		have, ok := r.files[w.Name]
+		switch {
+		case !ok:
+			return r.damaged("%s lists no %s", stage.MetaFile, w.Name)
+		case have.Size != w.Size:
+			return r.damaged("%s has %d bytes, its rows and graphs take %d", w.Name, have.Size, w.Size)
+		case w.Checksum != "" && have.Checksum != w.Checksum:
+			return r.damaged("%s and %s disagree about the checksum of %s", stage.MetaFile, IndexFile, w.Name)
+		}
+	}
+	known := make(map[string]bool, len(want)+1)
+	known[IndexFile] = true
+	for _, w := range want {
+		known[w.Name] = true
+	}
+	what := "pack"
+	if !r.whole {
+		what = "shard"
+	}
+	for _, f := range r.meta.Files {
+		if !known[f.Name] {
+			return r.damaged("%s is not the %s's, or is listed twice", f.Name, what)
+		}
+		delete(known, f.Name)
+	}
+	return nil
+}
+
+// RefillRecords returns the number of records of refill.bin.
+func (f *Facts) RefillRecords() int64 { return int64(f.Train+RefillBatches-1) / RefillBatches }
