@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/gnn/blas"
@@ -50,7 +51,7 @@ type Options struct {
 	Heads      int     // of gat, side by side in the hidden width; 0 means 8
 	Epochs     int     // 0 means 10
 	LR         float64 // Adam's learning rate; 0 means 0.003
-	Dropout    float64 // rate after every layer but the last, in [0, 1)
+	Dropout    float64 // rate after every layer but the last, from 0 to 1 − 2⁻³²
 	Metric     string  // "" means auto
 	LayerOrder string  // auto, aggregate or multiply; "" means auto
 	Seed       uint64  // of weights, dropout and shuffling
@@ -182,8 +183,8 @@ func (o *Options) Validate() error {
 		return usage("--epochs %d: give a number from 1 to %d", o.Epochs, maxEpochs)
 	case !(o.LR > 0 && o.LR < 1e6):
 		return usage("--lr %v: give a learning rate above 0 and below a million", o.LR)
-	case !(o.Dropout >= 0 && o.Dropout < 1):
-		return usage("--dropout %v: give a rate from 0 up to, not including, 1", o.Dropout)
+	case kernel.CheckDropout(o.Dropout) != nil:
+		return usage("--dropout %v: %w", o.Dropout, kernel.CheckDropout(o.Dropout))
 	case !knownOrder:
 		return usage("--layer-order %s: no such order (auto, aggregate, multiply)", o.LayerOrder)
 	case !(o.WeightDecay >= 0 && o.WeightDecay < 1e6):

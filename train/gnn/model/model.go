@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
 )
 
 // Kind names an architecture: what a layer makes of the features x of a block's
@@ -44,7 +45,7 @@ const (
 type Model struct {
 	Kind    Kind    `json:"kind"`
 	Dims    []int   `json:"dims"`    // input width, hidden widths, number of classes: one more than layers
-	Dropout float64 `json:"dropout"` // rate after every layer but the last, in [0, 1)
+	Dropout float64 `json:"dropout"` // rate after every layer but the last, from 0 to kernel.MaxDropout
 	// Orders holds each layer's order of operations. Nil stands for Auto in all of
 	// them; engines resolve Auto and report what they resolved it to.
 	Orders []Order `json:"orders,omitempty"`
@@ -109,8 +110,8 @@ func (m *Model) Validate() error {
 	if slices.Min(m.Dims) < 1 {
 		return fault.New(fault.ErrUsage, "model: a layer of width %d", slices.Min(m.Dims))
 	}
-	if !(m.Dropout >= 0 && m.Dropout < 1) {
-		return fault.New(fault.ErrUsage, "model: dropout %v is not in [0, 1)", m.Dropout)
+	if err := kernel.CheckDropout(m.Dropout); err != nil {
+		return fault.New(fault.ErrUsage, "model: dropout %v: %w", m.Dropout, err)
 	}
 	if m.Orders != nil && len(m.Orders) != m.Layers() {
 		return fault.New(fault.ErrUsage, "model: %d orders of operations for %d layers", len(m.Orders), m.Layers())
