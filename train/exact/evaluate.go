@@ -30,7 +30,7 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 			return err
 		}
 		last := j.model.Layers() - 1
-		if err := j.prepare(last, targets{nodes: j.data.Facts().Nodes, ids: e.nodes}, e.bytes()); err != nil {
+		if err := j.prepare(ctx, last, targets{nodes: j.data.Facts().Nodes, ids: e.nodes}, e.bytes()); err != nil {
 			return err
 		}
 		classes := j.model.Classes()

@@ -60,8 +60,8 @@ func (w *world) tight(t datasettest.TB, share float64) int64 {
 	var least, most int64
 	j := &job{fs: disk, options: w.options(), report: progress.Discard, parts: parts{stack: all.Open, room: 1 << 40}}
 	j.options.EnsureDefaults()
-	check(t, j.do(context.Background(), func(context.Context) error {
-		if err := j.prepare(j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes}, 0); err != nil {
+	check(t, j.do(context.Background(), func(ctx context.Context) error {
+		if err := j.prepare(ctx, j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes}, 0); err != nil {
 			return err
 		}
 		for _, p := range j.layers {

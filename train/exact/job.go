@@ -46,6 +46,7 @@ type job struct {
 	engine   *gnn.Engine
 	wires    *wires
 	sources  *idSet
+	out      []uint32 // edges that begin at each node; nil unless the model counts them
 	scratch  *scratch // nil unless there are states
 	undo     func()   // of the heap's limit
 
@@ -153,9 +154,12 @@ func (j *job) orders() ([]model.Order, error) {
 // prepare decides how the layers up to the last one are computed, which is computed
 // for the given targets alone, and takes the buffers that stay. more is memory that
 // the caller holds.
-func (j *job) prepare(last int, t targets, more int64) error {
+func (j *job) prepare(ctx context.Context, last int, t targets, more int64) error {
 	j.fixed += more
 	all := targets{nodes: j.data.Facts().Nodes}
+	if j.model.CountsBlocks() {
+		j.fixed += outBytes(all.nodes)
+	}
 	var states, peak int64
 	in := j.model.Features()
 	for l := range last + 1 {
@@ -196,8 +200,13 @@ func (j *job) prepare(last int, t targets, more int64) error {
 		}
 	}
 	j.sources = newIDSet(all.nodes)
-	j.wires, err = newWires(j.features.Compressed())
-	return err
+	if j.wires, err = newWires(j.features.Compressed()); err != nil || !j.model.CountsBlocks() {
+		return err
+	}
+	return j.topology.Guard(func() (err error) {
+		j.out, err = countOut(ctx, &j.topology.CSC)
+		return err
+	})
 }
 
 // plan decides how long the ranges of a layer are.
@@ -221,7 +230,7 @@ func (j *job) plan(l int, room int64) error {
 		if err != nil {
 			failed = err
 		}
-		return n + cutterBytes(c) + matrixBytes(c.src, p.in)
+		return n + cutterBytes(c, j.model.CountsBlocks()) + matrixBytes(c.src, p.in)
 	}
 	if most >= maxInBlock {
 		return fault.New(fault.ErrInput, "%s: a node has %d neighbours; this version takes fewer than %d", j.options.Dataset, most, int64(maxInBlock))

@@ -79,7 +79,7 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 		return err
 	}
 	input := &gnn.Input{Prepared: new(gnn.Prepared)}
-	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources)
+	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources, j.out)
 	for lo := 0; lo < p.targets.len(); {
 		next := lo
 		err := j.topology.Guard(func() (err error) {
@@ -97,7 +97,12 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 		}
 		cost.ReadSeconds += time.Since(start).Seconds()
 		start = time.Now()
-		if err := evaluator.Preparer().Prepare(input.Prepared, b); err != nil {
+		if j.out == nil {
+			err = evaluator.Preparer().Prepare(input.Prepared, b)
+		} else {
+			err = evaluator.Preparer().PrepareRange(input.Prepared, b, cut.outs)
+		}
+		if err != nil {
 			return err
 		}
 		input.X = x

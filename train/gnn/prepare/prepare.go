@@ -102,7 +102,21 @@ func (r *Preparer) IgnoreLabels() { r.classes = 0 }
 // buffers. The kernels index without bounds of their own, so a batch that is not
 // what its lengths promise, is larger than the sizes that the engine was made for,
 // or has a label that is no class, is an error of kind fault.ErrInput.
-func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
+func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error { return r.prepare(p, b, nil) }
+
+// PrepareRange does the same for a batch of one block that is a range of the whole graph:
+// destinations with all of their neighbours. out has, for every input node, the edges of
+// the whole graph that it is the source of. They matter where the model counts the edges
+// of a block (model.BlockNorm): the block is the whole graph then, wherever it was cut.
+func (r *Preparer) PrepareRange(p *Prepared, b *graph.Batch, out []uint32) error {
+	if len(b.Blocks) != 1 || len(out) != len(b.Input) {
+		return fault.New(fault.ErrInput, "prepare: a range of %d blocks, with the edges of %d of %d input nodes", len(b.Blocks), len(out), len(b.Input))
+	}
+	return r.prepare(p, b, out)
+}
+
+// prepare does both; out is nil for a batch by itself.
+func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 	p.batch = nil
 	if err := r.check(b); err != nil {
 		return err
@@ -111,7 +125,7 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 		p.Blocks = make([]Block, len(b.Blocks))
 	}
 	for l := range b.Blocks {
-		r.weigh(p.Blocks, b, l)
+		r.weigh(p.Blocks, b, l, out)
 		switch k := &b.Blocks[l]; {
 		case r.loops():
 			r.loopBlock(p, k, l)
