@@ -395,7 +395,7 @@ func TestGATMemoryBytes(t *testing.T) {
 		if got := e.net.held() + 16*int64(len(e.opt.weights)); got != want {
 			t.Errorf("allocated %d bytes, predicted %d", got, want)
 		}
-		sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
+		sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{90000, 900}} // long sums
 		if want, err = e.EvaluatorBytes(sizes); err != nil {
 			t.Fatal(err)
 		}

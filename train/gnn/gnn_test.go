@@ -90,6 +90,7 @@ func (n *network) held() int64 {
 	for _, b := range n.buffers {
 		total += 4 * len(b)
 	}
+	total += 8 * len(n.wide)
 	if n.loss != nil {
 		total += 8 * len(n.loss.rowLoss)
 	}
@@ -409,7 +410,7 @@ func TestMemoryBytes(t *testing.T) {
 			if got := heldBy(p); got != e.preparer.Bytes() {
 				t.Errorf("%s, %s: prepared %d bytes, predicted %d", name, order, got, e.preparer.Bytes())
 			}
-			sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{9000, 900}}
+			sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{90000, 900}} // long sums
 			want, err = e.EvaluatorBytes(sizes)
 			if err != nil {
 				t.Fatal(err)

@@ -36,6 +36,7 @@ type network struct {
 
 	partial []float32 // group sums of the weight gradient being computed
 	scratch []float32 // of the workers, one after the other
+	wide    []float64 // likewise, for long sums
 
 	// The batch that is being run.
 	ctx  context.Context
@@ -52,7 +53,7 @@ type memory struct {
 	bytes   int64
 	buffers [][]float32
 	// The most that a layer asked for of what all of them share.
-	partialFloats, scratchWidth int
+	partialFloats, scratchWidth, wideWidth int
 }
 
 func (m *memory) floats(count int) []float32 {
@@ -142,6 +143,7 @@ func (n *network) allocate(l *lossOptions) {
 		n.partial = n.floats(n.partialFloats)
 	}
 	n.scratch = n.floats(n.threads * chunkRows * n.scratchWidth)
+	n.wide = n.doubles(n.threads * n.wideWidth)
 }
 
 // build makes the expression graph: for every layer an operation and a vector of
