@@ -196,7 +196,7 @@ func (p *packEvaluation) score(ctx context.Context) error {
 		return err
 	}
 	f := p.pack.Facts()
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(p.result.Metric, f.MultiLabel()), report: p.report}
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(p.result.Metric, f.MultiLabel()), report: p.report, diverged: p.diverged}
 	defer v.close()
 	if err := v.start(ctx, p.store, slots, nil); err != nil {
 		return err
@@ -209,6 +209,11 @@ func (p *packEvaluation) score(ctx context.Context) error {
 	}
 	p.result.BytesRead += v.bytes
 	return nil
+}
+
+// diverged is the error of weights that make of some batch what no score can be made of.
+func (p *packEvaluation) diverged(what string) error {
+	return fault.New(fault.ErrInput, "%s: the weights of %s diverged, or the features of %s are not finite", what, p.options.Run, p.options.Pack)
 }
 
 // close releases what prepare opened, in reverse.

@@ -241,6 +241,48 @@ func TestFeaturesNotFinite(t *testing.T) {
 	w.unfinished(o.Out, StateFailed)
 }
 
+// No loss shows what the last update did: weights and logits that are not finite end the
+// run and name the epoch, and no score is made of them.
+func TestLastUpdateDiverges(t *testing.T) {
+	w := newWorld(t, worldParams{fanout: []int{2, 2, 2, 2}, batch: 300, epochs: 1})
+	o := w.options(w.pack(10), func(o *Options) {
+		o.Epochs, o.Optimizer, o.LR, o.WeightDecay = 1, OptimizerAdamW, 9e5, 9e5
+	})
+	_, err := w.run(context.Background(), o, &logged{}, nil)
+	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "epoch 0, validation batch 0: compute: the logits are not finite: training diverged (try a lower --lr than 900000)") {
+		t.Errorf("one step far too long: %v", err)
+	}
+	w.unfinished(o.Out, StateFailed)
+
+	blind := newWorld(t, worldParams{noValid: true, epochs: 1})
+	o = blind.options(blind.pack(10), func(o *Options) { o.Epochs = 2 })
+	_, err = blind.run(context.Background(), o, &logged{}, func(p *parts) {
+		wrapEngine(p, func(e engine) engine { return &lastUpdate{engine: e, spared: 2} })
+	})
+	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "after epoch 1 the weights convs.0.lin_l.weight are not finite: training diverged") {
+		t.Errorf("nothing is validated: %v", err)
+	}
+	blind.unfinished(o.Out, StateFailed)
+}
+
+// lastUpdate is an engine whose weights are infinite, but for some copies: of the first
+// epoch's, the one that is kept and the one that is written.
+type lastUpdate struct {
+	engine
+	spared int
+}
+
+func (e *lastUpdate) Snapshot(dst []float32) ([]float32, error) {
+	all, err := e.engine.Snapshot(dst)
+	if dst != nil {
+		return all, err
+	}
+	if e.spared--; e.spared < 0 {
+		all[0] = float32(math.Inf(1))
+	}
+	return all, err
+}
+
 // Whichever operation on the run's directory fails, once or from then on, the run
 // either completes or reports it, and then does not look finished.
 func TestEveryWriteFails(t *testing.T) {

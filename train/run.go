@@ -320,7 +320,7 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 			return err
 		}
 		f := r.pack.Facts()
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(r.options.Metric, f.MultiLabel()), report: r.report}
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(r.options.Metric, f.MultiLabel()), report: r.report, diverged: t.diverged}
 		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train"
 	"diskgnn/train/gnn"
@@ -111,7 +112,13 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 			return err
 		}
 		cost.ComputeSeconds += time.Since(start).Seconds()
-		if err := emit(ctx, lo, out); err != nil {
+		if l == len(j.layers)-1 {
+			err = j.checkFinite(out, p.out, p.targets, lo)
+		}
+		if err == nil {
+			err = emit(ctx, lo, out)
+		}
+		if err != nil {
 			return err
 		}
 		cost.Ranges++
@@ -124,5 +131,20 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 	j.costs = append(j.costs, cost)
 	j.report.Logf("layer %d: %d nodes in %d ranges, %s read, %.2f s (reading %.2f, computing %.2f)", l, cost.Nodes, cost.Ranges,
 		budget.FormatBytes(cost.BytesRead), cost.Seconds, cost.ReadSeconds, cost.ComputeSeconds)
+	return nil
+}
+
+// checkFinite refuses rows of the last layer, of the targets from lo on, of which no
+// score, class or embedding can be made.
+func (j *job) checkFinite(rows []float32, width int, t targets, lo int) error {
+	if gnn.Finite(rows) {
+		return nil
+	}
+	for i := range len(rows) / width {
+		if !gnn.Finite(rows[i*width : (i+1)*width]) {
+			return fault.New(fault.ErrInput, "what the weights of %s make of node %d is not finite: training diverged, or features of %s are not finite",
+				j.options.Run, t.at(lo+i), j.options.Dataset)
+		}
+	}
 	return nil
 }
