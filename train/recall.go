@@ -14,7 +14,6 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/gnn/blas"
-	"diskgnn/train/gnn/model"
 )
 
 // preferences are options that decide nothing of the result, as far as they were
@@ -234,9 +233,5 @@ func (f *runFile) changes(now *runFile) string {
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)
 	add("program", f.Version, now.Version)
-	s := strings.Join(differ, ", ")
-	if a.CacheRows != b.CacheRows && len(b.Orders) > 0 && b.Orders[0] == model.Multiply {
-		s += "; another cache may change last bits, since the outermost layer multiplies first"
-	}
-	return s
+	return strings.Join(differ, ", ")
 }

@@ -22,9 +22,11 @@
 // for times in metrics.jsonl and what run.json and trace.json say of its processes.
 //
 // The weights follow from the pack's content, the parameters in run.json and the BLAS
-// recorded there: not from threads, slots, memory or caches, with the exception that
-// a cache changes the numbering of a batch's input nodes, and so the last bits where
-// the outermost layer multiplies before it aggregates.
+// recorded there: not from threads, slots, memory or caches. Packs that were made with
+// other caches of the same samples number a batch's input nodes otherwise. The weights are
+// the same, but for last bits where the outermost layer multiplies before it aggregates
+// and no input projection, which takes the nodes in an order of its own, precedes it.
+// Evaluation takes them as they lie: with some BLAS a logit's last bits depend on that.
 package train
 
 import (
