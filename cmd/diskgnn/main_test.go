@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -258,35 +257,6 @@ func TestExitCodes(t *testing.T) {
 	}
 	if got := oneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
 		t.Errorf("joined as %q", got)
-	}
-}
-
-// TestSecondSignal sends the process two signals: the first cancels, the second
-// ends it.
-func TestSecondSignal(t *testing.T) {
-	left := make(chan string, 1)
-	ctx, stop := interruptible(context.Background(), func(message string) { left <- message })
-	defer stop()
-	interrupt := func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-	}
-	interrupt()
-	<-ctx.Done()
-	if !errors.Is(context.Cause(ctx), fault.ErrInterrupted) {
-		t.Errorf("cancelled because of %v", context.Cause(ctx))
-	}
-	interrupt()
-	select {
-	case message := <-left:
-		var stdout, stderr bytes.Buffer
-		code := report(&stdout, &stderr, "diskgnn", message, exitInterrupted, true)
-		if code != exitInterrupted || !strings.Contains(stderr.String(), "left at once") || !strings.HasSuffix(stdout.String(), "\"exit_code\":5}\n") {
-			t.Errorf("exit code %d, %q, %q", code, &stdout, &stderr)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("still running")
 	}
 }
 
