@@ -7,10 +7,9 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"

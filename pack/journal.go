@@ -110,6 +110,7 @@ func (s *saver) save(ctx context.Context, next int64) error {
 		}
 	}
 	go func() {
+		defer fault.Crash()
 		for _, f := range files {
 			if err := f.Sync(); err != nil {
 				s.done <- fmt.Errorf("sync %s: %w", f.Name(), err)

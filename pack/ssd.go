@@ -7,9 +7,8 @@ import (
 	"io"
 	"io/fs"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"

@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
@@ -147,6 +148,7 @@ func newWriters(fillers int) (*writers, error) {
 	}
 	for range writeDepth {
 		w.done.Go(func() {
+			defer fault.Crash()
 			for b := range w.full {
 				if w.failed() == nil {
 					w.fail(b.to.write(b.mem[b.from:b.end], b.off+int64(b.from)))

@@ -11,12 +11,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/fault"
 	"diskgnn/iostack/cufile"
 )
 
@@ -28,19 +29,25 @@ func main() {
 }
 
 // run is the whole program: it returns the exit code.
-func run(args []string, stdout, stderr io.Writer) (code int) {
+func run(args []string, stdout, stderr io.Writer) int {
+	g := &globals{stdout: stdout, stderr: stderr}
+	return g.run(newApp(g), args)
+}
+
+// run runs a command line. A panic, in whatever goroutine, is an internal error like any
+// other, with the stack after it on stderr.
+func (g *globals) run(app *cli.App, args []string) (code int) {
+	asJSON := func() bool { return g.json || asksForJSON(args) }
 	defer func() {
-		if p := recover(); p != nil {
-			code = report(stdout, stderr, "diskgnn", fmt.Sprintf("internal error: %v", p), exitInternal, asksForJSON(args))
-			fmt.Fprintf(stderr, "%s", debug.Stack())
+		if v := recover(); v != nil {
+			code = g.fail(fault.Recovered(v), asJSON())
 		}
 	}()
+	defer fault.OnCrash(func(p *fault.PanicError) { os.Exit(g.fail(p, asJSON())) })()
 	ctx, stop := interruptible(context.Background(), func(message string) {
-		os.Exit(report(stdout, stderr, "diskgnn", message, exitInterrupted, asksForJSON(args)))
+		os.Exit(report(g.stdout, g.stderr, "diskgnn", message, exitInterrupted, asJSON()))
 	})
 	defer stop()
-	g := &globals{stdout: stdout, stderr: stderr}
-	app := newApp(g)
 	err := app.RunContext(ctx, arrange(app, args))
 	if err == nil {
 		return exitDone
@@ -48,7 +55,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	if context.Cause(ctx) != nil {
 		err = interrupted(err)
 	}
-	return g.fail(err, g.json || asksForJSON(args))
+	return g.fail(err, asJSON())
 }
 
 // oneLine joins the lines of an error, so that a script finds one message.

@@ -44,6 +44,7 @@ func interruptible(parent context.Context, leave func(message string)) (context.
 	signal.Notify(signals, interrupting()...)
 	over := make(chan struct{})
 	go func() {
+		defer fault.Crash()
 		select {
 		case <-over:
 			return

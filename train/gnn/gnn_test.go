@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"weak"
 
@@ -589,5 +590,30 @@ func TestEngineIsCollected(t *testing.T) {
 	}
 	if gone[0].Value() != nil || gone[1].Value() != nil {
 		t.Error("buffers of a closed engine are still held")
+	}
+}
+
+// A panic on any of the workers comes out of the pool with the stack of that worker.
+func TestPoolPanics(t *testing.T) {
+	p := newPool(3)
+	defer p.close()
+	defer func() {
+		v, ok := recover().(*fault.PanicError)
+		if !ok || v.Value != "boom" || !strings.Contains(string(v.Stack), "gnn.(*bomb).chunk") {
+			t.Errorf("recovered %+v", v)
+		}
+		if err := p.each(context.Background(), 5, 1, new(bomb)); err != nil { // it is usable again
+			t.Error(err)
+		}
+	}()
+	_ = p.each(context.Background(), 1000, 1, &bomb{at: 700})
+}
+
+// bomb is work that panics in one chunk, none with 0.
+type bomb struct{ at int }
+
+func (b *bomb) chunk(_, lo, _ int) {
+	if lo == b.at && lo > 0 {
+		panic("boom")
 	}
 }
