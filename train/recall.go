@@ -28,6 +28,7 @@ type preferences struct {
 	IO              string       `json:"io,omitempty"`
 	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
 	Keep            int          `json:"keep,omitempty"`
+	Trace           *bool        `json:"trace,omitempty"`
 }
 
 // preferences returns what was given of them.
@@ -43,6 +44,7 @@ func (o *Options) preferences() preferences {
 		"io":               func() { p.IO = o.IO },
 		"checkpoint-every": func() { p.CheckpointEvery = &o.CheckpointEvery },
 		"keep":             func() { p.Keep = o.Keep },
+		"trace":            func() { p.Trace = &o.Trace },
 	} {
 		if o.gave(flag) {
 			keep()
@@ -164,6 +166,7 @@ func (o *Options) prefer(p *preferences) {
 	take("io", p.IO != "", func() { o.IO = p.IO })
 	take("checkpoint-every", p.CheckpointEvery != nil, func() { o.CheckpointEvery = *p.CheckpointEvery })
 	take("keep", p.Keep != 0, func() { o.Keep = p.Keep })
+	take("trace", p.Trace != nil, func() { o.Trace = *p.Trace })
 }
 
 // runToResume returns run.json of the run at out, or nil where there is none.

@@ -89,10 +89,8 @@ func (d *runDir) reopen(was *runFile, perEpoch int, rep progress.Reporter) (*res
 	if err := d.checkpoints().Remove(c.damaged...); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{FinalFile, TraceFile} {
-		if err := d.remove(name); err != nil {
-			return nil, fmt.Errorf("clear %s: %w", d.path, err)
-		}
+	if err := d.remove(FinalFile); err != nil {
+		return nil, fmt.Errorf("clear %s: %w", d.path, err)
 	}
 	return c, d.openMetrics(c.at.Metrics)
 }

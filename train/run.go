@@ -11,7 +11,8 @@
 //	metrics.jsonl        a line per epoch
 //	weights.safetensors  weights of the best validation epoch so far
 //	final.safetensors    weights after the last epoch
-//	trace.json           what every stage did when (on request)
+//	trace.json           what every stage did when (on request), and in trace-1.json,
+//	                     trace-2.json …, in the processes that went on with the run
 //	checkpoints/         what an interrupted run goes on from (package checkpoint)
 //	report.html          all of this on a page, for people
 //	lock                 held while training
@@ -259,6 +260,7 @@ func (r *runner) train(ctx context.Context) error {
 	if r.options.Trace {
 		recorder = pipeline.NewRecorder(traceSpans)
 		lane = recorder.Lane("fill the cache")
+		r.dir.recorder = recorder
 	}
 	t, err := r.newTrainer(recorder)
 	if err != nil {
@@ -278,13 +280,7 @@ func (r *runner) train(ctx context.Context) error {
 	if err := r.epochs(ctx, t); err != nil {
 		return err
 	}
-	if recorder == nil {
-		return nil
-	}
-	if n := recorder.Dropped(); n > 0 {
-		r.report.Logf("%s holds the latest %d spans; %d earlier ones were dropped", TraceFile, traceSpans, n)
-	}
-	return r.dir.replace(TraceFile, recorder.WriteTrace)
+	return r.dir.writeTrace()
 }
 
 // newTrainer returns a trainer that stands where the run goes on.

@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/pipeline"
 	"diskgnn/train/gnn/model"
 	"diskgnn/train/safetensors"
 )
@@ -121,6 +122,8 @@ type runDir struct {
 	metricsEnd
 	note    func(format string, args ...any) // what people should know, not errors
 	reports throttle
+
+	recorder *pipeline.Recorder // of this process; nil: no trace is asked for
 }
 
 // beginRun makes the directory, or with force clears the run that is there, and
@@ -162,12 +165,48 @@ func (d *runDir) open(force bool) (err error) {
 	if err := d.save(); err != nil {
 		return err
 	}
-	for _, name := range []string{FinalFile, WeightsFile, TraceFile, ReportFile} {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return fmt.Errorf("clear %s: %w", d.path, err)
+	}
+	ours := []string{FinalFile, WeightsFile, ReportFile}
+	for _, name := range names {
+		if !slices.Contains(ours, name) && !isTrace(name) {
+			continue
+		}
 		if err := d.remove(name); err != nil {
 			return fmt.Errorf("clear %s: %w", d.path, err)
 		}
 	}
 	return d.openMetrics(metricsEnd{})
+}
+
+// traceFile returns the name of the trace of the process that went on with a run for the
+// n-th time.
+func traceFile(n int) string {
+	if n == 0 {
+		return TraceFile
+	}
+	return fmt.Sprintf("trace-%d.json", n)
+}
+
+// isTrace tells whether a file is some process's trace.
+func isTrace(name string) bool {
+	var n int
+	_, err := fmt.Sscanf(name, "trace-%d.json", &n)
+	return name == TraceFile || err == nil && n > 0 && name == traceFile(n)
+}
+
+// writeTrace writes what this process recorded, if it did.
+func (d *runDir) writeTrace() error {
+	if d.recorder == nil {
+		return nil
+	}
+	name := traceFile(d.file.Resumed)
+	if n := d.recorder.Dropped(); n > 0 {
+		d.note("%s holds the latest %d spans; %d earlier ones were dropped", name, traceSpans, n)
+	}
+	return d.replace(name, d.recorder.WriteTrace)
 }
 
 // checkOut refuses an output that exists, unless it is a run that may be replaced.
@@ -312,6 +351,9 @@ func (d *runDir) abandon(why error) error {
 	d.end(state, why)
 	errs = append(errs, d.save(), d.remove(FinalFile))
 	d.report()
+	if err := d.writeTrace(); err != nil {
+		d.note("no trace: %v", err)
+	}
 	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%w (and then: %s)", why, strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -78,7 +78,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, or auto", &o.IO),
 			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
-			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto", &o.Trace),
+			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
 			intervalFlag(&o.CheckpointEvery),
 			intFlag("keep", "checkpoints to keep", "", &o.Keep, 1),
 			boolFlag("resume", "go on with the run that is there, if any", &o.Resume),
