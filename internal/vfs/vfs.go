@@ -14,9 +14,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 )
 
@@ -44,7 +44,9 @@ type FS interface {
 	// SyncDir makes the directory's entries durable.
 	SyncDir(name string) error
 	// Lock takes an exclusive advisory lock on a file, making it if absent, or
-	// fails with fault.ErrLocked at once. The lock ends with the process.
+	// fails with fault.ErrLocked at once. The lock ends with the process. When Lock
+	// returns, the file that is locked is the one that has the name: as long as
+	// nobody renames or removes it without its lock, whoever holds the lock is alone.
 	Lock(name string) (io.Closer, error)
 	// Free returns the bytes that an ordinary user may still write below name.
 	Free(name string) (int64, error)
@@ -142,25 +144,14 @@ func (osFS) SyncDir(name string) error {
 	return nil
 }
 
-func (osFS) Lock(name string) (io.Closer, error) {
-	// Opening a pipe for reading alone would wait for a writer.
-	l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR))
-	ok, err := l.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", name, err)
-	}
-	if !ok {
-		return nil, fault.New(fault.ErrLocked, "another process works on %s (it holds %s)", filepath.Dir(name), name)
-	}
-	return l, nil
-}
+func (osFS) Lock(name string) (io.Closer, error) { return lock(name, func() {}) }
 
 func (osFS) Free(name string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(name, &s); err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", name, err)
 	}
-	return int64(s.Bavail) * int64(s.Bsize), nil
+	return freeOf(&s), nil
 }
 
 // CannotLink reports whether Link failed because these places don't take links,
@@ -174,7 +165,8 @@ func CannotLink(err error) bool {
 	return false
 }
 
-// ReadFile returns a whole file's content.
+// ReadFile returns a whole file's content. What others may have written is read by
+// ReadSmall.
 func ReadFile(fsys FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -182,6 +174,31 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(f)
+}
+
+// ReadSmall returns a whole file's content, unless that is longer than limit bytes:
+// this is an error of kind fault.ErrInput, and not much more than the limit has been
+// read by then, whatever the file system says of the file's size.
+func ReadSmall(fsys FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Small(f, name, limit)
+}
+
+// Small is ReadSmall of a file, or of anything else, that is open. name is for the
+// error.
+func Small(r io.Reader, name string, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fault.New(fault.ErrInput, "%s has more than the %s that are read of such a file", name, budget.FormatBytes(limit))
+	}
+	return b, nil
 }
 
 // WriteFile writes a file and makes its content durable; its name is durable

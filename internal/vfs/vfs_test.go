@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -144,5 +145,78 @@ func TestInject(t *testing.T) {
 	in := &FailAt{N: 0, Err: boom, Match: func(op Op, name string) bool { return op == OpSync }}
 	if err := exercise(Inject(OS, in), t.TempDir()); !errors.Is(err, boom) {
 		t.Errorf("only syncs: %v", err)
+	}
+}
+
+// TestLockOfALostName takes locks whose file is removed, or replaced, in the moment
+// before they are taken: a lock of a file that has lost its name keeps nobody out.
+func TestLockOfALostName(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	tries := 0
+	a, err := lock(name, func() {
+		if tries++; tries == 1 {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if err != nil || tries != 2 {
+		t.Fatalf("removed: %d tries, %v", tries, err)
+	}
+	if _, err := OS.Lock(name); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("a second lock beside it: %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var c interface{ Close() error }
+	_, err = lock(name, func() {
+		if c == nil {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			if c, err = OS.Lock(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("another process has locked a new file of the name: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := lock(name, func() { _ = os.Remove(name) }); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("always removed: %v", err)
+	}
+	if _, err := OS.Lock(filepath.Join(t.TempDir(), "nowhere", "lock")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("in a directory that is not there: %v", err)
+	}
+}
+
+// TestReadSmall reads files up to a limit, and refuses those beyond before it holds
+// much of them.
+func TestReadSmall(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if err := WriteFile(OS, name, []byte("12345")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := ReadSmall(OS, name, 5); err != nil || string(b) != "12345" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := ReadSmall(OS, name, 4); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("one byte more: %v", err)
+	}
+	if err := os.Truncate(name, 1<<40); err != nil {
+		t.Skip(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := ReadSmall(OS, name, 1<<16); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("a terabyte of nothing: %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("%d bytes were allocated", n)
 	}
 }

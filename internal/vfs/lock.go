@@ -1,0 +1,65 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+
+	"diskgnn/internal/fault"
+)
+
+// lockTries bounds how often a lock is taken again because its file went away: each
+// time, another process has finished in the meantime.
+const lockTries = 100
+
+// lock implements FS.Lock. taken is called when a lock is taken, before it is looked
+// whether it counts.
+//
+// A process that finishes a directory removes its lock file, or renames it with the
+// directory, and lets the lock go after that. Another process may have opened the file
+// before: it gets the lock of a file that has lost its name, while a third process locks
+// a new file of that name. So a lock counts only if the name still leads to its file.
+func lock(name string, taken func()) (io.Closer, error) {
+	for range lockTries {
+		// Opening a pipe for reading alone would wait for a writer.
+		l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+		ok, err := l.TryLock()
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", name, err)
+		}
+		if !ok {
+			return nil, errLocked(name)
+		}
+		taken()
+		named, err := leadsTo(name, l)
+		if named {
+			return l, nil
+		}
+		if err := errors.Join(err, l.Close()); err != nil {
+			return nil, fmt.Errorf("lock %s: %w", name, err)
+		}
+	}
+	return nil, errLocked(name)
+}
+
+func errLocked(name string) error {
+	return fault.New(fault.ErrLocked, "another process works on %s (it holds %s)", filepath.Dir(name), name)
+}
+
+// leadsTo reports whether a name is that of a locked file.
+func leadsTo(name string, l *flock.Flock) (bool, error) {
+	locked, err := l.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(locked, named), err
+}
