@@ -11,6 +11,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/gnn/blas"
@@ -134,6 +135,20 @@ func (o *Options) recall(was *runFile) error {
 	}
 	o.prefer(&was.Preferences)
 	o.EnsureDefaults() // of what earlier versions of this program had no option for
+	return nil
+}
+
+// checkOptions refuses a run at out whose options no run begins with.
+func (f *runFile) checkOptions(out string) error {
+	o := Defaults()
+	o.Out, o.Pack = out, "pack"
+	err := o.recall(f)
+	if err == nil {
+		err = o.Validate()
+	}
+	if err != nil {
+		return fault.New(fault.ErrCorrupt, "%s says what no run is begun with: %v", filepath.Join(out, stage.RunFile), err)
+	}
 	return nil
 }
 

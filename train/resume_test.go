@@ -45,7 +45,7 @@ func (w *world) ending(out string) ending {
 }
 
 // compare checks that two endings are the same.
-func (e ending) compare(t *testing.T, what any, want ending) {
+func (e ending) compare(t testing.TB, what any, want ending) {
 	t.Helper()
 	switch {
 	case e.final != want.final:

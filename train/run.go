@@ -77,6 +77,9 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 		}
 	}
 	if was != nil {
+		if err := was.checkOptions(o.Out); err != nil {
+			return Result{}, err
+		}
 		if err := o.recall(was); err != nil {
 			return Result{}, err
 		}
@@ -124,6 +127,7 @@ type runner struct {
 	pack   *packfile.Reader
 	stack  iostack.Stack
 	engine engine // nil with --engine none
+	needs  engineNeeds
 	plan   memoryPlan
 	store  *featurestore.Store
 	dir    *runDir
@@ -166,8 +170,9 @@ func (r *runner) prepare(p parts) (err error) {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
-		needs.engine += trainScorerBytes(o.Metric, r.pack) + evalScorerBytes(o.Metric, r.pack)
+		needs.scorers(o.Metric, r.pack)
 	}
+	r.needs = needs
 	needs.direct = r.stack.Caps().Device
 	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
 		return err
@@ -289,7 +294,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: newScorer(o.Metric, f.MultiLabel())}
+		began: r.began, scorer: newScorer(trainJudging(o.Metric, r.pack))}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -318,7 +323,7 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 			return err
 		}
 		f := r.pack.Facts()
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(r.options.Metric, f.MultiLabel()), report: r.report, diverged: t.diverged}
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(evalJudging(r.options.Metric, r.pack)), report: r.report, diverged: t.diverged}
 		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}

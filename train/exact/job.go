@@ -102,7 +102,7 @@ func (j *job) open(ctx context.Context) (err error) {
 		return err
 	}
 	f := j.data.Facts()
-	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes); err != nil {
+	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes, f.MultiLabel()); err != nil {
 		return err
 	}
 	held := budget.Now().Anon
@@ -118,19 +118,17 @@ func (j *job) open(ctx context.Context) (err error) {
 	if j.model.Orders, err = j.orders(); err != nil {
 		return err
 	}
-	var engine int64
-	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}); err != nil {
-		return err
-	}
-	if note := j.engine.Info().BLASReason; note != "" {
-		j.report.Logf("%s", note)
-	}
-	if j.topology, err = j.data.Topology(ctx, j.report, o.Threads); err != nil {
+	var engine int64 // which prepare counts beside all else
+	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, o.Memory); err != nil {
 		return err
 	}
 	j.fixed = held + overheadBytes + engine + idSetBytes(f.Nodes) + readDepth*wireBytes(j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
-	return nil
+	if note := j.engine.Info().BLASReason; note != "" {
+		j.report.Logf("%s", note)
+	}
+	j.topology, err = j.data.Topology(ctx, j.report, o.Threads)
+	return err
 }
 
 // metAgain is how often a source is taken, as the orders of operations reckon: once in

@@ -137,7 +137,7 @@ func TestPyTorchCountsTheGraph(t *testing.T) {
 func (w *world) atOnce(t *testing.T) []float32 {
 	run, err := train.OpenTrained(disk, w.path("run"))
 	check(t, err)
-	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"})
+	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
 	check(t, err)
 	defer e.Close()
 	n := len(w.raw.Labels)
@@ -165,7 +165,7 @@ func (w *world) atOnce(t *testing.T) []float32 {
 func (w *world) eachEvalBatch(t *testing.T, see func(seeds []uint32, logits []float32)) {
 	run, err := train.OpenTrained(disk, w.path("run"))
 	check(t, err)
-	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"})
+	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
 	check(t, err)
 	defer e.Close()
 	samples, err := mbfile.Open(disk, w.path("samples"))

@@ -56,8 +56,16 @@ type memory struct {
 	partialFloats, scratchWidth, wideWidth int
 }
 
+// most is more than any memory has: beyond, counting on could overflow.
+const most = 1 << 60
+
+// count adds the bytes of so many elements.
+func (m *memory) count(elements int, each int64) {
+	m.bytes = min(most, m.bytes+each*int64(elements))
+}
+
 func (m *memory) floats(count int) []float32 {
-	m.bytes += 4 * int64(count)
+	m.count(count, 4)
 	if m.dry {
 		return nil
 	}
@@ -67,7 +75,7 @@ func (m *memory) floats(count int) []float32 {
 }
 
 func (m *memory) doubles(count int) []float64 {
-	m.bytes += 8 * int64(count)
+	m.count(count, 8)
 	if m.dry {
 		return nil
 	}
@@ -75,7 +83,7 @@ func (m *memory) doubles(count int) []float64 {
 }
 
 func (m *memory) indices(count int) []uint32 {
-	m.bytes += 4 * int64(count)
+	m.count(count, 4)
 	if m.dry {
 		return nil
 	}

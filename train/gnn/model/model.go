@@ -8,6 +8,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -107,8 +108,11 @@ func (m *Model) Validate() error {
 	if len(m.Dims) < 2 {
 		return fault.New(fault.ErrUsage, "model: %d widths describe no layer", len(m.Dims))
 	}
-	if slices.Min(m.Dims) < 1 {
-		return fault.New(fault.ErrUsage, "model: a layer of width %d", slices.Min(m.Dims))
+	if m.Layers() > maxLayers {
+		return fault.New(fault.ErrUsage, "model: %d layers, more than %d", m.Layers(), maxLayers)
+	}
+	if least, most := slices.Min(m.Dims), slices.Max(m.Dims[:m.Layers()]); least < 1 || most > maxWidth || m.Classes() > math.MaxInt32 {
+		return fault.New(fault.ErrUsage, "model: layers of widths %v", m.Dims)
 	}
 	if err := kernel.CheckDropout(m.Dropout); err != nil {
 		return fault.New(fault.ErrUsage, "model: dropout %v: %w", m.Dropout, err)
@@ -121,7 +125,28 @@ func (m *Model) Validate() error {
 			return fmt.Errorf("layer %d: %w", l, unknown("order", o, orders))
 		}
 	}
-	return m.validateVariant()
+	if err := m.validateVariant(); err != nil {
+		return err
+	}
+	return m.validateCount()
+}
+
+// validateCount refuses more parameters than any memory holds, of which counts would
+// overflow.
+func (m *Model) validateCount() error {
+	const most = 1 << 48
+	sum := float64(m.Features()) * float64(m.InputProjection)
+	for l := range m.Layers() {
+		matrices := 3.0 // of neighbours, of the row itself, of a residual
+		if m.Kind == GAT {
+			matrices = float64(m.Heads) + 1
+		}
+		sum += matrices * float64(m.In(l)) * float64(m.Out(l))
+	}
+	if sum > most {
+		return fault.New(fault.ErrUsage, "model: layers of widths %v have more than %d parameters", m.Dims, int64(most))
+	}
+	return nil
 }
 
 // unknown says that a name is none of those known.

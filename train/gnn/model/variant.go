@@ -69,8 +69,12 @@ var (
 	GCNNorms    = []GCNNorm{GraphNorm, BlockNorm}
 )
 
-// maxWidth bounds what is counted from widths.
-const maxWidth = 1 << 24
+// These bound what is counted from widths and layers, so that no count overflows. Batches
+// have at most as many layers.
+const (
+	maxWidth  = 1 << 24
+	maxLayers = 64
+)
 
 func (m *Model) validateVariant() error {
 	switch {
