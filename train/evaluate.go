@@ -33,7 +33,7 @@ func (v *evaluation) start(ctx context.Context, s *featurestore.Store, slots []*
 	load := func(ctx context.Context, sl *slot, item int) error {
 		test, i := v.at(item)
 		if err := s.LoadEval(ctx, sl.Slot, test, i); err != nil {
-			return err
+			return ofPack(err)
 		}
 		return sl.prepare()
 	}

@@ -91,7 +91,7 @@ func EvaluatePack(ctx context.Context, fsys vfs.FS, o EvalOptions, rep progress.
 		err = fault.New(fault.ErrInterrupted, "interrupted before there were scores")
 	}
 	if err != nil {
-		return Evaluation{}, err
+		return Evaluation{}, remakePack(err, o.Pack)
 	}
 	p.result.PeakAnonBytes, p.result.PeakRSSBytes = watch.Stop()
 	p.result.Seconds = time.Since(began).Seconds()
@@ -120,7 +120,7 @@ func (p *packEvaluation) prepare() error {
 		return err
 	}
 	if p.pack, err = packfile.Open(p.fs, o.Pack); err != nil {
-		return err
+		return ofPack(err)
 	}
 	if err := checkPack(run, p.pack); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *packEvaluation) prepare() error {
 	}
 	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes+overheadBytes)
 	if p.store, err = featurestore.Open(p.fs, p.pack, p.stack, layout); err != nil {
-		return err
+		return ofPack(err)
 	}
 	info := p.engine.Info()
 	p.result = Evaluation{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(),

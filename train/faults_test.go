@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -87,7 +90,84 @@ func TestWrongBits(t *testing.T) {
 		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), file) || !strings.HasPrefix(err.Error(), c.batch) || !strings.Contains(err.Error(), c.stage) {
 			t.Errorf("%s: %v", c.pattern, err)
 		}
+		cure := "; " + p + " is damaged: make it again, by its diskgnn pack with --force, or from a copy; there is no checkpoint yet: then begin anew with: diskgnn train --out " + o.Out + " --resume"
+		if !strings.HasSuffix(err.Error(), cure) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s", c.pattern, err, cure)
+		}
 		w.unfinished(o.Out, StateFailed)
+	}
+}
+
+// A damaged pack, wherever it is found to be, is an error that says how it is made again,
+// and what then; made again, the run goes on.
+func TestDamagedPack(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	o := w.options(p, func(o *Options) { o.CheckpointEvery = Interval{Batches: 3} })
+	w.interrupt(o, 20)
+	cold := filepath.Join(p, packfile.ColdFile(0))
+	whole, err := os.ReadFile(cold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := func(name string, at int) (mend func()) {
+		t.Helper()
+		name = filepath.Join(p, name)
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := slices.Clone(b)
+		if bad[at] ^= 4; os.WriteFile(name, bad, 0o666) != nil {
+			t.Fatal(name)
+		}
+		return func() {
+			if err := os.WriteFile(name, b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const remake = " is damaged: make it again, by its diskgnn pack with --force, or from a copy"
+	mend := damage(packfile.IndexFile, 30)
+	fresh := w.fresh(o)
+	_, err = w.run(context.Background(), fresh, &logged{}, nil)
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
+		t.Errorf("a damaged index: %v", err)
+	}
+	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
+		t.Errorf("a damaged index, evaluated: %v", err)
+	}
+	mend()
+	mend = damage(packfile.EvalFile, 30)
+	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.HasSuffix(err.Error(), p+remake) {
+		t.Errorf("damaged rows, evaluated: %v", err)
+	}
+	mend()
+	for i := range whole { // every range
+		if i%4096 == 0 {
+			whole[i] ^= 4
+		}
+	}
+	if err := os.WriteFile(cold, whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	o.Resume = true
+	_, err = w.run(context.Background(), o, &logged{}, nil)
+	if want := p + remake + "; then go on from the checkpoint after 1 of 3 epochs and "; !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), " with: diskgnn train --out "+o.Out+" --resume") {
+		t.Errorf("damaged chunks: %v", err)
+	}
+	for i := range whole {
+		if i%4096 == 0 {
+			whole[i] ^= 4
+		}
+	}
+	if err := os.WriteFile(cold, whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+		t.Errorf("made again: %v", err)
 	}
 }
 

@@ -97,7 +97,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	defer watch.Stop()
 	defer r.close()
 	if err := r.prepare(p); err != nil {
-		return Result{}, err
+		return Result{}, r.remake(err)
 	}
 	err := r.train(ctx)
 	if err == nil {
@@ -151,7 +151,7 @@ func (r *runner) prepare(p parts) (err error) {
 		return err
 	}
 	if r.pack, err = packfile.Open(r.fs, o.Pack); err != nil {
-		return err
+		return ofPack(err)
 	}
 	f := r.pack.Facts()
 	if fp := r.pack.Meta().Fingerprint; r.was != nil && fp != r.was.Pack {
@@ -179,7 +179,7 @@ func (r *runner) prepare(p parts) (err error) {
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
 	if r.store, err = featurestore.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
-		return err
+		return ofPack(err)
 	}
 	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}
 	r.announce(how)
@@ -274,7 +274,7 @@ func (r *runner) train(ctx context.Context) error {
 	began := time.Now()
 	bytes, err := r.store.PreloadFor(ctx, t.schedule.next(), r.report)
 	if err != nil {
-		return err
+		return ofPack(err)
 	}
 	t.preload = time.Since(began).Seconds()
 	r.result.PreloadBytes += bytes

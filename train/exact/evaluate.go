@@ -32,7 +32,7 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 		}
 		e, err := newExam(ctx, j.data, j.run.Metric())
 		if err != nil {
-			return err
+			return j.ofDataset(err)
 		}
 		if err := j.prepare(ctx, last, targets{nodes: f.Nodes, ids: e.nodes}, more); err != nil {
 			return err

@@ -115,6 +115,9 @@ func TestEveryReadFails(t *testing.T) {
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), dataset.FeaturesFile) && !strings.Contains(err.Error(), statePrefix) {
 				t.Errorf("read %d %s: %v", n, c.name, err)
 			}
+			if cured := strings.HasSuffix(fmt.Sprint(err), w.path("dataset")+" is damaged: make it again, by its diskgnn generate or import with --force, or from a copy"); cured != (c.name == "lies" && strings.Contains(err.Error(), dataset.FeaturesFile)) {
+				t.Errorf("read %d %s: %v", n, c.name, err)
+			}
 			w.gone(t, err.Error())
 		}
 	}

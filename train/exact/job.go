@@ -96,7 +96,7 @@ func (j *job) open(ctx context.Context) (err error) {
 		return err
 	}
 	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
-		return err
+		return j.ofDataset(err)
 	}
 	if err := j.run.CheckDataset(o.Dataset, j.data.Fingerprint()); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (j *job) open(ctx context.Context) (err error) {
 	}
 	j.report.Logf("I/O: %s", how)
 	if j.features, err = j.data.Features(); err != nil {
-		return err
+		return j.ofDataset(err)
 	}
 	j.model = j.run.Model()
 	if j.model.Orders, err = j.orders(); err != nil {
@@ -128,7 +128,15 @@ func (j *job) open(ctx context.Context) (err error) {
 		j.report.Logf("%s", note)
 	}
 	j.topology, err = j.data.Topology(ctx, j.report, o.Threads)
-	return err
+	return j.ofDataset(err)
+}
+
+// ofDataset adds to an error about a damaged dataset how it is made again.
+func (j *job) ofDataset(err error) error {
+	if err == nil {
+		return nil
+	}
+	return train.Remake(err, j.options.Dataset, "its diskgnn generate or import")
 }
 
 // metAgain is how often a source is taken, as the orders of operations reckon: once in

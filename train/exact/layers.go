@@ -88,12 +88,15 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 			return err
 		})
 		if err != nil {
-			return err
+			return j.ofDataset(err)
 		}
 		b := &cut.batch
 		x := matrix.Float32s()[:len(b.Input)*p.in]
 		start := time.Now()
 		if err := reader.read(ctx, b.Input, x); err != nil {
+			if l == 0 {
+				err = j.ofDataset(err)
+			}
 			return err
 		}
 		cost.ReadSeconds += time.Since(start).Seconds()
