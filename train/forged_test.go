@@ -237,7 +237,7 @@ func TestForgedWeights(t *testing.T) {
 		t.Skipf("no sparse files here: %v", err)
 	}
 	_, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
-	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has more than the") {
+	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has 1.00 TiB, more than the") {
 		t.Errorf("%v", err)
 	}
 	f, err := os.Create(name)

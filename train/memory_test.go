@@ -126,6 +126,9 @@ func TestPlanHasScorers(t *testing.T) {
 // An epoch takes no more than is planned for it, while the run goes on and when its end is
 // written.
 func TestEpochsHoldWhatIsPlanned(t *testing.T) {
+	if racing {
+		t.Skip("the race detector allocates")
+	}
 	const n = 5000
 	var r Result
 	lines := allocated(func() {
@@ -177,7 +180,7 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 // so is a checkpoint that a run goes on from.
 func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	w := newWorld(t, worldParams{classes: 2, dim: 20})
-	o := w.options(w.pack(10), func(o *Options) { o.Hidden, o.Metric, o.Epochs, o.Loss = 500, MetricAUC, 2, LossCrossEntropy })
+	o := w.options(w.pack(10), func(o *Options) { o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, MetricAUC, 2, LossCrossEntropy })
 	r, err := packfile.Open(disk, o.Pack)
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +237,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 		planned = n
 		x.Close()
 	})
-	if got > planned+4*slack { // Gorgonia's graph
+	if got > planned+1<<20 { // Gorgonia's graph; more under the race detector
 		t.Errorf("an engine to evaluate with takes %d bytes, %d are planned", got, planned)
 	}
 	if _, _, err := run.NewEngine(options, 1, planned); fmt.Sprint(err) == "<nil>" || !strings.Contains(err.Error(), "the engine needs ") {
