@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,6 +22,9 @@ import (
 // those that come by themselves, such as the second SIGHUP of a session that ends, do
 // nothing, and a SIGINT ends it.
 func TestSecondSignal(t *testing.T) {
+	seen := make(chan os.Signal, 8) // also after stop: one that came late would end the tests
+	signal.Notify(seen, interrupting()...)
+	defer signal.Stop(seen)
 	left := make(chan string, 1)
 	ctx, stop := interruptible(context.Background(), func(message string) { left <- message })
 	defer stop()
@@ -51,6 +55,9 @@ func TestSecondSignal(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("still running")
+	}
+	for range 4 {
+		<-seen
 	}
 }
 
