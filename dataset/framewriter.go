@@ -7,6 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
@@ -88,6 +89,7 @@ func (fw *frameWriter) compress() (err error) {
 	f := fw.next
 	fw.next, fw.under = nil, append(fw.under, f)
 	go func() {
+		defer fault.Crash()
 		f.out = fw.enc.EncodeAll(f.raw, f.out[:0])
 		f.done <- struct{}{}
 	}()

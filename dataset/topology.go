@@ -9,10 +9,9 @@ import (
 	"sort"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"

@@ -83,7 +83,7 @@ func TestZipBombs(t *testing.T) {
 		t.Skip(err)
 	}
 	// 65536 members more than the archive says that it has.
-	many := archive(65_536+3)
+	many := archive(65_536 + 3)
 	i := bytes.LastIndex(many, []byte("PK\x05\x06"))
 	j := bytes.LastIndex(many, []byte("PK\x06\x06"))
 	for _, at := range []int{i + 8, i + 10} {

@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/pack/packfile"
 )
@@ -85,6 +86,7 @@ func newCopier(workers int, form packfile.Form) (*copier, error) {
 	c.groups.New = func() any { return new(copyGroup) }
 	for range workers {
 		go func() {
+			defer fault.Crash()
 			var plain []byte // rows to be widened
 			for j := range c.jobs {
 				if j.chunk != nil {

@@ -137,7 +137,7 @@ func exactly(r *packfile.Reader, wanted int64, cache budget.Size) error {
 	if wanted < rows {
 		kind = fault.ErrBudget
 	}
-	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %d, or none", r.Dir(), share(r, rows), cache, wanted, rows*int64(r.Facts().RowBytes))
+	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %dB, or none", r.Dir(), share(r, rows), cache, wanted, rows*int64(r.Facts().RowBytes))
 }
 
 // edgeBelow returns the first, largest edge of at most rows, or len(edges).

@@ -106,6 +106,7 @@ func (s *saver) save(ctx context.Context, next int64) error {
 	state := s.p.state.clone()
 	s.done = make(chan error, 1)
 	go func() {
+		defer fault.Crash()
 		err := s.p.open.sync(slices.DeleteFunc(slices.Clone(files), func(f *outFile) bool { return f == nil }))
 		if err == nil {
 			err = vfs.ReplaceFile(s.p.dir.FS(), s.p.dir.File(stateFile), state.encode())

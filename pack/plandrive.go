@@ -6,11 +6,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/driverate"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )

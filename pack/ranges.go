@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -204,7 +205,10 @@ func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error
 	read := func(i int, lo int64) (hi int64, wait func() error) {
 		hi = p.table.end(lo, p.rows, p.nodes)
 		done := make(chan error, 1)
-		go func() { done <- p.table.read(ctx, lo, hi, buf[i].Bytes()) }()
+		go func() {
+			defer fault.Crash()
+			done <- p.table.read(ctx, lo, hi, buf[i].Bytes())
+		}()
 		return hi, func() error { return <-done }
 	}
 	saver := newSaver(p)

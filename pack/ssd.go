@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/stage"
 	"diskgnn/pack/packfile"

@@ -6,12 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack"

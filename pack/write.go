@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
@@ -129,6 +130,7 @@ func newWriters(fillers int) (*writers, error) {
 	}
 	for range writeDepth {
 		w.done.Go(func() {
+			defer fault.Crash()
 			for b := range w.full {
 				if w.failed() == nil {
 					w.fail(b.to.write(b.mem[b.from:b.end], b.off+int64(b.from)))

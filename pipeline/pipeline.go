@@ -29,10 +29,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"diskgnn/internal/errgroup"
+	"diskgnn/internal/fault"
 )
 
 // Stage is one link of the chain.
@@ -222,7 +222,7 @@ func (p *Pipeline[S]) step(w *worker, item int) error {
 func (p *Pipeline[S]) do(stage, slot, item int) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = fault.Recovered(v)
 		}
 	}()
 	if p.ctx.Err() != nil {

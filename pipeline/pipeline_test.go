@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"diskgnn/internal/fault"
 	"diskgnn/pipeline"
 )
 
@@ -297,15 +298,15 @@ func TestErrorsNameStageAndItem(t *testing.T) {
 				err = p.Run(9)
 				want := fmt.Sprintf("batch 4: stage %d: ", st)
 				if what == "panic" {
-					want += "panic: out of range\n\ngoroutine "
+					want += "panic: out of range"
 				} else {
 					want += "out of range"
 				}
-				if err == nil || !strings.HasPrefix(err.Error(), want) {
+				if err == nil || err.Error() != want {
 					t.Fatalf("got %v, want %s", err, want)
 				}
-				if what == "panic" && !strings.Contains(err.Error(), "TestErrorsNameStageAndItem") {
-					t.Errorf("the stack does not show where: %v", err)
+				if p, ok := errors.AsType[*fault.PanicError](err); ok != (what == "panic") || ok && !strings.Contains(string(p.Stack), "TestErrorsNameStageAndItem") {
+					t.Errorf("the stack does not show where: %+v", p)
 				}
 			})
 		}

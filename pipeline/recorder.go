@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unsafe"
 )
 
 // Recorder keeps the latest spans in a ring of fixed size, for a trace. Several
@@ -29,6 +30,9 @@ type event struct {
 	item                int
 	begin, length, wait time.Duration // wait: idle before begin
 }
+
+// RecorderBytes returns the memory of a recorder of so many events.
+func RecorderBytes(spans int) int64 { return int64(unsafe.Sizeof(event{})) * int64(max(1, spans)) }
 
 // NewRecorder returns a recorder of the latest spans, of which it takes the memory
 // now: 40 bytes each.

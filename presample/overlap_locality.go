@@ -6,9 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/dataset"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/rng"
 )
 

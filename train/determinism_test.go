@@ -59,19 +59,30 @@ func TestPlacementChangesNoBit(t *testing.T) {
 	}
 }
 
-// Where sums run over renumbered sources, the first step agrees closely.
+// Where sums run over the sources in the order that a pack gives them, the first step of
+// two packs agrees closely; the cache of a trainer changes no bit of the same pack's.
 func TestPlacementMultiplyingFirst(t *testing.T) {
 	w := newWorld(t, worldParams{dim: 20})
 	var first float64
 	for i, least := range []float64{0, 10, 100} {
+		p := w.pack(least)
 		for _, order := range []string{"multiply", "aggregate"} {
-			o := w.options(w.pack(least), func(o *Options) { o.LayerOrder, o.Epochs = order, 1 })
-			_, losses := w.mustRun(o, nil)
-			if i == 0 && order == "multiply" {
-				first = losses[0]
-			}
-			if math.Abs(losses[0]-first) > 1e-5 {
-				t.Errorf("pack %v %%, %s: the first loss is %v, not %v", least, order, losses[0], first)
+			var same []float64
+			for _, cache := range []*budget.Size{percent(least), percent(math.Max(least, 30)), percent(100)} {
+				o := w.options(p, func(o *Options) { o.LayerOrder, o.Epochs, o.RAMCache = order, 1, cache })
+				_, losses := w.mustRun(o, nil)
+				if i == 0 && order == "multiply" {
+					first = losses[0]
+				}
+				if math.Abs(losses[0]-first) > 1e-5 {
+					t.Errorf("pack %v %%, %s: the first loss is %v, not %v", least, order, losses[0], first)
+				}
+				if same == nil {
+					same = losses
+				}
+				if !sameBits(losses, same) {
+					t.Errorf("pack %v %%, %s: the first losses with a cache of %v are %v, not %v", least, order, cache, losses[:3], same[:3])
+				}
 			}
 		}
 	}

@@ -40,16 +40,54 @@ func (r *runner) interrupted() error {
 var passing = []error{fault.ErrDevice, fault.ErrBudget, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT}
 
 // failed adds to such a failure where the run goes on. What was done since is lost: it may
-// be in a GPU that does not answer any more.
+// be in a GPU that does not answer any more. A pack that is damaged is made again first.
 func (r *runner) failed(err error) error {
+	_, ofPack := errors.AsType[*damagedPack](err)
+	err = r.remake(err)
 	t := r.trainer
-	if t == nil || !slices.ContainsFunc(passing, func(kind error) bool { return errors.Is(err, kind) }) {
+	if t == nil || !ofPack && !slices.ContainsFunc(passing, func(kind error) bool { return errors.Is(err, kind) }) {
 		return err
 	}
-	if t.kept == nil {
-		return fault.New(err, "%s; there is no checkpoint yet: begin anew with: %s", once(err), r.resumeCommand())
+	then := ""
+	if ofPack {
+		then = "then "
 	}
-	return fault.New(err, "%s; go on from the checkpoint %s with: %s", once(err), t.describe(*t.kept), r.resumeCommand())
+	if t.kept == nil {
+		return fault.New(err, "%s; there is no checkpoint yet: %sbegin anew with: %s", once(err), then, r.resumeCommand())
+	}
+	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", once(err), then, t.describe(*t.kept), r.resumeCommand())
+}
+
+// damagedPack is an error of kind fault.ErrCorrupt about a file of the pack.
+type damagedPack struct{ error }
+
+func (d *damagedPack) Unwrap() error { return d.error }
+
+// ofPack marks an error of what reads a pack, if that is damaged.
+func ofPack(err error) error {
+	if err == nil || !errors.Is(err, fault.ErrCorrupt) {
+		return err
+	}
+	return &damagedPack{err}
+}
+
+func (r *runner) remake(err error) error { return remakePack(err, r.options.Pack) }
+
+// remakePack adds to an error about a damaged pack how it is made again.
+func remakePack(err error, dir string) error {
+	if _, ok := errors.AsType[*damagedPack](err); !ok {
+		return err
+	}
+	return Remake(err, dir, "its diskgnn pack")
+}
+
+// Remake adds to an error about a damaged directory how it is made again, unless it says
+// so.
+func Remake(err error, dir, by string) error {
+	if !errors.Is(err, fault.ErrCorrupt) || strings.Contains(err.Error(), "make it again") {
+		return err
+	}
+	return fault.New(err, "%s; %s is damaged: make it again, by %s with --force, or from a copy", once(err), dir, by)
 }
 
 // once returns an error's text in one line. A device that is lost answers everything with

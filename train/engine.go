@@ -85,9 +85,18 @@ type engineInfo struct {
 // engineNeeds is the memory that an engine holds and that its works hold.
 type engineNeeds struct {
 	engine, work, evalWork int64
+	resume                 int64        // what a checkpoint takes while it is gone on from
 	gpu                    *cuda.Device // that it computes on, if any
 	gpuLeft                int64        // bytes that it leaves of its memory
 	direct                 bool         // reads can land there
+}
+
+// scorers adds the memory of what scores the batches of a pack.
+func (n *engineNeeds) scorers(metric string, r *packfile.Reader) {
+	train, state := scorerBytes(trainJudging(metric, r))
+	eval, _ := scorerBytes(evalJudging(metric, r))
+	n.engine += train + eval + state // which a checkpoint holds
+	n.resume += state
 }
 
 // newEngine makes the engine that the options ask for: auto is the GPU's where there is

@@ -68,8 +68,9 @@ func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 		needs.engine += more
 		needs.evalWork = e.eval.Preparer().Bytes()
 	}
-	for _, p := range e.train.Params() {
-		needs.engine += 2 * 4 * int64(p.Len()) // the best weights, and a transposed copy to write
+	for _, p := range e.Params() {
+		needs.engine += 3 * 4 * int64(p.Len()) // the best weights, and two copies to write
+		needs.resume += checkpointArrays * 4 * int64(p.Len())
 	}
 	return e, needs, nil
 }

@@ -56,6 +56,7 @@ func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engin
 	}
 	for _, p := range e.Params() {
 		needs.engine += 5 * 4 * int64(p.Len()) // the best weights, two copies to write, and a state's moments
+		needs.resume += checkpointArrays * 4 * int64(p.Len())
 	}
 	if err := budget.Check("the engine", needs.engine, o.Memory); err != nil {
 		e.Close()

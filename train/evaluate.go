@@ -7,6 +7,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
+	"diskgnn/train/gnn"
 )
 
 // evaluation scores the weights on the pack's validation and test batches. They are
@@ -21,6 +22,7 @@ type evaluation struct {
 	engine               engine
 	scorer               scorer
 	report               progress.Reporter
+	diverged             func(what string) error // the error of logits that are not finite
 	batches              *pipeline.Pipeline[*slot]
 	bytes                int64 // read for the batches scored since the last look
 	task                 progress.Task
@@ -31,7 +33,7 @@ func (v *evaluation) start(ctx context.Context, s *featurestore.Store, slots []*
 	load := func(ctx context.Context, sl *slot, item int) error {
 		test, i := v.at(item)
 		if err := s.LoadEval(ctx, sl.Slot, test, i); err != nil {
-			return err
+			return ofPack(err)
 		}
 		return sl.prepare()
 	}
@@ -67,6 +69,9 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 	logits, err := v.engine.Infer(ctx, sl.work, sl.Slot)
 	if err != nil {
 		return err
+	}
+	if !gnn.Finite(logits) { // which no score shows: NaN is the largest of nothing
+		return v.diverged("the logits are not finite")
 	}
 	v.scorer.add(logits, sl.Batch.Labels, sl.Batch.Targets)
 	v.bytes += sl.BytesRead

@@ -65,8 +65,8 @@ func CheckEngineFlags(run, weights, library string, memory int64, threads int) e
 		return usage("--blas %s: there are %s", library, strings.Join(libraries, ", "))
 	case memory < 0:
 		return usage("--memory %d: give a positive size", memory)
-	case threads < 1:
-		return usage("--threads %d: give a positive number", threads)
+	case threads < 1 || threads > maxThreads:
+		return usage("--threads %d: give a number from 1 to %d", threads, maxThreads)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func EvaluatePack(ctx context.Context, fsys vfs.FS, o EvalOptions, rep progress.
 		err = fault.New(fault.ErrInterrupted, "interrupted before there were scores")
 	}
 	if err != nil {
-		return Evaluation{}, err
+		return Evaluation{}, remakePack(err, o.Pack)
 	}
 	p.result.PeakAnonBytes, p.result.PeakRSSBytes = watch.Stop()
 	p.result.Seconds = time.Since(began).Seconds()
@@ -120,7 +120,7 @@ func (p *packEvaluation) prepare() error {
 		return err
 	}
 	if p.pack, err = packfile.Open(p.fs, o.Pack); err != nil {
-		return err
+		return ofPack(err)
 	}
 	if err := checkPack(run, p.pack); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *packEvaluation) prepare() error {
 	}
 	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes+overheadBytes)
 	if p.store, err = featurestore.Open(p.fs, p.pack, p.stack, layout); err != nil {
-		return err
+		return ofPack(err)
 	}
 	info := p.engine.Info()
 	p.result = Evaluation{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(),
@@ -151,7 +151,7 @@ func checkPack(run *Trained, pack *packfile.Reader) error {
 	if err := run.CheckDataset("that of "+pack.Dir(), pack.Meta().Parents[stage.RoleDataset]); err != nil {
 		return err
 	}
-	if err := run.CheckShape(pack.Dir(), f.Dim, f.Classes); err != nil {
+	if err := run.CheckShape(pack.Dir(), f.Dim, f.Classes, f.MultiLabel()); err != nil {
 		return err
 	}
 	if m := run.Model(); m.Layers() != len(f.Fanout) {
@@ -166,7 +166,9 @@ func checkPack(run *Trained, pack *packfile.Reader) error {
 // newEngine makes the engine, if all that will be held fits in memory.
 func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore.Layout) error {
 	o, f := &p.options, p.pack.Facts()
-	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS})
+	scorer, _ := scorerBytes(evalJudging(run.Metric(), p.pack))
+	fixed := held + overheadBytes + scorer + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f)
+	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore
 	if err != nil {
 		return err
 	}
-	fixed := held + overheadBytes + evalScorerBytes(run.Metric(), p.pack) + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f) + bytes + more
+	fixed += bytes + more
 	if err := budget.Check("the engine", fixed, o.Memory); err != nil {
 		return err
 	}
@@ -196,7 +198,7 @@ func (p *packEvaluation) score(ctx context.Context) error {
 		return err
 	}
 	f := p.pack.Facts()
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(p.result.Metric, f.MultiLabel()), report: p.report}
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(evalJudging(p.result.Metric, p.pack)), report: p.report, diverged: p.diverged}
 	defer v.close()
 	if err := v.start(ctx, p.store, slots, nil); err != nil {
 		return err
@@ -209,6 +211,11 @@ func (p *packEvaluation) score(ctx context.Context) error {
 	}
 	p.result.BytesRead += v.bytes
 	return nil
+}
+
+// diverged is the error of weights that make of some batch what no score can be made of.
+func (p *packEvaluation) diverged(what string) error {
+	return fault.New(fault.ErrInput, "%s: the weights of %s diverged, or the features of %s are not finite", what, p.options.Run, p.options.Pack)
 }
 
 // close releases what prepare opened, in reverse.

@@ -116,3 +116,26 @@ func TestForeignWeights(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Weights that diverged, as runs of earlier versions could end with, have no score.
+func TestDivergedWeightsHaveNoScore(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	o := w.options(p)
+	w.mustRun(o, nil)
+	file := filepath.Join(o.Out, WeightsFile)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		b[len(b)-1-i] = 0xFF // of the last parameter, a NaN
+	}
+	if err := os.WriteFile(file, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "validation batch 0: compute: the logits are not finite: the weights of "+o.Out+" diverged") {
+		t.Errorf("%v", err)
+	}
+}

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -87,7 +90,84 @@ func TestWrongBits(t *testing.T) {
 		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), file) || !strings.HasPrefix(err.Error(), c.batch) || !strings.Contains(err.Error(), c.stage) {
 			t.Errorf("%s: %v", c.pattern, err)
 		}
+		cure := "; " + p + " is damaged: make it again, by its diskgnn pack with --force, or from a copy; there is no checkpoint yet: then begin anew with: diskgnn train --out " + o.Out + " --resume"
+		if !strings.HasSuffix(err.Error(), cure) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s", c.pattern, err, cure)
+		}
 		w.unfinished(o.Out, StateFailed)
+	}
+}
+
+// A damaged pack, wherever it is found to be, is an error that says how it is made again,
+// and what then; made again, the run goes on.
+func TestDamagedPack(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	o := w.options(p, func(o *Options) { o.CheckpointEvery = Interval{Batches: 3} })
+	w.interrupt(o, 20)
+	cold := filepath.Join(p, packfile.ColdFile(0))
+	whole, err := os.ReadFile(cold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := func(name string, at int) (mend func()) {
+		t.Helper()
+		name = filepath.Join(p, name)
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := slices.Clone(b)
+		if bad[at] ^= 4; os.WriteFile(name, bad, 0o666) != nil {
+			t.Fatal(name)
+		}
+		return func() {
+			if err := os.WriteFile(name, b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const remake = " is damaged: make it again, by its diskgnn pack with --force, or from a copy"
+	mend := damage(packfile.IndexFile, 30)
+	fresh := w.fresh(o)
+	_, err = w.run(context.Background(), fresh, &logged{}, nil)
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
+		t.Errorf("a damaged index: %v", err)
+	}
+	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
+		t.Errorf("a damaged index, evaluated: %v", err)
+	}
+	mend()
+	mend = damage(packfile.EvalFile, 30)
+	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.HasSuffix(err.Error(), p+remake) {
+		t.Errorf("damaged rows, evaluated: %v", err)
+	}
+	mend()
+	for i := range whole { // every range
+		if i%4096 == 0 {
+			whole[i] ^= 4
+		}
+	}
+	if err := os.WriteFile(cold, whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	o.Resume = true
+	_, err = w.run(context.Background(), o, &logged{}, nil)
+	if want := p + remake + "; then go on from the checkpoint after 1 of 3 epochs and "; !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), " with: diskgnn train --out "+o.Out+" --resume") {
+		t.Errorf("damaged chunks: %v", err)
+	}
+	for i := range whole {
+		if i%4096 == 0 {
+			whole[i] ^= 4
+		}
+	}
+	if err := os.WriteFile(cold, whole, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+		t.Errorf("made again: %v", err)
 	}
 }
 
@@ -239,6 +319,48 @@ func TestFeaturesNotFinite(t *testing.T) {
 		t.Error(err)
 	}
 	w.unfinished(o.Out, StateFailed)
+}
+
+// No loss shows what the last update did: weights and logits that are not finite end the
+// run and name the epoch, and no score is made of them.
+func TestLastUpdateDiverges(t *testing.T) {
+	w := newWorld(t, worldParams{fanout: []int{2, 2, 2, 2}, batch: 300, epochs: 1})
+	o := w.options(w.pack(10), func(o *Options) {
+		o.Epochs, o.Optimizer, o.LR, o.WeightDecay = 1, OptimizerAdamW, 9e5, 9e5
+	})
+	_, err := w.run(context.Background(), o, &logged{}, nil)
+	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "epoch 0, validation batch 0: compute: the logits are not finite: training diverged (try a lower --lr than 900000)") {
+		t.Errorf("one step far too long: %v", err)
+	}
+	w.unfinished(o.Out, StateFailed)
+
+	blind := newWorld(t, worldParams{noValid: true, epochs: 1})
+	o = blind.options(blind.pack(10), func(o *Options) { o.Epochs = 2 })
+	_, err = blind.run(context.Background(), o, &logged{}, func(p *parts) {
+		wrapEngine(p, func(e engine) engine { return &lastUpdate{engine: e, spared: 2} })
+	})
+	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "after epoch 1 the weights convs.0.lin_l.weight are not finite: training diverged") {
+		t.Errorf("nothing is validated: %v", err)
+	}
+	blind.unfinished(o.Out, StateFailed)
+}
+
+// lastUpdate is an engine whose weights are infinite, but for some copies: of the first
+// epoch's, the one that is kept and the one that is written.
+type lastUpdate struct {
+	engine
+	spared int
+}
+
+func (e *lastUpdate) Snapshot(dst []float32) ([]float32, error) {
+	all, err := e.engine.Snapshot(dst)
+	if dst != nil {
+		return all, err
+	}
+	if e.spared--; e.spared < 0 {
+		all[0] = float32(math.Inf(1))
+	}
+	return all, err
 }
 
 // Whichever operation on the run's directory fails, once or from then on, the run

@@ -30,7 +30,7 @@ var disk = vfs.Unsynced(vfs.OS)
 
 // world is a small graph and its samples, from which packs are made.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	dataset dataset.Raw
 	packs   int
@@ -51,7 +51,7 @@ type worldParams struct {
 
 // newWorld makes a random graph in which a node's class shows in the features of its
 // in-neighbours, and samples it.
-func newWorld(t *testing.T, p worldParams) *world {
+func newWorld(t testing.TB, p worldParams) *world {
 	t.Helper()
 	setDefault(&p.nodes, 300)
 	setDefault(&p.dim, 7)

@@ -34,15 +34,15 @@ func loadingStages(s *featurestore.Store, sch *schedule, n int) []pipeline.Stage
 		{Name: stageLoad, Workers: n, Do: func(ctx context.Context, sl *slot, step int) error {
 			_, batch := sch.at(step)
 			if err := s.Start(sl.Slot, batch); err != nil {
-				return err
+				return ofPack(err)
 			}
 			if err := s.LoadGraph(ctx, sl.Slot); err != nil {
-				return err
+				return ofPack(err)
 			}
 			return sl.prepare()
 		}},
-		{Name: stageRead, Do: func(ctx context.Context, sl *slot, _ int) error { return s.Wait(ctx, sl.Slot) }},
-		{Name: stageAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return s.Assemble(ctx, sl.Slot) }},
+		{Name: stageRead, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(s.Wait(ctx, sl.Slot)) }},
+		{Name: stageAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(s.Assemble(ctx, sl.Slot)) }},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
+	"diskgnn/train/gnn"
 )
 
 // trainer drives the epochs. All of it belongs to one goroutine.
@@ -235,11 +236,17 @@ func (t *trainer) judge() (isBest bool, err error) {
 	return true, t.saveWeights(WeightsFile, t.now.Epoch)
 }
 
-// saveWeights writes the present weights, those after an epoch.
+// saveWeights writes the present weights, those after an epoch. The last update of an
+// epoch shows in no loss, so they are looked at.
 func (t *trainer) saveWeights(name string, epoch int) error {
 	list, err := tensors(t.engine)
 	if err != nil {
 		return err
+	}
+	for i := range list {
+		if !gnn.Finite(list[i].Data) {
+			return t.diverged(fmt.Sprintf("after epoch %d the weights %s are not finite", epoch, list[i].Name))
+		}
 	}
 	return t.dir.saveWeights(name, list, epoch)
 }
@@ -284,7 +291,7 @@ func (t *trainer) settle() error {
 // take sums up what a step found.
 func (t *trainer) take(o *outcome, err error) error {
 	if o != nil && (math.IsNaN(o.loss) || math.IsInf(o.loss, 0)) {
-		return fault.New(fault.ErrUsage, "the loss is %v: training diverged (try a lower --lr than %v), or the features are not finite", o.loss, t.options.LR)
+		return t.diverged(fmt.Sprintf("the loss is %v", o.loss))
 	}
 	if err != nil || o == nil {
 		return err
@@ -298,6 +305,12 @@ func (t *trainer) take(o *outcome, err error) error {
 		}
 	}
 	return nil
+}
+
+// diverged is the error of training that left the numbers which a float32 can hold: as
+// what, a whole clause, shows.
+func (t *trainer) diverged(what string) error {
+	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", what, t.options.LR)
 }
 
 // line says in one line what an epoch came to.

@@ -9,6 +9,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
+	"diskgnn/pipeline"
 )
 
 // Slots in the training pipeline. Two let reading and computing overlap; a third
@@ -25,6 +26,10 @@ const (
 // buffers, stacks, open files, the collector's slack.
 const overheadBytes = 48 << 20
 
+// epochBytes is what an epoch takes: its line of metrics.jsonl in memory, 500 bytes, and
+// when the run ends its part of run.json while that is written, and of the report.
+const epochBytes = 10 << 10
+
 // memoryPlan says how --memory is used.
 type memoryPlan struct {
 	layout           featurestore.Layout
@@ -39,7 +44,10 @@ type memoryPlan struct {
 // of the cache as is wanted or has room there.
 func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
 	f := r.Facts()
-	p := memoryPlan{fixed: held + overheadBytes + needs.engine + checksumBytes(f)}
+	p := memoryPlan{fixed: held + overheadBytes + needs.engine + checksumBytes(f) + int64(o.Epochs)*epochBytes}
+	if o.Trace {
+		p.fixed += pipeline.RecorderBytes(traceSpans)
+	}
 	if needs.engine > 0 && f.Valid+f.Test > 0 {
 		p.evalSlots = 1
 	}
@@ -58,6 +66,10 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 		if p.layout, err = try(p.slots, o.RAMCache, o.Memory); err == nil {
 			break
 		}
+	}
+	if most := p.fixed + needs.resume; err == nil && most > o.Memory {
+		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice to go on with the run once it was interrupted: the engine and the program take %s, a checkpoint %s (the least that would do: --memory %s)",
+			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), budget.FormatBytes(needs.resume), mebibytes(most))
 	}
 	if err != nil {
 		const endless = math.MaxInt64 / 2
@@ -85,8 +97,11 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 	return p, nil
 }
 
+// sum returns the most that is held: with all buffers, or before they are taken, with a
+// checkpoint that the run goes on from.
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
-	return p.fixed + p.layout.RAMBytes + p.layout.KeepBytes + p.layout.DecodeBytes + int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
+	slots := int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
+	return p.fixed + max(needs.resume, p.layout.RAMBytes+p.layout.KeepBytes+p.layout.DecodeBytes+slots)
 }
 
 // mebibytes rounds up to a size that can be given as a flag.

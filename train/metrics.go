@@ -1,9 +1,11 @@
 package train
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -34,31 +36,74 @@ func (d *runDir) appendMetrics(e Epoch) error {
 	return nil
 }
 
-// readMetrics returns the epochs in a run's metrics.jsonl up to an end.
-func readMetrics(fsys vfs.FS, name string, end metricsEnd) ([]Epoch, error) {
+// mostLine bounds a line of metrics.jsonl; it has some 1,100 bytes.
+const mostLine = 64 << 10
+
+// readMetrics returns the epochs in a run's metrics.jsonl up to an end, of which there are
+// so many.
+func readMetrics(fsys vfs.FS, name string, end metricsEnd, epochs int) ([]Epoch, error) {
+	if end.Bytes < 0 || end.Bytes > int64(epochs)*mostLine || end.Bytes == 0 && epochs > 0 {
+		return nil, fault.New(fault.ErrCorrupt, "%s with %d bytes for %d epochs", name, end.Bytes, epochs)
+	}
 	if end.Bytes == 0 {
 		return nil, nil // the file may have gone with the crash
 	}
-	b, err := vfs.ReadFile(fsys, name)
+	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if end.Bytes < 0 || int64(len(b)) < end.Bytes {
-		return nil, fault.New(fault.ErrCorrupt, "%s has %d bytes, %d were written", name, len(b), end.Bytes)
+	defer f.Close()
+	if err := checkMetrics(f, name, end); err != nil {
+		return nil, err
 	}
-	b = b[:end.Bytes]
-	if binio.CRC(b) != end.CRC {
-		return nil, binio.BadRange(name, 0, end.Bytes)
-	}
-	var epochs []Epoch
-	for line := range bytes.Lines(b) {
-		var e Epoch
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fault.New(fault.ErrCorrupt, "%s: line %d: %v", name, len(epochs)+1, err)
+	var list []Epoch
+	for lines := bufio.NewReaderSize(io.NewSectionReader(f, 0, end.Bytes), mostLine); ; {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
 		}
-		epochs = append(epochs, e)
+		var e Epoch
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		if err == nil && (len(list) == epochs || e.Epoch != len(list)) {
+			err = fmt.Errorf("epoch %d", e.Epoch)
+		}
+		if err != nil {
+			return nil, fault.New(fault.ErrCorrupt, "%s: line %d: %v", name, len(list)+1, err)
+		}
+		list = append(list, e)
 	}
-	return epochs, nil
+	if len(list) != epochs {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d epochs, not %d", name, len(list), epochs)
+	}
+	return list, nil
+}
+
+// checkMetrics makes sure that the file is what it was up to the end.
+func checkMetrics(f vfs.File, name string, end metricsEnd) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() < end.Bytes {
+		return fault.New(fault.ErrCorrupt, "%s has %d bytes, %d were written", name, st.Size(), end.Bytes)
+	}
+	crc, buf := uint32(0), make([]byte, mostLine)
+	for r := io.NewSectionReader(f, 0, end.Bytes); ; {
+		n, err := r.Read(buf)
+		crc = binio.UpdateCRC(crc, buf[:n])
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	if crc != end.CRC {
+		return binio.BadRange(name, 0, end.Bytes)
+	}
+	return nil
 }
 
 // openMetrics opens metrics.jsonl to go on after an end: what follows it is cut off.

@@ -8,9 +8,9 @@ import (
 	"diskgnn/train/gnn/model"
 )
 
-// Every kind of model and option trains, and where rows lie decides nothing: with the
-// input projection, whose weights' gradient sums over the input nodes in their order,
-// up to rounding.
+// Every kind of model and option trains, and where rows lie decides nothing, with an input
+// projection neither; up to rounding, where sums run over the input nodes as a pack has
+// them.
 func TestModels(t *testing.T) {
 	w := newWorld(t, worldParams{fanout: []int{3, 4}})
 	packs := []string{w.pack(0), w.pack(30)}
@@ -23,7 +23,9 @@ func TestModels(t *testing.T) {
 		{func(o *Options) {
 			o.Model, o.Norm, o.Residual, o.Optimizer, o.WeightDecay = "gcn", "batch", true, "adamw", 0.01
 		}, []string{"lins.1.weight", "norms.0.running_var", "norms.0.weight"}, true},
-		{func(o *Options) { o.Model, o.GCNNorm, o.InputProjection, o.Norm = "gcn", "block", true, "layer" }, []string{"lin_in.weight", "norms.0.bias"}, false},
+		{func(o *Options) { o.Model, o.GCNNorm, o.InputProjection, o.Norm = "gcn", "block", true, "layer" }, []string{"lin_in.weight", "norms.0.bias"}, true},
+		{func(o *Options) { o.InputProjection, o.LayerOrder = true, "multiply" }, []string{"lin_in.weight", "lin_in.bias"}, true},
+		{func(o *Options) { o.Model, o.Heads, o.InputProjection, o.LayerOrder = "gat", 4, true, "multiply" }, []string{"lin_in.weight"}, true},
 		{func(o *Options) { o.Model, o.Heads = "gat", 4 }, []string{"convs.0.lin.weight", "convs.0.att_src", "convs.1.att_dst", "convs.1.bias"}, true},
 		{func(o *Options) { o.Model, o.Heads, o.LayerOrder = "gat", 4, "multiply" }, []string{"convs.0.lin.weight"}, false},
 		{func(o *Options) { o.Aggregator, o.Activation, o.LabelSmoothing = "max", "elu", 0.1 }, []string{"convs.0.lin_r.weight"}, true},

@@ -34,7 +34,7 @@ func TestMultiLabelScoresByHand(t *testing.T) {
 		// them above it, 1/2. Class 2: rows 0 and 1 above row 2, 1.
 		{MetricAUC, (1 + 0.5 + 1) / 3.0},
 	} {
-		s := newScorer(c.metric, true)
+		s := newScorer(judging{c.metric, true, 3, 3})
 		for range 2 { // it starts anew
 			s.add(manyLogits[:3], manyLabelz[:1], manyBits[:1])
 			s.add(manyLogits[3:], manyLabelz[1:], manyBits[1:])
@@ -46,7 +46,7 @@ func TestMultiLabelScoresByHand(t *testing.T) {
 			t.Errorf("%s: the score of nothing", c.metric)
 		}
 		s.add(nil, nil, nil)
-		s.add([]float32{-1, -1}, []int32{0}, []byte{0})
+		s.add([]float32{-1, -1, -1}, []int32{0}, []byte{0})
 		if got := s.score(); got.Defined() != (c.metric == MetricAccuracy) {
 			t.Errorf("%s of no classes: %v", c.metric, got)
 		}
@@ -61,7 +61,7 @@ func TestMultiLabelScoresOfWrongDecisions(t *testing.T) {
 		MetricAccuracy: 0,
 		MetricAUC:      0.5, // of class 2 alone
 	} {
-		s := newScorer(metric, true)
+		s := newScorer(judging{metric, true, 4, 4})
 		if s.add(logits, labels, bits); s.score() != want {
 			s.add(logits, labels, bits)
 			t.Errorf("%s: %v, want %v", metric, s.score(), want)
@@ -74,7 +74,8 @@ func TestMultiLabelScorersGoOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		metric := rapid.SampledFrom([]string{MetricAccuracy, MetricAUC, MetricF1}).Draw(t, "metric")
 		classes := rapid.SampledFrom([]int{1, 8, 9}).Draw(t, "classes")
-		whole, first, second := newScorer(metric, true), newScorer(metric, true), newScorer(metric, true)
+		j := judging{metric, true, classes, 18}
+		whole, first, second := newScorer(j), newScorer(j), newScorer(j)
 		for i := range 2 {
 			labels := rapid.SliceOfN(rapid.Int32Range(-1, 0), 0, 9).Draw(t, "labels")
 			logits := rapid.SliceOfN(rapid.Float32Range(-3, 3), classes*len(labels), classes*len(labels)).Draw(t, "logits")
@@ -97,7 +98,7 @@ func TestMultiLabelScorersGoOn(t *testing.T) {
 	})
 	for _, metric := range []string{MetricAccuracy, MetricAUC, MetricF1} {
 		for _, state := range [][]byte{make([]byte, 19), make([]byte, 25), {0, 0, 0, 0, 0, 0, 0, 128, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
-			if err := newScorer(metric, true).load(state); !errors.Is(err, fault.ErrCorrupt) {
+			if err := newScorer(judging{metric, true, 2, 100}).load(state); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s: %d bytes: %v", metric, len(state), err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/gnn/blas"
@@ -50,7 +51,7 @@ type Options struct {
 	Heads      int     // of gat, side by side in the hidden width; 0 means 8
 	Epochs     int     // 0 means 10
 	LR         float64 // Adam's learning rate; 0 means 0.003
-	Dropout    float64 // rate after every layer but the last, in [0, 1)
+	Dropout    float64 // rate after every layer but the last, from 0 to 1 − 2⁻³²
 	Metric     string  // "" means auto
 	LayerOrder string  // auto, aggregate or multiply; "" means auto
 	Seed       uint64  // of weights, dropout and shuffling
@@ -155,9 +156,10 @@ func setDefault[T comparable](v *T, value T) {
 
 // What is beyond these is a slip, and would overflow what is counted from it.
 const (
-	maxHidden = 1 << 24
-	maxEpochs = 1 << 30
-	maxSlots  = 1 << 10
+	maxHidden  = 1 << 24
+	maxEpochs  = 1 << 19 // of which run.json, with two thousand bytes for each, is still read
+	maxSlots   = 1 << 10
+	maxThreads = 1 << 12
 )
 
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have
@@ -182,8 +184,8 @@ func (o *Options) Validate() error {
 		return usage("--epochs %d: give a number from 1 to %d", o.Epochs, maxEpochs)
 	case !(o.LR > 0 && o.LR < 1e6):
 		return usage("--lr %v: give a learning rate above 0 and below a million", o.LR)
-	case !(o.Dropout >= 0 && o.Dropout < 1):
-		return usage("--dropout %v: give a rate from 0 up to, not including, 1", o.Dropout)
+	case kernel.CheckDropout(o.Dropout) != nil:
+		return usage("--dropout %v: %w", o.Dropout, kernel.CheckDropout(o.Dropout))
 	case !knownOrder:
 		return usage("--layer-order %s: no such order (auto, aggregate, multiply)", o.LayerOrder)
 	case !(o.WeightDecay >= 0 && o.WeightDecay < 1e6):
@@ -192,13 +194,13 @@ func (o *Options) Validate() error {
 		return usage("--label-smoothing %v: give a share from 0 up to, not including, 1", o.LabelSmoothing)
 	case o.Memory < 0:
 		return usage("--memory %d: give a positive size", o.Memory)
-	case o.Threads < 1:
-		return usage("--threads %d: give a positive number", o.Threads)
+	case o.Threads < 1 || o.Threads > maxThreads:
+		return usage("--threads %d: give a number from 1 to %d", o.Threads, maxThreads)
 	case o.Slots < 0 || o.Slots > maxSlots:
 		return usage("--slots %d: give a number from 0 to %d", o.Slots, maxSlots)
-	case o.RAMCache != nil && o.RAMCache.Unit == budget.UnitTimes:
+	case o.RAMCache != nil && !isCache(*o.RAMCache):
 		return usage("--ram-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.RAMCache)
-	case o.GPUCache != nil && o.GPUCache.Unit == budget.UnitTimes:
+	case o.GPUCache != nil && !isCache(*o.GPUCache):
 		return usage("--gpu-cache %s: give a share of the rows (10%%) or bytes (2GiB)", o.GPUCache)
 	case o.GPUMemory < 0:
 		return usage("--gpu-memory %d: give a positive size", o.GPUMemory)
@@ -239,6 +241,17 @@ func (o *Options) Validate() error {
 		return usage("--layer-order multiply: --aggregator max must come first")
 	}
 	return o.validateRate()
+}
+
+// isCache tells whether a cache can be so large.
+func isCache(s budget.Size) bool {
+	switch s.Unit {
+	case budget.UnitPercent:
+		return s.Value >= 0 && s.Value <= 100
+	case budget.UnitBytes:
+		return s.Value >= 0 && s.Value <= 1<<62
+	}
+	return s.Unit == budget.UnitUnlimited
 }
 
 func namesOf[T ~string](list ...T) []string {

@@ -44,6 +44,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--lr -0.1":                        func(o *Options) { o.LR = -0.1 },
 		"--dropout 1:":                     func(o *Options) { o.Dropout = 1 },
 		"--dropout -0.5":                   func(o *Options) { o.Dropout = -0.5 },
+		"--dropout 0.99999999999: a rate":  func(o *Options) { o.Dropout = 0.99999999999 },
 		"--metric mrr: there are auto":     func(o *Options) { o.Metric = "mrr" },
 		"--layer-order sum":                func(o *Options) { o.LayerOrder = "sum" },
 		"--memory -1":                      func(o *Options) { o.Memory = -1 },

@@ -32,12 +32,55 @@ type position struct {
 	Metrics metricsEnd `json:"metrics"`
 }
 
+// check refuses a position that no run with so many epochs can be at.
+func (p *position) check(epochs int, l limits) error {
+	whole := func(v int64, most float64) bool { return v >= 0 && float64(v) <= most }
+	const long = 1 << 60 // bytes that no run reads, and seconds that none takes
+	s := &p.Sums
+	switch {
+	case p.Epoch < 0 || p.Epoch > epochs || p.Batch < 0 || p.Batch > l.perEpoch || p.Epoch == epochs && p.Batch > 0:
+		return fmt.Errorf("epoch %d, batch %d of %d epochs of %d batches", p.Epoch, p.Batch, epochs, l.perEpoch)
+	case s.Epoch != p.Epoch || s.Batches != l.perEpoch:
+		return fmt.Errorf("sums of epoch %d, of %d batches, in epoch %d of %d", s.Epoch, s.Batches, p.Epoch, l.perEpoch)
+	case !whole(int64(p.SeedNodes), float64(l.seeds)):
+		return fmt.Errorf("%d seed nodes of at most %d", p.SeedNodes, l.seeds)
+	case p.BestEpoch < -1 || p.BestEpoch >= max(p.Epoch, 0):
+		return fmt.Errorf("epoch %d is the best of %d", p.BestEpoch, p.Epoch)
+	case !whole(p.PreloadBytes, long) || !whole(s.BytesRead, long) || !whole(s.UsefulBytes, long) || !whole(s.SSDBytesRead, long) ||
+		!whole(s.SSDUsefulBytes, long) || !whole(s.GraphBytesRead, long) || !whole(s.RAMBytes, long):
+		return fmt.Errorf("impossible numbers of bytes")
+	case !(p.PreloadSeconds >= 0 && p.PreloadSeconds < 1e9) || !(p.Seconds >= 0 && p.Seconds < 1e9) || !(s.Seconds >= 0 && s.Seconds < 1e9):
+		return fmt.Errorf("impossible times")
+	}
+	return nil
+}
+
 // Sections of a checkpoint, beside the engine's.
 const (
 	sectionEngine = "engine/" // begins the names of the engine's parts
 	sectionBest   = "best"    // weights of the best epoch, absent before the first
 	sectionScorer = "scorer"
 )
+
+// checkSections refuses sections that are not those of the position.
+func (p *position) checkSections(sections map[string][]byte) error {
+	for name := range sections {
+		if name != sectionBest && name != sectionScorer && !strings.HasPrefix(name, sectionEngine) {
+			return fmt.Errorf("the section %.40q", name)
+		}
+	}
+	if _, ok := sections[sectionScorer]; !ok {
+		return fmt.Errorf("no section %q", sectionScorer)
+	}
+	if _, ok := sections[sectionBest]; ok != (p.BestEpoch >= 0) {
+		return fmt.Errorf("epoch %d is the best, and the section %q is there: %t", p.BestEpoch, sectionBest, ok)
+	}
+	return nil
+}
+
+// checkpointArrays are the arrays as long as the weights in a checkpoint: these, two
+// moments, and the best weights.
+const checkpointArrays = 4
 
 // identity returns the hash of what a run's weights follow from.
 func (f *runFile) identity() (string, error) {
@@ -143,8 +186,12 @@ func (t *trainer) goOnBest(c *resumePoint) error {
 	if !ok {
 		return t.dir.remove(WeightsFile)
 	}
-	if len(b)%4 != 0 {
-		return fault.New(fault.ErrCorrupt, "%q has %d bytes", sectionBest, len(b))
+	count := 0
+	for _, p := range t.engine.Params() {
+		count += p.Len()
+	}
+	if len(b) != 4*count {
+		return fault.New(fault.ErrCorrupt, "%q has %d bytes of %d weights", sectionBest, len(b), count)
 	}
 	t.best = make([]float32, len(b)/4)
 	copy(binio.Bytes(t.best), b)

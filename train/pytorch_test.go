@@ -1,12 +1,8 @@
 package train
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"math"
-	"os"
-	"os/exec"
 	"testing"
 
 	"diskgnn/device/cuda"
@@ -15,22 +11,16 @@ import (
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 	"diskgnn/train/gpu"
+	"diskgnn/train/traintest"
 )
 
 // PyTorch Geometric, given a run by docs/pytorch/load.py, computes the logits that the
 // engine does: on whole neighbourhoods, where its full-graph layers and sampled blocks
 // are the same thing.
 func TestPyTorchComputesTheSame(t *testing.T) {
-	python := os.Getenv("PYG")
-	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.Command(python, "-c", "import torch, torch_geometric, safetensors.torch").CombinedOutput(); err != nil {
-		lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
-		t.Skipf("not compared: %s lacks torch, torch_geometric or safetensors (PYG may name one that has them): %v: %s", python, err, lines[len(lines)-1])
-	}
+	python := traintest.PyTorch(t)
 	w := newWorld(t, worldParams{fanout: []int{1000, 1000}})
-	pack, graphFile := w.pack(10), w.graphForPyTorch()
+	pack, graphFile := w.pack(10), traintest.GraphForPyTorch(t, &w.dataset)
 	for name, change := range map[string]func(o *Options){
 		"sage":          func(o *Options) {},
 		"sage sum":      func(o *Options) { o.Aggregator, o.Norm, o.InputProjection = "sum", "layer", true },
@@ -43,7 +33,7 @@ func TestPyTorchComputesTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := w.options(pack, change)
 			w.mustRun(o, nil)
-			ours, theirs := w.logits(o), pytorchLogits(t, python, o.Out, graphFile)
+			ours, theirs := w.logits(o), traintest.PyTorchLogits(t, python, "../docs/pytorch/load.py", o.Out, graphFile)
 			most := 0.0
 			for v, logits := range ours {
 				for c := range logits {
@@ -56,46 +46,6 @@ func TestPyTorchComputesTheSame(t *testing.T) {
 			t.Logf("%d nodes' logits differ by at most %.2g", len(ours), most)
 		})
 	}
-}
-
-// graphForPyTorch writes the dataset as docs/pytorch/load.py reads it.
-func (w *world) graphForPyTorch() string {
-	w.t.Helper()
-	d := &w.dataset
-	x := make([]float32, len(d.Labels)*d.Dim)
-	widen(x, d)
-	rows := make([][]float32, len(d.Labels))
-	edges := [2][]int64{{}, {}}
-	for v := range rows {
-		rows[v] = x[v*d.Dim : (v+1)*d.Dim]
-		for _, u := range d.Indices[d.Indptr[v]:d.Indptr[v+1]] {
-			edges[0], edges[1] = append(edges[0], int64(u)), append(edges[1], int64(v))
-		}
-	}
-	text, err := json.Marshal(map[string]any{"x": rows, "edge_index": edges})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	file := w.path("graph.json")
-	if err := os.WriteFile(file, text, 0o666); err != nil {
-		w.t.Fatal(err)
-	}
-	return file
-}
-
-func pytorchLogits(t *testing.T, python, run, graphFile string) (logits [][]float64) {
-	t.Helper()
-	var stderr bytes.Buffer
-	cmd := exec.Command(python, "../docs/pytorch/load.py", run, graphFile)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, stderr.Bytes())
-	}
-	if err := json.Unmarshal(out, &logits); err != nil {
-		t.Fatal(err)
-	}
-	return logits
 }
 
 // logits computes, with the engine and a run's best weights, the logits of the nodes

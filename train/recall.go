@@ -11,10 +11,10 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/gnn/blas"
-	"diskgnn/train/gnn/model"
 )
 
 // preferences are options that decide nothing of the result, as far as they were
@@ -29,6 +29,7 @@ type preferences struct {
 	IO              string       `json:"io,omitempty"`
 	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
 	Keep            int          `json:"keep,omitempty"`
+	Trace           *bool        `json:"trace,omitempty"`
 }
 
 // preferences returns what was given of them.
@@ -44,6 +45,7 @@ func (o *Options) preferences() preferences {
 		"io":               func() { p.IO = o.IO },
 		"checkpoint-every": func() { p.CheckpointEvery = &o.CheckpointEvery },
 		"keep":             func() { p.Keep = o.Keep },
+		"trace":            func() { p.Trace = &o.Trace },
 	} {
 		if o.gave(flag) {
 			keep()
@@ -136,6 +138,20 @@ func (o *Options) recall(was *runFile) error {
 	return nil
 }
 
+// checkOptions refuses a run at out whose options no run begins with.
+func (f *runFile) checkOptions(out string) error {
+	o := Defaults()
+	o.Out, o.Pack = out, "pack"
+	err := o.recall(f)
+	if err == nil {
+		err = o.Validate()
+	}
+	if err != nil {
+		return fault.New(fault.ErrCorrupt, "%s says what no run is begun with: %v", filepath.Join(out, stage.RunFile), err)
+	}
+	return nil
+}
+
 // agree sets an option to what it was in the run, unless a flag gave it: then it
 // returns what differs.
 func agree[T comparable](o *Options, flag string, option *T, was T) string {
@@ -165,6 +181,7 @@ func (o *Options) prefer(p *preferences) {
 	take("io", p.IO != "", func() { o.IO = p.IO })
 	take("checkpoint-every", p.CheckpointEvery != nil, func() { o.CheckpointEvery = *p.CheckpointEvery })
 	take("keep", p.Keep != 0, func() { o.Keep = p.Keep })
+	take("trace", p.Trace != nil, func() { o.Trace = *p.Trace })
 }
 
 // runToResume returns run.json of the run at out, or nil where there is none.
@@ -234,9 +251,5 @@ func (f *runFile) changes(now *runFile) string {
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)
 	add("program", f.Version, now.Version)
-	s := strings.Join(differ, ", ")
-	if a.CacheRows != b.CacheRows && len(b.Orders) > 0 && b.Orders[0] == model.Multiply {
-		s += "; another cache may change last bits, since the outermost layer multiplies first"
-	}
-	return s
+	return strings.Join(differ, ", ")
 }

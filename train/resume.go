@@ -27,8 +27,8 @@ func (r *runner) resume(file runFile) (err error) {
 	if err := r.was.sameArithmetic(file.Setup.engineInfo); err != nil {
 		return err
 	}
-	perEpoch := r.pack.Facts().BatchesPerEpoch
-	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, perEpoch, r.report); err != nil || r.from == nil {
+	limits := limits{perEpoch: r.pack.Facts().BatchesPerEpoch, seeds: trainJudging(r.options.Metric, r.pack).rows, sections: r.needs.resume}
+	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
 		return err
 	}
 	r.result.resume(r.from)
@@ -45,14 +45,21 @@ func (d *runDir) checkpoints() checkpoint.Dir {
 	return checkpoint.Dir{FS: d.fs, Path: d.name(CheckpointsDir)}
 }
 
+// limits are what a checkpoint of the run cannot go beyond.
+type limits struct {
+	perEpoch int   // batches
+	seeds    int64 // seed nodes of an epoch
+	sections int64 // bytes
+}
+
 // continueRun locks the directory of the run that was and returns where it goes on:
 // nil if there was no checkpoint yet, and it begins anew.
-func continueRun(fsys vfs.FS, out string, was *runFile, file runFile, perEpoch int, rep progress.Reporter) (d *runDir, c *resumePoint, err error) {
+func continueRun(fsys vfs.FS, out string, was *runFile, file runFile, limits limits, rep progress.Reporter) (d *runDir, c *resumePoint, err error) {
 	d = &runDir{fs: fsys, path: filepath.Clean(out), file: file}
 	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
 		return nil, nil, err
 	}
-	if c, err = d.reopen(was, perEpoch, rep); err != nil {
+	if c, err = d.reopen(was, limits, rep); err != nil {
 		if d.metrics != nil {
 			err = errors.Join(err, d.metrics.Close())
 		}
@@ -63,7 +70,7 @@ func continueRun(fsys vfs.FS, out string, was *runFile, file runFile, perEpoch i
 
 // reopen makes the locked directory what it was at the latest checkpoint. Whenever it
 // is cut short, doing it again comes to the same.
-func (d *runDir) reopen(was *runFile, perEpoch int, rep progress.Reporter) (*resumePoint, error) {
+func (d *runDir) reopen(was *runFile, limits limits, rep progress.Reporter) (*resumePoint, error) {
 	now, err := readRun(d.fs, d.path)
 	if err != nil {
 		return nil, err
@@ -71,7 +78,7 @@ func (d *runDir) reopen(was *runFile, perEpoch int, rep progress.Reporter) (*res
 	if now.State != was.State || !now.Begun.Equal(was.Begun) {
 		return nil, fault.New(fault.ErrLocked, "another process has changed %s in this moment; run the command again", d.path)
 	}
-	c, err := d.latest(perEpoch, rep)
+	c, err := d.latest(limits, rep)
 	if err != nil {
 		return nil, err
 	}
@@ -87,16 +94,14 @@ func (d *runDir) reopen(was *runFile, perEpoch int, rep progress.Reporter) (*res
 	if err := d.checkpoints().Remove(c.damaged...); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{FinalFile, TraceFile} {
-		if err := d.remove(name); err != nil {
-			return nil, fmt.Errorf("clear %s: %w", d.path, err)
-		}
+	if err := d.remove(FinalFile); err != nil {
+		return nil, fmt.Errorf("clear %s: %w", d.path, err)
 	}
 	return c, d.openMetrics(c.at.Metrics)
 }
 
 // latest returns the newest checkpoint that can be used, nil if there never was one.
-func (d *runDir) latest(perEpoch int, rep progress.Reporter) (*resumePoint, error) {
+func (d *runDir) latest(limits limits, rep progress.Reporter) (*resumePoint, error) {
 	dir := d.checkpoints()
 	names, err := dir.List()
 	if err != nil {
@@ -105,7 +110,7 @@ func (d *runDir) latest(perEpoch int, rep progress.Reporter) (*resumePoint, erro
 	var damaged []string
 	var first error
 	for _, name := range names {
-		c, err := d.resumePoint(dir, name, perEpoch)
+		c, err := d.resumePoint(dir, name, limits)
 		if err == nil {
 			c.damaged = damaged
 			return c, nil
@@ -126,8 +131,8 @@ func (d *runDir) latest(perEpoch int, rep progress.Reporter) (*resumePoint, erro
 }
 
 // resumePoint reads a checkpoint, and what it says of metrics.jsonl.
-func (d *runDir) resumePoint(dir checkpoint.Dir, name string, perEpoch int) (*resumePoint, error) {
-	head, sections, err := dir.Read(name)
+func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits limits) (*resumePoint, error) {
+	head, sections, err := dir.Read(name, limits.sections)
 	if err != nil {
 		return nil, err
 	}
@@ -140,17 +145,14 @@ func (d *runDir) resumePoint(dir checkpoint.Dir, name string, perEpoch int) (*re
 		return nil, err
 	}
 	p := &c.at
-	switch {
-	case p.Run != run:
+	if p.Run != run {
 		return nil, fault.New(fault.ErrLineage, "%s is a checkpoint of another run", c.name)
-	case p.Epoch < 0 || p.Epoch > d.file.Params.Epochs || p.Batch < 0 || p.Batch > perEpoch || p.Epoch == d.file.Params.Epochs && p.Batch > 0:
-		return nil, fault.New(fault.ErrCorrupt, "%s: epoch %d, batch %d of %d epochs of %d batches", c.name, p.Epoch, p.Batch, d.file.Params.Epochs, perEpoch)
 	}
-	if c.epochs, err = readMetrics(d.fs, d.name(MetricsFile), p.Metrics); err != nil {
+	if err := errors.Join(p.check(d.file.Params.Epochs, limits), p.checkSections(sections)); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %s", c.name, once(err))
+	}
+	if c.epochs, err = readMetrics(d.fs, d.name(MetricsFile), p.Metrics, p.Epoch); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
-	}
-	if len(c.epochs) != p.Epoch {
-		return nil, fault.New(fault.ErrCorrupt, "%s: of epoch %d, with %d epochs in %s", c.name, p.Epoch, len(c.epochs), d.name(MetricsFile))
 	}
 	return c, nil
 }

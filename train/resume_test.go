@@ -1,7 +1,9 @@
 package train
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -43,7 +45,7 @@ func (w *world) ending(out string) ending {
 }
 
 // compare checks that two endings are the same.
-func (e ending) compare(t *testing.T, what any, want ending) {
+func (e ending) compare(t testing.TB, what any, want ending) {
 	t.Helper()
 	switch {
 	case e.final != want.final:
@@ -297,6 +299,85 @@ func TestResumeRefuses(t *testing.T) {
 	o.Given, o.Epochs = []string{"epochs"}, 9
 	if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrExists) {
 		t.Errorf("a finished run, with more epochs: %v", err)
+	}
+}
+
+// Every process of a traced run leaves a trace of its own, also one that is interrupted or
+// fails, and one that goes on is told by the run that there are traces.
+func TestTraceOfEveryProcess(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150, batch: 15, epochs: 2})
+	o := w.options(w.pack(20), func(o *Options) { o.Epochs, o.Trace, o.Given = 4, true, []string{"trace"} })
+	interrupted := func(o Options, calls int) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if _, err := w.run(ctx, o, &logged{}, func(p *parts) { endAfter(p, calls, cancel) }); !errors.Is(err, fault.ErrInterrupted) {
+			t.Fatalf("%v", err)
+		}
+	}
+	// spans counts the steps and the evaluations in a trace.
+	spans := func(name string) int {
+		t.Helper()
+		b := w.file(o.Out, name)
+		if !json.Valid(b) {
+			t.Errorf("%s: %.300s", name, b)
+		}
+		return bytes.Count(b, []byte(`,"name":"train compute"`)) + bytes.Count(b, []byte(`,"name":"evaluate compute"`))
+	}
+	interrupted(o, 5)
+	if n := spans(TraceFile); n < 5 || n > 6 { // with the one that was abandoned
+		t.Errorf("%d steps in the trace of an interrupted run that did 5", n)
+	}
+	first := w.file(o.Out, TraceFile)
+	o.Resume, o.Trace, o.Given = true, false, nil
+	interrupted(o, 3)
+	if n := spans("trace-1.json"); n < 3 || n > 4 {
+		t.Errorf("%d steps in the trace of the second process, which did 3", n)
+	}
+	boom := errors.New("boom")
+	left := 2
+	_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
+		wrapEngine(p, func(e engine) engine {
+			return &bad{engine: e, before: func() error {
+				if left--; left < 0 {
+					return boom
+				}
+				return nil
+			}}
+		})
+	})
+	if !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	if n := spans("trace-2.json"); n < 2 || n > 3 {
+		t.Errorf("%d steps in the trace of a process that failed after 2", n)
+	}
+	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if spans("trace-3.json") == 0 || !bytes.Equal(w.file(o.Out, TraceFile), first) {
+		t.Error("the last process wrote no trace, or not its own")
+	}
+
+	// Without, there is none, and a run in its place has none of an earlier one's.
+	o = w.fresh(o, func(o *Options) { o.Resume, o.Force, o.Trace, o.Given = false, true, true, []string{"trace"} })
+	interrupted(o, 5)
+	o.Resume, o.Force, o.Trace = true, false, false
+	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if have := names(t, o.Out); strings.Contains(have, "trace-1") || !strings.Contains(have, TraceFile) {
+		t.Errorf("with --trace=false: %s", have)
+	}
+	o.Resume, o.Force, o.Epochs, o.Given = false, true, 1, nil
+	if err := os.WriteFile(filepath.Join(o.Out, "trace-7.json"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if have := names(t, o.Out); strings.Contains(have, "trace") {
+		t.Errorf("forced, without a trace: %s", have)
 	}
 }
 

@@ -11,7 +11,8 @@
 //	metrics.jsonl        a line per epoch
 //	weights.safetensors  weights of the best validation epoch so far
 //	final.safetensors    weights after the last epoch
-//	trace.json           what every stage did when (on request)
+//	trace.json           what every stage did when (on request), and in trace-1.json,
+//	                     trace-2.json …, in the processes that went on with the run
 //	checkpoints/         what an interrupted run goes on from (package checkpoint)
 //	report.html          all of this on a page, for people
 //	lock                 held while training
@@ -22,9 +23,11 @@
 // for times in metrics.jsonl and what run.json and trace.json say of its processes.
 //
 // The weights follow from the pack's content, the parameters in run.json and the BLAS
-// recorded there: not from threads, slots, memory or caches, with the exception that
-// a cache changes the numbering of a batch's input nodes, and so the last bits where
-// the outermost layer multiplies before it aggregates.
+// recorded there: not from threads, slots, memory or caches. Packs that were made with
+// other caches of the same samples number a batch's input nodes otherwise. The weights are
+// the same, but for last bits where the outermost layer multiplies before it aggregates
+// and no input projection, which takes the nodes in an order of its own, precedes it.
+// Evaluation takes them as they lie: with some BLAS a logit's last bits depend on that.
 package train
 
 import (
@@ -74,6 +77,9 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 		}
 	}
 	if was != nil {
+		if err := was.checkOptions(o.Out); err != nil {
+			return Result{}, err
+		}
 		if err := o.recall(was); err != nil {
 			return Result{}, err
 		}
@@ -91,7 +97,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	defer watch.Stop()
 	defer r.close()
 	if err := r.prepare(p); err != nil {
-		return Result{}, err
+		return Result{}, r.remake(err)
 	}
 	err := r.train(ctx)
 	if err == nil {
@@ -121,6 +127,7 @@ type runner struct {
 	pack   *packfile.Reader
 	stack  iostack.Stack
 	engine engine // nil with --engine none
+	needs  engineNeeds
 	plan   memoryPlan
 	store  *featurestore.Store
 	dir    *runDir
@@ -144,7 +151,7 @@ func (r *runner) prepare(p parts) (err error) {
 		return err
 	}
 	if r.pack, err = packfile.Open(r.fs, o.Pack); err != nil {
-		return err
+		return ofPack(err)
 	}
 	f := r.pack.Facts()
 	if fp := r.pack.Meta().Fingerprint; r.was != nil && fp != r.was.Pack {
@@ -163,15 +170,16 @@ func (r *runner) prepare(p parts) (err error) {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
-		needs.engine += trainScorerBytes(o.Metric, r.pack) + evalScorerBytes(o.Metric, r.pack)
+		needs.scorers(o.Metric, r.pack)
 	}
+	r.needs = needs
 	needs.direct = r.stack.Caps().Device
 	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
 	if r.store, err = featurestore.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
-		return err
+		return ofPack(err)
 	}
 	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}
 	r.announce(how)
@@ -257,6 +265,7 @@ func (r *runner) train(ctx context.Context) error {
 	if r.options.Trace {
 		recorder = pipeline.NewRecorder(traceSpans)
 		lane = recorder.Lane("fill the cache")
+		r.dir.recorder = recorder
 	}
 	t, err := r.newTrainer(recorder)
 	if err != nil {
@@ -265,7 +274,7 @@ func (r *runner) train(ctx context.Context) error {
 	began := time.Now()
 	bytes, err := r.store.PreloadFor(ctx, t.schedule.next(), r.report)
 	if err != nil {
-		return err
+		return ofPack(err)
 	}
 	t.preload = time.Since(began).Seconds()
 	r.result.PreloadBytes += bytes
@@ -276,13 +285,7 @@ func (r *runner) train(ctx context.Context) error {
 	if err := r.epochs(ctx, t); err != nil {
 		return err
 	}
-	if recorder == nil {
-		return nil
-	}
-	if n := recorder.Dropped(); n > 0 {
-		r.report.Logf("%s holds the latest %d spans; %d earlier ones were dropped", TraceFile, traceSpans, n)
-	}
-	return r.dir.replace(TraceFile, recorder.WriteTrace)
+	return r.dir.writeTrace()
 }
 
 // newTrainer returns a trainer that stands where the run goes on.
@@ -291,7 +294,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: newScorer(o.Metric, f.MultiLabel())}
+		began: r.began, scorer: newScorer(trainJudging(o.Metric, r.pack))}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -320,7 +323,7 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 			return err
 		}
 		f := r.pack.Facts()
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(r.options.Metric, f.MultiLabel()), report: r.report}
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(evalJudging(r.options.Metric, r.pack)), report: r.report, diverged: t.diverged}
 		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}

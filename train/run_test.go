@@ -139,7 +139,7 @@ func TestScoresByTheFormulas(t *testing.T) {
 			batches func() (lo, hi int)
 			got     Score
 		}{{"validation", samples.Valid, r.ValidAccuracy}, {"test", samples.Test, r.TestAccuracy}} {
-			s := newScorer(c.metric, false)
+			s := newScorer(judging{c.metric, false, c.classes, int64(len(w.dataset.Labels))})
 			lo, hi := part.batches()
 			for i := lo; i < hi; i++ {
 				var b graph.Batch

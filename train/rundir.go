@@ -2,6 +2,7 @@ package train
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,9 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/pipeline"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/report"
 	"diskgnn/train/safetensors"
 )
 
@@ -121,6 +124,8 @@ type runDir struct {
 	metricsEnd
 	note    func(format string, args ...any) // what people should know, not errors
 	reports throttle
+
+	recorder *pipeline.Recorder // of this process; nil: no trace is asked for
 }
 
 // beginRun makes the directory, or with force clears the run that is there, and
@@ -162,12 +167,48 @@ func (d *runDir) open(force bool) (err error) {
 	if err := d.save(); err != nil {
 		return err
 	}
-	for _, name := range []string{FinalFile, WeightsFile, TraceFile, ReportFile} {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return fmt.Errorf("clear %s: %w", d.path, err)
+	}
+	ours := []string{FinalFile, WeightsFile, ReportFile}
+	for _, name := range names {
+		if !slices.Contains(ours, name) && !isTrace(name) {
+			continue
+		}
 		if err := d.remove(name); err != nil {
 			return fmt.Errorf("clear %s: %w", d.path, err)
 		}
 	}
 	return d.openMetrics(metricsEnd{})
+}
+
+// traceFile returns the name of the trace of the process that went on with a run for the
+// n-th time.
+func traceFile(n int) string {
+	if n == 0 {
+		return TraceFile
+	}
+	return fmt.Sprintf("trace-%d.json", n)
+}
+
+// isTrace tells whether a file is some process's trace.
+func isTrace(name string) bool {
+	var n int
+	_, err := fmt.Sscanf(name, "trace-%d.json", &n)
+	return name == TraceFile || err == nil && n > 0 && name == traceFile(n)
+}
+
+// writeTrace writes what this process recorded, if it did.
+func (d *runDir) writeTrace() error {
+	if d.recorder == nil {
+		return nil
+	}
+	name := traceFile(d.file.Resumed)
+	if n := d.recorder.Dropped(); n > 0 {
+		d.note("%s holds the latest %d spans; %d earlier ones were dropped", name, traceSpans, n)
+	}
+	return d.replace(name, d.recorder.WriteTrace)
 }
 
 // checkOut refuses an output that exists, unless it is a run that may be replaced.
@@ -199,19 +240,86 @@ func checkOut(fsys vfs.FS, out string, force bool) error {
 	return fault.New(fault.ErrExists, "%s exists: a run that did not finish (%s); use --resume to go on, --force to start over, or another name", out, was.State)
 }
 
+// Of run.json, all but the result is some ten thousand bytes long, and in the result an
+// epoch no less than these.
+const (
+	mostRunFacts   = 1 << 20
+	leastEpochText = 256
+)
+
 // readRun reads run.json and makes sure that it is one.
 func readRun(fsys vfs.FS, dir string) (runFile, error) {
-	var r runFile
 	name := filepath.Join(dir, stage.RunFile)
-	b, err := vfs.ReadFile(fsys, name)
+	b, err := vfs.ReadSmall(fsys, name, report.MostRun)
 	if err != nil {
-		return r, err
+		return runFile{}, err
 	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
+	r, err := decodeRun(b)
+	if err != nil {
+		return r, fault.New(fault.ErrCorrupt, "%s: %w", name, err)
 	}
 	if r.Format.Name != runFormat.Name {
 		return r, fault.New(fault.ErrInput, "%s is no run of this program", dir)
+	}
+	return r, nil
+}
+
+// decodeRun reads the JSON of a run.json, in memory of its length.
+func decodeRun(b []byte) (r runFile, err error) {
+	var all struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return r, err
+	}
+	if n := len(b) - len(all.Result); n > mostRunFacts {
+		return r, fmt.Errorf("%d bytes beside the result", n)
+	}
+	facts := struct {
+		*runFile
+		Result json.RawMessage `json:"result"` // hides the run's
+	}{runFile: &r}
+	if err := json.Unmarshal(b, &facts); err != nil {
+		return r, err
+	}
+	if len(all.Result) == 0 || string(all.Result) == "null" {
+		return r, nil
+	}
+	r.Result, err = decodeResult(all.Result)
+	return r, err
+}
+
+// decodeResult reads a result, its epochs one by one.
+func decodeResult(b []byte) (*Result, error) {
+	var all struct {
+		Epochs json.RawMessage `json:"epochs"`
+	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	if n := len(b) - len(all.Epochs); n > mostRunFacts {
+		return nil, fmt.Errorf("result: %d bytes beside the epochs", n)
+	}
+	r := new(Result)
+	facts := struct {
+		*Result
+		Epochs json.RawMessage `json:"epochs"` // hides the result's
+	}{Result: r}
+	if err := json.Unmarshal(b, &facts); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(all.Epochs))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return r, nil // of a run without epochs
+	}
+	for d.More() {
+		var e Epoch
+		if err := d.Decode(&e); err != nil {
+			return nil, fmt.Errorf("epoch %d of the result: %w", len(r.Epochs), err)
+		}
+		if r.Epochs = append(r.Epochs, e); d.InputOffset() < leastEpochText*int64(len(r.Epochs)) {
+			return nil, fmt.Errorf("%d epochs in %d bytes of the result", len(r.Epochs), d.InputOffset())
+		}
 	}
 	return r, nil
 }
@@ -312,6 +420,9 @@ func (d *runDir) abandon(why error) error {
 	d.end(state, why)
 	errs = append(errs, d.save(), d.remove(FinalFile))
 	d.report()
+	if err := d.writeTrace(); err != nil {
+		d.note("no trace: %v", err)
+	}
 	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%w (and then: %s)", why, strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -23,7 +23,7 @@ func mustBegin(t *testing.T, out string, force bool) *runDir {
 	return d
 }
 
-func state(t *testing.T, out string) runFile {
+func state(t testing.TB, out string) runFile {
 	t.Helper()
 	r, err := readRun(vfs.OS, out)
 	if err != nil {
@@ -32,7 +32,7 @@ func state(t *testing.T, out string) runFile {
 	return r
 }
 
-func names(t *testing.T, dir string) string {
+func names(t testing.TB, dir string) string {
 	t.Helper()
 	l, err := vfs.OS.List(dir)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"unsafe"
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -47,26 +48,51 @@ type scorer interface {
 	// score returns the score of everything added, and starts anew. It is undefined
 	// where the rows added do not define it.
 	score() Score
-	// state returns what was added, for load to put back.
+	// state returns what was added, for load to put back: a state of more rows than there
+	// may be is refused.
 	state() []byte
 	load(state []byte) error
 }
 
-// newScorer returns a scorer; multi says that nodes have any number of classes.
-func newScorer(metric string, multi bool) scorer {
-	if multi {
-		return newMultiScorer(metric)
+// judging says what a scorer is for.
+type judging struct {
+	metric  string
+	multi   bool // nodes have any number of classes
+	classes int
+	rows    int64 // at most, between two scores
+}
+
+// newScorer returns a scorer, which takes all of its memory.
+func newScorer(j judging) scorer {
+	switch {
+	case j.multi:
+		return newMultiScorer(j)
+	case j.metric == MetricAUC:
+		return &rocAUC{rows: make([]judged, 0, j.rows)}
 	}
-	if metric == MetricAUC {
-		return new(rocAUC)
+	return &accuracy{most: j.rows}
+}
+
+// scorerBytes returns the memory of a scorer, and of its state. Those that count take next
+// to none.
+func scorerBytes(j judging) (held, state int64) {
+	row := 4*int64(j.classes) + int64(graph.TargetBytes(j.classes))
+	switch {
+	case j.metric != MetricAUC:
+		return 0, 0
+	case j.multi:
+		return j.rows * (row + judgedBytes), meanAUCHead + j.rows*row
 	}
-	return new(accuracy)
+	return j.rows * judgedBytes, j.rows * judgedState
 }
 
 // accuracy is the part of the rows whose largest logit is their label's. With one
 // label per row it equals the micro-averaged F1: every false positive of a class is
 // a false negative of another.
-type accuracy struct{ correct, count int }
+type accuracy struct {
+	correct, count int
+	most           int64 // rows
+}
 
 func (a *accuracy) add(logits []float32, labels []int32, _ []byte) {
 	correct, count := gnn.CountCorrect(logits, labels)
@@ -76,7 +102,7 @@ func (a *accuracy) add(logits []float32, labels []int32, _ []byte) {
 
 func (a *accuracy) score() Score {
 	s := Score(float64(a.correct) / float64(a.count)) // NaN for 0/0
-	*a = accuracy{}
+	a.correct, a.count = 0, 0
 	return s
 }
 
@@ -87,8 +113,15 @@ func (a *accuracy) state() []byte {
 
 func (a *accuracy) load(state []byte) error {
 	d := binio.NewDecoder(state)
-	a.correct, a.count = int(d.U64()), int(d.U64())
-	return wholeState(d)
+	correct, count := d.U64(), d.U64()
+	if correct > count || count > uint64(a.most) {
+		d.Fail("%d right of %d rows, of which there are at most %d", correct, count, a.most)
+	}
+	if err := wholeState(d); err != nil {
+		return err
+	}
+	a.correct, a.count = int(correct), int(count)
+	return nil
 }
 
 // wholeState returns a decoder's error, which bytes that are left over are too.
@@ -112,6 +145,11 @@ type judged struct {
 	positive bool
 }
 
+const (
+	judgedBytes = int64(unsafe.Sizeof(judged{}))
+	judgedState = 9
+)
+
 func (a *rocAUC) add(logits []float32, labels []int32, _ []byte) {
 	for i, y := range labels {
 		if y != graph.Unlabelled {
@@ -122,7 +160,7 @@ func (a *rocAUC) add(logits []float32, labels []int32, _ []byte) {
 
 // state has the margin's bits and a byte, 1 for class 1, of every row.
 func (a *rocAUC) state() []byte {
-	b := make([]byte, 0, 9*len(a.rows))
+	b := make([]byte, 0, judgedState*len(a.rows))
 	for _, r := range a.rows {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.margin))
 		class := byte(0)
@@ -136,6 +174,9 @@ func (a *rocAUC) state() []byte {
 
 func (a *rocAUC) load(state []byte) error {
 	d := binio.NewDecoder(state)
+	if n := len(state) / judgedState; n > cap(a.rows) {
+		d.Fail("%d rows, of which there are at most %d", n, cap(a.rows))
+	}
 	a.rows = a.rows[:0]
 	for d.Err() == nil && d.Rest() > 0 {
 		a.rows = append(a.rows, judged{math.Float64frombits(d.U64()), d.U8() == 1})

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAccuracyByHand(t *testing.T) {
-	s := newScorer(MetricAccuracy, false)
+	s := newScorer(judging{MetricAccuracy, false, 2, 100})
 	s.add([]float32{1, 2, 3 /**/, 5, 2, 3 /**/, 0, 0, 1}, []int32{2, 1, -1}, nil) // right, wrong, unlabelled
 	s.add([]float32{7, 7, 0}, []int32{0}, nil)                                    // the first of equals
 	if got := s.score(); got != Score(2.0/3) {
@@ -21,7 +21,7 @@ func TestAccuracyByHand(t *testing.T) {
 	if got := s.score(); got.Defined() {
 		t.Errorf("the score of nothing is %v", got)
 	}
-	if _, ok := newScorer(MetricF1, false).(*accuracy); !ok {
+	if _, ok := newScorer(judging{MetricF1, false, 2, 100}).(*accuracy); !ok {
 		t.Error("micro-F1 of single labels is accuracy")
 	}
 }
@@ -42,7 +42,7 @@ func TestAUCByHand(t *testing.T) {
 		{[]float32{1, 2}, []int32{0, -1}, undefined},
 		{nil, nil, undefined},
 	} {
-		s := newScorer(MetricAUC, false)
+		s := newScorer(judging{MetricAUC, false, 2, 100})
 		for i := range c.margins {
 			s.add([]float32{1, 1 + c.margins[i]}, c.labels[i:i+1], nil)
 		}
@@ -60,7 +60,7 @@ func TestAUCComparesPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "rows")
 		logits, labels := make([]float32, 2*n), make([]int32, n)
-		s := newScorer(MetricAUC, false)
+		s := newScorer(judging{MetricAUC, false, 2, 100})
 		for i := range n {
 			logits[2*i], logits[2*i+1] = float32(rapid.IntRange(-3, 3).Draw(t, "l0")), float32(rapid.IntRange(-3, 3).Draw(t, "l1"))
 			labels[i] = int32(rapid.IntRange(-1, 1).Draw(t, "label"))
@@ -105,7 +105,7 @@ func TestScoreInJSON(t *testing.T) {
 func TestScorersGoOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		metric := rapid.SampledFrom([]string{MetricAccuracy, MetricAUC}).Draw(t, "metric")
-		whole, first, second := newScorer(metric, false), newScorer(metric, false), newScorer(metric, false)
+		whole, first, second := newScorer(judging{metric, false, 2, 100}), newScorer(judging{metric, false, 2, 100}), newScorer(judging{metric, false, 2, 100})
 		parts := rapid.SliceOfN(rapid.SliceOf(rapid.IntRange(-1, 1)), 2, 2).Draw(t, "labels")
 		for i, labels := range parts {
 			logits := rapid.SliceOfN(rapid.Float32Range(-3, 3), 2*len(labels), 2*len(labels)).Draw(t, "logits")
@@ -129,7 +129,7 @@ func TestScorersGoOn(t *testing.T) {
 		}
 	})
 	for _, metric := range []string{MetricAccuracy, MetricAUC} {
-		if err := newScorer(metric, false).load(make([]byte, 19)); !errors.Is(err, fault.ErrCorrupt) {
+		if err := newScorer(judging{metric, false, 2, 100}).load(make([]byte, 19)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: 19 bytes: %v", metric, err)
 		}
 	}

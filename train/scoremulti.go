@@ -2,6 +2,7 @@ package train
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -11,14 +12,15 @@ import (
 
 // newMultiScorer returns a scorer of rows that have any number of classes. A row's
 // decision on a class is that it has it where the logit is above zero.
-func newMultiScorer(metric string) scorer {
-	switch metric {
+func newMultiScorer(j judging) scorer {
+	switch j.metric {
 	case MetricAUC:
-		return new(meanAUC)
+		return &meanAUC{classes: j.classes, most: j.rows, logits: make([]float32, 0, j.rows*int64(j.classes)),
+			targets: make([]byte, 0, j.rows*int64(graph.TargetBytes(j.classes))), class: rocAUC{make([]judged, 0, j.rows)}}
 	case MetricAccuracy:
-		return new(allRight)
+		return &allRight{accuracy{most: j.rows}}
 	}
-	return new(microF1)
+	return &microF1{most: j.rows * int64(j.classes)}
 }
 
 // eachRow calls see with the logits and classes of every row that has a label.
@@ -37,7 +39,10 @@ func eachRow(logits []float32, labels []int32, targets []byte, see func(logits [
 // microF1 is the F1 of all decisions, of every class on every row:
 // 2·TP / (2·TP + FP + FN). It is undefined where no row has a class and none was
 // decided for.
-type microF1 struct{ right, wrong, missed int } // true and false positives, false negatives
+type microF1 struct {
+	right, wrong, missed int   // true and false positives, false negatives
+	most                 int64 // decisions
+}
 
 func (f *microF1) add(logits []float32, labels []int32, targets []byte) {
 	eachRow(logits, labels, targets, func(logits []float32, classes []byte) {
@@ -56,7 +61,7 @@ func (f *microF1) add(logits []float32, labels []int32, targets []byte) {
 
 func (f *microF1) score() Score {
 	s := Score(float64(2*f.right) / float64(2*f.right+f.wrong+f.missed)) // NaN for 0/0
-	*f = microF1{}
+	f.right, f.wrong, f.missed = 0, 0, 0
 	return s
 }
 
@@ -68,8 +73,15 @@ func (f *microF1) state() []byte {
 
 func (f *microF1) load(state []byte) error {
 	d := binio.NewDecoder(state)
-	f.right, f.wrong, f.missed = int(d.U64()), int(d.U64()), int(d.U64())
-	return wholeState(d)
+	right, wrong, missed := d.U64(), d.U64(), d.U64()
+	if most := uint64(f.most); max(right, wrong, missed) > most || right+wrong+missed > most {
+		d.Fail("%d, %d and %d of at most %d decisions", right, wrong, missed, most)
+	}
+	if err := wholeState(d); err != nil {
+		return err
+	}
+	f.right, f.wrong, f.missed = int(right), int(wrong), int(missed)
+	return nil
 }
 
 // allRight is the part of the rows of which every decision is right.
@@ -90,6 +102,8 @@ func (a *allRight) add(logits []float32, labels []int32, targets []byte) {
 // meanAUC is the mean of the classes' areas under the ROC curve, of those classes that
 // some rows have and some have not; undefined where there are none.
 type meanAUC struct {
+	classes int
+	most    int64     // rows
 	logits  []float32 // a row after the other
 	targets []byte
 	rows    int
@@ -107,7 +121,7 @@ func (a *meanAUC) score() Score {
 	if a.rows == 0 {
 		return undefined
 	}
-	classes, row := len(a.logits)/a.rows, len(a.targets)/a.rows
+	classes, row := a.classes, graph.TargetBytes(a.classes)
 	sum, defined := 0.0, 0
 	for c := range classes {
 		for i := range a.rows {
@@ -122,71 +136,51 @@ func (a *meanAUC) score() Score {
 	return Score(sum / float64(defined)) // NaN for 0/0
 }
 
+// meanAUCHead is what precedes the rows in a state: their number, and that of classes.
+const meanAUCHead = 16
+
 // state has the number of rows, of classes, all logits and all bits of classes.
 func (a *meanAUC) state() []byte {
-	classes := len(a.logits) / max(a.rows, 1)
-	b := make([]byte, 0, 16+4*len(a.logits)+len(a.targets))
+	b := make([]byte, 0, meanAUCHead+4*len(a.logits)+len(a.targets))
 	b = binary.LittleEndian.AppendUint64(b, uint64(a.rows))
-	b = binary.LittleEndian.AppendUint64(b, uint64(classes))
+	b = binary.LittleEndian.AppendUint64(b, uint64(a.classes))
 	b = append(b, binio.Bytes(a.logits)...)
 	return append(b, a.targets...)
 }
 
 func (a *meanAUC) load(state []byte) error {
 	d := binio.NewDecoder(state)
-	rows, classes, n := d.U64(), d.U64(), uint64(d.Rest())
-	fits := rows == 0 && n == 0
-	if rows > 0 && classes <= n {
-		fits = n%rows == 0 && n/rows == 4*classes+(classes+7)/8
+	rows, classes := d.U64(), d.U64()
+	row := uint64(4*a.classes + graph.TargetBytes(a.classes))
+	if d.Err() != nil || rows > uint64(a.most) || rows > 0 && classes != uint64(a.classes) || uint64(d.Rest()) != rows*row {
+		return fault.New(fault.ErrCorrupt, "%d bytes for %d rows of %d classes, where there are at most %d of %d", len(state), rows, classes, a.most, a.classes)
 	}
-	if d.Err() != nil || !fits {
-		return fault.New(fault.ErrCorrupt, "%d bytes for %d rows of %d classes", len(state), rows, classes)
-	}
-	a.rows, a.logits = int(rows), make([]float32, rows*classes)
+	a.rows, a.logits = int(rows), a.logits[:int(rows)*a.classes]
 	copy(binio.Bytes(a.logits), d.Raw(4*len(a.logits)))
-	a.targets = append([]byte(nil), d.Raw(d.Rest())...)
+	a.targets = append(a.targets[:0], d.Raw(d.Rest())...)
 	return nil
 }
 
-// meanAUCBytes returns the memory of a meanAUC for so many rows: slices that grew, and
-// one class ranked.
-func meanAUCBytes(rows, classes int64) int64 {
-	return rows * (2*(4*classes+(classes+7)/8) + 2*16)
-}
-
-// trainScorerBytes and evalScorerBytes return the memory of the scorers of a pack's
-// batches where that is worth counting: of those that keep a logit per class.
-func trainScorerBytes(metric string, r *packfile.Reader) int64 {
-	epoch := int64(0)
-	for i := range min(r.Facts().BatchesPerEpoch, len(r.Index().Train)) {
-		epoch += int64(r.Index().Train[i].Seeds)
+// trainJudging and evalJudging say what the scorers of a pack's batches are for.
+func trainJudging(metric string, r *packfile.Reader) judging {
+	f, most := r.Facts(), int64(0)
+	for epoch := range slices.Chunk(r.Index().Train, max(1, f.BatchesPerEpoch)) {
+		n := int64(0)
+		for i := range epoch {
+			n += int64(epoch[i].Seeds)
+		}
+		most = max(most, n)
 	}
-	return keptBytes(metric, r, epoch)
+	return judging{metric, f.MultiLabel(), f.Classes, most}
 }
 
-func evalScorerBytes(metric string, r *packfile.Reader) int64 {
+func evalJudging(metric string, r *packfile.Reader) judging {
 	seeds := func(list []packfile.Eval) (n int64) {
 		for i := range list {
 			n += int64(list[i].Seeds)
 		}
 		return n
 	}
-	return keptBytes(metric, r, max(seeds(r.Index().Valid), seeds(r.Index().Test)))
-}
-
-func keptBytes(metric string, r *packfile.Reader, rows int64) int64 {
 	f := r.Facts()
-	if metric != MetricAUC || !f.MultiLabel() {
-		return 0
-	}
-	return meanAUCBytes(rows, int64(f.Classes))
-}
-
-// MultiLabelJudgeBytes returns the memory that a Judge of multi-label rows takes for
-// each of them, beside that of its state.
-func MultiLabelJudgeBytes(metric string, classes int) int64 {
-	if metric != MetricAUC {
-		return 0
-	}
-	return meanAUCBytes(1, int64(classes))
+	return judging{metric, f.MultiLabel(), f.Classes, max(seeds(r.Index().Valid), seeds(r.Index().Test))}
 }

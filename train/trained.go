@@ -3,11 +3,13 @@ package train
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
 	"diskgnn/graph"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/gnn"
@@ -47,6 +49,9 @@ func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
 	if err := r.Params.Network.Validate(); err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %w", dir, err)
 	}
+	if m := r.Params.Metric; m != MetricAccuracy && m != MetricAUC && m != MetricF1 {
+		return nil, fault.New(fault.ErrCorrupt, "%s: it is judged by %.40q", dir, m)
+	}
 	return &Trained{fsys, dir, r}, nil
 }
 
@@ -68,8 +73,12 @@ func (t *Trained) CheckDataset(what, fingerprint string) error {
 	return nil
 }
 
-// CheckShape refuses data that the model was not made for.
-func (t *Trained) CheckShape(source string, dim, classes int) error {
+// CheckShape refuses data that the model was not made for, or that the run's metric does
+// not judge; multi says that nodes have any number of the classes.
+func (t *Trained) CheckShape(source string, dim, classes int, multi bool) error {
+	if t.Metric() == MetricAUC && classes != 2 && !multi {
+		return fault.New(fault.ErrInput, "%s is judged by the AUC, which is of two classes; %s has %d", t.dir, source, classes)
+	}
 	if m := &t.file.Params.Network; m.Features() != dim || m.Classes() != classes {
 		return fault.New(fault.ErrInput, "%s takes %d features to %d classes, %s has %d and %d", t.dir, m.Features(), m.Classes(), source, dim, classes)
 	}
@@ -85,8 +94,10 @@ type EngineOptions struct {
 }
 
 // NewEngine makes an engine with the run's weights for evaluators: it is too small to
-// train. It returns also the memory that it holds.
-func (t *Trained) NewEngine(o EngineOptions) (*gnn.Engine, int64, error) {
+// train. It returns also the memory that it takes, which fits in memory beside what is
+// held. Nothing is allocated by what run.json says of the model before the file of
+// weights was found to hold just these.
+func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*gnn.Engine, int64, error) {
 	m := t.file.Params.Network
 	if o.Orders != nil {
 		m.Orders = o.Orders
@@ -97,18 +108,24 @@ func (t *Trained) NewEngine(o EngineOptions) (*gnn.Engine, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	tensors, err := t.tensors(o.Weights)
+	layout := m.Layout()
+	count := int64(layout.Count())
+	bytes += 2 * 4 * count // the file, and its tensors
+	if err := budget.Check("the engine", held+bytes, memory); err != nil {
+		return nil, 0, err
+	}
+	tensors, err := t.tensors(o.Weights, 4*count)
 	if err != nil {
 		return nil, 0, err
+	}
+	if err := fits(layout.Params, tensors); err != nil {
+		return nil, 0, fault.New(fault.ErrInput, "%s: %w", filepath.Join(t.dir, weightsFile(o.Weights)), err)
 	}
 	e, err := gnn.New(options)
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := fill(e.Params(), tensors); err != nil {
-		e.Close()
-		return nil, 0, fault.New(fault.ErrInput, "%s: %w", filepath.Join(t.dir, weightsFile(o.Weights)), err)
-	}
+	fill(e.Params(), tensors)
 	return e, bytes, nil
 }
 
@@ -119,10 +136,14 @@ func weightsFile(which string) string {
 	return WeightsFile
 }
 
-// tensors reads a file of weights.
-func (t *Trained) tensors(which string) ([]safetensors.Tensor, error) {
+// headerBytes is more than what precedes the data in a file of weights: some 200 bytes for
+// each of the parameters, and the name of the model.
+const headerBytes = 4 << 20
+
+// tensors reads a file of weights, of which there are so many bytes.
+func (t *Trained) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 	name := filepath.Join(t.dir, weightsFile(which))
-	b, err := vfs.ReadFile(t.fs, name)
+	b, err := t.read(name, bytes+headerBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.ErrInput, "%s has no %s: the run is %s", t.dir, weightsFile(which), t.file.State)
 	}
@@ -136,8 +157,30 @@ func (t *Trained) tensors(which string) ([]safetensors.Tensor, error) {
 	return tensors, nil
 }
 
-// fill sets parameters to tensors, by name: the inverse of cpuEngine.Tensors.
-func fill(params []gnn.Param, tensors []safetensors.Tensor) error {
+// read returns a file's content, in memory of just its length, if it has at most so many
+// bytes.
+func (t *Trained) read(name string, most int64) (b []byte, err error) {
+	f, err := t.fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > most {
+		return nil, fault.New(fault.ErrInput, "%s has %s, more than the %s that can be the model's", name, budget.FormatBytes(st.Size()), budget.FormatBytes(most))
+	}
+	b = make([]byte, st.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b, nil
+}
+
+// fits checks that tensors are just the parameters, by name and shape.
+func fits(params []model.Param, tensors []safetensors.Tensor) error {
 	byName := make(map[string]*safetensors.Tensor, len(tensors))
 	for i := range tensors {
 		byName[tensors[i].Name] = &tensors[i]
@@ -151,11 +194,6 @@ func fill(params []gnn.Param, tensors []safetensors.Tensor) error {
 		if !slices.Equal(t.Shape, p.Shape) {
 			return fmt.Errorf("%s has the shape %v, the model's is %v", p.Name, t.Shape, p.Shape)
 		}
-		for in := range p.Rows {
-			for out := range p.Cols {
-				p.Data[in*p.Cols+out] = t.Data[out*p.Rows+in]
-			}
-		}
 	}
 	for _, t := range tensors {
 		if byName[t.Name] != nil {
@@ -163,4 +201,20 @@ func fill(params []gnn.Param, tensors []safetensors.Tensor) error {
 		}
 	}
 	return nil
+}
+
+// fill sets parameters to tensors that fit, by name: the inverse of tensors of an engine.
+func fill(params []gnn.Param, tensors []safetensors.Tensor) {
+	byName := make(map[string]*safetensors.Tensor, len(tensors))
+	for i := range tensors {
+		byName[tensors[i].Name] = &tensors[i]
+	}
+	for _, p := range params {
+		t := byName[p.Name]
+		for in := range p.Rows {
+			for out := range p.Cols {
+				p.Data[in*p.Cols+out] = t.Data[out*p.Rows+in]
+			}
+		}
+	}
 }

@@ -25,9 +25,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"diskgnn/bench/internal/tool"
+	"diskgnn/internal/errgroup"
 )
 
 // sources are the files of the graphs that are imported.

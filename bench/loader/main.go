@@ -48,7 +48,7 @@ func main() {
 	}
 	if *cache == "" {
 		edges := r.Index().Edges
-		*cache = fmt.Sprint(edges[len(edges)-1] * int64(r.Facts().RowBytes))
+		*cache = fmt.Sprintf("%dB", edges[len(edges)-1]*int64(r.Facts().RowBytes))
 	}
 	t := &tool.Tool{Binary: *bin, Quiet: true}
 	var results []round

@@ -180,7 +180,7 @@ func (m *measuring) loader(ctx context.Context) (float64, error) {
 	defer os.RemoveAll(out)
 	var tr tool.Training
 	err = m.tool.Run(ctx, &tr, "train", "--pack", m.pack.Dir(), "--out", filepath.Join(out, "run"), "--engine", "none", "--epochs", "2",
-		"--ram-cache", fmt.Sprint(m.cache*int64(m.pack.Facts().RowBytes)), "--io", m.kind)
+		"--ram-cache", fmt.Sprint(m.cache*int64(m.pack.Facts().RowBytes), "B"), "--io", m.kind)
 	if err != nil {
 		return 0, err
 	}

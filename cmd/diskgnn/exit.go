@@ -58,6 +58,9 @@ func exitCode(err error) int {
 	if err == nil {
 		return exitDone
 	}
+	if _, ok := errors.AsType[*fault.PanicError](err); ok {
+		return exitInternal // whatever the value is
+	}
 	for _, c := range exitCodes {
 		if errors.Is(err, c.kind) {
 			return c.code
@@ -78,7 +81,7 @@ func interrupted(err error) error {
 	return err
 }
 
-// fail reports an error, in one line, and returns the exit code.
+// fail reports an error, in one line, and returns the exit code. A panic's stack follows.
 func (g *globals) fail(err error, asJSON bool) int {
 	code := exitCode(err)
 	name, message := "diskgnn", oneLine(err)
@@ -86,7 +89,15 @@ func (g *globals) fail(err error, asJSON bool) int {
 		name += " " + g.command
 		message = strings.TrimPrefix(message, g.command+": ") // stages name themselves
 	}
-	return report(g.stdout, g.stderr, name, message, code, asJSON)
+	p, panicked := errors.AsType[*fault.PanicError](err)
+	if panicked {
+		message = "internal error: " + message
+	}
+	report(g.stdout, g.stderr, name, message, code, asJSON)
+	if panicked {
+		fmt.Fprintf(g.stderr, "%s", p.Stack)
+	}
+	return code
 }
 
 // report prints why the program ends, for people and for scripts, and returns

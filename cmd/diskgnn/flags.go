@@ -131,7 +131,7 @@ func parseFloat(s string) (float64, error) {
 // bytesFlag takes an amount of bytes; 0 is left for the stage's default.
 func bytesFlag(name, usage, text string, dst *int64) cli.Flag {
 	return flag(name, "SIZE", usage, text, func(s string) error {
-		size, err := budget.ParseSize(s)
+		size, err := budget.ParseSize(s, budget.UnitBytes)
 		if err != nil {
 			return err
 		}
@@ -147,13 +147,14 @@ func bytesFlag(name, usage, text string, dst *int64) cli.Flag {
 	})
 }
 
-// sizeFlag takes a size in any unit that the stage understands.
-func sizeFlag(name, usage, text string, dst **budget.Size) cli.Flag {
+// sizeFlag takes a size in any unit that the stage understands: bytes, and the other one
+// that people mean.
+func sizeFlag(name, usage, text string, other budget.Unit, dst **budget.Size) cli.Flag {
 	if text == "" && *dst != nil {
 		text = (*dst).String()
 	}
 	return flag(name, "SIZE", usage, text, func(s string) error {
-		size, err := budget.ParseSize(s)
+		size, err := budget.ParseSize(s, budget.UnitBytes, other)
 		if err != nil {
 			return err
 		}

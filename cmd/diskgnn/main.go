@@ -11,14 +11,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"runtime/debug"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/cufile"
@@ -32,19 +29,25 @@ func main() {
 }
 
 // run is the whole program: it returns the exit code.
-func run(args []string, stdout, stderr io.Writer) (code int) {
+func run(args []string, stdout, stderr io.Writer) int {
+	g := &globals{stdout: stdout, stderr: stderr}
+	return g.run(newApp(g), args)
+}
+
+// run runs a command line. A panic, in whatever goroutine, is an internal error like any
+// other, with the stack after it on stderr.
+func (g *globals) run(app *cli.App, args []string) (code int) {
+	asJSON := func() bool { return g.json || asksForJSON(args) }
 	defer func() {
-		if p := recover(); p != nil {
-			code = report(stdout, stderr, "diskgnn", fmt.Sprintf("internal error: %v", p), exitInternal, asksForJSON(args))
-			fmt.Fprintf(stderr, "%s", debug.Stack())
+		if v := recover(); v != nil {
+			code = g.fail(fault.Recovered(v), asJSON())
 		}
 	}()
+	defer fault.OnCrash(func(p *fault.PanicError) { os.Exit(g.fail(p, asJSON())) })()
 	ctx, stop := interruptible(context.Background(), func(message string) {
-		os.Exit(report(stdout, stderr, "diskgnn", message, exitInterrupted, asksForJSON(args)))
+		os.Exit(report(g.stdout, g.stderr, "diskgnn", message, exitInterrupted, asJSON()))
 	})
 	defer stop()
-	g := &globals{stdout: stdout, stderr: stderr}
-	app := newApp(g)
 	err := app.RunContext(ctx, arrange(app, args))
 	if err == nil {
 		return exitDone
@@ -52,46 +55,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	if context.Cause(ctx) != nil {
 		err = interrupted(err)
 	}
-	return g.fail(err, g.json || asksForJSON(args))
-}
-
-// grace is how long a stage may take to abandon its step after a signal. What
-// it leaves behind is resumable at any instant, so leaving it then is safe.
-const grace = 1900 * time.Millisecond
-
-// again says how to go on, to whoever does not know which stage was left.
-const again = "run the same command again to resume (train: with --resume)"
-
-// interruptible returns a context that the first SIGINT or SIGTERM cancels. A
-// second one, or a stage that does not stop in time, has leave end the process at
-// once.
-func interruptible(parent context.Context, leave func(message string)) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	over := make(chan struct{})
-	go func() {
-		select {
-		case <-over:
-			return
-		case <-signals:
-			cancel(fault.ErrInterrupted)
-		}
-		late := time.NewTimer(grace)
-		defer late.Stop()
-		select {
-		case <-over:
-		case <-signals:
-			leave("interrupted again: left at once; " + again)
-		case <-late.C:
-			leave("interrupted: left in the middle of a step; " + again)
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(over)
-		cancel(nil)
-	}
+	return g.fail(err, asJSON())
 }
 
 // oneLine joins the lines of an error, so that a script finds one message.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -48,7 +48,7 @@ func try(args ...string) (options, string, string, int) {
 			intFlag("epochs", "how many", "", &o.epochs, 1),
 			positiveFlag("rate", "a share", &o.rate),
 			floatsFlag("bands", "edges", &o.bands),
-			sizeFlag("cache", "a size", "", &o.cache),
+			sizeFlag("cache", "a size", "", budget.UnitPercent, &o.cache),
 			memoryFlag(&o.memory),
 			seedFlag(&o.seed),
 			forceFlag(&o.force),
@@ -101,6 +101,8 @@ func TestUsageErrors(t *testing.T) {
 		{"probe a --rate NaN", `--rate: "NaN" is no number`},
 		{"probe a --bands 1,,2", `--bands: "" is no number`},
 		{"probe a --cache 101%", `--cache: "101%" is more than everything`},
+		{"probe a --cache 5", `--cache: "5" has no unit: did you mean 5% or 5GiB?`},
+		{"probe a --memory 4", `--memory: "4" has no unit: did you mean 4GiB?`},
 		{"probe a --memory 10%", "--memory: 10%: give this size in bytes"},
 		{"probe a --out=", "--out: is empty"},
 		{"probe a --json=maybe", "--json: want true or false"},
@@ -271,31 +273,25 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestSecondSignal sends the process two signals: the first cancels, the second
-// ends it.
-func TestSecondSignal(t *testing.T) {
-	left := make(chan string, 1)
-	ctx, stop := interruptible(context.Background(), func(message string) { left <- message })
-	defer stop()
-	interrupt := func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-			t.Fatal(err)
+// Every flag that takes a size refuses a number without a unit.
+func TestEverySizeNeedsAUnit(t *testing.T) {
+	seen := 0
+	for command, flags := range commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard})) {
+		for _, f := range flags {
+			o, ok := f.(*option)
+			if !ok || o.placeholder != "SIZE" {
+				continue
+			}
+			seen++
+			if err := o.Value.Set("5"); !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), `"5" has no unit: did you mean 5`) {
+				t.Errorf("%s --%s 5: %v", command, o.Name, err)
+			}
+			if err := o.Value.Set("5GiB"); err != nil {
+				t.Errorf("%s --%s 5GiB: %v", command, o.Name, err)
+			}
 		}
 	}
-	interrupt()
-	<-ctx.Done()
-	if !errors.Is(context.Cause(ctx), fault.ErrInterrupted) {
-		t.Errorf("cancelled because of %v", context.Cause(ctx))
-	}
-	interrupt()
-	select {
-	case message := <-left:
-		var stdout, stderr bytes.Buffer
-		code := report(&stdout, &stderr, "diskgnn", message, exitInterrupted, true)
-		if code != exitInterrupted || !strings.Contains(stderr.String(), "left at once") || !strings.HasSuffix(stdout.String(), "\"exit_code\":5}\n") {
-			t.Errorf("exit code %d, %q, %q", code, &stdout, &stderr)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("still running")
+	if seen < 14 {
+		t.Errorf("%d flags take a size", seen)
 	}
 }

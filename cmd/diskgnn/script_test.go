@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"diskgnn": main})
+	testscript.Main(m, map[string]func(){"diskgnn": main, "panics": panics})
 }
 
 // TestScripts runs testdata/script: the program as a user would, from the shell.

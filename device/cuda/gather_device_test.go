@@ -212,7 +212,7 @@ func scattered(g *gpu, r random, a cuda.Aggregate, x []float32, b *plain.Block, 
 	g.Helper()
 	most, width := a.Rows.Most, a.Width
 	for name, activation := range map[string]cuda.Activation{"relu": cuda.ReLU, "elu": cuda.ELU} {
-		for _, rate := range []float64{0, 0.5} {
+		for _, rate := range []float64{0, 0.5, kernel.MaxDropout} {
 			d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 3, 1)}
 			if r.IntN(2) == 0 {
 				d.IDs = r.indices(most, 1<<30)

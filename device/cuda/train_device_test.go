@@ -15,7 +15,7 @@ func TestTailOnDevice(t *testing.T) {
 	g := newGPU(t, testMemory)
 	shapes(g, func(r random, width, rows int) {
 		for name, activation := range activations {
-			for _, rate := range []float64{0, 0.5} {
+			for _, rate := range []float64{0, 0.5, kernel.MaxDropout} {
 				g.reset()
 				d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 3, 1)}
 				count := most(g, rows)

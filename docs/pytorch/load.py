@@ -4,6 +4,7 @@ GRAPH is JSON: {"x": a row of features per node, "edge_index": [sources, destina
 LOGITS is JSON: a row per node.
 """
 
+import inspect
 import json
 import os
 import sys
@@ -13,14 +14,18 @@ from safetensors.torch import load_file
 from torch.nn import BatchNorm1d, LayerNorm, Linear, ModuleList
 from torch.nn.functional import dropout, elu, relu
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+from torch_geometric.utils import degree
 
 
 class Net(torch.nn.Module):
     """The model that run.json describes under params.network."""
 
     def __init__(self, kind, dims, dropout, norm="none", activation="relu", residual=False,
-                 input_projection=0, aggregator="mean", heads=1, **others):
-        super().__init__()
+                 input_projection=0, aggregator="mean", gcn_norm="graph", heads=1, orders=None):
+        super().__init__()  # the orders of operations say how the same numbers are computed
+        if gcn_norm not in ("graph", "block"):
+            raise SystemExit(f"gcn_norm {gcn_norm} is not known here")
+        self.by_block = gcn_norm == "block"
         self.dropout, self.activation = dropout, elu if activation == "elu" else relu
         dims = list(dims)
         if input_projection:
@@ -38,17 +43,23 @@ class Net(torch.nn.Module):
         if kind == "gat":
             return GATConv(i, o if last else o // heads, heads, concat=not last)
         if kind == "gcn":
-            return GCNConv(i, o, add_self_loops=False)  # forward does: stored ones are edges like others
+            # forward adds the self-loops, since stored ones are edges like others, and the weights by block
+            return GCNConv(i, o, add_self_loops=False, normalize=not self.by_block)
         return SAGEConv(i, o, aggr=aggregator)
 
     def forward(self, x, edge_index):
         drop = lambda h: dropout(h, self.dropout, self.training)
+        weights = {}
         if isinstance(self.convs[0], GCNConv):
             edge_index = torch.cat([edge_index, torch.arange(len(x)).expand(2, -1)], 1)
+        if self.by_block:  # by the edges out of the source and into the destination
+            source, destination = edge_index
+            edges = degree(source, len(x))[source] * degree(destination, len(x))[destination]
+            weights = {"edge_weight": edges.rsqrt()}
         if hasattr(self, "lin_in"):
             x = drop(relu(self.lin_in(x)))
         for l, conv in enumerate(self.convs):
-            h = conv(x, edge_index)
+            h = conv(x, edge_index, **weights)
             if hasattr(self, "lins"):
                 h = h + self.lins[l](x)
             if l == len(self.convs) - 1:
@@ -61,7 +72,11 @@ class Net(torch.nn.Module):
 def load(run):
     """The model of a run, with the weights of its best epoch."""
     with open(os.path.join(run, "run.json")) as f:
-        model = Net(**json.load(f)["params"]["network"])
+        network = json.load(f)["params"]["network"]
+    unknown = network.keys() - inspect.signature(Net).parameters.keys()
+    if unknown:
+        raise SystemExit(f"{run}: the network has what this script does not know: {', '.join(sorted(unknown))}")
+    model = Net(**network)
     missing, unexpected = model.load_state_dict(load_file(os.path.join(run, "weights.safetensors")), strict=False)
     wrong = unexpected + [name for name in missing if not name.endswith("num_batches_tracked")]
     if wrong:

@@ -9,7 +9,7 @@ import (
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]Size{
-		"0": {}, "4096": {Value: 4096}, "512MiB": {Value: 512 << 20}, "2GB": {Value: 2e9}, "1.5gib": {Value: 1.5 * (1 << 30)},
+		"0": {}, " 0 ": {}, "0.0": {}, "4096B": {Value: 4096}, "512MiB": {Value: 512 << 20}, "2GB": {Value: 2e9}, "1.5gib": {Value: 1.5 * (1 << 30)},
 		"10%": {10, UnitPercent}, "3x": {3, UnitTimes}, "unlimited": {Unit: UnitUnlimited}, "7B": {Value: 7}, "2G": {Value: 2 << 30},
 	} {
 		got, err := ParseSize(text)
@@ -24,11 +24,36 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
+// A number without a unit may be meant in any of those that its place takes: only 0 is the
+// same in all of them.
+func TestBareNumbers(t *testing.T) {
+	cache, disk, bytes := []Unit{UnitPercent, UnitBytes}, []Unit{UnitTimes, UnitBytes}, []Unit{UnitBytes}
+	for _, c := range []struct {
+		text     string
+		accepted []Unit
+		want     string
+	}{
+		{"5", cache, `"5" has no unit: did you mean 5% or 5GiB?`},
+		{"5", disk, `"5" has no unit: did you mean 5x or 5GiB?`},
+		{"5", bytes, `"5" has no unit: did you mean 5GiB?`},
+		{"5", nil, `"5" has no unit: did you mean 5%, 5x or 5GiB?`},
+		{"0.5", cache, `"0.5" has no unit: did you mean 0.5% or 0.5GiB?`},
+		{"512", cache, `"512" has no unit: did you mean 512MiB?`},
+		{"4096", cache, `"4096" has no unit: did you mean 4096MiB or 4096B?`},
+		{"8589934592", bytes, `"8589934592" has no unit: did you mean 8589934592B?`},
+		{"1e3", bytes, `"1e3" has no unit: did you mean 1e3MiB?`},
+	} {
+		if got, err := ParseSize(c.text, c.accepted...); !errors.Is(err, fault.ErrUsage) || err.Error() != c.want {
+			t.Errorf("ParseSize(%q) = %+v, %v; want %s", c.text, got, err, c.want)
+		}
+	}
+}
+
 func TestRows(t *testing.T) {
 	for _, c := range []struct {
 		size string
 		want int64
-	}{{"10%", 100}, {"0", 0}, {"100%", 1000}, {"5120", 10}, {"1GiB", 1000}, {"5119", 9}} {
+	}{{"10%", 100}, {"0", 0}, {"100%", 1000}, {"5120B", 10}, {"1GiB", 1000}, {"5119B", 9}} {
 		s, err := ParseSize(c.size)
 		if err != nil {
 			t.Fatal(err)

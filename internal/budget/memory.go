@@ -101,6 +101,7 @@ func StartWatch(ctx context.Context) *Watch {
 	w := &Watch{cancel: cancel}
 	w.sample()
 	w.done.Go(func() {
+		defer fault.Crash()
 		t := time.NewTicker(watchEvery)
 		defer t.Stop()
 		for {

@@ -5,6 +5,7 @@ package budget
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ type Unit int
 
 // What a size can be written in.
 const (
-	UnitBytes   Unit = iota // 512MiB, 2GB, 4096
+	UnitBytes   Unit = iota // 512MiB, 2GB, 4096B
 	UnitPercent             // 10%: of something that the context names
 	UnitTimes               // 3x: of something that the context names
 	UnitUnlimited
@@ -39,23 +40,26 @@ var suffixes = []struct {
 	{"B", 1},
 }
 
-// ParseSize reads "512MiB", "2GB", "4096", "10%", "3x", "unlimited" and "0".
-func ParseSize(s string) (Size, error) {
+// ParseSize reads "512MiB", "2GB", "7B", "10%", "3x", "unlimited" and "0". Another number
+// without a unit is refused, as it may be meant in any: the error suggests the units that
+// are accepted where the size is for, all of them if none are named.
+func ParseSize(s string, accepted ...Unit) (Size, error) {
 	bad := fault.New(fault.ErrUsage, "%q is no size: write bytes (512MiB, 2GB), a share (10%%), a multiple (3x) or unlimited", s)
 	text := strings.TrimSpace(s)
 	if strings.EqualFold(text, "unlimited") {
 		return Size{Unit: UnitUnlimited}, nil
 	}
-	unit, scale := UnitBytes, 1.0
+	unit, scale, bare := UnitBytes, 1.0, false
 	switch {
 	case strings.HasSuffix(text, "%"):
 		unit, text = UnitPercent, strings.TrimSuffix(text, "%")
 	case strings.HasSuffix(text, "x"):
 		unit, text = UnitTimes, strings.TrimSuffix(text, "x")
 	default:
+		bare = true
 		for _, u := range suffixes {
 			if len(text) > len(u.text) && strings.EqualFold(text[len(text)-len(u.text):], u.text) {
-				text, scale = text[:len(text)-len(u.text)], u.bytes
+				text, scale, bare = text[:len(text)-len(u.text)], u.bytes, false
 				break
 			}
 		}
@@ -64,10 +68,37 @@ func ParseSize(s string) (Size, error) {
 	if err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) || v*scale > 1<<62 {
 		return Size{}, bad
 	}
+	if bare && v != 0 {
+		return Size{}, fault.New(fault.ErrUsage, "%q has no unit: did you mean %s?", s, withUnits(text, v, accepted))
+	}
 	if unit == UnitPercent && v > 100 {
 		return Size{}, fault.New(fault.ErrUsage, "%q is more than everything", s)
 	}
 	return Size{v * scale, unit}, nil
+}
+
+// withUnits says what a number may be meant as, in the units that are accepted.
+func withUnits(text string, v float64, accepted []Unit) string {
+	var list []string
+	for _, u := range []struct {
+		unit   Unit
+		suffix string
+		likely bool
+	}{
+		{UnitPercent, "%", v <= 100},
+		{UnitTimes, "x", v <= 100},
+		{UnitBytes, "GiB", v < 100},
+		{UnitBytes, "MiB", v >= 100 && v < 1<<20},
+		{UnitBytes, "B", v >= 1<<10},
+	} {
+		if u.likely && (len(accepted) == 0 || slices.Contains(accepted, u.unit)) {
+			list = append(list, text+u.suffix)
+		}
+	}
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
 }
 
 // Bytes resolves a size that must be given in bytes.

@@ -101,6 +101,7 @@ var confined = []struct {
 	{"github.com/vbauerster/mpb", []string{"internal/progress/render"}, "stages report, one package renders"},
 	{"github.com/ebitengine/purego", []string{"train/gnn/blas"}, "libraries are opened at run time in leaf packages only"},
 	{"github.com/gofrs/flock", []string{"internal/vfs"}, "locks are part of the file system seam"},
+	{"golang.org/x/sync/errgroup", []string{"internal/errgroup"}, "what panics in its goroutines ends the process: internal/errgroup returns it"},
 	{"github.com/rogpeppe/go-internal", []string{"cmd"}, "scripts test the command line"},
 }
 

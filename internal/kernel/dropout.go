@@ -1,6 +1,21 @@
 package kernel
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
+
+// MaxDropout is the largest rate of dropout, 1 − 2⁻³²: masks are drawn with 32 bits, and
+// of what lies above some would round to 1.
+const MaxDropout = 1 - 1.0/(1<<32)
+
+// CheckDropout returns an error unless p lies in [0, MaxDropout].
+func CheckDropout(p float64) error {
+	if p >= 0 && p <= MaxDropout {
+		return nil
+	}
+	return fmt.Errorf("a rate of dropout lies from 0 to 1 − 2⁻³², some 0.9999999997")
+}
 
 // Dropout is a rate of dropout, ready for the kernels. The zero value drops nothing.
 type Dropout struct {
@@ -9,8 +24,12 @@ type Dropout struct {
 }
 
 // NewDropout returns the dropout that zeroes a unit with probability p, exact to
-// 2⁻³², and multiplies the others by 1/(1−p). p lies in [0, 1).
+// 2⁻³², and multiplies the others by 1/(1−p). It panics where CheckDropout has an error:
+// the threshold of a rate that rounds to 1 would be that of rate 0.
 func NewDropout(p float64) Dropout {
+	if err := CheckDropout(p); err != nil {
+		panic(fmt.Sprintf("kernel: dropout %v: %v", p, err))
+	}
 	return Dropout{threshold: uint32(math.Round(p * (1 << 32))), scale: float32(1 / (1 - p))}
 }
 

@@ -207,7 +207,7 @@ func TestELUKinds(t *testing.T) {
 			s := newSource(t)
 			n := widths.Draw(t, "n")
 			z, bias, g, sums := s.floats(n), s.floats(n), s.floats(n), s.floats(n)
-			drop, key := NewDropout(rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.99}).Draw(t, "dropout")), s.rng.Uint64()
+			drop, key := NewDropout(rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.99, MaxDropout}).Draw(t, "dropout")), s.rng.Uint64()
 			if rapid.Bool().Draw(t, "NaN inside") {
 				z[s.rng.IntN(n)] = float32(math.NaN())
 			}

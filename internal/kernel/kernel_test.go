@@ -132,7 +132,7 @@ func TestRowKernels(t *testing.T) {
 			s := newSource(t)
 			n := widths.Draw(t, "n")
 			a, b, c, d := s.floats(n), s.floats(n), s.floats(n), s.floats(n)
-			drop, key := NewDropout(rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.99}).Draw(t, "dropout")), s.rng.Uint64()
+			drop, key := NewDropout(rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.99, MaxDropout}).Draw(t, "dropout")), s.rng.Uint64()
 			if rapid.Bool().Draw(t, "NaN inside") {
 				a[s.rng.IntN(n)] = float32(math.NaN())
 			}
@@ -229,6 +229,35 @@ func TestDropoutStatistics(t *testing.T) {
 			near(name, count(len(other), func(i int) bool { return m[i] && other[i] }), len(other), p*p)
 		}
 	}
+}
+
+// The largest rate drops all but one of 2³² units, and no rate that is let through wraps
+// to one that drops none.
+func TestDropoutRange(t *testing.T) {
+	if d := NewDropout(MaxDropout); d.Threshold() != math.MaxUint32 || d.Scale() != 1<<32 {
+		t.Errorf("the largest rate: threshold %#x, scale %v", d.Threshold(), d.Scale())
+	}
+	if d := NewDropout(0); d.Threshold() != 0 || d.Scale() != 1 {
+		t.Errorf("no dropout: threshold %#x, scale %v", d.Threshold(), d.Scale())
+	}
+	for _, p := range []float64{-0.1, math.Nextafter(MaxDropout, 1), 0.99999999999, 1, math.NaN()} {
+		if CheckDropout(p) == nil {
+			t.Errorf("a rate of %v is let through", p)
+		}
+	}
+	eachKind(t, func(t *testing.T) {
+		const rows, cols = 500, 96
+		drop, s, zeros := NewDropout(MaxDropout), NewStream(7, 3, 1), make([]float32, cols)
+		for i := range rows {
+			for _, unit := range []func(z, bias []float32, drop Dropout, key uint64){BiasReLU, BiasELU} {
+				z := slices.Repeat([]float32{1}, cols)
+				unit(z, zeros, drop, s.Row(i))
+				if slices.Max(z) > 0 {
+					t.Fatalf("row %d keeps a unit", i)
+				}
+			}
+		}
+	})
 }
 
 // The mask is part of what a seed promises: it must never change.

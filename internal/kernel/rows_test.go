@@ -135,7 +135,7 @@ func TestELU(t *testing.T) {
 		s := newSource(t)
 		n := widths.Draw(t, "n")
 		z, bias, g, sums := s.floats(n), s.floats(n), s.floats(n), s.floats(n)
-		drop, key := NewDropout(rapid.SampledFrom([]float64{0, 0.4}).Draw(t, "dropout")), s.rng.Uint64()
+		drop, key := NewDropout(rapid.SampledFrom([]float64{0, 0.4, MaxDropout}).Draw(t, "dropout")), s.rng.Uint64()
 		kept := slices.Repeat([]float32{1}, n)
 		BiasReLU(kept, make([]float32, n), drop, key)
 		x, up, before := wide(z), wide(g), wide(sums)

@@ -5,7 +5,7 @@ package ordered
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
+	"diskgnn/internal/errgroup"
 )
 
 // Run calls work for every i below n, on len(slots)-1 workers (at least one),

@@ -71,7 +71,10 @@ func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *S
 	}
 	attached := make(chan error, workers)
 	for i := range workers {
-		s.workers.Go(func() { s.work(s.bounce.Bytes()[i*each:(i+1)*each], attached) })
+		s.workers.Go(func() {
+			defer fault.Crash()
+			s.work(s.bounce.Bytes()[i*each:(i+1)*each], attached)
+		})
 	}
 	var errs []error
 	for range workers {

@@ -132,7 +132,10 @@ func ask(ctx context.Context, t task) (a answer, err error) {
 		return a, fmt.Errorf("start a process to try it in: %w", err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- child.Wait() }()
+	go func() {
+		defer fault.Crash()
+		ended <- child.Wait()
+	}()
 	select {
 	case err = <-ended:
 	case <-limited.Done():

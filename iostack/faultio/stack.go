@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )
 
@@ -117,6 +118,7 @@ func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 		s.requests.Add(1)
 		s.bytes.Add(int64(r.Len()))
 		s.running.Go(func() {
+			defer fault.Crash()
 			g.Done(s.serve(f.ctx, r, first+i, effects))
 		})
 	}

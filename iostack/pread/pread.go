@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"diskgnn/device"
+	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/internal/frontend"
 )
@@ -55,7 +56,10 @@ func New(options iostack.Options) (*Stack, error) {
 	}
 	s := &Stack{front: front, queue: queue, bounce: bounce, pread: unix.Pread}
 	for i := range workers {
-		s.workers.Go(func() { s.work(bounce.Bytes()[i*each : (i+1)*each]) })
+		s.workers.Go(func() {
+			defer fault.Crash()
+			s.work(bounce.Bytes()[i*each : (i+1)*each])
+		})
 	}
 	return s, nil
 }

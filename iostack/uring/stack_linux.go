@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"diskgnn/device"
+	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/internal/frontend"
 )
@@ -90,6 +91,7 @@ func (s *Stack) startRing(window int, bounce []byte) error {
 	}
 	ready := make(chan made)
 	s.threads.Go(func() {
+		defer fault.Crash()
 		runtime.LockOSThread() // for good: the thread ends with the ring
 		r, err := newRing(s, window, bounce)
 		ready <- made{r, err}

@@ -208,7 +208,11 @@ func (w *Writer) cut() error {
 	file, saved := w.file, w.saved
 	w.file = nil
 	w.pending = make(chan error, 1)
-	go func(done chan<- error) { done <- w.finish(file, int64(lo), fresh, saved) }(w.pending)
+	done := w.pending
+	go func() {
+		defer fault.Crash()
+		done <- w.finish(file, int64(lo), fresh, saved)
+	}()
 	return nil
 }
 

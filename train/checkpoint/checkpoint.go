@@ -8,7 +8,7 @@
 //	offset  bytes  what
 //	0       8      magic; its last byte is the version
 //	8       4      N, the bytes of the header
-//	12      N      the header
+//	12      N      the header, of at most 1 MiB
 //	12+N    4      CRC-32C of all bytes before it
 //	16+N           the sections, one after the other up to the end of the file
 //
@@ -42,6 +42,7 @@ const (
 	version    = '1'
 	fixedBytes = len(magic) + 1 + 4 // before the header
 	crcBytes   = 4
+	mostHeader = int64(1 << 20) // bytes; a header has some two thousand
 )
 
 // header describes the file.
@@ -112,7 +113,7 @@ func decodeHeader(b []byte) (h header, at int, err error) {
 		return h, 0, corrupt("no checkpoint of this program")
 	}
 	n := int64(binary.LittleEndian.Uint32(b[fixedBytes-4:]))
-	if n > int64(len(b)-fixedBytes-crcBytes) {
+	if n > mostHeader || n > int64(len(b)-fixedBytes-crcBytes) {
 		return h, 0, corrupt("a header of %d bytes in a file of %d", n, len(b))
 	}
 	end := fixedBytes + int(n)

@@ -100,7 +100,7 @@ func TestKeepsTheNewest(t *testing.T) {
 	if want := "step-000000004000.ckpt step-000000003000.ckpt step-000000002000.ckpt"; err != nil || strings.Join(names, " ") != want {
 		t.Errorf("%v, %v; want %s", names, err, want)
 	}
-	head, sections, err := d.Read(names[0])
+	head, sections, err := d.Read(names[0], 100)
 	if err != nil || string(head) != "4" || sections["x"][0] != 4 {
 		t.Errorf("%s holds %s, %v, %v", names[0], head, sections, err)
 	}
@@ -138,7 +138,7 @@ func TestEveryWriteFails(t *testing.T) {
 		}
 		newest := int64(-1)
 		for i, name := range names {
-			head, _, err := d.Read(name)
+			head, _, err := d.Read(name, 100)
 			if err != nil {
 				t.Errorf("%v: %v", in, err)
 			}
@@ -155,6 +155,27 @@ func TestEveryWriteFails(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// A file longer than it can be is not read, nor is a header that is longer than any.
+func TestTooLong(t *testing.T) {
+	d := Dir{disk, filepath.Join(t.TempDir(), "checkpoints")}
+	if err := d.Write(1, 1, map[string][]byte{"a": make([]byte, 100)}, 1); err != nil {
+		t.Fatal(err)
+	}
+	name := nameOf(1)
+	if _, _, err := d.Read(name, 100); err != nil {
+		t.Error(err)
+	}
+	if err := os.Truncate(d.File(name), 1<<40); err != nil {
+		t.Skipf("no sparse files here: %v", err)
+	}
+	if _, _, err := d.Read(name, 100); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "1099511627776 bytes, where 1048692 at most") {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := Decode(sealed(append([]byte(`{"head":1,"sections":[]`), append(bytes.Repeat([]byte(" "), 1<<20), '}')...))); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a header of a mebibyte: %v", err)
 	}
 }
 
@@ -183,6 +204,39 @@ func FuzzDecode(f *testing.F) {
 			if _, again, err := Decode(whole(t, head, sections)); err != nil || len(again) != len(sections) {
 				t.Fatalf("decoded, encoded, decoded: %v", err)
 			}
+		}
+	})
+}
+
+// FuzzForged decodes files that were forged with right checksums: whatever sizes and names
+// the header claims, the sections are parts of the file, and no memory is taken beyond it.
+func FuzzForged(f *testing.F) {
+	f.Add("a", int64(3), "b", int64(0), []byte("abc"))
+	f.Add("a", int64(1)<<62, "b", int64(1)<<62, []byte("abc"))
+	f.Add("a", int64(-1), "b", int64(4), []byte("abc"))
+	f.Add("b", int64(1), "a", int64(2), []byte("abc"))
+	f.Fuzz(func(t *testing.T, name string, n int64, name2 string, n2 int64, content []byte) {
+		name2 = strings.ToValidUTF8(name2, "?") // as JSON has names
+		part := func(from, n int64) []byte {
+			from = min(max(from, 0), int64(len(content)))
+			return content[from : from+min(max(n, 0), int64(len(content))-from)]
+		}
+		text, err := json.Marshal(header{Head: json.RawMessage("{}"), Sections: []section{
+			{name, n, binio.CRC(part(0, n))}, {name2, n2, binio.CRC(part(n, n2))},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := append(sealed(text), content...)
+		_, sections, err := Decode(b)
+		if err != nil {
+			if !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if n < 0 || n2 < 0 || n+n2 != int64(len(content)) || len(sections) != 2 || int64(len(sections[name2])) != n2 {
+			t.Fatalf("%d and %d bytes of %d: %d sections", n, n2, len(content), len(sections))
 		}
 	})
 }

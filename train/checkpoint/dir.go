@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,9 +46,10 @@ func (d Dir) List() ([]string, error) {
 // File returns a checkpoint's path.
 func (d Dir) File(name string) string { return filepath.Join(d.Path, name) }
 
-// Read returns the content of a checkpoint.
-func (d Dir) Read(name string) (head json.RawMessage, sections map[string][]byte, err error) {
-	b, err := vfs.ReadFile(d.FS, d.File(name))
+// Read returns the content of a checkpoint whose sections have at most so many bytes
+// together. It takes as much memory as the file is long: a longer one is damaged.
+func (d Dir) Read(name string, most int64) (head json.RawMessage, sections map[string][]byte, err error) {
+	b, err := d.read(d.File(name), int64(fixedBytes+crcBytes)+mostHeader+most)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", d.File(name), err)
 	}
@@ -55,6 +57,29 @@ func (d Dir) Read(name string) (head json.RawMessage, sections map[string][]byte
 		return nil, nil, fmt.Errorf("%s: %w", d.File(name), err)
 	}
 	return head, sections, nil
+}
+
+func (d Dir) read(name string, most int64) (b []byte, err error) {
+	f, err := d.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > most {
+		return nil, corrupt("%d bytes, where %d at most can be the run's", st.Size(), most)
+	}
+	b = make([]byte, st.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, corrupt("it became shorter than %d bytes", st.Size())
+		}
+		return nil, err
+	}
+	return b, nil
 }
 
 // Write makes a checkpoint durable, in place of one of the same step, and then removes

@@ -25,12 +25,16 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	j := &job{fs: fsys, options: o, report: rep, parts: p}
 	var result train.Evaluation
 	err := j.do(ctx, func(ctx context.Context) error {
+		f, last := j.data.Facts(), j.model.Layers()-1
+		more := examBytes(&f, j.run.Metric())
+		if j.fixed+more > j.options.Memory && j.parts.room == 0 { // no range fits
+			return j.prepare(ctx, last, targets{nodes: f.Nodes, ids: []uint32{}}, more)
+		}
 		e, err := newExam(ctx, j.data, j.run.Metric())
 		if err != nil {
-			return err
+			return j.ofDataset(err)
 		}
-		last := j.model.Layers() - 1
-		if err := j.prepare(last, targets{nodes: j.data.Facts().Nodes, ids: e.nodes}, e.bytes()); err != nil {
+		if err := j.prepare(ctx, last, targets{nodes: f.Nodes, ids: e.nodes}, more); err != nil {
 			return err
 		}
 		classes := j.model.Classes()
@@ -76,8 +80,18 @@ type exam struct {
 	row     int
 	split   []uint8
 	judges  []*train.Judge // one for each split
-	held    int64
-	perNode int64 // bytes beside the usual
+}
+
+// examBytes returns the memory that an exam takes: labels of all nodes while it is made,
+// and for every node that is scored its id twice, its label, split and classes, and its
+// part of a judge.
+func examBytes(f *dataset.Facts, metric string) int64 {
+	n := f.Train + f.Valid + f.Test
+	bytes := 4*f.Nodes + n*(4+4+4+1+int64(f.TargetBytes()))
+	for _, s := range []int64{f.Train, f.Valid, f.Test} {
+		bytes += train.JudgeBytes(metric, f.TargetBytes() > 0, f.Classes, s)
+	}
+	return bytes
 }
 
 func newExam(ctx context.Context, d *dataset.Dataset, metric string) (*exam, error) {
@@ -85,19 +99,17 @@ func newExam(ctx context.Context, d *dataset.Dataset, metric string) (*exam, err
 	if err != nil {
 		return nil, err
 	}
-	e := &exam{nodes: []uint32{}, held: 4 * int64(len(labels))}
+	f := d.Facts()
+	e := &exam{nodes: make([]uint32, 0, f.Train+f.Valid+f.Test), row: d.TargetBytes()}
 	members := make([][]uint32, len(splits))
 	for s, name := range splits {
 		if members[s], err = d.Split(name); err != nil {
 			return nil, err
 		}
 		e.nodes = append(e.nodes, members[s]...)
-		e.judges = append(e.judges, train.NewJudge(metric, d.TargetBytes() > 0))
+		e.judges = append(e.judges, train.NewJudge(metric, e.row > 0, f.Classes, int64(len(members[s]))))
 	}
 	slices.Sort(e.nodes)
-	if e.row = d.TargetBytes(); e.row > 0 {
-		e.perNode = int64(e.row) + train.MultiLabelJudgeBytes(metric, d.Facts().Classes)
-	}
 	if e.targets, err = d.Targets(ctx, e.nodes); err != nil {
 		return nil, err
 	}
@@ -113,12 +125,6 @@ func newExam(ctx context.Context, d *dataset.Dataset, metric string) (*exam, err
 	}
 	return e, nil
 }
-
-// bytes returns the memory that an exam takes: labels of all nodes while it is made,
-// and for every node that is scored its id twice, its label and split, and a row of
-// the ranking that an AUC is computed from, in a slice that grows; of multi-label
-// nodes, more.
-func (e *exam) bytes() int64 { return e.held + (4+4+4+1+2*16+e.perNode)*int64(len(e.nodes)) }
 
 // add judges the logits of the nodes from the lo-th on.
 func (e *exam) add(lo int, logits []float32, classes int) {

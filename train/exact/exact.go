@@ -12,7 +12,8 @@
 // The last layer is computed for those nodes alone that are asked for.
 //
 // No result depends on how the nodes were cut: each is computed from its own edges,
-// in their order. (OpenBLAS may round a row otherwise in a product of other height:
+// in their order, and where the weight of an edge follows from the others in its block
+// (model.BlockNorm), the block is the whole graph. (OpenBLAS may round a row otherwise in a product of other height:
 // then results agree to the last bits.)
 //
 // States live in a directory of their own that is removed at the end, whatever comes

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack/all"
+	"diskgnn/train"
 )
 
 // Whatever the graph, the model and the memory, predictions are those of a plain
@@ -60,8 +62,8 @@ func (w *world) tight(t datasettest.TB, share float64) int64 {
 	var least, most int64
 	j := &job{fs: disk, options: w.options(), report: progress.Discard, parts: parts{stack: all.Open, room: 1 << 40}}
 	j.options.EnsureDefaults()
-	check(t, j.do(context.Background(), func(context.Context) error {
-		if err := j.prepare(j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes}, 0); err != nil {
+	check(t, j.do(context.Background(), func(ctx context.Context) error {
+		if err := j.prepare(ctx, j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes}, 0); err != nil {
 			return err
 		}
 		for _, p := range j.layers {
@@ -179,6 +181,40 @@ func TestLeastMemory(t *testing.T) {
 	o.Memory += 64 << 20 // what this process holds differs from call to call
 	if e, err := Evaluate(context.Background(), disk, o, progress.Discard); err != nil || e.PeakAnonBytes > o.Memory {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// What is scored takes no more than is planned for it, by any metric.
+func TestExamHoldsWhatIsPlanned(t *testing.T) {
+	for _, metric := range []string{train.MetricAccuracy, train.MetricAUC} {
+		for _, multi := range []bool{false, true} {
+			raw := datasettest.Params{Nodes: 60_000, AvgDegree: 1, Dim: 1, Classes: 2, Seed: 4}.Raw()
+			if multi {
+				raw.Classes = 9
+				raw.Targets = make([]byte, 2*len(raw.Labels))
+				for v, y := range raw.Labels {
+					raw.Labels[v] = min(y, 0)
+				}
+			}
+			d := datasettest.Create(t, t.TempDir(), raw)
+			f := d.Facts()
+			planned := examBytes(&f, metric)
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			e, err := newExam(t.Context(), d, metric)
+			check(t, err)
+			logits := make([]float32, len(e.nodes)*raw.Classes)
+			e.add(0, logits, raw.Classes)
+			for _, j := range e.judges {
+				j.Score()
+			}
+			runtime.ReadMemStats(&after)
+			const buffers = 3 << 20 // of classes, a granule; checksums
+			if took := int64(after.TotalAlloc-before.TotalAlloc) - 4*int64(len(logits)); took > planned+buffers || len(e.nodes) < 1000 {
+				t.Errorf("%s, multi-label %t: %d bytes for %d nodes, %d are planned", metric, multi, took, len(e.nodes), planned)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package exact
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -12,6 +14,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -19,6 +22,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
 	"diskgnn/train"
+	"diskgnn/train/safetensors"
 )
 
 func smallWorld(t *testing.T) *world {
@@ -111,6 +115,9 @@ func TestEveryReadFails(t *testing.T) {
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), dataset.FeaturesFile) && !strings.Contains(err.Error(), statePrefix) {
 				t.Errorf("read %d %s: %v", n, c.name, err)
 			}
+			if cured := strings.HasSuffix(fmt.Sprint(err), w.path("dataset")+" is damaged: make it again, by its diskgnn generate or import with --force, or from a copy"); cured != (c.name == "lies" && strings.Contains(err.Error(), dataset.FeaturesFile)) {
+				t.Errorf("read %d %s: %v", n, c.name, err)
+			}
 			w.gone(t, err.Error())
 		}
 	}
@@ -181,5 +188,40 @@ func TestRefusals(t *testing.T) {
 	o.Scratch = t.TempDir()
 	if _, err := Predict(context.Background(), disk, o, progress.Discard); err != nil {
 		t.Errorf("forced, with the states elsewhere: %v", err)
+	}
+}
+
+// What is not finite has no score and no class, and is not written: one node suffices,
+// and is named.
+func TestNotFinite(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, AvgDegree: 0, Dim: 5, Classes: 3, Seed: 3}.Raw()
+	bad := raw.Test[len(raw.Test)/2]
+	binio.View[float32](raw.Features)[int(bad)*raw.Dim] = math.MaxFloat32
+	w := newWorld(t, t.TempDir(), raw, 4)
+	b, err := os.ReadFile(w.path("run/weights.safetensors"))
+	check(t, err)
+	tensors, _, err := safetensors.Decode(b)
+	check(t, err)
+	for _, tensor := range tensors {
+		for i := range tensor.Data {
+			tensor.Data[i] *= 1e3
+		}
+	}
+	w.writeRun(t, tensors, w.fingerprint)
+	says := fmt.Sprintf("of node %d is not finite: training diverged", bad)
+	for _, output := range []string{Logits, Classes} {
+		for _, nodes := range []string{AllNodes, dataset.Test} {
+			_, err := Predict(context.Background(), disk, PredictOptions{Options: w.options(), Out: w.path("out.npy"), Output: output, Nodes: nodes}, progress.Discard)
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s of %s nodes: %v", output, nodes, err)
+			}
+			w.gone(t, output)
+		}
+	}
+	if _, err := Evaluate(context.Background(), disk, w.options(), progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+		t.Errorf("scored: %v", err)
+	}
+	if _, err := Predict(context.Background(), disk, PredictOptions{Options: w.options(), Out: w.path("out.npy"), Nodes: dataset.Train}, progress.Discard); err != nil {
+		t.Errorf("the nodes that are finite: %v", err)
 	}
 }

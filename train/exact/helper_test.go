@@ -31,6 +31,8 @@ type world struct {
 	raw    dataset.Raw
 	model  model.Model
 	params [][]float64 // in the order of model.Params, a row per input
+
+	fingerprint string // of the dataset
 }
 
 // newWorld makes both in a new directory. dims are those of the hidden layers.
@@ -43,6 +45,7 @@ func newWorldOf(t datasettest.TB, dir string, raw dataset.Raw, m model.Model) *w
 	t.Helper()
 	w := &world{dir: dir, raw: raw, model: m}
 	d := datasettest.Create(t, dir, raw)
+	w.fingerprint = d.Fingerprint()
 	rng := rand.New(rand.NewPCG(1, uint64(len(raw.Labels))))
 	var tensors []safetensors.Tensor
 	for _, p := range w.model.Params() {
@@ -59,7 +62,7 @@ func newWorldOf(t datasettest.TB, dir string, raw dataset.Raw, m model.Model) *w
 		}
 		tensors, w.params = append(tensors, tensor), append(w.params, values)
 	}
-	w.writeRun(t, tensors, d.Fingerprint())
+	w.writeRun(t, tensors, w.fingerprint)
 	return w
 }
 

@@ -46,6 +46,7 @@ type job struct {
 	engine   *gnn.Engine
 	wires    *wires
 	sources  *idSet
+	out      []uint32 // edges that begin at each node; nil unless the model counts them
 	scratch  *scratch // nil unless there are states
 	undo     func()   // of the heap's limit
 
@@ -95,13 +96,13 @@ func (j *job) open(ctx context.Context) (err error) {
 		return err
 	}
 	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
-		return err
+		return j.ofDataset(err)
 	}
 	if err := j.run.CheckDataset(o.Dataset, j.data.Fingerprint()); err != nil {
 		return err
 	}
 	f := j.data.Facts()
-	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes); err != nil {
+	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes, f.MultiLabel()); err != nil {
 		return err
 	}
 	held := budget.Now().Anon
@@ -111,25 +112,31 @@ func (j *job) open(ctx context.Context) (err error) {
 	}
 	j.report.Logf("I/O: %s", how)
 	if j.features, err = j.data.Features(); err != nil {
-		return err
+		return j.ofDataset(err)
 	}
 	j.model = j.run.Model()
 	if j.model.Orders, err = j.orders(); err != nil {
 		return err
 	}
-	var engine int64
-	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}); err != nil {
-		return err
-	}
-	if note := j.engine.Info().BLASReason; note != "" {
-		j.report.Logf("%s", note)
-	}
-	if j.topology, err = j.data.Topology(ctx, j.report, o.Threads); err != nil {
+	var engine int64 // which prepare counts beside all else
+	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, o.Memory); err != nil {
 		return err
 	}
 	j.fixed = held + overheadBytes + engine + idSetBytes(f.Nodes) + readDepth*wireBytes(j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
-	return nil
+	if note := j.engine.Info().BLASReason; note != "" {
+		j.report.Logf("%s", note)
+	}
+	j.topology, err = j.data.Topology(ctx, j.report, o.Threads)
+	return j.ofDataset(err)
+}
+
+// ofDataset adds to an error about a damaged dataset how it is made again.
+func (j *job) ofDataset(err error) error {
+	if err == nil {
+		return nil
+	}
+	return train.Remake(err, j.options.Dataset, "its diskgnn generate or import")
 }
 
 // metAgain is how often a source is taken, as the orders of operations reckon: once in
@@ -153,9 +160,12 @@ func (j *job) orders() ([]model.Order, error) {
 // prepare decides how the layers up to the last one are computed, which is computed
 // for the given targets alone, and takes the buffers that stay. more is memory that
 // the caller holds.
-func (j *job) prepare(last int, t targets, more int64) error {
+func (j *job) prepare(ctx context.Context, last int, t targets, more int64) error {
 	j.fixed += more
 	all := targets{nodes: j.data.Facts().Nodes}
+	if j.model.CountsBlocks() {
+		j.fixed += outBytes(all.nodes)
+	}
 	var states, peak int64
 	in := j.model.Features()
 	for l := range last + 1 {
@@ -196,8 +206,13 @@ func (j *job) prepare(last int, t targets, more int64) error {
 		}
 	}
 	j.sources = newIDSet(all.nodes)
-	j.wires, err = newWires(j.features.Compressed())
-	return err
+	if j.wires, err = newWires(j.features.Compressed()); err != nil || !j.model.CountsBlocks() {
+		return err
+	}
+	return j.topology.Guard(func() (err error) {
+		j.out, err = countOut(ctx, &j.topology.CSC)
+		return err
+	})
 }
 
 // plan decides how long the ranges of a layer are.
@@ -221,7 +236,7 @@ func (j *job) plan(l int, room int64) error {
 		if err != nil {
 			failed = err
 		}
-		return n + cutterBytes(c) + matrixBytes(c.src, p.in)
+		return n + cutterBytes(c, j.model.CountsBlocks()) + matrixBytes(c.src, p.in)
 	}
 	if most >= maxInBlock {
 		return fault.New(fault.ErrInput, "%s: a node has %d neighbours; this version takes fewer than %d", j.options.Dataset, most, int64(maxInBlock))

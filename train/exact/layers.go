@@ -10,6 +10,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train"
 	"diskgnn/train/gnn"
@@ -79,7 +80,7 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 		return err
 	}
 	input := &gnn.Input{Prepared: new(gnn.Prepared)}
-	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources)
+	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources, j.out)
 	for lo := 0; lo < p.targets.len(); {
 		next := lo
 		err := j.topology.Guard(func() (err error) {
@@ -87,17 +88,25 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 			return err
 		})
 		if err != nil {
-			return err
+			return j.ofDataset(err)
 		}
 		b := &cut.batch
 		x := matrix.Float32s()[:len(b.Input)*p.in]
 		start := time.Now()
 		if err := reader.read(ctx, b.Input, x); err != nil {
+			if l == 0 {
+				err = j.ofDataset(err)
+			}
 			return err
 		}
 		cost.ReadSeconds += time.Since(start).Seconds()
 		start = time.Now()
-		if err := evaluator.Preparer().Prepare(input.Prepared, b); err != nil {
+		if j.out == nil {
+			err = evaluator.Preparer().Prepare(input.Prepared, b)
+		} else {
+			err = evaluator.Preparer().PrepareRange(input.Prepared, b, cut.outs)
+		}
+		if err != nil {
 			return err
 		}
 		input.X = x
@@ -106,7 +115,13 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 			return err
 		}
 		cost.ComputeSeconds += time.Since(start).Seconds()
-		if err := emit(ctx, lo, out); err != nil {
+		if l == len(j.layers)-1 {
+			err = j.checkFinite(out, p.out, p.targets, lo)
+		}
+		if err == nil {
+			err = emit(ctx, lo, out)
+		}
+		if err != nil {
 			return err
 		}
 		cost.Ranges++
@@ -119,5 +134,20 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 	j.costs = append(j.costs, cost)
 	j.report.Logf("layer %d: %d nodes in %d ranges, %s read, %.2f s (reading %.2f, computing %.2f)", l, cost.Nodes, cost.Ranges,
 		budget.FormatBytes(cost.BytesRead), cost.Seconds, cost.ReadSeconds, cost.ComputeSeconds)
+	return nil
+}
+
+// checkFinite refuses rows of the last layer, of the targets from lo on, of which no
+// score, class or embedding can be made.
+func (j *job) checkFinite(rows []float32, width int, t targets, lo int) error {
+	if gnn.Finite(rows) {
+		return nil
+	}
+	for i := range len(rows) / width {
+		if !gnn.Finite(rows[i*width : (i+1)*width]) {
+			return fault.New(fault.ErrInput, "what the weights of %s make of node %d is not finite: training diverged, or features of %s are not finite",
+				j.options.Run, t.at(lo+i), j.options.Dataset)
+		}
+	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 			return Prediction{}, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
 		}
 	}
-	if err := j.prepare(last, t, 4*int64(len(t.ids))+1<<20); err != nil {
+	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+1<<20); err != nil {
 		return Prediction{}, err
 	}
 	width := j.model.Out(last)

@@ -76,6 +76,27 @@ func largest(lo, hi int, ok func(n int) bool) int {
 	return lo + sort.Search(hi-lo, func(i int) bool { return !ok(lo + i + 1) })
 }
 
+// outBytes returns the memory of a number for every node.
+func outBytes(nodes int64) int64 { return 4 * nodes }
+
+// countOut returns how many edges begin at each node. It touches the graph: call it under
+// Guard.
+func countOut(ctx context.Context, g *graph.CSC) ([]uint32, error) {
+	out := make([]uint32, g.NumNodes())
+	const run = 1 << 20 // edges between two looks at the context
+	for indices := g.Indices; len(indices) > 0; indices = indices[min(run, len(indices)):] {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for _, u := range indices[:min(run, len(indices))] {
+			if out[u] < math.MaxUint32 {
+				out[u]++
+			}
+		}
+	}
+	return out, nil
+}
+
 // maxInBlock bounds the sources and edges of a block, which counts them in 32 bits.
 const maxInBlock = math.MaxUint32
 
@@ -86,16 +107,28 @@ type cutter struct {
 	targets targets
 	most    capacity
 	sources *idSet // empty between calls
+	out     []uint32
 	batch   graph.Batch
+	outs    []uint32 // out of the block's sources
 }
 
-// cutterBytes returns the memory of a cutter's block.
-func cutterBytes(c capacity) int64 {
-	return 4 * (2*int64(c.src) + 3*int64(c.dst) + 1 + int64(c.edges))
+// cutterBytes returns the memory of a cutter's block, with the edges that begin at its
+// sources if the model counts them.
+func cutterBytes(c capacity, counts bool) int64 {
+	n := 2*int64(c.src) + 3*int64(c.dst) + 1 + int64(c.edges)
+	if counts {
+		n += int64(c.src)
+	}
+	return 4 * n
 }
 
-func newCutter(g *graph.CSC, t targets, most capacity, sources *idSet) *cutter {
-	c := &cutter{graph: g, targets: t, most: most, sources: sources}
+// newCutter returns a cutter of targets into ranges of at most most. out has the edges
+// that begin at each node of the graph, nil where no model asks for them.
+func newCutter(g *graph.CSC, t targets, most capacity, sources *idSet, out []uint32) *cutter {
+	c := &cutter{graph: g, targets: t, most: most, sources: sources, out: out}
+	if out != nil {
+		c.outs = make([]uint32, 0, most.src)
+	}
 	c.batch = graph.Batch{
 		Blocks: []graph.Block{{Indptr: make([]uint32, 0, most.dst+1), Indices: make([]uint32, 0, most.edges), Dst: make([]uint32, 0, most.dst)}},
 		Input:  make([]uint32, 0, most.src), Degree: make([]uint32, 0, most.src), Labels: make([]int32, most.dst),
@@ -123,6 +156,12 @@ func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
 	b.Degree = b.Degree[:0]
 	for _, id := range b.Input {
 		b.Degree = append(b.Degree, uint32(min(c.graph.Degree(id), math.MaxUint32)))
+	}
+	c.outs = c.outs[:0]
+	if c.out != nil {
+		for _, id := range b.Input {
+			c.outs = append(c.outs, c.out[id])
+		}
 	}
 	k.Indptr, k.Indices, k.Dst = append(k.Indptr[:0], 0), k.Indices[:0], k.Dst[:0]
 	for i := lo; i < hi; i++ {

@@ -31,7 +31,7 @@ func TestRanges(t *testing.T) {
 			t.Fatalf("%+v takes %d of %d; least %+v", limit, bytes(limit), room, least)
 		}
 		set := newIDSet(of.nodes)
-		c := newCutter(g, of, limit, set)
+		c := newCutter(g, of, limit, set, nil)
 		lo := 0
 		for lo < of.len() {
 			b, hi, err := c.next(context.Background(), lo)

@@ -6,18 +6,21 @@ import (
 	"slices"
 	"testing"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
+	"diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 	"diskgnn/train"
 	"diskgnn/train/gnn"
 	"diskgnn/train/gnn/model"
+	"diskgnn/train/traintest"
 )
 
 // A trained run scores the same exactly as on a pack whose evaluation batches were
@@ -58,8 +61,11 @@ func TestEveryModel(t *testing.T) {
 	raw := datasettest.Params{Nodes: 90, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 8}.Raw()
 	dims := []int{6, 8, 4, 3}
 	for name, m := range map[string]model.Model{
-		"gcn":         {Kind: model.GCN, Dims: dims},
-		"gcn of all":  {Kind: model.GCN, Dims: dims, Norm: model.BatchNorm, Residual: true, InputProjection: 7, Activation: model.ELU},
+		"gcn":          {Kind: model.GCN, Dims: dims},
+		"gcn of all":   {Kind: model.GCN, Dims: dims, Norm: model.BatchNorm, Residual: true, InputProjection: 7, Activation: model.ELU},
+		"gcn by block": {Kind: model.GCN, Dims: dims, GCNNorm: model.BlockNorm},
+		"gcn by block of all": {Kind: model.GCN, Dims: dims, GCNNorm: model.BlockNorm, Norm: model.LayerNorm, Residual: true, InputProjection: 7,
+			Orders: slices.Repeat([]model.Order{model.Multiply}, 3)},
 		"sage of all": {Kind: model.SAGE, Dims: dims, Norm: model.LayerNorm, Residual: true, InputProjection: 5},
 		"sum":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Sum},
 		"max":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Max, Norm: model.BatchNorm},
@@ -80,11 +86,58 @@ func TestEveryModel(t *testing.T) {
 	}
 }
 
+// The norm that counts a block's edges counts the graph's: bits and scores are the same
+// for any memory, and those of a split are those of all nodes.
+func TestBlockNormIsOfTheGraph(t *testing.T) {
+	raw := datasettest.Params{Nodes: 300, AvgDegree: 6, Dim: 5, Classes: 4, Seed: 9}.Raw()
+	w := newWorldOf(t, t.TempDir(), raw, model.Model{Kind: model.GCN, Dims: []int{5, 8, 4}, GCNNorm: model.BlockNorm})
+	want, _ := w.predict(t, PredictOptions{}, 0)
+	score, err := Evaluate(context.Background(), disk, w.options(), progress.Discard)
+	check(t, err)
+	for _, share := range []float64{0, 0.02, 0.2, 0.7} {
+		room := w.tight(t, share)
+		got, p := w.predict(t, PredictOptions{}, room)
+		if !slices.Equal(binio.Bytes(got), binio.Bytes(want)) {
+			t.Errorf("%d ranges, at %v of the memory: other bits than of one range", p.Layers[1].Ranges, share)
+		}
+		if share < 0.1 && p.Layers[1].Ranges < 5 {
+			t.Errorf("%d ranges at %v of the memory", p.Layers[1].Ranges, share)
+		}
+		test, _ := w.predict(t, PredictOptions{Nodes: dataset.Test}, room)
+		for i, v := range raw.Test {
+			if !slices.Equal(test[4*i:4*i+4], want[4*v:4*v+4]) {
+				t.Errorf("node %d is %v among the test nodes, %v among all", v, test[4*i:4*i+4], want[4*v:4*v+4])
+			}
+		}
+		e, err := evaluate(context.Background(), disk, w.options(), progress.Discard, parts{stack: all.Open, room: room})
+		check(t, err)
+		if e.TestAccuracy != score.TestAccuracy || e.ValidAccuracy != score.ValidAccuracy || e.TrainAccuracy != score.TrainAccuracy {
+			t.Errorf("at %v of the memory the test score is %v, not %v", share, e.TestAccuracy, score.TestAccuracy)
+		}
+	}
+}
+
+// PyTorch Geometric, given a run by docs/pytorch/load.py, computes the logits that exact
+// inference does where an edge's weight follows from the other edges: train's tests
+// compare the other models on sampled batches, whose edges are others.
+func TestPyTorchCountsTheGraph(t *testing.T) {
+	python := traintest.PyTorch(t)
+	raw := datasettest.Params{Nodes: 120, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 3}.Raw()
+	w := newWorldOf(t, t.TempDir(), raw, model.Model{Kind: model.GCN, Dims: []int{6, 8, 3}, GCNNorm: model.BlockNorm, Residual: true})
+	ours, _ := w.predict(t, PredictOptions{}, w.tight(t, 0.3))
+	theirs := traintest.PyTorchLogits(t, python, "../../docs/pytorch/load.py", w.path("run"), traintest.GraphForPyTorch(t, &raw))
+	for i, v := range ours {
+		if d := math.Abs(float64(v) - theirs[i/3][i%3]); !(d < 1e-4) {
+			t.Fatalf("node %d, class %d: %v, PyTorch Geometric says %v", i/3, i%3, v, theirs[i/3][i%3])
+		}
+	}
+}
+
 // atOnce returns the logits of a batch that is the whole graph, in every layer.
 func (w *world) atOnce(t *testing.T) []float32 {
 	run, err := train.OpenTrained(disk, w.path("run"))
 	check(t, err)
-	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"})
+	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
 	check(t, err)
 	defer e.Close()
 	n := len(w.raw.Labels)
@@ -112,7 +165,7 @@ func (w *world) atOnce(t *testing.T) []float32 {
 func (w *world) eachEvalBatch(t *testing.T, see func(seeds []uint32, logits []float32)) {
 	run, err := train.OpenTrained(disk, w.path("run"))
 	check(t, err)
-	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"})
+	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
 	check(t, err)
 	defer e.Close()
 	samples, err := mbfile.Open(disk, w.path("samples"))

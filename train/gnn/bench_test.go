@@ -7,15 +7,18 @@ import (
 	"testing"
 
 	"diskgnn/graph"
+	"diskgnn/graph/graphtest"
 	"diskgnn/train/gnn/model"
 )
 
 // go test -run - -bench Step -benchtime 5x ./train/gnn
 //
 // BenchmarkStep takes training steps on blocks of the shape that three layers with
-// fanouts 10, 15 and 20 have on a large graph: 450 k, 110 k, 12 k and 1,024 nodes.
+// fanouts 10, 15 and 20 have on a large graph: 450 k, 110 k, 12 k and 1,024 nodes. The
+// input nodes lie in no order, as after packing.
 func BenchmarkStep(b *testing.B) {
 	batch, x := benchBatch(128, 172, deepBlocks)
+	batch, x = graphtest.Shuffled(batch, x, 128, rand.New(rand.NewPCG(3, 4)))
 	for _, c := range []struct {
 		name string
 		m    model.Model
@@ -27,6 +30,7 @@ func BenchmarkStep(b *testing.B) {
 		{"gcn,batch", model.Model{Kind: model.GCN, Norm: model.BatchNorm}},
 		{"gcn,elu", model.Model{Kind: model.GCN, Activation: model.ELU}},
 		{"sage,max", model.Model{Kind: model.SAGE, Aggregator: model.Max}},
+		{"sage,projection", model.Model{Kind: model.SAGE, InputProjection: 256}},
 		{"gat", model.Model{Kind: model.GAT, Heads: 8}},
 		{"gat,dropout", model.Model{Kind: model.GAT, Heads: 8, Dropout: 0.5}},
 	} {

@@ -88,18 +88,26 @@ func destination(sources []uint32) []uint32 { return sources[len(sources)-1:] }
 
 // attend stores the weighted sums over destination i's neighbours.
 func (a *attention) attend(row []float32, worker, i int) {
-	if a.coefficients == nil {
+	edges := int(a.edges.Indptr[i+1] - a.edges.Indptr[i])
+	switch {
+	case a.coefficients != nil:
+		a.weigh(worker, i)
+		a.sum(row, worker, i)
+	case edges > longSum:
+		a.weighLong(row, worker, i)
+	default:
 		a.weighOnline(row, worker, i)
-		return
 	}
-	a.weigh(worker, i)
-	a.sum(row, i)
 }
 
 // sum does the same with the coefficients that were kept.
-func (a *attention) sum(row []float32, i int) {
+func (a *attention) sum(row []float32, worker, i int) {
 	sources, lo, hi := a.neighbours(i)
-	a.of.gather(row, sources, a.coefficients[lo:hi], false)
+	if w := a.coefficients[lo:hi]; len(sources) > longSum {
+		a.sumLong(row, worker, sources, w)
+	} else {
+		a.of.gather(row, sources, w, false)
+	}
 }
 
 // vectorsOf stores W_h·asrc_h and W_h·adst_h of every head, as rows of to that begin

@@ -28,6 +28,7 @@ func newAttentionProducts(k *layer) *attentionProducts {
 	a := new(attentionProducts)
 	a.make(k, a)
 	a.columns = a.part
+	a.needLong()
 	a.stride = a.heads * (a.part + 2)
 	a.extended = n.floats(k.in * a.stride)
 	a.products = n.floats(n.sources(k.index) * a.stride)

@@ -28,6 +28,7 @@ func newAttentionSums(k *layer) *attentionSums {
 	a := new(attentionSums)
 	a.make(k, a)
 	a.columns = k.in
+	a.needLong()
 	a.vectors = n.floats(2 * a.heads * k.in)
 	sums := attendRows * a.heads * k.in
 	if !n.training {

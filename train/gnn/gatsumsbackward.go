@@ -53,7 +53,7 @@ func (o *attendBackward) chunk(worker, g, _ int) {
 			dSums = a.dSums[from*width:]
 		}
 		for i := from; i < to; i++ {
-			a.sum(sums[(i-from)*width:][:width], i)
+			a.sum(sums[(i-from)*width:][:width], worker, i)
 		}
 		a.multiplyBackward(dW, sums, dSums, from, to)
 		for i := from; i < to; i++ {

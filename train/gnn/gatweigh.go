@@ -28,8 +28,11 @@ func (a *attention) weigh(worker, i int) {
 	kernel.LeakyScores(w, scores, own, top, model.LeakySlope)
 	subtract(w, top)
 	kernel.Exp(w)
-	clear(sum)
-	addRows(sum, w)
+	if clear(sum); len(sources) > longSum {
+		a.addLong(sum, worker, w)
+	} else {
+		addRows(sum, w)
+	}
 	for h, v := range sum {
 		sum[h] = 1 / v
 	}
@@ -41,30 +44,44 @@ func (a *attention) weigh(worker, i int) {
 // brought down to it.
 func (a *attention) weighOnline(row []float32, worker, i int) {
 	sources, _, _ := a.neighbours(i)
-	own, top, sum, run := a.perHead(worker)
-	a.of.ownScores(own, destination(sources))
-	fill(top, float32(math.Inf(-1)))
-	clear(sum)
+	own, top, sum, run := a.begins(worker, sources)
 	for from := 0; from < len(sources); from += edgeRun {
 		some := sources[from:min(from+edgeRun, len(sources))]
 		w := run[:len(some)*a.heads]
 		a.of.sourceScores(w, some)
 		if from > 0 {
-			a.lower(row, w, own, top, sum)
+			a.lower(row, w, own, top, sum, nil)
 		}
-		kernel.LeakyScores(w, w, own, top, model.LeakySlope)
-		subtract(w, top)
-		kernel.Exp(w)
-		addRows(sum, w)
-		a.of.gather(row, some, w, from > 0)
+		a.weighRun(row, some, w, own, top, sum, from > 0)
 	}
 	for h, v := range sum {
 		scale(row[h*a.columns:][:a.columns], 1/v)
 	}
 }
 
-// lower raises top to the scores of a run and brings down what was summed.
-func (a *attention) lower(row, scores, own, top, sum []float32) {
+// begins returns the worker's small memory, ready to weigh the edges of the sources' last
+// one.
+func (a *attention) begins(worker int, sources []uint32) (own, top, sum, run []float32) {
+	own, top, sum, run = a.perHead(worker)
+	a.of.ownScores(own, destination(sources))
+	fill(top, float32(math.Inf(-1)))
+	clear(sum)
+	return own, top, sum, run
+}
+
+// weighRun weighs a run of edges, whose sources' scores are in w, against the largest
+// score so far, and adds them to the sums.
+func (a *attention) weighRun(row []float32, some []uint32, w, own, top, sum []float32, add bool) {
+	kernel.LeakyScores(w, w, own, top, model.LeakySlope)
+	subtract(w, top)
+	kernel.Exp(w)
+	addRows(sum, w)
+	a.of.gather(row, some, w, add)
+}
+
+// lower raises top to the scores of a run and brings down what was summed: also the wide
+// sums, which are nil but for long ones.
+func (a *attention) lower(row, scores, own, top, sum []float32, wide []float64) {
 	for h, was := range top {
 		for e := h; e < len(scores); e += a.heads {
 			top[h] = max(top[h], leaky(scores[e]+own[h]))
@@ -73,6 +90,10 @@ func (a *attention) lower(row, scores, own, top, sum []float32) {
 			kernel.Exp(f[:])
 			sum[h] *= f[0]
 			scale(row[h*a.columns:][:a.columns], f[0])
+			if wide != nil {
+				scaleWide(wide[h*a.columns:][:a.columns], f[0])
+				scaleWide(wide[len(row)+h:][:1], f[0])
+			}
 		}
 	}
 }
@@ -141,5 +162,11 @@ func fill(v []float32, value float32) {
 func scale(row []float32, f float32) {
 	for c := range row {
 		row[c] *= f
+	}
+}
+
+func scaleWide(row []float64, f float32) {
+	for c := range row {
+		row[c] *= float64(f)
 	}
 }

@@ -10,8 +10,9 @@
 // Results are bit-reproducible: every sum over rows is cut into groups that follow
 // from the sizes, never from the number of threads, and added in group order. The
 // bits depend on the options, on the BLAS library that was found (see Info) and on
-// nothing else; when the outermost layer aggregates first they do not depend on the
-// order in which a batch's input nodes are numbered either.
+// nothing else; when the outermost layer aggregates first, or an input projection comes
+// before it, those of training do not depend on the order in which a batch's input nodes
+// are numbered either.
 package gnn
 
 import (

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -166,6 +167,7 @@ func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool
 // unit that is nearest to it from above.
 func keptUnits(e *Engine, b *graph.Batch) (factors [][]float64, nearest float64) {
 	factors, nearest = make([][]float64, e.plan.model.Layers()), math.Inf(1)
+	ids := slices.Sorted(slices.Values(b.Input)) // the order in which the input nodes are projected
 	for _, k := range e.net.layers[:len(e.net.layers)-1] {
 		rows, at := b.Blocks[0].NumSrc, len(factors)-1
 		if k.index != model.InputLayer {
@@ -176,12 +178,13 @@ func keptUnits(e *Engine, b *graph.Batch) (factors [][]float64, nearest float64)
 			for c := range unit {
 				unit[c] = 1
 			}
-			row := i
+			row, data := i, i
 			if k.index == model.InputLayer {
 				row = int(b.Input[i])
+				data, _ = slices.BinarySearch(ids, b.Input[i])
 			}
 			kernel.BiasReLU(unit, bias, e.net.dropout, k.tail.stream.Row(row))
-			for c, y := range k.data[i*k.width : (i+1)*k.width] {
+			for c, y := range k.data[data*k.width : (data+1)*k.width] {
 				if e.plan.model.Unit() != model.ReLU {
 					continue
 				}

@@ -34,3 +34,12 @@ func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
 // Class returns the class that a row of logits speaks for: the largest one's, the
 // first of equals.
 func Class(logits []float32) int { return argmax(logits) }
+
+// Finite tells whether all values are numbers: neither NaN nor infinite.
+func Finite(values []float32) bool {
+	sum := float32(0)
+	for _, v := range values {
+		sum += v - v // zero, or NaN from here on
+	}
+	return sum == 0
+}

@@ -46,8 +46,9 @@ func newLinear(k *layer) *linear {
 		product: groupedProduct{n: k.width}}
 	o.takeWeights()
 	outermost, width := k.index == n.first, o.operandWidth()
-	if o.order == model.Multiply {
+	if n.needLong(n.sizes.Edges[k.index-n.first], k.in); o.order == model.Multiply {
 		o.products = n.floats(n.sources(k.index) * k.width)
+		n.needLong(n.sizes.Edges[k.index-n.first], k.width)
 	}
 	if !n.training {
 		n.needScratch(width)
@@ -119,13 +120,13 @@ func (o *linear) chunk(worker, lo, hi int) {
 	switch {
 	case o.order == model.Aggregate:
 		rows := o.room(worker, lo, hi)
-		o.aggregate(rows, width, o.x, in, lo, hi)
+		o.aggregate(worker, rows, width, o.x, in, lo, hi)
 		if o.own {
 			o.ownRows(rows[in:], width, lo, hi)
 		}
 		sgemm(false, false, hi-lo, out, width, 1, rows, width, o.w, out, 0, z, out)
 	default:
-		o.aggregate(z, out, o.products, out, lo, hi)
+		o.aggregate(worker, z, out, o.products, out, lo, hi)
 		if !o.own {
 			break
 		}
@@ -151,15 +152,19 @@ func (o *linear) room(worker, lo, hi int) []float32 {
 
 // aggregate stores the aggregates of the rows of y, which are d wide, for
 // destinations lo to hi, in rows that are stride apart.
-func (o *linear) aggregate(rows []float32, stride int, y []float32, d, lo, hi int) {
+func (o *linear) aggregate(worker int, rows []float32, stride int, y []float32, d, lo, hi int) {
 	b, p := o.block, o.prepared
 	for i := lo; i < hi; i++ {
 		row, edges := rows[(i-lo)*stride:][:d], b.Indices[b.Indptr[i]:b.Indptr[i+1]]
-		if o.max {
+		switch {
+		case o.max:
 			kernel.GatherMax(row, o.chosen(i), y, edges)
 			continue
+		case len(edges) > longSum:
+			o.net.gatherLong(worker, row, y, edges, p.Src, at(p.Dst, i))
+		default:
+			kernel.GatherSum(row, y, edges, p.Src, at(p.Dst, i), false)
 		}
-		kernel.GatherSum(row, y, edges, p.Src, at(p.Dst, i), false)
 		if p.Own != nil {
 			at := b.DstPos(i) * d
 			kernel.AddScaled(row, y[at:at+d], p.Own[i])

@@ -36,6 +36,7 @@ type network struct {
 
 	partial []float32 // group sums of the weight gradient being computed
 	scratch []float32 // of the workers, one after the other
+	wide    []float64 // likewise, for long sums
 
 	// The batch that is being run.
 	ctx  context.Context
@@ -52,11 +53,19 @@ type memory struct {
 	bytes   int64
 	buffers [][]float32
 	// The most that a layer asked for of what all of them share.
-	partialFloats, scratchWidth int
+	partialFloats, scratchWidth, wideWidth int
+}
+
+// most is more than any memory has: beyond, counting on could overflow.
+const most = 1 << 60
+
+// count adds the bytes of so many elements.
+func (m *memory) count(elements int, each int64) {
+	m.bytes = min(most, m.bytes+each*int64(elements))
 }
 
 func (m *memory) floats(count int) []float32 {
-	m.bytes += 4 * int64(count)
+	m.count(count, 4)
 	if m.dry {
 		return nil
 	}
@@ -66,7 +75,7 @@ func (m *memory) floats(count int) []float32 {
 }
 
 func (m *memory) doubles(count int) []float64 {
-	m.bytes += 8 * int64(count)
+	m.count(count, 8)
 	if m.dry {
 		return nil
 	}
@@ -74,7 +83,7 @@ func (m *memory) doubles(count int) []float64 {
 }
 
 func (m *memory) indices(count int) []uint32 {
-	m.bytes += 4 * int64(count)
+	m.count(count, 4)
 	if m.dry {
 		return nil
 	}
@@ -142,6 +151,7 @@ func (n *network) allocate(l *lossOptions) {
 		n.partial = n.floats(n.partialFloats)
 	}
 	n.scratch = n.floats(n.threads * chunkRows * n.scratchWidth)
+	n.wide = n.doubles(n.threads * n.wideWidth)
 }
 
 // build makes the expression graph: for every layer an operation and a vector of

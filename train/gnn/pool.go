@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"diskgnn/internal/fault"
 )
 
 // body is work over a range of rows. chunk is called once for every chunk, by any
@@ -22,7 +24,7 @@ type pool struct {
 	body     body
 	n, grain int
 	next     atomic.Int64
-	panicked atomic.Pointer[any]
+	panicked atomic.Pointer[fault.PanicError]
 }
 
 func newPool(threads int) *pool {
@@ -31,6 +33,7 @@ func newPool(threads int) *pool {
 		wake := make(chan struct{})
 		p.wake[i] = wake
 		go func() {
+			defer fault.Crash()
 			for range wake {
 				p.work(i + 1)
 			}
@@ -41,7 +44,7 @@ func newPool(threads int) *pool {
 
 // each cuts [0, n) into chunks of grain rows, fixed whatever the number of
 // goroutines, and returns when all are done or, with the context's error, when the
-// context ended. A panic in a chunk comes out of each.
+// context ended. A panic in a chunk comes out of each, with the stack that shows where.
 func (p *pool) each(ctx context.Context, n, grain int, b body) error {
 	p.ctx, p.body, p.n, p.grain = ctx, b, n, grain
 	p.next.Store(0)
@@ -55,7 +58,7 @@ func (p *pool) each(ctx context.Context, n, grain int, b body) error {
 	p.running.Wait()
 	p.ctx, p.body = nil, nil
 	if v := p.panicked.Swap(nil); v != nil {
-		panic(*v)
+		panic(v)
 	}
 	return ctx.Err()
 }
@@ -64,7 +67,7 @@ func (p *pool) work(worker int) {
 	defer p.running.Done()
 	defer func() {
 		if v := recover(); v != nil {
-			p.panicked.Store(&v)
+			p.panicked.Store(fault.Recovered(v))
 		}
 	}()
 	for p.ctx.Err() == nil {

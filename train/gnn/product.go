@@ -8,7 +8,8 @@ type groupedProduct struct {
 	n       int // columns of b and c: the owner sets them
 	net     *network
 	c, a, b []float32
-	m       int // rows of c
+	order   []uint32 // where the rows of a lie in it; nil: one after the other
+	m       int      // rows of c
 	rows    int
 	group   int // rows in a group
 	tiles   int // of c's rows
@@ -33,11 +34,23 @@ func (p *groupedProduct) run(k *layer, c, a, b []float32, rows, most int) error 
 func (p *groupedProduct) groups() int { return divUp(p.rows, p.group) }
 
 // chunk computes one tile of rows of one group's product.
-func (p *groupedProduct) chunk(_, task, _ int) {
+func (p *groupedProduct) chunk(worker, task, _ int) {
 	g, tile := task/p.tiles, task%p.tiles*weightTile
-	lo := g * p.group
-	p.net.blas.Sgemm(true, false, min(weightTile, p.m-tile), p.n, min(p.group, p.rows-lo), 1,
-		p.a[lo*p.m+tile:], p.m, p.b[lo*p.n:], p.n, 0, p.net.partial[g*len(p.c)+tile*p.n:], p.n)
+	width, lo := min(weightTile, p.m-tile), g*p.group
+	hi, sum := min(lo+p.group, p.rows), p.net.partial[g*len(p.c)+tile*p.n:]
+	if p.order == nil {
+		p.net.blas.Sgemm(true, false, width, p.n, hi-lo, 1, p.a[lo*p.m+tile:], p.m, p.b[lo*p.n:], p.n, 0, sum, p.n)
+		return
+	}
+	for from := lo; from < hi; from += chunkRows {
+		to, beta := min(from+chunkRows, hi), float32(0)
+		if from > lo {
+			beta = 1
+		}
+		rows := p.net.workerScratch(worker, to-from, width)
+		gatherColumns(rows, p.m, p.a, p.order[from:to], tile)
+		p.net.blas.Sgemm(true, false, width, p.n, to-from, 1, rows, width, p.b[from*p.n:], p.n, beta, sum, p.n)
+	}
 }
 
 // groupSum adds the groups' products in order, over a range of elements.

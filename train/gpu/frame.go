@@ -15,6 +15,7 @@ type frame struct {
 	counts  span // uint32: sources and destinations of every block
 	inverse span // float32: 1 over the number of terms in the loss
 	ids     span // uint32: what the input nodes are known by, where they have dropout
+	order   span // uint32: prepare.Prepared's Order
 	labels  span // int32
 	targets span // bits of a row's classes, with the loss Binary
 	blocks  []blockFrame
@@ -57,7 +58,7 @@ func newFrame(n *network) *frame {
 		f.blocks = append(f.blocks, b)
 	}
 	if n.projects() && n.training {
-		f.ids = f.take(s.Src[0])
+		f.ids, f.order = f.take(s.Src[0]), f.take(n.preparer.Lengths(0).Order)
 	}
 	if n.training {
 		f.labels = f.take(seeds)
@@ -88,7 +89,7 @@ func in[T binio.Number](memory []byte, s span) []T {
 func (f *frame) room(memory []byte, kind model.Kind) prepare.Prepared {
 	floats := func(s span) []float32 { return in[float32](memory, s) }
 	words := func(s span) []uint32 { return in[uint32](memory, s) }
-	var p prepare.Prepared
+	p := prepare.Prepared{Order: words(f.order)}
 	for _, b := range f.blocks {
 		k := prepare.Block{Dst: floats(b.outer), Src: floats(b.inner), Own: floats(b.own), Place: words(b.place)}
 		if kind == model.GAT {

@@ -20,6 +20,7 @@ type input struct {
 	buckets   []bucket    // the network's
 	now       *bucket     // the batch's
 	ids       cuda.Buffer
+	order     cuda.Buffer // uint32: where rows lie in x; none: one after the other
 
 	given   *cuda.Pinned // constants on their way
 	results *cuda.Pinned // score, then logits
@@ -61,7 +62,7 @@ func (i *input) lay(m *memory, n *network) {
 	i.x = m.floats(n.sizes.Src[0] * n.model.Features())
 	i.frame = m.bytes(n.frame.bytes)
 	i.constants = m.bytes(constantsBytes(n))
-	i.ids = n.frame.ids.on(i.frame)
+	i.ids, i.order = n.frame.ids.on(i.frame), n.frame.order.on(i.frame)
 	i.buckets = i.buckets[:0]
 	for _, sizes := range n.buckets {
 		i.buckets = append(i.buckets, bucket{sizes: sizes, blocks: i.blocks(sizes)})

@@ -110,26 +110,36 @@ func (k *layer) addOwn(dOwn cuda.Buffer, gap int) {
 		OwnX: dOwn, Place: b.place, Transposed: true, Places: b.dst, Add: true, Rows: rows}))
 }
 
-// projection is the input projection's linear map.
+// projection is the input projection's linear map. In training the input nodes come in
+// the order of their ids, and their rows are gathered: see prepare.Prepared.
 type projection struct {
 	*layer
 	weights, dWeights cuda.Buffer
+	ordered           cuda.Buffer // the rows of x in order, kept for the backward pass
 }
 
 func newProjection(k *layer) *projection {
 	p := &projection{layer: k}
 	p.weights, p.dWeights = k.param(model.Self, model.Self)
+	if k.net.training {
+		p.ordered = k.net.floats(k.rows() * k.in)
+	}
 	return p
 }
 
 func (p *projection) start() {}
 
 func (p *projection) forward(x cuda.Buffer) {
-	p.net.product(false, false, p.rows(), p.width, p.in, 1, x, p.in, p.weights, p.width, 0, p.data, p.width)
+	n := p.net
+	if n.training {
+		n.try(n.stream.Gather(&cuda.Gather{Out: p.ordered, Stride: p.in, Table: x, Type: dtype.Float32, Width: p.in, Index: n.in.order, Rows: p.count()}))
+		x = p.ordered
+	}
+	n.product(false, false, p.rows(), p.width, p.in, 1, x, p.in, p.weights, p.width, 0, p.data, p.width)
 }
 
-func (p *projection) backward(x, dz cuda.Buffer) (through bool) {
-	p.net.pad(x, p.in, p.count())
-	p.net.product(true, false, p.in, p.width, p.rows(), 1, x, p.in, dz, p.width, 0, p.dWeights, p.width)
+func (p *projection) backward(_, dz cuda.Buffer) (through bool) {
+	p.net.pad(p.ordered, p.in, p.count())
+	p.net.product(true, false, p.in, p.width, p.rows(), 1, p.ordered, p.in, dz, p.width, 0, p.dWeights, p.width)
 	return false
 }

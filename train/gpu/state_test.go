@@ -64,6 +64,36 @@ func TestEqualBits(t *testing.T) {
 	})
 }
 
+// Renumbering the input nodes, as another cache of the pack does, changes no bit where the
+// outermost layer aggregates first, or an input projection comes before it.
+func TestNumberingOfInputNodes(t *testing.T) {
+	onDevices(t, func(t *testing.T, d *cuda.Device) {
+		for name, m := range variants {
+			for _, order := range []model.Order{model.Aggregate, model.Multiply} {
+				if order == model.Multiply && (m.InputProjection == 0 || m.Kind == model.GAT || !m.Commutes()) || m.Kind == model.GAT && m.InputProjection == 0 {
+					continue
+				}
+				m.Dims, m.Dropout, m.Orders = []int{6, 16, 4}, 0.3, []model.Order{order, order}
+				rng := rand.New(rand.NewPCG(5, 6))
+				batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
+				o := Options{Model: m, Sizes: graphtest.Roomy(batches...)}
+				plain, moved := newEngine(t, d, o), newEngine(t, d, o)
+				for i, b := range batches {
+					x := graphtest.Features(b, 6, rng)
+					permuted, y := graphtest.Shuffled(b, x, 6, rng)
+					r, q := step(t, plain, work(t, plain, false, b), x), step(t, moved, work(t, moved, false, permuted), y)
+					if r.Loss != q.Loss {
+						t.Errorf("%s, %s first: step %d: loss %v, renumbered %v", name, order, i, r.Loss, q.Loss)
+					}
+				}
+				if !slices.Equal(bits(snapshot(t, plain)), bits(snapshot(t, moved))) {
+					t.Errorf("%s, %s first: other weights after renumbering", name, order)
+				}
+			}
+		}
+	})
+}
+
 // Going on from a saved state gives the bits of the run that was never stopped.
 func TestLoadState(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {

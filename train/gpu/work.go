@@ -82,6 +82,7 @@ func (w *Work) Prepare(b *graph.Batch) error {
 	if err := n.preparer.Prepare(&w.prepared, b); err != nil {
 		return err
 	}
+	b = w.prepared.Batch()
 	w.bucket = 0
 	for w.bucket < len(n.buckets)-1 && !fits(b, n.buckets[w.bucket]) {
 		w.bucket++

@@ -288,7 +288,7 @@ func FuzzReport(f *testing.F) {
 			return
 		}
 		var err error
-		if r.Epochs, err = decodeEpochs(metrics); err != nil {
+		if r.Epochs, err = decodeEpochs(bytes.NewReader(metrics)); err != nil {
 			return
 		}
 		if err := Write(io.Discard, &r); err != nil {

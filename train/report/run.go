@@ -1,9 +1,11 @@
 package report
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"time"
@@ -143,10 +145,17 @@ type Epoch struct {
 	Stages         []pipeline.StageTime `json:"stages"`
 }
 
+// What is read of a run's directory is bounded, whoever wrote it: run.json, some 2 kB for
+// an epoch, as of half a million epochs, a line of metrics.jsonl by many times its length.
+const (
+	MostRun  = 1 << 30
+	mostLine = 64 << 10
+)
+
 // Read reads a run's directory, whatever the run's state.
 func Read(fsys vfs.FS, dir string) (*Run, error) {
 	name := filepath.Join(dir, stage.RunFile)
-	b, err := vfs.ReadFile(fsys, name)
+	b, err := vfs.ReadSmall(fsys, name, MostRun)
 	if err != nil {
 		return nil, err
 	}
@@ -155,36 +164,47 @@ func Read(fsys vfs.FS, dir string) (*Run, error) {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
 	}
 	name = filepath.Join(dir, metricsFile)
-	if b, err = vfs.ReadFile(fsys, name); err != nil {
+	f, err := fsys.Open(name)
+	if err != nil {
 		return nil, err
 	}
-	if r.Epochs, err = decodeEpochs(b); err != nil {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
+	defer f.Close()
+	if r.Epochs, err = decodeEpochs(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r, nil
 }
 
 // decodeEpochs reads the lines that were written whole: a run that was killed may
 // have left a part of one more.
-func decodeEpochs(b []byte) ([]Epoch, error) {
+func decodeEpochs(from io.Reader) ([]Epoch, error) {
 	var epochs []Epoch
-	for line := range bytes.Lines(b) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break
+	for lines := bufio.NewReaderSize(from, mostLine); ; {
+		n := len(epochs)
+		bad := func(format string, args ...any) error {
+			return fault.New(fault.ErrCorrupt, "line %d: "+format, append([]any{n + 1}, args...)...)
+		}
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return epochs, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, bad("it is longer than %d bytes", mostLine)
+		case err != nil:
+			return nil, err
 		}
 		var e Epoch
 		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, err
+			return nil, bad("%w", err)
 		}
-		if n := len(epochs); e.Epoch < 0 || e.Epoch > math.MaxInt32 || n > 0 && e.Epoch <= epochs[n-1].Epoch {
-			return nil, fmt.Errorf("line %d: epoch %d", n+1, e.Epoch)
+		if e.Epoch < 0 || e.Epoch > math.MaxInt32 || n > 0 && e.Epoch <= epochs[n-1].Epoch {
+			return nil, bad("epoch %d", e.Epoch)
 		}
 		for i := range e.Stages {
 			e.Stages[i].Workers = max(1, e.Stages[i].Workers)
 		}
 		epochs = append(epochs, e)
 	}
-	return epochs, nil
 }
 
 // best returns the index of the first epoch with the best validation score, -1 where

@@ -11,7 +11,7 @@ import (
 
 // WithoutTimes returns metrics.jsonl without what follows from the clock: all else is
 // the same in a run that was interrupted.
-func WithoutTimes(t *testing.T, metrics []byte) string {
+func WithoutTimes(t testing.TB, metrics []byte) string {
 	t.Helper()
 	var out strings.Builder
 	for line := range bytes.Lines(metrics) {

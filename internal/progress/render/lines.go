@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 )
 
@@ -38,7 +39,10 @@ type lineTask struct {
 
 func newLines(w io.Writer) *lines {
 	r := &lines{w: w, stop: make(chan struct{})}
-	r.done.Go(r.watch)
+	r.done.Go(func() {
+		defer fault.Crash()
+		r.watch()
+	})
 	return r
 }
 

@@ -8,10 +8,12 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
 )
 
 // Kind names an architecture: what a layer makes of the features x of a block's
@@ -44,7 +46,7 @@ const (
 type Model struct {
 	Kind    Kind    `json:"kind"`
 	Dims    []int   `json:"dims"`    // input width, hidden widths, number of classes: one more than layers
-	Dropout float64 `json:"dropout"` // rate after every layer but the last, in [0, 1)
+	Dropout float64 `json:"dropout"` // rate after every layer but the last, from 0 to kernel.MaxDropout
 	// Orders holds each layer's order of operations. Nil stands for Auto in all of
 	// them; engines resolve Auto and report what they resolved it to.
 	Orders []Order `json:"orders,omitempty"`
@@ -106,11 +108,14 @@ func (m *Model) Validate() error {
 	if len(m.Dims) < 2 {
 		return fault.New(fault.ErrUsage, "model: %d widths describe no layer", len(m.Dims))
 	}
-	if slices.Min(m.Dims) < 1 {
-		return fault.New(fault.ErrUsage, "model: a layer of width %d", slices.Min(m.Dims))
+	if m.Layers() > maxLayers {
+		return fault.New(fault.ErrUsage, "model: %d layers, more than %d", m.Layers(), maxLayers)
 	}
-	if !(m.Dropout >= 0 && m.Dropout < 1) {
-		return fault.New(fault.ErrUsage, "model: dropout %v is not in [0, 1)", m.Dropout)
+	if least, most := slices.Min(m.Dims), slices.Max(m.Dims[:m.Layers()]); least < 1 || most > maxWidth || m.Classes() > math.MaxInt32 {
+		return fault.New(fault.ErrUsage, "model: layers of widths %v", m.Dims)
+	}
+	if err := kernel.CheckDropout(m.Dropout); err != nil {
+		return fault.New(fault.ErrUsage, "model: dropout %v: %w", m.Dropout, err)
 	}
 	if m.Orders != nil && len(m.Orders) != m.Layers() {
 		return fault.New(fault.ErrUsage, "model: %d orders of operations for %d layers", len(m.Orders), m.Layers())
@@ -120,7 +125,28 @@ func (m *Model) Validate() error {
 			return fmt.Errorf("layer %d: %w", l, unknown("order", o, orders))
 		}
 	}
-	return m.validateVariant()
+	if err := m.validateVariant(); err != nil {
+		return err
+	}
+	return m.validateCount()
+}
+
+// validateCount refuses more parameters than any memory holds, of which counts would
+// overflow.
+func (m *Model) validateCount() error {
+	const most = 1 << 48
+	sum := float64(m.Features()) * float64(m.InputProjection)
+	for l := range m.Layers() {
+		matrices := 3.0 // of neighbours, of the row itself, of a residual
+		if m.Kind == GAT {
+			matrices = float64(m.Heads) + 1
+		}
+		sum += matrices * float64(m.In(l)) * float64(m.Out(l))
+	}
+	if sum > most {
+		return fault.New(fault.ErrUsage, "model: layers of widths %v have more than %d parameters", m.Dims, int64(most))
+	}
+	return nil
 }
 
 // unknown says that a name is none of those known.

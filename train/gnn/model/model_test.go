@@ -22,6 +22,7 @@ func TestValidate(t *testing.T) {
 		"dropout":         func(m *Model) { m.Dropout = -0.1 },
 		"dropout one":     func(m *Model) { m.Dropout = 1 },
 		"dropout NaN":     func(m *Model) { m.Dropout = math.NaN() },
+		"rounds to one":   func(m *Model) { m.Dropout = 0.99999999999 },
 		"orders too many": func(m *Model) { m.Orders = append(m.Orders, Auto) },
 		"order":           func(m *Model) { m.Orders = []Order{Auto, ""} },
 	} {

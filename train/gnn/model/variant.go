@@ -55,7 +55,9 @@ const (
 	// without bias.
 	GraphNorm GCNNorm = "graph"
 	// BlockNorm takes the degrees in the block, self-loops counted: of s as a
-	// source, of d as a destination.
+	// source, of d as a destination. Inference over the whole graph takes the graph for
+	// the block, in every layer: what it gives is what a batch of all nodes with all of
+	// their edges gives, and no range of it shows.
 	BlockNorm GCNNorm = "block"
 )
 
@@ -67,8 +69,12 @@ var (
 	GCNNorms    = []GCNNorm{GraphNorm, BlockNorm}
 )
 
-// maxWidth bounds what is counted from widths.
-const maxWidth = 1 << 24
+// These bound what is counted from widths and layers, so that no count overflows. Batches
+// have at most as many layers.
+const (
+	maxWidth  = 1 << 24
+	maxLayers = 64
+)
 
 func (m *Model) validateVariant() error {
 	switch {
@@ -98,6 +104,10 @@ func known[T ~string](name T, list []T) bool { return name == "" || slices.Conta
 // Commutes tells whether a layer's aggregation commutes with linear maps, so that
 // there is a choice between both orders of operations.
 func (m *Model) Commutes() bool { return m.Kind != SAGE || m.Aggregator != Max }
+
+// CountsBlocks tells whether the weight of an edge follows from the other edges in its
+// block.
+func (m *Model) CountsBlocks() bool { return m.Kind == GCN && m.GCNNorm == BlockNorm }
 
 // HasNorm tells whether layer l's sums are normalised.
 func (m *Model) HasNorm(l int) bool {

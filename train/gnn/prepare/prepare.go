@@ -15,10 +15,15 @@ import (
 type Prepared struct {
 	Blocks   []Block
 	Labelled int // seed nodes that have a label
+	// Order is where the input nodes' rows lie in the batch's matrix of features. It is
+	// nil, but where an input projection is trained: Batch has the input nodes in the
+	// order of their ids then.
+	Order []uint32
 
 	by     *Preparer // the one that made it
 	batch  *graph.Batch
 	sorter *sorter // nil until it is needed
+	input  inputOrder
 }
 
 // Block is what was derived from one block.
@@ -49,7 +54,9 @@ func (p *Block) Destination(b *graph.Block, i int) (int, bool) {
 	return k - 1, k > 0
 }
 
-// Batch returns the mini-batch, nil if none was made ready.
+// Batch returns the mini-batch that the blocks are derived from, nil if none was made
+// ready: the one that was given, but for the numbers of its input nodes where there is an
+// Order.
 func (p *Prepared) Batch() *graph.Batch { return p.batch }
 
 // By tells whether r has made it.
@@ -65,6 +72,8 @@ type Preparer struct {
 	transpose []bool // blocks that are needed transposed
 	place     bool   // the outermost block's destinations are looked for among its sources
 	degrees   *degreeTable
+
+	sortsInput bool // the input nodes are numbered by their ids
 }
 
 // New returns what prepares batches of at most these sizes for layers with these orders
@@ -83,6 +92,7 @@ func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool)
 		r.degrees = weightsByDegree()
 	}
 	r.place = training && (projects || m.Kind == model.GCN && r.transpose[0])
+	r.sortsInput = training && projects
 	return r
 }
 
@@ -102,7 +112,21 @@ func (r *Preparer) IgnoreLabels() { r.classes = 0 }
 // buffers. The kernels index without bounds of their own, so a batch that is not
 // what its lengths promise, is larger than the sizes that the engine was made for,
 // or has a label that is no class, is an error of kind fault.ErrInput.
-func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
+func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error { return r.prepare(p, b, nil) }
+
+// PrepareRange does the same for a batch of one block that is a range of the whole graph:
+// destinations with all of their neighbours. out has, for every input node, the edges of
+// the whole graph that it is the source of. They matter where the model counts the edges
+// of a block (model.BlockNorm): the block is the whole graph then, wherever it was cut.
+func (r *Preparer) PrepareRange(p *Prepared, b *graph.Batch, out []uint32) error {
+	if len(b.Blocks) != 1 || len(out) != len(b.Input) {
+		return fault.New(fault.ErrInput, "prepare: a range of %d blocks, with the edges of %d of %d input nodes", len(b.Blocks), len(out), len(b.Input))
+	}
+	return r.prepare(p, b, out)
+}
+
+// prepare does both; out is nil for a batch by itself.
+func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 	p.batch = nil
 	if err := r.check(b); err != nil {
 		return err
@@ -110,8 +134,13 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 	if len(p.Blocks) != len(b.Blocks) {
 		p.Blocks = make([]Block, len(b.Blocks))
 	}
+	if r.sortsInput {
+		b = r.sortInput(p, b)
+	} else {
+		p.Order = nil
+	}
 	for l := range b.Blocks {
-		r.weigh(p.Blocks, b, l)
+		r.weigh(p.Blocks, b, l, out)
 		switch k := &b.Blocks[l]; {
 		case r.loops():
 			r.loopBlock(p, k, l)
@@ -194,6 +223,7 @@ type Lengths struct {
 	Dst, Src, Own                                          int
 	TIndptr, TIndices, Place                               int
 	Indptr, Indices, LoopTIndptr, LoopTIndices, LoopTEdges int // of Looped
+	Order                                                  int // of the Prepared, for block 0
 }
 
 // Lengths returns what Prepare needs for block l. It uses memory that a Prepared's
@@ -219,11 +249,14 @@ func (r *Preparer) Lengths(l int) Lengths {
 	if l == 0 && r.place {
 		n.Place = src
 	}
+	if l == 0 && r.sortsInput {
+		n.Order = src
+	}
 	return n
 }
 
 func (n *Lengths) sum() int {
-	return n.Dst + n.Src + n.Own + n.TIndptr + n.TIndices + n.Place + n.Indptr + n.Indices + n.LoopTIndptr + n.LoopTIndices + n.LoopTEdges
+	return n.Dst + n.Src + n.Own + n.TIndptr + n.TIndices + n.Place + n.Indptr + n.Indices + n.LoopTIndptr + n.LoopTIndices + n.LoopTEdges + n.Order
 }
 
 // Bytes returns the memory that one Prepared needs at the maximum sizes.
@@ -234,6 +267,27 @@ func (r *Preparer) Bytes() int64 {
 		n += k.sum()
 	}
 	return 4*int64(n) + r.SorterBytes()
+}
+
+// Held returns the memory that p holds: at most what Bytes of its preparer says.
+func (p *Prepared) Held() int64 {
+	words := cap(p.Order)
+	for i := range p.Blocks {
+		q := &p.Blocks[i]
+		words += cap(q.Dst) + cap(q.Src) + cap(q.Own) + cap(q.TIndptr) + cap(q.TIndices) + cap(q.Place)
+		k := &q.Looped
+		words += cap(k.Indptr) + cap(k.Indices) + cap(k.TIndptr) + cap(k.TIndices) + cap(k.TEdges)
+	}
+	o := &p.input
+	words += 2*(cap(o.keys)+cap(o.spare)) + cap(o.batch.Input) + cap(o.batch.Degree)
+	if len(o.batch.Blocks) > 0 {
+		words += cap(o.batch.Blocks[0].Indices) + cap(o.batch.Blocks[0].Dst)
+	}
+	bytes := 4 * int64(words)
+	if p.sorter != nil {
+		bytes += 4*(2*buckets+mostInBucket) + 8*int64(cap(p.sorter.records))
+	}
+	return bytes
 }
 
 // placeDestinations finds out which sources are destinations.

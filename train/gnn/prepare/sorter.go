@@ -58,12 +58,14 @@ func (r *Preparer) sorted() int {
 	return most
 }
 
-// SorterBytes returns the memory in Bytes that Lengths does not list.
+// SorterBytes returns the memory in Bytes that Lengths does not list: what edges and input
+// nodes are sorted in.
 func (r *Preparer) SorterBytes() int64 {
+	bytes := r.inputOrderBytes()
 	if n := r.sorted(); n > 0 {
-		return 8*int64(n) + 4*(2*buckets+mostInBucket)
+		bytes += 8*int64(n) + 4*(2*buckets+mostInBucket)
 	}
-	return 0
+	return bytes
 }
 
 // build does what Looped.build does, and records the edges in their buckets.

@@ -5,11 +5,14 @@ import (
 	"sync"
 
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/train/gnn/model"
 )
 
 // weigh computes the weights of the sums over block l, after those of the blocks before.
-func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int) {
+// out has the edges of the whole graph that begin at each source, where the block is a
+// range of it, and is nil for any other.
+func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int, out []uint32) {
 	k, q := &b.Blocks[l], &blocks[l]
 	switch {
 	case r.model.Kind == model.GCN:
@@ -17,8 +20,8 @@ func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int) {
 		q.Own = resized(q.Own, k.NumDst, r.sizes.Dst[l])
 		q.Src = resized(q.Src, k.NumSrc, r.sizes.Src[l])
 		switch {
-		case r.model.GCNNorm == model.BlockNorm:
-			q.weighByBlock(k, r.degrees)
+		case r.model.CountsBlocks():
+			q.weighByBlock(k, r.degrees, out)
 		case l == 0:
 			q.weighByGraph(b, r.degrees)
 		default:
@@ -130,18 +133,15 @@ func (p *Block) weighDestinations(b *graph.Batch, k *graph.Block, t *degreeTable
 }
 
 // weighByBlock weighs the edge from s to d by 1/√(out s · in d), by the degrees in the
-// block with a self-loop at every destination.
-func (p *Block) weighByBlock(b *graph.Block, t *degreeTable) {
-	src := p.Src
-	clear(src)
-	for _, s := range b.Indices {
-		src[s]++
+// block with a self-loop at every destination; out s by those in the whole graph, where
+// every node has one, if they are given.
+func (p *Block) weighByBlock(b *graph.Block, t *degreeTable, out []uint32) {
+	if out == nil {
+		out = p.countSources(b)
 	}
-	for i := range b.NumDst {
-		src[b.DstPos(i)]++
-	}
-	for s, n := range src {
-		src[s] = t.inverseRoot(uint32(max(1, n)) - 1)
+	src := p.Src[:len(out)]
+	for s, n := range out {
+		src[s] = t.inverseRoot(n)
 	}
 	from := uint32(0)
 	for i, to := range b.Indptr[1:] {
@@ -149,4 +149,21 @@ func (p *Block) weighByBlock(b *graph.Block, t *degreeTable) {
 		p.Own[i] = p.Dst[i] * src[b.DstPos(i)]
 		from = to
 	}
+}
+
+// countSources counts the edges of every source in the block, without one self-loop of
+// those that have edges or are destinations. The counts lie in the memory of Src.
+func (p *Block) countSources(b *graph.Block) []uint32 {
+	out := binio.View[uint32](binio.Bytes(p.Src))
+	clear(out)
+	for _, s := range b.Indices {
+		out[s]++
+	}
+	for i := range b.NumDst {
+		out[b.DstPos(i)]++
+	}
+	for s, n := range out {
+		out[s] = max(1, n) - 1
+	}
+	return out
 }

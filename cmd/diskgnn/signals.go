@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"diskgnn/internal/fault"
+)
+
+// grace is how long a stage may take to abandon its step after a signal. What
+// it leaves behind is resumable at any instant, so leaving it then is safe.
+const grace = 1900 * time.Millisecond
+
+// again says how to go on, to whoever does not know which stage was left.
+const again = "run the same command again to resume (train: with --resume)"
+
+// insistent are the signals of which a second one ends the process at once. Others come
+// twice by themselves: when a session ends, its shell and the kernel send a SIGHUP each,
+// and schedulers warn by a signal before they end a job by another one.
+var insistent = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+func insists(s os.Signal) bool { return slices.Contains(insistent, s) }
+
+// interrupting returns the signals that interrupt: of a session that ends, unless the
+// program was started so that it outlives its session (nohup), and of schedulers that
+// warn before time is up, too.
+func interrupting() []os.Signal {
+	list := append([]os.Signal{syscall.SIGUSR1}, insistent...)
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
+}
+
+// interruptible returns a context that the first signal cancels. A second one of those
+// that insist, or a stage that does not stop in time, has leave end the process at once.
+func interruptible(parent context.Context, leave func(message string)) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 8) // more than come while one is looked at
+	signal.Notify(signals, interrupting()...)
+	over := make(chan struct{})
+	go func() {
+		defer fault.Crash()
+		select {
+		case <-over:
+			return
+		case <-signals:
+			// Whoever read the output may have been ended by the same signal: what is
+			// left to do must not end by writing to nobody.
+			signal.Ignore(syscall.SIGPIPE)
+			cancel(fault.ErrInterrupted)
+		}
+		late := time.NewTimer(grace)
+		defer late.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case s := <-signals:
+				if insists(s) {
+					leave("interrupted again: left at once; " + again)
+					return
+				}
+			case <-late.C:
+				leave("interrupted: left in the middle of a step; " + again)
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(over)
+		cancel(nil)
+	}
+}

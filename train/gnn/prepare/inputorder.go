@@ -1,0 +1,86 @@
+package prepare
+
+import (
+	"math/bits"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+)
+
+// inputOrder numbers the input nodes of a batch by their ids, ascending, whatever order
+// their rows lie in. An input projection multiplies every row, and sums over all of them
+// for the gradient of its weights: what it gives depends on the order, to the last bits.
+// A pack's order follows from its caches, this one from the batch alone.
+type inputOrder struct {
+	keys, spare []uint64 // an input node's id, above where its row lies
+	batch       graph.Batch
+}
+
+// inputOrderBytes returns the memory of one, without the list of places.
+func (r *Preparer) inputOrderBytes() int64 {
+	if !r.sortsInput {
+		return 0
+	}
+	return int64(r.sizes.Src[0])*(2*8+2*4) + 4*int64(r.sizes.Edges[0]+r.sizes.Dst[0])
+}
+
+// sortInput returns b with its input nodes in the order of their ids. What differs from b
+// lies in p's memory; p.Order has where their rows are.
+func (r *Preparer) sortInput(p *Prepared, b *graph.Batch) *graph.Batch {
+	o, n := &p.input, len(b.Input)
+	o.keys, o.spare = resized(o.keys, n, r.sizes.Src[0]), resized(o.spare, n, r.sizes.Src[0])
+	largest := uint32(0)
+	for i, id := range b.Input {
+		o.keys[i] = uint64(id)<<32 | uint64(i)
+		largest = max(largest, id)
+	}
+	o.sort(bits.Len32(largest))
+
+	s, k := &o.batch, &b.Blocks[0]
+	if len(s.Blocks) != len(b.Blocks) {
+		s.Blocks = make([]graph.Block, len(b.Blocks))
+	}
+	own := s.Blocks[0]
+	copy(s.Blocks, b.Blocks)
+	p.Order = resized(p.Order, n, r.sizes.Src[0])
+	s.Input, s.Degree = resized(s.Input, n, r.sizes.Src[0]), resized(s.Degree, n, r.sizes.Src[0])
+	to := binio.View[uint32](binio.Bytes(o.spare))[:n] // the number of the node whose row lies there
+	for i, key := range o.keys {
+		at := uint32(key)
+		p.Order[i], s.Input[i], s.Degree[i] = at, uint32(key>>32), b.Degree[at]
+		to[at] = uint32(i)
+	}
+	first := &s.Blocks[0]
+	first.Indices = resized(own.Indices, len(k.Indices), r.sizes.Edges[0])
+	for e, at := range k.Indices {
+		first.Indices[e] = to[at]
+	}
+	first.Dst = resized(own.Dst, k.NumDst, r.sizes.Dst[0])
+	for i := range first.Dst {
+		first.Dst[i] = to[k.DstPos(i)]
+	}
+	s.Labels, s.Targets = b.Labels, b.Targets
+	return s
+}
+
+// sort orders the keys by ids of so many bits, digit by digit, the least one first; equal
+// ids stay in their order.
+func (o *inputOrder) sort(idBits int) {
+	const digit = 11 // whose counts lie in the nearest cache
+	for shift := 32; shift < 32+idBits; shift += digit {
+		var at [1 << digit]uint32
+		for _, k := range o.keys {
+			at[k>>shift%(1<<digit)]++
+		}
+		sum := uint32(0)
+		for i, n := range at {
+			at[i], sum = sum, sum+n
+		}
+		for _, k := range o.keys {
+			n := &at[k>>shift%(1<<digit)]
+			o.spare[*n] = k
+			*n++
+		}
+		o.keys, o.spare = o.spare, o.keys
+	}
+}

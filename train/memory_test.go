@@ -1,0 +1,284 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+	"diskgnn/pipeline"
+	"diskgnn/train/report"
+)
+
+// allocated returns what a function allocates, garbage included: never less than what it
+// holds at any time.
+func allocated(f func()) int64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// slack is for what does not grow with what is counted.
+const slack = 64 << 10
+
+// A scorer takes what is planned for it, all at once: also with two classes, and with its
+// state on the way to a checkpoint.
+func TestScorersHoldWhatIsPlanned(t *testing.T) {
+	const rows, batch = 200_000, 1000
+	for _, metric := range []string{MetricAccuracy, MetricAUC, MetricF1} {
+		for _, multi := range []bool{false, true} {
+			j := judging{metric, multi, 2, rows}
+			if multi {
+				j.classes = 9
+			}
+			logits, labels := make([]float32, batch*j.classes), make([]int32, batch)
+			var targets []byte
+			if multi {
+				targets = make([]byte, batch*graph.TargetBytes(j.classes))
+			}
+			for i := range logits {
+				logits[i] = float32(i * 7919 % 1009)
+			}
+			for i := range labels {
+				if !multi {
+					labels[i] = int32(i % 2)
+				} else {
+					graph.AddClass(targets[i*2:], i%9)
+				}
+			}
+			var s scorer
+			use := func() {
+				for range rows / batch {
+					s.add(logits, labels, targets)
+				}
+			}
+			held, state := scorerBytes(j)
+			got := allocated(func() {
+				s = newScorer(j)
+				for range 2 { // a score leaves room for the next
+					use()
+					s.score()
+				}
+			})
+			if got > held+slack {
+				t.Errorf("%+v: %d bytes allocated, %d planned", j, got, held)
+			}
+			use()
+			var b []byte
+			if got := allocated(func() { b = s.state() }); got > state+slack {
+				t.Errorf("%+v: a state takes %d bytes, %d are planned", j, got, state)
+			}
+			other := newScorer(j)
+			if got := allocated(func() {
+				if err := other.load(b); err != nil {
+					t.Error(err)
+				}
+			}); got > slack {
+				t.Errorf("%+v: to load a state takes %d bytes", j, got)
+			}
+			if a, b := s.score(), other.score(); a != b || !a.Defined() {
+				t.Errorf("%+v: the score is %v, from its state %v", j, a, b)
+			}
+		}
+	}
+}
+
+// The plan holds the scorers of the pack's batches: two classes are no exception.
+func TestPlanHasScorers(t *testing.T) {
+	w := newWorld(t, worldParams{classes: 2, epochs: 2})
+	r, err := packfile.Open(disk, w.pack(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seeds [4]int64 // of two epochs, validation, test
+	for i := range r.Index().Train {
+		seeds[i/r.Facts().BatchesPerEpoch] += int64(r.Index().Train[i].Seeds)
+	}
+	for i, list := range [][]packfile.Eval{r.Index().Valid, r.Index().Test} {
+		for k := range list {
+			seeds[2+i] += int64(list[k].Seeds)
+		}
+	}
+	train, eval := max(seeds[0], seeds[1]), max(seeds[2], seeds[3])
+	var n engineNeeds
+	n.scorers(MetricAUC, r)
+	if want := train*(16+9) + eval*16; n.engine != want || n.resume != train*9 || train == 0 || eval == 0 {
+		t.Errorf("%d bytes are planned, of them %d at resuming; want %d and %d", n.engine, n.resume, want, train*9)
+	}
+	n = engineNeeds{}
+	if n.scorers(MetricAccuracy, r); n != (engineNeeds{}) {
+		t.Errorf("accuracy: %+v", n)
+	}
+}
+
+// An epoch takes no more than is planned for it, while the run goes on and when its end is
+// written.
+func TestEpochsHoldWhatIsPlanned(t *testing.T) {
+	if racing {
+		t.Skip("the race detector allocates")
+	}
+	const n = 5000
+	var r Result
+	lines := allocated(func() {
+		for i := range n {
+			e := Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
+				SSDBytesRead: 1 << 50, SSDUsefulBytes: 1 << 50, GraphBytesRead: 1 << 50, RAMBytes: 1 << 50, ReadRate: 1e10 / 3, ReadSeconds: 1.0 / 3, ComputeSeconds: 1.0 / 3,
+				Batches: 1 << 20, BoundStage: stageCompute, BoundSeconds: 1.0 / 3, ValidSeconds: 1.0 / 3, ValidBytesRead: 1 << 50}
+			e.Stages = make([]pipeline.StageTime, 0, 7)
+			for _, name := range []string{stageLoad, stageRead, stageAssemble, stageLaunch, stageCopy, stageGather, stageCompute} {
+				e.Stages = append(e.Stages, pipeline.StageTime{Stage: name, Workers: 6, Busy: 1000. / 3, Blocked: 1000. / 3})
+			}
+			r.Epochs = append(r.Epochs, e)
+		}
+	}) / n
+	dir := t.TempDir()
+	d := &runDir{fs: disk, path: dir, file: runFile{Format: runFormat, Begun: time.Now(), State: StateFinished, Result: &r}}
+	saved := allocated(func() {
+		if err := d.save(); err != nil {
+			t.Fatal(err)
+		}
+	}) / n
+	var metrics strings.Builder
+	for _, e := range r.Epochs {
+		b, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&metrics, "%s\n", b)
+	}
+	if err := os.WriteFile(filepath.Join(dir, MetricsFile), []byte(metrics.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	reported := allocated(func() {
+		p, err := report.Read(disk, dir)
+		if err == nil {
+			err = report.Write(io.Discard, p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}) / n
+	t.Logf("an epoch takes %d bytes, when it is saved %d more, when it is reported %d", lines, saved, reported)
+	if lines+max(saved, reported) > epochBytes {
+		t.Errorf("an epoch takes %d bytes, when it is saved %d more, when it is reported %d; %d are planned", lines, saved, reported, epochBytes)
+	}
+}
+
+// What is written and kept of the weights is what is planned, three times their size, and
+// so is a checkpoint that a run goes on from.
+func TestWeightsHoldWhatIsPlanned(t *testing.T) {
+	w := newWorld(t, worldParams{classes: 2, dim: 20})
+	o := w.options(w.pack(10), func(o *Options) { o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, MetricAUC, 2, LossCrossEntropy })
+	r, err := packfile.Open(disk, o.Pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, needs, err := newCPUEngine(&o, r.Facts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	count := int64(0)
+	for _, p := range e.Params() {
+		count += int64(p.Len())
+	}
+	got := allocated(func() {
+		best, err := e.Snapshot(nil)
+		if err != nil || int64(len(best)) != count {
+			t.Fatal(err)
+		}
+		if _, err := tensors(e); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got < 12*count || got > 12*count+slack {
+		t.Errorf("%d bytes for %d weights", got, count)
+	}
+	needs.scorers(MetricAUC, r)
+	w.interrupt(o, 25)
+	names := strings.Fields(names(t, filepath.Join(o.Out, CheckpointsDir)))
+	if len(names) == 0 {
+		t.Fatal("no checkpoint")
+	}
+	d := &runDir{fs: disk, path: o.Out}
+	got = allocated(func() {
+		if _, _, err := d.checkpoints().Read(names[0], needs.resume); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > needs.resume+slack || got < needs.resume/2 {
+		t.Errorf("a checkpoint takes %d bytes, %d are planned", got, needs.resume)
+	}
+
+	// To score the weights, the file and an engine are held.
+	run, err := OpenTrained(disk, o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := EngineOptions{Weights: WeightsBest, Threads: 1, BLAS: "gonum"}
+	var planned int64
+	got = allocated(func() {
+		x, n, err := run.NewEngine(options, 0, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned = n
+		x.Close()
+	})
+	if got > planned+1<<20 { // Gorgonia's graph; more under the race detector
+		t.Errorf("an engine to evaluate with takes %d bytes, %d are planned", got, planned)
+	}
+	if _, _, err := run.NewEngine(options, 1, planned); fmt.Sprint(err) == "<nil>" || !strings.Contains(err.Error(), "the engine needs ") {
+		t.Errorf("beside a byte more: %v", err)
+	}
+}
+
+// A run that could not be gone on with is not begun, and what would do is named.
+func TestPlanHasCheckpoint(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	r, err := packfile.Open(disk, w.pack(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := w.options(r.Dir(), func(o *Options) { o.Epochs = 1 })
+	whole, err := planMemory(r, &o, engineNeeds{engine: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs := engineNeeds{engine: 1, resume: 100 << 20}
+	o.Memory = whole.total + 50<<20
+	_, err = planMemory(r, &o, needs, 0)
+	var mebibytes int64
+	if _, scan := fmt.Sscanf(after(fmt.Sprint(err), "would do: --memory "), "%dMiB", &mebibytes); scan != nil || !errors.Is(err, fault.ErrBudget) {
+		t.Fatalf("%v", err)
+	}
+	o.Memory = mebibytes << 20
+	p, err := planMemory(r, &o, needs, 0)
+	if err != nil || p.total > o.Memory || p.total < needs.resume {
+		t.Errorf("with the memory that is named: %+v, %v", p, err)
+	}
+	o.Trace = true
+	if q, err := planMemory(r, &o, engineNeeds{engine: 1}, 0); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
+		t.Errorf("a trace takes %d bytes, %v", q.fixed-whole.fixed, err)
+	}
+	if got := allocated(func() { pipeline.NewRecorder(traceSpans) }); got > pipeline.RecorderBytes(traceSpans)+slack {
+		t.Errorf("a trace takes %d bytes, %d are planned", got, pipeline.RecorderBytes(traceSpans))
+	}
+}
+
+func after(s, word string) string {
+	_, rest, _ := strings.Cut(s, word)
+	return rest
+}

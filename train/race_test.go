@@ -1,0 +1,6 @@
+//go:build race
+
+package train
+
+// racing: the detector allocates by itself.
+const racing = true
