@@ -17,6 +17,7 @@ import (
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/safetensors"
 )
@@ -231,4 +232,30 @@ func TestGPUStagesAcrossCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("resumed", r)
+}
+
+// Whatever order the GPU's streams work in, a run ends with the bytes of one on a device
+// that does everything at once, also when it is interrupted.
+func TestGPULate(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 200})
+	for what, change := range map[string]func(o *Options){
+		"rows in RAM and on the GPU": func(o *Options) { o.GPUCache, o.RAMCache, o.Norm = percent(7), percent(13), "batch" },
+		"packed as int8":             func(o *Options) { o.Pack = w.pack(20, func(o *pack.Options) { o.DType = "int8" }) },
+	} {
+		first := w.options(w.pack(20), gpuRun, change, func(o *Options) { o.CheckpointEvery = Interval{Batches: 5} })
+		w.mustRun(first, onDevice(cudatest.Open(t)))
+		want := w.ending(first.Out)
+		cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
+			o := w.fresh(first)
+			w.mustRun(o, onDevice(d))
+			w.ending(o.Out).compare(t, what, want)
+			o = w.fresh(first)
+			w.interrupt(o, 4, onDevice(d))
+			o.Resume = true
+			if _, err := w.run(context.Background(), o, &logged{}, onDevice(d)); err != nil {
+				t.Fatal(err)
+			}
+			w.ending(o.Out).compare(t, what+", interrupted", want)
+		})
+	}
 }

@@ -25,11 +25,11 @@ var (
 	noMemory = &cuda.Fault{Why: "CUDA_ERROR_OUT_OF_MEMORY", OutOfMemory: true}
 )
 
-// useFaulty makes runs use an emulated device that answers its call number n, counted
-// from 0, with the fault. It returns all calls, in order.
+// useFaulty makes runs use a late device that answers its call number n, counted from 0,
+// with the fault. It returns all calls, in order.
 func useFaulty(t *testing.T, n int, with *cuda.Fault) (use func(*parts), calls *[]string) {
 	calls = new([]string)
-	d := cudatest.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
+	d := cudatest.OpenLateFaulty(t, uint64(n+1), func(call string) *cuda.Fault {
 		*calls = append(*calls, call)
 		if len(*calls)-1 == n {
 			return with
@@ -96,7 +96,7 @@ func TestGPUFailsAnywhere(t *testing.T) {
 			use, calls := useFaulty(t, n, with)
 			_, err := w.run(context.Background(), o, &logged{}, use)
 			if len(*calls) <= n {
-				t.Fatalf("only %d calls of %d", len(*calls), n)
+				t.Fatalf("only %d calls of %d: %v", len(*calls), n, err)
 			}
 			text := message(err)
 			if !errors.Is(err, fault.ErrDevice) || !strings.Contains(text, with.Why) || strings.Contains(text, "\n") {

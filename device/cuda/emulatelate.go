@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"maps"
 	"math/rand/v2"
 	"unsafe"
 )
@@ -129,6 +130,7 @@ func (d *late) syncStream(s handle) error {
 	}
 	q := d.queues[s]
 	d.until(q, func() bool { return len(q.tasks) == 0 })
+	d.forget()
 	return nil
 }
 
@@ -197,7 +199,18 @@ func (d *late) free(address uint64) error {
 	fill(b.bytes, poison)
 	b.freed = true
 	d.blocks[address] = b
+	d.forget()
 	return nil
+}
+
+// forget forgets memory that was freed, once there is no work left that could touch it.
+func (d *late) forget() {
+	for _, q := range d.ordered {
+		if len(q.tasks) > 0 {
+			return
+		}
+	}
+	maps.DeleteFunc(d.blocks, func(_ uint64, b block) bool { return b.gone() })
 }
 
 // freePinned likewise.
@@ -223,6 +236,20 @@ func (d *late) dropExec(exec handle) error {
 	return nil
 }
 
+// drop forgets all work: that of a device that was lost is never done.
+func (d *late) drop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.ordered {
+		for _, t := range q.tasks {
+			if t.passes != nil {
+				t.passes.passed = true
+			}
+		}
+		q.tasks = nil
+	}
+}
+
 // release does what is left to do.
 func (d *late) release(i int) error {
 	d.mu.Lock()
@@ -230,5 +257,6 @@ func (d *late) release(i int) error {
 	for _, q := range d.ordered {
 		d.until(q, func() bool { return len(q.tasks) == 0 })
 	}
+	d.forget()
 	return nil
 }
