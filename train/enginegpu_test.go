@@ -137,6 +137,42 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
+// TestAutoSaysWhy: auto takes the GPU that works, and otherwise the CPU. Why a GPU that is
+// there is left alone is a line of the log.
+func TestAutoSaysWhy(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150})
+	p := w.pack(20)
+	for what, c := range map[string]struct {
+		onGPU func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error)
+		want  string // engine
+		says  string // of the log; "": nothing about the GPU
+	}{
+		"a GPU that works": {newGPUEngineOn, EngineGPU, "engine: gpu, emulated, "},
+		"a GPU that is too small": {func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+			return nil, engineNeeds{}, fault.New(fault.ErrBudget, "3 GiB of GPU memory beside the 1 GiB that are held")
+		}, EngineCPU, "the GPU is left alone: 3 GiB of GPU memory beside the 1 GiB that are held\n"},
+		"no GPU": {func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+			return nil, engineNeeds{}, fault.New(cuda.ErrNoDevice, "no driver")
+		}, EngineCPU, ""},
+	} {
+		d := cudatest.Open(t)
+		var log logged
+		o := w.options(p, func(o *Options) { o.Engine, o.Epochs = EngineAuto, 1 })
+		r, err := w.run(context.Background(), o, &log, func(p *parts) {
+			p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+				return chooseEngine(o, f, func(o *Options, f packfile.Facts) (engine, engineNeeds, error) { return c.onGPU(d, o, f) })
+			}
+		})
+		if err != nil || r.Engine != c.want {
+			t.Errorf("%s: auto came to %q (%v)", what, r.Engine, err)
+		}
+		lines := log.String() + "\n"
+		if !strings.Contains(lines, c.says) || c.says == "" && strings.Contains(strings.ToLower(lines), "gpu") || strings.Count(lines, "left alone") != strings.Count(c.says, "left alone") {
+			t.Errorf("%s: the log is\n%s", what, lines)
+		}
+	}
+}
+
 // Where rows are held changes nothing: the weights are the same bytes.
 func TestGPUCacheChangesNothing(t *testing.T) {
 	w := newWorld(t, worldParams{fanout: []int{3, 4}})
