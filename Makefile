@@ -29,7 +29,7 @@ NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,cod
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
-.PHONY: help build test test-race test-nocgo test-kill mutate lint fuzz bench demo clean \
+.PHONY: help build test test-race test-nocgo test-kill test-power mutate lint fuzz bench demo clean \
 	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu
 
 help: ## list the verbs
@@ -50,6 +50,9 @@ test-nocgo: ## build everything and run all tests without cgo
 
 test-kill: ## kill training at 50 random moments and compare what the resumed runs end with
 	DISKGNN_KILLS=50 $(GO) test -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
+
+test-power: ## cut the power after every operation of every command, and compare what the next run makes
+	DISKGNN_POWER=5 $(GO) test -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
 
 mutate: ## change PKG in N places, drawn by SEED, and list the changes that no test notices (also of TESTS)
 	@$(GO) run ./internal/mutate -n $(N) -seed $(SEED) -only '$(ONLY)' -tests '$(TESTS)' -run '$(RUN)' $(PKG)

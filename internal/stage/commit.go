@@ -75,6 +75,10 @@ func (d *Dir) writeJSON(name string, v any) error {
 // What it replaces is moved aside first and removed last, so that a crash in
 // between loses neither.
 func (d *Dir) publish(files []File) error {
+	// The name of meta.json is durable before what a run resumes from goes.
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return err
+	}
 	if err := d.sweep(files); err != nil {
 		return err
 	}
