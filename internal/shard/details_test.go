@@ -143,6 +143,26 @@ func TestCopiesAreClosed(t *testing.T) {
 	}
 }
 
+// TestNamesTheCause: where a file cannot be made, that is what the error says.
+func TestNamesTheCause(t *testing.T) {
+	dir := t.TempDir()
+	dirs := shards(t, filepath.Join(dir, "X"), specFor(1, "d"), 2)
+	boom := errors.New("boom")
+	for n := 0; ; n++ {
+		in := &vfs.FailAt{N: n, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpCreate }}
+		_, err := merge(vfs.Inject(linkless{disk, unix.EXDEV, 1 << 40}, in), filepath.Join(dir, fmt.Sprint(n)), dirs...)
+		if !in.Fired() {
+			if err != nil || n < 6 {
+				t.Errorf("%d files were made (%v)", n, err)
+			}
+			break
+		}
+		if !errors.Is(err, boom) {
+			t.Errorf("file %d: %v", n, err)
+		}
+	}
+}
+
 // TestMissingShards: up to eight are named.
 func TestMissingShards(t *testing.T) {
 	dir := t.TempDir()
