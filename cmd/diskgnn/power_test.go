@@ -24,6 +24,7 @@ import (
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/exact"
+	"diskgnn/train/safetensors"
 	"diskgnn/train/traintest"
 )
 
@@ -137,7 +138,17 @@ func TestPower(t *testing.T) {
 		"train --force": func() powertest.Command {
 			c := trains(t, in+"/p", func(o *train.Options) { o.Force = true })
 			other := trains(t, in+"/p", func(o *train.Options) { o.Seed = 5 })
-			c.Before = func(root string) error { return other.Run(quiet, root) }
+			c.Before, c.Left = func(root string) error { return other.Run(quiet, root) }, nil
+			return c
+		}(),
+		"train --force, then --resume": func() powertest.Command {
+			c := trains(t, in+"/p", func(*train.Options) {})
+			c.Before, c.Left = func(root string) error { return cutOff(t, in+"/p", root) }, nil
+			c.Run = func(fsys vfs.FS, root string) error {
+				b, err := vfs.ReadFile(fsys, filepath.Join(root, "out", stage.RunFile))
+				begun := err == nil && !bytes.Contains(b, []byte(`"seed": 5`))
+				return trains(t, in+"/p", func(o *train.Options) { o.Force, o.Resume = !begun, begun }).Run(fsys, root)
+			}
 			return c
 		}(),
 	} {
@@ -209,7 +220,21 @@ func holds(dir string, files map[string][]byte) bool {
 	return true
 }
 
-// trains is a command that trains.
+// cutOff leaves a run of another seed that was cut off, with its checkpoints.
+func cutOff(t *testing.T, dir, root string) error {
+	v, err := vfs.NewVolatile(root)
+	if err != nil {
+		return err
+	}
+	v.CutAt(50) // it has none before
+	err = trains(t, dir, func(o *train.Options) { o.Seed = 5 }).Run(v, root)
+	if names, _ := os.ReadDir(filepath.Join(root, "out", train.CheckpointsDir)); !errors.Is(err, vfs.ErrPower) || len(names) == 0 {
+		return fmt.Errorf("%d checkpoints are left: %v", len(names), err)
+	}
+	return nil
+}
+
+// trains is a command that trains. As soon as an epoch is said to be over, there are weights.
 func trains(t *testing.T, dir string, change func(o *train.Options)) powertest.Command {
 	return powertest.Command{
 		Run: func(fsys vfs.FS, root string) error {
@@ -229,6 +254,17 @@ func trains(t *testing.T, dir string, change func(o *train.Options)) powertest.C
 			})
 			files[train.MetricsFile] = []byte(traintest.WithoutTimes(t, files[train.MetricsFile]))
 			return files, err
+		},
+		Left: func(root string, _ map[string][]byte) error {
+			metrics, err := os.ReadFile(filepath.Join(root, "out", train.MetricsFile))
+			if err != nil || !bytes.Contains(metrics, []byte("}\n")) {
+				return nil
+			}
+			b, err := os.ReadFile(filepath.Join(root, "out", train.WeightsFile))
+			if err == nil {
+				_, _, err = safetensors.Decode(b)
+			}
+			return err
 		},
 	}
 }
