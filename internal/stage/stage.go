@@ -85,6 +85,10 @@ func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) 
 	if err := fsys.MkdirAll(d.path); err != nil {
 		return nil, 0, fmt.Errorf("make %s: %w", d.path, err)
 	}
+	// What is journalled inside is as durable as the directory's name.
+	if err := fsys.SyncDir(parent); err != nil {
+		return nil, 0, err
+	}
 	if d.lock, err = fsys.Lock(filepath.Join(d.path, lockFile)); err != nil {
 		return nil, 0, err
 	}

@@ -36,8 +36,9 @@ type Command struct {
 const states = 20
 
 // Sweep runs the command to its end, and then again with the power cut after each of its
-// operations, or after some of them: see states. Every third time the power is cut once
-// more while it goes on.
+// operations, or after some of them: see states. What a command has made that ended without
+// an error must be there at once. Every third time the power is cut once more while it goes
+// on.
 func Sweep(t *testing.T, c Command) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
@@ -72,7 +73,10 @@ func Sweep(t *testing.T, c Command) {
 			seed := uint64(tried)
 			tried++
 			what := fmt.Sprintf("cut at operation %d of %d, seed %d, of %d", cut, n, seed, each*(n+1)/step)
-			err := crash(fresh(), root, &c, cut, seed)
+			ended, err := crash(fresh(), root, &c, cut, seed)
+			if err == nil && ended {
+				err = lasts(&c, root, want)
+			}
 			if err == nil && c.Left != nil {
 				err = c.Left(root, want)
 			}
@@ -88,7 +92,7 @@ func Sweep(t *testing.T, c Command) {
 				what += ", and again"
 				var v *vfs.Volatile
 				if v, err = vfs.NewVolatile(root); err == nil {
-					err = crash(v, root, &c, (7*cut+5*i)%(n+1), seed+2)
+					_, err = crash(v, root, &c, (7*cut+5*i)%(n+1), seed+2)
 				}
 			}
 			if err == nil {
@@ -124,13 +128,29 @@ func sum(root string) (s [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
-// crash runs the command until the power is cut, and makes what is left.
-func crash(v *vfs.Volatile, root string, c *Command, cut int, seed uint64) error {
+// crash runs the command until the power is cut, and makes what is left. It reports whether
+// the command had said by then that all was done.
+func crash(v *vfs.Volatile, root string, c *Command, cut int, seed uint64) (ended bool, err error) {
 	v.CutAt(cut)
-	if err := c.Run(v, root); err != nil && !errors.Is(err, vfs.ErrPower) {
-		return fmt.Errorf("ends with another error: %w", err)
+	err = c.Run(v, root)
+	if err != nil && !errors.Is(err, vfs.ErrPower) {
+		return false, fmt.Errorf("ends with another error: %w", err)
 	}
-	return v.Crash(seed)
+	return err == nil, v.Crash(seed)
+}
+
+// lasts makes sure that everything is there that a command has made which ended.
+func lasts(c *Command, root string, want map[string][]byte) error {
+	got, err := c.Made(root)
+	if err != nil {
+		return fmt.Errorf("the command had ended: %w", err)
+	}
+	for name := range want {
+		if b, ok := got[name]; !ok || !bytes.Equal(b, want[name]) {
+			return fmt.Errorf("the command had ended, but %s is not what it made", name)
+		}
+	}
+	return nil
 }
 
 // same compares what was made.
