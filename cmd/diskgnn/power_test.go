@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"diskgnn/dataset"
@@ -105,6 +106,7 @@ func TestPower(t *testing.T) {
 		"pack, min":          packed(func(o *pack.Options) { o.Policy, o.Bands = packfile.PolicyMin, nil }),
 		"pack, a shard":      packed(func(o *pack.Options) { o.Shard = shard.Shard{Index: 0, Count: 2} }),
 		"merge, samples":     merge(samplesShards),
+		"merge, copied":      linkless(merge(packsShards)),
 		"merge, packs":       merge(packsShards),
 		"presample --force": replacing(sample(func(o *presample.Options) { o.Force, o.Seed = true, 1 }), func(out string) error {
 			return os.CopyFS(out, os.DirFS(in+"/s"))
@@ -181,6 +183,19 @@ func directory(run func(fsys vfs.FS, out string) error) powertest.Command {
 			return files, err
 		},
 	}
+}
+
+// linkless is a command on a file system that gives no file a second name.
+func linkless(c powertest.Command) powertest.Command {
+	run := c.Run
+	c.Run = func(fsys vfs.FS, root string) error { return run(noLinks{fsys}, root) }
+	return c
+}
+
+type noLinks struct{ vfs.FS }
+
+func (noLinks) Link(from, to string) error {
+	return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EXDEV}
 }
 
 // replacing is a command that makes a directory in place of another: one of the two is
