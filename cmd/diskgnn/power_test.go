@@ -33,7 +33,7 @@ import (
 // compares the directory with one that was made in peace: byte by byte, since a fingerprint
 // says what a file should hold. make test-power cuts it after every operation, many times.
 func TestPower(t *testing.T) {
-	in := t.TempDir() // inputs, which are durable
+	in := powertest.Dir(t) // inputs, which are durable
 	quiet := vfs.Unsynced(vfs.OS)
 	g := generateOptions(0)
 	samples := presample.Options{Dataset: in + "/g", Out: in + "/s", BatchSize: 16, Fanout: []int{3, 3}, Epochs: 2, Workers: 1, Memory: 1 << 30}

@@ -41,7 +41,7 @@ const states = 20
 // on.
 func Sweep(t *testing.T, c Command) {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "root")
+	root := filepath.Join(Dir(t), "root")
 	fresh := func() *vfs.Volatile {
 		t.Helper()
 		err := errors.Join(os.RemoveAll(root), os.Mkdir(root, 0o777))
@@ -130,6 +130,21 @@ func sum(root string) (s [sha256.Size]byte, err error) {
 		return err
 	})
 	return [sha256.Size]byte(h.Sum(nil)), err
+}
+
+// Dir returns a directory that goes with the test: in memory where there is such a thing,
+// since thousands of small files are made, and always on the same file system.
+func Dir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "power")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // crash runs the command until the power is cut, and makes what is left. It reports whether
