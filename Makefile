@@ -6,6 +6,14 @@ BIN   := bin/diskgnn
 TOOLS := $(GO) tool -modfile=internal/tools/go.mod
 # Time given to each fuzz target by `make fuzz`.
 FUZZTIME ?= 30s
+# What `make mutate` changes, how often, drawn by what; whose tests run beside the package's
+# own, which of them; and what a changed line, or the kind of change, has to match.
+PKG   ?= ./pipeline
+N     ?= 60
+SEED  ?= 1
+TESTS ?=
+RUN   ?=
+ONLY  ?=
 
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
@@ -21,7 +29,7 @@ NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,cod
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
-.PHONY: help build test test-race test-nocgo test-kill test-flips lint fuzz bench demo clean \
+.PHONY: help build test test-race test-nocgo test-kill test-flips test-power mutate lint fuzz bench demo clean \
 	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu
 
 help: ## list the verbs
@@ -45,6 +53,12 @@ test-kill: ## kill training at 50 random moments and compare what the resumed ru
 
 test-flips: ## interrupt packing at every operation, change a bit of every file that is there, and go on
 	DISKGNN_FLIPS=all $(GO) test -count=1 -v -run '^TestFlip$$' -timeout 60m ./pack
+
+test-power: ## cut the power after every operation of every command, and compare what the next run makes
+	DISKGNN_POWER=5 $(GO) test -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
+
+mutate: ## change PKG in N places, drawn by SEED, and list the changes that no test notices (also of TESTS)
+	@$(GO) run ./internal/mutate -n $(N) -seed $(SEED) -only '$(ONLY)' -tests '$(TESTS)' -run '$(RUN)' $(PKG)
 
 lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	@unformatted=$$(gofmt -l .); \

@@ -9,7 +9,7 @@ import (
 	"iter"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
+	"diskgnn/internal/errgroup"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"

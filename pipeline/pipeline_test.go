@@ -462,6 +462,27 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// No items are none: whenever they are asked for, nothing is wrong.
+func TestRunOfNothing(t *testing.T) {
+	begun := 0
+	p, err := pipeline.Start(t.Context(), pipeline.Config[int]{
+		Slots: []int{1}, Items: 2,
+		Stages: []pipeline.Stage[int]{{Name: "only", Do: func(context.Context, int, int) error { begun++; return nil }}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for i, n := range []int{0, 1, 0, 1, 0} {
+		if err := p.Run(n); err != nil {
+			t.Errorf("run %d: %v", i, err)
+		}
+	}
+	if begun != 2 {
+		t.Errorf("%d items", begun)
+	}
+}
+
 func TestSlotsAreVisitedInTurn(t *testing.T) {
 	var seen []int
 	p, err := pipeline.Start(t.Context(), pipeline.Config[int]{

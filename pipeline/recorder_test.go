@@ -105,12 +105,44 @@ func TestLanesDoNotOverlap(t *testing.T) {
 	})
 }
 
+// Lanes are numbered from one, in the decimal system, however many there are.
+func TestManyLanes(t *testing.T) {
+	r := pipeline.NewRecorder(12)
+	for i := range 12 {
+		r.Add(r.Lane("lane"), i, time.Now())
+	}
+	var lanes, named []int
+	for _, e := range decodeTrace(t, r).TraceEvents {
+		switch {
+		case e.Ph == "X":
+			lanes = append(lanes, e.Tid)
+		case e.Name == "thread_sort_index":
+			named = append(named, e.Tid)
+			if e.Args["sort_index"] != float64(e.Tid) {
+				t.Errorf("lane %d comes at %v", e.Tid, e.Args["sort_index"])
+			}
+		}
+	}
+	if want := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}; !slices.Equal(lanes, want) || !slices.Equal(named, want) {
+		t.Errorf("lanes %v, named %v", lanes, named)
+	}
+	small := pipeline.NewRecorder(0) // has room for one
+	small.Add(small.Lane("lane"), 1, time.Now())
+	small.Add(0, 2, time.Now())
+	if n := len(decodeTrace(t, small).TraceEvents); n != 3 || small.Dropped() != 1 {
+		t.Errorf("%d events, %d dropped", n, small.Dropped())
+	}
+}
+
 // The ring keeps the latest spans and says how many it lost.
 func TestRecorderForgetsTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := pipeline.NewRecorder(5)
 		lane := r.Lane("run")
 		for i := range 12 {
+			if want := max(0, i-5); r.Dropped() != want {
+				t.Errorf("%d spans were dropped of %d", r.Dropped(), i)
+			}
 			r.Add(lane, i, time.Now())
 		}
 		var items []int

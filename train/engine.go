@@ -102,13 +102,18 @@ func (n *engineNeeds) scorers(metric string, r *packfile.Reader) {
 // newEngine makes the engine that the options ask for: auto is the GPU's where there is
 // one that the model fits.
 func newEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	return chooseEngine(o, f, newGPUEngine)
+}
+
+// chooseEngine is newEngine for any way to make the GPU's.
+func chooseEngine(o *Options, f packfile.Facts, onGPU func(*Options, packfile.Facts) (engine, engineNeeds, error)) (engine, engineNeeds, error) {
 	var note string
 	switch o.Engine {
 	case EngineGPU:
-		e, needs, err := newGPUEngine(o, f)
+		e, needs, err := onGPU(o, f)
 		return e, needs, noGPUEngine(err)
 	case EngineAuto:
-		e, needs, err := newGPUEngine(o, f)
+		e, needs, err := onGPU(o, f)
 		if err == nil {
 			o.Engine = EngineGPU
 			return e, needs, nil

@@ -17,6 +17,7 @@ import (
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/safetensors"
 )
@@ -136,6 +137,42 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
+// TestAutoSaysWhy: auto takes the GPU that works, and otherwise the CPU. Why a GPU that is
+// there is left alone is a line of the log.
+func TestAutoSaysWhy(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150})
+	p := w.pack(20)
+	for what, c := range map[string]struct {
+		onGPU func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error)
+		want  string // engine
+		says  string // of the log; "": nothing about the GPU
+	}{
+		"a GPU that works": {newGPUEngineOn, EngineGPU, "engine: gpu, emulated, "},
+		"a GPU that is too small": {func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+			return nil, engineNeeds{}, fault.New(fault.ErrBudget, "3 GiB of GPU memory beside the 1 GiB that are held")
+		}, EngineCPU, "the GPU is left alone: 3 GiB of GPU memory beside the 1 GiB that are held\n"},
+		"no GPU": {func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+			return nil, engineNeeds{}, fault.New(cuda.ErrNoDevice, "no driver")
+		}, EngineCPU, ""},
+	} {
+		d := cudatest.Open(t)
+		var log logged
+		o := w.options(p, func(o *Options) { o.Engine, o.Epochs = EngineAuto, 1 })
+		r, err := w.run(context.Background(), o, &log, func(p *parts) {
+			p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+				return chooseEngine(o, f, func(o *Options, f packfile.Facts) (engine, engineNeeds, error) { return c.onGPU(d, o, f) })
+			}
+		})
+		if err != nil || r.Engine != c.want {
+			t.Errorf("%s: auto came to %q (%v)", what, r.Engine, err)
+		}
+		lines := log.String() + "\n"
+		if !strings.Contains(lines, c.says) || c.says == "" && strings.Contains(strings.ToLower(lines), "gpu") || strings.Count(lines, "left alone") != strings.Count(c.says, "left alone") {
+			t.Errorf("%s: the log is\n%s", what, lines)
+		}
+	}
+}
+
 // Where rows are held changes nothing: the weights are the same bytes.
 func TestGPUCacheChangesNothing(t *testing.T) {
 	w := newWorld(t, worldParams{fanout: []int{3, 4}})
@@ -231,4 +268,30 @@ func TestGPUStagesAcrossCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("resumed", r)
+}
+
+// Whatever order the GPU's streams work in, a run ends with the bytes of one on a device
+// that does everything at once, also when it is interrupted.
+func TestGPULate(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 200})
+	for what, change := range map[string]func(o *Options){
+		"rows in RAM and on the GPU": func(o *Options) { o.GPUCache, o.RAMCache, o.Norm = percent(7), percent(13), "batch" },
+		"packed as int8":             func(o *Options) { o.Pack = w.pack(20, func(o *pack.Options) { o.DType = "int8" }) },
+	} {
+		first := w.options(w.pack(20), gpuRun, change, func(o *Options) { o.CheckpointEvery = Interval{Batches: 5} })
+		w.mustRun(first, onDevice(cudatest.Open(t)))
+		want := w.ending(first.Out)
+		cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
+			o := w.fresh(first)
+			w.mustRun(o, onDevice(d))
+			w.ending(o.Out).compare(t, what, want)
+			o = w.fresh(first)
+			w.interrupt(o, 4, onDevice(d))
+			o.Resume = true
+			if _, err := w.run(context.Background(), o, &logged{}, onDevice(d)); err != nil {
+				t.Fatal(err)
+			}
+			w.ending(o.Out).compare(t, what+", interrupted", want)
+		})
+	}
 }

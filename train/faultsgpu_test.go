@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -25,11 +26,11 @@ var (
 	noMemory = &cuda.Fault{Why: "CUDA_ERROR_OUT_OF_MEMORY", OutOfMemory: true}
 )
 
-// useFaulty makes runs use an emulated device that answers its call number n, counted
-// from 0, with the fault. It returns all calls, in order.
+// useFaulty makes runs use a late device that answers its call number n, counted from 0,
+// with the fault. It returns all calls, in order.
 func useFaulty(t *testing.T, n int, with *cuda.Fault) (use func(*parts), calls *[]string) {
 	calls = new([]string)
-	d := cudatest.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
+	d := cudatest.OpenLateFaulty(t, uint64(n+1), func(call string) *cuda.Fault {
 		*calls = append(*calls, call)
 		if len(*calls)-1 == n {
 			return with
@@ -92,27 +93,29 @@ func TestGPUFailsAnywhere(t *testing.T) {
 			if with == refused && seen[call] != 1 {
 				continue
 			}
-			o := w.fresh(first)
-			use, calls := useFaulty(t, n, with)
-			_, err := w.run(context.Background(), o, &logged{}, use)
-			if len(*calls) <= n {
-				t.Fatalf("only %d calls of %d", len(*calls), n)
-			}
-			text := message(err)
-			if !errors.Is(err, fault.ErrDevice) || !strings.Contains(text, with.Why) || strings.Contains(text, "\n") {
-				t.Errorf("call %d, %s: %v", n, call, err)
-			}
-			if !begun(o) {
-				if !strings.Contains(text, "--engine cpu needs no GPU") {
-					t.Errorf("call %d, %s, before the run: %v", n, call, err)
+			t.Run(fmt.Sprintf("%d %s", n, call), func(t *testing.T) { // whose device goes with it
+				o := w.fresh(first)
+				use, calls := useFaulty(t, n, with)
+				_, err := w.run(context.Background(), o, &logged{}, use)
+				if len(*calls) <= n {
+					t.Fatalf("only %d calls of %d: %v", len(*calls), n, err)
 				}
-				continue
-			}
-			if !strings.HasSuffix(text, "with: diskgnn train --out "+o.Out+" --resume") {
-				t.Errorf("call %d, %s: %v", n, call, err)
-			}
-			w.unfinished(o.Out, StateFailed)
-			w.resumed(t, o, call, want)
+				text := message(err)
+				if !errors.Is(err, fault.ErrDevice) || !strings.Contains(text, with.Why) || strings.Contains(text, "\n") {
+					t.Errorf("%v", err)
+				}
+				if !begun(o) {
+					if !strings.Contains(text, "--engine cpu needs no GPU") {
+						t.Errorf("before the run: %v", err)
+					}
+					return
+				}
+				if !strings.HasSuffix(text, "with: diskgnn train --out "+o.Out+" --resume") {
+					t.Errorf("%v", err)
+				}
+				w.unfinished(o.Out, StateFailed)
+				w.resumed(t, o, call, want)
+			})
 		}
 	}
 	for _, call := range []string{"alloc", "pin", "register", "stream", "event", "cublas", "copy in", "copy out", "launch", "product", "capture", "launch graph", "wait"} {

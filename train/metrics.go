@@ -106,7 +106,8 @@ func checkMetrics(f vfs.File, name string, end metricsEnd) error {
 	return nil
 }
 
-// openMetrics opens metrics.jsonl to go on after an end: what follows it is cut off.
+// openMetrics opens metrics.jsonl to go on after an end: what follows it is cut off. The
+// cut becomes durable with the next line: until then, whoever goes on cuts again.
 func (d *runDir) openMetrics(end metricsEnd) (err error) {
 	name := d.name(MetricsFile)
 	if d.metrics, err = d.fs.OpenReadWrite(name); err != nil {
@@ -114,9 +115,6 @@ func (d *runDir) openMetrics(end metricsEnd) (err error) {
 	}
 	d.metricsEnd = end
 	if err := d.metrics.Truncate(end.Bytes); err != nil {
-		return fmt.Errorf("cut %s to %d bytes: %w", name, end.Bytes, err)
-	}
-	if err := d.metrics.Sync(); err != nil {
 		return fmt.Errorf("cut %s to %d bytes: %w", name, end.Bytes, err)
 	}
 	return nil

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"diskgnn/dataset"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/graph"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -201,6 +204,77 @@ func forward(w map[string]safetensors.Tensor, d *dataset.Raw, b *graph.Batch) []
 	}
 	return logits
 }
+
+// An epoch's loss is the mean over its labelled seed nodes, each of which counts once,
+// whatever batch it is in; its training accuracy is the share of them that are right.
+func TestEpochLossIsOfSeeds(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 200, batch: 37}) // the last batch of an epoch is shorter
+	p := w.pack(20)
+	for what, use := range map[string]func(*parts){"cpu": nil, "gpu": onDevice(cudatest.Open(t))} {
+		o := w.options(p, func(o *Options) {
+			if use != nil {
+				o.Engine = EngineGPU
+			}
+		})
+		var heard []outcome
+		r, err := w.run(t.Context(), o, progress.Discard, func(p *parts) {
+			if use != nil {
+				use(p)
+			}
+			wrapEngine(p, func(e engine) engine { return &listener{e, &heard} })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		perEpoch := len(heard) / len(r.Epochs)
+		uneven := false
+		for k, e := range r.Epochs {
+			loss, perBatch, seeds, right := 0.0, 0.0, 0, 0
+			for _, h := range heard[k*perEpoch : (k+1)*perEpoch] {
+				classes := len(h.logits) / len(h.labels)
+				perBatch += h.loss / float64(perEpoch)
+				for i, y := range h.labels {
+					if y == graph.Unlabelled {
+						continue
+					}
+					row := h.logits[i*classes : (i+1)*classes]
+					loss += h.loss
+					seeds++
+					if slices.Index(row, slices.Max(row)) == int(y) {
+						right++
+					}
+				}
+			}
+			want := loss / float64(seeds)
+			uneven = uneven || math.Abs(want-perBatch) > 1e-4
+			if math.Abs(float64(e.Loss)-want) > 1e-12 || math.Abs(float64(e.TrainAccuracy)-float64(right)/float64(seeds)) > 1e-12 {
+				t.Errorf("%s, epoch %d: loss %v and accuracy %v, of its %d seed nodes %v and %v", what, k, e.Loss, e.TrainAccuracy, seeds, want, float64(right)/float64(seeds))
+			}
+		}
+		if perEpoch < 3 || !uneven {
+			t.Errorf("%s: %d batches an epoch, uneven: %v", what, perEpoch, uneven)
+		}
+	}
+}
+
+// listener keeps what each step found.
+type listener struct {
+	engine
+	heard *[]outcome
+}
+
+func (l *listener) keep(o *outcome, err error) (*outcome, error) {
+	if o != nil {
+		*l.heard = append(*l.heard, outcome{loss: o.loss, logits: slices.Clone(o.logits), labels: slices.Clone(o.labels)})
+	}
+	return o, err
+}
+
+func (l *listener) Step(ctx context.Context, w work, f features) (*outcome, error) {
+	return l.keep(l.engine.Step(ctx, w, f))
+}
+
+func (l *listener) Finish() (*outcome, error) { return l.keep(l.engine.Finish()) }
 
 // The weights kept are those of the best epoch: a run that ends there ends with them.
 func TestBestWeightsAreTheBestEpochs(t *testing.T) {

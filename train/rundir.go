@@ -142,6 +142,10 @@ func beginRun(fsys vfs.FS, out string, force bool, file runFile) (d *runDir, err
 	if err := fsys.MkdirAll(out); err != nil {
 		return nil, fmt.Errorf("make %s: %w", out, err)
 	}
+	// What is written inside is as durable as the directory's name.
+	if err := fsys.SyncDir(parent); err != nil {
+		return nil, err
+	}
 	d = &runDir{fs: fsys, path: out, file: file, note: progress.Discard.Logf}
 	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"diskgnn/device/cuda"
-	"diskgnn/device/cuda/cudatest"
 	"diskgnn/device/cuda/plain"
 )
 
@@ -13,15 +12,7 @@ func TestChecksumOnDevice(t *testing.T) { checksums(newGPU(t, testMemory)) }
 
 // TestChecksumEmulated: the arguments' order is the twin's.
 func TestChecksumEmulated(t *testing.T) {
-	g := &gpu{TB: t, Device: cudatest.Open(t)}
-	var err error
-	g.Stream, err = g.NewStream()
-	check(t, err)
-	defer g.Stream.Free()
-	g.arena, err = g.NewArena(testMemory)
-	check(t, err)
-	defer g.arena.Free()
-	checksums(g)
+	checksums(emulatedGPU(t))
 }
 
 // checksums compares checksums of ranges that begin and end anywhere: shorter than what

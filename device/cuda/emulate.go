@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"diskgnn/internal/binio"
@@ -15,14 +16,17 @@ type Launch func(kernel string, args []uint64, at func(address uint64) []byte)
 // OpenEmulated returns a device that is none: its memory, full of NaN at first, is the
 // host's, at the addresses that it has there; everything asked of it is done at once,
 // and run computes its kernels. It is there to test what is made of a device where
-// there is none.
+// there is none. OpenLate's does things late.
 func OpenEmulated(run Launch, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
 }
 
 func newEmulated(run Launch) *emulated {
-	return &emulated{run: run, blocks: make(map[uint64][]byte), pinned: make(map[unsafe.Pointer][]byte), names: make(map[handle]string),
-		graphs: make(map[handle][]func() error), streams: make(map[handle]handle), blas: make(map[handle]handle)}
+	e := &emulated{run: run, blocks: make(map[uint64]block), pinned: make(map[unsafe.Pointer]*pinned), names: make(map[handle]string),
+		graphs: make(map[handle][]task), streams: make(map[handle]handle), blas: make(map[handle]handle), recorded: make(map[handle]bool)}
+	e.give = func(_ handle, t task) { t.do() }
+	e.wrong = func(what string) { panic("cuda: " + what) }
+	return e
 }
 
 // emulatedBytes is the memory that such a device says it has.
@@ -30,14 +34,43 @@ const emulatedBytes = 1 << 40
 
 // emulated is the driver of such a device.
 type emulated struct {
-	run     Launch
-	next    uint64
-	blocks  map[uint64][]byte
-	pinned  map[unsafe.Pointer][]byte
-	names   map[handle]string // of functions
-	graphs  map[handle][]func() error
-	streams map[handle]handle // the graph that a stream is being captured in, or 0
-	blas    map[handle]handle // the stream of a library
+	run   Launch
+	give  func(s handle, t task) // gives a stream a task
+	wrong func(what string)      // takes what only a real device would have let pass
+
+	mu       sync.Mutex // of all below, and held while tasks run
+	next     uint64
+	blocks   map[uint64]block
+	pinned   map[unsafe.Pointer]*pinned
+	names    map[handle]string // of functions
+	graphs   map[handle][]task
+	streams  map[handle]handle // the graph that a stream is being captured in, or 0
+	blas     map[handle]handle // the stream of a library
+	recorded map[handle]bool   // events
+}
+
+// block is device memory, or host memory as the device sees it.
+type block struct {
+	bytes []byte
+	freed bool    // what still touches it is wrong
+	host  *pinned // that it is; nil: it is the device's own
+}
+
+// gone reports whether the memory may not be touched any more.
+func (b block) gone() bool { return b.freed || b.host != nil && b.host.freed }
+
+// pinned is host memory that the device knows.
+type pinned struct {
+	bytes []byte
+	freed bool
+}
+
+// task is a piece of a stream's work, or, of a late one, a mark that it passes or waits
+// for.
+type task struct {
+	do            func()
+	exec          handle // the graph that it is of, if any
+	passes, waits *mark
 }
 
 func (e *emulated) handle() handle {
@@ -45,13 +78,24 @@ func (e *emulated) handle() handle {
 	return handle(e.next)
 }
 
-// do does a stream's work, or captures it.
-func (e *emulated) do(s handle, work func() error) error {
-	if g := e.streams[s]; g != 0 {
-		e.graphs[g] = append(e.graphs[g], work)
-		return nil
+func (e *emulated) newHandle() (handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.handle(), nil
+}
+
+// ask gives a stream work, or captures it.
+func (e *emulated) ask(s handle, work ...func()) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, do := range work {
+		if g := e.streams[s]; g != 0 {
+			e.graphs[g] = append(e.graphs[g], task{do: do})
+		} else {
+			e.give(s, task{do: do})
+		}
 	}
-	return work()
+	return nil
 }
 
 // at returns the memory from an address to the end of its block.
@@ -60,9 +104,14 @@ func (e *emulated) at(address uint64) []byte {
 		return nil
 	}
 	for from, b := range e.blocks {
-		if from <= address && address-from <= uint64(len(b)) {
-			return b[address-from:]
+		if from > address || address-from > uint64(len(b.bytes)) {
+			continue
 		}
+		if b.gone() {
+			e.wrong(fmt.Sprintf("work on memory that was freed, at %#x", address))
+			return poisoned(len(b.bytes))[address-from:]
+		}
+		return b.bytes[address-from:]
 	}
 	panic(fmt.Sprintf("cuda: nothing lies at %#x", address))
 }
@@ -71,7 +120,7 @@ func (e *emulated) count() (int, error) { return 1, nil }
 func (e *emulated) describe(int) (Info, error) {
 	return Info{Name: "emulated", Memory: emulatedBytes, Major: 9, Node: -1}, nil
 }
-func (e *emulated) retain(int) (handle, error) { return e.handle(), nil }
+func (e *emulated) retain(int) (handle, error) { return e.newHandle() }
 func (e *emulated) release(int) error          { return nil }
 func (e *emulated) bind(handle) error          { return nil }
 
@@ -81,10 +130,22 @@ func (e *emulated) alloc(size int64) (uint64, error) {
 	b := make([]byte, size+2*Align) // a block's end is no other one's begin
 	skip := -uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) % Align
 	b = b[skip : skip+uint64(size)]
-	fill(b, 0xFF)
+	fill(b, poison)
 	address := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	e.blocks[address] = b
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.blocks[address] = block{bytes: b}
 	return address, nil
+}
+
+// poison is in memory that nothing was written to: floats are NaN, indices too large.
+const poison = 0xFF
+
+// poisoned returns memory with nothing in it.
+func poisoned(size int) []byte {
+	b := make([]byte, size)
+	fill(b, poison)
+	return b
 }
 
 // fill doubles what is filled, which for many bytes is far faster than one by one.
@@ -99,86 +160,161 @@ func fill(b []byte, value byte) {
 }
 
 func (e *emulated) free(address uint64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	delete(e.blocks, address)
 	return nil
 }
 
 func (e *emulated) allocPinned(bytes int64) (unsafe.Pointer, error) {
-	b := make([]byte, bytes)
+	b := poisoned(int(bytes))
 	p := unsafe.Pointer(unsafe.SliceData(b))
-	e.pinned[p] = b
-	return p, nil
+	return p, e.register(p, bytes)
 }
 
-func (e *emulated) freePinned(p unsafe.Pointer) error {
+func (e *emulated) freePinned(p unsafe.Pointer) error { return e.unregister(p) }
+
+func (e *emulated) register(p unsafe.Pointer, bytes int64) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pinned[p] = &pinned{bytes: unsafe.Slice((*byte)(p), bytes)}
+	return nil
+}
+
+func (e *emulated) unregister(p unsafe.Pointer) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pinned[p].freed = true
 	delete(e.pinned, p)
 	return nil
 }
 
-func (e *emulated) register(p unsafe.Pointer, bytes int64) error {
-	e.pinned[p] = unsafe.Slice((*byte)(p), bytes)
-	return nil
-}
-
-func (e *emulated) unregister(p unsafe.Pointer) error { return e.freePinned(p) }
-
 // mapped gives pinned memory an address of its own.
 func (e *emulated) mapped(p unsafe.Pointer) (uint64, error) {
-	b, ok := e.pinned[p]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, ok := e.pinned[p]
 	if !ok {
 		return 0, &status{call: "map", why: "it is not pinned"}
 	}
 	address := uint64(e.handle())
-	e.next += uint64(len(b))
-	e.blocks[address] = b
+	e.next += uint64(len(m.bytes))
+	e.blocks[address] = block{bytes: m.bytes, host: m}
 	return address, nil
 }
 
-func (e *emulated) newStream() (handle, error)                { return e.handle(), nil }
-func (e *emulated) dropStream(handle) error                   { return nil }
-func (e *emulated) syncStream(handle) error                   { return nil }
-func (e *emulated) waitFor(_, _ handle) error                 { return nil }
-func (e *emulated) newEvent() (handle, error)                 { return e.handle(), nil }
-func (e *emulated) dropEvent(handle) error                    { return nil }
-func (e *emulated) record(_, _ handle) error                  { return nil }
-func (e *emulated) done(handle) (bool, error)                 { return true, nil }
-func (e *emulated) syncEvent(handle) error                    { return nil }
-func (e *emulated) dropBLAS(handle) error                     { return nil }
-func (e *emulated) blasVersion(handle) string                 { return "emulated" }
-func (e *emulated) image(string) ([]byte, error)              { return nil, nil }
-func (e *emulated) unloadModule(handle) error                 { return nil }
-func (e *emulated) dropExec(handle) error                     { return nil }
-func (e *emulated) dropGraph(handle) error                    { return nil }
-func (e *emulated) update(exec, g handle) error               { e.graphs[exec] = e.graphs[g]; return nil }
-func (e *emulated) loadModule([]byte) (handle, error)         { return e.handle(), nil }
-func (e *emulated) milliseconds(_, _ handle) (float64, error) { return 1, nil }
+func (e *emulated) newStream() (handle, error)        { return e.newHandle() }
+func (e *emulated) dropStream(handle) error           { return nil }
+func (e *emulated) syncStream(handle) error           { return nil }
+func (e *emulated) waitFor(_, _ handle) error         { return nil }
+func (e *emulated) newEvent() (handle, error)         { return e.newHandle() }
+func (e *emulated) done(handle) (bool, error)         { return true, nil }
+func (e *emulated) syncEvent(handle) error            { return nil }
+func (e *emulated) dropBLAS(handle) error             { return nil }
+func (e *emulated) blasVersion(handle) string         { return "emulated" }
+func (e *emulated) image(string) ([]byte, error)      { return nil, nil }
+func (e *emulated) unloadModule(handle) error         { return nil }
+func (e *emulated) dropGraph(handle) error            { return nil }
+func (e *emulated) loadModule([]byte) (handle, error) { return e.newHandle() }
+
+func (e *emulated) dropEvent(event handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.recorded, event)
+	return nil
+}
+
+func (e *emulated) record(event, _ handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recorded[event] = true
+	return nil
+}
+
+// milliseconds says one of any two marks that were made.
+func (e *emulated) milliseconds(from, to handle) (float64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.recorded[from] || !e.recorded[to] {
+		return 0, &status{call: "elapsed", why: "an event was not recorded"}
+	}
+	return 1, nil
+}
 
 func (e *emulated) newBLAS(s handle, _ uint64, _ int64) (handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	b := e.handle()
 	e.blas[b] = s
 	return b, nil
 }
 
+// from returns host memory as a copy of it finds it: what is not pinned is copied now.
+func (e *emulated) from(p unsafe.Pointer, bytes int64) func() []byte {
+	if m := e.pinning(p); m != nil {
+		return func() []byte { return e.still(m, p, bytes) }
+	}
+	now := append([]byte(nil), unsafe.Slice((*byte)(p), bytes)...)
+	return func() []byte { return now }
+}
+
+// pinning returns the pinned memory that begins at or before p and holds it, nil if there
+// is none.
+func (e *emulated) pinning(p unsafe.Pointer) *pinned {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for from, m := range e.pinned {
+		if uintptr(p)-uintptr(from) < uintptr(len(m.bytes)) {
+			return m
+		}
+	}
+	return nil
+}
+
+// still returns host memory if it is pinned still.
+func (e *emulated) still(m *pinned, p unsafe.Pointer, bytes int64) []byte {
+	if m.freed {
+		e.wrong("a copy from or to memory that is not pinned any more")
+		return poisoned(int(bytes))
+	}
+	return unsafe.Slice((*byte)(p), bytes)
+}
+
+// copies gives a stream a copy, during which nobody knows what is in the destination.
+func (e *emulated) copies(s handle, to, from func() []byte) error {
+	return e.ask(s, func() { fill(to(), poison) }, func() { copy(to(), from()) })
+}
+
+// on returns device memory when it is needed.
+func (e *emulated) on(address uint64, bytes int64) func() []byte {
+	return func() []byte { return e.at(address)[:bytes] }
+}
+
 func (e *emulated) copyIn(to uint64, from unsafe.Pointer, bytes int64, s handle) error {
-	return e.do(s, func() error { copy(e.at(to)[:bytes], unsafe.Slice((*byte)(from), bytes)); return nil })
+	return e.copies(s, e.on(to, bytes), e.from(from, bytes))
 }
 
 func (e *emulated) copyOut(to unsafe.Pointer, from uint64, bytes int64, s handle) error {
-	return e.do(s, func() error { copy(unsafe.Slice((*byte)(to), bytes), e.at(from)); return nil })
+	m := e.pinning(to)
+	return e.copies(s, func() []byte {
+		if m == nil {
+			return unsafe.Slice((*byte)(to), bytes)
+		}
+		return e.still(m, to, bytes)
+	}, e.on(from, bytes))
 }
 
 func (e *emulated) copyWithin(to, from uint64, bytes int64, s handle) error {
-	return e.do(s, func() error { copy(e.at(to)[:bytes], e.at(from)); return nil })
+	return e.copies(s, e.on(to, bytes), e.on(from, bytes))
 }
 
 func (e *emulated) set(to uint64, value byte, bytes int64, s handle) error {
-	return e.do(s, func() error {
-		fill(e.at(to)[:bytes], value)
-		return nil
-	})
+	return e.ask(s, func() { fill(e.at(to)[:bytes], value) })
 }
 
 func (e *emulated) function(_ handle, name string) (handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	f := e.handle()
 	e.names[f] = strings.TrimSuffix(name, "4") // how wide it is decides nothing
 	return f, nil
@@ -186,31 +322,51 @@ func (e *emulated) function(_ handle, name string) (handle, error) {
 
 func (e *emulated) launch(f handle, _, _ dims, s handle, args []uint64) error {
 	args = append([]uint64(nil), args...)
-	return e.do(s, func() error { e.run(e.names[f], args, e.at); return nil })
+	return e.ask(s, func() { e.run(e.names[f], args, e.at) })
 }
 
 func (e *emulated) beginCapture(s handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.streams[s] = e.handle()
 	return nil
 }
 
 func (e *emulated) endCapture(s handle) (handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	g := e.streams[s]
 	e.streams[s] = 0
 	return g, nil
 }
 
 func (e *emulated) instantiate(g handle) (handle, error) {
-	exec := e.handle()
-	e.graphs[exec] = e.graphs[g]
-	return exec, nil
+	exec, _ := e.newHandle()
+	return exec, e.update(exec, g)
+}
+
+func (e *emulated) update(exec, g handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.graphs[exec] = nil
+	for _, t := range e.graphs[g] {
+		e.graphs[exec] = append(e.graphs[exec], task{do: t.do, exec: exec})
+	}
+	return nil
+}
+
+func (e *emulated) dropExec(exec handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.graphs, exec)
+	return nil
 }
 
 func (e *emulated) launchGraph(exec, s handle) error {
-	for _, work := range e.graphs[exec] {
-		if err := e.do(s, work); err != nil {
-			return err
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, t := range e.graphs[exec] {
+		e.give(s, t)
 	}
 	return nil
 }
@@ -218,12 +374,17 @@ func (e *emulated) launchGraph(exec, s handle) error {
 // sgemm sums products in float64, whatever the precision.
 func (e *emulated) sgemm(b handle, g *gemm) error {
 	p := *g
-	return e.do(e.blas[b], func() error {
+	return e.ask(e.streamOf(b), func() {
 		for i := range max(1, p.count) {
 			e.product(&p, i)
 		}
-		return nil
 	})
+}
+
+func (e *emulated) streamOf(b handle) handle {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.blas[b]
 }
 
 // product computes one of the products.

@@ -1,6 +1,9 @@
 package cuda
 
-import "unsafe"
+import (
+	"errors"
+	"unsafe"
+)
 
 // Fault is what an emulated device answers, in place of doing what it is asked.
 type Fault struct {
@@ -24,6 +27,9 @@ type faulty struct {
 
 func (f *faulty) fail(call string) error {
 	if w := f.fails(call); w != nil {
+		if d, ok := f.driver.(*late); ok && w.Lost {
+			d.drop()
+		}
 		return &status{call: call, why: w.Why, outOfMemory: w.OutOfMemory, lost: w.Lost}
 	}
 	return nil
@@ -127,16 +133,11 @@ func (f *faulty) launchGraph(exec, s handle) error {
 	return f.driver.launchGraph(exec, s)
 }
 
+// syncStream waits also where it fails: for the work that did.
 func (f *faulty) syncStream(s handle) error {
-	if err := f.fail("wait"); err != nil {
-		return err
-	}
-	return f.driver.syncStream(s)
+	return errors.Join(f.fail("wait"), f.driver.syncStream(s))
 }
 
 func (f *faulty) syncEvent(e handle) error {
-	if err := f.fail("wait"); err != nil {
-		return err
-	}
-	return f.driver.syncEvent(e)
+	return errors.Join(f.fail("wait"), f.driver.syncEvent(e))
 }

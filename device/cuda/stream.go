@@ -45,7 +45,8 @@ func (s *Stream) Wait(e *Event) error {
 }
 
 // CopyIn copies host memory to the device. From pinned memory it returns at once, and
-// the memory must stay as it is until the copy is done.
+// the memory must stay as it is until the copy is done. Other memory has been read when
+// it returns.
 func (s *Stream) CopyIn(to Buffer, from []byte) error {
 	n := int64(len(from))
 	if err := s.begin("copy in", n, to); err != nil || n == 0 {
@@ -54,7 +55,8 @@ func (s *Stream) CopyIn(to Buffer, from []byte) error {
 	return s.asked("copy in", s.device.driver.copyIn(to.address, unsafe.Pointer(unsafe.SliceData(from)), n, s.handle))
 }
 
-// CopyOut copies device memory to the host. Into pinned memory it returns at once.
+// CopyOut copies device memory to the host. Into pinned memory it returns at once. What
+// the memory holds is known once the stream was waited for.
 func (s *Stream) CopyOut(to []byte, from Buffer) error {
 	n := int64(len(to))
 	if err := s.begin("copy out", n, from); err != nil || n == 0 {

@@ -197,7 +197,7 @@ func TestDropoutStatistics(t *testing.T) {
 				z := slices.Clone(ones)
 				BiasReLU(z, zeros, drop, s.Row(i))
 				for c, v := range z {
-					if m[i*cols+c] = v == 0; !m[i*cols+c] && v != drop.Scale() {
+					if m[i*cols+c] = v == 0; !m[i*cols+c] && v != float32(1/(1-p)) {
 						t.Fatalf("a kept one became %v", v)
 					}
 				}
@@ -258,6 +258,40 @@ func TestDropoutRange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is kept is multiplied by 1/(1−p), forward and backward, so that the mean over masks
+// is what it would be without dropout. Bounds are six standard deviations.
+func TestDropoutKeepsTheMean(t *testing.T) {
+	const n = 100000
+	for p, scale := range map[float64]float32{0: 1, 0.2: 1.25, 0.5: 2, 0.75: 4, 0.9: 10} {
+		drop := NewDropout(p)
+		if drop.Scale() != scale {
+			t.Errorf("p %v: the scale is %v, want %v", p, drop.Scale(), scale)
+		}
+		eachKind(t, func(t *testing.T) {
+			ones, zeros := slices.Repeat([]float32{1}, n), make([]float32, n)
+			relu, elu := slices.Clone(ones), slices.Clone(ones)
+			key := NewStream(7, 3, 1).Row(2)
+			BiasReLU(relu, zeros, drop, key)
+			BiasELU(elu, zeros, drop, key)
+			reluBack, eluBack := slices.Clone(ones), slices.Clone(ones)
+			ReLUBackward(reluBack, relu, slices.Clone(zeros), drop.Scale())
+			ELUBackward(eluBack, elu, slices.Clone(zeros), drop, key)
+			sum := 0.0
+			for i, v := range relu {
+				if sum += float64(v); v != 0 && v != scale {
+					t.Fatalf("p %v: %v is left of one", p, v)
+				}
+				if elu[i] != v || reluBack[i] != v || eluBack[i] != v {
+					t.Fatalf("p %v: of one ReLU leaves %v, ELU %v, their gradients %v and %v", p, v, elu[i], reluBack[i], eluBack[i])
+				}
+			}
+			if sd := math.Sqrt(p / (1 - p) * n); math.Abs(sum-n) > 6*sd {
+				t.Errorf("p %v: the sum of %d ones is %v", p, n, sum)
+			}
+		})
+	}
 }
 
 // The mask is part of what a seed promises: it must never change.

@@ -227,16 +227,20 @@ func WriteFile(fsys FS, name string, content []byte) (err error) {
 const TempSuffix = ".tmp"
 
 // ReplaceFile writes a file so that after a crash either the old content or the
-// new is there, never a mixture.
+// new is there, never a mixture. Files that were made in its directory before are there
+// whenever the new content is, which may speak of them.
 func ReplaceFile(fsys FS, name string, content []byte) error {
-	tmp := name + TempSuffix
+	tmp, dir := name+TempSuffix, filepath.Dir(name)
 	if err := WriteFile(fsys, tmp, content); err != nil {
 		return fmt.Errorf("write %s: %w", tmp, err)
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return err
 	}
 	if err := fsys.Rename(tmp, name); err != nil {
 		return err
 	}
-	return fsys.SyncDir(filepath.Dir(name))
+	return fsys.SyncDir(dir)
 }
 
 // Exists reports whether a name is there.

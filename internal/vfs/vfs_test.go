@@ -139,7 +139,7 @@ func TestInject(t *testing.T) {
 			t.Errorf("%v: %v", in, err)
 		}
 	}
-	if want := 12; n != want {
+	if want := 13; n != want {
 		t.Errorf("%d operations seen, want %d", n, want)
 	}
 	in := &FailAt{N: 0, Err: boom, Match: func(op Op, name string) bool { return op == OpSync }}

@@ -2,6 +2,7 @@ package exact
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack/all"
 	"diskgnn/train"
@@ -215,6 +217,62 @@ func TestExamHoldsWhatIsPlanned(t *testing.T) {
 				t.Errorf("%s, multi-label %t: %d bytes for %d nodes, %d are planned", metric, multi, took, len(e.nodes), planned)
 			}
 		}
+	}
+}
+
+// To the mebibyte: the memory that a refusal names does, and less does not, whichever
+// layer needs most.
+func TestLeastMemoryToTheMebibyte(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, Dim: 4, Classes: 2, Seed: 1}.Raw()
+	for v := range uint32(60) {
+		raw.Indices = append(raw.Indices, slices.Repeat([]uint32{v}, 50_000)...)
+	}
+	raw.Indptr[60] = int64(len(raw.Indices))
+	for _, hidden := range []int{3, 3000} {
+		w := newWorld(t, t.TempDir(), raw, hidden)
+		o := w.options()
+		o.EnsureDefaults()
+		j := &job{fs: disk, options: o, report: progress.Discard, parts: parts{stack: all.Open}}
+		check(t, j.open(t.Context()))
+		// What is held when the job is opened is looked at once: all tries are of one job.
+		plan := func(mebibytes int64) error {
+			c := *j
+			c.options.Memory = mebibytes << 20
+			err := c.prepare(t.Context(), 1, targets{nodes: 60}, 0)
+			if c.undo != nil {
+				c.undo()
+			}
+			if c.wires != nil {
+				c.wires.free()
+			}
+			if c.scratch != nil {
+				check(t, c.scratch.close())
+			}
+			return err
+		}
+		err := plan(1)
+		var least int64
+		if _, scan := fmt.Sscanf(after(fmt.Sprint(err), "would do: --memory "), "%dMiB", &least); scan != nil || !errors.Is(err, fault.ErrBudget) {
+			t.Fatalf("%v", err)
+		}
+		if err := plan(least); err != nil {
+			t.Errorf("hidden %d: %d MiB: %v", hidden, least, err)
+		}
+		if err := plan(least - 1); !errors.Is(err, fault.ErrBudget) {
+			t.Errorf("hidden %d: %d MiB: %v", hidden, least-1, err)
+		}
+		// That is what is held anyway, and the longer range of the two that one node has.
+		need, neighbours := int64(0), int(raw.Indptr[60]-raw.Indptr[59])
+		for l, in := range []int{raw.Dim, hidden} {
+			c := capacity{60, 1, neighbours}
+			n, err := j.engine.LayerBytes(l, c.sizes())
+			check(t, err)
+			need = max(need, n+cutterBytes(c, false)+matrixBytes(c.src, in))
+		}
+		if want := (j.fixed + stateMemory(60, hidden) + need + 1<<20 - 1) >> 20; least != want {
+			t.Errorf("hidden %d: %d MiB for %d bytes that are held, and %d for a range: want %d MiB", hidden, least, j.fixed, need, want)
+		}
+		check(t, j.close())
 	}
 }
 

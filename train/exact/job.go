@@ -62,7 +62,8 @@ type layerPlan struct {
 	all, least  capacity
 	most        capacity
 	bytes       func(capacity) int64
-	in, out     int // widths
+	failed      error // of bytes
+	in, out     int   // widths
 	writesState bool
 }
 
@@ -186,11 +187,11 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 	if j.parts.room > 0 {
 		room = j.parts.room
 	}
+	if err := j.plan(room); err != nil {
+		return err
+	}
 	outside := int64(0)
 	for l := range j.layers {
-		if err := j.plan(l, room); err != nil {
-			return err
-		}
 		outside = max(outside, matrixBytes(j.layers[l].most.src, j.layers[l].in))
 	}
 	outside += readDepth * wireBytes(j.features.Compressed())
@@ -215,38 +216,60 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 	})
 }
 
-// plan decides how long the ranges of a layer are.
-func (j *job) plan(l int, room int64) error {
+// plan decides how long the ranges of the layers are. Where memory does not suffice, the
+// layer that needs most is named, with what would do for all.
+func (j *job) plan(room int64) error {
+	var need int64
+	var worst, neighbours int
+	for l := range j.layers {
+		n, most, err := j.measure(l)
+		if err != nil {
+			return err
+		}
+		if n > need {
+			need, worst, neighbours = n, l, most
+		}
+	}
+	if need > room {
+		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
+			worst, neighbours, budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), (j.fixed+need+1<<20-1)>>20)
+	}
+	for l := range j.layers {
+		p := &j.layers[l]
+		if p.most = fit(p.all, p.least, p.bytes, room); p.failed != nil {
+			return p.failed
+		}
+	}
+	return nil
+}
+
+// measure finds out what ranges of a layer take, and returns the bytes of the shortest: of
+// the node with the most neighbours, which are that many.
+func (j *job) measure(l int) (need int64, most int, err error) {
 	p := &j.layers[l]
-	var most int
-	err := j.topology.Guard(func() error {
+	err = j.topology.Guard(func() error {
 		p.edges, most = p.targets.measure(&j.topology.CSC)
 		return nil
 	})
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	nodes := j.data.Facts().Nodes
 	limit := func(n int64) int { return int(min(n, maxInBlock)) }
 	p.all = capacity{limit(min(nodes, p.edges+int64(p.targets.len()))), p.targets.len(), limit(p.edges)}
 	p.least = capacity{limit(min(nodes, int64(most)+1)), min(1, p.all.dst), limit(int64(most))}
-	var failed error
+	if most >= maxInBlock {
+		return 0, 0, fault.New(fault.ErrInput, "%s: a node has %d neighbours; this version takes fewer than %d", j.options.Dataset, most, int64(maxInBlock))
+	}
 	p.bytes = func(c capacity) int64 {
 		n, err := j.engine.LayerBytes(l, c.sizes())
 		if err != nil {
-			failed = err
+			p.failed = err
 		}
 		return n + cutterBytes(c, j.model.CountsBlocks()) + matrixBytes(c.src, p.in)
 	}
-	if most >= maxInBlock {
-		return fault.New(fault.ErrInput, "%s: a node has %d neighbours; this version takes fewer than %d", j.options.Dataset, most, int64(maxInBlock))
-	}
-	if need := p.bytes(p.least); need > room && failed == nil {
-		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
-			l, most, budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), (j.fixed+need+1<<20-1)>>20)
-	}
-	p.most = fit(p.all, p.least, p.bytes, room)
-	return failed
+	need = p.bytes(p.least)
+	return need, most, p.failed
 }
 
 // close releases what was opened, in reverse, and removes the states.

@@ -429,6 +429,9 @@ func TestMemoryBytes(t *testing.T) {
 
 // A step allocates what Gorgonia's machine does, a few kilobytes, whatever the batch.
 func TestStepAllocatesLittle(t *testing.T) {
+	if racing {
+		t.Skip("the race detector allocates")
+	}
 	for name, m := range variants {
 		rng := rand.New(rand.NewPCG(19, 20))
 		b := large(rng, true)[0]

@@ -146,7 +146,7 @@ func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool
 	ref.training = true
 	r, x := one(b)
 	var nearest float64
-	ref.factors, nearest = keptUnits(e, b)
+	ref.factors, nearest = keptUnits(t, e, b)
 	wide := widen(x)
 	ref.steepness = 1
 	want := ref.loss(b, wide)
@@ -165,7 +165,7 @@ func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool
 // leaves out the units that ReLU made zero, since those that are at its kink, as a
 // unit without any input is, have no derivative to compare. nearest is the value of the
 // unit that is nearest to it from above.
-func keptUnits(e *Engine, b *graph.Batch) (factors [][]float64, nearest float64) {
+func keptUnits(t fataler, e *Engine, b *graph.Batch) (factors [][]float64, nearest float64) {
 	factors, nearest = make([][]float64, e.plan.model.Layers()), math.Inf(1)
 	ids := slices.Sorted(slices.Values(b.Input)) // the order in which the input nodes are projected
 	for _, k := range e.net.layers[:len(e.net.layers)-1] {
@@ -184,6 +184,11 @@ func keptUnits(e *Engine, b *graph.Batch) (factors [][]float64, nearest float64)
 				data, _ = slices.BinarySearch(ids, b.Input[i])
 			}
 			kernel.BiasReLU(unit, bias, e.net.dropout, k.tail.stream.Row(row))
+			for _, f := range unit {
+				if f != 0 && f != float32(1/(1-e.plan.model.Dropout)) {
+					t.Fatalf("what dropout %v keeps is multiplied by %v", e.plan.model.Dropout, f)
+				}
+			}
 			for c, y := range k.data[data*k.width : (data+1)*k.width] {
 				if e.plan.model.Unit() != model.ReLU {
 					continue

@@ -90,7 +90,6 @@ func (a *attention) fill(to cuda.Buffer, number func(at int) int) {
 		numbers[i] = uint32(number(i))
 	}
 	a.net.try(a.net.stream.CopyIn(to, binio.Bytes(numbers)))
-	a.net.try(a.net.stream.Synchronize())
 }
 
 // permute copies the rows of a head's weights to where the other one of W and the stacked

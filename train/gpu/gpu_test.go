@@ -38,6 +38,7 @@ var variants = map[string]model.Model{
 // onDevices runs a test on the emulated device and on a real one, where there is one.
 func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
 	t.Run("emulated", func(t *testing.T) { test(t, cudatest.Open(t)) })
+	cudatest.Late(t, cudatest.Orders, test)
 	t.Run("gpu", func(t *testing.T) {
 		d, err := cuda.Open(0, cuda.Options{})
 		if errors.Is(err, cuda.ErrNoDevice) {

@@ -32,7 +32,7 @@ func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, err
 			return err
 		}
 		i := &e.evalInput
-		err := errors.Join(i.copying.Begin(e.main), i.take(e.main, w, f), i.copying.End(e.main), i.await(e.main))
+		err := errors.Join(i.take(e.main, w, f), i.awaitGather(e.main))
 		if err == nil {
 			e.eval.compute(i)
 			err = errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data))
@@ -59,7 +59,7 @@ func (e *Engine) refresh() error {
 		for c := range v {
 			v[c] = float32(1 / math.Sqrt(float64(v[c])+model.NormEpsilon))
 		}
-		if err := errors.Join(e.main.CopyIn(o.inverse, binio.Bytes(v)), e.main.Synchronize()); err != nil {
+		if err := e.main.CopyIn(o.inverse, binio.Bytes(v)); err != nil {
 			return err
 		}
 	}

@@ -22,8 +22,8 @@ type input struct {
 	ids       cuda.Buffer
 	order     cuda.Buffer // uint32: where rows lie in x; none: one after the other
 
-	given   *cuda.Pinned // constants on their way
 	results *cuda.Pinned // score, then logits
+	given   *cuda.Pinned // constants on their way; none in evaluation
 
 	// Of the step under way.
 	busy     bool
@@ -34,9 +34,9 @@ type input struct {
 	targets  []byte
 	outcome  Outcome
 
-	copying   *cuda.Span
+	copying   *cuda.Span // none in evaluation, which does all on one stream
 	gathering *cuda.Span // the features'; nil: there was none
-	computing *cuda.Span
+	computing *cuda.Span // none in evaluation
 }
 
 // bucket is the work that is asked for on an input for batches of some sizes.
@@ -100,11 +100,11 @@ func streams(n *network) int64 { return int64(n.model.Layers() + 1) }
 func (i *input) open(d *cuda.Device, n *network) error {
 	var errs [4]error
 	seeds, classes := n.seeds(), n.model.Classes()
-	i.given, errs[0] = d.NewPinned(constantsBytes(n))
-	i.results, errs[1] = d.NewPinned(cuda.ScoreBytes + 4*int64(seeds)*int64(classes))
-	i.copying, errs[2] = d.NewSpan()
-	i.computing, errs[3] = d.NewSpan()
+	i.results, errs[0] = d.NewPinned(cuda.ScoreBytes + 4*int64(seeds)*int64(classes))
 	if n.training {
+		i.given, errs[1] = d.NewPinned(constantsBytes(n))
+		i.copying, errs[2] = d.NewSpan()
+		i.computing, errs[3] = d.NewSpan()
 		i.labels, i.targets = make([]int32, 0, seeds), make([]byte, 0, seeds*graph.TargetBytes(classes))
 	}
 	return errors.Join(errs[:]...)
@@ -162,11 +162,15 @@ func (i *input) take(s *cuda.Stream, w *Work, f Features) (err error) {
 
 // await lets a stream wait for the batch.
 func (i *input) await(s *cuda.Stream) error {
-	err := s.Wait(i.copying.Ended())
-	if err == nil && i.gathering != nil {
-		err = s.Wait(i.gathering.Ended())
+	return errors.Join(s.Wait(i.copying.Ended()), i.awaitGather(s))
+}
+
+// awaitGather lets a stream wait for what follows the features' copies.
+func (i *input) awaitGather(s *cuda.Stream) error {
+	if i.gathering == nil {
+		return nil
 	}
-	return err
+	return s.Wait(i.gathering.Ended())
 }
 
 // remember keeps what is said of the step's batch once it is done.

@@ -86,7 +86,7 @@ func (n *network) build() {
 	}
 }
 
-// start fills what never changes.
+// start asks for what never changes to be filled.
 func (n *network) start() error {
 	n.failed = nil
 	n.try(n.stream.Fill(n.zeros, 0))
@@ -94,10 +94,7 @@ func (n *network) start() error {
 	for _, k := range n.layers {
 		k.conv.start()
 	}
-	if n.failed != nil {
-		return n.failed
-	}
-	return n.stream.Synchronize()
+	return n.failed
 }
 
 func (n *network) projects() bool { return n.model.InputProjection > 0 }

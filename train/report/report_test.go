@@ -172,6 +172,38 @@ func TestEveryKindOfRun(t *testing.T) {
 	}
 }
 
+// The best epoch is the first one with the best validation score, wherever it is, and named
+// by its number alike in the summary, the table and the chart.
+func TestBestEpoch(t *testing.T) {
+	for what, c := range map[string]struct {
+		scores []*float64
+		best   int
+	}{
+		"the first":       {[]*float64{number(0.5), number(0.25), number(0.125)}, 0},
+		"the last":        {[]*float64{number(0.125), number(0.25), number(0.5)}, 2},
+		"between":         {[]*float64{number(0.125), number(0.5), number(0.25)}, 1},
+		"of equals":       {[]*float64{number(0.125), number(0.5), number(0.5), number(0.25)}, 1},
+		"after none":      {[]*float64{nil, number(0.25), nil, number(0.5), nil}, 3},
+		"none better":     {[]*float64{number(0), number(0)}, 0},
+		"below its first": {[]*float64{nil, number(0.5), number(0.25), nil}, 1},
+	} {
+		r := tiny(t)
+		r.Epochs = epochs(len(c.scores))
+		for i := range r.Epochs {
+			r.Epochs[i].Epoch, r.Epochs[i].ValidAccuracy = 10+i, c.scores[i]
+		}
+		score := strings.ReplaceAll(r.score(*c.scores[c.best]), "\u00a0", " ")
+		page := render(t, r)
+		contains(t, what, page, fmt.Sprintf("with the weights of epoch %d, the best in validation (%s).", 10+c.best, score),
+			fmt.Sprintf("best: epoch %d, %s", 10+c.best, score))
+		r.Result.TestAccuracy = nil
+		contains(t, what, render(t, r), fmt.Sprintf("Best validation accuracy %s, at epoch %d.", score, 10+c.best))
+		if row := fmt.Sprintf(`<tr class="chosen"><td>%d</td>`, 10+c.best); strings.Count(page, row) != 1 || strings.Count(page, `<tr class="chosen">`) != 1 {
+			t.Errorf("%s: the page lacks %s, or marks another row", what, row)
+		}
+	}
+}
+
 // The configuration has what was chosen, and nothing of other models.
 func TestConfiguration(t *testing.T) {
 	for want, p := range map[string]Params{

@@ -3,6 +3,7 @@
 package cudatest
 
 import (
+	"fmt"
 	"testing"
 
 	"diskgnn/device/cuda"
@@ -18,6 +19,35 @@ func Open(t testing.TB) *cuda.Device {
 func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Fault) *cuda.Device {
 	t.Helper()
 	d, err := cuda.OpenFaulty(launch, o, fails)
+	return checked(t, d, err)
+}
+
+// OpenLate returns one whose streams are late, in an order that the seed draws; see
+// cuda.OpenLate. The test fails if memory is freed under work.
+func OpenLate(t testing.TB, seed uint64) *cuda.Device {
+	t.Helper()
+	return OpenLateFaulty(t, seed, nil)
+}
+
+// OpenLateFaulty returns one that also fails when fails says so.
+func OpenLateFaulty(t testing.TB, seed uint64, fails func(call string) *cuda.Fault) *cuda.Device {
+	t.Helper()
+	d, err := cuda.OpenLate(launch, cuda.Options{}, cuda.Late{Seed: seed, Fails: fails, Wrong: func(what string) { t.Errorf("seed %d: %s", seed, what) }})
+	return checked(t, d, err)
+}
+
+// Orders is how many seeds draw all ways in which three streams are ahead or late.
+const Orders = 8
+
+// Late runs a test on late devices, of the seeds from 0 on.
+func Late(t *testing.T, seeds int, test func(t *testing.T, d *cuda.Device)) {
+	for seed := range seeds {
+		t.Run(fmt.Sprintf("late %d", seed), func(t *testing.T) { test(t, OpenLate(t, uint64(seed))) })
+	}
+}
+
+func checked(t testing.TB, d *cuda.Device, err error) *cuda.Device {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

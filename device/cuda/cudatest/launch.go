@@ -2,6 +2,7 @@ package cudatest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 
@@ -121,9 +122,11 @@ func dropout(a *arguments) *plain.Dropout {
 		d.Stream = kernel.Stream(stream[0])
 	}
 	d.IDs = a.words32()
-	threshold := uint32(a.word())
-	a.word() // the scale follows from it
-	d.Rate = kernel.NewDropout(float64(threshold) / (1 << 32))
+	rate := float64(uint32(a.word())) / (1 << 32)
+	if scale := float64(a.float()); math.Abs(scale*(1-rate)-1) > 1e-6 {
+		panic(fmt.Sprintf("cudatest: what a rate of %v keeps is multiplied by %v", rate, scale))
+	}
+	d.Rate = kernel.NewDropout(rate)
 	return d
 }
 

@@ -2,7 +2,9 @@ package model
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"diskgnn/internal/fault"
@@ -80,6 +82,39 @@ func TestInitDistribution(t *testing.T) {
 	}
 	if got := squares / n; math.Abs(got/variance-1) > 6*math.Sqrt(0.8/n) { // the square's relative variance is 4/5
 		t.Errorf("variance %v, want %v", got, variance)
+	}
+}
+
+// Initial values are those of PyTorch Geometric's layers: torch.nn.Linear's within
+// 1/√in for SAGEConv and all that is no convolution, Glorot's within √(6/(in+out)) for
+// GCNConv's weight, whose bias is zero at first; norms scale by one and shift by zero.
+func TestInitialBounds(t *testing.T) {
+	for want, m := range map[string]Model{
+		"convs.0.lin_l.weight 0±0.5, convs.0.lin_r.weight 0±0.5, convs.0.lin_l.bias 0±0.5, " +
+			"convs.1.lin_l.weight 0±0.25, convs.1.lin_r.weight 0±0.25, convs.1.lin_l.bias 0±0.25": {Kind: SAGE, Dims: []int{4, 16, 9}},
+		"convs.0.lin.weight 0±0.547723, convs.0.bias 0±0, convs.1.lin.weight 0±0.489898, convs.1.bias 0±0": {Kind: GCN, Dims: []int{4, 16, 9}},
+		"lin_in.weight 0±0.333333, lin_in.bias 0±0.333333, " +
+			"convs.0.lin.weight 0±0.547723, lins.0.weight 0±0.5, convs.0.bias 0±0, lins.0.bias 0±0.5, norms.0.weight 1±0, norms.0.bias 0±0, " +
+			"convs.1.lin.weight 0±0.547723, lins.1.weight 0±0.25, convs.1.bias 0±0, lins.1.bias 0±0.25, " +
+			"norms.0.running_mean 0±0, norms.0.running_var 1±0": {Kind: GCN, Dims: []int{9, 16, 4}, InputProjection: 4, Residual: true, Norm: BatchNorm},
+	} {
+		if err := m.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range m.Params() {
+			got = append(got, fmt.Sprintf("%s %g±%.6g", p.Name, p.Value, p.Bound))
+			v := make([]float32, p.Len())
+			p.Init(v, 3, len(got))
+			for _, x := range v {
+				if math.Abs(float64(x)-p.Value) > p.Bound {
+					t.Errorf("%s begins with %v", p.Name, x)
+				}
+			}
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: initial values are\n%s, want\n%s", m.Kind, text, want)
+		}
 	}
 }
 

@@ -1,0 +1,262 @@
+package cuda
+
+import (
+	"maps"
+	"math/rand/v2"
+	"unsafe"
+)
+
+// Late says how a device that is late behaves.
+type Late struct {
+	// Seed draws which streams are ahead, and when. Streams are ahead or behind in all
+	// ways that there are for three, by the order in which they were made, as seeds go
+	// from 0 to 7.
+	Seed uint64
+	// Fails is that of OpenFaulty; nil: nothing fails.
+	Fails func(call string) *Fault
+	// Wrong takes what a real device need not notice: work on memory that was freed.
+	Wrong func(what string)
+}
+
+// OpenLate is OpenEmulated for a device whose streams do their work when they have to: when
+// the host waits for it, or a stream that the host waits for. Some streams are ahead of
+// that, and do what no event keeps them from. So what works on memory without having waited
+// for who wrote it finds what was there before, and what writes to memory too early spoils
+// it for who has not read it yet. While a copy is under way its destination holds NaN.
+//
+// As long as one goroutine at a time works with the device, the same seed gives the same
+// order.
+func OpenLate(run Launch, o Options, l Late) (*Device, error) {
+	e := newLate(newEmulated(run), l)
+	if l.Fails == nil {
+		return open(e, 0, o)
+	}
+	return open(&faulty{e, l.Fails}, 0, o)
+}
+
+// late is the driver of such a device.
+type late struct {
+	*emulated
+	seed    uint64
+	rng     *rand.Rand
+	queues  map[handle]*queue
+	ordered []*queue // as they were made
+	marks   map[handle]*mark
+}
+
+// queue is what a stream has yet to do.
+type queue struct {
+	handle handle
+	tasks  []task
+	ahead  bool
+}
+
+// mark is an event as it was recorded.
+type mark struct {
+	in     *queue
+	passed bool
+}
+
+func newLate(e *emulated, l Late) *late {
+	d := &late{emulated: e, seed: l.Seed, rng: rand.New(rand.NewPCG(l.Seed, 0)), queues: make(map[handle]*queue), marks: make(map[handle]*mark)}
+	e.wrong = l.Wrong
+	e.give = func(s handle, t task) {
+		q := d.queues[s]
+		q.tasks = append(q.tasks, t)
+		d.drift()
+	}
+	return d
+}
+
+// drift lets the streams that are ahead go on, until they have to wait.
+func (d *late) drift() {
+	for _, i := range d.rng.Perm(len(d.ordered)) {
+		for q := d.ordered[i]; q.ahead && d.rng.IntN(3) > 0 && d.step(q); {
+		}
+	}
+}
+
+// step does the next task of a stream, and reports whether there was one that did not have
+// to wait.
+func (d *late) step(q *queue) bool {
+	if len(q.tasks) == 0 || q.blocked() != nil {
+		return false
+	}
+	t := q.tasks[0]
+	q.tasks = q.tasks[1:]
+	switch {
+	case t.passes != nil:
+		t.passes.passed = true
+	case t.do != nil:
+		t.do()
+	}
+	return true
+}
+
+// blocked returns the mark that the stream's next task waits for, nil if there is none.
+func (q *queue) blocked() *mark {
+	if m := q.tasks[0].waits; m != nil && !m.passed {
+		return m
+	}
+	return nil
+}
+
+// until goes on with a stream, and with those that it waits for, until something is so.
+func (d *late) until(q *queue, so func() bool) {
+	for !so() {
+		next := q
+		for m := next.blocked(); m != nil; m = next.blocked() {
+			next = m.in // it was recorded there, so that something is left to do there
+		}
+		d.step(next)
+		d.drift()
+	}
+}
+
+func (d *late) newStream() (handle, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := &queue{handle: d.handle(), ahead: d.seed>>(len(d.ordered)%3)&1 > 0}
+	d.queues[q.handle] = q
+	d.ordered = append(d.ordered, q)
+	return q.handle, nil
+}
+
+func (d *late) syncStream(s handle) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.streams[s] != 0 {
+		return &status{call: "wait", why: "the stream is being captured"}
+	}
+	q := d.queues[s]
+	d.until(q, func() bool { return len(q.tasks) == 0 })
+	d.forget()
+	return nil
+}
+
+func (d *late) record(event, s handle) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := &mark{in: d.queues[s]}
+	d.marks[event], d.recorded[event] = m, true
+	d.give(s, task{passes: m})
+	return nil
+}
+
+// waitFor waits for the event as it is recorded now; for none it does not.
+func (d *late) waitFor(s, event handle) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m := d.marks[event]; m != nil {
+		d.give(s, task{waits: m})
+	}
+	return nil
+}
+
+func (d *late) done(event handle) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.marks[event]
+	if m != nil && !m.passed && d.rng.IntN(2) == 0 { // it comes to its end
+		d.until(m.in, func() bool { return m.passed })
+	}
+	return m == nil || m.passed, nil
+}
+
+func (d *late) syncEvent(event handle) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m := d.marks[event]; m != nil {
+		d.until(m.in, func() bool { return m.passed })
+	}
+	return nil
+}
+
+func (d *late) dropEvent(event handle) error {
+	d.mu.Lock()
+	delete(d.marks, event)
+	d.mu.Unlock()
+	return d.emulated.dropEvent(event)
+}
+
+func (d *late) milliseconds(from, to handle) (float64, error) {
+	d.mu.Lock()
+	for _, event := range []handle{from, to} {
+		if m := d.marks[event]; m != nil && !m.passed {
+			d.mu.Unlock()
+			return 0, &status{call: "elapsed", why: "an event is not done"}
+		}
+	}
+	d.mu.Unlock()
+	return d.emulated.milliseconds(from, to)
+}
+
+// free spoils the memory, which stays known: what is yet to be done to it is wrong.
+func (d *late) free(address uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.blocks[address]
+	fill(b.bytes, poison)
+	b.freed = true
+	d.blocks[address] = b
+	d.forget()
+	return nil
+}
+
+// forget forgets memory that was freed, once there is no work left that could touch it.
+func (d *late) forget() {
+	for _, q := range d.ordered {
+		if len(q.tasks) > 0 {
+			return
+		}
+	}
+	maps.DeleteFunc(d.blocks, func(_ uint64, b block) bool { return b.gone() })
+}
+
+// freePinned likewise.
+func (d *late) freePinned(p unsafe.Pointer) error {
+	d.mu.Lock()
+	fill(d.pinned[p].bytes, poison)
+	d.mu.Unlock()
+	return d.emulated.freePinned(p)
+}
+
+func (d *late) dropExec(exec handle) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.ordered {
+		for _, t := range q.tasks {
+			if t.exec == exec {
+				d.wrong("a graph was freed that is under way")
+				return nil
+			}
+		}
+	}
+	delete(d.graphs, exec)
+	return nil
+}
+
+// drop forgets all work: that of a device that was lost is never done.
+func (d *late) drop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.ordered {
+		for _, t := range q.tasks {
+			if t.passes != nil {
+				t.passes.passed = true
+			}
+		}
+		q.tasks = nil
+	}
+}
+
+// release does what is left to do.
+func (d *late) release(i int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.ordered {
+		d.until(q, func() bool { return len(q.tasks) == 0 })
+	}
+	d.forget()
+	return nil
+}
