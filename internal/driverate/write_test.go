@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,9 +19,11 @@ func TestWrite(t *testing.T) {
 	fsys := vfs.Unsynced(vfs.OS)
 	path := filepath.Join(t.TempDir(), "scratch")
 	for _, size := range []int64{1, 4096, chunk, 2*chunk + 5} {
-		rate, err := Write(ctx, fsys, path, size)
-		if err != nil || rate <= 0 {
-			t.Errorf("%d bytes: rate %v, %v", size, rate, err)
+		for _, e := range []Effort{{}, {Drain: time.Millisecond, For: 2 * time.Millisecond}} {
+			rate, err := Write(ctx, fsys, path, size, e)
+			if err != nil || rate.PerSecond <= 0 || rate.Seconds < e.For.Seconds() {
+				t.Errorf("%d bytes, %+v: rate %+v, %v", size, e, rate, err)
+			}
 		}
 		if info, err := os.Stat(path); err != nil || info.Size() != size {
 			t.Errorf("%d bytes: %v, %v", size, info, err)
@@ -28,15 +31,15 @@ func TestWrite(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := Write(cancelled, fsys, path, 1); !errors.Is(err, context.Canceled) {
+	if _, err := Write(cancelled, fsys, path, 1, Effort{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := Write(ctx, fsys, path, 0); !errors.Is(err, fault.ErrUsage) {
+	if _, err := Write(ctx, fsys, path, 0, Effort{}); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("no bytes: %v", err)
 	}
 	for i := 0; ; i++ {
 		in := &vfs.FailAt{N: i, Err: unix.ENOSPC}
-		_, err := Write(ctx, vfs.Inject(fsys, in), path, 2*chunk)
+		_, err := Write(ctx, vfs.Inject(fsys, in), path, 2*chunk, Effort{})
 		if !in.Fired() {
 			if err != nil || i < 4 { // create, two writes, sync
 				t.Errorf("%d operations were failed, then: %v", i, err)
