@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// measureBytes is the most of a scratch file that is written to measure the drives.
-	measureBytes = 1 << 30
-	// leastMeasure is written at least: less would tell of overheads.
-	leastMeasure = 16 << 20
+	// mostScratch is the most that the scratch file takes, an eighth of the free space if
+	// that is less: what is written twice may stay in some cache.
+	mostScratch = 8 << 30
+	// leastScratch is written at least: less would tell of overheads.
+	leastScratch = 16 << 20
 	// leastSustained is the smallest table with which the drives are loaded for the time of
 	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and
 	// reading it takes an epoch no time.
@@ -81,7 +82,11 @@ func (p *packing) measureDrive(ctx context.Context) (d Drive, err error) {
 		return d, err
 	}
 	scratch := filepath.Join(beside, planScratch)
-	rate, err = driverate.Write(ctx, p.fs, scratch, max(min(measureBytes, p.facts.TableBytes, free/8), leastMeasure), effort)
+	bytes := min(mostScratch, free/8)
+	if effort.Once() {
+		bytes = min(bytes, p.facts.TableBytes)
+	}
+	rate, err = driverate.Write(ctx, p.fs, scratch, driverate.Writes{Bytes: max(bytes, leastScratch), Load: effort})
 	d.Write = rate.PerSecond
 	return d, errors.Join(err, p.fs.RemoveAll(scratch))
 }

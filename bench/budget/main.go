@@ -102,7 +102,7 @@ func (m *measurement) run(ctx context.Context, between int) ([]point, error) {
 // least returns the smallest budget that pack does not refuse, as its refusal says.
 func (m *measurement) least(ctx context.Context) (int64, error) {
 	out := filepath.Join(m.dir, "none")
-	err := m.tool.Run(ctx, new(struct{}), "pack", "--dataset", m.dataset, "--samples", m.samples, "--out", out, "--cache", m.cache, "--max-disk", "1")
+	err := m.tool.Run(ctx, new(struct{}), "pack", "--dataset", m.dataset, "--samples", m.samples, "--out", out, "--cache", m.cache, "--max-disk", "1B")
 	if err == nil {
 		return 0, errors.New("a pack of one byte was made")
 	}
@@ -120,7 +120,7 @@ func (m *measurement) point(ctx context.Context, maxDisk int64) (point, error) {
 	defer os.RemoveAll(pack)
 	args := []string{"pack", "--dataset", m.dataset, "--samples", m.samples, "--out", pack, "--cache", m.cache}
 	if maxDisk > 0 {
-		args = append(args, "--max-disk", strconv.FormatInt(maxDisk, 10))
+		args = append(args, "--max-disk", strconv.FormatInt(maxDisk, 10)+"B")
 	}
 	var packed struct {
 		DiskBytes int64   `json:"disk_bytes"`

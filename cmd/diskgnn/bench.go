@@ -175,7 +175,7 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 	}
 	defer func() { err = errors.Join(err, vfs.OS.Remove(scratch), lock.Close()) }()
 	s.rep.Logf("writing %s to %s, again and again for %s", budget.FormatBytes(b.size), scratch, seconds(b.effort().Total().Seconds()))
-	written, err := driverate.Write(ctx, vfs.OS, scratch, b.size, b.effort())
+	written, err := driverate.Write(ctx, vfs.OS, scratch, driverate.Writes{Bytes: b.size, Load: b.effort(), Whole: true})
 	if err != nil {
 		return r, err
 	}

@@ -27,16 +27,26 @@ const (
 	syncEvery = 128 << 20
 )
 
-// Write makes a file of the given size in large writes of bytes that no drive can
-// compress, several at a time and past the page cache where that can be, and makes it
-// durable. It writes the whole file once, and again from its beginning while the effort
-// lasts. The rate is in bytes per second, the time until they are durable included. What
-// an error leaves of the file is for the caller to remove, as is the file.
-func Write(ctx context.Context, fsys vfs.FS, name string, size int64, e Effort) (r Rate, err error) {
+// Writes says what a drive is measured with: large writes to one file.
+type Writes struct {
+	Bytes int64 // of the file
+	Load  Effort
+	// Whole lets the file be written to its end, also when the effort is over before. The
+	// effort of one pass is not.
+	Whole bool
+}
+
+// Write makes a file in large writes of bytes that no drive can compress, several at a time
+// and past the page cache where that can be, and makes it durable. Where the effort lasts
+// longer than the file, it is written again from its beginning: a cache that holds it may
+// answer from then on. The rate is in bytes per second, the time until they are durable
+// included. What an error leaves of the file is for the caller to remove, as is the file.
+func Write(ctx context.Context, fsys vfs.FS, name string, o Writes) (r Rate, err error) {
+	size := o.Bytes
 	if size <= 0 {
 		return r, fault.New(fault.ErrUsage, "write rate: a file of %d bytes", size)
 	}
-	w := &writing{size: size}
+	w := &writing{size: size, whole: o.Whole || o.Load.Once(), once: o.Load.Once()}
 	if err := w.open(fsys, name); err != nil {
 		return r, fmt.Errorf("write rate: %w", err)
 	}
@@ -48,7 +58,7 @@ func Write(ctx context.Context, fsys vfs.FS, name string, size int64, e Effort) 
 	if err := vfs.Reserve(w.file, size); err != nil {
 		return r, fmt.Errorf("write rate: size %s: %w", name, err)
 	}
-	w.meter = NewMeter(e)
+	w.meter = NewMeter(o.Load)
 	g, ctx := errgroup.WithContext(ctx)
 	for k := range min(depth, w.pieces()) {
 		g.Go(func() error { return w.run(ctx, byte(k)) })
@@ -70,6 +80,8 @@ type writing struct {
 	direct vfs.File // nil: all through the page cache
 	next   atomic.Int64
 	meter  *Meter
+
+	whole, once bool // the file is written to its end, and no further
 }
 
 // pieces returns how many writes the whole file takes.
@@ -102,7 +114,7 @@ func (w *writing) run(ctx context.Context, seed byte) error {
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(buf)
 	for {
 		piece := w.next.Add(1) - 1
-		if piece >= w.pieces() && (w.meter.effort.Once() || !w.meter.More()) {
+		if first := piece < w.pieces(); w.once && !first || !w.meter.More() && !(w.whole && first) {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
