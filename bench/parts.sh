@@ -14,3 +14,7 @@ packs() {
 	rm -rf "$dir/pack"
 	"$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" "$@" --quiet --json
 }
+
+# begin empties the directory of the data, and finish does, unless KEEP leaves them.
+begin() { [ -n "${KEEP:-}" ] || rm -rf "${dir:?}"/{graph,samples,pack}; }
+finish() { begin; }
