@@ -15,6 +15,6 @@ packs() {
 	"$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" "$@" --quiet --json
 }
 
-# begin empties the directory of the data, and finish does, unless KEEP leaves them.
+# begin and finish empty the directory of the data, unless KEEP is set.
 begin() { [ -n "${KEEP:-}" ] || rm -rf "${dir:?}"/{graph,samples,pack}; }
 finish() { begin; }

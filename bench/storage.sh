@@ -9,7 +9,7 @@
 # DIR takes the data, and is emptied; OUT takes a file of JSON lines for every part.
 # Nothing but the binaries is needed. NODES, DEGREE, ROUNDS, LOADS and SEEDS make the
 # graph and the work smaller. PARTS names what is measured; where time comes in pieces,
-# KEEP=1 leaves the data for the next call, which goes on with what is there.
+# KEEP=1 in every call leaves the data there and goes on with them.
 set -euo pipefail
 dir=${1:?the directory for the data} out=${2:?the directory for the figures}
 bin=$(realpath "${BIN:-bin/diskgnn}") bench=$(realpath "${BENCH:-bin/bench}")
