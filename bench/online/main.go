@@ -187,11 +187,7 @@ func (m *measuring) loader(ctx context.Context, rate float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	seconds, steady := 0.0, tool.Steady(tr.Epochs)
-	for _, e := range steady {
-		seconds += e.Seconds
-	}
-	return seconds / float64(len(steady)), nil
+	return tool.SteadySeconds(tr.Epochs), nil
 }
 
 // rows returns how many rows an epoch of the pack reads from disk, with its least cache.

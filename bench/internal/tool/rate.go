@@ -69,12 +69,31 @@ func SteadyEpochs(bytes int64, rate float64) int {
 // Steady returns the epochs of a training that count: the first fills the caches, and those
 // within the first seconds may be faster than the drive is. The last counts in any case.
 func Steady(epochs []Epoch) []Epoch {
-	began := 0.0
-	for i, e := range epochs[:max(0, len(epochs)-1)] {
-		if i > 0 && began >= steadyAfter {
-			return epochs[i:]
-		}
-		began += e.Seconds
+	var seconds []float64
+	for _, e := range epochs {
+		seconds = append(seconds, e.Seconds)
 	}
-	return epochs[max(0, len(epochs)-1):]
+	return epochs[SteadyFrom(seconds):]
+}
+
+// SteadySeconds returns the mean of the epochs that count.
+func SteadySeconds(epochs []Epoch) float64 {
+	sum, steady := 0.0, Steady(epochs)
+	for _, e := range steady {
+		sum += e.Seconds
+	}
+	return sum / float64(len(steady))
+}
+
+// SteadyFrom returns which epoch is the first that counts, see Steady, by the seconds that
+// each took.
+func SteadyFrom(seconds []float64) int {
+	began, last := 0.0, max(0, len(seconds)-1)
+	for i := range last {
+		if i > 0 && began >= steadyAfter {
+			return i
+		}
+		began += seconds[i]
+	}
+	return last
 }
