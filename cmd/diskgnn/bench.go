@@ -30,7 +30,7 @@ there first, which measures writing too, and is removed at the end; a file is on
 
 The figures are what the drive keeps up: a throttled one is faster for a second or more
 after it was idle, so each measurement begins after seconds of load that do not count. All
-of them take some 70 seconds; with --seconds 1, seven, and a throttle may not show.
+of them take some 75 seconds; with --seconds 1, eight, and a throttle may not show.
 
 Where the file system refuses direct I/O the figures may be those of memory, which
 is said. So is whether a GPU could read the file by itself (cufile, GPUDirect Storage):
@@ -78,9 +78,8 @@ type ioRates struct {
 	Drained    float64       `json:"drained_seconds"`
 	Sequential float64       `json:"sequential_bytes_per_second"`
 	Shape      drive.Shape   `json:"sequential_reads"`
-	First      float64       `json:"first_second_bytes_per_second"`
+	AfterIdle  float64       `json:"after_idle_bytes_per_second"`
 	Write      *float64      `json:"write_bytes_per_second"`
-	WriteFirst *float64      `json:"write_first_second_bytes_per_second"`
 	Swept      []drive.Swept `json:"swept"`
 	Random     []randomRate  `json:"random"`
 
@@ -182,7 +181,7 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 	if r, err = b.read(ctx, s, scratch); err != nil {
 		return r, err
 	}
-	r.Path, r.Write, r.WriteFirst = path, &written.PerSecond, &written.First
+	r.Path, r.Write = path, &written.PerSecond
 	return r, nil
 }
 
@@ -204,16 +203,24 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 	if r.Bytes < mostBlock {
 		return r, fault.New(fault.ErrInput, "%s has %s: too little to be measured, at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
 	}
-	s.rep.Logf("reading in sequence for %s", seconds(drive.Total(b.effort()).Seconds()))
+	idle := b.effort().Drain
+	s.rep.Logf("reading in sequence for %s, after %s of rest", seconds(drive.Total(b.effort()).Seconds()), seconds(idle.Seconds()))
+	select {
+	case <-time.After(idle):
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
 	d := drive.Drive{Kind: b.backend, Paths: []string{path}, Most: b.size}
-	if r.Shape, r.Swept, err = d.Best(ctx, b.effort()); err != nil {
+	sweep, err := d.Best(ctx, b.effort())
+	if err != nil {
 		return r, err
 	}
+	r.Shape, r.Swept, r.AfterIdle = sweep.Best, sweep.All, sweep.First
 	rate, err := d.At(ctx, r.Shape, b.effort())
 	if err != nil {
 		return r, err
 	}
-	r.Sequential, r.First, r.Seconds, r.Drained = rate.PerSecond, rate.First, rate.Seconds, rate.Drained
+	r.Sequential, r.Seconds, r.Drained = rate.PerSecond, rate.Seconds, rate.Drained
 	r.CuFile = cufile.Probe(ctx, path)
 	s.rep.Logf("reading at random for %s", seconds(float64(len(randomBlocks)*len(randomDepths))*b.randomEffort().Total().Seconds()))
 	seed := uint64(0)
@@ -251,6 +258,7 @@ func (r ioRates) outcome() outcome {
 	if !r.Direct {
 		o.lines[1].text = fmt.Sprintf("%s, buffered: figures may be memory's (%s)", r.Backend, r.Buffered)
 	}
+	o.lines = append(o.lines, line{"from rest", perSecond(r.AfterIdle) + " in the first second, which a throttled drive does not keep up"})
 	if r.Write != nil {
 		o.lines = append(o.lines, line{"write", perSecond(*r.Write)})
 	}

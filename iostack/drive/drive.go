@@ -21,11 +21,11 @@ type Shape struct {
 	Depth int `json:"depth"`
 }
 
-// shapes are those that Best compares. Drives and what throttles them differ in what they
-// like; from the smallest to the largest, some reach their rate with each.
+// shapes are those that Best compares, the one that stacks have by themselves first. Drives
+// and what throttles them differ in what they like: some reach their rate with each.
 var shapes = []Shape{
-	{256 << 10, 32}, {256 << 10, 128},
 	{1 << 20, 16}, {1 << 20, 64},
+	{256 << 10, 32}, {256 << 10, 128},
 	{4 << 20, 8}, {4 << 20, 32},
 }
 
@@ -33,6 +33,13 @@ var shapes = []Shape{
 type Swept struct {
 	Shape
 	PerSecond float64 `json:"bytes_per_second"`
+}
+
+// Sweep is what was found of all shapes.
+type Sweep struct {
+	Best  Shape
+	All   []Swept
+	First float64 // bytes per second in the first second of all: the burst of a drive that was idle
 }
 
 // Drive is what is measured: files, read through a backend of the given kind.
@@ -44,21 +51,24 @@ type Drive struct {
 
 // Best loads the drive with reads of the files from front to back, shape after shape
 // without a pause, each for a tenth of the effort's time after a sixth of its drain, and
-// returns the fastest shape and what was found of all. Before the first, the whole drain is
-// spent. Files are read again as often as that takes.
-func (d *Drive) Best(ctx context.Context, e driverate.Effort) (Shape, []Swept, error) {
-	var found []Swept
+// says which was the fastest. Before the first, the whole drain is spent. Files are read
+// again as often as that takes.
+func (d *Drive) Best(ctx context.Context, e driverate.Effort) (Sweep, error) {
+	var found Sweep
 	each := driverate.Effort{Drain: e.Drain + 1, For: e.For/10 + 1} // never a single pass
-	for _, s := range shapes {
+	for i, s := range shapes {
 		r, err := d.At(ctx, s, each)
 		if err != nil {
-			return Shape{}, nil, err
+			return Sweep{}, err
 		}
-		found = append(found, Swept{s, r.PerSecond})
+		found.All = append(found.All, Swept{s, r.PerSecond})
+		if i == 0 {
+			found.First = r.First
+		}
 		each.Drain = e.Drain/6 + 1
 	}
-	best := slices.MaxFunc(found, func(a, b Swept) int { return cmp.Compare(a.PerSecond, b.PerSecond) })
-	return best.Shape, found, nil
+	found.Best = slices.MaxFunc(found.All, func(a, b Swept) int { return cmp.Compare(a.PerSecond, b.PerSecond) }).Shape
+	return found, nil
 }
 
 // At measures reads of one shape, in bytes per second; see iostack.Sequential.

@@ -19,10 +19,11 @@ func TestBest(t *testing.T) {
 	}
 	e := driverate.Effort{Drain: 6 * time.Millisecond, For: 10 * time.Millisecond}
 	d := Drive{Kind: "pread", Paths: []string{path}}
-	best, found, err := d.Best(t.Context(), e)
-	if err != nil || len(found) != len(shapes) {
-		t.Fatalf("%+v, %v", found, err)
+	sweep, err := d.Best(t.Context(), e)
+	if err != nil || len(sweep.All) != len(shapes) || sweep.First <= 0 {
+		t.Fatalf("%+v, %v", sweep, err)
 	}
+	best, found := sweep.Best, sweep.All
 	rate := 0.0
 	for i, f := range found {
 		if f.Shape != shapes[i] || f.PerSecond <= 0 {
@@ -41,7 +42,7 @@ func TestBest(t *testing.T) {
 		t.Error("no read in flight")
 	}
 	d.Paths = nil
-	if _, _, err := d.Best(t.Context(), e); !errors.Is(err, fault.ErrInput) {
+	if _, err := d.Best(t.Context(), e); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("nothing to read: %v", err)
 	}
 	if total, want := Total(driverate.Sustained), 13*time.Second+(3+6*1)*time.Second+5*500*time.Millisecond; total != want {

@@ -43,11 +43,11 @@ func ColdDrive(kind string, r *packfile.Reader) *Drive {
 // it best, which the first call finds out.
 func (d *Drive) Rate(ctx context.Context) (float64, error) {
 	if d.shape == nil {
-		s, _, err := d.Best(ctx, d.effort)
+		sweep, err := d.Best(ctx, d.effort)
 		if err != nil {
 			return 0, err
 		}
-		d.shape = &s
+		d.shape = &sweep.Best
 	}
 	r, err := d.At(ctx, *d.shape, d.effort)
 	return r.PerSecond, err
