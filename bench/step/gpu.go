@@ -26,7 +26,7 @@ func measureGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Size
 			return err
 		}
 	}
-	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate, Precision: precision, NoGraphs: !o.graphs})
+	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate, Precision: precision, NoGraphs: !o.graphs, Device: o.device})
 	if err != nil {
 		return err
 	}
@@ -57,13 +57,16 @@ func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte,
 		}
 		prepare = append(prepare, milliseconds(start))
 	}
-	var last *gpu.Outcome
 	for range o.warmup + o.steps {
 		start := time.Now()
-		if last, err = engine.Step(context.Background(), w, gpu.Rows(x)); err != nil {
+		if _, err := engine.Step(context.Background(), w, gpu.Rows(x)); err != nil {
 			return err
 		}
 		whole = append(whole, milliseconds(start))
+	}
+	last, err := engine.Finish() // a step tells of the one before it
+	if err != nil {
+		return err
 	}
 	for range o.warmup + o.steps {
 		took, err := engine.Again()
@@ -87,7 +90,7 @@ func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte,
 // not rounded.
 func saveGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, o options) error {
 	m.Dropout = 0
-	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate})
+	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate, Device: o.device})
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ import (
 
 	"github.com/sbinet/npyio"
 
+	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/train/gnn"
 	"diskgnn/train/gnn/model"
@@ -60,8 +61,9 @@ type options struct {
 	order, blas, profile string
 	prepared, bound      bool
 	engine, precision    string
-	graphs, pinned       bool   // of the GPU engine
-	save                 string // folder of weights and losses
+	graphs, pinned       bool         // of the GPU engine
+	device               *cuda.Device // nil: the machine's; tests have another
+	save                 string       // folder of weights and losses
 }
 
 func main() {

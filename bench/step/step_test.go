@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
@@ -81,6 +84,51 @@ func TestGCNNeedsDegrees(t *testing.T) {
 	}
 	if err := run([]string{dir, "-model", "sage", "-steps", "1", "-bound=false"}); err != nil {
 		t.Errorf("sage without degrees: %v", err)
+	}
+}
+
+// TestGPUSavesTheSame: the GPU engine begins with the CPU's weights and finds its losses,
+// and a single step is timed as well as many.
+func TestGPUSavesTheSame(t *testing.T) {
+	dir, _, _ := sampled(t)
+	batch, x, dims, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"sage", "gcn", "gat"} {
+		o := options{model: kind, hidden: 16, heads: 2, threads: 1, steps: 1, order: "auto", blas: "gonum", engine: "cpu", precision: "float32", save: t.TempDir()}
+		if err := measure(batch, x, dims, o); err != nil {
+			t.Fatal(err)
+		}
+		cpu := o.save
+		o.engine, o.device, o.dropout, o.save = "gpu", cudatest.Open(t), 0.5, t.TempDir()
+		if err := measure(batch, x, dims, o); err != nil {
+			t.Fatal(err)
+		}
+		read := func(dir string) (weights []byte, l losses) {
+			weights, err := os.ReadFile(filepath.Join(dir, kind+".safetensors"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, kind+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &l); err != nil || len(l.Losses) != checked {
+				t.Fatalf("%+v, %v", l, err)
+			}
+			return weights, l
+		}
+		weights, ours := read(cpu)
+		others, theirs := read(o.save)
+		if !bytes.Equal(weights, others) {
+			t.Errorf("%s: the engines begin with different weights", kind)
+		}
+		for i, loss := range ours.Losses {
+			if d := math.Abs(theirs.Losses[i]/loss - 1); d > 1e-5 {
+				t.Errorf("%s: step %d: %v and %v", kind, i, loss, theirs.Losses[i])
+			}
+		}
 	}
 }
 
