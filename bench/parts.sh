@@ -14,3 +14,7 @@ packs() {
 	rm -rf "$dir/pack"
 	"$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" "$@" --quiet --json
 }
+
+# begin and finish empty the directory of the data, unless KEEP is set.
+begin() { [ -n "${KEEP:-}" ] || rm -rf "${dir:?}"/{graph,samples,pack}; }
+finish() { begin; }

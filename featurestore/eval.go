@@ -16,6 +16,9 @@ func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) (err e
 		list, what = s.pack.Index().Test, "test"
 	}
 	e := &list[i]
+	if err := sl.register(); err != nil {
+		return err
+	}
 	sl.clearCounts()
 	file, err := s.files.take(packfile.EvalGraphFile)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // Slot holds one batch on its way: its graph, its feature matrix, and the memory
-// that reads land in. Everything is taken when the slot is made, at the pack's
+// that reads land in. Everything is reserved when the slot is made, at the pack's
 // maxima. A slot belongs to one goroutine at a time.
 type Slot struct {
 	// Batch is the decoded graph of the batch loaded last; its memory is reused.
@@ -40,6 +40,9 @@ type Slot struct {
 	group   iostack.Group // the chunk's
 	rows    rowReader     // through staging
 	req     []iostack.Request
+
+	used       bool // by a batch
+	registered bool // its memory, with the stack
 	// The files that started reads come from: of the graph, the chunk, the SSD level.
 	graphFile, chunk, ssd *cachedFile
 	cold                  int // rows of the chunk's prefix
@@ -83,21 +86,41 @@ func (s *Store) newSlot(b slotBytes, eval bool) (*Slot, error) {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
 	}
-	if err := s.stack.Register(sl.matrix.Bytes(), sl.wire.Bytes(), sl.raw.Bytes(), sl.staging[0].Bytes(), sl.staging[1].Bytes()); err != nil {
-		sl.Free()
-		return nil, fmt.Errorf("register a slot's memory: %w", err)
-	}
 	return sl, nil
+}
+
+// landing returns the slot's memory that reads land in.
+func (sl *Slot) landing() [][]byte {
+	return [][]byte{sl.matrix.Bytes(), sl.wire.Bytes(), sl.raw.Bytes(), sl.staging[0].Bytes(), sl.staging[1].Bytes()}
+}
+
+// register announces the slot's memory to the stack, from its second batch on. Announced
+// memory is pinned, for which the kernel has to find all of it first: a second for all slots
+// together, or more on a virtual machine, in which the drive would be idle if they began
+// with it. The first batch's reads bring in the memory that they land in, side by side.
+func (sl *Slot) register() error {
+	if !sl.used || sl.registered {
+		sl.used = true
+		return nil
+	}
+	if err := sl.store.stack.Register(sl.landing()...); err != nil {
+		return fmt.Errorf("register a slot's memory: %w", err)
+	}
+	sl.registered = true
+	return nil
 }
 
 // Free gives the slot's memory back. No read may be in flight: Wait first.
 func (sl *Slot) Free() {
 	sl.unpin()
 	for _, h := range []*device.Host{sl.matrix, sl.wire, sl.raw, sl.staging[0], sl.staging[1]} {
-		if h != nil {
-			_ = sl.store.stack.Unregister(h.Bytes()) // Register was a hint
-			h.Free()
+		if h == nil {
+			continue
 		}
+		if sl.registered {
+			_ = sl.store.stack.Unregister(h.Bytes()) // Register was a hint
+		}
+		h.Free()
 	}
 	if sl.gpu.ids != nil {
 		sl.gpu.ids.Free()
@@ -124,9 +147,13 @@ func (sl *Slot) X() []float32 {
 }
 
 // Start submits the reads of training batch i's graph and of its chunk, as far as no
-// cache holds its rows: the index knows where both lie. It returns at once; the slot must
-// be waited for, even after an error.
+// cache holds its rows: the index knows where both lie. It returns at once, but for the
+// slot's second batch, before which its memory is registered; the slot must be waited for,
+// even after an error.
 func (s *Store) Start(sl *Slot, i int) error {
+	if err := sl.register(); err != nil {
+		return err
+	}
 	if err := s.startGraph(sl, i); err != nil {
 		return fmt.Errorf("graph of batch %d: %w", i, err)
 	}

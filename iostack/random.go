@@ -2,52 +2,51 @@ package iostack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
-	"time"
 
 	"diskgnn/device"
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
 )
 
-// Random reads aligned blocks of the file at path in an order without pattern,
-// each block at most once, and returns the requests that were served per second.
-// There are always as many in flight as the stack carries out at the same time
-// (Caps.Depth). It ends after the given time, or when every block has been read.
-// The order follows from the seed; a partial block at the file's end is left out.
+// Random reads aligned blocks of the file at path in an order without pattern, and
+// returns the requests that were served per second. There are always as many in flight as
+// the stack carries out at the same time (Caps.Depth). Without an effort it reads each block
+// once; with one it goes on until the effort is over, in another order whenever each block
+// was read. The order follows from the seed; a partial block at the file's end is left out.
 //
 // It holds 3 × max(depth, 16) blocks of host memory meanwhile. Where reads are
 // buffered (File.Direct) the rate may be that of memory. A file of less than one
 // block is an error of kind fault.ErrInput.
-func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint64, atMost time.Duration) (requestsPerSecond float64, err error) {
+func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint64, e driverate.Effort) (r driverate.Rate, err error) {
 	batch := max(s.Caps().Depth, 16)
-	if blockBytes < 1 || blockBytes > mostHeld/(randomGroups*batch) || atMost <= 0 {
-		return 0, fault.New(fault.ErrUsage, "random rate: blocks of %d bytes for %v", blockBytes, atMost)
+	if blockBytes < 1 || blockBytes > mostHeld/(randomGroups*batch) {
+		return r, fault.New(fault.ErrUsage, "random rate: blocks of %d bytes", blockBytes)
 	}
 	f, err := s.Open(path)
 	if err != nil {
-		return 0, fmt.Errorf("random rate: %w", err)
+		return r, fmt.Errorf("random rate: %w", err)
 	}
 	defer f.Close()
 	blocks := f.Size() / int64(blockBytes)
 	if blocks == 0 {
-		return 0, fault.New(fault.ErrInput, "random rate: %s has %d bytes, a block %d", path, f.Size(), blockBytes)
+		return r, fault.New(fault.ErrInput, "random rate: %s has %d bytes, a block %d", path, f.Size(), blockBytes)
 	}
 	mem, err := device.NewHost(randomGroups * batch * blockBytes)
 	if err != nil {
-		return 0, fmt.Errorf("random rate: %w", err)
+		return r, fmt.Errorf("random rate: %w", err)
 	}
 	defer mem.Free()
 	_ = s.Register(mem.Bytes()) // a hint
 	defer func() { _ = s.Unregister(mem.Bytes()) }()
 
-	l := load{stack: s, file: f, mem: mem.Bytes(), block: blockBytes, order: newShuffled(blocks, seed)}
-	begin := time.Now()
-	n, err := l.run(ctx, begin.Add(atMost))
-	if err != nil {
-		return 0, fmt.Errorf("random rate: %w", err)
+	l := load{stack: s, file: f, mem: mem.Bytes(), block: blockBytes, order: newShuffled(blocks, seed), once: e.Once(), meter: driverate.NewMeter(e)}
+	if err := l.run(ctx); err != nil {
+		return r, fmt.Errorf("random rate: %w", err)
 	}
-	return float64(n) / time.Since(begin).Seconds(), nil
+	return l.meter.Rate(), nil
 }
 
 // randomGroups is how many micro-batches are submitted: while one is waited for,
@@ -61,13 +60,15 @@ type load struct {
 	mem   []byte // of all groups
 	block int    // bytes
 	order shuffled
+	once  bool // each block
+	meter *driverate.Meter
 }
 
-// run reads until the deadline and returns how many requests were served. No
-// read is in flight once it returns.
-func (l *load) run(ctx context.Context, deadline time.Time) (served int64, err error) {
+// run reads until the meter ends the load. No read is in flight once it returns.
+func (l *load) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var groups [randomGroups]Group
+	var asked [randomGroups]int
 	defer func() {
 		cancel() // after an error, the rest need not be read
 		for i := range groups {
@@ -76,13 +77,28 @@ func (l *load) run(ctx context.Context, deadline time.Time) (served int64, err e
 	}()
 	each := len(l.mem) / randomGroups
 	reqs := make([]Request, 0, each/l.block)
-	for i := 0; ctx.Err() == nil && time.Now().Before(deadline); i = (i + 1) % randomGroups {
-		if err := l.stack.Wait(ctx, &groups[i]); err != nil {
-			return 0, err
+	// wait returns when group i is over, and whether the load goes on.
+	wait := func(i int) (bool, error) {
+		// Reads from memory never wait, so the end of ctx is looked for apart.
+		if err := errors.Join(ctx.Err(), l.stack.Wait(ctx, &groups[i])); err != nil {
+			return false, err
+		}
+		n := asked[i]
+		asked[i] = 0
+		return n == 0 || l.meter.Done(int64(n)), nil
+	}
+	for i := 0; ; i = (i + 1) % randomGroups {
+		more, err := wait(i)
+		if !more || err != nil {
+			return err
 		}
 		reqs = reqs[:0]
 		for mem := l.mem[i*each : (i+1)*each]; len(mem) > 0; mem = mem[l.block:] {
 			block, ok := l.order.next()
+			if !ok && !l.once {
+				l.order = newShuffled(int64(l.order.n), l.order.seed+1)
+				block, ok = l.order.next()
+			}
 			if !ok {
 				break
 			}
@@ -92,19 +108,16 @@ func (l *load) run(ctx context.Context, deadline time.Time) (served int64, err e
 			break
 		}
 		if err := l.stack.Submit(&groups[i], reqs); err != nil {
-			return 0, err
+			return err
 		}
-		served += int64(len(reqs))
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
+		asked[i] = len(reqs)
 	}
 	for i := range groups {
-		if err := l.stack.Wait(ctx, &groups[i]); err != nil {
-			return 0, err
+		if _, err := wait(i); err != nil {
+			return err
 		}
 	}
-	return served, nil
+	return nil
 }
 
 // shuffled enumerates 0…n-1, each once, without pattern and without memory: a

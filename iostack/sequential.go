@@ -5,80 +5,151 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"diskgnn/device"
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
 )
 
-// Sequential reads the whole file at path once, from front to back, with depth
-// requests of bufBytes each in flight, and returns the rate in bytes per second:
-// what the drive gives to the same stack at its best. It holds depth × bufBytes
-// of host memory meanwhile. Where reads are buffered (File.Direct) the rate of a
-// file in the page cache is that of memory. An empty file, of which there is no
-// rate, is an error of kind fault.ErrInput.
-func Sequential(ctx context.Context, s Stack, path string, bufBytes, depth int) (bytesPerSecond float64, err error) {
-	return SequentialHead(ctx, s, path, bufBytes, depth, math.MaxInt64)
+// Reads says what a drive is measured with: reads of files from front to back, one after
+// the other.
+type Reads struct {
+	Paths []string
+	Most  int64 // of each file, from its beginning, in bytes; 0: all of it
+	Bytes int   // of a request
+	Depth int   // requests in flight
+	Load  driverate.Effort
 }
 
-// SequentialHead is Sequential on the file's first bytes, as many as given.
-func SequentialHead(ctx context.Context, s Stack, path string, bufBytes, depth int, bytes int64) (bytesPerSecond float64, err error) {
-	if bufBytes < 1 || depth < 1 || bufBytes > mostHeld/depth {
-		return 0, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes", depth, bufBytes)
+// Sequential carries the reads out and returns the rate in bytes per second: what the drive
+// gives to the same stack in large reads. Without an effort it reads the files once; with
+// one it begins again with the first, without a pause, until the effort is over. It holds
+// Depth × Bytes of host memory meanwhile, and all files open. Where reads are buffered
+// (File.Direct) the rate of files in the page cache is that of memory. Nothing to read, of
+// which there is no rate, is an error of kind fault.ErrInput.
+func Sequential(ctx context.Context, s Stack, o Reads) (r driverate.Rate, err error) {
+	if o.Bytes < 1 || o.Depth < 1 || o.Bytes > mostHeld/o.Depth || o.Most < 0 {
+		return r, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes, %d bytes of a file", o.Depth, o.Bytes, o.Most)
 	}
-	f, err := s.Open(path)
+	l := sequence{stack: s, size: o.Bytes, most: o.Most}
+	if l.most == 0 {
+		l.most = math.MaxInt64
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if err := l.open(o.Paths); err != nil {
+		return r, fmt.Errorf("sequential rate: %w", err)
+	}
+	mem, err := device.NewHost(o.Depth * o.Bytes)
 	if err != nil {
-		return 0, fmt.Errorf("sequential rate: %w", err)
-	}
-	defer f.Close()
-	size := min(f.Size(), bytes)
-	if size <= 0 {
-		return 0, fault.New(fault.ErrInput, "sequential rate: nothing to read: %s has %d bytes", path, f.Size())
-	}
-	mem, err := device.NewHost(depth * bufBytes)
-	if err != nil {
-		return 0, fmt.Errorf("sequential rate: %w", err)
+		return r, fmt.Errorf("sequential rate: %w", err)
 	}
 	defer mem.Free()
 	_ = s.Register(mem.Bytes()) // a hint
 	defer func() { _ = s.Unregister(mem.Bytes()) }()
 
-	begin := time.Now()
-	if err := readThrough(ctx, s, f, size, mem.Bytes(), depth); err != nil {
-		return 0, fmt.Errorf("sequential rate: %w", err)
+	meter := driverate.NewMeter(o.Load)
+	if err := l.read(ctx, mem.Bytes(), o.Depth, meter, o.Load.Once()); err != nil {
+		return r, fmt.Errorf("sequential rate: %w", err)
 	}
-	return float64(size) / time.Since(begin).Seconds(), nil
+	return meter.Rate(), nil
 }
 
 // mostHeld bounds the memory of a measurement where int is narrow.
 const mostHeld = 1 << 30
 
-// readThrough reads the first bytes of f through mem as a ring of depth buffers. No read is in
-// flight once it returns.
-func readThrough(ctx context.Context, s Stack, f File, bytes int64, mem []byte, depth int) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	groups := make([]Group, depth)
-	defer func() {
-		cancel() // after an error, the rest need not be read
-		for i := range groups {
-			_ = s.Wait(ctx, &groups[i])
-		}
-	}()
-	size := len(mem) / depth
-	req := make([]Request, 1)
-	// Reads from memory never wait, so the end of ctx is looked for apart.
-	for offset, i := int64(0), 0; offset < bytes; offset, i = offset+int64(size), (i+1)%depth {
-		if err := errors.Join(ctx.Err(), s.Wait(ctx, &groups[i])); err != nil {
+// sequence is a sequential load on files.
+type sequence struct {
+	stack Stack
+	size  int   // of a request, in bytes
+	most  int64 // of a file, in bytes
+	files []File
+
+	file   int   // of files, the next request's
+	offset int64 // in it
+}
+
+// open opens the files that have something to read.
+func (l *sequence) open(paths []string) error {
+	for _, path := range paths {
+		f, err := l.stack.Open(path)
+		if err != nil {
 			return err
 		}
-		n := min(int64(size), bytes-offset)
-		req[0] = Request{File: f, Offset: offset, Buf: mem[i*size : i*size+int(n)]}
-		if err := s.Submit(&groups[i], req); err != nil {
+		if f.Size() > 0 {
+			l.files = append(l.files, f)
+		} else if err := f.Close(); err != nil {
 			return err
 		}
 	}
+	if len(l.files) == 0 {
+		return fault.New(fault.ErrInput, "nothing to read in %q", paths)
+	}
+	return nil
+}
+
+func (l *sequence) close() (err error) {
+	for _, f := range l.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// next returns the next request, into buf; false after the last one of a single pass.
+func (l *sequence) next(buf []byte, once bool) (Request, bool) {
+	if l.file == len(l.files) {
+		if once {
+			return Request{}, false
+		}
+		l.file = 0
+	}
+	f := l.files[l.file]
+	end := min(f.Size(), l.most)
+	n := min(int64(len(buf)), end-l.offset)
+	r := Request{File: f, Offset: l.offset, Buf: buf[:n]}
+	if l.offset += n; l.offset == end {
+		l.file, l.offset = l.file+1, 0
+	}
+	return r, true
+}
+
+// read reads through mem as a ring of depth buffers until the meter ends the load. No read
+// is in flight once it returns.
+func (l *sequence) read(ctx context.Context, mem []byte, depth int, meter *driverate.Meter, once bool) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	groups, asked := make([]Group, depth), make([]int64, depth)
+	defer func() {
+		cancel() // after an error, the rest need not be read
+		for i := range groups {
+			_ = l.stack.Wait(ctx, &groups[i])
+		}
+	}()
+	req := make([]Request, 1)
+	// wait returns when buffer i is free, and whether the load goes on.
+	wait := func(i int) (bool, error) {
+		// Reads from memory never wait, so the end of ctx is looked for apart.
+		if err := errors.Join(ctx.Err(), l.stack.Wait(ctx, &groups[i])); err != nil {
+			return false, err
+		}
+		n := asked[i]
+		asked[i] = 0
+		return n == 0 || meter.Done(n), nil
+	}
+	for i := 0; ; i = (i + 1) % depth {
+		more, err := wait(i)
+		if !more || err != nil {
+			return err
+		}
+		var ok bool
+		if req[0], ok = l.next(mem[i*l.size:(i+1)*l.size], once); !ok {
+			break
+		}
+		if err := l.stack.Submit(&groups[i], req); err != nil {
+			return err
+		}
+		asked[i] = int64(len(req[0].Buf))
+	}
 	for i := range groups {
-		if err := s.Wait(ctx, &groups[i]); err != nil {
+		if _, err := wait(i); err != nil {
 			return err
 		}
 	}

@@ -31,13 +31,17 @@ type Plan struct {
 
 // Drive is what the disks were measured to do, in bytes per second: reading the feature
 // table from front to back, writing beside the pack and making it durable, and pages
-// of 4 KiB per second read at random from the table.
+// of 4 KiB per second read at random from the table. Each was measured for Seconds, after
+// so many of load, Drained, in which a throttled drive spends what it saved up while it was
+// idle; small tables are read once, without such a load.
 type Drive struct {
 	Backend    string  `json:"backend"`
 	Direct     bool    `json:"direct"` // else the page cache may have answered
 	Sequential float64 `json:"sequential_bytes_per_second"`
 	Write      float64 `json:"write_bytes_per_second"`
 	Pages      float64 `json:"random_pages_per_second"`
+	Seconds    float64 `json:"measured_seconds"`
+	Drained    float64 `json:"drained_seconds"`
 }
 
 // Choice is one pack that could be made, and what it would take.

@@ -15,19 +15,37 @@ import (
 )
 
 const (
-	// measureBytes is the most that is read, and written, to measure the drives.
-	measureBytes = 1 << 30
-	// leastMeasure is written at least: less would tell of overheads.
-	leastMeasure = 16 << 20
-	// measureTime is given to reading pages at random.
-	measureTime = 2 * time.Second
+	// mostScratch is the most that the scratch file takes, an eighth of the free space if
+	// that is less: what is written twice may stay in some cache.
+	mostScratch = 8 << 30
+	// leastScratch is written at least: less would tell of overheads.
+	leastScratch = 16 << 20
+	// leastSustained is the smallest table with which the drives are loaded for the time of
+	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and
+	// reading it takes an epoch no time.
+	leastSustained = 256 << 20
 	// planScratch is written beside the pack and removed.
 	planScratch = ".diskgnn-plan.tmp"
 )
 
+// planEffort returns how long each rate is measured with a table of so many bytes.
+func planEffort(table int64) driverate.Effort {
+	if table < leastSustained {
+		return driverate.Effort{}
+	}
+	return driverate.Limited
+}
+
 // measureDrive reads a part of the feature table and writes a scratch file beside the
 // pack to be.
+//
+// The user waits for a plan: the drives are loaded for a few seconds each, and the plan
+// says for how many.
 func (p *packing) measureDrive(ctx context.Context) (d Drive, err error) {
+	effort := planEffort(p.facts.TableBytes)
+	if !effort.Once() {
+		p.rep.Logf("measuring the drives takes %.0f seconds", (3 * effort.Total()).Seconds())
+	}
 	task := p.rep.Task("measure the drive", 0, "")
 	defer task.Done()
 	source, err := p.ds.Features()
@@ -45,11 +63,13 @@ func (p *packing) measureDrive(ctx context.Context) (d Drive, err error) {
 	if err := f.Close(); err != nil {
 		return d, err
 	}
-	if d.Sequential, err = iostack.SequentialHead(ctx, p.stack, table, 16<<20, 4, measureBytes); err != nil {
+	rate, err := iostack.Sequential(ctx, p.stack, iostack.Reads{Paths: []string{table}, Bytes: 4 << 20, Depth: 16, Load: effort})
+	if err != nil {
 		return d, err
 	}
-	d.Pages, err = iostack.Random(ctx, p.stack, table, binio.Page, 1, measureTime)
-	if errors.Is(err, fault.ErrInput) { // no page long
+	d.Sequential, d.Seconds, d.Drained = rate.PerSecond, rate.Seconds, rate.Drained
+	rate, err = iostack.Random(ctx, p.stack, table, binio.Page, 1, effort)
+	if d.Pages = rate.PerSecond; errors.Is(err, fault.ErrInput) { // no page long
 		d.Pages, err = d.Sequential/binio.Page, nil
 	}
 	if err != nil {
@@ -61,7 +81,12 @@ func (p *packing) measureDrive(ctx context.Context) (d Drive, err error) {
 		return d, err
 	}
 	scratch := filepath.Join(beside, planScratch)
-	d.Write, err = driverate.Write(ctx, p.fs, scratch, max(min(measureBytes, p.facts.TableBytes, free/8), leastMeasure))
+	bytes := min(mostScratch, free/8)
+	if effort.Once() {
+		bytes = min(bytes, p.facts.TableBytes)
+	}
+	rate, err = driverate.Write(ctx, p.fs, scratch, driverate.Writes{Bytes: max(bytes, leastScratch), Load: effort})
+	d.Write = rate.PerSecond
 	return d, errors.Join(err, p.fs.RemoveAll(scratch))
 }
 

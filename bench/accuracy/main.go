@@ -1,7 +1,11 @@
 // Command accuracy trains what examples/ describe, with several seeds, and prints the
-// scores beside PyTorch Geometric's by the same protocol and beside published ones.
+// scores beside a peer's by the same protocol and beside published ones.
 //
 //	go run ./bench/accuracy -bin bin/diskgnn -data DIR computers-sage tolokers-gcn
+//	go run ./bench/accuracy -bin bin/diskgnn -data DIR -seeds 3 -peers dgl.jsonl fb100-sage
+//
+// Peers are PyTorch Geometric, by the scores that this program knows, or what -peers has:
+// lines that peers.sh has printed.
 //
 // DIR holds amazon-computers.npz, coauthor-physics.npz, fb100.npz with their
 // _split.npz, and the unpacked GraphBolt tree tolokers/. A result is a line of JSON.
@@ -9,10 +13,12 @@
 //
 // Of each run there are three test scores, all of the best validation epoch's weights:
 // test, as the file's eval-fanout has it; sampled, with the fanout of training; exact,
-// by `diskgnn eval --exact`.
+// by `diskgnn eval --exact`. The peers evaluate all nodes from all neighbours: the exact score
+// is compared with theirs, if there is one.
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -34,16 +40,51 @@ var sources = map[string]string{"computers": "amazon-computers.npz", "physics": 
 
 // score is somebody else's: in percent, with its standard deviation over so many seeds.
 type score struct {
+	Peer  string  `json:"peer"`
 	Mean  float64 `json:"mean"`
 	SD    float64 `json:"sd"`
 	Seeds int     `json:"seeds"`
 }
 
-// peers are PyTorch Geometric's, sampled in memory, by the protocol of the example.
-var peers = map[string]score{
-	"computers-sage": {91.74, 0.41, 3}, "computers-gcn": {90.29, 0.42, 3}, "computers-gat": {91.47, 0.64, 3},
-	"tolokers-sage": {82.07, 0.35, 3}, "tolokers-gcn": {75.35, 0.13, 3}, "tolokers-gat": {75.29, 1.08, 3},
-	"physics-sage": {97.12, 0, 1}, "fb100-sage": {72.73, 0, 1},
+const pyg = "PyTorch Geometric"
+
+// known are PyTorch Geometric's, sampled in memory, by the protocol of the example.
+var known = map[string]score{
+	"computers-sage": {pyg, 91.74, 0.41, 3}, "computers-gcn": {pyg, 90.29, 0.42, 3}, "computers-gat": {pyg, 91.47, 0.64, 3},
+	"tolokers-sage": {pyg, 82.07, 0.35, 3}, "tolokers-gcn": {pyg, 75.35, 0.13, 3}, "tolokers-gat": {pyg, 75.29, 1.08, 3},
+	"physics-sage": {pyg, 97.12, 0, 1},
+}
+
+// readPeers reads what peers.sh printed, by the names of the examples.
+func readPeers(name string) (map[string]score, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	scores := make(map[string]score)
+	for line := range bytes.Lines(text) {
+		var r struct {
+			Peer, Dataset, Model string
+			Mean                 float64  `json:"test_mean"`
+			SD                   *float64 `json:"test_sd"`
+			Runs                 []any
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		graph := r.Dataset
+		for ours, source := range sources {
+			if strings.TrimSuffix(source, ".npz") == graph {
+				graph = ours
+			}
+		}
+		s := score{Peer: r.Peer, Mean: 100 * r.Mean, Seeds: len(r.Runs)}
+		if r.SD != nil {
+			s.SD = 100 * *r.SD
+		}
+		scores[graph+"-"+r.Model] = s
+	}
+	return scores, nil
 }
 
 // published are of full batches, tuned (Luo et al., NeurIPS 2024; tolokers: Platonov
@@ -84,11 +125,12 @@ type bench struct {
 	threads        string
 	train          []string // more flags of train
 	exact, drawn   bool
+	peers          map[string]score
 }
 
 func main() {
 	log.SetFlags(0)
-	b := bench{tool: tool.Tool{}}
+	b := bench{tool: tool.Tool{}, peers: known}
 	flag.StringVar(&b.tool.Binary, "bin", "bin/diskgnn", "the program")
 	flag.StringVar(&b.examples, "examples", "examples", "directory of the configurations")
 	flag.StringVar(&b.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
@@ -100,9 +142,16 @@ func main() {
 	flag.BoolVar(&b.drawn, "drawn", true, "score with training's fanout too")
 	jobs := flag.Int("jobs", 1, "runs at a time")
 	more := flag.String("train", "", "more flags of train, separated by spaces")
+	peers := flag.String("peers", "", "lines of peers.sh; empty: what is known of PyTorch Geometric")
 	loud := flag.Bool("progress", false, "show the program's progress")
 	flag.Parse()
 	b.tool.Quiet, b.train = !*loud, strings.Fields(*more)
+	if *peers != "" {
+		var err error
+		if b.peers, err = readPeers(*peers); err != nil {
+			log.Fatal(err)
+		}
+	}
 	if err := b.run(context.Background(), flag.Args(), *jobs); err != nil {
 		log.Fatal(err)
 	}
@@ -250,10 +299,14 @@ func (b *bench) sum(name string, runs []run) result {
 	r.Mean, r.SD = tool.MeanSD(r.Test)
 	r.ExactMean, r.ExactSD = tool.MeanSD(r.Exact)
 	r.SampledMean, _ = tool.MeanSD(r.Sampled)
-	if peer, ok := peers[name]; ok {
+	if peer, ok := b.peers[name]; ok {
+		mean, ownSD := r.Mean, r.SD
+		if b.exact {
+			mean, ownSD = r.ExactMean, r.ExactSD
+		}
 		// One seed's standard deviation is not known: the other side's stands for it.
-		n, sd, peerSD := float64(len(runs)), cmp.Or(r.SD, peer.SD), cmp.Or(peer.SD, r.SD)
-		difference, two := r.Mean-peer.Mean, 2*math.Sqrt(sd*sd/n+peerSD*peerSD/float64(peer.Seeds))
+		n, sd, peerSD := float64(len(runs)), cmp.Or(ownSD, peer.SD), cmp.Or(peer.SD, ownSD)
+		difference, two := mean-peer.Mean, 2*math.Sqrt(sd*sd/n+peerSD*peerSD/float64(peer.Seeds))
 		r.Peer, r.Difference, r.TwoSE = &peer, &difference, &two
 	}
 	return r

@@ -97,7 +97,7 @@ func (c *comparison) pack(ctx context.Context, out, cache, bands string) (blowup
 	return r.Blowup, err
 }
 
-// load returns what an epoch of loading reads, and the median of its seconds.
+// load returns what an epoch of loading reads, and the mean of the seconds that count.
 func (c *comparison) load(ctx context.Context, pack, cache string) (bytes int64, seconds float64, err error) {
 	run := filepath.Join(c.dir, "run")
 	var t tool.Training
@@ -105,5 +105,5 @@ func (c *comparison) load(ctx context.Context, pack, cache string) (bytes int64,
 	if err != nil {
 		return 0, 0, err
 	}
-	return t.Epochs[len(t.Epochs)-1].BytesRead, t.EpochSeconds(), nil
+	return t.Epochs[len(t.Epochs)-1].BytesRead, tool.SteadySeconds(t.Epochs), nil
 }

@@ -55,7 +55,7 @@ func main() {
 	flag.StringVar(&m.samples, "samples", "", "its samples")
 	flag.StringVar(&m.cache, "cache", "5%", "of the packs, and of the loader")
 	flag.StringVar(&m.dir, "dir", "", "where the packs go; empty: the temporary directory")
-	flag.IntVar(&m.epochs, "epochs", 4, "to load; the first is left out")
+	flag.IntVar(&m.epochs, "epochs", 4, "to load; the first is left out, and those within the first three seconds")
 	between := flag.Int("between", 2, "points between the least possible and no budget")
 	svg := flag.String("svg", "", "draw the points into this file")
 	flag.Parse()
@@ -149,12 +149,13 @@ func (m *measurement) point(ctx context.Context, maxDisk int64) (point, error) {
 		return p, err
 	}
 	var seconds []float64
-	var read, useful, ssdRead, ssdUseful int64
-	for i, e := range run.Epochs {
-		if i == 0 && len(run.Epochs) > 1 {
-			continue // it fills the cache
-		}
+	for _, e := range run.Epochs {
 		seconds = append(seconds, e.Seconds)
+	}
+	var read, useful, ssdRead, ssdUseful int64
+	from := tool.SteadyFrom(seconds)
+	seconds = seconds[from:]
+	for _, e := range run.Epochs[from:] {
 		read, useful = read+e.Read, useful+e.Useful
 		ssdRead, ssdUseful = ssdRead+e.SSDRead, ssdUseful+e.SSDUseful
 	}

@@ -62,6 +62,7 @@ type rates struct {
 	Seconds []float64 `json:"epoch_seconds"`
 	RSS     []float64 `json:"peak_rss_bytes"`
 	Loss    []float64 `json:"last_loss"`
+	Read    []int64   `json:"bytes_read,omitempty"` // from disk in the last epoch; of ours
 }
 
 func main() {
@@ -153,7 +154,8 @@ func ours(ctx context.Context, t *tool.Tool, o options, s setup, pack string, ro
 		return err
 	}
 	defer os.RemoveAll(out)
-	args := []string{"train", "--pack", pack, "--out", filepath.Join(out, "run"), "--model", o.model, "--epochs", strconv.Itoa(s.epochs), "--lr", "0.01", "--seed", strconv.Itoa(round), "--threads", "2"}
+	args := []string{"train", "--pack", pack, "--out", filepath.Join(out, "run"), "--model", o.model, "--epochs", strconv.Itoa(s.epochs), "--lr", "0.01", "--seed", strconv.Itoa(round), "--threads", "2",
+		"--validate-every", strconv.Itoa(s.epochs)} // as the peers, which do not validate between epochs
 	if o.memory != "" {
 		args = append(args, "--memory", o.memory)
 	}
@@ -161,7 +163,9 @@ func ours(ctx context.Context, t *tool.Tool, o options, s setup, pack string, ro
 	if err := t.Run(ctx, &tr, args...); err != nil {
 		return err
 	}
-	r.add(tr.EpochSeconds(), float64(tr.PeakRSS), tr.Epochs[len(tr.Epochs)-1].Loss)
+	last := &tr.Epochs[len(tr.Epochs)-1]
+	r.add(tr.EpochSeconds(), float64(tr.PeakRSS), last.Loss)
+	r.Read = append(r.Read, last.BytesRead)
 	log.Printf("round %d: diskgnn: %.2f s an epoch, %.0f MiB, loss %.4f", round, tr.EpochSeconds(), float64(tr.PeakRSS)/(1<<20), tr.Epochs[len(tr.Epochs)-1].Loss)
 	return nil
 }
@@ -201,14 +205,16 @@ func peer(ctx context.Context, o options, s setup, python, script string, round 
 func report(o options, before ahead, all map[string]*rates) error {
 	fastest := 0.0
 	for name, r := range all {
-		m := tool.Median(r.Seconds)
-		fmt.Printf("%-18s %8.2f s an epoch %8.0f MiB\n", name, m, tool.Median(r.RSS)/(1<<20))
+		m := tool.SpreadOf(r.Seconds).Median
+		fmt.Printf("%-18s %v s an epoch, %8.0f MiB\n", name, tool.SpreadOf(r.Seconds), tool.Median(r.RSS)/(1<<20))
 		if name != "diskgnn" && (fastest == 0 || m < fastest) {
 			fastest = m
 		}
 	}
-	ratio := tool.Median(all["diskgnn"].Seconds) / fastest
-	fmt.Printf("%s, %s: %.2f times the faster peer's epoch\n", o.graph, o.model, ratio)
+	us := all["diskgnn"]
+	ratio := tool.Median(us.Seconds) / fastest
+	fmt.Printf("%s, %s: %.2f times the faster peer's epoch; %d rounds; %.0f MB of an epoch from disk\n",
+		o.graph, o.model, ratio, len(us.Seconds), float64(us.Read[0])/1e6)
 	b, err := json.Marshal(map[string]any{"graph": o.graph, "model": o.model, "ahead": before, "rounds": o.rounds, "memory": o.memory, "programs": all, "epoch_ratio": ratio})
 	if err != nil {
 		return err

@@ -1,7 +1,9 @@
 // Command loader measures the loader alone against the disk: in turn, several
-// times, the sequential rate of the pack's own cold files through the I/O
-// backend, an epoch of `train --engine none`, and the decoding of the epoch's
-// graphs. It prints every round and the medians, as lines of JSON.
+// times, the rate that the drive keeps up reading the pack's own cold files in sequence,
+// epochs of `train --engine none`, and the decoding of an epoch's graphs. Epochs are counted
+// from when the caches are filled and the drive has been loaded for three seconds, for ten
+// seconds at least. It prints every round, and medians with the least and the most, as
+// lines of JSON.
 //
 //	go run ./bench/loader -pack PACK -cache 10% -rounds 5
 package main
@@ -15,6 +17,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"diskgnn/bench/internal/tool"
@@ -27,8 +30,9 @@ type round struct {
 	SequentialRate float64 `json:"sequential_bytes_per_second"`
 	UsefulRate     float64 `json:"useful_bytes_per_second"`
 	Fraction       float64 `json:"fraction_of_sequential"`
-	EpochSeconds   float64 `json:"epoch_seconds"`
-	UsefulBytes    int64   `json:"useful_bytes"`
+	Epochs         int     `json:"epochs"`        // that count
+	EpochSeconds   float64 `json:"epoch_seconds"` // mean
+	UsefulBytes    int64   `json:"useful_bytes"`  // of an epoch
 	BytesRead      int64   `json:"bytes_read"`
 	DecodeSeconds  float64 `json:"decode_seconds"`
 	DecodeShare    float64 `json:"decode_share_of_reading"`
@@ -50,24 +54,23 @@ func main() {
 		edges := r.Index().Edges
 		*cache = fmt.Sprintf("%dB", edges[len(edges)-1]*int64(r.Facts().RowBytes))
 	}
-	t := &tool.Tool{Binary: *bin, Quiet: true}
+	b := bench{&tool.Tool{Binary: *bin, Quiet: true}, r, tool.ColdDrive(*kind, r), *cache, *kind}
 	var results []round
 	for range *rounds {
-		m, err := measure(t, r, *cache, *kind)
+		m, err := b.measure(context.Background())
 		if err != nil {
 			log.Fatal(err)
 		}
 		print(m)
 		results = append(results, m)
 	}
-	print(map[string]any{
-		"medians_of":                   *rounds,
-		"sequential_bytes_per_second":  median(results, func(m round) float64 { return m.SequentialRate }),
-		"useful_bytes_per_second":      median(results, func(m round) float64 { return m.UsefulRate }),
-		"fraction_of_sequential":       median(results, func(m round) float64 { return m.Fraction }),
-		"decode_share_of_reading":      median(results, func(m round) float64 { return m.DecodeShare }),
-		"lowest_fraction_of_any_round": lowest(results),
-	})
+	print(tool.Summary(results,
+		tool.Named("sequential_bytes_per_second", func(m round) float64 { return m.SequentialRate }),
+		tool.Named("useful_bytes_per_second", func(m round) float64 { return m.UsefulRate }),
+		tool.Named("fraction_of_sequential", func(m round) float64 { return m.Fraction }),
+		tool.Named("epoch_seconds", func(m round) float64 { return m.EpochSeconds }),
+		tool.Named("decode_share_of_reading", func(m round) float64 { return m.DecodeShare }),
+	))
 }
 
 func print(v any) {
@@ -78,27 +81,16 @@ func print(v any) {
 	fmt.Println(string(b))
 }
 
-func median(all []round, of func(round) float64) float64 {
-	var v []float64
-	for _, m := range all {
-		v = append(v, of(m))
-	}
-	return tool.Median(v)
+// bench is what is measured.
+type bench struct {
+	tool        *tool.Tool
+	pack        *packfile.Reader
+	drive       *tool.Drive
+	cache, kind string
 }
 
-func lowest(all []round) float64 {
-	v := all[0].Fraction
-	for _, m := range all {
-		v = min(v, m.Fraction)
-	}
-	return v
-}
-
-func measure(t *tool.Tool, r *packfile.Reader, cache, kind string) (round, error) {
-	ctx := context.Background()
-	var m round
-	var err error
-	if m.SequentialRate, err = tool.SequentialCold(ctx, kind, r); err != nil {
+func (b *bench) measure(ctx context.Context) (m round, err error) {
+	if m.SequentialRate, err = b.drive.Rate(ctx); err != nil {
 		return m, err
 	}
 	out, err := os.MkdirTemp("", "loader")
@@ -107,18 +99,38 @@ func measure(t *tool.Tool, r *packfile.Reader, cache, kind string) (round, error
 	}
 	defer os.RemoveAll(out)
 	var tr tool.Training
-	if err := t.Run(ctx, &tr, "train", "--pack", r.Dir(), "--out", filepath.Join(out, "run"), "--engine", "none", "--epochs", "2", "--ram-cache", cache, "--io", kind); err != nil {
+	epochs := tool.SteadyEpochs(b.epochBytes(), m.SequentialRate)
+	if err := b.tool.Run(ctx, &tr, "train", "--pack", b.pack.Dir(), "--out", filepath.Join(out, "run"), "--engine", "none", "--epochs", strconv.Itoa(epochs), "--ram-cache", b.cache, "--io", b.kind); err != nil {
 		return m, err
 	}
-	e := tr.Epochs[1] // the first is charged with filling the cache
-	m.EpochSeconds, m.UsefulBytes, m.BytesRead = e.Seconds, e.UsefulBytes, e.BytesRead
-	m.UsefulRate = float64(e.UsefulBytes) / e.Seconds
+	seconds := 0.0
+	for _, e := range tool.Steady(tr.Epochs) {
+		m.Epochs++
+		seconds += e.Seconds
+		m.UsefulBytes += e.UsefulBytes
+		m.BytesRead += e.BytesRead
+	}
+	m.UsefulRate = float64(m.UsefulBytes) / seconds
 	m.Fraction = m.UsefulRate / m.SequentialRate
-	if m.DecodeSeconds, err = decode(r); err != nil {
+	m.EpochSeconds = seconds / float64(m.Epochs)
+	m.UsefulBytes /= int64(m.Epochs)
+	m.BytesRead /= int64(m.Epochs)
+	if m.DecodeSeconds, err = decode(b.pack); err != nil {
 		return m, err
 	}
-	m.DecodeShare = m.DecodeSeconds / (float64(e.BytesRead) / m.SequentialRate)
+	m.DecodeShare = m.DecodeSeconds / (float64(m.BytesRead) / m.SequentialRate)
 	return m, nil
+}
+
+// epochBytes returns what an epoch reads whose trainer holds no more than the pack's least
+// cache.
+func (b *bench) epochBytes() (bytes int64) {
+	x := b.pack.Index()
+	for i := range b.pack.Facts().BatchesPerEpoch {
+		t := &x.Train[i]
+		bytes += t.Extent(b.pack.Form(), len(t.Bands)-1) + int64(t.GraphBytes)
+	}
+	return bytes
 }
 
 // decode decodes the graphs of one epoch's batches, whose bytes are in memory.

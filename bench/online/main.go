@@ -8,10 +8,12 @@
 //
 //	ideal = sequential rate ÷ (row bytes × random page reads per second)
 //
-// In turn, several times, it measures the sequential rate of the pack's cold files,
-// random page reads of the table, the online reads of some batches evenly
-// spread over the first epoch (scaled to all, and said so), and an epoch of `train
-// --engine none`. It prints every round and the medians, as lines of JSON.
+// In turn, several times, it measures the rate that the drive keeps up reading the pack's
+// cold files in sequence, random page reads of the table, the online reads of some batches
+// evenly spread over the first epoch (scaled to all, and said so), and epochs of `train
+// --engine none`. Of all of these, the first seconds do not count: a throttled drive that was
+// idle is faster in them. It prints every round, and medians with the least and the most, as
+// lines of JSON.
 //
 //	go run ./bench/online -dataset DATASET -samples SAMPLES -pack PACK -batches 4
 package main
@@ -26,12 +28,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"diskgnn/bench/internal/tool"
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -76,23 +80,15 @@ func main() {
 		print(r)
 		all = append(all, r)
 	}
-	median := func(of func(r round) float64) float64 {
-		var v []float64
-		for _, r := range all {
-			v = append(v, of(r))
-		}
-		return tool.Median(v)
-	}
-	print(map[string]any{
-		"medians_of":                  *rounds,
-		"sequential_bytes_per_second": median(func(r round) float64 { return r.SequentialRate }),
-		"random_pages_per_second":     median(func(r round) float64 { return r.PageRate }),
-		"online_epoch_seconds":        median(func(r round) float64 { return r.OnlineSeconds }),
-		"loader_epoch_seconds":        median(func(r round) float64 { return r.LoaderSeconds }),
-		"speed_up":                    median(func(r round) float64 { return r.SpeedUp }),
-		"ideal_speed_up":              median(func(r round) float64 { return r.Ideal }),
-		"fraction_of_ideal":           median(func(r round) float64 { return r.Fraction }),
-	})
+	print(tool.Summary(all,
+		tool.Named("sequential_bytes_per_second", func(r round) float64 { return r.SequentialRate }),
+		tool.Named("random_pages_per_second", func(r round) float64 { return r.PageRate }),
+		tool.Named("online_epoch_seconds", func(r round) float64 { return r.OnlineSeconds }),
+		tool.Named("loader_epoch_seconds", func(r round) float64 { return r.LoaderSeconds }),
+		tool.Named("speed_up", func(r round) float64 { return r.SpeedUp }),
+		tool.Named("ideal_speed_up", func(r round) float64 { return r.Ideal }),
+		tool.Named("fraction_of_ideal", func(r round) float64 { return r.Fraction }),
+	))
 }
 
 func print(v any) {
@@ -113,6 +109,7 @@ type measuring struct {
 	row     int64  // bytes
 	samples *mbfile.Reader
 	pack    *packfile.Reader
+	drive   *tool.Drive
 	rank    []uint32
 	cache   int64 // ranks below are in memory
 }
@@ -129,6 +126,7 @@ func (m *measuring) open(data, samples, pack string) error {
 	if m.pack, err = packfile.Open(vfs.OS, pack); err != nil {
 		return err
 	}
+	m.drive = tool.ColdDrive(m.kind, m.pack)
 	edges := m.pack.Index().Edges
 	m.cache = edges[len(edges)-1]
 	hotness, err := m.samples.Hotness()
@@ -148,7 +146,7 @@ func (m *measuring) open(data, samples, pack string) error {
 }
 
 func (m *measuring) round(ctx context.Context) (r round, err error) {
-	if r.SequentialRate, err = tool.SequentialCold(ctx, m.kind, m.pack); err != nil {
+	if r.SequentialRate, err = m.drive.Rate(ctx); err != nil {
 		return r, err
 	}
 	stack, _, err := all.Open(m.kind, iostack.Options{})
@@ -156,13 +154,16 @@ func (m *measuring) round(ctx context.Context) (r round, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stack.Close()) }()
-	if r.PageRate, err = iostack.Random(ctx, stack, m.table, binio.Page, 1, 3*time.Second); err != nil {
+	pages, err := iostack.Random(ctx, stack, m.table, binio.Page, 1, driverate.Sustained)
+	if err != nil {
 		return r, err
 	}
+	r.PageRate = pages.PerSecond
+	// The drive has just been loaded, without a pause: so are these reads.
 	if err := m.online(ctx, stack, &r); err != nil {
 		return r, err
 	}
-	if r.LoaderSeconds, err = m.loader(ctx); err != nil {
+	if r.LoaderSeconds, err = m.loader(ctx, r.SequentialRate); err != nil {
 		return r, err
 	}
 	r.SpeedUp = r.OnlineSeconds / r.LoaderSeconds
@@ -171,20 +172,31 @@ func (m *measuring) round(ctx context.Context) (r round, err error) {
 	return r, nil
 }
 
-// loader returns the seconds of an epoch of loading, the cache being filled.
-func (m *measuring) loader(ctx context.Context) (float64, error) {
+// loader returns the seconds of an epoch of loading, the mean of those that count, on a
+// drive of the given rate.
+func (m *measuring) loader(ctx context.Context, rate float64) (float64, error) {
 	out, err := os.MkdirTemp("", "online")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(out)
 	var tr tool.Training
-	err = m.tool.Run(ctx, &tr, "train", "--pack", m.pack.Dir(), "--out", filepath.Join(out, "run"), "--engine", "none", "--epochs", "2",
-		"--ram-cache", fmt.Sprint(m.cache*int64(m.pack.Facts().RowBytes), "B"), "--io", m.kind)
+	epochs := tool.SteadyEpochs(m.rows()*int64(m.pack.Facts().RowBytes), rate)
+	err = m.tool.Run(ctx, &tr, "train", "--pack", m.pack.Dir(), "--out", filepath.Join(out, "run"), "--engine", "none", "--epochs", strconv.Itoa(epochs),
+		"--ram-cache", fmt.Sprintf("%dB", m.cache*int64(m.pack.Facts().RowBytes)), "--io", m.kind)
 	if err != nil {
 		return 0, err
 	}
-	return tr.Epochs[1].Seconds, nil
+	return tool.SteadySeconds(tr.Epochs), nil
+}
+
+// rows returns how many rows an epoch of the pack reads from disk, with its least cache.
+func (m *measuring) rows() (n int64) {
+	for i := range m.samples.Facts().BatchesPerEpoch {
+		t := &m.pack.Index().Train[i]
+		n += int64(t.ColdRows(len(t.Bands)-1) + t.SSDRows(len(t.SSD)-1))
+	}
+	return n
 }
 
 // online reads the rows of some batches one by one.
@@ -217,13 +229,8 @@ func (m *measuring) online(ctx context.Context, stack iostack.Stack, r *round) e
 		cold += int64(len(offsets))
 	}
 	// The epoch's cold rows, of which these are a part, are those of the pack.
-	whole := int64(0)
-	for i := range epoch {
-		t := &m.pack.Index().Train[i]
-		whole += int64(t.ColdRows(len(t.Bands)-1) + t.SSDRows(len(t.SSD)-1))
-	}
 	r.OnlineBatches, r.OnlineRows = n, cold
-	r.OnlineSeconds = seconds * float64(whole) / float64(max(cold, 1))
+	r.OnlineSeconds = seconds * float64(m.rows()) / float64(max(cold, 1))
 	return nil
 }
 

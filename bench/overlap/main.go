@@ -27,13 +27,13 @@ import (
 
 // result is what a cache size came to.
 type result struct {
-	Cache   string    `json:"cache"`
-	Rows    int64     `json:"cache_rows"`
-	Seconds []float64 `json:"epoch_seconds"`
-	Median  float64   `json:"median"`
-	Read    int64     `json:"bytes_read"`      // in an epoch
-	Reading []float64 `json:"read_seconds"`    // that the reading stage was busy
-	Compute []float64 `json:"compute_seconds"` // and the computing one
+	Cache   string      `json:"cache"`
+	Rows    int64       `json:"cache_rows"`
+	Seconds []float64   `json:"epoch_seconds"`
+	Spread  tool.Spread `json:"spread"`          // of them
+	Read    int64       `json:"bytes_read"`      // in an epoch
+	Reading []float64   `json:"read_seconds"`    // that the reading stage was busy
+	Compute []float64   `json:"compute_seconds"` // and the computing one
 }
 
 func main() {
@@ -65,7 +65,7 @@ func run(ctx context.Context, t *tool.Tool, pack string, caches []string, rounds
 				tool.Training
 				Rows int64 `json:"cache_rows"`
 			}
-			args := []string{"train", "--pack", pack, "--out", filepath.Join(dir, "run"), "--force", "--epochs", strconv.Itoa(epochs), "--ram-cache", cache}
+			args := []string{"train", "--pack", pack, "--out", filepath.Join(dir, "run"), "--force", "--epochs", strconv.Itoa(epochs), "--validate-every", strconv.Itoa(epochs), "--ram-cache", cache}
 			if err := t.Run(ctx, &tr, append(args, more...)...); err != nil {
 				return err
 			}
@@ -77,9 +77,9 @@ func run(ctx context.Context, t *tool.Tool, pack string, caches []string, rounds
 		}
 	}
 	for i := range all {
-		all[i].Median = tool.Median(all[i].Seconds)
+		all[i].Spread = tool.SpreadOf(all[i].Seconds)
 	}
-	b, err := json.Marshal(map[string]any{"rounds": rounds, "caches": all, "ratio": all[0].Median / all[len(all)-1].Median})
+	b, err := json.Marshal(map[string]any{"rounds": rounds, "caches": all, "ratio": all[0].Spread.Median / all[len(all)-1].Spread.Median})
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
 // Command packing holds `diskgnn pack` against the drive it packs on: in turn, several
-// times, the sequential rate of the feature table through the I/O backend, the rate of
-// large writes where the pack will lie, and a packing. The bound is what its bytes take
-// at these rates, one after the other, the last sync included. It prints every round
-// and the medians, as lines of JSON.
+// times, the rates that the drive keeps up reading the feature table in sequence, and
+// taking large writes where the pack will lie, and a packing. The bound is what its bytes
+// take at these rates, one after the other, the last sync included. It prints every round,
+// and medians with the least and the most, as lines of JSON.
 //
 //	go run ./bench/packing -dataset DATASET -samples SAMPLES -out DIR -rounds 5 -- --memory 512MiB
 //
@@ -24,8 +24,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/driverate"
 	"diskgnn/internal/vfs"
-	"diskgnn/iostack"
-	"diskgnn/iostack/all"
 )
 
 type round struct {
@@ -58,6 +56,7 @@ type bench struct {
 	individual int
 	writeBytes int64
 	args       []string
+	drive      *tool.Drive // of the feature table; nil until it is measured
 }
 
 func main() {
@@ -69,7 +68,7 @@ func main() {
 	flag.StringVar(&b.out, "out", os.TempDir(), "where packs are made, and removed")
 	flag.StringVar(&b.kind, "io", "auto", "--io")
 	flag.IntVar(&b.individual, "individual", 0, "batches to pack row by row")
-	flag.Int64Var(&b.writeBytes, "write-bytes", 4<<30, "to write for the drive's rate")
+	flag.Int64Var(&b.writeBytes, "write-bytes", 16<<30, "of the file that is written for the drive's rate")
 	rounds := flag.Int("rounds", 5, "rounds")
 	flag.Parse()
 	b.tool.Quiet, b.args = true, flag.Args()
@@ -82,22 +81,14 @@ func main() {
 		print(m)
 		results = append(results, m)
 	}
-	median := func(of func(round) float64) float64 {
-		var v []float64
-		for _, m := range results {
-			v = append(v, of(m))
-		}
-		return tool.Median(v)
-	}
-	print(map[string]any{
-		"medians_of":             *rounds,
-		"read_bytes_per_second":  median(func(m round) float64 { return m.ReadRate }),
-		"write_bytes_per_second": median(func(m round) float64 { return m.WriteRate }),
-		"seconds":                median(func(m round) float64 { return m.Seconds }),
-		"bound_seconds":          median(func(m round) float64 { return m.Bound }),
-		"fraction_of_bound":      median(func(m round) float64 { return m.Fraction }),
-		"peak_anon_bytes":        median(func(m round) float64 { return float64(m.PeakAnon) }),
-	})
+	print(tool.Summary(results,
+		tool.Named("read_bytes_per_second", func(m round) float64 { return m.ReadRate }),
+		tool.Named("write_bytes_per_second", func(m round) float64 { return m.WriteRate }),
+		tool.Named("seconds", func(m round) float64 { return m.Seconds }),
+		tool.Named("bound_seconds", func(m round) float64 { return m.Bound }),
+		tool.Named("fraction_of_bound", func(m round) float64 { return m.Fraction }),
+		tool.Named("peak_anon_bytes", func(m round) float64 { return float64(m.PeakAnon) }),
+	))
 }
 
 func print(v any) {
@@ -140,21 +131,21 @@ func (b *bench) measure(ctx context.Context) (m round, err error) {
 
 // rates measures the drive: sequential reads of the table, and large writes.
 func (b *bench) rates(ctx context.Context) (read, write float64, err error) {
-	ds, err := dataset.Open(vfs.OS, b.dataset)
-	if err != nil {
-		return 0, 0, err
+	if b.drive == nil {
+		ds, err := dataset.Open(vfs.OS, b.dataset)
+		if err != nil {
+			return 0, 0, err
+		}
+		features, err := ds.Features()
+		if err != nil {
+			return 0, 0, err
+		}
+		b.drive = tool.NewDrive(b.kind, features.Path())
+		if err := features.Close(); err != nil {
+			return 0, 0, err
+		}
 	}
-	features, err := ds.Features()
-	if err != nil {
-		return 0, 0, err
-	}
-	defer features.Close()
-	stack, _, err := all.Open(b.kind, iostack.Options{})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer stack.Close()
-	if read, err = iostack.Sequential(ctx, stack, features.Path(), 16<<20, 4); err != nil {
+	if read, err = b.drive.Rate(ctx); err != nil {
 		return 0, 0, err
 	}
 	write, err = b.writeRate(ctx)
@@ -166,5 +157,6 @@ func (b *bench) rates(ctx context.Context) (read, write float64, err error) {
 func (b *bench) writeRate(ctx context.Context) (float64, error) {
 	name := filepath.Join(b.out, fmt.Sprintf("packing-%d.rate", os.Getpid()))
 	defer os.Remove(name)
-	return driverate.Write(ctx, vfs.OS, name, b.writeBytes)
+	r, err := driverate.Write(ctx, vfs.OS, name, driverate.Writes{Bytes: b.writeBytes, Load: driverate.Sustained})
+	return r.PerSecond, err
 }

@@ -175,25 +175,26 @@ func (o *options) peer(ctx context.Context, python, engine string, batches int) 
 	return r, nil
 }
 
-// report prints the medians and how many times the fastest peer we are.
+// report prints medians with the least and the most, and how many times the fastest peer we
+// are.
 func report(o options, all map[string]*rates) error {
 	type row struct {
-		*rates
-		MedianEdges   float64 `json:"median_edges_per_second"`
-		MedianBatches float64 `json:"median_batches_per_second"`
+		Rounds  *rates      `json:"rounds"`
+		Edges   tool.Spread `json:"edges_per_second_spread"`
+		Batches tool.Spread `json:"batches_per_second_spread"`
 	}
 	rows := map[string]row{}
 	var peer row
 	for name, r := range all {
-		x := row{r, tool.Median(r.Edges), tool.Median(r.Batches)}
+		x := row{r, tool.SpreadOf(r.Edges), tool.SpreadOf(r.Batches)}
 		rows[name] = x
-		fmt.Printf("%-24s %7.1f M edges/s %7.1f batches/s\n", name, x.MedianEdges/1e6, x.MedianBatches)
-		if name != "diskgnn" && name != "diskgnn, whole command" && x.MedianEdges > peer.MedianEdges {
+		fmt.Printf("%-24s %v edges/s, %v batches/s\n", name, x.Edges, x.Batches)
+		if name != "diskgnn" && name != "diskgnn, whole command" && x.Edges.Median > peer.Edges.Median {
 			peer = x
 		}
 	}
-	edges := rows["diskgnn"].MedianEdges / peer.MedianEdges
-	batches := rows["diskgnn"].MedianBatches / peer.MedianBatches
+	edges := rows["diskgnn"].Edges.Median / peer.Edges.Median
+	batches := rows["diskgnn"].Batches.Median / peer.Batches.Median
 	fmt.Printf("edges/s %.2f times the faster peer's, batches/s %.2f times\n", edges, batches)
 	b, err := json.Marshal(map[string]any{"threads": o.threads, "runs": o.runs, "samplers": rows, "edges_ratio": edges, "batches_ratio": batches})
 	if err != nil {

@@ -21,7 +21,12 @@ func measureGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Size
 	if !ok {
 		return fmt.Errorf("--precision %s: there are float32, tf32, bf16", o.precision)
 	}
-	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: 1e-3, Precision: precision, NoGraphs: !o.graphs})
+	if o.save != "" {
+		if err := saveGPU(batch, x, m, sizes, o); err != nil {
+			return err
+		}
+	}
+	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate, Precision: precision, NoGraphs: !o.graphs, Device: o.device})
 	if err != nil {
 		return err
 	}
@@ -44,19 +49,24 @@ func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte,
 		return err
 	}
 	defer w.Close()
-	start := time.Now()
-	if err := w.Prepare(batch); err != nil {
-		return err
-	}
-	prepare := milliseconds(start)
-	var device, whole []float64
-	var last *gpu.Outcome
+	var prepare, device, whole []float64
 	for range o.warmup + o.steps {
 		start := time.Now()
-		if last, err = engine.Step(context.Background(), w, gpu.Rows(x)); err != nil {
+		if err := w.Prepare(batch); err != nil {
+			return err
+		}
+		prepare = append(prepare, milliseconds(start))
+	}
+	for range o.warmup + o.steps {
+		start := time.Now()
+		if _, err := engine.Step(context.Background(), w, gpu.Rows(x)); err != nil {
 			return err
 		}
 		whole = append(whole, milliseconds(start))
+	}
+	last, err := engine.Finish() // a step tells of the one before it
+	if err != nil {
+		return err
 	}
 	for range o.warmup + o.steps {
 		took, err := engine.Again()
@@ -65,12 +75,47 @@ func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte,
 		}
 		device = append(device, float64(took.Microseconds())/1e3)
 	}
-	device, whole = device[o.warmup:], whole[o.warmup:]
+	prepare, device, whole = prepare[o.warmup:], device[o.warmup:], whole[o.warmup:]
 	info := engine.Info()
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"engine": "gpu", "model": o.model, "device": info.Device, "blas": info.BLAS, "precision": info.Precision.String(), "dropout": o.dropout,
-		"layer_orders": info.Orders, "graphs": o.graphs, "pinned": o.pinned, "device_bytes": info.DeviceBytes, "prepare_ms": prepare,
-		"median_ms": median(device), "min_ms": slices.Min(device), "max_ms": slices.Max(device),
+		"layer_orders": info.Orders, "graphs": o.graphs, "pinned": o.pinned, "device_bytes": info.DeviceBytes,
+		"prepare_ms": median(prepare),
+		"median_ms":  median(device), "min_ms": slices.Min(device), "max_ms": slices.Max(device),
 		"with_copies_ms": median(whole), "steps": o.steps, "loss": last.Loss,
 	})
+}
+
+// saveGPU saves the weights and losses of an engine without dropout, whose products are
+// not rounded.
+func saveGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, o options) error {
+	m.Dropout = 0
+	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate, Device: o.device})
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	w, err := engine.NewWork(false, nil)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if err := w.Prepare(batch); err != nil {
+		return err
+	}
+	weights, err := engine.Snapshot(nil)
+	if err != nil {
+		return err
+	}
+	s := stepper{params: m.Params(), weights: weights, step: func(ctx context.Context) (float64, error) {
+		if _, err := engine.Step(ctx, w, gpu.Rows(x)); err != nil {
+			return 0, err
+		}
+		r, err := engine.Finish()
+		if err != nil {
+			return 0, err
+		}
+		return r.Loss, nil
+	}}
+	return s.save(context.Background(), o.save, o)
 }

@@ -1,26 +1,33 @@
 // Command step times one training step of an engine on a mini-batch given as
 // NumPy files, so that another program can be timed on the very same blocks.
 //
-//	go run ./bench/step DIR [--dropout 0.5] [--threads 2] [--steps 10] [--layer-order auto] [--model sage] [--heads 8]
+//	go run ./bench/step DIR -make SAMPLES -dataset DATASET
+//	go run ./bench/step DIR [-model gcn] [-dropout 0.5] [-threads 2] [-steps 10] [-layer-order auto] [-save WEIGHTS]
 //
-// DIR holds meta.json {"layers", "num_input", "num_seeds", "dim", "classes"}, x.npy
-// (float32, num_input × dim), y.npy (int64, num_seeds) and for every layer l, 0
-// being the input side, indptr_l.npy, indices_l.npy (positions among the sources)
+// The first form makes DIR of a training batch of samples: meta.json {"layers",
+// "num_input", "num_seeds", "dim", "classes"}, x.npy (float32, num_input × dim), y.npy
+// (num_seeds), degree.npy (num_input: in-degrees in the whole graph) and for every layer l,
+// 0 being the input side, indptr_l.npy, indices_l.npy (positions among the sources)
 // and dst_l.npy (the destinations' own positions among the sources), all int64.
 //
+// -save writes the initial weights, and the losses of the first steps from them without
+// dropout, for peer.py: it begins with these weights, and times nothing unless its losses
+// are the same.
+//
 // The clock holds what a training loop pays per batch on the compute side: deriving
-// the inverse degrees and transposed blocks (which the program itself does ahead, on
-// another goroutine; --prepared leaves it out), forward, loss, backward and Adam. The
-// features are in memory. Prints one JSON line: median, min and max milliseconds.
+// the edges' weights and transposed blocks (which the program itself does ahead, on
+// another goroutine; -prepared leaves it out), forward, loss, backward and Adam. The
+// features are in memory. Prints one JSON line: median, min and max milliseconds, and
+// prepare_ms of the first of these alone.
 //
 // Beside them it prints what the step's matrix products take alone, with the same
 // shapes, library and workers, their operands in the cache, a turn after every step:
 // gflop, sgemm_gflops (a second), sgemm_ms, and step_per_sgemm, the step's time over
-// theirs. --bound=false leaves them out; so does a profile.
+// theirs. -bound=false leaves them out; so does a profile.
 //
-// --engine gpu times the GPU engine instead, by the device's clock, the batch being
+// -engine gpu times the GPU engine instead, by the device's clock, the batch being
 // there; with_copies_ms is a step in a row of them, copies included. It wants the gpu
-// variant: --precision, --graphs and --pinned are for it.
+// variant: -precision, -graphs and -pinned are for it.
 package main
 
 import (
@@ -39,6 +46,7 @@ import (
 
 	"github.com/sbinet/npyio"
 
+	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/train/gnn"
 	"diskgnn/train/gnn/model"
@@ -53,7 +61,9 @@ type options struct {
 	order, blas, profile string
 	prepared, bound      bool
 	engine, precision    string
-	graphs, pinned       bool // of the GPU engine
+	graphs, pinned       bool         // of the GPU engine
+	device               *cuda.Device // nil: the machine's; tests have another
+	save                 string       // folder of weights and losses
 }
 
 func main() {
@@ -82,6 +92,10 @@ func run(args []string) error {
 	f.StringVar(&o.precision, "precision", "float32", "gpu: of matrix products: float32, tf32 or bf16")
 	f.BoolVar(&o.graphs, "graphs", true, "gpu: launch steps as CUDA graphs")
 	f.BoolVar(&o.pinned, "pinned", true, "gpu: pin the features' memory")
+	f.StringVar(&o.save, "save", "", "write initial weights and first losses into this folder")
+	samples := f.String("make", "", "make DIR of these samples")
+	data := f.String("dataset", "", "that the samples are of")
+	index := f.Int("batch", 0, "training batch that DIR is made of")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -94,9 +108,15 @@ func run(args []string) error {
 	if dir == "" || f.NArg() > 1 || o.steps < 1 {
 		return errors.New("usage: step DIR [flags]")
 	}
+	if *samples != "" {
+		return makeBlocks(context.Background(), dir, *samples, *data, *index)
+	}
 	batch, x, dims, err := load(dir)
 	if err != nil {
 		return err
+	}
+	if o.model == string(model.GCN) && !slices.ContainsFunc(batch.Degree, func(d uint32) bool { return d > 0 }) {
+		return fmt.Errorf("%s has no degrees, by which %s weighs the edges: make it with -make", dir, o.model)
 	}
 	return measure(batch, x, dims, o)
 }
@@ -113,7 +133,12 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	if o.engine == "gpu" {
 		return measureGPU(batch, x, m, sizes, o)
 	}
-	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: 1e-3, BLAS: o.blas})
+	if o.save != "" {
+		if err := saveCPU(batch, x, m, sizes, o); err != nil {
+			return err
+		}
+	}
+	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
 	if err != nil {
 		return err
 	}
@@ -147,7 +172,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	var ms []float64
+	var ms, preparing []float64
 	var last gnn.Result
 	for range o.warmup + o.steps {
 		start := time.Now()
@@ -155,6 +180,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 			if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
 				return err
 			}
+			preparing = append(preparing, milliseconds(start))
 		}
 		if last, err = engine.Step(context.Background(), in); err != nil {
 			return err
@@ -169,6 +195,9 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	out := map[string]any{
 		"median_ms": middle, "min_ms": ms[0], "max_ms": ms[len(ms)-1], "loss": last.Loss, "steps": o.steps,
 		"dropout": o.dropout, "threads": info.Threads, "blas": info.BLAS, "simd": info.SIMD, "orders": info.Orders}
+	if !o.prepared {
+		out["prepare_ms"] = median(preparing[o.warmup:])
+	}
 	if alone != nil {
 		alone.ms = alone.ms[o.warmup:]
 		alone.report(out, middle)
@@ -176,15 +205,28 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
+// saveCPU saves the weights and losses of an engine without dropout.
+func saveCPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, o options) error {
+	m.Dropout = 0
+	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	in := &gnn.Input{Prepared: new(gnn.Prepared), X: x}
+	if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
+		return err
+	}
+	s := stepper{params: m.Params(), weights: engine.Snapshot(nil), step: func(ctx context.Context) (float64, error) {
+		r, err := engine.Step(ctx, in)
+		return r.Loss, err
+	}}
+	return s.save(context.Background(), o.save, o)
+}
+
 // load reads the folder; dims are the input width and the number of classes.
 func load(dir string) (batch *graph.Batch, x []float32, dims [2]int, err error) {
-	var meta struct {
-		Layers  int `json:"layers"`
-		Input   int `json:"num_input"`
-		Seeds   int `json:"num_seeds"`
-		Dim     int `json:"dim"`
-		Classes int `json:"classes"`
-	}
+	var meta meta
 	text, err := os.ReadFile(filepath.Join(dir, "meta.json"))
 	if err != nil {
 		return nil, nil, dims, err
@@ -196,6 +238,11 @@ func load(dir string) (batch *graph.Batch, x []float32, dims [2]int, err error) 
 		return nil, nil, dims, err
 	}
 	batch = &graph.Batch{Input: make([]uint32, meta.Input), Degree: make([]uint32, meta.Input)}
+	if degree, err := integers[uint32](dir, "degree"); err == nil {
+		batch.Degree = degree
+	} else if !errors.Is(err, os.ErrNotExist) { // folders of other makers lack it: they do for models without
+		return nil, nil, dims, err
+	}
 	if batch.Labels, err = integers[int32](dir, "y"); err != nil {
 		return nil, nil, dims, err
 	}

@@ -84,46 +84,49 @@ func (f *figures) take(t *training, w *watched) {
 	}
 }
 
-// summary compares the medians.
+// summary compares the medians; of what was measured, it has the least and the most too.
 type summary struct {
-	Rounds int `json:"medians_of"`
+	Rounds int `json:"rounds"`
 	// Disk is what the drive needs for the useful bytes of an epoch, Compute what the GPU
 	// needs for its steps: without anything beside them, or else while rows are streamed.
-	Disk     float64 `json:"disk_seconds"`
-	Compute  float64 `json:"compute_seconds"`
-	Streamed float64 `json:"streamed_epoch"`
-	Ratio    float64 `json:"ratio"` // Streamed over the larger of the two
-	InMemory float64 `json:"in_memory_epoch,omitempty"`
-	Serial   float64 `json:"serial_epoch,omitempty"`
-	Speedup  float64 `json:"serial_over_streamed,omitempty"`
+	Disk     tool.Spread  `json:"disk_seconds"`
+	Compute  tool.Spread  `json:"compute_seconds"`
+	Streamed tool.Spread  `json:"streamed_epoch"`
+	Ratio    tool.Spread  `json:"ratio"` // of each round, Streamed over the larger of the two
+	InMemory *tool.Spread `json:"in_memory_epoch,omitempty"`
+	Serial   *tool.Spread `json:"serial_epoch,omitempty"`
+	Speedup  float64      `json:"serial_over_streamed,omitempty"` // of the medians
 }
 
 func summarize(runs []figures) summary {
-	of := func(kind string, value func(f *figures) float64) float64 {
-		var all []float64
+	of := func(kind string, value func(f *figures) float64) (all []float64) {
 		for i := range runs {
 			if runs[i].Kind == kind {
 				all = append(all, value(&runs[i]))
 			}
 		}
-		if all == nil {
-			return 0
-		}
-		return tool.Median(all)
+		return all
 	}
 	seconds := func(f *figures) float64 { return f.Seconds }
 	compute := func(f *figures) float64 { return f.Busy["compute"] }
-	s := summary{Streamed: of(streamed, seconds), InMemory: of(inMemory, seconds), Serial: of(serially, seconds),
-		Disk: of(streamed, func(f *figures) float64 { return float64(f.UsefulBytes) / f.Rate }), Compute: of(inMemory, compute)}
-	if s.Compute == 0 {
-		s.Compute = of(streamed, compute)
+	streaming := of(streamed, seconds)
+	disk := of(streamed, func(f *figures) float64 { return float64(f.UsefulBytes) / f.Rate })
+	computing := of(inMemory, compute)
+	if computing == nil {
+		computing = of(streamed, compute)
 	}
-	for i := range runs {
-		s.Rounds = max(s.Rounds, runs[i].Round+1)
+	var ratios []float64
+	for i, s := range streaming {
+		ratios = append(ratios, s/max(disk[i], computing[i]))
 	}
-	s.Ratio = s.Streamed / max(s.Disk, s.Compute)
-	if s.Serial > 0 {
-		s.Speedup = s.Serial / s.Streamed
+	s := summary{Rounds: len(streaming), Disk: tool.SpreadOf(disk), Compute: tool.SpreadOf(computing), Streamed: tool.SpreadOf(streaming), Ratio: tool.SpreadOf(ratios)}
+	if all := of(inMemory, seconds); all != nil {
+		spread := tool.SpreadOf(all)
+		s.InMemory = &spread
+	}
+	if all := of(serially, seconds); all != nil {
+		spread := tool.SpreadOf(all)
+		s.Serial, s.Speedup = &spread, spread.Median/s.Streamed.Median
 	}
 	return s
 }

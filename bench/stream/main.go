@@ -1,16 +1,17 @@
 // Command stream shows what streaming rows from disk to the GPU costs over what cannot
 // be avoided: epochs of training, over the larger of what the drive needs for the bytes
-// that batches are made of and what the GPU needs to compute. The drive's sequential
-// rate is measured before each run.
+// that batches are made of and what the GPU needs to compute. What the drive keeps up in
+// sequence is measured before each round.
 //
 //	go run ./bench/stream -pack PACK -memory 100% -serial -- --model gat --gpu-cache 50% --ram-cache 0
 //
 // What follows -- goes to train. With -memory every round also trains with so many rows
 // on the GPU, none read from disk, if the pack was made for that: what the GPU needs
 // alone. With -serial it trains with one batch under way at a time. Each run's first
-// epoch, which fills the caches, is left out.
+// epoch, which fills the caches, is left out, and nothing is validated between the others:
+// the drive is never idle. Let the others read 10 GB or last ten seconds (-epochs).
 //
-// Prints a line of JSON for every run and one of medians. Of a run they say how busy the
+// Prints a line of JSON for every run and one of medians, with the least and the most. Of a run they say how busy the
 // GPU was with kernels (in steps and gathers), how many processors were, and what the
 // kernel says of its memory: anonymous, and the GPU's by nvidia-smi, at most, and by how
 // much they grew after the first epoch.
@@ -52,6 +53,7 @@ func main() {
 type bench struct {
 	tool           *tool.Tool
 	pack           *packfile.Reader
+	drive          *tool.Drive
 	dir            string
 	io, memory     string
 	serial         bool
@@ -70,6 +72,7 @@ func (b *bench) run(ctx context.Context, pack string) (err error) {
 	if b.pack, err = packfile.Open(vfs.OS, pack); err != nil {
 		return err
 	}
+	b.drive = tool.ColdDrive(b.io, b.pack)
 	if b.dir, err = os.MkdirTemp("", "diskgnn-stream"); err != nil {
 		return err
 	}
@@ -83,12 +86,16 @@ func (b *bench) run(ctx context.Context, pack string) (err error) {
 	}
 	var runs []figures
 	for round := range b.rounds {
+		rate, err := b.drive.Rate(ctx)
+		if err != nil {
+			return err
+		}
 		for _, kind := range kinds {
 			f, err := b.measure(ctx, kind)
 			if err != nil {
 				return err
 			}
-			f.Round = round
+			f.Round, f.Rate = round, rate
 			runs = append(runs, f)
 			if err := print(f); err != nil {
 				return err
@@ -106,20 +113,15 @@ func print(v any) error {
 	return err
 }
 
-// measure measures the drive and trains once.
+// measure trains once.
 func (b *bench) measure(ctx context.Context, kind string) (figures, error) {
 	f := figures{Kind: kind}
-	var err error
-	if kind != inMemory {
-		if f.Rate, err = tool.SequentialCold(ctx, b.io, b.pack); err != nil {
-			return f, err
-		}
-	}
 	out := filepath.Join(b.dir, "run")
 	if err := os.RemoveAll(out); err != nil {
 		return f, err
 	}
-	args := append([]string{"train", "--pack", b.pack.Dir(), "--out", out, "--engine", "gpu", "--io", b.io, "--epochs", strconv.Itoa(b.epochs)}, b.more...)
+	args := append([]string{"train", "--pack", b.pack.Dir(), "--out", out, "--engine", "gpu", "--io", b.io,
+		"--epochs", strconv.Itoa(b.epochs), "--validate-every", strconv.Itoa(b.epochs)}, b.more...)
 	switch kind {
 	case inMemory:
 		args = append(args, "--gpu-cache", b.memory)

@@ -17,15 +17,20 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/cufile"
+	"diskgnn/iostack/drive"
 )
 
 const benchIOTeaches = `Measures the drive that PATH lies on, through the storage backend that training uses:
-large sequential reads, and random reads of two sizes at growing depth. Of a
-directory, a scratch file is written there first, which measures writing too, and
-is removed at the end; a file is only read.
+large sequential reads of several sizes and depths, of which the fastest count, and
+random reads of two sizes at growing depth. Of a directory, a scratch file is written
+there first, which measures writing too, and is removed at the end; a file is only read.
 
    diskgnn bench io .
    diskgnn bench io --io pread --size 8GiB /mnt/nvme
+
+The figures are what the drive keeps up: a throttled one is faster for a second or more
+after it was idle, so each measurement begins after seconds of load that do not count. All
+of them take some 75 seconds; with --seconds 1, eight, and a throttle may not show.
 
 Where the file system refuses direct I/O the figures may be those of memory, which
 is said. So is whether a GPU could read the file by itself (cufile, GPUDirect Storage):
@@ -64,14 +69,19 @@ type benchIO struct {
 
 // ioRates is what bench io prints.
 type ioRates struct {
-	Path       string       `json:"path"`
-	Bytes      int64        `json:"bytes"`
-	Backend    string       `json:"backend"`
-	Direct     bool         `json:"direct"`
-	Buffered   string       `json:"buffered_because,omitempty"`
-	Sequential float64      `json:"sequential_bytes_per_second"`
-	Write      *float64     `json:"write_bytes_per_second"`
-	Random     []randomRate `json:"random"`
+	Path       string        `json:"path"`
+	Bytes      int64         `json:"bytes"`
+	Backend    string        `json:"backend"`
+	Direct     bool          `json:"direct"`
+	Buffered   string        `json:"buffered_because,omitempty"`
+	Seconds    float64       `json:"measured_seconds"`
+	Drained    float64       `json:"drained_seconds"`
+	Sequential float64       `json:"sequential_bytes_per_second"`
+	Shape      drive.Shape   `json:"sequential_reads"`
+	AfterIdle  float64       `json:"after_idle_bytes_per_second"`
+	Write      *float64      `json:"write_bytes_per_second"`
+	Swept      []drive.Swept `json:"swept"`
+	Random     []randomRate  `json:"random"`
 
 	CuFile cufile.Verdict `json:"cufile"`
 }
@@ -83,7 +93,7 @@ type randomRate struct {
 }
 
 func newBenchIOCommand(g *globals) *cli.Command {
-	b := benchIO{backend: all.Auto, size: 1 << 30, seconds: 1}
+	b := benchIO{backend: all.Auto, size: 4 << 30, seconds: driverate.Sustained.For.Seconds()}
 	return g.add(command{
 		name:     "bench io",
 		usage:    "measure a drive",
@@ -91,8 +101,8 @@ func newBenchIOCommand(g *globals) *cli.Command {
 		operands: []string{"PATH"},
 		flags: []cli.Flag{
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, or auto", &b.backend),
-			bytesFlag("size", "of the scratch file; of a file, what is read in sequence", "1GiB", &b.size),
-			positiveFlag("seconds", "of each measurement of random reads", &b.seconds),
+			bytesFlag("size", "of the scratch file; of a file, what is read in sequence, again and again", "4GiB", &b.size),
+			positiveFlag("seconds", "of measuring sequential reads, and writes; before each, 0.3 times as long of load that does not count", &b.seconds),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			r, err := b.measure(ctx, s)
@@ -103,6 +113,27 @@ func newBenchIOCommand(g *globals) *cli.Command {
 		},
 	})
 }
+
+// effort is what --seconds asks for, in proportion to a sustained measurement.
+func (b *benchIO) effort() driverate.Effort { return scaled(driverate.Sustained, b.seconds) }
+
+// randomEffort is that of one size and depth of random reads, of which there are many.
+func (b *benchIO) randomEffort() driverate.Effort {
+	e := b.effort()
+	return driverate.Effort{Drain: e.For / 5, For: e.For / 5}
+}
+
+// scaled returns an effort that measures for so many seconds.
+func scaled(e driverate.Effort, seconds float64) driverate.Effort {
+	f := seconds / e.For.Seconds()
+	return driverate.Effort{Drain: time.Duration(f * float64(e.Drain)), For: time.Duration(f * float64(e.For))}
+}
+
+// Random reads are measured in these sizes, in bytes, and numbers in flight.
+var (
+	randomBlocks = []int{4 << 10, mostBlock}
+	randomDepths = []int{1, 8, 32, 128}
+)
 
 // scratchFile is what is made in a directory to measure it: the same name each
 // time, so that what a killed run left behind is replaced by the next.
@@ -142,15 +173,15 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 		return r, err
 	}
 	defer func() { err = errors.Join(err, vfs.OS.Remove(scratch), lock.Close()) }()
-	s.rep.Logf("writing %s to %s", budget.FormatBytes(b.size), scratch)
-	written, err := driverate.Write(ctx, vfs.OS, scratch, b.size)
+	s.rep.Logf("writing %s to %s, again and again for %s", budget.FormatBytes(b.size), scratch, seconds(b.effort().Total().Seconds()))
+	written, err := driverate.Write(ctx, vfs.OS, scratch, driverate.Writes{Bytes: b.size, Load: b.effort(), Whole: true})
 	if err != nil {
 		return r, err
 	}
 	if r, err = b.read(ctx, s, scratch); err != nil {
 		return r, err
 	}
-	r.Path, r.Write = path, &written
+	r.Path, r.Write = path, &written.PerSecond
 	return r, nil
 }
 
@@ -164,32 +195,46 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 		}
 		r.Path, r.Bytes, r.Backend = path, f.Size(), stack.Name()
 		r.Direct, r.Buffered = f.Direct()
-		if err := f.Close(); err != nil {
-			return err
-		}
-		if r.Bytes < mostBlock {
-			return fault.New(fault.ErrInput, "%s has %s: too little to be measured, at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
-		}
-		r.Sequential, err = iostack.SequentialHead(ctx, stack, path, stack.Caps().MaxIO, stack.Caps().Depth, b.size)
-		return err
+		return f.Close()
 	})
 	if err != nil {
 		return r, err
 	}
+	if r.Bytes < mostBlock {
+		return r, fault.New(fault.ErrInput, "%s has %s: too little to be measured, at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
+	}
+	idle := b.effort().Drain
+	s.rep.Logf("reading in sequence for %s, after %s of rest", seconds(drive.Total(b.effort()).Seconds()), seconds(idle.Seconds()))
+	select {
+	case <-time.After(idle):
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	d := drive.Drive{Kind: b.backend, Paths: []string{path}, Most: b.size}
+	sweep, err := d.Best(ctx, b.effort())
+	if err != nil {
+		return r, err
+	}
+	r.Shape, r.Swept, r.AfterIdle = sweep.Best, sweep.All, sweep.First
+	rate, err := d.At(ctx, r.Shape, b.effort())
+	if err != nil {
+		return r, err
+	}
+	r.Sequential, r.Seconds, r.Drained = rate.PerSecond, rate.Seconds, rate.Drained
 	r.CuFile = cufile.Probe(ctx, path)
+	s.rep.Logf("reading at random for %s", seconds(float64(len(randomBlocks)*len(randomDepths))*b.randomEffort().Total().Seconds()))
 	seed := uint64(0)
-	for _, block := range []int{4 << 10, mostBlock} {
-		for _, depth := range []int{1, 8, 32, 128} {
+	for _, block := range randomBlocks {
+		for _, depth := range randomDepths {
 			seed++ // other blocks each time, lest a cache behind the drive has them
-			one := randomRate{BlockBytes: block, Depth: depth}
-			err := b.with(iostack.Options{Workers: depth}, func(stack iostack.Stack, _ string) (err error) {
-				one.RequestsPerSecond, err = iostack.Random(ctx, stack, path, block, seed, time.Duration(b.seconds*float64(time.Second)))
+			err := b.with(iostack.Options{Workers: depth}, func(stack iostack.Stack, _ string) error {
+				rate, err := iostack.Random(ctx, stack, path, block, seed<<32, b.randomEffort())
+				r.Random = append(r.Random, randomRate{block, depth, rate.PerSecond})
 				return err
 			})
 			if err != nil {
 				return r, err
 			}
-			r.Random = append(r.Random, one)
 		}
 	}
 	return r, nil
@@ -208,11 +253,12 @@ func (r ioRates) outcome() outcome {
 	o := outcome{object: r, lines: []line{
 		{"measured", fmt.Sprintf("%s, %s", r.Path, budget.FormatBytes(r.Bytes))},
 		{"backend", r.Backend + ", direct"},
-		{"sequential", perSecond(r.Sequential)},
+		{"sequential", fmt.Sprintf("%s, by %d reads of %s in flight%s", perSecond(r.Sequential), r.Shape.Depth, whole(r.Shape.Block), r.took())},
 	}}
 	if !r.Direct {
 		o.lines[1].text = fmt.Sprintf("%s, buffered: figures may be memory's (%s)", r.Backend, r.Buffered)
 	}
+	o.lines = append(o.lines, line{"from rest", perSecond(r.AfterIdle) + " in the first second, which a throttled drive does not keep up"})
 	if r.Write != nil {
 		o.lines = append(o.lines, line{"write", perSecond(*r.Write)})
 	}
@@ -221,11 +267,23 @@ func (r ioRates) outcome() outcome {
 	}
 	for _, one := range r.Random {
 		o.lines = append(o.lines, line{
-			fmt.Sprintf("random %s × %d", strings.Replace(budget.FormatBytes(int64(one.BlockBytes)), ".0 ", " ", 1), one.Depth),
+			fmt.Sprintf("random %s × %d", whole(one.BlockBytes), one.Depth),
 			fmt.Sprintf("%s/s, %s requests/s", budget.FormatBytes(int64(one.RequestsPerSecond*float64(one.BlockBytes))), grouped(int64(one.RequestsPerSecond))),
 		})
 	}
 	return o
 }
+
+// took says how long the drive was measured.
+func (r ioRates) took() string {
+	text := fmt.Sprintf("; measured for %s after %s of load", seconds(r.Seconds), seconds(r.Drained))
+	if r.Seconds < 0.9*driverate.Sustained.For.Seconds() {
+		text += ", in which a throttle may not show"
+	}
+	return text
+}
+
+// whole writes a size that is a whole number of KiB or MiB.
+func whole(bytes int) string { return strings.Replace(budget.FormatBytes(int64(bytes)), ".0 ", " ", 1) }
 
 func perSecond(bytes float64) string { return budget.FormatBytes(int64(bytes)) + "/s" }

@@ -19,6 +19,11 @@ func planLines(p pack.Plan) []line {
 			budget.FormatBytes(c.EpochBytes), seconds(c.EpochSeconds), c.Amplification, budget.FormatBytes(c.RAMBytes))},
 		{"pays", pays(c) + " of reading rows online"},
 	}
+	if d.Drained > 0 {
+		lines[0].text += fmt.Sprintf("; each measured for %s after %s of load", seconds(d.Seconds), seconds(d.Drained))
+	} else {
+		lines[0].text += fmt.Sprintf("; measured briefly, %s: a drive that was idle may be faster than it keeps up", seconds(d.Seconds))
+	}
 	if !d.Direct {
 		lines[0].text += "; the reads went through the page cache, which may have answered them"
 	}

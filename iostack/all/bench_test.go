@@ -47,7 +47,7 @@ func BenchmarkSequential(b *testing.B) {
 	forEach(b, func(b *testing.B, s iostack.Stack, depth int) {
 		b.SetBytes(benchBytes)
 		for b.Loop() {
-			if _, err := iostack.Sequential(context.Background(), s, path, 1<<20, depth); err != nil {
+			if _, err := iostack.Sequential(context.Background(), s, iostack.Reads{Paths: []string{path}, Bytes: 1 << 20, Depth: depth}); err != nil {
 				b.Fatal(err)
 			}
 		}

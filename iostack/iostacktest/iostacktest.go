@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )
@@ -148,27 +149,44 @@ func testStats(t *testing.T, s iostack.Stack) {
 func testSequential(t *testing.T, s iostack.Stack) {
 	ctx := context.Background()
 	path, content := writeFile(t, 1<<20+1)
-	before := s.Stats()
-	rate, err := iostack.Sequential(ctx, s, path, 64<<10, 4)
-	if err != nil || rate <= 0 {
-		t.Errorf("rate %v, %v", rate, err)
+	second, _ := writeFile(t, 100)
+	empty, _ := writeFile(t, 0)
+	once := driverate.Effort{}
+	asked := func(paths []string, e driverate.Effort) int64 {
+		t.Helper()
+		before := s.Stats()
+		rate, err := iostack.Sequential(ctx, s, iostack.Reads{Paths: paths, Bytes: 64 << 10, Depth: 4, Load: e})
+		if err != nil || rate.PerSecond <= 0 {
+			t.Errorf("rate %+v, %v", rate, err)
+		}
+		return s.Stats().Sub(before).BytesAsked
 	}
-	if asked := s.Stats().Sub(before).BytesAsked; asked != int64(len(content)) {
-		t.Errorf("%d bytes asked, want %d", asked, len(content))
+	if n, want := asked([]string{path, empty, second}, once), int64(len(content)+100); n != want {
+		t.Errorf("%d bytes asked, want %d", n, want)
+	}
+	// A file is read again until the time is over, which a single pass does not reach.
+	if n := asked([]string{second}, driverate.Effort{Drain: 2 * time.Millisecond, For: 2 * time.Millisecond}); n <= 400 {
+		t.Errorf("%d bytes asked: no more than one pass with four buffers", n)
+	}
+	before := s.Stats()
+	if _, err := iostack.Sequential(ctx, s, iostack.Reads{Paths: []string{path}, Most: 5000, Bytes: 4096, Depth: 2}); err != nil || s.Stats().Sub(before).BytesAsked != 5000 {
+		t.Errorf("%d bytes asked of the first 5000, %v", s.Stats().Sub(before).BytesAsked, err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := iostack.Sequential(cancelled, s, path, 4096, 64); !errors.Is(err, context.Canceled) {
+	if _, err := iostack.Sequential(cancelled, s, iostack.Reads{Paths: []string{path}, Bytes: 4096, Depth: 64}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	empty, _ := writeFile(t, 0)
-	if _, err := iostack.Sequential(ctx, s, empty, 4096, 1); !errors.Is(err, fault.ErrInput) {
+	if _, err := iostack.Sequential(ctx, s, iostack.Reads{Paths: []string{empty}, Bytes: 4096, Depth: 1}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("an empty file: %v", err)
 	}
-	if _, err := iostack.Sequential(ctx, s, path, 0, 1); !errors.Is(err, fault.ErrUsage) {
+	if _, err := iostack.Sequential(ctx, s, iostack.Reads{Bytes: 4096, Depth: 1}); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("no file: %v", err)
+	}
+	if _, err := iostack.Sequential(ctx, s, iostack.Reads{Paths: []string{path}, Depth: 1}); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("buffers of no bytes: %v", err)
 	}
-	if _, err := iostack.Sequential(ctx, s, path+".missing", 4096, 1); !errors.Is(err, os.ErrNotExist) {
+	if _, err := iostack.Sequential(ctx, s, iostack.Reads{Paths: []string{path, path + ".missing"}, Bytes: 4096, Depth: 1}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
 }
@@ -176,24 +194,33 @@ func testSequential(t *testing.T, s iostack.Stack) {
 func testRandom(t *testing.T, s iostack.Stack) {
 	ctx := context.Background()
 	path, _ := writeFile(t, 1<<20+1)
+	once := driverate.Effort{}
 	before := s.Stats()
-	rate, err := iostack.Random(ctx, s, path, 4096, 1, time.Minute)
-	if err != nil || rate <= 0 {
-		t.Errorf("rate %v, %v", rate, err)
+	rate, err := iostack.Random(ctx, s, path, 4096, 1, once)
+	if err != nil || rate.PerSecond <= 0 {
+		t.Errorf("rate %+v, %v", rate, err)
 	}
 	if done := s.Stats().Sub(before); done.Requests != 256 || done.BytesAsked != 1<<20 {
 		t.Errorf("%+v, want each of 256 blocks once", done)
 	}
+	small, _ := writeFile(t, 4096)
+	before = s.Stats()
+	if _, err := iostack.Random(ctx, s, small, 4096, 1, driverate.Effort{For: 2 * time.Millisecond}); err != nil {
+		t.Error(err)
+	}
+	if done := s.Stats().Sub(before); done.Requests <= 1 {
+		t.Errorf("%+v: a file of one block was not read again", done)
+	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := iostack.Random(cancelled, s, path, 4096, 1, time.Minute); !errors.Is(err, context.Canceled) {
+	if _, err := iostack.Random(cancelled, s, path, 4096, 1, once); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	small, _ := writeFile(t, 4095)
-	if _, err := iostack.Random(ctx, s, small, 4096, 1, time.Minute); !errors.Is(err, fault.ErrInput) {
+	less, _ := writeFile(t, 4095)
+	if _, err := iostack.Random(ctx, s, less, 4096, 1, once); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("less than a block: %v", err)
 	}
-	if _, err := iostack.Random(ctx, s, path, 0, 1, time.Minute); !errors.Is(err, fault.ErrUsage) {
+	if _, err := iostack.Random(ctx, s, path, 0, 1, once); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("blocks of no bytes: %v", err)
 	}
 }

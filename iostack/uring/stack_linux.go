@@ -149,8 +149,12 @@ func (s *Stack) release(slot int) {
 	s.slots.give(slot)
 }
 
-// Register pins memory, as far as the kernel permits; see iostack.Stack.
+// Register pins memory, as far as the kernel permits; see iostack.Stack. Pages that nobody
+// has used yet get their places here, not on the rings' threads, which go on reading.
 func (s *Stack) Register(bufs ...[]byte) error {
+	for _, mem := range bufs {
+		device.Populate(mem)
+	}
 	s.each(bufs, (*buffers).add)
 	return nil
 }

@@ -1,5 +1,3 @@
-// Package driverate measures how fast a drive takes what is written to it. Its
-// reading counterparts, iostack.Sequential and iostack.Random, need a stack.
 package driverate
 
 import (
@@ -9,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -30,38 +27,50 @@ const (
 	syncEvery = 128 << 20
 )
 
-// Write makes a file of the given size in large writes of bytes that no drive can
-// compress, several at a time and past the page cache where that can be, makes it
-// durable, and returns the rate in bytes per second. What an error leaves of the file
-// is for the caller to remove, as is the file.
-func Write(ctx context.Context, fsys vfs.FS, name string, size int64) (bytesPerSecond float64, err error) {
+// Writes says what a drive is measured with: large writes to one file.
+type Writes struct {
+	Bytes int64 // of the file
+	Load  Effort
+	// Whole lets the file be written to its end, also when the effort is over before. The
+	// effort of one pass is not.
+	Whole bool
+}
+
+// Write makes a file in large writes of bytes that no drive can compress, several at a time
+// and past the page cache where that can be, and makes it durable. Where the effort lasts
+// longer than the file, it is written again from its beginning: a cache that holds it may
+// answer from then on. The rate is in bytes per second, the time until they are durable
+// included. What an error leaves of the file is for the caller to remove, as is the file.
+func Write(ctx context.Context, fsys vfs.FS, name string, o Writes) (r Rate, err error) {
+	size := o.Bytes
 	if size <= 0 {
-		return 0, fault.New(fault.ErrUsage, "write rate: a file of %d bytes", size)
+		return r, fault.New(fault.ErrUsage, "write rate: a file of %d bytes", size)
 	}
-	w := &writing{size: size}
+	w := &writing{size: size, whole: o.Whole || o.Load.Once(), once: o.Load.Once()}
 	if err := w.open(fsys, name); err != nil {
-		return 0, fmt.Errorf("write rate: %w", err)
+		return r, fmt.Errorf("write rate: %w", err)
 	}
 	defer func() {
 		if closed := w.close(); closed != nil {
-			bytesPerSecond, err = 0, errors.Join(err, fmt.Errorf("write rate: %w", closed))
+			r, err = Rate{}, errors.Join(err, fmt.Errorf("write rate: %w", closed))
 		}
 	}()
 	if err := vfs.Reserve(w.file, size); err != nil {
-		return 0, fmt.Errorf("write rate: size %s: %w", name, err)
+		return r, fmt.Errorf("write rate: size %s: %w", name, err)
 	}
-	begin := time.Now()
+	w.meter = NewMeter(o.Load)
 	g, ctx := errgroup.WithContext(ctx)
-	for k := range min(depth, (size+chunk-1)/chunk) {
+	for k := range min(depth, w.pieces()) {
 		g.Go(func() error { return w.run(ctx, byte(k)) })
 	}
 	if err := g.Wait(); err != nil {
-		return 0, fmt.Errorf("write rate: write %s: %w", name, err)
+		return r, fmt.Errorf("write rate: write %s: %w", name, err)
 	}
 	if err := w.file.Sync(); err != nil {
-		return 0, fmt.Errorf("write rate: sync %s: %w", name, err)
+		return r, fmt.Errorf("write rate: sync %s: %w", name, err)
 	}
-	return float64(size) / time.Since(begin).Seconds(), nil
+	w.meter.Sync()
+	return w.meter.Rate(), nil
 }
 
 // writing is a file under way.
@@ -70,7 +79,13 @@ type writing struct {
 	file   vfs.File
 	direct vfs.File // nil: all through the page cache
 	next   atomic.Int64
+	meter  *Meter
+
+	whole, once bool // the file is written to its end, and no further
 }
+
+// pieces returns how many writes the whole file takes.
+func (w *writing) pieces() int64 { return (w.size + chunk - 1) / chunk }
 
 func (w *writing) open(fsys vfs.FS, name string) (err error) {
 	if w.file, err = fsys.Create(name); err != nil {
@@ -93,24 +108,27 @@ func (w *writing) close() error {
 	return w.file.Close()
 }
 
-// run writes chunks until there are none left.
+// run writes pieces until the file is whole and the effort over.
 func (w *writing) run(ctx context.Context, seed byte) error {
 	buf := aligned(chunk)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(buf)
 	for {
-		at := w.next.Add(chunk) - chunk
-		if at >= w.size {
+		piece := w.next.Add(1) - 1
+		if first := piece < w.pieces(); w.once && !first || !w.meter.More() && !(w.whole && first) {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		for i := 0; i < len(buf); i += page { // no two pages alike
-			binary.LittleEndian.PutUint64(buf[i:], uint64(at)+uint64(i))
+			binary.LittleEndian.PutUint64(buf[i:], uint64(piece)*chunk+uint64(i))
 		}
-		if err := w.write(buf[:min(chunk, w.size-at)], at); err != nil {
+		at := piece % w.pieces() * chunk
+		n := min(chunk, w.size-at)
+		if err := w.write(buf[:n], at); err != nil {
 			return err
 		}
+		w.meter.Done(n)
 	}
 }
 

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/device/cuda/cudatest"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
+)
+
+// sampled makes blocks of a small graph, and returns their folder, the batch that they are
+// of, and the graph.
+func sampled(t *testing.T) (dir string, b *graph.Batch, raw dataset.Raw) {
+	t.Helper()
+	raw = datasettest.Params{Nodes: 300, AvgDegree: 8, Dim: 12, Classes: 5, Seed: 4}.Raw()
+	samples, dir := filepath.Join(t.TempDir(), "S"), filepath.Join(t.TempDir(), "B")
+	data := datasettest.Create(t, t.TempDir(), raw).Dir()
+	_, err := presample.Run(t.Context(), vfs.Unsynced(vfs.OS), presample.Options{
+		Dataset: data, Out: samples, BatchSize: 20, Fanout: []int{2, 3, 4}, Epochs: 1, Workers: 1, Memory: 1 << 30}, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{dir, "-make", samples, "-dataset", data, "-batch", "1"}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := mbfile.Open(vfs.OS, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b = new(graph.Batch)
+	if _, err := r.Read(t.Context(), 1, nil, b); err != nil {
+		t.Fatal(err)
+	}
+	return dir, b, raw
+}
+
+// TestBlocks: what is timed is the batch that was sampled, with the graph's degrees.
+func TestBlocks(t *testing.T) {
+	dir, want, raw := sampled(t)
+	got, x, dims, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Blocks, want.Blocks) || !reflect.DeepEqual(got.Labels, want.Labels) || !reflect.DeepEqual(got.Degree, want.Degree) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if dims != [2]int{12, 5} {
+		t.Errorf("%v features and classes", dims)
+	}
+	for i, v := range want.Input {
+		if d := raw.Indptr[v+1] - raw.Indptr[v]; int64(got.Degree[i]) != d {
+			t.Errorf("node %d: degree %d, in the graph %d", v, got.Degree[i], d)
+		}
+		if row := binio.Bytes(x[i*12 : (i+1)*12]); !bytes.Equal(row, datasettest.Row(&raw, v)) {
+			t.Errorf("node %d: another row than the graph's", v)
+		}
+	}
+}
+
+// TestGCNNeedsDegrees: without them every edge would weigh nothing, and a step would
+// compute nothing.
+func TestGCNNeedsDegrees(t *testing.T) {
+	dir, _, _ := sampled(t)
+	if err := os.Remove(filepath.Join(dir, "degree.npy")); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{dir, "-model", "gcn"}); err == nil || !strings.Contains(err.Error(), "no degrees") {
+		t.Errorf("gcn without degrees: %v", err)
+	}
+	if err := run([]string{dir, "-model", "sage", "-steps", "1", "-bound=false"}); err != nil {
+		t.Errorf("sage without degrees: %v", err)
+	}
+}
+
+// TestGPUSavesTheSame: the GPU engine begins with the CPU's weights and finds its losses,
+// and a single step is timed as well as many.
+func TestGPUSavesTheSame(t *testing.T) {
+	dir, _, _ := sampled(t)
+	batch, x, dims, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"sage", "gcn", "gat"} {
+		o := options{model: kind, hidden: 16, heads: 2, threads: 1, steps: 1, order: "auto", blas: "gonum", engine: "cpu", precision: "float32", save: t.TempDir()}
+		if err := measure(batch, x, dims, o); err != nil {
+			t.Fatal(err)
+		}
+		cpu := o.save
+		o.engine, o.device, o.dropout, o.save = "gpu", cudatest.Open(t), 0.5, t.TempDir()
+		if err := measure(batch, x, dims, o); err != nil {
+			t.Fatal(err)
+		}
+		read := func(dir string) (weights []byte, l losses) {
+			weights, err := os.ReadFile(filepath.Join(dir, kind+".safetensors"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, kind+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &l); err != nil || len(l.Losses) != checked {
+				t.Fatalf("%+v, %v", l, err)
+			}
+			return weights, l
+		}
+		weights, ours := read(cpu)
+		others, theirs := read(o.save)
+		if !bytes.Equal(weights, others) {
+			t.Errorf("%s: the engines begin with different weights", kind)
+		}
+		for i, loss := range ours.Losses {
+			if d := math.Abs(theirs.Losses[i]/loss - 1); d > 1e-5 {
+				t.Errorf("%s: step %d: %v and %v", kind, i, loss, theirs.Losses[i])
+			}
+		}
+	}
+}
+
+// TestPeersComputeTheSame: from equal weights, DGL's and PyTorch Geometric's first losses
+// are ours; from others, peer.py times nothing.
+func TestPeersComputeTheSame(t *testing.T) {
+	dir, _, _ := sampled(t)
+	weights := t.TempDir()
+	ran := false
+	for _, lib := range []struct{ name, python, needs string }{
+		{"pyg", os.Getenv("PYG"), "torch, torch_geometric"}, {"pyg-bipartite", os.Getenv("PYG"), "torch, torch_geometric"}, {"dgl", os.Getenv("GB"), "torch, dgl"},
+	} {
+		if lib.python == "" {
+			lib.python = "python3"
+		}
+		if exec.Command(lib.python, "-c", "import "+lib.needs).Run() != nil {
+			t.Logf("%s is not compared: %s lacks %s (PYG and GB may name others)", lib.name, lib.python, lib.needs)
+			continue
+		}
+		ran = true
+		for _, model := range []string{"sage", "gcn", "gat"} {
+			if lib.name == "pyg-bipartite" && model != "gcn" {
+				continue
+			}
+			if err := run([]string{dir, "-model", model, "-hidden", "16", "-heads", "2", "-steps", "1", "-bound=false", "-save", weights}); err != nil {
+				t.Fatal(err)
+			}
+			peer := func() (string, error) {
+				out, err := exec.Command(lib.python, "peer.py", dir, weights, "--lib", lib.name, "--model", model, "--steps", "1", "--dropout", "0.5").CombinedOutput()
+				return string(out), err
+			}
+			if out, err := peer(); err != nil {
+				t.Errorf("%s, %s: %v\n%s", lib.name, model, err, out)
+			}
+			name := filepath.Join(weights, model+".safetensors")
+			raw, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw[len(raw)-1] ^= 0x41 // exponent and sign of a weight
+			if err := os.WriteFile(name, raw, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := peer(); err == nil || !strings.Contains(out, "not the same function") {
+				t.Errorf("%s, %s: timed with other weights: %v\n%s", lib.name, model, err, out)
+			}
+		}
+	}
+	if !ran {
+		t.Skip("no Python has DGL or PyTorch Geometric")
+	}
+}

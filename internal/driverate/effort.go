@@ -1,0 +1,127 @@
+// Package driverate says how long a drive is loaded to measure it, keeps the clock
+// meanwhile, and measures how fast a drive takes what is written to it. Its reading
+// counterparts need a storage stack: iostack.Sequential, iostack.Random, and iostack/drive,
+// which chooses the reads that suit the drive best.
+//
+// Drives of virtual machines are throttled: they earn the right to so many bytes a second
+// and save up what is not used, for a second or more. A load that follows an idle second is
+// therefore faster than the drive is, and a short measurement tells of that alone. What a
+// drive keeps up is measured after a load has spent the savings, without a pause between.
+package driverate
+
+import (
+	"sync"
+	"time"
+)
+
+// Effort says how long a drive is measured. The zero value stands for one pass over what is
+// read or written, from its first byte: a short measurement.
+type Effort struct {
+	Drain time.Duration // of load before the clock starts
+	For   time.Duration // measured, from then on
+}
+
+// Sustained is the effort for figures that others are compared with, Limited that of a
+// command whose user waits for something else: it drains what most throttles save up, and
+// measures too briefly for a drive whose rate wavers.
+var (
+	Sustained = Effort{Drain: 3 * time.Second, For: 10 * time.Second}
+	Limited   = Effort{Drain: 2 * time.Second, For: 3 * time.Second}
+)
+
+// Total returns how long the drive is loaded.
+func (e Effort) Total() time.Duration { return e.Drain + e.For }
+
+// Once tells whether the effort is one pass.
+func (e Effort) Once() bool { return e.For <= 0 }
+
+// Rate is what was measured.
+type Rate struct {
+	PerSecond float64 // bytes, or requests
+	Seconds   float64 // the clock ran
+	Drained   float64 // seconds of load before
+	First     float64 // per second, in the first second of load: what a short measurement finds; 0 without a drain
+}
+
+// Meter keeps the clock of one measurement, from its making on. Its methods may be called
+// from several goroutines.
+type Meter struct {
+	effort Effort
+	now    func() time.Time
+
+	mu     sync.Mutex
+	begin  time.Time     // of the load
+	from   time.Time     // the clock runs; zero while the drive is drained
+	last   time.Time     // when something was done
+	done   int64         // since from
+	first  int64         // in the first second of the drain
+	opened time.Duration // that first covers
+	over   bool
+}
+
+// NewMeter starts a measurement.
+func NewMeter(e Effort) *Meter { return newMeter(e, time.Now) }
+
+func newMeter(e Effort, now func() time.Time) *Meter {
+	m := &Meter{effort: e, now: now, begin: now()}
+	m.last = m.begin
+	if e.Once() || e.Drain <= 0 {
+		m.from = m.begin
+	}
+	return m
+}
+
+// Done counts bytes, or requests, that the drive has just completed, and tells whether the
+// load goes on. What is completed after its end counts for nothing.
+func (m *Meter) Done(n int64) (more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return false
+	}
+	now := m.now()
+	m.last = now
+	if !m.from.IsZero() {
+		m.done += n
+		m.over = !m.effort.Once() && now.Sub(m.from) >= m.effort.For
+		return !m.over
+	}
+	if loaded := now.Sub(m.begin); m.opened < time.Second {
+		m.first += n
+		m.opened = loaded
+	}
+	if now.Sub(m.begin) >= m.effort.Drain {
+		m.from = now
+	}
+	return true
+}
+
+// More tells whether the load goes on.
+func (m *Meter) More() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.over
+}
+
+// Sync extends the measurement to this moment: what was done is durable only now.
+func (m *Meter) Sync() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last = m.now()
+}
+
+// Rate returns what was measured so far.
+func (m *Meter) Rate() Rate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var r Rate
+	if m.from.IsZero() {
+		return r
+	}
+	r.Seconds, r.Drained = m.last.Sub(m.from).Seconds(), m.from.Sub(m.begin).Seconds()
+	r.PerSecond = float64(m.done) / max(r.Seconds, 1e-9)
+	if m.opened > 0 {
+		r.First = float64(m.first) / m.opened.Seconds()
+	}
+	return r
+}
