@@ -12,7 +12,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/pack"
-	"diskgnn/train/gnn/blas"
+	"diskgnn/train/cpu/blas"
 )
 
 func sameBits(a, b []float64) bool {

@@ -8,8 +8,8 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn/model"
 	"diskgnn/train/gpu"
+	"diskgnn/train/model"
 	"diskgnn/train/safetensors"
 )
 

@@ -7,41 +7,41 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu"
+	"diskgnn/train/model"
 )
 
-// cpuEngine is package gnn's engine as this package sees it.
+// cpuEngine is package cpu's engine as this package sees it.
 type cpuEngine struct {
-	train *gnn.Engine
-	eval  *gnn.Evaluator // nil where there is nothing to evaluate
+	train *cpu.Engine
+	eval  *cpu.Evaluator // nil where there is nothing to evaluate
 	found outcome        // by the last step
 	note  string         // what the user should know
 }
 
 // cpuWork is a batch prepared for it.
 type cpuWork struct {
-	by       *gnn.Preparer
-	prepared gnn.Prepared
-	input    gnn.Input
+	by       *cpu.Preparer
+	prepared cpu.Prepared
+	input    cpu.Input
 }
 
 func (w *cpuWork) Prepare(b *graph.Batch) error { return w.by.Prepare(&w.prepared, b) }
 
 func (w *cpuWork) Close() {}
 
-func (w *cpuWork) with(x []float32) *gnn.Input {
+func (w *cpuWork) with(x []float32) *cpu.Input {
 	w.input.Prepared, w.input.X = &w.prepared, x
 	return &w.input
 }
 
 // newCPUEngine makes the engine for a pack, if its buffers fit in memory.
 func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
-	options := gnn.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
+	options := cpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
 		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
 		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: model.Loss(o.Loss)}
 	var needs engineNeeds
-	bytes, err := gnn.MemoryBytes(options)
+	bytes, err := cpu.MemoryBytes(options)
 	if err != nil {
 		return nil, needs, err
 	}
@@ -49,7 +49,7 @@ func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
 		return nil, needs, err
 	}
 	e := new(cpuEngine)
-	if e.train, err = gnn.New(options); err != nil {
+	if e.train, err = cpu.New(options); err != nil {
 		return nil, needs, err
 	}
 	needs = engineNeeds{engine: bytes, work: e.train.Preparer().Bytes()}

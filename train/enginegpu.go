@@ -6,8 +6,8 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/budget"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn/model"
 	"diskgnn/train/gpu"
+	"diskgnn/train/model"
 )
 
 // PrecisionFloat32 is the precision of matrix products that changes nothing.

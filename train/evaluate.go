@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
-	"diskgnn/train/gnn"
+	"diskgnn/train/cpu"
 )
 
 // evaluation scores the weights on the pack's validation and test batches. They are
@@ -29,7 +29,7 @@ type evaluation struct {
 }
 
 // start makes the evaluation's pipeline over slots, which it takes over.
-func (v *evaluation) start(ctx context.Context, s *featurestore.Store, slots []*slot, r *pipeline.Recorder) error {
+func (v *evaluation) start(ctx context.Context, s *packed.Store, slots []*slot, r *pipeline.Recorder) error {
 	load := func(ctx context.Context, sl *slot, item int) error {
 		test, i := v.at(item)
 		if err := s.LoadEval(ctx, sl.Slot, test, i); err != nil {
@@ -70,7 +70,7 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 	if err != nil {
 		return err
 	}
-	if !gnn.Finite(logits) { // which no score shows: NaN is the largest of nothing
+	if !cpu.Finite(logits) { // which no score shows: NaN is the largest of nothing
 		return v.diverged("the logits are not finite")
 	}
 	v.scorer.add(logits, sl.Batch.Labels, sl.Batch.Targets)

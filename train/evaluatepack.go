@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -17,7 +17,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn/blas"
+	"diskgnn/train/cpu/blas"
 )
 
 // EvalOptions say which weights to score on which pack, and with what.
@@ -108,7 +108,7 @@ type packEvaluation struct {
 	stack  iostack.Stack
 	engine *cpuEngine
 	undo   func() // of the heap's limit
-	store  *featurestore.Store
+	store  *packed.Store
 	slots  int
 	result Evaluation
 }
@@ -131,12 +131,12 @@ func (p *packEvaluation) prepare() error {
 		return err
 	}
 	p.report.Logf("I/O: %s", how)
-	layout := featurestore.PlanEval(p.pack)
+	layout := packed.PlanEval(p.pack)
 	if err := p.newEngine(run, held, layout); err != nil {
 		return err
 	}
 	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes+overheadBytes)
-	if p.store, err = featurestore.Open(p.fs, p.pack, p.stack, layout); err != nil {
+	if p.store, err = packed.Open(p.fs, p.pack, p.stack, layout); err != nil {
 		return ofPack(err)
 	}
 	info := p.engine.Info()
@@ -164,7 +164,7 @@ func checkPack(run *Trained, pack *packfile.Reader) error {
 }
 
 // newEngine makes the engine, if all that will be held fits in memory.
-func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore.Layout) error {
+func (p *packEvaluation) newEngine(run *Trained, held int64, layout packed.Layout) error {
 	o, f := &p.options, p.pack.Facts()
 	scorer, _ := scorerBytes(evalJudging(run.Metric(), p.pack))
 	fixed := held + overheadBytes + scorer + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f)

@@ -3,13 +3,13 @@ package train
 import (
 	"context"
 
-	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/pipeline"
 )
 
 // slot is what a batch travels in: the feature store's part and the engine's.
 type slot struct {
-	*featurestore.Slot
+	*packed.Slot
 	work work // nil without an engine
 }
 
@@ -29,7 +29,7 @@ const (
 // many batches as there are slots. It has a worker for every slot: a graph's read waits
 // its turn behind the features of the batches before it, and with fewer workers the next
 // ones would only queue when the drive runs idle.
-func loadingStages(s *featurestore.Store, sch *schedule, n int) []pipeline.Stage[*slot] {
+func loadingStages(s *packed.Store, sch *schedule, n int) []pipeline.Stage[*slot] {
 	return []pipeline.Stage[*slot]{
 		{Name: stageLoad, Workers: n, Do: func(ctx context.Context, sl *slot, step int) error {
 			_, batch := sch.at(step)
@@ -54,7 +54,7 @@ func (sl *slot) prepare() error {
 }
 
 // drain returns a function that ends the reads which a slot has in flight.
-func drain(s *featurestore.Store) func(*slot) {
+func drain(s *packed.Store) func(*slot) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	return func(sl *slot) { _ = s.Wait(ended, sl.Slot) } // the pipeline's error says why
@@ -74,7 +74,7 @@ func freeAll(slots []*slot) {
 }
 
 // newSlots makes n slots with take, and with them the engine's works.
-func newSlots(n int, take func() (*featurestore.Slot, error), e engine, eval bool) ([]*slot, error) {
+func newSlots(n int, take func() (*packed.Slot, error), e engine, eval bool) ([]*slot, error) {
 	slots := make([]*slot, 0, n)
 	for range n {
 		sl, err := take()

@@ -7,13 +7,13 @@ import (
 	"math"
 	"time"
 
-	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
-	"diskgnn/train/gnn"
+	"diskgnn/train/cpu"
 )
 
 // trainer drives the epochs. All of it belongs to one goroutine.
@@ -21,7 +21,7 @@ type trainer struct {
 	options  *Options
 	schedule *schedule
 	rowBytes int64 // of a packed row
-	store    *featurestore.Store
+	store    *packed.Store
 	engine   engine // nil: batches are loaded and thrown away
 	dir      *runDir
 	result   *Result
@@ -244,7 +244,7 @@ func (t *trainer) saveWeights(name string, epoch int) error {
 		return err
 	}
 	for i := range list {
-		if !gnn.Finite(list[i].Data) {
+		if !cpu.Finite(list[i].Data) {
 			return t.diverged(fmt.Sprintf("after epoch %d the weights %s are not finite", epoch, list[i].Name))
 		}
 	}

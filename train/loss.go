@@ -3,7 +3,7 @@ package train
 import (
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // Losses, as --loss names them.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
@@ -32,7 +32,7 @@ const epochBytes = 10 << 10
 
 // memoryPlan says how --memory is used.
 type memoryPlan struct {
-	layout           featurestore.Layout
+	layout           packed.Layout
 	slots, evalSlots int
 	fixed            int64 // engine, index, overhead
 	total            int64
@@ -52,9 +52,9 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 		p.evalSlots = 1
 	}
 	steps := o.Epochs * f.BatchesPerEpoch
-	try := func(slots int, cache *budget.Size, memory int64) (featurestore.Layout, error) {
+	try := func(slots int, cache *budget.Size, memory int64) (packed.Layout, error) {
 		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
-		return featurestore.Plan(r, featurestore.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots,
+		return packed.Plan(r, packed.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots,
 			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps)})
 	}
 	var err error

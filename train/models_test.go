@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // Every kind of model and option trains, and where rows lie decides nothing, with an input

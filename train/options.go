@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn/blas"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu/blas"
+	"diskgnn/train/model"
 )
 
 // Engines, as --engine names them.

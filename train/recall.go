@@ -14,7 +14,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
-	"diskgnn/train/gnn/blas"
+	"diskgnn/train/cpu/blas"
 )
 
 // preferences are options that decide nothing of the result, as far as they were

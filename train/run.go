@@ -37,7 +37,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -129,7 +129,7 @@ type runner struct {
 	engine engine // nil with --engine none
 	needs  engineNeeds
 	plan   memoryPlan
-	store  *featurestore.Store
+	store  *packed.Store
 	dir    *runDir
 	from   *resumePoint // nil: the beginning
 	undo   func()       // of the heap's limit
@@ -178,7 +178,7 @@ func (r *runner) prepare(p parts) (err error) {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
-	if r.store, err = featurestore.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
+	if r.store, err = packed.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
 	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}

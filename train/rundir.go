@@ -17,7 +17,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 	"diskgnn/train/report"
 	"diskgnn/train/safetensors"
 )

@@ -10,7 +10,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
-	"diskgnn/train/gnn"
+	"diskgnn/train/cpu"
 )
 
 // Score is a fraction, or another real number that may be undefined: then it is NaN,
@@ -95,7 +95,7 @@ type accuracy struct {
 }
 
 func (a *accuracy) add(logits []float32, labels []int32, _ []byte) {
-	correct, count := gnn.CountCorrect(logits, labels)
+	correct, count := cpu.CountCorrect(logits, labels)
 	a.correct += correct
 	a.count += count
 }

@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
-	"diskgnn/train/gnn"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu"
+	"diskgnn/train/model"
 	"diskgnn/train/safetensors"
 )
 
@@ -97,14 +97,14 @@ type EngineOptions struct {
 // train. It returns also the memory that it takes, which fits in memory beside what is
 // held. Nothing is allocated by what run.json says of the model before the file of
 // weights was found to hold just these.
-func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*gnn.Engine, int64, error) {
+func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
 	m := t.file.Params.Network
 	if o.Orders != nil {
 		m.Orders = o.Orders
 	}
 	ones := slices.Repeat([]int{1}, m.Layers())
-	options := gnn.Options{Model: m, Sizes: graph.Sizes{Src: ones, Dst: ones, Edges: ones}, Threads: o.Threads, LR: 1, BLAS: o.BLAS}
-	bytes, err := gnn.MemoryBytes(options)
+	options := cpu.Options{Model: m, Sizes: graph.Sizes{Src: ones, Dst: ones, Edges: ones}, Threads: o.Threads, LR: 1, BLAS: o.BLAS}
+	bytes, err := cpu.MemoryBytes(options)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -121,7 +121,7 @@ func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*gnn.Engine, i
 	if err := fits(layout.Params, tensors); err != nil {
 		return nil, 0, fault.New(fault.ErrInput, "%s: %w", filepath.Join(t.dir, weightsFile(o.Weights)), err)
 	}
-	e, err := gnn.New(options)
+	e, err := cpu.New(options)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -204,7 +204,7 @@ func fits(params []model.Param, tensors []safetensors.Tensor) error {
 }
 
 // fill sets parameters to tensors that fit, by name: the inverse of tensors of an engine.
-func fill(params []gnn.Param, tensors []safetensors.Tensor) {
+func fill(params []cpu.Param, tensors []safetensors.Tensor) {
 	byName := make(map[string]*safetensors.Tensor, len(tensors))
 	for i := range tensors {
 		byName[tensors[i].Name] = &tensors[i]

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"diskgnn/train/gnn/blas"
+	"diskgnn/train/cpu/blas"
 )
 
 // bound computes a step's matrix products alone, their operands in the cache: a step

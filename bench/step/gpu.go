@@ -10,8 +10,8 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/graph"
-	"diskgnn/train/gnn/model"
 	"diskgnn/train/gpu"
+	"diskgnn/train/model"
 )
 
 // measureGPU times the GPU engine's step: on the device alone, the batch being there,

@@ -48,8 +48,8 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
-	"diskgnn/train/gnn"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu"
+	"diskgnn/train/model"
 )
 
 type options struct {
@@ -138,7 +138,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 			return err
 		}
 	}
-	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
+	engine, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	if info.BLASReason != "" {
 		fmt.Fprintln(os.Stderr, "step:", info.BLASReason)
 	}
-	in := &gnn.Input{Prepared: new(gnn.Prepared), X: x}
+	in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
 	if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 		defer pprof.StopCPUProfile()
 	}
 	var ms, preparing []float64
-	var last gnn.Result
+	var last cpu.Result
 	for range o.warmup + o.steps {
 		start := time.Now()
 		if !o.prepared {
@@ -208,12 +208,12 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 // saveCPU saves the weights and losses of an engine without dropout.
 func saveCPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, o options) error {
 	m.Dropout = 0
-	engine, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
+	engine, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
 	if err != nil {
 		return err
 	}
 	defer engine.Close()
-	in := &gnn.Input{Prepared: new(gnn.Prepared), X: x}
+	in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
 	if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 	"diskgnn/train/safetensors"
 )
 

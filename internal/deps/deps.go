@@ -4,10 +4,10 @@
 //
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
 //	L3  train                           epoch loop, evaluation, checkpoints
-//	L2  presample  pack  featurestore  pipeline  train/gnn  train/gpu
+//	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	    train/gnn/prepare
-//	L0  graph  device  train/gnn/model  internal/...
+//	    train/prepare
+//	L0  graph  device  train/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
 // inside one tree (iostack and its backends, graph and its codec); inside
@@ -32,7 +32,7 @@ var Layers = []Tree{
 	{"internal", 0},
 	{"graph", 0},
 	{"device", 0},
-	{"train/gnn/model", 0},
+	{"train/model", 0},
 
 	{"dataset", 1},
 	{"presample/mbfile", 1},
@@ -40,13 +40,13 @@ var Layers = []Tree{
 	{"iostack", 1},
 	{"train/safetensors", 1},
 	{"train/checkpoint", 1},
-	{"train/gnn/prepare", 1},
+	{"train/prepare", 1},
 
 	{"presample", 2},
 	{"pack", 2},
 	{"featurestore", 2},
 	{"pipeline", 2},
-	{"train/gnn", 2},
+	{"train/cpu", 2},
 	{"train/gpu", 2},
 
 	{"train", 3},
@@ -94,12 +94,12 @@ var confined = []struct {
 	why   string
 }{
 	{"gorgonia.org/cu", []string{"device/cuda", "train/gpu"}, "the CUDA driver stays in tagged leaf packages"},
-	{"gorgonia.org/", []string{"train/gnn"}, "Gorgonia is one engine, the others must not notice it"},
+	{"gorgonia.org/", []string{"train/cpu"}, "Gorgonia is one engine, the others must not notice it"},
 	{"github.com/urfave/cli", []string{"cmd"}, "stages know options, not flags"},
 	{"github.com/goccy/go-yaml/ast", []string{"cmd", "internal/yaml"}, "the configuration is read as it is written, for the lines of messages"},
 	{"github.com/goccy/go-yaml", []string{"internal/yaml"}, "what a few bytes of YAML stand for is bounded in one place"},
 	{"github.com/vbauerster/mpb", []string{"internal/progress/render"}, "stages report, one package renders"},
-	{"github.com/ebitengine/purego", []string{"train/gnn/blas"}, "libraries are opened at run time in leaf packages only"},
+	{"github.com/ebitengine/purego", []string{"train/cpu/blas"}, "libraries are opened at run time in leaf packages only"},
 	{"github.com/gofrs/flock", []string{"internal/vfs"}, "locks are part of the file system seam"},
 	{"golang.org/x/sync/errgroup", []string{"internal/errgroup"}, "what panics in its goroutines ends the process: internal/errgroup returns it"},
 	{"github.com/rogpeppe/go-internal", []string{"cmd"}, "scripts test the command line"},

@@ -69,8 +69,8 @@ func TestRules(t *testing.T) {
 		from, to string
 		test, ok bool
 	}{
-		{"train", "train/gnn", false, true},
-		{"train/gnn", "train", false, false},
+		{"train", "train/cpu", false, true},
+		{"train/cpu", "train", false, false},
 		{"presample", "presample/mbfile", false, true},
 		{"presample/mbfile", "presample", false, false},
 		{"pack", "presample", false, false},
@@ -97,9 +97,9 @@ func TestRules(t *testing.T) {
 		from, path string
 		ok         bool
 	}{
-		{"train/gnn", "gorgonia.org/tensor", true},
+		{"train/cpu", "gorgonia.org/tensor", true},
 		{"train", "gorgonia.org/tensor", false},
-		{"train/gnn", "gorgonia.org/cu", false},
+		{"train/cpu", "gorgonia.org/cu", false},
 		{"cmd/diskgnn", "github.com/urfave/cli/v2", true},
 		{"pack", "github.com/urfave/cli/v2", false},
 		{"pack", "github.com/klauspost/compress/s2", true},

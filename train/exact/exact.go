@@ -27,7 +27,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
 	"diskgnn/train"
-	"diskgnn/train/gnn/blas"
+	"diskgnn/train/cpu/blas"
 )
 
 // Options say whose weights to use on which graph, and with what.

@@ -18,7 +18,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 	"diskgnn/train/safetensors"
 )
 

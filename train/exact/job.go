@@ -14,8 +14,8 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/train"
-	"diskgnn/train/gnn"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu"
+	"diskgnn/train/model"
 )
 
 // overheadBytes is set aside for what is not counted one by one.
@@ -43,7 +43,7 @@ type job struct {
 	stack    iostack.Stack
 	topology *dataset.Topology
 	features *dataset.FeatureReader
-	engine   *gnn.Engine
+	engine   *cpu.Engine
 	wires    *wires
 	sources  *idSet
 	out      []uint32 // edges that begin at each node; nil unless the model counts them
@@ -155,7 +155,7 @@ func (j *job) orders() ([]model.Order, error) {
 		counts.Dst = append(counts.Dst, int(f.Nodes))
 		counts.Edges = append(counts.Edges, int(f.Edges))
 	}
-	return gnn.InferenceOrders(&j.model, counts, j.options.BLAS)
+	return cpu.InferenceOrders(&j.model, counts, j.options.BLAS)
 }
 
 // prepare decides how the layers up to the last one are computed, which is computed

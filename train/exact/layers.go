@@ -13,7 +13,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train"
-	"diskgnn/train/gnn"
+	"diskgnn/train/cpu"
 )
 
 // compute computes all layers and hands the last one's rows on, range by range: those
@@ -79,7 +79,7 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 	if err != nil {
 		return err
 	}
-	input := &gnn.Input{Prepared: new(gnn.Prepared)}
+	input := &cpu.Input{Prepared: new(cpu.Prepared)}
 	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources, j.out)
 	for lo := 0; lo < p.targets.len(); {
 		next := lo
@@ -140,11 +140,11 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 // checkFinite refuses rows of the last layer, of the targets from lo on, of which no
 // score, class or embedding can be made.
 func (j *job) checkFinite(rows []float32, width int, t targets, lo int) error {
-	if gnn.Finite(rows) {
+	if cpu.Finite(rows) {
 		return nil
 	}
 	for i := range len(rows) / width {
-		if !gnn.Finite(rows[i*width : (i+1)*width]) {
+		if !cpu.Finite(rows[i*width : (i+1)*width]) {
 			return fault.New(fault.ErrInput, "what the weights of %s make of node %d is not finite: training diverged, or features of %s are not finite",
 				j.options.Run, t.at(lo+i), j.options.Dataset)
 		}

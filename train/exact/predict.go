@@ -16,7 +16,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train"
-	"diskgnn/train/gnn"
+	"diskgnn/train/cpu"
 )
 
 // What a prediction can hold, as --output names it.
@@ -194,7 +194,7 @@ func writeClasses(ctx context.Context, out *npyFile, logits []float32, classes i
 	for rows := range slices.Chunk(logits, step*classes) {
 		list := make([]int32, len(rows)/classes)
 		for i := range list {
-			list[i] = int32(gnn.Class(rows[i*classes : (i+1)*classes]))
+			list[i] = int32(cpu.Class(rows[i*classes : (i+1)*classes]))
 		}
 		if err := out.write(ctx, binio.Bytes(list)); err != nil {
 			return err

@@ -18,8 +18,8 @@ import (
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 	"diskgnn/train"
-	"diskgnn/train/gnn"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu"
+	"diskgnn/train/model"
 	"diskgnn/train/traintest"
 )
 
@@ -154,7 +154,7 @@ func (w *world) atOnce(t *testing.T) []float32 {
 	sizes.Cover(&b)
 	v, err := e.NewEvaluator(sizes)
 	check(t, err)
-	in := &gnn.Input{Prepared: new(gnn.Prepared), X: binio.View[float32](w.raw.Features)}
+	in := &cpu.Input{Prepared: new(cpu.Prepared), X: binio.View[float32](w.raw.Features)}
 	check(t, v.Preparer().Prepare(in.Prepared, &b))
 	logits, err := v.Infer(context.Background(), in)
 	check(t, err)
@@ -185,7 +185,7 @@ func (w *world) eachEvalBatch(t *testing.T, see func(seeds []uint32, logits []fl
 		for _, u := range b.Input {
 			x = append(x, table[int(u)*w.raw.Dim:int(u+1)*w.raw.Dim]...)
 		}
-		in := &gnn.Input{Prepared: new(gnn.Prepared), X: x}
+		in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
 		check(t, v.Preparer().Prepare(in.Prepared, &b))
 		logits, err := v.Infer(context.Background(), in)
 		check(t, err)

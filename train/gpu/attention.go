@@ -4,7 +4,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // attention is GAT's convolution. It aggregates first:

@@ -4,8 +4,8 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
-	"diskgnn/train/gnn/model"
-	"diskgnn/train/gnn/prepare"
+	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 )
 
 // frame says where the parts of a prepared batch lie, at the maximum sizes: in a work's

@@ -1,5 +1,5 @@
 // Package gpu is the GPU engine: it trains and evaluates the networks that package
-// model describes on sampled mini-batches, as package gnn does on the CPU, which is its
+// model describes on sampled mini-batches, as package cpu does on the CPU, which is its
 // reference.
 //
 //	work's frame ─┐ copy stream        main stream
@@ -28,8 +28,8 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/model"
-	"diskgnn/train/gnn/prepare"
+	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 )
 
 // Options describe an engine.

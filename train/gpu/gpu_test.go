@@ -14,9 +14,9 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/binio"
-	"diskgnn/train/gnn"
-	"diskgnn/train/gnn/blas"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu"
+	"diskgnn/train/cpu/blas"
+	"diskgnn/train/model"
 )
 
 // variants are models of every kind and option. Dims, dropout and orders are the
@@ -195,44 +195,44 @@ func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter b
 		}
 	}
 	sizes := graphtest.Roomy(batches...)
-	cpu, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: 2, Seed: seed, LR: 0.01, BLAS: blas.Gonum, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
+	host, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: 2, Seed: seed, LR: 0.01, BLAS: blas.Gonum, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
 	check(t, err)
-	defer cpu.Close()
+	defer host.Close()
 	buckets := []graph.Sizes{graphtest.Roomy(smaller)}
 	gpu := newEngine(t, d, Options{Model: m, Sizes: sizes, Buckets: buckets, EvalSizes: sizes, Seed: seed, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
-	if got := snapshot(t, gpu); !slices.Equal(bits(got), bits(cpu.Snapshot(nil))) {
+	if got := snapshot(t, gpu); !slices.Equal(bits(got), bits(host.Snapshot(nil))) {
 		t.Fatal("other initial weights")
 	}
 	for i, b := range append(batches, batches...) {
 		// Both begin each step from the same weights; see compareMoments.
-		check(t, gpu.LoadWeights(cpu.Snapshot(nil)))
+		check(t, gpu.LoadWeights(host.Snapshot(nil)))
 		x := graphtest.Features(b, m.Features(), rng)
-		in := &gnn.Input{Prepared: new(gnn.Prepared), X: x}
-		check(t, cpu.Preparer().Prepare(in.Prepared, b))
-		want, err := cpu.Step(context.Background(), in)
+		in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
+		check(t, host.Preparer().Prepare(in.Prepared, b))
+		want, err := host.Step(context.Background(), in)
 		check(t, err)
 		w := work(t, gpu, false, b)
 		got := step(t, gpu, w, x)
 		if !(math.Abs(got.Loss-want.Loss) <= tolerance) || got.Count != want.Count {
 			t.Fatalf("step %d: loss %v of %d, on the CPU %v of %d", i, got.Loss, got.Count, want.Loss, want.Count)
 		}
-		if d := distance(got.Logits, cpu.Logits(in)); !(d < tolerance) || len(got.Logits) != len(cpu.Logits(in)) {
+		if d := distance(got.Logits, host.Logits(in)); !(d < tolerance) || len(got.Logits) != len(host.Logits(in)) {
 			t.Fatalf("step %d: logits differ by %v", i, d)
 		}
 		if !slices.Equal(got.Labels, b.Labels) || !slices.Equal(got.Targets, b.Targets) {
 			t.Fatalf("step %d: labels of another batch", i)
 		}
-		compareMoments(t, i, gpu, cpu, tolerance)
+		compareMoments(t, i, gpu, host, tolerance)
 	}
 	if k := gpu.inputs[1].buckets; !k[0].warm || !k[1].warm {
 		t.Fatal("all batches were of one bucket")
 	}
-	v, err := cpu.NewEvaluator(sizes)
+	v, err := host.NewEvaluator(sizes)
 	check(t, err)
 	for i, b := range batches {
-		check(t, gpu.LoadWeights(cpu.Snapshot(nil)))
+		check(t, gpu.LoadWeights(host.Snapshot(nil)))
 		x := graphtest.Features(b, m.Features(), rng)
-		in := &gnn.Input{Prepared: new(gnn.Prepared), X: x}
+		in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
 		check(t, v.Preparer().Prepare(in.Prepared, b))
 		want, err := v.Infer(context.Background(), in)
 		check(t, err)
@@ -247,7 +247,7 @@ func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter b
 // compareMoments compares what Adam has summed up of the gradients, parameter by
 // parameter, and the statistics that are not trained. Weights are no measure: Adam makes
 // whole steps of gradients that are nothing but rounding.
-func compareMoments(t *testing.T, i int, g *Engine, cpu *gnn.Engine, tolerance float64) {
+func compareMoments(t *testing.T, i int, g *Engine, cpu *cpu.Engine, tolerance float64) {
 	t.Helper()
 	state, err := g.State()
 	check(t, err)

@@ -8,7 +8,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes for evaluation")

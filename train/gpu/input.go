@@ -7,7 +7,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // input is a batch on the device: the features, a work's frame, and the constants of the

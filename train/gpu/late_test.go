@@ -17,7 +17,7 @@ import (
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // staged is how a store brings features: rows are copied to a turn's memory, and from

@@ -3,7 +3,7 @@ package gpu
 import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/dtype"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // layer is one layer of the network: a convolution, which makes sums for its rows, and

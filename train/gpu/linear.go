@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // linear is GraphSAGE's and GCN's convolution:

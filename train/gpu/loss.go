@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // loss computes the loss of the logits, and its gradient.

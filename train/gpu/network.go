@@ -5,8 +5,8 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
-	"diskgnn/train/gnn/model"
-	"diskgnn/train/gnn/prepare"
+	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 )
 
 // network is the layers of a model with their buffers, for batches of some sizes.

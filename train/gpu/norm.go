@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // norm normalises the sums of a hidden layer, every row (layer norm) or every column

@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // optimizer is Adam over all parameters at once: they, their gradients and both moments

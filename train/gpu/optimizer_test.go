@@ -11,9 +11,9 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/binio"
-	"diskgnn/train/gnn"
-	"diskgnn/train/gnn/blas"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/cpu"
+	"diskgnn/train/cpu/blas"
+	"diskgnn/train/model"
 )
 
 // parts returns a state's weights and moments.
@@ -86,11 +86,11 @@ func TestEvaluationFollowsSteps(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 6))
 			batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
 			sizes := graphtest.Roomy(batches...)
-			cpu, err := gnn.New(gnn.Options{Model: m, Sizes: sizes, Threads: 1, Seed: 4, LR: 0.01, BLAS: blas.Gonum})
+			host, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: 1, Seed: 4, LR: 0.01, BLAS: blas.Gonum})
 			check(t, err)
-			defer cpu.Close()
-			check(t, cpu.SetLR(0))
-			judge, err := cpu.NewEvaluator(sizes)
+			defer host.Close()
+			check(t, host.SetLR(0))
+			judge, err := host.NewEvaluator(sizes)
 			check(t, err)
 			e := newEngine(t, d, Options{Model: m, Sizes: sizes, EvalSizes: sizes, Seed: 4})
 			check(t, e.SetLR(0))
@@ -99,14 +99,14 @@ func TestEvaluationFollowsSteps(t *testing.T) {
 			var before []float32
 			for i, b := range batches {
 				y := graphtest.Features(b, 6, rng)
-				in := &gnn.Input{Prepared: new(gnn.Prepared), X: y}
-				check(t, cpu.Preparer().Prepare(in.Prepared, b))
-				_, err := cpu.Step(context.Background(), in)
+				in := &cpu.Input{Prepared: new(cpu.Prepared), X: y}
+				check(t, host.Preparer().Prepare(in.Prepared, b))
+				_, err := host.Step(context.Background(), in)
 				check(t, err)
 				_, err = e.Step(context.Background(), work(t, e, false, b), Rows(y))
 				check(t, err)
 
-				in = &gnn.Input{Prepared: new(gnn.Prepared), X: x}
+				in = &cpu.Input{Prepared: new(cpu.Prepared), X: x}
 				check(t, judge.Preparer().Prepare(in.Prepared, batches[0]))
 				want, err := judge.Infer(context.Background(), in)
 				check(t, err)
@@ -115,7 +115,7 @@ func TestEvaluationFollowsSteps(t *testing.T) {
 				if d := distance(got, want); !(d < 2e-5) {
 					t.Fatalf("%s: after step %d the logits differ by %v", name, i, d)
 				}
-				if d := distance(snapshot(t, e), cpu.Snapshot(nil)); !(d < 2e-5) {
+				if d := distance(snapshot(t, e), host.Snapshot(nil)); !(d < 2e-5) {
 					t.Fatalf("%s: after step %d the statistics differ by %v", name, i, d)
 				}
 				if before != nil && distance(got, before) < 1e-3 {

@@ -5,7 +5,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/prepare"
+	"diskgnn/train/prepare"
 )
 
 // resolveBuckets checks that buckets grow, up to the sizes.

@@ -13,7 +13,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 func someModel() model.Model {

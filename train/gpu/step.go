@@ -9,7 +9,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // Outcome is what a training step found before it changed the weights. Its slices are

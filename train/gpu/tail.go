@@ -3,7 +3,7 @@ package gpu
 import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/kernel"
-	"diskgnn/train/gnn/model"
+	"diskgnn/train/model"
 )
 
 // tail is what follows the sums z of a layer, in place:

@@ -4,8 +4,8 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
-	"diskgnn/train/gnn/model"
-	"diskgnn/train/gnn/prepare"
+	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 )
 
 // Work is the memory in which one batch at a time is made ready: pinned, as the device

@@ -1,0 +1,215 @@
+// Package featurestore is what a run takes its mini-batches from: a store holds the
+// graph of every batch and the features of its input nodes, somewhere, and makes them
+// ready in the memory that a batch travels in, a slot.
+//
+//	Candidate   what is there, by its metadata: Facts, Lineage; Plan divides memory
+//	   │ Open
+//	Store       levels that hold rows, one of a process
+//	   │ View   one for every device that computes, or one for the host
+//	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
+//
+// The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows.
+// Package featurestore/all opens one by its name; featurestore/storetest holds each to
+// a plain gather from the dataset. No store changes a number: batches of equal samples
+// have equal graphs and equal rows, in an order of the input nodes that is the store's.
+package featurestore
+
+import (
+	"context"
+
+	"diskgnn/device/cuda"
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// Split is what a batch is for.
+type Split uint8
+
+// The splits of a dataset's labelled nodes.
+const (
+	Train Split = iota
+	Valid
+	Test
+)
+
+// Ref names a batch: the Index-th of its split. Training batches count through all
+// sample epochs.
+type Ref struct {
+	Split Split
+	Index int
+}
+
+// Facts are the counts of a run's batches and of their rows.
+type Facts struct {
+	Nodes       int64
+	Dim         int
+	DType       dtype.Type // of the rows as the store holds them
+	RowBytes    int        // of such a row
+	Classes     int
+	TargetBytes int    // of a seed node's multi-hot labels; 0: it has one class
+	Metric      string // by which the dataset is usually judged; "" where none is known
+
+	Train, Valid, Test      int // batches; training's of all sample epochs
+	Epochs, BatchesPerEpoch int // sample epochs
+	Fanout, EvalFanout      []int
+
+	TrainSizes graph.Sizes // maxima over the training batches
+	TrainMeans graph.Sizes
+	EvalSizes  graph.Sizes // maxima over the others
+}
+
+// MultiLabel reports whether a node may have several classes.
+func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }
+
+// Batches returns how many batches a split has.
+func (f *Facts) Batches(s Split) int { return [...]int{f.Train, f.Valid, f.Test}[s] }
+
+// Lineage names the directories by their fingerprints. Runs record it. Store is that of
+// the store's own directory, empty for stores without one.
+type Lineage struct {
+	Dataset, Samples, Store string
+}
+
+// Candidate is a store that was found, and whose metadata was read. It holds no memory
+// worth counting.
+type Candidate interface {
+	// Name is what --store calls it.
+	Name() string
+	// Dir is the directory that errors are about.
+	Dir() string
+	Facts() Facts
+	Lineage() Lineage
+	// InOrder says that training batches must be started in the order of the samples.
+	InOrder() bool
+	// Plan divides the memory that the options allow. Less than the least is refused with
+	// fault.ErrBudget.
+	Plan(PlanOptions) (Layout, error)
+	// PlanEval returns the layout of a store that loads each evaluation batch once, and
+	// nothing else.
+	PlanEval() (Layout, error)
+	// Open opens the store with a layout that Plan or PlanEval returned. The stack must
+	// outlive it. Its levels are empty until Fill.
+	Open(stack iostack.Stack, l Layout) (Store, error)
+}
+
+// PlanOptions say what a layout may use.
+type PlanOptions struct {
+	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as much as
+	// Memory allows and the store can use.
+	Cache *budget.Size
+	// Memory is what the store and its slots may hold, in bytes.
+	Memory int64
+	// Slots and EvalSlots are the numbers of slots that will be made.
+	Slots, EvalSlots int
+	// GPU is the device that the matrices are for; nil: they are for the host.
+	GPU *cuda.Device
+	// GPUMemory is what the store may hold of the device's, in bytes, and GPUCache the
+	// share of the rows, or bytes, that it may hold there; nil: as much as fits.
+	GPUMemory int64
+	GPUCache  *budget.Size
+	// Direct says that reads can land in the device's memory, for as many slots as there
+	// may be, MostSlots.
+	Direct    bool
+	MostSlots int
+}
+
+// Layout says what a store will hold, before it does.
+type Layout struct {
+	CacheRows int64 // in RAM or on the GPU
+
+	RAMBytes      int64 // of the rows in RAM, and of what finds them
+	KeepBytes     int64 // of what filling them while training takes besides
+	SlotBytes     int64 // of one training slot
+	EvalSlotBytes int64 // of one evaluation slot
+	DecodeBytes   int64 // of all slots' decompression
+
+	GPU           *cuda.Device // that the matrices are for; nil: the host
+	GPURows       int64        // on the GPU
+	GPUCacheBytes int64        // of their rows
+	GPUBytes      int64        // all that the store takes of the device's memory at once
+	GPUSlotBytes  int64        // what a training slot takes of it besides
+
+	Note string // what the user should know, or ""
+
+	// Own is the store's: what else Open must know.
+	Own any
+}
+
+// Store holds rows. It belongs to one process, and its methods to one goroutine; slots
+// are made of its views.
+type Store interface {
+	// View returns the store as the device of that number sees it; 0 is the host's where
+	// there is no device.
+	View(i int) View
+	// Fill fills the levels for a training that goes on with the given training batch, and
+	// returns the bytes read. No batch may be under way. After an error it must be called
+	// again.
+	Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error)
+	// State returns what a checkpoint must hold beside the position to go on exactly, or
+	// nil where residency follows from the position; LoadState puts it back.
+	State() ([]byte, error)
+	LoadState([]byte) error
+	// Close releases files and levels. All slots must have been freed.
+	Close() error
+}
+
+// View is a store as one device sees it. Its methods may be called from several
+// goroutines.
+type View interface {
+	// NewSlot reserves a slot at the maxima of training batches, or with eval of the
+	// others.
+	NewSlot(eval bool) (Slot, error)
+}
+
+// Slot holds one batch on its way: its graph, its feature matrix, and the memory that
+// reads land in. A slot belongs to one goroutine at a time. The steps come in the order
+// of their declaration; each may run while other slots are at other steps, and Assemble
+// of training batches in the order in which they compute.
+type Slot interface {
+	// Start submits the reads that are known without the graph, and returns at once. The
+	// slot must be waited for, even after an error.
+	Start(Ref) error
+	// LoadGraph waits for the graph, checks and decodes it, and submits the reads that
+	// follow from it.
+	LoadGraph(ctx context.Context) error
+	// Wait returns when all reads have landed. When ctx ends first it returns once no
+	// read can still write into the slot.
+	Wait(ctx context.Context) error
+	// Assemble checks the bytes and completes the matrix, or what Fill makes it of.
+	Assemble(ctx context.Context) error
+
+	// Batch is the graph of the batch loaded last; its memory is reused. Its Input names
+	// each input node by its rank: by descending hotness in the samples, ties by
+	// ascending id.
+	Batch() *graph.Batch
+	// Counts are of the batch loaded last.
+	Counts() Counts
+	// X returns the feature matrix, input nodes × dim, row-major, where the host computes.
+	// It is complete after Assemble, and the slot's until Start.
+	X() []float32
+	// Matrix returns the memory in which X lies, whichever batch it is of, until Free;
+	// none where a device computes.
+	Matrix() []byte
+	// Fill enqueues the work that makes x the feature matrix of the assembled batch:
+	// copies on the given stream, and what follows on a stream of the store's, whose time
+	// is returned; nil: nothing follows. The slot must stay as it is until the copies are
+	// done. With x goes a batch's memory on the device: of training batches, the one
+	// before the last must have been computed, of others the last. The calling goroutine
+	// is attached.
+	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	// Free gives the memory back. No read may be in flight: Wait first.
+	Free()
+}
+
+// Counts say where a batch came from, in bytes and rows.
+type Counts struct {
+	// BytesRead and UsefulBytes are what was read from disk, and how much of that the
+	// batch is made of: its graph and its rows.
+	BytesRead, UsefulBytes int64
+	GraphRead              int64 // what the graph has of BytesRead
+	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
+	RAMRows                int   // rows that no read was for
+}

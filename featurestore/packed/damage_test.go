@@ -1,0 +1,278 @@
+package packed_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore/packed"
+	"diskgnn/graph"
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/faultio"
+	"diskgnn/iostack/pread"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+)
+
+// small is a pack that has rows in every file.
+func small(t testing.TB, d string) *world {
+	t.Helper()
+	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
+		presample.Options{BatchSize: 6, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
+		pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{40, 20}, DType: d, Memory: 1 << 30, Workers: 1})
+	t.Cleanup(w.close)
+	if f := w.reader.Facts(); f.HotRows == 0 || f.ColdRows == 0 || f.EvalRows == 0 || f.Valid == 0 {
+		t.Fatalf("the pack leaves something empty: %+v", f)
+	}
+	return w
+}
+
+// sharing is a pack of int8 rows and compressed chunks whose batches share rows on
+// disk.
+func sharing(t testing.TB) *world {
+	t.Helper()
+	po := pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{20}, DType: "int8", Compress: packfile.CodecS2, Memory: 1 << 30, Workers: 1}
+	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}.Raw(),
+		presample.Options{BatchSize: 6, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1}, po)
+	t.Cleanup(w.close)
+	po.MaxDisk = &budget.Size{Value: 0.3}
+	w.underBudget(t, po)
+	if f := w.reader.Facts(); f.HotRows == 0 || f.ColdRows == 0 || f.SSDRows == 0 || f.EvalRows == 0 || f.Valid == 0 {
+		t.Fatalf("the pack leaves something empty: %+v", f)
+	}
+	return w
+}
+
+func newStack(t testing.TB) iostack.Stack {
+	t.Helper()
+	s, err := pread.New(iostack.Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// readEverything reads every byte that matters of a pack, at one cache size.
+func readEverything(ctx context.Context, dir string, stack iostack.Stack, through int) (err error) {
+	r, err := packfile.Open(vfs.OS, dir)
+	if err != nil {
+		return err
+	}
+	cache := budget.Size{Value: float64(r.Index().Edges[through] * int64(r.Facts().RowBytes))}
+	l, err := packed.Plan(r, packed.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 1, EvalSlots: 1})
+	if err != nil {
+		return err
+	}
+	s, err := packed.Open(vfs.OS, r, stack, l)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if _, err := s.Preload(ctx, progress.Discard); err != nil {
+		return err
+	}
+	sl, err := s.NewSlot()
+	if err != nil {
+		return err
+	}
+	defer sl.Free()
+	for i := range r.Facts().Train {
+		if err := load(ctx, s, sl, i); err != nil {
+			return err
+		}
+	}
+	ev, err := s.NewEvalSlot()
+	if err != nil {
+		return err
+	}
+	defer ev.Free()
+	for i := range r.Facts().Valid + r.Facts().Test {
+		test := i >= r.Facts().Valid
+		if test {
+			i -= r.Facts().Valid
+		}
+		if err := s.LoadEval(ctx, ev, test, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verify opens a pack and checks every byte, gaps included.
+func verify(ctx context.Context, dir string) error {
+	r, err := packfile.Open(vfs.OS, dir)
+	if err != nil {
+		return err
+	}
+	return r.Verify(ctx, vfs.OS, progress.Discard)
+}
+
+// TestDamage changes bytes all over every file: each is found and named, or lies
+// in a gap between aligned ranges, which nobody reads.
+func TestDamage(t *testing.T) {
+	stack := newStack(t)
+	for _, w := range []*world{small(t, "same"), sharing(t)} {
+		last := len(w.reader.Index().Edges) - 1
+		if err := errors.Join(readEverything(t.Context(), w.pack, stack, last), verify(t.Context(), w.pack)); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(w.pack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.Name() == stage.RunFile {
+				continue
+			}
+			name := filepath.Join(w.pack, e.Name())
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, tried := 0, 0
+			for at := 0; at < len(b); at += max(1, len(b)/23) {
+				gap := bytes.Count(b[at:min(at+8, len(b))], []byte{0}) == 8
+				bad := bytes.Clone(b)
+				bad[at] ^= 0x41
+				if err := os.WriteFile(name, bad, 0o666); err != nil {
+					t.Fatal(err)
+				}
+				if err := verify(t.Context(), w.pack); err == nil {
+					t.Errorf("%s: byte %d of %d changed, which verifying did not find", e.Name(), at, len(b))
+				}
+				err := readEverything(t.Context(), w.pack, stack, last)
+				tried++
+				switch {
+				case err == nil && !gap:
+					t.Errorf("%s: byte %d changed unnoticed", e.Name(), at)
+				case err != nil && !(errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrInput) || errors.Is(err, fault.ErrVersion)):
+					t.Errorf("%s: byte %d: an error of another kind: %v", e.Name(), at, err)
+				case err != nil && !strings.Contains(err.Error(), e.Name()) && e.Name() != stage.MetaFile:
+					t.Errorf("%s: byte %d: the error names another file: %v", e.Name(), at, err)
+				case err != nil:
+					found++
+				}
+			}
+			if found == 0 {
+				t.Errorf("%s: none of %d changes was found", e.Name(), tried)
+			}
+			if err := os.WriteFile(name, b[:len(b)-2], 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := readEverything(t.Context(), w.pack, stack, last); !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%s truncated: %v", e.Name(), err)
+			}
+			if err := os.WriteFile(name, b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestEveryRead fails, shortens or flips a bit in every request in turn.
+func TestEveryRead(t *testing.T) {
+	inner := newStack(t)
+	boom := errors.New("boom")
+	for _, w := range []*world{small(t, "same"), sharing(t)} {
+		for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(100, 0x10)} {
+			for n := 0; ; n++ {
+				s := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), effect))
+				err := readEverything(t.Context(), w.pack, s, 0)
+				if s.Injected() == 0 {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n < 10 {
+						t.Errorf("only %d requests", n)
+					}
+					break
+				}
+				if what == "fail" && !errors.Is(err, boom) || what == "flip" && !errors.Is(err, fault.ErrCorrupt) {
+					t.Errorf("%s request %d: %v", what, n, err)
+				}
+			}
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	w := small(t, "same")
+	row := int64(w.reader.Facts().RowBytes)
+	pct := func(v float64) *budget.Size { return &budget.Size{Value: v, Unit: budget.UnitPercent} }
+	for _, c := range []struct {
+		cache  *budget.Size
+		memory int64
+		rows   int64
+		kind   error
+	}{
+		{nil, 1 << 30, 36, nil},               // all that the pack holds as hot
+		{pct(40), 1 << 30, 36, nil},           //
+		{pct(99), 1 << 30, 36, nil},           // more than there is
+		{pct(39), 1 << 30, 18, nil},           // rounded down to an edge
+		{pct(10), 1 << 30, 9, nil},            //
+		{pct(9), 1 << 30, 0, fault.ErrBudget}, // below the pack's least
+		{pct(10), 4096, 0, fault.ErrBudget},   // does not fit
+		{nil, 4096, 0, fault.ErrBudget},
+	} {
+		l, err := packed.Plan(w.reader, packed.PlanOptions{Cache: c.cache, Memory: c.memory, Slots: 2, EvalSlots: 1})
+		if !errors.Is(err, c.kind) || l.CacheRows != c.rows {
+			t.Errorf("cache %v in %d bytes: %d rows, %v; want %d, %v", c.cache, c.memory, l.CacheRows, err, c.rows, c.kind)
+		}
+	}
+	// A budget between two sizes takes the smaller one, unasked.
+	big, err := packed.Plan(w.reader, packed.PlanOptions{Memory: 1 << 30, Slots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := packed.Plan(w.reader, packed.PlanOptions{Memory: big.RAMBytes + big.SlotBytes - 1, Slots: 1})
+	if err != nil || l.CacheRows*row >= big.CacheRows*row || l.Note == "" {
+		t.Errorf("a byte too little for %d rows: %d rows, note %q, %v", big.CacheRows, l.CacheRows, l.Note, err)
+	}
+}
+
+func TestDTypesAreSmaller(t *testing.T) {
+	a, b := small(t, "same").reader.Facts(), small(t, "bf16").reader.Facts()
+	if a.DType != dtype.Float32 || b.DType != dtype.BFloat16 || a.RowBytes != 2*b.RowBytes {
+		t.Errorf("rows of %d and %d bytes", a.RowBytes, b.RowBytes)
+	}
+}
+
+// Evaluation rows are read in order, and what follows the first cached one is taken from
+// the caches: a graph that names them in another order is damaged.
+func TestEvalRowsOutOfOrder(t *testing.T) {
+	w := small(t, "same")
+	graphs, err := os.ReadFile(w.reader.Path(packfile.EvalGraphFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range w.reader.Index().Valid {
+		var b graph.Batch
+		if err := batchcodec.Decode(graphs[e.GraphOffset:][:e.GraphBytes], &b); err != nil {
+			t.Fatal(err)
+		}
+		for k := range b.Input[1:] {
+			b.Input[k], b.Input[k+1] = b.Input[k+1], b.Input[k]
+			raw, got := batchcodec.Append(nil, &b), graph.Batch{}
+			b.Input[k], b.Input[k+1] = b.Input[k+1], b.Input[k]
+			e.GraphCRC = binio.CRC(raw)
+			if err := w.reader.DecodeEvalGraph(&e, raw, &got); !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatalf("batch %d, input nodes %d and %d of %d in each other's place: %v", i, k, k+1, len(b.Input), err)
+			}
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package packed_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore/packed"
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/faultio"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+)
+
+// buildMin makes a small pack of policy min with more than one refill record.
+func buildMin(t testing.TB, d, codec string) *world {
+	t.Helper()
+	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
+		presample.Options{BatchSize: 2, Epochs: 4, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
+		pack.Options{Policy: packfile.PolicyMin, Cache: &budget.Size{Value: 20, Unit: budget.UnitPercent}, DType: d, Compress: codec, Memory: 1 << 30, Workers: 1})
+	t.Cleanup(w.close)
+	if f := w.reader.Facts(); f.Train <= packfile.RefillBatches || f.ColdRows == 0 || f.EvalRows == 0 || f.Valid == 0 {
+		t.Fatalf("the pack leaves something empty: %+v", f)
+	}
+	return w
+}
+
+// openMin opens a store on a pack of policy min, with a slot.
+func (w *world) openMin(t fataler, stack iostack.Stack) (*packed.Store, *packed.Slot) {
+	t.Helper()
+	layout, err := packed.Plan(w.reader, packed.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := packed.Open(vfs.OS, w.reader, stack, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sl, err := s.NewSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, sl
+}
+
+// load takes a training batch through all steps.
+func load(ctx context.Context, s *packed.Store, sl *packed.Slot, i int) error {
+	err := s.Start(sl, i)
+	if err == nil {
+		err = s.LoadGraph(ctx, sl)
+	}
+	if err != nil {
+		return errors.Join(err, s.Wait(ctx, sl))
+	}
+	if err := s.Wait(ctx, sl); err != nil {
+		return err
+	}
+	return s.Assemble(ctx, sl)
+}
+
+// checkMin holds every batch of two rounds of a pack of policy min against its sample,
+// and the evaluation's in between.
+func (w *world) checkMin(t fataler, stack iostack.Stack) {
+	t.Helper()
+	ctx := context.Background()
+	s, sl := w.openMin(t, stack)
+	defer s.Close()
+	defer sl.Free()
+	if _, err := s.Preload(ctx, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var want graph.Batch
+	var buf []byte
+	for round := range 2 {
+		for i := range w.reader.Facts().Train {
+			if err := load(ctx, s, sl, i); err != nil {
+				t.Fatal(round, i, err)
+			}
+			var err error
+			if buf, err = w.samples.Read(ctx, i, buf, &want); err != nil {
+				t.Fatal(err)
+			}
+			w.holds(t, &want, &sl.Batch, sl.X(), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
+			if sl.UsefulBytes > sl.BytesRead {
+				t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
+			}
+		}
+		w.checkEval(t, s, nil)
+	}
+}
+
+// TestMinResume fills the cache for every batch in turn: it must be what it is when
+// training comes there from the beginning, or from the end of the circle.
+func TestMinResume(t *testing.T) {
+	stack := newStack(t)
+	for _, c := range []struct{ dtype, codec string }{{"same", "none"}, {"bf16", "none"}, {"same", "s2"}, {"int8", "zstd"}} {
+		w := buildMin(t, c.dtype, c.codec)
+		s, sl := w.openMin(t, stack)
+		resumed, other := w.openMin(t, stack)
+		if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		n := w.reader.Facts().Train
+		for i := range n + 5 {
+			if i%n == 0 && i > 0 {
+				// The rows go home with the first batch.
+				if _, err := s.PreloadFor(t.Context(), 0, progress.Discard); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.codec != "none" && i%7 != 0 && i%n > 2 {
+				if err := load(t.Context(), s, sl, i%n); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if _, err := resumed.PreloadFor(t.Context(), i%n, progress.Discard); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(s.Cache(), resumed.Cache()) {
+				t.Fatalf("%v: another cache when training goes on with batch %d", c, i)
+			}
+			if err := load(t.Context(), s, sl, i%n); err != nil {
+				t.Fatal(err)
+			}
+			if err := load(t.Context(), resumed, other, i%n); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(s.Cache(), resumed.Cache()) {
+				t.Fatalf("%v: another cache after batch %d", c, i)
+			}
+		}
+		for _, sl := range []*packed.Slot{sl, other} {
+			sl.Free()
+		}
+		_, _ = s.Close(), resumed.Close()
+	}
+}
+
+// TestMinAround goes around the circle without filling the cache again.
+func TestMinAround(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	stack := newStack(t)
+	s, sl := w.openMin(t, stack)
+	defer s.Close()
+	defer sl.Free()
+	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	n := w.reader.Facts().Train
+	var after []byte
+	for i := range 2*n + 1 {
+		if err := load(t.Context(), s, sl, i%n); err != nil {
+			t.Fatal(err)
+		}
+		if i%n != 0 {
+			continue
+		}
+		if i > 0 && !bytes.Equal(after, s.Cache()) {
+			t.Fatal("another cache after a round")
+		}
+		after = bytes.Clone(s.Cache())
+	}
+}
+
+// TestMinOrder: batches come in the pack's order, and after an interruption the cache is
+// filled again.
+func TestMinOrder(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	stack := newStack(t)
+	s, sl := w.openMin(t, stack)
+	defer s.Close()
+	defer sl.Free()
+	if err := load(t.Context(), s, sl, 0); err == nil {
+		t.Error("a batch is assembled before the cache is filled")
+	}
+	if _, err := s.PreloadFor(t.Context(), 7, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := load(t.Context(), s, sl, 8); err == nil {
+		t.Error("a batch is left out")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := load(ctx, s, sl, 7); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := load(t.Context(), s, sl, 7); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.PreloadFor(ctx, 70, progress.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := load(t.Context(), s, sl, 8); err == nil {
+		t.Error("a batch is assembled after the cache was given up")
+	}
+}
+
+// TestMinEveryRead fails or damages every read of a resumed training in turn.
+func TestMinEveryRead(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	inner := newStack(t)
+	boom := errors.New("boom")
+	for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(3, 0x10)} {
+		for n := 0; ; n++ {
+			stack := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), effect))
+			s, sl := w.openMin(t, stack)
+			_, err := s.PreloadFor(t.Context(), packfile.RefillBatches+2, progress.Discard)
+			sl.Free()
+			_ = s.Close()
+			if stack.Injected() == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n < 10 {
+					t.Errorf("only %d requests", n)
+				}
+				break
+			}
+			if what == "fail" && !errors.Is(err, boom) || what == "flip" && !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%s request %d: %v", what, n, err)
+			}
+		}
+	}
+}
+
+// TestMinDamage changes and cuts the files of refill records.
+func TestMinDamage(t *testing.T) {
+	w := buildMin(t, "bf16", "none")
+	stack := newStack(t)
+	fill := func() error {
+		r, err := packfile.Open(vfs.OS, w.pack)
+		if err != nil {
+			return err
+		}
+		l, err := packed.Plan(r, packed.PlanOptions{Memory: 1 << 30, Slots: 1})
+		if err != nil {
+			return err
+		}
+		s, err := packed.Open(vfs.OS, r, stack, l)
+		if err != nil {
+			return err
+		}
+		_, err = s.PreloadFor(t.Context(), packfile.RefillBatches, progress.Discard)
+		return errors.Join(err, s.Close())
+	}
+	for _, name := range []string{packfile.RefillFile, packfile.RefillSums} {
+		path := filepath.Join(w.pack, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at <= len(b); at += 13 {
+			bad := bytes.Clone(b)
+			if at+13 > len(b) {
+				bad = bad[:len(b)-1]
+			} else {
+				bad[at] ^= 0x20
+			}
+			if err := os.WriteFile(path, bad, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := fill(); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "refill") {
+				t.Errorf("%s, byte %d: %v", name, at, err)
+			}
+		}
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fill(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMinPlan(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	row := float64(w.reader.Facts().RowBytes)
+	pct := func(v float64) *budget.Size { return &budget.Size{Value: v, Unit: budget.UnitPercent} }
+	for _, c := range []struct {
+		cache  *budget.Size
+		memory int64
+		kind   error
+	}{
+		{nil, 1 << 30, nil},
+		{pct(20), 1 << 30, nil},
+		{&budget.Size{Value: 18 * row}, 1 << 30, nil},
+		{pct(10), 1 << 30, fault.ErrBudget},
+		{pct(30), 1 << 30, fault.ErrUsage},
+		{nil, 4096, fault.ErrBudget},
+	} {
+		l, err := packed.Plan(w.reader, packed.PlanOptions{Cache: c.cache, Memory: c.memory, Slots: 1})
+		if !errors.Is(err, c.kind) || err == nil && l.CacheRows != 18 {
+			t.Errorf("cache %v: %+v, %v; want %v", c.cache, l, err, c.kind)
+		}
+	}
+}

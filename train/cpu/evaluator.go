@@ -1,0 +1,120 @@
+package cpu
+
+import (
+	"context"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/train/model"
+	"diskgnn/train/prepare"
+)
+
+// Evaluator computes logits, or one layer's output, with an engine's current weights, which it shares,
+// without dropout. It must not be used while the engine steps, nor after the
+// engine's Close.
+type Evaluator struct {
+	plan     *plan
+	net      *machine
+	preparer *Preparer
+}
+
+// NewEvaluator makes an evaluator for batches of at most these sizes, which may be
+// far larger than the training ones. Layers whose order was Auto get the cheaper
+// one for a forward pass at these sizes.
+func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
+	return e.newEvaluator(0, e.plan.model.Layers(), sizes)
+}
+
+// NewLayerEvaluator makes an evaluator of one layer, for batches of one block: Infer
+// returns what the layer hands on to the next, norm and activation included, or the
+// logits. Layer 0 has the input projection in front of it, and takes features; the
+// others take what the layer before has returned. Sizes are those of the one block.
+// Its batches have a label for every destination, as any; their values don't matter.
+func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, error) {
+	if layer < 0 || layer >= e.plan.model.Layers() {
+		return nil, fault.New(fault.ErrUsage, "cpu engine: layer %d of %d", layer, e.plan.model.Layers())
+	}
+	v, err := e.newEvaluator(layer, 1, sizes)
+	if err != nil {
+		return nil, err
+	}
+	v.preparer.IgnoreLabels()
+	return v, nil
+}
+
+func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator, error) {
+	p, err := e.evaluationPlan(first, layers, sizes)
+	if err != nil {
+		return nil, err
+	}
+	v := &Evaluator{plan: p, preparer: prepare.New(p.model, p.orders, p.sizes, false)}
+	v.net, err = newMachine(p, e.pool, e.blas, e.opt.weights, nil, nil)
+	return v, err
+}
+
+// EvaluatorBytes predicts the memory that NewEvaluator's evaluator will hold.
+func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
+	p, err := e.evaluationPlan(0, e.plan.model.Layers(), sizes)
+	if err != nil {
+		return 0, err
+	}
+	return networkBytes(p, nil), nil
+}
+
+// LayerEvaluatorBytes predicts the memory that NewLayerEvaluator's evaluator will
+// hold.
+func (e *Engine) LayerEvaluatorBytes(layer int, sizes graph.Sizes) (int64, error) {
+	p, err := e.evaluationPlan(layer, 1, sizes)
+	if err != nil {
+		return 0, err
+	}
+	return networkBytes(p, nil), nil
+}
+
+func (e *Engine) evaluationPlan(first, layers int, sizes graph.Sizes) (*plan, error) {
+	if err := prepare.CheckSizes(layers, sizes); err != nil {
+		return nil, err
+	}
+	return newPlan(e.plan.model, first, resolveOrders(e.plan.model, first, sizes, e.blas, false), sizes, e.plan.threads), nil
+}
+
+// Width returns the width of the rows that Infer returns.
+func (v *Evaluator) Width() int { return v.net.last().width }
+
+// Preparer returns what makes batches ready for Infer.
+func (v *Evaluator) Preparer() *Preparer { return v.preparer }
+
+// Orders returns the layers' orders of operations.
+func (v *Evaluator) Orders() []model.Order { return v.plan.orders }
+
+// Infer returns the logits of the batch's seed nodes, row-major, a column per class
+// (of one layer its output, of Width columns), in the evaluator's own memory: valid until its next call.
+func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
+	if err := checkInput(v.plan, v.preparer, in); err != nil {
+		return nil, err
+	}
+	if err := v.net.run(ctx, in, 0, 0); err != nil {
+		return nil, err
+	}
+	last := v.net.last()
+	return last.data[:in.Prepared.Batch().NumSeeds()*last.width], nil
+}
+
+// CountCorrect returns how many of the labelled rows of logits have their largest
+// value at their class, the first of equals deciding, and how many are labelled.
+func CountCorrect(logits []float32, labels []int32) (correct, count int) {
+	if len(labels) == 0 {
+		return 0, 0
+	}
+	classes := len(logits) / len(labels)
+	for i, y := range labels {
+		if y == graph.Unlabelled {
+			continue
+		}
+		count++
+		if argmax(logits[i*classes:(i+1)*classes]) == int(y) {
+			correct++
+		}
+	}
+	return correct, count
+}

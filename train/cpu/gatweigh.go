@@ -1,0 +1,172 @@
+package cpu
+
+import (
+	"math"
+
+	"diskgnn/internal/kernel"
+	"diskgnn/train/model"
+)
+
+// smallLen is the size of one worker's small memory: three numbers for every head,
+// and those of a run of edges; whole cache lines.
+func (a *attention) smallLen() int { return divUp((3+edgeRun)*a.heads, 16) * 16 }
+
+// perHead returns the worker's small memory.
+func (a *attention) perHead(worker int) (own, top, sum, run []float32) {
+	h, s := a.heads, a.small[worker*a.smallLen():][:a.smallLen()]
+	return s[:h:h], s[h : 2*h : 2*h], s[2*h : 3*h : 3*h], s[3*h:]
+}
+
+// weigh computes the scores of destination i's edges, and their softmax.
+func (a *attention) weigh(worker, i int) {
+	sources, lo, hi := a.neighbours(i)
+	scores, w := a.scores[lo:hi], a.coefficients[lo:hi]
+	own, top, sum, _ := a.perHead(worker)
+	a.of.sourceScores(scores, sources)
+	a.of.ownScores(own, destination(sources))
+	fill(top, float32(math.Inf(-1)))
+	kernel.LeakyScores(w, scores, own, top, model.LeakySlope)
+	subtract(w, top)
+	kernel.Exp(w)
+	if clear(sum); len(sources) > longSum {
+		a.addLong(sum, worker, w)
+	} else {
+		addRows(sum, w)
+	}
+	for h, v := range sum {
+		sum[h] = 1 / v
+	}
+	multiplyRows(w, sum)
+}
+
+// weighOnline sums over destination i's neighbours keeping nothing of them: each run
+// of edges is weighed against the largest score so far, and what was summed before is
+// brought down to it.
+func (a *attention) weighOnline(row []float32, worker, i int) {
+	sources, _, _ := a.neighbours(i)
+	own, top, sum, run := a.begins(worker, sources)
+	for from := 0; from < len(sources); from += edgeRun {
+		some := sources[from:min(from+edgeRun, len(sources))]
+		w := run[:len(some)*a.heads]
+		a.of.sourceScores(w, some)
+		if from > 0 {
+			a.lower(row, w, own, top, sum, nil)
+		}
+		a.weighRun(row, some, w, own, top, sum, from > 0)
+	}
+	for h, v := range sum {
+		scale(row[h*a.columns:][:a.columns], 1/v)
+	}
+}
+
+// begins returns the worker's small memory, ready to weigh the edges of the sources' last
+// one.
+func (a *attention) begins(worker int, sources []uint32) (own, top, sum, run []float32) {
+	own, top, sum, run = a.perHead(worker)
+	a.of.ownScores(own, destination(sources))
+	fill(top, float32(math.Inf(-1)))
+	clear(sum)
+	return own, top, sum, run
+}
+
+// weighRun weighs a run of edges, whose sources' scores are in w, against the largest
+// score so far, and adds them to the sums.
+func (a *attention) weighRun(row []float32, some []uint32, w, own, top, sum []float32, add bool) {
+	kernel.LeakyScores(w, w, own, top, model.LeakySlope)
+	subtract(w, top)
+	kernel.Exp(w)
+	addRows(sum, w)
+	a.of.gather(row, some, w, add)
+}
+
+// lower raises top to the scores of a run and brings down what was summed: also the wide
+// sums, which are nil but for long ones.
+func (a *attention) lower(row, scores, own, top, sum []float32, wide []float64) {
+	for h, was := range top {
+		for e := h; e < len(scores); e += a.heads {
+			top[h] = max(top[h], leaky(scores[e]+own[h]))
+		}
+		if f := [1]float32{was - top[h]}; f[0] < 0 {
+			kernel.Exp(f[:])
+			sum[h] *= f[0]
+			scale(row[h*a.columns:][:a.columns], f[0])
+			if wide != nil {
+				scaleWide(wide[h*a.columns:][:a.columns], f[0])
+				scaleWide(wide[len(row)+h:][:1], f[0])
+			}
+		}
+	}
+}
+
+func leaky(v float32) float32 {
+	if v > 0 {
+		return v
+	}
+	return v * model.LeakySlope
+}
+
+// addScores adds to row the gradients of the scores that source s has a part in: as a
+// source, then, all edges' together, as their destination.
+func (a *attention) addScores(row []float32, s int) {
+	e := a.edges
+	for t := e.TIndptr[s]; t < e.TIndptr[s+1]; t++ {
+		at := int(e.TEdges[t]) * a.heads
+		addRows(row[:a.heads], a.scores[at:at+a.heads])
+		if _, lo, hi := a.neighbours(int(e.TIndices[t])); at+a.heads == hi {
+			addRows(row[a.heads:], a.scores[lo:hi]) // the edge from the destination to itself
+		}
+	}
+}
+
+// Of these, w has a row for every edge and v a number for every head.
+
+func subtract(w, v []float32) {
+	for ; len(w) >= len(v); w = w[len(v):] {
+		for h, t := range v {
+			w[h] -= t
+		}
+	}
+}
+
+func addRows(v, w []float32) {
+	for ; len(w) >= len(v); w = w[len(v):] {
+		for h, t := range w[:len(v)] {
+			v[h] += t
+		}
+	}
+}
+
+func addProducts(v, w, d []float32) {
+	for ; len(w) >= len(v); w, d = w[len(v):], d[len(v):] {
+		d := d[:len(v)]
+		for h, t := range w[:len(v)] {
+			v[h] += float32(t * d[h])
+		}
+	}
+}
+
+func multiplyRows(w, v []float32) {
+	for ; len(w) >= len(v); w = w[len(v):] {
+		for h, t := range v {
+			w[h] *= t
+		}
+	}
+}
+
+func fill(v []float32, value float32) {
+	for h := range v {
+		v[h] = value
+	}
+}
+
+func scale(row []float32, f float32) {
+	for c := range row {
+		row[c] *= f
+	}
+}
+
+func scaleWide(row []float64, f float32) {
+	for c := range row {
+		row[c] *= float64(f)
+	}
+}

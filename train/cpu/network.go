@@ -1,0 +1,216 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"diskgnn/internal/kernel"
+	"diskgnn/train/cpu/blas"
+	"diskgnn/train/model"
+)
+
+// machine runs the Gorgonia graph of a model, built once at maximum shapes, on one
+// batch after the other.
+type machine struct {
+	*network
+	vm gorgonia.VM
+}
+
+// network is the layers of a model with their buffers. It must not lead to the
+// machine: Gorgonia gives that one a finalizer, and a cycle through it would keep
+// all buffers for ever.
+type network struct {
+	*plan
+	memory
+	pool     *pool
+	blas     *blas.Library
+	training bool
+	dropout  kernel.Dropout // none outside training
+	ops      int            // operations made so far
+
+	weights, grads []float32 // of all parameters, and of those trained
+	layers         []*layer  // input side first
+	loss           *loss     // nil outside training
+
+	partial []float32 // group sums of the weight gradient being computed
+	scratch []float32 // of the workers, one after the other
+	wide    []float64 // likewise, for long sums
+
+	// The batch that is being run.
+	ctx  context.Context
+	in   *Input
+	seed uint64
+	step uint64
+	err  error // what stopped the run
+}
+
+// memory hands out a network's buffers. A dry one only counts: what a network will
+// need is found out by making one without memory.
+type memory struct {
+	dry     bool
+	bytes   int64
+	buffers [][]float32
+	// The most that a layer asked for of what all of them share.
+	partialFloats, scratchWidth, wideWidth int
+}
+
+// most is more than any memory has: beyond, counting on could overflow.
+const most = 1 << 60
+
+// count adds the bytes of so many elements.
+func (m *memory) count(elements int, each int64) {
+	m.bytes = min(most, m.bytes+each*int64(elements))
+}
+
+func (m *memory) floats(count int) []float32 {
+	m.count(count, 4)
+	if m.dry {
+		return nil
+	}
+	b := make([]float32, count)
+	m.buffers = append(m.buffers, b)
+	return b
+}
+
+func (m *memory) doubles(count int) []float64 {
+	m.count(count, 8)
+	if m.dry {
+		return nil
+	}
+	return make([]float64, count)
+}
+
+func (m *memory) indices(count int) []uint32 {
+	m.count(count, 4)
+	if m.dry {
+		return nil
+	}
+	return make([]uint32, count)
+}
+
+// needPartial notes that the gradient of a weight with so many elements will be
+// summed over at most rows rows.
+func (m *memory) needPartial(rows, weight int) {
+	m.partialFloats = max(m.partialFloats, divUp(rows, groupRows(rows, weight))*weight)
+}
+
+// needScratch notes that a worker will want rows of this width for a chunk.
+func (m *memory) needScratch(width int) { m.scratchWidth = max(m.scratchWidth, width) }
+
+// networkBytes returns what newMachine's network will hold, parameters not included.
+func networkBytes(p *plan, l *lossOptions) int64 {
+	n := &network{plan: p, memory: memory{dry: true}, training: l != nil}
+	n.allocate(l)
+	return n.bytes
+}
+
+// newMachine builds the graph over the parameters, which lie one after the other in
+// weights. In training, with a loss, their gradients are computed too, into grads.
+func newMachine(p *plan, pool *pool, lib *blas.Library, weights, grads []float32, l *lossOptions) (*machine, error) {
+	n := &network{plan: p, pool: pool, blas: lib, training: l != nil, weights: weights, grads: grads}
+	n.allocate(l)
+	g, err := n.build()
+	if err != nil {
+		return nil, err
+	}
+	return &machine{n, gorgonia.NewTapeMachine(g)}, nil
+}
+
+// run computes the graph for one batch.
+func (m *machine) run(ctx context.Context, in *Input, seed, step uint64) error {
+	m.ctx, m.in, m.seed, m.step, m.err = ctx, in, seed, step, nil
+	err := m.vm.RunAll()
+	m.vm.Reset()
+	m.ctx, m.in = nil, nil
+	if m.err != nil {
+		return m.err
+	}
+	return err
+}
+
+// allocate makes the layers and all buffers.
+func (n *network) allocate(l *lossOptions) {
+	var top *layer
+	add := func(index int) {
+		top = newLayer(n, index, top)
+		n.layers = append(n.layers, top)
+	}
+	if n.training {
+		n.dropout = kernel.NewDropout(n.model.Dropout)
+	}
+	if n.projects() {
+		add(model.InputLayer)
+	}
+	for i := range n.sizes.Dst {
+		add(n.first + i)
+	}
+	if n.training {
+		n.loss = newLoss(n, l)
+		n.partial = n.floats(n.partialFloats)
+	}
+	n.scratch = n.floats(n.threads * chunkRows * n.scratchWidth)
+	n.wide = n.doubles(n.threads * n.wideWidth)
+}
+
+// build makes the expression graph: for every layer an operation and a vector of
+// parameters, and in training the loss and what differentiates all of it.
+func (n *network) build() (*gorgonia.ExprGraph, error) {
+	g := gorgonia.NewGraph()
+	var params gorgonia.Nodes
+	var h *gorgonia.Node
+	for _, k := range n.layers {
+		w := n.layerParams(n.weights, k.index)
+		p := gorgonia.NewVector(g, gorgonia.Float32, gorgonia.WithName(fmt.Sprintf("params%d", k.index)),
+			gorgonia.WithShape(len(w)), gorgonia.WithValue(dense(w, len(w))))
+		params = append(params, p)
+		operands := gorgonia.Nodes{p}
+		if h != nil {
+			operands = append(operands, h)
+		}
+		var err error
+		if h, err = gorgonia.ApplyOp(&forward{n.node("layer", len(operands), k.data, k.rows, k.width), k}, operands...); err != nil {
+			return nil, fmt.Errorf("cpu engine: build layer %d: %w", k.index, err)
+		}
+	}
+	if !n.training {
+		return g, nil
+	}
+	n.loss.node = n.node("loss", 1, nil)
+	cost, err := gorgonia.ApplyOp(n.loss, h)
+	if err != nil {
+		return nil, fmt.Errorf("cpu engine: build loss: %w", err)
+	}
+	if _, err := gorgonia.Grad(cost, params...); err != nil {
+		return nil, fmt.Errorf("cpu engine: differentiate: %w", err)
+	}
+	return g, nil
+}
+
+// track lets running statistics follow the batch that was run.
+func (n *network) track() {
+	for _, k := range n.layers {
+		if k.tail.norm != nil {
+			k.tail.norm.track()
+		}
+	}
+}
+
+// last returns the layer that puts out the logits.
+func (n *network) last() *layer { return n.layers[len(n.layers)-1] }
+
+// workerScratch returns the worker's own memory for rows of this width.
+func (n *network) workerScratch(worker, rows, width int) []float32 {
+	size := chunkRows * n.scratchWidth
+	return n.scratch[worker*size:][:rows*width]
+}
+
+// each runs b over n rows in chunks of grain, and keeps the error that stopped it:
+// the machine's own would hide it behind a trace.
+func (n *network) each(rows, grain int, b body) error {
+	if n.err == nil {
+		n.err = n.pool.each(n.ctx, rows, grain, b)
+	}
+	return n.err
+}

@@ -1,0 +1,82 @@
+package cpu
+
+import (
+	"context"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
+	"diskgnn/train/model"
+)
+
+// optimizer is Adam over all parameters at once: they, their gradients and both
+// moments lie one after the other in four slices. Values that are not trained follow
+// the weights.
+type optimizer struct {
+	weights                 []float32
+	grads, moment1, moment2 []float32
+	step                    uint64 // steps done
+	rate, decay             float64
+	decoupled               bool
+	now                     kernel.AdamStep
+}
+
+func newOptimizer(p *plan, o *Options) optimizer {
+	n, all := p.Trained, make([]float32, p.Count()+3*p.Trained)
+	rest := all[p.Count():]
+	return optimizer{weights: all[:p.Count():p.Count()], grads: rest[:n:n], moment1: rest[n : 2*n : 2*n], moment2: rest[2*n:],
+		rate: o.LR, decay: o.WeightDecay, decoupled: o.Decoupled}
+}
+
+// update takes one step along the gradient. It is not interrupted: half a step
+// would be neither.
+func (o *optimizer) update(p *pool) {
+	o.step++
+	o.now = kernel.NewAdamStep(o.rate, o.step)
+	_ = p.each(context.Background(), len(o.grads), updateGrain, o)
+}
+
+func (o *optimizer) chunk(_, lo, hi int) {
+	switch {
+	case o.decay == 0:
+	case o.decoupled:
+		kernel.AddScaled(o.weights[lo:hi], o.weights[lo:hi], float32(-o.rate*o.decay))
+	default:
+		kernel.AddScaled(o.grads[lo:hi], o.weights[lo:hi], float32(o.decay))
+	}
+	kernel.Adam(o.weights[lo:hi], o.grads[lo:hi], o.moment1[lo:hi], o.moment2[lo:hi], &o.now)
+}
+
+// Param is a parameter and its current values.
+type Param struct {
+	model.Param
+	// Data is the engine's own memory: valid as long as the engine, changed by every
+	// step. A weight is row-major with a row per input and a column per output, the
+	// transpose of PyTorch's.
+	Data []float32
+}
+
+// Params returns the parameters, in the order of model.Params.
+func (e *Engine) Params() []Param {
+	params := make([]Param, len(e.plan.Params))
+	for i := range params {
+		lo, hi := e.plan.Offsets[i], e.plan.Offsets[i+1]
+		params[i] = Param{e.plan.Params[i], e.opt.weights[lo:hi:hi]}
+	}
+	return params
+}
+
+// Layout says where the parameters lie in a snapshot.
+func (e *Engine) Layout() *model.Layout { return &e.plan.Layout }
+
+// Snapshot appends a copy of the weights, in the order of Params, to dst.
+func (e *Engine) Snapshot(dst []float32) []float32 { return append(dst, e.opt.weights...) }
+
+// LoadWeights replaces the weights by a snapshot, leaving Adam's moments and step
+// as they are.
+func (e *Engine) LoadWeights(weights []float32) error {
+	if len(weights) != len(e.opt.weights) {
+		return fault.New(fault.ErrInput, "cpu engine: %d weights for %d parameters", len(weights), len(e.opt.weights))
+	}
+	copy(e.opt.weights, weights)
+	return nil
+}
