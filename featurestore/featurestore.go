@@ -57,8 +57,11 @@ type Facts struct {
 	Fanout, EvalFanout      []int
 
 	TrainSizes graph.Sizes // maxima over the training batches
-	TrainMeans graph.Sizes
+	TrainMeans graph.Sizes // rounded means over them
 	EvalSizes  graph.Sizes // maxima over the others
+
+	EpochSeeds int64 // seed nodes of the sample epoch that has most
+	EvalSeeds  int64 // of the validation or the test batches, whichever have more
 }
 
 // MultiLabel reports whether a node may have several classes.

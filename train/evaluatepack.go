@@ -166,7 +166,7 @@ func checkPack(run *Trained, pack *packfile.Reader) error {
 // newEngine makes the engine, if all that will be held fits in memory.
 func (p *packEvaluation) newEngine(run *Trained, held int64, layout packed.Layout) error {
 	o, f := &p.options, p.pack.Facts()
-	scorer, _ := scorerBytes(evalJudging(run.Metric(), p.pack))
+	scorer, _ := scorerBytes(evalJudging(run.Metric(), packed.Facts(p.pack)))
 	fixed := held + overheadBytes + scorer + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f)
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
@@ -198,7 +198,7 @@ func (p *packEvaluation) score(ctx context.Context) error {
 		return err
 	}
 	f := p.pack.Facts()
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(evalJudging(p.result.Metric, p.pack)), report: p.report, diverged: p.diverged}
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(evalJudging(p.result.Metric, packed.Facts(p.pack))), report: p.report, diverged: p.diverged}
 	defer v.close()
 	if err := v.start(ctx, p.store, slots, nil); err != nil {
 		return err

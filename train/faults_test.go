@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -247,7 +248,7 @@ func TestCancelAtAnyStep(t *testing.T) {
 
 func wrapEngine(p *parts, wrap func(engine) engine) {
 	inner := p.engine
-	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
 		if err == nil {
 			e = wrap(e)

@@ -12,6 +12,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -235,7 +236,7 @@ type recorder struct {
 
 func (r *recorder) wrap(p *parts) {
 	inner := p.engine
-	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
 		r.engine = e
 		return r, n, err

@@ -1,8 +1,8 @@
 package train
 
 import (
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/model"
 )
 
@@ -15,7 +15,7 @@ const (
 
 // resolveLabels replaces what auto leaves open of the loss and the metric, and refuses
 // what the pack's labels are not for.
-func (o *Options) resolveLabels(f packfile.Facts) error {
+func (o *Options) resolveLabels(f featurestore.Facts) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	multi := f.MultiLabel()
 	if o.Loss == LossAuto {

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack/all"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/model"
 )
@@ -264,11 +264,11 @@ func namesOf[T ~string](list ...T) []string {
 
 // resolve replaces every auto that the pack decides, and refuses what the pack
 // cannot serve.
-func (o *Options) resolve(f packfile.Facts, policy string) error {
+func (o *Options) resolve(f featurestore.Facts, inOrder bool) error {
 	if err := o.resolveLabels(f); err != nil {
 		return err
 	}
-	if o.ShuffleBatches && policy == packfile.PolicyMin {
+	if o.ShuffleBatches && inOrder {
 		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Pack)
 	}
 	if err := o.checkPatience(f); err != nil {
@@ -282,7 +282,7 @@ func (o *Options) resolve(f packfile.Facts, policy string) error {
 
 // network returns the model that the options and the pack describe: one layer for
 // every fanout sampled.
-func (o *Options) network(f packfile.Facts) model.Model {
+func (o *Options) network(f featurestore.Facts) model.Model {
 	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout,
 		Norm: model.Norm(o.Norm), Residual: o.Residual}
 	if o.Activation != ActivationAuto {

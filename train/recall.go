@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/cpu/blas"
 )
 
@@ -57,7 +57,7 @@ func (o *Options) preferences() preferences {
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
 
 // params returns what decides the result with a pack.
-func (o *Options) params(f packfile.Facts) runParams {
+func (o *Options) params(f featurestore.Facts) runParams {
 	network := o.network(f)
 	var precision string // which the other engines have none of
 	if o.Engine == EngineGPU {

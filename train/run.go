@@ -37,6 +37,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -63,7 +64,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 // parts are what a run is put together from; tests put faulty ones in.
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
-	engine func(o *Options, f packfile.Facts) (engine, engineNeeds, error)
+	engine func(o *Options, f featurestore.Facts) (engine, engineNeeds, error)
 	plan   func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
 }
 
@@ -125,6 +126,7 @@ type runner struct {
 	was     *runFile  // of the run that goes on, or nil
 
 	pack   *packfile.Reader
+	facts  featurestore.Facts
 	stack  iostack.Stack
 	engine engine // nil with --engine none
 	needs  engineNeeds
@@ -153,11 +155,12 @@ func (r *runner) prepare(p parts) (err error) {
 	if r.pack, err = packfile.Open(r.fs, o.Pack); err != nil {
 		return ofPack(err)
 	}
-	f := r.pack.Facts()
+	f := *packed.Facts(r.pack)
+	r.facts = f
 	if fp := r.pack.Meta().Fingerprint; r.was != nil && fp != r.was.Pack {
 		return fault.New(fault.ErrLineage, "%s was trained on the pack %.12s…, %s is %.12s…", o.Out, r.was.Pack, o.Pack, fp)
 	}
-	if err := o.resolve(f, r.pack.Params().Policy); err != nil {
+	if err := o.resolve(f, r.pack.Params().Policy == packfile.PolicyMin); err != nil {
 		return err
 	}
 	held := budget.Now().Anon
@@ -170,7 +173,7 @@ func (r *runner) prepare(p parts) (err error) {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
-		needs.scorers(o.Metric, r.pack)
+		needs.scorers(o.Metric, &f)
 	}
 	r.needs = needs
 	needs.direct = r.stack.Caps().Device
@@ -217,7 +220,7 @@ func (r *runner) file() runFile {
 	if err != nil {
 		path = o.Pack
 	}
-	return runFile{Version: version(), Pack: meta.Fingerprint, Dataset: meta.Parents[stage.RoleDataset], PackPath: path, Preferences: o.preferences(), PackFacts: summarize(r.pack), Setup: r.result.Setup, Params: o.params(r.pack.Facts())}
+	return runFile{Version: version(), Pack: meta.Fingerprint, Dataset: meta.Parents[stage.RoleDataset], PackPath: path, Preferences: o.preferences(), PackFacts: summarize(r.pack), Setup: r.result.Setup, Params: o.params(r.facts)}
 }
 
 // version names the program that runs.
@@ -231,7 +234,7 @@ func version() string {
 
 // announce says what was chosen.
 func (r *runner) announce(how string) {
-	f, s := r.pack.Facts(), &r.result.Setup
+	f, s := r.facts, &r.result.Setup
 	r.report.Logf("I/O: %s", how)
 	r.report.Logf("%s", r.plan.String())
 	if note := r.plan.layout.Note; note != "" {
@@ -290,11 +293,11 @@ func (r *runner) train(ctx context.Context) error {
 
 // newTrainer returns a trainer that stands where the run goes on.
 func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
-	f, o := r.pack.Facts(), &r.options
+	f, o := r.facts, &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: newScorer(trainJudging(o.Metric, r.pack))}
+		began: r.began, scorer: newScorer(trainJudging(o.Metric, &r.facts))}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -322,8 +325,8 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 		if err != nil {
 			return err
 		}
-		f := r.pack.Facts()
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(evalJudging(r.options.Metric, r.pack)), report: r.report, diverged: t.diverged}
+		f := r.facts
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
 		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
 			return err
 		}
