@@ -96,7 +96,7 @@ func (o *Options) checkPatience(f featurestore.Facts) error {
 	case o.Patience > 0 && o.Engine == EngineNone:
 		return fault.New(fault.ErrUsage, "--patience %d: with --engine none there are no scores to wait for", o.Patience)
 	case o.Patience > 0 && f.Valid == 0:
-		return fault.New(fault.ErrUsage, "--patience %d: %s has no validation batches, and so no scores to wait for", o.Patience, o.Pack)
+		return fault.New(fault.ErrUsage, "--patience %d: %s has no validation batches, and so no scores to wait for", o.Patience, o.source())
 	}
 	return nil
 }

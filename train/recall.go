@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
@@ -78,8 +79,11 @@ func (o *Options) params(f featurestore.Facts) runParams {
 // recall completes the options by those of the run that is resumed, and refuses flags
 // that say otherwise about what decides the result.
 func (o *Options) recall(was *runFile) error {
-	if o.Pack == "" {
-		o.Pack = was.PackPath
+	if o.places() == (all.Places{}) {
+		o.Pack, o.Dataset, o.Samples = was.PackPath, was.DatasetPath, was.SamplesPath
+		if !o.gave("store") {
+			o.Store = cmp.Or(was.Store, all.Auto)
+		}
 	}
 	if o.Metric == MetricAuto {
 		o.Metric = was.Params.Metric // which is what auto came to
