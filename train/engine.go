@@ -10,7 +10,9 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 // engine computes a model on batches. Its methods belong to one goroutine at a time,
@@ -93,8 +95,8 @@ type engineNeeds struct {
 
 // scorers adds the memory of what scores the batches of a store.
 func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
-	train, state := scorerBytes(trainJudging(metric, f))
-	eval, _ := scorerBytes(evalJudging(metric, f))
+	train, state := score.Bytes(trainJudging(metric, f))
+	eval, _ := score.Bytes(evalJudging(metric, f))
 	n.engine += train + eval + state // which a checkpoint holds
 	n.resume += state
 }
@@ -123,7 +125,7 @@ func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, feature
 		}
 	}
 	switch {
-	case o.Precision != PrecisionFloat32:
+	case o.Precision != recipe.PrecisionFloat32:
 		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--precision %s is for --engine %s", o.Precision, EngineGPU)
 	case o.GPUCache != nil && o.GPUCache.Value != 0:
 		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--gpu-cache %s is for --engine %s; use --ram-cache", o.GPUCache, EngineGPU)

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"diskgnn/featurestore/packed"
-	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
+	"diskgnn/train/recipe"
 	"diskgnn/train/report"
 )
 
@@ -33,68 +33,6 @@ func allocated(f func()) int64 {
 
 // slack is for what does not grow with what is counted.
 const slack = 64 << 10
-
-// A scorer takes what is planned for it, all at once: also with two classes, and with its
-// state on the way to a checkpoint.
-func TestScorersHoldWhatIsPlanned(t *testing.T) {
-	const rows, batch = 200_000, 1000
-	for _, metric := range []string{MetricAccuracy, MetricAUC, MetricF1} {
-		for _, multi := range []bool{false, true} {
-			j := judging{metric, multi, 2, rows}
-			if multi {
-				j.classes = 9
-			}
-			logits, labels := make([]float32, batch*j.classes), make([]int32, batch)
-			var targets []byte
-			if multi {
-				targets = make([]byte, batch*graph.TargetBytes(j.classes))
-			}
-			for i := range logits {
-				logits[i] = float32(i * 7919 % 1009)
-			}
-			for i := range labels {
-				if !multi {
-					labels[i] = int32(i % 2)
-				} else {
-					graph.AddClass(targets[i*2:], i%9)
-				}
-			}
-			var s scorer
-			use := func() {
-				for range rows / batch {
-					s.add(logits, labels, targets)
-				}
-			}
-			held, state := scorerBytes(j)
-			got := allocated(func() {
-				s = newScorer(j)
-				for range 2 { // a score leaves room for the next
-					use()
-					s.score()
-				}
-			})
-			if got > held+slack {
-				t.Errorf("%+v: %d bytes allocated, %d planned", j, got, held)
-			}
-			use()
-			var b []byte
-			if got := allocated(func() { b = s.state() }); got > state+slack {
-				t.Errorf("%+v: a state takes %d bytes, %d are planned", j, got, state)
-			}
-			other := newScorer(j)
-			if got := allocated(func() {
-				if err := other.load(b); err != nil {
-					t.Error(err)
-				}
-			}); got > slack {
-				t.Errorf("%+v: to load a state takes %d bytes", j, got)
-			}
-			if a, b := s.score(), other.score(); a != b || !a.Defined() {
-				t.Errorf("%+v: the score is %v, from its state %v", j, a, b)
-			}
-		}
-	}
-}
 
 // The plan holds the scorers of the pack's batches: two classes are no exception.
 func TestPlanHasScorers(t *testing.T) {
@@ -114,12 +52,12 @@ func TestPlanHasScorers(t *testing.T) {
 	}
 	train, eval := max(seeds[0], seeds[1]), max(seeds[2], seeds[3])
 	var n engineNeeds
-	n.scorers(MetricAUC, packed.Facts(r))
+	n.scorers(recipe.MetricAUC, packed.Facts(r))
 	if want := train*(16+9) + eval*16; n.engine != want || n.resume != train*9 || train == 0 || eval == 0 {
 		t.Errorf("%d bytes are planned, of them %d at resuming; want %d and %d", n.engine, n.resume, want, train*9)
 	}
 	n = engineNeeds{}
-	if n.scorers(MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
+	if n.scorers(recipe.MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
 		t.Errorf("accuracy: %+v", n)
 	}
 }
@@ -181,9 +119,14 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 // so is a checkpoint that a run goes on from.
 func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	w := newWorld(t, worldParams{classes: 2, dim: 20})
-	o := w.options(w.pack(10), func(o *Options) { o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, MetricAUC, 2, LossCrossEntropy })
+	o := w.options(w.pack(10), func(o *Options) {
+		o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, recipe.MetricAUC, 2, recipe.LossCrossEntropy
+	})
 	r, err := packfile.Open(disk, o.Pack)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.resolve(*packed.Facts(r), false); err != nil {
 		t.Fatal(err)
 	}
 	e, needs, err := newCPUEngine(&o, *packed.Facts(r))
@@ -207,7 +150,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	if got < 12*count || got > 12*count+slack {
 		t.Errorf("%d bytes for %d weights", got, count)
 	}
-	needs.scorers(MetricAUC, packed.Facts(r))
+	needs.scorers(recipe.MetricAUC, packed.Facts(r))
 	w.interrupt(o, 25)
 	names := strings.Fields(names(t, filepath.Join(o.Out, CheckpointsDir)))
 	if len(names) == 0 {

@@ -22,7 +22,9 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 func TestRunByItsFiles(t *testing.T) {
@@ -127,7 +129,7 @@ func TestScoresByTheFormulas(t *testing.T) {
 		classes int
 		metric  string
 		order   string
-	}{{3, MetricAccuracy, "aggregate"}, {2, MetricAUC, "multiply"}, {4, MetricF1, "auto"}} {
+	}{{3, recipe.MetricAccuracy, "aggregate"}, {2, recipe.MetricAUC, "multiply"}, {4, recipe.MetricF1, "auto"}} {
 		w := newWorld(t, worldParams{classes: c.classes, fanout: []int{2, 3, 4}, dtype: dtype.Float32})
 		o := w.options(w.pack(5), func(o *Options) { o.Metric, o.Epochs, o.LayerOrder = c.metric, 6, c.order })
 		r, _ := w.mustRun(o, nil)
@@ -140,18 +142,18 @@ func TestScoresByTheFormulas(t *testing.T) {
 		for _, part := range []struct {
 			what    string
 			batches func() (lo, hi int)
-			got     Score
+			got     score.Score
 		}{{"validation", samples.Valid, r.ValidAccuracy}, {"test", samples.Test, r.TestAccuracy}} {
-			s := newScorer(judging{c.metric, false, c.classes, int64(len(w.dataset.Labels))})
+			s := score.New(score.Options{Metric: c.metric, Classes: c.classes, Rows: int64(len(w.dataset.Labels))})
 			lo, hi := part.batches()
 			for i := lo; i < hi; i++ {
 				var b graph.Batch
 				if _, err := samples.Read(context.Background(), i, nil, &b); err != nil {
 					t.Fatal(err)
 				}
-				s.add(forward(weights, &w.dataset, &b), b.Labels, nil)
+				s.Add(forward(weights, &w.dataset, &b), b.Labels, nil)
 			}
-			want := s.score()
+			want := s.Score()
 			if hi == lo || !want.Defined() || math.Abs(float64(part.got-want)) > 1e-9 {
 				t.Errorf("%s %s: %v, by the formulas %v, of %d batches", part.what, c.metric, part.got, want, hi-lo)
 			}
@@ -393,7 +395,7 @@ func TestRunRefuses(t *testing.T) {
 		"does not exist":                 {fault.ErrUsage, func(o *Options) { o.Out = w.path("no/such/run") }},
 		"was packed for at least 20%":    {fault.ErrBudget, func(o *Options) { o.RAMCache = percent(10) }},
 		"--memory 1.0 MiB does not":      {fault.ErrBudget, func(o *Options) { o.Memory = 1 << 20 }},
-		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = MetricAUC }},
+		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},
 		"no such I/O backend":            {fault.ErrUsage, func(o *Options) { o.IO = "floppy" }},
 	} {
 		o := w.options(p, c.change)

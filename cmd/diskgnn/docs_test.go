@@ -17,6 +17,8 @@ import (
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/exact"
+	"diskgnn/train/recipe"
+	"diskgnn/train/score"
 )
 
 // results lists what each command prints with --json.
@@ -112,6 +114,19 @@ func jsonKeys(t reflect.Type) []string {
 	return keys
 }
 
+// What run.json calls an option of the recipe is what train's flag is called.
+func TestRecipeIsFlags(t *testing.T) {
+	var names []string
+	for _, f := range newTrainCommand(&globals{}).Flags {
+		names = append(names, f.Names()...)
+	}
+	for _, flag := range recipe.Flags() {
+		if !slices.Contains(names, flag) {
+			t.Errorf("train has no --%s", flag)
+		}
+	}
+}
+
 func TestReferenceIsComplete(t *testing.T) {
 	docs := cliReference(t)
 	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
@@ -146,7 +161,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[pack.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[pack.Choice]()))
-	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[train.LayerCost]()))
+	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
 }
 
