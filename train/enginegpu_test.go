@@ -23,6 +23,11 @@ import (
 	"diskgnn/train/safetensors"
 )
 
+// newGPUEngineOn makes the engine on a device that is open.
+func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	return newGPUEngine(func() (*cuda.Device, error) { return d, nil }, o, f)
+}
+
 // onGPU is what runs a test's trainings: an emulated device, or a real one.
 func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
 	use := func(d *cuda.Device) func(*parts) {
