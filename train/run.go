@@ -43,7 +43,6 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	stacks "diskgnn/iostack/all"
 	"diskgnn/pipeline"
 	"diskgnn/train/score"
 )
@@ -56,7 +55,9 @@ const traceSpans = 1 << 18
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
-	return run(ctx, fsys, o, rep, parts{stacks.Open, newEngine, planMemory})
+	g := newGPUDevice()
+	defer g.close()
+	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory})
 }
 
 // parts are what a run is put together from; tests put faulty ones in.
