@@ -129,11 +129,11 @@ func TestFilesStayOpen(t *testing.T) {
 func TestPlanIsAnUpperBound(t *testing.T) {
 	dir := t.TempDir()
 	ds, samples := filepath.Join(dir, "D"), filepath.Join(dir, "S")
-	if err := dataset.Create(disk, ds, datasettest.Params{Nodes: 6000, AvgDegree: 8, Dim: 1, Seed: 3}.Raw()); err != nil {
+	if err := dataset.Create(disk, ds, datasettest.Params{Nodes: 20_000, AvgDegree: 8, Dim: 1, Seed: 3}.Raw()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := presample.Run(t.Context(), disk, presample.Options{
-		Dataset: ds, Out: samples, BatchSize: 600, Fanout: []int{4, 4}, Epochs: 2, Workers: 2, Memory: 1 << 30,
+		Dataset: ds, Out: samples, BatchSize: 2000, Fanout: []int{4, 4}, Epochs: 2, Workers: 2, Memory: 1 << 30,
 	}, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -296,4 +296,44 @@ func countOf(counts []int, b int) int {
 		return 0
 	}
 	return counts[b]
+}
+
+// TestVerifyTellsWhy: a file that ends too early is damage, one that cannot be read is not.
+func TestVerifyTellsWhy(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	r, err := packfile.Open(disk, o.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{packfile.ColdFile(0), packfile.GraphFile(0), packfile.HotFile} {
+		boom := errors.New("boom")
+		in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, path string) bool { return op == vfs.OpRead && filepath.Base(path) == name }}
+		if err := r.Verify(t.Context(), vfs.Inject(disk, in), progress.Discard); !errors.Is(err, boom) || errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "read "+r.Path(name)) {
+			t.Errorf("%s cannot be read: %v", name, err)
+		}
+		st, err := os.Stat(r.Path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := os.ReadFile(r.Path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(r.Path(name), st.Size()-1); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Verify(t.Context(), disk, progress.Discard); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "it was truncated") {
+			t.Errorf("%s lacks a byte: %v", name, err)
+		}
+		if err := os.WriteFile(r.Path(name), whole, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Verify(t.Context(), disk, progress.Discard); err != nil {
+		t.Error(err)
+	}
 }
