@@ -219,6 +219,10 @@ func (r *Run) pack() table {
 	if p.Segment > 1 {
 		rows = append(rows, row{"segments", fmt.Sprintf("%d batches share rows", p.Segment)})
 	}
+	if p.Policy == "" { // no pack: the store has no directory of its own
+		own := []string{"fingerprint", "policy", "chunks compressed", "cache, at least", "size"}
+		return table{"Samples", slices.DeleteFunc(rows, func(r row) bool { return slices.Contains(own, r.Name) })}
+	}
 	return table{"Pack", rows}
 }
 
