@@ -57,8 +57,11 @@ type Facts struct {
 	Fanout, EvalFanout      []int
 
 	TrainSizes graph.Sizes // maxima over the training batches
-	TrainMeans graph.Sizes
+	TrainMeans graph.Sizes // rounded means over them
 	EvalSizes  graph.Sizes // maxima over the others
+
+	EpochSeeds int64 // seed nodes of the sample epoch that has most
+	EvalSeeds  int64 // of the validation or the test batches, whichever have more
 }
 
 // MultiLabel reports whether a node may have several classes.
@@ -73,6 +76,17 @@ type Lineage struct {
 	Dataset, Samples, Store string
 }
 
+// Description is what people read of a store's directory. No number of a run follows from
+// it. It is zero for stores without a directory of their own.
+type Description struct {
+	Codec          string  `json:"codec"`
+	Policy         string  `json:"policy"`
+	LeastCacheRows int64   `json:"least_cache_rows"`
+	Segment        int     `json:"segment"` // batches that share rows on disk
+	DiskBytes      int64   `json:"disk_bytes"`
+	Blowup         float64 `json:"blowup"` // DiskBytes over the feature table's
+}
+
 // Candidate is a store that was found, and whose metadata was read. It holds no memory
 // worth counting.
 type Candidate interface {
@@ -82,6 +96,7 @@ type Candidate interface {
 	Dir() string
 	Facts() Facts
 	Lineage() Lineage
+	Describe() Description
 	// InOrder says that training batches must be started in the order of the samples.
 	InOrder() bool
 	// Plan divides the memory that the options allow. Less than the least is refused with
@@ -102,6 +117,8 @@ type PlanOptions struct {
 	Cache *budget.Size
 	// Memory is what the store and its slots may hold, in bytes.
 	Memory int64
+	// Least takes the smallest cache that the store can have, whatever Cache says.
+	Least bool
 	// Slots and EvalSlots are the numbers of slots that will be made.
 	Slots, EvalSlots int
 	// GPU is the device that the matrices are for; nil: they are for the host.
@@ -120,6 +137,7 @@ type PlanOptions struct {
 type Layout struct {
 	CacheRows int64 // in RAM or on the GPU
 
+	TableBytes    int64 // of what Open reads of the directory, such as checksums
 	RAMBytes      int64 // of the rows in RAM, and of what finds them
 	KeepBytes     int64 // of what filling them while training takes besides
 	SlotBytes     int64 // of one training slot
@@ -181,9 +199,9 @@ type Slot interface {
 	// Assemble checks the bytes and completes the matrix, or what Fill makes it of.
 	Assemble(ctx context.Context) error
 
-	// Batch is the graph of the batch loaded last; its memory is reused. Its Input names
-	// each input node by its rank: by descending hotness in the samples, ties by
-	// ascending id.
+	// Batch is the graph of the batch loaded last; its memory is reused. The Input of a
+	// training batch names each node by its rank: by descending hotness in the samples,
+	// ties by ascending id. What that of other batches says is the store's.
 	Batch() *graph.Batch
 	// Counts are of the batch loaded last.
 	Counts() Counts

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
 	"diskgnn/train/safetensors"
@@ -91,22 +91,22 @@ type engineNeeds struct {
 	direct                 bool         // reads can land there
 }
 
-// scorers adds the memory of what scores the batches of a pack.
-func (n *engineNeeds) scorers(metric string, r *packfile.Reader) {
-	train, state := scorerBytes(trainJudging(metric, r))
-	eval, _ := scorerBytes(evalJudging(metric, r))
+// scorers adds the memory of what scores the batches of a store.
+func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
+	train, state := scorerBytes(trainJudging(metric, f))
+	eval, _ := scorerBytes(evalJudging(metric, f))
 	n.engine += train + eval + state // which a checkpoint holds
 	n.resume += state
 }
 
 // newEngine makes the engine that the options ask for: auto is the GPU's where there is
 // one that the model fits.
-func newEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+func newEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 	return chooseEngine(o, f, newGPUEngine)
 }
 
 // chooseEngine is newEngine for any way to make the GPU's.
-func chooseEngine(o *Options, f packfile.Facts, onGPU func(*Options, packfile.Facts) (engine, engineNeeds, error)) (engine, engineNeeds, error) {
+func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, featurestore.Facts) (engine, engineNeeds, error)) (engine, engineNeeds, error) {
 	var note string
 	switch o.Engine {
 	case EngineGPU:

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
 )
@@ -36,7 +36,7 @@ func (w *cpuWork) with(x []float32) *cpu.Input {
 }
 
 // newCPUEngine makes the engine for a pack, if its buffers fit in memory.
-func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+func newCPUEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 	options := cpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
 		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
 		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: model.Loss(o.Loss)}

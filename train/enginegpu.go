@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
 )
@@ -30,11 +30,11 @@ type gpuEngine struct {
 }
 
 // newGPUEngine makes the engine for a pack on the machine's first GPU.
-func newGPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+func newGPUEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 	return newGPUEngineOn(nil, o, f)
 }
 
-func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 	precision, _ := gpu.ParsePrecision(o.Precision)
 	options := gpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Buckets: buckets(&f), Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
 		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -80,8 +81,8 @@ func TestWrongBits(t *testing.T) {
 		{"hot.bin", "", "fill the RAM cache"},
 		{"graph-*.bin", "epoch 0, batch ", ": load graph: "},
 		{"cold-*.bin", "epoch 0, batch ", ": assemble: "},
-		{"eval-graph.bin", "epoch 0, validation batch 0", ": load: "},
-		{"eval.bin", "epoch 0, validation batch 0", ": load: "},
+		{"eval-graph.bin", "epoch 0, validation batch 0", ": load graph: "},
+		{"eval.bin", "epoch 0, validation batch 0", ": load graph: "},
 	} {
 		o := w.options(p, func(o *Options) { o.RAMCache = percent(20) })
 		var s *faultio.Stack
@@ -247,7 +248,7 @@ func TestCancelAtAnyStep(t *testing.T) {
 
 func wrapEngine(p *parts, wrap func(engine) engine) {
 	inner := p.engine
-	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
 		if err == nil {
 			e = wrap(e)
@@ -416,10 +417,10 @@ func TestMemoryPlans(t *testing.T) {
 	const held = 5 << 20
 	plan := func(memory int64, cache *budget.Size) (memoryPlan, error) {
 		o.Memory, o.RAMCache = memory, cache
-		return planMemory(r, &o, needs, held)
+		return planMemory(find(t, r.Dir()), &o, needs, held)
 	}
 	rich, err := plan(10<<30, nil)
-	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.Through != 0 {
+	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.CacheRows != r.Index().Edges[0] {
 		t.Fatalf("with all the memory in the world: %+v, %v", rich, err)
 	}
 	var least int64
@@ -438,7 +439,7 @@ func TestMemoryPlans(t *testing.T) {
 		if m.total > memory || m.total != m.sum(needs) || m.slots < leastSlots || m.slots > mostSlots || m.evalSlots < 1 {
 			t.Errorf("%d bytes: %+v", memory, m)
 		}
-		seen[fmt.Sprint(m.slots, m.evalSlots, m.layout.Through)] = true
+		seen[fmt.Sprint(m.slots, m.evalSlots, m.layout.CacheRows)] = true
 	}
 	if len(seen) < 5 {
 		t.Errorf("the plans seen were %v", seen)

@@ -13,11 +13,11 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
-	"diskgnn/pack/packfile"
 )
 
 var (
@@ -43,7 +43,7 @@ func useFaulty(t *testing.T, n int, with *cuda.Fault) (use func(*parts), calls *
 // onDevice makes runs use a device as --engine gpu does.
 func onDevice(d *cuda.Device) func(*parts) {
 	return func(p *parts) {
-		p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+		p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 			e, needs, err := newGPUEngineOn(d, o, f)
 			return e, needs, noGPUEngine(err)
 		}

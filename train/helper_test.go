@@ -12,6 +12,8 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -20,7 +22,6 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/pack"
-	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 	"diskgnn/train/safetensors"
 )
@@ -235,7 +236,7 @@ type recorder struct {
 
 func (r *recorder) wrap(p *parts) {
 	inner := p.engine
-	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
 		r.engine = e
 		return r, n, err
@@ -259,8 +260,8 @@ func (r *recorder) keep(o *outcome, err error) (*outcome, error) {
 func withSlots(train, eval int) func(*parts) {
 	return func(p *parts) {
 		inner := p.plan
-		p.plan = func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
-			m, err := inner(r, o, needs, held)
+		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+			m, err := inner(c, o, needs, held)
 			m.slots, m.evalSlots = train, eval
 			return m, err
 		}
@@ -283,4 +284,14 @@ func (w *world) weights(out, name string) map[string]safetensors.Tensor {
 		m[t.Name] = t
 	}
 	return m
+}
+
+// find returns the candidate of a pack.
+func find(t testing.TB, dir string) featurestore.Candidate {
+	t.Helper()
+	c, err := packed.Find(disk, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -20,9 +19,8 @@ import (
 type trainer struct {
 	options  *Options
 	schedule *schedule
-	rowBytes int64 // of a packed row
-	store    *packed.Store
-	engine   engine // nil: batches are loaded and thrown away
+	rowBytes int64 // of a row as the store holds it
+	*replica       // of the run's, the first and only
 	dir      *runDir
 	result   *Result
 	report   progress.Reporter
@@ -31,10 +29,9 @@ type trainer struct {
 	stack    iostack.Stack      // whose reads are counted
 	counted  iostack.Stats      // those of earlier epochs
 
-	batches *pipeline.Pipeline[*slot]
-	eval    *evaluation // nil without validation and test batches, or engine
-	scorer  scorer
-	task    progress.Task
+	eval   *evaluation // nil without validation and test batches, or engine
+	scorer scorer
+	task   progress.Task
 
 	now     Epoch          // the epoch under way
 	done    int            // how many of its batches are trained on
@@ -58,13 +55,13 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	switch {
 	case t.engine == nil:
 		name = stageConsume
-	case t.engine.Device() != nil:
+	case t.device() != nil:
 		name, t.gpu = stageLaunch, newGPUTimes(t.recorder)
 	}
-	stages := append(loadingStages(t.store, t.schedule, len(slots)), pipeline.Stage[*slot]{Name: name, Do: t.step})
+	stages := append(loadingStages(t.schedule.ref, len(slots)), pipeline.Stage[*slot]{Name: name, Do: t.step})
 	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
 		Stages: stages, Slots: slots, Items: t.schedule.steps(), Label: t.schedule.label,
-		Abort: drain(t.store), Free: free, Recorder: t.recorder, Name: "train",
+		Abort: drain, Free: free, Recorder: t.recorder, Name: "train",
 	})
 	if err != nil {
 		freeAll(slots)
@@ -260,12 +257,13 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 		}
 	}
 	t.task.Add(1)
-	t.now.BytesRead += sl.BytesRead
-	t.now.UsefulBytes += sl.UsefulBytes
-	t.now.SSDBytesRead += sl.SSDRead
-	t.now.SSDUsefulBytes += sl.SSDUseful
-	t.now.GraphBytesRead += sl.GraphRead
-	t.now.RAMBytes += int64(sl.RAMRows) * t.rowBytes
+	c := sl.Counts()
+	t.now.BytesRead += c.BytesRead
+	t.now.UsefulBytes += c.UsefulBytes
+	t.now.SSDBytesRead += c.SSDRead
+	t.now.SSDUsefulBytes += c.SSDUseful
+	t.now.GraphBytesRead += c.GraphRead
+	t.now.RAMBytes += int64(c.RAMRows) * t.rowBytes
 	t.done++
 	t.fresh = true
 	if t.options.Slots == 1 {

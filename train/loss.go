@@ -1,8 +1,8 @@
 package train
 
 import (
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/model"
 )
 
@@ -15,7 +15,7 @@ const (
 
 // resolveLabels replaces what auto leaves open of the loss and the metric, and refuses
 // what the pack's labels are not for.
-func (o *Options) resolveLabels(f packfile.Facts) error {
+func (o *Options) resolveLabels(f featurestore.Facts) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	multi := f.MultiLabel()
 	if o.Loss == LossAuto {
@@ -34,11 +34,11 @@ func (o *Options) resolveLabels(f packfile.Facts) error {
 	}
 	switch {
 	case o.Loss == LossCrossEntropy && multi:
-		return usage("--loss cross-entropy is of one class per node, those of %s have any number: binary is for these", o.Pack)
+		return usage("--loss cross-entropy is of one class per node, those of %s have any number: binary is for these", o.source())
 	case o.Loss == LossBinary && o.LabelSmoothing > 0:
 		return usage("--label-smoothing %v is for --loss cross-entropy, not binary", o.LabelSmoothing)
 	case o.Metric == MetricAUC && f.Classes != 2 && !multi:
-		return usage("--metric auc is of two classes, %s has %d", o.Pack, f.Classes)
+		return usage("--metric auc is of two classes, %s has %d", o.source(), f.Classes)
 	}
 	return nil
 }

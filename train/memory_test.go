@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
@@ -113,12 +114,12 @@ func TestPlanHasScorers(t *testing.T) {
 	}
 	train, eval := max(seeds[0], seeds[1]), max(seeds[2], seeds[3])
 	var n engineNeeds
-	n.scorers(MetricAUC, r)
+	n.scorers(MetricAUC, packed.Facts(r))
 	if want := train*(16+9) + eval*16; n.engine != want || n.resume != train*9 || train == 0 || eval == 0 {
 		t.Errorf("%d bytes are planned, of them %d at resuming; want %d and %d", n.engine, n.resume, want, train*9)
 	}
 	n = engineNeeds{}
-	if n.scorers(MetricAccuracy, r); n != (engineNeeds{}) {
+	if n.scorers(MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
 		t.Errorf("accuracy: %+v", n)
 	}
 }
@@ -185,7 +186,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, needs, err := newCPUEngine(&o, r.Facts())
+	e, needs, err := newCPUEngine(&o, *packed.Facts(r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	if got < 12*count || got > 12*count+slack {
 		t.Errorf("%d bytes for %d weights", got, count)
 	}
-	needs.scorers(MetricAUC, r)
+	needs.scorers(MetricAUC, packed.Facts(r))
 	w.interrupt(o, 25)
 	names := strings.Fields(names(t, filepath.Join(o.Out, CheckpointsDir)))
 	if len(names) == 0 {
@@ -253,24 +254,24 @@ func TestPlanHasCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := w.options(r.Dir(), func(o *Options) { o.Epochs = 1 })
-	whole, err := planMemory(r, &o, engineNeeds{engine: 1}, 0)
+	whole, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	needs := engineNeeds{engine: 1, resume: 100 << 20}
 	o.Memory = whole.total + 50<<20
-	_, err = planMemory(r, &o, needs, 0)
+	_, err = planMemory(find(t, r.Dir()), &o, needs, 0)
 	var mebibytes int64
 	if _, scan := fmt.Sscanf(after(fmt.Sprint(err), "would do: --memory "), "%dMiB", &mebibytes); scan != nil || !errors.Is(err, fault.ErrBudget) {
 		t.Fatalf("%v", err)
 	}
 	o.Memory = mebibytes << 20
-	p, err := planMemory(r, &o, needs, 0)
+	p, err := planMemory(find(t, r.Dir()), &o, needs, 0)
 	if err != nil || p.total > o.Memory || p.total < needs.resume {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
 	}
 	o.Trace = true
-	if q, err := planMemory(r, &o, engineNeeds{engine: 1}, 0); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
+	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}, 0); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
 		t.Errorf("a trace takes %d bytes, %v", q.fixed-whole.fixed, err)
 	}
 	if got := allocated(func() { pipeline.NewRecorder(traceSpans) }); got > pipeline.RecorderBytes(traceSpans)+slack {

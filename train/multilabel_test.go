@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
-	"diskgnn/pack/packfile"
 )
 
 // Four rows of three classes, the last without a label; class c is bit c.
@@ -106,11 +106,11 @@ func TestMultiLabelScorersGoOn(t *testing.T) {
 }
 
 func TestLossAndMetricByTheLabels(t *testing.T) {
-	one := packfile.Facts{Classes: 3, Train: 2, BatchesPerEpoch: 2, Epochs: 1}
+	one := featurestore.Facts{Classes: 3, Train: 2, BatchesPerEpoch: 2, Epochs: 1}
 	many := one
 	many.TargetBytes = 1
 	for _, c := range []struct {
-		facts        packfile.Facts
+		facts        featurestore.Facts
 		loss, metric string
 		smoothing    float64
 		want         string // loss and metric, or part of the error
@@ -127,7 +127,7 @@ func TestLossAndMetricByTheLabels(t *testing.T) {
 	} {
 		o := Defaults()
 		o.Loss, o.Metric, o.LabelSmoothing = c.loss, c.metric, c.smoothing
-		err := o.resolve(c.facts, "")
+		err := o.resolve(c.facts, false)
 		if strings.HasPrefix(c.want, "--") {
 			if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: %v", c, err)

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack/all"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/model"
 )
@@ -43,8 +44,11 @@ const (
 // Options describe a training run. Start from Defaults: a zero Dropout means no
 // dropout, a zero PlateauPatience none, a zero CheckpointEvery the ends of epochs.
 type Options struct {
-	Pack string // directory of a finished pack
-	Out  string // directory of the run, to be made
+	Store   string // of the batches: a name that featurestore/all knows; "" means auto
+	Pack    string // directory of a finished pack
+	Dataset string // those that other stores take the batches from
+	Samples string
+	Out     string // directory of the run, to be made
 
 	Model      string  // sage, gcn or gat
 	Hidden     int     // width of the hidden layers; 0 means 256
@@ -120,6 +124,7 @@ func Defaults() Options {
 
 // EnsureDefaults replaces zero values that mean a default.
 func (o *Options) EnsureDefaults() {
+	setDefault(&o.Store, stores.Auto)
 	setDefault(&o.Model, string(model.SAGE))
 	setDefault(&o.Hidden, 256)
 	setDefault(&o.Heads, 8)
@@ -167,9 +172,10 @@ const (
 func (o *Options) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	_, knownOrder := model.ParseOrder(o.LayerOrder)
+	if _, err := stores.Choose(o.Store, o.places()); err != nil {
+		return err
+	}
 	switch {
-	case o.Pack == "":
-		return usage("--pack is missing: name the directory that `diskgnn pack` made")
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
 	case o.Resume && o.Force:
@@ -264,25 +270,25 @@ func namesOf[T ~string](list ...T) []string {
 
 // resolve replaces every auto that the pack decides, and refuses what the pack
 // cannot serve.
-func (o *Options) resolve(f packfile.Facts, policy string) error {
+func (o *Options) resolve(f featurestore.Facts, inOrder bool) error {
 	if err := o.resolveLabels(f); err != nil {
 		return err
 	}
-	if o.ShuffleBatches && policy == packfile.PolicyMin {
-		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Pack)
+	if o.ShuffleBatches && inOrder {
+		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.source())
 	}
 	if err := o.checkPatience(f); err != nil {
 		return err
 	}
 	if f.Train == 0 || f.BatchesPerEpoch < 1 || f.Epochs < 1 || f.Train != f.BatchesPerEpoch*f.Epochs {
-		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.Pack, f.Train, f.Epochs, f.BatchesPerEpoch)
+		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.source(), f.Train, f.Epochs, f.BatchesPerEpoch)
 	}
 	return nil
 }
 
 // network returns the model that the options and the pack describe: one layer for
 // every fanout sampled.
-func (o *Options) network(f packfile.Facts) model.Model {
+func (o *Options) network(f featurestore.Facts) model.Model {
 	m := model.Model{Kind: model.Kind(o.Model), Dims: []int{f.Dim}, Dropout: o.Dropout,
 		Norm: model.Norm(o.Norm), Residual: o.Residual}
 	if o.Activation != ActivationAuto {

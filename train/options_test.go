@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
 )
 
 func TestValidateNamesTheFlag(t *testing.T) {
@@ -78,29 +78,29 @@ func TestValidateNamesTheFlag(t *testing.T) {
 }
 
 func TestResolveAsksThePack(t *testing.T) {
-	facts := packfile.Facts{Classes: 2, Metric: MetricAUC, Train: 6, BatchesPerEpoch: 3, Epochs: 2}
+	facts := featurestore.Facts{Classes: 2, Metric: MetricAUC, Train: 6, BatchesPerEpoch: 3, Epochs: 2}
 	o := Defaults()
-	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAUC {
+	if err := o.resolve(facts, false); err != nil || o.Metric != MetricAUC {
 		t.Errorf("%v, %v", o.Metric, err)
 	}
 	facts.Classes = 5
-	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {
+	if err := o.resolve(facts, false); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {
 		t.Errorf("AUC of five classes: %v", err)
 	}
 	o = Defaults()
-	if err := o.resolve(facts, ""); err != nil || o.Metric != MetricAccuracy {
+	if err := o.resolve(facts, false); err != nil || o.Metric != MetricAccuracy {
 		t.Errorf("%v, %v", o.Metric, err)
 	}
 	o.Patience = 3
-	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--patience 3:  has no validation batches") {
+	if err := o.resolve(facts, false); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--patience 3:  has no validation batches") {
 		t.Errorf("patience without validation: %v", err)
 	}
 	facts.Valid = 1
-	if err := o.resolve(facts, ""); err != nil {
+	if err := o.resolve(facts, false); err != nil {
 		t.Error(err)
 	}
 	facts.Train = 7
-	if err := o.resolve(facts, ""); !errors.Is(err, fault.ErrCorrupt) {
+	if err := o.resolve(facts, false); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("7 batches in 2 epochs of 3: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestResolveAsksThePack(t *testing.T) {
 func TestNetworkHasALayerPerFanout(t *testing.T) {
 	o := Defaults()
 	o.Hidden, o.LayerOrder = 16, "multiply"
-	m := o.network(packfile.Facts{Dim: 7, Classes: 3, Fanout: []int{4, 5, 6}})
+	m := o.network(featurestore.Facts{Dim: 7, Classes: 3, Fanout: []int{4, 5, 6}})
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestNetworkHasALayerPerFanout(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	o.Model, o.InputProjection, o.Residual, o.Norm = "gcn", true, true, "batch"
-	if g := o.network(packfile.Facts{Dim: 7, Classes: 3, Fanout: []int{4, 5, 6}}); g.Validate() != nil || g.InputProjection != 16 || !g.Residual || g.Norm != "batch" {
+	if g := o.network(featurestore.Facts{Dim: 7, Classes: 3, Fanout: []int{4, 5, 6}}); g.Validate() != nil || g.InputProjection != 16 || !g.Residual || g.Norm != "batch" {
 		t.Errorf("%+v: %v", g, g.Validate())
 	}
 	if len(m.Dims) != 4 || m.Dims[0] != 7 || m.Dims[1] != 16 || m.Dims[2] != 16 || m.Dims[3] != 3 || len(m.Orders) != 3 || m.Order(2) != "multiply" {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -88,7 +89,7 @@ func (f *runFile) identity() (string, error) {
 		Params runParams
 		Pack   string
 		Engine engineInfo
-	}{f.Params, f.Pack, f.Setup.engineInfo})
+	}{f.Params, cmp.Or(f.Pack, f.Samples), f.Setup.engineInfo})
 	return binio.Hash(b), err
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
@@ -56,8 +57,8 @@ func (w *world) logits(o Options) map[int][]float32 {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	f := r.Facts()
-	if err := o.resolve(f, r.Params().Policy); err != nil {
+	f := *packed.Facts(r)
+	if err := o.resolve(f, false); err != nil {
 		w.t.Fatal(err)
 	}
 	e, _, err := newCPUEngine(&o, f)

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
 )
 
 // Schedules of the learning rate, as --schedule names them.
@@ -91,12 +91,12 @@ func (o *Options) validateRate() error {
 }
 
 // checkPatience refuses to wait for scores that never come.
-func (o *Options) checkPatience(f packfile.Facts) error {
+func (o *Options) checkPatience(f featurestore.Facts) error {
 	switch {
 	case o.Patience > 0 && o.Engine == EngineNone:
 		return fault.New(fault.ErrUsage, "--patience %d: with --engine none there are no scores to wait for", o.Patience)
 	case o.Patience > 0 && f.Valid == 0:
-		return fault.New(fault.ErrUsage, "--patience %d: %s has no validation batches, and so no scores to wait for", o.Patience, o.Pack)
+		return fault.New(fault.ErrUsage, "--patience %d: %s has no validation batches, and so no scores to wait for", o.Patience, o.source())
 	}
 	return nil
 }

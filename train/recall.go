@@ -9,11 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/cpu/blas"
 )
 
@@ -57,7 +58,7 @@ func (o *Options) preferences() preferences {
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
 
 // params returns what decides the result with a pack.
-func (o *Options) params(f packfile.Facts) runParams {
+func (o *Options) params(f featurestore.Facts) runParams {
 	network := o.network(f)
 	var precision string // which the other engines have none of
 	if o.Engine == EngineGPU {
@@ -78,8 +79,11 @@ func (o *Options) params(f packfile.Facts) runParams {
 // recall completes the options by those of the run that is resumed, and refuses flags
 // that say otherwise about what decides the result.
 func (o *Options) recall(was *runFile) error {
-	if o.Pack == "" {
-		o.Pack = was.PackPath
+	if o.places() == (all.Places{}) {
+		o.Pack, o.Dataset, o.Samples = was.PackPath, was.DatasetPath, was.SamplesPath
+		if !o.gave("store") {
+			o.Store = cmp.Or(was.Store, all.Auto)
+		}
 	}
 	if o.Metric == MetricAuto {
 		o.Metric = was.Params.Metric // which is what auto came to

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/report"
 )
 
@@ -20,27 +20,16 @@ type packFacts struct {
 	Classes         int        `json:"classes"`
 	DType           dtype.Type `json:"dtype"`
 	RowBytes        int        `json:"row_bytes"`
-	Codec           string     `json:"codec"`
-	Policy          string     `json:"policy"`
-	LeastCacheRows  int64      `json:"least_cache_rows"`
-	Segment         int        `json:"segment"` // batches that share rows
 	Fanout          []int      `json:"fanout"`
 	Epochs          int        `json:"epochs"` // sampled
 	BatchesPerEpoch int        `json:"batches_per_epoch"`
-	DiskBytes       int64      `json:"disk_bytes"`
-	Blowup          float64    `json:"blowup"` // DiskBytes over the feature table's
+	featurestore.Description
 }
 
-func summarize(r *packfile.Reader) packFacts {
-	f, p, m := r.Facts(), r.Params(), r.Meta()
-	s := packFacts{Dir: r.Dir(), Nodes: f.Nodes, Dim: f.Dim, Classes: f.Classes, DType: f.DType, RowBytes: f.RowBytes,
-		Codec: p.Codec, Policy: p.Policy, LeastCacheRows: p.CacheRows, Segment: f.Segment,
-		Fanout: f.Fanout, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch}
-	for _, file := range m.Files {
-		s.DiskBytes += file.Size
-	}
-	s.Blowup = float64(s.DiskBytes) / float64(max(f.TableBytes, 1))
-	return s
+func summarize(c featurestore.Candidate) packFacts {
+	f := c.Facts()
+	return packFacts{Dir: c.Dir(), Nodes: f.Nodes, Dim: f.Dim, Classes: f.Classes, DType: f.DType, RowBytes: f.RowBytes,
+		Fanout: f.Fanout, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch, Description: c.Describe()}
 }
 
 // throttle keeps what is done between epochs to a hundredth of the time.

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/traintest"
 )
 
@@ -507,7 +507,7 @@ func TestRecallsEveryParameter(t *testing.T) {
 	if err := o.recall(&was); err != nil {
 		t.Fatal(err)
 	}
-	got := o.params(packfile.Facts{Fanout: []int{1}})
+	got := o.params(featurestore.Facts{Fanout: []int{1}})
 	got.Dims, got.Network = was.Params.Dims, was.Params.Network // of the pack and the others
 	if !reflect.DeepEqual(got, was.Params) {
 		t.Errorf("recalled %+v, want %+v", got, was.Params)

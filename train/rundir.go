@@ -61,11 +61,18 @@ type runFile struct {
 	Ended   *time.Time   `json:"ended,omitempty"`
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params runParams `json:"params"`
-	Pack   string    `json:"pack"` // fingerprint
-	// Dataset is the fingerprint of the dataset that the pack was made from.
+	// Store is the kind of the store; "" in runs of earlier versions, which are packed.
+	Store string `json:"store,omitempty"`
+	Pack  string `json:"pack"` // fingerprint of the store's directory; "" if it has none
+	// Samples and Dataset are the fingerprints of those that the store was made from. Runs
+	// of earlier versions say nothing of the samples.
+	Samples string `json:"samples,omitempty"`
 	Dataset string `json:"dataset"`
-	// PackPath is where the pack was, for the process that goes on.
-	PackPath    string      `json:"pack_path"`
+	// PackPath, DatasetPath and SamplesPath are where these were that the store is of, for
+	// the process that goes on.
+	PackPath    string      `json:"pack_path,omitempty"`
+	DatasetPath string      `json:"dataset_path,omitempty"`
+	SamplesPath string      `json:"samples_path,omitempty"`
 	Preferences preferences `json:"preferences"`
 	Resumed     int         `json:"resumed,omitempty"` // how often
 	// PackFacts are for people: Pack implies them.

@@ -2,12 +2,11 @@ package train
 
 import (
 	"encoding/binary"
-	"slices"
 
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
 )
 
 // newMultiScorer returns a scorer of rows that have any number of classes. A row's
@@ -161,26 +160,11 @@ func (a *meanAUC) load(state []byte) error {
 	return nil
 }
 
-// trainJudging and evalJudging say what the scorers of a pack's batches are for.
-func trainJudging(metric string, r *packfile.Reader) judging {
-	f, most := r.Facts(), int64(0)
-	for epoch := range slices.Chunk(r.Index().Train, max(1, f.BatchesPerEpoch)) {
-		n := int64(0)
-		for i := range epoch {
-			n += int64(epoch[i].Seeds)
-		}
-		most = max(most, n)
-	}
-	return judging{metric, f.MultiLabel(), f.Classes, most}
+// trainJudging and evalJudging say what the scorers of a store's batches are for.
+func trainJudging(metric string, f *featurestore.Facts) judging {
+	return judging{metric, f.MultiLabel(), f.Classes, f.EpochSeeds}
 }
 
-func evalJudging(metric string, r *packfile.Reader) judging {
-	seeds := func(list []packfile.Eval) (n int64) {
-		for i := range list {
-			n += int64(list[i].Seeds)
-		}
-		return n
-	}
-	f := r.Facts()
-	return judging{metric, f.MultiLabel(), f.Classes, max(seeds(r.Index().Valid), seeds(r.Index().Test))}
+func evalJudging(metric string, f *featurestore.Facts) judging {
+	return judging{metric, f.MultiLabel(), f.Classes, f.EvalSeeds}
 }
