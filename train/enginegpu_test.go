@@ -15,6 +15,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -31,7 +32,7 @@ func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
 	}
 	t.Run("emulated", func(t *testing.T) { test(t, use(cudatest.Open(t))) })
 	t.Run("gpu", func(t *testing.T) {
-		d, err := cuda.Open(0, cuda.Options{})
+		d, err := kernels.Open(0, cuda.Options{})
 		if errors.Is(err, cuda.ErrNoDevice) {
 			t.Skipf("no GPU: %v", err)
 		}

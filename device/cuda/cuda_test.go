@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
 
@@ -41,7 +40,7 @@ func TestOpenOrTheReason(t *testing.T) {
 	for _, call := range []string{"describe", "retain", "bind", "image", "function"} {
 		f := newFake()
 		f.fail[call] = refused
-		_, err := open(f, 0, Options{})
+		_, err := open(f, 0, Options{Code: f.code()})
 		is(t, err, fault.ErrDevice, "INVALID_VALUE")
 		if len(f.live) > 0 {
 			t.Errorf("%s failed: %v left behind", call, f.live)
@@ -144,8 +143,9 @@ func TestFaultsNameTheWork(t *testing.T) {
 	is(t, err, fault.ErrDevice, "(…, fill", "fill, copy)", "ILLEGAL_ADDRESS")
 	// The device is lost, by the first fault, to everybody.
 	delete(f.fail, "sync")
+	launch := other.Launch("kernel")
 	for i, err2 := range []error{s.Synchronize(), other.Synchronize(), other.Fill(b, 1), other.Copy(b, b), e.Synchronize(),
-		other.Gather(&Gather{Type: dtype.Float32})} {
+		launch.Run(0, Dims{1, 1}, Dims{1, 1})} {
 		if err2 == nil || err2.Error() != err.Error() {
 			t.Errorf("call %d afterwards: %v", i, err2)
 		}

@@ -14,6 +14,7 @@ type Options struct {
 	DeviceBytes int64 // of its memory, at most; 0: all of it
 	PinnedBytes int64 // of host memory that this package pins, at most; 0: without limit
 	Synchronous bool  // every launch waits for itself, so that a fault names its kernel
+	Code        Code  // that it loads
 }
 
 // Device is a device that this process works with.
@@ -23,14 +24,14 @@ type Device struct {
 	index       int
 	context     handle
 	synchronous bool
-	memory      account // of the device
-	pinned      account // of the host
-	kernels     [kernelCount]handle
+	memory      account  // of the device
+	pinned      account  // of the host
+	functions   []handle // of the code
 	modules     []handle
 	lost        atomic.Pointer[error] // the first fault
 }
 
-// Open takes the device with an index into Devices, and loads the kernels. The calling
+// Open takes the device with an index into Devices, and loads the code. The calling
 // goroutine need not be attached.
 func Open(index int, o Options) (*Device, error) {
 	d, err := loadDriver()
@@ -60,7 +61,7 @@ func open(driver driver, index int, o Options) (*Device, error) {
 	detach, err := d.Attach()
 	if err == nil {
 		defer detach()
-		err = d.loadKernels()
+		err = d.load(o.Code)
 	}
 	if err != nil {
 		d.Close()

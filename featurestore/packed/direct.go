@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
@@ -130,7 +131,7 @@ func (p *directPart) verify() error {
 	}
 	err = p.gpu.device.Attached(func() error {
 		return errors.Join(p.stream.CopyIn(p.ranges, binio.Bytes(ranges)),
-			p.stream.Checksum(&cuda.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: cuda.Rows(n)}),
+			kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}.Launch(p.stream),
 			p.stream.CopyOut(binio.Bytes(sums), p.sums.Slice(0, int64(4*n))), p.stream.Synchronize())
 	})
 	if err != nil {

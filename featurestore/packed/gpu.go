@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
@@ -322,21 +323,21 @@ func (m *gpuMatrix) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
 // gather submits what brings rows to their places.
 func (m *gpuMatrix) gather(t *turn, x cuda.Buffer) error {
 	f := &m.b.src.facts
-	to := func(s stretch) cuda.Gather {
+	to := func(s stretch) kernels.Gather {
 		row := 4 * int64(f.Dim)
-		return cuda.Gather{Out: x.Slice(int64(s.to)*row, int64(s.rows)*row), Stride: f.Dim, Type: f.DType, Width: f.Dim, Rows: cuda.Rows(s.rows)}
+		return kernels.Gather{Out: x.Slice(int64(s.to)*row, int64(s.rows)*row), Stride: f.Dim, Type: f.DType, Width: f.Dim, Rows: kernels.Rows(s.rows)}
 	}
 	for _, s := range m.taken {
 		a := to(s)
 		a.Table, a.Far, a.Near, a.Index = m.table.rows, m.table.far, int(m.table.near), t.ids.Slice(4*int64(s.from), 4*int64(s.rows))
-		if err := m.gathers.Gather(&a); err != nil {
+		if err := a.Launch(m.gathers); err != nil {
 			return err
 		}
 	}
 	for _, r := range m.landing.widened(m.sent) {
 		a := to(r.stretch)
 		a.Table = m.landing.at(t, x, r.stretch, m.table.rowBytes())
-		if err := m.gathers.Gather(&a); err != nil {
+		if err := a.Launch(m.gathers); err != nil {
 			return err
 		}
 	}

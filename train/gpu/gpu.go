@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/model"
@@ -107,7 +108,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{opts: o, device: o.Device, works: make(map[*Work]bool)}
 	if e.device == nil {
 		var err error
-		if e.device, err = cuda.Open(0, cuda.Options{DeviceBytes: o.DeviceBytes}); err != nil {
+		if e.device, err = kernels.Open(0, cuda.Options{DeviceBytes: o.DeviceBytes}); err != nil {
 			return nil, err
 		}
 	}
