@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
 )
 
@@ -123,7 +124,7 @@ func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, feature
 		}
 	}
 	switch {
-	case o.Precision != PrecisionFloat32:
+	case o.Precision != recipe.PrecisionFloat32:
 		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--precision %s is for --engine %s", o.Precision, EngineGPU)
 	case o.GPUCache != nil && o.GPUCache.Value != 0:
 		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--gpu-cache %s is for --engine %s; use --ram-cache", o.GPUCache, EngineGPU)

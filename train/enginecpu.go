@@ -9,6 +9,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // cpuEngine is package cpu's engine as this package sees it.
@@ -37,9 +38,9 @@ func (w *cpuWork) with(x []float32) *cpu.Input {
 
 // newCPUEngine makes the engine for a pack, if its buffers fit in memory.
 func newCPUEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
-	options := cpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
+	options := cpu.Options{Model: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans,
 		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
-		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: model.Loss(o.Loss)}
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == recipe.OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: model.Loss(o.Loss)}
 	var needs engineNeeds
 	bytes, err := cpu.MemoryBytes(options)
 	if err != nil {

@@ -8,13 +8,8 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
-
-// PrecisionFloat32 is the precision of matrix products that changes nothing.
-const PrecisionFloat32 = "float32"
-
-// precisions are those that --precision names.
-var precisions = []string{PrecisionFloat32, cuda.TF32.String(), cuda.BF16.String()}
 
 // driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
 const driverBytes = 128 << 20
@@ -36,8 +31,8 @@ func newGPUEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error)
 
 func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 	precision, _ := gpu.ParsePrecision(o.Precision)
-	options := gpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Buckets: buckets(&f), Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
-		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
+	options := gpu.Options{Model: o.Network(), Sizes: f.TrainSizes, Buckets: buckets(&f), Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == recipe.OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
 		Loss: model.Loss(o.Loss), Precision: precision, Device: d, DeviceBytes: o.GPUMemory}
 	if f.Valid+f.Test > 0 {
 		options.EvalSizes = f.EvalSizes

@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
 )
 
@@ -57,7 +58,7 @@ func TestGPURuns(t *testing.T) {
 				o.Model, o.Norm, o.Residual, o.Optimizer, o.WeightDecay = "gcn", "batch", true, "adamw", 0.01
 			},
 			"gat": func(o *Options) { o.Model, o.Heads, o.InputProjection = "gat", 4, true },
-			"auc": func(o *Options) { o.Aggregator, o.LabelSmoothing, o.Metric = "max", 0.1, MetricF1 },
+			"auc": func(o *Options) { o.Aggregator, o.LabelSmoothing, o.Metric = "max", 0.1, recipe.MetricF1 },
 		} {
 			o := w.options(p, func(o *Options) { o.LayerOrder, o.Epochs = "aggregate", 4 }, change)
 			_, want := w.mustRun(o, nil)
@@ -74,7 +75,7 @@ func TestGPURuns(t *testing.T) {
 			if r.Epochs[3].Loss >= r.Epochs[0].Loss || !r.TestAccuracy.Defined() {
 				t.Errorf("%s: the loss went from %v to %v, test score %v", what, r.Epochs[0].Loss, r.Epochs[3].Loss, r.TestAccuracy)
 			}
-			if f := state(t, o.Out); f.Setup.Engine != EngineGPU || f.Setup.Device == "" || f.Setup.Precision != PrecisionFloat32 || f.Params.Precision != PrecisionFloat32 {
+			if f := state(t, o.Out); f.Setup.Engine != EngineGPU || f.Setup.Device == "" || f.Setup.Precision != recipe.PrecisionFloat32 || f.Params.Precision != recipe.PrecisionFloat32 {
 				t.Errorf("%s: run.json holds %+v", what, f.Setup)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
+	"diskgnn/train/recipe"
 )
 
 // A run's weights score on its own pack what the run said, whatever the pack's policy.
@@ -29,7 +30,7 @@ func TestEvaluatePack(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if got.ValidAccuracy != want.ValidAccuracy || got.TestAccuracy != want.TestAccuracy || got.TrainAccuracy.Defined() || got.BytesRead == 0 || got.Metric != MetricAccuracy {
+		if got.ValidAccuracy != want.ValidAccuracy || got.TestAccuracy != want.TestAccuracy || got.TrainAccuracy.Defined() || got.BytesRead == 0 || got.Metric != recipe.MetricAccuracy {
 			t.Errorf("%s: %+v; the run had %v and %v", name, got, want.ValidAccuracy, want.TestAccuracy)
 		}
 		if n := device.HostBytes(); n != before {

@@ -21,6 +21,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/recipe"
 )
 
 // faulty puts injectors into the run's stack, and returns it once the run has begun.
@@ -327,7 +328,7 @@ func TestFeaturesNotFinite(t *testing.T) {
 func TestLastUpdateDiverges(t *testing.T) {
 	w := newWorld(t, worldParams{fanout: []int{2, 2, 2, 2}, batch: 300, epochs: 1})
 	o := w.options(w.pack(10), func(o *Options) {
-		o.Epochs, o.Optimizer, o.LR, o.WeightDecay = 1, OptimizerAdamW, 9e5, 9e5
+		o.Epochs, o.Optimizer, o.LR, o.WeightDecay = 1, recipe.OptimizerAdamW, 9e5, 9e5
 	})
 	_, err := w.run(context.Background(), o, &logged{}, nil)
 	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "epoch 0, validation batch 0: compute: the logits are not finite: training diverged (try a lower --lr than 900000)") {

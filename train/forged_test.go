@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train/checkpoint"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
 )
 
@@ -62,7 +63,7 @@ func (w *world) forgeCheckpoint(out string, change func(head tree, sections map[
 func TestForgedCheckpoints(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15, epochs: 2, classes: 2})
 	o := w.options(w.pack(20), func(o *Options) {
-		o.Epochs, o.Keep, o.Metric, o.CheckpointEvery = 4, 1, MetricAUC, Interval{Time: 1 << 40}
+		o.Epochs, o.Keep, o.Metric, o.CheckpointEvery = 4, 1, recipe.MetricAUC, Interval{Time: 1 << 40}
 	})
 	w.interrupt(o, 14) // in the second epoch
 	u64 := func(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }

@@ -13,6 +13,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
+	"diskgnn/train/recipe"
 )
 
 // trainer drives the epochs. All of it belongs to one goroutine.
@@ -208,7 +209,7 @@ func (t *trainer) judge() (isBest bool, err error) {
 	if t.engine == nil {
 		return false, nil
 	}
-	validates := t.eval == nil || t.eval.valid == 0 || t.options.validates(t.now.Epoch)
+	validates := t.eval == nil || t.eval.valid == 0 || t.options.Validates(t.now.Epoch)
 	if t.eval != nil && validates {
 		began := time.Now()
 		t.eval.epoch = t.now.Epoch
@@ -316,7 +317,7 @@ func (t *trainer) line(table pipeline.Table, isBest bool) string {
 	e := &t.now
 	s := fmt.Sprintf("epoch %d:", e.Epoch)
 	if t.engine != nil {
-		if t.options.rateVaries() {
+		if t.options.RateVaries() {
 			s += fmt.Sprintf(" lr %.3g,", float64(e.LR))
 		}
 		s += fmt.Sprintf(" loss %.4f, train %s, valid %s", float64(e.Loss), t.say(e.TrainAccuracy), t.say(e.ValidAccuracy))
@@ -337,7 +338,7 @@ func (t *trainer) say(s Score) string {
 	switch {
 	case !s.Defined():
 		return "–"
-	case t.options.Metric == MetricAUC:
+	case t.options.Metric == recipe.MetricAUC:
 		return fmt.Sprintf("AUC %.4f", float64(s))
 	}
 	return fmt.Sprintf("%.2f %%", 100*float64(s))

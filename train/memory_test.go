@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
+	"diskgnn/train/recipe"
 	"diskgnn/train/report"
 )
 
@@ -38,7 +39,7 @@ const slack = 64 << 10
 // state on the way to a checkpoint.
 func TestScorersHoldWhatIsPlanned(t *testing.T) {
 	const rows, batch = 200_000, 1000
-	for _, metric := range []string{MetricAccuracy, MetricAUC, MetricF1} {
+	for _, metric := range []string{recipe.MetricAccuracy, recipe.MetricAUC, recipe.MetricF1} {
 		for _, multi := range []bool{false, true} {
 			j := judging{metric, multi, 2, rows}
 			if multi {
@@ -114,12 +115,12 @@ func TestPlanHasScorers(t *testing.T) {
 	}
 	train, eval := max(seeds[0], seeds[1]), max(seeds[2], seeds[3])
 	var n engineNeeds
-	n.scorers(MetricAUC, packed.Facts(r))
+	n.scorers(recipe.MetricAUC, packed.Facts(r))
 	if want := train*(16+9) + eval*16; n.engine != want || n.resume != train*9 || train == 0 || eval == 0 {
 		t.Errorf("%d bytes are planned, of them %d at resuming; want %d and %d", n.engine, n.resume, want, train*9)
 	}
 	n = engineNeeds{}
-	if n.scorers(MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
+	if n.scorers(recipe.MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
 		t.Errorf("accuracy: %+v", n)
 	}
 }
@@ -181,9 +182,14 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 // so is a checkpoint that a run goes on from.
 func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	w := newWorld(t, worldParams{classes: 2, dim: 20})
-	o := w.options(w.pack(10), func(o *Options) { o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, MetricAUC, 2, LossCrossEntropy })
+	o := w.options(w.pack(10), func(o *Options) {
+		o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, recipe.MetricAUC, 2, recipe.LossCrossEntropy
+	})
 	r, err := packfile.Open(disk, o.Pack)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.resolve(*packed.Facts(r), false); err != nil {
 		t.Fatal(err)
 	}
 	e, needs, err := newCPUEngine(&o, *packed.Facts(r))
@@ -207,7 +213,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	if got < 12*count || got > 12*count+slack {
 		t.Errorf("%d bytes for %d weights", got, count)
 	}
-	needs.scorers(MetricAUC, packed.Facts(r))
+	needs.scorers(recipe.MetricAUC, packed.Facts(r))
 	w.interrupt(o, 25)
 	names := strings.Fields(names(t, filepath.Join(o.Out, CheckpointsDir)))
 	if len(names) == 0 {

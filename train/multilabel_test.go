@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
+	"diskgnn/train/recipe"
 )
 
 // Four rows of three classes, the last without a label; class c is bit c.
@@ -28,11 +29,11 @@ func TestMultiLabelScoresByHand(t *testing.T) {
 		metric string
 		want   Score
 	}{
-		{MetricF1, 8.0 / 9},       // 4 right, none wrong, 1 missed
-		{MetricAccuracy, 2.0 / 3}, // the third row is wrong
+		{recipe.MetricF1, 8.0 / 9},       // 4 right, none wrong, 1 missed
+		{recipe.MetricAccuracy, 2.0 / 3}, // the third row is wrong
 		// Class 0: row 0 above the others, 1. Class 1: rows 1 and 2 against row 0, one of
 		// them above it, 1/2. Class 2: rows 0 and 1 above row 2, 1.
-		{MetricAUC, (1 + 0.5 + 1) / 3.0},
+		{recipe.MetricAUC, (1 + 0.5 + 1) / 3.0},
 	} {
 		s := newScorer(judging{c.metric, true, 3, 3})
 		for range 2 { // it starts anew
@@ -47,7 +48,7 @@ func TestMultiLabelScoresByHand(t *testing.T) {
 		}
 		s.add(nil, nil, nil)
 		s.add([]float32{-1, -1, -1}, []int32{0}, []byte{0})
-		if got := s.score(); got.Defined() != (c.metric == MetricAccuracy) {
+		if got := s.score(); got.Defined() != (c.metric == recipe.MetricAccuracy) {
 			t.Errorf("%s of no classes: %v", c.metric, got)
 		}
 	}
@@ -57,9 +58,9 @@ func TestMultiLabelScoresByHand(t *testing.T) {
 func TestMultiLabelScoresOfWrongDecisions(t *testing.T) {
 	logits, labels, bits := []float32{1, 1, -1, 1 /**/, 1, -1, -1, -1}, []int32{0, 0}, []byte{0b0001, 0b0101}
 	for metric, want := range map[string]Score{
-		MetricF1:       2 * 2.0 / (2*2 + 2 + 1),
-		MetricAccuracy: 0,
-		MetricAUC:      0.5, // of class 2 alone
+		recipe.MetricF1:       2 * 2.0 / (2*2 + 2 + 1),
+		recipe.MetricAccuracy: 0,
+		recipe.MetricAUC:      0.5, // of class 2 alone
 	} {
 		s := newScorer(judging{metric, true, 4, 4})
 		if s.add(logits, labels, bits); s.score() != want {
@@ -72,7 +73,7 @@ func TestMultiLabelScoresOfWrongDecisions(t *testing.T) {
 // What a scorer has added survives its state's way through a checkpoint.
 func TestMultiLabelScorersGoOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		metric := rapid.SampledFrom([]string{MetricAccuracy, MetricAUC, MetricF1}).Draw(t, "metric")
+		metric := rapid.SampledFrom([]string{recipe.MetricAccuracy, recipe.MetricAUC, recipe.MetricF1}).Draw(t, "metric")
 		classes := rapid.SampledFrom([]int{1, 8, 9}).Draw(t, "classes")
 		j := judging{metric, true, classes, 18}
 		whole, first, second := newScorer(j), newScorer(j), newScorer(j)
@@ -96,7 +97,7 @@ func TestMultiLabelScorersGoOn(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
-	for _, metric := range []string{MetricAccuracy, MetricAUC, MetricF1} {
+	for _, metric := range []string{recipe.MetricAccuracy, recipe.MetricAUC, recipe.MetricF1} {
 		for _, state := range [][]byte{make([]byte, 19), make([]byte, 25), {0, 0, 0, 0, 0, 0, 0, 128, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
 			if err := newScorer(judging{metric, true, 2, 100}).load(state); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s: %d bytes: %v", metric, len(state), err)
@@ -143,7 +144,7 @@ func TestLossAndMetricByTheLabels(t *testing.T) {
 func TestMultiLabelRun(t *testing.T) {
 	w := newWorld(t, worldParams{multi: true, classes: 9})
 	for name, p := range map[string]string{"static": w.pack(10), "min": w.pack(10, policyMin)} {
-		for _, metric := range []string{MetricAuto, MetricAUC} {
+		for _, metric := range []string{recipe.MetricAuto, recipe.MetricAUC} {
 			o := w.options(p, func(o *Options) { o.Metric, o.Epochs, o.LR, o.Dropout = metric, 8, 0.03, 0 })
 			r, losses := w.mustRun(o, nil)
 			if first, last := losses[0], losses[len(losses)-1]; !(last < 0.8*first) {
@@ -153,7 +154,7 @@ func TestMultiLabelRun(t *testing.T) {
 			if err != nil || got.ValidAccuracy != r.ValidAccuracy || got.TestAccuracy != r.TestAccuracy || got.Metric != r.Metric {
 				t.Errorf("%s: %+v, %v; the run had %v and %v", name, got, err, r.ValidAccuracy, r.TestAccuracy)
 			}
-			if metric == MetricAuto && r.Metric != MetricF1 || float64(r.ValidAccuracy) < 0.4 {
+			if metric == recipe.MetricAuto && r.Metric != recipe.MetricF1 || float64(r.ValidAccuracy) < 0.4 {
 				t.Errorf("%s: %s %v", name, r.Metric, r.ValidAccuracy)
 			}
 		}
@@ -163,9 +164,9 @@ func TestMultiLabelRun(t *testing.T) {
 // The binary loss takes the class of a node as all its classes.
 func TestBinaryLossOfOneClass(t *testing.T) {
 	w := newWorld(t, worldParams{})
-	o := w.options(w.pack(10, func(o *pack.Options) { o.DType = "bf16" }), func(o *Options) { o.Loss, o.Epochs, o.LR, o.Dropout = LossBinary, 8, 0.03, 0 })
+	o := w.options(w.pack(10, func(o *pack.Options) { o.DType = "bf16" }), func(o *Options) { o.Loss, o.Epochs, o.LR, o.Dropout = recipe.LossBinary, 8, 0.03, 0 })
 	r, losses := w.mustRun(o, nil)
-	if first, last := losses[0], losses[len(losses)-1]; !(last < 0.8*first) || r.Metric != MetricAccuracy || float64(r.ValidAccuracy) < 0.5 {
+	if first, last := losses[0], losses[len(losses)-1]; !(last < 0.8*first) || r.Metric != recipe.MetricAccuracy || float64(r.ValidAccuracy) < 0.5 {
 		t.Errorf("the loss went from %v to %v, %s %v", first, last, r.Metric, r.ValidAccuracy)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/recipe"
 )
 
 // scored makes epochs of validation scores.
@@ -35,37 +36,37 @@ func lost(losses ...Score) []Epoch {
 }
 
 func TestRateByHand(t *testing.T) {
-	plateau := func(patience int, o Options) Options {
-		o.Schedule, o.LR, o.PlateauFactor, o.PlateauPatience = SchedulePlateau, 1, 0.5, patience
+	plateau := func(patience int, o recipe.Recipe) recipe.Recipe {
+		o.Schedule, o.LR, o.PlateauFactor, o.PlateauPatience = recipe.SchedulePlateau, 1, 0.5, patience
 		return o
 	}
 	for what, c := range map[string]struct {
-		options Options
-		before  []Epoch
-		want    []float64 // of the first epoch, …, of the one after all these
+		recipe recipe.Recipe
+		before []Epoch
+		want   []float64 // of the first epoch, …, of the one after all these
 	}{
-		"constant": {Options{LR: 0.25}, scored(0, 0), []float64{0.25, 0.25, 0.25}},
-		"constant, warm-up": {Options{LR: 1, Warmup: 4}, scored(0, 0, 0, 0, 0),
+		"constant": {recipe.Recipe{LR: 0.25}, scored(0, 0), []float64{0.25, 0.25, 0.25}},
+		"constant, warm-up": {recipe.Recipe{LR: 1, Warmup: 4}, scored(0, 0, 0, 0, 0),
 			[]float64{0.25, 0.5, 0.75, 1, 1, 1}},
-		"cosine": {Options{Schedule: ScheduleCosine, LR: 1, Epochs: 4}, scored(0, 0, 0),
+		"cosine": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, Epochs: 4}, scored(0, 0, 0),
 			[]float64{1, 0.853553, 0.5, 0.146447}},
-		"cosine, floor": {Options{Schedule: ScheduleCosine, LR: 1, MinLR: 0.2, Epochs: 4}, scored(0, 0, 0),
+		"cosine, floor": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, MinLR: 0.2, Epochs: 4}, scored(0, 0, 0),
 			[]float64{1, 0.882843, 0.6, 0.317157}},
-		"cosine, warm-up": {Options{Schedule: ScheduleCosine, LR: 1, Epochs: 6, Warmup: 2}, scored(0, 0, 0, 0, 0),
+		"cosine, warm-up": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, Epochs: 6, Warmup: 2}, scored(0, 0, 0, 0, 0),
 			[]float64{0.5, 1, 1, 0.853553, 0.5, 0.146447}},
-		"cosine, nothing but warm-up": {Options{Schedule: ScheduleCosine, LR: 1, Epochs: 2, Warmup: 2}, scored(0), []float64{0.5, 1}},
+		"cosine, nothing but warm-up": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, Epochs: 2, Warmup: 2}, scored(0), []float64{0.5, 1}},
 		// Two epochs no better than 0.6, two more, a better one, two no better than that.
-		"plateau": {plateau(1, Options{MinLR: 0.2}), scored(0.5, 0.6, 0.6, 0.55, 0.6, 0.6, 0.7, 0.7, 0.7),
+		"plateau": {plateau(1, recipe.Recipe{MinLR: 0.2}), scored(0.5, 0.6, 0.6, 0.55, 0.6, 0.6, 0.7, 0.7, 0.7),
 			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2}},
-		"plateau, impatient":      {plateau(0, Options{}), scored(0.5, 0.5, 0.4, 0.6), []float64{1, 1, 0.5, 0.25, 0.25}},
-		"plateau, undefined once": {plateau(0, Options{}), scored(0.5, undefined, 0.6), []float64{1, 1, 0.5, 0.5}},
-		"plateau, by the loss": {plateau(1, Options{}), lost(3, 2, 2.5, 2, 1.9, undefined, 1.9),
+		"plateau, impatient":      {plateau(0, recipe.Recipe{}), scored(0.5, 0.5, 0.4, 0.6), []float64{1, 1, 0.5, 0.25, 0.25}},
+		"plateau, undefined once": {plateau(0, recipe.Recipe{}), scored(0.5, undefined, 0.6), []float64{1, 1, 0.5, 0.5}},
+		"plateau, by the loss": {plateau(1, recipe.Recipe{}), lost(3, 2, 2.5, 2, 1.9, undefined, 1.9),
 			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25}},
 		// What was best in the warm-up is forgotten.
-		"plateau, warm-up": {plateau(0, Options{Warmup: 2}), scored(0.9, 0.9, 0.5, 0.6, 0.6), []float64{0.5, 1, 1, 1, 1, 0.5}},
+		"plateau, warm-up": {plateau(0, recipe.Recipe{Warmup: 2}), scored(0.9, 0.9, 0.5, 0.6, 0.6), []float64{0.5, 1, 1, 1, 1, 0.5}},
 	} {
 		for n, want := range c.want {
-			if got := c.options.rate(c.before[:n]); math.Abs(got-want) > 1e-6 {
+			if got := rate(&c.recipe, c.before[:n]); math.Abs(got-want) > 1e-6 {
 				t.Errorf("%s: epoch %d at %v, want %v", what, n, got, want)
 			}
 		}
@@ -106,8 +107,8 @@ func TestEpochsHaveTheirRates(t *testing.T) {
 	for what, change := range map[string]func(*Options){
 		"constant": func(*Options) {},
 		"warm-up":  func(o *Options) { o.Warmup = 2 },
-		"cosine":   func(o *Options) { o.Schedule, o.MinLR = ScheduleCosine, 0.001 },
-		"plateau":  func(o *Options) { o.Schedule, o.PlateauPatience = SchedulePlateau, 0 },
+		"cosine":   func(o *Options) { o.Schedule, o.MinLR = recipe.ScheduleCosine, 0.001 },
+		"plateau":  func(o *Options) { o.Schedule, o.PlateauPatience = recipe.SchedulePlateau, 0 },
 	} {
 		o := w.options(p, change, func(o *Options) { o.Epochs = 5 })
 		var e rated
@@ -120,7 +121,7 @@ func TestEpochsHaveTheirRates(t *testing.T) {
 		}
 		var want []float64
 		for i := range r.Epochs {
-			rate := o.rate(r.Epochs[:i])
+			rate := rate(&o.Recipe, r.Epochs[:i])
 			want = append(want, slices.Repeat([]float64{rate}, r.Epochs[i].Batches)...)
 			if r.Epochs[i].LR != Score(rate) {
 				t.Errorf("%s: epoch %d says %v, want %v", what, i, r.Epochs[i].LR, rate)
@@ -193,7 +194,7 @@ func TestResumesAStopping(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
 	o := w.options(w.pack(20), func(o *Options) {
 		o.Epochs, o.Patience, o.LR, o.CheckpointEvery = 200, 2, 0.02, Interval{}
-		o.Schedule, o.PlateauPatience = SchedulePlateau, 0
+		o.Schedule, o.PlateauPatience = recipe.SchedulePlateau, 0
 	})
 	boom := errors.New("boom")
 	calls := 0 // of the engine, in this process

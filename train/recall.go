@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/recipe"
 )
 
 // preferences are options that decide nothing of the result, as far as they were
@@ -57,23 +57,13 @@ func (o *Options) preferences() preferences {
 
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
 
-// params returns what decides the result with a pack.
-func (o *Options) params(f featurestore.Facts) runParams {
-	network := o.network(f)
-	var precision string // which the other engines have none of
-	if o.Engine == EngineGPU {
-		precision = o.Precision
+// params returns what decides the result.
+func (o *Options) params() runParams {
+	p := runParams{Recipe: o.Recipe, Network: o.Network()}
+	if o.Engine != EngineGPU {
+		p.Precision = "" // which the other engines have none of
 	}
-	return runParams{
-		Model: o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
-		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
-		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
-		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
-		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Loss: o.Loss, Network: network,
-		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
-		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience, ValidateEvery: o.ValidateEvery,
-		Precision: precision,
-	}
+	return p
 }
 
 // recall completes the options by those of the run that is resumed, and refuses flags
@@ -85,51 +75,17 @@ func (o *Options) recall(was *runFile) error {
 			o.Store = cmp.Or(was.Store, all.Auto)
 		}
 	}
-	if o.Metric == MetricAuto {
-		o.Metric = was.Params.Metric // which is what auto came to
-	}
-	if o.Loss == LossAuto {
-		o.Loss = was.Params.Loss
-	}
 	if o.Engine == EngineAuto {
 		o.Engine = was.Setup.Engine
 	}
-	p := &was.Params
 	var differ []string
-	for _, d := range []string{
-		agree(o, "model", &o.Model, p.Model),
-		agree(o, "hidden", &o.Hidden, p.Hidden),
-		agree(o, "epochs", &o.Epochs, p.Epochs),
-		agree(o, "lr", &o.LR, p.LR),
-		agree(o, "dropout", &o.Dropout, p.Dropout),
-		agree(o, "metric", &o.Metric, p.Metric),
-		agree(o, "layer-order", &o.LayerOrder, p.LayerOrder),
-		agree(o, "seed", &o.Seed, p.Seed),
-		agree(o, "shuffle-batches", &o.ShuffleBatches, p.ShuffleBatches),
-		agree(o, "heads", &o.Heads, p.Heads),
-		agree(o, "norm", &o.Norm, p.Norm),
-		agree(o, "residual", &o.Residual, p.Residual),
-		agree(o, "input-projection", &o.InputProjection, p.InputProjection),
-		agree(o, "activation", &o.Activation, p.Activation),
-		agree(o, "aggregator", &o.Aggregator, p.Aggregator),
-		agree(o, "gcn-norm", &o.GCNNorm, p.GCNNorm),
-		agree(o, "optimizer", &o.Optimizer, p.Optimizer),
-		agree(o, "weight-decay", &o.WeightDecay, p.WeightDecay),
-		agree(o, "label-smoothing", &o.LabelSmoothing, p.LabelSmoothing),
-		agree(o, "schedule", &o.Schedule, p.Schedule),
-		agree(o, "warmup", &o.Warmup, p.Warmup),
-		agree(o, "min-lr", &o.MinLR, p.MinLR),
-		agree(o, "plateau-factor", &o.PlateauFactor, p.PlateauFactor),
-		agree(o, "plateau-patience", &o.PlateauPatience, p.PlateauPatience),
-		agree(o, "patience", &o.Patience, p.Patience),
-		agree(o, "validate-every", &o.ValidateEvery, max(1, p.ValidateEvery)),
-		agree(o, "loss", &o.Loss, p.Loss),
-		agree(o, "engine", &o.Engine, was.Setup.Engine),
-		agree(o, "precision", &o.Precision, cmp.Or(p.Precision, PrecisionFloat32)),
-	} {
-		if d != "" {
-			differ = append(differ, d)
-		}
+	for _, d := range o.Recipe.Recall(&was.Params.Recipe, o.Given) {
+		differ = append(differ, d.String())
+	}
+	if !o.gave("engine") {
+		o.Engine = was.Setup.Engine
+	} else if o.Engine != was.Setup.Engine {
+		differ = append(differ, recipe.Difference{Flag: "engine", Value: o.Engine, Than: was.Setup.Engine}.String())
 	}
 	if len(differ) > 0 {
 		return fault.New(fault.ErrExists, "%s cannot be resumed with other parameters: %s; leave these flags out, or train anew under another name or with --force", o.Out, strings.Join(differ, "; "))
@@ -154,18 +110,6 @@ func (f *runFile) checkOptions(out string) error {
 		return fault.New(fault.ErrCorrupt, "%s says what no run is begun with: %v", filepath.Join(out, stage.RunFile), err)
 	}
 	return nil
-}
-
-// agree sets an option to what it was in the run, unless a flag gave it: then it
-// returns what differs.
-func agree[T comparable](o *Options, flag string, option *T, was T) string {
-	if !o.gave(flag) {
-		*option = was
-	}
-	if *option == was {
-		return ""
-	}
-	return fmt.Sprintf("--%s %v was given, it is %v", flag, *option, was)
 }
 
 // prefer takes over what an earlier process was given and this one was not.

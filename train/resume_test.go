@@ -12,12 +12,12 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/train/recipe"
 	"diskgnn/train/traintest"
 )
 
@@ -73,7 +73,7 @@ func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
 			p := small
 			p.classes = 2
 			w := newWorld(t, p)
-			return w, w.options(w.pack(5), every, func(o *Options) { o.ShuffleBatches, o.Metric, o.Threads = true, MetricAUC, 3 })
+			return w, w.options(w.pack(5), every, func(o *Options) { o.ShuffleBatches, o.Metric, o.Threads = true, recipe.MetricAUC, 3 })
 		},
 		"min": func() (*world, Options) {
 			w := newWorld(t, small)
@@ -81,19 +81,19 @@ func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
 		},
 		"cosine": func() (*world, Options) {
 			w := newWorld(t, small)
-			return w, w.options(w.pack(20), every, func(o *Options) { o.Schedule, o.Warmup, o.MinLR = ScheduleCosine, 1, 0.001 })
+			return w, w.options(w.pack(20), every, func(o *Options) { o.Schedule, o.Warmup, o.MinLR = recipe.ScheduleCosine, 1, 0.001 })
 		},
 		"plateau, stops early": func() (*world, Options) {
 			w := newWorld(t, small)
 			return w, w.options(w.pack(20), every, func(o *Options) {
-				o.Epochs, o.LR, o.Schedule, o.PlateauPatience, o.Patience = 9, 0.05, SchedulePlateau, 0, 2
+				o.Epochs, o.LR, o.Schedule, o.PlateauPatience, o.Patience = 9, 0.05, recipe.SchedulePlateau, 0, 2
 			})
 		},
 		"multi-label, AUC": func() (*world, Options) {
 			p := small
 			p.multi, p.classes = true, 9
 			w := newWorld(t, p)
-			return w, w.options(w.pack(20), every, func(o *Options) { o.Metric, o.Epochs = MetricAUC, 2 })
+			return w, w.options(w.pack(20), every, func(o *Options) { o.Metric, o.Epochs = recipe.MetricAUC, 2 })
 		},
 		"without validation": func() (*world, Options) {
 			p := small
@@ -245,11 +245,11 @@ func TestResumeRefuses(t *testing.T) {
 		"--epochs 4 was given, it is 3":                 {fault.ErrExists, given("epochs", func(o *Options) { o.Epochs = 4 })},
 		"--lr 0.5 was given, it is 0.01":                {fault.ErrExists, given("lr", func(o *Options) { o.LR = 0.5 })},
 		"--dropout 0 was given, it is 0.5":              {fault.ErrExists, given("dropout", func(o *Options) { o.Dropout = 0 })},
-		"--metric f1 was given, it is accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = MetricF1 })},
+		"--metric f1 was given, it is accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = recipe.MetricF1 })},
 		"--layer-order aggregate was given, it is auto": {fault.ErrExists, given("layer-order", func(o *Options) { o.LayerOrder = "aggregate" })},
 		"--seed 3 was given, it is 0":                   {fault.ErrExists, given("seed", func(o *Options) { o.Seed = 3 })},
 		"--shuffle-batches true was given, it is false": {fault.ErrExists, given("shuffle-batches", func(o *Options) { o.ShuffleBatches = true })},
-		"--loss binary was given, it is cross-entropy":  {fault.ErrExists, given("loss", func(o *Options) { o.Loss = LossBinary })},
+		"--loss binary was given, it is cross-entropy":  {fault.ErrExists, given("loss", func(o *Options) { o.Loss = recipe.LossBinary })},
 		"--engine none was given, it is cpu":            {fault.ErrExists, given("engine", func(o *Options) { o.Engine = EngineNone })},
 		"was trained on the pack ":                      {fault.ErrLineage, func(o *Options) { o.Pack = other }},
 		"kernels plain, now ":                           {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"simd": "`+kernel.Kind(), `"simd": "plain`) }},
@@ -276,7 +276,7 @@ func TestResumeRefuses(t *testing.T) {
 	}
 
 	// What is given in agreement, or decides nothing, is taken.
-	o.Resume, o.Given, o.Threads, o.Metric, o.Pack = true, []string{"epochs", "threads", "metric"}, 1, MetricAuto, ""
+	o.Resume, o.Given, o.Threads, o.Metric, o.Pack = true, []string{"epochs", "threads", "metric"}, 1, recipe.MetricAuto, ""
 	var rep logged
 	r, err := w.run(context.Background(), o, &rep, nil)
 	if err != nil || r.State != ResultResumed || r.Threads != 1 || r.Memory != 1<<30 {
@@ -484,33 +484,25 @@ func TestResumeFromNothing(t *testing.T) {
 	}
 }
 
-// Every parameter that decides the result is taken back from run.json.
-func TestRecallsEveryParameter(t *testing.T) {
+// A resumed run takes its recipe from run.json, whose precision is the gpu engine's alone.
+func TestRecallsTheRecipe(t *testing.T) {
 	var was runFile
-	was.Setup.Engine = EngineGPU // which has all of them
-	p := reflect.ValueOf(&was.Params).Elem()
-	for i := range p.NumField() {
-		switch f := p.Field(i); f.Kind() {
-		case reflect.String:
-			f.SetString("other")
-		case reflect.Bool:
-			f.SetBool(true)
-		case reflect.Int:
-			f.SetInt(77)
-		case reflect.Uint64:
-			f.SetUint(77)
-		case reflect.Float64:
-			f.SetFloat(0.77)
-		}
-	}
+	was.Setup.Engine = EngineGPU
+	was.Params.Recipe = recipe.Defaults()
+	was.Params.Hidden, was.Params.Precision = 77, recipe.PrecisionTF32
 	o := Defaults()
 	if err := o.recall(&was); err != nil {
 		t.Fatal(err)
 	}
-	got := o.params(featurestore.Facts{Fanout: []int{1}})
-	got.Dims, got.Network = was.Params.Dims, was.Params.Network // of the pack and the others
-	if !reflect.DeepEqual(got, was.Params) {
+	if got := o.params(); !reflect.DeepEqual(got.Recipe, was.Params.Recipe) {
 		t.Errorf("recalled %+v, want %+v", got, was.Params)
+	}
+	if o.Engine = EngineCPU; o.params().Precision != "" {
+		t.Errorf("on the CPU: %+v", o.params())
+	}
+	o.Given = []string{"hidden", "engine"}
+	if o.Hidden = 5; !strings.Contains(fmt.Sprint(o.recall(&was)), "--hidden 5 was given, it is 77; --engine cpu was given, it is gpu") {
+		t.Error(o.recall(&was))
 	}
 }
 

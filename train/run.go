@@ -221,7 +221,7 @@ func (r *runner) file() runFile {
 	o, l := &r.options, r.found.Lineage()
 	f := runFile{Version: version(), Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
 		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples),
-		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params(r.facts)}
+		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
 	if r.was != nil {
 		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
 	}

@@ -22,6 +22,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
 )
 
@@ -127,7 +128,7 @@ func TestScoresByTheFormulas(t *testing.T) {
 		classes int
 		metric  string
 		order   string
-	}{{3, MetricAccuracy, "aggregate"}, {2, MetricAUC, "multiply"}, {4, MetricF1, "auto"}} {
+	}{{3, recipe.MetricAccuracy, "aggregate"}, {2, recipe.MetricAUC, "multiply"}, {4, recipe.MetricF1, "auto"}} {
 		w := newWorld(t, worldParams{classes: c.classes, fanout: []int{2, 3, 4}, dtype: dtype.Float32})
 		o := w.options(w.pack(5), func(o *Options) { o.Metric, o.Epochs, o.LayerOrder = c.metric, 6, c.order })
 		r, _ := w.mustRun(o, nil)
@@ -393,7 +394,7 @@ func TestRunRefuses(t *testing.T) {
 		"does not exist":                 {fault.ErrUsage, func(o *Options) { o.Out = w.path("no/such/run") }},
 		"was packed for at least 20%":    {fault.ErrBudget, func(o *Options) { o.RAMCache = percent(10) }},
 		"--memory 1.0 MiB does not":      {fault.ErrBudget, func(o *Options) { o.Memory = 1 << 20 }},
-		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = MetricAUC }},
+		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},
 		"no such I/O backend":            {fault.ErrUsage, func(o *Options) { o.IO = "floppy" }},
 	} {
 		o := w.options(p, c.change)

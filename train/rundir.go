@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 	"diskgnn/train/report"
 	"diskgnn/train/safetensors"
 )
@@ -81,44 +82,10 @@ type runFile struct {
 	Result    *Result   `json:"result,omitempty"`
 }
 
-// runParams are the options that decide the result. Options.recall takes each back.
+// runParams are what decides the result.
 type runParams struct {
-	Model          string  `json:"model"`
-	Hidden         int     `json:"hidden"`
-	Dims           []int   `json:"dims"`
-	Epochs         int     `json:"epochs"`
-	LR             float64 `json:"lr"`
-	Dropout        float64 `json:"dropout"`
-	Metric         string  `json:"metric"`
-	LayerOrder     string  `json:"layer_order"`
-	Seed           uint64  `json:"seed"`
-	ShuffleBatches bool    `json:"shuffle_batches"`
-
-	Heads           int    `json:"heads"`
-	Norm            string `json:"norm"`
-	Residual        bool   `json:"residual"`
-	InputProjection bool   `json:"input_projection"`
-	Activation      string `json:"activation"`
-	Aggregator      string `json:"aggregator"`
-	GCNNorm         string `json:"gcn_norm"`
-
-	Optimizer      string  `json:"optimizer"`
-	WeightDecay    float64 `json:"weight_decay"`
-	LabelSmoothing float64 `json:"label_smoothing"`
-	Loss           string  `json:"loss"`
-
-	Schedule        string  `json:"schedule"`
-	Warmup          int     `json:"warmup"`
-	MinLR           float64 `json:"min_lr"`
-	PlateauFactor   float64 `json:"plateau_factor"`
-	PlateauPatience int     `json:"plateau_patience"`
-	Patience        int     `json:"patience"`
-	ValidateEvery   int     `json:"validate_every"`
-
-	Precision string `json:"precision,omitempty"` // of the gpu engine
-
-	// Network is the model as engines are told it: all that its weights mean.
-	Network model.Model `json:"network"`
+	recipe.Recipe
+	Network model.Model `json:"network"` // that engines compute: all that its weights mean
 }
 
 // runDir is the directory of a run under way.

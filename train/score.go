@@ -11,6 +11,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/train/cpu"
+	"diskgnn/train/recipe"
 )
 
 // Score is a fraction, or another real number that may be undefined: then it is NaN,
@@ -67,7 +68,7 @@ func newScorer(j judging) scorer {
 	switch {
 	case j.multi:
 		return newMultiScorer(j)
-	case j.metric == MetricAUC:
+	case j.metric == recipe.MetricAUC:
 		return &rocAUC{rows: make([]judged, 0, j.rows)}
 	}
 	return &accuracy{most: j.rows}
@@ -78,7 +79,7 @@ func newScorer(j judging) scorer {
 func scorerBytes(j judging) (held, state int64) {
 	row := 4*int64(j.classes) + int64(graph.TargetBytes(j.classes))
 	switch {
-	case j.metric != MetricAUC:
+	case j.metric != recipe.MetricAUC:
 		return 0, 0
 	case j.multi:
 		return j.rows * (row + judgedBytes), meanAUCHead + j.rows*row

@@ -9,10 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/internal/fault"
+	"diskgnn/train/recipe"
 )
 
 func TestAccuracyByHand(t *testing.T) {
-	s := newScorer(judging{MetricAccuracy, false, 2, 100})
+	s := newScorer(judging{recipe.MetricAccuracy, false, 2, 100})
 	s.add([]float32{1, 2, 3 /**/, 5, 2, 3 /**/, 0, 0, 1}, []int32{2, 1, -1}, nil) // right, wrong, unlabelled
 	s.add([]float32{7, 7, 0}, []int32{0}, nil)                                    // the first of equals
 	if got := s.score(); got != Score(2.0/3) {
@@ -21,7 +22,7 @@ func TestAccuracyByHand(t *testing.T) {
 	if got := s.score(); got.Defined() {
 		t.Errorf("the score of nothing is %v", got)
 	}
-	if _, ok := newScorer(judging{MetricF1, false, 2, 100}).(*accuracy); !ok {
+	if _, ok := newScorer(judging{recipe.MetricF1, false, 2, 100}).(*accuracy); !ok {
 		t.Error("micro-F1 of single labels is accuracy")
 	}
 }
@@ -42,7 +43,7 @@ func TestAUCByHand(t *testing.T) {
 		{[]float32{1, 2}, []int32{0, -1}, undefined},
 		{nil, nil, undefined},
 	} {
-		s := newScorer(judging{MetricAUC, false, 2, 100})
+		s := newScorer(judging{recipe.MetricAUC, false, 2, 100})
 		for i := range c.margins {
 			s.add([]float32{1, 1 + c.margins[i]}, c.labels[i:i+1], nil)
 		}
@@ -60,7 +61,7 @@ func TestAUCComparesPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "rows")
 		logits, labels := make([]float32, 2*n), make([]int32, n)
-		s := newScorer(judging{MetricAUC, false, 2, 100})
+		s := newScorer(judging{recipe.MetricAUC, false, 2, 100})
 		for i := range n {
 			logits[2*i], logits[2*i+1] = float32(rapid.IntRange(-3, 3).Draw(t, "l0")), float32(rapid.IntRange(-3, 3).Draw(t, "l1"))
 			labels[i] = int32(rapid.IntRange(-1, 1).Draw(t, "label"))
@@ -104,7 +105,7 @@ func TestScoreInJSON(t *testing.T) {
 // What a scorer has added survives its state's way through a checkpoint.
 func TestScorersGoOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		metric := rapid.SampledFrom([]string{MetricAccuracy, MetricAUC}).Draw(t, "metric")
+		metric := rapid.SampledFrom([]string{recipe.MetricAccuracy, recipe.MetricAUC}).Draw(t, "metric")
 		whole, first, second := newScorer(judging{metric, false, 2, 100}), newScorer(judging{metric, false, 2, 100}), newScorer(judging{metric, false, 2, 100})
 		parts := rapid.SliceOfN(rapid.SliceOf(rapid.IntRange(-1, 1)), 2, 2).Draw(t, "labels")
 		for i, labels := range parts {
@@ -128,7 +129,7 @@ func TestScorersGoOn(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
-	for _, metric := range []string{MetricAccuracy, MetricAUC} {
+	for _, metric := range []string{recipe.MetricAccuracy, recipe.MetricAUC} {
 		if err := newScorer(judging{metric, false, 2, 100}).load(make([]byte, 19)); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("%s: 19 bytes: %v", metric, err)
 		}

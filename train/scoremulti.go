@@ -7,16 +7,17 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/train/recipe"
 )
 
 // newMultiScorer returns a scorer of rows that have any number of classes. A row's
 // decision on a class is that it has it where the logit is above zero.
 func newMultiScorer(j judging) scorer {
 	switch j.metric {
-	case MetricAUC:
+	case recipe.MetricAUC:
 		return &meanAUC{classes: j.classes, most: j.rows, logits: make([]float32, 0, j.rows*int64(j.classes)),
 			targets: make([]byte, 0, j.rows*int64(graph.TargetBytes(j.classes))), class: rocAUC{make([]judged, 0, j.rows)}}
-	case MetricAccuracy:
+	case recipe.MetricAccuracy:
 		return &allRight{accuracy{most: j.rows}}
 	}
 	return &microF1{most: j.rows * int64(j.classes)}

@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
 )
 
@@ -49,7 +50,7 @@ func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
 	if err := r.Params.Network.Validate(); err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %w", dir, err)
 	}
-	if m := r.Params.Metric; m != MetricAccuracy && m != MetricAUC && m != MetricF1 {
+	if m := r.Params.Metric; m != recipe.MetricAccuracy && m != recipe.MetricAUC && m != recipe.MetricF1 {
 		return nil, fault.New(fault.ErrCorrupt, "%s: it is judged by %.40q", dir, m)
 	}
 	return &Trained{fsys, dir, r}, nil
@@ -76,7 +77,7 @@ func (t *Trained) CheckDataset(what, fingerprint string) error {
 // CheckShape refuses data that the model was not made for, or that the run's metric does
 // not judge; multi says that nodes have any number of the classes.
 func (t *Trained) CheckShape(source string, dim, classes int, multi bool) error {
-	if t.Metric() == MetricAUC && classes != 2 && !multi {
+	if t.Metric() == recipe.MetricAUC && classes != 2 && !multi {
 		return fault.New(fault.ErrInput, "%s is judged by the AUC, which is of two classes; %s has %d", t.dir, source, classes)
 	}
 	if m := &t.file.Params.Network; m.Features() != dim || m.Classes() != classes {

@@ -17,6 +17,7 @@ import (
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/exact"
+	"diskgnn/train/recipe"
 )
 
 // results lists what each command prints with --json.
@@ -110,6 +111,19 @@ func jsonKeys(t reflect.Type) []string {
 		}
 	}
 	return keys
+}
+
+// What run.json calls an option of the recipe is what train's flag is called.
+func TestRecipeIsFlags(t *testing.T) {
+	var names []string
+	for _, f := range newTrainCommand(&globals{}).Flags {
+		names = append(names, f.Names()...)
+	}
+	for _, flag := range recipe.Flags() {
+		if !slices.Contains(names, flag) {
+			t.Errorf("train has no --%s", flag)
+		}
+	}
 }
 
 func TestReferenceIsComplete(t *testing.T) {

@@ -6,11 +6,12 @@
 //	L3  train                           epoch loop, evaluation, checkpoints
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	    train/prepare
+//	    train/prepare  train/recipe
 //	L0  graph  device  train/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
-// inside one tree (iostack and its backends, graph and its codec); inside
+// inside one tree (iostack and its backends, graph and its codec), and but for the
+// recipe, which whatever is about training embeds; inside
 // internal they may, the compiler forbids cycles. Tests may also import their
 // own layer, never a higher one.
 package deps
@@ -41,6 +42,7 @@ var Layers = []Tree{
 	{"train/safetensors", 1},
 	{"train/checkpoint", 1},
 	{"train/prepare", 1},
+	{"train/recipe", 1},
 
 	{"presample", 2},
 	{"pack", 2},
@@ -55,6 +57,9 @@ var Layers = []Tree{
 	{"internal/demo", 4},
 	{"bench", 4},
 }
+
+// embedded are trees that others of their layer are made around.
+var embedded = []string{"train/recipe"}
 
 // Find returns the tree that claims a package.
 func Find(pkg string) (Tree, bool) {
@@ -84,7 +89,7 @@ func MayImport(from, to string, test bool) bool {
 	if f.Layer == 0 && t.Path == "internal" {
 		return true
 	}
-	return test || f.Path == t.Path
+	return test || f.Path == t.Path || slices.Contains(embedded, t.Path)
 }
 
 // Foreign modules that only some trees may import, by import path prefix.
