@@ -12,6 +12,7 @@ import (
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 // engine computes a model on batches. Its methods belong to one goroutine at a time,
@@ -94,8 +95,8 @@ type engineNeeds struct {
 
 // scorers adds the memory of what scores the batches of a store.
 func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
-	train, state := scorerBytes(trainJudging(metric, f))
-	eval, _ := scorerBytes(evalJudging(metric, f))
+	train, state := score.Bytes(trainJudging(metric, f))
+	eval, _ := score.Bytes(evalJudging(metric, f))
 	n.engine += train + eval + state // which a checkpoint holds
 	n.resume += state
 }

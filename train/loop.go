@@ -14,6 +14,7 @@ import (
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
 	"diskgnn/train/recipe"
+	"diskgnn/train/score"
 )
 
 // trainer drives the epochs. All of it belongs to one goroutine.
@@ -31,7 +32,7 @@ type trainer struct {
 	counted  iostack.Stats      // those of earlier epochs
 
 	eval   *evaluation // nil without validation and test batches, or engine
-	scorer scorer
+	scorer score.Scorer
 	task   progress.Task
 
 	now     Epoch          // the epoch under way
@@ -126,7 +127,7 @@ func (t *trainer) test() error {
 
 // begin makes an epoch the one under way.
 func (t *trainer) begin(epoch int) {
-	t.now = Epoch{Epoch: epoch, LR: undefined, Loss: undefined, TrainAccuracy: undefined, ValidAccuracy: undefined, Batches: t.schedule.perEpoch}
+	t.now = Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.perEpoch}
 	t.done, t.loss, t.seeds = 0, 0, 0
 }
 
@@ -193,14 +194,14 @@ func (t *trainer) tally(more time.Duration) {
 }
 
 // readRate returns the rate of all reads since the last call.
-func (t *trainer) readRate() Score {
+func (t *trainer) readRate() score.Score {
 	before := t.counted
 	t.counted = t.stack.Stats()
 	done := t.counted.Sub(before)
 	if done.BytesRead == 0 || done.InFlight <= 0 {
-		return undefined
+		return score.Undefined
 	}
-	return Score(float64(done.BytesRead) / done.InFlight.Seconds())
+	return score.Score(float64(done.BytesRead) / done.InFlight.Seconds())
 }
 
 // judge scores the epoch, and keeps its weights if they are the best so far. Until the
@@ -219,9 +220,9 @@ func (t *trainer) judge() (isBest bool, err error) {
 		t.now.ValidSeconds = time.Since(began).Seconds()
 	}
 	if t.seeds > 0 {
-		t.now.Loss = Score(t.loss / float64(t.seeds))
+		t.now.Loss = score.Score(t.loss / float64(t.seeds))
 	}
-	t.now.TrainAccuracy = t.scorer.score()
+	t.now.TrainAccuracy = t.scorer.Score()
 	// Where nothing is scored, the latest is the best.
 	r := t.result
 	if !validates || r.ValidAccuracy.Defined() && !(t.now.ValidAccuracy > r.ValidAccuracy) {
@@ -296,7 +297,7 @@ func (t *trainer) take(o *outcome, err error) error {
 		return err
 	}
 	t.gpu.take(&o.times)
-	t.scorer.add(o.logits, o.labels, o.targets)
+	t.scorer.Add(o.logits, o.labels, o.targets)
 	for _, y := range o.labels {
 		if y != graph.Unlabelled {
 			t.seeds++
@@ -334,7 +335,7 @@ func (t *trainer) line(table pipeline.Table, isBest bool) string {
 }
 
 // say writes a score for people.
-func (t *trainer) say(s Score) string {
+func (t *trainer) say(s score.Score) string {
 	switch {
 	case !s.Defined():
 		return "–"

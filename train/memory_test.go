@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"diskgnn/featurestore/packed"
-	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
@@ -34,68 +33,6 @@ func allocated(f func()) int64 {
 
 // slack is for what does not grow with what is counted.
 const slack = 64 << 10
-
-// A scorer takes what is planned for it, all at once: also with two classes, and with its
-// state on the way to a checkpoint.
-func TestScorersHoldWhatIsPlanned(t *testing.T) {
-	const rows, batch = 200_000, 1000
-	for _, metric := range []string{recipe.MetricAccuracy, recipe.MetricAUC, recipe.MetricF1} {
-		for _, multi := range []bool{false, true} {
-			j := judging{metric, multi, 2, rows}
-			if multi {
-				j.classes = 9
-			}
-			logits, labels := make([]float32, batch*j.classes), make([]int32, batch)
-			var targets []byte
-			if multi {
-				targets = make([]byte, batch*graph.TargetBytes(j.classes))
-			}
-			for i := range logits {
-				logits[i] = float32(i * 7919 % 1009)
-			}
-			for i := range labels {
-				if !multi {
-					labels[i] = int32(i % 2)
-				} else {
-					graph.AddClass(targets[i*2:], i%9)
-				}
-			}
-			var s scorer
-			use := func() {
-				for range rows / batch {
-					s.add(logits, labels, targets)
-				}
-			}
-			held, state := scorerBytes(j)
-			got := allocated(func() {
-				s = newScorer(j)
-				for range 2 { // a score leaves room for the next
-					use()
-					s.score()
-				}
-			})
-			if got > held+slack {
-				t.Errorf("%+v: %d bytes allocated, %d planned", j, got, held)
-			}
-			use()
-			var b []byte
-			if got := allocated(func() { b = s.state() }); got > state+slack {
-				t.Errorf("%+v: a state takes %d bytes, %d are planned", j, got, state)
-			}
-			other := newScorer(j)
-			if got := allocated(func() {
-				if err := other.load(b); err != nil {
-					t.Error(err)
-				}
-			}); got > slack {
-				t.Errorf("%+v: to load a state takes %d bytes", j, got)
-			}
-			if a, b := s.score(), other.score(); a != b || !a.Defined() {
-				t.Errorf("%+v: the score is %v, from its state %v", j, a, b)
-			}
-		}
-	}
-}
 
 // The plan holds the scorers of the pack's batches: two classes are no exception.
 func TestPlanHasScorers(t *testing.T) {

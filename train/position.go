@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/train/score"
 )
 
 // position is the head of a checkpoint: where a run stands, and what it has summed up.
@@ -24,11 +25,11 @@ type position struct {
 	Loss      float64 `json:"loss"` // summed over its labelled seed nodes
 	SeedNodes int     `json:"seed_nodes"`
 
-	BestEpoch      int     `json:"best_epoch"`
-	ValidAccuracy  Score   `json:"valid_accuracy"` // of the best epoch
-	PreloadBytes   int64   `json:"preload_bytes"`
-	PreloadSeconds float64 `json:"preload_seconds"`
-	Seconds        float64 `json:"seconds"` // of the whole run
+	BestEpoch      int         `json:"best_epoch"`
+	ValidAccuracy  score.Score `json:"valid_accuracy"` // of the best epoch
+	PreloadBytes   int64       `json:"preload_bytes"`
+	PreloadSeconds float64     `json:"preload_seconds"`
+	Seconds        float64     `json:"seconds"` // of the whole run
 
 	Metrics metricsEnd `json:"metrics"`
 }
@@ -125,7 +126,7 @@ func (t *trainer) checkpoint() error {
 		p.Sums.Seconds += time.Since(t.running).Seconds()
 	}
 	t.gpu.idle(t.table, p.Sums.Seconds-t.preload)
-	sections := map[string][]byte{sectionScorer: t.scorer.state()}
+	sections := map[string][]byte{sectionScorer: t.scorer.State()}
 	if t.best != nil {
 		sections[sectionBest] = binio.Bytes(t.best)
 	}
@@ -153,7 +154,7 @@ func (t *trainer) goOn(c *resumePoint) error {
 			state[part] = b
 		}
 	}
-	if err := t.scorer.load(c.sections[sectionScorer]); err != nil {
+	if err := t.scorer.Load(c.sections[sectionScorer]); err != nil {
 		return fmt.Errorf("%s: %s: %w", c.name, sectionScorer, err)
 	}
 	t.now, t.done, t.loss, t.seeds = c.at.Sums, c.at.Batch, c.at.Loss, c.at.SeedNodes

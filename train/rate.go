@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"diskgnn/train/recipe"
+	"diskgnn/train/score"
 )
 
 // rate returns the learning rate of the epoch that follows those before. It is a
@@ -57,7 +58,7 @@ func (t *trainer) setRate() error {
 		return nil
 	}
 	rate := rate(&t.options.Recipe, t.result.Epochs)
-	t.now.LR = Score(rate)
+	t.now.LR = score.Score(rate)
 	return t.engine.SetLR(rate)
 }
 

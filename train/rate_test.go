@@ -15,22 +15,23 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/recipe"
+	"diskgnn/train/score"
 )
 
 // scored makes epochs of validation scores.
-func scored(scores ...Score) []Epoch {
+func scored(scores ...score.Score) []Epoch {
 	epochs := make([]Epoch, len(scores))
 	for i, s := range scores {
-		epochs[i] = Epoch{Epoch: i, ValidAccuracy: s, Loss: Score(i)} // the loss only gets worse
+		epochs[i] = Epoch{Epoch: i, ValidAccuracy: s, Loss: score.Score(i)} // the loss only gets worse
 	}
 	return epochs
 }
 
 // lost makes epochs of losses, not validated.
-func lost(losses ...Score) []Epoch {
+func lost(losses ...score.Score) []Epoch {
 	epochs := make([]Epoch, len(losses))
 	for i, l := range losses {
-		epochs[i] = Epoch{Epoch: i, ValidAccuracy: undefined, Loss: l}
+		epochs[i] = Epoch{Epoch: i, ValidAccuracy: score.Undefined, Loss: l}
 	}
 	return epochs
 }
@@ -59,8 +60,8 @@ func TestRateByHand(t *testing.T) {
 		"plateau": {plateau(1, recipe.Recipe{MinLR: 0.2}), scored(0.5, 0.6, 0.6, 0.55, 0.6, 0.6, 0.7, 0.7, 0.7),
 			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2}},
 		"plateau, impatient":      {plateau(0, recipe.Recipe{}), scored(0.5, 0.5, 0.4, 0.6), []float64{1, 1, 0.5, 0.25, 0.25}},
-		"plateau, undefined once": {plateau(0, recipe.Recipe{}), scored(0.5, undefined, 0.6), []float64{1, 1, 0.5, 0.5}},
-		"plateau, by the loss": {plateau(1, recipe.Recipe{}), lost(3, 2, 2.5, 2, 1.9, undefined, 1.9),
+		"plateau, undefined once": {plateau(0, recipe.Recipe{}), scored(0.5, score.Undefined, 0.6), []float64{1, 1, 0.5, 0.5}},
+		"plateau, by the loss": {plateau(1, recipe.Recipe{}), lost(3, 2, 2.5, 2, 1.9, score.Undefined, 1.9),
 			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25}},
 		// What was best in the warm-up is forgotten.
 		"plateau, warm-up": {plateau(0, recipe.Recipe{Warmup: 2}), scored(0.9, 0.9, 0.5, 0.6, 0.6), []float64{0.5, 1, 1, 1, 1, 0.5}},
@@ -123,7 +124,7 @@ func TestEpochsHaveTheirRates(t *testing.T) {
 		for i := range r.Epochs {
 			rate := rate(&o.Recipe, r.Epochs[:i])
 			want = append(want, slices.Repeat([]float64{rate}, r.Epochs[i].Batches)...)
-			if r.Epochs[i].LR != Score(rate) {
+			if r.Epochs[i].LR != score.Score(rate) {
 				t.Errorf("%s: epoch %d says %v, want %v", what, i, r.Epochs[i].LR, rate)
 			}
 		}

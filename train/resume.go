@@ -27,7 +27,7 @@ func (r *runner) resume(file runFile) (err error) {
 	if err := r.was.sameArithmetic(file.Setup.engineInfo); err != nil {
 		return err
 	}
-	limits := limits{perEpoch: r.facts.BatchesPerEpoch, seeds: trainJudging(r.options.Metric, &r.facts).rows, sections: r.needs.resume}
+	limits := limits{perEpoch: r.facts.BatchesPerEpoch, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.needs.resume}
 	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
 		return err
 	}

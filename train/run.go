@@ -45,6 +45,7 @@ import (
 	"diskgnn/iostack"
 	stacks "diskgnn/iostack/all"
 	"diskgnn/pipeline"
+	"diskgnn/train/score"
 )
 
 // traceSpans bounds a trace: 40 bytes and one line of JSON each. Beyond, the earliest
@@ -187,7 +188,7 @@ func (r *runner) prepare(p parts) (err error) {
 		return ofPack(err)
 	}
 	r.replicas = []*replica{{view: r.store.View(0), engine: r.engine}}
-	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}
+	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
 	if r.was != nil {
@@ -315,7 +316,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, replica: r.replicas[0], dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: newScorer(trainJudging(o.Metric, &r.facts))}
+		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -344,7 +345,7 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 			return err
 		}
 		f := r.facts
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: newScorer(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: score.New(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
 		if err := t.eval.start(ctx, slots, t.recorder); err != nil {
 			return err
 		}

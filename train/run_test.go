@@ -24,6 +24,7 @@ import (
 	"diskgnn/presample/mbfile"
 	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 func TestRunByItsFiles(t *testing.T) {
@@ -141,18 +142,18 @@ func TestScoresByTheFormulas(t *testing.T) {
 		for _, part := range []struct {
 			what    string
 			batches func() (lo, hi int)
-			got     Score
+			got     score.Score
 		}{{"validation", samples.Valid, r.ValidAccuracy}, {"test", samples.Test, r.TestAccuracy}} {
-			s := newScorer(judging{c.metric, false, c.classes, int64(len(w.dataset.Labels))})
+			s := score.New(score.Options{Metric: c.metric, Classes: c.classes, Rows: int64(len(w.dataset.Labels))})
 			lo, hi := part.batches()
 			for i := lo; i < hi; i++ {
 				var b graph.Batch
 				if _, err := samples.Read(context.Background(), i, nil, &b); err != nil {
 					t.Fatal(err)
 				}
-				s.add(forward(weights, &w.dataset, &b), b.Labels, nil)
+				s.Add(forward(weights, &w.dataset, &b), b.Labels, nil)
 			}
-			want := s.score()
+			want := s.Score()
 			if hi == lo || !want.Defined() || math.Abs(float64(part.got-want)) > 1e-9 {
 				t.Errorf("%s %s: %v, by the formulas %v, of %d batches", part.what, c.metric, part.got, want, hi-lo)
 			}

@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 func mustBegin(t *testing.T, out string, force bool) *runDir {
@@ -53,7 +54,7 @@ func TestRunDirectory(t *testing.T) {
 	if _, err := beginRun(vfs.OS, out, true, runFile{}); !errors.Is(err, fault.ErrLocked) {
 		t.Errorf("a second run, forced: %v", err)
 	}
-	if err := d.appendMetrics(Epoch{Epoch: 0, Loss: 0.5, ValidAccuracy: undefined}); err != nil {
+	if err := d.appendMetrics(Epoch{Epoch: 0, Loss: 0.5, ValidAccuracy: score.Undefined}); err != nil {
 		t.Fatal(err)
 	}
 	tensors := []safetensors.Tensor{{Name: "w", Shape: []int{2}, Data: []float32{1, 2}}}

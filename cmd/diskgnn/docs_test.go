@@ -18,6 +18,7 @@ import (
 	"diskgnn/train"
 	"diskgnn/train/exact"
 	"diskgnn/train/recipe"
+	"diskgnn/train/score"
 )
 
 // results lists what each command prints with --json.
@@ -160,7 +161,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[pack.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[pack.Choice]()))
-	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[train.LayerCost]()))
+	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
 }
 

@@ -6,7 +6,7 @@
 //	L3  train                           epoch loop, evaluation, checkpoints
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	    train/prepare  train/recipe
+//	    train/prepare  train/recipe  train/score
 //	L0  graph  device  train/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
@@ -43,6 +43,7 @@ var Layers = []Tree{
 	{"train/checkpoint", 1},
 	{"train/prepare", 1},
 	{"train/recipe", 1},
+	{"train/score", 1},
 
 	{"presample", 2},
 	{"pack", 2},

@@ -208,7 +208,7 @@ func TestExamHoldsWhatIsPlanned(t *testing.T) {
 			check(t, err)
 			logits := make([]float32, len(e.nodes)*raw.Classes)
 			e.add(0, logits, raw.Classes)
-			for _, j := range e.judges {
+			for _, j := range e.scorers {
 				j.Score()
 			}
 			runtime.ReadMemStats(&after)

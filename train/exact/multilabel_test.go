@@ -15,6 +15,7 @@ import (
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/recipe"
+	"diskgnn/train/score"
 )
 
 // The whole way of a multi-label graph: what a run learns scores exactly as it did with
@@ -39,7 +40,7 @@ func TestMultiLabel(t *testing.T) {
 		e, err := Evaluate(ctx, disk, w.options(), progress.Discard)
 		check(t, err)
 		// Logits are the same to rounding, and a sign, or an order, may hang on that.
-		near := func(a, b train.Score) bool { return math.Abs(float64(a-b)) < 0.01 }
+		near := func(a, b score.Score) bool { return math.Abs(float64(a-b)) < 0.01 }
 		if !near(e.ValidAccuracy, trained.ValidAccuracy) || !near(e.TestAccuracy, trained.TestAccuracy) || e.Metric != metric {
 			t.Errorf("%s: exactly %v and %v, sampled %v and %v", metric, e.ValidAccuracy, e.TestAccuracy, trained.ValidAccuracy, trained.TestAccuracy)
 		}
