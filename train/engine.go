@@ -8,6 +8,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
@@ -43,7 +44,7 @@ type engine interface {
 	LoadState(state map[string][]byte) error
 	// Params describes the weights in the order in which a snapshot has them.
 	Params() []model.Param
-	Info() engineInfo
+	Info() engines.Info
 	// Device returns the GPU that features are wanted on; nil: they are wanted in host
 	// memory.
 	Device() *cuda.Device
@@ -71,17 +72,6 @@ type outcome struct {
 	labels  []int32   // of the step's batch
 	targets []byte
 	times   gpu.Times // on the GPU
-}
-
-// engineInfo says what an engine computes with.
-type engineInfo struct {
-	BLAS       string        `json:"blas,omitempty"`
-	SIMD       string        `json:"simd,omitempty"`
-	Device     string        `json:"device,omitempty"`            // the GPU
-	Precision  string        `json:"precision,omitempty"`         // of its matrix products
-	Orders     []model.Order `json:"layer_orders,omitempty"`      // of training
-	EvalOrders []model.Order `json:"eval_layer_orders,omitempty"` // of evaluation
-	note       string        // what the user should know
 }
 
 // engineNeeds is the memory that an engine holds and that its works hold.

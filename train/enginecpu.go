@@ -8,6 +8,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/train/cpu"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
 )
@@ -113,11 +114,11 @@ func (e *cpuEngine) LoadState(state map[string][]byte) error { return e.train.Lo
 
 func (e *cpuEngine) Params() []model.Param { return e.train.Layout().Params }
 
-func (e *cpuEngine) Info() engineInfo {
+func (e *cpuEngine) Info() engines.Info {
 	i := e.train.Info()
-	info := engineInfo{BLAS: i.BLAS, SIMD: i.SIMD, Orders: i.Orders, note: i.BLASReason}
+	info := engines.Info{BLAS: i.BLAS, SIMD: i.SIMD, Orders: i.Orders, Note: i.BLASReason}
 	if e.note != "" {
-		info.note = e.note
+		info.Note = e.note
 	}
 	if e.eval != nil {
 		info.EvalOrders = e.eval.Orders()

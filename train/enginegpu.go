@@ -6,6 +6,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
@@ -106,7 +107,7 @@ func (e *gpuEngine) Infer(ctx context.Context, w work, f features) ([]float32, e
 
 func (e *gpuEngine) Restore(weights []float32) error { return e.LoadWeights(weights) }
 
-func (e *gpuEngine) Info() engineInfo {
+func (e *gpuEngine) Info() engines.Info {
 	i := e.Engine.Info()
-	return engineInfo{BLAS: i.BLAS, Device: i.Device, Precision: i.Precision.String(), Orders: i.Orders, EvalOrders: i.EvalOrders}
+	return engines.Info{BLAS: i.BLAS, Device: i.Device, Precision: i.Precision.String(), Orders: i.Orders, EvalOrders: i.EvalOrders}
 }

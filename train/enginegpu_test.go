@@ -21,6 +21,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/pack"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -97,7 +98,7 @@ func TestGPURunsResume(t *testing.T) {
 		w.mustRun(o, use)
 		want := w.ending(o.Out)
 		for _, steps := range []int{1, 4, 11} {
-			o := w.fresh(first, func(o *Options) { o.CheckpointEvery = Interval{Time: 1 << 40} })
+			o := w.fresh(first, func(o *Options) { o.CheckpointEvery = rundir.Interval{Time: 1 << 40} })
 			w.interrupt(o, steps, use)
 			o.Resume = true
 			if _, err := w.run(context.Background(), o, &logged{}, use); err != nil {
@@ -118,7 +119,7 @@ func TestGPULossNotFinite(t *testing.T) {
 		if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the loss is NaN") {
 			t.Error(err)
 		}
-		w.unfinished(o.Out, StateFailed)
+		w.unfinished(o.Out, rundir.StateFailed)
 	})
 }
 
@@ -194,7 +195,7 @@ func TestGPUCacheChangesNothing(t *testing.T) {
 			if r.GPUCacheRows > r.CacheRows || (r.GPUCacheRows == 0) != (c.gpu != nil && c.gpu.Value == 0) {
 				t.Errorf("caches of %v and %v: %d rows, %d of them on the GPU", c.gpu, c.ram, r.CacheRows, r.GPUCacheRows)
 			}
-			got := w.weights(o.Out, FinalFile)
+			got := w.weights(o.Out, rundir.FinalFile)
 			if want == nil {
 				want = got
 			}
@@ -225,7 +226,7 @@ func TestGPUStages(t *testing.T) {
 				t.Errorf("epoch %d: bound by %s in %v, stages %v", e.Epoch, e.BoundStage, e.BoundSeconds, e.Stages)
 			}
 		}
-		b, err := os.ReadFile(filepath.Join(o.Out, TraceFile))
+		b, err := os.ReadFile(filepath.Join(o.Out, rundir.TraceFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,9 +242,9 @@ func TestGPUStages(t *testing.T) {
 // all batches, and of no more time than there was.
 func TestGPUStagesAcrossCheckpoints(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
-	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, Interval{Batches: 1} })
+	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, rundir.Interval{Batches: 1} })
 	use := onDevice(cudatest.Open(t)) // on which all spans take a millisecond
-	check := func(what string, r Result) {
+	check := func(what string, r rundir.Result) {
 		t.Helper()
 		for _, e := range r.Epochs {
 			seen := 0
@@ -285,7 +286,7 @@ func TestGPULate(t *testing.T) {
 		"rows in RAM and on the GPU": func(o *Options) { o.GPUCache, o.RAMCache, o.Norm = percent(7), percent(13), "batch" },
 		"packed as int8":             func(o *Options) { o.Pack = w.pack(20, func(o *pack.Options) { o.DType = "int8" }) },
 	} {
-		first := w.options(w.pack(20), gpuRun, change, func(o *Options) { o.CheckpointEvery = Interval{Batches: 5} })
+		first := w.options(w.pack(20), gpuRun, change, func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 5} })
 		w.mustRun(first, onDevice(cudatest.Open(t)))
 		want := w.ending(first.Out)
 		cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {

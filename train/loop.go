@@ -14,6 +14,7 @@ import (
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
 
@@ -24,7 +25,7 @@ type trainer struct {
 	rowBytes int64 // of a row as the store holds it
 	*replica       // of the run's, the first and only
 	dir      *runDir
-	result   *Result
+	result   *rundir.Result
 	report   progress.Reporter
 	recorder *pipeline.Recorder // nil without a trace
 	began    time.Time          // when the run would have begun, had it never been interrupted
@@ -35,7 +36,7 @@ type trainer struct {
 	scorer score.Scorer
 	task   progress.Task
 
-	now     Epoch          // the epoch under way
+	now     rundir.Epoch   // the epoch under way
 	done    int            // how many of its batches are trained on
 	loss    float64        // summed over their labelled seed nodes
 	seeds   int            // number of those
@@ -103,7 +104,7 @@ func (t *trainer) train(ctx context.Context) error {
 	if t.result.StoppedEarly = t.now.Epoch < t.schedule.epochs; t.result.StoppedEarly {
 		t.report.Logf("stopped early: no epoch was better than epoch %d in the %d after it", t.result.BestEpoch, t.options.Patience)
 	}
-	if err := t.saveWeights(FinalFile, t.now.Epoch-1); err != nil {
+	if err := t.saveWeights(rundir.FinalFile, t.now.Epoch-1); err != nil {
 		return err
 	}
 	if t.eval == nil {
@@ -127,7 +128,7 @@ func (t *trainer) test() error {
 
 // begin makes an epoch the one under way.
 func (t *trainer) begin(epoch int) {
-	t.now = Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.perEpoch}
+	t.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.perEpoch}
 	t.done, t.loss, t.seeds = 0, 0, 0
 }
 
@@ -157,7 +158,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.now.ReadRate = t.readRate()
 	t.result.Epochs = append(t.result.Epochs, t.now)
-	if err := t.dir.appendMetrics(t.now); err != nil {
+	if err := t.dir.AppendMetrics(t.now); err != nil {
 		return err
 	}
 	t.report.Logf("%s", t.line(t.table, isBest))
@@ -232,7 +233,7 @@ func (t *trainer) judge() (isBest bool, err error) {
 	if t.best, err = t.engine.Snapshot(t.best[:0]); err != nil {
 		return true, err
 	}
-	return true, t.saveWeights(WeightsFile, t.now.Epoch)
+	return true, t.saveWeights(rundir.WeightsFile, t.now.Epoch)
 }
 
 // saveWeights writes the present weights, those after an epoch. The last update of an
@@ -247,7 +248,7 @@ func (t *trainer) saveWeights(name string, epoch int) error {
 			return t.diverged(fmt.Sprintf("after epoch %d the weights %s are not finite", epoch, list[i].Name))
 		}
 	}
-	return t.dir.saveWeights(name, list, epoch)
+	return t.dir.SaveWeights(name, list, epoch)
 }
 
 // step is the last stage of the training pipeline. A step that fails or is abandoned

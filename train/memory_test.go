@@ -18,6 +18,7 @@ import (
 	"diskgnn/pipeline"
 	"diskgnn/train/recipe"
 	"diskgnn/train/report"
+	"diskgnn/train/rundir"
 )
 
 // allocated returns what a function allocates, garbage included: never less than what it
@@ -69,10 +70,10 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	const n = 5000
-	var r Result
+	var r rundir.Result
 	lines := allocated(func() {
 		for i := range n {
-			e := Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
+			e := rundir.Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
 				SSDBytesRead: 1 << 50, SSDUsefulBytes: 1 << 50, GraphBytesRead: 1 << 50, RAMBytes: 1 << 50, ReadRate: 1e10 / 3, ReadSeconds: 1.0 / 3, ComputeSeconds: 1.0 / 3,
 				Batches: 1 << 20, BoundStage: stageCompute, BoundSeconds: 1.0 / 3, ValidSeconds: 1.0 / 3, ValidBytesRead: 1 << 50}
 			e.Stages = make([]pipeline.StageTime, 0, 7)
@@ -83,9 +84,9 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		}
 	}) / n
 	dir := t.TempDir()
-	d := &runDir{fs: disk, path: dir, file: runFile{Format: runFormat, Begun: time.Now(), State: StateFinished, Result: &r}}
+	d := &rundir.Dir{FS: disk, Path: dir, File: rundir.File{Format: rundir.Format, Begun: time.Now(), State: rundir.StateFinished, Result: &r}}
 	saved := allocated(func() {
-		if err := d.save(); err != nil {
+		if err := d.Save(); err != nil {
 			t.Fatal(err)
 		}
 	}) / n
@@ -97,7 +98,7 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		}
 		fmt.Fprintf(&metrics, "%s\n", b)
 	}
-	if err := os.WriteFile(filepath.Join(dir, MetricsFile), []byte(metrics.String()), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(metrics.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	reported := allocated(func() {
@@ -152,13 +153,13 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	}
 	needs.scorers(recipe.MetricAUC, packed.Facts(r))
 	w.interrupt(o, 25)
-	names := strings.Fields(names(t, filepath.Join(o.Out, CheckpointsDir)))
+	names := strings.Fields(names(t, filepath.Join(o.Out, rundir.CheckpointsDir)))
 	if len(names) == 0 {
 		t.Fatal("no checkpoint")
 	}
-	d := &runDir{fs: disk, path: o.Out}
+	d := &rundir.Dir{FS: disk, Path: o.Out}
 	got = allocated(func() {
-		if _, _, err := d.checkpoints().Read(names[0], needs.resume); err != nil {
+		if _, _, err := d.Checkpoints().Read(names[0], needs.resume); err != nil {
 			t.Fatal(err)
 		}
 	})

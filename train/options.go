@@ -13,6 +13,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 )
 
 // Engines, as --engine names them.
@@ -52,7 +53,7 @@ type Options struct {
 	Trace bool // write trace.json
 	Force bool // replace a run at Out
 
-	CheckpointEvery Interval
+	CheckpointEvery rundir.Interval
 	Keep            int // checkpoints at a time; 0 means 3
 	// Resume goes on with the run at Out, if there is one. What decides its result is
 	// taken from there, and so is what it was Given.
@@ -64,7 +65,7 @@ type Options struct {
 
 // Defaults returns the options of a run of which nothing is said.
 func Defaults() Options {
-	o := Options{Recipe: recipe.Defaults(), CheckpointEvery: Interval{Time: 10 * time.Minute}}
+	o := Options{Recipe: recipe.Defaults(), CheckpointEvery: rundir.Interval{Time: 10 * time.Minute}}
 	o.EnsureDefaults()
 	return o
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
 
 // rate returns the learning rate of the epoch that follows those before. It is a
 // function of the options and of what metrics.jsonl holds, and of nothing else: so a
 // run that is resumed trains at the rates of one that never was interrupted.
-func rate(o *recipe.Recipe, before []Epoch) float64 {
+func rate(o *recipe.Recipe, before []rundir.Epoch) float64 {
 	epoch := len(before)
 	if epoch < o.Warmup {
 		return o.LR * float64(epoch+1) / float64(o.Warmup)
@@ -30,11 +31,11 @@ func rate(o *recipe.Recipe, before []Epoch) float64 {
 // PlateauPatience epochs were no better than the best before them, as PyTorch's
 // ReduceLROnPlateau does with a threshold of 0. The epochs that are validated are
 // judged by their score, or all by the loss where none has one.
-func plateauRate(o *recipe.Recipe, epochs []Epoch) float64 {
-	merit := func(e *Epoch) float64 { return -float64(e.Loss) }
-	scored := slices.ContainsFunc(epochs, func(e Epoch) bool { return e.ValidAccuracy.Defined() })
+func plateauRate(o *recipe.Recipe, epochs []rundir.Epoch) float64 {
+	merit := func(e *rundir.Epoch) float64 { return -float64(e.Loss) }
+	scored := slices.ContainsFunc(epochs, func(e rundir.Epoch) bool { return e.ValidAccuracy.Defined() })
 	if scored {
-		merit = func(e *Epoch) float64 { return float64(e.ValidAccuracy) }
+		merit = func(e *rundir.Epoch) float64 { return float64(e.ValidAccuracy) }
 	}
 	rate, best, waited := o.LR, math.Inf(-1), 0
 	for i := range epochs {

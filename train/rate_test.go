@@ -15,23 +15,24 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
 
 // scored makes epochs of validation scores.
-func scored(scores ...score.Score) []Epoch {
-	epochs := make([]Epoch, len(scores))
+func scored(scores ...score.Score) []rundir.Epoch {
+	epochs := make([]rundir.Epoch, len(scores))
 	for i, s := range scores {
-		epochs[i] = Epoch{Epoch: i, ValidAccuracy: s, Loss: score.Score(i)} // the loss only gets worse
+		epochs[i] = rundir.Epoch{Epoch: i, ValidAccuracy: s, Loss: score.Score(i)} // the loss only gets worse
 	}
 	return epochs
 }
 
 // lost makes epochs of losses, not validated.
-func lost(losses ...score.Score) []Epoch {
-	epochs := make([]Epoch, len(losses))
+func lost(losses ...score.Score) []rundir.Epoch {
+	epochs := make([]rundir.Epoch, len(losses))
 	for i, l := range losses {
-		epochs[i] = Epoch{Epoch: i, ValidAccuracy: score.Undefined, Loss: l}
+		epochs[i] = rundir.Epoch{Epoch: i, ValidAccuracy: score.Undefined, Loss: l}
 	}
 	return epochs
 }
@@ -43,7 +44,7 @@ func TestRateByHand(t *testing.T) {
 	}
 	for what, c := range map[string]struct {
 		recipe recipe.Recipe
-		before []Epoch
+		before []rundir.Epoch
 		want   []float64 // of the first epoch, …, of the one after all these
 	}{
 		"constant": {recipe.Recipe{LR: 0.25}, scored(0, 0), []float64{0.25, 0.25, 0.25}},
@@ -194,7 +195,7 @@ func TestStopsEarly(t *testing.T) {
 func TestResumesAStopping(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
 	o := w.options(w.pack(20), func(o *Options) {
-		o.Epochs, o.Patience, o.LR, o.CheckpointEvery = 200, 2, 0.02, Interval{}
+		o.Epochs, o.Patience, o.LR, o.CheckpointEvery = 200, 2, 0.02, rundir.Interval{}
 		o.Schedule, o.PlateauPatience = recipe.SchedulePlateau, 0
 	})
 	boom := errors.New("boom")
@@ -258,10 +259,10 @@ func TestValidatesNowAndThen(t *testing.T) {
 	if b := got.BestEpoch; b != 2 && b != 5 && b != 7 || !got.TestAccuracy.Defined() {
 		t.Errorf("the best epoch is %d, the test score %v", b, got.TestAccuracy)
 	}
-	if !reflect.DeepEqual(w.weights(rare.Out, FinalFile), w.weights(every.Out, FinalFile)) {
+	if !reflect.DeepEqual(w.weights(rare.Out, rundir.FinalFile), w.weights(every.Out, rundir.FinalFile)) {
 		t.Error("other weights at the end")
 	}
-	report, err := os.ReadFile(filepath.Join(rare.Out, ReportFile))
+	report, err := os.ReadFile(filepath.Join(rare.Out, rundir.ReportFile))
 	if err != nil || bytes.Contains(report, []byte("NaN")) || !bytes.Contains(report, []byte("every 3 epochs")) {
 		t.Errorf("the report: %v", err)
 	}
@@ -274,7 +275,7 @@ func TestValidatesNowAndThen(t *testing.T) {
 
 	// An interrupted run goes on to the same bytes, also before its first validation.
 	for _, steps := range []int{2, 9, 31} {
-		o := w.fresh(rare, func(o *Options) { o.CheckpointEvery = Interval{Batches: 1} })
+		o := w.fresh(rare, func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 1} })
 		w.interrupt(o, steps-1)
 		o.Resume = true
 		if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {

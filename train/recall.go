@@ -15,27 +15,14 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu/blas"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 )
 
-// preferences are options that decide nothing of the result, as far as they were
-// given: a resumed run keeps them.
-type preferences struct {
-	Memory          int64        `json:"memory,omitempty"`
-	Threads         int          `json:"threads,omitempty"`
-	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
-	Slots           int          `json:"slots,omitempty"`
-	GPUMemory       int64        `json:"gpu_memory,omitempty"`
-	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
-	IO              string       `json:"io,omitempty"`
-	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
-	Keep            int          `json:"keep,omitempty"`
-	Trace           *bool        `json:"trace,omitempty"`
-}
-
 // preferences returns what was given of them.
-func (o *Options) preferences() preferences {
-	var p preferences
+func (o *Options) preferences() rundir.Preferences {
+	var p rundir.Preferences
 	for flag, keep := range map[string]func(){
 		"memory":           func() { p.Memory = o.Memory },
 		"threads":          func() { p.Threads = o.Threads },
@@ -58,8 +45,8 @@ func (o *Options) preferences() preferences {
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
 
 // params returns what decides the result.
-func (o *Options) params() runParams {
-	p := runParams{Recipe: o.Recipe, Network: o.Network()}
+func (o *Options) params() rundir.Params {
+	p := rundir.Params{Recipe: o.Recipe, Network: o.Network()}
 	if o.Engine != EngineGPU {
 		p.Precision = "" // which the other engines have none of
 	}
@@ -68,7 +55,7 @@ func (o *Options) params() runParams {
 
 // recall completes the options by those of the run that is resumed, and refuses flags
 // that say otherwise about what decides the result.
-func (o *Options) recall(was *runFile) error {
+func (o *Options) recall(was *rundir.File) error {
 	if o.places() == (all.Places{}) {
 		o.Pack, o.Dataset, o.Samples = was.PackPath, was.DatasetPath, was.SamplesPath
 		if !o.gave("store") {
@@ -99,7 +86,7 @@ func (o *Options) recall(was *runFile) error {
 }
 
 // checkOptions refuses a run at out whose options no run begins with.
-func (f *runFile) checkOptions(out string) error {
+func checkOptions(f *rundir.File, out string) error {
 	o := Defaults()
 	o.Out, o.Pack = out, "pack"
 	err := o.recall(f)
@@ -113,7 +100,7 @@ func (f *runFile) checkOptions(out string) error {
 }
 
 // prefer takes over what an earlier process was given and this one was not.
-func (o *Options) prefer(p *preferences) {
+func (o *Options) prefer(p *rundir.Preferences) {
 	take := func(flag string, was bool, set func()) {
 		if was && !o.gave(flag) {
 			set()
@@ -133,38 +120,24 @@ func (o *Options) prefer(p *preferences) {
 }
 
 // runToResume returns run.json of the run at out, or nil where there is none.
-func runToResume(fsys vfs.FS, out string) (*runFile, error) {
+func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 	out = filepath.Clean(out)
 	if ok, err := vfs.Exists(fsys, out); err != nil || !ok {
 		return nil, err
 	}
-	was, err := readRun(fsys, out)
+	was, err := rundir.Read(fsys, out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil // checkOut decides whether anything else is there
 	case err != nil:
 		return nil, err
-	case was.Format != runFormat:
-		return nil, fault.New(fault.ErrVersion, "%s is a %s; this program resumes %s", out, was.Format, runFormat)
 	}
 	return &was, nil
 }
 
-// unlocked makes sure that no process trains the run.
-func (f *runFile) unlocked(fsys vfs.FS, out string) error {
-	if f.State != StateRunning {
-		return nil
-	}
-	lock, err := fsys.Lock(filepath.Join(out, lockFile))
-	if err != nil {
-		return err
-	}
-	return lock.Close() // only tried
-}
-
 // sameArithmetic refuses to go on where other code would round otherwise.
-func (f *runFile) sameArithmetic(now engineInfo) error {
-	i := &f.Setup.engineInfo
+func sameArithmetic(f *rundir.File, now engines.Info) error {
+	i := &f.Setup.Info
 	var differ []string
 	for _, d := range []struct{ what, was, now string }{
 		{"matrix products by", i.BLAS, now.BLAS},
@@ -183,7 +156,7 @@ func (f *runFile) sameArithmetic(now engineInfo) error {
 }
 
 // changes says what differs that may, "" if nothing does.
-func (f *runFile) changes(now *runFile) string {
+func changes(f, now *rundir.File) string {
 	a, b := &f.Setup, &now.Setup
 	var differ []string
 	add := func(what string, was, now any) {

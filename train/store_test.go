@@ -16,6 +16,7 @@ import (
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
 	"diskgnn/pack"
+	"diskgnn/train/rundir"
 )
 
 // fromSamples makes options of a pack those of a run that holds all rows in memory.
@@ -82,7 +83,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		}
 		again := Options{Out: c.o.Out, Resume: true}
 		r, err := w.run(context.Background(), again, &logged{}, nil)
-		if err != nil || r.State != ResultResumed {
+		if err != nil || r.State != rundir.ResultResumed {
 			t.Errorf("%s: resumed: %+v, %v", c.name, r.State, err)
 		}
 		if f := state(t, c.o.Out); f.Store != c.name || f.Resumed != 1 {

@@ -15,6 +15,7 @@ import (
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -29,12 +30,12 @@ const (
 type Trained struct {
 	fs   vfs.FS
 	dir  string
-	file runFile
+	file rundir.File
 }
 
 // OpenTrained reads what a run says of itself.
 func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
-	r, err := readRun(fsys, dir)
+	r, err := rundir.Read(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.ErrInput, "no run at %s", dir)
 	}
@@ -132,9 +133,9 @@ func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, i
 
 func weightsFile(which string) string {
 	if which == WeightsFinal {
-		return FinalFile
+		return rundir.FinalFile
 	}
-	return WeightsFile
+	return rundir.WeightsFile
 }
 
 // headerBytes is more than what precedes the data in a file of weights: some 200 bytes for

@@ -18,6 +18,7 @@ import (
 	"diskgnn/train"
 	"diskgnn/train/exact"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
 
@@ -28,7 +29,7 @@ var results = map[string]any{
 	"presample": presample.Result{},
 	"merge":     shard.Result{},
 	"pack":      pack.Result{},
-	"train":     train.Result{},
+	"train":     rundir.Result{},
 	"eval":      train.Evaluation{},
 	"predict":   exact.Prediction{},
 	"report":    reported{},
@@ -162,7 +163,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[pack.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[pack.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
-	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
+	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 
 func compareKeys(t *testing.T, of string, documented, printed []string) {

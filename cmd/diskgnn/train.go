@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
+	"diskgnn/train/rundir"
 )
 
 const trainTeaches = `Trains GraphSAGE, GCN or GAT on the batches of a pack, or of samples: as deep as the fanouts that were
@@ -105,14 +106,14 @@ func newTrainCommand(g *globals) *cli.Command {
 }
 
 // intervalFlag takes a time or a number of batches.
-func intervalFlag(dst *train.Interval) cli.Flag {
+func intervalFlag(dst *rundir.Interval) cli.Flag {
 	return flag("checkpoint-every", "TIME|N", "time between checkpoints, or batches; 0: at the ends of epochs", dst.String(), func(s string) (err error) {
-		*dst, err = train.ParseInterval(s)
+		*dst, err = rundir.ParseInterval(s)
 		return err
 	})
 }
 
-func trained(o train.Options, r train.Result) outcome {
+func trained(o train.Options, r rundir.Result) outcome {
 	var read, useful int64
 	var reading, computing, training float64
 	for _, e := range r.Epochs {
@@ -152,8 +153,8 @@ func trained(o train.Options, r train.Result) outcome {
 	add("time", "%s: waiting for reads %s, computing %s", seconds(r.Seconds), seconds(reading), seconds(computing))
 	out.lines = append(out.lines, held(r.PeakAnonBytes, r.Memory))
 	if r.Engine != train.EngineNone {
-		add("weights", "%s", filepath.Join(o.Out, train.WeightsFile))
+		add("weights", "%s", filepath.Join(o.Out, rundir.WeightsFile))
 	}
-	add("report", "%s", filepath.Join(o.Out, train.ReportFile))
+	add("report", "%s", filepath.Join(o.Out, rundir.ReportFile))
 	return out
 }

@@ -3,10 +3,10 @@
 // every source file, whatever its build tags, and hold the repository to it.
 //
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
-//	L3  train                           epoch loop, evaluation, checkpoints
+//	L3  train                           epoch loop, evaluation, checkpoints, RUN, report
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	    train/prepare  train/recipe  train/score
+//	    train/prepare  train/recipe  train/score  train/engine
 //	L0  graph  device  train/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
@@ -44,6 +44,7 @@ var Layers = []Tree{
 	{"train/prepare", 1},
 	{"train/recipe", 1},
 	{"train/score", 1},
+	{"train/engine", 1},
 
 	{"presample", 2},
 	{"pack", 2},

@@ -1,8 +1,10 @@
-package train
+package rundir
 
 import (
 	"diskgnn/pipeline"
+	"diskgnn/train/engine"
 	"diskgnn/train/score"
+	"encoding/json"
 )
 
 // Setup is what the run computes with and how it uses its memory, resolved once.
@@ -21,7 +23,7 @@ type Setup struct {
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
 	GPUCacheSize int64 `json:"gpu_cache_bytes,omitempty"`
 	GPUBytes     int64 `json:"gpu_bytes,omitempty"`
-	engineInfo
+	engine.Info
 }
 
 // Epoch is a line of metrics.jsonl. Epochs count from 0.
@@ -86,4 +88,10 @@ type Result struct {
 	Seconds       float64     `json:"seconds"`        // of the whole run
 	PeakRSSBytes  int64       `json:"peak_rss_bytes"`
 	PeakAnonBytes int64       `json:"peak_anon_bytes"`
+}
+
+// decode reads a line of metrics.jsonl. Numbers that it has not are undefined.
+func (e *Epoch) decode(line []byte) error {
+	*e = Epoch{LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, ReadRate: score.Undefined}
+	return json.Unmarshal(line, e)
 }
