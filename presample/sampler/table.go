@@ -1,4 +1,4 @@
-package presample
+package sampler
 
 import (
 	"math"
@@ -27,10 +27,12 @@ type arrayTable struct {
 	used  uint32 // numbers given out in this batch
 }
 
-// maxArrayNodes keeps base plus any number within 32 bits, with room to spare.
-const maxArrayNodes = 1 << 31
+// MaxArrayNodes is the most nodes of a graph that an array numbers: base plus any number
+// stays within 32 bits, with room to spare.
+const MaxArrayNodes = 1 << 31
 
-func arrayTableBytes(nodes int64) int64 { return 4 * nodes }
+// ArrayMemory returns the bytes of the array that numbers the nodes of a graph.
+func ArrayMemory(nodes int64) int64 { return 4 * nodes }
 
 func newArrayTable(nodes int64) *arrayTable {
 	return &arrayTable{entry: make([]uint32, nodes), base: 1}
@@ -66,7 +68,7 @@ func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) uint32 {
 	return n
 }
 
-func (t *arrayTable) memory(int64) int64 { return arrayTableBytes(int64(len(t.entry))) }
+func (t *arrayTable) memory(int64) int64 { return ArrayMemory(int64(len(t.entry))) }
 
 // hashTable has entries for the nodes of one batch only: open addressing with
 // linear probing, at most half full.
@@ -98,10 +100,11 @@ func (t *hashTable) begin() {
 	t.used = 0
 }
 
-// hashTableMemory counts the old entries too, while the table grows.
-func hashTableMemory(n int64) int64 { b := hashTableBytes(n); return b + b/2 }
+// HashMemory returns the bytes of the hash table that numbers the nodes of a batch; it
+// counts the old entries too, while the table grows.
+func HashMemory(n int64) int64 { b := hashTableBytes(n); return b + b/2 }
 
-func (t *hashTable) memory(n int64) int64 { return hashTableMemory(n) }
+func (t *hashTable) memory(n int64) int64 { return HashMemory(n) }
 
 // home returns where the search for a node begins (Fibonacci hashing).
 func (t *hashTable) home(id uint32) uint64 { return uint64(id) * 0x9E3779B97F4A7C15 >> t.shift }

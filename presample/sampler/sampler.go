@@ -1,4 +1,4 @@
-package presample
+package sampler
 
 import (
 	"context"
@@ -17,14 +17,26 @@ import (
 // their cache misses overlap instead of waiting for the next random number.
 const chunkEdges = 2048
 
-// sampler draws batches. Its memory grows to the largest batch and is reused. It
-// is for one goroutine.
-type sampler struct {
-	g     *graph.CSC
-	table table
-	plan  plan // whose share it keeps to; none: no bound
+// Options of a Sampler. The zero value of a field is its default.
+type Options struct {
+	// Hash numbers nodes by a hash table of a batch's size instead of an array of the
+	// graph's, which is faster.
+	Hash bool
+	// Check, if not nil, may refuse a batch that is going to be at least as large as x, and
+	// needs a table of so many bytes.
+	Check func(x Extent, table int64) error
+}
+
+// Sampler draws batches. Its memory grows to the largest batch and is reused. It
+// is for one goroutine; any number of them may share a graph and its Seeds.
+type Sampler struct {
+	g      *graph.CSC
+	fanout []int
+	table  table
+	check  func(x Extent, table int64) error
 	drawer
-	batch graph.Batch // for whoever keeps the sampler: what it drew last
+	picked Picked
+	batch  graph.Batch // the last one
 
 	nodes  []uint32 // in the order of discovery
 	degree []uint32 // of every node, in the whole graph
@@ -33,19 +45,37 @@ type sampler struct {
 	ids    []uint32 // their sources
 }
 
-// newSampler returns a sampler for the fanout.
-func newSampler(g *graph.CSC, t table, p plan, fanout []int) *sampler {
-	s := &sampler{g: g, table: t, plan: p}
+// New returns a sampler of a graph. fanout lists the neighbours to draw per destination,
+// input side first as in DGL: the last entry is for the seed nodes.
+// mbfile.AllNeighbours takes all.
+func New(g *graph.CSC, fanout []int, o Options) *Sampler {
+	s := &Sampler{g: g, fanout: fanout, check: o.Check}
+	if o.Hash {
+		s.table = newHashTable(0)
+	} else {
+		s.table = newArrayTable(int64(g.NumNodes()))
+	}
 	chunk := max(chunkEdges, slices.Max(fanout))
 	s.pos, s.ids = make([]int64, chunk), make([]uint32, chunk)
 	s.prepare(slices.Max(fanout))
 	return s
 }
 
+// Draw draws a batch, which is a function of the graph, the fanout and the Seeds' set,
+// order and seed alone. It is the sampler's memory until the next call. A graph that is
+// mapped must be guarded by the caller.
+func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, error) {
+	key := from.Pick(id, &s.picked)
+	b := &s.batch
+	b.Labels, b.Targets = s.picked.Labels, s.picked.Targets
+	return b, s.sample(ctx, b, s.picked.Nodes, key)
+}
+
 // sample draws the blocks of a batch. Its input nodes and degrees alias the
 // sampler's memory until the next call; labels are left to the caller. key is
 // that of (seed, epoch, batch); hops count from 0 at the seed nodes.
-func (s *sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, fanout []int, key uint64) error {
+func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, key uint64) error {
+	fanout := s.fanout
 	s.table.begin()
 	s.nodes = enlarge(s.nodes, 0, len(seeds)+1)
 	k := binio.Grow(b.Blocks, len(fanout))
@@ -57,22 +87,22 @@ func (s *sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, fa
 	if err := s.locate(0, n); err != nil {
 		return err
 	}
-	var size extent
+	var size Extent
 	for hop := range fanout {
 		l := len(fanout) - 1 - hop
 		edges, err := s.count(&k[l], n, fanout[l])
 		if err != nil {
 			return err
 		}
-		size = extent{int64(n), size.dst + int64(n), size.edges + edges} // at least
-		if err := s.plan.check(size, s.table.memory(size.nodes)); err != nil {
+		size = Extent{int64(n), size.Dst + int64(n), size.Edges + edges} // at least
+		if err := s.allow(size); err != nil {
 			return err
 		}
 		if err := s.hop(ctx, &k[l], n, int(edges), rng.Join(key, uint64(hop))); err != nil {
 			return err
 		}
-		size.nodes = int64(k[l].NumSrc)
-		if err := s.plan.check(size, s.table.memory(size.nodes)); err != nil {
+		size.Nodes = int64(k[l].NumSrc)
+		if err := s.allow(size); err != nil {
 			return err
 		}
 		if err := s.locate(n, k[l].NumSrc); err != nil {
@@ -84,8 +114,16 @@ func (s *sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, fa
 	return nil
 }
 
+// allow asks whether the batch may become as large as x, or larger.
+func (s *Sampler) allow(x Extent) error {
+	if s.check == nil {
+		return nil
+	}
+	return s.check(x, s.table.memory(x.Nodes))
+}
+
 // numberAll numbers the seed nodes.
-func (s *sampler) numberAll(seeds []uint32) int {
+func (s *Sampler) numberAll(seeds []uint32) int {
 	n := uint32(0)
 	for piece := range slices.Chunk(seeds, chunkEdges) {
 		n = s.table.number(s.ids, piece, s.nodes, n)
@@ -94,7 +132,7 @@ func (s *sampler) numberAll(seeds []uint32) int {
 }
 
 // locate looks up where the edges of the nodes lo to hi-1 lie.
-func (s *sampler) locate(lo, hi int) error {
+func (s *Sampler) locate(lo, hi int) error {
 	s.degree, s.start = enlarge(s.degree, lo, hi), enlarge(s.start, lo, hi)
 	indptr := s.g.Indptr
 	var most int64
@@ -112,7 +150,7 @@ func (s *sampler) locate(lo, hi int) error {
 
 // hop draws the in-neighbours of the first dst nodes: one block, whose edges are
 // counted already.
-func (s *sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64) error {
+func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64) error {
 	k.Indices = enlarge(k.Indices, 0, edges)
 	s.nodes = enlarge(s.nodes, dst, min(dst+edges, s.g.NumNodes())+1)
 	n, done, fill := uint32(dst), 0, 0
@@ -164,7 +202,7 @@ func gather(out, indices []uint32, pos []int64) {
 }
 
 // count fills the block's index pointers and returns the number of its edges.
-func (s *sampler) count(k *graph.Block, dst, fanout int) (int64, error) {
+func (s *Sampler) count(k *graph.Block, dst, fanout int) (int64, error) {
 	k.Indptr = enlarge(k.Indptr, 0, dst+1)
 	limit := uint32(math.MaxUint32)
 	if fanout != mbfile.AllNeighbours {

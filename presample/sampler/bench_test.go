@@ -1,4 +1,4 @@
-package presample
+package sampler
 
 import (
 	"context"
@@ -50,7 +50,7 @@ var benchGraph = sync.OnceValue(func() *graph.CSC { return rmat(18, 5_000_000, 1
 // BenchmarkSample draws batches of 1024 seeds at fanout 10,15,20 on one core,
 // with both kinds of table, and encodes them.
 //
-//	go test -run '^$' -bench Sample -cpu 1 ./presample
+//	go test -run '^$' -bench Sample -cpu 1 ./presample/sampler
 func BenchmarkSample(b *testing.B) {
 	g := benchGraph()
 	nodes := int64(g.NumNodes())
@@ -62,7 +62,7 @@ func BenchmarkSample(b *testing.B) {
 				name += "/encode"
 			}
 			b.Run(name, func(b *testing.B) {
-				s := newSampler(g, plan{hash: kind == "hash"}.newTable(nodes), plan{}, fanout)
+				s := New(g, fanout, Options{Hash: kind == "hash"})
 				s.batch.Labels = make([]int32, 1024)
 				var e mbfile.Encoded
 				seeds := make([]uint32, 1024)
@@ -71,7 +71,7 @@ func BenchmarkSample(b *testing.B) {
 					for i := range seeds { // an odd factor: all different
 						seeds[i] = uint32(uint64(i)*0x9E3779B1+key*0x85EBCA6B) & uint32(nodes-1)
 					}
-					if err := s.sample(context.Background(), &s.batch, seeds, fanout, key); err != nil {
+					if err := s.sample(context.Background(), &s.batch, seeds, key); err != nil {
 						b.Fatal(err)
 					}
 					if encode {

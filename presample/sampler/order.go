@@ -1,14 +1,10 @@
-package presample
+package sampler
 
 import (
-	"context"
-	"fmt"
-	"time"
+	"sync"
 
-	"diskgnn/dataset"
-	"diskgnn/internal/budget"
-	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
+	"diskgnn/presample/mbfile"
 )
 
 // Batches in the order "overlap" are mixtures. Training nodes lie in an order of
@@ -80,26 +76,73 @@ func (c cutting) bounds(run int64) (lo, hi int) {
 	return int(run * n / runs), int((run + 1) * n / runs)
 }
 
-// localize finds the order of locality where one is asked for. It comes before
-// the first batch of training.
-func (s *seeds) localize(ctx context.Context, t *dataset.Topology, workers int, rep progress.Reporter) error {
-	if s.params.Order != OrderOverlap {
-		return nil
-	}
-	began := time.Now()
-	var err error
-	if s.orders.local, err = locality(ctx, t, s.train.nodes, rng.Key(s.params.Seed, forLocality), workers); err != nil {
-		return fmt.Errorf("order the training nodes: %w", err)
-	}
-	s.orders.scratch = make([]uint32, len(s.orders.local))
-	rep.Logf("ordered %d training nodes by locality in %.1f s", len(s.train.nodes), time.Since(began).Seconds())
-	return nil
+// orders holds the visiting orders of the epochs under way: positions in the
+// training split.
+type orders struct {
+	seed  uint64
+	n     int
+	mixed bool // overlap: arranged by cut from local
+	cut   cutting
+	local []uint32 // positions by locality
+
+	mu      sync.Mutex
+	of      map[int][]uint32
+	free    [][]uint32
+	scratch []uint32
 }
 
-// checkMemory refuses what localize cannot do within memory.
-func (s *seeds) checkMemory(nodes, memory int64) error {
-	if s.params.Order != OrderOverlap {
-		return nil
+func (o *orders) init(n int, p *mbfile.Params) {
+	o.seed, o.n, o.of = p.Seed, n, map[int][]uint32{}
+	if o.mixed = p.Order == Overlap; o.mixed {
+		o.cut = newCutting(n, p.BatchSize)
 	}
-	return budget.Check("--order overlap", baseMemory+s.memory(0)+localityMemory(nodes, int64(len(s.train.nodes))), memory)
+}
+
+// memory returns the bytes held beside the orders under way.
+func (o *orders) memory() int64 {
+	if !o.mixed {
+		return 0
+	}
+	return o.cut.memory()
+}
+
+// get returns the order of an epoch, made on the first call.
+func (o *orders) get(epoch int) []uint32 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if order := o.of[epoch]; order != nil {
+		return order
+	}
+	var order []uint32
+	if n := len(o.free); n > 0 {
+		order, o.free = o.free[n-1], o.free[:n-1]
+	} else {
+		order = make([]uint32, o.n)
+	}
+	o.fill(order, rng.Key(o.seed, forOrder, uint64(epoch)))
+	o.of[epoch] = order
+	return order
+}
+
+// fill writes the order that a key gives.
+func (o *orders) fill(order []uint32, key uint64) {
+	if o.mixed {
+		o.cut.arrange(order, o.local, o.scratch, key)
+		return
+	}
+	identity(order)
+	src := rng.New(key)
+	rng.Shuffle(&src, order)
+}
+
+// drop forgets the epochs before the given one; their memory is used again.
+func (o *orders) drop(before int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for e, order := range o.of {
+		if e < before {
+			o.free = append(o.free, order)
+			delete(o.of, e)
+		}
+	}
 }

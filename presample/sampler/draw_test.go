@@ -1,4 +1,4 @@
-package presample
+package sampler
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/internal/rng"
+	"diskgnn/presample/sampler/samplertest"
 )
 
 // TestDrawIsFloyds compares with the reference: in a register, exactly in bits,
@@ -21,7 +22,7 @@ func TestDrawIsFloyds(t *testing.T) {
 		d.prepare(k)
 		pos := make([]int64, k)
 		d.draw(pos, start, uint32(n), key)
-		for i, want := range referenceDraw(n, k, key) {
+		for i, want := range samplertest.Draw(n, k, key) {
 			if pos[i] != start+int64(want) {
 				t.Fatalf("position %d: %d, want %d", i, pos[i]-start, want)
 			}
@@ -49,7 +50,7 @@ func TestFilterCollides(t *testing.T) {
 				collided++
 			}
 			seen[uint64(p)%bits] = p
-			if want := referenceDraw(n, 16, key)[i]; int64(want) != p {
+			if want := samplertest.Draw(n, 16, key)[i]; int64(want) != p {
 				t.Fatalf("key %d, position %d: %d, want %d", key, i, p, want)
 			}
 		}

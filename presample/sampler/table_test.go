@@ -1,4 +1,4 @@
-package presample
+package sampler
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package presample
+package sampler
 
 import (
 	"math"
@@ -14,9 +14,9 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-func tinySeeds(t *testing.T, p mbfile.Params) *seeds {
+func tinySeeds(t *testing.T, p mbfile.Params) *Seeds {
 	t.Helper()
-	s, err := loadSeeds(t.Context(), create(t, t.TempDir(), datasettest.Tiny(t)), p, progress.Discard)
+	s, err := Load(t.Context(), datasettest.Create(t, t.TempDir(), datasettest.Tiny(t)), p, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,20 +34,24 @@ func TestLabelled(t *testing.T) {
 // test 3, 6.
 func TestTinySeeds(t *testing.T) {
 	s := tinySeeds(t, mbfile.Params{BatchSize: 2, Fanout: []int{1}, Epochs: 2, TrainRatio: 1, Seed: 1})
-	l := s.layout(8, 0)
-	if l.Train != 4 || l.Valid != 1 || l.Test != 1 || l.Layers != 1 || l.Nodes != 8 {
-		t.Fatalf("%+v", l)
+	if s.Batches(Train) != 2 || s.Batches(Valid) != 1 || s.Batches(Test) != 1 || s.TargetBytes() != 0 {
+		t.Fatalf("%d, %d and %d batches, %d bytes of classes", s.Batches(Train), s.Batches(Valid), s.Batches(Test), s.TargetBytes())
 	}
-	var sl slot
+	for i, want := range []ID{{Train, 0, 0}, {Train, 0, 1}, {Train, 1, 0}, {Train, 1, 1}, {Valid, 0, 0}, {Test, 0, 0}} {
+		if got := s.Nth(i); got != want {
+			t.Errorf("batch %d of the samples is %+v, want %+v", i, got, want)
+		}
+	}
+	var sl Picked
 	for epoch := range 2 {
 		var nodes []uint32
 		var labels []int32
 		for b := range 2 { // the last batch, of one node, is kept
-			key := s.batch(2*epoch+b, &sl)
-			if len(sl.nodes) != 2-b || key != rng.Key(1, forDraws, uint64(epoch), uint64(b)) {
-				t.Errorf("epoch %d, batch %d: %d seed nodes, key %x", epoch, b, len(sl.nodes), key)
+			key := s.Pick(ID{Train, epoch, b}, &sl)
+			if len(sl.Nodes) != 2-b || key != rng.Key(1, forDraws, uint64(epoch), uint64(b)) {
+				t.Errorf("epoch %d, batch %d: %d seed nodes, key %x", epoch, b, len(sl.Nodes), key)
 			}
-			nodes, labels = append(nodes, sl.nodes...), append(labels, sl.labels...)
+			nodes, labels = append(nodes, sl.Nodes...), append(labels, sl.Labels...)
 		}
 		want := []uint32{0, 1, 4}
 		src := rng.New(rng.Key(1, forOrder, uint64(epoch)))
@@ -61,13 +65,13 @@ func TestTinySeeds(t *testing.T) {
 			}
 		}
 	}
-	key := s.batch(4, &sl)
-	if !slices.Equal(sl.nodes, []uint32{2, 5}) || !slices.Equal(sl.labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64, 0) {
-		t.Errorf("validation: %v %v", sl.nodes, sl.labels)
+	key := s.Pick(ID{Split: Valid}, &sl)
+	if !slices.Equal(sl.Nodes, []uint32{2, 5}) || !slices.Equal(sl.Labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64, 0) {
+		t.Errorf("validation: %v %v", sl.Nodes, sl.Labels)
 	}
-	key = s.batch(5, &sl)
-	if !slices.Equal(sl.nodes, []uint32{3, 6}) || !slices.Equal(sl.labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64-1, 0) {
-		t.Errorf("test: %v %v", sl.nodes, sl.labels)
+	key = s.Pick(ID{Split: Test}, &sl)
+	if !slices.Equal(sl.Nodes, []uint32{3, 6}) || !slices.Equal(sl.Labels, []int32{0, 1}) || key != rng.Key(1, forDraws, math.MaxUint64-1, 0) {
+		t.Errorf("test: %v %v", sl.Nodes, sl.Labels)
 	}
 }
 
@@ -105,28 +109,36 @@ func TestEpochsCoverTheTrainingSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 60).Draw(t, "nodes")
 		p := mbfile.Params{BatchSize: rapid.IntRange(1, 70).Draw(t, "batch"), Fanout: []int{1}, Epochs: rapid.IntRange(1, 6).Draw(t, "epochs"), Seed: 3}
-		s := &seeds{params: p, train: split{nodes: make([]uint32, n), labels: make([]int32, n)}, orders: orders{seed: 3, n: n, of: map[int][]uint32{}}}
+		s := &Seeds{params: p, split: [3]split{{nodes: make([]uint32, n), labels: make([]int32, n)}}, orders: orders{seed: 3, n: n, of: map[int][]uint32{}}}
 		for i := range n {
-			s.train.nodes[i] = uint32(10 * i)
+			s.split[Train].nodes[i] = uint32(10 * i)
 		}
-		per := s.perEpoch()
+		per := s.Batches(Train)
 		visited := make([][]uint32, p.Epochs*per)
 		window := rapid.IntRange(1, 9).Draw(t, "window")
 		for first := 0; first < len(visited); first += window {
 			last := min(first+window, len(visited)) - 1
 			for i := last; i >= first; i-- {
-				var sl slot
-				s.batch(i, &sl)
-				visited[i] = sl.nodes
+				var sl Picked
+				s.Pick(s.Nth(i), &sl)
+				visited[i] = sl.Nodes
 			}
-			s.done(last)
+			s.Forget(last / per)
 		}
 		for e := range p.Epochs {
 			whole := slices.Concat(visited[e*per : (e+1)*per]...)
 			slices.Sort(whole)
-			if !slices.Equal(whole, s.train.nodes) {
+			if !slices.Equal(whole, s.split[Train].nodes) {
 				t.Fatalf("epoch %d visits %v", e, whole)
 			}
 		}
 	})
+}
+
+// TestSeedOfADraw pins the key of a draw to its documentation.
+func TestSeedOfADraw(t *testing.T) {
+	const seed, epoch, batch, hop, node = 11, 2, 7, 1, 42
+	if rng.Join(rng.Join(rng.Key(seed, forDraws, epoch, batch), hop), node) != rng.Key(seed, 3, epoch, batch, hop, node) {
+		t.Error("joining words is no longer the same as keying by all of them")
+	}
 }

@@ -1,10 +1,9 @@
-package presample
+package sampler
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,9 +12,12 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler/samplertest"
 )
 
 const all = mbfile.AllNeighbours
@@ -38,10 +40,9 @@ func TestTinyWhole(t *testing.T) {
 		Degree: []uint32{2, 4, 1, 4, 0},
 	}
 	for name, table := range tables(g) {
-		s := newSampler(g, table, plan{}, []int{all, all})
 		var b graph.Batch
 		for _, fanout := range [][]int{{all, all}, {4, 2}, {9, all}} { // no more than there are: the same
-			if err := s.sample(t.Context(), &b, []uint32{6}, fanout, 1); err != nil {
+			if err := with(g, table, fanout).sample(t.Context(), &b, []uint32{6}, 1); err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(want, &b); d != "" {
@@ -56,15 +57,15 @@ func TestTinyWhole(t *testing.T) {
 // give the same samples in all versions to come.
 func TestTinyDrawn(t *testing.T) {
 	g := tinyGraph(t)
-	s := newSampler(g, newArrayTable(8), plan{}, []int{1, 2})
+	s := New(g, []int{1, 2}, Options{})
 	var b graph.Batch
-	if err := s.sample(t.Context(), &b, []uint32{3, 4}, []int{1, 2}, rng.Key(0, forDraws, 0, 0)); err != nil {
+	if err := s.sample(t.Context(), &b, []uint32{3, 4}, rng.Key(0, forDraws, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(tinyDrawn, &b); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(referenceSample(g, []uint32{3, 4}, []int{1, 2}, rng.Key(0, forDraws, 0, 0)), &b); d != "" {
+	if d := cmp.Diff(samplertest.Sample(g, []uint32{3, 4}, []int{1, 2}, rng.Key(0, forDraws, 0, 0)), &b); d != "" {
 		t.Error(d)
 	}
 }
@@ -77,6 +78,13 @@ var tinyDrawn = &graph.Batch{
 	},
 	Input:  []uint32{3, 4, 2, 0, 7, 1, 5},
 	Degree: []uint32{4, 4, 1, 3, 0, 2, 1},
+}
+
+// with returns a sampler with the given table.
+func with(g *graph.CSC, t table, fanout []int) *Sampler {
+	s := New(g, fanout, Options{Hash: true})
+	s.table = t
+	return s
 }
 
 func tables(g *graph.CSC) map[string]table {
@@ -109,82 +117,29 @@ func TestSampleProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := genGraph(t)
 		var b graph.Batch
-		samplers := map[string]*sampler{}
+		samplers := map[string]*Sampler{}
 		for name, table := range tables(g) {
-			samplers[name] = newSampler(g, table, plan{}, []int{all, 100, 100, 100})
+			samplers[name] = with(g, table, []int{all, 100, 100, 100})
 		}
 		for range 2 { // reusing everything
 			fanout, seeds, key := genFanout(t), genSeeds(t, g), rapid.Uint64().Draw(t, "key")
-			want := referenceSample(g, seeds, fanout, key)
+			want := samplertest.Sample(g, seeds, fanout, key)
 			for name, s := range samplers {
-				if err := s.sample(context.Background(), &b, seeds, fanout, key); err != nil {
+				s.fanout = fanout
+				if err := s.sample(context.Background(), &b, seeds, key); err != nil {
 					t.Fatal(err)
 				}
 				if d := cmp.Diff(want, &b, cmpopts.EquateEmpty()); d != "" {
 					t.Fatalf("%s: %s", name, d)
 				}
 				b.Labels = make([]int32, len(seeds))
-				if err := check(g, &b, seeds, fanout); err != nil {
+				if err := samplertest.Check(g, &b, seeds, fanout); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 				b.Labels = nil
 			}
 		}
 	})
-}
-
-// check checks what every sampled batch promises.
-func check(g *graph.CSC, b *graph.Batch, seeds []uint32, fanout []int) error {
-	if err := b.Validate(); err != nil {
-		return err
-	}
-	if !slices.Equal(b.Input[:len(seeds)], seeds) {
-		return errors.New("the seed nodes are no prefix of the input nodes")
-	}
-	sorted := slices.Sorted(slices.Values(b.Input))
-	if len(slices.Compact(sorted)) != len(b.Input) {
-		return errors.New("an input node is listed twice")
-	}
-	for i, v := range b.Input {
-		if int(b.Degree[i]) != g.Degree(v) {
-			return fmt.Errorf("node %d: degree %d", v, b.Degree[i])
-		}
-	}
-	for l := range b.Blocks {
-		k := &b.Blocks[l]
-		found := uint32(k.NumDst)
-		for i := range k.NumDst {
-			v := b.Input[i]
-			drawn := k.Indices[k.Indptr[i]:k.Indptr[i+1]]
-			want := g.Degree(v)
-			if fanout[l] != all {
-				want = min(want, fanout[l])
-			}
-			if len(drawn) != want {
-				return fmt.Errorf("layer %d, node %d: %d neighbours instead of %d", l, v, len(drawn), want)
-			}
-			// Every edge is one of the graph's, parallel ones no oftener than there.
-			left := map[uint32]int{}
-			for _, u := range g.Neighbors(v) {
-				left[u]++
-			}
-			for _, src := range drawn {
-				if left[b.Input[src]]--; left[b.Input[src]] < 0 {
-					return fmt.Errorf("layer %d: edge from %d to %d drawn too often", l, b.Input[src], v)
-				}
-				if src > found {
-					return fmt.Errorf("layer %d: source %d before source %d", l, src, found)
-				}
-				if src == found {
-					found++
-				}
-			}
-		}
-		if int(found) != k.NumSrc {
-			return fmt.Errorf("layer %d: %d sources, %d of them reached", l, k.NumSrc, found)
-		}
-	}
-	return nil
 }
 
 // TestLongLists has more neighbours than a chunk holds, drawn and taken whole.
@@ -202,10 +157,10 @@ func TestLongLists(t *testing.T) {
 	for _, fanout := range [][]int{{all, 2 * chunkEdges}, {chunkEdges + 1, all}, {1, chunkEdges}} {
 		for name, table := range tables(g) {
 			var b graph.Batch
-			if err := newSampler(g, table, plan{}, fanout).sample(t.Context(), &b, []uint32{9, 1, 5}, fanout, 3); err != nil {
+			if err := with(g, table, fanout).sample(t.Context(), &b, []uint32{9, 1, 5}, 3); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(referenceSample(g, []uint32{9, 1, 5}, fanout, 3), &b); d != "" {
+			if d := cmp.Diff(samplertest.Sample(g, []uint32{9, 1, 5}, fanout, 3), &b); d != "" {
 				t.Errorf("%s, fanout %v: %.400s", name, fanout, d)
 			}
 		}
@@ -215,16 +170,22 @@ func TestLongLists(t *testing.T) {
 func TestSampleRefusals(t *testing.T) {
 	g := tinyGraph(t)
 	var b graph.Batch
-	s := newSampler(g, newArrayTable(8), plan{}, []int{all})
-	if err := s.sample(t.Context(), &b, []uint32{3, 3}, []int{all}, 1); !errors.Is(err, fault.ErrInput) {
+	refuse := fault.New(fault.ErrBudget, "too large")
+	s := New(g, []int{all}, Options{})
+	if err := s.sample(t.Context(), &b, []uint32{3, 3}, 1); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a seed node twice: %v", err)
 	}
-	s.plan = plan{workers: 1, share: 1}
-	if err := s.sample(t.Context(), &b, []uint32{3}, []int{all}, 1); !errors.Is(err, fault.ErrBudget) {
-		t.Errorf("a share of one byte: %v", err)
+	s.check = func(x Extent, table int64) error {
+		if x.Nodes < 1 || x.Dst < 1 || table != 32 {
+			t.Errorf("%+v with a table of %d bytes", x, table)
+		}
+		return refuse
+	}
+	if err := s.sample(t.Context(), &b, []uint32{3}, 1); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("a batch that is refused: %v", err)
 	}
 	huge := &graph.CSC{Indptr: []int64{0, 1 << 33}}
-	if err := newSampler(huge, newArrayTable(1), plan{}, []int{1}).sample(t.Context(), &b, []uint32{0}, []int{1}, 1); !errors.Is(err, fault.ErrInput) {
+	if err := New(huge, []int{1}, Options{}).sample(t.Context(), &b, []uint32{0}, 1); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a degree beyond 32 bits: %v", err)
 	}
 }
@@ -241,7 +202,7 @@ func TestSampleStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var b graph.Batch
-	if err := newSampler(g, newArrayTable(n), plan{}, []int{1}).sample(ctx, &b, seeds, []int{1}, 1); !errors.Is(err, context.Canceled) {
+	if err := New(g, []int{1}, Options{}).sample(ctx, &b, seeds, 1); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -252,10 +213,10 @@ func TestSampleAllocatesNothing(t *testing.T) {
 	fanout, ctx := []int{5, 5, 5}, context.Background()
 	seeds := []uint32{1, 20, 300, 77, 2000}
 	for name, table := range tables(g) {
-		s := newSampler(g, table, plan{}, fanout)
+		s := with(g, table, fanout)
 		key := uint64(0)
 		draw := func() {
-			if err := s.sample(ctx, &s.batch, seeds, fanout, key); err != nil {
+			if err := s.sample(ctx, &s.batch, seeds, key); err != nil {
 				t.Fatal(err)
 			}
 			key = (key + 1) % 8
@@ -265,6 +226,82 @@ func TestSampleAllocatesNothing(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(40, draw); n > 0 {
 			t.Errorf("%s: %v allocations a batch", name, n)
+		}
+	}
+}
+
+// TestDraw draws the batches of more epochs than the parameters have in another order, on
+// several goroutines, from seeds that were loaded anew: they are equal, and those of the
+// plain reference.
+func TestDraw(t *testing.T) {
+	for _, order := range []string{Random, Overlap} {
+		d := datasettest.Create(t, t.TempDir(), datasettest.Params{Nodes: 300, AvgDegree: 6, Seed: 2}.Raw())
+		topology, err := d.Topology(t.Context(), progress.Discard, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer topology.Close()
+		p := mbfile.Params{BatchSize: 8, Fanout: []int{3, 2}, Epochs: 1, TrainRatio: 0.8, Order: order, Seed: 5}
+		load := func() *Seeds {
+			s, err := Load(t.Context(), d, p, progress.Discard)
+			if err == nil {
+				err = s.Localize(t.Context(), topology, 2, progress.Discard)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		from, again := load(), load()
+		var ids []ID
+		for e := range 3 {
+			for i := range from.Batches(Train) {
+				ids = append(ids, ID{Train, e, i})
+			}
+		}
+		for split := Valid; split <= Test; split++ {
+			for i := range from.Batches(split) {
+				ids = append(ids, ID{Split: split, Index: i})
+			}
+		}
+		want := map[ID]*graph.Batch{}
+		one := New(&topology.CSC, p.Fanout, Options{})
+		for _, id := range ids {
+			b, err := one.Draw(t.Context(), from, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seeds Picked
+			key := from.Pick(id, &seeds)
+			plain := samplertest.Sample(&topology.CSC, seeds.Nodes, p.Fanout, key)
+			plain.Labels = seeds.Labels
+			if d := cmp.Diff(plain, b, cmpopts.EquateEmpty()); d != "" {
+				t.Fatalf("%s, %+v: %s", order, id, d)
+			}
+			want[id] = plain
+		}
+		if cmp.Equal(want[ID{Train, 0, 0}], want[ID{Train, 2, 0}]) {
+			t.Errorf("%s: two epochs draw the same batch", order)
+		}
+		var g errgroup.Group
+		for w := range 3 {
+			g.Go(func() error {
+				s := New(&topology.CSC, p.Fanout, Options{Hash: w == 0})
+				for k := len(ids) - 1 - w; k >= 0; k -= 3 {
+					b, err := s.Draw(t.Context(), again, ids[k])
+					if err != nil {
+						return err
+					}
+					if d := cmp.Diff(want[ids[k]], b, cmpopts.EquateEmpty()); d != "" {
+						return fmt.Errorf("%s, %+v: %s", order, ids[k], d)
+					}
+					again.Forget(ids[k].Epoch) // orders that are needed again are made again
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
 		}
 	}
 }
