@@ -41,8 +41,8 @@ type belady struct {
 
 func newBelady(entryOf []uint32, batches, rows int) *belady {
 	c := &belady{entryOf: entryOf, nodeOf: make([]uint32, rows), link: make([]uint32, rows), head: make([]uint32, batches), free: make([]uint32, rows), far: -1}
-	fill(c.entryOf, NoEntry)
-	fill(c.head, NoEntry)
+	empty(c.entryOf)
+	empty(c.head)
 	for i := range c.free {
 		c.free[i] = uint32(rows - 1 - i)
 	}
@@ -84,7 +84,7 @@ func (c *belady) move(place func(v uint32) uint32) {
 // hold makes the cycle to come end with the set, which the cache now has.
 func (c *belady) hold(set *Set) {
 	c.keep = set
-	fill(c.head, NoEntry)
+	empty(c.head)
 	c.far, c.queued = -1, 0
 }
 

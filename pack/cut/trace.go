@@ -66,7 +66,7 @@ func buildTrace(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Re
 		return nil, err
 	}
 	// Forwards: the nodes of every batch, and every node's first use.
-	fill(last, NoEntry)
+	empty(last)
 	err = ordered.Run(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
 		var nodes []uint32
 		if nodes, s.raw, err = samples.Inputs(ctx, i, s.raw); err != nil {
@@ -164,8 +164,9 @@ func newTraceSlots(n int) []*traceSlot {
 	return slots
 }
 
-func fill(list []uint32, v uint32) {
+// empty makes every number of a list NoEntry.
+func empty(list []uint32) {
 	for i := range list {
-		list[i] = v
+		list[i] = NoEntry
 	}
 }
