@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	"diskgnn/internal/budget"
-	"diskgnn/pack"
+	"diskgnn/pack/cut"
 )
 
 // planLines shows a plan to people: first what was asked for, then the others.
-func planLines(p pack.Plan) []line {
+func planLines(p cut.Plan) []line {
 	d, c := &p.Drive, &p.Chosen
 	lines := []line{
 		{"drive", fmt.Sprintf("reads %s/s in sequence (%s), writes %s/s, reads %s pages/s at random",
@@ -38,7 +38,7 @@ func planLines(p pack.Plan) []line {
 }
 
 // pays says when packing has paid.
-func pays(c *pack.Choice) string {
+func pays(c *cut.Choice) string {
 	if c.BreakEven <= 0 {
 		return "never"
 	}
