@@ -1,6 +1,9 @@
 package report
 
-import "fmt"
+import (
+	"diskgnn/internal/units"
+	"fmt"
+)
 
 // configuration lists what the weights follow from, but for what says nothing of this
 // run: options of other models, and what it does without.
@@ -24,10 +27,10 @@ func (r *Run) configuration() table {
 	add(true, "dropout", plain(p.Dropout))
 	add(true, "epochs", fmt.Sprint(p.Epochs))
 	add(p.ValidateEvery > 1, "validation", fmt.Sprintf("every %d epochs", p.ValidateEvery))
-	add(p.Patience > 0, "early stopping", fmt.Sprintf("after %s without a better validation score", count(p.Patience, "epoch")))
+	add(p.Patience > 0, "early stopping", fmt.Sprintf("after %s without a better validation score", units.Of(p.Patience, "epoch")))
 	add(p.Optimizer != "", "optimizer", p.Optimizer)
 	add(true, "learning rate", plain(p.LR))
-	add(p.Warmup > 0, "warm-up", count(p.Warmup, "epoch"))
+	add(p.Warmup > 0, "warm-up", units.Of(p.Warmup, "epoch"))
 	add(p.schedule() != "", "schedule", p.schedule())
 	add(p.WeightDecay != 0, "weight decay", plain(p.WeightDecay))
 	add(p.LabelSmoothing != 0, "label smoothing", plain(p.LabelSmoothing))
@@ -48,7 +51,7 @@ func (p *Params) schedule() string {
 	case "cosine":
 		return "cosine, down to " + plain(p.MinLR)
 	case "plateau":
-		return fmt.Sprintf("times %s when more than %s are no better, down to %s", plain(p.PlateauFactor), count(p.PlateauPatience, "epoch"), plain(p.MinLR))
+		return fmt.Sprintf("times %s when more than %s are no better, down to %s", plain(p.PlateauFactor), units.Of(p.PlateauPatience, "epoch"), plain(p.MinLR))
 	}
 	return p.Schedule
 }
