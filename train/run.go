@@ -109,7 +109,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	if err == nil {
 		return r.result, nil
 	}
-	if endedBy(ctx, err) {
+	if fault.EndedBy(ctx, err) {
 		err = r.interrupted()
 	} else {
 		err = r.failed(err)
