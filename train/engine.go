@@ -91,13 +91,8 @@ func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
 	n.resume += state
 }
 
-// newEngine makes the engine that the options ask for: auto is the GPU's where there is
-// one that the model fits.
-func newEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
-	return chooseEngine(o, f, newGPUEngine)
-}
-
-// chooseEngine is newEngine for any way to make the GPU's.
+// chooseEngine makes the engine that the options name: auto is the GPU's, which onGPU makes,
+// where there is one that the model fits.
 func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, featurestore.Facts) (engine, engineNeeds, error)) (engine, engineNeeds, error) {
 	var note string
 	switch o.Engine {

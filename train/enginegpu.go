@@ -25,20 +25,23 @@ type gpuEngine struct {
 	found outcome
 }
 
-// newGPUEngine makes the engine for a pack on the machine's first GPU.
-func newGPUEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
-	return newGPUEngineOn(nil, o, f)
-}
-
-func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+// newGPUEngine makes the engine for a pack on the GPU that open opens.
+func newGPUEngine(open func() (*cuda.Device, error), o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	before := budget.Now().Anon
+	d, err := open()
+	if err != nil {
+		return nil, engineNeeds{}, err
+	}
+	if o.GPUMemory > 0 {
+		d.Limit(o.GPUMemory)
+	}
 	precision, _ := gpu.ParsePrecision(o.Precision)
 	options := gpu.Options{Model: o.Network(), Sizes: f.TrainSizes, Buckets: buckets(&f), Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
 		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == recipe.OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
-		Loss: model.Loss(o.Loss), Precision: precision, Device: d, DeviceBytes: o.GPUMemory}
+		Loss: model.Loss(o.Loss), Precision: precision, Device: d}
 	if f.Valid+f.Test > 0 {
 		options.EvalSizes = f.EvalSizes
 	}
-	before := budget.Now().Anon
 	e, err := gpu.New(options)
 	if err != nil {
 		return nil, engineNeeds{}, err

@@ -15,6 +15,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -23,6 +24,11 @@ import (
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
+
+// newGPUEngineOn makes the engine on a device that is open.
+func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	return newGPUEngine(func() (*cuda.Device, error) { return d, nil }, o, f)
+}
 
 // onGPU is what runs a test's trainings: an emulated device, or a real one.
 func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
@@ -33,7 +39,7 @@ func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
 	}
 	t.Run("emulated", func(t *testing.T) { test(t, use(cudatest.Open(t))) })
 	t.Run("gpu", func(t *testing.T) {
-		d, err := cuda.Open(0, cuda.Options{})
+		d, err := kernels.Open(0, cuda.Options{})
 		if errors.Is(err, cuda.ErrNoDevice) {
 			t.Skipf("no GPU: %v", err)
 		}

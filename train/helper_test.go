@@ -20,7 +20,6 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
-	"diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/presample"
 	"diskgnn/train/rundir"
@@ -201,7 +200,9 @@ func widen(x []float32, r *dataset.Raw) {
 // outside the heap was given back.
 func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (rundir.Result, error) {
 	w.t.Helper()
-	p := parts{all.Open, newEngine, planMemory}
+	g := newGPUDevice()
+	defer g.close()
+	p := parts{g.openStack, g.newEngine, planMemory}
 	if change != nil {
 		change(&p)
 	}

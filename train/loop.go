@@ -10,6 +10,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
@@ -328,9 +329,9 @@ func (t *trainer) line(table pipeline.Table, isBest bool) string {
 		}
 		s += ","
 	}
-	s += fmt.Sprintf(" %.2f s", e.Seconds)
+	s += " " + units.Seconds(e.Seconds)
 	if e.Seconds > 0 {
-		s += fmt.Sprintf(", %.0f MB/s", float64(e.BytesRead)/1e6/e.Seconds)
+		s += ", " + units.BytesPerSecond(float64(e.BytesRead)/e.Seconds)
 	}
 	return s + "; " + table.String()
 }

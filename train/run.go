@@ -29,7 +29,6 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	stacks "diskgnn/iostack/all"
 	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -43,7 +42,9 @@ const traceSpans = 1 << 18
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
-	return run(ctx, fsys, o, rep, parts{stacks.Open, newEngine, planMemory})
+	g := newGPUDevice()
+	defer g.close()
+	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory})
 }
 
 // parts are what a run is put together from; tests put faulty ones in.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
@@ -94,7 +95,7 @@ func (c *checks) verify(sl *Slot, t *packfile.Train) error {
 	}
 	defer detach()
 	err = errors.Join(c.stream.CopyIn(c.ranges, binio.Bytes(ranges)),
-		c.stream.Checksum(&cuda.Checksum{Sums: c.sums, Data: sl.gpu.chunk, Ranges: c.ranges, Rows: cuda.Rows(n)}),
+		kernels.Checksum{Sums: c.sums, Data: sl.gpu.chunk, Ranges: c.ranges, Rows: kernels.Rows(n)}.Launch(c.stream),
 		c.stream.CopyOut(binio.Bytes(sums), c.sums.Slice(0, int64(4*n))), c.stream.Synchronize())
 	if err != nil {
 		return err

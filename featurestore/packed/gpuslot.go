@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/iostack"
@@ -149,14 +150,14 @@ func (sl *Slot) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
 func (sl *Slot) gather(t *turn, x cuda.Buffer) error {
 	s := sl.store
 	g, f := s.gpu, &s.facts
-	at := func(k stretch) cuda.Gather {
+	at := func(k stretch) kernels.Gather {
 		row := 4 * int64(f.Dim)
-		return cuda.Gather{Out: x.Slice(int64(k.to)*row, int64(k.rows)*row), Stride: f.Dim, Type: f.DType, Width: f.Dim, Rows: cuda.Rows(k.rows)}
+		return kernels.Gather{Out: x.Slice(int64(k.to)*row, int64(k.rows)*row), Stride: f.Dim, Type: f.DType, Width: f.Dim, Rows: kernels.Rows(k.rows)}
 	}
 	for _, k := range sl.gpu.known {
 		a := at(k)
 		a.Table, a.Far, a.Near, a.Index = g.table, g.far, int(s.layout.GPURows), t.ids.Slice(4*int64(k.from), 4*int64(k.rows))
-		if err := g.gathers.Gather(&a); err != nil {
+		if err := a.Launch(g.gathers); err != nil {
 			return err
 		}
 	}
@@ -166,7 +167,7 @@ func (sl *Slot) gather(t *turn, x cuda.Buffer) error {
 	for _, k := range sl.gpu.sent {
 		a := at(k)
 		a.Table = t.rows.Slice(int64(k.from)*int64(f.RowBytes), int64(k.rows)*int64(f.RowBytes))
-		if err := g.gathers.Gather(&a); err != nil {
+		if err := a.Launch(g.gathers); err != nil {
 			return err
 		}
 	}
