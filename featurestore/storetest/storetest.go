@@ -289,6 +289,7 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 	t.Run("every read is wrong", s.everyReadIsWrong)
 	t.Run("cancel", s.cancel)
 	t.Run("budget", s.budget)
+	t.Run("steady state", s.steadyState)
 	if n := device.HostBytes(); n != before {
 		t.Errorf("%d bytes of host memory were not given back", n-before)
 	}
@@ -641,4 +642,27 @@ func (s *suite) budget(t *testing.T) {
 		sl.Free()
 	}
 	must(t)(st.Close())
+}
+
+// steadyState: once a slot has loaded some batches, loading more allocates next to nothing.
+func (s *suite) steadyState(t *testing.T) {
+	in, _, err := all.Open("pread", iostack.Options{Workers: 2})
+	must(t)(err)
+	defer in.Close()
+	st, err := open(s.c, in, featurestore.PlanOptions{})
+	must(t)(err)
+	defer func() { must(t)(st.close()) }()
+	_, err = st.Fill(t.Context(), 0, progress.Discard)
+	must(t)(err)
+	next := 0
+	load := func() {
+		must(t)(Load(t.Context(), st.train, featurestore.Ref{Index: next % s.facts.Train}))
+		next++
+	}
+	for range s.facts.Train {
+		load()
+	}
+	if n := testing.AllocsPerRun(s.facts.Train, load); n > 16 { // names of files, closures: nothing that grows with the batch
+		t.Errorf("a batch takes %v allocations", n)
+	}
 }
