@@ -7,6 +7,8 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
@@ -28,7 +30,7 @@ func TestOneDevice(t *testing.T) {
 	}}
 	_, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
 		p.stack = g.openStack
-		p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+		p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 			e, needs, err := g.newEngine(o, f)
 			if err == nil {
 				engines = e.Device()
@@ -71,10 +73,10 @@ func TestDeviceIsGivenBack(t *testing.T) {
 		}
 		o := w.options(p, func(o *Options) { o.Engine = EngineGPU })
 		o.EnsureDefaults()
-		if err := o.resolve(r.Facts(), r.Params().Policy); err != nil {
+		if err := o.resolve(*packed.Facts(r), false); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err = g.newEngine(&o, r.Facts()); !errors.Is(err, fault.ErrBudget) {
+		if _, _, err = g.newEngine(&o, *packed.Facts(r)); !errors.Is(err, fault.ErrBudget) {
 			t.Errorf("an engine of no memory: %v", err)
 		}
 		if open := g.device != nil; open != shared || opened != 1 {
