@@ -93,10 +93,15 @@ func (c *checks) verify(sl *Slot, t *packfile.Train) error {
 		return err
 	}
 	defer detach()
-	err = errors.Join(c.stream.CopyIn(c.ranges, binio.Bytes(ranges)),
-		c.stream.Checksum(&cuda.Checksum{Sums: c.sums, Data: sl.gpu.chunk, Ranges: c.ranges, Rows: cuda.Rows(n)}),
-		c.stream.CopyOut(binio.Bytes(sums), c.sums.Slice(0, int64(4*n))), c.stream.Synchronize())
-	if err != nil {
+	// One after the other: over ranges that were not copied the kernel would read anywhere.
+	if err := c.stream.CopyIn(c.ranges, binio.Bytes(ranges)); err != nil {
+		return err
+	}
+	err = c.stream.Checksum(&cuda.Checksum{Sums: c.sums, Data: sl.gpu.chunk, Ranges: c.ranges, Rows: cuda.Rows(n)})
+	if err == nil {
+		err = c.stream.CopyOut(binio.Bytes(sums), c.sums.Slice(0, int64(4*n)))
+	}
+	if err = errors.Join(err, c.stream.Synchronize()); err != nil {
 		return err
 	}
 	i = 0
