@@ -507,6 +507,9 @@ func TestRecallsEveryParameter(t *testing.T) {
 	if err := o.recall(&was); err != nil {
 		t.Fatal(err)
 	}
+	if o.Engine != EngineGPU { // which auto stands for in a run that was begun on one
+		t.Errorf("goes on with --engine %s", o.Engine)
+	}
 	got := o.params(packfile.Facts{Fanout: []int{1}})
 	got.Dims, got.Network = was.Params.Dims, was.Params.Network // of the pack and the others
 	if !reflect.DeepEqual(got, was.Params) {
