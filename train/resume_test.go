@@ -504,6 +504,7 @@ func TestRecallsEveryParameter(t *testing.T) {
 		}
 	}
 	o := Defaults()
+	o.Given, o.Engine = []string{"engine"}, EngineAuto
 	if err := o.recall(&was); err != nil {
 		t.Fatal(err)
 	}
