@@ -371,7 +371,8 @@ func TestOracle(t *testing.T) {
 		}, po)
 		defer w.close()
 		if po.Policy == packfile.PolicyMin {
-			w.checkMin(t, stack)
+			w.checkMin(t, stack, nil, 0)
+			w.checkMin(t, stack, gpu, rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "share of the GPU"))
 			return
 		}
 		check := func() {

@@ -37,24 +37,30 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r},
 		matrix: matrixSize{rows: evaluated, disk: evaluated, landed: evaluated, taken: evaluated, eval: true}}
 
+	min := isMin(r)
+	if min {
+		s.train.matrix.admitted = mostAdmitted(r)
+	}
 	codec := newCodec(r.Form())
 	s.copies.workers = codec.workers()
-	ram := newHost(&s.src, l, &s.copies)
-	s.sink = ram
-	if l.GPU != nil {
-		s.sink = newGPU(&s.src, l, s.train.matrix, s.eval.matrix)
+	var device *gpu
+	if l.GPU == nil {
+		s.sink = newHost(&s.src, l, &s.copies)
+	} else {
+		device = newGPU(&s.src, l, s.train.matrix, s.eval.matrix)
+		s.sink = device
 	}
-	chunks := newChunk(&s.src, l.Through, s.sink.packed(), isMin(r), codec, &s.copies)
+	chunks := newChunk(&s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, &s.copies)
 	s.cold = chunks
-	if l.GPU != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0 {
-		s.cold = newDirect(chunks, s.sink.(*gpu))
+	if device != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0 {
+		s.cold = newDirect(chunks, device)
 		s.train.matrix.landed = shares
 	}
 	ranked := hot{s.sink}
 	s.held = ranked
 	s.train.levels = []level{s.cold, sharedRows{&s.src, l.Through}, ranked}
-	if isMin(r) {
-		b := newBelady(&s.src, s.cold, ram)
+	if min {
+		b := newBelady(&s.src, s.cold, s.sink.cache())
 		s.held = b
 		s.train.levels = []level{b}
 	}
@@ -68,6 +74,15 @@ func inputs(s graph.Sizes) int {
 		return 0
 	}
 	return s.Src[0]
+}
+
+// mostAdmitted returns the most rows that a batch admits to the cache of policy min.
+func mostAdmitted(r *packfile.Reader) int {
+	most := 0
+	for i := range r.Index().Train {
+		most = max(most, r.Index().Train[i].Bands[1])
+	}
+	return most
 }
 
 // isMin reports whether a pack is one of policy min.
