@@ -9,8 +9,9 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows.
-// Package featurestore/all opens one by its name; featurestore/storetest holds each to
-// a plain gather from the dataset. No store changes a number: batches of equal samples
+// Stores that have rows alone take the graphs from a Source, such as package sampled.
+// Package featurestore/all finds a store by its name; featurestore/storetest holds each
+// to a plain gather from the dataset. No store changes a number: batches of equal samples
 // have equal graphs and equal rows, in an order of the input nodes that is the store's.
 package featurestore
 
@@ -219,6 +220,49 @@ type Slot interface {
 	// is attached.
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	// Free gives the memory back. No read may be in flight: Wait first.
+	Free()
+}
+
+// Source is where batches come from for stores that have rows alone: their graphs, and
+// what there is to know of them.
+type Source interface {
+	// Dir is the directory that errors are about.
+	Dir() string
+	Facts() Facts
+	Lineage() Lineage
+	// TableBytes is what the source holds in memory.
+	TableBytes() int64
+	// Ranks fills rank, one for each node: see Slot.Batch. It holds RanksBytes besides.
+	Ranks(rank []uint32) error
+	RanksBytes() int64
+	// Inputs reads the input nodes of a batch, in the order in which a loader has them.
+	// They alias buf, grown if needed, which is returned for the next call.
+	Inputs(ctx context.Context, ref Ref, buf []byte) (nodes []uint32, _ []byte, err error)
+	// LoaderBytes is the memory of a loader.
+	LoaderBytes(eval bool) int64
+	// Open opens what loaders read through the stack.
+	Open(stack iostack.Stack) (Loaders, error)
+}
+
+// Loaders makes loaders. Close comes when all of them have been freed.
+type Loaders interface {
+	NewLoader(eval bool) (Loader, error)
+	Close() error
+}
+
+// Loader reads the graph of one batch at a time. It belongs to one goroutine at a time.
+type Loader interface {
+	// Start submits the read of a batch's graph and returns at once. It must be waited for,
+	// even after an error.
+	Start(Ref) error
+	// Wait returns when the read has landed. When ctx ends first it returns once the read
+	// cannot write any more.
+	Wait(ctx context.Context) error
+	// Decode checks and decodes what has landed. The batch's Input names nodes; it may be
+	// changed until the next call.
+	Decode() (*graph.Batch, error)
+	// Counts has BytesRead, UsefulBytes and GraphRead, of the read started last.
+	Counts() Counts
 	Free()
 }
 

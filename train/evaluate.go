@@ -8,6 +8,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
+	"diskgnn/train/score"
 )
 
 // evaluation scores the weights on the store's validation and test batches. They are
@@ -20,7 +21,7 @@ type evaluation struct {
 	asked                int // items to validate with so far: those beyond are test batches
 	epoch                int // that is validated
 	replica              *replica
-	scorer               scorer
+	scorer               score.Scorer
 	report               progress.Reporter
 	diverged             func(what string) error // the error of logits that are not finite
 	batches              *pipeline.Pipeline[*slot]
@@ -76,7 +77,7 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 		return v.diverged("the logits are not finite")
 	}
 	b := sl.Batch()
-	v.scorer.add(logits, b.Labels, b.Targets)
+	v.scorer.Add(logits, b.Labels, b.Targets)
 	v.bytes += sl.Counts().BytesRead
 	v.task.Add(1)
 	return nil
@@ -84,7 +85,7 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 
 // validate scores the present weights on the validation batches; without any the
 // score is undefined.
-func (v *evaluation) validate() (Score, int64, error) {
+func (v *evaluation) validate() (score.Score, int64, error) {
 	v.asked += v.valid
 	s, err := v.run("validate", v.valid)
 	bytes := v.bytes
@@ -93,11 +94,11 @@ func (v *evaluation) validate() (Score, int64, error) {
 }
 
 // test scores the present weights on the test batches, once, after all validations.
-func (v *evaluation) test() (Score, error) { return v.run("test", v.tests) }
+func (v *evaluation) test() (score.Score, error) { return v.run("test", v.tests) }
 
-func (v *evaluation) run(name string, n int) (Score, error) {
+func (v *evaluation) run(name string, n int) (score.Score, error) {
 	if n == 0 {
-		return undefined, nil
+		return score.Undefined, nil
 	}
 	v.task = progress.Discard.Task(name, 0, progress.Batches)
 	if n >= visibleBatches {
@@ -105,9 +106,9 @@ func (v *evaluation) run(name string, n int) (Score, error) {
 	}
 	defer v.task.Done()
 	if err := v.batches.Run(n); err != nil {
-		return undefined, err
+		return score.Undefined, err
 	}
-	return v.scorer.score(), nil
+	return v.scorer.Score(), nil
 }
 
 // visibleBatches are so many that evaluating them deserves a line of its own.

@@ -17,6 +17,7 @@ import (
 	"diskgnn/iostack"
 	stacks "diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/score"
 )
 
 // EvalOptions say which weights to score on which pack, and with what.
@@ -144,8 +145,8 @@ func (p *packEvaluation) prepare() error {
 		return ofPack(err)
 	}
 	info := p.engine.Info()
-	p.result = Evaluation{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(),
-		Weights: o.Weights, Metric: run.Metric(), TrainAccuracy: undefined, Memory: o.Memory}
+	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS,
+		SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(), Weights: o.Weights, Memory: o.Memory}}
 	return nil
 }
 
@@ -170,7 +171,7 @@ func checkPack(run *Trained, pack featurestore.Candidate) error {
 // newEngine makes the engine, if all that will be held fits in memory.
 func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore.Layout) error {
 	o, f := &p.options, &p.facts
-	scorer, _ := scorerBytes(evalJudging(run.Metric(), f))
+	scorer, _ := score.Bytes(evalJudging(run.Metric(), f))
 	fixed := held + overheadBytes + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
@@ -203,7 +204,7 @@ func (p *packEvaluation) score(ctx context.Context) error {
 		return err
 	}
 	f := &p.facts
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: newScorer(evalJudging(p.result.Metric, f)), report: p.report, diverged: p.diverged}
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: score.New(evalJudging(p.result.Metric, f)), report: p.report, diverged: p.diverged}
 	defer v.close()
 	if err := v.start(ctx, slots, nil); err != nil {
 		return err

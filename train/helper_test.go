@@ -20,9 +20,9 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
-	"diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/presample"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -198,9 +198,11 @@ func widen(x []float32, r *dataset.Raw) {
 
 // run runs with the given parts in place of the usual ones, and checks that all memory
 // outside the heap was given back.
-func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (Result, error) {
+func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (rundir.Result, error) {
 	w.t.Helper()
-	p := parts{all.Open, newEngine, planMemory}
+	g := newGPUDevice()
+	defer g.close()
+	p := parts{g.openStack, g.newEngine, planMemory}
 	if change != nil {
 		change(&p)
 	}
@@ -213,7 +215,7 @@ func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, chang
 }
 
 // mustRun runs and returns the result and the loss of every step.
-func (w *world) mustRun(o Options, change func(*parts)) (Result, []float64) {
+func (w *world) mustRun(o Options, change func(*parts)) (rundir.Result, []float64) {
 	w.t.Helper()
 	var rec recorder
 	r, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {

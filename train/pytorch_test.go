@@ -12,6 +12,7 @@ import (
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 	"diskgnn/train/gpu"
+	"diskgnn/train/rundir"
 	"diskgnn/train/traintest"
 )
 
@@ -110,7 +111,7 @@ func (w *world) logits(o Options) map[int][]float32 {
 // snapshot returns a run's best weights in the order of Engine.Snapshot.
 func (w *world) snapshot(e engine, out string) []float32 {
 	w.t.Helper()
-	tensors := w.weights(out, WeightsFile)
+	tensors := w.weights(out, rundir.WeightsFile)
 	var flat []float32
 	for _, p := range e.(*cpuEngine).train.Params() {
 		t, ok := tensors[p.Name]

@@ -4,23 +4,9 @@
 //	store ─► load graph ─► read features ─► assemble ─► compute ─► epoch's metrics
 //	      └► evaluation batches ─────────────────────► validation and test scores
 //
-// A run's directory is live while it trains:
-//
-//	run.json             parameters, what they were resolved to, the run's state and,
-//	                     once finished, its result
-//	metrics.jsonl        a line per epoch
-//	weights.safetensors  weights of the best validation epoch so far
-//	final.safetensors    weights after the last epoch
-//	trace.json           what every stage did when (on request), and in trace-1.json,
-//	                     trace-2.json …, in the processes that went on with the run
-//	checkpoints/         what an interrupted run goes on from (package checkpoint)
-//	report.html          all of this on a page, for people
-//	lock                 held while training
-//
-// A run is finished when run.json says so; final.safetensors is there then, checkpoints
-// are not; in a run that ended early it is the other way round. A run that is resumed
-// from its latest checkpoint ends with the bytes of one that was never interrupted, but
-// for times in metrics.jsonl and what run.json and trace.json say of its processes.
+// Its directory is RUN (package rundir). A run that is resumed from its latest checkpoint
+// ends with the bytes of one that was never interrupted, but for times in metrics.jsonl and
+// what run.json and trace.json say of its processes.
 //
 // The weights follow from the store's content, the parameters in run.json and the BLAS
 // recorded there: not from threads, slots, memory or caches. Stores of the same samples,
@@ -43,8 +29,9 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	stacks "diskgnn/iostack/all"
 	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // traceSpans bounds a trace: 40 bytes and one line of JSON each. Beyond, the earliest
@@ -54,8 +41,10 @@ const traceSpans = 1 << 18
 // Run trains as the options say, and returns once the run's directory is complete. An
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
-func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
-	return run(ctx, fsys, o, rep, parts{stacks.Open, newEngine, planMemory})
+func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
+	g := newGPUDevice()
+	defer g.close()
+	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory})
 }
 
 // parts are what a run is put together from; tests put faulty ones in.
@@ -65,29 +54,29 @@ type parts struct {
 	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
 }
 
-func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Result, error) {
+func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
 	o.EnsureDefaults()
-	var was *runFile
+	var was *rundir.File
 	if o.Resume {
 		var err error
 		if was, err = runToResume(fsys, o.Out); err != nil {
-			return Result{}, err
+			return rundir.Result{}, err
 		}
 	}
 	if was != nil {
-		if err := was.checkOptions(o.Out); err != nil {
-			return Result{}, err
+		if err := checkOptions(was, o.Out); err != nil {
+			return rundir.Result{}, err
 		}
 		if err := o.recall(was); err != nil {
-			return Result{}, err
+			return rundir.Result{}, err
 		}
 	}
 	if err := o.Validate(); err != nil {
-		return Result{}, err
+		return rundir.Result{}, err
 	}
-	if was != nil && was.State == StateFinished && was.Result != nil {
+	if was != nil && was.State == rundir.StateFinished && was.Result != nil {
 		rep.Logf("%s is finished: there is nothing to do", o.Out)
-		was.Result.State = ResultDone
+		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
 	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was}
@@ -95,7 +84,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	defer watch.Stop()
 	defer r.close()
 	if err := r.prepare(p); err != nil {
-		return Result{}, r.remake(err)
+		return rundir.Result{}, r.remake(err)
 	}
 	err := r.train(ctx)
 	if err == nil {
@@ -111,7 +100,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	} else {
 		err = r.failed(err)
 	}
-	return Result{}, r.dir.abandon(err)
+	return rundir.Result{}, r.dir.abandon(err)
 }
 
 // runner holds what a run opens, in the order in which it is opened.
@@ -119,8 +108,8 @@ type runner struct {
 	fs      vfs.FS
 	options Options
 	report  progress.Reporter
-	began   time.Time // when the run would have begun, had it never been interrupted
-	was     *runFile  // of the run that goes on, or nil
+	began   time.Time    // when the run would have begun, had it never been interrupted
+	was     *rundir.File // of the run that goes on, or nil
 
 	found  featurestore.Candidate
 	facts  featurestore.Facts
@@ -134,7 +123,7 @@ type runner struct {
 	dir      *runDir
 	from     *resumePoint // nil: the beginning
 	undo     func()       // of the heap's limit
-	result   Result
+	result   rundir.Result
 
 	trainer *trainer
 }
@@ -144,9 +133,9 @@ type runner struct {
 func (r *runner) prepare(p parts) (err error) {
 	o := &r.options
 	if r.was == nil {
-		err = checkOut(r.fs, o.Out, o.Force)
+		err = rundir.CheckOut(r.fs, o.Out, o.Force)
 	} else {
-		err = r.was.unlocked(r.fs, o.Out)
+		err = r.was.Unlocked(r.fs, o.Out)
 	}
 	if err != nil {
 		return err
@@ -158,7 +147,7 @@ func (r *runner) prepare(p parts) (err error) {
 	f := r.found.Facts()
 	r.facts = f
 	if r.was != nil {
-		if err := r.was.sameSamples(o.Out, r.found); err != nil {
+		if err := sameSamples(r.was, o.Out, r.found); err != nil {
 			return err
 		}
 	}
@@ -187,7 +176,7 @@ func (r *runner) prepare(p parts) (err error) {
 		return ofPack(err)
 	}
 	r.replicas = []*replica{{view: r.store.View(0), engine: r.engine}}
-	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}
+	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
 	if r.was != nil {
@@ -201,14 +190,14 @@ func (r *runner) prepare(p parts) (err error) {
 	return err
 }
 
-func (r *runner) setup() Setup {
+func (r *runner) setup() rundir.Setup {
 	o := &r.options
-	s := Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
+	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
 		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots}
 	if r.engine == nil {
 		return s
 	}
-	s.engineInfo = r.engine.Info()
+	s.Info = r.engine.Info()
 	if d := r.engine.Device(); d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
 		held, _ := d.Held()
@@ -217,11 +206,11 @@ func (r *runner) setup() Setup {
 	return s
 }
 
-func (r *runner) file() runFile {
+func (r *runner) file() rundir.File {
 	o, l := &r.options, r.found.Lineage()
-	f := runFile{Version: version(), Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
+	f := rundir.File{Version: version(), Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
 		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples),
-		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params(r.facts)}
+		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
 	if r.was != nil {
 		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
 	}
@@ -268,8 +257,8 @@ func (r *runner) announce(which, how string) {
 	} else {
 		r.report.Logf("engine: cpu, %d threads, %s, %s kernels, layer orders %v", s.Threads, s.BLAS, s.SIMD, s.Orders)
 	}
-	if s.note != "" {
-		r.report.Logf("%s", s.note)
+	if s.Note != "" {
+		r.report.Logf("%s", s.Note)
 	}
 	if f.Valid == 0 {
 		r.report.Logf("no validation batches in %s: the last epoch counts as the best", r.found.Dir())
@@ -315,7 +304,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, replica: r.replicas[0], dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: newScorer(trainJudging(o.Metric, &r.facts))}
+		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -344,7 +333,7 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 			return err
 		}
 		f := r.facts
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: newScorer(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: score.New(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
 		if err := t.eval.start(ctx, slots, t.recorder); err != nil {
 			return err
 		}

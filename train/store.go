@@ -6,7 +6,9 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/rundir"
 )
 
 // places returns the directories that the options name a store of.
@@ -19,7 +21,7 @@ func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples) }
 
 // sameSamples refuses to go on with a run at out on another store, unless the bits of the
 // weights and scores are the same on both.
-func (f *runFile) sameSamples(out string, now featurestore.Candidate) error {
+func sameSamples(f *rundir.File, out string, now featurestore.Candidate) error {
 	l, facts := now.Lineage(), now.Facts()
 	if f.Pack == l.Store && (f.Pack != "" || f.Samples == l.Samples) {
 		return nil
@@ -38,7 +40,7 @@ func (f *runFile) sameSamples(out string, now featurestore.Candidate) error {
 		return nil
 	case f.Setup.Engine != EngineCPU:
 		return refuse("%s cannot be resumed on another store: the last bits of what --engine %s computes depend on the order of a batch's input nodes, which is the store's", out, f.Setup.Engine)
-	case !inputOrderFree(&f.Params.Network, &f.Setup.engineInfo):
+	case !inputOrderFree(&f.Params.Network, &f.Setup.Info):
 		return refuse("%s cannot be resumed on another store: a layer that multiplies before it aggregates, or an input projection, takes a batch's input nodes in the store's order, on which last bits depend (train with --layer-order aggregate and without --input-projection)", out)
 	}
 	return nil
@@ -47,7 +49,7 @@ func (f *runFile) sameSamples(out string, now featurestore.Candidate) error {
 // inputOrderFree reports whether no bit of the weights and of the scores depends on the
 // order of a batch's input nodes: the outermost layer sums their rows, edge by edge, before
 // anything else is done with them.
-func inputOrderFree(m *model.Model, i *engineInfo) bool {
+func inputOrderFree(m *model.Model, i *engines.Info) bool {
 	if m.InputProjection > 0 {
 		return false
 	}

@@ -217,3 +217,21 @@ func TestPendingWithoutWork(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestLimit: a device's budget can be made smaller, and as large as its memory again.
+func TestLimit(t *testing.T) {
+	d, _ := openFake(t, Options{})
+	d.Limit(512)
+	_, err := d.NewArena(513)
+	is(t, err, fault.ErrBudget, "512")
+	for _, bytes := range []int64{0, 1 << 40} { // the fake has 1 MiB
+		d.Limit(bytes)
+		_, err = d.NewArena(1<<20 + 1)
+		is(t, err, fault.ErrBudget, "1.0 MiB")
+		a, err := d.NewArena(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Free()
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -31,6 +32,11 @@ var stores = []struct {
 	{packed.Name, "--pack",
 		func(p *Places) bool { return p.Pack != "" && p.Dataset == "" && p.Samples == "" },
 		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) }},
+	{memory.Name, "--dataset with --samples",
+		func(p *Places) bool { return p.Pack == "" && p.Dataset != "" && p.Samples != "" },
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
+			return memory.Find(fsys, p.Dataset, p.Samples)
+		}},
 }
 
 // Names returns what --store accepts, Auto first.
@@ -59,7 +65,10 @@ func Choose(name string, p Places) (string, error) {
 	if name != Auto {
 		return "", fault.New(fault.ErrUsage, "--store %s: there are %s", name, strings.Join(Names(), ", "))
 	}
-	return "", fault.New(fault.ErrUsage, "--pack is missing: give %s", strings.Join(ways, ", or "))
+	if p == (Places{}) {
+		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples")
+	}
+	return "", fault.New(fault.ErrUsage, "of which store? Give %s", strings.Join(ways, ", or "))
 }
 
 // Find reads the metadata of the store that Choose returns. The reason is one printable

@@ -1,4 +1,4 @@
-package train
+package rundir
 
 import (
 	"strconv"
@@ -55,9 +55,9 @@ func (i *Interval) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// due tells whether a checkpoint is to be written now, after so many steps of the run
+// Due tells whether a checkpoint is to be written now, after so many steps of the run
 // and so long after the one before.
-func (i Interval) due(steps int, since time.Duration, epochEnds bool) bool {
+func (i Interval) Due(steps int, since time.Duration, epochEnds bool) bool {
 	switch {
 	case i.Batches > 0:
 		return !epochEnds && steps%i.Batches == 0

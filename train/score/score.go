@@ -1,4 +1,7 @@
-package train
+// Package score judges what a network says of nodes: a Scorer adds up rows of logits and
+// their labels, and returns a Score by one of the metrics that package recipe names.
+// Outcome is what it took to get there.
+package score
 
 import (
 	"cmp"
@@ -10,15 +13,15 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
-	"diskgnn/train/cpu"
+	"diskgnn/train/recipe"
 )
 
 // Score is a fraction, or another real number that may be undefined: then it is NaN,
 // and null in JSON.
 type Score float64
 
-// undefined is the score of nothing.
-var undefined = Score(math.NaN())
+// Undefined is the score of nothing.
+var Undefined = Score(math.NaN())
 
 // Defined tells whether there is a number.
 func (s Score) Defined() bool { return !math.IsNaN(float64(s)) && !math.IsInf(float64(s), 0) }
@@ -34,56 +37,87 @@ func (s Score) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (s *Score) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
-		*s = undefined
+		*s = Undefined
 		return nil
 	}
 	return json.Unmarshal(b, (*float64)(s))
 }
 
-// scorer judges logits, a row per seed node and a column per class, against labels, or
+// Scorer judges logits, a row per seed node and a column per class, against labels, or
 // against targets where nodes have any number of classes: rows of bits, as in
-// graph.Batch. Rows without a label do not count.
-type scorer interface {
-	add(logits []float32, labels []int32, targets []byte)
-	// score returns the score of everything added, and starts anew. It is undefined
+// graph.Batch. Rows without a label do not count. A Scorer belongs to one goroutine.
+type Scorer interface {
+	Add(logits []float32, labels []int32, targets []byte)
+	// Score returns the score of everything added, and starts anew. It is undefined
 	// where the rows added do not define it.
-	score() Score
-	// state returns what was added, for load to put back: a state of more rows than there
+	Score() Score
+	// State returns what was added, for Load to put back: a state of more rows than there
 	// may be is refused.
-	state() []byte
-	load(state []byte) error
+	State() []byte
+	Load(state []byte) error
 }
 
-// judging says what a scorer is for.
-type judging struct {
-	metric  string
-	multi   bool // nodes have any number of classes
-	classes int
-	rows    int64 // at most, between two scores
+// Options say what a scorer is for.
+type Options struct {
+	Metric     string // accuracy, auc or f1
+	MultiLabel bool   // nodes have any number of classes
+	Classes    int
+	Rows       int64 // at most, between two scores
 }
 
-// newScorer returns a scorer, which takes all of its memory.
-func newScorer(j judging) scorer {
+// New returns a scorer, which takes all of its memory.
+func New(o Options) Scorer {
 	switch {
-	case j.multi:
-		return newMultiScorer(j)
-	case j.metric == MetricAUC:
-		return &rocAUC{rows: make([]judged, 0, j.rows)}
+	case o.MultiLabel:
+		return newMulti(o)
+	case o.Metric == recipe.MetricAUC:
+		return &rocAUC{rows: make([]judged, 0, o.Rows)}
 	}
-	return &accuracy{most: j.rows}
+	return &accuracy{most: o.Rows}
 }
 
-// scorerBytes returns the memory of a scorer, and of its state. Those that count take next
-// to none.
-func scorerBytes(j judging) (held, state int64) {
-	row := 4*int64(j.classes) + int64(graph.TargetBytes(j.classes))
+// Bytes returns the memory of a scorer, and of its state. Those that count take next to
+// none.
+func Bytes(o Options) (held, state int64) {
+	row := 4*int64(o.Classes) + int64(graph.TargetBytes(o.Classes))
 	switch {
-	case j.metric != MetricAUC:
+	case o.Metric != recipe.MetricAUC:
 		return 0, 0
-	case j.multi:
-		return j.rows * (row + judgedBytes), meanAUCHead + j.rows*row
+	case o.MultiLabel:
+		return o.Rows * (row + judgedBytes), meanAUCHead + o.Rows*row
 	}
-	return j.rows * judgedBytes, j.rows * judgedState
+	return o.Rows * judgedBytes, o.Rows * judgedState
+}
+
+// Largest returns the index of the first of the largest logits: the class that a row of
+// them names.
+func Largest(logits []float32) int {
+	best := 0
+	for c, v := range logits {
+		if v > logits[best] {
+			best = c
+		}
+	}
+	return best
+}
+
+// CountCorrect returns how many of the labelled rows of logits have their largest
+// value at their class, the first of equals deciding, and how many are labelled.
+func CountCorrect(logits []float32, labels []int32) (correct, count int) {
+	if len(labels) == 0 {
+		return 0, 0
+	}
+	classes := len(logits) / len(labels)
+	for i, y := range labels {
+		if y == graph.Unlabelled {
+			continue
+		}
+		count++
+		if Largest(logits[i*classes:(i+1)*classes]) == int(y) {
+			correct++
+		}
+	}
+	return correct, count
 }
 
 // accuracy is the part of the rows whose largest logit is their label's. With one
@@ -94,24 +128,24 @@ type accuracy struct {
 	most           int64 // rows
 }
 
-func (a *accuracy) add(logits []float32, labels []int32, _ []byte) {
-	correct, count := cpu.CountCorrect(logits, labels)
+func (a *accuracy) Add(logits []float32, labels []int32, _ []byte) {
+	correct, count := CountCorrect(logits, labels)
 	a.correct += correct
 	a.count += count
 }
 
-func (a *accuracy) score() Score {
+func (a *accuracy) Score() Score {
 	s := Score(float64(a.correct) / float64(a.count)) // NaN for 0/0
 	a.correct, a.count = 0, 0
 	return s
 }
 
-func (a *accuracy) state() []byte {
+func (a *accuracy) State() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(a.correct))
 	return binary.LittleEndian.AppendUint64(b, uint64(a.count))
 }
 
-func (a *accuracy) load(state []byte) error {
+func (a *accuracy) Load(state []byte) error {
 	d := binio.NewDecoder(state)
 	correct, count := d.U64(), d.U64()
 	if correct > count || count > uint64(a.most) {
@@ -150,7 +184,7 @@ const (
 	judgedState = 9
 )
 
-func (a *rocAUC) add(logits []float32, labels []int32, _ []byte) {
+func (a *rocAUC) Add(logits []float32, labels []int32, _ []byte) {
 	for i, y := range labels {
 		if y != graph.Unlabelled {
 			a.rows = append(a.rows, judged{float64(logits[2*i+1]) - float64(logits[2*i]), y == 1})
@@ -159,7 +193,7 @@ func (a *rocAUC) add(logits []float32, labels []int32, _ []byte) {
 }
 
 // state has the margin's bits and a byte, 1 for class 1, of every row.
-func (a *rocAUC) state() []byte {
+func (a *rocAUC) State() []byte {
 	b := make([]byte, 0, judgedState*len(a.rows))
 	for _, r := range a.rows {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.margin))
@@ -172,7 +206,7 @@ func (a *rocAUC) state() []byte {
 	return b
 }
 
-func (a *rocAUC) load(state []byte) error {
+func (a *rocAUC) Load(state []byte) error {
 	d := binio.NewDecoder(state)
 	if n := len(state) / judgedState; n > cap(a.rows) {
 		d.Fail("%d rows, of which there are at most %d", n, cap(a.rows))
@@ -184,7 +218,7 @@ func (a *rocAUC) load(state []byte) error {
 	return d.Err()
 }
 
-func (a *rocAUC) score() Score {
+func (a *rocAUC) Score() Score {
 	rows := a.rows
 	a.rows = rows[:0]
 	slices.SortFunc(rows, func(x, y judged) int { return cmp.Compare(x.margin, y.margin) })

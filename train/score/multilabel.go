@@ -1,25 +1,25 @@
-package train
+package score
 
 import (
 	"encoding/binary"
 
-	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/train/recipe"
 )
 
-// newMultiScorer returns a scorer of rows that have any number of classes. A row's
+// newMulti returns a scorer of rows that have any number of classes. A row's
 // decision on a class is that it has it where the logit is above zero.
-func newMultiScorer(j judging) scorer {
-	switch j.metric {
-	case MetricAUC:
-		return &meanAUC{classes: j.classes, most: j.rows, logits: make([]float32, 0, j.rows*int64(j.classes)),
-			targets: make([]byte, 0, j.rows*int64(graph.TargetBytes(j.classes))), class: rocAUC{make([]judged, 0, j.rows)}}
-	case MetricAccuracy:
-		return &allRight{accuracy{most: j.rows}}
+func newMulti(o Options) Scorer {
+	switch o.Metric {
+	case recipe.MetricAUC:
+		return &meanAUC{classes: o.Classes, most: o.Rows, logits: make([]float32, 0, o.Rows*int64(o.Classes)),
+			targets: make([]byte, 0, o.Rows*int64(graph.TargetBytes(o.Classes))), class: rocAUC{make([]judged, 0, o.Rows)}}
+	case recipe.MetricAccuracy:
+		return &allRight{accuracy{most: o.Rows}}
 	}
-	return &microF1{most: j.rows * int64(j.classes)}
+	return &microF1{most: o.Rows * int64(o.Classes)}
 }
 
 // eachRow calls see with the logits and classes of every row that has a label.
@@ -43,7 +43,7 @@ type microF1 struct {
 	most                 int64 // decisions
 }
 
-func (f *microF1) add(logits []float32, labels []int32, targets []byte) {
+func (f *microF1) Add(logits []float32, labels []int32, targets []byte) {
 	eachRow(logits, labels, targets, func(logits []float32, classes []byte) {
 		for c, v := range logits {
 			switch has := graph.HasClass(classes, c); {
@@ -58,19 +58,19 @@ func (f *microF1) add(logits []float32, labels []int32, targets []byte) {
 	})
 }
 
-func (f *microF1) score() Score {
+func (f *microF1) Score() Score {
 	s := Score(float64(2*f.right) / float64(2*f.right+f.wrong+f.missed)) // NaN for 0/0
 	f.right, f.wrong, f.missed = 0, 0, 0
 	return s
 }
 
-func (f *microF1) state() []byte {
+func (f *microF1) State() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(f.right))
 	b = binary.LittleEndian.AppendUint64(b, uint64(f.wrong))
 	return binary.LittleEndian.AppendUint64(b, uint64(f.missed))
 }
 
-func (f *microF1) load(state []byte) error {
+func (f *microF1) Load(state []byte) error {
 	d := binio.NewDecoder(state)
 	right, wrong, missed := d.U64(), d.U64(), d.U64()
 	if most := uint64(f.most); max(right, wrong, missed) > most || right+wrong+missed > most {
@@ -86,7 +86,7 @@ func (f *microF1) load(state []byte) error {
 // allRight is the part of the rows of which every decision is right.
 type allRight struct{ accuracy }
 
-func (a *allRight) add(logits []float32, labels []int32, targets []byte) {
+func (a *allRight) Add(logits []float32, labels []int32, targets []byte) {
 	eachRow(logits, labels, targets, func(logits []float32, classes []byte) {
 		a.count++
 		for c, v := range logits {
@@ -109,16 +109,16 @@ type meanAUC struct {
 	class   rocAUC // of one class at a time
 }
 
-func (a *meanAUC) add(logits []float32, labels []int32, targets []byte) {
+func (a *meanAUC) Add(logits []float32, labels []int32, targets []byte) {
 	eachRow(logits, labels, targets, func(logits []float32, classes []byte) {
 		a.logits, a.targets = append(a.logits, logits...), append(a.targets, classes...)
 		a.rows++
 	})
 }
 
-func (a *meanAUC) score() Score {
+func (a *meanAUC) Score() Score {
 	if a.rows == 0 {
-		return undefined
+		return Undefined
 	}
 	classes, row := a.classes, graph.TargetBytes(a.classes)
 	sum, defined := 0.0, 0
@@ -126,7 +126,7 @@ func (a *meanAUC) score() Score {
 		for i := range a.rows {
 			a.class.rows = append(a.class.rows, judged{float64(a.logits[i*classes+c]), graph.HasClass(a.targets[i*row:], c)})
 		}
-		if s := a.class.score(); s.Defined() {
+		if s := a.class.Score(); s.Defined() {
 			sum += float64(s)
 			defined++
 		}
@@ -139,7 +139,7 @@ func (a *meanAUC) score() Score {
 const meanAUCHead = 16
 
 // state has the number of rows, of classes, all logits and all bits of classes.
-func (a *meanAUC) state() []byte {
+func (a *meanAUC) State() []byte {
 	b := make([]byte, 0, meanAUCHead+4*len(a.logits)+len(a.targets))
 	b = binary.LittleEndian.AppendUint64(b, uint64(a.rows))
 	b = binary.LittleEndian.AppendUint64(b, uint64(a.classes))
@@ -147,7 +147,7 @@ func (a *meanAUC) state() []byte {
 	return append(b, a.targets...)
 }
 
-func (a *meanAUC) load(state []byte) error {
+func (a *meanAUC) Load(state []byte) error {
 	d := binio.NewDecoder(state)
 	rows, classes := d.U64(), d.U64()
 	row := uint64(4*a.classes + graph.TargetBytes(a.classes))
@@ -158,13 +158,4 @@ func (a *meanAUC) load(state []byte) error {
 	copy(binio.Bytes(a.logits), d.Raw(4*len(a.logits)))
 	a.targets = append(a.targets[:0], d.Raw(d.Rest())...)
 	return nil
-}
-
-// trainJudging and evalJudging say what the scorers of a store's batches are for.
-func trainJudging(metric string, f *featurestore.Facts) judging {
-	return judging{metric, f.MultiLabel(), f.Classes, f.EpochSeeds}
-}
-
-func evalJudging(metric string, f *featurestore.Facts) judging {
-	return judging{metric, f.MultiLabel(), f.Classes, f.EvalSeeds}
 }

@@ -1,6 +1,11 @@
-package train
+package rundir
 
-import "diskgnn/pipeline"
+import (
+	"diskgnn/pipeline"
+	"diskgnn/train/engine"
+	"diskgnn/train/score"
+	"encoding/json"
+)
 
 // Setup is what the run computes with and how it uses its memory, resolved once.
 type Setup struct {
@@ -18,7 +23,7 @@ type Setup struct {
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
 	GPUCacheSize int64 `json:"gpu_cache_bytes,omitempty"`
 	GPUBytes     int64 `json:"gpu_bytes,omitempty"`
-	engineInfo
+	engine.Info
 }
 
 // Epoch is a line of metrics.jsonl. Epochs count from 0.
@@ -26,11 +31,11 @@ type Epoch struct {
 	Epoch int `json:"epoch"`
 	// Seconds are those of training: validation is not in them, filling the caches is
 	// in the first epoch's.
-	Seconds       float64 `json:"seconds"`
-	LR            Score   `json:"lr"`             // undefined where nothing is computed
-	Loss          Score   `json:"loss"`           // mean over the labelled seed nodes
-	TrainAccuracy Score   `json:"train_accuracy"` // of the forward passes trained on, dropout included
-	ValidAccuracy Score   `json:"valid_accuracy"`
+	Seconds       float64     `json:"seconds"`
+	LR            score.Score `json:"lr"`             // undefined where nothing is computed
+	Loss          score.Score `json:"loss"`           // mean over the labelled seed nodes
+	TrainAccuracy score.Score `json:"train_accuracy"` // of the forward passes trained on, dropout included
+	ValidAccuracy score.Score `json:"valid_accuracy"`
 	// BytesRead is what was read from disk for the epoch's batches, UsefulBytes the
 	// part of it that they are made of: graphs, and rows that no cache held.
 	BytesRead   int64 `json:"bytes_read"`
@@ -45,9 +50,9 @@ type Epoch struct {
 	RAMBytes       int64 `json:"ram_bytes"`
 	// ReadRate is in bytes per second, over the time in which a read was in flight. It
 	// is that of all reads since the epoch before: of batches ahead and validation too.
-	ReadRate       Score   `json:"read_rate"`
-	ReadSeconds    float64 `json:"read_seconds"` // waiting for features
-	ComputeSeconds float64 `json:"compute_seconds"`
+	ReadRate       score.Score `json:"read_rate"`
+	ReadSeconds    float64     `json:"read_seconds"` // waiting for features
+	ComputeSeconds float64     `json:"compute_seconds"`
 
 	Batches        int                  `json:"batches"`
 	Stages         []pipeline.StageTime `json:"stages"`
@@ -77,10 +82,16 @@ type Result struct {
 	StoppedEarly bool `json:"stopped_early"`
 	// BestEpoch is the first with the best validation score, the last epoch where
 	// there is nothing to validate on, and -1 where nothing was trained.
-	BestEpoch     int     `json:"best_epoch"`
-	ValidAccuracy Score   `json:"valid_accuracy"` // of the best epoch
-	TestAccuracy  Score   `json:"test_accuracy"`  // of the best epoch's weights
-	Seconds       float64 `json:"seconds"`        // of the whole run
-	PeakRSSBytes  int64   `json:"peak_rss_bytes"`
-	PeakAnonBytes int64   `json:"peak_anon_bytes"`
+	BestEpoch     int         `json:"best_epoch"`
+	ValidAccuracy score.Score `json:"valid_accuracy"` // of the best epoch
+	TestAccuracy  score.Score `json:"test_accuracy"`  // of the best epoch's weights
+	Seconds       float64     `json:"seconds"`        // of the whole run
+	PeakRSSBytes  int64       `json:"peak_rss_bytes"`
+	PeakAnonBytes int64       `json:"peak_anon_bytes"`
+}
+
+// decode reads a line of metrics.jsonl. Numbers that it has not are undefined.
+func (e *Epoch) decode(line []byte) error {
+	*e = Epoch{LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, ReadRate: score.Undefined}
+	return json.Unmarshal(line, e)
 }
