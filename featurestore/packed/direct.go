@@ -130,9 +130,15 @@ func (p *directPart) verify() error {
 		return err
 	}
 	err = p.gpu.device.Attached(func() error {
-		return errors.Join(p.stream.CopyIn(p.ranges, binio.Bytes(ranges)),
-			kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}.Launch(p.stream),
-			p.stream.CopyOut(binio.Bytes(sums), p.sums.Slice(0, int64(4*n))), p.stream.Synchronize())
+		// One after the other: over ranges that were not copied the kernel would read anywhere.
+		if err := p.stream.CopyIn(p.ranges, binio.Bytes(ranges)); err != nil {
+			return err
+		}
+		err := kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}.Launch(p.stream)
+		if err == nil {
+			err = p.stream.CopyOut(binio.Bytes(sums), p.sums.Slice(0, int64(4*n)))
+		}
+		return errors.Join(err, p.stream.Synchronize())
 	})
 	if err != nil {
 		return err

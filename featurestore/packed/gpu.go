@@ -309,7 +309,10 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	if err := errors.Join(t.landed.Record(copies), m.gathers.Wait(t.landed), t.span.Begin(m.gathers)); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(m.gather(t, x), m.admit(t, x)); err != nil {
+	if err := m.gather(t, x); err != nil {
+		return nil, err
+	}
+	if err := m.admit(t, x); err != nil {
 		return nil, err
 	}
 	return t.span, t.span.End(m.gathers)
