@@ -9,6 +9,7 @@ import (
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/budget"
 	"diskgnn/pack"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -25,7 +26,7 @@ func TestGPUMinCacheChangesNothing(t *testing.T) {
 			if r.GPUCacheRows > r.CacheRows || (r.GPUCacheRows == 0) != (share != nil && share.Value == 0) {
 				t.Errorf("a GPU cache of %v: %d rows, %d of them on the GPU", share, r.CacheRows, r.GPUCacheRows)
 			}
-			got := w.weights(o.Out, FinalFile)
+			got := w.weights(o.Out, rundir.FinalFile)
 			if want == nil {
 				want = got
 			}
@@ -42,7 +43,7 @@ func TestGPUMinLate(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 200})
 	for _, dtype := range []string{"same", "int8"} {
 		p := w.pack(20, policyMin, func(o *pack.Options) { o.DType = dtype })
-		first := w.options(p, gpuRun, func(o *Options) { o.GPUCache, o.CheckpointEvery = percent(7), Interval{Batches: 5} })
+		first := w.options(p, gpuRun, func(o *Options) { o.GPUCache, o.CheckpointEvery = percent(7), rundir.Interval{Batches: 5} })
 		w.mustRun(first, onDevice(cudatest.Open(t)))
 		want := w.ending(first.Out)
 		cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {

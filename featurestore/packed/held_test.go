@@ -140,7 +140,7 @@ func use(ctx context.Context, w *world, stack iostack.Stack, d *cuda.Device, end
 		if err != nil {
 			return err
 		}
-		x, err := a.Take(int64(4 * len(sl.Batch.Input) * w.reader.Facts().Dim))
+		x, err := a.Take(int64(4 * len(sl.Batch().Input) * w.reader.Facts().Dim))
 		if err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func TestMinRecordsOfManyPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := sl.X()
-			for k, v := range sl.Batch.Input {
+			for k, v := range sl.Batch().Input {
 				if got, want := fmt.Sprint(x[k*f.Dim:(k+1)*f.Dim]), fmt.Sprint(w.row(w.node[v])); got != want {
 					t.Fatalf("from batch %d, batch %d: row %d is %s, want %s", first, i, k, got, want)
 				}

@@ -124,5 +124,5 @@ func (m *hostMatrix) take(s stretch, entries []uint32) {
 
 // fill copies the matrix.
 func (m *hostMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return nil, copies.CopyIn(x, binio.Bytes(m.x(len(m.b.Batch.Input))))
+	return nil, copies.CopyIn(x, binio.Bytes(m.x(len(m.b.decoded.Input))))
 }

@@ -92,7 +92,7 @@ func (k *taker) take(i int, copies *cuda.Stream, sl *packed.Slot, want func(x []
 	if err != nil {
 		return err
 	}
-	bytes := int64(4 * len(sl.Batch.Input) * sl.Dim())
+	bytes := int64(4 * len(sl.Batch().Input) * sl.Dim())
 	n.want, n.span = want, span
 	return errors.Join(n.copied.Record(copies), k.main.Wait(n.copied), k.main.Wait(span.Ended()),
 		k.main.CopyOut(n.out.Bytes()[:bytes], n.x), n.marked.Record(k.main), n.copied.Synchronize())
@@ -152,11 +152,11 @@ func (w *world) pipelined(t *testing.T, stack iostack.Stack, d *cuda.Device, sha
 		}
 		for i := range n {
 			ok(load(t.Context(), s, sl, i%f.Train))
-			ok(k.take(i%2, k.copies, sl, w.matrixOf(t, i%f.Train, &sl.Batch, nil)))
+			ok(k.take(i%2, k.copies, sl, w.matrixOf(t, i%f.Train, sl.Batch(), nil)))
 			ok(k.look((i + 1) % 2))
 			if i%3 == 2 && f.Valid > 0 { // evaluation copies on the stream that computes
 				ok(s.LoadEval(t.Context(), ev, false, i%f.Valid))
-				ok(k.take(2, k.main, ev, w.matrixOf(t, f.Train+i%f.Valid, &ev.Batch, s)))
+				ok(k.take(2, k.main, ev, w.matrixOf(t, f.Train+i%f.Valid, ev.Batch(), s)))
 				ok(k.look(2))
 			}
 		}
@@ -260,7 +260,7 @@ func TestLateFill(t *testing.T) {
 				ok(err)
 				for i := first; i < first+9; i++ {
 					ok(load(t.Context(), s, sl, i))
-					ok(k.take(i%2, k.copies, sl, w.matrixOf(t, i, &sl.Batch, nil)))
+					ok(k.take(i%2, k.copies, sl, w.matrixOf(t, i, sl.Batch(), nil)))
 					ok(k.look((i + 1) % 2))
 				}
 			}

@@ -109,7 +109,7 @@ func (w *world) checkMin(t fataler, stack iostack.Stack, gpu *cuda.Device, share
 			if buf, err = w.samples.Read(ctx, i, buf, &want); err != nil {
 				t.Fatal(err)
 			}
-			w.holds(t, &want, &sl.Batch, matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
+			w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch().Input[i]] })
 			if sl.UsefulBytes > sl.BytesRead {
 				t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
 			}
@@ -185,7 +185,7 @@ func TestMinOnGPU(t *testing.T) {
 						if err := load(t.Context(), s, sl, i%n); err != nil {
 							t.Fatal(err)
 						}
-						w.matrixOf(t, i%n, &sl.Batch, nil)(matrix(t, sl, gpu))
+						w.matrixOf(t, i%n, sl.Batch(), nil)(matrix(t, sl, gpu))
 					}
 				}
 				// Far around: rows of the table were moved by what the last record says.
@@ -198,7 +198,7 @@ func TestMinOnGPU(t *testing.T) {
 					if err := load(t.Context(), s, sl, i%n); err != nil {
 						t.Fatal(err)
 					}
-					w.matrixOf(t, i%n, &sl.Batch, nil)(matrix(t, sl, gpu))
+					w.matrixOf(t, i%n, sl.Batch(), nil)(matrix(t, sl, gpu))
 				}
 				sl.Free()
 				if err := s.Close(); err != nil {

@@ -111,7 +111,7 @@ func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) 
 	if m.err != nil {
 		return 0, m.err
 	}
-	r.b.src, r.b.Batch, r.b.plan = l.src, f.TrainSizes.NewBatch(f.TargetBytes), l.src.pack.NewPlan()
+	r.b.src, r.b.decoded, r.b.plan = l.src, f.TrainSizes.NewBatch(f.TargetBytes), l.src.pack.NewPlan()
 	first := batch / packfile.RefillBatches * packfile.RefillBatches
 	read, err := r.record(ctx, first, rep)
 	for i := first; i < batch && err == nil; i++ {

@@ -78,7 +78,7 @@ type hotPart struct {
 
 func (p *hotPart) place() error {
 	for _, s := range p.b.rest() {
-		p.b.matrix.take(s, p.b.Batch.Input[s.to:s.to+s.rows])
+		p.b.matrix.take(s, p.b.decoded.Input[s.to:s.to+s.rows])
 	}
 	return nil
 }
