@@ -84,7 +84,7 @@ func TestWrongBits(t *testing.T) {
 		{"graph-*.bin", "epoch 0, batch ", ": load graph: "},
 		{"cold-*.bin", "epoch 0, batch ", ": assemble: "},
 		{"eval-graph.bin", "epoch 0, validation batch 0", ": load graph: "},
-		{"eval.bin", "epoch 0, validation batch 0", ": load graph: "},
+		{"eval.bin", "epoch 0, validation batch 0", ": read features: "},
 	} {
 		o := w.options(p, func(o *Options) { o.RAMCache = percent(20) })
 		var s *faultio.Stack

@@ -11,14 +11,13 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// counts has the fields of featurestore.Counts, of the batch loaded last.
+// counts are of the batch loaded last.
 type counts = featurestore.Counts
 
 // batch is the batch that a slot holds, as the levels know it.
 type batch struct {
 	counts
-	// Batch is the graph of the batch loaded last; its memory is reused.
-	Batch graph.Batch
+	decoded graph.Batch // its memory is reused
 
 	src     *source
 	ref     featurestore.Ref
@@ -92,7 +91,7 @@ func (b *batch) rest() []stretch {
 	b.free, b.RAMRows = b.free[:0], 0
 	to := 0
 	for i := 0; i <= len(b.claimed); i++ {
-		end, next := len(b.Batch.Input), 0
+		end, next := len(b.decoded.Input), 0
 		if i < len(b.claimed) {
 			end, next = b.claimed[i].to, b.claimed[i].to+b.claimed[i].rows
 		}

@@ -26,8 +26,10 @@ func newBelady(src *source, c cold, s cache) *belady {
 }
 
 // bytes returns the memory that the level takes beside the cache's rows: home, the list of
-// what a cache is refilled with, and admitted rows that are kept.
-func (l *belady) bytes() int64 { return 16*l.src.facts.HotRows + l.cold.chunks().form.memory() }
+// what a cache is refilled with, what finds moved rows, and admitted rows that are kept.
+func (l *belady) bytes() int64 {
+	return 16*l.src.facts.HotRows + l.cache.bytes() + l.cold.chunks().form.memory()
+}
 
 // fill makes the cache what it is before the given training batch: the first content,
 // what the last refill record before the batch says, and what the batches since then admit.
@@ -73,6 +75,8 @@ func (p *beladyPart) place() error {
 	if b.ref.Index != l.next {
 		return fmt.Errorf("%v is assembled when the cache is that of batch %d", b, l.next)
 	}
+	l.cache.lie(b.plan.Hits)
+	l.cache.lie(b.plan.Admit)
 	for _, s := range b.rest() {
 		b.matrix.take(s, b.plan.Hits[s.from:s.from+s.rows])
 	}

@@ -24,8 +24,9 @@ type chunk struct {
 }
 
 // newChunk returns the level for a sink that wants rows as they are packed or, if it does
-// not, widened. Then admitted rows may be kept as they are packed, too.
-func newChunk(src *source, through int, packed, keep bool, c codec, copies *copier) *chunk {
+// not, widened. So many rows of a batch at most are admitted to a cache, which wants them
+// as they are packed anyway.
+func newChunk(src *source, through int, packed bool, admitted int, c codec, copies *copier) *chunk {
 	l := &chunk{src: src, through: through, codec: c, copies: copies}
 	switch compressed := src.pack.Form().Compressed(); {
 	case packed && !compressed:
@@ -34,8 +35,8 @@ func newChunk(src *source, through int, packed, keep bool, c codec, copies *copi
 		l.form = unpacked{}
 	case !compressed:
 		l.form = widened{}
-	case keep:
-		l.form = &unpackedWideKept{most: l.mostAdmitted()}
+	case admitted > 0:
+		l.form = &unpackedWideKept{most: int64(admitted) * int64(src.facts.RowBytes)}
 	default:
 		l.form = unpackedWide{}
 	}
@@ -49,15 +50,6 @@ func (l *chunk) most() int64 {
 		most = max(most, l.src.pack.Index().Train[i].Extent(l.src.pack.Form(), l.through))
 	}
 	return binio.AlignUp(most, device.PageSize)
-}
-
-// mostAdmitted returns the most bytes of rows that a batch admits to the cache.
-func (l *chunk) mostAdmitted() int64 {
-	most := 0
-	for i := range l.src.pack.Index().Train {
-		most = max(most, l.src.pack.Index().Train[i].Bands[1])
-	}
-	return int64(most) * int64(l.src.facts.RowBytes)
 }
 
 func (l *chunk) open() error { return errors.Join(l.codec.open(l.copies.workers), l.form.open()) }

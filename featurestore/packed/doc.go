@@ -11,8 +11,8 @@
 // level has those that no other one claims. A sink says where the places are:
 //
 //	host    widens rows into a float32 matrix
-//	gpu     holds a table of hot rows on the device, copies rows from disk there as they
-//	        are packed, and gathers both on the device
+//	gpu     holds a table of rows on the device and in RAM, copies rows from disk to the
+//	        device as they are packed, and gathers both there
 //
 // The levels and the sink are chosen once, by compose, out of the pack and the layout.
 // Plan composes a store for every cache that the pack was cut for, without opening it, to
@@ -33,7 +33,7 @@
 //	codec.go copy.go memory.go   pieces of chunks to rows, goroutines that copy, buffers
 //	batch.go level.go sink.go    the batch in a slot, and what levels and sinks are
 //	graphs.go pages.go hotfile.go  reading graphs, runs of pages, hot.bin
-//	host.go gputable.go gpu.go     the sinks
+//	host.go gputable.go gpu.go gpucache.go  the sinks
 //	chunk.go direct.go shared.go belady.go refill.go evaluation.go  the levels
 //	layout.go slot.go store.go plan.go  layouts, slots, composition, plans
 //
@@ -43,6 +43,12 @@
 // rows are copied from, or, where reads can land in the device's memory
 // (iostack.Caps.Device), there, and are checked there; only rows read as runs of pages are
 // copied by the CPU.
+//
+// Under policy min the plan of every batch says which entries of the cache its hits lie in,
+// and which of its cold rows then go to which entries. The host's sink does so on assembly.
+// For a GPU, Fill submits it to the stream of gathers: a kernel puts admitted rows into the
+// table, on the device or in RAM, after those of the batch were taken and before the next
+// batch's are.
 //
 // The plain reference is a direct gather from the dataset; every backend, cache
 // size and element type must give the same bytes, on the GPU too.

@@ -29,7 +29,7 @@ func (p *evaluationPart) start() error { return nil }
 // in rank, that memory does not hold.
 func (p *evaluationPart) follow() error {
 	b, f := p.b, &p.src.facts
-	ids, n := b.Batch.Input, evaluated(p.src.pack, b.ref).Rows
+	ids, n := b.decoded.Input, evaluated(p.src.pack, b.ref).Rows
 	end := n
 	for end < len(ids) && int64(ids[end]) >= p.held {
 		end++

@@ -1,5 +1,57 @@
 package packed
 
+import (
+	"context"
+	"errors"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/progress"
+)
+
+// NewSlot makes a slot for training batches.
+func (s *Store) NewSlot() (*Slot, error) { return s.newSlot(&s.train) }
+
+// NewEvalSlot makes a slot for validation and test batches.
+func (s *Store) NewEvalSlot() (*Slot, error) { return s.newSlot(&s.eval) }
+
+// Preload fills the caches for a training that begins with batch 0.
+func (s *Store) Preload(ctx context.Context, rep progress.Reporter) (int64, error) {
+	return s.Fill(ctx, 0, rep)
+}
+
+// PreloadFor is Fill.
+func (s *Store) PreloadFor(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
+	return s.Fill(ctx, batch, rep)
+}
+
+// Start is Slot.Start of a training batch.
+func (s *Store) Start(sl *Slot, i int) error { return sl.Start(featurestore.Ref{Index: i}) }
+
+// LoadGraph is Slot.LoadGraph.
+func (s *Store) LoadGraph(ctx context.Context, sl *Slot) error { return sl.LoadGraph(ctx) }
+
+// Wait is Slot.Wait.
+func (s *Store) Wait(ctx context.Context, sl *Slot) error { return sl.Wait(ctx) }
+
+// Assemble is Slot.Assemble.
+func (s *Store) Assemble(ctx context.Context, sl *Slot) error { return sl.Assemble(ctx) }
+
+// LoadEval takes an evaluation batch through all steps.
+func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) error {
+	ref := featurestore.Ref{Split: featurestore.Valid, Index: i}
+	if test {
+		ref.Split = featurestore.Test
+	}
+	err := sl.Start(ref)
+	if err == nil {
+		err = sl.LoadGraph(ctx)
+	}
+	if err = errors.Join(err, sl.Wait(ctx)); err != nil {
+		return err
+	}
+	return sl.Assemble(ctx)
+}
+
 // Dim returns the width of the feature matrix.
 func (sl *Slot) Dim() int { return sl.src.facts.Dim }
 

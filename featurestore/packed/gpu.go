@@ -39,7 +39,7 @@ const turns = 2
 // turn is the memory on the GPU that a batch lands in.
 type turn struct {
 	rows   cuda.Buffer // rows from disk as they are packed, unless they land in the matrix
-	ids    cuda.Buffer // entries of the table
+	ids    cuda.Buffer // entries of the table that are taken, then those that take rows in
 	landed *cuda.Event
 	span   *cuda.Span // of the gathers
 }
@@ -94,7 +94,7 @@ func (g *gpu) lay(a *cuda.Arena) error {
 	for i := range g.turns {
 		t, most := &g.turns[i], &g.most[i]
 		var errs [2]error
-		t.ids, errs[0] = a.Take(4 * int64(most.taken))
+		t.ids, errs[0] = a.Take(4 * int64(most.taken+most.admitted))
 		t.rows, errs[1] = a.Take(g.landing.bytes(int64(most.disk) * g.table.rowBytes()))
 		if err := errors.Join(errs[:]...); err != nil {
 			return err
@@ -167,12 +167,16 @@ func (g *gpu) close() error {
 	return err
 }
 
+// fill first waits for batches that were given up, which may yet change the table.
 func (g *gpu) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
+	if err := g.device.Attached(g.gathers.Synchronize); err != nil {
+		return 0, err
+	}
 	return g.table.fill(ctx, g.gathers, rep)
 }
 
 func (g *gpu) matrix(b *batch, m *memory, size matrixSize) matrix {
-	n := &gpuMatrix{gpu: g, b: b, turn: g.trainTurn, mem: m.land(int64(size.landed) * g.table.rowBytes()), ids: m.take(4 * int64(size.taken))}
+	n := &gpuMatrix{gpu: g, b: b, turn: g.trainTurn, mem: m.land(int64(size.landed) * g.table.rowBytes()), ids: m.take(4 * int64(size.taken+size.admitted))}
 	if size.eval {
 		n.turn = func() *turn { return &g.turns[turns] }
 	}
@@ -193,7 +197,7 @@ type gpuMatrix struct {
 	b      *batch
 	turn   func() *turn
 	mem    *device.Host // rows from disk, in the order in which they were claimed
-	ids    *device.Host // entries of the table
+	ids    *device.Host // entries of the table that are taken, then those that take rows in
 	pinned []*cuda.Pinned
 
 	// The GPU's memory that chunks land in where reads land there, the slot's own.
@@ -204,6 +208,8 @@ type gpuMatrix struct {
 	sent  []sending // rows from disk
 	room  int64     // bytes of mem that they take
 	taken []stretch // rows from the table
+	// Rows from disk that the table takes in.
+	admitted stretch
 }
 
 // sending is a stretch of rows from disk, in host memory or in the GPU's.
@@ -265,7 +271,9 @@ func (m *gpuMatrix) free() {
 func (m *gpuMatrix) memory() []byte  { return nil }
 func (m *gpuMatrix) x(int) []float32 { return nil }
 
-func (m *gpuMatrix) begin() { m.sent, m.taken, m.room = m.sent[:0], m.taken[:0], 0 }
+func (m *gpuMatrix) begin() {
+	m.sent, m.taken, m.room, m.admitted = m.sent[:0], m.taken[:0], 0, stretch{}
+}
 
 func (m *gpuMatrix) land(s stretch) places {
 	n := int64(s.rows) * m.table.rowBytes()
@@ -289,7 +297,10 @@ func (m *gpuMatrix) take(s stretch, entries []uint32) {
 	m.taken = append(m.taken, s)
 }
 
-// fill submits the copies of what was sent, and then the gathers, which wait for them.
+// fill submits the copies of what was sent and, on the stream of gathers, which waits for
+// them, the gathers and what changes the table. That stream has the batches in the order in
+// which they are computed, so every batch finds the table as those before it left it, in the
+// GPU's memory and in RAM.
 func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t := m.turn()
 	if err := m.send(copies, t, x); err != nil {
@@ -301,13 +312,16 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	if err := m.gather(t, x); err != nil {
 		return nil, err
 	}
+	if err := m.admit(t, x); err != nil {
+		return nil, err
+	}
 	return t.span, t.span.End(m.gathers)
 }
 
 // send submits the copies.
 func (m *gpuMatrix) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
-	if m.b.RAMRows > 0 {
-		if err := copies.CopyIn(t.ids, binio.Bytes(m.ids.Uint32s()[:m.b.RAMRows])); err != nil {
+	if n := m.b.RAMRows + m.admitted.rows; n > 0 {
+		if err := copies.CopyIn(t.ids, binio.Bytes(m.ids.Uint32s()[:n])); err != nil {
 			return err
 		}
 	}
@@ -342,4 +356,16 @@ func (m *gpuMatrix) gather(t *turn, x cuda.Buffer) error {
 		}
 	}
 	return nil
+}
+
+// admit submits what takes rows from disk into the table, once all were taken from it.
+func (m *gpuMatrix) admit(t *turn, x cuda.Buffer) error {
+	n := m.admitted.rows
+	if n == 0 {
+		return nil
+	}
+	rb := m.table.rowBytes()
+	a := kernels.Place{Table: m.table.rows, Far: m.table.far, Near: int(m.table.near), RowBytes: int(rb), Rows: kernels.Rows(n),
+		Source: m.landing.at(t, x, m.admitted, rb), Index: t.ids.Slice(4*int64(m.b.RAMRows), 4*int64(n))}
+	return a.Launch(m.gathers)
 }

@@ -15,7 +15,7 @@ import (
 // What a plan takes of the GPU's memory is all that the store and its slots take, however
 // little there is.
 func TestPlanKeepsToGPUMemory(t *testing.T) {
-	for _, w := range []*world{small(t, "same"), small(t, "int8"), sharing(t)} {
+	for _, w := range []*world{small(t, "same"), small(t, "int8"), sharing(t), buildMin(t, "same", "none"), buildMin(t, "int8", "s2")} {
 		for _, direct := range []bool{false, true} {
 			const slots = 2
 			plan := func(d *cuda.Device, bytes int64) (packed.Layout, error) {

@@ -98,3 +98,18 @@ func (t *gpuTable) fillNear(ctx context.Context, s *cuda.Stream, rep progress.Re
 	})
 	return n, err
 }
+
+// set puts rows, which lie in the order of a chunk, in their entries, by way of a stream. The
+// calling goroutine is attached.
+func (t *gpuTable) set(s *cuda.Stream, list []arrival, rows []byte) error {
+	rb := t.rowBytes()
+	for _, a := range list {
+		row, to := rows[int64(a.row)*rb:int64(a.row+1)*rb], int64(a.entry)*rb
+		if int64(a.entry) >= t.near {
+			copy(t.ram.mem.Bytes()[to-t.ram.begin():], row)
+		} else if err := s.CopyIn(t.rows.Slice(to, rb), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -27,7 +27,7 @@ func (g trainGraphs) at(ref featurestore.Ref) (string, int64, int) {
 }
 
 func (g trainGraphs) decode(b *batch, raw []byte) error {
-	return g.pack.DecodeTrainGraph(b.ref.Index, raw, &b.Batch, &b.plan)
+	return g.pack.DecodeTrainGraph(b.ref.Index, raw, &b.decoded, &b.plan)
 }
 
 type evalGraphs struct{ pack *packfile.Reader }
@@ -47,7 +47,7 @@ func (g evalGraphs) at(ref featurestore.Ref) (string, int64, int) {
 }
 
 func (g evalGraphs) decode(b *batch, raw []byte) error {
-	return g.pack.DecodeEvalGraph(evaluated(g.pack, b.ref), raw, &b.Batch)
+	return g.pack.DecodeEvalGraph(evaluated(g.pack, b.ref), raw, &b.decoded)
 }
 
 // graphReader reads the graphs of batches.

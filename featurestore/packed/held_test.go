@@ -104,7 +104,7 @@ func use(ctx context.Context, w *world, stack iostack.Stack, d *cuda.Device, end
 		return err
 	}
 	defer func() { end(); err = errors.Join(err, s.Close()) }()
-	if _, err := s.Preload(ctx, progress.Discard); err != nil {
+	if _, err := s.PreloadFor(ctx, 1, progress.Discard); err != nil {
 		return err
 	}
 	sl, err := s.NewSlot()
@@ -140,7 +140,7 @@ func use(ctx context.Context, w *world, stack iostack.Stack, d *cuda.Device, end
 		if err != nil {
 			return err
 		}
-		x, err := a.Take(int64(4 * len(sl.Batch.Input) * w.reader.Facts().Dim))
+		x, err := a.Take(int64(4 * len(sl.Batch().Input) * w.reader.Facts().Dim))
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func use(ctx context.Context, w *world, stack iostack.Stack, d *cuda.Device, end
 // TestEveryDeviceCall fails each call of a store's life in turn: it is reported, and all
 // that was taken goes back: of the device's memory, the host's, and what was registered.
 func TestEveryDeviceCall(t *testing.T) {
-	for name, w := range map[string]*world{"bf16": small(t, "bf16"), "sharing": sharingPlain(t, "same")} {
+	for name, w := range map[string]*world{"bf16": small(t, "bf16"), "sharing": sharingPlain(t, "same"), "min": buildMin(t, "bf16", "none"), "min int8 s2": buildMin(t, "int8", "s2")} {
 		calls := 0
 		for n := 0; ; n++ {
 			armed, fired, at := true, false, 0
@@ -429,7 +429,7 @@ func TestMinRecordsOfManyPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := sl.X()
-			for k, v := range sl.Batch.Input {
+			for k, v := range sl.Batch().Input {
 				if got, want := fmt.Sprint(x[k*f.Dim:(k+1)*f.Dim]), fmt.Sprint(w.row(w.node[v])); got != want {
 					t.Fatalf("from batch %d, batch %d: row %d is %s, want %s", first, i, k, got, want)
 				}

@@ -22,7 +22,10 @@ func newHost(src *source, l *Layout, copies *copier) *host {
 // packed: rows of float32 are the matrix's as they are.
 func (h *host) packed() bool { return h.src.facts.DType == dtype.Float32 }
 
-func (h *host) count(l *Layout) { l.RAMBytes = h.bytes() }
+func (h *host) count(l *Layout) { l.RAMBytes = h.ramRows.bytes() }
+
+// bytes: no entry is moved.
+func (h *host) bytes() int64 { return 0 }
 
 func (h *host) close() error {
 	h.ramRows.close()
@@ -39,7 +42,18 @@ func (h *host) entry(k uint32) []byte {
 	return h.mem.Bytes()[int(k)*rb : (int(k)+1)*rb]
 }
 
-func (h *host) set(entry uint32, row []byte) { copy(h.entry(entry), row) }
+func (h *host) cache() cache { return h }
+
+// lie: going around the circle moves the rows themselves.
+func (h *host) lie([]uint32) {}
+
+func (h *host) set(list []arrival, rows []byte) error {
+	rb := int64(h.src.facts.RowBytes)
+	for _, a := range list {
+		copy(h.entry(a.entry), rows[int64(a.row)*rb:])
+	}
+	return nil
+}
 
 func (h *host) admit(_ *batch, _ int, packed []byte, entries []uint32) {
 	rb := h.src.facts.RowBytes
@@ -110,5 +124,5 @@ func (m *hostMatrix) take(s stretch, entries []uint32) {
 
 // fill copies the matrix.
 func (m *hostMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return nil, copies.CopyIn(x, binio.Bytes(m.x(len(m.b.Batch.Input))))
+	return nil, copies.CopyIn(x, binio.Bytes(m.x(len(m.b.decoded.Input))))
 }

@@ -16,6 +16,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pack"
+	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 )
 
@@ -91,7 +92,7 @@ func (k *taker) take(i int, copies *cuda.Stream, sl *packed.Slot, want func(x []
 	if err != nil {
 		return err
 	}
-	bytes := int64(4 * len(sl.Batch.Input) * sl.Dim())
+	bytes := int64(4 * len(sl.Batch().Input) * sl.Dim())
 	n.want, n.span = want, span
 	return errors.Join(n.copied.Record(copies), k.main.Wait(n.copied), k.main.Wait(span.Ended()),
 		k.main.CopyOut(n.out.Bytes()[:bytes], n.x), n.marked.Record(k.main), n.copied.Synchronize())
@@ -145,13 +146,17 @@ func (w *world) pipelined(t *testing.T, stack iostack.Stack, d *cuda.Device, sha
 		ok(err)
 		ev, err := s.NewEvalSlot()
 		ok(err)
-		for i := range f.Train {
-			ok(load(t.Context(), s, sl, i))
-			ok(k.take(i%2, k.copies, sl, w.matrixOf(t, i, &sl.Batch, nil)))
+		n := f.Train
+		if w.reader.Params().Policy == packfile.PolicyMin {
+			n += 5 // around the circle
+		}
+		for i := range n {
+			ok(load(t.Context(), s, sl, i%f.Train))
+			ok(k.take(i%2, k.copies, sl, w.matrixOf(t, i%f.Train, sl.Batch(), nil)))
 			ok(k.look((i + 1) % 2))
 			if i%3 == 2 && f.Valid > 0 { // evaluation copies on the stream that computes
 				ok(s.LoadEval(t.Context(), ev, false, i%f.Valid))
-				ok(k.take(2, k.main, ev, w.matrixOf(t, f.Train+i%f.Valid, &ev.Batch, s)))
+				ok(k.take(2, k.main, ev, w.matrixOf(t, f.Train+i%f.Valid, ev.Batch(), s)))
 				ok(k.look(2))
 			}
 		}
@@ -159,8 +164,8 @@ func (w *world) pipelined(t *testing.T, stack iostack.Stack, d *cuda.Device, sha
 		sl.Free()
 		ev.Free()
 		ok(s.Close())
-		k.taken[(f.Train+1)%2].span = nil
-		ok(k.look((f.Train + 1) % 2))
+		k.taken[(n+1)%2].span = nil
+		ok(k.look((n + 1) % 2))
 		ok(k.main.Synchronize())
 		k.free()
 		return nil
@@ -221,7 +226,7 @@ func (w *world) matrixOf(t *testing.T, i int, b *graph.Batch, eval *packed.Store
 // TestLate: whatever order the streams work in, matrices are right, and memory is given
 // back when nothing is under way on it.
 func TestLate(t *testing.T) {
-	for i, w := range []*world{small(t, "same"), small(t, "bf16"), sharing(t)} {
+	for i, w := range []*world{small(t, "same"), small(t, "bf16"), sharing(t), buildMin(t, "same", "none"), buildMin(t, "int8", "s2")} {
 		for _, direct := range []bool{false, true} {
 			t.Run(fmt.Sprintf("pack %d, direct %v", i, direct), func(t *testing.T) {
 				cudatest.Late(t, 2*cudatest.Orders, func(t *testing.T, d *cuda.Device) {
@@ -234,6 +239,38 @@ func TestLate(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestLateFill fills the caches again when the last batch has not changed them yet.
+func TestLateFill(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
+		s, sl := w.openMinOn(t, newStack(t), d, 0)
+		f := w.reader.Facts()
+		ok(d.Attached(func() error {
+			k := newTaker(t, d, int64(4*f.TrainSizes.Src[0]*f.Dim))
+			for _, first := range []int{0, 3, 0} {
+				_, err := s.PreloadFor(t.Context(), first, progress.Discard)
+				ok(err)
+				for i := first; i < first+9; i++ {
+					ok(load(t.Context(), s, sl, i))
+					ok(k.take(i%2, k.copies, sl, w.matrixOf(t, i, sl.Batch(), nil)))
+					ok(k.look((i + 1) % 2))
+				}
+			}
+			ok(k.main.Synchronize())
+			sl.Free()
+			ok(s.Close())
+			k.free()
+			return nil
+		}))
+	})
 }
 
 // TestLatePreload fills a GPU cache that is larger than what is on its way at a time.

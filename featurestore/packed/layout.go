@@ -2,29 +2,11 @@ package packed
 
 import (
 	"diskgnn/device/cuda"
-	"diskgnn/internal/budget"
+	"diskgnn/featurestore"
 )
 
 // PlanOptions say what a layout may use.
-type PlanOptions struct {
-	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as
-	// much of what the pack holds as hot as Memory allows.
-	Cache *budget.Size
-	// Memory is what the store and its slots may hold, in bytes.
-	Memory int64
-	// Slots and EvalSlots are the numbers of slots that will be made.
-	Slots, EvalSlots int
-	// GPU is the device that the matrices are for; nil: they are for the host.
-	GPU *cuda.Device
-	// GPUMemory is what the store may hold of the device's, in bytes, and GPUCache the
-	// share of the rows, or bytes, that it may hold there; nil: as much as fits.
-	GPUMemory int64
-	GPUCache  *budget.Size
-	// Direct says that reads can land in the device's memory: chunks do, if they are not
-	// compressed, in as many slots as there may be, MostSlots.
-	Direct    bool
-	MostSlots int
-}
+type PlanOptions = featurestore.PlanOptions
 
 // Layout says which rows live where, and what the buffers take.
 type Layout struct {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
@@ -39,9 +41,25 @@ func buildMin(t testing.TB, d, codec string) *world {
 // openMin opens a store on a pack of policy min, with a slot.
 func (w *world) openMin(t fataler, stack iostack.Stack) (*packed.Store, *packed.Slot) {
 	t.Helper()
-	layout, err := packed.Plan(w.reader, packed.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1})
+	return w.openMinOn(t, stack, nil, 0)
+}
+
+// openMinOn opens one for a GPU that holds so much of the cache.
+func (w *world) openMinOn(t fataler, stack iostack.Stack, gpu *cuda.Device, share float64) (*packed.Store, *packed.Slot) {
+	t.Helper()
+	o := packed.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1}
+	near := int64(0)
+	if gpu != nil {
+		near = int64(share * float64(w.reader.Facts().HotRows))
+		o.GPU, o.GPUMemory, o.GPUCache = gpu, 1<<30, &budget.Size{Value: float64(near * int64(w.reader.Facts().RowBytes))}
+		o.Direct, o.MostSlots = stack.Caps().Device, 1
+	}
+	layout, err := packed.Plan(w.reader, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if layout.CacheRows != w.reader.Facts().HotRows || layout.GPURows != near || (layout.GPU == nil) != (gpu == nil) {
+		t.Fatal("planned", layout)
 	}
 	s, err := packed.Open(vfs.OS, w.reader, stack, layout)
 	if err != nil {
@@ -70,11 +88,11 @@ func load(ctx context.Context, s *packed.Store, sl *packed.Slot, i int) error {
 }
 
 // checkMin holds every batch of two rounds of a pack of policy min against its sample,
-// and the evaluation's in between.
-func (w *world) checkMin(t fataler, stack iostack.Stack) {
+// and the evaluation's in between. With a GPU, that holds so much of the cache.
+func (w *world) checkMin(t fataler, stack iostack.Stack, gpu *cuda.Device, share float64) {
 	t.Helper()
 	ctx := context.Background()
-	s, sl := w.openMin(t, stack)
+	s, sl := w.openMinOn(t, stack, gpu, share)
 	defer s.Close()
 	defer sl.Free()
 	if _, err := s.Preload(ctx, progress.Discard); err != nil {
@@ -91,12 +109,12 @@ func (w *world) checkMin(t fataler, stack iostack.Stack) {
 			if buf, err = w.samples.Read(ctx, i, buf, &want); err != nil {
 				t.Fatal(err)
 			}
-			w.holds(t, &want, &sl.Batch, sl.X(), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
+			w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch().Input[i]] })
 			if sl.UsefulBytes > sl.BytesRead {
 				t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
 			}
 		}
-		w.checkEval(t, s, nil)
+		w.checkEval(t, s, gpu)
 	}
 }
 
@@ -145,6 +163,49 @@ func TestMinResume(t *testing.T) {
 			sl.Free()
 		}
 		_, _ = s.Close(), resumed.Close()
+	}
+}
+
+// TestMinOnGPU: the batches are right whose cache is changed by the GPU that holds a part of
+// it, none, or all, at whichever batch training goes on, and around the circle.
+func TestMinOnGPU(t *testing.T) {
+	gpu := cudatest.Open(t)
+	for _, c := range []struct{ dtype, codec string }{{"same", "none"}, {"bf16", "none"}, {"int8", "zstd"}} {
+		w := buildMin(t, c.dtype, c.codec)
+		n := w.reader.Facts().Train
+		for _, share := range []float64{0, 0.4, 1} {
+			for _, stack := range []iostack.Stack{newStack(t), &toDevice{Stack: newStack(t), gpu: gpu, landed: make(map[*iostack.Group][]landing)}} {
+				w.checkMin(t, stack, gpu, share)
+				s, sl := w.openMinOn(t, stack, gpu, share)
+				for first := 0; first < n; first += 1 + n/12 {
+					if _, err := s.PreloadFor(t.Context(), first, progress.Discard); err != nil {
+						t.Fatal(err)
+					}
+					for i := first; i < first+6; i++ {
+						if err := load(t.Context(), s, sl, i%n); err != nil {
+							t.Fatal(err)
+						}
+						w.matrixOf(t, i%n, sl.Batch(), nil)(matrix(t, sl, gpu))
+					}
+				}
+				// Far around: rows of the table were moved by what the last record says.
+				for i := n - 2; i < 2*n+3; i++ {
+					if i == n-2 {
+						if _, err := s.PreloadFor(t.Context(), i, progress.Discard); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := load(t.Context(), s, sl, i%n); err != nil {
+						t.Fatal(err)
+					}
+					w.matrixOf(t, i%n, sl.Batch(), nil)(matrix(t, sl, gpu))
+				}
+				sl.Free()
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
 	}
 }
 
@@ -281,6 +342,33 @@ func TestMinDamage(t *testing.T) {
 	}
 	if err := fill(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A cache that RAM and the GPU share has the pack's size together.
+func TestMinPlanOnGPU(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	gpu := cudatest.Open(t)
+	rows := func(n int64) *budget.Size { return &budget.Size{Value: float64(n * int64(w.reader.Facts().RowBytes))} }
+	for _, c := range []struct {
+		ram, gpu *budget.Size
+		onGPU    int64
+		kind     error
+	}{
+		{nil, nil, 18, nil},
+		{nil, rows(5), 5, nil},
+		{rows(13), rows(5), 5, nil},
+		{rows(18), rows(5), 5, nil}, // more than is needed
+		{rows(12), rows(5), 0, fault.ErrBudget},
+		{rows(0), nil, 18, nil},
+		{nil, rows(0), 0, nil},
+		{rows(19), rows(0), 0, fault.ErrUsage},
+	} {
+		o := packed.PlanOptions{Cache: c.ram, Memory: 1 << 30, Slots: 1, GPU: gpu, GPUMemory: 1 << 30, GPUCache: c.gpu, MostSlots: 1}
+		l, err := packed.Plan(w.reader, o)
+		if !errors.Is(err, c.kind) || err == nil && (l.CacheRows != 18 || l.GPURows != c.onGPU) {
+			t.Errorf("%v in RAM, %v on the GPU: %+v, %v; want %d there, %v", c.ram, c.gpu, l, err, c.onGPU, c.kind)
+		}
 	}
 }
 

@@ -192,7 +192,7 @@ func (w *world) check(t fataler, stack iostack.Stack, through int, gpu *cuda.Dev
 		must(store.Assemble(ctx, sl))
 		buf, err = w.samples.Read(ctx, i, buf, &want)
 		must(err)
-		w.holds(t, &want, &sl.Batch, matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch.Input[i]] })
+		w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 { return w.node[sl.Batch().Input[i]] })
 		if sl.UsefulBytes > sl.BytesRead {
 			t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
 		}
@@ -215,7 +215,7 @@ func matrix(t fataler, sl *packed.Slot, gpu *cuda.Device) []float32 {
 	detach, err := gpu.Attach()
 	must(err)
 	defer detach()
-	x := make([]float32, len(sl.Batch.Input)*sl.Dim())
+	x := make([]float32, len(sl.Batch().Input)*sl.Dim())
 	a, err := gpu.NewArena(int64(4 * len(x)))
 	must(err)
 	defer a.Free()
@@ -277,11 +277,11 @@ func (w *world) checkEval(t fataler, store *packed.Store, gpu *cuda.Device) {
 		if buf, err = w.samples.Read(ctx, f.Train+i, buf, &want); err != nil {
 			t.Fatal(err)
 		}
-		w.holds(t, &want, &sl.Batch, matrix(t, sl, gpu), func(i int) uint32 {
-			if v := int64(sl.Batch.Input[i]); v >= f.HotRows {
+		w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 {
+			if v := int64(sl.Batch().Input[i]); v >= f.HotRows {
 				return slots[v-f.HotRows]
 			}
-			return w.node[sl.Batch.Input[i]]
+			return w.node[sl.Batch().Input[i]]
 		})
 	}
 }
@@ -371,7 +371,8 @@ func TestOracle(t *testing.T) {
 		}, po)
 		defer w.close()
 		if po.Policy == packfile.PolicyMin {
-			w.checkMin(t, stack)
+			w.checkMin(t, stack, nil, 0)
+			w.checkMin(t, stack, gpu, rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "share of the GPU"))
 			return
 		}
 		check := func() {

@@ -61,15 +61,10 @@ type planner struct {
 }
 
 func newPlanner(r *packfile.Reader, o PlanOptions) (*planner, error) {
-	p := &planner{r: r, edges: r.Index().Edges, rows: func(wanted int64) (int64, error) { return wanted, nil }}
-	if isMin(r) { // its batches change the cache, which the CPU does
-		if o.GPU != nil && o.GPUCache != nil && o.GPUCache.Value != 0 {
-			return nil, fault.New(fault.ErrUsage, "--gpu-cache %s: %s has the policy min, whose cache RAM holds", o.GPUCache, r.Dir())
-		}
-		o.GPU = nil
-		p.rows = func(wanted int64) (int64, error) { return p.edges[0], exactly(r, wanted, o.Cache) }
+	p := &planner{r: r, o: o, edges: r.Index().Edges, rows: func(wanted int64) (int64, error) { return wanted, nil }}
+	if isMin(r) {
+		p.rows = func(wanted int64) (int64, error) { return p.edges[0], p.exactly(wanted) }
 	}
-	p.o = o
 	if o.Cache != nil {
 		p.asked = o.Cache.String()
 	}
@@ -173,17 +168,19 @@ func left(memory int64) string {
 	return budget.FormatBytes(memory)
 }
 
-// exactly refuses another cache than the one that a pack of policy min was made for.
-func exactly(r *packfile.Reader, wanted int64, cache *budget.Size) error {
-	rows := r.Index().Edges[0]
-	if wanted == rows || wanted == r.Params().CacheRows {
+// exactly refuses another cache than the one that a pack of policy min was made for. RAM may
+// have room for more beside the GPU.
+func (p *planner) exactly(wanted int64) error {
+	r, rows := p.r, p.edges[0]
+	if wanted == rows || wanted == r.Params().CacheRows || p.onGPU > 0 && wanted > rows {
 		return nil
 	}
 	kind := fault.ErrUsage
 	if wanted < rows {
 		kind = fault.ErrBudget
 	}
-	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %dB, or none", r.Dir(), share(r, rows), cache, wanted, rows*int64(r.Facts().RowBytes))
+	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %dB, or none",
+		r.Dir(), share(r, rows), p.asked, wanted, (rows-min(rows, p.onGPU))*int64(r.Facts().RowBytes))
 }
 
 // edgeBelow returns the first, largest edge of at most rows, or len(edges).

@@ -23,18 +23,6 @@ type refills struct {
 	file  rowFile
 }
 
-// cache is the table of a sink whose entries change.
-type cache interface {
-	sink
-	// admit puts the rows of a batch's matrix from the given one on into entries, once those
-	// that it takes were taken. packed has them as they are packed, where the CPU has them.
-	admit(b *batch, from int, packed []byte, entries []uint32)
-	// set puts a row in an entry, when no batch is under way.
-	set(entry uint32, row []byte)
-	// moveHome makes every entry's row that of the entry home[entry]. Home is a permutation.
-	moveHome(home []uint32)
-}
-
 func (l *refills) open() (err error) {
 	if l.file, err = l.src.rows(packfile.RefillFile, packfile.RefillSums); err != nil {
 		return err
@@ -51,7 +39,7 @@ func (l *refills) close() error { return l.file.close() }
 func (l *refills) loadHome(ctx context.Context, home *[]uint32) (int64, error) {
 	rows := l.src.facts.HotRows
 	bad := func(entry, batch, row uint32) error {
-		return fault.New(fault.ErrCorrupt, "%s: after the last batch slot %d has row %d of batch %d", l.file.Name(), entry, row, batch)
+		return fault.New(fault.ErrCorrupt, "%s: after the last batch entry %d has row %d of batch %d", l.file.Name(), entry, row, batch)
 	}
 	*home = binio.Grow(*home, int(rows))
 	seen := make([]uint64, (rows+63)/64)
@@ -101,9 +89,6 @@ func (l *refills) readRefill(ctx context.Context, record int64, do func(entry, b
 	return read, nil
 }
 
-// arrival is a row of a batch's matrix on its way to an entry.
-type arrival struct{ batch, row, entry uint32 }
-
 // replayer has what batches need whose rows go to the cache, and to no matrix.
 type replayer struct {
 	*refills
@@ -126,7 +111,7 @@ func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) 
 	if m.err != nil {
 		return 0, m.err
 	}
-	r.b.src, r.b.Batch, r.b.plan = l.src, f.TrainSizes.NewBatch(f.TargetBytes), l.src.pack.NewPlan()
+	r.b.src, r.b.decoded, r.b.plan = l.src, f.TrainSizes.NewBatch(f.TargetBytes), l.src.pack.NewPlan()
 	first := batch / packfile.RefillBatches * packfile.RefillBatches
 	read, err := r.record(ctx, first, rep)
 	for i := first; i < batch && err == nil; i++ {
@@ -148,7 +133,7 @@ func (r *replayer) record(ctx context.Context, first int, rep progress.Reporter)
 			return nil // as it was
 		}
 		if int64(b) >= int64(first) || !r.admits(int(b), row) {
-			return fault.New(fault.ErrCorrupt, "%s: slot %d has row %d of batch %d, which is not admitted before batch %d", r.file.Name(), entry, row, b, first)
+			return fault.New(fault.ErrCorrupt, "%s: entry %d has row %d of batch %d, which is not admitted before batch %d", r.file.Name(), entry, row, b, first)
 		}
 		list = append(list, arrival{b, row, entry})
 		return nil
@@ -246,8 +231,5 @@ func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	}); err != nil {
 		return err
 	}
-	for _, a := range list {
-		r.cache.set(a.entry, rows[int64(a.row)*rb:int64(a.row+1)*rb])
-	}
-	return nil
+	return r.cache.set(list, rows)
 }

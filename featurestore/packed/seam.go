@@ -1,14 +1,10 @@
 package packed
 
 import (
-	"context"
 	"slices"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/graph"
 	"diskgnn/internal/budget"
-	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -61,8 +57,8 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		edges := c.pack.Index().Edges
 		o.Cache = &budget.Size{Value: float64(edges[len(edges)-1] * int64(c.facts.RowBytes))}
 	}
-	l, err := Plan(c.pack, PlanOptions{Cache: o.Cache, Memory: o.Memory - sumsBytes(c.pack), Slots: o.Slots, EvalSlots: o.EvalSlots,
-		GPU: o.GPU, GPUMemory: o.GPUMemory, GPUCache: o.GPUCache, Direct: o.Direct, MostSlots: o.MostSlots})
+	o.Memory -= sumsBytes(c.pack)
+	l, err := Plan(c.pack, o)
 	return c.layout(l), err
 }
 
@@ -82,7 +78,7 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featuresto
 	if err != nil {
 		return nil, err
 	}
-	return &seamStore{s}, nil
+	return s, nil
 }
 
 // sumsBytes returns the size of the tables of page checksums in memory.
@@ -90,82 +86,6 @@ func sumsBytes(r *packfile.Reader) int64 {
 	const perPage, page = 4, 4096
 	f := r.Facts()
 	return (f.HotRows + f.EvalRows + f.SSDRows) * int64(f.RowBytes) / page * perPage
-}
-
-// seamStore is a store as package featurestore has it. It has one view: today one device, or
-// the host, computes.
-type seamStore struct{ of *Store }
-
-func (s *seamStore) View(int) featurestore.View { return s }
-func (s *seamStore) State() ([]byte, error)     { return nil, nil }
-func (s *seamStore) LoadState([]byte) error     { return nil }
-func (s *seamStore) Close() error               { return s.of.Close() }
-func (s *seamStore) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
-	return s.of.PreloadFor(ctx, next, rep)
-}
-
-func (s *seamStore) NewSlot(eval bool) (featurestore.Slot, error) {
-	take := s.of.NewSlot
-	if eval {
-		take = s.of.NewEvalSlot
-	}
-	sl, err := take()
-	if err != nil {
-		return nil, err
-	}
-	return &seamSlot{store: s.of, slot: sl, eval: eval}, nil
-}
-
-// seamSlot is a slot as package featurestore has it.
-type seamSlot struct {
-	store *Store
-	slot  *Slot
-	eval  bool // its batches are not training's
-	ref   featurestore.Ref
-}
-
-func (t *seamSlot) Start(ref featurestore.Ref) error {
-	if t.ref = ref; t.eval {
-		return nil
-	}
-	return t.store.Start(t.slot, ref.Index)
-}
-
-// LoadGraph loads an evaluation batch whole: its reads do not overlap those of others yet.
-func (t *seamSlot) LoadGraph(ctx context.Context) error {
-	if t.eval {
-		return t.store.LoadEval(ctx, t.slot, t.ref.Split == featurestore.Test, t.ref.Index)
-	}
-	return t.store.LoadGraph(ctx, t.slot)
-}
-
-func (t *seamSlot) Wait(ctx context.Context) error {
-	if t.eval {
-		return nil
-	}
-	return t.store.Wait(ctx, t.slot)
-}
-
-func (t *seamSlot) Assemble(ctx context.Context) error {
-	if t.eval {
-		return nil
-	}
-	return t.store.Assemble(ctx, t.slot)
-}
-
-func (t *seamSlot) Batch() *graph.Batch { return &t.slot.Batch }
-
-func (t *seamSlot) Counts() featurestore.Counts {
-	s := t.slot
-	return featurestore.Counts{BytesRead: s.BytesRead, UsefulBytes: s.UsefulBytes, GraphRead: s.GraphRead, SSDRead: s.SSDRead, SSDUseful: s.SSDUseful, RAMRows: s.RAMRows}
-}
-
-func (t *seamSlot) X() []float32   { return t.slot.X() }
-func (t *seamSlot) Matrix() []byte { return t.slot.Matrix() }
-func (t *seamSlot) Free()          { t.slot.Free() }
-
-func (t *seamSlot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return t.slot.Fill(copies, x)
 }
 
 // Facts returns a pack's counts as runs know them.

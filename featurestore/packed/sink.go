@@ -22,15 +22,39 @@ type sink interface {
 	// fill fills the table from hot.bin, checked, and returns the bytes read.
 	fill(ctx context.Context, rep progress.Reporter) (int64, error)
 	close() error
+	// cache returns the same sink with a table whose entries change.
+	cache() cache
 }
+
+// cache is a sink whose table the batches of policy min change.
+type cache interface {
+	sink
+	// bytes returns the memory that finding moved entries takes.
+	bytes() int64
+	// lie makes entries those of the table, for take and admit: where the rows are that a
+	// batch's plan knows in these entries.
+	lie(entries []uint32)
+	// admit puts the rows of a batch's matrix from the given one on into entries, once those
+	// that it takes were taken. packed has them as they are packed, where the CPU has them.
+	admit(b *batch, from int, packed []byte, entries []uint32)
+	// set puts rows, which lie in the order of a chunk, in their entries, when no batch is
+	// under way.
+	set(list []arrival, rows []byte) error
+	// moveHome makes every entry's row that of the entry home[entry]. Home is a permutation.
+	moveHome(home []uint32)
+}
+
+// arrival is a row of a batch's matrix on its way to an entry.
+type arrival struct{ batch, row, entry uint32 }
 
 // matrixSize says how many rows the matrices of a slot have at most.
 type matrixSize struct {
-	rows   int // in all
-	disk   int // from disk
-	landed int // of these, by way of the slot's host memory
-	taken  int // from the sink's table
-	eval   bool
+	rows     int // in all
+	disk     int // from disk
+	landed   int // of these, by way of the slot's host memory
+	taken    int // from the sink's table
+	admitted int // that the table takes in
+	eval     bool
 }
 
 // hot is the level of the rows that the sink's table holds, entry by rank. It has all rows
@@ -54,7 +78,7 @@ type hotPart struct {
 
 func (p *hotPart) place() error {
 	for _, s := range p.b.rest() {
-		p.b.matrix.take(s, p.b.Batch.Input[s.to:s.to+s.rows])
+		p.b.matrix.take(s, p.b.decoded.Input[s.to:s.to+s.rows])
 	}
 	return nil
 }

@@ -9,9 +9,8 @@ import (
 	"diskgnn/graph"
 )
 
-// Slot holds one batch on its way: its graph, its feature matrix, and the memory
-// that reads land in. Everything is reserved when the slot is made, at the pack's
-// maxima. A slot belongs to one goroutine at a time.
+// Slot is a featurestore.Slot. Everything is reserved when the slot is made, at the pack's
+// maxima.
 type Slot struct {
 	batch
 	graph graphReader
@@ -62,6 +61,12 @@ func (sl *Slot) Free() {
 	sl.mem.free()
 }
 
+// Batch returns the graph of the batch loaded last; its memory is reused.
+func (sl *Slot) Batch() *graph.Batch { return &sl.decoded }
+
+// Counts returns those of the batch loaded last.
+func (sl *Slot) Counts() featurestore.Counts { return sl.counts }
+
 // Matrix returns the memory in which X lies, whichever batch it is of, until Free; none
 // where the GPU assembles it.
 func (sl *Slot) Matrix() []byte { return sl.matrix.memory() }
@@ -69,7 +74,7 @@ func (sl *Slot) Matrix() []byte { return sl.matrix.memory() }
 // X returns the batch's feature matrix, input nodes × dim, row-major. It is
 // complete after Assemble, and the slot's until Start. Where the GPU assembles it there is
 // none: see Fill.
-func (sl *Slot) X() []float32 { return sl.matrix.x(len(sl.Batch.Input)) }
+func (sl *Slot) X() []float32 { return sl.matrix.x(len(sl.decoded.Input)) }
 
 // Fill submits the work that makes x the feature matrix of the assembled batch: copies
 // on the given stream, and what follows on a stream of the store's, whose time is

@@ -186,7 +186,7 @@ func TestSlotHasRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		room := func() (list []int) {
-			b := &sl.Batch
+			b := sl.Batch()
 			list = append(list, cap(b.Blocks), cap(b.Input), cap(b.Degree), cap(b.Labels), cap(b.Targets))
 			for l := range b.Blocks {
 				list = append(list, cap(b.Blocks[l].Indptr), cap(b.Blocks[l].Indices), cap(b.Blocks[l].Dst))

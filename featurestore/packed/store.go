@@ -13,8 +13,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Store reads the features of one pack. Its methods may be called from several
-// goroutines, each with a slot of its own.
+// Store is the featurestore.Store of one pack.
 type Store struct {
 	src    source
 	copies copier
@@ -37,24 +36,30 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r},
 		matrix: matrixSize{rows: evaluated, disk: evaluated, landed: evaluated, taken: evaluated, eval: true}}
 
+	min := isMin(r)
+	if min {
+		s.train.matrix.admitted = mostAdmitted(r)
+	}
 	codec := newCodec(r.Form())
 	s.copies.workers = codec.workers()
-	ram := newHost(&s.src, l, &s.copies)
-	s.sink = ram
-	if l.GPU != nil {
-		s.sink = newGPU(&s.src, l, s.train.matrix, s.eval.matrix)
+	var device *gpu
+	if l.GPU == nil {
+		s.sink = newHost(&s.src, l, &s.copies)
+	} else {
+		device = newGPU(&s.src, l, s.train.matrix, s.eval.matrix)
+		s.sink = device
 	}
-	chunks := newChunk(&s.src, l.Through, s.sink.packed(), isMin(r), codec, &s.copies)
+	chunks := newChunk(&s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, &s.copies)
 	s.cold = chunks
-	if l.GPU != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0 {
-		s.cold = newDirect(chunks, s.sink.(*gpu))
+	if device != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0 {
+		s.cold = newDirect(chunks, device)
 		s.train.matrix.landed = shares
 	}
 	ranked := hot{s.sink}
 	s.held = ranked
 	s.train.levels = []level{s.cold, sharedRows{&s.src, l.Through}, ranked}
-	if isMin(r) {
-		b := newBelady(&s.src, s.cold, ram)
+	if min {
+		b := newBelady(&s.src, s.cold, s.sink.cache())
 		s.held = b
 		s.train.levels = []level{b}
 	}
@@ -68,6 +73,15 @@ func inputs(s graph.Sizes) int {
 		return 0
 	}
 	return s.Src[0]
+}
+
+// mostAdmitted returns the most rows that a batch admits to the cache of policy min.
+func mostAdmitted(r *packfile.Reader) int {
+	most := 0
+	for i := range r.Index().Train {
+		most = max(most, r.Index().Train[i].Bands[1])
+	}
+	return most
 }
 
 // isMin reports whether a pack is one of policy min.
@@ -85,7 +99,7 @@ func mostRows(r *packfile.Reader, through int) (disk, shared, taken int) {
 }
 
 // Open opens a pack's files through the stack, which must outlive the store.
-// Memory for the cache is taken; it is empty until Preload.
+// Memory for the cache is taken; it is empty until Fill.
 func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
 	s := compose(r, &l)
 	s.copies.start()
@@ -108,16 +122,10 @@ func (s *Store) open(fsys vfs.FS, stack iostack.Stack) error {
 	return s.held.open()
 }
 
-// NewSlot makes a slot for training batches.
-func (s *Store) NewSlot() (*Slot, error) { return s.newSlot(&s.train) }
-
-// NewEvalSlot makes a slot for validation and test batches.
-func (s *Store) NewEvalSlot() (*Slot, error) { return s.newSlot(&s.eval) }
-
 func (s *Store) newSlot(c *course) (*Slot, error) {
 	sl := new(Slot)
 	s.lay(sl, c)
-	sl.Batch = c.sizes.NewBatch(s.src.facts.TargetBytes)
+	sl.decoded = c.sizes.NewBatch(s.src.facts.TargetBytes)
 	if c.plans {
 		sl.plan = s.src.pack.NewPlan()
 	}
@@ -156,44 +164,33 @@ func (s *Store) slotBytes(c *course) (host, device int64) {
 	return host, sl.mem.device
 }
 
-// Preload fills the caches for a training that begins with batch 0, and returns the
-// bytes read.
-func (s *Store) Preload(ctx context.Context, rep progress.Reporter) (int64, error) {
-	return s.PreloadFor(ctx, 0, rep)
+// Fill fills the levels in memory for a training that goes on with the given batch, and
+// returns the bytes read. No batch may be under way. After an error it must be called again.
+func (s *Store) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
+	return s.held.fill(ctx, next, rep)
 }
 
-// PreloadFor fills the caches for a training that goes on with the given batch. No
-// batch may be under way. After an error it must be called again.
-func (s *Store) PreloadFor(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
-	return s.held.fill(ctx, batch, rep)
-}
+// State returns nil: what memory holds follows from the batch that training goes on with.
+func (s *Store) State() ([]byte, error) { return nil, nil }
 
-// Start is Slot.Start of a training batch.
-func (s *Store) Start(sl *Slot, i int) error { return sl.Start(featurestore.Ref{Index: i}) }
+// LoadState has nothing to put back.
+func (s *Store) LoadState([]byte) error { return nil }
 
-// LoadGraph is Slot.LoadGraph.
-func (s *Store) LoadGraph(ctx context.Context, sl *Slot) error { return sl.LoadGraph(ctx) }
+// View returns the only view: one device computes, or the host.
+func (s *Store) View(int) featurestore.View { return view{s} }
 
-// Wait is Slot.Wait.
-func (s *Store) Wait(ctx context.Context, sl *Slot) error { return sl.Wait(ctx) }
+type view struct{ store *Store }
 
-// Assemble is Slot.Assemble.
-func (s *Store) Assemble(ctx context.Context, sl *Slot) error { return sl.Assemble(ctx) }
-
-// LoadEval takes an evaluation batch through all steps.
-func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) error {
-	ref := featurestore.Ref{Split: featurestore.Valid, Index: i}
-	if test {
-		ref.Split = featurestore.Test
+func (v view) NewSlot(eval bool) (featurestore.Slot, error) {
+	c := &v.store.train
+	if eval {
+		c = &v.store.eval
 	}
-	err := sl.Start(ref)
-	if err == nil {
-		err = sl.LoadGraph(ctx)
+	sl, err := v.store.newSlot(c)
+	if err != nil {
+		return nil, err
 	}
-	if err = errors.Join(err, sl.Wait(ctx)); err != nil {
-		return err
-	}
-	return sl.Assemble(ctx)
+	return sl, nil
 }
 
 // Close releases files and the caches. All slots must have been freed.

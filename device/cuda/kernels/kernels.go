@@ -71,6 +71,7 @@ var (
 	standardizeBackward = both("norm", "standardize_backward")
 	sumEdges            = both("attention", "sum_edges")
 	edgeDots            = both("heads", "edge_dots")
+	place               = both("place", "place")
 
 	sumColumns          = single("tail", "sum_columns")
 	crossEntropy        = single("loss", "cross_entropy")

@@ -78,6 +78,10 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{kernels.ZeroPadding{X: b(80), Stride: 4, Width: 4, Rows: kernels.Count{Most: 5, At: b(3)}}.Launch(s), "number of rows"},
 		{kernels.Checksum{Sums: b(19), Data: b(1), Ranges: b(80), Rows: kernels.Rows(5)}.Launch(s), "the checksums"},
 		{kernels.Checksum{Sums: b(20), Data: b(1), Ranges: b(79), Rows: kernels.Rows(5)}.Launch(s), "the ranges"},
+		{kernels.Place{Table: b(79), Near: 5, RowBytes: 16, Source: b(80), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "the table"},
+		{kernels.Place{Table: b(80), Near: 5, RowBytes: 16, Source: b(79), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "the rows"},
+		{kernels.Place{Table: b(80), Near: 5, RowBytes: 16, Source: b(80), Index: b(19), Rows: kernels.Rows(5)}.Launch(s), "the index"},
+		{kernels.Place{Table: b(80), Near: 5, RowBytes: 15, Source: b(80), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "rows of 15 bytes"},
 		{kernels.EdgeSoftmax{Weights: b(39), Heads: 2, Edges: 5}.Launch(s), "the weights"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
@@ -201,6 +205,9 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 		}},
 		{"sum_edges4", "sum_edges", func(w int) launcher {
 			return kernels.SumEdges{Out: b, Values: b, Own: b, Heads: w, Indptr: b, Edges: b, Rows: rows}
+		}},
+		{"place4", "place", func(w int) launcher {
+			return kernels.Place{Table: b, Near: 5, Source: b, RowBytes: 2 * w, Index: b, Rows: rows}
 		}},
 		{"layer_norm", "layer_norm", func(w int) launcher {
 			return kernels.LayerNorm{Z: b, Normed: b, Inverse: b, Bias: b, Scale: b, Width: w, Rows: rows}

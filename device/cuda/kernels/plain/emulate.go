@@ -63,6 +63,7 @@ var emulations = map[string]func(a *arguments){
 	"column_means":          columnMeans,
 	"column_variances":      columnVariances,
 	"checksum":              checksum,
+	"place":                 place,
 }
 
 func gather(a *arguments, t dtype.Type) {
@@ -71,6 +72,12 @@ func gather(a *arguments, t dtype.Type) {
 	index, width := a.words32(), a.int()
 	rows, _ := a.rows()
 	Gather(out, stride, table, far, near, t, width, index, rows)
+}
+
+func place(a *arguments) {
+	table, far, near, source, rowBytes, index := a.bytes(), a.bytes(), a.int(), a.bytes(), a.int(), a.words32()
+	rows, _ := a.rows()
+	Place(table, far, near, source, rowBytes, index, rows)
 }
 
 func aggregate(a *arguments, transposed bool) {
