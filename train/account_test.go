@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 )
 
@@ -194,7 +195,7 @@ func TestPackDamagedAtOpening(t *testing.T) {
 
 // noRestore is an engine that fails to restore weights, once.
 type noRestore struct {
-	engine
+	engine.Engine
 	err error
 }
 
@@ -203,7 +204,7 @@ func (n *noRestore) Restore(x []float32) error {
 		n.err = nil
 		return err
 	}
-	return n.engine.Restore(x)
+	return n.Engine.Restore(x)
 }
 
 // TestBestWeightsCannotBeRestored: a run does not go on without the best weights that its
@@ -218,11 +219,11 @@ func TestBestWeightsCannotBeRestored(t *testing.T) {
 	e := &noRestore{err: boom}
 	_, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
 		inner := p.engine
-		p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 			asked = o.Engine
 			var n engineNeeds
 			var err error
-			e.engine, n, err = inner(o, f)
+			e.Engine, n, err = inner(o, f)
 			return e, n, err
 		}
 	})

@@ -29,8 +29,8 @@ func (r *runner) interrupted() error {
 	return fault.New(fault.ErrInterrupted, "interrupted %s; go on with: %s", t.describe(standing{t.now.Epoch, t.done}), r.resumeCommand())
 }
 
-// passing are the kinds of failure that have nothing to do with what is trained on what:
-// once the cause is gone, the run can go on.
+// passing are the kinds of failure whose cause lies outside the run: a device, a full disk,
+// too little memory. When the cause is removed, the run can go on.
 var passing = []error{fault.ErrDevice, fault.ErrBudget, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT}
 
 // failed adds to such a failure where the run goes on. What was done since is lost: it may

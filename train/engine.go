@@ -1,78 +1,26 @@
 package train
 
 import (
-	"context"
 	"errors"
 
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/graph"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	engines "diskgnn/train/engine"
+	"diskgnn/train/cpu"
+	"diskgnn/train/engine"
 	"diskgnn/train/gpu"
-	"diskgnn/train/model"
 	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
 	"diskgnn/train/score"
 )
 
-// engine computes a model on batches. Its methods belong to one goroutine at a time,
-// except that works are prepared on any.
-type engine interface {
-	// NewWork returns the memory in which batches are made ready, one at a time, for
-	// Step or, with eval, for Infer. Their features will lie in the given memory, which
-	// stays where it is until the work is closed; nil: anywhere.
-	NewWork(eval bool, features []byte) (work, error)
-	// Step trains on the batch that w holds, whose features are f; both may be used again
-	// when it returns. It returns what it found, or what an earlier step did
-	// that was still under way, or nil, if nothing is known yet. A loss that is not finite
-	// comes with an error.
-	Step(ctx context.Context, w work, f features) (*outcome, error)
-	// Finish waits for the steps under way and returns what is left to be told of them,
-	// or nil.
-	Finish() (*outcome, error)
-	// Infer returns the logits of the batch that w holds.
-	Infer(ctx context.Context, w work, f features) (logits []float32, err error)
-	// SetLR changes the learning rate of the steps to come.
-	SetLR(rate float64) error
-	// Snapshot appends the weights to dst, Restore puts such a copy back.
-	Snapshot(dst []float32) ([]float32, error)
-	Restore(weights []float32) error
-	// State returns everything that training goes on from, in parts whose bytes may be
-	// the engine's memory; LoadState puts it back.
-	State() (map[string][]byte, error)
-	LoadState(state map[string][]byte) error
-	// Params describes the weights in the order in which a snapshot has them.
-	Params() []model.Param
-	Info() engines.Info
-	// Device returns the GPU that features are wanted on; nil: they are wanted in host
-	// memory.
-	Device() *cuda.Device
-	Close()
-}
+// driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
+const driverBytes = 128 << 20
 
-// features are a batch's rows of features, where the engine wants them.
-type features interface {
-	X() []float32 // in host memory, row-major
-	gpu.Features
-}
-
-// work is what an engine derives from a batch's structure ahead of computing.
-type work interface {
-	// Prepare makes b ready. b must stay as it is until the batch is computed.
-	Prepare(b *graph.Batch) error
-	Close()
-}
-
-// outcome is what a step found before it changed the weights. The slices are the
-// engine's or the batch's, until the engine's next step.
-type outcome struct {
-	loss    float64   // mean over the labelled seed nodes
-	logits  []float32 // that it came from
-	labels  []int32   // of the step's batch
-	targets []byte
-	times   gpu.Times // on the GPU
-}
+// gpuReserve is what is left free of the device's memory: the driver takes some for
+// graphs, and cuBLAS for its kernels, when they are first used.
+const gpuReserve = 512 << 20
 
 // engineNeeds is the memory that an engine holds and that its works hold.
 type engineNeeds struct {
@@ -81,6 +29,7 @@ type engineNeeds struct {
 	gpu                    *cuda.Device // that it computes on, if any
 	gpuLeft                int64        // bytes that it leaves of its memory
 	direct                 bool         // reads can land there
+	note                   string       // why this engine was chosen, for the user
 }
 
 // scorers adds the memory of what scores the batches of a store.
@@ -93,7 +42,7 @@ func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
 
 // chooseEngine makes the engine that the options name: auto is the GPU's, which onGPU makes,
 // where there is one that the model fits.
-func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, featurestore.Facts) (engine, engineNeeds, error)) (engine, engineNeeds, error) {
+func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, featurestore.Facts) (engine.Engine, engineNeeds, error)) (engine.Engine, engineNeeds, error) {
 	var note string
 	switch o.Engine {
 	case EngineGPU:
@@ -117,14 +66,101 @@ func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, feature
 	}
 	o.Engine = EngineCPU
 	e, needs, err := newCPUEngine(o, f)
-	if c, ok := e.(*cpuEngine); ok && note != "" {
-		c.note = note
-	}
+	needs.note = note
 	return e, needs, err
 }
 
+// configure returns what both engines take of the options and the facts.
+func configure(o *Options, f *featurestore.Facts) engine.Config {
+	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans}
+	if f.Valid+f.Test > 0 {
+		c.EvalSizes = f.EvalSizes
+	}
+	return c
+}
+
+// newCPUEngine makes the engine of the host, if its buffers fit in memory.
+func newCPUEngine(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+	config := configure(o, &f)
+	config.Threads, config.BLAS = o.Threads, o.BLAS
+	var needs engineNeeds
+	train, eval, err := cpu.MemoryBytes(config)
+	if err != nil {
+		return nil, needs, err
+	}
+	if err := budget.Check("the engine", train, o.Memory); err != nil {
+		return nil, needs, err
+	}
+	if err := budget.Check("the engine, evaluation included,", train+eval, o.Memory); err != nil {
+		return nil, needs, err
+	}
+	e, err := cpu.New(config)
+	if err != nil {
+		return nil, needs, err
+	}
+	needs.engine = train + eval
+	needs.work, needs.evalWork = e.WorkBytes()
+	needs.weights(e, 3) // the best weights, and two copies to write
+	return e, needs, nil
+}
+
+// weights adds the memory of so many copies of an engine's weights, and what a checkpoint
+// takes of them.
+func (n *engineNeeds) weights(e engine.Engine, copies int64) {
+	for _, p := range e.Params() {
+		n.engine += copies * 4 * int64(p.Len())
+		n.resume += checkpointArrays * 4 * int64(p.Len())
+	}
+}
+
+// newGPUEngine makes the engine for a pack on the GPU that open opens.
+func newGPUEngine(open func() (*cuda.Device, error), o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+	before := budget.Now().Anon
+	d, err := open()
+	if err != nil {
+		return nil, engineNeeds{}, err
+	}
+	if o.GPUMemory > 0 {
+		d.Limit(o.GPUMemory)
+	}
+	config := configure(o, &f)
+	config.Buckets, config.Device = buckets(&f), d
+	e, err := gpu.New(config)
+	if err != nil {
+		return nil, engineNeeds{}, err
+	}
+	needs := engineNeeds{engine: driverBytes + max(0, budget.Now().Anon-before)} // most of it is the driver's
+	needs.work, needs.evalWork = e.WorkBytes()
+	needs.gpu = e.Device()
+	if needs.gpuLeft, err = gpuLeft(needs.gpu, o.GPUMemory); err != nil {
+		e.Close()
+		return nil, needs, err
+	}
+	needs.weights(e, 5) // the best weights, two copies to write, and a state's moments
+	if err := budget.Check("the engine", needs.engine, o.Memory); err != nil {
+		e.Close()
+		return nil, needs, err
+	}
+	return e, needs, nil
+}
+
+// gpuLeft returns what of the device's memory may still be taken.
+func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
+	detach, err := d.Attach()
+	if err != nil {
+		return 0, err
+	}
+	defer detach()
+	left, err := d.Free()
+	left -= gpuReserve
+	if held, _ := d.Held(); limit > 0 {
+		left = min(left, limit-held)
+	}
+	return left, err
+}
+
 // tensors returns a copy of the weights, named and oriented as PyTorch has them.
-func tensors(e engine) ([]safetensors.Tensor, error) {
+func tensors(e engine.Engine) ([]safetensors.Tensor, error) {
 	weights, err := e.Snapshot(nil)
 	if err != nil {
 		return nil, err

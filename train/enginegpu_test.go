@@ -20,13 +20,14 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
 // newGPUEngineOn makes the engine on a device that is open.
-func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 	return newGPUEngine(func() (*cuda.Device, error) { return d, nil }, o, f)
 }
 
@@ -34,7 +35,9 @@ func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine, e
 func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
 	use := func(d *cuda.Device) func(*parts) {
 		return func(p *parts) {
-			p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) { return newGPUEngineOn(d, o, f) }
+			p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+				return newGPUEngineOn(d, o, f)
+			}
 		}
 	}
 	t.Run("emulated", func(t *testing.T) { test(t, use(cudatest.Open(t))) })
@@ -151,15 +154,15 @@ func TestAutoSaysWhy(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
 	p := w.pack(20)
 	for what, c := range map[string]struct {
-		onGPU func(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error)
+		onGPU func(d *cuda.Device, o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error)
 		want  string // engine
 		says  string // of the log; "": nothing about the GPU
 	}{
 		"a GPU that works": {newGPUEngineOn, EngineGPU, "engine: gpu, emulated, "},
-		"a GPU that is too small": {func(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+		"a GPU that is too small": {func(d *cuda.Device, o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 			return nil, engineNeeds{}, fault.New(fault.ErrBudget, "3 GiB of GPU memory beside the 1 GiB that are held")
 		}, EngineCPU, "the GPU is left alone: 3 GiB of GPU memory beside the 1 GiB that are held\n"},
-		"no GPU": {func(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+		"no GPU": {func(d *cuda.Device, o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 			return nil, engineNeeds{}, fault.New(cuda.ErrNoDevice, "no driver")
 		}, EngineCPU, ""},
 	} {
@@ -167,8 +170,8 @@ func TestAutoSaysWhy(t *testing.T) {
 		var log logged
 		o := w.options(p, func(o *Options) { o.Engine, o.Epochs = EngineAuto, 1 })
 		r, err := w.run(context.Background(), o, &log, func(p *parts) {
-			p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
-				return chooseEngine(o, f, func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) { return c.onGPU(d, o, f) })
+			p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+				return chooseEngine(o, f, func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) { return c.onGPU(d, o, f) })
 			}
 		})
 		if err != nil || r.Engine != c.want {

@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	stacks "diskgnn/iostack/all"
+	"diskgnn/train/cpu"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/score"
 )
@@ -106,7 +107,7 @@ type packEvaluation struct {
 	pack   featurestore.Candidate
 	facts  featurestore.Facts
 	stack  iostack.Stack
-	engine *cpuEngine
+	engine *cpu.Engine
 	undo   func() // of the heap's limit
 	store  featurestore.Store
 	slots  int
@@ -176,7 +177,7 @@ func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore
 	if err != nil {
 		return err
 	}
-	p.engine = &cpuEngine{train: e}
+	p.engine = e
 	more, err := e.EvaluatorBytes(f.EvalSizes)
 	if err != nil {
 		return err
@@ -185,10 +186,11 @@ func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore
 	if err := budget.Check("the engine", fixed, o.Memory); err != nil {
 		return err
 	}
-	if p.engine.eval, err = e.NewEvaluator(f.EvalSizes); err != nil {
+	if err := e.EvaluateAt(f.EvalSizes); err != nil {
 		return err
 	}
-	slot := layout.EvalSlotBytes + p.engine.eval.Preparer().Bytes()
+	_, work := e.WorkBytes()
+	slot := layout.EvalSlotBytes + work
 	if p.slots = mostEvalSlots; fixed+2*slot > o.Memory || f.Valid+f.Test == 1 {
 		p.slots = 1
 	}

@@ -21,6 +21,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
@@ -248,9 +249,9 @@ func TestCancelAtAnyStep(t *testing.T) {
 	}
 }
 
-func wrapEngine(p *parts, wrap func(engine) engine) {
+func wrapEngine(p *parts, wrap func(engine.Engine) engine.Engine) {
 	inner := p.engine
-	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
 		if err == nil {
 			e = wrap(e)
@@ -261,31 +262,35 @@ func wrapEngine(p *parts, wrap func(engine) engine) {
 
 // bad is an engine with something wrong.
 type bad struct {
-	engine
-	before func() error          // of every Step and Infer
-	loss   func(float64) float64 // what Step returns in its place
+	engine.Engine
+	before func() error          // of every Backward and Infer
+	loss   func(float64) float64 // what Apply returns in its place
 }
 
-func (b *bad) Step(ctx context.Context, w work, f features) (*outcome, error) {
+func (b *bad) Backward(ctx context.Context, w engine.Work, f engine.Features) error {
 	if b.before != nil {
 		if err := b.before(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	o, err := b.engine.Step(ctx, w, f)
+	return b.Engine.Backward(ctx, w, f)
+}
+
+func (b *bad) Apply() (*engine.Outcome, error) {
+	o, err := b.Engine.Apply()
 	if b.loss != nil {
-		o.loss = b.loss(o.loss)
+		o.Loss = b.loss(o.Loss)
 	}
 	return o, err
 }
 
-func (b *bad) Infer(ctx context.Context, w work, f features) ([]float32, error) {
+func (b *bad) Infer(ctx context.Context, w engine.Work, f engine.Features) ([]float32, error) {
 	if b.before != nil {
 		if err := b.before(); err != nil {
 			return nil, err
 		}
 	}
-	return b.engine.Infer(ctx, w, f)
+	return b.Engine.Infer(ctx, w, f)
 }
 
 func TestEngineFails(t *testing.T) {
@@ -304,7 +309,7 @@ func TestEngineFails(t *testing.T) {
 	} {
 		o := w.options(p)
 		_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
-			wrapEngine(p, func(e engine) engine { b := c.e; b.engine = e; return &b })
+			wrapEngine(p, func(e engine.Engine) engine.Engine { b := c.e; b.Engine = e; return &b })
 		})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", what, err)
@@ -340,7 +345,7 @@ func TestLastUpdateDiverges(t *testing.T) {
 	blind := newWorld(t, worldParams{noValid: true, epochs: 1})
 	o = blind.options(blind.pack(10), func(o *Options) { o.Epochs = 2 })
 	_, err = blind.run(context.Background(), o, &logged{}, func(p *parts) {
-		wrapEngine(p, func(e engine) engine { return &lastUpdate{engine: e, spared: 2} })
+		wrapEngine(p, func(e engine.Engine) engine.Engine { return &lastUpdate{Engine: e, spared: 2} })
 	})
 	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "after epoch 1 the weights convs.0.lin_l.weight are not finite: training diverged") {
 		t.Errorf("nothing is validated: %v", err)
@@ -351,12 +356,12 @@ func TestLastUpdateDiverges(t *testing.T) {
 // lastUpdate is an engine whose weights are infinite, but for some copies: of the first
 // epoch's, the one that is kept and the one that is written.
 type lastUpdate struct {
-	engine
+	engine.Engine
 	spared int
 }
 
 func (e *lastUpdate) Snapshot(dst []float32) ([]float32, error) {
-	all, err := e.engine.Snapshot(dst)
+	all, err := e.Engine.Snapshot(dst)
 	if dst != nil {
 		return all, err
 	}

@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
+	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 )
 
@@ -44,7 +45,7 @@ func useFaulty(t *testing.T, n int, with *cuda.Fault) (use func(*parts), calls *
 // onDevice makes runs use a device as --engine gpu does.
 func onDevice(d *cuda.Device) func(*parts) {
 	return func(p *parts) {
-		p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 			e, needs, err := newGPUEngineOn(d, o, f)
 			return e, needs, noGPUEngine(err)
 		}
@@ -148,8 +149,8 @@ func TestGPUFaultMidEpoch(t *testing.T) {
 	steps := 0
 	_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
 		onDevice(d)(p)
-		wrapEngine(p, func(e engine) engine {
-			return &bad{engine: e, before: func() error {
+		wrapEngine(p, func(e engine.Engine) engine.Engine {
+			return &bad{Engine: e, before: func() error {
 				armed.Store(steps == 3)
 				steps++
 				return nil
@@ -258,8 +259,8 @@ func TestGPUFaultUnderASignal(t *testing.T) {
 	steps, log := 0, &logged{}
 	_, err := w.run(ctx, o, log, func(p *parts) {
 		onDevice(d)(p)
-		wrapEngine(p, func(e engine) engine {
-			return &bad{engine: e, before: func() error {
+		wrapEngine(p, func(e engine.Engine) engine.Engine {
+			return &bad{Engine: e, before: func() error {
 				if steps++; steps == 4 {
 					armed.Store(true)
 					cancel()
@@ -295,8 +296,8 @@ func TestGPUSignalWithinAStep(t *testing.T) {
 	log := &logged{}
 	_, err := w.run(ctx, o, log, func(p *parts) {
 		onDevice(d)(p)
-		wrapEngine(p, func(e engine) engine {
-			return &bad{engine: e, before: func() error {
+		wrapEngine(p, func(e engine.Engine) engine.Engine {
+			return &bad{Engine: e, before: func() error {
 				steps++
 				armed = steps == 3
 				return nil

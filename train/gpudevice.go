@@ -6,6 +6,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
+	"diskgnn/train/engine"
 )
 
 // gpuDevice is the machine's first GPU, which a run's storage stack and its engine share. The
@@ -39,9 +40,9 @@ func (g *gpuDevice) openStack(kind string, o iostack.Options) (iostack.Stack, st
 
 // newEngine makes the engine that the options name. A device that was opened for an engine
 // which cannot be made is closed again.
-func (g *gpuDevice) newEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+func (g *gpuDevice) newEngine(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 	shared := g.device != nil
-	return chooseEngine(o, f, func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	return chooseEngine(o, f, func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 		e, needs, err := newGPUEngine(g.open, o, f)
 		if err != nil && !shared {
 			g.close()

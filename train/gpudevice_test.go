@@ -14,6 +14,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/engine"
 )
 
 // TestOneDevice: the storage stack and the engine of a run get the same device.
@@ -30,7 +31,7 @@ func TestOneDevice(t *testing.T) {
 	}}
 	_, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
 		p.stack = g.openStack
-		p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 			e, needs, err := g.newEngine(o, f)
 			if err == nil {
 				engines = e.Device()

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"diskgnn/pipeline"
-	"diskgnn/train/gpu"
+	"diskgnn/train/engine"
 )
 
 // Names of what a GPU's streams do, which are stages too.
@@ -18,7 +18,7 @@ const (
 type gpuTimes struct {
 	recorder *pipeline.Recorder // nil without a trace
 	lanes    [3]pipeline.Lane
-	step     int // the next to be told of
+	step     int // whose times come next
 
 	// Since the last call of add.
 	busy   [3]time.Duration
@@ -38,11 +38,11 @@ func newGPUTimes(r *pipeline.Recorder) *gpuTimes {
 }
 
 // take notes the times of a step.
-func (g *gpuTimes) take(t *gpu.Times) {
+func (g *gpuTimes) take(t *engine.Times) {
 	if g == nil {
 		return
 	}
-	for i, p := range [3]gpu.Period{t.Copy, t.Gather, t.Compute} {
+	for i, p := range [3]engine.Period{t.Copy, t.Gather, t.Compute} {
 		g.busy[i] += p.Took
 		if g.recorder != nil && p.Took > 0 {
 			g.recorder.AddSpan(g.lanes[i], g.step, p.Began, p.Took)
@@ -53,7 +53,7 @@ func (g *gpuTimes) take(t *gpu.Times) {
 }
 
 // add makes the GPU's streams stages of a table of the batches since the last call: the
-// chain's last stage, which asks for steps, is not at work where it waits for them.
+// chain's last stage, which launches steps, does not work while it waits for them.
 // While batches run the table has no time that the streams could have been idle in: idle
 // says so later.
 func (g *gpuTimes) add(t pipeline.Table) pipeline.Table {

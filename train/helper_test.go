@@ -22,6 +22,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
 	"diskgnn/presample"
+	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
@@ -232,28 +233,28 @@ func (w *world) mustRun(o Options, change func(*parts)) (rundir.Result, []float6
 
 // recorder is an engine that keeps the losses of all steps.
 type recorder struct {
-	engine
+	engine.Engine
 	losses []float64
 }
 
 func (r *recorder) wrap(p *parts) {
 	inner := p.engine
-	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
-		r.engine = e
+		r.Engine = e
 		return r, n, err
 	}
 }
 
-func (r *recorder) Step(ctx context.Context, w work, f features) (*outcome, error) {
-	return r.keep(r.engine.Step(ctx, w, f))
+func (r *recorder) Apply() (*engine.Outcome, error) {
+	return r.keep(r.Engine.Apply())
 }
 
-func (r *recorder) Finish() (*outcome, error) { return r.keep(r.engine.Finish()) }
+func (r *recorder) Finish() (*engine.Outcome, error) { return r.keep(r.Engine.Finish()) }
 
-func (r *recorder) keep(o *outcome, err error) (*outcome, error) {
+func (r *recorder) keep(o *engine.Outcome, err error) (*engine.Outcome, error) {
 	if o != nil {
-		r.losses = append(r.losses, o.loss)
+		r.losses = append(r.losses, o.Loss)
 	}
 	return o, err
 }

@@ -6,12 +6,13 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/pipeline"
+	"diskgnn/train/engine"
 )
 
 // slot is what a batch travels in: the feature store's part and the engine's.
 type slot struct {
 	featurestore.Slot
-	work work // nil without an engine
+	work engine.Work // nil without an engine
 }
 
 // Names of the stages, as tables, traces and errors have them.
@@ -28,7 +29,7 @@ const (
 // engine. A run is a list of them, of which there is one today.
 type replica struct {
 	view    featurestore.View
-	engine  engine // nil: batches are loaded and thrown away
+	engine  engine.Engine // nil: batches are loaded and thrown away
 	batches *pipeline.Pipeline[*slot]
 }
 

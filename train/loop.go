@@ -14,6 +14,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -279,7 +280,10 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 }
 
 func (t *trainer) compute(ctx context.Context, sl *slot) error {
-	return t.take(t.engine.Step(ctx, sl.work, sl.Slot))
+	if err := t.engine.Backward(ctx, sl.work, sl.Slot); err != nil {
+		return err
+	}
+	return t.take(t.engine.Apply())
 }
 
 // settle waits until all is known of the steps so far.
@@ -291,19 +295,19 @@ func (t *trainer) settle() error {
 }
 
 // take sums up what a step found.
-func (t *trainer) take(o *outcome, err error) error {
-	if o != nil && (math.IsNaN(o.loss) || math.IsInf(o.loss, 0)) {
-		return t.diverged(fmt.Sprintf("the loss is %v", o.loss))
+func (t *trainer) take(o *engine.Outcome, err error) error {
+	if o != nil && (math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0)) {
+		return t.diverged(fmt.Sprintf("the loss is %v", o.Loss))
 	}
 	if err != nil || o == nil {
 		return err
 	}
-	t.gpu.take(&o.times)
-	t.scorer.Add(o.logits, o.labels, o.targets)
-	for _, y := range o.labels {
+	t.gpu.take(&o.Times)
+	t.scorer.Add(o.Logits, o.Labels, o.Targets)
+	for _, y := range o.Labels {
 		if y != graph.Unlabelled {
 			t.seeds++
-			t.loss += o.loss
+			t.loss += o.Loss
 		}
 	}
 	return nil

@@ -5,13 +5,12 @@ import (
 	"math"
 	"testing"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
-	"diskgnn/train/gpu"
+	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 	"diskgnn/train/traintest"
 )
@@ -97,7 +96,7 @@ func (w *world) logits(o Options) map[int][]float32 {
 		if err := work.Prepare(&b); err != nil {
 			w.t.Fatal(err)
 		}
-		out, err := e.Infer(context.Background(), work, inHost(x))
+		out, err := e.Infer(context.Background(), work, engine.Rows(x))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -109,11 +108,11 @@ func (w *world) logits(o Options) map[int][]float32 {
 }
 
 // snapshot returns a run's best weights in the order of Engine.Snapshot.
-func (w *world) snapshot(e engine, out string) []float32 {
+func (w *world) snapshot(e engine.Engine, out string) []float32 {
 	w.t.Helper()
 	tensors := w.weights(out, rundir.WeightsFile)
 	var flat []float32
-	for _, p := range e.(*cpuEngine).train.Params() {
+	for _, p := range e.Params() {
 		t, ok := tensors[p.Name]
 		if !ok {
 			w.t.Fatal(fault.New(fault.ErrInput, "no tensor %s", p.Name))
@@ -125,13 +124,4 @@ func (w *world) snapshot(e engine, out string) []float32 {
 		}
 	}
 	return flat
-}
-
-// inHost are features in host memory.
-type inHost []float32
-
-func (x inHost) X() []float32 { return x }
-
-func (x inHost) Fill(copies *cuda.Stream, on cuda.Buffer) (*cuda.Span, error) {
-	return gpu.Rows(x).Fill(copies, on)
 }

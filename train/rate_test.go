@@ -14,6 +14,7 @@ import (
 
 	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -80,7 +81,7 @@ func TestRateByHand(t *testing.T) {
 
 // rated is an engine that keeps the rate of every step.
 type rated struct {
-	engine
+	engine.Engine
 	rate  float64
 	steps []float64
 	infer int
@@ -88,17 +89,17 @@ type rated struct {
 
 func (r *rated) SetLR(rate float64) error {
 	r.rate = rate
-	return r.engine.SetLR(rate)
+	return r.Engine.SetLR(rate)
 }
 
-func (r *rated) Step(ctx context.Context, w work, f features) (*outcome, error) {
+func (r *rated) Apply() (*engine.Outcome, error) {
 	r.steps = append(r.steps, r.rate)
-	return r.engine.Step(ctx, w, f)
+	return r.Engine.Apply()
 }
 
-func (r *rated) Infer(ctx context.Context, w work, f features) ([]float32, error) {
+func (r *rated) Infer(ctx context.Context, w engine.Work, f engine.Features) ([]float32, error) {
 	r.infer++
-	return r.engine.Infer(ctx, w, f)
+	return r.Engine.Infer(ctx, w, f)
 }
 
 // Every step is taken at its epoch's rate, which is on record, and is told where it
@@ -116,7 +117,7 @@ func TestEpochsHaveTheirRates(t *testing.T) {
 		var e rated
 		var rep logged
 		r, err := w.run(context.Background(), o, &rep, func(p *parts) {
-			wrapEngine(p, func(inner engine) engine { e.engine = inner; return &e })
+			wrapEngine(p, func(inner engine.Engine) engine.Engine { e.Engine = inner; return &e })
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +154,7 @@ func TestStopsEarly(t *testing.T) {
 		var e rated
 		var rep logged
 		r, err := w.run(context.Background(), long, &rep, func(p *parts) {
-			wrapEngine(p, func(inner engine) engine { e.engine = inner; return &e })
+			wrapEngine(p, func(inner engine.Engine) engine.Engine { e.Engine = inner; return &e })
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -203,8 +204,8 @@ func TestResumesAStopping(t *testing.T) {
 	failing := func(at int) func(*parts) {
 		calls = 0
 		return func(p *parts) {
-			wrapEngine(p, func(e engine) engine {
-				return &bad{engine: e, before: func() error {
+			wrapEngine(p, func(e engine.Engine) engine.Engine {
+				return &bad{Engine: e, before: func() error {
 					if calls == at {
 						return boom
 					}

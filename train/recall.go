@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu/blas"
-	engines "diskgnn/train/engine"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
@@ -136,7 +136,7 @@ func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 }
 
 // sameArithmetic refuses to go on where other code would round otherwise.
-func sameArithmetic(f *rundir.File, now engines.Info) error {
+func sameArithmetic(f *rundir.File, now engine.Info) error {
 	i := &f.Setup.Info
 	var differ []string
 	for _, d := range []struct{ what, was, now string }{

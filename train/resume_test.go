@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/traintest"
@@ -212,8 +213,8 @@ func (w *world) interrupt(o Options, steps int, change ...func(*parts)) {
 // returns where it counts them.
 func endAfter(p *parts, calls int, end func()) (count *int) {
 	count = new(int)
-	wrapEngine(p, func(e engine) engine {
-		return &bad{engine: e, before: func() error {
+	wrapEngine(p, func(e engine.Engine) engine.Engine {
+		return &bad{Engine: e, before: func() error {
 			if *count == calls {
 				end()
 			}
@@ -338,8 +339,8 @@ func TestTraceOfEveryProcess(t *testing.T) {
 	boom := errors.New("boom")
 	left := 2
 	_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
-		wrapEngine(p, func(e engine) engine {
-			return &bad{engine: e, before: func() error {
+		wrapEngine(p, func(e engine.Engine) engine.Engine {
+			return &bad{Engine: e, before: func() error {
 				if left--; left < 0 {
 					return boom
 				}

@@ -17,6 +17,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"runtime"
@@ -31,6 +32,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
+	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -51,7 +53,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (ru
 // parts are what a run is put together from; tests put faulty ones in.
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
-	engine func(o *Options, f featurestore.Facts) (engine, engineNeeds, error)
+	engine func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error)
 	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
 }
 
@@ -115,7 +117,7 @@ type runner struct {
 	found  featurestore.Candidate
 	facts  featurestore.Facts
 	stack  iostack.Stack
-	engine engine // nil with --engine none
+	engine engine.Engine // nil with --engine none
 	needs  engineNeeds
 	plan   memoryPlan
 	store  featurestore.Store
@@ -199,6 +201,7 @@ func (r *runner) setup() rundir.Setup {
 		return s
 	}
 	s.Info = r.engine.Info()
+	s.Note = cmp.Or(r.needs.note, s.Note)
 	if d := r.engine.Device(); d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
 		held, _ := d.Held()

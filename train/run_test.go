@@ -22,6 +22,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
@@ -219,12 +220,12 @@ func TestEpochLossIsOfSeeds(t *testing.T) {
 				o.Engine = EngineGPU
 			}
 		})
-		var heard []outcome
+		var heard []engine.Outcome
 		r, err := w.run(t.Context(), o, progress.Discard, func(p *parts) {
 			if use != nil {
 				use(p)
 			}
-			wrapEngine(p, func(e engine) engine { return &listener{e, &heard} })
+			wrapEngine(p, func(e engine.Engine) engine.Engine { return &listener{e, &heard} })
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -234,14 +235,14 @@ func TestEpochLossIsOfSeeds(t *testing.T) {
 		for k, e := range r.Epochs {
 			loss, perBatch, seeds, right := 0.0, 0.0, 0, 0
 			for _, h := range heard[k*perEpoch : (k+1)*perEpoch] {
-				classes := len(h.logits) / len(h.labels)
-				perBatch += h.loss / float64(perEpoch)
-				for i, y := range h.labels {
+				classes := len(h.Logits) / len(h.Labels)
+				perBatch += h.Loss / float64(perEpoch)
+				for i, y := range h.Labels {
 					if y == graph.Unlabelled {
 						continue
 					}
-					row := h.logits[i*classes : (i+1)*classes]
-					loss += h.loss
+					row := h.Logits[i*classes : (i+1)*classes]
+					loss += h.Loss
 					seeds++
 					if slices.Index(row, slices.Max(row)) == int(y) {
 						right++
@@ -262,22 +263,22 @@ func TestEpochLossIsOfSeeds(t *testing.T) {
 
 // listener keeps what each step found.
 type listener struct {
-	engine
-	heard *[]outcome
+	engine.Engine
+	heard *[]engine.Outcome
 }
 
-func (l *listener) keep(o *outcome, err error) (*outcome, error) {
+func (l *listener) keep(o *engine.Outcome, err error) (*engine.Outcome, error) {
 	if o != nil {
-		*l.heard = append(*l.heard, outcome{loss: o.loss, logits: slices.Clone(o.logits), labels: slices.Clone(o.labels)})
+		*l.heard = append(*l.heard, engine.Outcome{Loss: o.Loss, Logits: slices.Clone(o.Logits), Labels: slices.Clone(o.Labels)})
 	}
 	return o, err
 }
 
-func (l *listener) Step(ctx context.Context, w work, f features) (*outcome, error) {
-	return l.keep(l.engine.Step(ctx, w, f))
+func (l *listener) Apply() (*engine.Outcome, error) {
+	return l.keep(l.Engine.Apply())
 }
 
-func (l *listener) Finish() (*outcome, error) { return l.keep(l.engine.Finish()) }
+func (l *listener) Finish() (*engine.Outcome, error) { return l.keep(l.Engine.Finish()) }
 
 // The weights kept are those of the best epoch: a run that ends there ends with them.
 func TestBestWeightsAreTheBestEpochs(t *testing.T) {

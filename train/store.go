@@ -6,7 +6,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
-	engines "diskgnn/train/engine"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
 )
@@ -49,7 +49,7 @@ func sameSamples(f *rundir.File, out string, now featurestore.Candidate) error {
 // inputOrderFree reports whether no bit of the weights and of the scores depends on the
 // order of a batch's input nodes: the outermost layer sums their rows, edge by edge, before
 // anything else is done with them.
-func inputOrderFree(m *model.Model, i *engines.Info) bool {
+func inputOrderFree(m *model.Model, i *engine.Info) bool {
 	if m.InputProjection > 0 {
 		return false
 	}

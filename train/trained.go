@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -105,8 +106,8 @@ func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, i
 		m.Orders = o.Orders
 	}
 	ones := slices.Repeat([]int{1}, m.Layers())
-	options := cpu.Options{Model: m, Sizes: graph.Sizes{Src: ones, Dst: ones, Edges: ones}, Threads: o.Threads, LR: 1, BLAS: o.BLAS}
-	bytes, err := cpu.MemoryBytes(options)
+	options := engine.Config{Network: m, Sizes: graph.Sizes{Src: ones, Dst: ones, Edges: ones}, Threads: o.Threads, BLAS: o.BLAS, Recipe: recipe.Recipe{LR: 1}}
+	bytes, _, err := cpu.MemoryBytes(options)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -127,7 +128,7 @@ func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, i
 	if err != nil {
 		return nil, 0, err
 	}
-	fill(e.Params(), tensors)
+	fill(e.Values(), tensors)
 	return e, bytes, nil
 }
 

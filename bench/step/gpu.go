@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -12,8 +11,10 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
+	"diskgnn/train/engine"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // measureGPU times the GPU engine's step: on the device alone, the batch being there,
@@ -27,22 +28,18 @@ func measureGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Size
 		defer d.Close()
 		o.device = d
 	}
-	precision, ok := gpu.ParsePrecision(o.precision)
-	if !ok {
-		return fmt.Errorf("--precision %s: there are float32, tf32, bf16", o.precision)
-	}
 	if o.save != "" {
 		if err := saveGPU(batch, x, m, sizes, o); err != nil {
 			return err
 		}
 	}
-	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate, Precision: precision, NoGraphs: !o.graphs, Device: o.device})
+	e, err := gpu.New(engine.Config{Network: m, Sizes: sizes, NoGraphs: !o.graphs, Device: o.device, Recipe: recipe.Recipe{LR: learningRate, Precision: o.precision}})
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
+	defer e.Close()
 	if !o.pinned {
-		return timeGPU(engine, batch, x, nil, o)
+		return timeGPU(e, batch, x, nil, o)
 	}
 	h, err := device.NewHost(4 * len(x))
 	if err != nil {
@@ -50,11 +47,11 @@ func measureGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Size
 	}
 	defer h.Free()
 	copy(h.Float32s(), x)
-	return timeGPU(engine, batch, h.Float32s(), h.Bytes(), o)
+	return timeGPU(e, batch, h.Float32s(), h.Bytes(), o)
 }
 
-func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte, o options) error {
-	w, err := engine.NewWork(false, memory)
+func timeGPU(e *gpu.Engine, batch *graph.Batch, x []float32, memory []byte, o options) error {
+	w, err := e.NewWork(false, memory)
 	if err != nil {
 		return err
 	}
@@ -69,27 +66,28 @@ func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte,
 	}
 	for range o.warmup + o.steps {
 		start := time.Now()
-		if _, err := engine.Step(context.Background(), w, gpu.Rows(x)); err != nil {
+		if _, err := step(context.Background(), e, w, x); err != nil {
 			return err
 		}
 		whole = append(whole, milliseconds(start))
 	}
-	last, err := engine.Finish() // a step tells of the one before it
+	last, err := e.Finish() // a step tells of the one before it
 	if err != nil {
 		return err
 	}
 	for range o.warmup + o.steps {
-		took, err := engine.Again()
+		took, err := e.Again()
 		if err != nil {
 			return err
 		}
 		device = append(device, float64(took.Microseconds())/1e3)
 	}
 	prepare, device, whole = prepare[o.warmup:], device[o.warmup:], whole[o.warmup:]
-	info := engine.Info()
+	info := e.Info()
+	held, _ := e.Device().Held()
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"engine": "gpu", "model": o.model, "device": info.Device, "blas": info.BLAS, "precision": info.Precision.String(), "dropout": o.dropout,
-		"layer_orders": info.Orders, "graphs": o.graphs, "pinned": o.pinned, "device_bytes": info.DeviceBytes,
+		"engine": "gpu", "model": o.model, "device": info.Device, "blas": info.BLAS, "precision": info.Precision, "dropout": o.dropout,
+		"layer_orders": info.Orders, "graphs": o.graphs, "pinned": o.pinned, "device_bytes": held,
 		"prepare_ms": median(prepare),
 		"median_ms":  median(device), "min_ms": slices.Min(device), "max_ms": slices.Max(device),
 		"with_copies_ms": median(whole), "steps": o.steps, "loss": last.Loss,
@@ -100,12 +98,12 @@ func timeGPU(engine *gpu.Engine, batch *graph.Batch, x []float32, memory []byte,
 // not rounded.
 func saveGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, o options) error {
 	m.Dropout = 0
-	engine, err := gpu.New(gpu.Options{Model: m, Sizes: sizes, LR: learningRate, Device: o.device})
+	e, err := gpu.New(engine.Config{Network: m, Sizes: sizes, Device: o.device, Recipe: recipe.Recipe{LR: learningRate}})
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
-	w, err := engine.NewWork(false, nil)
+	defer e.Close()
+	w, err := e.NewWork(false, nil)
 	if err != nil {
 		return err
 	}
@@ -113,15 +111,15 @@ func saveGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, 
 	if err := w.Prepare(batch); err != nil {
 		return err
 	}
-	weights, err := engine.Snapshot(nil)
+	weights, err := e.Snapshot(nil)
 	if err != nil {
 		return err
 	}
 	s := stepper{params: m.Params(), weights: weights, step: func(ctx context.Context) (float64, error) {
-		if _, err := engine.Step(ctx, w, gpu.Rows(x)); err != nil {
+		if _, err := step(ctx, e, w, x); err != nil {
 			return 0, err
 		}
-		r, err := engine.Finish()
+		r, err := e.Finish()
 		if err != nil {
 			return 0, err
 		}

@@ -49,7 +49,9 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/train/cpu"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 type options struct {
@@ -138,26 +140,29 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 			return err
 		}
 	}
-	engine, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
+	e, err := cpu.New(engine.Config{Network: m, Sizes: sizes, Threads: o.threads, BLAS: o.blas, Recipe: recipe.Recipe{LR: learningRate}})
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
-	info := engine.Info()
-	if info.BLASReason != "" {
-		fmt.Fprintln(os.Stderr, "step:", info.BLASReason)
+	defer e.Close()
+	info := e.Info()
+	if info.Note != "" {
+		fmt.Fprintln(os.Stderr, "step:", info.Note)
 	}
-	in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
-	if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
+	w, err := e.NewWork(false, nil)
+	if err != nil {
+		return err
+	}
+	if err := w.Prepare(batch); err != nil {
 		return err
 	}
 	var alone *bound
 	if o.bound && o.profile == "" {
-		counts, err := engine.StepProducts(context.Background(), in)
+		counts, err := e.StepProducts(context.Background(), w, engine.Rows(x))
 		if err != nil {
 			return err
 		}
-		if alone, err = newBound(o.blas, info.Threads, counts); err != nil {
+		if alone, err = newBound(o.blas, e.Threads(), counts); err != nil {
 			return err
 		}
 	}
@@ -173,16 +178,16 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 		defer pprof.StopCPUProfile()
 	}
 	var ms, preparing []float64
-	var last cpu.Result
+	var last *engine.Outcome
 	for range o.warmup + o.steps {
 		start := time.Now()
 		if !o.prepared {
-			if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
+			if err := w.Prepare(batch); err != nil {
 				return err
 			}
 			preparing = append(preparing, milliseconds(start))
 		}
-		if last, err = engine.Step(context.Background(), in); err != nil {
+		if last, err = step(context.Background(), e, w, x); err != nil {
 			return err
 		}
 		ms = append(ms, milliseconds(start))
@@ -194,7 +199,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	middle := median(ms)
 	out := map[string]any{
 		"median_ms": middle, "min_ms": ms[0], "max_ms": ms[len(ms)-1], "loss": last.Loss, "steps": o.steps,
-		"dropout": o.dropout, "threads": info.Threads, "blas": info.BLAS, "simd": info.SIMD, "orders": info.Orders}
+		"dropout": o.dropout, "threads": e.Threads(), "blas": info.BLAS, "simd": info.SIMD, "orders": info.Orders}
 	if !o.prepared {
 		out["prepare_ms"] = median(preparing[o.warmup:])
 	}
@@ -205,21 +210,39 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
+// step trains on one batch.
+func step(ctx context.Context, e engine.Engine, w engine.Work, x []float32) (*engine.Outcome, error) {
+	if err := e.Backward(ctx, w, engine.Rows(x)); err != nil {
+		return nil, err
+	}
+	return e.Apply()
+}
+
 // saveCPU saves the weights and losses of an engine without dropout.
 func saveCPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, o options) error {
 	m.Dropout = 0
-	engine, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: o.threads, LR: learningRate, BLAS: o.blas})
+	e, err := cpu.New(engine.Config{Network: m, Sizes: sizes, Threads: o.threads, BLAS: o.blas, Recipe: recipe.Recipe{LR: learningRate}})
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
-	in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
-	if err := engine.Preparer().Prepare(in.Prepared, batch); err != nil {
+	defer e.Close()
+	w, err := e.NewWork(false, nil)
+	if err != nil {
 		return err
 	}
-	s := stepper{params: m.Params(), weights: engine.Snapshot(nil), step: func(ctx context.Context) (float64, error) {
-		r, err := engine.Step(ctx, in)
-		return r.Loss, err
+	if err := w.Prepare(batch); err != nil {
+		return err
+	}
+	weights, err := e.Snapshot(nil)
+	if err != nil {
+		return err
+	}
+	s := stepper{params: m.Params(), weights: weights, step: func(ctx context.Context) (float64, error) {
+		r, err := step(ctx, e, w, x)
+		if err != nil {
+			return 0, err
+		}
+		return r.Loss, nil
 	}}
 	return s.save(context.Background(), o.save, o)
 }

@@ -8,7 +8,9 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // go test -run - -bench Step -benchtime 5x ./train/cpu
@@ -70,7 +72,7 @@ func BenchmarkStepOrders(b *testing.B) {
 func benchStep(b *testing.B, m model.Model, batch *graph.Batch, x []float32) {
 	var sizes graph.Sizes
 	sizes.Cover(batch)
-	e := newEngine(b, Options{Model: m, Sizes: sizes, LR: 1e-3})
+	e := newEngine(b, engine.Config{Network: m, Sizes: sizes, Recipe: recipe.Recipe{LR: 1e-3}})
 	in := input(b, e.preparer, batch, x)
 	step(b, e, in)
 	b.ResetTimer()

@@ -25,32 +25,10 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
 )
-
-// Options describe an engine.
-type Options struct {
-	Model model.Model
-	// Sizes are the largest counts of the training batches.
-	Sizes graph.Sizes
-	// Typical are the mean counts of the training batches, by which Auto orders are
-	// chosen; the zero value stands for Sizes.
-	Typical graph.Sizes
-	Threads int     // workers, the caller's goroutine included; 0 stands for GOMAXPROCS
-	Seed    uint64  // of the initial weights and of dropout
-	LR      float64 // Adam's learning rate; the rest is Adam's usual: β .9 and .999, ε 1e-8
-	BLAS    string  // a kind that blas.Open knows; "" stands for "auto"
-
-	// WeightDecay is PyTorch's, over all parameters: with Adam the gradient gets so
-	// much of the weight, with Decoupled (AdamW) the weight shrinks by so much of the
-	// learning rate instead.
-	WeightDecay float64
-	Decoupled   bool
-
-	Loss           model.Loss // "" stands for CrossEntropy
-	LabelSmoothing float64    // of CrossEntropy, in [0, 1)
-}
 
 // Prepared is a mini-batch made ready, Preparer what makes it so.
 type (
@@ -79,17 +57,19 @@ type Result struct {
 // Engine trains one model. Its methods must not be called concurrently, except that
 // the Preparers may be used at any time.
 type Engine struct {
-	opts     Options
+	opts     engine.Config
 	plan     *plan
 	blas     *blas.Library
 	pool     *pool
 	net      *machine
 	preparer *Preparer
 	opt      optimizer
+	eval     *Evaluator // nil without EvalSizes
+	found    engine.Outcome
 }
 
 // New makes an engine with fresh weights.
-func New(o Options) (*Engine, error) {
+func New(o engine.Config) (*Engine, error) {
 	p, lib, err := resolve(&o)
 	if err != nil {
 		return nil, err
@@ -98,16 +78,22 @@ func New(o Options) (*Engine, error) {
 	memory := device.NewArena()
 	e.opt = newOptimizer(p, memory, &o)
 	p.Init(e.opt.weights, o.Seed)
-	if e.net, err = newMachine(p, memory, e.pool, lib, e.opt.weights, e.opt.grads, o.loss()); err != nil {
+	if e.net, err = newMachine(p, memory, e.pool, lib, e.opt.weights, e.opt.grads, lossOf(&o)); err != nil {
 		e.pool.close()
 		return nil, err
 	}
 	e.preparer = prepare.New(p.model, p.orders, p.sizes, true)
+	if o.EvalSizes.Src != nil {
+		if err := e.EvaluateAt(o.EvalSizes); err != nil {
+			e.pool.close()
+			return nil, err
+		}
+	}
 	return e, nil
 }
 
-func (o *Options) loss() *lossOptions {
-	l := &lossOptions{o.Loss, o.LabelSmoothing}
+func lossOf(o *engine.Config) *lossOptions {
+	l := &lossOptions{model.Loss(o.Loss), o.LabelSmoothing}
 	if l.kind == "" {
 		l.kind = model.CrossEntropy
 	}
@@ -115,16 +101,16 @@ func (o *Options) loss() *lossOptions {
 }
 
 // resolve checks the options, fills in what they leave open and plans the buffers.
-func resolve(o *Options) (*plan, *blas.Library, error) {
-	if err := o.Model.Validate(); err != nil {
+func resolve(o *engine.Config) (*plan, *blas.Library, error) {
+	if err := o.Network.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if err := prepare.CheckSizes(o.Model.Layers(), o.Sizes); err != nil {
+	if err := prepare.CheckSizes(o.Network.Layers(), o.Sizes); err != nil {
 		return nil, nil, err
 	}
 	if o.Typical.Src == nil {
 		o.Typical = o.Sizes
-	} else if err := prepare.CheckSizes(o.Model.Layers(), o.Typical); err != nil {
+	} else if err := prepare.CheckSizes(o.Network.Layers(), o.Typical); err != nil {
 		return nil, nil, err
 	}
 	if o.Threads < 0 {
@@ -139,14 +125,14 @@ func resolve(o *Options) (*plan, *blas.Library, error) {
 	if !(o.WeightDecay >= 0) || math.IsInf(o.WeightDecay, 0) {
 		return nil, nil, fault.New(fault.ErrUsage, "cpu engine: weight decay %v", o.WeightDecay)
 	}
-	if err := o.loss().kind.Validate(o.LabelSmoothing); err != nil {
+	if err := lossOf(o).kind.Validate(o.LabelSmoothing); err != nil {
 		return nil, nil, err
 	}
 	lib, err := blas.Open(o.BLAS)
 	if err != nil {
 		return nil, nil, err
 	}
-	return newPlan(&o.Model, 0, resolveOrders(&o.Model, 0, o.Typical, lib, true), o.Sizes, o.Threads), lib, nil
+	return newPlan(&o.Network, 0, resolveOrders(&o.Network, 0, o.Typical, lib, true), o.Sizes, o.Threads), lib, nil
 }
 
 // resolveOrders replaces every Auto by the cheaper order, for the layers from first
@@ -170,16 +156,24 @@ func resolveOrders(m *model.Model, first int, typical graph.Sizes, lib *blas.Lib
 }
 
 // MemoryBytes predicts the anonymous memory that New's engine will hold: buffers,
-// weights and moments, and what OpenBLAS keeps for each thread. The features and
-// the Prepareds are the caller's (Preparer.Bytes).
-func MemoryBytes(o Options) (int64, error) {
+// weights and moments, and what OpenBLAS keeps for each thread; and what more it will for
+// evaluation. The features are the caller's, and so is what works hold (WorkBytes).
+func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	p, lib, err := resolve(&o)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	dry := new(device.Arena)
 	newOptimizer(p, dry, &o)
-	return dry.Used() + networkBytes(p, o.loss()) + libraryBytes(lib, p.threads), nil
+	train = dry.Used() + networkBytes(p, lossOf(&o)) + libraryBytes(lib, p.threads)
+	if o.EvalSizes.Src != nil {
+		v, err := evaluationPlan(p, lib, 0, p.model.Layers(), o.EvalSizes)
+		if err != nil {
+			return 0, 0, err
+		}
+		eval = networkBytes(v, nil)
+	}
+	return train, eval, nil
 }
 
 func libraryBytes(lib *blas.Library, threads int) int64 {
@@ -189,39 +183,38 @@ func libraryBytes(lib *blas.Library, threads int) int64 {
 	return blasBytesPerThread * int64(threads)
 }
 
-// Info says what an engine computes with.
-type Info struct {
-	BLAS       string        `json:"blas"` // library, version and core: what decides the rounding
-	BLASReason string        `json:"-"`    // why it is not OpenBLAS, for the user; "" if it is
-	SIMD       string        `json:"simd"` // kernels in use; they all round alike
-	Orders     []model.Order `json:"layer_orders"`
-	Threads    int           `json:"threads"`
+// Info says what the engine computes with. Its note is why that is not OpenBLAS.
+func (e *Engine) Info() engine.Info {
+	i := engine.Info{BLAS: e.blas.Name(), SIMD: kernel.Kind(), Orders: e.plan.orders, Note: e.blas.Reason()}
+	if e.eval != nil {
+		i.EvalOrders = e.eval.Orders()
+	}
+	return i
 }
 
-// Info says what the engine computes with.
-func (e *Engine) Info() Info {
-	return Info{e.blas.Name(), e.blas.Reason(), kernel.Kind(), e.plan.orders, e.plan.threads}
-}
+// Threads returns how many workers there are.
+func (e *Engine) Threads() int { return e.plan.threads }
 
-// Preparer returns what makes training batches ready for Step.
+// Preparer returns what makes training batches ready.
 func (e *Engine) Preparer() *Preparer { return e.preparer }
 
-// Step trains on one batch: forward, loss, backward, Adam; the running statistics of
-// batch norms follow. A batch without labelled
-// seed nodes has loss and gradient zero, and still counts as a step.
-//
-// When the context ends first, Step returns its error; when the loss is not finite,
-// an error of kind fault.ErrInput. In both cases the weights are as before.
-func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
+// backward computes the loss and the gradients of one batch. A batch without labelled
+// seed nodes has loss and gradient zero, and still counts as a step. When the context ends
+// first, it returns its error, and there is nothing to apply.
+func (e *Engine) backward(ctx context.Context, in *Input) error {
 	if err := checkInput(e.plan, e.preparer, in); err != nil {
-		return Result{}, err
+		return err
 	}
 	if len(in.Prepared.Batch().Targets) > 0 && e.net.loss.kind == model.CrossEntropy {
-		return Result{}, fault.New(fault.ErrInput, "cpu engine: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
+		return fault.New(fault.ErrInput, "cpu engine: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
 	}
-	if err := e.net.run(ctx, in, e.opts.Seed, e.opt.step); err != nil {
-		return Result{}, err
-	}
+	return e.net.run(ctx, in, e.opts.Seed, e.opt.step)
+}
+
+// apply takes the step along the gradients: Adam; the running statistics of batch norms
+// follow. A loss that is not finite is an error of kind fault.ErrInput, and the weights are
+// as before.
+func (e *Engine) apply() (Result, error) {
 	r := e.net.loss.sum
 	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
 		return r, fault.New(fault.ErrInput, "cpu engine: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",

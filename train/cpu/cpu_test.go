@@ -19,7 +19,9 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // eachBackend runs the test with every BLAS library and every kind of kernels that
@@ -43,7 +45,7 @@ func eachBackend(t *testing.T, f func(t *testing.T, lib string)) {
 	}
 }
 
-func newEngine(t testing.TB, o Options) *Engine {
+func newEngine(t testing.TB, o engine.Config) *Engine {
 	t.Helper()
 	if o.LR == 0 {
 		o.LR = 0.01
@@ -131,7 +133,7 @@ func TestThreadsAndKernelsGiveEqualBits(t *testing.T) {
 				for _, threads := range []int{1, 2, 5} {
 					rng := rand.New(rand.NewPCG(3, 4))
 					batches := large(rng, true)[:2]
-					e := newEngine(t, Options{Model: with(m, order, 0.5, 20, 19, 5), Sizes: graphtest.Roomy(batches...), Threads: threads, BLAS: lib})
+					e := newEngine(t, engine.Config{Network: with(m, order, 0.5, 20, 19, 5), Sizes: graphtest.Roomy(batches...), Threads: threads, BLAS: lib})
 					for _, b := range batches {
 						step(t, e, input(t, e.preparer, b, graphtest.Features(b, 20, rng)))
 					}
@@ -156,11 +158,11 @@ func TestNumberingOfInputNodes(t *testing.T) {
 		for _, order := range []model.Order{model.Aggregate, model.Multiply} {
 			rng := rand.New(rand.NewPCG(5, 6))
 			batches := large(rng, false)
-			o := Options{Model: with(m, model.Aggregate, 0.4, 20, 16, 5), Sizes: graphtest.Roomy(batches...), Threads: 2}
+			o := engine.Config{Network: with(m, model.Aggregate, 0.4, 20, 16, 5), Sizes: graphtest.Roomy(batches...), Threads: 2}
 			if m.Commutes() {
-				o.Model.Orders[0] = order
+				o.Network.Orders[0] = order
 			}
-			exact := o.Model.Orders[0] == model.Aggregate || m.InputProjection > 0
+			exact := o.Network.Orders[0] == model.Aggregate || m.InputProjection > 0
 			plain, moved := newEngine(t, o), newEngine(t, o)
 			for i, b := range batches {
 				x := graphtest.Features(b, 20, rng)
@@ -188,8 +190,8 @@ func TestOrdersAgree(t *testing.T) {
 		x := graphtest.Features(b, 20, rng)
 		var first Result
 		for i, orders := range [][]model.Order{{model.Aggregate, model.Aggregate}, {model.Multiply, model.Aggregate}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Multiply}} {
-			o := Options{Model: with(m, model.Auto, 0.2, 20, 16, 5), Sizes: graphtest.Roomy(b)}
-			o.Model.Orders = orders
+			o := engine.Config{Network: with(m, model.Auto, 0.2, 20, 16, 5), Sizes: graphtest.Roomy(b)}
+			o.Network.Orders = orders
 			e := newEngine(t, o)
 			r := step(t, e, input(t, e.preparer, b, x))
 			if i == 0 {
@@ -209,7 +211,7 @@ func TestInferMatchesReference(t *testing.T) {
 				rng := rand.New(rand.NewPCG(9, 9))
 				b := graphtest.Shape{Seeds: 6, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 3}.Batch(rng)
 				big := graphtest.Shape{Seeds: 600, Classes: 3, Layers: 2, MaxDegree: 9, Fresh: 50, Scatter: true}.Batch(rng)
-				e := newEngine(t, Options{Model: with(m, order, 0.5, 5, 8, 3), Sizes: graphtest.Roomy(b), Threads: 2, BLAS: lib})
+				e := newEngine(t, engine.Config{Network: with(m, order, 0.5, 5, 8, 3), Sizes: graphtest.Roomy(b), Threads: 2, BLAS: lib})
 				for range 3 { // so that running statistics get somewhere
 					step(t, e, input(t, e.preparer, b, graphtest.Features(b, 5, rng)))
 				}
@@ -271,7 +273,7 @@ func layerByLayer(t *testing.T, e *Engine, b *graph.Batch, x []float32) []float3
 func TestOverfit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	b := graphtest.Shape{Seeds: 40, Classes: 4, Layers: 2, MaxDegree: 3, Fresh: 60}.Batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{16, 32, 4}}, Sizes: graphtest.Roomy(b)})
+	e := newEngine(t, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{16, 32, 4}}, Sizes: graphtest.Roomy(b)})
 	in := input(t, e.preparer, b, graphtest.Features(b, 16, rng))
 	var r Result
 	for range 150 {
@@ -284,7 +286,7 @@ func TestOverfit(t *testing.T) {
 
 // One weight, one node: Adam's first two steps by hand.
 func TestAdamByHand(t *testing.T) {
-	o := newOptimizer(&plan{Layout: model.Layout{Offsets: []int{0, 1}, Params: make([]model.Param, 1), Trained: 1}}, device.NewArena(), &Options{LR: 0.1})
+	o := newOptimizer(&plan{Layout: model.Layout{Offsets: []int{0, 1}, Params: make([]model.Param, 1), Trained: 1}}, device.NewArena(), &engine.Config{Recipe: recipe.Recipe{LR: 0.1}})
 	p := newPool(1)
 	o.weights[0], o.grads[0] = 1, 2
 	o.update(p)
@@ -304,8 +306,8 @@ func TestAdamByHand(t *testing.T) {
 func TestUnlabelledBatchHasNoGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	b := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 1, MaxDegree: 3, Fresh: 4, Unlabelled: 1}.Batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graphtest.Roomy(b)})
-	before := e.Snapshot(nil)
+	e := newEngine(t, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graphtest.Roomy(b)})
+	before := snapshot(e)
 	e.net.poison()
 	if r := step(t, e, input(t, e.preparer, b, graphtest.Features(b, 4, rng))); r != (Result{}) {
 		t.Errorf("result %+v", r)
@@ -320,16 +322,16 @@ func TestLoadState(t *testing.T) {
 	for name, m := range variants {
 		rng := rand.New(rand.NewPCG(15, 16))
 		b := large(rng, true)[0]
-		o := Options{Model: with(m, model.Auto, 0.5, 20, 16, 5), Sizes: graphtest.Roomy(b), Seed: 3, WeightDecay: 0.01}
+		o := engine.Config{Network: with(m, model.Auto, 0.5, 20, 16, 5), Sizes: graphtest.Roomy(b), Recipe: recipe.Recipe{Seed: 3, WeightDecay: 0.01}}
 		x := graphtest.Features(b, 20, rng)
 		e := newEngine(t, o)
 		in := input(t, e.preparer, b, x)
 		step(t, e, in)
 		saved := make(map[string][]byte)
-		for name, b := range e.State() {
+		for name, b := range e.parts() {
 			saved[name] = slices.Clone(b)
 		}
-		weights := e.Snapshot(nil)
+		weights := snapshot(e)
 		want := step(t, e, in)
 		again := newEngine(t, o)
 		if err := again.LoadState(saved); err != nil {
@@ -351,19 +353,19 @@ func TestLoadState(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
-		if err := again.LoadWeights(weights); err != nil || !slices.Equal(again.Snapshot(nil), weights) {
+		if err := again.Restore(weights); err != nil || !slices.Equal(snapshot(again), weights) {
 			t.Errorf("%s: LoadWeights: %v", name, err)
 		}
-		if err := again.LoadWeights(nil); !errors.Is(err, fault.ErrInput) {
+		if err := again.Restore(nil); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("%s: no weights: %v", name, err)
 		}
 	}
 }
 
 func TestParams(t *testing.T) {
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 6, 3}}, Sizes: graph.Sizes{Src: []int{9, 5}, Dst: []int{5, 2}, Edges: []int{9, 4}}, Seed: 1})
+	e := newEngine(t, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 6, 3}}, Sizes: graph.Sizes{Src: []int{9, 5}, Dst: []int{5, 2}, Edges: []int{9, 4}}, Recipe: recipe.Recipe{Seed: 1}})
 	var names []string
-	for _, p := range e.Params() {
+	for _, p := range e.Values() {
 		names = append(names, fmt.Sprintf("%s %d×%d", p.Name, p.Rows, p.Cols))
 		bound, zero := 1/math.Sqrt(float64(e.plan.model.In(p.Layer))), 0
 		for _, v := range p.Data {
@@ -396,8 +398,8 @@ func TestMemoryBytes(t *testing.T) {
 	batches := large(rng, true)
 	for name, m := range variants {
 		for _, order := range []model.Order{model.Aggregate, model.Multiply, model.Auto} {
-			o := Options{Model: with(m, order, 0.5, 20, 300, 5), Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
-			want, err := MemoryBytes(o)
+			o := engine.Config{Network: with(m, order, 0.5, 20, 300, 5), Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, Recipe: recipe.Recipe{LR: 0.1}}
+			want, _, err := MemoryBytes(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -436,7 +438,7 @@ func TestStepAllocatesLittle(t *testing.T) {
 	for name, m := range variants {
 		rng := rand.New(rand.NewPCG(19, 20))
 		b := large(rng, true)[0]
-		e := newEngine(t, Options{Model: with(m, model.Auto, 0.5, 20, 64, 5), Sizes: graphtest.Roomy(b), Threads: 2, WeightDecay: 0.1})
+		e := newEngine(t, engine.Config{Network: with(m, model.Auto, 0.5, 20, 64, 5), Sizes: graphtest.Roomy(b), Threads: 2, Recipe: recipe.Recipe{WeightDecay: 0.1}})
 		in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
 		allocatesLittle(t, name, e, b, in)
 	}
@@ -464,11 +466,11 @@ func allocatesLittle(t *testing.T, name string, e *Engine, b *graph.Batch, in *I
 func TestCancel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	b := large(rng, false)[0]
-	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: graphtest.Roomy(b)}
+	o := engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{20, 16, 5}, Dropout: 0.5}, Sizes: graphtest.Roomy(b)}
 	x := graphtest.Features(b, 20, rng)
 	e := newEngine(t, o)
 	in := input(t, e.preparer, b, x)
-	before := e.Snapshot(nil)
+	before := snapshot(e)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := e.Step(ctx, in); !errors.Is(err, context.Canceled) {
@@ -486,8 +488,8 @@ func TestCancel(t *testing.T) {
 func TestLossNotFinite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	b := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 4}.Batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: graphtest.Roomy(b)})
-	before := e.Snapshot(nil)
+	e := newEngine(t, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: graphtest.Roomy(b)})
+	before := snapshot(e)
 	x := graphtest.Features(b, 4, rng)
 	x[0] = float32(math.NaN())
 	if _, err := e.Step(context.Background(), input(t, e.preparer, b, x)); !errors.Is(err, fault.ErrInput) {
@@ -502,7 +504,7 @@ func TestBadInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
 	s := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 4}
 	b := s.Batch(rng)
-	e := newEngine(t, Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: graphtest.Roomy(b)})
+	e := newEngine(t, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Sizes: graphtest.Roomy(b)})
 	for name, spoil := range map[string]func(b *graph.Batch){
 		"label beyond":    func(b *graph.Batch) { b.Labels[2] = 3 },
 		"label negative":  func(b *graph.Batch) { b.Labels[2] = -2 },
@@ -537,21 +539,21 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	good := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graph.Sizes{Src: []int{9}, Dst: []int{5}, Edges: []int{9}}, LR: 0.1}
-	for name, spoil := range map[string]func(o *Options){
-		"kind":     func(o *Options) { o.Model.Kind = "mlp" },
-		"depth":    func(o *Options) { o.Model.Dims = []int{4} },
-		"width":    func(o *Options) { o.Model.Dims = []int{4, 0} },
-		"dropout":  func(o *Options) { o.Model.Dropout = 1 },
-		"NaN":      func(o *Options) { o.Model.Dropout = math.NaN() },
-		"orders":   func(o *Options) { o.Model.Orders = repeat(model.Auto, 2) },
-		"order":    func(o *Options) { o.Model.Orders = repeat("sideways", 1) },
-		"sizes":    func(o *Options) { o.Sizes.Src = nil },
-		"typical":  func(o *Options) { o.Typical.Src = []int{1, 2} },
-		"negative": func(o *Options) { o.Sizes.Edges = []int{-1} },
-		"threads":  func(o *Options) { o.Threads = -1 },
-		"rate":     func(o *Options) { o.LR = 0 },
-		"library":  func(o *Options) { o.BLAS = "mkl" },
+	good := engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graph.Sizes{Src: []int{9}, Dst: []int{5}, Edges: []int{9}}, Recipe: recipe.Recipe{LR: 0.1}}
+	for name, spoil := range map[string]func(o *engine.Config){
+		"kind":     func(o *engine.Config) { o.Network.Kind = "mlp" },
+		"depth":    func(o *engine.Config) { o.Network.Dims = []int{4} },
+		"width":    func(o *engine.Config) { o.Network.Dims = []int{4, 0} },
+		"dropout":  func(o *engine.Config) { o.Network.Dropout = 1 },
+		"NaN":      func(o *engine.Config) { o.Network.Dropout = math.NaN() },
+		"orders":   func(o *engine.Config) { o.Network.Orders = repeat(model.Auto, 2) },
+		"order":    func(o *engine.Config) { o.Network.Orders = repeat("sideways", 1) },
+		"sizes":    func(o *engine.Config) { o.Sizes.Src = nil },
+		"typical":  func(o *engine.Config) { o.Typical.Src = []int{1, 2} },
+		"negative": func(o *engine.Config) { o.Sizes.Edges = []int{-1} },
+		"threads":  func(o *engine.Config) { o.Threads = -1 },
+		"rate":     func(o *engine.Config) { o.LR = 0 },
+		"library":  func(o *engine.Config) { o.BLAS = "mkl" },
 	} {
 		o := good
 		spoil(&o)
@@ -564,7 +566,7 @@ func TestBadOptions(t *testing.T) {
 
 // An engine that was closed and forgotten gives its buffers back.
 func TestEngineIsCollected(t *testing.T) {
-	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, LR: 0.1}
+	o := engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, Recipe: recipe.Recipe{LR: 0.1}}
 	rng := rand.New(rand.NewPCG(27, 28))
 	b := graphtest.Shape{Seeds: 5, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 4}.Batch(rng)
 	o.Sizes = graphtest.Roomy(b)

@@ -6,6 +6,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
 )
@@ -44,7 +45,7 @@ func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, er
 }
 
 func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator, error) {
-	p, err := e.evaluationPlan(first, layers, sizes)
+	p, err := evaluationPlan(e.plan, e.blas, first, layers, sizes)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator,
 
 // EvaluatorBytes predicts the memory that NewEvaluator's evaluator will hold.
 func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
-	p, err := e.evaluationPlan(0, e.plan.model.Layers(), sizes)
+	p, err := evaluationPlan(e.plan, e.blas, 0, e.plan.model.Layers(), sizes)
 	if err != nil {
 		return 0, err
 	}
@@ -65,18 +66,19 @@ func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
 // LayerEvaluatorBytes predicts the memory that NewLayerEvaluator's evaluator will
 // hold.
 func (e *Engine) LayerEvaluatorBytes(layer int, sizes graph.Sizes) (int64, error) {
-	p, err := e.evaluationPlan(layer, 1, sizes)
+	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
 	if err != nil {
 		return 0, err
 	}
 	return networkBytes(p, nil), nil
 }
 
-func (e *Engine) evaluationPlan(first, layers int, sizes graph.Sizes) (*plan, error) {
+// evaluationPlan is the plan of an evaluator beside a plan for training.
+func evaluationPlan(p *plan, lib *blas.Library, first, layers int, sizes graph.Sizes) (*plan, error) {
 	if err := prepare.CheckSizes(layers, sizes); err != nil {
 		return nil, err
 	}
-	return newPlan(e.plan.model, first, resolveOrders(e.plan.model, first, sizes, e.blas, false), sizes, e.plan.threads), nil
+	return newPlan(p.model, first, resolveOrders(p.model, first, sizes, lib, false), sizes, p.threads), nil
 }
 
 // Width returns the width of the rows that Infer returns.

@@ -12,7 +12,9 @@ import (
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // gatReference is GATConv written out in float64, an edge at a time, in PyTorch
@@ -25,7 +27,7 @@ type gatReference struct {
 
 func newGATReference(e *Engine) *gatReference {
 	r := &gatReference{m: e.plan.model, params: map[string][]float64{}}
-	for _, p := range e.Params() {
+	for _, p := range e.Values() {
 		r.params[p.Name] = widen(p.Data)
 	}
 	return r
@@ -206,7 +208,7 @@ func TestGATGradients(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
 			s := graphtest.Shape{Seeds: 9, Classes: c.m.Classes(), Layers: c.m.Layers(), MaxDegree: c.maxDegree, Fresh: 4, Unlabelled: 0.3, Scatter: c.scatter}
 			b, other := s.Batch(rng), s.Batch(rng)
-			e := newEngine(t, Options{Model: c.m, Sizes: graphtest.Roomy(b, other), Threads: 2, Seed: uint64(i), BLAS: lib})
+			e := newEngine(t, engine.Config{Network: c.m, Sizes: graphtest.Roomy(b, other), Threads: 2, BLAS: lib, Recipe: recipe.Recipe{Seed: uint64(i)}})
 			dim := c.m.Features()
 			in := input(t, e.preparer, b, graphtest.Features(b, dim, rng))
 			e.net.poison()
@@ -234,8 +236,8 @@ func TestGATByHand(t *testing.T) {
 		Input: make([]uint32, 3), Degree: make([]uint32, 3), Labels: []int32{0}}
 	weights := map[string][]float32{"convs.0.lin.weight": {1, 10}, "convs.0.att_src": {1, 0}, "convs.0.att_dst": {-1, 0}, "convs.0.bias": {0, 5}}
 	for _, order := range bothOrders {
-		e := newEngine(t, Options{Model: inOrder(gat(1, 0, 1, 2), order), Sizes: graphtest.Roomy(b)})
-		for _, p := range e.Params() {
+		e := newEngine(t, engine.Config{Network: inOrder(gat(1, 0, 1, 2), order), Sizes: graphtest.Roomy(b)})
+		for _, p := range e.Values() {
 			copy(p.Data, weights[p.Name])
 		}
 		v, err := e.NewEvaluator(graphtest.Roomy(b))
@@ -270,7 +272,7 @@ func TestGATThreadsAndKernelsGiveEqualBits(t *testing.T) {
 			for _, threads := range []int{1, 2, 5} {
 				rng := rand.New(rand.NewPCG(3, 4))
 				batches := large(rng, true)
-				e := newEngine(t, Options{Model: m, Sizes: graphtest.Roomy(batches...), Threads: threads, BLAS: lib})
+				e := newEngine(t, engine.Config{Network: m, Sizes: graphtest.Roomy(batches...), Threads: threads, BLAS: lib})
 				for _, b := range batches {
 					step(t, e, input(t, e.preparer, b, graphtest.Features(b, 20, rng)))
 				}
@@ -289,7 +291,7 @@ func TestGATThreadsAndKernelsGiveEqualBits(t *testing.T) {
 func TestGATNumberingOfInputNodes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	batches := large(rng, false)
-	o := Options{Model: inOrder(gat(4, 0.4, 20, 16, 5), model.Aggregate, model.Multiply), Sizes: graphtest.Roomy(batches...), Threads: 2}
+	o := engine.Config{Network: inOrder(gat(4, 0.4, 20, 16, 5), model.Aggregate, model.Multiply), Sizes: graphtest.Roomy(batches...), Threads: 2}
 	plain, moved := newEngine(t, o), newEngine(t, o)
 	for i, b := range batches {
 		x := graphtest.Features(b, 20, rng)
@@ -316,7 +318,7 @@ func TestGATOrdersAgree(t *testing.T) {
 			var first Result
 			var grads []float32
 			for i, orders := range [][]model.Order{{model.Aggregate}, {model.Multiply}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Aggregate}} {
-				e := newEngine(t, Options{Model: inOrder(m, orders...), Sizes: graphtest.Roomy(b)})
+				e := newEngine(t, engine.Config{Network: inOrder(m, orders...), Sizes: graphtest.Roomy(b)})
 				r := step(t, e, input(t, e.preparer, b, x))
 				if i == 0 {
 					first, grads = r, e.opt.grads
@@ -339,12 +341,12 @@ func TestGATOrdersAgree(t *testing.T) {
 func TestGATInferMatchesReference(t *testing.T) {
 	eachBackend(t, func(t *testing.T, lib string) {
 		for _, order := range bothOrders {
-			inferLikeReference(t, Options{Model: inOrder(gat(2, 0.5, 5, 8, 3), order), Threads: 2, BLAS: lib})
+			inferLikeReference(t, engine.Config{Network: inOrder(gat(2, 0.5, 5, 8, 3), order), Threads: 2, BLAS: lib})
 		}
 	})
 }
 
-func inferLikeReference(t *testing.T, o Options) {
+func inferLikeReference(t *testing.T, o engine.Config) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(9, 9))
 	b := graphtest.Shape{Seeds: 6, Classes: 3, Layers: 2, MaxDegree: 3, Fresh: 3}.Batch(rng)
@@ -374,7 +376,7 @@ func inferLikeReference(t *testing.T, o Options) {
 		}
 	}
 	if chained := layerByLayer(t, e, big, x[:len(x)-3*5]); !slices.Equal(bits(chained), bits(got)) {
-		t.Errorf("%v: other logits layer by layer", o.Model.Orders)
+		t.Errorf("%v: other logits layer by layer", o.Network.Orders)
 	}
 }
 
@@ -386,8 +388,8 @@ func TestGATMemoryBytes(t *testing.T) {
 		inOrder(gat(4, 0, 20, 300, 5), model.Aggregate), inOrder(gat(4, 0, 20, 300, 5), model.Multiply),
 		inOrder(residual(gat(4, 0, 20, 300, 5), 0), model.Multiply, model.Auto),
 	} {
-		o := Options{Model: m, Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, LR: 0.1}
-		want, err := MemoryBytes(o)
+		o := engine.Config{Network: m, Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, Recipe: recipe.Recipe{LR: 0.1}}
+		want, _, err := MemoryBytes(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,7 +422,7 @@ func TestGATStepAllocatesLittle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 20))
 	b := large(rng, true)[0]
 	for _, order := range bothOrders {
-		e := newEngine(t, Options{Model: inOrder(gat(4, 0.5, 20, 64, 5), order), Sizes: graphtest.Roomy(b), Threads: 2})
+		e := newEngine(t, engine.Config{Network: inOrder(gat(4, 0.5, 20, 64, 5), order), Sizes: graphtest.Roomy(b), Threads: 2})
 		in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
 		allocatesLittle(t, "gat, "+string(order)+" first", e, b, in)
 	}

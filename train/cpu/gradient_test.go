@@ -14,7 +14,9 @@ import (
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // variants are models of every kind and option. Dims, dropout and orders are the
@@ -58,12 +60,12 @@ func TestGradients(t *testing.T) {
 			{[]int{3, 17, 5, 2}, model.Aggregate, 0.5, false},
 			{[]int{3, 17, 5, 2}, model.Multiply, 0.5, true},
 		} {
-			o := Options{Model: with(model.Model{Kind: model.SAGE}, c.order, c.dropout, c.dims...), Threads: 2, Seed: uint64(i), BLAS: lib}
+			o := engine.Config{Network: with(model.Model{Kind: model.SAGE}, c.order, c.dropout, c.dims...), Threads: 2, BLAS: lib, Recipe: recipe.Recipe{Seed: uint64(i)}}
 			checkGradients(t, fmt.Sprintf("case %d", i), o, uint64(i), c.scatter, 1e-5)
 		}
 		for name, m := range variants {
 			for i, order := range []model.Order{model.Aggregate, model.Multiply} {
-				o := Options{Model: with(m, order, 0.3, 4, 6, 3), Threads: 2, Seed: uint64(i), BLAS: lib}
+				o := engine.Config{Network: with(m, order, 0.3, 4, 6, 3), Threads: 2, BLAS: lib, Recipe: recipe.Recipe{Seed: uint64(i)}}
 				checkGradients(t, fmt.Sprintf("%s, %s first", name, order), o, uint64(i), order == model.Multiply, 1e-5)
 			}
 		}
@@ -91,10 +93,9 @@ func TestGradientsOfAnyModel(t *testing.T) {
 			}
 			m.Orders = append(m.Orders, order)
 		}
-		o := Options{Model: m, Threads: rapid.IntRange(1, 3).Draw(t, "threads"), Seed: rapid.Uint64().Draw(t, "seed"), BLAS: blas.Gonum,
-			LabelSmoothing: rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "smoothing")}
+		o := engine.Config{Network: m, Threads: rapid.IntRange(1, 3).Draw(t, "threads"), BLAS: blas.Gonum, Recipe: recipe.Recipe{Seed: rapid.Uint64().Draw(t, "seed"), LabelSmoothing: rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "smoothing")}}
 		if rapid.Bool().Draw(t, "binary") {
-			o.Loss, o.LabelSmoothing = model.Binary, 0
+			o.Loss, o.LabelSmoothing = string(model.Binary), 0
 		}
 		checkGradients(t, fmt.Sprintf("%+v", o), o, rapid.Uint64().Draw(t, "batch"), rapid.Bool().Draw(t, "scatter"), 1e-5)
 	})
@@ -109,10 +110,10 @@ type fataler interface {
 
 // checkGradients takes two steps, the first of which leaves its traces in the
 // buffers, and compares the second.
-func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool, tolerance float64) {
+func checkGradients(t fataler, name string, o engine.Config, seed uint64, scatter bool, tolerance float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
-	m := &o.Model
+	m := &o.Network
 	s := graphtest.Shape{Seeds: 9, Classes: m.Classes(), Layers: m.Layers(), MaxDegree: 3, Fresh: 4, Unlabelled: 0.3, Scatter: scatter}
 	b, other := s.Batch(rng), s.Batch(rng)
 	o.Sizes, o.LR = graphtest.Roomy(b, other), 0.01
@@ -121,7 +122,7 @@ func checkGradients(t fataler, name string, o Options, seed uint64, scatter bool
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if o.Loss == model.Binary && rng.IntN(2) == 0 { // else the labels are what is meant
+	if o.Loss == string(model.Binary) && rng.IntN(2) == 0 { // else the labels are what is meant
 		b.Targets = make([]byte, 9*graph.TargetBytes(m.Classes()))
 		for i := range b.Targets {
 			b.Targets[i] = byte(rng.Uint32())

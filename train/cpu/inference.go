@@ -25,7 +25,7 @@ func InferenceOrders(m *model.Model, counts graph.Sizes, kind string) ([]model.O
 // sizes takes: that of NewLayerEvaluator's evaluator and of one Prepared. It grows
 // with each of the sizes.
 func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
-	p, err := e.evaluationPlan(layer, 1, sizes)
+	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
 	if err != nil {
 		return 0, err
 	}

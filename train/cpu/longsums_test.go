@@ -9,6 +9,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
 
@@ -26,8 +27,8 @@ func ofOnes(t *testing.T, m model.Model, order model.Order, b *graph.Batch) *Eng
 	m.Dims, m.Orders = []int{1, 1}, []model.Order{order}
 	var sizes graph.Sizes
 	sizes.Cover(b)
-	e := newEngine(t, Options{Model: m, Sizes: sizes, Threads: 2, BLAS: blas.Gonum})
-	for _, p := range e.Params() {
+	e := newEngine(t, engine.Config{Network: m, Sizes: sizes, Threads: 2, BLAS: blas.Gonum})
+	for _, p := range e.Values() {
 		switch p.Role {
 		case model.Neighbour:
 			p.Data[0] = 1

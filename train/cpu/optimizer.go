@@ -6,7 +6,9 @@ import (
 	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // optimizer is Adam over all parameters at once: they, their gradients and both
@@ -21,10 +23,10 @@ type optimizer struct {
 	now                     kernel.AdamStep
 }
 
-func newOptimizer(p *plan, a *device.Arena, o *Options) optimizer {
+func newOptimizer(p *plan, a *device.Arena, o *engine.Config) optimizer {
 	take := func(n int) []float32 { return device.Take[float32](a, n) }
 	return optimizer{weights: take(p.Count()), grads: take(p.Trained), moment1: take(p.Trained), moment2: take(p.Trained),
-		rate: o.LR, decay: o.WeightDecay, decoupled: o.Decoupled}
+		rate: o.LR, decay: o.WeightDecay, decoupled: o.Optimizer == recipe.OptimizerAdamW}
 }
 
 // update takes one step along the gradient. It is not interrupted: half a step
@@ -55,8 +57,8 @@ type Param struct {
 	Data []float32
 }
 
-// Params returns the parameters, in the order of model.Params.
-func (e *Engine) Params() []Param {
+// Values returns the parameters and their values, in the order of Params.
+func (e *Engine) Values() []Param {
 	params := make([]Param, len(e.plan.Params))
 	for i := range params {
 		lo, hi := e.plan.Offsets[i], e.plan.Offsets[i+1]
@@ -65,15 +67,14 @@ func (e *Engine) Params() []Param {
 	return params
 }
 
-// Layout says where the parameters lie in a snapshot.
-func (e *Engine) Layout() *model.Layout { return &e.plan.Layout }
-
 // Snapshot appends a copy of the weights, in the order of Params, to dst.
-func (e *Engine) Snapshot(dst []float32) []float32 { return append(dst, e.opt.weights...) }
+func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
+	return append(dst, e.opt.weights...), nil
+}
 
-// LoadWeights replaces the weights by a snapshot, leaving Adam's moments and step
+// Restore replaces the weights by a snapshot, leaving Adam's moments and step
 // as they are.
-func (e *Engine) LoadWeights(weights []float32) error {
+func (e *Engine) Restore(weights []float32) error {
 	if len(weights) != len(e.opt.weights) {
 		return fault.New(fault.ErrInput, "cpu engine: %d weights for %d parameters", len(weights), len(e.opt.weights))
 	}

@@ -11,7 +11,9 @@ import (
 
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // Adam with weight decay, written out in float64 over the engine's own gradients.
@@ -20,8 +22,7 @@ func TestWeightDecay(t *testing.T) {
 	for _, decoupled := range []bool{false, true} {
 		rng := rand.New(rand.NewPCG(31, 1))
 		b := large(rng, true)[0]
-		e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b),
-			LR: rate, WeightDecay: decay, Decoupled: decoupled})
+		e := newEngine(t, engine.Config{Network: with(model.Model{Kind: model.GCN, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b), Recipe: recipe.Recipe{LR: rate, WeightDecay: decay, Optimizer: optimizerOf(decoupled)}})
 		in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
 		n := e.plan.Trained
 		m, v := make([]float64, n), make([]float64, n)
@@ -49,7 +50,7 @@ func TestDecayIsInTheGradient(t *testing.T) {
 	grads := func(decay float64) []float32 {
 		rng := rand.New(rand.NewPCG(33, 1))
 		b := large(rng, true)[0]
-		e := newEngine(t, Options{Model: with(model.Model{Kind: model.SAGE, Norm: model.LayerNorm}, model.Auto, 0.3, 20, 16, 5), Sizes: graphtest.Roomy(b), WeightDecay: decay})
+		e := newEngine(t, engine.Config{Network: with(model.Model{Kind: model.SAGE, Norm: model.LayerNorm}, model.Auto, 0.3, 20, 16, 5), Sizes: graphtest.Roomy(b), Recipe: recipe.Recipe{WeightDecay: decay}})
 		w := slices.Clone(e.opt.weights)
 		step(t, e, input(t, e.preparer, b, graphtest.Features(b, 20, rng)))
 		if decay == 0 {
@@ -70,12 +71,12 @@ func TestDecayIsInTheGradient(t *testing.T) {
 func TestSetLR(t *testing.T) {
 	rng := rand.New(rand.NewPCG(35, 1))
 	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
+	e := newEngine(t, engine.Config{Network: with(model.Model{Kind: model.GCN}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
 	in := input(t, e.preparer, b, graphtest.Features(b, 20, rng))
 	if err := e.SetLR(0); err != nil {
 		t.Fatal(err)
 	}
-	before := e.Snapshot(nil)
+	before := snapshot(e)
 	step(t, e, in)
 	if !slices.Equal(before, e.opt.weights) {
 		t.Error("the weights moved at rate zero")
@@ -119,10 +120,10 @@ func TestRunningStatistics(t *testing.T) {
 func TestStatisticsFollowStepsOnly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(37, 1))
 	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: with(model.Model{Kind: model.SAGE, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
+	e := newEngine(t, engine.Config{Network: with(model.Model{Kind: model.SAGE, Norm: model.BatchNorm}, model.Auto, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
 	x := graphtest.Features(b, 20, rng)
 	x[3] = float32(math.NaN())
-	before := e.Snapshot(nil)
+	before := snapshot(e)
 	if _, err := e.Step(t.Context(), input(t, e.preparer, b, x)); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("NaN features: %v", err)
 	}
@@ -163,16 +164,16 @@ func TestLossesByHand(t *testing.T) {
 func TestBadLosses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(39, 1))
 	b := large(rng, false)[0]
-	o := Options{Model: with(model.Model{Kind: model.SAGE}, model.Auto, 0, 20, 5), Sizes: graphtest.Roomy(b), LR: 1}
-	o.Model.Dims = []int{20, 16, 5}
-	o.Model.Orders = nil
-	for _, spoil := range []func(o *Options){
-		func(o *Options) { o.Loss = "hinge" },
-		func(o *Options) { o.LabelSmoothing = 1 },
-		func(o *Options) { o.LabelSmoothing = math.NaN() },
-		func(o *Options) { o.Loss, o.LabelSmoothing = model.Binary, 0.1 },
-		func(o *Options) { o.WeightDecay = -1 },
-		func(o *Options) { o.WeightDecay = math.Inf(1) },
+	o := engine.Config{Network: with(model.Model{Kind: model.SAGE}, model.Auto, 0, 20, 5), Sizes: graphtest.Roomy(b), Recipe: recipe.Recipe{LR: 1}}
+	o.Network.Dims = []int{20, 16, 5}
+	o.Network.Orders = nil
+	for _, spoil := range []func(o *engine.Config){
+		func(o *engine.Config) { o.Loss = "hinge" },
+		func(o *engine.Config) { o.LabelSmoothing = 1 },
+		func(o *engine.Config) { o.LabelSmoothing = math.NaN() },
+		func(o *engine.Config) { o.Loss, o.LabelSmoothing = string(model.Binary), 0.1 },
+		func(o *engine.Config) { o.WeightDecay = -1 },
+		func(o *engine.Config) { o.WeightDecay = math.Inf(1) },
 	} {
 		bad := o
 		spoil(&bad)
@@ -202,7 +203,7 @@ func TestBadLosses(t *testing.T) {
 func TestDestinationsAtOneSource(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	b := large(rng, true)[0]
-	e := newEngine(t, Options{Model: with(model.Model{Kind: model.GCN}, model.Multiply, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
+	e := newEngine(t, engine.Config{Network: with(model.Model{Kind: model.GCN}, model.Multiply, 0, 20, 16, 5), Sizes: graphtest.Roomy(b)})
 	b.Blocks[0].Dst[1] = b.Blocks[0].Dst[0]
 	if err := e.preparer.Prepare(new(Prepared), b); !errors.Is(err, fault.ErrInput) {
 		t.Error(err)

@@ -5,11 +5,12 @@ import (
 	"sync"
 
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 )
 
-// StepProducts takes a step on a batch as Step does and returns how often it computed
+// StepProducts takes a step on a batch and returns how often it computed
 // a matrix product of which shape: what is left of a step when all else costs nothing.
-func (e *Engine) StepProducts(ctx context.Context, in *Input) (map[blas.Product]int, error) {
+func (e *Engine) StepProducts(ctx context.Context, w engine.Work, f engine.Features) (map[blas.Product]int, error) {
 	var mu sync.Mutex
 	counts := make(map[blas.Product]int)
 	e.net.blas = e.blas.Watched(func(p blas.Product) {
@@ -18,6 +19,9 @@ func (e *Engine) StepProducts(ctx context.Context, in *Input) (map[blas.Product]
 		counts[p]++
 	})
 	defer func() { e.net.blas = e.blas }()
-	_, err := e.Step(ctx, in)
+	if err := e.Backward(ctx, w, f); err != nil {
+		return nil, err
+	}
+	_, err := e.Apply()
 	return counts, err
 }

@@ -8,6 +8,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
 
@@ -51,9 +52,16 @@ func TestStepProducts(t *testing.T) {
 		one := *b
 		one.Blocks = b.Blocks[len(b.Blocks)-c.m.Layers():]
 		one.Input, one.Degree = b.Input[:one.Blocks[0].NumSrc], b.Degree[:one.Blocks[0].NumSrc]
-		e := newEngine(t, Options{Model: c.m, Sizes: graphtest.Roomy(&one), Threads: 2})
+		e := newEngine(t, engine.Config{Network: c.m, Sizes: graphtest.Roomy(&one), Threads: 2})
 		x := make([]float32, 5*3)
-		got, err := e.StepProducts(context.Background(), input(t, e.preparer, &one, x))
+		w, err := e.NewWork(false, nil)
+		if err == nil {
+			err = w.Prepare(&one)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.StepProducts(context.Background(), w, engine.Rows(x))
 		if err != nil || !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v\nwant %v", name, got, err, c.want)
 		}

@@ -24,8 +24,8 @@ type reference struct {
 }
 
 func newReference(e *Engine) *reference {
-	r := &reference{m: e.plan.model, described: e.plan.Params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == model.Binary}
-	for _, p := range e.Params() {
+	r := &reference{m: e.plan.model, described: e.plan.Params, smooth: e.opts.LabelSmoothing, binary: e.opts.Loss == string(model.Binary)}
+	for _, p := range e.Values() {
 		r.params = append(r.params, widen(p.Data))
 	}
 	return r

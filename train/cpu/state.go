@@ -15,7 +15,9 @@ const stepPart = "adam.step"
 // State returns everything that training goes on from, in named parts whose content
 // is the engine's business. The bytes may be its own memory: to keep what they hold,
 // copy it before the next step.
-func (e *Engine) State() map[string][]byte {
+func (e *Engine) State() (map[string][]byte, error) { return e.parts(), nil }
+
+func (e *Engine) parts() map[string][]byte {
 	s := e.arrays()
 	s[stepPart] = binary.LittleEndian.AppendUint64(nil, e.opt.step)
 	return s
@@ -25,7 +27,7 @@ func (e *Engine) State() map[string][]byte {
 // give the same bits as if there had been no interruption. After an error the engine
 // is as before.
 func (e *Engine) LoadState(s map[string][]byte) error {
-	own := e.State()
+	own := e.parts()
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if b, ok := s[name]; !ok || len(b) != len(own[name]) {
 			return fault.New(fault.ErrInput, "cpu engine: a state with %d bytes of %s, %d are wanted", len(b), name, len(own[name]))

@@ -1,12 +1,150 @@
-// Package engine is what computes a model on mini-batches, as a run sees it.
+// Package engine is what computes a network on mini-batches, as a run sees it: packages
+// train/cpu and train/gpu implement Engine, and are made from one Config.
+//
+//	Work.Prepare ─► Backward ─► Apply ─► (Outcome)     training
+//	Work.Prepare ─► Infer ─► logits                    evaluation
 package engine
 
-import "diskgnn/train/model"
+import (
+	"context"
+	"time"
+
+	"diskgnn/device/cuda"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/train/model"
+	"diskgnn/train/recipe"
+)
+
+// Config describes an engine. Of its recipe engines take the seed, the learning rate, the
+// optimizer, its decay, the loss, its smoothing and the precision, all resolved; the rest is
+// in Network.
+type Config struct {
+	recipe.Recipe
+	Network model.Model
+	// Sizes are the largest counts of the training batches, EvalSizes those of the batches
+	// for Infer; without the latter there is none.
+	Sizes, EvalSizes graph.Sizes
+	// Typical are the mean counts of the training batches, by which Auto orders are chosen;
+	// the zero value stands for Sizes.
+	Typical graph.Sizes
+
+	Threads int    // of the CPU's: workers, the caller's goroutine included; 0 stands for GOMAXPROCS
+	BLAS    string // the CPU's, a kind that blas.Open knows; "" stands for "auto"
+
+	Device *cuda.Device // the GPU's, opened with kernels.Code; it is closed after the engine
+	// Buckets are smaller sizes, the smallest first: of a batch that fits one of them, the
+	// GPU gets only so much work.
+	Buckets  []graph.Sizes
+	NoGraphs bool // launch every step kernel by kernel, without CUDA graphs
+	// Apart leaves the update out of the GPU's captured step, for what has to happen to
+	// gradients before it: Apply launches it. Else the captured step ends with it, and Apply
+	// launches no work.
+	Apart bool
+}
+
+// Engine computes a network. Its methods belong to one goroutine at a time, except that
+// works are prepared on any.
+type Engine interface {
+	// NewWork returns the memory in which batches are made ready, one at a time, for
+	// Backward or, with eval, for Infer. Their features will lie in the given memory, which
+	// stays where it is until the work is closed; nil: anywhere.
+	NewWork(eval bool, features []byte) (Work, error)
+	// Backward computes the loss and the gradients of the batch that w holds, whose features
+	// are f. Apply follows, before any other method, and takes the step along them. w and f
+	// may be used again when Apply returns.
+	//
+	// After an error of Backward there is nothing to apply. Where the context ended first,
+	// the weights are as before.
+	Backward(ctx context.Context, w Work, f Features) error
+	// Apply returns what the step found, or what an earlier step did that was still under
+	// way, or nil where nothing is known yet. A loss that is not finite comes with an error.
+	Apply() (*Outcome, error)
+	// Finish waits for the steps under way and returns what no Apply has returned, or nil.
+	Finish() (*Outcome, error)
+	// Infer returns the logits of the batch that w holds, row-major, a column per class:
+	// the engine's memory, valid until its next call.
+	Infer(ctx context.Context, w Work, f Features) (logits []float32, err error)
+	// SetLR changes the learning rate of the steps to come.
+	SetLR(rate float64) error
+	// Snapshot appends the weights to dst, Restore puts such a copy back and leaves the
+	// optimizer as it is.
+	Snapshot(dst []float32) ([]float32, error)
+	Restore(weights []float32) error
+	// State returns everything that training goes on from, in parts whose bytes may be
+	// the engine's memory; LoadState puts it back.
+	State() (map[string][]byte, error)
+	LoadState(state map[string][]byte) error
+	// Params describes the weights in the order in which a snapshot has them.
+	Params() []model.Param
+	Info() Info
+	// Device returns the GPU that features are wanted on; nil: they are wanted in host
+	// memory.
+	Device() *cuda.Device
+	// Close gives all memory back. Works end with it.
+	Close()
+}
+
+// Features are a batch's rows of features.
+type Features interface {
+	// X returns them in host memory, row-major, where the host computes.
+	X() []float32
+	// Fill enqueues the work that makes x the rows of features, float32, row-major: copies
+	// on the given stream, and perhaps more on a stream of its own, whose time it returns;
+	// x is complete once both are done. What is copied stays as it is until then. It is
+	// called by the goroutine that computes, attached, when the batch before the last one
+	// of its kind, for training or evaluation, has been computed.
+	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+}
+
+// Rows are features in host memory, row-major, and perhaps more behind them.
+type Rows []float32
+
+// X returns them.
+func (r Rows) X() []float32 { return r }
+
+// Fill copies them.
+func (r Rows) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	b := binio.Bytes([]float32(r))
+	return nil, copies.CopyIn(x, b[:min(int64(len(b)), x.Bytes())])
+}
+
+// Work is what an engine derives from a batch's structure ahead of computing.
+type Work interface {
+	// Prepare makes b ready. b must stay as it is until the batch is computed.
+	Prepare(b *graph.Batch) error
+	Close()
+}
+
+// Outcome is what a step found before it changed the weights. The slices are the
+// engine's or the batch's, valid until the engine's next step.
+type Outcome struct {
+	Loss    float64 // mean over the labelled seed nodes; 0 when there is none
+	Correct int     // of the labelled seed nodes, those whose class, or classes, the logits name
+	Count   int     // labelled seed nodes
+	Logits  []float32
+	Labels  []int32 // of the step's batch
+	Targets []byte
+	Times   Times // on the GPU
+}
+
+// Times say when a device worked on a step, and how long the host waited for it since the
+// outcome before.
+type Times struct {
+	Copy, Gather, Compute Period
+	Waited                time.Duration
+}
+
+// Period is a time of work. The zero value says that there was none.
+type Period struct {
+	Began time.Time
+	Took  time.Duration
+}
 
 // Info says what an engine computes with.
 type Info struct {
-	BLAS       string        `json:"blas,omitempty"`
-	SIMD       string        `json:"simd,omitempty"`
+	BLAS       string        `json:"blas,omitempty"`              // library, version and core: what decides the rounding
+	SIMD       string        `json:"simd,omitempty"`              // kernels in use; they all round alike
 	Device     string        `json:"device,omitempty"`            // the GPU
 	Precision  string        `json:"precision,omitempty"`         // of its matrix products
 	Orders     []model.Order `json:"layer_orders,omitempty"`      // of training

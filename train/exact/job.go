@@ -128,7 +128,7 @@ func (j *job) open(ctx context.Context) (err error) {
 	}
 	j.fixed = held + overheadBytes + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
-	if note := j.engine.Info().BLASReason; note != "" {
+	if note := j.engine.Info().Note; note != "" {
 		j.report.Logf("%s", note)
 	}
 	j.topology, err = j.data.Topology(ctx, j.report, o.Threads)

@@ -20,7 +20,7 @@ func (e *Engine) Again() (took time.Duration, err error) {
 			return err
 		}
 		defer began.Free()
-		err = errors.Join(e.main.CopyIn(i.constants, i.given.Bytes()), began.Record(e.main), e.compute(i), e.main.Synchronize())
+		err = errors.Join(e.main.CopyIn(i.constants, i.given.Bytes()), began.Record(e.main), e.compute(i), i.computing.End(e.main), e.main.Synchronize())
 		if err != nil {
 			return err
 		}

@@ -7,15 +7,18 @@
 //	Features     ─┘    (device)         (a CUDA graph for each input)     (pinned)
 //
 // All memory is taken when the engine is made, for the largest counts that a batch can
-// have. Launches are for these sizes, or for those of the bucket that the batch fits. The
-// number of rows that there really are lies in device memory, beside everything else that
-// differs from step to step, so a step is captured once and launched from then on. Products
-// that sum over rows take all rows of these sizes: those beyond the batch's are zero.
+// have. Work is launched in these sizes, or in those of the bucket that a batch fits;
+// how many rows there really are lies in device memory, beside all else that differs
+// from step to step, so that a step is captured once and launched from then on. Products
+// that sum over rows take all of these rows: those beyond the batch's are zero.
 //
-// Features come from host memory, or from a store that has rows on the device.
-// A batch is copied, and its rows gathered, while the one before it is computed, and what
-// a step found is handed out one step later: the processor never waits for the newest
-// step.
+// Backward launches the captured step, which ends with Adam: Apply then launches no work,
+// and only waits. With Config.Apart the captured step ends with the gradients, and Apply
+// launches Adam.
+//
+// Features lie in host memory, or come from a store with rows on the device. A batch is
+// copied, and its rows gathered, while the one before it is computed, and what a step found
+// is returned one step later: the processor never waits for the newest step.
 //
 // Dropout drops the elements that it drops on the CPU. The same steps give the same
 // bits, on the same device and version of cuBLAS.
@@ -28,37 +31,17 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
+	"diskgnn/train/recipe"
 )
 
-// Options describe an engine.
-type Options struct {
-	Model model.Model
-	// Sizes are the largest counts of the training batches, EvalSizes those of the
-	// batches for Infer; without the latter there is none.
-	Sizes, EvalSizes graph.Sizes
-	// Buckets are smaller sizes, the smallest first. The launches for a batch that fits one
-	// of them are for its sizes only.
-	Buckets []graph.Sizes
-	// Typical are the mean counts of the training batches, by which Auto orders are
-	// chosen; the zero value stands for Sizes.
-	Typical graph.Sizes
-	Seed    uint64  // of the initial weights and of dropout
-	LR      float64 // Adam's learning rate
-
-	WeightDecay    float64 // as PyTorch's, over all parameters
-	Decoupled      bool    // AdamW's weight decay
-	Loss           model.Loss
-	LabelSmoothing float64        // of CrossEntropy, in [0, 1)
-	Precision      cuda.Precision // of matrix products
-
-	Device   *cuda.Device // opened with kernels.Code; it is closed after the engine
-	NoGraphs bool         // enqueue every step's work anew
-}
-
-// ParsePrecision returns the precision of that name.
-func ParsePrecision(name string) (cuda.Precision, bool) {
+// parsePrecision returns the precision of that name; "" is float32.
+func parsePrecision(name string) (cuda.Precision, bool) {
+	if name == "" {
+		return cuda.Full, true
+	}
 	for _, p := range []cuda.Precision{cuda.Full, cuda.TF32, cuda.BF16} {
 		if p.String() == name {
 			return p, true
@@ -70,37 +53,28 @@ func ParsePrecision(name string) (cuda.Precision, bool) {
 // Engine trains one model. Its methods must not be called concurrently, except that
 // works prepare batches at any time.
 type Engine struct {
-	opts   Options
+	opts   engine.Config
 	device *cuda.Device
 	memory
 	copies, main *cuda.Stream
 	blas         *cuda.BLAS
 	clock        clock
-	waited       time.Duration // for the device, that no outcome has told of
+	waited       time.Duration // for the device, not yet in an outcome
 
 	train, eval *network // no eval without EvalSizes
 	adam        optimizer
 	inputs      [2]input // of training, in turn
 	evalInput   input
-	stale       bool  // the evaluation's statistics are not those of the weights
-	broken      error // of a step that failed, until LoadState
+	stale       bool   // the evaluation's statistics are not those of the weights
+	pending     *input // of a step that Apply is to end; nil: there is none
+	broken      error  // of a step that failed, until LoadState
 	works       map[*Work]bool
 	closed      bool
 }
 
-// Info says what an engine computes with.
-type Info struct {
-	Device      string
-	BLAS        string
-	Precision   cuda.Precision
-	Orders      []model.Order // of training
-	EvalOrders  []model.Order
-	DeviceBytes int64 // held
-}
-
 // New makes an engine with fresh weights.
-func New(o Options) (*Engine, error) {
-	if err := o.resolve(); err != nil {
+func New(o engine.Config) (*Engine, error) {
+	if err := resolve(&o); err != nil {
 		return nil, err
 	}
 	e := &Engine{opts: o, device: o.Device, works: make(map[*Work]bool)}
@@ -117,44 +91,47 @@ func New(o Options) (*Engine, error) {
 }
 
 // resolve checks the options and fills in what they leave open.
-func (o *Options) resolve() error {
-	if err := o.Model.Validate(); err != nil {
+func resolve(o *engine.Config) error {
+	if err := o.Network.Validate(); err != nil {
 		return err
 	}
 	if o.Typical.Src == nil {
 		o.Typical = o.Sizes
 	}
 	if o.Loss == "" {
-		o.Loss = model.CrossEntropy
+		o.Loss = recipe.LossCrossEntropy
 	}
-	if err := checkSizes(o.Model.Layers(), o.Sizes); err != nil {
+	if err := checkSizes(o.Network.Layers(), o.Sizes); err != nil {
 		return err
 	}
-	if err := prepare.CheckSizes(o.Model.Layers(), o.Typical); err != nil {
+	if err := prepare.CheckSizes(o.Network.Layers(), o.Typical); err != nil {
 		return err
 	}
 	if o.EvalSizes.Src != nil {
-		if err := checkSizes(o.Model.Layers(), o.EvalSizes); err != nil {
+		if err := checkSizes(o.Network.Layers(), o.EvalSizes); err != nil {
 			return err
 		}
 		o.EvalSizes = joined(o.EvalSizes)
 	}
 	o.Sizes = joined(o.Sizes)
-	if err := o.resolveBuckets(); err != nil {
+	if err := resolveBuckets(o); err != nil {
 		return err
 	}
+	_, known := parsePrecision(o.Precision)
 	switch {
+	case !known:
+		return fault.New(fault.ErrUsage, "gpu: products in %s", o.Precision)
 	case !(o.LR > 0) || math.IsInf(o.LR, 0):
 		return fault.New(fault.ErrUsage, "gpu: learning rate %v", o.LR)
 	case !(o.WeightDecay >= 0) || math.IsInf(o.WeightDecay, 0):
 		return fault.New(fault.ErrUsage, "gpu: weight decay %v", o.WeightDecay)
 	}
-	for l := range o.Model.Layers() {
-		if o.Model.Kind == model.GAT && o.Model.Order(l) == model.Multiply {
+	for l := range o.Network.Layers() {
+		if o.Network.Kind == model.GAT && o.Network.Order(l) == model.Multiply {
 			return fault.New(fault.ErrUsage, "gpu: %s multiplies first on the CPU alone: let it aggregate first", model.GAT)
 		}
 	}
-	return o.Loss.Validate(o.LabelSmoothing)
+	return model.Loss(o.Loss).Validate(o.LabelSmoothing)
 }
 
 // make takes the memory and makes everything that lies in it, with the initial weights.
@@ -185,7 +162,7 @@ func (e *Engine) make() error {
 	if e.blas, err = e.main.NewBLAS(workspace); err != nil {
 		return err
 	}
-	e.blas.Precision = e.opts.Precision
+	e.blas.Precision, _ = parsePrecision(e.opts.Precision)
 	for i := range e.inputs {
 		if err := e.inputs[i].open(e.device, e.train); err != nil {
 			return err
@@ -211,7 +188,7 @@ func (e *Engine) make() error {
 // lay takes the memory of everything, in order, and returns cuBLAS's.
 func (e *Engine) lay() cuda.Buffer {
 	o := &e.opts
-	e.adam.lay(&e.memory, &o.Model)
+	e.adam.lay(&e.memory, &o.Network)
 	e.train = newNetwork(&e.memory, o, append(o.Buckets[:len(o.Buckets):len(o.Buckets)], o.Sizes), o.Typical, true)
 	e.train.weights, e.train.grads = e.adam.weights, e.adam.grads
 	e.train.build()
@@ -228,9 +205,8 @@ func (e *Engine) lay() cuda.Buffer {
 }
 
 // Info says what the engine computes with.
-func (e *Engine) Info() Info {
-	i := Info{Device: e.device.Name, BLAS: e.blas.Version(), Precision: e.opts.Precision, Orders: e.train.orders}
-	i.DeviceBytes, _ = e.device.Held()
+func (e *Engine) Info() engine.Info {
+	i := engine.Info{Device: e.device.Name, BLAS: e.blas.Version(), Precision: e.blas.Precision.String(), Orders: e.train.orders}
 	if e.eval != nil {
 		i.EvalOrders = e.eval.orders
 	}

@@ -17,7 +17,9 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/train/cpu"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // variants are models of every kind and option. Dims, dropout and orders are the
@@ -59,7 +61,7 @@ func check(t testing.TB, err error) {
 }
 
 // newEngine makes an engine whose memory is full of NaN, wherever nothing was written.
-func newEngine(t testing.TB, d *cuda.Device, o Options) *Engine {
+func newEngine(t testing.TB, d *cuda.Device, o engine.Config) *Engine {
 	t.Helper()
 	o.Device = d
 	if o.LR == 0 {
@@ -112,12 +114,12 @@ func work(t testing.TB, e *Engine, eval bool, b *graph.Batch) *Work {
 	w, err := e.NewWork(eval, nil)
 	check(t, err)
 	check(t, w.Prepare(b))
-	return w
+	return w.(*Work)
 }
 
-func step(t testing.TB, e *Engine, w *Work, x []float32) *Outcome {
+func step(t testing.TB, e *Engine, w *Work, x []float32) *engine.Outcome {
 	t.Helper()
-	_, err := e.Step(context.Background(), w, Rows(x))
+	_, err := e.Step(context.Background(), w, engine.Rows(x))
 	check(t, err)
 	o, err := e.Finish()
 	check(t, err)
@@ -196,28 +198,25 @@ func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter b
 		}
 	}
 	sizes := graphtest.Roomy(batches...)
-	host, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: 2, Seed: seed, LR: 0.01, BLAS: blas.Gonum, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
+	host, err := cpu.New(engine.Config{Network: m, Sizes: sizes, Threads: 2, BLAS: blas.Gonum, Recipe: recipe.Recipe{Seed: seed, LR: 0.01, WeightDecay: 0.01, Optimizer: optimizerOf(scatter), LabelSmoothing: smoothing, Loss: string(loss)}})
 	check(t, err)
 	defer host.Close()
 	buckets := []graph.Sizes{graphtest.Roomy(smaller)}
-	gpu := newEngine(t, d, Options{Model: m, Sizes: sizes, Buckets: buckets, EvalSizes: sizes, Seed: seed, WeightDecay: 0.01, Decoupled: scatter, LabelSmoothing: smoothing, Loss: loss})
-	if got := snapshot(t, gpu); !slices.Equal(bits(got), bits(host.Snapshot(nil))) {
+	gpu := newEngine(t, d, engine.Config{Network: m, Sizes: sizes, Buckets: buckets, EvalSizes: sizes, Recipe: recipe.Recipe{Seed: seed, WeightDecay: 0.01, Optimizer: optimizerOf(scatter), LabelSmoothing: smoothing, Loss: string(loss)}})
+	if got := snapshot(t, gpu); !slices.Equal(bits(got), bits(hostWeights(host))) {
 		t.Fatal("other initial weights")
 	}
 	for i, b := range append(batches, batches...) {
 		// Both begin each step from the same weights; see compareMoments.
-		check(t, gpu.LoadWeights(host.Snapshot(nil)))
+		check(t, gpu.Restore(hostWeights(host)))
 		x := graphtest.Features(b, m.Features(), rng)
-		in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
-		check(t, host.Preparer().Prepare(in.Prepared, b))
-		want, err := host.Step(context.Background(), in)
-		check(t, err)
+		want := hostStep(t, host, b, x)
 		w := work(t, gpu, false, b)
 		got := step(t, gpu, w, x)
 		if !(math.Abs(got.Loss-want.Loss) <= tolerance) || got.Count != want.Count {
 			t.Fatalf("step %d: loss %v of %d, on the CPU %v of %d", i, got.Loss, got.Count, want.Loss, want.Count)
 		}
-		if d := distance(got.Logits, host.Logits(in)); !(d < tolerance) || len(got.Logits) != len(host.Logits(in)) {
+		if d := distance(got.Logits, want.Logits); !(d < tolerance) || len(got.Logits) != len(want.Logits) {
 			t.Fatalf("step %d: logits differ by %v", i, d)
 		}
 		if !slices.Equal(got.Labels, b.Labels) || !slices.Equal(got.Targets, b.Targets) {
@@ -231,13 +230,13 @@ func compare(t *testing.T, d *cuda.Device, m model.Model, seed uint64, scatter b
 	v, err := host.NewEvaluator(sizes)
 	check(t, err)
 	for i, b := range batches {
-		check(t, gpu.LoadWeights(host.Snapshot(nil)))
+		check(t, gpu.Restore(hostWeights(host)))
 		x := graphtest.Features(b, m.Features(), rng)
 		in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
 		check(t, v.Preparer().Prepare(in.Prepared, b))
 		want, err := v.Infer(context.Background(), in)
 		check(t, err)
-		got, err := gpu.Infer(context.Background(), work(t, gpu, true, b), Rows(x))
+		got, err := gpu.Infer(context.Background(), work(t, gpu, true, b), engine.Rows(x))
 		check(t, err)
 		if d := distance(got, want); !(d < tolerance) || len(got) != len(want) {
 			t.Fatalf("batch %d: inferred logits differ by %v", i, d)
@@ -252,7 +251,8 @@ func compareMoments(t *testing.T, i int, g *Engine, cpu *cpu.Engine, tolerance f
 	t.Helper()
 	state, err := g.State()
 	check(t, err)
-	want := cpu.State()
+	want, err := cpu.State()
+	check(t, err)
 	for _, part := range []string{moment1Part, moment2Part} {
 		got, want := binio.View[float32](state[part]), binio.View[float32](want[part])
 		whole := 0.0
@@ -267,7 +267,7 @@ func compareMoments(t *testing.T, i int, g *Engine, cpu *cpu.Engine, tolerance f
 			}
 		}
 	}
-	weights, cpuWeights := snapshot(t, g), cpu.Snapshot(nil)
+	weights, cpuWeights := snapshot(t, g), hostWeights(cpu)
 	for at := g.adam.layout.Trained; at < len(weights); at++ {
 		if d := math.Abs(float64(weights[at]) - float64(cpuWeights[at])); !(d <= tolerance*max(1, math.Abs(float64(cpuWeights[at])))) {
 			t.Fatalf("step %d: statistic %d is %v, on the CPU %v", i, at-g.adam.layout.Trained, weights[at], cpuWeights[at])

@@ -8,6 +8,7 @@ import (
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
 
@@ -16,7 +17,8 @@ var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes fo
 // Infer returns the logits of the batch that w holds, row-major, a column per class,
 // computed with the current weights and without dropout. They are the engine's, valid
 // until its next call.
-func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, error) {
+func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features) ([]float32, error) {
+	w := work.(*Work)
 	if e.eval == nil {
 		return nil, errNoEvaluation
 	}
@@ -26,7 +28,7 @@ func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	logits := e.evalInput.results.Float32s()[kernels.ScoreBytes/4:][:w.prepared.Batch().NumSeeds()*e.opts.Model.Classes()]
+	logits := e.evalInput.results.Float32s()[kernels.ScoreBytes/4:][:w.prepared.Batch().NumSeeds()*e.opts.Network.Classes()]
 	return logits, e.device.Attached(func() error {
 		if err := e.refresh(); err != nil {
 			return err

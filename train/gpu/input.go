@@ -8,6 +8,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
 
@@ -33,7 +34,7 @@ type input struct {
 	labelled int
 	labels   []int32
 	targets  []byte
-	outcome  Outcome
+	outcome  engine.Outcome
 
 	copying   *cuda.Span // none in evaluation, which does all on one stream
 	gathering *cuda.Span // the features'; nil: there was none
@@ -153,7 +154,7 @@ func (i *input) adamStep() cuda.Buffer {
 }
 
 // take enqueues the copy of a batch, without its constants.
-func (i *input) take(s *cuda.Stream, w *Work, f Features) (err error) {
+func (i *input) take(s *cuda.Stream, w *Work, f engine.Features) (err error) {
 	i.now = &i.buckets[w.bucket]
 	if i.gathering, err = f.Fill(s, i.x); err != nil {
 		return err

@@ -18,7 +18,9 @@ import (
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // staged is how a store brings features: rows are copied to a turn's memory, and from
@@ -66,7 +68,10 @@ func (s *staged) close() {
 	s.arena.Free()
 }
 
-// Fill implements Features.
+// X implements engine.Features: there are none on the host.
+func (s *staged) X() []float32 { return nil }
+
+// Fill implements engine.Features.
 func (s *staged) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t := &s.turns[s.fills%2]
 	s.fills++
@@ -84,8 +89,7 @@ func session(t *testing.T, d *cuda.Device, m model.Model, stage bool) (told []st
 	rng := rand.New(rand.NewPCG(11, 2))
 	batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
 	sizes := graphtest.Roomy(batches...)
-	e := newEngine(t, d, Options{Model: m, Sizes: sizes, Buckets: []graph.Sizes{graphtest.Roomy(batches[1])}, EvalSizes: sizes,
-		Seed: 5, WeightDecay: 0.1, Decoupled: true})
+	e := newEngine(t, d, engine.Config{Network: m, Sizes: sizes, Buckets: []graph.Sizes{graphtest.Roomy(batches[1])}, EvalSizes: sizes, Recipe: recipe.Recipe{Seed: 5, WeightDecay: 0.1, Optimizer: recipe.OptimizerAdamW}})
 	defer e.Close()
 	dim := m.Features()
 	host, err := device.NewHost(4 * dim * (sizes.Src[0] + 3))
@@ -97,13 +101,14 @@ func session(t *testing.T, d *cuda.Device, m model.Model, stage bool) (told []st
 		if i == 0 {
 			features = host.Bytes()
 		}
-		works[i], err = e.NewWork(i == 2, features)
+		w, err := e.NewWork(i == 2, features)
 		check(t, err)
+		works[i] = w.(*Work)
 		defer works[i].Close()
 	}
-	var from, evalFrom Features = Rows(host.Float32s()), Rows(host.Float32s())
+	var from, evalFrom engine.Features = engine.Rows(host.Float32s()), engine.Rows(host.Float32s())
 	if stage {
-		for _, f := range []*Features{&from, &evalFrom} {
+		for _, f := range []*engine.Features{&from, &evalFrom} {
 			s := newStaged(t, d, works[0].features, dim)
 			defer s.close()
 			defer func() { check(t, d.Attached(s.stream.Synchronize)) }()
@@ -117,7 +122,7 @@ func session(t *testing.T, d *cuda.Device, m model.Model, stage bool) (told []st
 		copy(host.Float32s(), graphtest.Features(b, dim, rng))
 		check(t, w.Prepare(b))
 	}
-	outcome := func(o *Outcome, err error) {
+	outcome := func(o *engine.Outcome, err error) {
 		check(t, err)
 		if o != nil {
 			tell("step", fmt.Sprint(o.Loss, o.Correct, o.Count, bits(o.Logits), o.Labels))
@@ -157,7 +162,7 @@ func session(t *testing.T, d *cuda.Device, m model.Model, stage bool) (told []st
 				t.Errorf("the clock was set by what is not done (%v)", err)
 			}
 		case 9:
-			check(t, e.LoadWeights(make([]float32, len(snapshot(t, e)))))
+			check(t, e.Restore(make([]float32, len(snapshot(t, e)))))
 		case 10:
 			check(t, e.LoadState(saved))
 			infer(batches[0])
@@ -212,7 +217,7 @@ func TestLateFaults(t *testing.T) {
 		})
 		rng := rand.New(rand.NewPCG(1, 2))
 		b := someBatch(rng)
-		e := newEngine(t, d, Options{Model: someModel(), Sizes: graphtest.Roomy(b), NoGraphs: true})
+		e := newEngine(t, d, engine.Config{Network: someModel(), Sizes: graphtest.Roomy(b), NoGraphs: true})
 		saved, err := e.State()
 		check(t, err)
 		for done := false; !done; fails++ {
@@ -223,11 +228,11 @@ func TestLateFaults(t *testing.T) {
 			check(t, err)
 			check(t, w.Prepare(b))
 			for range 2 {
-				_, err = e.Step(context.Background(), w, Rows(host.Float32s()))
+				_, err = e.Step(context.Background(), w, engine.Rows(host.Float32s()))
 				check(t, err)
 			}
 			calls = 0
-			_, err = e.Step(context.Background(), w, Rows(host.Float32s()))
+			_, err = e.Step(context.Background(), w, engine.Rows(host.Float32s()))
 			if done = calls <= fails; (err == nil) != done || !done && !errors.Is(err, fault.ErrDevice) {
 				t.Fatalf("call %d fails: %v", fails, err)
 			}
@@ -254,7 +259,7 @@ func TestSaysWhatFailed(t *testing.T) {
 		}
 		return nil
 	})
-	o := Options{Model: someModel(), Sizes: graphtest.Roomy(b), EvalSizes: graphtest.Roomy(b)}
+	o := engine.Config{Network: someModel(), Sizes: graphtest.Roomy(b), EvalSizes: graphtest.Roomy(b)}
 	e := newEngine(t, d, o)
 	w, v, x := work(t, e, false, b), work(t, e, true, b), graphtest.Features(b, 6, rng)
 	weights := snapshot(t, e)
@@ -271,11 +276,11 @@ func TestSaysWhatFailed(t *testing.T) {
 			return err
 		},
 		"Snapshot":    func() error { _, err := e.Snapshot(nil); return err },
-		"LoadWeights": func() error { return e.LoadWeights(weights) },
+		"LoadWeights": func() error { return e.Restore(weights) },
 		"State":       func() error { _, err := e.State(); return err },
 		"LoadState":   func() error { return e.LoadState(saved) },
-		"Infer":       func() error { _, err := e.Infer(context.Background(), v, Rows(x)); return err },
-		"Step":        func() error { _, err := e.Step(context.Background(), w, Rows(x)); return err },
+		"Infer":       func() error { _, err := e.Infer(context.Background(), v, engine.Rows(x)); return err },
+		"Step":        func() error { _, err := e.Step(context.Background(), w, engine.Rows(x)); return err },
 		"Finish":      func() error { _, err := e.Finish(); return err },
 		"Again":       func() error { _, err := e.Again(); return err },
 	} {
@@ -290,7 +295,7 @@ func TestSaysWhatFailed(t *testing.T) {
 		}
 		check(t, e.LoadState(saved))
 		if what == "Again" || what == "Finish" {
-			_, err := e.Step(context.Background(), w, Rows(x))
+			_, err := e.Step(context.Background(), w, engine.Rows(x))
 			check(t, err)
 		}
 		lost = true
@@ -305,7 +310,7 @@ func TestSaysWhatFailed(t *testing.T) {
 func TestAgain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	b := someBatch(rng)
-	e := newEngine(t, cudatest.Open(t), Options{Model: someModel(), Sizes: graphtest.Roomy(b)})
+	e := newEngine(t, cudatest.Open(t), engine.Config{Network: someModel(), Sizes: graphtest.Roomy(b)})
 	w, x := work(t, e, false, b), graphtest.Features(b, 6, rng)
 	step(t, e, w, x)
 	saved, err := e.State()

@@ -6,6 +6,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
 )
@@ -45,16 +46,17 @@ var rates = map[cuda.Precision]model.Rates{
 }
 
 // newNetwork describes a network. Its buffers are taken by build, once it has weights.
-func newNetwork(m *memory, o *Options, buckets []graph.Sizes, typical graph.Sizes, training bool) *network {
+func newNetwork(m *memory, o *engine.Config, buckets []graph.Sizes, typical graph.Sizes, training bool) *network {
 	sizes := buckets[len(buckets)-1]
-	n := &network{memory: m, model: &o.Model, layout: o.Model.Layout(), sizes: sizes, buckets: buckets, asked: sizes, training: training}
+	precision, _ := parsePrecision(o.Precision)
+	n := &network{memory: m, model: &o.Network, layout: o.Network.Layout(), sizes: sizes, buckets: buckets, asked: sizes, training: training}
 	for l := range n.model.Layers() {
 		order := n.model.Order(l)
 		switch {
 		case !n.model.Commutes() || n.model.Kind == model.GAT:
 			order = model.Aggregate
 		case order == model.Auto:
-			order = model.ChooseOrder(n.model.CostLayer(l, typical.Src[l], typical.Dst[l], typical.Edges[l], training), rates[o.Precision])
+			order = model.ChooseOrder(n.model.CostLayer(l, typical.Src[l], typical.Dst[l], typical.Edges[l], training), rates[precision])
 		}
 		n.orders = append(n.orders, order)
 	}
@@ -64,7 +66,7 @@ func newNetwork(m *memory, o *Options, buckets []graph.Sizes, typical graph.Size
 			n.preparer.TransposeAll() // gradients of scores are summed by source
 		}
 		n.dropout = kernel.NewDropout(n.model.Dropout)
-		n.loss = &loss{net: n, kind: o.Loss, smoothing: o.LabelSmoothing}
+		n.loss = &loss{net: n, kind: model.Loss(o.Loss), smoothing: o.LabelSmoothing}
 	}
 	n.frame = newFrame(n)
 	return n

@@ -12,7 +12,9 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // optimizer is Adam over all parameters at once: they, their gradients and both moments
@@ -31,9 +33,9 @@ func (o *optimizer) lay(m *memory, network *model.Model) {
 }
 
 // next returns the constants of the next step.
-func (o *optimizer) next(opts *Options) kernels.AdamStep {
+func (o *optimizer) next(opts *engine.Config) kernels.AdamStep {
 	s := kernels.AdamStep{AdamStep: kernel.NewAdamStep(o.rate, o.step+1)}
-	if opts.Decoupled {
+	if opts.Optimizer == recipe.OptimizerAdamW {
 		s.Shrink = float32(-o.rate * opts.WeightDecay)
 	} else {
 		s.Decay = float32(opts.WeightDecay)
@@ -75,9 +77,9 @@ func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
 	})
 }
 
-// LoadWeights replaces the weights by a snapshot, leaving Adam's moments and step as
+// Restore replaces the weights by a snapshot, leaving Adam's moments and step as
 // they are.
-func (e *Engine) LoadWeights(weights []float32) error {
+func (e *Engine) Restore(weights []float32) error {
 	if len(weights) != e.adam.layout.Count() {
 		return fault.New(fault.ErrInput, "gpu: %d weights for %d parameters", len(weights), e.adam.layout.Count())
 	}
@@ -139,7 +141,7 @@ func (e *Engine) LoadState(s map[string][]byte) error {
 		for i := range e.inputs {
 			e.inputs[i].busy = false // those steps are none any more
 		}
-		e.broken = nil
+		e.broken, e.pending = nil, nil
 		return e.main.Synchronize()
 	})
 }

@@ -13,7 +13,9 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/train/cpu"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // parts returns a state's weights and moments.
@@ -31,10 +33,11 @@ func TestWeightDecay(t *testing.T) {
 	const rate, decay = 0.01, 0.3
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
 		first := make(map[float64][]float32) // moments after a step of Adam, by decay
-		for _, o := range []Options{{}, {WeightDecay: decay}, {WeightDecay: decay, Decoupled: true}} {
+		for _, o := range []engine.Config{{}, {Recipe: recipe.Recipe{WeightDecay: decay}}, {Recipe: recipe.Recipe{WeightDecay: decay, Optimizer: recipe.OptimizerAdamW}}} {
 			rng := rand.New(rand.NewPCG(5, 6))
 			b := someBatch(rng)
-			o.Model, o.Sizes, o.LR, o.Seed = someModel(), graphtest.Roomy(b), rate, 2
+			decoupled := o.Optimizer == recipe.OptimizerAdamW
+			o.Network, o.Sizes, o.LR, o.Seed = someModel(), graphtest.Roomy(b), rate, 2
 			e := newEngine(t, d, o)
 			w, x := work(t, e, false, b), graphtest.Features(b, 6, rng)
 			n := e.adam.layout.Trained
@@ -50,20 +53,20 @@ func TestWeightDecay(t *testing.T) {
 				after, m, v := parts(t, e)
 				for i := range n {
 					want := float64(before[i])
-					if o.Decoupled {
+					if decoupled {
 						want *= 1 - rate*decay
 					}
 					want -= rate * float64(m[i]) / (1 - math.Pow(0.9, float64(k))) / (math.Sqrt(float64(v[i])/(1-math.Pow(0.999, float64(k)))) + 1e-8)
 					if !(math.Abs(float64(after[i])-want) < 1e-5) {
-						t.Fatalf("decay %v, decoupled %v, step %d: weight %d went from %v to %v, want %v", o.WeightDecay, o.Decoupled, k, i, before[i], after[i], want)
+						t.Fatalf("decay %v, decoupled %v, step %d: weight %d went from %v to %v, want %v", o.WeightDecay, decoupled, k, i, before[i], after[i], want)
 					}
 				}
-				if k == 1 && !o.Decoupled {
+				if k == 1 && !decoupled {
 					first[o.WeightDecay] = m
 				}
 				before = after
 			}
-			if o.WeightDecay == 0 || o.Decoupled {
+			if o.WeightDecay == 0 || decoupled {
 				continue
 			}
 			for i := range n {
@@ -86,36 +89,33 @@ func TestEvaluationFollowsSteps(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 6))
 			batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
 			sizes := graphtest.Roomy(batches...)
-			host, err := cpu.New(cpu.Options{Model: m, Sizes: sizes, Threads: 1, Seed: 4, LR: 0.01, BLAS: blas.Gonum})
+			host, err := cpu.New(engine.Config{Network: m, Sizes: sizes, Threads: 1, BLAS: blas.Gonum, Recipe: recipe.Recipe{Seed: 4, LR: 0.01}})
 			check(t, err)
 			defer host.Close()
 			check(t, host.SetLR(0))
 			judge, err := host.NewEvaluator(sizes)
 			check(t, err)
-			e := newEngine(t, d, Options{Model: m, Sizes: sizes, EvalSizes: sizes, Seed: 4})
+			e := newEngine(t, d, engine.Config{Network: m, Sizes: sizes, EvalSizes: sizes, Recipe: recipe.Recipe{Seed: 4}})
 			check(t, e.SetLR(0))
 			eval := work(t, e, true, batches[0])
 			x := graphtest.Features(batches[0], 6, rng)
 			var before []float32
 			for i, b := range batches {
 				y := graphtest.Features(b, 6, rng)
-				in := &cpu.Input{Prepared: new(cpu.Prepared), X: y}
-				check(t, host.Preparer().Prepare(in.Prepared, b))
-				_, err := host.Step(context.Background(), in)
-				check(t, err)
-				_, err = e.Step(context.Background(), work(t, e, false, b), Rows(y))
+				hostStep(t, host, b, y)
+				_, err = e.Step(context.Background(), work(t, e, false, b), engine.Rows(y))
 				check(t, err)
 
-				in = &cpu.Input{Prepared: new(cpu.Prepared), X: x}
+				in := &cpu.Input{Prepared: new(cpu.Prepared), X: x}
 				check(t, judge.Preparer().Prepare(in.Prepared, batches[0]))
 				want, err := judge.Infer(context.Background(), in)
 				check(t, err)
-				got, err := e.Infer(context.Background(), eval, Rows(x))
+				got, err := e.Infer(context.Background(), eval, engine.Rows(x))
 				check(t, err)
 				if d := distance(got, want); !(d < 2e-5) {
 					t.Fatalf("%s: after step %d the logits differ by %v", name, i, d)
 				}
-				if d := distance(snapshot(t, e), host.Snapshot(nil)); !(d < 2e-5) {
+				if d := distance(snapshot(t, e), hostWeights(host)); !(d < 2e-5) {
 					t.Fatalf("%s: after step %d the statistics differ by %v", name, i, d)
 				}
 				if before != nil && distance(got, before) < 1e-3 {
@@ -134,7 +134,7 @@ func TestEvaluationFollowsSteps(t *testing.T) {
 // sums are the features themselves: one source each, weights of one.
 func TestRunningStatistics(t *testing.T) {
 	const rows, width = 9, 3
-	e := newEngine(t, cudatest.Open(t), Options{Model: model.Model{Kind: model.SAGE, Dims: []int{width, width, 2}, Norm: model.BatchNorm, Aggregator: model.Sum},
+	e := newEngine(t, cudatest.Open(t), engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{width, width, 2}, Norm: model.BatchNorm, Aggregator: model.Sum},
 		Sizes: graph.Sizes{Src: []int{rows, rows}, Dst: []int{rows, 1}, Edges: []int{rows, 1}}})
 	b := &graph.Batch{Blocks: make([]graph.Block, 2), Labels: []int32{1}}
 	b.Blocks[0] = graph.Block{NumSrc: rows, NumDst: rows, Indptr: []uint32{0}}
@@ -155,7 +155,7 @@ func TestRunningStatistics(t *testing.T) {
 	for c := range width {
 		at(model.Neighbour)[c*width+c] = 1
 	}
-	check(t, e.LoadWeights(weights))
+	check(t, e.Restore(weights))
 	mean, variance := make([]float64, width), []float64{1, 1, 1}
 	rng := rand.New(rand.NewPCG(1, 6))
 	for k := range 5 {

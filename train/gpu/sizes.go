@@ -5,14 +5,15 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/prepare"
 )
 
 // resolveBuckets checks that buckets grow, up to the sizes.
-func (o *Options) resolveBuckets() error {
+func resolveBuckets(o *engine.Config) error {
 	o.Buckets = slices.Clone(o.Buckets)
 	for i, b := range o.Buckets {
-		if err := checkSizes(o.Model.Layers(), b); err != nil {
+		if err := checkSizes(o.Network.Layers(), b); err != nil {
 			return err
 		}
 		if o.Buckets[i] = joined(b); !holds(o.Sizes, o.Buckets[i]) || i > 0 && !holds(o.Buckets[i], o.Buckets[i-1]) {

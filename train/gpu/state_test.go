@@ -13,7 +13,9 @@ import (
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 func someModel() model.Model {
@@ -36,9 +38,9 @@ func TestEqualBits(t *testing.T) {
 			for run, direct := range []bool{true, false, false} {
 				rng := rand.New(rand.NewPCG(1, 2))
 				batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
-				e := newEngine(t, d, Options{Model: m, Sizes: graphtest.Roomy(batches...), Buckets: []graph.Sizes{graphtest.Roomy(batches[1])}, NoGraphs: direct})
+				e := newEngine(t, d, engine.Config{Network: m, Sizes: graphtest.Roomy(batches...), Buckets: []graph.Sizes{graphtest.Roomy(batches[1])}, NoGraphs: direct})
 				var found []float64
-				tell := func(o *Outcome, err error) {
+				tell := func(o *engine.Outcome, err error) {
 					check(t, err)
 					if o != nil {
 						found = append(found, o.Loss)
@@ -48,7 +50,7 @@ func TestEqualBits(t *testing.T) {
 				for i := range 6 {
 					b := batches[i%3]
 					check(t, w[i%2].Prepare(b))
-					tell(e.Step(context.Background(), w[i%2], Rows(graphtest.Features(b, 6, rng))))
+					tell(e.Step(context.Background(), w[i%2], engine.Rows(graphtest.Features(b, 6, rng))))
 				}
 				tell(e.Finish())
 				if got := snapshot(t, e); run == 0 {
@@ -76,7 +78,7 @@ func TestNumberingOfInputNodes(t *testing.T) {
 				m.Dims, m.Dropout, m.Orders = []int{6, 16, 4}, 0.3, []model.Order{order, order}
 				rng := rand.New(rand.NewPCG(5, 6))
 				batches := []*graph.Batch{someBatch(rng), someBatch(rng), someBatch(rng)}
-				o := Options{Model: m, Sizes: graphtest.Roomy(batches...)}
+				o := engine.Config{Network: m, Sizes: graphtest.Roomy(batches...)}
 				plain, moved := newEngine(t, d, o), newEngine(t, d, o)
 				for i, b := range batches {
 					x := graphtest.Features(b, 6, rng)
@@ -99,7 +101,7 @@ func TestLoadState(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		b := someBatch(rng)
-		o := Options{Model: someModel(), Sizes: graphtest.Roomy(b), Seed: 3, WeightDecay: 0.01}
+		o := engine.Config{Network: someModel(), Sizes: graphtest.Roomy(b), Recipe: recipe.Recipe{Seed: 3, WeightDecay: 0.01}}
 		x := graphtest.Features(b, 6, rng)
 		e := newEngine(t, d, o)
 		w := work(t, e, false, b)
@@ -130,7 +132,7 @@ func TestLoadState(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if err := again.LoadWeights(nil); !errors.Is(err, fault.ErrInput) {
+		if err := again.Restore(nil); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("no weights: %v", err)
 		}
 	})
@@ -140,7 +142,7 @@ func TestSetLR(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
 		rng := rand.New(rand.NewPCG(5, 4))
 		b := someBatch(rng)
-		e := newEngine(t, d, Options{Model: model.Model{Kind: model.GCN, Dims: []int{6, 16, 4}}, Sizes: graphtest.Roomy(b)})
+		e := newEngine(t, d, engine.Config{Network: model.Model{Kind: model.GCN, Dims: []int{6, 16, 4}}, Sizes: graphtest.Roomy(b)})
 		w, x := work(t, e, false, b), graphtest.Features(b, 6, rng)
 		before := snapshot(t, e)
 		for range 4 { // the last ones are graphs
@@ -165,19 +167,19 @@ func TestRefusals(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 4))
 		b := someBatch(rng)
 		sizes := graphtest.Roomy(b)
-		good := Options{Model: someModel(), Sizes: sizes, LR: 0.1, Device: d}
-		for what, spoil := range map[string]func(o *Options){
-			"no model": func(o *Options) { o.Model.Dims = nil },
-			"gat's products": func(o *Options) {
-				o.Model = model.Model{Kind: model.GAT, Heads: 2, Dims: []int{6, 16, 4}, Orders: []model.Order{model.Multiply, model.Auto}}
+		good := engine.Config{Network: someModel(), Sizes: sizes, Device: d, Recipe: recipe.Recipe{LR: 0.1}}
+		for what, spoil := range map[string]func(o *engine.Config){
+			"no model": func(o *engine.Config) { o.Network.Dims = nil },
+			"gat's products": func(o *engine.Config) {
+				o.Network = model.Model{Kind: model.GAT, Heads: 2, Dims: []int{6, 16, 4}, Orders: []model.Order{model.Multiply, model.Auto}}
 			},
-			"no rate":          func(o *Options) { o.LR = 0 },
-			"a negative decay": func(o *Options) { o.WeightDecay = -1 },
-			"an unknown loss":  func(o *Options) { o.Loss = "hinge" },
-			"no sizes":         func(o *Options) { o.Sizes = graph.Sizes{} },
-			"a large bucket":   func(o *Options) { o.Buckets = []graph.Sizes{graphtest.Roomy(b)}; o.Buckets[0].Edges[1]++ },
-			"a smaller bucket": func(o *Options) { o.Buckets = []graph.Sizes{sizes, graphtest.Roomy(b)}; o.Buckets[1].Edges[0]-- },
-			"sizes of one":     func(o *Options) { o.EvalSizes = graph.Sizes{Src: []int{1}, Dst: []int{1}, Edges: []int{1}} },
+			"no rate":          func(o *engine.Config) { o.LR = 0 },
+			"a negative decay": func(o *engine.Config) { o.WeightDecay = -1 },
+			"an unknown loss":  func(o *engine.Config) { o.Loss = "hinge" },
+			"no sizes":         func(o *engine.Config) { o.Sizes = graph.Sizes{} },
+			"a large bucket":   func(o *engine.Config) { o.Buckets = []graph.Sizes{graphtest.Roomy(b)}; o.Buckets[0].Edges[1]++ },
+			"a smaller bucket": func(o *engine.Config) { o.Buckets = []graph.Sizes{sizes, graphtest.Roomy(b)}; o.Buckets[1].Edges[0]-- },
+			"sizes of one":     func(o *engine.Config) { o.EvalSizes = graph.Sizes{Src: []int{1}, Dst: []int{1}, Edges: []int{1}} },
 		} {
 			o := good
 			spoil(&o)
@@ -190,21 +192,21 @@ func TestRefusals(t *testing.T) {
 		if _, err := e.NewWork(true, nil); !errors.Is(err, fault.ErrUsage) {
 			t.Errorf("evaluation without sizes: %v", err)
 		}
-		if _, err := e.Step(context.Background(), w, Rows(x[:7])); !errors.Is(err, fault.ErrInput) {
+		if _, err := e.Step(context.Background(), w, engine.Rows(x[:7])); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("few features: %v", err)
 		}
 		unprepared, err := e.NewWork(false, nil)
 		check(t, err)
-		if _, err := e.Step(context.Background(), unprepared, Rows(x)); !errors.Is(err, fault.ErrInput) {
+		if _, err := e.Step(context.Background(), unprepared, engine.Rows(x)); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("not prepared: %v", err)
 		}
 		ended, end := context.WithCancel(context.Background())
 		end()
-		if _, err := e.Step(ended, w, Rows(x)); !errors.Is(err, context.Canceled) {
+		if _, err := e.Step(ended, w, engine.Rows(x)); !errors.Is(err, context.Canceled) {
 			t.Errorf("ended: %v", err)
 		}
 		x[0] = float32(math.NaN())
-		_, err = e.Step(context.Background(), w, Rows(x))
+		_, err = e.Step(context.Background(), w, engine.Rows(x))
 		check(t, err)
 		if o, err := e.Finish(); !errors.Is(err, fault.ErrInput) || !math.IsNaN(o.Loss) {
 			t.Errorf("NaN: %v, %v", o, err)

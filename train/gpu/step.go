@@ -10,48 +10,61 @@ import (
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
 
-// Outcome is what a training step found before it changed the weights. Its slices are
-// the engine's, valid until the next step.
-type Outcome struct {
-	Loss    float64 // mean over the labelled seed nodes; 0 when there is none
-	Correct int     // of the labelled seed nodes, those whose class, or classes, the logits name
-	Count   int     // labelled seed nodes
-	Logits  []float32
-	Labels  []int32 // of the step's batch
-	Targets []byte
-	Times   Times
-}
-
-// Step trains on the batch that w holds, whose features are f: forward, loss, backward,
-// Adam. It returns the outcome of the step before, nil if that was returned already; Finish
-// returns that of the last step. w and the memory that f copies from may be used again when
-// Step returns.
+// Backward computes the gradients of the batch that w holds, whose features are f: forward,
+// loss, backward. Unless the config keeps it apart, the update follows in the same captured
+// step.
 //
-// A loss that is not finite is an error of kind fault.ErrInput, which comes after the step
-// has changed the weights. A step that failed leaves the weights undefined: until LoadState,
-// Step, Finish and State return its error.
-func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error) {
+// After a step that failed the weights are undefined: until LoadState, Backward, Finish and
+// State return its error.
+func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Features) error {
+	w := work.(*Work)
 	if err := w.check(e.train, f); err != nil {
-		return nil, err
+		return err
 	}
 	if err := errors.Join(e.broken, ctx.Err()); err != nil {
-		return nil, err
+		return err
 	}
+	return e.device.Attached(func() error {
+		now := &e.inputs[e.adam.step%2]
+		if e.broken = e.launch(now, w, f); e.broken != nil {
+			_ = e.copies.Synchronize() // what is copied may go away now
+			return e.broken
+		}
+		e.stale = true
+		now.remember(w.prepared.Batch(), w.prepared.Labelled, e.adam.step)
+		e.pending = now
+		return nil
+	})
+}
+
+// Apply ends the step: where the update was kept apart, it launches it. It returns what
+// the step before it found, nil where that was returned already; Finish has the last one's.
+//
+// A loss that is not finite is an error of kind fault.ErrInput. It comes after the
+// weights are lost.
+func (e *Engine) Apply() (*engine.Outcome, error) {
+	now := e.pending
+	if now == nil {
+		return nil, fault.New(fault.ErrUsage, "gpu: there are no gradients to apply")
+	}
+	e.pending = nil
 	detach, err := e.device.Attach()
 	if err != nil {
 		return nil, err
 	}
 	defer detach()
-	now, before := &e.inputs[e.adam.step%2], &e.inputs[(e.adam.step+1)%2]
-	if e.broken = e.launch(now, w, f); e.broken != nil {
+	if e.opts.Apart {
+		err = e.adam.update(e.main, now.adamStep())
+	}
+	if e.broken = errors.Join(err, now.computing.End(e.main)); e.broken != nil {
 		_ = e.copies.Synchronize() // what is copied may go away now
 		return nil, e.broken
 	}
-	e.stale = true
-	now.remember(w.prepared.Batch(), w.prepared.Labelled, e.adam.step)
+	before := &e.inputs[(e.adam.step+1)%2]
 	e.adam.step++
 	now.busy = true
 	o, err := e.tell(before)
@@ -59,8 +72,8 @@ func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error
 	return o, e.broken
 }
 
-// launch enqueues all of a step.
-func (e *Engine) launch(now *input, w *Work, f Features) error {
+// launch enqueues the copies of a step, its work, and the copy of what it finds.
+func (e *Engine) launch(now *input, w *Work, f engine.Features) error {
 	adam := e.adam.next(&e.opts)
 	now.put(e.opts.Seed, e.adam.step, &adam)
 	if err := now.copying.Begin(e.copies); err != nil {
@@ -75,8 +88,8 @@ func (e *Engine) launch(now *input, w *Work, f Features) error {
 	return errors.Join(now.computing.Begin(e.main), e.compute(now))
 }
 
-// compute asks for a step and for what it finds. The first step of a bucket is asked
-// for kernel by kernel, as libraries may have to prepare themselves; then it is captured.
+// compute enqueues a step and the copy of what it finds. The first step of a bucket is
+// launched kernel by kernel, as libraries may have to prepare themselves; then it is captured.
 func (e *Engine) compute(i *input) error {
 	e.train.compute(i)
 	var err error
@@ -93,10 +106,10 @@ func (e *Engine) compute(i *input) error {
 	}
 	results := i.results.Bytes()
 	return errors.Join(err, e.main.CopyOut(results[:kernels.ScoreBytes], e.train.loss.score),
-		e.main.CopyOut(results[kernels.ScoreBytes:], e.train.last().data), i.computing.End(e.main))
+		e.main.CopyOut(results[kernels.ScoreBytes:], e.train.last().data))
 }
 
-// work asks for all of a step that is the same for every batch.
+// work launches all of a step that is the same for every batch.
 func (e *Engine) work() error {
 	n := e.train
 	if err := n.forward(); err != nil {
@@ -105,15 +118,18 @@ func (e *Engine) work() error {
 	if err := n.backward(); err != nil {
 		return err
 	}
+	if e.opts.Apart {
+		return nil
+	}
 	return e.adam.update(e.main, n.in.adamStep())
 }
 
 // Finish waits for the last step and returns what it found, nil if that was told.
-func (e *Engine) Finish() (*Outcome, error) {
+func (e *Engine) Finish() (*engine.Outcome, error) {
 	if e.broken != nil {
 		return nil, e.broken
 	}
-	var o *Outcome
+	var o *engine.Outcome
 	err := e.device.Attached(func() (err error) {
 		if o, err = e.tell(&e.inputs[(e.adam.step+1)%2]); err != nil {
 			return err
@@ -124,7 +140,7 @@ func (e *Engine) Finish() (*Outcome, error) {
 }
 
 // tell waits for an input's step and returns what it found, nil if there is none.
-func (e *Engine) tell(i *input) (*Outcome, error) {
+func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	if !i.busy {
 		return nil, nil
 	}
@@ -134,10 +150,10 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 	}
 	results, terms := i.results.Bytes(), i.labelled
 	o := &i.outcome
-	*o = Outcome{Count: i.labelled, Labels: i.labels, Targets: i.targets}
+	*o = engine.Outcome{Count: i.labelled, Labels: i.labels, Targets: i.targets}
 	o.Loss, o.Correct = kernels.Score(results[:kernels.ScoreBytes])
 	if e.train.loss.kind == model.Binary {
-		terms *= e.opts.Model.Classes()
+		terms *= e.opts.Network.Classes()
 	}
 	if terms > 0 {
 		o.Loss /= float64(terms)
@@ -145,7 +161,7 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 	if err := e.times(&o.Times, i); err != nil {
 		return nil, err
 	}
-	o.Logits = binio.View[float32](results[kernels.ScoreBytes:])[:i.seeds*e.opts.Model.Classes()]
+	o.Logits = binio.View[float32](results[kernels.ScoreBytes:])[:i.seeds*e.opts.Network.Classes()]
 	if math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0) {
 		return o, fault.New(fault.ErrInput, "gpu: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
 			i.step+1, o.Loss, e.adam.rate)
@@ -162,7 +178,7 @@ func (e *Engine) wait(s *cuda.Span) error {
 }
 
 // times says when the device worked on an input's step, which is done.
-func (e *Engine) times(t *Times, i *input) error {
+func (e *Engine) times(t *engine.Times, i *input) error {
 	t.Waited, e.waited = e.waited, 0
 	var errs [3]error
 	t.Copy, errs[0] = e.clock.tell(i.copying)

@@ -4,6 +4,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
 )
@@ -19,10 +20,10 @@ type Work struct {
 	bucket   int // of the network's, that of the batch
 }
 
-// NewWork makes a work for Step or, with eval, for Infer. The features of its batches
+// NewWork makes a work for Backward or, with eval, for Infer. The features of its batches
 // will lie in the given memory, which is pinned until Close: outside Go's heap, or nil
 // if they may lie anywhere.
-func (e *Engine) NewWork(eval bool, features []byte) (*Work, error) {
+func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
 	detach, err := e.device.Attach()
 	if err != nil {
 		return nil, err
@@ -43,12 +44,12 @@ func (e *Engine) NewWork(eval bool, features []byte) (*Work, error) {
 			return nil, err
 		}
 	}
-	w.prepared = w.net.frame.room(w.pinned.Bytes(), e.opts.Model.Kind)
+	w.prepared = w.net.frame.room(w.pinned.Bytes(), e.opts.Network.Kind)
 	e.works[w] = true
 	return w, nil
 }
 
-// WorkBytes returns the memory of a work for Step, most of it pinned, and of one for Infer.
+// WorkBytes returns the memory of a work for Backward, most of it pinned, and of one for Infer.
 func (e *Engine) WorkBytes() (train, eval int64) {
 	train = e.train.frame.bytes + e.train.preparer.SorterBytes()
 	if e.eval != nil {
@@ -143,7 +144,7 @@ func (w *Work) label(b *graph.Batch) {
 
 // check makes sure that the batch was prepared for the network, and that its features
 // are there, as far as that is known.
-func (w *Work) check(n *network, f Features) error {
+func (w *Work) check(n *network, f engine.Features) error {
 	b := w.prepared.Batch()
 	switch {
 	case b == nil:
@@ -153,7 +154,7 @@ func (w *Work) check(n *network, f Features) error {
 	case n.training && n.loss.kind == model.CrossEntropy && len(b.Targets) > 0:
 		return fault.New(fault.ErrInput, "gpu: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
 	}
-	if x, ok := f.(Rows); ok && len(x) < b.Blocks[0].NumSrc*n.model.Features() {
+	if x, ok := f.(engine.Rows); ok && len(x) < b.Blocks[0].NumSrc*n.model.Features() {
 		return fault.New(fault.ErrInput, "gpu: %d feature elements for %d input nodes of width %d", len(x), b.Blocks[0].NumSrc, n.model.Features())
 	}
 	return nil

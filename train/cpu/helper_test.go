@@ -1,0 +1,27 @@
+package cpu
+
+import (
+	"context"
+
+	"diskgnn/train/recipe"
+)
+
+// Step is Backward and Apply of a batch that a test has prepared itself.
+func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
+	if err := e.backward(ctx, in); err != nil {
+		return Result{}, err
+	}
+	return e.apply()
+}
+
+func snapshot(e *Engine) []float32 {
+	weights, _ := e.Snapshot(nil) // which does not fail
+	return weights
+}
+
+func optimizerOf(decoupled bool) string {
+	if decoupled {
+		return recipe.OptimizerAdamW
+	}
+	return recipe.OptimizerAdam
+}
