@@ -7,6 +7,20 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
+// Orders of visiting the training batches.
+const (
+	Random  = "random"
+	Overlap = "overlap" // neighbouring batches share input nodes
+)
+
+// Purposes of randomness, as keys tell them apart.
+const (
+	forSubset   = 1
+	forOrder    = 2
+	forDraws    = 3
+	forLocality = 4
+)
+
 // Batches in the order "overlap" are mixtures. Training nodes lie in an order of
 // locality, in which neighbours need the same input nodes. It is cut into runs,
 // runs into blocks: a batch is one block of each of a group's runs, the next
@@ -145,4 +159,12 @@ func (o *orders) drop(before int) {
 			delete(o.of, e)
 		}
 	}
+}
+
+// identity makes at[i] = i.
+func identity(at []uint32) []uint32 {
+	for i := range at {
+		at[i] = uint32(i)
+	}
+	return at
 }
