@@ -13,7 +13,7 @@ const (
 	Overlap = "overlap" // neighbouring batches share input nodes
 )
 
-// Purposes of randomness, as keys tell them apart.
+// Purposes of randomness: the word of a key that keeps them apart.
 const (
 	forSubset   = 1
 	forOrder    = 2
