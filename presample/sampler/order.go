@@ -99,7 +99,7 @@ type orders struct {
 	cut   cutting
 	local []uint32 // positions by locality
 
-	mu      sync.Mutex
+	mu      sync.RWMutex // an order is read under it, since drop uses its memory again
 	of      map[int][]uint32
 	free    [][]uint32
 	scratch []uint32
@@ -120,12 +120,31 @@ func (o *orders) memory() int64 {
 	return o.cut.memory()
 }
 
-// get returns the order of an epoch, made on the first call.
-func (o *orders) get(epoch int) []uint32 {
+// with calls do with the order of an epoch, which is made if it is not there. The order is
+// valid during the call.
+func (o *orders) with(epoch int, do func(order []uint32)) {
+	for !o.read(epoch, do) {
+		o.make(epoch) // it may be dropped again before it is read
+	}
+}
+
+// read calls do with the order of an epoch, if it is there.
+func (o *orders) read(epoch int, do func(order []uint32)) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	order := o.of[epoch]
+	if order != nil {
+		do(order)
+	}
+	return order != nil
+}
+
+// make makes the order of an epoch, unless it is there.
+func (o *orders) make(epoch int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if order := o.of[epoch]; order != nil {
-		return order
+	if o.of[epoch] != nil {
+		return
 	}
 	var order []uint32
 	if n := len(o.free); n > 0 {
@@ -135,7 +154,6 @@ func (o *orders) get(epoch int) []uint32 {
 	}
 	o.fill(order, rng.Key(o.seed, forOrder, uint64(epoch)))
 	o.of[epoch] = order
-	return order
 }
 
 // fill writes the order that a key gives.

@@ -189,10 +189,12 @@ func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	epoch := uint64(id.Epoch)
 	switch id.Split {
 	case Train:
-		for _, at := range s.orders.get(id.Epoch)[lo:hi] {
-			to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
-			to.Targets = append(to.Targets, from.targetsOf(int(at))...)
-		}
+		s.orders.with(id.Epoch, func(order []uint32) {
+			for _, at := range order[lo:hi] {
+				to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
+				to.Targets = append(to.Targets, from.targetsOf(int(at))...)
+			}
+		})
 		return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
 	case Valid:
 		epoch = validEpoch
