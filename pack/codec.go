@@ -16,9 +16,6 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// CompressAuto chooses what loads chunks fastest.
-const CompressAuto = cut.CodecAuto
-
 const (
 	// samplePieces and sampleBytes are what auto compresses to see what it gives.
 	samplePieces = 8
@@ -27,13 +24,10 @@ const (
 	leastGain = 1.05
 	// decodeFor is how long each codec is timed, at least.
 	decodeFor = 20 * time.Millisecond
-	// rateReads of rateBytes each, at as many places, tell the drive's rate.
+	// The drive's rate is measured by rateReads reads of rateBytes each, at as many places.
 	rateReads = 8
 	rateBytes = 32 << 20
 )
-
-// codecs are what chunks can be stored by.
-var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
 
 // settleCodec settles the codec of the chunks. What an earlier run measured, finished
 // or not, is kept: another measurement might come out otherwise.

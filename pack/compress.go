@@ -22,12 +22,6 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// compressFile is the scratch file of compressState after the last durable group.
-const compressFile = "compress.tmp"
-
-// rawFile names the scratch file of a group's chunks before their compression.
-func rawFile(group int) string { return fmt.Sprintf("cold-%05d.raw.tmp", group) }
-
 // compression is the pass that follows the ranges when chunks are compressed: group by
 // group, the chunks that the ranges wrote to a scratch file are cut into pieces anew
 // and compressed, on all workers, and the scratch file is removed.

@@ -20,27 +20,11 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// requestsFile is the scratch list of the rows that every chunk will hold: node
-// ids, uint32, batch after batch, in the chunk's order.
-const requestsFile = "requests.tmp"
-
-// firstPass is what the first pass makes beside the graphs: what the second one starts
-// from. An interrupted run leaves it in the journal and index.tmp.
-type firstPass struct {
-	facts packfile.Facts
-	// index has no checksums of chunks yet, which lie where the ranges write them.
-	index *packfile.Index
-	files []stage.File // that are finished
-	// requests and ssdRequests are the CRC-32C of the scratch lists of rows, entries that of
-	// the list of the cache's first content under policy min.
-	requests, ssdRequests, entries uint32
-}
-
 // graphs runs the first pass, or takes over what an interrupted run finished.
 func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *firstPass, err error) {
 	if p.kept != nil {
 		p.rep.Logf("resuming: the graphs are packed already")
-		return p.kept, p.checkFirstPass(ctx, d.Part, p.kept)
+		return p.kept, p.kept.check(ctx, p.dir, d.Part)
 	}
 	// What an earlier run noted of its second pass is of no use without its first.
 	for _, name := range []string{stateFile, compressFile} {
@@ -76,7 +60,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 	if err := g.run(ctx); err != nil {
 		return nil, err
 	}
-	return &g.firstPass, p.saveFirstPass(&g.firstPass)
+	return &g.firstPass, g.save(p.dir, p.rawForm())
 }
 
 // graphSlot holds what one batch needs on its way through the first pass.

@@ -24,7 +24,7 @@ const (
 	// mostScratch is the most that the scratch file takes, an eighth of the free space if
 	// that is less: what is written twice may stay in some cache.
 	mostScratch = 8 << 30
-	// leastScratch is written at least: less would tell of overheads.
+	// leastScratch is the least that is written: the time of less is mostly overhead.
 	leastScratch = 16 << 20
 	// leastSustained is the smallest table with which the drives are loaded for the time of
 	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and

@@ -129,7 +129,7 @@ func (h *hotRows) take(lo, hi int64, rows []byte) error {
 	var g errgroup.Group
 	parts := int64(h.workers)
 	for k := range parts {
-		g.Go(func() error { // every place is one node's: nobody else writes there
+		g.Go(func() error { // no two nodes have the same place
 			for v := lo + (hi-lo)*k/parts; v < lo+(hi-lo)*(k+1)/parts; v++ {
 				if place := int64(h.places[v]); place < h.rows {
 					copy(mem[place*rb:(place+1)*rb], rows[(v-lo)*rb:(v-lo+1)*rb])

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 
 	"diskgnn/internal/budget"
@@ -9,11 +10,18 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
 	"diskgnn/iostack/all"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 )
 
 // DTypeSame keeps the dataset's element type.
 const DTypeSame = "same"
+
+// CompressAuto chooses what loads chunks fastest.
+const CompressAuto = cut.CodecAuto
+
+// codecs are what chunks can be stored by.
+var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
 
 // Options of a packing. The zero value of a field asks for its default.
 type Options struct {
@@ -84,7 +92,7 @@ func (o *Options) EnsureDefaults() {
 		o.IO = all.Auto
 	}
 	if o.Workers == 0 {
-		o.Workers = defaultWorkers()
+		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Memory == 0 {
 		o.Memory, _ = budget.Default()

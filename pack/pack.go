@@ -52,15 +52,6 @@ func (r *request) run(ctx context.Context) (_ Result, err error) {
 	return p.Write(ctx, d)
 }
 
-// Packing is the making of a directory: of a pack, or a shard of one.
-type Packing struct {
-	*request
-	dir   *stage.Dir
-	state stage.State
-	files *rowfile.Set // of dir
-	kept  *firstPass   // that an interrupted run finished; or nil
-}
-
 // begin opens the transaction for the directory. It returns nil if that is finished.
 func (r *request) begin(ctx context.Context) (_ *Packing, err error) {
 	spec, err := r.o.Shard.Spec(r.spec())
@@ -79,15 +70,10 @@ func (r *request) begin(ctx context.Context) (_ *Packing, err error) {
 		r.rep.Logf("%s", n)
 	}
 	p := &Packing{request: r, dir: dir, state: state, files: rowfile.NewSet(dir, r.o.openFiles)}
-	if p.kept, err = p.loadFirstPass(); err != nil {
+	if p.kept, err = loadFirstPass(dir, r.rawForm()); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
-}
-
-func (p *Packing) close() error {
-	p.files.Close()
-	return p.dir.Close()
 }
 
 // words says how a user gives a content parameter.
@@ -144,15 +130,6 @@ func (p *Packing) Write(ctx context.Context, d cut.Decision) (Result, error) {
 		name = "resumed"
 	}
 	return p.describe(name, w)
-}
-
-// work is what a run did.
-type work struct {
-	ranges    int   // in which the table was read
-	tableRead int64 // bytes of the table's file
-	scratch   int64 // bytes of scratch files that were written and read back
-
-	graphSeconds, rowSeconds float64
 }
 
 func (p *Packing) write(ctx context.Context, d *cut.Decision) (w work, err error) {

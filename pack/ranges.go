@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"iter"
 	"slices"
 
 	"diskgnn/device"
-	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/rowfile"
 	"diskgnn/pack/internal/table"
-	"diskgnn/pack/packfile"
 )
 
 // rows runs the second pass. It returns the files that are finished then: hot rows, those
@@ -42,19 +38,22 @@ func (p *Packing) rows(ctx context.Context, d *cut.Decision, m allotment, first 
 		return nil, err
 	}
 	defer out.Close()
-	pass := &rangePass{
-		table: rows, out: out, nodes: f.Nodes,
-		dir: p.dir, open: p.files, facts: &first.facts, index: first.index, form: p.rawForm(), compressed: p.form().Compressed(), workers: p.o.Workers, task: task, rows: m.rangeRows, requestsCRC: first.requests,
-	}
+	pass := &rangePass{table: rows, out: out, nodes: f.Nodes, rowBytes: p.facts.RowBytes, rows: m.rangeRows, task: task}
+	c := &pass.chunks
+	*c = chunks{dir: p.dir, files: p.files, facts: &first.facts, index: first.index, form: p.rawForm(), raw: p.form().Compressed(), workers: p.o.Workers}
+	defer c.close()
 	x, groups := first.index, 0
 	if len(x.Segments) > 0 {
 		groups = first.facts.Groups()
 	}
-	if err := pass.state.load(p.fs, p.dir.File(stateFile), x.Bands*len(x.Train), pieces(x, p.rawForm()), groups); err != nil {
+	if err := c.state.load(p.fs, p.dir.File(stateFile), x.Bands*len(x.Train), pieces(x, p.rawForm()), groups); err != nil {
 		return nil, err
 	}
-	if pass.state.Next > 0 {
-		p.rep.Logf("resuming: the chunks of rows below %d are packed already", pass.state.Next)
+	if c.state.Next > 0 {
+		p.rep.Logf("resuming: the chunks of rows below %d are packed already", c.state.Next)
+	}
+	if err := c.open(ctx, first.requests); err != nil {
+		return nil, err
 	}
 	if d.Part.Common {
 		if pass.once, err = p.newOnceRows(d, m, first, out); err != nil {
@@ -63,7 +62,7 @@ func (p *Packing) rows(ctx context.Context, d *cut.Decision, m allotment, first 
 		defer pass.once.close()
 	}
 	if groups > 0 {
-		if pass.ssd, err = newSSDWriter(ctx, p.files, x, &first.facts, p.o.Workers, first.ssdRequests, &pass.state); err != nil {
+		if pass.ssd, err = newSSDWriter(ctx, p.files, x, &first.facts, p.o.Workers, first.ssdRequests, &c.state); err != nil {
 			return nil, err
 		}
 		defer pass.ssd.close()
@@ -89,166 +88,28 @@ func (p *Packing) rows(ctx context.Context, d *cut.Decision, m allotment, first 
 // rangePass is batched packing: it reads the feature table once and writes the
 // chunks of all batches, the hot rows and the evaluation rows.
 type rangePass struct {
-	table *table.Reader
-	out   *rowfile.Writers
-	nodes int64
+	table    *table.Reader
+	out      *rowfile.Writers
+	nodes    int64
+	rowBytes int   // of a row as it is packed
+	rows     int64 // of one range, at most
+	task     progress.Task
 
-	dir     *stage.Dir
-	open    *rowfile.Set
-	facts   *packfile.Facts
-	index   *packfile.Index
-	form    packfile.Form
-	workers int
-	task    progress.Task
-
-	compressed bool // the chunks will be: they go to scratch files
-
-	rows  int64 // of one range, at most
-	once  *onceRows
-	ssd   *ssdWriter // nil without an SSD level
-	state rangeState
-
-	requestsCRC uint32
-	requests    []uint32 // mapped; of all batches
-	start       []int64  // first request of every batch
-	cold        []*rowfile.File
-	ranges      int
-}
-
-// prepare lays out the checksum tables and makes the cold files at their size, or makes
-// sure of what an interrupted run wrote to them.
-func (p *rangePass) prepare(ctx context.Context, reqFile *mapped.File) error {
-	bands := p.index.Bands
-	if p.state.Sums == nil {
-		p.state.Sums = make([]uint32, pieces(p.index, p.form))
-		p.state.Running = make([]uint32, len(p.index.Train)*bands)
-	}
-	p.index.SharePieces(p.form, p.state.Sums, nil)
-	if p.compressed && p.state.Next >= p.nodes {
-		return nil // the scratch files of some groups may be gone
-	}
-	var kept []keptFile
-	for g := range p.facts.Groups() {
-		lo, hi := p.facts.GroupSpan(g)
-		size := coldSize(p.index.Train[lo:hi])
-		if size == 0 {
-			p.cold = append(p.cold, nil)
-			continue
-		}
-		name := packfile.ColdFile(g)
-		if p.compressed {
-			name = rawFile(g)
-		}
-		if p.state.Next > 0 {
-			p.cold = append(p.cold, p.open.File(name))
-			kept = append(kept, keptFile{name, size, p.regions(lo, hi)})
-			continue
-		}
-		f, err := p.open.Create(name, size)
-		if err != nil {
-			return err
-		}
-		p.cold = append(p.cold, f)
-	}
-	return checkKept(ctx, p.dir, kept, reqFile)
-}
-
-// regions yields what an interrupted run wrote to the chunks of the batches lo ≤ i < hi:
-// of each band its rows below state.Next, of which the last checksum is still under way.
-func (p *rangePass) regions(lo, hi int) iter.Seq[region] {
-	const granule = packfile.ColdGranule
-	return func(yield func(region) bool) {
-		for i := lo; i < hi; i++ {
-			t := &p.index.Train[i]
-			off, sums, req := t.ChunkOffset, t.Sums, p.requests[p.start[i]:p.start[i+1]]
-			for band, n := range t.Bands {
-				size := int64(n) * int64(p.rowBytes())
-				done, _ := slices.BinarySearch(req[:n], uint32(p.state.Next))
-				if p.state.Next >= p.nodes {
-					done = n
-				}
-				written := int64(done) * int64(p.rowBytes())
-				for at := int64(0); at < written; at += granule {
-					r := region{off: off + at, size: min(granule, written-at), crc: sums[at/granule]}
-					if at+r.size == written && r.size < granule && written < size {
-						r.crc = p.state.Running[i*len(t.Bands)+band]
-					}
-					if !yield(r) {
-						return
-					}
-				}
-				if written < size && !yield(region{off: off + written, size: size - written, rewritten: true}) {
-					return
-				}
-				off, req, sums = off+size, req[n:], sums[p.form.NumPieces(t.Bands[band:band+1]):]
-			}
-		}
-	}
-}
-
-func (p *rangePass) rowBytes() int { return p.form.RowBytes }
-
-// coldSize returns the bytes of the cold file of a group's batches.
-func coldSize(batches []packfile.Train) int64 {
-	last := &batches[len(batches)-1]
-	return last.ChunkOffset + binio.AlignUp(last.ChunkBytes, binio.Page)
-}
-
-// pieces returns the number of pieces of all chunks.
-func pieces(x *packfile.Index, f packfile.Form) int {
-	n := 0
-	for i := range x.Train {
-		n += f.NumPieces(x.Train[i].Bands)
-	}
-	return n
+	chunks chunks
+	once   *onceRows
+	ssd    *ssdWriter // nil without an SSD level
+	ranges int
 }
 
 // run reads the table range by range. Three things overlap: the next range is
 // read while the present one is gathered, and the one before becomes durable.
-func (p *rangePass) run(ctx context.Context) error {
-	defer func() {
-		for _, f := range p.cold {
-			if f != nil {
-				f.Close()
-			}
-		}
-	}()
-	p.start = make([]int64, len(p.index.Train)+1)
-	for i := range p.index.Train {
-		p.start[i+1] = p.start[i] + int64(p.index.Train[i].ColdRows(p.index.Bands-1))
-	}
-	reqFile, err := mapped.Open(p.dir.File(requestsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return touched(p.dir.File(requestsFile), err)
-	}
-	if err != nil {
-		return err
-	}
-	defer reqFile.Close()
-	err = mapped.Guard(func() error {
-		if err := p.checkRequests(ctx, reqFile.Data()); err != nil {
-			return err
-		}
-		p.requests = binio.View[uint32](reqFile.Data())
-		return nil
-	}, reqFile)
-	if err != nil {
-		return err
-	}
-	if err := p.prepare(ctx, reqFile); err != nil {
-		return err
-	}
-	return p.ranged(ctx, reqFile)
-}
-
-// ranged is run once everything is open.
-func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error) {
+func (p *rangePass) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var buf [2]*device.Host // the second only if there is a second range
 	for i := range buf {
 		if i == 0 || p.rows < p.nodes {
-			if buf[i], err = device.NewHost(int(p.rows) * p.rowBytes()); err != nil {
+			if buf[i], err = device.NewHost(int(p.rows) * p.rowBytes); err != nil {
 				return err
 			}
 			defer buf[i].Free()
@@ -263,7 +124,7 @@ func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error
 		}()
 		return hi, func() error { return <-done }
 	}
-	saver := newSaver(p)
+	saver := saver{dir: p.chunks.dir, files: p.chunks.files}
 	defer func() { err = saver.join(err) }()
 	lo := int64(0)
 	hi, wait := read(0, lo)
@@ -277,11 +138,11 @@ func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error
 		} else {
 			wait = func() error { return nil }
 		}
-		err := p.pack(ctx, lo, hi, buf[i].Bytes()[:int(hi-lo)*p.rowBytes()], reqFile)
+		err := p.pack(ctx, lo, hi, buf[i].Bytes()[:int(hi-lo)*p.rowBytes])
 		p.ranges++
 		p.task.Add((hi - lo) * p.table.RowBytes())
 		if err == nil {
-			err = saver.save(ctx, nextLo)
+			err = p.save(ctx, &saver, nextLo)
 		}
 		if err != nil {
 			cancel()
@@ -293,39 +154,43 @@ func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error
 	return nil
 }
 
-// writeBuffer is what a worker gathers for one write through the page cache.
-const writeBuffer = 1 << 20
-
-// checkRequests checks the list of rows that the first pass, perhaps of an
-// interrupted run, left on disk.
-func (p *rangePass) checkRequests(ctx context.Context, list []byte) error {
-	crc := uint32(0)
-	for b := list; len(b) > 0; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(len(b), writeBuffer)
-		crc = binio.UpdateCRC(crc, b[:n])
-		b = b[n:]
+// pack writes everything that the rows lo ≤ v < hi, which are in memory, belong to: hot and
+// evaluation rows on some goroutines, the chunks' on the workers, then the SSD level's. An
+// earlier run has written the chunks and the SSD level of the rows below state.Next.
+func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte) error {
+	from := max(lo, p.chunks.state.Next)
+	g, inner := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.once.take(inner, lo, hi, rows) })
+	var rest []byte
+	if from < hi {
+		rest = rows[int(from-lo)*p.rowBytes:]
+		g.Go(func() error { return p.chunks.take(inner, p.out, from, hi, rest) })
 	}
-	if want := 4 * p.start[len(p.start)-1]; int64(len(list)) != want || crc != p.requestsCRC {
-		return touched(p.dir.File(requestsFile), errors.New("it does not match its checksum"))
-	}
-	return nil
-}
-
-// pack writes everything that the rows lo ≤ v < hi belong to.
-func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte, reqFile *mapped.File) error {
-	if err := p.gather(ctx, lo, hi, rows, reqFile); err != nil {
+	if err := g.Wait(); err != nil {
 		_ = p.out.Drain() // the rows may be written over now, and files closed
 		return errors.Join(err, p.out.Failed())
 	}
-	if err := p.out.Drain(); err != nil || p.ssd == nil {
+	if err := p.out.Drain(); err != nil || p.ssd == nil || from >= hi {
 		return err
 	}
-	from := max(lo, p.state.Next)
-	if hi <= from {
+	return p.ssd.take(ctx, from, hi, rest)
+}
+
+// save begins to make all rows below next durable, after the save before.
+func (p *rangePass) save(ctx context.Context, s *saver, next int64) error {
+	if err := s.join(ctx.Err()); err != nil {
+		return err
+	}
+	state := &p.chunks.state
+	if next <= state.Next {
 		return nil
 	}
-	return p.ssd.take(ctx, from, hi, rows[int(from-lo)*p.rowBytes():])
+	state.Next = next
+	files := p.chunks.cold
+	if p.ssd != nil {
+		state.SSD = p.ssd.digests()
+		files = slices.Concat(files, p.ssd.out)
+	}
+	s.begin(state.clone(), slices.DeleteFunc(slices.Clone(files), func(f *rowfile.File) bool { return f == nil }))
+	return nil
 }

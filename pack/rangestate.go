@@ -1,13 +1,13 @@
 package pack
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"slices"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/internal/rowfile"
 )
@@ -76,37 +76,22 @@ func (s *rangeState) load(fsys vfs.FS, name string, running, sums, ssd int) erro
 // saver makes each range durable while the next one is packed: sync, then the
 // state as it was at the range's end. At most one save is under way.
 type saver struct {
-	p    *rangePass
-	done chan error
+	dir   *stage.Dir
+	files *rowfile.Set
+	done  chan error
 }
 
-func newSaver(p *rangePass) *saver { return &saver{p: p} }
-
-// save begins to make all rows below next durable, after the save before.
-func (s *saver) save(ctx context.Context, next int64) error {
-	if err := s.join(ctx.Err()); err != nil {
-		return err
-	}
-	if next <= s.p.state.Next {
-		return nil
-	}
-	s.p.state.Next = next
-	files := s.p.cold
-	if s.p.ssd != nil {
-		s.p.state.SSD = s.p.ssd.digests()
-		files = slices.Concat(files, s.p.ssd.out)
-	}
-	state := s.p.state.clone()
+// begin begins to save a state, which is not changed any more, with the files that it is of.
+func (s *saver) begin(state rangeState, files []*rowfile.File) {
 	s.done = make(chan error, 1)
 	go func() {
 		defer fault.Crash()
-		err := s.p.open.Sync(slices.DeleteFunc(slices.Clone(files), func(f *rowfile.File) bool { return f == nil }))
+		err := s.files.Sync(files)
 		if err == nil {
-			err = vfs.ReplaceFile(s.p.dir.FS(), s.p.dir.File(stateFile), state.encode())
+			err = vfs.ReplaceFile(s.dir.FS(), s.dir.File(stateFile), state.encode())
 		}
 		s.done <- err
 	}()
-	return nil
 }
 
 // join waits for the save under way and returns the first error.

@@ -14,14 +14,6 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Scratch files of the policy min.
-const (
-	// minCodesFile has what becomes of every access.
-	minCodesFile = "min-codes.tmp"
-	// minEntriesFile has the cache's content before batch 0: node ids by entry.
-	minEntriesFile = "min-slots.tmp"
-)
-
 // recorder takes down what the simulated cache does: the codes of the part's accesses and,
 // in the part that has it, refill.bin.
 type recorder struct {
@@ -166,7 +158,7 @@ func (p *Packing) hotPlaces(d *cut.Decision, crc uint32) ([]uint32, error) {
 		}
 		got = binio.UpdateCRC(got, binio.Bytes(list))
 		for _, v := range list {
-			if int(v) < len(places) { // else the checksum tells
+			if int(v) < len(places) { // else the checksum does not match either
 				places[v] = uint32(entry)
 			}
 			entry++

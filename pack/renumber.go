@@ -30,7 +30,7 @@ type renumberer struct {
 }
 
 // train renumbers a sampled training batch in place: [cold bands, coldest first,
-// each by ascending node id | ssd bands by ascending slot | hot by descending rank].
+// each by ascending node id | ssd bands by ascending place there | hot by descending rank].
 // Input becomes ranks; the rows of each band, the chunk's node ids and the plan are
 // left in r.
 func (r *renumberer) train(b *graph.Batch) {
@@ -44,8 +44,8 @@ func (r *renumberer) train(b *graph.Batch) {
 		if band == bands {
 			group, place = 2*bands, ^rank
 		} else if r.shared != nil {
-			if slot, ok := r.shared.Slot(v); ok {
-				group, place = bands+band, slot
+			if at, ok := r.shared.Place(v); ok {
+				group, place = bands+band, at
 			}
 		}
 		r.key[i] = uint64(group)<<32 | uint64(place)
@@ -59,7 +59,7 @@ func (r *renumberer) train(b *graph.Batch) {
 }
 
 // trainMin renumbers a sampled training batch in place for the policy min: [passing
-// by, by ascending node id | admitted, likewise | hits by ascending slot]. codes are
+// by, by ascending node id | admitted, likewise | hits by ascending entry]. codes are
 // those of the batch's nodes in ascending order. Input becomes ranks; the rows of both
 // bands, the chunk's node ids and the plan are left in r.
 func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
@@ -108,7 +108,7 @@ func takeBands(places []uint32, bands []int, key []uint64, first int) ([]uint32,
 }
 
 // evaluation renumbers a sampled evaluation batch in place: [eval rows by
-// ascending slot | hot by descending rank], and returns the number of eval rows.
+// ascending place in eval.bin | hot by descending rank], and returns the number of eval rows.
 func (r *renumberer) evaluation(b *graph.Batch) int {
 	n := len(b.Input)
 	r.grow(n)
@@ -117,7 +117,7 @@ func (r *renumberer) evaluation(b *graph.Batch) int {
 		if rank := r.rank[v]; int64(rank) < r.hot {
 			r.key[i] = 1<<32 | uint64(^rank)
 		} else {
-			r.key[i] = uint64(v) // slots ascend with node ids
+			r.key[i] = uint64(v) // places ascend with node ids
 			rows++
 		}
 	}

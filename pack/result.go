@@ -50,6 +50,15 @@ type Result struct {
 	PeakAnon int64 `json:"peak_anon_bytes"`
 }
 
+// work is what a run did.
+type work struct {
+	ranges    int   // in which the table was read
+	tableRead int64 // bytes of the table's file
+	scratch   int64 // bytes of scratch files that were written and read back
+
+	graphSeconds, rowSeconds float64
+}
+
 // describe builds the result from the finished directory, which it so checks.
 func (r *request) describe(state string, w work) (Result, error) {
 	open := packfile.Open

@@ -4,21 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
-	"diskgnn/internal/mapped"
 	"diskgnn/internal/stage"
 	"diskgnn/pack/internal/rowfile"
 	"diskgnn/pack/packfile"
 )
 
-// ssdRequestsFile is the scratch list of the rows of the SSD level: node ids, uint32,
-// segment after segment, by slot.
-const ssdRequestsFile = "ssd-requests.tmp"
-
-// ssdPiece is the number of slots that a worker looks through at a time: whole pages,
+// ssdPiece is the number of places that a worker looks through at a time: whole pages,
 // whatever a row's bytes.
 const ssdPiece = 16 * binio.Page
 
@@ -32,9 +26,7 @@ type ssdWriter struct {
 	segments []packfile.Segment
 	workers  int
 
-	list  *mapped.File
-	nodes []uint32         // mapped; of all segments
-	start []int64          // first of every segment in nodes
+	lists rowList          // the rows of every segment, by place
 	out   []*rowfile.File  // by group; nil where the level has no rows
 	sums  []*binio.Scatter // likewise: of the rows written so far
 }
@@ -52,7 +44,7 @@ func ssdSize(segments []packfile.Segment, rowBytes int) int64 {
 }
 
 // newSSDWriter makes the files at their sizes, or makes sure of what an interrupted run
-// wrote to them, which state tells. crc is the scratch list's.
+// wrote to them, as state says. crc is that of the scratch list.
 func newSSDWriter(ctx context.Context, open *rowfile.Set, x *packfile.Index, f *packfile.Facts, workers int, crc uint32, state *rangeState) (_ *ssdWriter, err error) {
 	w := &ssdWriter{open: open, facts: f, segments: x.Segments, workers: workers}
 	defer func() {
@@ -60,11 +52,11 @@ func newSSDWriter(ctx context.Context, open *rowfile.Set, x *packfile.Index, f *
 			w.close()
 		}
 	}()
-	w.start = make([]int64, len(w.segments)+1)
+	start := make([]int64, len(w.segments)+1)
 	for i := range w.segments {
-		w.start[i+1] = w.start[i] + int64(w.segments[i].Rows)
+		start[i+1] = start[i] + int64(w.segments[i].Rows)
 	}
-	if err := w.openList(ctx, crc); err != nil {
+	if w.lists, err = openRowList(ctx, open.Dir, ssdRequestsFile, start, crc); err != nil {
 		return nil, err
 	}
 	w.out, w.sums = make([]*rowfile.File, f.Groups()), make([]*binio.Scatter, f.Groups())
@@ -115,7 +107,7 @@ func (w *ssdWriter) check(ctx context.Context, state *rangeState) error {
 			continue
 		}
 		g.Go(func() error {
-			return mapped.Guard(func() error { return w.checkGroup(inner, group, state.Next) }, w.list)
+			return w.lists.guard(func() error { return w.checkGroup(inner, group, state.Next) })
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -141,10 +133,10 @@ func (w *ssdWriter) checkGroup(ctx context.Context, group int, next int64) (err 
 	lo, hi := groupSegments(w.facts, group)
 	for i := lo; i < hi; i++ {
 		s := w.segments[i]
-		nodes := w.nodes[w.start[i]:w.start[i+1]]
+		nodes := w.lists.of(i)
 		at, end := s.Offset, s.Offset+int64(s.Rows)*rb
 		err := r.each(at, end, func(b []byte) error {
-			for len(b) > 0 { // slots that are written, or that are not, one after another
+			for len(b) > 0 { // places that are written, or that are not, one after another
 				k := (at - s.Offset) / rb
 				written, stop := int64(nodes[k]) < next, at+int64(len(b))
 				for k < int64(len(nodes)) && int64(nodes[k]) < next == written && s.Offset+k*rb < stop {
@@ -165,42 +157,6 @@ func (w *ssdWriter) checkGroup(ctx context.Context, group int, next int64) (err 
 			return err
 		}
 	}
-	return nil
-}
-
-// openList maps the scratch list and checks it.
-func (w *ssdWriter) openList(ctx context.Context, crc uint32) error {
-	name := w.open.Dir.File(ssdRequestsFile)
-	list, err := mapped.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return touched(name, err)
-	}
-	if err != nil {
-		return err
-	}
-	w.list = list
-	if int64(len(list.Data())) != 4*w.start[len(w.segments)] {
-		return touched(name, errors.New("it has another length"))
-	}
-	got := uint32(0)
-	err = mapped.Guard(func() error {
-		for b := list.Data(); len(b) > 0; {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			n := min(len(b), writeBuffer)
-			got = binio.UpdateCRC(got, b[:n])
-			b = b[n:]
-		}
-		return nil
-	}, list)
-	if err != nil {
-		return err
-	}
-	if got != crc {
-		return touched(name, errors.New("it does not match its checksum"))
-	}
-	w.nodes = binio.View[uint32](list.Data())
 	return nil
 }
 
@@ -226,7 +182,7 @@ func (w *ssdWriter) take(ctx context.Context, lo, hi int64, rows []byte) error {
 		g.Go(func() error {
 			buf := make([]byte, 0, max(writeBuffer, w.facts.RowBytes))
 			for p := range jobs {
-				err := mapped.Guard(func() error { return w.piece(p.segment, p.first, p.last, lo, hi, rows, buf) }, w.list)
+				err := w.lists.guard(func() error { return w.piece(p.segment, p.first, p.last, lo, hi, rows, buf) })
 				if err != nil {
 					return fmt.Errorf("segment %d: %w", p.segment, err)
 				}
@@ -237,11 +193,11 @@ func (w *ssdWriter) take(ctx context.Context, lo, hi int64, rows []byte) error {
 	return g.Wait()
 }
 
-// piece writes those of the rows lo ≤ v < hi that belong to the slots first ≤ k < last
+// piece writes those of the rows lo ≤ v < hi that belong to the places first ≤ k < last
 // of a segment; adjacent ones in one write.
 func (w *ssdWriter) piece(segment, first, last int, lo, hi int64, rows, buf []byte) error {
 	rb := w.facts.RowBytes
-	nodes := w.nodes[w.start[segment]:w.start[segment+1]]
+	nodes := w.lists.of(segment)
 	group := segment * w.facts.Segment / packfile.GroupBatches(w.facts.Segment)
 	flush := func(end int) error {
 		if len(buf) == 0 {
@@ -251,7 +207,7 @@ func (w *ssdWriter) piece(segment, first, last int, lo, hi int64, rows, buf []by
 		if err := w.out[group].WriteCached(buf, off); err != nil {
 			return err
 		}
-		w.sums[group].Put(off, buf) // no other piece has slots in these pages
+		w.sums[group].Put(off, buf) // no other piece has places in these pages
 		buf = buf[:0]
 		return nil
 	}
@@ -296,7 +252,5 @@ func (w *ssdWriter) close() {
 			f.Close()
 		}
 	}
-	if w.list != nil {
-		_ = w.list.Close()
-	}
+	w.lists.close()
 }

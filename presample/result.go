@@ -1,15 +1,5 @@
 package presample
 
-import (
-	"os"
-	"runtime"
-	"runtime/debug"
-	"time"
-
-	"diskgnn/internal/stage"
-	"diskgnn/presample/mbfile"
-)
-
 // Result is what a sampling did; of a shard, all counts are its own. The JSON keys
 // are stable.
 type Result struct {
@@ -55,45 +45,4 @@ type runFacts struct {
 	Table   string  `json:"table"`
 	Seconds float64 `json:"seconds"`
 	Rate    float64 `json:"edges_per_second"`
-}
-
-// runFacts returns what run.json records.
-func (s *sampling) runFacts() runFacts {
-	host, _ := os.Hostname() // a run without a name is no reason to fail
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	return runFacts{
-		Host: host, Started: s.start.UTC().Format(time.RFC3339), Version: version, Go: runtime.Version(),
-		Workers: s.res.Workers, Memory: s.o.Memory, Table: s.res.Table,
-		Seconds: time.Since(s.start).Seconds(), Rate: s.res.EdgesPerSecond,
-	}
-}
-
-// describe completes the result from the finished directory.
-func (s *sampling) describe(state stage.State) (Result, error) {
-	open := mbfile.Open
-	if !s.o.Shard.Whole() {
-		open = mbfile.OpenShard
-	}
-	r, err := open(s.fs, s.out)
-	if err != nil {
-		return Result{}, err
-	}
-	defer r.Close()
-	f, res := r.Facts(), &s.res
-	res.Out, res.Fingerprint = s.out, r.Fingerprint()
-	res.State = state.String()
-	res.Batches, res.Epochs = f.Batches(), f.Epochs
-	res.TrainBatches, res.ValidBatches, res.TestBatches = f.TrainBatches, f.ValidBatches, f.TestBatches
-	res.SeedNodes = f.Train.SeedNodes + f.Eval.SeedNodes
-	res.InputNodes = f.Train.InputNodes + f.Eval.InputNodes
-	res.Edges = f.Train.Edges + f.Eval.Edges
-	for _, file := range r.Meta().Files {
-		res.DiskBytes += file.Size
-	}
-	res.Seconds = time.Since(s.start).Seconds()
-	res.PeakAnon, res.PeakRSS = s.watch.Stop()
-	return *res, nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"diskgnn/dataset"
-	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/ordered"
@@ -40,27 +42,6 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 		return Result{}, fmt.Errorf("presample: %w", err)
 	}
 	return s.describe(state)
-}
-
-// sampling is one run of the stage.
-type sampling struct {
-	o      Options
-	out    string // the directory to make
-	params mbfile.Params
-	fs     vfs.FS
-	data   *dataset.Dataset
-	rep    progress.Reporter
-	start  time.Time
-	watch  *budget.Watch
-	res    Result
-
-	seeds    *sampler.Seeds
-	layout   mbfile.Layout
-	lo, hi   int   // the batches to sample: all, or the shard's
-	free     int64 // bytes of memory for the workers
-	topology *dataset.Topology
-	writer   *mbfile.Writer
-	task     progress.Task
 }
 
 func (s *sampling) run(ctx context.Context) (stage.State, error) {
@@ -251,14 +232,43 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 	return edges, err
 }
 
-// draw draws batch i of the samples, into the sampler's memory.
-func (s *sampling) draw(ctx context.Context, by *sampler.Sampler, i int) (b *graph.Batch, err error) {
-	err = s.topology.Guard(func() error {
-		b, err = by.Draw(ctx, s.seeds, s.seeds.Nth(i))
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("batch %d: %w", i, err)
+// runFacts returns what run.json records.
+func (s *sampling) runFacts() runFacts {
+	host, _ := os.Hostname() // a run without a name is no reason to fail
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
 	}
-	return b, nil
+	return runFacts{
+		Host: host, Started: s.start.UTC().Format(time.RFC3339), Version: version, Go: runtime.Version(),
+		Workers: s.res.Workers, Memory: s.o.Memory, Table: s.res.Table,
+		Seconds: time.Since(s.start).Seconds(), Rate: s.res.EdgesPerSecond,
+	}
+}
+
+// describe completes the result from the finished directory.
+func (s *sampling) describe(state stage.State) (Result, error) {
+	open := mbfile.Open
+	if !s.o.Shard.Whole() {
+		open = mbfile.OpenShard
+	}
+	r, err := open(s.fs, s.out)
+	if err != nil {
+		return Result{}, err
+	}
+	defer r.Close()
+	f, res := r.Facts(), &s.res
+	res.Out, res.Fingerprint = s.out, r.Fingerprint()
+	res.State = state.String()
+	res.Batches, res.Epochs = f.Batches(), f.Epochs
+	res.TrainBatches, res.ValidBatches, res.TestBatches = f.TrainBatches, f.ValidBatches, f.TestBatches
+	res.SeedNodes = f.Train.SeedNodes + f.Eval.SeedNodes
+	res.InputNodes = f.Train.InputNodes + f.Eval.InputNodes
+	res.Edges = f.Train.Edges + f.Eval.Edges
+	for _, file := range r.Meta().Files {
+		res.DiskBytes += file.Size
+	}
+	res.Seconds = time.Since(s.start).Seconds()
+	res.PeakAnon, res.PeakRSS = s.watch.Stop()
+	return *res, nil
 }

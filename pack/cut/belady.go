@@ -229,3 +229,10 @@ func (c *belady) closing(t int, nodes, next, order []uint32) (keeps, last int) {
 	}
 	return keeps, last
 }
+
+// empty makes every number of a list NoEntry.
+func empty(list []uint32) {
+	for i := range list {
+		list[i] = NoEntry
+	}
+}

@@ -63,7 +63,7 @@ func (r *Request) Form() packfile.Form {
 	return packfile.Form{RowBytes: r.Facts.RowBytes, Codec: r.Params.Codec}
 }
 
-// minimal tells whether the policy is min.
+// minimal reports whether the policy is min.
 func (r *Request) minimal() bool { return r.Params.Policy == packfile.PolicyMin }
 
 // Counts are what a decision is made by. They are for one goroutine.

@@ -38,7 +38,7 @@ func samplePages(ctx context.Context, samples *mbfile.Reader, rank []uint32, edg
 	nodes.finish()
 	useful, read := int64(0), int64(0)
 	var slots []uint32
-	// All batches of the segment are alike: a few tell.
+	// All batches of the segment are alike: a few suffice.
 	for k := 0; k < n; k += (n + mostSampled - 1) / mostSampled {
 		list, err := load(k)
 		if err != nil {
@@ -46,7 +46,7 @@ func samplePages(ctx context.Context, samples *mbfile.Reader, rank []uint32, edg
 		}
 		slots = slots[:0]
 		for _, v := range list {
-			if s, ok := nodes.Slot(v); ok {
+			if s, ok := nodes.Place(v); ok {
 				slots = append(slots, s)
 			}
 		}

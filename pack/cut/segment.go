@@ -24,13 +24,13 @@ type Segment struct {
 
 	used, shared []uint64 // sets of nodes: used by a batch, by more than one
 	// marks are, of used nodes, the first batches, each in as many bits as it needs from
-	// the top on, then ones; the lowest bits count them. Once ordered they are the slots
+	// the top on, then ones; the lowest bits count them. Once ordered they are the places
 	// of shared nodes.
 	marks      []uint64
 	width      int      // bits of a batch
 	places     int      // most batches in a mark
 	reversed   uint64   // what turns every second batch's order around
-	order, tmp []uint32 // the shared nodes, by slot
+	order, tmp []uint32 // the shared nodes, by place
 	at         []int
 }
 
@@ -85,7 +85,7 @@ func (n *Segment) add(i int, nodes []uint32) {
 	}
 }
 
-// finish gives the shared nodes their slots and returns them by slot. They are valid
+// finish gives the shared nodes their places and returns them by place. They are valid
 // until the next segment begins.
 func (n *Segment) finish() []uint32 {
 	count := 0
@@ -104,8 +104,8 @@ func (n *Segment) finish() []uint32 {
 		n.sortBy(1<<digitBits, func(v uint32) int { return int((n.marks[v]^n.reversed)>>shift) & (1<<digitBits - 1) })
 	}
 	n.sortBy(len(n.edges)+1, func(v uint32) int { return BandOf(n.edges, n.rank[v]) })
-	for slot, v := range n.order {
-		n.marks[v] = uint64(slot)
+	for place, v := range n.order {
+		n.marks[v] = uint64(place)
 	}
 	return n.order
 }
@@ -132,8 +132,8 @@ func (n *Segment) sortBy(keys int, key func(v uint32) int) {
 	n.order, n.tmp = n.tmp, n.order
 }
 
-// Slot returns the slot of a node, if several batches use it.
-func (n *Segment) Slot(v uint32) (uint32, bool) {
+// Place returns the place of a node, if several batches use it.
+func (n *Segment) Place(v uint32) (uint32, bool) {
 	if n.shared[v/64]>>(v%64)&1 == 0 {
 		return 0, false
 	}

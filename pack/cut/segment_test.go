@@ -26,12 +26,12 @@ func TestSegmentByHand(t *testing.T) {
 			t.Errorf("order %v, want %v", order, want)
 		}
 		for slot, v := range order {
-			if got, ok := n.Slot(v); !ok || int(got) != slot {
+			if got, ok := n.Place(v); !ok || int(got) != slot {
 				t.Errorf("node %d: slot %d, %t; want %d", v, got, ok, slot)
 			}
 		}
 		for _, v := range []uint32{1, 3, 4, 5} {
-			if _, ok := n.Slot(v); ok {
+			if _, ok := n.Place(v); ok {
 				t.Errorf("node %d is shared", v)
 			}
 		}

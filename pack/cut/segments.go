@@ -48,7 +48,7 @@ func NewSegments(samples *mbfile.Reader, lo, hi int, rank []uint32, edges []int6
 }
 
 // Run counts the uses of the batches' nodes. found takes the shared nodes of every segment
-// in turn, by slot; the list is valid during the call.
+// in turn, by place; the list is valid during the call.
 func (p *Segments) Run(ctx context.Context, found func(segment int, nodes []uint32) error) error {
 	var now *Segment
 	return ordered.Run(ctx, p.hi-p.lo, p.slots, func(ctx context.Context, s *batchSlot, i int) (err error) {

@@ -163,10 +163,3 @@ func newTraceSlots(n int) []*traceSlot {
 	}
 	return slots
 }
-
-// empty makes every number of a list NoEntry.
-func empty(list []uint32) {
-	for i := range list {
-		list[i] = NoEntry
-	}
-}

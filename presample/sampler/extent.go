@@ -5,6 +5,11 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
+// chunkEdges is how many edges are drawn before they are looked up. Positions
+// are computed first, neighbours then fetched in a loop that does nothing else:
+// their cache misses overlap instead of waiting for the next random number.
+const chunkEdges = 2048
+
 // Extent is the size of a batch, or a bound of it.
 type Extent struct {
 	Nodes      int64 // sources of the outermost block

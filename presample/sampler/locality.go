@@ -109,7 +109,7 @@ func (w walker) communities(ctx context.Context, key uint64) (label, spare []uin
 }
 
 // vote returns the label that most neighbours have, by lot when several do, or a
-// node's own where it has no neighbours. Of many neighbours some are asked, evenly
+// node's own where it has no neighbours. Of many neighbours some are counted, evenly
 // spread.
 func (w walker) vote(votes *[mostVotes]uint32, label []uint32, v uint32, key uint64) uint32 {
 	neighbours := w.t.Neighbors(v)

@@ -7,6 +7,20 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
+// Orders of visiting the training batches.
+const (
+	Random  = "random"
+	Overlap = "overlap" // neighbouring batches share input nodes
+)
+
+// Purposes of randomness: the word of a key that keeps them apart.
+const (
+	forSubset   = 1
+	forOrder    = 2
+	forDraws    = 3
+	forLocality = 4
+)
+
 // Batches in the order "overlap" are mixtures. Training nodes lie in an order of
 // locality, in which neighbours need the same input nodes. It is cut into runs,
 // runs into blocks: a batch is one block of each of a group's runs, the next
@@ -85,7 +99,7 @@ type orders struct {
 	cut   cutting
 	local []uint32 // positions by locality
 
-	mu      sync.Mutex
+	mu      sync.RWMutex // an order is read under it, since drop uses its memory again
 	of      map[int][]uint32
 	free    [][]uint32
 	scratch []uint32
@@ -106,12 +120,31 @@ func (o *orders) memory() int64 {
 	return o.cut.memory()
 }
 
-// get returns the order of an epoch, made on the first call.
-func (o *orders) get(epoch int) []uint32 {
+// with calls do with the order of an epoch, which is made if it is not there. The order is
+// valid during the call.
+func (o *orders) with(epoch int, do func(order []uint32)) {
+	for !o.read(epoch, do) {
+		o.make(epoch) // it may be dropped again before it is read
+	}
+}
+
+// read calls do with the order of an epoch, if it is there.
+func (o *orders) read(epoch int, do func(order []uint32)) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	order := o.of[epoch]
+	if order != nil {
+		do(order)
+	}
+	return order != nil
+}
+
+// make makes the order of an epoch, unless it is there.
+func (o *orders) make(epoch int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if order := o.of[epoch]; order != nil {
-		return order
+	if o.of[epoch] != nil {
+		return
 	}
 	var order []uint32
 	if n := len(o.free); n > 0 {
@@ -121,7 +154,6 @@ func (o *orders) get(epoch int) []uint32 {
 	}
 	o.fill(order, rng.Key(o.seed, forOrder, uint64(epoch)))
 	o.of[epoch] = order
-	return order
 }
 
 // fill writes the order that a key gives.
@@ -145,4 +177,12 @@ func (o *orders) drop(before int) {
 			delete(o.of, e)
 		}
 	}
+}
+
+// identity makes at[i] = i.
+func identity(at []uint32) []uint32 {
+	for i := range at {
+		at[i] = uint32(i)
+	}
+	return at
 }

@@ -12,11 +12,6 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// chunkEdges is how many edges are drawn before they are looked up. Positions
-// are computed first, neighbours then fetched in a loop that does nothing else:
-// their cache misses overlap instead of waiting for the next random number.
-const chunkEdges = 2048
-
 // Options of a Sampler. The zero value of a field is its default.
 type Options struct {
 	// Hash numbers nodes by a hash table of a batch's size instead of an array of the

@@ -280,6 +280,9 @@ func TestDraw(t *testing.T) {
 			}
 			want[id] = plain
 		}
+		if n := testing.AllocsPerRun(20, func() { _, err = one.Draw(t.Context(), from, ids[0]) }); n > 0 || err != nil {
+			t.Errorf("%s: %v allocations a batch: %v", order, n, err)
+		}
 		if cmp.Equal(want[ID{Train, 0, 0}], want[ID{Train, 2, 0}]) {
 			t.Errorf("%s: two epochs draw the same batch", order)
 		}

@@ -14,14 +14,6 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Purposes of randomness, as keys tell them apart.
-const (
-	forSubset   = 1
-	forOrder    = 2
-	forDraws    = 3
-	forLocality = 4
-)
-
 // Validation and test batches draw as epochs that no training reaches.
 const (
 	validEpoch = math.MaxUint64
@@ -37,12 +29,6 @@ type split struct {
 }
 
 func (s *split) batches(size int) int { return (len(s.nodes) + size - 1) / size }
-
-// Orders of visiting the training batches.
-const (
-	Random  = "random"
-	Overlap = "overlap" // neighbouring batches share input nodes
-)
 
 // Split is a set of labelled nodes that batches are made of.
 type Split int
@@ -158,13 +144,6 @@ func (s *split) keep(ratio float64, key uint64) {
 // is empty.
 func (s *split) targetsOf(i int) []byte { return s.targets[i*s.row : (i+1)*s.row] }
 
-func identity(at []uint32) []uint32 {
-	for i := range at {
-		at[i] = uint32(i)
-	}
-	return at
-}
-
 // Batches returns the number of batches of a split; of Train, in each epoch.
 func (s *Seeds) Batches(of Split) int { return s.split[of].batches(s.params.BatchSize) }
 
@@ -210,10 +189,12 @@ func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	epoch := uint64(id.Epoch)
 	switch id.Split {
 	case Train:
-		for _, at := range s.orders.get(id.Epoch)[lo:hi] {
-			to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
-			to.Targets = append(to.Targets, from.targetsOf(int(at))...)
-		}
+		s.orders.with(id.Epoch, func(order []uint32) {
+			for _, at := range order[lo:hi] {
+				to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
+				to.Targets = append(to.Targets, from.targetsOf(int(at))...)
+			}
+		})
 		return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
 	case Valid:
 		epoch = validEpoch

@@ -15,7 +15,7 @@ const (
 	blockBytes = 1 << 20
 	// Depth is the number of writes under way at the same time.
 	Depth = 8
-	// idleBlocks bounds the streams that hold a block while nobody fills it.
+	// idleBlocks bounds the streams that hold a block without filling it.
 	idleBlocks = 3
 )
 

@@ -133,7 +133,7 @@ func (f *File) reopen() error {
 	return f.take(file)
 }
 
-// makeRoom closes files that nobody is writing to until another one may be opened.
+// makeRoom closes files that are not being written to until another one may be opened.
 func (s *Set) makeRoom() error {
 	for {
 		f, err := s.victim()
@@ -149,7 +149,7 @@ func (s *Set) makeRoom() error {
 }
 
 // victim takes out of the set, locked, the file that was written to longest ago among
-// those that nobody is writing to; nil if none need be closed, or can be.
+// those that are not being written to; nil if none need be closed, or can be.
 func (s *Set) victim() (*File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,7 +3,6 @@ package pack
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"diskgnn/dataset"
@@ -14,32 +13,9 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
-	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
-
-func defaultWorkers() int { return runtime.GOMAXPROCS(0) }
-
-// request is what shall be packed, and how: the options, settled for a dataset and samples
-// of it. Nothing changes it once it is open.
-type request struct {
-	o   Options
-	out string // the directory to make
-	fs  vfs.FS
-	rep progress.Reporter
-
-	ds      *dataset.Dataset
-	samples *mbfile.Reader
-	params  packfile.Params
-	facts   packfile.Facts // as far as dataset and samples say them
-
-	stack iostack.Stack // reads the table
-	how   string        // and why that one
-
-	start time.Time
-	watch *budget.Watch
-}
 
 // open opens what is packed and settles how.
 func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *request, err error) {
@@ -70,15 +46,6 @@ func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 		return nil, err
 	}
 	return r, r.settleCodec(ctx)
-}
-
-// close gives back what open took.
-func (r *request) close() {
-	if r.stack != nil {
-		_ = r.stack.Close()
-	}
-	_ = r.samples.Close() // only read from
-	r.watch.Stop()
 }
 
 // settle turns the options into content parameters.
@@ -136,29 +103,4 @@ func checkBatches(samples string, n int, info func(i int) mbfile.BatchInfo) erro
 		}
 	}
 	return nil
-}
-
-// form returns the form of the pack's chunks.
-func (r *request) form() packfile.Form {
-	return packfile.Form{RowBytes: r.facts.RowBytes, Codec: r.params.Codec}
-}
-
-// rawForm returns the form of the chunks that the ranges write.
-func (r *request) rawForm() packfile.Form {
-	return packfile.Form{RowBytes: r.facts.RowBytes, Codec: packfile.CodecNone}
-}
-
-// spec returns what decides the bytes of the whole pack.
-func (r *request) spec() stage.Spec {
-	return stage.Spec{Format: packfile.FormatFor(r.facts.TargetBytes), Params: r.params, Parents: map[string]string{
-		stage.RoleDataset: r.ds.Fingerprint(), stage.RoleSamples: r.samples.Fingerprint(),
-	}}
-}
-
-// cutRequest returns what is decided on.
-func (r *request) cutRequest() cut.Request {
-	return cut.Request{
-		Samples: r.samples, Name: r.o.Samples, Params: r.params, Facts: r.facts, Shard: r.o.Shard,
-		Workers: r.o.Workers, Memory: r.o.Memory, Reporter: r.rep,
-	}
 }

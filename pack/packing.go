@@ -1,0 +1,85 @@
+package pack
+
+import (
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/internal/rowfile"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+// request is what shall be packed, and how: the options, settled for a dataset and samples
+// of it. Nothing changes it once it is open.
+type request struct {
+	o   Options
+	out string // the directory to make
+	fs  vfs.FS
+	rep progress.Reporter
+
+	ds      *dataset.Dataset
+	samples *mbfile.Reader
+	params  packfile.Params
+	facts   packfile.Facts // as far as dataset and samples say them
+
+	stack iostack.Stack // reads the table
+	how   string        // and why that one
+
+	start time.Time
+	watch *budget.Watch
+}
+
+// close gives back what open took.
+func (r *request) close() {
+	if r.stack != nil {
+		_ = r.stack.Close()
+	}
+	_ = r.samples.Close() // only read from
+	r.watch.Stop()
+}
+
+// form returns the form of the pack's chunks.
+func (r *request) form() packfile.Form {
+	return packfile.Form{RowBytes: r.facts.RowBytes, Codec: r.params.Codec}
+}
+
+// rawForm returns the form of the chunks that the ranges write.
+func (r *request) rawForm() packfile.Form {
+	return packfile.Form{RowBytes: r.facts.RowBytes, Codec: packfile.CodecNone}
+}
+
+// spec returns what decides the bytes of the whole pack.
+func (r *request) spec() stage.Spec {
+	return stage.Spec{Format: packfile.FormatFor(r.facts.TargetBytes), Params: r.params, Parents: map[string]string{
+		stage.RoleDataset: r.ds.Fingerprint(), stage.RoleSamples: r.samples.Fingerprint(),
+	}}
+}
+
+// cutRequest returns what is decided on.
+func (r *request) cutRequest() cut.Request {
+	return cut.Request{
+		Samples: r.samples, Name: r.o.Samples, Params: r.params, Facts: r.facts, Shard: r.o.Shard,
+		Workers: r.o.Workers, Memory: r.o.Memory, Reporter: r.rep,
+	}
+}
+
+// Packing is the making of a directory: of a pack, or a shard of one.
+type Packing struct {
+	*request
+	dir   *stage.Dir
+	state stage.State
+	files *rowfile.Set // of dir
+	kept  *firstPass   // that an interrupted run finished; or nil
+}
+
+// close closes the directory and what is open of it.
+func (p *Packing) close() error {
+	p.files.Close()
+	return p.dir.Close()
+}
