@@ -95,9 +95,9 @@ func (p *segmentPass) of(ctx context.Context, i int) (*segmentNodes, error) {
 }
 
 // done says that training batch i, and every batch before it, needs its segment no
-// longer.
+// longer. The last segment, which may be shorter, makes room for nobody.
 func (p *segmentPass) done(i int) {
-	if i%p.length == p.length-1 || i == p.hi-1 {
+	if i%p.length == p.length-1 {
 		segment := i / p.length
 		p.free <- p.nodes[segment] // has room: it came from there
 		p.nodes[segment] = nil

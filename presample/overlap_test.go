@@ -70,6 +70,9 @@ func TestCutting(t *testing.T) {
 	}{
 		{1, 1024, cutting{n: 1, groups: 1, runs: mixedBlocks, block: 1024 / mixedBlocks}},
 		{1024 * groupBatches * 5, 1024, cutting{n: 1024 * groupBatches * 5, groups: 5, runs: mixedBlocks, block: 1024 / mixedBlocks}},
+		// Eleven batches make one group, twelve two: not one more than there are counts.
+		{1024 * 11, 1024, cutting{n: 1024 * 11, groups: 1, runs: mixedBlocks, block: 1024 / mixedBlocks}},
+		{1024*11 + 1, 1024, cutting{n: 1024*11 + 1, groups: 2, runs: mixedBlocks, block: 1024 / mixedBlocks}},
 		{100, 1, cutting{n: 100, groups: (100 + groupBatches/2) / groupBatches, runs: 1, block: 1}},
 	} {
 		if got := newCutting(c.n, c.batch); got != c.want {

@@ -26,6 +26,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
