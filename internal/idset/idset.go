@@ -49,6 +49,9 @@ func (s *Set) RemoveAll(ids []uint32) {
 	}
 }
 
+// Clear removes all ids.
+func (s *Set) Clear() { clear(s.words) }
+
 // Has reports whether an id is a member.
 func (s *Set) Has(id uint32) bool { return s.words[id/64]>>(id%64)&1 != 0 }
 

@@ -59,6 +59,9 @@ func TestSet(t *testing.T) {
 		if !s.HasAll(removed) {
 			t.Fatal("what was added is no member")
 		}
+		if s.Clear(); s.Count() != 0 {
+			t.Fatal("the cleared set has members")
+		}
 	})
 }
 
