@@ -9,8 +9,9 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows.
-// Package featurestore/all opens one by its name; featurestore/storetest holds each to
-// a plain gather from the dataset. No store changes a number: batches of equal samples
+// Stores that have rows alone take the graphs from a Source, such as package sampled.
+// Package featurestore/all finds a store by its name; featurestore/storetest holds each
+// to a plain gather from the dataset. No store changes a number: batches of equal samples
 // have equal graphs and equal rows, in an order of the input nodes that is the store's.
 package featurestore
 
@@ -57,8 +58,11 @@ type Facts struct {
 	Fanout, EvalFanout      []int
 
 	TrainSizes graph.Sizes // maxima over the training batches
-	TrainMeans graph.Sizes
+	TrainMeans graph.Sizes // rounded means over them
 	EvalSizes  graph.Sizes // maxima over the others
+
+	EpochSeeds int64 // seed nodes of the sample epoch that has most
+	EvalSeeds  int64 // of the validation or the test batches, whichever have more
 }
 
 // MultiLabel reports whether a node may have several classes.
@@ -73,6 +77,17 @@ type Lineage struct {
 	Dataset, Samples, Store string
 }
 
+// Description is what people read of a store's directory. No number of a run follows from
+// it. It is zero for stores without a directory of their own.
+type Description struct {
+	Codec          string  `json:"codec"`
+	Policy         string  `json:"policy"`
+	LeastCacheRows int64   `json:"least_cache_rows"`
+	Segment        int     `json:"segment"` // batches that share rows on disk
+	DiskBytes      int64   `json:"disk_bytes"`
+	Blowup         float64 `json:"blowup"` // DiskBytes over the feature table's
+}
+
 // Candidate is a store that was found, and whose metadata was read. It holds no memory
 // worth counting.
 type Candidate interface {
@@ -82,6 +97,7 @@ type Candidate interface {
 	Dir() string
 	Facts() Facts
 	Lineage() Lineage
+	Describe() Description
 	// InOrder says that training batches must be started in the order of the samples.
 	InOrder() bool
 	// Plan divides the memory that the options allow. Less than the least is refused with
@@ -102,6 +118,8 @@ type PlanOptions struct {
 	Cache *budget.Size
 	// Memory is what the store and its slots may hold, in bytes.
 	Memory int64
+	// Least takes the smallest cache that the store can have, whatever Cache says.
+	Least bool
 	// Slots and EvalSlots are the numbers of slots that will be made.
 	Slots, EvalSlots int
 	// GPU is the device that the matrices are for; nil: they are for the host.
@@ -120,6 +138,7 @@ type PlanOptions struct {
 type Layout struct {
 	CacheRows int64 // in RAM or on the GPU
 
+	TableBytes    int64 // of what Open reads of the directory, such as checksums
 	RAMBytes      int64 // of the rows in RAM, and of what finds them
 	KeepBytes     int64 // of what filling them while training takes besides
 	SlotBytes     int64 // of one training slot
@@ -181,9 +200,9 @@ type Slot interface {
 	// Assemble checks the bytes and completes the matrix, or what Fill makes it of.
 	Assemble(ctx context.Context) error
 
-	// Batch is the graph of the batch loaded last; its memory is reused. Its Input names
-	// each input node by its rank: by descending hotness in the samples, ties by
-	// ascending id.
+	// Batch is the graph of the batch loaded last; its memory is reused. The Input of a
+	// training batch names each node by its rank: by descending hotness in the samples,
+	// ties by ascending id. What that of other batches says is the store's.
 	Batch() *graph.Batch
 	// Counts are of the batch loaded last.
 	Counts() Counts
@@ -201,6 +220,49 @@ type Slot interface {
 	// is attached.
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	// Free gives the memory back. No read may be in flight: Wait first.
+	Free()
+}
+
+// Source is where batches come from for stores that have rows alone: their graphs, and
+// what there is to know of them.
+type Source interface {
+	// Dir is the directory that errors are about.
+	Dir() string
+	Facts() Facts
+	Lineage() Lineage
+	// TableBytes is what the source holds in memory.
+	TableBytes() int64
+	// Ranks fills rank, one for each node: see Slot.Batch. It holds RanksBytes besides.
+	Ranks(rank []uint32) error
+	RanksBytes() int64
+	// Inputs reads the input nodes of a batch, in the order in which a loader has them.
+	// They alias buf, grown if needed, which is returned for the next call.
+	Inputs(ctx context.Context, ref Ref, buf []byte) (nodes []uint32, _ []byte, err error)
+	// LoaderBytes is the memory of a loader.
+	LoaderBytes(eval bool) int64
+	// Open opens what loaders read through the stack.
+	Open(stack iostack.Stack) (Loaders, error)
+}
+
+// Loaders makes loaders. Close comes when all of them have been freed.
+type Loaders interface {
+	NewLoader(eval bool) (Loader, error)
+	Close() error
+}
+
+// Loader reads the graph of one batch at a time. It belongs to one goroutine at a time.
+type Loader interface {
+	// Start submits the read of a batch's graph and returns at once. It must be waited for,
+	// even after an error.
+	Start(Ref) error
+	// Wait returns when the read has landed. When ctx ends first it returns once the read
+	// cannot write any more.
+	Wait(ctx context.Context) error
+	// Decode checks and decodes what has landed. The batch's Input names nodes; it may be
+	// changed until the next call.
+	Decode() (*graph.Batch, error)
+	// Counts has BytesRead, UsefulBytes and GraphRead, of the read started last.
+	Counts() Counts
 	Free()
 }
 

@@ -46,7 +46,7 @@ type Request struct {
 	// returned. Reads are not work of a stream's: what streams were given to do
 	// with the memory must be done before Submit, and what they are given after
 	// Wait sees the bytes, whoever wrote them there: a drive, a library's copy, or a
-	// queue that the GPU drives. Nothing checks them on the way: see cuda.Checksum.
+	// queue that the GPU drives. Nothing checks them on the way: see kernels.Checksum.
 	Device cuda.Buffer
 }
 

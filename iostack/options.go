@@ -3,6 +3,7 @@ package iostack
 import (
 	"fmt"
 
+	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 )
 
@@ -46,6 +47,11 @@ type Options struct {
 
 	// Direct chooses direct or buffered reads.
 	Direct Direct
+
+	// Device opens the GPU that a stack with Caps.Device reads into, which stays open
+	// until the stack is closed. Only such a stack calls it, once it knows that nothing
+	// else keeps it from working. Nil: it opens the machine's first GPU for itself.
+	Device func() (*cuda.Device, error)
 }
 
 // EnsureDefaults replaces zero values by what they mean.

@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/rundir"
 )
 
 // adding is a reporter that checks what is added to each task.
@@ -67,7 +68,7 @@ func (o *operations) Before(op vfs.Op, name string) error {
 // is done with it.
 func TestAccounts(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
-	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery, o.Keep = Interval{Batches: 2}, 2 })
+	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery, o.Keep = rundir.Interval{Batches: 2}, 2 })
 	rep, ops := &adding{Reporter: progress.Discard, t: t}, &operations{}
 	r, err := Run(context.Background(), vfs.Inject(disk, ops), o, rep)
 	if err != nil {
@@ -88,11 +89,11 @@ func TestAccounts(t *testing.T) {
 	written, lines := false, 0
 	for _, op := range ops.list {
 		what, name, _ := strings.Cut(op, " ")
-		if name != MetricsFile {
+		if name != rundir.MetricsFile {
 			continue
 		}
 		if written && vfs.Op(what) != vfs.OpSync {
-			t.Errorf("%s: %s before what was written is durable", MetricsFile, what)
+			t.Errorf("%s: %s before what was written is durable", rundir.MetricsFile, what)
 		}
 		if written = vfs.Op(what) == vfs.OpWrite; written {
 			lines++
@@ -107,8 +108,10 @@ func TestAccounts(t *testing.T) {
 func TestMetricsThatAreNotDurable(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
 	boom := errors.New("boom")
-	in := &vfs.FailAt{N: 1, Err: boom, Match: func(op vfs.Op, name string) bool { return op == vfs.OpSync && filepath.Base(name) == MetricsFile }}
-	if _, err := Run(context.Background(), vfs.Inject(disk, in), w.options(w.pack(20)), progress.Discard); !errors.Is(err, boom) || !strings.Contains(err.Error(), MetricsFile) {
+	in := &vfs.FailAt{N: 1, Err: boom, Match: func(op vfs.Op, name string) bool {
+		return op == vfs.OpSync && filepath.Base(name) == rundir.MetricsFile
+	}}
+	if _, err := Run(context.Background(), vfs.Inject(disk, in), w.options(w.pack(20)), progress.Discard); !errors.Is(err, boom) || !strings.Contains(err.Error(), rundir.MetricsFile) {
 		t.Errorf("%v", err)
 	}
 }
@@ -123,18 +126,18 @@ func TestOutputIsLookedAtFirst(t *testing.T) {
 	if _, err := Run(context.Background(), disk, o, progress.Discard); !errors.Is(err, fault.ErrExists) {
 		t.Errorf("a finished run: %v", err)
 	}
-	going := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = Interval{Batches: 2} })
+	going := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 2} })
 	w.interrupt(going, 5)
 	name := filepath.Join(going.Out, stage.RunFile)
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = bytes.ReplaceAll(b, []byte(`"`+StateInterrupted+`"`), []byte(`"`+StateRunning+`"`)) // as of a process that lives
+	b = bytes.ReplaceAll(b, []byte(`"`+string(rundir.StateInterrupted)+`"`), []byte(`"`+string(rundir.StateRunning)+`"`)) // as of a process that lives
 	if err := os.WriteFile(name, b, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := disk.Lock(filepath.Join(going.Out, lockFile))
+	lock, err := disk.Lock(filepath.Join(going.Out, rundir.LockFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +151,7 @@ func TestOutputIsLookedAtFirst(t *testing.T) {
 // TestPackPathIsAbsolute: a run knows its pack from wherever it is gone on with.
 func TestPackPathIsAbsolute(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
-	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = Interval{Batches: 2} })
+	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 2} })
 	whole := o.Pack
 	t.Chdir(filepath.Dir(whole))
 	o.Pack = filepath.Base(whole)
@@ -162,7 +165,7 @@ func TestPackPathIsAbsolute(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	o.Resume, o.Pack = true, ""
-	if r, err := Run(context.Background(), disk, o, progress.Discard); err != nil || r.State != ResultResumed {
+	if r, err := Run(context.Background(), disk, o, progress.Discard); err != nil || r.State != rundir.ResultResumed {
 		t.Errorf("%+v, %v", r.State, err)
 	}
 }
@@ -203,30 +206,18 @@ func (n *noRestore) Restore(x []float32) error {
 }
 
 // TestBestWeightsCannotBeRestored: a run does not go on without the best weights that its
-// checkpoint has. One that was begun on the CPU goes on there.
+// checkpoint has.
 func TestBestWeightsCannotBeRestored(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
-	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = Interval{Batches: 1} })
+	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 1} })
 	w.interrupt(o, 12)
-	o.Resume, o.Engine = true, EngineAuto
+	o.Resume = true
 	boom := errors.New("boom")
-	var asked string
-	e := &noRestore{err: boom}
 	_, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
-		inner := p.engine
-		p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
-			asked = o.Engine
-			var n engineNeeds
-			var err error
-			e.engine, n, err = inner(o, f)
-			return e, n, err
-		}
+		wrapEngine(p, func(e engine) engine { return &noRestore{e, boom} })
 	})
 	if !errors.Is(err, boom) {
 		t.Errorf("%v", err)
-	}
-	if asked != EngineCPU {
-		t.Errorf("the run goes on with --engine %s", asked)
 	}
 }
 
@@ -235,7 +226,7 @@ func TestGarbageForWeights(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
 	o := w.options(w.pack(20), func(o *Options) { o.Epochs = 1 })
 	w.mustRun(o, nil)
-	name := filepath.Join(o.Out, WeightsFile)
+	name := filepath.Join(o.Out, rundir.WeightsFile)
 	if err := os.WriteFile(name, []byte("\x10\x00\x00\x00\x00\x00\x00\x00no JSON, of course"), 0o666); err != nil {
 		t.Fatal(err)
 	}

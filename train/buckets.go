@@ -1,8 +1,8 @@
 package train
 
 import (
+	"diskgnn/featurestore"
 	"diskgnn/graph"
-	"diskgnn/pack/packfile"
 )
 
 // bucketSaves is the share of a batch's rows that a bucket must save to be worth the
@@ -12,7 +12,7 @@ const bucketSaves = 0.05
 // buckets returns sizes, the smallest first, for most of a pack's training batches, which
 // are far from as large as the largest: a quarter and half of the way from the mean
 // counts to the largest.
-func buckets(f *packfile.Facts) []graph.Sizes {
+func buckets(f *featurestore.Facts) []graph.Sizes {
 	if len(f.TrainMeans.Src) != len(f.TrainSizes.Src) || len(f.TrainSizes.Src) == 0 {
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"diskgnn/featurestore"
 	"diskgnn/graph"
-	"diskgnn/pack/packfile"
 )
 
 func TestBuckets(t *testing.T) {
@@ -29,7 +29,7 @@ func TestBuckets(t *testing.T) {
 			{Src: []int{131, 100}, Dst: []int{100, 100}, Edges: []int{261, 181}},
 			{Src: []int{221, 161}, Dst: []int{161, 100}, Edges: []int{441, 321}}}},
 	} {
-		f := packfile.Facts{TrainSizes: c.most, TrainMeans: c.mean}
+		f := featurestore.Facts{TrainSizes: c.most, TrainMeans: c.mean}
 		if diff := cmp.Diff(c.want, buckets(&f)); diff != "" {
 			t.Errorf("%s: wanted (−), found (+):\n%s", c.name, diff)
 		}

@@ -9,13 +9,14 @@ import (
 
 	"diskgnn/internal/limittest"
 	"diskgnn/internal/progress"
+	"diskgnn/train/rundir"
 )
 
 // TestRunsCloseWhatTheyOpen, finished or interrupted and gone on with.
 func TestRunsCloseWhatTheyOpen(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // lest the collector closes files
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
-	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery, o.Keep = Interval{Batches: 2}, 2 })
+	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery, o.Keep = rundir.Interval{Batches: 2}, 2 })
 	check := func(when string) {
 		t.Helper()
 		if open := limittest.OpenFiles(t, w.dir); len(open) > 0 {

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/pack"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/rundir"
 )
 
 func sameBits(a, b []float64) bool {
@@ -34,7 +35,7 @@ func (w *world) file(out, name string) []byte {
 func TestPlacementChangesNoBit(t *testing.T) {
 	for _, dt := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
 		w := newWorld(t, worldParams{dtype: dt, fanout: []int{3, 3, 4}})
-		var first Result
+		var first rundir.Result
 		var firstLosses []float64
 		var firstWeights []byte
 		for _, least := range []float64{0, 10, 100} {
@@ -43,7 +44,7 @@ func TestPlacementChangesNoBit(t *testing.T) {
 			for _, cache := range caches {
 				o := w.options(p, func(o *Options) { o.LayerOrder, o.RAMCache = "aggregate", cache })
 				r, losses := w.mustRun(o, nil)
-				weights := w.file(o.Out, FinalFile)
+				weights := w.file(o.Out, rundir.FinalFile)
 				if firstLosses == nil {
 					first, firstLosses, firstWeights = r, losses, weights
 					if len(losses) != len(r.Epochs)*r.Epochs[0].Batches {
@@ -105,7 +106,7 @@ func TestThreadsAndSlotsChangeNoByte(t *testing.T) {
 					o.Threads, o.LayerOrder, o.BLAS, o.ShuffleBatches, o.Hidden = c.threads, order, lib, true, 24
 				})
 				w.mustRun(o, withSlots(c.slots, c.evalSlots))
-				got := [][]byte{w.file(o.Out, WeightsFile), w.file(o.Out, FinalFile)}
+				got := [][]byte{w.file(o.Out, rundir.WeightsFile), w.file(o.Out, rundir.FinalFile)}
 				if first == nil {
 					first = got
 				}
@@ -129,7 +130,7 @@ func TestSeedsAndShufflesDiffer(t *testing.T) {
 	}{{0, false, 0.5}, {1, false, 0.5}, {0, true, 0.5}, {1, true, 0.5}, {0, false, 0}} {
 		o := w.options(p, func(o *Options) { o.Seed, o.ShuffleBatches, o.Dropout = c.seed, c.shuffle, c.dropout })
 		w.mustRun(o, nil)
-		b := string(w.file(o.Out, FinalFile))
+		b := string(w.file(o.Out, rundir.FinalFile))
 		if was, ok := seen[b]; ok {
 			t.Errorf("%+v trains the same weights as %s", c, was)
 		}

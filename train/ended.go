@@ -71,7 +71,7 @@ func ofPack(err error) error {
 	return &damagedPack{err}
 }
 
-func (r *runner) remake(err error) error { return remakePack(err, r.options.Pack) }
+func (r *runner) remake(err error) error { return remakePack(err, r.options.source()) }
 
 // remakePack adds to an error about a damaged pack how it is made again.
 func remakePack(err error, dir string) error {

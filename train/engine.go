@@ -5,12 +5,15 @@ import (
 	"errors"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 // engine computes a model on batches. Its methods belong to one goroutine at a time,
@@ -41,7 +44,7 @@ type engine interface {
 	LoadState(state map[string][]byte) error
 	// Params describes the weights in the order in which a snapshot has them.
 	Params() []model.Param
-	Info() engineInfo
+	Info() engines.Info
 	// Device returns the GPU that features are wanted on; nil: they are wanted in host
 	// memory.
 	Device() *cuda.Device
@@ -71,17 +74,6 @@ type outcome struct {
 	times   gpu.Times // on the GPU
 }
 
-// engineInfo says what an engine computes with.
-type engineInfo struct {
-	BLAS       string        `json:"blas,omitempty"`
-	SIMD       string        `json:"simd,omitempty"`
-	Device     string        `json:"device,omitempty"`            // the GPU
-	Precision  string        `json:"precision,omitempty"`         // of its matrix products
-	Orders     []model.Order `json:"layer_orders,omitempty"`      // of training
-	EvalOrders []model.Order `json:"eval_layer_orders,omitempty"` // of evaluation
-	note       string        // what the user should know
-}
-
 // engineNeeds is the memory that an engine holds and that its works hold.
 type engineNeeds struct {
 	engine, work, evalWork int64
@@ -91,22 +83,17 @@ type engineNeeds struct {
 	direct                 bool         // reads can land there
 }
 
-// scorers adds the memory of what scores the batches of a pack.
-func (n *engineNeeds) scorers(metric string, r *packfile.Reader) {
-	train, state := scorerBytes(trainJudging(metric, r))
-	eval, _ := scorerBytes(evalJudging(metric, r))
+// scorers adds the memory of what scores the batches of a store.
+func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
+	train, state := score.Bytes(trainJudging(metric, f))
+	eval, _ := score.Bytes(evalJudging(metric, f))
 	n.engine += train + eval + state // which a checkpoint holds
 	n.resume += state
 }
 
-// newEngine makes the engine that the options ask for: auto is the GPU's where there is
-// one that the model fits.
-func newEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
-	return chooseEngine(o, f, newGPUEngine)
-}
-
-// chooseEngine is newEngine for any way to make the GPU's.
-func chooseEngine(o *Options, f packfile.Facts, onGPU func(*Options, packfile.Facts) (engine, engineNeeds, error)) (engine, engineNeeds, error) {
+// chooseEngine makes the engine that the options name: auto is the GPU's, which onGPU makes,
+// where there is one that the model fits.
+func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, featurestore.Facts) (engine, engineNeeds, error)) (engine, engineNeeds, error) {
 	var note string
 	switch o.Engine {
 	case EngineGPU:
@@ -123,7 +110,7 @@ func chooseEngine(o *Options, f packfile.Facts, onGPU func(*Options, packfile.Fa
 		}
 	}
 	switch {
-	case o.Precision != PrecisionFloat32:
+	case o.Precision != recipe.PrecisionFloat32:
 		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--precision %s is for --engine %s", o.Precision, EngineGPU)
 	case o.GPUCache != nil && o.GPUCache.Value != 0:
 		return nil, engineNeeds{}, fault.New(fault.ErrUsage, "--gpu-cache %s is for --engine %s; use --ram-cache", o.GPUCache, EngineGPU)

@@ -4,11 +4,13 @@ import (
 	"context"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/cpu"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
 
 // cpuEngine is package cpu's engine as this package sees it.
@@ -36,10 +38,10 @@ func (w *cpuWork) with(x []float32) *cpu.Input {
 }
 
 // newCPUEngine makes the engine for a pack, if its buffers fit in memory.
-func newCPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
-	options := cpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Typical: f.TrainMeans,
+func newCPUEngine(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	options := cpu.Options{Model: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans,
 		Threads: o.Threads, Seed: o.Seed, LR: o.LR, BLAS: o.BLAS,
-		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: model.Loss(o.Loss)}
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == recipe.OptimizerAdamW, LabelSmoothing: o.LabelSmoothing, Loss: model.Loss(o.Loss)}
 	var needs engineNeeds
 	bytes, err := cpu.MemoryBytes(options)
 	if err != nil {
@@ -112,11 +114,11 @@ func (e *cpuEngine) LoadState(state map[string][]byte) error { return e.train.Lo
 
 func (e *cpuEngine) Params() []model.Param { return e.train.Layout().Params }
 
-func (e *cpuEngine) Info() engineInfo {
+func (e *cpuEngine) Info() engines.Info {
 	i := e.train.Info()
-	info := engineInfo{BLAS: i.BLAS, SIMD: i.SIMD, Orders: i.Orders, note: i.BLASReason}
+	info := engines.Info{BLAS: i.BLAS, SIMD: i.SIMD, Orders: i.Orders, Note: i.BLASReason}
 	if e.note != "" {
-		info.note = e.note
+		info.Note = e.note
 	}
 	if e.eval != nil {
 		info.EvalOrders = e.eval.Orders()

@@ -4,17 +4,13 @@ import (
 	"context"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
-	"diskgnn/pack/packfile"
+	engines "diskgnn/train/engine"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
 )
-
-// PrecisionFloat32 is the precision of matrix products that changes nothing.
-const PrecisionFloat32 = "float32"
-
-// precisions are those that --precision names.
-var precisions = []string{PrecisionFloat32, cuda.TF32.String(), cuda.BF16.String()}
 
 // driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
 const driverBytes = 128 << 20
@@ -29,20 +25,23 @@ type gpuEngine struct {
 	found outcome
 }
 
-// newGPUEngine makes the engine for a pack on the machine's first GPU.
-func newGPUEngine(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
-	return newGPUEngineOn(nil, o, f)
-}
-
-func newGPUEngineOn(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+// newGPUEngine makes the engine for a pack on the GPU that open opens.
+func newGPUEngine(open func() (*cuda.Device, error), o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	before := budget.Now().Anon
+	d, err := open()
+	if err != nil {
+		return nil, engineNeeds{}, err
+	}
+	if o.GPUMemory > 0 {
+		d.Limit(o.GPUMemory)
+	}
 	precision, _ := gpu.ParsePrecision(o.Precision)
-	options := gpu.Options{Model: o.network(f), Sizes: f.TrainSizes, Buckets: buckets(&f), Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
-		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
-		Loss: model.Loss(o.Loss), Precision: precision, Device: d, DeviceBytes: o.GPUMemory}
+	options := gpu.Options{Model: o.Network(), Sizes: f.TrainSizes, Buckets: buckets(&f), Typical: f.TrainMeans, Seed: o.Seed, LR: o.LR,
+		WeightDecay: o.WeightDecay, Decoupled: o.Optimizer == recipe.OptimizerAdamW, LabelSmoothing: o.LabelSmoothing,
+		Loss: model.Loss(o.Loss), Precision: precision, Device: d}
 	if f.Valid+f.Test > 0 {
 		options.EvalSizes = f.EvalSizes
 	}
-	before := budget.Now().Anon
 	e, err := gpu.New(options)
 	if err != nil {
 		return nil, engineNeeds{}, err
@@ -108,7 +107,7 @@ func (e *gpuEngine) Infer(ctx context.Context, w work, f features) ([]float32, e
 
 func (e *gpuEngine) Restore(weights []float32) error { return e.LoadWeights(weights) }
 
-func (e *gpuEngine) Info() engineInfo {
+func (e *gpuEngine) Info() engines.Info {
 	i := e.Engine.Info()
-	return engineInfo{BLAS: i.BLAS, Device: i.Device, Precision: i.Precision.String(), Orders: i.Orders, EvalOrders: i.EvalOrders}
+	return engines.Info{BLAS: i.BLAS, Device: i.Device, Precision: i.Precision.String(), Orders: i.Orders, EvalOrders: i.EvalOrders}
 }

@@ -15,23 +15,31 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack"
-	"diskgnn/pack/packfile"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
+
+// newGPUEngineOn makes the engine on a device that is open.
+func newGPUEngineOn(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+	return newGPUEngine(func() (*cuda.Device, error) { return d, nil }, o, f)
+}
 
 // onGPU is what runs a test's trainings: an emulated device, or a real one.
 func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
 	use := func(d *cuda.Device) func(*parts) {
 		return func(p *parts) {
-			p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) { return newGPUEngineOn(d, o, f) }
+			p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) { return newGPUEngineOn(d, o, f) }
 		}
 	}
 	t.Run("emulated", func(t *testing.T) { test(t, use(cudatest.Open(t))) })
 	t.Run("gpu", func(t *testing.T) {
-		d, err := cuda.Open(0, cuda.Options{})
+		d, err := kernels.Open(0, cuda.Options{})
 		if errors.Is(err, cuda.ErrNoDevice) {
 			t.Skipf("no GPU: %v", err)
 		}
@@ -57,7 +65,7 @@ func TestGPURuns(t *testing.T) {
 				o.Model, o.Norm, o.Residual, o.Optimizer, o.WeightDecay = "gcn", "batch", true, "adamw", 0.01
 			},
 			"gat": func(o *Options) { o.Model, o.Heads, o.InputProjection = "gat", 4, true },
-			"auc": func(o *Options) { o.Aggregator, o.LabelSmoothing, o.Metric = "max", 0.1, MetricF1 },
+			"auc": func(o *Options) { o.Aggregator, o.LabelSmoothing, o.Metric = "max", 0.1, recipe.MetricF1 },
 		} {
 			o := w.options(p, func(o *Options) { o.LayerOrder, o.Epochs = "aggregate", 4 }, change)
 			_, want := w.mustRun(o, nil)
@@ -74,7 +82,7 @@ func TestGPURuns(t *testing.T) {
 			if r.Epochs[3].Loss >= r.Epochs[0].Loss || !r.TestAccuracy.Defined() {
 				t.Errorf("%s: the loss went from %v to %v, test score %v", what, r.Epochs[0].Loss, r.Epochs[3].Loss, r.TestAccuracy)
 			}
-			if f := state(t, o.Out); f.Setup.Engine != EngineGPU || f.Setup.Device == "" || f.Setup.Precision != PrecisionFloat32 || f.Params.Precision != PrecisionFloat32 {
+			if f := state(t, o.Out); f.Setup.Engine != EngineGPU || f.Setup.Device == "" || f.Setup.Precision != recipe.PrecisionFloat32 || f.Params.Precision != recipe.PrecisionFloat32 {
 				t.Errorf("%s: run.json holds %+v", what, f.Setup)
 			}
 		}
@@ -90,7 +98,7 @@ func TestGPURunsResume(t *testing.T) {
 		w.mustRun(o, use)
 		want := w.ending(o.Out)
 		for _, steps := range []int{1, 4, 11} {
-			o := w.fresh(first, func(o *Options) { o.CheckpointEvery = Interval{Time: 1 << 40} })
+			o := w.fresh(first, func(o *Options) { o.CheckpointEvery = rundir.Interval{Time: 1 << 40} })
 			w.interrupt(o, steps, use)
 			o.Resume = true
 			if _, err := w.run(context.Background(), o, &logged{}, use); err != nil {
@@ -111,7 +119,7 @@ func TestGPULossNotFinite(t *testing.T) {
 		if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the loss is NaN") {
 			t.Error(err)
 		}
-		w.unfinished(o.Out, StateFailed)
+		w.unfinished(o.Out, rundir.StateFailed)
 	})
 }
 
@@ -143,15 +151,15 @@ func TestAutoSaysWhy(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
 	p := w.pack(20)
 	for what, c := range map[string]struct {
-		onGPU func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error)
+		onGPU func(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error)
 		want  string // engine
 		says  string // of the log; "": nothing about the GPU
 	}{
 		"a GPU that works": {newGPUEngineOn, EngineGPU, "engine: gpu, emulated, "},
-		"a GPU that is too small": {func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+		"a GPU that is too small": {func(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 			return nil, engineNeeds{}, fault.New(fault.ErrBudget, "3 GiB of GPU memory beside the 1 GiB that are held")
 		}, EngineCPU, "the GPU is left alone: 3 GiB of GPU memory beside the 1 GiB that are held\n"},
-		"no GPU": {func(d *cuda.Device, o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+		"no GPU": {func(d *cuda.Device, o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 			return nil, engineNeeds{}, fault.New(cuda.ErrNoDevice, "no driver")
 		}, EngineCPU, ""},
 	} {
@@ -159,8 +167,8 @@ func TestAutoSaysWhy(t *testing.T) {
 		var log logged
 		o := w.options(p, func(o *Options) { o.Engine, o.Epochs = EngineAuto, 1 })
 		r, err := w.run(context.Background(), o, &log, func(p *parts) {
-			p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
-				return chooseEngine(o, f, func(o *Options, f packfile.Facts) (engine, engineNeeds, error) { return c.onGPU(d, o, f) })
+			p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
+				return chooseEngine(o, f, func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) { return c.onGPU(d, o, f) })
 			}
 		})
 		if err != nil || r.Engine != c.want {
@@ -187,7 +195,7 @@ func TestGPUCacheChangesNothing(t *testing.T) {
 			if r.GPUCacheRows > r.CacheRows || (r.GPUCacheRows == 0) != (c.gpu != nil && c.gpu.Value == 0) {
 				t.Errorf("caches of %v and %v: %d rows, %d of them on the GPU", c.gpu, c.ram, r.CacheRows, r.GPUCacheRows)
 			}
-			got := w.weights(o.Out, FinalFile)
+			got := w.weights(o.Out, rundir.FinalFile)
 			if want == nil {
 				want = got
 			}
@@ -218,7 +226,7 @@ func TestGPUStages(t *testing.T) {
 				t.Errorf("epoch %d: bound by %s in %v, stages %v", e.Epoch, e.BoundStage, e.BoundSeconds, e.Stages)
 			}
 		}
-		b, err := os.ReadFile(filepath.Join(o.Out, TraceFile))
+		b, err := os.ReadFile(filepath.Join(o.Out, rundir.TraceFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,9 +242,9 @@ func TestGPUStages(t *testing.T) {
 // all batches, and of no more time than there was.
 func TestGPUStagesAcrossCheckpoints(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
-	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, Interval{Batches: 1} })
+	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, rundir.Interval{Batches: 1} })
 	use := onDevice(cudatest.Open(t)) // on which all spans take a millisecond
-	check := func(what string, r Result) {
+	check := func(what string, r rundir.Result) {
 		t.Helper()
 		for _, e := range r.Epochs {
 			seen := 0
@@ -278,7 +286,7 @@ func TestGPULate(t *testing.T) {
 		"rows in RAM and on the GPU": func(o *Options) { o.GPUCache, o.RAMCache, o.Norm = percent(7), percent(13), "batch" },
 		"packed as int8":             func(o *Options) { o.Pack = w.pack(20, func(o *pack.Options) { o.DType = "int8" }) },
 	} {
-		first := w.options(w.pack(20), gpuRun, change, func(o *Options) { o.CheckpointEvery = Interval{Batches: 5} })
+		first := w.options(w.pack(20), gpuRun, change, func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 5} })
 		w.mustRun(first, onDevice(cudatest.Open(t)))
 		want := w.ending(first.Out)
 		cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/featurestore/packed"
+	"diskgnn/featurestore"
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
+	"diskgnn/train/score"
 )
 
-// evaluation scores the weights on the pack's validation and test batches. They are
+// evaluation scores the weights on the store's validation and test batches. They are
 // the items of one pipeline: the validation batches once for every epoch that is
 // validated, then the test batches. As no item begins before it is asked for, these may
 // also follow when training stopped early: what an item is depends on what was asked for
@@ -19,8 +20,8 @@ type evaluation struct {
 	valid, tests, rounds int // batches of each, and how often at most the former come
 	asked                int // items to validate with so far: those beyond are test batches
 	epoch                int // that is validated
-	engine               engine
-	scorer               scorer
+	replica              *replica
+	scorer               score.Scorer
 	report               progress.Reporter
 	diverged             func(what string) error // the error of logits that are not finite
 	batches              *pipeline.Pipeline[*slot]
@@ -29,18 +30,11 @@ type evaluation struct {
 }
 
 // start makes the evaluation's pipeline over slots, which it takes over.
-func (v *evaluation) start(ctx context.Context, s *packed.Store, slots []*slot, r *pipeline.Recorder) error {
-	load := func(ctx context.Context, sl *slot, item int) error {
-		test, i := v.at(item)
-		if err := s.LoadEval(ctx, sl.Slot, test, i); err != nil {
-			return ofPack(err)
-		}
-		return sl.prepare()
-	}
+func (v *evaluation) start(ctx context.Context, slots []*slot, r *pipeline.Recorder) error {
 	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
-		Stages: []pipeline.Stage[*slot]{{Name: stageEvalLoad, Do: load}, {Name: stageCompute, Do: v.infer}},
+		Stages: append(loadingStages(v.ref, len(slots)), pipeline.Stage[*slot]{Name: stageCompute, Do: v.infer}),
 		Slots:  slots, Items: v.rounds*v.valid + v.tests, Label: v.label,
-		Free: free, Recorder: r, Name: "evaluate",
+		Abort: drain, Free: free, Recorder: r, Name: "evaluate",
 	})
 	if err != nil {
 		freeAll(slots)
@@ -58,6 +52,15 @@ func (v *evaluation) at(item int) (test bool, i int) {
 	return false, item % v.valid
 }
 
+// ref names the batch of an item.
+func (v *evaluation) ref(item int) featurestore.Ref {
+	test, i := v.at(item)
+	if test {
+		return featurestore.Ref{Split: featurestore.Test, Index: i}
+	}
+	return featurestore.Ref{Split: featurestore.Valid, Index: i}
+}
+
 func (v *evaluation) label(item int) string {
 	if test, i := v.at(item); test {
 		return fmt.Sprintf("test batch %d", i)
@@ -66,22 +69,23 @@ func (v *evaluation) label(item int) string {
 }
 
 func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
-	logits, err := v.engine.Infer(ctx, sl.work, sl.Slot)
+	logits, err := v.replica.engine.Infer(ctx, sl.work, sl.Slot)
 	if err != nil {
 		return err
 	}
 	if !cpu.Finite(logits) { // which no score shows: NaN is the largest of nothing
 		return v.diverged("the logits are not finite")
 	}
-	v.scorer.add(logits, sl.Batch.Labels, sl.Batch.Targets)
-	v.bytes += sl.BytesRead
+	b := sl.Batch()
+	v.scorer.Add(logits, b.Labels, b.Targets)
+	v.bytes += sl.Counts().BytesRead
 	v.task.Add(1)
 	return nil
 }
 
 // validate scores the present weights on the validation batches; without any the
 // score is undefined.
-func (v *evaluation) validate() (Score, int64, error) {
+func (v *evaluation) validate() (score.Score, int64, error) {
 	v.asked += v.valid
 	s, err := v.run("validate", v.valid)
 	bytes := v.bytes
@@ -90,11 +94,11 @@ func (v *evaluation) validate() (Score, int64, error) {
 }
 
 // test scores the present weights on the test batches, once, after all validations.
-func (v *evaluation) test() (Score, error) { return v.run("test", v.tests) }
+func (v *evaluation) test() (score.Score, error) { return v.run("test", v.tests) }
 
-func (v *evaluation) run(name string, n int) (Score, error) {
+func (v *evaluation) run(name string, n int) (score.Score, error) {
 	if n == 0 {
-		return undefined, nil
+		return score.Undefined, nil
 	}
 	v.task = progress.Discard.Task(name, 0, progress.Batches)
 	if n >= visibleBatches {
@@ -102,9 +106,9 @@ func (v *evaluation) run(name string, n int) (Score, error) {
 	}
 	defer v.task.Done()
 	if err := v.batches.Run(n); err != nil {
-		return undefined, err
+		return score.Undefined, err
 	}
-	return v.scorer.score(), nil
+	return v.scorer.Score(), nil
 }
 
 // visibleBatches are so many that evaluating them deserves a line of its own.

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"diskgnn/featurestore/packed"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	"diskgnn/iostack/all"
-	"diskgnn/pack/packfile"
+	stacks "diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/score"
 )
 
 // EvalOptions say which weights to score on which pack, and with what.
@@ -35,7 +35,7 @@ type EvalOptions struct {
 func (o *EvalOptions) EnsureDefaults() {
 	setDefault(&o.Weights, WeightsBest)
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
-	setDefault(&o.IO, all.Auto)
+	setDefault(&o.IO, stacks.Auto)
 	setDefault(&o.BLAS, blas.Auto)
 	if o.Memory == 0 {
 		o.Memory, _ = budget.Default()
@@ -104,11 +104,12 @@ type packEvaluation struct {
 	options EvalOptions
 	report  progress.Reporter
 
-	pack   *packfile.Reader
+	pack   featurestore.Candidate
+	facts  featurestore.Facts
 	stack  iostack.Stack
 	engine *cpuEngine
 	undo   func() // of the heap's limit
-	store  *packed.Store
+	store  featurestore.Store
 	slots  int
 	result Evaluation
 }
@@ -119,36 +120,40 @@ func (p *packEvaluation) prepare() error {
 	if err != nil {
 		return err
 	}
-	if p.pack, err = packfile.Open(p.fs, o.Pack); err != nil {
+	if p.pack, _, err = all.Find(p.fs, all.Auto, all.Places{Pack: o.Pack}); err != nil {
 		return ofPack(err)
 	}
+	p.facts = p.pack.Facts()
 	if err := checkPack(run, p.pack); err != nil {
 		return err
 	}
 	held := budget.Now().Anon
 	var how string
-	if p.stack, how, err = all.Open(o.IO, iostack.Options{}); err != nil {
+	if p.stack, how, err = stacks.Open(o.IO, iostack.Options{}); err != nil {
 		return err
 	}
 	p.report.Logf("I/O: %s", how)
-	layout := packed.PlanEval(p.pack)
+	layout, err := p.pack.PlanEval()
+	if err != nil {
+		return err
+	}
 	if err := p.newEngine(run, held, layout); err != nil {
 		return err
 	}
 	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes+overheadBytes)
-	if p.store, err = packed.Open(p.fs, p.pack, p.stack, layout); err != nil {
+	if p.store, err = p.pack.Open(p.stack, layout); err != nil {
 		return ofPack(err)
 	}
 	info := p.engine.Info()
-	p.result = Evaluation{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(),
-		Weights: o.Weights, Metric: run.Metric(), TrainAccuracy: undefined, Memory: o.Memory}
+	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS,
+		SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(), Weights: o.Weights, Memory: o.Memory}}
 	return nil
 }
 
 // checkPack makes sure that the run's weights can be scored on the pack.
-func checkPack(run *Trained, pack *packfile.Reader) error {
+func checkPack(run *Trained, pack featurestore.Candidate) error {
 	f := pack.Facts()
-	if err := run.CheckDataset("that of "+pack.Dir(), pack.Meta().Parents[stage.RoleDataset]); err != nil {
+	if err := run.CheckDataset("that of "+pack.Dir(), pack.Lineage().Dataset); err != nil {
 		return err
 	}
 	if err := run.CheckShape(pack.Dir(), f.Dim, f.Classes, f.MultiLabel()); err != nil {
@@ -164,10 +169,10 @@ func checkPack(run *Trained, pack *packfile.Reader) error {
 }
 
 // newEngine makes the engine, if all that will be held fits in memory.
-func (p *packEvaluation) newEngine(run *Trained, held int64, layout packed.Layout) error {
-	o, f := &p.options, p.pack.Facts()
-	scorer, _ := scorerBytes(evalJudging(run.Metric(), p.pack))
-	fixed := held + overheadBytes + scorer + layout.KeepBytes + layout.DecodeBytes + checksumBytes(f)
+func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore.Layout) error {
+	o, f := &p.options, &p.facts
+	scorer, _ := score.Bytes(evalJudging(run.Metric(), f))
+	fixed := held + overheadBytes + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
 		return err
@@ -193,14 +198,15 @@ func (p *packEvaluation) newEngine(run *Trained, held int64, layout packed.Layou
 
 // score evaluates all batches.
 func (p *packEvaluation) score(ctx context.Context) error {
-	slots, err := newSlots(p.slots, p.store.NewEvalSlot, p.engine, true)
+	r := &replica{view: p.store.View(0), engine: p.engine}
+	slots, err := r.newSlots(p.slots, true)
 	if err != nil {
 		return err
 	}
-	f := p.pack.Facts()
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, engine: p.engine, scorer: newScorer(evalJudging(p.result.Metric, p.pack)), report: p.report, diverged: p.diverged}
+	f := &p.facts
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: score.New(evalJudging(p.result.Metric, f)), report: p.report, diverged: p.diverged}
 	defer v.close()
-	if err := v.start(ctx, p.store, slots, nil); err != nil {
+	if err := v.start(ctx, slots, nil); err != nil {
 		return err
 	}
 	if p.result.ValidAccuracy, p.result.BytesRead, err = v.validate(); err != nil {

@@ -12,6 +12,8 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 )
 
 // A run's weights score on its own pack what the run said, whatever the pack's policy.
@@ -29,7 +31,7 @@ func TestEvaluatePack(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if got.ValidAccuracy != want.ValidAccuracy || got.TestAccuracy != want.TestAccuracy || got.TrainAccuracy.Defined() || got.BytesRead == 0 || got.Metric != MetricAccuracy {
+		if got.ValidAccuracy != want.ValidAccuracy || got.TestAccuracy != want.TestAccuracy || got.TrainAccuracy.Defined() || got.BytesRead == 0 || got.Metric != recipe.MetricAccuracy {
 			t.Errorf("%s: %+v; the run had %v and %v", name, got, want.ValidAccuracy, want.TestAccuracy)
 		}
 		if n := device.HostBytes(); n != before {
@@ -96,23 +98,23 @@ func TestForeignWeights(t *testing.T) {
 	if err := evaluate(); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(narrow.Out, FinalFile)
+	file := filepath.Join(narrow.Out, rundir.FinalFile)
 	for from, says := range map[string]string{wide.Out: "has the shape [9 7], the model's is [8 7]", deeper.Out: "has the shape"} {
-		b, err := os.ReadFile(filepath.Join(from, FinalFile))
+		b, err := os.ReadFile(filepath.Join(from, rundir.FinalFile))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, b, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := evaluate(); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), FinalFile) {
+		if err := evaluate(); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), rundir.FinalFile) {
 			t.Errorf("%v", err)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := evaluate(); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has no "+FinalFile+": the run is finished") {
+	if err := evaluate(); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has no "+rundir.FinalFile+": the run is finished") {
 		t.Errorf("%v", err)
 	}
 }
@@ -123,7 +125,7 @@ func TestDivergedWeightsHaveNoScore(t *testing.T) {
 	p := w.pack(10)
 	o := w.options(p)
 	w.mustRun(o, nil)
-	file := filepath.Join(o.Out, WeightsFile)
+	file := filepath.Join(o.Out, rundir.WeightsFile)
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

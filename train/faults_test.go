@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -20,6 +21,8 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 )
 
 // faulty puts injectors into the run's stack, and returns it once the run has begun.
@@ -38,14 +41,14 @@ func faulty(s **faultio.Stack, injectors ...faultio.Injector) func(*parts) {
 }
 
 // unfinished checks that nothing of a run could be taken for a finished one.
-func (w *world) unfinished(out string, want State) {
+func (w *world) unfinished(out string, want rundir.State) {
 	w.t.Helper()
 	r := state(w.t, out)
-	if r.State != want || r.Result != nil || want != StateRunning && r.Error == "" {
+	if r.State != want || r.Result != nil || want != rundir.StateRunning && r.Error == "" {
 		w.t.Errorf("%s says %s, %q, %v", out, r.State, r.Error, r.Result)
 	}
-	if _, err := os.Stat(out + "/" + FinalFile); err == nil {
-		w.t.Errorf("%s holds %s", out, FinalFile)
+	if _, err := os.Stat(out + "/" + rundir.FinalFile); err == nil {
+		w.t.Errorf("%s holds %s", out, rundir.FinalFile)
 	}
 }
 
@@ -67,7 +70,7 @@ func TestEveryReadFails(t *testing.T) {
 		if !errors.Is(err, syscall.EIO) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("read %d fails: %v", n, err)
 		}
-		w.unfinished(o.Out, StateFailed)
+		w.unfinished(o.Out, rundir.StateFailed)
 	}
 }
 
@@ -80,8 +83,8 @@ func TestWrongBits(t *testing.T) {
 		{"hot.bin", "", "fill the RAM cache"},
 		{"graph-*.bin", "epoch 0, batch ", ": load graph: "},
 		{"cold-*.bin", "epoch 0, batch ", ": assemble: "},
-		{"eval-graph.bin", "epoch 0, validation batch 0", ": load: "},
-		{"eval.bin", "epoch 0, validation batch 0", ": load: "},
+		{"eval-graph.bin", "epoch 0, validation batch 0", ": load graph: "},
+		{"eval.bin", "epoch 0, validation batch 0", ": load graph: "},
 	} {
 		o := w.options(p, func(o *Options) { o.RAMCache = percent(20) })
 		var s *faultio.Stack
@@ -94,7 +97,7 @@ func TestWrongBits(t *testing.T) {
 		if !strings.HasSuffix(err.Error(), cure) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s", c.pattern, err, cure)
 		}
-		w.unfinished(o.Out, StateFailed)
+		w.unfinished(o.Out, rundir.StateFailed)
 	}
 }
 
@@ -103,7 +106,7 @@ func TestWrongBits(t *testing.T) {
 func TestDamagedPack(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	p := w.pack(10)
-	o := w.options(p, func(o *Options) { o.CheckpointEvery = Interval{Batches: 3} })
+	o := w.options(p, func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 3} })
 	w.interrupt(o, 20)
 	cold := filepath.Join(p, packfile.ColdFile(0))
 	whole, err := os.ReadFile(cold)
@@ -195,7 +198,7 @@ func TestCancelUnderAHangingRead(t *testing.T) {
 		if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(err.Error(), "after 0 of 3 epochs") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", pattern, err)
 		}
-		w.unfinished(o.Out, StateInterrupted)
+		w.unfinished(o.Out, rundir.StateInterrupted)
 	}
 }
 
@@ -241,13 +244,13 @@ func TestCancelAtAnyStep(t *testing.T) {
 		if !errors.Is(err, fault.ErrInterrupted) {
 			t.Errorf("cancelled at step %d: %v", n, err)
 		}
-		w.unfinished(o.Out, StateInterrupted)
+		w.unfinished(o.Out, rundir.StateInterrupted)
 	}
 }
 
 func wrapEngine(p *parts, wrap func(engine) engine) {
 	inner := p.engine
-	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
 		if err == nil {
 			e = wrap(e)
@@ -306,7 +309,7 @@ func TestEngineFails(t *testing.T) {
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", what, err)
 		}
-		w.unfinished(o.Out, StateFailed)
+		w.unfinished(o.Out, rundir.StateFailed)
 	}
 }
 
@@ -318,7 +321,7 @@ func TestFeaturesNotFinite(t *testing.T) {
 	if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the loss is NaN") || !strings.Contains(err.Error(), "epoch 0, batch ") {
 		t.Error(err)
 	}
-	w.unfinished(o.Out, StateFailed)
+	w.unfinished(o.Out, rundir.StateFailed)
 }
 
 // No loss shows what the last update did: weights and logits that are not finite end the
@@ -326,13 +329,13 @@ func TestFeaturesNotFinite(t *testing.T) {
 func TestLastUpdateDiverges(t *testing.T) {
 	w := newWorld(t, worldParams{fanout: []int{2, 2, 2, 2}, batch: 300, epochs: 1})
 	o := w.options(w.pack(10), func(o *Options) {
-		o.Epochs, o.Optimizer, o.LR, o.WeightDecay = 1, OptimizerAdamW, 9e5, 9e5
+		o.Epochs, o.Optimizer, o.LR, o.WeightDecay = 1, recipe.OptimizerAdamW, 9e5, 9e5
 	})
 	_, err := w.run(context.Background(), o, &logged{}, nil)
 	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "epoch 0, validation batch 0: compute: the logits are not finite: training diverged (try a lower --lr than 900000)") {
 		t.Errorf("one step far too long: %v", err)
 	}
-	w.unfinished(o.Out, StateFailed)
+	w.unfinished(o.Out, rundir.StateFailed)
 
 	blind := newWorld(t, worldParams{noValid: true, epochs: 1})
 	o = blind.options(blind.pack(10), func(o *Options) { o.Epochs = 2 })
@@ -342,7 +345,7 @@ func TestLastUpdateDiverges(t *testing.T) {
 	if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(fmt.Sprint(err), "after epoch 1 the weights convs.0.lin_l.weight are not finite: training diverged") {
 		t.Errorf("nothing is validated: %v", err)
 	}
-	blind.unfinished(o.Out, StateFailed)
+	blind.unfinished(o.Out, rundir.StateFailed)
 }
 
 // lastUpdate is an engine whose weights are infinite, but for some copies: of the first
@@ -381,7 +384,7 @@ func TestEveryWriteFails(t *testing.T) {
 				break
 			}
 			if err == nil {
-				if s := state(t, o.Out); s.State != StateFinished || s.Result == nil || len(r.Epochs) != 2 {
+				if s := state(t, o.Out); s.State != rundir.StateFinished || s.Result == nil || len(r.Epochs) != 2 {
 					t.Errorf("%v: no error, but the run is %s", in, s.State)
 				}
 				continue
@@ -389,7 +392,7 @@ func TestEveryWriteFails(t *testing.T) {
 			if !errors.Is(err, boom) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v: %v", in, err)
 			}
-			if s, err := readRun(disk, o.Out); err == nil && s.State == StateFinished {
+			if s, err := rundir.Read(disk, o.Out); err == nil && s.State == rundir.StateFinished {
 				// Only when nothing is missing but the durability of run.json's name.
 				if s.Result == nil || names(t, o.Out) != "final.safetensors lock metrics.jsonl report.html run.json trace.json weights.safetensors" {
 					t.Errorf("%v: the run failed, holds %s and looks finished", in, names(t, o.Out))
@@ -416,10 +419,10 @@ func TestMemoryPlans(t *testing.T) {
 	const held = 5 << 20
 	plan := func(memory int64, cache *budget.Size) (memoryPlan, error) {
 		o.Memory, o.RAMCache = memory, cache
-		return planMemory(r, &o, needs, held)
+		return planMemory(find(t, r.Dir()), &o, needs, held)
 	}
 	rich, err := plan(10<<30, nil)
-	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.Through != 0 {
+	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.CacheRows != r.Index().Edges[0] {
 		t.Fatalf("with all the memory in the world: %+v, %v", rich, err)
 	}
 	var least int64
@@ -438,7 +441,7 @@ func TestMemoryPlans(t *testing.T) {
 		if m.total > memory || m.total != m.sum(needs) || m.slots < leastSlots || m.slots > mostSlots || m.evalSlots < 1 {
 			t.Errorf("%d bytes: %+v", memory, m)
 		}
-		seen[fmt.Sprint(m.slots, m.evalSlots, m.layout.Through)] = true
+		seen[fmt.Sprint(m.slots, m.evalSlots, m.layout.CacheRows)] = true
 	}
 	if len(seen) < 5 {
 		t.Errorf("the plans seen were %v", seen)

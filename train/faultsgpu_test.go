@@ -13,11 +13,12 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
-	"diskgnn/pack/packfile"
+	"diskgnn/train/rundir"
 )
 
 var (
@@ -43,7 +44,7 @@ func useFaulty(t *testing.T, n int, with *cuda.Fault) (use func(*parts), calls *
 // onDevice makes runs use a device as --engine gpu does.
 func onDevice(d *cuda.Device) func(*parts) {
 	return func(p *parts) {
-		p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+		p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 			e, needs, err := newGPUEngineOn(d, o, f)
 			return e, needs, noGPUEngine(err)
 		}
@@ -54,7 +55,7 @@ func onDevice(d *cuda.Device) func(*parts) {
 // ends with.
 func gpuWorld(t *testing.T) (*world, Options, ending) {
 	w := newWorld(t, worldParams{nodes: 120, batch: 15, epochs: 1})
-	o := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.Hidden, o.CheckpointEvery = 2, 4, Interval{Batches: 2} })
+	o := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.Hidden, o.CheckpointEvery = 2, 4, rundir.Interval{Batches: 2} })
 	w.mustRun(o, onDevice(cudatest.Open(t)))
 	return w, o, w.ending(o.Out)
 }
@@ -113,7 +114,7 @@ func TestGPUFailsAnywhere(t *testing.T) {
 				if !strings.HasSuffix(text, "with: diskgnn train --out "+o.Out+" --resume") {
 					t.Errorf("%v", err)
 				}
-				w.unfinished(o.Out, StateFailed)
+				w.unfinished(o.Out, rundir.StateFailed)
 				w.resumed(t, o, call, want)
 			})
 		}
@@ -225,7 +226,7 @@ func TestGPURunAndTheDiskFails(t *testing.T) {
 		if text := message(err); !errors.Is(err, syscall.EIO) || !strings.Contains(text, "cold-") || !strings.Contains(text, c.from) || strings.Contains(text, "\n") {
 			t.Errorf("read %d: %v", c.nth, err)
 		}
-		w.unfinished(o.Out, StateFailed)
+		w.unfinished(o.Out, rundir.StateFailed)
 		w.resumed(t, o, "a failed read", want)
 	}
 	// A disk that is full is no different.
@@ -272,14 +273,14 @@ func TestGPUFaultUnderASignal(t *testing.T) {
 		t.Errorf("%v, after\n%s", err, log)
 	}
 	armed.Store(false)
-	w.unfinished(o.Out, StateInterrupted)
+	w.unfinished(o.Out, rundir.StateInterrupted)
 	w.resumed(t, o, "a signal", want)
 }
 
 // A step that was asked for in part is no state to go on from, whatever else ends the run.
 func TestGPUSignalWithinAStep(t *testing.T) {
 	w, first, want := gpuWorld(t)
-	o := w.fresh(first, func(o *Options) { o.CheckpointEvery = Interval{Batches: 3} })
+	o := w.fresh(first, func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 3} })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	steps, armed := 0, false
@@ -305,6 +306,6 @@ func TestGPUSignalWithinAStep(t *testing.T) {
 	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(log.String(), "what was done since the latest checkpoint is lost: ") {
 		t.Errorf("%v, after\n%s", err, log)
 	}
-	w.unfinished(o.Out, StateInterrupted)
+	w.unfinished(o.Out, rundir.StateInterrupted)
 	w.resumed(t, o, "a signal within a step", want)
 }

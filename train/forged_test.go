@@ -19,6 +19,8 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train/checkpoint"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -29,7 +31,7 @@ type tree = map[string]any
 // what it says holds together. It returns the position that was there.
 func (w *world) forgeCheckpoint(out string, change func(head tree, sections map[string][]byte)) (was position) {
 	w.t.Helper()
-	dir := checkpoint.Dir{FS: disk, Path: filepath.Join(out, CheckpointsDir)}
+	dir := checkpoint.Dir{FS: disk, Path: filepath.Join(out, rundir.CheckpointsDir)}
 	names, err := dir.List()
 	if err != nil || len(names) != 1 {
 		w.t.Fatalf("%v, %v", names, err)
@@ -62,7 +64,7 @@ func (w *world) forgeCheckpoint(out string, change func(head tree, sections map[
 func TestForgedCheckpoints(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15, epochs: 2, classes: 2})
 	o := w.options(w.pack(20), func(o *Options) {
-		o.Epochs, o.Keep, o.Metric, o.CheckpointEvery = 4, 1, MetricAUC, Interval{Time: 1 << 40}
+		o.Epochs, o.Keep, o.Metric, o.CheckpointEvery = 4, 1, recipe.MetricAUC, rundir.Interval{Time: 1 << 40}
 	})
 	w.interrupt(o, 14) // in the second epoch
 	u64 := func(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
@@ -98,11 +100,11 @@ func TestForgedCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.forgeCheckpoint(c.Out, change)
-		if strings.Contains(what, MetricsFile) { // it is beside the copy, too
+		if strings.Contains(what, rundir.MetricsFile) { // it is beside the copy, too
 			if err := os.CopyFS(c.Out+"/m", os.DirFS(o.Out)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Rename(c.Out+"/m/"+MetricsFile, filepath.Join(c.Out, MetricsFile)); err != nil {
+			if err := os.Rename(c.Out+"/m/"+rundir.MetricsFile, filepath.Join(c.Out, rundir.MetricsFile)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,8 +131,8 @@ func TestForgedCheckpoints(t *testing.T) {
 func (w *world) forgeMetrics(out string, head tree, more string) {
 	w.t.Helper()
 	end := int64(head["metrics"].(tree)["bytes"].(float64))
-	b := append(w.file(out, MetricsFile)[:end:end], more...)
-	if err := os.WriteFile(filepath.Join(out, MetricsFile), b, 0o666); err != nil {
+	b := append(w.file(out, rundir.MetricsFile)[:end:end], more...)
+	if err := os.WriteFile(filepath.Join(out, rundir.MetricsFile), b, 0o666); err != nil {
 		w.t.Fatal(err)
 	}
 	head["metrics"] = tree{"bytes": len(b), "crc": binio.CRC(b)}
@@ -141,7 +143,7 @@ func (w *world) forgeMetrics(out string, head tree, more string) {
 func TestForgedRunFiles(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15, epochs: 2})
 	p := w.pack(20)
-	o := w.options(p, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, Interval{Time: 1 << 40} })
+	o := w.options(p, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, rundir.Interval{Time: 1 << 40} })
 	w.interrupt(o, 14)
 	network := func(r tree) tree { return r["params"].(tree)["network"].(tree) }
 	for what, c := range map[string]struct {
@@ -232,7 +234,7 @@ func TestForgedWeights(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
 	o := w.options(w.pack(20), func(o *Options) { o.Epochs = 1 })
 	w.mustRun(o, nil)
-	name := filepath.Join(o.Out, WeightsFile)
+	name := filepath.Join(o.Out, rundir.WeightsFile)
 	if err := os.Truncate(name, 1<<40); err != nil {
 		t.Skipf("no sparse files here: %v", err)
 	}
@@ -263,7 +265,7 @@ func FuzzForged(f *testing.F) {
 	f.Add(uint16(50), int64(-1), "none", uint16(70), int64(9), "best", []byte("0123"))
 	f.Add(uint16(90), int64(1)<<40, "gat", uint16(110), int64(1), "", []byte{})
 	w := newWorld(f, worldParams{nodes: 60, batch: 20, epochs: 1})
-	o := w.options(w.pack(20), func(o *Options) { o.Epochs, o.Keep, o.CheckpointEvery = 3, 1, Interval{Time: 1 << 40} })
+	o := w.options(w.pack(20), func(o *Options) { o.Epochs, o.Keep, o.CheckpointEvery = 3, 1, rundir.Interval{Time: 1 << 40} })
 	w.interrupt(o, 8)
 	o.Resume, o.Given = true, nil
 	f.Fuzz(func(t *testing.T, place uint16, number int64, text string, other uint16, value int64, section string, content []byte) {
@@ -285,8 +287,8 @@ func FuzzForged(f *testing.F) {
 		defer os.RemoveAll(o.Out)
 		w.forgeCheckpoint(o.Out, func(h tree, sections map[string][]byte) {
 			// The hash of the parameters is forged along.
-			if forged, err := readRun(disk, o.Out); err == nil {
-				h["run"], _ = forged.identity()
+			if forged, err := rundir.Read(disk, o.Out); err == nil {
+				h["run"], _ = forged.Identity()
 			}
 			if edit(leaves(h)); section != "" {
 				sections[section] = content

@@ -12,16 +12,17 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
-	"diskgnn/iostack/all"
 	"diskgnn/pack"
-	"diskgnn/pack/packfile"
 	"diskgnn/presample"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -197,9 +198,11 @@ func widen(x []float32, r *dataset.Raw) {
 
 // run runs with the given parts in place of the usual ones, and checks that all memory
 // outside the heap was given back.
-func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (Result, error) {
+func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (rundir.Result, error) {
 	w.t.Helper()
-	p := parts{all.Open, newEngine, planMemory}
+	g := newGPUDevice()
+	defer g.close()
+	p := parts{g.openStack, g.newEngine, planMemory}
 	if change != nil {
 		change(&p)
 	}
@@ -212,7 +215,7 @@ func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, chang
 }
 
 // mustRun runs and returns the result and the loss of every step.
-func (w *world) mustRun(o Options, change func(*parts)) (Result, []float64) {
+func (w *world) mustRun(o Options, change func(*parts)) (rundir.Result, []float64) {
 	w.t.Helper()
 	var rec recorder
 	r, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
@@ -235,7 +238,7 @@ type recorder struct {
 
 func (r *recorder) wrap(p *parts) {
 	inner := p.engine
-	p.engine = func(o *Options, f packfile.Facts) (engine, engineNeeds, error) {
+	p.engine = func(o *Options, f featurestore.Facts) (engine, engineNeeds, error) {
 		e, n, err := inner(o, f)
 		r.engine = e
 		return r, n, err
@@ -259,8 +262,8 @@ func (r *recorder) keep(o *outcome, err error) (*outcome, error) {
 func withSlots(train, eval int) func(*parts) {
 	return func(p *parts) {
 		inner := p.plan
-		p.plan = func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
-			m, err := inner(r, o, needs, held)
+		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+			m, err := inner(c, o, needs, held)
 			m.slots, m.evalSlots = train, eval
 			return m, err
 		}
@@ -283,4 +286,14 @@ func (w *world) weights(out, name string) map[string]safetensors.Tensor {
 		m[t.Name] = t
 	}
 	return m
+}
+
+// find returns the candidate of a pack.
+func find(t testing.TB, dir string) featurestore.Candidate {
+	t.Helper()
+	c, err := packed.Find(disk, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -3,13 +3,14 @@ package train
 import (
 	"context"
 
-	"diskgnn/featurestore/packed"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/pipeline"
 )
 
 // slot is what a batch travels in: the feature store's part and the engine's.
 type slot struct {
-	*packed.Slot
+	featurestore.Slot
 	work work // nil without an engine
 }
 
@@ -21,28 +22,43 @@ const (
 	stageCompute  = "compute"
 	stageConsume  = "consume" // in compute's place when there is no engine
 	stageLaunch   = "launch"  // likewise when the GPU computes: it asks for steps
-	stageEvalLoad = "load"
 )
 
-// loadingStages returns the stages that fill n slots. All reads that are known without a
+// replica is what trains on one device: the store as that sees it, its pipeline and its
+// engine. A run is a list of them, of which there is one today.
+type replica struct {
+	view    featurestore.View
+	engine  engine // nil: batches are loaded and thrown away
+	batches *pipeline.Pipeline[*slot]
+}
+
+// device returns the GPU that the replica computes on; nil: the host does.
+func (r *replica) device() *cuda.Device {
+	if r.engine == nil {
+		return nil
+	}
+	return r.engine.Device()
+}
+
+// loadingStages returns the stages that fill n slots with the batches that at names,
+// whatever they are for. All reads that are known without a
 // graph are submitted by the first of them at once, so that the drive has work for as
 // many batches as there are slots. It has a worker for every slot: a graph's read waits
 // its turn behind the features of the batches before it, and with fewer workers the next
 // ones would only queue when the drive runs idle.
-func loadingStages(s *packed.Store, sch *schedule, n int) []pipeline.Stage[*slot] {
+func loadingStages(at func(item int) featurestore.Ref, n int) []pipeline.Stage[*slot] {
 	return []pipeline.Stage[*slot]{
-		{Name: stageLoad, Workers: n, Do: func(ctx context.Context, sl *slot, step int) error {
-			_, batch := sch.at(step)
-			if err := s.Start(sl.Slot, batch); err != nil {
+		{Name: stageLoad, Workers: n, Do: func(ctx context.Context, sl *slot, item int) error {
+			if err := sl.Start(at(item)); err != nil {
 				return ofPack(err)
 			}
-			if err := s.LoadGraph(ctx, sl.Slot); err != nil {
+			if err := sl.LoadGraph(ctx); err != nil {
 				return ofPack(err)
 			}
 			return sl.prepare()
 		}},
-		{Name: stageRead, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(s.Wait(ctx, sl.Slot)) }},
-		{Name: stageAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(s.Assemble(ctx, sl.Slot)) }},
+		{Name: stageRead, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Wait(ctx)) }},
+		{Name: stageAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Assemble(ctx)) }},
 	}
 }
 
@@ -50,14 +66,14 @@ func (sl *slot) prepare() error {
 	if sl.work == nil {
 		return nil
 	}
-	return sl.work.Prepare(&sl.Batch)
+	return sl.work.Prepare(sl.Batch())
 }
 
-// drain returns a function that ends the reads which a slot has in flight.
-func drain(s *packed.Store) func(*slot) {
+// drain ends the reads that a slot has in flight.
+func drain(sl *slot) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	return func(sl *slot) { _ = s.Wait(ended, sl.Slot) } // the pipeline's error says why
+	_ = sl.Wait(ended) // the pipeline's error says why
 }
 
 func free(sl *slot) {
@@ -73,21 +89,21 @@ func freeAll(slots []*slot) {
 	}
 }
 
-// newSlots makes n slots with take, and with them the engine's works.
-func newSlots(n int, take func() (*packed.Slot, error), e engine, eval bool) ([]*slot, error) {
+// newSlots makes n slots, and with them the engine's works.
+func (r *replica) newSlots(n int, eval bool) ([]*slot, error) {
 	slots := make([]*slot, 0, n)
 	for range n {
-		sl, err := take()
+		sl, err := r.view.NewSlot(eval)
 		if err != nil {
 			freeAll(slots)
 			return nil, err
 		}
 		s := &slot{Slot: sl}
 		slots = append(slots, s)
-		if e == nil {
+		if r.engine == nil {
 			continue
 		}
-		if s.work, err = e.NewWork(eval, sl.Matrix()); err != nil {
+		if s.work, err = r.engine.NewWork(eval, sl.Matrix()); err != nil {
 			s.work = nil
 			freeAll(slots)
 			return nil, err

@@ -7,36 +7,36 @@ import (
 	"math"
 	"time"
 
-	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // trainer drives the epochs. All of it belongs to one goroutine.
 type trainer struct {
 	options  *Options
 	schedule *schedule
-	rowBytes int64 // of a packed row
-	store    *packed.Store
-	engine   engine // nil: batches are loaded and thrown away
+	rowBytes int64 // of a row as the store holds it
+	*replica       // of the run's, the first and only
 	dir      *runDir
-	result   *Result
+	result   *rundir.Result
 	report   progress.Reporter
 	recorder *pipeline.Recorder // nil without a trace
 	began    time.Time          // when the run would have begun, had it never been interrupted
 	stack    iostack.Stack      // whose reads are counted
 	counted  iostack.Stats      // those of earlier epochs
 
-	batches *pipeline.Pipeline[*slot]
-	eval    *evaluation // nil without validation and test batches, or engine
-	scorer  scorer
-	task    progress.Task
+	eval   *evaluation // nil without validation and test batches, or engine
+	scorer score.Scorer
+	task   progress.Task
 
-	now     Epoch          // the epoch under way
+	now     rundir.Epoch   // the epoch under way
 	done    int            // how many of its batches are trained on
 	loss    float64        // summed over their labelled seed nodes
 	seeds   int            // number of those
@@ -58,13 +58,13 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	switch {
 	case t.engine == nil:
 		name = stageConsume
-	case t.engine.Device() != nil:
+	case t.device() != nil:
 		name, t.gpu = stageLaunch, newGPUTimes(t.recorder)
 	}
-	stages := append(loadingStages(t.store, t.schedule, len(slots)), pipeline.Stage[*slot]{Name: name, Do: t.step})
+	stages := append(loadingStages(t.schedule.ref, len(slots)), pipeline.Stage[*slot]{Name: name, Do: t.step})
 	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
 		Stages: stages, Slots: slots, Items: t.schedule.steps(), Label: t.schedule.label,
-		Abort: drain(t.store), Free: free, Recorder: t.recorder, Name: "train",
+		Abort: drain, Free: free, Recorder: t.recorder, Name: "train",
 	})
 	if err != nil {
 		freeAll(slots)
@@ -104,7 +104,7 @@ func (t *trainer) train(ctx context.Context) error {
 	if t.result.StoppedEarly = t.now.Epoch < t.schedule.epochs; t.result.StoppedEarly {
 		t.report.Logf("stopped early: no epoch was better than epoch %d in the %d after it", t.result.BestEpoch, t.options.Patience)
 	}
-	if err := t.saveWeights(FinalFile, t.now.Epoch-1); err != nil {
+	if err := t.saveWeights(rundir.FinalFile, t.now.Epoch-1); err != nil {
 		return err
 	}
 	if t.eval == nil {
@@ -128,7 +128,7 @@ func (t *trainer) test() error {
 
 // begin makes an epoch the one under way.
 func (t *trainer) begin(epoch int) {
-	t.now = Epoch{Epoch: epoch, LR: undefined, Loss: undefined, TrainAccuracy: undefined, ValidAccuracy: undefined, Batches: t.schedule.perEpoch}
+	t.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.perEpoch}
 	t.done, t.loss, t.seeds = 0, 0, 0
 }
 
@@ -158,7 +158,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.now.ReadRate = t.readRate()
 	t.result.Epochs = append(t.result.Epochs, t.now)
-	if err := t.dir.appendMetrics(t.now); err != nil {
+	if err := t.dir.AppendMetrics(t.now); err != nil {
 		return err
 	}
 	t.report.Logf("%s", t.line(t.table, isBest))
@@ -195,14 +195,14 @@ func (t *trainer) tally(more time.Duration) {
 }
 
 // readRate returns the rate of all reads since the last call.
-func (t *trainer) readRate() Score {
+func (t *trainer) readRate() score.Score {
 	before := t.counted
 	t.counted = t.stack.Stats()
 	done := t.counted.Sub(before)
 	if done.BytesRead == 0 || done.InFlight <= 0 {
-		return undefined
+		return score.Undefined
 	}
-	return Score(float64(done.BytesRead) / done.InFlight.Seconds())
+	return score.Score(float64(done.BytesRead) / done.InFlight.Seconds())
 }
 
 // judge scores the epoch, and keeps its weights if they are the best so far. Until the
@@ -211,7 +211,7 @@ func (t *trainer) judge() (isBest bool, err error) {
 	if t.engine == nil {
 		return false, nil
 	}
-	validates := t.eval == nil || t.eval.valid == 0 || t.options.validates(t.now.Epoch)
+	validates := t.eval == nil || t.eval.valid == 0 || t.options.Validates(t.now.Epoch)
 	if t.eval != nil && validates {
 		began := time.Now()
 		t.eval.epoch = t.now.Epoch
@@ -221,9 +221,9 @@ func (t *trainer) judge() (isBest bool, err error) {
 		t.now.ValidSeconds = time.Since(began).Seconds()
 	}
 	if t.seeds > 0 {
-		t.now.Loss = Score(t.loss / float64(t.seeds))
+		t.now.Loss = score.Score(t.loss / float64(t.seeds))
 	}
-	t.now.TrainAccuracy = t.scorer.score()
+	t.now.TrainAccuracy = t.scorer.Score()
 	// Where nothing is scored, the latest is the best.
 	r := t.result
 	if !validates || r.ValidAccuracy.Defined() && !(t.now.ValidAccuracy > r.ValidAccuracy) {
@@ -233,7 +233,7 @@ func (t *trainer) judge() (isBest bool, err error) {
 	if t.best, err = t.engine.Snapshot(t.best[:0]); err != nil {
 		return true, err
 	}
-	return true, t.saveWeights(WeightsFile, t.now.Epoch)
+	return true, t.saveWeights(rundir.WeightsFile, t.now.Epoch)
 }
 
 // saveWeights writes the present weights, those after an epoch. The last update of an
@@ -248,7 +248,7 @@ func (t *trainer) saveWeights(name string, epoch int) error {
 			return t.diverged(fmt.Sprintf("after epoch %d the weights %s are not finite", epoch, list[i].Name))
 		}
 	}
-	return t.dir.saveWeights(name, list, epoch)
+	return t.dir.SaveWeights(name, list, epoch)
 }
 
 // step is the last stage of the training pipeline. A step that fails or is abandoned
@@ -260,12 +260,13 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 		}
 	}
 	t.task.Add(1)
-	t.now.BytesRead += sl.BytesRead
-	t.now.UsefulBytes += sl.UsefulBytes
-	t.now.SSDBytesRead += sl.SSDRead
-	t.now.SSDUsefulBytes += sl.SSDUseful
-	t.now.GraphBytesRead += sl.GraphRead
-	t.now.RAMBytes += int64(sl.RAMRows) * t.rowBytes
+	c := sl.Counts()
+	t.now.BytesRead += c.BytesRead
+	t.now.UsefulBytes += c.UsefulBytes
+	t.now.SSDBytesRead += c.SSDRead
+	t.now.SSDUsefulBytes += c.SSDUseful
+	t.now.GraphBytesRead += c.GraphRead
+	t.now.RAMBytes += int64(c.RAMRows) * t.rowBytes
 	t.done++
 	t.fresh = true
 	if t.options.Slots == 1 {
@@ -297,7 +298,7 @@ func (t *trainer) take(o *outcome, err error) error {
 		return err
 	}
 	t.gpu.take(&o.times)
-	t.scorer.add(o.logits, o.labels, o.targets)
+	t.scorer.Add(o.logits, o.labels, o.targets)
 	for _, y := range o.labels {
 		if y != graph.Unlabelled {
 			t.seeds++
@@ -318,7 +319,7 @@ func (t *trainer) line(table pipeline.Table, isBest bool) string {
 	e := &t.now
 	s := fmt.Sprintf("epoch %d:", e.Epoch)
 	if t.engine != nil {
-		if t.options.rateVaries() {
+		if t.options.RateVaries() {
 			s += fmt.Sprintf(" lr %.3g,", float64(e.LR))
 		}
 		s += fmt.Sprintf(" loss %.4f, train %s, valid %s", float64(e.Loss), t.say(e.TrainAccuracy), t.say(e.ValidAccuracy))
@@ -335,11 +336,11 @@ func (t *trainer) line(table pipeline.Table, isBest bool) string {
 }
 
 // say writes a score for people.
-func (t *trainer) say(s Score) string {
+func (t *trainer) say(s score.Score) string {
 	switch {
 	case !s.Defined():
 		return "–"
-	case t.options.Metric == MetricAUC:
+	case t.options.Metric == recipe.MetricAUC:
 		return fmt.Sprintf("AUC %.4f", float64(s))
 	}
 	return fmt.Sprintf("%.2f %%", 100*float64(s))

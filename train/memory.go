@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"diskgnn/featurestore/packed"
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
 )
 
@@ -32,19 +31,19 @@ const epochBytes = 10 << 10
 
 // memoryPlan says how --memory is used.
 type memoryPlan struct {
-	layout           packed.Layout
+	layout           featurestore.Layout
 	slots, evalSlots int
-	fixed            int64 // engine, index, overhead
+	fixed            int64 // engine, overhead
 	total            int64
 }
 
-// planMemory divides o.Memory: first what must be (the engine, two slots, the pack's
+// planMemory divides o.Memory: first what must be (the engine, two slots, the store's
 // least cache), then a third slot, then the cache, wanted or as large as possible,
 // then more slots. held is what the process holds already. With a GPU, that holds as much
 // of the cache as is wanted or has room there.
-func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
-	f := r.Facts()
-	p := memoryPlan{fixed: held + overheadBytes + needs.engine + checksumBytes(f) + int64(o.Epochs)*epochBytes}
+func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+	f := c.Facts()
+	p := memoryPlan{fixed: held + overheadBytes + needs.engine + int64(o.Epochs)*epochBytes}
 	if o.Trace {
 		p.fixed += pipeline.RecorderBytes(traceSpans)
 	}
@@ -52,9 +51,9 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 		p.evalSlots = 1
 	}
 	steps := o.Epochs * f.BatchesPerEpoch
-	try := func(slots int, cache *budget.Size, memory int64) (packed.Layout, error) {
+	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
 		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
-		return packed.Plan(r, packed.PlanOptions{Cache: cache, Memory: memory - p.fixed - works, Slots: slots, EvalSlots: p.evalSlots,
+		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Memory: memory - p.fixed - works, Least: least, Slots: slots, EvalSlots: p.evalSlots,
 			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps)})
 	}
 	var err error
@@ -63,25 +62,23 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 		numbers = []int{min(o.Slots, steps)}
 	}
 	for _, p.slots = range numbers {
-		if p.layout, err = try(p.slots, o.RAMCache, o.Memory); err == nil {
+		if p.layout, err = try(p.slots, false, o.Memory); err == nil {
 			break
 		}
 	}
-	if most := p.fixed + needs.resume; err == nil && most > o.Memory {
+	if most := p.fixed + p.layout.TableBytes + needs.resume; err == nil && most > o.Memory {
 		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice to go on with the run once it was interrupted: the engine and the program take %s, a checkpoint %s (the least that would do: --memory %s)",
 			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), budget.FormatBytes(needs.resume), mebibytes(most))
 	}
 	if err != nil {
 		const endless = math.MaxInt64 / 2
-		if _, other := try(p.slots, o.RAMCache, endless); other != nil {
+		if _, other := try(p.slots, false, endless); other != nil {
 			return p, other // memory has nothing to do with it
 		}
-		edges := r.Index().Edges
-		least := budget.Size{Value: float64(edges[len(edges)-1] * int64(f.RowBytes))}
-		if p.layout, err = try(p.slots, &least, endless); err != nil {
+		if p.layout, err = try(p.slots, true, endless); err != nil {
 			return p, err
 		}
-		_, why := try(p.slots, o.RAMCache, o.Memory)
+		_, why := try(p.slots, false, o.Memory)
 		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice: the engine and the program take %s; %w (the least that would do: --memory %s)",
 			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), why, mebibytes(p.sum(needs)))
 	}
@@ -101,17 +98,11 @@ func planMemory(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (
 // checkpoint that the run goes on from.
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
 	slots := int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
-	return p.fixed + max(needs.resume, p.layout.RAMBytes+p.layout.KeepBytes+p.layout.DecodeBytes+slots)
+	return p.fixed + p.layout.TableBytes + max(needs.resume, p.layout.RAMBytes+p.layout.KeepBytes+p.layout.DecodeBytes+slots)
 }
 
 // mebibytes rounds up to a size that can be given as a flag.
 func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
-
-// checksumBytes returns the size of the tables of page checksums in memory.
-func checksumBytes(f packfile.Facts) int64 {
-	const perPage, page = 4, 4096
-	return (f.HotRows + f.EvalRows + f.SSDRows) * int64(f.RowBytes) / page * perPage
-}
 
 // outside returns the memory that Go's collector does not manage: what the driver of a
 // GPU takes, and what is pinned for it, is some of it.
@@ -135,5 +126,5 @@ func (p *memoryPlan) String() string {
 	if p.evalSlots > 0 {
 		s += fmt.Sprintf(" + %d for evaluation of %s", p.evalSlots, budget.FormatBytes(p.layout.EvalSlotBytes))
 	}
-	return s + fmt.Sprintf(" + %s engine and program", budget.FormatBytes(p.fixed))
+	return s + fmt.Sprintf(" + %s engine and program", budget.FormatBytes(p.fixed+p.layout.TableBytes))
 }

@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"diskgnn/graph"
+	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
+	"diskgnn/train/recipe"
 	"diskgnn/train/report"
+	"diskgnn/train/rundir"
 )
 
 // allocated returns what a function allocates, garbage included: never less than what it
@@ -32,68 +34,6 @@ func allocated(f func()) int64 {
 
 // slack is for what does not grow with what is counted.
 const slack = 64 << 10
-
-// A scorer takes what is planned for it, all at once: also with two classes, and with its
-// state on the way to a checkpoint.
-func TestScorersHoldWhatIsPlanned(t *testing.T) {
-	const rows, batch = 200_000, 1000
-	for _, metric := range []string{MetricAccuracy, MetricAUC, MetricF1} {
-		for _, multi := range []bool{false, true} {
-			j := judging{metric, multi, 2, rows}
-			if multi {
-				j.classes = 9
-			}
-			logits, labels := make([]float32, batch*j.classes), make([]int32, batch)
-			var targets []byte
-			if multi {
-				targets = make([]byte, batch*graph.TargetBytes(j.classes))
-			}
-			for i := range logits {
-				logits[i] = float32(i * 7919 % 1009)
-			}
-			for i := range labels {
-				if !multi {
-					labels[i] = int32(i % 2)
-				} else {
-					graph.AddClass(targets[i*2:], i%9)
-				}
-			}
-			var s scorer
-			use := func() {
-				for range rows / batch {
-					s.add(logits, labels, targets)
-				}
-			}
-			held, state := scorerBytes(j)
-			got := allocated(func() {
-				s = newScorer(j)
-				for range 2 { // a score leaves room for the next
-					use()
-					s.score()
-				}
-			})
-			if got > held+slack {
-				t.Errorf("%+v: %d bytes allocated, %d planned", j, got, held)
-			}
-			use()
-			var b []byte
-			if got := allocated(func() { b = s.state() }); got > state+slack {
-				t.Errorf("%+v: a state takes %d bytes, %d are planned", j, got, state)
-			}
-			other := newScorer(j)
-			if got := allocated(func() {
-				if err := other.load(b); err != nil {
-					t.Error(err)
-				}
-			}); got > slack {
-				t.Errorf("%+v: to load a state takes %d bytes", j, got)
-			}
-			if a, b := s.score(), other.score(); a != b || !a.Defined() {
-				t.Errorf("%+v: the score is %v, from its state %v", j, a, b)
-			}
-		}
-	}
-}
 
 // The plan holds the scorers of the pack's batches: two classes are no exception.
 func TestPlanHasScorers(t *testing.T) {
@@ -113,12 +53,12 @@ func TestPlanHasScorers(t *testing.T) {
 	}
 	train, eval := max(seeds[0], seeds[1]), max(seeds[2], seeds[3])
 	var n engineNeeds
-	n.scorers(MetricAUC, r)
+	n.scorers(recipe.MetricAUC, packed.Facts(r))
 	if want := train*(16+9) + eval*16; n.engine != want || n.resume != train*9 || train == 0 || eval == 0 {
 		t.Errorf("%d bytes are planned, of them %d at resuming; want %d and %d", n.engine, n.resume, want, train*9)
 	}
 	n = engineNeeds{}
-	if n.scorers(MetricAccuracy, r); n != (engineNeeds{}) {
+	if n.scorers(recipe.MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
 		t.Errorf("accuracy: %+v", n)
 	}
 }
@@ -130,10 +70,10 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	const n = 5000
-	var r Result
+	var r rundir.Result
 	lines := allocated(func() {
 		for i := range n {
-			e := Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
+			e := rundir.Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
 				SSDBytesRead: 1 << 50, SSDUsefulBytes: 1 << 50, GraphBytesRead: 1 << 50, RAMBytes: 1 << 50, ReadRate: 1e10 / 3, ReadSeconds: 1.0 / 3, ComputeSeconds: 1.0 / 3,
 				Batches: 1 << 20, BoundStage: stageCompute, BoundSeconds: 1.0 / 3, ValidSeconds: 1.0 / 3, ValidBytesRead: 1 << 50}
 			e.Stages = make([]pipeline.StageTime, 0, 7)
@@ -144,9 +84,9 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		}
 	}) / n
 	dir := t.TempDir()
-	d := &runDir{fs: disk, path: dir, file: runFile{Format: runFormat, Begun: time.Now(), State: StateFinished, Result: &r}}
+	d := &rundir.Dir{FS: disk, Path: dir, File: rundir.File{Format: rundir.Format, Begun: time.Now(), State: rundir.StateFinished, Result: &r}}
 	saved := allocated(func() {
-		if err := d.save(); err != nil {
+		if err := d.Save(); err != nil {
 			t.Fatal(err)
 		}
 	}) / n
@@ -158,7 +98,7 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		}
 		fmt.Fprintf(&metrics, "%s\n", b)
 	}
-	if err := os.WriteFile(filepath.Join(dir, MetricsFile), []byte(metrics.String()), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(metrics.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	reported := allocated(func() {
@@ -180,12 +120,17 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 // so is a checkpoint that a run goes on from.
 func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	w := newWorld(t, worldParams{classes: 2, dim: 20})
-	o := w.options(w.pack(10), func(o *Options) { o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, MetricAUC, 2, LossCrossEntropy })
+	o := w.options(w.pack(10), func(o *Options) {
+		o.Hidden, o.Metric, o.Epochs, o.Loss = 3000, recipe.MetricAUC, 2, recipe.LossCrossEntropy
+	})
 	r, err := packfile.Open(disk, o.Pack)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, needs, err := newCPUEngine(&o, r.Facts())
+	if err := o.resolve(*packed.Facts(r), false); err != nil {
+		t.Fatal(err)
+	}
+	e, needs, err := newCPUEngine(&o, *packed.Facts(r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,15 +151,15 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	if got < 12*count || got > 12*count+slack {
 		t.Errorf("%d bytes for %d weights", got, count)
 	}
-	needs.scorers(MetricAUC, r)
+	needs.scorers(recipe.MetricAUC, packed.Facts(r))
 	w.interrupt(o, 25)
-	names := strings.Fields(names(t, filepath.Join(o.Out, CheckpointsDir)))
+	names := strings.Fields(names(t, filepath.Join(o.Out, rundir.CheckpointsDir)))
 	if len(names) == 0 {
 		t.Fatal("no checkpoint")
 	}
-	d := &runDir{fs: disk, path: o.Out}
+	d := &rundir.Dir{FS: disk, Path: o.Out}
 	got = allocated(func() {
-		if _, _, err := d.checkpoints().Read(names[0], needs.resume); err != nil {
+		if _, _, err := d.Checkpoints().Read(names[0], needs.resume); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -253,24 +198,24 @@ func TestPlanHasCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := w.options(r.Dir(), func(o *Options) { o.Epochs = 1 })
-	whole, err := planMemory(r, &o, engineNeeds{engine: 1}, 0)
+	whole, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	needs := engineNeeds{engine: 1, resume: 100 << 20}
 	o.Memory = whole.total + 50<<20
-	_, err = planMemory(r, &o, needs, 0)
+	_, err = planMemory(find(t, r.Dir()), &o, needs, 0)
 	var mebibytes int64
 	if _, scan := fmt.Sscanf(after(fmt.Sprint(err), "would do: --memory "), "%dMiB", &mebibytes); scan != nil || !errors.Is(err, fault.ErrBudget) {
 		t.Fatalf("%v", err)
 	}
 	o.Memory = mebibytes << 20
-	p, err := planMemory(r, &o, needs, 0)
+	p, err := planMemory(find(t, r.Dir()), &o, needs, 0)
 	if err != nil || p.total > o.Memory || p.total < needs.resume {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
 	}
 	o.Trace = true
-	if q, err := planMemory(r, &o, engineNeeds{engine: 1}, 0); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
+	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}, 0); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
 		t.Errorf("a trace takes %d bytes, %v", q.fixed-whole.fixed, err)
 	}
 	if got := allocated(func() { pipeline.NewRecorder(traceSpans) }); got > pipeline.RecorderBytes(traceSpans)+slack {

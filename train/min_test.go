@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/rundir"
 )
 
 func policyMin(o *pack.Options) { o.Policy = packfile.PolicyMin }
@@ -24,11 +25,11 @@ func TestMinChangesNoBit(t *testing.T) {
 	}
 	o := options(w.pack(20))
 	want, wantLosses := w.mustRun(o, nil)
-	weights := w.file(o.Out, FinalFile)
+	weights := w.file(o.Out, rundir.FinalFile)
 	for _, cache := range []float64{0, 20, 70} {
 		o := options(w.pack(cache, policyMin))
 		got, losses := w.mustRun(o, nil)
-		if !sameBits(losses, wantLosses) || !bytes.Equal(w.file(o.Out, FinalFile), weights) || got.TestAccuracy != want.TestAccuracy {
+		if !sameBits(losses, wantLosses) || !bytes.Equal(w.file(o.Out, rundir.FinalFile), weights) || got.TestAccuracy != want.TestAccuracy {
 			t.Errorf("cache of %v %%: other losses than under static", cache)
 		}
 		a, b := got.Epochs[1].UsefulBytes, got.Epochs[3].UsefulBytes

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"diskgnn/train/model"
+	"diskgnn/train/rundir"
 )
 
 // Every kind of model and option trains, and where rows lie decides nothing, with an input
@@ -38,10 +39,10 @@ func TestModels(t *testing.T) {
 			if r.Epochs[3].Loss >= r.Epochs[0].Loss || !r.TestAccuracy.Defined() {
 				t.Errorf("%+v: the loss went from %v to %v, test score %v", o, r.Epochs[0].Loss, r.Epochs[3].Loss, r.TestAccuracy)
 			}
-			tensors := w.weights(o.Out, FinalFile)
+			tensors := w.weights(o.Out, rundir.FinalFile)
 			for _, name := range c.names {
 				if len(tensors[name].Data) == 0 {
-					t.Errorf("%s has no %s", FinalFile, name)
+					t.Errorf("%s has no %s", rundir.FinalFile, name)
 				}
 			}
 			network := state(t, o.Out).Params.Network
@@ -49,10 +50,10 @@ func TestModels(t *testing.T) {
 				t.Errorf("the run holds %+v", network)
 			}
 			if first == nil {
-				first, weights = losses, w.file(o.Out, FinalFile)
+				first, weights = losses, w.file(o.Out, rundir.FinalFile)
 				continue
 			}
-			if c.exact && (!sameBits(first, losses) || !bytes.Equal(weights, w.file(o.Out, FinalFile))) || math.Abs(first[0]-losses[0]) > 1e-5 {
+			if c.exact && (!sameBits(first, losses) || !bytes.Equal(weights, w.file(o.Out, rundir.FinalFile))) || math.Abs(first[0]-losses[0]) > 1e-5 {
 				t.Errorf("%v: losses %v, with another cache %v", c.names, first[:2], losses[:2])
 			}
 		}

@@ -1,13 +1,14 @@
 package train
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // position is the head of a checkpoint: where a run stands, and what it has summed up.
@@ -19,17 +20,17 @@ type position struct {
 	Epoch int `json:"epoch"`
 	Batch int `json:"batch"`
 
-	Sums      Epoch   `json:"sums"` // of the epoch under way, so far
-	Loss      float64 `json:"loss"` // summed over its labelled seed nodes
-	SeedNodes int     `json:"seed_nodes"`
+	Sums      rundir.Epoch `json:"sums"` // of the epoch under way, so far
+	Loss      float64      `json:"loss"` // summed over its labelled seed nodes
+	SeedNodes int          `json:"seed_nodes"`
 
-	BestEpoch      int     `json:"best_epoch"`
-	ValidAccuracy  Score   `json:"valid_accuracy"` // of the best epoch
-	PreloadBytes   int64   `json:"preload_bytes"`
-	PreloadSeconds float64 `json:"preload_seconds"`
-	Seconds        float64 `json:"seconds"` // of the whole run
+	BestEpoch      int         `json:"best_epoch"`
+	ValidAccuracy  score.Score `json:"valid_accuracy"` // of the best epoch
+	PreloadBytes   int64       `json:"preload_bytes"`
+	PreloadSeconds float64     `json:"preload_seconds"`
+	Seconds        float64     `json:"seconds"` // of the whole run
 
-	Metrics metricsEnd `json:"metrics"`
+	Metrics rundir.MetricsEnd `json:"metrics"`
 }
 
 // check refuses a position that no run with so many epochs can be at.
@@ -82,22 +83,12 @@ func (p *position) checkSections(sections map[string][]byte) error {
 // moments, and the best weights.
 const checkpointArrays = 4
 
-// identity returns the hash of what a run's weights follow from.
-func (f *runFile) identity() (string, error) {
-	b, err := json.Marshal(struct {
-		Params runParams
-		Pack   string
-		Engine engineInfo
-	}{f.Params, f.Pack, f.Setup.engineInfo})
-	return binio.Hash(b), err
-}
-
 // steps returns how many of the run's steps are done.
 func (t *trainer) steps() int { return t.now.Epoch*t.schedule.perEpoch + t.done }
 
 // checkpointIfDue writes a checkpoint when it is time.
 func (t *trainer) checkpointIfDue(epochEnds bool) error {
-	if !t.options.CheckpointEvery.due(t.steps(), time.Since(t.saved), epochEnds) {
+	if !t.options.CheckpointEvery.Due(t.steps(), time.Since(t.saved), epochEnds) {
 		return nil
 	}
 	return t.checkpoint()
@@ -108,7 +99,7 @@ func (t *trainer) checkpoint() error {
 	if err := t.settle(); err != nil {
 		return err
 	}
-	run, err := t.dir.file.identity()
+	run, err := t.dir.File.Identity()
 	if err != nil {
 		return err
 	}
@@ -117,14 +108,14 @@ func (t *trainer) checkpoint() error {
 		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.now, Loss: t.loss, SeedNodes: t.seeds,
 		BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy,
 		PreloadBytes: t.result.PreloadBytes, PreloadSeconds: t.result.PreloadSeconds,
-		Seconds: time.Since(t.began).Seconds(), Metrics: t.dir.metricsEnd,
+		Seconds: time.Since(t.began).Seconds(), Metrics: t.dir.MetricsEnd,
 	}
 	p.Sums.Seconds, p.Sums.Stages = t.table.Seconds+t.preload, t.table.Stages
 	if !t.running.IsZero() {
 		p.Sums.Seconds += time.Since(t.running).Seconds()
 	}
 	t.gpu.idle(t.table, p.Sums.Seconds-t.preload)
-	sections := map[string][]byte{sectionScorer: t.scorer.state()}
+	sections := map[string][]byte{sectionScorer: t.scorer.State()}
 	if t.best != nil {
 		sections[sectionBest] = binio.Bytes(t.best)
 	}
@@ -137,7 +128,7 @@ func (t *trainer) checkpoint() error {
 			sections[sectionEngine+name] = b
 		}
 	}
-	if err := t.dir.checkpoints().Write(int64(t.steps()), &p, sections, t.options.Keep); err != nil {
+	if err := t.dir.Checkpoints().Write(int64(t.steps()), &p, sections, t.options.Keep); err != nil {
 		return err
 	}
 	t.saved, t.fresh, t.kept = time.Now(), false, &standing{t.now.Epoch, t.done}
@@ -152,7 +143,7 @@ func (t *trainer) goOn(c *resumePoint) error {
 			state[part] = b
 		}
 	}
-	if err := t.scorer.load(c.sections[sectionScorer]); err != nil {
+	if err := t.scorer.Load(c.sections[sectionScorer]); err != nil {
 		return fmt.Errorf("%s: %s: %w", c.name, sectionScorer, err)
 	}
 	t.now, t.done, t.loss, t.seeds = c.at.Sums, c.at.Batch, c.at.Loss, c.at.SeedNodes
@@ -169,7 +160,7 @@ func (t *trainer) goOn(c *resumePoint) error {
 }
 
 // takeTimes continues the table of stages with those of an earlier process.
-func (t *trainer) takeTimes(sums *Epoch) {
+func (t *trainer) takeTimes(sums *rundir.Epoch) {
 	t.table.Seconds = sums.Seconds
 	for i := range t.table.Stages {
 		for _, was := range sums.Stages {
@@ -184,7 +175,7 @@ func (t *trainer) takeTimes(sums *Epoch) {
 func (t *trainer) goOnBest(c *resumePoint) error {
 	b, ok := c.sections[sectionBest]
 	if !ok {
-		return t.dir.remove(WeightsFile)
+		return t.dir.Remove(rundir.WeightsFile)
 	}
 	count := 0
 	for _, p := range t.engine.Params() {
@@ -198,5 +189,5 @@ func (t *trainer) goOnBest(c *resumePoint) error {
 	if err := t.engine.Restore(t.best); err != nil {
 		return err
 	}
-	return t.saveWeights(WeightsFile, c.at.BestEpoch)
+	return t.saveWeights(rundir.WeightsFile, c.at.BestEpoch)
 }

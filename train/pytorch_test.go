@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 	"diskgnn/train/gpu"
+	"diskgnn/train/rundir"
 	"diskgnn/train/traintest"
 )
 
@@ -56,8 +58,8 @@ func (w *world) logits(o Options) map[int][]float32 {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	f := r.Facts()
-	if err := o.resolve(f, r.Params().Policy); err != nil {
+	f := *packed.Facts(r)
+	if err := o.resolve(f, false); err != nil {
 		w.t.Fatal(err)
 	}
 	e, _, err := newCPUEngine(&o, f)
@@ -109,7 +111,7 @@ func (w *world) logits(o Options) map[int][]float32 {
 // snapshot returns a run's best weights in the order of Engine.Snapshot.
 func (w *world) snapshot(e engine, out string) []float32 {
 	w.t.Helper()
-	tensors := w.weights(out, WeightsFile)
+	tensors := w.weights(out, rundir.WeightsFile)
 	var flat []float32
 	for _, p := range e.(*cpuEngine).train.Params() {
 		t, ok := tensors[p.Name]

@@ -14,58 +14,61 @@ import (
 
 	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // scored makes epochs of validation scores.
-func scored(scores ...Score) []Epoch {
-	epochs := make([]Epoch, len(scores))
+func scored(scores ...score.Score) []rundir.Epoch {
+	epochs := make([]rundir.Epoch, len(scores))
 	for i, s := range scores {
-		epochs[i] = Epoch{Epoch: i, ValidAccuracy: s, Loss: Score(i)} // the loss only gets worse
+		epochs[i] = rundir.Epoch{Epoch: i, ValidAccuracy: s, Loss: score.Score(i)} // the loss only gets worse
 	}
 	return epochs
 }
 
 // lost makes epochs of losses, not validated.
-func lost(losses ...Score) []Epoch {
-	epochs := make([]Epoch, len(losses))
+func lost(losses ...score.Score) []rundir.Epoch {
+	epochs := make([]rundir.Epoch, len(losses))
 	for i, l := range losses {
-		epochs[i] = Epoch{Epoch: i, ValidAccuracy: undefined, Loss: l}
+		epochs[i] = rundir.Epoch{Epoch: i, ValidAccuracy: score.Undefined, Loss: l}
 	}
 	return epochs
 }
 
 func TestRateByHand(t *testing.T) {
-	plateau := func(patience int, o Options) Options {
-		o.Schedule, o.LR, o.PlateauFactor, o.PlateauPatience = SchedulePlateau, 1, 0.5, patience
+	plateau := func(patience int, o recipe.Recipe) recipe.Recipe {
+		o.Schedule, o.LR, o.PlateauFactor, o.PlateauPatience = recipe.SchedulePlateau, 1, 0.5, patience
 		return o
 	}
 	for what, c := range map[string]struct {
-		options Options
-		before  []Epoch
-		want    []float64 // of the first epoch, …, of the one after all these
+		recipe recipe.Recipe
+		before []rundir.Epoch
+		want   []float64 // of the first epoch, …, of the one after all these
 	}{
-		"constant": {Options{LR: 0.25}, scored(0, 0), []float64{0.25, 0.25, 0.25}},
-		"constant, warm-up": {Options{LR: 1, Warmup: 4}, scored(0, 0, 0, 0, 0),
+		"constant": {recipe.Recipe{LR: 0.25}, scored(0, 0), []float64{0.25, 0.25, 0.25}},
+		"constant, warm-up": {recipe.Recipe{LR: 1, Warmup: 4}, scored(0, 0, 0, 0, 0),
 			[]float64{0.25, 0.5, 0.75, 1, 1, 1}},
-		"cosine": {Options{Schedule: ScheduleCosine, LR: 1, Epochs: 4}, scored(0, 0, 0),
+		"cosine": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, Epochs: 4}, scored(0, 0, 0),
 			[]float64{1, 0.853553, 0.5, 0.146447}},
-		"cosine, floor": {Options{Schedule: ScheduleCosine, LR: 1, MinLR: 0.2, Epochs: 4}, scored(0, 0, 0),
+		"cosine, floor": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, MinLR: 0.2, Epochs: 4}, scored(0, 0, 0),
 			[]float64{1, 0.882843, 0.6, 0.317157}},
-		"cosine, warm-up": {Options{Schedule: ScheduleCosine, LR: 1, Epochs: 6, Warmup: 2}, scored(0, 0, 0, 0, 0),
+		"cosine, warm-up": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, Epochs: 6, Warmup: 2}, scored(0, 0, 0, 0, 0),
 			[]float64{0.5, 1, 1, 0.853553, 0.5, 0.146447}},
-		"cosine, nothing but warm-up": {Options{Schedule: ScheduleCosine, LR: 1, Epochs: 2, Warmup: 2}, scored(0), []float64{0.5, 1}},
+		"cosine, nothing but warm-up": {recipe.Recipe{Schedule: recipe.ScheduleCosine, LR: 1, Epochs: 2, Warmup: 2}, scored(0), []float64{0.5, 1}},
 		// Two epochs no better than 0.6, two more, a better one, two no better than that.
-		"plateau": {plateau(1, Options{MinLR: 0.2}), scored(0.5, 0.6, 0.6, 0.55, 0.6, 0.6, 0.7, 0.7, 0.7),
+		"plateau": {plateau(1, recipe.Recipe{MinLR: 0.2}), scored(0.5, 0.6, 0.6, 0.55, 0.6, 0.6, 0.7, 0.7, 0.7),
 			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2}},
-		"plateau, impatient":      {plateau(0, Options{}), scored(0.5, 0.5, 0.4, 0.6), []float64{1, 1, 0.5, 0.25, 0.25}},
-		"plateau, undefined once": {plateau(0, Options{}), scored(0.5, undefined, 0.6), []float64{1, 1, 0.5, 0.5}},
-		"plateau, by the loss": {plateau(1, Options{}), lost(3, 2, 2.5, 2, 1.9, undefined, 1.9),
+		"plateau, impatient":      {plateau(0, recipe.Recipe{}), scored(0.5, 0.5, 0.4, 0.6), []float64{1, 1, 0.5, 0.25, 0.25}},
+		"plateau, undefined once": {plateau(0, recipe.Recipe{}), scored(0.5, score.Undefined, 0.6), []float64{1, 1, 0.5, 0.5}},
+		"plateau, by the loss": {plateau(1, recipe.Recipe{}), lost(3, 2, 2.5, 2, 1.9, score.Undefined, 1.9),
 			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25}},
 		// What was best in the warm-up is forgotten.
-		"plateau, warm-up": {plateau(0, Options{Warmup: 2}), scored(0.9, 0.9, 0.5, 0.6, 0.6), []float64{0.5, 1, 1, 1, 1, 0.5}},
+		"plateau, warm-up": {plateau(0, recipe.Recipe{Warmup: 2}), scored(0.9, 0.9, 0.5, 0.6, 0.6), []float64{0.5, 1, 1, 1, 1, 0.5}},
 	} {
 		for n, want := range c.want {
-			if got := c.options.rate(c.before[:n]); math.Abs(got-want) > 1e-6 {
+			if got := rate(&c.recipe, c.before[:n]); math.Abs(got-want) > 1e-6 {
 				t.Errorf("%s: epoch %d at %v, want %v", what, n, got, want)
 			}
 		}
@@ -106,8 +109,8 @@ func TestEpochsHaveTheirRates(t *testing.T) {
 	for what, change := range map[string]func(*Options){
 		"constant": func(*Options) {},
 		"warm-up":  func(o *Options) { o.Warmup = 2 },
-		"cosine":   func(o *Options) { o.Schedule, o.MinLR = ScheduleCosine, 0.001 },
-		"plateau":  func(o *Options) { o.Schedule, o.PlateauPatience = SchedulePlateau, 0 },
+		"cosine":   func(o *Options) { o.Schedule, o.MinLR = recipe.ScheduleCosine, 0.001 },
+		"plateau":  func(o *Options) { o.Schedule, o.PlateauPatience = recipe.SchedulePlateau, 0 },
 	} {
 		o := w.options(p, change, func(o *Options) { o.Epochs = 5 })
 		var e rated
@@ -120,9 +123,9 @@ func TestEpochsHaveTheirRates(t *testing.T) {
 		}
 		var want []float64
 		for i := range r.Epochs {
-			rate := o.rate(r.Epochs[:i])
+			rate := rate(&o.Recipe, r.Epochs[:i])
 			want = append(want, slices.Repeat([]float64{rate}, r.Epochs[i].Batches)...)
-			if r.Epochs[i].LR != Score(rate) {
+			if r.Epochs[i].LR != score.Score(rate) {
 				t.Errorf("%s: epoch %d says %v, want %v", what, i, r.Epochs[i].LR, rate)
 			}
 		}
@@ -192,8 +195,8 @@ func TestStopsEarly(t *testing.T) {
 func TestResumesAStopping(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
 	o := w.options(w.pack(20), func(o *Options) {
-		o.Epochs, o.Patience, o.LR, o.CheckpointEvery = 200, 2, 0.02, Interval{}
-		o.Schedule, o.PlateauPatience = SchedulePlateau, 0
+		o.Epochs, o.Patience, o.LR, o.CheckpointEvery = 200, 2, 0.02, rundir.Interval{}
+		o.Schedule, o.PlateauPatience = recipe.SchedulePlateau, 0
 	})
 	boom := errors.New("boom")
 	calls := 0 // of the engine, in this process
@@ -256,10 +259,10 @@ func TestValidatesNowAndThen(t *testing.T) {
 	if b := got.BestEpoch; b != 2 && b != 5 && b != 7 || !got.TestAccuracy.Defined() {
 		t.Errorf("the best epoch is %d, the test score %v", b, got.TestAccuracy)
 	}
-	if !reflect.DeepEqual(w.weights(rare.Out, FinalFile), w.weights(every.Out, FinalFile)) {
+	if !reflect.DeepEqual(w.weights(rare.Out, rundir.FinalFile), w.weights(every.Out, rundir.FinalFile)) {
 		t.Error("other weights at the end")
 	}
-	report, err := os.ReadFile(filepath.Join(rare.Out, ReportFile))
+	report, err := os.ReadFile(filepath.Join(rare.Out, rundir.ReportFile))
 	if err != nil || bytes.Contains(report, []byte("NaN")) || !bytes.Contains(report, []byte("every 3 epochs")) {
 		t.Errorf("the report: %v", err)
 	}
@@ -272,7 +275,7 @@ func TestValidatesNowAndThen(t *testing.T) {
 
 	// An interrupted run goes on to the same bytes, also before its first validation.
 	for _, steps := range []int{2, 9, 31} {
-		o := w.fresh(rare, func(o *Options) { o.CheckpointEvery = Interval{Batches: 1} })
+		o := w.fresh(rare, func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 1} })
 		w.interrupt(o, steps-1)
 		o.Resume = true
 		if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {

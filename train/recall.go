@@ -9,32 +9,20 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/cpu/blas"
+	engines "diskgnn/train/engine"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 )
 
-// preferences are options that decide nothing of the result, as far as they were
-// given: a resumed run keeps them.
-type preferences struct {
-	Memory          int64        `json:"memory,omitempty"`
-	Threads         int          `json:"threads,omitempty"`
-	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
-	Slots           int          `json:"slots,omitempty"`
-	GPUMemory       int64        `json:"gpu_memory,omitempty"`
-	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
-	IO              string       `json:"io,omitempty"`
-	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
-	Keep            int          `json:"keep,omitempty"`
-	Trace           *bool        `json:"trace,omitempty"`
-}
-
 // preferences returns what was given of them.
-func (o *Options) preferences() preferences {
-	var p preferences
+func (o *Options) preferences() rundir.Preferences {
+	var p rundir.Preferences
 	for flag, keep := range map[string]func(){
 		"memory":           func() { p.Memory = o.Memory },
 		"threads":          func() { p.Threads = o.Threads },
@@ -56,76 +44,35 @@ func (o *Options) preferences() preferences {
 
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
 
-// params returns what decides the result with a pack.
-func (o *Options) params(f packfile.Facts) runParams {
-	network := o.network(f)
-	var precision string // which the other engines have none of
-	if o.Engine == EngineGPU {
-		precision = o.Precision
+// params returns what decides the result.
+func (o *Options) params() rundir.Params {
+	p := rundir.Params{Recipe: o.Recipe, Network: o.Network()}
+	if o.Engine != EngineGPU {
+		p.Precision = "" // which the other engines have none of
 	}
-	return runParams{
-		Model: o.Model, Hidden: o.Hidden, Dims: network.Dims, Epochs: o.Epochs, LR: o.LR, Dropout: o.Dropout,
-		Metric: o.Metric, LayerOrder: o.LayerOrder, Seed: o.Seed, ShuffleBatches: o.ShuffleBatches,
-		Heads: o.Heads, Norm: o.Norm, Residual: o.Residual, InputProjection: o.InputProjection,
-		Activation: o.Activation, Aggregator: o.Aggregator, GCNNorm: o.GCNNorm,
-		Optimizer: o.Optimizer, WeightDecay: o.WeightDecay, LabelSmoothing: o.LabelSmoothing, Loss: o.Loss, Network: network,
-		Schedule: o.Schedule, Warmup: o.Warmup, MinLR: o.MinLR,
-		PlateauFactor: o.PlateauFactor, PlateauPatience: o.PlateauPatience, Patience: o.Patience, ValidateEvery: o.ValidateEvery,
-		Precision: precision,
-	}
+	return p
 }
 
 // recall completes the options by those of the run that is resumed, and refuses flags
 // that say otherwise about what decides the result.
-func (o *Options) recall(was *runFile) error {
-	if o.Pack == "" {
-		o.Pack = was.PackPath
-	}
-	if o.Metric == MetricAuto {
-		o.Metric = was.Params.Metric // which is what auto came to
-	}
-	if o.Loss == LossAuto {
-		o.Loss = was.Params.Loss
+func (o *Options) recall(was *rundir.File) error {
+	if o.places() == (all.Places{}) {
+		o.Pack, o.Dataset, o.Samples = was.PackPath, was.DatasetPath, was.SamplesPath
+		if !o.gave("store") {
+			o.Store = cmp.Or(was.Store, all.Auto)
+		}
 	}
 	if o.Engine == EngineAuto {
 		o.Engine = was.Setup.Engine
 	}
-	p := &was.Params
 	var differ []string
-	for _, d := range []string{
-		agree(o, "model", &o.Model, p.Model),
-		agree(o, "hidden", &o.Hidden, p.Hidden),
-		agree(o, "epochs", &o.Epochs, p.Epochs),
-		agree(o, "lr", &o.LR, p.LR),
-		agree(o, "dropout", &o.Dropout, p.Dropout),
-		agree(o, "metric", &o.Metric, p.Metric),
-		agree(o, "layer-order", &o.LayerOrder, p.LayerOrder),
-		agree(o, "seed", &o.Seed, p.Seed),
-		agree(o, "shuffle-batches", &o.ShuffleBatches, p.ShuffleBatches),
-		agree(o, "heads", &o.Heads, p.Heads),
-		agree(o, "norm", &o.Norm, p.Norm),
-		agree(o, "residual", &o.Residual, p.Residual),
-		agree(o, "input-projection", &o.InputProjection, p.InputProjection),
-		agree(o, "activation", &o.Activation, p.Activation),
-		agree(o, "aggregator", &o.Aggregator, p.Aggregator),
-		agree(o, "gcn-norm", &o.GCNNorm, p.GCNNorm),
-		agree(o, "optimizer", &o.Optimizer, p.Optimizer),
-		agree(o, "weight-decay", &o.WeightDecay, p.WeightDecay),
-		agree(o, "label-smoothing", &o.LabelSmoothing, p.LabelSmoothing),
-		agree(o, "schedule", &o.Schedule, p.Schedule),
-		agree(o, "warmup", &o.Warmup, p.Warmup),
-		agree(o, "min-lr", &o.MinLR, p.MinLR),
-		agree(o, "plateau-factor", &o.PlateauFactor, p.PlateauFactor),
-		agree(o, "plateau-patience", &o.PlateauPatience, p.PlateauPatience),
-		agree(o, "patience", &o.Patience, p.Patience),
-		agree(o, "validate-every", &o.ValidateEvery, max(1, p.ValidateEvery)),
-		agree(o, "loss", &o.Loss, p.Loss),
-		agree(o, "engine", &o.Engine, was.Setup.Engine),
-		agree(o, "precision", &o.Precision, cmp.Or(p.Precision, PrecisionFloat32)),
-	} {
-		if d != "" {
-			differ = append(differ, d)
-		}
+	for _, d := range o.Recipe.Recall(&was.Params.Recipe, o.Given) {
+		differ = append(differ, d.String())
+	}
+	if !o.gave("engine") {
+		o.Engine = was.Setup.Engine
+	} else if o.Engine != was.Setup.Engine {
+		differ = append(differ, recipe.Difference{Flag: "engine", Value: o.Engine, Than: was.Setup.Engine}.String())
 	}
 	if len(differ) > 0 {
 		return fault.New(fault.ErrExists, "%s cannot be resumed with other parameters: %s; leave these flags out, or train anew under another name or with --force", o.Out, strings.Join(differ, "; "))
@@ -139,7 +86,7 @@ func (o *Options) recall(was *runFile) error {
 }
 
 // checkOptions refuses a run at out whose options no run begins with.
-func (f *runFile) checkOptions(out string) error {
+func checkOptions(f *rundir.File, out string) error {
 	o := Defaults()
 	o.Out, o.Pack = out, "pack"
 	err := o.recall(f)
@@ -152,20 +99,8 @@ func (f *runFile) checkOptions(out string) error {
 	return nil
 }
 
-// agree sets an option to what it was in the run, unless a flag gave it: then it
-// returns what differs.
-func agree[T comparable](o *Options, flag string, option *T, was T) string {
-	if !o.gave(flag) {
-		*option = was
-	}
-	if *option == was {
-		return ""
-	}
-	return fmt.Sprintf("--%s %v was given, it is %v", flag, *option, was)
-}
-
 // prefer takes over what an earlier process was given and this one was not.
-func (o *Options) prefer(p *preferences) {
+func (o *Options) prefer(p *rundir.Preferences) {
 	take := func(flag string, was bool, set func()) {
 		if was && !o.gave(flag) {
 			set()
@@ -185,38 +120,24 @@ func (o *Options) prefer(p *preferences) {
 }
 
 // runToResume returns run.json of the run at out, or nil where there is none.
-func runToResume(fsys vfs.FS, out string) (*runFile, error) {
+func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 	out = filepath.Clean(out)
 	if ok, err := vfs.Exists(fsys, out); err != nil || !ok {
 		return nil, err
 	}
-	was, err := readRun(fsys, out)
+	was, err := rundir.Read(fsys, out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil // checkOut decides whether anything else is there
 	case err != nil:
 		return nil, err
-	case was.Format != runFormat:
-		return nil, fault.New(fault.ErrVersion, "%s is a %s; this program resumes %s", out, was.Format, runFormat)
 	}
 	return &was, nil
 }
 
-// unlocked makes sure that no process trains the run.
-func (f *runFile) unlocked(fsys vfs.FS, out string) error {
-	if f.State != StateRunning {
-		return nil
-	}
-	lock, err := fsys.Lock(filepath.Join(out, lockFile))
-	if err != nil {
-		return err
-	}
-	return lock.Close() // only tried
-}
-
 // sameArithmetic refuses to go on where other code would round otherwise.
-func (f *runFile) sameArithmetic(now engineInfo) error {
-	i := &f.Setup.engineInfo
+func sameArithmetic(f *rundir.File, now engines.Info) error {
+	i := &f.Setup.Info
 	var differ []string
 	for _, d := range []struct{ what, was, now string }{
 		{"matrix products by", i.BLAS, now.BLAS},
@@ -235,7 +156,7 @@ func (f *runFile) sameArithmetic(now engineInfo) error {
 }
 
 // changes says what differs that may, "" if nothing does.
-func (f *runFile) changes(now *runFile) string {
+func changes(f, now *rundir.File) string {
 	a, b := &f.Setup, &now.Setup
 	var differ []string
 	add := func(what string, was, now any) {

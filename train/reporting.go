@@ -6,41 +6,16 @@ import (
 	"path/filepath"
 	"time"
 
-	"diskgnn/internal/dtype"
+	"diskgnn/featurestore"
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/packfile"
 	"diskgnn/train/report"
+	"diskgnn/train/rundir"
 )
 
-// packFacts say in run.json what was trained on.
-type packFacts struct {
-	Dir             string     `json:"dir"` // as it was named
-	Nodes           int64      `json:"nodes"`
-	Dim             int        `json:"dim"`
-	Classes         int        `json:"classes"`
-	DType           dtype.Type `json:"dtype"`
-	RowBytes        int        `json:"row_bytes"`
-	Codec           string     `json:"codec"`
-	Policy          string     `json:"policy"`
-	LeastCacheRows  int64      `json:"least_cache_rows"`
-	Segment         int        `json:"segment"` // batches that share rows
-	Fanout          []int      `json:"fanout"`
-	Epochs          int        `json:"epochs"` // sampled
-	BatchesPerEpoch int        `json:"batches_per_epoch"`
-	DiskBytes       int64      `json:"disk_bytes"`
-	Blowup          float64    `json:"blowup"` // DiskBytes over the feature table's
-}
-
-func summarize(r *packfile.Reader) packFacts {
-	f, p, m := r.Facts(), r.Params(), r.Meta()
-	s := packFacts{Dir: r.Dir(), Nodes: f.Nodes, Dim: f.Dim, Classes: f.Classes, DType: f.DType, RowBytes: f.RowBytes,
-		Codec: p.Codec, Policy: p.Policy, LeastCacheRows: p.CacheRows, Segment: f.Segment,
-		Fanout: f.Fanout, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch}
-	for _, file := range m.Files {
-		s.DiskBytes += file.Size
-	}
-	s.Blowup = float64(s.DiskBytes) / float64(max(f.TableBytes, 1))
-	return s
+func summarize(c featurestore.Candidate) rundir.PackFacts {
+	f := c.Facts()
+	return rundir.PackFacts{Dir: c.Dir(), Nodes: f.Nodes, Dim: f.Dim, Classes: f.Classes, DType: f.DType, RowBytes: f.RowBytes,
+		Fanout: f.Fanout, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch, Description: c.Describe()}
 }
 
 // throttle keeps what is done between epochs to a hundredth of the time.
@@ -60,12 +35,12 @@ func (d *runDir) reportProgress() { d.reports.do(d.report) }
 
 // report renews the report. No run fails for want of one: what went wrong is a note.
 func (d *runDir) report() {
-	r, err := report.Read(d.fs, d.path)
+	r, err := report.Read(d.FS, d.Path)
 	if err == nil {
-		err = d.replace(ReportFile, func(w io.Writer) error { return report.Write(w, r) })
+		err = d.Replace(rundir.ReportFile, func(w io.Writer) error { return report.Write(w, r) })
 	}
 	if err != nil {
-		d.note("no %s: %v", ReportFile, err)
+		d.note("no %s: %v", rundir.ReportFile, err)
 	}
 }
 
@@ -75,27 +50,24 @@ func (d *runDir) report() {
 // fault.ErrLocked.
 func Report(fsys vfs.FS, dir string, driveRate float64) (*report.Run, error) {
 	dir = filepath.Clean(dir)
-	was, err := readRun(fsys, dir)
+	was, err := rundir.Read(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
-	d := &runDir{fs: fsys, path: dir, file: was}
-	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
+	d, err := rundir.Lock(fsys, dir, was)
+	if err != nil {
 		return nil, fmt.Errorf("a run under way makes its own report: %w", err)
 	}
-	defer func() {
-		_ = d.remove(lockFile) // only tried: left behind unheld it does no harm
-		_ = d.lock.Close()
-	}()
+	defer d.Unlock()
 	r, err := report.Read(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
 	r.DriveRate = driveRate
-	if r.State == string(StateRunning) { // and yet it holds no lock
+	if r.State == rundir.StateRunning { // and yet it holds no lock
 		r.State = report.Killed
 	}
-	if err := d.replace(ReportFile, func(w io.Writer) error { return report.Write(w, r) }); err != nil {
+	if err := d.Replace(rundir.ReportFile, func(w io.Writer) error { return report.Write(w, r) }); err != nil {
 		return nil, err
 	}
 	return r, nil

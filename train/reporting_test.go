@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -13,76 +12,32 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train/report"
+	"diskgnn/train/rundir"
 )
-
-// What the report reads is what a run writes: no key of one is missing in the other.
-func TestReportReadsWhatRunsWrite(t *testing.T) {
-	for _, c := range []struct{ read, written reflect.Type }{
-		{reflect.TypeFor[report.Run](), reflect.TypeFor[runFile]()},
-		{reflect.TypeFor[report.Epoch](), reflect.TypeFor[Epoch]()},
-	} {
-		written := keys(c.written, "")
-		for k := range keys(c.read, "") {
-			if !written[k] {
-				t.Errorf("%s: nothing writes %s", c.read, k)
-			}
-		}
-	}
-}
-
-// keys returns a struct's JSON keys, those of structs within as paths.
-func keys(t reflect.Type, prefix string) map[string]bool {
-	all := make(map[string]bool)
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "-" {
-			continue
-		}
-		of := f.Type
-		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
-			of = of.Elem()
-		}
-		var inner map[string]bool
-		if of.Kind() == reflect.Struct {
-			if !f.Anonymous {
-				inner = keys(of, prefix+name+".")
-			} else {
-				inner = keys(of, prefix)
-			}
-		}
-		for k := range inner {
-			all[k] = true
-		}
-		if name != "" {
-			all[prefix+name] = true
-		}
-	}
-	return all
-}
 
 func TestReportOfARun(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	o := w.options(w.pack(10))
 	r, _ := w.mustRun(o, nil)
-	page := string(w.file(o.Out, ReportFile))
+	page := string(w.file(o.Out, rundir.ReportFile))
 	for _, want := range []string{"Finished 3 epochs. Test accuracy", "300 nodes, 3 classes", "7 → 8 → 3", "load graph"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 	// It can be made again, from the directory alone.
-	if err := os.Remove(filepath.Join(o.Out, ReportFile)); err != nil {
+	if err := os.Remove(filepath.Join(o.Out, rundir.ReportFile)); err != nil {
 		t.Fatal(err)
 	}
 	before := names(t, o.Out)
 	got, err := Report(disk, o.Out, 0)
-	if err != nil || got.State != report.Finished || len(got.Epochs) != len(r.Epochs) {
+	if err != nil || got.State != rundir.StateFinished || len(got.Epochs) != len(r.Epochs) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if string(w.file(o.Out, ReportFile)) != page {
+	if string(w.file(o.Out, rundir.ReportFile)) != page {
 		t.Error("made again, the page differs")
 	}
-	if after := names(t, o.Out); strings.Replace(after, ReportFile+" ", "", 1) != before {
+	if after := names(t, o.Out); strings.Replace(after, rundir.ReportFile+" ", "", 1) != before {
 		t.Errorf("the directory held %s, and then %s", before, after)
 	}
 	if _, err := Report(disk, w.path("dataset"), 0); !errors.Is(err, fault.ErrInput) && !errors.Is(err, os.ErrNotExist) {
@@ -97,7 +52,7 @@ func TestReportOfLiveRuns(t *testing.T) {
 	if _, err := Report(vfs.OS, out, 0); !errors.Is(err, fault.ErrLocked) {
 		t.Errorf("under way: %v", err)
 	}
-	if err := d.lock.Close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := Report(vfs.OS, out, 0); err != nil || r.State != report.Killed {
@@ -109,10 +64,12 @@ func TestReportOfLiveRuns(t *testing.T) {
 func TestReportFails(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120, batch: 60, epochs: 1})
 	o := w.options(w.pack(10))
-	in := &vfs.FailAt{After: true, Err: errors.New("boom"), Match: func(op vfs.Op, name string) bool { return strings.Contains(name, ReportFile) && op != vfs.OpRemove }}
+	in := &vfs.FailAt{After: true, Err: errors.New("boom"), Match: func(op vfs.Op, name string) bool {
+		return strings.Contains(name, rundir.ReportFile) && op != vfs.OpRemove
+	}}
 	var rep logged
 	r, err := run(context.Background(), vfs.Inject(disk, in), o, &rep, parts{all.Open, newCPUEngine, planMemory})
-	if err != nil || len(r.Epochs) != 3 || state(t, o.Out).State != StateFinished {
+	if err != nil || len(r.Epochs) != 3 || state(t, o.Out).State != rundir.StateFinished {
 		t.Errorf("%d epochs, %v", len(r.Epochs), err)
 	}
 	if !strings.Contains(rep.String(), "no report.html: ") {

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/checkpoint"
+	"diskgnn/train/rundir"
 )
 
 // resumePoint is a checkpoint that a run goes on from.
@@ -18,31 +18,26 @@ type resumePoint struct {
 	name     string
 	at       position
 	sections map[string][]byte
-	epochs   []Epoch  // those before
-	damaged  []string // newer checkpoints that cannot be used
+	epochs   []rundir.Epoch // those before
+	damaged  []string       // newer checkpoints that cannot be used
 }
 
 // resume goes on with the run that is there.
-func (r *runner) resume(file runFile) (err error) {
-	if err := r.was.sameArithmetic(file.Setup.engineInfo); err != nil {
+func (r *runner) resume(file rundir.File) (err error) {
+	if err := sameArithmetic(r.was, file.Setup.Info); err != nil {
 		return err
 	}
-	limits := limits{perEpoch: r.pack.Facts().BatchesPerEpoch, seeds: trainJudging(r.options.Metric, r.pack).rows, sections: r.needs.resume}
+	limits := limits{perEpoch: r.facts.BatchesPerEpoch, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.needs.resume}
 	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
 		return err
 	}
-	r.result.resume(r.from)
+	r.from.restore(&r.result)
 	r.began = r.began.Add(-r.from.earlier())
 	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
-	if changed := r.was.changes(&file); changed != "" {
+	if changed := changes(r.was, &file); changed != "" {
 		r.report.Logf("resumed with another setup: %s", changed)
 	}
 	return nil
-}
-
-// checkpoints is where the run keeps its checkpoints.
-func (d *runDir) checkpoints() checkpoint.Dir {
-	return checkpoint.Dir{FS: d.fs, Path: d.name(CheckpointsDir)}
 }
 
 // limits are what a checkpoint of the run cannot go beyond.
@@ -54,55 +49,53 @@ type limits struct {
 
 // continueRun locks the directory of the run that was and returns where it goes on:
 // nil if there was no checkpoint yet, and it begins anew.
-func continueRun(fsys vfs.FS, out string, was *runFile, file runFile, limits limits, rep progress.Reporter) (d *runDir, c *resumePoint, err error) {
-	d = &runDir{fs: fsys, path: filepath.Clean(out), file: file}
-	if d.lock, err = fsys.Lock(d.name(lockFile)); err != nil {
+func continueRun(fsys vfs.FS, out string, was *rundir.File, file rundir.File, limits limits, rep progress.Reporter) (d *runDir, c *resumePoint, err error) {
+	dir, err := rundir.Lock(fsys, out, file)
+	if err != nil {
 		return nil, nil, err
 	}
+	d = &runDir{Dir: dir, note: progress.Discard.Logf}
 	if c, err = d.reopen(was, limits, rep); err != nil {
-		if d.metrics != nil {
-			err = errors.Join(err, d.metrics.Close())
-		}
-		return nil, nil, errors.Join(err, d.lock.Close())
+		return nil, nil, errors.Join(err, d.Close())
 	}
 	return d, c, nil
 }
 
 // reopen makes the locked directory what it was at the latest checkpoint. Whenever it
 // is cut short, doing it again comes to the same.
-func (d *runDir) reopen(was *runFile, limits limits, rep progress.Reporter) (*resumePoint, error) {
-	now, err := readRun(d.fs, d.path)
+func (d *runDir) reopen(was *rundir.File, limits limits, rep progress.Reporter) (*resumePoint, error) {
+	now, err := rundir.Read(d.FS, d.Path)
 	if err != nil {
 		return nil, err
 	}
 	if now.State != was.State || !now.Begun.Equal(was.Begun) {
-		return nil, fault.New(fault.ErrLocked, "another process has changed %s in this moment; run the command again", d.path)
+		return nil, fault.New(fault.ErrLocked, "another process has changed %s in this moment; run the command again", d.Path)
 	}
 	c, err := d.latest(limits, rep)
 	if err != nil {
 		return nil, err
 	}
 	if c == nil {
-		rep.Logf("%s has no checkpoint yet: training begins anew", d.path)
-		return nil, d.open(true)
+		rep.Logf("%s has no checkpoint yet: training begins anew", d.Path)
+		return nil, d.Clear(true)
 	}
-	d.file.Format, d.file.State, d.file.Begun, d.file.Resumed = runFormat, StateRunning, was.Begun, was.Resumed+1
-	if err := d.save(); err != nil {
+	d.File.Format, d.File.State, d.File.Begun, d.File.Resumed = rundir.Format, rundir.StateRunning, was.Begun, was.Resumed+1
+	if err := d.Save(); err != nil {
 		return nil, err
 	}
 	// Else they would hide what comes.
-	if err := d.checkpoints().Remove(c.damaged...); err != nil {
+	if err := d.Checkpoints().Remove(c.damaged...); err != nil {
 		return nil, err
 	}
-	if err := d.remove(FinalFile); err != nil {
-		return nil, fmt.Errorf("clear %s: %w", d.path, err)
+	if err := d.Remove(rundir.FinalFile); err != nil {
+		return nil, fmt.Errorf("clear %s: %w", d.Path, err)
 	}
-	return c, d.openMetrics(c.at.Metrics)
+	return c, d.OpenMetrics(c.at.Metrics)
 }
 
 // latest returns the newest checkpoint that can be used, nil if there never was one.
 func (d *runDir) latest(limits limits, rep progress.Reporter) (*resumePoint, error) {
-	dir := d.checkpoints()
+	dir := d.Checkpoints()
 	names, err := dir.List()
 	if err != nil {
 		return nil, err
@@ -140,7 +133,7 @@ func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits limits) (*r
 	if err := json.Unmarshal(head, &c.at); err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: head: %v", c.name, err)
 	}
-	run, err := d.file.identity()
+	run, err := d.File.Identity()
 	if err != nil {
 		return nil, err
 	}
@@ -148,18 +141,18 @@ func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits limits) (*r
 	if p.Run != run {
 		return nil, fault.New(fault.ErrLineage, "%s is a checkpoint of another run", c.name)
 	}
-	if err := errors.Join(p.check(d.file.Params.Epochs, limits), p.checkSections(sections)); err != nil {
+	if err := errors.Join(p.check(d.File.Params.Epochs, limits), p.checkSections(sections)); err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %s", c.name, once(err))
 	}
-	if c.epochs, err = readMetrics(d.fs, d.name(MetricsFile), p.Metrics, p.Epoch); err != nil {
+	if c.epochs, err = rundir.ReadMetrics(d.FS, d.Name(rundir.MetricsFile), p.Metrics, p.Epoch); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 	return c, nil
 }
 
-// resume makes the result what it was.
-func (r *Result) resume(c *resumePoint) {
-	r.State = ResultResumed
+// restore makes a result what it was there.
+func (c *resumePoint) restore(r *rundir.Result) {
+	r.State = rundir.ResultResumed
 	r.Epochs, r.BestEpoch, r.ValidAccuracy = c.epochs, c.at.BestEpoch, c.at.ValidAccuracy
 	r.PreloadBytes, r.PreloadSeconds = c.at.PreloadBytes, c.at.PreloadSeconds
 }

@@ -17,7 +17,8 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
-	"diskgnn/pack/packfile"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/traintest"
 )
 
@@ -32,15 +33,15 @@ type ending struct {
 func (w *world) ending(out string) ending {
 	w.t.Helper()
 	f := state(w.t, out)
-	if f.State != StateFinished {
+	if f.State != rundir.StateFinished {
 		w.t.Fatalf("%s is %s: %s", out, f.State, f.Error)
 	}
-	for _, name := range []string{CheckpointsDir, lockFile} {
+	for _, name := range []string{rundir.CheckpointsDir, rundir.LockFile} {
 		if _, err := os.Stat(filepath.Join(out, name)); err == nil {
 			w.t.Errorf("%s: %s is left", out, name)
 		}
 	}
-	return ending{string(w.file(out, WeightsFile)), string(w.file(out, FinalFile)), traintest.WithoutTimes(w.t, w.file(out, MetricsFile)),
+	return ending{string(w.file(out, rundir.WeightsFile)), string(w.file(out, rundir.FinalFile)), traintest.WithoutTimes(w.t, w.file(out, rundir.MetricsFile)),
 		f.Result.BestEpoch, fmt.Sprint(f.Result.ValidAccuracy), fmt.Sprint(f.Result.TestAccuracy)}
 }
 
@@ -63,7 +64,7 @@ func (e ending) compare(t testing.TB, what any, want ending) {
 // without validation.
 func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
 	small := worldParams{nodes: 150, batch: 15, epochs: 2}
-	every := func(o *Options) { o.Epochs, o.CheckpointEvery, o.Keep = 3, Interval{Batches: 2}, 2 }
+	every := func(o *Options) { o.Epochs, o.CheckpointEvery, o.Keep = 3, rundir.Interval{Batches: 2}, 2 }
 	return map[string]func() (*world, Options){
 		"static": func() (*world, Options) {
 			w := newWorld(t, small)
@@ -73,7 +74,7 @@ func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
 			p := small
 			p.classes = 2
 			w := newWorld(t, p)
-			return w, w.options(w.pack(5), every, func(o *Options) { o.ShuffleBatches, o.Metric, o.Threads = true, MetricAUC, 3 })
+			return w, w.options(w.pack(5), every, func(o *Options) { o.ShuffleBatches, o.Metric, o.Threads = true, recipe.MetricAUC, 3 })
 		},
 		"min": func() (*world, Options) {
 			w := newWorld(t, small)
@@ -81,19 +82,19 @@ func resumeWorlds(t *testing.T) map[string]func() (*world, Options) {
 		},
 		"cosine": func() (*world, Options) {
 			w := newWorld(t, small)
-			return w, w.options(w.pack(20), every, func(o *Options) { o.Schedule, o.Warmup, o.MinLR = ScheduleCosine, 1, 0.001 })
+			return w, w.options(w.pack(20), every, func(o *Options) { o.Schedule, o.Warmup, o.MinLR = recipe.ScheduleCosine, 1, 0.001 })
 		},
 		"plateau, stops early": func() (*world, Options) {
 			w := newWorld(t, small)
 			return w, w.options(w.pack(20), every, func(o *Options) {
-				o.Epochs, o.LR, o.Schedule, o.PlateauPatience, o.Patience = 9, 0.05, SchedulePlateau, 0, 2
+				o.Epochs, o.LR, o.Schedule, o.PlateauPatience, o.Patience = 9, 0.05, recipe.SchedulePlateau, 0, 2
 			})
 		},
 		"multi-label, AUC": func() (*world, Options) {
 			p := small
 			p.multi, p.classes = true, 9
 			w := newWorld(t, p)
-			return w, w.options(w.pack(20), every, func(o *Options) { o.Metric, o.Epochs = MetricAUC, 2 })
+			return w, w.options(w.pack(20), every, func(o *Options) { o.Metric, o.Epochs = recipe.MetricAUC, 2 })
 		},
 		"without validation": func() (*world, Options) {
 			p := small
@@ -122,7 +123,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 			r, _ := w.mustRun(o, nil)
 			evalSlots, want := r.EvalSlots, w.ending(o.Out)
 			for _, every := range []int{2, 5} { // calls of the engine that each process finishes
-				o := w.fresh(o, func(o *Options) { o.CheckpointEvery = Interval{Time: 1 << 40} })
+				o := w.fresh(o, func(o *Options) { o.CheckpointEvery = rundir.Interval{Time: 1 << 40} })
 				for tries := 0; ; tries++ {
 					ctx, cancel := context.WithCancel(context.Background())
 					_, err := w.run(ctx, o, &logged{}, func(p *parts) {
@@ -151,7 +152,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 // the run can be resumed and ends with the same bytes.
 func TestCrashAtEveryWrite(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120, batch: 30, epochs: 1})
-	o := w.options(w.pack(20), func(o *Options) { o.Epochs, o.CheckpointEvery, o.Keep = 2, Interval{Batches: 2}, 1 })
+	o := w.options(w.pack(20), func(o *Options) { o.Epochs, o.CheckpointEvery, o.Keep = 2, rundir.Interval{Batches: 2}, 1 })
 	w.mustRun(o, nil)
 	want := w.ending(o.Out)
 	crash := func(o Options, n int) (bool, error) {
@@ -183,7 +184,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 // checkEnded compares a run that may have finished before its last cleaning was done.
 func (w *world) checkEnded(out string, what any, want ending) {
 	w.t.Helper()
-	for _, name := range []string{CheckpointsDir, lockFile} {
+	for _, name := range []string{rundir.CheckpointsDir, rundir.LockFile} {
 		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
 			w.t.Fatal(err)
 		}
@@ -245,16 +246,16 @@ func TestResumeRefuses(t *testing.T) {
 		"--epochs 4 was given, it is 3":                 {fault.ErrExists, given("epochs", func(o *Options) { o.Epochs = 4 })},
 		"--lr 0.5 was given, it is 0.01":                {fault.ErrExists, given("lr", func(o *Options) { o.LR = 0.5 })},
 		"--dropout 0 was given, it is 0.5":              {fault.ErrExists, given("dropout", func(o *Options) { o.Dropout = 0 })},
-		"--metric f1 was given, it is accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = MetricF1 })},
+		"--metric f1 was given, it is accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = recipe.MetricF1 })},
 		"--layer-order aggregate was given, it is auto": {fault.ErrExists, given("layer-order", func(o *Options) { o.LayerOrder = "aggregate" })},
 		"--seed 3 was given, it is 0":                   {fault.ErrExists, given("seed", func(o *Options) { o.Seed = 3 })},
 		"--shuffle-batches true was given, it is false": {fault.ErrExists, given("shuffle-batches", func(o *Options) { o.ShuffleBatches = true })},
-		"--loss binary was given, it is cross-entropy":  {fault.ErrExists, given("loss", func(o *Options) { o.Loss = LossBinary })},
+		"--loss binary was given, it is cross-entropy":  {fault.ErrExists, given("loss", func(o *Options) { o.Loss = recipe.LossBinary })},
 		"--engine none was given, it is cpu":            {fault.ErrExists, given("engine", func(o *Options) { o.Engine = EngineNone })},
 		"was trained on the pack ":                      {fault.ErrLineage, func(o *Options) { o.Pack = other }},
 		"kernels plain, now ":                           {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"simd": "`+kernel.Kind(), `"simd": "plain`) }},
 		"matrix products by openblas 9, now gonum":      {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"blas": "gonum"`, `"blas": "openblas 9"`) }},
-		"diskgnn.run, version 1; this program resumes":  {fault.ErrVersion, func(o *Options) { w.edit(o.Out, `"version": 2`, `"version": 1`) }},
+		"diskgnn.run, version 1; this program reads":    {fault.ErrVersion, func(o *Options) { w.edit(o.Out, `"version": 2`, `"version": 1`) }},
 		"can be used (--force starts over): ":           {fault.ErrCorrupt, func(o *Options) { w.damage(o.Out, 0) }},
 	} {
 		if strings.HasPrefix(want, "kernels") && kernel.Kind() == "plain" {
@@ -276,10 +277,10 @@ func TestResumeRefuses(t *testing.T) {
 	}
 
 	// What is given in agreement, or decides nothing, is taken.
-	o.Resume, o.Given, o.Threads, o.Metric, o.Pack = true, []string{"epochs", "threads", "metric"}, 1, MetricAuto, ""
+	o.Resume, o.Given, o.Threads, o.Metric, o.Pack = true, []string{"epochs", "threads", "metric"}, 1, recipe.MetricAuto, ""
 	var rep logged
 	r, err := w.run(context.Background(), o, &rep, nil)
-	if err != nil || r.State != ResultResumed || r.Threads != 1 || r.Memory != 1<<30 {
+	if err != nil || r.State != rundir.ResultResumed || r.Threads != 1 || r.Memory != 1<<30 {
 		t.Fatalf("resumed: %+v, %v", r, err)
 	}
 	if said := rep.String(); !strings.Contains(said, "another setup: threads 1 (was 2)") || !strings.Contains(said, "resumed after 0 epochs and 4 batches") {
@@ -293,7 +294,7 @@ func TestResumeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := w.run(context.Background(), o, &logged{}, nil)
-	if err != nil || again.State != ResultDone || again.TestAccuracy != r.TestAccuracy || len(again.Epochs) != 3 {
+	if err != nil || again.State != rundir.ResultDone || again.TestAccuracy != r.TestAccuracy || len(again.Epochs) != 3 {
 		t.Errorf("a finished run: %+v, %v", again, err)
 	}
 	o.Given, o.Epochs = []string{"epochs"}, 9
@@ -325,10 +326,10 @@ func TestTraceOfEveryProcess(t *testing.T) {
 		return bytes.Count(b, []byte(`,"name":"train compute"`)) + bytes.Count(b, []byte(`,"name":"evaluate compute"`))
 	}
 	interrupted(o, 5)
-	if n := spans(TraceFile); n < 5 || n > 6 { // with the one that was abandoned
+	if n := spans(rundir.TraceFile); n < 5 || n > 6 { // with the one that was abandoned
 		t.Errorf("%d steps in the trace of an interrupted run that did 5", n)
 	}
-	first := w.file(o.Out, TraceFile)
+	first := w.file(o.Out, rundir.TraceFile)
 	o.Resume, o.Trace, o.Given = true, false, nil
 	interrupted(o, 3)
 	if n := spans("trace-1.json"); n < 3 || n > 4 {
@@ -355,7 +356,7 @@ func TestTraceOfEveryProcess(t *testing.T) {
 	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if spans("trace-3.json") == 0 || !bytes.Equal(w.file(o.Out, TraceFile), first) {
+	if spans("trace-3.json") == 0 || !bytes.Equal(w.file(o.Out, rundir.TraceFile), first) {
 		t.Error("the last process wrote no trace, or not its own")
 	}
 
@@ -366,7 +367,7 @@ func TestTraceOfEveryProcess(t *testing.T) {
 	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if have := names(t, o.Out); strings.Contains(have, "trace-1") || !strings.Contains(have, TraceFile) {
+	if have := names(t, o.Out); strings.Contains(have, "trace-1") || !strings.Contains(have, rundir.TraceFile) {
 		t.Errorf("with --trace=false: %s", have)
 	}
 	o.Resume, o.Force, o.Epochs, o.Given = false, true, 1, nil
@@ -397,7 +398,7 @@ func (w *world) edit(out, old, new string) {
 // there are.
 func (w *world) damage(out string, spare int) int {
 	w.t.Helper()
-	dir := filepath.Join(out, CheckpointsDir)
+	dir := filepath.Join(out, rundir.CheckpointsDir)
 	all := strings.Fields(names(w.t, dir))
 	for _, name := range all[spare:] {
 		b := w.file(dir, name)
@@ -412,7 +413,7 @@ func (w *world) damage(out string, spare int) int {
 // A damaged checkpoint is named, and the one before used.
 func TestDamagedCheckpoints(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120, batch: 15})
-	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = Interval{Batches: 3} })
+	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 3} })
 	w.mustRun(o, nil)
 	want := w.ending(o.Out)
 	o = w.fresh(o)
@@ -431,18 +432,18 @@ func TestDamagedCheckpoints(t *testing.T) {
 	w.ending(o.Out).compare(t, "after damage", want)
 
 	// A wrong line of metrics.jsonl makes useless what counts on it.
-	o = w.fresh(o, func(o *Options) { o.Resume, o.CheckpointEvery, o.Keep = false, Interval{Batches: 1}, 9 })
+	o = w.fresh(o, func(o *Options) { o.Resume, o.CheckpointEvery, o.Keep = false, rundir.Interval{Batches: 1}, 9 })
 	w.interrupt(o, 11)
-	b := w.file(o.Out, MetricsFile)
+	b := w.file(o.Out, rundir.MetricsFile)
 	b[20] ^= 1
-	if err := os.WriteFile(filepath.Join(o.Out, MetricsFile), b, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(o.Out, rundir.MetricsFile), b, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	o.Resume = true
 	if _, err := w.run(context.Background(), o, &rep, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(rep.String(), MetricsFile+": bytes 0 to ") {
+	if !strings.Contains(rep.String(), rundir.MetricsFile+": bytes 0 to ") {
 		t.Errorf("reported:\n%s", &rep)
 	}
 	w.ending(o.Out).compare(t, "after damage", want)
@@ -454,7 +455,7 @@ func TestResumeFromNothing(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120, batch: 15})
 	o := w.options(w.pack(20), func(o *Options) { o.Resume = true })
 	r, err := w.run(context.Background(), o, &logged{}, nil)
-	if err != nil || r.State != ResultNew {
+	if err != nil || r.State != rundir.ResultNew {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	want := w.ending(o.Out)
@@ -463,46 +464,33 @@ func TestResumeFromNothing(t *testing.T) {
 	forced := other
 	forced.Force, forced.Seed = true, 0
 	w.interrupt(forced, 0)
-	if got := names(t, other.Out); strings.Contains(got, CheckpointsDir) {
+	if got := names(t, other.Out); strings.Contains(got, rundir.CheckpointsDir) {
 		t.Errorf("forced, the directory holds %s", got)
 	}
 	forced.Force, forced.Resume = false, true
 	var rep logged
-	if r, err := w.run(context.Background(), forced, &rep, nil); err != nil || r.State != ResultNew || !strings.Contains(rep.String(), "no checkpoint yet") {
+	if r, err := w.run(context.Background(), forced, &rep, nil); err != nil || r.State != rundir.ResultNew || !strings.Contains(rep.String(), "no checkpoint yet") {
 		t.Errorf("%+v, %v; reported:\n%s", r, err, &rep)
 	}
 	w.ending(forced.Out).compare(t, "forced", want)
 
 	// The loader alone is resumed too.
-	alone := w.fresh(o, func(o *Options) { o.Engine, o.CheckpointEvery = EngineNone, Interval{Batches: 2} })
+	alone := w.fresh(o, func(o *Options) { o.Engine, o.CheckpointEvery = EngineNone, rundir.Interval{Batches: 2} })
 	in := &vfs.FailAt{N: 40, After: true, Err: errors.New("crash")}
 	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, parts{all.Open, newCPUEngine, planMemory}); err == nil {
 		t.Fatal("there was no crash")
 	}
-	if r, err := w.run(context.Background(), alone, &rep, nil); err != nil || r.State != ResultResumed || len(r.Epochs) != 3 {
+	if r, err := w.run(context.Background(), alone, &rep, nil); err != nil || r.State != rundir.ResultResumed || len(r.Epochs) != 3 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// Every parameter that decides the result is taken back from run.json.
-func TestRecallsEveryParameter(t *testing.T) {
-	var was runFile
-	was.Setup.Engine = EngineGPU // which has all of them
-	p := reflect.ValueOf(&was.Params).Elem()
-	for i := range p.NumField() {
-		switch f := p.Field(i); f.Kind() {
-		case reflect.String:
-			f.SetString("other")
-		case reflect.Bool:
-			f.SetBool(true)
-		case reflect.Int:
-			f.SetInt(77)
-		case reflect.Uint64:
-			f.SetUint(77)
-		case reflect.Float64:
-			f.SetFloat(0.77)
-		}
-	}
+// A resumed run takes its recipe from run.json, whose precision is the gpu engine's alone.
+func TestRecallsTheRecipe(t *testing.T) {
+	var was rundir.File
+	was.Setup.Engine = EngineGPU
+	was.Params.Recipe = recipe.Defaults()
+	was.Params.Hidden, was.Params.Precision = 77, recipe.PrecisionTF32
 	o := Defaults()
 	o.Given, o.Engine = []string{"engine"}, EngineAuto
 	if err := o.recall(&was); err != nil {
@@ -511,22 +499,27 @@ func TestRecallsEveryParameter(t *testing.T) {
 	if o.Engine != EngineGPU { // which auto stands for in a run that was begun on one
 		t.Errorf("goes on with --engine %s", o.Engine)
 	}
-	got := o.params(packfile.Facts{Fanout: []int{1}})
-	got.Dims, got.Network = was.Params.Dims, was.Params.Network // of the pack and the others
-	if !reflect.DeepEqual(got, was.Params) {
+	if got := o.params(); !reflect.DeepEqual(got.Recipe, was.Params.Recipe) {
 		t.Errorf("recalled %+v, want %+v", got, was.Params)
+	}
+	if o.Engine = EngineCPU; o.params().Precision != "" {
+		t.Errorf("on the CPU: %+v", o.params())
+	}
+	o.Given = []string{"hidden", "engine"}
+	if o.Hidden = 5; !strings.Contains(fmt.Sprint(o.recall(&was)), "--hidden 5 was given, it is 77; --engine cpu was given, it is gpu") {
+		t.Error(o.recall(&was))
 	}
 }
 
 func TestIntervals(t *testing.T) {
 	for text, want := range map[string]string{"10m": "10m", "90s": "1m30s", "2h": "2h", "500": "500", "1_000": "1000", "0": "0", "1h30m": "1h30m", "1h0m5s": "1h0m5s"} {
-		i, err := ParseInterval(text)
+		i, err := rundir.ParseInterval(text)
 		if err != nil || i.String() != want {
 			t.Errorf("%s is %s (%v)", text, i, err)
 		}
 	}
 	for _, text := range []string{"", "-1", "-5m", "ten", "5 m", "0s"} {
-		if i, err := ParseInterval(text); !errors.Is(err, fault.ErrUsage) {
+		if i, err := rundir.ParseInterval(text); !errors.Is(err, fault.ErrUsage) {
 			t.Errorf("%q is %v (%v)", text, i, err)
 		}
 	}
@@ -542,12 +535,12 @@ func TestIntervals(t *testing.T) {
 		{"5", 7, "10h", false, false}, {"5", 10, "1ns", false, true}, {"5", 10, "1ns", true, false},
 		{"0", 7, "10h", false, false}, {"0", 7, "1ns", true, true},
 	} {
-		i, err1 := ParseInterval(c.every)
-		since, err2 := ParseInterval(c.since)
+		i, err1 := rundir.ParseInterval(c.every)
+		since, err2 := rundir.ParseInterval(c.since)
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		if got := i.due(c.steps, since.Time, c.epochEnds); got != c.want {
+		if got := i.Due(c.steps, since.Time, c.epochEnds); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}

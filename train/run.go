@@ -1,30 +1,16 @@
-// Package train is the run: it trains a model on a pack's mini-batches, epoch by
+// Package train is the run: it trains a model on a store's mini-batches, epoch by
 // epoch, validates, keeps the best weights and records what happened.
 //
-//	pack ─► load graph ─► read features ─► assemble ─► compute ─► epoch's metrics
-//	     └► evaluation batches ─────────────────────► validation and test scores
+//	store ─► load graph ─► read features ─► assemble ─► compute ─► epoch's metrics
+//	      └► evaluation batches ─────────────────────► validation and test scores
 //
-// A run's directory is live while it trains:
+// Its directory is RUN (package rundir). A run that is resumed from its latest checkpoint
+// ends with the bytes of one that was never interrupted, but for times in metrics.jsonl and
+// what run.json and trace.json say of its processes.
 //
-//	run.json             parameters, what they were resolved to, the run's state and,
-//	                     once finished, its result
-//	metrics.jsonl        a line per epoch
-//	weights.safetensors  weights of the best validation epoch so far
-//	final.safetensors    weights after the last epoch
-//	trace.json           what every stage did when (on request), and in trace-1.json,
-//	                     trace-2.json …, in the processes that went on with the run
-//	checkpoints/         what an interrupted run goes on from (package checkpoint)
-//	report.html          all of this on a page, for people
-//	lock                 held while training
-//
-// A run is finished when run.json says so; final.safetensors is there then, checkpoints
-// are not; in a run that ended early it is the other way round. A run that is resumed
-// from its latest checkpoint ends with the bytes of one that was never interrupted, but
-// for times in metrics.jsonl and what run.json and trace.json say of its processes.
-//
-// The weights follow from the pack's content, the parameters in run.json and the BLAS
-// recorded there: not from threads, slots, memory or caches. Packs that were made with
-// other caches of the same samples number a batch's input nodes otherwise. The weights are
+// The weights follow from the store's content, the parameters in run.json and the BLAS
+// recorded there: not from threads, slots, memory or caches. Stores of the same samples,
+// and packs that were made with other caches, order a batch's input nodes otherwise. The weights are
 // the same, but for last bits where the outermost layer multiplies before it aggregates
 // and no input projection, which takes the nodes in an order of its own, precedes it.
 // Evaluation takes them as they lie: with some BLAS a logit's last bits depend on that.
@@ -37,16 +23,15 @@ import (
 	"runtime/debug"
 	"time"
 
-	"diskgnn/featurestore/packed"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	"diskgnn/iostack/all"
-	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // traceSpans bounds a trace: 40 bytes and one line of JSON each. Beyond, the earliest
@@ -56,40 +41,42 @@ const traceSpans = 1 << 18
 // Run trains as the options say, and returns once the run's directory is complete. An
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
-func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
-	return run(ctx, fsys, o, rep, parts{all.Open, newEngine, planMemory})
+func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
+	g := newGPUDevice()
+	defer g.close()
+	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory})
 }
 
 // parts are what a run is put together from; tests put faulty ones in.
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
-	engine func(o *Options, f packfile.Facts) (engine, engineNeeds, error)
-	plan   func(r *packfile.Reader, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
+	engine func(o *Options, f featurestore.Facts) (engine, engineNeeds, error)
+	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
 }
 
-func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Result, error) {
+func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
 	o.EnsureDefaults()
-	var was *runFile
+	var was *rundir.File
 	if o.Resume {
 		var err error
 		if was, err = runToResume(fsys, o.Out); err != nil {
-			return Result{}, err
+			return rundir.Result{}, err
 		}
 	}
 	if was != nil {
-		if err := was.checkOptions(o.Out); err != nil {
-			return Result{}, err
+		if err := checkOptions(was, o.Out); err != nil {
+			return rundir.Result{}, err
 		}
 		if err := o.recall(was); err != nil {
-			return Result{}, err
+			return rundir.Result{}, err
 		}
 	}
 	if err := o.Validate(); err != nil {
-		return Result{}, err
+		return rundir.Result{}, err
 	}
-	if was != nil && was.State == StateFinished && was.Result != nil {
+	if was != nil && was.State == rundir.StateFinished && was.Result != nil {
 		rep.Logf("%s is finished: there is nothing to do", o.Out)
-		was.Result.State = ResultDone
+		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
 	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was}
@@ -97,7 +84,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	defer watch.Stop()
 	defer r.close()
 	if err := r.prepare(p); err != nil {
-		return Result{}, r.remake(err)
+		return rundir.Result{}, r.remake(err)
 	}
 	err := r.train(ctx)
 	if err == nil {
@@ -113,7 +100,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	} else {
 		err = r.failed(err)
 	}
-	return Result{}, r.dir.abandon(err)
+	return rundir.Result{}, r.dir.abandon(err)
 }
 
 // runner holds what a run opens, in the order in which it is opened.
@@ -121,19 +108,22 @@ type runner struct {
 	fs      vfs.FS
 	options Options
 	report  progress.Reporter
-	began   time.Time // when the run would have begun, had it never been interrupted
-	was     *runFile  // of the run that goes on, or nil
+	began   time.Time    // when the run would have begun, had it never been interrupted
+	was     *rundir.File // of the run that goes on, or nil
 
-	pack   *packfile.Reader
+	found  featurestore.Candidate
+	facts  featurestore.Facts
 	stack  iostack.Stack
 	engine engine // nil with --engine none
 	needs  engineNeeds
 	plan   memoryPlan
-	store  *packed.Store
-	dir    *runDir
-	from   *resumePoint // nil: the beginning
-	undo   func()       // of the heap's limit
-	result Result
+	store  featurestore.Store
+	// replicas train together, each on one device or, as the only one, on the host.
+	replicas []*replica
+	dir      *runDir
+	from     *resumePoint // nil: the beginning
+	undo     func()       // of the heap's limit
+	result   rundir.Result
 
 	trainer *trainer
 }
@@ -143,21 +133,25 @@ type runner struct {
 func (r *runner) prepare(p parts) (err error) {
 	o := &r.options
 	if r.was == nil {
-		err = checkOut(r.fs, o.Out, o.Force)
+		err = rundir.CheckOut(r.fs, o.Out, o.Force)
 	} else {
-		err = r.was.unlocked(r.fs, o.Out)
+		err = r.was.Unlocked(r.fs, o.Out)
 	}
 	if err != nil {
 		return err
 	}
-	if r.pack, err = packfile.Open(r.fs, o.Pack); err != nil {
+	var which string
+	if r.found, which, err = all.Find(r.fs, o.Store, o.places()); err != nil {
 		return ofPack(err)
 	}
-	f := r.pack.Facts()
-	if fp := r.pack.Meta().Fingerprint; r.was != nil && fp != r.was.Pack {
-		return fault.New(fault.ErrLineage, "%s was trained on the pack %.12s…, %s is %.12s…", o.Out, r.was.Pack, o.Pack, fp)
+	f := r.found.Facts()
+	r.facts = f
+	if r.was != nil {
+		if err := sameSamples(r.was, o.Out, r.found); err != nil {
+			return err
+		}
 	}
-	if err := o.resolve(f, r.pack.Params().Policy); err != nil {
+	if err := o.resolve(f, r.found.InOrder()); err != nil {
 		return err
 	}
 	held := budget.Now().Anon
@@ -170,19 +164,20 @@ func (r *runner) prepare(p parts) (err error) {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
 			return err
 		}
-		needs.scorers(o.Metric, r.pack)
+		needs.scorers(o.Metric, &f)
 	}
 	r.needs = needs
 	needs.direct = r.stack.Caps().Device
-	if r.plan, err = p.plan(r.pack, o, needs, held); err != nil {
+	if r.plan, err = p.plan(r.found, o, needs, held); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
-	if r.store, err = packed.Open(r.fs, r.pack, r.stack, r.plan.layout); err != nil {
+	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
-	r.result = Result{State: ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: undefined, TestAccuracy: undefined}
-	r.announce(how)
+	r.replicas = []*replica{{view: r.store.View(0), engine: r.engine}}
+	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
+	r.announce(which, how)
 	file := r.file()
 	if r.was != nil {
 		err = r.resume(file)
@@ -195,14 +190,14 @@ func (r *runner) prepare(p parts) (err error) {
 	return err
 }
 
-func (r *runner) setup() Setup {
+func (r *runner) setup() rundir.Setup {
 	o := &r.options
-	s := Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
+	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
 		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots}
 	if r.engine == nil {
 		return s
 	}
-	s.engineInfo = r.engine.Info()
+	s.Info = r.engine.Info()
 	if d := r.engine.Device(); d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
 		held, _ := d.Held()
@@ -211,13 +206,27 @@ func (r *runner) setup() Setup {
 	return s
 }
 
-func (r *runner) file() runFile {
-	o, meta := &r.options, r.pack.Meta()
-	path, err := filepath.Abs(o.Pack)
-	if err != nil {
-		path = o.Pack
+func (r *runner) file() rundir.File {
+	o, l := &r.options, r.found.Lineage()
+	f := rundir.File{Version: version(), Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
+		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples),
+		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
+	if r.was != nil {
+		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
 	}
-	return runFile{Version: version(), Pack: meta.Fingerprint, Dataset: meta.Parents[stage.RoleDataset], PackPath: path, Preferences: o.preferences(), PackFacts: summarize(r.pack), Setup: r.result.Setup, Params: o.params(r.pack.Facts())}
+	return f
+}
+
+// absolute returns where a directory is for the process that goes on, "" for none.
+func absolute(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return dir
+	}
+	return path
 }
 
 // version names the program that runs.
@@ -230,8 +239,9 @@ func version() string {
 }
 
 // announce says what was chosen.
-func (r *runner) announce(how string) {
-	f, s := r.pack.Facts(), &r.result.Setup
+func (r *runner) announce(which, how string) {
+	f, s := r.facts, &r.result.Setup
+	r.report.Logf("store: %s", which)
 	r.report.Logf("I/O: %s", how)
 	r.report.Logf("%s", r.plan.String())
 	if note := r.plan.layout.Note; note != "" {
@@ -247,14 +257,14 @@ func (r *runner) announce(how string) {
 	} else {
 		r.report.Logf("engine: cpu, %d threads, %s, %s kernels, layer orders %v", s.Threads, s.BLAS, s.SIMD, s.Orders)
 	}
-	if s.note != "" {
-		r.report.Logf("%s", s.note)
+	if s.Note != "" {
+		r.report.Logf("%s", s.Note)
 	}
 	if f.Valid == 0 {
-		r.report.Logf("no validation batches in %s: the last epoch counts as the best", r.options.Pack)
+		r.report.Logf("no validation batches in %s: the last epoch counts as the best", r.found.Dir())
 	}
 	if f.Test == 0 {
-		r.report.Logf("no test batches in %s: there will be no test score", r.options.Pack)
+		r.report.Logf("no test batches in %s: there will be no test score", r.found.Dir())
 	}
 }
 
@@ -272,7 +282,7 @@ func (r *runner) train(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	bytes, err := r.store.PreloadFor(ctx, t.schedule.next(), r.report)
+	bytes, err := r.store.Fill(ctx, t.schedule.next(), r.report)
 	if err != nil {
 		return ofPack(err)
 	}
@@ -290,11 +300,11 @@ func (r *runner) train(ctx context.Context) error {
 
 // newTrainer returns a trainer that stands where the run goes on.
 func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
-	f, o := r.pack.Facts(), &r.options
+	f, o := r.facts, &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
-	t := &trainer{options: o, schedule: sch, store: r.store, engine: r.engine, dir: r.dir, result: &r.result,
+	t := &trainer{options: o, schedule: sch, replica: r.replicas[0], dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: newScorer(trainJudging(o.Metric, r.pack))}
+		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -310,7 +320,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 // epochs runs the trainer and, whatever comes of it, gives its slots back.
 func (r *runner) epochs(ctx context.Context, t *trainer) error {
 	defer t.close()
-	slots, err := newSlots(r.plan.slots, r.store.NewSlot, r.engine, false)
+	slots, err := t.newSlots(r.plan.slots, false)
 	if err != nil {
 		return err
 	}
@@ -318,13 +328,13 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 		return err
 	}
 	if r.plan.evalSlots > 0 {
-		slots, err := newSlots(r.plan.evalSlots, r.store.NewEvalSlot, r.engine, true)
+		slots, err := t.newSlots(r.plan.evalSlots, true)
 		if err != nil {
 			return err
 		}
-		f := r.pack.Facts()
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, engine: r.engine, scorer: newScorer(evalJudging(r.options.Metric, r.pack)), report: r.report, diverged: t.diverged}
-		if err := t.eval.start(ctx, r.store, slots, t.recorder); err != nil {
+		f := r.facts
+		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: score.New(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
+		if err := t.eval.start(ctx, slots, t.recorder); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,10 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 func TestRunByItsFiles(t *testing.T) {
@@ -44,9 +47,9 @@ func TestRunByItsFiles(t *testing.T) {
 		t.Errorf("the directory holds %s", got)
 	}
 	// metrics.jsonl and run.json say what Run returned.
-	var epochs []Epoch
-	for line := range bytes.Lines(w.file(o.Out, MetricsFile)) {
-		var e Epoch
+	var epochs []rundir.Epoch
+	for line := range bytes.Lines(w.file(o.Out, rundir.MetricsFile)) {
+		var e rundir.Epoch
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatal(err)
 		}
@@ -60,10 +63,10 @@ func TestRunByItsFiles(t *testing.T) {
 		return string(b)
 	}
 	if asJSON(epochs) != asJSON(r.Epochs) || len(epochs) != 5 {
-		t.Errorf("%s holds %s", MetricsFile, asJSON(epochs))
+		t.Errorf("%s holds %s", rundir.MetricsFile, asJSON(epochs))
 	}
 	run := state(t, o.Out)
-	if run.State != StateFinished || asJSON(run.Result) != asJSON(r) || run.Pack != pk.Meta().Fingerprint || run.Params.Epochs != 5 {
+	if run.State != rundir.StateFinished || asJSON(run.Result) != asJSON(r) || run.Pack != pk.Meta().Fingerprint || run.Params.Epochs != 5 {
 		t.Errorf("%s holds %+v", stage.RunFile, run)
 	}
 	var keys map[string]any
@@ -115,8 +118,8 @@ func TestRunByItsFiles(t *testing.T) {
 	if said := rep.String(); strings.Count(said, "\nepoch ") != 5 || !strings.Contains(said, "(best)") || !strings.Contains(said, "bound by") {
 		t.Errorf("reported:\n%s", said)
 	}
-	if !json.Valid(w.file(o.Out, TraceFile)) || !bytes.Contains(w.file(o.Out, TraceFile), []byte(`"train read features"`)) {
-		t.Errorf("%s: %.300s", TraceFile, w.file(o.Out, TraceFile))
+	if !json.Valid(w.file(o.Out, rundir.TraceFile)) || !bytes.Contains(w.file(o.Out, rundir.TraceFile), []byte(`"train read features"`)) {
+		t.Errorf("%s: %.300s", rundir.TraceFile, w.file(o.Out, rundir.TraceFile))
 	}
 }
 
@@ -127,11 +130,11 @@ func TestScoresByTheFormulas(t *testing.T) {
 		classes int
 		metric  string
 		order   string
-	}{{3, MetricAccuracy, "aggregate"}, {2, MetricAUC, "multiply"}, {4, MetricF1, "auto"}} {
+	}{{3, recipe.MetricAccuracy, "aggregate"}, {2, recipe.MetricAUC, "multiply"}, {4, recipe.MetricF1, "auto"}} {
 		w := newWorld(t, worldParams{classes: c.classes, fanout: []int{2, 3, 4}, dtype: dtype.Float32})
 		o := w.options(w.pack(5), func(o *Options) { o.Metric, o.Epochs, o.LayerOrder = c.metric, 6, c.order })
 		r, _ := w.mustRun(o, nil)
-		weights := w.weights(o.Out, WeightsFile)
+		weights := w.weights(o.Out, rundir.WeightsFile)
 		samples, err := mbfile.Open(disk, w.path("samples"))
 		if err != nil {
 			t.Fatal(err)
@@ -140,18 +143,18 @@ func TestScoresByTheFormulas(t *testing.T) {
 		for _, part := range []struct {
 			what    string
 			batches func() (lo, hi int)
-			got     Score
+			got     score.Score
 		}{{"validation", samples.Valid, r.ValidAccuracy}, {"test", samples.Test, r.TestAccuracy}} {
-			s := newScorer(judging{c.metric, false, c.classes, int64(len(w.dataset.Labels))})
+			s := score.New(score.Options{Metric: c.metric, Classes: c.classes, Rows: int64(len(w.dataset.Labels))})
 			lo, hi := part.batches()
 			for i := lo; i < hi; i++ {
 				var b graph.Batch
 				if _, err := samples.Read(context.Background(), i, nil, &b); err != nil {
 					t.Fatal(err)
 				}
-				s.add(forward(weights, &w.dataset, &b), b.Labels, nil)
+				s.Add(forward(weights, &w.dataset, &b), b.Labels, nil)
 			}
-			want := s.score()
+			want := s.Score()
 			if hi == lo || !want.Defined() || math.Abs(float64(part.got-want)) > 1e-9 {
 				t.Errorf("%s %s: %v, by the formulas %v, of %d batches", part.what, c.metric, part.got, want, hi-lo)
 			}
@@ -281,7 +284,7 @@ func TestBestWeightsAreTheBestEpochs(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	p := w.pack(10)
 	var long Options
-	var r Result
+	var r rundir.Result
 	for seed := range uint64(50) { // until the last epoch is not the best
 		long = w.options(p, func(o *Options) { o.Epochs, o.Seed = 8, seed })
 		if r, _ = w.mustRun(long, nil); r.BestEpoch < 7 {
@@ -293,10 +296,10 @@ func TestBestWeightsAreTheBestEpochs(t *testing.T) {
 	}
 	short := w.options(p, func(o *Options) { o.Epochs, o.Seed = r.BestEpoch+1, long.Seed })
 	s, _ := w.mustRun(short, nil)
-	if !bytes.Equal(w.file(long.Out, WeightsFile), w.file(short.Out, FinalFile)) || s.TestAccuracy != r.TestAccuracy {
+	if !bytes.Equal(w.file(long.Out, rundir.WeightsFile), w.file(short.Out, rundir.FinalFile)) || s.TestAccuracy != r.TestAccuracy {
 		t.Errorf("best epoch %d, test %v; a run of only so many: test %v", r.BestEpoch, r.TestAccuracy, s.TestAccuracy)
 	}
-	if bytes.Equal(w.file(long.Out, WeightsFile), w.file(long.Out, FinalFile)) {
+	if bytes.Equal(w.file(long.Out, rundir.WeightsFile), w.file(long.Out, rundir.FinalFile)) {
 		t.Error("best and final weights are the same")
 	}
 }
@@ -312,7 +315,7 @@ func TestWithoutEvaluation(t *testing.T) {
 	if r.BestEpoch != 2 || r.ValidAccuracy.Defined() || r.TestAccuracy.Defined() || r.EvalSlots != 0 {
 		t.Errorf("%+v", r)
 	}
-	if !bytes.Equal(w.file(o.Out, WeightsFile), w.file(o.Out, FinalFile)) {
+	if !bytes.Equal(w.file(o.Out, rundir.WeightsFile), w.file(o.Out, rundir.FinalFile)) {
 		t.Error("the last epoch's weights are not the best")
 	}
 	if said := rep.String(); !strings.Contains(said, "no validation batches") || !strings.Contains(said, "no test batches") {
@@ -393,7 +396,7 @@ func TestRunRefuses(t *testing.T) {
 		"does not exist":                 {fault.ErrUsage, func(o *Options) { o.Out = w.path("no/such/run") }},
 		"was packed for at least 20%":    {fault.ErrBudget, func(o *Options) { o.RAMCache = percent(10) }},
 		"--memory 1.0 MiB does not":      {fault.ErrBudget, func(o *Options) { o.Memory = 1 << 20 }},
-		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = MetricAUC }},
+		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},
 		"no such I/O backend":            {fault.ErrUsage, func(o *Options) { o.IO = "floppy" }},
 	} {
 		o := w.options(p, c.change)

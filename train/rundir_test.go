@@ -11,21 +11,23 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
 )
 
 func mustBegin(t *testing.T, out string, force bool) *runDir {
 	t.Helper()
-	d, err := beginRun(vfs.OS, out, force, runFile{Pack: "f00d"})
+	d, err := beginRun(vfs.OS, out, force, rundir.File{Pack: "f00d"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-func state(t testing.TB, out string) runFile {
+func state(t testing.TB, out string) rundir.File {
 	t.Helper()
-	r, err := readRun(vfs.OS, out)
+	r, err := rundir.Read(vfs.OS, out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,35 +46,35 @@ func names(t testing.TB, dir string) string {
 func TestRunDirectory(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	d := mustBegin(t, out, false)
-	if got := names(t, out); got != "lock metrics.jsonl run.json" || state(t, out).State != StateRunning {
+	if got := names(t, out); got != "lock metrics.jsonl run.json" || state(t, out).State != rundir.StateRunning {
 		t.Errorf("under way: %s, %s", got, state(t, out).State)
 	}
-	if _, err := beginRun(vfs.OS, out, false, runFile{}); !errors.Is(err, fault.ErrLocked) {
+	if _, err := beginRun(vfs.OS, out, false, rundir.File{}); !errors.Is(err, fault.ErrLocked) {
 		t.Errorf("a second run: %v", err)
 	}
-	if _, err := beginRun(vfs.OS, out, true, runFile{}); !errors.Is(err, fault.ErrLocked) {
+	if _, err := beginRun(vfs.OS, out, true, rundir.File{}); !errors.Is(err, fault.ErrLocked) {
 		t.Errorf("a second run, forced: %v", err)
 	}
-	if err := d.appendMetrics(Epoch{Epoch: 0, Loss: 0.5, ValidAccuracy: undefined}); err != nil {
+	if err := d.AppendMetrics(rundir.Epoch{Epoch: 0, Loss: 0.5, ValidAccuracy: score.Undefined}); err != nil {
 		t.Fatal(err)
 	}
 	tensors := []safetensors.Tensor{{Name: "w", Shape: []int{2}, Data: []float32{1, 2}}}
-	for _, name := range []string{WeightsFile, FinalFile} {
-		if err := d.saveWeights(name, tensors, 0); err != nil {
+	for _, name := range []string{rundir.WeightsFile, rundir.FinalFile} {
+		if err := d.SaveWeights(name, tensors, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.finish(&Result{BestEpoch: 3}); err != nil {
+	if err := d.finish(&rundir.Result{BestEpoch: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(t, out); got != "final.safetensors metrics.jsonl report.html run.json weights.safetensors" {
 		t.Errorf("finished: %s", got)
 	}
-	if r := state(t, out); r.State != StateFinished || r.Result.BestEpoch != 3 || r.Ended == nil || r.Pack != "f00d" {
+	if r := state(t, out); r.State != rundir.StateFinished || r.Result.BestEpoch != 3 || r.Ended == nil || r.Pack != "f00d" {
 		t.Errorf("finished: %+v", r)
 	}
 
-	_, err := beginRun(vfs.OS, out, false, runFile{})
+	_, err := beginRun(vfs.OS, out, false, rundir.File{})
 	if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "a finished run; use --force") {
 		t.Errorf("over a finished run: %v", err)
 	}
@@ -83,25 +85,25 @@ func TestRunDirectory(t *testing.T) {
 	if got := names(t, out); got != "lock metrics.jsonl notes.txt run.json" {
 		t.Errorf("begun anew: %s", got)
 	}
-	if err := d.saveWeights(FinalFile, tensors, 1); err != nil {
+	if err := d.SaveWeights(rundir.FinalFile, tensors, 1); err != nil {
 		t.Fatal(err)
 	}
 	why := errors.New("the disk burns")
 	if err := d.abandon(why); !errors.Is(err, why) || err.Error() != "the disk burns" {
 		t.Errorf("abandon returns %v", err)
 	}
-	if r := state(t, out); r.State != StateFailed || r.Error != "the disk burns" || r.Result != nil {
+	if r := state(t, out); r.State != rundir.StateFailed || r.Error != "the disk burns" || r.Result != nil {
 		t.Errorf("failed: %+v", r)
 	}
 	if got := names(t, out); got != "lock metrics.jsonl notes.txt report.html run.json" {
 		t.Errorf("failed: %s", got)
 	}
-	_, err = beginRun(vfs.OS, out, false, runFile{})
+	_, err = beginRun(vfs.OS, out, false, rundir.File{})
 	if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "did not finish (failed)") {
 		t.Errorf("over a failed run: %v", err)
 	}
 	d = mustBegin(t, out, true)
-	if err := d.abandon(fault.ErrInterrupted); !errors.Is(err, fault.ErrInterrupted) || state(t, out).State != StateInterrupted {
+	if err := d.abandon(fault.ErrInterrupted); !errors.Is(err, fault.ErrInterrupted) || state(t, out).State != rundir.StateInterrupted {
 		t.Errorf("interrupted: %v, %s", err, state(t, out).State)
 	}
 }
@@ -110,10 +112,10 @@ func TestRunDirectory(t *testing.T) {
 func TestKilledRun(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	d := mustBegin(t, out, false)
-	if err := d.lock.Close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := beginRun(vfs.OS, out, false, runFile{})
+	_, err := beginRun(vfs.OS, out, false, rundir.File{})
 	if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "did not finish (running)") {
 		t.Errorf("got %v", err)
 	}
@@ -135,7 +137,7 @@ func TestForeignDirectories(t *testing.T) {
 			if err := os.WriteFile(path, []byte(file.content), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			_, err := beginRun(vfs.OS, out, force, runFile{})
+			_, err := beginRun(vfs.OS, out, force, rundir.File{})
 			if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "is not a run") {
 				t.Errorf("%s, force %t: %v", what, force, err)
 			}
@@ -145,7 +147,7 @@ func TestForeignDirectories(t *testing.T) {
 		}
 	}
 	_ = mustBegin(t, t.TempDir(), false).abandon(fault.ErrInterrupted) // empty: there is nothing to lose
-	if _, err := beginRun(vfs.OS, filepath.Join(t.TempDir(), "no", "run"), false, runFile{}); !errors.Is(err, fault.ErrUsage) {
+	if _, err := beginRun(vfs.OS, filepath.Join(t.TempDir(), "no", "run"), false, rundir.File{}); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("no parent: %v", err)
 	}
 }
@@ -158,15 +160,15 @@ func TestWeightsAreReplacedWhole(t *testing.T) {
 	tensor := func(x float32) []safetensors.Tensor {
 		return []safetensors.Tensor{{Name: "w", Shape: []int{1}, Data: []float32{x}}}
 	}
-	if err := d.saveWeights(WeightsFile, tensor(0), 0); err != nil {
+	if err := d.SaveWeights(rundir.WeightsFile, tensor(0), 0); err != nil {
 		t.Fatal(err)
 	}
 	boom := errors.New("boom")
 	for n, old := 0, float32(0); ; n++ {
 		in := &vfs.FailAt{N: n, Err: boom}
-		d.fs = vfs.Inject(vfs.OS, in)
-		err := d.saveWeights(WeightsFile, tensor(float32(n+1)), n)
-		b, rerr := os.ReadFile(filepath.Join(out, WeightsFile))
+		d.FS = vfs.Inject(vfs.OS, in)
+		err := d.SaveWeights(rundir.WeightsFile, tensor(float32(n+1)), n)
+		b, rerr := os.ReadFile(filepath.Join(out, rundir.WeightsFile))
 		got, _, derr := safetensors.Decode(b)
 		if rerr != nil || derr != nil || got[0].Data[0] != old && got[0].Data[0] != float32(n+1) {
 			t.Fatalf("%v: holds %v (%v, %v)", in, got, rerr, derr)
@@ -178,9 +180,9 @@ func TestWeightsAreReplacedWhole(t *testing.T) {
 			}
 			break
 		}
-		if !errors.Is(err, boom) || !strings.Contains(err.Error(), WeightsFile) {
+		if !errors.Is(err, boom) || !strings.Contains(err.Error(), rundir.WeightsFile) {
 			t.Fatalf("%v: %v", in, err)
 		}
 	}
-	d.fs = vfs.OS
+	d.FS = vfs.OS
 }

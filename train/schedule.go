@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/rng"
 )
 
@@ -41,11 +42,17 @@ func (s *schedule) next() int {
 	return batch
 }
 
-// at returns a step's epoch and its batch's number in the pack.
+// at returns a step's epoch and its batch's number among those of training.
 func (s *schedule) at(step int) (epoch, batch int) {
 	step += s.first
 	epoch = step / s.perEpoch
 	return epoch, epoch%s.sampled*s.perEpoch + s.place(epoch, step%s.perEpoch)
+}
+
+// ref names the batch of a step.
+func (s *schedule) ref(step int) featurestore.Ref {
+	_, batch := s.at(step)
+	return featurestore.Ref{Split: featurestore.Train, Index: batch}
 }
 
 // place returns which of an epoch's batches comes at a position.

@@ -14,6 +14,8 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -28,12 +30,12 @@ const (
 type Trained struct {
 	fs   vfs.FS
 	dir  string
-	file runFile
+	file rundir.File
 }
 
 // OpenTrained reads what a run says of itself.
 func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
-	r, err := readRun(fsys, dir)
+	r, err := rundir.Read(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.ErrInput, "no run at %s", dir)
 	}
@@ -49,7 +51,7 @@ func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
 	if err := r.Params.Network.Validate(); err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %w", dir, err)
 	}
-	if m := r.Params.Metric; m != MetricAccuracy && m != MetricAUC && m != MetricF1 {
+	if m := r.Params.Metric; m != recipe.MetricAccuracy && m != recipe.MetricAUC && m != recipe.MetricF1 {
 		return nil, fault.New(fault.ErrCorrupt, "%s: it is judged by %.40q", dir, m)
 	}
 	return &Trained{fsys, dir, r}, nil
@@ -76,7 +78,7 @@ func (t *Trained) CheckDataset(what, fingerprint string) error {
 // CheckShape refuses data that the model was not made for, or that the run's metric does
 // not judge; multi says that nodes have any number of the classes.
 func (t *Trained) CheckShape(source string, dim, classes int, multi bool) error {
-	if t.Metric() == MetricAUC && classes != 2 && !multi {
+	if t.Metric() == recipe.MetricAUC && classes != 2 && !multi {
 		return fault.New(fault.ErrInput, "%s is judged by the AUC, which is of two classes; %s has %d", t.dir, source, classes)
 	}
 	if m := &t.file.Params.Network; m.Features() != dim || m.Classes() != classes {
@@ -131,9 +133,9 @@ func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, i
 
 func weightsFile(which string) string {
 	if which == WeightsFinal {
-		return FinalFile
+		return rundir.FinalFile
 	}
-	return WeightsFile
+	return rundir.WeightsFile
 }
 
 // headerBytes is more than what precedes the data in a file of weights: some 200 bytes for

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/train/gpu"
 	"diskgnn/train/model"
@@ -17,6 +19,14 @@ import (
 // measureGPU times the GPU engine's step: on the device alone, the batch being there,
 // and with its copies, one batch after the other.
 func measureGPU(batch *graph.Batch, x []float32, m model.Model, sizes graph.Sizes, o options) error {
+	if o.device == nil {
+		d, err := kernels.Open(0, cuda.Options{})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		o.device = d
+	}
 	precision, ok := gpu.ParsePrecision(o.precision)
 	if !ok {
 		return fmt.Errorf("--precision %s: there are float32, tf32, bf16", o.precision)

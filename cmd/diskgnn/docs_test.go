@@ -17,6 +17,9 @@ import (
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/exact"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // results lists what each command prints with --json.
@@ -26,7 +29,7 @@ var results = map[string]any{
 	"presample": presample.Result{},
 	"merge":     shard.Result{},
 	"pack":      pack.Result{},
-	"train":     train.Result{},
+	"train":     rundir.Result{},
 	"eval":      train.Evaluation{},
 	"predict":   exact.Prediction{},
 	"report":    reported{},
@@ -112,6 +115,19 @@ func jsonKeys(t reflect.Type) []string {
 	return keys
 }
 
+// What run.json calls an option of the recipe is what train's flag is called.
+func TestRecipeIsFlags(t *testing.T) {
+	var names []string
+	for _, f := range newTrainCommand(&globals{}).Flags {
+		names = append(names, f.Names()...)
+	}
+	for _, flag := range recipe.Flags() {
+		if !slices.Contains(names, flag) {
+			t.Errorf("train has no --%s", flag)
+		}
+	}
+}
+
 func TestReferenceIsComplete(t *testing.T) {
 	docs := cliReference(t)
 	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
@@ -146,8 +162,8 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[pack.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[pack.Choice]()))
-	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[train.LayerCost]()))
-	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[train.Epoch]()))
+	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
+	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 
 func compareKeys(t *testing.T, of string, documented, printed []string) {

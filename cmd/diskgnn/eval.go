@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
 	"diskgnn/train/exact"
+	"diskgnn/train/score"
 )
 
 const evalTeaches = `Scores a run's weights: exactly, where every node is computed from all of its
@@ -85,7 +86,7 @@ func evaluated(e *train.Evaluation) outcome {
 	out := outcome{object: e}
 	for _, split := range []struct {
 		label string
-		score train.Score
+		score score.Score
 	}{{"train", e.TrainAccuracy}, {"validation", e.ValidAccuracy}, {"test", e.TestAccuracy}} {
 		if split.score.Defined() {
 			out.lines = append(out.lines, line{split.label, fmt.Sprintf("%s %s", e.Metric, percent(float64(split.score)))})
@@ -96,7 +97,7 @@ func evaluated(e *train.Evaluation) outcome {
 	return withCost(out, e.BytesRead, e.BytesWritten, e.Seconds, e.PeakAnonBytes, e.Memory)
 }
 
-func layerLines(layers []train.LayerCost) []line {
+func layerLines(layers []score.LayerCost) []line {
 	var lines []line
 	for _, l := range layers {
 		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s nodes in %s ranges, %s: reading %s, computing %s",

@@ -91,8 +91,11 @@ func runGolden(t *testing.T, args []string) {
 	if interrupt {
 		args = args[1:]
 	}
-	if args[0] == "train" {
+	switch args[0] {
+	case "train":
 		args = append(slices.Clone(args), strings.Fields(*goldenTrain)...)
+	case "predict": // auto would take OpenBLAS, where there is one
+		args = append(slices.Clone(args), "--blas", "gonum")
 	}
 	cmd := exec.CommandContext(t.Context(), *goldenProgram, append(args, "--quiet")...)
 	var out strings.Builder

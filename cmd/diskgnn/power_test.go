@@ -25,6 +25,7 @@ import (
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/exact"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 	"diskgnn/train/traintest"
 )
@@ -116,7 +117,7 @@ func TestPower(t *testing.T) {
 		}),
 		"train": trains(t, in+"/p", func(o *train.Options) { o.Resume = true }),
 		"train, often better": trains(t, in+"/p", func(o *train.Options) {
-			o.Resume, o.Epochs, o.LR, o.CheckpointEvery = true, 4, 0.01, train.Interval{Batches: 7}
+			o.Resume, o.Epochs, o.LR, o.CheckpointEvery = true, 4, 0.01, rundir.Interval{Batches: 7}
 		}),
 		"predict": {
 			Run: func(fsys vfs.FS, root string) error {
@@ -243,7 +244,7 @@ func cutOff(t *testing.T, dir, root string) error {
 	}
 	v.CutAt(50) // it has none before
 	err = trains(t, dir, func(o *train.Options) { o.Seed = 5 }).Run(v, root)
-	if names, _ := os.ReadDir(filepath.Join(root, "out", train.CheckpointsDir)); !errors.Is(err, vfs.ErrPower) || len(names) == 0 {
+	if names, _ := os.ReadDir(filepath.Join(root, "out", rundir.CheckpointsDir)); !errors.Is(err, vfs.ErrPower) || len(names) == 0 {
 		return fmt.Errorf("%d checkpoints are left: %v", len(names), err)
 	}
 	return nil
@@ -256,26 +257,26 @@ func trains(t *testing.T, dir string, change func(o *train.Options)) powertest.C
 			o := train.Defaults()
 			o.Pack, o.Out = dir, filepath.Join(root, "out")
 			o.Hidden, o.Epochs, o.Threads, o.Engine, o.BLAS, o.IO, o.Memory, o.LR = 4, 2, 1, train.EngineCPU, "gonum", "pread", 1<<30, 0.01
-			o.CheckpointEvery, o.Keep = train.Interval{Batches: 2}, 2
+			o.CheckpointEvery, o.Keep = rundir.Interval{Batches: 2}, 2
 			change(&o)
 			_, err := train.Run(context.Background(), fsys, o, progress.Discard)
 			return err
 		},
 		Made: func(root string) (map[string][]byte, error) {
-			files, err := powertest.Files(filepath.Join(root, "out"), stage.RunFile, train.ReportFile, "lock")
+			files, err := powertest.Files(filepath.Join(root, "out"), stage.RunFile, rundir.ReportFile, "lock")
 			// Checkpoints, and what was to become a report, may stay behind.
 			maps.DeleteFunc(files, func(name string, _ []byte) bool {
-				return filepath.Dir(name) == train.CheckpointsDir || name == train.ReportFile+vfs.TempSuffix
+				return filepath.Dir(name) == rundir.CheckpointsDir || name == rundir.ReportFile+vfs.TempSuffix
 			})
-			files[train.MetricsFile] = []byte(traintest.WithoutTimes(t, files[train.MetricsFile]))
+			files[rundir.MetricsFile] = []byte(traintest.WithoutTimes(t, files[rundir.MetricsFile]))
 			return files, err
 		},
 		Left: func(root string, _ map[string][]byte) error {
-			metrics, err := os.ReadFile(filepath.Join(root, "out", train.MetricsFile))
+			metrics, err := os.ReadFile(filepath.Join(root, "out", rundir.MetricsFile))
 			if err != nil || !bytes.Contains(metrics, []byte("}\n")) {
 				return nil
 			}
-			b, err := os.ReadFile(filepath.Join(root, "out", train.WeightsFile))
+			b, err := os.ReadFile(filepath.Join(root, "out", rundir.WeightsFile))
 			if err == nil {
 				_, _, err = safetensors.Decode(b)
 			}

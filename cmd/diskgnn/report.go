@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
+	"diskgnn/train/rundir"
 )
 
 const reportTeaches = `Makes a run's report.html, one page that needs neither scripts nor network: what was
@@ -40,7 +41,7 @@ func newReportCommand(g *globals) *cli.Command {
 			if err != nil {
 				return outcome{}, err
 			}
-			v := reported{Report: filepath.Join(dir, train.ReportFile), State: r.State, Epochs: len(r.Epochs)}
+			v := reported{Report: filepath.Join(dir, rundir.ReportFile), State: string(r.State), Epochs: len(r.Epochs)}
 			return outcome{object: v, lines: []line{
 				{"made", v.Report},
 				{"run", v.State + ", " + grouped(v.Epochs) + " epochs"},

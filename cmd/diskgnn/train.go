@@ -10,9 +10,10 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
+	"diskgnn/train/rundir"
 )
 
-const trainTeaches = `Trains GraphSAGE, GCN or GAT on the batches of a pack: as deep as the fanouts that were
+const trainTeaches = `Trains GraphSAGE, GCN or GAT on the batches of a pack, or of samples: as deep as the fanouts that were
 sampled, as wide as --hidden. Each epoch is validated; the test score is that of the epoch
 which validated best. The run's directory holds metrics.jsonl, a line per epoch, and
 the weights of the best and the last epoch as safetensors, and report.html, which a
@@ -23,6 +24,7 @@ browser shows, also while the run goes on.
    diskgnn train --pack pack --out gcn --model gcn --norm batch --residual
    diskgnn train --pack pack --out long --epochs 300 --schedule cosine --warmup 5 --patience 40
    diskgnn train --pack pack --out io --engine none         only load the batches
+   diskgnn train --dataset graph --samples samples --out run       all rows in RAM, no pack
    diskgnn train --out run --resume                         go on after an interruption
 
 An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
@@ -36,10 +38,13 @@ func newTrainCommand(g *globals) *cli.Command {
 	o.Threads, o.Memory = 0, 0
 	return g.add(command{
 		name:    "train",
-		usage:   "train on a pack",
+		usage:   "train on a pack, or on samples",
 		teaches: trainTeaches,
 		flags: []cli.Flag{
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
+			stringFlag("dataset", "DIR", "instead of a pack, with --samples: what generate or import made", &o.Dataset),
+			stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &o.Samples),
+			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM, of --dataset and --samples), or auto", &o.Store),
 			outFlag(&o.Out, "the run"),
 			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
@@ -101,14 +106,14 @@ func newTrainCommand(g *globals) *cli.Command {
 }
 
 // intervalFlag takes a time or a number of batches.
-func intervalFlag(dst *train.Interval) cli.Flag {
+func intervalFlag(dst *rundir.Interval) cli.Flag {
 	return flag("checkpoint-every", "TIME|N", "time between checkpoints, or batches; 0: at the ends of epochs", dst.String(), func(s string) (err error) {
-		*dst, err = train.ParseInterval(s)
+		*dst, err = rundir.ParseInterval(s)
 		return err
 	})
 }
 
-func trained(o train.Options, r train.Result) outcome {
+func trained(o train.Options, r rundir.Result) outcome {
 	var read, useful int64
 	var reading, computing, training float64
 	for _, e := range r.Epochs {
@@ -148,8 +153,8 @@ func trained(o train.Options, r train.Result) outcome {
 	add("time", "%s: waiting for reads %s, computing %s", seconds(r.Seconds), seconds(reading), seconds(computing))
 	out.lines = append(out.lines, held(r.PeakAnonBytes, r.Memory))
 	if r.Engine != train.EngineNone {
-		add("weights", "%s", filepath.Join(o.Out, train.WeightsFile))
+		add("weights", "%s", filepath.Join(o.Out, rundir.WeightsFile))
 	}
-	add("report", "%s", filepath.Join(o.Out, train.ReportFile))
+	add("report", "%s", filepath.Join(o.Out, rundir.ReportFile))
 	return out
 }

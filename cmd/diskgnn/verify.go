@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
-	"diskgnn/train"
+	"diskgnn/train/rundir"
 )
 
 const verifyTeaches = `Reads a dataset, samples or a pack from beginning to end and checks every byte against
@@ -70,8 +70,8 @@ func readMeta(dir string) (*stage.Meta, error) {
 	if err == nil {
 		return m, nil
 	}
-	if run, _ := vfs.Exists(vfs.OS, filepath.Join(dir, train.MetricsFile)); run {
-		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: %s and %s say what it did", dir, stage.RunFile, train.MetricsFile)
+	if run, _ := vfs.Exists(vfs.OS, filepath.Join(dir, rundir.MetricsFile)); run {
+		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: %s and %s say what it did", dir, stage.RunFile, rundir.MetricsFile)
 	}
 	return nil, err
 }

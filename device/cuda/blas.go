@@ -101,7 +101,7 @@ func (b *BLAS) sgemm(batch Batch, transA, transB bool, m, n, k int, alpha float3
 			return fmt.Errorf("cuda: %s: rows of %d in %s, %d apart", what, f.cols, f.name, f.gap)
 		}
 		last := 4 * int64(f.next) * int64(max(0, batch.Count-1))
-		if err := needs(what, f.name, f.buffer, last+matrixBytes(f.rows, f.cols, f.gap)); err != nil {
+		if err := needs(what, f.name, f.buffer, last+MatrixBytes(f.rows, f.cols, f.gap)); err != nil {
 			return err
 		}
 	}
@@ -115,8 +115,8 @@ func (b *BLAS) sgemm(batch Batch, transA, transB bool, m, n, k int, alpha float3
 	return b.stream.asked(what, b.stream.device.driver.sgemm(b.handle, &b.product))
 }
 
-// matrixBytes returns the bytes from the first to the last element of a float32 matrix.
-func matrixBytes(rows, cols, stride int) int64 {
+// MatrixBytes returns the bytes from the first to the last element of a float32 matrix.
+func MatrixBytes(rows, cols, stride int) int64 {
 	if rows <= 0 || cols <= 0 {
 		return 0
 	}

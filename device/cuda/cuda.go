@@ -1,5 +1,6 @@
-// Package cuda is one NVIDIA device: its memory, taken within a budget; streams,
-// events and graphs of work on it; and the kernels of training.
+// Package cuda is the driver of one NVIDIA device: its memory, taken within a budget;
+// streams, events and graphs of work on it; launches of kernels; and cuBLAS. The kernels
+// themselves are those of package kernels.
 //
 // The package has the same API in every build. What talks to the driver is behind one
 // interface, which exists with the build tag gpu alone: without it, and on a machine
@@ -18,17 +19,6 @@
 // fault.ErrDevice and it names the work that was under way. After a fault the device
 // is lost to the process, and all that is asked of it returns the same error.
 // Options.Synchronous finds the culprit: every launch then waits for itself.
-//
-// # Kernels
-//
-// A kernel's arguments are a struct, a method of Stream launches it, and a function of
-// the same name in package plain says what it computes. Sums run in a stated order and
-// products are not fused with them, so a kernel gives its twin's bits, but for the
-// exponentials of a softmax. Indices are not checked: callers pass validated ones.
-//
-// What changes from step to step lies in device memory, so that a captured graph can
-// be launched again: how many rows there are (Count), constants of Adam and of the
-// loss, the stream of a layer's dropout.
 package cuda
 
 import (

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
 
@@ -41,7 +40,7 @@ func TestOpenOrTheReason(t *testing.T) {
 	for _, call := range []string{"describe", "retain", "bind", "image", "function"} {
 		f := newFake()
 		f.fail[call] = refused
-		_, err := open(f, 0, Options{})
+		_, err := open(f, 0, Options{Code: f.code()})
 		is(t, err, fault.ErrDevice, "INVALID_VALUE")
 		if len(f.live) > 0 {
 			t.Errorf("%s failed: %v left behind", call, f.live)
@@ -144,8 +143,9 @@ func TestFaultsNameTheWork(t *testing.T) {
 	is(t, err, fault.ErrDevice, "(…, fill", "fill, copy)", "ILLEGAL_ADDRESS")
 	// The device is lost, by the first fault, to everybody.
 	delete(f.fail, "sync")
+	launch := other.Launch("kernel")
 	for i, err2 := range []error{s.Synchronize(), other.Synchronize(), other.Fill(b, 1), other.Copy(b, b), e.Synchronize(),
-		other.Gather(&Gather{Type: dtype.Float32})} {
+		launch.Run(0, Dims{1, 1}, Dims{1, 1})} {
 		if err2 == nil || err2.Error() != err.Error() {
 			t.Errorf("call %d afterwards: %v", i, err2)
 		}
@@ -215,5 +215,23 @@ func TestPendingWithoutWork(t *testing.T) {
 	}
 	if got := p.describe(); got != "GPU work (…, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)" {
 		t.Error(got)
+	}
+}
+
+// TestLimit: a device's budget can be made smaller, and as large as its memory again.
+func TestLimit(t *testing.T) {
+	d, _ := openFake(t, Options{})
+	d.Limit(512)
+	_, err := d.NewArena(513)
+	is(t, err, fault.ErrBudget, "512")
+	for _, bytes := range []int64{0, 1 << 40} { // the fake has 1 MiB
+		d.Limit(bytes)
+		_, err = d.NewArena(1<<20 + 1)
+		is(t, err, fault.ErrBudget, "1.0 MiB")
+		a, err := d.NewArena(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Free()
 	}
 }

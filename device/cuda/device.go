@@ -14,6 +14,7 @@ type Options struct {
 	DeviceBytes int64 // of its memory, at most; 0: all of it
 	PinnedBytes int64 // of host memory that this package pins, at most; 0: without limit
 	Synchronous bool  // every launch waits for itself, so that a fault names its kernel
+	Code        Code  // that it loads
 }
 
 // Device is a device that this process works with.
@@ -23,14 +24,14 @@ type Device struct {
 	index       int
 	context     handle
 	synchronous bool
-	memory      account // of the device
-	pinned      account // of the host
-	kernels     [kernelCount]handle
+	memory      account  // of the device
+	pinned      account  // of the host
+	functions   []handle // of the code
 	modules     []handle
 	lost        atomic.Pointer[error] // the first fault
 }
 
-// Open takes the device with an index into Devices, and loads the kernels. The calling
+// Open takes the device with an index into Devices, and loads the code. The calling
 // goroutine need not be attached.
 func Open(index int, o Options) (*Device, error) {
 	d, err := loadDriver()
@@ -49,18 +50,15 @@ func open(driver driver, index int, o Options) (*Device, error) {
 		return nil, fault.New(ErrNoDevice, "there is no GPU %d: this machine has %d", index, len(infos))
 	}
 	d := &Device{Info: infos[index], driver: driver, index: index, synchronous: o.Synchronous}
-	d.memory = account{what: "GPU memory", most: d.Memory}
-	if o.DeviceBytes > 0 {
-		d.memory.most = min(o.DeviceBytes, d.Memory)
-	}
-	d.pinned = account{what: "pinned memory", most: o.PinnedBytes}
+	d.memory.what, d.pinned.what, d.pinned.most = "GPU memory", "pinned memory", o.PinnedBytes
+	d.Limit(o.DeviceBytes)
 	if d.context, err = driver.retain(index); err != nil {
 		return nil, d.failed(fmt.Sprintf("open GPU %d", index), err)
 	}
 	detach, err := d.Attach()
 	if err == nil {
 		defer detach()
-		err = d.loadKernels()
+		err = d.load(o.Code)
 	}
 	if err != nil {
 		d.Close()
@@ -104,6 +102,15 @@ func (d *Device) Close() {
 // Held returns the bytes taken so far, of the device's memory and of pinned host
 // memory. It may be called from any goroutine.
 func (d *Device) Held() (device, pinned int64) { return d.memory.held.Load(), d.pinned.held.Load() }
+
+// Limit replaces Options.DeviceBytes for what is taken from now on. Nobody may take memory
+// meanwhile.
+func (d *Device) Limit(bytes int64) {
+	d.memory.most = d.Memory
+	if bytes > 0 {
+		d.memory.most = min(bytes, d.Memory)
+	}
+}
 
 // Free returns the bytes of the device's memory that nobody holds, this process or
 // another, whatever the budget says. The calling goroutine must be attached.

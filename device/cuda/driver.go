@@ -6,9 +6,6 @@ import "unsafe"
 // graph or library handle. 0 is none.
 type handle uintptr
 
-// dims are the sizes of a grid or of a block.
-type dims struct{ x, y uint32 }
-
 // driver is what this package needs of CUDA. Its errors are statuses. Everything but
 // the first three methods wants a bound context.
 type driver interface {
@@ -45,14 +42,12 @@ type driver interface {
 	copyWithin(to, from uint64, bytes int64, s handle) error
 	set(to uint64, value byte, bytes int64, s handle) error
 
-	// image returns a file of compiled kernels.
-	image(name string) ([]byte, error)
 	loadModule(image []byte) (handle, error)
 	unloadModule(m handle) error
 	function(m handle, name string) (handle, error)
 	// launch hands every parameter over as the eight bytes of an argument, of which
 	// the driver takes as many as the parameter has.
-	launch(f handle, grid, block dims, s handle, args []uint64) error
+	launch(f handle, grid, block Dims, s handle, args []uint64) error
 
 	beginCapture(s handle) error
 	endCapture(s handle) (graph handle, err error)

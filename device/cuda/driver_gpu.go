@@ -6,7 +6,6 @@ package cuda
 import "C"
 
 import (
-	"embed"
 	"fmt"
 	"os"
 	"reflect"
@@ -17,11 +16,6 @@ import (
 
 	"gorgonia.org/cu"
 )
-
-// The kernels, compiled by make.
-//
-//go:embed kernels/*.fatbin
-var images embed.FS
 
 // cuda is the driver, through gorgonia.org/cu where that has what is needed.
 type cuda struct{}
@@ -228,8 +222,6 @@ func (cuda) set(to uint64, value byte, bytes int64, s handle) error {
 	return checked("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(to), value, bytes, as[cu.Stream](s)))
 }
 
-func (cuda) image(name string) ([]byte, error) { return images.ReadFile("kernels/" + name + ".fatbin") }
-
 func (cuda) loadModule(image []byte) (handle, error) {
 	var m C.uintptr_t
 	err := check("cuModuleLoadData", C.moduleLoad(&m, unsafe.Pointer(unsafe.SliceData(image))))
@@ -247,8 +239,8 @@ func (cuda) function(m handle, name string) (handle, error) {
 }
 
 // launch does not go through cu, which allocates for every launch.
-func (cuda) launch(f handle, grid, block dims, s handle, args []uint64) error {
-	return check("cuLaunchKernel", C.launch(C.uintptr_t(f), C.uint(grid.x), C.uint(grid.y), C.uint(block.x), C.uint(block.y),
+func (cuda) launch(f handle, grid, block Dims, s handle, args []uint64) error {
+	return check("cuLaunchKernel", C.launch(C.uintptr_t(f), C.uint(grid[0]), C.uint(grid[1]), C.uint(block[0]), C.uint(block[1]),
 		C.uintptr_t(s), (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(args))), C.int(len(args))))
 }
 

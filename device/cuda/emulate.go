@@ -2,26 +2,25 @@ package cuda
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"unsafe"
 
 	"diskgnn/internal/binio"
 )
 
-// Launch computes a launch on host memory: args are the kernel's arguments, of which
+// Emulation computes a launch on host memory: args are the kernel's arguments, of which
 // those that are addresses stand for what at returns, up to the end of its allocation.
-type Launch func(kernel string, args []uint64, at func(address uint64) []byte)
+type Emulation func(kernel string, args []uint64, at func(address uint64) []byte)
 
 // OpenEmulated returns a device that is none: its memory, full of NaN at first, is the
 // host's, at the addresses that it has there; everything asked of it is done at once,
 // and run computes its kernels. It is there to test what is made of a device where
 // there is none. OpenLate's does things late.
-func OpenEmulated(run Launch, o Options) (*Device, error) {
+func OpenEmulated(run Emulation, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
 }
 
-func newEmulated(run Launch) *emulated {
+func newEmulated(run Emulation) *emulated {
 	e := &emulated{run: run, blocks: make(map[uint64]block), pinned: make(map[unsafe.Pointer]*pinned), names: make(map[handle]string),
 		graphs: make(map[handle][]task), streams: make(map[handle]handle), blas: make(map[handle]handle), recorded: make(map[handle]bool)}
 	e.give = func(_ handle, t task) { t.do() }
@@ -34,7 +33,7 @@ const emulatedBytes = 1 << 40
 
 // emulated is the driver of such a device.
 type emulated struct {
-	run   Launch
+	run   Emulation
 	give  func(s handle, t task) // gives a stream a task
 	wrong func(what string)      // takes what only a real device would have let pass
 
@@ -212,7 +211,6 @@ func (e *emulated) done(handle) (bool, error)         { return true, nil }
 func (e *emulated) syncEvent(handle) error            { return nil }
 func (e *emulated) dropBLAS(handle) error             { return nil }
 func (e *emulated) blasVersion(handle) string         { return "emulated" }
-func (e *emulated) image(string) ([]byte, error)      { return nil, nil }
 func (e *emulated) unloadModule(handle) error         { return nil }
 func (e *emulated) dropGraph(handle) error            { return nil }
 func (e *emulated) loadModule([]byte) (handle, error) { return e.newHandle() }
@@ -316,11 +314,11 @@ func (e *emulated) function(_ handle, name string) (handle, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f := e.handle()
-	e.names[f] = strings.TrimSuffix(name, "4") // how wide it is decides nothing
+	e.names[f] = name
 	return f, nil
 }
 
-func (e *emulated) launch(f handle, _, _ dims, s handle, args []uint64) error {
+func (e *emulated) launch(f handle, _, _ Dims, s handle, args []uint64) error {
 	args = append([]uint64(nil), args...)
 	return e.ask(s, func() { e.run(e.names[f], args, e.at) })
 }

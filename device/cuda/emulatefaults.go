@@ -16,7 +16,7 @@ type Fault struct {
 // each call: "alloc", "pin", "register", "stream", "event", "cublas", "copy in",
 // "copy out", "copy", "fill", "launch", "product", "capture", "launch graph", "wait" for a
 // stream or event. A kernel that fails is one whose wait does.
-func OpenFaulty(run Launch, o Options, fails func(call string) *Fault) (*Device, error) {
+func OpenFaulty(run Emulation, o Options, fails func(call string) *Fault) (*Device, error) {
 	return open(&faulty{newEmulated(run), fails}, 0, o)
 }
 
@@ -105,7 +105,7 @@ func (f *faulty) set(to uint64, value byte, bytes int64, s handle) error {
 	return f.driver.set(to, value, bytes, s)
 }
 
-func (f *faulty) launch(k handle, grid, block dims, s handle, args []uint64) error {
+func (f *faulty) launch(k handle, grid, block Dims, s handle, args []uint64) error {
 	if err := f.fail("launch"); err != nil {
 		return err
 	}

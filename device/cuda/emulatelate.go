@@ -26,7 +26,7 @@ type Late struct {
 //
 // As long as one goroutine at a time works with the device, the same seed gives the same
 // order.
-func OpenLate(run Launch, o Options, l Late) (*Device, error) {
+func OpenLate(run Emulation, o Options, l Late) (*Device, error) {
 	e := newLate(newEmulated(run), l)
 	if l.Fails == nil {
 		return open(e, 0, o)

@@ -29,6 +29,7 @@ func newFake() *fake {
 func openFake(t *testing.T, o Options) (*Device, *fake) {
 	t.Helper()
 	f := newFake()
+	o.Code = f.code()
 	d, err := open(f, 1, o)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,11 @@ func openFake(t *testing.T, o Options) (*Device, *fake) {
 		}
 	})
 	return d, f
+}
+
+// code is two kernels of a file.
+func (f *fake) code() Code {
+	return Code{Functions: []Function{{"file", "one"}, {"file", "two"}}, Image: func(string) ([]byte, error) { return nil, f.fail["image"] }}
 }
 
 func (f *fake) made(what string) (handle, error) {
@@ -76,7 +82,6 @@ func (f *fake) dropEvent(e handle) error          { return f.dropped(e) }
 func (f *fake) record(_, _ handle) error          { return f.fail["record"] }
 func (f *fake) done(handle) (bool, error)         { return f.fail["done"] == nil, f.fail["done"] }
 func (f *fake) syncEvent(handle) error            { return f.fail["sync event"] }
-func (f *fake) image(string) ([]byte, error)      { return nil, f.fail["image"] }
 func (f *fake) unloadModule(m handle) error       { return f.dropped(m) }
 func (f *fake) beginCapture(handle) error         { return f.fail["begin"] }
 func (f *fake) update(_, _ handle) error          { return f.fail["update"] }
@@ -145,7 +150,7 @@ func (f *fake) function(m handle, name string) (handle, error) {
 	return handle(f.next), f.fail["function"]
 }
 
-func (f *fake) launch(h handle, _, _ dims, _ handle, args []uint64) error {
+func (f *fake) launch(h handle, _, _ Dims, _ handle, args []uint64) error {
 	if f.launches != nil {
 		f.launches, f.args = append(f.launches, f.named[h]), append(f.args[:0], args...)
 	}

@@ -10,8 +10,16 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 )
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // lateStreams are three streams of a late device and two numbers of its memory, each in
 // pinned host memory too.
@@ -161,7 +169,7 @@ func TestLateOtherMemory(t *testing.T) {
 // wrongs collects what a late device complains of.
 func wrongs(t *testing.T, seed uint64, do func(d *cuda.Device)) (list []string) {
 	t.Helper()
-	d, err := cuda.OpenLate(func(string, []uint64, func(uint64) []byte) {}, cuda.Options{}, cuda.Late{Seed: seed, Wrong: func(what string) { list = append(list, what) }})
+	d, err := cuda.OpenLate(func(string, []uint64, func(uint64) []byte) {}, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Wrong: func(what string) { list = append(list, what) }})
 	check(t, err)
 	do(d)
 	d.Close()
@@ -269,7 +277,7 @@ func TestLateIsDrawn(t *testing.T) {
 	order := func(seed uint64) (list []string) {
 		d, err := cuda.OpenLate(func(kernel string, args []uint64, _ func(uint64) []byte) {
 			list = append(list, fmt.Sprint(kernel, args[1]))
-		}, cuda.Options{}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
+		}, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
 		check(t, err)
 		defer d.Close()
 		arena, err := d.NewArena(1024)
@@ -282,7 +290,7 @@ func TestLateIsDrawn(t *testing.T) {
 			check(t, err)
 		}
 		for i := range 30 {
-			check(t, s[i%3].ZeroPadding(&cuda.ZeroPadding{X: b, Stride: i + 1, Width: 1, Rows: cuda.Rows(2)}))
+			check(t, kernels.ZeroPadding{X: b, Stride: i + 1, Width: 1, Rows: kernels.Rows(2)}.Launch(s[i%3]))
 		}
 		for i := range s {
 			check(t, s[i].Synchronize())

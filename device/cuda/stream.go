@@ -24,6 +24,9 @@ func (d *Device) NewStream() (*Stream, error) {
 	return &Stream{device: d, handle: h, args: make([]uint64, 0, 32)}, nil
 }
 
+// Device returns the device that the stream is of.
+func (s *Stream) Device() *Device { return s.device }
+
 // Free ends the stream, after what it has been given to do.
 func (s *Stream) Free() { _ = s.device.driver.dropStream(s.handle) }
 

@@ -19,7 +19,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/pack"
 	"diskgnn/presample"
-	"diskgnn/train"
+	"diskgnn/train/rundir"
 )
 
 func main() {
@@ -56,7 +56,7 @@ func (d *demo) run(ctx context.Context) error {
 	var ds dataset.Result
 	var sm presample.Result
 	var pk pack.Result
-	var rn train.Result
+	var rn rundir.Result
 	for _, stage := range []struct {
 		says   string
 		result any
@@ -99,7 +99,7 @@ func (d *demo) show(ctx context.Context, says string, result any, args []string)
 }
 
 // sum prints what the demo is for.
-func (d *demo) sum(ds dataset.Result, sm presample.Result, pk pack.Result, rn train.Result, took time.Duration) {
+func (d *demo) sum(ds dataset.Result, sm presample.Result, pk pack.Result, rn rundir.Result, took time.Duration) {
 	fmt.Printf("\nTime\n")
 	for _, s := range []struct {
 		stage   string

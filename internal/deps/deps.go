@@ -3,14 +3,15 @@
 // every source file, whatever its build tags, and hold the repository to it.
 //
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
-//	L3  train                           epoch loop, evaluation, checkpoints
+//	L3  train                           epoch loop, evaluation, checkpoints, RUN, report
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	    train/prepare
+//	    train/prepare  train/recipe  train/score  train/engine
 //	L0  graph  device  train/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
-// inside one tree (iostack and its backends, graph and its codec); inside
+// inside one tree (iostack and its backends, graph and its codec), and but for the
+// recipe, which whatever is about training embeds; inside
 // internal they may, the compiler forbids cycles. Tests may also import their
 // own layer, never a higher one.
 package deps
@@ -41,6 +42,9 @@ var Layers = []Tree{
 	{"train/safetensors", 1},
 	{"train/checkpoint", 1},
 	{"train/prepare", 1},
+	{"train/recipe", 1},
+	{"train/score", 1},
+	{"train/engine", 1},
 
 	{"presample", 2},
 	{"pack", 2},
@@ -55,6 +59,9 @@ var Layers = []Tree{
 	{"internal/demo", 4},
 	{"bench", 4},
 }
+
+// embedded are trees that others of their layer are made around.
+var embedded = []string{"train/recipe"}
 
 // Find returns the tree that claims a package.
 func Find(pkg string) (Tree, bool) {
@@ -84,7 +91,7 @@ func MayImport(from, to string, test bool) bool {
 	if f.Layer == 0 && t.Path == "internal" {
 		return true
 	}
-	return test || f.Path == t.Path
+	return test || f.Path == t.Path || slices.Contains(embedded, t.Path)
 }
 
 // Foreign modules that only some trees may import, by import path prefix.

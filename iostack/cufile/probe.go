@@ -174,8 +174,8 @@ func firstLine(text string) string {
 // tried is the verdict on the library's driver.
 var tried = sync.OnceValue(func() Verdict { return Probe(context.Background(), "") })
 
-// Open starts a stack on the first device, which it holds for itself, once a child
-// process has shown that the library does no harm here. An error of kind fault.ErrUsage
+// Open starts a stack on the device of the options, or on the first one, which it then
+// holds for itself, once a child process has shown that the library does no harm here. An error of kind fault.ErrUsage
 // says why it cannot be had.
 func Open(options iostack.Options) (*Stack, Verdict, error) {
 	v := tried()
@@ -186,13 +186,19 @@ func Open(options iostack.Options) (*Stack, Verdict, error) {
 	if err != nil {
 		return nil, v, fmt.Errorf("cufile: %w", err)
 	}
-	d, err := openDevice()
+	open, owned := options.Device, options.Device == nil
+	if owned {
+		open = openDevice
+	}
+	d, err := open()
 	if err != nil {
 		return nil, v, fmt.Errorf("cufile: %w", err)
 	}
-	s, err := start(d, true, l, options)
+	s, err := start(d, owned, l, options)
 	if err != nil {
-		d.Close()
+		if owned {
+			d.Close()
+		}
 		return nil, v, err
 	}
 	return s, v, nil

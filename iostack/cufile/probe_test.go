@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )
@@ -99,5 +101,35 @@ func TestOpen(t *testing.T) {
 	}
 	if err := s.Close(); err != nil || s.Name() != Name || !s.Caps().Device {
 		t.Error(err, s.Name(), s.Caps())
+	}
+}
+
+// TestOpenOnDevice: the stack reads into the device that its user opened, and leaves it open;
+// why that one is not to be had is the stack's reason.
+func TestOpenOnDevice(t *testing.T) {
+	defer func(before func() Verdict) { tried = before }(tried)
+	tried = func() Verdict { return Verdict{Mode: Direct} }
+	closed := errors.New("closed")
+	d := cudatest.Open(t)
+	for _, o := range []iostack.Options{{Workers: 2}, {Workers: -1}} {
+		o.Device = func() (*cuda.Device, error) { return d, nil }
+		s, _, err := Open(o)
+		if err == nil {
+			if s.device != d {
+				t.Error("it opened another device")
+			}
+			err = s.Close()
+		}
+		if want := o.Workers < 0; (err != nil) != want {
+			t.Errorf("%d workers: %v", o.Workers, err)
+		}
+		arena, err := d.NewArena(1) // a closed device has none
+		if err != nil {
+			t.Fatal(err)
+		}
+		arena.Free()
+	}
+	if _, _, err := Open(iostack.Options{Device: func() (*cuda.Device, error) { return nil, closed }}); !errors.Is(err, closed) {
+		t.Errorf("no device: %v", err)
 	}
 }

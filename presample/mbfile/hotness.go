@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -23,6 +24,27 @@ func (r *Reader) Hotness() ([]uint32, error) {
 		return nil, r.damaged(err)
 	}
 	return hot, r.damaged(h.add(hot))
+}
+
+// Ranks fills rank, one for each node, with the nodes' places by descending hotness, ties
+// by ascending id. It holds 8 bytes for every count up to the hottest node's besides.
+func Ranks(hotness, rank []uint32) {
+	most := uint32(0)
+	if len(hotness) > 0 {
+		most = slices.Max(hotness)
+	}
+	next := make([]uint64, most+1) // the rank of the next node of that hotness
+	for _, n := range hotness {
+		next[n]++
+	}
+	sum := uint64(0)
+	for n := len(next) - 1; n >= 0; n-- {
+		next[n], sum = sum, sum+next[n]
+	}
+	for v, n := range hotness {
+		rank[v] = uint32(next[n])
+		next[n]++
+	}
 }
 
 // hotness is hotness.bin with its checksums.

@@ -166,14 +166,36 @@ func (r *Reader) Read(ctx context.Context, i int, buf []byte, b *graph.Batch) ([
 	if err := r.load(&info, buf); err != nil {
 		return buf, r.damaged(fmt.Errorf("read batch %d: %w", i, err))
 	}
-	err := batchcodec.Decode(buf, b)
+	return buf, r.decode(i, &info, buf, b)
+}
+
+// Path returns the file in which batch i lies, for readers with an I/O of their own: Info
+// says where in it.
+func (r *Reader) Path(i int) string {
+	info := r.index.info(i)
+	return r.batchesPath(info.File)
+}
+
+// Decode is Read for such readers: it checks raw, the byte form of batch i, and decodes
+// it into b.
+func (r *Reader) Decode(i int, raw []byte, b *graph.Batch) error {
+	info := r.index.info(i)
+	if int64(len(raw)) != info.Size || binio.CRC(raw) != info.CRC {
+		return r.damaged(fmt.Errorf("read batch %d: %w", i, binio.BadRange(r.batchesPath(info.File), info.Offset, info.Size)))
+	}
+	return r.decode(i, &info, raw, b)
+}
+
+// decode decodes a byte form whose checksum is right, and compares it with the index.
+func (r *Reader) decode(i int, info *BatchInfo, raw []byte, b *graph.Batch) error {
+	err := batchcodec.Decode(raw, b)
 	if err == nil {
-		err = r.agrees(&info, b)
+		err = r.agrees(info, b)
 	}
 	if err != nil {
-		return buf, r.damaged(fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err))
+		return r.damaged(fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err))
 	}
-	return buf, nil
+	return nil
 }
 
 // Inputs reads the input nodes of batch i without decoding the rest. They alias buf,

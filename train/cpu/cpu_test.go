@@ -561,13 +561,6 @@ func TestBadOptions(t *testing.T) {
 	newEngine(t, good)
 }
 
-func TestCountCorrect(t *testing.T) {
-	correct, count := CountCorrect([]float32{1, 2, 3, 3, 0, 0, 5, 1}, []int32{1, 1, graph.Unlabelled, 0})
-	if correct != 2 || count != 3 {
-		t.Errorf("%d of %d", correct, count)
-	}
-}
-
 // An engine that was closed and forgotten gives its buffers back.
 func TestEngineIsCollected(t *testing.T) {
 	o := Options{Model: model.Model{Kind: model.SAGE, Dims: []int{4, 8, 3}}, LR: 0.1}

@@ -99,22 +99,3 @@ func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 	last := v.net.last()
 	return last.data[:in.Prepared.Batch().NumSeeds()*last.width], nil
 }
-
-// CountCorrect returns how many of the labelled rows of logits have their largest
-// value at their class, the first of equals deciding, and how many are labelled.
-func CountCorrect(logits []float32, labels []int32) (correct, count int) {
-	if len(labels) == 0 {
-		return 0, 0
-	}
-	classes := len(logits) / len(labels)
-	for i, y := range labels {
-		if y == graph.Unlabelled {
-			continue
-		}
-		count++
-		if argmax(logits[i*classes:(i+1)*classes]) == int(y) {
-			correct++
-		}
-	}
-	return correct, count
-}

@@ -5,6 +5,7 @@ import (
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
+	"diskgnn/train/score"
 )
 
 // InferenceOrders returns the layers' orders with every Auto replaced by the order
@@ -33,7 +34,7 @@ func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
 
 // Class returns the class that a row of logits speaks for: the largest one's, the
 // first of equals.
-func Class(logits []float32) int { return argmax(logits) }
+func Class(logits []float32) int { return score.Largest(logits) }
 
 // Finite tells whether all values are numbers: neither NaN nor infinite.
 func Finite(values []float32) bool {

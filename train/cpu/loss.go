@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/train/model"
+	"diskgnn/train/score"
 )
 
 // lossOptions describe a training network's loss.
@@ -78,7 +79,7 @@ func (o *loss) chunk(_, lo, hi int) {
 		case o.kind == model.Binary:
 			o.rowLoss[i], right = logistic(g, z, int(y), targetsOf(in.Batch(), i, classes))
 		default:
-			best := argmax(z)
+			best := score.Largest(z)
 			o.rowLoss[i], right = softmax(g, z, z[best], int(y), o.smoothing), best == int(y)
 		}
 		if right {
@@ -90,17 +91,6 @@ func (o *loss) chunk(_, lo, hi int) {
 	}
 	o.correct[lo/chunkRows] = correct
 	o.last.tail.backward(o.grad, lo, hi)
-}
-
-// argmax returns the first of the largest.
-func argmax(z []float32) int {
-	best := 0
-	for c, v := range z {
-		if v > z[best] {
-			best = c
-		}
-	}
-	return best
 }
 
 // softmax stores softmax(z) − target in g and returns −Σ target · log softmax(z). The

@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train"
+	"diskgnn/train/score"
 )
 
 // Evaluate scores a run's weights on the training, validation and test nodes.
@@ -45,8 +46,8 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 		if err != nil {
 			return err
 		}
-		result = j.evaluation()
-		result.TrainAccuracy, result.ValidAccuracy, result.TestAccuracy = e.judges[0].Score(), e.judges[1].Score(), e.judges[2].Score()
+		result = train.Evaluation{Outcome: j.outcome(), Exact: true, Metric: j.run.Metric(),
+			TrainAccuracy: e.scorers[0].Score(), ValidAccuracy: e.scorers[1].Score(), TestAccuracy: e.scorers[2].Score()}
 		return nil
 	})
 	if err != nil {
@@ -57,16 +58,16 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	return result, nil
 }
 
-// evaluation says what the job computed with, and what that took.
-func (j *job) evaluation() train.Evaluation {
+// outcome says what the job computed with, and what that took.
+func (j *job) outcome() score.Outcome {
 	o, info := &j.options, j.engine.Info()
-	e := train.Evaluation{Run: o.Run, Exact: true, Engine: train.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
-		Weights: o.Weights, Metric: j.run.Metric(), Layers: j.costs, Memory: o.Memory}
+	out := score.Outcome{Run: o.Run, Engine: train.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
+		Weights: o.Weights, Layers: j.costs, Memory: o.Memory}
 	for _, c := range j.costs {
-		e.BytesRead += c.BytesRead
-		e.BytesWritten += c.BytesWritten
+		out.BytesRead += c.BytesRead
+		out.BytesWritten += c.BytesWritten
 	}
-	return e
+	return out
 }
 
 // splits are what an exam judges apart.
@@ -79,17 +80,18 @@ type exam struct {
 	targets []byte // classes of multi-label nodes, row bytes each
 	row     int
 	split   []uint8
-	judges  []*train.Judge // one for each split
+	scorers []score.Scorer // one for each split
 }
 
 // examBytes returns the memory that an exam takes: labels of all nodes while it is made,
 // and for every node that is scored its id twice, its label, split and classes, and its
-// part of a judge.
+// part of a scorer.
 func examBytes(f *dataset.Facts, metric string) int64 {
 	n := f.Train + f.Valid + f.Test
 	bytes := 4*f.Nodes + n*(4+4+4+1+int64(f.TargetBytes()))
 	for _, s := range []int64{f.Train, f.Valid, f.Test} {
-		bytes += train.JudgeBytes(metric, f.TargetBytes() > 0, f.Classes, s)
+		held, _ := score.Bytes(score.Options{Metric: metric, MultiLabel: f.TargetBytes() > 0, Classes: f.Classes, Rows: s})
+		bytes += held
 	}
 	return bytes
 }
@@ -107,7 +109,7 @@ func newExam(ctx context.Context, d *dataset.Dataset, metric string) (*exam, err
 			return nil, err
 		}
 		e.nodes = append(e.nodes, members[s]...)
-		e.judges = append(e.judges, train.NewJudge(metric, e.row > 0, f.Classes, int64(len(members[s]))))
+		e.scorers = append(e.scorers, score.New(score.Options{Metric: metric, MultiLabel: e.row > 0, Classes: f.Classes, Rows: int64(len(members[s]))}))
 	}
 	slices.Sort(e.nodes)
 	if e.targets, err = d.Targets(ctx, e.nodes); err != nil {
@@ -130,6 +132,6 @@ func newExam(ctx context.Context, d *dataset.Dataset, metric string) (*exam, err
 func (e *exam) add(lo int, logits []float32, classes int) {
 	for i := range len(logits) / classes {
 		v := lo + i
-		e.judges[e.split[v]].Add(logits[i*classes:(i+1)*classes], e.labels[v:v+1], e.targets[v*e.row:(v+1)*e.row])
+		e.scorers[e.split[v]].Add(logits[i*classes:(i+1)*classes], e.labels[v:v+1], e.targets[v*e.row:(v+1)*e.row])
 	}
 }

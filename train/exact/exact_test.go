@@ -21,7 +21,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack/all"
-	"diskgnn/train"
+	"diskgnn/train/recipe"
 )
 
 // Whatever the graph, the model and the memory, predictions are those of a plain
@@ -188,7 +188,7 @@ func TestLeastMemory(t *testing.T) {
 
 // What is scored takes no more than is planned for it, by any metric.
 func TestExamHoldsWhatIsPlanned(t *testing.T) {
-	for _, metric := range []string{train.MetricAccuracy, train.MetricAUC} {
+	for _, metric := range []string{recipe.MetricAccuracy, recipe.MetricAUC} {
 		for _, multi := range []bool{false, true} {
 			raw := datasettest.Params{Nodes: 60_000, AvgDegree: 1, Dim: 1, Classes: 2, Seed: 4}.Raw()
 			if multi {
@@ -208,7 +208,7 @@ func TestExamHoldsWhatIsPlanned(t *testing.T) {
 			check(t, err)
 			logits := make([]float32, len(e.nodes)*raw.Classes)
 			e.add(0, logits, raw.Classes)
-			for _, j := range e.judges {
+			for _, j := range e.scorers {
 				j.Score()
 			}
 			runtime.ReadMemStats(&after)

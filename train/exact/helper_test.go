@@ -15,10 +15,10 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train/model"
+	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
 
@@ -69,7 +69,7 @@ func newWorldOf(t datasettest.TB, dir string, raw dataset.Raw, m model.Model) *w
 func (w *world) writeRun(t datasettest.TB, tensors []safetensors.Tensor, fingerprint string) {
 	t.Helper()
 	run, err := json.Marshal(map[string]any{
-		"format": stage.Format{Name: "diskgnn.run", Version: 1}, "state": "finished", "dataset": fingerprint,
+		"format": rundir.Format, "state": "finished", "dataset": fingerprint,
 		"params": map[string]any{"metric": "accuracy", "network": w.model}, "setup": map[string]any{"engine": "cpu"},
 	})
 	check(t, err)

@@ -16,6 +16,7 @@ import (
 	"diskgnn/train"
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
+	"diskgnn/train/score"
 )
 
 // overheadBytes is set aside for what is not counted one by one.
@@ -52,7 +53,7 @@ type job struct {
 
 	fixed  int64 // bytes held besides what ranges take
 	layers []layerPlan
-	costs  []train.LayerCost
+	costs  []score.LayerCost
 }
 
 // layerPlan is how a layer will be computed.

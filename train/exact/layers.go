@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/train"
 	"diskgnn/train/cpu"
+	"diskgnn/train/score"
 )
 
 // compute computes all layers and hands the last one's rows on, range by range: those
@@ -62,7 +62,7 @@ func release() {
 func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
 	p := &j.layers[l]
 	began := time.Now()
-	cost := train.LayerCost{Layer: l, Order: string(j.model.Orders[l]), Nodes: int64(p.targets.len()), Edges: p.edges}
+	cost := score.LayerCost{Layer: l, Order: string(j.model.Orders[l]), Nodes: int64(p.targets.len()), Edges: p.edges}
 	task := j.report.Task(fmt.Sprintf("layer %d of %d", l+1, len(j.layers)), cost.Nodes, progress.Nodes)
 	defer task.Done()
 	reader, err := newRowReader(j.stack, in, rows, j.wires)

@@ -14,6 +14,8 @@ import (
 	"diskgnn/pack"
 	"diskgnn/presample"
 	"diskgnn/train"
+	"diskgnn/train/recipe"
+	"diskgnn/train/score"
 )
 
 // The whole way of a multi-label graph: what a run learns scores exactly as it did with
@@ -29,7 +31,7 @@ func TestMultiLabel(t *testing.T) {
 	check(t, err)
 	_, err = pack.Run(ctx, disk, pack.Options{Dataset: w.path("dataset"), Samples: w.path("samples"), Out: w.path("pack"), Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}}, progress.Discard)
 	check(t, err)
-	for _, metric := range []string{train.MetricF1, train.MetricAccuracy, train.MetricAUC} {
+	for _, metric := range []string{recipe.MetricF1, recipe.MetricAccuracy, recipe.MetricAUC} {
 		o := train.Defaults()
 		o.Pack, o.Out, o.Hidden, o.Epochs, o.LR, o.Threads, o.BLAS, o.Memory = w.path("pack"), w.path("run"), 32, 15, 0.01, 2, "gonum", 1<<30
 		o.Metric, o.Force, o.Dropout = metric, true, 0.2
@@ -38,12 +40,12 @@ func TestMultiLabel(t *testing.T) {
 		e, err := Evaluate(ctx, disk, w.options(), progress.Discard)
 		check(t, err)
 		// Logits are the same to rounding, and a sign, or an order, may hang on that.
-		near := func(a, b train.Score) bool { return math.Abs(float64(a-b)) < 0.01 }
+		near := func(a, b score.Score) bool { return math.Abs(float64(a-b)) < 0.01 }
 		if !near(e.ValidAccuracy, trained.ValidAccuracy) || !near(e.TestAccuracy, trained.TestAccuracy) || e.Metric != metric {
 			t.Errorf("%s: exactly %v and %v, sampled %v and %v", metric, e.ValidAccuracy, e.TestAccuracy, trained.ValidAccuracy, trained.TestAccuracy)
 		}
 		// About three of eleven classes: saying yes to all has an F1 of 0.4, to none 0.
-		if least := map[string]float64{train.MetricF1: 0.6, train.MetricAccuracy: 0.2, train.MetricAUC: 0.8}[metric]; !(float64(e.TestAccuracy) > least && float64(e.TrainAccuracy) > least) {
+		if least := map[string]float64{recipe.MetricF1: 0.6, recipe.MetricAccuracy: 0.2, recipe.MetricAUC: 0.8}[metric]; !(float64(e.TestAccuracy) > least && float64(e.TrainAccuracy) > least) {
 			t.Errorf("%s: %v test, %v train", metric, e.TestAccuracy, e.TrainAccuracy)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
-	"diskgnn/train"
 	"diskgnn/train/cpu"
+	"diskgnn/train/score"
 )
 
 // What a prediction can hold, as --output names it.
@@ -73,20 +73,7 @@ type Prediction struct {
 	Rows    int64  `json:"rows"`
 	Columns int    `json:"columns"`
 
-	Run           string            `json:"run"`
-	Engine        string            `json:"engine"`
-	BLAS          string            `json:"blas"`
-	SIMD          string            `json:"simd"`
-	Threads       int               `json:"threads"`
-	IO            string            `json:"io"`
-	Weights       string            `json:"weights"`
-	Layers        []train.LayerCost `json:"layers"`
-	BytesRead     int64             `json:"bytes_read"`
-	BytesWritten  int64             `json:"bytes_written"` // to the scratch directory
-	Memory        int64             `json:"memory_bytes"`
-	Seconds       float64           `json:"seconds"`
-	PeakRSSBytes  int64             `json:"peak_rss_bytes"`
-	PeakAnonBytes int64             `json:"peak_anon_bytes"`
+	score.Outcome
 }
 
 // Predict writes a row for every node, or every one of a split, in node order, as a
@@ -182,9 +169,7 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 	if err := out.finish(); err != nil {
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
-	e := j.evaluation()
-	p.Run, p.Engine, p.BLAS, p.SIMD, p.Threads, p.IO, p.Weights = e.Run, e.Engine, e.BLAS, e.SIMD, e.Threads, e.IO, e.Weights
-	p.Layers, p.BytesRead, p.BytesWritten, p.Memory = e.Layers, e.BytesRead, e.BytesWritten, e.Memory
+	p.Outcome = j.outcome()
 	return p, nil
 }
 

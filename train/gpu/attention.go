@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/train/model"
@@ -31,7 +32,7 @@ type attention struct {
 	scorers  cuda.Buffer // in rows of 2·heads: W_h·asrc_h, then W_h·adst_h
 	dScorers cuda.Buffer
 
-	scores, dScores cuda.Buffer // by source, as cuda.EdgeSoftmax has them
+	scores, dScores cuda.Buffer // by source, as kernels.EdgeSoftmax has them
 	dOwns           cuda.Buffer // by destination: gradients of its parts
 	softmax         cuda.Buffer // by edge
 	dEdges          cuda.Buffer
@@ -95,17 +96,17 @@ func (a *attention) fill(to cuda.Buffer, number func(at int) int) {
 // permute copies the rows of a head's weights to where the other one of W and the stacked
 // blocks has them.
 func (a *attention) permute(to, from, index cuda.Buffer) {
-	a.net.try(a.net.stream.Gather(&cuda.Gather{Out: to, Stride: a.part, Table: from, Type: dtype.Float32, Width: a.part, Index: index,
-		Rows: cuda.Rows(a.in * a.heads)}))
+	a.net.try(kernels.Gather{Out: to, Stride: a.part, Table: from, Type: dtype.Float32, Width: a.part, Index: index,
+		Rows: kernels.Rows(a.in * a.heads)}.Launch(a.net.stream))
 }
 
 func (a *attention) forward(x cuda.Buffer) {
 	n, b, h := a.net, a.block(), a.heads
 	a.score(x)
 	weigh := a.edgeSoftmax()
-	n.try(n.stream.EdgeSoftmax(&weigh))
-	n.try(n.stream.AggregateHeads(&cuda.AggregateHeads{Out: a.sums, X: x, Width: a.in, Heads: h, Weights: a.softmax,
-		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
+	n.try(weigh.Launch(n.stream))
+	n.try(kernels.AggregateHeads{Out: a.sums, X: x, Width: a.in, Heads: h, Weights: a.softmax,
+		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}.Launch(n.stream))
 	a.multiply()
 	if a.third != (cuda.Buffer{}) {
 		n.product(false, false, a.rows(), a.width, a.in, 1, a.ownRows(x), a.in, a.third, a.width, 1, a.data, a.width)
@@ -116,8 +117,8 @@ func (a *attention) forward(x cuda.Buffer) {
 func (a *attention) score(x cuda.Buffer) {
 	n, h, columns := a.net, a.heads, a.columns()
 	for i := range 2 { // of sources, of destinations
-		n.try(n.stream.Gather(&cuda.Gather{Out: after(a.spread, i*h*columns), Stride: columns + a.part, Table: after(a.vectors, i*columns),
-			Type: dtype.Float32, Width: a.part, Rows: cuda.Rows(h)}))
+		n.try(kernels.Gather{Out: after(a.spread, i*h*columns), Stride: columns + a.part, Table: after(a.vectors, i*columns),
+			Type: dtype.Float32, Width: a.part, Rows: kernels.Rows(h)}.Launch(n.stream))
 	}
 	n.product(false, true, a.in, 2*h, columns, 1, a.weights, columns, a.spread, columns, 0, a.scorers, 2*h)
 	n.product(false, false, n.asked.Src[a.index], 2*h, a.in, 1, x, a.in, a.scorers, 2*h, 0, a.scores, 2*h)
@@ -132,9 +133,9 @@ func (a *attention) ownRows(x cuda.Buffer) cuda.Buffer {
 	return a.own
 }
 
-func (a *attention) edgeSoftmax() cuda.EdgeSoftmax {
+func (a *attention) edgeSoftmax() kernels.EdgeSoftmax {
 	b := a.block()
-	return cuda.EdgeSoftmax{Weights: a.softmax, Scores: a.scores, Place: b.positions, Heads: a.heads, Slope: model.LeakySlope,
+	return kernels.EdgeSoftmax{Weights: a.softmax, Scores: a.scores, Place: b.positions, Heads: a.heads, Slope: model.LeakySlope,
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}
 }
 
@@ -182,11 +183,11 @@ func (a *attention) backward(x, dz cuda.Buffer) (through bool) {
 	n, b, h := a.net, a.block(), a.heads
 	n.pad(a.sums, h*a.in, b.dst)
 	a.multiplyBack(dz)
-	n.try(n.stream.EdgeDots(&cuda.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
-		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
-	n.try(n.stream.EdgeSoftmaxBackward(&cuda.EdgeSoftmaxBackward{EdgeSoftmax: a.edgeSoftmax(), Grads: a.dEdges, OwnGrads: a.dOwns}))
-	n.try(n.stream.SumEdges(&cuda.SumEdges{Out: a.dScores, Values: a.dEdges, Own: a.dOwns, Heads: h, Indptr: b.tindptr, Edges: b.tedges,
-		Place: b.place, Places: b.dst, Rows: b.src}))
+	n.try(kernels.EdgeDots{Out: a.dEdges, X: x, Y: a.dSums, Width: a.in, Heads: h,
+		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}.Launch(n.stream))
+	n.try(kernels.EdgeSoftmaxBackward{EdgeSoftmax: a.edgeSoftmax(), Grads: a.dEdges, OwnGrads: a.dOwns}.Launch(n.stream))
+	n.try(kernels.SumEdges{Out: a.dScores, Values: a.dEdges, Own: a.dOwns, Heads: h, Indptr: b.tindptr, Edges: b.tedges,
+		Place: b.place, Places: b.dst, Rows: b.src}.Launch(n.stream))
 	n.pad(x, a.in, b.src)
 	a.scorersGradient(x)
 	if a.third != (cuda.Buffer{}) {
@@ -209,14 +210,14 @@ func (a *attention) scorersGradient(x cuda.Buffer) {
 	n.product(true, false, a.in, 2*h, n.asked.Src[a.index], 1, x, a.in, a.dScores, 2*h, 0, a.dScorers, 2*h)
 	n.product(false, false, a.in, columns, 2*h, 1, a.dScorers, 2*h, a.spread, columns, 1, a.dWeights, columns)
 	n.product(true, false, 2*h, columns, a.in, 1, a.dScorers, 2*h, a.weights, columns, 0, a.dSpread, columns)
-	n.try(n.stream.Gather(&cuda.Gather{Out: a.dVectors, Stride: a.part, Table: a.dSpread, Type: dtype.Float32, Width: a.part,
-		Index: a.diagonal, Rows: cuda.Rows(2 * h)}))
+	n.try(kernels.Gather{Out: a.dVectors, Stride: a.part, Table: a.dSpread, Type: dtype.Float32, Width: a.part,
+		Index: a.diagonal, Rows: kernels.Rows(2 * h)}.Launch(n.stream))
 }
 
 func (a *attention) inputGradient(dz cuda.Buffer) {
 	n, b, h := a.net, a.block(), a.heads
-	n.try(n.stream.CombineHeads(&cuda.CombineHeads{Out: a.dx, Y: a.dSums, Width: a.in, Heads: h, Weights: a.softmax,
-		Indptr: b.tindptr, Indices: b.tindices, Edges: b.tedges, Entries: b.edges, Rows: b.src}))
+	n.try(kernels.CombineHeads{Out: a.dx, Y: a.dSums, Width: a.in, Heads: h, Weights: a.softmax,
+		Indptr: b.tindptr, Indices: b.tindices, Edges: b.tedges, Entries: b.edges, Rows: b.src}.Launch(n.stream))
 	n.product(false, true, n.asked.Src[a.index], a.in, 2*h, 1, a.dScores, 2*h, a.scorers, 2*h, 1, a.dx, a.in)
 	if a.third != (cuda.Buffer{}) {
 		n.product(false, true, a.rows(), a.in, a.width, 1, dz, a.width, a.third, a.width, 0, a.dOwn, a.in)

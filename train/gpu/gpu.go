@@ -53,9 +53,8 @@ type Options struct {
 	LabelSmoothing float64        // of CrossEntropy, in [0, 1)
 	Precision      cuda.Precision // of matrix products
 
-	Device      *cuda.Device // nil: the machine's first one, opened and closed by the engine
-	DeviceBytes int64        // of its memory, at most; 0: all of it
-	NoGraphs    bool         // ask for every step's work anew
+	Device   *cuda.Device // opened with kernels.Code; it is closed after the engine
+	NoGraphs bool         // ask for every step's work anew
 }
 
 // ParsePrecision returns the precision of that name.
@@ -99,18 +98,12 @@ type Info struct {
 	DeviceBytes int64 // held
 }
 
-// New makes an engine with fresh weights. Without a device the error is cuda.ErrNoDevice.
+// New makes an engine with fresh weights.
 func New(o Options) (*Engine, error) {
 	if err := o.resolve(); err != nil {
 		return nil, err
 	}
 	e := &Engine{opts: o, device: o.Device, works: make(map[*Work]bool)}
-	if e.device == nil {
-		var err error
-		if e.device, err = cuda.Open(0, cuda.Options{DeviceBytes: o.DeviceBytes}); err != nil {
-			return nil, err
-		}
-	}
 	detach, err := e.device.Attach()
 	if err == nil {
 		err = e.make()
@@ -256,9 +249,6 @@ func (e *Engine) Close() {
 	if detach, err := e.device.Attach(); err == nil {
 		e.free()
 		detach()
-	}
-	if e.opts.Device == nil {
-		e.device.Close()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/binio"
@@ -40,7 +41,7 @@ func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
 	t.Run("emulated", func(t *testing.T) { test(t, cudatest.Open(t)) })
 	cudatest.Late(t, cudatest.Orders, test)
 	t.Run("gpu", func(t *testing.T) {
-		d, err := cuda.Open(0, cuda.Options{})
+		d, err := kernels.Open(0, cuda.Options{})
 		if errors.Is(err, cuda.ErrNoDevice) {
 			t.Skipf("no GPU: %v", err)
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/model"
@@ -26,7 +26,7 @@ func (e *Engine) Infer(ctx context.Context, w *Work, f Features) ([]float32, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	logits := e.evalInput.results.Float32s()[cuda.ScoreBytes/4:][:w.prepared.Batch().NumSeeds()*e.opts.Model.Classes()]
+	logits := e.evalInput.results.Float32s()[kernels.ScoreBytes/4:][:w.prepared.Batch().NumSeeds()*e.opts.Model.Classes()]
 	return logits, e.device.Attached(func() error {
 		if err := e.refresh(); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
@@ -49,7 +50,7 @@ type bucket struct {
 
 // block is a block of a batch on the device.
 type block struct {
-	src, dst                  cuda.Count
+	src, dst                  kernels.Count
 	edges                     int // at most
 	outer, inner, own         cuda.Buffer
 	indptr, indices           cuda.Buffer
@@ -76,8 +77,8 @@ func (i *input) blocks(sizes graph.Sizes) []block {
 	var blocks []block
 	for l, b := range f.blocks {
 		on := func(s span) cuda.Buffer { return s.on(i.frame) }
-		count := func(most, at int) cuda.Count {
-			return cuda.Count{Most: most, At: on(span{f.counts.from + 4*int64(at), 4})}
+		count := func(most, at int) kernels.Count {
+			return kernels.Count{Most: most, At: on(span{f.counts.from + 4*int64(at), 4})}
 		}
 		edges := sizes.Edges[l]
 		if n.model.Kind == model.GAT {
@@ -91,7 +92,7 @@ func (i *input) blocks(sizes graph.Sizes) []block {
 }
 
 // constantsBytes is the size of a step's constants: those that follow from its number.
-func constantsBytes(n *network) int64 { return 8*streams(n) + cuda.AdamStepBytes }
+func constantsBytes(n *network) int64 { return 8*streams(n) + kernels.AdamStepBytes }
 
 // streams counts the streams of dropout, that of the input projection is the last.
 func streams(n *network) int64 { return int64(n.model.Layers() + 1) }
@@ -100,7 +101,7 @@ func streams(n *network) int64 { return int64(n.model.Layers() + 1) }
 func (i *input) open(d *cuda.Device, n *network) error {
 	var errs [4]error
 	seeds, classes := n.seeds(), n.model.Classes()
-	i.results, errs[0] = d.NewPinned(cuda.ScoreBytes + 4*int64(seeds)*int64(classes))
+	i.results, errs[0] = d.NewPinned(kernels.ScoreBytes + 4*int64(seeds)*int64(classes))
 	if n.training {
 		i.given, errs[1] = d.NewPinned(constantsBytes(n))
 		i.copying, errs[2] = d.NewSpan()
@@ -130,7 +131,7 @@ func (i *input) close() {
 }
 
 // put stores the constants of a step, to be copied.
-func (i *input) put(seed, step uint64, adam *cuda.AdamStep) {
+func (i *input) put(seed, step uint64, adam *kernels.AdamStep) {
 	n := int(streams(i.net))
 	words := binio.View[uint64](i.given.Bytes()[:8*n])
 	for l := range words {
@@ -148,7 +149,7 @@ func (i *input) stream(layer int) cuda.Buffer {
 }
 
 func (i *input) adamStep() cuda.Buffer {
-	return i.constants.Slice(8*streams(i.net), cuda.AdamStepBytes)
+	return i.constants.Slice(8*streams(i.net), kernels.AdamStepBytes)
 }
 
 // take asks for the copy of a batch, without its constants.

@@ -13,6 +13,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/dtype"
@@ -71,7 +72,7 @@ func (s *staged) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	s.fills++
 	n := min(x.Bytes(), t.rows.Bytes())
 	return t.span, errors.Join(copies.CopyIn(t.rows, s.rows.Bytes()), t.landed.Record(copies), s.stream.Wait(t.landed), t.span.Begin(s.stream),
-		s.stream.Gather(&cuda.Gather{Out: x.Slice(0, n), Stride: s.dim, Table: t.rows, Type: dtype.Float32, Width: s.dim, Rows: cuda.Rows(int(n) / 4 / s.dim)}),
+		kernels.Gather{Out: x.Slice(0, n), Stride: s.dim, Table: t.rows, Type: dtype.Float32, Width: s.dim, Rows: kernels.Rows(int(n) / 4 / s.dim)}.Launch(s.stream),
 		t.span.End(s.stream))
 }
 

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/dtype"
 	"diskgnn/train/model"
 )
@@ -77,7 +78,7 @@ func (k *layer) rows() int {
 }
 
 // count returns how many rows the batch has.
-func (k *layer) count() cuda.Count {
+func (k *layer) count() kernels.Count {
 	if k.index == model.InputLayer {
 		return k.block().src
 	}
@@ -95,7 +96,7 @@ func (k *layer) source() cuda.Buffer {
 // gather stores the rows of x of the destinations.
 func (k *layer) gather(out cuda.Buffer, stride int, x cuda.Buffer) {
 	b := k.block()
-	k.net.try(k.net.stream.Gather(&cuda.Gather{Out: out, Stride: stride, Table: x, Type: dtype.Float32, Width: k.in, Index: b.positions, Rows: b.dst}))
+	k.net.try(kernels.Gather{Out: out, Stride: stride, Table: x, Type: dtype.Float32, Width: k.in, Index: b.positions, Rows: b.dst}.Launch(k.net.stream))
 }
 
 // addOwn adds to the gradient of the input that of the destinations' own rows, which
@@ -106,8 +107,8 @@ func (k *layer) addOwn(dOwn cuda.Buffer, gap int) {
 	if b.place == (cuda.Buffer{}) {
 		rows = b.dst // which come first
 	}
-	n.try(n.stream.Aggregate(&cuda.Aggregate{Out: k.dx, Stride: k.in, X: dOwn, Gap: gap, Width: k.in, Indptr: n.zeros, Indices: n.zeros,
-		OwnX: dOwn, Place: b.place, Transposed: true, Places: b.dst, Add: true, Rows: rows}))
+	n.try(kernels.Aggregate{Out: k.dx, Stride: k.in, X: dOwn, Gap: gap, Width: k.in, Indptr: n.zeros, Indices: n.zeros,
+		OwnX: dOwn, Place: b.place, Transposed: true, Places: b.dst, Add: true, Rows: rows}.Launch(n.stream))
 }
 
 // projection is the input projection's linear map. In training the input nodes come in
@@ -132,7 +133,7 @@ func (p *projection) start() {}
 func (p *projection) forward(x cuda.Buffer) {
 	n := p.net
 	if n.training {
-		n.try(n.stream.Gather(&cuda.Gather{Out: p.ordered, Stride: p.in, Table: x, Type: dtype.Float32, Width: p.in, Index: n.in.order, Rows: p.count()}))
+		n.try(kernels.Gather{Out: p.ordered, Stride: p.in, Table: x, Type: dtype.Float32, Width: p.in, Index: n.in.order, Rows: p.count()}.Launch(n.stream))
 		x = p.ordered
 	}
 	n.product(false, false, p.rows(), p.width, p.in, 1, x, p.in, p.weights, p.width, 0, p.data, p.width)

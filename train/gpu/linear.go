@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/train/model"
 )
 
@@ -117,16 +118,16 @@ func (o *linear) ownRows(x cuda.Buffer) (own cuda.Buffer, stride int) {
 func (o *linear) aggregate(out cuda.Buffer, stride int, y cuda.Buffer, width int) {
 	n, b := o.net, o.block()
 	if o.max {
-		n.try(n.stream.Maximum(&cuda.Maximum{Out: out, Stride: stride, Chosen: o.chosen, X: y, Width: width,
-			Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}))
+		n.try(kernels.Maximum{Out: out, Stride: stride, Chosen: o.chosen, X: y, Width: width,
+			Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}.Launch(n.stream))
 		return
 	}
-	a := cuda.Aggregate{Out: out, Stride: stride, X: y, Width: width, Indptr: b.indptr, Indices: b.indices, Edges: b.edges,
+	a := kernels.Aggregate{Out: out, Stride: stride, X: y, Width: width, Indptr: b.indptr, Indices: b.indices, Edges: b.edges,
 		Outer: b.outer, Inner: b.inner, Pad: n.training && o.order == model.Aggregate, Rows: b.dst}
 	if o.beside || b.own != (cuda.Buffer{}) {
 		a.OwnX, a.Own, a.Place, a.Beside = y, b.own, b.positions, o.beside
 	}
-	n.try(n.stream.Aggregate(&a))
+	n.try(a.Launch(n.stream))
 }
 
 // backward computes, with dz the gradient of the sums:
@@ -147,7 +148,7 @@ func (o *linear) backward(x, dz cuda.Buffer) (through bool) {
 	} else {
 		dy := o.transposed(o.dy, dz, out, out)
 		dy.Pad = true
-		n.try(n.stream.Aggregate(&dy))
+		n.try(dy.Launch(n.stream))
 		n.pad(x, in, b.src)
 		n.product(true, false, in, out, n.asked.Src[o.index], 1, x, in, o.dy, out, 0, o.dWeights, out)
 		if o.own {
@@ -194,8 +195,8 @@ func (o *linear) inputGradient(dz cuda.Buffer) (through bool) {
 func (o *linear) scatter() (through bool) {
 	n, b := o.net, o.block()
 	if o.max {
-		n.try(n.stream.MaximumBackward(&cuda.MaximumBackward{Out: o.dx, G: o.dA, Chosen: o.chosen, Width: o.in,
-			Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges, Rows: b.src}))
+		n.try(kernels.MaximumBackward{Out: o.dx, G: o.dA, Chosen: o.chosen, Width: o.in,
+			Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges, Rows: b.src}.Launch(n.stream))
 		o.addRest(o.dOwn)
 		return false
 	}
@@ -207,7 +208,7 @@ func (o *linear) scatter() (through bool) {
 		o.below.tail.scatter(&a)
 		return true
 	}
-	n.try(n.stream.Aggregate(&a))
+	n.try(a.Launch(n.stream))
 	o.addRest(rest)
 	return false
 }
@@ -221,9 +222,9 @@ func (o *linear) addRest(dOwn cuda.Buffer) {
 
 // transposed returns the sums by source of g, whose rows are gradients of the
 // destinations' aggregates, gap apart.
-func (o *linear) transposed(out, g cuda.Buffer, width, gap int) cuda.Aggregate {
+func (o *linear) transposed(out, g cuda.Buffer, width, gap int) kernels.Aggregate {
 	b := o.block()
-	a := cuda.Aggregate{Out: out, Stride: width, X: g, Gap: gap, Width: width, Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges,
+	a := kernels.Aggregate{Out: out, Stride: width, X: g, Gap: gap, Width: width, Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges,
 		Outer: b.inner, Inner: b.outer, Place: b.place, Transposed: true, Places: b.dst, Rows: b.src}
 	if b.own != (cuda.Buffer{}) {
 		a.OwnX, a.Own = g, b.own

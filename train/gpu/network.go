@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
@@ -145,8 +146,8 @@ func (n *network) product(transA, transB bool, rows, cols, depth int, alpha floa
 }
 
 // pad makes the rows of x beyond the count zero, for a product that sums over rows.
-func (n *network) pad(x cuda.Buffer, width int, rows cuda.Count) {
-	n.try(n.stream.ZeroPadding(&cuda.ZeroPadding{X: x, Stride: width, Width: width, Rows: rows}))
+func (n *network) pad(x cuda.Buffer, width int, rows kernels.Count) {
+	n.try(kernels.ZeroPadding{X: x, Stride: width, Width: width, Rows: rows}.Launch(n.stream))
 }
 
 var oneBytes = binio.Bytes([]float32{1})

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/train/model"
 )
 
@@ -47,20 +48,20 @@ func (o *norm) forward() {
 	k, n := o.layer, o.layer.net
 	rows := k.count()
 	if !o.batch {
-		n.try(n.stream.LayerNorm(&cuda.LayerNorm{Z: k.data, Normed: o.normed, Inverse: o.inverse, Bias: o.tail.bias, Scale: o.scale,
-			Epsilon: model.NormEpsilon, Width: k.width, Rows: rows}))
+		n.try(kernels.LayerNorm{Z: k.data, Normed: o.normed, Inverse: o.inverse, Bias: o.tail.bias, Scale: o.scale,
+			Epsilon: model.NormEpsilon, Width: k.width, Rows: rows}.Launch(n.stream))
 		return
 	}
 	o.tail.add(o.tail.bias)
 	mean := o.runMean
 	if n.training {
 		mean = o.mean
-		n.try(n.stream.BatchStatistics(&cuda.BatchStatistics{Z: k.data, Mean: o.mean, Inverse: o.inverse, Variance: o.variance,
-			Epsilon: model.NormEpsilon, Width: k.width, Sums: o.tail.sums, Rows: rows}))
+		n.try(kernels.BatchStatistics{Z: k.data, Mean: o.mean, Inverse: o.inverse, Variance: o.variance,
+			Epsilon: model.NormEpsilon, Width: k.width, Sums: o.tail.sums, Rows: rows}.Launch(n.stream))
 		o.track(o.runMean, o.mean)
 		o.track(o.runVar, o.variance)
 	}
-	n.try(n.stream.Standardize(&cuda.Standardize{Z: k.data, Normed: o.normed, Mean: mean, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}))
+	n.try(kernels.Standardize{Z: k.data, Normed: o.normed, Mean: mean, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}.Launch(n.stream))
 }
 
 // track lets a running statistic follow the batch's, as a product with one.
@@ -76,11 +77,11 @@ func (o *norm) track(running, now cuda.Buffer) {
 func (o *norm) backward(g cuda.Buffer) {
 	k, n := o.layer, o.layer.net
 	rows := k.count()
-	n.try(n.stream.SumProducts(&cuda.SumProducts{Out: o.dScale, A: g, B: o.normed, Width: k.width, Sums: o.tail.sums, Rows: rows}))
+	n.try(kernels.SumProducts{Out: o.dScale, A: g, B: o.normed, Width: k.width, Sums: o.tail.sums, Rows: rows}.Launch(n.stream))
 	if o.batch {
-		n.try(n.stream.StandardizeBackward(&cuda.StandardizeBackward{G: g, Normed: o.normed, Inverse: o.inverse, Scale: o.scale,
-			DShift: o.dShift, DScale: o.dScale, Width: k.width, Rows: rows}))
+		n.try(kernels.StandardizeBackward{G: g, Normed: o.normed, Inverse: o.inverse, Scale: o.scale,
+			DShift: o.dShift, DScale: o.dScale, Width: k.width, Rows: rows}.Launch(n.stream))
 		return
 	}
-	n.try(n.stream.LayerNormBackward(&cuda.LayerNormBackward{G: g, Normed: o.normed, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}))
+	n.try(kernels.LayerNormBackward{G: g, Normed: o.normed, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}.Launch(n.stream))
 }

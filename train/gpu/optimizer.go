@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
@@ -30,8 +31,8 @@ func (o *optimizer) lay(m *memory, network *model.Model) {
 }
 
 // next returns the constants of the next step.
-func (o *optimizer) next(opts *Options) cuda.AdamStep {
-	s := cuda.AdamStep{AdamStep: kernel.NewAdamStep(o.rate, o.step+1)}
+func (o *optimizer) next(opts *Options) kernels.AdamStep {
+	s := kernels.AdamStep{AdamStep: kernel.NewAdamStep(o.rate, o.step+1)}
 	if opts.Decoupled {
 		s.Shrink = float32(-o.rate * opts.WeightDecay)
 	} else {
@@ -42,7 +43,7 @@ func (o *optimizer) next(opts *Options) cuda.AdamStep {
 
 // update asks for a step along the gradient.
 func (o *optimizer) update(s *cuda.Stream, step cuda.Buffer) error {
-	return s.Adam(&cuda.Adam{Weights: o.weights, Grads: o.grads, Moment1: o.moment1, Moment2: o.moment2, Step: step, Parameters: o.layout.Trained})
+	return kernels.Adam{Weights: o.weights, Grads: o.grads, Moment1: o.moment1, Moment2: o.moment2, Step: step, Parameters: o.layout.Trained}.Launch(s)
 }
 
 // SetLR changes the learning rate of the steps to come.

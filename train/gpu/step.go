@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/model"
@@ -90,8 +91,8 @@ func (e *Engine) compute(i *input) error {
 		err = e.work()
 	}
 	results := i.results.Bytes()
-	return errors.Join(err, e.main.CopyOut(results[:cuda.ScoreBytes], e.train.loss.score),
-		e.main.CopyOut(results[cuda.ScoreBytes:], e.train.last().data), i.computing.End(e.main))
+	return errors.Join(err, e.main.CopyOut(results[:kernels.ScoreBytes], e.train.loss.score),
+		e.main.CopyOut(results[kernels.ScoreBytes:], e.train.last().data), i.computing.End(e.main))
 }
 
 // work asks for all of a step that is the same for every batch.
@@ -133,7 +134,7 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 	results, terms := i.results.Bytes(), i.labelled
 	o := &i.outcome
 	*o = Outcome{Count: i.labelled, Labels: i.labels, Targets: i.targets}
-	o.Loss, o.Correct = cuda.Score(results[:cuda.ScoreBytes])
+	o.Loss, o.Correct = kernels.Score(results[:kernels.ScoreBytes])
 	if e.train.loss.kind == model.Binary {
 		terms *= e.opts.Model.Classes()
 	}
@@ -143,7 +144,7 @@ func (e *Engine) tell(i *input) (*Outcome, error) {
 	if err := e.times(&o.Times, i); err != nil {
 		return nil, err
 	}
-	o.Logits = binio.View[float32](results[cuda.ScoreBytes:])[:i.seeds*e.opts.Model.Classes()]
+	o.Logits = binio.View[float32](results[kernels.ScoreBytes:])[:i.seeds*e.opts.Model.Classes()]
 	if math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0) {
 		return o, fault.New(fault.ErrInput, "gpu: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
 			i.step+1, o.Loss, e.adam.rate)

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/model"
 )
@@ -12,7 +13,7 @@ import (
 //	z + b                                   the last layer
 type tail struct {
 	layer      *layer
-	activation cuda.Activation
+	activation kernels.Activation
 	norm       *norm // nil: none
 
 	bias, dBias   cuda.Buffer
@@ -25,16 +26,16 @@ func (t *tail) make(k *layer) {
 	t.layer = k
 	switch {
 	case k.index == n.model.Layers()-1:
-		t.activation = cuda.Identity
+		t.activation = kernels.Identity
 	case k.index != model.InputLayer && n.model.Unit() == model.ELU:
-		t.activation = cuda.ELU
+		t.activation = kernels.ELU
 	default:
-		t.activation = cuda.ReLU
+		t.activation = kernels.ReLU
 	}
 	t.bias, t.dBias = k.param(model.Bias, model.Bias)
 	t.extra, t.dExtra = k.param(model.ResidualBias, model.ResidualBias)
 	if n.training {
-		t.sums = n.floats(cuda.SumRows(k.rows()) * k.width)
+		t.sums = n.floats(kernels.SumRows(k.rows()) * k.width)
 	}
 	if n.model.HasNorm(k.index) {
 		t.norm = newNorm(t)
@@ -51,23 +52,23 @@ func (t *tail) forward() {
 		t.norm.forward()
 		bias = t.norm.shift
 	}
-	k.net.try(k.net.stream.Tail(&cuda.Tail{Z: k.data, Width: k.width, Bias: bias, Activation: t.activation, Dropout: t.dropout(), Rows: k.count()}))
+	k.net.try(kernels.Tail{Z: k.data, Width: k.width, Bias: bias, Activation: t.activation, Dropout: t.dropout(), Rows: k.count()}.Launch(k.net.stream))
 }
 
 // add adds a bias to the rows.
 func (t *tail) add(bias cuda.Buffer) {
 	k := t.layer
-	k.net.try(k.net.stream.Tail(&cuda.Tail{Z: k.data, Width: k.width, Bias: bias, Activation: cuda.Identity, Rows: k.count()}))
+	k.net.try(kernels.Tail{Z: k.data, Width: k.width, Bias: bias, Activation: kernels.Identity, Rows: k.count()}.Launch(k.net.stream))
 }
 
 // dropout returns the layer's. Input nodes have their identity for it, since their
 // positions follow from the cache's size.
-func (t *tail) dropout() cuda.Dropout {
+func (t *tail) dropout() kernels.Dropout {
 	n := t.layer.net
-	if t.activation == cuda.Identity || !n.training || n.dropout.Threshold() == 0 {
-		return cuda.Dropout{Rate: kernel.Dropout{}}
+	if t.activation == kernels.Identity || !n.training || n.dropout.Threshold() == 0 {
+		return kernels.Dropout{Rate: kernel.Dropout{}}
 	}
-	d := cuda.Dropout{Rate: n.dropout, Stream: n.in.stream(t.layer.index)}
+	d := kernels.Dropout{Rate: n.dropout, Stream: n.in.stream(t.layer.index)}
 	if t.layer.index == model.InputLayer {
 		d.IDs = n.in.ids
 	}
@@ -84,15 +85,15 @@ func (t *tail) backward(g cuda.Buffer) {
 	t.sum(g, sum, t.activation, t.dropout())
 	if t.norm != nil {
 		t.norm.backward(g)
-		t.sum(g, t.dBias, cuda.Identity, cuda.Dropout{})
+		t.sum(g, t.dBias, kernels.Identity, kernels.Dropout{})
 	}
 	t.copyExtra()
 }
 
 // scatter is backward, of a layer without a norm, for the gradients that a makes.
-func (t *tail) scatter(a *cuda.Aggregate) {
+func (t *tail) scatter(a *kernels.Aggregate) {
 	n := t.layer.net
-	n.try(n.stream.Scatter(&cuda.Scatter{Aggregate: *a, Y: t.layer.data, Sums: t.sums, DBias: t.dBias, Activation: t.activation, Dropout: t.dropout()}))
+	n.try(kernels.Scatter{Aggregate: *a, Y: t.layer.data, Sums: t.sums, DBias: t.dBias, Activation: t.activation, Dropout: t.dropout()}.Launch(n.stream))
 	t.copyExtra()
 }
 
@@ -104,11 +105,11 @@ func (t *tail) copyExtra() {
 }
 
 // sum takes g back through an activation and dropout, and sums its columns.
-func (t *tail) sum(g, sum cuda.Buffer, a cuda.Activation, d cuda.Dropout) {
+func (t *tail) sum(g, sum cuda.Buffer, a kernels.Activation, d kernels.Dropout) {
 	k := t.layer
-	b := cuda.TailBackward{G: g, Width: k.width, Sums: t.sums, DBias: sum, Activation: a, Dropout: d, Rows: k.count()}
-	if a != cuda.Identity {
+	b := kernels.TailBackward{G: g, Width: k.width, Sums: t.sums, DBias: sum, Activation: a, Dropout: d, Rows: k.count()}
+	if a != kernels.Identity {
 		b.Y = k.data
 	}
-	k.net.try(k.net.stream.TailBackward(&b))
+	k.net.try(b.Launch(k.net.stream))
 }

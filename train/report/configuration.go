@@ -1,11 +1,14 @@
 package report
 
-import "fmt"
+import (
+	"diskgnn/train/recipe"
+	"fmt"
+)
 
 // configuration lists what the weights follow from, but for what says nothing of this
 // run: options of other models, and what it does without.
 func (r *Run) configuration() table {
-	p := &r.Params
+	p := &r.Params.Recipe
 	var rows []row
 	add := func(say bool, name, value string) {
 		if say {
@@ -28,7 +31,7 @@ func (r *Run) configuration() table {
 	add(p.Optimizer != "", "optimizer", p.Optimizer)
 	add(true, "learning rate", plain(p.LR))
 	add(p.Warmup > 0, "warm-up", count(p.Warmup, "epoch"))
-	add(p.schedule() != "", "schedule", p.schedule())
+	add(schedule(p) != "", "schedule", schedule(p))
 	add(p.WeightDecay != 0, "weight decay", plain(p.WeightDecay))
 	add(p.LabelSmoothing != 0, "label smoothing", plain(p.LabelSmoothing))
 	add(p.Loss != "", "loss", p.Loss)
@@ -41,7 +44,7 @@ func (r *Run) configuration() table {
 }
 
 // schedule says how the learning rate goes on after the warm-up; "" where it stays.
-func (p *Params) schedule() string {
+func schedule(p *recipe.Recipe) string {
 	switch p.Schedule {
 	case "", "constant":
 		return ""

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // A plot shows at most so many points of a line, or bars: beyond, each is the mean of
@@ -21,10 +23,10 @@ const (
 type groups struct {
 	size int       // epochs in each; the last may have fewer
 	at   []float64 // their middles
-	of   [][]Epoch
+	of   [][]rundir.Epoch
 }
 
-func groupEpochs(epochs []Epoch, most int) groups {
+func groupEpochs(epochs []rundir.Epoch, most int) groups {
 	g := groups{size: max(1, (len(epochs)+most-1)/most)}
 	for lo := 0; lo < len(epochs); lo += g.size {
 		part := epochs[lo:min(lo+g.size, len(epochs))]
@@ -35,7 +37,7 @@ func groupEpochs(epochs []Epoch, most int) groups {
 }
 
 // means returns the mean of each group's values that are there; NaN for none.
-func (g *groups) means(value func(*Epoch) float64) []float64 {
+func (g *groups) means(value func(*rundir.Epoch) float64) []float64 {
 	list := make([]float64, len(g.of))
 	for i, part := range g.of {
 		sum, n := 0.0, 0.0
@@ -80,13 +82,8 @@ func (r *Run) barSpan() (first, last float64) {
 	return float64(r.Epochs[0].Epoch) - 0.5, float64(r.Epochs[len(r.Epochs)-1].Epoch) + 0.5
 }
 
-// value returns an optional number.
-func value(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
-}
+// value returns a number that may be undefined: then it is NaN.
+func value(v score.Score) float64 { return float64(v) }
 
 // figures returns what there is to draw.
 func (r *Run) figures() []figure {
@@ -106,7 +103,7 @@ func (r *Run) figures() []figure {
 func (r *Run) lossFigure() figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
-	loss := g.means(func(e *Epoch) float64 { return value(e.Loss) })
+	loss := g.means(func(e *rundir.Epoch) float64 { return value(e.Loss) })
 	c := newChart("loss over epochs", 180, first, last, newScale(false, 5, loss), plain)
 	c.curve(g.at, series{class: "c1", values: loss})
 	return figure{Title: "Loss", Charts: []template.HTML{c.svg()}, Note: g.note("point"), Legend: []key{{"c1", "training, dropout included"}}}
@@ -115,19 +112,19 @@ func (r *Run) lossFigure() figure {
 func (r *Run) scoreFigure() figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
-	train := g.means(func(e *Epoch) float64 { return value(e.TrainAccuracy) })
-	valid := g.means(func(e *Epoch) float64 { return value(e.ValidAccuracy) })
+	train := g.means(func(e *rundir.Epoch) float64 { return value(e.TrainAccuracy) })
+	valid := g.means(func(e *rundir.Epoch) float64 { return value(e.ValidAccuracy) })
 	f := figure{Title: capital(r.metric()), Note: g.note("point"), Legend: []key{{"c2", "training, dropout included"}}}
 	best := r.best()
 	var top []float64
 	if best >= 0 {
-		top = []float64{*r.Epochs[best].ValidAccuracy}
+		top = []float64{value(r.Epochs[best].ValidAccuracy)}
 	}
 	c := newChart(r.metric()+" over epochs", 180, first, last, newScale(false, 5, train, valid, top), r.tick)
 	if best >= 0 {
 		at := float64(r.Epochs[best].Epoch)
 		c.line("best", c.px(at), c.top, c.px(at), c.top+c.height)
-		f.Legend = append(f.Legend, key{"c1", "validation"}, key{"ring", fmt.Sprintf("best: epoch %d, %s", r.Epochs[best].Epoch, r.score(top[0]))})
+		f.Legend = append(f.Legend, key{"c1", "validation"}, key{"ring", fmt.Sprintf("best: epoch %d, %s", r.Epochs[best].Epoch, r.score(r.Epochs[best].ValidAccuracy))})
 	}
 	c.curve(g.at, series{class: "c2", values: train})
 	c.curve(g.at, series{class: "c1", values: valid})
@@ -141,13 +138,13 @@ func (r *Run) scoreFigure() figure {
 // rateVaries tells whether epochs had different learning rates.
 func (r *Run) rateVaries() bool {
 	first := value(r.Epochs[0].LR)
-	return slices.ContainsFunc(r.Epochs, func(e Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
+	return slices.ContainsFunc(r.Epochs, func(e rundir.Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
 }
 
 func (r *Run) learningRateFigure() figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
-	rates := g.means(func(e *Epoch) float64 { return value(e.LR) })
+	rates := g.means(func(e *rundir.Epoch) float64 { return value(e.LR) })
 	c := newChart("learning rate over epochs", 120, first, last, newScale(true, 4, rates), plain)
 	c.curve(g.at, series{class: "c1", values: rates})
 	return figure{Title: "Learning rate", Charts: []template.HTML{c.svg()}, Note: g.note("point")}
@@ -163,7 +160,7 @@ func (r *Run) stageFigure() figure {
 	var sums []float64
 	for i, s := range stages {
 		of := func(seconds func(*pipeline.StageTime) float64) []float64 {
-			return g.means(func(e *Epoch) float64 {
+			return g.means(func(e *rundir.Epoch) float64 {
 				k := slices.IndexFunc(e.Stages, func(t pipeline.StageTime) bool { return t.Stage == s.Stage })
 				if k < 0 {
 					return math.NaN()
@@ -195,16 +192,16 @@ func (r *Run) stageFigure() figure {
 
 func (r *Run) bytesFigure() figure {
 	g := groupEpochs(r.Epochs, mostBars)
-	cold := g.means(func(e *Epoch) float64 { return float64(e.BytesRead - e.SSDBytesRead - e.GraphBytesRead) })
-	ssd := g.means(func(e *Epoch) float64 { return float64(e.SSDBytesRead) })
-	graphs := g.means(func(e *Epoch) float64 { return float64(e.GraphBytesRead) })
-	ram := g.means(func(e *Epoch) float64 { return float64(e.RAMBytes) })
+	cold := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead - e.SSDBytesRead - e.GraphBytesRead) })
+	ssd := g.means(func(e *rundir.Epoch) float64 { return float64(e.SSDBytesRead) })
+	graphs := g.means(func(e *rundir.Epoch) float64 { return float64(e.GraphBytesRead) })
+	ram := g.means(func(e *rundir.Epoch) float64 { return float64(e.RAMBytes) })
 	most := 0.0
 	for i := range cold {
 		most = max(most, cold[i]+ssd[i]+graphs[i]+ram[i])
 	}
 	unit, name := byteUnit(most)
-	all := []series{{"cold", "c1", cold}, {"shared rows (SSD)", "c3", ssd}, {"graphs", "c2", graphs}, {"from RAM, not read", "c4", ram}}
+	all := []series{{"cold", "c1", cold}, {"shared rows (SSD)", "c3", ssd}, {"graphs", "c2", graphs}, {"from " + r.caches() + ", not read", "c4", ram}}
 	var parts []series
 	f := figure{Title: "Bytes of an epoch", Note: g.note("bar")}
 	for _, p := range all {
@@ -228,8 +225,8 @@ func (r *Run) bytesFigure() figure {
 
 func (r *Run) rateFigure() figure {
 	g := groupEpochs(r.Epochs, mostPoints)
-	flight := g.means(func(e *Epoch) float64 { return value(e.ReadRate) / 1e6 })
-	whole := g.means(func(e *Epoch) float64 { return float64(e.BytesRead) / 1e6 / e.Seconds })
+	flight := g.means(func(e *rundir.Epoch) float64 { return value(e.ReadRate) / 1e6 })
+	whole := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead) / 1e6 / e.Seconds })
 	first, last := r.span()
 	f := figure{Title: "Reading, MB/s", Note: g.note("point"), Legend: []key{{"c1", "while a read is in flight"}, {"c3", "over the whole epoch"}}}
 	lists := [][]float64{flight, whole}

@@ -67,11 +67,11 @@ const mostRows = 100
 // Write writes the page.
 func Write(w io.Writer, r *Run) error {
 	p := page{
-		Title: r.title(), State: r.State, Sentence: r.sentence(), When: r.when(),
+		Title: r.title(), State: string(r.State), Sentence: r.sentence(), When: r.when(),
 		Tiles: r.tiles(), Figures: r.figures(), Memory: r.memory(),
 		Tables: []table{r.configuration(), r.pack(), r.environment()},
 	}
-	p.Columns = []string{"epoch", "seconds", "loss", "train", "valid", "read", "useful", "from RAM", "rate"}
+	p.Columns = []string{"epoch", "seconds", "loss", "train", "valid", "read", "useful", "from " + r.caches(), "rate"}
 	p.Omitted = max(0, len(r.Epochs)-mostRows)
 	best := r.best()
 	for i := p.Omitted; i < len(r.Epochs); i++ {

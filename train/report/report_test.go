@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"flag"
@@ -19,6 +18,9 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 var update = flag.Bool("update", false, "write testdata/tiny.html anew")
@@ -109,13 +111,11 @@ func drawings(t *testing.T, what, page string) (n int) {
 	}
 }
 
-func number(v float64) *float64 { return &v }
-
-func epochs(n int) []Epoch {
-	list := make([]Epoch, n)
+func epochs(n int) []rundir.Epoch {
+	list := make([]rundir.Epoch, n)
 	for i := range list {
-		list[i] = Epoch{Epoch: i, Seconds: 1, Loss: number(1 / float64(i+1)), TrainAccuracy: number(0.5), ValidAccuracy: number(0.4),
-			BytesRead: 1 << 30, GraphBytesRead: 1 << 20, SSDBytesRead: 1 << 28, RAMBytes: 1 << 29, ReadRate: number(1e9),
+		list[i] = rundir.Epoch{Epoch: i, Seconds: 1, Loss: score.Score(1 / float64(i+1)), TrainAccuracy: 0.5, ValidAccuracy: 0.4,
+			BytesRead: 1 << 30, GraphBytesRead: 1 << 20, SSDBytesRead: 1 << 28, RAMBytes: 1 << 29, ReadRate: 1e9,
 			Stages: []pipeline.StageTime{{Stage: "read features", Workers: 1, Busy: 1}, {Stage: "compute", Workers: 1, Busy: 0.5, Blocked: 0.5}}}
 	}
 	return list
@@ -129,35 +129,40 @@ func TestEveryKindOfRun(t *testing.T) {
 	}{
 		"one epoch":   {func(r *Run) { r.Epochs = r.Epochs[:1] }, 6, []string{"Finished 1 epoch."}},
 		"many epochs": {func(r *Run) { r.Epochs = epochs(1000) }, 6, []string{"Each bar is the mean of 17 epochs", "epochs 0 to 16", "The last 100; metrics.jsonl has all"}},
-		"no epochs":   {func(r *Run) { r.Epochs, r.State, r.Result = nil, Running, nil }, 0, []string{"Running: 0 of 2 epochs so far.", "No epoch has ended yet."}},
+		"no epochs":   {func(r *Run) { r.Epochs, r.State, r.Result = nil, rundir.StateRunning, nil }, 0, []string{"Running: 0 of 2 epochs so far.", "No epoch has ended yet."}},
 		"nothing":     {func(r *Run) { *r = Run{} }, 0, nil},
-		"running":     {func(r *Run) { r.State, r.Result, r.Ended = Running, nil, nil }, 6, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
+		"running":     {func(r *Run) { r.State, r.Result, r.Ended = rundir.StateRunning, nil, nil }, 6, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
 		"killed":      {func(r *Run) { r.State = Killed }, 6, []string{"Ended without a word after 2 of 2 epochs."}},
 		"interrupted": {func(r *Run) { r.State, r.Error = "interrupted", "interrupted after" }, 6, []string{"Interrupted after 2 of 2 epochs. Test"}},
 		"failed":      {func(r *Run) { r.State, r.Error = "failed", "the loss is NaN" }, 6, []string{"Failed after 2 of 2 epochs: the loss is NaN."}},
-		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = nil, nil }, 6, []string{"<td>–</td>"}},
-		"a hole": {func(r *Run) { r.Epochs = epochs(5); r.Epochs[2].Loss, r.Epochs[3].Loss = nil, number(math.NaN()) }, 6,
+		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = score.Undefined, score.Undefined }, 6, []string{"<td>–</td>"}},
+		"a hole": {func(r *Run) {
+			r.Epochs = epochs(5)
+			r.Epochs[2].Loss, r.Epochs[3].Loss = score.Undefined, score.Score(math.NaN())
+		}, 6,
 			[]string{`<circle class="c1"`}}, // the last epoch stands alone
 		"no validation": {func(r *Run) {
-			r.Result.TestAccuracy = nil
+			r.Result.TestAccuracy = score.Undefined
 			for i := range r.Epochs {
-				r.Epochs[i].ValidAccuracy = nil
+				r.Epochs[i].ValidAccuracy = score.Undefined
 			}
 		}, 6, []string{"The loss came to 1; nothing was validated."}},
 		"engine none": {func(r *Run) {
 			r.Setup.Engine = "none"
 			for i := range r.Epochs {
 				e := &r.Epochs[i]
-				e.Loss, e.TrainAccuracy, e.ValidAccuracy = nil, nil, nil
+				e.Loss, e.TrainAccuracy, e.ValidAccuracy = score.Undefined, score.Undefined, score.Undefined
 			}
 		}, 4, []string{"nothing was computed"}},
-		"no stages":      {func(r *Run) { r.Epochs[0].Stages, r.Epochs[1].Stages = nil, nil }, 4, nil},
-		"other stages":   {func(r *Run) { r.Epochs[1].Stages = r.Epochs[1].Stages[1:] }, 5, nil},
-		"area":           {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
-		"beyond reason":  {func(r *Run) { r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = number(1e308), 0, -1e308 }, 6, nil},
-		"a falling rate": {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = number(0.01), number(0.005) }, 7, []string{"Learning rate", "0.005<"}},
-		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = number(0.01), number(0.01) }, 6, nil},
-		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = number(-1e308), number(1e308) }, 7, nil},
+		"no stages":    {func(r *Run) { r.Epochs[0].Stages, r.Epochs[1].Stages = nil, nil }, 4, nil},
+		"other stages": {func(r *Run) { r.Epochs[1].Stages = r.Epochs[1].Stages[1:] }, 5, nil},
+		"area":         {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
+		"beyond reason": {func(r *Run) {
+			r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = 1e308, 0, -1e308
+		}, 6, nil},
+		"a falling rate": {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.005 }, 7, []string{"Learning rate", "0.005<"}},
+		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.01 }, 6, nil},
+		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = -1e308, 1e308 }, 7, nil},
 		"stopped early": {func(r *Run) { r.Params.Epochs, r.Result.StoppedEarly = 9, true }, 6,
 			[]string{"Stopped early, after 2 of 9 epochs, for want of better scores. Test"}},
 		"equal losses": {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 6, nil},
@@ -172,32 +177,58 @@ func TestEveryKindOfRun(t *testing.T) {
 	}
 }
 
+// A run with a GPU shows what that holds and serves, and calls nothing RAM's that is not.
+func TestGPUCache(t *testing.T) {
+	for what, c := range map[string]struct {
+		ram, gpu    int64 // rows
+		wants, lack []string
+	}{
+		"in RAM alone":  {100, 0, []string{">served from RAM<", ">from RAM<", "from RAM, not read", "cache of this run</th><td>100 rows, 10 %"}, []string{"of the GPU", "GPU memory"}},
+		"on both":       {60, 40, []string{">served from RAM and the GPU<", "from RAM and the GPU, not read", "cache of this run</th><td>60 rows, 6 %", "of the GPU</th><td>40 rows, 4 %, 5.0 KiB"}, []string{">served from RAM<"}},
+		"on the device": {0, 100, []string{">served from the GPU<", "from the GPU, not read", "cache of this run</th><td>0 rows, 0 %", "GPU memory</th><td>6.00 GiB", "GPU</th><td>H200"}, []string{"from RAM"}},
+	} {
+		r := tiny(t)
+		r.Epochs[len(r.Epochs)-1].RAMBytes = 3200
+		r.Setup.CacheRows, r.Setup.GPUCacheRows = c.ram+c.gpu, c.gpu
+		if c.gpu > 0 {
+			r.Setup.Engine, r.Setup.Device, r.Setup.GPUCacheSize, r.Setup.GPUBytes = "gpu", "H200", 5<<10, 6<<30
+		}
+		page := strings.ReplaceAll(render(t, r), "\u00a0", " ")
+		contains(t, what, page, c.wants...)
+		for _, no := range c.lack {
+			if strings.Contains(page, no) {
+				t.Errorf("%s: the page has %q", what, no)
+			}
+		}
+	}
+}
+
 // The best epoch is the first one with the best validation score, wherever it is, and named
 // by its number alike in the summary, the table and the chart.
 func TestBestEpoch(t *testing.T) {
 	for what, c := range map[string]struct {
-		scores []*float64
+		scores []score.Score
 		best   int
 	}{
-		"the first":       {[]*float64{number(0.5), number(0.25), number(0.125)}, 0},
-		"the last":        {[]*float64{number(0.125), number(0.25), number(0.5)}, 2},
-		"between":         {[]*float64{number(0.125), number(0.5), number(0.25)}, 1},
-		"of equals":       {[]*float64{number(0.125), number(0.5), number(0.5), number(0.25)}, 1},
-		"after none":      {[]*float64{nil, number(0.25), nil, number(0.5), nil}, 3},
-		"none better":     {[]*float64{number(0), number(0)}, 0},
-		"below its first": {[]*float64{nil, number(0.5), number(0.25), nil}, 1},
+		"the first":       {[]score.Score{0.5, 0.25, 0.125}, 0},
+		"the last":        {[]score.Score{0.125, 0.25, 0.5}, 2},
+		"between":         {[]score.Score{0.125, 0.5, 0.25}, 1},
+		"of equals":       {[]score.Score{0.125, 0.5, 0.5, 0.25}, 1},
+		"after none":      {[]score.Score{score.Undefined, 0.25, score.Undefined, 0.5, score.Undefined}, 3},
+		"none better":     {[]score.Score{0, 0}, 0},
+		"below its first": {[]score.Score{score.Undefined, 0.5, 0.25, score.Undefined}, 1},
 	} {
 		r := tiny(t)
 		r.Epochs = epochs(len(c.scores))
 		for i := range r.Epochs {
 			r.Epochs[i].Epoch, r.Epochs[i].ValidAccuracy = 10+i, c.scores[i]
 		}
-		score := strings.ReplaceAll(r.score(*c.scores[c.best]), "\u00a0", " ")
+		text := strings.ReplaceAll(r.score(c.scores[c.best]), "\u00a0", " ")
 		page := render(t, r)
-		contains(t, what, page, fmt.Sprintf("with the weights of epoch %d, the best in validation (%s).", 10+c.best, score),
-			fmt.Sprintf("best: epoch %d, %s", 10+c.best, score))
-		r.Result.TestAccuracy = nil
-		contains(t, what, render(t, r), fmt.Sprintf("Best validation accuracy %s, at epoch %d.", score, 10+c.best))
+		contains(t, what, page, fmt.Sprintf("with the weights of epoch %d, the best in validation (%s).", 10+c.best, text),
+			fmt.Sprintf("best: epoch %d, %s", 10+c.best, text))
+		r.Result.TestAccuracy = score.Undefined
+		contains(t, what, render(t, r), fmt.Sprintf("Best validation accuracy %s, at epoch %d.", text, 10+c.best))
 		if row := fmt.Sprintf(`<tr class="chosen"><td>%d</td>`, 10+c.best); strings.Count(page, row) != 1 || strings.Count(page, `<tr class="chosen">`) != 1 {
 			t.Errorf("%s: the page lacks %s, or marks another row", what, row)
 		}
@@ -206,7 +237,7 @@ func TestBestEpoch(t *testing.T) {
 
 // The configuration has what was chosen, and nothing of other models.
 func TestConfiguration(t *testing.T) {
-	for want, p := range map[string]Params{
+	for want, p := range map[string]recipe.Recipe{
 		"model sage; widths 4 → 2; aggregator mean; dropout 0.5; epochs 9; optimizer adam; learning rate 0.01; metric f1; layer order auto; seed 3; order of batches as sampled": {
 			Model: "sage", Heads: 8, Aggregator: "mean", GCNNorm: "graph", Norm: "none", Activation: "auto", Optimizer: "adam",
 			Schedule: "constant", PlateauFactor: 0.5, PlateauPatience: 10},
@@ -221,7 +252,7 @@ func TestConfiguration(t *testing.T) {
 	} {
 		p.Dims, p.Dropout, p.Epochs, p.LR, p.Metric, p.LayerOrder, p.Seed = []int{4, 2}, 0.5, 9, 0.01, "f1", "auto", 3
 		var got []string
-		for _, row := range (&Run{Params: p}).configuration().Rows {
+		for _, row := range (&Run{File: rundir.File{Params: rundir.Params{Recipe: p}}}).configuration().Rows {
 			got = append(got, row.Name+" "+row.Value)
 		}
 		if d := cmp.Diff(strings.Split(want, "; "), got); d != "" {
@@ -234,8 +265,8 @@ func TestConfiguration(t *testing.T) {
 func TestEscapes(t *testing.T) {
 	const evil = `"><script>alert(1)</script>&`
 	r := tiny(t)
-	r.State, r.Error, r.Dir, r.Program, r.PackID, r.Pack.Dir = "failed", evil, evil, evil, evil, evil
-	r.Params.Metric, r.Params.Model, r.Setup.BLAS, r.Pack.Policy = evil, evil, evil, evil
+	r.State, r.Error, r.Dir, r.Version, r.Pack, r.PackFacts.Dir = "failed", evil, evil, evil, evil, evil
+	r.Params.Metric, r.Params.Model, r.Setup.BLAS, r.PackFacts.Policy = evil, evil, evil, evil
 	for i := range r.Epochs {
 		r.Epochs[i].Stages[0].Stage = evil
 	}
@@ -261,6 +292,8 @@ func TestReadRefuses(t *testing.T) {
 		"a torn first line": {string(good), `{"epoch":0,"sec` + "\n" + `{"epoch":1}` + "\n", 0, fault.ErrCorrupt},
 		"epochs backwards":  {string(good), `{"epoch":1}` + "\n" + `{"epoch":0}` + "\n", 0, fault.ErrCorrupt},
 		"no JSON":           {"{", "", 0, fault.ErrCorrupt},
+		"another version":   {strings.Replace(string(good), `"version": 2`, `"version": 3`, 1), "", 0, fault.ErrVersion},
+		"something else":    {`{"format":{"name":"diskgnn.pack","version":2}}`, "", 0, fault.ErrInput},
 	} {
 		dir := t.TempDir()
 		for name, text := range map[string]string{"run.json": c.run, "metrics.jsonl": c.metrics} {
@@ -313,17 +346,19 @@ func FuzzReport(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(run, metrics)
-	f.Add([]byte(`{}`), []byte(`{"epoch":2147483647,"loss":1e308,"seconds":-1e-320,"stages":[{"workers":-1}]}`+"\n"))
+	f.Add([]byte(`{"format":{"name":"diskgnn.run","version":2}}`), []byte(`{"epoch":2147483647,"loss":1e308,"seconds":-1e-320,"stages":[{"workers":-1}]}`+"\n"))
 	f.Fuzz(func(t *testing.T, run, metrics []byte) {
-		var r Run
-		if json.Unmarshal(run, &r) != nil {
+		dir := t.TempDir()
+		for name, b := range map[string][]byte{"run.json": run, "metrics.jsonl": metrics} {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := Read(vfs.OS, dir)
+		if err != nil {
 			return
 		}
-		var err error
-		if r.Epochs, err = decodeEpochs(bytes.NewReader(metrics)); err != nil {
-			return
-		}
-		if err := Write(io.Discard, &r); err != nil {
+		if err := Write(io.Discard, r); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -9,10 +9,13 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/pipeline"
+	"diskgnn/train/model"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 func (r *Run) title() string {
-	return fmt.Sprintf("%s on %s", modelName(r.Params.Model), filepath.Base(r.Pack.Dir))
+	return fmt.Sprintf("%s on %s", modelName(r.Params.Model), filepath.Base(r.PackFacts.Dir))
 }
 
 func modelName(m string) string {
@@ -38,7 +41,7 @@ func (r *Run) metric() string {
 }
 
 // score writes a score of the run's metric.
-func (r *Run) score(v float64) string {
+func (r *Run) score(v score.Score) string {
 	if r.Params.Metric == "auc" {
 		return fmt.Sprintf("%.4f", v)
 	}
@@ -54,11 +57,11 @@ func (r *Run) tick(v float64) string {
 }
 
 // optional writes a score that may be undefined.
-func (r *Run) optional(v *float64) string {
-	if v == nil {
+func (r *Run) optional(v score.Score) string {
+	if !v.Defined() {
 		return "–"
 	}
-	return r.score(*v)
+	return r.score(v)
 }
 
 // sentence says what came of the run.
@@ -78,39 +81,39 @@ func (r *Run) sentence() string {
 func (r *Run) progress() string {
 	done := fmt.Sprintf("%d of %s", len(r.Epochs), count(r.Params.Epochs, "epoch"))
 	switch r.State {
-	case Finished:
+	case rundir.StateFinished:
 		if r.Result != nil && r.Result.StoppedEarly {
 			return fmt.Sprintf("Stopped early, after %s, for want of better scores.", done)
 		}
 		return fmt.Sprintf("Finished %s.", count(len(r.Epochs), "epoch"))
-	case Running:
+	case rundir.StateRunning:
 		return fmt.Sprintf("Running: %s so far.", done)
 	case Killed:
 		return fmt.Sprintf("Ended without a word after %s.", done)
 	}
-	s := fmt.Sprintf("%s after %s", capital(r.State), done)
-	if r.Error != "" && r.State == "failed" {
+	s := fmt.Sprintf("%s after %s", capital(string(r.State)), done)
+	if r.Error != "" && r.State == rundir.StateFailed {
 		return s + ": " + strings.TrimSuffix(r.Error, ".") + "."
 	}
 	return s + "."
 }
 
 // outcome says how well the run learned until its last epoch.
-func (r *Run) outcome(last *Epoch) string {
+func (r *Run) outcome(last *rundir.Epoch) string {
 	best := r.best()
 	switch {
 	case r.Setup.Engine == "none":
 		return " Batches were loaded and thrown away, nothing was computed."
-	case best < 0 && last.Loss == nil:
+	case best < 0 && !last.Loss.Defined():
 		return " Nothing was validated."
 	case best < 0:
-		return fmt.Sprintf(" The loss came to %.4g; nothing was validated.", *last.Loss)
+		return fmt.Sprintf(" The loss came to %.4g; nothing was validated.", last.Loss)
 	}
 	e := &r.Epochs[best]
-	if r.Result != nil && r.Result.TestAccuracy != nil {
-		return fmt.Sprintf(" Test %s %s, with the weights of epoch %d, the best in validation (%s).", r.metric(), r.score(*r.Result.TestAccuracy), e.Epoch, r.score(*e.ValidAccuracy))
+	if r.Result != nil && r.Result.TestAccuracy.Defined() {
+		return fmt.Sprintf(" Test %s %s, with the weights of epoch %d, the best in validation (%s).", r.metric(), r.score(r.Result.TestAccuracy), e.Epoch, r.score(e.ValidAccuracy))
 	}
-	return fmt.Sprintf(" Best validation %s %s, at epoch %d.", r.metric(), r.score(*e.ValidAccuracy), e.Epoch)
+	return fmt.Sprintf(" Best validation %s %s, at epoch %d.", r.metric(), r.score(e.ValidAccuracy), e.Epoch)
 }
 
 // bound names the stage that all epochs together waited for; "" where nothing tells.
@@ -142,26 +145,37 @@ func (r *Run) medianSeconds() float64 {
 // tiles are the figures that one looks for first.
 func (r *Run) tiles() []row {
 	var t []row
-	if res := r.Result; res != nil && res.TestAccuracy != nil {
-		t = append(t, row{"test " + r.metric(), r.score(*res.TestAccuracy)})
+	if res := r.Result; res != nil && res.TestAccuracy.Defined() {
+		t = append(t, row{"test " + r.metric(), r.score(res.TestAccuracy)})
 	}
 	if best := r.best(); best >= 0 {
-		t = append(t, row{"best validation", r.score(*r.Epochs[best].ValidAccuracy)})
+		t = append(t, row{"best validation", r.score(r.Epochs[best].ValidAccuracy)})
 	}
 	if n := len(r.Epochs); n > 0 {
 		e := &r.Epochs[n-1]
 		t = append(t, row{"an epoch", duration(r.medianSeconds())}, row{"read in the last", budget.FormatBytes(e.BytesRead)})
 		if total := e.UsefulBytes + e.RAMBytes; total > 0 {
-			t = append(t, row{"served from RAM", fmt.Sprintf("%.0f %%", 100*float64(e.RAMBytes)/float64(total))})
+			t = append(t, row{"served from " + r.caches(), fmt.Sprintf("%.0f %%", 100*float64(e.RAMBytes)/float64(total))})
 		}
-		if r.DriveRate > 0 && e.ReadRate != nil {
-			t = append(t, row{"of the drive's rate", fmt.Sprintf("%.0f %%", 100**e.ReadRate/r.DriveRate)})
+		if r.DriveRate > 0 && e.ReadRate.Defined() {
+			t = append(t, row{"of the drive's rate", fmt.Sprintf("%.0f %%", 100*float64(e.ReadRate)/r.DriveRate)})
 		}
 	}
 	if r.Result != nil && r.Result.PeakAnonBytes > 0 {
 		t = append(t, row{"memory held", budget.FormatBytes(r.Result.PeakAnonBytes)})
 	}
 	return t
+}
+
+// caches names what held the rows that were not read.
+func (r *Run) caches() string {
+	switch s := &r.Setup; {
+	case s.GPUCacheRows == 0:
+		return "RAM"
+	case s.GPUCacheRows == s.CacheRows:
+		return "the GPU"
+	}
+	return "RAM and the GPU"
 }
 
 // memory compares what was held with what was given.
@@ -195,7 +209,7 @@ func (r *Run) memory() []bar {
 }
 
 func (r *Run) pack() table {
-	p, s := &r.Pack, &r.Setup
+	p, s := &r.PackFacts, &r.Setup
 	share := func(n int64) string {
 		text := count(n, "row")
 		if p.Nodes > 0 {
@@ -205,7 +219,7 @@ func (r *Run) pack() table {
 	}
 	rows := []row{
 		{"directory", p.Dir},
-		{"fingerprint", fmt.Sprintf("%.12s", r.PackID)},
+		{"fingerprint", fmt.Sprintf("%.12s", r.Pack)},
 		{"graph", fmt.Sprintf("%s, %s", count(p.Nodes, "node"), count(p.Classes, "class"))},
 		{"rows", fmt.Sprintf("%d of %s, %s", p.Dim, p.DType, budget.FormatBytes(int64(p.RowBytes)))},
 		{"fanout", numbers(p.Fanout, ", ")},
@@ -213,11 +227,18 @@ func (r *Run) pack() table {
 		{"policy", p.Policy},
 		{"chunks compressed", p.Codec},
 		{"cache, at least", share(p.LeastCacheRows)},
-		{"cache of this run", share(s.CacheRows)},
+		{"cache of this run", share(s.CacheRows - s.GPUCacheRows)},
 		{"size", fmt.Sprintf("%s, blow-up %.2f", budget.FormatBytes(p.DiskBytes), p.Blowup)},
+	}
+	if s.GPUCacheRows > 0 {
+		rows = append(rows, row{"of the GPU", share(s.GPUCacheRows) + ", " + budget.FormatBytes(s.GPUCacheSize)})
 	}
 	if p.Segment > 1 {
 		rows = append(rows, row{"segments", fmt.Sprintf("%d batches share rows", p.Segment)})
+	}
+	if p.Policy == "" { // no pack: the store has no directory of its own
+		own := []string{"fingerprint", "policy", "chunks compressed", "cache, at least", "size"}
+		return table{"Samples", slices.DeleteFunc(rows, func(r row) bool { return slices.Contains(own, r.Name) })}
 	}
 	return table{"Pack", rows}
 }
@@ -226,13 +247,17 @@ func (r *Run) environment() table {
 	s := &r.Setup
 	rows := []row{
 		{"run", r.Dir},
-		{"program", r.Program},
+		{"program", r.Version},
 		{"engine", s.Engine},
 		{"threads", fmt.Sprint(s.Threads)},
 		{"storage backend", s.IO},
 		{"slots", fmt.Sprintf("%d, %d for evaluation", s.Slots, s.EvalSlots)},
 	}
-	for _, r := range []row{{"GPU", s.Device}, {"BLAS", s.BLAS}, {"products in", s.Precision}, {"SIMD", s.SIMD}, {"layer orders", strings.Join(s.Orders, ", ")}} {
+	held := ""
+	if s.GPUBytes > 0 {
+		held = budget.FormatBytes(s.GPUBytes)
+	}
+	for _, r := range []row{{"GPU", s.Device}, {"GPU memory", held}, {"BLAS", s.BLAS}, {"products in", s.Precision}, {"SIMD", s.SIMD}, {"layer orders", orders(s.Orders)}} {
 		if r.Value != "" {
 			rows = append(rows, r)
 		}
@@ -245,13 +270,13 @@ func (r *Run) environment() table {
 }
 
 // cells are an epoch's line in the table.
-func (r *Run) cells(e *Epoch) []string {
+func (r *Run) cells(e *rundir.Epoch) []string {
 	loss, mbs := "–", "–"
-	if e.Loss != nil {
-		loss = fmt.Sprintf("%.4f", *e.Loss)
+	if e.Loss.Defined() {
+		loss = fmt.Sprintf("%.4f", e.Loss)
 	}
-	if e.ReadRate != nil {
-		mbs = rate(*e.ReadRate)
+	if e.ReadRate.Defined() {
+		mbs = rate(float64(e.ReadRate))
 	}
 	return []string{fmt.Sprint(e.Epoch), fmt.Sprintf("%.2f", e.Seconds), loss, r.optional(e.TrainAccuracy), r.optional(e.ValidAccuracy),
 		budget.FormatBytes(e.BytesRead), budget.FormatBytes(e.UsefulBytes), budget.FormatBytes(e.RAMBytes), mbs}
@@ -297,6 +322,14 @@ func numbers(list []int, separator string) string {
 		parts[i] = strconv.Itoa(n)
 	}
 	return strings.Join(parts, separator)
+}
+
+func orders(list []model.Order) string {
+	parts := make([]string, len(list))
+	for i, o := range list {
+		parts[i] = string(o)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func capital(s string) string {

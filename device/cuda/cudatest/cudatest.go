@@ -1,5 +1,5 @@
 // Package cudatest is a GPU for tests on machines that have none: memory is the host's,
-// and package plain's functions stand in for the kernels.
+// and the twins of package plain stand in for the kernels.
 package cudatest
 
 import (
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/device/cuda/kernels/plain"
 )
 
 // Open returns such a device, which the test checks for leaks.
@@ -18,7 +20,8 @@ func Open(t testing.TB) *cuda.Device {
 // OpenFaulty returns one that fails when fails says so; see cuda.OpenFaulty.
 func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Fault) *cuda.Device {
 	t.Helper()
-	d, err := cuda.OpenFaulty(launch, o, fails)
+	o.Code = kernels.Code
+	d, err := cuda.OpenFaulty(plain.Emulate, o, fails)
 	return checked(t, d, err)
 }
 
@@ -32,7 +35,7 @@ func OpenLate(t testing.TB, seed uint64) *cuda.Device {
 // OpenLateFaulty returns one that also fails when fails says so.
 func OpenLateFaulty(t testing.TB, seed uint64, fails func(call string) *cuda.Fault) *cuda.Device {
 	t.Helper()
-	d, err := cuda.OpenLate(launch, cuda.Options{}, cuda.Late{Seed: seed, Fails: fails, Wrong: func(what string) { t.Errorf("seed %d: %s", seed, what) }})
+	d, err := cuda.OpenLate(plain.Emulate, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Fails: fails, Wrong: func(what string) { t.Errorf("seed %d: %s", seed, what) }})
 	return checked(t, d, err)
 }
 

@@ -1,0 +1,45 @@
+package kernels
+
+import (
+	"diskgnn/internal/kernel"
+
+	"diskgnn/device/cuda"
+)
+
+// AdamStep is what one step of Adam does, as it lies in device memory.
+type AdamStep struct {
+	kernel.AdamStep
+	Shrink float32 // is added to the weights, times the weights: decoupled decay, negative
+	Decay  float32 // is added to the gradients, times the weights
+}
+
+// AdamStepBytes is the size of an AdamStep.
+const AdamStepBytes = 9 * 4
+
+// Put stores the step as it is to lie in device memory.
+func (s *AdamStep) Put(dst []float32) {
+	*(*[AdamStepBytes / 4]float32)(dst) = [...]float32{s.Beta1, s.Beta2, s.Alpha1, s.Alpha2, s.Rate, s.InvRoot, s.Epsilon, s.Shrink, s.Decay}
+}
+
+// Adam updates all weights by their gradients: kernel.Adam, in one launch.
+type Adam struct {
+	Weights, Grads   cuda.Buffer // float32
+	Moment1, Moment2 cuda.Buffer // float32
+	Step             cuda.Buffer // AdamStep
+	Parameters       int
+}
+
+// Launch gives the stream the work.
+func (a Adam) Launch(s *cuda.Stream) error {
+	bytes := 4 * int64(a.Parameters)
+	l := begin(s, "adam")
+	l.Buffer("the weights", a.Weights, bytes)
+	l.Buffer("the gradients", a.Grads, bytes)
+	l.Buffer("the first moments", a.Moment1, bytes)
+	l.Buffer("the second moments", a.Moment2, bytes)
+	l.Buffer("the step", a.Step, AdamStepBytes)
+	l.Int(a.Parameters)
+	u := unit([]int{a.Parameters}, a.Weights, a.Grads, a.Moment1, a.Moment2)
+	threads := (a.Parameters + u - 1) / u
+	return l.grid(adam, u, cuda.Dims{uint32((threads + blockThreads - 1) / blockThreads), 1}, cuda.Dims{blockThreads, 1})
+}

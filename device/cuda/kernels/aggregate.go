@@ -1,0 +1,85 @@
+package kernels
+
+import "diskgnn/device/cuda"
+
+// Aggregate sums rows of X over the edges of a block, in the edges' order:
+//
+//	Out[i] = Outer[i] · Σ Inner[s]·X[s]  (+ Out[i] if Add)  + own·OwnX of i's own place
+//
+// where weights that are none stand for ones, and without OwnX there is no last term. If
+// Beside, it is not added: OwnX's row is stored after the sum, in the same row of Out.
+//
+// Forward, rows are destinations, Indptr and Indices those of the block; a row's own
+// place is Place[i], or i without Place, and own is Own[i]. Transposed, rows are
+// sources, Indptr and Indices those of the transposed block, and X and OwnX are
+// gradients by destination: source i's own place is Place[i] − 1 if that is not
+// negative, or without Place i if it is below Places; own is Own at the same place.
+type Aggregate struct {
+	Out             cuda.Buffer // float32
+	Stride          int         // of Out's rows, in floats; at least Width
+	X               cuda.Buffer // float32
+	Gap             int         // of X's and OwnX's rows, in floats; 0: Width
+	Width           int
+	Indptr, Indices cuda.Buffer // uint32
+	Edges           int         // at most
+	Outer, Inner    cuda.Buffer // float32; may be none
+	OwnX            cuda.Buffer // float32: X itself, another or none
+	Own             cuda.Buffer // float32; may be none
+	Place           cuda.Buffer // uint32; may be none
+	Transposed      bool
+	Places          Count // destinations; transposed without Place
+	Add             bool
+	Beside          bool // not transposed
+	Pad             bool // rows of Out beyond the count become zero
+	Rows            Count
+}
+
+// gap returns how far apart the rows of X and OwnX are.
+func (a *Aggregate) gap() int {
+	if a.Gap > 0 {
+		return a.Gap
+	}
+	return a.Width
+}
+
+// Launch gives the stream the work.
+func (a Aggregate) Launch(s *cuda.Stream) error {
+	k, what := aggregate, "aggregate"
+	if a.Transposed {
+		k, what = aggregateTransposed, "aggregate transposed"
+	}
+	width := a.Width
+	if a.Beside {
+		width *= 2
+	}
+	l := begin(s, what)
+	l.matrix("the output", a.Out, a.Rows.Most, width, a.Stride)
+	a.arguments(&l)
+	l.Bool(a.Add)
+	l.Bool(a.Beside)
+	l.Bool(a.Pad)
+	l.count(a.Rows)
+	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride, a.gap()}, a.Out, a.X, a.OwnX))
+}
+
+// arguments adds what is summed.
+func (a *Aggregate) arguments(l *launch) {
+	most := int64(a.Rows.Most)
+	if a.gap() < a.Width {
+		l.Fail("rows of %d in the input, %d apart", a.Width, a.gap())
+	}
+	if a.Beside && a.OwnX == (cuda.Buffer{}) {
+		l.Fail("no own rows to be stored beside the sums")
+	}
+	l.Buffer("the input", a.X, 0)
+	l.Int(a.gap())
+	l.Int(a.Width)
+	l.Buffer("indptr", a.Indptr, 4*(most+1))
+	l.Buffer("indices", a.Indices, 4*int64(a.Edges))
+	l.Optional("the outer weights", a.Outer, 4*most)
+	l.Optional("the inner weights", a.Inner, 0)
+	l.Optional("the own weights", a.Own, 0)
+	l.Optional("the own rows", a.OwnX, 0)
+	l.Optional("the places", a.Place, 4*most)
+	l.count(a.Places)
+}

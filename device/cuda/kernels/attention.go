@@ -1,0 +1,98 @@
+package kernels
+
+import (
+	"math"
+
+	"diskgnn/device/cuda"
+)
+
+// EdgeSoftmax weighs the edges of every destination, head by head:
+//
+//	Weights[e,h] = softmax over i's edges e of leaky(Scores[s,h] + Scores[i's place, Heads+h])
+//
+// Scores has the parts that the scores of a source's edges have of it, and behind them
+// those that it has as a destination. The edges of i have the sources Indices[Indptr[i]:Indptr[i+1]]. leaky multiplies
+// what is not positive by Slope.
+type EdgeSoftmax struct {
+	Weights         cuda.Buffer // float32, by edge
+	Scores          cuda.Buffer // float32, by source: rows of 2·Heads
+	Place           cuda.Buffer // uint32: of the destinations among the sources; none: they come first
+	Heads           int
+	Slope           float32
+	Indptr, Indices cuda.Buffer // uint32
+	Edges           int         // at most
+	Rows            Count
+}
+
+// Launch gives the stream the work.
+func (a EdgeSoftmax) Launch(s *cuda.Stream) error {
+	l := begin(s, "edge softmax")
+	l.Buffer("the weights", a.Weights, cuda.MatrixBytes(a.Edges, a.Heads, a.Heads))
+	a.arguments(&l)
+	return l.rows(edgeSoftmax, a.Rows.Most, a.Heads, 1)
+}
+
+// arguments adds those that both ways share.
+func (a *EdgeSoftmax) arguments(l *launch) {
+	most := a.Rows.Most
+	l.Buffer("the scores", a.Scores, 0)
+	l.Optional("the places", a.Place, 4*int64(most))
+	l.Int(a.Heads)
+	l.Word(uint64(math.Float32bits(a.Slope)))
+	l.Buffer("indptr", a.Indptr, 4*(int64(most)+1))
+	l.Buffer("indices", a.Indices, 4*int64(a.Edges))
+	l.count(a.Rows)
+}
+
+// EdgeSoftmaxBackward takes the gradients of the weights to those of the scores ahead
+// of leaky, in place, edge by edge, and sums them into those of the destinations' parts.
+type EdgeSoftmaxBackward struct {
+	EdgeSoftmax             // Weights are its result
+	Grads       cuda.Buffer // float32, by edge
+	OwnGrads    cuda.Buffer // float32, by destination
+}
+
+// Launch gives the stream the work.
+func (a EdgeSoftmaxBackward) Launch(s *cuda.Stream) error {
+	size := cuda.MatrixBytes(a.Edges, a.Heads, a.Heads)
+	l := begin(s, "edge softmax backward")
+	l.Buffer("the gradients", a.Grads, size)
+	l.Buffer("the destinations' gradients", a.OwnGrads, cuda.MatrixBytes(a.Rows.Most, a.Heads, a.Heads))
+	l.Buffer("the weights", a.Weights, size)
+	a.arguments(&l)
+	return l.rows(edgeSoftmaxBackward, a.Rows.Most, a.Heads, 1)
+}
+
+// SumEdges sums the gradients of edges' scores into those of Scores, by source:
+//
+//	Out[s,h]       = Σ Values[Edges[t],h] for t in Indptr[s]:Indptr[s+1]
+//	Out[s,Heads+h] = Own[i,h] where s is destination i, else 0
+//
+// i is Place[s] − 1 if that is not negative, or without Place s if it is below Places.
+// Rows beyond the count become zero.
+type SumEdges struct {
+	Out           cuda.Buffer // float32: rows of 2·Heads
+	Values        cuda.Buffer // float32, by edge
+	Own           cuda.Buffer // float32, by destination
+	Heads         int
+	Indptr, Edges cuda.Buffer // uint32, of the transposed block: which edge an entry is
+	Place         cuda.Buffer // uint32; may be none
+	Places        Count       // destinations
+	Rows          Count
+}
+
+// Launch gives the stream the work.
+func (a SumEdges) Launch(s *cuda.Stream) error {
+	most := a.Rows.Most
+	l := begin(s, "sum over edges")
+	l.Buffer("the output", a.Out, cuda.MatrixBytes(most, 2*a.Heads, 2*a.Heads))
+	l.Buffer("the values", a.Values, 0)
+	l.Buffer("the destinations' values", a.Own, 0)
+	l.Int(a.Heads)
+	l.Buffer("indptr", a.Indptr, 4*(int64(most)+1))
+	l.Buffer("the edges", a.Edges, 0)
+	l.Optional("the places", a.Place, 4*int64(most))
+	l.count(a.Places)
+	l.count(a.Rows)
+	return l.rows(sumEdges, most, 2*a.Heads, unit([]int{a.Heads}, a.Out, a.Values, a.Own))
+}

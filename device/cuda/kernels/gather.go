@@ -1,0 +1,70 @@
+package kernels
+
+import (
+	"diskgnn/device/cuda"
+	"fmt"
+
+	"diskgnn/internal/dtype"
+)
+
+// Gather copies rows of a table, widened to float32:
+//
+//	Out[i] = Table[Index[i]], or Table[i] without an Index
+//
+// A table may be cut in two: its rows from Near on are those of Far, which may lie in
+// pinned host memory.
+type Gather struct {
+	Out    cuda.Buffer // float32
+	Stride int         // of Out's rows, in floats; at least Width
+	Table  cuda.Buffer // rows as packs have them, Type.RowBytes(Width) each
+	Type   dtype.Type
+	Width  int         // elements of a row
+	Index  cuda.Buffer // uint32; may be none
+	Far    cuda.Buffer // may be none
+	Near   int         // rows of Table, where there is Far
+	Rows   Count
+}
+
+// Launch gives the stream the work.
+func (a Gather) Launch(s *cuda.Stream) error {
+	var k compiled
+	switch a.Type {
+	case dtype.Float32:
+		k = gatherFloat32
+	case dtype.Float16:
+		k = gatherFloat16
+	case dtype.BFloat16:
+		k = gatherBFloat16
+	case dtype.Int8:
+		k = gatherInt8
+	default:
+		return fmt.Errorf("kernels: gather: rows of %q", a.Type)
+	}
+	l := begin(s, "gather")
+	rowBytes := a.Type.RowBytes(a.Width)
+	l.matrix("the output", a.Out, a.Rows.Most, a.Width, a.Stride)
+	switch {
+	case a.Far != cuda.Buffer{}:
+		l.Buffer("the table", a.Table, int64(a.Near)*int64(rowBytes))
+	case a.Index == cuda.Buffer{}:
+		l.Buffer("the table", a.Table, int64(a.Rows.Most)*int64(rowBytes))
+	default:
+		l.Buffer("the table", a.Table, 0)
+	}
+	l.Optional("the table's far rows", a.Far, 0)
+	l.Int(a.Near)
+	l.Int(rowBytes)
+	l.Optional("the index", a.Index, 4*int64(a.Rows.Most))
+	l.Int(a.Width)
+	l.count(a.Rows)
+	return l.rows(k, a.Rows.Most, a.Width, a.unit())
+}
+
+// unit returns how many elements a thread may take at once. Four of a narrow type may lie
+// where four floats may not.
+func (a *Gather) unit() int {
+	if four := 4 * uint64(a.Type.Size()); a.Table.Address()%four != 0 || a.Far.Address()%four != 0 {
+		return 1
+	}
+	return unit([]int{a.Width, a.Stride}, a.Out)
+}

@@ -1,0 +1,88 @@
+// Package kernels is the kernels of training on a GPU, which are the .cu files here, and what
+// launches them.
+//
+// A kernel's arguments are a struct, whose method Launch checks their sizes and gives a
+// stream the work; the function of the same name in package plain says what it computes.
+// Sums run in a stated order and products are not fused with them, so a kernel gives its
+// twin's bits, but for the exponentials of a softmax. Indices are not checked: callers pass
+// validated ones. Launch allocates nothing, and returns the errors of cuda.Launch.
+//
+// What changes from step to step lies in device memory, so that a captured graph can
+// be launched again: how many rows there are (Count), constants of Adam and of the
+// loss, the stream of a layer's dropout.
+package kernels
+
+import "diskgnn/device/cuda"
+
+// Code is what a device loads to launch what is here; Open asks for it. The functions add
+// themselves.
+var Code = cuda.Code{Image: image}
+
+// Open is cuda.Open of a device that kernels will be launched on.
+func Open(index int, o cuda.Options) (*cuda.Device, error) {
+	o.Code = Code
+	return cuda.Open(index, o)
+}
+
+// compiled is a kernel: the indices of its functions in Code.
+type compiled struct {
+	one  int // of which a thread takes one float at a time
+	four int // of which it takes four; none: -1
+}
+
+// single is a kernel of a file that takes one float at a time.
+func single(file, name string) compiled { return compiled{function(file, name), none} }
+
+// both is one that exists for four floats at a time too, under the name with a 4 after it.
+func both(file, name string) compiled {
+	return compiled{function(file, name), function(file, name+"4")}
+}
+
+const none = -1
+
+// function adds a function to Code.
+func function(file, name string) int {
+	Code.Functions = append(Code.Functions, cuda.Function{File: file, Name: name})
+	return len(Code.Functions) - 1
+}
+
+var (
+	gatherFloat32       = both("gather", "gather_float32_")
+	gatherFloat16       = both("gather", "gather_float16_")
+	gatherBFloat16      = both("gather", "gather_bfloat16_")
+	gatherInt8          = both("gather", "gather_int8_")
+	aggregate           = both("aggregate", "aggregate")
+	aggregateTransposed = both("aggregate", "aggregate_transposed")
+	scatterReLU         = both("scatter", "scatter_relu")
+	scatterELU          = both("scatter", "scatter_elu")
+	biasNone            = both("tail", "bias_none")
+	biasReLU            = both("tail", "bias_relu")
+	biasELU             = both("tail", "bias_elu")
+	backwardNone        = both("tail", "backward_none")
+	backwardReLU        = both("tail", "backward_relu")
+	backwardELU         = both("tail", "backward_elu")
+	zeroPadding         = both("pad", "zero_padding")
+	adam                = both("adam", "adam")
+	aggregateHeads      = both("heads", "aggregate_heads")
+	combineHeads        = both("heads", "combine_heads")
+	maximum             = both("maximum", "maximum")
+	maximumBackward     = both("maximum", "maximum_backward")
+	standardize         = both("norm", "standardize")
+	standardizeBackward = both("norm", "standardize_backward")
+	sumEdges            = both("attention", "sum_edges")
+	edgeDots            = both("heads", "edge_dots")
+
+	sumColumns          = single("tail", "sum_columns")
+	crossEntropy        = single("loss", "cross_entropy")
+	binaryCrossEntropy  = single("binary", "binary_cross_entropy")
+	sumLosses           = single("loss", "sum_losses")
+	edgeSoftmax         = single("attention", "edge_softmax")
+	edgeSoftmaxBackward = single("attention", "edge_softmax_backward")
+	layerNorm           = single("norm", "layer_norm")
+	layerNormBackward   = single("norm", "layer_norm_backward")
+	sumProducts         = single("norm", "sum_products")
+	sumSquares          = single("norm", "sum_squares")
+	columnMeans         = single("norm", "column_means")
+	columnVariances     = single("norm", "column_variances")
+	checksum            = single("checksum", "checksum")
+)

@@ -1,0 +1,308 @@
+package kernels_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/internal/dtype"
+)
+
+// recorder is a device that computes nothing, a stream of it and memory; it notes which
+// functions are launched.
+type recorder struct {
+	*cuda.Stream
+	memory cuda.Buffer
+	names  []string
+	args   []uint64 // of the last launch
+}
+
+func newRecorder(t *testing.T) *recorder {
+	t.Helper()
+	r := new(recorder)
+	d, err := cuda.OpenEmulated(func(name string, args []uint64, _ func(uint64) []byte) {
+		r.names, r.args = append(r.names, name), args
+	}, cuda.Options{Code: kernels.Code})
+	check(t, err)
+	arena, err := d.NewArena(1 << 20)
+	check(t, err)
+	r.memory, err = arena.Take(1 << 20)
+	check(t, err)
+	r.Stream, err = d.NewStream()
+	check(t, err)
+	t.Cleanup(func() {
+		r.Stream.Free()
+		arena.Free()
+		d.Close()
+	})
+	return r
+}
+
+// last returns the function of the last launch.
+func (r *recorder) last() string { return r.names[len(r.names)-1] }
+
+// TestLaunchesCheckTheirBuffers: what a kernel would write beyond is refused.
+func TestLaunchesCheckTheirBuffers(t *testing.T) {
+	r := newRecorder(t)
+	s := r.Stream
+	b := func(n int64) cuda.Buffer { return r.memory.Slice(0, n) }
+	for i, c := range []struct {
+		err  error
+		want string
+	}{
+		{kernels.Gather{Out: b(79), Stride: 4, Table: b(80), Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s), "the output of 79 bytes, 80"},
+		{kernels.Gather{Out: b(80), Stride: 4, Table: b(79), Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s), "the table"},
+		{kernels.Gather{Out: b(80), Stride: 4, Table: b(80), Type: dtype.Float32, Width: 4, Index: b(19), Rows: kernels.Rows(5)}.Launch(s), "the index"},
+		{kernels.Gather{Out: b(80), Stride: 3, Table: b(80), Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s), "3 apart"},
+		{kernels.Gather{Out: b(80), Stride: 4, Table: b(80), Type: "float64", Width: 4, Rows: kernels.Rows(5)}.Launch(s), "float64"},
+		{kernels.Gather{Rows: kernels.Rows(-1), Type: dtype.Float32}.Launch(s), "-1 rows"},
+		{kernels.Aggregate{Out: b(80), Stride: 4, Width: 4, Indptr: b(23), Rows: kernels.Rows(5)}.Launch(s), "indptr"},
+		{kernels.Aggregate{Out: b(80), Stride: 4, Width: 4, Indptr: b(24), Indices: b(3), Edges: 1, Rows: kernels.Rows(5)}.Launch(s), "indices"},
+		{kernels.Aggregate{Out: b(80), Stride: 4, Width: 4, Indptr: b(24), OwnX: b(80), Beside: true, Rows: kernels.Rows(5)}.Launch(s), "rows of 8 in the output, 4 apart"},
+		{kernels.Aggregate{Out: b(80), Stride: 4, Width: 4, Gap: 3, Indptr: b(24), Rows: kernels.Rows(5)}.Launch(s), "3 apart"},
+		{kernels.Scatter{Activation: kernels.ReLU}.Launch(s), "no transposed sum"},
+		{kernels.Scatter{Aggregate: kernels.Aggregate{Out: b(80), Stride: 4, Width: 4, Transposed: true, Indptr: b(24), Rows: kernels.Rows(5)}, Y: b(79), Activation: kernels.ELU}.Launch(s), "the output"},
+		{kernels.Tail{Z: b(80), Width: 4, Bias: b(15), Rows: kernels.Rows(5)}.Launch(s), "the bias"},
+		{kernels.Tail{Activation: 9}.Launch(s), "activation 9"},
+		{kernels.TailBackward{G: b(80), Y: b(80), Activation: kernels.ReLU, Width: 4, Sums: b(15), Rows: kernels.Rows(5)}.Launch(s), "the sums"},
+		{kernels.CrossEntropy{G: b(20), Z: b(20), Classes: 1, Labels: b(20), Inverse: b(4), RowLoss: b(39), Rows: kernels.Rows(5)}.Launch(s), "losses"},
+		{kernels.Adam{Weights: b(20), Grads: b(20), Moment1: b(20), Moment2: b(20), Step: b(35), Parameters: 5}.Launch(s), "the step"},
+		{kernels.ZeroPadding{X: b(80), Stride: 4, Width: 4, Rows: kernels.Count{Most: 5, At: b(3)}}.Launch(s), "number of rows"},
+		{kernels.Checksum{Sums: b(19), Data: b(1), Ranges: b(80), Rows: kernels.Rows(5)}.Launch(s), "the checksums"},
+		{kernels.Checksum{Sums: b(20), Data: b(1), Ranges: b(79), Rows: kernels.Rows(5)}.Launch(s), "the ranges"},
+		{kernels.EdgeSoftmax{Weights: b(39), Heads: 2, Edges: 5}.Launch(s), "the weights"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("case %d: %v, want %q", i, c.err, c.want)
+		}
+	}
+	if len(r.names) > 0 {
+		t.Errorf("launched: %v", r.names)
+	}
+}
+
+// TestLaunchChoosesTheWidth: four floats at a time where everything allows it.
+func TestLaunchChoosesTheWidth(t *testing.T) {
+	r := newRecorder(t)
+	at := func(from int64) cuda.Buffer { return r.memory.Slice(from, 1000) }
+	for _, c := range []struct {
+		width, stride int
+		out           int64
+		want          string
+	}{{8, 8, 4096, "gather_float32_4"}, {7, 8, 4096, "gather_float32_"}, {8, 9, 4096, "gather_float32_"}, {8, 8, 4104, "gather_float32_"}} {
+		err := kernels.Gather{Out: at(c.out), Stride: c.stride, Table: at(8192), Type: dtype.Float32, Width: c.width, Rows: kernels.Rows(5)}.Launch(r.Stream)
+		if err != nil || r.last() != c.want {
+			t.Errorf("%+v: %v, %v", c, r.names, err)
+		}
+	}
+	if want := []uint64{at(4104).Address(), 8, at(8192).Address(), 0, 0, 32, 0, 8, 0, 5}; !slices.Equal(r.args, want) {
+		t.Errorf("arguments %v, want %v", r.args, want)
+	}
+	// Four of a narrow type are less than four floats.
+	for _, c := range []struct {
+		table, far int64
+		of         dtype.Type
+		want       string
+	}{
+		{8196, 0, dtype.Int8, "gather_int8_4"}, {8194, 0, dtype.Int8, "gather_int8_"}, {8192, 8196, dtype.Int8, "gather_int8_4"},
+		{8200, 0, dtype.Float16, "gather_float16_4"}, {8192, 8196, dtype.Float16, "gather_float16_"}, {8200, 0, dtype.Float32, "gather_float32_"},
+	} {
+		a := kernels.Gather{Out: at(4096), Stride: 8, Table: at(c.table), Type: c.of, Width: 8, Rows: kernels.Rows(5)}
+		if c.far != 0 {
+			a.Far, a.Near = at(c.far), 2
+		}
+		if err := a.Launch(r.Stream); err != nil || r.last() != c.want {
+			t.Errorf("%+v: %v, %v", c, r.last(), err)
+		}
+	}
+}
+
+// TestLaunchesNameTheirKernels: which functions each launch runs, in the order in which it
+// does; at rows of eight floats, and at rows of seven, which cannot be taken by fours.
+func TestLaunchesNameTheirKernels(t *testing.T) {
+	type launcher interface{ Launch(s *cuda.Stream) error }
+	r := newRecorder(t)
+	b, rows := r.memory, kernels.Rows(5)
+	softmax := kernels.EdgeSoftmax{Weights: b, Scores: b, Heads: 4, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+	loss := kernels.CrossEntropy{G: b, Z: b, Classes: 4, Labels: b, Inverse: b, RowLoss: b, Right: b, Score: b, Rows: rows}
+	gather := func(of dtype.Type) func(int) launcher {
+		return func(w int) launcher {
+			return kernels.Gather{Out: b, Stride: w, Table: b, Type: of, Width: w, Rows: rows}
+		}
+	}
+	aggregate := func(w int) kernels.Aggregate {
+		return kernels.Aggregate{Out: b, Stride: w, X: b, Width: w, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+	}
+	scatter := func(of kernels.Activation) func(int) launcher {
+		return func(w int) launcher {
+			a := aggregate(w)
+			a.Transposed = true
+			return kernels.Scatter{Aggregate: a, Y: b, Sums: b, DBias: b, Activation: of}
+		}
+	}
+	tail := func(of kernels.Activation) func(int) launcher {
+		return func(w int) launcher { return kernels.Tail{Z: b, Width: w, Bias: b, Activation: of, Rows: rows} }
+	}
+	back := func(of kernels.Activation) func(int) launcher {
+		return func(w int) launcher {
+			return kernels.TailBackward{G: b, Y: b, Width: w, Sums: b, DBias: b, Activation: of, Rows: rows}
+		}
+	}
+	for _, c := range []struct {
+		eight, seven string
+		launch       func(width int) launcher
+	}{
+		{"gather_float32_4", "gather_float32_", gather(dtype.Float32)},
+		{"gather_float16_4", "gather_float16_", gather(dtype.Float16)},
+		{"gather_bfloat16_4", "gather_bfloat16_", gather(dtype.BFloat16)},
+		{"gather_int8_4", "gather_int8_", gather(dtype.Int8)},
+		{"aggregate4", "aggregate", func(w int) launcher { return aggregate(w) }},
+		{"aggregate_transposed4", "aggregate_transposed", func(w int) launcher { a := aggregate(w); a.Transposed = true; return a }},
+		{"scatter_relu4 sum_columns", "scatter_relu sum_columns", scatter(kernels.ReLU)},
+		{"scatter_elu4 sum_columns", "scatter_elu sum_columns", scatter(kernels.ELU)},
+		{"bias_none4", "bias_none", tail(kernels.Identity)},
+		{"bias_relu4", "bias_relu", tail(kernels.ReLU)},
+		{"bias_elu4", "bias_elu", tail(kernels.ELU)},
+		{"backward_none4 sum_columns", "backward_none sum_columns", back(kernels.Identity)},
+		{"backward_relu4 sum_columns", "backward_relu sum_columns", back(kernels.ReLU)},
+		{"backward_elu4 sum_columns", "backward_elu sum_columns", back(kernels.ELU)},
+		{"zero_padding4", "zero_padding", func(w int) launcher { return kernels.ZeroPadding{X: b, Stride: w, Width: w, Rows: rows} }},
+		{"adam4", "adam", func(w int) launcher {
+			return kernels.Adam{Weights: b, Grads: b, Moment1: b, Moment2: b, Step: b, Parameters: w}
+		}},
+		{"aggregate_heads4", "aggregate_heads", func(w int) launcher {
+			return kernels.AggregateHeads{Out: b, X: b, Width: w, Heads: 2, Weights: b, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+		}},
+		{"combine_heads4", "combine_heads", func(w int) launcher {
+			return kernels.CombineHeads{Out: b, Y: b, Width: w, Heads: 2, Weights: b, Indptr: b, Indices: b, Edges: b, Entries: 9, Rows: rows}
+		}},
+		{"edge_dots4", "edge_dots", func(w int) launcher {
+			return kernels.EdgeDots{Out: b, X: b, Y: b, Width: w, Heads: 2, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+		}},
+		{"maximum4", "maximum", func(w int) launcher {
+			return kernels.Maximum{Out: b, Stride: w, X: b, Width: w, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+		}},
+		{"maximum_backward4", "maximum_backward", func(w int) launcher {
+			return kernels.MaximumBackward{Out: b, G: b, Chosen: b, Width: w, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+		}},
+		{"standardize4", "standardize", func(w int) launcher {
+			return kernels.Standardize{Z: b, Mean: b, Inverse: b, Scale: b, Width: w, Rows: rows}
+		}},
+		{"standardize_backward4", "standardize_backward", func(w int) launcher {
+			return kernels.StandardizeBackward{G: b, Normed: b, Inverse: b, Scale: b, DShift: b, DScale: b, Width: w, Rows: rows}
+		}},
+		{"sum_edges4", "sum_edges", func(w int) launcher {
+			return kernels.SumEdges{Out: b, Values: b, Own: b, Heads: w, Indptr: b, Edges: b, Rows: rows}
+		}},
+		{"layer_norm", "layer_norm", func(w int) launcher {
+			return kernels.LayerNorm{Z: b, Normed: b, Inverse: b, Bias: b, Scale: b, Width: w, Rows: rows}
+		}},
+		{"layer_norm_backward", "layer_norm_backward", func(w int) launcher {
+			return kernels.LayerNormBackward{G: b, Normed: b, Inverse: b, Scale: b, Width: w, Rows: rows}
+		}},
+		{"sum_products sum_columns", "sum_products sum_columns", func(w int) launcher {
+			return kernels.SumProducts{Out: b, A: b, B: b, Width: w, Sums: b, Rows: rows}
+		}},
+		{"backward_none4 sum_columns column_means sum_squares sum_columns column_variances",
+			"backward_none sum_columns column_means sum_squares sum_columns column_variances", func(w int) launcher {
+				return kernels.BatchStatistics{Z: b, Mean: b, Inverse: b, Variance: b, Width: w, Sums: b, Rows: rows}
+			}},
+		{"edge_softmax", "edge_softmax", func(int) launcher { return softmax }},
+		{"edge_softmax_backward", "edge_softmax_backward", func(int) launcher {
+			return kernels.EdgeSoftmaxBackward{EdgeSoftmax: softmax, Grads: b, OwnGrads: b}
+		}},
+		{"cross_entropy sum_losses", "cross_entropy sum_losses", func(int) launcher { return loss }},
+		{"binary_cross_entropy sum_losses", "binary_cross_entropy sum_losses", func(int) launcher {
+			return kernels.Binary{CrossEntropy: loss, Targets: b}
+		}},
+		{"checksum", "checksum", func(int) launcher { return kernels.Checksum{Sums: b, Data: b, Ranges: b, Rows: rows} }},
+	} {
+		for width, want := range map[int]string{8: c.eight, 7: c.seven} {
+			r.names = nil
+			check(t, c.launch(width).Launch(r.Stream))
+			if got := strings.Join(r.names, " "); got != want {
+				t.Errorf("rows of %d: %s, want %s", width, got, want)
+			}
+		}
+	}
+}
+
+// TestLaunchesAllocateNothing: a launch of a kernel costs no more garbage than the emulated
+// device makes of any launch.
+func TestLaunchesAllocateNothing(t *testing.T) {
+	d, err := cuda.OpenEmulated(func(string, []uint64, func(uint64) []byte) {}, cuda.Options{Code: kernels.Code})
+	check(t, err)
+	defer d.Close()
+	arena, err := d.NewArena(4096)
+	check(t, err)
+	defer arena.Free()
+	b, err := arena.Take(4096)
+	check(t, err)
+	s, err := d.NewStream()
+	check(t, err)
+	defer s.Free()
+	launches := func() error {
+		return errors.Join(
+			kernels.Gather{Out: b, Stride: 4, Table: b, Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s),
+			kernels.Aggregate{Out: b, Stride: 4, X: b, Width: 4, Indptr: b, Indices: b, Edges: 8, Rows: kernels.Rows(5)}.Launch(s),
+			kernels.Tail{Z: b, Width: 4, Bias: b, Activation: kernels.ReLU, Rows: kernels.Rows(5)}.Launch(s),
+			kernels.TailBackward{G: b, Y: b, Sums: b, DBias: b, Width: 4, Activation: kernels.ReLU, Rows: kernels.Rows(5)}.Launch(s),             // two
+			kernels.CrossEntropy{G: b, Z: b, Classes: 3, Labels: b, Inverse: b, RowLoss: b, Right: b, Score: b, Rows: kernels.Rows(5)}.Launch(s), // two
+			kernels.Adam{Weights: b, Grads: b, Moment1: b, Moment2: b, Step: b, Parameters: 5}.Launch(s),
+			kernels.Checksum{Sums: b, Data: b, Ranges: b, Rows: kernels.Rows(5)}.Launch(s))
+	}
+	check(t, launches())
+	bare := testing.AllocsPerRun(10, func() {
+		for range 9 {
+			l := s.Launch("work")
+			l.Int(1)
+			_ = l.Run(0, cuda.Dims{1, 1}, cuda.Dims{1, 1})
+		}
+	})
+	if n := testing.AllocsPerRun(10, func() { _ = launches() }); n != bare {
+		t.Errorf("%v allocations, %v of them the device's", n, bare)
+	}
+}
+
+// TestKernelsAreInTheirFiles: what Code names is there, and nothing else is. Without a GPU
+// nothing else would notice.
+func TestKernelsAreInTheirFiles(t *testing.T) {
+	generated := regexp.MustCompile(`(?m)^(GATHER|FINISH|UNFINISH|BOTH)\((\w+),`)
+	single := regexp.MustCompile(`(?m)^extern "C" __global__ void (\w+)\(`)
+	found := make(map[string]bool) // file and kernel
+	files, err := filepath.Glob("*.cu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skip("this binary runs far from its source")
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := strings.TrimSuffix(filepath.Base(path), ".cu")
+		for _, m := range generated.FindAllSubmatch(text, -1) {
+			found[file+"/"+string(m[2])], found[file+"/"+string(m[2])+"4"] = true, true
+		}
+		for _, m := range single.FindAllSubmatch(text, -1) {
+			found[file+"/"+string(m[1])] = true
+		}
+	}
+	want := make(map[string]bool)
+	for _, f := range kernels.Code.Functions {
+		want[f.File+"/"+f.Name] = true
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("wanted (−), in the files (+):\n%s", diff)
+	}
+}

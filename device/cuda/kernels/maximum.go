@@ -1,0 +1,61 @@
+package kernels
+
+import "diskgnn/device/cuda"
+
+// Maximum takes the largest of every column over the edges of every destination, zeros
+// where there are none, and remembers which source each is of: the first of equals.
+type Maximum struct {
+	Out             cuda.Buffer // float32
+	Stride          int         // of Out's rows, in floats; at least Width
+	Chosen          cuda.Buffer // uint32, by destination and column; may be none
+	X               cuda.Buffer // float32, rows next to each other
+	Width           int
+	Indptr, Indices cuda.Buffer // uint32
+	Edges           int         // at most
+	Rows            Count
+}
+
+// Launch gives the stream the work.
+func (a Maximum) Launch(s *cuda.Stream) error {
+	most := a.Rows.Most
+	l := begin(s, "maximum")
+	l.matrix("the output", a.Out, most, a.Width, a.Stride)
+	l.Optional("the choice", a.Chosen, cuda.MatrixBytes(most, a.Width, a.Width))
+	l.Buffer("the input", a.X, 0)
+	l.Int(a.Width)
+	l.Buffer("indptr", a.Indptr, 4*(int64(most)+1))
+	l.Buffer("indices", a.Indices, 4*int64(a.Edges))
+	l.count(a.Rows)
+	return l.rows(maximum, most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.X, a.Chosen))
+}
+
+// MaximumBackward takes gradients back through Maximum: a source gets those of the
+// columns that it was chosen for.
+type MaximumBackward struct {
+	Out             cuda.Buffer // float32, by source
+	G               cuda.Buffer // float32, by destination, rows next to each other
+	Chosen          cuda.Buffer // uint32, by destination and column
+	Width           int
+	Indptr, Indices cuda.Buffer // uint32, of the transposed block: destinations ascending
+	Edges           int         // at most
+	Add             bool        // to what Out holds
+	Rows            Count
+}
+
+// Launch gives the stream the work.
+func (a MaximumBackward) Launch(s *cuda.Stream) error {
+	most, add := a.Rows.Most, 0
+	if a.Add {
+		add = 1
+	}
+	l := begin(s, "maximum backward")
+	l.Buffer("the output", a.Out, cuda.MatrixBytes(most, a.Width, a.Width))
+	l.Buffer("the gradients", a.G, 0)
+	l.Buffer("the choice", a.Chosen, 0)
+	l.Int(a.Width)
+	l.Buffer("indptr", a.Indptr, 4*(int64(most)+1))
+	l.Buffer("indices", a.Indices, 4*int64(a.Edges))
+	l.Int(add)
+	l.count(a.Rows)
+	return l.rows(maximumBackward, most, a.Width, unit([]int{a.Width}, a.Out, a.G, a.Chosen))
+}

@@ -1,0 +1,191 @@
+package kernels
+
+import (
+	"math"
+
+	"diskgnn/device/cuda"
+)
+
+// LayerNorm normalises rows, in place; Tail goes on with the shift for a bias:
+//
+//	Normed[i] = (Z[i] + Bias − mean)·Inverse[i]        Z[i] = Scale·Normed[i]
+//
+// where Inverse is 1/√(variance + Epsilon), and mean and variance are the row's. Sums
+// are eight, one for the columns of each remainder by eight, added by halves.
+type LayerNorm struct {
+	Z, Normed   cuda.Buffer // float32, rows next to each other
+	Inverse     cuda.Buffer // float32, by row
+	Bias, Scale cuda.Buffer // float32, by column
+	Epsilon     float32
+	Width       int
+	Rows        Count
+}
+
+// Launch gives the stream the work.
+func (a LayerNorm) Launch(s *cuda.Stream) error {
+	l := begin(s, "layer norm")
+	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
+	l.Buffer("the rows", a.Z, size)
+	l.Buffer("the normed rows", a.Normed, size)
+	l.Buffer("the inverses", a.Inverse, 4*int64(a.Rows.Most))
+	l.Buffer("the bias", a.Bias, 4*int64(a.Width))
+	l.Buffer("the scale", a.Scale, 4*int64(a.Width))
+	l.Word(uint64(math.Float32bits(a.Epsilon)))
+	l.Int(a.Width)
+	l.count(a.Rows)
+	return l.eights(layerNorm, a.Rows.Most)
+}
+
+// eights launches a kernel of which eight threads take a row.
+func (l *launch) eights(k compiled, rows int) error {
+	const y = blockThreads / 8
+	return l.grid(k, 1, cuda.Dims{uint32((rows + y - 1) / y), 1}, cuda.Dims{8, y})
+}
+
+// LayerNormBackward takes gradients back through LayerNorm, in place.
+type LayerNormBackward struct {
+	G, Normed      cuda.Buffer // float32, rows next to each other
+	Inverse, Scale cuda.Buffer // float32
+	Width          int
+	Rows           Count
+}
+
+// Launch gives the stream the work.
+func (a LayerNormBackward) Launch(s *cuda.Stream) error {
+	l := begin(s, "layer norm backward")
+	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
+	l.Buffer("the gradients", a.G, size)
+	l.Buffer("the normed rows", a.Normed, size)
+	l.Buffer("the inverses", a.Inverse, 4*int64(a.Rows.Most))
+	l.Buffer("the scale", a.Scale, 4*int64(a.Width))
+	l.Int(a.Width)
+	l.count(a.Rows)
+	return l.eights(layerNormBackward, a.Rows.Most)
+}
+
+// SumProducts sums the products of two matrices' elements, column by column, in the
+// order of TailBackward's sums: the gradient of a norm's scale.
+type SumProducts struct {
+	Out   cuda.Buffer // float32
+	A, B  cuda.Buffer // float32, rows next to each other
+	Width int
+	Sums  cuda.Buffer // float32, SumRows(Rows.Most) rows
+	Rows  Count
+}
+
+// Launch gives the stream the work.
+func (a SumProducts) Launch(s *cuda.Stream) error {
+	l := begin(s, "sum of products")
+	l.sums(a.Sums, a.A, a.B, cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width), a.Width, a.Rows)
+	return l.sum(sumProducts, a.Out, a.Sums, a.Width, a.Rows.Most)
+}
+
+// sums adds the arguments of a kernel that sums groups of rows of a, with what lies
+// in b.
+func (l *launch) sums(sums, a, b cuda.Buffer, bBytes int64, width int, rows Count) {
+	l.Buffer("the sums", sums, cuda.MatrixBytes(sumGroups(rows.Most), width, width))
+	l.Buffer("the rows", a, cuda.MatrixBytes(rows.Most, width, width))
+	l.Buffer("what is beside the rows", b, bBytes)
+	l.Int(width)
+	l.Int(SumGroup(rows.Most))
+	l.count(rows)
+}
+
+// sum launches such a kernel, and sums the groups.
+func (l *launch) sum(k compiled, out, sums cuda.Buffer, width, rows int) error {
+	if err := l.groups(k, rows, width, 1); err != nil {
+		return err
+	}
+	return columnSums(l.Stream(), out, sums, width, sumGroups(rows))
+}
+
+// BatchStatistics finds what batch norm takes of the columns of Z: Mean; Inverse,
+// 1/√(variance + Epsilon); and Variance, unbiased. The bias has been added: Tail does.
+//
+// Rows of Z beyond the count become zero.
+type BatchStatistics struct {
+	Z                       cuda.Buffer // float32, rows next to each other
+	Mean, Inverse, Variance cuda.Buffer // float32
+	Epsilon                 float32
+	Width                   int
+	Sums                    cuda.Buffer // float32, SumRows(Rows.Most) rows
+	Rows                    Count
+}
+
+// Launch gives the stream the work.
+func (a BatchStatistics) Launch(s *cuda.Stream) error {
+	sums := TailBackward{G: a.Z, Width: a.Width, Sums: a.Sums, DBias: a.Mean, Activation: Identity, Rows: a.Rows}
+	if err := sums.Launch(s); err != nil {
+		return err
+	}
+	columns := cuda.Dims{uint32((a.Width + blockThreads - 1) / blockThreads), 1}
+	l := begin(s, "column means")
+	l.Buffer("the means", a.Mean, 4*int64(a.Width))
+	l.Int(a.Width)
+	l.count(a.Rows)
+	if err := l.grid(columnMeans, 1, columns, cuda.Dims{blockThreads, 1}); err != nil {
+		return err
+	}
+	l = begin(s, "sum of squares")
+	l.sums(a.Sums, a.Z, a.Mean, 4*int64(a.Width), a.Width, a.Rows)
+	if err := l.sum(sumSquares, a.Variance, a.Sums, a.Width, a.Rows.Most); err != nil {
+		return err
+	}
+	l = begin(s, "column variances")
+	l.Buffer("the variances", a.Variance, 4*int64(a.Width))
+	l.Buffer("the inverses", a.Inverse, 4*int64(a.Width))
+	l.Word(uint64(math.Float32bits(a.Epsilon)))
+	l.Int(a.Width)
+	l.count(a.Rows)
+	return l.grid(columnVariances, 1, columns, cuda.Dims{blockThreads, 1})
+}
+
+// Standardize normalises columns, in place; Tail goes on with the shift for a bias:
+//
+//	Normed[i] = (Z[i] − Mean)·Inverse        Z[i] = Scale·Normed[i]
+type Standardize struct {
+	Z                    cuda.Buffer // float32, rows next to each other
+	Normed               cuda.Buffer // the same; may be none
+	Mean, Inverse, Scale cuda.Buffer // float32, by column
+	Width                int
+	Rows                 Count
+}
+
+// Launch gives the stream the work.
+func (a Standardize) Launch(s *cuda.Stream) error {
+	l := begin(s, "standardize")
+	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
+	l.Buffer("the rows", a.Z, size)
+	l.Optional("the normed rows", a.Normed, size)
+	l.Buffer("the means", a.Mean, 4*int64(a.Width))
+	l.Buffer("the inverses", a.Inverse, 4*int64(a.Width))
+	l.Buffer("the scale", a.Scale, 4*int64(a.Width))
+	l.Int(a.Width)
+	l.count(a.Rows)
+	return l.rows(standardize, a.Rows.Most, a.Width, unit([]int{a.Width}, a.Z, a.Normed))
+}
+
+// StandardizeBackward takes gradients back through Standardize and the statistics, in
+// place. DShift are the sums of the columns of G, DScale those of G·Normed.
+type StandardizeBackward struct {
+	G, Normed      cuda.Buffer // float32, rows next to each other
+	Inverse, Scale cuda.Buffer // float32, by column
+	DShift, DScale cuda.Buffer // the same
+	Width          int
+	Rows           Count
+}
+
+// Launch gives the stream the work.
+func (a StandardizeBackward) Launch(s *cuda.Stream) error {
+	l := begin(s, "standardize backward")
+	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
+	l.Buffer("the gradients", a.G, size)
+	l.Buffer("the normed rows", a.Normed, size)
+	l.Buffer("the inverses", a.Inverse, 4*int64(a.Width))
+	l.Buffer("the scale", a.Scale, 4*int64(a.Width))
+	l.Buffer("the shift's gradient", a.DShift, 4*int64(a.Width))
+	l.Buffer("the scale's gradient", a.DScale, 4*int64(a.Width))
+	l.Int(a.Width)
+	l.count(a.Rows)
+	return l.rows(standardizeBackward, a.Rows.Most, a.Width, unit([]int{a.Width}, a.G, a.Normed))
+}

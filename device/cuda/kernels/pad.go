@@ -1,0 +1,22 @@
+package kernels
+
+import "diskgnn/device/cuda"
+
+// ZeroPadding makes the rows of X beyond the count zero, up to Rows.Most: a product
+// that reduces over rows takes all of them.
+type ZeroPadding struct {
+	X      cuda.Buffer // float32
+	Stride int         // of the rows, in floats; at least Width
+	Width  int
+	Rows   Count
+}
+
+// Launch gives the stream the work.
+func (a ZeroPadding) Launch(s *cuda.Stream) error {
+	l := begin(s, "zero padding")
+	l.matrix("the rows", a.X, a.Rows.Most, a.Width, a.Stride)
+	l.Int(a.Width)
+	l.count(a.Rows)
+	const blocks = 512 // few, as there may be nothing to do
+	return l.blocks(zeroPadding, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride}, a.X), blocks)
+}

@@ -1,0 +1,17 @@
+package plain
+
+import (
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/internal/kernel"
+)
+
+// Adam updates weights by their gradients; see kernels.Adam. It may change g.
+func Adam(w, g, m, v []float32, s *kernels.AdamStep) {
+	if s.Shrink != 0 {
+		kernel.AddScaled(w, w, s.Shrink)
+	}
+	if s.Decay != 0 {
+		kernel.AddScaled(g, w, s.Decay)
+	}
+	kernel.Adam(w, g, m, v, &s.AdamStep)
+}

@@ -1,0 +1,32 @@
+// Package plain is what package kernels computes, in plain Go on host memory: its
+// specification, what tests compare it with, and what an emulated device launches. The inner
+// loops are those of internal/kernel, the CPU engine's: so a kernel's result is the CPU's.
+package plain
+
+import (
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
+)
+
+// Gather copies rows of a table, widened; see kernels.Gather.
+func Gather(out []float32, stride int, table, far []byte, near int, from dtype.Type, width int, index []uint32, rows int) {
+	size := from.RowBytes(width)
+	for i := range rows {
+		at := i
+		if index != nil {
+			at = int(index[i])
+		}
+		part := table
+		if far != nil && at >= near {
+			part, at = far, at-near
+		}
+		kernel.Widen(out[i*stride:][:width], part[at*size:][:size], from, width)
+	}
+}
+
+// ZeroPadding makes rows from count up to most zero; see kernels.ZeroPadding.
+func ZeroPadding(x []float32, stride, width, count, most int) {
+	for i := count; i < most; i++ {
+		clear(x[i*stride:][:width])
+	}
+}

@@ -1,0 +1,89 @@
+// Package all is the registry of stores: it finds one by the directories that are given,
+// or by its name.
+package all
+
+import (
+	"fmt"
+	"strings"
+
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/memory"
+	"diskgnn/featurestore/packed"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Auto is the name that takes the store which the directories are of.
+const Auto = "auto"
+
+// Places are the directories that a store may be made of, as flags give them; "" for
+// those that are not given.
+type Places struct {
+	Pack, Dataset, Samples string
+}
+
+// stores lists the stores of this build.
+var stores = []struct {
+	name  string
+	needs string // the flags of its directories
+	given func(p *Places) bool
+	find  func(fsys vfs.FS, p *Places) (featurestore.Candidate, error)
+}{
+	{packed.Name, "--pack",
+		func(p *Places) bool { return p.Pack != "" && p.Dataset == "" && p.Samples == "" },
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) }},
+	{memory.Name, "--dataset with --samples",
+		func(p *Places) bool { return p.Pack == "" && p.Dataset != "" && p.Samples != "" },
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
+			return memory.Find(fsys, p.Dataset, p.Samples)
+		}},
+}
+
+// Names returns what --store accepts, Auto first.
+func Names() []string {
+	names := []string{Auto}
+	for _, s := range stores {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Choose returns the name of the store that is wanted: name itself, or for Auto the first
+// whose directories are given. Other directories than the store's are an error of kind
+// fault.ErrUsage that names the flags.
+func Choose(name string, p Places) (string, error) {
+	var ways []string
+	for _, s := range stores {
+		ways = append(ways, s.needs+" for "+s.name)
+		switch {
+		case name == s.name && !s.given(&p):
+			return "", fault.New(fault.ErrUsage, "--store %s takes %s, and no other directories", name, s.needs)
+		case name == s.name || name == Auto && s.given(&p):
+			return s.name, nil
+		}
+	}
+	if name != Auto {
+		return "", fault.New(fault.ErrUsage, "--store %s: there are %s", name, strings.Join(Names(), ", "))
+	}
+	if p == (Places{}) {
+		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples")
+	}
+	return "", fault.New(fault.ErrUsage, "of which store? Give %s", strings.Join(ways, ", or "))
+}
+
+// Find reads the metadata of the store that Choose returns. The reason is one printable
+// line: which store it is, and of what.
+func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
+	if name, err = Choose(name, p); err != nil {
+		return nil, "", err
+	}
+	for _, s := range stores {
+		if s.name != name {
+			continue
+		}
+		if c, err = s.find(fsys, &p); err != nil {
+			return nil, "", err
+		}
+	}
+	return c, fmt.Sprintf("%s: %s", name, c.Dir()), nil
+}

@@ -1,0 +1,68 @@
+package all_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/storetest"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/presample"
+)
+
+// The directories that are given choose the store; others than the named store's are
+// refused by their flags.
+func TestChoose(t *testing.T) {
+	pack, samples := all.Places{Pack: "P"}, all.Places{Dataset: "D", Samples: "S"}
+	both := all.Places{Pack: "P", Dataset: "D", Samples: "S"}
+	for _, c := range []struct {
+		name   string
+		places all.Places
+		want   string // or what the error says
+	}{
+		{all.Auto, pack, "packed"},
+		{all.Auto, samples, "memory"},
+		{"packed", pack, "packed"},
+		{"memory", samples, "memory"},
+		{"packed", samples, "--store packed takes --pack, and no other directories"},
+		{"memory", pack, "--store memory takes --dataset with --samples"},
+		{"memory", both, "--store memory takes"},
+		{all.Auto, both, "Give --pack for packed, or --dataset with --samples for memory"},
+		{all.Auto, all.Places{}, "--pack is missing"},
+		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples for memory"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory"},
+	} {
+		got, err := all.Choose(c.name, c.places)
+		switch {
+		case slices.Contains(all.Names(), c.want):
+			if got != c.want || err != nil {
+				t.Errorf("%s of %+v: %s, %v", c.name, c.places, got, err)
+			}
+		case !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s of %+v: %v, want %q", c.name, c.places, err, c.want)
+		}
+	}
+}
+
+// The store that is found says in one line which it is, and of what.
+func TestFind(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, sample)
+	c, reason, err := all.Find(storetest.Disk, all.Auto, all.Places{Dataset: w.Dataset, Samples: w.Samples})
+	if err != nil || c.Name() != "memory" || reason != "memory: "+w.Samples {
+		t.Errorf("%v, %q, %v", c, reason, err)
+	}
+	if _, _, err := all.Find(storetest.Disk, all.Auto, all.Places{Pack: w.Dataset}); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("a dataset as a pack: %v", err)
+	}
+}
+
+// sample makes the samples of a world.
+func sample(dataset, out string, p storetest.Params) error {
+	_, err := presample.Run(context.Background(), storetest.Disk, presample.Options{Dataset: dataset, Out: out,
+		BatchSize: p.Batch, Epochs: p.Epochs, Fanout: p.Fanout, Workers: 2}, progress.Discard)
+	return err
+}

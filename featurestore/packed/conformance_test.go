@@ -1,0 +1,73 @@
+package packed_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/packed"
+	"diskgnn/featurestore/storetest"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+)
+
+// leastDisk finds the least possible pack in the error about a disk budget.
+var leastDisk = regexp.MustCompile(`\((\d+) bytes`)
+
+// A pack of every policy, type, codec and level passes the suite of stores.
+func TestConformance(t *testing.T) {
+	half := &budget.Size{Value: 20, Unit: budget.UnitPercent}
+	for name, c := range map[string]struct {
+		world storetest.Params
+		pack  pack.Options
+	}{
+		"static":      {pack: pack.Options{Cache: half, DType: "same"}},
+		"no cache":    {pack: pack.Options{Cache: &budget.Size{Unit: budget.UnitPercent}, Bands: []float64{}, DType: "same"}},
+		"bf16, s2":    {pack: pack.Options{Cache: half, Bands: []float64{50}, DType: "bf16", Compress: packfile.CodecS2}},
+		"int8, zstd":  {pack: pack.Options{Cache: half, DType: "int8", Compress: packfile.CodecZstd}},
+		"disk budget": {storetest.Params{Params: datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}, Batch: 6, Epochs: 1, Fanout: []int{3, 3}}, pack.Options{Cache: half, Bands: []float64{40}, DType: "int8", Compress: packfile.CodecS2, MaxDisk: &budget.Size{Value: 1}}},
+		"min":         {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "same"}},
+		"min, int8":   {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
+		"multi-label": {storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack.Options{Cache: half, DType: "same"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, storetest.NewWorld(t, c.world, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
+				o := c.pack
+				o.Dataset, o.Samples, o.Out, o.Memory, o.Workers = w.Dataset, w.Samples, filepath.Join(w.Dir, "P"), 1<<30, 2
+				_, err := pack.Run(context.Background(), storetest.Disk, o, progress.Discard)
+				if says := leastDisk.FindStringSubmatch(fmt.Sprint(err)); o.MaxDisk != nil && says != nil {
+					least, _ := strconv.ParseFloat(says[1], 64)
+					o.MaxDisk = &budget.Size{Value: 1.1 * least}
+					_, err = pack.Run(context.Background(), storetest.Disk, o, progress.Discard)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := packed.Find(storetest.Disk, o.Out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if found.Describe().Segment > 1 != (o.MaxDisk != nil) {
+					t.Fatalf("segments of %d batches", found.Describe().Segment)
+				}
+				return found
+			})
+		})
+	}
+}
+
+// sample makes the samples of a world.
+func sample(dataset, out string, p storetest.Params) error {
+	_, err := presample.Run(context.Background(), storetest.Disk, presample.Options{Dataset: dataset, Out: out,
+		BatchSize: p.Batch, Epochs: p.Epochs, Fanout: p.Fanout, Workers: 2}, progress.Discard)
+	return err
+}

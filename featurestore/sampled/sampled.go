@@ -1,0 +1,292 @@
+// Package sampled is the source of the batches that a SAMPLES directory holds, for stores
+// whose rows are those of the DATASET that it was drawn from.
+package sampled
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/presample/mbfile"
+)
+
+// Source implements featurestore.Source.
+type Source struct {
+	data    *dataset.Dataset
+	samples *mbfile.Reader
+	facts   featurestore.Facts
+}
+
+// Find reads the metadata of both directories. Samples of another dataset are an error of
+// kind fault.ErrLineage.
+func Find(fsys vfs.FS, data, samples string) (*Source, error) {
+	d, err := dataset.Open(fsys, data)
+	if err != nil {
+		return nil, err
+	}
+	r, err := mbfile.Open(fsys, samples)
+	if err != nil {
+		return nil, err
+	}
+	if err := stage.CheckParent(samples, r.Meta(), stage.RoleDataset, data, d.Fingerprint()); err != nil {
+		return nil, err
+	}
+	s := &Source{data: d, samples: r}
+	return s, s.count()
+}
+
+// count derives the facts.
+func (s *Source) count() error {
+	d, f, p := s.data.Facts(), s.samples.Facts(), s.samples.Params()
+	if f.Nodes != d.Nodes || f.TargetBytes != s.data.TargetBytes() {
+		return fault.New(fault.ErrLineage, "%s has %d nodes and %d bytes of classes for each, %s %d and %d", s.samples.Dir(), f.Nodes, f.TargetBytes, s.data.Dir(), d.Nodes, s.data.TargetBytes())
+	}
+	s.facts = featurestore.Facts{
+		Nodes: f.Nodes, Dim: d.Dim, DType: d.DType, RowBytes: d.RowBytes(), Classes: d.Classes, TargetBytes: f.TargetBytes, Metric: d.Metric,
+		Train: f.TrainBatches, Valid: f.ValidBatches, Test: f.TestBatches, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch,
+		Fanout: p.Fanout, EvalFanout: p.EvalFanout, TrainSizes: f.Train.Max, TrainMeans: f.Train.Mean, EvalSizes: f.Eval.Max,
+	}
+	for lo := 0; lo < f.TrainBatches; lo += f.BatchesPerEpoch {
+		s.facts.EpochSeeds = max(s.facts.EpochSeeds, s.seeds(lo, lo+f.BatchesPerEpoch))
+	}
+	valid, test := f.TrainBatches, f.TrainBatches+f.ValidBatches
+	s.facts.EvalSeeds = max(s.seeds(valid, test), s.seeds(test, f.Batches()))
+	return nil
+}
+
+// seeds counts the seed nodes of the batches lo to hi-1.
+func (s *Source) seeds(lo, hi int) (n int64) {
+	for i := lo; i < hi; i++ {
+		b := s.samples.Info(i)
+		n += int64(b.Seeds())
+	}
+	return n
+}
+
+// Dir returns the directory of the samples.
+func (s *Source) Dir() string { return s.samples.Dir() }
+
+// Dataset returns what the samples were drawn from.
+func (s *Source) Dataset() *dataset.Dataset { return s.data }
+
+// Facts returns the counts of the batches and of the dataset's rows.
+func (s *Source) Facts() featurestore.Facts { return s.facts }
+
+// Lineage names both directories.
+func (s *Source) Lineage() featurestore.Lineage {
+	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: s.samples.Fingerprint()}
+}
+
+// TableBytes returns the size of the samples' index.
+func (s *Source) TableBytes() int64 {
+	f := s.samples.Facts()
+	return int64(f.Batches()) * int64(24+8*f.Layers)
+}
+
+// Ranks fills rank by the samples' hotness.
+func (s *Source) Ranks(rank []uint32) error {
+	hotness, err := s.samples.Hotness()
+	if err != nil {
+		return err
+	}
+	mbfile.Ranks(hotness, rank)
+	return nil
+}
+
+// RanksBytes returns the size of the hotness and of the counts by which it is sorted.
+func (s *Source) RanksBytes() int64 { return 4*s.facts.Nodes + 8*int64(s.facts.Train+1) }
+
+// damaged adds to an error about the samples how they are made again.
+func (s *Source) damaged(err error) error {
+	return stage.Damaged(err, s.Dir(), s.samples.Meta().Format)
+}
+
+// number returns a batch's number in the samples.
+func (s *Source) number(r featurestore.Ref) int {
+	switch r.Split {
+	case featurestore.Valid:
+		return s.facts.Train + r.Index
+	case featurestore.Test:
+		return s.facts.Train + s.facts.Valid + r.Index
+	}
+	return r.Index
+}
+
+// Inputs reads the input nodes of a batch, without the stack.
+func (s *Source) Inputs(ctx context.Context, r featurestore.Ref, buf []byte) ([]uint32, []byte, error) {
+	return s.samples.Inputs(ctx, s.number(r), buf)
+}
+
+// sizes returns the maxima of the batches that a loader is for, and the most bytes that
+// one of their graphs takes on disk.
+func (s *Source) sizes(eval bool) (sizes graph.Sizes, bytes int64) {
+	sizes, lo, hi := s.facts.TrainSizes, 0, s.facts.Train
+	if eval {
+		sizes, lo, hi = s.facts.EvalSizes, hi, hi+s.facts.Valid+s.facts.Test
+	}
+	for i := lo; i < hi; i++ {
+		bytes = max(bytes, s.samples.Info(i).Size)
+	}
+	return sizes, binio.AlignUp(bytes, device.PageSize)
+}
+
+// LoaderBytes returns the memory of a graph and of what it is read into.
+func (s *Source) LoaderBytes(eval bool) int64 {
+	sizes, raw := s.sizes(eval)
+	return raw + sizes.Bytes(s.facts.TargetBytes)
+}
+
+// Open returns a maker of loaders that read through the stack, which must outlive it.
+func (s *Source) Open(stack iostack.Stack) (featurestore.Loaders, error) {
+	return &loaders{source: s, stack: stack, open: make(map[string]*file)}, nil
+}
+
+// loaders keeps the files of batches that loaders read open.
+type loaders struct {
+	source *Source
+	stack  iostack.Stack
+
+	mu   sync.Mutex
+	open map[string]*file
+	idle []*file // those without users, the longest idle first
+}
+
+// maxIdle is the number of files kept open for the batches to come.
+const maxIdle = 16
+
+type file struct {
+	iostack.File
+	name  string
+	users int
+}
+
+// take returns the open file of batch i, to be given back.
+func (l *loaders) take(i int) (*file, error) {
+	name := l.source.samples.Path(i)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.open[name]
+	if f == nil {
+		opened, err := l.stack.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		f = &file{File: opened, name: name}
+		l.open[name] = f
+	}
+	if b := l.source.samples.Info(i); f.Size() < b.Offset+b.Size {
+		return nil, l.source.damaged(fault.New(fault.ErrCorrupt, "%s ends at byte %d, before byte %d: it was truncated", name, f.Size(), b.Offset+b.Size))
+	}
+	for k, g := range l.idle {
+		if g == f {
+			l.idle = append(l.idle[:k], l.idle[k+1:]...)
+			break
+		}
+	}
+	f.users++
+	return f, nil
+}
+
+// give returns a file; nil is ignored.
+func (l *loaders) give(f *file) error {
+	if f == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f.users--; f.users > 0 {
+		return nil
+	}
+	if l.idle = append(l.idle, f); len(l.idle) <= maxIdle {
+		return nil
+	}
+	old := l.idle[0]
+	l.idle = append(l.idle[:0], l.idle[1:]...)
+	delete(l.open, old.name)
+	return old.Close()
+}
+
+// Close closes the files.
+func (l *loaders) Close() error {
+	var errs []error
+	for _, f := range l.open {
+		errs = append(errs, f.Close())
+	}
+	l.open, l.idle = nil, nil
+	return errors.Join(errs...)
+}
+
+// NewLoader returns a loader at the maxima of training batches, or of the others.
+func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
+	sizes, bytes := l.source.sizes(eval)
+	raw, err := device.NewHost(int(bytes))
+	if err != nil {
+		return nil, err
+	}
+	return &loader{of: l, raw: raw, batch: sizes.NewBatch(l.source.facts.TargetBytes)}, nil
+}
+
+// loader implements featurestore.Loader.
+type loader struct {
+	of     *loaders
+	raw    *device.Host
+	batch  graph.Batch
+	number int // of the batch
+	file   *file
+	group  iostack.Group
+	req    [1]iostack.Request
+	counts featurestore.Counts
+}
+
+func (l *loader) Start(r featurestore.Ref) (err error) {
+	l.number, l.counts = l.of.source.number(r), featurestore.Counts{}
+	if l.file, err = l.of.take(l.number); err != nil {
+		return err
+	}
+	info := l.of.source.samples.Info(l.number)
+	l.req[0] = iostack.Request{File: l.file.File, Offset: info.Offset, Buf: l.raw.Bytes()[:info.Size]}
+	if err := l.of.stack.Submit(&l.group, l.req[:]); err != nil {
+		return fmt.Errorf("graph of batch %d: %w", l.number, err)
+	}
+	n := iostack.Extent(l.file, info.Offset, info.Size)
+	l.counts = featurestore.Counts{BytesRead: n, GraphRead: n, UsefulBytes: info.Size}
+	return nil
+}
+
+func (l *loader) Wait(ctx context.Context) error {
+	err := l.of.stack.Wait(ctx, &l.group)
+	if err != nil {
+		err = l.of.source.damaged(fmt.Errorf("graph of batch %d: %w", l.number, err))
+	}
+	f := l.file
+	l.file = nil
+	return errors.Join(err, l.of.give(f))
+}
+
+func (l *loader) Decode() (*graph.Batch, error) {
+	s := l.of.source
+	info := s.samples.Info(l.number)
+	if err := s.samples.Decode(l.number, l.raw.Bytes()[:info.Size], &l.batch); err != nil {
+		return nil, err
+	}
+	for i, y := range l.batch.Labels {
+		if y != graph.Unlabelled && uint32(y) >= uint32(s.facts.Classes) {
+			return nil, s.damaged(fault.New(fault.ErrCorrupt, "%s: seed node %d of batch %d has class %d of %d", s.Dir(), i, l.number, y, s.facts.Classes))
+		}
+	}
+	return &l.batch, nil
+}
+
+func (l *loader) Counts() featurestore.Counts { return l.counts }
+
+func (l *loader) Free() { l.raw.Free() }

@@ -1,0 +1,668 @@
+// Package storetest is the conformance suite that every store passes: Run holds its
+// batches to a plain gather from the dataset.
+//
+// The suite does not look at how a store orders or names the input nodes of a batch. It
+// finds out which is which by the graph, which every store has from the same samples, and
+// compares rows and degrees node by node, and the ranks of training batches.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/iostack/faultio"
+	"diskgnn/presample/mbfile"
+)
+
+// World is a dataset and its samples on disk.
+type World struct {
+	Raw              dataset.Raw
+	Dir              string // for what a store makes besides
+	Dataset, Samples string
+
+	samples *mbfile.Reader
+	rank    []uint32 // by node
+}
+
+// Disk does not wait for the device: no plug is pulled here.
+var Disk = vfs.Unsynced(vfs.OS)
+
+// Params describe a world; zero values stand for the defaults in brackets.
+type Params struct {
+	datasettest.Params
+	Batch, Epochs int   // [16], [2]
+	Fanout        []int // [3, 4]
+	Compress      bool
+}
+
+// Sampler makes the samples of a dataset: presample does, which no package of this layer
+// but a test may import.
+type Sampler func(dataset, out string, p Params) error
+
+// NewWorld makes a world for a test.
+func NewWorld(t testing.TB, p Params, sample Sampler) *World {
+	t.Helper()
+	must := must(t)
+	if p.Nodes == 0 {
+		p.Nodes, p.AvgDegree, p.Dim = 300, 5, 9
+	}
+	if p.Batch == 0 {
+		p.Batch, p.Epochs = 16, 2
+	}
+	if p.Fanout == nil {
+		p.Fanout = []int{3, 4}
+	}
+	w := &World{Raw: p.Raw(), Dir: t.TempDir()}
+	w.Raw.Compress = p.Compress
+	w.Dataset, w.Samples = filepath.Join(w.Dir, "D"), filepath.Join(w.Dir, "S")
+	must(dataset.Create(Disk, w.Dataset, w.Raw))
+	must(sample(w.Dataset, w.Samples, p))
+	var err error
+	w.samples, err = mbfile.Open(vfs.OS, w.Samples)
+	must(err)
+	t.Cleanup(func() { _ = w.samples.Close() })
+	hotness, err := w.samples.Hotness()
+	must(err)
+	nodes := make([]uint32, len(hotness))
+	for v := range nodes {
+		nodes[v] = uint32(v)
+	}
+	slices.SortStableFunc(nodes, func(a, b uint32) int { return int(hotness[b]) - int(hotness[a]) })
+	w.rank = make([]uint32, len(hotness))
+	for r, v := range nodes {
+		w.rank[v] = uint32(r)
+	}
+	return w
+}
+
+func must(t testing.TB) func(error) {
+	return func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// row returns a node's row, as a store whose rows have the given type widens it.
+func (w *World) row(v uint32, to dtype.Type) []float32 {
+	dim, src := w.Raw.Dim, w.Raw.DType
+	row := slices.Clone(w.Raw.Features[int(v)*dim*src.Size() : int(v+1)*dim*src.Size()])
+	out := make([]float32, dim)
+	if to == dtype.Int8 {
+		wide, stored := make([]float32, dim), make([]byte, to.RowBytes(dim))
+		dtype.Convert(binio.Bytes(wide), dtype.Float32, row, src)
+		dtype.QuantizeRow(stored, wide)
+		dtype.DequantizeRow(out, stored)
+		return out
+	}
+	stored := make([]byte, dim*to.Size())
+	dtype.Convert(stored, to, row, src)
+	dtype.Convert(binio.Bytes(out), dtype.Float32, stored, to)
+	return out
+}
+
+// read returns a batch as it was sampled.
+func (w *World) read(t testing.TB, ref featurestore.Ref) *graph.Batch {
+	t.Helper()
+	f := w.samples.Facts()
+	i := ref.Index + [...]int{0, f.TrainBatches, f.TrainBatches + f.ValidBatches}[ref.Split]
+	b := new(graph.Batch)
+	_, err := w.samples.Read(context.Background(), i, nil, b)
+	must(t)(err)
+	return b
+}
+
+// nodes returns the node of every input node of a batch: by the graph of the one that was
+// sampled, of whose input nodes every one is a destination or an edge's source.
+func nodes(want, got *graph.Batch) ([]uint32, error) {
+	if len(got.Blocks) != len(want.Blocks) || len(got.Input) != len(want.Input) || len(got.Degree) != len(want.Degree) {
+		return nil, errors.New("another shape than was sampled")
+	}
+	for l := range got.Blocks {
+		g, s := &got.Blocks[l], &want.Blocks[l]
+		if g.NumSrc != s.NumSrc || g.NumDst != s.NumDst || !slices.Equal(g.Indptr, s.Indptr) || len(g.Indices) != len(s.Indices) {
+			return nil, fmt.Errorf("layer %d has another structure", l)
+		}
+		if l > 0 && (!slices.Equal(g.Indices, s.Indices) || g.Dst != nil) {
+			return nil, fmt.Errorf("layer %d was renumbered", l)
+		}
+	}
+	at := make([]int, len(want.Input)) // the place in got of every place in want, plus one
+	list := make([]uint32, len(want.Input))
+	seen := func(g, s int) error {
+		if at[s] != 0 && at[s] != g+1 {
+			return fmt.Errorf("input node %d stands for two", want.Input[s])
+		}
+		at[s], list[g] = g+1, want.Input[s]
+		return nil
+	}
+	g, s := &got.Blocks[0], &want.Blocks[0]
+	for i := range g.NumDst {
+		if err := seen(g.DstPos(i), s.DstPos(i)); err != nil {
+			return nil, err
+		}
+	}
+	for e := range g.Indices {
+		if err := seen(int(g.Indices[e]), int(s.Indices[e])); err != nil {
+			return nil, err
+		}
+	}
+	there := slices.Clone(at)
+	slices.Sort(there)
+	for i, k := range there {
+		if k != i+1 {
+			return nil, errors.New("the input nodes are no permutation of those sampled")
+		}
+	}
+	return list, nil
+}
+
+// Holds checks a batch and its matrix against the sampled batch and the dataset.
+func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []float32, to dtype.Type) {
+	t.Helper()
+	want := w.read(t, ref)
+	list, err := nodes(want, got)
+	if err != nil {
+		t.Fatal(ref, err)
+	}
+	degree := map[uint32]uint32{}
+	for i, v := range want.Input {
+		degree[v] = want.Degree[i]
+	}
+	dim := w.Raw.Dim
+	for i, v := range list {
+		if r := w.row(v, to); !slices.Equal(binio.Bytes(r), binio.Bytes(x[i*dim:(i+1)*dim])) {
+			t.Fatal(ref, "row", i, "is not node", v, "'s: got", x[i*dim:(i+1)*dim], "want", r)
+		}
+		if got.Degree[i] != degree[v] {
+			t.Fatal(ref, "input node", i, "has another degree")
+		}
+		if ref.Split == featurestore.Train && got.Input[i] != w.rank[v] {
+			t.Fatal(ref, "input node", i, "is named", got.Input[i], "and has the rank", w.rank[v])
+		}
+	}
+	if !slices.Equal(got.Labels, want.Labels) || !slices.Equal(got.Targets, want.Targets) {
+		t.Fatal(ref, "has other labels")
+	}
+}
+
+// refs lists the batches of some splits.
+func refs(f featurestore.Facts, splits ...featurestore.Split) (list []featurestore.Ref) {
+	for _, s := range splits {
+		for i := range f.Batches(s) {
+			list = append(list, featurestore.Ref{Split: s, Index: i})
+		}
+	}
+	return list
+}
+
+// Load takes a slot through all steps.
+func Load(ctx context.Context, sl featurestore.Slot, ref featurestore.Ref) error {
+	err := sl.Start(ref)
+	if err == nil {
+		err = sl.LoadGraph(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, sl.Wait(ctx))
+	}
+	if err := sl.Wait(ctx); err != nil {
+		return err
+	}
+	return sl.Assemble(ctx)
+}
+
+// opened is a store with a slot of each kind.
+type opened struct {
+	featurestore.Store
+	view        featurestore.View
+	train, eval featurestore.Slot
+}
+
+func open(c featurestore.Candidate, stack iostack.Stack, o featurestore.PlanOptions) (_ *opened, err error) {
+	o.Memory, o.Slots, o.EvalSlots, o.MostSlots = 1<<40, 1, 1, 1
+	l, err := c.Plan(o)
+	if err != nil {
+		return nil, err
+	}
+	s := new(opened)
+	if s.Store, err = c.Open(stack, l); err != nil {
+		return nil, err
+	}
+	s.view = s.View(0)
+	if s.train, err = s.view.NewSlot(false); err == nil {
+		s.eval, err = s.view.NewSlot(true)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *opened) slot(r featurestore.Ref) featurestore.Slot {
+	if r.Split == featurestore.Train {
+		return s.train
+	}
+	return s.eval
+}
+
+func (s *opened) close() error {
+	for _, sl := range []featurestore.Slot{s.train, s.eval} {
+		if sl != nil {
+			sl.Free()
+		}
+	}
+	return s.Store.Close()
+}
+
+// Run holds the candidate that find returns to what package featurestore says of stores.
+func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate) {
+	c := find(t, w)
+	s := &suite{w, c, c.Facts()}
+	before := device.HostBytes()
+	t.Run("facts", s.sameFacts)
+	t.Run("rows", s.rows)
+	t.Run("rows on a GPU", s.rowsOnGPU)
+	t.Run("side by side", s.sideBySide)
+	t.Run("resume", s.resume)
+	t.Run("evaluation", s.evaluation)
+	t.Run("every read fails", s.everyReadFails)
+	t.Run("every read is wrong", s.everyReadIsWrong)
+	t.Run("cancel", s.cancel)
+	t.Run("budget", s.budget)
+	t.Run("steady state", s.steadyState)
+	if n := device.HostBytes(); n != before {
+		t.Errorf("%d bytes of host memory were not given back", n-before)
+	}
+}
+
+type suite struct {
+	w     *World
+	c     featurestore.Candidate
+	facts featurestore.Facts
+}
+
+var splits = []featurestore.Split{featurestore.Train, featurestore.Valid, featurestore.Test}
+
+// sameFacts: the counts are those of the samples.
+func (s *suite) sameFacts(t *testing.T) {
+	f, m := &s.facts, s.w.samples.Facts()
+	train, eval := int64(0), [2]int64{}
+	for i := range m.Batches() {
+		b := s.w.samples.Info(i)
+		switch {
+		case i >= m.TrainBatches+m.ValidBatches:
+			eval[1] += int64(b.Seeds())
+		case i >= m.TrainBatches:
+			eval[0] += int64(b.Seeds())
+		default:
+			train += int64(b.Seeds())
+		}
+	}
+	if f.Train != m.TrainBatches || f.Valid != m.ValidBatches || f.Test != m.TestBatches || f.Epochs*f.BatchesPerEpoch != f.Train ||
+		f.EvalSeeds != max(eval[0], eval[1]) || f.EpochSeeds < train/int64(f.Epochs) || f.EpochSeeds > train || f.RowBytes != f.DType.RowBytes(f.Dim) {
+		t.Errorf("%+v", *f)
+	}
+	l := s.c.Lineage()
+	if l.Samples != s.w.samples.Fingerprint() || l.Dataset == "" {
+		t.Errorf("lineage %+v", l)
+	}
+}
+
+// each opens the store on every backend.
+func (s *suite) each(t *testing.T, o featurestore.PlanOptions, do func(t *testing.T, st *opened, stack iostack.Stack)) {
+	t.Helper()
+	for _, kind := range all.Kinds()[1:] {
+		stack, _, err := all.Open(kind, iostack.Options{Workers: 3})
+		if err != nil {
+			t.Logf("without %s: %v", kind, err)
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			defer stack.Close()
+			o := o
+			o.Direct = o.GPU != nil && stack.Caps().Device
+			st, err := open(s.c, stack, o)
+			must(t)(err)
+			do(t, st, stack)
+			must(t)(st.close())
+		})
+	}
+}
+
+// rows: every batch of every split is a plain gather, byte for byte; counts add up.
+func (s *suite) rows(t *testing.T) {
+	s.each(t, featurestore.PlanOptions{}, func(t *testing.T, st *opened, stack iostack.Stack) {
+		_, err := st.Fill(t.Context(), 0, progress.Discard)
+		must(t)(err)
+		for _, ref := range refs(s.facts, splits...) {
+			sl, before := st.slot(ref), stack.Stats()
+			must(t)(Load(t.Context(), sl, ref))
+			s.w.Holds(t, ref, sl.Batch(), sl.X(), s.facts.DType)
+			if m, x := sl.Matrix(), binio.Bytes(sl.X()); len(m) < len(x) || &m[0] != &x[0] {
+				t.Fatal("the matrix does not lie where Matrix says")
+			}
+			c, read := sl.Counts(), stack.Stats().Sub(before).BytesRead
+			if c.UsefulBytes > c.BytesRead || c.GraphRead > c.BytesRead || c.SSDRead > c.BytesRead || c.SSDUseful > c.SSDRead || c.GraphRead == 0 || c.RAMRows > len(sl.Batch().Input) {
+				t.Errorf("%v: %+v", ref, c)
+			}
+			if over := c.BytesRead - read; over < 0 || over >= binio.Page { // the last page of a file may be counted whole
+				t.Errorf("%v: counted %d bytes, the stack read %d", ref, c.BytesRead, read)
+			}
+		}
+	})
+}
+
+// rowsOnGPU: what Fill makes of the batches in a device's memory is the same.
+func (s *suite) rowsOnGPU(t *testing.T) {
+	gpu := cudatest.Open(t)
+	o := featurestore.PlanOptions{GPU: gpu, GPUMemory: 1 << 30}
+	s.each(t, o, func(t *testing.T, st *opened, _ iostack.Stack) {
+		_, err := st.Fill(t.Context(), 0, progress.Discard)
+		must(t)(err)
+		for _, ref := range refs(s.facts, splits...) {
+			sl := st.slot(ref)
+			must(t)(Load(t.Context(), sl, ref))
+			s.w.Holds(t, ref, sl.Batch(), onGPU(t, sl, gpu, len(sl.Batch().Input)*s.facts.Dim), s.facts.DType)
+		}
+	})
+}
+
+// onGPU returns the matrix that Fill makes on a device.
+func onGPU(t testing.TB, sl featurestore.Slot, gpu *cuda.Device, n int) []float32 {
+	t.Helper()
+	must := must(t)
+	detach, err := gpu.Attach()
+	must(err)
+	defer detach()
+	x := make([]float32, n)
+	a, err := gpu.NewArena(int64(4 * n))
+	must(err)
+	defer a.Free()
+	on, err := a.Take(int64(4 * n))
+	must(err)
+	stream, err := gpu.NewStream()
+	must(err)
+	defer stream.Free()
+	span, err := sl.Fill(stream, on)
+	must(err)
+	if span != nil {
+		must(stream.Wait(span.Ended()))
+	}
+	must(stream.CopyOut(binio.Bytes(x), on))
+	must(stream.Synchronize())
+	return x
+}
+
+// stack returns one that fails as the injectors say.
+func stack(t testing.TB, in ...faultio.Injector) *faultio.Stack {
+	t.Helper()
+	inner, _, err := all.Open("pread", iostack.Options{Workers: 2})
+	must(t)(err)
+	return faultio.Wrap(inner, in...)
+}
+
+// sideBySide: slots are at different steps at the same time, as in a pipeline.
+func (s *suite) sideBySide(t *testing.T) {
+	in := stack(t)
+	defer in.Close()
+	st, err := open(s.c, in, featurestore.PlanOptions{})
+	must(t)(err)
+	defer func() { must(t)(st.close()) }()
+	_, err = st.Fill(t.Context(), 0, progress.Discard)
+	must(t)(err)
+	const n = 3
+	var slots [n]featurestore.Slot
+	for i := range slots {
+		slots[i], err = st.view.NewSlot(false)
+		must(t)(err)
+		defer slots[i].Free()
+	}
+	for i := range s.facts.Train + 2 {
+		if i < s.facts.Train {
+			must(t)(slots[i%n].Start(featurestore.Ref{Index: i}))
+		}
+		if k := i - 1; k >= 0 && k < s.facts.Train {
+			must(t)(slots[k%n].LoadGraph(t.Context()))
+		}
+		if k := i - 2; k >= 0 {
+			sl, ref := slots[k%n], featurestore.Ref{Index: k}
+			must(t)(sl.Wait(t.Context()))
+			must(t)(sl.Assemble(t.Context()))
+			s.w.Holds(t, ref, sl.Batch(), sl.X(), s.facts.DType)
+		}
+	}
+}
+
+// resume: a store that is filled for any batch goes on from there, and around the circle of
+// sample epochs.
+func (s *suite) resume(t *testing.T) {
+	in := stack(t)
+	defer in.Close()
+	st, err := open(s.c, in, featurestore.PlanOptions{})
+	must(t)(err)
+	defer func() { must(t)(st.close()) }()
+	for next := range s.facts.Train {
+		state, err := st.State()
+		must(t)(err)
+		must(t)(st.LoadState(state))
+		_, err = st.Fill(t.Context(), next, progress.Discard)
+		must(t)(err)
+		for k := range 3 {
+			ref := featurestore.Ref{Index: (next + k) % s.facts.Train}
+			must(t)(Load(t.Context(), st.train, ref))
+			s.w.Holds(t, ref, st.train.Batch(), st.train.X(), s.facts.DType)
+		}
+	}
+}
+
+// evaluation: batches of evaluation leave what the store holds as it was: training reads
+// what it would have read without them.
+func (s *suite) evaluation(t *testing.T) {
+	in := stack(t)
+	defer in.Close()
+	count := func(evaluate bool) (list []featurestore.Counts) {
+		st, err := open(s.c, in, featurestore.PlanOptions{})
+		must(t)(err)
+		defer func() { must(t)(st.close()) }()
+		_, err = st.Fill(t.Context(), 0, progress.Discard)
+		must(t)(err)
+		others := refs(s.facts, featurestore.Valid, featurestore.Test)
+		for i := range s.facts.Train {
+			ref := featurestore.Ref{Index: i}
+			must(t)(Load(t.Context(), st.train, ref))
+			list = append(list, st.train.Counts())
+			if evaluate && len(others) > 0 {
+				must(t)(Load(t.Context(), st.eval, others[i%len(others)]))
+				s.w.Holds(t, ref, st.train.Batch(), st.train.X(), s.facts.DType)
+			}
+		}
+		return list
+	}
+	if a, b := count(false), count(true); !slices.Equal(a, b) {
+		t.Errorf("training reads %+v, with evaluation between %+v", a, b)
+	}
+}
+
+// work opens a store, fills it and loads some batches of every split.
+func (s *suite) work(ctx context.Context, in iostack.Stack) (err error) {
+	st, err := open(s.c, in, featurestore.PlanOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	if _, err := st.Fill(ctx, 0, progress.Discard); err != nil {
+		return err
+	}
+	list := []featurestore.Ref{{Index: 0}, {Index: 1}}
+	for _, split := range splits[1:] {
+		if s.facts.Batches(split) > 0 {
+			list = append(list, featurestore.Ref{Split: split})
+		}
+	}
+	for _, ref := range list {
+		if err := Load(ctx, st.slot(ref), ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// everyReadFails: the error of any read reaches the caller, and nothing is left behind.
+func (s *suite) everyReadFails(t *testing.T) {
+	before := device.HostBytes()
+	for n := 0; ; n++ {
+		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Fail(syscall.EIO)))
+		err := s.work(t.Context(), in)
+		injected := in.Injected()
+		must(t)(in.Close())
+		if injected == 0 {
+			if err != nil || n < 4 {
+				t.Fatalf("after %d faults: %v", n, err)
+			}
+			break
+		}
+		if !errors.Is(err, syscall.EIO) {
+			t.Fatalf("read %d fails: %v", n, err)
+		}
+	}
+	if n := device.HostBytes(); n != before {
+		t.Errorf("%d bytes were not given back", n-before)
+	}
+}
+
+// everyReadIsWrong: a bit that is wrong in what any read returns is noticed.
+func (s *suite) everyReadIsWrong(t *testing.T) {
+	for n := 0; ; n++ {
+		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Flip(0, 4)))
+		err := s.work(t.Context(), in)
+		injected := in.Injected()
+		must(t)(in.Close())
+		if injected == 0 {
+			must(t)(err)
+			return
+		}
+		if !errors.Is(err, fault.ErrCorrupt) {
+			t.Fatalf("read %d is wrong: %v", n, err)
+		}
+	}
+}
+
+// cancel: a context that ends stops the store at every read, and nothing is left in flight.
+func (s *suite) cancel(t *testing.T) {
+	before := device.HostBytes()
+	for n := 0; ; n++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Hang()))
+		err := s.work(ctx, &ending{in, n, cancel})
+		cancel()
+		injected := in.Injected()
+		must(t)(in.Close())
+		if injected == 0 {
+			must(t)(err)
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("read %d hangs: %v", n, err)
+		}
+	}
+	if n := device.HostBytes(); n != before {
+		t.Errorf("%d bytes were not given back", n-before)
+	}
+}
+
+// ending is a stack that ends a context once a read was submitted.
+type ending struct {
+	iostack.Stack
+	left int // reads to submit before
+	end  func()
+}
+
+func (e *ending) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	err := e.Stack.Submit(g, reqs)
+	if e.left -= len(reqs); e.left < 0 {
+		e.end()
+	}
+	return err
+}
+
+// budget: less memory than the least is refused, what a layout says suffices, and no more
+// is held.
+func (s *suite) budget(t *testing.T) {
+	o := featurestore.PlanOptions{Least: true, Slots: 2, EvalSlots: 1, Memory: 1 << 40, MostSlots: 2}
+	least, err := s.c.Plan(o)
+	must(t)(err)
+	o.Memory = least.TableBytes + least.RAMBytes + least.KeepBytes + least.DecodeBytes + 2*least.SlotBytes + least.EvalSlotBytes
+	if l, err := s.c.Plan(o); err != nil || l.CacheRows != least.CacheRows {
+		t.Errorf("with just enough memory: %+v, %v", l, err)
+	}
+	o.Memory--
+	if _, err := s.c.Plan(o); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("with a byte too little: %v", err)
+	}
+	in := stack(t)
+	defer in.Close()
+	const slack = 2 * device.PageSize // buffers are whole pages
+	before := device.HostBytes()
+	st, err := s.c.Open(in, least)
+	must(t)(err)
+	if n := device.HostBytes() - before; n > least.RAMBytes+least.KeepBytes+slack {
+		t.Errorf("the store holds %d bytes of %d", n, least.RAMBytes+least.KeepBytes)
+	}
+	for _, eval := range []bool{false, true} {
+		before := device.HostBytes()
+		sl, err := st.View(0).NewSlot(eval)
+		must(t)(err)
+		want := least.SlotBytes
+		if eval {
+			want = least.EvalSlotBytes
+		}
+		if n := device.HostBytes() - before; n > want || n < want/4 {
+			t.Errorf("a slot (evaluation: %t) holds %d bytes of %d", eval, n, want)
+		}
+		sl.Free()
+	}
+	must(t)(st.Close())
+}
+
+// steadyState: once a slot has loaded some batches, loading more allocates next to nothing.
+func (s *suite) steadyState(t *testing.T) {
+	in, _, err := all.Open("pread", iostack.Options{Workers: 2})
+	must(t)(err)
+	defer in.Close()
+	st, err := open(s.c, in, featurestore.PlanOptions{})
+	must(t)(err)
+	defer func() { must(t)(st.close()) }()
+	_, err = st.Fill(t.Context(), 0, progress.Discard)
+	must(t)(err)
+	next := 0
+	load := func() {
+		must(t)(Load(t.Context(), st.train, featurestore.Ref{Index: next % s.facts.Train}))
+		next++
+	}
+	for range s.facts.Train {
+		load()
+	}
+	if n := testing.AllocsPerRun(s.facts.Train, load); n > 16 { // names of files, closures: nothing that grows with the batch
+		t.Errorf("a batch takes %v allocations", n)
+	}
+}

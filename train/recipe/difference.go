@@ -1,0 +1,72 @@
+package recipe
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Flags returns the names of the options, as the command line has them, in the order of
+// the fields.
+func Flags() []string {
+	var names []string
+	eachOption(func(flag string, _ int) { names = append(names, flag) })
+	return names
+}
+
+// eachOption calls f with the flag and the field of every option.
+func eachOption(f func(flag string, field int)) {
+	t := reflect.TypeFor[Recipe]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == "dims" { // which follow from the options and the data
+			continue
+		}
+		f(strings.ReplaceAll(name, "_", "-"), i)
+	}
+}
+
+// A Difference is an option of which two recipes have different values.
+type Difference struct {
+	Flag        string
+	Value, Than any // Than is the other recipe's
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("--%s %v was given, it is %v", d.Flag, d.Value, d.Than)
+}
+
+// Difference returns the options that other has other values of, in the order of the
+// fields.
+func (r *Recipe) Difference(other *Recipe) []Difference {
+	var list []Difference
+	ours, theirs := reflect.ValueOf(r).Elem(), reflect.ValueOf(other).Elem()
+	eachOption(func(flag string, i int) {
+		if v, than := ours.Field(i).Interface(), theirs.Field(i).Interface(); v != than {
+			list = append(list, Difference{flag, v, than})
+		}
+	})
+	return list
+}
+
+// Recall sets every option that no given flag names to what it was in an earlier recipe,
+// and returns the given ones that differ from it. Where auto was given, it stands for what
+// it came to.
+func (r *Recipe) Recall(was *Recipe, given []string) []Difference {
+	before := *was
+	before.EnsureDefaults() // of what earlier versions of this program had no option for
+	if r.Metric == MetricAuto {
+		r.Metric = before.Metric
+	}
+	if r.Loss == LossAuto {
+		r.Loss = before.Loss
+	}
+	ours, theirs := reflect.ValueOf(r).Elem(), reflect.ValueOf(&before).Elem()
+	eachOption(func(flag string, i int) {
+		if !slices.Contains(given, flag) {
+			ours.Field(i).Set(theirs.Field(i))
+		}
+	})
+	return r.Difference(&before)
+}

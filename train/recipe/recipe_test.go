@@ -1,0 +1,175 @@
+package recipe
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"diskgnn/internal/fault"
+)
+
+func TestValidateNamesTheFlag(t *testing.T) {
+	for want, change := range map[string]func(*Recipe){
+		"--heads 3: a hidden width":        func(o *Recipe) { o.Model, o.Heads = "gat", 3 },
+		"--heads -1: give":                 func(o *Recipe) { o.Heads = -1 },
+		"--model mlp: there are sage, gcn": func(o *Recipe) { o.Model = "mlp" },
+		"--norm group: there are none":     func(o *Recipe) { o.Norm = "group" },
+		"--activation tanh: there are":     func(o *Recipe) { o.Activation = "tanh" },
+		"--aggregator lstm: there are":     func(o *Recipe) { o.Aggregator = "lstm" },
+		"--aggregator sum is for --model":  func(o *Recipe) { o.Model, o.Aggregator = "gcn", "sum" },
+		"--gcn-norm left: there are":       func(o *Recipe) { o.GCNNorm = "left" },
+		"--gcn-norm block is for --model":  func(o *Recipe) { o.GCNNorm = "block" },
+		"--layer-order multiply: --aggreg": func(o *Recipe) { o.Aggregator, o.LayerOrder = "max", "multiply" },
+		"--optimizer sgd: there are adam":  func(o *Recipe) { o.Optimizer = "sgd" },
+		"--weight-decay -1:":               func(o *Recipe) { o.WeightDecay = -1 },
+		"--label-smoothing 1:":             func(o *Recipe) { o.LabelSmoothing = 1 },
+		"--schedule step: there are const": func(o *Recipe) { o.Schedule = "step" },
+		"--warmup 11: give a number from":  func(o *Recipe) { o.Warmup = 11 },
+		"--min-lr 0.1: give a rate from":   func(o *Recipe) { o.Schedule, o.MinLR = "cosine", 0.1 },
+		"--min-lr is for --schedule cos":   func(o *Recipe) { o.MinLR = 0.001 },
+		"--plateau-factor 1: give":         func(o *Recipe) { o.PlateauFactor = 1 },
+		"--plateau-patience -1: give":      func(o *Recipe) { o.PlateauPatience = -1 },
+		"--patience -1: give":              func(o *Recipe) { o.Patience = -1 },
+		"--validate-every -1: give":        func(o *Recipe) { o.ValidateEvery = -1 },
+		"--loss hinge: there are auto":     func(o *Recipe) { o.Loss = "hinge" },
+		"--hidden -1":                      func(o *Recipe) { o.Hidden = -1 },
+		"--epochs -1":                      func(o *Recipe) { o.Epochs = -1 },
+		"--epochs 2147483648":              func(o *Recipe) { o.Epochs = 1 << 31 },
+		"--hidden 33554432":                func(o *Recipe) { o.Hidden = 1 << 25 },
+		"--lr -0.1":                        func(o *Recipe) { o.LR = -0.1 },
+		"--dropout 1:":                     func(o *Recipe) { o.Dropout = 1 },
+		"--dropout -0.5":                   func(o *Recipe) { o.Dropout = -0.5 },
+		"--dropout 0.99999999999: a rate":  func(o *Recipe) { o.Dropout = 0.99999999999 },
+		"--metric mrr: there are auto":     func(o *Recipe) { o.Metric = "mrr" },
+		"--layer-order sum":                func(o *Recipe) { o.LayerOrder = "sum" },
+		"--precision half: there are fl":   func(o *Recipe) { o.Precision = "half" },
+	} {
+		o := Defaults()
+		if err := o.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&o)
+		o.EnsureDefaults()
+		err := o.Validate()
+		if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s…", err, want)
+		}
+	}
+	o := Defaults()
+	o.Dropout = 0
+	if err := o.Validate(); err != nil {
+		t.Errorf("no dropout: %v", err)
+	}
+}
+
+func TestResolveByTheData(t *testing.T) {
+	for what, c := range map[string]struct {
+		data         Data
+		change       func(*Recipe)
+		loss, metric string
+		refused      string
+	}{
+		"two classes, by AUC":  {data: Data{Classes: 2, Metric: MetricAUC}, loss: LossCrossEntropy, metric: MetricAUC},
+		"five classes, by AUC": {data: Data{Classes: 5, Metric: MetricAUC}, loss: LossCrossEntropy, metric: MetricAccuracy},
+		"any number":           {data: Data{Classes: 5, MultiLabel: true}, loss: LossBinary, metric: MetricF1},
+		"any number, by AUC":   {data: Data{Classes: 5, MultiLabel: true, Metric: MetricAUC}, loss: LossBinary, metric: MetricAUC},
+		"chosen":               {data: Data{Classes: 2, Metric: MetricAUC}, change: func(r *Recipe) { r.Loss, r.Metric = LossBinary, MetricF1 }, loss: LossBinary, metric: MetricF1},
+		"AUC of five":          {data: Data{Classes: 5}, change: func(r *Recipe) { r.Metric = MetricAUC }, refused: "--metric auc is of two classes, data has 5"},
+		"one of any number":    {data: Data{Classes: 5, MultiLabel: true}, change: func(r *Recipe) { r.Loss = LossCrossEntropy }, refused: "--loss cross-entropy is of one class"},
+		"smooth binary":        {data: Data{Classes: 5, MultiLabel: true}, change: func(r *Recipe) { r.LabelSmoothing = 0.1 }, refused: "--label-smoothing 0.1 is for"},
+	} {
+		r := Defaults()
+		if c.change != nil {
+			c.change(&r)
+		}
+		c.data.Name, c.data.Layers = "data", 2
+		err := r.Resolve(c.data)
+		if c.refused != "" {
+			if !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), c.refused) {
+				t.Errorf("%s: %v", what, err)
+			}
+		} else if err != nil || r.Loss != c.loss || r.Metric != c.metric {
+			t.Errorf("%s: %s, %s, %v", what, r.Loss, r.Metric, err)
+		}
+	}
+}
+
+func TestNetworkHasALayerPerFanout(t *testing.T) {
+	o := Defaults()
+	o.Hidden, o.LayerOrder = 16, "multiply"
+	data := Data{Dim: 7, Classes: 3, Layers: 3}
+	if err := o.Resolve(data); err != nil {
+		t.Fatal(err)
+	}
+	m := o.Network()
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if m.InputProjection != 0 || m.Aggregator != "mean" || m.GCNNorm != "" {
+		t.Errorf("%+v", m)
+	}
+	o.Model, o.InputProjection, o.Residual, o.Norm = "gcn", true, true, "batch"
+	if g := o.Network(); g.Validate() != nil || g.InputProjection != 16 || !g.Residual || g.Norm != "batch" {
+		t.Errorf("%+v: %v", g, g.Validate())
+	}
+	if len(m.Dims) != 4 || m.Dims[0] != 7 || m.Dims[1] != 16 || m.Dims[2] != 16 || m.Dims[3] != 3 || len(m.Orders) != 3 || m.Order(2) != "multiply" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// other returns a recipe that differs from the defaults in every option.
+func other() Recipe {
+	r := Defaults()
+	v := reflect.ValueOf(&r).Elem()
+	eachOption(func(_ string, i int) {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("other")
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Int:
+			f.SetInt(77)
+		case reflect.Uint64:
+			f.SetUint(77)
+		case reflect.Float64:
+			f.SetFloat(0.77)
+		}
+	})
+	return r
+}
+
+func TestRecallTakesEveryOption(t *testing.T) {
+	was, now := other(), Defaults()
+	if d := now.Recall(&was, nil); d != nil || !reflect.DeepEqual(now, was) {
+		t.Errorf("recalled %+v, want %+v; %v", now, was, d)
+	}
+	now = Defaults()
+	d := now.Recall(&was, Flags())
+	if len(d) != len(Flags())-2 { // auto stands for what loss and metric came to
+		t.Errorf("%d of %d options differ: %v", len(d), len(Flags()), d)
+	}
+	now = Defaults()
+	now.LabelSmoothing = 0.25
+	d = now.Recall(&was, []string{"label-smoothing", "threads"})
+	if len(d) != 1 || d[0].String() != "--label-smoothing 0.25 was given, it is 0.77" || now.Model != "other" {
+		t.Errorf("%v", d)
+	}
+	now = Defaults()
+	if d := now.Recall(new(Recipe), []string{"schedule", "precision"}); d != nil || !reflect.DeepEqual(now.Difference(new(Recipe))[0], Difference{"model", "sage", ""}) {
+		t.Errorf("of an earlier version's: %v", d)
+	}
+}
+
+// The JSON is hashed into checkpoints: neither names nor their order may change.
+func TestJSONStaysAsItWas(t *testing.T) {
+	b, err := json.Marshal(Recipe{})
+	want := `{"model":"","hidden":0,"dims":null,"epochs":0,"lr":0,"dropout":0,"metric":"","layer_order":"","seed":0,"shuffle_batches":false,` +
+		`"heads":0,"norm":"","residual":false,"input_projection":false,"activation":"","aggregator":"","gcn_norm":"",` +
+		`"optimizer":"","weight_decay":0,"label_smoothing":0,"loss":"",` +
+		`"schedule":"","warmup":0,"min_lr":0,"plateau_factor":0,"plateau_patience":0,"patience":0,"validate_every":0}`
+	if err != nil || string(b) != want {
+		t.Errorf("%s, %v", b, err)
+	}
+}

@@ -1,0 +1,75 @@
+package recipe
+
+import (
+	"slices"
+
+	"diskgnn/internal/fault"
+	"diskgnn/train/model"
+)
+
+// Data is what the training data decide of a recipe that leaves it open.
+type Data struct {
+	Name         string // of what holds the batches, for errors
+	Dim, Classes int    // of a node's features and labels
+	MultiLabel   bool   // nodes have any number of the classes
+	Metric       string // by which the dataset is usually judged; "" where none is known
+	Layers       int    // one for every fanout sampled
+}
+
+// Resolve replaces what auto leaves open of the loss and the metric, finds the layers'
+// widths, and refuses what the labels are not for.
+func (r *Recipe) Resolve(d Data) error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	if r.Loss == LossAuto {
+		if r.Loss = LossCrossEntropy; d.MultiLabel {
+			r.Loss = LossBinary
+		}
+	}
+	if r.Metric == MetricAuto {
+		r.Metric = MetricAccuracy
+		switch {
+		case d.Metric == MetricAUC && (d.Classes == 2 || d.MultiLabel):
+			r.Metric = MetricAUC
+		case d.MultiLabel:
+			r.Metric = MetricF1
+		}
+	}
+	switch {
+	case r.Loss == LossCrossEntropy && d.MultiLabel:
+		return usage("--loss cross-entropy is of one class per node, those of %s have any number: binary is for these", d.Name)
+	case r.Loss == LossBinary && r.LabelSmoothing > 0:
+		return usage("--label-smoothing %v is for --loss cross-entropy, not binary", r.LabelSmoothing)
+	case r.Metric == MetricAUC && d.Classes != 2 && !d.MultiLabel:
+		return usage("--metric auc is of two classes, %s has %d", d.Name, d.Classes)
+	}
+	r.Dims = []int{d.Dim}
+	for range d.Layers - 1 {
+		r.Dims = append(r.Dims, r.Hidden)
+	}
+	r.Dims = append(r.Dims, d.Classes)
+	return nil
+}
+
+// Network returns the model of a resolved recipe.
+func (r *Recipe) Network() model.Model {
+	m := model.Model{Kind: model.Kind(r.Model), Dims: slices.Clone(r.Dims), Dropout: r.Dropout, Norm: model.Norm(r.Norm), Residual: r.Residual}
+	if r.Activation != ActivationAuto {
+		m.Activation = model.Activation(r.Activation)
+	}
+	m.Activation = m.Unit()
+	switch m.Kind {
+	case model.SAGE:
+		m.Aggregator = model.Aggregator(r.Aggregator)
+	case model.GAT:
+		m.Heads = r.Heads
+	case model.GCN:
+		m.GCNNorm = model.GCNNorm(r.GCNNorm)
+	}
+	if r.InputProjection {
+		m.InputProjection = r.Hidden
+	}
+	if order, _ := model.ParseOrder(r.LayerOrder); order != model.Auto {
+		m.Orders = slices.Repeat([]model.Order{order}, m.Layers())
+	}
+	return m
+}

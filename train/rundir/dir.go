@@ -1,0 +1,221 @@
+package rundir
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/checkpoint"
+	"diskgnn/train/safetensors"
+)
+
+// Dir is the directory of a run under way, locked. Its methods belong to one goroutine.
+type Dir struct {
+	FS   vfs.FS
+	Path string
+	File File // what run.json holds, once it was saved
+	MetricsEnd
+
+	lock    io.Closer
+	metrics vfs.File
+}
+
+// Begin makes the directory, or with force clears the run that is there, and
+// locks it. Nothing but a run is ever replaced.
+func Begin(fsys vfs.FS, out string, force bool, file File) (*Dir, error) {
+	out = filepath.Clean(out)
+	if err := CheckOut(fsys, out, force); err != nil {
+		return nil, err
+	}
+	parent := filepath.Dir(out)
+	if ok, err := vfs.Exists(fsys, parent); err != nil || !ok {
+		return nil, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", out, parent)
+	}
+	if err := fsys.MkdirAll(out); err != nil {
+		return nil, fmt.Errorf("make %s: %w", out, err)
+	}
+	// What is written inside is as durable as the directory's name.
+	if err := fsys.SyncDir(parent); err != nil {
+		return nil, err
+	}
+	d, err := Lock(fsys, out, file)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Clear(force); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Lock locks a run's directory and leaves it as it is. File is what Save will write.
+func Lock(fsys vfs.FS, out string, file File) (d *Dir, err error) {
+	d = &Dir{FS: fsys, Path: filepath.Clean(out), File: file}
+	if d.lock, err = fsys.Lock(d.Name(LockFile)); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Close closes metrics.jsonl and gives up the lock. The directory stays as it is.
+func (d *Dir) Close() error { return errors.Join(d.CloseMetrics(), d.lock.Close()) }
+
+// Unlock removes the lock's file and gives up the lock. What fails does no harm: a file
+// that stays behind is locked by nobody.
+func (d *Dir) Unlock() {
+	_ = d.Remove(LockFile)
+	_ = d.lock.Close()
+}
+
+// Checkpoints is where the run keeps its checkpoints.
+func (d *Dir) Checkpoints() checkpoint.Dir {
+	return checkpoint.Dir{FS: d.FS, Path: d.Name(CheckpointsDir)}
+}
+
+// Clear starts the locked directory's content: with force, in place of the run that is
+// there.
+func (d *Dir) Clear(force bool) error {
+	// Somebody else may have come between the first look and the lock.
+	if err := CheckOut(d.FS, d.Path, force); err != nil {
+		return err
+	}
+	// Checkpoints go before run.json says that another run is here.
+	if err := d.Checkpoints().Clear(); err != nil {
+		return err
+	}
+	// run.json next: from here on, what is left of an earlier run is not finished.
+	d.File.Format, d.File.State, d.File.Begun = Format, StateRunning, time.Now().UTC()
+	if err := d.Save(); err != nil {
+		return err
+	}
+	names, err := d.FS.List(d.Path)
+	if err != nil {
+		return fmt.Errorf("clear %s: %w", d.Path, err)
+	}
+	ours := []string{FinalFile, WeightsFile, ReportFile}
+	for _, name := range names {
+		if !slices.Contains(ours, name) && !isTrace(name) {
+			continue
+		}
+		if err := d.Remove(name); err != nil {
+			return fmt.Errorf("clear %s: %w", d.Path, err)
+		}
+	}
+	return d.OpenMetrics(MetricsEnd{})
+}
+
+// CheckOut refuses an output that exists, unless it is a run that may be replaced.
+func CheckOut(fsys vfs.FS, out string, force bool) error {
+	ok, err := vfs.Exists(fsys, out)
+	if err != nil || !ok {
+		return err
+	}
+	was, err := Read(fsys, out)
+	if errors.Is(err, fault.ErrVersion) && force {
+		return nil
+	}
+	if errors.Is(err, fault.ErrVersion) {
+		return fault.New(fault.ErrExists, "%s exists: %w; use --force to train anew in its place, or another name", out, err)
+	}
+	if err != nil {
+		names, lerr := fsys.List(out)
+		ours := []string{LockFile, stage.RunFile + tmpExt} // what a run leaves that ended before it began
+		if lerr == nil && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(ours, n) }) {
+			return nil
+		}
+		return fault.New(fault.ErrExists, "%s exists and is not a run of this program; remove it or choose another name", out)
+	}
+	if force {
+		return nil
+	}
+	switch was.State {
+	case StateFinished:
+		return fault.New(fault.ErrExists, "%s exists: a finished run; use --force to train anew in its place, or another name", out)
+	default:
+		if err := was.Unlocked(fsys, out); err != nil {
+			return err
+		}
+	}
+	return fault.New(fault.ErrExists, "%s exists: a run that did not finish (%s); use --resume to go on, --force to start over, or another name", out, was.State)
+}
+
+// Name returns the path of a file of the directory.
+func (d *Dir) Name(file string) string { return filepath.Join(d.Path, file) }
+
+// Remove removes a file, if it is there.
+func (d *Dir) Remove(file string) error {
+	if ok, err := vfs.Exists(d.FS, d.Name(file)); err != nil || !ok {
+		return err
+	}
+	return d.FS.Remove(d.Name(file))
+}
+
+// Save replaces run.json.
+func (d *Dir) Save() error {
+	b, err := json.MarshalIndent(d.File, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := vfs.ReplaceFile(d.FS, d.Name(stage.RunFile), append(b, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", d.Name(stage.RunFile), err)
+	}
+	return nil
+}
+
+// SaveWeights replaces a file of weights as they are after an epoch.
+func (d *Dir) SaveWeights(name string, tensors []safetensors.Tensor, epoch int) error {
+	metadata := map[string]string{
+		"format": "pt", // the orientation is PyTorch's
+		"model":  d.File.Params.Model,
+		"epoch":  fmt.Sprint(epoch),
+	}
+	return d.Replace(name, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
+}
+
+// Replace writes a file so that the old content or the new is there, never a mixture.
+func (d *Dir) Replace(name string, content func(io.Writer) error) error {
+	path := d.Name(name)
+	write := func() (err error) {
+		f, err := d.FS.Create(path + tmpExt)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		b := bufio.NewWriterSize(f, 1<<20)
+		if err := content(b); err != nil {
+			return err
+		}
+		if err := b.Flush(); err != nil {
+			return err
+		}
+		return f.Sync()
+	}
+	err := write()
+	if err == nil {
+		err = d.FS.Rename(path+tmpExt, path)
+	}
+	if err == nil {
+		err = d.FS.SyncDir(d.Path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// End says in File that the run ended, and why. Save writes it.
+func (d *Dir) End(s State, why error) {
+	now := time.Now().UTC()
+	d.File.State, d.File.Ended = s, &now
+	if why != nil {
+		d.File.Error = why.Error()
+	}
+}

@@ -1,0 +1,68 @@
+package rundir
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"diskgnn/internal/fault"
+)
+
+// Interval says how often checkpoints are written: after so many batches, or after so
+// much time and at the ends of epochs that took long enough; zero, at the ends of
+// epochs alone.
+type Interval struct {
+	Time    time.Duration
+	Batches int
+}
+
+// epochGap is the least time between a checkpoint and one at the end of an epoch, so
+// that those of short epochs cost next to nothing.
+const epochGap = 10 * time.Second
+
+// ParseInterval reads "10m", "1h30m", "500" and "0".
+func ParseInterval(s string) (Interval, error) {
+	if n, err := strconv.Atoi(strings.ReplaceAll(s, "_", "")); err == nil && n >= 0 {
+		return Interval{Batches: n}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return Interval{Time: d}, nil
+	}
+	return Interval{}, fault.New(fault.ErrUsage, "%q is neither a time (10m, 1h) nor a number of batches (500)", s)
+}
+
+// String returns what ParseInterval reads, without units that are zero.
+func (i Interval) String() string {
+	if i.Time == 0 {
+		return strconv.Itoa(i.Batches)
+	}
+	s := i.Time.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalText writes what String returns, for run.json.
+func (i Interval) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
+// UnmarshalText reads it.
+func (i *Interval) UnmarshalText(b []byte) (err error) {
+	*i, err = ParseInterval(string(b))
+	return err
+}
+
+// Due tells whether a checkpoint is to be written now, after so many steps of the run
+// and so long after the one before.
+func (i Interval) Due(steps int, since time.Duration, epochEnds bool) bool {
+	switch {
+	case i.Batches > 0:
+		return !epochEnds && steps%i.Batches == 0
+	case i.Time > 0:
+		return since >= i.Time || epochEnds && since >= epochGap
+	}
+	return epochEnds
+}

@@ -1,0 +1,182 @@
+package rundir
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// MetricsEnd is how far metrics.jsonl is written.
+type MetricsEnd struct {
+	Bytes int64  `json:"bytes"`
+	CRC   uint32 `json:"crc"` // CRC-32C of them
+}
+
+// AppendMetrics adds a line and makes it durable.
+func (d *Dir) AppendMetrics(e Epoch) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if _, err := d.metrics.WriteAt(line, d.MetricsEnd.Bytes); err != nil {
+		return fmt.Errorf("write %s: %w", d.Name(MetricsFile), err)
+	}
+	if err := d.metrics.Sync(); err != nil {
+		return fmt.Errorf("write %s: %w", d.Name(MetricsFile), err)
+	}
+	d.MetricsEnd.Bytes += int64(len(line))
+	d.MetricsEnd.CRC = binio.UpdateCRC(d.MetricsEnd.CRC, line)
+	return nil
+}
+
+// mostLine bounds a line of metrics.jsonl; it has some 1,100 bytes.
+const mostLine = 64 << 10
+
+// ReadMetrics returns the epochs in a run's metrics.jsonl up to an end, of which there are
+// so many.
+func ReadMetrics(fsys vfs.FS, name string, end MetricsEnd, epochs int) ([]Epoch, error) {
+	if end.Bytes < 0 || end.Bytes > int64(epochs)*mostLine || end.Bytes == 0 && epochs > 0 {
+		return nil, fault.New(fault.ErrCorrupt, "%s with %d bytes for %d epochs", name, end.Bytes, epochs)
+	}
+	if end.Bytes == 0 {
+		return nil, nil // the file may have gone with the crash
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := checkMetrics(f, name, end); err != nil {
+		return nil, err
+	}
+	var list []Epoch
+	for lines := bufio.NewReaderSize(io.NewSectionReader(f, 0, end.Bytes), mostLine); ; {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
+		}
+		var e Epoch
+		if err == nil {
+			err = e.decode(line)
+		}
+		if err == nil && (len(list) == epochs || e.Epoch != len(list)) {
+			err = fmt.Errorf("epoch %d", e.Epoch)
+		}
+		if err != nil {
+			return nil, fault.New(fault.ErrCorrupt, "%s: line %d: %v", name, len(list)+1, err)
+		}
+		list = append(list, e)
+	}
+	if len(list) != epochs {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d epochs, not %d", name, len(list), epochs)
+	}
+	return list, nil
+}
+
+// checkMetrics makes sure that the file is what it was up to the end.
+func checkMetrics(f vfs.File, name string, end MetricsEnd) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() < end.Bytes {
+		return fault.New(fault.ErrCorrupt, "%s has %d bytes, %d were written", name, st.Size(), end.Bytes)
+	}
+	crc, buf := uint32(0), make([]byte, mostLine)
+	for r := io.NewSectionReader(f, 0, end.Bytes); ; {
+		n, err := r.Read(buf)
+		crc = binio.UpdateCRC(crc, buf[:n])
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	if crc != end.CRC {
+		return binio.BadRange(name, 0, end.Bytes)
+	}
+	return nil
+}
+
+// OpenMetrics opens metrics.jsonl to go on after an end: what follows it is cut off. The
+// cut becomes durable with the next line: until then, whoever goes on cuts again.
+func (d *Dir) OpenMetrics(end MetricsEnd) (err error) {
+	name := d.Name(MetricsFile)
+	if d.metrics, err = d.FS.OpenReadWrite(name); err != nil {
+		return fmt.Errorf("open %s: %w", name, err)
+	}
+	d.MetricsEnd = end
+	if err := d.metrics.Truncate(end.Bytes); err != nil {
+		return fmt.Errorf("cut %s to %d bytes: %w", name, end.Bytes, err)
+	}
+	return nil
+}
+
+// CloseMetrics closes metrics.jsonl, if it is open.
+func (d *Dir) CloseMetrics() error {
+	if d.metrics == nil {
+		return nil
+	}
+	f := d.metrics
+	d.metrics = nil
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("write %s: %w", d.Name(MetricsFile), err)
+	}
+	return nil
+}
+
+// ReadLines returns the epochs of metrics.jsonl whose lines were written whole: a run that
+// was killed may have left a part of one more.
+func ReadLines(fsys vfs.FS, dir string) ([]Epoch, error) {
+	name := filepath.Join(dir, MetricsFile)
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	epochs, err := decodeLines(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return epochs, nil
+}
+
+func decodeLines(from io.Reader) ([]Epoch, error) {
+	var epochs []Epoch
+	for lines := bufio.NewReaderSize(from, mostLine); ; {
+		n := len(epochs)
+		bad := func(format string, args ...any) error {
+			return fault.New(fault.ErrCorrupt, "line %d: "+format, append([]any{n + 1}, args...)...)
+		}
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return epochs, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, bad("it is longer than %d bytes", mostLine)
+		case err != nil:
+			return nil, err
+		}
+		var e Epoch
+		if err := e.decode(line); err != nil {
+			return nil, bad("%w", err)
+		}
+		if e.Epoch < 0 || e.Epoch > math.MaxInt32 || n > 0 && e.Epoch <= epochs[n-1].Epoch {
+			return nil, bad("epoch %d", e.Epoch)
+		}
+		for i := range e.Stages {
+			e.Stages[i].Workers = max(1, e.Stages[i].Workers)
+		}
+		epochs = append(epochs, e)
+	}
+}

@@ -1,0 +1,123 @@
+package rundir
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/score"
+)
+
+// Of run.json, all but the result is some ten thousand bytes long, and in the result an
+// epoch no less than these.
+const (
+	mostRun        = 1 << 30 // of half a million epochs
+	mostRunFacts   = 1 << 20
+	leastEpochText = 256
+)
+
+// Read reads run.json and makes sure that it is one, of this version.
+func Read(fsys vfs.FS, dir string) (File, error) { return read(fsys, dir, true) }
+
+// ReadSummary is Read without the result's epochs, which metrics.jsonl has too.
+func ReadSummary(fsys vfs.FS, dir string) (File, error) { return read(fsys, dir, false) }
+
+func read(fsys vfs.FS, dir string, epochs bool) (File, error) {
+	name := filepath.Join(dir, stage.RunFile)
+	b, err := vfs.ReadSmall(fsys, name, mostRun)
+	if err != nil {
+		return File{}, err
+	}
+	r, err := decode(b, epochs)
+	if err != nil {
+		return r, fault.New(fault.ErrCorrupt, "%s: %w", name, err)
+	}
+	if r.Format.Name != Format.Name {
+		return r, fault.New(fault.ErrInput, "%s is no run of this program", dir)
+	}
+	if r.Format != Format {
+		return r, fault.New(fault.ErrVersion, "%s is a %s; this program reads %s", dir, r.Format, Format)
+	}
+	return r, nil
+}
+
+// length is that of some JSON, of which nothing else is read.
+type length int
+
+func (l *length) UnmarshalJSON(b []byte) error { *l = length(len(b)); return nil }
+
+// decode reads the JSON of a run.json and, if they are wanted, the epochs of its result, in
+// memory of its length.
+func decode(b []byte, epochs bool) (f File, err error) {
+	var whole struct {
+		Result length `json:"result"`
+	}
+	if err := json.Unmarshal(b, &whole); err != nil {
+		return f, err
+	}
+	if n := len(b) - int(whole.Result); n > mostRunFacts {
+		return f, fmt.Errorf("%d bytes beside the result", n)
+	}
+	var parts struct {
+		Result struct {
+			Epochs length `json:"epochs"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return f, err
+	}
+	if n := whole.Result - parts.Result.Epochs; n > mostRunFacts {
+		return f, fmt.Errorf("result: %d bytes beside the epochs", n)
+	}
+	if whole.Result == 0 {
+		return f, json.Unmarshal(b, &f)
+	}
+	if !epochs {
+		_, err = decodeFacts[length](b, &f)
+		return f, err
+	}
+	list, err := decodeFacts[json.RawMessage](b, &f)
+	if err == nil && f.Result != nil {
+		f.Result.Epochs, err = decodeEpochs(list)
+	}
+	return f, err
+}
+
+// decodeFacts reads everything but the epochs of the result, which it returns.
+func decodeFacts[E any](b []byte, f *File) (epochs E, err error) {
+	type result struct {
+		*Result
+		Epochs E `json:"epochs"` // hides the result's
+	}
+	facts := struct {
+		*File
+		Result *result `json:"result"` // hides the run's
+	}{File: f, Result: &result{Result: &Result{ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}}}
+	if err := json.Unmarshal(b, &facts); err != nil || facts.Result == nil {
+		return epochs, err
+	}
+	f.Result = facts.Result.Result
+	return facts.Result.Epochs, nil
+}
+
+// decodeEpochs reads the epochs of a result one by one.
+func decodeEpochs(b []byte) (epochs []Epoch, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return nil, nil // of a run without epochs
+	}
+	for d.More() {
+		var e Epoch
+		if err := d.Decode(&e); err != nil {
+			return nil, fmt.Errorf("epoch %d of the result: %w", len(epochs), err)
+		}
+		if epochs = append(epochs, e); d.InputOffset() < leastEpochText*int64(len(epochs)) {
+			return nil, fmt.Errorf("%d epochs in %d bytes of the result", len(epochs), d.InputOffset())
+		}
+	}
+	return epochs, nil
+}

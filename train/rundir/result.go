@@ -1,0 +1,97 @@
+package rundir
+
+import (
+	"diskgnn/pipeline"
+	"diskgnn/train/engine"
+	"diskgnn/train/score"
+	"encoding/json"
+)
+
+// Setup is what the run computes with and how it uses its memory, resolved once.
+type Setup struct {
+	Engine    string `json:"engine"`
+	IO        string `json:"io"`
+	Threads   int    `json:"threads"`
+	Memory    int64  `json:"memory_bytes"`  // given
+	Planned   int64  `json:"planned_bytes"` // of them used, as planned
+	CacheRows int64  `json:"cache_rows"`    // ranks below are held in RAM or by the GPU
+	CacheSize int64  `json:"cache_bytes"`   // in RAM
+	Slots     int    `json:"slots"`
+	EvalSlots int    `json:"eval_slots"`
+	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
+	// of its memory.
+	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
+	GPUCacheSize int64 `json:"gpu_cache_bytes,omitempty"`
+	GPUBytes     int64 `json:"gpu_bytes,omitempty"`
+	engine.Info
+}
+
+// Epoch is a line of metrics.jsonl. Epochs count from 0.
+type Epoch struct {
+	Epoch int `json:"epoch"`
+	// Seconds are those of training: validation is not in them, filling the caches is
+	// in the first epoch's.
+	Seconds       float64     `json:"seconds"`
+	LR            score.Score `json:"lr"`             // undefined where nothing is computed
+	Loss          score.Score `json:"loss"`           // mean over the labelled seed nodes
+	TrainAccuracy score.Score `json:"train_accuracy"` // of the forward passes trained on, dropout included
+	ValidAccuracy score.Score `json:"valid_accuracy"`
+	// BytesRead is what was read from disk for the epoch's batches, UsefulBytes the
+	// part of it that they are made of: graphs, and rows that no cache held.
+	BytesRead   int64 `json:"bytes_read"`
+	UsefulBytes int64 `json:"useful_bytes"`
+	// SSDBytesRead and SSDUsefulBytes are what the SSD level has of them: pages that
+	// batches of a segment share, and rows in them.
+	SSDBytesRead   int64 `json:"ssd_bytes_read"`
+	SSDUsefulBytes int64 `json:"ssd_useful_bytes"`
+	// GraphBytesRead is what graphs have of BytesRead; RAMBytes are the rows that the
+	// cache served, for which nothing was read.
+	GraphBytesRead int64 `json:"graph_bytes_read"`
+	RAMBytes       int64 `json:"ram_bytes"`
+	// ReadRate is in bytes per second, over the time in which a read was in flight. It
+	// is that of all reads since the epoch before: of batches ahead and validation too.
+	ReadRate       score.Score `json:"read_rate"`
+	ReadSeconds    float64     `json:"read_seconds"` // waiting for features
+	ComputeSeconds float64     `json:"compute_seconds"`
+
+	Batches        int                  `json:"batches"`
+	Stages         []pipeline.StageTime `json:"stages"`
+	BoundStage     string               `json:"bound_stage"`   // the slowest stage, by itself
+	BoundSeconds   float64              `json:"bound_seconds"` // that it takes alone
+	ValidSeconds   float64              `json:"valid_seconds"`
+	ValidBytesRead int64                `json:"valid_bytes_read"`
+}
+
+// How a result came about.
+const (
+	ResultNew     = "new"     // trained from the start
+	ResultResumed = "resumed" // gone on with
+	ResultDone    = "done"    // nothing was left to do
+)
+
+// Result is what a run came to, in however many processes.
+type Result struct {
+	State string `json:"state"`
+	Setup
+	PreloadBytes   int64   `json:"preload_bytes"`
+	PreloadSeconds float64 `json:"preload_seconds"`
+	Metric         string  `json:"metric"`
+	Epochs         []Epoch `json:"epochs"`
+	// StoppedEarly tells that Epochs are fewer than were asked for, since scores did
+	// not become better.
+	StoppedEarly bool `json:"stopped_early"`
+	// BestEpoch is the first with the best validation score, the last epoch where
+	// there is nothing to validate on, and -1 where nothing was trained.
+	BestEpoch     int         `json:"best_epoch"`
+	ValidAccuracy score.Score `json:"valid_accuracy"` // of the best epoch
+	TestAccuracy  score.Score `json:"test_accuracy"`  // of the best epoch's weights
+	Seconds       float64     `json:"seconds"`        // of the whole run
+	PeakRSSBytes  int64       `json:"peak_rss_bytes"`
+	PeakAnonBytes int64       `json:"peak_anon_bytes"`
+}
+
+// decode reads a line of metrics.jsonl. Numbers that it has not are undefined.
+func (e *Epoch) decode(line []byte) error {
+	*e = Epoch{LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, ReadRate: score.Undefined}
+	return json.Unmarshal(line, e)
+}

@@ -1,0 +1,182 @@
+// Package rundir is RUN, the directory of a training run: what its files hold, and how
+// they are written and read. It is live while the run trains:
+//
+//	run.json             parameters, what they were resolved to, the run's state and,
+//	                     once finished, its result: a File
+//	metrics.jsonl        a line per epoch, in order: an Epoch
+//	weights.safetensors  weights of the best validation epoch so far
+//	final.safetensors    weights after the last epoch
+//	trace.json           what every stage did when (on request), and in trace-1.json,
+//	                     trace-2.json …, in the processes that went on with the run
+//	checkpoints/         what an interrupted run goes on from (package checkpoint)
+//	report.html          all of this on a page, for people (package report)
+//	lock                 held while training
+//
+// All but metrics.jsonl are replaced whole, by way of a file whose name ends in .tmp; a
+// line of metrics.jsonl is synced before anything refers to it. A run that was cut off may
+// have left a part of one more line, and says running but holds no lock.
+//
+//	   ┌──────────── resumed ───────────┐
+//	   ▼                                │
+//	running ──► interrupted, failed ────┤   checkpoints/ are kept
+//	   │  └───► (killed: no lock) ──────┘
+//	   └──────► finished                    final.safetensors, and no checkpoints
+//
+// A run is finished when run.json says so; final.safetensors is there then, checkpoints
+// are not; in a run that ended early it is the other way round.
+//
+// run.json names the format, diskgnn.run, and its version. A program reads its own version
+// only. Keys that a version adds without meaning anything else by the old ones do not raise
+// it: readers ignore keys that they do not know, and take keys that are missing for those of
+// a run that had no such choice.
+package rundir
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/engine"
+	"diskgnn/train/model"
+	"diskgnn/train/recipe"
+)
+
+// Names of the files in a run's directory; run.json is stage.RunFile.
+const (
+	MetricsFile = "metrics.jsonl"
+	WeightsFile = "weights.safetensors"
+	FinalFile   = "final.safetensors"
+	TraceFile   = "trace.json"
+	ReportFile  = "report.html"
+
+	CheckpointsDir = "checkpoints"
+
+	LockFile = "lock"
+	tmpExt   = ".tmp" // of a file being replaced
+)
+
+// Format names the directory's format in run.json.
+var Format = stage.Format{Name: "diskgnn.run", Version: 2}
+
+// State says how far a run got.
+type State string
+
+// The states of a run. One that ended without saying how, by a crash, stays running,
+// but holds no lock.
+const (
+	StateRunning     State = "running"
+	StateFinished    State = "finished"
+	StateInterrupted State = "interrupted"
+	StateFailed      State = "failed"
+)
+
+// File is the content of run.json.
+type File struct {
+	Format  stage.Format `json:"format"`
+	State   State        `json:"state"`
+	Error   string       `json:"error,omitempty"`
+	Version string       `json:"program"`
+	Begun   time.Time    `json:"begun"`
+	Ended   *time.Time   `json:"ended,omitempty"`
+	// Params and Pack are what the weights follow from, together with BLAS.
+	Params Params `json:"params"`
+	// Store is the kind of the store; "" in runs of earlier versions, which are packed.
+	Store string `json:"store,omitempty"`
+	Pack  string `json:"pack"` // fingerprint of the store's directory; "" if it has none
+	// Samples and Dataset are the fingerprints of those that the store was made from. Runs
+	// of earlier versions say nothing of the samples.
+	Samples string `json:"samples,omitempty"`
+	Dataset string `json:"dataset"`
+	// PackPath, DatasetPath and SamplesPath are where these were that the store is of, for
+	// the process that goes on.
+	PackPath    string      `json:"pack_path,omitempty"`
+	DatasetPath string      `json:"dataset_path,omitempty"`
+	SamplesPath string      `json:"samples_path,omitempty"`
+	Preferences Preferences `json:"preferences"`
+	Resumed     int         `json:"resumed,omitempty"` // how often
+	// PackFacts are for people: Pack implies them.
+	PackFacts PackFacts `json:"pack_facts"`
+	Setup     Setup     `json:"setup"`
+	Result    *Result   `json:"result,omitempty"`
+}
+
+// Params are what decides the result.
+type Params struct {
+	recipe.Recipe
+	Network model.Model `json:"network"` // that engines compute: all that its weights mean
+}
+
+// Preferences are options that decide nothing of the result, as far as they were
+// given: a resumed run keeps them.
+type Preferences struct {
+	Memory          int64        `json:"memory,omitempty"`
+	Threads         int          `json:"threads,omitempty"`
+	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
+	Slots           int          `json:"slots,omitempty"`
+	GPUMemory       int64        `json:"gpu_memory,omitempty"`
+	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
+	IO              string       `json:"io,omitempty"`
+	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
+	Keep            int          `json:"keep,omitempty"`
+	Trace           *bool        `json:"trace,omitempty"`
+}
+
+// PackFacts say in run.json what was trained on.
+type PackFacts struct {
+	Dir             string     `json:"dir"` // as it was named
+	Nodes           int64      `json:"nodes"`
+	Dim             int        `json:"dim"`
+	Classes         int        `json:"classes"`
+	DType           dtype.Type `json:"dtype"`
+	RowBytes        int        `json:"row_bytes"`
+	Fanout          []int      `json:"fanout"`
+	Epochs          int        `json:"epochs"` // sampled
+	BatchesPerEpoch int        `json:"batches_per_epoch"`
+	featurestore.Description
+}
+
+// Identity returns the hash of what a run's weights follow from.
+func (f *File) Identity() (string, error) {
+	b, err := json.Marshal(struct {
+		Params Params
+		Pack   string
+		Engine engine.Info
+	}{f.Params, cmp.Or(f.Pack, f.Samples), f.Setup.Info})
+	return binio.Hash(b), err
+}
+
+// Unlocked makes sure that no process trains the run.
+func (f *File) Unlocked(fsys vfs.FS, out string) error {
+	if f.State != StateRunning {
+		return nil
+	}
+	lock, err := fsys.Lock(filepath.Join(out, LockFile))
+	if err != nil {
+		return err
+	}
+	return lock.Close() // only tried
+}
+
+// NameTrace returns the name of the trace of the process that went on with a run for the
+// n-th time.
+func NameTrace(n int) string {
+	if n == 0 {
+		return TraceFile
+	}
+	return fmt.Sprintf("trace-%d.json", n)
+}
+
+// isTrace tells whether a file is some process's trace.
+func isTrace(name string) bool {
+	var n int
+	_, err := fmt.Sscanf(name, "trace-%d.json", &n)
+	return name == TraceFile || err == nil && n > 0 && name == NameTrace(n)
+}

@@ -1,0 +1,239 @@
+// Package score judges what a network says of nodes: a Scorer adds up rows of logits and
+// their labels, and returns a Score by one of the metrics that package recipe names.
+// Outcome is what it took to get there.
+package score
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"slices"
+	"unsafe"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/train/recipe"
+)
+
+// Score is a fraction, or another real number that may be undefined: then it is NaN,
+// and null in JSON.
+type Score float64
+
+// Undefined is the score of nothing.
+var Undefined = Score(math.NaN())
+
+// Defined tells whether there is a number.
+func (s Score) Defined() bool { return !math.IsNaN(float64(s)) && !math.IsInf(float64(s), 0) }
+
+// MarshalJSON writes the number, or null.
+func (s Score) MarshalJSON() ([]byte, error) {
+	if !s.Defined() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(s))
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *Score) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*s = Undefined
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(s))
+}
+
+// Scorer judges logits, a row per seed node and a column per class, against labels, or
+// against targets where nodes have any number of classes: rows of bits, as in
+// graph.Batch. Rows without a label do not count. A Scorer belongs to one goroutine.
+type Scorer interface {
+	Add(logits []float32, labels []int32, targets []byte)
+	// Score returns the score of everything added, and starts anew. It is undefined
+	// where the rows added do not define it.
+	Score() Score
+	// State returns what was added, for Load to put back: a state of more rows than there
+	// may be is refused.
+	State() []byte
+	Load(state []byte) error
+}
+
+// Options say what a scorer is for.
+type Options struct {
+	Metric     string // accuracy, auc or f1
+	MultiLabel bool   // nodes have any number of classes
+	Classes    int
+	Rows       int64 // at most, between two scores
+}
+
+// New returns a scorer, which takes all of its memory.
+func New(o Options) Scorer {
+	switch {
+	case o.MultiLabel:
+		return newMulti(o)
+	case o.Metric == recipe.MetricAUC:
+		return &rocAUC{rows: make([]judged, 0, o.Rows)}
+	}
+	return &accuracy{most: o.Rows}
+}
+
+// Bytes returns the memory of a scorer, and of its state. Those that count take next to
+// none.
+func Bytes(o Options) (held, state int64) {
+	row := 4*int64(o.Classes) + int64(graph.TargetBytes(o.Classes))
+	switch {
+	case o.Metric != recipe.MetricAUC:
+		return 0, 0
+	case o.MultiLabel:
+		return o.Rows * (row + judgedBytes), meanAUCHead + o.Rows*row
+	}
+	return o.Rows * judgedBytes, o.Rows * judgedState
+}
+
+// Largest returns the index of the first of the largest logits: the class that a row of
+// them names.
+func Largest(logits []float32) int {
+	best := 0
+	for c, v := range logits {
+		if v > logits[best] {
+			best = c
+		}
+	}
+	return best
+}
+
+// CountCorrect returns how many of the labelled rows of logits have their largest
+// value at their class, the first of equals deciding, and how many are labelled.
+func CountCorrect(logits []float32, labels []int32) (correct, count int) {
+	if len(labels) == 0 {
+		return 0, 0
+	}
+	classes := len(logits) / len(labels)
+	for i, y := range labels {
+		if y == graph.Unlabelled {
+			continue
+		}
+		count++
+		if Largest(logits[i*classes:(i+1)*classes]) == int(y) {
+			correct++
+		}
+	}
+	return correct, count
+}
+
+// accuracy is the part of the rows whose largest logit is their label's. With one
+// label per row it equals the micro-averaged F1: every false positive of a class is
+// a false negative of another.
+type accuracy struct {
+	correct, count int
+	most           int64 // rows
+}
+
+func (a *accuracy) Add(logits []float32, labels []int32, _ []byte) {
+	correct, count := CountCorrect(logits, labels)
+	a.correct += correct
+	a.count += count
+}
+
+func (a *accuracy) Score() Score {
+	s := Score(float64(a.correct) / float64(a.count)) // NaN for 0/0
+	a.correct, a.count = 0, 0
+	return s
+}
+
+func (a *accuracy) State() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(a.correct))
+	return binary.LittleEndian.AppendUint64(b, uint64(a.count))
+}
+
+func (a *accuracy) Load(state []byte) error {
+	d := binio.NewDecoder(state)
+	correct, count := d.U64(), d.U64()
+	if correct > count || count > uint64(a.most) {
+		d.Fail("%d right of %d rows, of which there are at most %d", correct, count, a.most)
+	}
+	if err := wholeState(d); err != nil {
+		return err
+	}
+	a.correct, a.count = int(correct), int(count)
+	return nil
+}
+
+// wholeState returns a decoder's error, which bytes that are left over are too.
+func wholeState(d *binio.Decoder) error {
+	if d.Err() == nil && d.Rest() > 0 {
+		d.Fail("%d bytes are left over", d.Rest())
+	}
+	return d.Err()
+}
+
+// rocAUC is the area under the receiver operating characteristic of two classes:
+// the probability that a row of class 1 scores above one of class 0, half of it when
+// they tie. A row's score is how far its logit of class 1 exceeds that of class 0,
+// which orders rows as the probability of class 1 does. It is computed from ranks,
+// tied rows sharing their average (Mann and Whitney 1947), and is undefined unless
+// there are rows of both classes.
+type rocAUC struct{ rows []judged }
+
+type judged struct {
+	margin   float64
+	positive bool
+}
+
+const (
+	judgedBytes = int64(unsafe.Sizeof(judged{}))
+	judgedState = 9
+)
+
+func (a *rocAUC) Add(logits []float32, labels []int32, _ []byte) {
+	for i, y := range labels {
+		if y != graph.Unlabelled {
+			a.rows = append(a.rows, judged{float64(logits[2*i+1]) - float64(logits[2*i]), y == 1})
+		}
+	}
+}
+
+// state has the margin's bits and a byte, 1 for class 1, of every row.
+func (a *rocAUC) State() []byte {
+	b := make([]byte, 0, judgedState*len(a.rows))
+	for _, r := range a.rows {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.margin))
+		class := byte(0)
+		if r.positive {
+			class = 1
+		}
+		b = append(b, class)
+	}
+	return b
+}
+
+func (a *rocAUC) Load(state []byte) error {
+	d := binio.NewDecoder(state)
+	if n := len(state) / judgedState; n > cap(a.rows) {
+		d.Fail("%d rows, of which there are at most %d", n, cap(a.rows))
+	}
+	a.rows = a.rows[:0]
+	for d.Err() == nil && d.Rest() > 0 {
+		a.rows = append(a.rows, judged{math.Float64frombits(d.U64()), d.U8() == 1})
+	}
+	return d.Err()
+}
+
+func (a *rocAUC) Score() Score {
+	rows := a.rows
+	a.rows = rows[:0]
+	slices.SortFunc(rows, func(x, y judged) int { return cmp.Compare(x.margin, y.margin) })
+	positives, ranks := 0, 0.0 // number of class 1's rows, sum of their ranks from 1
+	for lo := 0; lo < len(rows); {
+		hi, tied := lo, 0
+		for ; hi < len(rows) && cmp.Compare(rows[hi].margin, rows[lo].margin) == 0; hi++ {
+			if rows[hi].positive {
+				tied++
+			}
+		}
+		ranks += float64(tied) * float64(lo+1+hi) / 2
+		positives += tied
+		lo = hi
+	}
+	p, n := float64(positives), float64(len(rows)-positives)
+	return Score((ranks - p*(p+1)/2) / (p * n)) // NaN for 0/0
+}

@@ -1,0 +1,62 @@
+package train
+
+import (
+	"cmp"
+
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/all"
+	"diskgnn/internal/fault"
+	engines "diskgnn/train/engine"
+	"diskgnn/train/model"
+	"diskgnn/train/rundir"
+)
+
+// places returns the directories that the options name a store of.
+func (o *Options) places() all.Places {
+	return all.Places{Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples}
+}
+
+// source returns the directory that messages about the batches name.
+func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples) }
+
+// sameSamples refuses to go on with a run at out on another store, unless the bits of the
+// weights and scores are the same on both.
+func sameSamples(f *rundir.File, out string, now featurestore.Candidate) error {
+	l, facts := now.Lineage(), now.Facts()
+	if f.Pack == l.Store && (f.Pack != "" || f.Samples == l.Samples) {
+		return nil
+	}
+	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
+	switch {
+	case f.Pack != "" && l.Store != "":
+		return refuse("%s was trained on the pack %.12s…, %s is %.12s…", out, f.Pack, now.Dir(), l.Store)
+	case f.Samples == "":
+		return refuse("%s was trained on the pack %.12s…, by a version of this program that did not record its samples: go on with that pack", out, f.Pack)
+	case f.Samples != l.Samples:
+		return refuse("%s was trained on the samples %.12s…, %s is of %.12s…", out, f.Samples, now.Dir(), l.Samples)
+	case f.PackFacts.DType != facts.DType:
+		return refuse("%s was trained on rows of %s, those of %s are %s", out, f.PackFacts.DType, now.Dir(), facts.DType)
+	case f.Setup.Engine == EngineNone:
+		return nil
+	case f.Setup.Engine != EngineCPU:
+		return refuse("%s cannot be resumed on another store: the last bits of what --engine %s computes depend on the order of a batch's input nodes, which is the store's", out, f.Setup.Engine)
+	case !inputOrderFree(&f.Params.Network, &f.Setup.Info):
+		return refuse("%s cannot be resumed on another store: a layer that multiplies before it aggregates, or an input projection, takes a batch's input nodes in the store's order, on which last bits depend (train with --layer-order aggregate and without --input-projection)", out)
+	}
+	return nil
+}
+
+// inputOrderFree reports whether no bit of the weights and of the scores depends on the
+// order of a batch's input nodes: the outermost layer sums their rows, edge by edge, before
+// anything else is done with them.
+func inputOrderFree(m *model.Model, i *engines.Info) bool {
+	if m.InputProjection > 0 {
+		return false
+	}
+	for _, orders := range [][]model.Order{i.Orders, i.EvalOrders} {
+		if len(orders) > 0 && orders[0] != model.Aggregate {
+			return false
+		}
+	}
+	return true
+}
