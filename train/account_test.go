@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -208,30 +207,18 @@ func (n *noRestore) Restore(x []float32) error {
 }
 
 // TestBestWeightsCannotBeRestored: a run does not go on without the best weights that its
-// checkpoint has. One that was begun on the CPU goes on there.
+// checkpoint has.
 func TestBestWeightsCannotBeRestored(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, batch: 15})
 	o := w.options(w.pack(20), func(o *Options) { o.CheckpointEvery = rundir.Interval{Batches: 1} })
 	w.interrupt(o, 12)
-	o.Resume, o.Engine = true, EngineAuto
+	o.Resume = true
 	boom := errors.New("boom")
-	var asked string
-	e := &noRestore{err: boom}
 	_, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
-		inner := p.engine
-		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-			asked = o.Engine
-			var n engineNeeds
-			var err error
-			e.Engine, n, err = inner(o, f)
-			return e, n, err
-		}
+		wrapEngine(p, func(e engine.Engine) engine.Engine { return &noRestore{e, boom} })
 	})
 	if !errors.Is(err, boom) {
 		t.Errorf("%v", err)
-	}
-	if asked != EngineCPU {
-		t.Errorf("the run goes on with --engine %s", asked)
 	}
 }
 
