@@ -82,7 +82,7 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featuresto
 	if err != nil {
 		return nil, err
 	}
-	return &seamStore{s}, nil
+	return &shared{s}, nil
 }
 
 // sumsBytes returns the size of the tables of page checksums in memory.
@@ -92,19 +92,19 @@ func sumsBytes(r *packfile.Reader) int64 {
 	return (f.HotRows + f.EvalRows + f.SSDRows) * int64(f.RowBytes) / page * perPage
 }
 
-// seamStore is a store as package featurestore has it. It has one view: today one device, or
+// shared is a store as package featurestore has it. It has one view: today one device, or
 // the host, computes.
-type seamStore struct{ of *Store }
+type shared struct{ of *Store }
 
-func (s *seamStore) View(int) featurestore.View { return s }
-func (s *seamStore) State() ([]byte, error)     { return nil, nil }
-func (s *seamStore) LoadState([]byte) error     { return nil }
-func (s *seamStore) Close() error               { return s.of.Close() }
-func (s *seamStore) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
+func (s *shared) View(int) featurestore.View { return s }
+func (s *shared) State() ([]byte, error)     { return nil, nil }
+func (s *shared) LoadState([]byte) error     { return nil }
+func (s *shared) Close() error               { return s.of.Close() }
+func (s *shared) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
 	return s.of.PreloadFor(ctx, next, rep)
 }
 
-func (s *seamStore) NewSlot(eval bool) (featurestore.Slot, error) {
+func (s *shared) NewSlot(eval bool) (featurestore.Slot, error) {
 	take := s.of.NewSlot
 	if eval {
 		take = s.of.NewEvalSlot
@@ -113,18 +113,18 @@ func (s *seamStore) NewSlot(eval bool) (featurestore.Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &seamSlot{store: s.of, slot: sl, eval: eval}, nil
+	return &travelling{store: s.of, slot: sl, eval: eval}, nil
 }
 
-// seamSlot is a slot as package featurestore has it.
-type seamSlot struct {
+// travelling is a slot as package featurestore has it.
+type travelling struct {
 	store *Store
 	slot  *Slot
 	eval  bool // its batches are not training's
 	ref   featurestore.Ref
 }
 
-func (t *seamSlot) Start(ref featurestore.Ref) error {
+func (t *travelling) Start(ref featurestore.Ref) error {
 	if t.ref = ref; t.eval {
 		return nil
 	}
@@ -132,39 +132,39 @@ func (t *seamSlot) Start(ref featurestore.Ref) error {
 }
 
 // LoadGraph loads an evaluation batch whole: its reads do not overlap those of others yet.
-func (t *seamSlot) LoadGraph(ctx context.Context) error {
+func (t *travelling) LoadGraph(ctx context.Context) error {
 	if t.eval {
 		return t.store.LoadEval(ctx, t.slot, t.ref.Split == featurestore.Test, t.ref.Index)
 	}
 	return t.store.LoadGraph(ctx, t.slot)
 }
 
-func (t *seamSlot) Wait(ctx context.Context) error {
+func (t *travelling) Wait(ctx context.Context) error {
 	if t.eval {
 		return nil
 	}
 	return t.store.Wait(ctx, t.slot)
 }
 
-func (t *seamSlot) Assemble(ctx context.Context) error {
+func (t *travelling) Assemble(ctx context.Context) error {
 	if t.eval {
 		return nil
 	}
 	return t.store.Assemble(ctx, t.slot)
 }
 
-func (t *seamSlot) Batch() *graph.Batch { return &t.slot.Batch }
+func (t *travelling) Batch() *graph.Batch { return &t.slot.Batch }
 
-func (t *seamSlot) Counts() featurestore.Counts {
+func (t *travelling) Counts() featurestore.Counts {
 	s := t.slot
 	return featurestore.Counts{BytesRead: s.BytesRead, UsefulBytes: s.UsefulBytes, GraphRead: s.GraphRead, SSDRead: s.SSDRead, SSDUseful: s.SSDUseful, RAMRows: s.RAMRows}
 }
 
-func (t *seamSlot) X() []float32   { return t.slot.X() }
-func (t *seamSlot) Matrix() []byte { return t.slot.Matrix() }
-func (t *seamSlot) Free()          { t.slot.Free() }
+func (t *travelling) X() []float32   { return t.slot.X() }
+func (t *travelling) Matrix() []byte { return t.slot.Matrix() }
+func (t *travelling) Free()          { t.slot.Free() }
 
-func (t *seamSlot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (t *travelling) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	return t.slot.Fill(copies, x)
 }
 
