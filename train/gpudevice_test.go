@@ -72,12 +72,13 @@ func TestDeviceIsGivenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		facts := *packed.Facts(r)
 		o := w.options(p, func(o *Options) { o.Engine = EngineGPU })
 		o.EnsureDefaults()
-		if err := o.resolve(*packed.Facts(r), false); err != nil {
+		if err := o.resolve(facts, false); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err = g.newEngine(&o, *packed.Facts(r)); !errors.Is(err, fault.ErrBudget) {
+		if _, _, err = g.newEngine(&o, facts); !errors.Is(err, fault.ErrBudget) {
 			t.Errorf("an engine of no memory: %v", err)
 		}
 		if open := g.device != nil; open != shared || opened != 1 {

@@ -86,7 +86,7 @@ func (t *trainer) run(ctx context.Context) error {
 	defer t.task.Done()
 	t.saved = time.Now()
 	err := t.train(ctx)
-	if err != nil && t.fresh && endedBy(ctx, err) {
+	if err != nil && t.fresh && fault.EndedBy(ctx, err) {
 		if err := t.checkpoint(); err != nil {
 			t.report.Logf("what was done since the latest checkpoint is lost: %v", err)
 		}

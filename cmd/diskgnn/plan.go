@@ -5,11 +5,11 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
-	"diskgnn/pack"
+	"diskgnn/pack/cut"
 )
 
 // planLines shows a plan to people: first what was asked for, then the others.
-func planLines(p pack.Plan) []line {
+func planLines(p cut.Plan) []line {
 	d, c := &p.Drive, &p.Chosen
 	lines := []line{
 		{"drive", fmt.Sprintf("reads %s/s in sequence (%s), writes %s/s, reads %s pages/s at random",
@@ -39,7 +39,7 @@ func planLines(p pack.Plan) []line {
 }
 
 // pays says when packing has paid.
-func pays(c *pack.Choice) string {
+func pays(c *cut.Choice) string {
 	if c.BreakEven <= 0 {
 		return "never"
 	}

@@ -1,24 +1,25 @@
 package packed
 
 import (
-	"runtime"
 	"sync"
 
-	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
-	"diskgnn/pack/packfile"
 )
 
-// copier checks, decompresses, copies and converts rows on several goroutines that
-// live as long as the store, so that a batch costs no allocation.
+// copier copies and converts rows on several goroutines that live as long as the store,
+// and does other work that is divided evenly, so that a batch costs no allocation.
 type copier struct {
-	jobs    chan copyJob
 	workers int
-	decoder *packfile.FrameDecoder // nil if no chunks are compressed
-	form    packfile.Form
+	jobs    chan copyJob
 	groups  sync.Pool // *copyGroup
+}
+
+// work is work of n parts, of which a goroutine does those from lo up to hi. Between calls
+// it keeps scratch memory.
+type work interface {
+	do(lo, hi int, scratch *[]byte) error
 }
 
 // copyGroup is what the jobs of one call end in.
@@ -36,82 +37,44 @@ func (g *copyGroup) fail(err error) {
 	}
 }
 
-// copyJob is a part of a call: to load a chunk, if there is one, or else to fill dst
-// with rows of src: those that ids name, or, without ids, all in order.
+// copyJob is a part of a call: some parts of other work, if there is any, or else to fill
+// dst with rows of src: those that ids name, or, without ids, all in order.
 type copyJob struct {
-	dst   []float32
-	src   []byte
-	ids   []uint32
-	from  dtype.Type
-	dim   int
-	chunk *chunkLoad
-	lo    int // pieces of the chunk
-	hi    int
-	group *copyGroup
+	dst    []float32
+	src    []byte
+	ids    []uint32
+	from   dtype.Type
+	dim    int
+	work   work
+	lo, hi int
+	group  *copyGroup
 }
 
-// chunkLoad is a chunk that has landed.
-type chunkLoad struct {
-	batch   *packfile.Train
-	through int
-	name    string // of the file, for errors
-	stored  []byte
-	// Where compressed pieces go: rows as packed, or else x, widened.
-	rows []byte
-	x    []float32
-	// kept is where rows that are widened are wanted as they are too, from byte
-	// keptFrom of the chunk's rows, where a piece begins, on; nil for none.
-	kept     []byte
-	keptFrom int64
-}
-
-// copyWorkers returns the number of goroutines: a few saturate memory, but all are
-// needed where they decompress.
-func copyWorkers(form packfile.Form) int {
-	if form.Compressed() {
-		return runtime.GOMAXPROCS(0)
-	}
-	return min(4, runtime.GOMAXPROCS(0))
-}
-
-// newCopier starts the goroutines for rows of a pack of the given form.
-func newCopier(workers int, form packfile.Form) (*copier, error) {
-	c := &copier{jobs: make(chan copyJob, workers), workers: workers, form: form}
-	if form.Compressed() {
-		var err error
-		if c.decoder, err = packfile.NewFrameDecoder(form.Codec, workers); err != nil {
-			return nil, err
-		}
-	}
+// start starts the goroutines.
+func (c *copier) start() {
+	c.jobs = make(chan copyJob, c.workers)
 	c.groups.New = func() any { return new(copyGroup) }
-	for range workers {
+	for range c.workers {
 		go func() {
 			defer fault.Crash()
-			var plain []byte // rows to be widened
+			var scratch []byte
 			for j := range c.jobs {
-				if j.chunk != nil {
-					plain = c.load(&j, plain)
-				} else {
-					j.run()
+				if j.work == nil {
+					j.copy()
+				} else if err := j.work.do(j.lo, j.hi, &scratch); err != nil {
+					j.group.fail(err)
 				}
 				j.group.Done()
 			}
 		}()
 	}
-	return c, nil
 }
 
-// copierMemory returns what the goroutines hold of compressed pieces.
-func copierMemory(workers int, form packfile.Form) int64 {
-	if !form.Compressed() {
-		return 0
-	}
-	return int64(workers) * 3 * form.PieceBytes() // rows to be widened, the decoder's window and tables
-}
-
+// close ends the goroutines, if they were started.
 func (c *copier) close() {
-	close(c.jobs)
-	c.decoder.Close()
+	if c.jobs != nil {
+		close(c.jobs)
+	}
 }
 
 // gather fills dst with the rows of src that ids name, widened.
@@ -129,12 +92,9 @@ func (c *copier) widen(dst []float32, src []byte, from dtype.Type, dim int) {
 	})
 }
 
-// check checks a chunk, and if it is compressed fills the matrix with its rows.
-func (c *copier) check(l *chunkLoad, from dtype.Type, dim int) error {
-	n := c.form.NumPieces(l.batch.Bands[:l.through+1])
-	return c.split(copyJob{chunk: l, from: from, dim: dim}, n, func(j *copyJob, lo, hi int) {
-		j.lo, j.hi = lo, hi
-	})
+// run does work of n parts, and returns the first error.
+func (c *copier) run(w work, n int) error {
+	return c.split(copyJob{work: w}, n, func(j *copyJob, lo, hi int) { j.lo, j.hi = lo, hi })
 }
 
 // split cuts n units of work into a job for each worker, waits for them, and returns
@@ -161,7 +121,7 @@ func (c *copier) split(j copyJob, n int, cut func(j *copyJob, lo, hi int)) error
 	return err
 }
 
-func (j *copyJob) run() {
+func (j *copyJob) copy() {
 	if j.ids == nil {
 		kernel.Widen(j.dst, j.src, j.from, j.dim)
 		return
@@ -171,36 +131,4 @@ func (j *copyJob) run() {
 		src := j.src[int(id)*row : int(id)*row+row]
 		kernel.Widen(j.dst[i*j.dim:(i+1)*j.dim], src, j.from, j.dim)
 	}
-}
-
-// load checks the job's pieces of a chunk and, if they are compressed, fills the
-// matrix with their rows; plain is memory for those that are widened then.
-func (c *copier) load(j *copyJob, plain []byte) []byte {
-	l, i := j.chunk, 0
-	err := l.batch.Pieces(c.form, l.through, func(p packfile.Piece) error {
-		i++
-		switch {
-		case i-1 < j.lo || i-1 >= j.hi:
-			return nil
-		case !c.form.Compressed():
-			return l.batch.VerifyPiece(l.name, l.stored, p)
-		case l.rows != nil:
-			return l.batch.LoadPiece(c.decoder, l.name, l.stored, p, l.rows[p.Row:p.Row+int64(p.RowLen)])
-		}
-		plain = binio.Grow(plain, p.RowLen)
-		rows := plain
-		if at := p.Row - l.keptFrom; l.kept != nil && at >= 0 {
-			rows = l.kept[at : at+int64(p.RowLen)]
-		}
-		if err := l.batch.LoadPiece(c.decoder, l.name, l.stored, p, rows); err != nil {
-			return err
-		}
-		first, n := int(p.Row)/c.form.RowBytes, p.RowLen/c.form.RowBytes
-		kernel.Widen(l.x[first*j.dim:(first+n)*j.dim], rows, j.from, j.dim)
-		return nil
-	})
-	if err != nil {
-		j.group.fail(err)
-	}
-	return plain
 }

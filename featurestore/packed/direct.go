@@ -1,7 +1,9 @@
 package packed
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
@@ -10,115 +12,143 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// direct reports whether the slot's chunks are read into the GPU's memory.
-func (sl *Slot) direct() bool { return sl.gpu.arena != nil }
-
-// coldHere returns how many of the batch's cold rows the slot's matrix holds.
-func (sl *Slot) coldHere() int {
-	if sl.direct() {
-		return 0
-	}
-	return sl.cold
-}
-
-// startDirect submits the read of a chunk into the GPU's memory.
-func (s *Store) startDirect(sl *Slot, t *packfile.Train) error {
-	n := t.Extent(s.pack.Form(), s.layout.Through)
-	sl.req = append(sl.req[:0], iostack.Request{File: sl.chunk.File, Offset: t.ChunkOffset, Device: sl.gpu.chunk.Slice(0, n)})
-	if err := s.stack.Submit(&sl.group, sl.req); err != nil {
-		return err
-	}
-	sl.BytesRead += extent(sl.chunk.File, t.ChunkOffset, n)
-	return nil
-}
-
-// checks is what chunks in the GPU's memory are checked with, one at a time.
-type checks struct {
-	device       *cuda.Device
-	stream       *cuda.Stream
+// direct is the cold level where its reads land in the GPU's memory and are checked there,
+// one chunk at a time.
+type direct struct {
+	*chunk
+	gpu    *gpu
+	stream *cuda.Stream
+	host   *cuda.Pinned // ranges, then sums
+	// The same on the GPU.
 	ranges, sums cuda.Buffer
-	host         *cuda.Pinned // ranges, then sums
 }
 
-// newChecks takes what the chunks of a pack need, of the device's memory from an arena.
-// The calling goroutine is attached.
-func newChecks(d *cuda.Device, a *cuda.Arena, r *packfile.Reader, through int) (*checks, error) {
-	c := &checks{device: d}
-	var errs [3]error
-	errs[0] = c.take(a, r, through)
-	c.host, errs[1] = d.NewPinned(20 * mostPieces(r, through))
-	c.stream, errs[2] = d.NewStream()
-	if err := errors.Join(errs[:]...); err != nil {
-		c.close()
-		return nil, err
+func newDirect(c *chunk, g *gpu) *direct {
+	d := &direct{chunk: c, gpu: g}
+	g.beside = append(g.beside, d.lay)
+	return d
+}
+
+// lay takes memory on the GPU.
+func (d *direct) lay(a *cuda.Arena) (err error) {
+	n := d.mostPieces()
+	if d.ranges, err = a.Take(16 * n); err == nil {
+		d.sums, err = a.Take(4 * n)
 	}
-	return c, nil
-}
-
-// take takes what lies on the device.
-func (c *checks) take(a *cuda.Arena, r *packfile.Reader, through int) error {
-	n := mostPieces(r, through)
-	var errs [2]error
-	c.ranges, errs[0] = a.Take(16 * n)
-	c.sums, errs[1] = a.Take(4 * n)
-	return errors.Join(errs[:]...)
+	return err
 }
 
 // mostPieces returns the most pieces of a chunk that are read.
-func mostPieces(r *packfile.Reader, through int) int64 {
+func (d *direct) mostPieces() int64 {
 	most := 0
-	for i := range r.Index().Train {
-		most = max(most, r.Form().NumPieces(r.Index().Train[i].Bands[:through+1]))
+	for i := range d.src.pack.Index().Train {
+		most = max(most, d.src.pack.Form().NumPieces(d.src.pack.Index().Train[i].Bands[:d.through+1]))
 	}
 	return int64(most)
 }
 
-// verify checks the slot's chunk.
-func (c *checks) verify(sl *Slot, t *packfile.Train) error {
-	s := sl.store
-	form, through := s.pack.Form(), s.layout.Through
-	n := form.NumPieces(t.Bands[:through+1])
-	host := c.host.Bytes()
-	ranges, sums := binio.View[uint64](host[:16*n]), binio.View[uint32](host[16*n:20*n])
-	i := 0
-	err := t.Pieces(form, through, func(p packfile.Piece) error {
-		ranges[2*i], ranges[2*i+1] = uint64(p.Offset), uint64(p.Len)
-		i++
-		return nil
+func (d *direct) open() error {
+	return d.gpu.device.Attached(func() (err error) {
+		if d.host, err = d.gpu.device.NewPinned(20 * d.mostPieces()); err == nil {
+			d.stream, err = d.gpu.device.NewStream()
+		}
+		return err
 	})
-	if err != nil {
-		return err
-	}
-	detach, err := c.device.Attach()
-	if err != nil {
-		return err
-	}
-	defer detach()
-	err = errors.Join(c.stream.CopyIn(c.ranges, binio.Bytes(ranges)),
-		kernels.Checksum{Sums: c.sums, Data: sl.gpu.chunk, Ranges: c.ranges, Rows: kernels.Rows(n)}.Launch(c.stream),
-		c.stream.CopyOut(binio.Bytes(sums), c.sums.Slice(0, int64(4*n))), c.stream.Synchronize())
-	if err != nil {
-		return err
-	}
-	i = 0
-	return t.Pieces(form, through, func(p packfile.Piece) error {
-		i++
-		if sums[i-1] != p.Sum {
-			return binio.BadRange(s.pack.Path(packfile.ColdFile(s.pack.Group(sl.batch))), t.ChunkOffset+p.Offset, int64(p.Len))
+}
+
+func (d *direct) close() {
+	_ = d.gpu.device.Attached(func() error { // fails only after a fault, which has been told
+		if d.stream != nil {
+			d.stream.Free()
+		}
+		if d.host != nil {
+			d.host.Free()
 		}
 		return nil
 	})
 }
 
-// close gives all of it back. The calling goroutine is attached.
-func (c *checks) close() {
-	if c == nil {
-		return
+func (d *direct) part(b *batch, m *memory) part { return d.newPart(b, m) }
+
+func (d *direct) newPart(b *batch, m *memory) chunkRows {
+	p := &directPart{direct: d, b: b, matrix: b.matrix.(*gpuMatrix)}
+	p.matrix.own(m, d.most())
+	return p
+}
+
+type directPart struct {
+	*direct
+	b      *batch
+	matrix *gpuMatrix
+	read   chunkRead
+	rows   stretch
+}
+
+func (p *directPart) start() error {
+	t := p.b.train()
+	p.rows = p.b.claim(0, t.ColdRows(p.through))
+	if p.rows.rows == 0 {
+		return nil
 	}
-	if c.stream != nil {
-		c.stream.Free()
+	to := p.matrix.landDirect(p.rows).Slice(0, t.Extent(p.src.pack.Form(), p.through))
+	if err := p.read.start(p.chunk, p.b, iostack.Request{Device: to}); err != nil {
+		return fmt.Errorf("chunk of %v: %w", p.b, err)
 	}
-	if c.host != nil {
-		c.host.Free()
+	return nil
+}
+
+func (p *directPart) follow() error { return nil }
+
+func (p *directPart) wait(ctx context.Context, err error) error { return p.read.wait(ctx, p.b, err) }
+
+func (p *directPart) packed(int) []byte { return nil }
+
+func (p *directPart) place() error {
+	if p.rows.rows == 0 {
+		return nil
 	}
+	p.b.UsefulBytes += p.b.train().Stored(p.src.pack.Form(), p.through)
+	if err := p.verify(); err != nil {
+		return fmt.Errorf("chunk of %v: %w", p.b, err)
+	}
+	return nil
+}
+
+// verify checks the slot's chunk.
+func (p *directPart) verify() error {
+	t, form := p.b.train(), p.src.pack.Form()
+	n := form.NumPieces(t.Bands[:p.through+1])
+	host := p.host.Bytes()
+	ranges, sums := binio.View[uint64](host[:16*n]), binio.View[uint32](host[16*n:20*n])
+	i := 0
+	err := t.Pieces(form, p.through, func(at packfile.Piece) error {
+		ranges[2*i], ranges[2*i+1] = uint64(at.Offset), uint64(at.Len)
+		i++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = p.gpu.device.Attached(func() error {
+		// One after the other: over ranges that were not copied the kernel would read anywhere.
+		if err := p.stream.CopyIn(p.ranges, binio.Bytes(ranges)); err != nil {
+			return err
+		}
+		err := kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}.Launch(p.stream)
+		if err == nil {
+			err = p.stream.CopyOut(binio.Bytes(sums), p.sums.Slice(0, int64(4*n)))
+		}
+		return errors.Join(err, p.stream.Synchronize())
+	})
+	if err != nil {
+		return err
+	}
+	i = 0
+	return t.Pieces(form, p.through, func(at packfile.Piece) error {
+		i++
+		if sums[i-1] != at.Sum {
+			return binio.BadRange(p.src.pack.Path(p.file(p.b)), t.ChunkOffset+at.Offset, int64(at.Len))
+		}
+		return nil
+	})
 }

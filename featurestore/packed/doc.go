@@ -1,37 +1,48 @@
-// Package packed assembles the feature matrices of packed mini-batches
-// from the levels that hold their rows:
+// Package packed is the store that reads PACK directories, which have every mini-batch's
+// rows ready. A batch's feature matrix is assembled from levels:
 //
-//	GPU    rows of the lowest ranks, loaded once from hot.bin
-//	RAM    those of the next ranks, likewise
-//	cold   the batch's other rows, one sequential prefix of its chunk
-//	ssd    rows that batches of a segment share, read as runs of pages
-//	eval   rows of validation and test batches, read from eval.bin and hot.bin
+//	hot     rows of the lowest ranks, loaded once from hot.bin into RAM or the GPU's memory
+//	chunk   the batch's own rows, one sequential prefix of its chunk
+//	shared  rows that batches of a segment share (the SSD level), read as runs of pages
+//	belady  policy min: a cache whose rows every batch changes, and its chunks
+//	        evaluation: rows of validation and test batches, from eval.bin and hot.bin
 //
-// A training batch goes through four steps, each of which a pipeline may run for
-// another slot at the same time:
+// Each level claims rows of the matrix, reads them and brings them to their places; the hot
+// level has those that no other one claims. A sink says where the places are:
+//
+//	host    widens rows into a float32 matrix
+//	gpu     holds a table of hot rows on the device, copies rows from disk there as they
+//	        are packed, and gathers both on the device
+//
+// The levels and the sink are chosen once, by compose, out of the pack and the layout.
+// Plan composes a store for every cache that the pack was cut for, without opening it, to
+// count what it would take; Open composes it again and takes that.
+//
+// A slot takes a batch, of training or of evaluation, through four steps, each of which a
+// pipeline may run for another slot at the same time:
 //
 //	Start      submit the reads of the graph and of the chunk; returns at once
-//	LoadGraph  the graph has landed: check and decode it, submit the first reads of the SSD level
-//	Wait       the bytes have landed, those of the SSD level checked and in the matrix
-//	Assemble   check them, convert, copy the rows that RAM holds
+//	LoadGraph  the graph has landed: check and decode it, submit the first reads that
+//	           follow from it
+//	Wait       the bytes have landed; pages were checked, and their rows are in place
+//	Assemble   check the chunk, convert its rows, take the rows that memory holds
 //
-// A float32 chunk lands in the front of the matrix itself; rows of another type and
-// compressed ones land in the slot's wire buffer and are decompressed and widened on
-// assembly, by several goroutines. Either way the matrix is filled by writes to adjacent
-// ranges in input-node order; only rows of the SSD level are copied one by one, out of
-// the pages that they share.
+// # From the bottom up
 //
-// For a GPU that computes on the matrices, Assemble prepares what Fill then asks the
-// device for: rows from disk are copied as they are packed, from the registered slot
-// that they landed in, and one kernel widens them and takes the others from the caches,
-// those in RAM over the bus. The CPU copies no row but those of the SSD level and of
-// evaluation. Where reads can land in the device's memory (iostack.Caps.Device), chunks
-// that are not compressed do, and are checked there.
+//	files.go                     the pack's open files and page checksums
+//	codec.go copy.go memory.go   pieces of chunks to rows, goroutines that copy, buffers
+//	batch.go level.go sink.go    the batch in a slot, and what levels and sinks are
+//	graphs.go pages.go hotfile.go  reading graphs, runs of pages, hot.bin
+//	host.go gputable.go gpu.go     the sinks
+//	chunk.go direct.go shared.go belady.go refill.go evaluation.go  the levels
+//	layout.go slot.go store.go plan.go  layouts, slots, composition, plans
 //
-// Under policy min the cache is the pack's: every batch's plan says which slots its hits
-// lie in, and which of its cold rows then go to which slots. Assemble follows it, batch by
-// batch, around the circle of sample epochs; PreloadFor begins at any batch. There RAM
-// holds the cache and the CPU assembles the matrix, also for a GPU.
+// A float32 chunk lands in the front of the host's matrix itself; rows of another type and
+// compressed ones land in the slot's own memory and are decompressed and widened on
+// assembly, by several goroutines. For a GPU, chunks land in the registered memory that
+// rows are copied from, or, where reads can land in the device's memory
+// (iostack.Caps.Device), there, and are checked there; only rows read as runs of pages are
+// copied by the CPU.
 //
 // The plain reference is a direct gather from the dataset; every backend, cache
 // size and element type must give the same bytes, on the GPU too.

@@ -1,13 +1,16 @@
 package packed
 
 // Dim returns the width of the feature matrix.
-func (sl *Slot) Dim() int { return sl.store.facts.Dim }
+func (sl *Slot) Dim() int { return sl.src.facts.Dim }
 
 // Cache returns the rows that RAM holds, by slot.
-func (s *Store) Cache() []byte { return s.cache.Bytes()[:s.layout.CacheRows*int64(s.facts.RowBytes)] }
+func (s *Store) Cache() []byte {
+	h := s.sink.(*host)
+	return h.mem.Bytes()[:h.end*int64(s.src.facts.RowBytes)]
+}
 
 // KeepIdle sets how many files are kept open that no batch reads.
-func (s *Store) KeepIdle(n int) { s.files.most = n }
+func (s *Store) KeepIdle(n int) { s.src.files.most = n }
 
 // PlanRoom returns the room of the lists of the slot's plan.
 func (sl *Slot) PlanRoom() []int {

@@ -4,10 +4,59 @@ import (
 	"errors"
 	"sync"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
+
+// source is a pack as the levels of a store read it.
+type source struct {
+	pack  *packfile.Reader
+	facts packfile.Facts
+	fs    vfs.FS
+	stack iostack.Stack
+
+	files     *fileCache
+	hot, eval rowFile
+}
+
+// open opens what every store reads. On errors, close gives back what was opened.
+func (s *source) open(fsys vfs.FS, stack iostack.Stack) (err error) {
+	s.fs, s.stack, s.files = fsys, stack, newFileCache(stack, s.pack)
+	if s.hot, err = s.rows(packfile.HotFile, packfile.HotSums); err != nil {
+		return err
+	}
+	s.eval, err = s.rows(packfile.EvalFile, packfile.EvalSums)
+	return err
+}
+
+func (s *source) close() error {
+	return errors.Join(s.files.close(), s.hot.close(), s.eval.close())
+}
+
+// rowFile is an open file of rows and its page checksums. Without rows there is no file.
+type rowFile struct {
+	iostack.File
+	sums binio.Sums
+}
+
+// rows opens a file of rows.
+func (s *source) rows(name, sums string) (f rowFile, err error) {
+	if f.sums, err = s.pack.Sums(s.fs, sums); err != nil || f.sums.Size == 0 {
+		return f, err
+	}
+	f.File, err = openSized(s.stack, s.pack, name)
+	return f, err
+}
+
+func (f *rowFile) close() error {
+	if f.File == nil {
+		return nil
+	}
+	return f.Close()
+}
 
 // maxIdleFiles bounds the files kept open for the batches to come: a pack of
 // many epochs has more groups than a process may have open files.
@@ -45,6 +94,18 @@ type cachedFile struct {
 	name  string
 	sums  lazySums // of files that have a table of page checksums
 	users int
+}
+
+// lazySums is a file's table of page checksums, read when it is first needed.
+type lazySums struct {
+	once sync.Once
+	sums binio.Sums
+	err  error
+}
+
+func (l *lazySums) load(fsys vfs.FS, r *packfile.Reader, name string) (*binio.Sums, error) {
+	l.once.Do(func() { l.sums, l.err = r.Sums(fsys, name) })
+	return &l.sums, l.err
 }
 
 func newFileCache(stack iostack.Stack, r *packfile.Reader) *fileCache {

@@ -7,153 +7,339 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
+	"diskgnn/iostack"
 )
 
-// gpuLevel is the part of the store that lies on the GPU: the hottest rows, and what
-// batches land in on their way to a matrix. Rows travel as they are packed; one kernel
-// brings them to their places and widens them, those of the RAM cache straight from
-// there, over the bus: that is as fast as copying what the CPU has gathered, and the CPU
-// has other work.
-type gpuLevel struct {
+// gpu is the sink of a store whose matrices are assembled on a GPU. Rows from disk travel
+// as they are packed. One kernel brings rows to their places and widens them, also those
+// of the table that lie in RAM, over the bus. That is as fast as copying what the CPU has
+// gathered, and the CPU has other work.
+type gpu struct {
+	table   gpuTable
 	device  *cuda.Device
+	landing landing
+	most    [turns + 1]matrixSize       // of the batches of each turn
+	beside  []func(a *cuda.Arena) error // takes what levels need of the same arena
+	bytes   int64                       // of the arena
+
 	arena   *cuda.Arena
-	table   cuda.Buffer  // rows of the ranks below layout.GPURows
-	ram     *cuda.Pinned // the RAM cache
-	far     cuda.Buffer  // its rows, from layout.GPURows on, as the device sees them
 	gathers *cuda.Stream
 	turns   [turns + 1]turn
-	next    int     // the turn of the next training batch
-	checks  *checks // of chunks that are read into the device's memory; nil: none are
+	next    int // the turn of the next training batch
 }
 
-// turn is what a batch lands in.
+// turns is the number of training batches that land on the GPU at the same time: one
+// is gathered while the next one is copied. Evaluation batches have a turn of their own.
+const turns = 2
+
+// turn is the memory on the GPU that a batch lands in.
 type turn struct {
-	rows   cuda.Buffer // as packed, in the order of the slot; none where they need no widening
-	ids    cuda.Buffer // ranks of the rows that the levels hold
+	rows   cuda.Buffer // rows from disk as they are packed, unless they land in the matrix
+	ids    cuda.Buffer // entries of the table
 	landed *cuda.Event
 	span   *cuda.Span // of the gathers
 }
 
-// openGPU takes the GPU's share of the store.
-func (s *Store) openGPU() error {
-	g := &gpuLevel{device: s.layout.GPU}
-	s.gpu = g
-	detach, err := g.device.Attach()
-	if err != nil {
-		return err
+// newGPU returns the sink. train and eval are the sizes of matrices.
+func newGPU(src *source, l *Layout, train, eval matrixSize) *gpu {
+	g := &gpu{device: l.GPU, bytes: l.GPUBytes,
+		table: gpuTable{ram: ramRows{src: src, first: l.GPURows, end: l.CacheRows}, near: l.GPURows, device: l.GPU}}
+	for i := range turns {
+		g.most[i] = train
 	}
-	defer detach()
-	if g.arena, err = g.device.NewArena(s.layout.GPUBytes); err != nil {
-		return fmt.Errorf("rows on the GPU: %w", err)
+	g.most[turns] = eval
+	if g.landing = inTurn; src.facts.DType == dtype.Float32 {
+		g.landing = inMatrix
 	}
-	if g.turns, err = newTurns(g.arena, s.pack, s.layout.Through); err != nil {
-		return err
+	return g
+}
+
+// landing is where rows from disk land on the GPU: as they are packed in the memory of a
+// turn, from which a kernel widens them, or, of float32, in the matrix itself.
+type landing struct {
+	// bytes returns the memory of a turn for that many bytes of rows.
+	bytes func(rows int64) int64
+	// at returns the memory of claimed rows in the turn or the matrix.
+	at func(t *turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer
+	// widened returns those of the rows that a kernel has to widen.
+	widened func(sent []sending) []sending
+}
+
+var (
+	inTurn = landing{
+		bytes: func(rows int64) int64 { return rows },
+		at: func(t *turn, _ cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
+			return t.rows.Slice(int64(s.from)*rowBytes, int64(s.rows)*rowBytes)
+		},
+		widened: func(sent []sending) []sending { return sent },
 	}
-	if s.layout.GPUSlotBytes > 0 {
-		if g.checks, err = newChecks(g.device, g.arena, s.pack, s.layout.Through); err != nil {
-			return err
-		}
+	inMatrix = landing{
+		bytes: func(int64) int64 { return 0 },
+		at: func(_ *turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
+			return x.Slice(int64(s.to)*rowBytes, int64(s.rows)*rowBytes)
+		},
+		widened: func([]sending) []sending { return nil },
 	}
-	if g.table, err = g.arena.Take(s.layout.GPURows * int64(s.facts.RowBytes)); err != nil {
-		return err
-	}
+)
+
+func (g *gpu) packed() bool { return true }
+
+// lay takes the memory that batches land in, of training batches and then of the others,
+// and what others take with it.
+func (g *gpu) lay(a *cuda.Arena) error {
 	for i := range g.turns {
-		t := &g.turns[i]
-		if t.landed, err = g.device.NewEvent(); err != nil {
+		t, most := &g.turns[i], &g.most[i]
+		var errs [2]error
+		t.ids, errs[0] = a.Take(4 * int64(most.taken))
+		t.rows, errs[1] = a.Take(g.landing.bytes(int64(most.disk) * g.table.rowBytes()))
+		if err := errors.Join(errs[:]...); err != nil {
 			return err
 		}
-		if t.span, err = g.device.NewSpan(); err != nil {
+	}
+	for _, lay := range g.beside {
+		if err := lay(a); err != nil {
 			return err
 		}
 	}
-	if g.gathers, err = g.device.NewStream(); err != nil {
-		return err
-	}
-	if g.ram, err = g.device.Register(s.cache.Bytes()); err != nil {
-		return fmt.Errorf("RAM cache: %w", err)
-	}
-	pages, err := g.ram.Buffer()
-	if err != nil || pages.Bytes() == 0 {
-		return err
-	}
-	first := s.layout.GPURows*int64(s.facts.RowBytes) - s.layout.hotBegin(s.facts.RowBytes)
-	g.far = pages.Slice(first, pages.Bytes()-first)
 	return nil
 }
 
-// close gives all of it back.
-func (g *gpuLevel) close() error {
-	if g == nil {
-		return nil
-	}
-	detach, err := g.device.Attach()
-	if err != nil {
-		return err
-	}
-	defer detach()
-	if g.gathers != nil {
-		_ = g.gathers.Synchronize() // what went wrong has been told
-		g.gathers.Free()
-	}
-	g.checks.close()
-	for i := range g.turns {
-		if e := g.turns[i].landed; e != nil {
-			e.Free()
+func (g *gpu) count(l *Layout) {
+	dry := new(cuda.Arena)
+	_ = g.lay(dry) // which has room for all
+	l.RAMBytes = g.table.ram.bytes()
+	l.GPUCacheBytes = g.table.bytes()
+	l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + dry.Used()
+}
+
+func (g *gpu) open() error {
+	return g.device.Attached(func() (err error) {
+		if g.arena, err = g.device.NewArena(g.bytes); err != nil {
+			return fmt.Errorf("rows on the GPU: %w", err)
 		}
-		if p := g.turns[i].span; p != nil {
+		if err = g.lay(g.arena); err != nil {
+			return err
+		}
+		if err = g.table.open(g.arena); err != nil {
+			return err
+		}
+		for i := range g.turns {
+			t := &g.turns[i]
+			if t.landed, err = g.device.NewEvent(); err != nil {
+				return err
+			}
+			if t.span, err = g.device.NewSpan(); err != nil {
+				return err
+			}
+		}
+		g.gathers, err = g.device.NewStream()
+		return err
+	})
+}
+
+func (g *gpu) close() error {
+	err := g.device.Attached(func() error {
+		if g.gathers != nil {
+			_ = g.gathers.Synchronize() // fails only after a fault, which has been told
+			g.gathers.Free()
+		}
+		for i := range g.turns {
+			if e := g.turns[i].landed; e != nil {
+				e.Free()
+			}
+			if p := g.turns[i].span; p != nil {
+				p.Free()
+			}
+		}
+		if p := g.table.pinned; p != nil {
 			p.Free()
 		}
+		if g.arena != nil {
+			g.arena.Free()
+		}
+		return nil
+	})
+	g.table.ram.close()
+	return err
+}
+
+func (g *gpu) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
+	return g.table.fill(ctx, g.gathers, rep)
+}
+
+func (g *gpu) matrix(b *batch, m *memory, size matrixSize) matrix {
+	n := &gpuMatrix{gpu: g, b: b, turn: g.trainTurn, mem: m.land(int64(size.landed) * g.table.rowBytes()), ids: m.take(4 * int64(size.taken))}
+	if size.eval {
+		n.turn = func() *turn { return &g.turns[turns] }
 	}
-	if g.ram != nil {
-		g.ram.Free()
+	return n
+}
+
+// trainTurn returns the turn of the next training batch.
+func (g *gpu) trainTurn() *turn {
+	t := &g.turns[g.next]
+	g.next = (g.next + 1) % turns
+	return t
+}
+
+// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the rows that are
+// sent there as they are packed, and which entries of the table it takes.
+type gpuMatrix struct {
+	*gpu
+	b      *batch
+	turn   func() *turn
+	mem    *device.Host // rows from disk, in the order in which they were claimed
+	ids    *device.Host // entries of the table
+	pinned []*cuda.Pinned
+
+	// The GPU's memory that chunks land in where reads land there, the slot's own.
+	chunkBytes int64
+	arena      *cuda.Arena
+	chunk      cuda.Buffer
+
+	sent  []sending // rows from disk
+	room  int64     // bytes of mem that they take
+	taken []stretch // rows from the table
+}
+
+// sending is a stretch of rows from disk, in host memory or in the GPU's.
+type sending struct {
+	stretch
+	host   []byte
+	device cuda.Buffer
+	copy   func(r *sending, s *cuda.Stream, to cuda.Buffer) error
+}
+
+func fromHost(r *sending, s *cuda.Stream, to cuda.Buffer) error   { return s.CopyIn(to, r.host) }
+func fromDevice(r *sending, s *cuda.Stream, to cuda.Buffer) error { return s.Copy(to, r.device) }
+
+// own makes the slot have memory of the GPU's that chunks land in.
+func (m *gpuMatrix) own(mem *memory, bytes int64) {
+	m.chunkBytes = binio.AlignUp(bytes, cuda.Align)
+	mem.device += m.chunkBytes
+}
+
+// open lets the GPU copy from the slot.
+func (m *gpuMatrix) open() error {
+	return m.device.Attached(func() error {
+		for _, h := range []*device.Host{m.mem, m.ids} {
+			h.Prefer(m.device.Node)
+			p, err := m.device.Register(h.Bytes())
+			if err != nil {
+				return err
+			}
+			m.pinned = append(m.pinned, p)
+		}
+		if m.chunkBytes == 0 {
+			return nil
+		}
+		var err error
+		if m.arena, err = m.device.NewArena(m.chunkBytes); err != nil {
+			return err
+		}
+		if m.chunk, err = m.arena.Take(m.chunkBytes); err != nil {
+			return err
+		}
+		return iostack.RegisterDevice(m.b.src.stack, m.chunk)
+	})
+}
+
+func (m *gpuMatrix) free() {
+	_ = m.device.Attached(func() error { // fails only after a fault, which has been told
+		for _, p := range m.pinned {
+			p.Free()
+		}
+		if m.arena != nil {
+			_ = iostack.UnregisterDevice(m.b.src.stack, m.chunk) // RegisterDevice was a hint
+			m.arena.Free()
+		}
+		return nil
+	})
+	m.pinned, m.arena = nil, nil
+}
+
+func (m *gpuMatrix) memory() []byte  { return nil }
+func (m *gpuMatrix) x(int) []float32 { return nil }
+
+func (m *gpuMatrix) begin() { m.sent, m.taken, m.room = m.sent[:0], m.taken[:0], 0 }
+
+func (m *gpuMatrix) land(s stretch) places {
+	n := int64(s.rows) * m.table.rowBytes()
+	rows := m.mem.Bytes()[m.room : m.room+n]
+	m.room += n
+	m.sent = append(m.sent, sending{stretch: s, host: rows, copy: fromHost})
+	return places{rows: rows}
+}
+
+// landDirect returns the GPU's memory that claimed rows are read into.
+func (m *gpuMatrix) landDirect(s stretch) cuda.Buffer {
+	rows := m.chunk.Slice(0, int64(s.rows)*m.table.rowBytes())
+	m.sent = append(m.sent, sending{stretch: s, device: rows, copy: fromDevice})
+	return rows
+}
+
+func (m *gpuMatrix) put(to places, k int, row []byte) { copy(to.rows[k*len(row):], row) }
+
+func (m *gpuMatrix) take(s stretch, entries []uint32) {
+	copy(m.ids.Uint32s()[s.from:s.from+s.rows], entries)
+	m.taken = append(m.taken, s)
+}
+
+// fill submits the copies of what was sent, and then the gathers, which wait for them.
+func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	t := m.turn()
+	if err := m.send(copies, t, x); err != nil {
+		return nil, err
 	}
-	if g.arena != nil {
-		g.arena.Free()
+	if err := errors.Join(t.landed.Record(copies), m.gathers.Wait(t.landed), t.span.Begin(m.gathers)); err != nil {
+		return nil, err
+	}
+	if err := m.gather(t, x); err != nil {
+		return nil, err
+	}
+	return t.span, t.span.End(m.gathers)
+}
+
+// send submits the copies.
+func (m *gpuMatrix) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
+	if m.b.RAMRows > 0 {
+		if err := copies.CopyIn(t.ids, binio.Bytes(m.ids.Uint32s()[:m.b.RAMRows])); err != nil {
+			return err
+		}
+	}
+	for i := range m.sent {
+		r := &m.sent[i]
+		if err := r.copy(r, copies, m.landing.at(t, x, r.stretch, m.table.rowBytes())); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// preloadGPU fills the table from the front of hot.bin, checked, and returns the bytes
-// read.
-func (s *Store) preloadGPU(ctx context.Context, rep progress.Reporter) (int64, error) {
-	g := s.gpu
-	if g == nil || s.layout.GPURows == 0 {
-		return 0, nil
+// gather submits what brings rows to their places.
+func (m *gpuMatrix) gather(t *turn, x cuda.Buffer) error {
+	f := &m.b.src.facts
+	to := func(s stretch) kernels.Gather {
+		row := 4 * int64(f.Dim)
+		return kernels.Gather{Out: x.Slice(int64(s.to)*row, int64(s.rows)*row), Stride: f.Dim, Type: f.DType, Width: f.Dim, Rows: kernels.Rows(s.rows)}
 	}
-	detach, err := g.device.Attach()
-	if err != nil {
-		return 0, err
-	}
-	defer detach()
-	h, err := device.NewHost(preloadDepth * preloadPiece)
-	if err != nil {
-		return 0, err
-	}
-	defer h.Free()
-	staging, err := g.device.Register(h.Bytes())
-	if err != nil {
-		return 0, err
-	}
-	defer staging.Free()
-	var free [preloadDepth]*cuda.Event // when a part of it was copied
-	for i := range free {
-		if free[i], err = g.device.NewEvent(); err != nil {
-			return 0, err
+	for _, s := range m.taken {
+		a := to(s)
+		a.Table, a.Far, a.Near, a.Index = m.table.rows, m.table.far, int(m.table.near), t.ids.Slice(4*int64(s.from), 4*int64(s.rows))
+		if err := a.Launch(m.gathers); err != nil {
+			return err
 		}
-		defer free[i].Free()
 	}
-	rows := g.table.Bytes()
-	n, err := s.readHot(ctx, rep, "fill the GPU cache", hotRange{
-		end: min(binio.AlignUp(rows, binio.Page), s.hotSums.Size),
-		room: func(k int, _ int64) ([]byte, error) {
-			return h.Bytes()[k*preloadPiece : (k+1)*preloadPiece], free[k].Synchronize()
-		},
-		take: func(k int, lo int64, b []byte) error {
-			b = b[:min(int64(len(b)), rows-lo)]
-			return errors.Join(g.gathers.CopyIn(g.table.Slice(lo, int64(len(b))), b), free[k].Record(g.gathers))
-		},
-	})
-	return n, errors.Join(err, g.gathers.Synchronize())
+	for _, r := range m.landing.widened(m.sent) {
+		a := to(r.stretch)
+		a.Table = m.landing.at(t, x, r.stretch, m.table.rowBytes())
+		if err := a.Launch(m.gathers); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -49,8 +49,8 @@ func New(options iostack.Options) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	workers, each := front.Caps().Depth, front.BounceBytes()
-	bounce, err := device.NewHost(workers * each)
+	workers := front.Caps().Depth
+	bounce, err := device.NewHost(workers * front.BounceBytes())
 	if err != nil {
 		return nil, fmt.Errorf("pread: bounce buffers: %w", err)
 	}
@@ -58,10 +58,16 @@ func New(options iostack.Options) (*Stack, error) {
 	for i := range workers {
 		s.workers.Go(func() {
 			defer fault.Crash()
-			s.work(bounce.Bytes()[i*each : (i+1)*each])
+			s.work(s.bounceOf(i))
 		})
 	}
 	return s, nil
+}
+
+// bounceOf returns the bounce buffer of a worker.
+func (s *Stack) bounceOf(worker int) []byte {
+	each := s.BounceBytes()
+	return s.bounce.Bytes()[worker*each : (worker+1)*each : (worker+1)*each]
 }
 
 // Register does nothing: pread needs no memory pinned.

@@ -34,8 +34,11 @@ type queues struct {
 // first two keep completions from interrupting the thread, which asks for them.
 var setups = []uint32{setupSingleIssuer | setupDeferTaskrun, setupCoopTaskrun, 0}
 
+// mmap maps what the kernel shares; tests put a worse one in its place.
+var mmap = unix.Mmap
+
 // newQueues makes a ring that holds at least the given number of operations.
-func newQueues(entries int) (q *queues, err error) {
+func newQueues(entries int) (_ *queues, err error) {
 	var p params
 	fd, errno := uintptr(0), unix.EINVAL
 	for i := 0; i < len(setups) && errno == unix.EINVAL; i++ {
@@ -45,7 +48,7 @@ func newQueues(entries int) (q *queues, err error) {
 	if errno != 0 {
 		return nil, os.NewSyscallError("io_uring_setup", errno)
 	}
-	q = &queues{fd: int(fd)}
+	q := &queues{fd: int(fd)}
 	defer func() {
 		if err != nil {
 			q.close()
@@ -56,10 +59,10 @@ func newQueues(entries int) (q *queues, err error) {
 	}
 	const entry, completion = int(unsafe.Sizeof(sqe{})), int(unsafe.Sizeof(cqe{}))
 	size := max(int(p.sq.array+4*p.sqEntries), int(p.cq.cqes)+completion*int(p.cqEntries))
-	if q.rings, err = unix.Mmap(q.fd, offRings, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if q.rings, err = mmap(q.fd, offRings, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return nil, fmt.Errorf("map the rings: %w", err)
 	}
-	if q.table, err = unix.Mmap(q.fd, offSQEs, entry*int(p.sqEntries), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if q.table, err = mmap(q.fd, offSQEs, entry*int(p.sqEntries), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return nil, fmt.Errorf("map the submission entries: %w", err)
 	}
 	q.sqHead, q.sqTail = word(q.rings, p.sq.head), word(q.rings, p.sq.tail)

@@ -127,6 +127,9 @@ func (r *ring) run() {
 		}
 		r.arm()
 		if len(r.free) > 0 {
+			if r.stack.seams.drowsy != nil {
+				r.stack.seams.drowsy()
+			}
 			// Whoever queues after this looks at asleep; what was queued before
 			// is seen here.
 			r.asleep.Store(true)

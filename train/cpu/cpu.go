@@ -20,6 +20,7 @@ import (
 	"math"
 	"runtime"
 
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
@@ -74,9 +75,10 @@ func New(o engine.Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, plan: p, blas: lib, pool: newPool(p.threads)}
-	e.opt = newOptimizer(p, &o)
+	memory := device.NewArena()
+	e.opt = newOptimizer(p, memory, &o)
 	p.Init(e.opt.weights, o.Seed)
-	if e.net, err = newMachine(p, e.pool, lib, e.opt.weights, e.opt.grads, lossOf(&o)); err != nil {
+	if e.net, err = newMachine(p, memory, e.pool, lib, e.opt.weights, e.opt.grads, lossOf(&o)); err != nil {
 		e.pool.close()
 		return nil, err
 	}
@@ -161,8 +163,9 @@ func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	parameters := int64(p.Count() + 3*p.Trained) // values; gradient and two moments
-	train = networkBytes(p, lossOf(&o)) + 4*parameters + libraryBytes(lib, p.threads)
+	dry := new(device.Arena)
+	newOptimizer(p, dry, &o)
+	train = dry.Used() + networkBytes(p, lossOf(&o)) + libraryBytes(lib, p.threads)
 	if o.EvalSizes.Src != nil {
 		v, err := evaluationPlan(p, lib, 0, p.model.Layers(), o.EvalSizes)
 		if err != nil {

@@ -70,7 +70,7 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, reader.close()) }()
+	defer func() { err = errors.Join(err, reader.Close()) }()
 	matrix, err := device.NewHost(int(matrixBytes(p.most.src, p.in)))
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 		task.Add(int64(next - lo))
 		lo = next
 	}
-	cost.BytesRead = reader.bytes.Load()
+	cost.BytesRead = reader.Bytes()
 	cost.Seconds = time.Since(began).Seconds()
 	j.costs = append(j.costs, cost)
 	j.report.Logf("layer %d: %s in %s, %s read, %s (reading %s, computing %s)", l, units.Of(cost.Nodes, "node"), units.Of(cost.Ranges, "range"),

@@ -1,0 +1,85 @@
+package packed
+
+import (
+	"context"
+	"fmt"
+
+	"diskgnn/internal/progress"
+)
+
+// belady is the cache of policy min, together with the cold level, whose rows it admits:
+// every batch's plan says which of the cache's entries its hits lie in, and which of its
+// cold rows then go to which entries. So batches must be assembled in the pack's order,
+// around the circle of sample epochs. One goroutine assembles.
+type belady struct {
+	refills
+	// home is, by entry, the row of hot.bin that the entry holds after the last batch.
+	home []uint32
+	next int // the batch that the entries are for; all batches: the first, once home; -1: none
+}
+
+// noBatch says that the content of the entries is undefined.
+const noBatch = -1
+
+func newBelady(src *source, c cold, s cache) *belady {
+	return &belady{refills: refills{src: src, cold: c, cache: s}, next: noBatch}
+}
+
+// bytes returns the memory that the level takes beside the cache's rows: home, the list of
+// what a cache is refilled with, and admitted rows that are kept.
+func (l *belady) bytes() int64 { return 16*l.src.facts.HotRows + l.cold.chunks().form.memory() }
+
+// fill makes the cache what it is before the given training batch: the first content,
+// what the last refill record before the batch says, and what the batches since then admit.
+func (l *belady) fill(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
+	l.next = noBatch
+	read, err := l.cache.fill(ctx, rep)
+	if err != nil {
+		return 0, err
+	}
+	n, err := l.loadHome(ctx, &l.home)
+	if err != nil {
+		return 0, fmt.Errorf("fill the cache: %w", err)
+	}
+	read += n
+	if n, err = l.replay(ctx, batch, rep); err != nil {
+		return 0, fmt.Errorf("refill the cache for batch %d: %w", batch, err)
+	}
+	l.next = batch
+	return read + n, nil
+}
+
+func (l *belady) part(b *batch, m *memory) part {
+	return &beladyPart{chunkRows: l.cold.newPart(b, m), cache: l, b: b}
+}
+
+type beladyPart struct {
+	chunkRows
+	cache *belady
+	b     *batch
+}
+
+// place completes the matrix of the next batch with its hits, and admits to the cache what
+// the batch's plan says.
+func (p *beladyPart) place() error {
+	if err := p.chunkRows.place(); err != nil {
+		return err
+	}
+	l, b := p.cache, p.b
+	if l.next == l.src.facts.Train && b.ref.Index == 0 { // around the circle
+		l.cache.moveHome(l.home)
+		l.next = 0
+	}
+	if b.ref.Index != l.next {
+		return fmt.Errorf("%v is assembled when the cache is that of batch %d", b, l.next)
+	}
+	for _, s := range b.rest() {
+		b.matrix.take(s, b.plan.Hits[s.from:s.from+s.rows])
+	}
+	if n := len(b.plan.Admit); n > 0 {
+		from := b.train().Bands[0]
+		l.cache.admit(b, from, p.packed(from), b.plan.Admit)
+	}
+	l.next++
+	return nil
+}

@@ -1,0 +1,305 @@
+package packed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/kernel"
+	"diskgnn/iostack"
+	"diskgnn/pack/packfile"
+)
+
+// chunk is the cold level: the rows of a training batch that lie one after another in a
+// chunk of its own, of which one sequential prefix is read. Memory holds those of the
+// bands beyond through.
+type chunk struct {
+	src     *source
+	through int
+	codec   codec
+	copies  *copier
+	form    form
+}
+
+// newChunk returns the level for a sink that wants rows as they are packed or, if it does
+// not, widened. Then admitted rows may be kept as they are packed, too.
+func newChunk(src *source, through int, packed, keep bool, c codec, copies *copier) *chunk {
+	l := &chunk{src: src, through: through, codec: c, copies: copies}
+	switch compressed := src.pack.Form().Compressed(); {
+	case packed && !compressed:
+		l.form = inPlace{}
+	case packed:
+		l.form = unpacked{}
+	case !compressed:
+		l.form = widened{}
+	case keep:
+		l.form = &unpackedWideKept{most: l.mostAdmitted()}
+	default:
+		l.form = unpackedWide{}
+	}
+	return l
+}
+
+// most returns the most bytes of a batch that are read, in whole pages.
+func (l *chunk) most() int64 {
+	most := int64(0)
+	for i := range l.src.pack.Index().Train {
+		most = max(most, l.src.pack.Index().Train[i].Extent(l.src.pack.Form(), l.through))
+	}
+	return binio.AlignUp(most, device.PageSize)
+}
+
+// mostAdmitted returns the most bytes of rows that a batch admits to the cache.
+func (l *chunk) mostAdmitted() int64 {
+	most := 0
+	for i := range l.src.pack.Index().Train {
+		most = max(most, l.src.pack.Index().Train[i].Bands[1])
+	}
+	return int64(most) * int64(l.src.facts.RowBytes)
+}
+
+func (l *chunk) open() error { return errors.Join(l.codec.open(l.copies.workers), l.form.open()) }
+
+func (l *chunk) close() {
+	l.form.close()
+	l.codec.close()
+}
+
+func (l *chunk) chunks() *chunk { return l }
+
+func (l *chunk) part(b *batch, m *memory) part { return l.newPart(b, m) }
+
+func (l *chunk) newPart(b *batch, m *memory) chunkRows {
+	return &chunkPart{chunk: l, b: b, wire: l.form.wire(l, m)}
+}
+
+// file returns the name of the file of the batch's chunk.
+func (l *chunk) file(b *batch) string { return packfile.ColdFile(l.src.pack.Group(b.ref.Index)) }
+
+// cold is the cold level, in whichever memory its reads land.
+type cold interface {
+	level
+	chunks() *chunk
+	newPart(b *batch, m *memory) chunkRows
+	open() error
+	close()
+}
+
+// chunkRows is a part of the cold level.
+type chunkRows interface {
+	part
+	// packed returns the chunk's rows from the given one on, as they are packed, where host
+	// memory has them so: all rows, or those that the cache admits.
+	packed(row int) []byte
+}
+
+// chunkRead is the read of a chunk, wherever it lands.
+type chunkRead struct {
+	group iostack.Group
+	file  *cachedFile // nil: no read is under way
+}
+
+// start submits the read into what r names.
+func (c *chunkRead) start(l *chunk, b *batch, r iostack.Request) (err error) {
+	if c.file, err = l.src.files.take(l.file(b)); err != nil {
+		return err
+	}
+	r.File, r.Offset = c.file.File, b.train().ChunkOffset
+	return b.submit(&c.group, r)
+}
+
+func (c *chunkRead) wait(ctx context.Context, b *batch, err error) error {
+	if e := b.src.stack.Wait(ctx, &c.group); e != nil {
+		err = errors.Join(err, fmt.Errorf("chunk of %v: %w", b, e))
+	}
+	f := c.file
+	c.file = nil
+	return errors.Join(err, b.src.files.give(f))
+}
+
+// chunkPart has a slot's chunk in host memory.
+type chunkPart struct {
+	*chunk
+	b      *batch
+	read   chunkRead
+	wire   *device.Host // that chunks land in which cannot land in the matrix
+	rows   stretch
+	stored []byte // the chunk's prefix as it is read
+	name   string // of its file
+	to     places
+}
+
+// start claims the first rows of the matrix and submits their read: the index knows where
+// they lie.
+func (p *chunkPart) start() error {
+	b, t := p.b, p.b.train()
+	p.rows = b.claim(0, t.ColdRows(p.through))
+	p.to = b.matrix.land(p.rows)
+	if p.rows.rows == 0 {
+		return nil
+	}
+	p.stored = p.form.stored(p)[:t.Extent(p.src.pack.Form(), p.through)]
+	if err := p.read.start(p.chunk, b, iostack.Request{Buf: p.stored}); err != nil {
+		return fmt.Errorf("chunk of %v: %w", b, err)
+	}
+	return nil
+}
+
+func (p *chunkPart) follow() error { return nil }
+
+func (p *chunkPart) wait(ctx context.Context, err error) error { return p.read.wait(ctx, p.b, err) }
+
+// place checks the chunk and puts its rows into the matrix, if they are not there.
+func (p *chunkPart) place() error {
+	if p.rows.rows == 0 {
+		return nil
+	}
+	t, form := p.b.train(), p.src.pack.Form()
+	p.b.UsefulBytes += t.Stored(form, p.through)
+	p.name = p.src.pack.Path(p.file(p.b))
+	if err := p.copies.run(p, form.NumPieces(t.Bands[:p.through+1])); err != nil {
+		return fmt.Errorf("chunk of %v: %w", p.b, err)
+	}
+	p.form.finish(p)
+	return nil
+}
+
+// do loads pieces of the chunk.
+func (p *chunkPart) do(lo, hi int, scratch *[]byte) error {
+	t, i := p.b.train(), 0
+	return t.Pieces(p.src.pack.Form(), p.through, func(at packfile.Piece) error {
+		if i++; i-1 < lo || i-1 >= hi {
+			return nil
+		}
+		return p.form.piece(p, at, scratch)
+	})
+}
+
+// load loads a piece, and its rows into memory for them.
+func (p *chunkPart) load(at packfile.Piece, rows []byte) error {
+	return p.codec.load(p.b.train(), p.name, p.stored, at, rows)
+}
+
+func (p *chunkPart) packed(row int) []byte { return p.form.packed(p, row*p.src.facts.RowBytes) }
+
+// widen loads a piece of whole rows into memory for them, and widens them.
+func (p *chunkPart) widen(at packfile.Piece, rows []byte) error {
+	if err := p.load(at, rows); err != nil {
+		return err
+	}
+	f := &p.src.facts
+	first, n := int(at.Row)/f.RowBytes, at.RowLen/f.RowBytes
+	kernel.Widen(p.to.x[first*f.Dim:(first+n)*f.Dim], rows, f.DType, f.Dim)
+	return nil
+}
+
+// form is how a chunk becomes rows of a matrix. Element type, codec, policy and sink decide
+// which.
+type form interface {
+	// wire takes the memory that chunks land in which cannot land in the matrix.
+	wire(l *chunk, m *memory) *device.Host
+	// memory returns the bytes that the slots share, open takes them, close gives them back.
+	memory() int64
+	open() error
+	close()
+	// stored returns the memory that the chunk lands in.
+	stored(p *chunkPart) []byte
+	// piece checks a piece and brings its rows on their way. Several goroutines call it.
+	piece(p *chunkPart, at packfile.Piece, scratch *[]byte) error
+	// finish does what is left to do when all pieces are right.
+	finish(p *chunkPart)
+	// packed is chunkRows.packed, from a byte of the rows on.
+	packed(p *chunkPart, from int) []byte
+}
+
+// inPlace: what lies on disk are the matrix's rows, and lands there.
+type inPlace struct{}
+
+func (inPlace) wire(*chunk, *memory) *device.Host    { return nil }
+func (inPlace) memory() int64                        { return 0 }
+func (inPlace) open() error                          { return nil }
+func (inPlace) close()                               {}
+func (inPlace) stored(p *chunkPart) []byte           { return p.to.rows }
+func (inPlace) finish(*chunkPart)                    {}
+func (inPlace) packed(p *chunkPart, from int) []byte { return p.stored[from:] }
+func (inPlace) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
+	return p.load(at, nil)
+}
+
+// apart is what forms have in common whose chunks land in memory of their own.
+type apart struct{}
+
+func (apart) wire(l *chunk, m *memory) *device.Host { return m.land(l.most()) }
+func (apart) memory() int64                         { return 0 }
+func (apart) open() error                           { return nil }
+func (apart) close()                                {}
+func (apart) stored(p *chunkPart) []byte            { return p.wire.Bytes() }
+func (apart) finish(*chunkPart)                     {}
+
+// unpacked: pieces are decompressed into the matrix's rows.
+type unpacked struct{ apart }
+
+func (unpacked) packed(p *chunkPart, from int) []byte { return p.to.rows[from:] }
+func (unpacked) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
+	return p.load(at, p.to.rows[at.Row:at.Row+int64(at.RowLen)])
+}
+
+// widened: rows lie as they are, in pieces that may cut them; all are widened at the end.
+type widened struct{ apart }
+
+func (widened) packed(p *chunkPart, from int) []byte { return p.stored[from:] }
+func (widened) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
+	return p.load(at, nil)
+}
+func (widened) finish(p *chunkPart) {
+	p.copies.widen(p.to.x, p.stored, p.src.facts.DType, p.src.facts.Dim)
+}
+
+// unpackedWide: pieces are decompressed, and widened into the matrix.
+type unpackedWide struct{ apart }
+
+func (unpackedWide) packed(*chunkPart, int) []byte { return nil }
+func (unpackedWide) piece(p *chunkPart, at packfile.Piece, scratch *[]byte) error {
+	*scratch = binio.Grow(*scratch, at.RowLen)
+	return p.widen(at, *scratch)
+}
+
+// unpackedWideKept: likewise, but the rows of band 1, where a piece begins, are kept as
+// they are packed, until the next chunk is placed.
+type unpackedWideKept struct {
+	unpackedWide
+	most int64
+	kept *device.Host
+}
+
+func (f *unpackedWideKept) memory() int64 { return f.most }
+
+func (f *unpackedWideKept) open() (err error) {
+	f.kept, err = device.NewHost(int(f.most))
+	return err
+}
+
+func (f *unpackedWideKept) close() {
+	if f.kept != nil {
+		f.kept.Free()
+	}
+}
+
+func (f *unpackedWideKept) packed(p *chunkPart, from int) []byte {
+	return f.kept.Bytes()[from-f.from(p):]
+}
+
+// from returns the first byte of the chunk's rows that is kept.
+func (f *unpackedWideKept) from(p *chunkPart) int {
+	return p.b.train().Bands[0] * p.src.facts.RowBytes
+}
+
+func (f *unpackedWideKept) piece(p *chunkPart, at packfile.Piece, scratch *[]byte) error {
+	from := int(at.Row) - f.from(p)
+	if from < 0 {
+		return f.unpackedWide.piece(p, at, scratch)
+	}
+	return p.widen(at, f.kept.Bytes()[from:from+at.RowLen])
+}

@@ -1,0 +1,95 @@
+package packed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/iostack"
+	"diskgnn/pack/packfile"
+)
+
+// graphs are the graphs of the batches for training, or of the others.
+type graphs interface {
+	// at returns where a graph lies.
+	at(ref featurestore.Ref) (file string, off int64, bytes int)
+	// decode checks and decodes the graph of the batch.
+	decode(b *batch, raw []byte) error
+}
+
+type trainGraphs struct{ pack *packfile.Reader }
+
+func (g trainGraphs) at(ref featurestore.Ref) (string, int64, int) {
+	t := &g.pack.Index().Train[ref.Index]
+	return packfile.GraphFile(g.pack.Group(ref.Index)), t.GraphOffset, t.GraphBytes
+}
+
+func (g trainGraphs) decode(b *batch, raw []byte) error {
+	return g.pack.DecodeTrainGraph(b.ref.Index, raw, &b.Batch, &b.plan)
+}
+
+type evalGraphs struct{ pack *packfile.Reader }
+
+// evaluated returns where an evaluation batch lies.
+func evaluated(r *packfile.Reader, ref featurestore.Ref) *packfile.Eval {
+	list := r.Index().Valid
+	if ref.Split == featurestore.Test {
+		list = r.Index().Test
+	}
+	return &list[ref.Index]
+}
+
+func (g evalGraphs) at(ref featurestore.Ref) (string, int64, int) {
+	e := evaluated(g.pack, ref)
+	return packfile.EvalGraphFile, e.GraphOffset, e.GraphBytes
+}
+
+func (g evalGraphs) decode(b *batch, raw []byte) error {
+	return g.pack.DecodeEvalGraph(evaluated(g.pack, b.ref), raw, &b.Batch)
+}
+
+// graphReader reads the graphs of batches.
+type graphReader struct {
+	graphs graphs
+	raw    *device.Host // a graph as it lies on disk
+	bytes  int          // of the graph that is read
+	group  iostack.Group
+	file   *cachedFile // nil: no read is under way
+}
+
+func newGraphReader(r *packfile.Reader, g graphs, m *memory) graphReader {
+	return graphReader{graphs: g, raw: m.land(r.Facts().GraphBytes)}
+}
+
+// start submits the read of the batch's graph. end must follow, even after an error.
+func (r *graphReader) start(b *batch) error {
+	name, off, n := r.graphs.at(b.ref)
+	var err error
+	if r.file, err = b.src.files.take(name); err == nil {
+		r.bytes = n
+		err = b.submit(&r.group, iostack.Request{File: r.file.File, Offset: off, Buf: r.raw.Bytes()[:n]})
+		b.GraphRead = b.BytesRead
+	}
+	if err != nil {
+		return fmt.Errorf("graph of %v: %w", b, err)
+	}
+	return nil
+}
+
+// load waits for the graph, checks and decodes it.
+func (r *graphReader) load(ctx context.Context, b *batch) error {
+	if err := r.end(ctx, b); err != nil {
+		return fmt.Errorf("graph of %v: %w", b, err)
+	}
+	b.UsefulBytes += int64(r.bytes)
+	return r.graphs.decode(b, r.raw.Bytes()[:r.bytes])
+}
+
+// end returns when no read is under way any more.
+func (r *graphReader) end(ctx context.Context, b *batch) error {
+	f := r.file
+	r.file = nil
+	return errors.Join(b.src.stack.Wait(ctx, &r.group), b.src.files.give(f))
+}

@@ -1,0 +1,114 @@
+package packed
+
+import (
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
+)
+
+// host is the sink of a store whose matrices the CPU assembles, in float32. Its table lies
+// in RAM.
+type host struct {
+	ramRows
+	copies *copier
+}
+
+func newHost(src *source, l *Layout, copies *copier) *host {
+	return &host{ramRows{src: src, end: l.CacheRows}, copies}
+}
+
+// packed: rows of float32 are the matrix's as they are.
+func (h *host) packed() bool { return h.src.facts.DType == dtype.Float32 }
+
+func (h *host) count(l *Layout) { l.RAMBytes = h.bytes() }
+
+func (h *host) close() error {
+	h.ramRows.close()
+	return nil
+}
+
+func (h *host) matrix(b *batch, m *memory, size matrixSize) matrix {
+	return &hostMatrix{host: h, b: b, mem: m.land(int64(size.rows) * 4 * int64(h.src.facts.Dim))}
+}
+
+// entry returns a row of the table.
+func (h *host) entry(k uint32) []byte {
+	rb := h.src.facts.RowBytes
+	return h.mem.Bytes()[int(k)*rb : (int(k)+1)*rb]
+}
+
+func (h *host) set(entry uint32, row []byte) { copy(h.entry(entry), row) }
+
+func (h *host) admit(_ *batch, _ int, packed []byte, entries []uint32) {
+	rb := h.src.facts.RowBytes
+	for k, e := range entries {
+		copy(h.entry(e), packed[k*rb:])
+	}
+}
+
+// movedHome marks an entry that has its row again.
+const movedHome = 1 << 31
+
+// moveHome works in place: cycle by cycle, each row moves once.
+func (h *host) moveHome(home []uint32) {
+	row, spare := make([]byte, h.src.facts.RowBytes), make([]byte, h.src.facts.RowBytes)
+	for first := range home {
+		e := uint32(first)
+		if home[e]&movedHome != 0 || home[e] == e {
+			continue
+		}
+		copy(row, h.entry(e)) // the row under way
+		for again := false; !again || e != uint32(first); again = true {
+			to := home[e]
+			home[e] |= movedHome
+			copy(spare, h.entry(to))
+			copy(h.entry(to), row)
+			row, spare, e = spare, row, to
+		}
+	}
+	for e := range home {
+		home[e] &^= movedHome
+	}
+}
+
+type hostMatrix struct {
+	*host
+	b   *batch
+	mem *device.Host
+}
+
+func (m *hostMatrix) open() error { return nil }
+func (m *hostMatrix) begin()      {}
+func (m *hostMatrix) free()       {}
+
+func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
+
+func (m *hostMatrix) x(rows int) []float32 { return m.part(0, rows) }
+
+// part returns rows of the matrix.
+func (m *hostMatrix) part(first, rows int) []float32 {
+	dim := m.src.facts.Dim
+	return m.mem.Float32s()[first*dim : (first+rows)*dim]
+}
+
+func (m *hostMatrix) land(s stretch) places {
+	x := m.part(s.to, s.rows)
+	return places{rows: binio.Bytes(x), x: x}
+}
+
+func (m *hostMatrix) put(to places, k int, row []byte) {
+	f := &m.src.facts
+	kernel.Widen(to.x[k*f.Dim:(k+1)*f.Dim], row, f.DType, f.Dim)
+}
+
+func (m *hostMatrix) take(s stretch, entries []uint32) {
+	f := &m.src.facts
+	m.copies.gather(m.part(s.to, s.rows), m.host.mem.Bytes(), entries, f.DType, f.Dim)
+}
+
+// fill copies the matrix.
+func (m *hostMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	return nil, copies.CopyIn(x, binio.Bytes(m.x(len(m.b.Batch.Input))))
+}

@@ -1,0 +1,118 @@
+package packed
+
+import (
+	"context"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// ramRows are rows of hot.bin in RAM, with the pages that they lie in.
+type ramRows struct {
+	src        *source
+	first, end int64        // rows, first ≤ row < end
+	mem        *device.Host // from the page on that the first one begins in
+}
+
+// begin returns where in hot.bin the first page begins.
+func (t *ramRows) begin() int64 {
+	return t.first * int64(t.src.facts.RowBytes) / device.PageSize * device.PageSize
+}
+
+// bytes returns the size of mem.
+func (t *ramRows) bytes() int64 {
+	if t.end <= t.first {
+		return 0
+	}
+	return binio.AlignUp(t.end*int64(t.src.facts.RowBytes), device.PageSize) - t.begin()
+}
+
+func (t *ramRows) open() (err error) {
+	if t.mem, err = device.NewHost(int(t.bytes())); err != nil {
+		return fmt.Errorf("RAM cache: %w", err)
+	}
+	return nil
+}
+
+func (t *ramRows) close() {
+	if t.mem != nil {
+		t.mem.Free()
+	}
+}
+
+// fill reads the rows, checked, and returns the bytes read.
+func (t *ramRows) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
+	if t.bytes() == 0 {
+		return 0, nil
+	}
+	mem, begin := t.mem.Bytes(), t.begin()
+	return t.src.readHot(ctx, rep, "fill the RAM cache", hotRange{
+		begin: begin,
+		end:   min(binio.AlignUp(t.end*int64(t.src.facts.RowBytes), binio.Page), t.src.hot.sums.Size), // whole pages, to be checked
+		room: func(_ int, lo int64) ([]byte, error) {
+			return mem[lo-begin : min(lo-begin+hotPiece, int64(len(mem)))], nil
+		},
+	})
+}
+
+// hotRange is how a range of hot.bin is read, piece by piece.
+type hotRange struct {
+	begin, end int64
+	// room returns where a piece that begins at lo may land, as the k-th of those under way.
+	room func(k int, lo int64) ([]byte, error)
+	// take, if any, uses the piece once it is checked.
+	take func(k int, lo int64, b []byte) error
+}
+
+// How hot.bin is read: in pieces, so many at a time.
+const hotPiece, hotDepth = 4 << 20, 4
+
+// readHot reads a range of hot.bin, checked.
+func (s *source) readHot(ctx context.Context, rep progress.Reporter, what string, r hotRange) (int64, error) {
+	task := rep.Task(what, r.end-r.begin, progress.Bytes)
+	defer task.Done()
+	var groups [hotDepth]iostack.Group
+	var landing [hotDepth][]byte
+	drain := func(err error) error {
+		done, cancel := context.WithCancel(ctx)
+		cancel()
+		for i := range groups {
+			_ = s.stack.Wait(done, &groups[i])
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	pieces := int((r.end - r.begin + hotPiece - 1) / hotPiece)
+	for i := range pieces + hotDepth {
+		k := i % hotDepth
+		if i >= hotDepth && i-hotDepth < pieces {
+			lo := r.begin + int64(i-hotDepth)*hotPiece
+			if err := s.stack.Wait(ctx, &groups[k]); err != nil {
+				return 0, drain(err)
+			}
+			if err := s.hot.sums.Verify(s.hot.Name(), lo, landing[k]); err != nil {
+				return 0, drain(err)
+			}
+			if r.take != nil {
+				if err := r.take(k, lo, landing[k]); err != nil {
+					return 0, drain(err)
+				}
+			}
+			task.Add(int64(len(landing[k])))
+		}
+		if i < pieces {
+			lo := r.begin + int64(i)*hotPiece
+			room, err := r.room(k, lo)
+			if err != nil {
+				return 0, drain(err)
+			}
+			landing[k] = room[:min(r.end-lo, int64(len(room)))]
+			if err := s.stack.Submit(&groups[k], []iostack.Request{{File: s.hot.File, Offset: lo, Buf: landing[k]}}); err != nil {
+				return 0, drain(err)
+			}
+		}
+	}
+	return r.end - r.begin, nil
+}

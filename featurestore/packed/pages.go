@@ -1,0 +1,179 @@
+package packed
+
+import (
+	"context"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/pack/packfile"
+)
+
+// rowList names rows of a file: the row that begins at byte base + ids[k]·row bytes
+// goes to the k-th place of to.
+type rowList struct {
+	file       iostack.File
+	sums       *binio.Sums
+	ids        []uint32
+	base       int64
+	descending bool // ids descend; else they ascend
+	to         places
+}
+
+// at returns where the k-th row in ascending order begins, and its place.
+func (l *rowList) at(k int, rowBytes int64) (off int64, place int) {
+	if l.descending {
+		k = len(l.ids) - 1 - k
+	}
+	return l.base + int64(l.ids[k])*rowBytes, k
+}
+
+// pageReader reads lists of rows, one after the other, as runs of pages, through two
+// staging buffers: while one's pages are checked and copied out, the other's are read.
+type pageReader struct {
+	staging [2]*device.Host
+	lists   []rowList // that are left, at first the one that is read
+	rounds  [2]round
+	next    int // the first row, in ascending order, that no read was submitted for
+}
+
+// round is a set of page runs that fill one staging buffer together.
+type round struct {
+	group       iostack.Group
+	runs        []pageRun
+	first, last int // rows, in ascending order; none when equal
+}
+
+// pageRun is a range of a file's pages in a staging buffer.
+type pageRun struct {
+	off   int64 // in the file, a multiple of a page
+	bytes []byte
+	last  int // the first row, in ascending order, that it does not hold
+}
+
+// stagingBytes returns the bytes of a staging buffer for any number of rows.
+func stagingBytes(rowBytes int) int64 {
+	return max(8<<20, binio.AlignUp(int64(rowBytes), binio.Page)+2*binio.Page)
+}
+
+// newPageReader returns a reader with staging buffers of the given size.
+func newPageReader(m *memory, bytes int64) pageReader {
+	return pageReader{staging: [2]*device.Host{m.land(bytes), m.land(bytes)}, lists: make([]rowList, 0, 2)}
+}
+
+// start submits what the staging buffers have room for of the first list that has rows.
+// After an error, as after one of finish, drop must follow.
+func (r *pageReader) start(b *batch, lists ...rowList) error {
+	r.lists = r.lists[:0]
+	for _, l := range lists {
+		if len(l.ids) > 0 {
+			r.lists = append(r.lists, l)
+		}
+	}
+	return r.startList(b)
+}
+
+func (r *pageReader) startList(b *batch) error {
+	if len(r.lists) == 0 {
+		return nil
+	}
+	r.next = 0
+	for turn := range r.rounds {
+		if err := r.submit(b, turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish returns when all rows of all lists are in their places.
+func (r *pageReader) finish(ctx context.Context, b *batch) error {
+	for len(r.lists) > 0 {
+		for turn := 0; r.rounds[turn].first < r.rounds[turn].last; turn = 1 - turn {
+			if err := b.src.stack.Wait(ctx, &r.rounds[turn].group); err != nil {
+				return err
+			}
+			if err := r.take(b, &r.rounds[turn]); err != nil {
+				return err
+			}
+			if err := r.submit(b, turn); err != nil {
+				return err
+			}
+		}
+		r.lists = append(r.lists[:0], r.lists[1:]...)
+		if err := r.startList(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop gives a reading up: nothing lands any more once it returns.
+func (r *pageReader) drop(b *batch) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for turn := range r.rounds {
+		round := &r.rounds[turn]
+		_ = b.src.stack.Wait(ended, &round.group)
+		round.first, round.last = 0, 0
+	}
+	r.lists = r.lists[:0]
+}
+
+// submit fills a staging buffer with page runs from the next row on, and submits their
+// reads.
+func (r *pageReader) submit(b *batch, turn int) error {
+	l, round, room := &r.lists[0], &r.rounds[turn], r.staging[turn].Bytes()
+	rb, size := int64(b.src.facts.RowBytes), l.sums.Size
+	k := r.next
+	round.runs, round.first = round.runs[:0], k
+	b.req = b.req[:0]
+	for k < len(l.ids) {
+		off, _ := l.at(k, rb)
+		lo := off / binio.Page * binio.Page
+		hi := lo
+		for k < len(l.ids) {
+			off, _ := l.at(k, rb)
+			if off < 0 || off+rb > size { // no read could hold it
+				return fault.New(fault.ErrCorrupt, "%s: a row at byte %d, beyond its %d bytes", l.file.Name(), off, size)
+			}
+			from, to := off/binio.Page*binio.Page, min(binio.AlignUp(off+rb, binio.Page), size)
+			if from > hi+packfile.MaxGap*binio.Page || to-lo > int64(len(room)) {
+				break
+			}
+			hi = max(hi, to)
+			k++
+		}
+		if hi == lo {
+			break // no room for another run
+		}
+		round.runs = append(round.runs, pageRun{off: lo, bytes: room[:hi-lo], last: k})
+		b.req = append(b.req, iostack.Request{File: l.file, Offset: lo, Buf: room[:hi-lo]})
+		b.BytesRead += extent(l.file, lo, hi-lo)
+		room = room[binio.AlignUp(hi-lo, binio.Page):]
+	}
+	round.last, r.next = k, k
+	if len(b.req) == 0 {
+		return nil
+	}
+	return b.src.stack.Submit(&round.group, b.req)
+}
+
+// take checks a round's pages and brings its rows to their places.
+func (r *pageReader) take(b *batch, round *round) error {
+	l, rb := &r.lists[0], int64(b.src.facts.RowBytes)
+	k := round.first
+	for i := range round.runs {
+		run := &round.runs[i]
+		if err := l.sums.Verify(l.file.Name(), run.off, run.bytes); err != nil {
+			return err
+		}
+		for ; k < run.last; k++ {
+			off, place := l.at(k, rb)
+			b.matrix.put(l.to, place, run.bytes[off-run.off:off-run.off+rb])
+		}
+	}
+	b.UsefulBytes += int64(round.last-round.first) * rb
+	return nil
+}

@@ -1,0 +1,210 @@
+package packed
+
+import (
+	"fmt"
+	"strings"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+)
+
+// Plan chooses the cache: the largest of the pack's sizes that is wanted and
+// fits. Less memory than the least hot set is refused with fault.ErrBudget.
+func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
+	p, err := newPlanner(r, o)
+	if err != nil {
+		return Layout{}, err
+	}
+	first, note, err := p.wanted()
+	if err != nil {
+		return Layout{}, err
+	}
+	for i := first; i < len(p.edges); i++ {
+		l := p.layout(i)
+		if p.total(&l) > o.Memory {
+			continue
+		}
+		if i > first && o.Cache != nil {
+			return Layout{}, fault.New(fault.ErrBudget, "a cache of %s needs %s of memory with its %d slots, %s is left for it; the next smaller cache is %s",
+				share(r, p.edges[first]), p.needs(first), o.Slots, left(o.Memory), share(r, p.edges[i]))
+		}
+		l.Note = note
+		if o.Cache == nil && i > 0 {
+			l.Note = fmt.Sprintf("cache of %s: what memory allows of the %s that the pack holds as hot", share(r, p.edges[i]), share(r, p.edges[0]))
+		}
+		return l, nil
+	}
+	least := len(p.edges) - 1
+	return Layout{}, fault.New(fault.ErrBudget, "the least cache of this pack, %s, and %d slots need %s of memory, %s is left for them; give more --memory, or sample smaller batches",
+		share(r, p.edges[least]), o.Slots, p.needs(least), left(o.Memory))
+}
+
+// PlanEval returns the layout of a store that loads each evaluation batch once and
+// nothing else. It has no cache: to fill one would read more than it saves.
+func PlanEval(r *packfile.Reader) Layout {
+	p := planner{r: r, edges: r.Index().Edges}
+	l := p.layout(len(p.edges) - 1)
+	l.CacheRows, l.RAMBytes = 0, 0
+	return l
+}
+
+// planner lays stores out with caches of the sizes that a pack was cut for.
+type planner struct {
+	r     *packfile.Reader
+	o     PlanOptions
+	edges []int64
+	onGPU int64                             // the most rows that the GPU may hold
+	asked string                            // the caches that the options want
+	rows  func(wanted int64) (int64, error) // the rows that a wanted cache is to have
+}
+
+func newPlanner(r *packfile.Reader, o PlanOptions) (*planner, error) {
+	p := &planner{r: r, edges: r.Index().Edges, rows: func(wanted int64) (int64, error) { return wanted, nil }}
+	if isMin(r) { // its batches change the cache, which the CPU does
+		if o.GPU != nil && o.GPUCache != nil && o.GPUCache.Value != 0 {
+			return nil, fault.New(fault.ErrUsage, "--gpu-cache %s: %s has the policy min, whose cache RAM holds", o.GPUCache, r.Dir())
+		}
+		o.GPU = nil
+		p.rows = func(wanted int64) (int64, error) { return p.edges[0], exactly(r, wanted, o.Cache) }
+	}
+	p.o = o
+	if o.Cache != nil {
+		p.asked = o.Cache.String()
+	}
+	if o.GPU == nil {
+		return p, nil
+	}
+	switch {
+	case o.Cache != nil && o.GPUCache == nil:
+		p.asked += " in RAM beside what the GPU has room for"
+	case o.Cache != nil:
+		p.asked += fmt.Sprintf(" in RAM and %s on the GPU", o.GPUCache)
+	}
+	var err error
+	p.onGPU, err = p.mostOnGPU()
+	return p, err
+}
+
+// mostOnGPU returns how many rows the GPU may hold.
+func (p *planner) mostOnGPU() (int64, error) {
+	o, f := &p.o, p.r.Facts()
+	room := o.GPUMemory
+	for i := range p.edges {
+		l := p.layout(i) // without a row there
+		room = min(room, o.GPUMemory-l.GPUBytes-int64(o.MostSlots)*l.GPUSlotBytes)
+	}
+	if room < 0 {
+		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+			budget.FormatBytes(o.GPUMemory-room), left(o.GPUMemory))
+	}
+	room = room / cuda.Align * cuda.Align // which is how it is handed out
+	fits := min(room/int64(f.RowBytes), f.HotRows)
+	if o.GPUCache == nil {
+		return fits, nil
+	}
+	wanted, err := o.GPUCache.Rows(f.Nodes, f.RowBytes)
+	if err != nil {
+		return 0, err
+	}
+	if wanted = min(wanted, f.HotRows); wanted > fits {
+		return 0, fault.New(fault.ErrBudget, "--gpu-cache %s (%s) does not fit: the GPU has room for %s", o.GPUCache,
+			budget.FormatBytes(wanted*int64(f.RowBytes)), budget.FormatBytes(room))
+	}
+	return wanted, nil
+}
+
+// wanted returns the first, largest of the pack's caches that is not larger than the
+// options want, and what the user should know about that.
+func (p *planner) wanted() (first int, note string, err error) {
+	r, f := p.r, p.r.Facts()
+	if p.o.Cache == nil {
+		return 0, "", nil
+	}
+	wanted, err := p.o.Cache.Rows(f.Nodes, f.RowBytes)
+	if err != nil {
+		return 0, "", err
+	}
+	if wanted, err = p.rows(wanted + p.onGPU); err != nil {
+		return 0, "", err
+	}
+	if first = edgeBelow(p.edges, wanted); first == len(p.edges) {
+		return 0, "", fault.New(fault.ErrBudget, "%s was packed for at least %s of cache, asked for %s (%d rows); give at least that, or pack again with a smaller --cache",
+			r.Dir(), share(r, p.edges[len(p.edges)-1]), p.asked, wanted)
+	}
+	if p.edges[first] < wanted {
+		note = fmt.Sprintf("cache rounded down to %s: the pack was cut for caches of %s", share(r, p.edges[first]), list(r, p.edges))
+	}
+	return first, note, nil
+}
+
+// layout sizes the buffers for the cache of the given number.
+func (p *planner) layout(i int) Layout {
+	rows := p.edges[i]
+	l := Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), direct: p.o.Direct,
+		// Under min there is one edge above two bands: whatever is no hit is read.
+		Through: i + p.r.Index().Bands - len(p.edges)}
+	s := compose(p.r, &l)
+	s.sink.count(&l)
+	l.KeepBytes = s.held.bytes()
+	l.DecodeBytes = s.cold.chunks().codec.memory(s.copies.workers)
+	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
+	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)
+	return l
+}
+
+// total returns the host memory that a layout takes with all slots.
+func (p *planner) total(l *Layout) int64 {
+	return l.RAMBytes + l.KeepBytes + l.DecodeBytes + int64(p.o.Slots)*l.SlotBytes + int64(p.o.EvalSlots)*l.EvalSlotBytes
+}
+
+// needs says how much that is with the cache of the given number.
+func (p *planner) needs(i int) string {
+	l := p.layout(i)
+	return budget.FormatBytes(p.total(&l))
+}
+
+// left says how much memory there is: none where more was taken than there was.
+func left(memory int64) string {
+	if memory <= 0 {
+		return "nothing"
+	}
+	return budget.FormatBytes(memory)
+}
+
+// exactly refuses another cache than the one that a pack of policy min was made for.
+func exactly(r *packfile.Reader, wanted int64, cache *budget.Size) error {
+	rows := r.Index().Edges[0]
+	if wanted == rows || wanted == r.Params().CacheRows {
+		return nil
+	}
+	kind := fault.ErrUsage
+	if wanted < rows {
+		kind = fault.ErrBudget
+	}
+	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %dB, or none", r.Dir(), share(r, rows), cache, wanted, rows*int64(r.Facts().RowBytes))
+}
+
+// edgeBelow returns the first, largest edge of at most rows, or len(edges).
+func edgeBelow(edges []int64, rows int64) int {
+	for i, e := range edges {
+		if e <= rows {
+			return i
+		}
+	}
+	return len(edges)
+}
+
+func share(r *packfile.Reader, rows int64) string {
+	f := r.Facts()
+	return fmt.Sprintf("%.3g%% (%s)", 100*float64(rows)/float64(max(f.Nodes, 1)), budget.FormatBytes(rows*int64(f.RowBytes)))
+}
+
+func list(r *packfile.Reader, edges []int64) string {
+	s := make([]string, len(edges))
+	for i, e := range edges {
+		s[i] = share(r, e)
+	}
+	return strings.Join(s, ", ")
+}

@@ -1,0 +1,82 @@
+package packfile
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+)
+
+// TestCheckSizes gives the counts that buffers are made for one fault at a time.
+func TestCheckSizes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(sizes, means *graph.Sizes)
+		ok     bool
+	}{
+		{"right", func(*graph.Sizes, *graph.Sizes) {}, true},
+		{"all nodes", func(s, _ *graph.Sizes) { s.Src[0] = 100 }, true},
+		{"as many destinations as sources", func(s, _ *graph.Sizes) { s.Dst[1] = 4 }, true},
+		{"none at all", func(s, m *graph.Sizes) { s.Dst[1], m.Dst[1] = 0, 0 }, true},
+		{"the most edges", func(s, _ *graph.Sizes) { s.Edges[1] = math.MaxUint32 }, true},
+		{"fewer destinations than none", func(s, m *graph.Sizes) { s.Dst[1], m.Dst[1] = -1, -1 }, false},
+		{"more destinations than sources", func(s, _ *graph.Sizes) { s.Dst[1] = 5 }, false},
+		{"more sources than nodes", func(s, _ *graph.Sizes) { s.Src[0] = 101 }, false},
+		{"other sources than the layer's before", func(s, m *graph.Sizes) { s.Src[1], m.Src[1] = 3, 3 }, false},
+		{"fewer edges than none", func(s, m *graph.Sizes) { s.Edges[1], m.Edges[1] = -1, -1 }, false},
+		{"more edges than can be", func(s, _ *graph.Sizes) { s.Edges[1] = math.MaxUint32 + 1 }, false},
+		{"a mean of sources beyond the most", func(_, m *graph.Sizes) { m.Src[0] = 11 }, false},
+		{"a mean of destinations beyond the most", func(_, m *graph.Sizes) { m.Dst[1] = 3 }, false},
+		{"a mean of edges beyond the most", func(_, m *graph.Sizes) { m.Edges[0] = 6 }, false},
+		{"a layer less", func(s, _ *graph.Sizes) { s.Src = s.Src[:1] }, false},
+		{"a layer of destinations less", func(s, _ *graph.Sizes) { s.Dst = s.Dst[:1] }, false},
+		{"a layer of edges less", func(s, _ *graph.Sizes) { s.Edges = s.Edges[:1] }, false},
+	} {
+		sizes := func() graph.Sizes { return graph.Sizes{Src: []int{10, 4}, Dst: []int{4, 2}, Edges: []int{5, 5}} }
+		r := &Reader{facts: Facts{Nodes: 100, Fanout: []int{2, 2}, Train: 1, TrainSizes: sizes(), TrainMeans: sizes()}}
+		c.change(&r.facts.TrainSizes, &r.facts.TrainMeans)
+		if err := r.checkSizes(); (err == nil) != c.ok || err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestCheckGroup moves the parts of a group's files one at a time.
+func TestCheckGroup(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(x *Index)
+		ok     bool
+	}{
+		{"right", func(*Index) {}, true},
+		{"a chunk after a gap", func(x *Index) { x.Train[1].ChunkOffset += 4096 }, false},
+		{"a chunk inside the last page of another", func(x *Index) { x.Train[1].ChunkOffset-- }, false},
+		{"a first chunk that is not at the beginning", func(x *Index) { x.Train[0].ChunkOffset = 4096 }, false},
+		{"a chunk of fewer bytes than none", func(x *Index) { x.Train[0].ChunkBytes = -1 }, false},
+		{"a chunk without end", func(x *Index) { x.Train[1].ChunkBytes = math.MaxInt64 }, false},
+		{"a graph after a gap", func(x *Index) { x.Train[1].GraphOffset += 4096 }, false},
+		{"a graph over another", func(x *Index) { x.Train[1].GraphOffset = 0 }, false},
+		{"a graph that is too short", func(x *Index) { x.Train[0].GraphBytes = 70 }, false},
+		{"the shortest graph", func(x *Index) { x.Train[0].GraphBytes = 71 }, true},
+		{"a segment that is not at the beginning", func(x *Index) { x.Segments[0].Offset = 4096 }, false},
+		{"a segment of more rows than nodes", func(x *Index) { x.Segments[0].Rows = 101 }, false},
+		{"a batch of all of its segment", func(x *Index) { x.Segments[0].Rows = 2 }, true},
+		{"a batch of more than its segment", func(x *Index) { x.Segments[0].Rows = 1 }, false},
+		{"a batch of no segment", func(x *Index) { x.Segments = nil }, false},
+	} {
+		x := sample()
+		x.Segments[0].Offset = 0
+		c.change(x)
+		r := &Reader{index: x, part: Part{Lo: 0, Hi: 1}, facts: Facts{Nodes: 100, Train: 2, Segment: 2, Segments: 1, RowBytes: sampleRow}}
+		r.params.Policy = PolicyStatic
+		w := indexWalk{r: r}
+		if err := w.group(0); (err == nil) != c.ok || err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.ok && (w.cold != 4 || w.ssd != int64(x.Segments[0].Rows) || w.chunk != 4*sampleRow) {
+			t.Errorf("%s: %+v", c.name, w)
+		}
+	}
+}
