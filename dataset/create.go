@@ -69,8 +69,7 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 			return err
 		}
 	}
-	_, err = w.commit(struct{}{})
-	return err
+	return w.commit(struct{}{})
 }
 
 func (r *Raw) facts() Facts {

@@ -118,8 +118,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 		}
 		since(step.seconds, began)
 	}
-	_, err = g.w.commit(g.run.facts())
-	return state, err
+	return state, g.w.commit(g.run.facts())
 }
 
 // generateBlock is the number of nodes whose labels or edges are made at once.

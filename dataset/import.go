@@ -211,8 +211,7 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	if err := content.unchanged(im.fs); err != nil {
 		return state, err
 	}
-	_, err = im.w.commit(im.run.facts())
-	return state, err
+	return state, im.w.commit(im.run.facts())
 }
 
 // importPlan divides the memory.

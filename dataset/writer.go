@@ -114,22 +114,23 @@ func (w *writer) report(rep progress.Reporter, state stage.State) {
 	}
 }
 
-// commit publishes the dataset and returns its fingerprint.
-func (w *writer) commit(run any) (string, error) {
+// commit publishes the dataset.
+func (w *writer) commit(run any) error {
 	f := &w.state.Facts
 	f.NodeIDBytes = nodeIDBytes
 	if f.LabelKind, f.Metric = labelKind(f.MultiLabel()), classMetric; f.MultiLabel() {
 		f.Metric = multiHotMetric
 	}
 	if err := f.check(); err != nil {
-		return "", fmt.Errorf("finish %s: %w", w.dir.Path(), err)
+		return fmt.Errorf("finish %s: %w", w.dir.Path(), err)
 	}
 	for _, file := range w.state.Files {
 		if want := f.size(file.Name); want >= 0 && file.Size != want {
-			return "", fmt.Errorf("finish %s: %s has %d bytes, its facts call for %d", w.dir.Path(), file.Name, file.Size, want)
+			return fmt.Errorf("finish %s: %s has %d bytes, its facts call for %d", w.dir.Path(), file.Name, file.Size, want)
 		}
 	}
-	return w.dir.Commit(w.state.Files, f, run)
+	_, err := w.dir.Commit(w.state.Files, f, run)
+	return err
 }
 
 // baseMemory is what the program itself and a stage's files take: Go's runtime,

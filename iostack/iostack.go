@@ -42,11 +42,11 @@ type Request struct {
 	Buf    []byte // a destination in host memory
 
 	// Device is a destination in a GPU's memory instead, for stacks that have
-	// Caps.Device. Whoever took the memory owns it and keeps it until Wait has
-	// returned. Reads are not work of a stream's: what streams were given to do
-	// with the memory must be done before Submit, and what they are given after
-	// Wait sees the bytes, whoever wrote them there: a drive, a library's copy, or a
-	// queue that the GPU drives. Nothing checks them on the way: see kernels.Checksum.
+	// Caps.Device. Its owner keeps it until Wait has returned. Reads are not work of a
+	// stream's: work that streams were given on the memory must be done before Submit,
+	// and work given after Wait sees the bytes, whether a drive wrote them there, a
+	// library's copy or a queue that the GPU drives. Nothing checks them on the way: see
+	// kernels.Checksum.
 	Device cuda.Buffer
 }
 

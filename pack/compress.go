@@ -17,6 +17,8 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/internal/rowfile"
 	"diskgnn/pack/packfile"
 )
 
@@ -31,7 +33,7 @@ func rawFile(group int) string { return fmt.Sprintf("cold-%05d.raw.tmp", group) 
 // and compressed, on all workers, and the scratch file is removed.
 type compression struct {
 	dir     *stage.Dir
-	open    *fileSet
+	open    *rowfile.Set
 	stack   iostack.Stack
 	part    packfile.Part // whose groups are compressed
 	facts   *packfile.Facts
@@ -45,6 +47,25 @@ type compression struct {
 	state compressState
 	// bytesRead is what was read back of scratch files.
 	bytesRead int64
+}
+
+// compress compresses the chunks, if they are to be, and returns the bytes that it read
+// back.
+func (p *Packing) compress(ctx context.Context, d *cut.Decision, first *firstPass) (int64, error) {
+	if !p.form().Compressed() {
+		return 0, nil
+	}
+	task := p.rep.Task("compress chunks", first.facts.ColdRows*int64(p.facts.RowBytes), progress.Bytes)
+	defer task.Done()
+	c := &compression{
+		dir: p.dir, open: p.files, stack: p.stack, part: d.Part, facts: &first.facts, index: first.index, raw: p.rawForm(), form: p.form(),
+		workers: p.o.Workers, task: task,
+	}
+	if err := c.load(); err != nil {
+		return 0, err
+	}
+	err := c.run(ctx)
+	return c.bytesRead, err
 }
 
 // compressState is what a resumed packing needs of the groups already compressed.
@@ -279,11 +300,11 @@ func (c *compression) group(ctx context.Context, g int) error {
 		return err
 	}
 	defer raw.Close()
-	out, err := newAppender(c.open, packfile.ColdFile(g), appendBuffer)
+	out, err := rowfile.NewAppender(c.open, packfile.ColdFile(g), rowfile.Buffer)
 	if err != nil {
 		return err
 	}
-	defer out.close()
+	defer out.Close()
 	list := c.pieces(lo, hi)
 	err = ordered.Run(ctx, len(list), c.slots, func(ctx context.Context, s *compressSlot, i int) error {
 		if err := c.compress(ctx, s, raw, &list[i]); err != nil {
@@ -293,16 +314,16 @@ func (c *compression) group(ctx context.Context, g int) error {
 	}, func(s *compressSlot, i int) error {
 		c.state.Sums, c.state.Frames = append(c.state.Sums, s.sum), append(c.state.Frames, s.length)
 		c.task.Add(list[i].to - list[i].from)
-		if err := out.write(s.out); err != nil {
+		if err := out.Write(s.out); err != nil {
 			return err
 		}
-		return out.pad(binio.Page)
+		return out.Pad(binio.Page)
 	})
 	if err != nil {
 		return err
 	}
 	c.bytesRead += coldSize(c.index.Train[lo:hi])
-	return out.finish()
+	return out.Finish()
 }
 
 // compress reads a piece's rows back, checks them and compresses them.

@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
@@ -194,9 +195,9 @@ func TestNegativeMemory(t *testing.T) {
 	}
 }
 
-// TestSimulateMin: no cache hits nothing, one of all nodes hits always, and more rows
+// TestSimulation: no cache hits nothing, one of all nodes hits always, and more rows
 // have no fewer hits.
-func TestSimulateMin(t *testing.T) {
+func TestSimulation(t *testing.T) {
 	_, samples := inputs(t, graphOf)
 	r, err := mbfile.Open(disk, samples)
 	if err != nil {
@@ -213,9 +214,13 @@ func TestSimulateMin(t *testing.T) {
 	}
 	scratch := t.TempDir()
 	rows := []int64{0, 1, touched / 4, touched / 2, touched}
-	all, err := pack.SimulateMin(t.Context(), disk, r, rows, pack.SimulateOptions{Scratch: scratch, Workers: 2})
-	if err != nil || len(all) != len(rows) {
-		t.Fatalf("%d of %d caches: %v", len(all), len(rows), err)
+	var all []cut.Stats
+	for _, n := range rows {
+		s, err := cut.Simulation{Samples: r, Rows: n, Dir: scratch, Slots: 3}.Run(t.Context(), disk, nil)
+		if err != nil {
+			t.Fatalf("%d rows: %v", n, err)
+		}
+		all = append(all, s)
 	}
 	for i, s := range all {
 		if s.Rows != rows[i] || s.Accesses != accesses || i > 0 && s.Hits < all[i-1].Hits || s.Admitted > s.Accesses-s.Hits {
@@ -227,9 +232,6 @@ func TestSimulateMin(t *testing.T) {
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
 		t.Errorf("left in the scratch directory: %v, %v", left, err)
-	}
-	if _, err := pack.SimulateMin(t.Context(), disk, r, []int64{touched + 1}, pack.SimulateOptions{Scratch: scratch}); !errors.Is(err, fault.ErrUsage) {
-		t.Errorf("more rows than nodes: %v", err)
 	}
 }
 

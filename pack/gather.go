@@ -8,6 +8,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/mapped"
+	"diskgnn/pack/internal/rowfile"
 	"diskgnn/pack/packfile"
 )
 
@@ -15,7 +16,7 @@ import (
 // hot and evaluation rows on some goroutines, the chunks' on the workers.
 func (p *rangePass) gather(ctx context.Context, lo, hi int64, rows []byte, reqFile *mapped.File) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.common.take(ctx, lo, hi, rows) })
+	g.Go(func() error { return p.once.take(ctx, lo, hi, rows) })
 	from := max(lo, p.state.Next)
 	if hi <= from {
 		return g.Wait() // an earlier run has these rows' chunks
@@ -35,8 +36,8 @@ func (p *rangePass) gather(ctx context.Context, lo, hi int64, rows []byte, reqFi
 	})
 	for range p.workers {
 		g.Go(func() error {
-			w := chunkWriter{p: p, out: stream{w: p.out}}
-			defer w.out.flush()
+			w := chunkWriter{p: p, out: p.out.Stream()}
+			defer w.out.Flush()
 			for i := range jobs {
 				err := mapped.Guard(func() error { return w.batch(ctx, i, from, hi, rest) }, reqFile)
 				if err != nil {
@@ -52,7 +53,7 @@ func (p *rangePass) gather(ctx context.Context, lo, hi int64, rows []byte, reqFi
 // chunkWriter gathers one batch's rows of a range at a time.
 type chunkWriter struct {
 	p   *rangePass
-	out stream
+	out rowfile.Stream
 }
 
 // batch writes the rows lo ≤ v < hi of every band of a chunk.
@@ -72,7 +73,7 @@ func (w *chunkWriter) batch(ctx context.Context, i int, lo, hi int64, rows []byt
 		size := int64(n) * int64(p.rowBytes())
 		if first < last {
 			c := bandSums{sums: sums, pos: int64(first) * int64(p.rowBytes()), crc: &p.state.Running[i*len(t.Bands)+band], end: size}
-			if err := w.out.seek(ctx, file, off+c.pos); err != nil {
+			if err := w.out.Seek(ctx, file, off+c.pos); err != nil {
 				return err
 			}
 			if err := w.band(ctx, ids[first:last], lo, rows, &c); err != nil {
@@ -83,8 +84,8 @@ func (w *chunkWriter) batch(ctx context.Context, i int, lo, hi int64, rows []byt
 		sums = sums[p.form.NumPieces(t.Bands[band:band+1]):]
 		off += size
 	}
-	if end := t.ChunkOffset + t.ChunkBytes; hi == p.nodes && w.out.at(file, end) {
-		return w.out.write(ctx, zeros[:binio.AlignUp(end, binio.Page)-end]) // whole pages are written faster
+	if end := t.ChunkOffset + t.ChunkBytes; hi == p.nodes && w.out.At(file, end) {
+		return w.out.Write(ctx, zeros[:binio.AlignUp(end, binio.Page)-end]) // whole pages are written faster
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ const gatherBytes = 64 << 10
 func (w *chunkWriter) band(ctx context.Context, ids []uint32, lo int64, rows []byte, c *bandSums) error {
 	rb := w.p.rowBytes()
 	for len(ids) > 0 {
-		room, err := w.out.room(ctx)
+		room, err := w.out.Room(ctx)
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (w *chunkWriter) band(ctx context.Context, ids []uint32, lo int64, rows []b
 			at := int(int64(ids[0])-lo) * rb
 			row := rows[at : at+rb]
 			c.update(row)
-			if err := w.out.write(ctx, row); err != nil {
+			if err := w.out.Write(ctx, row); err != nil {
 				return err
 			}
 			ids = ids[1:]
@@ -121,7 +122,7 @@ func (w *chunkWriter) band(ctx context.Context, ids []uint32, lo int64, rows []b
 			copy(dst[k*rb:(k+1)*rb], rows[at:at+rb])
 		}
 		c.update(dst)
-		w.out.filled(len(dst))
+		w.out.Filled(len(dst))
 		ids = ids[n:]
 	}
 	return nil

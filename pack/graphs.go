@@ -2,17 +2,20 @@ package pack
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/budget"
 	"diskgnn/internal/errgroup"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/internal/rowfile"
+	"diskgnn/pack/internal/spill"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -21,23 +24,59 @@ import (
 // ids, uint32, batch after batch, in the chunk's order.
 const requestsFile = "requests.tmp"
 
-// checkBatches refuses samples that a pack has no room for, before any work: batches
-// whose edges or bytes are more than their 32 bits in the index, or too many batches.
-// What renumbering adds to a graph is looked at when it is known.
-func checkBatches(samples string, n int, info func(i int) mbfile.BatchInfo) error {
-	if n > packfile.MaxBatches {
-		return fault.New(fault.ErrInput, "%s: %d batches; a pack has at most %d: presample fewer epochs, or larger batches", samples, n, packfile.MaxBatches)
+// firstPass is what the first pass makes beside the graphs: what the second one starts
+// from. An interrupted run leaves it in the journal and index.tmp.
+type firstPass struct {
+	facts packfile.Facts
+	// index has no checksums of chunks yet, which lie where the ranges write them.
+	index *packfile.Index
+	files []stage.File // that are finished
+	// requests and ssdRequests are the CRC-32C of the scratch lists of rows, entries that of
+	// the list of the cache's first content under policy min.
+	requests, ssdRequests, entries uint32
+}
+
+// graphs runs the first pass, or takes over what an interrupted run finished.
+func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *firstPass, err error) {
+	if p.kept != nil {
+		p.rep.Logf("resuming: the graphs are packed already")
+		return p.kept, p.checkFirstPass(ctx, d.Part, p.kept)
 	}
-	for i := range n {
-		b := info(i)
-		if err := packfile.CheckCount(b.NumEdges(), "%s: edges of batch %d", samples, i); err != nil {
-			return err
-		}
-		if err := packfile.CheckCount(b.Size, "%s: bytes of the graph of batch %d", samples, i); err != nil {
-			return err
+	// What an earlier run noted of its second pass is of no use without its first.
+	for _, name := range []string{stateFile, compressFile} {
+		if err := p.fs.Remove(p.dir.File(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
 	}
-	return nil
+	f := &d.Facts
+	lo, hi := d.Part.Batches(f)
+	batches := hi - lo
+	if d.Part.Common {
+		batches += f.Valid + f.Test
+	}
+	task := p.rep.Task("renumber graphs", int64(batches), progress.Batches)
+	defer task.Done()
+	g := &graphPass{samples: p.samples, part: d.Part, open: p.files, task: task}
+	g.facts, g.files, g.entries = d.Facts, d.Record.Files, d.Record.Entries
+	g.index = &packfile.Index{Edges: d.Edges, Bands: d.Bands}
+	hot := f.HotRows
+	if p.params.Policy == packfile.PolicyMin {
+		if g.codes, err = spill.OpenLists(p.fs, d.Record.Codes); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, g.codes.Remove()) }()
+		hot = 0 // evaluation does not look at the cache
+	}
+	for range m.slots {
+		g.slots = append(g.slots, &graphSlot{renumberer: renumberer{rank: d.Rank, edges: d.Edges, hot: hot, base: uint32(f.HotRows), eval: d.Eval}})
+	}
+	if f.Segment > 1 {
+		g.segments = cut.NewSegments(p.samples, lo, hi, d.Rank, d.Edges, f.Segment, m.lanes, m.slots)
+	}
+	if err := g.run(ctx); err != nil {
+		return nil, err
+	}
+	return &g.firstPass, p.saveFirstPass(&g.firstPass)
 }
 
 // graphSlot holds what one batch needs on its way through the first pass.
@@ -52,19 +91,15 @@ type graphSlot struct {
 
 // graphPass renumbers the part's batches and writes their graphs and row lists.
 type graphPass struct {
+	firstPass
 	samples *mbfile.Reader
 	part    packfile.Part // of the pack that is made here
-	open    *fileSet
+	open    *rowfile.Set
 	slots   []*graphSlot
-	index   *packfile.Index
-	facts   *packfile.Facts
-	files   []stage.File
 	task    progress.Task
 
-	segments *segmentPass // nil with segments of one batch
-	codes    *batchLists  // under policy min: what becomes of every access
-
-	requests, ssdRequests uint32 // the CRC-32C of the scratch lists
+	segments *cut.Segments // nil with segments of one batch
+	codes    *spill.Lists  // under policy min: what becomes of every access
 }
 
 // run writes the graphs and the scratch lists of rows, and the index but for chunks.
@@ -77,8 +112,7 @@ func (p *graphPass) run(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	f := p.samples.Facts()
-	p.index.Valid, p.index.Test = make([]packfile.Eval, f.ValidBatches), make([]packfile.Eval, f.TestBatches)
+	p.index.Valid, p.index.Test = make([]packfile.Eval, p.facts.Valid), make([]packfile.Eval, p.facts.Test)
 	if !p.part.Common {
 		return nil
 	}
@@ -87,56 +121,56 @@ func (p *graphPass) run(ctx context.Context) error {
 
 // share finds the rows of the SSD level and writes their scratch list.
 func (p *graphPass) share(ctx context.Context) error {
-	list, err := newAppender(p.open, ssdRequestsFile, appendBuffer)
+	list, err := rowfile.NewAppender(p.open, ssdRequestsFile, rowfile.Buffer)
 	if err != nil {
 		return err
 	}
-	defer list.close()
+	defer list.Close()
 	perGroup := packfile.GroupBatches(p.facts.Segment) / p.facts.Segment
 	p.index.Segments = make([]packfile.Segment, p.facts.Segments)
 	offset := int64(0)
-	p.segments.found = func(segment int, nodes []uint32) error {
+	err = p.segments.Run(ctx, func(segment int, nodes []uint32) error {
 		if segment%perGroup == 0 {
 			offset = 0
 		}
 		p.index.Segments[segment] = packfile.Segment{Offset: offset, Rows: len(nodes)}
 		offset += binio.AlignUp(int64(len(nodes))*int64(p.facts.RowBytes), binio.Page)
 		p.facts.SSDRows += int64(len(nodes))
-		return list.write(binio.Bytes(nodes))
-	}
-	if err := p.segments.run(ctx); err != nil {
+		return list.Write(binio.Bytes(nodes))
+	})
+	if err != nil {
 		return fmt.Errorf("segments: %w", err)
 	}
-	p.ssdRequests = list.crc
-	return list.finish()
+	p.ssdRequests = list.CRC
+	return list.Finish()
 }
 
 // training writes the graphs of the training batches and the list of their chunks' rows.
 func (p *graphPass) training(ctx context.Context) error {
 	p.index.Train = packfile.NewTrain(p.facts.Train, p.index.Bands)
-	requests, err := newAppender(p.open, requestsFile, appendBuffer)
+	requests, err := rowfile.NewAppender(p.open, requestsFile, rowfile.Buffer)
 	if err != nil {
 		return err
 	}
-	defer requests.close()
+	defer requests.Close()
 	for g := p.part.Lo; g < p.part.Hi; g++ {
 		lo, hi := p.facts.GroupSpan(g)
 		if err := p.group(ctx, g, lo, hi-lo, requests); err != nil {
 			return err
 		}
 	}
-	p.requests = requests.crc
-	return requests.finish()
+	p.requests = requests.CRC
+	return requests.Finish()
 }
 
 // group writes the graph file of group g: n batches from first on.
-func (p *graphPass) group(ctx context.Context, g, first, n int, requests *appender) error {
+func (p *graphPass) group(ctx context.Context, g, first, n int, requests *rowfile.Appender) error {
 	name := packfile.GraphFile(g)
-	out, err := newAppender(p.open, name, appendBuffer)
+	out, err := rowfile.NewAppender(p.open, name, rowfile.Buffer)
 	if err != nil {
 		return err
 	}
-	defer out.close()
+	defer out.Close()
 	var crcs []uint32
 	chunk := int64(0)
 	err = ordered.Run(ctx, n, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
@@ -144,13 +178,13 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 			return err
 		}
 		if p.segments != nil {
-			if s.shared, err = p.segments.of(ctx, first+i); err != nil {
+			if s.shared, err = p.segments.Of(ctx, first+i); err != nil {
 				return err
 			}
 		}
 		if p.codes == nil {
 			s.train(&s.batch)
-		} else if s.codes, err = p.codes.read(first+i, s.codes); err != nil {
+		} else if s.codes, err = p.codes.Read(first+i, s.codes); err != nil {
 			return err
 		} else {
 			s.trainMin(&s.batch, s.codes)
@@ -160,42 +194,42 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *append
 	}, func(s *graphSlot, i int) error {
 		t := &p.index.Train[first+i]
 		if p.segments != nil {
-			p.segments.done(first + i)
+			p.segments.Done(first + i)
 		}
 		copy(t.Bands, s.bands)
 		copy(t.SSD, s.ssd)
 		t.Inputs, t.Seeds, t.Edges = len(s.batch.Input), s.batch.NumSeeds(), s.batch.NumEdges()
 		t.ChunkOffset, t.ChunkBytes = chunk, int64(len(s.cold))*int64(p.facts.RowBytes)
-		t.GraphOffset, t.GraphBytes, t.GraphCRC = out.offset, len(s.out), binio.CRC(s.out)
+		t.GraphOffset, t.GraphBytes, t.GraphCRC = out.Offset, len(s.out), binio.CRC(s.out)
 		chunk += binio.AlignUp(t.ChunkBytes, binio.Page)
 		p.facts.ColdRows += int64(len(s.cold))
 		p.facts.ChunkBytes = max(p.facts.ChunkBytes, t.ChunkBytes)
 		p.facts.GraphBytes = max(p.facts.GraphBytes, int64(len(s.out)))
 		crcs = append(crcs, t.GraphCRC)
 		p.task.Add(1)
-		if err := out.write(s.out); err != nil {
+		if err := out.Write(s.out); err != nil {
 			return err
 		}
-		if err := out.pad(binio.Page); err != nil {
+		if err := out.Pad(binio.Page); err != nil {
 			return err
 		}
-		return requests.write(binio.Bytes(s.cold))
+		return requests.Write(binio.Bytes(s.cold))
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	p.files = append(p.files, stage.File{Name: name, Size: out.offset, Checksum: binio.HashSums(crcs)})
-	return out.finish()
+	p.files = append(p.files, stage.File{Name: name, Size: out.Offset, Checksum: binio.HashSums(crcs)})
+	return out.Finish()
 }
 
 // evaluation writes the graphs of the validation and test batches.
 func (p *graphPass) evaluation(ctx context.Context) error {
 	f := p.samples.Facts()
-	out, err := newAppender(p.open, packfile.EvalGraphFile, appendBuffer)
+	out, err := rowfile.NewAppender(p.open, packfile.EvalGraphFile, rowfile.Buffer)
 	if err != nil {
 		return err
 	}
-	defer out.close()
+	defer out.Close()
 	var crcs []uint32
 	err = ordered.Run(ctx, f.ValidBatches+f.TestBatches, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
 		if s.raw, err = p.samples.Read(ctx, f.TrainBatches+i, s.raw, &s.batch); err != nil {
@@ -207,7 +241,7 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 	}, func(s *graphSlot, i int) error {
 		e := packfile.Eval{
 			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(), Rows: s.rows,
-			GraphOffset: out.offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
+			GraphOffset: out.Offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
 		}
 		if i < f.ValidBatches {
 			p.index.Valid[i] = e
@@ -217,43 +251,14 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 		p.facts.GraphBytes = max(p.facts.GraphBytes, int64(len(s.out)))
 		crcs = append(crcs, e.GraphCRC)
 		p.task.Add(1)
-		if err := out.write(s.out); err != nil {
+		if err := out.Write(s.out); err != nil {
 			return err
 		}
-		return out.pad(binio.Page)
+		return out.Pad(binio.Page)
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", packfile.EvalGraphFile, err)
 	}
-	p.files = append(p.files, stage.File{Name: packfile.EvalGraphFile, Size: out.offset, Checksum: binio.HashSums(crcs)})
-	return out.finish()
-}
-
-// evalNodes collects the evaluation batches' nodes whose rows are not in hot.bin. Of
-// each batch it reads the nodes alone.
-func (p *packing) evalNodes(ctx context.Context, hot int64) (*bitset, error) {
-	f := p.samples.Facts()
-	lo, hi := f.TrainBatches, f.Batches()
-	most := int64(0)
-	for i := lo; i < hi; i++ {
-		most = max(most, p.samples.Info(i).Size)
-	}
-	if err := budget.Check("collecting the nodes of evaluation", heldMemory(f.Nodes)+recordMemory(f)+most, p.o.Memory); err != nil {
-		return nil, err
-	}
-	set := newBitset(int64(len(p.rank)))
-	raw := make([]byte, 0, most)
-	for i := lo; i < hi; i++ {
-		var nodes []uint32
-		var err error
-		if nodes, raw, err = p.samples.Inputs(ctx, i, raw); err != nil {
-			return nil, err
-		}
-		for _, v := range nodes {
-			if int64(p.rank[v]) >= hot {
-				set.add(v)
-			}
-		}
-	}
-	return set, nil
+	p.files = append(p.files, stage.File{Name: packfile.EvalGraphFile, Size: out.Offset, Checksum: binio.HashSums(crcs)})
+	return out.Finish()
 }

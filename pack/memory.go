@@ -7,13 +7,15 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/internal/rowfile"
+	"diskgnn/pack/internal/table"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
 
 const (
-	// baseMemory is the program itself and what every run needs.
-	baseMemory = 48 << 20
 	// leastRange keeps a range from being so short that its writes are tiny.
 	leastRange = 4 << 20
 	// leastSpill keeps the writes to a scratch file of hot rows from being tiny.
@@ -26,12 +28,8 @@ const (
 	enoughRange = 256 << 20
 )
 
-// heldMemory returns what every part of a packing holds: the program, ranks, and the
-// evaluation set with its counts.
-func heldMemory(nodes int64) int64 { return baseMemory + 4*nodes + nodes/8 + nodes/16 }
-
-// memoryPlan divides the budget.
-type memoryPlan struct {
+// allotment divides the memory budget.
+type allotment struct {
 	slots     int   // batches under way in the first pass
 	lanes     int   // segments under way in the first pass; 0 without an SSD level
 	rangeRows int64 // rows of each of the two range buffers
@@ -46,9 +44,6 @@ type ledger struct {
 	lane  int64 // by the first pass for every segment under way; 0 without an SSD level
 	books int64 // all the time, for every batch, piece and page
 }
-
-// recordMemory returns the bytes of the samples' index, which is held all the time.
-func recordMemory(s mbfile.Facts) int64 { return int64(s.Batches()) * int64(24+8*s.Layers) }
 
 // counts are what the books follow from.
 type counts struct {
@@ -78,30 +73,74 @@ func (c *counts) books() int64 {
 	return n + 4*(c.hot+c.eval+c.ssd) + 8*max(c.hot, c.eval, c.ssd)
 }
 
-// ledger returns what this packing holds beside nodes, batches and rows on their way. Of
-// cold rows and rows of the SSD level there are at most so many.
-func (p *packing) ledger(lane, cold, ssd int64) ledger {
-	f, rb := &p.facts, int64(p.facts.RowBytes)
-	lo, hi := p.part().Batches(f)
-	c := counts{bands: p.index.Bands, train: int64(f.Train), evals: int64(f.Valid + f.Test)}
+// allot divides memory for a decision, and refuses work that memory or disk cannot hold.
+func (p *Packing) allot(d *cut.Decision) (allotment, error) {
+	f := d.Facts
+	if !d.Part.Common {
+		f.HotRows = 0 // only one shard holds them
+	}
+	lane := int64(0)
+	if f.Segment > 1 && p.kept == nil {
+		lane = cut.SegmentMemory(f.Nodes, d.Shared)
+	}
+	m, err := planMemory(&p.o, &f, p.samples.Facts(), ledger{lane, p.books(d)})
+	if err != nil {
+		return m, err
+	}
+	return m, p.checkFree(d, m.spill)
+}
+
+// books returns what is held all the time for a decision.
+func (p *Packing) books(d *cut.Decision) int64 {
+	f, rb := &d.Facts, int64(d.Facts.RowBytes)
+	lo, hi := d.Part.Batches(f)
+	c := counts{bands: d.Bands, train: int64(f.Train), evals: int64(f.Valid + f.Test)}
 	parts := int64(hi-lo) * int64(c.bands)
-	c.pieces = cold*rb/p.form().PieceBytes() + parts
-	if p.packedForm().Compressed() {
-		c.frames = cold*rb/p.packedForm().PieceBytes() + parts
+	c.pieces = d.Cold*rb/p.rawForm().PieceBytes() + parts
+	if p.form().Compressed() {
+		c.frames = d.Cold*rb/p.form().PieceBytes() + parts
 	}
 	pages := func(rows int64) int64 { return rows*rb/binio.Page + 1 }
-	if p.part().Common {
+	if d.Part.Common {
 		c.hot, c.eval = pages(f.HotRows), pages(f.EvalRows)
 	}
 	if f.Segment > 1 {
 		c.segments = int64(f.Segments)
-		c.ssd = pages(ssd) + c.segments
+		c.ssd = pages(d.SSD) + c.segments
 	}
-	return ledger{lane, recordMemory(p.samples.Facts()) + c.books()}
+	return cut.RecordMemory(p.samples.Facts()) + c.books()
+}
+
+// checkFree compares what the decision takes with the free space. spill says that hot rows
+// go through scratch files.
+func (p *Packing) checkFree(d *cut.Decision, spill bool) error {
+	if p.state == stage.StateResumed {
+		return nil // part of the need is on the disk already
+	}
+	f, need, scratch := &d.Facts, d.PartBytes, d.Scratch
+	lo, hi := d.Part.Batches(f)
+	if spill {
+		scratch += f.HotRows * int64(f.RowBytes+4)
+	}
+	if p.form().Compressed() {
+		// Chunks lie there uncompressed, and are replaced group by group: two, since
+		// groups differ.
+		group := min(2*int64(packfile.GroupBatches(f.Segment)), int64(hi-lo))
+		scratch += need * group / int64(max(hi-lo, 1))
+	}
+	free, err := p.fs.Free(p.dir.Path())
+	if err != nil {
+		return err
+	}
+	if need+scratch > free {
+		return fault.New(fault.ErrBudget, "the pack needs about %s of disk and %s of scratch, %s has %s free; give a --max-disk or a larger --cache, %sor presample fewer epochs",
+			budget.FormatBytes(need), budget.FormatBytes(scratch), p.out, budget.FormatBytes(free), cut.Narrower(f))
+	}
+	return nil
 }
 
 // planMemory fits both passes under the budget, or says in what they would fit.
-func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (memoryPlan, error) {
+func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (allotment, error) {
 	p := fit(o, f, s, l)
 	if p.rangeRows == 0 {
 		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, l)))
@@ -111,12 +150,12 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (memory
 
 // fit fits both passes under the budget. Ranges of no rows say that one of them does
 // not.
-func fit(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) memoryPlan {
+func fit(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) allotment {
 	lane := l.lane
-	held := heldMemory(f.Nodes) + l.books
+	held := cut.HeldMemory(f.Nodes) + l.books
 	free := o.Memory - held
-	slot := slotBytes(s)
-	p := memoryPlan{}
+	slot := cut.SlotBytes(s)
+	p := allotment{}
 	first := free
 	if lane > 0 {
 		slot += slot / 2 // its nodes are counted first
@@ -131,7 +170,7 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) memoryPlan {
 	if f.Segment > 1 {
 		free -= int64(o.Workers) * int64(max(writeBuffer, f.RowBytes))
 	}
-	beside := writersMemory(o.Workers) + tableMemory(f.TableBytes/max(f.Nodes, 1), f.Dim, true)
+	beside := rowfile.Memory(o.Workers) + table.Memory(f.TableBytes/max(f.Nodes, 1), f.Dim, true)
 	free -= beside
 	if compressMemory(o.Workers, packfile.Form{RowBytes: f.RowBytes, Codec: o.Compress}) > free {
 		return p
@@ -166,7 +205,7 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) memoryPlan {
 	if p.spill {
 		p.hotWindow = max(p.rangeRows, 1)
 		windows := (f.HotRows + p.hotWindow - 1) / p.hotWindow
-		p.spillBuf = int(min(free/8/windows, appendBuffer))
+		p.spillBuf = int(min(free/8/windows, rowfile.Buffer))
 		if p.spillBuf < leastSpill {
 			p.rangeRows = 0 // too many windows: more memory is needed
 		}
@@ -190,21 +229,4 @@ func leastMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) int64 
 		try.Memory = int64(mib) << 20
 		return fit(&try, f, s, l).rangeRows > 0
 	})) << 20
-}
-
-// slotBytes estimates what one batch takes on its way through the first pass:
-// its graph decoded, encoded twice, and the sort's arrays.
-func slotBytes(s mbfile.Facts) int64 {
-	most := int64(0)
-	for _, m := range []mbfile.Summary{s.Train, s.Eval} {
-		n := int64(0)
-		for l := range m.Max.Src {
-			n += 4*int64(m.Max.Edges[l]) + 8*int64(m.Max.Dst[l])
-		}
-		if last := len(m.Max.Src) - 1; last >= 0 {
-			n += 48*int64(m.Max.Src[0]) + int64(s.TargetBytes)*int64(m.Max.Dst[last])
-		}
-		most = max(most, 3*n)
-	}
-	return most + 1<<20
 }

@@ -2,19 +2,13 @@ package pack
 
 import (
 	"errors"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
-	"diskgnn/dataset"
-	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/progress"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
-	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
 
@@ -133,42 +127,5 @@ func TestBooks(t *testing.T) {
 		if len(saved) == 0 {
 			t.Fatal(what)
 		}
-	}
-}
-
-// TestEvaluationNodesInPlan collects the nodes of evaluation batches that are far larger
-// than training's: what that takes is known before, and is the bytes of one batch.
-func TestEvaluationNodesInPlan(t *testing.T) {
-	dir := t.TempDir()
-	o := Options{Dataset: filepath.Join(dir, "D"), Samples: filepath.Join(dir, "S"), Out: filepath.Join(dir, "P"), Memory: 1 << 30}
-	if err := dataset.Create(vfs.Unsynced(vfs.OS), o.Dataset, datasettest.Params{Nodes: 4000, AvgDegree: 40, Dim: 4, Seed: 5}.Raw()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := presample.Run(t.Context(), vfs.Unsynced(vfs.OS), presample.Options{Dataset: o.Dataset, Out: o.Samples, Fanout: []int{1, 1}, EvalFanout: "all", Memory: 1 << 30}, progress.Discard); err != nil {
-		t.Fatal(err)
-	}
-	p, err := open(t.Context(), vfs.OS, o, progress.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	if _, _, err := p.ranking(); err != nil {
-		t.Fatal(err)
-	}
-	s := p.samples.Facts()
-	most := int64(0)
-	for i := s.TrainBatches; i < s.Batches(); i++ {
-		most = max(most, p.samples.Info(i).Size)
-	}
-	if most < 100<<10 {
-		t.Fatalf("the largest batch of evaluation has %d bytes", most)
-	}
-	p.o.Memory = heldMemory(s.Nodes) + recordMemory(s) + most
-	if n := allocated(func() { _, err = p.evalNodes(t.Context(), 0) }); err != nil || n > most+s.Nodes/8+32<<10 {
-		t.Errorf("%d bytes were allocated for batches of at most %d: %v", n, most, err)
-	}
-	p.o.Memory--
-	if _, err := p.evalNodes(t.Context(), 0); !errors.Is(err, fault.ErrBudget) {
-		t.Errorf("a byte less than is needed: %v", err)
 	}
 }

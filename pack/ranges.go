@@ -14,18 +14,87 @@ import (
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/internal/rowfile"
+	"diskgnn/pack/internal/table"
 	"diskgnn/pack/packfile"
 )
+
+// rows runs the second pass. It returns the files that are finished then: hot rows, those
+// of evaluation and the SSD level.
+func (p *Packing) rows(ctx context.Context, d *cut.Decision, m allotment, first *firstPass, w *work) ([]stage.File, error) {
+	f := p.ds.Facts()
+	source, err := p.ds.Features()
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	w.tableRead = source.Extent(0, f.Nodes).Size
+	task := p.rep.Task("pack rows", p.facts.TableBytes, progress.Bytes)
+	defer task.Done()
+	rows, err := table.New(source, p.stack, f.DType, p.facts.DType, f.Dim, p.o.Workers)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out, err := rowfile.NewWriters(p.o.Workers)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	pass := &rangePass{
+		table: rows, out: out, nodes: f.Nodes,
+		dir: p.dir, open: p.files, facts: &first.facts, index: first.index, form: p.rawForm(), compressed: p.form().Compressed(), workers: p.o.Workers, task: task, rows: m.rangeRows, requestsCRC: first.requests,
+	}
+	x, groups := first.index, 0
+	if len(x.Segments) > 0 {
+		groups = first.facts.Groups()
+	}
+	if err := pass.state.load(p.fs, p.dir.File(stateFile), x.Bands*len(x.Train), pieces(x, p.rawForm()), groups); err != nil {
+		return nil, err
+	}
+	if pass.state.Next > 0 {
+		p.rep.Logf("resuming: the chunks of rows below %d are packed already", pass.state.Next)
+	}
+	if d.Part.Common {
+		if pass.once, err = p.newOnceRows(d, m, first, out); err != nil {
+			return nil, err
+		}
+		defer pass.once.close()
+	}
+	if groups > 0 {
+		if pass.ssd, err = newSSDWriter(ctx, p.files, x, &first.facts, p.o.Workers, first.ssdRequests, &pass.state); err != nil {
+			return nil, err
+		}
+		defer pass.ssd.close()
+	}
+	if err := pass.run(ctx); err != nil {
+		return nil, err
+	}
+	w.ranges = pass.ranges
+	files, err := pass.once.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if pass.ssd != nil {
+		ssd, err := pass.ssd.finish()
+		if err != nil {
+			return nil, fmt.Errorf("SSD level: %w", err)
+		}
+		files = append(files, ssd...)
+	}
+	return files, nil
+}
 
 // rangePass is batched packing: it reads the feature table once and writes the
 // chunks of all batches, the hot rows and the evaluation rows.
 type rangePass struct {
-	table *tableReader
-	out   *writers
+	table *table.Reader
+	out   *rowfile.Writers
 	nodes int64
 
 	dir     *stage.Dir
-	open    *fileSet
+	open    *rowfile.Set
 	facts   *packfile.Facts
 	index   *packfile.Index
 	form    packfile.Form
@@ -34,33 +103,16 @@ type rangePass struct {
 
 	compressed bool // the chunks will be: they go to scratch files
 
-	rows   int64 // of one range, at most
-	common *commonRows
-	ssd    *ssdWriter // nil without an SSD level
-	state  rangeState
+	rows  int64 // of one range, at most
+	once  *onceRows
+	ssd   *ssdWriter // nil without an SSD level
+	state rangeState
 
 	requestsCRC uint32
 	requests    []uint32 // mapped; of all batches
 	start       []int64  // first request of every batch
-	cold        []*outFile
+	cold        []*rowfile.File
 	ranges      int
-}
-
-// rangeState is what a resumed packing needs of the chunks already written:
-// all rows below Next are durable.
-type rangeState struct {
-	Next int64
-	// Running is the CRC of the unfinished granule of every (batch, band).
-	Running []uint32
-	// Sums are the finished checksums of every batch, by its place in the index.
-	Sums []uint32
-	// SSD are, by group, the CRC-32C of the checksums of the pages of the SSD level, with
-	// zeros for the rows from Next on. None without that level.
-	SSD []uint32
-}
-
-func (s *rangeState) clone() rangeState {
-	return rangeState{s.Next, slices.Clone(s.Running), slices.Clone(s.Sums), slices.Clone(s.SSD)}
 }
 
 // prepare lays out the checksum tables and makes the cold files at their size, or makes
@@ -88,11 +140,11 @@ func (p *rangePass) prepare(ctx context.Context, reqFile *mapped.File) error {
 			name = rawFile(g)
 		}
 		if p.state.Next > 0 {
-			p.cold = append(p.cold, p.open.file(name))
+			p.cold = append(p.cold, p.open.File(name))
 			kept = append(kept, keptFile{name, size, p.regions(lo, hi)})
 			continue
 		}
-		f, err := p.open.create(name, size)
+		f, err := p.open.Create(name, size)
 		if err != nil {
 			return err
 		}
@@ -157,7 +209,7 @@ func (p *rangePass) run(ctx context.Context) error {
 	defer func() {
 		for _, f := range p.cold {
 			if f != nil {
-				f.close()
+				f.Close()
 			}
 		}
 	}()
@@ -203,11 +255,11 @@ func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error
 		}
 	}
 	read := func(i int, lo int64) (hi int64, wait func() error) {
-		hi = p.table.end(lo, p.rows, p.nodes)
+		hi = p.table.End(lo, p.rows, p.nodes)
 		done := make(chan error, 1)
 		go func() {
 			defer fault.Crash()
-			done <- p.table.read(ctx, lo, hi, buf[i].Bytes())
+			done <- p.table.Read(ctx, lo, hi, buf[i].Bytes())
 		}()
 		return hi, func() error { return <-done }
 	}
@@ -227,7 +279,7 @@ func (p *rangePass) ranged(ctx context.Context, reqFile *mapped.File) (err error
 		}
 		err := p.pack(ctx, lo, hi, buf[i].Bytes()[:int(hi-lo)*p.rowBytes()], reqFile)
 		p.ranges++
-		p.task.Add((hi - lo) * p.table.srcRow())
+		p.task.Add((hi - lo) * p.table.RowBytes())
 		if err == nil {
 			err = saver.save(ctx, nextLo)
 		}
@@ -265,10 +317,10 @@ func (p *rangePass) checkRequests(ctx context.Context, list []byte) error {
 // pack writes everything that the rows lo ≤ v < hi belong to.
 func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte, reqFile *mapped.File) error {
 	if err := p.gather(ctx, lo, hi, rows, reqFile); err != nil {
-		_ = p.out.drain() // the rows may be written over now, and files closed
-		return errors.Join(err, p.out.failed())
+		_ = p.out.Drain() // the rows may be written over now, and files closed
+		return errors.Join(err, p.out.Failed())
 	}
-	if err := p.out.drain(); err != nil || p.ssd == nil {
+	if err := p.out.Drain(); err != nil || p.ssd == nil {
 		return err
 	}
 	from := max(lo, p.state.Next)

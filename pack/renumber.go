@@ -3,6 +3,8 @@ package pack
 import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/internal/radix"
 	"diskgnn/pack/packfile"
 )
 
@@ -13,10 +15,10 @@ type renumberer struct {
 	edges []int64  // band edges, descending
 	hot   int64    // ranks below are in hot.bin, for evaluation
 	base  uint32   // the name of the first row of eval.bin: rows of hot.bin
-	eval  *bitset  // nodes of eval.bin
+	eval  *cut.Set // nodes of eval.bin
 	// shared are the nodes that the batch's segment shares; nil with segments of one
 	// batch.
-	shared *segmentNodes
+	shared *cut.Segment
 
 	key, keyTmp []uint64
 	val, valTmp []uint32
@@ -37,12 +39,12 @@ func (r *renumberer) train(b *graph.Batch) {
 	bands := len(r.edges)
 	for i, v := range b.Input {
 		rank := r.rank[v]
-		band := bandOf(r.edges, rank)
+		band := cut.BandOf(r.edges, rank)
 		group, place := band, v
 		if band == bands {
 			group, place = 2*bands, ^rank
 		} else if r.shared != nil {
-			if slot, ok := r.shared.slot(v); ok {
+			if slot, ok := r.shared.Slot(v); ok {
 				group, place = bands+band, slot
 			}
 		}
@@ -53,6 +55,39 @@ func (r *renumberer) train(b *graph.Batch) {
 	key := r.key[:n]
 	r.cold, key = takeBands(r.cold, r.bands, key, 0)
 	r.plan.SSD, _ = takeBands(r.plan.SSD, r.ssd, key, bands)
+	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
+}
+
+// trainMin renumbers a sampled training batch in place for the policy min: [passing
+// by, by ascending node id | admitted, likewise | hits by ascending slot]. codes are
+// those of the batch's nodes in ascending order. Input becomes ranks; the rows of both
+// bands, the chunk's node ids and the plan are left in r.
+func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
+	n := len(b.Input)
+	r.grow(n)
+	for i, v := range b.Input {
+		r.key[i] = uint64(v)
+	}
+	r.sort(n)
+	r.plan.Admit = r.plan.Admit[:0]
+	for i, code := range codes {
+		switch {
+		case code&cut.Hit != 0:
+			r.key[i] = 2<<32 | uint64(code&cut.EntryMask)
+		case code&cut.Admit != 0:
+			r.key[i] |= 1 << 32
+			r.plan.Admit = append(r.plan.Admit, code&cut.EntryMask)
+		}
+	}
+	radix.Sort(r.key, r.keyTmp, r.val, r.valTmp)
+	r.bands, r.ssd = binio.Grow(r.bands, 2), binio.Grow(r.ssd, 2)
+	clear(r.ssd)
+	var key []uint64
+	r.cold, key = takeBands(r.cold, r.bands, r.key[:n], 0)
+	r.plan.SSD, r.plan.Hits = r.plan.SSD[:0], r.plan.Hits[:0]
+	for _, k := range key {
+		r.plan.Hits = append(r.plan.Hits, uint32(k))
+	}
 	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
 }
 
@@ -91,7 +126,7 @@ func (r *renumberer) evaluation(b *graph.Batch) int {
 		if rank := r.rank[v]; int64(rank) < r.hot {
 			return rank
 		}
-		return r.base + r.eval.place(v)
+		return r.base + r.eval.Place(v)
 	})
 	return rows
 }
@@ -107,7 +142,7 @@ func (r *renumberer) sort(n int) {
 	for i := range r.val[:n] {
 		r.val[i] = uint32(i)
 	}
-	radixSort(r.key, r.keyTmp, r.val, r.valTmp)
+	radix.Sort(r.key, r.keyTmp, r.val, r.valTmp)
 }
 
 // apply permutes b by r.val, naming the input nodes anew.
@@ -133,35 +168,5 @@ func (r *renumberer) apply(b *graph.Batch, name func(node uint32) uint32) {
 	}
 	for i, s := range k.Dst {
 		k.Dst[i] = r.pos[s]
-	}
-}
-
-// radixSort orders key ascending, carrying val along; both tmp slices are
-// scratch of the same length. Bytes that all keys share cost one counting pass.
-func radixSort(key, keyTmp []uint64, val, valTmp []uint32) {
-	n := len(key)
-	src, dst, sv, dv := key, keyTmp[:n], val[:n], valTmp[:n]
-	for shift := 0; shift < 40; shift += 8 {
-		var at [256]int
-		for _, k := range src {
-			at[byte(k>>shift)]++
-		}
-		if n == 0 || at[byte(src[0]>>shift)] == n {
-			continue
-		}
-		sum := 0
-		for i, c := range at {
-			at[i], sum = sum, sum+c
-		}
-		for i, k := range src {
-			p := &at[byte(k>>shift)]
-			dst[*p], dv[*p] = k, sv[i]
-			*p++
-		}
-		src, dst, sv, dv = dst, src, dv, sv
-	}
-	if n > 0 && &src[0] != &key[0] {
-		copy(key, src)
-		copy(val, sv)
 	}
 }

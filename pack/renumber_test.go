@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/graph"
+	"diskgnn/pack/cut"
 )
 
 // TestRenumberByHand packs one batch of the nodes 4, 7, 2, 9, 5, seeds 4 and 7.
@@ -46,7 +47,7 @@ func TestRenumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 80).Draw(t, "nodes")
 		hotness := rapid.SliceOfN(rapid.Uint32Range(0, 5), n, n).Draw(t, "hotness")
-		rank, touched := rankNodes(hotness)
+		rank, touched := cut.Rank(hotness)
 		node := make([]uint32, n) // by rank
 		for v, r := range rank {
 			node[r] = uint32(v)
@@ -66,16 +67,16 @@ func TestRenumber(t *testing.T) {
 		}
 		before := slices.Clone(b.Input)
 		oldIndices := slices.Clone(k.Indices)
-		edges := bandEdges(int64(n), touched, rapid.Int64Range(0, int64(n)).Draw(t, "cache"), []float64{50, 20, 5})
+		edges := cut.BandEdges(int64(n), touched, rapid.Int64Range(0, int64(n)).Draw(t, "cache"), []float64{50, 20, 5})
 		hot := edges[0]
 		if rapid.Bool().Draw(t, "evaluation") {
-			eval := newBitset(int64(n))
+			eval := cut.NewSet(int64(n))
 			for v, r := range rank {
 				if int64(r) >= hot {
-					eval.add(uint32(v))
+					eval.Add(uint32(v))
 				}
 			}
-			eval.count()
+			eval.Count()
 			r := renumberer{rank: rank, edges: edges, hot: hot, base: uint32(hot), eval: eval}
 			rows := r.evaluation(b)
 			for i, v := range b.Input {
@@ -84,7 +85,7 @@ func TestRenumber(t *testing.T) {
 				}
 				if int64(v) >= hot { // slots ascend with node ids
 					for u := range uint32(n) {
-						if eval.has(u) && int64(eval.place(u))+hot == int64(v) {
+						if eval.Has(u) && int64(eval.Place(u))+hot == int64(v) {
 							b.Input[i] = rank[u]
 						}
 					}

@@ -3,6 +3,7 @@ package pack
 import (
 	"time"
 
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 )
 
@@ -50,50 +51,63 @@ type Result struct {
 }
 
 // describe builds the result from the finished directory, which it so checks.
-func (p *packing) describe(state string) (Result, error) {
+func (r *request) describe(state string, w work) (Result, error) {
 	open := packfile.Open
-	if !p.o.Shard.Whole() {
+	if !r.o.Shard.Whole() {
 		open = packfile.OpenShard
 	}
-	r, err := open(p.fs, p.out)
+	made, err := open(r.fs, r.out)
 	if err != nil {
 		return Result{}, err
 	}
-	f, part := r.Facts(), r.Part()
+	f, part := made.Facts(), made.Part()
 	lo, hi := part.Batches(&f)
 	if !part.Common {
 		f.HotRows, f.EvalRows, f.Valid, f.Test = 0, 0, 0, 0
 	}
 	res := Result{
-		Out: p.out, Fingerprint: r.Meta().Fingerprint, State: state, DType: string(f.DType), Codec: r.Params().Codec, IO: p.stack.Name(),
+		Out: r.out, Fingerprint: made.Meta().Fingerprint, State: state, DType: string(f.DType), Codec: made.Params().Codec, IO: r.stack.Name(),
 		Batches: hi - lo + f.Valid + f.Test, RowBytes: f.RowBytes,
 		HotRows: f.HotRows, SSDRows: f.SSDRows, ColdRows: f.ColdRows, EvalRows: f.EvalRows,
-		Segments: segmentsOf(hi-lo, f.Segment), SegmentBatches: f.Segment, CacheRows: r.Index().Edges,
-		GraphSeconds: p.graphSeconds, RowSeconds: p.rowSeconds,
+		Segments: cut.SegmentsOf(hi-lo, f.Segment), SegmentBatches: f.Segment, CacheRows: made.Index().Edges,
+		GraphSeconds: w.graphSeconds, RowSeconds: w.rowSeconds,
 	}
-	for _, file := range r.Meta().Files {
+	for _, file := range made.Meta().Files {
 		res.DiskBytes += file.Size
 	}
 	rb := int64(f.RowBytes)
 	res.HotBytes, res.EvalBytes, res.ColdBytes = f.HotRows*rb, f.EvalRows*rb, f.ColdRows*rb
-	res.GraphBytes = graphBytes(r)
+	res.GraphBytes = graphBytes(made)
 	for g := range f.Groups() {
-		file, _ := r.File(packfile.ColdFile(g))
+		file, _ := made.File(packfile.ColdFile(g))
 		res.ColdStored += file.Size
 	}
 	table := f.TableBytes
 	res.Blowup = float64(res.DiskBytes) / float64(max(table, 1))
 	if state != "done" {
-		scratch := p.back + p.minBytes // chunks before their compression, lists of accesses
-		if p.plan.spill {
-			scratch += f.HotRows * (rb + 4)
-		}
-		res.BytesRead = p.tableRead + p.samplesRead() + scratch
-		res.BytesWritten = res.DiskBytes + 4*f.ColdRows + scratch
+		res.Ranges = w.ranges
+		res.BytesRead = w.tableRead + r.samplesRead(&f, part) + w.scratch
+		res.BytesWritten = res.DiskBytes + 4*f.ColdRows + w.scratch
 	}
-	res.Seconds = time.Since(p.start).Seconds()
-	res.PeakAnon, res.PeakRSS = p.watch.Stop()
+	res.Seconds = time.Since(r.start).Seconds()
+	res.PeakAnon, res.PeakRSS = r.watch.Stop()
 	return res, nil
+}
+
+// samplesRead returns the bytes of the batches that a part packs.
+func (r *request) samplesRead(f *packfile.Facts, part packfile.Part) int64 {
+	s := r.samples.Facts()
+	n := s.Train.Bytes
+	if lo, hi := part.Batches(f); hi-lo < f.Train {
+		n = 0
+		for i := lo; i < hi; i++ {
+			n += r.samples.Info(i).Size
+		}
+	}
+	if part.Common {
+		n += s.Eval.Bytes
+	}
+	return n
 }
 
 // graphBytes adds up the graph files.

@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/stage"
+	"diskgnn/pack/internal/rowfile"
 	"diskgnn/pack/packfile"
 )
 
@@ -26,7 +27,7 @@ const ssdPiece = 16 * binio.Page
 // range is simply written again. Rows come in the order of nodes, pages of several: their
 // checksums are computed of parts, in any order.
 type ssdWriter struct {
-	open     *fileSet
+	open     *rowfile.Set
 	facts    *packfile.Facts
 	segments []packfile.Segment
 	workers  int
@@ -34,7 +35,7 @@ type ssdWriter struct {
 	list  *mapped.File
 	nodes []uint32         // mapped; of all segments
 	start []int64          // first of every segment in nodes
-	out   []*outFile       // by group; nil where the level has no rows
+	out   []*rowfile.File  // by group; nil where the level has no rows
 	sums  []*binio.Scatter // likewise: of the rows written so far
 }
 
@@ -52,7 +53,7 @@ func ssdSize(segments []packfile.Segment, rowBytes int) int64 {
 
 // newSSDWriter makes the files at their sizes, or makes sure of what an interrupted run
 // wrote to them, which state tells. crc is the scratch list's.
-func newSSDWriter(ctx context.Context, open *fileSet, x *packfile.Index, f *packfile.Facts, workers int, crc uint32, state *rangeState) (_ *ssdWriter, err error) {
+func newSSDWriter(ctx context.Context, open *rowfile.Set, x *packfile.Index, f *packfile.Facts, workers int, crc uint32, state *rangeState) (_ *ssdWriter, err error) {
 	w := &ssdWriter{open: open, facts: f, segments: x.Segments, workers: workers}
 	defer func() {
 		if err != nil {
@@ -66,7 +67,7 @@ func newSSDWriter(ctx context.Context, open *fileSet, x *packfile.Index, f *pack
 	if err := w.openList(ctx, crc); err != nil {
 		return nil, err
 	}
-	w.out, w.sums = make([]*outFile, f.Groups()), make([]*binio.Scatter, f.Groups())
+	w.out, w.sums = make([]*rowfile.File, f.Groups()), make([]*binio.Scatter, f.Groups())
 	for g := range w.out {
 		size := w.size(g)
 		if size == 0 {
@@ -74,8 +75,8 @@ func newSSDWriter(ctx context.Context, open *fileSet, x *packfile.Index, f *pack
 		}
 		w.sums[g] = binio.NewScatter(size, binio.Page)
 		if state.Next > 0 {
-			w.out[g] = open.file(packfile.SSDFile(g))
-		} else if w.out[g], err = open.create(packfile.SSDFile(g), size); err != nil {
+			w.out[g] = open.File(packfile.SSDFile(g))
+		} else if w.out[g], err = open.Create(packfile.SSDFile(g), size); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +122,7 @@ func (w *ssdWriter) check(ctx context.Context, state *rangeState) error {
 		return err
 	}
 	for group, digest := range w.digests() {
-		if name := w.open.dir.File(packfile.SSDFile(group)); digest != state.SSD[group] {
+		if name := w.open.Dir.File(packfile.SSDFile(group)); digest != state.SSD[group] {
 			return touched(name, errors.New("its rows do not match their checksum"))
 		}
 	}
@@ -130,7 +131,7 @@ func (w *ssdWriter) check(ctx context.Context, state *rangeState) error {
 
 // checkGroup sums up the rows of a group's file whose nodes are below next.
 func (w *ssdWriter) checkGroup(ctx context.Context, group int, next int64) (err error) {
-	f, err := openKept(w.open.dir, packfile.SSDFile(group), w.size(group))
+	f, err := openKept(w.open.Dir, packfile.SSDFile(group), w.size(group))
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (w *ssdWriter) checkGroup(ctx context.Context, group int, next int64) (err 
 
 // openList maps the scratch list and checks it.
 func (w *ssdWriter) openList(ctx context.Context, crc uint32) error {
-	name := w.open.dir.File(ssdRequestsFile)
+	name := w.open.Dir.File(ssdRequestsFile)
 	list, err := mapped.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return touched(name, err)
@@ -247,7 +248,7 @@ func (w *ssdWriter) piece(segment, first, last int, lo, hi int64, rows, buf []by
 			return nil
 		}
 		off := w.segments[segment].Offset + int64(end)*int64(rb) - int64(len(buf))
-		if err := w.out[group].writeCached(buf, off); err != nil {
+		if err := w.out[group].WriteCached(buf, off); err != nil {
 			return err
 		}
 		w.sums[group].Put(off, buf) // no other piece has slots in these pages
@@ -276,10 +277,10 @@ func (w *ssdWriter) finish() ([]stage.File, error) {
 		if f == nil {
 			continue
 		}
-		if err := f.finish(); err != nil {
+		if err := f.Finish(); err != nil {
 			return nil, err
 		}
-		described, err := describeSummed(w.open.dir, packfile.SSDFile(g), w.sums[g].Sums(), packfile.SSDSums(g))
+		described, err := rowfile.Describe(w.open.Dir, packfile.SSDFile(g), w.sums[g].Sums(), packfile.SSDSums(g))
 		if err != nil {
 			return nil, err
 		}
@@ -292,7 +293,7 @@ func (w *ssdWriter) finish() ([]stage.File, error) {
 func (w *ssdWriter) close() {
 	for _, f := range w.out {
 		if f != nil {
-			f.close()
+			f.Close()
 		}
 	}
 	if w.list != nil {

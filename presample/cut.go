@@ -1,6 +1,9 @@
 package presample
 
-import "diskgnn/presample/mbfile"
+import (
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
+)
 
 // Files of batches are made durable one by one, each while the next is written.
 // They are large enough for that to cost nothing, small enough that the last one
@@ -22,6 +25,6 @@ func batchesPerFile(nodes, edges int64, p mbfile.Params) int {
 			fanout[l] = average
 		}
 	}
-	x := bound(nodes, edges, p.BatchSize, fanout)
-	return int(min(max(fileBytes/(8*x.nodes+4*x.edges), leastPerFile), mostPerFile))
+	x := sampler.Bound(nodes, edges, p.BatchSize, fanout)
+	return int(min(max(fileBytes/(8*x.Nodes+4*x.Edges), leastPerFile), mostPerFile))
 }

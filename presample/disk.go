@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"diskgnn/internal/stage"
+	"diskgnn/presample/sampler"
 )
 
 // checkFree refuses phases that the disk has no room for, before any batch is
@@ -28,7 +29,7 @@ func (s *sampling) checkFree(ctx context.Context, dir *stage.Dir, phases []phase
 		return dir.CheckFree(int64(min(need, 1<<62)))
 	}
 	most := func(p *phase) (int64, error) {
-		return bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout).slotBytes(), nil
+		return slotBytes(sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)), nil
 	}
 	if check(most) == nil {
 		return nil

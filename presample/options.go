@@ -14,12 +14,13 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 )
 
 // Orders of visiting the training batches.
 const (
-	OrderRandom  = "random"
-	OrderOverlap = "overlap" // neighbouring batches share input nodes
+	OrderRandom  = sampler.Random
+	OrderOverlap = sampler.Overlap // neighbouring batches share input nodes
 )
 
 // Words that stand for fanouts.

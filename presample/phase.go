@@ -2,18 +2,21 @@ package presample
 
 import (
 	"context"
+
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 )
 
 // phase is a range of batches with one fanout.
 type phase struct {
 	lo, hi int
 	fanout []int
-	plan
+	allotment
 	first *probed // its first batch, if it had to be looked at
 }
 
-// plan fits the training batches, then the evaluation batches, into memory.
-func (s *sampling) plan(ctx context.Context) ([]phase, error) {
+// allot fits the training batches, then the evaluation batches, into memory.
+func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 	phases := []phase{
 		{lo: 0, hi: s.layout.Train, fanout: s.params.Fanout},
 		{lo: s.layout.Train, hi: s.layout.Batches(), fanout: s.params.EvalFanout},
@@ -42,8 +45,8 @@ func (s *sampling) plan(ctx context.Context) ([]phase, error) {
 // whole graph, may be far from what batches are.
 func (s *sampling) fit(ctx context.Context, p *phase) error {
 	f := s.data.Facts()
-	most := bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
-	p.plan = divide(s.o.Workers, s.free, f.Nodes, most)
+	most := sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
+	p.allotment = divide(s.o.Workers, s.free, f.Nodes, most)
 	if p.workers == s.o.Workers {
 		return nil
 	}
@@ -51,13 +54,13 @@ func (s *sampling) fit(ctx context.Context, p *phase) error {
 	if err != nil {
 		return err
 	}
-	p.plan = divide(s.o.Workers, s.free, f.Nodes, first.twice(most))
+	p.allotment = divide(s.o.Workers, s.free, f.Nodes, twice(first.Extent, most))
 	return nil
 }
 
 // probed is the size of one batch.
 type probed struct {
-	extent
+	sampler.Extent
 	bytes int64 // of its byte form
 }
 
@@ -67,11 +70,13 @@ func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	if p.first != nil {
 		return p.first, nil
 	}
-	one, t := newSampler(&s.topology.CSC, newHashTable(0), plan{workers: 1, share: s.free}, p.fanout), new(slot)
-	if err := s.draw(ctx, one, t, p.lo, p.fanout); err != nil {
+	one := allotment{workers: 1, hash: true, share: s.free}.newSampler(&s.topology.CSC, p.fanout)
+	b, err := s.draw(ctx, one, p.lo)
+	if err != nil {
 		return nil, err
 	}
-	t.encoded.Encode(&one.batch)
-	p.first = &probed{extentOf(&one.batch), int64(len(t.encoded.Bytes))}
+	var encoded mbfile.Encoded
+	encoded.Encode(b)
+	p.first = &probed{sampler.ExtentOf(b), int64(len(encoded.Bytes))}
 	return p.first, nil
 }

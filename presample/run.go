@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/ordered"
@@ -14,6 +15,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 )
 
 // Run samples a dataset. It resumes an interrupted run, does nothing when the
@@ -52,7 +54,7 @@ type sampling struct {
 	watch  *budget.Watch
 	res    Result
 
-	seeds    *seeds
+	seeds    *sampler.Seeds
 	layout   mbfile.Layout
 	lo, hi   int   // the batches to sample: all, or the shard's
 	free     int64 // bytes of memory for the workers
@@ -96,7 +98,7 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.topology.Close()) }()
 	s.res.VerifySeconds = time.Since(s.start).Seconds()
-	if err := s.seeds.localize(ctx, s.topology, s.o.Workers, s.rep); err != nil {
+	if err := s.seeds.Localize(ctx, s.topology, s.o.Workers, s.rep); err != nil {
 		return err
 	}
 
@@ -138,7 +140,7 @@ func (s *sampling) sampleAll(ctx context.Context, dir *stage.Dir) ([]stage.File,
 }
 
 func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int64, err error) {
-	phases, err := s.plan(ctx)
+	phases, err := s.allot(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -166,33 +168,33 @@ func (s *sampling) prepare(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.seeds, err = loadSeeds(ctx, s.data, s.params, s.rep); err != nil {
+	if s.seeds, err = sampler.Load(ctx, s.data, s.params, s.rep); err != nil {
 		return err
 	}
 	perFile := s.o.batchesPerFile
 	if perFile == 0 {
 		perFile = batchesPerFile(f.Nodes, f.Edges, s.params)
 	}
-	s.layout = s.seeds.layout(f.Nodes, perFile)
+	s.layout = mbfile.Layout{
+		Nodes: f.Nodes, Layers: len(s.params.Fanout),
+		Train: s.params.Epochs * s.seeds.Batches(sampler.Train), Valid: s.seeds.Batches(sampler.Valid), Test: s.seeds.Batches(sampler.Test),
+		BatchesPerFile: perFile, TargetBytes: s.seeds.TargetBytes(),
+	}
 	if n := s.layout.Batches(); n > mbfile.MaxBatches {
 		return fault.New(fault.ErrUsage, "%d batches, at most %d can be listed: sample fewer --epochs, or larger batches (--batch-size)", n, mbfile.MaxBatches)
 	}
 	s.layout.Shard = s.o.Shard
 	s.lo, s.hi = s.layout.Span()
-	if err := s.seeds.checkMemory(f.Nodes, s.o.Memory); err != nil {
-		return err
+	if n := s.seeds.LocalizeMemory(f.Nodes); n > 0 {
+		if err := budget.Check("--order overlap", baseMemory+s.seeds.Memory(0)+n, s.o.Memory); err != nil {
+			return err
+		}
 	}
-	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.memory(s.o.Workers+spareSlots)
-	least := plan{workers: 1}.need(bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
+	underWay := s.o.Workers + spareSlots
+	targets := 2 * int64(s.seeds.TargetBytes()) * int64(s.o.BatchSize) * int64(underWay) // of samplers, and encoded
+	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.Memory(underWay) - targets
+	least := allotment{workers: 1}.need(sampler.Bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
 	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)
-}
-
-// slot holds a batch from its drawing to its writing.
-type slot struct {
-	nodes   []uint32
-	labels  []int32
-	targets []byte
-	encoded mbfile.Encoded
 }
 
 // samplePhase samples a phase. A batch that outgrows its worker's share is sampled
@@ -204,7 +206,7 @@ func (s *sampling) samplePhase(ctx context.Context, p phase) (edges int64, err e
 		if err == nil || p.workers == 1 || !errors.Is(err, fault.ErrBudget) {
 			return edges, err
 		}
-		p.plan = p.halved()
+		p.allotment = p.halved()
 		s.rep.Logf("going on with %d workers: %v", p.workers, err)
 	}
 }
@@ -218,42 +220,45 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 	}
 	// ordered runs more workers than there are samplers: while one waits for its
 	// turn to hand on a batch, another samples.
-	samplers := make(chan *sampler, p.workers)
+	samplers := make(chan *sampler.Sampler, p.workers)
 	for range p.workers {
-		samplers <- newSampler(&s.topology.CSC, p.newTable(s.layout.Nodes), p.plan, p.fanout)
+		samplers <- p.newSampler(&s.topology.CSC, p.fanout)
 	}
-	slots := make([]*slot, p.workers+spareSlots)
+	slots := make([]*mbfile.Encoded, p.workers+spareSlots)
 	for i := range slots {
-		slots[i] = new(slot)
+		slots[i] = new(mbfile.Encoded)
 	}
-	work := func(ctx context.Context, t *slot, i int) error {
+	work := func(ctx context.Context, slot *mbfile.Encoded, i int) error {
 		by := <-samplers
 		defer func() { samplers <- by }()
-		if err := s.draw(ctx, by, t, first+i, p.fanout); err != nil {
+		batch, err := s.draw(ctx, by, first+i)
+		if err != nil {
 			return err
 		}
-		t.encoded.Encode(&by.batch)
+		slot.Encode(batch)
 		return nil
 	}
-	emit := func(t *slot, i int) error {
-		for _, e := range t.encoded.Edges {
+	perEpoch := s.seeds.Batches(sampler.Train)
+	emit := func(slot *mbfile.Encoded, i int) error {
+		for _, e := range slot.Edges {
 			edges += int64(e)
 		}
-		s.seeds.done(first + i)
+		s.seeds.Forget((first + i) / perEpoch)
 		s.task.Add(1)
-		return s.writer.Append(&t.encoded)
+		return s.writer.Append(slot)
 	}
 	err = ordered.Run(ctx, p.hi-first, slots, work, emit)
 	return edges, err
 }
 
-// draw samples batch i into the sampler's batch, with the slot's seed nodes.
-func (s *sampling) draw(ctx context.Context, by *sampler, t *slot, i int, fanout []int) error {
-	key := s.seeds.batch(i, t)
-	by.batch.Labels, by.batch.Targets = t.labels, t.targets
-	err := s.topology.Guard(func() error { return by.sample(ctx, &by.batch, t.nodes, fanout, key) })
+// draw draws batch i of the samples, into the sampler's memory.
+func (s *sampling) draw(ctx context.Context, by *sampler.Sampler, i int) (b *graph.Batch, err error) {
+	err = s.topology.Guard(func() error {
+		b, err = by.Draw(ctx, s.seeds, s.seeds.Nth(i))
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("batch %d: %w", i, err)
+		return nil, fmt.Errorf("batch %d: %w", i, err)
 	}
-	return nil
+	return b, nil
 }

@@ -21,10 +21,11 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/rng"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/samplertest"
 )
 
 // disk is what the tests write to: syncs are counted, not waited for.
@@ -131,7 +132,8 @@ func TestTiny(t *testing.T) {
 	if d := cmp.Diff([]uint32{0, 1, 4}, slices.Sorted(slices.Values(train.Input[:3]))); d != "" {
 		t.Errorf("training: seed nodes: %s", d)
 	}
-	if err := check(tinyGraph(t), train, train.Input[:3], []int{all}); err != nil {
+	raw := datasettest.Tiny(t)
+	if err := samplertest.Check(&graph.CSC{Indptr: raw.Indptr, Indices: raw.Indices}, train, train.Input[:3], []int{all}); err != nil {
 		t.Errorf("training: %v", err)
 	}
 	hot, err := r.Hotness()
@@ -183,7 +185,7 @@ func TestRunProperties(t *testing.T) {
 // directory says of them.
 func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 	p := r.Params()
-	s, err := loadSeeds(context.Background(), d, p, progress.Discard)
+	s, err := sampler.Load(context.Background(), d, p, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,12 +194,12 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		t.Fatal(err)
 	}
 	defer topology.Close()
-	targets, err := d.Targets(context.Background(), identity(make([]uint32, d.Facts().Nodes)))
+	targets, err := d.Targets(context.Background(), everyNode(d))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f, row := r.Facts(), d.TargetBytes()
-	if f.TargetBytes != row || f.Epochs != p.Epochs || f.BatchesPerEpoch != s.perEpoch() || f.Nodes != d.Facts().Nodes || f.Layers != len(p.Fanout) {
+	if f.TargetBytes != row || f.Epochs != p.Epochs || f.BatchesPerEpoch != s.Batches(sampler.Train) || f.Nodes != d.Facts().Nodes || f.Layers != len(p.Fanout) {
 		t.Fatalf("%+v", f)
 	}
 	hot := make([]uint32, f.Nodes)
@@ -208,11 +210,11 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		if _, hi := r.Train(); i >= hi {
 			fanout, sum = p.EvalFanout, &eval
 		}
-		var sl slot
-		key := s.batch(i, &sl)
-		want := referenceSample(&topology.CSC, sl.nodes, fanout, key)
-		want.Labels = sl.labels
-		for _, v := range sl.nodes {
+		var seeds sampler.Picked
+		key := s.Pick(s.Nth(i), &seeds)
+		want := samplertest.Sample(&topology.CSC, seeds.Nodes, fanout, key)
+		want.Labels = seeds.Labels
+		for _, v := range seeds.Nodes {
 			want.Targets = append(want.Targets, targets[int(v)*row:int(v+1)*row]...)
 		}
 		if _, err := r.Read(context.Background(), i, nil, &got); err != nil {
@@ -221,7 +223,7 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 		if d := cmp.Diff(want, &got, cmpopts.EquateEmpty()); d != "" {
 			t.Fatalf("batch %d: %s", i, d)
 		}
-		sum.SeedNodes += int64(len(sl.nodes))
+		sum.SeedNodes += int64(len(seeds.Nodes))
 		sum.InputNodes += int64(len(want.Input))
 		sum.Edges += int64(want.NumEdges())
 		sum.Max.Cover(want)
@@ -240,6 +242,22 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 			t.Fatalf("%s: %s", name, d)
 		}
 	}
+}
+
+// everyNode lists the nodes of a dataset.
+func everyNode(d *dataset.Dataset) []uint32 {
+	nodes := make([]uint32, d.Facts().Nodes)
+	for v := range nodes {
+		nodes[v] = uint32(v)
+	}
+	return nodes
+}
+
+const all = mbfile.AllNeighbours
+
+func genFanout(t *rapid.T) []int {
+	one := rapid.OneOf(rapid.IntRange(1, 8), rapid.IntRange(1, 100), rapid.Just(all))
+	return rapid.SliceOfN(one, 1, 4).Draw(t, "fanout")
 }
 
 // testOptions is a run of a few dozen batches in several files.
@@ -513,14 +531,6 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestSeedOfADraw pins the key of a draw to its documentation.
-func TestSeedOfADraw(t *testing.T) {
-	const seed, epoch, batch, hop, node = 11, 2, 7, 1, 42
-	if rng.Join(rng.Join(rng.Key(seed, forDraws, epoch, batch), hop), node) != rng.Key(seed, 3, epoch, batch, hop, node) {
-		t.Error("joining words is no longer the same as keying by all of them")
-	}
-}
-
 // TestHalvesWorkers gives four workers memory that holds the largest batch of one
 // alone: the same bytes must come of it, and an error when not even one fits.
 func TestHalvesWorkers(t *testing.T) {
@@ -529,8 +539,8 @@ func TestHalvesWorkers(t *testing.T) {
 	mustRun(t, o)
 	want := files(t, o.Out)
 	f := open(t, o.Out).Facts()
-	most := extent{nodes: f.Nodes, dst: 2 * f.Nodes, edges: 2 * int64(max(slices.Max(f.Train.Max.Edges), slices.Max(f.Eval.Max.Edges)))}
-	enough := plan{workers: 1}.need(most, arrayTableBytes(f.Nodes))
+	most := sampler.Extent{Nodes: f.Nodes, Dst: 2 * f.Nodes, Edges: 2 * int64(max(slices.Max(f.Train.Max.Edges), slices.Max(f.Eval.Max.Edges)))}
+	enough := allotment{workers: 1}.need(most, sampler.ArrayMemory(f.Nodes))
 	o.EnsureDefaults()
 	for _, c := range []struct {
 		free int64
@@ -538,7 +548,7 @@ func TestHalvesWorkers(t *testing.T) {
 	}{{enough, ""}, {enough / 8, "give more"}} {
 		o.Out = filepath.Join(dir, fmt.Sprint(c.free))
 		log := new(logger)
-		err := runWith(t, o, plan{workers: 4, share: c.free / 4}, log)
+		err := runWith(t, o, allotment{workers: 4, share: c.free / 4}, log)
 		if !strings.Contains(log.String(), "going on with 2 workers") || !strings.Contains(log.String(), "going on with 1 workers") {
 			t.Errorf("%d bytes: log %q", c.free, log)
 		}
@@ -557,8 +567,8 @@ func TestHalvesWorkers(t *testing.T) {
 	}
 }
 
-// runWith is Run with a plan given.
-func runWith(t *testing.T, o Options, p plan, rep progress.Reporter) error {
+// runWith is Run with an allotment given.
+func runWith(t *testing.T, o Options, p allotment, rep progress.Reporter) error {
 	t.Helper()
 	ctx := t.Context()
 	d, err := dataset.Open(disk, o.Dataset)
@@ -585,12 +595,12 @@ func runWith(t *testing.T, o Options, p plan, rep progress.Reporter) error {
 		t.Fatal(err)
 	}
 	defer s.writer.Close()
-	phases, err := s.plan(ctx)
+	phases, err := s.allot(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, ph := range phases {
-		ph.plan = p
+		ph.allotment = p
 		if _, err := s.samplePhase(ctx, ph); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,11 +21,6 @@ func (t *trainer) describe(s standing) string {
 		text += fmt.Sprintf(" and %d of %d batches", s.batch, t.schedule.perEpoch)
 	}
 	return text
-}
-
-// endedBy tells whether an error is the context's end.
-func endedBy(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
 // interrupted says how far the run came and how to go on.

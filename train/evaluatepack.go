@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -87,7 +86,7 @@ func EvaluatePack(ctx context.Context, fsys vfs.FS, o EvalOptions, rep progress.
 	if err == nil {
 		err = p.score(ctx)
 	}
-	if err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+	if fault.EndedBy(ctx, err) {
 		err = fault.New(fault.ErrInterrupted, "interrupted before there were scores")
 	}
 	if err != nil {

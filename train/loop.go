@@ -10,6 +10,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
@@ -84,7 +85,7 @@ func (t *trainer) run(ctx context.Context) error {
 	defer t.task.Done()
 	t.saved = time.Now()
 	err := t.train(ctx)
-	if err != nil && t.fresh && endedBy(ctx, err) {
+	if err != nil && t.fresh && fault.EndedBy(ctx, err) {
 		if err := t.checkpoint(); err != nil {
 			t.report.Logf("what was done since the latest checkpoint is lost: %v", err)
 		}
@@ -328,9 +329,9 @@ func (t *trainer) line(table pipeline.Table, isBest bool) string {
 		}
 		s += ","
 	}
-	s += fmt.Sprintf(" %.2f s", e.Seconds)
+	s += " " + units.Seconds(e.Seconds)
 	if e.Seconds > 0 {
-		s += fmt.Sprintf(", %.0f MB/s", float64(e.BytesRead)/1e6/e.Seconds)
+		s += ", " + units.BytesPerSecond(float64(e.BytesRead)/e.Seconds)
 	}
 	return s + "; " + table.String()
 }

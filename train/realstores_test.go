@@ -38,7 +38,9 @@ func TestStoresOnRealGraphs(t *testing.T) {
 			}
 			p := w.pack(10)
 			for _, model := range []string{"sage", "gcn", "gat"} {
-				a := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Hidden, o.Epochs, o.BLAS = model, "aggregate", 32, 1, "auto" })
+				a := w.options(p, func(o *Options) {
+					o.Model, o.LayerOrder, o.Hidden, o.Epochs, o.BLAS = model, "aggregate", 32, 1, "auto"
+				})
 				b := w.fresh(a, w.fromSamples)
 				r, want := w.mustRun(a, nil)
 				_, losses := w.mustRun(b, nil)

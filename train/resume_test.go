@@ -492,8 +492,12 @@ func TestRecallsTheRecipe(t *testing.T) {
 	was.Params.Recipe = recipe.Defaults()
 	was.Params.Hidden, was.Params.Precision = 77, recipe.PrecisionTF32
 	o := Defaults()
+	o.Given, o.Engine = []string{"engine"}, EngineAuto
 	if err := o.recall(&was); err != nil {
 		t.Fatal(err)
+	}
+	if o.Engine != EngineGPU { // which auto stands for in a run that was begun on one
+		t.Errorf("goes on with --engine %s", o.Engine)
 	}
 	if got := o.params(); !reflect.DeepEqual(got.Recipe, was.Params.Recipe) {
 		t.Errorf("recalled %+v, want %+v", got, was.Params)

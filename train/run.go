@@ -26,6 +26,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -95,7 +96,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	if err == nil {
 		return r.result, nil
 	}
-	if endedBy(ctx, err) {
+	if fault.EndedBy(ctx, err) {
 		err = r.interrupted()
 	} else {
 		err = r.failed(err)

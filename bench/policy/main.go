@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"diskgnn/internal/vfs"
-	"diskgnn/pack"
+	"diskgnn/pack/cut"
 	"diskgnn/presample/mbfile"
 )
 
@@ -50,7 +50,7 @@ type result struct {
 	Admitted int64   `json:"admitted"` // rows copied into the cache, per cycle
 	Cycles   []int64 `json:"cycle_hits"`
 	Periodic bool    `json:"periodic"`
-	Seconds  float64 `json:"seconds"` // of all caches together
+	Seconds  float64 `json:"seconds"` // of this cache
 }
 
 func main() {
@@ -85,14 +85,12 @@ func run(ctx context.Context, dir, shares, scratch string, workers int) (err err
 	}
 	f := r.Facts()
 	var all []result
-	var rows []int64
 	for s := range strings.SplitSeq(shares, ",") {
 		share, err := strconv.ParseFloat(s, 64)
 		if err != nil {
 			return err
 		}
 		n := min(int64(share/100*float64(f.Nodes)), touched)
-		rows = append(rows, n)
 		res := result{Samples: dir, Share: share, Rows: n, Epochs: f.Epochs, Batches: f.TrainBatches, Accesses: accesses, MissesStatic: accesses}
 		for _, hot := range hotness[:n] {
 			res.MissesStatic -= int64(hot)
@@ -104,13 +102,13 @@ func run(ctx context.Context, dir, shares, scratch string, workers int) (err err
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	began := time.Now()
-	stats, err := pack.SimulateMin(ctx, vfs.OS, r, rows, pack.SimulateOptions{Scratch: tmp, Workers: workers})
-	if err != nil {
-		return err
-	}
-	for i, s := range stats {
+	for i := range all {
 		res := &all[i]
+		began := time.Now()
+		s, err := cut.Simulation{Samples: r, Rows: res.Rows, Dir: tmp, Slots: max(workers, 1) + 1}.Run(ctx, vfs.OS, nil)
+		if err != nil {
+			return err
+		}
 		res.MissesMin, res.Admitted, res.Cycles, res.Periodic = s.Accesses-s.Hits, s.Admitted, s.Cycles, s.Periodic
 		res.LowerBound = s.Accesses - s.Cycles[0]
 		res.ReadStatic, res.ReadMin = res.MissesStatic+res.Rows, res.MissesMin+res.Rows

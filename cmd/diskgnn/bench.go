@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -173,7 +174,7 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 		return r, err
 	}
 	defer func() { err = errors.Join(err, vfs.OS.Remove(scratch), lock.Close()) }()
-	s.rep.Logf("writing %s to %s, again and again for %s", budget.FormatBytes(b.size), scratch, seconds(b.effort().Total().Seconds()))
+	s.rep.Logf("writing %s to %s, again and again for %s", budget.FormatBytes(b.size), scratch, units.Seconds(b.effort().Total().Seconds()))
 	written, err := driverate.Write(ctx, vfs.OS, scratch, driverate.Writes{Bytes: b.size, Load: b.effort(), Whole: true})
 	if err != nil {
 		return r, err
@@ -204,7 +205,7 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 		return r, fault.New(fault.ErrInput, "%s has %s: too little to be measured, at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
 	}
 	idle := b.effort().Drain
-	s.rep.Logf("reading in sequence for %s, after %s of rest", seconds(drive.Total(b.effort()).Seconds()), seconds(idle.Seconds()))
+	s.rep.Logf("reading in sequence for %s, after %s of rest", units.Seconds(drive.Total(b.effort()).Seconds()), units.Seconds(idle.Seconds()))
 	select {
 	case <-time.After(idle):
 	case <-ctx.Done():
@@ -222,7 +223,7 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 	}
 	r.Sequential, r.Seconds, r.Drained = rate.PerSecond, rate.Seconds, rate.Drained
 	r.CuFile = cufile.Probe(ctx, path)
-	s.rep.Logf("reading at random for %s", seconds(float64(len(randomBlocks)*len(randomDepths))*b.randomEffort().Total().Seconds()))
+	s.rep.Logf("reading at random for %s", units.Seconds(float64(len(randomBlocks)*len(randomDepths))*b.randomEffort().Total().Seconds()))
 	seed := uint64(0)
 	for _, block := range randomBlocks {
 		for _, depth := range randomDepths {
@@ -253,14 +254,14 @@ func (r ioRates) outcome() outcome {
 	o := outcome{object: r, lines: []line{
 		{"measured", fmt.Sprintf("%s, %s", r.Path, budget.FormatBytes(r.Bytes))},
 		{"backend", r.Backend + ", direct"},
-		{"sequential", fmt.Sprintf("%s, by %d reads of %s in flight%s", perSecond(r.Sequential), r.Shape.Depth, whole(r.Shape.Block), r.took())},
+		{"sequential", fmt.Sprintf("%s, by %d reads of %s in flight%s", units.BytesPerSecond(r.Sequential), r.Shape.Depth, whole(r.Shape.Block), r.took())},
 	}}
 	if !r.Direct {
 		o.lines[1].text = fmt.Sprintf("%s, buffered: figures may be memory's (%s)", r.Backend, r.Buffered)
 	}
-	o.lines = append(o.lines, line{"from rest", perSecond(r.AfterIdle) + " in the first second, which a throttled drive does not keep up"})
+	o.lines = append(o.lines, line{"from rest", units.BytesPerSecond(r.AfterIdle) + " in the first second, which a throttled drive does not keep up"})
 	if r.Write != nil {
-		o.lines = append(o.lines, line{"write", perSecond(*r.Write)})
+		o.lines = append(o.lines, line{"write", units.BytesPerSecond(*r.Write)})
 	}
 	if r.CuFile != (cufile.Verdict{}) {
 		o.lines = append(o.lines, line{"cufile", r.CuFile.String()})
@@ -268,7 +269,7 @@ func (r ioRates) outcome() outcome {
 	for _, one := range r.Random {
 		o.lines = append(o.lines, line{
 			fmt.Sprintf("random %s × %d", whole(one.BlockBytes), one.Depth),
-			fmt.Sprintf("%s/s, %s requests/s", budget.FormatBytes(int64(one.RequestsPerSecond*float64(one.BlockBytes))), grouped(int64(one.RequestsPerSecond))),
+			fmt.Sprintf("%s, %s requests/s", units.BytesPerSecond(one.RequestsPerSecond*float64(one.BlockBytes)), units.Count(int64(one.RequestsPerSecond))),
 		})
 	}
 	return o
@@ -276,7 +277,7 @@ func (r ioRates) outcome() outcome {
 
 // took says how long the drive was measured.
 func (r ioRates) took() string {
-	text := fmt.Sprintf("; measured for %s after %s of load", seconds(r.Seconds), seconds(r.Drained))
+	text := fmt.Sprintf("; measured for %s after %s of load", units.Seconds(r.Seconds), units.Seconds(r.Drained))
 	if r.Seconds < 0.9*driverate.Sustained.For.Seconds() {
 		text += ", in which a throttle may not show"
 	}
@@ -285,5 +286,3 @@ func (r ioRates) took() string {
 
 // whole writes a size that is a whole number of KiB or MiB.
 func whole(bytes int) string { return strings.Replace(budget.FormatBytes(int64(bytes)), ".0 ", " ", 1) }
-
-func perSecond(bytes float64) string { return budget.FormatBytes(int64(bytes)) + "/s" }

@@ -14,6 +14,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/shard"
 	"diskgnn/pack"
+	"diskgnn/pack/cut"
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/exact"
@@ -160,8 +161,8 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
-	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[pack.Plan]()))
-	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[pack.Choice]()))
+	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
+	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }

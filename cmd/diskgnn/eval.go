@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
 	"diskgnn/train/exact"
@@ -92,7 +93,7 @@ func evaluated(e *train.Evaluation) outcome {
 			out.lines = append(out.lines, line{split.label, fmt.Sprintf("%s %s", e.Metric, percent(float64(split.score)))})
 		}
 	}
-	out.lines = append(out.lines, line{"weights", e.Weights}, line{"engine", fmt.Sprintf("%s, %s, %s, %d threads", e.Engine, e.BLAS, e.SIMD, e.Threads)})
+	out.lines = append(out.lines, line{"weights", e.Weights}, line{"engine", fmt.Sprintf("%s, %s, %s, %s", e.Engine, e.BLAS, e.SIMD, units.Of(e.Threads, "thread"))})
 	out.lines = append(out.lines, layerLines(e.Layers)...)
 	return withCost(out, e.BytesRead, e.BytesWritten, e.Seconds, e.PeakAnonBytes, e.Memory)
 }
@@ -100,8 +101,8 @@ func evaluated(e *train.Evaluation) outcome {
 func layerLines(layers []score.LayerCost) []line {
 	var lines []line
 	for _, l := range layers {
-		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s nodes in %s ranges, %s: reading %s, computing %s",
-			grouped(l.Nodes), grouped(l.Ranges), seconds(l.Seconds), seconds(l.ReadSeconds), seconds(l.ComputeSeconds))})
+		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s, %s: reading %s, computing %s",
+			units.Of(l.Nodes, "node"), units.Of(l.Ranges, "range"), units.Seconds(l.Seconds), units.Seconds(l.ReadSeconds), units.Seconds(l.ComputeSeconds))})
 	}
 	return lines
 }
@@ -111,6 +112,6 @@ func withCost(out outcome, read, written int64, took float64, peakAnon, memory i
 	if written > 0 {
 		text += fmt.Sprintf(", %s of scratch written", budget.FormatBytes(written))
 	}
-	out.lines = append(out.lines, line{"read", text}, line{"time", seconds(took)}, held(peakAnon, memory))
+	out.lines = append(out.lines, line{"read", text}, line{"time", units.Seconds(took)}, held(peakAnon, memory))
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shell"
+	"diskgnn/internal/units"
 )
 
 const generateTeaches = `Makes a graph to try things on: degrees follow a power law, most edges stay inside
@@ -74,10 +75,10 @@ func ofLabels(kind string) string {
 func datasetMade(r dataset.Result, memory int64) outcome {
 	lines := []line{
 		made(r.Out, r.Fingerprint, r.State),
-		{"graph", fmt.Sprintf("%s nodes, %s edges", grouped(r.Nodes), grouped(r.Edges))},
+		{"graph", fmt.Sprintf("%s, %s", units.Of(r.Nodes, "node"), units.Of(r.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d × %s", r.Dim, r.DType)},
-		{"labels", fmt.Sprintf("%d classes%s, %s nodes unlabelled", r.Classes, ofLabels(r.LabelKind), grouped(r.Unlabelled))},
-		{"splits", fmt.Sprintf("%s train, %s validation, %s test", grouped(r.Train), grouped(r.Valid), grouped(r.Test))},
+		{"labels", fmt.Sprintf("%s%s, %s unlabelled", units.Of(r.Classes, "class"), ofLabels(r.LabelKind), units.Of(r.Unlabelled, "node"))},
+		{"splits", fmt.Sprintf("%s train, %s validation, %s test", units.Count(r.Train), units.Count(r.Valid), units.Count(r.Test))},
 	}
 	if r.Compression != "" {
 		table := float64(r.Nodes) * float64(r.Dim*r.DType.Size())
@@ -90,7 +91,7 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 		object: r,
 		lines: append(lines,
 			line{"disk", budget.FormatBytes(r.DiskBytes)},
-			line{"time", seconds(r.Seconds)},
+			line{"time", units.Seconds(r.Seconds)},
 			held(r.PeakAnon, memory)),
 		next: fmt.Sprintf("diskgnn presample --dataset %s --out samples", shell.Word(r.Out)),
 	}

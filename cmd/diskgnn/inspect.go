@@ -10,6 +10,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
@@ -58,7 +59,7 @@ func newInspectCommand(g *globals) *cli.Command {
 				{"directory", dir},
 				{"format", m.Format.String()},
 				{"fingerprint", m.Fingerprint},
-				{"disk", fmt.Sprintf("%s in %s files", budget.FormatBytes(v.DiskBytes), grouped(v.Files))},
+				{"disk", fmt.Sprintf("%s in %s", budget.FormatBytes(v.DiskBytes), units.Of(v.Files, "file"))},
 			}
 			more, err := inspect(&v)
 			return outcome{object: v, lines: append(lines, more...)}, err
@@ -110,19 +111,19 @@ func inspect(v *inspected) ([]line, error) {
 
 func datasetLines(f *dataset.Facts) []line {
 	return []line{
-		{"graph", fmt.Sprintf("%s nodes, %s edges", grouped(f.Nodes), grouped(f.Edges))},
+		{"graph", fmt.Sprintf("%s, %s", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
 		{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
-		{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", grouped(f.Train), grouped(f.Valid), grouped(f.Test))},
+		{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))},
 	}
 }
 
 func samplesLines(d *mbfile.Description) []line {
 	f, p := &d.Facts, &d.Params
 	lines := []line{
-		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %d epochs, %s order, seed %d", p.Fanout, p.BatchSize, p.Epochs, p.Order, p.Seed)},
-		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", grouped(f.TrainBatches), grouped(f.ValidBatches), grouped(f.TestBatches))},
-		{"rows", fmt.Sprintf("%s read by training, of %s nodes", grouped(f.Train.InputNodes), grouped(d.Touched))},
+		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %s, %s order, seed %d", p.Fanout, p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, p.Seed)},
+		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.TrainBatches), units.Count(f.ValidBatches), units.Count(f.TestBatches))},
+		{"rows", fmt.Sprintf("%s read by training, of %s nodes", units.Count(f.Train.InputNodes), units.Count(d.Touched))},
 	}
 	for _, h := range d.Curve {
 		if h.Share < 1 {
@@ -135,10 +136,10 @@ func samplesLines(d *mbfile.Description) []line {
 func packLines(d *packfile.Description) []line {
 	segments := ""
 	if d.Segment > 1 {
-		segments = fmt.Sprintf(", those to train on in %s segments of %d", grouped(d.Segments), d.Segment)
+		segments = fmt.Sprintf(", those to train on in %s segments of %d", units.Count(d.Segments), d.Segment)
 	}
 	lines := []line{
-		{"batches", fmt.Sprintf("%s%s, policy %s", grouped(d.Batches), segments, d.Policy)},
+		{"batches", fmt.Sprintf("%s%s, policy %s", units.Count(d.Batches), segments, d.Policy)},
 		{"rows", fmt.Sprintf("%s each, %s, chunks compressed: %s", budget.FormatBytes(int64(d.RowBytes)), d.DType, d.Codec)},
 		{"blow-up", fmt.Sprintf("%.2f times the features", d.Blowup)},
 	}

@@ -141,11 +141,6 @@ func TestOutput(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &failure); err != nil || failure.ExitCode != code || !strings.Contains(stderr, failure.Error) {
 		t.Errorf("with --json an error prints %q (%v), stderr %q", stdout, err, stderr)
 	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
-		if got := grouped(n); got != want {
-			t.Errorf("grouped(%d) = %s", n, got)
-		}
-	}
 }
 
 func TestConfig(t *testing.T) {

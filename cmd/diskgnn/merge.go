@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/internal/shell"
 	"diskgnn/internal/stage"
+	"diskgnn/internal/units"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -71,10 +72,10 @@ func newMergeCommand(g *globals) *cli.Command {
 			}
 			return outcome{object: r, lines: []line{
 				made(r.Out, r.Fingerprint, r.State),
-				{"of", fmt.Sprintf("%s shards of %s", grouped(r.Shards), r.Format)},
+				{"of", fmt.Sprintf("%s of %s", units.Of(r.Shards, "shard"), r.Format)},
 				{"disk", fmt.Sprintf("%s: %s shared with the shards, %s copied",
 					budget.FormatBytes(r.DiskBytes), budget.FormatBytes(r.LinkedBytes), budget.FormatBytes(r.CopiedBytes))},
-				{"time", seconds(r.Seconds)},
+				{"time", units.Seconds(r.Seconds)},
 			}}, nil
 		},
 	})

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/units"
 )
 
 // outcome is what a command prints when it is done: an object for scripts, or a
@@ -51,33 +52,12 @@ func (o outcome) human(out *strings.Builder) {
 	}
 }
 
-// grouped writes a count with thousands separated, as people read it.
-func grouped[T int | int64](n T) string {
-	s := fmt.Sprint(int64(n))
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
 // percent writes a fraction for people.
 func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 
 // rows describes a number of rows and the bytes they take.
 func rows(n, bytes int64) string {
-	return grouped(n) + " rows, " + budget.FormatBytes(bytes)
-}
-
-// seconds writes a duration for people.
-func seconds(s float64) string {
-	if s >= 60 {
-		return fmt.Sprintf("%dm%02ds", int(s)/60, int(s)%60)
-	}
-	return fmt.Sprintf("%.2fs", s)
+	return units.Of(n, "row") + ", " + budget.FormatBytes(bytes)
 }
 
 // made names the directory of a stage, and says when it was there already.

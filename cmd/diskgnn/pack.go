@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shell"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
 )
@@ -86,14 +87,14 @@ func packed(o pack.Options, r pack.Result) outcome {
 		object: r,
 		lines: []line{
 			made(r.Out, r.Fingerprint, r.State),
-			{"batches", fmt.Sprintf("%s of %s rows", grouped(r.Batches), r.DType)},
+			{"batches", fmt.Sprintf("%s of %s rows", units.Count(r.Batches), r.DType)},
 			{"hot", rows(r.HotRows, r.HotBytes)},
 			{"cold", rows(r.ColdRows, r.ColdBytes)},
 			{"evaluation", rows(r.EvalRows, r.EvalBytes)},
 			{"graphs", budget.FormatBytes(r.GraphBytes)},
 			{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(r.DiskBytes), r.Blowup)},
-			{"caches", join(r.CacheRows, " or ", grouped) + " rows"},
-			{"time", fmt.Sprintf("%s: graphs %s, rows %s", seconds(r.Seconds), seconds(r.GraphSeconds), seconds(r.RowSeconds))},
+			{"caches", join(r.CacheRows, " or ", units.Count) + " rows"},
+			{"time", fmt.Sprintf("%s: graphs %s, rows %s", units.Seconds(r.Seconds), units.Seconds(r.GraphSeconds), units.Seconds(r.RowSeconds))},
 			held(r.PeakAnon, o.Memory),
 		},
 		next: next,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
 	"diskgnn/train/exact"
@@ -45,8 +46,8 @@ func newPredictCommand(g *globals) *cli.Command {
 			}
 			out := outcome{object: p, lines: []line{
 				{"made", p.Out},
-				{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, grouped(p.Rows), grouped(p.Columns))},
-				{"engine", fmt.Sprintf("%s, %s, %s, %d threads", p.Engine, p.BLAS, p.SIMD, p.Threads)},
+				{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
+				{"engine", fmt.Sprintf("%s, %s, %s, %s", p.Engine, p.BLAS, p.SIMD, units.Of(p.Threads, "thread"))},
 			}}
 			out.lines = append(out.lines, layerLines(p.Layers)...)
 			return withCost(out, p.BytesRead, p.BytesWritten, p.Seconds, p.PeakAnonBytes, p.Memory), nil

@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shell"
+	"diskgnn/internal/units"
 	"diskgnn/presample"
 )
 
@@ -70,15 +71,15 @@ func newPresampleCommand(g *globals) *cli.Command {
 func sampled(o presample.Options, r presample.Result) outcome {
 	lines := []line{
 		made(r.Out, r.Fingerprint, r.State),
-		{"batches", fmt.Sprintf("%s train in %d epochs, %s validation, %s test",
-			grouped(r.TrainBatches), r.Epochs, grouped(r.ValidBatches), grouped(r.TestBatches))},
-		{"nodes", fmt.Sprintf("%s seed nodes need %s input nodes", grouped(r.SeedNodes), grouped(r.InputNodes))},
-		{"edges", grouped(r.Edges)},
+		{"batches", fmt.Sprintf("%s train in %s, %s validation, %s test",
+			units.Count(r.TrainBatches), units.Of(r.Epochs, "epoch"), units.Count(r.ValidBatches), units.Count(r.TestBatches))},
+		{"nodes", fmt.Sprintf("%s, %s", units.Of(r.SeedNodes, "seed node"), units.Of(r.InputNodes, "input node"))},
+		{"edges", units.Count(r.Edges)},
 		{"disk", budget.FormatBytes(r.DiskBytes)},
-		{"time", fmt.Sprintf("%s: verifying %s, sampling %s", seconds(r.Seconds), seconds(r.VerifySeconds), seconds(r.SampleSeconds))},
+		{"time", fmt.Sprintf("%s: verifying %s, sampling %s", units.Seconds(r.Seconds), units.Seconds(r.VerifySeconds), units.Seconds(r.SampleSeconds))},
 	}
 	if r.EdgesPerSecond > 0 {
-		lines = append(lines, line{"rate", fmt.Sprintf("%s edges/s, %.1f batches/s", grouped(int64(r.EdgesPerSecond)), r.BatchesPerSecond)})
+		lines = append(lines, line{"rate", fmt.Sprintf("%s edges/s, %.1f batches/s", units.Count(int64(r.EdgesPerSecond)), r.BatchesPerSecond)})
 	}
 	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", shell.Word(o.Dataset), shell.Word(r.Out))
 	if !o.Shard.Whole() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
 	"diskgnn/train/rundir"
@@ -44,7 +45,7 @@ func newReportCommand(g *globals) *cli.Command {
 			v := reported{Report: filepath.Join(dir, rundir.ReportFile), State: string(r.State), Epochs: len(r.Epochs)}
 			return outcome{object: v, lines: []line{
 				{"made", v.Report},
-				{"run", v.State + ", " + grouped(v.Epochs) + " epochs"},
+				{"run", v.State + ", " + units.Of(v.Epochs, "epoch")},
 			}}, nil
 		},
 	})

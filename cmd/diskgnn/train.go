@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
 	"diskgnn/train/rundir"
@@ -126,7 +127,7 @@ func trained(o train.Options, r rundir.Result) outcome {
 	}
 	out := outcome{object: r, lines: []line{
 		{"made", o.Out + how(r.State)},
-		{"epochs", fmt.Sprintf("%d in %s%s", len(r.Epochs), seconds(training), early)},
+		{"epochs", fmt.Sprintf("%d in %s%s", len(r.Epochs), units.Seconds(training), early)},
 	}}
 	add := func(label, format string, args ...any) {
 		out.lines = append(out.lines, line{label, fmt.Sprintf(format, args...)})
@@ -141,7 +142,7 @@ func trained(o train.Options, r rundir.Result) outcome {
 		if r.Engine == train.EngineGPU {
 			add("engine", "%s, %s, %s, products in %s", r.Engine, r.Device, r.BLAS, r.Precision)
 		} else {
-			add("engine", "%s, %s, %s, %d threads", r.Engine, r.BLAS, r.SIMD, r.Threads)
+			add("engine", "%s, %s, %s, %s", r.Engine, r.BLAS, r.SIMD, units.Of(r.Threads, "thread"))
 		}
 	}
 	add("cache", "%s", rows(r.CacheRows-r.GPUCacheRows, r.CacheSize))
@@ -150,7 +151,7 @@ func trained(o train.Options, r rundir.Result) outcome {
 	}
 	add("read", "%s into the cache, %s for the epochs, of them %s useful",
 		budget.FormatBytes(r.PreloadBytes), budget.FormatBytes(read), budget.FormatBytes(useful))
-	add("time", "%s: waiting for reads %s, computing %s", seconds(r.Seconds), seconds(reading), seconds(computing))
+	add("time", "%s: waiting for reads %s, computing %s", units.Seconds(r.Seconds), units.Seconds(reading), units.Seconds(computing))
 	out.lines = append(out.lines, held(r.PeakAnonBytes, r.Memory))
 	if r.Engine != train.EngineNone {
 		add("weights", "%s", filepath.Join(o.Out, rundir.WeightsFile))

@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
@@ -58,7 +59,7 @@ func newVerifyCommand(g *globals) *cli.Command {
 				{"format", m.Format.String()},
 				{"fingerprint", m.Fingerprint},
 				{"disk", budget.FormatBytes(v.DiskBytes)},
-				{"time", seconds(v.Seconds)},
+				{"time", units.Seconds(v.Seconds)},
 			}}, nil
 		},
 	})

@@ -3,7 +3,6 @@
 package datasettest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -225,10 +224,4 @@ func Create(t TB, dir string, r dataset.Raw) *dataset.Dataset {
 		t.Fatalf("open the dataset: %v", err)
 	}
 	return d
-}
-
-// Row returns the bytes of a node's feature row.
-func Row(r *dataset.Raw, v uint32) []byte {
-	n := r.Dim * r.DType.Size()
-	return bytes.Clone(r.Features[int(v)*n : (int(v)+1)*n])
 }

@@ -14,10 +14,10 @@
 //
 // # Faults
 //
-// Work on a stream fails after the call that asked for it. The error comes from the
-// call that waits for the stream, or from whatever comes next: its kind is
-// fault.ErrDevice and it names the work that was under way. After a fault the device
-// is lost to the process, and all that is asked of it returns the same error.
+// Work on a stream fails after the call that enqueued it. The error comes from the call
+// that waits for the stream, or from the next call: its kind is fault.ErrDevice and it
+// names the work that was under way. After a fault the device is lost to the process, and
+// every call returns the same error.
 // Options.Synchronous finds the culprit: every launch then waits for itself.
 package cuda
 

@@ -12,10 +12,9 @@ import (
 // those that are addresses stand for what at returns, up to the end of its allocation.
 type Emulation func(kernel string, args []uint64, at func(address uint64) []byte)
 
-// OpenEmulated returns a device that is none: its memory, full of NaN at first, is the
-// host's, at the addresses that it has there; everything asked of it is done at once,
-// and run computes its kernels. It is there to test what is made of a device where
-// there is none. OpenLate's does things late.
+// OpenEmulated returns an emulated device. Its memory, full of NaN at first, is the host's,
+// at the addresses that it has there; every piece of work is done at once; run computes the
+// kernels. It is for tests on machines without a GPU. OpenLate's device does work late.
 func OpenEmulated(run Emulation, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
 }

@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// Fault is what an emulated device answers, in place of doing what it is asked.
+// Fault is what an emulated device returns in place of doing something.
 type Fault struct {
 	Why         string
 	OutOfMemory bool
 	Lost        bool // nothing works any more
 }
 
-// OpenFaulty is OpenEmulated for a device that fails when fails says so, which is told of
-// each call: "alloc", "pin", "register", "stream", "event", "cublas", "copy in",
+// OpenFaulty is OpenEmulated for a device that fails when fails returns a fault. fails gets
+// the name of each call: "alloc", "pin", "register", "stream", "event", "cublas", "copy in",
 // "copy out", "copy", "fill", "launch", "product", "capture", "launch graph", "wait" for a
 // stream or event. A kernel that fails is one whose wait does.
 func OpenFaulty(run Emulation, o Options, fails func(call string) *Fault) (*Device, error) {

@@ -19,10 +19,10 @@ type Late struct {
 }
 
 // OpenLate is OpenEmulated for a device whose streams do their work when they have to: when
-// the host waits for it, or a stream that the host waits for. Some streams are ahead of
-// that, and do what no event keeps them from. So what works on memory without having waited
-// for who wrote it finds what was there before, and what writes to memory too early spoils
-// it for who has not read it yet. While a copy is under way its destination holds NaN.
+// the host waits for it, or for a stream that waits for it. Some streams are ahead, and do
+// their work as soon as no event holds it back. So work that reads memory without having
+// waited for the writer finds what was there before, and work that writes memory too early
+// spoils it for a reader that is late. While a copy is under way its destination holds NaN.
 //
 // As long as one goroutine at a time works with the device, the same seed gives the same
 // order.

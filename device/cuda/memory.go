@@ -96,8 +96,7 @@ func (a *Arena) Take(bytes int64) (Buffer, error) {
 	return a.memory.Slice(from, bytes), nil
 }
 
-// Used returns the bytes handed out, alignment included: what NewArena must be asked
-// for.
+// Used returns the bytes handed out, alignment included: the size for NewArena.
 func (a *Arena) Used() int64 { return a.used }
 
 // Free gives the memory back. No work on it may be under way.
@@ -107,7 +106,7 @@ func (a *Arena) Free() {
 	if d == nil || m.bytes == 0 {
 		return
 	}
-	_ = d.driver.free(m.address) // fails only after a fault, which has been told
+	_ = d.driver.free(m.address) // fails only after a fault, which was returned
 	d.memory.give(m.bytes)
 }
 

@@ -2,8 +2,8 @@ package cuda
 
 import "strings"
 
-// pending is the names of what a stream was asked to do since it was last waited for:
-// the last few of them, which is where to look when something went wrong.
+// pending is the names of the last few pieces of work that a stream was given since it was
+// last waited for: one of them failed when something did.
 type pending struct {
 	names [12]string
 	count int
@@ -16,7 +16,7 @@ func (p *pending) add(name string) {
 
 func (p *pending) clear() { p.count = 0 }
 
-// describe lists the work, in the order in which it was asked for.
+// describe lists the work, in the order in which the stream was given it.
 func (p *pending) describe() string {
 	if p.count == 0 {
 		return "wait for the GPU"

@@ -78,7 +78,7 @@ func (p *Pinned) Free() {
 	}
 	at := unsafe.Pointer(unsafe.SliceData(mem))
 	if p.registered {
-		_ = p.device.driver.unregister(at) // fails only after a fault, which has been told
+		_ = p.device.driver.unregister(at) // fails only after a fault, which was returned
 	} else {
 		_ = p.device.driver.freePinned(at)
 	}

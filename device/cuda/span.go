@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Span is a pair of marks around some work of a stream, by which its time is told.
+// Span is a pair of marks around some work of a stream, which measure its time.
 type Span struct{ began, ended *Event }
 
 // NewSpan makes a span, which counts as done until it begins.

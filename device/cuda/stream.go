@@ -100,7 +100,7 @@ func needs(what, name string, b Buffer, bytes int64) error {
 	return nil
 }
 
-// asked notes work that the stream was given, or returns why it was not taken. With
+// asked notes work that the stream was given, or returns why the driver refused it. With
 // Options.Synchronous it waits for the work.
 func (s *Stream) asked(what string, err error) error {
 	if err != nil {

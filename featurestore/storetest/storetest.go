@@ -10,8 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -532,7 +534,9 @@ func (s *suite) everyReadFails(t *testing.T) {
 	before := device.HostBytes()
 	for n := 0; ; n++ {
 		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Fail(syscall.EIO)))
-		err := s.work(t.Context(), in)
+		watched := &ending{Stack: in, left: math.MaxInt, end: func() {}}
+		err := s.work(t.Context(), watched)
+		watched.over(t)
 		injected := in.Injected()
 		must(t)(in.Close())
 		if injected == 0 {
@@ -554,7 +558,9 @@ func (s *suite) everyReadFails(t *testing.T) {
 func (s *suite) everyReadIsWrong(t *testing.T) {
 	for n := 0; ; n++ {
 		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Flip(0, 4)))
-		err := s.work(t.Context(), in)
+		watched := &ending{Stack: in, left: math.MaxInt, end: func() {}}
+		err := s.work(t.Context(), watched)
+		watched.over(t)
 		injected := in.Injected()
 		must(t)(in.Close())
 		if injected == 0 {
@@ -573,8 +579,10 @@ func (s *suite) cancel(t *testing.T) {
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Hang()))
-		err := s.work(ctx, &ending{in, n, cancel})
+		watched := &ending{Stack: in, left: n, end: cancel}
+		err := s.work(ctx, watched)
 		cancel()
+		watched.over(t)
 		injected := in.Injected()
 		must(t)(in.Close())
 		if injected == 0 {
@@ -588,17 +596,58 @@ func (s *suite) cancel(t *testing.T) {
 	if n := device.HostBytes(); n != before {
 		t.Errorf("%d bytes were not given back", n-before)
 	}
+	in := stack(t)
+	defer in.Close()
+	st, err := open(s.c, in, featurestore.PlanOptions{})
+	must(t)(err)
+	defer func() { must(t)(st.close()) }()
+	_, err = st.Fill(t.Context(), 0, progress.Discard)
+	must(t)(err)
+	must(t)(errors.Join(st.train.Start(featurestore.Ref{}), st.train.LoadGraph(t.Context()), st.train.Wait(t.Context())))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := st.train.Assemble(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("assembled after the end: %v", err)
+	}
 }
 
-// ending is a stack that ends a context once a read was submitted.
+// ending is a stack that ends a context once a read was submitted, and knows which reads
+// are waited for.
 type ending struct {
 	iostack.Stack
 	left int // reads to submit before
 	end  func()
+
+	mu       sync.Mutex
+	inFlight map[*iostack.Group]string // the file of a read
+}
+
+func (e *ending) Wait(ctx context.Context, g *iostack.Group) error {
+	err := e.Stack.Wait(ctx, g)
+	e.mu.Lock()
+	delete(e.inFlight, g)
+	e.mu.Unlock()
+	return err
+}
+
+// over fails the test if a read was left in flight.
+func (e *ending) over(t testing.TB) {
+	t.Helper()
+	for _, name := range e.inFlight {
+		t.Errorf("nobody waited for a read of %s", name)
+	}
 }
 
 func (e *ending) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	err := e.Stack.Submit(g, reqs)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.inFlight == nil {
+		e.inFlight = make(map[*iostack.Group]string)
+	}
+	for _, r := range reqs {
+		e.inFlight[g] = r.File.Name()
+	}
 	if e.left -= len(reqs); e.left < 0 {
 		e.end()
 	}

@@ -4,6 +4,7 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -44,3 +45,9 @@ type kinded struct {
 
 func (k *kinded) Error() string   { return k.err.Error() }
 func (k *kinded) Unwrap() []error { return []error{k.err, k.kind} }
+
+// EndedBy reports whether an error says that the context has ended. It is false for nil and
+// for another failure, whether the context has ended or not.
+func EndedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/iostack/cufile"
 	"diskgnn/iostack/pread"
@@ -81,7 +82,7 @@ func openUring(options iostack.Options, chosen bool) (iostack.Stack, string, err
 	if err != nil {
 		return nil, "", err
 	}
-	return s, fmt.Sprintf("uring: %d reads in flight, %s", options.Workers, how(options.Direct)), nil
+	return s, fmt.Sprintf("uring: %s in flight, %s", units.Of(options.Workers, "read"), how(options.Direct)), nil
 }
 
 func openPread(options iostack.Options, _ bool) (iostack.Stack, string, error) {
@@ -89,7 +90,7 @@ func openPread(options iostack.Options, _ bool) (iostack.Stack, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return s, fmt.Sprintf("pread: %d workers, %s", options.Workers, how(options.Direct)), nil
+	return s, fmt.Sprintf("pread: %s, %s", units.Of(options.Workers, "worker"), how(options.Direct)), nil
 }
 
 // openCuFile starts what reads into a GPU's memory. For host memory it is no better than
@@ -99,7 +100,7 @@ func openCuFile(options iostack.Options, _ bool) (iostack.Stack, string, error) 
 	if err != nil {
 		return nil, "", err
 	}
-	return s, fmt.Sprintf("cufile: %d workers, %s; GPUDirect Storage: %s", options.Workers, how(options.Direct), verdict), nil
+	return s, fmt.Sprintf("cufile: %s, %s; GPUDirect Storage: %s", units.Of(options.Workers, "worker"), how(options.Direct), verdict), nil
 }
 
 func how(d iostack.Direct) string {

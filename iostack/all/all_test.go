@@ -18,7 +18,7 @@ func TestOpenSaysWhatItTook(t *testing.T) {
 	}{
 		{Auto, iostack.Options{Direct: iostack.DirectNever}, "pread: 16 workers, buffered; no uring: buffered reads are faster with pread"},
 		{"pread", iostack.Options{Workers: 3, Direct: iostack.DirectNever}, "pread: 3 workers, buffered"},
-		{"pread", iostack.Options{Workers: 1, Direct: iostack.DirectAlways}, "pread: 1 workers, O_DIRECT"},
+		{"pread", iostack.Options{Workers: 1, Direct: iostack.DirectAlways}, "pread: 1 worker, O_DIRECT"},
 	} {
 		s, reason, err := Open(c.kind, c.options)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"math"
 	"runtime"
 
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
@@ -94,9 +95,10 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: o, plan: p, blas: lib, pool: newPool(p.threads)}
-	e.opt = newOptimizer(p, &o)
+	memory := device.NewArena()
+	e.opt = newOptimizer(p, memory, &o)
 	p.Init(e.opt.weights, o.Seed)
-	if e.net, err = newMachine(p, e.pool, lib, e.opt.weights, e.opt.grads, o.loss()); err != nil {
+	if e.net, err = newMachine(p, memory, e.pool, lib, e.opt.weights, e.opt.grads, o.loss()); err != nil {
 		e.pool.close()
 		return nil, err
 	}
@@ -175,8 +177,9 @@ func MemoryBytes(o Options) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	parameters := int64(p.Count() + 3*p.Trained) // values; gradient and two moments
-	return networkBytes(p, o.loss()) + 4*parameters + libraryBytes(lib, p.threads), nil
+	dry := new(device.Arena)
+	newOptimizer(p, dry, &o)
+	return dry.Used() + networkBytes(p, o.loss()) + libraryBytes(lib, p.threads), nil
 }
 
 func libraryBytes(lib *blas.Library, threads int) int64 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"weak"
 
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/fault"
@@ -93,7 +94,7 @@ func (n *network) held() int64 {
 	}
 	total += 8 * len(n.wide)
 	if n.loss != nil {
-		total += 8 * len(n.loss.rowLoss)
+		total += 8*len(n.loss.rowLoss) + 8*len(n.loss.correct)
 	}
 	for _, k := range n.layers {
 		if c, ok := k.conv.(*linear); ok {
@@ -283,7 +284,7 @@ func TestOverfit(t *testing.T) {
 
 // One weight, one node: Adam's first two steps by hand.
 func TestAdamByHand(t *testing.T) {
-	o := newOptimizer(&plan{Layout: model.Layout{Offsets: []int{0, 1}, Params: make([]model.Param, 1), Trained: 1}}, &Options{LR: 0.1})
+	o := newOptimizer(&plan{Layout: model.Layout{Offsets: []int{0, 1}, Params: make([]model.Param, 1), Trained: 1}}, device.NewArena(), &Options{LR: 0.1})
 	p := newPool(1)
 	o.weights[0], o.grads[0] = 1, 2
 	o.update(p)

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/model"
@@ -48,7 +49,7 @@ func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator,
 		return nil, err
 	}
 	v := &Evaluator{plan: p, preparer: prepare.New(p.model, p.orders, p.sizes, false)}
-	v.net, err = newMachine(p, e.pool, e.blas, e.opt.weights, nil, nil)
+	v.net, err = newMachine(p, device.NewArena(), e.pool, e.blas, e.opt.weights, nil, nil)
 	return v, err
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/train/model"
 	"diskgnn/train/score"
@@ -35,7 +36,7 @@ type loss struct {
 func newLoss(n *network, l *lossOptions) *loss {
 	last := n.last()
 	return &loss{lossOptions: *l, net: n, last: last, value: gorgonia.NewF32(0),
-		grad: n.floats(last.rows * last.width), rowLoss: n.doubles(last.rows), correct: make([]int, divUp(last.rows, chunkRows))}
+		grad: n.floats(last.rows * last.width), rowLoss: n.doubles(last.rows), correct: device.Take[int](n.Arena, divUp(last.rows, chunkRows))}
 }
 
 func (o *loss) Do(...gorgonia.Value) (gorgonia.Value, error) {

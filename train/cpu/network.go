@@ -6,6 +6,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"diskgnn/device"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/model"
@@ -46,49 +47,25 @@ type network struct {
 	err  error // what stopped the run
 }
 
-// memory hands out a network's buffers. A dry one only counts: what a network will
-// need is found out by making one without memory.
+// memory hands out a network's buffers, from an arena.
 type memory struct {
-	dry     bool
-	bytes   int64
-	buffers [][]float32
+	*device.Arena
+	buffers [][]float32 // handed out
 	// The most that a layer asked for of what all of them share.
 	partialFloats, scratchWidth, wideWidth int
 }
 
-// most is more than any memory has: beyond, counting on could overflow.
-const most = 1 << 60
-
-// count adds the bytes of so many elements.
-func (m *memory) count(elements int, each int64) {
-	m.bytes = min(most, m.bytes+each*int64(elements))
-}
-
-func (m *memory) floats(count int) []float32 {
-	m.count(count, 4)
-	if m.dry {
-		return nil
+func (m *memory) floats(n int) []float32 {
+	b := device.Take[float32](m.Arena, n)
+	if b != nil {
+		m.buffers = append(m.buffers, b)
 	}
-	b := make([]float32, count)
-	m.buffers = append(m.buffers, b)
 	return b
 }
 
-func (m *memory) doubles(count int) []float64 {
-	m.count(count, 8)
-	if m.dry {
-		return nil
-	}
-	return make([]float64, count)
-}
+func (m *memory) doubles(n int) []float64 { return device.Take[float64](m.Arena, n) }
 
-func (m *memory) indices(count int) []uint32 {
-	m.count(count, 4)
-	if m.dry {
-		return nil
-	}
-	return make([]uint32, count)
-}
+func (m *memory) indices(n int) []uint32 { return device.Take[uint32](m.Arena, n) }
 
 // needPartial notes that the gradient of a weight with so many elements will be
 // summed over at most rows rows.
@@ -101,15 +78,15 @@ func (m *memory) needScratch(width int) { m.scratchWidth = max(m.scratchWidth, w
 
 // networkBytes returns what newMachine's network will hold, parameters not included.
 func networkBytes(p *plan, l *lossOptions) int64 {
-	n := &network{plan: p, memory: memory{dry: true}, training: l != nil}
-	n.allocate(l)
-	return n.bytes
+	dry := new(device.Arena)
+	(&network{plan: p, memory: memory{Arena: dry}, training: l != nil}).allocate(l)
+	return dry.Used()
 }
 
 // newMachine builds the graph over the parameters, which lie one after the other in
 // weights. In training, with a loss, their gradients are computed too, into grads.
-func newMachine(p *plan, pool *pool, lib *blas.Library, weights, grads []float32, l *lossOptions) (*machine, error) {
-	n := &network{plan: p, pool: pool, blas: lib, training: l != nil, weights: weights, grads: grads}
+func newMachine(p *plan, a *device.Arena, pool *pool, lib *blas.Library, weights, grads []float32, l *lossOptions) (*machine, error) {
+	n := &network{plan: p, memory: memory{Arena: a}, pool: pool, blas: lib, training: l != nil, weights: weights, grads: grads}
 	n.allocate(l)
 	g, err := n.build()
 	if err != nil {

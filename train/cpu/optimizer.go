@@ -3,13 +3,14 @@ package cpu
 import (
 	"context"
 
+	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/model"
 )
 
 // optimizer is Adam over all parameters at once: they, their gradients and both
-// moments lie one after the other in four slices. Values that are not trained follow
+// moments each lie one after the other in a slice. Values that are not trained follow
 // the weights.
 type optimizer struct {
 	weights                 []float32
@@ -20,10 +21,9 @@ type optimizer struct {
 	now                     kernel.AdamStep
 }
 
-func newOptimizer(p *plan, o *Options) optimizer {
-	n, all := p.Trained, make([]float32, p.Count()+3*p.Trained)
-	rest := all[p.Count():]
-	return optimizer{weights: all[:p.Count():p.Count()], grads: rest[:n:n], moment1: rest[n : 2*n : 2*n], moment2: rest[2*n:],
+func newOptimizer(p *plan, a *device.Arena, o *Options) optimizer {
+	take := func(n int) []float32 { return device.Take[float32](a, n) }
+	return optimizer{weights: take(p.Count()), grads: take(p.Trained), moment1: take(p.Trained), moment2: take(p.Trained),
 		rate: o.LR, decay: o.WeightDecay, decoupled: o.Decoupled}
 }
 

@@ -243,7 +243,7 @@ func TestLeastMemoryToTheMebibyte(t *testing.T) {
 				c.undo()
 			}
 			if c.wires != nil {
-				c.wires.free()
+				c.wires.Free()
 			}
 			if c.scratch != nil {
 				check(t, c.scratch.close())

@@ -10,9 +10,11 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/idset"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/iostack/pieces"
 	"diskgnn/train"
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
@@ -45,8 +47,8 @@ type job struct {
 	topology *dataset.Topology
 	features *dataset.FeatureReader
 	engine   *cpu.Engine
-	wires    *wires
-	sources  *idSet
+	wires    *pieces.Buffers
+	sources  *idset.Set
 	out      []uint32 // edges that begin at each node; nil unless the model counts them
 	scratch  *scratch // nil unless there are states
 	undo     func()   // of the heap's limit
@@ -78,7 +80,7 @@ func (j *job) do(ctx context.Context, work func(ctx context.Context) error) erro
 	if err == nil {
 		err = work(ctx)
 	}
-	interrupted := err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	interrupted := fault.EndedBy(ctx, err)
 	closed := j.close()
 	switch {
 	case interrupted && closed == nil:
@@ -124,7 +126,7 @@ func (j *job) open(ctx context.Context) (err error) {
 	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, o.Memory); err != nil {
 		return err
 	}
-	j.fixed = held + overheadBytes + engine + idSetBytes(f.Nodes) + readDepth*wireBytes(j.features.Compressed()) +
+	j.fixed = held + overheadBytes + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
 	if note := j.engine.Info().BLASReason; note != "" {
 		j.report.Logf("%s", note)
@@ -195,7 +197,7 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 	for l := range j.layers {
 		outside = max(outside, matrixBytes(j.layers[l].most.src, j.layers[l].in))
 	}
-	outside += readDepth * wireBytes(j.features.Compressed())
+	outside += pieces.Memory(dataset.Granule, j.features.Compressed())
 	j.undo = budget.LimitHeap(j.options.Memory, outside+overheadBytes)
 	var err error
 	if last > 0 {
@@ -207,8 +209,8 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 			return err
 		}
 	}
-	j.sources = newIDSet(all.nodes)
-	if j.wires, err = newWires(j.features.Compressed()); err != nil || !j.model.CountsBlocks() {
+	j.sources = idset.New(all.nodes)
+	if j.wires, err = pieces.NewBuffers(dataset.Granule, j.features.Compressed()); err != nil || !j.model.CountsBlocks() {
 		return err
 	}
 	return j.topology.Guard(func() (err error) {
@@ -283,7 +285,7 @@ func (j *job) close() error {
 		j.undo()
 	}
 	if j.wires != nil {
-		j.wires.free()
+		j.wires.Free()
 	}
 	if j.topology != nil {
 		errs = append(errs, j.topology.Close())

@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
 	"diskgnn/train/cpu"
 	"diskgnn/train/score"
 )
@@ -69,7 +70,7 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, reader.close()) }()
+	defer func() { err = errors.Join(err, reader.Close()) }()
 	matrix, err := device.NewHost(int(matrixBytes(p.most.src, p.in)))
 	if err != nil {
 		return err
@@ -129,11 +130,11 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 		task.Add(int64(next - lo))
 		lo = next
 	}
-	cost.BytesRead = reader.bytes.Load()
+	cost.BytesRead = reader.Bytes()
 	cost.Seconds = time.Since(began).Seconds()
 	j.costs = append(j.costs, cost)
-	j.report.Logf("layer %d: %d nodes in %d ranges, %s read, %.2f s (reading %.2f, computing %.2f)", l, cost.Nodes, cost.Ranges,
-		budget.FormatBytes(cost.BytesRead), cost.Seconds, cost.ReadSeconds, cost.ComputeSeconds)
+	j.report.Logf("layer %d: %s in %s, %s read, %s (reading %s, computing %s)", l, units.Of(cost.Nodes, "node"), units.Of(cost.Ranges, "range"),
+		budget.FormatBytes(cost.BytesRead), units.Seconds(cost.Seconds), units.Seconds(cost.ReadSeconds), units.Seconds(cost.ComputeSeconds))
 	return nil
 }
 

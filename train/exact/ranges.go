@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/idset"
 )
 
 // targets are the nodes that a layer is computed for, ascending.
@@ -106,7 +107,7 @@ type cutter struct {
 	graph   *graph.CSC
 	targets targets
 	most    capacity
-	sources *idSet // empty between calls
+	sources *idset.Set // empty between calls
 	out     []uint32
 	batch   graph.Batch
 	outs    []uint32 // out of the block's sources
@@ -124,7 +125,7 @@ func cutterBytes(c capacity, counts bool) int64 {
 
 // newCutter returns a cutter of targets into ranges of at most most. out has the edges
 // that begin at each node of the graph, nil where no model asks for them.
-func newCutter(g *graph.CSC, t targets, most capacity, sources *idSet, out []uint32) *cutter {
+func newCutter(g *graph.CSC, t targets, most capacity, sources *idset.Set, out []uint32) *cutter {
 	c := &cutter{graph: g, targets: t, most: most, sources: sources, out: out}
 	if out != nil {
 		c.outs = make([]uint32, 0, most.src)
@@ -152,7 +153,7 @@ func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
 		return nil, 0, err
 	}
 	b, k := &c.batch, &c.batch.Blocks[0]
-	b.Input = c.sources.sorted(b.Input[:0])
+	b.Input = c.sources.Sorted(b.Input[:0])
 	b.Degree = b.Degree[:0]
 	for _, id := range b.Input {
 		b.Degree = append(b.Degree, uint32(min(c.graph.Degree(id), math.MaxUint32)))
@@ -169,13 +170,13 @@ func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
 			return nil, 0, err
 		}
 		v := c.targets.at(i)
-		k.Dst = append(k.Dst, c.sources.place(v))
+		k.Dst = append(k.Dst, c.sources.Place(v))
 		for _, u := range c.graph.Neighbors(v) {
-			k.Indices = append(k.Indices, c.sources.place(u))
+			k.Indices = append(k.Indices, c.sources.Place(u))
 		}
 		k.Indptr = append(k.Indptr, uint32(len(k.Indices)))
 	}
-	c.sources.remove(b.Input)
+	c.sources.RemoveAll(b.Input)
 	k.NumSrc, k.NumDst = len(b.Input), hi-lo
 	b.Labels = b.Labels[:hi-lo]
 	return b, hi, nil
@@ -188,7 +189,7 @@ func (c *cutter) collect(ctx context.Context, lo int) (hi int, err error) {
 	found, edges := c.batch.Input[:0], 0
 	for hi = lo; hi < end; hi++ {
 		if err := ctx.Err(); hi%checkEvery == 0 && err != nil {
-			c.sources.remove(found)
+			c.sources.RemoveAll(found)
 			return 0, err
 		}
 		v := c.targets.at(hi)
@@ -206,7 +207,7 @@ func (c *cutter) collect(ctx context.Context, lo int) (hi int, err error) {
 			}
 		}
 		if !fits {
-			c.sources.remove(found[before:])
+			c.sources.RemoveAll(found[before:])
 			break
 		}
 	}
@@ -215,11 +216,11 @@ func (c *cutter) collect(ctx context.Context, lo int) (hi int, err error) {
 
 // include adds a source, unless there are as many as may be.
 func (c *cutter) include(found []uint32, id uint32) (_ []uint32, fits bool) {
-	if !c.sources.add(id) {
+	if !c.sources.Add(id) {
 		return found, true
 	}
 	if len(found) == c.most.src {
-		c.sources.remove([]uint32{id})
+		c.sources.Remove(id)
 		return found, false
 	}
 	return append(found, id), true

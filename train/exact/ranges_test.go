@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
+	"diskgnn/internal/idset"
 )
 
 // Ranges follow each other, keep to the capacity, and hold every edge of their
@@ -30,7 +31,7 @@ func TestRanges(t *testing.T) {
 		if bytes(limit) > room || limit.src < least.src || limit.dst < 1 || limit.edges < least.edges {
 			t.Fatalf("%+v takes %d of %d; least %+v", limit, bytes(limit), room, least)
 		}
-		set := newIDSet(of.nodes)
+		set := idset.New(of.nodes)
 		c := newCutter(g, of, limit, set, nil)
 		lo := 0
 		for lo < of.len() {
@@ -61,10 +62,8 @@ func TestRanges(t *testing.T) {
 			}
 			lo = hi
 		}
-		for _, w := range set.words {
-			if w != 0 {
-				t.Fatal("the set of sources was not emptied")
-			}
+		if n := set.Count(); n != 0 {
+			t.Fatalf("%d sources were left in the set", n)
 		}
 	})
 }

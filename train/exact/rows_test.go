@@ -10,11 +10,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
+	"diskgnn/iostack/pieces"
 )
 
 // plainTable is a file in pieces of a few bytes.
@@ -40,9 +42,9 @@ func TestRows(t *testing.T) {
 	stack, _, err := all.Open("pread", iostack.Options{Direct: iostack.DirectNever})
 	check(t, err)
 	defer stack.Close()
-	w, err := newWires(false)
+	w, err := pieces.NewBuffers(dataset.Granule, false)
 	check(t, err)
-	defer w.free()
+	defer w.Free()
 	path := filepath.Join(t.TempDir(), "table")
 	rapid.Check(t, func(t *rapid.T) {
 		rows, dim := rapid.IntRange(1, 60).Draw(t, "rows"), rapid.IntRange(1, 9).Draw(t, "dim")
@@ -64,7 +66,7 @@ func TestRows(t *testing.T) {
 		table := &plainTable{path, int64(len(content)), l.granule}
 		r, err := newRowReader(stack, table, l, w)
 		check(t, err)
-		defer r.close()
+		defer r.Close()
 		x := make([]float32, len(ids)*dim)
 		check(t, r.read(context.Background(), ids, x))
 		touched := make(map[int64]bool)
@@ -81,7 +83,7 @@ func TestRows(t *testing.T) {
 			_, size := table.Piece(int(p))
 			want += size
 		}
-		if got := r.bytes.Load(); got != want {
+		if got := r.Bytes(); got != want {
 			t.Fatalf("%d bytes read, want %d", got, want)
 		}
 	})
@@ -104,13 +106,13 @@ func TestStateIsChecked(t *testing.T) {
 	stack, _, err := all.Open("pread", iostack.Options{})
 	check(t, err)
 	defer stack.Close()
-	w, err := newWires(false)
+	w, err := pieces.NewBuffers(dataset.Granule, false)
 	check(t, err)
-	defer w.free()
+	defer w.Free()
 	read := func(ids ...uint32) ([]float32, error) {
 		r, err := newRowReader(stack, st, st.layout(), w)
 		check(t, err)
-		defer r.close()
+		defer r.Close()
 		x := make([]float32, 3*len(ids))
 		return x, r.read(context.Background(), ids, x)
 	}

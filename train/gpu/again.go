@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Again trains on the batch of the last step once more, whose copy is on the device, and
-// returns the device's time for it: what a benchmark compares. What it finds is told to
-// nobody.
+// Again trains once more on the batch of the last step, whose copy is on the device, and
+// returns the device's time for it, for benchmarks. There is no outcome.
 func (e *Engine) Again() (took time.Duration, err error) {
 	if _, err := e.Finish(); err != nil {
 		return 0, err

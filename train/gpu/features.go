@@ -8,13 +8,16 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Features are a batch's rows of features on their way to the device.
+// Features are the rows of features of one batch, wherever they lie.
 type Features interface {
-	// Fill asks for the work that makes x the rows of features, float32, row-major: copies
-	// on the given stream, and perhaps more on a stream of its own, whose time it returns;
-	// x is complete once both are done. What is copied stays as it is until then. It is
-	// called by the goroutine that computes, attached, when the batch before the last one
-	// of its kind, for training or evaluation, has been computed.
+	// Fill enqueues the work that writes the rows to x, as float32s, row-major. It enqueues
+	// copies on the given stream, and may enqueue more work on a stream of its own: it then
+	// returns the span of that work, otherwise nil. x is complete when both are done; until
+	// then the memory that is copied from must not change.
+	//
+	// The goroutine that computes calls Fill, attached to the device. The engine has two
+	// matrices for training and one for evaluation, and fills each anew when the batch whose
+	// features it held has been computed.
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 }
 
@@ -27,27 +30,28 @@ func (r Rows) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	return nil, copies.CopyIn(x, b[:min(int64(len(b)), x.Bytes())])
 }
 
-// Times say when the device worked on a step, and how long the host waited for it since
-// it told of the step before.
+// Times say when the device worked on a step, and how long the host has waited for the
+// device since the outcome of the step before.
 type Times struct {
 	Copy, Gather, Compute Period
 	Waited                time.Duration
 }
 
-// Period is a time of work. The zero value says that there was none.
+// Period is when some work began, by the host's clock, and how long it took. The zero value
+// stands for no work.
 type Period struct {
 	Began time.Time
 	Took  time.Duration
 }
 
-// clock tells the host's time of a mark on the device.
+// clock converts the times of marks on the device to the host's.
 type clock struct {
 	mark *cuda.Event
 	at   time.Time
 }
 
-// set makes the present the time that others are told by: the closer, the more precise.
-// It waits for the stream.
+// set makes the present the reference that later marks are measured from; the conversion
+// loses precision with the distance. It waits for the stream.
 func (c *clock) set(s *cuda.Stream) error {
 	if err := errors.Join(c.mark.Record(s), c.mark.Synchronize()); err != nil {
 		return err
@@ -56,7 +60,7 @@ func (c *clock) set(s *cuda.Stream) error {
 	return nil
 }
 
-// tell returns when a span was, that is done; nothing of nil.
+// tell returns the period of a span that is done; the zero period for nil.
 func (c *clock) tell(s *cuda.Span) (Period, error) {
 	if s == nil {
 		return Period{}, nil

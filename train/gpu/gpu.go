@@ -7,12 +7,12 @@
 //	Features     ─┘    (device)         (a CUDA graph for each input)     (pinned)
 //
 // All memory is taken when the engine is made, for the largest counts that a batch can
-// have. Work is asked for in these sizes, or in those of the bucket that a batch fits;
-// how many rows there really are lies in device memory, beside all else that differs
-// from step to step, so that a step is captured once and launched from then on. Products
-// that sum over rows take all of these rows: those beyond the batch's are zero.
+// have. Launches are for these sizes, or for those of the bucket that the batch fits. The
+// number of rows that there really are lies in device memory, beside everything else that
+// differs from step to step, so a step is captured once and launched from then on. Products
+// that sum over rows take all rows of these sizes: those beyond the batch's are zero.
 //
-// Features come from whoever holds them: host memory, or a store with rows on the device.
+// Features come from host memory, or from a store that has rows on the device.
 // A batch is copied, and its rows gathered, while the one before it is computed, and what
 // a step found is handed out one step later: the processor never waits for the newest
 // step.
@@ -38,8 +38,8 @@ type Options struct {
 	// Sizes are the largest counts of the training batches, EvalSizes those of the
 	// batches for Infer; without the latter there is none.
 	Sizes, EvalSizes graph.Sizes
-	// Buckets are smaller sizes, the smallest first: of a batch that fits one of them,
-	// only so much work is asked for.
+	// Buckets are smaller sizes, the smallest first. The launches for a batch that fits one
+	// of them are for its sizes only.
 	Buckets []graph.Sizes
 	// Typical are the mean counts of the training batches, by which Auto orders are
 	// chosen; the zero value stands for Sizes.
@@ -54,7 +54,7 @@ type Options struct {
 	Precision      cuda.Precision // of matrix products
 
 	Device   *cuda.Device // opened with kernels.Code; it is closed after the engine
-	NoGraphs bool         // ask for every step's work anew
+	NoGraphs bool         // enqueue every step's work anew
 }
 
 // ParsePrecision returns the precision of that name.

@@ -40,7 +40,7 @@ type input struct {
 	computing *cuda.Span // none in evaluation
 }
 
-// bucket is the work that is asked for on an input for batches of some sizes.
+// bucket is the work on an input for batches of up to some sizes.
 type bucket struct {
 	sizes  graph.Sizes
 	blocks []block
@@ -152,7 +152,7 @@ func (i *input) adamStep() cuda.Buffer {
 	return i.constants.Slice(8*streams(i.net), kernels.AdamStepBytes)
 }
 
-// take asks for the copy of a batch, without its constants.
+// take enqueues the copy of a batch, without its constants.
 func (i *input) take(s *cuda.Stream, w *Work, f Features) (err error) {
 	i.now = &i.buckets[w.bucket]
 	if i.gathering, err = f.Fill(s, i.x); err != nil {

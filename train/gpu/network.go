@@ -16,7 +16,7 @@ type network struct {
 	model    *model.Model
 	layout   model.Layout
 	sizes    graph.Sizes   // that buffers are made for
-	buckets  []graph.Sizes // that work is asked for: a batch's is the first that holds it; the last is sizes
+	buckets  []graph.Sizes // that launches are for: a batch's is the first that holds it; the last is sizes
 	asked    graph.Sizes   // the bucket of the batch being computed; sizes while buffers are made
 	orders   []model.Order
 	training bool
@@ -87,7 +87,7 @@ func (n *network) build() {
 	}
 }
 
-// start asks for what never changes to be filled.
+// start enqueues the writing of what never changes.
 func (n *network) start() error {
 	n.failed = nil
 	n.try(n.stream.Fill(n.zeros, 0))
@@ -112,10 +112,10 @@ func (n *network) try(err error) {
 	}
 }
 
-// compute makes an input's batch the one that work is asked for.
+// compute makes an input's batch the one that further work is for.
 func (n *network) compute(i *input) { n.in, n.asked = i, i.now.sizes }
 
-// forward asks for the logits of the batch.
+// forward enqueues the computation of the batch's logits.
 func (n *network) forward() error {
 	n.failed = nil
 	for _, k := range n.layers {
@@ -125,7 +125,7 @@ func (n *network) forward() error {
 	return n.failed
 }
 
-// backward asks for the loss and all gradients.
+// backward enqueues the computation of the loss and of all gradients.
 func (n *network) backward() error {
 	n.loss.run()
 	g, through := n.loss.grad, false
@@ -140,7 +140,7 @@ func (n *network) backward() error {
 	return n.failed
 }
 
-// product asks for c = alpha·op(a)·op(b) + beta·c, row-major; see cuda.BLAS.
+// product enqueues c = alpha·op(a)·op(b) + beta·c, row-major; see cuda.BLAS.
 func (n *network) product(transA, transB bool, rows, cols, depth int, alpha float32, a cuda.Buffer, lda int, b cuda.Buffer, ldb int, beta float32, c cuda.Buffer, ldc int) {
 	n.try(n.blas.Sgemm(transA, transB, rows, cols, depth, alpha, a, lda, b, ldb, beta, c, ldc))
 }

@@ -20,7 +20,7 @@ import (
 type optimizer struct {
 	layout                           model.Layout
 	weights, grads, moment1, moment2 cuda.Buffer
-	step                             uint64 // steps asked for
+	step                             uint64 // steps enqueued
 	rate                             float64
 }
 
@@ -41,7 +41,7 @@ func (o *optimizer) next(opts *Options) kernels.AdamStep {
 	return s
 }
 
-// update asks for a step along the gradient.
+// update enqueues a step along the gradient.
 func (o *optimizer) update(s *cuda.Stream, step cuda.Buffer) error {
 	return kernels.Adam{Weights: o.weights, Grads: o.grads, Moment1: o.moment1, Moment2: o.moment2, Step: step, Parameters: o.layout.Trained}.Launch(s)
 }

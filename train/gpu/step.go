@@ -26,12 +26,13 @@ type Outcome struct {
 }
 
 // Step trains on the batch that w holds, whose features are f: forward, loss, backward,
-// Adam. It returns what the step before it found, nil if that was told; Finish tells of
-// the last one. w and what f copies from may be used again at once.
+// Adam. It returns the outcome of the step before, nil if that was returned already; Finish
+// returns that of the last step. w and the memory that f copies from may be used again when
+// Step returns.
 //
-// A loss that is not finite is an error of kind fault.ErrInput. It comes after the
-// weights are lost. What a step that failed has left in the weights nobody knows: until
-// LoadState, Step, Finish and State return its error.
+// A loss that is not finite is an error of kind fault.ErrInput, which comes after the step
+// has changed the weights. A step that failed leaves the weights undefined: until LoadState,
+// Step, Finish and State return its error.
 func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error) {
 	if err := w.check(e.train, f); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (e *Engine) Step(ctx context.Context, w *Work, f Features) (*Outcome, error
 	return o, e.broken
 }
 
-// launch asks for all of a step.
+// launch enqueues all of a step.
 func (e *Engine) launch(now *input, w *Work, f Features) error {
 	adam := e.adam.next(&e.opts)
 	now.put(e.opts.Seed, e.adam.step, &adam)

@@ -1,8 +1,10 @@
 package report
 
 import (
-	"diskgnn/train/recipe"
 	"fmt"
+
+	"diskgnn/internal/units"
+	"diskgnn/train/recipe"
 )
 
 // configuration lists what the weights follow from, but for what says nothing of this
@@ -27,10 +29,10 @@ func (r *Run) configuration() table {
 	add(true, "dropout", plain(p.Dropout))
 	add(true, "epochs", fmt.Sprint(p.Epochs))
 	add(p.ValidateEvery > 1, "validation", fmt.Sprintf("every %d epochs", p.ValidateEvery))
-	add(p.Patience > 0, "early stopping", fmt.Sprintf("after %s without a better validation score", count(p.Patience, "epoch")))
+	add(p.Patience > 0, "early stopping", fmt.Sprintf("after %s without a better validation score", units.Of(p.Patience, "epoch")))
 	add(p.Optimizer != "", "optimizer", p.Optimizer)
 	add(true, "learning rate", plain(p.LR))
-	add(p.Warmup > 0, "warm-up", count(p.Warmup, "epoch"))
+	add(p.Warmup > 0, "warm-up", units.Of(p.Warmup, "epoch"))
 	add(schedule(p) != "", "schedule", schedule(p))
 	add(p.WeightDecay != 0, "weight decay", plain(p.WeightDecay))
 	add(p.LabelSmoothing != 0, "label smoothing", plain(p.LabelSmoothing))
@@ -51,7 +53,7 @@ func schedule(p *recipe.Recipe) string {
 	case "cosine":
 		return "cosine, down to " + plain(p.MinLR)
 	case "plateau":
-		return fmt.Sprintf("times %s when more than %s are no better, down to %s", plain(p.PlateauFactor), count(p.PlateauPatience, "epoch"), plain(p.MinLR))
+		return fmt.Sprintf("times %s when more than %s are no better, down to %s", plain(p.PlateauFactor), units.Of(p.PlateauPatience, "epoch"), plain(p.MinLR))
 	}
 	return p.Schedule
 }

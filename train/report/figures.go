@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/internal/units"
 	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -183,7 +184,7 @@ func (r *Run) stageFigure() figure {
 			name += fmt.Sprintf(" (mean of %d workers)", s.Workers)
 		}
 		c := newPanel(name, 44, first, last, y, seconds, i == len(stages)-1)
-		c.stack(g.at, float64(g.size), parts[i], func(k int) string { return tell(g.label(k), parts[i], k, seconds) })
+		c.stack(g.at, float64(g.size), parts[i], func(k int) string { return tell(g.label(k), parts[i], k, units.Seconds) })
 		f.Charts = append(f.Charts, c.svg())
 	}
 	f.Note = strings.TrimSpace("Stages work at the same time: the longest solid bar is what the epoch waits for. " + g.note("bar"))
@@ -225,15 +226,15 @@ func (r *Run) bytesFigure() figure {
 
 func (r *Run) rateFigure() figure {
 	g := groupEpochs(r.Epochs, mostPoints)
-	flight := g.means(func(e *rundir.Epoch) float64 { return value(e.ReadRate) / 1e6 })
-	whole := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead) / 1e6 / e.Seconds })
+	flight := g.means(func(e *rundir.Epoch) float64 { return value(e.ReadRate) / (1 << 20) })
+	whole := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead) / (1 << 20) / e.Seconds })
 	first, last := r.span()
-	f := figure{Title: "Reading, MB/s", Note: g.note("point"), Legend: []key{{"c1", "while a read is in flight"}, {"c3", "over the whole epoch"}}}
+	f := figure{Title: "Reading, MiB/s", Note: g.note("point"), Legend: []key{{"c1", "while a read is in flight"}, {"c3", "over the whole epoch"}}}
 	lists := [][]float64{flight, whole}
-	drive := r.DriveRate / 1e6
+	drive := r.DriveRate / (1 << 20)
 	if drive > 0 {
 		lists = append(lists, []float64{drive})
-		f.Legend = append(f.Legend, key{"c2", "the drive in sequence: " + rate(r.DriveRate)})
+		f.Legend = append(f.Legend, key{"c2", "the drive in sequence: " + units.BytesPerSecond(r.DriveRate)})
 	}
 	c := newChart("bytes read per second over epochs", 180, first, last, newScale(true, 5, lists...), plain)
 	if drive > 0 {

@@ -6,6 +6,7 @@
 package report
 
 import (
+	"diskgnn/internal/units"
 	_ "embed"
 	"html/template"
 	"io"
@@ -85,7 +86,7 @@ func (r *Run) when() string {
 	const minute = "2 January 2006, 15:04 MST"
 	s := "Begun " + r.Begun.UTC().Format(minute)
 	if r.Ended != nil {
-		s += ", ended " + r.Ended.UTC().Format(minute) + ", after " + duration(r.Ended.Sub(r.Begun).Round(time.Second).Seconds())
+		s += ", ended " + r.Ended.UTC().Format(minute) + ", after " + units.Seconds(r.Ended.Sub(r.Begun).Round(time.Second).Seconds())
 	}
 	return s + "."
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/units"
 	"diskgnn/pipeline"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
@@ -69,7 +70,7 @@ func (r *Run) sentence() string {
 	s := r.progress()
 	if last := len(r.Epochs) - 1; last >= 0 {
 		s += r.outcome(&r.Epochs[last])
-		s += fmt.Sprintf(" An epoch takes %s", duration(r.medianSeconds()))
+		s += fmt.Sprintf(" An epoch takes %s", units.Seconds(r.medianSeconds()))
 		if name := r.bound(); name != "" {
 			s += ", bound by " + name
 		}
@@ -79,13 +80,13 @@ func (r *Run) sentence() string {
 }
 
 func (r *Run) progress() string {
-	done := fmt.Sprintf("%d of %s", len(r.Epochs), count(r.Params.Epochs, "epoch"))
+	done := fmt.Sprintf("%d of %s", len(r.Epochs), units.Of(r.Params.Epochs, "epoch"))
 	switch r.State {
 	case rundir.StateFinished:
 		if r.Result != nil && r.Result.StoppedEarly {
 			return fmt.Sprintf("Stopped early, after %s, for want of better scores.", done)
 		}
-		return fmt.Sprintf("Finished %s.", count(len(r.Epochs), "epoch"))
+		return fmt.Sprintf("Finished %s.", units.Of(len(r.Epochs), "epoch"))
 	case rundir.StateRunning:
 		return fmt.Sprintf("Running: %s so far.", done)
 	case Killed:
@@ -153,7 +154,7 @@ func (r *Run) tiles() []row {
 	}
 	if n := len(r.Epochs); n > 0 {
 		e := &r.Epochs[n-1]
-		t = append(t, row{"an epoch", duration(r.medianSeconds())}, row{"read in the last", budget.FormatBytes(e.BytesRead)})
+		t = append(t, row{"an epoch", units.Seconds(r.medianSeconds())}, row{"read in the last", budget.FormatBytes(e.BytesRead)})
 		if total := e.UsefulBytes + e.RAMBytes; total > 0 {
 			t = append(t, row{"served from " + r.caches(), fmt.Sprintf("%.0f %%", 100*float64(e.RAMBytes)/float64(total))})
 		}
@@ -211,7 +212,7 @@ func (r *Run) memory() []bar {
 func (r *Run) pack() table {
 	p, s := &r.PackFacts, &r.Setup
 	share := func(n int64) string {
-		text := count(n, "row")
+		text := units.Of(n, "row")
 		if p.Nodes > 0 {
 			text += fmt.Sprintf(", %.3g %%", 100*float64(n)/float64(p.Nodes))
 		}
@@ -220,10 +221,10 @@ func (r *Run) pack() table {
 	rows := []row{
 		{"directory", p.Dir},
 		{"fingerprint", fmt.Sprintf("%.12s", r.Pack)},
-		{"graph", fmt.Sprintf("%s, %s", count(p.Nodes, "node"), count(p.Classes, "class"))},
+		{"graph", fmt.Sprintf("%s, %s", units.Of(p.Nodes, "node"), units.Of(p.Classes, "class"))},
 		{"rows", fmt.Sprintf("%d of %s, %s", p.Dim, p.DType, budget.FormatBytes(int64(p.RowBytes)))},
 		{"fanout", numbers(p.Fanout, ", ")},
-		{"batches", fmt.Sprintf("%d in each of %s", p.BatchesPerEpoch, count(p.Epochs, "sample epoch"))},
+		{"batches", fmt.Sprintf("%d in each of %s", p.BatchesPerEpoch, units.Of(p.Epochs, "sample epoch"))},
 		{"policy", p.Policy},
 		{"chunks compressed", p.Codec},
 		{"cache, at least", share(p.LeastCacheRows)},
@@ -263,8 +264,8 @@ func (r *Run) environment() table {
 		}
 	}
 	if res := r.Result; res != nil {
-		rows = append(rows, row{"filling the cache", fmt.Sprintf("%s in %s", budget.FormatBytes(res.PreloadBytes), duration(res.PreloadSeconds))},
-			row{"in all", duration(res.Seconds)})
+		rows = append(rows, row{"filling the cache", fmt.Sprintf("%s in %s", budget.FormatBytes(res.PreloadBytes), units.Seconds(res.PreloadSeconds))},
+			row{"in all", units.Seconds(res.Seconds)})
 	}
 	return table{"Environment", rows}
 }
@@ -276,7 +277,7 @@ func (r *Run) cells(e *rundir.Epoch) []string {
 		loss = fmt.Sprintf("%.4f", e.Loss)
 	}
 	if e.ReadRate.Defined() {
-		mbs = rate(float64(e.ReadRate))
+		mbs = units.BytesPerSecond(float64(e.ReadRate))
 	}
 	return []string{fmt.Sprint(e.Epoch), fmt.Sprintf("%.2f", e.Seconds), loss, r.optional(e.TrainAccuracy), r.optional(e.ValidAccuracy),
 		budget.FormatBytes(e.BytesRead), budget.FormatBytes(e.UsefulBytes), budget.FormatBytes(e.RAMBytes), mbs}
@@ -286,35 +287,6 @@ func (r *Run) cells(e *rundir.Epoch) []string {
 func plain(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
 func seconds(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " s" }
-
-func rate(bytesPerSecond float64) string { return fmt.Sprintf("%.0f MB/s", bytesPerSecond/1e6) }
-
-func duration(s float64) string {
-	switch {
-	case s >= 3600:
-		return fmt.Sprintf("%.0fh%02dm", s/3600, int(s)%3600/60)
-	case s >= 60:
-		return fmt.Sprintf("%dm%02ds", int(s)/60, int(s)%60)
-	case s >= 1:
-		return fmt.Sprintf("%.1f s", s)
-	}
-	return fmt.Sprintf("%.3g ms", 1000*s)
-}
-
-// count writes a number with its noun, thousands apart.
-func count[T int | int64](n T, noun string) string {
-	s := strconv.FormatInt(int64(n), 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	switch {
-	case n == 1:
-		return s + " " + noun
-	case strings.HasSuffix(noun, "s"):
-		return s + " " + noun + "es"
-	}
-	return s + " " + noun + "s"
-}
 
 func numbers(list []int, separator string) string {
 	parts := make([]string, len(list))

@@ -14,8 +14,8 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Code is what a device loads to launch what is here; Open asks for it. The functions add
-// themselves.
+// Code is what a device loads so that these kernels can be launched on it, as Open's does.
+// The kernels below add their functions.
 var Code = cuda.Code{Image: image}
 
 // Open is cuda.Open of a device that kernels will be launched on.

@@ -22,17 +22,17 @@ func TestStatus(t *testing.T) {
 		want        string
 	}{
 		{0, 40, progress.Batches, 0, "  0% · 0 of 40 batches"},
-		{10, 40, progress.Batches, 5 * time.Second, " 25% · 10 of 40 batches · 2.0/s · 15.0s left"},
+		{10, 40, progress.Batches, 5 * time.Second, " 25% · 10 of 40 batches · 2.0/s · 15.0 s left"},
 		{40, 40, progress.Batches, 5 * time.Second, "100% · 40 of 40 batches · 8.0/s"},
 		{3 << 20, 0, progress.Bytes, time.Second, "3.0 MiB · 3.0 MiB/s"},
-		{1 << 30, 4 << 30, progress.Bytes, time.Hour, " 25% · 1.00 GiB of 4.00 GiB · 291.3 KiB/s · 3h00m left"},
+		{1 << 30, 4 << 30, progress.Bytes, time.Hour, " 25% · 1.00 GiB of 4.00 GiB · 291.3 KiB/s · 3 h 0 min left"},
 		{123456, 0, progress.Nodes, time.Second, "123k nodes · 123k/s"},
 	} {
 		if got := status(c.done, c.total, c.unit, c.elapsed); got != c.want {
 			t.Errorf("status(%d, %d, %s, %v) = %q, want %q", c.done, c.total, c.unit, c.elapsed, got, c.want)
 		}
 	}
-	if got, want := summary(40, progress.Batches, 200*time.Second), "40 batches in 3m20s (0.2/s)"; got != want {
+	if got, want := summary(40, progress.Batches, 200*time.Second), "40 batches in 3 min 20 s (0.2/s)"; got != want {
 		t.Errorf("summary = %q, want %q", got, want)
 	}
 }
@@ -58,12 +58,12 @@ func TestLines(t *testing.T) {
 		r.Close()
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		want := []string{
-			`^short: 2 batches in 0\.5s \(4\.0/s\)$`,
+			`^short: 2 batches in 500 ms \(4\.0/s\)$`,
 			`^long: +\d% · \d of 100 nodes`,
 			`^long: +2\d% · 2\d of 100 nodes · .* left$`,
 			`^long: +4\d% · 4\d of 100 nodes · .* left$`,
 			`^a note on 2 things$`,
-			`^long: 50 nodes in 25\.0s \(2\.0/s\)$`,
+			`^long: 50 nodes in 25\.0 s \(2\.0/s\)$`,
 		}
 		if len(lines) != len(want) {
 			t.Fatalf("got %d lines, want %d:\n%s", len(lines), len(want), out.String())

@@ -1,0 +1,128 @@
+// Package idset is a set of node ids, a bit each, that knows every member's place among the
+// members in ascending order.
+package idset
+
+import (
+	"iter"
+	"math/bits"
+)
+
+// Set is a set of the ids below some number. One goroutine at a time may change it; any
+// number may read one that nobody changes.
+type Set struct {
+	words  []uint64
+	before []uint32 // by word: members in the words before, as Count or Sorted last found
+}
+
+// New returns the empty set of ids below n.
+func New(n int64) *Set { return &Set{words: make([]uint64, words(n))} }
+
+func words(n int64) int64 { return (n + 63) / 64 }
+
+// Bytes returns the memory of a set of ids below n that tells places.
+func Bytes(n int64) int64 { return 12 * words(n) }
+
+// Add adds an id, and reports whether it is new.
+func (s *Set) Add(id uint32) bool {
+	w, bit := &s.words[id/64], uint64(1)<<(id%64)
+	if *w&bit != 0 {
+		return false
+	}
+	*w |= bit
+	return true
+}
+
+// AddAll adds ids.
+func (s *Set) AddAll(ids []uint32) {
+	for _, id := range ids {
+		s.Add(id)
+	}
+}
+
+// Remove removes an id, if it is a member.
+func (s *Set) Remove(id uint32) { s.words[id/64] &^= 1 << (id % 64) }
+
+// RemoveAll removes ids.
+func (s *Set) RemoveAll(ids []uint32) {
+	for _, id := range ids {
+		s.Remove(id)
+	}
+}
+
+// Has reports whether an id is a member.
+func (s *Set) Has(id uint32) bool { return s.words[id/64]>>(id%64)&1 != 0 }
+
+// HasAll reports whether all ids are members.
+func (s *Set) HasAll(ids []uint32) bool {
+	for _, id := range ids {
+		if !s.Has(id) {
+			return false
+		}
+	}
+	return true
+}
+
+// All yields the members in ascending order.
+func (s *Set) All() iter.Seq[uint32] { return s.In(0, int64(len(s.words))*64) }
+
+// In yields the members lo ≤ id < hi in ascending order.
+func (s *Set) In(lo, hi int64) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for i := lo / 64; i < int64(len(s.words)) && i*64 < hi; i++ {
+			w := s.words[i]
+			if lo > i*64 {
+				w &= ^uint64(0) << (lo % 64)
+			}
+			for ; w != 0; w &= w - 1 {
+				id := i*64 + int64(bits.TrailingZeros64(w))
+				if id >= hi || !yield(uint32(id)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Count returns the number of members, and makes Place valid until the set changes.
+func (s *Set) Count() int64 {
+	s.places()
+	n := 0
+	for i, w := range s.words {
+		s.before[i] = uint32(n)
+		n += bits.OnesCount64(w)
+	}
+	return int64(n)
+}
+
+// Sorted appends the members to ids, ascending, and makes Place valid until the set changes.
+func (s *Set) Sorted(ids []uint32) []uint32 {
+	s.places()
+	from := len(ids)
+	for i, w := range s.words {
+		s.before[i] = uint32(len(ids) - from)
+		for ; w != 0; w &= w - 1 {
+			ids = append(ids, uint32(64*i+bits.TrailingZeros64(w)))
+		}
+	}
+	return ids
+}
+
+// places takes the memory of the places, once.
+func (s *Set) places() {
+	if s.before == nil {
+		s.before = make([]uint32, len(s.words))
+	}
+}
+
+// Place returns the number of members below id, which is at most the number that the set was
+// made for. Count or Sorted must have been called since the set changed.
+func (s *Set) Place(id uint32) uint32 {
+	w := int(id / 64)
+	if w == len(s.words) { // past the last word: all are below
+		if w == 0 {
+			return 0
+		}
+		return s.before[w-1] + uint32(bits.OnesCount64(s.words[w-1]))
+	}
+	return s.before[w] + uint32(bits.OnesCount64(s.words[w]&(1<<(id%64)-1)))
+}

@@ -1,0 +1,103 @@
+// Package units writes durations, counts and rates for people. Sizes are those of
+// budget.FormatBytes.
+package units
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"diskgnn/internal/budget"
+)
+
+// Duration writes a duration: 0 s, 12 µs, 340 ms, 9.69 s, 57.2 s, 1 min 25 s, 2 h 5 min.
+func Duration(d time.Duration) string {
+	if d < 0 {
+		return "-" + Duration(max(-d, 0)) // of the least there is no opposite
+	}
+	if d == 0 {
+		return "0 s"
+	}
+	// Rounding may lead into the next unit.
+	if r := d.Round(time.Microsecond); r < time.Millisecond {
+		return fmt.Sprintf("%d µs", r/time.Microsecond)
+	}
+	if r := d.Round(time.Millisecond); r < time.Second {
+		return fmt.Sprintf("%d ms", r/time.Millisecond)
+	}
+	if r := d.Round(10 * time.Millisecond); r < 10*time.Second {
+		return fmt.Sprintf("%.2f s", r.Seconds())
+	}
+	if r := d.Round(100 * time.Millisecond); r < time.Minute {
+		return fmt.Sprintf("%.1f s", r.Seconds())
+	}
+	if r := d.Round(time.Second); r < time.Hour {
+		return fmt.Sprintf("%d min %d s", r/time.Minute, r%time.Minute/time.Second)
+	}
+	r := d.Round(time.Minute)
+	return fmt.Sprintf("%d h %d min", r/time.Hour, r%time.Hour/time.Minute)
+}
+
+// Seconds writes a duration in seconds as Duration does.
+func Seconds(s float64) string {
+	ns := s * float64(time.Second)
+	switch {
+	case math.IsNaN(s):
+		return "–"
+	case ns >= math.MaxInt64:
+		return Duration(math.MaxInt64)
+	case ns <= -math.MaxInt64:
+		return Duration(-math.MaxInt64)
+	}
+	return Duration(time.Duration(ns))
+}
+
+// Count writes a number with its thousands apart: 1,234,567.
+func Count[T int | int64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Of writes a number with its noun, which is given in the singular: 1 epoch, 2,000 batches.
+func Of[T int | int64](n T, noun string) string {
+	if n != 1 {
+		for _, end := range []string{"s", "x", "tch", "sh"} {
+			if strings.HasSuffix(noun, end) {
+				noun += "e"
+				break
+			}
+		}
+		noun += "s"
+	}
+	return Count(n) + " " + noun
+}
+
+// Short writes a number of at least 0 in six characters at most, unless it is of ten
+// thousand billions and more: 99999, 100k, 1.2M, 10.0G.
+func Short(n int64) string {
+	switch {
+	case n >= 1e10:
+		return fmt.Sprintf("%.1fG", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	case n >= 1e5:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// PerSecond writes how many there are of something in a second: 3.2/s, 12/s, 1.2M/s.
+func PerSecond(rate float64) string {
+	if rate < 10 {
+		return fmt.Sprintf("%.1f/s", rate)
+	}
+	return Short(int64(rate)) + "/s"
+}
+
+// BytesPerSecond writes a rate in bytes a second: 1.86 GiB/s.
+func BytesPerSecond(rate float64) string { return budget.FormatBytes(int64(rate)) + "/s" }

@@ -1,0 +1,156 @@
+// Package pieces reads files that are cut into pieces, each of which is checked, and perhaps
+// decompressed, by itself: tables of features and of hidden states. Several pieces are read
+// at a time.
+package pieces
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
+	"diskgnn/iostack"
+)
+
+// File is such a file. Its methods may be called from any goroutine.
+type File interface {
+	Path() string
+	// Piece returns where piece i lies in the file, in bytes.
+	Piece(i int) (offset, size int64)
+	// Decode checks b, piece i as it lies in the file, and returns its content: b, or memory
+	// of dst's if pieces are compressed.
+	Decode(i int, b, dst []byte) ([]byte, error)
+	Compressed() bool
+}
+
+// Depth is how many pieces are read at a time.
+const Depth = 8
+
+// Memory returns the bytes of the buffers for pieces of at most so many bytes.
+func Memory(most int64, compressed bool) int64 { return Depth * each(most, compressed) }
+
+// each returns the bytes of one buffer: a piece as it lies in the file, shifted by up to a
+// page, and, of a compressed file, its content.
+func each(most int64, compressed bool) int64 {
+	if compressed {
+		return 2*most + binio.Page
+	}
+	return most + binio.Page
+}
+
+// Buffers are the memory that pieces pass through, which readers may share.
+type Buffers struct {
+	mem  *device.Host
+	free chan *Piece
+}
+
+// NewBuffers takes the memory for pieces of at most so many bytes.
+func NewBuffers(most int64, compressed bool) (*Buffers, error) {
+	size := each(most, compressed)
+	mem, err := device.NewHost(int(Depth * size))
+	if err != nil {
+		return nil, err
+	}
+	b := &Buffers{mem: mem, free: make(chan *Piece, Depth)}
+	for i := range Depth {
+		m := mem.Bytes()[int64(i)*size:][:size]
+		b.free <- &Piece{Buffer: i, room: m[:most+binio.Page], plain: m[most+binio.Page:]}
+	}
+	return b, nil
+}
+
+// Free gives the memory back. No reader may use it.
+func (b *Buffers) Free() { b.mem.Free() }
+
+// Piece is a piece that was read.
+type Piece struct {
+	Index  int // in the file
+	Buffer int // that it lies in, below Depth: nobody else holds it meanwhile
+
+	file        File
+	room, plain []byte
+	raw         []byte // of room
+	group       iostack.Group
+	req         [1]iostack.Request
+}
+
+// Decode checks the piece and returns its content, which lies in the buffer.
+func (p *Piece) Decode() ([]byte, error) { return p.file.Decode(p.Index, p.raw, p.plain) }
+
+// Reader reads pieces of a file. Its methods may be called from any goroutine.
+type Reader struct {
+	pieces  File
+	stack   iostack.Stack
+	file    iostack.File
+	buffers *Buffers
+	bytes   atomic.Int64
+}
+
+// Open opens a file. Decompressed or not, its pieces must fit the buffers.
+func Open(stack iostack.Stack, f File, b *Buffers) (*Reader, error) {
+	file, err := stack.Open(f.Path())
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{pieces: f, stack: stack, file: file, buffers: b}, nil
+}
+
+// File returns the file as the stack has it.
+func (r *Reader) File() iostack.File { return r.file }
+
+// Bytes returns the bytes read so far.
+func (r *Reader) Bytes() int64 { return r.bytes.Load() }
+
+// Close closes the file. No Read may be under way.
+func (r *Reader) Close() error { return r.file.Close() }
+
+// Read reads pieces and has each used once it has landed: by up to Depth goroutines, in any
+// order. next names the next piece to be read and tells whether there is one; it is called by
+// one goroutine at a time. A piece may be used until use returns. The first error, or the
+// context's, ends the reading.
+func (r *Reader) Read(ctx context.Context, next func() (piece int, ok bool), use func(p *Piece) error) error {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	for range Depth {
+		g.Go(func() error {
+			p := <-r.buffers.free
+			defer func() { r.buffers.free <- p }()
+			for {
+				mu.Lock()
+				i, ok := next()
+				mu.Unlock()
+				if !ok {
+					return nil
+				}
+				if err := r.fetch(ctx, p, i); err != nil {
+					return err
+				}
+				if err := use(p); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return g.Wait()
+}
+
+// fetch reads piece i.
+func (r *Reader) fetch(ctx context.Context, p *Piece, i int) error {
+	off, size := r.pieces.Piece(i)
+	pad := off % binio.Page // whole pages land in place then
+	if pad+size > int64(len(p.room)) {
+		pad = 0
+	}
+	p.file, p.Index, p.raw = r.pieces, i, p.room[pad:pad+size]
+	p.req[0] = iostack.Request{File: r.file, Offset: off, Buf: p.raw}
+	if err := r.stack.Submit(&p.group, p.req[:]); err != nil {
+		return err
+	}
+	if err := r.stack.Wait(ctx, &p.group); err != nil {
+		return err
+	}
+	r.bytes.Add(size)
+	return nil
+}

@@ -1,0 +1,213 @@
+package pack
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"diskgnn/device"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/iostack"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/internal/table"
+	"diskgnn/pack/packfile"
+)
+
+// CompressAuto chooses what loads chunks fastest.
+const CompressAuto = cut.CodecAuto
+
+const (
+	// samplePieces and sampleBytes are what auto compresses to see what it gives.
+	samplePieces = 8
+	sampleBytes  = 512 << 10
+	// leastGain is how much faster compressed chunks must load to be worth it.
+	leastGain = 1.05
+	// decodeFor is how long each codec is timed, at least.
+	decodeFor = 20 * time.Millisecond
+	// rateReads of rateBytes each, at as many places, tell the drive's rate.
+	rateReads = 8
+	rateBytes = 32 << 20
+)
+
+// codecs are what chunks can be stored by.
+var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
+
+// settleCodec settles the codec of the chunks. What an earlier run measured, finished
+// or not, is kept: another measurement might come out otherwise.
+func (r *request) settleCodec(ctx context.Context) error {
+	if r.o.PlanFile != "" && !r.o.planning {
+		plan, err := cut.ReadPlan(r.fs, r.o.PlanFile)
+		if err != nil {
+			return err
+		}
+		return plan.Adopt(r.o.PlanFile, r.samples.Fingerprint(), &r.params)
+	}
+	if r.params.Codec != CompressAuto {
+		return nil
+	}
+	var specs []stage.Spec
+	for _, r.params.Codec = range codecs {
+		specs = append(specs, r.spec()) // shards do not measure
+	}
+	i, err := stage.Matching(r.fs, r.o.Out, specs)
+	if err != nil {
+		return err
+	}
+	if i >= 0 {
+		r.params.Codec = codecs[i]
+		return nil
+	}
+	m, err := r.measureCodecs(ctx)
+	if err != nil {
+		return fmt.Errorf("--compress-chunks auto: %w", err)
+	}
+	r.params.Codec = m.choose(runtime.GOMAXPROCS(0))
+	r.rep.Logf("%s", m)
+	return nil
+}
+
+// codecMeasure is what a codec makes of a sample of rows.
+type codecMeasure struct {
+	codec  string
+	ratio  float64 // stored bytes per byte of rows
+	decode float64 // bytes of rows per second, on one core
+}
+
+// codecMeasures is what the choice is made by.
+type codecMeasures struct {
+	drive  float64 // bytes per second
+	of     []codecMeasure
+	chosen string
+	gain   float64 // in speed, of the best codec
+	cores  int
+}
+
+// choose returns the codec whose chunks load fastest: they are read and decoded at the
+// same time.
+func (m *codecMeasures) choose(cores int) string {
+	m.chosen, m.gain, m.cores = packfile.CodecNone, 1, cores
+	best := leastGain
+	for _, c := range m.of {
+		gain := 1 / m.drive / max(c.ratio/m.drive, 1/(c.decode*float64(cores)))
+		m.gain = max(m.gain, gain)
+		if gain >= best {
+			m.chosen, best = c.codec, gain
+		}
+	}
+	return m.chosen
+}
+
+// String says why, in one line.
+func (m *codecMeasures) String() string {
+	s := fmt.Sprintf("chunks: %s, ", m.chosen)
+	if m.chosen == packfile.CodecNone {
+		s += fmt.Sprintf("since compressed ones would load at most %.2f times as fast; ", m.gain)
+	} else {
+		s += fmt.Sprintf("which loads %.2f times as fast as none; ", m.gain)
+	}
+	s += fmt.Sprintf("the drive reads %s/s", budget.FormatBytes(int64(m.drive)))
+	for _, c := range m.of {
+		s += fmt.Sprintf(", %s keeps %.0f%% and decodes %s/s on each of %d cores", c.codec, 100*c.ratio, budget.FormatBytes(int64(c.decode)), m.cores)
+	}
+	return s
+}
+
+// measureCodecs reads samples of the table, as the pack will have it, and times them.
+func (r *request) measureCodecs(ctx context.Context) (*codecMeasures, error) {
+	source, err := r.ds.Features()
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	f := r.ds.Facts()
+	rows, err := table.New(source, r.stack, f.DType, r.params.DType, f.Dim, r.o.Workers)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	m := &codecMeasures{}
+	if m.drive, err = driveRate(ctx, r.stack, rows.File()); err != nil {
+		return nil, err
+	}
+	rb := int64(r.facts.RowBytes)
+	n := min(max(sampleBytes/rb, 1), f.Nodes)
+	var samples [][]byte
+	for i := range int64(samplePieces) {
+		lo := (f.Nodes - n) * i / (samplePieces - 1)
+		piece := make([]byte, n*rb)
+		if err := rows.Read(ctx, lo, lo+n, piece); err != nil {
+			return nil, err
+		}
+		samples = append(samples, piece)
+	}
+	for _, codec := range codecs[1:] {
+		c, err := measureCodec(codec, samples)
+		if err != nil {
+			return nil, err
+		}
+		m.of = append(m.of, c)
+	}
+	return m, nil
+}
+
+// measureCodec compresses samples and times their decoding.
+func measureCodec(codec string, samples [][]byte) (codecMeasure, error) {
+	m := codecMeasure{codec: codec}
+	e, err := packfile.NewFrameEncoder(codec)
+	if err != nil {
+		return m, err
+	}
+	d, err := packfile.NewFrameDecoder(codec, 1)
+	if err != nil {
+		return m, err
+	}
+	defer d.Close()
+	var frames [][]byte
+	rows, stored := 0, 0
+	for _, s := range samples {
+		frames = append(frames, e.Encode(nil, s))
+		rows, stored = rows+len(s), stored+min(len(frames[len(frames)-1]), len(s))
+	}
+	m.ratio = float64(stored) / float64(max(rows, 1))
+	out := make([]byte, len(samples[0]))
+	bytes, began := 0, time.Now()
+	for time.Since(began) < decodeFor {
+		for _, f := range frames {
+			if err := d.Decode(out, f); err != nil {
+				return m, err
+			}
+		}
+		bytes += rows
+	}
+	m.decode = float64(bytes) / time.Since(began).Seconds()
+	return m, nil
+}
+
+// driveRate reads parts of a file, long ones, and returns the bytes per second.
+func driveRate(ctx context.Context, stack iostack.Stack, f iostack.File) (float64, error) {
+	if f.Size() == 0 {
+		return 0, fault.New(fault.ErrInput, "%s is empty", f.Name())
+	}
+	n := min(f.Size(), rateBytes)
+	mem, err := device.NewHost(int(n))
+	if err != nil {
+		return 0, err
+	}
+	defer mem.Free()
+	clear(mem.Bytes()) // so that no page comes into being while it is timed
+	var g iostack.Group
+	began := time.Now()
+	for i := range int64(rateReads) {
+		off := (f.Size() - n) / rateReads * i &^ (iostack.Align - 1)
+		if err := stack.Submit(&g, []iostack.Request{{File: f, Offset: off, Buf: mem.Bytes()}}); err != nil {
+			return 0, err
+		}
+		if err := stack.Wait(ctx, &g); err != nil {
+			return 0, err
+		}
+	}
+	return float64(rateReads*n) / time.Since(began).Seconds(), nil
+}

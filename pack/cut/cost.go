@@ -1,0 +1,114 @@
+package cut
+
+import (
+	"diskgnn/internal/binio"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+// costs are what the size of a pack follows from, whatever its bands and segments.
+type costs struct {
+	facts  packfile.Facts // the counts of batches, and a row's bytes
+	form   packfile.Form
+	edges  []int64 // all wanted edges, descending
+	eval   []int64 // rows of eval.bin, by the coldest edge
+	graphs int64   // bytes of the graphs without plans, whole pages
+}
+
+// level counts the training batches' rows that lie outside hot.bin.
+type level struct {
+	cold, ssd int64 // rows stored
+	uses      int64 // of the rows in ssd, by batches
+	segment   int   // batches that share them
+}
+
+// unshared is the level of segments of one batch.
+func unshared(accesses int64) level { return level{cold: accesses, segment: 1} }
+
+// level returns what the census found for its e-th edge and segments of its i-th length.
+func (c *Census) level(e, i int) level {
+	stored, shared := c.Stored[e][i], c.Shared[e][i]
+	return level{cold: stored - shared, ssd: shared, uses: c.Accesses[e] - (stored - shared), segment: c.Segments[i]}
+}
+
+// lowest returns that for the lowest edge.
+func (c *Census) lowest(i int) level { return c.level(len(c.Edges)-1, i) }
+
+// lowest returns the lowest edge: the least cache of every trainer.
+func (d *costs) lowest() int64 { return d.edges[len(d.edges)-1] }
+
+// bytes returns what a pack takes whose coldest edge is the given one, at most: it is
+// over by less than a page for every chunk, plan and segment, and a little for
+// meta.json.
+func (d *costs) bytes(edge int, l level) int64 {
+	f, rb := &d.facts, int64(d.facts.RowBytes)
+	const page = binio.Page
+	padded := func(rows, parts int64) int64 { return rows*rb + parts*(page-1) }
+	sums := func(size int64) int64 { return 32 + size/page*4 }
+	train, segments := int64(f.Train), int64(0)
+	n := d.graphs
+	files := int64(8)
+	for _, rows := range []int64{d.edges[edge], d.eval[edge]} {
+		n += rows*rb + sums(rows*rb)
+	}
+	n += padded(l.cold, train)
+	groups := (train + int64(packfile.GroupBatches(l.segment)) - 1) / int64(packfile.GroupBatches(l.segment))
+	files += 2 * groups
+	if l.segment > 1 {
+		segments = int64(SegmentsOf(f.Train, l.segment))
+		n += padded(l.ssd, segments) + sums(padded(l.ssd, segments)) + 36*groups
+		n += 4*l.uses + train*(page-1)
+		files += 2 * groups
+	}
+	bands := int64(len(d.edges) - edge)
+	pieces := l.cold*rb/d.form.PieceBytes() + train*bands
+	n += 64 + 8*bands + train*(44+8*bands) + 12*segments + 32*int64(f.Valid+f.Test) + 4*pieces
+	if d.form.Compressed() {
+		n += pieces * (page - 1 + 4)
+	}
+	return n + 4096 + 256*files
+}
+
+// graphBytesOf returns the bytes that the batches' graphs take without plans, each
+// from a page on. Renumbering adds the positions of the outermost destinations to
+// what presample wrote of training and evaluation batches, and changes no width.
+func graphBytesOf(samples *mbfile.Reader) int64 {
+	n := int64(0)
+	for i := range samples.Facts().Batches() {
+		info := samples.Info(i)
+		size := info.Size
+		if len(info.Nodes) > 1 {
+			size += int64(info.Nodes[1]) * int64(binio.Width(uint32(max(int64(info.Nodes[0])-1, 0))))
+		}
+		n += binio.AlignUp(size, binio.Page)
+	}
+	return n
+}
+
+// evalCounts returns the rows of eval.bin by the coldest edge, from the evaluation
+// batches' nodes ranked at the lowest edge or above.
+func evalCounts(set *Set, rank []uint32, edges []int64) []int64 {
+	counts := make([]int64, len(edges)+1)
+	for v, r := range rank {
+		if set.Has(uint32(v)) {
+			counts[BandOf(edges, r)]++
+		}
+	}
+	for i := 1; i < len(edges); i++ {
+		counts[i] += counts[i-1]
+	}
+	return counts[:len(edges)]
+}
+
+// minBytes returns what a pack of policy min takes, at most, for the given misses.
+func (d *costs) minBytes(accesses, misses int64) int64 {
+	train, rows := int64(d.facts.Train), d.edges[0]
+	plans := 4*(accesses-misses+min(misses, accesses)) + train*(binio.Page-1)
+	refill := Refills(d.facts.Train) * 8 * rows
+	return d.bytes(0, unshared(misses)) + 20*train + plans + refill + refill/binio.Page*4 + 1024
+}
+
+// Refills returns the number of records of refill.bin.
+func Refills(batches int) int64 {
+	return int64(batches+packfile.RefillBatches-1) / packfile.RefillBatches
+}

@@ -1,0 +1,363 @@
+package cut
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/shard"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+// A Decision is what a pack's content follows from, beside the samples and the feature
+// table, and what it takes. Its values depend on nothing but the request's.
+type Decision struct {
+	Params packfile.Params
+	// Facts are those of the pack, but for the counts of rows and bytes that only the
+	// renumbering of the batches finds.
+	Facts packfile.Facts
+	Edges []int64       // caches to choose from, in ranks, descending
+	Bands int           // of a chunk
+	Part  packfile.Part // of the pack, that the request's shard makes
+
+	// Rank is, by node, its place by descending hotness, ties by ascending node. Eval are the
+	// nodes of eval.bin; it may be nil for a part without that file.
+	Rank []uint32
+	Eval *Set
+
+	Bytes int64 // of the whole pack, at most
+	// The following are of the part, about.
+	PartBytes int64
+	Cold, SSD int64 // rows that it stores in chunks, and on the SSD level
+	Scratch   int64 // bytes of lists
+
+	Shared int64 // no segment shares more nodes
+
+	// Under policy min, what was simulated, and what recording it left in files.
+	Cache  Stats
+	Record Record
+}
+
+// A Request is what a pack shall be made of, and within what.
+type Request struct {
+	Samples *mbfile.Reader
+	Name    string // of the samples, for messages
+	Params  packfile.Params
+	// Facts are what the dataset and the samples say. Segment is 1.
+	Facts    packfile.Facts
+	Shard    shard.Shard
+	Workers  int
+	Memory   int64 // bytes
+	Reporter progress.Reporter
+}
+
+// Form returns the form of the pack's chunks.
+func (r *Request) Form() packfile.Form {
+	return packfile.Form{RowBytes: r.Facts.RowBytes, Codec: r.Params.Codec}
+}
+
+// minimal tells whether the policy is min.
+func (r *Request) minimal() bool { return r.Params.Policy == packfile.PolicyMin }
+
+// Counts are what a decision is made by. They are for one goroutine.
+type Counts struct {
+	Request
+	Rank []uint32 // as a Decision's
+	Eval *Set     // the evaluation's nodes ranked at the lowest edge or above; under min, all
+
+	costs    costs
+	accesses int64   // uses, by training batches, of such nodes
+	census   *Census // nil until it is taken
+}
+
+// Count ranks the nodes and counts how often training uses them, and which ones evaluation
+// uses.
+func Count(ctx context.Context, r Request) (*Counts, error) {
+	c := &Counts{Request: r, costs: costs{facts: r.Facts, form: r.Form(), graphs: graphBytesOf(r.Samples)}}
+	hotness, touched, err := c.ranking()
+	if err != nil {
+		return nil, err
+	}
+	least := int64(0)
+	if r.minimal() {
+		c.costs.edges = []int64{min(r.Params.CacheRows, touched)}
+	} else {
+		c.costs.edges = BandEdges(r.Facts.Nodes, touched, r.Params.CacheRows, r.Params.Bands)
+		least = c.costs.lowest()
+	}
+	for v, n := range hotness {
+		if int64(c.Rank[v]) >= least {
+			c.accesses += int64(n)
+		}
+	}
+	if c.Eval, err = evalNodes(ctx, r.Samples, c.Rank, least, r.Memory); err != nil {
+		return nil, err
+	}
+	if r.minimal() {
+		c.costs.eval = []int64{c.Eval.Count()}
+	} else {
+		c.costs.eval = evalCounts(c.Eval, c.Rank, c.costs.edges)
+	}
+	return c, nil
+}
+
+// Again returns the decision of which an interrupted run has packed the graphs already,
+// and noted the facts, the edges and the bands.
+func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, bands int) (Decision, error) {
+	c := &Counts{Request: r}
+	d := Decision{
+		Params: r.Params, Facts: facts, Edges: edges, Bands: bands, Part: packfile.PartOf(r.Shard, &facts),
+		Cold: facts.ColdRows, SSD: facts.SSDRows,
+	}
+	if _, _, err := c.ranking(); err != nil {
+		return d, err
+	}
+	d.Rank = c.Rank
+	if !d.Part.Common {
+		return d, nil
+	}
+	hot := facts.HotRows
+	if r.minimal() {
+		hot = 0
+	}
+	var err error
+	if d.Eval, err = evalNodes(ctx, r.Samples, d.Rank, hot, r.Memory); err == nil {
+		d.Eval.Count()
+	}
+	return d, err
+}
+
+// ranking reads the hotness, which it returns, and ranks the nodes, of which training
+// touches so many.
+func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
+	s := c.Samples.Facts()
+	need := baseMemory + RecordMemory(s) + 8*s.Nodes + 8*int64(s.TrainBatches+2)
+	if err := budget.Check("ranking the nodes", need, c.Memory); err != nil {
+		return nil, 0, err
+	}
+	if hotness, err = c.Samples.Hotness(); err != nil {
+		return nil, 0, err
+	}
+	if most := slices.Max(hotness); int64(most) > int64(s.TrainBatches) { // ranking counts up to it
+		return nil, 0, fault.New(fault.ErrCorrupt, "%s: a node that %d of %d training batches touch", c.Name, most, s.TrainBatches)
+	}
+	c.Rank, touched = Rank(hotness)
+	return hotness, touched, nil
+}
+
+// evalNodes collects the evaluation batches' nodes ranked at hot or above. Of each batch
+// it reads the nodes alone.
+func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, memory int64) (*Set, error) {
+	f := samples.Facts()
+	lo, hi := f.TrainBatches, f.Batches()
+	most := int64(0)
+	for i := lo; i < hi; i++ {
+		most = max(most, samples.Info(i).Size)
+	}
+	if err := budget.Check("collecting the nodes of evaluation", HeldMemory(f.Nodes)+RecordMemory(f)+most, memory); err != nil {
+		return nil, err
+	}
+	set := NewSet(int64(len(rank)))
+	raw := make([]byte, 0, most)
+	for i := lo; i < hi; i++ {
+		var nodes []uint32
+		var err error
+		if nodes, raw, err = samples.Inputs(ctx, i, raw); err != nil {
+			return nil, err
+		}
+		for _, v := range nodes {
+			if int64(rank[v]) >= hot {
+				set.Add(v)
+			}
+		}
+	}
+	return set, nil
+}
+
+// Edges returns the caches that the request wants, in ranks, descending.
+func (c *Counts) Edges() []int64 { return c.costs.edges }
+
+// TakeCensus counts what the training batches share, for all caches.
+func (c *Counts) TakeCensus(ctx context.Context) error { return c.takeCensus(ctx, c.costs.edges) }
+
+func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
+	s := c.Samples.Facts()
+	held := HeldMemory(s.Nodes) + RecordMemory(s) + censusMemory(s.Nodes)
+	slot := SlotBytes(s) / 2
+	if err := budget.Check("counting what the batches share", held+slot, c.Memory); err != nil {
+		return err
+	}
+	task := c.Reporter.Task("count shared rows", 0, "")
+	defer task.Done()
+	c.census, err = takeCensus(ctx, c.Samples, c.Rank, edges, min(c.Workers+1, int((c.Memory-held)/slot)))
+	return err
+}
+
+// Decide decides band edges and segments under the static policy: the shortest segments
+// with which the pack keeps within --max-disk, and, of the wanted edges, as many as it
+// then can hold as hot. Rows are counted by a census, so that the choice is exact but for
+// the pages' padding. (DiskGNN looks at the first segment and supposes that all are like
+// it.)
+func (c *Counts) Decide(ctx context.Context) (Decision, error) {
+	limit := c.Params.MaxDisk
+	least := c.costs.bytes(0, unshared(c.accesses))
+	if limit == 0 || least <= limit {
+		return c.settle(0, unshared(c.accesses)), nil
+	}
+	last := len(c.costs.edges) - 1
+	if c.census == nil {
+		if err := c.takeCensus(ctx, c.costs.edges[last:]); err != nil {
+			return Decision{}, err
+		}
+		defer debug.FreeOSMemory() // the census makes room for the first pass
+	}
+	for i := range c.census.Segments {
+		l := c.census.lowest(i)
+		least = min(least, c.costs.bytes(last, l))
+		for edge := range c.costs.edges {
+			if c.costs.bytes(edge, l) <= limit {
+				return c.settle(edge, l), nil
+			}
+		}
+	}
+	return Decision{}, c.beyondBudget("the least possible pack of these samples", least, "that")
+}
+
+// settle returns the decision for the largest cache edges[edge] and a level of rows
+// outside it, and leaves the nodes of eval.bin in Eval.
+func (c *Counts) settle(edge int, l level) Decision {
+	d := c.decision(c.costs.edges[edge:], c.costs.eval[edge], l)
+	c.Eval.retain(c.Rank, d.Facts.HotRows)
+	c.Eval.Count()
+	d.Bytes = c.costs.bytes(edge, l)
+	d.Shared = min(l.ssd, d.Facts.Nodes-c.costs.lowest())
+	d.Cold, d.SSD = d.share(l.cold), d.share(l.ssd)
+	d.Scratch = 4 * (d.Cold + d.SSD)
+	d.PartBytes = d.ownBytes(0)
+	return d
+}
+
+func (c *Counts) decision(edges []int64, eval int64, l level) Decision {
+	d := Decision{Params: c.Params, Facts: c.Facts, Edges: edges, Bands: len(edges), Rank: c.Rank, Eval: c.Eval}
+	f := &d.Facts
+	f.HotRows, f.EvalRows = edges[0], eval
+	f.Segment, f.Segments = l.segment, SegmentsOf(f.Train, l.segment)
+	d.Part = packfile.PartOf(c.Shard, f)
+	return d
+}
+
+// Least returns the decision under policy min as it would be if every access were a hit:
+// what is known to be needed before the simulation, which says how much it is in all.
+func (c *Counts) Least() (Decision, error) {
+	d := c.minDecision(0)
+	d.Scratch = 8*c.accesses + d.share(4*c.accesses)
+	return d, c.checkMin(&d, "more than that")
+}
+
+// Simulate decides under policy min: it simulates the cache, with scratch files in dir,
+// and records a cycle. rec holds so many bytes beside what is noted for each access.
+func (c *Counts) Simulate(ctx context.Context, fsys vfs.FS, dir string, beside int64, rec Recorder) (Decision, error) {
+	s := c.Samples.Facts()
+	rows := c.costs.edges[0]
+	slots, err := simulationSlots(s, rows, HeldMemory(s.Nodes)+RecordMemory(s)+beside, c.Workers, c.Memory)
+	if err != nil {
+		return Decision{}, err
+	}
+	defer budget.LimitHeap(c.Memory, 0)()
+	defer debug.FreeOSMemory()
+	task := c.Reporter.Task("simulate the cache", 0, progress.Batches)
+	defer task.Done()
+	sim := Simulation{Samples: c.Samples, Rows: rows, Rank: c.Rank, Dir: dir, Slots: slots}
+	stats, err := sim.Run(ctx, fsys, counted{rec, task})
+	if err != nil {
+		return Decision{}, err
+	}
+	d := c.minDecision(stats.Accesses - stats.Hits)
+	d.Cache = stats
+	if d.Record, err = rec.End(); err != nil {
+		return d, err
+	}
+	c.Reporter.Logf("policy min: the cache serves %.1f%% of the rows; %d cycles simulated", 100*float64(stats.Hits)/float64(max(stats.Accesses, 1)), len(stats.Cycles)+1)
+	return d, c.checkMin(&d, "that")
+}
+
+// counted reports the batches that are recorded.
+type counted struct {
+	Recorder
+	task progress.Task
+}
+
+func (c counted) Batch(t int, codes, held []uint32) error {
+	c.task.Add(1)
+	return c.Recorder.Batch(t, codes, held)
+}
+
+// minDecision returns the decision under policy min for so many misses.
+func (c *Counts) minDecision(misses int64) Decision {
+	d := c.decision(c.costs.edges, c.costs.eval[0], unshared(misses))
+	d.Bands = 2
+	d.Bytes = c.costs.minBytes(c.accesses, misses)
+	d.Cold = d.share(misses)
+	d.Scratch = d.share(4 * (misses + c.accesses))
+	d.PartBytes = d.ownBytes(Refills(d.Facts.Train) * 8 * d.Facts.HotRows)
+	return d
+}
+
+// checkMin compares what the pack takes with --max-disk, which should allow what is said.
+func (c *Counts) checkMin(d *Decision, allow string) error {
+	if limit := c.Params.MaxDisk; limit > 0 && d.Bytes > limit {
+		return c.beyondBudget("a pack of policy min", d.Bytes, allow)
+	}
+	return nil
+}
+
+// share returns about how many of the bytes, or rows, of all training batches are of the
+// part's: batches are alike.
+func (d *Decision) share(n int64) int64 {
+	lo, hi := d.Part.Batches(&d.Facts)
+	if hi-lo == d.Facts.Train {
+		return n
+	}
+	return int64(float64(n) * float64(hi-lo) / float64(max(d.Facts.Train, 1)))
+}
+
+// ownBytes returns about what the part takes, given what the pack has once beside hot rows
+// and those of evaluation.
+func (d *Decision) ownBytes(once int64) int64 {
+	f := &d.Facts
+	once += (f.HotRows + f.EvalRows) * int64(f.RowBytes)
+	own := d.share(d.Bytes - once)
+	if d.Part.Common {
+		own += once
+	}
+	return own
+}
+
+// beyondBudget refuses what --max-disk does not allow; allow says what it should.
+func (c *Counts) beyondBudget(what string, need int64, allow string) error {
+	// Rounded up, so that asking for the figure suffices.
+	times := float64((need*1000+c.Facts.TableBytes-1)/max(c.Facts.TableBytes, 1)) / 1000
+	return fault.New(fault.ErrBudget, "%s needs %s (%d bytes, %.3fx the features) and --max-disk allows %s; allow %s, %sor presample fewer epochs",
+		what, budget.FormatBytes(need), need, times, budget.FormatBytes(c.Params.MaxDisk), allow, Narrower(&c.Facts))
+}
+
+// Narrower advises the element types whose rows are shorter than the pack's, for a message.
+func Narrower(f *packfile.Facts) string {
+	var names []string
+	for _, n := range []string{"bf16", "int8"} {
+		if t, err := dtype.Parse(n); err == nil && t.RowBytes(f.Dim) < f.RowBytes {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "use --dtype " + strings.Join(names, " or ") + ", "
+}

@@ -1,0 +1,60 @@
+package cut
+
+import (
+	"errors"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
+)
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestEvaluationNodesInPlan collects the nodes of evaluation batches that are far larger
+// than training's: what that takes is known before, and is the bytes of one batch.
+func TestEvaluationNodesInPlan(t *testing.T) {
+	dir := t.TempDir()
+	ds, out := filepath.Join(dir, "D"), filepath.Join(dir, "S")
+	if err := dataset.Create(vfs.Unsynced(vfs.OS), ds, datasettest.Params{Nodes: 4000, AvgDegree: 40, Dim: 4, Seed: 5}.Raw()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := presample.Run(t.Context(), vfs.Unsynced(vfs.OS), presample.Options{Dataset: ds, Out: out, Fanout: []int{1, 1}, EvalFanout: "all", Memory: 1 << 30}, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	samples, err := mbfile.Open(vfs.OS, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer samples.Close()
+	rank := make([]uint32, samples.Facts().Nodes)
+	s := samples.Facts()
+	most := int64(0)
+	for i := s.TrainBatches; i < s.Batches(); i++ {
+		most = max(most, samples.Info(i).Size)
+	}
+	if most < 100<<10 {
+		t.Fatalf("the largest batch of evaluation has %d bytes", most)
+	}
+	memory := HeldMemory(s.Nodes) + RecordMemory(s) + most
+	if n := allocated(func() { _, err = evalNodes(t.Context(), samples, rank, 0, memory) }); err != nil || n > most+s.Nodes/8+32<<10 {
+		t.Errorf("%d bytes were allocated for batches of at most %d: %v", n, most, err)
+	}
+	memory--
+	if _, err := evalNodes(t.Context(), samples, rank, 0, memory); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("a byte less than is needed: %v", err)
+	}
+}

@@ -1,0 +1,223 @@
+package cut
+
+import (
+	"context"
+	"slices"
+
+	"diskgnn/internal/dtype"
+	"diskgnn/pack/packfile"
+)
+
+// Plan says what packing would do, and what other choices would cost. Its JSON is the plan
+// file.
+type Plan struct {
+	// Samples is the fingerprint of what would be packed, Params are the content parameters
+	// with all choices made: what a later packing takes from a plan file.
+	Samples string          `json:"samples"`
+	Params  packfile.Params `json:"params"`
+	Nodes   int64           `json:"nodes"`
+
+	Drive Drive `json:"drive"`
+
+	// Chosen is the pack that was decided on.
+	Chosen Choice `json:"chosen"`
+	// Choices are alternatives: caches, segments and element types.
+	Choices []Choice `json:"choices"`
+}
+
+// Drive is what the disks were measured to do, in bytes per second: reading the feature
+// table from front to back, writing beside the pack and making it durable, and pages
+// of 4 KiB per second read at random from the table. Each was measured for Seconds, after
+// so many of load, Drained, in which a throttled drive spends what it saved up while it was
+// idle; small tables are read once, without such a load.
+type Drive struct {
+	Backend    string  `json:"backend"`
+	Direct     bool    `json:"direct"` // else the page cache may have answered
+	Sequential float64 `json:"sequential_bytes_per_second"`
+	Write      float64 `json:"write_bytes_per_second"`
+	Pages      float64 `json:"random_pages_per_second"`
+	Seconds    float64 `json:"measured_seconds"`
+	Drained    float64 `json:"drained_seconds"`
+}
+
+// Choice is one pack that could be made, and what it would take.
+type Choice struct {
+	DType     string `json:"dtype"`
+	CacheRows int64  `json:"cache_rows"` // least of every trainer
+	HotRows   int64  `json:"hot_rows"`   // stored as hot: largest cache that it serves
+	Segment   int    `json:"segment"`    // batches
+
+	DiskBytes int64   `json:"disk_bytes"`
+	Blowup    float64 `json:"blowup"` // over the feature table
+	// Of the trainer with the least cache, per epoch:
+	RAMBytes      int64   `json:"ram_bytes"`     // its cache and three batches
+	EpochBytes    int64   `json:"epoch_bytes"`   // read from disk
+	Amplification float64 `json:"amplification"` // EpochBytes over the rows and graphs in them
+	EpochSeconds  float64 `json:"epoch_seconds"` // at the drive's rate
+	// Of packing:
+	BytesRead    int64   `json:"bytes_read"`
+	BytesWritten int64   `json:"bytes_written"` // what the drive's endurance pays
+	Seconds      float64 `json:"seconds"`
+	// BreakEven is after how many epochs packing has paid, against reading the rows
+	// that the least cache does not hold online, a page each. 0: never.
+	BreakEven float64 `json:"break_even_epochs"`
+}
+
+// Measured is what a plan needs beside the counts.
+type Measured struct {
+	Drive Drive
+	Table int64      // bytes of the table's file
+	DType dtype.Type // of the table's elements
+
+	GraphSeconds float64 // of the first pass
+	Ratio        float64 // of compressed chunks to their rows; 1 without compression
+}
+
+// Plan describes a decision and its alternatives. TakeCensus comes first.
+func (c *Counts) Plan(ctx context.Context, d Decision, m Measured) (Plan, error) {
+	plan := Plan{Samples: c.Samples.Fingerprint(), Params: c.Params, Nodes: c.Facts.Nodes, Drive: m.Drive}
+	q := &planner{Counts: c, Measured: m, decided: &d, pages: map[pageKey]float64{}}
+	var err error
+	if plan.Chosen, err = q.chosen(ctx); err != nil {
+		return plan, err
+	}
+	plan.Choices, err = q.choices(ctx)
+	return plan, err
+}
+
+// planner holds what all choices share.
+type planner struct {
+	*Counts
+	Measured
+	decided *Decision
+	pages   map[pageKey]float64
+}
+
+// pageKey names a measured amplification of the SSD level.
+type pageKey struct{ edge, segment, rowBytes int }
+
+// chosen describes the pack that was decided on.
+func (q *planner) chosen(ctx context.Context) (Choice, error) {
+	f := &q.decided.Facts
+	last := len(q.costs.edges) - 1
+	i := slices.Index(q.census.Segments, f.Segment)
+	l := unshared(q.census.Accesses[last])
+	if f.Segment > 1 {
+		l = q.census.lowest(i)
+	}
+	return q.describe(ctx, &q.costs, slices.Index(q.costs.edges, f.HotRows), l, i, last)
+}
+
+// choices lists every cache and narrower type with segments of one batch and, for the
+// type of the decision, some longer segments.
+func (q *planner) choices(ctx context.Context) ([]Choice, error) {
+	var list []Choice
+	for _, to := range q.types() {
+		for edge := len(q.costs.edges) - 1; edge >= 0; edge-- {
+			for _, i := range q.lengths(to) {
+				c, err := q.choice(ctx, to, edge, i)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, c)
+			}
+		}
+	}
+	return list, nil
+}
+
+// types returns the type of the decision, and the others that are no wider than the
+// table's.
+func (q *planner) types() []dtype.Type {
+	list := []dtype.Type{q.Facts.DType}
+	for _, t := range []dtype.Type{q.DType, dtype.BFloat16, dtype.Int8} {
+		if t.Size() <= q.DType.Size() && !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// lengths returns the places in the census of the segment lengths that are listed.
+func (q *planner) lengths(to dtype.Type) []int {
+	if to != q.Facts.DType {
+		return []int{0}
+	}
+	last := len(q.census.Segments) - 1
+	return slices.Compact([]int{0, last / 4, last / 2, last})
+}
+
+// choice describes the pack of the given element type, whose least cache is the given edge,
+// with segments of the census' i-th length. With segments of one batch its hot rows serve
+// the larger caches too; with longer segments they are those of the least cache alone.
+func (q *planner) choice(ctx context.Context, to dtype.Type, edge, i int) (Choice, error) {
+	d := q.costs
+	d.facts.DType, d.facts.RowBytes = to, to.RowBytes(d.facts.Dim)
+	d.edges, d.form.RowBytes = q.costs.edges[:edge+1], d.facts.RowBytes
+	if i == 0 {
+		return q.describe(ctx, &d, 0, unshared(q.census.Accesses[edge]), i, edge)
+	}
+	return q.describe(ctx, &d, edge, q.census.level(edge, i), i, edge)
+}
+
+// describe describes the pack of d whose largest cache is d.edges[top] and whose least
+// cache is the census' given edge, with segments of the census' i-th length.
+func (q *planner) describe(ctx context.Context, d *costs, top int, l level, i, edge int) (Choice, error) {
+	f, rb := &d.facts, int64(d.facts.RowBytes)
+	s := q.Samples.Facts()
+	least := d.edges[len(d.edges)-1]
+	coldRows := l.cold * rb
+	cold := int64(float64(coldRows) * q.Ratio) // as stored
+	c := Choice{DType: string(f.DType), CacheRows: least, HotRows: d.edges[top], Segment: l.segment, DiskBytes: d.bytes(top, l) - coldRows + cold}
+	c.Blowup = float64(c.DiskBytes) / float64(max(f.TableBytes, 1))
+
+	pages, err := q.amplification(ctx, edge, i, int(rb))
+	if err != nil {
+		return c, err
+	}
+	rounds := int64(max(f.Epochs, 1))
+	useful := cold + l.uses*rb + s.Train.Bytes + 4*l.uses
+	read := useful + int64(float64(l.uses*rb)*(pages-1))
+	c.EpochBytes, c.Amplification = read/rounds, float64(read)/float64(max(useful, 1))
+	c.EpochSeconds = float64(c.EpochBytes) / q.Drive.Sequential
+	c.RAMBytes = least*rb + 3*q.trainerSlot(rb)
+
+	scratch := int64(0) // written and read again
+	if d.form.Compressed() {
+		scratch += coldRows
+	}
+	c.BytesRead = q.Table + s.Train.Bytes + s.Eval.Bytes + scratch
+	c.BytesWritten = c.DiskBytes + 4*(l.cold+l.ssd) + scratch
+	c.Seconds = q.GraphSeconds + float64(q.Table+scratch)/q.Drive.Sequential + float64(c.BytesWritten)/q.Drive.Write
+	online := float64((l.cold+l.uses)/rounds) / q.Drive.Pages
+	if gain := online - c.EpochSeconds; gain > 0 {
+		c.BreakEven = c.Seconds / gain
+	}
+	return c, nil
+}
+
+// trainerSlot estimates the bytes of a slot of a trainer.
+func (q *planner) trainerSlot(rowBytes int64) int64 {
+	f := &q.Facts
+	if len(f.TrainSizes.Src) == 0 {
+		return 0
+	}
+	n := int64(f.TrainSizes.Src[0])
+	return n*int64(f.Dim)*4 + n*rowBytes + 3*q.Samples.Facts().Train.Bytes/int64(max(f.Train, 1))
+}
+
+// amplification returns the bytes read per useful byte of the SSD level, measured on the
+// segment in the middle of the samples.
+func (q *planner) amplification(ctx context.Context, edge, i, rowBytes int) (float64, error) {
+	length := q.census.Segments[i]
+	if length == 1 {
+		return 1, nil
+	}
+	key := pageKey{edge, length, rowBytes}
+	if v, ok := q.pages[key]; ok {
+		return v, nil
+	}
+	v, err := samplePages(ctx, q.Samples, q.Rank, q.costs.edges[:edge+1], length, rowBytes)
+	q.pages[key] = v
+	return v, err
+}

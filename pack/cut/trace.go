@@ -1,0 +1,172 @@
+package cut
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/ordered"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/internal/radix"
+	"diskgnn/pack/internal/spill"
+	"diskgnn/presample/mbfile"
+)
+
+// Scratch files of the trace.
+const (
+	traceNodesFile = "min-nodes.tmp"
+	traceNextFile  = "min-next.tmp"
+)
+
+// trace is the training batches' use of nodes, on disk: of every batch its input nodes,
+// ascending, and for each of them the number of batches until its next use, where the first
+// batch follows the last. For a node that one batch alone uses that is the number of all
+// batches.
+type trace struct {
+	batches     int
+	start       []int64 // first access of every batch
+	nodes, next *spill.Lists
+}
+
+// traceSlot is the memory that one batch travels in through a pass over the trace.
+type traceSlot struct {
+	raw                []byte
+	nodes, next, codes []uint32
+	order, orderTmp    []uint32
+	key, keyTmp        []uint64
+}
+
+// traceSlotBytes bounds a slot's bytes for batches of the samples.
+func traceSlotBytes(s mbfile.Facts) int64 {
+	if len(s.Train.Max.Src) == 0 {
+		return 0
+	}
+	batch := int64(0) // Inputs reads a batch's bytes whole
+	for l := range s.Train.Max.Src {
+		batch += 4*int64(s.Train.Max.Edges[l]) + 8*int64(s.Train.Max.Dst[l])
+	}
+	return batch + 44*int64(s.Train.Max.Src[0])
+}
+
+// buildTrace writes the trace of the samples into dir. last has an entry per node,
+// which is overwritten.
+func buildTrace(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Reader, last []uint32, slots []*traceSlot) (_ *trace, err error) {
+	batches := samples.Facts().TrainBatches
+	t := &trace{batches: batches, start: Starts(samples)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.remove())
+		}
+	}()
+	if t.nodes, err = spill.NewLists(fsys, filepath.Join(dir, traceNodesFile), t.start); err != nil {
+		return nil, err
+	}
+	if t.next, err = spill.NewLists(fsys, filepath.Join(dir, traceNextFile), t.start); err != nil {
+		return nil, err
+	}
+	// Forwards: the nodes of every batch, and every node's first use.
+	empty(last)
+	err = ordered.Run(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
+		var nodes []uint32
+		if nodes, s.raw, err = samples.Inputs(ctx, i, s.raw); err != nil {
+			return err
+		}
+		s.sort(nodes)
+		return t.nodes.Write(i, s.nodes)
+	}, func(s *traceSlot, i int) error {
+		for _, v := range s.nodes {
+			if last[v] == NoEntry {
+				last[v] = uint32(batches + i)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Backwards: how far every use is from the one after it.
+	return t, ordered.Run(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
+		s.nodes, err = t.nodes.Read(batches-1-i, s.nodes)
+		return err
+	}, func(s *traceSlot, i int) error {
+		i = batches - 1 - i
+		s.next = binio.Grow(s.next, len(s.nodes))
+		for k, v := range s.nodes {
+			s.next[k], last[v] = last[v]-uint32(i), uint32(i)
+		}
+		return t.next.Write(i, s.next)
+	})
+}
+
+// sort leaves nodes, ascending, in s.nodes.
+func (s *traceSlot) sort(nodes []uint32) {
+	s.grow(len(nodes))
+	for i, v := range nodes {
+		s.key[i] = uint64(v)
+	}
+	radix.Sort(s.key, s.keyTmp, s.order, s.orderTmp)
+	s.nodes = binio.Grow(s.nodes, len(nodes))
+	for i, k := range s.key {
+		s.nodes[i] = uint32(k)
+	}
+}
+
+func (s *traceSlot) grow(n int) {
+	s.key, s.keyTmp = binio.Grow(s.key, n), binio.Grow(s.keyTmp, n)
+	s.order, s.orderTmp = binio.Grow(s.order, n), binio.Grow(s.orderTmp, n)
+}
+
+// each calls do for every batch in order, with its nodes, their next uses, and the
+// order of the latter.
+func (t *trace) each(ctx context.Context, slots []*traceSlot, do func(s *traceSlot, i int) error) error {
+	return ordered.Run(ctx, t.batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
+		if s.nodes, err = t.nodes.Read(i, s.nodes); err != nil {
+			return err
+		}
+		if s.next, err = t.next.Read(i, s.next); err != nil {
+			return err
+		}
+		s.grow(len(s.nodes))
+		for k, d := range s.next {
+			s.key[k], s.order[k] = uint64(d), uint32(k)
+		}
+		radix.Sort(s.key, s.keyTmp, s.order, s.orderTmp)
+		s.codes = binio.Grow(s.codes, len(s.nodes))
+		return nil
+	}, do)
+}
+
+// remove gives the scratch files up; nil is ignored.
+func (t *trace) remove() error {
+	if t == nil {
+		return nil
+	}
+	return errors.Join(t.nodes.Remove(), t.next.Remove())
+}
+
+// Starts returns, for every training batch of the samples and for the end, the number of
+// input nodes of the batches before it.
+func Starts(samples *mbfile.Reader) []int64 {
+	start := make([]int64, samples.Facts().TrainBatches+1)
+	for i := range start[1:] {
+		info := samples.Info(i)
+		start[i+1] = start[i] + int64(info.InputNodes())
+	}
+	return start
+}
+
+func newTraceSlots(n int) []*traceSlot {
+	slots := make([]*traceSlot, n)
+	for i := range slots {
+		slots[i] = new(traceSlot)
+	}
+	return slots
+}
+
+// empty makes every number of a list NoEntry.
+func empty(list []uint32) {
+	for i := range list {
+		list[i] = NoEntry
+	}
+}

@@ -1,0 +1,191 @@
+package rowfile
+
+import (
+	"context"
+	"sync"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+const (
+	// blockBytes is what is gathered for one write: long enough for a drive's full
+	// rate, short enough to stay in a core's cache until it is written.
+	blockBytes = 1 << 20
+	// Depth is the number of writes under way at the same time.
+	Depth = 8
+	// idleBlocks bounds the streams that hold a block while nobody fills it.
+	idleBlocks = 3
+)
+
+// block is memory on its way to a file.
+type block struct {
+	mem  []byte // whole pages
+	to   *File
+	off  int64 // in the file, of mem's first byte: a multiple of a page
+	from int   // mem[from:end] is to be written
+	end  int
+}
+
+// Writers carry blocks to their files on goroutines of their own, so that the next
+// block is filled meanwhile.
+type Writers struct {
+	mem  *device.Host
+	free chan *block
+	full chan *block
+	done sync.WaitGroup
+
+	pending sync.WaitGroup // blocks handed over and not written yet
+
+	mu  sync.Mutex
+	err error // the first
+}
+
+// Memory returns what NewWriters takes for so many goroutines that fill blocks.
+func Memory(fillers int) int64 {
+	return int64(fillers+Depth+idleBlocks) * blockBytes
+}
+
+// NewWriters starts the goroutines; as many as the given number of others fill blocks.
+func NewWriters(fillers int) (*Writers, error) {
+	mem, err := device.NewHost(int(Memory(fillers)))
+	if err != nil {
+		return nil, err
+	}
+	n := mem.Len() / blockBytes
+	w := &Writers{mem: mem, free: make(chan *block, n), full: make(chan *block, n)}
+	for i := range n {
+		w.free <- &block{mem: mem.Bytes()[i*blockBytes : (i+1)*blockBytes]}
+	}
+	for range Depth {
+		w.done.Go(func() {
+			defer fault.Crash()
+			for b := range w.full {
+				if w.Failed() == nil {
+					w.fail(b.to.write(b.mem[b.from:b.end], b.off+int64(b.from)))
+				}
+				w.free <- b
+				w.pending.Done()
+			}
+		})
+	}
+	return w, nil
+}
+
+func (w *Writers) Failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *Writers) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// take returns a free block, or the error of an earlier write: nothing that comes
+// after it need be made.
+func (w *Writers) take(ctx context.Context) (*block, error) {
+	select {
+	case b := <-w.free:
+		if err := w.Failed(); err != nil {
+			w.free <- b
+			return nil, err
+		}
+		return b, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// put hands a block over.
+func (w *Writers) put(b *block) {
+	w.pending.Add(1)
+	w.full <- b // has room for all blocks
+}
+
+// Drain waits until all blocks that were handed over are written, and returns the
+// first error of any. Nobody may hand over more meanwhile.
+func (w *Writers) Drain() error {
+	w.pending.Wait()
+	return w.Failed()
+}
+
+// Close ends the goroutines once all blocks are written. Streams must be done.
+func (w *Writers) Close() {
+	close(w.full)
+	w.done.Wait()
+	w.mem.Free()
+}
+
+// Stream puts bytes in ascending places of files, through blocks. It serves one
+// goroutine.
+type Stream struct {
+	w *Writers
+	b *block // nil, or being filled
+}
+
+// Stream returns a stream of its own.
+func (w *Writers) Stream() Stream { return Stream{w: w} }
+
+// At reports whether off of f is the place of the next bytes.
+func (s *Stream) At(f *File, off int64) bool {
+	return s.b != nil && s.b.to == f && s.b.off+int64(s.b.end) == off
+}
+
+// Seek makes off of f the place of the next bytes.
+func (s *Stream) Seek(ctx context.Context, f *File, off int64) (err error) {
+	if s.At(f, off) {
+		return nil
+	}
+	s.Flush()
+	if s.b, err = s.w.take(ctx); err != nil {
+		return err
+	}
+	s.b.to, s.b.from = f, int(off%binio.Page)
+	s.b.off, s.b.end = off-int64(s.b.from), s.b.from
+	return nil
+}
+
+// Room returns memory for the next bytes, at least one.
+func (s *Stream) Room(ctx context.Context) ([]byte, error) {
+	if s.b.end == len(s.b.mem) {
+		f, off := s.b.to, s.b.off+int64(s.b.end)
+		s.Flush()
+		if err := s.Seek(ctx, f, off); err != nil {
+			return nil, err
+		}
+	}
+	return s.b.mem[s.b.end:], nil
+}
+
+// Filled says that the next n bytes are in what room returned.
+func (s *Stream) Filled(n int) { s.b.end += n }
+
+// Write copies b to the next places.
+func (s *Stream) Write(ctx context.Context, b []byte) error {
+	for len(b) > 0 {
+		room, err := s.Room(ctx)
+		if err != nil {
+			return err
+		}
+		n := copy(room, b)
+		s.Filled(n)
+		b = b[n:]
+	}
+	return nil
+}
+
+// Flush hands the last block over.
+func (s *Stream) Flush() {
+	if s.b != nil && s.b.end > s.b.from {
+		s.w.put(s.b)
+	} else if s.b != nil {
+		s.w.free <- s.b
+	}
+	s.b = nil
+}

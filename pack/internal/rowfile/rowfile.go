@@ -1,0 +1,141 @@
+// Package rowfile writes the files of a pack: at many places, in long writes that go past
+// the page cache where the file system can, or from front to back; and makes the tables of
+// checksums of those that hold rows.
+package rowfile
+
+import (
+	"context"
+	"fmt"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// Rows is a file, as long as is known before, that is written from front to
+// back and has a table of its pages' checksums beside it.
+type Rows struct {
+	dir  *stage.Dir
+	w    *Writers
+	name string
+	f    *File
+	size int64
+	out  Stream
+
+	offset int64
+	sum    *binio.Summer
+	sums   binio.Sums // complete after the last write
+}
+
+// NewRows creates a file of the given size in the set, to be written through w.
+func NewRows(files *Set, w *Writers, name string, size int64) (*Rows, error) {
+	f, err := files.Create(name, size)
+	if err != nil {
+		return nil, err
+	}
+	return &Rows{dir: files.Dir, w: w, name: name, f: f, size: size, out: w.Stream(), sum: binio.NewSummer(binio.Page)}, nil
+}
+
+// Write appends b.
+func (s *Rows) Write(ctx context.Context, b []byte) error {
+	if s.out.b == nil {
+		if err := s.out.Seek(ctx, s.f, s.offset); err != nil {
+			return err
+		}
+	}
+	if s.offset == 0 {
+		s.sum.Expect(s.size)
+	}
+	s.offset += int64(len(b))
+	_, _ = s.sum.Write(b)
+	return s.out.Write(ctx, b)
+}
+
+// WriteAll writes the whole file from memory that begins on a page, on several
+// goroutines.
+func (s *Rows) WriteAll(ctx context.Context, b []byte, workers int) error {
+	n := (len(b) + binio.Page - 1) / binio.Page
+	s.sums = binio.Sums{Granule: binio.Page, Size: int64(len(b)), CRC: make([]uint32, n)}
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(workers + Depth)
+	for off := 0; off < len(b) && inner.Err() == nil; off += blockBytes {
+		g.Go(func() error {
+			part := b[off:min(off+blockBytes, len(b))]
+			for i := 0; i < len(part); i += binio.Page {
+				s.sums.CRC[(off+i)/binio.Page] = binio.CRC(part[i:min(i+binio.Page, len(part))])
+			}
+			return s.f.write(part, int64(off))
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// Finish makes the file durable, writes its table of checksums, and describes both.
+func (s *Rows) Finish(table string) ([]stage.File, error) {
+	s.out.Flush()
+	if err := s.w.Drain(); err != nil {
+		return nil, err
+	}
+	if err := s.f.Finish(); err != nil {
+		return nil, err
+	}
+	if s.sums.CRC == nil {
+		s.sums = s.sum.Sums()
+	}
+	return Describe(s.dir, s.name, s.sums, table)
+}
+
+// Describe writes the table of checksums of a file and describes both.
+func Describe(dir *stage.Dir, name string, sums binio.Sums, table string) ([]stage.File, error) {
+	b := sums.Encode()
+	if err := vfs.WriteFile(dir.FS(), dir.File(table), b); err != nil {
+		return nil, fmt.Errorf("write %s: %w", table, err)
+	}
+	return []stage.File{
+		{Name: name, Size: sums.Size, Checksum: sums.Checksum()},
+		{Name: table, Size: int64(len(b)), Checksum: binio.Hash(b)},
+	}, nil
+}
+
+// Close closes the file, finished or not.
+func (s *Rows) Close() {
+	s.out.Flush()
+	_ = s.w.Drain()
+	s.f.Close()
+}
+
+// Summed is an appender that computes the CRC of every page.
+type Summed struct {
+	*Appender
+	name string
+	dir  *stage.Dir
+	sums *binio.Summer
+}
+
+// NewSummed creates a file in the set, whose size need not be known.
+func NewSummed(files *Set, name string) (*Summed, error) {
+	a, err := NewAppender(files, name, Buffer)
+	if err != nil {
+		return nil, err
+	}
+	return &Summed{a, name, files.Dir, binio.NewSummer(binio.Page)}, nil
+}
+
+// Write appends b.
+func (s *Summed) Write(b []byte) error {
+	_, _ = s.sums.Write(b)
+	return s.Appender.Write(b)
+}
+
+// Finish makes the file durable, writes its table of checksums, and describes
+// both.
+func (s *Summed) Finish(table string) ([]stage.File, error) {
+	if err := s.Appender.Finish(); err != nil {
+		return nil, err
+	}
+	return Describe(s.dir, s.name, s.sums.Sums(), table)
+}

@@ -1,0 +1,329 @@
+// Package table reads the feature table in ranges of rows, as rows of the pack's
+// element type.
+package table
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/errgroup"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
+	"diskgnn/iostack"
+)
+
+const (
+	// readDepth is the number of pieces of the table that are read at once.
+	readDepth = 8
+	// wireBytes is room for a piece as it lies in the file, which may be compressed.
+	wireBytes = dataset.Granule + binio.Page
+	// longRow is the least row that is read by ReadRows, since it would make a large
+	// part of every piece cross into the next.
+	longRow = dataset.Granule / 16
+)
+
+// Reader reads ranges of the feature table, as rows of the pack's type. Many
+// pieces are on their way from the drive at once; each is checked and converted when
+// it lands, by as many goroutines as there are workers.
+type Reader struct {
+	rows  *dataset.FeatureReader
+	stack iostack.Stack
+	file  iostack.File
+	from  dtype.Type
+	to    dtype.Type
+	dim   int
+
+	wires chan *wire
+	mem   *device.Host
+	turns chan struct{} // a token for each worker that may compute
+	seams chan []byte   // memory of rows that lie in two pieces
+}
+
+// wire is the memory that one piece passes through.
+type wire struct {
+	raw   []byte    // as it lies in the file
+	plain []byte    // decompressed; nil if nothing is compressed
+	wide  []float32 // rows before they are narrowed, if they are no float32s
+	group iostack.Group
+	req   [1]iostack.Request
+}
+
+// wiresMemory returns the bytes of all wires.
+func wiresMemory(compressed bool) int64 {
+	n := int64(wireBytes)
+	if compressed {
+		n += dataset.Granule
+	}
+	return readDepth * n
+}
+
+// mostSeams bounds the rows of which one part has landed, and the other is on its way: a
+// piece under way has at most one at either end.
+const mostSeams = 2 * readDepth
+
+// Memory returns the bytes that a Reader holds beside the ranges, for a table of rows of
+// so many bytes and elements, compressed or not.
+func Memory(rowBytes int64, dim int, compressed bool) int64 {
+	wide := 4 * int64(dim) // a row before it is narrowed
+	n := wiresMemory(compressed)
+	if rowBytes < longRow {
+		return n + mostSeams*rowBytes + readDepth*wide
+	}
+	n += rowBytes + wide + dataset.Granule // and what ReadRows takes
+	if compressed {
+		n += 4 << 20
+	}
+	return n
+}
+
+// New opens the table that rows reads, whose rows have dim elements of type from, to
+// read it through the stack as rows of type to. Up to workers goroutines convert.
+func New(rows *dataset.FeatureReader, stack iostack.Stack, from, to dtype.Type, dim, workers int) (*Reader, error) {
+	t := &Reader{rows: rows, stack: stack, from: from, to: to, dim: dim, wires: make(chan *wire, readDepth), turns: make(chan struct{}, workers), seams: make(chan []byte, mostSeams)}
+	var err error
+	if t.file, err = stack.Open(rows.Path()); err != nil {
+		return nil, err
+	}
+	if t.mem, err = device.NewHost(int(wiresMemory(rows.Compressed()))); err != nil {
+		t.Close()
+		return nil, err
+	}
+	mem := t.mem.Bytes()
+	for range readDepth {
+		w := &wire{raw: mem[:wireBytes]}
+		mem = mem[wireBytes:]
+		if rows.Compressed() {
+			w.plain, mem = mem[:dataset.Granule], mem[dataset.Granule:]
+		}
+		t.wires <- w
+	}
+	return t, nil
+}
+
+// File returns the table's file.
+func (t *Reader) File() iostack.File { return t.file }
+
+// Close closes the file and frees the memory. No range may be under way.
+func (t *Reader) Close() {
+	if t.file != nil {
+		_ = t.file.Close()
+	}
+	if t.mem != nil {
+		t.mem.Free()
+	}
+}
+
+// RowBytes returns the bytes of a row as the table has it.
+func (t *Reader) RowBytes() int64 { return int64(t.dim * t.from.Size()) }
+
+// End returns where a range that begins at row lo ends: at most n rows later, and if
+// it can at the end of a piece, so that no piece is read twice.
+func (t *Reader) End(lo, n, nodes int64) int64 {
+	if lo+n >= nodes {
+		return nodes
+	}
+	if hi := (lo + n) * t.RowBytes() / dataset.Granule * dataset.Granule / t.RowBytes(); hi > lo {
+		return hi
+	}
+	return lo + n
+}
+
+// Read fills dst with the rows lo ≤ v < hi.
+func (t *Reader) Read(ctx context.Context, lo, hi int64, dst []byte) error {
+	if t.RowBytes() >= longRow {
+		return t.readLong(ctx, lo, hi, dst)
+	}
+	e := t.rows.Extent(lo, hi)
+	r := &rangeRead{t: t, lo: lo, hi: hi, dst: dst, halves: map[int64]*seam{}}
+	var next atomic.Int64
+	next.Store(int64(e.First))
+	g, ctx := errgroup.WithContext(ctx)
+	for range min(readDepth, e.End-e.First) {
+		g.Go(func() error {
+			w := <-t.wires
+			defer func() { t.wires <- w }()
+			for {
+				i := int(next.Add(1) - 1)
+				if i >= e.End {
+					return nil
+				}
+				if err := r.piece(ctx, w, i); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return g.Wait()
+}
+
+// fetch reads piece i into the wire.
+func (t *Reader) fetch(ctx context.Context, w *wire, i int) ([]byte, error) {
+	off, size := t.rows.Piece(i)
+	pad := int(off % binio.Page) // whole pages land in place then
+	if pad+int(size) > len(w.raw) {
+		pad = 0
+	}
+	w.req[0] = iostack.Request{File: t.file, Offset: off, Buf: w.raw[pad : pad+int(size)]}
+	if err := t.stack.Submit(&w.group, w.req[:]); err != nil {
+		return nil, err
+	}
+	return w.req[0].Buf, t.stack.Wait(ctx, &w.group)
+}
+
+// readLong is the way of rows that are longer than pieces, or nearly.
+func (t *Reader) readLong(ctx context.Context, lo, hi int64, dst []byte) error {
+	rb := int64(t.to.RowBytes(t.dim))
+	if t.from == t.to {
+		return t.rows.ReadRows(ctx, lo, hi, dst[:(hi-lo)*rb])
+	}
+	row := make([]byte, t.RowBytes())
+	var w wire
+	for v := lo; v < hi; v++ {
+		if err := t.rows.ReadRows(ctx, v, v+1, row); err != nil {
+			return err
+		}
+		if err := t.convert(&w, dst[(v-lo)*rb:(v-lo+1)*rb], row, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convert writes whole rows of the table, the first of which is node first's, as rows
+// of the pack. The table is finite; what is not, as the pack's type, is refused.
+func (t *Reader) convert(w *wire, dst, src []byte, first int64) error {
+	if t.from == t.to {
+		copy(dst, src)
+		return nil
+	}
+	rb, sb := t.to.RowBytes(t.dim), int(t.RowBytes())
+	if t.from == dtype.Float32 {
+		if !kernel.Narrow(dst, t.to, binio.View[float32](src), t.dim) {
+			return t.refuse(src, first)
+		}
+		return nil
+	}
+	w.wide = binio.Grow(w.wide, t.dim)
+	for ; len(src) > 0; first, src, dst = first+1, src[sb:], dst[rb:] {
+		kernel.Widen(w.wide, src[:sb], t.from, t.dim)
+		if !kernel.Narrow(dst[:rb], t.to, w.wide, t.dim) {
+			return t.refuse(src[:sb], first)
+		}
+	}
+	return nil
+}
+
+// refuse names the first element that the pack's type does not hold.
+func (t *Reader) refuse(src []byte, first int64) error {
+	one, out := make([]float32, 1), make([]byte, dtype.ScaleBytes+4)
+	for i := 0; i < len(src)/t.from.Size(); i++ {
+		kernel.Widen(one, src[i*t.from.Size():(i+1)*t.from.Size()], t.from, 1)
+		if !kernel.Narrow(out, t.to, one, 1) {
+			return fault.New(fault.ErrInput, "%s: feature %d of node %d is more than %s holds; use another --dtype", t.rows.Path(), i%t.dim, first+int64(i/t.dim), t.to)
+		}
+	}
+	return fault.New(fault.ErrInput, "%s: features of node %d and after it are more than %s holds; use another --dtype", t.rows.Path(), first, t.to)
+}
+
+// rangeRead is the reading of one range.
+type rangeRead struct {
+	t      *Reader
+	lo, hi int64
+	dst    []byte
+
+	mu     sync.Mutex
+	halves map[int64]*seam // by row: those of which one part has landed
+}
+
+// seam is a row that lies in two pieces.
+type seam struct {
+	row  []byte
+	have int // bytes of it
+}
+
+// piece reads, checks and converts piece i.
+func (r *rangeRead) piece(ctx context.Context, w *wire, i int) error {
+	raw, err := r.t.fetch(ctx, w, i)
+	if err != nil {
+		return err
+	}
+	r.t.turns <- struct{}{}
+	defer func() { <-r.t.turns }()
+	plain, err := r.t.rows.Decode(i, raw, w.plain)
+	if err != nil {
+		return err
+	}
+	sb, rb := r.t.RowBytes(), int64(r.t.to.RowBytes(r.t.dim))
+	at := int64(i) * dataset.Granule // of plain in the table
+	end := at + int64(len(plain))
+	a, b := max((at+sb-1)/sb, r.lo), min(end/sb, r.hi) // whole rows
+	if a < b {
+		if err := r.t.convert(w, r.dst[(a-r.lo)*rb:(b-r.lo)*rb], plain[a*sb-at:b*sb-at], a); err != nil {
+			return err
+		}
+	}
+	// The rows in part: the front of the piece ends one, its back begins another.
+	if n := at % sb; n != 0 {
+		if err := r.part(w, at/sb, n, plain[:sb-n]); err != nil {
+			return err
+		}
+	}
+	if n := end % sb; n != 0 {
+		return r.part(w, end/sb, 0, plain[int64(len(plain))-n:])
+	}
+	return nil
+}
+
+// part takes the bytes from at on of a row that lies in two pieces, and converts the row
+// when it has both.
+func (r *rangeRead) part(w *wire, v, at int64, b []byte) error {
+	if v < r.lo || v >= r.hi {
+		return nil
+	}
+	r.mu.Lock()
+	s := r.halves[v]
+	if s == nil {
+		s = &seam{row: r.t.takeSeam()}
+		r.halves[v] = s
+	}
+	copy(s.row[at:], b)
+	s.have += len(b)
+	whole := s.have == len(s.row)
+	if whole {
+		delete(r.halves, v)
+	}
+	r.mu.Unlock()
+	if !whole {
+		return nil
+	}
+	defer r.t.giveSeam(s.row)
+	rb := int64(r.t.to.RowBytes(r.t.dim))
+	if err := r.t.convert(w, r.dst[(v-r.lo)*rb:(v-r.lo+1)*rb], s.row, v); err != nil {
+		return fmt.Errorf("node %d: %w", v, err)
+	}
+	return nil
+}
+
+// takeSeam returns memory of a row, that of an earlier one if there is any.
+func (t *Reader) takeSeam() []byte {
+	select {
+	case row := <-t.seams:
+		return row
+	default:
+		return make([]byte, t.RowBytes())
+	}
+}
+
+// giveSeam takes memory of a row back.
+func (t *Reader) giveSeam(row []byte) {
+	select {
+	case t.seams <- row:
+	default: // no more are ever under way
+	}
+}

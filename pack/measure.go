@@ -1,0 +1,199 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/driverate"
+	"diskgnn/internal/errgroup"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/pack/cut"
+	"diskgnn/pack/packfile"
+)
+
+const (
+	// mostScratch is the most that the scratch file takes, an eighth of the free space if
+	// that is less: what is written twice may stay in some cache.
+	mostScratch = 8 << 30
+	// leastScratch is written at least: less would tell of overheads.
+	leastScratch = 16 << 20
+	// leastSustained is the smallest table with which the drives are loaded for the time of
+	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and
+	// reading it takes an epoch no time.
+	leastSustained = 256 << 20
+	// planScratch is written beside the pack and removed.
+	planScratch = ".diskgnn-plan.tmp"
+)
+
+// MakePlan says what Run would do with the options, and what other options would cost. It
+// reads the samples once and measures the drives; it writes nothing that stays, unless
+// the options name a plan file. Its memory is that of taking a census.
+func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (cut.Plan, error) {
+	o.planning = true
+	r, err := open(ctx, fsys, o, rep)
+	if err != nil {
+		return cut.Plan{}, err
+	}
+	defer r.close()
+	plan, err := r.plan(ctx)
+	if err == nil && o.PlanFile != "" {
+		err = plan.Save(fsys, o.PlanFile)
+	}
+	if err != nil {
+		return cut.Plan{}, fmt.Errorf("plan: %w", err)
+	}
+	return plan, nil
+}
+
+func (r *request) plan(ctx context.Context) (plan cut.Plan, err error) {
+	if r.params.Policy == packfile.PolicyMin {
+		return plan, fault.New(fault.ErrUsage, "--plan --policy min: packs of policy min cannot be planned; they read no more than the static plan of the same --cache says")
+	}
+	c, err := cut.Count(ctx, r.cutRequest())
+	if err != nil {
+		return plan, err
+	}
+	if err := c.TakeCensus(ctx); err != nil {
+		return plan, err
+	}
+	m, err := r.measure(ctx, c)
+	if err != nil {
+		return plan, err
+	}
+	d, err := c.Decide(ctx)
+	if err != nil {
+		return plan, err
+	}
+	return c.Plan(ctx, d, m)
+}
+
+// measure times the drives, the first pass, and the codec that was chosen.
+func (r *request) measure(ctx context.Context, c *cut.Counts) (m cut.Measured, err error) {
+	m.DType, m.Ratio = r.ds.Facts().DType, 1
+	if m.Drive, m.Table, err = r.measureDrive(ctx); err != nil {
+		return m, err
+	}
+	if r.form().Compressed() {
+		codecs, err := r.measureCodecs(ctx)
+		if err != nil {
+			return m, err
+		}
+		for _, c := range codecs.of {
+			if c.codec == r.params.Codec {
+				m.Ratio = c.ratio
+			}
+		}
+	}
+	// As many batches at once as there is room for beside the census.
+	s := r.samples.Facts()
+	held, slot := cut.HeldMemory(r.facts.Nodes)+cut.RecordMemory(s), cut.SlotBytes(s)
+	if err := budget.Check("renumbering a batch", held+slot, r.o.Memory); err != nil {
+		return m, err
+	}
+	var slots []*graphSlot
+	for range min(r.o.Workers, int((r.o.Memory-held)/slot)) {
+		slots = append(slots, &graphSlot{renumberer: renumberer{rank: c.Rank, edges: c.Edges()}})
+	}
+	m.GraphSeconds, err = r.graphPassSeconds(ctx, slots)
+	return m, err
+}
+
+// planEffort returns how long each rate is measured with a table of so many bytes.
+func planEffort(table int64) driverate.Effort {
+	if table < leastSustained {
+		return driverate.Effort{}
+	}
+	return driverate.Limited
+}
+
+// measureDrive reads a part of the feature table and writes a scratch file beside the
+// pack to be. It also returns the bytes of the table's file.
+//
+// The user waits for a plan: the drives are loaded for a few seconds each, and the plan
+// says for how many.
+func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, err error) {
+	effort := planEffort(r.facts.TableBytes)
+	if !effort.Once() {
+		r.rep.Logf("measuring the drives takes %.0f seconds", (3 * effort.Total()).Seconds())
+	}
+	task := r.rep.Task("measure the drive", 0, "")
+	defer task.Done()
+	source, err := r.ds.Features()
+	if err != nil {
+		return d, table, err
+	}
+	table = source.Extent(0, r.facts.Nodes).Size
+	name := source.Path()
+	f, err := r.stack.Open(name)
+	if err = errors.Join(err, source.Close()); err != nil {
+		return d, table, err
+	}
+	d.Backend = r.stack.Name()
+	d.Direct, _ = f.Direct()
+	if err := f.Close(); err != nil {
+		return d, table, err
+	}
+	rate, err := iostack.Sequential(ctx, r.stack, iostack.Reads{Paths: []string{name}, Bytes: 4 << 20, Depth: 16, Load: effort})
+	if err != nil {
+		return d, table, err
+	}
+	d.Sequential, d.Seconds, d.Drained = rate.PerSecond, rate.Seconds, rate.Drained
+	rate, err = iostack.Random(ctx, r.stack, name, binio.Page, 1, effort)
+	if d.Pages = rate.PerSecond; errors.Is(err, fault.ErrInput) { // no page long
+		d.Pages, err = d.Sequential/binio.Page, nil
+	}
+	if err != nil {
+		return d, table, err
+	}
+	beside := filepath.Dir(filepath.Clean(r.o.Out))
+	free, err := r.fs.Free(beside)
+	if err != nil {
+		return d, table, err
+	}
+	scratch := filepath.Join(beside, planScratch)
+	bytes := min(mostScratch, free/8)
+	if effort.Once() {
+		bytes = min(bytes, r.facts.TableBytes)
+	}
+	rate, err = driverate.Write(ctx, r.fs, scratch, driverate.Writes{Bytes: max(bytes, leastScratch), Load: effort})
+	d.Write = rate.PerSecond
+	return d, table, errors.Join(err, r.fs.RemoveAll(scratch))
+}
+
+// graphPassSeconds times the renumbering of a few batches by all workers, and scales
+// it to all.
+func (r *request) graphPassSeconds(ctx context.Context, slots []*graphSlot) (float64, error) {
+	f := r.samples.Facts()
+	n := min(2*len(slots), f.TrainBatches)
+	if n == 0 {
+		return 0, nil
+	}
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for w, s := range slots {
+		g.Go(func() (err error) {
+			for k := w; k < n; k += len(slots) {
+				if s.raw, err = r.samples.Read(ctx, k*f.TrainBatches/n, s.raw, &s.batch); err != nil {
+					return err
+				}
+				s.train(&s.batch)
+				s.out = batchcodec.Append(s.out[:0], &s.batch)
+				binio.CRC(s.out)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	return time.Since(began).Seconds() * float64(f.Batches()) / float64(n), nil
+}

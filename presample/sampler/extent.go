@@ -1,0 +1,46 @@
+package sampler
+
+import (
+	"diskgnn/graph"
+	"diskgnn/presample/mbfile"
+)
+
+// Extent is the size of a batch, or a bound of it.
+type Extent struct {
+	Nodes      int64 // sources of the outermost block
+	Dst, Edges int64 // over all blocks
+}
+
+// Bound returns what no batch of so many seed nodes exceeds, by the fanouts and
+// by the graph.
+func Bound(nodes, edges int64, seeds int, fanout []int) Extent {
+	var x Extent
+	n := min(int64(seeds), nodes)
+	for l := len(fanout) - 1; l >= 0; l-- {
+		e := edges
+		if f := int64(fanout[l]); f != mbfile.AllNeighbours && n <= edges/f {
+			e = n * f
+		}
+		x.Dst, x.Edges = x.Dst+n, x.Edges+e
+		n = min(n+e, nodes)
+	}
+	x.Nodes = n
+	return x
+}
+
+// ExtentOf returns the size of a batch.
+func ExtentOf(b *graph.Batch) Extent {
+	x := Extent{Nodes: int64(len(b.Input))}
+	for l := range b.Blocks {
+		x.Dst, x.Edges = x.Dst+int64(b.Blocks[l].NumDst), x.Edges+int64(len(b.Blocks[l].Indices))
+	}
+	return x
+}
+
+// Slack returns the bytes that memory for n bytes takes, which grows with room to spare.
+func Slack(n int64) int64 { return n + n/4 }
+
+// Memory returns the bytes that a sampler holds for a batch, without its table.
+func (x Extent) Memory() int64 {
+	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + 12*chunkEdges
+}

@@ -1,0 +1,230 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/rng"
+	"diskgnn/presample/mbfile"
+)
+
+// Purposes of randomness, as keys tell them apart.
+const (
+	forSubset   = 1
+	forOrder    = 2
+	forDraws    = 3
+	forLocality = 4
+)
+
+// Validation and test batches draw as epochs that no training reaches.
+const (
+	validEpoch = math.MaxUint64
+	testEpoch  = math.MaxUint64 - 1
+)
+
+// split is the labelled nodes of a split with their classes.
+type split struct {
+	nodes   []uint32
+	labels  []int32
+	targets []byte // row bytes a node, of multi-label graphs
+	row     int
+}
+
+func (s *split) batches(size int) int { return (len(s.nodes) + size - 1) / size }
+
+// Orders of visiting the training batches.
+const (
+	Random  = "random"
+	Overlap = "overlap" // neighbouring batches share input nodes
+)
+
+// Split is a set of labelled nodes that batches are made of.
+type Split int
+
+// The splits.
+const (
+	Train Split = iota
+	Valid
+	Test
+)
+
+// ID names a batch: by its number in an epoch, from 0, or in the validation or the test
+// set, which have no epochs.
+type ID struct {
+	Split        Split
+	Epoch, Index int
+}
+
+// Picked are a batch's seed nodes, and of each its class or, in a multi-label graph, its
+// row of classes.
+type Picked struct {
+	Nodes   []uint32
+	Labels  []int32
+	Targets []byte
+}
+
+// Seeds knows the seed nodes of every batch, of any number of epochs. Its methods are safe
+// for concurrent use, but Localize, which comes first.
+type Seeds struct {
+	params mbfile.Params // Epochs decides nothing but the numbers that Nth knows
+	split  [3]split
+	orders orders
+}
+
+// Load reads the splits of a dataset. Nodes without a label are left out, then the
+// training set is cut down to its ratio.
+func Load(ctx context.Context, d *dataset.Dataset, p mbfile.Params, rep progress.Reporter) (*Seeds, error) {
+	labels, err := d.Labels()
+	if err != nil {
+		return nil, err
+	}
+	s := &Seeds{params: p}
+	for i, name := range []string{Train: dataset.Train, Valid: dataset.Valid, Test: dataset.Test} {
+		to := &s.split[i]
+		ids, err := d.Split(name)
+		if err != nil {
+			return nil, err
+		}
+		*to = labelled(ids, labels)
+		to.row = d.TargetBytes()
+		if to.targets, err = d.Targets(ctx, to.nodes); err != nil {
+			return nil, err
+		}
+		if dropped := len(ids) - len(to.nodes); dropped > 0 {
+			rep.Logf("%d of the %d nodes to %s have no label and are left out", dropped, len(ids), name)
+		}
+	}
+	train := &s.split[Train]
+	if len(train.nodes) == 0 {
+		return nil, fault.New(fault.ErrInput, "%s has no labelled node to train on", d.Dir())
+	}
+	train.keep(p.TrainRatio, rng.Key(p.Seed, forSubset))
+	s.orders.init(len(train.nodes), &p)
+	return s, nil
+}
+
+// Localize finds the order of locality, if the order of the batches is Overlap. t is the
+// dataset's.
+func (s *Seeds) Localize(ctx context.Context, t *dataset.Topology, workers int, rep progress.Reporter) error {
+	if s.params.Order != Overlap {
+		return nil
+	}
+	began := time.Now()
+	nodes := s.split[Train].nodes
+	var err error
+	if s.orders.local, err = locality(ctx, t, nodes, rng.Key(s.params.Seed, forLocality), workers); err != nil {
+		return fmt.Errorf("order the training nodes: %w", err)
+	}
+	s.orders.scratch = make([]uint32, len(nodes))
+	rep.Logf("ordered %d training nodes by locality in %.1f s", len(nodes), time.Since(began).Seconds())
+	return nil
+}
+
+// labelled returns the nodes that have a label.
+func labelled(ids []uint32, labels []int32) split {
+	s := split{nodes: ids[:0]}
+	for _, v := range ids {
+		if labels[v] != graph.Unlabelled {
+			s.nodes, s.labels = append(s.nodes, v), append(s.labels, labels[v])
+		}
+	}
+	return s
+}
+
+// keep cuts the split down to a share of its nodes, at least one.
+func (s *split) keep(ratio float64, key uint64) {
+	n := max(int(math.Round(ratio*float64(len(s.nodes)))), 1)
+	if n >= len(s.nodes) {
+		return
+	}
+	at := identity(make([]uint32, len(s.nodes)))
+	src := rng.New(key)
+	rng.Shuffle(&src, at)
+	kept := split{make([]uint32, n), make([]int32, n), make([]byte, n*s.row), s.row}
+	for i, j := range at[:n] {
+		kept.nodes[i], kept.labels[i] = s.nodes[j], s.labels[j]
+		copy(kept.targets[i*s.row:(i+1)*s.row], s.targetsOf(int(j)))
+	}
+	*s = kept
+}
+
+// targetsOf returns the classes of the i-th node of a multi-label graph; of others it
+// is empty.
+func (s *split) targetsOf(i int) []byte { return s.targets[i*s.row : (i+1)*s.row] }
+
+func identity(at []uint32) []uint32 {
+	for i := range at {
+		at[i] = uint32(i)
+	}
+	return at
+}
+
+// Batches returns the number of batches of a split; of Train, in each epoch.
+func (s *Seeds) Batches(of Split) int { return s.split[of].batches(s.params.BatchSize) }
+
+// TargetBytes returns the bytes of a node's row of classes; 0: it has one class.
+func (s *Seeds) TargetBytes() int { return s.split[Train].row }
+
+// Nth returns batch i of samples: those of the training epochs, one epoch after another,
+// then validation, then test.
+func (s *Seeds) Nth(i int) ID {
+	per := s.Batches(Train)
+	if trained := s.params.Epochs * per; i < trained {
+		return ID{Train, i / per, i % per}
+	} else if i -= trained; i < s.Batches(Valid) {
+		return ID{Split: Valid, Index: i}
+	}
+	return ID{Split: Test, Index: i - s.Batches(Valid)}
+}
+
+// Memory returns the bytes held while so many batches that follow each other are under way.
+func (s *Seeds) Memory(underWay int) int64 {
+	epochs := 2 + underWay/s.Batches(Train)
+	n := 4*int64(min(epochs, s.params.Epochs+1))*int64(len(s.split[Train].nodes)) + s.orders.memory()
+	for i := range s.split {
+		n += int64(8+s.split[i].row) * int64(len(s.split[i].nodes))
+	}
+	return n
+}
+
+// LocalizeMemory returns the bytes that Localize holds in a graph of so many nodes.
+func (s *Seeds) LocalizeMemory(nodes int64) int64 {
+	if s.params.Order != Overlap {
+		return 0
+	}
+	return localityMemory(nodes, int64(len(s.split[Train].nodes)))
+}
+
+// Pick puts the seed nodes of a batch into to, whose memory it uses again, and returns
+// the key of the batch's draws.
+func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
+	to.Nodes, to.Labels, to.Targets = to.Nodes[:0], to.Labels[:0], to.Targets[:0]
+	size, from := s.params.BatchSize, &s.split[id.Split]
+	lo, hi := id.Index*size, min((id.Index+1)*size, len(from.nodes))
+	epoch := uint64(id.Epoch)
+	switch id.Split {
+	case Train:
+		for _, at := range s.orders.get(id.Epoch)[lo:hi] {
+			to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
+			to.Targets = append(to.Targets, from.targetsOf(int(at))...)
+		}
+		return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
+	case Valid:
+		epoch = validEpoch
+	case Test:
+		epoch = testEpoch
+	}
+	to.Nodes, to.Labels = append(to.Nodes, from.nodes[lo:hi]...), append(to.Labels, from.labels[lo:hi]...)
+	to.Targets = append(to.Targets, from.targets[lo*from.row:hi*from.row]...)
+	return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
+}
+
+// Forget gives up the orders of the training epochs before the given one. They are made
+// again if they are needed.
+func (s *Seeds) Forget(before int) { s.orders.drop(before) }
