@@ -57,7 +57,7 @@ func (d *direct) open() error {
 }
 
 func (d *direct) close() {
-	_ = d.gpu.device.Attached(func() error { // fails only after a fault, which has been told
+	_ = d.gpu.device.Attached(func() error { // fails only after a fault, which was reported
 		if d.stream != nil {
 			d.stream.Free()
 		}

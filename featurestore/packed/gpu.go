@@ -144,7 +144,7 @@ func (g *gpu) open() error {
 func (g *gpu) close() error {
 	err := g.device.Attached(func() error {
 		if g.gathers != nil {
-			_ = g.gathers.Synchronize() // fails only after a fault, which has been told
+			_ = g.gathers.Synchronize() // fails only after a fault, which was reported
 			g.gathers.Free()
 		}
 		for i := range g.turns {
@@ -255,7 +255,7 @@ func (m *gpuMatrix) open() error {
 }
 
 func (m *gpuMatrix) free() {
-	_ = m.device.Attached(func() error { // fails only after a fault, which has been told
+	_ = m.device.Attached(func() error { // fails only after a fault, which was reported
 		for _, p := range m.pinned {
 			p.Free()
 		}

@@ -8,7 +8,7 @@ import (
 
 // level is where rows of the batches lie: on disk, or in memory. The levels of a store are
 // chosen once, when it is opened; the policy, the element type, the codec and the device
-// decide which, and nothing asks for them later.
+// decide which, and no code compares them later.
 type level interface {
 	// part takes what the level needs in a slot, and returns its part of the slot.
 	part(b *batch, m *memory) part

@@ -52,12 +52,12 @@ func PlanEval(r *packfile.Reader) Layout {
 
 // planner lays stores out with caches of the sizes that a pack was cut for.
 type planner struct {
-	r     *packfile.Reader
-	o     PlanOptions
-	edges []int64
-	onGPU int64                             // the most rows that the GPU may hold
-	asked string                            // the caches that the options want
-	rows  func(wanted int64) (int64, error) // the rows that a wanted cache is to have
+	r      *packfile.Reader
+	o      PlanOptions
+	edges  []int64
+	onGPU  int64                             // the most rows that the GPU may hold
+	caches string                            // the caches that the options want
+	rows   func(wanted int64) (int64, error) // the rows that a wanted cache is to have
 }
 
 func newPlanner(r *packfile.Reader, o PlanOptions) (*planner, error) {
@@ -66,16 +66,16 @@ func newPlanner(r *packfile.Reader, o PlanOptions) (*planner, error) {
 		p.rows = func(wanted int64) (int64, error) { return p.edges[0], p.exactly(wanted) }
 	}
 	if o.Cache != nil {
-		p.asked = o.Cache.String()
+		p.caches = o.Cache.String()
 	}
 	if o.GPU == nil {
 		return p, nil
 	}
 	switch {
 	case o.Cache != nil && o.GPUCache == nil:
-		p.asked += " in RAM beside what the GPU has room for"
+		p.caches += " in RAM beside what the GPU has room for"
 	case o.Cache != nil:
-		p.asked += fmt.Sprintf(" in RAM and %s on the GPU", o.GPUCache)
+		p.caches += fmt.Sprintf(" in RAM and %s on the GPU", o.GPUCache)
 	}
 	var err error
 	p.onGPU, err = p.mostOnGPU()
@@ -126,7 +126,7 @@ func (p *planner) wanted() (first int, note string, err error) {
 	}
 	if first = edgeBelow(p.edges, wanted); first == len(p.edges) {
 		return 0, "", fault.New(fault.ErrBudget, "%s was packed for at least %s of cache, asked for %s (%d rows); give at least that, or pack again with a smaller --cache",
-			r.Dir(), share(r, p.edges[len(p.edges)-1]), p.asked, wanted)
+			r.Dir(), share(r, p.edges[len(p.edges)-1]), p.caches, wanted)
 	}
 	if p.edges[first] < wanted {
 		note = fmt.Sprintf("cache rounded down to %s: the pack was cut for caches of %s", share(r, p.edges[first]), list(r, p.edges))
@@ -180,7 +180,7 @@ func (p *planner) exactly(wanted int64) error {
 		kind = fault.ErrBudget
 	}
 	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %dB, or none",
-		r.Dir(), share(r, rows), p.asked, wanted, (rows-min(rows, p.onGPU))*int64(r.Facts().RowBytes))
+		r.Dir(), share(r, rows), p.caches, wanted, (rows-min(rows, p.onGPU))*int64(r.Facts().RowBytes))
 }
 
 // edgeBelow returns the first, largest edge of at most rows, or len(edges).
