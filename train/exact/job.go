@@ -123,7 +123,9 @@ func (j *job) open(ctx context.Context) (err error) {
 		return err
 	}
 	var engine int64 // which prepare counts beside all else
-	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, o.Memory); err != nil {
+	// A small engine is made in any case: only with it is known what memory would do.
+	room := max(o.Memory, overheadBytes)
+	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
 	}
 	j.fixed = held + overheadBytes + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
