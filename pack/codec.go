@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"diskgnn/device"
-	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
+	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/table"
@@ -102,9 +102,9 @@ func (m *codecMeasures) String() string {
 	} else {
 		s += fmt.Sprintf("which loads %.2f times as fast as none; ", m.gain)
 	}
-	s += fmt.Sprintf("the drive reads %s/s", budget.FormatBytes(int64(m.drive)))
+	s += fmt.Sprintf("the drive reads %s", units.BytesPerSecond(m.drive))
 	for _, c := range m.of {
-		s += fmt.Sprintf(", %s keeps %.0f%% and decodes %s/s on each of %d cores", c.codec, 100*c.ratio, budget.FormatBytes(int64(c.decode)), m.cores)
+		s += fmt.Sprintf(", %s keeps %.0f%% and decodes %s on each of %d cores", c.codec, 100*c.ratio, units.BytesPerSecond(c.decode), m.cores)
 	}
 	return s
 }

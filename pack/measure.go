@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pack/cut"
@@ -123,7 +124,7 @@ func planEffort(table int64) driverate.Effort {
 func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, err error) {
 	effort := planEffort(r.facts.TableBytes)
 	if !effort.Once() {
-		r.rep.Logf("measuring the drives takes %.0f seconds", (3 * effort.Total()).Seconds())
+		r.rep.Logf("measuring the drives takes %s", units.Duration(3*effort.Total()))
 	}
 	task := r.rep.Task("measure the drive", 0, "")
 	defer task.Done()

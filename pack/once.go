@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/internal/errgroup"
+	"diskgnn/internal/idset"
 	"diskgnn/internal/stage"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/rowfile"
@@ -161,7 +162,7 @@ func (h *hotRows) finish(ctx context.Context) ([]stage.File, error) {
 
 // evalRows appends the rows of eval.bin, which lie in node order.
 type evalRows struct {
-	nodes    *cut.Set
+	nodes    *idset.Set
 	out      *rowfile.Rows
 	rowBytes int
 }

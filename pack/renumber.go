@@ -3,6 +3,7 @@ package pack
 import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/idset"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/radix"
 	"diskgnn/pack/packfile"
@@ -11,11 +12,11 @@ import (
 // renumberer permutes the input nodes of batches into the pack's order. It holds
 // scratch memory and serves one goroutine.
 type renumberer struct {
-	rank  []uint32 // by node
-	edges []int64  // band edges, descending
-	hot   int64    // ranks below are in hot.bin, for evaluation
-	base  uint32   // the name of the first row of eval.bin: rows of hot.bin
-	eval  *cut.Set // nodes of eval.bin
+	rank  []uint32   // by node
+	edges []int64    // band edges, descending
+	hot   int64      // ranks below are in hot.bin, for evaluation
+	base  uint32     // the name of the first row of eval.bin: rows of hot.bin
+	eval  *idset.Set // nodes of eval.bin
 	// shared are the nodes that the batch's segment shares; nil with segments of one
 	// batch.
 	shared *cut.Segment

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/graph"
+	"diskgnn/internal/idset"
 	"diskgnn/pack/cut"
 )
 
@@ -70,7 +71,7 @@ func TestRenumber(t *testing.T) {
 		edges := cut.BandEdges(int64(n), touched, rapid.Int64Range(0, int64(n)).Draw(t, "cache"), []float64{50, 20, 5})
 		hot := edges[0]
 		if rapid.Bool().Draw(t, "evaluation") {
-			eval := cut.NewSet(int64(n))
+			eval := idset.New(int64(n))
 			for v, r := range rank {
 				if int64(r) >= hot {
 					eval.Add(uint32(v))

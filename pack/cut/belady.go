@@ -1,6 +1,9 @@
 package cut
 
-import "math"
+import (
+	"diskgnn/internal/idset"
+	"math"
+)
 
 // What becomes of an access, in the two upper bits of its code. The lower bits number an
 // entry of the cache; a miss that the cache does not admit has none.
@@ -34,7 +37,7 @@ type belady struct {
 
 	// keep, if not nil, is the set of nodes that the cycle must end with, as it began.
 	// Its rows are not evicted before their first use, nor after their last.
-	keep *Set
+	keep *idset.Set
 
 	scratch []uint32
 }
@@ -82,7 +85,7 @@ func (c *belady) move(place func(v uint32) uint32) {
 }
 
 // hold makes the cycle to come end with the set, which the cache now has.
-func (c *belady) hold(set *Set) {
+func (c *belady) hold(set *idset.Set) {
 	c.keep = set
 	empty(c.head)
 	c.far, c.queued = -1, 0

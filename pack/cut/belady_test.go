@@ -54,8 +54,8 @@ func TestMinByHand(t *testing.T) {
 	tr := writeTrace(t, t.TempDir(), [][]uint32{{a, b}, {a, c}, {b, c}, {a, b}})
 	s := newSimulation(tr, make([]uint32, 3), 2, newTraceSlots(2))
 	set, err := s.circle(t.Context())
-	if err != nil || !slices.Equal(slices.Collect(set.all()), []uint32{a, b}) || !slices.Equal(s.stats.Cycles, []int64{6}) || !s.stats.Periodic {
-		t.Fatalf("%v, %+v, %v", slices.Collect(set.all()), s.stats, err)
+	if err != nil || !slices.Equal(slices.Collect(set.All()), []uint32{a, b}) || !slices.Equal(s.stats.Cycles, []int64{6}) || !s.stats.Periodic {
+		t.Fatalf("%v, %+v, %v", slices.Collect(set.All()), s.stats, err)
 	}
 	s.begin(set, entries(set, nil))
 	var got [][]uint32
@@ -172,7 +172,7 @@ func TestMinIsOptimal(t *testing.T) {
 		if set.Count() != int64(rows) {
 			t.Fatalf("%d rows in a cache of %d", set.Count(), rows)
 		}
-		r := replay{content: slices.Collect(set.all())}
+		r := replay{content: slices.Collect(set.All())}
 		begin := slices.Clone(r.content)
 		s.begin(set, entries(set, nil))
 		if err := s.run(t.Context(), func(i int, codes []uint32) error {

@@ -2,6 +2,7 @@ package cut
 
 import (
 	"diskgnn/internal/binio"
+	"diskgnn/internal/idset"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -87,7 +88,7 @@ func graphBytesOf(samples *mbfile.Reader) int64 {
 
 // evalCounts returns the rows of eval.bin by the coldest edge, from the evaluation
 // batches' nodes ranked at the lowest edge or above.
-func evalCounts(set *Set, rank []uint32, edges []int64) []int64 {
+func evalCounts(set *idset.Set, rank []uint32, edges []int64) []int64 {
 	counts := make([]int64, len(edges)+1)
 	for v, r := range rank {
 		if set.Has(uint32(v)) {
@@ -111,4 +112,13 @@ func (d *costs) minBytes(accesses, misses int64) int64 {
 // Refills returns the number of records of refill.bin.
 func Refills(batches int) int64 {
 	return int64(batches+packfile.RefillBatches-1) / packfile.RefillBatches
+}
+
+// retain removes the nodes whose rank is below hot.
+func retain(set *idset.Set, rank []uint32, hot int64) {
+	for v, r := range rank {
+		if int64(r) < hot {
+			set.Remove(uint32(v))
+		}
+	}
 }

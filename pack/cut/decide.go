@@ -9,6 +9,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/idset"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/shard"
 	"diskgnn/internal/vfs"
@@ -30,7 +31,7 @@ type Decision struct {
 	// Rank is, by node, its place by descending hotness, ties by ascending node. Eval are the
 	// nodes of eval.bin; it may be nil for a part without that file.
 	Rank []uint32
-	Eval *Set
+	Eval *idset.Set
 
 	Bytes int64 // of the whole pack, at most
 	// The following are of the part, about.
@@ -69,8 +70,8 @@ func (r *Request) minimal() bool { return r.Params.Policy == packfile.PolicyMin 
 // Counts are what a decision is made by. They are for one goroutine.
 type Counts struct {
 	Request
-	Rank []uint32 // as a Decision's
-	Eval *Set     // the evaluation's nodes ranked at the lowest edge or above; under min, all
+	Rank []uint32   // as a Decision's
+	Eval *idset.Set // the evaluation's nodes ranked at the lowest edge or above; under min, all
 
 	costs    costs
 	accesses int64   // uses, by training batches, of such nodes
@@ -154,7 +155,7 @@ func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 
 // evalNodes collects the evaluation batches' nodes ranked at hot or above. Of each batch
 // it reads the nodes alone.
-func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, memory int64) (*Set, error) {
+func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, memory int64) (*idset.Set, error) {
 	f := samples.Facts()
 	lo, hi := f.TrainBatches, f.Batches()
 	most := int64(0)
@@ -164,7 +165,7 @@ func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, 
 	if err := budget.Check("collecting the nodes of evaluation", HeldMemory(f.Nodes)+RecordMemory(f)+most, memory); err != nil {
 		return nil, err
 	}
-	set := NewSet(int64(len(rank)))
+	set := idset.New(int64(len(rank)))
 	raw := make([]byte, 0, most)
 	for i := lo; i < hi; i++ {
 		var nodes []uint32
@@ -234,7 +235,7 @@ func (c *Counts) Decide(ctx context.Context) (Decision, error) {
 // outside it, and leaves the nodes of eval.bin in Eval.
 func (c *Counts) settle(edge int, l level) Decision {
 	d := c.decision(c.costs.edges[edge:], c.costs.eval[edge], l)
-	c.Eval.retain(c.Rank, d.Facts.HotRows)
+	retain(c.Eval, c.Rank, d.Facts.HotRows)
 	c.Eval.Count()
 	d.Bytes = c.costs.bytes(edge, l)
 	d.Shared = min(l.ssd, d.Facts.Nodes-c.costs.lowest())

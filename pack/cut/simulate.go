@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/idset"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/internal/spill"
@@ -91,13 +92,13 @@ func (s Simulation) Run(ctx context.Context, fsys vfs.FS, rec Recorder) (_ Stats
 }
 
 // entries numbers the members of a set by ascending rank or, without ranks, by node.
-func entries(set *Set, rank []uint32) func(v uint32) uint32 {
+func entries(set *idset.Set, rank []uint32) func(v uint32) uint32 {
 	if rank == nil {
 		set.Count()
 		return set.Place
 	}
-	ranks := NewSet(int64(len(rank)))
-	for v := range set.all() {
+	ranks := idset.New(int64(len(rank)))
+	for v := range set.All() {
 		ranks.Add(rank[v])
 	}
 	ranks.Count()
@@ -125,12 +126,12 @@ func newSimulation(t *trace, nodes []uint32, rows int64, slots []*traceSlot) *si
 // has more hits per cycle, whatever it begins with. That is mostly so after two or three
 // cycles. On some traces MIN alternates between sets. Then the set after mostCycles is
 // taken, and run restores it.
-func (s *simulation) circle(ctx context.Context) (*Set, error) {
+func (s *simulation) circle(ctx context.Context) (*idset.Set, error) {
 	if err := s.soonest(ctx); err != nil {
 		return nil, err
 	}
-	set := NewSet(int64(len(s.cache.entryOf)))
-	set.addAll(s.cache.nodeOf)
+	set := idset.New(int64(len(s.cache.entryOf)))
+	set.AddAll(s.cache.nodeOf)
 	for len(s.stats.Cycles) < mostCycles && !s.stats.Periodic {
 		hits := int64(0)
 		err := s.trace.each(ctx, s.slots, func(b *traceSlot, i int) error {
@@ -142,9 +143,9 @@ func (s *simulation) circle(ctx context.Context) (*Set, error) {
 		}
 		s.cache.far -= s.trace.batches // a new cycle begins
 		s.stats.Cycles = append(s.stats.Cycles, hits)
-		if s.stats.Periodic = set.hasAll(s.cache.nodeOf); !s.stats.Periodic {
-			clear(set.words)
-			set.addAll(s.cache.nodeOf)
+		if s.stats.Periodic = set.HasAll(s.cache.nodeOf); !s.stats.Periodic {
+			set.Clear()
+			set.AddAll(s.cache.nodeOf)
 		}
 	}
 	return set, nil
@@ -176,7 +177,7 @@ func (s *simulation) soonest(ctx context.Context) error {
 }
 
 // begin gives every member v of the set that circle returned the entry place(v).
-func (s *simulation) begin(set *Set, place func(v uint32) uint32) {
+func (s *simulation) begin(set *idset.Set, place func(v uint32) uint32) {
 	s.cache.move(place)
 	if !s.stats.Periodic {
 		s.cache.hold(set)

@@ -6,23 +6,17 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"diskgnn/dataset"
-	"diskgnn/device"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
-	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack"
+	"diskgnn/iostack/pieces"
 )
 
 const (
-	// readDepth is the number of pieces of the table that are read at once.
-	readDepth = 8
-	// wireBytes is room for a piece as it lies in the file, which may be compressed.
-	wireBytes = dataset.Granule + binio.Page
 	// longRow is the least row that is read by ReadRows, since it would make a large
 	// part of every piece cross into the next.
 	longRow = dataset.Granule / 16
@@ -32,48 +26,29 @@ const (
 // pieces are on their way from the drive at once; each is checked and converted when
 // it lands, by as many goroutines as there are workers.
 type Reader struct {
-	rows  *dataset.FeatureReader
-	stack iostack.Stack
-	file  iostack.File
-	from  dtype.Type
-	to    dtype.Type
-	dim   int
+	rows *dataset.FeatureReader
+	from dtype.Type
+	to   dtype.Type
+	dim  int
 
-	wires chan *wire
-	mem   *device.Host
-	turns chan struct{} // a token for each worker that may compute
-	seams chan []byte   // memory of rows that lie in two pieces
-}
-
-// wire is the memory that one piece passes through.
-type wire struct {
-	raw   []byte    // as it lies in the file
-	plain []byte    // decompressed; nil if nothing is compressed
-	wide  []float32 // rows before they are narrowed, if they are no float32s
-	group iostack.Group
-	req   [1]iostack.Request
-}
-
-// wiresMemory returns the bytes of all wires.
-func wiresMemory(compressed bool) int64 {
-	n := int64(wireBytes)
-	if compressed {
-		n += dataset.Granule
-	}
-	return readDepth * n
+	*pieces.Reader
+	buffers *pieces.Buffers
+	wide    [pieces.Depth][]float32 // by buffer: a row before it is narrowed, if it is no float32s
+	turns   chan struct{}           // a token for each worker that may compute
+	seams   chan []byte             // memory of rows that lie in two pieces
 }
 
 // mostSeams bounds the rows of which one part has landed, and the other is on its way: a
 // piece under way has at most one at either end.
-const mostSeams = 2 * readDepth
+const mostSeams = 2 * pieces.Depth
 
 // Memory returns the bytes that a Reader holds beside the ranges, for a table of rows of
 // so many bytes and elements, compressed or not.
 func Memory(rowBytes int64, dim int, compressed bool) int64 {
 	wide := 4 * int64(dim) // a row before it is narrowed
-	n := wiresMemory(compressed)
+	n := pieces.Memory(dataset.Granule, compressed)
 	if rowBytes < longRow {
-		return n + mostSeams*rowBytes + readDepth*wide
+		return n + mostSeams*rowBytes + pieces.Depth*wide
 	}
 	n += rowBytes + wide + dataset.Granule // and what ReadRows takes
 	if compressed {
@@ -85,38 +60,22 @@ func Memory(rowBytes int64, dim int, compressed bool) int64 {
 // New opens the table that rows reads, whose rows have dim elements of type from, to
 // read it through the stack as rows of type to. Up to workers goroutines convert.
 func New(rows *dataset.FeatureReader, stack iostack.Stack, from, to dtype.Type, dim, workers int) (*Reader, error) {
-	t := &Reader{rows: rows, stack: stack, from: from, to: to, dim: dim, wires: make(chan *wire, readDepth), turns: make(chan struct{}, workers), seams: make(chan []byte, mostSeams)}
+	t := &Reader{rows: rows, from: from, to: to, dim: dim, turns: make(chan struct{}, workers), seams: make(chan []byte, mostSeams)}
 	var err error
-	if t.file, err = stack.Open(rows.Path()); err != nil {
+	if t.buffers, err = pieces.NewBuffers(dataset.Granule, rows.Compressed()); err != nil {
 		return nil, err
 	}
-	if t.mem, err = device.NewHost(int(wiresMemory(rows.Compressed()))); err != nil {
-		t.Close()
+	if t.Reader, err = pieces.Open(stack, rows, t.buffers); err != nil {
+		t.buffers.Free()
 		return nil, err
-	}
-	mem := t.mem.Bytes()
-	for range readDepth {
-		w := &wire{raw: mem[:wireBytes]}
-		mem = mem[wireBytes:]
-		if rows.Compressed() {
-			w.plain, mem = mem[:dataset.Granule], mem[dataset.Granule:]
-		}
-		t.wires <- w
 	}
 	return t, nil
 }
 
-// File returns the table's file.
-func (t *Reader) File() iostack.File { return t.file }
-
 // Close closes the file and frees the memory. No range may be under way.
 func (t *Reader) Close() {
-	if t.file != nil {
-		_ = t.file.Close()
-	}
-	if t.mem != nil {
-		t.mem.Free()
-	}
+	_ = t.Reader.Close()
+	t.buffers.Free()
 }
 
 // RowBytes returns the bytes of a row as the table has it.
@@ -141,39 +100,11 @@ func (t *Reader) Read(ctx context.Context, lo, hi int64, dst []byte) error {
 	}
 	e := t.rows.Extent(lo, hi)
 	r := &rangeRead{t: t, lo: lo, hi: hi, dst: dst, halves: map[int64]*seam{}}
-	var next atomic.Int64
-	next.Store(int64(e.First))
-	g, ctx := errgroup.WithContext(ctx)
-	for range min(readDepth, e.End-e.First) {
-		g.Go(func() error {
-			w := <-t.wires
-			defer func() { t.wires <- w }()
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= e.End {
-					return nil
-				}
-				if err := r.piece(ctx, w, i); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	return g.Wait()
-}
-
-// fetch reads piece i into the wire.
-func (t *Reader) fetch(ctx context.Context, w *wire, i int) ([]byte, error) {
-	off, size := t.rows.Piece(i)
-	pad := int(off % binio.Page) // whole pages land in place then
-	if pad+int(size) > len(w.raw) {
-		pad = 0
-	}
-	w.req[0] = iostack.Request{File: t.file, Offset: off, Buf: w.raw[pad : pad+int(size)]}
-	if err := t.stack.Submit(&w.group, w.req[:]); err != nil {
-		return nil, err
-	}
-	return w.req[0].Buf, t.stack.Wait(ctx, &w.group)
+	next := e.First
+	return t.Reader.Read(ctx, func() (int, bool) {
+		next++
+		return next - 1, next <= e.End
+	}, r.piece)
 }
 
 // readLong is the way of rows that are longer than pieces, or nearly.
@@ -183,12 +114,12 @@ func (t *Reader) readLong(ctx context.Context, lo, hi int64, dst []byte) error {
 		return t.rows.ReadRows(ctx, lo, hi, dst[:(hi-lo)*rb])
 	}
 	row := make([]byte, t.RowBytes())
-	var w wire
+	wide := make([]float32, t.dim)
 	for v := lo; v < hi; v++ {
 		if err := t.rows.ReadRows(ctx, v, v+1, row); err != nil {
 			return err
 		}
-		if err := t.convert(&w, dst[(v-lo)*rb:(v-lo+1)*rb], row, v); err != nil {
+		if err := t.convert(wide, dst[(v-lo)*rb:(v-lo+1)*rb], row, v); err != nil {
 			return err
 		}
 	}
@@ -197,7 +128,7 @@ func (t *Reader) readLong(ctx context.Context, lo, hi int64, dst []byte) error {
 
 // convert writes whole rows of the table, the first of which is node first's, as rows
 // of the pack. The table is finite; what is not, as the pack's type, is refused.
-func (t *Reader) convert(w *wire, dst, src []byte, first int64) error {
+func (t *Reader) convert(wide []float32, dst, src []byte, first int64) error {
 	if t.from == t.to {
 		copy(dst, src)
 		return nil
@@ -209,10 +140,9 @@ func (t *Reader) convert(w *wire, dst, src []byte, first int64) error {
 		}
 		return nil
 	}
-	w.wide = binio.Grow(w.wide, t.dim)
 	for ; len(src) > 0; first, src, dst = first+1, src[sb:], dst[rb:] {
-		kernel.Widen(w.wide, src[:sb], t.from, t.dim)
-		if !kernel.Narrow(dst[:rb], t.to, w.wide, t.dim) {
+		kernel.Widen(wide, src[:sb], t.from, t.dim)
+		if !kernel.Narrow(dst[:rb], t.to, wide, t.dim) {
 			return t.refuse(src[:sb], first)
 		}
 	}
@@ -231,6 +161,15 @@ func (t *Reader) refuse(src []byte, first int64) error {
 	return fault.New(fault.ErrInput, "%s: features of node %d and after it are more than %s holds; use another --dtype", t.rows.Path(), first, t.to)
 }
 
+// wideRow returns a buffer's memory of a row, none where nothing is narrowed by way of it.
+func (t *Reader) wideRow(buffer int) []float32 {
+	if t.from == t.to || t.from == dtype.Float32 {
+		return nil
+	}
+	t.wide[buffer] = binio.Grow(t.wide[buffer], t.dim)
+	return t.wide[buffer]
+}
+
 // rangeRead is the reading of one range.
 type rangeRead struct {
 	t      *Reader
@@ -247,42 +186,39 @@ type seam struct {
 	have int // bytes of it
 }
 
-// piece reads, checks and converts piece i.
-func (r *rangeRead) piece(ctx context.Context, w *wire, i int) error {
-	raw, err := r.t.fetch(ctx, w, i)
-	if err != nil {
-		return err
-	}
+// piece checks and converts a piece.
+func (r *rangeRead) piece(p *pieces.Piece) error {
 	r.t.turns <- struct{}{}
 	defer func() { <-r.t.turns }()
-	plain, err := r.t.rows.Decode(i, raw, w.plain)
+	plain, err := p.Decode()
 	if err != nil {
 		return err
 	}
+	wide := r.t.wideRow(p.Buffer)
 	sb, rb := r.t.RowBytes(), int64(r.t.to.RowBytes(r.t.dim))
-	at := int64(i) * dataset.Granule // of plain in the table
+	at := int64(p.Index) * dataset.Granule // of plain in the table
 	end := at + int64(len(plain))
 	a, b := max((at+sb-1)/sb, r.lo), min(end/sb, r.hi) // whole rows
 	if a < b {
-		if err := r.t.convert(w, r.dst[(a-r.lo)*rb:(b-r.lo)*rb], plain[a*sb-at:b*sb-at], a); err != nil {
+		if err := r.t.convert(wide, r.dst[(a-r.lo)*rb:(b-r.lo)*rb], plain[a*sb-at:b*sb-at], a); err != nil {
 			return err
 		}
 	}
 	// The rows in part: the front of the piece ends one, its back begins another.
 	if n := at % sb; n != 0 {
-		if err := r.part(w, at/sb, n, plain[:sb-n]); err != nil {
+		if err := r.part(wide, at/sb, n, plain[:sb-n]); err != nil {
 			return err
 		}
 	}
 	if n := end % sb; n != 0 {
-		return r.part(w, end/sb, 0, plain[int64(len(plain))-n:])
+		return r.part(wide, end/sb, 0, plain[int64(len(plain))-n:])
 	}
 	return nil
 }
 
 // part takes the bytes from at on of a row that lies in two pieces, and converts the row
 // when it has both.
-func (r *rangeRead) part(w *wire, v, at int64, b []byte) error {
+func (r *rangeRead) part(wide []float32, v, at int64, b []byte) error {
 	if v < r.lo || v >= r.hi {
 		return nil
 	}
@@ -304,7 +240,7 @@ func (r *rangeRead) part(w *wire, v, at int64, b []byte) error {
 	}
 	defer r.t.giveSeam(s.row)
 	rb := int64(r.t.to.RowBytes(r.t.dim))
-	if err := r.t.convert(w, r.dst[(v-r.lo)*rb:(v-r.lo+1)*rb], s.row, v); err != nil {
+	if err := r.t.convert(wide, r.dst[(v-r.lo)*rb:(v-r.lo+1)*rb], s.row, v); err != nil {
 		return fmt.Errorf("node %d: %w", v, err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
+	"diskgnn/iostack/pieces"
 	"diskgnn/iostack/pread"
 )
 
@@ -103,7 +104,7 @@ func TestTableReaderHolds(t *testing.T) {
 	}
 	defer table.Close()
 	got := make([]byte, 800*dtype.Int8.RowBytes(raw.Dim))
-	seams := Memory(table.RowBytes(), raw.Dim, false) - wiresMemory(false)
+	seams := Memory(table.RowBytes(), raw.Dim, false) - pieces.Memory(dataset.Granule, false)
 	for _, most := range []int64{seams, seams / 8} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -124,7 +125,7 @@ func TestTableReaderHolds(t *testing.T) {
 func TestRefusesBeyond(t *testing.T) {
 	table := &Reader{rows: &dataset.FeatureReader{}, from: dtype.Float32, to: dtype.Float16, dim: 3}
 	src := []float32{1, 2, 3, 4, 5, 70_000}
-	err := table.convert(&wire{}, make([]byte, 12), binio.Bytes(src), 10)
+	err := table.convert(make([]float32, 4), make([]byte, 12), binio.Bytes(src), 10)
 	if !errors.Is(err, fault.ErrInput) || !bytes.Contains([]byte(err.Error()), []byte("feature 2 of node 11")) {
 		t.Error(err)
 	}
