@@ -12,7 +12,7 @@ import (
 )
 
 // PageSize is the alignment of every host buffer, in bytes. It is at least the
-// alignment that direct I/O asks for on common drives, and a constant: layouts
+// alignment that direct I/O needs on common drives, and a constant: layouts
 // computed from it are the same on every machine.
 const PageSize = 4096
 
@@ -29,7 +29,7 @@ func HostBytes() int64 { return hostBytes.Load() }
 // from several goroutines, except Free, which must come after every use.
 type Host struct {
 	mem    []byte // the whole mapping; nil once freed, or when empty
-	length int    // bytes asked for
+	length int    // bytes requested
 }
 
 // NewHost returns a zeroed buffer of the given number of bytes, which may be 0.

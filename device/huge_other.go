@@ -2,5 +2,5 @@
 
 package device
 
-// wantHuge does nothing: only Linux is asked for huge pages.
+// wantHuge does nothing: huge pages are requested on Linux alone.
 func wantHuge([]byte) {}

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prefer asks for pages of a NUMA node, for those that are not there yet; a node below 0
+// Prefer requests pages of a NUMA node, for those that are not there yet; a node below 0
 // is none. It is a hint: pages come from elsewhere where the node has none left.
 func (h *Host) Prefer(node int) {
 	const preferred, words, wordBits = 1, 16, 64 // MPOL_PREFERRED

@@ -2,5 +2,5 @@
 
 package device
 
-// Prefer does nothing: only Linux is asked for the pages of a NUMA node.
+// Prefer does nothing: pages of a NUMA node are requested on Linux alone.
 func (h *Host) Prefer(int) {}

@@ -9,7 +9,7 @@ import (
 
 // Align is the alignment in bytes of direct reads: of file offset, length and
 // memory address. It is a whole page, enough for every common drive and file
-// system; a file whose system asks for more is read buffered.
+// system; a file whose system requires more is read buffered.
 const Align = 4096
 
 // Direct says whether files are opened for direct I/O (O_DIRECT).

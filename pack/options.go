@@ -23,7 +23,7 @@ const CompressAuto = cut.CodecAuto
 // codecs are what chunks can be stored by.
 var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
 
-// Options of a packing. The zero value of a field asks for its default.
+// Options of a packing. The zero value of a field means its default.
 type Options struct {
 	Dataset, Samples, Out string
 

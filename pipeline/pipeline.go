@@ -92,7 +92,7 @@ type Pipeline[S any] struct {
 
 	links    []link
 	last     worker // of the last stage
-	admitted int    // items that Run was asked for so far: only they begin
+	admitted int    // items that calls of Run have admitted: only they begin
 	busy     []bool // by slot: an admitted item is in it, or may enter it
 
 	since time.Time     // what times count from

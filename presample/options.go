@@ -33,7 +33,7 @@ const (
 // options give other batches.
 const samplerVersion = 1
 
-// Options of a sampling. The zero value of a field asks for its default.
+// Options of a sampling. The zero value of a field means its default.
 type Options struct {
 	Dataset, Out string
 

@@ -100,7 +100,7 @@ func (r *runner) resumeCommand() string {
 	return "diskgnn train --out " + shell.Word(r.options.Out) + " --resume"
 }
 
-// noGPUEngine says of an engine that was asked for by name, and is not to be had, what to
+// noGPUEngine says of an engine that was named and cannot be made what to
 // do about it.
 func noGPUEngine(err error) error {
 	switch {

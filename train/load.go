@@ -22,7 +22,7 @@ const (
 	stageAssemble = "assemble"
 	stageCompute  = "compute"
 	stageConsume  = "consume" // in compute's place when there is no engine
-	stageLaunch   = "launch"  // likewise when the GPU computes: it asks for steps
+	stageLaunch   = "launch"  // likewise when the GPU computes: it launches steps
 )
 
 // replica is what trains on one device: the store as that sees it, its pipeline and its

@@ -23,7 +23,7 @@ import (
 
 // point is one pack.
 type point struct {
-	MaxDisk   int64   `json:"max_disk"` // asked for; 0: unlimited
+	MaxDisk   int64   `json:"max_disk"` // --max-disk; 0: unlimited
 	DiskBytes int64   `json:"disk_bytes"`
 	Blowup    float64 `json:"blowup"`
 	// Batches of a segment, whose rows share an SSD level.

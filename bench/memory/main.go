@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// every is how often the kernel is asked; it walks all mappings each time.
+// every is how often the kernel's counts are read; it walks all mappings each time.
 const every = 50 * time.Millisecond
 
 func main() {

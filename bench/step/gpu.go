@@ -71,7 +71,7 @@ func timeGPU(e *gpu.Engine, batch *graph.Batch, x []float32, memory []byte, o op
 		}
 		whole = append(whole, milliseconds(start))
 	}
-	last, err := e.Finish() // a step tells of the one before it
+	last, err := e.Finish() // a step returns what the one before it found
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func newApp(g *globals) *cli.App {
 func noCommand(c *cli.Context) error {
 	name := c.Args().First()
 	if name == "" {
-		// The help goes where errors go: nothing was asked for that it could be.
+		// The help goes where errors go: no command was named that it could be of.
 		c.App.Writer = c.App.ErrWriter
 		if err := cli.ShowAppHelp(c); err != nil {
 			return err

@@ -61,7 +61,7 @@ func newBenchCommand(g *globals) *cli.Command {
 	}
 }
 
-// benchIO is what bench io is asked for.
+// benchIO is the options of bench io.
 type benchIO struct {
 	backend string
 	size    int64
@@ -115,7 +115,7 @@ func newBenchIOCommand(g *globals) *cli.Command {
 	})
 }
 
-// effort is what --seconds asks for, in proportion to a sustained measurement.
+// effort is what --seconds says, in proportion to a sustained measurement.
 func (b *benchIO) effort() driverate.Effort { return scaled(driverate.Sustained, b.seconds) }
 
 // randomEffort is that of one size and depth of random reads, of which there are many.

@@ -8,7 +8,7 @@ import (
 	"diskgnn/pack/cut"
 )
 
-// planLines shows a plan to people: first what was asked for, then the others.
+// planLines shows a plan to people: first the choice that the flags make, then the others.
 func planLines(p cut.Plan) []line {
 	d, c := &p.Drive, &p.Chosen
 	lines := []line{

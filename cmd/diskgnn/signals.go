@@ -15,7 +15,7 @@ import (
 // it leaves behind is resumable at any instant, so leaving it then is safe.
 const grace = 1900 * time.Millisecond
 
-// again says how to go on, to whoever does not know which stage was left.
+// again says how to go on, to a user who does not know which stage was left.
 const again = "run the same command again to resume (train: with --resume)"
 
 // insistent are the signals of which a second one ends the process at once. Others come

@@ -36,7 +36,7 @@ type BLAS struct {
 	handle handle
 	// Precision is how products are computed from now on.
 	Precision Precision
-	product   gemm // being asked for
+	product   gemm // that is being enqueued
 }
 
 // NewBLAS opens cuBLAS. The workspace is its own for as long as it lives: so products

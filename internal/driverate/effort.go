@@ -5,7 +5,7 @@
 //
 // Drives of virtual machines are throttled: they earn the right to so many bytes a second
 // and save up what is not used, for a second or more. A load that follows an idle second is
-// therefore faster than the drive is, and a short measurement tells of that alone. What a
+// therefore faster than the drive is, and a short measurement shows that alone. What a
 // drive keeps up is measured after a load has spent the savings, without a pause between.
 package driverate
 

@@ -7,7 +7,7 @@ import (
 )
 
 // PanicError is a panic, a bug, as an error. Its text is one line if the value's is; the
-// stack is for whoever looks into it.
+// stack is for those who look into it.
 type PanicError struct {
 	Value any
 	Stack []byte // of the goroutine that panicked

@@ -24,7 +24,7 @@ func (l simd) String() string { return names[l] }
 // level is what the functions of this package use. It changes only in Use.
 var level = initial(os.Getenv("DISKGNN_SIMD"))
 
-// initial returns the kind that the environment asks for, if there is such a kind
+// initial returns the kind that the environment names, if there is such a kind
 // and the processor has it, else the best that the processor has.
 func initial(asked string) simd {
 	if i := slices.Index(names[:], asked); i >= 0 && simd(i) <= supported {

@@ -1,4 +1,4 @@
-// Package progress carries what a stage is doing to whoever watches: stages
+// Package progress carries what a stage is doing to the display: stages
 // report, the command line renders. Reporting is safe from any goroutine and
 // costs an atomic addition.
 package progress

@@ -17,7 +17,7 @@ func freeOf(s *unix.Statfs_t) int64 {
 	return int64(n)
 }
 
-// Boundless returns fsys with as much free space as a stage may ask for: for users who
+// Boundless returns fsys with as much free space as any stage needs: for users who
 // know better than the file system does what it has room for.
 func Boundless(fsys FS) FS { return boundless{fsys} }
 

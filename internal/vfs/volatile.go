@@ -383,7 +383,7 @@ func (v *Volatile) SyncDir(name string) error {
 	})
 }
 
-// commit makes pending changes durable that are asked for, and those of the same files
+// commit makes the named pending changes durable, and those of the same files
 // before them.
 func (v *Volatile) commit(wanted func(c change) bool) {
 	taken := make([]bool, len(v.pending))

@@ -73,7 +73,7 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 
 // openUring starts io_uring, which tries itself out by reading something. Reads
 // through the page cache are better left to pread, whose workers copy side by
-// side; whoever names uring gets it all the same.
+// side; --io uring uses it all the same.
 func openUring(options iostack.Options, chosen bool) (iostack.Stack, string, error) {
 	if !chosen && options.Direct == iostack.DirectNever {
 		return nil, "", errors.New("buffered reads are faster with pread")

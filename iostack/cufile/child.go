@@ -22,7 +22,7 @@ const (
 	answerMark = "diskgnn-cufile-probe "
 )
 
-// task is what a child is asked to do.
+// task is what a child does.
 type task struct {
 	File   string `json:"file"`   // to be read; none: open the driver alone
 	Direct bool   `json:"direct"` // without compatibility mode

@@ -35,7 +35,7 @@ type ring struct {
 	asleep atomic.Bool // shared: the thread has room, found nothing queued, and waits
 
 	mu     sync.Mutex
-	orders []func() // shared: what the thread is asked to run
+	orders []func() // shared: what the thread runs next
 	over   bool     // shared: it runs nothing any more
 }
 
@@ -43,7 +43,7 @@ const (
 	wakeData = 1<<64 - 1 // user data of the read of the eventfd
 	testData = 1<<64 - 2 // of the read that tries the ring out
 
-	// maxTries bounds how often a read is asked for again that the kernel ended
+	// maxTries bounds how often a read is submitted again that the kernel ended
 	// with EINTR or EAGAIN.
 	maxTries = 1000
 

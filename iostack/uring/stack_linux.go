@@ -49,7 +49,7 @@ func New(options iostack.Options) (*Stack, error) {
 	return start(options, seams{enter: enter})
 }
 
-// ringsFor returns how many rings share a depth: one, until the depth tells of
+// ringsFor returns how many rings share a depth: one, until the depth is that of
 // drives that are faster than a thread. On one virtual NVMe drive a second ring
 // never raised the rate of large reads and took a half more processor time; from
 // memory, a thread serves some 900,000 reads of a page per second and four of

@@ -17,7 +17,7 @@ import (
 )
 
 // Reader is an open pack: its metadata and index, in memory. It holds no open
-// files; whoever reads features opens them with the I/O of its choice. Safe for
+// files; a reader of features opens them with the I/O of its choice. Safe for
 // concurrent use.
 type Reader struct {
 	dir    string

@@ -19,7 +19,7 @@
 // batches. A batch's byte form is that of package batchcodec with input nodes as
 // node ids in the order of their discovery, so that destinations are always a
 // prefix of the sources; degrees are in-degrees in the whole graph. Files are
-// cut every F batches, whoever sampled them; the last one may hold fewer. Byte
+// cut every F batches, by whatever shard they were sampled; the last one may hold fewer. Byte
 // forms follow each other without padding.
 //
 // # index.bin

@@ -13,7 +13,7 @@ import (
 // of the input projection are the input nodes.
 //
 // Gradients that travel from one layer down to the one before are those of its
-// sums: whoever computes the gradient of a layer's output hands every chunk of rows
+// sums: the layer above, which computes the gradient of a layer's output, hands every chunk of rows
 // to the tail's backward at once, while it is in the cache.
 type layer struct {
 	net       *network

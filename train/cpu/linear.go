@@ -172,7 +172,7 @@ func (o *linear) aggregate(worker int, rows []float32, stride int, y []float32, 
 	}
 }
 
-// chosen returns where destination i's argmax goes; nil if nobody asks for it.
+// chosen returns where destination i's argmax goes; nil where backward needs none.
 func (o *linear) chosen(i int) []uint32 {
 	if o.argmax == nil {
 		return nil

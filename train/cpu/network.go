@@ -51,7 +51,7 @@ type network struct {
 type memory struct {
 	*device.Arena
 	buffers [][]float32 // handed out
-	// The most that a layer asked for of what all of them share.
+	// The most that any layer needs of what they share.
 	partialFloats, scratchWidth, wideWidth int
 }
 

@@ -9,7 +9,7 @@
 // distinct sources of its edges are read in ascending order — whole pieces of the
 // table, checked, several at once — and the layer is computed on the range's block by
 // the engine that trains. What it gives is appended to the file of the layer's states.
-// The last layer is computed for those nodes alone that are asked for.
+// The last layer is computed for the nodes named alone.
 //
 // No result depends on how the nodes were cut: each is computed from its own edges,
 // in their order, and where the weight of an edge follows from the others in its block

@@ -123,7 +123,7 @@ func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 	return nil
 }
 
-// predict computes and writes what the options ask for.
+// predict computes and writes what the options name.
 func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err error) {
 	t := targets{nodes: j.data.Facts().Nodes}
 	if o.Nodes != AllNodes {

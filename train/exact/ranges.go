@@ -124,7 +124,7 @@ func cutterBytes(c capacity, counts bool) int64 {
 }
 
 // newCutter returns a cutter of targets into ranges of at most most. out has the edges
-// that begin at each node of the graph, nil where no model asks for them.
+// that begin at each node of the graph, nil where the model does not count them.
 func newCutter(g *graph.CSC, t targets, most capacity, sources *idset.Set, out []uint32) *cutter {
 	c := &cutter{graph: g, targets: t, most: most, sources: sources, out: out}
 	if out != nil {

@@ -14,7 +14,7 @@ type clock struct {
 	at   time.Time
 }
 
-// set makes the present the time that others are told by: the closer, the more precise.
+// set makes the present the time that others are counted from: the closer, the more precise.
 // It waits for the stream.
 func (c *clock) set(s *cuda.Stream) error {
 	if err := errors.Join(c.mark.Record(s), c.mark.Synchronize()); err != nil {

@@ -69,7 +69,7 @@ func (k *layer) param(from, to model.Role) (values, grads cuda.Buffer) {
 // block returns the batch's block for this layer.
 func (k *layer) block() *block { return &k.net.in.now.blocks[max(0, k.index)] }
 
-// rows returns how many rows work is asked for.
+// rows returns how many rows a launch is for.
 func (k *layer) rows() int {
 	if k.index == model.InputLayer {
 		return k.net.asked.Src[0]

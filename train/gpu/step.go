@@ -124,7 +124,7 @@ func (e *Engine) work() error {
 	return e.adam.update(e.main, n.in.adamStep())
 }
 
-// Finish waits for the last step and returns what it found, nil if that was told.
+// Finish waits for the last step and returns what it found, nil if that was returned.
 func (e *Engine) Finish() (*engine.Outcome, error) {
 	if e.broken != nil {
 		return nil, e.broken

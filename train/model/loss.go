@@ -8,7 +8,7 @@ type Loss string
 
 const (
 	// CrossEntropy is the mean over the labelled seed nodes of the softmax
-	// cross-entropy, in nats: of one class per node, smoothed where an engine is told to.
+	// cross-entropy, in nats: of one class per node, smoothed where the recipe says so.
 	CrossEntropy Loss = "cross-entropy"
 	// Binary is the mean over the labelled seed nodes and all classes of the binary
 	// cross-entropy of the logits' sigmoids: any number of classes per node, which the

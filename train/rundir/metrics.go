@@ -109,7 +109,7 @@ func checkMetrics(f vfs.File, name string, end MetricsEnd) error {
 }
 
 // OpenMetrics opens metrics.jsonl to go on after an end: what follows it is cut off. The
-// cut becomes durable with the next line: until then, whoever goes on cuts again.
+// cut becomes durable with the next line: a run that resumes before that cuts again.
 func (d *Dir) OpenMetrics(end MetricsEnd) (err error) {
 	name := d.Name(MetricsFile)
 	if d.metrics, err = d.FS.OpenReadWrite(name); err != nil {

@@ -77,7 +77,7 @@ type Result struct {
 	PreloadSeconds float64 `json:"preload_seconds"`
 	Metric         string  `json:"metric"`
 	Epochs         []Epoch `json:"epochs"`
-	// StoppedEarly tells that Epochs are fewer than were asked for, since scores did
+	// StoppedEarly says that Epochs are fewer than --epochs, since scores did
 	// not become better.
 	StoppedEarly bool `json:"stopped_early"`
 	// BestEpoch is the first with the best validation score, the last epoch where

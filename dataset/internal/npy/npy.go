@@ -1,5 +1,5 @@
 // Package npy reads NumPy's array files, .npy, as streams: a header, then
-// numbers, of which only the piece that is asked for is in memory.
+// numbers, of which only one piece at a time is in memory.
 //
 // It reads versions 1 to 3 of the format, little-endian integers, booleans and
 // floats. Anything else, and anything malformed, is an error of kind

@@ -2,7 +2,7 @@
 // OpenBLAS where the machine has it and in Go where it does not.
 //
 // OpenBLAS is found at run time with dlopen: no cgo, no build tag, and a program
-// that starts without it. It is told to use one thread, because the callers'
+// that starts without it. It is set to one thread, because the callers'
 // workers, each with rows of its own, use two cores better than its own threads
 // do and because a product must not depend on how many of them there are.
 //
