@@ -221,7 +221,7 @@ func TestTinySegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := map[int]uint32{ssd[0]: 0, ssd[1]: 1}
+	place := map[int]uint32{ssd[0]: 0, ssd[1]: 1}
 	rank := []uint32{0, 1, 4, 2, 5, 6, 7, 3}
 	for i := range r.Facts().Train {
 		e := &r.Index().Train[i]
@@ -241,15 +241,15 @@ func TestTinySegment(t *testing.T) {
 			chunk, both = []int{4, 5, 6}, ssd // seed 4
 		}
 		holds(fmt.Sprint("chunk ", i), read(packfile.ColdFile(0))[e.ChunkOffset:], chunk...)
-		var names, slots []uint32
+		var names, places []uint32
 		for _, v := range chunk {
 			names = append(names, rank[v])
 		}
 		for _, v := range both {
-			names, slots = append(names, rank[v]), append(slots, slot[v])
+			names, places = append(names, rank[v]), append(places, place[v])
 		}
-		if names = append(names, hot...); !slices.Equal(b.Input, names) || !slices.Equal(plan.SSD, slots) {
-			t.Errorf("batch %d: ranks %v, slots %v; want %v, %v", i, b.Input, plan.SSD, names, slots)
+		if names = append(names, hot...); !slices.Equal(b.Input, names) || !slices.Equal(plan.SSD, places) {
+			t.Errorf("batch %d: ranks %v, places %v; want %v, %v", i, b.Input, plan.SSD, names, places)
 		}
 		if e.Bands[0] != len(chunk) || e.SSD[0] != len(both) {
 			t.Errorf("batch %d: bands of %v and %v rows", i, e.Bands, e.SSD)

@@ -34,8 +34,8 @@ type journal struct {
 	// Requests and SSDRequests are the CRC-32C of the scratch lists of rows.
 	Requests    uint32 `json:"requests_crc,omitempty"`
 	SSDRequests uint32 `json:"ssd_requests_crc,omitempty"`
-	// Slots is the CRC-32C of the list of the cache's first content under policy min.
-	Slots uint32 `json:"slots_crc,omitempty"`
+	// Entries is the CRC-32C of the list of the cache's first content under policy min.
+	Entries uint32 `json:"slots_crc,omitempty"`
 }
 
 // save makes the end of the first pass durable. form is that of the chunks as the ranges
@@ -52,7 +52,7 @@ func (f *firstPass) save(dir *stage.Dir, form packfile.Form) error {
 	if err := dir.FS().SyncDir(dir.Path()); err != nil {
 		return err
 	}
-	return dir.SaveProgress(journal{Graphs: true, Facts: &f.facts, Files: f.files, Requests: f.requests, SSDRequests: f.ssdRequests, Slots: f.entries})
+	return dir.SaveProgress(journal{Graphs: true, Facts: &f.facts, Files: f.files, Requests: f.requests, SSDRequests: f.ssdRequests, Entries: f.entries})
 }
 
 // loadFirstPass returns what an interrupted run's first pass left, or nil.
@@ -72,7 +72,7 @@ func loadFirstPass(dir *stage.Dir, form packfile.Form) (*firstPass, error) {
 	if err != nil {
 		return nil, touched(dir.File(partFile), err)
 	}
-	return &firstPass{facts: *j.Facts, index: x, files: j.Files, requests: j.Requests, ssdRequests: j.SSDRequests, entries: j.Slots}, nil
+	return &firstPass{facts: *j.Facts, index: x, files: j.Files, requests: j.Requests, ssdRequests: j.SSDRequests, entries: j.Entries}, nil
 }
 
 // check makes sure of the files that an interrupted run's first pass finished: graphs and,

@@ -84,7 +84,7 @@ func TestRenumber(t *testing.T) {
 				if (i < rows) != (int64(v) >= hot) {
 					t.Fatalf("%d eval rows, but row %d is %d with %d hot rows", rows, i, v, hot)
 				}
-				if int64(v) >= hot { // slots ascend with node ids
+				if int64(v) >= hot { // places ascend with node ids
 					for u := range uint32(n) {
 						if eval.Has(u) && int64(eval.Place(u))+hot == int64(v) {
 							b.Input[i] = rank[u]

@@ -109,7 +109,7 @@ func TestTinyByValue(t *testing.T) {
 }
 
 // checkTinyEval: validation seeds 2 ← 0 and 5 ← 4, test seeds 3 ← 0 1 2 4 and
-// 6 ← 4 5; an input node is its rank, or 6 + its slot in eval.bin.
+// 6 ← 4 5; an input node is its rank, or 6 + its place in eval.bin.
 func checkTinyEval(t *testing.T, r *packfile.Reader, graphs string) {
 	t.Helper()
 	for i, want := range []string{

@@ -2,20 +2,20 @@ package pipeline
 
 import "fmt"
 
-// Error says which stage failed on which item.
+// Error says which link failed on which item.
 type Error struct {
-	Stage string
-	Item  int
-	Err   error
+	Link string
+	Item int
+	Err  error
 
 	label func(item int) string
 }
 
 func (e *Error) Error() string {
 	if e.label == nil {
-		return fmt.Sprintf("item %d: %s: %v", e.Item, e.Stage, e.Err)
+		return fmt.Sprintf("item %d: %s: %v", e.Item, e.Link, e.Err)
 	}
-	return fmt.Sprintf("%s: %s: %v", e.label(e.Item), e.Stage, e.Err)
+	return fmt.Sprintf("%s: %s: %v", e.label(e.Item), e.Link, e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

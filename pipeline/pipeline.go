@@ -1,10 +1,10 @@
-// Package pipeline runs a sequence of items through a chain of stages that
-// overlap: while one item is in the last stage, later ones are in the stages
-// before it. It knows nothing of what the stages do.
+// Package pipeline runs a sequence of items through a chain of links that
+// overlap: while one item is in the last link, later ones are in the links
+// before it. It knows nothing of what the links do.
 //
 // The buffers that an item needs are a slot. Slots form a ring: item i travels in
-// slot i mod n, whose ownership passes from stage to stage with it, and item i+n may
-// begin when item i has left the last stage. So n bounds what is in flight, and
+// slot i mod n, whose ownership passes from link to link with it, and item i+n may
+// begin when item i has left the last link. So n bounds what is in flight, and
 // an item is the only one that touches its slot.
 //
 //	          ┌───────────┐    ┌───────────────┐    ┌──────────┐    ┌─────────┐
@@ -12,16 +12,16 @@
 //	  ▲       └───────────┘    └───────────────┘    └──────────┘    └─────────┘  │
 //	  └──────────────────────────────────────────────────────────────────────────┘
 //
-// A stage may have several workers. Its items begin in order and may end in any;
-// the next stage begins them in order again. The last stage runs on the goroutine
+// A link may have several workers. Its items begin in order and may end in any;
+// the next link begins them in order again. The last link runs on the goroutine
 // that calls Run, one item at a time: it is where the consumer's own state lives,
 // and no lock is needed there.
 //
-// A pipeline lives as long as its items. Run takes some of them through all stages;
+// A pipeline lives as long as its items. Run takes some of them through all links;
 // between two calls goroutines and slots stay, and nothing is under way: what an epoch
 // took is its own.
 //
-// Times are kept for every item and stage: see Table and Recorder. Neither passing
+// Times are kept for every item and link: see Table and Recorder. Neither passing
 // an item on nor recording it allocates memory.
 package pipeline
 
@@ -35,12 +35,12 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Stage is one link of the chain.
-type Stage[S any] struct {
-	// Name is the stage's in tables, traces and errors.
+// Link is one step of the chain.
+type Link[S any] struct {
+	// Name is the link's in tables, traces and errors.
 	Name string
-	// Workers is the number of items in the stage at the same time; 0 means 1.
-	// The last stage has one.
+	// Workers is the number of items in the link at the same time; 0 means 1.
+	// The last link has one.
 	Workers int
 	// Do works on the item in slot. It owns the slot until it returns, and must
 	// return soon once ctx ends. A panic is reported as an error.
@@ -49,8 +49,8 @@ type Stage[S any] struct {
 
 // Config describes a pipeline.
 type Config[S any] struct {
-	// Stages are the links in order, at least one.
-	Stages []Stage[S]
+	// Links are the steps in order, at least one.
+	Links []Link[S]
 	// Slots are the buffers, at least one; more workers than slots never all work.
 	Slots []S
 	// Items is the number of items: they are 0 … Items-1.
@@ -58,7 +58,7 @@ type Config[S any] struct {
 	// Label names an item in errors; nil means "item 7".
 	Label func(item int) string
 	// Abort, if any, is called by Close for every slot whose item may have begun and
-	// has not left the last stage. It ends what is still under way in the slot, such
+	// has not left the last link. It ends what is still under way in the slot, such
 	// as reads into its buffers, and returns when nothing is.
 	Abort func(slot S)
 	// Free, if any, is called by Close for every slot, after Abort.
@@ -70,12 +70,12 @@ type Config[S any] struct {
 
 // Validate reports what no pipeline can be made of.
 func (c *Config[S]) Validate() error {
-	if len(c.Stages) == 0 || len(c.Slots) == 0 || c.Items < 0 {
-		return fmt.Errorf("pipeline: %d stages, %d slots, %d items", len(c.Stages), len(c.Slots), c.Items)
+	if len(c.Links) == 0 || len(c.Slots) == 0 || c.Items < 0 {
+		return fmt.Errorf("pipeline: %d links, %d slots, %d items", len(c.Links), len(c.Slots), c.Items)
 	}
-	for i, s := range c.Stages {
-		if s.Do == nil || s.Workers < 0 || i == len(c.Stages)-1 && s.Workers > 1 {
-			return fmt.Errorf("pipeline: stage %q has no work or %d workers", s.Name, s.Workers)
+	for i, s := range c.Links {
+		if s.Do == nil || s.Workers < 0 || i == len(c.Links)-1 && s.Workers > 1 {
+			return fmt.Errorf("pipeline: link %q has no work or %d workers", s.Name, s.Workers)
 		}
 	}
 	return nil
@@ -90,35 +90,35 @@ type Pipeline[S any] struct {
 	err    error // why Run failed
 	closed bool
 
-	links    []link
-	last     worker // of the last stage
+	queues   []queue
+	last     worker // of the last link
 	admitted int    // items that calls of Run have admitted: only they begin
 	busy     []bool // by slot: an admitted item is in it, or may enter it
 
 	since time.Time     // what times count from
 	began time.Duration // when the present Run did
-	spans [][]span      // by slot and stage: the times of the slot's item, owned with it
+	spans [][]span      // by slot and link: the times of the slot's item, owned with it
 	taken Table         // of the items that left since the last call of Table
-	lanes [][]Lane      // by stage and worker, in the recorder
+	lanes [][]Lane      // by link and worker, in the recorder
 	shift time.Duration // from the recorder's clock to ours
 }
 
-// link is what joins a stage to the one before it. ready[k], of capacity 1, holds a
-// token while slot k waits for the stage. turn, of capacity 1 too, holds the number of
-// the item that the stage begins next, unless a worker is waiting for that very item:
-// so the stage's items begin in order, whatever the order in which they arrive.
-type link struct {
+// queue is what joins a link to the one before it. ready[k], of capacity 1, holds a
+// token while slot k waits for the link. turn, of capacity 1 too, holds the number of
+// the item that the link begins next, unless a worker is waiting for that very item:
+// so the link's items begin in order, whatever the order in which they arrive.
+type queue struct {
 	ready []chan struct{}
 	turn  chan int
 }
 
-// worker is one goroutine's place in a stage.
+// worker is one goroutine's place in a link.
 type worker struct {
-	stage, index int
-	idle         time.Duration // when it last became idle
+	link, index int
+	idle        time.Duration // when it last became idle
 }
 
-// span is an item's time in a stage.
+// span is an item's time in a link.
 type span struct {
 	worker            int
 	idle, begin, done time.Duration // waiting from idle to begin, at work from begin to done
@@ -130,28 +130,28 @@ func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Pipeline[S]{config: c, links: make([]link, len(c.Stages)), since: time.Now()}
-	for s := range p.links {
-		p.links[s].turn = make(chan int, 1)
-		p.links[s].turn <- 0
-		p.links[s].ready = make([]chan struct{}, len(c.Slots))
-		for k := range p.links[s].ready {
-			p.links[s].ready[k] = make(chan struct{}, 1)
+	p := &Pipeline[S]{config: c, queues: make([]queue, len(c.Links)), since: time.Now()}
+	for s := range p.queues {
+		p.queues[s].turn = make(chan int, 1)
+		p.queues[s].turn <- 0
+		p.queues[s].ready = make([]chan struct{}, len(c.Slots))
+		for k := range p.queues[s].ready {
+			p.queues[s].ready[k] = make(chan struct{}, 1)
 		}
 	}
 	p.busy = make([]bool, len(c.Slots))
 	for range c.Slots {
-		p.spans = append(p.spans, make([]span, len(c.Stages)))
+		p.spans = append(p.spans, make([]span, len(c.Links)))
 	}
 	p.taken = p.emptyTable()
 	p.addLanes()
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.group, p.ctx = errgroup.WithContext(ctx)
-	last := len(c.Stages) - 1
-	p.last.stage = last
-	for s := range c.Stages[:last] {
-		for w := range max(1, c.Stages[s].Workers) {
-			p.group.Go(func() error { return p.work(&worker{stage: s, index: w}) })
+	last := len(c.Links) - 1
+	p.last.link = last
+	for s := range c.Links[:last] {
+		for w := range max(1, c.Links[s].Workers) {
+			p.group.Go(func() error { return p.work(&worker{link: s, index: w}) })
 		}
 	}
 	return p, nil
@@ -159,55 +159,55 @@ func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 
 func (p *Pipeline[S]) now() time.Duration { return time.Since(p.since) }
 
-// work takes the items of a stage until there are no more.
+// work takes the items of a link until there are no more.
 func (p *Pipeline[S]) work(w *worker) error {
 	for {
-		item, err := p.take(w.stage)
+		item, err := p.take(w.link)
 		if err != nil || item == p.config.Items {
 			return err
 		}
 		if err := p.step(w, item); err != nil {
 			return err
 		}
-		p.pass(w.stage+1, item)
+		p.pass(w.link+1, item)
 	}
 }
 
-// take waits for the stage's next item to arrive. After the last one it returns the
+// take waits for the link's next item to arrive. After the last one it returns the
 // number of items.
-func (p *Pipeline[S]) take(stage int) (item int, err error) {
-	l := &p.links[stage]
+func (p *Pipeline[S]) take(link int) (item int, err error) {
+	q := &p.queues[link]
 	select {
-	case item = <-l.turn:
+	case item = <-q.turn:
 	case <-p.ctx.Done():
 		return 0, context.Cause(p.ctx)
 	}
 	if item == p.config.Items {
-		l.turn <- item // for the stage's other workers
+		q.turn <- item // for the link's other workers
 		return item, nil
 	}
 	select {
-	case <-l.ready[item%len(p.config.Slots)]:
-		l.turn <- item + 1
+	case <-q.ready[item%len(p.config.Slots)]:
+		q.turn <- item + 1
 		return item, nil
 	case <-p.ctx.Done():
 		return 0, context.Cause(p.ctx) // as all the others will: the turn is needed no more
 	}
 }
 
-// pass lets an item's slot wait for a stage. There is room: no other token is the
+// pass lets an item's slot wait for a link. There is room: no other token is the
 // slot's.
-func (p *Pipeline[S]) pass(stage, item int) {
-	p.links[stage].ready[item%len(p.config.Slots)] <- struct{}{}
+func (p *Pipeline[S]) pass(link, item int) {
+	p.queues[link].ready[item%len(p.config.Slots)] <- struct{}{}
 }
 
-// step does w's stage's work on an item that has arrived.
+// step does w's link's work on an item that has arrived.
 func (p *Pipeline[S]) step(w *worker, item int) error {
 	slot := item % len(p.config.Slots)
 	begin := p.now()
-	err := p.do(w.stage, slot, item)
+	err := p.do(w.link, slot, item)
 	done := p.now()
-	p.spans[slot][w.stage] = span{worker: w.index, idle: max(w.idle, p.began), begin: begin, done: done}
+	p.spans[slot][w.link] = span{worker: w.index, idle: max(w.idle, p.began), begin: begin, done: done}
 	w.idle = done
 	switch {
 	case err == nil:
@@ -215,11 +215,11 @@ func (p *Pipeline[S]) step(w *worker, item int) error {
 	case p.ctx.Err() != nil:
 		return context.Cause(p.ctx) // what failed for being stopped is not why it was stopped
 	}
-	return &Error{Stage: p.config.Stages[w.stage].Name, Item: item, label: p.config.Label, Err: err}
+	return &Error{Link: p.config.Links[w.link].Name, Item: item, label: p.config.Label, Err: err}
 }
 
-// do calls the stage's function and turns a panic into an error.
-func (p *Pipeline[S]) do(stage, slot, item int) (err error) {
+// do calls the link's function and turns a panic into an error.
+func (p *Pipeline[S]) do(link, slot, item int) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fault.Recovered(v)
@@ -228,12 +228,12 @@ func (p *Pipeline[S]) do(stage, slot, item int) (err error) {
 	if p.ctx.Err() != nil {
 		return p.ctx.Err()
 	}
-	return p.config.Stages[stage].Do(p.ctx, p.config.Slots[slot], item)
+	return p.config.Links[link].Do(p.ctx, p.config.Slots[slot], item)
 }
 
-// Run takes the next n items through the last stage, on the calling goroutine. When
-// any stage fails, on whatever item, or the context ends, all stages stop, and Run
-// returns the first error once they have: an *Error for a stage's, the context's
+// Run takes the next n items through the last link, on the calling goroutine. When
+// any link fails, on whatever item, or the context ends, all links stop, and Run
+// returns the first error once they have: an *Error for a link's, the context's
 // cause as it is. Every later call returns the same.
 func (p *Pipeline[S]) Run(n int) error {
 	if p.closed {
@@ -253,7 +253,7 @@ func (p *Pipeline[S]) Run(n int) error {
 		p.admit(item)
 	}
 	for range n {
-		item, err := p.take(p.last.stage)
+		item, err := p.take(p.last.link)
 		if err == nil {
 			err = p.step(&p.last, item)
 		}
@@ -279,7 +279,7 @@ func (p *Pipeline[S]) admit(item int) {
 	}
 }
 
-// Close stops all stages, ends what is under way in the slots, and frees them.
+// Close stops all links, ends what is under way in the slots, and frees them.
 // Closing again does nothing.
 func (p *Pipeline[S]) Close() {
 	if p.closed {

@@ -21,7 +21,7 @@ import (
 type slot struct {
 	held    atomic.Bool
 	item    int
-	passed  int // stages that the item has passed
+	passed  int // links that the item has passed
 	aborted int
 	freed   int
 }
@@ -34,15 +34,15 @@ func slots(n int) []*slot {
 	return s
 }
 
-// chain is a pipeline whose stages check that the rules of passing on are kept.
+// chain is a pipeline whose links check that the rules of passing on are kept.
 type chain struct {
-	stages, slots, items int
-	workers              []int
-	work                 func(ctx context.Context, stage, item int) error
-	broken               atomic.Pointer[string] // the first rule found broken
-	arrived              []int                  // items in the last stage, in order
-	begun                []atomic.Int64         // by stage: the item that must begin next
-	ring                 []*slot
+	links, slots, items int
+	workers             []int
+	work                func(ctx context.Context, link, item int) error
+	broken              atomic.Pointer[string] // the first rule found broken
+	arrived             []int                  // items in the last link, in order
+	begun               []atomic.Int64         // by link: the item that must begin next
+	ring                []*slot
 }
 
 func (c *chain) breach(format string, args ...any) {
@@ -52,15 +52,15 @@ func (c *chain) breach(format string, args ...any) {
 
 func (c *chain) config() pipeline.Config[*slot] {
 	c.ring = slots(c.slots)
-	c.begun = make([]atomic.Int64, c.stages)
+	c.begun = make([]atomic.Int64, c.links)
 	conf := pipeline.Config[*slot]{
 		Slots: c.ring, Items: c.items,
 		Abort: func(s *slot) { s.aborted++ },
 		Free:  func(s *slot) { s.freed++ },
 	}
-	for st := range c.stages {
-		conf.Stages = append(conf.Stages, pipeline.Stage[*slot]{
-			Name: fmt.Sprint("stage ", st), Workers: c.workers[st],
+	for st := range c.links {
+		conf.Links = append(conf.Links, pipeline.Link[*slot]{
+			Name: fmt.Sprint("link ", st), Workers: c.workers[st],
 			Do: func(ctx context.Context, s *slot, item int) error { return c.do(ctx, s, st, item) },
 		})
 	}
@@ -69,23 +69,23 @@ func (c *chain) config() pipeline.Config[*slot] {
 
 func (c *chain) do(ctx context.Context, s *slot, st, item int) error {
 	if !s.held.CompareAndSwap(false, true) {
-		c.breach("item %d in stage %d: the slot is somebody else's", item, st)
+		c.breach("item %d in link %d: the slot is somebody else's", item, st)
 	}
 	defer s.held.Store(false)
 	if st == 0 {
 		s.item, s.passed = item, 0
 	}
 	if s != c.ring[item%c.slots] || s.item != item || s.passed != st {
-		c.breach("item %d in stage %d: the slot holds item %d, which passed %d stages", item, st, s.item, s.passed)
+		c.breach("item %d in link %d: the slot holds item %d, which passed %d links", item, st, s.item, s.passed)
 	}
 	if c.workers[st] <= 1 && c.begun[st].Add(1) != int64(item+1) {
-		c.breach("stage %d began item %d out of turn", st, item)
+		c.breach("link %d began item %d out of turn", st, item)
 	}
 	if err := c.work(ctx, st, item); err != nil {
 		return err
 	}
 	s.passed++
-	if st == c.stages-1 {
+	if st == c.links-1 {
 		c.arrived = append(c.arrived, item)
 		s.item = -1
 	}
@@ -113,9 +113,9 @@ func (c *chain) check(done int) error {
 	return nil
 }
 
-// pause is a time that depends on stage and item alone.
-func pause(seed uint64, stage, item int) time.Duration {
-	x := (seed + uint64(stage)*31 + uint64(item)*17 + 1) * 0x9E3779B97F4A7C15
+// pause is a time that depends on link and item alone.
+func pause(seed uint64, link, item int) time.Duration {
+	x := (seed + uint64(link)*31 + uint64(item)*17 + 1) * 0x9E3779B97F4A7C15
 	return time.Duration(x>>61) * time.Millisecond // 0 … 7 ms
 }
 
@@ -134,17 +134,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 func TestChains(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &chain{
-			stages: rapid.IntRange(1, 5).Draw(rt, "stages"),
-			slots:  rapid.IntRange(1, 6).Draw(rt, "slots"),
-			items:  rapid.IntRange(0, 30).Draw(rt, "items"),
+			links: rapid.IntRange(1, 5).Draw(rt, "links"),
+			slots: rapid.IntRange(1, 6).Draw(rt, "slots"),
+			items: rapid.IntRange(0, 30).Draw(rt, "items"),
 		}
-		for range c.stages - 1 {
+		for range c.links - 1 {
 			c.workers = append(c.workers, rapid.IntRange(0, 4).Draw(rt, "workers"))
 		}
 		c.workers = append(c.workers, 1)
 		seed := rapid.Uint64().Draw(rt, "seed")
 		how := rapid.SampledFrom([]string{"nothing", "error", "panic", "cancel", "stop"}).Draw(rt, "what happens")
-		stage := rapid.IntRange(0, c.stages-1).Draw(rt, "in stage")
+		link := rapid.IntRange(0, c.links-1).Draw(rt, "in link")
 		item := rapid.IntRange(0, max(0, c.items-1)).Draw(rt, "at item")
 		part := rapid.IntRange(1, 7).Draw(rt, "items per run")
 
@@ -157,7 +157,7 @@ func TestChains(t *testing.T) {
 				if err := sleep(ctx, pause(seed, s, i)); err != nil {
 					return err
 				}
-				if s == stage && i == item {
+				if s == link && i == item {
 					switch how {
 					case "error":
 						return want
@@ -227,7 +227,7 @@ func runChain(ctx context.Context, c *chain, how string, item, part int, want er
 func TestFirstErrorWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := errors.New("the first")
-		c := &chain{stages: 3, slots: 4, items: 10, workers: []int{1, 1, 1}}
+		c := &chain{links: 3, slots: 4, items: 10, workers: []int{1, 1, 1}}
 		c.work = func(ctx context.Context, s, i int) error {
 			if s == 0 && i == 3 {
 				time.Sleep(time.Millisecond)
@@ -244,18 +244,18 @@ func TestFirstErrorWins(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		if err := p.Run(10); !errors.Is(err, first) || err.Error() != "item 3: stage 0: the first" {
+		if err := p.Run(10); !errors.Is(err, first) || err.Error() != "item 3: link 0: the first" {
 			t.Fatalf("Run returned %v", err)
 		}
 	})
 }
 
-// A stage that fails because it was cancelled does not hide that it was.
+// A link that fails because it was cancelled does not hide that it was.
 func TestCauseOfCancelling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("interrupt signal received")
-		c := &chain{stages: 2, slots: 2, items: 3, workers: []int{1, 1}}
+		c := &chain{links: 2, slots: 2, items: 3, workers: []int{1, 1}}
 		c.work = func(ctx context.Context, s, i int) error {
 			if s == 1 && i == 1 {
 				cancel(why)
@@ -274,11 +274,11 @@ func TestCauseOfCancelling(t *testing.T) {
 	})
 }
 
-func TestErrorsNameStageAndItem(t *testing.T) {
+func TestErrorsNameLinkAndItem(t *testing.T) {
 	for _, what := range []string{"error", "panic"} {
 		for st := range 3 {
 			synctest.Test(t, func(t *testing.T) {
-				c := &chain{stages: 3, slots: 2, items: 9, workers: []int{2, 1, 1}}
+				c := &chain{links: 3, slots: 2, items: 9, workers: []int{2, 1, 1}}
 				c.work = func(_ context.Context, s, i int) error {
 					if s != st || i != 4 {
 						return nil
@@ -296,7 +296,7 @@ func TestErrorsNameStageAndItem(t *testing.T) {
 				}
 				defer p.Close()
 				err = p.Run(9)
-				want := fmt.Sprintf("batch 4: stage %d: ", st)
+				want := fmt.Sprintf("batch 4: link %d: ", st)
 				if what == "panic" {
 					want += "panic: out of range"
 				} else {
@@ -305,7 +305,7 @@ func TestErrorsNameStageAndItem(t *testing.T) {
 				if err == nil || err.Error() != want {
 					t.Fatalf("got %v, want %s", err, want)
 				}
-				if p, ok := errors.AsType[*fault.PanicError](err); ok != (what == "panic") || ok && !strings.Contains(string(p.Stack), "TestErrorsNameStageAndItem") {
+				if p, ok := errors.AsType[*fault.PanicError](err); ok != (what == "panic") || ok && !strings.Contains(string(p.Stack), "TestErrorsNameLinkAndItem") {
 					t.Errorf("the stack does not show where: %+v", p)
 				}
 			})
@@ -313,10 +313,10 @@ func TestErrorsNameStageAndItem(t *testing.T) {
 	}
 }
 
-// run starts a chain of sleeping stages and returns the virtual time it took.
+// run starts a chain of sleeping links and returns the virtual time it took.
 func run(t *testing.T, slotsN int, workers []int, lengths []time.Duration, items int, r *pipeline.Recorder) (time.Duration, pipeline.Table) {
 	t.Helper()
-	c := &chain{stages: len(lengths), slots: slotsN, items: items, workers: workers}
+	c := &chain{links: len(lengths), slots: slotsN, items: items, workers: workers}
 	c.work = func(ctx context.Context, s, _ int) error { return sleep(ctx, lengths[s]) }
 	conf := c.config()
 	conf.Recorder, conf.Name = r, "train"
@@ -334,14 +334,14 @@ func run(t *testing.T, slotsN int, workers []int, lengths []time.Duration, items
 
 const ms = time.Millisecond
 
-// The time taken is that of the slowest stage, plus filling and draining the chain.
-func TestStagesOverlap(t *testing.T) {
+// The time taken is that of the slowest link, plus filling and draining the chain.
+func TestLinksOverlap(t *testing.T) {
 	for _, c := range []struct {
 		slots   int
 		workers []int
 		want    time.Duration
 	}{
-		{3, []int{1, 1, 1}, 1*ms + 10*6*ms + 2*ms},  // enough slots: the slowest stage never waits
+		{3, []int{1, 1, 1}, 1*ms + 10*6*ms + 2*ms},  // enough slots: the slowest link never waits
 		{2, []int{1, 1, 1}, 1*ms + 10*6*ms + 2*ms},  // two do, since a load fits beside a compute
 		{1, []int{1, 1, 1}, 10 * (1 + 6 + 2) * ms},  // one slot: nothing overlaps
 		{4, []int{1, 2, 1}, 1*ms + 5*6*ms + 2*2*ms}, // two workers halve it
@@ -359,22 +359,22 @@ func TestStagesOverlap(t *testing.T) {
 func TestTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, tab := run(t, 3, []int{1, 1, 1}, []time.Duration{1 * ms, 6 * ms, 2 * ms}, 10, nil)
-		want := pipeline.Table{Items: 10, Seconds: 0.063, Stages: []pipeline.StageTime{
-			{Stage: "stage 0", Workers: 1, Busy: 0.010, Blocked: 0.036}, // item 3 waits from 3 to 9 ms, items 4 to 9 for 5 ms each
-			{Stage: "stage 1", Workers: 1, Busy: 0.060, Blocked: 0.001},
-			{Stage: "stage 2", Workers: 1, Busy: 0.020, Blocked: 0.043},
+		want := pipeline.Table{Items: 10, Seconds: 0.063, Links: []pipeline.LinkTime{
+			{Link: "link 0", Workers: 1, Busy: 0.010, Blocked: 0.036}, // item 3 waits from 3 to 9 ms, items 4 to 9 for 5 ms each
+			{Link: "link 1", Workers: 1, Busy: 0.060, Blocked: 0.001},
+			{Link: "link 2", Workers: 1, Busy: 0.020, Blocked: 0.043},
 		}}
 		near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 		if tab.Items != want.Items || !near(tab.Seconds, want.Seconds) {
 			t.Errorf("got %+v", tab)
 		}
-		for i, s := range tab.Stages {
-			w := want.Stages[i]
-			if s.Stage != w.Stage || s.Workers != w.Workers || !near(s.Busy, w.Busy) || !near(s.Blocked, w.Blocked) {
+		for i, s := range tab.Links {
+			w := want.Links[i]
+			if s.Link != w.Link || s.Workers != w.Workers || !near(s.Busy, w.Busy) || !near(s.Blocked, w.Blocked) {
 				t.Errorf("got %+v, want %+v", s, w)
 			}
 		}
-		if s := tab.String(); s != "stage 0 16% | stage 1 95% | stage 2 32%, bound by stage 1 1.05×" {
+		if s := tab.String(); s != "link 0 16% | link 1 95% | link 2 32%, bound by link 1 1.05×" {
 			t.Error(s)
 		}
 		tab.Add(tab)
@@ -390,7 +390,7 @@ func TestIdleBetweenRuns(t *testing.T) {
 		var loaded atomic.Int64
 		p, err := pipeline.Start(t.Context(), pipeline.Config[int]{
 			Slots: []int{0, 1, 2}, Items: 8,
-			Stages: []pipeline.Stage[int]{
+			Links: []pipeline.Link[int]{
 				{Name: "load", Do: func(ctx context.Context, _, _ int) error { loaded.Add(1); return sleep(ctx, ms) }},
 				{Name: "use", Do: func(ctx context.Context, _, _ int) error { return sleep(ctx, ms) }},
 			},
@@ -410,7 +410,7 @@ func TestIdleBetweenRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			tab := p.Table()
-			if tab.Items != 4 || tab.Seconds != 0.005 || tab.Stages[0].Blocked != 0 || tab.Stages[1].Blocked != 0.001 {
+			if tab.Items != 4 || tab.Seconds != 0.005 || tab.Links[0].Blocked != 0 || tab.Links[1].Blocked != 0.001 {
 				t.Errorf("run %d: %+v", run, tab)
 			}
 		}
@@ -427,10 +427,10 @@ func TestStartRefuses(t *testing.T) {
 	for _, c := range []pipeline.Config[int]{
 		{},
 		{Slots: []int{1}, Items: 1},
-		{Stages: []pipeline.Stage[int]{{Do: do}}, Items: 1},
-		{Stages: []pipeline.Stage[int]{{Name: "idle"}}, Slots: []int{1}},
-		{Stages: []pipeline.Stage[int]{{Do: do, Workers: 2}}, Slots: []int{1}},
-		{Stages: []pipeline.Stage[int]{{Do: do}}, Slots: []int{1}, Items: -1},
+		{Links: []pipeline.Link[int]{{Do: do}}, Items: 1},
+		{Links: []pipeline.Link[int]{{Name: "idle"}}, Slots: []int{1}},
+		{Links: []pipeline.Link[int]{{Do: do, Workers: 2}}, Slots: []int{1}},
+		{Links: []pipeline.Link[int]{{Do: do}}, Slots: []int{1}, Items: -1},
 	} {
 		if _, err := pipeline.Start(t.Context(), c); err == nil {
 			t.Errorf("%+v started", c)
@@ -444,7 +444,7 @@ func TestNoAllocation(t *testing.T) {
 		do := func(context.Context, *slot, int) error { return nil }
 		p, err := pipeline.Start(t.Context(), pipeline.Config[*slot]{
 			Slots: slots(3), Items: 1 << 30, Recorder: r,
-			Stages: []pipeline.Stage[*slot]{{Name: "a", Workers: 2, Do: do}, {Name: "b", Do: do}, {Name: "c", Do: do}},
+			Links: []pipeline.Link[*slot]{{Name: "a", Workers: 2, Do: do}, {Name: "b", Do: do}, {Name: "c", Do: do}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -467,7 +467,7 @@ func TestRunOfNothing(t *testing.T) {
 	begun := 0
 	p, err := pipeline.Start(t.Context(), pipeline.Config[int]{
 		Slots: []int{1}, Items: 2,
-		Stages: []pipeline.Stage[int]{{Name: "only", Do: func(context.Context, int, int) error { begun++; return nil }}},
+		Links: []pipeline.Link[int]{{Name: "only", Do: func(context.Context, int, int) error { begun++; return nil }}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -487,7 +487,7 @@ func TestSlotsAreVisitedInTurn(t *testing.T) {
 	var seen []int
 	p, err := pipeline.Start(t.Context(), pipeline.Config[int]{
 		Slots: []int{10, 20, 30}, Items: 5,
-		Stages: []pipeline.Stage[int]{{Name: "only", Do: func(_ context.Context, s, _ int) error { seen = append(seen, s); return nil }}},
+		Links: []pipeline.Link[int]{{Name: "only", Do: func(_ context.Context, s, _ int) error { seen = append(seen, s); return nil }}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -502,7 +502,7 @@ func BenchmarkItem(b *testing.B) {
 	do := func(context.Context, *slot, int) error { return nil }
 	p, err := pipeline.Start(b.Context(), pipeline.Config[*slot]{
 		Slots: slots(4), Items: 1 << 30,
-		Stages: []pipeline.Stage[*slot]{{Name: "a", Do: do}, {Name: "b", Do: do}, {Name: "c", Do: do}, {Name: "d", Do: do}},
+		Links: []pipeline.Link[*slot]{{Name: "a", Do: do}, {Name: "b", Do: do}, {Name: "c", Do: do}, {Name: "d", Do: do}},
 	})
 	if err != nil {
 		b.Fatal(err)

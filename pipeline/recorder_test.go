@@ -52,15 +52,15 @@ func TestTraceByValue(t *testing.T) {
 		want := `{"displayTimeUnit":"ms","traceEvents":[
 {"ph":"M","pid":1,"tid":1,"name":"thread_name","args":{"name":"the \"run\""}},
 {"ph":"M","pid":1,"tid":1,"name":"thread_sort_index","args":{"sort_index":1}},
-{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"train stage 0"}},
+{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"train link 0"}},
 {"ph":"M","pid":1,"tid":2,"name":"thread_sort_index","args":{"sort_index":2}},
-{"ph":"M","pid":1,"tid":3,"name":"thread_name","args":{"name":"train stage 1"}},
+{"ph":"M","pid":1,"tid":3,"name":"thread_name","args":{"name":"train link 1"}},
 {"ph":"M","pid":1,"tid":3,"name":"thread_sort_index","args":{"sort_index":3}},
 {"ph":"X","pid":1,"tid":1,"name":"the \"run\"","ts":6000.000,"dur":4000.000,"args":{"batch":7,"blocked_us":0.000}},
-{"ph":"X","pid":1,"tid":2,"name":"train stage 0","ts":10000.000,"dur":1000.000,"args":{"batch":0,"blocked_us":0.000}},
-{"ph":"X","pid":1,"tid":3,"name":"train stage 1","ts":11000.000,"dur":2500.000,"args":{"batch":0,"blocked_us":1000.000}},
-{"ph":"X","pid":1,"tid":2,"name":"train stage 0","ts":11000.000,"dur":1000.000,"args":{"batch":1,"blocked_us":0.000}},
-{"ph":"X","pid":1,"tid":3,"name":"train stage 1","ts":13500.000,"dur":2500.000,"args":{"batch":1,"blocked_us":0.000}}
+{"ph":"X","pid":1,"tid":2,"name":"train link 0","ts":10000.000,"dur":1000.000,"args":{"batch":0,"blocked_us":0.000}},
+{"ph":"X","pid":1,"tid":3,"name":"train link 1","ts":11000.000,"dur":2500.000,"args":{"batch":0,"blocked_us":1000.000}},
+{"ph":"X","pid":1,"tid":2,"name":"train link 0","ts":11000.000,"dur":1000.000,"args":{"batch":1,"blocked_us":0.000}},
+{"ph":"X","pid":1,"tid":3,"name":"train link 1","ts":13500.000,"dur":2500.000,"args":{"batch":1,"blocked_us":0.000}}
 ]}
 `
 		if d := cmp.Diff(want, b.String()); d != "" {
@@ -98,7 +98,7 @@ func TestLanesDoNotOverlap(t *testing.T) {
 			}
 			ends[e.Tid] = e.Ts + e.Dur
 		}
-		want := []string{"train stage 0 1", "train stage 0 2", "train stage 1 1", "train stage 1 2", "train stage 1 3", "train stage 2"}
+		want := []string{"train link 0 1", "train link 0 2", "train link 1 1", "train link 1 2", "train link 1 3", "train link 2"}
 		if !slices.Equal(lanes, want) {
 			t.Errorf("lanes %q", lanes)
 		}

@@ -7,27 +7,27 @@ import (
 
 // Table is where the time of some items went, those of one Run or several.
 type Table struct {
-	Items   int         `json:"items"`
-	Seconds float64     `json:"seconds"` // inside Run
-	Stages  []StageTime `json:"stages"`
+	Items   int        `json:"items"`
+	Seconds float64    `json:"seconds"` // inside Run
+	Links   []LinkTime `json:"stages"`
 }
 
-// StageTime is one stage's row.
-type StageTime struct {
-	Stage   string  `json:"stage"`
+// LinkTime is one link's row.
+type LinkTime struct {
+	Link    string  `json:"stage"`
 	Workers int     `json:"workers"`
 	Busy    float64 `json:"busy_seconds"`    // at work, summed over the workers
-	Blocked float64 `json:"blocked_seconds"` // waiting for an item or, in the first stage, for a free slot
+	Blocked float64 `json:"blocked_seconds"` // waiting for an item or, in the first link, for a free slot
 }
 
-// Alone returns the seconds that the stage would take if no other held it up.
-func (s StageTime) Alone() float64 { return s.Busy / float64(s.Workers) }
+// Alone returns the seconds that the link would take if no other held it up.
+func (s LinkTime) Alone() float64 { return s.Busy / float64(s.Workers) }
 
-// Bound returns the slowest stage: the seconds that it takes alone are what the
-// chain takes at least, however well its stages overlap.
-func (t Table) Bound() StageTime {
-	slowest := t.Stages[0]
-	for _, s := range t.Stages {
+// Bound returns the slowest link: the seconds that it takes alone are what the
+// chain takes at least, however well its links overlap.
+func (t Table) Bound() LinkTime {
+	slowest := t.Links[0]
+	for _, s := range t.Links {
 		if s.Alone() > slowest.Alone() {
 			slowest = s
 		}
@@ -44,8 +44,8 @@ func (t Table) Slowdown() float64 {
 	return t.Seconds / b
 }
 
-// Share returns the part of the time in which the stage was at work.
-func (t Table) Share(s StageTime) float64 {
+// Share returns the part of the time in which the link was at work.
+func (t Table) Share(s LinkTime) float64 {
 	if t.Seconds == 0 {
 		return 0
 	}
@@ -56,9 +56,9 @@ func (t Table) Share(s StageTime) float64 {
 func (t *Table) Add(u Table) {
 	t.Items += u.Items
 	t.Seconds += u.Seconds
-	for i := range t.Stages {
-		t.Stages[i].Busy += u.Stages[i].Busy
-		t.Stages[i].Blocked += u.Stages[i].Blocked
+	for i := range t.Links {
+		t.Links[i].Busy += u.Links[i].Busy
+		t.Links[i].Blocked += u.Links[i].Blocked
 	}
 }
 
@@ -69,27 +69,27 @@ func (t *Table) Add(u Table) {
 // whose last number is Slowdown.
 func (t Table) String() string {
 	var b strings.Builder
-	for i, s := range t.Stages {
+	for i, s := range t.Links {
 		if i > 0 {
 			b.WriteString(" | ")
 		}
-		fmt.Fprintf(&b, "%s %.0f%%", s.Stage, 100*t.Share(s))
+		fmt.Fprintf(&b, "%s %.0f%%", s.Link, 100*t.Share(s))
 	}
 	if x := t.Slowdown(); x > 0 {
-		fmt.Fprintf(&b, ", bound by %s %.2f×", t.Bound().Stage, x)
+		fmt.Fprintf(&b, ", bound by %s %.2f×", t.Bound().Link, x)
 	}
 	return b.String()
 }
 
 func (p *Pipeline[S]) emptyTable() Table {
-	t := Table{Stages: make([]StageTime, len(p.config.Stages))}
-	for i, s := range p.config.Stages {
-		t.Stages[i] = StageTime{Stage: s.Name, Workers: max(1, s.Workers)}
+	t := Table{Links: make([]LinkTime, len(p.config.Links))}
+	for i, s := range p.config.Links {
+		t.Links[i] = LinkTime{Link: s.Name, Workers: max(1, s.Workers)}
 	}
 	return t
 }
 
-// Table returns the times of the items that have left the last stage since the last
+// Table returns the times of the items that have left the last link since the last
 // call.
 func (p *Pipeline[S]) Table() Table {
 	t := p.taken
@@ -97,12 +97,12 @@ func (p *Pipeline[S]) Table() Table {
 	return t
 }
 
-// finish takes an item's times when it has left the last stage.
+// finish takes an item's times when it has left the last link.
 func (p *Pipeline[S]) finish(item int) {
 	p.taken.Items++
 	spans := p.spans[item%len(p.spans)]
 	for s := range spans {
-		t := &p.taken.Stages[s]
+		t := &p.taken.Links[s]
 		t.Busy += (spans[s].done - spans[s].begin).Seconds()
 		t.Blocked += (spans[s].begin - spans[s].idle).Seconds()
 	}
@@ -122,7 +122,7 @@ func (p *Pipeline[S]) addLanes() {
 		return
 	}
 	p.shift = p.since.Sub(r.since)
-	for _, s := range p.config.Stages {
+	for _, s := range p.config.Links {
 		lanes := make([]Lane, max(1, s.Workers))
 		for w := range lanes {
 			name := strings.TrimSpace(p.config.Name + " " + s.Name)

@@ -64,7 +64,7 @@ func (o *operations) Before(op vfs.Op, name string) error {
 	return nil
 }
 
-// TestAccounts holds a run to its books: the times of an epoch are its stages', progress
+// TestAccounts holds a run to its books: the times of an epoch are its links', progress
 // ends with what was announced, and a line of metrics.jsonl is durable before anything else
 // is done with it.
 func TestAccounts(t *testing.T) {
@@ -80,11 +80,11 @@ func TestAccounts(t *testing.T) {
 	}
 	for _, e := range r.Epochs {
 		busy := map[string]float64{}
-		for _, s := range e.Stages {
-			busy[s.Stage] = s.Busy
+		for _, s := range e.Links {
+			busy[s.Link] = s.Busy
 		}
 		if e.ReadSeconds != busy["read features"] || e.ComputeSeconds != busy["compute"] || e.ReadSeconds <= 0 || e.ComputeSeconds <= 0 {
-			t.Errorf("epoch %d: %g s of reading and %g of computing, where the stages took %v", e.Epoch, e.ReadSeconds, e.ComputeSeconds, busy)
+			t.Errorf("epoch %d: %g s of reading and %g of computing, where the links took %v", e.Epoch, e.ReadSeconds, e.ComputeSeconds, busy)
 		}
 	}
 	written, lines := false, 0

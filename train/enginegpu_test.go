@@ -213,8 +213,8 @@ func TestGPUCacheChangesNothing(t *testing.T) {
 	})
 }
 
-// What the GPU's streams did are stages, on the clock of the others.
-func TestGPUStages(t *testing.T) {
+// What the GPU's streams did are links, on the clock of the others.
+func TestGPULinks(t *testing.T) {
 	w := newWorld(t, worldParams{fanout: []int{3, 4}})
 	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.Trace, o.GPUCache = 2, true, percent(5) })
 	onGPU(t, func(t *testing.T, use func(*parts)) {
@@ -222,18 +222,18 @@ func TestGPUStages(t *testing.T) {
 		r, _ := w.mustRun(o, use)
 		for _, e := range r.Epochs {
 			busy := map[string]float64{}
-			for _, s := range e.Stages {
-				busy[s.Stage] = s.Busy
+			for _, s := range e.Links {
+				busy[s.Link] = s.Busy
 			}
-			if busy[stageCopy] <= 0 || busy[stageGather] <= 0 || e.ComputeSeconds != busy[stageCompute] || e.ComputeSeconds <= 0 || e.BoundSeconds < e.ComputeSeconds {
-				t.Errorf("epoch %d: bound by %s in %v, stages %v", e.Epoch, e.BoundStage, e.BoundSeconds, e.Stages)
+			if busy[linkCopy] <= 0 || busy[linkGather] <= 0 || e.ComputeSeconds != busy[linkCompute] || e.ComputeSeconds <= 0 || e.BoundSeconds < e.ComputeSeconds {
+				t.Errorf("epoch %d: bound by %s in %v, links %v", e.Epoch, e.BoundLink, e.BoundSeconds, e.Links)
 			}
 		}
 		b, err := os.ReadFile(filepath.Join(o.Out, rundir.TraceFile))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, lane := range gpuStages {
+		for _, lane := range gpuLinks {
 			if n := bytes.Count(b, []byte(`"name":"`+lane+`","ts"`)); n != r.Epochs[0].Batches*2 {
 				t.Errorf("%d spans of %s for %d batches", n, lane, r.Epochs[0].Batches*2)
 			}
@@ -241,9 +241,9 @@ func TestGPUStages(t *testing.T) {
 	})
 }
 
-// However often a checkpoint cuts an epoch, and a process, the GPU's stages are told of
+// However often a checkpoint cuts an epoch, and a process, the GPU's links are told of
 // all batches, and of no more time than there was.
-func TestGPUStagesAcrossCheckpoints(t *testing.T) {
+func TestGPULinksAcrossCheckpoints(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
 	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.CheckpointEvery = 3, rundir.Interval{Batches: 1} })
 	use := onDevice(cudatest.Open(t)) // on which all spans take a millisecond
@@ -251,20 +251,20 @@ func TestGPUStagesAcrossCheckpoints(t *testing.T) {
 		t.Helper()
 		for _, e := range r.Epochs {
 			seen := 0
-			for _, s := range e.Stages {
-				if s.Stage != stageCopy && s.Stage != stageGather && s.Stage != stageCompute {
+			for _, s := range e.Links {
+				if s.Link != linkCopy && s.Link != linkGather && s.Link != linkCompute {
 					continue
 				}
 				seen++
 				if want := float64(e.Batches) / 1000; math.Abs(s.Busy-want) > 1e-9 {
-					t.Errorf("%s, epoch %d: %s was busy for %v s, its %d batches took %v", what, e.Epoch, s.Stage, s.Busy, e.Batches, want)
+					t.Errorf("%s, epoch %d: %s was busy for %v s, its %d batches took %v", what, e.Epoch, s.Link, s.Busy, e.Batches, want)
 				}
 				if s.Busy+s.Blocked > max(e.Seconds, s.Busy)+1e-9 {
-					t.Errorf("%s, epoch %d: %s was busy for %v s and blocked for %v, of %v", what, e.Epoch, s.Stage, s.Busy, s.Blocked, e.Seconds)
+					t.Errorf("%s, epoch %d: %s was busy for %v s and blocked for %v, of %v", what, e.Epoch, s.Link, s.Busy, s.Blocked, e.Seconds)
 				}
 			}
-			if seen != len(gpuStages) {
-				t.Errorf("%s, epoch %d: stages %v", what, e.Epoch, e.Stages)
+			if seen != len(gpuLinks) {
+				t.Errorf("%s, epoch %d: links %v", what, e.Epoch, e.Links)
 			}
 		}
 	}

@@ -32,8 +32,8 @@ type evaluation struct {
 // start makes the evaluation's pipeline over slots, which it takes over.
 func (v *evaluation) start(ctx context.Context, slots []*slot, r *pipeline.Recorder) error {
 	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
-		Stages: append(loadingStages(v.ref, len(slots)), pipeline.Stage[*slot]{Name: stageCompute, Do: v.infer}),
-		Slots:  slots, Items: v.rounds*v.valid + v.tests, Label: v.label,
+		Links: append(loadingLinks(v.ref, len(slots)), pipeline.Link[*slot]{Name: linkCompute, Do: v.infer}),
+		Slots: slots, Items: v.rounds*v.valid + v.tests, Label: v.label,
 		Abort: drain, Free: free, Recorder: r, Name: "evaluate",
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func TestEveryReadFails(t *testing.T) {
 func TestWrongBits(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	p := w.pack(10)
-	for _, c := range []struct{ pattern, batch, stage string }{
+	for _, c := range []struct{ pattern, batch, link string }{
 		{"hot.bin", "", "fill the RAM cache"},
 		{"graph-*.bin", "epoch 0, batch ", ": load graph: "},
 		{"cold-*.bin", "epoch 0, batch ", ": assemble: "},
@@ -91,7 +91,7 @@ func TestWrongBits(t *testing.T) {
 		var s *faultio.Stack
 		_, err := w.run(context.Background(), o, &logged{}, faulty(&s, faultio.On(faultio.Nth(0, faultio.File(c.pattern)), faultio.Flip(5, 0x10))))
 		file, _, _ := strings.Cut(c.pattern, "*")
-		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), file) || !strings.HasPrefix(err.Error(), c.batch) || !strings.Contains(err.Error(), c.stage) {
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), file) || !strings.HasPrefix(err.Error(), c.batch) || !strings.Contains(err.Error(), c.link) {
 			t.Errorf("%s: %v", c.pattern, err)
 		}
 		cure := "; " + p + " is damaged: make it again, by its diskgnn pack with --force, or from a copy; there is no checkpoint yet: then begin anew with: diskgnn train --out " + o.Out + " --resume"

@@ -7,14 +7,14 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Names of what a GPU's streams do, which are stages too.
+// Names of what a GPU's streams do, which are links too.
 const (
-	stageCopy   = "GPU copy"
-	stageGather = "GPU gather"
+	linkCopy   = "GPU copy"
+	linkGather = "GPU gather"
 )
 
 // gpuTimes collects what the GPU did for the steps of which it is known, on the clock of
-// the pipeline's stages. A nil one collects nothing.
+// the pipeline's links. A nil one collects nothing.
 type gpuTimes struct {
 	recorder *pipeline.Recorder // nil without a trace
 	lanes    [3]pipeline.Lane
@@ -22,15 +22,15 @@ type gpuTimes struct {
 
 	// Since the last call of add.
 	busy   [3]time.Duration
-	waited time.Duration // by the last stage, for the GPU
+	waited time.Duration // by the last link, for the GPU
 }
 
-var gpuStages = [3]string{stageCopy, stageGather, stageCompute}
+var gpuLinks = [3]string{linkCopy, linkGather, linkCompute}
 
 func newGPUTimes(r *pipeline.Recorder) *gpuTimes {
 	g := &gpuTimes{recorder: r}
 	if r != nil {
-		for i, name := range gpuStages {
+		for i, name := range gpuLinks {
 			g.lanes[i] = r.Lane(name)
 		}
 	}
@@ -52,32 +52,32 @@ func (g *gpuTimes) take(t *engine.Times) {
 	g.step++
 }
 
-// add makes the GPU's streams stages of a table of the batches since the last call: the
-// chain's last stage, which launches steps, does not work while it waits for them.
+// add makes the GPU's streams links of a table of the batches since the last call: the
+// chain's last link, which launches steps, does not work while it waits for them.
 // While batches run the table has no time that the streams could have been idle in: idle
 // says so later.
 func (g *gpuTimes) add(t pipeline.Table) pipeline.Table {
 	if g == nil {
 		return t
 	}
-	last := &t.Stages[len(t.Stages)-1]
+	last := &t.Links[len(t.Links)-1]
 	waited := min(g.waited, time.Duration(last.Busy*float64(time.Second))) // the rest is of a batch that is yet to leave it
 	last.Busy, last.Blocked = last.Busy-waited.Seconds(), last.Blocked+waited.Seconds()
-	for i, name := range gpuStages {
-		t.Stages = append(t.Stages, pipeline.StageTime{Stage: name, Workers: 1, Busy: g.busy[i].Seconds()})
+	for i, name := range gpuLinks {
+		t.Links = append(t.Links, pipeline.LinkTime{Link: name, Workers: 1, Busy: g.busy[i].Seconds()})
 	}
 	g.busy, g.waited = [3]time.Duration{}, g.waited-waited
 	return t
 }
 
-// idle makes the rest of so many seconds what the GPU's stages of a whole table were
+// idle makes the rest of so many seconds what the GPU's links of a whole table were
 // blocked for.
 func (g *gpuTimes) idle(t pipeline.Table, seconds float64) {
 	if g == nil {
 		return
 	}
-	for i := len(t.Stages) - len(gpuStages); i < len(t.Stages); i++ {
-		s := &t.Stages[i]
+	for i := len(t.Links) - len(gpuLinks); i < len(t.Links); i++ {
+		s := &t.Links[i]
 		s.Blocked = max(0, seconds-s.Busy)
 	}
 }

@@ -15,14 +15,14 @@ type slot struct {
 	work engine.Work // nil without an engine
 }
 
-// Names of the stages, as tables, traces and errors have them.
+// Names of the links, as tables, traces and errors have them.
 const (
-	stageLoad     = "load graph"
-	stageRead     = "read features"
-	stageAssemble = "assemble"
-	stageCompute  = "compute"
-	stageConsume  = "consume" // in compute's place when there is no engine
-	stageLaunch   = "launch"  // likewise when the GPU computes: it launches steps
+	linkLoad     = "load graph"
+	linkRead     = "read features"
+	linkAssemble = "assemble"
+	linkCompute  = "compute"
+	linkConsume  = "consume" // in compute's place when there is no engine
+	linkLaunch   = "launch"  // likewise when the GPU computes: it launches steps
 )
 
 // replica is what trains on one device: the store as that sees it, its pipeline and its
@@ -41,15 +41,15 @@ func (r *replica) device() *cuda.Device {
 	return r.engine.Device()
 }
 
-// loadingStages returns the stages that fill n slots with the batches that at names,
+// loadingLinks returns the links that fill n slots with the batches that at names,
 // whatever they are for. All reads that are known without a
 // graph are submitted by the first of them at once, so that the drive has work for as
 // many batches as there are slots. It has a worker for every slot: a graph's read waits
 // its turn behind the features of the batches before it, and with fewer workers the next
 // ones would only queue when the drive runs idle.
-func loadingStages(at func(item int) featurestore.Ref, n int) []pipeline.Stage[*slot] {
-	return []pipeline.Stage[*slot]{
-		{Name: stageLoad, Workers: n, Do: func(ctx context.Context, sl *slot, item int) error {
+func loadingLinks(at func(item int) featurestore.Ref, n int) []pipeline.Link[*slot] {
+	return []pipeline.Link[*slot]{
+		{Name: linkLoad, Workers: n, Do: func(ctx context.Context, sl *slot, item int) error {
 			if err := sl.Start(at(item)); err != nil {
 				return ofPack(err)
 			}
@@ -58,8 +58,8 @@ func loadingStages(at func(item int) featurestore.Ref, n int) []pipeline.Stage[*
 			}
 			return sl.prepare()
 		}},
-		{Name: stageRead, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Wait(ctx)) }},
-		{Name: stageAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Assemble(ctx)) }},
+		{Name: linkRead, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Wait(ctx)) }},
+		{Name: linkAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Assemble(ctx)) }},
 	}
 }
 

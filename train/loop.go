@@ -56,16 +56,16 @@ type trainer struct {
 
 // start makes the training pipeline over slots, which it takes over.
 func (t *trainer) start(ctx context.Context, slots []*slot) error {
-	name := stageCompute
+	name := linkCompute
 	switch {
 	case t.engine == nil:
-		name = stageConsume
+		name = linkConsume
 	case t.device() != nil:
-		name, t.gpu = stageLaunch, newGPUTimes(t.recorder)
+		name, t.gpu = linkLaunch, newGPUTimes(t.recorder)
 	}
-	stages := append(loadingStages(t.schedule.ref, len(slots)), pipeline.Stage[*slot]{Name: name, Do: t.step})
+	links := append(loadingLinks(t.schedule.ref, len(slots)), pipeline.Link[*slot]{Name: name, Do: t.step})
 	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
-		Stages: stages, Slots: slots, Items: t.schedule.steps(), Label: t.schedule.label,
+		Links: links, Slots: slots, Items: t.schedule.steps(), Label: t.schedule.label,
 		Abort: drain, Free: free, Recorder: t.recorder, Name: "train",
 	})
 	if err != nil {
@@ -143,14 +143,14 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if err := t.runBatches(); err != nil {
 		return err
 	}
-	t.now.Seconds, t.now.Stages = t.table.Seconds+t.preload, t.table.Stages
+	t.now.Seconds, t.now.Links = t.table.Seconds+t.preload, t.table.Links
 	bound := t.table.Bound()
-	t.now.BoundStage, t.now.BoundSeconds = bound.Stage, bound.Alone()
-	for _, s := range t.table.Stages {
-		switch s.Stage {
-		case stageRead:
+	t.now.BoundLink, t.now.BoundSeconds = bound.Link, bound.Alone()
+	for _, s := range t.table.Links {
+		switch s.Link {
+		case linkRead:
 			t.now.ReadSeconds = s.Busy
-		case stageCompute:
+		case linkCompute:
 			t.now.ComputeSeconds = s.Busy
 		}
 	}
@@ -187,12 +187,12 @@ func (t *trainer) runBatches() error {
 	return err
 }
 
-// tally adds to the table where the time went since the last call. The last stage went on
+// tally adds to the table where the time went since the last call. The last link went on
 // for some more after the batches had run.
 func (t *trainer) tally(more time.Duration) {
 	u := t.batches.Table()
 	u.Seconds += more.Seconds()
-	u.Stages[len(u.Stages)-1].Busy += more.Seconds()
+	u.Links[len(u.Links)-1].Busy += more.Seconds()
 	t.table.Add(t.gpu.add(u))
 }
 
@@ -253,7 +253,7 @@ func (t *trainer) saveWeights(name string, epoch int) error {
 	return t.dir.SaveWeights(name, list, epoch)
 }
 
-// step is the last stage of the training pipeline. A step that fails or is abandoned
+// step is the last link of the training pipeline. A step that fails or is abandoned
 // leaves no trace in what is summed up.
 func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	if t.engine != nil {

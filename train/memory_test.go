@@ -75,10 +75,10 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		for i := range n {
 			e := rundir.Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
 				SSDBytesRead: 1 << 50, SSDUsefulBytes: 1 << 50, GraphBytesRead: 1 << 50, RAMBytes: 1 << 50, ReadRate: 1e10 / 3, ReadSeconds: 1.0 / 3, ComputeSeconds: 1.0 / 3,
-				Batches: 1 << 20, BoundStage: stageCompute, BoundSeconds: 1.0 / 3, ValidSeconds: 1.0 / 3, ValidBytesRead: 1 << 50}
-			e.Stages = make([]pipeline.StageTime, 0, 7)
-			for _, name := range []string{stageLoad, stageRead, stageAssemble, stageLaunch, stageCopy, stageGather, stageCompute} {
-				e.Stages = append(e.Stages, pipeline.StageTime{Stage: name, Workers: 6, Busy: 1000. / 3, Blocked: 1000. / 3})
+				Batches: 1 << 20, BoundLink: linkCompute, BoundSeconds: 1.0 / 3, ValidSeconds: 1.0 / 3, ValidBytesRead: 1 << 50}
+			e.Links = make([]pipeline.LinkTime, 0, 7)
+			for _, name := range []string{linkLoad, linkRead, linkAssemble, linkLaunch, linkCopy, linkGather, linkCompute} {
+				e.Links = append(e.Links, pipeline.LinkTime{Link: name, Workers: 6, Busy: 1000. / 3, Blocked: 1000. / 3})
 			}
 			r.Epochs = append(r.Epochs, e)
 		}

@@ -110,7 +110,7 @@ func (t *trainer) checkpoint() error {
 		PreloadBytes: t.result.PreloadBytes, PreloadSeconds: t.result.PreloadSeconds,
 		Seconds: time.Since(t.began).Seconds(), Metrics: t.dir.MetricsEnd,
 	}
-	p.Sums.Seconds, p.Sums.Stages = t.table.Seconds+t.preload, t.table.Stages
+	p.Sums.Seconds, p.Sums.Links = t.table.Seconds+t.preload, t.table.Links
 	if !t.running.IsZero() {
 		p.Sums.Seconds += time.Since(t.running).Seconds()
 	}
@@ -159,12 +159,12 @@ func (t *trainer) goOn(c *resumePoint) error {
 	return nil
 }
 
-// takeTimes continues the table of stages with those of an earlier process.
+// takeTimes continues the table of links with those of an earlier process.
 func (t *trainer) takeTimes(sums *rundir.Epoch) {
 	t.table.Seconds = sums.Seconds
-	for i := range t.table.Stages {
-		for _, was := range sums.Stages {
-			if s := &t.table.Stages[i]; s.Stage == was.Stage {
+	for i := range t.table.Links {
+		for _, was := range sums.Links {
+			if s := &t.table.Links[i]; s.Link == was.Link {
 				s.Busy, s.Blocked = was.Busy, was.Blocked
 			}
 		}

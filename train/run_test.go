@@ -88,7 +88,7 @@ func TestRunByItsFiles(t *testing.T) {
 
 	best := 0
 	for i, e := range r.Epochs {
-		if e.Epoch != i || e.Batches != f.BatchesPerEpoch || len(e.Stages) != 4 || !e.Loss.Defined() || e.TrainAccuracy < 0 || e.TrainAccuracy > 1 {
+		if e.Epoch != i || e.Batches != f.BatchesPerEpoch || len(e.Links) != 4 || !e.Loss.Defined() || e.TrainAccuracy < 0 || e.TrainAccuracy > 1 {
 			t.Errorf("epoch %d: %+v", i, e)
 		}
 		if e.ValidAccuracy > r.Epochs[best].ValidAccuracy {
@@ -354,7 +354,7 @@ func TestLoaderAlone(t *testing.T) {
 			if e.UsefulBytes+e.RAMBytes != total[e.Epoch] || e.GraphBytesRead <= 0 || e.GraphBytesRead > e.BytesRead || !(e.ReadRate > 0) {
 				t.Errorf("cache %v %%, levels of %d bytes: %+v", cache, total[e.Epoch], e)
 			}
-			if e.Loss.Defined() || e.ComputeSeconds != 0 || e.Seconds <= 0 || e.UsefulBytes <= 0 || len(e.Stages) != 4 {
+			if e.Loss.Defined() || e.ComputeSeconds != 0 || e.Seconds <= 0 || e.UsefulBytes <= 0 || len(e.Links) != 4 {
 				t.Errorf("%+v", e)
 			}
 		}

@@ -32,7 +32,7 @@ type result struct {
 	Seconds []float64   `json:"epoch_seconds"`
 	Spread  tool.Spread `json:"spread"`          // of them
 	Read    int64       `json:"bytes_read"`      // in an epoch
-	Reading []float64   `json:"read_seconds"`    // that the reading stage was busy
+	Reading []float64   `json:"read_seconds"`    // that the reading link was busy
 	Compute []float64   `json:"compute_seconds"` // and the computing one
 }
 

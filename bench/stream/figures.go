@@ -16,9 +16,9 @@ type training struct {
 	PeakAnon     int64  `json:"peak_anon_bytes"`
 	Epochs       []struct {
 		tool.Epoch
-		BoundStage   string               `json:"bound_stage"`
-		BoundSeconds float64              `json:"bound_seconds"`
-		Stages       []pipeline.StageTime `json:"stages"`
+		BoundLink    string              `json:"bound_stage"`
+		BoundSeconds float64             `json:"bound_seconds"`
+		Links        []pipeline.LinkTime `json:"stages"`
 	} `json:"epochs"`
 }
 
@@ -34,8 +34,8 @@ type figures struct {
 	All          []float64          `json:"all_epochs"`
 	UsefulBytes  int64              `json:"useful_bytes"`
 	BytesRead    int64              `json:"bytes_read"`
-	Busy         map[string]float64 `json:"busy_seconds"` // of each stage, over its workers
-	BoundStage   string             `json:"bound_stage"`
+	Busy         map[string]float64 `json:"busy_seconds"` // of each link, over its workers
+	BoundLink    string             `json:"bound_stage"`
 	OverBound    float64            `json:"epoch_over_slowest_stage"`
 	GPUBusy      float64            `json:"gpu_busy_share"` // steps and gathers: what keeps its processors at work
 	Processors   float64            `json:"processors_busy"`
@@ -66,12 +66,12 @@ func (f *figures) take(t *training, w *watched) {
 	for i := range epochs {
 		e := &epochs[i]
 		f.All = append(f.All, e.Seconds)
-		f.UsefulBytes, f.BytesRead, f.BoundStage = e.UsefulBytes, e.BytesRead, e.BoundStage
+		f.UsefulBytes, f.BytesRead, f.BoundLink = e.UsefulBytes, e.BytesRead, e.BoundLink
 		over = append(over, e.Seconds/e.BoundSeconds)
 		share := 0.0
-		for _, s := range e.Stages {
-			busy[s.Stage] = append(busy[s.Stage], s.Alone())
-			if s.Stage == "compute" || s.Stage == "GPU gather" {
+		for _, s := range e.Links {
+			busy[s.Link] = append(busy[s.Link], s.Alone())
+			if s.Link == "compute" || s.Link == "GPU gather" {
 				share += s.Busy / e.Seconds
 			}
 		}
@@ -79,8 +79,8 @@ func (f *figures) take(t *training, w *watched) {
 	}
 	f.Seconds, f.OverBound, f.GPUBusy = tool.Median(f.All), tool.Median(over), tool.Median(shares)
 	f.Busy = make(map[string]float64)
-	for stage, all := range busy {
-		f.Busy[stage] = tool.Median(all)
+	for link, all := range busy {
+		f.Busy[link] = tool.Median(all)
 	}
 }
 

@@ -41,7 +41,7 @@ func panicIn(ctx context.Context, where string) error {
 		return g.Wait()
 	case "pipeline":
 		p, err := pipeline.Start(ctx, pipeline.Config[int]{Slots: []int{0}, Items: 1,
-			Stages: []pipeline.Stage[int]{{Name: "read", Do: func(context.Context, int, int) error { return boom() }}}})
+			Links: []pipeline.Link[int]{{Name: "read", Do: func(context.Context, int, int) error { return boom() }}}})
 		if err != nil {
 			return err
 		}

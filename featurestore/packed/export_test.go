@@ -55,7 +55,7 @@ func (s *Store) LoadEval(ctx context.Context, sl *Slot, test bool, i int) error 
 // Dim returns the width of the feature matrix.
 func (sl *Slot) Dim() int { return sl.src.facts.Dim }
 
-// Cache returns the rows that RAM holds, by slot.
+// Cache returns the rows that RAM holds, by entry.
 func (s *Store) Cache() []byte {
 	h := s.sink.(*host)
 	return h.mem.Bytes()[:h.end*int64(s.src.facts.RowBytes)]

@@ -37,22 +37,22 @@ func samplePages(ctx context.Context, samples *mbfile.Reader, rank []uint32, edg
 	}
 	nodes.finish()
 	useful, read := int64(0), int64(0)
-	var slots []uint32
+	var places []uint32
 	// All batches of the segment are alike: a few suffice.
 	for k := 0; k < n; k += (n + mostSampled - 1) / mostSampled {
 		list, err := load(k)
 		if err != nil {
 			return 0, err
 		}
-		slots = slots[:0]
+		places = places[:0]
 		for _, v := range list {
 			if s, ok := nodes.Place(v); ok {
-				slots = append(slots, s)
+				places = append(places, s)
 			}
 		}
-		slices.Sort(slots)
-		useful += int64(len(slots)) * int64(rowBytes)
-		read += runBytes(slots, int64(rowBytes))
+		slices.Sort(places)
+		useful += int64(len(places)) * int64(rowBytes)
+		read += runBytes(places, int64(rowBytes))
 	}
 	if useful == 0 {
 		return 1, nil
@@ -63,10 +63,10 @@ func samplePages(ctx context.Context, samples *mbfile.Reader, rank []uint32, edg
 // mostSampled is the most batches of a segment that are looked at for pages.
 const mostSampled = 8
 
-// runBytes returns the bytes of the page runs that hold the rows of ascending slots.
-func runBytes(slots []uint32, rowBytes int64) int64 {
+// runBytes returns the bytes of the page runs that hold the rows of ascending places.
+func runBytes(places []uint32, rowBytes int64) int64 {
 	total, end := int64(0), int64(-1)
-	for _, s := range slots {
+	for _, s := range places {
 		lo := int64(s) * rowBytes / binio.Page * binio.Page
 		hi := binio.AlignUp((int64(s)+1)*rowBytes, binio.Page)
 		switch {

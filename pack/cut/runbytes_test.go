@@ -11,7 +11,7 @@ func TestRunBytes(t *testing.T) {
 	const page = 4096
 	for _, c := range []struct {
 		rowBytes int64
-		slots    []uint32
+		places   []uint32
 		pages    int64
 	}{
 		{page, nil, 0},
@@ -25,8 +25,8 @@ func TestRunBytes(t *testing.T) {
 		{1000, []uint32{4}, 2}, // across a page's end
 		{3 * page, []uint32{5}, 3},
 	} {
-		if got := runBytes(c.slots, c.rowBytes); got != c.pages*page {
-			t.Errorf("rows of %d bytes at %v: %d bytes, want %d pages", c.rowBytes, c.slots, got, c.pages)
+		if got := runBytes(c.places, c.rowBytes); got != c.pages*page {
+			t.Errorf("rows of %d bytes at %v: %d bytes, want %d pages", c.rowBytes, c.places, got, c.pages)
 		}
 	}
 }

@@ -25,9 +25,9 @@ func TestSegmentByHand(t *testing.T) {
 		if want := []uint32{8, 7, 2, 6, 0}; !slices.Equal(order, want) {
 			t.Errorf("order %v, want %v", order, want)
 		}
-		for slot, v := range order {
-			if got, ok := n.Place(v); !ok || int(got) != slot {
-				t.Errorf("node %d: slot %d, %t; want %d", v, got, ok, slot)
+		for place, v := range order {
+			if got, ok := n.Place(v); !ok || int(got) != place {
+				t.Errorf("node %d: place %d, %t; want %d", v, got, ok, place)
 			}
 		}
 		for _, v := range []uint32{1, 3, 4, 5} {
@@ -38,7 +38,7 @@ func TestSegmentByHand(t *testing.T) {
 	}
 }
 
-// TestSegment holds slots against a plain sort by band, batches and id.
+// TestSegment holds places against a plain sort by band, batches and id.
 func TestSegment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(1, 150).Draw(t, "nodes")

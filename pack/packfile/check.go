@@ -238,8 +238,8 @@ func (w *indexWalk) group(g int) error {
 		if shared > 0 && (len(x.Segments) == 0 || shared > x.Segments[r.SegmentOf(i)].Rows) {
 			return r.damaged("training batch %d: %d rows of the SSD level are more than its segment has", i, shared)
 		}
-		ssdSlots, hits, admit := t.planLengths(r.params.Policy)
-		if err := w.batch(i, t.Inputs, t.Seeds, t.Edges, t.GraphBytes, ssdSlots+hits+admit); err != nil {
+		ssdRows, hits, admit := t.planLengths(r.params.Policy)
+		if err := w.batch(i, t.Inputs, t.Seeds, t.Edges, t.GraphBytes, ssdRows+hits+admit); err != nil {
 			return err
 		}
 		w.train.raise(t.Inputs, t.Seeds, t.Edges)

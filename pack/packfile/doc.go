@@ -34,22 +34,22 @@
 //
 // Each band of a segment's part is ordered by the batches that use a row, so that
 // rows of the same batches share pages: a batch reads its rows there, ascending by
-// slot, as runs of pages. With segments of one batch there is no SSD level.
+// place, as runs of pages. With segments of one batch there is no SSD level.
 //
 // # Policy min
 //
 // The order of visits is known, so a cache of a size fixed by the pack can hold
 // at any time the rows that are needed soonest: Belady's MIN, with rows that pass by
 // the cache when they are needed late. There is one edge, the number of the cache's
-// slots, and two bands, of rows that are not in the cache when their batch comes:
+// entries, and two bands, of rows that are not in the cache when their batch comes:
 //
-//	[ band 0: passing by | band 1: admitted | hits by ascending slot ]
+//	[ band 0: passing by | band 1: admitted | hits by ascending entry ]
 //
 // ascending by node id in each band. Once the hits are copied out, the admitted rows go
-// to the slots that the batch's plan names. hot.bin holds what the slots contain
+// to the entries that the batch's plan names. hot.bin holds what the entries contain
 // before batch 0, ascending by rank. The trace is a circle: after the last batch the
-// slots contain the same rows, in another order, from which a trainer that goes around
-// puts them back. Evaluation does not touch the slots: all its rows are in eval.bin.
+// entries contain the same rows, in another order, from which a trainer that goes around
+// puts them back. Evaluation does not touch the entries: all its rows are in eval.bin.
 //
 // # Evaluation
 //
@@ -57,7 +57,7 @@
 // rank below e0 are read from hot.bin (never under min), all others from eval.bin,
 // where each distinct row lies once. Their matrix is ordered
 //
-//	[ eval rows by ascending slot | hot by descending rank ]
+//	[ eval rows by ascending place | hot by descending rank ]
 //
 // # Rows
 //
@@ -69,13 +69,13 @@
 // G counts groups of training batches: as many whole segments as make 64 batches
 // or more.
 //
-//	hot.bin          rows of ranks (min: slots) 0 … hot rows-1, no padding
+//	hot.bin          rows of ranks (min: entries) 0 … hot rows-1, no padding
 //	eval.bin         rows of the evaluation segment, by ascending node id
 //	cold-GGGGG.bin   cold chunks of the group's batches, each starting on a page
 //	ssd-GGGGG.bin    SSD level of the group's segments, each starting on a page
 //	graph-GGGGG.bin  graphs of the group's batches, each starting on a page
 //	eval-graph.bin   graphs of the validation batches, then the test batches
-//	refill.bin       min: what the slots contain after every 64th batch, and the last
+//	refill.bin       min: what the entries contain after every 64th batch, and the last
 //	hot.sums         CRC-32C of every page of hot.bin; likewise eval.sums,
 //	                 ssd-GGGGG.sums and refill.sums
 //	index.bin        where everything lies, and the checksums of chunks and graphs
@@ -86,12 +86,12 @@
 // A graph is a batch in the form of graph/batchcodec, followed, for training, by
 // its plan (Plan), uint32 little-endian. A training batch's input node is named by
 // its rank; an evaluation batch's by its rank if that is below hot rows and the
-// policy is static, else by hot rows + its slot in eval.bin.
+// policy is static, else by hot rows + its place in eval.bin.
 //
 // refill.bin holds, for every group of RefillBatches batches, of which the last may be
-// shorter, a record of one pair (u32 batch, u32 row of its matrix) per slot: where a
-// trainer that goes on after the group finds what the slot contains. Batch 2³²-1 stands
-// for hot.bin, of which the slot has the row: its own, but for the last record, which has
+// shorter, a record of one pair (u32 batch, u32 row of its matrix) per entry: where a
+// trainer that goes on after the group finds what the entry contains. Batch 2³²-1 stands
+// for hot.bin, of which the entry has the row: its own, but for the last record, which has
 // hot.bin's rows only. Batches are numbered through the whole pack.
 //
 // # Chunks
@@ -188,7 +188,7 @@ const (
 	FrameBytes = 1 << 20
 	// FrameStored marks the length of a piece that is stored as it is.
 	FrameStored = 1 << 31
-	// RefillHot is the batch, in a refill record, of slots with a row of hot.bin.
+	// RefillHot is the batch, in a refill record, of entries with a row of hot.bin.
 	RefillHot = 1<<32 - 1
 
 	indexMagic = "DGNNPIX2"

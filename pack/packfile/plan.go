@@ -8,12 +8,12 @@ import (
 
 // Plan is what a training batch does beyond its chunk. It follows the batch's graph.
 type Plan struct {
-	// SSD are the slots, in the segment's part of the SSD level, of the matrix's ssd
+	// SSD are the places, in the segment's part of the SSD level, of the matrix's ssd
 	// rows. They ascend.
 	SSD []uint32
-	// Hits are, under min, the cache's slots of the matrix's last rows. They ascend.
+	// Hits are, under min, the cache's entries of the matrix's last rows. They ascend.
 	Hits []uint32
-	// Admit are, under min, the slots that the rows of band 1 go to, once the hits
+	// Admit are, under min, the entries that the rows of band 1 go to, once the hits
 	// are copied out.
 	Admit []uint32
 }

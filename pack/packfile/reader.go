@@ -187,7 +187,7 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 		return fmt.Errorf("%s: the graph of batch %d: %w", name, i, err)
 	}
 	p.decode(raw[whole:], ssd, hits, admit)
-	// Rows are fetched by rank and slot: each must lie where its place in the
+	// Rows are fetched by rank, place and entry: each must lie where its position in the
 	// matrix says, or a wrong row would be read.
 	if ssd > 0 && !ascendsBelow(p.SSD, int64(r.index.Segments[r.SegmentOf(i)].Rows)) {
 		return fault.New(fault.ErrCorrupt, "%s: batch %d names slots beyond its segment", name, i)

@@ -98,8 +98,8 @@ func benchBatch(dim, classes int, blocks [][4]int) (*graph.Batch, []float32) {
 	for _, s := range blocks {
 		dst, src, edges, fanout := s[0], s[1], s[2], s[3]
 		k := graph.Block{NumSrc: src, NumDst: dst, Indptr: make([]uint32, dst+1), Indices: make([]uint32, edges)}
-		for _, slot := range rng.Perm(dst * fanout)[:edges] { // no destination above the fanout
-			k.Indptr[slot/fanout+1]++
+		for _, place := range rng.Perm(dst * fanout)[:edges] { // no destination above the fanout
+			k.Indptr[place/fanout+1]++
 		}
 		for i := range dst {
 			k.Indptr[i+1] += k.Indptr[i]

@@ -17,8 +17,8 @@ func deep() *graph.Batch {
 	b := new(graph.Batch)
 	for _, s := range []struct{ dst, src, edges, fanout int }{{110_000, 450_000, 678_000, 10}, {12_000, 110_000, 124_000, 15}, {1024, 12_000, 13_500, 20}} {
 		k := graph.Block{NumSrc: s.src, NumDst: s.dst, Indptr: make([]uint32, s.dst+1), Indices: make([]uint32, s.edges)}
-		for _, slot := range rng.Perm(s.dst * s.fanout)[:s.edges] { // no destination above the fanout
-			k.Indptr[slot/s.fanout+1]++
+		for _, place := range rng.Perm(s.dst * s.fanout)[:s.edges] { // no destination above the fanout
+			k.Indptr[place/s.fanout+1]++
 		}
 		for i := range s.dst {
 			k.Indptr[i+1] += k.Indptr[i]

@@ -98,7 +98,7 @@ func (r *Run) figures() []figure {
 			list = append(list, r.learningRateFigure())
 		}
 	}
-	return append(list, r.stageFigure(), r.bytesFigure(), r.rateFigure())
+	return append(list, r.linkFigure(), r.bytesFigure(), r.rateFigure())
 }
 
 func (r *Run) lossFigure() figure {
@@ -151,26 +151,26 @@ func (r *Run) learningRateFigure() figure {
 	return figure{Title: "Learning rate", Charts: []template.HTML{c.svg()}, Note: g.note("point")}
 }
 
-// stageFigure draws a panel for each stage: stages overlap, so each has the whole
+// linkFigure draws a panel for each link: links overlap, so each has the whole
 // epoch to divide between work and waiting.
-func (r *Run) stageFigure() figure {
+func (r *Run) linkFigure() figure {
 	f := figure{Title: "Time in each stage", Legend: []key{{"c1", "busy"}, {"c1 pale", "blocked: waiting for a batch or a free slot"}}}
 	g := groupEpochs(r.Epochs, mostBars)
-	stages := r.Epochs[len(r.Epochs)-1].Stages
-	parts := make([][]series, len(stages))
+	links := r.Epochs[len(r.Epochs)-1].Links
+	parts := make([][]series, len(links))
 	var sums []float64
-	for i, s := range stages {
-		of := func(seconds func(*pipeline.StageTime) float64) []float64 {
+	for i, s := range links {
+		of := func(seconds func(*pipeline.LinkTime) float64) []float64 {
 			return g.means(func(e *rundir.Epoch) float64 {
-				k := slices.IndexFunc(e.Stages, func(t pipeline.StageTime) bool { return t.Stage == s.Stage })
+				k := slices.IndexFunc(e.Links, func(t pipeline.LinkTime) bool { return t.Link == s.Link })
 				if k < 0 {
 					return math.NaN()
 				}
-				return seconds(&e.Stages[k]) / float64(e.Stages[k].Workers)
+				return seconds(&e.Links[k]) / float64(e.Links[k].Workers)
 			})
 		}
-		busy := of(func(t *pipeline.StageTime) float64 { return t.Busy })
-		blocked := of(func(t *pipeline.StageTime) float64 { return t.Blocked })
+		busy := of(func(t *pipeline.LinkTime) float64 { return t.Busy })
+		blocked := of(func(t *pipeline.LinkTime) float64 { return t.Blocked })
 		parts[i] = []series{{"busy", "c1", busy}, {"blocked", "c1 pale", blocked}}
 		for k := range busy {
 			sums = append(sums, busy[k]+blocked[k])
@@ -178,12 +178,12 @@ func (r *Run) stageFigure() figure {
 	}
 	y := newScale(true, 2, sums)
 	first, last := r.barSpan()
-	for i, s := range stages {
-		name := s.Stage
+	for i, s := range links {
+		name := s.Link
 		if s.Workers > 1 {
 			name += fmt.Sprintf(" (mean of %d workers)", s.Workers)
 		}
-		c := newPanel(name, 44, first, last, y, seconds, i == len(stages)-1)
+		c := newPanel(name, 44, first, last, y, seconds, i == len(links)-1)
 		c.stack(g.at, float64(g.size), parts[i], func(k int) string { return tell(g.label(k), parts[i], k, units.Seconds) })
 		f.Charts = append(f.Charts, c.svg())
 	}

@@ -116,7 +116,7 @@ func epochs(n int) []rundir.Epoch {
 	for i := range list {
 		list[i] = rundir.Epoch{Epoch: i, Seconds: 1, Loss: score.Score(1 / float64(i+1)), TrainAccuracy: 0.5, ValidAccuracy: 0.4,
 			BytesRead: 1 << 30, GraphBytesRead: 1 << 20, SSDBytesRead: 1 << 28, RAMBytes: 1 << 29, ReadRate: 1e9,
-			Stages: []pipeline.StageTime{{Stage: "read features", Workers: 1, Busy: 1}, {Stage: "compute", Workers: 1, Busy: 0.5, Blocked: 0.5}}}
+			Links: []pipeline.LinkTime{{Link: "read features", Workers: 1, Busy: 1}, {Link: "compute", Workers: 1, Busy: 0.5, Blocked: 0.5}}}
 	}
 	return list
 }
@@ -154,9 +154,9 @@ func TestEveryKindOfRun(t *testing.T) {
 				e.Loss, e.TrainAccuracy, e.ValidAccuracy = score.Undefined, score.Undefined, score.Undefined
 			}
 		}, 4, []string{"nothing was computed"}},
-		"no stages":    {func(r *Run) { r.Epochs[0].Stages, r.Epochs[1].Stages = nil, nil }, 4, nil},
-		"other stages": {func(r *Run) { r.Epochs[1].Stages = r.Epochs[1].Stages[1:] }, 5, nil},
-		"area":         {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
+		"no links":    {func(r *Run) { r.Epochs[0].Links, r.Epochs[1].Links = nil, nil }, 4, nil},
+		"other links": {func(r *Run) { r.Epochs[1].Links = r.Epochs[1].Links[1:] }, 5, nil},
+		"area":        {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
 		"beyond reason": {func(r *Run) {
 			r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = 1e308, 0, -1e308
 		}, 6, nil},
@@ -268,7 +268,7 @@ func TestEscapes(t *testing.T) {
 	r.State, r.Error, r.Dir, r.Version, r.Pack, r.PackFacts.Dir = "failed", evil, evil, evil, evil, evil
 	r.Params.Metric, r.Params.Model, r.Setup.BLAS, r.PackFacts.Policy = evil, evil, evil, evil
 	for i := range r.Epochs {
-		r.Epochs[i].Stages[0].Stage = evil
+		r.Epochs[i].Links[0].Link = evil
 	}
 	page := render(t, r)
 	if strings.Contains(strings.ToLower(page), "<script") {

@@ -117,21 +117,21 @@ func (r *Run) outcome(last *rundir.Epoch) string {
 	return fmt.Sprintf(" Best validation %s %s, at epoch %d.", r.metric(), r.score(e.ValidAccuracy), e.Epoch)
 }
 
-// bound names the stage that all epochs together waited for; "" where nothing tells.
+// bound names the link that all epochs together waited for; "" where nothing tells.
 func (r *Run) bound() string {
 	var t pipeline.Table
 	for i := range r.Epochs {
-		stages := r.Epochs[i].Stages
-		if t.Stages == nil {
-			t.Stages = slices.Clone(stages)
-		} else if len(stages) == len(t.Stages) {
-			t.Add(pipeline.Table{Stages: stages})
+		links := r.Epochs[i].Links
+		if t.Links == nil {
+			t.Links = slices.Clone(links)
+		} else if len(links) == len(t.Links) {
+			t.Add(pipeline.Table{Links: links})
 		}
 	}
-	if len(t.Stages) == 0 {
+	if len(t.Links) == 0 {
 		return ""
 	}
-	return t.Bound().Stage
+	return t.Bound().Link
 }
 
 func (r *Run) medianSeconds() float64 {

@@ -174,8 +174,8 @@ func decodeLines(from io.Reader) ([]Epoch, error) {
 		if e.Epoch < 0 || e.Epoch > math.MaxInt32 || n > 0 && e.Epoch <= epochs[n-1].Epoch {
 			return nil, bad("epoch %d", e.Epoch)
 		}
-		for i := range e.Stages {
-			e.Stages[i].Workers = max(1, e.Stages[i].Workers)
+		for i := range e.Links {
+			e.Links[i].Workers = max(1, e.Links[i].Workers)
 		}
 		epochs = append(epochs, e)
 	}

@@ -54,12 +54,12 @@ type Epoch struct {
 	ReadSeconds    float64     `json:"read_seconds"` // waiting for features
 	ComputeSeconds float64     `json:"compute_seconds"`
 
-	Batches        int                  `json:"batches"`
-	Stages         []pipeline.StageTime `json:"stages"`
-	BoundStage     string               `json:"bound_stage"`   // the slowest stage, by itself
-	BoundSeconds   float64              `json:"bound_seconds"` // that it takes alone
-	ValidSeconds   float64              `json:"valid_seconds"`
-	ValidBytesRead int64                `json:"valid_bytes_read"`
+	Batches        int                 `json:"batches"`
+	Links          []pipeline.LinkTime `json:"stages"`
+	BoundLink      string              `json:"bound_stage"`   // the slowest link, by itself
+	BoundSeconds   float64             `json:"bound_seconds"` // that it takes alone
+	ValidSeconds   float64             `json:"valid_seconds"`
+	ValidBytesRead int64               `json:"valid_bytes_read"`
 }
 
 // How a result came about.

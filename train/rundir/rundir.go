@@ -6,7 +6,7 @@
 //	metrics.jsonl        a line per epoch, in order: an Epoch
 //	weights.safetensors  weights of the best validation epoch so far
 //	final.safetensors    weights after the last epoch
-//	trace.json           what every stage did when (on request), and in trace-1.json,
+//	trace.json           what every link did when (on request), and in trace-1.json,
 //	                     trace-2.json …, in the processes that went on with the run
 //	checkpoints/         what an interrupted run goes on from (package checkpoint)
 //	report.html          all of this on a page, for people (package report)
