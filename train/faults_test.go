@@ -84,8 +84,8 @@ func TestWrongBits(t *testing.T) {
 		{"hot.bin", "", "fill the RAM cache"},
 		{"graph-*.bin", "epoch 0, batch ", ": load graph: "},
 		{"cold-*.bin", "epoch 0, batch ", ": assemble: "},
-		{"eval-graph.bin", "epoch 0, validation batch 0", ": load graph: "},
-		{"eval.bin", "epoch 0, validation batch 0", ": read features: "},
+		{"eval-graph.bin", "epoch 0, validation batch ", ": load graph: "},
+		{"eval.bin", "epoch 0, validation batch ", ": read features: "},
 	} {
 		o := w.options(p, func(o *Options) { o.RAMCache = percent(20) })
 		var s *faultio.Stack
