@@ -18,28 +18,11 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/stage/stagetest"
 )
 
 // files reads a directory, but for run.json, which no fingerprint covers.
-func files(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	names, err := datasettest.FS.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := map[string]string{}
-	for _, n := range names {
-		if n == "run.json" {
-			continue
-		}
-		b, err := os.ReadFile(filepath.Join(dir, n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		m[n] = string(b)
-	}
-	return m
-}
+func files(t *testing.T, dir string) map[string]string { return stagetest.Files(t, dir) }
 
 // same fails unless two directories hold the same files with the same bytes.
 func same(t *testing.T, a, b string) {

@@ -2,11 +2,8 @@ package presample
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,81 +14,11 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
+	"diskgnn/internal/stage/stagetest"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/presample/mbfile"
 )
-
-// flipped changes a byte of a file.
-func flipped(t *testing.T, name string, at int) {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[at%len(b)] ^= 1 << (at % 8)
-	if err := os.WriteFile(name, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// flippedBytes interrupts a stage at every operation, changes a byte of each file that is
-// there, one at a time, and resumes: what comes of it has the files of want, or there is
-// an error that says what to do.
-func flippedBytes(t *testing.T, dir string, want map[string]string, run func(fsys vfs.FS, out string, force bool) error) {
-	t.Helper()
-	tried := 0
-	var last map[string]string
-	for n := 0; ; n++ {
-		out := filepath.Join(dir, fmt.Sprint(n))
-		in := &vfs.FailAt{N: n, After: true, Err: errors.New("boom")}
-		_ = run(vfs.Inject(disk, in), out, false)
-		if !in.Fired() {
-			break
-		}
-		partial, left := out+".partial", filepath.Join(dir, "left")
-		if err := os.Rename(partial, left); err != nil {
-			continue // the name was given already
-		}
-		there := files(t, left)
-		if maps.Equal(there, last) {
-			there = nil
-		} else {
-			last = there
-		}
-		for _, name := range slices.Sorted(maps.Keys(there)) {
-			if there[name] == "" {
-				continue
-			}
-			tried++
-			if err := os.CopyFS(partial, os.DirFS(left)); err != nil {
-				t.Fatal(err)
-			}
-			at := n*31 + tried*17
-			flipped(t, filepath.Join(partial, name), at)
-			if err := run(disk, out, false); err != nil {
-				if name != "journal.json" || !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "--force discards it") {
-					t.Fatalf("operation %d, byte %d of %s: %v", n, at, name, err)
-				}
-				if err := run(disk, out, true); err != nil {
-					t.Fatalf("operation %d, byte %d of %s: with force: %v", n, at, name, err)
-				}
-			}
-			if d := cmp.Diff(want, files(t, out)); d != "" {
-				t.Fatalf("operation %d, byte %d of %s: other samples: %.300s", n, at, name, d)
-			}
-			if err := os.RemoveAll(out); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.RemoveAll(left); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if tried < 40 {
-		t.Errorf("only %d bytes were changed", tried)
-	}
-}
 
 // flipOptions is a run of ten batches in five files.
 func flipOptions(t *testing.T, dir string) Options {
@@ -115,7 +42,7 @@ func TestFlippedBytes(t *testing.T) {
 	o := flipOptions(t, dir)
 	mustRun(t, o)
 	verifySamples(t, o.Out)
-	flippedBytes(t, dir, files(t, o.Out), func(fsys vfs.FS, out string, force bool) error {
+	stagetest.FlippedBytes(t, disk, dir, files(t, o.Out), 40, func(fsys vfs.FS, out string, force bool) error {
 		o.Out, o.Force = out, force
 		_, err := Run(t.Context(), fsys, o, progress.Discard)
 		return err
@@ -138,7 +65,7 @@ func TestMergeFlippedBytes(t *testing.T) {
 	before := []map[string]string{files(t, dirs[0]), files(t, dirs[1])}
 	for _, links := range []bool{true, false} {
 		sub := vfstest.TempDir(t)
-		flippedBytes(t, sub, files(t, o.Out), func(fsys vfs.FS, out string, force bool) error {
+		stagetest.FlippedBytes(t, disk, sub, files(t, o.Out), 40, func(fsys vfs.FS, out string, force bool) error {
 			if !links {
 				fsys = copying{fsys}
 			}
@@ -154,7 +81,7 @@ func TestMergeFlippedBytes(t *testing.T) {
 	// Every file of a shard, in its place: nothing is published.
 	for i, d := range dirs {
 		for name := range before[i] {
-			flipped(t, filepath.Join(d, name), 1234)
+			stagetest.Flip(t, filepath.Join(d, name), 1234)
 			for _, fsys := range []vfs.FS{disk, copying{disk}} {
 				out := filepath.Join(dir, "M")
 				_, err := merge(fsys, out, dirs)
@@ -171,7 +98,7 @@ func TestMergeFlippedBytes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			flipped(t, filepath.Join(d, name), 1234)
+			stagetest.Flip(t, filepath.Join(d, name), 1234)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
+	"diskgnn/internal/stage/stagetest"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
@@ -33,24 +34,7 @@ var disk = vfs.Unsynced(vfs.OS)
 
 // files returns the content of a finished directory but for run.json, which
 // tells of the run.
-func files(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	names, err := vfs.OS.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content := map[string]string{}
-	for _, n := range names {
-		b, err := os.ReadFile(filepath.Join(dir, n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n != stage.RunFile {
-			content[n] = string(b)
-		}
-	}
-	return content
-}
+func files(t *testing.T, dir string) map[string]string { return stagetest.Files(t, dir) }
 
 // create is datasettest.Create without the waits.
 func create(t datasettest.TB, dir string, raw dataset.Raw) *dataset.Dataset {
