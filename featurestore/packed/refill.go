@@ -193,11 +193,11 @@ func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	}
 	b, t, c := &r.b, r.b.train(), r.cold.chunks()
 	rb := int64(r.src.facts.RowBytes)
-	file, err := r.src.files.take(c.file(b))
+	file, err := r.src.files.Take(c.file(b))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.src.files.give(file)) }()
+	defer func() { err = errors.Join(err, r.src.files.Give(file)) }()
 	// each calls do for the pieces that hold parts of the rows.
 	each := func(do func(p packfile.Piece) error) error {
 		k := 0
