@@ -216,7 +216,7 @@ func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	_ = each(func(p packfile.Piece) error {
 		off := t.ChunkOffset + p.Offset
 		b.req = append(b.req, iostack.Request{File: file.File, Offset: off, Buf: chunk[p.Offset : p.Offset+int64(p.Len)]})
-		b.BytesRead += extent(file.File, off, int64(p.Len))
+		b.BytesRead += iostack.Extent(file.File, off, int64(p.Len))
 		return nil
 	})
 	if err := r.src.stack.Submit(&r.group, b.req); err != nil {
