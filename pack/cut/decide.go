@@ -2,6 +2,7 @@ package cut
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -275,9 +276,12 @@ func (c *Counts) Simulate(ctx context.Context, fsys vfs.FS, dir string, beside i
 	defer debug.FreeOSMemory()
 	task := c.Reporter.Task("simulate the cache", 0, progress.Batches)
 	defer task.Done()
-	sim := Simulation{Samples: c.Samples, Rows: rows, Rank: c.Rank, Dir: dir, Slots: slots}
-	stats, err := sim.Run(ctx, fsys, counted{rec, task})
+	sim, err := NewSimulator(ctx, fsys, dir, c.Samples, slots)
 	if err != nil {
+		return Decision{}, err
+	}
+	stats, err := sim.Run(ctx, rows, c.Rank, counted{rec, task})
+	if err := errors.Join(err, sim.Close()); err != nil {
 		return Decision{}, err
 	}
 	d := c.minDecision(stats.Accesses - stats.Hits)

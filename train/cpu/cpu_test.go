@@ -616,3 +616,13 @@ func (b *bomb) chunk(_, lo, _ int) {
 		panic("boom")
 	}
 }
+
+// A kind that the model has and the engine has not is a bug, not a layer of another kind.
+func TestNoLayerOfAnUnknownKind(t *testing.T) {
+	defer func() {
+		if r := fmt.Sprint(recover()); r != `cpu: no layer of the kind "mlp"` {
+			t.Error(r)
+		}
+	}()
+	newConv(&layer{net: &network{plan: &plan{model: &model.Model{Kind: "mlp"}}}})
+}
