@@ -88,7 +88,7 @@ func TestLaborIsContent(t *testing.T) {
 		refused    string // what the next is refused with
 	}{
 		{1, false, mbfile.Params{Method: "labor"}, "--batch-dependency was not given, now 16"},
-		{16, false, mbfile.Params{Method: "labor", BatchDependency: 16}, "--layer-dependency was not given, now given"},
+		{2, false, mbfile.Params{Method: "labor", BatchDependency: 2}, "--layer-dependency was not given, now given"},
 		{16, true, mbfile.Params{Method: "labor", BatchDependency: 16, LayerDependency: true}, "--batch-dependency was 16, now 17"},
 		{17, true, mbfile.Params{Method: "labor", BatchDependency: 17, LayerDependency: true}, ""},
 	} {
