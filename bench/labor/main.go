@@ -31,7 +31,7 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// sources are the files of the graphs.
+// sources are the files of the graphs that are imported.
 var sources = map[string]string{"computers": "amazon-computers.npz", "physics": "coauthor-physics.npz", "fb100": "fb100.npz", "tolokers": "tolokers"}
 
 // flagsOf returns the flags of presample for a sampler's name: uniform, labor, labor-K of a
@@ -135,7 +135,11 @@ func (b *bench) compare(ctx context.Context, example string) error {
 	}
 	graph, _, _ := strings.Cut(example, "-")
 	dataset := filepath.Join(b.work, graph)
-	if err := b.tool.Run(ctx, new(any), "import", filepath.Join(b.data, sources[graph]), "--config", b.config(example), "--out", dataset); err != nil {
+	from := []string{"generate"}
+	if source, imported := sources[graph]; imported {
+		from = []string{"import", filepath.Join(b.data, source)}
+	}
+	if err := b.tool.Run(ctx, new(any), append(from, "--config", b.config(example), "--out", dataset)...); err != nil {
 		return err
 	}
 	runs := make([][]run, len(b.samplers))
