@@ -465,8 +465,8 @@ func correlation(from *Seeds, a, b ID) float64 {
 	return (xy - x*y) / math.Sqrt((xx-x*x)*(yy-y*y))
 }
 
-// TestBatchDependency: lots change as a cosine over k batches, also where a group ends and
-// where an epoch does, and are others after them, in other splits, hops and seeds.
+// TestBatchDependency: the correlation of two batches' lots, in a group of k batches, where a
+// group or an epoch ends, in groups that do not follow each other, and in other splits.
 func TestBatchDependency(t *testing.T) {
 	const k, six = 8, 6.0 / 141 // six standard errors of 20,000 pairs
 	from := laborSeeds(mbfile.Params{BatchDependency: k}, 6)
