@@ -1,13 +1,13 @@
 package cut
 
-import "diskgnn/presample/mbfile"
-
-// baseMemory is the program itself and what every run needs.
-const baseMemory = 48 << 20
+import (
+	"diskgnn/internal/budget"
+	"diskgnn/presample/mbfile"
+)
 
 // HeldMemory returns what every part of a packing holds: the program, ranks, and the
 // evaluation set with its counts.
-func HeldMemory(nodes int64) int64 { return baseMemory + 4*nodes + nodes/8 + nodes/16 }
+func HeldMemory(nodes int64) int64 { return budget.Reserve + 4*nodes + nodes/8 + nodes/16 }
 
 // RecordMemory returns the bytes of the samples' index, which is held all the time.
 func RecordMemory(s mbfile.Facts) int64 { return int64(s.Batches()) * int64(24+8*s.Layers) }

@@ -21,9 +21,6 @@ import (
 	"diskgnn/train/score"
 )
 
-// overheadBytes is set aside for what is not counted one by one.
-const overheadBytes = 48 << 20
-
 // parts are what tests replace.
 type parts struct {
 	stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
@@ -109,7 +106,6 @@ func (j *job) open(ctx context.Context) (err error) {
 	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes, f.MultiLabel()); err != nil {
 		return err
 	}
-	held := budget.Now().Anon
 	var how string
 	if j.stack, how, err = j.parts.stack(o.IO, iostack.Options{}); err != nil {
 		return err
@@ -124,11 +120,11 @@ func (j *job) open(ctx context.Context) (err error) {
 	}
 	var engine int64 // which prepare counts beside all else
 	// A small engine is made in any case: only with it is known what memory would do.
-	room := max(o.Memory, overheadBytes)
+	room := max(o.Memory, budget.Reserve)
 	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
 	}
-	j.fixed = held + overheadBytes + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
+	j.fixed = budget.Reserve + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
 	if note := j.engine.Info().Note; note != "" {
 		j.report.Logf("%s", note)
@@ -200,7 +196,7 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 		outside = max(outside, matrixBytes(j.layers[l].most.src, j.layers[l].in))
 	}
 	outside += pieces.Memory(dataset.Granule, j.features.Compressed())
-	j.undo = budget.LimitHeap(j.options.Memory, outside+overheadBytes)
+	j.undo = budget.LimitHeap(j.options.Memory, outside)
 	var err error
 	if last > 0 {
 		dir, err := scratchDir(j.options.Run, j.options.Scratch)
