@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -163,10 +164,10 @@ func (j *job) orders() ([]model.Order, error) {
 // for the given targets alone, and takes the buffers that stay. more is memory that
 // the caller holds.
 func (j *job) prepare(ctx context.Context, last int, t targets, more int64) error {
-	j.fixed += more
+	dry := new(device.Arena)
 	all := targets{nodes: j.data.Facts().Nodes}
 	if j.model.CountsBlocks() {
-		j.fixed += outBytes(all.nodes)
+		takeOut(dry, all.nodes)
 	}
 	var states, peak int64
 	in := j.model.Features()
@@ -184,6 +185,7 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 		peak = max(peak, before+states)
 		j.layers = append(j.layers, p)
 	}
+	j.fixed += more + dry.Used()
 	room := j.options.Memory - j.fixed
 	if j.parts.room > 0 {
 		room = j.parts.room
@@ -211,10 +213,8 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 	if j.wires, err = pieces.NewBuffers(dataset.Granule, j.features.Compressed()); err != nil || !j.model.CountsBlocks() {
 		return err
 	}
-	return j.topology.Guard(func() (err error) {
-		j.out, err = countOut(ctx, &j.topology.CSC)
-		return err
-	})
+	j.out = takeOut(device.NewArena(), all.nodes)
+	return j.topology.Guard(func() error { return countOut(ctx, &j.topology.CSC, j.out) })
 }
 
 // plan decides how long the ranges of the layers are. Where memory does not suffice, the
