@@ -140,7 +140,7 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 // touches so many.
 func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 	s := c.Samples.Facts()
-	need := baseMemory + RecordMemory(s) + 8*s.Nodes + 8*int64(s.TrainBatches+2)
+	need := budget.Reserve + RecordMemory(s) + rankingMemory(s.Nodes, s.TrainBatches)
 	if err := budget.Check("ranking the nodes", need, c.Memory); err != nil {
 		return nil, 0, err
 	}
