@@ -111,6 +111,13 @@ type Candidate interface {
 	Open(stack iostack.Stack, l Layout) (Store, error)
 }
 
+// Reads is a Candidate whose batches are many small reads, of which it wants more in flight
+// than there would be.
+type Reads interface {
+	// Reads returns the options of the stack that the store is to be opened with.
+	Reads() iostack.Options
+}
+
 // PlanOptions say what a layout may use.
 type PlanOptions struct {
 	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as much as
@@ -118,6 +125,8 @@ type PlanOptions struct {
 	Cache *budget.Size
 	// Memory is what the store and its slots may hold, in bytes.
 	Memory int64
+	// Policy is the residency policy of a store that has several; "" stands for its default.
+	Policy string
 	// Least takes the smallest cache that the store can have, whatever Cache says.
 	Least bool
 	// Slots and EvalSlots are the numbers of slots that will be made.
@@ -144,6 +153,7 @@ type Layout struct {
 	SlotBytes     int64 // of one training slot
 	EvalSlotBytes int64 // of one evaluation slot
 	DecodeBytes   int64 // of all slots' decompression
+	StateBytes    int64 // that State returns at most
 
 	GPU           *cuda.Device // that the matrices are for; nil: the host
 	GPURows       int64        // on the GPU
@@ -151,7 +161,8 @@ type Layout struct {
 	GPUBytes      int64        // all that the store takes of the device's memory at once
 	GPUSlotBytes  int64        // what a training slot takes of it besides
 
-	Note string // what the user should know, or ""
+	Policy string // which the rows in RAM follow, of a store with a choice of them
+	Note   string // what the user should know, or ""
 
 	// Own is the store's: what else Open must know.
 	Own any
