@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -25,7 +26,8 @@ type trainer struct {
 	options  *Options
 	schedule *schedule
 	rowBytes int64 // of a row as the store holds it
-	*replica       // of the run's, the first and only
+	store    featurestore.Store
+	*replica // of the run's, the first and only
 	dir      *runDir
 	result   *rundir.Result
 	report   progress.Reporter

@@ -159,7 +159,7 @@ func (r *runner) prepare(p parts) (err error) {
 	}
 	held := budget.Now().Anon
 	var how string
-	if r.stack, how, err = p.stack(o.IO, iostack.Options{}); err != nil {
+	if r.stack, how, err = p.stack(o.IO, reads(r.found)); err != nil {
 		return err
 	}
 	var needs engineNeeds
@@ -169,8 +169,11 @@ func (r *runner) prepare(p parts) (err error) {
 		}
 		needs.scorers(o.Metric, &f)
 	}
-	r.needs = needs
 	needs.direct = r.stack.Caps().Device
+	if r.was != nil {
+		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
+	}
+	r.needs = needs
 	if r.plan, err = p.plan(r.found, o, needs, held); err != nil {
 		return err
 	}
@@ -193,10 +196,22 @@ func (r *runner) prepare(p parts) (err error) {
 	return err
 }
 
+// mostState is more than the state of any store has.
+const mostState = 1 << 50
+
+// reads returns the options of the storage stack that suits a store.
+func reads(c featurestore.Candidate) iostack.Options {
+	if r, ok := c.(featurestore.Reads); ok {
+		return r.Reads()
+	}
+	return iostack.Options{}
+}
+
 func (r *runner) setup() rundir.Setup {
 	o := &r.options
 	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
-		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots}
+		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots,
+		CachePolicy: r.plan.layout.Policy, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
 	if r.engine == nil {
 		return s
 	}
@@ -306,7 +321,7 @@ func (r *runner) train(ctx context.Context) error {
 func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	f, o := r.facts, &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
-	t := &trainer{options: o, schedule: sch, replica: r.replicas[0], dir: r.dir, result: &r.result,
+	t := &trainer{options: o, schedule: sch, store: r.store, replica: r.replicas[0], dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
 	r.trainer = t
