@@ -8,7 +8,8 @@
 //	   │ View   one for every device that computes, or one for the host
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
-// The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows.
+// The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows
+// reads them one by one.
 // Stores that have rows alone take the graphs from a Source, such as package sampled.
 // Package featurestore/all finds a store by its name; featurestore/storetest holds each
 // to a plain gather from the dataset. No store changes a number: batches of equal samples
