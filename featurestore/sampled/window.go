@@ -89,7 +89,7 @@ func (w *window) First() int { return w.first }
 
 // Seek reads all batches that the window shows.
 func (w *window) Seek(ctx context.Context, first int) (int64, error) {
-	w.first, w.at = first, 0
+	w.first = first
 	return w.see(ctx, 0)
 }
 
