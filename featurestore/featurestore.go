@@ -105,8 +105,8 @@ type Candidate interface {
 	// Plan divides the memory that the options allow. Less than the least is refused with
 	// fault.ErrBudget.
 	Plan(PlanOptions) (Layout, error)
-	// PlanEval returns the layout of a store that loads each evaluation batch once, and
-	// nothing else.
+	// PlanEval returns the layout of a store that loads each evaluation batch once, and no
+	// other, for the host. Where it has RAMBytes, Fill comes before the batches.
 	PlanEval() (Layout, error)
 	// Open opens the store with a layout that Plan or PlanEval returned. The stack must
 	// outlive it. Its levels are empty until Fill.

@@ -20,8 +20,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
-	"diskgnn/device/cuda"
-	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -182,6 +180,12 @@ func nodes(want, got *graph.Batch) ([]uint32, error) {
 // Holds checks a batch and its matrix against the sampled batch and the dataset.
 func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []float32, to dtype.Type) {
 	t.Helper()
+	w.hasRows(t, ref, w.holdsGraph(t, ref, got), x, to)
+}
+
+// holdsGraph checks a batch without its matrix, and returns the node of every input node.
+func (w *World) holdsGraph(t testing.TB, ref featurestore.Ref, got *graph.Batch) []uint32 {
+	t.Helper()
 	want := w.read(t, ref)
 	list, err := nodes(want, got)
 	if err != nil {
@@ -191,11 +195,7 @@ func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []
 	for i, v := range want.Input {
 		degree[v] = want.Degree[i]
 	}
-	dim := w.Raw.Dim
 	for i, v := range list {
-		if r := w.row(v, to); !slices.Equal(binio.Bytes(r), binio.Bytes(x[i*dim:(i+1)*dim])) {
-			t.Fatal(ref, "row", i, "is not node", v, "'s: got", x[i*dim:(i+1)*dim], "want", r)
-		}
 		if got.Degree[i] != degree[v] {
 			t.Fatal(ref, "input node", i, "has another degree")
 		}
@@ -205,6 +205,18 @@ func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []
 	}
 	if !slices.Equal(got.Labels, want.Labels) || !slices.Equal(got.Targets, want.Targets) {
 		t.Fatal(ref, "has other labels")
+	}
+	return list
+}
+
+// hasRows checks that the rows of a matrix are those of the given nodes.
+func (w *World) hasRows(t testing.TB, ref featurestore.Ref, list []uint32, x []float32, to dtype.Type) {
+	t.Helper()
+	dim := w.Raw.Dim
+	for i, v := range list {
+		if r := w.row(v, to); !slices.Equal(binio.Bytes(r), binio.Bytes(x[i*dim:(i+1)*dim])) {
+			t.Fatal(ref, "row", i, "is not node", v, "'s: got", x[i*dim:(i+1)*dim], "want", r)
+		}
 	}
 }
 
@@ -284,11 +296,15 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 	t.Run("facts", s.sameFacts)
 	t.Run("rows", s.rows)
 	t.Run("rows on a GPU", s.rowsOnGPU)
+	t.Run("late streams", s.lateStreams)
+	t.Run("every call of the device fails", s.everyCallFails)
+	t.Run("budget of a GPU", s.budgetOfGPU)
 	t.Run("side by side", s.sideBySide)
 	t.Run("graphs in any order", s.graphsInAnyOrder)
 	t.Run("window", s.window)
 	t.Run("resume", s.resume)
 	t.Run("evaluation", s.evaluation)
+	t.Run("evaluation alone", s.evaluationAlone)
 	t.Run("every read fails", s.everyReadFails)
 	t.Run("every read is wrong", s.everyReadIsWrong)
 	t.Run("cancel", s.cancel)
@@ -374,47 +390,6 @@ func (s *suite) rows(t *testing.T) {
 			}
 		}
 	})
-}
-
-// rowsOnGPU: what Fill makes of the batches in a device's memory is the same.
-func (s *suite) rowsOnGPU(t *testing.T) {
-	gpu := cudatest.Open(t)
-	o := featurestore.PlanOptions{GPU: gpu, GPUMemory: 1 << 30}
-	s.each(t, o, func(t *testing.T, st *opened, _ iostack.Stack) {
-		_, err := st.Fill(t.Context(), 0, progress.Discard)
-		must(t)(err)
-		for _, ref := range refs(s.facts, splits...) {
-			sl := st.slot(ref)
-			must(t)(Load(t.Context(), sl, ref))
-			s.w.Holds(t, ref, sl.Batch(), onGPU(t, sl, gpu, len(sl.Batch().Input)*s.facts.Dim), s.facts.DType)
-		}
-	})
-}
-
-// onGPU returns the matrix that Fill makes on a device.
-func onGPU(t testing.TB, sl featurestore.Slot, gpu *cuda.Device, n int) []float32 {
-	t.Helper()
-	must := must(t)
-	detach, err := gpu.Attach()
-	must(err)
-	defer detach()
-	x := make([]float32, n)
-	a, err := gpu.NewArena(int64(4 * n))
-	must(err)
-	defer a.Free()
-	on, err := a.Take(int64(4 * n))
-	must(err)
-	stream, err := gpu.NewStream()
-	must(err)
-	defer stream.Free()
-	span, err := sl.Fill(stream, on)
-	must(err)
-	if span != nil {
-		must(stream.Wait(span.Ended()))
-	}
-	must(stream.CopyOut(binio.Bytes(x), on))
-	must(stream.Synchronize())
-	return x
 }
 
 // stack returns one that fails as the injectors say.
@@ -564,6 +539,29 @@ func (s *suite) evaluation(t *testing.T) {
 	if a, b := count(false), count(true); !slices.Equal(a, b) {
 		t.Errorf("training reads %+v, with evaluation between %+v", a, b)
 	}
+}
+
+// evaluationAlone: a store with the layout for evaluation loads every batch but those of
+// training.
+func (s *suite) evaluationAlone(t *testing.T) {
+	l, err := s.c.PlanEval()
+	must(t)(err)
+	in := stack(t)
+	defer in.Close()
+	st, err := s.c.Open(in, l)
+	must(t)(err)
+	if l.RAMBytes > 0 {
+		_, err = st.Fill(t.Context(), 0, progress.Discard)
+		must(t)(err)
+	}
+	sl, err := st.View(0).NewSlot(true)
+	must(t)(err)
+	for _, ref := range refs(s.facts, featurestore.Valid, featurestore.Test) {
+		must(t)(Load(t.Context(), sl, ref))
+		s.w.Holds(t, ref, sl.Batch(), sl.X(), s.facts.DType)
+	}
+	sl.Free()
+	must(t)(st.Close())
 }
 
 // work opens a store, fills it and loads some batches of every split.

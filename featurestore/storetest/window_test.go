@@ -118,7 +118,10 @@ type lookingView struct {
 
 func (v lookingView) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl, err := v.View.NewSlot(eval)
-	return &lookingSlot{Slot: sl, store: v.store}, err
+	if err != nil {
+		return nil, err
+	}
+	return &lookingSlot{Slot: sl, store: v.store}, nil
 }
 
 type lookingSlot struct {
