@@ -259,22 +259,27 @@ func TestResumeOnAnotherStoreRefuses(t *testing.T) {
 	}
 }
 
-// A GPU trains on the rows in RAM, too.
+// A GPU trains on the rows in its memory and in RAM, wherever they are.
 func TestMemoryStoreOnGPU(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	p := w.pack(10)
 	onGPU(t, func(t *testing.T, use func(*parts)) {
 		a := w.options(p, gpuRun, func(o *Options) { o.LayerOrder = "aggregate" })
 		_, want := w.mustRun(a, use)
-		_, losses := w.mustRun(w.fresh(a, w.fromSamples), use)
+		r, losses := w.mustRun(w.fresh(a, w.fromSamples), use)
+		if r.Setup.GPUCacheRows != r.Setup.CacheRows || r.Setup.GPUCacheSize == 0 {
+			t.Errorf("what fits is not on the GPU: %+v", r.Setup)
+		}
 		for i := range want {
 			if math.Abs(losses[i]-want[i]) > 1e-5 {
 				t.Fatalf("losses %v, of the pack %v", losses, want)
 			}
 		}
-		o := w.fresh(a, w.fromSamples, func(o *Options) { o.GPUCache = percent(10) })
-		if _, err := w.run(context.Background(), o, &logged{}, use); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--gpu-cache 10%") {
-			t.Errorf("with a cache on the GPU: %v", err)
+		for _, share := range []float64{0, 10} {
+			r, same := w.mustRun(w.fresh(a, w.fromSamples, func(o *Options) { o.GPUCache = percent(share) }), use)
+			if rows := int64(share / 100 * float64(r.Setup.CacheRows)); r.Setup.GPUCacheRows != rows || !slices.Equal(same, losses) {
+				t.Errorf("with %v%% on the GPU, %d rows: losses %v, with all %v", share, r.Setup.GPUCacheRows, same, losses)
+			}
 		}
 	})
 }

@@ -46,7 +46,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
 			stringFlag("dataset", "DIR", "instead of a pack, with --samples: what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &o.Samples),
-			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM, of --dataset and --samples), rows (of these, read while training), or auto", &o.Store),
+			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset and --samples), rows (of these, read while training), or auto", &o.Store),
 			outFlag(&o.Out, "the run"),
 			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
