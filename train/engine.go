@@ -132,8 +132,8 @@ func newGPUEngine(open func() (*cuda.Device, error), o *Options, f featurestore.
 	}
 	needs := engineNeeds{engine: driverBytes + max(0, budget.Now().Anon-before)} // most of it is the driver's
 	needs.work, needs.evalWork = e.WorkBytes()
-	needs.gpu = e.Device()
-	if needs.gpuLeft, err = gpuLeft(needs.gpu, o.GPUMemory); err != nil {
+	needs.gpu = d
+	if needs.gpuLeft, err = gpuLeft(d, o.GPUMemory); err != nil {
 		e.Close()
 		return nil, needs, err
 	}

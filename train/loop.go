@@ -62,7 +62,7 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	switch {
 	case t.engine == nil:
 		name = linkConsume
-	case t.device() != nil:
+	case t.device != nil:
 		name, t.gpu = linkLaunch, newGPUTimes(t.recorder)
 	}
 	links := append(loadingLinks(t.schedule.ref, len(slots)), pipeline.Link[*slot]{Name: name, Do: t.step})

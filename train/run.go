@@ -181,7 +181,7 @@ func (r *runner) prepare(p parts) (err error) {
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
-	r.replicas = []*replica{{view: r.store.View(0), engine: r.engine}}
+	r.replicas = []*replica{{device: needs.gpu, view: r.store.View(0), engine: r.engine}}
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
@@ -217,7 +217,7 @@ func (r *runner) setup() rundir.Setup {
 	}
 	s.Info = r.engine.Info()
 	s.Note = cmp.Or(r.needs.note, s.Note)
-	if d := r.engine.Device(); d != nil {
+	if d := r.needs.gpu; d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
 		held, _ := d.Held()
 		s.GPUBytes = held + r.plan.gpuBytes()
