@@ -60,7 +60,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.percent, c.policy)
-			})
+			}, storetest.NoGPUCache)
 		})
 	}
 }
@@ -74,9 +74,6 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := find(t, w, 10, "fifo").Plan(featurestore.PlanOptions{Memory: 1 << 30}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--cache-policy fifo") {
 		t.Errorf("an unknown policy: %v", err)
-	}
-	if _, err := c.PlanEval(); !errors.Is(err, fault.ErrUsage) {
-		t.Errorf("for evaluation alone: %v", err)
 	}
 	small := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
 	if _, err := rows.Find(storetest.Disk, small.Dataset, small.Samples); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"diskgnn/device/cuda"
@@ -16,9 +17,19 @@ import (
 	"diskgnn/iostack"
 )
 
-// gpuShare returns the options of a store for a device that holds a share of the rows.
-func gpuShare(d *cuda.Device, percent float64) featurestore.PlanOptions {
-	return featurestore.PlanOptions{GPU: d, GPUMemory: 1 << 30, GPUCache: &budget.Size{Value: percent, Unit: budget.UnitPercent}}
+// gpuShare returns the options of a store for a device that holds a share of the rows, or
+// none if no store of its kind does.
+func (s *suite) gpuShare(t testing.TB, d *cuda.Device, percent float64) featurestore.PlanOptions {
+	t.Helper()
+	o := featurestore.PlanOptions{Memory: 1 << 40, GPU: d, GPUMemory: 1 << 30, GPUCache: &budget.Size{Value: percent, Unit: budget.UnitPercent}}
+	if percent == 0 || !slices.Contains(s.traits, NoGPUCache) {
+		return o
+	}
+	if _, err := s.c.Plan(o); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("a cache on the GPU, which the store has not: %v", err)
+	}
+	o.GPUCache = nil
+	return o
 }
 
 // rowsOnGPU: what Fill makes of the batches in a device's memory is the same, wherever the
@@ -26,7 +37,7 @@ func gpuShare(d *cuda.Device, percent float64) featurestore.PlanOptions {
 func (s *suite) rowsOnGPU(t *testing.T) {
 	d := cudatest.Open(t)
 	for _, percent := range []float64{0, 10, 100} {
-		s.each(t, gpuShare(d, percent), func(t *testing.T, st *opened, _ iostack.Stack) {
+		s.each(t, s.gpuShare(t, d, percent), func(t *testing.T, st *opened, _ iostack.Stack) {
 			_, err := st.Fill(t.Context(), 0, progress.Discard)
 			must(t)(err)
 			for _, ref := range refs(s.facts, splits...) {
@@ -160,7 +171,7 @@ func (s *suite) lateStreams(t *testing.T) {
 	cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
 		in := stack(t)
 		defer in.Close()
-		st, err := open(s.c, in, gpuShare(d, 10))
+		st, err := open(s.c, in, s.gpuShare(t, d, 10))
 		must(t)(err)
 		rows := 0
 		for _, sizes := range [][]int{s.facts.TrainSizes.Src, s.facts.EvalSizes.Src} {
@@ -221,7 +232,7 @@ func (s *suite) everyCallFails(t *testing.T) {
 func (s *suite) workOnGPU(t *testing.T, d *cuda.Device, closing *bool) (err error) {
 	in := stack(t)
 	defer in.Close()
-	st, err := open(s.c, in, gpuShare(d, 10))
+	st, err := open(s.c, in, s.gpuShare(t, d, 10))
 	if err != nil {
 		return err
 	}
@@ -256,6 +267,12 @@ func (s *suite) budgetOfGPU(t *testing.T) {
 	o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 1, EvalSlots: 1, MostSlots: 1, GPUMemory: 1 << 30, GPU: cudatest.Open(t)}
 	whole, err := s.c.Plan(o)
 	must(t)(err)
+	if slices.Contains(s.traits, NoGPUCache) {
+		if whole.GPUBytes+whole.GPUSlotBytes+whole.GPURows != 0 {
+			t.Errorf("a store without a cache on the GPU: %+v", whole)
+		}
+		return
+	}
 	refused := 0
 	for k := range 9 {
 		o.GPUMemory = (whole.GPUBytes + whole.GPUSlotBytes) * int64(k) / 8

@@ -289,9 +289,9 @@ func (s *opened) close() error {
 }
 
 // Run holds the candidate that find returns to what package featurestore says of stores.
-func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate) {
+func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate, traits ...Trait) {
 	c := find(t, w)
-	s := &suite{w, c, c.Facts()}
+	s := &suite{w, c, c.Facts(), traits}
 	before := device.HostBytes()
 	t.Run("facts", s.sameFacts)
 	t.Run("rows", s.rows)
@@ -315,10 +315,17 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 	}
 }
 
+// Trait says what a store does otherwise than most.
+type Trait string
+
+// NoGPUCache is a store whose rows are all in RAM or on disk: it refuses --gpu-cache.
+const NoGPUCache Trait = "no GPU cache"
+
 type suite struct {
-	w     *World
-	c     featurestore.Candidate
-	facts featurestore.Facts
+	w      *World
+	c      featurestore.Candidate
+	facts  featurestore.Facts
+	traits []Trait
 }
 
 var splits = []featurestore.Split{featurestore.Train, featurestore.Valid, featurestore.Test}

@@ -68,9 +68,9 @@ func (c *candidate) InOrder() bool                      { return true }
 // Reads implements featurestore.Reads.
 func (c *candidate) Reads() iostack.Options { return c.design.IO }
 
-// PlanEval refuses: every row of every batch would be read by itself.
+// PlanEval has no cache: batches of evaluation do not use it.
 func (c *candidate) PlanEval() (featurestore.Layout, error) {
-	return featurestore.Layout{}, fault.New(fault.ErrUsage, "the store %s is for training; score on a pack", c.design.Name)
+	return c.layout(c.design.Policies[0], 0), nil
 }
 
 // Plan makes the cache as large as is wanted, or as the memory allows.
