@@ -83,7 +83,7 @@ func timeGPU(e *gpu.Engine, batch *graph.Batch, x []float32, memory []byte, o op
 	}
 	prepare, device, whole = prepare[o.warmup:], device[o.warmup:], whole[o.warmup:]
 	info := e.Info()
-	held, _ := e.Device().Held()
+	held, _ := o.device.Held()
 	return tool.Print(map[string]any{
 		"engine": "gpu", "model": o.model, "device": info.Device, "blas": info.BLAS, "precision": info.Precision, "dropout": o.dropout,
 		"layer_orders": info.Orders, "graphs": o.graphs, "pinned": o.pinned, "device_bytes": held,

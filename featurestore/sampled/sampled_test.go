@@ -130,7 +130,7 @@ func (c *counting) Submit(g *iostack.Group, reqs []iostack.Request) error {
 }
 
 // open returns a loader of training batches, which leaves no file open at the end.
-func open(t *testing.T, s *Source) (featurestore.Loader, *counting) {
+func open(t *testing.T, s *Source) (featurestore.Loaders, featurestore.Loader, *counting) {
 	t.Helper()
 	stack, _, err := all.Open("pread", iostack.Options{Workers: 1})
 	if err != nil {
@@ -152,7 +152,7 @@ func open(t *testing.T, s *Source) (featurestore.Loader, *counting) {
 			t.Errorf("closed with %d files open: %v", counted.open, err)
 		}
 	})
-	return one, counted
+	return l, one, counted
 }
 
 // Batches may lie in more files than are kept open: those that nobody reads any more are
@@ -160,7 +160,7 @@ func open(t *testing.T, s *Source) (featurestore.Loader, *counting) {
 // are those of the graph.
 func TestManyFiles(t *testing.T) {
 	s, _ := newSource(t, func(*graph.Batch) {})
-	one, stack := open(t, s)
+	_, one, stack := open(t, s)
 	if s.Facts().Train <= filecache.MaxIdle+2 {
 		t.Fatalf("%d batches are too few", s.Facts().Train)
 	}
@@ -193,7 +193,7 @@ func TestManyFiles(t *testing.T) {
 // of the samples.
 func TestDamage(t *testing.T) {
 	s, dir := newSource(t, func(b *graph.Batch) { b.Labels[0] = math.MaxInt32 })
-	one, _ := open(t, s)
+	_, one, _ := open(t, s)
 	damaged := func(what, says string, err error) {
 		t.Helper()
 		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir+" is damaged: make it again, by its diskgnn presample") {
