@@ -1,13 +1,16 @@
 package kernel
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // Histogram counts durations in buckets whose width is at most 1/16 of their durations. Its
 // zero value is empty; it does not grow.
 type Histogram struct {
 	counts [buckets]int64
 	n      int64
-	sum    Time
+	sum    float64 // of picoseconds: more than Time may reach
 	most   Time
 }
 
@@ -20,7 +23,7 @@ const (
 func (h *Histogram) Add(t Time) {
 	h.counts[bucket(t)]++
 	h.n++
-	h.sum += t
+	h.sum += float64(t)
 	h.most = max(h.most, t)
 }
 
@@ -43,13 +46,13 @@ func ceiling(b int) Time {
 // Count returns how many durations there are.
 func (h *Histogram) Count() int64 { return h.n }
 
-// Mean returns their mean, rounded down, and 0 of none. It is exact while their sum fits in
-// Time.
+// Mean returns their mean, rounded down, and 0 of none. It is exact while their sum is less
+// than 2⁵³ ps.
 func (h *Histogram) Mean() Time {
 	if h.n == 0 {
 		return 0
 	}
-	return h.sum / Time(h.n)
+	return Time(h.sum / float64(h.n))
 }
 
 // Max returns the longest, exactly.
@@ -58,7 +61,7 @@ func (h *Histogram) Max() Time { return h.most }
 // Quantile returns a duration that at least the share q of all do not exceed: the end of
 // the bucket, at most 1/16 too long.
 func (h *Histogram) Quantile(q float64) Time {
-	need := int64(q * float64(h.n))
+	need := int64(math.Ceil(q * float64(h.n)))
 	seen := int64(0)
 	for b, c := range h.counts {
 		if seen += c; c > 0 && seen >= need {

@@ -205,7 +205,7 @@ func TestServerStepped(t *testing.T) {
 				t.Fatalf("job %d of %v is done at %d, want %d", i, jobs, done, want[i])
 			}
 		}
-		if s := v.Stats(); s.Waited != waited || s.Queue != queue || s.Jobs != int64(len(jobs)) {
+		if s := v.Stats(); s.Waited != float64(waited) || s.Queue != queue || s.Jobs != int64(len(jobs)) {
 			t.Fatalf("%+v, want %d waited, %d at once", s, waited, queue)
 		}
 	})
@@ -281,7 +281,7 @@ func TestQueuesByFormula(t *testing.T) {
 			want *= 2
 		}
 		s := v.Stats()
-		if got := float64(s.Waited) / jobs / float64(service); math.Abs(got/want-1) > 0.05 {
+		if got := s.Waited / jobs / float64(service); math.Abs(got/want-1) > 0.05 {
 			t.Errorf("%s at %v: jobs wait %.3f services, want %.3f", c.name, c.rho, got, want)
 		}
 		if got := s.Utilisation(end); math.Abs(got-c.rho) > 0.01 {
@@ -299,7 +299,7 @@ func TestHistogram(t *testing.T) {
 		var all []Time
 		sum := Time(0)
 		for range rapid.IntRange(1, 200).Draw(t, "n") {
-			x := Time(rapid.Int64Range(0, 1<<rapid.IntRange(1, 54).Draw(t, "bits")).Draw(t, "x"))
+			x := Time(rapid.Int64Range(0, 1<<rapid.IntRange(1, 44).Draw(t, "bits")).Draw(t, "x"))
 			h.Add(x)
 			all, sum = append(all, x), sum+x
 		}
@@ -309,7 +309,7 @@ func TestHistogram(t *testing.T) {
 			t.Fatalf("%d, mean %d, most %d of %v", h.Count(), h.Mean(), h.Max(), all)
 		}
 		for _, q := range []float64{0, 0.5, 0.9, 1} {
-			want := all[max(0, int(q*float64(n))-1)]
+			want := all[max(0, int(math.Ceil(q*float64(n)))-1)]
 			if got := h.Quantile(q); got < want || float64(got) > float64(want)*(1+1.0/16) {
 				t.Fatalf("quantile %v is %d, want %d", q, got, want)
 			}

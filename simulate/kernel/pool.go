@@ -7,8 +7,8 @@ type Pool struct {
 	waiters fifo[Event]
 
 	granted int64
-	most    int  // units lent at once
-	lent    Time // Σ units × time, up to since
+	most    int     // units lent at once
+	lent    float64 // Σ units × picoseconds, up to since
 	since   Time
 	queue   int // most that waited at once
 }
@@ -47,7 +47,7 @@ func (p *Pool) Release(s *Sim) {
 }
 
 func (p *Pool) count(now Time) {
-	p.lent += Time(p.size-p.free) * (now - p.since)
+	p.lent += float64(p.size-p.free) * float64(now-p.since)
 	p.since = now
 }
 
@@ -67,5 +67,5 @@ func (p *Pool) Mean(s *Sim) float64 {
 	if s.now == 0 {
 		return 0
 	}
-	return float64(p.lent) / float64(s.now)
+	return p.lent / float64(s.now)
 }

@@ -13,10 +13,10 @@ type Server struct {
 // Stats is what a Server counted.
 type Stats struct {
 	Jobs    int64
-	Busy    Time // of all servers together
-	Waited  Time // of all jobs together, before they were served
-	Longest Time // that a job waited
-	Queue   int  // most jobs that waited at once
+	Busy    Time    // of all servers together
+	Waited  float64 // picoseconds of all jobs together, before they were served: more than Time may reach
+	Longest Time    // that a job waited
+	Queue   int     // most jobs that waited at once
 	servers int
 }
 
@@ -50,7 +50,7 @@ func (s *Server) wait(at, start Time) {
 		s.starts.pop()
 	}
 	s.starts.push(start)
-	s.stats.Waited += start - at
+	s.stats.Waited += float64(start - at)
 	s.stats.Longest = max(s.stats.Longest, start-at)
 	s.stats.Queue = max(s.stats.Queue, s.starts.len())
 }
@@ -96,5 +96,5 @@ func (s Stats) MeanQueue(over Time) float64 {
 	if over <= 0 {
 		return 0
 	}
-	return float64(s.Waited) / float64(over)
+	return s.Waited / float64(over)
 }
