@@ -1,6 +1,10 @@
 package drives
 
-import "diskgnn/simulate/kernel"
+import (
+	"math"
+
+	"diskgnn/simulate/kernel"
+)
 
 // demand is what batches take of each part of a machine, in seconds.
 type demand struct {
@@ -17,6 +21,7 @@ func (m *Machine) of(l *Load) demand {
 	link := func(bytes int64) float64 { return kernel.Rate(m.Link).For(bytes).Seconds() }
 	n, bytes := l.Requests()
 	fastest := 0.0 // of the requests
+	busiest := 0.0 // some drive has as many of a size as when they are spread evenly
 	for _, r := range l.Reads {
 		service := m.Drive.service(r.Bytes).Seconds()
 		lasts := cost + service + delay
@@ -26,6 +31,8 @@ func (m *Machine) of(l *Load) demand {
 		if r.Count > 0 && (fastest == 0 || lasts < fastest) {
 			fastest = lasts
 		}
+		each := (r.Count + int64(m.Drives) - 1) / int64(m.Drives)
+		busiest = max(busiest, float64(each)*service)
 		d.drives += float64(r.Count) * service
 		d.flight += float64(r.Count) * lasts / float64(m.Software.inFlight())
 	}
@@ -40,9 +47,9 @@ func (m *Machine) of(l *Load) demand {
 	}
 	d.link = copied + direct
 	// Reading ends when the last request of the busiest part is through the others.
-	reading := max(d.drives/float64(m.Drives), d.flight, direct)
+	reading := max(d.flight, direct)
 	if n > 0 {
-		reading = max(reading, cost+d.drives/float64(m.Drives)+delay, d.threads+fastest-cost)
+		reading = max(reading, cost+max(d.drives/float64(m.Drives), busiest)+delay, d.threads+fastest-cost)
 	} else {
 		reading = max(reading, d.threads)
 	}
@@ -51,14 +58,16 @@ func (m *Machine) of(l *Load) demand {
 }
 
 // Estimate returns how many seconds the loads take on a machine, as the busiest part of it
-// has to work, and as batches that hold their slots do. Run takes longer, by what requests
-// wait for each other where they meet; for large batches, by little.
-//
-// It is max(a, b/n) of n drives where batches overlap, and a sum of such where they do not.
-// So the product with a cost that rises by the same amount with each drive is convex in n:
-// over each stretch it is (a + b/n)(c + dn).
+// has to work, before and after which the others do, and as batches that hold their slots
+// do. Run takes longer, by what requests wait for each other where they meet; for large
+// batches, by little.
 func Estimate(loads []Load, m Machine) float64 {
 	var d demand
+	if len(loads) == 0 {
+		return 0
+	}
+	// The least of a batch before reading, after it, and beside sampling and computing.
+	before, after, unsampled, uncomputed := math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
 	for i := range loads {
 		one := m.of(&loads[i])
 		d.sample += one.sample
@@ -68,8 +77,11 @@ func Estimate(loads []Load, m Machine) float64 {
 		d.link += one.link
 		d.drives += one.drives
 		d.serial += one.serial
+		before, after = min(before, one.sample), min(after, one.compute)
+		unsampled, uncomputed = min(unsampled, one.serial-one.sample), min(uncomputed, one.serial-one.compute)
 	}
-	return max(d.sample, d.compute, d.threads, d.flight, d.link, d.drives/float64(m.Drives), d.serial/float64(m.Slots))
+	reading := before + max(d.threads, d.flight, d.link, d.drives/float64(m.Drives)) + after
+	return max(reading, d.sample+unsampled, d.compute+uncomputed, d.serial/float64(m.Slots))
 }
 
 // Enough returns the number of drives beyond which more would make the loads less than 5 %
@@ -77,7 +89,7 @@ func Estimate(loads []Load, m Machine) float64 {
 func Enough(loads []Load, m Machine) int {
 	m.Drives = MaxDrives
 	least := Estimate(loads, m)
-	lo, hi := 1, MaxDrives // Estimate does not rise with the number
+	lo, hi := 1, MaxDrives // with more, Estimate does not rise
 	for lo < hi {
 		m.Drives = (lo + hi) / 2
 		if Estimate(loads, m) <= 1.05*least {
