@@ -253,7 +253,7 @@ func TestRefusals(t *testing.T) {
 		{func(m *Machine) { m.Drives = 0 }, fault.ErrUsage, "0 drives"},
 		{func(m *Machine) { m.Drives = MaxDrives + 1 }, fault.ErrUsage, "1 to 1024"},
 		{func(m *Machine) { m.Link = 0 }, fault.ErrUsage, "link of 0"},
-		{func(m *Machine) { m.Slots = 0 }, fault.ErrUsage, "at least 1"},
+		{func(m *Machine) { m.Slots = 0 }, fault.ErrUsage, "0 batches at once"},
 		{func(m *Machine) { m.Drive.Requests = 0 }, fault.ErrInput, "requests_per_second"},
 		{func(m *Machine) { m.Drive.Depth = 0 }, fault.ErrInput, "queue_depth"},
 		{func(m *Machine) { m.Drive.LatencyMicros = math.NaN() }, fault.ErrInput, "latency_us"},

@@ -85,8 +85,8 @@ func (p *Presets) add(name string, text []byte) error {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(more.Links)) {
-		if more.Links[k].Bytes <= 0 {
-			return fault.New(fault.ErrInput, "%s: link %s: bytes_per_second must be more than 0", name, k)
+		if b := more.Links[k].Bytes; b <= 0 || b > maxRate {
+			return fault.New(fault.ErrInput, "%s: link %s: bytes_per_second must be more than 0, and below 2⁵⁰", name, k)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(more.Software)) {
@@ -109,6 +109,8 @@ const (
 	maxMicros  = 1e6
 	maxDepth   = 1 << 24
 	maxThreads = 1 << 16
+	maxRate    = 1 << 50 // requests or bytes per second
+	maxSlots   = 1 << 20
 	// MaxDrives bounds the drives of a machine.
 	MaxDrives = 1024
 )
@@ -117,8 +119,8 @@ func (d Drive) check() error {
 	switch {
 	case !(d.LatencyMicros >= 0 && d.LatencyMicros <= maxMicros):
 		return fault.New(fault.ErrInput, "latency_us %v is not between 0 and a second", d.LatencyMicros)
-	case d.Requests <= 0 || d.Bytes <= 0:
-		return fault.New(fault.ErrInput, "requests_per_second and bytes_per_second must be more than 0")
+	case d.Requests <= 0 || d.Bytes <= 0 || d.Requests > maxRate || d.Bytes > maxRate:
+		return fault.New(fault.ErrInput, "requests_per_second and bytes_per_second must be more than 0, and below 2⁵⁰")
 	case d.Depth < 1 || d.Depth > maxDepth:
 		return fault.New(fault.ErrInput, "queue_depth %d is not between 1 and %d", d.Depth, maxDepth)
 	}
@@ -169,10 +171,10 @@ func (m *Machine) Check() error {
 	switch {
 	case m.Drives < 1 || m.Drives > MaxDrives:
 		return fault.New(fault.ErrUsage, "%d drives: there may be 1 to %d", m.Drives, MaxDrives)
-	case m.Link <= 0:
+	case m.Link <= 0 || m.Link > maxRate:
 		return fault.New(fault.ErrUsage, "a link of %d bytes per second", m.Link)
-	case m.Slots < 1:
-		return fault.New(fault.ErrUsage, "%d batches at once: at least 1", m.Slots)
+	case m.Slots < 1 || m.Slots > maxSlots:
+		return fault.New(fault.ErrUsage, "%d batches at once: there may be 1 to %d", m.Slots, maxSlots)
 	}
 	if err := m.Drive.check(); err != nil {
 		return err

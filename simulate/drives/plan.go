@@ -17,6 +17,9 @@ const Page = 4096
 // chunkRead is the most bytes of one read of a chunk.
 const chunkRead = 1 << 20
 
+// maxPages bounds a table whose pages are cached one by one: 8 TiB.
+const maxPages = 1 << 31
+
 // Caches is what memory a store has beside the batches under way.
 type Caches struct {
 	Memory int64 // in RAM, in bytes
@@ -73,6 +76,9 @@ func Plan(store string, w *Workload, c Caches) ([]Load, error) {
 	}
 	if store != "recorded" && w.Nodes == 0 {
 		return nil, fault.New(fault.ErrUsage, "the trace has reads as they were recorded, and no rows: it can be simulated as recorded only")
+	}
+	if p.pages() > maxPages && (store == "mmap" || store == "gids") {
+		return nil, fault.New(fault.ErrInput, "a table of %d pages; at most %d can be simulated for %s", p.pages(), int64(maxPages), store)
 	}
 	each := map[string]func(int, *Load){
 		"rows": p.rows, "packed": p.packed, "mmap": p.mmap, "gids": p.gids, "memory": p.memory, "recorded": p.recorded,
@@ -232,4 +238,22 @@ func (p *planner) foresee(i int) {
 			p.ring.future[first]++
 		}
 	}
+}
+
+// PlanBytes returns what Plan holds beside the workload.
+func PlanBytes(store string, w *Workload) int64 {
+	pages := (w.TableBytes() + Page - 1) / Page
+	ranks := 4 * w.Nodes
+	if w.Hotness == nil {
+		ranks += 4 * w.Nodes
+	}
+	switch store {
+	case "mmap":
+		return 8 * pages
+	case "gids":
+		return 12*pages + ranks
+	case "rows", "packed":
+		return ranks
+	}
+	return 0
 }
