@@ -131,7 +131,7 @@ func newSimulateDrivesCommand(g *globals) *cli.Command {
 			stringFlag("dataset", "DIR", "dataset whose rows are read", &o.dataset),
 			stringFlag("samples", "DIR", "samples of it: the batches of the first sample epoch", &o.samples),
 			stringFlag("trace", "FILE", "trace to replay, in place of samples", &o.trace),
-			stringFlag("record", "FILE", "write the samples' batches there, as a trace", &o.record),
+			stringFlag("record", "FILE", "write the samples' batches to a new file, as a trace", &o.record),
 			stringFlag("store", "NAME", "what reads: "+strings.Join(drives.Stores(), ", "), &o.store),
 			intFlag("batches", "the first of the training batches, which are held in memory", "", &o.batches, 1),
 			intFlag("warmup", "batches of them that fill caches and do not count", "a quarter", &o.warmup, 0),

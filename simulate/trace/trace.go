@@ -37,6 +37,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"path/filepath"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -110,14 +111,14 @@ type Writer struct {
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	h.Format, h.Version = Format, Version
 	if err := h.check(); err != nil {
-		return nil, fmt.Errorf("write a trace: %w", err)
+		return nil, err
 	}
 	line, err := json.Marshal(h)
 	if err != nil {
-		return nil, fmt.Errorf("write a trace: %w", err)
+		return nil, err
 	}
 	if line = append(line, '\n'); len(line) > maxHeader {
-		return nil, fault.New(fault.ErrInput, "write a trace: a header of %d bytes", len(line))
+		return nil, fault.New(fault.ErrInput, "a header of %d bytes", len(line))
 	}
 	t := &Writer{w: bufio.NewWriterSize(w, 1<<18), header: h, sum: crc32.Checksum(line, castagnoli)}
 	_, err = t.w.Write(line)
@@ -128,14 +129,14 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 func (t *Writer) Append(b *Batch) error {
 	p := t.payload[:0]
 	if b.SampleNanos < 0 || b.ComputeNanos < 0 {
-		return fault.New(fault.ErrInput, "write a trace: batch %d takes %d and %d ns", t.batches, b.SampleNanos, b.ComputeNanos)
+		return fault.New(fault.ErrInput, "batch %d takes %d and %d ns", t.batches, b.SampleNanos, b.ComputeNanos)
 	}
 	p = binary.AppendUvarint(p, uint64(b.SampleNanos))
 	p = binary.AppendUvarint(p, uint64(b.ComputeNanos))
 	p = binary.AppendUvarint(p, uint64(len(b.Reads)))
 	for _, r := range b.Reads {
 		if err := r.check(); err != nil {
-			return fmt.Errorf("write a trace: batch %d: %w", t.batches, err)
+			return fmt.Errorf("batch %d: %w", t.batches, err)
 		}
 		p = binary.AppendUvarint(p, uint64(r.Bytes))
 		p = binary.AppendUvarint(p, uint64(r.Count))
@@ -144,13 +145,13 @@ func (t *Writer) Append(b *Batch) error {
 	last := int64(0)
 	for _, v := range b.Rows {
 		if int64(v) >= t.header.Nodes {
-			return fault.New(fault.ErrInput, "write a trace: batch %d: node %d of %d", t.batches, v, t.header.Nodes)
+			return fault.New(fault.ErrInput, "batch %d: node %d of %d", t.batches, v, t.header.Nodes)
 		}
 		p = binary.AppendVarint(p, int64(v)-last)
 		last = int64(v)
 	}
 	if t.payload = p; len(p) > maxRecord {
-		return fault.New(fault.ErrInput, "write a trace: batch %d takes %d bytes", t.batches, len(p))
+		return fault.New(fault.ErrInput, "batch %d takes %d bytes", t.batches, len(p))
 	}
 	t.batches++
 	if err := t.uint32s(uint32(len(p)), crc32.Checksum(p, castagnoli)); err != nil {
@@ -326,9 +327,14 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 	return nil
 }
 
-// Create writes a trace to a file: write appends the batches. The file is there when it is
-// whole, under another name before.
+// Create writes a trace to a file that does not exist: write appends the batches. The file
+// is there when it is whole and durable, under another name before.
 func Create(fsys vfs.FS, name string, h Header, write func(*Writer) error) (err error) {
+	if there, err := vfs.Exists(fsys, name); err != nil {
+		return err
+	} else if there {
+		return fault.New(fault.ErrExists, "%s exists: a trace is written to a new file only", name)
+	}
 	temp := name + ".partial"
 	f, err := fsys.Create(temp)
 	if err != nil {
@@ -336,7 +342,7 @@ func Create(fsys vfs.FS, name string, h Header, write func(*Writer) error) (err 
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, fsys.Remove(temp))
+			err = fmt.Errorf("write the trace %s: %w", name, errors.Join(err, fsys.Remove(temp)))
 		}
 	}()
 	w, err := NewWriter(f, h)
@@ -350,9 +356,15 @@ func Create(fsys vfs.FS, name string, h Header, write func(*Writer) error) (err 
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the trace %s: %w", name, err)
+		return err
 	}
-	return fsys.Rename(temp, name)
+	if err := fsys.Rename(temp, name); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
+		return errors.Join(err, fsys.Rename(name, temp))
+	}
+	return nil
 }
 
 // Open reads a trace from a file: each is called for one batch after another, which it must

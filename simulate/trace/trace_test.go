@@ -2,9 +2,13 @@ package trace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -162,8 +166,14 @@ func TestFiles(t *testing.T) {
 	if err := Create(vfs.OS, name, h, func(*Writer) error { return full }); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(name+"2", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(vfs.OS, name+"2", h, func(*Writer) error { return nil }); !errors.Is(err, fault.ErrExists) {
+		t.Error("a file is overwritten:", err)
+	}
 	left, err := filepath.Glob(name + "*")
-	if err != nil || len(left) > 0 {
+	if err != nil || len(left) != 1 {
 		t.Fatal(left, err)
 	}
 	if err := Create(vfs.OS, name, h, func(w *Writer) error { return w.Append(&small[0]) }); err != nil {
@@ -226,6 +236,62 @@ func TestSamples(t *testing.T) {
 			return nil
 		}); err != nil || n != min(limit, r.Facts().BatchesPerEpoch) {
 			t.Error(n, err)
+		}
+	}
+}
+
+// A payload, and an end, under checksums that match are held to what the header says.
+func TestForged(t *testing.T) {
+	h := Header{Source: "rows", Nodes: 10, RowBytes: 4}
+	r := Reader{header: h}
+	for _, c := range []struct {
+		payload []byte
+		ok      bool
+	}{
+		{[]byte{0, 0, 0, 1, 18}, true},                             // node 9
+		{[]byte{0, 0, 0, 1, 20}, false},                            // node 10
+		{[]byte{0, 0, 0, 1, 1}, false},                             // node -1
+		{[]byte{0, 0, 0, 2, 2, 2}, true},                           // nodes 1, 2
+		{[]byte{0, 0, 0, 2, 2}, false},                             // one is missing
+		{[]byte{0, 0, 0, 1, 2, 2}, false},                          // one too many
+		{[]byte{0, 0, 1, 1, 0, 0}, true},                           // no read of a byte
+		{[]byte{0, 0, 1, 0, 1, 0}, false},                          // a read of none
+		{[]byte{0x80, 0x80, 0x80}, false},                          // a number without an end
+		{append(bytes.Repeat([]byte{0xff}, 9), 1, 0, 0, 0), false}, // 2⁶⁴−1 ns
+	} {
+		if err := r.decode(c.payload, &Batch{}); (err == nil) != c.ok {
+			t.Errorf("% x: %v", c.payload, err)
+		}
+	}
+	b := encode(t, h, small)
+	n := b[len(b)-8:]
+	n[0]++ // a batch more, and a checksum of that
+	line := b[:bytes.IndexByte(b, '\n')+1]
+	binary.LittleEndian.PutUint32(b[len(b)-12:], crc32.Checksum(append(bytes.Clone(line), n...), castagnoli))
+	if _, _, err := decode(b); !errors.Is(err, fault.ErrCorrupt) {
+		t.Error("another number of batches:", err)
+	}
+}
+
+// Whatever operation fails, a trace is there whole or not at all.
+func TestEveryFailure(t *testing.T) {
+	dir := t.TempDir()
+	for n := 0; ; n++ {
+		name := filepath.Join(dir, fmt.Sprint(n))
+		in := &vfs.FailAt{N: n, Err: errors.New("boom")}
+		err := Create(vfs.Inject(vfs.OS, in), name, Header{Source: "rows", Nodes: 10, RowBytes: 4}, func(w *Writer) error { return w.Append(&small[0]) })
+		if (err != nil) != in.Fired() {
+			t.Fatalf("%v: fired %t, %v", in, in.Fired(), err)
+		}
+		there, xerr := vfs.Exists(vfs.OS, name)
+		if xerr != nil || there != (err == nil) {
+			t.Errorf("%v: the file is there: %t, %v", in, there, xerr)
+		}
+		if !in.Fired() {
+			break
+		}
+		if left, _ := vfs.Exists(vfs.OS, name+".partial"); left {
+			t.Errorf("%v: what was begun is left", in)
 		}
 	}
 }
