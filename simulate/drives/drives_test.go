@@ -231,6 +231,35 @@ func TestEstimateIsClose(t *testing.T) {
 	})
 }
 
+// TestEstimateByHand: in µs, of one batch, with the machine of TestByHand.
+func TestEstimateByHand(t *testing.T) {
+	large := Load{Reads: []trace.Read{{Bytes: 100 * Page, Count: 3}}, Striped: true, Sample: 7 * us, Compute: 5 * us, Copy: 2 * Page}
+	small := Load{Reads: []trace.Read{{Bytes: Page, Count: 40}}, Direct: true, Zero: 60 * Page}
+	for _, c := range []struct {
+		name  string
+		loads []Load
+		set   func(*Machine)
+		want  float64
+	}{
+		{"three large reads", []Load{large}, func(*Machine) {}, 7 + 3000 + 90 + 2 + 5},
+		{"on two drives", []Load{large}, func(m *Machine) { m.Drives = 2 }, 7 + 2000 + 90 + 2 + 5},
+		{"on four", []Load{large}, func(m *Machine) { m.Drives = 4 }, 7 + 1000 + 90 + 2 + 5},
+		{"one after another", []Load{large, large}, func(*Machine) {}, 2 * (7 + 3000 + 90 + 2 + 5)},
+		{"at once", []Load{large, large}, func(m *Machine) { m.Slots = 2 }, 7 + 2*3000 + 5},
+		{"small reads", []Load{small}, func(*Machine) {}, 400 + 90},
+		{"by slow threads", []Load{small}, func(m *Machine) { m.Software.CostMicros = 20 }, 800 + 10 + 90 + 1},
+		{"over a slow link", []Load{small}, func(m *Machine) { m.Link /= 10 }, 1000},
+		{"one at a time", []Load{small}, func(m *Machine) { m.Software.InFlight = 1 }, 40 * (10 + 90 + 1)},
+		{"nothing", nil, func(*Machine) {}, 0},
+	} {
+		m := plain()
+		c.set(&m)
+		if got := 1e6 * Estimate(c.loads, m); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: %v µs, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestEnough(t *testing.T) {
 	// A drive takes 100 ms for what the link carries in 10: ten drives, less 5 %.
 	l := Load{Reads: []trace.Read{{Bytes: Page, Count: 10_000}}, Direct: true}
