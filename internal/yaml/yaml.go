@@ -50,12 +50,17 @@ func Parse(text []byte) (*ast.File, error) {
 }
 
 // Unmarshal decodes the first document of a text into v.
-func Unmarshal(text []byte, v any) error {
+func Unmarshal(text []byte, v any) error { return unmarshal(text, v) }
+
+// Strict is Unmarshal, but for keys that v has no field for: they are errors.
+func Strict(text []byte, v any) error { return unmarshal(text, v, yaml.Strict()) }
+
+func unmarshal(text []byte, v any, o ...yaml.DecodeOption) error {
 	file, err := Parse(text)
 	if err != nil || len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return err
 	}
-	if err := yaml.NodeToValue(file.Docs[0].Body, v); err != nil {
+	if err := yaml.NodeToValue(file.Docs[0].Body, v, o...); err != nil {
 		return oneLine(err)
 	}
 	return nil
