@@ -11,11 +11,10 @@
 //	    featurestore/residency  featurestore/pagerank
 //	L0  graph  device  train/model  internal/...
 //
-// Imports go strictly down. Packages of one layer don't know each other, except
-// inside one tree (iostack and its backends, graph and its codec), and but for the
-// recipe, which whatever is about training embeds; inside
-// internal they may, the compiler forbids cycles. Tests may also import their
-// own layer, never a higher one.
+// Imports go strictly down. Packages of one layer don't know each other, except inside one tree
+// (iostack and its backends, graph and its codec), and but for the recipe, which every package
+// about training embeds; inside internal they may, the compiler forbids cycles. Tests may also
+// import their own layer, never a higher one.
 package deps
 
 import (
