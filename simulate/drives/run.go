@@ -313,6 +313,7 @@ func (r *run) result() Result {
 	for i := range r.loads {
 		l := &r.loads[i]
 		n, bytes := l.Requests()
+		res.Batches += l.Merged
 		res.Rows += l.Rows
 		hits += l.Hits
 		res.Requests += n
