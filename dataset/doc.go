@@ -23,6 +23,8 @@
 //	└── NAME.bin.sums       checksums of each of the files above
 //	                        (version 2: features.zst.frames)
 //
+// and perhaps features.bin.pages, which no fingerprint covers.
+//
 // All numbers are little-endian. The data files have no headers and no padding:
 // their shapes are facts, so each is exactly as long as its content.
 //
@@ -50,6 +52,15 @@
 //	16       8     size of NAME.bin, uint64
 //	24       4·n   CRC-32C of granule 0 … n−1
 //	24+4·n   4     CRC-32C of all that precedes it
+//
+// # Checksums of pages
+//
+// features.bin.pages has the form of NAME.bin.sums with a granule of 4096 bytes: readers of
+// single rows check the pages that they read by it. It follows from the dataset, so it is no
+// part of it: the first such reader makes it, in one pass over the features, and meta.json
+// does not list it. A reader trusts it as far as the CRCs of a granule's pages combine to
+// the granule's CRC in features.bin.sums, which the fingerprint covers; a table that is
+// damaged, or of other features, is made again. Compressed features have none.
 //
 // # Compressed features
 //

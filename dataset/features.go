@@ -44,6 +44,9 @@ type scratch struct {
 
 func newScratch() *scratch { return &scratch{edge: make([]byte, 0, Granule), index: -1} }
 
+// FeaturesPath returns the file that holds the feature rows.
+func (d *Dataset) FeaturesPath() string { return d.path(d.facts.FeaturesFile()) }
+
 // Features opens the feature rows for reading.
 func (d *Dataset) Features() (_ *FeatureReader, err error) {
 	defer func() { err = d.damaged(err) }()

@@ -34,7 +34,7 @@ func TestOneDevice(t *testing.T) {
 		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
 			e, needs, err := g.newEngine(o, f)
 			if err == nil {
-				engines = e.Device()
+				engines = needs.gpu
 			}
 			return e, needs, err
 		}

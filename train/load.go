@@ -28,17 +28,10 @@ const (
 // replica is what trains on one device: the store as that sees it, its pipeline and its
 // engine. A run is a list of them, of which there is one today.
 type replica struct {
+	device  *cuda.Device // opened by the run, which closes it last; nil: the host computes
 	view    featurestore.View
 	engine  engine.Engine // nil: batches are loaded and thrown away
 	batches *pipeline.Pipeline[*slot]
-}
-
-// device returns the GPU that the replica computes on; nil: the host does.
-func (r *replica) device() *cuda.Device {
-	if r.engine == nil {
-		return nil
-	}
-	return r.engine.Device()
 }
 
 // loadingLinks returns the links that fill n slots with the batches that at names,

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -25,7 +26,8 @@ type trainer struct {
 	options  *Options
 	schedule *schedule
 	rowBytes int64 // of a row as the store holds it
-	*replica       // of the run's, the first and only
+	store    featurestore.Store
+	*replica // of the run's, the first and only
 	dir      *runDir
 	result   *rundir.Result
 	report   progress.Reporter
@@ -60,7 +62,7 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	switch {
 	case t.engine == nil:
 		name = linkConsume
-	case t.device() != nil:
+	case t.device != nil:
 		name, t.gpu = linkLaunch, newGPUTimes(t.recorder)
 	}
 	links := append(loadingLinks(t.schedule.ref, len(slots)), pipeline.Link[*slot]{Name: name, Do: t.step})

@@ -21,10 +21,6 @@ const (
 	mostEvalSlots = 2 // one is computed while the other is filled
 )
 
-// overheadBytes is set aside for what is not counted one by one: I/O workers' bounce
-// buffers, stacks, open files, the collector's slack.
-const overheadBytes = 48 << 20
-
 // epochBytes is what an epoch takes: its line of metrics.jsonl in memory, 500 bytes, and
 // when the run ends its part of run.json while that is written, and of the report.
 const epochBytes = 10 << 10
@@ -33,17 +29,17 @@ const epochBytes = 10 << 10
 type memoryPlan struct {
 	layout           featurestore.Layout
 	slots, evalSlots int
-	fixed            int64 // engine, overhead
+	fixed            int64 // engine, reserve
 	total            int64
 }
 
 // planMemory divides o.Memory: first what must be (the engine, two slots, the store's
 // least cache), then a third slot, then the cache, wanted or as large as possible,
-// then more slots. held is what the process holds already. With a GPU, that holds as much
-// of the cache as is wanted or has room there.
-func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+// then more slots. With a GPU, that holds as much of the cache as is wanted or has room
+// there.
+func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
 	f := c.Facts()
-	p := memoryPlan{fixed: held + overheadBytes + needs.engine + int64(o.Epochs)*epochBytes}
+	p := memoryPlan{fixed: budget.Reserve + needs.engine + int64(o.Epochs)*epochBytes}
 	if o.Trace {
 		p.fixed += pipeline.RecorderBytes(traceSpans)
 	}
@@ -53,7 +49,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds, held in
 	steps := o.Epochs * f.BatchesPerEpoch
 	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
 		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
-		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Memory: memory - p.fixed - works, Least: least, Slots: slots, EvalSlots: p.evalSlots,
+		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, Memory: memory - p.fixed - works, Least: least, Slots: slots, EvalSlots: p.evalSlots,
 			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps)})
 	}
 	var err error
@@ -66,9 +62,9 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds, held in
 			break
 		}
 	}
-	if most := p.fixed + p.layout.TableBytes + needs.resume; err == nil && most > o.Memory {
+	if most := p.fixed + p.layout.TableBytes + p.resuming(needs); err == nil && most > o.Memory {
 		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice to go on with the run once it was interrupted: the engine and the program take %s, a checkpoint %s (the least that would do: --memory %s)",
-			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), budget.FormatBytes(needs.resume), mebibytes(most))
+			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), budget.FormatBytes(p.resuming(needs)), mebibytes(most))
 	}
 	if err != nil {
 		const endless = math.MaxInt64 / 2
@@ -98,7 +94,17 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds, held in
 // checkpoint that the run goes on from.
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
 	slots := int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
-	return p.fixed + p.layout.TableBytes + max(needs.resume, p.layout.RAMBytes+p.layout.KeepBytes+p.layout.DecodeBytes+slots)
+	return p.fixed + p.layout.TableBytes + max(p.resuming(needs), p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+slots)
+}
+
+// resuming returns what it takes to go on from a checkpoint. A store that takes over a state
+// has its levels by then.
+func (p *memoryPlan) resuming(needs engineNeeds) int64 {
+	n := needs.resume + max(p.layout.StateBytes, needs.state)
+	if p.layout.StateBytes > 0 {
+		n += p.layout.RAMBytes + p.layout.KeepBytes
+	}
+	return n
 }
 
 // mebibytes rounds up to a size that can be given as a flag.
@@ -107,9 +113,9 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // outside returns the memory that Go's collector does not manage: what the driver of a
 // GPU takes, and what is pinned for it, is some of it.
 func (p *memoryPlan) outside(needs engineNeeds) int64 {
-	n := p.layout.RAMBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes + overheadBytes
+	n := p.layout.RAMBytes + p.layout.WindowBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
 	if needs.gpu != nil {
-		n += driverBytes + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
+		n += budget.DriverReserve + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
 	}
 	return n
 }

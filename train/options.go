@@ -36,8 +36,11 @@ type Options struct {
 	recipe.Recipe // what decides the weights
 
 	RAMCache *budget.Size // nil: as much of what the pack holds as hot as Memory allows
-	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
-	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
+	// CachePolicy is what decides which rows the RAM cache of a store holds that reads rows
+	// while training; "" means the store's default.
+	CachePolicy string
+	GPUCache    *budget.Size // held by the GPU; nil: as much as it has room for
+	Memory      int64        // anonymous and locked bytes; 0 means budget.Default
 	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
 	// what the driver may still need.
 	GPUMemory int64
@@ -101,10 +104,16 @@ const (
 // been called.
 func (o *Options) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
-	if _, err := stores.Choose(o.Store, o.places()); err != nil {
+	store, err := stores.Choose(o.Store, o.places())
+	if err != nil {
 		return err
 	}
+	policies := stores.Policies(store)
 	switch {
+	case o.CachePolicy != "" && len(policies) == 0:
+		return usage("--cache-policy %s: what the store %s holds is settled before training", o.CachePolicy, store)
+	case o.CachePolicy != "" && !slices.Contains(policies, o.CachePolicy):
+		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store, strings.Join(policies, ", "))
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
 	case o.Resume && o.Force:
@@ -167,6 +176,10 @@ func (o *Options) resolve(f featurestore.Facts, inOrder bool) error {
 	data := recipe.Data{Name: o.source(), Dim: f.Dim, Classes: f.Classes, MultiLabel: f.MultiLabel(), Metric: f.Metric, Layers: len(f.Fanout)}
 	if err := o.Recipe.Resolve(data); err != nil {
 		return err
+	}
+	if o.ShuffleBatches && inOrder && o.Pack == "" {
+		store, _ := stores.Choose(o.Store, o.places())
+		return fault.New(fault.ErrUsage, "--shuffle-batches: the cache of the store %s follows the order of the batches", store)
 	}
 	if o.ShuffleBatches && inOrder {
 		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.source())

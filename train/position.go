@@ -61,12 +61,13 @@ const (
 	sectionEngine = "engine/" // begins the names of the engine's parts
 	sectionBest   = "best"    // weights of the best epoch, absent before the first
 	sectionScorer = "scorer"
+	sectionStore  = "store/" // begins the name of what a store holds, which its own ends
 )
 
 // checkSections refuses sections that are not those of the position.
 func (p *position) checkSections(sections map[string][]byte) error {
 	for name := range sections {
-		if name != sectionBest && name != sectionScorer && !strings.HasPrefix(name, sectionEngine) {
+		if name != sectionBest && name != sectionScorer && !strings.HasPrefix(name, sectionEngine) && !strings.HasPrefix(name, sectionStore) {
 			return fmt.Errorf("the section %.40q", name)
 		}
 	}
@@ -128,6 +129,13 @@ func (t *trainer) checkpoint() error {
 			sections[sectionEngine+name] = b
 		}
 	}
+	held, err := t.store.State()
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		sections[sectionStore+t.dir.File.Store] = held
+	}
 	if err := t.dir.Checkpoints().Write(int64(t.steps()), &p, sections, t.options.Keep); err != nil {
 		return err
 	}
@@ -145,6 +153,12 @@ func (t *trainer) goOn(c *resumePoint) error {
 	}
 	if err := t.scorer.Load(c.sections[sectionScorer]); err != nil {
 		return fmt.Errorf("%s: %s: %w", c.name, sectionScorer, err)
+	}
+	// Another store of the same samples takes over nothing, and begins with an empty cache.
+	if held, ok := c.sections[sectionStore+t.dir.File.Store]; ok {
+		if err := t.store.LoadState(held); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
 	}
 	t.now, t.done, t.loss, t.seeds = c.at.Sums, c.at.Batch, c.at.Loss, c.at.SeedNodes
 	if t.engine == nil {

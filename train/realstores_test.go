@@ -12,8 +12,8 @@ import (
 	"diskgnn/presample"
 )
 
-// TestStoresOnRealGraphs trains on the graphs in the directory $DISKGNN_DATA, on a pack and
-// on the samples alone: every loss, the scores and the weights are the same to the last bit.
+// TestStoresOnRealGraphs trains on the graphs in the directory $DISKGNN_DATA, on a pack, on
+// the samples alone and on rows that are read one by one: every loss, the scores and the weights are the same to the last bit.
 func TestStoresOnRealGraphs(t *testing.T) {
 	data := os.Getenv("DISKGNN_DATA")
 	if data == "" {
@@ -44,8 +44,14 @@ func TestStoresOnRealGraphs(t *testing.T) {
 				b := w.fresh(a, w.fromSamples)
 				r, want := w.mustRun(a, nil)
 				_, losses := w.mustRun(b, nil)
-				x, y := w.ending(a.Out), w.ending(b.Out)
-				x.metrics, y.metrics = "", "" // the stores read other bytes
+				d := w.fresh(a, w.readingRows)
+				single, ofRows := w.mustRun(d, nil)
+				x, y, z := w.ending(a.Out), w.ending(b.Out), w.ending(d.Out)
+				x.metrics, y.metrics, z.metrics = "", "", "" // the stores read other bytes
+				t.Logf("%s: a pack reads %d bytes, single rows %d", model, r.Epochs[0].BytesRead, single.Epochs[0].BytesRead)
+				if !slices.Equal(ofRows, want) || x != z {
+					t.Errorf("%s: single rows differ: losses %v and %v", model, want, ofRows)
+				}
 				t.Logf("%s: %d steps, loss %v, test %v, %s", model, len(losses), losses[len(losses)-1], r.TestAccuracy, r.BLAS)
 				if !slices.Equal(losses, want) || x != y {
 					t.Errorf("%s: the stores differ: losses %v and %v", model, want, losses)

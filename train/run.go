@@ -54,7 +54,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (ru
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	engine func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error)
-	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
+	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error)
 }
 
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
@@ -157,9 +157,8 @@ func (r *runner) prepare(p parts) (err error) {
 	if err := o.resolve(f, r.found.InOrder()); err != nil {
 		return err
 	}
-	held := budget.Now().Anon
 	var how string
-	if r.stack, how, err = p.stack(o.IO, iostack.Options{}); err != nil {
+	if r.stack, how, err = p.stack(o.IO, reads(r.found)); err != nil {
 		return err
 	}
 	var needs engineNeeds
@@ -169,16 +168,19 @@ func (r *runner) prepare(p parts) (err error) {
 		}
 		needs.scorers(o.Metric, &f)
 	}
-	r.needs = needs
 	needs.direct = r.stack.Caps().Device
-	if r.plan, err = p.plan(r.found, o, needs, held); err != nil {
+	if r.was != nil {
+		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
+	}
+	r.needs = needs
+	if r.plan, err = p.plan(r.found, o, needs); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
-	r.replicas = []*replica{{view: r.store.View(0), engine: r.engine}}
+	r.replicas = []*replica{{device: needs.gpu, view: r.store.View(0), engine: r.engine}}
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
@@ -193,16 +195,28 @@ func (r *runner) prepare(p parts) (err error) {
 	return err
 }
 
+// mostState is more than the state of any store has.
+const mostState = 1 << 50
+
+// reads returns the options of the storage stack that suits a store.
+func reads(c featurestore.Candidate) iostack.Options {
+	if r, ok := c.(featurestore.Reads); ok {
+		return r.Reads()
+	}
+	return iostack.Options{}
+}
+
 func (r *runner) setup() rundir.Setup {
 	o := &r.options
 	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
-		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots}
+		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots,
+		CachePolicy: r.plan.layout.Policy, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
 	if r.engine == nil {
 		return s
 	}
 	s.Info = r.engine.Info()
 	s.Note = cmp.Or(r.needs.note, s.Note)
-	if d := r.engine.Device(); d != nil {
+	if d := r.needs.gpu; d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
 		held, _ := d.Held()
 		s.GPUBytes = held + r.plan.gpuBytes()
@@ -306,7 +320,7 @@ func (r *runner) train(ctx context.Context) error {
 func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	f, o := r.facts, &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
-	t := &trainer{options: o, schedule: sch, replica: r.replicas[0], dir: r.dir, result: &r.result,
+	t := &trainer{options: o, schedule: sch, store: r.store, replica: r.replicas[0], dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
 	r.trainer = t

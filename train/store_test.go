@@ -14,6 +14,8 @@ import (
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
+	singlerows "diskgnn/featurestore/rows"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack"
 	"diskgnn/train/rundir"
@@ -22,6 +24,13 @@ import (
 // fromSamples makes options of a pack those of a run that holds all rows in memory.
 func (w *world) fromSamples(o *Options) {
 	o.Pack, o.Dataset, o.Samples = "", w.path("dataset"), w.path("samples")
+}
+
+// readingRows makes options of a pack those of a run that reads rows one by one, with a
+// cache of a tenth of them.
+func (w *world) readingRows(o *Options) {
+	w.fromSamples(o)
+	o.Store, o.RAMCache = singlerows.Name, percent(10)
 }
 
 // On every store of the same samples, losses, scores and weights are the same to the last
@@ -50,12 +59,17 @@ func TestStoresTrainTheSame(t *testing.T) {
 			if r.CacheRows != 400 || r.Epochs[0].RAMBytes == 0 || r.Epochs[0].BytesRead != r.Epochs[0].GraphBytesRead {
 				t.Errorf("%s, %s: %+v", model, what, r.Epochs[0])
 			}
+			d := w.fresh(a, w.readingRows)
+			r, ofRows := w.mustRun(d, nil)
+			if e := r.Epochs[0]; r.CacheRows != 40 || r.CachePolicy != "s3fifo" || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofRows, losses) {
+				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofRows, losses)
+			}
 			if !c.same {
 				continue
 			}
-			x, y := w.ending(a.Out), w.ending(b.Out)
-			x.metrics, y.metrics = "", "" // the stores read other bytes
-			if !slices.Equal(losses, want) || x != y {
+			x, y, z := w.ending(a.Out), w.ending(b.Out), w.ending(d.Out)
+			x.metrics, y.metrics, z.metrics = "", "", "" // the stores read other bytes
+			if !slices.Equal(losses, want) || x != y || x != z {
 				t.Errorf("%s, %s: the stores differ: losses %v and %v", model, what, want, losses)
 			}
 		}
@@ -75,6 +89,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 	}{
 		{w.options(p), packed.Name, found.Store},
 		{w.fresh(w.options(p), w.fromSamples), memory.Name, ""},
+		{w.fresh(w.options(p), w.readingRows), singlerows.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
 		f := state(t, c.o.Out)
@@ -104,9 +119,15 @@ func TestRunRecordsItsStore(t *testing.T) {
 // weights and scores of one that never was interrupted.
 func TestResumeOnAnotherStore(t *testing.T) {
 	w := newWorld(t, worldParams{})
-	onPack := func(p string) func(*Options) { return func(o *Options) { o.Pack, o.Dataset, o.Samples = p, "", "" } }
+	onPack := func(p string) func(*Options) {
+		return func(o *Options) { o.Pack, o.Dataset, o.Samples, o.Store, o.RAMCache = p, "", "", "", nil }
+	}
+	inMemory := func(o *Options) {
+		w.fromSamples(o)
+		o.Store, o.RAMCache = memory.Name, nil
+	}
 	p := w.pack(10)
-	stores := []func(*Options){onPack(p), w.fromSamples}
+	stores := []func(*Options){onPack(p), inMemory, w.readingRows}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)
@@ -115,7 +136,7 @@ func TestResumeOnAnotherStore(t *testing.T) {
 			o := w.fresh(whole, stores[first])
 			w.interrupt(o, 4)
 			o.Resume = true
-			stores[1-first](&o)
+			stores[(first+1)%len(stores)](&o)
 			w.interrupt(o, 6)
 			stores[first](&o)
 			if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
@@ -125,6 +146,65 @@ func TestResumeOnAnotherStore(t *testing.T) {
 			if got.metrics = want.metrics; got != want { // the stores read other bytes
 				t.Errorf("%s, from store %d: ends with other weights or scores", model, first)
 			}
+		}
+	}
+}
+
+// A run on single rows that goes on anywhere reads what one would that never was
+// interrupted, and fills its cache with what it held; the policy and the size of the cache
+// may change, and then it begins empty.
+func TestResumeReadingRows(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	whole := w.options("", w.readingRows, func(o *Options) { o.CachePolicy, o.Given = "lru", []string{"ram-cache", "cache-policy"} })
+	want, _ := w.mustRun(whole, nil)
+	for _, at := range []int{1, 4, 9} {
+		o := w.fresh(whole)
+		w.interrupt(o, at)
+		o = Options{Out: o.Out, Resume: true}
+		r, err := w.run(context.Background(), o, &logged{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
+			t.Errorf("interrupted after %d batches: another ending", at)
+		}
+		if r.CachePolicy != "lru" || r.PreloadBytes <= want.PreloadBytes {
+			t.Errorf("interrupted after %d batches: %+v", at, r.Setup)
+		}
+	}
+	for what, change := range map[string]func(*Options){
+		"another policy": func(o *Options) { o.CachePolicy = "sieve" },
+		"a larger cache": func(o *Options) { o.RAMCache = percent(30) },
+	} {
+		o := w.fresh(whole)
+		w.interrupt(o, 7)
+		o = Options{Out: o.Out, Resume: true, Given: []string{"cache-policy", "ram-cache"}, CachePolicy: "lru", RAMCache: percent(10)}
+		change(&o)
+		var log logged
+		if _, err := w.run(context.Background(), o, &log, nil); err != nil {
+			t.Fatal(what, err)
+		}
+		if !strings.Contains(log.String(), "the cache begins empty") {
+			t.Errorf("%s: reported %v", what, log.String())
+		}
+		if got := w.ending(o.Out); got.final != w.ending(whole.Out).final {
+			t.Errorf("%s: other weights", what)
+		}
+	}
+}
+
+// What a store without a choice of policies is given, and batches in another order than the
+// samples', are refused by the flag.
+func TestRowsRefuses(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	for want, change := range map[string]func(*Options){
+		"--cache-policy lru: what the store memory holds is settled before training": func(o *Options) { w.fromSamples(o); o.CachePolicy = "lru" },
+		"--cache-policy min: the store rows has s3fifo, lru, clock, sieve":           func(o *Options) { w.readingRows(o); o.CachePolicy = "min" },
+		"--shuffle-batches: the cache of the store rows follows":                     func(o *Options) { w.readingRows(o); o.ShuffleBatches = true },
+	} {
+		o := w.options("", change)
+		if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
@@ -180,22 +260,27 @@ func TestResumeOnAnotherStoreRefuses(t *testing.T) {
 	}
 }
 
-// A GPU trains on the rows in RAM, too.
+// A GPU trains on the rows in its memory and in RAM, wherever they are.
 func TestMemoryStoreOnGPU(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	p := w.pack(10)
 	onGPU(t, func(t *testing.T, use func(*parts)) {
 		a := w.options(p, gpuRun, func(o *Options) { o.LayerOrder = "aggregate" })
 		_, want := w.mustRun(a, use)
-		_, losses := w.mustRun(w.fresh(a, w.fromSamples), use)
+		r, losses := w.mustRun(w.fresh(a, w.fromSamples), use)
+		if r.Setup.GPUCacheRows != r.Setup.CacheRows || r.Setup.GPUCacheSize == 0 {
+			t.Errorf("what fits is not on the GPU: %+v", r.Setup)
+		}
 		for i := range want {
 			if math.Abs(losses[i]-want[i]) > 1e-5 {
 				t.Fatalf("losses %v, of the pack %v", losses, want)
 			}
 		}
-		o := w.fresh(a, w.fromSamples, func(o *Options) { o.GPUCache = percent(10) })
-		if _, err := w.run(context.Background(), o, &logged{}, use); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--gpu-cache 10%") {
-			t.Errorf("with a cache on the GPU: %v", err)
+		for _, share := range []float64{0, 10} {
+			r, same := w.mustRun(w.fresh(a, w.fromSamples, func(o *Options) { o.GPUCache = percent(share) }), use)
+			if rows := int64(share / 100 * float64(r.Setup.CacheRows)); r.Setup.GPUCacheRows != rows || !slices.Equal(same, losses) {
+				t.Errorf("with %v%% on the GPU, %d rows: losses %v, with all %v", share, r.Setup.GPUCacheRows, same, losses)
+			}
 		}
 	})
 }
@@ -234,8 +319,8 @@ func TestMemoryStoreBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	needs := engineNeeds{engine: 1 << 20}
-	o.Memory = 50 << 20
-	_, err = planMemory(c, &o, needs, 0)
+	o.Memory = budget.Reserve + 2<<20
+	_, err = planMemory(c, &o, needs)
 	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "all rows") {
 		t.Fatal(err)
 	}
@@ -244,7 +329,7 @@ func TestMemoryStoreBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Memory = least
-	if p, err := planMemory(c, &o, needs, 0); err != nil || p.total > least || p.slots < 1 {
+	if p, err := planMemory(c, &o, needs); err != nil || p.total > least || p.slots < 1 {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
+	"diskgnn/featurestore/rows"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -28,16 +29,24 @@ var stores = []struct {
 	needs string // the flags of its directories
 	given func(p *Places) bool
 	find  func(fsys vfs.FS, p *Places) (featurestore.Candidate, error)
+	// policies are those that its cache may follow, the default first; nil: there is no choice.
+	policies []string
 }{
 	{packed.Name, "--pack",
 		func(p *Places) bool { return p.Pack != "" && p.Dataset == "" && p.Samples == "" },
-		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) }},
-	{memory.Name, "--dataset with --samples",
-		func(p *Places) bool { return p.Pack == "" && p.Dataset != "" && p.Samples != "" },
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) }, nil},
+	{memory.Name, "--dataset with --samples", sampled,
 		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
 			return memory.Find(fsys, p.Dataset, p.Samples)
-		}},
+		}, nil},
+	{rows.Name, "--dataset with --samples", sampled,
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
+			return rows.Find(fsys, p.Dataset, p.Samples)
+		}, rows.Policies()},
 }
+
+// sampled reports whether a dataset and its samples are given.
+func sampled(p *Places) bool { return p.Pack == "" && p.Dataset != "" && p.Samples != "" }
 
 // Names returns what --store accepts, Auto first.
 func Names() []string {
@@ -69,6 +78,17 @@ func Choose(name string, p Places) (string, error) {
 		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples")
 	}
 	return "", fault.New(fault.ErrUsage, "of which store? Give %s", strings.Join(ways, ", or "))
+}
+
+// Policies returns the policies that the cache of a store may follow, which Choose has
+// returned: the default first, nil where there is no choice.
+func Policies(name string) []string {
+	for _, s := range stores {
+		if s.name == name {
+			return s.policies
+		}
+	}
+	return nil
 }
 
 // Find reads the metadata of the store that Choose returns. The reason is one printable

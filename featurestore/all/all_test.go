@@ -27,6 +27,8 @@ func TestChoose(t *testing.T) {
 		{all.Auto, pack, "packed"},
 		{all.Auto, samples, "memory"},
 		{"packed", pack, "packed"},
+		{"rows", samples, "rows"},
+		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -34,7 +36,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -44,6 +46,15 @@ func TestChoose(t *testing.T) {
 			}
 		case !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s of %+v: %v, want %q", c.name, c.places, err, c.want)
+		}
+	}
+}
+
+// A store with a choice of policies lists them, the default first.
+func TestPolicies(t *testing.T) {
+	for _, name := range []string{"packed", "memory", "rows", all.Auto} {
+		if got := all.Policies(name); (name == "rows") != slices.Equal(got, []string{"s3fifo", "lru", "clock", "sieve"}) || name != "rows" && got != nil {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/device"
+	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -20,108 +21,126 @@ const depth = 8
 // pieceBytes is room for a piece as it lies in a compressed file.
 const pieceBytes = dataset.Granule + binio.Page
 
-// stagingBytes returns what pieces land in that are decompressed into their places.
-func stagingBytes(d *dataset.Dataset) int64 {
+// compressedBytes returns what pieces land in before they are decompressed.
+func compressedBytes(d *dataset.Dataset) int64 {
 	if f := d.Facts(); f.Compression == "" {
 		return 0
 	}
 	return depth * pieceBytes
 }
 
-// fillRows reads the feature table, piece by piece, checked, and returns the bytes read.
-func (s *store) fillRows(ctx context.Context, rep progress.Reporter) (read int64, err error) {
-	table, err := s.data.Features()
+// tableReader reads the feature table of a dataset, piece by piece.
+type tableReader struct {
+	data  *dataset.Dataset
+	facts *featurestore.Facts
+	stack iostack.Stack
+}
+
+// pieces is where the pieces of the table go, in their order. Piece i is one of depth that
+// are under way; the one of that number mod depth before it was taken.
+type pieces struct {
+	// room returns the memory for the content of piece i: n bytes, from byte at of the
+	// table on.
+	room func(i int, at, n int64) ([]byte, error)
+	// take uses the content, which has been checked.
+	take func(i int, content []byte) error
+}
+
+// read reads the table, checked, and returns the bytes read.
+func (r *tableReader) read(ctx context.Context, rep progress.Reporter, to pieces) (read int64, err error) {
+	table, err := r.data.Features()
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, table.Close()) }()
-	e := table.Extent(0, s.facts.Nodes)
-	f, err := s.stack.Open(table.Path())
+	e := table.Extent(0, r.facts.Nodes)
+	f, err := r.stack.Open(table.Path())
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if f.Size() < e.Size {
-		return 0, s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", f.Name(), f.Size(), e.Size))
+		return 0, r.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", f.Name(), f.Size(), e.Size))
 	}
-	staging, err := device.NewHost(int(stagingBytes(s.data)))
+	landing, err := device.NewHost(int(compressedBytes(r.data)))
 	if err != nil {
 		return 0, err
 	}
-	defer staging.Free()
-	r := &tableRead{table: table, file: f, stack: s.stack, rows: s.rows.Bytes()[:s.facts.Nodes*int64(s.facts.RowBytes)], staging: staging.Bytes(),
+	defer landing.Free()
+	t := &tableRead{pieces: to, table: table, file: f, stack: r.stack, bytes: r.facts.Nodes * int64(r.facts.RowBytes), compressed: landing.Bytes(),
 		task: rep.Task("read all rows", e.Size, progress.Bytes)}
-	defer r.task.Done()
+	defer t.task.Done()
 	for i := range e.End + depth {
 		if i >= depth && i-depth < e.End {
-			err = r.finish(ctx, i-depth)
+			err = t.finish(ctx, i-depth)
 		}
 		if err == nil && i < e.End {
-			err = r.start(i)
+			err = t.start(i)
 		}
 		if err != nil {
-			r.drain()
-			return 0, s.damaged(fmt.Errorf("read all rows: %w", err))
+			t.drain()
+			return 0, r.damaged(fmt.Errorf("read all rows: %w", err))
 		}
 	}
 	return e.Size, nil
 }
 
 // damaged adds to an error about the feature table how it is made again.
-func (s *store) damaged(err error) error {
-	return stage.Damaged(err, s.data.Dir(), s.data.Meta().Format)
+func (r *tableReader) damaged(err error) error {
+	return stage.Damaged(err, r.data.Dir(), r.data.Meta().Format)
 }
 
-// tableRead is the reading of a feature table, of which piece i goes through the i mod
+// tableRead is one reading of a feature table, of which piece i goes through the i mod
 // depth-th of the groups.
 type tableRead struct {
-	table   *dataset.FeatureReader
-	file    iostack.File
-	stack   iostack.Stack
-	rows    []byte
-	staging []byte // none where pieces land in their places
-	task    progress.Task
-	groups  [depth]iostack.Group
-}
-
-// place returns where the content of piece i belongs.
-func (r *tableRead) place(i int) []byte {
-	lo := i * dataset.Granule
-	return r.rows[lo:min(lo+dataset.Granule, len(r.rows))]
+	pieces
+	table      *dataset.FeatureReader
+	file       iostack.File
+	stack      iostack.Stack
+	bytes      int64  // of the table
+	compressed []byte // none where pieces land in their room
+	task       progress.Task
+	groups     [depth]iostack.Group
+	rooms      [depth][]byte
 }
 
 // landing returns where piece i lands.
-func (r *tableRead) landing(i int) []byte {
-	_, n := r.table.Piece(i)
-	if len(r.staging) == 0 {
-		return r.place(i)
+func (t *tableRead) landing(i int) []byte {
+	if len(t.compressed) == 0 {
+		return t.rooms[i%depth]
 	}
+	_, n := t.table.Piece(i)
 	k := i % depth * pieceBytes
-	return r.staging[k : k+min(int(n), pieceBytes)]
+	return t.compressed[k : k+min(int(n), pieceBytes)]
 }
 
-func (r *tableRead) start(i int) error {
-	at, _ := r.table.Piece(i)
-	return r.stack.Submit(&r.groups[i%depth], []iostack.Request{{File: r.file, Offset: at, Buf: r.landing(i)}})
+func (t *tableRead) start(i int) (err error) {
+	lo := int64(i) * dataset.Granule
+	if t.rooms[i%depth], err = t.room(i, lo, min(dataset.Granule, t.bytes-lo)); err != nil {
+		return err
+	}
+	at, _ := t.table.Piece(i)
+	return t.stack.Submit(&t.groups[i%depth], []iostack.Request{{File: t.file, Offset: at, Buf: t.landing(i)}})
 }
 
-func (r *tableRead) finish(ctx context.Context, i int) error {
-	if err := r.stack.Wait(ctx, &r.groups[i%depth]); err != nil {
+func (t *tableRead) finish(ctx context.Context, i int) error {
+	if err := t.stack.Wait(ctx, &t.groups[i%depth]); err != nil {
 		return err
 	}
-	b := r.landing(i)
-	if _, err := r.table.Decode(i, b, r.place(i)); err != nil {
-		return err
+	b := t.landing(i)
+	content, err := t.table.Decode(i, b, t.rooms[i%depth])
+	if err == nil {
+		err = t.take(i, content)
 	}
-	r.task.Add(int64(len(b)))
-	return nil
+	t.task.Add(int64(len(b)))
+	return err
 }
 
 // drain ends the reads that are under way.
-func (r *tableRead) drain() {
+func (t *tableRead) drain() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	for i := range r.groups {
-		_ = r.stack.Wait(ended, &r.groups[i])
+	for i := range t.groups {
+		_ = t.stack.Wait(ended, &t.groups[i])
 	}
 }

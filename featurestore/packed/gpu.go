@@ -2,12 +2,11 @@ package packed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
-	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
@@ -22,36 +21,20 @@ type gpu struct {
 	table   gpuTable
 	device  *cuda.Device
 	landing landing
-	most    [turns + 1]matrixSize       // of the batches of each turn
+	train   matrixSize
+	eval    matrixSize
 	beside  []func(a *cuda.Arena) error // takes what levels need of the same arena
 	bytes   int64                       // of the arena
 
-	arena   *cuda.Arena
-	gathers *cuda.Stream
-	turns   [turns + 1]turn
-	next    int // the turn of the next training batch
-}
-
-// turns is the number of training batches that land on the GPU at the same time: one
-// is gathered while the next one is copied. Evaluation batches have a turn of their own.
-const turns = 2
-
-// turn is the memory on the GPU that a batch lands in.
-type turn struct {
-	rows   cuda.Buffer // rows from disk as they are packed, unless they land in the matrix
-	ids    cuda.Buffer // entries of the table that are taken, then those that take rows in
-	landed *cuda.Event
-	span   *cuda.Span // of the gathers
+	arena *cuda.Arena
+	turns gpurows.Turns
 }
 
 // newGPU returns the sink. train and eval are the sizes of matrices.
 func newGPU(src *source, l *Layout, train, eval matrixSize) *gpu {
-	g := &gpu{device: l.GPU, bytes: l.GPUBytes,
-		table: gpuTable{ram: ramRows{src: src, first: l.GPURows, end: l.CacheRows}, near: l.GPURows, device: l.GPU}}
-	for i := range turns {
-		g.most[i] = train
-	}
-	g.most[turns] = eval
+	g := &gpu{device: l.GPU, bytes: l.GPUBytes, train: train, eval: eval, table: gpuTable{
+		Table: gpurows.Table{Device: l.GPU, Near: l.GPURows, DType: src.facts.DType, Dim: src.facts.Dim},
+		ram:   ramRows{src: src, first: l.GPURows, end: l.CacheRows}}}
 	if g.landing = inTurn; src.facts.DType == dtype.Float32 {
 		g.landing = inMatrix
 	}
@@ -64,7 +47,7 @@ type landing struct {
 	// bytes returns the memory of a turn for that many bytes of rows.
 	bytes func(rows int64) int64
 	// at returns the memory of claimed rows in the turn or the matrix.
-	at func(t *turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer
+	at func(t *gpurows.Turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer
 	// widened returns those of the rows that a kernel has to widen.
 	widened func(sent []sending) []sending
 }
@@ -72,14 +55,14 @@ type landing struct {
 var (
 	inTurn = landing{
 		bytes: func(rows int64) int64 { return rows },
-		at: func(t *turn, _ cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
-			return t.rows.Slice(int64(s.from)*rowBytes, int64(s.rows)*rowBytes)
+		at: func(t *gpurows.Turn, _ cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
+			return t.Rows.Slice(int64(s.from)*rowBytes, int64(s.rows)*rowBytes)
 		},
 		widened: func(sent []sending) []sending { return sent },
 	}
 	inMatrix = landing{
 		bytes: func(int64) int64 { return 0 },
-		at: func(_ *turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
+		at: func(_ *gpurows.Turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
 			return x.Slice(int64(s.to)*rowBytes, int64(s.rows)*rowBytes)
 		},
 		widened: func([]sending) []sending { return nil },
@@ -91,14 +74,11 @@ func (g *gpu) packed() bool { return true }
 // lay takes the memory that batches land in, of training batches and then of the others,
 // and what others take with it.
 func (g *gpu) lay(a *cuda.Arena) error {
-	for i := range g.turns {
-		t, most := &g.turns[i], &g.most[i]
-		var errs [2]error
-		t.ids, errs[0] = a.Take(4 * int64(most.taken+most.admitted))
-		t.rows, errs[1] = a.Take(g.landing.bytes(int64(most.disk) * g.table.rowBytes()))
-		if err := errors.Join(errs[:]...); err != nil {
-			return err
-		}
+	of := func(most matrixSize) gpurows.TurnBytes {
+		return gpurows.TurnBytes{IDs: 4 * int64(most.taken+most.admitted), Rows: g.landing.bytes(int64(most.disk) * g.table.RowBytes())}
+	}
+	if err := g.turns.Lay(a, of(g.train), of(g.eval)); err != nil {
+		return err
 	}
 	for _, lay := range g.beside {
 		if err := lay(a); err != nil {
@@ -112,7 +92,7 @@ func (g *gpu) count(l *Layout) {
 	dry := new(cuda.Arena)
 	_ = g.lay(dry) // which has room for all
 	l.RAMBytes = g.table.ram.bytes()
-	l.GPUCacheBytes = g.table.bytes()
+	l.GPUCacheBytes = g.table.Bytes()
 	l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + dry.Used()
 }
 
@@ -127,37 +107,14 @@ func (g *gpu) open() error {
 		if err = g.table.open(g.arena); err != nil {
 			return err
 		}
-		for i := range g.turns {
-			t := &g.turns[i]
-			if t.landed, err = g.device.NewEvent(); err != nil {
-				return err
-			}
-			if t.span, err = g.device.NewSpan(); err != nil {
-				return err
-			}
-		}
-		g.gathers, err = g.device.NewStream()
-		return err
+		return g.turns.Open(g.device)
 	})
 }
 
 func (g *gpu) close() error {
 	err := g.device.Attached(func() error {
-		if g.gathers != nil {
-			_ = g.gathers.Synchronize() // fails only after a fault, which was reported
-			g.gathers.Free()
-		}
-		for i := range g.turns {
-			if e := g.turns[i].landed; e != nil {
-				e.Free()
-			}
-			if p := g.turns[i].span; p != nil {
-				p.Free()
-			}
-		}
-		if p := g.table.pinned; p != nil {
-			p.Free()
-		}
+		g.turns.Close()
+		g.table.Close()
 		if g.arena != nil {
 			g.arena.Free()
 		}
@@ -169,25 +126,18 @@ func (g *gpu) close() error {
 
 // fill first waits for batches that were given up, which may yet change the table.
 func (g *gpu) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
-	if err := g.device.Attached(g.gathers.Synchronize); err != nil {
+	if err := g.device.Attached(g.turns.Stream().Synchronize); err != nil {
 		return 0, err
 	}
-	return g.table.fill(ctx, g.gathers, rep)
+	return g.table.fill(ctx, g.turns.Stream(), rep)
 }
 
 func (g *gpu) matrix(b *batch, m *memory, size matrixSize) matrix {
-	n := &gpuMatrix{gpu: g, b: b, turn: g.trainTurn, mem: m.land(int64(size.landed) * g.table.rowBytes()), ids: m.take(4 * int64(size.taken+size.admitted))}
+	n := &gpuMatrix{gpu: g, b: b, turn: g.turns.Training, mem: m.land(int64(size.landed) * g.table.RowBytes()), ids: m.take(4 * int64(size.taken+size.admitted))}
 	if size.eval {
-		n.turn = func() *turn { return &g.turns[turns] }
+		n.turn = g.turns.Evaluation
 	}
 	return n
-}
-
-// trainTurn returns the turn of the next training batch.
-func (g *gpu) trainTurn() *turn {
-	t := &g.turns[g.next]
-	g.next = (g.next + 1) % turns
-	return t
 }
 
 // gpuMatrix is what a slot holds of the matrices that the GPU assembles: the rows that are
@@ -195,7 +145,7 @@ func (g *gpu) trainTurn() *turn {
 type gpuMatrix struct {
 	*gpu
 	b      *batch
-	turn   func() *turn
+	turn   func() *gpurows.Turn
 	mem    *device.Host // rows from disk, in the order in which they were claimed
 	ids    *device.Host // entries of the table that are taken, then those that take rows in
 	pinned []*cuda.Pinned
@@ -276,7 +226,7 @@ func (m *gpuMatrix) begin() {
 }
 
 func (m *gpuMatrix) land(s stretch) places {
-	n := int64(s.rows) * m.table.rowBytes()
+	n := int64(s.rows) * m.table.RowBytes()
 	rows := m.mem.Bytes()[m.room : m.room+n]
 	m.room += n
 	m.sent = append(m.sent, sending{stretch: s, host: rows, copy: fromHost})
@@ -285,7 +235,7 @@ func (m *gpuMatrix) land(s stretch) places {
 
 // landDirect returns the GPU's memory that claimed rows are read into.
 func (m *gpuMatrix) landDirect(s stretch) cuda.Buffer {
-	rows := m.chunk.Slice(0, int64(s.rows)*m.table.rowBytes())
+	rows := m.chunk.Slice(0, int64(s.rows)*m.table.RowBytes())
 	m.sent = append(m.sent, sending{stretch: s, device: rows, copy: fromDevice})
 	return rows
 }
@@ -306,7 +256,7 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	if err := m.send(copies, t, x); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(t.landed.Record(copies), m.gathers.Wait(t.landed), t.span.Begin(m.gathers)); err != nil {
+	if err := m.turns.Begin(t, copies); err != nil {
 		return nil, err
 	}
 	if err := m.gather(t, x); err != nil {
@@ -315,19 +265,19 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	if err := m.admit(t, x); err != nil {
 		return nil, err
 	}
-	return t.span, t.span.End(m.gathers)
+	return m.turns.End(t)
 }
 
 // send submits the copies.
-func (m *gpuMatrix) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
+func (m *gpuMatrix) send(copies *cuda.Stream, t *gpurows.Turn, x cuda.Buffer) error {
 	if n := m.b.RAMRows + m.admitted.rows; n > 0 {
-		if err := copies.CopyIn(t.ids, binio.Bytes(m.ids.Uint32s()[:n])); err != nil {
+		if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:n])); err != nil {
 			return err
 		}
 	}
 	for i := range m.sent {
 		r := &m.sent[i]
-		if err := r.copy(r, copies, m.landing.at(t, x, r.stretch, m.table.rowBytes())); err != nil {
+		if err := r.copy(r, copies, m.landing.at(t, x, r.stretch, m.table.RowBytes())); err != nil {
 			return err
 		}
 	}
@@ -335,23 +285,16 @@ func (m *gpuMatrix) send(copies *cuda.Stream, t *turn, x cuda.Buffer) error {
 }
 
 // gather submits what brings rows to their places.
-func (m *gpuMatrix) gather(t *turn, x cuda.Buffer) error {
-	f := &m.b.src.facts
-	to := func(s stretch) kernels.Gather {
-		row := 4 * int64(f.Dim)
-		return kernels.Gather{Out: x.Slice(int64(s.to)*row, int64(s.rows)*row), Stride: f.Dim, Type: f.DType, Width: f.Dim, Rows: kernels.Rows(s.rows)}
-	}
+func (m *gpuMatrix) gather(t *gpurows.Turn, x cuda.Buffer) error {
+	stream, row := m.turns.Stream(), 4*int64(m.b.src.facts.Dim)
+	to := func(s stretch) cuda.Buffer { return x.Slice(int64(s.to)*row, int64(s.rows)*row) }
 	for _, s := range m.taken {
-		a := to(s)
-		a.Table, a.Far, a.Near, a.Index = m.table.rows, m.table.far, int(m.table.near), t.ids.Slice(4*int64(s.from), 4*int64(s.rows))
-		if err := a.Launch(m.gathers); err != nil {
+		if err := m.table.Gather(stream, to(s), t.IDs.Slice(4*int64(s.from), 4*int64(s.rows)), s.rows); err != nil {
 			return err
 		}
 	}
 	for _, r := range m.landing.widened(m.sent) {
-		a := to(r.stretch)
-		a.Table = m.landing.at(t, x, r.stretch, m.table.rowBytes())
-		if err := a.Launch(m.gathers); err != nil {
+		if err := m.table.Widen(stream, to(r.stretch), m.landing.at(t, x, r.stretch, m.table.RowBytes()), r.rows); err != nil {
 			return err
 		}
 	}
@@ -359,13 +302,11 @@ func (m *gpuMatrix) gather(t *turn, x cuda.Buffer) error {
 }
 
 // admit submits what takes rows from disk into the table, once all were taken from it.
-func (m *gpuMatrix) admit(t *turn, x cuda.Buffer) error {
+func (m *gpuMatrix) admit(t *gpurows.Turn, x cuda.Buffer) error {
 	n := m.admitted.rows
 	if n == 0 {
 		return nil
 	}
-	rb := m.table.rowBytes()
-	a := kernels.Place{Table: m.table.rows, Far: m.table.far, Near: int(m.table.near), RowBytes: int(rb), Rows: kernels.Rows(n),
-		Source: m.landing.at(t, x, m.admitted, rb), Index: t.ids.Slice(4*int64(m.b.RAMRows), 4*int64(n))}
-	return a.Launch(m.gathers)
+	rows := m.landing.at(t, x, m.admitted, m.table.RowBytes())
+	return m.table.Place(m.turns.Stream(), rows, t.IDs.Slice(4*int64(m.b.RAMRows), 4*int64(n)), n)
 }

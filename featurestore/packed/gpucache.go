@@ -42,7 +42,7 @@ func (c *gpuCache) admit(b *batch, from int, _ []byte, entries []uint32) {
 }
 
 func (c *gpuCache) set(list []arrival, rows []byte) error {
-	return c.device.Attached(func() error { return c.table.set(c.gathers, list, rows) })
+	return c.device.Attached(func() error { return c.table.set(c.turns.Stream(), list, rows) })
 }
 
 func (c *gpuCache) moveHome(home []uint32) {

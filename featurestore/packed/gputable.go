@@ -3,50 +3,27 @@ package packed
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 )
 
-// gpuTable are rows of hot.bin for a GPU: the first ones in its memory, the others in RAM,
-// where it reads them over the bus.
+// gpuTable are rows of hot.bin for a GPU.
 type gpuTable struct {
-	ram    ramRows
-	near   int64 // rows in the GPU's memory
-	device *cuda.Device
-	rows   cuda.Buffer
-	pinned *cuda.Pinned // the rows in RAM
-	far    cuda.Buffer  // the same as the device sees them
+	gpurows.Table
+	ram ramRows
 }
-
-// bytes returns the GPU's memory that the rows take.
-func (t *gpuTable) bytes() int64 { return t.near * t.rowBytes() }
-
-func (t *gpuTable) rowBytes() int64 { return int64(t.ram.src.facts.RowBytes) }
 
 // open takes memory for the rows, on the GPU from an arena. The calling goroutine is
 // attached.
-func (t *gpuTable) open(a *cuda.Arena) (err error) {
-	if err = t.ram.open(); err != nil {
+func (t *gpuTable) open(a *cuda.Arena) error {
+	if err := t.ram.open(); err != nil {
 		return err
 	}
-	t.ram.mem.Prefer(t.device.Node)
-	if t.rows, err = a.Take(t.bytes()); err != nil {
-		return err
-	}
-	if t.pinned, err = t.device.Register(t.ram.mem.Bytes()); err != nil {
-		return fmt.Errorf("RAM cache: %w", err)
-	}
-	pages, err := t.pinned.Buffer()
-	if err != nil || pages.Bytes() == 0 {
-		return err
-	}
-	first := t.bytes() - t.ram.begin()
-	t.far = pages.Slice(first, pages.Bytes()-first)
-	return nil
+	return t.Open(a, t.ram.mem, t.Bytes()-t.ram.begin())
 }
 
 // fill fills the table from hot.bin, checked, by way of a stream, and returns the bytes read.
@@ -61,7 +38,7 @@ func (t *gpuTable) fill(ctx context.Context, s *cuda.Stream, rep progress.Report
 
 // fillNear fills the rows on the GPU.
 func (t *gpuTable) fillNear(ctx context.Context, s *cuda.Stream, rep progress.Reporter) (n int64, err error) {
-	rows := t.rows.Bytes()
+	rows := t.Bytes()
 	if rows == 0 {
 		return 0, nil
 	}
@@ -70,15 +47,15 @@ func (t *gpuTable) fillNear(ctx context.Context, s *cuda.Stream, rep progress.Re
 		return 0, err
 	}
 	defer h.Free()
-	err = t.device.Attached(func() error {
-		staging, err := t.device.Register(h.Bytes())
+	err = t.Device.Attached(func() error {
+		staging, err := t.Device.Register(h.Bytes())
 		if err != nil {
 			return err
 		}
 		defer staging.Free()
 		var free [hotDepth]*cuda.Event // when a part of it was copied
 		for i := range free {
-			if free[i], err = t.device.NewEvent(); err != nil {
+			if free[i], err = t.Device.NewEvent(); err != nil {
 				return err
 			}
 			defer free[i].Free()
@@ -91,7 +68,7 @@ func (t *gpuTable) fillNear(ctx context.Context, s *cuda.Stream, rep progress.Re
 			},
 			take: func(k int, lo int64, b []byte) error {
 				b = b[:min(int64(len(b)), rows-lo)]
-				return errors.Join(s.CopyIn(t.rows.Slice(lo, int64(len(b))), b), free[k].Record(s))
+				return errors.Join(s.CopyIn(t.Rows().Slice(lo, int64(len(b))), b), free[k].Record(s))
 			},
 		})
 		return errors.Join(err, s.Synchronize())
@@ -102,12 +79,12 @@ func (t *gpuTable) fillNear(ctx context.Context, s *cuda.Stream, rep progress.Re
 // set puts rows, which lie in the order of a chunk, in their entries, by way of a stream. The
 // calling goroutine is attached.
 func (t *gpuTable) set(s *cuda.Stream, list []arrival, rows []byte) error {
-	rb := t.rowBytes()
+	rb := t.RowBytes()
 	for _, a := range list {
 		row, to := rows[int64(a.row)*rb:int64(a.row+1)*rb], int64(a.entry)*rb
-		if int64(a.entry) >= t.near {
+		if int64(a.entry) >= t.Near {
 			copy(t.ram.mem.Bytes()[to-t.ram.begin():], row)
-		} else if err := s.CopyIn(t.rows.Slice(to, rb), row); err != nil {
+		} else if err := s.CopyIn(t.Rows().Slice(to, rb), row); err != nil {
 			return err
 		}
 	}

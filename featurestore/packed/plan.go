@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"diskgnn/device/cuda"
+	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
@@ -94,20 +94,7 @@ func (p *planner) mostOnGPU() (int64, error) {
 		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(o.GPUMemory-room), left(o.GPUMemory))
 	}
-	room = room / cuda.Align * cuda.Align // which is how it is handed out
-	fits := min(room/int64(f.RowBytes), f.HotRows)
-	if o.GPUCache == nil {
-		return fits, nil
-	}
-	wanted, err := o.GPUCache.Rows(f.Nodes, f.RowBytes)
-	if err != nil {
-		return 0, err
-	}
-	if wanted = min(wanted, f.HotRows); wanted > fits {
-		return 0, fault.New(fault.ErrBudget, "--gpu-cache %s (%s) does not fit: the GPU has room for %s", o.GPUCache,
-			budget.FormatBytes(wanted*int64(f.RowBytes)), budget.FormatBytes(room))
-	}
-	return wanted, nil
+	return gpurows.Fit(o.GPUCache, room, f.HotRows, f.Nodes, f.RowBytes)
 }
 
 // wanted returns the first, largest of the pack's caches that is not larger than the

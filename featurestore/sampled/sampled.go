@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/filecache"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -148,83 +148,33 @@ func (s *Source) LoaderBytes(eval bool) int64 {
 
 // Open returns a maker of loaders that read through the stack, which must outlive it.
 func (s *Source) Open(stack iostack.Stack) (featurestore.Loaders, error) {
-	return &loaders{source: s, stack: stack, open: make(map[string]*file)}, nil
+	return &loaders{source: s, stack: stack, files: filecache.New[struct{}](stack.Open, filecache.MaxIdle)}, nil
 }
 
 // loaders keeps the files of batches that loaders read open.
 type loaders struct {
 	source *Source
 	stack  iostack.Stack
-
-	mu   sync.Mutex
-	open map[string]*file
-	idle []*file // those without users, the longest idle first
+	files  *filecache.Cache[struct{}]
 }
 
-// maxIdle is the number of files kept open for the batches to come.
-const maxIdle = 16
-
-type file struct {
-	iostack.File
-	name  string
-	users int
-}
+type file = filecache.File[struct{}]
 
 // take returns the open file of batch i, to be given back.
 func (l *loaders) take(i int) (*file, error) {
-	name := l.source.samples.Path(i)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.open[name]
-	if f == nil {
-		opened, err := l.stack.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		f = &file{File: opened, name: name}
-		l.open[name] = f
+	f, err := l.files.Take(l.source.samples.Path(i))
+	if err != nil {
+		return nil, err
 	}
 	if b := l.source.samples.Info(i); f.Size() < b.Offset+b.Size {
-		return nil, l.source.damaged(fault.New(fault.ErrCorrupt, "%s ends at byte %d, before byte %d: it was truncated", name, f.Size(), b.Offset+b.Size))
+		err := l.source.damaged(fault.New(fault.ErrCorrupt, "%s ends at byte %d, before byte %d: it was truncated", f.Name(), f.Size(), b.Offset+b.Size))
+		return nil, errors.Join(err, l.files.Give(f))
 	}
-	for k, g := range l.idle {
-		if g == f {
-			l.idle = append(l.idle[:k], l.idle[k+1:]...)
-			break
-		}
-	}
-	f.users++
 	return f, nil
 }
 
-// give returns a file; nil is ignored.
-func (l *loaders) give(f *file) error {
-	if f == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f.users--; f.users > 0 {
-		return nil
-	}
-	if l.idle = append(l.idle, f); len(l.idle) <= maxIdle {
-		return nil
-	}
-	old := l.idle[0]
-	l.idle = append(l.idle[:0], l.idle[1:]...)
-	delete(l.open, old.name)
-	return old.Close()
-}
-
 // Close closes the files.
-func (l *loaders) Close() error {
-	var errs []error
-	for _, f := range l.open {
-		errs = append(errs, f.Close())
-	}
-	l.open, l.idle = nil, nil
-	return errors.Join(errs...)
-}
+func (l *loaders) Close() error { return l.files.Close() }
 
 // NewLoader returns a loader at the maxima of training batches, or of the others.
 func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
@@ -233,50 +183,66 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &loader{of: l, raw: raw, batch: sizes.NewBatch(l.source.facts.TargetBytes)}, nil
+	return &loader{reading: reading{of: l, raw: raw}, batch: sizes.NewBatch(l.source.facts.TargetBytes)}, nil
 }
 
-// loader implements featurestore.Loader.
-type loader struct {
+// reading brings in the byte form of one batch at a time.
+type reading struct {
 	of     *loaders
 	raw    *device.Host
-	batch  graph.Batch
 	number int // of the batch
 	file   *file
 	group  iostack.Group
 	req    [1]iostack.Request
+}
+
+// start submits the read of a batch, and returns how many bytes it reads and how many of
+// them the batch has. It must be waited for, even after an error.
+func (r *reading) start(number int) (read, size int64, err error) {
+	r.number = number
+	if r.file, err = r.of.take(number); err != nil {
+		return 0, 0, err
+	}
+	info := r.of.source.samples.Info(number)
+	r.req[0] = iostack.Request{File: r.file.File, Offset: info.Offset, Buf: r.raw.Bytes()[:info.Size]}
+	if err := r.of.stack.Submit(&r.group, r.req[:]); err != nil {
+		return 0, 0, fmt.Errorf("graph of batch %d: %w", number, err)
+	}
+	return iostack.Extent(r.file, info.Offset, info.Size), info.Size, nil
+}
+
+// wait returns when the read has landed, or cannot write any more.
+func (r *reading) wait(ctx context.Context) error {
+	err := r.of.stack.Wait(ctx, &r.group)
+	if err != nil {
+		err = r.of.source.damaged(fmt.Errorf("graph of batch %d: %w", r.number, err))
+	}
+	f := r.file
+	r.file = nil
+	return errors.Join(err, r.of.files.Give(f))
+}
+
+// bytes returns what has landed.
+func (r *reading) bytes() []byte { return r.req[0].Buf }
+
+// loader implements featurestore.Loader.
+type loader struct {
+	reading
+	batch  graph.Batch
 	counts featurestore.Counts
 }
 
-func (l *loader) Start(r featurestore.Ref) (err error) {
-	l.number, l.counts = l.of.source.number(r), featurestore.Counts{}
-	if l.file, err = l.of.take(l.number); err != nil {
-		return err
-	}
-	info := l.of.source.samples.Info(l.number)
-	l.req[0] = iostack.Request{File: l.file.File, Offset: info.Offset, Buf: l.raw.Bytes()[:info.Size]}
-	if err := l.of.stack.Submit(&l.group, l.req[:]); err != nil {
-		return fmt.Errorf("graph of batch %d: %w", l.number, err)
-	}
-	n := iostack.Extent(l.file, info.Offset, info.Size)
-	l.counts = featurestore.Counts{BytesRead: n, GraphRead: n, UsefulBytes: info.Size}
-	return nil
+func (l *loader) Start(r featurestore.Ref) error {
+	read, size, err := l.start(l.of.source.number(r))
+	l.counts = featurestore.Counts{BytesRead: read, GraphRead: read, UsefulBytes: size}
+	return err
 }
 
-func (l *loader) Wait(ctx context.Context) error {
-	err := l.of.stack.Wait(ctx, &l.group)
-	if err != nil {
-		err = l.of.source.damaged(fmt.Errorf("graph of batch %d: %w", l.number, err))
-	}
-	f := l.file
-	l.file = nil
-	return errors.Join(err, l.of.give(f))
-}
+func (l *loader) Wait(ctx context.Context) error { return l.wait(ctx) }
 
 func (l *loader) Decode() (*graph.Batch, error) {
 	s := l.of.source
-	info := s.samples.Info(l.number)
-	if err := s.samples.Decode(l.number, l.raw.Bytes()[:info.Size], &l.batch); err != nil {
+	if err := s.samples.Decode(l.number, l.bytes(), &l.batch); err != nil {
 		return nil, err
 	}
 	for i, y := range l.batch.Labels {

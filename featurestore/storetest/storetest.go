@@ -20,8 +20,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
-	"diskgnn/device/cuda"
-	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -182,6 +180,12 @@ func nodes(want, got *graph.Batch) ([]uint32, error) {
 // Holds checks a batch and its matrix against the sampled batch and the dataset.
 func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []float32, to dtype.Type) {
 	t.Helper()
+	w.hasRows(t, ref, w.holdsGraph(t, ref, got), x, to)
+}
+
+// holdsGraph checks a batch without its matrix, and returns the node of every input node.
+func (w *World) holdsGraph(t testing.TB, ref featurestore.Ref, got *graph.Batch) []uint32 {
+	t.Helper()
 	want := w.read(t, ref)
 	list, err := nodes(want, got)
 	if err != nil {
@@ -191,11 +195,7 @@ func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []
 	for i, v := range want.Input {
 		degree[v] = want.Degree[i]
 	}
-	dim := w.Raw.Dim
 	for i, v := range list {
-		if r := w.row(v, to); !slices.Equal(binio.Bytes(r), binio.Bytes(x[i*dim:(i+1)*dim])) {
-			t.Fatal(ref, "row", i, "is not node", v, "'s: got", x[i*dim:(i+1)*dim], "want", r)
-		}
 		if got.Degree[i] != degree[v] {
 			t.Fatal(ref, "input node", i, "has another degree")
 		}
@@ -205,6 +205,18 @@ func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []
 	}
 	if !slices.Equal(got.Labels, want.Labels) || !slices.Equal(got.Targets, want.Targets) {
 		t.Fatal(ref, "has other labels")
+	}
+	return list
+}
+
+// hasRows checks that the rows of a matrix are those of the given nodes.
+func (w *World) hasRows(t testing.TB, ref featurestore.Ref, list []uint32, x []float32, to dtype.Type) {
+	t.Helper()
+	dim := w.Raw.Dim
+	for i, v := range list {
+		if r := w.row(v, to); !slices.Equal(binio.Bytes(r), binio.Bytes(x[i*dim:(i+1)*dim])) {
+			t.Fatal(ref, "row", i, "is not node", v, "'s: got", x[i*dim:(i+1)*dim], "want", r)
+		}
 	}
 }
 
@@ -277,16 +289,22 @@ func (s *opened) close() error {
 }
 
 // Run holds the candidate that find returns to what package featurestore says of stores.
-func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate) {
+func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate, traits ...Trait) {
 	c := find(t, w)
-	s := &suite{w, c, c.Facts()}
+	s := &suite{w, c, c.Facts(), traits}
 	before := device.HostBytes()
 	t.Run("facts", s.sameFacts)
 	t.Run("rows", s.rows)
 	t.Run("rows on a GPU", s.rowsOnGPU)
+	t.Run("late streams", s.lateStreams)
+	t.Run("every call of the device fails", s.everyCallFails)
+	t.Run("budget of a GPU", s.budgetOfGPU)
 	t.Run("side by side", s.sideBySide)
+	t.Run("graphs in any order", s.graphsInAnyOrder)
+	t.Run("window", s.window)
 	t.Run("resume", s.resume)
 	t.Run("evaluation", s.evaluation)
+	t.Run("evaluation alone", s.evaluationAlone)
 	t.Run("every read fails", s.everyReadFails)
 	t.Run("every read is wrong", s.everyReadIsWrong)
 	t.Run("cancel", s.cancel)
@@ -297,10 +315,17 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 	}
 }
 
+// Trait says what a store does otherwise than most.
+type Trait string
+
+// NoGPUCache is a store whose rows are all in RAM or on disk: it refuses --gpu-cache.
+const NoGPUCache Trait = "no GPU cache"
+
 type suite struct {
-	w     *World
-	c     featurestore.Candidate
-	facts featurestore.Facts
+	w      *World
+	c      featurestore.Candidate
+	facts  featurestore.Facts
+	traits []Trait
 }
 
 var splits = []featurestore.Split{featurestore.Train, featurestore.Valid, featurestore.Test}
@@ -374,53 +399,20 @@ func (s *suite) rows(t *testing.T) {
 	})
 }
 
-// rowsOnGPU: what Fill makes of the batches in a device's memory is the same.
-func (s *suite) rowsOnGPU(t *testing.T) {
-	gpu := cudatest.Open(t)
-	o := featurestore.PlanOptions{GPU: gpu, GPUMemory: 1 << 30}
-	s.each(t, o, func(t *testing.T, st *opened, _ iostack.Stack) {
-		_, err := st.Fill(t.Context(), 0, progress.Discard)
-		must(t)(err)
-		for _, ref := range refs(s.facts, splits...) {
-			sl := st.slot(ref)
-			must(t)(Load(t.Context(), sl, ref))
-			s.w.Holds(t, ref, sl.Batch(), onGPU(t, sl, gpu, len(sl.Batch().Input)*s.facts.Dim), s.facts.DType)
-		}
-	})
-}
-
-// onGPU returns the matrix that Fill makes on a device.
-func onGPU(t testing.TB, sl featurestore.Slot, gpu *cuda.Device, n int) []float32 {
-	t.Helper()
-	must := must(t)
-	detach, err := gpu.Attach()
-	must(err)
-	defer detach()
-	x := make([]float32, n)
-	a, err := gpu.NewArena(int64(4 * n))
-	must(err)
-	defer a.Free()
-	on, err := a.Take(int64(4 * n))
-	must(err)
-	stream, err := gpu.NewStream()
-	must(err)
-	defer stream.Free()
-	span, err := sl.Fill(stream, on)
-	must(err)
-	if span != nil {
-		must(stream.Wait(span.Ended()))
-	}
-	must(stream.CopyOut(binio.Bytes(x), on))
-	must(stream.Synchronize())
-	return x
-}
-
 // stack returns one that fails as the injectors say.
 func stack(t testing.TB, in ...faultio.Injector) *faultio.Stack {
 	t.Helper()
-	inner, _, err := all.Open("pread", iostack.Options{Workers: 2})
+	s, err := newStack(in...)
 	must(t)(err)
-	return faultio.Wrap(inner, in...)
+	return s
+}
+
+func newStack(in ...faultio.Injector) (*faultio.Stack, error) {
+	inner, _, err := all.Open("pread", iostack.Options{Workers: 2})
+	if err != nil {
+		return nil, err
+	}
+	return faultio.Wrap(inner, in...), nil
 }
 
 // sideBySide: slots are at different steps at the same time, as in a pipeline.
@@ -452,6 +444,57 @@ func (s *suite) sideBySide(t *testing.T) {
 			must(t)(sl.Assemble(t.Context()))
 			s.w.Holds(t, ref, sl.Batch(), sl.X(), s.facts.DType)
 		}
+	}
+}
+
+// graphsInAnyOrder: as in a run, each slot has a goroutine that starts its batch and loads
+// the graph, in whichever order these come, and the others follow in the order of the run,
+// around the circle of sample epochs.
+func (s *suite) graphsInAnyOrder(t *testing.T) {
+	in := stack(t)
+	defer in.Close()
+	st, err := open(s.c, in, featurestore.PlanOptions{})
+	must(t)(err)
+	defer func() { must(t)(st.close()) }()
+	const n = 3
+	var slots [n]featurestore.Slot
+	for i := range slots {
+		slots[i], err = st.view.NewSlot(false)
+		must(t)(err)
+		defer slots[i].Free()
+	}
+	next := s.facts.Train / 2
+	_, err = st.Fill(t.Context(), next, progress.Discard)
+	must(t)(err)
+	at := func(i int) featurestore.Ref { return featurestore.Ref{Index: (next + i) % s.facts.Train} }
+	var loaded [n]chan error
+	load := func(i int) {
+		sl, c := slots[i%n], make(chan error, 1)
+		loaded[i%n] = c
+		go func() {
+			err := sl.Start(at(i))
+			if err == nil {
+				err = sl.LoadGraph(t.Context())
+			}
+			c <- err
+		}()
+	}
+	for i := range n {
+		load(i)
+	}
+	for i := range 2*s.facts.Train + 1 {
+		sl := slots[i%n]
+		if err := errors.Join(<-loaded[i%n], sl.Wait(t.Context())); err != nil {
+			t.Error(at(i), err)
+		} else if err := sl.Assemble(t.Context()); err != nil {
+			t.Error(at(i), err)
+		} else {
+			s.w.Holds(t, at(i), sl.Batch(), sl.X(), s.facts.DType)
+		}
+		load(i + n)
+	}
+	for i, sl := range slots {
+		must(t)(errors.Join(<-loaded[i], sl.Wait(t.Context())))
 	}
 }
 
@@ -503,6 +546,29 @@ func (s *suite) evaluation(t *testing.T) {
 	if a, b := count(false), count(true); !slices.Equal(a, b) {
 		t.Errorf("training reads %+v, with evaluation between %+v", a, b)
 	}
+}
+
+// evaluationAlone: a store with the layout for evaluation loads every batch but those of
+// training.
+func (s *suite) evaluationAlone(t *testing.T) {
+	l, err := s.c.PlanEval()
+	must(t)(err)
+	in := stack(t)
+	defer in.Close()
+	st, err := s.c.Open(in, l)
+	must(t)(err)
+	if l.RAMBytes > 0 {
+		_, err = st.Fill(t.Context(), 0, progress.Discard)
+		must(t)(err)
+	}
+	sl, err := st.View(0).NewSlot(true)
+	must(t)(err)
+	for _, ref := range refs(s.facts, featurestore.Valid, featurestore.Test) {
+		must(t)(Load(t.Context(), sl, ref))
+		s.w.Holds(t, ref, sl.Batch(), sl.X(), s.facts.DType)
+	}
+	sl.Free()
+	must(t)(st.Close())
 }
 
 // work opens a store, fills it and loads some batches of every split.
@@ -660,7 +726,8 @@ func (s *suite) budget(t *testing.T) {
 	o := featurestore.PlanOptions{Least: true, Slots: 2, EvalSlots: 1, Memory: 1 << 40, MostSlots: 2}
 	least, err := s.c.Plan(o)
 	must(t)(err)
-	o.Memory = least.TableBytes + least.RAMBytes + least.KeepBytes + least.DecodeBytes + 2*least.SlotBytes + least.EvalSlotBytes
+	held := least.RAMBytes + least.KeepBytes + least.WindowBytes
+	o.Memory = least.TableBytes + held + least.DecodeBytes + 2*least.SlotBytes + least.EvalSlotBytes
 	if l, err := s.c.Plan(o); err != nil || l.CacheRows != least.CacheRows {
 		t.Errorf("with just enough memory: %+v, %v", l, err)
 	}
@@ -674,8 +741,8 @@ func (s *suite) budget(t *testing.T) {
 	before := device.HostBytes()
 	st, err := s.c.Open(in, least)
 	must(t)(err)
-	if n := device.HostBytes() - before; n > least.RAMBytes+least.KeepBytes+slack {
-		t.Errorf("the store holds %d bytes of %d", n, least.RAMBytes+least.KeepBytes)
+	if n := device.HostBytes() - before; n > held+slack {
+		t.Errorf("the store holds %d bytes of %d", n, held)
 	}
 	for _, eval := range []bool{false, true} {
 		before := device.HostBytes()

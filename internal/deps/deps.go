@@ -8,13 +8,13 @@
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine
+//	    featurestore/residency  featurestore/pagerank
 //	L0  graph  device  train/model  internal/...
 //
-// Imports go strictly down. Packages of one layer don't know each other, except
-// inside one tree (iostack and its backends, graph and its codec), and but for the
-// recipe, which whatever is about training embeds; inside
-// internal they may, the compiler forbids cycles. Tests may also import their
-// own layer, never a higher one.
+// Imports go strictly down. Packages of one layer don't know each other, except inside one tree
+// (iostack and its backends, graph and its codec), and but for the recipe, which every package
+// about training embeds; inside internal they may, the compiler forbids cycles. Tests may also
+// import their own layer, never a higher one.
 package deps
 
 import (
@@ -46,6 +46,8 @@ var Layers = []Tree{
 	{"train/recipe", 1},
 	{"train/score", 1},
 	{"train/engine", 1},
+	{"featurestore/residency", 1},
+	{"featurestore/pagerank", 1},
 
 	{"presample", 2},
 	{"pack", 2},

@@ -3,7 +3,6 @@ package cpu
 import (
 	"context"
 
-	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
@@ -81,6 +80,3 @@ func (e *Engine) Infer(ctx context.Context, w engine.Work, f engine.Features) ([
 
 // Params implements engine.Engine.
 func (e *Engine) Params() []model.Param { return e.plan.Params }
-
-// Device implements engine.Engine: there is none.
-func (e *Engine) Device() *cuda.Device { return nil }

@@ -32,7 +32,9 @@ type Config struct {
 	Threads int    // of the CPU's: workers, the caller's goroutine included; 0 stands for GOMAXPROCS
 	BLAS    string // the CPU's, a kind that blas.Open knows; "" stands for "auto"
 
-	Device *cuda.Device // the GPU's, opened with kernels.Code; it is closed after the engine
+	// Device is the GPU's, on which it wants features: opened with kernels.Code, and closed
+	// after the engine. The CPU's wants them in host memory.
+	Device *cuda.Device
 	// Buckets are smaller sizes, the smallest first: of a batch that fits one of them, the
 	// GPU gets only so much work.
 	Buckets  []graph.Sizes
@@ -78,9 +80,6 @@ type Engine interface {
 	// Params describes the weights in the order in which a snapshot has them.
 	Params() []model.Param
 	Info() Info
-	// Device returns the GPU that features are wanted on; nil: they are wanted in host
-	// memory.
-	Device() *cuda.Device
 	// Close gives all memory back. Works end with it.
 	Close()
 }

@@ -213,9 +213,6 @@ func (e *Engine) Info() engine.Info {
 	return i
 }
 
-// Device returns what the engine computes on.
-func (e *Engine) Device() *cuda.Device { return e.device }
-
 // Close gives all memory back. Its works end with it. Closing twice does nothing.
 func (e *Engine) Close() {
 	if e.closed {

@@ -16,8 +16,12 @@ type Setup struct {
 	Planned   int64  `json:"planned_bytes"` // of them used, as planned
 	CacheRows int64  `json:"cache_rows"`    // ranks below are held in RAM or by the GPU
 	CacheSize int64  `json:"cache_bytes"`   // in RAM
-	Slots     int    `json:"slots"`
-	EvalSlots int    `json:"eval_slots"`
+	// CachePolicy is which rows the cache holds, of a store with a choice of policies, and
+	// StoreState the most bytes that the run's checkpoints have of a store.
+	CachePolicy string `json:"cache_policy,omitempty"`
+	StoreState  int64  `json:"store_state_bytes,omitempty"`
+	Slots       int    `json:"slots"`
+	EvalSlots   int    `json:"eval_slots"`
 	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
 	// of its memory.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`

@@ -120,6 +120,7 @@ type Preferences struct {
 	Memory          int64        `json:"memory,omitempty"`
 	Threads         int          `json:"threads,omitempty"`
 	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
+	CachePolicy     string       `json:"cache_policy,omitempty"`
 	Slots           int          `json:"slots,omitempty"`
 	GPUMemory       int64        `json:"gpu_memory,omitempty"`
 	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`

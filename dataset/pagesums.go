@@ -1,0 +1,120 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+)
+
+// PageSumsFile is the name of the table of checksums of the features' pages.
+const PageSumsFile = FeaturesFile + ".pages"
+
+// pageSumsStep is how many bytes of features are summed between two looks at the context.
+const pageSumsStep = 4 * Granule
+
+// PageSumsBytes returns the memory of what PageSums returns: 4 bytes a page, a thousandth
+// of the features.
+func (d *Dataset) PageSumsBytes() int64 {
+	return (d.facts.size(FeaturesFile) + binio.Page - 1) / binio.Page * 4
+}
+
+// PageSumsWork returns the memory that PageSums holds besides while it works.
+func (d *Dataset) PageSumsWork() int64 { return d.PageSumsBytes() + pageSumsStep + 2*Granule }
+
+// PageSums returns the checksums of every page of the features, for readers of single
+// rows. A table that is there and agrees with the checksums of the dataset is read; else it
+// is made in one pass over the features, which are checked, and left in the directory for
+// the next reader. Where that cannot be written, the table is made every time, which rep
+// says. read counts the bytes that were read of the features and of the table.
+//
+// Compressed features have no pages of rows: the error is of kind fault.ErrUsage and says
+// what to do.
+func (d *Dataset) PageSums(ctx context.Context, rep progress.Reporter) (pages *binio.Sums, read int64, err error) {
+	if err := d.RowsReadable(); err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = d.damaged(err) }()
+	whole, err := d.checksums(FeaturesFile)
+	if err != nil {
+		return nil, 0, err
+	}
+	name := d.path(PageSumsFile)
+	pages, err = d.readPageSums(&whole.sums)
+	switch {
+	case err == nil:
+		return pages, binio.SumsBytes(pages.Size, pages.Granule), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		rep.Logf("%s is made again: %v", name, err)
+	}
+	if pages, err = d.sumPages(ctx, rep); err != nil {
+		return nil, 0, fmt.Errorf("sum the pages of the features: %w", err)
+	}
+	if err := vfs.ReplaceFile(d.fs, name, pages.Encode()); err != nil {
+		_ = d.fs.Remove(name + vfs.TempSuffix) // which may take room that is missing
+		rep.Logf("the checksums of the features' pages stay in memory and are made anew by every run: %v", err)
+	}
+	return pages, pages.Size, nil
+}
+
+// RowsReadable returns nil if single rows of the features can be read from the file, and
+// else an error of kind fault.ErrUsage that says what to do.
+func (d *Dataset) RowsReadable() error {
+	if d.facts.Compression == "" {
+		return nil
+	}
+	return fault.New(fault.ErrUsage, "the features of %s are compressed, so that single rows cannot be read: import it again without --compress, or pack it", d.dir)
+}
+
+// readPageSums reads the table that is there. One that does not agree with the sums of
+// whole granules, which the fingerprint covers, is an error: it is damaged, or of other
+// features.
+func (d *Dataset) readPageSums(whole *binio.Sums) (*binio.Sums, error) {
+	b, err := vfs.ReadSmall(d.fs, d.path(PageSumsFile), binio.SumsBytes(whole.Size, binio.Page))
+	if err != nil {
+		return nil, err
+	}
+	s, err := binio.DecodeSums(b)
+	if err != nil {
+		return nil, err
+	}
+	if s.Granule != binio.Page || s.Size != whole.Size || !slices.Equal(s.Combine(Granule).CRC, whole.CRC) {
+		return nil, fault.New(fault.ErrCorrupt, "it does not agree with %s", tableOf(FeaturesFile))
+	}
+	return &s, nil
+}
+
+// sumPages reads the features, checked, and sums their pages.
+func (d *Dataset) sumPages(ctx context.Context, rep progress.Reporter) (_ *binio.Sums, err error) {
+	r, err := d.Features()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	size := r.pieces.size
+	task := rep.Task("sum the features' pages", size, progress.Bytes)
+	defer task.Done()
+	sums := binio.NewSummer(binio.Page)
+	sums.Expect(size)
+	buf, s := make([]byte, min(pageSumsStep, size)), newScratch()
+	for off := int64(0); off < size; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n, err := r.read(s, buf[:min(int64(len(buf)), size-off)], off)
+		if err != nil {
+			return nil, err
+		}
+		_, _ = sums.Write(buf[:n]) // never fails
+		off += n
+		task.Add(n)
+	}
+	t := sums.Sums()
+	return &t, nil
+}

@@ -1,0 +1,106 @@
+package gpurows
+
+import (
+	"errors"
+
+	"diskgnn/device/cuda"
+)
+
+// training is the number of training batches that land on the GPU at the same time: one
+// is gathered while the next one is copied. Evaluation batches have a turn of their own.
+const training = 2
+
+// TurnBytes is the device's memory that a batch lands in.
+type TurnBytes struct {
+	IDs  int64 // entries of a table
+	Rows int64 // as the table has them
+}
+
+// Turns are the memory that batches land in, one after the other, and the stream on which
+// they take rows from a table, and change it, in the order in which they are computed: every
+// batch finds the table as those before it left it. Methods are for one goroutine at a time,
+// which is attached, where they submit work.
+type Turns struct {
+	list    [training + 1]Turn
+	gathers *cuda.Stream
+	next    int // the turn of the next training batch
+}
+
+// Turn is the memory of one batch, and when it has landed.
+type Turn struct {
+	IDs, Rows cuda.Buffer
+	landed    *cuda.Event
+	span      *cuda.Span // of the gathers
+}
+
+// Lay takes the memory of training batches, and then of the others.
+func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
+	for i := range t.list {
+		most := train
+		if i == training {
+			most = eval
+		}
+		var errs [2]error
+		t.list[i].IDs, errs[0] = a.Take(most.IDs)
+		t.list[i].Rows, errs[1] = a.Take(most.Rows)
+		if err := errors.Join(errs[:]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open makes the stream.
+func (t *Turns) Open(d *cuda.Device) (err error) {
+	for i := range t.list {
+		n := &t.list[i]
+		if n.landed, err = d.NewEvent(); err != nil {
+			return err
+		}
+		if n.span, err = d.NewSpan(); err != nil {
+			return err
+		}
+	}
+	t.gathers, err = d.NewStream()
+	return err
+}
+
+// Close waits for work under way and gives back what Open took, also after an error.
+func (t *Turns) Close() {
+	if t.gathers != nil {
+		_ = t.gathers.Synchronize() // fails only after a fault, which was reported
+		t.gathers.Free()
+	}
+	for i := range t.list {
+		if e := t.list[i].landed; e != nil {
+			e.Free()
+		}
+		if p := t.list[i].span; p != nil {
+			p.Free()
+		}
+	}
+}
+
+// Stream returns the stream of the table.
+func (t *Turns) Stream() *cuda.Stream { return t.gathers }
+
+// Training returns the turn of the next training batch: the batch before the last must have
+// been computed.
+func (t *Turns) Training() *Turn {
+	n := &t.list[t.next]
+	t.next = (t.next + 1) % training
+	return n
+}
+
+// Evaluation returns the turn of every other batch: the last one must have been computed.
+func (t *Turns) Evaluation() *Turn { return &t.list[training] }
+
+// Begin makes the table's stream wait for a batch's copies, all of which were submitted on
+// the given stream. What is submitted on the table's stream until End is the batch's.
+func (t *Turns) Begin(n *Turn, copies *cuda.Stream) error {
+	return errors.Join(n.landed.Record(copies), t.gathers.Wait(n.landed), n.span.Begin(t.gathers))
+}
+
+// End returns the time of what was submitted since Begin, at whose end the batch's matrix is
+// complete.
+func (t *Turns) End(n *Turn) (*cuda.Span, error) { return n.span, n.span.End(t.gathers) }

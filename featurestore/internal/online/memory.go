@@ -1,0 +1,52 @@
+package online
+
+import (
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+)
+
+// memory takes buffers, which free gives back. A dry one only counts them, so that the same
+// code finds out what is needed and takes it.
+type memory struct {
+	dry   bool
+	hosts []*device.Host
+	bytes int64 // of the hosts, each rounded up to whole pages
+	lists int64 // of what is Go's
+	err   error // the first; later buffers are empty
+}
+
+// host returns page-aligned memory.
+func (m *memory) host(bytes int64) *device.Host {
+	m.bytes += binio.AlignUp(bytes, device.PageSize)
+	if m.dry || m.err != nil {
+		return new(device.Host)
+	}
+	h, err := device.NewHost(int(bytes))
+	if err != nil {
+		m.err = err
+		return new(device.Host)
+	}
+	m.hosts = append(m.hosts, h)
+	return h
+}
+
+// list returns a list of n elements of memory of Go's, and none if m is dry.
+func list[T any](m *memory, n int) []T {
+	a := new(device.Arena)
+	if !m.dry {
+		a = device.NewArena()
+	}
+	s := device.Take[T](a, n)
+	m.lists += a.Used()
+	return s
+}
+
+// held returns the bytes of all that was taken.
+func (m *memory) held() int64 { return m.bytes + m.lists }
+
+func (m *memory) free() {
+	for _, h := range m.hosts {
+		h.Free()
+	}
+	m.hosts = nil
+}

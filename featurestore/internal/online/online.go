@@ -1,0 +1,177 @@
+// Package online is what stores have in common that read rows of a DATASET while training:
+// a cache of frames in RAM, whose policy decides batch by batch, and reads of the rows that
+// it does not hold.
+//
+//	LoadGraph  decode the graph; in the order of the batches, let the policy decide which
+//	           rows are hits and which misses go into which frames; submit the first reads
+//	Wait       check the pages of each round of reads, copy the rows out, submit the next
+//	Assemble   gather the hits from their frames, then copy the admitted misses into theirs
+//
+// Decisions and data are apart. The policy decides for batch k after it has decided for
+// batch k-1, whichever of them is decoded first: package residency has it, and course the
+// order. Frames change in Assemble alone, which comes in the same order, so a hit lies in
+// its frame when its batch is assembled, and there are no locks on frames and no rows that
+// are in use by two batches. What is hit and what is read is a function of the batches in
+// their order, not of time.
+//
+// Batches of evaluation read all of their rows, and change nothing.
+//
+// A store is a Design: its policies, and a Planner that cuts misses into reads.
+package online
+
+import (
+	"errors"
+	"slices"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/iostack"
+)
+
+// Design is what one store differs in from another.
+type Design struct {
+	Name     string
+	Policies []string // that package residency knows, the default first
+	Planner  Planner
+	IO       iostack.Options // of the stack that the store reads through
+}
+
+// New returns the store of that design, of a dataset and the batches of a source. Features
+// of which single rows cannot be read are an error of kind fault.ErrUsage.
+func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
+	if err := data.RowsReadable(); err != nil {
+		return nil, err
+	}
+	return &candidate{design: d, source: source, data: data, facts: source.Facts()}, nil
+}
+
+type candidate struct {
+	design Design
+	source featurestore.Source
+	data   *dataset.Dataset
+	facts  featurestore.Facts
+}
+
+func (c *candidate) Name() string                       { return c.design.Name }
+func (c *candidate) Dir() string                        { return c.source.Dir() }
+func (c *candidate) Facts() featurestore.Facts          { return c.facts }
+func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
+func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
+func (c *candidate) InOrder() bool                      { return true }
+
+// Reads implements featurestore.Reads.
+func (c *candidate) Reads() iostack.Options { return c.design.IO }
+
+// PlanEval has no cache: batches of evaluation do not use it.
+func (c *candidate) PlanEval() (featurestore.Layout, error) {
+	return c.layout(c.design.Policies[0], 0), nil
+}
+
+// Plan makes the cache as large as is wanted, or as the memory allows.
+func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	none := featurestore.Layout{}
+	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
+		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the cache of the store %s is in RAM; use --ram-cache", g, c.design.Name)
+	}
+	policy := o.Policy
+	if policy == "" {
+		policy = c.design.Policies[0]
+	}
+	if !slices.Contains(c.design.Policies, policy) {
+		return none, fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %v", policy, c.design.Name, c.design.Policies)
+	}
+	need := func(l *featurestore.Layout) int64 {
+		return l.TableBytes + l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+	}
+	least := c.layout(policy, 0)
+	if n := need(&least); n > o.Memory {
+		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
+			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
+	}
+	switch {
+	case o.Least:
+		return least, nil
+	case o.Cache == nil:
+		return c.layout(policy, c.most(policy, o.Memory, need)), nil
+	}
+	rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
+	if err != nil {
+		return none, err
+	}
+	l := c.layout(policy, rows)
+	if n := need(&l); n > o.Memory {
+		return l, fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+			o.Cache, rows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
+	}
+	return l, nil
+}
+
+// most returns the most frames that fit, up to one for each node.
+func (c *candidate) most(policy string, memory int64, need func(*featurestore.Layout) int64) int64 {
+	fits := func(frames int64) bool {
+		l := c.layout(policy, frames)
+		return need(&l) <= memory
+	}
+	lo, hi := int64(0), min(c.facts.Nodes, maxFrames) // lo fits
+	for lo < hi {
+		if mid := lo + (hi-lo+1)/2; fits(mid) {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo
+}
+
+// maxFrames is the most that a policy numbers.
+const maxFrames = 1<<31 - 1
+
+// layout counts what a store with so many frames holds.
+func (c *candidate) layout(policy string, frames int64) featurestore.Layout {
+	frames = min(frames, maxFrames)
+	rows, ranks := c.framesBytes(frames), c.ranksBytes()
+	state := stateBytes(frames)
+	l := featurestore.Layout{
+		CacheRows:  frames,
+		TableBytes: c.source.TableBytes() + c.data.PageSumsBytes(),
+		RAMBytes:   rows + ranks + residency.Size{Nodes: int(c.facts.Nodes), Frames: int(frames)}.Bytes(policy),
+		KeepBytes:  snapshots*state + max(c.source.RanksBytes(), c.data.PageSumsWork(), c.refillBytes()),
+		StateBytes: state,
+		Policy:     policy,
+		Own:        own{policy: policy, frames: int(frames)},
+	}
+	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(false), c.slotBytes(true)
+	return l
+}
+
+// own is what Open must know of a layout besides.
+type own struct {
+	policy string
+	frames int
+}
+
+func (c *candidate) framesBytes(frames int64) int64 {
+	return binio.AlignUp(frames*int64(c.facts.RowBytes), device.PageSize)
+}
+
+func (c *candidate) ranksBytes() int64 { return binio.AlignUp(4*c.facts.Nodes, device.PageSize) }
+
+// Open takes the memory of the cache, and opens the features and the batches.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{candidate: c}
+	if err := s.open(l.Own.(own), stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// damaged adds to an error about the features how they are made again.
+func (c *candidate) damaged(err error) error {
+	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
+}

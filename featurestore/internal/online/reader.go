@@ -1,0 +1,151 @@
+package online
+
+import (
+	"context"
+
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/iostack"
+)
+
+// table is the feature file, whose rows are read one by one.
+type table struct {
+	*candidate
+	stack iostack.Stack
+	file  iostack.File
+	pages *binio.Sums // of its pages; nil before Fill
+}
+
+// A reader has reads in flight in two rounds of this many: 512, as GraphBolt's disk store
+// has. Rows so large that a round of them would be more than roundBytes are fewer.
+const (
+	roundReads = 256
+	roundBytes = 8 << 20
+)
+
+// reader reads lists of rows through two staging buffers: while the pages of one are checked
+// and its rows copied out, the other's are read. So any number of rows takes as much memory.
+type reader struct {
+	*table
+	counts  *featurestore.Counts
+	most    int          // bytes of a request
+	reads   int          // in a round
+	staging *device.Host // of both rounds
+	rounds  [2]round
+	req     []iostack.Request
+
+	nodes  []uint32 // whose rows are read
+	places []uint32 // where they go, as numbers of rows; nil: in order
+	rows   []byte
+	next   int // the first of the nodes that no read was submitted for
+}
+
+// round is some requests in flight together.
+type round struct {
+	group iostack.Group
+	first int // of the nodes that it serves
+	reads []read
+}
+
+// read is one request: bytes of the file, and how many nodes it serves.
+type read struct {
+	off, n int64
+	served int
+}
+
+// newReader returns a reader that adds to counts.
+func newReader(m *memory, t *table, counts *featurestore.Counts) *reader {
+	r := &reader{table: t, counts: counts, most: int(t.design.Planner.Most(t.facts.RowBytes))}
+	r.reads = max(1, min(roundReads, roundBytes/r.most))
+	r.staging = m.host(int64(len(r.rounds)) * int64(r.reads) * int64(r.most))
+	r.req = list[iostack.Request](m, r.reads)
+	for i := range r.rounds {
+		r.rounds[i].reads = list[read](m, r.reads)[:0]
+	}
+	return r
+}
+
+// start submits the first reads of the rows of some nodes, which go to rows. Nodes, places
+// and rows are the reader's until finish or drop.
+func (r *reader) start(nodes, places []uint32, rows []byte) error {
+	r.nodes, r.places, r.rows, r.next = nodes, places, rows, 0
+	for turn := range r.rounds {
+		if err := r.submit(turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish returns when all rows are in their places, checked. After an error of it or of
+// start, drop must follow.
+func (r *reader) finish(ctx context.Context) error {
+	for turn := 0; len(r.rounds[turn].reads) > 0; turn = 1 - turn {
+		if err := r.stack.Wait(ctx, &r.rounds[turn].group); err != nil {
+			return r.damaged(err)
+		}
+		if err := r.take(turn); err != nil {
+			return r.damaged(err)
+		}
+		if err := r.submit(turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop gives the reads up: nothing lands any more once it returns.
+func (r *reader) drop() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i := range r.rounds {
+		_ = r.stack.Wait(ended, &r.rounds[i].group)
+		r.rounds[i].reads = r.rounds[i].reads[:0]
+	}
+	r.next = len(r.nodes)
+}
+
+// buffer returns where the k-th read of a round lands.
+func (r *reader) buffer(turn, k int) []byte {
+	at := (turn*r.reads + k) * r.most
+	return r.staging.Bytes()[at : at+r.most]
+}
+
+// submit submits a round of reads from the next node on.
+func (r *reader) submit(turn int) error {
+	q := &r.rounds[turn]
+	q.first, q.reads = r.next, q.reads[:0]
+	for k := 0; k < r.reads && r.next < len(r.nodes); k++ {
+		off, n, served := r.design.Planner.Next(r.nodes[r.next:], r.facts.RowBytes, r.size())
+		q.reads = append(q.reads, read{off, n, served})
+		r.req[k] = iostack.Request{File: r.file, Offset: off, Buf: r.buffer(turn, k)[:n]}
+		r.counts.BytesRead += iostack.Extent(r.file, off, n)
+		r.next += served
+	}
+	if len(q.reads) == 0 {
+		return nil
+	}
+	return r.stack.Submit(&q.group, r.req[:len(q.reads)])
+}
+
+// take checks the pages of a round, and copies its rows to their places.
+func (r *reader) take(turn int) error {
+	q, i, row := &r.rounds[turn], r.rounds[turn].first, int64(r.facts.RowBytes)
+	for k, d := range q.reads {
+		page := r.buffer(turn, k)[:d.n]
+		if err := r.pages.Verify(r.file.Name(), d.off, page); err != nil {
+			return err
+		}
+		for ; d.served > 0; d.served-- {
+			at, place := int64(r.nodes[i])*row-d.off, int64(i)
+			if r.places != nil {
+				place = int64(r.places[i])
+			}
+			copy(r.rows[place*row:(place+1)*row], page[at:at+row])
+			i++
+		}
+	}
+	r.counts.UsefulBytes += int64(i-q.first) * row
+	return nil
+}

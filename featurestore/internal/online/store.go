@@ -1,0 +1,197 @@
+package online
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// store is the store and its one view.
+type store struct {
+	*candidate
+	own
+	table   table
+	frames  *device.Host // a row each, as the dataset has it
+	ranks   *device.Host // by node
+	loaders featurestore.Loaders
+	workers *workers
+
+	course course
+	empty  []byte // the policy's state of an empty cache
+	next   int    // the batch to assemble: the frames hold what it hits
+}
+
+func (s *store) open(o own, stack iostack.Stack) (err error) {
+	s.own = o
+	s.table = table{candidate: s.candidate, stack: stack}
+	if s.frames, err = device.NewHost(int(s.framesBytes(int64(o.frames)))); err != nil {
+		return err
+	}
+	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
+		return err
+	}
+	policy, err := residency.New(o.policy, residency.Config{Nodes: int(s.facts.Nodes), Frames: o.frames})
+	if err != nil {
+		return err
+	}
+	s.course = course{train: s.facts.Train, policy: policy}
+	s.course.begin(0)
+	s.empty = policy.State()
+	if s.table.file, err = stack.Open(s.data.FeaturesPath()); err != nil {
+		return err
+	}
+	if want := s.size(); s.table.file.Size() < want {
+		return s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", s.table.file.Name(), s.table.file.Size(), want))
+	}
+	if s.loaders, err = s.source.Open(stack); err != nil {
+		return err
+	}
+	s.workers = newWorkers()
+	return nil
+}
+
+// size returns the bytes of the feature table.
+func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
+
+func (s *store) View(int) featurestore.View { return s }
+
+// State returns what course.save does. It is valid until the next call.
+func (s *store) State() ([]byte, error) { return s.course.save(s.kind()), nil }
+
+// LoadState takes over what State returned for the same policy and a cache as large. Of
+// others it takes nothing: the cache begins empty.
+func (s *store) LoadState(b []byte) error {
+	s.course.base.next = nowhere
+	kind := s.kind()
+	rest, ok := bytes.CutPrefix(b, kind[:])
+	if !ok {
+		return nil
+	}
+	if err := s.course.load(rest); err != nil {
+		return fmt.Errorf("state of the store %s: %w", s.design.Name, err)
+	}
+	return nil
+}
+
+// kind says what a state is of.
+func (s *store) kind() (b [kindBytes]byte) {
+	binary.LittleEndian.PutUint64(b[:], uint64(s.own.frames))
+	copy(b[8:], s.policy)
+	return b
+}
+
+// Fill reads the ranks, the checksums of the features' pages, which are made if they are not
+// there, and the rows that the cache holds before the given batch: none at the beginning of
+// a run. It returns the bytes read but for the input nodes of batches whose decisions are
+// repeated.
+func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
+	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
+		return 0, err
+	}
+	if s.table.pages == nil {
+		if s.table.pages, read, err = s.data.PageSums(ctx, rep); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.repeat(ctx, next, rep); err != nil {
+		return 0, err
+	}
+	n, err := s.refill(ctx, rep)
+	s.next = next
+	return read + n, err
+}
+
+// repeat makes the policy what it was before the given batch: from a state before that, it
+// decides for the batches since once more.
+func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) error {
+	c := &s.course
+	n := c.behind(next)
+	if n < 0 {
+		rep.Logf("the cache begins empty: what the run held at this batch, a cache of %d rows by the policy %s, is not known", s.own.frames, s.policy)
+		c.base, n = snapshot{bytes: append(make([]byte, headBytes), s.empty...), next: next}, 0
+	}
+	if err := c.policy.LoadState(c.base.bytes[headBytes:]); err != nil {
+		return err
+	}
+	c.next = c.base.next
+	if n > 0 {
+		task := rep.Task("decide what the cache held", int64(n), progress.Batches)
+		defer task.Done()
+		most := inputs(&s.facts, false)
+		held, into := make([]int32, most), make([]int32, most)
+		var buf []byte
+		for range n {
+			nodes, again, err := s.source.Inputs(ctx, featurestore.Ref{Index: c.next}, buf)
+			if buf = again; err != nil {
+				return fmt.Errorf("decide what the cache held: %w", err)
+			}
+			c.step(nodes, held, into)
+			task.Add(1)
+		}
+	}
+	c.begin(next)
+	return nil
+}
+
+// refill reads the rows that the policy holds into their frames.
+func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error) {
+	nodes := s.course.policy.Rows()
+	if len(nodes) == 0 {
+		return 0, nil
+	}
+	task := rep.Task("read the cache's rows", int64(len(nodes)), progress.Rows)
+	defer task.Done()
+	m := new(memory)
+	defer m.free()
+	var counts featurestore.Counts
+	r := newReader(m, &s.table, &counts)
+	if m.err != nil {
+		return 0, m.err
+	}
+	err := r.start(nodes, nil, s.frames.Bytes())
+	if err == nil {
+		err = r.finish(ctx)
+	}
+	if err != nil {
+		r.drop()
+		return 0, fmt.Errorf("fill the cache: %w", err)
+	}
+	task.Add(int64(len(nodes)))
+	return counts.BytesRead, nil
+}
+
+// refillBytes bounds what Fill holds besides to make the cache what it was.
+func (c *candidate) refillBytes() int64 {
+	m := &memory{dry: true}
+	newReader(m, &table{candidate: c}, nil)
+	return m.held() + 8*int64(inputs(&c.facts, false)) + c.source.LoaderBytes(false)
+}
+
+// Close releases files and memory.
+func (s *store) Close() error {
+	var errs []error
+	if s.loaders != nil {
+		errs = append(errs, s.loaders.Close())
+	}
+	if s.table.file != nil {
+		errs = append(errs, s.table.file.Close())
+	}
+	if s.workers != nil {
+		s.workers.close()
+	}
+	for _, h := range []*device.Host{s.frames, s.ranks} {
+		if h != nil {
+			h.Free()
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,259 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/progress"
+)
+
+// gpuTable are rows for a GPU, by rank: the hottest in its memory, the others in RAM. The GPU
+// gathers, and brought the rows to their places, as the dataset has them by node.
+type gpuTable struct {
+	gpurows.Table
+	facts *featurestore.Facts
+	bytes int64 // of the device's memory
+	arena *cuda.Arena
+	turns gpurows.Turns
+	ram   *device.Host // the rows that the GPU does not hold
+
+	// What rows on their way to their places land in, and their ranks.
+	landed, entries cuda.Buffer
+}
+
+func newGPUTable(f *featurestore.Facts, l *featurestore.Layout) *gpuTable {
+	return &gpuTable{facts: f, bytes: l.GPUBytes, Table: gpurows.Table{Device: l.GPU, Near: l.GPURows, DType: f.DType, Dim: f.Dim}}
+}
+
+// carriedRows returns the most rows that are complete once a piece is: the first may have
+// begun in the pieces before it.
+func (t *gpuTable) carriedRows() int64 { return dataset.Granule/t.RowBytes() + 1 }
+
+// lay takes the memory of the device but for the rows.
+func (t *gpuTable) lay(a *cuda.Arena) error {
+	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * inputs(t.facts, eval)} }
+	var errs [3]error
+	errs[0] = t.turns.Lay(a, turn(false), turn(true))
+	t.landed, errs[1] = a.Take(t.carriedRows() * t.RowBytes())
+	t.entries, errs[2] = a.Take(4 * t.carriedRows())
+	return errors.Join(errs[:]...)
+}
+
+func (t *gpuTable) farBytes() int64 { return (t.facts.Nodes - t.Near) * t.RowBytes() }
+
+func (t *gpuTable) count(l *featurestore.Layout) {
+	dry := new(cuda.Arena)
+	_ = t.lay(dry) // which has room for all
+	l.GPUCacheBytes = t.Bytes()
+	l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + dry.Used()
+	l.RAMBytes, l.KeepBytes = pages(t.farBytes()), pages(depth*t.partBytes())
+	l.SlotBytes, l.EvalSlotBytes = pages(4*inputs(t.facts, false)), pages(4*inputs(t.facts, true))
+}
+
+func (t *gpuTable) open() (err error) {
+	if t.ram, err = device.NewHost(int(t.farBytes())); err != nil {
+		return fmt.Errorf("rows in RAM: %w", err)
+	}
+	return t.Device.Attached(func() (err error) {
+		if t.arena, err = t.Device.NewArena(t.bytes); err != nil {
+			return fmt.Errorf("rows on the GPU: %w", err)
+		}
+		if err = t.lay(t.arena); err != nil {
+			return err
+		}
+		if err = t.Open(t.arena, t.ram, 0); err != nil {
+			return err
+		}
+		return t.turns.Open(t.Device)
+	})
+}
+
+func (t *gpuTable) close() {
+	_ = t.Device.Attached(func() error { // fails only after a fault, which was reported
+		t.turns.Close()
+		t.Close()
+		if t.arena != nil {
+			t.arena.Free()
+		}
+		return nil
+	})
+	if t.ram != nil {
+		t.ram.Free()
+	}
+}
+
+// A part of the staging memory is for one piece: the beginning of a row whose end the piece
+// has, right before the content of the piece, and the ranks of the rows that it completes.
+func (t *gpuTable) headBytes() int64 { return binio.AlignUp(t.RowBytes(), 8) }
+
+func (t *gpuTable) partBytes() int64 {
+	return t.headBytes() + dataset.Granule + binio.AlignUp(4*t.carriedRows(), 8)
+}
+
+// fill reads the rows by node, and lets the GPU bring each to the place of its rank.
+func (t *gpuTable) fill(ctx context.Context, r *tableReader, ranks []uint32, rep progress.Reporter) (read int64, err error) {
+	h, err := device.NewHost(int(depth * t.partBytes()))
+	if err != nil {
+		return 0, err
+	}
+	defer h.Free()
+	err = t.Device.Attached(func() error {
+		p := &placing{gpuTable: t, staging: h.Bytes(), ranks: ranks}
+		defer p.close()
+		if err := p.open(); err != nil {
+			return err
+		}
+		read, err = r.read(ctx, rep, pieces{room: p.room, take: p.take})
+		return errors.Join(err, t.turns.Stream().Synchronize())
+	})
+	return read, err
+}
+
+// placing is a filling of the table, on the table's stream.
+type placing struct {
+	*gpuTable
+	staging []byte
+	pinned  *cuda.Pinned
+	sent    [depth]*cuda.Event // when a part was copied
+	ranks   []uint32           // of the nodes whose rows are not complete yet
+	carried int64              // bytes of the first of them
+}
+
+func (p *placing) open() (err error) {
+	if p.pinned, err = p.Device.Register(p.staging); err != nil {
+		return err
+	}
+	for i := range p.sent {
+		if p.sent[i], err = p.Device.NewEvent(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *placing) close() {
+	for _, e := range p.sent {
+		if e != nil {
+			e.Free()
+		}
+	}
+	if p.pinned != nil {
+		p.pinned.Free()
+	}
+}
+
+// part returns the part of the staging memory for piece i: the bytes before the content and
+// the content, and the ranks.
+func (p *placing) part(i int) (rows []byte, entries []uint32) {
+	b := p.staging[int64(i%depth)*p.partBytes():][:p.partBytes()]
+	end := p.headBytes() + dataset.Granule
+	return b[:end], binio.View[uint32](b[end:])
+}
+
+// room returns where piece i lands once what was there has been copied.
+func (p *placing) room(i int, _, n int64) ([]byte, error) {
+	rows, _ := p.part(i)
+	return rows[p.headBytes() : p.headBytes()+n], p.sent[i%depth].Synchronize()
+}
+
+// take sends the rows that piece i completes to their places, and keeps the rest for the
+// next piece.
+func (p *placing) take(i int, content []byte) error {
+	rows, entries := p.part(i)
+	rows = rows[p.headBytes()-p.carried : p.headBytes()+int64(len(content))]
+	n := int64(len(rows)) / p.RowBytes()
+	if n > 0 {
+		copy(entries, p.ranks[:n])
+		p.ranks = p.ranks[n:]
+		s := p.turns.Stream()
+		if err := s.CopyIn(p.landed, rows[:n*p.RowBytes()]); err != nil {
+			return err
+		}
+		if err := s.CopyIn(p.entries, binio.Bytes(entries[:n])); err != nil {
+			return err
+		}
+		if err := p.Place(s, p.landed, p.entries, int(n)); err != nil {
+			return err
+		}
+		if err := p.sent[i%depth].Record(s); err != nil {
+			return err
+		}
+	}
+	rest := rows[n*p.RowBytes():]
+	p.carried = int64(len(rest))
+	next, _ := p.part(i + 1)
+	copy(next[p.headBytes()-p.carried:], rest)
+	return nil
+}
+
+func (t *gpuTable) matrix(eval bool) (matrix, error) {
+	m := &gpuMatrix{gpuTable: t, turn: t.turns.Training}
+	if eval {
+		m.turn = t.turns.Evaluation
+	}
+	var err error
+	if m.ids, err = device.NewHost(int(4 * inputs(t.facts, eval))); err != nil {
+		return nil, err
+	}
+	m.ids.Prefer(t.Device.Node)
+	err = t.Device.Attached(func() (err error) {
+		m.pinned, err = t.Device.Register(m.ids.Bytes())
+		return err
+	})
+	if err != nil {
+		m.ids.Free()
+		return nil, err
+	}
+	return m, nil
+}
+
+// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the ranks of the
+// input nodes.
+type gpuMatrix struct {
+	*gpuTable
+	turn   func() *gpurows.Turn
+	ids    *device.Host
+	pinned *cuda.Pinned
+}
+
+func (m *gpuMatrix) name(input, ranks []uint32) {
+	ids := m.ids.Uint32s()
+	for i, v := range input {
+		ids[i] = ranks[v]
+		input[i] = ranks[v]
+	}
+}
+
+func (m *gpuMatrix) assemble(int)    {}
+func (m *gpuMatrix) memory() []byte  { return nil }
+func (m *gpuMatrix) x(int) []float32 { return nil }
+
+// fill submits the copy of the ranks and, after it on the table's stream, the gather.
+func (m *gpuMatrix) fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	t := m.turn()
+	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:rows])); err != nil {
+		return nil, err
+	}
+	if err := m.turns.Begin(t, copies); err != nil {
+		return nil, err
+	}
+	if err := m.Gather(m.turns.Stream(), x, t.IDs, rows); err != nil {
+		return nil, err
+	}
+	return m.turns.End(t)
+}
+
+func (m *gpuMatrix) free() {
+	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
+		m.pinned.Free()
+		return nil
+	})
+	m.ids.Free()
+}

@@ -1,0 +1,102 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/progress"
+)
+
+// hostTable are rows in RAM, by node, as the dataset has them. The CPU gathers.
+type hostTable struct {
+	facts  *featurestore.Facts
+	rows   *device.Host
+	gather *gatherer
+}
+
+func (t *hostTable) bytes() int64 { return t.facts.Nodes * int64(t.facts.RowBytes) }
+
+func (t *hostTable) count(l *featurestore.Layout) {
+	l.RAMBytes = pages(t.bytes())
+	slot := func(eval bool) int64 {
+		n := inputs(t.facts, eval)
+		return pages(4*n*int64(t.facts.Dim)) + pages(4*n)
+	}
+	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
+}
+
+func (t *hostTable) open() (err error) {
+	t.rows, err = device.NewHost(int(t.bytes()))
+	t.gather = newGatherer()
+	return err
+}
+
+func (t *hostTable) close() {
+	if t.gather != nil {
+		t.gather.close()
+	}
+	if t.rows != nil {
+		t.rows.Free()
+	}
+}
+
+// fill lets the pieces land in their places.
+func (t *hostTable) fill(ctx context.Context, r *tableReader, _ []uint32, rep progress.Reporter) (int64, error) {
+	rows := t.rows.Bytes()
+	return r.read(ctx, rep, pieces{
+		room: func(_ int, at, n int64) ([]byte, error) { return rows[at : at+n], nil },
+		take: func(int, []byte) error { return nil },
+	})
+}
+
+func (t *hostTable) matrix(eval bool) (matrix, error) {
+	m := &hostMatrix{hostTable: t}
+	n := int(inputs(t.facts, eval))
+	var errs [2]error
+	m.mem, errs[0] = device.NewHost(4 * n * t.facts.Dim)
+	m.nodes, errs[1] = device.NewHost(4 * n)
+	if err := errors.Join(errs[:]...); err != nil {
+		m.free()
+		return nil, err
+	}
+	return m, nil
+}
+
+// hostMatrix is a matrix in RAM, and the input nodes that it is gathered by.
+type hostMatrix struct {
+	*hostTable
+	mem, nodes *device.Host
+	gathered   sync.WaitGroup
+}
+
+func (m *hostMatrix) name(input, ranks []uint32) {
+	copy(m.nodes.Uint32s(), input)
+	for i, v := range input {
+		input[i] = ranks[v]
+	}
+}
+
+func (m *hostMatrix) assemble(rows int) {
+	m.gather.rows(job{m.x(rows), m.rows.Bytes(), m.nodes.Uint32s()[:rows], m.facts.DType, m.facts.Dim, &m.gathered})
+}
+
+func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
+
+func (m *hostMatrix) x(rows int) []float32 { return m.mem.Float32s()[:rows*m.facts.Dim] }
+
+func (m *hostMatrix) fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	return nil, copies.CopyIn(x, binio.Bytes(m.x(rows)))
+}
+
+func (m *hostMatrix) free() {
+	for _, h := range []*device.Host{m.mem, m.nodes} {
+		if h != nil {
+			h.Free()
+		}
+	}
+}

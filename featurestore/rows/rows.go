@@ -1,0 +1,54 @@
+// Package rows is the store that reads rows one by one from a DATASET, as the disk store of
+// DGL's GraphBolt does, and holds some of them in RAM by a policy that sees the accesses go
+// by. There is no pack; graphs come from a featurestore.Source.
+//
+// A row that is not in RAM costs one read of the 4 KiB pages that cover it, of which up to
+// 512 are in flight for each slot. With m(k) the nodes that batch k misses, R the bytes of a
+// row and P = 4096, batch k reads
+//
+//	Σ over v in m(k) of P·(⌈(v+1)·R/P⌉ − ⌊v·R/P⌋)  bytes
+//
+// (less what the file ends before the last page does), and its graph. Rows on one page are
+// read once each. What is missed follows from the policy and the order of the batches alone;
+// package featurestore/internal/online has the rest.
+package rows
+
+import (
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/residency"
+	"diskgnn/featurestore/sampled"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+)
+
+// Name is the store's in --store.
+const Name = "rows"
+
+// Policies returns what --cache-policy takes, the default first: that of GraphBolt, which is
+// also the one that it is fastest with.
+func Policies() []string {
+	return []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}
+}
+
+// Find reads the metadata of a dataset and of its samples.
+func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
+	s, err := sampled.Find(fsys, data, samples)
+	if err != nil {
+		return nil, err
+	}
+	return New(s)
+}
+
+// New returns the store of a source's batches, and of the dataset that it draws from.
+func New(s *sampled.Source) (featurestore.Candidate, error) {
+	return online.New(s, s.Dataset(), online.Design{
+		Name: Name, Policies: Policies(), Planner: online.Single{},
+		IO: iostack.Options{Workers: inFlight, MaxIO: longest},
+	})
+}
+
+const (
+	inFlight = 512      // reads, as many as GraphBolt's rings have
+	longest  = 16 << 10 // bytes of a read: rows are short, and each read has a bounce buffer
+)

@@ -1,0 +1,382 @@
+package rows_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/residency"
+	"diskgnn/featurestore/rows"
+	"diskgnn/featurestore/storetest"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/presample/mbfile"
+)
+
+// trace returns the input nodes of the training batches.
+func trace(t *testing.T, w *storetest.World) (list [][]uint32) {
+	t.Helper()
+	r, err := mbfile.Open(vfs.OS, w.Samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for i := range r.Facts().TrainBatches {
+		nodes, _, err := r.Inputs(t.Context(), i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, nodes)
+	}
+	return list
+}
+
+// opened is a store with some slots.
+type opened struct {
+	featurestore.Store
+	slots []featurestore.Slot
+	facts featurestore.Facts
+}
+
+func open(t *testing.T, c featurestore.Candidate, slots int) *opened {
+	t.Helper()
+	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: slots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack, _, err := all.Open("pread", iostack.Options{Workers: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Open(stack, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &opened{Store: s, facts: c.Facts()}
+	for range slots {
+		sl, err := s.View(0).NewSlot(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.slots = append(o.slots, sl)
+	}
+	t.Cleanup(func() {
+		for _, sl := range o.slots {
+			sl.Free()
+		}
+		if err := errors.Join(s.Close(), stack.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+func (o *opened) fill(t *testing.T, next int) (read int64, lines []string) {
+	t.Helper()
+	n := &notes{Reporter: progress.Discard}
+	read, err := o.Fill(t.Context(), next, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read, n.lines
+}
+
+// notes keeps what is reported.
+type notes struct {
+	progress.Reporter
+	lines []string
+}
+
+func (n *notes) Logf(format string, args ...any) {
+	n.lines = append(n.lines, fmt.Sprintf(format, args...))
+}
+
+// covered returns the bytes of the pages of some rows, each row's by themselves, counted
+// page by page.
+func covered(nodes []uint32, row int, size int64) (bytes int64) {
+	for _, v := range nodes {
+		for page := int64(v) * int64(row) / 4096 * 4096; page < int64(v+1)*int64(row); page += 4096 {
+			bytes += min(4096, size-page)
+		}
+	}
+	return bytes
+}
+
+// plainLRU is what an LRU cache misses, batch by batch: rows of a batch stay while it runs,
+// hits count as used before misses.
+type plainLRU struct {
+	frames int
+	recent []uint32 // the last used at the end
+}
+
+func (c *plainLRU) batch(nodes []uint32) (missed []uint32) {
+	for _, v := range nodes {
+		if i := slices.Index(c.recent, v); i >= 0 {
+			c.recent = append(slices.Delete(c.recent, i, i+1), v)
+		} else {
+			missed = append(missed, v)
+		}
+	}
+	hits := len(nodes) - len(missed)
+	for _, v := range missed[:min(len(missed), max(c.frames-hits, 0))] {
+		if len(c.recent) == c.frames {
+			c.recent = c.recent[1:]
+		}
+		c.recent = append(c.recent, v)
+	}
+	return missed
+}
+
+// What a batch hits, misses and reads is what the trace says: by a plain LRU, and for every
+// policy by itself. Hits and misses are all accesses; bytes are those of the pages that
+// cover each missed row.
+func TestCountsFollowFromTheTrace(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 400, AvgDegree: 4, Dim: 100}, Batch: 12, Epochs: 2, Fanout: []int{2, 3}}, sample)
+	batches := trace(t, w)
+	const row, size = 400, 400 * 400
+	for _, policy := range rows.Policies() {
+		for _, percent := range []float64{0, 10, 60, 100} {
+			c := find(t, w, percent, policy)
+			st := open(t, c, 1)
+			st.fill(t, 0)
+			frames := int(percent * 4)
+			plain := plainLRU{frames: frames}
+			p, err := residency.New(policy, residency.Config{Nodes: 400, Frames: frames})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hits := 0
+			for k := range 2*len(batches) + 3 {
+				ref := featurestore.Ref{Index: k % len(batches)}
+				nodes := batches[ref.Index]
+				held, into := make([]int32, len(nodes)), make([]int32, len(nodes))
+				p.Batch(nodes, held, into)
+				var missed []uint32
+				for i, v := range nodes {
+					if held[i] < 0 {
+						missed = append(missed, v)
+					}
+				}
+				if lru := plain.batch(nodes); policy == residency.LRU && !slices.Equal(lru, missed) {
+					t.Fatalf("batch %d misses %v, by a plain LRU %v", k, missed, lru)
+				}
+				if err := storetest.Load(t.Context(), st.slots[0], ref); err != nil {
+					t.Fatal(err)
+				}
+				w.Holds(t, ref, st.slots[0].Batch(), st.slots[0].X(), dtype.Float32)
+				n := st.slots[0].Counts()
+				if n.RAMRows != len(nodes)-len(missed) || n.BytesRead-n.GraphRead != covered(missed, row, size) {
+					t.Fatalf("%s, %v %%, batch %d: %d hits and %d bytes of rows, want %d and %d", policy, percent, k, n.RAMRows, n.BytesRead-n.GraphRead, len(nodes)-len(missed), covered(missed, row, size))
+				}
+				if n.UsefulBytes >= n.GraphRead+int64(len(missed))*row+1 || n.UsefulBytes < int64(len(missed))*row {
+					t.Fatalf("%d useful bytes of %d rows and a graph of %d bytes", n.UsefulBytes, len(missed), n.GraphRead)
+				}
+				hits += n.RAMRows
+			}
+			if (hits == 0) != (percent == 0) {
+				t.Errorf("%s, %v %%: %d hits", policy, percent, hits)
+			}
+		}
+	}
+}
+
+// Batches that miss many times what is in flight at a time are read round by round.
+func TestManyRounds(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+		w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 6, Dim: 35, DType: d}, Batch: 700, Epochs: 1}, sample)
+		st := open(t, find(t, w, 10, "sieve"), 2)
+		st.fill(t, 0)
+		for k := range 4 {
+			sl, ref := st.slots[k%2], featurestore.Ref{Index: k % st.facts.Train}
+			if err := storetest.Load(t.Context(), sl, ref); err != nil {
+				t.Fatal(err)
+			}
+			w.Holds(t, ref, sl.Batch(), sl.X(), d)
+			if n := len(sl.Batch().Input) - sl.Counts().RAMRows; n < 3*256 {
+				t.Errorf("batch %d misses %d rows only", k, n)
+			}
+		}
+	}
+}
+
+// A run that goes on anywhere, with batches decided ahead of it, hits and reads what one
+// would that was never interrupted; another cache begins empty, and says so.
+func TestResumedRunsReadTheSame(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 10, DType: dtype.Float16}, Batch: 10, Epochs: 2, Fanout: []int{2, 2}}, sample)
+	const slots, steps = 3, 9
+	load := func(st *opened, k int) featurestore.Counts {
+		sl, ref := st.slots[k%slots], featurestore.Ref{Index: k % st.facts.Train}
+		if err := errors.Join(sl.Wait(t.Context()), sl.Assemble(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		w.Holds(t, ref, sl.Batch(), sl.X(), dtype.Float16)
+		return sl.Counts()
+	}
+	begin := func(st *opened, k int) {
+		sl, ref := st.slots[k%slots], featurestore.Ref{Index: k % st.facts.Train}
+		if err := errors.Join(sl.Start(ref), sl.LoadGraph(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, policy := range rows.Policies() {
+		c := find(t, w, 15, policy)
+		whole := open(t, c, slots)
+		whole.fill(t, 0)
+		var want []featurestore.Counts
+		for k := range 3 * steps {
+			begin(whole, k)
+			want = append(want, load(whole, k))
+		}
+		st := open(t, c, slots)
+		if read, lines := st.fill(t, 0); len(lines) > 0 {
+			t.Errorf("reported %q, read %d", lines, read)
+		}
+		begun := 0
+		for k := range 3 * steps {
+			for ; begun <= min(k+k%slots, 3*steps-1); begun++ { // ahead of k, none to two batches
+				begin(st, begun)
+			}
+			if got := load(st, k); got != want[k] {
+				t.Fatalf("%s, batch %d: %+v, not interrupted %+v", policy, k, got, want[k])
+			}
+			if k%steps != steps-1 {
+				continue
+			}
+			state, err := st.State()
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: slots})
+			if err != nil || int64(len(state)) > l.StateBytes {
+				t.Fatalf("%d bytes of state, %d were planned, %v", len(state), l.StateBytes, err)
+			}
+			for _, sl := range st.slots { // what was under way is given up
+				_ = sl.Wait(t.Context())
+			}
+			st, begun = open(t, c, slots), k+1
+			if err := st.LoadState(state); err != nil {
+				t.Fatal(err)
+			}
+			read, lines := st.fill(t, (k+1)%st.facts.Train)
+			if len(lines) > 0 || read < 4096 {
+				t.Errorf("%s, resumed at batch %d: read %d, reported %q", policy, k+1, read, lines)
+			}
+			other := open(t, find(t, w, 20, policy), 1)
+			if err := other.LoadState(state); err != nil {
+				t.Fatal(err)
+			}
+			if _, lines := other.fill(t, (k+1)%st.facts.Train); len(lines) != 1 || !strings.Contains(lines[0], "the cache begins empty") {
+				t.Errorf("another cache: reported %q", lines)
+			}
+			for _, bad := range [][]byte{state[:len(state)-1], append(slices.Clone(state), 0), state[:20], state[:16]} {
+				if err := other.LoadState(bad); err != nil {
+					t.Errorf("another cache: %v", err)
+				}
+				if err := open(t, c, 1).LoadState(bad); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "state of the store rows") {
+					t.Errorf("a state of %d bytes: %v", len(bad), err)
+				}
+			}
+		}
+	}
+}
+
+// A wrong byte of a row that is read is an error that names file and range, whichever round
+// it is in; so is a file that lost its end. What no batch reads does not matter.
+func TestDamagedFeatures(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 6, Dim: 128}, Batch: 700, Epochs: 1}, sample)
+	c := find(t, w, 5, "s3fifo")
+	open(t, c, 1).fill(t, 0) // which makes the checksums of the pages
+	name := filepath.Join(w.Dataset, dataset.FeaturesFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := trace(t, w)[0]
+	for _, k := range []int{0, 255, 256, 600, len(batch) - 1} {
+		page := int64(batch[k]) * 512 / 4096 * 4096
+		bad := slices.Clone(b)
+		bad[page+4095] ^= 2 // of whatever row
+		if err := os.WriteFile(name, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		st := open(t, c, 1)
+		st.fill(t, 0)
+		err := storetest.Load(t.Context(), st.slots[0], featurestore.Ref{})
+		want := fmt.Sprintf("features.bin: bytes %d to %d do not match", page, page+4096)
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), w.Dataset+" is damaged: make it again") {
+			t.Errorf("node %d: %v, want %q", batch[k], err, want)
+		}
+	}
+	if err := os.Truncate(name, int64(len(b)-1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rows.Find(storetest.Disk, w.Dataset, w.Samples); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a short file is found: %v", err)
+	}
+	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack, _, err := all.Open("pread", iostack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	if _, err := c.Open(stack, l); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "it was truncated") {
+		t.Errorf("a file that became short: %v", err)
+	}
+}
+
+// The cache is as large as is wanted, or as memory allows, and its memory is what is said.
+func TestPlan(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 2, Dim: 64}, Batch: 20, Epochs: 1}, sample)
+	c, err := rows.Find(storetest.Disk, w.Dataset, w.Samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(memory int64, cache *budget.Size) (featurestore.Layout, error) {
+		return c.Plan(featurestore.PlanOptions{Memory: memory, Cache: cache, Slots: 2, EvalSlots: 1})
+	}
+	whole, err := plan(1<<40, nil)
+	if err != nil || whole.CacheRows != 3000 || whole.Policy != "s3fifo" {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	need := func(l featurestore.Layout) int64 {
+		return l.TableBytes + l.RAMBytes + l.KeepBytes + 2*l.SlotBytes + l.EvalSlotBytes
+	}
+	if l, err := plan(need(whole), nil); err != nil || l.CacheRows != 3000 {
+		t.Errorf("with just enough memory: %d rows, %v", l.CacheRows, err)
+	}
+	tenth := &budget.Size{Value: 10, Unit: budget.UnitPercent}
+	l, err := plan(1<<40, tenth)
+	const rows, ranks = 19 * 4096, 3 * 4096 // of 300 × 256 and of 3000 × 4 bytes, whole pages
+	if policy := (residency.Size{Nodes: 3000, Frames: 300}).Bytes("s3fifo"); err != nil || l.CacheRows != 300 || l.RAMBytes != rows+ranks+policy {
+		t.Errorf("a tenth: %+v, %v", l, err)
+	}
+	less := (need(whole) - need(l)) / 2700 * 1000
+	if l, err := plan(need(whole)-less, nil); err != nil || l.CacheRows < 1980 || l.CacheRows > 2020 || need(l) > need(whole)-less {
+		t.Errorf("with the memory of 1000 rows less: %d rows, %v", l.CacheRows, err)
+	}
+	if _, err := plan(need(l)-1, tenth); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10%, 300 rows") {
+		t.Errorf("too little for a tenth: %v", err)
+	}
+	if _, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, GPU: cudatest.Open(t), GPUCache: tenth}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--gpu-cache 10%") {
+		t.Errorf("a cache on the GPU: %v", err)
+	}
+	if io := c.(featurestore.Reads).Reads(); io.Workers != 512 {
+		t.Errorf("%+v", io)
+	}
+}
