@@ -38,8 +38,6 @@ func (c *clock) evict() int32 {
 
 func (c *clock) insert(int32, uint32) {}
 
-func (c *clock) clear() { c.hand = 0 }
-
 func (c *clock) save(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(c.hand))
 	return c.of.saveMarks(b, used)

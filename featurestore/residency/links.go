@@ -64,8 +64,9 @@ func (l *links) save(b []byte) []byte {
 	return b
 }
 
-// load reads the list of all the frames below n, into a list without members.
+// load reads the list of all the frames below n.
 func (l *links) load(d *binio.Decoder, n int) {
+	l.clear()
 	members := d.Uints(nil, n, 4)
 	for i := len(members) - 1; i >= 0; i-- {
 		f := members[i]

@@ -27,8 +27,6 @@ func (l *lru) evict() int32 {
 
 func (l *lru) insert(f int32, _ uint32) { l.queue.push(f) }
 
-func (l *lru) clear() { l.queue.clear() }
-
 func (l *lru) save(b []byte) []byte { return l.queue.save(b) }
 
 func (l *lru) load(d *binio.Decoder) { l.queue.load(d, len(l.of.nodeOf)) }

@@ -32,11 +32,10 @@ type order interface {
 	// the frame is not marked, and the table does not have v yet.
 	insert(f int32, v uint32)
 
-	// clear makes the order that of a cache without rows.
-	clear()
 	// save appends the order and what it keeps in the marks.
 	save(b []byte) []byte
-	// load is the reverse of save, after clear and once the table has the rows.
+	// load replaces the order by what save wrote. The table has the rows, and the marks are
+	// clear.
 	load(d *binio.Decoder)
 	// bytes returns the memory of the order.
 	bytes() int64
@@ -103,9 +102,6 @@ func (o *online) take(v uint32) int32 {
 	return f
 }
 
-// uses reports whether the batch uses a frame's row.
-func (o *online) uses(f int32) bool { return o.mark[f]&inUse != 0 }
-
 // leave says that a frame's row is no longer in the cache.
 func (o *online) leave(f int32) { o.frameOf[o.nodeOf[f]] = Absent }
 
@@ -115,6 +111,7 @@ func (o *online) State() []byte { return o.order.save(o.save(o.name)) }
 // LoadState implements Policy.
 func (o *online) LoadState(b []byte) error {
 	o.clear()
+	clear(o.mark)
 	d := binio.NewDecoder(b)
 	if o.load(d, o.name); d.Err() == nil {
 		o.order.load(d)
@@ -123,13 +120,6 @@ func (o *online) LoadState(b []byte) error {
 		return fmt.Errorf("residency: state of %s: %w", o.name, err)
 	}
 	return nil
-}
-
-// clear makes the policy as New does.
-func (o *online) clear() {
-	o.table.clear()
-	clear(o.mark)
-	o.order.clear()
 }
 
 // Bytes implements Policy.

@@ -16,12 +16,13 @@ type Policy interface {
 	// nodes[i], or -1: a hit, or a miss that passes by. held and into are the caller's and at
 	// least as long as nodes.
 	//
-	// The frames of into may hold rows that the batch uses: their rows are replaced once the
-	// batch's hits have been gathered. Only Belady's policy does that. The others replace rows
-	// that the batch does not use.
+	// Under Belady's policy the frames of into may hold rows that the batch uses: they are
+	// replaced once the batch's hits have been gathered. The others replace rows that the
+	// batch does not use.
 	//
-	// It allocates nothing. Nodes beyond those of the Config, and for Belady's policy
-	// any but those of the trace's next batch, are an error of the caller's, and panic.
+	// It allocates nothing, and takes constant time a node, amortised. Nodes beyond those of
+	// the Config, and under Belady's policy any but those of the trace's next batch, in
+	// any order, are a bug of the caller's, and panic.
 	Batch(nodes []uint32, held, into []int32)
 
 	// Rows returns the nodes whose rows the cache holds, by frame: frames 0 to len-1 are
@@ -66,7 +67,7 @@ type Config struct {
 	Frames int // rows that the cache can hold; below 2³¹, and 0 is a cache that holds none
 
 	Set   []uint32 // static: the nodes it holds, by frame; as Top returns them
-	Trace Trace    // belady: all batches that Batch will get
+	Trace Trace    // belady: all batches that Batch will get; New takes it over, and sorts each batch
 }
 
 // Trace is the input nodes of batches, in the order of the batches: batch t uses

@@ -139,15 +139,30 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// TestS3FIFOMainInUse: nine of ten rows are used, and go to the main queue; the small one is
-// not longer than a tenth, but has the only row that can leave.
+// TestS3FIFOMainInUse: rows that a batch uses fill the main queue. The small one is not longer
+// than a tenth of the frames, but has the only row that can leave.
 func TestS3FIFOMainInUse(t *testing.T) {
-	p := newPolicy(t, S3FIFO, Config{Nodes: 11, Frames: 10})
-	held, into := make([]int32, 10), make([]int32, 10)
-	p.Batch([]uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, held, into)
-	p.Batch([]uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}, held, into)
-	if held[9] != Absent || into[9] != 9 {
-		t.Errorf("node 10: held in %d, goes into %d", held[9], into[9])
+	for _, test := range []struct {
+		before []uint32 // one by one, after nodes 0 to 9
+		batch  []uint32
+		into   []int32 // of the last nodes
+	}{
+		// The row of 9 is in the small queue.
+		{nil, []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}, []int32{9}},
+		// Those of 10 and 11 are. 0, which is remembered, joins the main queue in place of 10.
+		{[]uint32{10, 11}, []uint32{2, 3, 4, 5, 6, 7, 8, 9, 0, 1}, []int32{0, 1}},
+	} {
+		p := newPolicy(t, S3FIFO, Config{Nodes: 12, Frames: 10})
+		held, into := make([]int32, 10), make([]int32, 10)
+		p.Batch([]uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, held, into)
+		for _, v := range test.before {
+			p.Batch([]uint32{v}, held, into)
+		}
+		p.Batch(test.batch, held, into)
+		hits := len(into) - len(test.into)
+		if slices.Contains(held[:hits], Absent) || slices.Max(held[hits:]) != Absent || !slices.Equal(into[hits:], test.into) {
+			t.Errorf("%v: held %v, into %v", test.batch, held, into)
+		}
 	}
 }
 
@@ -252,6 +267,9 @@ func TestModels(t *testing.T) {
 				if !slices.Equal(held, wantHeld) || !slices.Equal(into, wantInto) {
 					t.Fatalf("%s, batch %d: held %v, want %v; into %v, want %v", name, i, held, wantHeld, into, wantInto)
 				}
+			}
+			if save == len(batches) {
+				reloaded(t, name, c, p, nil)
 			}
 			if run.hits+run.misses != len(c.Trace.Nodes) {
 				t.Fatalf("%s: %d hits and %d misses of %d accesses", name, run.hits, run.misses, len(c.Trace.Nodes))

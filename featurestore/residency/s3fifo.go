@@ -160,11 +160,6 @@ func (s *s3fifo) remember(v uint32) {
 	s.of.frameOf[v] = ghost
 }
 
-func (s *s3fifo) clear() {
-	s.small, s.main = fifo{}, fifo{}
-	s.ghosts, s.oldest = s.ghosts[:0], 0
-}
-
 func (s *s3fifo) save(b []byte) []byte {
 	for _, q := range []*fifo{&s.small, &s.main} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(q.n))
@@ -191,6 +186,8 @@ func (s *s3fifo) save(b []byte) []byte {
 func (s *s3fifo) ghostAt(i int) uint32 { return s.ghosts[(s.oldest+i)%len(s.ghosts)] }
 
 func (s *s3fifo) load(d *binio.Decoder) {
+	s.small, s.main = fifo{}, fifo{}
+	s.ghosts, s.oldest = s.ghosts[:0], 0
 	rows := len(s.of.nodeOf)
 	const queued = 1 << 5 // in a frame's mark, until the marks are read
 	for _, q := range []*fifo{&s.small, &s.main} {

@@ -7,8 +7,8 @@ import (
 )
 
 // sieve evicts the first row, from the hand on towards newer rows, that was not used since
-// the hand last passed it. After the newest row comes the oldest. Rows stay in the order in
-// which they came in, unlike clock's: new ones lie behind the hand, where it comes last.
+// the hand last passed it. After the newest row comes the oldest. Unlike clock's, rows that
+// the hand passes stay where they are, and new rows are the last that it reaches.
 type sieve struct {
 	of    *online
 	queue links // last inserted first
@@ -40,11 +40,6 @@ func (s *sieve) evict() int32 {
 }
 
 func (s *sieve) insert(f int32, _ uint32) { s.queue.push(f) }
-
-func (s *sieve) clear() {
-	s.queue.clear()
-	s.hand = Absent
-}
 
 func (s *sieve) save(b []byte) []byte {
 	b = s.queue.save(b)
