@@ -25,19 +25,19 @@ const (
 	// mostScratch is the most that the scratch file takes, an eighth of the free space if
 	// that is less: what is written twice may stay in some cache.
 	mostScratch = 8 << 30
-	// leastScratch is the least that is written: the time of less is mostly overhead.
+	// leastScratch is the least that is written: a shorter write mostly measures overhead.
 	leastScratch = 16 << 20
 	// leastSustained is the smallest table with which the drives are loaded for the time of
-	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and
-	// reading it takes an epoch no time.
+	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and an
+	// epoch reads it in no time.
 	leastSustained = 256 << 20
 	// planScratch is written beside the pack and removed.
 	planScratch = ".diskgnn-plan.tmp"
 )
 
-// MakePlan says what Run would do with the options, and what other options would cost. It
-// reads the samples once and measures the drives; it writes nothing that stays, unless
-// the options name a plan file. Its memory is that of taking a census.
+// MakePlan says what Run would do with the options, and what other options would cost. It reads
+// the samples once and measures the drives; it leaves nothing behind, unless the options name a
+// plan file. Its memory is that of taking a census.
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (cut.Plan, error) {
 	o.planning = true
 	r, err := open(ctx, fsys, o, rep)
@@ -88,7 +88,7 @@ func (r *request) measure(ctx context.Context, c *cut.Counts) (m cut.Measured, e
 		if err != nil {
 			return m, err
 		}
-		for _, c := range codecs.of {
+		for _, c := range codecs {
 			if c.codec == r.params.Codec {
 				m.Ratio = c.ratio
 			}
@@ -116,6 +116,21 @@ func planEffort(table int64) driverate.Effort {
 	return driverate.Limited
 }
 
+// readRate measures how fast the drive of the feature table reads it, once for a request.
+func (r *request) readRate(ctx context.Context, table string, effort driverate.Effort) (driverate.Rate, error) {
+	const depth, size = 32, 1 << 20
+	if r.read.PerSecond > 0 {
+		return r.read, nil
+	}
+	held := cut.HeldMemory(r.facts.Nodes) + cut.RecordMemory(r.samples.Facts())
+	if err := budget.Check("measuring the drive", held+depth*size, r.o.Memory); err != nil {
+		return r.read, err
+	}
+	var err error
+	r.read, err = iostack.Sequential(ctx, r.stack, iostack.Reads{Paths: []string{table}, Bytes: size, Depth: depth, Load: effort})
+	return r.read, err
+}
+
 // measureDrive reads a part of the feature table and writes a scratch file beside the
 // pack to be. It also returns the bytes of the table's file.
 //
@@ -124,7 +139,11 @@ func planEffort(table int64) driverate.Effort {
 func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, err error) {
 	effort := planEffort(r.facts.TableBytes)
 	if !effort.Once() {
-		r.rep.Logf("measuring the drives takes %s", units.Duration(3*effort.Total()))
+		loads := 3 // reads one after the other, single pages, writes
+		if r.read.PerSecond > 0 {
+			loads--
+		}
+		r.rep.Logf("measuring the drives takes %s", units.Duration(time.Duration(loads)*effort.Total()))
 	}
 	task := r.rep.Task("measure the drive", 0, "")
 	defer task.Done()
@@ -143,7 +162,7 @@ func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, e
 	if err := f.Close(); err != nil {
 		return d, table, err
 	}
-	rate, err := iostack.Sequential(ctx, r.stack, iostack.Reads{Paths: []string{name}, Bytes: 4 << 20, Depth: 16, Load: effort})
+	rate, err := r.readRate(ctx, name, effort)
 	if err != nil {
 		return d, table, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -15,8 +16,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// request is what shall be packed, and how: the options, settled for a dataset and samples
-// of it. Nothing changes it once it is open.
+// request is what is to be packed, and how: the options, settled for a dataset and samples of
+// it. Nothing changes it once it is open.
 type request struct {
 	o   Options
 	out string // the directory to make
@@ -28,8 +29,9 @@ type request struct {
 	params  packfile.Params
 	facts   packfile.Facts // as far as dataset and samples say them
 
-	stack iostack.Stack // reads the table
-	how   string        // and why that one
+	stack iostack.Stack  // reads the table
+	how   string         // and why that one
+	read  driverate.Rate // of the table's drive, once it was measured
 
 	start time.Time
 	watch *budget.Watch

@@ -23,6 +23,12 @@ const (
 	OrderOverlap = sampler.Overlap // neighbouring batches share input nodes
 )
 
+// Samplers: how a destination chooses among its in-neighbours.
+const (
+	SamplerUniform = "uniform"    // by itself, each set of them as likely
+	SamplerLabor   = mbfile.Labor // the same ones as other destinations, wherever it can
+)
+
 // Words that stand for fanouts.
 const (
 	evalSame       = "same"
@@ -49,6 +55,12 @@ type Options struct {
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
 	Order      string  // of the batches: "random" or "overlap". "": random
 	Seed       uint64
+	Sampler    string // "uniform" or "labor", of evaluation batches too. "": uniform
+	// BatchDependency is over how many successive batches the choices of labor change,
+	// little by little, so that these batches share input nodes. 1: every batch's are its
+	// own. 0: 1
+	BatchDependency int
+	LayerDependency bool // the choices of labor are the same in all hops
 	// Shard is the part of the samples to draw, into a directory of its own beside
 	// Out; all parts merged are the samples. The zero value: all.
 	Shard shard.Shard
@@ -80,6 +92,12 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Order == "" {
 		o.Order = OrderRandom
+	}
+	if o.Sampler == "" {
+		o.Sampler = SamplerUniform
+	}
+	if o.BatchDependency == 0 {
+		o.BatchDependency = 1
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -114,6 +132,14 @@ func (o *Options) Validate() error {
 		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", o.TrainRatio)
 	case o.Order != OrderRandom && o.Order != OrderOverlap:
 		return usage("--order %s: unknown; use random or overlap", o.Order)
+	case o.Sampler != SamplerUniform && o.Sampler != SamplerLabor:
+		return usage("--sampler %s: unknown; use uniform or labor", o.Sampler)
+	case o.BatchDependency < 1 || o.BatchDependency > mbfile.MaxBatchDependency:
+		return usage("--batch-dependency %d: needs 1 to %d", o.BatchDependency, mbfile.MaxBatchDependency)
+	case o.BatchDependency > 1 && o.Sampler != SamplerLabor:
+		return usage("--batch-dependency %d: only batches of --sampler labor depend on each other", o.BatchDependency)
+	case o.LayerDependency && o.Sampler != SamplerLabor:
+		return usage("--layer-dependency: only layers of --sampler labor depend on each other")
 	case o.Workers < 1:
 		return usage("--workers %d: at least 1", o.Workers)
 	case o.Memory < 0:
@@ -187,6 +213,11 @@ func words(param string, value json.RawMessage) (name, text string) {
 	switch param {
 	case "sampler":
 		return "the version of the sampling", text
+	case "method":
+		if len(value) == 0 {
+			text = SamplerUniform
+		}
+		return "--sampler", text
 	case "fanout", "eval_fanout":
 		return name, strings.ReplaceAll(text, strconv.Itoa(mbfile.AllNeighbours), everyNeighbour)
 	}
@@ -196,8 +227,17 @@ func words(param string, value json.RawMessage) (name, text string) {
 // params returns the content parameters.
 func (o *Options) params() (mbfile.Params, error) {
 	eval, err := o.evalFanout()
-	return mbfile.Params{
+	p := mbfile.Params{
 		BatchSize: o.BatchSize, Fanout: o.Fanout, EvalFanout: eval, Epochs: o.Epochs,
 		TrainRatio: o.TrainRatio, Order: o.Order, Seed: o.Seed, Sampler: samplerVersion,
-	}, err
+	}
+	// What is uniform has none of the fields: samples of before there were others stay
+	// what they are.
+	if o.Sampler == SamplerLabor {
+		p.Method, p.LayerDependency = mbfile.Labor, o.LayerDependency
+		if o.BatchDependency > 1 {
+			p.BatchDependency = o.BatchDependency
+		}
+	}
+	return p, err
 }

@@ -54,7 +54,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (ru
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	engine func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error)
-	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
+	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error)
 }
 
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
@@ -157,7 +157,6 @@ func (r *runner) prepare(p parts) (err error) {
 	if err := o.resolve(f, r.found.InOrder()); err != nil {
 		return err
 	}
-	held := budget.Now().Anon
 	var how string
 	if r.stack, how, err = p.stack(o.IO, reads(r.found)); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (r *runner) prepare(p parts) (err error) {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
 	}
 	r.needs = needs
-	if r.plan, err = p.plan(r.found, o, needs, held); err != nil {
+	if r.plan, err = p.plan(r.found, o, needs); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))

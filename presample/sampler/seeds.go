@@ -11,10 +11,11 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
+	"diskgnn/internal/units"
 	"diskgnn/presample/mbfile"
 )
 
-// Validation and test batches draw as epochs that no training reaches.
+// Validation and test batches draw with epoch numbers that training never reaches.
 const (
 	validEpoch = math.MaxUint64
 	testEpoch  = math.MaxUint64 - 1
@@ -45,6 +46,17 @@ const (
 type ID struct {
 	Split        Split
 	Epoch, Index int
+}
+
+// drawnAs returns the epoch that the batch's draws are a function of.
+func (id ID) drawnAs() uint64 {
+	switch id.Split {
+	case Valid:
+		return validEpoch
+	case Test:
+		return testEpoch
+	}
+	return uint64(id.Epoch)
 }
 
 // Picked are a batch's seed nodes, and of each its class or, in a multi-label graph, its
@@ -108,7 +120,7 @@ func (s *Seeds) Localize(ctx context.Context, t *dataset.Topology, workers int, 
 		return fmt.Errorf("order the training nodes: %w", err)
 	}
 	s.orders.scratch = make([]uint32, len(nodes))
-	rep.Logf("ordered %d training nodes by locality in %.1f s", len(nodes), time.Since(began).Seconds())
+	rep.Logf("ordered %s by locality in %s", units.Of(len(nodes), "training node"), units.Duration(time.Since(began)))
 	return nil
 }
 
@@ -186,24 +198,19 @@ func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	to.Nodes, to.Labels, to.Targets = to.Nodes[:0], to.Labels[:0], to.Targets[:0]
 	size, from := s.params.BatchSize, &s.split[id.Split]
 	lo, hi := id.Index*size, min((id.Index+1)*size, len(from.nodes))
-	epoch := uint64(id.Epoch)
-	switch id.Split {
-	case Train:
+	key = rng.Key(s.params.Seed, forDraws, id.drawnAs(), uint64(id.Index))
+	if id.Split == Train {
 		s.orders.with(id.Epoch, func(order []uint32) {
 			for _, at := range order[lo:hi] {
 				to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
 				to.Targets = append(to.Targets, from.targetsOf(int(at))...)
 			}
 		})
-		return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
-	case Valid:
-		epoch = validEpoch
-	case Test:
-		epoch = testEpoch
+		return key
 	}
 	to.Nodes, to.Labels = append(to.Nodes, from.nodes[lo:hi]...), append(to.Labels, from.labels[lo:hi]...)
 	to.Targets = append(to.Targets, from.targets[lo*from.row:hi*from.row]...)
-	return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
+	return key
 }
 
 // Forget gives up the orders of the training epochs before the given one. They are made
