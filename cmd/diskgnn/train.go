@@ -77,7 +77,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
-			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo, lru, clock or sieve", &o.CachePolicy),
+			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo (its default), lru, clock or sieve", &o.CachePolicy),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
