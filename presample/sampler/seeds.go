@@ -147,6 +147,10 @@ func (s *split) targetsOf(i int) []byte { return s.targets[i*s.row : (i+1)*s.row
 // Batches returns the number of batches of a split; of Train, in each epoch.
 func (s *Seeds) Batches(of Split) int { return s.split[of].batches(s.params.BatchSize) }
 
+// Nodes returns the number of a split's labelled nodes; of Train, of those that the ratio
+// leaves, which are the seed nodes of every epoch.
+func (s *Seeds) Nodes(of Split) int { return len(s.split[of].nodes) }
+
 // TargetBytes returns the bytes of a node's row of classes; 0: it has one class.
 func (s *Seeds) TargetBytes() int { return s.split[Train].row }
 
