@@ -3,10 +3,12 @@
 package all
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
@@ -17,9 +19,11 @@ import (
 const Auto = "auto"
 
 // Places are the directories that a store may be made of, as flags give them; "" for
-// those that are not given.
+// those that are not given. Live says that batches are drawn while training, as --fanout
+// does.
 type Places struct {
 	Pack, Dataset, Samples string
+	Live                   bool
 }
 
 // stores lists the stores of this build.
@@ -28,15 +32,18 @@ var stores = []struct {
 	needs string // the flags of its directories
 	given func(p *Places) bool
 	find  func(fsys vfs.FS, p *Places) (featurestore.Candidate, error)
+	// on finds it with batches that are drawn while training; nil: it has its own.
+	on func(s *live.Source) featurestore.Candidate
 }{
 	{packed.Name, "--pack",
 		func(p *Places) bool { return p.Pack != "" && p.Dataset == "" && p.Samples == "" },
-		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) }},
-	{memory.Name, "--dataset with --samples",
-		func(p *Places) bool { return p.Pack == "" && p.Dataset != "" && p.Samples != "" },
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) }, nil},
+	{memory.Name, "--dataset with --samples or --fanout",
+		func(p *Places) bool { return p.Pack == "" && p.Dataset != "" && (p.Samples != "" || p.Live) },
 		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
 			return memory.Find(fsys, p.Dataset, p.Samples)
-		}},
+		},
+		func(s *live.Source) featurestore.Candidate { return memory.On(s, s.Dataset()) }},
 }
 
 // Names returns what --store accepts, Auto first.
@@ -52,6 +59,9 @@ func Names() []string {
 // whose directories are given. Other directories than the store's are an error of kind
 // fault.ErrUsage that names the flags.
 func Choose(name string, p Places) (string, error) {
+	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
+		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, %s has batches: give --fanout with --dataset alone, or leave it out", from)
+	}
 	var ways []string
 	for _, s := range stores {
 		ways = append(ways, s.needs+" for "+s.name)
@@ -66,13 +76,13 @@ func Choose(name string, p Places) (string, error) {
 		return "", fault.New(fault.ErrUsage, "--store %s: there are %s", name, strings.Join(Names(), ", "))
 	}
 	if p == (Places{}) {
-		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples")
+		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
 	}
 	return "", fault.New(fault.ErrUsage, "of which store? Give %s", strings.Join(ways, ", or "))
 }
 
-// Find reads the metadata of the store that Choose returns. The reason is one printable
-// line: which store it is, and of what.
+// Find reads the metadata of the store that Choose returns; not where batches are drawn
+// while training, see On. The reason is one printable line: which store it is, and of what.
 func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
 	if name, err = Choose(name, p); err != nil {
 		return nil, "", err
@@ -86,4 +96,17 @@ func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason 
 		}
 	}
 	return c, fmt.Sprintf("%s: %s", name, c.Dir()), nil
+}
+
+// On is Find where batches are drawn while training, by the given source.
+func On(name string, p Places, source *live.Source) (c featurestore.Candidate, reason string, err error) {
+	if name, err = Choose(name, p); err != nil {
+		return nil, "", err
+	}
+	for _, s := range stores {
+		if s.name == name && s.on != nil {
+			c = s.on(source)
+		}
+	}
+	return c, fmt.Sprintf("%s: %s, batches drawn while training", name, source.Dir()), nil
 }

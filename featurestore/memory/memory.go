@@ -6,7 +6,7 @@
 //	LoadGraph  wait for it, decode it, name the input nodes by their ranks
 //	Assemble   gather the input nodes' rows, widened to float32
 //
-// Training reads graphs alone from disk. Where a GPU computes, the host assembles the
+// Training reads graphs alone from disk, and nothing where they are drawn. Where a GPU computes, the host assembles the
 // matrix all the same, and Fill copies it.
 package memory
 
@@ -39,7 +39,12 @@ func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &candidate{s, s.Dataset(), s.Facts()}, nil
+	return On(s, s.Dataset()), nil
+}
+
+// On returns the store of a dataset's rows, with batches of another source than its samples.
+func On(s featurestore.Source, d *dataset.Dataset) featurestore.Candidate {
+	return &candidate{s, d, s.Facts()}
 }
 
 // candidate is a dataset that was found, with a source of batches.

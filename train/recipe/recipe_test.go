@@ -3,6 +3,7 @@ package recipe
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,39 +13,47 @@ import (
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Recipe){
-		"--heads 3: a hidden width":        func(o *Recipe) { o.Model, o.Heads = "gat", 3 },
-		"--heads -1: give":                 func(o *Recipe) { o.Heads = -1 },
-		"--model mlp: there are sage, gcn": func(o *Recipe) { o.Model = "mlp" },
-		"--norm group: there are none":     func(o *Recipe) { o.Norm = "group" },
-		"--activation tanh: there are":     func(o *Recipe) { o.Activation = "tanh" },
-		"--aggregator lstm: there are":     func(o *Recipe) { o.Aggregator = "lstm" },
-		"--aggregator sum is for --model":  func(o *Recipe) { o.Model, o.Aggregator = "gcn", "sum" },
-		"--gcn-norm left: there are":       func(o *Recipe) { o.GCNNorm = "left" },
-		"--gcn-norm block is for --model":  func(o *Recipe) { o.GCNNorm = "block" },
-		"--layer-order multiply: --aggreg": func(o *Recipe) { o.Aggregator, o.LayerOrder = "max", "multiply" },
-		"--optimizer sgd: there are adam":  func(o *Recipe) { o.Optimizer = "sgd" },
-		"--weight-decay -1:":               func(o *Recipe) { o.WeightDecay = -1 },
-		"--label-smoothing 1:":             func(o *Recipe) { o.LabelSmoothing = 1 },
-		"--schedule step: there are const": func(o *Recipe) { o.Schedule = "step" },
-		"--warmup 11: give a number from":  func(o *Recipe) { o.Warmup = 11 },
-		"--min-lr 0.1: give a rate from":   func(o *Recipe) { o.Schedule, o.MinLR = "cosine", 0.1 },
-		"--min-lr is for --schedule cos":   func(o *Recipe) { o.MinLR = 0.001 },
-		"--plateau-factor 1: give":         func(o *Recipe) { o.PlateauFactor = 1 },
-		"--plateau-patience -1: give":      func(o *Recipe) { o.PlateauPatience = -1 },
-		"--patience -1: give":              func(o *Recipe) { o.Patience = -1 },
-		"--validate-every -1: give":        func(o *Recipe) { o.ValidateEvery = -1 },
-		"--loss hinge: there are auto":     func(o *Recipe) { o.Loss = "hinge" },
-		"--hidden -1":                      func(o *Recipe) { o.Hidden = -1 },
-		"--epochs -1":                      func(o *Recipe) { o.Epochs = -1 },
-		"--epochs 2147483648":              func(o *Recipe) { o.Epochs = 1 << 31 },
-		"--hidden 33554432":                func(o *Recipe) { o.Hidden = 1 << 25 },
-		"--lr -0.1":                        func(o *Recipe) { o.LR = -0.1 },
-		"--dropout 1:":                     func(o *Recipe) { o.Dropout = 1 },
-		"--dropout -0.5":                   func(o *Recipe) { o.Dropout = -0.5 },
-		"--dropout 0.99999999999: a rate":  func(o *Recipe) { o.Dropout = 0.99999999999 },
-		"--metric mrr: there are auto":     func(o *Recipe) { o.Metric = "mrr" },
-		"--layer-order sum":                func(o *Recipe) { o.LayerOrder = "sum" },
-		"--precision half: there are fl":   func(o *Recipe) { o.Precision = "half" },
+		"--heads 3: a hidden width":         func(o *Recipe) { o.Model, o.Heads = "gat", 3 },
+		"--heads -1: give":                  func(o *Recipe) { o.Heads = -1 },
+		"--model mlp: there are sage, gcn":  func(o *Recipe) { o.Model = "mlp" },
+		"--norm group: there are none":      func(o *Recipe) { o.Norm = "group" },
+		"--activation tanh: there are":      func(o *Recipe) { o.Activation = "tanh" },
+		"--aggregator lstm: there are":      func(o *Recipe) { o.Aggregator = "lstm" },
+		"--aggregator sum is for --model":   func(o *Recipe) { o.Model, o.Aggregator = "gcn", "sum" },
+		"--gcn-norm left: there are":        func(o *Recipe) { o.GCNNorm = "left" },
+		"--gcn-norm block is for --model":   func(o *Recipe) { o.GCNNorm = "block" },
+		"--layer-order multiply: --aggreg":  func(o *Recipe) { o.Aggregator, o.LayerOrder = "max", "multiply" },
+		"--optimizer sgd: there are adam":   func(o *Recipe) { o.Optimizer = "sgd" },
+		"--weight-decay -1:":                func(o *Recipe) { o.WeightDecay = -1 },
+		"--label-smoothing 1:":              func(o *Recipe) { o.LabelSmoothing = 1 },
+		"--schedule step: there are const":  func(o *Recipe) { o.Schedule = "step" },
+		"--warmup 11: give a number from":   func(o *Recipe) { o.Warmup = 11 },
+		"--min-lr 0.1: give a rate from":    func(o *Recipe) { o.Schedule, o.MinLR = "cosine", 0.1 },
+		"--min-lr is for --schedule cos":    func(o *Recipe) { o.MinLR = 0.001 },
+		"--plateau-factor 1: give":          func(o *Recipe) { o.PlateauFactor = 1 },
+		"--plateau-patience -1: give":       func(o *Recipe) { o.PlateauPatience = -1 },
+		"--patience -1: give":               func(o *Recipe) { o.Patience = -1 },
+		"--validate-every -1: give":         func(o *Recipe) { o.ValidateEvery = -1 },
+		"--loss hinge: there are auto":      func(o *Recipe) { o.Loss = "hinge" },
+		"--hidden -1":                       func(o *Recipe) { o.Hidden = -1 },
+		"--epochs -1":                       func(o *Recipe) { o.Epochs = -1 },
+		"--epochs 2147483648":               func(o *Recipe) { o.Epochs = 1 << 31 },
+		"--hidden 33554432":                 func(o *Recipe) { o.Hidden = 1 << 25 },
+		"--lr -0.1":                         func(o *Recipe) { o.LR = -0.1 },
+		"--dropout 1:":                      func(o *Recipe) { o.Dropout = 1 },
+		"--dropout -0.5":                    func(o *Recipe) { o.Dropout = -0.5 },
+		"--dropout 0.99999999999: a rate":   func(o *Recipe) { o.Dropout = 0.99999999999 },
+		"--metric mrr: there are auto":      func(o *Recipe) { o.Metric = "mrr" },
+		"--layer-order sum":                 func(o *Recipe) { o.LayerOrder = "sum" },
+		"--precision half: there are fl":    func(o *Recipe) { o.Precision = "half" },
+		"--dry-epochs some: give a number":  func(o *Recipe) { o.Fanout, o.DryEpochs = "5", "some" },
+		"--dry-epochs 0: give a number":     func(o *Recipe) { o.Fanout, o.DryEpochs = "5", "0" },
+		"--dry-epochs Inf: give a number":   func(o *Recipe) { o.Fanout, o.DryEpochs = "5", "Inf" },
+		"--dry-epochs is for batches that":  func(o *Recipe) { o.DryEpochs = "all" },
+		"--batch-size is for batches that":  func(o *Recipe) { o.BatchSize = 5 },
+		"--eval-fanout is for batches that": func(o *Recipe) { o.EvalFanout = "same" },
+		"--train-ratio is for batches that": func(o *Recipe) { o.TrainRatio = 1 },
+		"--sample-seed is for batches that": func(o *Recipe) { o.SampleSeed = 1 },
 	} {
 		o := Defaults()
 		if err := o.Validate(); err != nil {
@@ -116,6 +125,29 @@ func TestNetworkHasALayerPerFanout(t *testing.T) {
 	}
 	if len(m.Dims) != 4 || m.Dims[0] != 7 || m.Dims[1] != 16 || m.Dims[2] != 16 || m.Dims[3] != 3 || len(m.Orders) != 3 || m.Order(2) != "multiply" {
 		t.Errorf("%+v", m)
+	}
+}
+
+// Drawing while training has defaults of its own, and none of them where nothing is drawn.
+func TestSamplingDefaults(t *testing.T) {
+	r := Defaults()
+	if r.Live() || r.EvalFanout != "" || r.BatchSize != 0 || r.TrainRatio != 0 || r.DryEpochs != "" {
+		t.Errorf("%+v", r)
+	}
+	r.Fanout = "10,all"
+	r.EnsureDefaults()
+	if err := r.Validate(); err != nil || !r.Live() || r.EvalFanout != "same" || r.BatchSize != 1024 || r.TrainRatio != 1 || r.DryEpochs != "auto" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, c := range []struct {
+		dry        string
+		projection bool
+		want       float64
+	}{{"auto", false, 1}, {"auto", true, math.Inf(1)}, {"all", false, math.Inf(1)}, {"0.5", true, 0.5}, {"3", false, 3}} {
+		r.DryEpochs, r.InputProjection = c.dry, c.projection
+		if got := r.Dry(); got != c.want || r.Validate() != nil {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 
