@@ -10,6 +10,7 @@
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows.
 // Stores that have rows alone take the graphs from a Source, such as package sampled.
+// Those whose policy looks ahead see the input nodes of the coming batches in a Window.
 // Package featurestore/all finds a store by its name; featurestore/storetest holds each
 // to a plain gather from the dataset. No store changes a number: batches of equal samples
 // have equal graphs and equal rows, in an order of the input nodes that is the store's.
@@ -98,7 +99,8 @@ type Candidate interface {
 	Facts() Facts
 	Lineage() Lineage
 	Describe() Description
-	// InOrder says that training batches must be started in the order of the samples.
+	// InOrder says that training batches must be started in the order of the samples, which
+	// is cyclic through all sample epochs, from the one that Fill names.
 	InOrder() bool
 	// Plan divides the memory that the options allow. Less than the least is refused with
 	// fault.ErrBudget.
@@ -141,9 +143,14 @@ type Layout struct {
 	TableBytes    int64 // of what Open reads of the directory, such as checksums
 	RAMBytes      int64 // of the rows in RAM, and of what finds them
 	KeepBytes     int64 // of what filling them while training takes besides
+	WindowBytes   int64 // of the window, if the store has one: see Source.WindowBytes
 	SlotBytes     int64 // of one training slot
 	EvalSlotBytes int64 // of one evaluation slot
 	DecodeBytes   int64 // of all slots' decompression
+
+	// Ahead is how many training batches the store's Window shows after the first; 0: the
+	// store has no window. A store with one is InOrder.
+	Ahead int
 
 	GPU           *cuda.Device // that the matrices are for; nil: the host
 	GPURows       int64        // on the GPU
@@ -240,13 +247,18 @@ type Source interface {
 	Inputs(ctx context.Context, ref Ref, buf []byte) (nodes []uint32, _ []byte, err error)
 	// LoaderBytes is the memory of a loader.
 	LoaderBytes(eval bool) int64
-	// Open opens what loaders read through the stack.
+	// WindowBytes is the memory of a window that shows so many batches after the first.
+	WindowBytes(ahead int) int64
+	// Open opens what loaders and windows read through the stack.
 	Open(stack iostack.Stack) (Loaders, error)
 }
 
-// Loaders makes loaders. Close comes when all of them have been freed.
+// Loaders makes loaders and windows. Close comes when all of them have been freed.
 type Loaders interface {
 	NewLoader(eval bool) (Loader, error)
+	// NewWindow returns a window that shows so many batches after the first, at least one.
+	// It shows nothing until Seek.
+	NewWindow(ahead int) (Window, error)
 	Close() error
 }
 
@@ -263,6 +275,33 @@ type Loader interface {
 	Decode() (*graph.Batch, error)
 	// Counts has BytesRead, UsefulBytes and GraphRead, of the read started last.
 	Counts() Counts
+	Free()
+}
+
+// Window shows a store the input nodes of the training batches that come: the first, and
+// some after it, in the order of the samples, which is cyclic through all sample epochs. A
+// store divides its memory with Source.WindowBytes, moves the window to the batch that Fill
+// names, and advances it past each batch that its policy has decided. Batches pass LoadGraph
+// side by side and in any order: a store decides under a lock, for the batch at hand and for
+// those before it that are not decided yet, as the window has the nodes of all of them.
+//
+// A source reads ahead, or draws ahead; whether a batch that was seen is kept for its loader
+// or made once more is the source's choice, and the nodes are the same. A window belongs to
+// one goroutine at a time.
+type Window interface {
+	// Seek makes a training batch the first. Like Advance it returns the bytes that were
+	// read from disk for it, which count as those of a graph. Damage is an error of kind
+	// fault.ErrCorrupt. After an error, also when ctx ends, the window shows nothing until
+	// Seek has succeeded, and no read is under way.
+	Seek(ctx context.Context, first int) (read int64, err error)
+	// Advance drops the first batch: the one after it is the first, and one more is seen.
+	Advance(ctx context.Context) (read int64, err error)
+	// First returns the index of the first batch.
+	First() int
+	// Inputs returns the input nodes of the batch that comes k after the first, k from 0 to
+	// the number that the window was made for, in the order in which a loader has them. They
+	// are the window's, and stay as they are until it drops the batch.
+	Inputs(k int) []uint32
 	Free()
 }
 

@@ -98,7 +98,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds, held in
 // checkpoint that the run goes on from.
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
 	slots := int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
-	return p.fixed + p.layout.TableBytes + max(needs.resume, p.layout.RAMBytes+p.layout.KeepBytes+p.layout.DecodeBytes+slots)
+	return p.fixed + p.layout.TableBytes + max(needs.resume, p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+slots)
 }
 
 // mebibytes rounds up to a size that can be given as a flag.
@@ -107,7 +107,7 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // outside returns the memory that Go's collector does not manage: what the driver of a
 // GPU takes, and what is pinned for it, is some of it.
 func (p *memoryPlan) outside(needs engineNeeds) int64 {
-	n := p.layout.RAMBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes + overheadBytes
+	n := p.layout.RAMBytes + p.layout.WindowBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes + overheadBytes
 	if needs.gpu != nil {
 		n += driverBytes + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
 	}

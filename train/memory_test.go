@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
@@ -60,6 +61,19 @@ func TestPlanHasScorers(t *testing.T) {
 	n = engineNeeds{}
 	if n.scorers(recipe.MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
 		t.Errorf("accuracy: %+v", n)
+	}
+}
+
+// The plan is the sum of what a layout names, the window of coming batches included.
+func TestPlanSumsTheLayout(t *testing.T) {
+	p := memoryPlan{slots: 3, evalSlots: 2, fixed: 7,
+		layout: featurestore.Layout{TableBytes: 10, RAMBytes: 100, KeepBytes: 1000, WindowBytes: 10_000, DecodeBytes: 100_000, SlotBytes: 1_000_000, EvalSlotBytes: 10_000_000}}
+	needs := engineNeeds{work: 100_000_000, evalWork: 1_000_000_000}
+	if n, want := p.sum(needs), int64(2_323_111_117); n != want {
+		t.Errorf("%d bytes, want %d", n, want)
+	}
+	if n, want := p.outside(needs), int64(23_010_100+overheadBytes); n != want {
+		t.Errorf("%d bytes outside of the heap, want %d", n, want)
 	}
 }
 

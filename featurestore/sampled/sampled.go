@@ -233,50 +233,66 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &loader{of: l, raw: raw, batch: sizes.NewBatch(l.source.facts.TargetBytes)}, nil
+	return &loader{reading: reading{of: l, raw: raw}, batch: sizes.NewBatch(l.source.facts.TargetBytes)}, nil
 }
 
-// loader implements featurestore.Loader.
-type loader struct {
+// reading brings in the byte form of one batch at a time.
+type reading struct {
 	of     *loaders
 	raw    *device.Host
-	batch  graph.Batch
 	number int // of the batch
 	file   *file
 	group  iostack.Group
 	req    [1]iostack.Request
+}
+
+// start submits the read of a batch, and returns how many bytes it reads and how many of
+// them the batch has. It must be waited for, even after an error.
+func (r *reading) start(number int) (read, size int64, err error) {
+	r.number = number
+	if r.file, err = r.of.take(number); err != nil {
+		return 0, 0, err
+	}
+	info := r.of.source.samples.Info(number)
+	r.req[0] = iostack.Request{File: r.file.File, Offset: info.Offset, Buf: r.raw.Bytes()[:info.Size]}
+	if err := r.of.stack.Submit(&r.group, r.req[:]); err != nil {
+		return 0, 0, fmt.Errorf("graph of batch %d: %w", number, err)
+	}
+	return iostack.Extent(r.file, info.Offset, info.Size), info.Size, nil
+}
+
+// wait returns when the read has landed, or cannot write any more.
+func (r *reading) wait(ctx context.Context) error {
+	err := r.of.stack.Wait(ctx, &r.group)
+	if err != nil {
+		err = r.of.source.damaged(fmt.Errorf("graph of batch %d: %w", r.number, err))
+	}
+	f := r.file
+	r.file = nil
+	return errors.Join(err, r.of.give(f))
+}
+
+// bytes returns what has landed.
+func (r *reading) bytes() []byte { return r.req[0].Buf }
+
+// loader implements featurestore.Loader.
+type loader struct {
+	reading
+	batch  graph.Batch
 	counts featurestore.Counts
 }
 
-func (l *loader) Start(r featurestore.Ref) (err error) {
-	l.number, l.counts = l.of.source.number(r), featurestore.Counts{}
-	if l.file, err = l.of.take(l.number); err != nil {
-		return err
-	}
-	info := l.of.source.samples.Info(l.number)
-	l.req[0] = iostack.Request{File: l.file.File, Offset: info.Offset, Buf: l.raw.Bytes()[:info.Size]}
-	if err := l.of.stack.Submit(&l.group, l.req[:]); err != nil {
-		return fmt.Errorf("graph of batch %d: %w", l.number, err)
-	}
-	n := iostack.Extent(l.file, info.Offset, info.Size)
-	l.counts = featurestore.Counts{BytesRead: n, GraphRead: n, UsefulBytes: info.Size}
-	return nil
+func (l *loader) Start(r featurestore.Ref) error {
+	read, size, err := l.start(l.of.source.number(r))
+	l.counts = featurestore.Counts{BytesRead: read, GraphRead: read, UsefulBytes: size}
+	return err
 }
 
-func (l *loader) Wait(ctx context.Context) error {
-	err := l.of.stack.Wait(ctx, &l.group)
-	if err != nil {
-		err = l.of.source.damaged(fmt.Errorf("graph of batch %d: %w", l.number, err))
-	}
-	f := l.file
-	l.file = nil
-	return errors.Join(err, l.of.give(f))
-}
+func (l *loader) Wait(ctx context.Context) error { return l.wait(ctx) }
 
 func (l *loader) Decode() (*graph.Batch, error) {
 	s := l.of.source
-	info := s.samples.Info(l.number)
-	if err := s.samples.Decode(l.number, l.raw.Bytes()[:info.Size], &l.batch); err != nil {
+	if err := s.samples.Decode(l.number, l.bytes(), &l.batch); err != nil {
 		return nil, err
 	}
 	for i, y := range l.batch.Labels {

@@ -180,10 +180,18 @@ func (r *Reader) Path(i int) string {
 // it into b.
 func (r *Reader) Decode(i int, raw []byte, b *graph.Batch) error {
 	info := r.index.info(i)
+	if err := r.check(i, &info, raw); err != nil {
+		return err
+	}
+	return r.decode(i, &info, raw, b)
+}
+
+// check compares a byte form with its checksum.
+func (r *Reader) check(i int, info *BatchInfo, raw []byte) error {
 	if int64(len(raw)) != info.Size || binio.CRC(raw) != info.CRC {
 		return r.damaged(fmt.Errorf("read batch %d: %w", i, binio.BadRange(r.batchesPath(info.File), info.Offset, info.Size)))
 	}
-	return r.decode(i, &info, raw, b)
+	return nil
 }
 
 // decode decodes a byte form whose checksum is right, and compares it with the index.
@@ -209,16 +217,33 @@ func (r *Reader) Inputs(ctx context.Context, i int, buf []byte) (nodes []uint32,
 	if err := r.load(&info, buf); err != nil {
 		return nil, buf, r.damaged(fmt.Errorf("read batch %d: %w", i, err))
 	}
-	if nodes, err = batchcodec.Inputs(buf); err == nil && len(nodes) != info.InputNodes() {
+	nodes, err = r.inputs(i, &info, buf)
+	return nodes, buf, err
+}
+
+// DecodeInputs is Inputs for readers with an I/O of their own: it checks raw, the byte form
+// of batch i, and returns its input nodes, which alias raw.
+func (r *Reader) DecodeInputs(i int, raw []byte) ([]uint32, error) {
+	info := r.index.info(i)
+	if err := r.check(i, &info, raw); err != nil {
+		return nil, err
+	}
+	return r.inputs(i, &info, raw)
+}
+
+// inputs returns the input nodes of a byte form whose checksum is right.
+func (r *Reader) inputs(i int, info *BatchInfo, raw []byte) ([]uint32, error) {
+	nodes, err := batchcodec.Inputs(raw)
+	if err == nil && len(nodes) != info.InputNodes() {
 		err = fault.New(fault.ErrCorrupt, "%d input nodes, not the %d that %s describes", len(nodes), info.InputNodes(), IndexFile)
 	}
 	if err == nil && len(nodes) > 0 && int64(slices.Max(nodes)) >= r.facts.Nodes {
 		err = fault.New(fault.ErrCorrupt, "input node %d of a graph of %d nodes", slices.Max(nodes), r.facts.Nodes)
 	}
 	if err != nil {
-		return nil, buf, r.damaged(fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err))
+		return nil, r.damaged(fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err))
 	}
-	return nodes, buf, nil
+	return nodes, nil
 }
 
 // load reads and checks the byte form of a batch.
