@@ -58,6 +58,18 @@ func (d *drawing) held() int64 {
 	return d.source.TableBytes()
 }
 
+// heap returns what slots have of Go's heap for drawing.
+func (d *drawing) heap(p *memoryPlan) int64 {
+	if d.source == nil {
+		return 0
+	}
+	n := int64(p.slots) * d.source.LoaderBytes(false)
+	if p.evalSlots > 0 {
+		n += int64(p.evalSlots) * d.source.LoaderBytes(true)
+	}
+	return n
+}
+
 // again reports whether an attempt ended since a batch outgrew what was made for it, after
 // which everything but the source is made anew.
 func (d *drawing) again(err error) bool {

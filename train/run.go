@@ -190,7 +190,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.plan, err = p.plan(r.found, o, needs, held); err != nil {
 		return err
 	}
-	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
+	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs)-r.drawing.heap(&r.plan))
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}

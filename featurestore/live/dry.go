@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -51,7 +52,7 @@ func (s *Source) drawAll(ctx context.Context, p *phase) (sum tally, err error) {
 
 // free returns the memory that drawing may take.
 func (s *Source) free() int64 {
-	return s.options.Memory - baseMemory - s.TableBytes() - (s.seeds.Memory(s.options.Workers) - s.seeds.Memory(0))
+	return s.options.Memory - baseMemory - s.TableBytes()
 }
 
 // overBudget is the error of a batch for which all memory is too little.
@@ -85,7 +86,11 @@ func (s *Source) drawOn(ctx context.Context, p *phase, list []int, workers int, 
 				if list != nil {
 					i = list[i]
 				}
-				b, err := s.draw(ctx, by, p.id(i))
+				id := p.id(i)
+				if id.Split == sampler.Train {
+					s.forget(id.Epoch, s.options.Workers)
+				}
+				b, err := s.draw(ctx, by, id)
 				large := errors.Is(err, errTooLarge)
 				if err != nil && !large {
 					return err
@@ -104,7 +109,15 @@ func (s *Source) drawOn(ctx context.Context, p *phase, list []int, workers int, 
 		})
 	}
 	err = g.Wait()
+	slices.Sort(left)
 	return left, err
+}
+
+// forget gives up the visiting orders of the epochs that are over when a batch of the given
+// one begins: so many follow each other that may be under way.
+func (s *Source) forget(epoch, underWay int) {
+	per := s.facts.BatchesPerEpoch
+	s.seeds.Forget(epoch - (underWay+per-2)/per)
 }
 
 // count counts a batch that was drawn, and its input nodes.
@@ -121,11 +134,17 @@ func (p *phase) count(b *graph.Batch) {
 // more than so many bytes.
 func (s *Source) newSampler(fanout []int, hash bool, limit int64) *sampler.Sampler {
 	return sampler.New(&s.topology.CSC, fanout, sampler.Options{Hash: hash, Check: func(x sampler.Extent, table int64) error {
-		if x.Memory()+table > limit {
+		if s.drawBytes(x)+table > limit {
 			return errTooLarge
 		}
 		return nil
 	}})
+}
+
+// drawBytes returns what a sampler holds for a batch, without its table: before it numbers
+// the sources of the outermost edges, it makes room for as many nodes as there are edges.
+func (s *Source) drawBytes(x sampler.Extent) int64 {
+	return x.Memory() + sampler.Slack(4*max(0, min(x.Dst+x.Edges, s.facts.Nodes)-x.Nodes))
 }
 
 // draw draws a batch, into the sampler's memory.

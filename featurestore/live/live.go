@@ -18,7 +18,7 @@
 // and after Grow everything that was made for the maxima is made anew.
 //
 // The topology is mapped, and counts as mapped memory. What the source holds is TableBytes:
-// the seed nodes, two visiting orders, and the hotness of every node.
+// the seed nodes, the visiting orders of the epochs under way, and the hotness of every node.
 package live
 
 import (
@@ -198,7 +198,7 @@ func (s *Source) Lineage() featurestore.Lineage {
 }
 
 // TableBytes returns what the source holds beside loaders.
-func (s *Source) TableBytes() int64 { return s.seeds.Memory(0) + 4*s.facts.Nodes }
+func (s *Source) TableBytes() int64 { return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes }
 
 // Ranks fills rank by the hotness in the training batches that the dry pass drew.
 func (s *Source) Ranks(rank []uint32) error {

@@ -43,7 +43,7 @@ func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 	if hash = array > table || s.facts.Nodes > sampler.MaxArrayNodes; !hash {
 		table = array
 	}
-	return x.Memory() + table, hash
+	return s.drawBytes(x) + table, hash
 }
 
 // LoaderBytes returns the memory of a sampler, of the seed nodes that it draws for, and of
@@ -75,10 +75,28 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if !eval {
 		l.train++
 	}
+	return &loader{of: l, eval: eval, sampler: l.newSampler(eval)}, nil
+}
+
+// newSampler returns a sampler of batches within the maxima.
+func (l *loaders) newSampler(eval bool) *sampler.Sampler {
+	_, fanout := l.source.sizes(eval)
+	bytes, hash := l.source.samplerBytes(eval)
+	return l.source.newSampler(fanout, hash, bytes)
+}
+
+// draw draws a batch, unless it is beyond the maxima.
+func (l *loaders) draw(ctx context.Context, by *sampler.Sampler, r featurestore.Ref) (*graph.Batch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	s := l.source
-	_, fanout := s.sizes(eval)
-	bytes, hash := s.samplerBytes(eval)
-	return &loader{of: l, eval: eval, sampler: s.newSampler(fanout, hash, bytes)}, nil
+	b, err := s.draw(ctx, by, s.id(r))
+	sizes, _ := s.sizes(r.Split != featurestore.Train)
+	if errors.Is(err, errTooLarge) || err == nil && !covers(sizes, b) {
+		return nil, &Outgrown{r}
+	}
+	return b, err
 }
 
 // loader implements featurestore.Loader.
@@ -97,26 +115,16 @@ func (l *loader) Start(r featurestore.Ref) error {
 }
 
 // Wait draws the batch.
-func (l *loader) Wait(ctx context.Context) error {
+func (l *loader) Wait(ctx context.Context) (err error) {
 	if !l.started {
 		return nil
 	}
 	l.started = false
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s := l.of.source
-	id := s.id(l.ref)
 	if !l.eval {
-		// The batches under way follow each other, one to a loader.
-		s.seeds.Forget(id.Epoch - (l.of.train+s.facts.BatchesPerEpoch-2)/s.facts.BatchesPerEpoch)
+		s := l.of.source
+		s.forget(s.id(l.ref).Epoch, l.of.train)
 	}
-	b, err := s.draw(ctx, l.sampler, id)
-	sizes, _ := s.sizes(l.eval)
-	if errors.Is(err, errTooLarge) || err == nil && !covers(sizes, b) {
-		return &Outgrown{l.ref}
-	}
-	l.batch = b
+	l.batch, err = l.of.draw(ctx, l.sampler, l.ref)
 	return err
 }
 

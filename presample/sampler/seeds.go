@@ -114,7 +114,7 @@ func (s *Seeds) Localize(ctx context.Context, t *dataset.Topology, workers int, 
 
 // labelled returns the nodes that have a label.
 func labelled(ids []uint32, labels []int32) split {
-	s := split{nodes: ids[:0]}
+	s := split{nodes: ids[:0], labels: make([]int32, 0, len(ids))}
 	for _, v := range ids {
 		if labels[v] != graph.Unlabelled {
 			s.nodes, s.labels = append(s.nodes, v), append(s.labels, labels[v])
