@@ -21,6 +21,12 @@ const (
 	OrderOverlap = sampler.Overlap // neighbouring batches share input nodes
 )
 
+// Samplers: how a destination chooses among its in-neighbours.
+const (
+	SamplerUniform = sampler.Uniform // by itself, each set of them as likely
+	SamplerLabor   = mbfile.Labor    // the same ones as other destinations, wherever it can
+)
+
 // Options of a sampling. The zero value of a field means its default.
 type Options struct {
 	Dataset, Out string
@@ -37,6 +43,12 @@ type Options struct {
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
 	Order      string  // of the batches: "random" or "overlap". "": random
 	Seed       uint64
+	Sampler    string // "uniform" or "labor", of evaluation batches too. "": uniform
+	// BatchDependency is over how many successive batches the choices of labor change,
+	// little by little, so that these batches share input nodes. 1: every batch's are its
+	// own. 0: 1
+	BatchDependency int
+	LayerDependency bool // the choices of labor are the same in all hops
 	// Shard is the part of the samples to draw, into a directory of its own beside
 	// Out; all parts merged are the samples. The zero value: all.
 	Shard shard.Shard
@@ -68,6 +80,12 @@ func (o *Options) EnsureDefaults() {
 	}
 	if o.Order == "" {
 		o.Order = OrderRandom
+	}
+	if o.Sampler == "" {
+		o.Sampler = SamplerUniform
+	}
+	if o.BatchDependency == 0 {
+		o.BatchDependency = 1
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -109,6 +127,11 @@ func words(param string, value json.RawMessage) (name, text string) {
 	switch param {
 	case "sampler":
 		return "the version of the sampling", text
+	case "method":
+		if len(value) == 0 {
+			text = SamplerUniform
+		}
+		return "--sampler", text
 	case "fanout", "eval_fanout":
 		return name, strings.ReplaceAll(text, strconv.Itoa(mbfile.AllNeighbours), sampler.EveryNeighbour)
 	}
@@ -118,8 +141,12 @@ func words(param string, value json.RawMessage) (name, text string) {
 // params returns the content parameters.
 func (o *Options) params() (mbfile.Params, error) {
 	eval, err := sampler.EvalFanout(o.EvalFanout, o.Fanout)
-	return mbfile.Params{
+	if err != nil {
+		return mbfile.Params{}, err
+	}
+	p := mbfile.Params{
 		BatchSize: o.BatchSize, Fanout: o.Fanout, EvalFanout: eval, Epochs: o.Epochs,
 		TrainRatio: o.TrainRatio, Order: o.Order, Seed: o.Seed, Sampler: sampler.Version,
-	}, err
+	}
+	return p, sampler.SetMethod(&p, o.Sampler, o.BatchDependency, o.LayerDependency)
 }

@@ -19,7 +19,7 @@ func TestDefaults(t *testing.T) {
 	}
 	p, err := o.params()
 	if err != nil || p.BatchSize != 1024 || !slices.Equal(p.Fanout, []int{10, 15, 20}) || !slices.Equal(p.EvalFanout, p.Fanout) ||
-		p.Epochs != 1 || p.TrainRatio != 1 || p.Order != "random" || p.Seed != 0 || p.Sampler != sampler.Version {
+		p.Epochs != 1 || p.TrainRatio != 1 || p.Order != "random" || p.Seed != 0 || p.Sampler != sampler.Version || p.Method != "" || p.BatchDependency != 0 || p.LayerDependency {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if o.Workers < 1 || o.Memory < 1 {
@@ -47,6 +47,11 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--train-ratio 1.01":      func(o *Options) { o.TrainRatio = 1.01 },
 		"--train-ratio NaN":       func(o *Options) { o.TrainRatio = math.NaN() },
 		"--order best: unknown":   func(o *Options) { o.Order = "best" },
+		"--sampler ladies: unkno": func(o *Options) { o.Sampler = "ladies" },
+		"--batch-dependency -1":   func(o *Options) { o.Sampler, o.BatchDependency = SamplerLabor, -1 },
+		"--batch-dependency 1048": func(o *Options) { o.Sampler, o.BatchDependency = SamplerLabor, 1<<20+1 },
+		"--batch-dependency 2: o": func(o *Options) { o.BatchDependency = 2 },
+		"--layer-dependency: onl": func(o *Options) { o.LayerDependency = true },
 		"--workers -1":            func(o *Options) { o.Workers = -1 },
 		"--memory":                func(o *Options) { o.Memory = -1 },
 	} {

@@ -174,6 +174,9 @@ func (s *sampling) prepare(ctx context.Context) error {
 	underWay := s.o.Workers + spareSlots
 	targets := 2 * int64(s.seeds.TargetBytes()) * int64(s.o.BatchSize) * int64(underWay) // of samplers, and encoded
 	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.Memory(underWay) - targets
+	if s.params.Method == mbfile.Labor {
+		s.free -= int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
+	}
 	least := allotment{workers: 1}.need(sampler.Bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
 	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)
 }

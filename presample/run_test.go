@@ -152,6 +152,11 @@ func TestRunProperties(t *testing.T) {
 			TrainRatio: rapid.SampledFrom([]float64{1, 0.5, 0.01}).Draw(t, "ratio"),
 			Seed:       rapid.Uint64().Draw(t, "seed"),
 			Workers:    rapid.IntRange(1, 3).Draw(t, "workers"),
+			Sampler:    rapid.SampledFrom([]string{SamplerUniform, SamplerLabor}).Draw(t, "sampler"),
+		}
+		if o.Sampler == SamplerLabor {
+			o.BatchDependency = rapid.SampledFrom([]int{1, 3, 64}).Draw(t, "batch dependency")
+			o.LayerDependency = rapid.Bool().Draw(t, "layer dependency")
 		}
 		if _, err := Run(context.Background(), disk, o, progress.Discard); err != nil {
 			t.Fatal(err)
@@ -195,8 +200,16 @@ func compare(t *rapid.T, d *dataset.Dataset, r *mbfile.Reader) {
 			fanout, sum = p.EvalFanout, &eval
 		}
 		var seeds sampler.Picked
-		key := s.Pick(s.Nth(i), &seeds)
+		id := s.Nth(i)
+		key := s.Pick(id, &seeds)
 		want := samplertest.Sample(&topology.CSC, seeds.Nodes, fanout, key)
+		if p.Method == mbfile.Labor {
+			which := samplertest.Which{Epoch: uint64(id.Epoch), Index: id.Index, PerEpoch: s.Batches(sampler.Train)}
+			if id.Split != sampler.Train { // as the last epochs but one and two
+				which = samplertest.Which{Epoch: -uint64(id.Split), Index: id.Index}
+			}
+			want = samplertest.Labor(&topology.CSC, seeds.Nodes, fanout, samplertest.LotsOf(p, which))
+		}
 		want.Labels = seeds.Labels
 		for _, v := range seeds.Nodes {
 			want.Targets = append(want.Targets, targets[int(v)*row:int(v+1)*row]...)

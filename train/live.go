@@ -32,6 +32,9 @@ func (o *Options) sampling() (mbfile.Params, error) {
 	if p.EvalFanout, err = sampler.EvalFanout(o.EvalFanout, p.Fanout); err != nil {
 		return p, err
 	}
+	if err := sampler.SetMethod(&p, o.Sampler, o.BatchDependency, o.LayerDependency); err != nil {
+		return p, err
+	}
 	return p, sampler.Check(&p)
 }
 

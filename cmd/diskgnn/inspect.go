@@ -121,7 +121,7 @@ func datasetLines(f *dataset.Facts) []line {
 func samplesLines(d *mbfile.Description) []line {
 	f, p := &d.Facts, &d.Params
 	lines := []line{
-		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %s, %s order, seed %d", p.Fanout, p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, p.Seed)},
+		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %s, %s order, seed %d%s", p.Fanout, p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, p.Seed, methodOf(p))},
 		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.TrainBatches), units.Count(f.ValidBatches), units.Count(f.TestBatches))},
 		{"rows", fmt.Sprintf("%s read by training, of %s nodes", units.Count(f.Train.InputNodes), units.Count(d.Touched))},
 	}
@@ -131,6 +131,21 @@ func samplesLines(d *mbfile.Description) []line {
 		}
 	}
 	return lines
+}
+
+// methodOf says what of the sampling is not uniform.
+func methodOf(p *mbfile.Params) string {
+	if p.Method == "" {
+		return ""
+	}
+	text := ", sampler " + p.Method
+	if p.BatchDependency > 0 {
+		text += fmt.Sprintf(", batch dependency %d", p.BatchDependency)
+	}
+	if p.LayerDependency {
+		text += ", layer dependency"
+	}
+	return text
 }
 
 func packLines(d *packfile.Description) []line {

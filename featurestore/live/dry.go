@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 )
 
@@ -134,7 +135,7 @@ func (p *phase) count(b *graph.Batch) {
 // more than so many bytes.
 func (s *Source) newSampler(fanout []int, hash bool, limit int64) *sampler.Sampler {
 	return sampler.New(&s.topology.CSC, fanout, sampler.Options{Hash: hash, Check: func(x sampler.Extent, table int64) error {
-		if s.drawBytes(x)+table > limit {
+		if s.drawBytes(x, fanout)+table > limit {
 			return errTooLarge
 		}
 		return nil
@@ -143,8 +144,12 @@ func (s *Source) newSampler(fanout []int, hash bool, limit int64) *sampler.Sampl
 
 // drawBytes returns what a sampler holds for a batch, without its table: before it numbers
 // the sources of the outermost edges, it makes room for as many nodes as there are edges.
-func (s *Source) drawBytes(x sampler.Extent) int64 {
-	return x.Memory() + sampler.Slack(4*max(0, min(x.Dst+x.Edges, s.facts.Nodes)-x.Nodes))
+func (s *Source) drawBytes(x sampler.Extent, fanout []int) int64 {
+	n := x.Memory() + sampler.Slack(4*max(0, min(x.Dst+x.Edges, s.facts.Nodes)-x.Nodes))
+	if s.options.Method == mbfile.Labor {
+		n += sampler.LaborMemory(fanout)
+	}
+	return n
 }
 
 // draw draws a batch, into the sampler's memory.

@@ -114,7 +114,11 @@ func TestBatchesAreTheSamples(t *testing.T) {
 		data, samples := rapid.SampledFrom(graphs).Draw(t, "graph"), filepath.Join(dir, fmt.Sprint(n))
 		fanouts := rapid.SliceOfN(rapid.SampledFrom([]int{1, 2, 5, mbfile.AllNeighbours}), 1, 3).Draw(t, "fanout")
 		p := presample.Options{Dataset: data, Out: samples, BatchSize: rapid.IntRange(1, 20).Draw(t, "batch"), Epochs: rapid.IntRange(1, 4).Draw(t, "epochs"), Fanout: fanouts,
-			EvalFanout: rapid.SampledFrom([]string{"same", "all"}).Draw(t, "eval"), TrainRatio: rapid.SampledFrom([]float64{0.3, 1}).Draw(t, "ratio"), Seed: rapid.Uint64Range(0, 3).Draw(t, "seed")}
+			EvalFanout: rapid.SampledFrom([]string{"same", "all"}).Draw(t, "eval"), TrainRatio: rapid.SampledFrom([]float64{0.3, 1}).Draw(t, "ratio"), Seed: rapid.Uint64Range(0, 3).Draw(t, "seed"),
+			Sampler: rapid.SampledFrom([]string{sampler.Uniform, mbfile.Labor}).Draw(t, "sampler"), BatchDependency: 1}
+		if p.Sampler == mbfile.Labor {
+			p.BatchDependency, p.LayerDependency = rapid.IntRange(1, 4).Draw(t, "batch dependency"), rapid.Bool().Draw(t, "layer dependency")
+		}
 		if _, err := presample.Run(context.Background(), disk, p, progress.Discard); err != nil {
 			t.Fatal(err)
 		}
@@ -128,6 +132,9 @@ func TestBatchesAreTheSamples(t *testing.T) {
 		}
 		o := Options{Dataset: data, Params: params(p.BatchSize, p.Epochs, fanouts, eval), DryEpochs: all, Workers: rapid.IntRange(1, 4).Draw(t, "workers"), Memory: 1 << 30}
 		o.TrainRatio, o.Seed = p.TrainRatio, p.Seed
+		if err := sampler.SetMethod(&o.Params, p.Sampler, p.BatchDependency, p.LayerDependency); err != nil {
+			t.Fatal(err)
+		}
 		got, err := Open(context.Background(), disk, o, progress.Discard)
 		if err != nil {
 			t.Fatal(err)
@@ -389,6 +396,7 @@ func TestLineage(t *testing.T) {
 		"fanout":      func(o *Options) { o.Fanout = []int{3} },
 		"eval fanout": func(o *Options) { o.EvalFanout = []int{3} },
 		"epochs":      func(o *Options) { o.Epochs = 3 },
+		"sampler":     func(o *Options) { o.Method = mbfile.Labor },
 		"ratio":       func(o *Options) { o.TrainRatio = 0.5 },
 		"dataset":     func(o *Options) { o.Dataset = create(t, datasettest.Params{Nodes: 100, AvgDegree: 3, Seed: 2}) },
 	} {

@@ -34,7 +34,7 @@ func (s *Source) sizes(eval bool) (*graph.Sizes, []int) {
 // samplerBytes returns what a sampler holds for the largest batch that a loader is for, and
 // whether it numbers nodes by a hash table, where that is smaller than an array.
 func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
-	sizes, _ := s.sizes(eval)
+	sizes, fanout := s.sizes(eval)
 	x := sampler.Extent{Nodes: int64(sizes.Src[0])}
 	for l := range sizes.Dst {
 		x.Dst, x.Edges = x.Dst+int64(sizes.Dst[l]), x.Edges+int64(sizes.Edges[l])
@@ -43,7 +43,7 @@ func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 	if hash = array > table || s.facts.Nodes > sampler.MaxArrayNodes; !hash {
 		table = array
 	}
-	return s.drawBytes(x) + table, hash
+	return s.drawBytes(x, fanout) + table, hash
 }
 
 // LoaderBytes returns the memory of a sampler, of the seed nodes that it draws for, and of

@@ -36,6 +36,8 @@ func (r *Reader) checkFacts() error {
 		return bad("%d layers, fanouts of %d and %d", f.Layers, len(p.Fanout), len(p.EvalFanout))
 	case badFanout(p.Fanout) || badFanout(p.EvalFanout):
 		return bad("fanouts %v and %v", p.Fanout, p.EvalFanout)
+	case badMethod(p):
+		return bad("sampled by the method %q, a batch dependency of %d, a layer dependency: %t", p.Method, p.BatchDependency, p.LayerDependency)
 	case p.BatchSize < 1 || p.BatchSize > maxBatchSize:
 		return bad("batches of %d seed nodes", p.BatchSize)
 	case slices.Min(counts) < 0 || slices.Max(counts) > MaxBatches || f.Batches() > MaxBatches:
@@ -66,6 +68,17 @@ func sumsBytes(size int64) int64 {
 
 func badFanout(fanout []int) bool {
 	return slices.ContainsFunc(fanout, func(n int) bool { return n != AllNeighbours && (n < 1 || n > maxBatchSize) })
+}
+
+// badMethod reports whether no samples are drawn so.
+func badMethod(p *Params) bool {
+	switch p.Method {
+	case "":
+		return p.BatchDependency != 0 || p.LayerDependency
+	case Labor:
+		return p.BatchDependency != 0 && (p.BatchDependency < 2 || p.BatchDependency > MaxBatchDependency)
+	}
+	return true
 }
 
 // checkIndex compares the index with the facts and with the files that meta.json lists:

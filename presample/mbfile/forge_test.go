@@ -169,6 +169,15 @@ func TestForgedSamples(t *testing.T) {
 		"fanout 0":                 param("fanout", []int{1, 0}),
 		"fanout -2":                param("eval_fanout", []int{2, -2}),
 		"fanouts of text":          param("fanout", "all"),
+		"an unknown method":        param("method", "ladies"),
+		"a number for a method":    param("method", 1),
+		"uniform, by its name":     param("method", "uniform"),
+		"uniform, dependent":       param("batch_dependency", 16),
+		"uniform, layers alike":    param("layer_dependency", true),
+		"dependency 1":             func(f *forgery) { f.params["method"], f.params["batch_dependency"] = Labor, 1 },
+		"dependency -2":            func(f *forgery) { f.params["method"], f.params["batch_dependency"] = Labor, -2 },
+		"dependency 2^20+1":        func(f *forgery) { f.params["method"], f.params["batch_dependency"] = Labor, MaxBatchDependency+1 },
+		"dependency 1<<62":         func(f *forgery) { f.params["method"], f.params["batch_dependency"] = Labor, int64(1)<<62 },
 		"a smaller fanout":         param("eval_fanout", []int{1, 1}),
 		"hotness 2^32-1":           func(f *forgery) { f.hot[3] = 1<<32 - 1 },
 		"hotness beyond batches":   func(f *forgery) { f.hot[0] = 3; f.hot[1], f.hot[2] = 0, 0 },
@@ -203,6 +212,13 @@ func TestForgedSamples(t *testing.T) {
 	}
 	if err := use(t, forge(t).commit(t)); err != nil {
 		t.Errorf("nothing forged: %v", err)
+	}
+	for _, dependency := range []int{0, 2, MaxBatchDependency} {
+		f := forge(t)
+		f.params["method"], f.params["batch_dependency"], f.params["layer_dependency"] = Labor, dependency, dependency > 0
+		if err := use(t, f.commit(t)); err != nil {
+			t.Errorf("batch dependency %d: %v", dependency, err)
+		}
 	}
 }
 

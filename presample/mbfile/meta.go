@@ -36,6 +36,12 @@ func BatchesFile(i int) string { return fmt.Sprintf("batches-%05d.bin", i) }
 // AllNeighbours as a fanout takes every in-neighbour of a destination.
 const AllNeighbours = -1
 
+// Labor as a method is LABOR-0: destinations choose alike. Package sampler defines it.
+const Labor = "labor"
+
+// MaxBatchDependency bounds the batches that share their choices.
+const MaxBatchDependency = 1 << 20
+
 // Params are the content parameters of a SAMPLES directory: with the dataset
 // they decide every byte.
 type Params struct {
@@ -49,6 +55,13 @@ type Params struct {
 	// Sampler is the version of the sampling method: it changes whenever the
 	// same parameters give other batches.
 	Sampler int `json:"sampler"`
+	// Method is how a destination chooses among its in-neighbours: uniformly and by
+	// itself, "", or Labor. The next two are Labor's.
+	Method string `json:"method,omitempty"`
+	// BatchDependency is over how many batches the choices change, little by little; 0:
+	// every batch's are its own.
+	BatchDependency int  `json:"batch_dependency,omitempty"`
+	LayerDependency bool `json:"layer_dependency,omitempty"` // the choices of all hops are the same
 }
 
 // Facts are the counts that readers size their buffers and plans by. Those of a

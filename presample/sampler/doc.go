@@ -7,9 +7,11 @@
 //	s := sampler.New(&topology.CSC, params.Fanout, sampler.Options{}) // one per goroutine
 //	batch, err := s.Draw(ctx, seeds, sampler.ID{Split: sampler.Train, Epoch: e, Index: i})
 //
-// Sampling is uniform and without replacement: of a destination's in-neighbours
-// as many as the fanout says, or all of them when there are no more than that;
-// parallel edges count one by one. The semantics are those of DGL's message-flow
+// Sampling is without replacement: of a destination's in-neighbours as many as the fanout
+// says, or all of them when there are no more than that; parallel edges count one by one.
+// It is uniform, each destination by itself, or by LABOR-0, where all destinations of a hop
+// prefer the same neighbours, so that a batch has fewer input nodes (labor says how). The
+// parameters decide which, for evaluation batches too. The semantics are those of DGL's message-flow
 // graphs: at each hop every node of the frontier, seed nodes included, draws
 // afresh; a block's sources are its destinations, then the nodes that the hop
 // discovered, in the order of their discovery.
@@ -24,10 +26,16 @@
 //	visiting order of epoch e      (seed, 2, e)
 //	draws for one destination      (seed, 3, e, b, hop, node)
 //	order of locality              (seed, 4)
+//	LABOR's lot of a node          (seed, 5, e, b, hop, node)
+//	parts of a lot that depends    (seed, 6, split, group, hop, node)
+//	  on the batches before
 //
 // b counts the batches of the epoch and hops count from 0 at the seed nodes.
 // Validation and test batches draw as epochs 2⁶⁴-1 and 2⁶⁴-2. The subset and the
-// visiting order are rng.Shuffle's; drawer says how a destination draws. The order Overlap
+// visiting order are rng.Shuffle's; drawer says how a destination draws, chooser how it does by
+// LABOR. Under a layer dependency, lots of all hops are those of hop 0. A group is so many
+// batches as depend on each other, counted over all epochs of the split: 0 for training,
+// and for evaluation what it draws as. The order Overlap
 // shuffles pieces of the training set instead of nodes, as order.go describes; it depends
 // on the graph and the seed, never on what is drawn.
 package sampler

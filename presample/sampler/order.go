@@ -19,6 +19,8 @@ const (
 	forOrder    = 2
 	forDraws    = 3
 	forLocality = 4
+	forLots     = 5
+	forNormals  = 6
 )
 
 // Batches in the order "overlap" are mixtures. Training nodes lie in an order of

@@ -23,8 +23,8 @@ const (
 const (
 	// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
 	maxBatchSize = 1 << 28
-	// maxFanout keeps what is drawn for one destination a small part of memory.
-	maxFanout = 1 << 16
+	// MaxFanout keeps what is drawn for one destination a small part of memory.
+	MaxFanout = 1 << 16
 	// maxEpochs keeps what all batches take, counted in bytes, within 64 bits.
 	maxEpochs = 1 << 20
 )
@@ -45,13 +45,42 @@ func Check(p *mbfile.Params) error {
 	return checkFanout("--fanout", p.Fanout)
 }
 
+// Uniform names the method that Params leave empty.
+const Uniform = "uniform"
+
+// SetMethod sets how destinations choose, by its name, and what depends on it: over how many
+// batches the choices of labor change, 1 or more, and whether they are the same in all hops.
+// What is uniform has none of the fields: samples of before there were others stay what they
+// are.
+func SetMethod(p *mbfile.Params, name string, batches int, layers bool) error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case name != Uniform && name != mbfile.Labor:
+		return usage("--sampler %s: unknown; use uniform or labor", name)
+	case batches < 1 || batches > mbfile.MaxBatchDependency:
+		return usage("--batch-dependency %d: needs 1 to %d", batches, mbfile.MaxBatchDependency)
+	case batches > 1 && name != mbfile.Labor:
+		return usage("--batch-dependency %d: only batches of --sampler labor depend on each other", batches)
+	case layers && name != mbfile.Labor:
+		return usage("--layer-dependency: only layers of --sampler labor depend on each other")
+	}
+	p.Method, p.BatchDependency, p.LayerDependency = "", 0, layers
+	if name == mbfile.Labor {
+		p.Method = name
+	}
+	if batches > 1 {
+		p.BatchDependency = batches
+	}
+	return nil
+}
+
 func checkFanout(flag string, fanout []int) error {
 	if len(fanout) < 1 || len(fanout) > batchcodec.MaxLayers {
 		return fault.New(fault.ErrUsage, "%s: %d layers; needs 1 to %d, like 10,15,20", flag, len(fanout), batchcodec.MaxLayers)
 	}
 	for _, f := range fanout {
-		if f != mbfile.AllNeighbours && (f < 1 || f > maxFanout) {
-			return fault.New(fault.ErrUsage, "%s: %d neighbours; needs 1 to %d, or all", flag, f, maxFanout)
+		if f != mbfile.AllNeighbours && (f < 1 || f > MaxFanout) {
+			return fault.New(fault.ErrUsage, "%s: %d neighbours; needs 1 to %d, or all", flag, f, MaxFanout)
 		}
 	}
 	return nil

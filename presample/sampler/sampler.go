@@ -30,6 +30,8 @@ type Sampler struct {
 	table  table
 	check  func(x Extent, table int64) error
 	drawer
+	chooser
+	labor  labor // how the batch is drawn
 	picked Picked
 	batch  graph.Batch // the last one
 
@@ -52,15 +54,18 @@ func New(g *graph.CSC, fanout []int, o Options) *Sampler {
 	}
 	chunk := max(chunkEdges, slices.Max(fanout))
 	s.pos, s.ids = make([]int64, chunk), make([]uint32, chunk)
-	s.prepare(slices.Max(fanout))
+	s.drawer.prepare(slices.Max(fanout))
 	return s
 }
 
 // Draw draws a batch, which is a function of the graph, the fanout and the Seeds' set,
-// order and seed alone. It is the sampler's memory until the next call. A graph that is
-// mapped must be guarded by the caller.
+// order, seed and method of sampling alone. It is the sampler's memory until the next call.
+// A graph that is mapped must be guarded by the caller.
 func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, error) {
 	key := from.Pick(id, &s.picked)
+	if s.labor = from.labor(id); s.labor.on {
+		s.chooser.prepare(s.fanout)
+	}
 	b := &s.batch
 	b.Labels, b.Targets = s.picked.Labels, s.picked.Targets
 	return b, s.sample(ctx, b, s.picked.Nodes, key)
@@ -93,7 +98,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		if err := s.allow(size); err != nil {
 			return err
 		}
-		if err := s.hop(ctx, &k[l], n, int(edges), rng.Join(key, uint64(hop))); err != nil {
+		if err := s.hop(ctx, &k[l], n, int(edges), rng.Join(key, uint64(hop)), s.labor.hop(hop)); err != nil {
 			return err
 		}
 		size.Nodes = int64(k[l].NumSrc)
@@ -145,7 +150,7 @@ func (s *Sampler) locate(lo, hi int) error {
 
 // hop draws the in-neighbours of the first dst nodes: one block, whose edges are
 // counted already.
-func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64) error {
+func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64, l labor) error {
 	k.Indices = enlarge(k.Indices, 0, edges)
 	s.nodes = enlarge(s.nodes, dst, min(dst+edges, s.g.NumNodes())+1)
 	n, done, fill := uint32(dst), 0, 0
@@ -174,12 +179,17 @@ func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key u
 		}
 		pos := s.pos[fill : fill+int(take)]
 		fill += int(take)
-		if take < d {
+		switch {
+		case take == d:
+			for j := range pos {
+				pos[j] = start + int64(j)
+			}
+		case l.on:
+			if err := s.choose(ctx, pos, s.g.Indices[start:start+int64(d)], start, &l); err != nil {
+				return err
+			}
+		default:
 			s.draw(pos, start, d, rng.Join(key, uint64(s.nodes[i])))
-			continue
-		}
-		for j := range pos {
-			pos[j] = start + int64(j)
 		}
 	}
 	look()

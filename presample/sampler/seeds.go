@@ -47,6 +47,17 @@ type ID struct {
 	Epoch, Index int
 }
 
+// drawnAs returns the epoch that the batch's draws are a function of.
+func (id ID) drawnAs() uint64 {
+	switch id.Split {
+	case Valid:
+		return validEpoch
+	case Test:
+		return testEpoch
+	}
+	return uint64(id.Epoch)
+}
+
 // Picked are a batch's seed nodes, and of each its class or, in a multi-label graph, its
 // row of classes.
 type Picked struct {
@@ -190,24 +201,19 @@ func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	to.Nodes, to.Labels, to.Targets = to.Nodes[:0], to.Labels[:0], to.Targets[:0]
 	size, from := s.params.BatchSize, &s.split[id.Split]
 	lo, hi := id.Index*size, min((id.Index+1)*size, len(from.nodes))
-	epoch := uint64(id.Epoch)
-	switch id.Split {
-	case Train:
+	key = rng.Key(s.params.Seed, forDraws, id.drawnAs(), uint64(id.Index))
+	if id.Split == Train {
 		s.orders.with(id.Epoch, func(order []uint32) {
 			for _, at := range order[lo:hi] {
 				to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
 				to.Targets = append(to.Targets, from.targetsOf(int(at))...)
 			}
 		})
-		return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
-	case Valid:
-		epoch = validEpoch
-	case Test:
-		epoch = testEpoch
+		return key
 	}
 	to.Nodes, to.Labels = append(to.Nodes, from.nodes[lo:hi]...), append(to.Labels, from.labels[lo:hi]...)
 	to.Targets = append(to.Targets, from.targets[lo*from.row:hi*from.row]...)
-	return rng.Key(s.params.Seed, forDraws, epoch, uint64(id.Index))
+	return key
 }
 
 // Forget gives up the orders of the training epochs before the given one. They are made

@@ -101,6 +101,11 @@ type Recipe struct {
 	BatchSize  int     `json:"batch_size,omitempty"`  // seed nodes; 0 means 1024
 	TrainRatio float64 `json:"train_ratio,omitempty"` // share of the training nodes to use; 0 means 1
 	SampleSeed uint64  `json:"sample_seed,omitempty"` // of what is drawn
+	Sampler    string  `json:"sampler,omitempty"`     // uniform or labor; "" means uniform
+	// BatchDependency and LayerDependency are of labor: over how many batches its choices
+	// change, 0 meaning 1, and whether they are the same in all layers.
+	BatchDependency int  `json:"batch_dependency,omitempty"`
+	LayerDependency bool `json:"layer_dependency,omitempty"`
 	// DryEpochs are those that are drawn before training, for sizes, means and ranks: a
 	// number, all, or auto: 1, but all with an input projection, whose numbers depend on
 	// ranks. "" means auto.

@@ -53,6 +53,9 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--batch-size is for batches that":  func(o *Recipe) { o.BatchSize = 5 },
 		"--eval-fanout is for batches that": func(o *Recipe) { o.EvalFanout = "same" },
 		"--train-ratio is for batches that": func(o *Recipe) { o.TrainRatio = 1 },
+		"--sampler is for batches that ar":  func(o *Recipe) { o.Sampler = "labor" },
+		"--batch-dependency is for batches": func(o *Recipe) { o.BatchDependency = 2 },
+		"--layer-dependency is for batches": func(o *Recipe) { o.LayerDependency = true },
 		"--sample-seed is for batches that": func(o *Recipe) { o.SampleSeed = 1 },
 	} {
 		o := Defaults()
@@ -131,12 +134,12 @@ func TestNetworkHasALayerPerFanout(t *testing.T) {
 // Drawing while training has defaults of its own, and none of them where nothing is drawn.
 func TestSamplingDefaults(t *testing.T) {
 	r := Defaults()
-	if r.Live() || r.EvalFanout != "" || r.BatchSize != 0 || r.TrainRatio != 0 || r.DryEpochs != "" {
+	if r.Live() || r.EvalFanout != "" || r.BatchSize != 0 || r.TrainRatio != 0 || r.Sampler != "" || r.BatchDependency != 0 || r.DryEpochs != "" {
 		t.Errorf("%+v", r)
 	}
 	r.Fanout = "10,all"
 	r.EnsureDefaults()
-	if err := r.Validate(); err != nil || !r.Live() || r.EvalFanout != "same" || r.BatchSize != 1024 || r.TrainRatio != 1 || r.DryEpochs != "auto" {
+	if err := r.Validate(); err != nil || !r.Live() || r.EvalFanout != "same" || r.BatchSize != 1024 || r.TrainRatio != 1 || r.Sampler != "uniform" || r.BatchDependency != 1 || r.DryEpochs != "auto" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, c := range []struct {

@@ -24,6 +24,8 @@ func (r *Recipe) ensureSampling() {
 	setDefault(&r.EvalFanout, "same")
 	setDefault(&r.BatchSize, 1024)
 	setDefault(&r.TrainRatio, 1)
+	setDefault(&r.Sampler, "uniform")
+	setDefault(&r.BatchDependency, 1)
 	setDefault(&r.DryEpochs, DryAuto)
 }
 
@@ -58,7 +60,8 @@ func (r *Recipe) validateSampling() error {
 		given bool
 	}{
 		{"eval-fanout", r.EvalFanout != ""}, {"batch-size", r.BatchSize != 0}, {"train-ratio", r.TrainRatio != 0},
-		{"sample-seed", r.SampleSeed != 0}, {"dry-epochs", r.DryEpochs != ""},
+		{"sample-seed", r.SampleSeed != 0}, {"sampler", r.Sampler != ""}, {"batch-dependency", r.BatchDependency != 0}, {"layer-dependency", r.LayerDependency},
+		{"dry-epochs", r.DryEpochs != ""},
 	} {
 		if o.given {
 			return usage("--%s is for batches that are drawn while training, by --fanout", o.flag)

@@ -11,9 +11,16 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Sample draws a batch with maps, without reuse, one neighbour at a time. Labels are left
-// out.
+// Sample draws a batch uniformly, one neighbour at a time. Labels are left out.
 func Sample(g *graph.CSC, seeds []uint32, fanout []int, key uint64) *graph.Batch {
+	return sample(g, seeds, fanout, func(hop int, v uint32, n, k int) []int {
+		return Draw(n, k, rng.Join(rng.Join(key, uint64(hop)), uint64(v)))
+	})
+}
+
+// sample draws a batch with maps, without reuse. choose returns which k of the n in-neighbours
+// of v are drawn.
+func sample(g *graph.CSC, seeds []uint32, fanout []int, choose func(hop int, v uint32, n, k int) []int) *graph.Batch {
 	b := &graph.Batch{Blocks: make([]graph.Block, len(fanout))}
 	number := map[uint32]uint32{}
 	var nodes []uint32
@@ -30,10 +37,9 @@ func Sample(g *graph.CSC, seeds []uint32, fanout []int, key uint64) *graph.Batch
 	for hop := range fanout {
 		l := len(fanout) - 1 - hop
 		k := graph.Block{NumDst: len(nodes), Indptr: []uint32{0}, Indices: []uint32{}}
-		hopKey := rng.Join(key, uint64(hop))
 		for _, v := range nodes[:k.NumDst] {
 			list := g.Neighbors(v)
-			for _, at := range Draw(len(list), fanout[l], rng.Join(hopKey, uint64(v))) {
+			for _, at := range choose(hop, v, len(list), fanout[l]) {
 				k.Indices = append(k.Indices, of(list[at]))
 			}
 			k.Indptr = append(k.Indptr, uint32(len(k.Indices)))

@@ -1,0 +1,217 @@
+package sampler
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"diskgnn/internal/rng"
+	"diskgnn/presample/mbfile"
+)
+
+// labor is how LABOR-0 draws one batch (Balın, Çatalyürek: Layer-Neighbor Sampling,
+// NeurIPS 2023). In every hop each node has a lot, the same for all destinations, and
+// a destination takes the neighbours with the least lots, as many as the fanout says:
+// the same ones as other destinations wherever it can, so that the batch needs fewer
+// input nodes.
+//
+// Lots of nodes are independent and alike in distribution: each set of a destination's
+// neighbours is as likely as under uniform sampling. The zero value is uniform sampling.
+type labor struct {
+	first, second uint64 // keys, of the batch or of its group and the next
+	cos, sin      int64  // weights of the two; cos is 0 where batches are independent
+	sameLots      bool   // in all hops
+	on            bool
+}
+
+// labor returns how a batch is drawn. Under a batch dependency of k, the lots of batch i
+// are cos(πf/2)·A + sin(πf/2)·B, where A and B are normally distributed, f = (i mod k)/k,
+// and the k batches of a group have A and B in common; the next group begins with this
+// one's B. The correlation of two batches' lots falls as a cosine, over k batches, to 0.
+func (s *Seeds) labor(id ID) labor {
+	p := &s.params
+	if p.Method != mbfile.Labor {
+		return labor{}
+	}
+	l := labor{sameLots: p.LayerDependency, on: true}
+	epoch := id.drawnAs()
+	k := p.BatchDependency
+	if k == 0 {
+		l.first = rng.Key(p.Seed, forLots, epoch, uint64(id.Index))
+		return l
+	}
+	i := id.Index
+	if id.Split == Train { // batches are counted on from epoch to epoch
+		epoch, i = 0, i+id.Epoch*s.Batches(Train)
+	}
+	of := rng.Key(p.Seed, forNormals, epoch)
+	l.first, l.second = rng.Join(of, uint64(i/k)), rng.Join(of, uint64(i/k+1))
+	l.cos, l.sin = cosine(i%k, k), cosine(k-i%k, k)
+	return l
+}
+
+// hop returns the lots of one hop.
+func (l *labor) hop(hop int) labor {
+	h := *l
+	if l.sameLots {
+		hop = 0
+	}
+	h.first, h.second = rng.Join(l.first, uint64(hop)), rng.Join(l.second, uint64(hop))
+	return h
+}
+
+// lots writes the lot of each node, in one hop.
+func (l *labor) lots(to []uint64, nodes []uint32) {
+	if l.cos == 0 {
+		for i, v := range nodes {
+			to[i] = rng.Join(l.first, uint64(v))
+		}
+		return
+	}
+	for i, v := range nodes {
+		a, b := normal(rng.Join(l.first, uint64(v))), normal(rng.Join(l.second, uint64(v)))
+		to[i] = uint64(l.cos*a+l.sin*b) ^ 1<<63 // in the order of signed numbers
+	}
+}
+
+// normal returns a number of a distribution close to the normal one, of mean 0 and
+// variance (16 + 1/6)·2⁶⁴: how many of 64 random bits are set, and a triangular number
+// that fills the steps between. It is below 33·2³² in size. It computes with integers
+// alone, as cosine does: floating-point numbers, whose functions and fused products
+// round otherwise on other processors, would make other batches there. That the shape is
+// not exact costs nothing: the choice goes by the order of lots, and the correlation of
+// weighted sums needs no more than equal variances.
+func normal(key uint64) int64 {
+	src := rng.New(key)
+	set, fill := src.Uint64(), src.Uint64()
+	return int64(bits.OnesCount64(set)-32)<<32 + int64(fill>>32) - int64(fill&math.MaxUint32)
+}
+
+// cosine returns cos(π/2 · j/k), for 0 ≤ j ≤ k, in units of 2⁻²⁴: the rounded sum of
+// Taylor's series, in units of 2⁻⁶².
+func cosine(j, k int) int64 {
+	const quarter = 0x6487ED5110B4611A // π/2
+	hi, lo := bits.Mul64(quarter, uint64(j))
+	x, _ := bits.Div64(hi, lo, uint64(k))
+	square := times(x, x)
+	sum, term := int64(0), uint64(1<<62)
+	for n := uint64(1); term != 0; n += 4 {
+		sum += int64(term)
+		term = times(term, square) / (n * (n + 1))
+		sum -= int64(term)
+		term = times(term, square) / ((n + 2) * (n + 3))
+	}
+	return (sum + 1<<37) >> 38
+}
+
+// times multiplies numbers in units of 2⁻⁶².
+func times(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi<<2 | lo>>62
+}
+
+// chooser takes those of a destination's edges whose sources have the least lots.
+// Parallel edges have the lot of their common source: they are taken one by one, in the
+// order of the graph, as long as there is room. Nodes of equal lots, which no two nodes
+// of independent batches have, are taken by their id.
+type chooser struct {
+	lot  []uint64 // of a piece of the edges' sources
+	kept []edge   // a heap: what is given up first is on top
+	left int      // edges to look at before the context is looked at
+}
+
+// edge is one of a destination's edges.
+type edge struct {
+	lot  uint64
+	node uint32
+	at   uint32 // its number among the destination's
+}
+
+// before reports whether a is taken sooner than b.
+func (a edge) before(b edge) bool {
+	if a.lot != b.lot {
+		return a.lot < b.lot
+	}
+	if a.node != b.node {
+		return a.node < b.node
+	}
+	return a.at < b.at
+}
+
+// edgesAtOnce is what a chooser looks at between two looks at the context: a destination
+// may have any number of neighbours.
+const edgesAtOnce = 1 << 18
+
+// LaborMemory returns the bytes that a sampler holds to draw by LABOR with a fanout, besides
+// what the extent of its batches says.
+func LaborMemory(fanout []int) int64 {
+	return 8*chunkEdges + 16*int64(max(slices.Max(fanout), 0))
+}
+
+func (c *chooser) prepare(fanout []int) {
+	if c.lot == nil {
+		c.lot, c.kept = make([]uint64, chunkEdges), make([]edge, 0, max(slices.Max(fanout), 0))
+	}
+}
+
+// choose fills pos with the positions of the edges that are taken, ascending. sources has
+// those of all edges, more than pos has room for, the first at position start.
+func (c *chooser) choose(ctx context.Context, pos []int64, sources []uint32, start int64, l *labor) error {
+	kept := c.kept[:0]
+	last := uint64(math.MaxUint64) // the greatest lot that may be taken
+	at := uint32(0)
+	for piece := range slices.Chunk(sources, chunkEdges) {
+		if c.left -= len(piece); c.left < 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			c.left = edgesAtOnce
+		}
+		lot := c.lot[:len(piece)]
+		l.lots(lot, piece)
+		for i, r := range lot {
+			if r > last {
+				continue
+			}
+			e := edge{r, piece[i], at + uint32(i)}
+			switch {
+			case len(kept) < len(pos):
+				if kept = append(kept, e); len(kept) < len(pos) {
+					continue
+				}
+				for i := len(kept)/2 - 1; i >= 0; i-- {
+					sink(kept, i)
+				}
+			case e.before(kept[0]):
+				kept[0] = e
+				sink(kept, 0)
+			}
+			last = kept[0].lot
+		}
+		at += uint32(len(piece))
+	}
+	for i, e := range kept {
+		pos[i] = start + int64(e.at)
+	}
+	slices.Sort(pos)
+	return nil
+}
+
+// sink restores the heap below i.
+func sink(heap []edge, i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(heap) {
+			return
+		}
+		if child+1 < len(heap) && heap[child].before(heap[child+1]) {
+			child++
+		}
+		if !heap[i].before(heap[child]) {
+			return
+		}
+		heap[i], heap[child] = heap[child], heap[i]
+		i = child
+	}
+}

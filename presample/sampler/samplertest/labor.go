@@ -1,0 +1,82 @@
+package samplertest
+
+import (
+	"cmp"
+	"math"
+	"math/big"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/rng"
+	"diskgnn/presample/mbfile"
+)
+
+// Lots are the numbers by which LABOR chooses: the lower a node's, the sooner it is taken.
+type Lots func(hop int, v uint32) *big.Int
+
+// Labor draws a batch by LABOR: it sorts all neighbours. Labels are left out.
+func Labor(g *graph.CSC, seeds []uint32, fanout []int, lots Lots) *graph.Batch {
+	return sample(g, seeds, fanout, func(hop int, v uint32, n, k int) []int {
+		at := Draw(n, mbfile.AllNeighbours, 0)
+		if k == mbfile.AllNeighbours || n <= k {
+			return at
+		}
+		list, lot := g.Neighbors(v), make([]*big.Int, n)
+		for i, u := range list {
+			lot[i] = lots(hop, u)
+		}
+		slices.SortStableFunc(at, func(i, j int) int {
+			return cmp.Or(lot[i].Cmp(lot[j]), cmp.Compare(list[i], list[j]))
+		})
+		at = at[:k]
+		slices.Sort(at)
+		return at
+	})
+}
+
+// Which says which batch lots are for: of the training's epoch, of which each has PerEpoch
+// batches, or of an evaluation, whose Epoch is the one that it draws as and whose PerEpoch
+// is 0.
+type Which struct {
+	Epoch           uint64
+	Index, PerEpoch int
+}
+
+// LotsOf returns the lots of a batch.
+func LotsOf(p mbfile.Params, of Which) Lots {
+	return func(hop int, v uint32) *big.Int {
+		if p.LayerDependency {
+			hop = 0
+		}
+		h, t := uint64(hop), uint64(v)
+		if p.BatchDependency == 0 {
+			return new(big.Int).SetUint64(rng.Key(p.Seed, 5, of.Epoch, uint64(of.Index), h, t))
+		}
+		epoch, i := of.Epoch, of.Index
+		if of.PerEpoch > 0 {
+			epoch, i = 0, i+of.PerEpoch*int(of.Epoch)
+		}
+		group, f := uint64(i/p.BatchDependency), float64(i%p.BatchDependency)/float64(p.BatchDependency)
+		sin, cos := math.Sincos(math.Pi / 2 * f)
+		sum := new(big.Int)
+		for i, weight := range []float64{cos, sin} {
+			n := normal(rng.Key(p.Seed, 6, epoch, group+uint64(i), h, t))
+			sum.Add(sum, n.Mul(n, big.NewInt(int64(math.Round(weight*(1<<24))))))
+		}
+		return sum
+	}
+}
+
+// normal returns 2³² times the set bits of one random word, above 32, and the difference of
+// another's halves.
+func normal(key uint64) *big.Int {
+	src := rng.New(key)
+	bits, halves := src.Uint64(), src.Uint64()
+	n := big.NewInt(-32)
+	for b := range 64 {
+		n.Add(n, big.NewInt(int64(bits>>b&1)))
+	}
+	n.Lsh(n, 32)
+	n.Add(n, big.NewInt(int64(halves>>32)))
+	return n.Sub(n, big.NewInt(int64(halves%(1<<32))))
+}
