@@ -137,7 +137,7 @@ func (g *generation) plan() error {
 		labels += 2 * int64(graph.TargetBytes(o.Classes)) // in a slice that grows
 	}
 	slot := max(rows, edges+8*generateBlock, labels*generateBlock)
-	held := baseMemory + 8*int64(o.Classes)*int64(o.Dim)
+	held := budget.Reserve + 8*int64(o.Classes)*int64(o.Dim)
 	g.slots = int(min(int64(o.Workers+1), (o.Memory-held)/slot))
 	if g.slots < 2 {
 		return budget.Check("generating", held+2*slot, o.Memory)

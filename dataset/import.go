@@ -224,7 +224,7 @@ type importPlan struct {
 // follow each other, so each may take what the budget leaves.
 func (im *importing) planMemory() error {
 	s := &im.shape
-	free := im.o.Memory - baseMemory
+	free := im.o.Memory - budget.Reserve
 	_, rows := blockRows(s.nodes, s.dim, im.o.DType)
 	features := 2 * rows
 	if im.o.Compress {
@@ -232,7 +232,7 @@ func (im *importing) planMemory() error {
 	}
 	need := max(s.labelMemory(), features, edgesort.Least)
 	if need > free {
-		return budget.Check("importing", baseMemory+need, im.o.Memory)
+		return budget.Check("importing", budget.Reserve+need, im.o.Memory)
 	}
 	// Beside the frames that are compressed, one is filled.
 	im.plan = importPlan{sort: free, frames: int(min(int64(im.o.Workers+1), (free-2*rows)/frameMemory))}

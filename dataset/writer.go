@@ -132,7 +132,3 @@ func (w *writer) commit(run any) error {
 	_, err := w.dir.Commit(w.state.Files, f, run)
 	return err
 }
-
-// baseMemory is what the program itself and a stage's files take: Go's runtime,
-// write buffers, tables of checksums.
-const baseMemory = 32 << 20

@@ -6,11 +6,8 @@ import (
 	"runtime"
 	"time"
 
-	"diskgnn/device"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
-	"diskgnn/iostack"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/table"
 	"diskgnn/pack/packfile"
@@ -24,9 +21,6 @@ const (
 	leastGain = 1.05
 	// decodeFor is how long each codec is timed, at least.
 	decodeFor = 20 * time.Millisecond
-	// The drive's rate is measured by rateReads reads of rateBytes each, at as many places.
-	rateReads = 8
-	rateBytes = 32 << 20
 )
 
 // settleCodec settles the codec of the chunks. What an earlier run measured, finished
@@ -54,7 +48,7 @@ func (r *request) settleCodec(ctx context.Context) error {
 		r.params.Codec = codecs[i]
 		return nil
 	}
-	m, err := r.measureCodecs(ctx)
+	m, err := r.measureLoading(ctx)
 	if err != nil {
 		return fmt.Errorf("--compress-chunks auto: %w", err)
 	}
@@ -109,8 +103,32 @@ func (m *codecMeasures) String() string {
 	return s
 }
 
+// measureLoading measures what the choice is made by: the drive as it is measured for a plan,
+// and the codecs.
+func (r *request) measureLoading(ctx context.Context) (*codecMeasures, error) {
+	effort := planEffort(r.facts.TableBytes)
+	if !effort.Once() {
+		r.rep.Logf("measuring the drive takes %s", units.Duration(effort.Total()))
+	}
+	source, err := r.ds.Features()
+	if err != nil {
+		return nil, err
+	}
+	name := source.Path()
+	if err := source.Close(); err != nil {
+		return nil, err
+	}
+	rate, err := r.readRate(ctx, name, effort)
+	if err != nil {
+		return nil, err
+	}
+	m := &codecMeasures{drive: rate.PerSecond}
+	m.of, err = r.measureCodecs(ctx)
+	return m, err
+}
+
 // measureCodecs reads samples of the table, as the pack will have it, and times them.
-func (r *request) measureCodecs(ctx context.Context) (*codecMeasures, error) {
+func (r *request) measureCodecs(ctx context.Context) ([]codecMeasure, error) {
 	source, err := r.ds.Features()
 	if err != nil {
 		return nil, err
@@ -122,10 +140,6 @@ func (r *request) measureCodecs(ctx context.Context) (*codecMeasures, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	m := &codecMeasures{}
-	if m.drive, err = driveRate(ctx, r.stack, rows.File()); err != nil {
-		return nil, err
-	}
 	rb := int64(r.facts.RowBytes)
 	n := min(max(sampleBytes/rb, 1), f.Nodes)
 	var samples [][]byte
@@ -137,14 +151,15 @@ func (r *request) measureCodecs(ctx context.Context) (*codecMeasures, error) {
 		}
 		samples = append(samples, piece)
 	}
+	var of []codecMeasure
 	for _, codec := range codecs[1:] {
 		c, err := measureCodec(codec, samples)
 		if err != nil {
 			return nil, err
 		}
-		m.of = append(m.of, c)
+		of = append(of, c)
 	}
-	return m, nil
+	return of, nil
 }
 
 // measureCodec compresses samples and times their decoding.
@@ -178,30 +193,4 @@ func measureCodec(codec string, samples [][]byte) (codecMeasure, error) {
 	}
 	m.decode = float64(bytes) / time.Since(began).Seconds()
 	return m, nil
-}
-
-// driveRate reads parts of a file, long ones, and returns the bytes per second.
-func driveRate(ctx context.Context, stack iostack.Stack, f iostack.File) (float64, error) {
-	if f.Size() == 0 {
-		return 0, fault.New(fault.ErrInput, "%s is empty", f.Name())
-	}
-	n := min(f.Size(), rateBytes)
-	mem, err := device.NewHost(int(n))
-	if err != nil {
-		return 0, err
-	}
-	defer mem.Free()
-	clear(mem.Bytes()) // so that no page comes into being while it is timed
-	var g iostack.Group
-	began := time.Now()
-	for i := range int64(rateReads) {
-		off := (f.Size() - n) / rateReads * i &^ (iostack.Align - 1)
-		if err := stack.Submit(&g, []iostack.Request{{File: f, Offset: off, Buf: mem.Bytes()}}); err != nil {
-			return 0, err
-		}
-		if err := stack.Wait(ctx, &g); err != nil {
-			return 0, err
-		}
-	}
-	return float64(rateReads*n) / time.Since(began).Seconds(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -213,10 +214,14 @@ func TestSimulation(t *testing.T) {
 		touched, accesses = touched+int64(min(n, 1)), accesses+int64(n)
 	}
 	scratch := t.TempDir()
+	sim, err := cut.NewSimulator(t.Context(), disk, scratch, r, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rows := []int64{0, 1, touched / 4, touched / 2, touched}
 	var all []cut.Stats
 	for _, n := range rows {
-		s, err := cut.Simulation{Samples: r, Rows: n, Dir: scratch, Slots: 3}.Run(t.Context(), disk, nil)
+		s, err := sim.Run(t.Context(), n, nil, nil)
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
@@ -229,6 +234,13 @@ func TestSimulation(t *testing.T) {
 	}
 	if first, last := all[0], all[len(all)-1]; first.Hits != 0 || last.Hits != accesses || last.Admitted != 0 {
 		t.Errorf("no rows: %+v, all: %+v", first, last)
+	}
+	// A simulator keeps nothing of one cache that changes the next.
+	if s, err := sim.Run(t.Context(), rows[2], nil, nil); err != nil || !reflect.DeepEqual(s, all[2]) {
+		t.Errorf("%d rows again: %+v, %v; before: %+v", rows[2], s, err, all[2])
+	}
+	if err := sim.Close(); err != nil {
+		t.Error(err)
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
 		t.Errorf("left in the scratch directory: %v, %v", left, err)

@@ -88,7 +88,7 @@ func (r *request) measure(ctx context.Context, c *cut.Counts) (m cut.Measured, e
 		if err != nil {
 			return m, err
 		}
-		for _, c := range codecs.of {
+		for _, c := range codecs {
 			if c.codec == r.params.Codec {
 				m.Ratio = c.ratio
 			}
@@ -116,6 +116,21 @@ func planEffort(table int64) driverate.Effort {
 	return driverate.Limited
 }
 
+// readRate measures how fast the drive of the feature table reads it, once for a request.
+func (r *request) readRate(ctx context.Context, table string, effort driverate.Effort) (driverate.Rate, error) {
+	const depth, size = 32, 1 << 20
+	if r.read.PerSecond > 0 {
+		return r.read, nil
+	}
+	held := cut.HeldMemory(r.facts.Nodes) + cut.RecordMemory(r.samples.Facts())
+	if err := budget.Check("measuring the drive", held+depth*size, r.o.Memory); err != nil {
+		return r.read, err
+	}
+	var err error
+	r.read, err = iostack.Sequential(ctx, r.stack, iostack.Reads{Paths: []string{table}, Bytes: size, Depth: depth, Load: effort})
+	return r.read, err
+}
+
 // measureDrive reads a part of the feature table and writes a scratch file beside the
 // pack to be. It also returns the bytes of the table's file.
 //
@@ -124,7 +139,11 @@ func planEffort(table int64) driverate.Effort {
 func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, err error) {
 	effort := planEffort(r.facts.TableBytes)
 	if !effort.Once() {
-		r.rep.Logf("measuring the drives takes %s", units.Duration(3*effort.Total()))
+		loads := 3 // reads one after the other, single pages, writes
+		if r.read.PerSecond > 0 {
+			loads--
+		}
+		r.rep.Logf("measuring the drives takes %s", units.Duration(time.Duration(loads)*effort.Total()))
 	}
 	task := r.rep.Task("measure the drive", 0, "")
 	defer task.Done()
@@ -143,7 +162,7 @@ func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, e
 	if err := f.Close(); err != nil {
 		return d, table, err
 	}
-	rate, err := iostack.Sequential(ctx, r.stack, iostack.Reads{Paths: []string{name}, Bytes: 4 << 20, Depth: 16, Load: effort})
+	rate, err := r.readRate(ctx, name, effort)
 	if err != nil {
 		return d, table, err
 	}

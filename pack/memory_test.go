@@ -2,13 +2,24 @@ package pack
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
+	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/idset"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
+	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
 
@@ -126,6 +137,94 @@ func TestBooks(t *testing.T) {
 		}
 		if len(saved) == 0 {
 			t.Fatal(what)
+		}
+	}
+}
+
+// TestSlots takes every batch of samples through a slot of the first pass, whose slices have
+// room for no more than is planned.
+func TestSlots(t *testing.T) {
+	fsys, dir := vfs.Unsynced(vfs.OS), t.TempDir()
+	if err := dataset.Create(fsys, dir+"/D", datasettest.Params{Nodes: 30_000, AvgDegree: 12, Dim: 1, Seed: 5}.Raw()); err != nil {
+		t.Fatal(err)
+	}
+	for _, fanout := range [][]int{{10, 10}, {1, 1}, {4}} {
+		out := fmt.Sprint(dir, "/S", fanout)
+		if _, err := presample.Run(t.Context(), fsys, presample.Options{Dataset: dir + "/D", Out: out, BatchSize: 300, Fanout: fanout, Memory: 1 << 30}, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		samples, err := mbfile.Open(fsys, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer samples.Close()
+		hotness, err := samples.Hotness()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := samples.Facts()
+		rank, _ := cut.Rank(hotness)
+		s := &graphSlot{renumberer: renumberer{rank: rank, edges: []int64{f.Nodes / 2, f.Nodes / 10}, hot: f.Nodes, eval: idset.New(0)}}
+		theirs := cap(s.rank)*4 + cap(s.edges)*8
+		for i := range f.Batches() {
+			if s.raw, err = samples.Read(t.Context(), i, s.raw, &s.batch); err != nil {
+				t.Fatal(err)
+			}
+			if i < f.TrainBatches {
+				s.train(&s.batch)
+			} else {
+				s.evaluation(&s.batch)
+			}
+			s.out = s.plan.Append(batchcodec.Append(s.out[:0], &s.batch))
+		}
+		held, planned := roomOf(reflect.ValueOf(s).Elem())-int64(theirs), cut.SlotBytes(f)
+		if held > planned || held < (planned-1<<20)/4 { // a mebibyte is for the least of batches
+			t.Errorf("fanout %v: %d bytes are held, %d planned", fanout, held, planned)
+		}
+	}
+}
+
+// roomOf adds up what the slices of a struct have room for, those of structs in it and in
+// its slices included.
+func roomOf(v reflect.Value) (bytes int64) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			bytes += roomOf(v.Field(i))
+		}
+	case reflect.Slice:
+		bytes = int64(v.Cap()) * int64(v.Type().Elem().Size())
+		for i := 0; i < v.Len() && v.Type().Elem().Kind() == reflect.Struct; i++ {
+			bytes += roomOf(v.Index(i))
+		}
+	}
+	return bytes
+}
+
+// TestCompressionMemory compares what compressing chunks takes, encoders included, with what
+// is planned.
+func TestCompressionMemory(t *testing.T) {
+	form := packfile.Form{RowBytes: 400, Codec: packfile.CodecZstd}
+	for _, form.Codec = range codecs[1:] {
+		c := &compression{form: form, workers: 2}
+		before := device.HostBytes()
+		took := allocated(func() {
+			mem, err := c.makeSlots()
+			if err != nil {
+				t.Fatal(err)
+			}
+			before -= device.HostBytes()
+			for i, s := range c.slots {
+				b := s.mem[:form.PieceBytes()]
+				for k := range b {
+					b[k] = byte(k * (i + k>>7))
+				}
+				s.out = s.encoder.Encode(s.frame[:0], b)
+			}
+			mem.Free()
+		}) - before
+		if planned := compressMemory(c.workers, form); took > planned || took < planned/4 {
+			t.Errorf("%s: %d bytes are taken, %d planned", form.Codec, took, planned)
 		}
 	}
 }

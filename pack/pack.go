@@ -133,12 +133,13 @@ func (p *Packing) Write(ctx context.Context, d cut.Decision) (Result, error) {
 }
 
 func (p *Packing) write(ctx context.Context, d *cut.Decision) (w work, err error) {
+	w.decideSeconds = time.Since(p.start).Seconds()
+	began := time.Now()
 	m, err := p.allot(d)
 	if err != nil {
 		return w, err
 	}
 	defer budget.LimitHeap(p.o.Memory, m.outside)()
-	began := time.Now()
 	first, err := p.graphs(ctx, d, m)
 	if err != nil {
 		return w, err
@@ -146,7 +147,6 @@ func (p *Packing) write(ctx context.Context, d *cut.Decision) (w work, err error
 	w.graphSeconds = time.Since(began).Seconds()
 	p.rep.Logf("I/O: %s", p.how)
 	debug.FreeOSMemory() // the first pass's buffers make room for the ranges
-	began = time.Now()
 	files := first.files
 	if d.Part.Lo < d.Part.Hi || d.Part.Common { // else there are more shards than groups
 		rows, err := p.rows(ctx, d, m, first, &w)
@@ -165,11 +165,11 @@ func (p *Packing) write(ctx context.Context, d *cut.Decision) (w work, err error
 	if m.spill {
 		w.scratch += d.Facts.HotRows * int64(d.Facts.RowBytes+4)
 	}
-	return w, p.commit(first, files, began, &w)
+	return w, p.commit(first, files, &w)
 }
 
 // commit writes the index and publishes the directory.
-func (p *Packing) commit(first *firstPass, files []stage.File, began time.Time, w *work) error {
+func (p *Packing) commit(first *firstPass, files []stage.File, w *work) error {
 	for g := range first.facts.Groups() {
 		lo, hi := first.facts.GroupSpan(g)
 		size := coldSize(first.index.Train[lo:hi])
@@ -190,7 +190,6 @@ func (p *Packing) commit(first *firstPass, files []stage.File, began time.Time, 
 		return fmt.Errorf("write %s: %w", packfile.IndexFile, err)
 	}
 	files = append(files, stage.File{Name: packfile.IndexFile, Size: int64(len(b)), Checksum: binio.Hash(b)})
-	w.rowSeconds = time.Since(began).Seconds()
 	host, _ := os.Hostname()
 	run := map[string]any{
 		"host": host, "finished": time.Now().UTC().Format(time.RFC3339), "seconds": time.Since(p.start).Seconds(),

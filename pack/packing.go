@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/driverate"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -28,8 +29,9 @@ type request struct {
 	params  packfile.Params
 	facts   packfile.Facts // as far as dataset and samples say them
 
-	stack iostack.Stack // reads the table
-	how   string        // and why that one
+	stack iostack.Stack  // reads the table
+	how   string         // and why that one
+	read  driverate.Rate // of the table's drive, once it was measured
 
 	start time.Time
 	watch *budget.Watch

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/limittest"
 	"diskgnn/internal/progress"
@@ -88,7 +89,7 @@ func (s *spoiler) Logf(format string, args ...any) {
 // that the file has shrunk.
 func TestPlanMeetsADamagedTopology(t *testing.T) {
 	o := overlapOptions(t, t.TempDir())
-	o.Workers, o.Memory = 64, baseMemory+4<<20
+	o.Workers, o.Memory = 64, budget.Reserve+4<<20
 	log := &spoiler{at: "by locality", spoil: func() {}}
 	if _, err := Run(t.Context(), disk, o, log); err != nil || !strings.Contains(log.String(), "--memory allows") {
 		t.Fatalf("the memory is no little: %v, log %q", err, log.String())

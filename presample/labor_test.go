@@ -2,6 +2,7 @@ package presample
 
 import (
 	"context"
+	"diskgnn/internal/budget"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -89,7 +90,7 @@ func TestLaborIsContent(t *testing.T) {
 		refused    string // what the next is refused with
 	}{
 		{1, false, mbfile.Params{Method: "labor"}, "--batch-dependency was not given, now 16"},
-		{16, false, mbfile.Params{Method: "labor", BatchDependency: 16}, "--layer-dependency was not given, now given"},
+		{2, false, mbfile.Params{Method: "labor", BatchDependency: 2}, "--layer-dependency was not given, now given"},
 		{16, true, mbfile.Params{Method: "labor", BatchDependency: 16, LayerDependency: true}, "--batch-dependency was 16, now 17"},
 		{17, true, mbfile.Params{Method: "labor", BatchDependency: 17, LayerDependency: true}, ""},
 	} {
@@ -123,7 +124,7 @@ func TestLaborIsContent(t *testing.T) {
 // fanout, that is a MiB for each.
 func TestLaborMemory(t *testing.T) {
 	o := testOptions(t, t.TempDir())
-	o.Fanout, o.Workers, o.Memory = []int{1, sampler.MaxFanout}, 20, baseMemory+16<<20
+	o.Fanout, o.Workers, o.Memory = []int{1, sampler.MaxFanout}, 20, budget.Reserve+16<<20
 	mustRun(t, o)
 	o.Out, o.Sampler = o.Out+"2", SamplerLabor
 	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "sampling") {

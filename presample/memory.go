@@ -9,9 +9,6 @@ import (
 	"diskgnn/presample/sampler"
 )
 
-// baseMemory is the program itself and what every run needs.
-const baseMemory = 32 << 20
-
 // spareSlots are batches that may wait, sampled, for their turn to be written,
 // beyond one for each worker: a worker that was held up does not stop the others.
 const spareSlots = 2

@@ -1,8 +1,13 @@
 package presample
 
 import (
+	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"diskgnn/graph/graphtest"
+	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 )
 
@@ -36,4 +41,21 @@ func TestTwice(t *testing.T) {
 	if got, want := twice(sampler.Extent{Nodes: 10, Dst: 20, Edges: 30}, sampler.Extent{Nodes: 15, Dst: 100, Edges: 45}), (sampler.Extent{Nodes: 15, Dst: 40, Edges: 45}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+}
+
+// An encoded batch takes no more than is planned for one of its size.
+func TestSlotHoldsWhatIsPlanned(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		var e mbfile.Encoded
+		planned := int64(0)
+		for range 3 {
+			b := graphtest.Shape{Seeds: rng.IntN(2000) + 1, Classes: 3, Layers: rng.IntN(3) + 1, MaxDegree: rng.IntN(30), Fresh: rng.IntN(1000)}.Batch(rng)
+			e.Encode(b)
+			planned = max(planned, slotBytes(sampler.ExtentOf(b)))
+			if held := int64(cap(e.Bytes) + 4*cap(e.Nodes) + 4*cap(e.Edges)); held > planned || held < planned/3 {
+				t.Fatalf("%d bytes are held, %d planned for %+v", held, planned, sampler.ExtentOf(b))
+			}
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/graph"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample/sampler"
@@ -128,7 +129,7 @@ func TestOverlapRefusals(t *testing.T) {
 		t.Errorf("two words for each of 2³² nodes in %d bytes", n)
 	}
 	little := o
-	little.Memory = baseMemory + 4*d.Facts().Nodes + 100 // what reading the labels takes, and little more
+	little.Memory = budget.Reserve + 4*d.Facts().Nodes + 100 // what reading the labels takes, and little more
 	if _, err := Run(t.Context(), disk, little, progress.Discard); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--order overlap") {
 		t.Errorf("%d bytes: %v", little.Memory, err)
 	}

@@ -145,7 +145,7 @@ func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int6
 func (s *sampling) prepare(ctx context.Context) error {
 	f := s.data.Facts()
 	labels := 4*f.Nodes + int64(s.data.TargetBytes())*(f.Train+f.Valid+f.Test)
-	if err := budget.Check("reading the labels", baseMemory+labels, s.o.Memory); err != nil {
+	if err := budget.Check("reading the labels", budget.Reserve+labels, s.o.Memory); err != nil {
 		return err
 	}
 	var err error
@@ -167,13 +167,13 @@ func (s *sampling) prepare(ctx context.Context) error {
 	s.layout.Shard = s.o.Shard
 	s.lo, s.hi = s.layout.Span()
 	if n := s.seeds.LocalizeMemory(f.Nodes); n > 0 {
-		if err := budget.Check("--order overlap", baseMemory+s.seeds.Memory(0)+n, s.o.Memory); err != nil {
+		if err := budget.Check("--order overlap", budget.Reserve+s.seeds.Memory(0)+n, s.o.Memory); err != nil {
 			return err
 		}
 	}
 	underWay := s.o.Workers + spareSlots
 	targets := 2 * int64(s.seeds.TargetBytes()) * int64(s.o.BatchSize) * int64(underWay) // of samplers, and encoded
-	s.free = s.o.Memory - baseMemory - s.layout.Memory() - s.seeds.Memory(underWay) - targets
+	s.free = s.o.Memory - budget.Reserve - s.layout.Memory() - s.seeds.Memory(underWay) - targets
 	if s.params.Method == mbfile.Labor {
 		s.free -= int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
 	}

@@ -19,6 +19,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -516,7 +517,7 @@ func TestNoEvaluation(t *testing.T) {
 func TestBudget(t *testing.T) {
 	dir := t.TempDir()
 	o := testOptions(t, dir)
-	for _, memory := range []int64{1, 1 << 20, baseMemory} {
+	for _, memory := range []int64{1, 1 << 20, budget.Reserve} {
 		o.Memory = memory
 		if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrBudget) {
 			t.Errorf("%d bytes: %v", memory, err)

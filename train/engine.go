@@ -15,9 +15,6 @@ import (
 	"diskgnn/train/score"
 )
 
-// driverBytes is what the driver and cuBLAS take of the host's memory once they are used.
-const driverBytes = 128 << 20
-
 // gpuReserve is what is left free of the device's memory: the driver takes some for
 // graphs, and cuBLAS for its kernels, when they are first used.
 const gpuReserve = 512 << 20
@@ -129,7 +126,7 @@ func newGPUEngine(open func() (*cuda.Device, error), o *Options, f featurestore.
 	if err != nil {
 		return nil, engineNeeds{}, err
 	}
-	needs := engineNeeds{engine: driverBytes + max(0, budget.Now().Anon-before)} // most of it is the driver's
+	needs := engineNeeds{engine: budget.DriverReserve + max(0, budget.Now().Anon-before)} // most of it is the driver's
 	needs.work, needs.evalWork = e.WorkBytes()
 	needs.gpu = e.Device()
 	if needs.gpuLeft, err = gpuLeft(needs.gpu, o.GPUMemory); err != nil {

@@ -127,7 +127,6 @@ func (p *packEvaluation) prepare() error {
 	if err := checkPack(run, p.pack); err != nil {
 		return err
 	}
-	held := budget.Now().Anon
 	var how string
 	if p.stack, how, err = stacks.Open(o.IO, iostack.Options{}); err != nil {
 		return err
@@ -137,10 +136,10 @@ func (p *packEvaluation) prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := p.newEngine(run, held, layout); err != nil {
+	if err := p.newEngine(run, layout); err != nil {
 		return err
 	}
-	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes+overheadBytes)
+	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes)
 	if p.store, err = p.pack.Open(p.stack, layout); err != nil {
 		return ofPack(err)
 	}
@@ -169,10 +168,10 @@ func checkPack(run *Trained, pack featurestore.Candidate) error {
 }
 
 // newEngine makes the engine, if all that will be held fits in memory.
-func (p *packEvaluation) newEngine(run *Trained, held int64, layout featurestore.Layout) error {
+func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) error {
 	o, f := &p.options, &p.facts
 	scorer, _ := score.Bytes(evalJudging(run.Metric(), f))
-	fixed := held + overheadBytes + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
+	fixed := budget.Reserve + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
 		return err

@@ -421,10 +421,9 @@ func TestMemoryPlans(t *testing.T) {
 	}
 	o := w.options("", func(o *Options) { o.Epochs = 1 })
 	needs := engineNeeds{engine: 10 << 20, work: 1 << 20, evalWork: 2 << 20}
-	const held = 5 << 20
 	plan := func(memory int64, cache *budget.Size) (memoryPlan, error) {
 		o.Memory, o.RAMCache = memory, cache
-		return planMemory(find(t, r.Dir()), &o, needs, held)
+		return planMemory(find(t, r.Dir()), &o, needs)
 	}
 	rich, err := plan(10<<30, nil)
 	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.CacheRows != r.Index().Edges[0] {

@@ -263,8 +263,8 @@ func (r *recorder) keep(o *engine.Outcome, err error) (*engine.Outcome, error) {
 func withSlots(train, eval int) func(*parts) {
 	return func(p *parts) {
 		inner := p.plan
-		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
-			m, err := inner(c, o, needs, held)
+		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
+			m, err := inner(c, o, needs)
 			m.slots, m.evalSlots = train, eval
 			return m, err
 		}

@@ -53,14 +53,6 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, rep progres
 	return d.source, err
 }
 
-// held returns the memory of a source that is open already.
-func (d *drawing) held() int64 {
-	if d.source == nil {
-		return 0
-	}
-	return d.source.TableBytes()
-}
-
 // heap returns what slots have of Go's heap for drawing.
 func (d *drawing) heap(p *memoryPlan) int64 {
 	if d.source == nil {

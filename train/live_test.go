@@ -100,11 +100,11 @@ func TestLiveHasNoRoomToGrow(t *testing.T) {
 	plans := 0
 	_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
 		plan := p.plan
-		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
 			if plans++; plans > 1 {
-				held = o.Memory
+				needs.engine = o.Memory
 			}
-			return plan(c, o, needs, held)
+			return plan(c, o, needs)
 		}
 	})
 	if !errors.Is(err, fault.ErrBudget) || plans != 2 || strings.Contains(err.Error(), "\n") {
@@ -225,7 +225,7 @@ func TestLiveBudget(t *testing.T) {
 	for memory, want := range map[int64]string{
 		30 << 20:        "reading the labels needs ",
 		32<<20 + 50_000: "leaves for it: give more, sample fewer neighbours (--fanout 3,4), or make batches smaller (--batch-size)",
-		52 << 20:        "would do: --memory ",
+		36 << 20:        "would do: --memory ",
 	} {
 		o := w.options("", w.live, func(o *Options) { o.Memory = memory })
 		if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), want) {

@@ -21,10 +21,6 @@ const (
 	mostEvalSlots = 2 // one is computed while the other is filled
 )
 
-// overheadBytes is set aside for what is not counted one by one: I/O workers' bounce
-// buffers, stacks, open files, the collector's slack.
-const overheadBytes = 48 << 20
-
 // epochBytes is what an epoch takes: its line of metrics.jsonl in memory, 500 bytes, and
 // when the run ends its part of run.json while that is written, and of the report.
 const epochBytes = 10 << 10
@@ -33,17 +29,17 @@ const epochBytes = 10 << 10
 type memoryPlan struct {
 	layout           featurestore.Layout
 	slots, evalSlots int
-	fixed            int64 // engine, overhead
+	fixed            int64 // engine, reserve
 	total            int64
 }
 
 // planMemory divides o.Memory: first what must be (the engine, two slots, the store's
 // least cache), then a third slot, then the cache, wanted or as large as possible,
-// then more slots. held is what the process holds already. With a GPU, that holds as much
-// of the cache as is wanted or has room there.
-func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error) {
+// then more slots. With a GPU, that holds as much of the cache as is wanted or has room
+// there.
+func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
 	f := c.Facts()
-	p := memoryPlan{fixed: held + overheadBytes + needs.engine + int64(o.Epochs)*epochBytes}
+	p := memoryPlan{fixed: budget.Reserve + needs.engine + int64(o.Epochs)*epochBytes}
 	if o.Trace {
 		p.fixed += pipeline.RecorderBytes(traceSpans)
 	}
@@ -107,9 +103,9 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // outside returns the memory that Go's collector does not manage: what the driver of a
 // GPU takes, and what is pinned for it, is some of it.
 func (p *memoryPlan) outside(needs engineNeeds) int64 {
-	n := p.layout.RAMBytes + p.layout.WindowBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes + overheadBytes
+	n := p.layout.RAMBytes + p.layout.WindowBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
 	if needs.gpu != nil {
-		n += driverBytes + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
+		n += budget.DriverReserve + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
 	}
 	return n
 }

@@ -72,7 +72,7 @@ func TestPlanSumsTheLayout(t *testing.T) {
 	if n, want := p.sum(needs), int64(2_323_111_117); n != want {
 		t.Errorf("%d bytes, want %d", n, want)
 	}
-	if n, want := p.outside(needs), int64(23_010_100+overheadBytes); n != want {
+	if n, want := p.outside(needs), int64(23_010_100); n != want {
 		t.Errorf("%d bytes outside of the heap, want %d", n, want)
 	}
 }
@@ -212,24 +212,24 @@ func TestPlanHasCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := w.options(r.Dir(), func(o *Options) { o.Epochs = 1 })
-	whole, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}, 0)
+	whole, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	needs := engineNeeds{engine: 1, resume: 100 << 20}
 	o.Memory = whole.total + 50<<20
-	_, err = planMemory(find(t, r.Dir()), &o, needs, 0)
+	_, err = planMemory(find(t, r.Dir()), &o, needs)
 	var mebibytes int64
 	if _, scan := fmt.Sscanf(after(fmt.Sprint(err), "would do: --memory "), "%dMiB", &mebibytes); scan != nil || !errors.Is(err, fault.ErrBudget) {
 		t.Fatalf("%v", err)
 	}
 	o.Memory = mebibytes << 20
-	p, err := planMemory(find(t, r.Dir()), &o, needs, 0)
+	p, err := planMemory(find(t, r.Dir()), &o, needs)
 	if err != nil || p.total > o.Memory || p.total < needs.resume {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
 	}
 	o.Trace = true
-	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}, 0); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
+	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
 		t.Errorf("a trace takes %d bytes, %v", q.fixed-whole.fixed, err)
 	}
 	if got := allocated(func() { pipeline.NewRecorder(traceSpans) }); got > pipeline.RecorderBytes(traceSpans)+slack {

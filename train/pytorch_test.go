@@ -2,7 +2,12 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"diskgnn/featurestore/packed"
@@ -46,6 +51,53 @@ func TestPyTorchComputesTheSame(t *testing.T) {
 			}
 			t.Logf("%d nodes' logits differ by at most %.2g", len(ours), most)
 		})
+	}
+}
+
+// load.py refuses what a network has that it does not know, whatever key it is. That needs no
+// PyTorch: stand-ins take its place.
+func TestPyTorchRefusesTheUnknown(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("not tested: there is no python3: ", err)
+	}
+	const stub = `
+import runpy, sys
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+for m in ("safetensors", "safetensors.torch", "torch.nn", "torch.nn.functional", "torch_geometric", "torch_geometric.nn", "torch_geometric.utils"):
+    sys.modules[m] = MagicMock()
+sys.modules["torch.nn"].ModuleList = list
+sys.modules["torch"] = SimpleNamespace(nn=SimpleNamespace(Module=object))
+script, *runs = sys.argv[1:]
+load = runpy.run_path(script)["load"]
+for run in runs:
+    try:
+        load(run)
+    except SystemExit as e:
+        print(str(e).removeprefix(run + ": "))
+`
+	args := []string{"-c", stub, "../docs/pytorch/load.py"}
+	var want strings.Builder
+	for _, c := range []struct{ network, says string }{
+		{`"kind": "mlp"`, "kind mlp is not known here"},
+		{`"kind": "sage", "norm": "instance"`, "norm instance is not known here"},
+		{`"kind": "gcn", "activation": "gelu"`, "activation gelu is not known here"},
+		{`"kind": "sage", "aggregator": "lstm"`, "aggregator lstm is not known here"},
+		{`"kind": "gcn", "gcn_norm": "right"`, "gcn_norm right is not known here"},
+		{`"kind": "sage", "width": 3`, "the network has what this script does not know: width"},
+	} {
+		run := t.TempDir()
+		text := `{"params": {"network": {"dims": [4, 2], "dropout": 0, ` + c.network + `}}}`
+		if err := os.WriteFile(filepath.Join(run, "run.json"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, run)
+		fmt.Fprintln(&want, c.says)
+	}
+	out, err := exec.Command(python, args...).CombinedOutput()
+	if err != nil || string(out) != want.String() {
+		t.Errorf("%v: %s, want %s", err, out, want.String())
 	}
 }
 

@@ -54,7 +54,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (ru
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	engine func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error)
-	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds, held int64) (memoryPlan, error)
+	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error)
 }
 
 // run attempts a run until no batch that is drawn while training is larger than what was
@@ -159,7 +159,6 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if err != nil {
 		return err
 	}
-	held := budget.Now().Anon - r.drawing.held() // which its store counts
 	which, err := r.find(ctx)
 	if err != nil {
 		return ofPack(err)
@@ -187,7 +186,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	}
 	r.needs = needs
 	needs.direct = r.stack.Caps().Device
-	if r.plan, err = p.plan(r.found, o, needs, held); err != nil {
+	if r.plan, err = p.plan(r.found, o, needs); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs)-r.drawing.heap(&r.plan))

@@ -14,6 +14,7 @@ import (
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/pack"
 	"diskgnn/train/rundir"
@@ -234,8 +235,8 @@ func TestMemoryStoreBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	needs := engineNeeds{engine: 1 << 20}
-	o.Memory = 50 << 20
-	_, err = planMemory(c, &o, needs, 0)
+	o.Memory = budget.Reserve + 2<<20
+	_, err = planMemory(c, &o, needs)
 	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "all rows") {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestMemoryStoreBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Memory = least
-	if p, err := planMemory(c, &o, needs, 0); err != nil || p.total > least || p.slots < 1 {
+	if p, err := planMemory(c, &o, needs); err != nil || p.total > least || p.slots < 1 {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
 	}
 }

@@ -3,7 +3,6 @@ package train
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -146,7 +145,12 @@ const headerBytes = 4 << 20
 // tensors reads a file of weights, of which there are so many bytes.
 func (t *Trained) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 	name := filepath.Join(t.dir, weightsFile(which))
-	b, err := t.read(name, bytes+headerBytes)
+	b, err := vfs.ReadExact(t.fs, name, func(size int64) error {
+		if most := bytes + headerBytes; size > most {
+			return fault.New(fault.ErrInput, "%s has %s, more than the %s that can be the model's", name, budget.FormatBytes(size), budget.FormatBytes(most))
+		}
+		return nil
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.ErrInput, "%s has no %s: the run is %s", t.dir, weightsFile(which), t.file.State)
 	}
@@ -158,28 +162,6 @@ func (t *Trained) tensors(which string, bytes int64) ([]safetensors.Tensor, erro
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return tensors, nil
-}
-
-// read returns a file's content, in memory of just its length, if it has at most so many
-// bytes.
-func (t *Trained) read(name string, most int64) (b []byte, err error) {
-	f, err := t.fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if st.Size() > most {
-		return nil, fault.New(fault.ErrInput, "%s has %s, more than the %s that can be the model's", name, budget.FormatBytes(st.Size()), budget.FormatBytes(most))
-	}
-	b = make([]byte, st.Size())
-	if _, err := io.ReadFull(f, b); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return b, nil
 }
 
 // fits checks that tensors are just the parameters, by name and shape.

@@ -183,11 +183,9 @@ func (b *bench) run(ctx context.Context, examples []string, jobs int) error {
 		return err
 	}
 	for i, name := range examples {
-		line, err := json.Marshal(b.sum(name, runs[i]))
-		if err != nil {
+		if err := tool.Print(b.sum(name, runs[i])); err != nil {
 			return err
 		}
-		fmt.Println(string(line))
 	}
 	return nil
 }

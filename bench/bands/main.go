@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -80,11 +79,9 @@ func (c *comparison) run(ctx context.Context, caches []string) (err error) {
 			return err
 		}
 		s.Ratio = float64(s.OneRead) / float64(s.OwnRead)
-		b, err := json.Marshal(s)
-		if err != nil {
+		if err := tool.Print(s); err != nil {
 			return err
 		}
-		fmt.Println(string(b))
 	}
 	return nil
 }

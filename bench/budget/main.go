@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -164,7 +163,5 @@ func (m *measurement) point(ctx context.Context, maxDisk int64) (point, error) {
 	if ssdUseful > 0 {
 		p.SSDAmplification = float64(ssdRead) / float64(ssdUseful)
 	}
-	b, err := json.Marshal(p)
-	fmt.Println(string(b))
-	return p, err
+	return p, tool.Print(p)
 }

@@ -118,7 +118,8 @@ type ahead struct {
 	Pack      float64 `json:"pack_seconds"`
 }
 
-// prepare imports, samples and packs.
+// prepare imports, samples and packs. A dataset that is there is kept; samples and pack are
+// made again, since their seconds are results.
 func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (pack string, a ahead, err error) {
 	if err := os.MkdirAll(o.work, 0o777); err != nil {
 		return "", a, err
@@ -135,8 +136,8 @@ func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (pack string
 	}
 	for i, args := range [][]string{
 		imported,
-		{"presample", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(s.batch), "--fanout", fanout, "--epochs", strconv.Itoa(s.sampled)},
-		{"pack", "--dataset", ds, "--samples", smp, "--out", pack, "--cache", s.cache},
+		{"presample", "--force", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(s.batch), "--fanout", fanout, "--epochs", strconv.Itoa(s.sampled)},
+		{"pack", "--force", "--dataset", ds, "--samples", smp, "--out", pack, "--cache", s.cache},
 	} {
 		if err := t.Run(ctx, &times[i], args...); err != nil {
 			return "", a, err
@@ -215,10 +216,5 @@ func report(o options, before ahead, all map[string]*rates) error {
 	ratio := tool.Median(us.Seconds) / fastest
 	fmt.Printf("%s, %s: %.2f times the faster peer's epoch; %d rounds; %.0f MB of an epoch from disk\n",
 		o.graph, o.model, ratio, len(us.Seconds), float64(us.Read[0])/1e6)
-	b, err := json.Marshal(map[string]any{"graph": o.graph, "model": o.model, "ahead": before, "rounds": o.rounds, "memory": o.memory, "programs": all, "epoch_ratio": ratio})
-	if err != nil {
-		return err
-	}
-	fmt.Println(string(b))
-	return nil
+	return tool.Print(map[string]any{"graph": o.graph, "model": o.model, "ahead": before, "rounds": o.rounds, "memory": o.memory, "programs": all, "epoch_ratio": ratio})
 }

@@ -31,7 +31,7 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// sources are the files of the graphs.
+// sources are the files of the graphs that are imported.
 var sources = map[string]string{"computers": "amazon-computers.npz", "physics": "coauthor-physics.npz", "fb100": "fb100.npz", "tolokers": "tolokers"}
 
 // flagsOf returns the flags of presample for a sampler's name: uniform, labor, labor-K of a
@@ -51,10 +51,11 @@ func flagsOf(name string) ([]string, error) {
 	if rest == "" {
 		return flags, nil
 	}
-	if k, err := strconv.Atoi(strings.TrimPrefix(rest, "-")); err != nil || k < 1 {
+	dependency, dash := strings.CutPrefix(rest, "-")
+	if k, err := strconv.Atoi(dependency); !dash || err != nil || k < 1 {
 		return nil, fmt.Errorf("no sampler %q", name)
 	}
-	return append(flags, "--batch-dependency", rest[1:]), nil
+	return append(flags, "--batch-dependency", dependency), nil
 }
 
 // run is what one seed came to. Nodes, edges and bytes read are those of an epoch's
@@ -96,7 +97,7 @@ type bench struct {
 	tool                       tool.Tool
 	examples, data, work       string
 	threads                    string
-	seeds                      int
+	first, seeds               int
 	train, min                 bool
 	samplers                   []string
 	presampleFlags, trainFlags []string
@@ -109,6 +110,7 @@ func main() {
 	flag.StringVar(&b.examples, "examples", "examples", "directory of the configurations")
 	flag.StringVar(&b.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
 	flag.StringVar(&b.work, "work", filepath.Join(os.TempDir(), "diskgnn-labor"), "scratch directory; datasets are kept there")
+	flag.IntVar(&b.first, "first", 0, "the first seed")
 	flag.IntVar(&b.seeds, "seeds", 5, "seeds")
 	flag.StringVar(&b.threads, "threads", "2", "threads of a run")
 	flag.BoolVar(&b.train, "train", true, "train, for the scores")
@@ -133,11 +135,15 @@ func (b *bench) compare(ctx context.Context, example string) error {
 	}
 	graph, _, _ := strings.Cut(example, "-")
 	dataset := filepath.Join(b.work, graph)
-	if err := b.tool.Run(ctx, new(any), "import", filepath.Join(b.data, sources[graph]), "--config", b.config(example), "--out", dataset); err != nil {
+	from := []string{"generate"}
+	if source, imported := sources[graph]; imported {
+		from = []string{"import", filepath.Join(b.data, source)}
+	}
+	if err := b.tool.Run(ctx, new(any), append(from, "--config", b.config(example), "--out", dataset)...); err != nil {
 		return err
 	}
 	runs := make([][]run, len(b.samplers))
-	for seed := range b.seeds {
+	for seed := b.first; seed < b.first+b.seeds; seed++ {
 		for i, sampler := range b.samplers {
 			r, err := b.measure(ctx, example, dataset, sampler, seed)
 			if err != nil {

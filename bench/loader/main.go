@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -61,24 +60,20 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		print(m)
+		if err := tool.Print(m); err != nil {
+			log.Fatal(err)
+		}
 		results = append(results, m)
 	}
-	print(tool.Summary(results,
+	if err := tool.Print(tool.Summary(results,
 		tool.Named("sequential_bytes_per_second", func(m round) float64 { return m.SequentialRate }),
 		tool.Named("useful_bytes_per_second", func(m round) float64 { return m.UsefulRate }),
 		tool.Named("fraction_of_sequential", func(m round) float64 { return m.Fraction }),
 		tool.Named("epoch_seconds", func(m round) float64 { return m.EpochSeconds }),
 		tool.Named("decode_share_of_reading", func(m round) float64 { return m.DecodeShare }),
-	))
-}
-
-func print(v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
+	)); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(string(b))
 }
 
 // bench is what is measured.

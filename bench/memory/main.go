@@ -15,6 +15,8 @@ import (
 	"os/exec"
 	"strconv"
 	"time"
+
+	"diskgnn/bench/internal/tool"
 )
 
 // every is how often the kernel's counts are read; it walks all mappings each time.
@@ -88,12 +90,10 @@ func report(out []byte, peak usage, samples int) {
 	if err := json.Unmarshal(lines[len(lines)-1], &own); err != nil {
 		log.Fatalf("the command's last line is no JSON (did it get --json?): %v", err)
 	}
-	j, err := json.Marshal(map[string]any{
+	if err := tool.Print(map[string]any{
 		"kernel_anonymous_bytes": peak.anonymous, "kernel_locked_bytes": peak.locked, "kernel_resident_bytes": peak.resident,
 		"tool_anonymous_and_locked_bytes": own.Anon, "tool_resident_bytes": own.RSS, "samples": samples,
-	})
-	if err != nil {
+	}); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(string(j))
 }

@@ -20,7 +20,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -77,10 +76,12 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		print(r)
+		if err := tool.Print(r); err != nil {
+			log.Fatal(err)
+		}
 		all = append(all, r)
 	}
-	print(tool.Summary(all,
+	if err := tool.Print(tool.Summary(all,
 		tool.Named("sequential_bytes_per_second", func(r round) float64 { return r.SequentialRate }),
 		tool.Named("random_pages_per_second", func(r round) float64 { return r.PageRate }),
 		tool.Named("online_epoch_seconds", func(r round) float64 { return r.OnlineSeconds }),
@@ -88,15 +89,9 @@ func main() {
 		tool.Named("speed_up", func(r round) float64 { return r.SpeedUp }),
 		tool.Named("ideal_speed_up", func(r round) float64 { return r.Ideal }),
 		tool.Named("fraction_of_ideal", func(r round) float64 { return r.Fraction }),
-	))
-}
-
-func print(v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
+	)); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(string(b))
 }
 
 // measuring holds what the rounds share.

@@ -9,13 +9,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"fmt"
 	"log"
 	"strconv"
 	"strings"
 
+	"diskgnn/bench/internal/tool"
 	"diskgnn/graph"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
@@ -65,11 +64,9 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		b, err := json.Marshal(r)
-		if err != nil {
+		if err := tool.Print(r); err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(string(b))
 	}
 }
 

@@ -12,9 +12,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"fmt"
 	"log"
 	"os"
 	"path/filepath"
@@ -79,10 +77,5 @@ func run(ctx context.Context, t *tool.Tool, pack string, caches []string, rounds
 	for i := range all {
 		all[i].Spread = tool.SpreadOf(all[i].Seconds)
 	}
-	b, err := json.Marshal(map[string]any{"rounds": rounds, "caches": all, "ratio": all[0].Spread.Median / all[len(all)-1].Spread.Median})
-	if err != nil {
-		return err
-	}
-	fmt.Println(string(b))
-	return nil
+	return tool.Print(map[string]any{"rounds": rounds, "caches": all, "ratio": all[0].Spread.Median / all[len(all)-1].Spread.Median})
 }

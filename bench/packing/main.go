@@ -13,7 +13,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -78,25 +77,21 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		print(m)
+		if err := tool.Print(m); err != nil {
+			log.Fatal(err)
+		}
 		results = append(results, m)
 	}
-	print(tool.Summary(results,
+	if err := tool.Print(tool.Summary(results,
 		tool.Named("read_bytes_per_second", func(m round) float64 { return m.ReadRate }),
 		tool.Named("write_bytes_per_second", func(m round) float64 { return m.WriteRate }),
 		tool.Named("seconds", func(m round) float64 { return m.Seconds }),
 		tool.Named("bound_seconds", func(m round) float64 { return m.Bound }),
 		tool.Named("fraction_of_bound", func(m round) float64 { return m.Fraction }),
 		tool.Named("peak_anon_bytes", func(m round) float64 { return float64(m.PeakAnon) }),
-	))
-}
-
-func print(v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
+	)); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(string(b))
 }
 
 // measure is one round. Rates of shared drives change within seconds: they are taken

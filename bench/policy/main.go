@@ -12,9 +12,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
-	"fmt"
 	"log"
 	"os"
 	"runtime"
@@ -23,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"diskgnn/bench/internal/tool"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/cut"
 	"diskgnn/presample/mbfile"
@@ -50,7 +50,7 @@ type result struct {
 	Admitted int64   `json:"admitted"` // rows copied into the cache, per cycle
 	Cycles   []int64 `json:"cycle_hits"`
 	Periodic bool    `json:"periodic"`
-	Seconds  float64 `json:"seconds"` // of this cache
+	Seconds  float64 `json:"seconds"` // of this cache, without the trace that all share
 }
 
 func main() {
@@ -102,10 +102,15 @@ func run(ctx context.Context, dir, shares, scratch string, workers int) (err err
 		return err
 	}
 	defer os.RemoveAll(tmp)
+	sim, err := cut.NewSimulator(ctx, vfs.OS, tmp, r, max(workers, 1)+1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sim.Close()) }()
 	for i := range all {
 		res := &all[i]
 		began := time.Now()
-		s, err := cut.Simulation{Samples: r, Rows: res.Rows, Dir: tmp, Slots: max(workers, 1) + 1}.Run(ctx, vfs.OS, nil)
+		s, err := sim.Run(ctx, res.Rows, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -117,11 +122,9 @@ func run(ctx context.Context, dir, shares, scratch string, workers int) (err err
 		res.Ratio = float64(res.MissesMin) / float64(max(res.MissesStatic, 1))
 		res.ReadRatio = float64(res.ReadMin) / float64(max(res.ReadStatic, 1))
 		res.Seconds = time.Since(began).Seconds()
-		b, err := json.Marshal(res)
-		if err != nil {
+		if err := tool.Print(res); err != nil {
 			return err
 		}
-		fmt.Println(string(b))
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -74,7 +73,9 @@ func (b *bench) run(fanout, batch string) error {
 				return err
 			}
 			got := [2]string{ms.Fingerprint, mp.Fingerprint}
-			print(map[string]any{"workers": workers, "memory": memory, "samples": got[0], "pack": got[1]})
+			if err := tool.Print(map[string]any{"workers": workers, "memory": memory, "samples": got[0], "pack": got[1]}); err != nil {
+				return err
+			}
 			if samples == "" {
 				first, samples = got, s
 			} else if err := os.RemoveAll(s); err != nil {
@@ -109,7 +110,9 @@ func (b *bench) train(ctx context.Context, samples string) error {
 			if err != nil {
 				return err
 			}
-			print(map[string]any{"pack_cache": cache, "ram_cache": ram, "order": "aggregate", "losses": losses, "weights_sha256": sum})
+			if err := tool.Print(map[string]any{"pack_cache": cache, "ram_cache": ram, "order": "aggregate", "losses": losses, "weights_sha256": sum}); err != nil {
+				return err
+			}
 			if want == nil {
 				want, weights = losses, sum
 			}
@@ -121,7 +124,9 @@ func (b *bench) train(ctx context.Context, samples string) error {
 		if err != nil {
 			return err
 		}
-		print(map[string]any{"pack_cache": cache, "order": "multiply", "losses": losses})
+		if err := tool.Print(map[string]any{"pack_cache": cache, "order": "multiply", "losses": losses}); err != nil {
+			return err
+		}
 		if multiply == nil {
 			multiply = losses
 		}
@@ -134,7 +139,9 @@ func (b *bench) train(ctx context.Context, samples string) error {
 				if err != nil {
 					return err
 				}
-				print(map[string]any{"threads": threads, "weights_sha256": sum})
+				if err := tool.Print(map[string]any{"threads": threads, "weights_sha256": sum}); err != nil {
+					return err
+				}
 				if sum != weights {
 					return fmt.Errorf("%d threads made other weights", threads)
 				}
@@ -144,8 +151,7 @@ func (b *bench) train(ctx context.Context, samples string) error {
 			return err
 		}
 	}
-	print(map[string]any{"all": "equal"})
-	return nil
+	return tool.Print(map[string]any{"all": "equal"})
 }
 
 // once trains and returns the losses of the epochs and a hash of the weights.
@@ -168,12 +174,4 @@ func (b *bench) once(ctx context.Context, pack string, flags ...string) ([]float
 func (b *bench) path(kind string) string {
 	b.n++
 	return filepath.Join(b.work, fmt.Sprintf("%s-%d", kind, b.n))
-}
-
-func print(v any) {
-	j, err := json.Marshal(v)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(string(j))
 }

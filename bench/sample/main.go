@@ -196,10 +196,5 @@ func report(o options, all map[string]*rates) error {
 	edges := rows["diskgnn"].Edges.Median / peer.Edges.Median
 	batches := rows["diskgnn"].Batches.Median / peer.Batches.Median
 	fmt.Printf("edges/s %.2f times the faster peer's, batches/s %.2f times\n", edges, batches)
-	b, err := json.Marshal(map[string]any{"threads": o.threads, "runs": o.runs, "samplers": rows, "edges_ratio": edges, "batches_ratio": batches})
-	if err != nil {
-		return err
-	}
-	fmt.Println(string(b))
-	return nil
+	return tool.Print(map[string]any{"threads": o.threads, "runs": o.runs, "samplers": rows, "edges_ratio": edges, "batches_ratio": batches})
 }

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"os"
 	"slices"
 	"time"
 
+	"diskgnn/bench/internal/tool"
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
@@ -85,7 +84,7 @@ func timeGPU(e *gpu.Engine, batch *graph.Batch, x []float32, memory []byte, o op
 	prepare, device, whole = prepare[o.warmup:], device[o.warmup:], whole[o.warmup:]
 	info := e.Info()
 	held, _ := e.Device().Held()
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{
+	return tool.Print(map[string]any{
 		"engine": "gpu", "model": o.model, "device": info.Device, "blas": info.BLAS, "precision": info.Precision, "dropout": o.dropout,
 		"layer_orders": info.Orders, "graphs": o.graphs, "pinned": o.pinned, "device_bytes": held,
 		"prepare_ms": median(prepare),

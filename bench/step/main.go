@@ -46,6 +46,7 @@ import (
 
 	"github.com/sbinet/npyio"
 
+	"diskgnn/bench/internal/tool"
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/train/cpu"
@@ -207,7 +208,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 		alone.ms = alone.ms[o.warmup:]
 		alone.report(out, middle)
 	}
-	return json.NewEncoder(os.Stdout).Encode(out)
+	return tool.Print(out)
 }
 
 // step trains on one batch.

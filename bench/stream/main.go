@@ -19,9 +19,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"fmt"
 	"log"
 	"os"
 	"path/filepath"
@@ -97,20 +95,12 @@ func (b *bench) run(ctx context.Context, pack string) (err error) {
 			}
 			f.Round, f.Rate = round, rate
 			runs = append(runs, f)
-			if err := print(f); err != nil {
+			if err := tool.Print(f); err != nil {
 				return err
 			}
 		}
 	}
-	return print(summarize(runs))
-}
-
-func print(v any) error {
-	line, err := json.Marshal(v)
-	if err == nil {
-		fmt.Println(string(line))
-	}
-	return err
+	return tool.Print(summarize(runs))
 }
 
 // measure trains once.

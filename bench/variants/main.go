@@ -9,9 +9,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"fmt"
 	"log"
 	"math"
 	"os"
@@ -94,11 +92,9 @@ func main() {
 		}
 		n := float64(b.seeds)
 		r.Difference, r.TwoSE = r.Mean-first.Mean, 2*math.Sqrt((r.SD*r.SD+first.SD*first.SD)/n)
-		line, err := json.Marshal(r)
-		if err != nil {
+		if err := tool.Print(r); err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(string(line))
 	}
 }
 

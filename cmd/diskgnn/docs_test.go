@@ -12,7 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/shard"
+	backends "diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/pack/cut"
 	"diskgnn/presample"
@@ -165,6 +167,44 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
+}
+
+// Help texts and docs/cli.md name every store, backend and format. Rows of docs/cli.md may refer
+// to train's.
+func TestHelpNamesEveryChoice(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string][]string{"io": backends.Kinds(), "store": stores.Names(), "format": dataset.Formats()}
+	seen := map[string]bool{}
+	for command, flags := range commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard})) {
+		for _, f := range flags {
+			name := f.Names()[0]
+			usage := f.(cli.DocGenerationFlag).GetUsage()
+			for _, word := range known[name] {
+				if !regexp.MustCompile(`\b` + word + `\b`).MatchString(usage) {
+					t.Errorf("the help of %s --%s does not name %s: %s", command, name, word, usage)
+				}
+				seen[name] = true
+			}
+		}
+	}
+	for name, words := range known {
+		if !seen[name] {
+			t.Errorf("no command has --%s", name)
+		}
+		for row := range strings.Lines(string(docs)) {
+			if !strings.HasPrefix(row, "| `--"+name+"` |") || strings.Contains(row, "as of `train`") {
+				continue
+			}
+			for _, word := range words {
+				if !strings.Contains(row, "`"+word+"`") {
+					t.Errorf("docs/cli.md does not name %s: %s", word, row)
+				}
+			}
+		}
+	}
 }
 
 func compareKeys(t *testing.T, of string, documented, printed []string) {

@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
+	"diskgnn/pack/packfile"
 )
 
 const packTeaches = `Lays the features of every sampled mini-batch out on disk in the order in which
@@ -83,6 +84,10 @@ func packed(o pack.Options, r pack.Result) outcome {
 	if !o.Shard.Whole() {
 		next = mergeNext(o.Out, o.Shard)
 	}
+	decided := "deciding"
+	if o.Policy == packfile.PolicyMin && r.State == "new" {
+		decided = "simulating the cache"
+	}
 	return outcome{
 		object: r,
 		lines: []line{
@@ -94,7 +99,7 @@ func packed(o pack.Options, r pack.Result) outcome {
 			{"graphs", budget.FormatBytes(r.GraphBytes)},
 			{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(r.DiskBytes), r.Blowup)},
 			{"caches", join(r.CacheRows, " or ", units.Count) + " rows"},
-			{"time", fmt.Sprintf("%s: graphs %s, rows %s", units.Seconds(r.Seconds), units.Seconds(r.GraphSeconds), units.Seconds(r.RowSeconds))},
+			{"time", fmt.Sprintf("%s: %s %s, graphs %s, rows %s", units.Seconds(r.Seconds), decided, units.Seconds(r.DecideSeconds), units.Seconds(r.GraphSeconds), units.Seconds(r.RowSeconds))},
 			held(r.PeakAnon, o.Memory),
 		},
 		next: next,

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"unsafe"
@@ -21,7 +22,7 @@ func OpenEmulated(run Emulation, o Options) (*Device, error) {
 
 func newEmulated(run Emulation) *emulated {
 	e := &emulated{run: run, blocks: make(map[uint64]block), pinned: make(map[unsafe.Pointer]*pinned), names: make(map[handle]string),
-		graphs: make(map[handle][]task), streams: make(map[handle]handle), blas: make(map[handle]handle), recorded: make(map[handle]bool)}
+		graphs: make(map[handle][]task), streams: make(map[handle]handle), blas: make(map[handle]handle), recorded: make(map[handle]bool), live: make(map[handle]string)}
 	e.give = func(_ handle, t task) { t.do() }
 	e.wrong = func(what string) { panic("cuda: " + what) }
 	return e
@@ -45,6 +46,34 @@ type emulated struct {
 	streams  map[handle]handle // the graph that a stream is being captured in, or 0
 	blas     map[handle]handle // the stream of a library
 	recorded map[handle]bool   // events
+	live     map[handle]string // what was made and not freed: streams, events, libraries and graphs, by kind
+}
+
+// Left returns how many of each kind were made of an emulated device and not freed: of
+// "stream", "event", "cuBLAS" and "graph". It is nil if there are none.
+func (d *Device) Left() map[string]int {
+	e := emulatedOf(d.driver)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var left map[string]int
+	for _, kind := range e.live {
+		if left == nil {
+			left = make(map[string]int)
+		}
+		left[kind]++
+	}
+	return left
+}
+
+// emulatedOf returns the emulated driver that d is, or is made around.
+func emulatedOf(d driver) *emulated {
+	switch d := d.(type) {
+	case *faulty:
+		return emulatedOf(d.driver)
+	case *late:
+		return d.emulated
+	}
+	return d.(*emulated)
 }
 
 // block is device memory, or host memory as the device sees it.
@@ -80,6 +109,23 @@ func (e *emulated) newHandle() (handle, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.handle(), nil
+}
+
+// made returns the handle of something new that has to be freed.
+func (e *emulated) made(kind string) (handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.handle()
+	e.live[h] = kind
+	return h, nil
+}
+
+// drop notes that it is freed. The lock is held.
+func (e *emulated) drop(h handle, kind string) {
+	if e.live[h] != kind {
+		e.wrong(fmt.Sprintf("a %s was freed twice, or never made", kind))
+	}
+	delete(e.live, h)
 }
 
 // ask gives a stream work, or captures it.
@@ -201,22 +247,35 @@ func (e *emulated) mapped(p unsafe.Pointer) (uint64, error) {
 	return address, nil
 }
 
-func (e *emulated) newStream() (handle, error)        { return e.newHandle() }
-func (e *emulated) dropStream(handle) error           { return nil }
+func (e *emulated) newStream() (handle, error)        { return e.made("stream") }
 func (e *emulated) syncStream(handle) error           { return nil }
 func (e *emulated) waitFor(_, _ handle) error         { return nil }
-func (e *emulated) newEvent() (handle, error)         { return e.newHandle() }
+func (e *emulated) newEvent() (handle, error)         { return e.made("event") }
 func (e *emulated) done(handle) (bool, error)         { return true, nil }
 func (e *emulated) syncEvent(handle) error            { return nil }
-func (e *emulated) dropBLAS(handle) error             { return nil }
 func (e *emulated) blasVersion(handle) string         { return "emulated" }
 func (e *emulated) unloadModule(handle) error         { return nil }
 func (e *emulated) dropGraph(handle) error            { return nil }
 func (e *emulated) loadModule([]byte) (handle, error) { return e.newHandle() }
 
+func (e *emulated) dropStream(s handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.drop(s, "stream")
+	return nil
+}
+
+func (e *emulated) dropBLAS(b handle) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.drop(b, "cuBLAS")
+	return nil
+}
+
 func (e *emulated) dropEvent(event handle) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.drop(event, "event")
 	delete(e.recorded, event)
 	return nil
 }
@@ -239,11 +298,11 @@ func (e *emulated) milliseconds(from, to handle) (float64, error) {
 }
 
 func (e *emulated) newBLAS(s handle, _ uint64, _ int64) (handle, error) {
+	b, err := e.made("cuBLAS")
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	b := e.handle()
 	e.blas[b] = s
-	return b, nil
+	return b, err
 }
 
 // from returns host memory as a copy of it finds it: what is not pinned is copied now.
@@ -338,8 +397,8 @@ func (e *emulated) endCapture(s handle) (handle, error) {
 }
 
 func (e *emulated) instantiate(g handle) (handle, error) {
-	exec, _ := e.newHandle()
-	return exec, e.update(exec, g)
+	exec, err := e.made("graph")
+	return exec, errors.Join(err, e.update(exec, g))
 }
 
 func (e *emulated) update(exec, g handle) error {
@@ -355,6 +414,7 @@ func (e *emulated) update(exec, g handle) error {
 func (e *emulated) dropExec(exec handle) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.drop(exec, "graph")
 	delete(e.graphs, exec)
 	return nil
 }

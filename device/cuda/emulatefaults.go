@@ -28,7 +28,7 @@ type faulty struct {
 func (f *faulty) fail(call string) error {
 	if w := f.fails(call); w != nil {
 		if d, ok := f.driver.(*late); ok && w.Lost {
-			d.drop()
+			d.lose()
 		}
 		return &status{call: call, why: w.Why, outOfMemory: w.OutOfMemory, lost: w.Lost}
 	}

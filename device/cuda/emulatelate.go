@@ -117,7 +117,7 @@ func (d *late) newStream() (handle, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := &queue{handle: d.handle(), ahead: d.seed>>(len(d.ordered)%3)&1 > 0}
-	d.queues[q.handle] = q
+	d.queues[q.handle], d.live[q.handle] = q, "stream"
 	d.ordered = append(d.ordered, q)
 	return q.handle, nil
 }
@@ -232,12 +232,13 @@ func (d *late) dropExec(exec handle) error {
 			}
 		}
 	}
+	d.emulated.drop(exec, "graph")
 	delete(d.graphs, exec)
 	return nil
 }
 
-// drop forgets all work: that of a device that was lost is never done.
-func (d *late) drop() {
+// lose forgets all work: that of a device that was lost is never done.
+func (d *late) lose() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, q := range d.ordered {

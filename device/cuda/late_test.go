@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -55,7 +56,9 @@ func openLate(t *testing.T, seed uint64) *lateStreams {
 	t.Cleanup(func() {
 		for _, s := range l.s {
 			check(t, s.Synchronize())
+			s.Free()
 		}
+		l.e.Free()
 	})
 	return l
 }
@@ -241,6 +244,7 @@ func TestLateMarks(t *testing.T) {
 	l := openLate(t, 0)
 	other, err := l.NewEvent()
 	check(t, err)
+	defer other.Free()
 	check(t, other.Record(l.s[0]))
 	if _, err := other.Since(l.e); err == nil {
 		t.Error("the time since a mark that was not made")
@@ -259,16 +263,57 @@ func TestLateMarks(t *testing.T) {
 	if took, err := l.e.Since(other); err != nil || !(took > 0) {
 		t.Errorf("%v, %v", took, err)
 	}
-	if _, err := l.s[0].Capture("a wait", func() error {
+	g, err := l.s[0].Capture("a wait", func() error {
 		if err := l.s[0].Synchronize(); err == nil {
 			t.Error("a stream that is captured was waited for")
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
+	check(t, err)
+	g.Free()
 	if v := float32(math.NaN()); l.ha.Float32s()[0] == v || l.hb.Float32s()[0] == l.hb.Float32s()[0] {
 		t.Error("pinned memory holds something at first")
+	}
+}
+
+// What is made of an emulated device and not freed is counted; what is freed twice is wrong.
+func TestLeft(t *testing.T) {
+	var wrong []string
+	d, err := cuda.OpenLate(nil, cuda.Options{}, cuda.Late{Wrong: func(what string) { wrong = append(wrong, what) }})
+	check(t, err)
+	defer d.Close()
+	left := func(want map[string]int) {
+		t.Helper()
+		if got := d.Left(); !maps.Equal(got, want) {
+			t.Errorf("left are %v, want %v", got, want)
+		}
+	}
+	left(nil)
+	s, err := d.NewStream()
+	check(t, err)
+	e, err := d.NewEvent()
+	check(t, err)
+	span, err := d.NewSpan()
+	check(t, err)
+	b, err := s.NewBLAS(cuda.Buffer{})
+	check(t, err)
+	g, err := s.Capture("nothing", func() error { return nil })
+	check(t, err)
+	left(map[string]int{"stream": 1, "event": 3, "cuBLAS": 1, "graph": 1})
+	span.Free()
+	left(map[string]int{"stream": 1, "event": 1, "cuBLAS": 1, "graph": 1})
+	for _, free := range []func(){g.Free, b.Free, e.Free, s.Free} {
+		free()
+	}
+	left(nil)
+	if wrong != nil {
+		t.Error(wrong)
+	}
+	for _, free := range []func(){g.Free, b.Free, e.Free, s.Free} {
+		free()
+	}
+	if want := []string{"graph", "cuBLAS", "event", "stream"}; len(wrong) != 4 || !slices.EqualFunc(wrong, want, strings.Contains) {
+		t.Errorf("freed twice: %v, want %v", wrong, want)
 	}
 }
 

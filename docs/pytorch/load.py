@@ -17,14 +17,21 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 from torch_geometric.utils import degree
 
 
+# Options that are words, and the words that this script knows.
+WORDS = {
+    "norm": ("none", "batch", "layer"),
+    "activation": ("relu", "elu"),
+    "aggregator": ("mean", "sum", "max"),
+    "gcn_norm": ("graph", "block"),
+}
+
+
 class Net(torch.nn.Module):
     """The model that run.json describes under params.network."""
 
     def __init__(self, kind, dims, dropout, norm="none", activation="relu", residual=False,
                  input_projection=0, aggregator="mean", gcn_norm="graph", heads=1, orders=None):
         super().__init__()  # the orders of operations say how the same numbers are computed
-        if gcn_norm not in ("graph", "block"):
-            raise SystemExit(f"gcn_norm {gcn_norm} is not known here")
         self.by_block = gcn_norm == "block"
         self.dropout, self.activation = dropout, elu if activation == "elu" else relu
         dims = list(dims)
@@ -45,7 +52,9 @@ class Net(torch.nn.Module):
         if kind == "gcn":
             # forward adds the self-loops, since stored ones are edges like others, and the weights by block
             return GCNConv(i, o, add_self_loops=False, normalize=not self.by_block)
-        return SAGEConv(i, o, aggr=aggregator)
+        if kind == "sage":
+            return SAGEConv(i, o, aggr=aggregator)
+        raise SystemExit(f"kind {kind} is not known here")
 
     def forward(self, x, edge_index):
         drop = lambda h: dropout(h, self.dropout, self.training)
@@ -76,6 +85,9 @@ def load(run):
     unknown = network.keys() - inspect.signature(Net).parameters.keys()
     if unknown:
         raise SystemExit(f"{run}: the network has what this script does not know: {', '.join(sorted(unknown))}")
+    for key in network.keys() & WORDS.keys():
+        if network[key] not in WORDS[key]:
+            raise SystemExit(f"{key} {network[key]} is not known here")
     model = Net(**network)
     missing, unexpected = model.load_state_dict(load_file(os.path.join(run, "weights.safetensors")), strict=False)
     wrong = unexpected + [name for name in missing if not name.endswith("num_batches_tracked")]

@@ -18,9 +18,6 @@ import (
 	"diskgnn/presample/sampler"
 )
 
-// baseMemory is the program itself and what every run needs.
-const baseMemory = 32 << 20
-
 // errTooLarge says that a batch outgrew its worker's share of memory.
 var errTooLarge = errors.New("a batch is too large")
 
@@ -53,7 +50,7 @@ func (s *Source) drawAll(ctx context.Context, p *phase) (sum tally, err error) {
 
 // free returns the memory that drawing may take.
 func (s *Source) free() int64 {
-	return s.options.Memory - baseMemory - s.TableBytes()
+	return s.options.Memory - budget.Reserve - s.TableBytes()
 }
 
 // overBudget is the error of a batch for which all memory is too little.
@@ -142,10 +139,9 @@ func (s *Source) newSampler(fanout []int, hash bool, limit int64) *sampler.Sampl
 	}})
 }
 
-// drawBytes returns what a sampler holds for a batch, without its table: before it numbers
-// the sources of the outermost edges, it makes room for as many nodes as there are edges.
+// drawBytes returns what a sampler holds for a batch, without its table.
 func (s *Source) drawBytes(x sampler.Extent, fanout []int) int64 {
-	n := x.Memory() + sampler.Slack(4*max(0, min(x.Dst+x.Edges, s.facts.Nodes)-x.Nodes))
+	n := x.Memory()
 	if s.options.Method == mbfile.Labor {
 		n += sampler.LaborMemory(fanout)
 	}

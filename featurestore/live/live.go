@@ -98,7 +98,7 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 func (s *Source) load(ctx context.Context, rep progress.Reporter) (err error) {
 	d, p := s.data.Facts(), &s.options.Params
 	labels := 4*d.Nodes + int64(s.data.TargetBytes())*(d.Train+d.Valid+d.Test)
-	if err := budget.Check("reading the labels", baseMemory+labels, s.options.Memory); err != nil {
+	if err := budget.Check("reading the labels", budget.Reserve+labels, s.options.Memory); err != nil {
 		return err
 	}
 	if s.seeds, err = sampler.Load(ctx, s.data, *p, rep); err != nil {

@@ -22,6 +22,7 @@ import (
 	"diskgnn/featurestore/sampled"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/graph"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -348,7 +349,7 @@ func TestGrow(t *testing.T) {
 	if !reflect.DeepEqual(s.Facts().TrainMeans, before.TrainMeans) {
 		t.Errorf("means %+v, before %+v", s.Facts().TrainMeans, before.TrainMeans)
 	}
-	s.options.Memory = baseMemory + s.TableBytes()
+	s.options.Memory = budget.Reserve + s.TableBytes()
 	if err := s.Grow(t.Context(), featurestore.Ref{Index: 3}); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "batch 3 of epoch 0 needs more memory than") {
 		t.Errorf("without memory: %v", err)
 	}
@@ -362,7 +363,7 @@ func TestDryPassKeepsToMemory(t *testing.T) {
 	want := open(t, o)
 	refused, done := 0, 0
 	for more := int64(100 << 10); more < 8<<20; more += more / 4 {
-		o.Memory = baseMemory + want.TableBytes() + more
+		o.Memory = budget.Reserve + want.TableBytes() + more
 		s, err := Open(t.Context(), disk, o, progress.Discard)
 		if err != nil {
 			if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--fanout 5,9") {

@@ -6,7 +6,6 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
-	"diskgnn/internal/binio"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
@@ -110,14 +109,6 @@ func (b *batch) submit(g *iostack.Group, r iostack.Request) error {
 	if err := b.src.stack.Submit(g, b.req); err != nil {
 		return err
 	}
-	b.BytesRead += extent(r.File, r.Offset, int64(r.Len()))
+	b.BytesRead += iostack.Extent(r.File, r.Offset, int64(r.Len()))
 	return nil
-}
-
-// extent returns the bytes that reading a range moves: whole pages when direct.
-func extent(f iostack.File, off, n int64) int64 {
-	if direct, _ := f.Direct(); !direct || n == 0 {
-		return n
-	}
-	return min(binio.AlignUp(off+n, binio.Page), binio.AlignUp(f.Size(), binio.Page)) - off/binio.Page*binio.Page
 }

@@ -95,7 +95,7 @@ type chunkRead struct {
 
 // start submits the read into what r names.
 func (c *chunkRead) start(l *chunk, b *batch, r iostack.Request) (err error) {
-	if c.file, err = l.src.files.take(l.file(b)); err != nil {
+	if c.file, err = l.src.files.Take(l.file(b)); err != nil {
 		return err
 	}
 	r.File, r.Offset = c.file.File, b.train().ChunkOffset
@@ -108,7 +108,7 @@ func (c *chunkRead) wait(ctx context.Context, b *batch, err error) error {
 	}
 	f := c.file
 	c.file = nil
-	return errors.Join(err, b.src.files.give(f))
+	return errors.Join(err, b.src.files.Give(f))
 }
 
 // chunkPart has a slot's chunk in host memory.

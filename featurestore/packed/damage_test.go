@@ -184,29 +184,39 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestEveryRead fails, shortens or flips a bit in every request in turn.
-func TestEveryRead(t *testing.T) {
+// everyRead fails each request of read in turn, and flips a bit in what it gets: read must
+// return the error, or one of damage.
+func everyRead(t *testing.T, flip faultio.Effect, read func(iostack.Stack) error) {
+	t.Helper()
 	inner := newStack(t)
 	boom := errors.New("boom")
-	for _, w := range []*world{small(t, "same"), sharing(t)} {
-		for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(100, 0x10)} {
-			for n := 0; ; n++ {
-				s := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), effect))
-				err := readEverything(t.Context(), w.pack, s, 0)
-				if s.Injected() == 0 {
-					if err != nil {
-						t.Fatal(err)
-					}
-					if n < 10 {
-						t.Errorf("only %d requests", n)
-					}
-					break
+	for _, c := range []struct {
+		name   string
+		effect faultio.Effect
+		want   error
+	}{{"fail", faultio.Fail(boom), boom}, {"flip", flip, fault.ErrCorrupt}} {
+		for n := 0; ; n++ {
+			s := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), c.effect))
+			err := read(s)
+			if s.Injected() == 0 {
+				if err != nil {
+					t.Fatal(err)
 				}
-				if what == "fail" && !errors.Is(err, boom) || what == "flip" && !errors.Is(err, fault.ErrCorrupt) {
-					t.Errorf("%s request %d: %v", what, n, err)
+				if n < 10 {
+					t.Errorf("only %d requests", n)
 				}
+				break
+			}
+			if !errors.Is(err, c.want) {
+				t.Errorf("%s request %d: %v", c.name, n, err)
 			}
 		}
+	}
+}
+
+func TestEveryRead(t *testing.T) {
+	for _, w := range []*world{small(t, "same"), sharing(t)} {
+		everyRead(t, faultio.Flip(100, 0x10), func(s iostack.Stack) error { return readEverything(t.Context(), w.pack, s, 0) })
 	}
 }
 

@@ -61,8 +61,8 @@ func (s *Store) Cache() []byte {
 	return h.mem.Bytes()[:h.end*int64(s.src.facts.RowBytes)]
 }
 
-// KeepIdle sets how many files are kept open that no batch reads.
-func (s *Store) KeepIdle(n int) { s.src.files.most = n }
+// KeepIdle sets how many files are kept open that no batch reads, before any was opened.
+func (s *Store) KeepIdle(n int) { s.src.files = s.src.newFiles(n) }
 
 // PlanRoom returns the room of the lists of the slot's plan.
 func (sl *Slot) PlanRoom() []int {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 
+	"diskgnn/featurestore/internal/filecache"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -18,13 +19,14 @@ type source struct {
 	fs    vfs.FS
 	stack iostack.Stack
 
-	files     *fileCache
+	files     *filecache.Cache[lazySums]
 	hot, eval rowFile
 }
 
 // open opens what every store reads. On errors, close gives back what was opened.
 func (s *source) open(fsys vfs.FS, stack iostack.Stack) (err error) {
-	s.fs, s.stack, s.files = fsys, stack, newFileCache(stack, s.pack)
+	s.fs, s.stack = fsys, stack
+	s.files = s.newFiles(filecache.MaxIdle)
 	if s.hot, err = s.rows(packfile.HotFile, packfile.HotSums); err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (s *source) open(fsys vfs.FS, stack iostack.Stack) (err error) {
 }
 
 func (s *source) close() error {
-	return errors.Join(s.files.close(), s.hot.close(), s.eval.close())
+	return errors.Join(s.files.Close(), s.hot.close(), s.eval.close())
 }
 
 // rowFile is an open file of rows and its page checksums. Without rows there is no file.
@@ -58,10 +60,6 @@ func (f *rowFile) close() error {
 	return f.Close()
 }
 
-// maxIdleFiles bounds the files kept open for the batches to come: a pack of
-// many epochs has more groups than a process may have open files.
-const maxIdleFiles = 16
-
 // openSized opens one of a pack's files, which must have the bytes that its checksums
 // cover: it may have been cut since the pack was opened, at any time, and what lies
 // beyond its end would be taken for read.
@@ -77,23 +75,13 @@ func openSized(stack iostack.Stack, r *packfile.Reader, name string) (iostack.Fi
 	return f, nil
 }
 
-// fileCache opens a pack's files by name and keeps the latest open. A file stays open at
-// least until everybody who took it gave it back.
-type fileCache struct {
-	stack iostack.Stack
-	pack  *packfile.Reader
-	most  int // files kept open that nobody uses
+// cachedFile is a file that a cache of open files has, with its table of page checksums if
+// it has one.
+type cachedFile = filecache.File[lazySums]
 
-	mu   sync.Mutex
-	open map[string]*cachedFile
-	idle []*cachedFile // users 0, the longest idle first
-}
-
-type cachedFile struct {
-	iostack.File
-	name  string
-	sums  lazySums // of files that have a table of page checksums
-	users int
+// newFiles returns a cache of the pack's files, by their names in it.
+func (s *source) newFiles(mostIdle int) *filecache.Cache[lazySums] {
+	return filecache.New[lazySums](func(name string) (iostack.File, error) { return openSized(s.stack, s.pack, name) }, mostIdle)
 }
 
 // lazySums is a file's table of page checksums, read when it is first needed.
@@ -106,64 +94,4 @@ type lazySums struct {
 func (l *lazySums) load(fsys vfs.FS, r *packfile.Reader, name string) (*binio.Sums, error) {
 	l.once.Do(func() { l.sums, l.err = r.Sums(fsys, name) })
 	return &l.sums, l.err
-}
-
-func newFileCache(stack iostack.Stack, r *packfile.Reader) *fileCache {
-	return &fileCache{stack: stack, pack: r, most: maxIdleFiles, open: make(map[string]*cachedFile)}
-}
-
-// take returns the file of the given name, to be given back.
-func (c *fileCache) take(name string) (*cachedFile, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f, ok := c.open[name]
-	if !ok {
-		file, err := openSized(c.stack, c.pack, name)
-		if err != nil {
-			return nil, err
-		}
-		f = &cachedFile{File: file, name: name}
-		c.open[name] = f
-	} else if f.users == 0 {
-		for i, g := range c.idle {
-			if g == f {
-				c.idle = append(c.idle[:i], c.idle[i+1:]...)
-				break
-			}
-		}
-	}
-	f.users++
-	return f, nil
-}
-
-// give returns a file; nil is ignored.
-func (c *fileCache) give(f *cachedFile) error {
-	if f == nil {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f.users--; f.users > 0 {
-		return nil
-	}
-	c.idle = append(c.idle, f)
-	if len(c.idle) <= c.most {
-		return nil
-	}
-	old := c.idle[0]
-	c.idle = append(c.idle[:0], c.idle[1:]...)
-	delete(c.open, old.name)
-	return old.Close()
-}
-
-func (c *fileCache) close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var err error
-	for name, f := range c.open {
-		err = errors.Join(err, f.Close())
-		delete(c.open, name)
-	}
-	c.idle = nil
-	return err
 }

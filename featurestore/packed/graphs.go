@@ -67,7 +67,7 @@ func newGraphReader(r *packfile.Reader, g graphs, m *memory) graphReader {
 func (r *graphReader) start(b *batch) error {
 	name, off, n := r.graphs.at(b.ref)
 	var err error
-	if r.file, err = b.src.files.take(name); err == nil {
+	if r.file, err = b.src.files.Take(name); err == nil {
 		r.bytes = n
 		err = b.submit(&r.group, iostack.Request{File: r.file.File, Offset: off, Buf: r.raw.Bytes()[:n]})
 		b.GraphRead = b.BytesRead
@@ -91,5 +91,5 @@ func (r *graphReader) load(ctx context.Context, b *batch) error {
 func (r *graphReader) end(ctx context.Context, b *batch) error {
 	f := r.file
 	r.file = nil
-	return errors.Join(b.src.stack.Wait(ctx, &r.group), b.src.files.give(f))
+	return errors.Join(b.src.stack.Wait(ctx, &r.group), b.src.files.Give(f))
 }

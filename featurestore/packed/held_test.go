@@ -243,8 +243,9 @@ func TestSlotsTakeWhatIsPlanned(t *testing.T) {
 	}
 }
 
-// TestBytesAddUp: what filling the caches and loading batches say that they read is what
-// the stack was asked for, and what is useful of it is what the index says.
+// TestBytesAddUp: what filling the caches says that it reads is what the stack was asked for,
+// what loading a batch says is what the stack read, to the last byte of a file, and what is
+// useful of it is what the index says.
 func TestBytesAddUp(t *testing.T) {
 	gpu := cudatest.Open(t)
 	for name, w := range map[string]*world{"small": small(t, "same"), "bf16": small(t, "bf16"), "sharing": sharing(t), "plain": sharingPlain(t, "same"), "min": buildMin(t, "same", "none")} {
@@ -288,6 +289,21 @@ func TestBytesAddUp(t *testing.T) {
 				if sl.UsefulBytes != useful || sl.SSDUseful != ssd || sl.BytesRead != stack.Stats().BytesRead-before {
 					t.Errorf("%s, %s, batch %d: %d useful bytes of %d, %d of them of the SSD level; want %d of %d, %d",
 						name, where, i, sl.UsefulBytes, sl.BytesRead, sl.SSDUseful, useful, stack.Stats().BytesRead-before, ssd)
+				}
+			}
+			sl.Free()
+			if sl, err = s.NewEvalSlot(); err != nil {
+				t.Fatal(err)
+			}
+			for test, batches := range map[bool]int{false: w.reader.Facts().Valid, true: w.reader.Facts().Test} {
+				for i := range batches {
+					before := stack.Stats().BytesRead
+					if err := s.LoadEval(t.Context(), sl, test, i); err != nil {
+						t.Fatal(err)
+					}
+					if read := stack.Stats().BytesRead - before; sl.BytesRead != read || sl.UsefulBytes > read {
+						t.Errorf("%s, %s, evaluation batch %d, test %t: %d useful bytes of %d, %d were read", name, where, i, test, sl.UsefulBytes, sl.BytesRead, read)
+					}
 				}
 			}
 			sl.Free()

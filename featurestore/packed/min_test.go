@@ -268,32 +268,15 @@ func TestMinOrder(t *testing.T) {
 	}
 }
 
-// TestMinEveryRead fails or damages every read of a resumed training in turn.
+// TestMinEveryRead is everyRead of a training that goes on in its middle.
 func TestMinEveryRead(t *testing.T) {
 	w := buildMin(t, "same", "none")
-	inner := newStack(t)
-	boom := errors.New("boom")
-	for what, effect := range map[string]faultio.Effect{"fail": faultio.Fail(boom), "flip": faultio.Flip(3, 0x10)} {
-		for n := 0; ; n++ {
-			stack := faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), effect))
-			s, sl := w.openMin(t, stack)
-			_, err := s.PreloadFor(t.Context(), packfile.RefillBatches+2, progress.Discard)
-			sl.Free()
-			_ = s.Close()
-			if stack.Injected() == 0 {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if n < 10 {
-					t.Errorf("only %d requests", n)
-				}
-				break
-			}
-			if what == "fail" && !errors.Is(err, boom) || what == "flip" && !errors.Is(err, fault.ErrCorrupt) {
-				t.Errorf("%s request %d: %v", what, n, err)
-			}
-		}
-	}
+	everyRead(t, faultio.Flip(3, 0x10), func(stack iostack.Stack) error {
+		s, sl := w.openMin(t, stack)
+		_, err := s.PreloadFor(t.Context(), packfile.RefillBatches+2, progress.Discard)
+		sl.Free()
+		return errors.Join(err, s.Close())
+	})
 }
 
 // TestMinDamage changes and cuts the files of refill records.

@@ -150,7 +150,7 @@ func (r *pageReader) submit(b *batch, turn int) error {
 		}
 		round.runs = append(round.runs, pageRun{off: lo, bytes: room[:hi-lo], last: k})
 		b.req = append(b.req, iostack.Request{File: l.file, Offset: lo, Buf: room[:hi-lo]})
-		b.BytesRead += extent(l.file, lo, hi-lo)
+		b.BytesRead += iostack.Extent(l.file, lo, hi-lo)
 		room = room[binio.AlignUp(hi-lo, binio.Page):]
 	}
 	round.last, r.next = k, k

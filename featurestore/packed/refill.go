@@ -193,11 +193,11 @@ func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	}
 	b, t, c := &r.b, r.b.train(), r.cold.chunks()
 	rb := int64(r.src.facts.RowBytes)
-	file, err := r.src.files.take(c.file(b))
+	file, err := r.src.files.Take(c.file(b))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.src.files.give(file)) }()
+	defer func() { err = errors.Join(err, r.src.files.Give(file)) }()
 	// each calls do for the pieces that hold parts of the rows.
 	each := func(do func(p packfile.Piece) error) error {
 		k := 0
@@ -216,7 +216,7 @@ func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	_ = each(func(p packfile.Piece) error {
 		off := t.ChunkOffset + p.Offset
 		b.req = append(b.req, iostack.Request{File: file.File, Offset: off, Buf: chunk[p.Offset : p.Offset+int64(p.Len)]})
-		b.BytesRead += extent(file.File, off, int64(p.Len))
+		b.BytesRead += iostack.Extent(file.File, off, int64(p.Len))
 		return nil
 	})
 	if err := r.src.stack.Submit(&r.group, b.req); err != nil {

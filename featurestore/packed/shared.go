@@ -58,10 +58,10 @@ func (p *sharedPart) read() (err error) {
 	}
 	to := b.matrix.land(c)
 	group := r.Group(b.ref.Index)
-	if p.file, err = p.src.files.take(packfile.SSDFile(group)); err != nil {
+	if p.file, err = p.src.files.Take(packfile.SSDFile(group)); err != nil {
 		return err
 	}
-	sums, err := p.file.sums.load(p.src.fs, r, packfile.SSDSums(group))
+	sums, err := p.file.Note.load(p.src.fs, r, packfile.SSDSums(group))
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *sharedPart) wait(ctx context.Context, err error) error {
 	b.SSDUseful += b.UsefulBytes - useful
 	f := p.file
 	p.file = nil
-	return errors.Join(err, p.src.files.give(f))
+	return errors.Join(err, p.src.files.Give(f))
 }
 
 func (p *sharedPart) place() error { return nil }

@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/filecache"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -148,83 +148,33 @@ func (s *Source) LoaderBytes(eval bool) int64 {
 
 // Open returns a maker of loaders that read through the stack, which must outlive it.
 func (s *Source) Open(stack iostack.Stack) (featurestore.Loaders, error) {
-	return &loaders{source: s, stack: stack, open: make(map[string]*file)}, nil
+	return &loaders{source: s, stack: stack, files: filecache.New[struct{}](stack.Open, filecache.MaxIdle)}, nil
 }
 
 // loaders keeps the files of batches that loaders read open.
 type loaders struct {
 	source *Source
 	stack  iostack.Stack
-
-	mu   sync.Mutex
-	open map[string]*file
-	idle []*file // those without users, the longest idle first
+	files  *filecache.Cache[struct{}]
 }
 
-// maxIdle is the number of files kept open for the batches to come.
-const maxIdle = 16
-
-type file struct {
-	iostack.File
-	name  string
-	users int
-}
+type file = filecache.File[struct{}]
 
 // take returns the open file of batch i, to be given back.
 func (l *loaders) take(i int) (*file, error) {
-	name := l.source.samples.Path(i)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.open[name]
-	if f == nil {
-		opened, err := l.stack.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		f = &file{File: opened, name: name}
-		l.open[name] = f
+	f, err := l.files.Take(l.source.samples.Path(i))
+	if err != nil {
+		return nil, err
 	}
 	if b := l.source.samples.Info(i); f.Size() < b.Offset+b.Size {
-		return nil, l.source.damaged(fault.New(fault.ErrCorrupt, "%s ends at byte %d, before byte %d: it was truncated", name, f.Size(), b.Offset+b.Size))
+		err := l.source.damaged(fault.New(fault.ErrCorrupt, "%s ends at byte %d, before byte %d: it was truncated", f.Name(), f.Size(), b.Offset+b.Size))
+		return nil, errors.Join(err, l.files.Give(f))
 	}
-	for k, g := range l.idle {
-		if g == f {
-			l.idle = append(l.idle[:k], l.idle[k+1:]...)
-			break
-		}
-	}
-	f.users++
 	return f, nil
 }
 
-// give returns a file; nil is ignored.
-func (l *loaders) give(f *file) error {
-	if f == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f.users--; f.users > 0 {
-		return nil
-	}
-	if l.idle = append(l.idle, f); len(l.idle) <= maxIdle {
-		return nil
-	}
-	old := l.idle[0]
-	l.idle = append(l.idle[:0], l.idle[1:]...)
-	delete(l.open, old.name)
-	return old.Close()
-}
-
 // Close closes the files.
-func (l *loaders) Close() error {
-	var errs []error
-	for _, f := range l.open {
-		errs = append(errs, f.Close())
-	}
-	l.open, l.idle = nil, nil
-	return errors.Join(errs...)
-}
+func (l *loaders) Close() error { return l.files.Close() }
 
 // NewLoader returns a loader at the maxima of training batches, or of the others.
 func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
@@ -269,7 +219,7 @@ func (r *reading) wait(ctx context.Context) error {
 	}
 	f := r.file
 	r.file = nil
-	return errors.Join(err, r.of.give(f))
+	return errors.Join(err, r.of.files.Give(f))
 }
 
 // bytes returns what has landed.

@@ -12,6 +12,7 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/filecache"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -95,14 +96,49 @@ func rewrite(from, to string, change func(b *graph.Batch)) (err error) {
 	return err
 }
 
-func open(t *testing.T, s *Source) (*loaders, featurestore.Loader, iostack.Stack) {
+// counting is a stack that counts its open files.
+type counting struct {
+	iostack.Stack
+	open int
+}
+
+type countedFile struct {
+	iostack.File
+	in *counting
+}
+
+func (c *counting) Open(path string) (iostack.File, error) {
+	f, err := c.Stack.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	c.open++
+	return &countedFile{f, c}, nil
+}
+
+func (f *countedFile) Close() error {
+	f.in.open--
+	return f.File.Close()
+}
+
+func (c *counting) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	inner := slices.Clone(reqs)
+	for i := range inner {
+		inner[i].File = inner[i].File.(*countedFile).File
+	}
+	return c.Stack.Submit(g, inner)
+}
+
+// open returns a loader of training batches, which leaves no file open at the end.
+func open(t *testing.T, s *Source) (*loaders, featurestore.Loader, *counting) {
 	t.Helper()
 	stack, _, err := all.Open("pread", iostack.Options{Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = stack.Close() })
-	l, err := s.Open(stack)
+	counted := &counting{Stack: stack}
+	l, err := s.Open(counted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,20 +148,20 @@ func open(t *testing.T, s *Source) (*loaders, featurestore.Loader, iostack.Stack
 	}
 	t.Cleanup(func() {
 		one.Free()
-		if err := l.Close(); err != nil {
-			t.Error(err)
+		if err := l.Close(); err != nil || counted.open != 0 {
+			t.Errorf("closed with %d files open: %v", counted.open, err)
 		}
 	})
-	return l.(*loaders), one, stack
+	return l.(*loaders), one, counted
 }
 
 // Batches may lie in more files than are kept open: those that nobody reads any more are
-// closed, the longest idle first, and opened again. Input nodes that are read by themselves
+// closed, and opened again. Input nodes that are read by themselves
 // are those of the graph.
 func TestManyFiles(t *testing.T) {
 	s, _ := newSource(t, func(*graph.Batch) {})
-	l, one, _ := open(t, s)
-	if s.Facts().Train <= maxIdle+2 {
+	_, one, stack := open(t, s)
+	if s.Facts().Train <= filecache.MaxIdle+2 {
 		t.Fatalf("%d batches are too few", s.Facts().Train)
 	}
 	var buf []byte
@@ -146,8 +182,8 @@ func TestManyFiles(t *testing.T) {
 			if c := one.Counts(); c.UsefulBytes != s.samples.Info(i).Size || c.BytesRead < c.UsefulBytes || c.GraphRead != c.BytesRead {
 				t.Errorf("batch %d: %+v", i, c)
 			}
-			if len(l.open) > maxIdle+1 || len(l.idle) > maxIdle {
-				t.Fatalf("%d files are open", len(l.open))
+			if stack.open > filecache.MaxIdle+1 {
+				t.Fatalf("%d files are open", stack.open)
 			}
 		}
 	}

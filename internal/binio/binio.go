@@ -127,9 +127,6 @@ func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 // Err returns the first error, of kind fault.ErrCorrupt.
 func (d *Decoder) Err() error { return d.err }
 
-// Offset returns the bytes read so far.
-func (d *Decoder) Offset() int { return d.off }
-
 // Rest returns the bytes not read yet.
 func (d *Decoder) Rest() int { return len(d.b) - d.off }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -40,13 +39,6 @@ func Check(what string, need, have int64) error {
 		return nil
 	}
 	return fault.New(fault.ErrBudget, "%s needs %s of memory, --memory allows %s", what, FormatBytes(need), FormatBytes(have))
-}
-
-// LimitHeap tells Go's collector to keep its heap within what is left of the
-// budget after memory that it does not manage. The returned function undoes it.
-func LimitHeap(memory, outside int64) (undo func()) {
-	old := debug.SetMemoryLimit(max(memory-outside, 64<<20))
-	return func() { debug.SetMemoryLimit(old) }
 }
 
 // Usage is what the kernel says the process holds, in bytes.

@@ -7,6 +7,7 @@
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine
+//	    featurestore/residency  featurestore/pagerank
 //	L0  graph  device  train/model  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except
@@ -45,6 +46,8 @@ var Layers = []Tree{
 	{"train/recipe", 1},
 	{"train/score", 1},
 	{"train/engine", 1},
+	{"featurestore/residency", 1},
+	{"featurestore/pagerank", 1},
 
 	{"presample", 2},
 	{"presample/sampler", 2},

@@ -73,6 +73,11 @@ func TestEmpty(t *testing.T) {
 	if Bytes(0) != 0 || Bytes(64) != 12 || Bytes(65) != 24 {
 		t.Errorf("%d, %d and %d bytes", Bytes(0), Bytes(64), Bytes(65))
 	}
+	s = New(65)
+	s.Count()
+	if held := int64(8*cap(s.words) + 4*cap(s.before)); held != Bytes(65) {
+		t.Errorf("%d bytes are held, %d planned", held, Bytes(65))
+	}
 }
 
 // TestPlacesAllocateOnce: ranges number their sources again and again.

@@ -209,6 +209,32 @@ func Small(r io.Reader, name string, size, limit int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// ReadExact returns a whole file's content, in memory of just its length. Before any of that
+// is allocated, admit gets the length and may refuse it by an error. A file that becomes
+// shorter meanwhile is an error that wraps io.ErrUnexpectedEOF.
+func ReadExact(fsys FS, name string, admit func(size int64) error) (b []byte, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := admit(st.Size()); err != nil {
+		return nil, err
+	}
+	b = make([]byte, st.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = &fs.PathError{Op: "read", Path: name, Err: io.ErrUnexpectedEOF}
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
 // WriteFile writes a file and makes its content durable; its name is durable
 // only after SyncDir.
 func WriteFile(fsys FS, name string, content []byte) (err error) {

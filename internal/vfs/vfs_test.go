@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -218,5 +219,42 @@ func TestReadSmall(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
 		t.Errorf("%d bytes were allocated", n)
+	}
+}
+
+// ReadExact allocates what was admitted, and notices that a file becomes shorter.
+func TestReadExact(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	for _, content := range []string{"12345", ""} {
+		if err := WriteFile(OS, name, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := ReadExact(OS, name, func(int64) error { return nil }); err != nil || string(b) != content || cap(b) != len(content) {
+			t.Errorf("%q, %v, want %q", b, err, content)
+		}
+	}
+	for _, left := range []int64{4, 0} {
+		if err := WriteFile(OS, name, []byte("12345")); err != nil {
+			t.Fatal(err)
+		}
+		b, err := ReadExact(OS, name, func(size int64) error {
+			if size != 5 {
+				t.Errorf("%d bytes", size)
+			}
+			return os.Truncate(name, left)
+		})
+		if b != nil || !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "read "+name+": unexpected EOF" {
+			t.Errorf("%d bytes are left: %q, %v", left, b, err)
+		}
+	}
+	boom := errors.New("boom")
+	if err := os.Truncate(name, 1<<40); err != nil {
+		t.Skip(err)
+	}
+	if _, err := ReadExact(OS, name, func(int64) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("a terabyte that is refused: %v", err)
+	}
+	if _, err := ReadExact(OS, filepath.Join(name, "none"), nil); err == nil {
+		t.Error("a file that is not there is read")
 	}
 }

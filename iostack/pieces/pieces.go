@@ -97,9 +97,6 @@ func Open(stack iostack.Stack, f File, b *Buffers) (*Reader, error) {
 	return &Reader{pieces: f, stack: stack, file: file, buffers: b}, nil
 }
 
-// File returns the file as the stack has it.
-func (r *Reader) File() iostack.File { return r.file }
-
 // Bytes returns the bytes read so far.
 func (r *Reader) Bytes() int64 { return r.bytes.Load() }
 

@@ -40,7 +40,7 @@ func segmentLadder(batches int) []int {
 }
 
 // censusMemory returns the bytes that a census holds beside its slots: two uses of every
-// node. Counts by the lengths of segments, a few hundred, are in baseMemory.
+// node. Counts by the lengths of segments, a few hundred, are in the reserve.
 func censusMemory(nodes int64) int64 { return 8 * nodes }
 
 // batchSlot holds one batch's input nodes while they are counted.

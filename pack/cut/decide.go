@@ -2,6 +2,7 @@ package cut
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -139,7 +140,7 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 // touches so many.
 func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 	s := c.Samples.Facts()
-	need := baseMemory + RecordMemory(s) + 8*s.Nodes + 8*int64(s.TrainBatches+2)
+	need := budget.Reserve + RecordMemory(s) + rankingMemory(s.Nodes, s.TrainBatches)
 	if err := budget.Check("ranking the nodes", need, c.Memory); err != nil {
 		return nil, 0, err
 	}
@@ -275,9 +276,12 @@ func (c *Counts) Simulate(ctx context.Context, fsys vfs.FS, dir string, beside i
 	defer debug.FreeOSMemory()
 	task := c.Reporter.Task("simulate the cache", 0, progress.Batches)
 	defer task.Done()
-	sim := Simulation{Samples: c.Samples, Rows: rows, Rank: c.Rank, Dir: dir, Slots: slots}
-	stats, err := sim.Run(ctx, fsys, counted{rec, task})
+	sim, err := NewSimulator(ctx, fsys, dir, c.Samples, slots)
 	if err != nil {
+		return Decision{}, err
+	}
+	stats, err := sim.Run(ctx, rows, c.Rank, counted{rec, task})
+	if err := errors.Join(err, sim.Close()); err != nil {
 		return Decision{}, err
 	}
 	d := c.minDecision(stats.Accesses - stats.Hits)

@@ -1,16 +1,21 @@
 package cut
 
-import "diskgnn/presample/mbfile"
-
-// baseMemory is the program itself and what every run needs.
-const baseMemory = 48 << 20
+import (
+	"diskgnn/internal/budget"
+	"diskgnn/internal/idset"
+	"diskgnn/presample/mbfile"
+)
 
 // HeldMemory returns what every part of a packing holds: the program, ranks, and the
 // evaluation set with its counts.
-func HeldMemory(nodes int64) int64 { return baseMemory + 4*nodes + nodes/8 + nodes/16 }
+func HeldMemory(nodes int64) int64 { return budget.Reserve + 4*nodes + idset.Bytes(nodes) }
 
 // RecordMemory returns the bytes of the samples' index, which is held all the time.
-func RecordMemory(s mbfile.Facts) int64 { return int64(s.Batches()) * int64(24+8*s.Layers) }
+func RecordMemory(s mbfile.Facts) int64 { return s.IndexBytes() }
+
+// rankingMemory returns the bytes that ranking takes: of every node its hotness and its
+// rank, and how many nodes have each hotness.
+func rankingMemory(nodes int64, batches int) int64 { return 8*nodes + 8*int64(batches+2) }
 
 // SlotBytes estimates what one batch takes on its way through the first pass:
 // its graph decoded, encoded twice, and the sort's arrays.

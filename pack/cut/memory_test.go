@@ -8,7 +8,9 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/idset"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
@@ -57,4 +59,61 @@ func TestEvaluationNodesInPlan(t *testing.T) {
 	if _, err := evalNodes(t.Context(), samples, rank, 0, memory); !errors.Is(err, fault.ErrBudget) {
 		t.Errorf("a byte less than is needed: %v", err)
 	}
+}
+
+// What is planned for the ranks, the census, a segment and the cache of a simulation is what
+// they take.
+func TestFormulas(t *testing.T) {
+	const nodes, batches, rows = 1_000_000, 5000, 200_000
+	hotness := make([]uint32, nodes)
+	for v := range hotness {
+		hotness[v] = uint32(v*7919) % (batches + 1)
+	}
+	edges := []int64{500_000, 300_000, 100_000}
+	all := make([]uint32, nodes)
+	for v := range all {
+		all[v] = uint32(v)
+	}
+	rank, _ := Rank(hotness)
+	var kept []uint32
+	var starts []int64
+	for _, c := range []struct {
+		what    string
+		planned int64
+		take    func()
+	}{
+		{"ranks", rankingMemory(nodes, batches) - 4*nodes, func() { Rank(hotness) }}, // the hotness is there
+		{"held", HeldMemory(nodes) - budget.Reserve, func() {
+			kept = make([]uint32, nodes) // ranks
+			idset.New(nodes).Count()
+		}},
+		{"simulation", simulationMemory(nodes, rows, batches), func() {
+			newBelady(make([]uint32, nodes), batches, rows)
+			idset.New(nodes).Count() // the set of the circle, and its ranks
+			idset.New(nodes).Count()
+			starts = make([]int64, 2*(batches+1)) // where lists begin, and their checksums
+		}},
+		{"census", censusMemory(nodes), func() { newCensusTaker(nodes, batches, edges) }},
+		{"segment", SegmentMemory(nodes, nodes), func() {
+			s := newSegment(rank, edges)
+			s.begin(2)
+			s.add(0, all)
+			s.add(1, all)
+			s.finish()
+		}},
+		{"segment that shares few", SegmentMemory(nodes, 10), func() {
+			s := newSegment(rank, edges)
+			s.begin(2)
+			s.add(0, all)
+			s.add(1, all[:10])
+			s.finish()
+		}},
+	} {
+		took := allocated(c.take)
+		if took > c.planned+32<<10 || took < c.planned*3/4 {
+			t.Errorf("%s: %d bytes are taken, %d planned", c.what, took, c.planned)
+		}
+	}
+	runtime.KeepAlive(kept)
+	runtime.KeepAlive(starts)
 }

@@ -2,31 +2,15 @@ package cut
 
 import (
 	"slices"
+
+	"diskgnn/presample/mbfile"
 )
 
-// Rank numbers the nodes by descending hotness, ties by ascending id:
-// rank[v] is v's row in the hot order. It also returns how many nodes any
-// training batch touches; theirs are the first ranks.
+// Rank returns rank[v], the row of node v in the hot order, and how many nodes any training
+// batch touches, as mbfile.Ranks counts both.
 func Rank(hotness []uint32) (rank []uint32, touched int64) {
-	most := uint32(0)
-	if len(hotness) > 0 {
-		most = slices.Max(hotness)
-	}
-	next := make([]uint64, most+2) // next[c+1]: nodes hotter than c
-	for _, c := range hotness {
-		next[c]++
-	}
-	touched = int64(len(hotness)) - int64(next[0])
-	sum := uint64(0)
-	for c := len(next) - 1; c >= 0; c-- {
-		next[c], sum = sum, sum+next[c]
-	}
 	rank = make([]uint32, len(hotness))
-	for v, c := range hotness {
-		rank[v] = uint32(next[c])
-		next[c]++
-	}
-	return rank, touched
+	return rank, mbfile.Ranks(hotness, rank)
 }
 
 // BandEdges turns the wanted edges, in percent of the nodes, into descending

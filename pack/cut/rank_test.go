@@ -5,18 +5,6 @@ import (
 	"testing"
 )
 
-func TestRankNodes(t *testing.T) {
-	// hotness:               node 0  1  2  3  4  5
-	rank, touched := Rank([]uint32{2, 0, 5, 2, 0, 1})
-	if want := []uint32{1, 4, 0, 2, 5, 3}; !slices.Equal(rank, want) || touched != 4 {
-		t.Errorf("ranks %v of %d touched nodes, want %v of 4", rank, touched, want)
-	}
-	rank, touched = Rank(nil)
-	if len(rank) != 0 || touched != 0 {
-		t.Errorf("no nodes: %v, %d", rank, touched)
-	}
-}
-
 func TestBandEdges(t *testing.T) {
 	all := []float64{50, 30, 20, 10, 5}
 	for _, c := range []struct {

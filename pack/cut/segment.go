@@ -40,8 +40,9 @@ const (
 )
 
 // SegmentMemory returns the bytes that Segment holds when no segment shares more
-// than the given number of nodes.
-func SegmentMemory(nodes, shared int64) int64 { return 8*nodes + nodes/4 + 8*shared }
+// than the given number of nodes: of every node a mark and its place in two sets, of shared
+// nodes two lists, and the counts that they are sorted by.
+func SegmentMemory(nodes, shared int64) int64 { return 8*nodes + nodes/4 + 8*shared + 8<<digitBits }
 
 func newSegment(rank []uint32, edges []int64) *Segment {
 	words := (len(rank) + 63) / 64

@@ -51,34 +51,41 @@ type Record struct {
 	Entries uint32         // the CRC-32C of the list of the nodes of Begin
 }
 
-// Simulation says what to simulate a cache with.
-type Simulation struct {
-	Samples *mbfile.Reader
-	Rows    int64 // of the cache, at most the nodes that any training batch touches
-	// Rank orders the cache's first content: its nodes take the entries 0, 1 and so on by
-	// ascending rank. What is used most lies together, in the entries that a GPU would hold.
-	// Nil: they do by ascending node.
-	Rank  []uint32
-	Dir   string // for scratch files of 8 bytes per input node of the training batches
-	Slots int    // batches in memory at once
+// A Simulator simulates caches of any number of rows over the training batches of one
+// sampling. It is for one goroutine.
+type Simulator struct {
+	trace *trace
+	nodes []uint32 // memory for the entry of every node
+	slots []*traceSlot
 }
 
-// Run simulates the cache and records one cycle that ends with the rows that it began
-// with. rec may be nil.
-func (s Simulation) Run(ctx context.Context, fsys vfs.FS, rec Recorder) (_ Stats, err error) {
-	nodes := make([]uint32, s.Samples.Facts().Nodes)
-	slots := newTraceSlots(s.Slots)
-	trace, err := buildTrace(ctx, fsys, s.Dir, s.Samples, nodes, slots)
-	if err != nil {
-		return Stats{}, err
+// NewSimulator writes the trace of the batches into scratch files in dir, of 8 bytes per
+// input node of the training batches. slots is how many batches are in memory at once.
+// Close removes the files.
+func NewSimulator(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Reader, slots int) (*Simulator, error) {
+	s := &Simulator{nodes: make([]uint32, samples.Facts().Nodes), slots: newTraceSlots(slots)}
+	var err error
+	if s.trace, err = buildTrace(ctx, fsys, dir, samples, s.nodes, s.slots); err != nil {
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, trace.remove()) }()
-	m := newSimulation(trace, nodes, s.Rows, slots)
+	return s, nil
+}
+
+// Close removes the scratch files.
+func (s *Simulator) Close() error { return s.trace.remove() }
+
+// Run simulates a cache of at most as many rows as there are nodes that any training batch
+// touches, and records one cycle that ends with the rows that it began with. rank orders the
+// cache's first content: its nodes take the entries 0, 1 and so on by ascending rank, so that
+// what is used most lies together, in the entries that a GPU would hold. Without ranks they
+// do by ascending node. rec may be nil.
+func (s *Simulator) Run(ctx context.Context, rows int64, rank []uint32, rec Recorder) (Stats, error) {
+	m := newSimulation(s.trace, s.nodes, rows, s.slots)
 	set, err := m.circle(ctx)
 	if err != nil {
 		return Stats{}, err
 	}
-	place := entries(set, s.Rank)
+	place := entries(set, rank)
 	m.begin(set, place)
 	var do func(t int, codes []uint32) error
 	if rec != nil {

@@ -50,15 +50,20 @@ func TestDecode(t *testing.T) {
 }
 
 func TestRanks(t *testing.T) {
-	for _, c := range []struct{ hotness, want []uint32 }{
-		{[]uint32{1, 3, 0, 3, 2}, []uint32{3, 0, 4, 1, 2}},
-		{[]uint32{0, 0, 0}, []uint32{0, 1, 2}},
-		{nil, nil},
+	for _, c := range []struct {
+		hotness, want []uint32
+		touched       int64
+	}{
+		{[]uint32{1, 3, 0, 3, 2}, []uint32{3, 0, 4, 1, 2}, 4},
+		{[]uint32{2, 0, 5, 2, 0, 1}, []uint32{1, 4, 0, 2, 5, 3}, 4},
+		{[]uint32{7, 7}, []uint32{0, 1}, 2},
+		{[]uint32{0, 0, 0}, []uint32{0, 1, 2}, 0},
+		{nil, nil, 0},
 	} {
 		rank := make([]uint32, len(c.hotness))
-		Ranks(c.hotness, rank)
-		if !slices.Equal(rank, c.want) {
-			t.Errorf("of hotness %v the ranks are %v, want %v", c.hotness, rank, c.want)
+		touched := Ranks(c.hotness, rank)
+		if !slices.Equal(rank, c.want) || touched != c.touched {
+			t.Errorf("of hotness %v the ranks are %v of %d touched nodes, want %v of %d", c.hotness, rank, touched, c.want, c.touched)
 		}
 	}
 }

@@ -27,8 +27,9 @@ func (r *Reader) Hotness() ([]uint32, error) {
 }
 
 // Ranks fills rank, one for each node, with the nodes' places by descending hotness, ties
-// by ascending id. It holds 8 bytes for every count up to the hottest node's besides.
-func Ranks(hotness, rank []uint32) {
+// by ascending id. It returns how many nodes any training batch needs; their ranks are the
+// first. While it runs it holds 8 bytes for every count up to the hottest node's.
+func Ranks(hotness, rank []uint32) (touched int64) {
 	most := uint32(0)
 	if len(hotness) > 0 {
 		most = slices.Max(hotness)
@@ -37,6 +38,7 @@ func Ranks(hotness, rank []uint32) {
 	for _, n := range hotness {
 		next[n]++
 	}
+	touched = int64(len(hotness)) - int64(next[0])
 	sum := uint64(0)
 	for n := len(next) - 1; n >= 0; n-- {
 		next[n], sum = sum, sum+next[n]
@@ -45,6 +47,7 @@ func Ranks(hotness, rank []uint32) {
 		rank[v] = uint32(next[n])
 		next[n]++
 	}
+	return touched
 }
 
 // hotness is hotness.bin with its checksums.

@@ -33,6 +33,9 @@ func (l *Layout) IndexBytes() int64 {
 	return int64(hi-lo) * int64(recordBytes(l.Layers))
 }
 
+// IndexBytes returns the bytes of the index of the samples, which a Reader holds.
+func (f *Facts) IndexBytes() int64 { return int64(f.Batches()) * int64(recordBytes(f.Layers)) }
+
 // facts adds up what is written, all of which ix describes.
 func (l *Layout) facts(ix *index, epochs int) Facts {
 	p := l.part()

@@ -93,6 +93,31 @@ func BenchmarkSample(b *testing.B) {
 	}
 }
 
+// BenchmarkLabor draws the same batches by LABOR, which depend on each other or do not.
+func BenchmarkLabor(b *testing.B) {
+	g := benchGraph()
+	nodes := int64(g.NumNodes())
+	for _, dependency := range []int{0, 64} {
+		b.Run(fmt.Sprint("dependency ", dependency), func(b *testing.B) {
+			from := laborSeeds(mbfile.Params{BatchDependency: dependency}, 1)
+			s := New(g, []int{10, 15, 20}, Options{})
+			seeds := make([]uint32, 1024)
+			for i := range seeds {
+				seeds[i] = uint32(uint64(i)*0x9E3779B1) & uint32(nodes-1)
+			}
+			edges, batch := 0, 0
+			for b.Loop() {
+				if err := byLabor(s, from, ID{Epoch: batch}).sample(context.Background(), &s.batch, seeds, 0); err != nil {
+					b.Fatal(err)
+				}
+				batch++
+				edges += s.batch.NumEdges()
+			}
+			b.ReportMetric(float64(edges)/b.Elapsed().Seconds()/1e6, "Medges/s")
+		})
+	}
+}
+
 // BenchmarkDraw draws 15 of lists of several lengths: in a register, exactly in
 // bits, and with the filter.
 func BenchmarkDraw(b *testing.B) {

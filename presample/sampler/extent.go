@@ -45,7 +45,10 @@ func ExtentOf(b *graph.Batch) Extent {
 // Slack returns the bytes that memory for n bytes takes, which grows with room to spare.
 func Slack(n int64) int64 { return n + n/4 }
 
-// Memory returns the bytes that a sampler holds for a batch, without its table.
+// Memory returns the bytes that a sampler holds for a batch, without its table: of every
+// node its id, its degree and where its edges lie; of blocks their index pointers and
+// indices; of a chunk of edges their positions and their sources, which may all be nodes
+// that have no place yet.
 func (x Extent) Memory() int64 {
-	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + 12*chunkEdges
+	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunkEdges + Slack(4*chunkEdges)
 }

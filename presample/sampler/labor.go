@@ -17,7 +17,8 @@ import (
 // input nodes.
 //
 // Lots of nodes are independent and alike in distribution: each set of a destination's
-// neighbours is as likely as under uniform sampling. The zero value is uniform sampling.
+// neighbours is as likely as under uniform sampling, but for parallel edges, which go
+// together. The zero value is uniform sampling.
 type labor struct {
 	first, second uint64 // keys, of the batch or of its group and the next
 	cos, sin      int64  // weights of the two; cos is 0 where batches are independent
@@ -27,8 +28,9 @@ type labor struct {
 
 // labor returns how a batch is drawn. Under a batch dependency of k, the lots of batch i
 // are cos(πf/2)·A + sin(πf/2)·B, where A and B are normally distributed, f = (i mod k)/k,
-// and the k batches of a group have A and B in common; the next group begins with this
-// one's B. The correlation of two batches' lots falls as a cosine, over k batches, to 0.
+// and the k batches of a group have A and B in common; B is the next group's A. The
+// correlation of lots is the cosine of the turn between two batches of a group, and 0
+// between batches whose groups do not follow each other.
 func (s *Seeds) labor(id ID) labor {
 	p := &s.params
 	if p.Method != mbfile.Labor {

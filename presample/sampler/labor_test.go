@@ -275,8 +275,31 @@ func TestParallelEdges(t *testing.T) {
 	}
 }
 
-// TestEqualLots: of nodes with equal lots, those of lower id are taken.
+// TestEqualLots: of nodes with equal lots, those of lower id are taken. A weight of which only
+// odd numbers leave anything makes two different lots.
 func TestEqualLots(t *testing.T) {
+	l := labor{cos: math.MinInt64, on: true}
+	var c chooser
+	c.prepare([]int{12})
+	src := rng.New(0)
+	for range 50 {
+		nodes, at, lot := make([]uint32, 40), make([]int64, 40), make([]uint64, 40)
+		for i := range nodes {
+			nodes[i], at[i] = src.Uint32n(1000), int64(i)
+		}
+		l.lots(lot, nodes)
+		slices.SortStableFunc(at, func(i, j int64) int {
+			return cmpstd.Or(cmpstd.Compare(lot[i], lot[j]), cmpstd.Compare(nodes[i], nodes[j]))
+		})
+		want := slices.Sorted(slices.Values(at[:12]))
+		if distinct := len(slices.Compact(slices.Sorted(slices.Values(lot)))); distinct != 2 {
+			t.Fatalf("%d different lots", distinct)
+		}
+		pos := make([]int64, 12)
+		if err := c.choose(t.Context(), pos, nodes, 0, &l); err != nil || !slices.Equal(pos, want) {
+			t.Fatalf("%v, want %v; %v", pos, want, err)
+		}
+	}
 	a, b := edge{3, 9, 0}, edge{3, 4, 1}
 	if a.before(b) || !b.before(a) || a.before(a) || !(edge{2, 9, 5}).before(b) || !(edge{3, 4, 0}).before(b) || b.before(edge{3, 4, 0}) {
 		t.Error("edges are not taken by lot, node and position")
@@ -442,8 +465,8 @@ func correlation(from *Seeds, a, b ID) float64 {
 	return (xy - x*y) / math.Sqrt((xx-x*x)*(yy-y*y))
 }
 
-// TestBatchDependency: lots change as a cosine over k batches, also where a group ends and
-// where an epoch does, and are others after them, in other splits, hops and seeds.
+// TestBatchDependency: the correlation of two batches' lots, in a group of k batches, where a
+// group or an epoch ends, in groups that do not follow each other, and in other splits.
 func TestBatchDependency(t *testing.T) {
 	const k, six = 8, 6.0 / 141 // six standard errors of 20,000 pairs
 	from := laborSeeds(mbfile.Params{BatchDependency: k}, 6)

@@ -77,7 +77,6 @@ func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, e
 func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, key uint64) error {
 	fanout := s.fanout
 	s.table.begin()
-	s.nodes = enlarge(s.nodes, 0, len(seeds)+1)
 	k := binio.Grow(b.Blocks, len(fanout))
 	b.Blocks = k
 	n := s.numberAll(seeds)
@@ -126,9 +125,16 @@ func (s *Sampler) allow(x Extent) error {
 func (s *Sampler) numberAll(seeds []uint32) int {
 	n := uint32(0)
 	for piece := range slices.Chunk(seeds, chunkEdges) {
-		n = s.table.number(s.ids, piece, s.nodes, n)
+		n = s.number(s.ids, piece, n)
 	}
 	return int(n)
+}
+
+// number gives nodes that are new the numbers from n on, and puts those of ids into out. The
+// list of nodes grows with the nodes that are found, which may be far fewer than edges.
+func (s *Sampler) number(out, ids []uint32, n uint32) uint32 {
+	s.nodes = enlarge(s.nodes, int(n), int(n)+len(ids)+1)
+	return s.table.number(out, ids, s.nodes, n)
 }
 
 // locate looks up where the edges of the nodes lo to hi-1 lie.
@@ -152,13 +158,12 @@ func (s *Sampler) locate(lo, hi int) error {
 // counted already.
 func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64, l labor) error {
 	k.Indices = enlarge(k.Indices, 0, edges)
-	s.nodes = enlarge(s.nodes, dst, min(dst+edges, s.g.NumNodes())+1)
 	n, done, fill := uint32(dst), 0, 0
 	look := func() {
 		out := k.Indices[done : done+fill]
 		ids := s.ids[:fill]
 		gather(ids, s.g.Indices, s.pos)
-		n = s.table.number(out, ids, s.nodes, n)
+		n = s.number(out, ids, n)
 		done, fill = done+fill, 0
 	}
 	for i := range dst {
@@ -172,7 +177,7 @@ func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key u
 		}
 		if int(take) > len(s.pos) { // only ever all neighbours
 			for piece := range slices.Chunk(s.g.Indices[start:start+int64(d)], chunkEdges) {
-				n = s.table.number(k.Indices[done:done+len(piece)], piece, s.nodes, n)
+				n = s.number(k.Indices[done:done+len(piece)], piece, n)
 				done += len(piece)
 			}
 			continue

@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
+	"diskgnn/internal/units"
 	"diskgnn/presample/mbfile"
 )
 
@@ -119,7 +120,7 @@ func (s *Seeds) Localize(ctx context.Context, t *dataset.Topology, workers int, 
 		return fmt.Errorf("order the training nodes: %w", err)
 	}
 	s.orders.scratch = make([]uint32, len(nodes))
-	rep.Logf("ordered %d training nodes by locality in %.1f s", len(nodes), time.Since(began).Seconds())
+	rep.Logf("ordered %s by locality in %s", units.Of(len(nodes), "training node"), units.Duration(time.Since(began)))
 	return nil
 }
 

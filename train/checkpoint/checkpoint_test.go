@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,6 +177,37 @@ func TestTooLong(t *testing.T) {
 	}
 	if _, _, err := Decode(sealed(append([]byte(`{"head":1,"sections":[]`), append(bytes.Repeat([]byte(" "), 1<<20), '}')...))); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a header of a mebibyte: %v", err)
+	}
+}
+
+// shrinking is a file system whose files lose a byte after their length was looked up.
+type shrinking struct{ vfs.FS }
+
+type shrinkingFile struct{ vfs.File }
+
+func (s shrinking) Open(name string) (vfs.File, error) {
+	f, err := s.FS.Open(name)
+	return shrinkingFile{f}, err
+}
+
+func (f shrinkingFile) Stat() (fs.FileInfo, error) {
+	st, err := f.File.Stat()
+	return st, errors.Join(err, os.Truncate(f.Name(), st.Size()-1))
+}
+
+func TestBecomesShorter(t *testing.T) {
+	d := Dir{shrinking{disk}, filepath.Join(t.TempDir(), "checkpoints")}
+	if err := d.Write(1, 1, nil, 1); err != nil {
+		t.Fatal(err)
+	}
+	name := nameOf(1)
+	st, err := os.Stat(d.File(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("read %s: it became shorter than %d bytes", d.File(name), st.Size())
+	if _, _, err := d.Read(name, 100); !errors.Is(err, fault.ErrCorrupt) || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
 	}
 }
 

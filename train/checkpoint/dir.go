@@ -59,27 +59,18 @@ func (d Dir) Read(name string, most int64) (head json.RawMessage, sections map[s
 	return head, sections, nil
 }
 
-func (d Dir) read(name string, most int64) (b []byte, err error) {
-	f, err := d.FS.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if st.Size() > most {
-		return nil, corrupt("%d bytes, where %d at most can be the run's", st.Size(), most)
-	}
-	b = make([]byte, st.Size())
-	if _, err := io.ReadFull(f, b); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, corrupt("it became shorter than %d bytes", st.Size())
+func (d Dir) read(name string, most int64) ([]byte, error) {
+	var size int64
+	b, err := vfs.ReadExact(d.FS, name, func(n int64) error {
+		if size = n; size > most {
+			return corrupt("%d bytes, where %d at most can be the run's", size, most)
 		}
-		return nil, err
+		return nil
+	})
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, corrupt("it became shorter than %d bytes", size)
 	}
-	return b, nil
+	return b, err
 }
 
 // Write makes a checkpoint durable, in place of one of the same step, and then removes

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+
 	"gorgonia.org/gorgonia"
 
 	"diskgnn/graph"
@@ -46,17 +48,26 @@ func newLayer(n *network, index int, below *layer) *layer {
 		k.dx = n.floats(below.rows * below.width)
 	}
 	k.tail.make(k)
-	switch {
-	case index == model.InputLayer:
-		k.conv = newProjection(k)
-	case n.model.Kind == model.GAT && n.orders[index-n.first] == model.Multiply:
-		k.conv = newAttentionProducts(k)
-	case n.model.Kind == model.GAT:
-		k.conv = newAttentionSums(k)
-	default:
-		k.conv = newLinear(k)
-	}
+	k.conv = newConv(k)
 	return k
+}
+
+// newConv makes a layer's convolution. The kind is one that Validate of the model accepts.
+func newConv(k *layer) conv {
+	if k.index == model.InputLayer {
+		return newProjection(k)
+	}
+	switch kind := k.net.model.Kind; kind {
+	case model.SAGE, model.GCN:
+		return newLinear(k)
+	case model.GAT:
+		if k.net.orders[k.index-k.net.first] == model.Multiply {
+			return newAttentionProducts(k)
+		}
+		return newAttentionSums(k)
+	default:
+		panic(fmt.Sprintf("cpu: no layer of the kind %q", kind))
+	}
 }
 
 // param returns the values of the layer's parameter with this role and, in training,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -20,9 +21,6 @@ import (
 	"diskgnn/train/model"
 	"diskgnn/train/score"
 )
-
-// overheadBytes is set aside for what is not counted one by one.
-const overheadBytes = 48 << 20
 
 // parts are what tests replace.
 type parts struct {
@@ -109,7 +107,6 @@ func (j *job) open(ctx context.Context) (err error) {
 	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes, f.MultiLabel()); err != nil {
 		return err
 	}
-	held := budget.Now().Anon
 	var how string
 	if j.stack, how, err = j.parts.stack(o.IO, iostack.Options{}); err != nil {
 		return err
@@ -124,11 +121,11 @@ func (j *job) open(ctx context.Context) (err error) {
 	}
 	var engine int64 // which prepare counts beside all else
 	// A small engine is made in any case: only with it is known what memory would do.
-	room := max(o.Memory, overheadBytes)
+	room := max(o.Memory, budget.Reserve)
 	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
 	}
-	j.fixed = held + overheadBytes + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
+	j.fixed = budget.Reserve + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
 	if note := j.engine.Info().Note; note != "" {
 		j.report.Logf("%s", note)
@@ -167,10 +164,10 @@ func (j *job) orders() ([]model.Order, error) {
 // for the given targets alone, and takes the buffers that stay. more is memory that
 // the caller holds.
 func (j *job) prepare(ctx context.Context, last int, t targets, more int64) error {
-	j.fixed += more
+	dry := new(device.Arena)
 	all := targets{nodes: j.data.Facts().Nodes}
 	if j.model.CountsBlocks() {
-		j.fixed += outBytes(all.nodes)
+		takeOut(dry, all.nodes)
 	}
 	var states, peak int64
 	in := j.model.Features()
@@ -188,6 +185,7 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 		peak = max(peak, before+states)
 		j.layers = append(j.layers, p)
 	}
+	j.fixed += more + dry.Used()
 	room := j.options.Memory - j.fixed
 	if j.parts.room > 0 {
 		room = j.parts.room
@@ -200,7 +198,7 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 		outside = max(outside, matrixBytes(j.layers[l].most.src, j.layers[l].in))
 	}
 	outside += pieces.Memory(dataset.Granule, j.features.Compressed())
-	j.undo = budget.LimitHeap(j.options.Memory, outside+overheadBytes)
+	j.undo = budget.LimitHeap(j.options.Memory, outside)
 	var err error
 	if last > 0 {
 		dir, err := scratchDir(j.options.Run, j.options.Scratch)
@@ -215,10 +213,8 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 	if j.wires, err = pieces.NewBuffers(dataset.Granule, j.features.Compressed()); err != nil || !j.model.CountsBlocks() {
 		return err
 	}
-	return j.topology.Guard(func() (err error) {
-		j.out, err = countOut(ctx, &j.topology.CSC)
-		return err
-	})
+	j.out = takeOut(device.NewArena(), all.nodes)
+	return j.topology.Guard(func() error { return countOut(ctx, &j.topology.CSC, j.out) })
 }
 
 // plan decides how long the ranges of the layers are. Where memory does not suffice, the

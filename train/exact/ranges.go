@@ -5,6 +5,7 @@ import (
 	"math"
 	"sort"
 
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/idset"
@@ -77,17 +78,16 @@ func largest(lo, hi int, ok func(n int) bool) int {
 	return lo + sort.Search(hi-lo, func(i int) bool { return !ok(lo + i + 1) })
 }
 
-// outBytes returns the memory of a number for every node.
-func outBytes(nodes int64) int64 { return 4 * nodes }
+// takeOut takes a number for every node.
+func takeOut(a *device.Arena, nodes int64) []uint32 { return device.Take[uint32](a, int(nodes)) }
 
-// countOut returns how many edges begin at each node. It touches the graph: call it under
-// Guard.
-func countOut(ctx context.Context, g *graph.CSC) ([]uint32, error) {
-	out := make([]uint32, g.NumNodes())
+// countOut counts in out, which is zero, how many edges begin at each node. It touches the
+// graph: call it under Guard.
+func countOut(ctx context.Context, g *graph.CSC, out []uint32) error {
 	const run = 1 << 20 // edges between two looks at the context
 	for indices := g.Indices; len(indices) > 0; indices = indices[min(run, len(indices)):] {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		for _, u := range indices[:min(run, len(indices))] {
 			if out[u] < math.MaxUint32 {
@@ -95,7 +95,7 @@ func countOut(ctx context.Context, g *graph.CSC) ([]uint32, error) {
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // maxInBlock bounds the sources and edges of a block, which counts them in 32 bits.
@@ -115,29 +115,33 @@ type cutter struct {
 
 // cutterBytes returns the memory of a cutter's block, with the edges that begin at its
 // sources if the model counts them.
-func cutterBytes(c capacity, counts bool) int64 {
-	n := 2*int64(c.src) + 3*int64(c.dst) + 1 + int64(c.edges)
-	if counts {
-		n += int64(c.src)
-	}
-	return 4 * n
+func cutterBytes(most capacity, counts bool) int64 {
+	dry := new(device.Arena)
+	(&cutter{most: most}).takeBlock(dry, counts)
+	return dry.Used()
 }
 
 // newCutter returns a cutter of targets into ranges of at most most. out has the edges
 // that begin at each node of the graph, nil where the model does not count them.
 func newCutter(g *graph.CSC, t targets, most capacity, sources *idset.Set, out []uint32) *cutter {
 	c := &cutter{graph: g, targets: t, most: most, sources: sources, out: out}
-	if out != nil {
-		c.outs = make([]uint32, 0, most.src)
+	c.takeBlock(device.NewArena(), out != nil)
+	return c
+}
+
+// takeBlock takes the memory of a block of the capacity.
+func (c *cutter) takeBlock(a *device.Arena, counts bool) {
+	words := func(n int) []uint32 { return device.Take[uint32](a, n) }
+	if counts {
+		c.outs = words(c.most.src)
 	}
 	c.batch = graph.Batch{
-		Blocks: []graph.Block{{Indptr: make([]uint32, 0, most.dst+1), Indices: make([]uint32, 0, most.edges), Dst: make([]uint32, 0, most.dst)}},
-		Input:  make([]uint32, 0, most.src), Degree: make([]uint32, 0, most.src), Labels: make([]int32, most.dst),
+		Blocks: []graph.Block{{Indptr: words(c.most.dst + 1), Indices: words(c.most.edges), Dst: words(c.most.dst)}},
+		Input:  words(c.most.src), Degree: words(c.most.src), Labels: device.Take[int32](a, c.most.dst),
 	}
 	for i := range c.batch.Labels {
 		c.batch.Labels[i] = graph.Unlabelled
 	}
-	return c
 }
 
 // checkEvery is how many targets are looked at between two looks at the context.

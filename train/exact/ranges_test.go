@@ -67,3 +67,18 @@ func TestRanges(t *testing.T) {
 		}
 	})
 }
+
+// What is planned for a cutter's block and for the edges that begin at each node is what
+// they take.
+func TestCutterHoldsWhatIsPlanned(t *testing.T) {
+	most := capacity{src: 11, dst: 5, edges: 70}
+	for _, out := range [][]uint32{nil, make([]uint32, 3)} {
+		c := newCutter(nil, targets{}, most, nil, out)
+		k := &c.batch.Blocks[0]
+		words := cap(c.outs) + cap(k.Indptr) + cap(k.Indices) + cap(k.Dst) + cap(c.batch.Input) + cap(c.batch.Degree) + cap(c.batch.Labels)
+		want := 4 * (2*11 + 3*5 + 1 + 70 + cap(c.outs))
+		if planned := cutterBytes(most, out != nil); int64(4*words) != planned || 4*words != want || (cap(c.outs) == 11) != (out != nil) {
+			t.Errorf("%d bytes are taken, %d planned, want %d", 4*words, planned, want)
+		}
+	}
+}

@@ -20,8 +20,10 @@ func (e *Engine) Again() (took time.Duration, err error) {
 			return err
 		}
 		defer began.Free()
-		err = errors.Join(e.main.CopyIn(i.constants, i.given.Bytes()), began.Record(e.main), e.compute(i), i.computing.End(e.main), e.main.Synchronize())
-		if err != nil {
+		if err := e.main.CopyIn(i.constants, i.given.Bytes()); err != nil {
+			return err
+		}
+		if err := errors.Join(began.Record(e.main), e.compute(i), i.computing.End(e.main), e.main.Synchronize()); err != nil {
 			return err
 		}
 		e.adam.step += 2 // so that the same input is the last one's

@@ -274,3 +274,13 @@ func compareMoments(t *testing.T, i int, g *Engine, cpu *cpu.Engine, tolerance f
 		}
 	}
 }
+
+// A kind that the model has and the engine has not is a bug, not a layer of another kind.
+func TestNoLayerOfAnUnknownKind(t *testing.T) {
+	defer func() {
+		if r := fmt.Sprint(recover()); r != `gpu: no layer of the kind "mlp"` {
+			t.Error(r)
+		}
+	}()
+	newConv(&layer{net: &network{model: &model.Model{Kind: "mlp"}}})
+}

@@ -324,3 +324,30 @@ func TestAgain(t *testing.T) {
 		t.Error("other weights than a step's")
 	}
 }
+
+// Without the copy of what a step reads, none of its kernels runs. The wait is for the step
+// before.
+func TestAgainWithoutItsCopy(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := someBatch(rng)
+	var calls []string
+	failing := false
+	d := cudatest.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
+		if !failing {
+			return nil
+		}
+		if calls = append(calls, call); call == "copy in" {
+			return &cuda.Fault{Why: "boom"}
+		}
+		return nil
+	})
+	e := newEngine(t, d, engine.Config{Network: someModel(), Sizes: graphtest.Roomy(b)})
+	w, x := work(t, e, false, b), graphtest.Features(b, 6, rng)
+	step(t, e, w, x)
+	failing = true
+	_, err := e.Again()
+	failing = false
+	if !errors.Is(err, fault.ErrDevice) || !slices.Equal(calls, []string{"wait", "event", "copy in"}) {
+		t.Errorf("%v after %q", err, calls)
+	}
+}

@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"fmt"
+
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/dtype"
@@ -41,15 +43,23 @@ func newLayer(n *network, index int, below *layer) *layer {
 		k.dx = n.floats(below.rows() * below.width)
 	}
 	k.tail.make(k)
-	switch {
-	case index == model.InputLayer:
-		k.conv = newProjection(k)
-	case n.model.Kind == model.GAT:
-		k.conv = newAttention(k)
-	default:
-		k.conv = newLinear(k)
-	}
+	k.conv = newConv(k)
 	return k
+}
+
+// newConv makes a layer's convolution. The kind is one that Validate of the model accepts.
+func newConv(k *layer) conv {
+	if k.index == model.InputLayer {
+		return newProjection(k)
+	}
+	switch kind := k.net.model.Kind; kind {
+	case model.SAGE, model.GCN:
+		return newLinear(k)
+	case model.GAT:
+		return newAttention(k)
+	default:
+		panic(fmt.Sprintf("gpu: no layer of the kind %q", kind))
+	}
 }
 
 // param returns the values of the layer's parameters with roles from one to another and,

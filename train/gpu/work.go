@@ -51,7 +51,7 @@ func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
 
 // WorkBytes returns the memory of a work for Backward, most of it pinned, and of one for Infer.
 func (e *Engine) WorkBytes() (train, eval int64) {
-	train = e.train.frame.bytes + e.train.preparer.SorterBytes()
+	train = e.train.frame.bytes + e.train.preparer.SortingBytes()
 	if e.eval != nil {
 		eval = e.eval.frame.bytes
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -52,7 +53,8 @@ func (p *Param) Len() int { return p.Rows * p.Cols }
 func (p *Param) Trained() bool { return p.Role <= LastTrained }
 
 // Params returns the parameters: those trained, layer by layer, the input
-// projection first, each layer's in the order of the roles; then the statistics.
+// projection first, each layer's in the order of the roles; then the statistics. The kind is
+// one that Validate accepts.
 func (m *Model) Params() []Param {
 	var ps []Param
 	if m.InputProjection > 0 {
@@ -82,10 +84,12 @@ func (m *Model) layerParams(l int) []Param {
 	case GCN: // Glorot's weight, no bias at first
 		weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, out, math.Sqrt(6/float64(in+out)))}
 		biases = []Param{vector(numbered("convs", l, "bias"), l, Bias, out, 0, 0)}
-	default:
+	case SAGE:
 		weights = []Param{matrix(numbered("convs", l, "lin_l.weight"), l, Neighbour, in, out, bound),
 			matrix(numbered("convs", l, "lin_r.weight"), l, Self, in, out, bound)}
 		biases = []Param{vector(numbered("convs", l, "lin_l.bias"), l, Bias, out, 0, bound)}
+	default:
+		panic(fmt.Sprintf("model: no parameters of the kind %q", m.Kind))
 	}
 	if m.Residual {
 		weights = append(weights, matrix(numbered("lins", l, "weight"), l, ResidualWeight, in, out, bound))

@@ -16,19 +16,11 @@ type inputOrder struct {
 	batch       graph.Batch
 }
 
-// inputOrderBytes returns the memory of one, without the list of places.
-func (r *Preparer) inputOrderBytes() int64 {
-	if !r.sortsInput {
-		return 0
-	}
-	return int64(r.sizes.Src[0])*(2*8+2*4) + 4*int64(r.sizes.Edges[0]+r.sizes.Dst[0])
-}
-
 // sortInput returns b with its input nodes in the order of their ids. What differs from b
 // lies in p's memory; p.Order has where their rows are.
 func (r *Preparer) sortInput(p *Prepared, b *graph.Batch) *graph.Batch {
 	o, n := &p.input, len(b.Input)
-	o.keys, o.spare = resized(o.keys, n, r.sizes.Src[0]), resized(o.spare, n, r.sizes.Src[0])
+	o.keys, o.spare = o.keys[:n], o.spare[:n]
 	largest := uint32(0)
 	for i, id := range b.Input {
 		o.keys[i] = uint64(id)<<32 | uint64(i)
@@ -37,13 +29,10 @@ func (r *Preparer) sortInput(p *Prepared, b *graph.Batch) *graph.Batch {
 	o.sort(bits.Len32(largest))
 
 	s, k := &o.batch, &b.Blocks[0]
-	if len(s.Blocks) != len(b.Blocks) {
-		s.Blocks = make([]graph.Block, len(b.Blocks))
-	}
 	own := s.Blocks[0]
 	copy(s.Blocks, b.Blocks)
-	p.Order = resized(p.Order, n, r.sizes.Src[0])
-	s.Input, s.Degree = resized(s.Input, n, r.sizes.Src[0]), resized(s.Degree, n, r.sizes.Src[0])
+	p.Order = p.Order[:n]
+	s.Input, s.Degree = s.Input[:n], s.Degree[:n]
 	to := binio.View[uint32](binio.Bytes(o.spare))[:n] // the number of the node whose row lies there
 	for i, key := range o.keys {
 		at := uint32(key)
@@ -51,11 +40,11 @@ func (r *Preparer) sortInput(p *Prepared, b *graph.Batch) *graph.Batch {
 		to[at] = uint32(i)
 	}
 	first := &s.Blocks[0]
-	first.Indices = resized(own.Indices, len(k.Indices), r.sizes.Edges[0])
+	first.Indices = own.Indices[:len(k.Indices)]
 	for e, at := range k.Indices {
 		first.Indices[e] = to[at]
 	}
-	first.Dst = resized(own.Dst, k.NumDst, r.sizes.Dst[0])
+	first.Dst = own.Dst[:k.NumDst]
 	for i := range first.Dst {
 		first.Dst[i] = to[k.DstPos(i)]
 	}

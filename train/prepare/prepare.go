@@ -20,10 +20,12 @@ type Prepared struct {
 	// order of their ids then.
 	Order []uint32
 
-	by     *Preparer // the one that made it
-	batch  *graph.Batch
-	sorter *sorter // nil until it is needed
-	input  inputOrder
+	by      *Preparer // the one that made it
+	room    *Preparer // the one whose batches there is memory for
+	batch   *graph.Batch
+	sorter  []sorter // one, where edges may be that many
+	records []uint64 // of the sorter
+	input   inputOrder
 }
 
 // Block is what was derived from one block.
@@ -131,9 +133,7 @@ func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 	if err := r.check(b); err != nil {
 		return err
 	}
-	if len(p.Blocks) != len(b.Blocks) {
-		p.Blocks = make([]Block, len(b.Blocks))
-	}
+	r.room(p)
 	if r.sortsInput {
 		b = r.sortInput(p, b)
 	} else {
@@ -150,7 +150,7 @@ func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 	}
 	if k := &b.Blocks[0]; r.place && k.Dst != nil {
 		q := &p.Blocks[0]
-		q.Place = resized(q.Place, k.NumSrc, r.sizes.Src[0])
+		q.Place = q.Place[:k.NumSrc]
 		if err := q.placeDestinations(k); err != nil {
 			return err
 		}
@@ -218,78 +218,6 @@ func (r *Preparer) edges(l int) int {
 	return r.sizes.Edges[l]
 }
 
-// Lengths are the elements of a Block's slices at the maximum sizes.
-type Lengths struct {
-	Dst, Src, Own                                          int
-	TIndptr, TIndices, Place                               int
-	Indptr, Indices, LoopTIndptr, LoopTIndices, LoopTEdges int // of Looped
-	Order                                                  int // of the Prepared, for block 0
-}
-
-// Lengths returns what Prepare needs for block l. It uses memory that a Prepared's
-// slices have, if it suffices, and else makes it.
-func (r *Preparer) Lengths(l int) Lengths {
-	var n Lengths
-	src, dst, edges := r.sizes.Src[l], r.sizes.Dst[l], r.edges(l)
-	switch {
-	case r.model.Kind == model.GCN:
-		n.Dst, n.Own, n.Src = dst, dst, src
-	case r.model.Kind == model.SAGE && r.averages():
-		n.Dst = dst
-	}
-	switch {
-	case r.loops():
-		n.Indptr, n.Indices = dst+1, edges
-		if r.transpose[l] {
-			n.LoopTIndptr, n.LoopTIndices, n.LoopTEdges = src+2, edges, edges
-		}
-	case r.transpose[l]:
-		n.TIndptr, n.TIndices = src+2, edges
-	}
-	if l == 0 && r.place {
-		n.Place = src
-	}
-	if l == 0 && r.sortsInput {
-		n.Order = src
-	}
-	return n
-}
-
-func (n *Lengths) sum() int {
-	return n.Dst + n.Src + n.Own + n.TIndptr + n.TIndices + n.Place + n.Indptr + n.Indices + n.LoopTIndptr + n.LoopTIndices + n.LoopTEdges + n.Order
-}
-
-// Bytes returns the memory that one Prepared needs at the maximum sizes.
-func (r *Preparer) Bytes() int64 {
-	n := 0
-	for l := range r.transpose {
-		k := r.Lengths(l)
-		n += k.sum()
-	}
-	return 4*int64(n) + r.SorterBytes()
-}
-
-// Held returns the memory that p holds: at most what Bytes of its preparer says.
-func (p *Prepared) Held() int64 {
-	words := cap(p.Order)
-	for i := range p.Blocks {
-		q := &p.Blocks[i]
-		words += cap(q.Dst) + cap(q.Src) + cap(q.Own) + cap(q.TIndptr) + cap(q.TIndices) + cap(q.Place)
-		k := &q.Looped
-		words += cap(k.Indptr) + cap(k.Indices) + cap(k.TIndptr) + cap(k.TIndices) + cap(k.TEdges)
-	}
-	o := &p.input
-	words += 2*(cap(o.keys)+cap(o.spare)) + cap(o.batch.Input) + cap(o.batch.Degree)
-	if len(o.batch.Blocks) > 0 {
-		words += cap(o.batch.Blocks[0].Indices) + cap(o.batch.Blocks[0].Dst)
-	}
-	bytes := 4 * int64(words)
-	if p.sorter != nil {
-		bytes += 4*(2*buckets+mostInBucket) + 8*int64(cap(p.sorter.records))
-	}
-	return bytes
-}
-
 // placeDestinations finds out which sources are destinations.
 func (p *Block) placeDestinations(b *graph.Block) error {
 	clear(p.Place)
@@ -300,13 +228,4 @@ func (p *Block) placeDestinations(b *graph.Block) error {
 		p.Place[s] = uint32(i) + 1
 	}
 	return nil
-}
-
-// resized returns a slice of n elements in s's memory, or in new memory with room
-// for most.
-func resized[T any](s []T, n, most int) []T {
-	if cap(s) < n {
-		return make([]T, n, most)
-	}
-	return s[:n]
 }

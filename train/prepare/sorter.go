@@ -38,15 +38,6 @@ func sorts(src, dst, edges int) bool {
 	return src > fewSources && src <= buckets*mostInBucket && dst <= mostNumbered && edges <= mostNumbered
 }
 
-// sorter returns p's, with room for so many edges.
-func (r *Preparer) sorter(p *Prepared, edges int) *sorter {
-	if p.sorter == nil {
-		p.sorter = new(sorter)
-	}
-	p.sorter.records = resized(p.sorter.records, edges, r.sorted())
-	return p.sorter
-}
-
 // sorted returns the most edges that a sorter may be used for.
 func (r *Preparer) sorted() int {
 	most := 0
@@ -56,16 +47,6 @@ func (r *Preparer) sorted() int {
 		}
 	}
 	return most
-}
-
-// SorterBytes returns the memory in Bytes that Lengths does not list: what edges and input
-// nodes are sorted in.
-func (r *Preparer) SorterBytes() int64 {
-	bytes := r.inputOrderBytes()
-	if n := r.sorted(); n > 0 {
-		bytes += 8*int64(n) + 4*(2*buckets+mostInBucket)
-	}
-	return bytes
 }
 
 // build does what Looped.build does, and records the edges in their buckets.

@@ -38,19 +38,20 @@ func (t transposed) plain(indptr, indices []uint32) []uint32 {
 
 // transposeBlock transposes block l.
 func (r *Preparer) transposeBlock(q *Block, b *graph.Block, l int) {
-	q.TIndptr = resized(q.TIndptr, b.NumSrc+2, r.sizes.Src[l]+2)
-	q.TIndices = resized(q.TIndices, len(b.Indices), r.edges(l))
+	q.TIndptr = q.TIndptr[:b.NumSrc+2]
+	q.TIndices = q.TIndices[:len(b.Indices)]
 	q.TIndptr = transposed{indptr: q.TIndptr, indices: q.TIndices}.plain(b.Indptr, b.Indices)
 }
 
 // loopBlock gives block l its loops and, where that is needed, transposes it.
 func (r *Preparer) loopBlock(p *Prepared, b *graph.Block, l int) {
-	q, most := &p.Blocks[l].Looped, r.edges(l)
-	q.Indptr = resized(q.Indptr, b.NumDst+1, r.sizes.Dst[l]+1)
-	q.Indices = resized(q.Indices, len(b.Indices)+b.NumDst, most)
+	q := &p.Blocks[l].Looped
+	q.Indptr = q.Indptr[:b.NumDst+1]
+	q.Indices = q.Indices[:len(b.Indices)+b.NumDst]
 	var o *sorter
 	if r.transpose[l] && sorts(b.NumSrc, b.NumDst, len(q.Indices)) {
-		o = r.sorter(p, len(q.Indices))
+		o = &p.sorter[0]
+		o.records = p.records[:len(q.Indices)]
 		q.Indices = q.Indices[:o.build(q, b)]
 	} else {
 		q.Indices = q.Indices[:q.build(b)]
@@ -58,9 +59,9 @@ func (r *Preparer) loopBlock(p *Prepared, b *graph.Block, l int) {
 	if !r.transpose[l] {
 		return
 	}
-	q.TIndptr = resized(q.TIndptr, b.NumSrc+2, r.sizes.Src[l]+2)
-	q.TIndices = resized(q.TIndices, len(q.Indices), most)
-	q.TEdges = resized(q.TEdges, len(q.Indices), most)
+	q.TIndptr = q.TIndptr[:b.NumSrc+2]
+	q.TIndices = q.TIndices[:len(q.Indices)]
+	q.TEdges = q.TEdges[:len(q.Indices)]
 	t := transposed{q.TIndptr, q.TIndices, q.TEdges}
 	if o != nil {
 		q.TIndptr = o.transpose(t)

@@ -16,9 +16,9 @@ func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int, out []uint32) {
 	k, q := &b.Blocks[l], &blocks[l]
 	switch {
 	case r.model.Kind == model.GCN:
-		q.Dst = resized(q.Dst, k.NumDst, r.sizes.Dst[l])
-		q.Own = resized(q.Own, k.NumDst, r.sizes.Dst[l])
-		q.Src = resized(q.Src, k.NumSrc, r.sizes.Src[l])
+		q.Dst = q.Dst[:k.NumDst]
+		q.Own = q.Own[:k.NumDst]
+		q.Src = q.Src[:k.NumSrc]
 		switch {
 		case r.model.CountsBlocks():
 			q.weighByBlock(k, r.degrees, out)
@@ -28,7 +28,7 @@ func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int, out []uint32) {
 			q.weighInner(b, l, &blocks[l-1], r.degrees)
 		}
 	case r.model.Kind == model.SAGE && r.averages():
-		q.Dst = resized(q.Dst, k.NumDst, r.sizes.Dst[l])
+		q.Dst = q.Dst[:k.NumDst]
 		q.average(k)
 	}
 }

@@ -36,6 +36,15 @@ func (t *Tool) Run(ctx context.Context, result any, args ...string) error {
 	return nil
 }
 
+// Print writes v to standard output as a line of JSON.
+func Print(v any) error {
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = fmt.Println(string(line))
+	}
+	return err
+}
+
 // LastLine decodes the last line of the program's output.
 func LastLine(out []byte, result any) error {
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))

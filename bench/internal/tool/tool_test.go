@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -56,4 +57,13 @@ func TestSteady(t *testing.T) {
 			t.Errorf("%d bytes at %v: %v seconds count", c.bytes, c.rate, left)
 		}
 	}
+}
+
+func ExamplePrint() {
+	fmt.Println(Print(SpreadOf([]float64{1, 2, 3})))
+	fmt.Println(Print(math.NaN()))
+	// Output:
+	// {"median":2,"min":1,"max":3,"rounds":3}
+	// <nil>
+	// json: unsupported value: NaN
 }

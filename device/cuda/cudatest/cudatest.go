@@ -58,6 +58,9 @@ func checked(t testing.TB, d *cuda.Device, err error) *cuda.Device {
 		if device, pinned := d.Held(); device != 0 || pinned != 0 {
 			t.Errorf("%d bytes of the device and %d pinned ones were left behind", device, pinned)
 		}
+		if left := d.Left(); left != nil {
+			t.Errorf("left behind: %v", left)
+		}
 		d.Close()
 	})
 	return d

@@ -1,3 +1,5 @@
+//go:build gpu && cgo && linux && amd64
+
 package cuda
 
 import (

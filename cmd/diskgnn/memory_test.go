@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"diskgnn/internal/budget"
+)
+
+// planning are the commands that plan memory, in an order in which each finds what it
+// reads: of a graph of so many nodes and features, and of the GraphBolt tree in "tree".
+func planning(nodes, dim int) []string {
+	return []string{
+		fmt.Sprintf("generate --out g --nodes %d --dim %d --classes 4 --train-ratio 0.3", nodes, dim),
+		"import --format graphbolt --out imported tree",
+		"presample --dataset g --out s --batch-size 256 --fanout 3,3 --epochs 2",
+		"presample --dataset g --out overlap --batch-size 256 --fanout 3,3 --order overlap",
+		"pack --dataset g --samples s --out p --cache 10%",
+		"pack --dataset g --samples s --out zstd --cache 10% --compress-chunks zstd",
+		"pack --dataset g --samples s --out auto --cache 10% --compress-chunks auto",
+		"pack --dataset g --samples s --out min --cache 10% --policy min",
+		"pack --dataset g --samples s --out segments --cache 10% --max-disk 4x",
+		"train --pack p --out sage --epochs 3 --hidden 32",
+		"train --pack zstd --out gat --epochs 3 --hidden 32 --model gat",
+		"train --pack min --out gcn --epochs 3 --hidden 32 --model gcn",
+		"train --pack segments --out none --epochs 3 --engine none",
+		"train --dataset g --samples s --out memory --epochs 3 --hidden 32",
+		"eval --run sage --pack p",
+		"eval --run gat --dataset g --exact",
+		"predict --run gcn --dataset g --out classes",
+	}
+}
+
+// TestReserve: on a tiny graph, where buffers are next to nothing, no command holds more
+// than the reserve. What is logged is what budget.Reserve is chosen by. Reads are those of
+// pread, since io_uring pins whole buffers, touched or not.
+func TestReserve(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tree(t, "tree")
+	for _, command := range planning(2000, 32) {
+		if reads := []string{"pack", "train", "eval", "predict"}; slices.Contains(reads, strings.Fields(command)[0]) {
+			command += " --io pread"
+		}
+		peak, refusal := peakOf(t, command)
+		if refusal != "" || peak > budget.Reserve {
+			t.Errorf("%s: %s are held, the reserve is %s %s", command, budget.FormatBytes(peak), budget.FormatBytes(budget.Reserve), refusal)
+		}
+		t.Logf("%8s: %s", budget.FormatBytes(peak), command)
+	}
+}
+
+// TestPeakIsPlanned: with the least memory that a command accepts, which its refusals lead
+// to, it holds no more than that.
+func TestPeakIsPlanned(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tree(t, "tree")
+	for _, command := range planning(20_000, 32) {
+		least := int64(1)
+		peak, refusal := peakOf(t, command+" --memory 1MiB")
+		for tries := 0; refusal != ""; tries++ {
+			if tries > 4 {
+				t.Fatalf("%s: %s", command, refusal)
+			}
+			least = max(mebibytesNamed(refusal), least+1) // some are rounded down to tenths
+			peak, refusal = peakOf(t, fmt.Sprintf("%s --memory %dMiB", command, least))
+		}
+		if least<<20 <= budget.Reserve || peak > least<<20 {
+			t.Errorf("%s: %s are held, %d MiB are planned", command, budget.FormatBytes(peak), least)
+		}
+		t.Logf("%8s of %3d MiB: %s", budget.FormatBytes(peak), least, command)
+	}
+}
+
+// peakOf runs a command in a process of its own and returns the anonymous memory that it
+// held, or why its memory does not suffice.
+func peakOf(t *testing.T, command string) (peak int64, refusal string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "diskgnn", append(strings.Fields(command), "--quiet", "--json")...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitSpace {
+		return 0, stderr.String()
+	}
+	var result struct {
+		Peak int64 `json:"peak_anon_bytes"`
+	}
+	if err == nil {
+		err = json.Unmarshal(stdout.Bytes(), &result)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, stderr.String())
+	}
+	if result.Peak == 0 {
+		t.Skip("the kernel does not say what a process holds")
+	}
+	return result.Peak, ""
+}
+
+// mebibytesNamed returns the memory that a refusal says is needed, in whole MiB; 0 if it
+// says none.
+func mebibytesNamed(refusal string) int64 {
+	m := regexp.MustCompile(`(?:needs|at least|would do: --memory) ([0-9.]+) ?MiB`).FindStringSubmatch(refusal)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.ParseFloat(m[1], 64)
+	return int64(math.Ceil(n))
+}

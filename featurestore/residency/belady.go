@@ -1,0 +1,191 @@
+package residency
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+// belady keeps after every batch, of the rows that the cache holds and those of the batch, the
+// ones with the nearest next uses in the trace, and of equally near ones those of the lowest
+// node ids. Rows that are not kept pass by. It begins with the first nodes of the trace, in the
+// order of accesses, as many as there are frames. No policy has fewer misses on
+// the trace.
+//
+// A row's key is the place of its next access in the trace, each batch's nodes ascending;
+// behind all of them come the nodes that are not used again, ascending. So the order of keys
+// is the order of preference, and what leaves is the row with the largest key.
+type belady struct {
+	table
+	trace Trace    // each batch's nodes ascending
+	crc   uint32   // of the trace
+	rows  int      // frames that hold a row, at any time
+	next  []uint32 // by access: the node's key once this access has been served
+	key   []uint32 // by node
+	held  keys     // the keys of the rows that the cache holds
+	at    int      // batches done
+}
+
+// newBelady takes over the trace, and sorts the nodes of its batches.
+func newBelady(c Config) (*belady, error) {
+	if len(c.Trace.Start) == 0 {
+		c.Trace.Start = []int64{0}
+	}
+	accesses := int64(len(c.Trace.Nodes))
+	if accesses+int64(c.Nodes) > 1<<32 {
+		return nil, fault.New(fault.ErrUsage, "residency: a trace of %d accesses to %d nodes: both together may be %d", accesses, c.Nodes, int64(1<<32))
+	}
+	b := &belady{table: newTable(c.Nodes, c.Frames), trace: c.Trace}
+	if err := b.begin(); err != nil {
+		return nil, err
+	}
+	b.crc = binio.UpdateCRC(binio.CRC(binio.Bytes(b.trace.Start)), binio.Bytes(b.trace.Nodes))
+	b.next, b.key, b.held = make([]uint32, accesses), make([]uint32, c.Nodes), newKeys(accesses+int64(c.Nodes))
+	b.seek(0)
+	return b, nil
+}
+
+// begin checks and sorts the trace, and gives frames to its first nodes.
+func (b *belady) begin() error {
+	t := &b.trace
+	if t.Start[0] != 0 || t.Start[t.Batches()] != int64(len(t.Nodes)) || !slices.IsSorted(t.Start) {
+		return fault.New(fault.ErrCorrupt, "residency: batches that do not divide a trace of %d accesses", len(t.Nodes))
+	}
+	for i := range t.Batches() {
+		nodes := t.Batch(i)
+		for _, v := range nodes {
+			if int64(v) >= int64(len(b.frameOf)) {
+				return fault.New(fault.ErrCorrupt, "residency: batch %d of the trace uses node %d, of %d", i, v, len(b.frameOf))
+			}
+			if b.frameOf[v] == Absent && !b.full() {
+				b.add(v)
+			}
+		}
+		slices.Sort(nodes)
+		for j := 1; j < len(nodes); j++ {
+			if nodes[j] == nodes[j-1] {
+				return fault.New(fault.ErrCorrupt, "residency: batch %d of the trace uses node %d twice", i, nodes[j])
+			}
+		}
+	}
+	b.rows = len(b.nodeOf)
+	return nil
+}
+
+// seek finds the keys at the beginning of a batch, and those behind every access from there on.
+func (b *belady) seek(batch int) {
+	b.at = batch
+	never := len(b.trace.Nodes)
+	for v := range b.key {
+		b.key[v] = uint32(never + v)
+	}
+	for a := never - 1; a >= int(b.trace.Start[batch]); a-- {
+		v := b.trace.Nodes[a]
+		b.next[a], b.key[v] = b.key[v], uint32(a)
+	}
+	b.held.clear()
+	for _, v := range b.nodeOf {
+		b.held.add(b.key[v])
+	}
+}
+
+// node returns the node of a key.
+func (b *belady) node(key uint32) uint32 {
+	if never := uint64(len(b.trace.Nodes)); uint64(key) >= never {
+		return uint32(uint64(key) - never)
+	}
+	return b.trace.Nodes[key]
+}
+
+// Batch implements Policy.
+func (b *belady) Batch(nodes []uint32, held, into []int32) {
+	held, into = held[:len(nodes)], into[:len(nodes)]
+	misses := b.access(nodes, held)
+	free := b.evict(misses)
+	for i, v := range nodes {
+		into[i] = Absent
+		if held[i] == Absent && b.held.has(b.key[v]) {
+			f := free
+			free = int32(b.nodeOf[f])
+			b.replace(f, v)
+			into[i] = f
+		}
+	}
+}
+
+// access finds the batch's rows, and moves on to their next uses. Misses are held too, until
+// evict takes away as many rows.
+func (b *belady) access(nodes []uint32, held []int32) (misses int) {
+	if b.at == b.trace.Batches() || len(nodes) != len(b.trace.Batch(b.at)) {
+		panic(fmt.Sprintf("residency: batch %d of %d nodes is not the trace's", b.at, len(nodes)))
+	}
+	from, to := b.trace.Start[b.at], b.trace.Start[b.at+1]
+	for i, v := range nodes {
+		k := b.key[v]
+		if int64(k) < from || int64(k) >= to {
+			panic(fmt.Sprintf("residency: node %d is not of the trace's batch %d", v, b.at))
+		}
+		if held[i] = b.frameOf[v]; held[i] == Absent {
+			misses++
+		} else {
+			b.held.remove(k)
+		}
+		b.key[v] = b.next[k]
+		b.held.add(b.next[k])
+	}
+	b.at++
+	return misses
+}
+
+// evict takes away the n rows with the largest keys. It returns a frame that had one of them,
+// or Absent; the table names the next such frame in the node's place.
+func (b *belady) evict(n int) int32 {
+	free := Absent
+	for range n {
+		k := b.held.largest()
+		b.held.remove(k)
+		v := b.node(k)
+		if f := b.frameOf[v]; f != Absent {
+			b.frameOf[v] = Absent
+			b.nodeOf[f] = uint32(free)
+			free = f
+		}
+	}
+	return free
+}
+
+// State implements Policy.
+func (b *belady) State() []byte {
+	s := binary.LittleEndian.AppendUint32(b.save(Belady), uint32(b.at))
+	return binary.LittleEndian.AppendUint32(s, b.crc)
+}
+
+// LoadState implements Policy: the state must be of the same trace.
+func (b *belady) LoadState(state []byte) error {
+	b.clear()
+	d := binio.NewDecoder(state)
+	b.load(d, Belady)
+	if d.Err() == nil && len(b.nodeOf) != b.rows {
+		d.Fail("%d rows, not %d", len(b.nodeOf), b.rows)
+	}
+	at := d.U32()
+	if int64(at) > int64(b.trace.Batches()) {
+		d.Fail("%d batches done, of %d", at, b.trace.Batches())
+	}
+	if crc := d.U32(); d.Err() == nil && crc != b.crc {
+		d.Fail("another trace")
+	}
+	if err := end(d); err != nil {
+		return fmt.Errorf("residency: state of %s: %w", Belady, err)
+	}
+	b.seek(int(at))
+	return nil
+}
+
+// Bytes implements Policy.
+func (b *belady) Bytes() int64 {
+	return b.table.bytes() + 8*int64(len(b.trace.Start)) + 4*int64(len(b.trace.Nodes)+len(b.next)+len(b.key)) + b.held.bytes()
+}

@@ -1,0 +1,142 @@
+package residency
+
+import (
+	"math"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+)
+
+// Policy decides, batch after batch, which nodes' rows the frames of a cache hold. One
+// goroutine at a time uses it.
+type Policy interface {
+	// Batch takes the distinct input nodes of the next batch. held[i] becomes the frame that
+	// holds nodes[i] now, or -1: a miss. into[i] becomes the frame that takes the row of
+	// nodes[i], or -1: a hit, or a miss that passes by. held and into are the caller's and at
+	// least as long as nodes.
+	//
+	// Under Belady's policy the frames of into may hold rows that the batch uses: they are
+	// replaced once the batch's hits have been gathered. The others replace rows that the
+	// batch does not use.
+	//
+	// It allocates nothing, and takes constant time a node, amortised. Nodes beyond those of
+	// the Config, and under Belady's policy any but those of the trace's next batch, in
+	// any order, are a bug of the caller's, and panic.
+	Batch(nodes []uint32, held, into []int32)
+
+	// Rows returns the nodes whose rows the cache holds, by frame: frames 0 to len-1 are
+	// taken. Of a new policy these are the rows to fill the cache with before the first batch.
+	// The slice is the policy's, and valid until Batch or LoadState.
+	Rows() []uint32
+
+	// State returns what the policy holds, so that a policy of an equal Config goes on
+	// from it exactly.
+	State() []byte
+
+	// LoadState takes over what State returned. Bytes that are no state of a policy of this
+	// Config are an error of kind fault.ErrCorrupt. The policy is of no use after an error.
+	LoadState(b []byte) error
+
+	// Bytes returns the memory that the policy holds: Size.Bytes of its size.
+	Bytes() int64
+}
+
+// Absent is the frame of a row that the cache does not hold.
+const Absent = int32(-1)
+
+// Names of the policies.
+const (
+	Static = "static"
+	LRU    = "lru"
+	Clock  = "clock"
+	Sieve  = "sieve"
+	S3FIFO = "s3fifo"
+	Belady = "belady"
+)
+
+// Names returns the names that New knows.
+func Names() []string { return append([]string{Static}, append(Online(), Belady)...) }
+
+// Online returns the names of the policies that need to know nothing before the first batch.
+func Online() []string { return []string{LRU, Clock, Sieve, S3FIFO} }
+
+// Config is what a policy is made for.
+type Config struct {
+	Nodes  int // node ids are below it; at most 2³²
+	Frames int // rows that the cache can hold; below 2³¹, and 0 is a cache that holds none
+
+	Set   []uint32 // static: the nodes it holds, by frame; as Top returns them
+	Trace Trace    // belady: all batches that Batch will get; New takes it over, and sorts each batch
+}
+
+// Trace is the input nodes of batches, in the order of the batches: batch t uses
+// Nodes[Start[t]:Start[t+1]].
+type Trace struct {
+	Start []int64
+	Nodes []uint32
+}
+
+// Batches returns the number of batches.
+func (t *Trace) Batches() int { return max(0, len(t.Start)-1) }
+
+// Batch returns the nodes of batch i.
+func (t *Trace) Batch(i int) []uint32 { return t.Nodes[t.Start[i]:t.Start[i+1]] }
+
+// Size is what decides a policy's memory.
+type Size struct {
+	Nodes, Frames     int
+	Batches, Accesses int64 // of the trace, for belady
+}
+
+// Size returns what decides the memory of policies of this Config.
+func (c *Config) Size() Size {
+	return Size{c.Nodes, c.Frames, int64(c.Trace.Batches()), int64(len(c.Trace.Nodes))}
+}
+
+// New makes a policy. Of a Config that cannot be it returns an error of kind fault.ErrUsage,
+// of a trace or a set with wrong nodes one of kind fault.ErrCorrupt.
+func New(name string, c Config) (Policy, error) {
+	switch {
+	case !slices.Contains(Names(), name):
+		return nil, fault.New(fault.ErrUsage, "residency: no policy is named %q", name)
+	case c.Nodes < 0 || c.Nodes > graph.MaxNodes:
+		return nil, fault.New(fault.ErrUsage, "residency: %d nodes, there may be %d", c.Nodes, int64(graph.MaxNodes))
+	case c.Frames < 0 || c.Frames > math.MaxInt32:
+		return nil, fault.New(fault.ErrUsage, "residency: %d frames, there may be %d", c.Frames, math.MaxInt32)
+	}
+	switch name {
+	case Static:
+		s, err := newStatic(c)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case Belady:
+		b, err := newBelady(c)
+		if err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+	return newOnline(name, c), nil
+}
+
+// Bytes returns the memory of a policy of the given name, known before it exists.
+func (s Size) Bytes(name string) int64 {
+	table := tableBytes(s.Nodes, s.Frames)
+	frames := int64(s.Frames)
+	switch name {
+	case LRU:
+		return table + frames + listBytes(s.Frames)
+	case Clock:
+		return table + frames
+	case Sieve:
+		return table + frames + listBytes(s.Frames)
+	case S3FIFO:
+		return table + 5*frames + 4*int64(ghostPlaces(s.Frames))
+	case Belady:
+		return table + 4*int64(s.Nodes) + 8*(s.Batches+1) + 8*s.Accesses + keysBytes(s.Accesses+int64(s.Nodes))
+	}
+	return table
+}

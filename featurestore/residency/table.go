@@ -1,0 +1,123 @@
+package residency
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"diskgnn/internal/binio"
+)
+
+// table says which frame holds which node's row. Frames are taken in ascending order, and a
+// frame once taken gets another row as soon as it loses one: those that hold rows are always
+// the frames below len(nodeOf).
+type table struct {
+	frameOf []int32  // by node; Absent, or ghost: of s3fifo
+	nodeOf  []uint32 // by frame, of those taken
+}
+
+func newTable(nodes, frames int) table {
+	t := table{frameOf: make([]int32, nodes), nodeOf: make([]uint32, 0, frames)}
+	t.clear()
+	return t
+}
+
+func tableBytes(nodes, frames int) int64 { return 4*int64(nodes) + 4*int64(frames) }
+
+func (t *table) bytes() int64 { return tableBytes(len(t.frameOf), cap(t.nodeOf)) }
+
+// clear makes all frames free.
+func (t *table) clear() {
+	for v := range t.frameOf {
+		t.frameOf[v] = Absent
+	}
+	t.nodeOf = t.nodeOf[:0]
+}
+
+// full reports whether every frame holds a row.
+func (t *table) full() bool { return len(t.nodeOf) == cap(t.nodeOf) }
+
+// add gives a node the next free frame.
+func (t *table) add(v uint32) int32 {
+	f := int32(len(t.nodeOf))
+	t.nodeOf = append(t.nodeOf, v)
+	t.frameOf[v] = f
+	return f
+}
+
+// replace gives a node a frame that has lost its row.
+func (t *table) replace(f int32, v uint32) { t.nodeOf[f], t.frameOf[v] = v, f }
+
+// Rows implements Policy.
+func (t *table) Rows() []uint32 { return t.nodeOf }
+
+// nameBytes is the room of a policy's name in its state.
+const nameBytes = 8
+
+// save begins a state with what all policies have.
+func (t *table) save(name string) []byte {
+	var head [nameBytes]byte
+	copy(head[:], name)
+	b := slices.Clip(head[:])
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(t.frameOf)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(cap(t.nodeOf)))
+	return appendList(b, t.nodeOf)
+}
+
+// load is the reverse of save, for a table without rows. What is wrong is in d.
+func (t *table) load(d *binio.Decoder, name string) {
+	var head [nameBytes]byte
+	copy(head[:], name)
+	if got := d.Raw(nameBytes); got != nil && [nameBytes]byte(got) != head {
+		d.Fail("the state of a policy named %q", got)
+	}
+	if n := d.U64(); d.Err() == nil && n != uint64(len(t.frameOf)) {
+		d.Fail("a cache of %d nodes, not of %d", n, len(t.frameOf))
+	}
+	if n := d.U64(); d.Err() == nil && n != uint64(cap(t.nodeOf)) {
+		d.Fail("a cache of %d frames, not of %d", n, cap(t.nodeOf))
+	}
+	for _, v := range list(d, cap(t.nodeOf)) {
+		switch {
+		case int64(v) >= int64(len(t.frameOf)):
+			d.Fail("a row of node %d, of %d", v, len(t.frameOf))
+			return
+		case t.frameOf[v] != Absent:
+			d.Fail("two rows of node %d", v)
+			return
+		}
+		t.add(v)
+	}
+}
+
+// end checks that nothing is left to read, and returns what was wrong.
+func end(d *binio.Decoder) error {
+	if d.Err() == nil && d.Rest() > 0 {
+		d.Fail("%d bytes more than the state has", d.Rest())
+	}
+	return d.Err()
+}
+
+// appendList appends the length of a list and the list.
+func appendList(b []byte, s []uint32) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
+	return binio.AppendUints(b, s, 4)
+}
+
+// list reads what appendList wrote, of at most the given length.
+func list(d *binio.Decoder, most int) []uint32 {
+	n := d.Count(4)
+	if n > most {
+		d.Fail("a list of %d, of at most %d", n, most)
+	}
+	return d.Uints(nil, n, 4)
+}
+
+// flags reads n bytes, none of them above most.
+func flags(d *binio.Decoder, n int, most byte) []byte {
+	b := d.Raw(n)
+	if i := slices.IndexFunc(b, func(x byte) bool { return x > most }); i >= 0 {
+		d.Fail("%d where there may be 0 to %d", b[i], most)
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,125 @@
+package prepare
+
+import (
+	"diskgnn/device"
+	"diskgnn/graph"
+	"diskgnn/train/model"
+)
+
+// Lengths are the elements of a Block's slices at the maximum sizes, all of them of four
+// bytes.
+type Lengths struct {
+	Dst, Src, Own                                          int
+	TIndptr, TIndices, Place                               int
+	Indptr, Indices, LoopTIndptr, LoopTIndices, LoopTEdges int // of Looped
+	Order                                                  int // of the Prepared, for block 0
+}
+
+// Lengths returns what Prepare needs for block l. It uses the memory that a Prepared's
+// slices have, where that suffices, and else takes its own.
+func (r *Preparer) Lengths(l int) Lengths {
+	var n Lengths
+	src, dst, edges := r.sizes.Src[l], r.sizes.Dst[l], r.edges(l)
+	switch {
+	case r.model.Kind == model.GCN:
+		n.Dst, n.Own, n.Src = dst, dst, src
+	case r.model.Kind == model.SAGE && r.averages():
+		n.Dst = dst
+	}
+	switch {
+	case r.loops():
+		n.Indptr, n.Indices = dst+1, edges
+		if r.transpose[l] {
+			n.LoopTIndptr, n.LoopTIndices, n.LoopTEdges = src+2, edges, edges
+		}
+	case r.transpose[l]:
+		n.TIndptr, n.TIndices = src+2, edges
+	}
+	if l == 0 && r.place {
+		n.Place = src
+	}
+	if l == 0 && r.sortsInput {
+		n.Order = src
+	}
+	return n
+}
+
+// Bytes returns the memory that one Prepared takes: for batches of the maximum sizes,
+// whatever the size of its own.
+func (r *Preparer) Bytes() int64 {
+	dry, p := new(device.Arena), new(Prepared)
+	r.takeBlocks(dry, p)
+	r.takeSorting(dry, p)
+	return dry.Used()
+}
+
+// SortingBytes returns the part of Bytes that Lengths does not list: what edges and input
+// nodes are sorted in.
+func (r *Preparer) SortingBytes() int64 {
+	dry := new(device.Arena)
+	r.takeSorting(dry, new(Prepared))
+	return dry.Used()
+}
+
+// room gives p the memory for any batch that r prepares, unless r has done so before.
+func (r *Preparer) room(p *Prepared) {
+	if p.room == r {
+		return
+	}
+	a := device.NewArena()
+	r.takeBlocks(a, p)
+	r.takeSorting(a, p)
+	p.room = r
+}
+
+// takeBlocks takes what is derived from the blocks.
+func (r *Preparer) takeBlocks(a *device.Arena, p *Prepared) {
+	if len(p.Blocks) != len(r.transpose) {
+		p.Blocks = make([]Block, len(r.transpose))
+	}
+	for l := range p.Blocks {
+		n, q := r.Lengths(l), &p.Blocks[l]
+		take(a, &q.Dst, n.Dst)
+		take(a, &q.Src, n.Src)
+		take(a, &q.Own, n.Own)
+		take(a, &q.TIndptr, n.TIndptr)
+		take(a, &q.TIndices, n.TIndices)
+		take(a, &q.Place, n.Place)
+		k := &q.Looped
+		take(a, &k.Indptr, n.Indptr)
+		take(a, &k.Indices, n.Indices)
+		take(a, &k.TIndptr, n.LoopTIndptr)
+		take(a, &k.TIndices, n.LoopTIndices)
+		take(a, &k.TEdges, n.LoopTEdges)
+		take(a, &p.Order, n.Order)
+	}
+}
+
+// takeSorting takes what edges and input nodes are sorted in.
+func (r *Preparer) takeSorting(a *device.Arena, p *Prepared) {
+	if n := r.sorted(); n > 0 {
+		take(a, &p.sorter, 1)
+		take(a, &p.records, n)
+	}
+	if !r.sortsInput {
+		return
+	}
+	o := &p.input
+	take(a, &o.keys, r.sizes.Src[0])
+	take(a, &o.spare, r.sizes.Src[0])
+	if len(o.batch.Blocks) != len(r.transpose) {
+		o.batch.Blocks = make([]graph.Block, len(r.transpose))
+	}
+	b, k := &o.batch, &o.batch.Blocks[0]
+	take(a, &b.Input, r.sizes.Src[0])
+	take(a, &b.Degree, r.sizes.Src[0])
+	take(a, &k.Indices, r.sizes.Edges[0])
+	take(a, &k.Dst, r.sizes.Dst[0])
+}
+
+// take gives s room for so many elements, if it has less.
+func take[T any](a *device.Arena, s *[]T, n int) {
+	if cap(*s) < n {
+		*s = device.Take[T](a, n)
+	}
+}
