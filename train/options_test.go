@@ -13,7 +13,7 @@ import (
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		"--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples": func(o *Options) { o.Pack = "" },
+		"--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout": func(o *Options) { o.Pack = "" },
 		"--out is missing: name the directory to make for this run":                                        func(o *Options) { o.Out = "" },
 		"--plateau-factor is for --schedule plateau, not constant":                                         func(o *Options) { o.Given = []string{"plateau-factor"} },
 		"--memory -1: give a positive size":                                                                func(o *Options) { o.Memory = -1 },
