@@ -9,7 +9,7 @@
 //	sieve   first in, first out; a row that was used is passed over once (Zhang and others, NSDI 2024)
 //	s3fifo  three queues: rows used once leave early (Yang and others, SOSP 2023)
 //	belady  the rows with the nearest next uses of a recorded trace (Belady, 1966), as Ginex
-//	        has it (Park and others, VLDB 2022)
+//	        has it (Park and others, VLDB 2022); Superbatch: of one trace after the other
 //
 // lru, clock, sieve and s3fifo decide in the course of the accesses. What they share is in
 // online.go, with the details of GraphBolt's disk store: a batch's hits come first, in the

@@ -83,6 +83,9 @@ func (t *Trace) Batches() int { return max(0, len(t.Start)-1) }
 // Batch returns the nodes of batch i.
 func (t *Trace) Batch(i int) []uint32 { return t.Nodes[t.Start[i]:t.Start[i+1]] }
 
+// MaxKeys bounds the accesses of a trace and the nodes together, under Belady's policy.
+const MaxKeys = 1 << 32
+
 // Size is what decides a policy's memory.
 type Size struct {
 	Nodes, Frames     int
