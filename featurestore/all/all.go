@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
 	"diskgnn/featurestore/rows"
@@ -43,6 +44,10 @@ var stores = []struct {
 		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
 			return rows.Find(fsys, p.Dataset, p.Samples)
 		}, rows.Policies()},
+	{ginex.Name, "--dataset with --samples", sampled,
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
+			return ginex.Find(fsys, p.Dataset, p.Samples)
+		}, ginex.Policies()},
 }
 
 // sampled reports whether a dataset and its samples are given.
