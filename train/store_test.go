@@ -13,6 +13,7 @@ import (
 
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/ginex"
+	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
 	singlerows "diskgnn/featurestore/rows"
@@ -28,7 +29,7 @@ func (w *world) fromSamples(o *Options) {
 }
 
 // readers are the stores that read rows while training, with the policy that each has.
-var readers = map[string]string{singlerows.Name: "s3fifo", ginex.Name: "belady"}
+var readers = map[string]string{singlerows.Name: "s3fifo", ginex.Name: "belady", gnndrive.Name: "standby"}
 
 // reading makes options of a pack those of a run on one of the readers, with a cache of a
 // tenth of the rows.
@@ -103,6 +104,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		{w.fresh(w.options(p), w.fromSamples), memory.Name, ""},
 		{w.fresh(w.options(p), w.reading(singlerows.Name)), singlerows.Name, ""},
 		{w.fresh(w.options(p), w.reading(ginex.Name)), ginex.Name, ""},
+		{w.fresh(w.options(p), w.reading(gnndrive.Name)), gnndrive.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
 		f := state(t, c.o.Out)
@@ -140,7 +142,7 @@ func TestResumeOnAnotherStore(t *testing.T) {
 		o.Store, o.RAMCache = memory.Name, nil
 	}
 	p := w.pack(10)
-	stores := []func(*Options){onPack(p), inMemory, w.reading(singlerows.Name), w.reading(ginex.Name)}
+	stores := []func(*Options){onPack(p), inMemory, w.reading(singlerows.Name), w.reading(ginex.Name), w.reading(gnndrive.Name)}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)

@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/ginex"
+	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
 	"diskgnn/featurestore/rows"
@@ -48,6 +49,10 @@ var stores = []struct {
 		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
 			return ginex.Find(fsys, p.Dataset, p.Samples)
 		}, ginex.Policies()},
+	{gnndrive.Name, "--dataset with --samples", sampled,
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
+			return gnndrive.Find(fsys, p.Dataset, p.Samples)
+		}, gnndrive.Policies()},
 }
 
 // sampled reports whether a dataset and its samples are given.

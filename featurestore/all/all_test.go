@@ -30,6 +30,7 @@ func TestChoose(t *testing.T) {
 		{"rows", samples, "rows"},
 		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"ginex", samples, "ginex"},
+		{"gnndrive", samples, "gnndrive"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -37,7 +38,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -54,8 +55,9 @@ func TestChoose(t *testing.T) {
 // A store with a choice of policies lists them, the default first.
 func TestPolicies(t *testing.T) {
 	for name, want := range map[string][]string{"packed": nil, "memory": nil, all.Auto: nil,
-		"rows":  {"s3fifo", "lru", "clock", "sieve"},
-		"ginex": {"belady"},
+		"rows":     {"s3fifo", "lru", "clock", "sieve"},
+		"ginex":    {"belady"},
+		"gnndrive": {"standby"},
 	} {
 		if got := all.Policies(name); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)

@@ -45,12 +45,12 @@ func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
 		return nil, err
 	}
 	return online.New(s, s.Dataset(), online.Design{
-		Name: Name, Policies: Policies(), Planner: online.Single{}, Recorded: true,
+		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight, Recorded: true,
 		IO: iostack.Options{Workers: inFlight, MaxIO: longest},
 	})
 }
 
 const (
-	inFlight = 512      // reads
+	inFlight = 512      // reads of a batch
 	longest  = 16 << 10 // bytes of a read: rows are short, and each read has a bounce buffer
 )

@@ -41,6 +41,7 @@ type Design struct {
 	Name     string
 	Policies []string // that package residency knows, the default first
 	Planner  Planner
+	InFlight int             // reads of a batch at the same time, at most; at least 2
 	IO       iostack.Options // of the stack that the store reads through
 	// Recorded says that the accesses of superbatches are recorded before they begin. The
 	// policy is Belady's, and no other.
