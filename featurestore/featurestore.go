@@ -8,9 +8,9 @@
 //	   │ View   one for every device that computes, or one for the host
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
-// The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows
-// reads them one by one. Stores that have rows alone take the graphs from a Source: package
-// sampled reads them, package live draws them while training.
+// The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows,
+// ginex and gnndrive read them one by one. Stores that have rows alone take the graphs from a
+// Source: package sampled reads them, package live draws them while training.
 // Those whose policy looks ahead see the input nodes of the coming batches in a Window.
 // Package featurestore/all finds a store by its name; featurestore/storetest holds each
 // to a plain gather from the dataset. No store changes a number: batches of equal samples

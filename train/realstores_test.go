@@ -44,7 +44,11 @@ func TestStoresOnRealGraphs(t *testing.T) {
 				})
 				r, want := w.mustRun(a, nil)
 				t.Logf("%s: %d steps, loss %v, test %v, %s", model, len(want), want[len(want)-1], r.TestAccuracy, r.BLAS)
-				for store, change := range map[string]func(*Options){"samples": w.fromSamples, "drawn": w.live, "single rows": w.readingRows} {
+				ways := map[string]func(*Options){"samples": w.fromSamples, "drawn": w.live}
+				for store := range readers {
+					ways[store] = w.reading(store)
+				}
+				for store, change := range ways {
 					b := w.fresh(a, change, func(o *Options) {
 						if o.Live() {
 							o.Fanout, o.BatchSize = "10,10", 1024

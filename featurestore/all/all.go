@@ -9,6 +9,8 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/ginex"
+	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
@@ -49,6 +51,8 @@ var stores = []struct {
 			return memory.On(s, d), nil
 		}, nil},
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
+	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
+	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
 }
 
 // ofSource are the flags of a source of batches, with the dataset that has their rows.

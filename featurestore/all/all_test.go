@@ -31,6 +31,8 @@ func TestChoose(t *testing.T) {
 		{"packed", pack, "packed"},
 		{"rows", samples, "rows"},
 		{"rows", pack, "--store rows takes --dataset with --samples"},
+		{"ginex", samples, "ginex"},
+		{"gnndrive", samples, "gnndrive"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -44,7 +46,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -60,9 +62,13 @@ func TestChoose(t *testing.T) {
 
 // A store with a choice of policies lists them, the default first.
 func TestPolicies(t *testing.T) {
-	for _, name := range []string{"packed", "memory", "rows", all.Auto} {
-		if got := all.Policies(name); (name == "rows") != slices.Equal(got, []string{"s3fifo", "lru", "clock", "sieve"}) || name != "rows" && got != nil {
-			t.Errorf("%s: %v", name, got)
+	for name, want := range map[string][]string{"packed": nil, "memory": nil, all.Auto: nil,
+		"rows":     {"s3fifo", "lru", "clock", "sieve"},
+		"ginex":    {"belady"},
+		"gnndrive": {"standby"},
+	} {
+		if got := all.Policies(name); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }

@@ -22,12 +22,15 @@ type belady struct {
 	table
 	trace Trace    // each batch's nodes ascending
 	crc   uint32   // of the trace
-	rows  int      // frames that hold a row, at any time
+	rows  int      // frames that hold a row, at any time, or anyRows
 	next  []uint32 // by access: the node's key once this access has been served
 	key   []uint32 // by node
 	held  keys     // the keys of the rows that the cache holds
 	at    int      // batches done
 }
+
+// anyRows stands for the rows of a cache that begins empty.
+const anyRows = -1
 
 // newBelady takes over the trace, and sorts the nodes of its batches.
 func newBelady(c Config) (*belady, error) {
@@ -35,24 +38,32 @@ func newBelady(c Config) (*belady, error) {
 		c.Trace.Start = []int64{0}
 	}
 	accesses := int64(len(c.Trace.Nodes))
-	if accesses+int64(c.Nodes) > 1<<32 {
-		return nil, fault.New(fault.ErrUsage, "residency: a trace of %d accesses to %d nodes: both together may be %d", accesses, c.Nodes, int64(1<<32))
+	if err := numbered(accesses, c.Nodes); err != nil {
+		return nil, err
 	}
 	b := &belady{table: newTable(c.Nodes, c.Frames), trace: c.Trace}
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
-	b.crc = binio.UpdateCRC(binio.CRC(binio.Bytes(b.trace.Start)), binio.Bytes(b.trace.Nodes))
+	b.crc = b.trace.sum()
 	b.next, b.key, b.held = make([]uint32, accesses), make([]uint32, c.Nodes), newKeys(accesses+int64(c.Nodes))
 	b.seek(0)
 	return b, nil
 }
 
+// numbered checks that there is a key for every access and every node.
+func numbered(accesses int64, nodes int) error {
+	if accesses+int64(nodes) > MaxKeys {
+		return fault.New(fault.ErrUsage, "residency: a trace of %d accesses to %d nodes: both together may be %d", accesses, nodes, int64(MaxKeys))
+	}
+	return nil
+}
+
 // begin checks and sorts the trace, and gives frames to its first nodes.
 func (b *belady) begin() error {
 	t := &b.trace
-	if t.Start[0] != 0 || t.Start[t.Batches()] != int64(len(t.Nodes)) || !slices.IsSorted(t.Start) {
-		return fault.New(fault.ErrCorrupt, "residency: batches that do not divide a trace of %d accesses", len(t.Nodes))
+	if err := t.divided(); err != nil {
+		return err
 	}
 	for i := range t.Batches() {
 		nodes := t.Batch(i)
@@ -104,14 +115,17 @@ func (b *belady) node(key uint32) uint32 {
 func (b *belady) Batch(nodes []uint32, held, into []int32) {
 	held, into = held[:len(nodes)], into[:len(nodes)]
 	misses := b.access(nodes, held)
-	free := b.evict(misses)
+	free := b.evict(max(0, len(b.nodeOf)+misses-cap(b.nodeOf)))
 	for i, v := range nodes {
 		into[i] = Absent
-		if held[i] == Absent && b.held.has(b.key[v]) {
-			f := free
-			free = int32(b.nodeOf[f])
-			b.replace(f, v)
-			into[i] = f
+		switch {
+		case held[i] != Absent || !b.held.has(b.key[v]):
+		case free == Absent: // not all frames were taken
+			into[i] = b.add(v)
+		default:
+			into[i] = free
+			free = int32(b.nodeOf[into[i]])
+			b.replace(into[i], v)
 		}
 	}
 }
@@ -168,7 +182,7 @@ func (b *belady) LoadState(state []byte) error {
 	b.clear()
 	d := binio.NewDecoder(state)
 	b.load(d, Belady)
-	if d.Err() == nil && len(b.nodeOf) != b.rows {
+	if d.Err() == nil && b.rows != anyRows && len(b.nodeOf) != b.rows {
 		d.Fail("%d rows, not %d", len(b.nodeOf), b.rows)
 	}
 	at := d.U32()

@@ -8,8 +8,9 @@
 //	clock   first in, first out; a row that was used goes round once more
 //	sieve   first in, first out; a row that was used is passed over once (Zhang and others, NSDI 2024)
 //	s3fifo  three queues: rows used once leave early (Yang and others, SOSP 2023)
+//	standby the rows released most recently, and those that batches under way use (GNNDrive)
 //	belady  the rows with the nearest next uses of a recorded trace (Belady, 1966), as Ginex
-//	        has it (Park and others, VLDB 2022)
+//	        has it (Park and others, VLDB 2022); Superbatch: of one trace after the other
 //
 // lru, clock, sieve and s3fifo decide in the course of the accesses. What they share is in
 // online.go, with the details of GraphBolt's disk store: a batch's hits come first, in the
@@ -41,6 +42,8 @@
 //	         rows     uses of each frame's row, 0 to 3
 //	         4 + 4 n  number of places in the ghost queue, their nodes, first inserted first
 //	         n        1: the node of the place is remembered
+//	standby  4 rows   frames, last used first
+//	         rows     how many of the next batches the frame's row is in use by, 0 to 2
 //	belady   4        batches done
 //	         4        CRC-32C of the trace, each batch's nodes ascending
 //

@@ -21,6 +21,8 @@ func newModel(name string, c Config) model {
 		return &staticModel{c.Set}
 	case Belady:
 		return newBeladyModel(c)
+	case Standby:
+		return &standbyModel{frames: c.Frames}
 	}
 	m := &onlineModel{frames: c.Frames, frameOf: map[uint32]int32{}}
 	switch name {
@@ -101,6 +103,62 @@ func (m *lruModel) evict(busy func(uint32) bool) uint32 {
 	v := slices.MinFunc(rows, func(a, b uint32) int { return m.last[a] - m.last[b] })
 	delete(m.last, v)
 	return v
+}
+
+// standbyModel counts references: every batch refers to its rows until it is trained, which
+// is when the third batch after it comes. Released rows wait in a list.
+type standbyModel struct {
+	frames  int
+	rows    []uint32 // by frame
+	batches [][]uint32
+	list    []uint32
+}
+
+func (m *standbyModel) batch(nodes []uint32) (held, into []int32) {
+	var present []uint32
+	referred := func(v uint32) bool {
+		return slices.ContainsFunc(append(slices.Clone(m.batches), present), func(b []uint32) bool { return slices.Contains(b, v) })
+	}
+	if len(m.batches) == 3 {
+		trained := m.batches[0]
+		m.batches = m.batches[1:]
+		for _, v := range trained {
+			if !referred(v) {
+				m.list = append(m.list, v)
+			}
+		}
+	}
+	for _, v := range nodes {
+		held, into = append(held, int32(slices.Index(m.rows, v))), append(into, -1)
+		if slices.Contains(m.rows, v) {
+			present = append(present, v)
+		}
+	}
+	m.list = slices.DeleteFunc(m.list, referred)
+	for i, v := range nodes {
+		switch {
+		case held[i] >= 0:
+			continue
+		case len(m.rows) < m.frames:
+			m.rows = append(m.rows, v)
+			into[i] = int32(len(m.rows) - 1)
+		case len(m.list) > 0:
+			into[i] = int32(slices.Index(m.rows, m.list[0]))
+			m.rows[into[i]], m.list = v, m.list[1:]
+		default:
+			continue
+		}
+		present = append(present, v)
+	}
+	// Rows are released in the order of the batch's nodes.
+	present = present[:0]
+	for i, v := range nodes {
+		if max(held[i], into[i]) >= 0 {
+			present = append(present, v)
+		}
+	}
+	m.batches = append(m.batches, present)
+	return held, into
 }
 
 // clockModel is first in, first out with reinsertion.

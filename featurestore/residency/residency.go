@@ -47,18 +47,19 @@ const Absent = int32(-1)
 
 // Names of the policies.
 const (
-	Static = "static"
-	LRU    = "lru"
-	Clock  = "clock"
-	Sieve  = "sieve"
-	S3FIFO = "s3fifo"
-	Belady = "belady"
+	Static  = "static"
+	LRU     = "lru"
+	Clock   = "clock"
+	Sieve   = "sieve"
+	S3FIFO  = "s3fifo"
+	Standby = "standby"
+	Belady  = "belady"
 )
 
 // Names returns the names that New knows.
-func Names() []string { return append([]string{Static}, append(Online(), Belady)...) }
+func Names() []string { return append([]string{Static}, append(Online(), Standby, Belady)...) }
 
-// Online returns the names of the policies that need to know nothing before the first batch.
+// Online returns the names of the policies of GraphBolt's disk store.
 func Online() []string { return []string{LRU, Clock, Sieve, S3FIFO} }
 
 // Config is what a policy is made for.
@@ -82,6 +83,9 @@ func (t *Trace) Batches() int { return max(0, len(t.Start)-1) }
 
 // Batch returns the nodes of batch i.
 func (t *Trace) Batch(i int) []uint32 { return t.Nodes[t.Start[i]:t.Start[i+1]] }
+
+// MaxKeys bounds the accesses of a trace and the nodes together, under Belady's policy.
+const MaxKeys = 1 << 32
 
 // Size is what decides a policy's memory.
 type Size struct {
@@ -112,6 +116,8 @@ func New(name string, c Config) (Policy, error) {
 			return nil, err
 		}
 		return s, nil
+	case Standby:
+		return newStandby(c), nil
 	case Belady:
 		b, err := newBelady(c)
 		if err != nil {
@@ -135,6 +141,8 @@ func (s Size) Bytes(name string) int64 {
 		return table + frames + listBytes(s.Frames)
 	case S3FIFO:
 		return table + 5*frames + 4*int64(ghostPlaces(s.Frames))
+	case Standby:
+		return table + listBytes(s.Frames) + 4*frames
 	case Belady:
 		return table + 4*int64(s.Nodes) + 8*(s.Batches+1) + 8*s.Accesses + keysBytes(s.Accesses+int64(s.Nodes))
 	}

@@ -63,6 +63,7 @@ func letters(trace string) (batches [][]uint32) {
 //
 //	lru     a's use before d lets b go for d, then c for e and d for b. d then takes a's frame,
 //	        c takes e's, b is a hit, and e takes d's.
+//	standby as lru: three frames are as many as batches in use, of one row each.
 //	clock   d: the hand passes a, which was used, and stops at b. e takes c's, the next. b: the
 //	        hand passes a, used again, and stops at d. d takes e's, c takes a's, which was
 //	        not used since, b is a hit, e: the hand passes b and stops at d.
@@ -82,6 +83,7 @@ func TestByHand(t *testing.T) {
 		{Clock, "0 1 2 . 1 . 2 1 2 0 . 2", ". . . 0 . 0 . . . . 1 .", "cbe"},
 		{Sieve, "0 1 2 . 1 . 2 1 2 1 2 1", ". . . 0 . 0 . . . . . .", "aeb"},
 		{S3FIFO, "0 1 2 . 1 . 2 1 2 1 2 2", ". . . 0 . 0 . . . . . .", "ace"},
+		{Standby, "0 1 2 . 1 . 2 1 0 2 . 0", ". . . 0 . 0 . . . . 1 .", "ebc"},
 		{Belady, ". . . . 2 . 0 . . 2 . .", "0 1 2 0 . 0 . 1 2 . 1 0", "ebc"},
 		{Static, ". . . . . . . . . . . .", "0 1 2 0 . 0 . 1 . 2 1 .", "abc"},
 	} {

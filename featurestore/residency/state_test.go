@@ -53,9 +53,11 @@ func TestStateByHand(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		// d, b, e
-		LRU:   head(LRU, 3, 1, 4) + word(0, 1, 2),
-		Clock: head(Clock, 0, 1, 3) + word(0) + "\x00\x00\x00",
-		Sieve: head(Sieve, 0, 1, 3) + word(2, 1, 0) + word(1) + "\x01\x00\x00",
+		LRU: head(LRU, 3, 1, 4) + word(0, 1, 2),
+		// d is in use by two more batches, b by one
+		Standby: head(Standby, 3, 1, 4) + word(0, 1, 2) + "\x02\x01\x00",
+		Clock:   head(Clock, 0, 1, 3) + word(0) + "\x00\x00\x00",
+		Sieve:   head(Sieve, 0, 1, 3) + word(2, 1, 0) + word(1) + "\x01\x00\x00",
 		// main: a, b, d; ghosts: c, d, which came back, e
 		S3FIFO: head(S3FIFO, 0, 1, 3) + word(0) + word(3, 0, 1, 2) + "\x01\x00\x00" + word(3, 2, 3, 4) + "\x01\x00\x01",
 		Static: head(Static, 0, 1, 2),
@@ -114,6 +116,12 @@ func TestLoadRefuses(t *testing.T) {
 		case LRU:
 			change("a frame beyond the last", rest, 20, 0, 0, 0)
 			change("a frame twice", rest, good[rest+4:rest+8]...)
+		case Standby:
+			oldest := 80 + int(good[rest+4*19])
+			change("a frame beyond the last", rest, 20, 0, 0, 0)
+			change("a frame twice", rest, good[rest+4:rest+8]...)
+			change("in use by too many", rest+80+int(good[rest]), 3)
+			change("in use longer than a newer one", rest+oldest, 2)
 		case Clock:
 			change("a hand beyond the last", rest, 20, 0, 0, 0)
 			change("two uses", rest+4, 2)

@@ -44,12 +44,12 @@ func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
 // On returns the store of a source's batches, and of the dataset that they are drawn from.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return online.New(s, d, online.Design{
-		Name: Name, Policies: Policies(), Planner: online.Single{},
+		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight,
 		IO: iostack.Options{Workers: inFlight, MaxIO: longest},
 	})
 }
 
 const (
-	inFlight = 512      // reads, as many as GraphBolt's rings have
+	inFlight = 512      // reads of a batch, as many as GraphBolt's rings have
 	longest  = 16 << 10 // bytes of a read: rows are short, and each read has a bounce buffer
 )

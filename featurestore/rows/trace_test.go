@@ -22,101 +22,10 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
-	"diskgnn/presample/mbfile"
 )
-
-// trace returns the input nodes of the training batches.
-func trace(t *testing.T, w *storetest.World) (list [][]uint32) {
-	t.Helper()
-	r, err := mbfile.Open(vfs.OS, w.Samples)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for i := range r.Facts().TrainBatches {
-		nodes, _, err := r.Inputs(t.Context(), i, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, nodes)
-	}
-	return list
-}
-
-// opened is a store with some slots.
-type opened struct {
-	featurestore.Store
-	slots []featurestore.Slot
-	facts featurestore.Facts
-}
-
-func open(t *testing.T, c featurestore.Candidate, slots int) *opened {
-	t.Helper()
-	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: slots})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stack, _, err := all.Open("pread", iostack.Options{Workers: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Open(stack, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &opened{Store: s, facts: c.Facts()}
-	for range slots {
-		sl, err := s.View(0).NewSlot(false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.slots = append(o.slots, sl)
-	}
-	t.Cleanup(func() {
-		for _, sl := range o.slots {
-			sl.Free()
-		}
-		if err := errors.Join(s.Close(), stack.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return o
-}
-
-func (o *opened) fill(t *testing.T, next int) (read int64, lines []string) {
-	t.Helper()
-	n := &notes{Reporter: progress.Discard}
-	read, err := o.Fill(t.Context(), next, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read, n.lines
-}
-
-// notes keeps what is reported.
-type notes struct {
-	progress.Reporter
-	lines []string
-}
-
-func (n *notes) Logf(format string, args ...any) {
-	n.lines = append(n.lines, fmt.Sprintf(format, args...))
-}
-
-// covered returns the bytes of the pages of some rows, each row's by themselves, counted
-// page by page.
-func covered(nodes []uint32, row int, size int64) (bytes int64) {
-	for _, v := range nodes {
-		for page := int64(v) * int64(row) / 4096 * 4096; page < int64(v+1)*int64(row); page += 4096 {
-			bytes += min(4096, size-page)
-		}
-	}
-	return bytes
-}
 
 // plainLRU is what an LRU cache misses, batch by batch: rows of a batch stay while it runs,
 // hits count as used before misses.
@@ -148,13 +57,13 @@ func (c *plainLRU) batch(nodes []uint32) (missed []uint32) {
 // cover each missed row.
 func TestCountsFollowFromTheTrace(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 400, AvgDegree: 4, Dim: 100}, Batch: 12, Epochs: 2, Fanout: []int{2, 3}}, sample)
-	batches := trace(t, w)
+	batches := w.Trace(t)
 	const row, size = 400, 400 * 400
 	for _, policy := range rows.Policies() {
 		for _, percent := range []float64{0, 10, 60, 100} {
 			c := find(t, w, percent, policy)
-			st := open(t, c, 1)
-			st.fill(t, 0)
+			st := storetest.Open(t, c, 1)
+			st.FillFor(t, 0)
 			frames := int(percent * 4)
 			plain := plainLRU{frames: frames}
 			p, err := residency.New(policy, residency.Config{Nodes: 400, Frames: frames})
@@ -176,13 +85,13 @@ func TestCountsFollowFromTheTrace(t *testing.T) {
 				if lru := plain.batch(nodes); policy == residency.LRU && !slices.Equal(lru, missed) {
 					t.Fatalf("batch %d misses %v, by a plain LRU %v", k, missed, lru)
 				}
-				if err := storetest.Load(t.Context(), st.slots[0], ref); err != nil {
+				if err := storetest.Load(t.Context(), st.Slots[0], ref); err != nil {
 					t.Fatal(err)
 				}
-				w.Holds(t, ref, st.slots[0].Batch(), st.slots[0].X(), dtype.Float32)
-				n := st.slots[0].Counts()
-				if n.RAMRows != len(nodes)-len(missed) || n.BytesRead-n.GraphRead != covered(missed, row, size) {
-					t.Fatalf("%s, %v %%, batch %d: %d hits and %d bytes of rows, want %d and %d", policy, percent, k, n.RAMRows, n.BytesRead-n.GraphRead, len(nodes)-len(missed), covered(missed, row, size))
+				w.Holds(t, ref, st.Slots[0].Batch(), st.Slots[0].X(), dtype.Float32)
+				n := st.Slots[0].Counts()
+				if n.RAMRows != len(nodes)-len(missed) || n.BytesRead-n.GraphRead != storetest.Covered(missed, row, size) {
+					t.Fatalf("%s, %v %%, batch %d: %d hits and %d bytes of rows, want %d and %d", policy, percent, k, n.RAMRows, n.BytesRead-n.GraphRead, len(nodes)-len(missed), storetest.Covered(missed, row, size))
 				}
 				if n.UsefulBytes >= n.GraphRead+int64(len(missed))*row+1 || n.UsefulBytes < int64(len(missed))*row {
 					t.Fatalf("%d useful bytes of %d rows and a graph of %d bytes", n.UsefulBytes, len(missed), n.GraphRead)
@@ -200,10 +109,10 @@ func TestCountsFollowFromTheTrace(t *testing.T) {
 func TestManyRounds(t *testing.T) {
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
 		w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 6, Dim: 35, DType: d}, Batch: 700, Epochs: 1}, sample)
-		st := open(t, find(t, w, 10, "sieve"), 2)
-		st.fill(t, 0)
+		st := storetest.Open(t, find(t, w, 10, "sieve"), 2)
+		st.FillFor(t, 0)
 		for k := range 4 {
-			sl, ref := st.slots[k%2], featurestore.Ref{Index: k % st.facts.Train}
+			sl, ref := st.Slots[k%2], featurestore.Ref{Index: k % st.Facts.Train}
 			if err := storetest.Load(t.Context(), sl, ref); err != nil {
 				t.Fatal(err)
 			}
@@ -285,31 +194,31 @@ func TestRoundsAreGivenUp(t *testing.T) {
 func TestResumedRunsReadTheSame(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 10, DType: dtype.Float16}, Batch: 10, Epochs: 2, Fanout: []int{2, 2}}, sample)
 	const slots, steps = 3, 9
-	load := func(st *opened, k int) featurestore.Counts {
-		sl, ref := st.slots[k%slots], featurestore.Ref{Index: k % st.facts.Train}
+	load := func(st *storetest.Opened, k int) featurestore.Counts {
+		sl, ref := st.Slots[k%slots], featurestore.Ref{Index: k % st.Facts.Train}
 		if err := errors.Join(sl.Wait(t.Context()), sl.Assemble(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		w.Holds(t, ref, sl.Batch(), sl.X(), dtype.Float16)
 		return sl.Counts()
 	}
-	begin := func(st *opened, k int) {
-		sl, ref := st.slots[k%slots], featurestore.Ref{Index: k % st.facts.Train}
+	begin := func(st *storetest.Opened, k int) {
+		sl, ref := st.Slots[k%slots], featurestore.Ref{Index: k % st.Facts.Train}
 		if err := errors.Join(sl.Start(ref), sl.LoadGraph(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, policy := range rows.Policies() {
 		c := find(t, w, 60, policy) // more than a batch has: rows stay from batch to batch
-		whole := open(t, c, slots)
-		whole.fill(t, 0)
+		whole := storetest.Open(t, c, slots)
+		whole.FillFor(t, 0)
 		var want []featurestore.Counts
 		for k := range 3 * steps {
 			begin(whole, k)
 			want = append(want, load(whole, k))
 		}
-		st := open(t, c, slots)
-		if read, lines := st.fill(t, 0); len(lines) > 0 {
+		st := storetest.Open(t, c, slots)
+		if read, lines := st.FillFor(t, 0); len(lines) > 0 {
 			t.Errorf("reported %q, read %d", lines, read)
 		}
 		begun := 0
@@ -331,29 +240,29 @@ func TestResumedRunsReadTheSame(t *testing.T) {
 			if err != nil || int64(len(state)) > l.StateBytes {
 				t.Fatalf("%d bytes of state, %d were planned, %v", len(state), l.StateBytes, err)
 			}
-			for _, sl := range st.slots { // what was under way is given up
+			for _, sl := range st.Slots { // what was under way is given up
 				_ = sl.Wait(t.Context())
 			}
-			st, begun = open(t, c, slots), k+1
+			st, begun = storetest.Open(t, c, slots), k+1
 			if err := st.LoadState(state); err != nil {
 				t.Fatal(err)
 			}
-			read, lines := st.fill(t, (k+1)%st.facts.Train)
+			read, lines := st.FillFor(t, (k+1)%st.Facts.Train)
 			if len(lines) > 0 || read < 4096 {
 				t.Errorf("%s, resumed at batch %d: read %d, reported %q", policy, k+1, read, lines)
 			}
-			other := open(t, find(t, w, 20, policy), 1)
+			other := storetest.Open(t, find(t, w, 20, policy), 1)
 			if err := other.LoadState(state); err != nil {
 				t.Fatal(err)
 			}
-			if _, lines := other.fill(t, (k+1)%st.facts.Train); len(lines) != 1 || !strings.Contains(lines[0], "the cache begins empty") {
+			if _, lines := other.FillFor(t, (k+1)%st.Facts.Train); len(lines) != 1 || !strings.Contains(lines[0], "the cache begins empty") {
 				t.Errorf("another cache: reported %q", lines)
 			}
 			for _, bad := range [][]byte{state[:len(state)-1], append(slices.Clone(state), 0), state[:20], state[:16]} {
 				if err := other.LoadState(bad); err != nil {
 					t.Errorf("another cache: %v", err)
 				}
-				if err := open(t, c, 1).LoadState(bad); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "state of the store rows") {
+				if err := storetest.Open(t, c, 1).LoadState(bad); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "state of the store rows") {
 					t.Errorf("a state of %d bytes: %v", len(bad), err)
 				}
 			}
@@ -366,13 +275,13 @@ func TestResumedRunsReadTheSame(t *testing.T) {
 func TestDamagedFeatures(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 6, Dim: 128}, Batch: 700, Epochs: 1}, sample)
 	c := find(t, w, 5, "s3fifo")
-	open(t, c, 1).fill(t, 0) // which makes the checksums of the pages
+	storetest.Open(t, c, 1).FillFor(t, 0) // which makes the checksums of the pages
 	name := filepath.Join(w.Dataset, dataset.FeaturesFile)
 	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := trace(t, w)[0]
+	batch := w.Trace(t)[0]
 	for _, k := range []int{0, 255, 256, 600, len(batch) - 1} {
 		page := int64(batch[k]) * 512 / 4096 * 4096
 		bad := slices.Clone(b)
@@ -380,9 +289,9 @@ func TestDamagedFeatures(t *testing.T) {
 		if err := os.WriteFile(name, bad, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		st := open(t, c, 1)
-		st.fill(t, 0)
-		err := storetest.Load(t.Context(), st.slots[0], featurestore.Ref{})
+		st := storetest.Open(t, c, 1)
+		st.FillFor(t, 0)
+		err := storetest.Load(t.Context(), st.Slots[0], featurestore.Ref{})
 		want := fmt.Sprintf("features.bin: bytes %d to %d do not match", page, page+4096)
 		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), w.Dataset+" is damaged: make it again") {
 			t.Errorf("node %d: %v, want %q", batch[k], err, want)

@@ -21,6 +21,10 @@ import (
 type course struct {
 	train int // batches of the circle
 
+	// records has the accesses of superbatches recorded for the policy; nil: the policy needs
+	// no such thing, and states of it are kept.
+	records *recorder
+
 	mu      sync.Mutex
 	policy  residency.Policy
 	next    int // the batch to decide for
@@ -55,10 +59,16 @@ type turn struct {
 func newTurn() *turn { return &turn{ready: make(chan struct{}, 1)} }
 
 // decide waits until all batches before the given one are decided, and then has the policy
-// decide for it: see residency.Policy. After an error the batch is not decided.
-func (c *course) decide(ctx context.Context, t *turn, batch int, nodes []uint32, held, into []int32) error {
+// decide for it: see residency.Policy. It returns the bytes read of batches to come. After an
+// error the batch is not decided.
+func (c *course) decide(ctx context.Context, t *turn, batch int, nodes []uint32, held, into []int32) (read int64, err error) {
 	if err := c.await(ctx, t, batch); err != nil {
-		return err
+		return 0, err
+	}
+	if c.records != nil { // it is the batch's until c.next is another
+		if read, err = c.records.reach(ctx, batch); err != nil {
+			return 0, err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +80,7 @@ func (c *course) decide(ctx context.Context, t *turn, batch int, nodes []uint32,
 			break
 		}
 	}
-	return nil
+	return read, nil
 }
 
 // step decides for the next batch.
@@ -116,6 +126,9 @@ func (c *course) add(slots int) {
 // begin makes the course go on from what the policy holds, before the given batch.
 func (c *course) begin(next int) {
 	c.next, c.waiting = next, c.waiting[:0]
+	if c.records != nil {
+		return
+	}
 	c.base = c.take()
 	c.later = c.base
 }

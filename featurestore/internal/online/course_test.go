@@ -18,6 +18,9 @@ import (
 // kind is a state's.
 var kind = [kindBytes]byte{1, 2, 3}
 
+// policies returns those that have states.
+func policies() []string { return append(residency.Online(), residency.Standby) }
+
 // circle is the input nodes of some training batches.
 type circle [][]uint32
 
@@ -54,7 +57,7 @@ func (d decided) equal(e decided) bool {
 func (b circle) steps(t testing.TB, c *course, n int) (list []decided) {
 	for range n {
 		d := b.lists(c.next)
-		if err := c.decide(t.Context(), newTurn(), c.next, b[c.next], d.held, d.into); err != nil {
+		if _, err := c.decide(t.Context(), newTurn(), c.next, b[c.next], d.held, d.into); err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, d)
@@ -74,7 +77,7 @@ func TestDecisionsAreInOrder(t *testing.T) {
 		for i := len(b) - 1; i >= 0; i-- {
 			got[i] = b.lists(i)
 			all.Go(func() {
-				if err := c.decide(t.Context(), newTurn(), i, b[i], got[i].held, got[i].into); err != nil {
+				if _, err := c.decide(t.Context(), newTurn(), i, b[i], got[i].held, got[i].into); err != nil {
 					t.Error(err)
 				}
 			})
@@ -103,7 +106,7 @@ func TestDecisionsAreGivenUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var err error
 		mine, d := newTurn(), b.lists(1)
-		go func() { err = c.decide(ctx, mine, 1, b[1], d.held, d.into) }()
+		go func() { _, err = c.decide(ctx, mine, 1, b[1], d.held, d.into) }()
 		synctest.Wait()
 		if err != nil || len(c.waiting) != 1 {
 			t.Fatalf("%v, %d wait", err, len(c.waiting))
@@ -127,7 +130,7 @@ func TestSavedCoursesGoOn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		nodes := rapid.IntRange(1, 9).Draw(rt, "nodes")
 		b := drawCircle(rt, nodes)
-		policy := rapid.SampledFrom(residency.Online()).Draw(rt, "policy")
+		policy := rapid.SampledFrom(policies()).Draw(rt, "policy")
 		frames := rapid.IntRange(0, nodes).Draw(rt, "frames")
 		slots := rapid.IntRange(1, len(b)).Draw(rt, "slots")
 		const total = 40
@@ -211,14 +214,14 @@ func TestBaseFollowsThePosition(t *testing.T) {
 // Hostile states are errors, and none makes a run that is not at its batch.
 func FuzzLoad(f *testing.F) {
 	b := circle{{0, 1}, {1, 2}, {3, 0}}
-	for _, policy := range residency.Online() {
+	for _, policy := range policies() {
 		c := newCourse(f, policy, 4, 2, 3, 2)
 		f.Add(policy, bytes.Clone(c.save(kind)[kindBytes:]))
 		b.steps(f, c, 4)
 		f.Add(policy, bytes.Clone(c.save(kind)[kindBytes:]))
 	}
 	f.Fuzz(func(t *testing.T, policy string, state []byte) {
-		if !slices.Contains(residency.Online(), policy) {
+		if !slices.Contains(policies(), policy) {
 			return
 		}
 		c := newCourse(t, policy, 4, 2, 3, 2)

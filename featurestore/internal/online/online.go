@@ -16,11 +16,13 @@
 //
 // Batches of evaluation read all of their rows, and change nothing.
 //
-// A store is a Design: its policies, and a Planner that cuts misses into reads.
+// A store is a Design: its policies, a Planner that cuts misses into reads, and whether the
+// accesses are recorded before the policy decides.
 package online
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"diskgnn/dataset"
@@ -39,7 +41,11 @@ type Design struct {
 	Name     string
 	Policies []string // that package residency knows, the default first
 	Planner  Planner
+	InFlight int             // reads of a batch at the same time, at most; at least 2
 	IO       iostack.Options // of the stack that the store reads through
+	// Recorded says that the accesses of superbatches are recorded before they begin. The
+	// policy is Belady's, and no other.
+	Recorded bool
 }
 
 // New returns the store of that design, of a dataset and the batches of a source. Features
@@ -70,10 +76,11 @@ func (c *candidate) Reads() iostack.Options { return c.design.IO }
 
 // PlanEval has no cache: batches of evaluation do not use it.
 func (c *candidate) PlanEval() (featurestore.Layout, error) {
-	return c.layout(c.design.Policies[0], 0), nil
+	return c.layout(c.design.Policies[0], 0, 0), nil
 }
 
-// Plan makes the cache as large as is wanted, or as the memory allows.
+// Plan makes the cache as large as is wanted, or as the memory allows. Of a cache whose size
+// is not given, superbatches take a quarter of the memory that is left, at most.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
 	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
@@ -86,39 +93,50 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	if !slices.Contains(c.design.Policies, policy) {
 		return none, fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %v", policy, c.design.Name, c.design.Policies)
 	}
-	need := func(l *featurestore.Layout) int64 {
-		return l.TableBytes + l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+	finest := 0 // superbatches of one batch
+	if c.design.Recorded {
+		finest = c.facts.BatchesPerEpoch
 	}
-	least := c.layout(policy, 0)
-	if n := need(&least); n > o.Memory {
+	least := c.layout(policy, 0, finest)
+	n := need(&least, &o)
+	if n > o.Memory {
 		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
 			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
+	}
+	fits := func(frames, parts int64, memory int64) bool {
+		l := c.layout(policy, frames, int(parts))
+		return need(&l, &o) <= memory && l.Own.(own).grid.numbered(c.facts.Nodes, inputs(&c.facts, false))
+	}
+	longest := func(frames, memory int64) int { // superbatches of an epoch that are as long as fits
+		return finest - int(most(int64(max(finest-1, 0)), func(n int64) bool { return fits(frames, int64(finest)-n, memory) }))
 	}
 	switch {
 	case o.Least:
 		return least, nil
 	case o.Cache == nil:
-		return c.layout(policy, c.most(policy, o.Memory, need)), nil
+		parts := longest(0, n+(o.Memory-n)/4)
+		frames := most(min(c.facts.Nodes, maxFrames), func(n int64) bool { return fits(n, int64(parts), o.Memory) })
+		return c.layout(policy, frames, parts), nil
 	}
 	rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
 	if err != nil {
 		return none, err
 	}
-	l := c.layout(policy, rows)
-	if n := need(&l); n > o.Memory {
+	if l := c.layout(policy, rows, finest); need(&l, &o) > o.Memory {
 		return l, fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
-			o.Cache, rows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
+			o.Cache, rows, o.Slots, budget.FormatBytes(need(&l, &o)), budget.FormatBytes(o.Memory))
 	}
-	return l, nil
+	return c.layout(policy, rows, longest(rows, o.Memory)), nil
 }
 
-// most returns the most frames that fit, up to one for each node.
-func (c *candidate) most(policy string, memory int64, need func(*featurestore.Layout) int64) int64 {
-	fits := func(frames int64) bool {
-		l := c.layout(policy, frames)
-		return need(&l) <= memory
-	}
-	lo, hi := int64(0), min(c.facts.Nodes, maxFrames) // lo fits
+// need returns what a layout takes, with its slots.
+func need(l *featurestore.Layout, o *featurestore.PlanOptions) int64 {
+	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+}
+
+// most returns the largest number up to hi that fits. Zero does, and all below one that does.
+func most(hi int64, fits func(int64) bool) int64 {
+	lo := int64(0)
 	for lo < hi {
 		if mid := lo + (hi-lo+1)/2; fits(mid) {
 			lo = mid
@@ -132,21 +150,28 @@ func (c *candidate) most(policy string, memory int64, need func(*featurestore.La
 // maxFrames is the most that a policy numbers.
 const maxFrames = 1<<31 - 1
 
-// layout counts what a store with so many frames holds.
-func (c *candidate) layout(policy string, frames int64) featurestore.Layout {
+// layout counts what a store with so many frames, and superbatches of an epoch, holds.
+func (c *candidate) layout(policy string, frames int64, parts int) featurestore.Layout {
 	frames = min(frames, maxFrames)
-	rows, ranks := c.framesBytes(frames), c.ranksBytes()
-	state := stateBytes(frames)
 	l := featurestore.Layout{
 		CacheRows:  frames,
 		TableBytes: c.source.TableBytes() + c.data.PageSumsBytes(),
-		RAMBytes:   rows + ranks + residency.Size{Nodes: int(c.facts.Nodes), Frames: int(frames)}.Bytes(policy),
-		KeepBytes:  snapshots*state + max(c.source.RanksBytes(), c.data.PageSumsWork(), c.refillBytes()),
-		StateBytes: state,
+		RAMBytes:   c.framesBytes(frames) + c.ranksBytes(),
+		KeepBytes:  max(c.source.RanksBytes(), c.data.PageSumsWork(), c.refillBytes()),
 		Policy:     policy,
-		Own:        own{policy: policy, frames: int(frames)},
+	}
+	g := grid{train: c.facts.Train, perEpoch: c.facts.BatchesPerEpoch, parts: parts}
+	if parts > 0 {
+		l.RAMBytes += g.recorderBytes(c.facts.Nodes, frames, inputs(&c.facts, false))
+		l.Ahead, l.WindowBytes = windowAhead, c.source.WindowBytes(windowAhead)
+		l.Note = fmt.Sprintf("superbatches of %d batches", g.longest())
+	} else {
+		l.StateBytes = stateBytes(frames)
+		l.RAMBytes += residency.Size{Nodes: int(c.facts.Nodes), Frames: int(frames)}.Bytes(policy)
+		l.KeepBytes += snapshots * l.StateBytes
 	}
 	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(false), c.slotBytes(true)
+	l.Own = own{policy: policy, frames: int(frames), grid: g}
 	return l
 }
 
@@ -154,6 +179,7 @@ func (c *candidate) layout(policy string, frames int64) featurestore.Layout {
 type own struct {
 	policy string
 	frames int
+	grid   grid
 }
 
 func (c *candidate) framesBytes(frames int64) int64 {

@@ -17,12 +17,9 @@ type table struct {
 	pages *binio.Sums // of its pages; nil before Fill
 }
 
-// A reader has reads in flight in two rounds of this many: 512, as GraphBolt's disk store
-// has. Rows so large that a round of them would be more than roundBytes are fewer.
-const (
-	roundReads = 256
-	roundBytes = 8 << 20
-)
+// roundBytes bounds the bytes of a round of reads, of which a reader has two in flight. Rows
+// so large that half of the design's reads would be more are read fewer at a time.
+const roundBytes = 8 << 20
 
 // reader reads lists of rows through two staging buffers: while the pages of one are checked
 // and its rows copied out, the other's are read. So any number of rows takes as much memory.
@@ -57,7 +54,7 @@ type read struct {
 // newReader returns a reader that adds to counts.
 func newReader(m *memory, t *table, counts *featurestore.Counts) *reader {
 	r := &reader{table: t, counts: counts, most: int(t.design.Planner.Most(t.facts.RowBytes))}
-	r.reads = max(1, min(roundReads, roundBytes/r.most))
+	r.reads = max(1, min(t.design.InFlight/len(r.rounds), roundBytes/r.most))
 	r.staging = m.host(int64(len(r.rounds)) * int64(r.reads) * int64(r.most))
 	r.req = list[iostack.Request](m, r.reads)
 	for i := range r.rounds {

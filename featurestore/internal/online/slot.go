@@ -25,6 +25,7 @@ type slot struct {
 	ref     featurestore.Ref
 	batch   *graph.Batch
 	counts  featurestore.Counts // of the rows
+	ahead   int64               // bytes read of the graphs of batches to come
 	turn    *turn
 	reading bool // reads of rows may be in flight
 }
@@ -96,7 +97,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // Start submits the read of the graph: which rows are read follows from it.
 func (sl *slot) Start(r featurestore.Ref) error {
-	sl.ref, sl.batch, sl.counts = r, nil, featurestore.Counts{}
+	sl.ref, sl.batch, sl.counts, sl.ahead = r, nil, featurestore.Counts{}, 0
 	return sl.loader.Start(r)
 }
 
@@ -112,7 +113,7 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 	nodes := sl.batch.Input
 	held, into := sl.held[:len(nodes)], sl.into[:len(nodes)]
 	if sl.ref.Split == featurestore.Train {
-		if err := sl.store.course.decide(ctx, sl.turn, sl.ref.Index, nodes, held, into); err != nil {
+		if sl.ahead, err = sl.store.course.decide(ctx, sl.turn, sl.ref.Index, nodes, held, into); err != nil {
 			return err
 		}
 	} else {
@@ -210,7 +211,8 @@ func (sl *slot) Batch() *graph.Batch { return sl.batch }
 
 func (sl *slot) Counts() featurestore.Counts {
 	c := sl.loader.Counts()
-	c.BytesRead += sl.counts.BytesRead
+	c.BytesRead += sl.counts.BytesRead + sl.ahead
+	c.GraphRead += sl.ahead
 	c.UsefulBytes += sl.counts.UsefulBytes
 	c.RAMRows = sl.counts.RAMRows
 	return c

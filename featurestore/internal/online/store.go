@@ -39,13 +39,6 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
 		return err
 	}
-	policy, err := residency.New(o.policy, residency.Config{Nodes: int(s.facts.Nodes), Frames: o.frames})
-	if err != nil {
-		return err
-	}
-	s.course = course{train: s.facts.Train, policy: policy}
-	s.course.begin(0)
-	s.empty = policy.State()
 	if s.table.file, err = stack.Open(s.data.FeaturesPath()); err != nil {
 		return err
 	}
@@ -55,7 +48,29 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.loaders, err = s.source.Open(stack); err != nil {
 		return err
 	}
+	if err := s.decideBy(o); err != nil {
+		return err
+	}
 	s.workers = newWorkers()
+	return nil
+}
+
+// decideBy makes the policy.
+func (s *store) decideBy(o own) (err error) {
+	s.course.train = s.facts.Train
+	if o.grid.parts > 0 {
+		r, err := newRecorder(o.grid, s.facts.Nodes, int64(o.frames), inputs(&s.facts, false), s.loaders)
+		if err != nil {
+			return err
+		}
+		s.course.records, s.course.policy = r, r.policy
+		return nil
+	}
+	if s.course.policy, err = residency.New(o.policy, residency.Config{Nodes: int(s.facts.Nodes), Frames: o.frames}); err != nil {
+		return err
+	}
+	s.course.begin(0)
+	s.empty = s.course.policy.State()
 	return nil
 }
 
@@ -64,12 +79,21 @@ func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes
 
 func (s *store) View(int) featurestore.View { return s }
 
-// State returns what course.save does. It is valid until the next call.
-func (s *store) State() ([]byte, error) { return s.course.save(s.kind()), nil }
+// State returns what course.save does, which is valid until the next call, or nil where the
+// cache follows from the position.
+func (s *store) State() ([]byte, error) {
+	if s.course.records != nil {
+		return nil, nil
+	}
+	return s.course.save(s.kind()), nil
+}
 
 // LoadState takes over what State returned for the same policy and a cache as large. Of
 // others it takes nothing: the cache begins empty.
 func (s *store) LoadState(b []byte) error {
+	if s.course.records != nil {
+		return nil
+	}
 	s.course.base.next = nowhere
 	kind := s.kind()
 	rest, ok := bytes.CutPrefix(b, kind[:])
@@ -90,9 +114,9 @@ func (s *store) kind() (b [kindBytes]byte) {
 }
 
 // Fill reads the ranks, the checksums of the features' pages, which are made if they are not
-// there, and the rows that the cache holds before the given batch: none at the beginning of
-// a run. It returns the bytes read but for the input nodes of batches whose decisions are
-// repeated.
+// there, what a recorder records ahead, and the rows that the cache holds before the given
+// batch: none at the beginning of a run. It returns the bytes read but for the input nodes of
+// batches whose decisions are repeated from a state.
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
 	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
 		return 0, err
@@ -102,25 +126,33 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 			return 0, err
 		}
 	}
-	if err := s.repeat(ctx, next, rep); err != nil {
+	n, err := s.repeat(ctx, next, rep)
+	if err != nil {
 		return 0, err
 	}
-	n, err := s.refill(ctx, rep)
+	rows, err := s.refill(ctx, rep)
 	s.next = next
-	return read + n, err
+	return read + n + rows, err
 }
 
 // repeat makes the policy what it was before the given batch: from a state before that, it
-// decides for the batches since once more.
-func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) error {
+// decides for the batches since once more. It returns what a recorder read for that.
+func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
 	c := &s.course
+	if c.records != nil {
+		if read, err = c.records.seek(ctx, next, rep); err != nil {
+			return 0, err
+		}
+		c.begin(next)
+		return read, nil
+	}
 	n := c.behind(next)
 	if n < 0 {
 		rep.Logf("the cache begins empty: what the run held at this batch, a cache of %d rows by the policy %s, is not known", s.own.frames, s.policy)
 		c.base, n = snapshot{bytes: append(make([]byte, headBytes), s.empty...), next: next}, 0
 	}
 	if err := c.policy.LoadState(c.base.bytes[headBytes:]); err != nil {
-		return err
+		return 0, err
 	}
 	c.next = c.base.next
 	if n > 0 {
@@ -132,14 +164,14 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) err
 		for range n {
 			nodes, again, err := s.source.Inputs(ctx, featurestore.Ref{Index: c.next}, buf)
 			if buf = again; err != nil {
-				return fmt.Errorf("decide what the cache held: %w", err)
+				return 0, fmt.Errorf("decide what the cache held: %w", err)
 			}
 			c.step(nodes, held, into)
 			task.Add(1)
 		}
 	}
 	c.begin(next)
-	return nil
+	return 0, nil
 }
 
 // refill reads the rows that the policy holds into their frames.
@@ -179,6 +211,9 @@ func (c *candidate) refillBytes() int64 {
 // Close releases files and memory.
 func (s *store) Close() error {
 	var errs []error
+	if s.course.records != nil {
+		s.course.records.free()
+	}
 	if s.loaders != nil {
 		errs = append(errs, s.loaders.Close())
 	}

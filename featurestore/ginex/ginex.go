@@ -1,0 +1,62 @@
+// Package ginex is the store that reads rows one by one from a DATASET and holds some of them
+// in RAM as Ginex does (Park, Min and Lee, VLDB 2022): the batches of a sample epoch are cut
+// into superbatches, whose accesses are recorded before they begin, so that Belady's policy
+// can decide which rows the cache holds. Rows may pass by. There is no pack; graphs come from a
+// featurestore.Source.
+//
+// With C frames, superbatch s, and B the accesses of Belady's policy with bypass that miss,
+// which begins with the first C distinct nodes of the superbatch and of rows with equally near
+// next uses keeps those of the lowest node ids, s reads
+//
+//	min(C, distinct nodes of s) + B(s)  rows
+//
+// each by itself: the 4 KiB pages that cover it, as package rows does. Ginex reads the first of
+// these rows before the superbatch begins, this store when a batch first uses them; nothing
+// leaves the cache before, see residency.Superbatch. Rows of one superbatch are not kept for
+// the next.
+//
+// A superbatch is recorded while the one before it is trained, a batch for a batch, which reads
+// the graph of each batch once more. Superbatches are as long as memory allows, an epoch at
+// most; those of an epoch differ by one batch at most. What the cache holds follows from the
+// position of the run and from how long they are, so checkpoints hold nothing of it.
+//
+// Ginex's cache of neighbours is not here, since batches are drawn before.
+package ginex
+
+import (
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/residency"
+	"diskgnn/featurestore/sampled"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+)
+
+// Name is the store's in --store.
+const Name = "ginex"
+
+// Policies returns what --cache-policy takes.
+func Policies() []string { return []string{residency.Belady} }
+
+// Find reads the metadata of a dataset and of its samples.
+func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
+	s, err := sampled.Find(fsys, data, samples)
+	if err != nil {
+		return nil, err
+	}
+	return On(s, s.Dataset())
+}
+
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	return online.New(s, d, online.Design{
+		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight, Recorded: true,
+		IO: iostack.Options{Workers: inFlight, MaxIO: longest},
+	})
+}
+
+const (
+	inFlight = 512      // reads of a batch
+	longest  = 16 << 10 // bytes of a read: rows are short, and each read has a bounce buffer
+)

@@ -1,0 +1,59 @@
+// Package gnndrive is the store that reads rows one by one from a DATASET and holds some of
+// them in RAM as GNNDrive does (Jiang and others, ICPP 2024): batches under way refer to the
+// rows of a buffer, and rows that none refers to any more are on a standby list, which the
+// rows of later batches are taken from or take the place of. There is no pack; graphs come
+// from a featurestore.Source.
+//
+// A row that an earlier batch is still reading is not read again: the batch joins that read,
+// and finds the row in its frame, as batches are assembled in their order. What a batch reads
+// is, with m(k) the nodes whose rows no frame holds or will hold by the policy standby of
+// package residency when batch k comes, R the bytes of a row and P = 4096,
+//
+//	Σ over v in m(k) of P·(⌈(v+1)·R/P⌉ − ⌊v·R/P⌋)  bytes
+//
+// (less what the file ends before the last page does), and its graph.
+//
+// It differs from GNNDrive in this: batches keep their order; a batch is released when the
+// third batch after it comes, whatever the pipeline has finished, so that what is read follows
+// from the batches alone; the buffer may be smaller than the batches under way, and then rows
+// pass by; reads are whole pages, which are checked, not blocks of 512 bytes.
+package gnndrive
+
+import (
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/residency"
+	"diskgnn/featurestore/sampled"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+)
+
+// Name is the store's in --store.
+const Name = "gnndrive"
+
+// Policies returns what --cache-policy takes.
+func Policies() []string { return []string{residency.Standby} }
+
+// Find reads the metadata of a dataset and of its samples.
+func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
+	s, err := sampled.Find(fsys, data, samples)
+	if err != nil {
+		return nil, err
+	}
+	return On(s, s.Dataset())
+}
+
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	return online.New(s, d, online.Design{
+		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight,
+		IO: iostack.Options{Workers: extractors * inFlight, MaxIO: longest},
+	})
+}
+
+const (
+	inFlight   = 80       // reads of a batch: GNNDrive's ring has as many entries
+	extractors = 2        // batches that read at the same time
+	longest    = 16 << 10 // bytes of a read: rows are short, and each read has a bounce buffer
+)
