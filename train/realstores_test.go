@@ -13,7 +13,7 @@ import (
 )
 
 // TestStoresOnRealGraphs trains on the graphs in the directory $DISKGNN_DATA, on a pack, on
-// the samples alone and on rows that are read one by one: every loss, the scores and the weights are the same to the last bit.
+// the samples alone, on rows that are read one by one and on mapped ones: every loss, the scores and the weights are the same to the last bit.
 func TestStoresOnRealGraphs(t *testing.T) {
 	data := os.Getenv("DISKGNN_DATA")
 	if data == "" {
@@ -46,9 +46,14 @@ func TestStoresOnRealGraphs(t *testing.T) {
 				_, losses := w.mustRun(b, nil)
 				d := w.fresh(a, w.readingRows)
 				single, ofRows := w.mustRun(d, nil)
-				x, y, z := w.ending(a.Out), w.ending(b.Out), w.ending(d.Out)
-				x.metrics, y.metrics, z.metrics = "", "", "" // the stores read other bytes
-				t.Logf("%s: a pack reads %d bytes, single rows %d", model, r.Epochs[0].BytesRead, single.Epochs[0].BytesRead)
+				m := w.fresh(a, w.mappingRows)
+				mapped, ofMapped := w.mustRun(m, nil)
+				x, y, z, v := w.ending(a.Out), w.ending(b.Out), w.ending(d.Out), w.ending(m.Out)
+				x.metrics, y.metrics, z.metrics, v.metrics = "", "", "", "" // the stores read other bytes
+				t.Logf("%s: a pack reads %d bytes, single rows %d, page faults %d", model, r.Epochs[0].BytesRead, single.Epochs[0].BytesRead, mapped.Epochs[0].BytesRead)
+				if !slices.Equal(ofMapped, want) || x != v {
+					t.Errorf("%s: mapped rows differ: losses %v and %v", model, want, ofMapped)
+				}
 				if !slices.Equal(ofRows, want) || x != z {
 					t.Errorf("%s: single rows differ: losses %v and %v", model, want, ofRows)
 				}

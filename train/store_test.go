@@ -13,6 +13,7 @@ import (
 
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/memory"
+	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
 	singlerows "diskgnn/featurestore/rows"
 	"diskgnn/internal/budget"
@@ -31,6 +32,13 @@ func (w *world) fromSamples(o *Options) {
 func (w *world) readingRows(o *Options) {
 	w.fromSamples(o)
 	o.Store, o.RAMCache = singlerows.Name, percent(10)
+}
+
+// mappingRows makes options of a pack those of a run that maps the rows, with a page cache
+// for a tenth of them.
+func (w *world) mappingRows(o *Options) {
+	w.fromSamples(o)
+	o.Store, o.RAMCache, o.FaultThreads = mmap.Name, percent(10), 3
 }
 
 // On every store of the same samples, losses, scores and weights are the same to the last
@@ -64,12 +72,17 @@ func TestStoresTrainTheSame(t *testing.T) {
 			if e := r.Epochs[0]; r.CacheRows != 40 || r.CachePolicy != "s3fifo" || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofRows, losses) {
 				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofRows, losses)
 			}
+			m := w.fresh(a, w.mappingRows)
+			r, ofMapped := w.mustRun(m, nil)
+			if e := r.Epochs[0]; !r.Unchecked || r.FaultThreads != 3 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofMapped, losses) {
+				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofMapped, losses)
+			}
 			if !c.same {
 				continue
 			}
-			x, y, z := w.ending(a.Out), w.ending(b.Out), w.ending(d.Out)
-			x.metrics, y.metrics, z.metrics = "", "", "" // the stores read other bytes
-			if !slices.Equal(losses, want) || x != y || x != z {
+			x, y, z, v := w.ending(a.Out), w.ending(b.Out), w.ending(d.Out), w.ending(m.Out)
+			x.metrics, y.metrics, z.metrics, v.metrics = "", "", "", "" // the stores read other bytes
+			if !slices.Equal(losses, want) || x != y || x != z || x != v {
 				t.Errorf("%s, %s: the stores differ: losses %v and %v", model, what, want, losses)
 			}
 		}
@@ -90,6 +103,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		{w.options(p), packed.Name, found.Store},
 		{w.fresh(w.options(p), w.fromSamples), memory.Name, ""},
 		{w.fresh(w.options(p), w.readingRows), singlerows.Name, ""},
+		{w.fresh(w.options(p), w.mappingRows), mmap.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
 		f := state(t, c.o.Out)
@@ -120,14 +134,17 @@ func TestRunRecordsItsStore(t *testing.T) {
 func TestResumeOnAnotherStore(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	onPack := func(p string) func(*Options) {
-		return func(o *Options) { o.Pack, o.Dataset, o.Samples, o.Store, o.RAMCache = p, "", "", "", nil }
+		return func(o *Options) {
+			o.Pack, o.Dataset, o.Samples, o.Store, o.RAMCache, o.FaultThreads = p, "", "", "", nil, 0
+		}
 	}
 	inMemory := func(o *Options) {
 		w.fromSamples(o)
-		o.Store, o.RAMCache = memory.Name, nil
+		o.Store, o.RAMCache, o.FaultThreads = memory.Name, nil, 0
 	}
 	p := w.pack(10)
-	stores := []func(*Options){onPack(p), inMemory, w.readingRows}
+	reading := func(o *Options) { w.readingRows(o); o.FaultThreads = 0 }
+	stores := []func(*Options){onPack(p), inMemory, reading, w.mappingRows}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)
@@ -193,13 +210,44 @@ func TestResumeReadingRows(t *testing.T) {
 	}
 }
 
-// What a store without a choice of policies is given, and batches in another order than the
-// samples', are refused by the flag.
+// A run on mapped rows goes on with the threads that it was given, or on a store that has
+// none of them.
+func TestResumeMappingRows(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	whole := w.options("", w.mappingRows, func(o *Options) { o.Given = []string{"ram-cache", "fault-threads"} })
+	w.mustRun(whole, nil)
+	for what, c := range map[string]struct {
+		again   Options
+		threads int
+		says    string
+	}{
+		"as it was":    {Options{}, 3, ""},
+		"more threads": {Options{Given: []string{"fault-threads"}, FaultThreads: 5}, 5, "fault threads 5 (was 3)"},
+		"single rows":  {Options{Given: []string{"store"}, Store: singlerows.Name}, 0, "fault threads 0 (was 3)"},
+	} {
+		o := w.fresh(whole)
+		w.interrupt(o, 4)
+		c.again.Out, c.again.Resume = o.Out, true
+		var log logged
+		r, err := w.run(context.Background(), c.again, &log, nil)
+		if err != nil || r.FaultThreads != c.threads || !strings.Contains(log.String(), c.says) {
+			t.Errorf("%s: %d threads, %v, reported %v", what, r.FaultThreads, err, log.String())
+		}
+		if got := w.ending(o.Out); got.final != w.ending(whole.Out).final {
+			t.Errorf("%s: other weights", what)
+		}
+	}
+}
+
+// What a store without a choice of policies or mapped rows is given, and batches in another
+// order than the samples', are refused by the flag.
 func TestRowsRefuses(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	for want, change := range map[string]func(*Options){
 		"--cache-policy lru: what the store memory holds is settled before training": func(o *Options) { w.fromSamples(o); o.CachePolicy = "lru" },
 		"--cache-policy min: the store rows has s3fifo, lru, clock, sieve":           func(o *Options) { w.readingRows(o); o.CachePolicy = "min" },
+		"--fault-threads 4: the store rows does not map its rows":                    func(o *Options) { w.readingRows(o); o.FaultThreads = 4 },
+		"--fault-threads 5000: give a number from 1 to 4096":                         func(o *Options) { w.mappingRows(o); o.FaultThreads = 5000 },
 		"--shuffle-batches: the cache of the store rows follows":                     func(o *Options) { w.readingRows(o); o.ShuffleBatches = true },
 	} {
 		o := w.options("", change)

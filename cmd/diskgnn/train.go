@@ -27,6 +27,7 @@ browser shows, also while the run goes on.
    diskgnn train --pack pack --out io --engine none         only load the batches
    diskgnn train --dataset graph --samples samples --out run       all rows in RAM, no pack
    diskgnn train --store rows --dataset graph --samples samples --out run --ram-cache 10%
+   diskgnn train --store mmap --dataset graph --samples samples --out run --ram-cache 10%
    diskgnn train --out run --resume                         go on after an interruption
 
 An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
@@ -46,7 +47,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
 			stringFlag("dataset", "DIR", "instead of a pack, with --samples: what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &o.Samples),
-			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset and --samples), rows (of these, read while training), or auto", &o.Store),
+			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset and --samples), rows (of these, read while training), mmap (of these, by page faults), or auto", &o.Store),
 			outFlag(&o.Out, "the run"),
 			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
@@ -78,6 +79,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
 			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo, lru, clock or sieve", &o.CachePolicy),
+			intFlag("fault-threads", "threads on which --store mmap waits for page faults", "16", &o.FaultThreads, 1),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
@@ -148,6 +150,9 @@ func trained(o train.Options, r rundir.Result) outcome {
 		}
 	}
 	add("cache", "%s", rows(r.CacheRows-r.GPUCacheRows, r.CacheSize))
+	if r.Unchecked {
+		add("unchecked", "the rows: no checksum was compared when they were read")
+	}
 	if r.GPUCacheRows > 0 {
 		add("GPU cache", "%s", rows(r.GPUCacheRows, r.GPUCacheSize))
 	}

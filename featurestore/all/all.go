@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/memory"
+	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
 	"diskgnn/featurestore/rows"
 	"diskgnn/internal/fault"
@@ -43,6 +44,10 @@ var stores = []struct {
 		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
 			return rows.Find(fsys, p.Dataset, p.Samples)
 		}, rows.Policies()},
+	{mmap.Name, "--dataset with --samples", sampled,
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
+			return mmap.Find(fsys, p.Dataset, p.Samples)
+		}, nil},
 }
 
 // sampled reports whether a dataset and its samples are given.
@@ -90,6 +95,10 @@ func Policies(name string) []string {
 	}
 	return nil
 }
+
+// Maps reports whether a store, which Choose has returned, maps its rows: it has threads that
+// page faults stop.
+func Maps(name string) bool { return name == mmap.Name }
 
 // Find reads the metadata of the store that Choose returns. The reason is one printable
 // line: which store it is, and of what.

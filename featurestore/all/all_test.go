@@ -28,6 +28,8 @@ func TestChoose(t *testing.T) {
 		{all.Auto, samples, "memory"},
 		{"packed", pack, "packed"},
 		{"rows", samples, "rows"},
+		{"mmap", samples, "mmap"},
+		{"mmap", pack, "--store mmap takes --dataset with --samples"},
 		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
@@ -36,7 +38,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -50,11 +52,14 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A store with a choice of policies lists them, the default first.
+// A store with a choice of policies lists them, the default first; one alone maps its rows.
 func TestPolicies(t *testing.T) {
-	for _, name := range []string{"packed", "memory", "rows", all.Auto} {
+	for _, name := range []string{"packed", "memory", "rows", "mmap", all.Auto} {
 		if got := all.Policies(name); (name == "rows") != slices.Equal(got, []string{"s3fifo", "lru", "clock", "sieve"}) || name != "rows" && got != nil {
 			t.Errorf("%s: %v", name, got)
+		}
+		if all.Maps(name) != (name == "mmap") {
+			t.Errorf("%s maps its rows: %t", name, all.Maps(name))
 		}
 	}
 }
