@@ -163,8 +163,8 @@ func (d *Dataset) readAll(name string, b []byte) (err error) {
 	return c.sums.Verify(d.path(name), 0, b)
 }
 
-// readAt fills b from off on. That the file ends before is corruption: its size
-// was right when it was opened.
+// readAt fills b from off on. A file that ends earlier is corrupt: its size was right when it
+// was opened.
 func readAt(f vfs.File, b []byte, off int64) error {
 	n, err := f.ReadAt(b, off)
 	if n == len(b) {

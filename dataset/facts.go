@@ -130,8 +130,8 @@ func (f *Facts) split(name string) (int64, bool) {
 	return 0, false
 }
 
-// size returns the bytes that a data file must have, or -1 if the facts don't
-// tell: what compression leaves of the features is up to them.
+// size returns the bytes that a data file must have, or -1 if the facts do not determine it: the
+// size of compressed features depends on their values.
 func (f *Facts) size(name string) int64 {
 	switch name {
 	case IndptrFile:

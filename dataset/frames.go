@@ -104,7 +104,7 @@ func newEncoder(n int) (*zstd.Encoder, error) {
 		zstd.WithWindowSize(Granule), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 }
 
-// decoder returns the decoder of all frames: it keeps nothing of any, and serves as
+// decoder returns the decoder of all frames. It keeps no state between frames, and decodes as
 // many at once as there are processors. It never writes beyond what it is given.
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(Granule))

@@ -14,8 +14,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// groups lists the data files that are written together: where one is not what it was,
-// all are written again.
+// groups lists the data files that are written together: if one has changed, all are written
+// again.
 var groups = [][]string{
 	{LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), TargetsFile},
 	{IndptrFile, IndicesFile},

@@ -149,8 +149,8 @@ func (i inflated) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// unpacking closes a member of an archive. The error that unpacking remembers is
-// either known by then or lies in what nobody read.
+// unpacking closes a member of an archive. An error of decompression was returned by an earlier
+// read, or lies in bytes that were not read.
 type unpacking struct{ c io.Closer }
 
 func (u unpacking) Close() error {

@@ -34,7 +34,7 @@ func (d *Dataset) scan(ctx context.Context, name string, see func(piece []byte) 
 	}
 }
 
-// stream reads a data file from its begin on, verified. It holds a granule.
+// stream reads a data file from its beginning, verified. It holds a granule.
 type stream struct {
 	name string
 	sums binio.Sums

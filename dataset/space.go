@@ -6,7 +6,8 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// need is what is written of a dataset: at least and at most, where that cannot be told.
+// need is the bytes that are written of a dataset: the least and the most, which differ where
+// the size is not known beforehand.
 type need struct{ least, most int64 }
 
 // checkSpace refuses work for which the disk has no room, before it begins. Where what is

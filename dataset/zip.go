@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// What is read of an archive's directory: a graph's has some ten members, of 46 bytes
+// Limits of what is read of an archive's directory: a graph's has some ten members, of 46 bytes
 // and a name each.
 const (
 	maxMembers   = 4096

@@ -28,8 +28,8 @@ type chunks struct {
 	cold  []*rowfile.File // by group; nil where there are no rows
 }
 
-// open opens the list of rows, lays out the checksum tables and makes the cold files at
-// their size, or makes sure of what an interrupted run wrote to them, which the state says.
+// open opens the list of rows, lays out the checksum tables and creates the cold files at their
+// full size. Of an interrupted run, whose state is given, it checks what was written to them.
 func (c *chunks) open(ctx context.Context, crc uint32) (err error) {
 	start := make([]int64, len(c.index.Train)+1)
 	for i := range c.index.Train {
@@ -185,8 +185,8 @@ func (w *chunkWriter) batch(ctx context.Context, i int, lo, hi int64, rows []byt
 	return nil
 }
 
-// gatherBytes is what is gathered before its checksum is computed, so that this finds
-// it in the cache.
+// gatherBytes is how many bytes are gathered before their checksum is computed, while they are
+// still in the cache.
 const gatherBytes = 64 << 10
 
 // band writes the rows of the given nodes, the first of which is row lo's place in

@@ -23,8 +23,8 @@ const (
 	decodeFor = 20 * time.Millisecond
 )
 
-// settleCodec settles the codec of the chunks. What an earlier run measured, finished
-// or not, is kept: another measurement might come out otherwise.
+// settleCodec chooses the codec of the chunks. The choice of an earlier run, finished or not, is
+// kept: measuring again might choose another.
 func (r *request) settleCodec(ctx context.Context) error {
 	if r.o.PlanFile != "" && !r.o.planning {
 		plan, err := cut.ReadPlan(r.fs, r.o.PlanFile)

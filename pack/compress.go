@@ -43,7 +43,7 @@ type compression struct {
 	bytesRead int64
 }
 
-// compress compresses the chunks, if they are to be, and returns the bytes that it read
+// compress compresses the chunks, if the pack has a codec, and returns the bytes that it read
 // back.
 func (p *Packing) compress(ctx context.Context, d *cut.Decision, first *firstPass) (int64, error) {
 	if !p.form().Compressed() {
@@ -111,8 +111,8 @@ func (c *compression) load() error {
 	return nil
 }
 
-// run compresses the groups that an earlier run has not, and makes the index that of
-// the compressed chunks.
+// run compresses the groups that no earlier run has compressed, and updates the index to the
+// compressed chunks.
 func (c *compression) run(ctx context.Context) error {
 	if err := c.checkGroups(ctx); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (c *compression) run(ctx context.Context) error {
 	return nil
 }
 
-// checkGroups makes sure of the groups that an earlier run compressed.
+// checkGroups checks the groups that an earlier run compressed.
 func (c *compression) checkGroups(ctx context.Context) error {
 	var kept []keptFile
 	sums, frames := c.state.Sums, c.state.Frames

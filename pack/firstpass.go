@@ -13,8 +13,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// firstPass is what the first pass makes beside the graphs: what the second one starts
-// from. An interrupted run leaves it in the journal and index.tmp.
+// firstPass is the result of the first pass besides the graphs. The second pass starts from it.
+// An interrupted run leaves it in the journal and index.tmp.
 type firstPass struct {
 	facts packfile.Facts
 	// index has no checksums of chunks yet, which lie where the ranges write them.
@@ -75,8 +75,8 @@ func loadFirstPass(dir *stage.Dir, form packfile.Form) (*firstPass, error) {
 	return &firstPass{facts: *j.Facts, index: x, files: j.Files, requests: j.Requests, ssdRequests: j.SSDRequests, entries: j.Entries}, nil
 }
 
-// check makes sure of the files that an interrupted run's first pass finished: graphs and,
-// under policy min, the refill records.
+// check verifies the files that an interrupted run's first pass finished: graphs and, under
+// policy min, the refill records.
 func (f *firstPass) check(ctx context.Context, dir *stage.Dir, part packfile.Part) error {
 	size := map[string]int64{}
 	sums := map[string]string{}

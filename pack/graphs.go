@@ -26,7 +26,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 		p.rep.Logf("resuming: the graphs are packed already")
 		return p.kept, p.kept.check(ctx, p.dir, d.Part)
 	}
-	// What an earlier run noted of its second pass is of no use without its first.
+	// What an earlier run saved of its second pass is useless without its first pass.
 	for _, name := range []string{stateFile, compressFile} {
 		if err := p.fs.Remove(p.dir.File(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

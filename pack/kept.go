@@ -157,8 +157,8 @@ func sumRegions(s binio.Sums) iter.Seq[region] {
 	}
 }
 
-// touched says that a file of an interrupted run is not what that run left, and
-// what to do: the journal says that it is, so a resumed run would find it again.
+// touched returns the error for a file that differs from what the interrupted run wrote. It says
+// how to go on, since a resumed run would find the same difference again.
 func touched(name string, err error) error {
 	return fault.New(fault.ErrCorrupt, "%s was touched since the interruption (%v): remove %s and run the command again", name, err, dirOf(name))
 }

@@ -25,19 +25,19 @@ const (
 	// mostScratch is the most that the scratch file takes, an eighth of the free space if
 	// that is less: what is written twice may stay in some cache.
 	mostScratch = 8 << 30
-	// leastScratch is the least that is written: the time of less is mostly overhead.
+	// leastScratch is the least that is written: a shorter write mostly measures overhead.
 	leastScratch = 16 << 20
 	// leastSustained is the smallest table with which the drives are loaded for the time of
-	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and
-	// reading it takes an epoch no time.
+	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and an
+	// epoch reads it in no time.
 	leastSustained = 256 << 20
 	// planScratch is written beside the pack and removed.
 	planScratch = ".diskgnn-plan.tmp"
 )
 
-// MakePlan says what Run would do with the options, and what other options would cost. It
-// reads the samples once and measures the drives; it writes nothing that stays, unless
-// the options name a plan file. Its memory is that of taking a census.
+// MakePlan says what Run would do with the options, and what other options would cost. It reads
+// the samples once and measures the drives; it leaves nothing behind, unless the options name a
+// plan file. Its memory is that of taking a census.
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (cut.Plan, error) {
 	o.planning = true
 	r, err := open(ctx, fsys, o, rep)

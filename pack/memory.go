@@ -139,7 +139,7 @@ func (p *Packing) checkFree(d *cut.Decision, spill bool) error {
 	return nil
 }
 
-// planMemory fits both passes under the budget, or says in what they would fit.
+// planMemory fits both passes into the budget, or returns an error with a budget that suffices.
 func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (allotment, error) {
 	p := fit(o, f, s, l)
 	if p.rangeRows == 0 {

@@ -14,8 +14,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// onceRows takes the rows that a pack has once: hot rows and those of evaluation. Nil
-// takes none: another shard does.
+// onceRows takes the rows that a pack stores once: hot rows and evaluation rows. A nil onceRows
+// takes none: another shard stores them.
 type onceRows struct {
 	hot  *hotRows
 	eval *evalRows

@@ -16,8 +16,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// request is what shall be packed, and how: the options, settled for a dataset and samples
-// of it. Nothing changes it once it is open.
+// request is what is to be packed, and how: the options, settled for a dataset and samples of
+// it. Nothing changes it once it is open.
 type request struct {
 	o   Options
 	out string // the directory to make

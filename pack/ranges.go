@@ -176,7 +176,7 @@ func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte) error {
 	return p.ssd.take(ctx, from, hi, rest)
 }
 
-// save begins to make all rows below next durable, after the save before.
+// save starts to make all rows below next durable, once the previous save has ended.
 func (p *rangePass) save(ctx context.Context, s *saver, next int64) error {
 	if err := s.join(ctx.Err()); err != nil {
 		return err

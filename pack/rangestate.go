@@ -81,7 +81,7 @@ type saver struct {
 	done  chan error
 }
 
-// begin begins to save a state, which is not changed any more, with the files that it is of.
+// begin starts to make the files durable, and then their state, which must not change any more.
 func (s *saver) begin(state rangeState, files []*rowfile.File) {
 	s.done = make(chan error, 1)
 	go func() {

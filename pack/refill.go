@@ -14,8 +14,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// recorder takes down what the simulated cache does: the codes of the part's accesses and,
-// in the part that has it, refill.bin.
+// recorder writes what the simulated cache does: the codes of the part's accesses and, in the
+// part that has it, refill.bin.
 type recorder struct {
 	p      *Packing
 	lo, hi int // batches whose codes are of use here
@@ -24,8 +24,8 @@ type recorder struct {
 
 	codes  *spill.Lists
 	refill *rowfile.Summed // nil in all shards but the first
-	// content is, by entry, the batch and the row of its matrix that the entry has its
-	// content from, as in refill.bin.
+	// content holds, for each entry, the batch and the row of its matrix that the entry's row
+	// comes from, as in refill.bin.
 	content [][2]uint32
 	pairs   []uint32
 	entry   func(node uint32) uint32 // in which a node begins the cycle

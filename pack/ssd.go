@@ -43,8 +43,8 @@ func ssdSize(segments []packfile.Segment, rowBytes int) int64 {
 	return last.Offset + binio.AlignUp(int64(last.Rows)*int64(rowBytes), binio.Page)
 }
 
-// newSSDWriter makes the files at their sizes, or makes sure of what an interrupted run
-// wrote to them, as state says. crc is that of the scratch list.
+// newSSDWriter creates the files at their full sizes. Of an interrupted run, whose state is
+// given, it checks what was written to them. crc is that of the scratch list.
 func newSSDWriter(ctx context.Context, open *rowfile.Set, x *packfile.Index, f *packfile.Facts, workers int, crc uint32, state *rangeState) (_ *ssdWriter, err error) {
 	w := &ssdWriter{open: open, facts: f, segments: x.Segments, workers: workers}
 	defer func() {
@@ -96,9 +96,9 @@ func (w *ssdWriter) digests() []uint32 {
 	return list
 }
 
-// check reads the files back and sums up the rows below state.Next again: the files must
-// have the rows that were written, for the sums, made in memory then, to come to what
-// the state says of them. Other rows are written again; what is no row is zero.
+// check reads the files back and computes the checksums of the rows below state.Next again. They
+// equal those of the state, which were computed in memory, only if the files hold the rows that
+// were written. All other rows are written again; bytes outside rows are zero.
 func (w *ssdWriter) check(ctx context.Context, state *rangeState) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(checkDepth)

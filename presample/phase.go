@@ -41,9 +41,9 @@ func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 	return phases, nil
 }
 
-// fit plans a phase by what no batch exceeds. Where that leaves workers without
-// memory, it plans by twice the phase's first batch: bounds by fanout, or by the
-// whole graph, may be far from what batches are.
+// fit plans a phase by what no batch exceeds. Where that leaves workers without memory, it plans
+// by twice the phase's first batch: bounds by fanout, or by the whole graph, may be much larger
+// than any batch.
 func (s *sampling) fit(ctx context.Context, p *phase) error {
 	f := s.data.Facts()
 	most := sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
@@ -65,8 +65,7 @@ type probed struct {
 	bytes int64 // of its byte form
 }
 
-// probe samples a phase's first batch, which says more of the others than bounds
-// do.
+// probe samples a phase's first batch: it predicts the others better than bounds do.
 func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	if p.first != nil {
 		return p.first, nil
@@ -82,9 +81,9 @@ func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	return p.first, nil
 }
 
-// checkFree refuses phases that the disk has no room for, before any batch is
-// written. Where the largest batches that there can be would fit, that is all it
-// looks at; else it takes every batch for as large as its phase's first.
+// checkFree refuses phases that the disk has no room for, before any batch is written. If even
+// the largest possible batches would fit, it looks no further; else it assumes that every batch
+// is as large as its phase's first.
 func (s *sampling) checkFree(ctx context.Context, dir *stage.Dir, phases []phase) error {
 	f := s.data.Facts()
 	tables := s.layout.IndexBytes() + 4*f.Nodes

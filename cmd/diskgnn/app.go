@@ -69,6 +69,7 @@ func newApp(g *globals) *cli.App {
 			newInspectCommand(g),
 			newVerifyCommand(g),
 			newBenchCommand(g),
+			newSimulateCommand(g),
 			newVersionCommand(g),
 		},
 	}

@@ -27,19 +27,20 @@ import (
 
 // results lists what each command prints with --json.
 var results = map[string]any{
-	"generate":  dataset.Result{},
-	"import":    dataset.Result{},
-	"presample": presample.Result{},
-	"merge":     shard.Result{},
-	"pack":      pack.Result{},
-	"train":     rundir.Result{},
-	"eval":      train.Evaluation{},
-	"predict":   exact.Prediction{},
-	"report":    reported{},
-	"inspect":   inspected{},
-	"verify":    verified{},
-	"bench io":  ioRates{},
-	"version":   version{},
+	"generate":        dataset.Result{},
+	"import":          dataset.Result{},
+	"presample":       presample.Result{},
+	"merge":           shard.Result{},
+	"pack":            pack.Result{},
+	"train":           rundir.Result{},
+	"eval":            train.Evaluation{},
+	"predict":         exact.Prediction{},
+	"report":          reported{},
+	"inspect":         inspected{},
+	"verify":          verified{},
+	"bench io":        ioRates{},
+	"simulate drives": simulated{},
+	"version":         version{},
 }
 
 var quoted = regexp.MustCompile("`([^`]+)`")

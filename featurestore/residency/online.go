@@ -102,9 +102,6 @@ func (o *online) take(v uint32) int32 {
 	return f
 }
 
-// uses reports whether the batch uses a frame's row.
-func (o *online) uses(f int32) bool { return o.mark[f]&inUse != 0 }
-
 // leave says that a frame's row is no longer in the cache.
 func (o *online) leave(f int32) { o.frameOf[o.nodeOf[f]] = Absent }
 

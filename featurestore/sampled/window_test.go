@@ -12,6 +12,8 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
 	"diskgnn/presample"
 )
 
@@ -37,11 +39,26 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+func openLoaders(t *testing.T, s *Source) (featurestore.Loaders, iostack.Stack) {
+	t.Helper()
+	stack, _, err := all.Open("pread", iostack.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stack.Close() })
+	l, err := s.Open(stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l, stack
+}
+
 // A window over the whole circle reads each batch once, however far it is moved; a smaller
 // one reads one batch whenever it is advanced.
 func TestWindowReads(t *testing.T) {
 	s, _ := newSource(t, func(*graph.Batch) {})
-	l, _, stack := open(t, s)
+	l, stack := openLoaders(t, s)
 	train := s.facts.Train
 	for _, c := range []struct{ ahead, seek, advance int }{{1, 2, 1}, {train - 2, train - 1, 1}, {train - 1, train, 0}, {train, train, 0}} {
 		w, err := l.NewWindow(c.ahead)
@@ -85,7 +102,7 @@ func TestWindowBytes(t *testing.T) {
 // over other batches.
 func TestWindowDamage(t *testing.T) {
 	s, dir := newSource(t, func(*graph.Batch) {})
-	l, _, _ := open(t, s)
+	l, _ := openLoaders(t, s)
 	w, err := l.NewWindow(1)
 	if err != nil {
 		t.Fatal(err)

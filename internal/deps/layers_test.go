@@ -87,6 +87,13 @@ func TestRules(t *testing.T) {
 		{"graph", "device", false, false},
 		{"cmd/diskgnn", "pack", false, true},
 		{"train", "cmd/diskgnn", false, false},
+		{"simulate/drives", "simulate/kernel", false, true},
+		{"simulate/trace", "presample/mbfile", false, true},
+		{"simulate/drives", "train/cpu", false, false},
+		{"simulate/drives", "featurestore", false, false},
+		{"simulate/drives", "presample", true, true},
+		{"simulate/drives", "train", false, false},
+		{"cmd/diskgnn", "simulate/drives", false, true},
 		{"nowhere", "graph", false, false},
 	} {
 		if got := MayImport(c.from, c.to, c.test); got != c.ok {

@@ -43,8 +43,8 @@ type Rate struct {
 	First     float64 // per second, in the first second of load: what a short measurement finds; 0 without a drain
 }
 
-// Meter keeps the clock of one measurement, from its making on. Its methods may be called
-// from several goroutines.
+// Meter keeps the time of one measurement, which begins when the Meter is made. Its methods may
+// be called from several goroutines.
 type Meter struct {
 	effort Effort
 	now    func() time.Time

@@ -31,8 +31,8 @@ const (
 type Writes struct {
 	Bytes int64 // of the file
 	Load  Effort
-	// Whole lets the file be written to its end, also when the effort is over before. The
-	// effort of one pass is not.
+	// Whole makes the file be written to its end even if the effort ends earlier. An effort of
+	// one pass always writes it whole.
 	Whole bool
 }
 

@@ -1,5 +1,5 @@
-// Package errgroup is golang.org/x/sync's, but for panics: a goroutine that panics has
-// returned that as an error, which ends its group as any other does.
+// Package errgroup is golang.org/x/sync's, but for panics: the panic of a goroutine is returned
+// as an error, which ends its group as any other does.
 package errgroup
 
 import (

@@ -28,12 +28,12 @@ type Adopted struct {
 	Copied int64 // by this run
 }
 
-// Adopt takes files into a directory that is being written: by a second name for
-// the same bytes where the file system can give one, else as copies, for which
-// there must be room. Every byte is checked against the shard's checksums on the way,
-// also of files that an earlier run has adopted: those that are not what they were are
-// adopted anew. It may be interrupted anywhere and called again. Files
-// adopted have their names in two directories, so nobody may write to them.
+// Adopt takes files into a directory that is being written: by a second name for the same bytes
+// where the file system can give one, else as copies, for which there must be room. Every byte
+// is checked against the shard's checksums on the way, also of files that an earlier run has
+// adopted: those that are not what they were are adopted anew. It may be interrupted anywhere
+// and called again. Files adopted have their names in two directories, so they must not be
+// written to.
 func Adopt(ctx context.Context, dir *stage.Dir, files []Source, rep progress.Reporter) (Adopted, error) {
 	a := adoption{dir: dir, fs: dir.FS()}
 	var total int64

@@ -55,8 +55,9 @@ type Result struct {
 	Seconds     float64 `json:"seconds"`
 }
 
-// mergeWay tells directories under way from those of the stage itself, which
-// would write to files that it finds there. Those of a merging may be the shards'.
+// mergeWay distinguishes the directories that a merge has begun from those of the stage itself:
+// a stage writes to files that it finds in its directory, and those of a merge may be the
+// shards' own.
 const mergeWay = "merge"
 
 // words says what the shards were made with: merge has no flags for it.

@@ -22,9 +22,9 @@ type Member struct {
 	Meta *stage.Meta
 }
 
-// OpenSet opens the shards that dirs name, in whatever order, and makes sure that
-// they are parts of one thing and that each part is there exactly once. It checks
-// what stage.Open checks; files are for who reads them to check.
+// OpenSet opens the shards that dirs name, in whatever order, and makes sure that they are parts
+// of one thing and that each part is there exactly once. It checks what stage.Open checks; the
+// content of files is checked by their readers.
 func OpenSet(fsys vfs.FS, dirs []string) (*Set, error) {
 	if len(dirs) == 0 {
 		return nil, fault.New(fault.ErrUsage, "no shards to merge")

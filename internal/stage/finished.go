@@ -81,8 +81,8 @@ func (d *Dir) claims(dir string) bool {
 	return err == nil && bytes.Contains(b, []byte(`"`+d.spec.Format.Name+`"`))
 }
 
-// settle removes from NAME, and from beside it, what a run left that died after it had
-// given the name. That it died there shows by what only a directory under way has.
+// settle removes what a run that died after the rename has left in NAME and beside it. Such a
+// run is recognised by files that only a directory under way has.
 func (d *Dir) settle() error {
 	if !has(d.fs, d.out, lockFile) && !has(d.fs, d.out, journalFile) {
 		return nil
@@ -91,8 +91,8 @@ func (d *Dir) settle() error {
 	if err == nil {
 		err = errors.Join(d.removeReplaced(), tidy(d.fs, d.out), lock.Close())
 	}
-	// Where another process is at it, or has done it; and where this one may not, the
-	// directory is no less finished.
+	// Another process may be doing this, or have done it, and this one may lack the permission:
+	// the directory is finished all the same.
 	for _, kind := range []error{fault.ErrLocked, fs.ErrNotExist, fs.ErrPermission, syscall.EROFS} {
 		if errors.Is(err, kind) {
 			return nil

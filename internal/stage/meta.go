@@ -231,10 +231,9 @@ func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// What is read of a meta.json. Of everything in it there is little, but for the files:
-// each takes about 160 bytes, so that the limit is that of 400,000 files, more than any
-// graph's batches fill. Memory stays within a few times these bounds, whatever is in
-// the file.
+// Limits of what is read of a meta.json. All of it is short but the list of files: each takes
+// about 160 bytes, so that the limit is that of 400,000 files, more than any graph's batches
+// fill. Memory stays within a few times these bounds, whatever is in the file.
 const (
 	maxMeta    = 64 << 20
 	maxRaw     = 256 << 10 // of parameters, of facts

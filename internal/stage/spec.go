@@ -73,8 +73,7 @@ func plainText(value json.RawMessage) string {
 	return string(value)
 }
 
-// changed says in the user's words what of the specification was otherwise for the run
-// before.
+// changed says, in the user's words, how the specification of the previous run differed.
 func (s *Spec) changed(was Spec) string {
 	switch {
 	case was.Format.Name != s.Format.Name:

@@ -25,11 +25,11 @@
 //
 // # Locks
 //
-// Whoever writes to NAME.partial holds a lock on the file "lock" in it, which moves with
-// the directory. Names are given and taken under this lock alone: NAME.partial is
-// renamed, and its lock file removed, by who holds it. (vfs.FS.Lock sees to it that a
-// lock counts only if its file still has the name.) What a crash left in NAME, between
-// its naming and its tidying, is tidied under the lock that moved there.
+// A process that writes to NAME.partial holds a lock on the file "lock" in it, which moves with
+// the directory. Names are given and taken under this lock alone: NAME.partial is renamed, and
+// its lock file removed, by who holds it. (vfs.FS.Lock sees to it that a lock counts only if its
+// file still has the name.) What a crash left in NAME, between its naming and its tidying, is
+// tidied under the lock that moved there.
 package stage
 
 import (
@@ -81,12 +81,12 @@ type Dir struct {
 // to lock went away: each time, another process finished in the meantime.
 const beginTries = 100
 
-// Begin opens the transaction for the directory out. With force, a finished
-// directory of the same format that was made with other parameters, or is
-// damaged, is replaced at Commit, and until then stays as it is; and one that was only
-// begun with other parameters, or by another command, is discarded, for which it takes no
-// force if nothing of it is finished. Nothing else is ever replaced: neither another format, which might be this stage's parent, nor
-// files that no stage wrote.
+// Begin opens the transaction for the directory out. With force, a finished directory of the
+// same format that was made with other parameters, or is damaged, is replaced at Commit, and
+// until then stays as it is; and one that was only begun with other parameters, or by another
+// command, is discarded. Without force, the latter is discarded only if nothing of it is
+// finished. Nothing else is ever replaced: neither another format, which might be this stage's
+// parent, nor files that no stage wrote.
 func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) {
 	out = filepath.Clean(out)
 	hash, err := hashJSON(spec)
@@ -155,15 +155,16 @@ func (d *Dir) leave() error {
 	if err := d.fs.Remove(d.File(lockFile)); err != nil {
 		return err
 	}
-	// From here on the lock keeps nobody out: who has begun meanwhile keeps the directory.
+	// From here on the lock excludes no other process: one that has begun meanwhile keeps the
+	// directory.
 	if err := d.fs.Remove(d.path); !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// complete publishes what a run left that died when only the name was missing. All
-// files were durable then; that they are still what they were is looked at.
+// complete publishes the directory of a run that died when only the rename was missing. All
+// files were durable then; complete checks that they have not changed since.
 func (d *Dir) complete() (bool, error) {
 	m, err := open(d.fs, d.path, "directory", d.spec.Format)
 	if err != nil || d.spec.Check == nil {
@@ -186,7 +187,8 @@ func (d *Dir) complete() (bool, error) {
 	return false, d.fs.Remove(d.File(MetaFile))
 }
 
-// rewrite replaces meta.json by its content: space in it is covered by nothing.
+// rewrite writes meta.json anew from its decoded content, since no checksum covers the white
+// space in it.
 func (d *Dir) rewrite(m *Meta) error {
 	b, err := encode(m)
 	if err != nil {

@@ -28,7 +28,7 @@ type FS interface {
 	Create(name string) (File, error)
 	// OpenReadWrite opens a file without truncating it, making it if absent.
 	OpenReadWrite(name string) (File, error)
-	// Open opens a file for reading. What is no file, such as a named pipe, is
+	// Open opens a file for reading. What is not a regular file, such as a named pipe, is
 	// refused without waiting for it.
 	Open(name string) (File, error)
 	Rename(from, to string) error
@@ -44,10 +44,10 @@ type FS interface {
 	Stat(name string) (fs.FileInfo, error)
 	// SyncDir makes the directory's entries durable.
 	SyncDir(name string) error
-	// Lock takes an exclusive advisory lock on a file, making it if absent, or
-	// fails with fault.ErrLocked at once. The lock ends with the process. When Lock
-	// returns, the file that is locked is the one that has the name: as long as
-	// nobody renames or removes it without its lock, whoever holds the lock is alone.
+	// Lock takes an exclusive advisory lock on a file, making it if absent, or fails with
+	// fault.ErrLocked at once. The lock ends with the process. When Lock returns, the file that
+	// is locked is the one that has the name: as long as no process renames or removes it
+	// without its lock, the holder of the lock is alone.
 	Lock(name string) (io.Closer, error)
 	// Free returns the bytes that an ordinary user may still write below name.
 	Free(name string) (int64, error)
@@ -79,8 +79,8 @@ func (osFS) OpenReadWrite(name string) (File, error) {
 }
 
 func (osFS) Open(name string) (File, error) {
-	// To open a pipe for reading is to wait for its writer, but for this flag, which
-	// says nothing to files.
+	// Without this flag, opening a pipe for reading waits for its writer. It has no effect on
+	// files.
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (osFS) RemoveAll(name string) error  { return os.RemoveAll(name) }
 func (osFS) MkdirAll(name string) error   { return os.MkdirAll(name, 0o777) }
 
 func (osFS) Link(from, to string) error {
-	// Of a symbolic link, what it leads to: its own text may lead nowhere from there.
+	// A symbolic link is followed: its text may lead nowhere from the new place.
 	if err := unix.Linkat(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return &os.LinkError{Op: "link", Old: from, New: to, Err: err}
 	}
@@ -166,7 +166,7 @@ func CannotLink(err error) bool {
 	return false
 }
 
-// ReadFile returns a whole file's content. What others may have written is read by
+// ReadFile returns a whole file's content. Files that others may have written are read by
 // ReadSmall.
 func ReadFile(fsys FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
@@ -252,9 +252,9 @@ func WriteFile(fsys FS, name string, content []byte) (err error) {
 // TempSuffix ends the name of what a ReplaceFile that was cut short leaves.
 const TempSuffix = ".tmp"
 
-// ReplaceFile writes a file so that after a crash either the old content or the
-// new is there, never a mixture. Files that were made in its directory before are there
-// whenever the new content is, which may speak of them.
+// ReplaceFile writes a file so that after a crash either the old content or the new is there,
+// never a mixture. Files that were made in its directory before are durable whenever the new
+// content is, so that this may refer to them.
 func ReplaceFile(fsys FS, name string, content []byte) error {
 	tmp, dir := name+TempSuffix, filepath.Dir(name)
 	if err := WriteFile(fsys, tmp, content); err != nil {

@@ -2,10 +2,10 @@
 // gigabytes, by nesting and by aliases of aliases: so texts are bounded before the parser
 // sees them, and what it made of them before anything is decoded.
 //
-// Read are documents of at most MaxBytes, nested at most 64 deep in brackets and in the
-// entries of one line, which are at most 100,000 values when aliases are replaced by what
-// they stand for. Merge keys (<<) are refused. The limits are far above any
-// configuration or list of files; all of it is held in less than 64 MiB.
+// It reads documents of at most MaxBytes, nested at most 64 deep in brackets and in the entries
+// of one line, which are at most 100,000 values when aliases are replaced by what they stand
+// for. Merge keys (<<) are refused. The limits are far above any configuration or list of files;
+// all of it is held in less than 64 MiB.
 package yaml
 
 import (
@@ -50,12 +50,17 @@ func Parse(text []byte) (*ast.File, error) {
 }
 
 // Unmarshal decodes the first document of a text into v.
-func Unmarshal(text []byte, v any) error {
+func Unmarshal(text []byte, v any) error { return unmarshal(text, v) }
+
+// Strict is Unmarshal, but for keys that v has no field for: they are errors.
+func Strict(text []byte, v any) error { return unmarshal(text, v, yaml.Strict()) }
+
+func unmarshal(text []byte, v any, o ...yaml.DecodeOption) error {
 	file, err := Parse(text)
 	if err != nil || len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return err
 	}
-	if err := yaml.NodeToValue(file.Docs[0].Body, v); err != nil {
+	if err := yaml.NodeToValue(file.Docs[0].Body, v, o...); err != nil {
 		return oneLine(err)
 	}
 	return nil

@@ -98,3 +98,18 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	})
 }
+
+func TestStrict(t *testing.T) {
+	var v struct {
+		A struct{ B int }
+	}
+	if err := Strict([]byte("a:\n  b: 3\n"), &v); err != nil || v.A.B != 3 {
+		t.Error(v, err)
+	}
+	if err := Unmarshal([]byte("a:\n  c: 3\n"), &v); err != nil {
+		t.Error(err)
+	}
+	if err := Strict([]byte("a:\n  c: 3\n"), &v); err == nil || !strings.Contains(err.Error(), `unknown field "c"`) || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+}

@@ -8,15 +8,15 @@
 //	            │wakes       ▲                                        │
 //	            └─ eventfd ──┴──────── completion queue ◄─────────────┘
 //
-// A ring's thread sleeps in io_uring_enter, where both completions and the
-// eventfd wake it; nothing spins. What a ring is told from outside (a file to
-// register, memory to pin) is run by its thread, because the kernel serves one
-// thread per ring fastest when no other ever touches it.
+// A ring's thread sleeps in io_uring_enter, where both completions and the eventfd wake it;
+// nothing spins. Requests from outside (to register a file, to pin memory) are carried out by
+// the ring's thread, because the kernel serves one thread per ring fastest when no other ever
+// touches it.
 //
 // Files and memory are registered with the kernel as far as it permits, which
 // saves it looking up each file and pinning the pages of each read. Registration
 // that is refused (locked memory is limited) costs time, nothing else.
 //
-// A read that has begun is awaited when its group is given up: the kernel cannot
-// take back what a drive has been asked for, and it is over within milliseconds.
+// A read that has begun is awaited when its group is given up: the kernel cannot cancel a read
+// that a drive has begun, and it ends within milliseconds.
 package uring

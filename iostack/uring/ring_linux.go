@@ -130,8 +130,8 @@ func (r *ring) run() {
 			if r.stack.seams.drowsy != nil {
 				r.stack.seams.drowsy()
 			}
-			// Whoever queues after this looks at asleep; what was queued before
-			// is seen here.
+			// A goroutine that queues after this looks at asleep; what was queued before is seen
+			// here.
 			r.asleep.Store(true)
 			if queue.Len() > 0 {
 				r.asleep.Store(false)

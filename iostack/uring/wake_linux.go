@@ -2,7 +2,7 @@ package uring
 
 import "unsafe"
 
-// How a ring's thread is woken, and asked to run something.
+// How a ring's thread is woken, and given functions to run.
 
 // wake lets the thread go on if it sleeps though it has room. It may be called
 // from any goroutine.
@@ -34,7 +34,7 @@ func (r *ring) do(f func()) {
 	<-done
 }
 
-// obey runs what the thread was asked to.
+// obey runs the functions that the thread was given.
 func (r *ring) obey() {
 	r.mu.Lock()
 	orders := r.orders

@@ -84,7 +84,7 @@ func (c *belady) move(place func(v uint32) uint32) {
 	}
 }
 
-// hold makes the cycle to come end with the set, which the cache now has.
+// hold makes the next cycle end with the set, which is what the cache holds now.
 func (c *belady) hold(set *idset.Set) {
 	c.keep = set
 	empty(c.head)

@@ -7,7 +7,7 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// costs are what the size of a pack follows from, whatever its bands and segments.
+// costs are the counts from which the size of a pack follows, for any bands and segments.
 type costs struct {
 	facts  packfile.Facts // the counts of batches, and a row's bytes
 	form   packfile.Form
@@ -38,8 +38,8 @@ func (c *Census) lowest(i int) level { return c.level(len(c.Edges)-1, i) }
 // lowest returns the lowest edge: the least cache of every trainer.
 func (d *costs) lowest() int64 { return d.edges[len(d.edges)-1] }
 
-// bytes returns what a pack takes whose coldest edge is the given one, at most: it is
-// over by less than a page for every chunk, plan and segment, and a little for
+// bytes returns an upper bound of the size of a pack whose coldest edge is the given one. It
+// exceeds the size by less than a page for every chunk, plan and segment, and a little for
 // meta.json.
 func (d *costs) bytes(edge int, l level) int64 {
 	f, rb := &d.facts, int64(d.facts.RowBytes)

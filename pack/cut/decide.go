@@ -18,8 +18,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// A Decision is what a pack's content follows from, beside the samples and the feature
-// table, and what it takes. Its values depend on nothing but the request's.
+// A Decision determines a pack's content, together with the samples and the feature table, and
+// says what the pack takes. Its values depend on nothing but the request's.
 type Decision struct {
 	Params packfile.Params
 	// Facts are those of the pack, but for the counts of rows and bytes that only the
@@ -110,8 +110,8 @@ func Count(ctx context.Context, r Request) (*Counts, error) {
 	return c, nil
 }
 
-// Again returns the decision of which an interrupted run has packed the graphs already,
-// and noted the facts, the edges and the bands.
+// Again returns the decision of an interrupted run that has packed the graphs and saved the
+// facts, the edges and the bands.
 func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, bands int) (Decision, error) {
 	c := &Counts{Request: r}
 	d := Decision{
@@ -136,8 +136,8 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 	return d, err
 }
 
-// ranking reads the hotness, which it returns, and ranks the nodes, of which training
-// touches so many.
+// ranking reads the hotness and ranks the nodes. It returns the hotness and how many nodes
+// training touches.
 func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 	s := c.Samples.Facts()
 	need := budget.Reserve + RecordMemory(s) + rankingMemory(s.Nodes, s.TrainBatches)
@@ -255,16 +255,16 @@ func (c *Counts) decision(edges []int64, eval int64, l level) Decision {
 	return d
 }
 
-// Least returns the decision under policy min as it would be if every access were a hit:
-// what is known to be needed before the simulation, which says how much it is in all.
+// Least returns the decision under policy min as if every access were a hit: the least that is
+// needed, which is known before the simulation.
 func (c *Counts) Least() (Decision, error) {
 	d := c.minDecision(0)
 	d.Scratch = 8*c.accesses + d.share(4*c.accesses)
 	return d, c.checkMin(&d, "more than that")
 }
 
-// Simulate decides under policy min: it simulates the cache, with scratch files in dir,
-// and records a cycle. rec holds so many bytes beside what is noted for each access.
+// Simulate decides under policy min: it simulates the cache, with scratch files in dir, and
+// records a cycle. beside is what rec holds, in bytes, besides its notes on each access.
 func (c *Counts) Simulate(ctx context.Context, fsys vfs.FS, dir string, beside int64, rec Recorder) (Decision, error) {
 	s := c.Samples.Facts()
 	rows := c.costs.edges[0]

@@ -93,8 +93,8 @@ func (p *Segments) Of(ctx context.Context, i int) (*Segment, error) {
 	}
 }
 
-// Done says that training batch i, and every batch before it, needs its segment no
-// longer. The last segment, which may be shorter, makes room for nobody.
+// Done says that training batch i, and every batch before it, needs its segment no longer. No
+// segment waits for the room of the last one, which may be shorter.
 func (p *Segments) Done(i int) {
 	if i%p.length == p.length-1 {
 		segment := i / p.length

@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// What a reader accepts, far above any use, so that no product of these counts
-// overflows.
+// Limits of what a reader accepts: far above any use, and so small that no product of these
+// counts overflows.
 const (
 	// MaxBatches bounds the batches of a pack, evaluation's included.
 	MaxBatches = 1 << 26
@@ -146,8 +146,8 @@ func (m *most) raise(inputs, seeds, edges int) {
 	m.inputs, m.seeds, m.edges = max(m.inputs, inputs), max(m.seeds, seeds), max(m.edges, edges)
 }
 
-// covers makes sure that sizes are those of the batches with the given maxima; of a
-// shard's batches, which are not all, that they suffice.
+// covers checks that sizes are the maxima of all batches. For a shard, which has only some of
+// the batches, it checks that they suffice.
 func (r *Reader) covers(what string, s graph.Sizes, m most) error {
 	if len(s.Src) == 0 {
 		return nil // there are no batches
@@ -259,8 +259,8 @@ func (w *indexWalk) group(g int) error {
 	return nil
 }
 
-// batch makes sure that a graph is as long as its counts make it, at least: a byte for
-// each number, four for each input node, class and entry of its plan.
+// batch checks that a graph has at least the length that its counts imply: a byte for each
+// number, four for each input node, class and entry of its plan.
 func (w *indexWalk) batch(i, inputs, seeds, edges, size, plan int) error {
 	if least := 5*int64(inputs) + int64(4+w.r.facts.TargetBytes)*int64(seeds) + int64(edges) + 4*int64(plan); least >= int64(size) {
 		return w.r.damaged("batch %d: a graph of %d bytes for %d input nodes, %d seed nodes, %d edges", i, size, inputs, seeds, edges)

@@ -76,8 +76,8 @@ func (d *FrameDecoder) Close() {
 	}
 }
 
-// Decode fills rows from a frame. Whatever the frame, it either is one of as many
-// bytes, or the error is of kind fault.ErrCorrupt.
+// Decode fills rows from a frame. A frame that does not hold exactly as many bytes is an error
+// of kind fault.ErrCorrupt.
 func (d *FrameDecoder) Decode(rows, frame []byte) error {
 	var n int
 	var err error

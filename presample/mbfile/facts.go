@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// What a reader accepts, far above any use, so that products of these counts stay within
-// 64 bits.
+// Limits of what a reader accepts: far above any use, and so small that products of these counts
+// stay within 64 bits.
 const (
 	// MaxBatches bounds the batches of a directory.
 	MaxBatches     = 1 << 26

@@ -61,8 +61,8 @@ type hotness struct {
 	nodes     int64 // that are
 }
 
-// add counts the hotness of the next nodes, which are all nodes in the end: none is of
-// more batches than there are, and all together are the batches' input nodes.
+// add checks the hotness of the next nodes: no node is needed by more batches than there are,
+// and the sum over all nodes is the number of the batches' input nodes.
 func (h *hotness) add(hot []uint32) error {
 	for i, n := range hot {
 		if int64(n) > int64(h.batches) {

@@ -179,6 +179,10 @@ func TestIndexBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := Facts{Layers: 1, TrainBatches: 1}
+	if n := f.IndexBytes(); n != int64(len(back.records)) || n != 32 {
+		t.Errorf("%d bytes of records are planned", n)
+	}
 	if d := cmp.Diff(BatchInfo{0, 0, 300, 0x01020304, []uint32{9, 2}, []uint32{8}}, back.info(0)); d != "" {
 		t.Error(d)
 	}

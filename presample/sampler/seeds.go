@@ -15,7 +15,7 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Validation and test batches draw as epochs that no training reaches.
+// Validation and test batches draw with epoch numbers that training never reaches.
 const (
 	validEpoch = math.MaxUint64
 	testEpoch  = math.MaxUint64 - 1

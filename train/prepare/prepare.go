@@ -21,7 +21,6 @@ type Prepared struct {
 	Order []uint32
 
 	by      *Preparer // the one that made it
-	room    *Preparer // the one whose batches there is memory for
 	batch   *graph.Batch
 	sorter  []sorter // one, where edges may be that many
 	records []uint64 // of the sorter

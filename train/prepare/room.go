@@ -61,15 +61,11 @@ func (r *Preparer) SortingBytes() int64 {
 	return dry.Used()
 }
 
-// room gives p the memory for any batch that r prepares, unless r has done so before.
+// room gives p the memory for any batch that r prepares, where it has less.
 func (r *Preparer) room(p *Prepared) {
-	if p.room == r {
-		return
-	}
 	a := device.NewArena()
 	r.takeBlocks(a, p)
 	r.takeSorting(a, p)
-	p.room = r
 }
 
 // takeBlocks takes what is derived from the blocks.

@@ -7,7 +7,8 @@ const (
 	mostCompanions = 3
 	// companionShare is how often a node has a companion of its label.
 	companionShare = 0.85
-	// strayShare is how often it has a class, any, that nothing tells.
+	// strayShare is how often a node has one more class, which neither its label nor its
+	// neighbours predict.
 	strayShare = 0.1
 )
 

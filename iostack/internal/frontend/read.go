@@ -11,11 +11,10 @@ import (
 	"diskgnn/iostack"
 )
 
-// Read is one device read under way: a piece of a request. Whoever took it from
-// the queue reads what Rest or, for device memory, Device asks for, says with
-// Advance how far that got, until it is done, and owes one End. Until then the
-// file stays open. A Read belongs
-// to one goroutine at a time; the zero value is for Take to fill in.
+// Read is one device read under way: a piece of a request. The goroutine that took it from the
+// queue reads what Rest or, for device memory, Device returns, reports with Advance how many
+// bytes it got, until the read is done, and then calls End once. Until then the file stays open.
+// A Read belongs to one goroutine at a time; the zero value is for Take to fill in.
 type Read struct {
 	stack *Stack
 	group *iostack.Group
@@ -126,8 +125,8 @@ func (r *Read) truncated(n int, size int64) error {
 	return iostack.Truncated(r.length, r.at-int64(r.skip)+int64(n)-r.offset, size)
 }
 
-// align is what a read can be continued at a multiple of. Whoever reads into device
-// memory sees to partial pages.
+// align is what a read can be continued at a multiple of. A backend that reads into device
+// memory handles partial pages itself.
 func (r *Read) align() int {
 	if r.device != (cuda.Buffer{}) {
 		return 1

@@ -13,8 +13,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Rows is a file, as long as is known before, that is written from front to
-// back and has a table of its pages' checksums beside it.
+// Rows is a file of a length known beforehand that is written from front to back and has a table
+// of its pages' checksums beside it.
 type Rows struct {
 	dir  *stage.Dir
 	w    *Writers

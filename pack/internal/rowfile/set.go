@@ -240,7 +240,7 @@ func (f *File) Finish() error {
 	return f.shut()
 }
 
-// Close gives the file up, durable or not; again, or when it is closed, it does nothing.
+// Close closes the file without making it durable. Closing it again does nothing.
 func (f *File) Close() {
 	f.use.Lock()
 	defer f.use.Unlock()
@@ -288,8 +288,8 @@ func newHandle(fsys vfs.FS, f vfs.File) (*handle, error) {
 	return &handle{File: f, direct: d}, nil
 }
 
-// leastDirect is the least that is written directly: less is merged in the page cache
-// with what comes next to it, for which direct writes would have to wait.
+// leastDirect is the shortest direct write, in bytes. The page cache merges shorter ones with
+// their neighbours, for which direct writes would have to wait.
 const leastDirect = 16 * binio.Page
 
 // write writes b at off. Memory and file must be congruent modulo a page.

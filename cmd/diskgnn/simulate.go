@@ -1,0 +1,464 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample/mbfile"
+	"diskgnn/simulate/cost"
+	"diskgnn/simulate/drives"
+	"diskgnn/simulate/trace"
+)
+
+const simulateDrivesTeaches = `Says what an epoch would take on drives that one does not have: the mini-batches of
+samples, or of a trace, are played in virtual time on one, two, four and eight of
+them, with their latency, rates and queues, the GPU's link, and computing.
+
+   diskgnn simulate drives --dataset graph --samples samples --compute 0.02
+   diskgnn simulate drives --dataset graph --samples samples --store mmap --cache 30%
+   diskgnn simulate drives --dataset graph --samples samples --record rows.trace
+   diskgnn simulate drives --trace rows.trace --drive samsung-980pro --count 1,2,3,4
+
+What each store reads is its formula on the samples' rows: rows, one read for each;
+packed, one chunk for each batch; mmap, page faults; gids, reads by the GPU; memory,
+none. Sampling and computing are not simulated: --compute and --sampling say how many
+seconds a batch takes, as a run's report does.
+
+Drives are presets of data sheets, and those of --drives FILE.yaml, whose form is
+
+   drives:
+     mine: {latency_us: 80, requests_per_second: 500000, bytes_per_second: 3000000000, queue_depth: 256}
+
+as bench io measures them. The output says what bounds each number of drives, how many this
+GPU can use, what halving or doubling each parameter does, and by --prices how many drives
+and how much memory give the most batches for the money. All of it is simulated or
+predicted, none of it measured.`
+
+// newSimulateCommand holds what is computed about machines that are not here.
+func newSimulateCommand(g *globals) *cli.Command {
+	drives := newSimulateDrivesCommand(g)
+	drives.Name = "drives"
+	return &cli.Command{
+		Name:            "simulate",
+		Usage:           "say what other machines would take",
+		UsageText:       "diskgnn simulate drives [flags]",
+		HideHelpCommand: true,
+		Subcommands:     []*cli.Command{drives},
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			g.command = "simulate"
+			return usageError(err, c.Command.Flags)
+		},
+		Action: func(c *cli.Context) error {
+			g.command = "simulate"
+			if what := c.Args().First(); what != "" {
+				return fault.New(fault.ErrUsage, "%q cannot be simulated; there is drives", what)
+			}
+			return fault.New(fault.ErrUsage, "name what to simulate: drives")
+		},
+	}
+}
+
+// simulateDrives is the options of simulate drives.
+type simulateDrives struct {
+	dataset, samples string
+	trace, record    string
+	store            string
+	batches, warmup  int
+	cache            *budget.Size
+	gpuCache         int64
+	window           int
+	accumulate       bool
+	drive, drives    string
+	link             string
+	count            []float64
+	threads          int
+	slots            int
+	compute          float64
+	sampling         float64
+	prices, machine  string
+	memory           int64
+}
+
+// simulated is what simulate drives prints.
+type simulated struct {
+	Store      string       `json:"store"`
+	Batches    int          `json:"batches"`
+	Warmup     int          `json:"warmup_batches"`
+	RowBytes   int64        `json:"row_bytes"`
+	TableBytes int64        `json:"table_bytes"`
+	CacheBytes int64        `json:"cache_bytes"`
+	Drive      string       `json:"drive"`
+	Figures    drives.Drive `json:"drive_figures"`
+	Link       int64        `json:"link_bytes_per_second"`
+
+	Runs          []priced             `json:"runs"`
+	Enough        int                  `json:"enough_drives"`
+	Sensitivities []drives.Sensitivity `json:"sensitivities"`
+
+	Machine    string           `json:"machine"`
+	Currency   string           `json:"currency"`
+	Suggestion *cost.Suggestion `json:"suggestion"`
+}
+
+// priced is a run and what its machine costs.
+type priced struct {
+	drives.Result
+	Cost    *float64 `json:"cost"`
+	PerCost *float64 `json:"batches_per_second_per_cost"`
+}
+
+func newSimulateDrivesCommand(g *globals) *cli.Command {
+	o := simulateDrives{
+		store: "rows", batches: 64, cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, gpuCache: 4 << 30, window: 8,
+		drive: "intel-p5510", count: []float64{1, 2, 4, 8}, slots: 2, machine: "a", warmup: -1,
+	}
+	return g.add(command{
+		name:    "simulate drives",
+		usage:   "say what an epoch would take on other drives",
+		teaches: simulateDrivesTeaches,
+		flags: []cli.Flag{
+			stringFlag("dataset", "DIR", "dataset whose rows are read", &o.dataset),
+			stringFlag("samples", "DIR", "samples of it: the batches of the first sample epoch", &o.samples),
+			stringFlag("trace", "FILE", "trace to replay, in place of samples", &o.trace),
+			stringFlag("record", "FILE", "write the samples' batches to a new file, as a trace", &o.record),
+			stringFlag("store", "NAME", "what reads: "+strings.Join(drives.Stores(), ", "), &o.store),
+			intFlag("batches", "the first of the training batches, which are held in memory", "", &o.batches, 1),
+			intFlag("warmup", "batches of them that fill caches and do not count", "a quarter", &o.warmup, 0),
+			sizeFlag("cache", "RAM of the store: its hottest rows; of mmap, the page cache", "", budget.UnitPercent, &o.cache),
+			bytesFlag("gpu-cache", "GPU memory for pages, of gids", "4GiB", &o.gpuCache),
+			intFlag("window", "batches ahead whose pages the GPU's cache keeps, of gids", "", &o.window, 0),
+			boolFlag("accumulate", "read small batches together, as GIDS's accumulator does", &o.accumulate),
+			stringFlag("drive", "NAME", "kind of drive: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Drives)), ", ")+", or of --drives", &o.drive),
+			flag("drives", "FILE", "YAML file with more kinds of drives, links, software", "", func(s string) error { o.drives = s; return nil }),
+			floatsFlag("count", "numbers of drives to simulate", &o.count),
+			flag("link", "NAME", "the GPU's: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Links)), ", ")+", or of --drives", "the machine's", func(s string) error { o.link = s; return nil }),
+			intFlag("threads", "that submit reads; of mmap, faults at once", "the store's", &o.threads, 1),
+			intFlag("slots", "batches under way at once; 1: nothing overlaps", "", &o.slots, 1),
+			floatFlag("compute", "seconds that a batch computes; 0: the trace's", &o.compute),
+			floatFlag("sampling", "seconds that a batch is sampled for; 0: the trace's", &o.sampling),
+			flag("prices", "FILE", "YAML file of prices", "those of Hyperion's report", func(s string) error { o.prices = s; return nil }),
+			stringFlag("machine", "NAME", "machine of the prices whose drives are simulated", &o.machine),
+			memoryFlag(&o.memory),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			v, err := o.run(ctx, s)
+			if err != nil {
+				return outcome{}, err
+			}
+			return v.outcome(), nil
+		},
+	})
+}
+
+// counts returns the numbers of drives to simulate.
+func (o *simulateDrives) counts() (counts []int, err error) {
+	for _, x := range o.count {
+		n := int(x)
+		if float64(n) != x || n < 1 || n > drives.MaxDrives {
+			return nil, fault.New(fault.ErrUsage, "--count %v is no number of drives from 1 to %d", x, drives.MaxDrives)
+		}
+		counts = append(counts, n)
+	}
+	if len(counts) == 0 || len(counts) > 64 {
+		return nil, fault.New(fault.ErrUsage, "--count: %d numbers; give 1 to 64", len(counts))
+	}
+	return counts, nil
+}
+
+// run simulates, predicts and prices.
+func (o *simulateDrives) run(ctx context.Context, s *session) (v simulated, err error) {
+	counts, err := o.counts()
+	if err != nil {
+		return v, err
+	}
+	if o.compute < 0 || o.sampling < 0 || o.compute > 1e6 || o.sampling > 1e6 {
+		return v, fault.New(fault.ErrUsage, "--compute %v, --sampling %v: seconds of a batch, from 0 to a million", o.compute, o.sampling)
+	}
+	prices, err := cost.Read(vfs.OS, o.prices)
+	if err != nil {
+		return v, err
+	}
+	priced, err := prices.Find(o.machine)
+	if err != nil {
+		return v, err
+	}
+	on, err := o.machineOf(priced)
+	if err != nil {
+		return v, err
+	}
+	if o.memory == 0 {
+		o.memory, _ = budget.Default()
+	}
+	w, err := o.workload(ctx, s.rep)
+	if err != nil {
+		return v, err
+	}
+	caches, err := o.caches(w)
+	if err != nil {
+		return v, err
+	}
+	if err := budget.Check("the batches and the caches' tables", w.Bytes()+drives.PlanBytes(o.store, w), o.memory); err != nil {
+		return v, err
+	}
+	loads, err := drives.Plan(o.store, w, caches)
+	if err != nil {
+		return v, err
+	}
+	v = simulated{
+		Store: o.store, Batches: len(loads), Warmup: caches.Warmup, RowBytes: w.RowBytes, TableBytes: w.TableBytes(), CacheBytes: caches.Memory,
+		Drive: o.drive, Figures: on.Drive, Link: on.Link, Machine: o.machine, Currency: prices.Currency, Enough: drives.Enough(loads, on),
+	}
+	if err := o.simulate(ctx, &v, loads, on, counts); err != nil {
+		return v, err
+	}
+	if _, known := prices.Drives[o.drive]; !known {
+		s.rep.Logf("%s has no price: nothing is said of cost", o.drive)
+		return v, nil
+	}
+	priced.Drive = o.drive
+	for i := range v.Runs {
+		r := &v.Runs[i]
+		c := prices.With(priced, r.Drives, caches.Memory)
+		per := cost.PerCost(r.Batches, r.Seconds, c)
+		r.Cost, r.PerCost = &c, &per
+	}
+	best, err := prices.Suggest(priced, on, max(16, slices.Max(counts)), memories(w), func(memory int64) ([]drives.Load, error) {
+		c := caches
+		c.Memory = memory
+		return drives.Plan(o.store, w, c)
+	})
+	v.Suggestion = &best
+	return v, err
+}
+
+// simulate runs every number of drives, and the first with each parameter changed.
+func (o *simulateDrives) simulate(ctx context.Context, v *simulated, loads []drives.Load, on drives.Machine, counts []int) error {
+	var cases []drives.Case
+	for _, n := range counts {
+		on.Drives = n
+		together := loads
+		if o.accumulate {
+			together = drives.Accumulate(loads, on.Drive.Accesses(n))
+		}
+		cases = append(cases, drives.Case{Loads: together, Machine: on})
+	}
+	results, err := drives.RunAll(ctx, cases)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		v.Runs = append(v.Runs, priced{Result: r})
+	}
+	v.Sensitivities, err = drives.Sensitivities(ctx, cases[0])
+	return err
+}
+
+// memories returns the amounts of memory that a suggestion chooses from, ascending.
+func memories(w *drives.Workload) (m []int64) {
+	for _, percent := range []int64{0, 1, 2, 5, 10, 20, 30, 50, 75, 100} {
+		m = append(m, w.TableBytes()/100*percent)
+	}
+	return slices.Compact(m)
+}
+
+// machineOf returns the machine that is simulated, but for the number of its drives.
+func (o *simulateDrives) machineOf(m cost.Machine) (on drives.Machine, err error) {
+	p, err := drives.ReadPresets(vfs.OS, o.drives)
+	if err != nil {
+		return on, err
+	}
+	if o.link == "" {
+		o.link = m.Link
+	}
+	drive, known := p.Drives[o.drive]
+	if !known {
+		return on, fault.New(fault.ErrUsage, "no drive %q is known; there are %s; --drives FILE.yaml adds more", o.drive, strings.Join(slices.Sorted(maps.Keys(p.Drives)), ", "))
+	}
+	link, known := p.Links[o.link]
+	if !known {
+		return on, fault.New(fault.ErrUsage, "no link %q is known; there are %s; --drives FILE.yaml adds more", o.link, strings.Join(slices.Sorted(maps.Keys(p.Links)), ", "))
+	}
+	software, known := p.Software[o.store]
+	if !known {
+		return on, fault.New(fault.ErrUsage, "no store %q can be simulated; there are %s", o.store, strings.Join(drives.Stores(), ", "))
+	}
+	if o.threads > 0 {
+		software.Threads = o.threads
+	}
+	on = drives.Machine{Drive: drive, Drives: 1, Link: link.Bytes, Software: software, Slots: o.slots}
+	return on, on.Check()
+}
+
+// caches returns the store's memory for a workload.
+func (o *simulateDrives) caches(w *drives.Workload) (c drives.Caches, err error) {
+	c = drives.Caches{GPU: o.gpuCache, Window: o.window, Warmup: o.warmup}
+	if o.warmup < 0 {
+		c.Warmup = len(w.Batches) / 4
+	}
+	if w.RowBytes == 0 {
+		return c, nil // reads as they were recorded
+	}
+	rows, err := o.cache.Rows(w.Nodes, int(w.RowBytes))
+	if err != nil {
+		return c, fmt.Errorf("--cache: %w", err)
+	}
+	c.Memory = min(rows, w.Nodes) * w.RowBytes
+	return c, nil
+}
+
+// workload reads the batches, of a trace or of samples.
+func (o *simulateDrives) workload(ctx context.Context, rep progress.Reporter) (w *drives.Workload, err error) {
+	given := o.dataset != "" || o.samples != ""
+	switch {
+	case o.trace != "" && (given || o.record != ""):
+		return nil, fault.New(fault.ErrUsage, "--trace takes the place of --dataset, --samples and --record")
+	case o.trace != "":
+		w, err = o.replay(ctx)
+	default:
+		if err := errors.Join(required("dataset", o.dataset), required("samples", o.samples)); err != nil {
+			return nil, err
+		}
+		w, err = o.draw(ctx, rep)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.Batches {
+		b := &w.Batches[i]
+		if o.compute > 0 {
+			b.ComputeNanos = int64(o.compute * 1e9)
+		}
+		if o.sampling > 0 {
+			b.SampleNanos = int64(o.sampling * 1e9)
+		}
+	}
+	if o.compute == 0 && !slices.ContainsFunc(w.Batches, func(b trace.Batch) bool { return b.ComputeNanos > 0 }) {
+		rep.Logf("computing takes no time: --compute says how many seconds of a batch")
+	}
+	return w, nil
+}
+
+// replay reads a trace's first batches.
+func (o *simulateDrives) replay(ctx context.Context) (*drives.Workload, error) {
+	w := &drives.Workload{}
+	enough := errors.New("enough batches")
+	h, err := trace.Open(vfs.OS, o.trace, func(h trace.Header, b *trace.Batch) error {
+		w.Nodes, w.RowBytes = h.Nodes, h.RowBytes
+		if len(w.Batches) == o.batches {
+			return enough
+		}
+		return errors.Join(ctx.Err(), o.hold(w, b))
+	})
+	if err != nil && !errors.Is(err, enough) {
+		return nil, err
+	}
+	if len(w.Batches) == 0 {
+		return nil, fault.New(fault.ErrInput, "%s has no batches", o.trace)
+	}
+	if h.Nodes == 0 && w.Nodes == 0 && o.store != "recorded" {
+		return nil, fault.New(fault.ErrUsage, "%s has reads as they were recorded, and no rows: --store recorded replays them", o.trace)
+	}
+	return w, nil
+}
+
+// hold keeps a batch, if the memory allows.
+func (o *simulateDrives) hold(w *drives.Workload, b *trace.Batch) error {
+	if err := budget.Check("the batches (--batches takes fewer)", w.Bytes()+4*int64(len(b.Rows)), o.memory); err != nil {
+		return err
+	}
+	return w.Add(b)
+}
+
+// draw reads the first batches of samples, and records them if that is wanted.
+func (o *simulateDrives) draw(ctx context.Context, rep progress.Reporter) (w *drives.Workload, err error) {
+	d, err := dataset.Open(vfs.OS, o.dataset)
+	if err != nil {
+		return nil, err
+	}
+	r, err := mbfile.Open(vfs.OS, o.samples)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	h, err := trace.Samples(d, r)
+	if err != nil {
+		return nil, err
+	}
+	w = &drives.Workload{Nodes: h.Nodes, RowBytes: h.RowBytes}
+	if err := budget.Check("the hotness of the nodes", 4*h.Nodes, o.memory); err != nil {
+		return nil, err
+	}
+	if w.Hotness, err = r.Hotness(); err != nil {
+		return nil, err
+	}
+	task := rep.Task("read", int64(min(o.batches, r.Facts().BatchesPerEpoch)), progress.Batches)
+	defer task.Done()
+	if err := trace.Each(ctx, r, o.batches, func(b *trace.Batch) error {
+		task.Add(1)
+		return o.hold(w, b)
+	}); err != nil {
+		return nil, err
+	}
+	if len(w.Batches) == 0 {
+		return nil, fault.New(fault.ErrInput, "%s has no training batches", o.samples)
+	}
+	if o.record == "" {
+		return w, nil
+	}
+	return w, trace.Create(vfs.OS, o.record, h, func(t *trace.Writer) error {
+		for i := range w.Batches {
+			if err := t.Append(&w.Batches[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (v *simulated) outcome() outcome {
+	o := outcome{object: v, lines: []line{
+		{"simulated", fmt.Sprintf("%s of the store %s, after %s that fill caches; nothing here is measured", units.Of(v.Batches, "batch"), v.Store, units.Of(v.Warmup, "batch"))},
+		{"drive", fmt.Sprintf("%s: %s, %s requests/s, %.3g µs (%s)", v.Drive, units.BytesPerSecond(float64(v.Figures.Bytes)), units.Short(v.Figures.Requests), v.Figures.LatencyMicros, v.Figures.Source)},
+		{"link", units.BytesPerSecond(float64(v.Link))},
+	}}
+	first := v.Runs[0]
+	o.lines = append(o.lines, line{"reads", fmt.Sprintf("%s, %s; %s of %s hit; %s useful", units.Of(first.Requests, "request"), budget.FormatBytes(first.BytesRead), percent(first.HitRatio), units.Of(first.Rows, "row"), budget.FormatBytes(first.UsefulBytes))})
+	for _, r := range v.Runs {
+		text := fmt.Sprintf("%s, %.2f× the first; reading at %s, %s requests/s; bound by %s", units.Seconds(r.Seconds), ratio(first.Seconds, r.Seconds), units.BytesPerSecond(r.BytesPerSecond), units.Short(int64(r.RequestsPerSecond)), r.Bound)
+		if r.Cost != nil {
+			text += fmt.Sprintf("; %.3g batches/s per 1,000 %s of %s", 1000**r.PerCost, v.Currency, units.Count(int64(*r.Cost)))
+		}
+		o.lines = append(o.lines, line{units.Of(r.Drives, "drive"), text})
+	}
+	o.lines = append(o.lines, line{"enough", fmt.Sprintf("%s: more would be less than 5%% faster, however many (predicted)", units.Of(v.Enough, "drive"))})
+	for _, s := range v.Sensitivities {
+		if s.Change <= -0.005 || s.Change >= 0.005 {
+			o.lines = append(o.lines, line{"sensitivity", fmt.Sprintf("%s: %+.1f%%, %s", s.What, 100*s.Change, units.Seconds(s.Seconds))})
+		}
+	}
+	if b := v.Suggestion; b != nil {
+		o.lines = append(o.lines, line{"most for the money", fmt.Sprintf("%s with %s of RAM in machine %s: %.3g batches/s per 1,000 %s of %s (predicted)",
+			units.Of(b.Drives, "drive"), budget.FormatBytes(b.Memory), v.Machine, 1000*b.PerCost, v.Currency, units.Count(int64(b.Cost)))})
+	}
+	return o
+}
+
+// ratio returns a over b, and 1 of two times that are nothing.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 1
+	}
+	return a / b
+}

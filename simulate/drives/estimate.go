@@ -1,0 +1,115 @@
+package drives
+
+import (
+	"math"
+
+	"diskgnn/simulate/kernel"
+)
+
+// demand is what batches take of each part of a machine, in seconds.
+type demand struct {
+	sample, compute, threads, flight, link float64
+
+	drives float64 // of one drive: more divide it
+	serial float64 // of batches that do not overlap, one after another
+}
+
+// of returns what one batch takes.
+func (m *Machine) of(l *Load) demand {
+	d := demand{sample: l.Sample.Seconds(), compute: l.Compute.Seconds()}
+	cost, delay := micros(m.Software.CostMicros).Seconds(), m.Drive.delay().Seconds()
+	link := func(bytes int64) float64 { return kernel.Rate(m.Link).For(bytes).Seconds() }
+	n, bytes := l.Requests()
+	fastest := 0.0 // of the requests
+	busiest := 0.0 // some drive has as many of a size as when they are spread evenly
+	for _, r := range l.Reads {
+		service := m.Drive.service(r.Bytes).Seconds()
+		lasts := cost + service + delay
+		if l.Direct {
+			lasts += link(r.Bytes)
+		}
+		if r.Count > 0 && (fastest == 0 || lasts < fastest) {
+			fastest = lasts
+		}
+		each := (r.Count + int64(m.Drives) - 1) / int64(m.Drives)
+		busiest = max(busiest, float64(each)*service)
+		d.drives += float64(r.Count) * service
+		d.flight += float64(r.Count) * lasts / float64(m.Software.inFlight())
+	}
+	touch := m.Software.TouchMicros / 1e6 * float64(l.Touched)
+	if n > 0 { // they are part of its requests
+		d.flight += touch / float64(m.Software.inFlight())
+	}
+	d.threads = (float64(n)*cost + touch) / float64(m.Software.Threads)
+	copied, direct := link(l.Copy), link(l.Zero)
+	if l.Direct {
+		direct += link(bytes)
+	}
+	d.link = copied + direct
+	// Reading ends when the last request of the busiest part is through the others.
+	reading := max(d.flight, direct)
+	if n > 0 {
+		reading = max(reading, cost+max(d.drives/float64(m.Drives), busiest)+delay, d.threads+fastest-cost)
+	} else {
+		reading = max(reading, d.threads)
+	}
+	d.serial = d.sample + reading + copied + d.compute
+	return d
+}
+
+// Estimate returns how many seconds the loads take on a machine, as the busiest part of it
+// has to work, before and after which the others do, and as batches that hold their slots
+// do. Run takes longer, by what requests wait for each other where they meet; for large
+// batches, by little.
+func Estimate(loads []Load, m Machine) float64 {
+	var d demand
+	if len(loads) == 0 {
+		return 0
+	}
+	// The least of a batch before reading, after it, and beside sampling and computing.
+	before, after, unsampled, uncomputed := math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
+	for i := range loads {
+		one := m.of(&loads[i])
+		d.sample += one.sample
+		d.compute += one.compute
+		d.threads += one.threads
+		d.flight += one.flight
+		d.link += one.link
+		d.drives += one.drives
+		d.serial += one.serial
+		before, after = min(before, one.sample), min(after, one.compute)
+		unsampled, uncomputed = min(unsampled, one.serial-one.sample), min(uncomputed, one.serial-one.compute)
+	}
+	reading := before + max(d.threads, d.flight, d.link, d.drives/float64(m.Drives)) + after
+	return max(reading, d.sample+unsampled, d.compute+uncomputed, d.serial/float64(m.Slots))
+}
+
+// Enough returns the number of drives beyond which more would make the loads less than 5 %
+// faster, however many: what this GPU, link and software can use, as Estimate has it.
+func Enough(loads []Load, m Machine) int {
+	m.Drives = MaxDrives
+	least := Estimate(loads, m)
+	lo, hi := 1, MaxDrives // with more, Estimate does not rise
+	for lo < hi {
+		m.Drives = (lo + hi) / 2
+		if Estimate(loads, m) <= 1.05*least {
+			hi = m.Drives
+		} else {
+			lo = m.Drives + 1
+		}
+	}
+	return lo
+}
+
+// longest bounds a simulation, in seconds of virtual time: the clock reaches 106 days.
+const longest = 100 * 86400
+
+// serial bounds the time of a run from above: each request by itself.
+func serial(loads []Load, m Machine) (s float64) {
+	m.Drives, m.Software.InFlight, m.Software.Threads = 1, 1, 1
+	for i := range loads {
+		d := m.of(&loads[i])
+		s += d.sample + d.compute + d.threads + d.flight + d.link
+	}
+	return s
+}

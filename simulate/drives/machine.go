@@ -1,0 +1,183 @@
+package drives
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/internal/yaml"
+	"diskgnn/simulate/kernel"
+)
+
+// Drive is what a data sheet says of a drive's reads.
+type Drive struct {
+	LatencyMicros float64 `yaml:"latency_us" json:"latency_us"`                   // of 4 KiB, on an idle drive
+	Requests      int64   `yaml:"requests_per_second" json:"requests_per_second"` // of 4 KiB
+	Bytes         int64   `yaml:"bytes_per_second" json:"bytes_per_second"`       // in sequence
+	Depth         int     `yaml:"queue_depth" json:"queue_depth"`                 // most requests that it has at once
+	Source        string  `yaml:"source" json:"source"`
+}
+
+// Link is what connects a GPU.
+type Link struct {
+	Bytes  int64  `yaml:"bytes_per_second"` // of payload
+	Source string `yaml:"source"`
+}
+
+// Software is what a store's requests cost.
+type Software struct {
+	Threads     int     `yaml:"threads"`   // that submit requests
+	CostMicros  float64 `yaml:"cost_us"`   // of a request, on one of them
+	TouchMicros float64 `yaml:"touch_us"`  // of a page that the page cache serves, on one of them
+	InFlight    int     `yaml:"in_flight"` // requests at once; 0: one for each thread
+	Source      string  `yaml:"source"`
+}
+
+// Presets are what is known by name.
+type Presets struct {
+	Drives   map[string]Drive    `yaml:"drives"`
+	Links    map[string]Link     `yaml:"links"`
+	Software map[string]Software `yaml:"software"`
+}
+
+//go:embed presets.yaml
+var presets []byte
+
+// Known returns what the program knows.
+func Known() Presets {
+	var p Presets
+	if err := p.add("presets.yaml", presets); err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// ReadPresets returns what the program knows and, in front of that, what a file says. An
+// empty name is no file.
+func ReadPresets(fsys vfs.FS, name string) (Presets, error) {
+	p := Known()
+	if name == "" {
+		return p, nil
+	}
+	text, err := vfs.ReadSmall(fsys, name, yaml.MaxBytes)
+	if err != nil {
+		return p, err
+	}
+	return p, p.add(name, text)
+}
+
+// add reads entries, which replace those of their names.
+func (p *Presets) add(name string, text []byte) error {
+	var more Presets
+	if err := yaml.Strict(text, &more); err != nil {
+		return fault.New(fault.ErrInput, "%s: %v", name, err)
+	}
+	if p.Drives == nil {
+		p.Drives, p.Links, p.Software = map[string]Drive{}, map[string]Link{}, map[string]Software{}
+	}
+	for _, k := range slices.Sorted(maps.Keys(more.Drives)) {
+		if err := more.Drives[k].check(); err != nil {
+			return fmt.Errorf("%s: drive %s: %w", name, k, err)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(more.Links)) {
+		if b := more.Links[k].Bytes; b <= 0 || b > maxRate {
+			return fault.New(fault.ErrInput, "%s: link %s: bytes_per_second must be more than 0, and below 2⁵⁰", name, k)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(more.Software)) {
+		if !slices.Contains(Stores(), k) {
+			return fault.New(fault.ErrInput, "%s: software of %s: there are the stores %s", name, k, strings.Join(Stores(), ", "))
+		}
+		if err := more.Software[k].check(); err != nil {
+			return fmt.Errorf("%s: software of %s: %w", name, k, err)
+		}
+	}
+	maps.Copy(p.Drives, more.Drives)
+	maps.Copy(p.Links, more.Links)
+	maps.Copy(p.Software, more.Software)
+	return nil
+}
+
+// Bounds of what is believed of a machine: a second of latency or cost, the depth of all
+// queues of NVMe.
+const (
+	maxMicros  = 1e6
+	maxDepth   = 1 << 24
+	maxThreads = 1 << 16
+	maxRate    = 1 << 50 // requests or bytes per second
+	maxSlots   = 1 << 20
+	// MaxDrives bounds the drives of a machine.
+	MaxDrives = 1024
+)
+
+func (d Drive) check() error {
+	switch {
+	case !(d.LatencyMicros >= 0 && d.LatencyMicros <= maxMicros):
+		return fault.New(fault.ErrInput, "latency_us %v is not between 0 and a second", d.LatencyMicros)
+	case d.Requests <= 0 || d.Bytes <= 0 || d.Requests > maxRate || d.Bytes > maxRate:
+		return fault.New(fault.ErrInput, "requests_per_second and bytes_per_second must be more than 0, and below 2⁵⁰")
+	case d.Depth < 1 || d.Depth > maxDepth:
+		return fault.New(fault.ErrInput, "queue_depth %d is not between 1 and %d", d.Depth, maxDepth)
+	}
+	return nil
+}
+
+func (s Software) check() error {
+	switch {
+	case s.Threads < 1 || s.Threads > maxThreads:
+		return fault.New(fault.ErrInput, "threads %d is not between 1 and %d", s.Threads, maxThreads)
+	case !(s.CostMicros >= 0 && s.CostMicros <= maxMicros && s.TouchMicros >= 0 && s.TouchMicros <= maxMicros):
+		return fault.New(fault.ErrInput, "cost_us %v and touch_us %v are not between 0 and a second", s.CostMicros, s.TouchMicros)
+	case s.InFlight < 0 || s.InFlight > maxDepth:
+		return fault.New(fault.ErrInput, "in_flight %d is not between 0 and %d", s.InFlight, maxDepth)
+	}
+	return nil
+}
+
+// inFlight returns the requests that may be under way.
+func (s Software) inFlight() int {
+	if s.InFlight == 0 {
+		return s.Threads
+	}
+	return s.InFlight
+}
+
+func micros(us float64) kernel.Time { return kernel.FromSeconds(us / 1e6) }
+
+// service returns how long a drive is busy with a request.
+func (d Drive) service(bytes int64) kernel.Time {
+	return max(kernel.Rate(d.Requests).For(1), kernel.Rate(d.Bytes).For(bytes))
+}
+
+// delay returns how long a request takes beside its service.
+func (d Drive) delay() kernel.Time { return max(0, micros(d.LatencyMicros)-d.service(Page)) }
+
+// Machine is what loads run on.
+type Machine struct {
+	Drive    Drive
+	Drives   int
+	Link     int64 // bytes per second
+	Software Software
+	Slots    int // batches under way at once; 1: nothing overlaps
+}
+
+// Check refuses what makes no sense.
+func (m *Machine) Check() error {
+	switch {
+	case m.Drives < 1 || m.Drives > MaxDrives:
+		return fault.New(fault.ErrUsage, "%d drives: there may be 1 to %d", m.Drives, MaxDrives)
+	case m.Link <= 0 || m.Link > maxRate:
+		return fault.New(fault.ErrUsage, "a link of %d bytes per second", m.Link)
+	case m.Slots < 1 || m.Slots > maxSlots:
+		return fault.New(fault.ErrUsage, "%d batches at once: there may be 1 to %d", m.Slots, maxSlots)
+	}
+	if err := m.Drive.check(); err != nil {
+		return err
+	}
+	return m.Software.check()
+}

@@ -1,0 +1,260 @@
+package drives
+
+import (
+	"slices"
+	"strings"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/presample/mbfile"
+	"diskgnn/simulate/kernel"
+	"diskgnn/simulate/trace"
+)
+
+// Page is the unit of the page cache, of direct reads and of GIDS, in bytes.
+const Page = 4096
+
+// chunkRead is the most bytes of one read of a chunk.
+const chunkRead = 1 << 20
+
+// maxPages bounds a table whose pages are cached one by one: 8 TiB.
+const maxPages = 1 << 31
+
+// Caches is what memory a store has beside the batches under way.
+type Caches struct {
+	Memory int64 // in RAM, in bytes
+	GPU    int64 // on the GPU, in bytes: gids' pages
+	Window int   // gids: batches ahead whose pages stay
+	Warmup int   // batches that fill the caches, and are in no load
+}
+
+// Load is what a store makes of one batch.
+type Load struct {
+	Sample, Compute kernel.Time
+	Reads           []trace.Read // in order; several may be of one size
+	Striped         bool         // reads go to the drives in turn, not by hash
+	Direct          bool         // they cross the link one by one
+	Zero            int64        // bytes of rows in RAM that the GPU reads over the link
+	Copy            int64        // bytes that cross the link when all reads are done
+	Touched         int64        // pages that the page cache serves
+	Rows, Hits      int64        // rows of the batch, and those that no drive is asked for
+	Useful          int64        // bytes of its rows
+	Merged          int          // batches beside the first that Accumulate made it of
+}
+
+// Requests returns the number of reads, and their bytes.
+func (l *Load) Requests() (n, bytes int64) {
+	for _, r := range l.Reads {
+		n += r.Count
+		bytes += r.Count * r.Bytes
+	}
+	return n, bytes
+}
+
+// Times returns a load of n times as much of everything: what a workload scaled down by n
+// stands for.
+func (l Load) Times(n int64) Load {
+	l.Reads = slices.Clone(l.Reads)
+	for i := range l.Reads {
+		l.Reads[i].Count *= n
+	}
+	l.Zero, l.Copy, l.Touched, l.Rows, l.Hits, l.Useful = n*l.Zero, n*l.Copy, n*l.Touched, n*l.Rows, n*l.Hits, n*l.Useful
+	return l
+}
+
+// Stores lists what Plan knows.
+func Stores() []string { return []string{"rows", "packed", "mmap", "gids", "memory", "recorded"} }
+
+// Plan says what a store reads for each batch after the first Warmup. It holds a few bytes
+// per row or page of the table.
+func Plan(store string, w *Workload, c Caches) ([]Load, error) {
+	p := &planner{w: w, c: c}
+	if !slices.Contains(Stores(), store) {
+		return nil, fault.New(fault.ErrUsage, "no store %q can be simulated; there are %s", store, strings.Join(Stores(), ", "))
+	}
+	if len(w.Batches) <= c.Warmup {
+		return nil, fault.New(fault.ErrUsage, "%d batches, of which %d fill the caches: none is left", len(w.Batches), c.Warmup)
+	}
+	if store != "recorded" && w.Nodes == 0 {
+		return nil, fault.New(fault.ErrUsage, "the trace has reads as they were recorded, and no rows: it can be simulated as recorded only")
+	}
+	if p.pages() > maxPages && (store == "mmap" || store == "gids") {
+		return nil, fault.New(fault.ErrInput, "a table of %d pages; at most %d can be simulated for %s", p.pages(), int64(maxPages), store)
+	}
+	each := map[string]func(int, *Load){
+		"rows": p.rows, "packed": p.packed, "mmap": p.mmap, "gids": p.gids, "memory": p.memory, "recorded": p.recorded,
+	}[store]
+	loads := make([]Load, 0, len(w.Batches)-c.Warmup)
+	for i := range w.Batches {
+		b := &w.Batches[i]
+		l := Load{
+			Sample: kernel.Time(b.SampleNanos) * kernel.Nanosecond, Compute: kernel.Time(b.ComputeNanos) * kernel.Nanosecond,
+			Rows: int64(len(b.Rows)), Useful: int64(len(b.Rows)) * w.RowBytes,
+		}
+		each(i, &l)
+		if i >= c.Warmup {
+			loads = append(loads, l)
+		}
+	}
+	return loads, nil
+}
+
+// planner has the state of a store's caches.
+type planner struct {
+	w *Workload
+	c Caches
+
+	rank     []uint32 // of every node, by hotness
+	resident *lru
+	ring     *ring
+}
+
+// hot tells whether a row is among the hottest, which RAM holds.
+func (p *planner) hot(v uint32) bool {
+	if p.rank == nil {
+		p.rank = make([]uint32, p.w.Nodes)
+		mbfile.Ranks(p.w.hotness(), p.rank)
+	}
+	return int64(p.rank[v]) < p.c.Memory/p.w.RowBytes
+}
+
+// span returns the pages first … last that hold a row.
+func (p *planner) span(v uint32) (first, last int64) {
+	at := int64(v) * p.w.RowBytes
+	return at / Page, (at + p.w.RowBytes - 1) / Page
+}
+
+func (p *planner) memory(_ int, l *Load) { l.Hits, l.Copy = l.Rows, l.Useful }
+
+func (p *planner) recorded(i int, l *Load) {
+	l.Reads = p.w.Batches[i].Reads
+	if l.Copy = l.Useful; l.Rows == 0 {
+		_, l.Copy = l.Requests()
+		l.Useful = l.Copy
+	}
+}
+
+func (p *planner) rows(i int, l *Load) {
+	l.Copy = l.Useful
+	for _, v := range p.w.Batches[i].Rows {
+		if p.hot(v) {
+			l.Hits++
+			continue
+		}
+		first, last := p.span(v)
+		l.add((last-first+1)*Page, 1)
+	}
+}
+
+// add counts reads of a size.
+func (l *Load) add(bytes, n int64) {
+	for i := range l.Reads {
+		if l.Reads[i].Bytes == bytes {
+			l.Reads[i].Count += n
+			return
+		}
+	}
+	l.Reads = append(l.Reads, trace.Read{Bytes: bytes, Count: n})
+}
+
+func (p *planner) packed(i int, l *Load) {
+	l.Copy, l.Striped = l.Useful, true
+	for _, v := range p.w.Batches[i].Rows {
+		if p.hot(v) {
+			l.Hits++
+		}
+	}
+	chunk := binio.AlignUp((l.Rows-l.Hits)*p.w.RowBytes, Page)
+	if n := chunk / chunkRead; n > 0 {
+		l.add(chunkRead, n)
+	}
+	if rest := chunk % chunkRead; rest > 0 {
+		l.add(rest, 1)
+	}
+}
+
+func (p *planner) pages() int64 { return (p.w.TableBytes() + Page - 1) / Page }
+
+func (p *planner) mmap(i int, l *Load) {
+	if p.resident == nil {
+		p.resident = newLRU(p.pages(), p.c.Memory/Page)
+	}
+	l.Copy = l.Useful
+	for _, v := range p.w.Batches[i].Rows {
+		missed := false
+		for first, last := p.span(v); first <= last; first++ {
+			if p.resident.touch(uint32(first)) {
+				l.Touched++
+				continue
+			}
+			l.add(Page, 1)
+			missed = true
+		}
+		if !missed {
+			l.Hits++
+		}
+	}
+}
+
+func (p *planner) gids(i int, l *Load) {
+	if p.ring == nil {
+		p.ring = newRing(p.pages(), p.c.GPU/Page)
+		for j := range min(p.c.Window, len(p.w.Batches)) {
+			p.foresee(j)
+		}
+	}
+	if p.c.Window > 0 && i+p.c.Window < len(p.w.Batches) {
+		p.foresee(i + p.c.Window)
+	}
+	l.Direct = true
+	for _, v := range p.w.Batches[i].Rows {
+		if p.hot(v) {
+			l.Zero += p.w.RowBytes
+			l.Hits++
+			continue
+		}
+		missed := false
+		for first, last := p.span(v); first <= last; first++ {
+			if !p.ring.touch(uint32(first)) {
+				l.add(Page, 1)
+				missed = true
+			}
+			if p.c.Window > 0 {
+				p.ring.used(uint32(first))
+			}
+		}
+		if !missed {
+			l.Hits++
+		}
+	}
+}
+
+// foresee counts the pages that a batch of the window will use.
+func (p *planner) foresee(i int) {
+	for _, v := range p.w.Batches[i].Rows {
+		if p.hot(v) {
+			continue
+		}
+		for first, last := p.span(v); first <= last; first++ {
+			p.ring.future[first]++
+		}
+	}
+}
+
+// PlanBytes returns what Plan holds beside the workload.
+func PlanBytes(store string, w *Workload) int64 {
+	pages := (w.TableBytes() + Page - 1) / Page
+	ranks := 4 * w.Nodes
+	if w.Hotness == nil {
+		ranks += 4 * w.Nodes
+	}
+	switch store {
+	case "mmap":
+		return 8 * pages
+	case "gids":
+		return 12*pages + ranks
+	case "rows", "packed":
+		return ranks
+	}
+	return 0
+}

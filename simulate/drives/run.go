@@ -1,0 +1,367 @@
+package drives
+
+import (
+	"context"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/rng"
+	"diskgnn/simulate/kernel"
+)
+
+// Result is what a simulated run took. Durations are in seconds of virtual time.
+type Result struct {
+	Drives  int     `json:"drives"`
+	Batches int     `json:"batches"`
+	Seconds float64 `json:"seconds"`
+
+	SampleSeconds  float64 `json:"sample_seconds"`
+	ReadSeconds    float64 `json:"read_seconds"` // in which features of some batch were under way
+	ComputeSeconds float64 `json:"compute_seconds"`
+
+	Rows        int64   `json:"rows"`
+	HitRatio    float64 `json:"hit_ratio"` // of the rows
+	Requests    int64   `json:"requests"`
+	BytesRead   int64   `json:"bytes_read"`
+	UsefulBytes int64   `json:"useful_bytes"`
+
+	// Rates are over ReadSeconds; that of useful bytes counts what caches serve.
+	RequestsPerSecond float64 `json:"requests_per_second"`
+	BytesPerSecond    float64 `json:"bytes_per_second"`
+	UsefulPerSecond   float64 `json:"useful_bytes_per_second"`
+
+	// Shares of ReadSeconds in which each worked, and of requests that were in flight.
+	DrivesBusy  float64 `json:"drives_busy"`
+	LinkBusy    float64 `json:"link_busy"`
+	ThreadsBusy float64 `json:"threads_busy"`
+	InFlight    float64 `json:"in_flight"`
+
+	MeanLatency float64 `json:"mean_latency_seconds"` // of requests, from submission to arrival
+	P99Latency  float64 `json:"p99_latency_seconds"`
+	DriveQueue  float64 `json:"drive_queue"` // requests that wait at a drive, on average of Seconds
+
+	// Bound is what the run waits for most: sampling, computing, drives, link, threads,
+	// requests in flight (more of them would help), or latency where none is half busy.
+	Bound string `json:"bound"`
+}
+
+// What happens.
+const (
+	evStart    = iota // a batch has a slot
+	evSampled         // B: the batch
+	evArrive          // A: the request, at its drive
+	evEnter           // A: the request, in the drive's queue
+	evLeave           // A: the request leaves the drive
+	evDone            // A: the request has arrived
+	evBuffered        // B: the batch has its rows of RAM, or of the page cache
+	evCopied          // B: the batch is on the GPU
+	evComputed        // B: the batch
+)
+
+// request is a read that is under way.
+type request struct {
+	batch, drive int32
+	bytes        int64
+	since        kernel.Time
+}
+
+// flow is where a batch stands.
+type flow struct {
+	waits  int  // requests under way, and one for rows of RAM or of the page cache
+	issued bool // all requests are submitted
+}
+
+// run is a simulation of loads on a machine.
+type run struct {
+	kernel.Sim
+	m     Machine
+	loads []Load
+
+	sampler, threads, link, gpu *kernel.Server
+	drives                      []*kernel.Server
+	queues                      []*kernel.Pool
+	slots                       *kernel.Pool
+	cost                        kernel.Time
+	delay                       kernel.Time
+
+	next    int // batch that starts next
+	sampled int // batches that are
+	issuing int // batch whose requests are submitted
+	kind    int // of its reads
+	taken   int64
+	total   int64 // requests submitted
+
+	flows    []flow
+	requests []request
+	idle     []int32 // of requests
+	inFlight int
+
+	reading   int // batches whose features are under way
+	readSince kernel.Time
+	readTime  kernel.Time
+	flight    float64 // Σ requests in flight × picoseconds
+	flightAt  kernel.Time
+	latency   kernel.Histogram
+}
+
+// Run simulates the loads of batches on a machine. Same loads and machine, same result. It
+// looks at the context now and then.
+func Run(ctx context.Context, loads []Load, m Machine) (Result, error) {
+	if err := m.Check(); err != nil {
+		return Result{}, err
+	}
+	if s := serial(loads, m); s > longest {
+		return Result{}, fault.New(fault.ErrInput, "the batches may take %.0f days, one request after another; at most %d can be simulated", s/86400, longest/86400)
+	}
+	r := newRun(loads, m)
+	r.start()
+	var e kernel.Event
+	for r.Next(&e) {
+		r.handle(&e)
+		if r.Events()&0xffff == 0 && ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
+	}
+	return r.result(), nil
+}
+
+func newRun(loads []Load, m Machine) *run {
+	r := &run{
+		m: m, loads: loads, flows: make([]flow, len(loads)),
+		sampler: kernel.NewServer(1), link: kernel.NewServer(1), gpu: kernel.NewServer(1),
+		threads: kernel.NewServer(m.Software.Threads), slots: kernel.NewPool(m.Slots),
+		cost: micros(m.Software.CostMicros), delay: m.Drive.delay(),
+	}
+	for range m.Drives {
+		r.drives = append(r.drives, kernel.NewServer(1))
+		r.queues = append(r.queues, kernel.NewPool(m.Drive.Depth))
+	}
+	return r
+}
+
+// start gives slots to batches, in order, until there is none.
+func (r *run) start() {
+	for r.next < len(r.loads) {
+		if !r.slots.Acquire(&r.Sim, kernel.Event{Kind: evStart}) {
+			return
+		}
+		r.begin()
+	}
+}
+
+// begin samples the next batch.
+func (r *run) begin() {
+	done := r.sampler.Serve(r.Now(), r.loads[r.next].Sample)
+	r.At(done, kernel.Event{Kind: evSampled, B: int64(r.next)})
+	r.next++
+}
+
+func (r *run) handle(e *kernel.Event) {
+	switch e.Kind {
+	case evStart:
+		r.begin()
+		r.start()
+	case evSampled:
+		r.read(e.B)
+		r.submit()
+	case evArrive:
+		if r.queues[r.requests[e.A].drive].Acquire(&r.Sim, kernel.Event{Kind: evEnter, A: e.A}) {
+			r.enter(e.A)
+		}
+	case evEnter:
+		r.enter(e.A)
+	case evLeave:
+		r.At(r.link.Serve(r.Now(), kernel.Rate(r.m.Link).For(r.requests[e.A].bytes)), kernel.Event{Kind: evDone, A: e.A})
+	case evDone:
+		r.arrived(e.A)
+	case evBuffered:
+		r.flows[e.B].waits--
+		r.complete(int(e.B))
+	case evCopied:
+		r.count(-1)
+		r.At(r.gpu.Serve(r.Now(), r.loads[e.B].Compute), kernel.Event{Kind: evComputed, B: e.B})
+	case evComputed:
+		r.slots.Release(&r.Sim)
+	}
+}
+
+// read begins with a batch that was sampled.
+func (r *run) read(b int64) {
+	r.count(1)
+	r.sampled++
+	if zero := r.loads[b].Zero; zero > 0 {
+		r.flows[b].waits++
+		r.At(r.link.Serve(r.Now(), kernel.Rate(r.m.Link).For(zero)), kernel.Event{Kind: evBuffered, B: b})
+	}
+}
+
+// count adds to the batches whose features are under way.
+func (r *run) count(n int) {
+	if r.reading > 0 {
+		r.readTime += r.Now() - r.readSince
+	}
+	r.readSince = r.Now()
+	r.reading += n
+}
+
+// submit hands requests to the threads while more may be in flight.
+func (r *run) submit() {
+	for r.issuing < r.sampled {
+		l := &r.loads[r.issuing]
+		for r.kind < len(l.Reads) && r.taken == l.Reads[r.kind].Count {
+			r.kind, r.taken = r.kind+1, 0
+		}
+		if r.kind == len(l.Reads) {
+			r.flows[r.issuing].issued = true
+			if n, _ := l.Requests(); n == 0 && l.Touched > 0 {
+				r.touch(l)
+			} else {
+				r.complete(r.issuing)
+			}
+			r.issuing, r.kind = r.issuing+1, 0
+			continue
+		}
+		if r.inFlight == r.m.Software.inFlight() {
+			return
+		}
+		r.request(l)
+	}
+}
+
+// touch takes the threads for pages that the page cache serves, of a batch without faults.
+func (r *run) touch(l *Load) {
+	r.flows[r.issuing].waits++
+	t := r.touches(l, int64(r.m.Software.Threads))
+	for range r.m.Software.Threads - 1 {
+		r.threads.Serve(r.Now(), t)
+	}
+	r.At(r.threads.Serve(r.Now(), t), kernel.Event{Kind: evBuffered, B: int64(r.issuing)})
+}
+
+// touches returns the time of all touches of a batch, divided by n.
+func (r *run) touches(l *Load, n int64) kernel.Time {
+	return micros(r.m.Software.TouchMicros * float64(l.Touched) / float64(n))
+}
+
+// request submits the next request of a batch. The touches of pages that need no fault are
+// spread evenly over those that do.
+func (r *run) request(l *Load) {
+	cost := r.cost
+	if l.Touched > 0 {
+		n, _ := l.Requests()
+		cost += r.touches(l, n)
+	}
+	drive := r.total
+	if !l.Striped {
+		drive = int64(rng.Mix(uint64(r.total)) >> 1)
+	}
+	q := request{batch: int32(r.issuing), drive: int32(drive % int64(r.m.Drives)), bytes: l.Reads[r.kind].Bytes, since: r.Now()}
+	r.total++
+	r.taken++
+	r.fly(1)
+	r.flows[r.issuing].waits++
+	var id int32
+	if n := len(r.idle); n > 0 {
+		id, r.idle = r.idle[n-1], r.idle[:n-1]
+		r.requests[id] = q
+	} else {
+		id = int32(len(r.requests))
+		r.requests = append(r.requests, q)
+	}
+	r.At(r.threads.Serve(r.Now(), cost), kernel.Event{Kind: evArrive, A: id})
+}
+
+// fly adds to the requests in flight.
+func (r *run) fly(n int) {
+	r.flight += float64(r.inFlight) * float64(r.Now()-r.flightAt)
+	r.flightAt = r.Now()
+	r.inFlight += n
+}
+
+// enter has a drive serve a request.
+func (r *run) enter(id int32) {
+	q := &r.requests[id]
+	kind := int32(evDone)
+	if r.loads[q.batch].Direct {
+		kind = evLeave
+	}
+	r.At(r.drives[q.drive].Serve(r.Now(), r.m.Drive.service(q.bytes))+r.delay, kernel.Event{Kind: kind, A: id})
+}
+
+// arrived ends a request.
+func (r *run) arrived(id int32) {
+	q := r.requests[id]
+	r.idle = append(r.idle, id)
+	r.queues[q.drive].Release(&r.Sim)
+	r.fly(-1)
+	r.latency.Add(r.Now() - q.since)
+	r.flows[q.batch].waits--
+	r.complete(int(q.batch))
+	r.submit()
+}
+
+// complete copies a batch to the GPU if all of it is there.
+func (r *run) complete(b int) {
+	if f := &r.flows[b]; f.issued && f.waits == 0 {
+		r.At(r.link.Serve(r.Now(), kernel.Rate(r.m.Link).For(r.loads[b].Copy)), kernel.Event{Kind: evCopied, B: int64(b)})
+	}
+}
+
+// result adds up what was counted.
+func (r *run) result() Result {
+	res := Result{Drives: r.m.Drives, Batches: len(r.loads), Seconds: r.Now().Seconds(), ReadSeconds: r.readTime.Seconds()}
+	hits := int64(0)
+	for i := range r.loads {
+		l := &r.loads[i]
+		n, bytes := l.Requests()
+		res.Batches += l.Merged
+		res.Rows += l.Rows
+		hits += l.Hits
+		res.Requests += n
+		res.BytesRead += bytes
+		res.UsefulBytes += l.Useful
+	}
+	if res.Rows > 0 {
+		res.HitRatio = float64(hits) / float64(res.Rows)
+	}
+	res.SampleSeconds, res.ComputeSeconds = r.sampler.Stats().Busy.Seconds(), r.gpu.Stats().Busy.Seconds()
+	for _, d := range r.drives {
+		res.DrivesBusy += d.Stats().Utilisation(r.readTime) / float64(len(r.drives))
+		res.DriveQueue += d.Stats().MeanQueue(r.Now()) / float64(len(r.drives))
+	}
+	res.LinkBusy = r.link.Stats().Utilisation(r.readTime)
+	res.ThreadsBusy = r.threads.Stats().Utilisation(r.readTime)
+	if r.readTime > 0 {
+		s := r.readTime.Seconds()
+		res.InFlight = r.flight / float64(r.readTime) / float64(r.m.Software.inFlight())
+		res.RequestsPerSecond, res.BytesPerSecond, res.UsefulPerSecond = float64(res.Requests)/s, float64(res.BytesRead)/s, float64(res.UsefulBytes)/s
+	}
+	res.MeanLatency, res.P99Latency = r.latency.Mean().Seconds(), r.latency.Quantile(0.99).Seconds()
+	res.Bound = res.bound()
+	return res
+}
+
+// bound names what takes the largest share of the run: of reading, what works most.
+func (r *Result) bound() string {
+	if r.ComputeSeconds >= max(r.SampleSeconds, r.ReadSeconds) || r.ComputeSeconds > 0.97*r.Seconds {
+		return "computing"
+	}
+	if r.SampleSeconds >= r.ReadSeconds || r.SampleSeconds > 0.97*r.Seconds {
+		return "sampling"
+	}
+	name, most := "", -1.0
+	for _, c := range []struct {
+		name string
+		busy float64
+	}{{"drives", r.DrivesBusy}, {"link", r.LinkBusy}, {"threads", r.ThreadsBusy}} {
+		if c.busy > most {
+			name, most = c.name, c.busy
+		}
+	}
+	if most < 0.7 && r.InFlight > 0.7 {
+		return "requests in flight" // before a busy drive they are many anyway
+	}
+	if most < 0.5 {
+		return "latency"
+	}
+	return name
+}

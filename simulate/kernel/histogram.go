@@ -1,0 +1,72 @@
+package kernel
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Histogram counts durations in buckets whose width is at most 1/16 of their durations. Its
+// zero value is empty; it does not grow.
+type Histogram struct {
+	counts [buckets]int64
+	n      int64
+	sum    float64 // of picoseconds: more than Time may reach
+	most   Time
+}
+
+const (
+	subBits = 4
+	buckets = (64 - subBits) << subBits
+)
+
+// Add counts a duration, which must not be negative.
+func (h *Histogram) Add(t Time) {
+	h.counts[bucket(t)]++
+	h.n++
+	h.sum += float64(t)
+	h.most = max(h.most, t)
+}
+
+// bucket returns where a duration is counted: those below 32 have one each, all others the
+// one of their highest five bits.
+func bucket(t Time) int {
+	shift := max(0, bits.Len64(uint64(t))-subBits-1)
+	return shift<<subBits + int(t>>shift)
+}
+
+// ceiling returns the longest duration of a bucket.
+func ceiling(b int) Time {
+	if b < 2<<subBits {
+		return Time(b)
+	}
+	shift := b>>subBits - 1
+	return Time(b-shift<<subBits+1)<<shift - 1
+}
+
+// Count returns how many durations there are.
+func (h *Histogram) Count() int64 { return h.n }
+
+// Mean returns their mean, rounded down, and 0 of none. It is exact while their sum is less
+// than 2⁵³ ps.
+func (h *Histogram) Mean() Time {
+	if h.n == 0 {
+		return 0
+	}
+	return Time(h.sum / float64(h.n))
+}
+
+// Max returns the longest, exactly.
+func (h *Histogram) Max() Time { return h.most }
+
+// Quantile returns a duration that at least the share q of all do not exceed: the end of
+// the bucket, at most 1/16 too long.
+func (h *Histogram) Quantile(q float64) Time {
+	need := int64(math.Ceil(q * float64(h.n)))
+	seen := int64(0)
+	for b, c := range h.counts {
+		if seen += c; c > 0 && seen >= need {
+			return min(ceiling(b), h.most)
+		}
+	}
+	return h.most
+}
