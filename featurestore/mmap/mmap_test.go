@@ -162,7 +162,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// A context that ends while rows are gathered ends that.
+// A context that ends while rows are gathered ends that. The slot can be used again, and
+// waiting for a batch once more changes nothing.
 func TestCancelWhileGathering(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, sample)
 	st := open(t, find(t, w))
@@ -179,6 +180,15 @@ func TestCancelWhileGathering(t *testing.T) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
+	ref := featurestore.Ref{Index: 1}
+	if err := storetest.Load(t.Context(), st.slot, ref); err != nil {
+		t.Fatal(err)
+	}
+	w.Holds(t, ref, st.slot.Batch(), st.slot.X(), dtype.Float32)
+	before := st.slot.Counts()
+	if err := st.slot.Wait(t.Context()); err != nil || st.slot.Counts() != before {
+		t.Errorf("waited for once more: %+v, before %+v, %v", st.slot.Counts(), before, err)
+	}
 }
 
 // The page cache is as large as is wanted or as memory allows, between the pages of some rows
@@ -194,6 +204,10 @@ func TestPlan(t *testing.T) {
 	whole, err := plan(1<<40, nil)
 	if err != nil || whole.CacheRows != nodes || !whole.Unchecked || whole.FaultThreads != 16 || !strings.Contains(whole.Note, "unchecked") || !strings.Contains(whole.Note, "room for all") {
 		t.Fatalf("%+v, %v", whole, err)
+	}
+	const pages, ranks, sets = 1954, 20, 1 // 8,000,000 bytes; 80,000 bytes; twice 62 words of 4 bytes
+	if page == 4096 && whole.RAMBytes != (pages+ranks+sets)*4096 {
+		t.Errorf("all rows take %d bytes", whole.RAMBytes)
 	}
 	need := func(l featurestore.Layout) int64 {
 		return l.TableBytes + l.RAMBytes + l.KeepBytes + 2*l.SlotBytes + l.EvalSlotBytes

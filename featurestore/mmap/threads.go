@@ -38,14 +38,16 @@ const piece = 4
 func newThreads(n int, file *mapped.File, from dtype.Type, dim int) *threads {
 	t := &threads{file: file, from: from, dim: dim, n: n, begin: make(chan struct{}, n)}
 	for range n {
-		go t.serve()
+		go func() {
+			defer fault.Crash()
+			runtime.LockOSThread() // for good: the thread ends with the goroutine
+			t.serve()
+		}()
 	}
 	return t
 }
 
 func (t *threads) serve() {
-	runtime.LockOSThread() // for good: the thread ends with the goroutine
-	defer fault.Crash()
 	work, files := t.work, []*mapped.File{t.file}
 	for range t.begin {
 		if err := mapped.Guard(work, files...); err != nil {
