@@ -58,16 +58,16 @@ func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(s)
+	return On(s, s.Dataset())
 }
 
-// New returns the store of a source's batches, and of the dataset that it draws from.
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
 // Compressed features are an error of kind fault.ErrUsage.
-func New(s *sampled.Source) (featurestore.Candidate, error) {
-	if err := s.Dataset().RowsReadable(); err != nil {
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	if err := d.RowsReadable(); err != nil {
 		return nil, err
 	}
-	return &candidate{source: s, data: s.Dataset(), facts: s.Facts(), page: int64(os.Getpagesize())}, nil
+	return &candidate{source: s, data: d, facts: s.Facts(), page: int64(os.Getpagesize())}, nil
 }
 
 // candidate is a dataset that was found, with a source of batches.
