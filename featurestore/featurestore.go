@@ -9,8 +9,9 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows,
-// ginex and gnndrive read them one by one. Stores that have rows alone take the graphs from a
-// Source: package sampled reads them, package live draws them while training.
+// ginex and gnndrive read them one by one, mmap maps them and lets the kernel read their pages.
+// Stores that have rows alone take the graphs from a Source: package sampled reads them, package
+// live draws them while training.
 // Those whose policy looks ahead see the input nodes of the coming batches in a Window.
 // Package featurestore/all finds a store by its name; featurestore/storetest holds each
 // to a plain gather from the dataset. No store changes a number: batches of equal samples
@@ -131,6 +132,9 @@ type PlanOptions struct {
 	Memory int64
 	// Policy is the residency policy of a store that has several; "" stands for its default.
 	Policy string
+	// FaultThreads is the number of threads on which a store that maps its rows touches
+	// them; 0 stands for its default.
+	FaultThreads int
 	// Least takes the smallest cache that the store can have, whatever Cache says.
 	Least bool
 	// Slots and EvalSlots are the numbers of slots that will be made.
@@ -171,7 +175,11 @@ type Layout struct {
 	GPUSlotBytes  int64        // what a training slot takes of it besides
 
 	Policy string // which the rows in RAM follow, of a store with a choice of them
-	Note   string // what the user should know, or ""
+	// FaultThreads is the number of threads that touch mapped rows; 0: none are mapped.
+	FaultThreads int
+	// Unchecked says that no checksum is compared when rows are read.
+	Unchecked bool
+	Note      string // what the user should know, or ""
 
 	// Own is the store's: what else Open must know.
 	Own any

@@ -49,7 +49,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 	steps := o.Epochs * f.BatchesPerEpoch
 	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
 		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
-		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, Memory: memory - p.fixed - works, Least: least, Slots: slots, EvalSlots: p.evalSlots,
+		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.fixed - works, Least: least, Slots: slots, EvalSlots: p.evalSlots,
 			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps)})
 	}
 	var err error

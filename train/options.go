@@ -39,8 +39,11 @@ type Options struct {
 	// CachePolicy is what decides which rows the RAM cache of a store holds that reads rows
 	// while training; "" means the store's default.
 	CachePolicy string
-	GPUCache    *budget.Size // held by the GPU; nil: as much as it has room for
-	Memory      int64        // anonymous and locked bytes; 0 means budget.Default
+	// FaultThreads is the number of threads on which a store that maps its rows waits for
+	// their pages; 0 means the store's default.
+	FaultThreads int
+	GPUCache     *budget.Size // held by the GPU; nil: as much as it has room for
+	Memory       int64        // anonymous and locked bytes; 0 means budget.Default
 	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
 	// what the driver may still need.
 	GPUMemory int64
@@ -114,6 +117,10 @@ func (o *Options) Validate() error {
 		return usage("--cache-policy %s: what the store %s holds is settled before training", o.CachePolicy, store)
 	case o.CachePolicy != "" && !slices.Contains(policies, o.CachePolicy):
 		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store, strings.Join(policies, ", "))
+	case o.FaultThreads != 0 && !stores.Maps(store):
+		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store)
+	case o.FaultThreads < 0 || o.FaultThreads > maxThreads:
+		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, maxThreads)
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
 	case o.Resume && o.Force:

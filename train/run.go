@@ -241,7 +241,7 @@ func (r *runner) setup() rundir.Setup {
 	o := &r.options
 	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
 		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots,
-		CachePolicy: r.plan.layout.Policy, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
+		CachePolicy: r.plan.layout.Policy, FaultThreads: r.plan.layout.FaultThreads, Unchecked: r.plan.layout.Unchecked, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
 	if r.engine == nil {
 		return s
 	}

@@ -15,6 +15,7 @@ import (
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/memory"
+	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
 	singlerows "diskgnn/featurestore/rows"
 	"diskgnn/internal/budget"
@@ -38,6 +39,13 @@ func (w *world) reading(store string) func(*Options) {
 		w.fromSamples(o)
 		o.Store, o.RAMCache = store, percent(10)
 	}
+}
+
+// mappingRows makes options of a pack those of a run that maps the rows, with a page cache
+// for a tenth of them.
+func (w *world) mappingRows(o *Options) {
+	w.fromSamples(o)
+	o.Store, o.RAMCache, o.FaultThreads = mmap.Name, percent(10), 3
 }
 
 // On every store of the same samples, losses, scores and weights are the same to the last
@@ -79,10 +87,17 @@ func TestStoresTrainTheSame(t *testing.T) {
 					t.Errorf("%s, %s, %s: another ending", store, model, what)
 				}
 			}
+			m := w.fresh(a, w.mappingRows)
+			r, ofMapped := w.mustRun(m, nil)
+			if e := r.Epochs[0]; !r.Unchecked || r.FaultThreads != 3 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofMapped, losses) {
+				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofMapped, losses)
+			}
 			if !c.same {
 				continue
 			}
-			if !slices.Equal(losses, want) || x != y {
+			v := w.ending(m.Out)
+			v.metrics = ""
+			if !slices.Equal(losses, want) || x != y || x != v {
 				t.Errorf("%s, %s: the stores differ: losses %v and %v", model, what, want, losses)
 			}
 		}
@@ -105,6 +120,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		{w.fresh(w.options(p), w.reading(singlerows.Name)), singlerows.Name, ""},
 		{w.fresh(w.options(p), w.reading(ginex.Name)), ginex.Name, ""},
 		{w.fresh(w.options(p), w.reading(gnndrive.Name)), gnndrive.Name, ""},
+		{w.fresh(w.options(p), w.mappingRows), mmap.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
 		f := state(t, c.o.Out)
@@ -135,14 +151,19 @@ func TestRunRecordsItsStore(t *testing.T) {
 func TestResumeOnAnotherStore(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	onPack := func(p string) func(*Options) {
-		return func(o *Options) { o.Pack, o.Dataset, o.Samples, o.Store, o.RAMCache = p, "", "", "", nil }
+		return func(o *Options) {
+			o.Pack, o.Dataset, o.Samples, o.Store, o.RAMCache, o.FaultThreads = p, "", "", "", nil, 0
+		}
 	}
 	inMemory := func(o *Options) {
 		w.fromSamples(o)
-		o.Store, o.RAMCache = memory.Name, nil
+		o.Store, o.RAMCache, o.FaultThreads = memory.Name, nil, 0
 	}
 	p := w.pack(10)
-	stores := []func(*Options){onPack(p), inMemory, w.reading(singlerows.Name), w.reading(ginex.Name), w.reading(gnndrive.Name)}
+	reading := func(store string) func(*Options) {
+		return func(o *Options) { w.reading(store)(o); o.FaultThreads = 0 }
+	}
+	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name)}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)
@@ -231,13 +252,44 @@ func TestResumeOnRecordedAccesses(t *testing.T) {
 	}
 }
 
-// What a store without a choice of policies is given, and batches in another order than the
-// samples', are refused by the flag.
+// A run on mapped rows goes on with the threads that it was given, or on a store that has
+// none of them.
+func TestResumeMappingRows(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	whole := w.options("", w.mappingRows, func(o *Options) { o.Given = []string{"ram-cache", "fault-threads"} })
+	w.mustRun(whole, nil)
+	for what, c := range map[string]struct {
+		again   Options
+		threads int
+		says    string
+	}{
+		"as it was":    {Options{}, 3, ""},
+		"more threads": {Options{Given: []string{"fault-threads"}, FaultThreads: 5}, 5, "fault threads 5 (was 3)"},
+		"single rows":  {Options{Given: []string{"store"}, Store: singlerows.Name}, 0, "fault threads 0 (was 3)"},
+	} {
+		o := w.fresh(whole)
+		w.interrupt(o, 4)
+		c.again.Out, c.again.Resume = o.Out, true
+		var log logged
+		r, err := w.run(context.Background(), c.again, &log, nil)
+		if err != nil || r.FaultThreads != c.threads || !strings.Contains(log.String(), c.says) {
+			t.Errorf("%s: %d threads, %v, reported %v", what, r.FaultThreads, err, log.String())
+		}
+		if got := w.ending(o.Out); got.final != w.ending(whole.Out).final {
+			t.Errorf("%s: other weights", what)
+		}
+	}
+}
+
+// What a store without a choice of policies or mapped rows is given, and batches in another
+// order than the samples', are refused by the flag.
 func TestRowsRefuses(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	for want, change := range map[string]func(*Options){
 		"--cache-policy lru: what the store memory holds is settled before training": func(o *Options) { w.fromSamples(o); o.CachePolicy = "lru" },
 		"--cache-policy min: the store rows has s3fifo, lru, clock, sieve":           func(o *Options) { w.reading(singlerows.Name)(o); o.CachePolicy = "min" },
+		"--fault-threads 4: the store rows does not map its rows":                    func(o *Options) { w.reading(singlerows.Name)(o); o.FaultThreads = 4 },
+		"--fault-threads 5000: give a number from 1 to 4096":                         func(o *Options) { w.mappingRows(o); o.FaultThreads = 5000 },
 		"--shuffle-batches: the cache of the store rows follows":                     func(o *Options) { w.reading(singlerows.Name)(o); o.ShuffleBatches = true },
 	} {
 		o := w.options("", change)

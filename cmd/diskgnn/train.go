@@ -28,6 +28,7 @@ browser shows, also while the run goes on.
    diskgnn train --pack pack --out io --engine none         only load the batches
    diskgnn train --dataset graph --samples samples --out run       all rows in RAM, no pack
    diskgnn train --store rows --dataset graph --samples samples --out run --ram-cache 10%
+   diskgnn train --store mmap --dataset graph --samples samples --out run --ram-cache 10%
    diskgnn train --dataset graph --fanout 10,15,20 --out run       nor samples: fresh ones every epoch
    diskgnn train --out run --resume                         go on after an interruption
 
@@ -52,7 +53,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
 			stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &o.Samples),
-			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex or gnndrive (of --dataset, read while training), or auto", &o.Store),
+			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex or gnndrive (of --dataset, read while training), mmap (of --dataset, by page faults), or auto", &o.Store),
 			fanoutFlag(&o.Fanout),
 			flag("eval-fanout", "LIST", "with --fanout, for validation and test: same, all, or a list", "same", text(&o.EvalFanout)),
 			intFlag("batch-size", "with --fanout: seed nodes of a mini-batch", "1024", &o.BatchSize, 1),
@@ -93,6 +94,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
 			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo (its default), lru, clock or sieve; ginex has belady, gnndrive standby", &o.CachePolicy),
+			intFlag("fault-threads", "threads on which --store mmap waits for page faults", "16", &o.FaultThreads, 1),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
@@ -172,6 +174,9 @@ func trained(o train.Options, r rundir.Result) outcome {
 		}
 	}
 	add("cache", "%s", rows(r.CacheRows-r.GPUCacheRows, r.CacheSize))
+	if r.Unchecked {
+		add("unchecked", "the rows: no checksum was compared when they were read")
+	}
 	if r.GPUCacheRows > 0 {
 		add("GPU cache", "%s", rows(r.GPUCacheRows, r.GPUCacheSize))
 	}

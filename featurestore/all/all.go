@@ -13,6 +13,7 @@ import (
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/memory"
+	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
 	"diskgnn/featurestore/rows"
 	"diskgnn/featurestore/sampled"
@@ -53,6 +54,7 @@ var stores = []struct {
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
+	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
 }
 
 // ofSource are the flags of a source of batches, with the dataset that has their rows.
@@ -107,6 +109,10 @@ func Policies(name string) []string {
 	}
 	return nil
 }
+
+// Maps reports whether a store, which Choose has returned, maps its rows: it has threads that
+// page faults stop.
+func Maps(name string) bool { return name == mmap.Name }
 
 // Find reads the metadata of the store that Choose returns; not where batches are drawn
 // while training, see On. The reason is one printable line: which store it is, and of what.

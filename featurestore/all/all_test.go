@@ -30,6 +30,8 @@ func TestChoose(t *testing.T) {
 		{all.Auto, samples, "memory"},
 		{"packed", pack, "packed"},
 		{"rows", samples, "rows"},
+		{"mmap", samples, "mmap"},
+		{"mmap", pack, "--store mmap takes --dataset with --samples"},
 		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"ginex", samples, "ginex"},
 		{"gnndrive", samples, "gnndrive"},
@@ -46,7 +48,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -60,15 +62,18 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A store with a choice of policies lists them, the default first.
+// A store with a choice of policies lists them, the default first; one alone maps its rows.
 func TestPolicies(t *testing.T) {
-	for name, want := range map[string][]string{"packed": nil, "memory": nil, all.Auto: nil,
+	for name, want := range map[string][]string{"packed": nil, "memory": nil, "mmap": nil, all.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
 	} {
 		if got := all.Policies(name); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		if all.Maps(name) != (name == "mmap") {
+			t.Errorf("%s maps its rows: %t", name, all.Maps(name))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"diskgnn/device/cuda"
@@ -22,7 +21,7 @@ import (
 func (s *suite) gpuShare(t testing.TB, d *cuda.Device, percent float64) featurestore.PlanOptions {
 	t.Helper()
 	o := featurestore.PlanOptions{Memory: 1 << 40, GPU: d, GPUMemory: 1 << 30, GPUCache: &budget.Size{Value: percent, Unit: budget.UnitPercent}}
-	if percent == 0 || !slices.Contains(s.traits, NoGPUCache) {
+	if percent == 0 || !s.has(NoGPUCache) {
 		return o
 	}
 	if _, err := s.c.Plan(o); !errors.Is(err, fault.ErrUsage) {
@@ -267,7 +266,7 @@ func (s *suite) budgetOfGPU(t *testing.T) {
 	o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 1, EvalSlots: 1, MostSlots: 1, GPUMemory: 1 << 30, GPU: cudatest.Open(t)}
 	whole, err := s.c.Plan(o)
 	must(t)(err)
-	if slices.Contains(s.traits, NoGPUCache) {
+	if s.has(NoGPUCache) {
 		if whole.GPUBytes+whole.GPUSlotBytes+whole.GPURows != 0 {
 			t.Errorf("a store without a cache on the GPU: %+v", whole)
 		}

@@ -41,18 +41,24 @@ func Open(name string) (*File, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return Map(f)
+}
+
+// Map maps an open file as Open does. The file remains the caller's, who may close it while
+// it is mapped.
+func Map(f *os.File) (*File, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if st.Size() == 0 {
-		return &File{name: name}, nil
+		return &File{name: f.Name()}, nil
 	}
 	b, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", name, err)
+		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
 	}
-	return &File{name, b}, nil
+	return &File{f.Name(), b}, nil
 }
 
 // Data returns the mapping. It is valid until Close, must not be written to,

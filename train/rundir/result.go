@@ -20,8 +20,12 @@ type Setup struct {
 	// StoreState the most bytes that the run's checkpoints have of a store.
 	CachePolicy string `json:"cache_policy,omitempty"`
 	StoreState  int64  `json:"store_state_bytes,omitempty"`
-	Slots       int    `json:"slots"`
-	EvalSlots   int    `json:"eval_slots"`
+	// FaultThreads is the number of threads that page faults stop, of a store that maps its
+	// rows, and Unchecked says that no checksum is compared when rows are read.
+	FaultThreads int  `json:"fault_threads,omitempty"`
+	Unchecked    bool `json:"unchecked,omitempty"`
+	Slots        int  `json:"slots"`
+	EvalSlots    int  `json:"eval_slots"`
 	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
 	// of its memory.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`

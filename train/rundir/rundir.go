@@ -122,6 +122,7 @@ type Preferences struct {
 	Threads         int          `json:"threads,omitempty"`
 	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
 	CachePolicy     string       `json:"cache_policy,omitempty"`
+	FaultThreads    int          `json:"fault_threads,omitempty"`
 	Slots           int          `json:"slots,omitempty"`
 	GPUMemory       int64        `json:"gpu_memory,omitempty"`
 	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`

@@ -1,0 +1,25 @@
+package mmap
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// canDrop says that dropPages does something.
+const canDrop = true
+
+// dropPages drops the pages of a file from the page cache, which is mapped at m. Pages that
+// others have mapped, or that were not written to the drive yet, stay.
+func dropPages(f *os.File, m []byte) error {
+	// The page cache keeps pages that are mapped, and unmapping them keeps them cached.
+	err := unix.Madvise(m, unix.MADV_DONTNEED)
+	if err == nil {
+		err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	}
+	if err != nil {
+		return fmt.Errorf("drop the pages of %s from the page cache: %w", f.Name(), err)
+	}
+	return nil
+}

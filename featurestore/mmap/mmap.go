@@ -1,0 +1,108 @@
+// Package mmap is the store that maps the features of a DATASET and gathers rows from the
+// mapping, as DGL does with features that do not fit in memory: the kernel reads a page when
+// a thread touches it, and the thread waits. There is no pack; graphs come from a
+// featurestore.Source.
+//
+//	LoadGraph  decode the graph, name the input nodes by their ranks
+//	Wait       gather the input nodes' rows on locked threads, each of which a page fault stops
+//	Assemble   nothing
+//
+// A page fault stops a thread of the operating system and what runs on it, so as many pages
+// are read at a time as there are threads; they are locked, and Go's scheduler keeps its own.
+// The kernel is advised that reads are random: it reads single pages, not those around them.
+//
+// The page cache of the features is held to a number of pages, which is part of the memory
+// that is planned: when the rows to come would make them more, all are dropped from the page
+// cache, and gathering goes on. That replaces pages less well than the kernel's own lists do,
+// and needs no right that a program does not have. With a budget of one batch this drops the
+// pages after every batch; with one of all pages it never does.
+//
+// What a batch reads is what its rows are on and no batch touched since pages were dropped.
+// With B pages as the budget, H = {} the pages held, and P bytes in a page, for the nodes of
+// a batch in their order, rows of R bytes:
+//
+//	p(v) = {⌊v·R/P⌋, …, ⌈(v+1)·R/P⌉ − 1}
+//	if |H ∪ p(v)| > B:  H ← {}
+//	read  Σ over p(v) \ H of P bytes  (the file's last page: less),  H ← H ∪ p(v)
+//
+// That is what the kernel reads unless it evicts pages by itself, for want of memory, or
+// others have the file in use: then it is more, or less. Batches of evaluation take part.
+//
+// Nothing checks rows that are read so: the kernel hands a page to the thread that touches
+// it. A file that was truncated, or that a disk fails to read, is an error of kind
+// fault.ErrCorrupt.
+package mmap
+
+import (
+	"errors"
+	"os"
+
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/sampled"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+)
+
+// Name is the store's in --store.
+const Name = "mmap"
+
+// DefaultFaultThreads is the number of threads where none is given.
+const DefaultFaultThreads = 16
+
+// Find reads the metadata of a dataset and of its samples.
+func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
+	s, err := sampled.Find(fsys, data, samples)
+	if err != nil {
+		return nil, err
+	}
+	return On(s, s.Dataset())
+}
+
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
+// Compressed features are an error of kind fault.ErrUsage.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	if err := d.RowsReadable(); err != nil {
+		return nil, err
+	}
+	return &candidate{source: s, data: d, facts: s.Facts(), page: int64(os.Getpagesize())}, nil
+}
+
+// candidate is a dataset that was found, with a source of batches.
+type candidate struct {
+	source featurestore.Source
+	data   *dataset.Dataset
+	facts  featurestore.Facts
+	page   int64 // bytes of one of the machine's
+}
+
+func (c *candidate) Name() string                       { return Name }
+func (c *candidate) Dir() string                        { return c.source.Dir() }
+func (c *candidate) Facts() featurestore.Facts          { return c.facts }
+func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
+func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
+func (c *candidate) InOrder() bool                      { return false }
+
+// size returns the bytes of the feature table.
+func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
+
+// Open maps the features and opens the batches.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{candidate: c}
+	if err := s.open(l.Own.(own), stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// damaged adds to an error about the features how they are made again.
+func (c *candidate) damaged(err error) error {
+	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
+}
+
+// truncated is the error of a feature file that has so many bytes.
+func (c *candidate) truncated(bytes int64) error {
+	return c.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", c.data.FeaturesPath(), bytes, c.size()))
+}

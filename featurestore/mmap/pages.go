@@ -1,0 +1,94 @@
+package mmap
+
+// pages are those of the mapped file that the page cache holds because rows on them were
+// touched: see the package comment. It belongs to one goroutine at a time.
+type pages struct {
+	size, page, row int64 // bytes of the file, of a page and of a row
+	most            int64 // pages that may be held at a time
+	count           int64 // that are
+	held            set   // these
+	read            set   // of them those that the batch read
+}
+
+// newPages returns an empty set of at most so many pages of a file with the given sizes.
+// words is its memory: twice words(pages of the file), zeroed.
+func newPages(size, page, row, most int64, memory []uint32) *pages {
+	half := len(memory) / 2
+	return &pages{size: size, page: page, row: row, most: most, held: memory[:half], read: memory[half:]}
+}
+
+// words returns the length of a set of some pages.
+func words(pages int64) int64 { return (pages + 31) / 32 }
+
+// A set has a bit for each page.
+type set []uint32
+
+func (s set) has(page int64) bool { return s[page/32]>>(page%32)&1 != 0 }
+func (s set) add(page int64)      { s[page/32] |= 1 << (page % 32) }
+
+// touched is what touching rows comes to.
+type touched struct {
+	rows   int   // whose pages fit
+	warm   int   // of these, rows without a page that the batch read
+	bytes  int64 // of the pages that are read
+	useful int64 // of the rows, on pages that the batch read
+}
+
+// begin begins a batch.
+func (p *pages) begin() { clear(p.read) }
+
+// take touches the rows of some nodes, from the first on, as long as their pages may be held
+// with those that are; if that is none of them, pages must be dropped first.
+func (p *pages) take(nodes []uint32) (t touched) {
+	for _, v := range nodes {
+		begin := int64(v) * p.row
+		end := begin + p.row
+		first, last := begin/p.page, (end-1)/p.page
+		missing := int64(0)
+		for k := first; k <= last; k++ {
+			if !p.held.has(k) {
+				missing++
+			}
+		}
+		if p.count+missing > p.most {
+			return t
+		}
+		p.count += missing
+		warm := true
+		for k := first; k <= last; k++ {
+			if !p.held.has(k) {
+				p.held.add(k)
+				p.read.add(k)
+				t.bytes += min(p.page, p.size-k*p.page)
+			}
+			if p.read.has(k) {
+				warm = false
+				t.useful += min(end, (k+1)*p.page) - max(begin, k*p.page)
+			}
+		}
+		t.rows++
+		if warm {
+			t.warm++
+		}
+	}
+	return t
+}
+
+// drop empties the set of pages that are held. What the batch read, it did read.
+func (p *pages) drop() {
+	clear(p.held)
+	p.count = 0
+}
+
+// mostPages returns the most pages that a row lies on: rows begin at multiples of the
+// greatest common divisor of the sizes of rows and pages.
+func mostPages(row, page int64) int64 {
+	return (page - gcd(row, page) + row + page - 1) / page
+}
+
+func gcd(a, b int64) int64 {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,125 @@
+package mmap
+
+import (
+	"cmp"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// leastRows is the number of rows whose pages the page cache may hold at least: fewer would
+// leave threads without work between one drop and the next.
+const leastRows = 64
+
+// own is what Open must know of a layout besides.
+type own struct {
+	pages   int64 // of the page cache
+	threads int
+}
+
+// Plan gives the page cache what is wanted, or what the memory leaves, and no more than the
+// features have.
+func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	none := featurestore.Layout{}
+	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
+		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the store %s leaves rows to the page cache, which is in RAM; use --ram-cache", g, Name)
+	}
+	need := func(l *featurestore.Layout) int64 {
+		return l.TableBytes + l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+	}
+	least := c.layout(0, o.FaultThreads)
+	left := o.Memory - need(&least)
+	if left < 0 {
+		return least, fault.New(fault.ErrBudget, "%d slots and the least page cache need %s of memory, %s is left for them; give more --memory",
+			o.Slots, budget.FormatBytes(need(&least)), budget.FormatBytes(max(o.Memory, 0)))
+	}
+	switch {
+	case o.Least:
+		return least, nil
+	case o.Cache == nil:
+		return c.layout(least.Own.(own).pages+left/c.page, o.FaultThreads), nil
+	}
+	rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
+	if err != nil {
+		return none, err
+	}
+	l := c.layout((rows*int64(c.facts.RowBytes)+c.page-1)/c.page, o.FaultThreads)
+	if n := need(&l); n > o.Memory {
+		return l, fault.New(fault.ErrBudget, "--ram-cache %s and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+			o.Cache, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
+	}
+	return l, nil
+}
+
+// PlanEval returns the layout with the least page cache.
+func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(0, 0), nil }
+
+// layout counts what a store holds that may have so many pages in the page cache, of which
+// there are at least those of some rows and at most those of all.
+func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
+	f := &c.facts
+	pages = min(max(pages, leastRows*mostPages(int64(f.RowBytes), c.page)), c.filePages())
+	threads = cmp.Or(threads, DefaultFaultThreads)
+	l := featurestore.Layout{
+		CacheRows:    min(f.Nodes, pages*c.page/int64(f.RowBytes)),
+		TableBytes:   c.source.TableBytes(),
+		RAMBytes:     pages*c.page + c.ranksBytes() + c.setsBytes(),
+		KeepBytes:    c.source.RanksBytes(),
+		FaultThreads: threads,
+		Unchecked:    true,
+		Note:         c.note(pages),
+		Own:          own{pages, threads},
+	}
+	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(false), c.slotBytes(true)
+	return l
+}
+
+// note says how the page cache is held to so many pages, and that nothing checks them.
+func (c *candidate) note(pages int64) string {
+	const unchecked = "rows are unchecked: the kernel reads the pages of the mapped features"
+	held := "the page cache has room for all of them"
+	switch {
+	case pages < c.filePages() && canDrop:
+		held = fmt.Sprintf("those in the page cache are dropped before they are more than %s", budget.FormatBytes(pages*c.page))
+	case pages < c.filePages():
+		held = "the page cache is not held to --memory on this system"
+	}
+	return unchecked + "; " + held
+}
+
+// filePages returns the pages of all features.
+func (c *candidate) filePages() int64 { return (c.size() + c.page - 1) / c.page }
+
+// setsBytes returns the memory of the sets of pages: a bit a page each, whole words.
+func (c *candidate) setsBytes() int64 { return alignUp(2 * 4 * words(c.filePages())) }
+
+// ranksBytes returns the memory of all ranks.
+func (c *candidate) ranksBytes() int64 { return alignUp(4 * c.facts.Nodes) }
+
+// slotBytes returns the memory of a slot; 0 where there are no batches for it.
+func (c *candidate) slotBytes(eval bool) int64 {
+	n := inputs(&c.facts, eval)
+	if n == 0 {
+		return 0
+	}
+	return alignUp(4*n*int64(c.facts.Dim)) + alignUp(4*n) + c.source.LoaderBytes(eval)
+}
+
+// inputs returns the most input nodes of a batch.
+func inputs(f *featurestore.Facts, eval bool) int64 {
+	s := f.TrainSizes.Src
+	if eval {
+		s = f.EvalSizes.Src
+	}
+	if len(s) == 0 {
+		return 0
+	}
+	return int64(s[0])
+}
+
+// alignUp rounds the bytes of a buffer up to whole pages.
+func alignUp(bytes int64) int64 { return binio.AlignUp(bytes, device.PageSize) }

@@ -1,0 +1,133 @@
+package mmap
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/internal/mapped"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// store is the store and its one view.
+type store struct {
+	*candidate
+	file    *os.File // of the features
+	mapping *mapped.File
+	threads *threads
+	sets    *device.Host // of the pages
+	ranks   *device.Host // by node
+	loaders featurestore.Loaders
+
+	mu    sync.Mutex // held by the batch that is gathered
+	pages *pages
+}
+
+func (s *store) open(o own, stack iostack.Stack) (err error) {
+	if s.sets, err = device.NewHost(int(2 * 4 * words(s.filePages()))); err != nil {
+		return err
+	}
+	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
+		return err
+	}
+	s.pages = newPages(s.size(), s.page, int64(s.facts.RowBytes), o.pages, s.sets.Uint32s())
+	if s.file, err = os.Open(s.data.FeaturesPath()); err != nil {
+		return err
+	}
+	if s.mapping, err = mapped.Map(s.file); err != nil {
+		return err
+	}
+	if n := int64(len(s.mapping.Data())); n < s.size() {
+		return s.truncated(n)
+	}
+	s.mapping.Advise(mapped.Random)
+	if s.loaders, err = s.source.Open(stack); err != nil {
+		return err
+	}
+	s.threads = newThreads(o.threads, s.mapping, s.facts.DType, s.facts.Dim)
+	return nil
+}
+
+func (s *store) View(int) featurestore.View { return s }
+func (s *store) State() ([]byte, error)     { return nil, nil }
+func (s *store) LoadState([]byte) error     { return nil }
+
+// Fill reads the ranks, and drops what the page cache has of the features: it begins empty.
+func (s *store) Fill(context.Context, int, progress.Reporter) (int64, error) {
+	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 0, s.drop()
+}
+
+// drop drops the pages from the page cache.
+func (s *store) drop() error {
+	s.pages.drop()
+	return dropPages(s.file, s.mapping.Data())
+}
+
+// gather fills to with the rows of some nodes and adds to the counts what that reads.
+func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts *featurestore.Counts) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages.begin()
+	for {
+		t := s.pages.take(nodes)
+		if err := s.threads.gather(ctx, nodes[:t.rows], to[:t.rows*s.facts.Dim]); err != nil {
+			return s.damaged(err)
+		}
+		counts.BytesRead += t.bytes
+		counts.UsefulBytes += t.useful
+		counts.RAMRows += t.warm
+		if nodes, to = nodes[t.rows:], to[t.rows*s.facts.Dim:]; len(nodes) == 0 {
+			return s.whole()
+		}
+		if err := s.drop(); err != nil {
+			return err
+		}
+	}
+}
+
+// whole finds out whether the file still has all rows: the page on which a truncated one
+// ends can be touched, and holds zeros behind the end.
+func (s *store) whole() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(s.file.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Size < s.size() {
+		return s.truncated(st.Size)
+	}
+	return nil
+}
+
+// Close releases files and memory.
+func (s *store) Close() error {
+	var errs []error
+	if s.threads != nil {
+		s.threads.close()
+	}
+	if s.loaders != nil {
+		errs = append(errs, s.loaders.Close())
+	}
+	if s.mapping != nil {
+		errs = append(errs, s.mapping.Close())
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	for _, h := range []*device.Host{s.sets, s.ranks} {
+		if h != nil {
+			h.Free()
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,99 @@
+package mmap
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
+	"diskgnn/internal/mapped"
+)
+
+// threads gather rows from a mapped file. Each is a thread of the operating system, which a
+// page fault stops until the page has been read. They live as long as the store, so that a
+// batch costs no allocation, and take turns at small pieces of a gather, since nobody knows
+// which rows cost a read. One gather at a time.
+type threads struct {
+	file  *mapped.File
+	from  dtype.Type
+	dim   int
+	n     int
+	begin chan struct{} // a turn of one thread
+	done  sync.WaitGroup
+
+	// Of the gather under way:
+	ctx    context.Context
+	nodes  []uint32
+	to     []float32
+	next   atomic.Int64 // the first node that no thread has taken
+	failed atomic.Pointer[error]
+}
+
+// piece is the number of rows that a thread takes at a time.
+const piece = 4
+
+func newThreads(n int, file *mapped.File, from dtype.Type, dim int) *threads {
+	t := &threads{file: file, from: from, dim: dim, n: n, begin: make(chan struct{}, n)}
+	for range n {
+		go func() {
+			defer fault.Crash()
+			runtime.LockOSThread() // for good: the thread ends with the goroutine
+			t.serve()
+		}()
+	}
+	return t
+}
+
+func (t *threads) serve() {
+	work, files := t.work, []*mapped.File{t.file}
+	for range t.begin {
+		if err := mapped.Guard(work, files...); err != nil {
+			failure := err // err is not to live on the heap of every gather
+			t.failed.CompareAndSwap(nil, &failure)
+		}
+		t.done.Done()
+	}
+}
+
+// work gathers rows until there are none left, another thread failed, or the context ended.
+func (t *threads) work() error {
+	row, data := t.from.RowBytes(t.dim), t.file.Data()
+	for t.failed.Load() == nil {
+		lo := int(t.next.Add(piece)) - piece
+		if lo >= len(t.nodes) {
+			return nil
+		}
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
+		for i := lo; i < min(lo+piece, len(t.nodes)); i++ {
+			at := int(t.nodes[i]) * row
+			kernel.Widen(t.to[i*t.dim:(i+1)*t.dim], data[at:at+row], t.from, t.dim)
+		}
+	}
+	return nil
+}
+
+// gather fills to with the rows of some nodes, widened. Memory that faults is an error of
+// kind fault.ErrCorrupt, which names the file. When ctx ends it returns once the page faults
+// under way are over.
+func (t *threads) gather(ctx context.Context, nodes []uint32, to []float32) error {
+	t.ctx, t.nodes, t.to = ctx, nodes, to
+	t.next.Store(0)
+	t.failed.Store(nil)
+	t.done.Add(t.n)
+	for range t.n {
+		t.begin <- struct{}{}
+	}
+	t.done.Wait()
+	t.ctx = nil
+	if err := t.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (t *threads) close() { close(t.begin) }
