@@ -9,8 +9,8 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows
-// reads them one by one.
-// Stores that have rows alone take the graphs from a Source, such as package sampled.
+// reads them one by one. Stores that have rows alone take the graphs from a Source: package
+// sampled reads them, package live draws them while training.
 // Those whose policy looks ahead see the input nodes of the coming batches in a Window.
 // Package featurestore/all finds a store by its name; featurestore/storetest holds each
 // to a plain gather from the dataset. No store changes a number: batches of equal samples
@@ -74,7 +74,8 @@ func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }
 func (f *Facts) Batches(s Split) int { return [...]int{f.Train, f.Valid, f.Test}[s] }
 
 // Lineage names the directories by their fingerprints. Runs record it. Store is that of
-// the store's own directory, empty for stores without one.
+// the store's own directory, empty for stores without one. Where batches are drawn while
+// training, Samples is a hash of what decides them.
 type Lineage struct {
 	Dataset, Samples, Store string
 }
@@ -221,7 +222,8 @@ type Slot interface {
 
 	// Batch is the graph of the batch loaded last; its memory is reused. The Input of a
 	// training batch names each node by its rank: by descending hotness in the samples,
-	// ties by ascending id. What that of other batches says is the store's.
+	// ties by ascending id; of batches that are drawn while training, in those that were
+	// drawn before. What that of other batches says is the store's.
 	Batch() *graph.Batch
 	// Counts are of the batch loaded last.
 	Counts() Counts

@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 )
 
 func laborOptions(t *testing.T, dir string) Options {
@@ -123,7 +124,7 @@ func TestLaborIsContent(t *testing.T) {
 // fanout, that is a MiB for each.
 func TestLaborMemory(t *testing.T) {
 	o := testOptions(t, t.TempDir())
-	o.Fanout, o.Workers, o.Memory = []int{1, maxFanout}, 20, budget.Reserve+16<<20
+	o.Fanout, o.Workers, o.Memory = []int{1, sampler.MaxFanout}, 20, budget.Reserve+16<<20
 	mustRun(t, o)
 	o.Out, o.Sampler = o.Out+"2", SamplerLabor
 	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "sampling") {

@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
-	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
@@ -25,19 +23,9 @@ const (
 
 // Samplers: how a destination chooses among its in-neighbours.
 const (
-	SamplerUniform = "uniform"    // by itself, each set of them as likely
-	SamplerLabor   = mbfile.Labor // the same ones as other destinations, wherever it can
+	SamplerUniform = sampler.Uniform // by itself, each set of them as likely
+	SamplerLabor   = mbfile.Labor    // the same ones as other destinations, wherever it can
 )
-
-// Words that stand for fanouts.
-const (
-	evalSame       = "same"
-	everyNeighbour = "all"
-)
-
-// samplerVersion is part of the content parameters: it changes whenever the same
-// options give other batches.
-const samplerVersion = 1
 
 // Options of a sampling. The zero value of a field means its default.
 type Options struct {
@@ -82,7 +70,7 @@ func (o *Options) EnsureDefaults() {
 		o.Fanout = []int{10, 15, 20}
 	}
 	if o.EvalFanout == "" {
-		o.EvalFanout = evalSame
+		o.EvalFanout = sampler.EvalSame
 	}
 	if o.Epochs == 0 {
 		o.Epochs = 1
@@ -107,15 +95,6 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-const (
-	// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
-	maxBatchSize = 1 << 28
-	// maxFanout keeps what is drawn for one destination a small part of memory.
-	maxFanout = 1 << 16
-	// maxEpochs keeps what all batches take, counted in bytes, within 64 bits.
-	maxEpochs = 1 << 20
-)
-
 // Validate names the flag that makes no sense.
 func (o *Options) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
@@ -124,22 +103,6 @@ func (o *Options) Validate() error {
 		return usage("--dataset: which dataset?")
 	case o.Out == "":
 		return usage("--out: where to write the samples?")
-	case o.BatchSize < 1 || o.BatchSize > maxBatchSize:
-		return usage("--batch-size %d: needs 1 to %d", o.BatchSize, maxBatchSize)
-	case o.Epochs < 1 || o.Epochs > maxEpochs:
-		return usage("--epochs %d: needs 1 to %d", o.Epochs, maxEpochs)
-	case !(o.TrainRatio > 0 && o.TrainRatio <= 1):
-		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", o.TrainRatio)
-	case o.Order != OrderRandom && o.Order != OrderOverlap:
-		return usage("--order %s: unknown; use random or overlap", o.Order)
-	case o.Sampler != SamplerUniform && o.Sampler != SamplerLabor:
-		return usage("--sampler %s: unknown; use uniform or labor", o.Sampler)
-	case o.BatchDependency < 1 || o.BatchDependency > mbfile.MaxBatchDependency:
-		return usage("--batch-dependency %d: needs 1 to %d", o.BatchDependency, mbfile.MaxBatchDependency)
-	case o.BatchDependency > 1 && o.Sampler != SamplerLabor:
-		return usage("--batch-dependency %d: only batches of --sampler labor depend on each other", o.BatchDependency)
-	case o.LayerDependency && o.Sampler != SamplerLabor:
-		return usage("--layer-dependency: only layers of --sampler labor depend on each other")
 	case o.Workers < 1:
 		return usage("--workers %d: at least 1", o.Workers)
 	case o.Memory < 0:
@@ -148,64 +111,15 @@ func (o *Options) Validate() error {
 	if err := o.Shard.Validate(); err != nil {
 		return fmt.Errorf("--shard: %w", err)
 	}
-	if err := checkFanout("--fanout", o.Fanout); err != nil {
+	p, err := o.params()
+	if err != nil {
 		return err
 	}
-	_, err := o.evalFanout()
-	return err
+	return sampler.Check(&p)
 }
 
-func checkFanout(flag string, fanout []int) error {
-	if len(fanout) < 1 || len(fanout) > batchcodec.MaxLayers {
-		return fault.New(fault.ErrUsage, "%s: %d layers; needs 1 to %d, like 10,15,20", flag, len(fanout), batchcodec.MaxLayers)
-	}
-	for _, f := range fanout {
-		if f != mbfile.AllNeighbours && (f < 1 || f > maxFanout) {
-			return fault.New(fault.ErrUsage, "%s: %d neighbours; needs 1 to %d, or all", flag, f, maxFanout)
-		}
-	}
-	return nil
-}
-
-// evalFanout returns the fanout of validation and test batches.
-func (o *Options) evalFanout() ([]int, error) {
-	switch o.EvalFanout {
-	case evalSame:
-		return o.Fanout, nil
-	case everyNeighbour:
-		return slices.Repeat([]int{mbfile.AllNeighbours}, len(o.Fanout)), nil
-	}
-	fanout, err := ParseFanout(o.EvalFanout)
-	if err != nil {
-		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s: write same, all, or a list like 10,15,20", o.EvalFanout)
-	}
-	if err := checkFanout("--eval-fanout", fanout); err != nil {
-		return nil, err
-	}
-	if len(fanout) != len(o.Fanout) {
-		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s has %d layers, --fanout has %d", o.EvalFanout, len(fanout), len(o.Fanout))
-	}
-	return fanout, nil
-}
-
-// ParseFanout reads a list of fanouts as the command line spells it: numbers, or
-// "all" for every neighbour, separated by commas, input side first.
-func ParseFanout(text string) ([]int, error) {
-	var fanout []int
-	for _, s := range strings.Split(text, ",") {
-		s = strings.TrimSpace(s)
-		if s == everyNeighbour {
-			fanout = append(fanout, mbfile.AllNeighbours)
-			continue
-		}
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
-			return nil, fault.New(fault.ErrUsage, "%q is no list of fanouts: write numbers from 1, or all, like 10,15,20", text)
-		}
-		fanout = append(fanout, n)
-	}
-	return fanout, nil
-}
+// ParseFanout reads a list of fanouts: see sampler.ParseFanout.
+func ParseFanout(text string) ([]int, error) { return sampler.ParseFanout(text) }
 
 // words says how a user gives a content parameter.
 func words(param string, value json.RawMessage) (name, text string) {
@@ -219,25 +133,20 @@ func words(param string, value json.RawMessage) (name, text string) {
 		}
 		return "--sampler", text
 	case "fanout", "eval_fanout":
-		return name, strings.ReplaceAll(text, strconv.Itoa(mbfile.AllNeighbours), everyNeighbour)
+		return name, strings.ReplaceAll(text, strconv.Itoa(mbfile.AllNeighbours), sampler.EveryNeighbour)
 	}
 	return name, text
 }
 
 // params returns the content parameters.
 func (o *Options) params() (mbfile.Params, error) {
-	eval, err := o.evalFanout()
+	eval, err := sampler.EvalFanout(o.EvalFanout, o.Fanout)
+	if err != nil {
+		return mbfile.Params{}, err
+	}
 	p := mbfile.Params{
 		BatchSize: o.BatchSize, Fanout: o.Fanout, EvalFanout: eval, Epochs: o.Epochs,
-		TrainRatio: o.TrainRatio, Order: o.Order, Seed: o.Seed, Sampler: samplerVersion,
+		TrainRatio: o.TrainRatio, Order: o.Order, Seed: o.Seed, Sampler: sampler.Version,
 	}
-	// What is uniform has none of the fields: samples of before there were others stay
-	// what they are.
-	if o.Sampler == SamplerLabor {
-		p.Method, p.LayerDependency = mbfile.Labor, o.LayerDependency
-		if o.BatchDependency > 1 {
-			p.BatchDependency = o.BatchDependency
-		}
-	}
-	return p, err
+	return p, sampler.SetMethod(&p, o.Sampler, o.BatchDependency, o.LayerDependency)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"diskgnn/internal/fault"
+	"diskgnn/presample/sampler"
 )
 
 func TestDefaults(t *testing.T) {
@@ -18,7 +19,7 @@ func TestDefaults(t *testing.T) {
 	}
 	p, err := o.params()
 	if err != nil || p.BatchSize != 1024 || !slices.Equal(p.Fanout, []int{10, 15, 20}) || !slices.Equal(p.EvalFanout, p.Fanout) ||
-		p.Epochs != 1 || p.TrainRatio != 1 || p.Order != "random" || p.Seed != 0 || p.Sampler != samplerVersion || p.Method != "" || p.BatchDependency != 0 || p.LayerDependency {
+		p.Epochs != 1 || p.TrainRatio != 1 || p.Order != "random" || p.Seed != 0 || p.Sampler != sampler.Version || p.Method != "" || p.BatchDependency != 0 || p.LayerDependency {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if o.Workers < 1 || o.Memory < 1 {
@@ -59,25 +60,6 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		spoil(&o)
 		if err := o.Validate(); !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), flag) {
 			t.Errorf("%s: %v", flag, err)
-		}
-	}
-}
-
-func TestFanouts(t *testing.T) {
-	for text, want := range map[string][]int{"10,15,20": {10, 15, 20}, "all": {all}, " 5, all ": {5, all}, "7": {7}} {
-		if got, err := ParseFanout(text); err != nil || !slices.Equal(got, want) {
-			t.Errorf("ParseFanout(%q) = %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", ",", "5,", "0", "-1", "x", "5;5", "1e3"} {
-		if got, err := ParseFanout(text); !errors.Is(err, fault.ErrUsage) {
-			t.Errorf("ParseFanout(%q) = %v, %v", text, got, err)
-		}
-	}
-	for text, want := range map[string][]int{"same": {5, 6}, "all": {all, all}, "3,all": {3, all}} {
-		o := Options{Fanout: []int{5, 6}, EvalFanout: text}
-		if got, err := o.evalFanout(); err != nil || !slices.Equal(got, want) {
-			t.Errorf("--eval-fanout %s: %v, %v", text, got, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +28,17 @@ func (t *trainer) describe(s standing) string {
 func (r *runner) interrupted() error {
 	t := r.trainer
 	return fault.New(fault.ErrInterrupted, "interrupted %s; go on with: %s", t.describe(standing{t.now.Epoch, t.done}), r.resumeCommand())
+}
+
+// unprepared is the error of a run that did not begin, or not again.
+func (r *runner) unprepared(ctx context.Context, err error) error {
+	switch {
+	case !fault.EndedBy(ctx, err):
+		return r.drawing.noRoom(r.remake(err), r.options.Out)
+	case r.was != nil:
+		return fault.New(fault.ErrInterrupted, "interrupted before training went on; go on with: %s", r.resumeCommand())
+	}
+	return fault.New(fault.ErrInterrupted, "interrupted before training began; run the command again")
 }
 
 // passing are the kinds of failure whose cause lies outside the run: a device, a full disk,
@@ -96,9 +108,9 @@ func once(err error) string {
 	return first
 }
 
-func (r *runner) resumeCommand() string {
-	return "diskgnn train --out " + shell.Word(r.options.Out) + " --resume"
-}
+func (r *runner) resumeCommand() string { return resumeCommand(r.options.Out) }
+
+func resumeCommand(out string) string { return "diskgnn train --out " + shell.Word(out) + " --resume" }
 
 // noGPUEngine says of an engine that was named and cannot be made what to
 // do about it.

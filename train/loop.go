@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/live"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -81,14 +82,15 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 }
 
 // run trains what is left of the epochs, or until it stops early, and judges the best
-// one's weights on the test batches. Interrupted, it leaves a checkpoint of the last step
-// that was finished.
+// one's weights on the test batches. Interrupted, or ended by a batch that outgrew what was
+// made for it, it leaves a checkpoint of the last step that was finished.
 func (t *trainer) run(ctx context.Context) error {
 	t.task = t.report.Task("train", int64(t.schedule.steps()), progress.Batches)
 	defer t.task.Done()
 	t.saved = time.Now()
 	err := t.train(ctx)
-	if err != nil && t.fresh && fault.EndedBy(ctx, err) {
+	_, outgrown := errors.AsType[*live.Outgrown](err)
+	if err != nil && t.fresh && (outgrown || fault.EndedBy(ctx, err)) {
 		if err := t.checkpoint(); err != nil {
 			t.report.Logf("what was done since the latest checkpoint is lost: %v", err)
 		}

@@ -97,10 +97,16 @@ func (p *memoryPlan) sum(needs engineNeeds) int64 {
 	return p.fixed + p.layout.TableBytes + max(p.resuming(needs), p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+slots)
 }
 
+// checkpoint returns the most bytes that a checkpoint of the run has: with what the store
+// holds, or held in an earlier process.
+func (p *memoryPlan) checkpoint(needs engineNeeds) int64 {
+	return needs.resume + max(p.layout.StateBytes, needs.state)
+}
+
 // resuming returns what it takes to go on from a checkpoint. A store that takes over a state
 // has its levels by then.
 func (p *memoryPlan) resuming(needs engineNeeds) int64 {
-	n := needs.resume + max(p.layout.StateBytes, needs.state)
+	n := p.checkpoint(needs)
 	if p.layout.StateBytes > 0 {
 		n += p.layout.RAMBytes + p.layout.KeepBytes
 	}

@@ -241,3 +241,22 @@ func after(s, word string) string {
 	_, rest, _ := strings.Cut(s, word)
 	return rest
 }
+
+// A checkpoint has what the store holds, or what it held in an earlier process, and the
+// memory for it is planned: beside the store's levels, if that takes it over.
+func TestPlanOfAStoresState(t *testing.T) {
+	layout := featurestore.Layout{TableBytes: 1, RAMBytes: 20, KeepBytes: 300, SlotBytes: 4000}
+	needs := engineNeeds{resume: 50000}
+	for _, c := range []struct{ state, was, checkpoint, sum int64 }{
+		{0, 0, 50000, 50001},
+		{0, 600000, 650000, 650001},
+		{700, 0, 50700, 51021},
+		{700, 800, 50800, 51121},
+	} {
+		layout.StateBytes, needs.state = c.state, c.was
+		p := memoryPlan{layout: layout, slots: 2}
+		if got, sum := p.checkpoint(needs), p.sum(needs); got != c.checkpoint || sum != c.sum {
+			t.Errorf("%+v: a checkpoint of %d bytes, %d in all", c, got, sum)
+		}
+	}
+}

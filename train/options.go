@@ -30,7 +30,7 @@ type Options struct {
 	Store   string // of the batches: a name that featurestore/all knows; "" means auto
 	Pack    string // directory of a finished pack
 	Dataset string // those that other stores take the batches from
-	Samples string
+	Samples string // "" with a Fanout: batches are drawn while training
 	Out     string // directory of the run, to be made
 
 	recipe.Recipe // what decides the weights
@@ -150,6 +150,11 @@ func (o *Options) Validate() error {
 	}
 	if err := o.Recipe.Validate(); err != nil {
 		return err
+	}
+	if o.Live() {
+		if _, err := o.sampling(); err != nil {
+			return err
+		}
 	}
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {
 		if o.gave(flag) && o.Schedule != recipe.SchedulePlateau {

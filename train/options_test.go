@@ -13,18 +13,18 @@ import (
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		"--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples": func(o *Options) { o.Pack = "" },
-		"--out is missing: name the directory to make for this run":                                        func(o *Options) { o.Out = "" },
-		"--plateau-factor is for --schedule plateau, not constant":                                         func(o *Options) { o.Given = []string{"plateau-factor"} },
-		"--memory -1: give a positive size":                                                                func(o *Options) { o.Memory = -1 },
-		"--threads -1: give a number from 1 to 4096":                                                       func(o *Options) { o.Threads = -1 },
-		"--gpu-cache 2x: give a share of the rows (10%) or bytes (2GiB)":                                   func(o *Options) { o.GPUCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
-		"--gpu-memory -1: give a positive size":                                                            func(o *Options) { o.GPUMemory = -1 },
-		"--gpu-memory is for --engine gpu":                                                                 func(o *Options) { o.Engine, o.GPUMemory = EngineCPU, 1<<30 },
-		"--gpu-cache is for --engine gpu":                                                                  func(o *Options) { o.Engine, o.GPUCache = EngineNone, percent(10) },
-		"--ram-cache 2x: give a share of the rows (10%) or bytes (2GiB)":                                   func(o *Options) { o.RAMCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
-		"--engine tpu: there are auto, cpu, gpu, none":                                                     func(o *Options) { o.Engine = "tpu" },
-		"--blas mkl: there are auto, openblas, gonum":                                                      func(o *Options) { o.BLAS = "mkl" },
+		"--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout": func(o *Options) { o.Pack = "" },
+		"--out is missing: name the directory to make for this run":                                                    func(o *Options) { o.Out = "" },
+		"--plateau-factor is for --schedule plateau, not constant":                                                     func(o *Options) { o.Given = []string{"plateau-factor"} },
+		"--memory -1: give a positive size":                                                                            func(o *Options) { o.Memory = -1 },
+		"--threads -1: give a number from 1 to 4096":                                                                   func(o *Options) { o.Threads = -1 },
+		"--gpu-cache 2x: give a share of the rows (10%) or bytes (2GiB)":                                               func(o *Options) { o.GPUCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
+		"--gpu-memory -1: give a positive size":                                                                        func(o *Options) { o.GPUMemory = -1 },
+		"--gpu-memory is for --engine gpu":                                                                             func(o *Options) { o.Engine, o.GPUMemory = EngineCPU, 1<<30 },
+		"--gpu-cache is for --engine gpu":                                                                              func(o *Options) { o.Engine, o.GPUCache = EngineNone, percent(10) },
+		"--ram-cache 2x: give a share of the rows (10%) or bytes (2GiB)":                                               func(o *Options) { o.RAMCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
+		"--engine tpu: there are auto, cpu, gpu, none":                                                                 func(o *Options) { o.Engine = "tpu" },
+		"--blas mkl: there are auto, openblas, gonum":                                                                  func(o *Options) { o.BLAS = "mkl" },
 	} {
 		o := Defaults()
 		o.Pack, o.Out = "p", "r"

@@ -13,7 +13,8 @@ import (
 )
 
 // TestStoresOnRealGraphs trains on the graphs in the directory $DISKGNN_DATA, on a pack, on
-// the samples alone and on rows that are read one by one: every loss, the scores and the weights are the same to the last bit.
+// the samples alone, on rows that are read one by one and on batches that are drawn while
+// training: every loss, the scores and the weights are the same to the last bit.
 func TestStoresOnRealGraphs(t *testing.T) {
 	data := os.Getenv("DISKGNN_DATA")
 	if data == "" {
@@ -32,29 +33,30 @@ func TestStoresOnRealGraphs(t *testing.T) {
 			if _, err := dataset.Import(t.Context(), disk, w.path("dataset"), o, progress.Discard); err != nil {
 				t.Fatal(err)
 			}
-			_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: 1024, Fanout: []int{10, 10}, Epochs: 1}, progress.Discard)
+			_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: 1024, Fanout: []int{10, 10}, Epochs: 2}, progress.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := w.pack(10)
 			for _, model := range []string{"sage", "gcn", "gat"} {
 				a := w.options(p, func(o *Options) {
-					o.Model, o.LayerOrder, o.Hidden, o.Epochs, o.BLAS = model, "aggregate", 32, 1, "auto"
+					o.Model, o.LayerOrder, o.Hidden, o.Epochs, o.BLAS = model, "aggregate", 32, 2, "auto"
 				})
-				b := w.fresh(a, w.fromSamples)
 				r, want := w.mustRun(a, nil)
-				_, losses := w.mustRun(b, nil)
-				d := w.fresh(a, w.readingRows)
-				single, ofRows := w.mustRun(d, nil)
-				x, y, z := w.ending(a.Out), w.ending(b.Out), w.ending(d.Out)
-				x.metrics, y.metrics, z.metrics = "", "", "" // the stores read other bytes
-				t.Logf("%s: a pack reads %d bytes, single rows %d", model, r.Epochs[0].BytesRead, single.Epochs[0].BytesRead)
-				if !slices.Equal(ofRows, want) || x != z {
-					t.Errorf("%s: single rows differ: losses %v and %v", model, want, ofRows)
-				}
-				t.Logf("%s: %d steps, loss %v, test %v, %s", model, len(losses), losses[len(losses)-1], r.TestAccuracy, r.BLAS)
-				if !slices.Equal(losses, want) || x != y {
-					t.Errorf("%s: the stores differ: losses %v and %v", model, want, losses)
+				t.Logf("%s: %d steps, loss %v, test %v, %s", model, len(want), want[len(want)-1], r.TestAccuracy, r.BLAS)
+				for store, change := range map[string]func(*Options){"samples": w.fromSamples, "drawn": w.live, "single rows": w.readingRows} {
+					b := w.fresh(a, change, func(o *Options) {
+						if o.Live() {
+							o.Fanout, o.BatchSize = "10,10", 1024
+						}
+					})
+					other, losses := w.mustRun(b, nil)
+					x, y := w.ending(a.Out), w.ending(b.Out)
+					x.metrics, y.metrics = "", "" // the stores read other bytes
+					t.Logf("%s, %s: reads %d bytes in an epoch, the pack %d", model, store, other.Epochs[0].BytesRead, r.Epochs[0].BytesRead)
+					if !slices.Equal(losses, want) || x != y {
+						t.Errorf("%s, %s: the stores differ: losses %v and %v", model, store, want, losses)
+					}
 				}
 			}
 		})

@@ -57,7 +57,10 @@ func (o *Options) params() rundir.Params {
 // recall completes the options by those of the run that is resumed, and refuses flags
 // that say otherwise about what decides the result.
 func (o *Options) recall(was *rundir.File) error {
-	if o.places() == (all.Places{}) {
+	if err := o.sameDrawing(was); err != nil {
+		return err
+	}
+	if o.Pack == "" && o.Dataset == "" && o.Samples == "" {
 		o.Pack, o.Dataset, o.Samples = was.PackPath, was.DatasetPath, was.SamplesPath
 		if !o.gave("store") {
 			o.Store = cmp.Or(was.Store, all.Auto)
@@ -86,10 +89,27 @@ func (o *Options) recall(was *rundir.File) error {
 	return nil
 }
 
+// sameDrawing refuses to draw batches while training where the run's were drawn before, and
+// the other way round.
+func (o *Options) sameDrawing(was *rundir.File) error {
+	before := &was.Params.Recipe
+	switch from := cmp.Or(o.Pack, o.Samples); {
+	case before.Live() && from != "":
+		return fault.New(fault.ErrLineage, "%s was trained on batches that were drawn while training, of fanout %s: go on without %s", o.Out, before.Fanout, from)
+	case o.Live() && !before.Live():
+		return fault.New(fault.ErrExists, "%s was trained on batches that were drawn before: go on without --fanout", o.Out)
+	}
+	return nil
+}
+
 // checkOptions refuses a run at out whose options no run begins with.
 func checkOptions(f *rundir.File, out string) error {
 	o := Defaults()
-	o.Out, o.Pack = out, "pack"
+	if o.Out = out; f.Params.Live() {
+		o.Dataset = "dataset"
+	} else {
+		o.Pack = "pack"
+	}
 	err := o.recall(f)
 	if err == nil {
 		err = o.Validate()

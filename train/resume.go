@@ -27,7 +27,7 @@ func (r *runner) resume(file rundir.File) (err error) {
 	if err := sameArithmetic(r.was, file.Setup.Info); err != nil {
 		return err
 	}
-	limits := limits{perEpoch: r.facts.BatchesPerEpoch, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.needs.resume + max(r.plan.layout.StateBytes, r.needs.state)}
+	limits := limits{perEpoch: r.facts.BatchesPerEpoch, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.plan.checkpoint(r.needs)}
 	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
 		return err
 	}

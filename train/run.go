@@ -57,7 +57,22 @@ type parts struct {
 	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error)
 }
 
+// run attempts a run until no batch that is drawn while training is larger than what was
+// made for it: an attempt that meets one leaves a checkpoint, and the next goes on from it.
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
+	var d drawing
+	defer d.close()
+	for {
+		r, err := attempt(ctx, fsys, o, rep, p, &d)
+		if !d.again(err) {
+			return r, err
+		}
+		rep.Logf("%v: making room for it", d.grown)
+		o.Resume, o.Force = true, false
+	}
+}
+
+func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing) (rundir.Result, error) {
 	o.EnsureDefaults()
 	var was *rundir.File
 	if o.Resume {
@@ -82,12 +97,12 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
-	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was}
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d}
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
-	if err := r.prepare(p); err != nil {
-		return rundir.Result{}, r.remake(err)
+	if err := r.prepare(ctx, p); err != nil {
+		return rundir.Result{}, r.unprepared(ctx, err)
 	}
 	err := r.train(ctx)
 	if err == nil {
@@ -114,13 +129,14 @@ type runner struct {
 	began   time.Time    // when the run would have begun, had it never been interrupted
 	was     *rundir.File // of the run that goes on, or nil
 
-	found  featurestore.Candidate
-	facts  featurestore.Facts
-	stack  iostack.Stack
-	engine engine.Engine // nil with --engine none
-	needs  engineNeeds
-	plan   memoryPlan
-	store  featurestore.Store
+	drawing *drawing
+	found   featurestore.Candidate
+	facts   featurestore.Facts
+	stack   iostack.Stack
+	engine  engine.Engine // nil with --engine none
+	needs   engineNeeds
+	plan    memoryPlan
+	store   featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
 	replicas []*replica
 	dir      *runDir
@@ -133,7 +149,7 @@ type runner struct {
 
 // prepare opens everything and makes the run's directory last, so that what cannot
 // work leaves nothing behind.
-func (r *runner) prepare(p parts) (err error) {
+func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	o := &r.options
 	if r.was == nil {
 		err = rundir.CheckOut(r.fs, o.Out, o.Force)
@@ -143,8 +159,8 @@ func (r *runner) prepare(p parts) (err error) {
 	if err != nil {
 		return err
 	}
-	var which string
-	if r.found, which, err = all.Find(r.fs, o.Store, o.places()); err != nil {
+	which, err := r.find(ctx)
+	if err != nil {
 		return ofPack(err)
 	}
 	f := r.found.Facts()
@@ -176,7 +192,7 @@ func (r *runner) prepare(p parts) (err error) {
 	if r.plan, err = p.plan(r.found, o, needs); err != nil {
 		return err
 	}
-	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs))
+	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs)-r.drawing.heap(&r.plan))
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
@@ -204,6 +220,21 @@ func reads(c featurestore.Candidate) iostack.Options {
 		return r.Reads()
 	}
 	return iostack.Options{}
+}
+
+// find finds the store, and with it where batches come from. It returns which it is.
+func (r *runner) find(ctx context.Context) (which string, err error) {
+	o := &r.options
+	if !o.Live() {
+		r.found, which, err = all.Find(r.fs, o.Store, o.places())
+		return which, err
+	}
+	source, err := r.drawing.open(ctx, r.fs, o, r.report)
+	if err != nil {
+		return "", err
+	}
+	r.found, which, err = all.On(o.Store, o.places(), source)
+	return which, err
 }
 
 func (r *runner) setup() rundir.Setup {

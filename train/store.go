@@ -13,11 +13,11 @@ import (
 
 // places returns the directories that the options name a store of.
 func (o *Options) places() all.Places {
-	return all.Places{Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples}
+	return all.Places{Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, Live: o.Live()}
 }
 
 // source returns the directory that messages about the batches name.
-func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples) }
+func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) }
 
 // sameSamples refuses to go on with a run at out on another store, unless the bits of the
 // weights and scores are the same on both.
@@ -28,6 +28,8 @@ func sameSamples(f *rundir.File, out string, now featurestore.Candidate) error {
 	}
 	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
 	switch {
+	case f.Params.Live() && f.Dataset != l.Dataset:
+		return refuse("%s was trained on the dataset %.12s…, %s is %.12s…: it changed since, or is another one", out, f.Dataset, now.Dir(), l.Dataset)
 	case f.Pack != "" && l.Store != "":
 		return refuse("%s was trained on the pack %.12s…, %s is %.12s…", out, f.Pack, now.Dir(), l.Store)
 	case f.Samples == "":

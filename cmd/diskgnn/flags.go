@@ -54,13 +54,18 @@ func flag(name, placeholder, usage, text string, set func(string) error) cli.Fla
 func bad(s, want string) error { return fault.New(fault.ErrUsage, "%q is no %s", s, want) }
 
 func stringFlag(name, placeholder, usage string, dst *string) cli.Flag {
-	return flag(name, placeholder, usage, *dst, func(s string) error {
+	return flag(name, placeholder, usage, *dst, text(dst))
+}
+
+// text takes any text but an empty one.
+func text(dst *string) func(string) error {
+	return func(s string) error {
 		if s == "" {
 			return fault.New(fault.ErrUsage, "is empty")
 		}
 		*dst = s
 		return nil
-	})
+	}
 }
 
 func boolFlag(name, usage string, dst *bool) cli.Flag {
@@ -107,7 +112,12 @@ func floatFlag(name, usage string, dst *float64) cli.Flag {
 
 // positiveFlag takes numbers above 0, which stages would take for "not given".
 func positiveFlag(name, usage string, dst *float64) cli.Flag {
-	return flag(name, "X", usage, strconv.FormatFloat(*dst, 'g', -1, 64), func(s string) error {
+	return flag(name, "X", usage, strconv.FormatFloat(*dst, 'g', -1, 64), positive(dst))
+}
+
+// positive takes numbers above 0.
+func positive(dst *float64) func(string) error {
+	return func(s string) error {
 		x, err := parseFloat(s)
 		if err != nil {
 			return err
@@ -117,7 +127,7 @@ func positiveFlag(name, usage string, dst *float64) cli.Flag {
 		}
 		*dst = x
 		return nil
-	})
+	}
 }
 
 func parseFloat(s string) (float64, error) {

@@ -79,6 +79,7 @@ type simulateDrives struct {
 	cache            *budget.Size
 	gpuCache         int64
 	window           int
+	accumulate       bool
 	drive, drives    string
 	link             string
 	count            []float64
@@ -138,6 +139,7 @@ func newSimulateDrivesCommand(g *globals) *cli.Command {
 			sizeFlag("cache", "RAM of the store: its hottest rows; of mmap, the page cache", "", budget.UnitPercent, &o.cache),
 			bytesFlag("gpu-cache", "GPU memory for pages, of gids", "4GiB", &o.gpuCache),
 			intFlag("window", "batches ahead whose pages the GPU's cache keeps, of gids", "", &o.window, 0),
+			boolFlag("accumulate", "read small batches together, as GIDS's accumulator does", &o.accumulate),
 			stringFlag("drive", "NAME", "kind of drive: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Drives)), ", ")+", or of --drives", &o.drive),
 			flag("drives", "FILE", "YAML file with more kinds of drives, links, software", "", func(s string) error { o.drives = s; return nil }),
 			floatsFlag("count", "numbers of drives to simulate", &o.count),
@@ -246,7 +248,11 @@ func (o *simulateDrives) simulate(ctx context.Context, v *simulated, loads []dri
 	var cases []drives.Case
 	for _, n := range counts {
 		on.Drives = n
-		cases = append(cases, drives.Case{Loads: loads, Machine: on})
+		together := loads
+		if o.accumulate {
+			together = drives.Accumulate(loads, on.Drive.Accesses(n))
+		}
+		cases = append(cases, drives.Case{Loads: together, Machine: on})
 	}
 	results, err := drives.RunAll(ctx, cases)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
+	"diskgnn/presample/sampler"
 	"diskgnn/train"
 	"diskgnn/train/rundir"
 )
 
-const trainTeaches = `Trains GraphSAGE, GCN or GAT on the batches of a pack, or of samples: as deep as the fanouts that were
-sampled, as wide as --hidden. Each epoch is validated; the test score is that of the epoch
+const trainTeaches = `Trains GraphSAGE, GCN or GAT on the batches of a pack, of samples, or drawn while training: as deep as
+the fanouts that were sampled, as wide as --hidden. Each epoch is validated; the test score is that of the epoch
 which validated best. The run's directory holds metrics.jsonl, a line per epoch, and
 the weights of the best and the last epoch as safetensors, and report.html, which a
 browser shows, also while the run goes on.
@@ -27,10 +28,15 @@ browser shows, also while the run goes on.
    diskgnn train --pack pack --out io --engine none         only load the batches
    diskgnn train --dataset graph --samples samples --out run       all rows in RAM, no pack
    diskgnn train --store rows --dataset graph --samples samples --out run --ram-cache 10%
+   diskgnn train --dataset graph --fanout 10,15,20 --out run       nor samples: fresh ones every epoch
    diskgnn train --out run --resume                         go on after an interruption
 
 An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
 with the bytes of one that never was interrupted.
+
+With --fanout batches are drawn while training, as presample would draw them for as many
+epochs: the weights are the same to the last bit. Before the first epoch a dry pass draws
+all evaluation batches and one epoch of training, to learn how large batches are.
 
 A larger --ram-cache reads less from disk; it never changes what is computed from
 the same samples.`
@@ -44,9 +50,18 @@ func newTrainCommand(g *globals) *cli.Command {
 		teaches: trainTeaches,
 		flags: []cli.Flag{
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
-			stringFlag("dataset", "DIR", "instead of a pack, with --samples: what generate or import made", &o.Dataset),
+			stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &o.Samples),
-			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset and --samples), rows (of these, read while training), or auto", &o.Store),
+			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows (of --dataset, read while training), or auto", &o.Store),
+			fanoutFlag(&o.Fanout),
+			flag("eval-fanout", "LIST", "with --fanout, for validation and test: same, all, or a list", "same", text(&o.EvalFanout)),
+			intFlag("batch-size", "with --fanout: seed nodes of a mini-batch", "1024", &o.BatchSize, 1),
+			flag("train-ratio", "X", "with --fanout: share of the training nodes to use", "1", positive(&o.TrainRatio)),
+			flag("sampler", "NAME", "with --fanout: how nodes choose neighbours, uniform or labor", "uniform", text(&o.Sampler)),
+			intFlag("batch-dependency", "with --sampler labor: successive batches over which the choices change", "1", &o.BatchDependency, 1),
+			boolFlag("layer-dependency", "with --sampler labor: the same choices in all layers", &o.LayerDependency),
+			intFlag("sample-seed", "with --fanout: of what is drawn", "", &o.SampleSeed, 0),
+			flag("dry-epochs", "X", "with --fanout: epochs to draw before training, to learn how large batches are: a number, or all", "1, or all with --input-projection", text(&o.DryEpochs)),
 			outFlag(&o.Out, "the run"),
 			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
@@ -77,7 +92,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
-			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo, lru, clock or sieve", &o.CachePolicy),
+			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo (its default), lru, clock or sieve", &o.CachePolicy),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
@@ -105,6 +120,15 @@ func newTrainCommand(g *globals) *cli.Command {
 			}
 			return trained(o, r), nil
 		},
+	})
+}
+
+// fanoutFlag takes a list of fanouts, and keeps it as it is compared with a run's.
+func fanoutFlag(dst *string) cli.Flag {
+	return flag("fanout", "LIST", "instead of --samples: draw batches while training, so many neighbours per layer, the seeds' last; all for every neighbour", "", func(s string) error {
+		list, err := sampler.ParseFanout(s)
+		*dst = sampler.FormatFanout(list)
+		return err
 	})
 }
 

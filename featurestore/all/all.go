@@ -3,13 +3,17 @@
 package all
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/packed"
 	"diskgnn/featurestore/rows"
+	"diskgnn/featurestore/sampled"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -18,9 +22,11 @@ import (
 const Auto = "auto"
 
 // Places are the directories that a store may be made of, as flags give them; "" for
-// those that are not given.
+// those that are not given. Live says that batches are drawn while training, as --fanout
+// does.
 type Places struct {
 	Pack, Dataset, Samples string
+	Live                   bool
 }
 
 // stores lists the stores of this build.
@@ -28,25 +34,29 @@ var stores = []struct {
 	name  string
 	needs string // the flags of its directories
 	given func(p *Places) bool
-	find  func(fsys vfs.FS, p *Places) (featurestore.Candidate, error)
+	// find finds it by its own directory, or on finds it with the batches of a source.
+	find func(fsys vfs.FS, p *Places) (featurestore.Candidate, error)
+	on   func(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error)
 	// policies are those that its cache may follow, the default first; nil: there is no choice.
 	policies []string
 }{
 	{packed.Name, "--pack",
 		func(p *Places) bool { return p.Pack != "" && p.Dataset == "" && p.Samples == "" },
-		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) }, nil},
-	{memory.Name, "--dataset with --samples", sampled,
-		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
-			return memory.Find(fsys, p.Dataset, p.Samples)
+		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) },
+		nil, nil},
+	{memory.Name, ofSource, hasSource, nil,
+		func(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+			return memory.On(s, d), nil
 		}, nil},
-	{rows.Name, "--dataset with --samples", sampled,
-		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) {
-			return rows.Find(fsys, p.Dataset, p.Samples)
-		}, rows.Policies()},
+	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 }
 
-// sampled reports whether a dataset and its samples are given.
-func sampled(p *Places) bool { return p.Pack == "" && p.Dataset != "" && p.Samples != "" }
+// ofSource are the flags of a source of batches, with the dataset that has their rows.
+const ofSource = "--dataset with --samples or --fanout"
+
+func hasSource(p *Places) bool {
+	return p.Pack == "" && p.Dataset != "" && (p.Samples != "" || p.Live)
+}
 
 // Names returns what --store accepts, Auto first.
 func Names() []string {
@@ -61,6 +71,9 @@ func Names() []string {
 // whose directories are given. Other directories than the store's are an error of kind
 // fault.ErrUsage that names the flags.
 func Choose(name string, p Places) (string, error) {
+	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
+		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, %s has batches: give --fanout with --dataset alone, or leave it out", from)
+	}
 	var ways []string
 	for _, s := range stores {
 		ways = append(ways, s.needs+" for "+s.name)
@@ -75,7 +88,7 @@ func Choose(name string, p Places) (string, error) {
 		return "", fault.New(fault.ErrUsage, "--store %s: there are %s", name, strings.Join(Names(), ", "))
 	}
 	if p == (Places{}) {
-		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples")
+		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
 	}
 	return "", fault.New(fault.ErrUsage, "of which store? Give %s", strings.Join(ways, ", or "))
 }
@@ -91,8 +104,8 @@ func Policies(name string) []string {
 	return nil
 }
 
-// Find reads the metadata of the store that Choose returns. The reason is one printable
-// line: which store it is, and of what.
+// Find reads the metadata of the store that Choose returns; not where batches are drawn
+// while training, see On. The reason is one printable line: which store it is, and of what.
 func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
 	if name, err = Choose(name, p); err != nil {
 		return nil, "", err
@@ -101,9 +114,32 @@ func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason 
 		if s.name != name {
 			continue
 		}
-		if c, err = s.find(fsys, &p); err != nil {
-			return nil, "", err
+		if s.on == nil {
+			c, err = s.find(fsys, &p)
+		} else if source, wrong := sampled.Find(fsys, p.Dataset, p.Samples); wrong != nil {
+			err = wrong
+		} else {
+			c, err = s.on(source, source.Dataset())
 		}
 	}
+	if err != nil {
+		return nil, "", err
+	}
 	return c, fmt.Sprintf("%s: %s", name, c.Dir()), nil
+}
+
+// On is Find where batches are drawn while training, by the given source.
+func On(name string, p Places, source *live.Source) (c featurestore.Candidate, reason string, err error) {
+	if name, err = Choose(name, p); err != nil {
+		return nil, "", err
+	}
+	for _, s := range stores {
+		if s.name == name && s.on != nil {
+			c, err = s.on(source, source.Dataset())
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return c, fmt.Sprintf("%s: %s, batches drawn while training", name, source.Dir()), nil
 }

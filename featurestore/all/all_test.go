@@ -8,16 +8,18 @@ import (
 	"testing"
 
 	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
 )
 
 // The directories that are given choose the store; others than the named store's are
 // refused by their flags.
 func TestChoose(t *testing.T) {
-	pack, samples := all.Places{Pack: "P"}, all.Places{Dataset: "D", Samples: "S"}
+	pack, samples, drawn := all.Places{Pack: "P"}, all.Places{Dataset: "D", Samples: "S"}, all.Places{Dataset: "D", Live: true}
 	both := all.Places{Pack: "P", Dataset: "D", Samples: "S"}
 	for _, c := range []struct {
 		name   string
@@ -33,9 +35,15 @@ func TestChoose(t *testing.T) {
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
 		{"memory", both, "--store memory takes"},
-		{all.Auto, both, "Give --pack for packed, or --dataset with --samples for memory"},
+		{all.Auto, drawn, "memory"},
+		{"memory", drawn, "memory"},
+		{"packed", drawn, "--store packed takes --pack, and no other directories"},
+		{all.Auto, all.Places{Dataset: "D", Samples: "S", Live: true}, "--fanout draws batches while training, S has batches: give --fanout with --dataset alone"},
+		{all.Auto, all.Places{Pack: "P", Live: true}, "--fanout draws batches while training, P has batches"},
+		{all.Auto, all.Places{Live: true}, "of which store?"},
+		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
-		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples for memory"},
+		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
 		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows"},
 	} {
 		got, err := all.Choose(c.name, c.places)
@@ -65,6 +73,19 @@ func TestFind(t *testing.T) {
 	c, reason, err := all.Find(storetest.Disk, all.Auto, all.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil || c.Name() != "memory" || reason != "memory: "+w.Samples {
 		t.Errorf("%v, %q, %v", c, reason, err)
+	}
+	source, err := live.Open(t.Context(), storetest.Disk, live.Options{Dataset: w.Dataset, Params: mbfile.Params{BatchSize: 16, Fanout: []int{3, 4}, EvalFanout: []int{3, 4}, Epochs: 2, TrainRatio: 1, Order: "random"},
+		DryEpochs: 1, Workers: 1, Memory: 1 << 30}, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	c, reason, err = all.On(all.Auto, all.Places{Dataset: w.Dataset, Live: true}, source)
+	if err != nil || c.Name() != "memory" || c.Facts().Train != source.Facts().Train || reason != "memory: "+w.Dataset+", batches drawn while training" {
+		t.Errorf("%v, %q, %v", c, reason, err)
+	}
+	if _, _, err := all.On("packed", all.Places{Dataset: w.Dataset, Live: true}, source); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("a pack of drawn batches: %v", err)
 	}
 	if _, _, err := all.Find(storetest.Disk, all.Auto, all.Places{Pack: w.Dataset}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a dataset as a pack: %v", err)

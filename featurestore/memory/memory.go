@@ -6,8 +6,8 @@
 //	LoadGraph  wait for it, decode it, name the input nodes by their ranks
 //	Assemble   the input nodes' rows, widened to float32
 //
-// Training reads graphs alone from disk. Where the host computes, the table lies in RAM as
-// the dataset has it, and the CPU gathers. Where a GPU computes, its rows are in the order of
+// Training reads graphs alone from disk, and nothing where they are drawn. Where the host
+// computes, the table lies in RAM as the dataset has it, and the CPU gathers. Where a GPU computes, its rows are in the order of
 // their ranks: the hottest are in the GPU's memory, the others in RAM, and the GPU gathers
 // from both.
 package memory
@@ -37,7 +37,12 @@ func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &candidate{s, s.Dataset(), s.Facts()}, nil
+	return On(s, s.Dataset()), nil
+}
+
+// On returns the store of a dataset's rows, with batches of another source than its samples.
+func On(s featurestore.Source, d *dataset.Dataset) featurestore.Candidate {
+	return &candidate{s, d, s.Facts()}
 }
 
 // candidate is a dataset that was found, with a source of batches.

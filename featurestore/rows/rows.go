@@ -14,6 +14,7 @@
 package rows
 
 import (
+	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
@@ -37,12 +38,12 @@ func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(s)
+	return On(s, s.Dataset())
 }
 
-// New returns the store of a source's batches, and of the dataset that it draws from.
-func New(s *sampled.Source) (featurestore.Candidate, error) {
-	return online.New(s, s.Dataset(), online.Design{
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	return online.New(s, d, online.Design{
 		Name: Name, Policies: Policies(), Planner: online.Single{},
 		IO: iostack.Options{Workers: inFlight, MaxIO: longest},
 	})

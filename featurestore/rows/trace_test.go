@@ -1,12 +1,14 @@
 package rows_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"diskgnn/dataset"
@@ -23,6 +25,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
+	"diskgnn/iostack/faultio"
 	"diskgnn/presample/mbfile"
 )
 
@@ -212,6 +215,71 @@ func TestManyRounds(t *testing.T) {
 	}
 }
 
+// watched is a stack that knows which reads are waited for, and ends a context once so many
+// have been submitted.
+type watched struct {
+	iostack.Stack
+	inFlight map[*iostack.Group]int
+	left     int
+	end      func()
+}
+
+func (w *watched) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	w.inFlight[g] += len(reqs)
+	if w.left -= len(reqs); w.left < 0 {
+		w.end()
+	}
+	return w.Stack.Submit(g, reqs)
+}
+
+func (w *watched) Wait(ctx context.Context, g *iostack.Group) error {
+	delete(w.inFlight, g)
+	return w.Stack.Wait(ctx, g)
+}
+
+// A read of any round that fails, and a context that ends in it, end the batch with no read
+// in flight.
+func TestRoundsAreGivenUp(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 6, Dim: 35}, Batch: 700, Epochs: 1}, sample)
+	c := find(t, w, 10, "clock")
+	for _, n := range []int{1, 100, 256, 257, 600, 900} {
+		for want, fate := range map[error]faultio.Effect{syscall.EIO: faultio.Fail(syscall.EIO), context.Canceled: faultio.Hang()} {
+			inner, _, err := all.Open("pread", iostack.Options{Workers: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			in := &watched{faultio.Wrap(inner, faultio.On(faultio.Nth(n, faultio.Always()), fate)), map[*iostack.Group]int{}, n, func() {}}
+			if want == context.Canceled {
+				in.end = cancel
+			}
+			l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, err := c.Open(in, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := st.Fill(ctx, 0, progress.Discard); err != nil {
+				t.Fatal(err)
+			}
+			sl, err := st.View(0).NewSlot(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := storetest.Load(ctx, sl, featurestore.Ref{}); !errors.Is(err, want) || len(in.inFlight) > 0 {
+				t.Errorf("read %d: %v, want %v, in flight %v", n, err, want, in.inFlight)
+			}
+			cancel()
+			sl.Free()
+			if err := errors.Join(st.Close(), in.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // A run that goes on anywhere, with batches decided ahead of it, hits and reads what one
 // would that was never interrupted; another cache begins empty, and says so.
 func TestResumedRunsReadTheSame(t *testing.T) {
@@ -232,7 +300,7 @@ func TestResumedRunsReadTheSame(t *testing.T) {
 		}
 	}
 	for _, policy := range rows.Policies() {
-		c := find(t, w, 15, policy)
+		c := find(t, w, 60, policy) // more than a batch has: rows stay from batch to batch
 		whole := open(t, c, slots)
 		whole.fill(t, 0)
 		var want []featurestore.Counts
@@ -365,6 +433,10 @@ func TestPlan(t *testing.T) {
 	const rows, ranks = 19 * 4096, 3 * 4096 // of 300 × 256 and of 3000 × 4 bytes, whole pages
 	if policy := (residency.Size{Nodes: 3000, Frames: 300}).Bytes("s3fifo"); err != nil || l.CacheRows != 300 || l.RAMBytes != rows+ranks+policy {
 		t.Errorf("a tenth: %+v, %v", l, err)
+	}
+	// What filling takes besides is most while the pages are summed: 188 pages, and 6 MiB.
+	if l.StateBytes != 32+64+14*300 || l.KeepBytes != 3*l.StateBytes+4*188+6<<20 {
+		t.Errorf("a tenth: %d bytes of state, %d besides", l.StateBytes, l.KeepBytes)
 	}
 	less := (need(whole) - need(l)) / 2700 * 1000
 	if l, err := plan(need(whole)-less, nil); err != nil || l.CacheRows < 1980 || l.CacheRows > 2020 || need(l) > need(whole)-less {

@@ -163,7 +163,7 @@ func (s *windows) budget(t *testing.T) {
 		before := device.HostBytes()
 		_, free, err := s.open(in, ahead)
 		must(t)(err)
-		if n, want := device.HostBytes()-before, s.source.WindowBytes(ahead); n > want || n < want/4 {
+		if n, want := device.HostBytes()-before, s.source.WindowBytes(ahead); n > want || n < want/4 && !s.w.Params.Drawn { // drawing takes memory of Go's
 			t.Errorf("a window of %d batches ahead holds %d bytes of %d", ahead, n, want)
 		}
 		must(t)(free())

@@ -13,8 +13,9 @@
 //
 // Imports go strictly down. Packages of one layer don't know each other, except inside one tree
 // (iostack and its backends, graph and its codec), and but for the recipe, which every package
-// about training embeds; inside internal they may, the compiler forbids cycles. Tests may also
-// import their own layer, never a higher one.
+// about training embeds, and the sampler, by which the stage and stores draw; inside internal
+// they may, the compiler forbids cycles. Tests may also import their own layer, never a higher
+// one.
 package deps
 
 import (
@@ -50,6 +51,7 @@ var Layers = []Tree{
 	{"featurestore/pagerank", 1},
 
 	{"presample", 2},
+	{"presample/sampler", 2},
 	{"pack", 2},
 	{"featurestore", 2},
 	{"pipeline", 2},
@@ -69,7 +71,7 @@ var Layers = []Tree{
 var formatsOnly = []string{"simulate"}
 
 // embedded are trees that others of their layer are made around.
-var embedded = []string{"train/recipe"}
+var embedded = []string{"train/recipe", "presample/sampler"}
 
 // Find returns the tree that claims a package.
 func Find(pkg string) (Tree, bool) {

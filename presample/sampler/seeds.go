@@ -126,7 +126,7 @@ func (s *Seeds) Localize(ctx context.Context, t *dataset.Topology, workers int, 
 
 // labelled returns the nodes that have a label.
 func labelled(ids []uint32, labels []int32) split {
-	s := split{nodes: ids[:0]}
+	s := split{nodes: ids[:0], labels: make([]int32, 0, len(ids))}
 	for _, v := range ids {
 		if labels[v] != graph.Unlabelled {
 			s.nodes, s.labels = append(s.nodes, v), append(s.labels, labels[v])
@@ -158,6 +158,10 @@ func (s *split) targetsOf(i int) []byte { return s.targets[i*s.row : (i+1)*s.row
 
 // Batches returns the number of batches of a split; of Train, in each epoch.
 func (s *Seeds) Batches(of Split) int { return s.split[of].batches(s.params.BatchSize) }
+
+// Nodes returns the number of a split's labelled nodes; of Train, of those that the ratio
+// leaves, which are the seed nodes of every epoch.
+func (s *Seeds) Nodes(of Split) int { return len(s.split[of].nodes) }
 
 // TargetBytes returns the bytes of a node's row of classes; 0: it has one class.
 func (s *Seeds) TargetBytes() int { return s.split[Train].row }

@@ -21,6 +21,8 @@
 //	          link (constant CPU buffer)
 //	recorded  the reads of a recorded trace, as they are
 //
+// Accumulate merges small batches into one read, as GIDS's accumulator does.
+//
 // The formulas are those of the stores' papers and of this program's own; the graphs of
 // batches, which every store reads, are left out, but in recorded traces.
 //

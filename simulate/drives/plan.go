@@ -39,6 +39,7 @@ type Load struct {
 	Touched         int64        // pages that the page cache serves
 	Rows, Hits      int64        // rows of the batch, and those that no drive is asked for
 	Useful          int64        // bytes of its rows
+	Merged          int          // batches beside the first that Accumulate made it of
 }
 
 // Requests returns the number of reads, and their bytes.

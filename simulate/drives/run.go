@@ -52,7 +52,7 @@ const (
 	evEnter           // A: the request, in the drive's queue
 	evLeave           // A: the request leaves the drive
 	evDone            // A: the request has arrived
-	evBuffered        // B: the batch has its rows of RAM
+	evBuffered        // B: the batch has its rows of RAM, or of the page cache
 	evCopied          // B: the batch is on the GPU
 	evComputed        // B: the batch
 )
@@ -66,7 +66,7 @@ type request struct {
 
 // flow is where a batch stands.
 type flow struct {
-	waits  int  // requests under way, and one for rows of RAM
+	waits  int  // requests under way, and one for rows of RAM or of the page cache
 	issued bool // all requests are submitted
 }
 
@@ -313,6 +313,7 @@ func (r *run) result() Result {
 	for i := range r.loads {
 		l := &r.loads[i]
 		n, bytes := l.Requests()
+		res.Batches += l.Merged
 		res.Rows += l.Rows
 		hits += l.Hits
 		res.Requests += n

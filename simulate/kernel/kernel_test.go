@@ -5,7 +5,6 @@ import (
 	"math/big"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -38,7 +37,7 @@ func TestTime(t *testing.T) {
 	if FromSeconds(1.5e-6) != 1500*Nanosecond || FromSeconds(math.NaN()) != Never || FromSeconds(1e9) != Never {
 		t.Error("seconds are converted wrongly")
 	}
-	if Of(3*time.Microsecond) != 3*Microsecond || (2*Second).Seconds() != 2 || (1500*Millisecond).String() != "1.5 s" {
+	if (2*Second).Seconds() != 2 || (1500*Millisecond).String() != "1.5 s" {
 		t.Error("durations are converted wrongly")
 	}
 }
@@ -137,9 +136,6 @@ func TestServerByHand(t *testing.T) {
 	}
 	if q := s.MeanQueue(32); q != 0.5 {
 		t.Errorf("mean queue %v", q)
-	}
-	if v.Idle() != 21 {
-		t.Errorf("idle at %d", v.Idle())
 	}
 }
 

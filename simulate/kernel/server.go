@@ -75,9 +75,6 @@ func (s *Server) replace(t Time) {
 	s.free[i] = t
 }
 
-// Idle returns when a job that arrives then would be served at once.
-func (s *Server) Idle() Time { return s.free[0] }
-
 // Stats returns what was counted, of all jobs that were given.
 func (s *Server) Stats() Stats { return s.stats }
 

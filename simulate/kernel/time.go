@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"time"
 )
 
 // Time is a moment or a duration of virtual time, in picoseconds: of the former, since the
@@ -32,9 +31,6 @@ func FromSeconds(s float64) Time {
 	}
 	return Time(ps)
 }
-
-// Of returns a duration of package time.
-func Of(d time.Duration) Time { return Time(d) * Nanosecond }
 
 // Seconds returns the time in seconds.
 func (t Time) Seconds() float64 { return float64(t) / float64(Second) }

@@ -93,6 +93,23 @@ type Recipe struct {
 	// Precision of the gpu engine's matrix products; "" means float32. Runs of the other
 	// engines have none.
 	Precision string `json:"precision,omitempty"`
+
+	// Options of batches that are drawn while training. Without a Fanout they were drawn
+	// before, and all of these are zero.
+	Fanout     string  `json:"fanout,omitempty"`      // input side first, such as 10,15,all
+	EvalFanout string  `json:"eval_fanout,omitempty"` // same, all, or as Fanout; "" means same
+	BatchSize  int     `json:"batch_size,omitempty"`  // seed nodes; 0 means 1024
+	TrainRatio float64 `json:"train_ratio,omitempty"` // share of the training nodes to use; 0 means 1
+	SampleSeed uint64  `json:"sample_seed,omitempty"` // of what is drawn
+	Sampler    string  `json:"sampler,omitempty"`     // uniform or labor; "" means uniform
+	// BatchDependency and LayerDependency are of labor: over how many batches its choices
+	// change, 0 meaning 1, and whether they are the same in all layers.
+	BatchDependency int  `json:"batch_dependency,omitempty"`
+	LayerDependency bool `json:"layer_dependency,omitempty"`
+	// DryEpochs are those that are drawn before training, for sizes, means and ranks: a
+	// number, all, or auto: 1, but all with an input projection, whose numbers depend on
+	// ranks. "" means auto.
+	DryEpochs string `json:"dry_epochs,omitempty"`
 }
 
 // Defaults returns the recipe of a run of which nothing is said.
@@ -121,6 +138,7 @@ func (r *Recipe) EnsureDefaults() {
 	setDefault(&r.Loss, LossAuto)
 	setDefault(&r.ValidateEvery, 1)
 	setDefault(&r.Precision, PrecisionFloat32)
+	r.ensureSampling()
 }
 
 func setDefault[T comparable](v *T, value T) {

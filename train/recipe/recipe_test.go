@@ -3,6 +3,7 @@ package recipe
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -45,6 +46,17 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--metric mrr: there are auto, accuracy, auc, f1":                                       func(o *Recipe) { o.Metric = "mrr" },
 		"--layer-order sum: no such order (auto, aggregate, multiply)":                          func(o *Recipe) { o.LayerOrder = "sum" },
 		"--precision half: there are float32, tf32, bf16":                                       func(o *Recipe) { o.Precision = "half" },
+		"--dry-epochs some: give a number of epochs above 0, all or auto":                       func(o *Recipe) { o.Fanout, o.DryEpochs = "5", "some" },
+		"--dry-epochs 0: give a number of epochs above 0, all or auto":                          func(o *Recipe) { o.Fanout, o.DryEpochs = "5", "0" },
+		"--dry-epochs Inf: give a number of epochs above 0, all or auto":                        func(o *Recipe) { o.Fanout, o.DryEpochs = "5", "Inf" },
+		"--dry-epochs is for batches that are drawn while training, by --fanout":                func(o *Recipe) { o.DryEpochs = "all" },
+		"--batch-size is for batches that are drawn while training, by --fanout":                func(o *Recipe) { o.BatchSize = 5 },
+		"--eval-fanout is for batches that are drawn while training, by --fanout":               func(o *Recipe) { o.EvalFanout = "same" },
+		"--train-ratio is for batches that are drawn while training, by --fanout":               func(o *Recipe) { o.TrainRatio = 1 },
+		"--sampler is for batches that are drawn while training, by --fanout":                   func(o *Recipe) { o.Sampler = "labor" },
+		"--batch-dependency is for batches that are drawn while training, by --fanout":          func(o *Recipe) { o.BatchDependency = 2 },
+		"--layer-dependency is for batches that are drawn while training, by --fanout":          func(o *Recipe) { o.LayerDependency = true },
+		"--sample-seed is for batches that are drawn while training, by --fanout":               func(o *Recipe) { o.SampleSeed = 1 },
 	} {
 		o := Defaults()
 		if err := o.Validate(); err != nil {
@@ -116,6 +128,29 @@ func TestNetworkHasALayerPerFanout(t *testing.T) {
 	}
 	if len(m.Dims) != 4 || m.Dims[0] != 7 || m.Dims[1] != 16 || m.Dims[2] != 16 || m.Dims[3] != 3 || len(m.Orders) != 3 || m.Order(2) != "multiply" {
 		t.Errorf("%+v", m)
+	}
+}
+
+// Drawing while training has defaults of its own, and none of them where nothing is drawn.
+func TestSamplingDefaults(t *testing.T) {
+	r := Defaults()
+	if r.Live() || r.EvalFanout != "" || r.BatchSize != 0 || r.TrainRatio != 0 || r.Sampler != "" || r.BatchDependency != 0 || r.DryEpochs != "" {
+		t.Errorf("%+v", r)
+	}
+	r.Fanout = "10,all"
+	r.EnsureDefaults()
+	if err := r.Validate(); err != nil || !r.Live() || r.EvalFanout != "same" || r.BatchSize != 1024 || r.TrainRatio != 1 || r.Sampler != "uniform" || r.BatchDependency != 1 || r.DryEpochs != "auto" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, c := range []struct {
+		dry        string
+		projection bool
+		want       float64
+	}{{"auto", false, 1}, {"auto", true, math.Inf(1)}, {"all", false, math.Inf(1)}, {"0.5", true, 0.5}, {"3", false, 3}} {
+		r.DryEpochs, r.InputProjection = c.dry, c.projection
+		if got := r.Dry(); got != c.want || r.Validate() != nil {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 

@@ -67,6 +67,9 @@ func (r *Recipe) Validate() error {
 	case r.Aggregator == string(model.Max) && r.LayerOrder == string(model.Multiply):
 		return usage("--layer-order multiply: --aggregator max must come first")
 	}
+	if err := r.validateSampling(); err != nil {
+		return err
+	}
 	return r.validateRate()
 }
 

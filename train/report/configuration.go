@@ -40,9 +40,15 @@ func (r *Run) configuration() table {
 	add(true, "metric", p.Metric)
 	add(true, "layer order", p.LayerOrder)
 	add(true, "seed", fmt.Sprint(p.Seed))
+	add(p.Live(), "batches", sampling(p))
 	add(!p.ShuffleBatches, "order of batches", "as sampled")
 	add(p.ShuffleBatches, "order of batches", "shuffled")
 	return table{"Configuration", rows}
+}
+
+// sampling says how batches were drawn that were drawn while training.
+func sampling(p *recipe.Recipe) string {
+	return fmt.Sprintf("drawn while training, by %s: %s, fanout %s, for evaluation %s, seed %d", p.Sampler, units.Of(p.BatchSize, "seed node"), p.Fanout, p.EvalFanout, p.SampleSeed)
 }
 
 // schedule says how the learning rate goes on after the warm-up; "" where it stays.

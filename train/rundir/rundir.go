@@ -91,8 +91,9 @@ type File struct {
 	// Store is the kind of the store; "" in runs of earlier versions, which are packed.
 	Store string `json:"store,omitempty"`
 	Pack  string `json:"pack"` // fingerprint of the store's directory; "" if it has none
-	// Samples and Dataset are the fingerprints of those that the store was made from. Runs
-	// of earlier versions say nothing of the samples.
+	// Samples and Dataset are the fingerprints of those that the store was made from. Where
+	// batches are drawn while training, Samples is a hash of what decides them. Runs of
+	// earlier versions say nothing of the samples.
 	Samples string `json:"samples,omitempty"`
 	Dataset string `json:"dataset"`
 	// PackPath, DatasetPath and SamplesPath are where these were that the store is of, for

@@ -1,0 +1,185 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/errgroup"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
+)
+
+// errTooLarge says that a batch outgrew its worker's share of memory.
+var errTooLarge = errors.New("a batch is too large")
+
+// phase is the batches of one fanout that the dry pass draws.
+type phase struct {
+	n       int
+	fanout  []int
+	id      func(i int) sampler.ID
+	hotness []uint32 // to count input nodes in, or nil
+	task    progress.Task
+}
+
+// drawAll draws a phase on as many workers as memory allows: batches that outgrow a worker's
+// share are drawn again by half the workers.
+func (s *Source) drawAll(ctx context.Context, p *phase) (sum tally, err error) {
+	if p.n == 0 {
+		return sum, nil
+	}
+	workers, free := min(s.options.Workers, p.n), s.free()
+	left, err := s.drawOn(ctx, p, nil, workers, free/int64(workers), &sum)
+	for err == nil && len(left) > 0 {
+		if workers == 1 {
+			return sum, s.overBudget(left[0], p)
+		}
+		workers = min(workers/2, len(left))
+		left, err = s.drawOn(ctx, p, left, workers, free/int64(workers), &sum)
+	}
+	return sum, err
+}
+
+// free returns the memory that drawing may take.
+func (s *Source) free() int64 {
+	return s.options.Memory - budget.Reserve - s.TableBytes()
+}
+
+// overBudget is the error of a batch for which all memory is too little.
+func (s *Source) overBudget(i int, p *phase) error {
+	return fault.New(fault.ErrBudget, "%s needs more memory than the %s that --memory %s leaves for it: give more, sample fewer neighbours (--fanout %s), or make batches smaller (--batch-size)",
+		label(p.id(i)), budget.FormatBytes(max(s.free(), 0)), budget.FormatBytes(s.options.Memory), sampler.FormatFanout(p.fanout))
+}
+
+// drawOn draws the listed batches of a phase, nil for all, on so many workers, adds up those
+// that keep to a share of bytes, and returns the others.
+func (s *Source) drawOn(ctx context.Context, p *phase, list []int, workers int, share int64, sum *tally) (left []int, err error) {
+	n := len(list)
+	if list == nil {
+		n = p.n
+	}
+	var next atomic.Int64
+	var mu sync.Mutex // of sum and left
+	g, ctx := errgroup.WithContext(ctx)
+	for range workers {
+		g.Go(func() error {
+			hash := s.facts.Nodes > sampler.MaxArrayNodes || sampler.ArrayMemory(s.facts.Nodes) > share/2
+			by := s.newSampler(p.fanout, hash, share)
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return nil
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if list != nil {
+					i = list[i]
+				}
+				id := p.id(i)
+				if id.Split == sampler.Train {
+					s.forget(id.Epoch, s.options.Workers)
+				}
+				b, err := s.draw(ctx, by, id)
+				large := errors.Is(err, errTooLarge)
+				if err != nil && !large {
+					return err
+				}
+				mu.Lock()
+				if large {
+					left = append(left, i)
+				} else {
+					sum.add(b)
+				}
+				mu.Unlock()
+				if !large {
+					p.count(b)
+				}
+			}
+		})
+	}
+	err = g.Wait()
+	slices.Sort(left)
+	return left, err
+}
+
+// forget gives up the visiting orders of the epochs that are over when a batch of the given
+// one begins: so many follow each other that may be under way.
+func (s *Source) forget(epoch, underWay int) {
+	per := s.facts.BatchesPerEpoch
+	s.seeds.Forget(epoch - (underWay+per-2)/per)
+}
+
+// count counts a batch that was drawn, and its input nodes.
+func (p *phase) count(b *graph.Batch) {
+	if p.hotness != nil {
+		for _, v := range b.Input {
+			atomic.AddUint32(&p.hotness[v], 1)
+		}
+	}
+	p.task.Add(1)
+}
+
+// newSampler returns a sampler that refuses, by errTooLarge, batches for which it would hold
+// more than so many bytes.
+func (s *Source) newSampler(fanout []int, hash bool, limit int64) *sampler.Sampler {
+	return sampler.New(&s.topology.CSC, fanout, sampler.Options{Hash: hash, Check: func(x sampler.Extent, table int64) error {
+		if s.drawBytes(x, fanout)+table > limit {
+			return errTooLarge
+		}
+		return nil
+	}})
+}
+
+// drawBytes returns what a sampler holds for a batch, without its table.
+func (s *Source) drawBytes(x sampler.Extent, fanout []int) int64 {
+	n := x.Memory()
+	if s.options.Method == mbfile.Labor {
+		n += sampler.LaborMemory(fanout)
+	}
+	return n
+}
+
+// draw draws a batch, into the sampler's memory.
+func (s *Source) draw(ctx context.Context, by *sampler.Sampler, id sampler.ID) (b *graph.Batch, err error) {
+	err = s.topology.Guard(func() error {
+		b, err = by.Draw(ctx, s.seeds, id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("draw %s: %w", label(id), err)
+	}
+	return b, nil
+}
+
+// label names a batch in errors.
+func label(id sampler.ID) string {
+	switch id.Split {
+	case sampler.Valid:
+		return fmt.Sprintf("validation batch %d", id.Index)
+	case sampler.Test:
+		return fmt.Sprintf("test batch %d", id.Index)
+	}
+	return fmt.Sprintf("batch %d of epoch %d", id.Index, id.Epoch)
+}
+
+// Grow draws a training batch that outgrew the maxima, and raises them. Nothing that was
+// made for the earlier ones may be open.
+func (s *Source) Grow(ctx context.Context, r featurestore.Ref) error {
+	one := phase{n: 1, fanout: s.options.Fanout, id: func(int) sampler.ID { return s.id(r) }, task: progress.Discard.Task("", 0, "")}
+	sum, err := s.drawAll(ctx, &one)
+	if err != nil {
+		return err
+	}
+	s.train.most.Merge(sum.most) // the means stay: the order of layers follows from them
+	s.size()
+	return nil
+}

@@ -1,0 +1,233 @@
+// Package live is the source of batches that are drawn while training, where there is no
+// SAMPLES directory: every epoch has fresh samples.
+//
+//	Open    verify and map the topology, then the dry pass: draw batches, keep their counts
+//	Loader  Start ─► Wait, which draws the batch ─► Decode
+//
+// Batches are those that presample draws with the same parameters and as many epochs,
+// element by element: both draw by package presample/sampler, where a batch is a function of
+// the seed, the epoch and its number. Nothing of them is read or written. A loader draws in
+// the goroutine that waits for it and in memory of its own, so as many batches are drawn at
+// a time as there are slots that wait for one.
+//
+// What buffers are made for must be known before the first batch, and so must ranks, means
+// and with them the order of layers. The dry pass draws all evaluation batches, and those of
+// training of some first epochs, and keeps none. Where it draws all epochs, facts and ranks
+// are those of the samples. Else they are of the batches that it drew, but for the maxima,
+// which have a margin: a batch that exceeds them all the same ends loading with Outgrown,
+// and after Grow everything that was made for the maxima is made anew.
+//
+// The topology is mapped, and counts as mapped memory. What the source holds is TableBytes:
+// the seed nodes, the visiting orders of the epochs under way, and the hotness of every node.
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
+)
+
+// Options say what is drawn, and with what.
+type Options struct {
+	Dataset string
+	// Params decide the batches. Epochs are those of the run. The order of the batches is
+	// sampler.Random.
+	mbfile.Params
+	// DryEpochs are the epochs that the dry pass draws, from the first on; a part of one is
+	// rounded up to a batch. As many as Epochs or more, such as infinitely many, are all.
+	DryEpochs float64
+
+	Workers int   // goroutines of the dry pass
+	Memory  int64 // bytes that the process may hold during it
+}
+
+// Source implements featurestore.Source. Its methods belong to one goroutine; loaders draw
+// on any.
+type Source struct {
+	options  Options
+	data     *dataset.Dataset
+	topology *dataset.Topology
+	seeds    *sampler.Seeds
+
+	dry         int      // training batches that the dry pass draws
+	train, eval tally    // of what was drawn
+	hotness     []uint32 // of every node, in the training batches drawn
+	facts       featurestore.Facts
+}
+
+// Open verifies and maps the topology and does the dry pass. Close the source after what
+// was opened with it.
+func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *Source, err error) {
+	if err := sampler.Check(&o.Params); err != nil {
+		return nil, err
+	}
+	d, err := dataset.Open(fsys, o.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	defer budget.LimitHeap(o.Memory, 0)()
+	defer debug.FreeOSMemory() // what the dry pass used is not what the source holds
+	s := &Source{options: o, data: d}
+	if err := s.load(ctx, rep); err != nil {
+		return nil, err
+	}
+	if s.topology, err = d.Topology(ctx, rep, o.Workers); err != nil {
+		return nil, err
+	}
+	if err := s.dryPass(ctx, rep); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// load reads the seed nodes and counts batches.
+func (s *Source) load(ctx context.Context, rep progress.Reporter) (err error) {
+	d, p := s.data.Facts(), &s.options.Params
+	labels := 4*d.Nodes + int64(s.data.TargetBytes())*(d.Train+d.Valid+d.Test)
+	if err := budget.Check("reading the labels", budget.Reserve+labels, s.options.Memory); err != nil {
+		return err
+	}
+	if s.seeds, err = sampler.Load(ctx, s.data, *p, rep); err != nil {
+		return err
+	}
+	per := s.seeds.Batches(sampler.Train)
+	s.facts = featurestore.Facts{
+		Nodes: d.Nodes, Dim: d.Dim, DType: d.DType, RowBytes: d.RowBytes(), Classes: d.Classes, TargetBytes: s.seeds.TargetBytes(), Metric: d.Metric,
+		Train: p.Epochs * per, Valid: s.seeds.Batches(sampler.Valid), Test: s.seeds.Batches(sampler.Test), Epochs: p.Epochs, BatchesPerEpoch: per,
+		Fanout: p.Fanout, EvalFanout: p.EvalFanout, EpochSeeds: int64(s.seeds.Nodes(sampler.Train)),
+		EvalSeeds: int64(max(s.seeds.Nodes(sampler.Valid), s.seeds.Nodes(sampler.Test))),
+	}
+	s.dry = s.facts.Train
+	if e := s.options.DryEpochs; e < float64(p.Epochs) {
+		s.dry = max(1, int(math.Ceil(e*float64(per))))
+	}
+	return nil
+}
+
+// dryPass draws batches for their counts.
+func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error) {
+	began := time.Now()
+	s.hotness = make([]uint32, s.facts.Nodes)
+	evals := s.facts.Valid + s.facts.Test
+	task := rep.Task("dry pass", int64(s.dry+evals), progress.Batches)
+	defer task.Done()
+	train := phase{n: s.dry, fanout: s.options.Fanout, id: s.seeds.Nth, hotness: s.hotness, task: task}
+	eval := phase{n: evals, fanout: s.options.EvalFanout, id: func(i int) sampler.ID { return s.seeds.Nth(s.facts.Train + i) }, task: task}
+	if s.train, err = s.drawAll(ctx, &train); err != nil {
+		return err
+	}
+	if s.eval, err = s.drawAll(ctx, &eval); err != nil {
+		return err
+	}
+	s.size()
+	seconds := time.Since(began).Seconds()
+	rep.Logf("dry pass: drew %s of %s training batches and %s for evaluation in %s, %s edges/s; their sizes are what buffers are made for",
+		units.Count(s.dry), units.Count(s.facts.Train), units.Count(evals), units.Seconds(seconds), units.Count(int64(float64(s.train.edges()+s.eval.edges())/max(seconds, 1e-9))))
+	return nil
+}
+
+// size derives maxima and means from what was drawn.
+func (s *Source) size() {
+	f := &s.facts
+	f.TrainSizes, f.TrainMeans, f.EvalSizes = s.train.most, s.train.mean(), s.eval.most
+	if s.dry < f.Train {
+		f.TrainSizes = s.roomier(f.TrainSizes, f.TrainMeans)
+	}
+}
+
+// roomier returns sizes for batches that were not drawn: as far above the largest as that
+// is above the mean, but no larger than a batch can be.
+func (s *Source) roomier(most, mean graph.Sizes) graph.Sizes {
+	edges := s.data.Facts().Edges
+	layers := len(most.Src)
+	w := graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+	dst := most.Dst[layers-1] // the seed nodes of all batches but an epoch's last
+	for l := layers - 1; l >= 0; l-- {
+		possible := edges
+		if f := s.options.Fanout[l]; f != mbfile.AllNeighbours {
+			possible = min(possible, int64(dst)*int64(f))
+		}
+		w.Dst[l] = dst
+		w.Edges[l] = int(min(int64(2*most.Edges[l]-mean.Edges[l]), possible))
+		w.Src[l] = int(min(int64(2*most.Src[l]-mean.Src[l]), s.facts.Nodes, int64(dst)+int64(w.Edges[l])))
+		dst = w.Src[l]
+	}
+	return w
+}
+
+// Close unmaps the topology.
+func (s *Source) Close() error {
+	if s.topology == nil {
+		return nil
+	}
+	return s.topology.Close()
+}
+
+// Dir returns the directory of the dataset.
+func (s *Source) Dir() string { return s.data.Dir() }
+
+// Dataset returns what the batches are drawn from.
+func (s *Source) Dataset() *dataset.Dataset { return s.data }
+
+// Facts returns the counts of the batches and of the dataset's rows.
+func (s *Source) Facts() featurestore.Facts { return s.facts }
+
+// Lineage names the dataset and, where others name samples, a hash of what decides the
+// batches and their ranks.
+func (s *Source) Lineage() featurestore.Lineage {
+	b, _ := json.Marshal(struct { // of numbers and strings: it cannot fail
+		Dataset string        `json:"dataset"`
+		Live    mbfile.Params `json:"live"`
+		Dry     int           `json:"dry"`
+	}{s.data.Fingerprint(), s.options.Params, s.dry})
+	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: binio.Hash(b)}
+}
+
+// TableBytes returns what the source holds beside loaders.
+func (s *Source) TableBytes() int64 { return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes }
+
+// Ranks fills rank by the hotness in the training batches that the dry pass drew.
+func (s *Source) Ranks(rank []uint32) error {
+	mbfile.Ranks(s.hotness, rank)
+	return nil
+}
+
+// RanksBytes returns the size of the counts by which the hotness is sorted.
+func (s *Source) RanksBytes() int64 { return 8 * int64(s.dry+1) }
+
+// id returns a batch's name in the sampler.
+func (s *Source) id(r featurestore.Ref) sampler.ID {
+	switch r.Split {
+	case featurestore.Valid:
+		return sampler.ID{Split: sampler.Valid, Index: r.Index}
+	case featurestore.Test:
+		return sampler.ID{Split: sampler.Test, Index: r.Index}
+	}
+	return s.seeds.Nth(r.Index)
+}
+
+// Inputs draws a batch for its input nodes, on a sampler that lives as long as the call.
+func (s *Source) Inputs(ctx context.Context, r featurestore.Ref, buf []byte) ([]uint32, []byte, error) {
+	_, fanout := s.sizes(r.Split != featurestore.Train)
+	b, err := s.draw(ctx, s.newSampler(fanout, true, math.MaxInt64), s.id(r))
+	if err != nil {
+		return nil, buf, err
+	}
+	buf = binio.Grow(buf, 4*len(b.Input))
+	copy(buf, binio.Bytes(b.Input))
+	return binio.View[uint32](buf), buf, nil
+}

@@ -1,0 +1,139 @@
+package sampler
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"diskgnn/graph/batchcodec"
+	"diskgnn/internal/fault"
+	"diskgnn/presample/mbfile"
+)
+
+// Version is part of what decides batches: it changes whenever the same parameters give
+// others.
+const Version = 1
+
+// Words that stand for fanouts.
+const (
+	EvalSame       = "same" // of validation and test: training's
+	EveryNeighbour = "all"
+)
+
+const (
+	// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
+	maxBatchSize = 1 << 28
+	// MaxFanout keeps what is drawn for one destination a small part of memory.
+	MaxFanout = 1 << 16
+	// maxEpochs keeps what all batches take, counted in bytes, within 64 bits.
+	maxEpochs = 1 << 20
+)
+
+// Check names the flag of a parameter that makes no sense.
+func Check(p *mbfile.Params) error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case p.BatchSize < 1 || p.BatchSize > maxBatchSize:
+		return usage("--batch-size %d: needs 1 to %d", p.BatchSize, maxBatchSize)
+	case p.Epochs < 1 || p.Epochs > maxEpochs:
+		return usage("--epochs %d: needs 1 to %d", p.Epochs, maxEpochs)
+	case !(p.TrainRatio > 0 && p.TrainRatio <= 1):
+		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", p.TrainRatio)
+	case p.Order != Random && p.Order != Overlap:
+		return usage("--order %s: unknown; use random or overlap", p.Order)
+	}
+	return checkFanout("--fanout", p.Fanout)
+}
+
+// Uniform names the method that Params leave empty.
+const Uniform = "uniform"
+
+// SetMethod sets how destinations choose, by its name, and what depends on it: over how many
+// batches the choices of labor change, 1 or more, and whether they are the same in all hops.
+// What is uniform has none of the fields: samples of before there were others stay what they
+// are.
+func SetMethod(p *mbfile.Params, name string, batches int, layers bool) error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case name != Uniform && name != mbfile.Labor:
+		return usage("--sampler %s: unknown; use uniform or labor", name)
+	case batches < 1 || batches > mbfile.MaxBatchDependency:
+		return usage("--batch-dependency %d: needs 1 to %d", batches, mbfile.MaxBatchDependency)
+	case batches > 1 && name != mbfile.Labor:
+		return usage("--batch-dependency %d: only batches of --sampler labor depend on each other", batches)
+	case layers && name != mbfile.Labor:
+		return usage("--layer-dependency: only layers of --sampler labor depend on each other")
+	}
+	p.Method, p.BatchDependency, p.LayerDependency = "", 0, layers
+	if name == mbfile.Labor {
+		p.Method = name
+	}
+	if batches > 1 {
+		p.BatchDependency = batches
+	}
+	return nil
+}
+
+func checkFanout(flag string, fanout []int) error {
+	if len(fanout) < 1 || len(fanout) > batchcodec.MaxLayers {
+		return fault.New(fault.ErrUsage, "%s: %d layers; needs 1 to %d, like 10,15,20", flag, len(fanout), batchcodec.MaxLayers)
+	}
+	for _, f := range fanout {
+		if f != mbfile.AllNeighbours && (f < 1 || f > MaxFanout) {
+			return fault.New(fault.ErrUsage, "%s: %d neighbours; needs 1 to %d, or all", flag, f, MaxFanout)
+		}
+	}
+	return nil
+}
+
+// EvalFanout returns the fanout of validation and test batches that a text stands for:
+// "same", "all", or a list as long as training's.
+func EvalFanout(text string, fanout []int) ([]int, error) {
+	switch text {
+	case EvalSame:
+		return fanout, nil
+	case EveryNeighbour:
+		return slices.Repeat([]int{mbfile.AllNeighbours}, len(fanout)), nil
+	}
+	eval, err := ParseFanout(text)
+	if err != nil {
+		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s: write same, all, or a list like 10,15,20", text)
+	}
+	if err := checkFanout("--eval-fanout", eval); err != nil {
+		return nil, err
+	}
+	if len(eval) != len(fanout) {
+		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s has %d layers, --fanout has %d", text, len(eval), len(fanout))
+	}
+	return eval, nil
+}
+
+// ParseFanout reads a list of fanouts as the command line spells it: numbers, or
+// "all" for every neighbour, separated by commas, input side first.
+func ParseFanout(text string) ([]int, error) {
+	var fanout []int
+	for s := range strings.SplitSeq(text, ",") {
+		s = strings.TrimSpace(s)
+		if s == EveryNeighbour {
+			fanout = append(fanout, mbfile.AllNeighbours)
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return nil, fault.New(fault.ErrUsage, "%q is no list of fanouts: write numbers from 1, or all, like 10,15,20", text)
+		}
+		fanout = append(fanout, n)
+	}
+	return fanout, nil
+}
+
+// FormatFanout writes a list of fanouts as ParseFanout reads it.
+func FormatFanout(fanout []int) string {
+	words := make([]string, len(fanout))
+	for i, n := range fanout {
+		if words[i] = strconv.Itoa(n); n == mbfile.AllNeighbours {
+			words[i] = EveryNeighbour
+		}
+	}
+	return strings.Join(words, ",")
+}

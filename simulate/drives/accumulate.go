@@ -1,0 +1,49 @@
+package drives
+
+// GIDS's accumulator reads several batches together when one has too few accesses to keep
+// the drives busy. Its defaults: the share of the drives' rate that is wanted, and the
+// latency of the system beside the drive's, in µs.
+const (
+	accumulateShare  = 0.95
+	accumulateSystem = 20
+)
+
+// Accesses returns how many accesses GIDS gathers before it reads, on n drives:
+//
+//	p/(1−p) · bandwidth·1024/page · (latency of the drive + of the system) · n
+//
+// with the bandwidth of reads of a page in GB/s, 1024 as GIDS has it, and latencies in µs.
+func (d Drive) Accesses(n int) int64 {
+	bandwidth := min(float64(d.Bytes), float64(d.Requests)*Page) / 1e9
+	return int64(accumulateShare / (1 - accumulateShare) * bandwidth * 1024 / Page * (d.LatencyMicros + accumulateSystem) * float64(n))
+}
+
+// Accumulate merges each batch with those after it until they have more than so many rows:
+// they are sampled, read, and computed together. The last merge may have fewer.
+func Accumulate(loads []Load, accesses int64) []Load {
+	var out []Load
+	for i := 0; i < len(loads); {
+		sum := loads[i].Times(1)
+		for i++; i < len(loads) && sum.Rows <= accesses; i++ {
+			sum.merge(&loads[i])
+		}
+		out = append(out, sum)
+	}
+	return out
+}
+
+// merge adds another load, of the same store.
+func (l *Load) merge(o *Load) {
+	l.Sample += o.Sample
+	l.Compute += o.Compute
+	for _, r := range o.Reads {
+		l.add(r.Bytes, r.Count)
+	}
+	l.Zero += o.Zero
+	l.Copy += o.Copy
+	l.Touched += o.Touched
+	l.Rows += o.Rows
+	l.Hits += o.Hits
+	l.Useful += o.Useful
+	l.Merged += 1 + o.Merged
+}
