@@ -12,7 +12,7 @@ import (
 	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
 	"diskgnn/presample"
-	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 	"diskgnn/train"
 )
 
@@ -98,7 +98,7 @@ func (o *Options) Validate() error {
 func (o *Options) samplingArgs(out string) []string {
 	s := &o.Sampling
 	return []string{"presample", "--dataset", o.Dataset, "--out", out, "--batch-size", strconv.Itoa(s.BatchSize),
-		"--fanout", fanout(s.Fanout), "--eval-fanout", s.EvalFanout, "--epochs", strconv.Itoa(s.Epochs),
+		"--fanout", sampler.FormatFanout(s.Fanout), "--eval-fanout", s.EvalFanout, "--epochs", strconv.Itoa(s.Epochs),
 		"--seed", fmt.Sprint(o.Train.Seed), "--memory", bytes(o.Train.Memory)}
 }
 
@@ -134,14 +134,3 @@ func (o *Options) trainingArgs() []string {
 
 // bytes writes a size as flags take it.
 func bytes(n int64) string { return fmt.Sprintf("%dB", n) }
-
-// fanout writes a list as presample.ParseFanout reads it.
-func fanout(list []int) string {
-	parts := make([]string, len(list))
-	for i, n := range list {
-		if parts[i] = strconv.Itoa(n); n == mbfile.AllNeighbours {
-			parts[i] = "all"
-		}
-	}
-	return strings.Join(parts, ",")
-}
