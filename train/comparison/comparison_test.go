@@ -157,7 +157,7 @@ func TestUnfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(o.Out, "rows-1")
-	d, err := rundir.Begin(disk, dir, true, rundir.File{})
+	d, err := rundir.Begin(disk, dir, true, rundir.File{Result: run(1, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
