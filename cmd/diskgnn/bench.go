@@ -37,16 +37,18 @@ Where the file system refuses direct I/O the figures may be those of memory, whi
 is said. So is whether a GPU could read the file by itself (cufile, GPUDirect Storage):
 directly, in compatibility mode, or why not.`
 
-// newBenchCommand holds what measures the machine.
+// newBenchCommand holds what measures the machine and the stores on it.
 func newBenchCommand(g *globals) *cli.Command {
 	io := newBenchIOCommand(g)
 	io.Name = "io"
+	stores := newBenchStoresCommand(g)
+	stores.Name = "stores"
 	return &cli.Command{
 		Name:            "bench",
-		Usage:           "measure the machine",
-		UsageText:       "diskgnn bench io [flags] PATH",
+		Usage:           "measure the machine, and compare stores on it",
+		UsageText:       "diskgnn bench io [flags] PATH\ndiskgnn bench stores [flags]",
 		HideHelpCommand: true,
-		Subcommands:     []*cli.Command{io},
+		Subcommands:     []*cli.Command{io, stores},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = "bench"
 			return usageError(err, c.Command.Flags)
@@ -54,9 +56,9 @@ func newBenchCommand(g *globals) *cli.Command {
 		Action: func(c *cli.Context) error {
 			g.command = "bench"
 			if what := c.Args().First(); what != "" {
-				return fault.New(fault.ErrUsage, "%q cannot be measured; there is io", what)
+				return fault.New(fault.ErrUsage, "%q cannot be measured; there are io and stores", what)
 			}
-			return fault.New(fault.ErrUsage, "name what to measure: io")
+			return fault.New(fault.ErrUsage, "name what to measure: io or stores")
 		},
 	}
 }

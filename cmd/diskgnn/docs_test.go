@@ -20,6 +20,7 @@ import (
 	"diskgnn/presample"
 	"diskgnn/simulate/drives"
 	"diskgnn/train"
+	"diskgnn/train/comparison"
 	"diskgnn/train/exact"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -40,6 +41,7 @@ var results = map[string]any{
 	"inspect":         inspected{},
 	"verify":          verified{},
 	"bench io":        ioRates{},
+	"bench stores":    comparison.Result{},
 	"simulate drives": simulated{},
 	"version":         version{},
 }
@@ -52,6 +54,7 @@ type reference struct {
 	keys   []string
 	epoch  []string
 	layer  []string
+	store  []string
 	plan   []string
 	choice []string
 }
@@ -95,6 +98,8 @@ func cliReference(t *testing.T) map[string]*reference {
 				r.plan = append(r.plan, name[1])
 			case "choice key":
 				r.choice = append(r.choice, name[1])
+			case "store key":
+				r.store = append(r.store, name[1])
 			case "layer key":
 				r.layer = append(r.layer, name[1])
 			case "epoch key":
@@ -168,6 +173,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
+	compareKeys(t, "the stores of bench stores", docs["bench stores"].store, jsonKeys(reflect.TypeFor[comparison.Store]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 

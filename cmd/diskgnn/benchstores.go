@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample"
+	"diskgnn/train/comparison"
+)
+
+const benchStoresTeaches = `Trains one model with several stores, on the same mini-batches and with the same memory,
+and compares what each reads and takes: on your graph, your drive.
+
+   diskgnn bench stores --dataset graph --out compared --memory 8GiB
+   diskgnn bench stores --dataset graph --samples samples --out compared --stores packed,rows
+   diskgnn bench stores --dataset graph --out serial --slots 1       nothing overlaps
+   diskgnn bench stores --dataset graph --out cpu --engine cpu --fanout 10,10
+
+The drive is measured first, and an estimate says how long the reads will take. Then each
+store trains once in a round, in a process of its own, with the files dropped from the
+page cache. A store that fails, as for want of memory, has the reason in its row.
+
+The directory keeps the samples, the pack and every run. The same command goes on where
+one was interrupted, and with more --rounds or --stores runs those alone.`
+
+func newBenchStoresCommand(g *globals) *cli.Command {
+	o := comparison.Defaults()
+	o.Train.Threads, o.Train.Memory = 0, 0
+	return g.add(command{
+		name:    "bench stores",
+		usage:   "compare the stores in training",
+		teaches: benchStoresTeaches,
+		flags: []cli.Flag{
+			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
+			stringFlag("samples", "DIR", "what presample made of it; without, the next four say what is drawn", &o.Samples),
+			intFlag("batch-size", "seed nodes of a mini-batch", "", &o.Sampling.BatchSize, 1),
+			flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(o.Sampling.Fanout, ",", strconv.Itoa), func(s string) (err error) {
+				o.Sampling.Fanout, err = presample.ParseFanout(s)
+				return err
+			}),
+			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.Sampling.EvalFanout),
+			intFlag("sample-epochs", "different epochs to draw; training goes round them", "", &o.Sampling.Epochs, 1),
+			outFlag(&o.Out, "the comparison"),
+			flag("stores", "LIST", "names of the stores, in the order of their running", strings.Join(o.Stores, ","), func(s string) error {
+				o.Stores = strings.Split(strings.ReplaceAll(s, " ", ""), ",")
+				return nil
+			}),
+			intFlag("rounds", "runs of each store", "", &o.Rounds, 1),
+			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Train.Model),
+			intFlag("hidden", "width of the hidden layers", "", &o.Train.Hidden, 1),
+			intFlag("epochs", "passes over the training nodes", "", &o.Train.Epochs, 1),
+			seedFlag(&o.Train.Seed),
+			memoryFlag(&o.Train.Memory),
+			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.Train.GPUMemory),
+			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Train.Slots, 0),
+			parallelFlag("threads", "threads that compute", &o.Train.Threads),
+			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Train.Engine),
+			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, or auto", &o.Train.IO),
+			positiveFlag("drive-seconds", "of measuring the drive's sequential reads", &o.DriveSeconds),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if err := s.settle(&o, &o.Train.Memory); err != nil {
+				return outcome{}, err
+			}
+			program, err := comparison.Self()
+			if err != nil {
+				return outcome{}, err
+			}
+			r, err := comparison.Run(ctx, vfs.OS, o, program, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			return compared(r), nil
+		},
+	})
+}
+
+func compared(r comparison.Result) outcome {
+	drive := "direct"
+	if !r.Drive.Direct {
+		drive = "buffered: figures may be memory's"
+	}
+	cold := "dropped ahead of each run"
+	if r.Warm != "" {
+		cold = "not dropped: " + r.Warm
+	}
+	o := outcome{object: r, lines: []line{
+		{"made", r.Out},
+		{"drive", fmt.Sprintf("%s in sequence, %s requests/s of 4 KiB at random; %s, %s", units.BytesPerSecond(r.Drive.Sequential),
+			units.Count(int64(r.Drive.Random)), r.Drive.Backend, drive)},
+		{"runs", fmt.Sprintf("%s of %s, %s of memory each", units.Of(r.Rounds, "round"), units.Of(r.Epochs, "epoch"), budget.FormatBytes(r.Memory))},
+		{"page cache", cold},
+		{"time", fmt.Sprintf("%s; reads were estimated to take %s without caches", units.Seconds(r.Seconds), units.Seconds(r.EstimatedSeconds))},
+	}}
+	heading, rows := r.Table()
+	o.lines = append(o.lines, line{"store", heading})
+	for i, text := range rows {
+		o.lines = append(o.lines, line{r.Stores[i].Store, text})
+	}
+	return o
+}

@@ -1,0 +1,308 @@
+package comparison
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample"
+	"diskgnn/train/rundir"
+)
+
+var disk = vfs.Unsynced(vfs.OS)
+
+// fake stands for the program: it draws samples, but packs are empty, and runs have times
+// that it makes up.
+type fake struct {
+	t    *testing.T
+	fail map[string]error // by store, or command
+	ran  []string         // what was done, in order
+}
+
+// value returns a flag's.
+func value(args []string, flag string) string {
+	if i := slices.Index(args, flag); i >= 0 {
+		return args[i+1]
+	}
+	return ""
+}
+
+func (f *fake) run(ctx context.Context, args []string) ([]byte, error) {
+	out, store := value(args, "--out"), value(args, "--store")
+	name := args[0]
+	if store != "" {
+		name = filepath.Base(out)
+	}
+	f.ran = append(f.ran, name)
+	if err := errors.Join(f.fail[args[0]], f.fail[store]); err != nil {
+		return nil, err
+	}
+	switch args[0] {
+	case "presample":
+		fan, err := presample.ParseFanout(value(args, "--fanout"))
+		if err != nil {
+			return nil, err
+		}
+		size, err := strconv.Atoi(value(args, "--batch-size"))
+		if err != nil {
+			return nil, err
+		}
+		_, err = presample.Run(ctx, disk, presample.Options{Dataset: value(args, "--dataset"), Out: out, BatchSize: size, Fanout: fan, Epochs: 1}, progress.Discard)
+		return []byte("{}"), err
+	case "pack":
+		err := os.MkdirAll(out, 0o777)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(out, "run.json"), []byte(`{"seconds": 12}`), 0o666)
+		}
+		return []byte("{}"), err
+	}
+	d, err := rundir.Begin(disk, out, slices.Contains(args, "--force"), rundir.File{})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Unlock()
+	d.End(rundir.StateFinished, nil)
+	d.File.Result = run(9, 2, 2)
+	if store != "packed" {
+		d.File.Result = run(9, 2, 6)
+	}
+	return []byte("{}"), errors.Join(d.CloseMetrics(), d.Save())
+}
+
+// begin returns a program and options that compare two stores on a small graph.
+func begin(t *testing.T) (*fake, Options) {
+	t.Helper()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "g")
+	if _, err := dataset.Generate(t.Context(), disk, data, dataset.GenerateOptions{Nodes: 400, Dim: 8, AvgDegree: 3, Classes: 2, TrainRatio: 0.2}, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	o := Defaults()
+	o.Dataset, o.Out, o.Stores, o.DriveSeconds = data, filepath.Join(dir, "out"), []string{"rows", "packed"}, 0.001
+	o.Sampling.Fanout, o.Sampling.BatchSize = []int{2, 2}, 10
+	o.Train.IO = "pread"
+	return &fake{t: t, fail: map[string]error{}}, o
+}
+
+func (f *fake) compare(o Options) (Result, error) {
+	f.ran = nil
+	return Run(f.t.Context(), disk, o, f.run, progress.Discard)
+}
+
+func (f *fake) expect(want ...string) {
+	f.t.Helper()
+	if !slices.Equal(f.ran, want) {
+		f.t.Errorf("ran %q, want %q", f.ran, want)
+	}
+}
+
+// TestRounds: stores run in turn, and what is finished is not run again, also when more
+// rounds or stores are wanted. Another comparison is refused.
+func TestRounds(t *testing.T) {
+	f, o := begin(t)
+	r, err := f.compare(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "pack", "rows-1", "packed-1", "rows-2", "packed-2")
+	rows, packed := r.Stores[0], r.Stores[1]
+	if len(r.Stores) != 2 || rows.Store != "rows" || rows.Rounds != 2 || rows.EpochSeconds != 4 || packed.EpochSeconds != 2 {
+		t.Errorf("%+v", r.Stores)
+	}
+	if packed.Preparation != (Preparation{12, 15}) || rows.Preparation != (Preparation{}) || *rows.PackPays != 7 || packed.PackPays != nil {
+		t.Errorf("%+v", r.Stores)
+	}
+	if r.Drive.Sequential <= 0 || r.Drive.Random <= 0 || r.Drive.Backend != "pread" || r.EstimatedSeconds <= 0 || r.Sampling.DiskBytes == 0 {
+		t.Errorf("%+v", r)
+	}
+	if sum := rows.EstimatedSeconds + packed.EstimatedSeconds; sum != r.EstimatedSeconds || rows.EstimatedSeconds == packed.EstimatedSeconds {
+		t.Errorf("estimates %v and %v of %v", rows.EstimatedSeconds, packed.EstimatedSeconds, r.EstimatedSeconds)
+	}
+
+	o.Rounds, o.Stores = 3, []string{"memory", "rows"}
+	if err := os.RemoveAll(filepath.Join(o.Out, "rows-2")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.compare(o); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "memory-1", "memory-2", "rows-2", "memory-3", "rows-3")
+
+	o.Train.Hidden = 12
+	if _, err := f.compare(o); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "another --out") {
+		t.Errorf("other flags: %v", err)
+	}
+	o.Out = filepath.Dir(o.Out)
+	if _, err := f.compare(o); !errors.Is(err, fault.ErrExists) {
+		t.Errorf("another directory: %v", err)
+	}
+	f.expect()
+}
+
+// TestUnfinished: a run that was cut off is replaced, and a directory in use is left alone.
+func TestUnfinished(t *testing.T) {
+	f, o := begin(t)
+	o.Stores, o.Rounds = []string{"rows"}, 1
+	if _, err := f.compare(o); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(o.Out, "rows-1")
+	d, err := rundir.Begin(disk, dir, true, rundir.File{Result: run(1, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := f.compare(o); err != nil || r.Stores[0].Rounds != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	f.expect("presample", "rows-1")
+
+	lock, err := disk.Lock(filepath.Join(o.Out, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := f.compare(o); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("locked: %v", err)
+	}
+}
+
+// TestFailures: a store that fails has its error in its row, and is not tried again; the
+// others go on. If none runs, there is an error.
+func TestFailures(t *testing.T) {
+	f, o := begin(t)
+	little := fault.New(fault.ErrBudget, "too little")
+	f.fail["rows"] = little
+	r, err := f.compare(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "pack", "rows-1", "packed-1", "packed-2")
+	if s := r.Stores[0]; s.Error != "too little" || s.Rounds != 0 || s.EpochSeconds.Defined() || r.Stores[1].Error != "" {
+		t.Errorf("%+v", r.Stores)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+
+	o.Out += "2"
+	f.fail["pack"] = little
+	_, err = f.compare(o)
+	f.expect("presample", "pack", "rows-1")
+	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "no store could be trained with: rows: too little") {
+		t.Errorf("none runs: %v", err)
+	}
+	delete(f.fail, "rows")
+	if r, err = f.compare(o); err != nil || r.Stores[1].Error != "too little" || r.Stores[0].Rounds != 2 {
+		t.Errorf("without a pack: %+v, %v", r.Stores, err)
+	}
+
+	o.Out += "3"
+	f.fail["presample"] = little
+	if _, err := f.compare(o); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("no samples: %v", err)
+	}
+	f.expect("presample")
+}
+
+// TestInterrupted: when the context ends, so does the comparison, whose finished rounds stay.
+func TestInterrupted(t *testing.T) {
+	f, o := begin(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	program := func(ctx context.Context, args []string) ([]byte, error) {
+		if filepath.Base(value(args, "--out")) == "packed-1" {
+			cancel(fault.ErrInterrupted)
+			return nil, context.Cause(ctx)
+		}
+		return f.run(ctx, args)
+	}
+	if _, err := Run(ctx, disk, o, program, progress.Discard); !errors.Is(err, fault.ErrInterrupted) {
+		t.Fatal(err)
+	}
+	f.expect("presample", "pack", "rows-1")
+	if _, err := f.compare(o); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "pack", "packed-1", "rows-2", "packed-2")
+}
+
+// TestGivenSamples are not drawn, and others are another comparison.
+func TestGivenSamples(t *testing.T) {
+	f, o := begin(t)
+	o.Stores, o.Rounds = []string{"memory"}, 1
+	given := filepath.Join(filepath.Dir(o.Out), "s")
+	for seed := range uint64(2) {
+		so := presample.Options{Dataset: o.Dataset, Out: given, BatchSize: 10, Fanout: []int{2}, Seed: seed, Force: true}
+		if _, err := presample.Run(t.Context(), disk, so, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		o.Samples = given
+		r, err := f.compare(o)
+		if seed == 1 {
+			if !errors.Is(err, fault.ErrExists) {
+				t.Errorf("other samples: %v", err)
+			}
+			continue
+		}
+		f.expect("memory-1")
+		if err != nil || r.Samples != given || r.Sampling != (Preparation{}) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
+// TestArguments: all that decides what a run computes and holds reaches its process.
+func TestArguments(t *testing.T) {
+	o := Defaults()
+	o.Dataset, o.Samples = "d", "s"
+	o.Train.Memory, o.Train.GPUMemory, o.Train.Slots, o.Train.Threads = 5, 6, 1, 2
+	o.Train.Model, o.Train.Hidden, o.Train.Epochs, o.Train.Seed, o.Train.Engine, o.Train.IO = "gcn", 8, 3, 4, "cpu", "pread"
+	o.Sampling.Fanout, o.Sampling.EvalFanout = []int{3, -1}, "all"
+	const common = " --model gcn --hidden 8 --epochs 3 --seed 4 --memory 5B --threads 2 --engine cpu --io pread --gpu-memory 6B --slots 1"
+	for want, got := range map[string][]string{
+		"train --store rows --out r --force --dataset d --samples s" + common:                                              o.trainArgs(&row{store: "rows"}, "s", "p", "r"),
+		"train --store packed --out r --force --pack p" + common:                                                           o.trainArgs(&row{store: "packed", packed: true}, "s", "p", "r"),
+		"presample --dataset d --out s --batch-size 1024 --fanout 3,all --eval-fanout all --epochs 1 --seed 4 --memory 5B": o.samplingArgs("s"),
+		"pack --dataset d --samples s --out p --io pread --memory 5B":                                                      o.packArgs("s", "p"),
+	} {
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestValidate names the flag.
+func TestValidate(t *testing.T) {
+	for want, change := range map[string]func(o *Options){
+		"--dataset is missing":       func(o *Options) { o.Dataset = "" },
+		"--out is missing":           func(o *Options) { o.Out = "" },
+		"--stores is empty":          func(o *Options) { o.Stores = []string{} },
+		"--stores disk: there are":   func(o *Options) { o.Stores = []string{"disk"} },
+		"--stores auto: there are":   func(o *Options) { o.Stores = []string{"auto"} },
+		"rows is there twice":        func(o *Options) { o.Stores = []string{"rows", "rows"} },
+		"--rounds -1":                func(o *Options) { o.Rounds = -1 },
+		"--drive-seconds 3601":       func(o *Options) { o.DriveSeconds = 3601 },
+		"--engine abacus":            func(o *Options) { o.Train.Engine = "abacus" },
+		"--eval-fanout none":         func(o *Options) { o.Sampling.EvalFanout = "none" },
+		"the directory nowhere does": func(o *Options) { o.Out = "nowhere/out" },
+	} {
+		f, o := begin(t)
+		change(&o)
+		if _, err := f.compare(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		f.expect()
+	}
+}

@@ -1,0 +1,148 @@
+package comparison
+
+import (
+	stdbytes "bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+const (
+	specFile = "comparison.json"
+	lockFile = "lock"
+	runFile  = stage.RunFile
+	tmpExt   = ".tmp" // of a file being replaced
+
+	mostSpec = 1 << 20 // bytes of comparison.json
+	mostFact = 1 << 20 // bytes of what a stage says of its run
+)
+
+// format names the directory.
+var format = stage.Format{Name: "diskgnn.comparison", Version: 1}
+
+// spec is the content of comparison.json: what all runs in the directory have in common.
+type spec struct {
+	Format   stage.Format `json:"format"`
+	Dataset  string       `json:"dataset"`            // fingerprint
+	Samples  string       `json:"samples,omitempty"`  // fingerprint, if they were given
+	Sampling []string     `json:"sampling,omitempty"` // how they are drawn, if not
+	Training []string     `json:"training"`           // flags
+}
+
+func (c *comparison) spec() spec {
+	s := spec{Format: format, Dataset: c.data.Fingerprint(), Training: c.o.trainingArgs()}
+	if c.samples != nil {
+		s.Samples = c.samples.Fingerprint()
+	} else {
+		o := c.o
+		o.Dataset = "" // wherever it lies now
+		s.Sampling = o.samplingArgs("")
+	}
+	return s
+}
+
+// begin makes the directory, or finds that of the same comparison, and locks it.
+func (c *comparison) begin() (lock io.Closer, err error) {
+	out := filepath.Clean(c.o.Out)
+	want, err := json.MarshalIndent(c.spec(), "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	want = append(want, '\n')
+	if ok, err := vfs.Exists(c.fs, filepath.Dir(out)); err != nil || !ok {
+		return nil, errors.Join(err, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", out, filepath.Dir(out)))
+	}
+	if err := c.ours(out); err != nil {
+		return nil, err
+	}
+	if err := c.fs.MkdirAll(out); err != nil {
+		return nil, fmt.Errorf("make %s: %w", out, err)
+	}
+	if lock, err = c.fs.Lock(filepath.Join(out, lockFile)); err != nil {
+		return nil, err
+	}
+	if err := c.claim(out, want); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// claim writes what is compared in the locked directory, or finds the same there.
+func (c *comparison) claim(out string, want []byte) error {
+	name := filepath.Join(out, specFile)
+	ok, err := vfs.Exists(c.fs, name)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if err := c.ours(out); err != nil { // somebody may have come before the lock
+			return err
+		}
+		return vfs.ReplaceFile(c.fs, name, want)
+	}
+	was, err := vfs.ReadSmall(c.fs, name, mostSpec)
+	if err == nil && !stdbytes.Equal(was, want) {
+		err = fault.New(fault.ErrExists, "%s compares stores on other samples or with other flags, which %s has: give the same, or another --out", out, name)
+	}
+	return err
+}
+
+// ours refuses a directory that has something in it and is not a comparison.
+func (c *comparison) ours(out string) error {
+	if ok, err := vfs.Exists(c.fs, out); err != nil || !ok {
+		return err
+	}
+	names, err := c.fs.List(out)
+	if err != nil {
+		return err
+	}
+	begun := []string{lockFile, specFile + tmpExt} // what one leaves that ended before it began
+	if !slices.Contains(names, specFile) && slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(begun, n) }) {
+		return fault.New(fault.ErrExists, "%s exists and is not a comparison of stores; remove it or choose another name", out)
+	}
+	return nil
+}
+
+// made returns what a stage's finished directory took: its size, and the seconds of the
+// process that finished it.
+func (c *comparison) made(dir string) (p Preparation, err error) {
+	b, err := vfs.ReadSmall(c.fs, filepath.Join(dir, runFile), mostFact)
+	if err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fault.New(fault.ErrCorrupt, "%s: %v", filepath.Join(dir, runFile), err)
+	}
+	p.DiskBytes = 0
+	err = c.files(dir, func(_ string, size int64) error { p.DiskBytes += size; return nil })
+	return p, err
+}
+
+// files calls f with the path and size of every regular file of a directory.
+func (c *comparison) files(dir string, f func(name string, size int64) error) error {
+	names, err := c.fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		name := filepath.Join(dir, n)
+		info, err := c.fs.Stat(name)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			continue
+		}
+		if err := f(name, info.Size()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package comparison
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+)
+
+// epoch returns one that read 4096 bytes, 1024 of them useful, at 8192 bytes a second, and
+// had 300 bytes of rows from RAM.
+func epoch(n int, seconds float64, valid score.Score) rundir.Epoch {
+	return rundir.Epoch{Epoch: n, Seconds: seconds, ValidAccuracy: valid, BytesRead: 4096, UsefulBytes: 1024, ReadRate: 8192, RAMBytes: 300,
+		ValidSeconds: 0.5, Links: []pipeline.LinkTime{{Link: "read", Workers: 2, Busy: seconds}, {Link: "compute", Workers: 1, Busy: 0.25}}}
+}
+
+// run returns a run whose epochs took so many seconds.
+func run(seconds ...float64) *rundir.Result {
+	r := &rundir.Result{Setup: rundir.Setup{Engine: "cpu"}, PreloadBytes: 7, ValidAccuracy: 0.75, TestAccuracy: 0.5, PeakAnonBytes: int64(seconds[0])}
+	for i, s := range seconds {
+		valid := score.Score(0.25 * float64(i+1))
+		if i == 1 {
+			valid = score.Undefined // not validated
+		}
+		r.Epochs = append(r.Epochs, epoch(i, s, valid))
+	}
+	return r
+}
+
+func close(a score.Score, b float64) bool { return math.Abs(float64(a)-b) <= 1e-12*math.Abs(b) }
+
+// TestSummarize: the first epoch of each run, of 9 and 11 seconds, counts for itself alone.
+func TestSummarize(t *testing.T) {
+	w := workload{rowBytes: 10, tableBytes: 1000, inputs: []int64{100, 50}}
+	s := summarize(&row{store: "rows", runs: []*rundir.Result{run(9, 2, 4), run(11, 1, 3)}}, w)
+	// Epochs 1 and 2 of both runs take 2·(50 + 100) rows of 10 bytes, 3000 in 10 seconds.
+	for what, v := range map[string]struct {
+		got  score.Score
+		want float64
+	}{
+		"first":     {s.FirstSeconds, 10},
+		"epoch":     {s.EpochSeconds, 2.5},
+		"read":      {s.BytesRead, 4096},
+		"useful":    {s.UsefulBytes, 1024},
+		"fraction":  {s.UsefulFraction, 0.25},
+		"hits":      {s.HitRatio, 4 * 300. / 3000},
+		"effective": {s.Effective, 300},
+		"device":    {s.Device, 8192},
+		"valid":     {s.Valid, 0.75},
+		"test":      {s.Test, 0.5},
+	} {
+		if !close(v.got, v.want) {
+			t.Errorf("%s: %v, want %v", what, v.got, v.want)
+		}
+	}
+	if !slices.Equal(s.RoundSeconds, []score.Score{3, 2}) || s.Rounds != 2 || s.PeakAnon != 11 || s.PreloadBytes != 7 || s.Engine != "cpu" {
+		t.Errorf("%+v", s)
+	}
+	if want := []Link{{"read", 1.25}, {"compute", 0.25}}; !slices.Equal(s.Links, want) {
+		t.Errorf("links %v, want %v", s.Links, want)
+	}
+	// Training and validation of the first run: 9.5, 12, 16.5 seconds.
+	if want := []Scored{{0, 9.5, 0.25}, {2, 16.5, 0.75}}; !slices.Equal(s.Scores, want) {
+		t.Errorf("scores %v, want %v", s.Scores, want)
+	}
+}
+
+// TestOneEpoch: the only epoch of a run counts; of a store that reads nothing there is no
+// fraction, and no rate.
+func TestOneEpoch(t *testing.T) {
+	r := run(3)
+	r.Epochs[0].BytesRead, r.Epochs[0].ReadRate = 0, score.Undefined
+	s := summarize(&row{store: "memory", runs: []*rundir.Result{r}}, workload{rowBytes: 10, inputs: []int64{30}})
+	if s.EpochSeconds != 3 || s.FirstSeconds != 3 || s.UsefulFraction.Defined() || s.Device.Defined() || s.HitRatio != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestPayback: what the pack took to make is compared with what it saves.
+func TestPayback(t *testing.T) {
+	list := []Store{
+		{Store: "packed", Rounds: 1, Preparation: Preparation{Seconds: 10}, FirstSeconds: 3, EpochSeconds: 1},
+		{Store: "rows", Rounds: 1, FirstSeconds: 6, EpochSeconds: 4},    // 7 behind, 3 an epoch: after 1 + 3
+		{Store: "even", Rounds: 1, FirstSeconds: 7, EpochSeconds: 4},    // 6 behind: after 1 + 2
+		{Store: "memory", Rounds: 1, FirstSeconds: 5, EpochSeconds: 1},  // nothing is saved
+		{Store: "slow", Rounds: 1, FirstSeconds: 13, EpochSeconds: 0.5}, // by the first epoch
+		{Store: "failed", EpochSeconds: score.Undefined, PackSaves: score.Undefined},
+	}
+	payback(list)
+	for i, want := range []int{0, 4, 3, 0, 1, 0} {
+		got := 0
+		if p := list[i].PackPays; p != nil {
+			got = *p
+		}
+		if got != want {
+			t.Errorf("%s: %d epochs, want %d", list[i].Store, got, want)
+		}
+	}
+	if list[1].PackSaves != 3 || list[5].PackSaves.Defined() {
+		t.Errorf("saves %v and %v", list[1].PackSaves, list[5].PackSaves)
+	}
+}
+
+// TestPaybackIsLeast counts epochs one by one.
+func TestPaybackIsLeast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string, least int) float64 { return float64(rapid.IntRange(least, 40).Draw(t, name)) }
+		p := Store{Store: "packed", Rounds: 1, Preparation: Preparation{Seconds: draw("packing", 0)}, FirstSeconds: score.Score(draw("first packed", 1)), EpochSeconds: score.Score(draw("packed", 1))}
+		s := Store{Store: "rows", Rounds: 1, FirstSeconds: score.Score(draw("first", 1)), EpochSeconds: score.Score(draw("epoch", 1))}
+		want := 0
+		a, b := p.Preparation.Seconds+float64(p.FirstSeconds), float64(s.FirstSeconds)
+		for n := 1; n < 200 && want == 0; n++ {
+			if a <= b {
+				want = n
+			}
+			a, b = a+float64(p.EpochSeconds), b+float64(s.EpochSeconds)
+		}
+		list := []Store{s, p}
+		payback(list)
+		if got := list[0].PackPays; (got == nil) != (want == 0) || got != nil && *got != want {
+			t.Fatalf("%v, want %d", got, want)
+		}
+	})
+}
+
+// TestTable is the table of three stores, of which one failed.
+func TestTable(t *testing.T) {
+	w := workload{rowBytes: 10, tableBytes: 1000, inputs: []int64{100}}
+	r := Result{Stores: []Store{
+		summarize(&row{store: "packed", runs: []*rundir.Result{run(9, 1)}}, w),
+		summarize(&row{store: "rows", runs: []*rundir.Result{run(20, 30)}}, w),
+		summarize(&row{store: "memory", failed: errors.New("too\nlittle")}, w),
+	}}
+	r.Stores[0].Preparation = Preparation{Seconds: 40, DiskBytes: 3 << 20}
+	payback(r.Stores)
+	heading, lines := r.Table()
+	got := strings.Join(append([]string{heading}, lines...), "\n")
+	const want = ` epoch     read  useful   hits  effective     device  validation         prepared  packing pays
+1.00 s  4.0 KiB   25.0%  30.0%   1000 B/s  8.0 KiB/s       75.0%  40.0 s, 3.0 MiB             -
+30.0 s  4.0 KiB   25.0%  30.0%     33 B/s  8.0 KiB/s       75.0%                -  from epoch 2
+failed: too; little`
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if b, err := json.Marshal(r); err != nil || !strings.Contains(string(b), `"epochs_until_packing_pays":2`) || !strings.Contains(string(b), `"epoch_seconds":null`) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
