@@ -10,7 +10,8 @@
 //	        disk in turn; then the other slots are filled anew with groups that are not
 //	        needed again afterwards; both are repeated until no group is left on disk. Any
 //	        two partitions are in the buffer together in at least one state.
-//	comet   BETA over groups of random partitions, two of which fill the buffer
+//	comet   BETA over groups of random partitions, as few of which fill the buffer as can be:
+//	        two, where it holds an even number of partitions
 //	sweep   the first pass of comet alone, as MariusGNN classifies nodes: every partition is
 //	        in the buffer in at least one state, with those that stay there throughout
 //
@@ -48,7 +49,11 @@ func groupSize(kind string, buffer int) int {
 	if kind == Beta {
 		return 1
 	}
-	return buffer / 2
+	slots := 2
+	for buffer%slots != 0 {
+		slots++
+	}
+	return buffer / slots
 }
 
 // States returns the number of states of every walk of a kind.

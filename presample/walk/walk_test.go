@@ -34,8 +34,10 @@ func beta(kind string, partitions, buffer int, key uint64) [][]int {
 	parts := upTo(partitions)
 	rng.Shuffle(&src, parts)
 	size := 1
-	if kind != Beta {
-		size = buffer / 2
+	for k := buffer - 1; kind != Beta && size == 1 && k > 0; k-- {
+		if buffer%k == 0 {
+			size = k
+		}
 	}
 	groups := slices.Collect(slices.Chunk(parts, size))
 	held, disk := groups[:buffer/size], groups[buffer/size:]
@@ -192,7 +194,7 @@ func TestTinyWalks(t *testing.T) {
 		{Beta, 3, 3, 0, "[[0 1 2]]"},
 		{Comet, 8, 4, 5, "[[0 1 3 7] [0 3 4 5] [0 2 3 6] [1 2 6 7] [2 4 5 6] [1 4 5 7]]"},
 		{Sweep, 8, 4, 2, "[[0 1 3 7] [0 3 4 5] [0 2 3 6]]"},
-		{Sweep, 7, 5, 2, "[[0 1 2 6] [0 2 4 5] [0 2 3]]"},
+		{Sweep, 7, 4, 2, "[[0 1 2 6] [0 2 4 5] [0 2 3]]"},
 	} {
 		w := New(c.kind, c.p, c.b, 1)
 		if got := fmt.Sprint(sets(w)); got != c.want || w.States() != c.swapped+1 {
@@ -212,7 +214,9 @@ func TestStates(t *testing.T) {
 		{Beta, 8, 8, 1},
 		{Comet, 64, 8, 1 + 14*15/2 + 14}, // 16 groups
 		{Sweep, 64, 8, 15},
-		{Sweep, 9, 8, 2}, // the third group has one
+		{Sweep, 9, 8, 2},                      // the third group has one
+		{Comet, 18, 9, 1 + (3 + 2) + (1 + 1)}, // six groups of three
+		{Sweep, 8, 5, 4},                      // groups of one
 	} {
 		if got := States(c.kind, c.p, c.b); got != c.states {
 			t.Errorf("%s, %d of %d: %d states, want %d", c.kind, c.b, c.p, got, c.states)
