@@ -148,6 +148,21 @@ func TestWholeBuffer(t *testing.T) {
 	})
 }
 
+// TestBufferShuffles: the seed nodes of a state are visited in another order in every epoch.
+func TestBufferShuffles(t *testing.T) {
+	p := mbfile.Params{Order: Sequential, Partitions: 4, Buffer: 4, BatchSize: 100, Seed: 6}
+	s, err := bufferSeeds(p, 100, identity(make([]uint32, 100)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one, two Picked
+	s.Pick(ID{Train, 0, 0}, &one)
+	s.Pick(ID{Train, 1, 0}, &two)
+	if slices.Equal(one.Nodes, two.Nodes) || slices.IsSorted(one.Nodes) || slices.IsSorted(two.Nodes) {
+		t.Errorf("epochs visit %v and %v", one.Nodes, two.Nodes)
+	}
+}
+
 // TestPartition: partitions of ten nodes by hand. Three have 4, 3 and 3; under sequential
 // the training nodes 7, 2, 9, 4 and 0 fill partition 0 and one place of partition 1.
 func TestPartition(t *testing.T) {
