@@ -148,7 +148,8 @@ func TestWholeBuffer(t *testing.T) {
 	})
 }
 
-// TestBufferShuffles: the seed nodes of a state are visited in another order in every epoch.
+// TestBufferShuffles: every epoch has another walk, and visits the seed nodes of a state in
+// another order.
 func TestBufferShuffles(t *testing.T) {
 	p := mbfile.Params{Order: Sequential, Partitions: 4, Buffer: 4, BatchSize: 100, Seed: 6}
 	s, err := bufferSeeds(p, 100, identity(make([]uint32, 100)))
@@ -160,6 +161,16 @@ func TestBufferShuffles(t *testing.T) {
 	s.Pick(ID{Train, 1, 0}, &two)
 	if slices.Equal(one.Nodes, two.Nodes) || slices.IsSorted(one.Nodes) || slices.IsSorted(two.Nodes) {
 		t.Errorf("epochs visit %v and %v", one.Nodes, two.Nodes)
+	}
+	p.Order, p.Walk, p.Partitions, p.Buffer = Dispersed, walk.Sweep, 50, 10
+	if s, err = bufferSeeds(p, 100, identity(make([]uint32, 100))); err != nil {
+		t.Fatal(err)
+	}
+	was, is := make([]bool, 50), make([]bool, 50)
+	s.State(ID{Train, 0, 0}, was)
+	s.State(ID{Train, 1, 0}, is)
+	if slices.Equal(was, is) {
+		t.Errorf("two epochs begin with the partitions %v", is)
 	}
 }
 
