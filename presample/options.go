@@ -13,12 +13,16 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/walk"
 )
 
 // Orders of visiting the training batches.
 const (
 	OrderRandom  = sampler.Random
 	OrderOverlap = sampler.Overlap // neighbouring batches share input nodes
+	// Batches of what a buffer of partitions holds, which changes during an epoch, or does not.
+	OrderDispersed  = sampler.Dispersed
+	OrderSequential = sampler.Sequential
 )
 
 // Samplers: how a destination chooses among its in-neighbours.
@@ -41,9 +45,15 @@ type Options struct {
 	EvalFanout string
 	Epochs     int     // different epochs to draw; 0: 1
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
-	Order      string  // of the batches: "random" or "overlap". "": random
-	Seed       uint64
-	Sampler    string // "uniform" or "labor", of evaluation batches too. "": uniform
+	Order      string  // of the batches: "random", "overlap", "dispersed" or "sequential". "": random
+	// Partitions of the graph, and how many of them the buffer holds that the orders
+	// dispersed and sequential draw from.
+	Partitions, Buffer int
+	// Walk is how dispersed changes the buffer during an epoch: walk.Sweep, walk.Beta or
+	// walk.Comet. "": sweep
+	Walk    string
+	Seed    uint64
+	Sampler string // "uniform" or "labor", of evaluation batches too. "": uniform
 	// BatchDependency is over how many successive batches the choices of labor change,
 	// little by little, so that these batches share input nodes. 1: every batch's are its
 	// own. 0: 1
@@ -81,6 +91,9 @@ func (o *Options) EnsureDefaults() {
 	if o.Order == "" {
 		o.Order = OrderRandom
 	}
+	if o.Walk == "" && o.Order == OrderDispersed {
+		o.Walk = walk.Sweep
+	}
 	if o.Sampler == "" {
 		o.Sampler = SamplerUniform
 	}
@@ -108,6 +121,9 @@ func (o *Options) Validate() error {
 	case o.Memory < 0:
 		return usage("--memory: negative")
 	}
+	if err := o.checkPartitions(); err != nil {
+		return err
+	}
 	if err := o.Shard.Validate(); err != nil {
 		return fmt.Errorf("--shard: %w", err)
 	}
@@ -120,6 +136,36 @@ func (o *Options) Validate() error {
 
 // ParseFanout reads a list of fanouts: see sampler.ParseFanout.
 func ParseFanout(text string) ([]int, error) { return sampler.ParseFanout(text) }
+
+// partitioned reports whether batches are drawn from a buffer of partitions.
+func (o *Options) partitioned() bool {
+	return o.Order == OrderDispersed || o.Order == OrderSequential
+}
+
+// checkPartitions names the flag of the partitions, their buffer and its walk that makes no
+// sense.
+func (o *Options) checkPartitions() error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case !o.partitioned() && o.Partitions != 0:
+		return usage("--partitions %d: only --order dispersed and sequential have partitions", o.Partitions)
+	case !o.partitioned() && o.Buffer != 0:
+		return usage("--buffer %d: only --order dispersed and sequential have a buffer of partitions", o.Buffer)
+	case o.Order != OrderDispersed && o.Walk != "":
+		return usage("--walk %s: only --order dispersed changes its buffer during an epoch", o.Walk)
+	case !o.partitioned():
+		return nil
+	case o.Partitions < 2 || o.Partitions > walk.MaxPartitions:
+		return usage("--partitions %d: --order %s needs 2 to %d", o.Partitions, o.Order, walk.MaxPartitions)
+	case o.Buffer < 2 || o.Buffer > o.Partitions:
+		return usage("--buffer %d: --order %s needs 2 to all %d partitions", o.Buffer, o.Order, o.Partitions)
+	case o.Order == OrderDispersed && o.Walk != walk.Sweep && o.Walk != walk.Beta && o.Walk != walk.Comet:
+		return usage("--walk %s: unknown; use sweep, beta or comet", o.Walk)
+	case o.Sampler != SamplerUniform:
+		return usage("--sampler %s: --order %s is drawn with uniform alone", o.Sampler, o.Order)
+	}
+	return nil
+}
 
 // words says how a user gives a content parameter.
 func words(param string, value json.RawMessage) (name, text string) {
@@ -147,6 +193,7 @@ func (o *Options) params() (mbfile.Params, error) {
 	p := mbfile.Params{
 		BatchSize: o.BatchSize, Fanout: o.Fanout, EvalFanout: eval, Epochs: o.Epochs,
 		TrainRatio: o.TrainRatio, Order: o.Order, Seed: o.Seed, Sampler: sampler.Version,
+		Partitions: o.Partitions, Buffer: o.Buffer, Walk: o.Walk,
 	}
 	return p, sampler.SetMethod(&p, o.Sampler, o.BatchDependency, o.LayerDependency)
 }

@@ -145,7 +145,7 @@ func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int6
 func (s *sampling) prepare(ctx context.Context) error {
 	f := s.data.Facts()
 	labels := 4*f.Nodes + int64(s.data.TargetBytes())*(f.Train+f.Valid+f.Test)
-	if err := budget.Check("reading the labels", budget.Reserve+labels, s.o.Memory); err != nil {
+	if err := budget.Check("reading the labels", budget.Reserve+labels+sampler.PartitionMemory(s.params, f.Nodes), s.o.Memory); err != nil {
 		return err
 	}
 	var err error
@@ -177,6 +177,7 @@ func (s *sampling) prepare(ctx context.Context) error {
 	if s.params.Method == mbfile.Labor {
 		s.free -= int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
 	}
+	s.free -= int64(s.o.Workers) * int64(s.params.Partitions) // which of them the buffer holds
 	least := allotment{workers: 1}.need(sampler.Bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
 	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)
 }

@@ -28,6 +28,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -123,7 +124,7 @@ type bench struct {
 	work           string
 	seeds, sampled int
 	threads        string
-	train          []string // more flags of train
+	train, sample  []string // more flags of train and of presample
 	exact, drawn   bool
 	peers          map[string]score
 }
@@ -142,10 +143,11 @@ func main() {
 	flag.BoolVar(&b.drawn, "drawn", true, "score with training's fanout too")
 	jobs := flag.Int("jobs", 1, "runs at a time")
 	more := flag.String("train", "", "more flags of train, separated by spaces")
+	drawing := flag.String("presample", "", "more flags of presample, separated by spaces")
 	peers := flag.String("peers", "", "lines of peers.sh; empty: what is known of PyTorch Geometric")
 	loud := flag.Bool("progress", false, "show the program's progress")
 	flag.Parse()
-	b.tool.Quiet, b.train = !*loud, strings.Fields(*more)
+	b.tool.Quiet, b.train, b.sample = !*loud, strings.Fields(*more), strings.Fields(*drawing)
 	if *peers != "" {
 		var err error
 		if b.peers, err = readPeers(*peers); err != nil {
@@ -268,7 +270,7 @@ func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err 
 func (b *bench) pack(ctx context.Context, name, dir string, seed int, more ...string) (string, error) {
 	samples, pack := dir+".samples", dir+".pack"
 	args := []string{"presample", "--config", b.config(name), "--dataset", b.dataset(name), "--out", samples, "--seed", strconv.Itoa(seed), "--workers", b.threads}
-	if err := b.tool.Run(ctx, new(any), append(args, more...)...); err != nil {
+	if err := b.tool.Run(ctx, new(any), slices.Concat(args, b.sample, more)...); err != nil {
 		return "", err
 	}
 	if err := b.tool.Run(ctx, new(any), "pack", "--config", b.config(name), "--dataset", b.dataset(name), "--samples", samples, "--out", pack, "--workers", b.threads); err != nil {

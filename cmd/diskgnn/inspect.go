@@ -121,7 +121,7 @@ func datasetLines(f *dataset.Facts) []line {
 func samplesLines(d *mbfile.Description) []line {
 	f, p := &d.Facts, &d.Params
 	lines := []line{
-		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %s, %s order, seed %d%s", p.Fanout, p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, p.Seed, methodOf(p))},
+		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %s, %s order%s, seed %d%s", p.Fanout, p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, bufferOf(p), p.Seed, methodOf(p))},
 		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.TrainBatches), units.Count(f.ValidBatches), units.Count(f.TestBatches))},
 		{"rows", fmt.Sprintf("%s read by training, of %s nodes", units.Count(f.Train.InputNodes), units.Count(d.Touched))},
 	}
@@ -131,6 +131,18 @@ func samplesLines(d *mbfile.Description) []line {
 		}
 	}
 	return lines
+}
+
+// bufferOf says which partitions of the graph batches are drawn from.
+func bufferOf(p *mbfile.Params) string {
+	if p.Partitions == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(" of %d of %d partitions", p.Buffer, p.Partitions)
+	if p.Walk != "" {
+		text += ", walk " + p.Walk
+	}
+	return text
 }
 
 // methodOf says what of the sampling is not uniform.

@@ -9,7 +9,7 @@
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine
 //	    featurestore/residency  featurestore/pagerank
-//	L0  graph  device  train/model  internal/...
+//	L0  graph  device  train/model  presample/walk  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except inside one tree
 // (iostack and its backends, graph and its codec), and but for the recipe, which every package
@@ -36,6 +36,7 @@ var Layers = []Tree{
 	{"graph", 0},
 	{"device", 0},
 	{"train/model", 0},
+	{"presample/walk", 0},
 
 	{"dataset", 1},
 	{"presample/mbfile", 1},

@@ -22,6 +22,11 @@
 // cut every F batches, by whatever shard they were sampled; the last one may hold fewer. Byte
 // forms follow each other without padding.
 //
+// Under the orders dispersed and sequential a training batch has input nodes of the
+// partitions that a buffer held then, and no others. Which nodes lie in which partition, and
+// which of them the buffer holds, is a function of Params and of the dataset's training
+// nodes, as the order of the batches is: sampler.Seeds has it (Partitions, State).
+//
 // # index.bin
 //
 // All numbers are little-endian; L is the number of layers.

@@ -7,6 +7,7 @@ import (
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
+	"diskgnn/presample/walk"
 )
 
 // Limits of what a reader accepts: far above any use, and so small that products of these counts
@@ -38,6 +39,8 @@ func (r *Reader) checkFacts() error {
 		return bad("fanouts %v and %v", p.Fanout, p.EvalFanout)
 	case badMethod(p):
 		return bad("sampled by the method %q, a batch dependency of %d, a layer dependency: %t", p.Method, p.BatchDependency, p.LayerDependency)
+	case badPartitions(p, f.Nodes):
+		return bad("order %q of %d partitions, a buffer of %d, the walk %q", p.Order, p.Partitions, p.Buffer, p.Walk)
 	case p.BatchSize < 1 || p.BatchSize > maxBatchSize:
 		return bad("batches of %d seed nodes", p.BatchSize)
 	case slices.Min(counts) < 0 || slices.Max(counts) > MaxBatches || f.Batches() > MaxBatches:
@@ -79,6 +82,20 @@ func badMethod(p *Params) bool {
 		return p.BatchDependency != 0 && (p.BatchDependency < 2 || p.BatchDependency > MaxBatchDependency)
 	}
 	return true
+}
+
+// badPartitions reports whether no samples are drawn from such a buffer.
+func badPartitions(p *Params, nodes int64) bool {
+	walks := []string{""} // that the order may have
+	switch p.Order {
+	case Dispersed:
+		walks = []string{walk.Sweep, walk.Beta, walk.Comet}
+	case Sequential:
+	default:
+		return p.Partitions != 0 || p.Buffer != 0 || p.Walk != ""
+	}
+	return p.Partitions > walk.MaxPartitions || int64(p.Partitions) > nodes || p.Buffer < 2 || p.Buffer > p.Partitions ||
+		p.Method != "" || !slices.Contains(walks, p.Walk)
 }
 
 // checkIndex compares the index with the facts and with the files that meta.json lists:

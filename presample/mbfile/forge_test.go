@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
+	"diskgnn/presample/walk"
 )
 
 // forgery is a directory that is made to say what it should not, with all its checksums
@@ -123,6 +124,14 @@ func (f *forgery) setSize(batch int, size uint64) {
 func TestForgedSamples(t *testing.T) {
 	set := func(key string, value any) func(*forgery) { return func(f *forgery) { f.facts[key] = value } }
 	param := func(key string, value any) func(*forgery) { return func(f *forgery) { f.params[key] = value } }
+	buffer := func(order string, partitions, buffer int, kind string) func(*forgery) {
+		return func(f *forgery) {
+			f.params["order"], f.params["partitions"], f.params["buffer"] = order, partitions, buffer
+			if kind != "" {
+				f.params["walk"] = kind
+			}
+		}
+	}
 	// summary changes train.max.src or another of the sums.
 	summary := func(of string, change func(s map[string]any)) func(*forgery) {
 		return func(f *forgery) { change(f.facts[of].(map[string]any)) }
@@ -178,6 +187,19 @@ func TestForgedSamples(t *testing.T) {
 		"dependency -2":            func(f *forgery) { f.params["method"], f.params["batch_dependency"] = Labor, -2 },
 		"dependency 2^20+1":        func(f *forgery) { f.params["method"], f.params["batch_dependency"] = Labor, MaxBatchDependency+1 },
 		"dependency 1<<62":         func(f *forgery) { f.params["method"], f.params["batch_dependency"] = Labor, int64(1)<<62 },
+		"partitions at random":     param("partitions", 3),
+		"a buffer at random":       param("buffer", 2),
+		"a walk at random":         param("walk", "beta"),
+		"no partitions":            param("order", Dispersed),
+		"one partition":            buffer(Dispersed, 1, 1, "beta"),
+		"a buffer of one":          buffer(Sequential, 4, 1, ""),
+		"a buffer of more":         buffer(Sequential, 4, 5, ""),
+		"partitions beyond nodes":  buffer(Sequential, 1<<13, 2, ""),
+		"partitions 1<<62":         buffer(Dispersed, 1<<62, 1<<61, "beta"),
+		"an unknown walk":          buffer(Dispersed, 4, 2, "far"),
+		"a walk by no name":        buffer(Dispersed, 4, 2, ""),
+		"a walk on the spot":       buffer(Sequential, 4, 2, "beta"),
+		"labor in a buffer":        func(f *forgery) { buffer(Sequential, 4, 2, "")(f); f.params["method"] = Labor },
 		"a smaller fanout":         param("eval_fanout", []int{1, 1}),
 		"hotness 2^32-1":           func(f *forgery) { f.hot[3] = 1<<32 - 1 },
 		"hotness beyond batches":   func(f *forgery) { f.hot[0] = 3; f.hot[1], f.hot[2] = 0, 0 },
@@ -212,6 +234,16 @@ func TestForgedSamples(t *testing.T) {
 	}
 	if err := use(t, forge(t).commit(t)); err != nil {
 		t.Errorf("nothing forged: %v", err)
+	}
+	if p := (Params{Order: Sequential, Partitions: walk.MaxPartitions + 1, Buffer: 2}); !badPartitions(&p, 1<<20) {
+		t.Errorf("%d partitions are accepted", p.Partitions)
+	}
+	for order, kind := range map[string]string{Dispersed: "comet", Sequential: ""} {
+		f := forge(t)
+		buffer(order, 4, 2, kind)(f)
+		if err := use(t, f.commit(t)); err != nil {
+			t.Errorf("%s: %v", order, err)
+		}
 	}
 	for _, dependency := range []int{0, 2, MaxBatchDependency} {
 		f := forge(t)

@@ -39,6 +39,13 @@ const AllNeighbours = -1
 // Labor as a method is LABOR-0: destinations choose alike. Package sampler defines it.
 const Labor = "labor"
 
+// Orders of batches that are drawn from what a buffer of some partitions of the graph holds;
+// package sampler defines them.
+const (
+	Dispersed  = "dispersed"  // the buffer changes during an epoch, along a walk of package walk
+	Sequential = "sequential" // it is the same throughout an epoch
+)
+
 // MaxBatchDependency bounds the batches that share their choices.
 const MaxBatchDependency = 1 << 20
 
@@ -62,6 +69,11 @@ type Params struct {
 	// every batch's are its own.
 	BatchDependency int  `json:"batch_dependency,omitempty"`
 	LayerDependency bool `json:"layer_dependency,omitempty"` // the choices of all hops are the same
+	// Partitions of the graph and how many of them the buffer holds, of the orders Dispersed
+	// and Sequential; 0 otherwise. Walk is Dispersed's.
+	Partitions int    `json:"partitions,omitempty"`
+	Buffer     int    `json:"buffer,omitempty"`
+	Walk       string `json:"walk,omitempty"`
 }
 
 // Facts are the counts that readers size their buffers and plans by. Those of a

@@ -29,6 +29,8 @@
 //	LABOR's lot of a node          (seed, 5, e, b, hop, node)
 //	parts of a lot that depends    (seed, 6, split, group, hop, node)
 //	  on the batches before
+//	partitions of the graph        (seed, 7)
+//	states of epoch e              (seed, 8, e)
 //
 // b counts the batches of the epoch and hops count from 0 at the seed nodes.
 // Validation and test batches draw as epochs 2⁶⁴-1 and 2⁶⁴-2. The subset and the
@@ -37,5 +39,7 @@
 // batches as depend on each other, counted over all epochs of the split: 0 for training,
 // and for evaluation what it draws as. The order Overlap
 // shuffles pieces of the training set instead of nodes, as order.go describes; it depends
-// on the graph and the seed, never on what is drawn.
+// on the graph and the seed, never on what is drawn. Under the orders Dispersed and Sequential
+// the graph is divided into partitions, some of which a buffer holds: partitions.go says which
+// seed nodes are visited when, within.go how their neighbours are drawn.
 package sampler

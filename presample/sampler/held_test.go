@@ -50,11 +50,11 @@ func TestSeedsMemory(t *testing.T) {
 				s.Pick(s.Nth(k), new(Picked))
 			}
 			held := 0
-			for _, order := range s.orders.of {
-				held += 4 * len(order)
+			for _, v := range s.orders.of {
+				held += 4 * len(v.order)
 			}
-			for _, order := range s.orders.free {
-				held += 4 * len(order)
+			for _, v := range s.orders.free {
+				held += 4 * len(v.order)
 			}
 			most = max(most, held)
 			s.Forget(s.Nth(max(i-c.underWay+1, 0)).Epoch)

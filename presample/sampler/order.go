@@ -5,22 +5,29 @@ import (
 
 	"diskgnn/internal/rng"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/walk"
 )
 
 // Orders of visiting the training batches.
 const (
 	Random  = "random"
 	Overlap = "overlap" // neighbouring batches share input nodes
+	// Batches of what a buffer of partitions holds: as it changes during an epoch, and of one
+	// content for each epoch.
+	Dispersed  = mbfile.Dispersed
+	Sequential = mbfile.Sequential
 )
 
 // Purposes of randomness: the word of a key that keeps them apart.
 const (
-	forSubset   = 1
-	forOrder    = 2
-	forDraws    = 3
-	forLocality = 4
-	forLots     = 5
-	forNormals  = 6
+	forSubset     = 1
+	forOrder      = 2
+	forDraws      = 3
+	forLocality   = 4
+	forLots       = 5
+	forNormals    = 6
+	forPartitions = 7
+	forWalk       = 8
 )
 
 // Batches in the order "overlap" are mixtures. Training nodes lie in an order of
@@ -92,90 +99,126 @@ func (c cutting) bounds(run int64) (lo, hi int) {
 	return int(run * n / runs), int((run + 1) * n / runs)
 }
 
-// orders holds the visiting orders of the epochs under way: positions in the
-// training split.
+// visit is the visiting order of one epoch: positions in the training split.
+type visit struct {
+	order []uint32
+	// The next two are of orders with partitions.
+	cuts []cut // of every batch
+	walk *walk.Walk
+}
+
+// span returns the part of the order that is a batch's.
+func (v *visit) span(index, size int) []uint32 {
+	if v.walk == nil {
+		return v.order[index*size : min((index+1)*size, len(v.order))]
+	}
+	lo := uint32(0)
+	if index > 0 {
+		lo = v.cuts[index-1].end
+	}
+	return v.order[lo:v.cuts[index].end]
+}
+
+// orders holds the visits of the epochs under way.
 type orders struct {
 	seed  uint64
 	n     int
 	mixed bool // overlap: arranged by cut from local
 	cut   cutting
-	local []uint32 // positions by locality
+	local []uint32    // positions by locality
+	parts *partitions // nil: of other orders than dispersed and sequential
 
-	mu      sync.RWMutex // an order is read under it, since drop uses its memory again
-	of      map[int][]uint32
-	free    [][]uint32
+	mu      sync.RWMutex // a visit is read under it, since drop uses its memory again
+	of      map[int]*visit
+	free    []*visit
 	scratch []uint32
 }
 
 func (o *orders) init(n int, p *mbfile.Params) {
-	o.seed, o.n, o.of = p.Seed, n, map[int][]uint32{}
+	o.seed, o.n, o.of = p.Seed, n, map[int]*visit{}
 	if o.mixed = p.Order == Overlap; o.mixed {
 		o.cut = newCutting(n, p.BatchSize)
 	}
 }
 
-// memory returns the bytes held beside the orders under way.
+// memory returns the bytes held beside the visits under way.
 func (o *orders) memory() int64 {
-	if !o.mixed {
-		return 0
+	switch {
+	case o.mixed:
+		return o.cut.memory()
+	case o.parts != nil:
+		return o.parts.memory()
 	}
-	return o.cut.memory()
+	return 0
 }
 
-// with calls do with the order of an epoch, which is made if it is not there. The order is
+// visitMemory returns the bytes of a visit.
+func (o *orders) visitMemory() int64 {
+	n := 4 * int64(o.n)
+	if o.parts != nil {
+		n += o.parts.visitMemory()
+	}
+	return n
+}
+
+// with calls do with the visit of an epoch, which is made if it is not there. The visit is
 // valid during the call.
-func (o *orders) with(epoch int, do func(order []uint32)) {
+func (o *orders) with(epoch int, do func(v *visit)) {
 	for !o.read(epoch, do) {
 		o.make(epoch) // it may be dropped again before it is read
 	}
 }
 
-// read calls do with the order of an epoch, if it is there.
-func (o *orders) read(epoch int, do func(order []uint32)) bool {
+// read calls do with the visit of an epoch, if it is there.
+func (o *orders) read(epoch int, do func(v *visit)) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	order := o.of[epoch]
-	if order != nil {
-		do(order)
+	v := o.of[epoch]
+	if v != nil {
+		do(v)
 	}
-	return order != nil
+	return v != nil
 }
 
-// make makes the order of an epoch, unless it is there.
+// make makes the visit of an epoch, unless it is there.
 func (o *orders) make(epoch int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.of[epoch] != nil {
 		return
 	}
-	var order []uint32
+	var v *visit
 	if n := len(o.free); n > 0 {
-		order, o.free = o.free[n-1], o.free[:n-1]
+		v, o.free = o.free[n-1], o.free[:n-1]
 	} else {
-		order = make([]uint32, o.n)
+		v = &visit{order: make([]uint32, o.n)}
 	}
-	o.fill(order, rng.Key(o.seed, forOrder, uint64(epoch)))
-	o.of[epoch] = order
+	o.fill(v, epoch)
+	o.of[epoch] = v
 }
 
-// fill writes the order that a key gives.
-func (o *orders) fill(order []uint32, key uint64) {
-	if o.mixed {
-		o.cut.arrange(order, o.local, o.scratch, key)
-		return
+// fill makes the visit of an epoch.
+func (o *orders) fill(v *visit, epoch int) {
+	key := rng.Key(o.seed, forOrder, uint64(epoch))
+	switch {
+	case o.mixed:
+		o.cut.arrange(v.order, o.local, o.scratch, key)
+	case o.parts != nil:
+		o.parts.arrange(v, epoch, key)
+	default:
+		identity(v.order)
+		src := rng.New(key)
+		rng.Shuffle(&src, v.order)
 	}
-	identity(order)
-	src := rng.New(key)
-	rng.Shuffle(&src, order)
 }
 
 // drop forgets the epochs before the given one; their memory is used again.
 func (o *orders) drop(before int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for e, order := range o.of {
+	for e, v := range o.of {
 		if e < before {
-			o.free = append(o.free, order)
+			o.free = append(o.free, v)
 			delete(o.of, e)
 		}
 	}

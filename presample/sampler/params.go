@@ -39,8 +39,8 @@ func Check(p *mbfile.Params) error {
 		return usage("--epochs %d: needs 1 to %d", p.Epochs, maxEpochs)
 	case !(p.TrainRatio > 0 && p.TrainRatio <= 1):
 		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", p.TrainRatio)
-	case p.Order != Random && p.Order != Overlap:
-		return usage("--order %s: unknown; use random or overlap", p.Order)
+	case !slices.Contains([]string{Random, Overlap, Dispersed, Sequential}, p.Order):
+		return usage("--order %s: unknown; use random, overlap, dispersed or sequential", p.Order)
 	}
 	return checkFanout("--fanout", p.Fanout)
 }

@@ -32,11 +32,12 @@ type Sampler struct {
 	drawer
 	chooser
 	labor  labor // how the batch is drawn
+	within within
 	picked Picked
 	batch  graph.Batch // the last one
 
 	nodes  []uint32 // in the order of discovery
-	degree []uint32 // of every node, in the whole graph
+	degree []uint32 // of every node: its neighbours that may be drawn
 	start  []int64  // of every destination: its first edge
 	pos    []int64  // edges drawn and not looked up yet
 	ids    []uint32 // their sources
@@ -66,6 +67,7 @@ func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, e
 	if s.labor = from.labor(id); s.labor.on {
 		s.chooser.prepare(s.fanout)
 	}
+	s.within.restrict(from, id)
 	b := &s.batch
 	b.Labels, b.Targets = s.picked.Labels, s.picked.Targets
 	return b, s.sample(ctx, b, s.picked.Nodes, key)
@@ -83,7 +85,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 	if n != len(seeds) {
 		return fault.New(fault.ErrInput, "a seed node is listed twice")
 	}
-	if err := s.locate(0, n); err != nil {
+	if err := s.locate(ctx, 0, n); err != nil {
 		return err
 	}
 	var size Extent
@@ -104,12 +106,17 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		if err := s.allow(size); err != nil {
 			return err
 		}
-		if err := s.locate(n, k[l].NumSrc); err != nil {
+		if err := s.locate(ctx, n, k[l].NumSrc); err != nil {
 			return err
 		}
 		n = k[l].NumSrc
 	}
 	b.Input, b.Degree = s.nodes[:n], s.degree[:n]
+	if s.within.on { // batches have the degrees of the whole graph
+		for i, v := range b.Input {
+			b.Degree[i] = uint32(len(s.g.Neighbors(v)))
+		}
+	}
 	return nil
 }
 
@@ -137,8 +144,9 @@ func (s *Sampler) number(out, ids []uint32, n uint32) uint32 {
 	return s.table.number(out, ids, s.nodes, n)
 }
 
-// locate looks up where the edges of the nodes lo to hi-1 lie.
-func (s *Sampler) locate(lo, hi int) error {
+// locate looks up where the edges of the nodes lo to hi-1 lie, and how many of them may be
+// drawn.
+func (s *Sampler) locate(ctx context.Context, lo, hi int) (err error) {
 	s.degree, s.start = enlarge(s.degree, lo, hi), enlarge(s.start, lo, hi)
 	indptr := s.g.Indptr
 	var most int64
@@ -150,6 +158,13 @@ func (s *Sampler) locate(lo, hi int) error {
 	}
 	if most > math.MaxUint32 {
 		return fault.New(fault.ErrInput, "a node has %d in-neighbours, more than 32 bits count", most)
+	}
+	if s.within.on {
+		for i, v := range s.nodes[lo:hi] {
+			if degree[i], err = s.within.count(ctx, s.g.Neighbors(v)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -175,8 +190,17 @@ func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key u
 				return err
 			}
 		}
+		sources := s.g.Indices[start : start+int64(d)]
+		part := false // may be drawn
+		if s.within.on {
+			sources = s.g.Neighbors(s.nodes[i])
+			part = int(d) < len(sources)
+		}
 		if int(take) > len(s.pos) { // only ever all neighbours
-			for piece := range slices.Chunk(s.g.Indices[start:start+int64(d)], chunkEdges) {
+			for piece := range slices.Chunk(sources, chunkEdges) {
+				if part {
+					piece = s.within.keep(s.ids, piece)
+				}
 				n = s.number(k.Indices[done:done+len(piece)], piece, n)
 				done += len(piece)
 			}
@@ -190,11 +214,16 @@ func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key u
 				pos[j] = start + int64(j)
 			}
 		case l.on:
-			if err := s.choose(ctx, pos, s.g.Indices[start:start+int64(d)], start, &l); err != nil {
+			if err := s.choose(ctx, pos, sources, start, &l); err != nil {
 				return err
 			}
 		default:
 			s.draw(pos, start, d, rng.Join(key, uint64(s.nodes[i])))
+		}
+		if part {
+			if err := s.within.among(ctx, pos, sources, start); err != nil {
+				return err
+			}
 		}
 	}
 	look()

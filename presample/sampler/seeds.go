@@ -104,6 +104,11 @@ func Load(ctx context.Context, d *dataset.Dataset, p mbfile.Params, rep progress
 	}
 	train.keep(p.TrainRatio, rng.Key(p.Seed, forSubset))
 	s.orders.init(len(train.nodes), &p)
+	if p.Partitions > 0 {
+		if s.orders.parts, err = partition(p, int64(len(labels)), train.nodes); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -157,7 +162,12 @@ func (s *split) keep(ratio float64, key uint64) {
 func (s *split) targetsOf(i int) []byte { return s.targets[i*s.row : (i+1)*s.row] }
 
 // Batches returns the number of batches of a split; of Train, in each epoch.
-func (s *Seeds) Batches(of Split) int { return s.split[of].batches(s.params.BatchSize) }
+func (s *Seeds) Batches(of Split) int {
+	if of == Train && s.orders.parts != nil {
+		return s.orders.parts.batches()
+	}
+	return s.split[of].batches(s.params.BatchSize)
+}
 
 // Nodes returns the number of a split's labelled nodes; of Train, of those that the ratio
 // leaves, which are the seed nodes of every epoch.
@@ -181,7 +191,7 @@ func (s *Seeds) Nth(i int) ID {
 // Memory returns the bytes held while so many batches that follow each other are under way.
 func (s *Seeds) Memory(underWay int) int64 {
 	epochs := 2 + underWay/s.Batches(Train)
-	n := 4*int64(min(epochs, s.params.Epochs+1))*int64(len(s.split[Train].nodes)) + s.orders.memory()
+	n := int64(min(epochs, s.params.Epochs+1))*s.orders.visitMemory() + s.orders.memory()
 	for i := range s.split {
 		n += int64(8+s.split[i].row) * int64(len(s.split[i].nodes))
 	}
@@ -201,17 +211,17 @@ func (s *Seeds) LocalizeMemory(nodes int64) int64 {
 func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	to.Nodes, to.Labels, to.Targets = to.Nodes[:0], to.Labels[:0], to.Targets[:0]
 	size, from := s.params.BatchSize, &s.split[id.Split]
-	lo, hi := id.Index*size, min((id.Index+1)*size, len(from.nodes))
 	key = rng.Key(s.params.Seed, forDraws, id.drawnAs(), uint64(id.Index))
 	if id.Split == Train {
-		s.orders.with(id.Epoch, func(order []uint32) {
-			for _, at := range order[lo:hi] {
+		s.orders.with(id.Epoch, func(v *visit) {
+			for _, at := range v.span(id.Index, size) {
 				to.Nodes, to.Labels = append(to.Nodes, from.nodes[at]), append(to.Labels, from.labels[at])
 				to.Targets = append(to.Targets, from.targetsOf(int(at))...)
 			}
 		})
 		return key
 	}
+	lo, hi := id.Index*size, min((id.Index+1)*size, len(from.nodes))
 	to.Nodes, to.Labels = append(to.Nodes, from.nodes[lo:hi]...), append(to.Labels, from.labels[lo:hi]...)
 	to.Targets = append(to.Targets, from.targets[lo*from.row:hi*from.row]...)
 	return key

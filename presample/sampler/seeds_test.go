@@ -109,7 +109,7 @@ func TestEpochsCoverTheTrainingSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 60).Draw(t, "nodes")
 		p := mbfile.Params{BatchSize: rapid.IntRange(1, 70).Draw(t, "batch"), Fanout: []int{1}, Epochs: rapid.IntRange(1, 6).Draw(t, "epochs"), Seed: 3}
-		s := &Seeds{params: p, split: [3]split{{nodes: make([]uint32, n), labels: make([]int32, n)}}, orders: orders{seed: 3, n: n, of: map[int][]uint32{}}}
+		s := &Seeds{params: p, split: [3]split{{nodes: make([]uint32, n), labels: make([]int32, n)}}, orders: orders{seed: 3, n: n, of: map[int]*visit{}}}
 		for i := range n {
 			s.split[Train].nodes[i] = uint32(10 * i)
 		}
