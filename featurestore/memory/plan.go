@@ -24,14 +24,14 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 			return featurestore.Layout{}, err
 		}
 		if rows+near < c.facts.Nodes {
-			return featurestore.Layout{}, fault.New(fault.ErrUsage, "--ram-cache %s: the store %s holds all rows, %s; leave the flag out, or train on a pack",
+			return featurestore.Layout{}, fault.New(fault.ErrUsage, "--ram-cache %s: the store %s holds all rows, %s; leave the flag out, read rows while training (--store rows), or train on a pack",
 				o.Cache, Name, budget.FormatBytes(c.facts.Nodes*int64(c.facts.RowBytes)))
 		}
 	}
 	l := c.layout(o.GPU, near)
 	need := l.TableBytes + l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
 	if need > o.Memory {
-		return l, fault.New(fault.ErrBudget, "all rows (%s) and %d slots need %s of memory, %s is left for them; give more --memory, or train on a pack",
+		return l, fault.New(fault.ErrBudget, "all rows (%s) and %d slots need %s of memory, %s is left for them; give more --memory, read rows while training (--store rows), or train on a pack",
 			budget.FormatBytes(l.RAMBytes), o.Slots, budget.FormatBytes(need), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	return l, nil
