@@ -20,6 +20,7 @@ package featurestore
 
 import (
 	"context"
+	"fmt"
 
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
@@ -46,6 +47,11 @@ type Ref struct {
 	Index int
 }
 
+// String names the batch in errors.
+func (r Ref) String() string {
+	return fmt.Sprintf("%s %d", [...]string{"batch", "validation batch", "test batch"}[r.Split], r.Index)
+}
+
 // Facts are the counts of a run's batches and of their rows.
 type Facts struct {
 	Nodes       int64
@@ -70,6 +76,15 @@ type Facts struct {
 
 // MultiLabel reports whether a node may have several classes.
 func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }
+
+// Inputs returns the most input nodes of a training batch, or with eval of another; 0 where
+// there are no such batches.
+func (f *Facts) Inputs(eval bool) int {
+	if eval {
+		return f.EvalSizes.Inputs()
+	}
+	return f.TrainSizes.Inputs()
+}
 
 // Batches returns how many batches a split has.
 func (f *Facts) Batches(s Split) int { return [...]int{f.Train, f.Valid, f.Test}[s] }
@@ -183,6 +198,11 @@ type Layout struct {
 
 	// Own is the store's: what else Open must know.
 	Own any
+}
+
+// Bytes returns the host memory that the store takes with as many slots.
+func (l *Layout) Bytes(slots, evalSlots int) int64 {
+	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
 }
 
 // Store holds rows. It belongs to one process, and its methods to one goroutine; slots
@@ -335,4 +355,14 @@ type Counts struct {
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
 	RAMRows                int   // rows that no read was for
+}
+
+// Add adds the counts of another part of the batch.
+func (c *Counts) Add(o Counts) {
+	c.BytesRead += o.BytesRead
+	c.UsefulBytes += o.UsefulBytes
+	c.GraphRead += o.GraphRead
+	c.SSDRead += o.SSDRead
+	c.SSDUseful += o.SSDUseful
+	c.RAMRows += o.RAMRows
 }

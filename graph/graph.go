@@ -188,6 +188,14 @@ type Sizes struct {
 	Edges []int `json:"edges"` // most edges of each block
 }
 
+// Inputs returns the most input nodes of a batch; 0 where the sizes are of no batches.
+func (s *Sizes) Inputs() int {
+	if len(s.Src) == 0 {
+		return 0
+	}
+	return s.Src[0]
+}
+
 // NewBatch returns an empty batch with room for any that the sizes cover, whose targets
 // are rows of so many bytes.
 func (s *Sizes) NewBatch(targetBytes int) Batch {

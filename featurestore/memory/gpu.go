@@ -38,7 +38,7 @@ func (t *gpuTable) carriedRows() int64 { return dataset.Granule/t.RowBytes() + 1
 
 // lay takes the memory of the device but for the rows.
 func (t *gpuTable) lay(a *cuda.Arena) error {
-	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * inputs(t.facts, eval)} }
+	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * int64(t.facts.Inputs(eval))} }
 	var errs [3]error
 	errs[0] = t.turns.Lay(a, turn(false), turn(true))
 	t.landed, errs[1] = a.Take(t.carriedRows() * t.RowBytes())
@@ -54,7 +54,7 @@ func (t *gpuTable) count(l *featurestore.Layout) {
 	l.GPUCacheBytes = t.Bytes()
 	l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + dry.Used()
 	l.RAMBytes, l.KeepBytes = pages(t.farBytes()), pages(depth*t.partBytes())
-	l.SlotBytes, l.EvalSlotBytes = pages(4*inputs(t.facts, false)), pages(4*inputs(t.facts, true))
+	l.SlotBytes, l.EvalSlotBytes = pages(4*int64(t.facts.Inputs(false))), pages(4*int64(t.facts.Inputs(true)))
 }
 
 func (t *gpuTable) open() (err error) {
@@ -199,7 +199,7 @@ func (t *gpuTable) matrix(eval bool) (matrix, error) {
 		m.turn = t.turns.Evaluation
 	}
 	var err error
-	if m.ids, err = device.NewHost(int(4 * inputs(t.facts, eval))); err != nil {
+	if m.ids, err = device.NewHost(4 * t.facts.Inputs(eval)); err != nil {
 		return nil, err
 	}
 	m.ids.Prefer(t.Device.Node)

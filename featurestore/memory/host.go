@@ -24,7 +24,7 @@ func (t *hostTable) bytes() int64 { return t.facts.Nodes * int64(t.facts.RowByte
 func (t *hostTable) count(l *featurestore.Layout) {
 	l.RAMBytes = pages(t.bytes())
 	slot := func(eval bool) int64 {
-		n := inputs(t.facts, eval)
+		n := int64(t.facts.Inputs(eval))
 		return pages(4*n*int64(t.facts.Dim)) + pages(4*n)
 	}
 	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
@@ -56,7 +56,7 @@ func (t *hostTable) fill(ctx context.Context, r *tableReader, _ []uint32, rep pr
 
 func (t *hostTable) matrix(eval bool) (matrix, error) {
 	m := &hostMatrix{hostTable: t}
-	n := int(inputs(t.facts, eval))
+	n := t.facts.Inputs(eval)
 	var errs [2]error
 	m.mem, errs[0] = device.NewHost(4 * n * t.facts.Dim)
 	m.nodes, errs[1] = device.NewHost(4 * n)

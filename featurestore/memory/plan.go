@@ -29,8 +29,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		}
 	}
 	l := c.layout(o.GPU, near)
-	need := l.TableBytes + l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
-	if need > o.Memory {
+	if need := l.Bytes(o.Slots, o.EvalSlots); need > o.Memory {
 		return l, fault.New(fault.ErrBudget, "all rows (%s) and %d slots need %s of memory, %s is left for them; give more --memory, read rows while training (--store rows), or train on a pack",
 			budget.FormatBytes(l.RAMBytes), o.Slots, budget.FormatBytes(need), budget.FormatBytes(max(o.Memory, 0)))
 	}
@@ -84,18 +83,6 @@ func (c *candidate) table(l *featurestore.Layout) table {
 
 // ranksBytes returns the bytes of all ranks, whole pages.
 func (c *candidate) ranksBytes() int64 { return pages(4 * c.facts.Nodes) }
-
-// inputs returns the most input nodes of a batch.
-func inputs(f *featurestore.Facts, eval bool) int64 {
-	s := f.TrainSizes.Src
-	if eval {
-		s = f.EvalSizes.Src
-	}
-	if len(s) == 0 {
-		return 0
-	}
-	return int64(s[0])
-}
 
 // pages rounds bytes up to whole pages.
 func pages(bytes int64) int64 { return binio.AlignUp(bytes, device.PageSize) }

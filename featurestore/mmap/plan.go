@@ -28,14 +28,11 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
 		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the store %s leaves rows to the page cache, which is in RAM; use --ram-cache", g, Name)
 	}
-	need := func(l *featurestore.Layout) int64 {
-		return l.TableBytes + l.RAMBytes + l.KeepBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
-	}
 	least := c.layout(0, o.FaultThreads)
-	left := o.Memory - need(&least)
+	left := o.Memory - least.Bytes(o.Slots, o.EvalSlots)
 	if left < 0 {
 		return least, fault.New(fault.ErrBudget, "%d slots and the least page cache need %s of memory, %s is left for them; give more --memory",
-			o.Slots, budget.FormatBytes(need(&least)), budget.FormatBytes(max(o.Memory, 0)))
+			o.Slots, budget.FormatBytes(least.Bytes(o.Slots, o.EvalSlots)), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	switch {
 	case o.Least:
@@ -48,7 +45,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		return none, err
 	}
 	l := c.layout((rows*int64(c.facts.RowBytes)+c.page-1)/c.page, o.FaultThreads)
-	if n := need(&l); n > o.Memory {
+	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
 		return l, fault.New(fault.ErrBudget, "--ram-cache %s and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
 			o.Cache, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
 	}
@@ -102,23 +99,11 @@ func (c *candidate) ranksBytes() int64 { return alignUp(4 * c.facts.Nodes) }
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.
 func (c *candidate) slotBytes(eval bool) int64 {
-	n := inputs(&c.facts, eval)
+	n := int64(c.facts.Inputs(eval))
 	if n == 0 {
 		return 0
 	}
 	return alignUp(4*n*int64(c.facts.Dim)) + alignUp(4*n) + c.source.LoaderBytes(eval)
-}
-
-// inputs returns the most input nodes of a batch.
-func inputs(f *featurestore.Facts, eval bool) int64 {
-	s := f.TrainSizes.Src
-	if eval {
-		s = f.EvalSizes.Src
-	}
-	if len(s) == 0 {
-		return 0
-	}
-	return int64(s[0])
 }
 
 // alignUp rounds the bytes of a buffer up to whole pages.

@@ -26,7 +26,7 @@ type slot struct {
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
-	sl, n := &slot{store: s}, int(inputs(&s.facts, eval))
+	sl, n := &slot{store: s}, s.facts.Inputs(eval)
 	var errs [3]error
 	sl.matrix, errs[0] = device.NewHost(4 * n * s.facts.Dim)
 	sl.nodes, errs[1] = device.NewHost(4 * n)
@@ -68,7 +68,7 @@ func (sl *slot) Wait(ctx context.Context) error {
 	}
 	sl.waiting = false
 	if err := sl.store.gather(ctx, sl.nodes.Uint32s()[:len(sl.batch.Input)], sl.X(), &sl.counts); err != nil {
-		return fmt.Errorf("rows of %s %d: %w", [...]string{"batch", "validation batch", "test batch"}[sl.ref.Split], sl.ref.Index, err)
+		return fmt.Errorf("rows of %v: %w", sl.ref, err)
 	}
 	return nil
 }
@@ -80,9 +80,7 @@ func (sl *slot) Batch() *graph.Batch { return sl.batch }
 
 func (sl *slot) Counts() featurestore.Counts {
 	c := sl.loader.Counts()
-	c.BytesRead += sl.counts.BytesRead
-	c.UsefulBytes += sl.counts.UsefulBytes
-	c.RAMRows = sl.counts.RAMRows
+	c.Add(sl.counts)
 	return c
 }
 

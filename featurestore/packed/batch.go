@@ -1,7 +1,6 @@
 package packed
 
 import (
-	"fmt"
 
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
@@ -68,9 +67,7 @@ func (b *batch) begin(ref featurestore.Ref) {
 }
 
 // String names the batch.
-func (b *batch) String() string {
-	return fmt.Sprintf("%s %d", [...]string{"batch", "validation batch", "test batch"}[b.ref.Split], b.ref.Index)
-}
+func (b *batch) String() string { return b.ref.String() }
 
 // train returns where the training batch lies.
 func (b *batch) train() *packfile.Train { return &b.src.pack.Index().Train[b.ref.Index] }

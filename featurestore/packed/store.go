@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"diskgnn/featurestore"
-	"diskgnn/graph"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -30,9 +29,9 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	s := &Store{src: source{pack: r, facts: r.Facts()}}
 	f := &s.src.facts
 	disk, shares, taken := mostRows(r, l.Through)
-	evaluated := inputs(f.EvalSizes)
+	evaluated := f.EvalSizes.Inputs()
 	s.train = course{sizes: f.TrainSizes, graphs: trainGraphs{r}, plans: true,
-		matrix: matrixSize{rows: inputs(f.TrainSizes), disk: disk, landed: disk, taken: taken}}
+		matrix: matrixSize{rows: f.TrainSizes.Inputs(), disk: disk, landed: disk, taken: taken}}
 	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r},
 		matrix: matrixSize{rows: evaluated, disk: evaluated, landed: evaluated, taken: evaluated, eval: true}}
 
@@ -65,14 +64,6 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	}
 	s.eval.levels = []level{evaluation{&s.src, l.CacheRows}, ranked}
 	return s
-}
-
-// inputs returns the most input nodes of a batch.
-func inputs(s graph.Sizes) int {
-	if len(s.Src) == 0 {
-		return 0
-	}
-	return s.Src[0]
 }
 
 // mostAdmitted returns the most rows that a batch admits to the cache of policy min.

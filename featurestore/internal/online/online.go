@@ -98,14 +98,14 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		finest = c.facts.BatchesPerEpoch
 	}
 	least := c.layout(policy, 0, finest)
-	n := need(&least, &o)
+	n := least.Bytes(o.Slots, o.EvalSlots)
 	if n > o.Memory {
 		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
 			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	fits := func(frames, parts int64, memory int64) bool {
 		l := c.layout(policy, frames, int(parts))
-		return need(&l, &o) <= memory && l.Own.(own).grid.numbered(c.facts.Nodes, inputs(&c.facts, false))
+		return l.Bytes(o.Slots, o.EvalSlots) <= memory && l.Own.(own).grid.numbered(c.facts.Nodes, c.facts.Inputs(false))
 	}
 	longest := func(frames, memory int64) int { // superbatches of an epoch that are as long as fits
 		return finest - int(most(int64(max(finest-1, 0)), func(n int64) bool { return fits(frames, int64(finest)-n, memory) }))
@@ -122,16 +122,11 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	if err != nil {
 		return none, err
 	}
-	if l := c.layout(policy, rows, finest); need(&l, &o) > o.Memory {
+	if l := c.layout(policy, rows, finest); l.Bytes(o.Slots, o.EvalSlots) > o.Memory {
 		return l, fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
-			o.Cache, rows, o.Slots, budget.FormatBytes(need(&l, &o)), budget.FormatBytes(o.Memory))
+			o.Cache, rows, o.Slots, budget.FormatBytes(l.Bytes(o.Slots, o.EvalSlots)), budget.FormatBytes(o.Memory))
 	}
 	return c.layout(policy, rows, longest(rows, o.Memory)), nil
-}
-
-// need returns what a layout takes, with its slots.
-func need(l *featurestore.Layout, o *featurestore.PlanOptions) int64 {
-	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
 }
 
 // most returns the largest number up to hi that fits. Zero does, and all below one that does.
@@ -162,7 +157,7 @@ func (c *candidate) layout(policy string, frames int64, parts int) featurestore.
 	}
 	g := grid{train: c.facts.Train, perEpoch: c.facts.BatchesPerEpoch, parts: parts}
 	if parts > 0 {
-		l.RAMBytes += g.recorderBytes(c.facts.Nodes, frames, inputs(&c.facts, false))
+		l.RAMBytes += g.recorderBytes(c.facts.Nodes, frames, c.facts.Inputs(false))
 		l.Ahead, l.WindowBytes = windowAhead, c.source.WindowBytes(windowAhead)
 		l.Note = fmt.Sprintf("superbatches of %d batches", g.longest())
 	} else {

@@ -41,21 +41,9 @@ type buffers struct {
 	reader *reader
 }
 
-// inputs returns the most input nodes of a batch.
-func inputs(f *featurestore.Facts, eval bool) int {
-	s := f.TrainSizes.Src
-	if eval {
-		s = f.EvalSizes.Src
-	}
-	if len(s) == 0 {
-		return 0
-	}
-	return s[0]
-}
-
 // lay takes a slot's buffers, or counts them.
 func (b *buffers) lay(m *memory, t *table, counts *featurestore.Counts, eval bool) {
-	f, n := &t.facts, inputs(&t.facts, eval)
+	f, n := &t.facts, t.facts.Inputs(eval)
 	b.matrix = m.host(4 * int64(n) * int64(f.Dim))
 	if b.stored = b.matrix; f.DType != dtype.Float32 {
 		b.stored = m.host(int64(n) * int64(f.RowBytes))
@@ -67,7 +55,7 @@ func (b *buffers) lay(m *memory, t *table, counts *featurestore.Counts, eval boo
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.
 func (c *candidate) slotBytes(eval bool) int64 {
-	if inputs(&c.facts, eval) == 0 {
+	if c.facts.Inputs(eval) == 0 {
 		return 0
 	}
 	m := &memory{dry: true}
@@ -141,7 +129,7 @@ func (sl *slot) ended(err error) error {
 	}
 	sl.reader.drop()
 	sl.reading = false
-	return fmt.Errorf("rows of %s %d: %w", [...]string{"batch", "validation batch", "test batch"}[sl.ref.Split], sl.ref.Index, err)
+	return fmt.Errorf("rows of %v: %w", sl.ref, err)
 }
 
 // Wait reads the rest of the rows, round by round. Of a batch that is given up it ends the
@@ -211,10 +199,8 @@ func (sl *slot) Batch() *graph.Batch { return sl.batch }
 
 func (sl *slot) Counts() featurestore.Counts {
 	c := sl.loader.Counts()
-	c.BytesRead += sl.counts.BytesRead + sl.ahead
-	c.GraphRead += sl.ahead
-	c.UsefulBytes += sl.counts.UsefulBytes
-	c.RAMRows = sl.counts.RAMRows
+	c.Add(sl.counts)
+	c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead})
 	return c
 }
 

@@ -59,7 +59,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 func (s *store) decideBy(o own) (err error) {
 	s.course.train = s.facts.Train
 	if o.grid.parts > 0 {
-		r, err := newRecorder(o.grid, s.facts.Nodes, int64(o.frames), inputs(&s.facts, false), s.loaders)
+		r, err := newRecorder(o.grid, s.facts.Nodes, int64(o.frames), s.facts.Inputs(false), s.loaders)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	if n > 0 {
 		task := rep.Task("decide what the cache held", int64(n), progress.Batches)
 		defer task.Done()
-		most := inputs(&s.facts, false)
+		most := s.facts.Inputs(false)
 		held, into := make([]int32, most), make([]int32, most)
 		var buf []byte
 		for range n {
@@ -205,7 +205,7 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 func (c *candidate) refillBytes() int64 {
 	m := &memory{dry: true}
 	newReader(m, &table{candidate: c}, nil)
-	return m.held() + 8*int64(inputs(&c.facts, false)) + c.source.LoaderBytes(false)
+	return m.held() + 8*int64(c.facts.Inputs(false)) + c.source.LoaderBytes(false)
 }
 
 // Close releases files and memory.
