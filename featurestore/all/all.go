@@ -47,10 +47,7 @@ var stores = []struct {
 		func(p *Places) bool { return p.Pack != "" && p.Dataset == "" && p.Samples == "" },
 		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) },
 		nil, nil},
-	{memory.Name, ofSource, hasSource, nil,
-		func(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-			return memory.On(s, d), nil
-		}, nil},
+	{memory.Name, ofSource, hasSource, nil, memory.On, nil},
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},

@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
@@ -56,7 +57,7 @@ func (c sized) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 
 func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 	t.Helper()
-	c, err := ginex.Find(storetest.Disk, w.Dataset, w.Samples)
+	c, _, err := stores.Find(storetest.Disk, ginex.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

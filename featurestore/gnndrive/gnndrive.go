@@ -24,8 +24,6 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
-	"diskgnn/featurestore/sampled"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 )
 
@@ -34,15 +32,6 @@ const Name = "gnndrive"
 
 // Policies returns what --cache-policy takes.
 func Policies() []string { return []string{residency.Standby} }
-
-// Find reads the metadata of a dataset and of its samples.
-func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
-	s, err := sampled.Find(fsys, data, samples)
-	if err != nil {
-		return nil, err
-	}
-	return On(s, s.Dataset())
-}
 
 // On returns the store of a source's batches, and of the dataset that they are drawn from.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {

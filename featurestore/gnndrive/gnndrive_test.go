@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
@@ -34,7 +35,7 @@ func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 
 func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candidate {
 	t.Helper()
-	c, err := gnndrive.Find(storetest.Disk, w.Dataset, w.Samples)
+	c, _, err := stores.Find(storetest.Disk, gnndrive.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -431,7 +431,11 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				s := find(t, w)
-				return memory.On(s, s.Dataset())
+				c, err := memory.On(s, s.Dataset())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c
 			})
 		})
 		t.Run(name+", window", func(t *testing.T) {

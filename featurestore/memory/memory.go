@@ -21,28 +21,17 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/sampled"
 	"diskgnn/graph"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 )
 
 // Name is the store's in --store.
 const Name = "memory"
 
-// Find reads the metadata of a dataset and of its samples.
-func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
-	s, err := sampled.Find(fsys, data, samples)
-	if err != nil {
-		return nil, err
-	}
-	return On(s, s.Dataset()), nil
-}
-
-// On returns the store of a dataset's rows, with batches of another source than its samples.
-func On(s featurestore.Source, d *dataset.Dataset) featurestore.Candidate {
-	return &candidate{s, d, s.Facts()}
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	return &candidate{s, d, s.Facts()}, nil
 }
 
 // candidate is a dataset that was found, with a source of batches.

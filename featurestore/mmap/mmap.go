@@ -39,10 +39,8 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/sampled"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 )
 
@@ -51,15 +49,6 @@ const Name = "mmap"
 
 // DefaultFaultThreads is the number of threads where none is given.
 const DefaultFaultThreads = 16
-
-// Find reads the metadata of a dataset and of its samples.
-func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
-	s, err := sampled.Find(fsys, data, samples)
-	if err != nil {
-		return nil, err
-	}
-	return On(s, s.Dataset())
-}
 
 // On returns the store of a source's batches, and of the dataset that they are drawn from.
 // Compressed features are an error of kind fault.ErrUsage.

@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/sampled"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
@@ -40,7 +41,11 @@ func TestPageCache(t *testing.T) {
 				BatchSize: p.Batch, Epochs: p.Epochs, Fanout: p.Fanout, Workers: 2}, progress.Discard)
 			return err
 		})
-	c, err := Find(storetest.Disk, w.Dataset, w.Samples)
+	source, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := On(source, source.Dataset())
 	if err != nil {
 		t.Fatal(err)
 	}

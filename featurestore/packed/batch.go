@@ -1,7 +1,6 @@
 package packed
 
 import (
-
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/graph"

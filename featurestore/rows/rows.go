@@ -18,8 +18,6 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
-	"diskgnn/featurestore/sampled"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 )
 
@@ -30,15 +28,6 @@ const Name = "rows"
 // also the one that it is fastest with.
 func Policies() []string {
 	return []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}
-}
-
-// Find reads the metadata of a dataset and of its samples.
-func Find(fsys vfs.FS, data, samples string) (featurestore.Candidate, error) {
-	s, err := sampled.Find(fsys, data, samples)
-	if err != nil {
-		return nil, err
-	}
-	return On(s, s.Dataset())
 }
 
 // On returns the store of a source's batches, and of the dataset that they are drawn from.

@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/rows"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
@@ -34,7 +35,7 @@ func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 
 func find(t testing.TB, w *storetest.World, percent float64, policy string) featurestore.Candidate {
 	t.Helper()
-	c, err := rows.Find(storetest.Disk, w.Dataset, w.Samples)
+	c, _, err := stores.Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("an unknown policy: %v", err)
 	}
 	small := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
-	if _, err := rows.Find(storetest.Disk, small.Dataset, small.Samples); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
+	if _, _, err := stores.Find(storetest.Disk, rows.Name, stores.Places{Dataset: small.Dataset, Samples: small.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
 		t.Errorf("compressed features: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/residency"
 	"diskgnn/featurestore/rows"
 	"diskgnn/featurestore/storetest"
@@ -300,7 +301,7 @@ func TestDamagedFeatures(t *testing.T) {
 	if err := os.Truncate(name, int64(len(b)-1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rows.Find(storetest.Disk, w.Dataset, w.Samples); !errors.Is(err, fault.ErrCorrupt) {
+	if _, _, err := stores.Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a short file is found: %v", err)
 	}
 	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30})
@@ -320,7 +321,7 @@ func TestDamagedFeatures(t *testing.T) {
 // The cache is as large as is wanted, or as memory allows, and its memory is what is said.
 func TestPlan(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 2, Dim: 64}, Batch: 20, Epochs: 1}, sample)
-	c, err := rows.Find(storetest.Disk, w.Dataset, w.Samples)
+	c, _, err := stores.Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

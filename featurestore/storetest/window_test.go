@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/sampled"
 	"diskgnn/featurestore/storetest"
@@ -166,7 +167,7 @@ func TestStoreWithWindow(t *testing.T) {
 		return err
 	})
 	storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
-		inner, err := memory.Find(storetest.Disk, w.Dataset, w.Samples)
+		inner, _, err := stores.Find(storetest.Disk, memory.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 		if err != nil {
 			t.Fatal(err)
 		}
