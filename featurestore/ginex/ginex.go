@@ -28,7 +28,6 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
-	"diskgnn/iostack"
 )
 
 // Name is the store's in --store.
@@ -41,11 +40,8 @@ func Policies() []string { return []string{residency.Belady} }
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return online.New(s, d, online.Design{
 		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight, Recorded: true,
-		IO: iostack.Options{Workers: inFlight, MaxIO: longest},
 	})
 }
 
-const (
-	inFlight = 512      // reads of a batch
-	longest  = 16 << 10 // bytes of a read: rows are short, and each read has a bounce buffer
-)
+// inFlight is the reads of a batch at the same time.
+const inFlight = 512

@@ -24,7 +24,6 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
-	"diskgnn/iostack"
 )
 
 // Name is the store's in --store.
@@ -36,13 +35,11 @@ func Policies() []string { return []string{residency.Standby} }
 // On returns the store of a source's batches, and of the dataset that they are drawn from.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return online.New(s, d, online.Design{
-		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight,
-		IO: iostack.Options{Workers: extractors * inFlight, MaxIO: longest},
+		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight, Reading: extractors,
 	})
 }
 
 const (
-	inFlight   = 80       // reads of a batch: GNNDrive's ring has as many entries
-	extractors = 2        // batches that read at the same time
-	longest    = 16 << 10 // bytes of a read: rows are short, and each read has a bounce buffer
+	inFlight   = 80 // reads of a batch: GNNDrive's ring has as many entries
+	extractors = 2  // batches that read at the same time
 )

@@ -41,8 +41,8 @@ type Design struct {
 	Name     string
 	Policies []string // that package residency knows, the default first
 	Planner  Planner
-	InFlight int             // reads of a batch at the same time, at most; at least 2
-	IO       iostack.Options // of the stack that the store reads through
+	InFlight int // reads of a batch at the same time, at most; at least 2
+	Reading  int // batches that read at the same time; 0: one
 	// Recorded says that the accesses of superbatches are recorded before they begin. The
 	// policy is Belady's, and no other.
 	Recorded bool
@@ -72,7 +72,13 @@ func (c *candidate) Describe() featurestore.Description { return featurestore.De
 func (c *candidate) InOrder() bool                      { return true }
 
 // Reads implements featurestore.Reads.
-func (c *candidate) Reads() iostack.Options { return c.design.IO }
+func (c *candidate) Reads() iostack.Options {
+	return iostack.Options{Workers: c.design.InFlight * max(1, c.design.Reading), MaxIO: longestRead}
+}
+
+// longestRead is the most bytes that the stack reads at a time: rows are short, and each read
+// under way has a bounce buffer.
+const longestRead = 16 << 10
 
 // PlanEval has no cache: batches of evaluation do not use it.
 func (c *candidate) PlanEval() (featurestore.Layout, error) {
