@@ -91,7 +91,9 @@ func TestByHand(t *testing.T) {
 		{"a router", "BG-2", leaves(400, 0, 16), []string{"router.hop=50ns"}, 50*kernel.Nanosecond + sense + sampler + 2*vector},
 		{"command bytes", "BG-2", leaves(400, 0), []string{"channel.command=8"}, address + sense + sampler + vector},
 		{"DRAM", "BG-2", leaves(400, 0), []string{"dram.wait=true", "dram.rate=8e9"}, sense + sampler + vector + 100*kernel.Nanosecond},
-		{"a page that crosses PCIe by itself", "CC", chain(400, 0, 1), []string{"cc.overlap=true"}, 2*(core+sense+page+kernel.Microsecond/2) + trip},
+		{"a page that crosses PCIe by itself", "CC", chain(400, 0, 1), []string{"pcie.overlap=true"}, 2*(core+sense+page+kernel.Microsecond/2) + trip},
+		{"a page of the first hop that does", "GLIST", chain(400, 0, 1), []string{"pcie.overlap=true"}, 2*(core+sense+page) + trip + kernel.Nanosecond + kernel.Microsecond/2},
+		{"vectors that do: the last is left", "SmartSAGE", leaves(400, 0, 16), []string{"pcie.overlap=true"}, core + sense + 2*page + 50*kernel.Nanosecond},
 	} {
 		p := Defaults(Faithful)
 		if err := p.Set(c.set...); err != nil {
@@ -387,7 +389,7 @@ func TestParameters(t *testing.T) {
 	}
 	for _, s := range []string{
 		"channels", "chanels=2", "channels=0", "channels=x", "die.tr=3", "die.tr=-1us", "die.tr=2s", "die.tr=NaNus", "channel.rate=0", "channel.rate=8X", "fanout=3/x",
-		"fanout=3/-1", "page=1000", "page=1024", "dies=4097", "batch=1048577", "dram.wait=perhaps", "pcie.rate=Inf", "fanout=65536/65536/65536",
+		"fanout=3/-1", "page=1000", "page=65536", "page.crossing=4097", "dies=4097", "batch=1048577", "dram.wait=perhaps", "pcie.rate=Inf", "fanout=65536/65536/65536",
 	} {
 		err := Defaults(Faithful).Set(s)
 		if !errors.Is(err, fault.ErrUsage) || strings.Contains(err.Error(), "\n") {

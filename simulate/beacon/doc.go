@@ -16,8 +16,8 @@
 //
 // There are two modes. Faithful keeps the rules of the authors' own simulator: pages of
 // 4000 bytes, DRAM that is counted but never waited for, commands without bytes, no router
-// latency, a primary page that is only read where a sampled slot lies in it, and CC as
-// arithmetic on BG-1's run. Strict waves nothing through.
+// latency, a primary page that is only read where a sampled slot lies in it, and what
+// the host needs of pages as arithmetic on BG-1's run. Strict waves nothing through.
 //
 // A batch is simulated in a drive that is idle; batches follow one another in a pipeline,
 // so throughput is batch size / max(preparation, compute). Same trace and parameters, same

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"diskgnn/internal/fault"
+	"diskgnn/simulate/directgraph"
 	"diskgnn/simulate/kernel"
 )
 
@@ -59,9 +60,9 @@ type Array struct {
 
 // Rules are what the two modes differ in, besides parameters.
 type Rules struct {
-	WaitDRAM      bool // results wait for the DRAM
-	ReadPrimary   bool // a node's primary page is read though no sampled slot lies in it
-	OverlapCentre bool // CC's transfers overlap its reads; else they follow BG-1's run
+	WaitDRAM    bool // results wait for the DRAM
+	ReadPrimary bool // a node's primary page is read though no sampled slot lies in it
+	Overlap     bool // what the host needs of pages crosses PCIe as they come; else after all reads, as arithmetic on BG-1's run
 }
 
 // Mode says which rules a simulation keeps.
@@ -91,7 +92,7 @@ func Defaults(m Mode) *Params {
 	if m == Strict {
 		f.Crossing, f.Command = f.Page, 8
 		p.Router.Hop = 20 * kernel.Nanosecond // assumed: of 10 to 50 ns
-		p.Rules = Rules{WaitDRAM: true, ReadPrimary: true, OverlapCentre: true}
+		p.Rules = Rules{WaitDRAM: true, ReadPrimary: true, Overlap: true}
 	}
 	return p
 }
@@ -122,7 +123,7 @@ var parameters = []Parameter{
 	timeOf("router.hop", "a command in the router (BG-2)", func(p *Params) *kernel.Time { return &p.Router.Hop }),
 	countOf("channels", "flash channels", 1, 1<<12, func(p *Params) *int { return &p.Flash.Channels }),
 	countOf("dies", "dies on a channel", 1, 1<<12, func(p *Params) *int { return &p.Flash.Dies }),
-	countOf("page", "bytes of a flash page", 512, 1<<16, func(p *Params) *int { return &p.Flash.Page }),
+	pages,
 	countOf("page.crossing", "bytes of a page that cross the channel", 1, 1<<16, func(p *Params) *int { return &p.Flash.Crossing }),
 	timeOf("die.tr", "sensing of a page", func(p *Params) *kernel.Time { return &p.Flash.Read }),
 	countOf("die.buffers", "pages that a die holds", 1, 1<<12, func(p *Params) *int { return &p.Flash.Buffers }),
@@ -141,7 +142,7 @@ var parameters = []Parameter{
 	countOf("out", "width of the last layer", 1, 1<<16, func(p *Params) *int { return &p.Model.Out }),
 	ruleOf("dram.wait", "results wait for the DRAM", func(p *Params) *bool { return &p.Rules.WaitDRAM }),
 	ruleOf("primary.always", "a node's primary page is always read", func(p *Params) *bool { return &p.Rules.ReadPrimary }),
-	ruleOf("cc.overlap", "CC's transfers overlap its reads", func(p *Params) *bool { return &p.Rules.OverlapCentre }),
+	ruleOf("pcie.overlap", "what the host needs crosses PCIe as pages come, not after all reads", func(p *Params) *bool { return &p.Rules.Overlap }),
 }
 
 // Set changes parameters: each setting is NAME=VALUE. What is unknown or does not parse is
@@ -215,7 +216,9 @@ var units = []struct {
 
 func timeOf(name, about string, at func(*Params) *kernel.Time) Parameter {
 	return Parameter{Name: name, Unit: "time", About: about,
-		get: func(p *Params) string { return strconv.FormatFloat(at(p).Seconds()*1e6, 'g', -1, 64) + "us" },
+		get: func(p *Params) string {
+			return strconv.FormatFloat(float64(*at(p))/float64(kernel.Microsecond), 'g', -1, 64) + "us"
+		},
 		set: func(p *Params, s string) error {
 			for _, u := range units {
 				number, found := strings.CutSuffix(s, u.suffix)
@@ -270,6 +273,21 @@ func ruleOf(name, about string, at func(*Params) *bool) Parameter {
 			return err
 		}}
 }
+
+// pages is the size of a page. What crosses the channel of it keeps its share.
+var pages = func() Parameter {
+	q := countOf("page", "bytes of a flash page", 512, directgraph.MaxPage, func(p *Params) *int { return &p.Flash.Page })
+	set := q.set
+	q.set = func(p *Params, s string) error {
+		before := p.Flash.Page
+		err := set(p, s)
+		if before > 0 {
+			p.Flash.Crossing = p.Flash.Crossing * p.Flash.Page / before
+		}
+		return err
+	}
+	return q
+}()
 
 // fanouts is the neighbours that are drawn of a node at each hop, from the targets.
 var fanouts = Parameter{Name: "fanout", Unit: "counts, with / between", About: "neighbours drawn at each hop, from the targets",

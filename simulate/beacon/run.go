@@ -173,11 +173,7 @@ func (r *run) handle(e *kernel.Event) {
 		}
 		r.At(done, kernel.Event{Kind: evStored, A: c})
 	case evStored:
-		if r.overlaps() {
-			r.At(r.toHost(int64(r.p.Flash.Crossing))+r.p.Host.Sampling, kernel.Event{Kind: evHost, A: c})
-			return
-		}
-		r.done(c)
+		r.forward(c)
 	case evHost:
 		r.done(c)
 	case evHop:
@@ -185,8 +181,33 @@ func (r *run) handle(e *kernel.Event) {
 	}
 }
 
-// overlaps reports whether a command's page goes to the host as soon as it can.
-func (r *run) overlaps() bool { return r.p.Rules.OverlapCentre && r.pf.PagesToHost == AllPages }
+// hostBytes returns what of a command's page goes to the host: the page itself, where the
+// host samples it or has the accelerator, or its vector.
+func (r *run) hostBytes(c int32) (n int64) {
+	at := &r.t.Commands[c]
+	if r.pf.PagesToHost == AllPages || r.pf.PagesToHost == SampledPages && at.Draws {
+		n += int64(r.p.Flash.Crossing)
+	}
+	if r.pf.FeaturesToHost && at.First {
+		n += int64(r.t.Feature)
+	}
+	return n
+}
+
+// forward sends what the host needs of a command, as soon as it can, or ends it: where
+// transfers do not overlap reads they follow all of them.
+func (r *run) forward(c int32) {
+	n := r.hostBytes(c)
+	if n == 0 || !r.p.Rules.Overlap {
+		r.done(c)
+		return
+	}
+	there := r.toHost(n)
+	if r.pf.PagesToHost != NoPages {
+		there += r.p.Host.Sampling
+	}
+	r.At(there, kernel.Event{Kind: evHost, A: c})
+}
 
 // cross puts bytes on a command's channel and returns when they are over.
 func (r *run) cross(c int32, bytes int) kernel.Time {
@@ -309,21 +330,18 @@ func (r *run) finish() {
 	o.Targets, o.Nodes = r.t.Hops[0], int64(r.t.Nodes())
 	o.FeatureBytes = int64(r.t.Nodes()) * int64(r.t.Feature)
 	o.UsefulBytes = o.FeatureBytes + addressBytes*int64(len(r.t.children))
-	after := int64(0)
-	if r.pf.PagesToHost != NoPages && !r.overlaps() {
-		pages := int64(len(r.t.Commands))
-		if r.pf.PagesToHost == SampledPages {
-			pages = r.t.sampledPages()
+	if !r.p.Rules.Overlap {
+		after := int64(0)
+		for c := range r.t.Commands {
+			n := r.hostBytes(int32(c))
+			if after += n; n > 0 && r.pf.PagesToHost != NoPages {
+				o.HostSampling += r.p.Host.Sampling
+			}
 		}
-		after += pages * int64(r.p.Flash.Crossing)
-		o.HostSampling = kernel.Time(pages) * r.p.Host.Sampling
+		o.PCIeAlone += r.p.PCIe.Rate.For(after)
+		o.Preparation += o.HostSampling + r.p.PCIe.Rate.For(after)
+		o.PCIeBytes += after
 	}
-	if r.pf.FeaturesToHost {
-		after += o.FeatureBytes
-	}
-	o.PCIeAlone += r.p.PCIe.Rate.For(after)
-	o.Preparation += o.HostSampling + r.p.PCIe.Rate.For(after)
-	o.PCIeBytes += after
 	array := &r.p.Accelerator
 	if r.pf.HostComputes() {
 		array = &r.p.Central

@@ -43,16 +43,6 @@ func (t *Trace) childrenOf(c int32) []int32 {
 // commandsOf returns the first and the end of a node's commands.
 func (t *Trace) commandsOf(node int32) (first, end int32) { return t.first[node], t.first[node+1] }
 
-// sampledPages returns the commands of nodes whose neighbours are drawn.
-func (t *Trace) sampledPages() (n int64) {
-	for i := range t.Commands {
-		if t.Commands[i].Draws {
-			n++
-		}
-	}
-	return n
-}
-
 // draw is a neighbour that was drawn of a node: the slot of its adjacency list, and the node
 // of the trace.
 type draw struct {

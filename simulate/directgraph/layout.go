@@ -98,6 +98,13 @@ func (l *Layout) At(node uint32, section int64) Address {
 	return l.secondary[int64(l.largeAt[i])+section-1]
 }
 
+// LayoutBytes returns what New holds of a graph at most, of any degrees: an address of each
+// node, secondary sections in slices that grow, and pages with room, one for each node.
+func (s Shape) LayoutBytes(nodes, edges int64) int64 {
+	secondaries := edges/(s.secondary()-1) + edges/s.primary() // of nodes with more than a primary section has
+	return 4*nodes + 2*12*secondaries + 2*8*nodes
+}
+
 // placer finds room for sections.
 type placer struct {
 	page  int
