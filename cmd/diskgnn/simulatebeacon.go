@@ -52,7 +52,7 @@ type simulateBeacon struct {
 
 // beaconed is what simulate beacon prints.
 type beaconed struct {
-	*beacon.Result
+	beacon.Result
 	Out      string    `json:"out"`
 	Measured *measured `json:"measured"`
 }
@@ -156,10 +156,14 @@ func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v
 		return v, err
 	}
 	task := rep.Task("simulate", n, progress.Batches)
-	v.Result, err = beacon.Simulate(ctx, o.Options, func() { task.Add(1) })
+	result, err := beacon.Simulate(ctx, o.Options, func() { task.Add(1) })
 	task.Done()
-	if err != nil || o.out == "" {
+	if err != nil {
 		return v, err
+	}
+	v.Result = *result
+	if o.out == "" {
+		return v, nil
 	}
 	v.Out = o.out
 	return v, v.write(o.out)

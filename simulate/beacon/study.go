@@ -3,9 +3,9 @@ package beacon
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
+	"diskgnn/internal/errgroup"
 	"diskgnn/simulate/kernel"
 )
 
@@ -153,13 +153,18 @@ func each(ctx context.Context, workers, n int, f func(context.Context, int) erro
 		workers = runtime.GOMAXPROCS(0)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(workers)
-	for i := range n {
+	var next atomic.Int64
+	for range min(workers, n) {
 		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := f(ctx, i); err != nil {
+					return err
+				}
 			}
-			return f(ctx, i)
+			return nil
 		})
 	}
 	return g.Wait()

@@ -76,12 +76,6 @@ func (w *Workload) degree(s *rng.Source) int64 {
 	return int64(max(1, math.Round(d)))
 }
 
-// rawBytes returns the bytes of the graph without DirectGraph, of the published mean: per
-// node a count, its neighbours and its vector.
-func (w *Workload) rawBytes() float64 {
-	return w.Nodes * (4 + 4*w.Degree + float64(w.Feature))
-}
-
 // Trace draws a batch: as many children of every node as the fanout says, each at a slot
 // drawn anew, as dies draw them. Same seed and batch, same trees and pages, whatever the
 // platform and the mode.
