@@ -43,6 +43,7 @@ var results = map[string]any{
 	"bench io":        ioRates{},
 	"bench stores":    comparison.Result{},
 	"simulate drives": simulated{},
+	"simulate beacon": beaconed{},
 	"version":         version{},
 }
 

@@ -48,14 +48,14 @@ predicted, none of it measured.`
 
 // newSimulateCommand holds what is computed about machines that are not here.
 func newSimulateCommand(g *globals) *cli.Command {
-	drives := newSimulateDrivesCommand(g)
-	drives.Name = "drives"
+	drives, beacon := newSimulateDrivesCommand(g), newSimulateBeaconCommand(g)
+	drives.Name, beacon.Name = "drives", "beacon"
 	return &cli.Command{
 		Name:            "simulate",
 		Usage:           "say what other machines would take",
-		UsageText:       "diskgnn simulate drives [flags]",
+		UsageText:       "diskgnn simulate drives|beacon [flags]",
 		HideHelpCommand: true,
-		Subcommands:     []*cli.Command{drives},
+		Subcommands:     []*cli.Command{drives, beacon},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = "simulate"
 			return usageError(err, c.Command.Flags)
@@ -63,9 +63,9 @@ func newSimulateCommand(g *globals) *cli.Command {
 		Action: func(c *cli.Context) error {
 			g.command = "simulate"
 			if what := c.Args().First(); what != "" {
-				return fault.New(fault.ErrUsage, "%q cannot be simulated; there is drives", what)
+				return fault.New(fault.ErrUsage, "%q cannot be simulated; there are drives, beacon", what)
 			}
-			return fault.New(fault.ErrUsage, "name what to simulate: drives")
+			return fault.New(fault.ErrUsage, "name what to simulate: drives or beacon")
 		},
 	}
 }

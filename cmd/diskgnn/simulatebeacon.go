@@ -1,0 +1,330 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/simulate/beacon"
+	"diskgnn/train/rundir"
+)
+
+const simulateBeaconTeaches = `Says what a solid-state drive that draws neighbours inside itself would do: BeaconGNN
+(HPCA 2024), its steps from a drive as they are sold (CC) to sampling in the flash dies with
+a router between channels (BG-2), and two predecessors. No such drive exists.
+
+   diskgnn simulate beacon                                  amazon, the paper's example
+   diskgnn simulate beacon --workload all                   beside what was published
+   diskgnn simulate beacon --dataset graph --samples samples --out pictures
+   diskgnn simulate beacon --set die.tr=20us --sweep channels=4,8,16,32
+   diskgnn simulate beacon --sweep standard --mode strict --out sweeps
+   diskgnn simulate beacon --explain BG-2
+
+The batches are trees drawn by a law of degrees that stands for each of the paper's five
+graphs, or what presample drew of yours: every path through its blocks (--paths tree), or
+each node once per hop (--paths dedup), at the places where a DirectGraph layout of the
+dataset has them. Mode faithful keeps the rules of the authors' simulator, strict waves
+nothing through; both are printed. With --run RUN the batches per second that a training
+run took on this machine stand beside.`
+
+// simulateBeacon is the options of simulate beacon.
+type simulateBeacon struct {
+	beacon.Options
+	platforms, workload, mode string
+	dataset, samples, paths   string
+	layout, run, explain      string
+	out                       string
+	memory                    int64
+}
+
+// beaconed is what simulate beacon prints.
+type beaconed struct {
+	beacon.Result
+	Out      string    `json:"out"`
+	Measured *measured `json:"measured"`
+}
+
+// measured is a training run on this machine.
+type measured struct {
+	Run       string  `json:"run"`
+	Store     string  `json:"store"`
+	Engine    string  `json:"engine"`
+	Epochs    int     `json:"epochs"`
+	PerSecond float64 `json:"batches_per_second"` // of the median epoch
+}
+
+func newSimulateBeaconCommand(g *globals) *cli.Command {
+	o := simulateBeacon{platforms: "all", workload: "", mode: "both", paths: string(beacon.Tree)}
+	o.Batches = 8
+	return g.add(command{
+		name:    "simulate beacon",
+		usage:   "say what sampling inside the drive would do",
+		teaches: simulateBeaconTeaches,
+		flags: []cli.Flag{
+			stringFlag("platforms", "LIST", "all, or of "+strings.Join(beacon.PlatformNames(), ", "), &o.platforms),
+			flag("workload", "LIST", "all, or of "+strings.Join(beacon.WorkloadNames(), ", "), "amazon", text(&o.workload)),
+			stringFlag("dataset", "DIR", "dataset, which is laid out as DirectGraph has it", &o.dataset),
+			stringFlag("samples", "DIR", "samples of it, in place of a workload", &o.samples),
+			stringFlag("paths", "NAME", "of samples: tree, a read for every path, or dedup, one for every node of a hop", &o.paths),
+			intFlag("batches", "batches to simulate, each in an idle drive", "", &o.Batches, 1),
+			stringFlag("mode", "NAME", "rules: faithful, strict, or both", &o.mode),
+			flag("set", "NAME=VALUE", "change a parameter; may be repeated; --explain parameters lists them", "", func(s string) error {
+				o.Settings = append(o.Settings, s)
+				return nil
+			}),
+			flag("sweep", "NAME=LIST", "simulate with each value of a parameter; may be repeated; standard: seven of them", "", func(s string) error {
+				if s == "standard" {
+					o.Sweeps = append(o.Sweeps, beacon.StandardSweeps()...)
+					return nil
+				}
+				sweep, err := beacon.ParseSweep(s)
+				o.Sweeps = append(o.Sweeps, sweep)
+				return err
+			}),
+			stringFlag("run", "DIR", "training run on this machine, to stand beside", &o.run),
+			outFlag(&o.out, "result.json, result.csv and page.html"),
+			stringFlag("directgraph", "FILE", "write the dataset in DirectGraph's form to a new file; it is held in memory", &o.layout),
+			stringFlag("explain", "NAME", "say what a platform does, or list the parameters, and end", &o.explain),
+			seedFlag(&o.Seed),
+			parallelFlag("workers", "batches on platforms that are simulated at once", &o.Workers),
+			memoryFlag(&o.memory),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			if o.explain != "" {
+				return explained(o.explain)
+			}
+			v, err := o.simulate(ctx, s.rep)
+			if err != nil {
+				return outcome{}, err
+			}
+			return v.outcome(), nil
+		},
+	})
+}
+
+// simulate checks the options, opens what is simulated, and writes the results.
+func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v beaconed, err error) {
+	if o.Platforms, err = beacon.FindPlatforms(o.platforms); err != nil {
+		return v, err
+	}
+	modes := map[string][]beacon.Mode{"both": {beacon.Faithful, beacon.Strict}, "faithful": {beacon.Faithful}, "strict": {beacon.Strict}}
+	if o.Modes = modes[o.mode]; o.Modes == nil {
+		return v, fault.New(fault.ErrUsage, "--mode %s: there are faithful, strict, both", o.mode)
+	}
+	if paths := beacon.Paths(o.paths); paths != beacon.Tree && paths != beacon.Dedup {
+		return v, fault.New(fault.ErrUsage, "--paths %s: there are tree, dedup", o.paths)
+	}
+	if o.memory == 0 {
+		o.memory, _ = budget.Default()
+	}
+	if o.out != "" {
+		if found, err := vfs.Exists(vfs.OS, o.out); err != nil || found {
+			return v, errors.Join(err, fault.New(fault.ErrUsage, "%s exists: name a new directory", o.out))
+		}
+	}
+	if err := o.open(ctx, rep); err != nil {
+		return v, err
+	}
+	if o.Samples != nil {
+		defer func() { err = errors.Join(err, o.Samples.Close()) }()
+	}
+	if o.layout != "" {
+		if err := o.lay(ctx); err != nil {
+			return v, err
+		}
+	}
+	if o.run != "" {
+		if v.Measured, err = measure(o.run); err != nil {
+			return v, err
+		}
+	}
+	n, err := o.Runs()
+	if err != nil {
+		return v, err
+	}
+	task := rep.Task("simulate", n, progress.Batches)
+	result, err := beacon.Simulate(ctx, o.Options, func() { task.Add(1) })
+	task.Done()
+	if err != nil {
+		return v, err
+	}
+	v.Result = *result
+	if o.out == "" {
+		return v, nil
+	}
+	v.Out = o.out
+	return v, v.write(o.out)
+}
+
+// open finds the workloads, or opens samples.
+func (o *simulateBeacon) open(ctx context.Context, rep progress.Reporter) (err error) {
+	if o.samples == "" && o.dataset == "" {
+		if o.layout != "" {
+			return fault.New(fault.ErrUsage, "--directgraph writes a dataset: give --dataset and --samples")
+		}
+		o.Workloads, err = beacon.FindWorkloads(cmp.Or(o.workload, "amazon"))
+		return err
+	}
+	if o.workload != "" {
+		return fault.New(fault.ErrUsage, "--workload takes the place of --dataset and --samples")
+	}
+	if err := errors.Join(required("dataset", o.dataset), required("samples", o.samples)); err != nil {
+		return err
+	}
+	page := beacon.Defaults(beacon.Strict)
+	if err := page.Set(o.Settings...); err != nil {
+		return err
+	}
+	o.Samples, err = beacon.OpenSamples(ctx, rep, vfs.OS, o.dataset, o.samples, beacon.Paths(o.paths), page.Flash.Page, o.memory)
+	if err != nil {
+		return err
+	}
+	if most := o.Samples.Batches(); o.Batches > most {
+		o.Batches = most
+	}
+	return nil
+}
+
+// lay writes the dataset in DirectGraph's form.
+func (o *simulateBeacon) lay(ctx context.Context) error {
+	if found, err := vfs.Exists(vfs.OS, o.layout); err != nil || found {
+		return errors.Join(err, fault.New(fault.ErrUsage, "%s exists: a DirectGraph is written to a new file only", o.layout))
+	}
+	return o.Samples.Write(ctx, vfs.OS, o.layout, o.memory)
+}
+
+// measure reads the batches per second of a run: of the median epoch after the first, which
+// fills caches.
+func measure(dir string) (*measured, error) {
+	f, err := rundir.Read(vfs.OS, dir)
+	if err != nil {
+		return nil, err
+	}
+	epochs, err := rundir.ReadLines(vfs.OS, dir)
+	if err != nil {
+		return nil, err
+	}
+	var rates []float64
+	for i, e := range epochs {
+		if e.Seconds > 0 && (i > 0 || len(epochs) == 1) {
+			rates = append(rates, float64(e.Batches)/e.Seconds)
+		}
+	}
+	if len(rates) == 0 {
+		return nil, fault.New(fault.ErrInput, "%s has no epoch that is over", dir)
+	}
+	slices.Sort(rates)
+	return &measured{Run: dir, Store: cmp.Or(f.Store, "packed"), Engine: f.Setup.Engine, Epochs: len(epochs), PerSecond: rates[len(rates)/2]}, nil
+}
+
+// write makes the directory of results.
+func (v *beaconed) write(dir string) error {
+	if err := vfs.OS.MkdirAll(dir); err != nil {
+		return err
+	}
+	encoded, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := vfs.ReplaceFile(vfs.OS, filepath.Join(dir, "result.json"), append(encoded, '\n')); err != nil {
+		return err
+	}
+	var table strings.Builder
+	if err := v.CSV(&table); err != nil {
+		return err
+	}
+	return vfs.ReplaceFile(vfs.OS, filepath.Join(dir, "result.csv"), []byte(table.String()))
+}
+
+// explained says what a platform does, or lists the parameters.
+func explained(name string) (outcome, error) {
+	if name == "parameters" {
+		o := outcome{}
+		type parameter struct{ Name, Faithful, Strict, About string }
+		var all []parameter
+		faithful, strict := beacon.Defaults(beacon.Faithful), beacon.Defaults(beacon.Strict)
+		for _, q := range beacon.Parameters() {
+			p := parameter{q.Name, q.Get(faithful), q.Get(strict), q.About}
+			all = append(all, p)
+			value := p.Faithful
+			if p.Strict != value {
+				value += ", strict " + p.Strict
+			}
+			o.lines = append(o.lines, line{p.Name, value + ": " + p.About})
+		}
+		o.object = all
+		return o, nil
+	}
+	found, err := beacon.FindPlatforms(name)
+	if err != nil {
+		return outcome{}, err
+	}
+	var o outcome
+	for i := range found {
+		for k, text := range strings.Split(found[i].Explain(), "\n") {
+			label := ""
+			if k == 0 {
+				label = found[i].Name
+			}
+			o.lines = append(o.lines, line{label, text})
+		}
+	}
+	o.object = found
+	return o, nil
+}
+
+func (v *beaconed) outcome() outcome {
+	o := outcome{object: v, lines: []line{
+		{"simulated", fmt.Sprintf("%s on each platform; no such drive exists, nothing here is measured", units.Of(v.Batches, "batch"))},
+	}}
+	if v.Out != "" {
+		o.lines = append(o.lines, line{"made", v.Out})
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Inflation)) {
+		o.lines = append(o.lines, line{"DirectGraph", fmt.Sprintf("%s grows by %.1f%%", name, 100*v.Inflation[name])})
+	}
+	before := ""
+	for i := range v.Rows {
+		r := &v.Rows[i]
+		if table := strings.TrimSpace(r.Workload + ", " + string(r.Mode) + " " + r.Setting); table != before {
+			before = table
+			o.lines = append(o.lines, line{table, fmt.Sprintf("%11s %10s %6s %8s %6s %6s %9s %9s", "batch", "targets/s", "dies", "channels", "cores", "trips", "PCIe", "energy")})
+		}
+		o.lines = append(o.lines, line{r.Platform, fmt.Sprintf("%8.1f µs %10s %6.1f %8.1f %6.1f %6.0f %9s %6.2f mJ",
+			1e6*r.Seconds, units.Short(int64(r.Targets)), r.DiesBusy, r.ChannelsBusy, r.CoresBusy, r.RoundTrips, budget.FormatBytes(int64(r.PCIeBytes)), 1e3*r.Joules.Total())})
+	}
+	for i, c := range v.Claims {
+		if i == 0 {
+			o.lines = append(o.lines, line{"published", fmt.Sprintf("%7s %8s %8s %8s %10s %10s", "paper", "authors'", "faithful", "strict", "σ halved", "σ × 1.5")})
+		}
+		text := fmt.Sprintf("%7.2f %8.2f %8.2f %8.2f %10.2f %10.2f  %s", c.Paper, c.Authors, c.Faithful, c.Strict, v.Doubts[i].Halved, v.Doubts[i].More, c.What)
+		if !c.Holds() {
+			text += fmt.Sprintf(" (misses ±%.0f%%)", 100*c.Within)
+		}
+		o.lines = append(o.lines, line{"", text})
+	}
+	if m := v.Measured; m != nil {
+		o.lines = append(o.lines, line{"measured here", fmt.Sprintf("%.4g batches/s: %s of the store %s, engine %s", m.PerSecond, m.Run, m.Store, m.Engine)})
+		for i := range v.Rows {
+			if r := &v.Rows[i]; r.Setting == "" {
+				o.lines = append(o.lines, line{r.Platform, fmt.Sprintf("%.4g batches/s, %s, simulated: %.2f× the run's", r.PerSecond, r.Mode, r.PerSecond/m.PerSecond)})
+			}
+		}
+		o.lines = append(o.lines, line{"assumed", "the simulated drive is BeaconGNN's; its accelerator trains a model of widths " +
+			"--set hidden and out by vector sums, its batches follow one another without a gap, and nothing else uses drive or host"})
+	}
+	return o
+}

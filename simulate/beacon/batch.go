@@ -1,0 +1,201 @@
+package beacon
+
+import (
+	"fmt"
+
+	"diskgnn/simulate/kernel"
+)
+
+// Batch is what was simulated of a batch on a platform.
+type Batch struct {
+	Targets  int64
+	Nodes    int64 // of all hops
+	Commands int64
+	Events   int64
+
+	Flash       kernel.Time // of the drive's part, with what the host adds to it
+	Preparation kernel.Time // until the batch can be computed
+	Compute     kernel.Time
+	Period      kernel.Time // between batches that follow one another
+
+	RoundTrips   int
+	HostSampling kernel.Time // that nothing overlaps
+	PCIeAlone    kernel.Time // of transfers that nothing overlaps
+	Hops         []Span
+
+	ResultBytes  int64 // that crossed channels and went to DRAM
+	PCIeBytes    int64
+	FeatureBytes int64 // of all nodes
+	UsefulBytes  int64 // vectors, and an address for each child
+
+	Die          Busy
+	Channel      Busy
+	ChannelQueue int // commands that waited at one channel at most
+	DieQueue     int // commands that waited at all dies at most
+	Firmware     kernel.Stats
+	DRAM, PCIe   kernel.Stats
+	Sampler      kernel.Time
+
+	Stages Stages // of all commands together
+	Joules Joules
+
+	DieBusy, ChannelBusy, FirmwareBusy, PCIeBusy Timeline
+}
+
+// Busy counts jobs and the time of all servers of a kind.
+type Busy struct {
+	Jobs int64
+	Busy kernel.Time
+}
+
+// Span is from the first command of a hop to the end of its last.
+type Span struct {
+	Start, End kernel.Time
+	Commands   int64
+}
+
+// Stages is where commands spent their time, summed: Dispatch is firmware or router and the
+// command's bytes, Wait the die's queue, Held a sensed page that waits for its channel,
+// Behind is DRAM and PCIe.
+type Stages struct{ Dispatch, Wait, Sense, Sample, Held, Transfer, Behind float64 }
+
+// Total returns the sum, in picoseconds.
+func (s *Stages) Total() float64 {
+	return s.Dispatch + s.Wait + s.Sense + s.Sample + s.Held + s.Transfer + s.Behind
+}
+
+func (s *Stages) add(o *Stages) {
+	s.Dispatch += o.Dispatch
+	s.Wait += o.Wait
+	s.Sense += o.Sense
+	s.Sample += o.Sample
+	s.Held += o.Held
+	s.Transfer += o.Transfer
+	s.Behind += o.Behind
+}
+
+// Throughput returns targets per second of batches that follow one another.
+func (b *Batch) Throughput() float64 { return float64(b.Targets) / b.Period.Seconds() }
+
+// Timeline is how many of something were busy, on average of each bin.
+type Timeline struct {
+	Bin  kernel.Time
+	Busy []float64
+}
+
+// steps adds up spans in bins.
+type steps struct {
+	bin  kernel.Time
+	busy []kernel.Time
+}
+
+func (s *steps) add(from, to kernel.Time) {
+	for b := int(from / s.bin); from < to; b++ {
+		for b >= len(s.busy) {
+			s.busy = append(s.busy, 0)
+		}
+		end := min(to, kernel.Time(b+1)*s.bin)
+		s.busy[b] += end - from
+		from = end
+	}
+}
+
+func (s *steps) timeline() Timeline {
+	t := Timeline{Bin: s.bin, Busy: make([]float64, len(s.busy))}
+	for i, b := range s.busy {
+		t.Busy[i] = float64(b) / float64(s.bin)
+	}
+	return t
+}
+
+func (s *steps) sum() (sum kernel.Time) {
+	for _, b := range s.busy {
+		sum += b
+	}
+	return sum
+}
+
+// area is the length of a queue over time.
+type area struct {
+	n, most int
+	since   kernel.Time
+	sum     kernel.Time // Σ length × time
+}
+
+func (a *area) change(now kernel.Time, by int) {
+	a.sum += kernel.Time(a.n) * (now - a.since)
+	a.since = now
+	a.n += by
+	a.most = max(a.most, a.n)
+}
+
+// watch counts a run in a second way, which the first is checked against.
+type watch struct {
+	dies, channels, firmware, pcie steps
+	queue                          area
+	waited                         kernel.Time // Σ at dies, as commands saw it
+	sensed                         kernel.Time
+}
+
+func (w *watch) init(p *Params, pf *Platform) {
+	bin := 2500 * kernel.Nanosecond
+	if pf.WholePages {
+		bin *= 2
+	}
+	for _, s := range []*steps{&w.dies, &w.channels, &w.firmware, &w.pcie} {
+		s.bin = bin
+	}
+}
+
+// count adds a command that is done.
+func (w *watch) count(o *Batch, m *moment, now kernel.Time) {
+	w.waited += m.sensing - m.queued
+	w.sensed += m.sensed - m.sensing
+	s := &o.Stages
+	s.Dispatch += float64(m.queued - m.ready)
+	s.Wait += float64(m.sensing - m.queued)
+	s.Sense += float64(m.sensed - m.sensing)
+	s.Sample += float64(m.sampled - m.sensed)
+	s.Held += float64(m.crossing - m.sampled)
+	s.Transfer += float64(m.sent - m.crossing)
+	s.Behind += float64(now - m.sent)
+}
+
+func (w *watch) close(o *Batch, now kernel.Time) {
+	w.queue.change(now, 0)
+	o.DieQueue = w.queue.most
+	o.DieBusy, o.ChannelBusy = w.dies.timeline(), w.channels.timeline()
+	o.FirmwareBusy, o.PCIeBusy = w.firmware.timeline(), w.pcie.timeline()
+}
+
+// check returns an error for a broken invariant: a defect of the simulator.
+func (r *run) check() error {
+	o, w := &r.out, &r.watch
+	n := int64(len(r.t.Commands))
+	servers := int64(len(r.dies)) * int64(o.Flash)
+	switch {
+	case o.Commands != n || o.Die.Jobs != n:
+		return broken("%d commands, of which %d were sensed and %d done", n, o.Die.Jobs, o.Commands)
+	case o.Die.Busy != kernel.Time(n)*r.p.Flash.Read || o.Die.Busy != w.sensed || o.Die.Busy != w.dies.sum():
+		return broken("dies were busy for %d ps, %d as commands saw it, %d on the timeline", o.Die.Busy, w.sensed, w.dies.sum())
+	case w.queue.n != 0 || w.queue.sum != w.waited:
+		return broken("queues of dies held %d ps, commands waited %d ps (Little's law)", w.queue.sum, w.waited)
+	case o.Channel.Busy != w.channels.sum():
+		return broken("channels were busy for %d ps, %d on the timeline", o.Channel.Busy, w.channels.sum())
+	case int64(o.Die.Busy) > servers || int64(o.Channel.Busy) > int64(len(r.channels))*int64(o.Flash) ||
+		int64(o.Firmware.Busy) > int64(r.p.Firmware.Cores)*int64(o.Flash):
+		return broken("something was busy for longer than the batch took")
+	case r.pf.WholePages && o.ResultBytes != n*int64(r.p.Flash.Crossing), !r.pf.WholePages && o.ResultBytes != o.UsefulBytes:
+		return broken("%d bytes crossed channels for %d commands and %d useful bytes", o.ResultBytes, n, o.UsefulBytes)
+	}
+	for h, left := range r.hopLeft {
+		if left != 0 {
+			return broken("hop %d has %d commands left", h, left)
+		}
+	}
+	return nil
+}
+
+func broken(format string, args ...any) error {
+	return fmt.Errorf("simulate/beacon: an invariant is broken: "+format, args...)
+}

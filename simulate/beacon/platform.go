@@ -1,0 +1,116 @@
+package beacon
+
+import (
+	"strings"
+
+	"diskgnn/internal/fault"
+)
+
+// Platform is one design of drive and host, as a row of flags.
+type Platform struct {
+	Name string `json:"name"`
+
+	WholePages bool `json:"whole_pages"` // pages cross the channel whole, and are sampled behind it; else in the die
+	HopBarrier bool `json:"hop_barrier"` // a hop begins when the one before it has ended, after a round trip through the host
+	Firmware   bool `json:"firmware"`    // a core of the firmware handles each command; else the router does
+	// To the host go: addresses of the next hop alone, and what these two add.
+	PagesToHost    Crossing `json:"pages_to_host"`    // pages, of which the host samples
+	FeaturesToHost bool     `json:"features_to_host"` // features, for an accelerator behind PCIe
+
+	about string
+}
+
+// Crossing says which pages cross PCIe.
+type Crossing string
+
+// Pages that cross PCIe.
+const (
+	NoPages      Crossing = "none"
+	SampledPages Crossing = "sampled" // of nodes whose neighbours are drawn
+	AllPages     Crossing = "all"
+	addressBytes          = 8 // of a child's address, on PCIe and in a result
+)
+
+// HostComputes reports whether the accelerator is behind PCIe: the CPU-centric one.
+func (p *Platform) HostComputes() bool { return p.PagesToHost == AllPages || p.FeaturesToHost }
+
+// Asynchronous reports whether a command's children start as soon as it is done.
+func (p *Platform) Asynchronous() bool { return !p.HopBarrier }
+
+// platforms lists all, from the slowest: those of the deck, and the two predecessors.
+var platforms = []Platform{
+	{Name: "CC", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: AllPages, about: `
+CC is the CPU-centric machine: a drive as they are sold, a host, an accelerator on PCIe.
+The host sends a hop's page reads, and waits for all of them.
+A core of the firmware handles each read; the die senses the page; it crosses the channel,
+the drive's DRAM and PCIe whole, though a few entries and one vector of it are useful.
+The host samples, looks up the addresses of the next hop, and sends them: a round trip.
+Features then cross PCIe once more, to the accelerator.`},
+	{Name: "GLIST", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: SampledPages, about: `
+GLIST computes in the drive: features stay there, behind an accelerator of its own.
+The host still samples: pages with neighbours cross the channel, DRAM and PCIe whole.
+Each hop waits for the one before it, and for a round trip through the host.`},
+	{Name: "SmartSAGE", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: NoPages, FeaturesToHost: true, about: `
+SmartSAGE samples in the drive's controller: no page with neighbours crosses PCIe.
+Pages cross the channel and the drive's DRAM whole.
+The host gets addresses and features, which cross PCIe to its accelerator.
+Each hop waits for the one before it, and for a round trip through the host.`},
+	{Name: "BG-1", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: NoPages, about: `
+BG-1 is in-storage computing without BeaconGNN's ideas: SmartSAGE's sampling in the
+controller, GLIST's accelerator in the drive.
+Pages cross the channel and the drive's DRAM whole: the channels are the bound.
+The host turns each hop's nodes into addresses: a round trip and a barrier per hop.`},
+	{Name: "BG-DG", WholePages: true, Firmware: true, PagesToHost: NoPages, about: `
+BG-DG is BG-1 with DirectGraph: an entry of an adjacency list is the flash address of the
+neighbour, so the controller sends the next command without the host.
+There is no barrier between hops and no round trip. Pages still cross the channel whole,
+which bounds it as it bounds BG-1.`},
+	{Name: "BG-SP", HopBarrier: true, Firmware: true, PagesToHost: NoPages, about: `
+BG-SP is BG-1 with a sampler in each die: it draws slots of the sensed page and retrieves
+the vector, and what is useful crosses the channel: the vector, and an address a child.
+The host still turns nodes into addresses: a round trip and a barrier per hop, in which
+dies run idle. Where it does not wait, the firmware's cores are the bound.`},
+	{Name: "BG-DGSP", Firmware: true, PagesToHost: NoPages, about: `
+BG-DGSP is BG-DG and BG-SP together: entries are addresses, and dies sample.
+Nothing waits for a hop, and only what is useful crosses the channel.
+A core of the firmware still handles each command: four cores feed some hundred dies.`},
+	{Name: "BG-2", PagesToHost: NoPages, about: `
+BG-2 is BG-DGSP with a router between the channels: a command that a die generates goes
+to the die of its address in hardware, and no core of the firmware sees it.
+A node's primary page is read first; what was drawn from its secondary pages is
+resubmitted from there. Dies and channels are the bound.`},
+}
+
+// Platforms returns all platforms, from the slowest.
+func Platforms() []Platform { return platforms }
+
+// FindPlatforms returns the platforms of a list of names, or all for "all". Others are an
+// error of kind fault.ErrUsage.
+func FindPlatforms(names string) ([]Platform, error) {
+	if names == "all" {
+		return platforms, nil
+	}
+	var found []Platform
+next:
+	for _, name := range strings.Split(names, ",") {
+		for _, p := range platforms {
+			if strings.EqualFold(p.Name, strings.TrimSpace(name)) {
+				found = append(found, p)
+				continue next
+			}
+		}
+		return nil, fault.New(fault.ErrUsage, "no platform %q is known; there are %s", name, strings.Join(PlatformNames(), ", "))
+	}
+	return found, nil
+}
+
+// PlatformNames returns the names of all platforms.
+func PlatformNames() (names []string) {
+	for _, p := range platforms {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Explain says in some lines what a platform does.
+func (p *Platform) Explain() string { return strings.TrimSpace(p.about) }

@@ -1,0 +1,363 @@
+package beacon
+
+import (
+	"diskgnn/simulate/kernel"
+)
+
+// What happens to a command.
+const (
+	evDispatched = iota // a core or the router has handled it
+	evArrived           // its bytes are at the die
+	evSensed            // its page is in a buffer of the die
+	evSampled           // the die's sampler has drawn
+	evSent              // its result has crossed the channel
+	evStored            // and is in DRAM
+	evHost              // its page is in the host's memory
+	evHop               // A: the host starts a hop
+)
+
+// die is one flash die: it senses a page at a time, into a buffer that it holds until the
+// result has crossed the channel.
+type die struct {
+	head, tail int32 // commands that wait, linked by run.next; -1: none
+	free       int32 // buffers
+	sensing    bool
+}
+
+// run is a simulation of a batch on a platform.
+type run struct {
+	kernel.Sim
+	p  *Params
+	pf *Platform
+	t  *Trace
+
+	dies     []die
+	next     []int32 // of each command: the one that waits behind it at its die
+	channels []*kernel.Server
+	routers  []*kernel.Server
+	firmware *kernel.Server
+	dram     *kernel.Server
+	pcie     *kernel.Server
+	issued   []bool // nodes, which may be reached more than once
+	hopLeft  []int64
+	moments  []moment
+	out      Batch
+	watch    watch
+}
+
+// moment is when a command got where.
+type moment struct{ ready, queued, sensing, sensed, sampled, crossing, sent kernel.Time }
+
+// Run simulates a batch on a platform. An error is a broken invariant of the simulator.
+func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
+	r := newRun(p, pf, t)
+	r.start(0)
+	var e kernel.Event
+	for r.Next(&e) {
+		r.handle(&e)
+	}
+	r.finish()
+	return &r.out, r.check()
+}
+
+func newRun(p *Params, pf *Platform, t *Trace) *run {
+	r := &run{
+		p: p, pf: pf, t: t,
+		dies: make([]die, p.dies()), next: make([]int32, len(t.Commands)), moments: make([]moment, len(t.Commands)),
+		firmware: kernel.NewServer(p.Firmware.Cores), dram: kernel.NewServer(1), pcie: kernel.NewServer(1),
+		issued: make([]bool, t.Nodes()), hopLeft: make([]int64, len(t.Hops)),
+	}
+	for i := range r.dies {
+		r.dies[i] = die{head: -1, tail: -1, free: int32(p.Flash.Buffers)}
+	}
+	for range p.Flash.Channels {
+		r.channels = append(r.channels, kernel.NewServer(1))
+		r.routers = append(r.routers, kernel.NewServer(1))
+	}
+	for i := range t.Commands {
+		r.hopLeft[t.Commands[i].Hop]++
+	}
+	r.out.Hops = make([]Span, len(t.Hops))
+	r.watch.init(p, pf)
+	return r
+}
+
+func (r *run) dieOf(c int32) int32 { return int32(r.t.Commands[c].Page % int64(len(r.dies))) }
+
+// channelOf returns the channel of a command's die: dies lie on channels in turn.
+func (r *run) channelOf(c int32) int32 { return r.dieOf(c) % int32(len(r.channels)) }
+
+// start issues the nodes of a hop.
+func (r *run) start(h int) {
+	first := int64(0)
+	for _, n := range r.t.Hops[:h] {
+		first += n
+	}
+	for n := first; n < first+r.t.Hops[h]; n++ {
+		r.node(int32(n))
+	}
+}
+
+// node issues the commands of a node: all, or where dies send them on, the first.
+func (r *run) node(n int32) {
+	if r.issued[n] {
+		return
+	}
+	r.issued[n] = true
+	c, end := r.t.commandsOf(n)
+	if !r.pf.Firmware {
+		end = c + 1
+	}
+	for ; c < end; c++ {
+		r.issue(c)
+	}
+}
+
+func (r *run) issue(c int32) {
+	now := r.Now()
+	r.moments[c].ready = now
+	h := &r.out.Hops[r.t.Commands[c].Hop]
+	if h.Commands == 0 {
+		h.Start = now
+	}
+	h.Commands++
+	var done kernel.Time
+	if r.pf.Firmware {
+		done = r.firmware.Serve(now, r.p.Firmware.Command)
+		r.watch.firmware.add(done-r.p.Firmware.Command, done)
+	} else {
+		done = r.routers[r.channelOf(c)].Serve(now, r.p.Router.Hop)
+	}
+	r.At(done, kernel.Event{Kind: evDispatched, A: c})
+}
+
+func (r *run) handle(e *kernel.Event) {
+	c, now := e.A, r.Now()
+	switch e.Kind {
+	case evDispatched:
+		if r.p.Flash.Command == 0 {
+			r.arrive(c)
+			return
+		}
+		r.At(r.cross(c, r.p.Flash.Command), kernel.Event{Kind: evArrived, A: c})
+	case evArrived:
+		r.arrive(c)
+	case evSensed:
+		d := &r.dies[r.dieOf(c)]
+		d.sensing = false
+		r.moments[c].sensed = now
+		r.sense(d)
+		if r.pf.WholePages {
+			r.moments[c].sampled = now
+			r.send(c)
+			return
+		}
+		takes := r.p.Sampler.Draw
+		if r.t.Commands[c].First {
+			takes += r.p.Sampler.Retrieve.For(int64(r.t.Feature))
+		}
+		r.out.Sampler += takes
+		r.After(takes, kernel.Event{Kind: evSampled, A: c})
+	case evSampled:
+		r.moments[c].sampled = now
+		r.send(c)
+	case evSent:
+		d := &r.dies[r.dieOf(c)]
+		d.free++
+		r.sense(d)
+		n := int64(r.resultBytes(c))
+		r.out.ResultBytes += n
+		done := now
+		if r.p.Rules.WaitDRAM {
+			done = r.dram.Serve(now, r.p.DRAM.Rate.For(2*n))
+		}
+		r.At(done, kernel.Event{Kind: evStored, A: c})
+	case evStored:
+		r.forward(c)
+	case evHost:
+		r.done(c)
+	case evHop:
+		r.start(int(c))
+	}
+}
+
+// hostBytes returns what of a command's page goes to the host: the page itself, where the
+// host samples it or has the accelerator, or its vector.
+func (r *run) hostBytes(c int32) (n int64) {
+	at := &r.t.Commands[c]
+	if r.pf.PagesToHost == AllPages || r.pf.PagesToHost == SampledPages && at.Draws {
+		n += int64(r.p.Flash.Crossing)
+	}
+	if r.pf.FeaturesToHost && at.First {
+		n += int64(r.t.Feature)
+	}
+	return n
+}
+
+// forward sends what the host needs of a command, as soon as it can, or ends it: where
+// transfers do not overlap reads they follow all of them.
+func (r *run) forward(c int32) {
+	n := r.hostBytes(c)
+	if n == 0 || !r.p.Rules.Overlap {
+		r.done(c)
+		return
+	}
+	there := r.toHost(n)
+	if r.pf.PagesToHost != NoPages {
+		there += r.p.Host.Sampling
+	}
+	r.At(there, kernel.Event{Kind: evHost, A: c})
+}
+
+// cross puts bytes on a command's channel and returns when they are over.
+func (r *run) cross(c int32, bytes int) kernel.Time {
+	takes := r.p.Flash.Channel.For(int64(bytes))
+	done := r.channels[r.channelOf(c)].Serve(r.Now(), takes)
+	r.watch.channels.add(done-takes, done)
+	return done
+}
+
+// arrive puts a command into its die's queue.
+func (r *run) arrive(c int32) {
+	d := &r.dies[r.dieOf(c)]
+	r.moments[c].queued = r.Now()
+	r.watch.queue.change(r.Now(), 1)
+	r.next[c] = -1
+	if d.tail >= 0 {
+		r.next[d.tail] = c
+	} else {
+		d.head = c
+	}
+	d.tail = c
+	r.sense(d)
+}
+
+// sense begins with the first command that waits, if the die and a buffer are free.
+func (r *run) sense(d *die) {
+	if d.head < 0 || d.sensing || d.free == 0 {
+		return
+	}
+	c := d.head
+	if d.head = r.next[c]; d.head < 0 {
+		d.tail = -1
+	}
+	d.sensing = true
+	d.free--
+	now := r.Now()
+	r.moments[c].sensing = now
+	r.watch.queue.change(now, -1)
+	r.out.Die.Jobs++
+	r.out.Die.Busy += r.p.Flash.Read
+	r.watch.dies.add(now, now+r.p.Flash.Read)
+	r.After(r.p.Flash.Read, kernel.Event{Kind: evSensed, A: c})
+}
+
+// send puts a command's result on its channel.
+func (r *run) send(c int32) {
+	n := r.resultBytes(c)
+	done := r.cross(c, n)
+	r.moments[c].crossing = done - r.p.Flash.Channel.For(int64(n))
+	r.moments[c].sent = done
+	r.At(done, kernel.Event{Kind: evSent, A: c})
+}
+
+// resultBytes is what of a command's page crosses the channel: all, or the vector, of a
+// node's first page, and an address for each child.
+func (r *run) resultBytes(c int32) int {
+	if r.pf.WholePages {
+		return r.p.Flash.Crossing
+	}
+	n := addressBytes * len(r.t.childrenOf(c))
+	if r.t.Commands[c].First {
+		n += r.t.Feature
+	}
+	return n
+}
+
+// done ends a command and starts what follows from it.
+func (r *run) done(c int32) {
+	now := r.Now()
+	r.watch.count(&r.out, &r.moments[c], now)
+	r.out.Commands++
+	h := r.t.Commands[c].Hop
+	r.out.Hops[h].End = now
+	r.hopLeft[h]--
+	if !r.pf.HopBarrier {
+		if _, end := r.t.commandsOf(r.t.Commands[c].Node); !r.pf.Firmware && r.t.Commands[c].First {
+			for next := c + 1; next < end; next++ {
+				r.issue(next)
+			}
+		}
+		for _, n := range r.t.childrenOf(c) {
+			r.node(n)
+		}
+		return
+	}
+	if r.hopLeft[h] > 0 || int(h)+1 == len(r.t.Hops) {
+		return
+	}
+	if r.t.Hops[h+1] > 0 {
+		r.barrier(int(h) + 1)
+	}
+}
+
+// barrier starts a hop through the host, which gets the addresses of its nodes from the
+// drive, where it did not draw them itself.
+func (r *run) barrier(next int) {
+	there := r.Now()
+	if r.pf.PagesToHost != AllPages {
+		there = r.toHost(addressBytes * r.t.Hops[next])
+		r.out.PCIeAlone += there - r.Now()
+	}
+	r.out.RoundTrips++
+	r.At(there+r.p.Host.RoundTrip, kernel.Event{Kind: evHop, A: int32(next)})
+}
+
+// toHost moves bytes across PCIe and returns when they are there.
+func (r *run) toHost(bytes int64) kernel.Time {
+	r.out.PCIeBytes += bytes
+	takes := r.p.PCIe.Rate.For(bytes)
+	done := r.pcie.Serve(r.Now(), takes)
+	r.watch.pcie.add(done-takes, done)
+	return done
+}
+
+// finish adds what follows a batch's reads, and computing.
+func (r *run) finish() {
+	o := &r.out
+	o.Flash = r.Now()
+	o.Preparation = r.Now()
+	o.Targets, o.Nodes = r.t.Hops[0], int64(r.t.Nodes())
+	o.FeatureBytes = int64(r.t.Nodes()) * int64(r.t.Feature)
+	o.UsefulBytes = o.FeatureBytes + addressBytes*int64(len(r.t.children))
+	if !r.p.Rules.Overlap {
+		after := int64(0)
+		for c := range r.t.Commands {
+			n := r.hostBytes(int32(c))
+			if after += n; n > 0 && r.pf.PagesToHost != NoPages {
+				o.HostSampling += r.p.Host.Sampling
+			}
+		}
+		o.PCIeAlone += r.p.PCIe.Rate.For(after)
+		o.Preparation += o.HostSampling + r.p.PCIe.Rate.For(after)
+		o.PCIeBytes += after
+	}
+	array := &r.p.Accelerator
+	if r.pf.HostComputes() {
+		array = &r.p.Central
+	}
+	all, macs := r.p.products(r.t.Hops, r.t.Feature)
+	o.Compute = array.compute(all)
+	o.Period = max(o.Preparation, o.Compute)
+	o.Firmware = r.firmware.Stats()
+	for _, c := range r.channels {
+		s := c.Stats()
+		o.Channel.Jobs += s.Jobs
+		o.Channel.Busy += s.Busy
+		o.ChannelQueue = max(o.ChannelQueue, s.Queue)
+	}
+	o.DRAM, o.PCIe = r.dram.Stats(), r.pcie.Stats()
+	o.Events = r.Events()
+	r.watch.close(o, r.Now())
+	o.Joules = r.p.joules(r.pf, o, all, macs)
+}

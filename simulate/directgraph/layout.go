@@ -1,0 +1,166 @@
+package directgraph
+
+import (
+	"math/bits"
+	"slices"
+
+	"diskgnn/internal/fault"
+)
+
+// Address is where a section lies: a page, and which of its sections.
+type Address uint32
+
+// Limits of an address.
+const (
+	MaxPages     = 1 << 28
+	PageSections = 16
+)
+
+// Page returns the page, from 0.
+func (a Address) Page() int64 { return int64(a >> 4) }
+
+// Section returns which section of the page, from 0.
+func (a Address) Section() int { return int(a & 15) }
+
+// Layout says where the sections of a graph's nodes lie. It holds 4 bytes a section, and 8
+// more for each node with secondaries. It is safe for concurrent use.
+type Layout struct {
+	shape   Shape
+	pages   int64
+	used    int64 // bytes of sections
+	raw     int64
+	primary []Address
+	// Secondary sections of the nodes that have some, which ascend.
+	large     []uint32
+	largeAt   []uint32 // into secondary
+	secondary []Address
+}
+
+// New lays out nodes of the given degrees; degree is called once for each, in order. Nodes
+// that do not fit the format are an error of kind fault.ErrInput.
+func New(s Shape, nodes int64, degree func(node int64) int64) (*Layout, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	l := &Layout{shape: s, primary: make([]Address, 0, nodes)}
+	p := newPlacer(s.Page)
+	for v := range nodes {
+		d := degree(v)
+		if d < 0 || d > s.MaxDegree() {
+			return nil, fault.New(fault.ErrInput, "node %d has %d neighbours: DirectGraph has room for %d beside a vector of %d bytes", v, d, s.MaxDegree(), s.Feature)
+		}
+		l.raw += s.RawBytes(d)
+		n := s.Secondaries(d)
+		if n > 0 {
+			l.large, l.largeAt = append(l.large, uint32(v)), append(l.largeAt, uint32(len(l.secondary)))
+		}
+		for section := range n + 1 {
+			size := s.bytes(section, d)
+			l.used += int64(size)
+			a, err := p.place(size)
+			if err != nil {
+				return nil, err
+			}
+			if section == 0 {
+				l.primary = append(l.primary, a)
+			} else {
+				l.secondary = append(l.secondary, a)
+			}
+		}
+	}
+	l.pages = p.pages
+	return l, nil
+}
+
+// Nodes returns the number of nodes.
+func (l *Layout) Nodes() int64 { return int64(len(l.primary)) }
+
+// Shape returns the shape.
+func (l *Layout) Shape() Shape { return l.shape }
+
+// Pages returns the number of pages.
+func (l *Layout) Pages() int64 { return l.pages }
+
+// Inflation returns by how much the pages outgrow the graph: 0.04 is 4 %.
+func (l *Layout) Inflation() float64 {
+	if l.raw == 0 {
+		return 0
+	}
+	return float64(l.pages)*float64(l.shape.Page)/float64(l.raw) - 1
+}
+
+// At returns where a node's section lies; 0 is the primary one.
+func (l *Layout) At(node uint32, section int64) Address {
+	if section == 0 {
+		return l.primary[node]
+	}
+	i, _ := slices.BinarySearch(l.large, node)
+	return l.secondary[int64(l.largeAt[i])+section-1]
+}
+
+// LayoutBytes returns what New holds of a graph at most, of any degrees: an address of each
+// node, secondary sections in slices that grow, and pages with room, one for each node.
+func (s Shape) LayoutBytes(nodes, edges int64) int64 {
+	secondaries := edges/(s.secondary()-1) + edges/s.primary() // of nodes with more than a primary section has
+	return 4*nodes + 2*12*secondaries + 2*8*nodes
+}
+
+// placer finds room for sections.
+type placer struct {
+	page  int
+	pages int64
+	// open holds, for every number of bytes that are free, the pages with room for one more
+	// section: the last that got there is taken first. some has a bit for each that is not
+	// empty.
+	open [][]openPage
+	some []uint64
+}
+
+type openPage struct {
+	page     uint32
+	sections uint8
+}
+
+func newPlacer(page int) *placer {
+	return &placer{page: page, open: make([][]openPage, page+1), some: make([]uint64, page/64+1)}
+}
+
+// place returns the address of a section of so many bytes.
+func (p *placer) place(size int) (Address, error) {
+	free := p.tightest(size)
+	var at openPage
+	if free < 0 {
+		if p.pages == MaxPages {
+			return 0, fault.New(fault.ErrInput, "the graph is beyond DirectGraph's addresses: more than %d pages of %d bytes", int64(MaxPages), p.page)
+		}
+		at, free = openPage{page: uint32(p.pages)}, p.page
+		p.pages++
+	} else {
+		stack := p.open[free]
+		at = stack[len(stack)-1]
+		if p.open[free] = stack[:len(stack)-1]; len(stack) == 1 {
+			p.some[free/64] &^= 1 << (free % 64)
+		}
+	}
+	a := Address(at.page<<4 | uint32(at.sections))
+	at.sections++
+	if free -= size; at.sections < PageSections && free > headerBytes {
+		p.open[free] = append(p.open[free], at)
+		p.some[free/64] |= 1 << (free % 64)
+	}
+	return a, nil
+}
+
+// tightest returns the least number of free bytes, from size on, that a page has; -1: none.
+func (p *placer) tightest(size int) int {
+	word := p.some[size/64] &^ (1<<(size%64) - 1)
+	for i := size / 64; ; {
+		if word != 0 {
+			return 64*i + bits.TrailingZeros64(word)
+		}
+		if i++; i == len(p.some) {
+			return -1
+		}
+		word = p.some[i]
+	}
+}
