@@ -1,0 +1,306 @@
+package nvme
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"diskgnn/iostack/nvme/spec"
+)
+
+// Options are how a controller is used. The zero value means the defaults.
+type Options struct {
+	Queues  int           // queue pairs for reads and writes; 0: one
+	Depth   int           // entries of each; 0: 256. Fewer where the controller has fewer
+	Timeout time.Duration // of a command; 0: 10 s
+
+	// Now and Pause replace the clock and what is done between two looks for a completion;
+	// nil: the machine's.
+	Now   func() time.Time
+	Pause func()
+}
+
+// Controller is a controller that is up. Queues may be used at the same time, each by one
+// goroutine; the other methods by one goroutine, while no queue is used.
+type Controller struct {
+	t      Transport
+	o      Options
+	caps   spec.Capabilities
+	stride int
+	admin  *Queue
+	queues []*Queue
+	id     Identity
+	space  Namespace
+	closed bool
+}
+
+// Identity is what a controller says of itself.
+type Identity struct {
+	Serial, Model, Firmware string
+	MaxTransfer             int // bytes of a command
+	Namespaces              uint32
+}
+
+// Namespace is a range of blocks.
+type Namespace struct {
+	ID         uint32
+	Blocks     uint64
+	BlockBytes int
+}
+
+// maxTransfer is the most bytes of a command, whatever the controller takes.
+const maxTransfer = 1 << 20
+
+// Open brings a controller up: it is disabled, gets its admin queues, is enabled, says what it
+// is, and gets queue pairs. Data of its first namespace is not touched. The transport is
+// closed with the controller.
+func Open(ctx context.Context, t Transport, o Options) (*Controller, error) {
+	c := &Controller{t: t, o: o}
+	if c.o.Queues == 0 {
+		c.o.Queues = 1
+	}
+	if c.o.Depth == 0 {
+		c.o.Depth = 256
+	}
+	if c.o.Timeout == 0 {
+		c.o.Timeout = 10 * time.Second
+	}
+	if c.o.Now == nil {
+		c.o.Now = time.Now
+	}
+	if c.o.Pause == nil {
+		c.o.Pause = runtime.Gosched
+	}
+	if err := c.up(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("bring up %s: %w", t.Name(), err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Controller) now() time.Time { return c.o.Now() }
+func (c *Controller) pause()         { c.o.Pause() }
+
+// Identity returns what the controller says of itself.
+func (c *Controller) Identity() Identity { return c.id }
+
+// Namespace returns the first namespace.
+func (c *Controller) Namespace() Namespace { return c.space }
+
+// Queues returns the queue pairs; the controller may have granted fewer than were wanted.
+func (c *Controller) Queues() []*Queue { return c.queues }
+
+// Transport returns the transport.
+func (c *Controller) Transport() Transport { return c.t }
+
+func (c *Controller) up(ctx context.Context) error {
+	c.caps = spec.Capabilities(c.t.Load64(spec.CAP))
+	if uint64(c.caps) == ^uint64(0) {
+		return fmt.Errorf("%w: its registers read as ones", ErrFatal)
+	}
+	if c.caps.MinPage() > Page || c.caps.MaxPage() < Page {
+		return fmt.Errorf("%w: pages of %d to %d bytes, not of %d", ErrUnsupported, c.caps.MinPage(), c.caps.MaxPage(), Page)
+	}
+	c.stride = c.caps.Stride()
+	if err := c.enable(ctx, false); err != nil {
+		return err
+	}
+	admin, err := c.newQueue(0, min(64, c.caps.MaxEntries()))
+	if err != nil {
+		return err
+	}
+	c.admin = admin
+	c.t.Store32(spec.AQA, uint32(admin.depth-1)<<16|uint32(admin.depth-1))
+	c.t.Store64(spec.ASQ, admin.sq.Address(0))
+	c.t.Store64(spec.ACQ, admin.cq.Address(0))
+	if err := c.enable(ctx, true); err != nil {
+		return err
+	}
+	if err := c.identify(); err != nil {
+		return err
+	}
+	return c.makeQueues()
+}
+
+// enable sets or clears CC.EN and waits for the controller to follow, as long as it says
+// that it may take.
+func (c *Controller) enable(ctx context.Context, on bool) error {
+	want := uint32(0)
+	if on {
+		c.t.Store32(spec.CC, spec.Enable|spec.Entries)
+		want = spec.Ready
+	} else {
+		c.t.Store32(spec.CC, c.t.Load32(spec.CC)&^spec.Enable)
+	}
+	deadline := c.now().Add(time.Duration(max(1, c.caps.Timeout())) * 500 * time.Millisecond)
+	for {
+		status := c.t.Load32(spec.CSTS)
+		switch {
+		case status == ^uint32(0), on && status&spec.Fatal != 0:
+			return fmt.Errorf("%w: CSTS %08xh", ErrFatal, status)
+		case status&spec.Ready == want:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case c.now().After(deadline):
+			return fmt.Errorf("%w: CSTS %08xh with CC.EN %v for %v", ErrTimeout, status, on, time.Duration(max(1, c.caps.Timeout()))*500*time.Millisecond)
+		}
+		c.pause()
+	}
+}
+
+// newQueue makes the rings of a queue pair; the controller does not know them yet.
+func (c *Controller) newQueue(id, depth int) (*Queue, error) {
+	q := &Queue{c: c, id: id, depth: depth, phase: true, slots: make([]slot, depth-1), perSlot: listBytes(maxTransfer)}
+	for i := range q.slots {
+		q.free = append(q.free, uint16(len(q.slots)-1-i))
+	}
+	var err error
+	if q.sq, err = c.t.Alloc(depth * spec.CommandBytes); err != nil {
+		return nil, err
+	}
+	if q.cq, err = c.t.Alloc(depth * spec.CompletionBytes); err != nil {
+		return nil, err
+	}
+	q.lists, err = c.t.Alloc(len(q.slots) * q.perSlot)
+	return q, err
+}
+
+// identify asks for what the controller and its first namespace are.
+func (c *Controller) identify() error {
+	page, err := c.t.Alloc(spec.IdentifyBytes)
+	if err != nil {
+		return err
+	}
+	defer c.t.Free(page)
+	ask := func(what uint32, namespace uint32) ([]byte, error) {
+		var cmd spec.Command
+		cmd.SetHead(spec.Identify, 0, namespace)
+		cmd.SetWord(10, what)
+		_, err := c.admin.Do(&cmd, page, 0, spec.IdentifyBytes)
+		return page.Bytes, err
+	}
+	b, err := ask(spec.IdentifyController, 0)
+	if err != nil {
+		return fmt.Errorf("identify the controller: %w", err)
+	}
+	text := func(b []byte) string { return strings.TrimSpace(strings.TrimRight(string(b), "\x00")) }
+	c.id = Identity{
+		Serial: text(b[4:24]), Model: text(b[24:64]), Firmware: text(b[64:72]),
+		MaxTransfer: maxTransfer, Namespaces: binary.LittleEndian.Uint32(b[516:]),
+	}
+	if limit := b[77]; limit > 0 && limit < 20 { // 2^limit of the smallest page; 0: no limit
+		c.id.MaxTransfer = min(maxTransfer, c.caps.MinPage()<<limit)
+	}
+	if b[512]>>4 < 6 || b[512]&15 > 6 || b[513]>>4 < 4 || b[513]&15 > 4 {
+		return fmt.Errorf("%w: entries of 2^%d…2^%d and 2^%d…2^%d bytes", ErrUnsupported, b[512]&15, b[512]>>4, b[513]&15, b[513]>>4)
+	}
+	if b, err = ask(spec.IdentifyNamespace, 1); err != nil {
+		return fmt.Errorf("identify namespace 1: %w", err)
+	}
+	format := binary.LittleEndian.Uint32(b[128+4*(b[26]&15):])
+	c.space = Namespace{ID: 1, Blocks: binary.LittleEndian.Uint64(b), BlockBytes: 1 << (format >> 16 & 0xff)}
+	if format&0xffff != 0 || format>>16&0xff < 9 || format>>16&0xff > 12 || c.space.Blocks == 0 {
+		return fmt.Errorf("%w: namespace 1 has %d blocks of 2^%d bytes with %d bytes of metadata; blocks of 512 to 4096 bytes without are", ErrUnsupported,
+			c.space.Blocks, format>>16&0xff, format&0xffff)
+	}
+	return nil
+}
+
+// makeQueues asks for queue pairs, and makes as many as are granted.
+func (c *Controller) makeQueues() error {
+	var cmd spec.Command
+	cmd.SetHead(spec.SetFeatures, 0, 0)
+	cmd.SetWord(10, spec.NumberOfQueues)
+	cmd.SetWord(11, uint32(c.o.Queues-1)<<16|uint32(c.o.Queues-1))
+	done, err := c.admin.Do(&cmd, nil, 0, 0)
+	if err != nil {
+		return fmt.Errorf("ask for %d queues: %w", c.o.Queues, err)
+	}
+	granted := min(int(done.Result&0xffff), int(done.Result>>16)) + 1
+	for id := 1; id <= min(c.o.Queues, granted); id++ {
+		q, err := c.newQueue(id, max(2, min(c.o.Depth, c.caps.MaxEntries())))
+		if err != nil {
+			return err
+		}
+		for _, make := range []struct {
+			opcode byte
+			ring   *Memory
+			word   uint32
+		}{{spec.CreateCQ, q.cq, 1}, {spec.CreateSQ, q.sq, uint32(id)<<16 | 1}} {
+			var cmd spec.Command
+			cmd.SetHead(make.opcode, 0, 0)
+			cmd.SetPRP(make.ring.Address(0), 0)
+			cmd.SetWord(10, uint32(q.depth-1)<<16|uint32(id))
+			cmd.SetWord(11, make.word)
+			if _, err := c.admin.Do(&cmd, nil, 0, 0); err != nil {
+				return fmt.Errorf("create queue %d: %w", id, err)
+			}
+		}
+		c.queues = append(c.queues, q)
+	}
+	return nil
+}
+
+// Admin carries out an admin command; m is the memory of its data, or nil.
+func (c *Controller) Admin(cmd *spec.Command, m *Memory, n int) (spec.Completion, error) {
+	if c.closed {
+		return spec.Completion{}, ErrClosed
+	}
+	return c.admin.Do(cmd, m, 0, n)
+}
+
+// Reset disables the controller and brings it up again, with new queues: those that it had
+// are gone, and commands that were under way are lost.
+func (c *Controller) Reset(ctx context.Context) error {
+	if c.closed {
+		return ErrClosed
+	}
+	err := c.enable(ctx, false)
+	for _, q := range append(c.queues, c.admin) {
+		if q == nil {
+			continue
+		}
+		q.dead = errors.Join(ErrClosed, errors.New("the controller was reset"))
+		for _, m := range []*Memory{q.sq, q.cq, q.lists} {
+			err = errors.Join(err, c.t.Free(m))
+		}
+	}
+	c.admin, c.queues = nil, nil
+	if err != nil {
+		return fmt.Errorf("reset %s: %w", c.t.Name(), err)
+	}
+	return c.up(ctx)
+}
+
+// Close disables the controller and gives the device back. Closing twice does nothing.
+func (c *Controller) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	for _, q := range append(c.queues, c.admin) {
+		if q != nil {
+			q.dead = ErrClosed
+		}
+	}
+	c.t.Store32(spec.CC, c.t.Load32(spec.CC)&^spec.Enable)
+	return c.t.Close()
+}
+
+// Transfer returns the command that reads or writes n blocks of the namespace from the first
+// on, by opcode spec.Read or spec.Write.
+func (s *Namespace) Transfer(opcode byte, first uint64, n int) (cmd spec.Command) {
+	cmd.SetHead(opcode, 0, s.ID)
+	cmd.SetBlocks(first, n)
+	return cmd
+}
+
+// Flush returns the command that makes what was written durable.
+func (s *Namespace) Flush() (cmd spec.Command) {
+	cmd.SetHead(spec.Flush, 0, s.ID)
+	return cmd
+}

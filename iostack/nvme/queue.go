@@ -1,0 +1,179 @@
+package nvme
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"diskgnn/iostack/nvme/spec"
+)
+
+// Queue is a queue pair: a ring of commands and a ring of completions. It is for one
+// goroutine at a time.
+type Queue struct {
+	c       *Controller
+	id      int
+	depth   int
+	sq, cq  *Memory
+	lists   *Memory // a slot's PRP lists after another's
+	perSlot int     // bytes of them
+
+	tail   int    // where the next command is written
+	rung   int    // tail that the controller knows
+	head   int    // where the next completion is expected
+	read   int    // head that the controller knows
+	phase  bool   // of new completions
+	sqHead uint16 // that the last completion had
+
+	slots []slot
+	free  []uint16
+	dead  error
+}
+
+// slot is a command that may be under way; its index is the command's identifier.
+type slot struct {
+	busy     bool
+	tag      uint64
+	deadline time.Time
+	opcode   byte
+}
+
+// Depth returns the entries of the rings; one less can be under way.
+func (q *Queue) Depth() int { return q.depth }
+
+// ID returns the queue's identifier; the admin queue's is 0.
+func (q *Queue) ID() int { return q.id }
+
+// Room returns how many commands may be submitted now.
+func (q *Queue) Room() int { return len(q.free) }
+
+// Busy returns how many commands are under way.
+func (q *Queue) Busy() int { return q.depth - 1 - len(q.free) }
+
+// Submit writes a command with the data that m has from an offset on, n bytes; m is nil for
+// commands without. The identifier is the queue's; tag comes back with the completion. The
+// controller sees it after Ring. The memory belongs to the command until it is completed.
+func (q *Queue) Submit(cmd *spec.Command, m *Memory, offset, n int, tag uint64) error {
+	if q.dead != nil {
+		return q.dead
+	}
+	if len(q.free) == 0 {
+		return ErrFull
+	}
+	id := q.free[len(q.free)-1]
+	cmd.SetID(id)
+	if m != nil {
+		if err := setPRP(cmd, m, offset, n, q.lists, int(id)*q.perSlot); err != nil {
+			return err
+		}
+	}
+	q.free = q.free[:len(q.free)-1]
+	q.slots[id] = slot{busy: true, tag: tag, deadline: q.c.now().Add(q.c.o.Timeout), opcode: cmd.Opcode()}
+	copy(q.sq.Bytes[q.tail*spec.CommandBytes:], cmd[:])
+	if q.tail++; q.tail == q.depth {
+		q.tail = 0
+	}
+	return nil
+}
+
+// Ring tells the controller of the commands that were submitted since the last Ring.
+func (q *Queue) Ring() {
+	if q.rung != q.tail && q.dead == nil {
+		q.c.t.Store32(spec.SubmissionDoorbell(q.id, q.c.stride), uint32(q.tail))
+		q.rung = q.tail
+	}
+}
+
+// Poll calls done for every command that was completed since, and returns how many there
+// were. A command whose deadline has passed makes the queue useless: the error says what it
+// knew, wraps ErrTimeout, and comes again from then on.
+func (q *Queue) Poll(done func(tag uint64, c spec.Completion)) (n int, err error) {
+	if q.dead != nil {
+		return 0, q.dead
+	}
+	for {
+		entry := q.cq.Bytes[q.head*spec.CompletionBytes:][:spec.CompletionBytes]
+		last := atomic.LoadUint32((*uint32)(unsafe.Pointer(&entry[12])))
+		if last>>16&1 == 1 != q.phase {
+			break
+		}
+		var whole [spec.CompletionBytes]byte
+		copy(whole[:12], entry)
+		binary.LittleEndian.PutUint32(whole[12:], last)
+		c, _ := spec.Parse(whole[:])
+		if int(c.ID) >= len(q.slots) || !q.slots[c.ID].busy {
+			q.dead = fmt.Errorf("%w: it completes command %d, which is not under way; %s", ErrFatal, c.ID, q.state())
+			return n, q.dead
+		}
+		q.sqHead = c.SQHead
+		tag := q.slots[c.ID].tag
+		q.slots[c.ID].busy = false
+		q.free = append(q.free, c.ID)
+		if q.head++; q.head == q.depth {
+			q.head, q.phase = 0, !q.phase
+		}
+		n++
+		done(tag, c)
+	}
+	if q.read != q.head {
+		q.c.t.Store32(spec.CompletionDoorbell(q.id, q.c.stride), uint32(q.head))
+		q.read = q.head
+	}
+	if n == 0 {
+		return 0, q.overdue()
+	}
+	return n, nil
+}
+
+// overdue ends the queue if a command is late, or the controller has failed.
+func (q *Queue) overdue() error {
+	if q.Busy() == 0 {
+		return nil
+	}
+	now := q.c.now()
+	for id := range q.slots {
+		s := &q.slots[id]
+		if !s.busy || now.Before(s.deadline) {
+			continue
+		}
+		kind := ErrTimeout
+		status := q.c.t.Load32(spec.CSTS)
+		if status&spec.Fatal != 0 || status == ^uint32(0) {
+			kind = ErrFatal
+		}
+		q.dead = fmt.Errorf("%w: command %d (opcode %02xh) was not completed in %v; CSTS %08xh, %s", kind, id, s.opcode, q.c.o.Timeout, status, q.state())
+		return q.dead
+	}
+	return nil
+}
+
+// state says what the queue knows.
+func (q *Queue) state() string {
+	return fmt.Sprintf("queue %d of %d entries: tail %d (rung %d), %d fetched by the controller, head %d, phase %v, %d under way",
+		q.id, q.depth, q.tail, q.rung, q.sqHead, q.head, q.phase, q.Busy())
+}
+
+// Do carries out one command and waits for it. No other may be under way on the queue.
+func (q *Queue) Do(cmd *spec.Command, m *Memory, offset, n int) (spec.Completion, error) {
+	var c spec.Completion
+	if err := q.Submit(cmd, m, offset, n, 0); err != nil {
+		return c, err
+	}
+	q.Ring()
+	for {
+		n, err := q.Poll(func(_ uint64, done spec.Completion) { c = done })
+		if err != nil {
+			return c, err
+		}
+		if n > 0 {
+			break
+		}
+		q.c.pause()
+	}
+	if c.Status.Failed() {
+		return c, c.Status
+	}
+	return c, nil
+}

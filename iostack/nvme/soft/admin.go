@@ -1,0 +1,169 @@
+package soft
+
+import (
+	"encoding/binary"
+
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// admin carries out an admin command and completes it. Asynchronous event requests are kept
+// until there is an event, which there is none.
+func (c *controller) admin(sq *submission, cmd *spec.Command) {
+	status, result := spec.InvalidOpcode|spec.DNR, uint32(0)
+	switch cmd.Opcode() {
+	case spec.Identify:
+		status = c.identify(cmd)
+	case spec.SetFeatures, spec.GetFeatures:
+		status, result = c.features(cmd)
+	case spec.CreateCQ:
+		status = c.createCQ(cmd)
+	case spec.CreateSQ:
+		status = c.createSQ(cmd)
+	case spec.DeleteSQ:
+		status = c.deleteSQ(cmd)
+	case spec.DeleteCQ:
+		status = c.deleteCQ(cmd)
+	case spec.Abort:
+		status, result = spec.Success, 1 // not aborted: it is too late for all
+	case spec.AsyncEvent:
+		sq.cq.promised--
+		return
+	}
+	c.post(sq, cmd.ID(), status, result)
+}
+
+func (c *controller) identify(cmd *spec.Command) spec.Status {
+	page := make([]byte, spec.IdentifyBytes)
+	switch cmd.Word(10) & 0xff {
+	case spec.IdentifyController:
+		copy(page[4:24], "SOFT                ")
+		copy(page[24:64], "diskgnn soft controller                 ")
+		copy(page[64:72], "1       ")
+		page[77] = byte(c.d.o.TransferMax)
+		page[512], page[513] = 0x66, 0x44
+		binary.LittleEndian.PutUint16(page[514:], uint16(c.d.o.MaxEntries-1))
+		binary.LittleEndian.PutUint32(page[516:], 1)
+	case spec.IdentifyNamespace:
+		if cmd.Namespace() != 1 {
+			return spec.InvalidNamespace | spec.DNR
+		}
+		for _, at := range []int{0, 8, 16} {
+			binary.LittleEndian.PutUint64(page[at:], c.d.blocks)
+		}
+		shift := byte(9)
+		for 1<<shift < c.d.o.BlockBytes {
+			shift++
+		}
+		page[130] = shift
+	default:
+		return spec.InvalidField | spec.DNR
+	}
+	parts, status := c.d.bus.segments(cmd, spec.IdentifyBytes)
+	if status.Failed() {
+		return status
+	}
+	for _, p := range parts {
+		page = page[copy(p, page):]
+	}
+	return spec.Success
+}
+
+func (c *controller) features(cmd *spec.Command) (spec.Status, uint32) {
+	if cmd.Word(10)&0xff != spec.NumberOfQueues {
+		return spec.InvalidField | spec.DNR, 0
+	}
+	granted := uint32(c.d.o.Queues - 1)
+	if cmd.Opcode() == spec.SetFeatures {
+		if asked := cmd.Word(11); asked&0xffff == 0xffff || asked>>16 == 0xffff {
+			return spec.InvalidField | spec.DNR, 0
+		}
+	}
+	return spec.Success, granted<<16 | granted
+}
+
+// ring returns the pages of a queue that a command creates, its identifier and size.
+func (c *controller) ring(cmd *spec.Command, exists func(uint16) bool, entry int) (ring [][]byte, id, size uint16, status spec.Status) {
+	id, size = uint16(cmd.Word(10)), uint16(cmd.Word(10)>>16)
+	switch {
+	case id == 0 || int(id) > c.d.o.Queues || exists(id):
+		return nil, 0, 0, spec.InvalidQueueID | spec.DNR
+	case size == 0 || int(size) >= c.d.o.MaxEntries:
+		return nil, 0, 0, spec.InvalidQueueSize | spec.DNR
+	case cmd.Word(11)&1 == 0:
+		return nil, 0, 0, spec.InvalidField | spec.DNR
+	case cmd.PRP1()%nvme.Page != 0:
+		return nil, 0, 0, spec.InvalidPRPOffset | spec.DNR
+	}
+	if ring = c.d.bus.span(cmd.PRP1(), (int(size)+1)*entry); ring == nil {
+		return nil, 0, 0, spec.InvalidField | spec.DNR
+	}
+	return ring, id, size + 1, spec.Success
+}
+
+func (c *controller) createCQ(cmd *spec.Command) spec.Status {
+	ring, id, size, status := c.ring(cmd, func(id uint16) bool { return c.cqs[id] != nil }, spec.CompletionBytes)
+	if status.Failed() {
+		return status
+	}
+	if cmd.Word(11)>>16 != 0 && cmd.Word(11)&2 != 0 {
+		return spec.InvalidInterruptVector | spec.DNR
+	}
+	c.cqs[id] = &completion{id: id, size: size, ring: ring, phase: true}
+	c.d.Store32(spec.CompletionDoorbell(int(id), 4<<c.d.o.StrideShift), 0)
+	return spec.Success
+}
+
+func (c *controller) createSQ(cmd *spec.Command) spec.Status {
+	ring, id, size, status := c.ring(cmd, func(id uint16) bool { return c.sqs[id] != nil }, spec.CommandBytes)
+	if status.Failed() {
+		return status
+	}
+	of := uint16(cmd.Word(11) >> 16)
+	switch cq := c.cqs[of]; {
+	case of == 0 || int(of) > c.d.o.Queues:
+		return spec.InvalidQueueID | spec.DNR
+	case cq == nil:
+		return spec.CQInvalid | spec.DNR
+	default:
+		cq.users++
+		c.sqs[id] = &submission{id: id, size: size, ring: ring, cq: cq}
+	}
+	c.d.Store32(spec.SubmissionDoorbell(int(id), 4<<c.d.o.StrideShift), 0)
+	return spec.Success
+}
+
+// deleteSQ ends a queue: commands that were fetched are completed first.
+func (c *controller) deleteSQ(cmd *spec.Command) spec.Status {
+	id := uint16(cmd.Word(10))
+	sq := c.sqs[id]
+	if id == 0 || sq == nil {
+		return spec.InvalidQueueID | spec.DNR
+	}
+	sq.deleted = true
+	for c.busy > 0 {
+		j := <-c.done
+		c.busy--
+		c.finish(j)
+	}
+	for _, h := range sq.held {
+		c.post(sq, h.cmd.ID(), h.status, 0)
+	}
+	sq.held = nil
+	sq.cq.users--
+	delete(c.sqs, id)
+	return spec.Success
+}
+
+func (c *controller) deleteCQ(cmd *spec.Command) spec.Status {
+	id := uint16(cmd.Word(10))
+	cq := c.cqs[id]
+	switch {
+	case id == 0 || cq == nil:
+		return spec.InvalidQueueID | spec.DNR
+	case cq.users > 0:
+		return spec.InvalidQueueDeletion | spec.DNR
+	}
+	delete(c.cqs, id)
+	return spec.Success
+}

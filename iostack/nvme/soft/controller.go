@@ -1,0 +1,280 @@
+package soft
+
+import (
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// controller is what is behind a drive's registers. All but what workers do is of one
+// goroutine.
+type controller struct {
+	d       *Drive
+	enabled bool
+	life    uint64 // of the controller: raised when it is disabled
+	sqs     map[uint16]*submission
+	cqs     map[uint16]*completion
+	jobs    chan job
+	done    chan job
+	workers sync.WaitGroup
+	busy    int // jobs that are with workers
+}
+
+// submission is a ring of commands, from which the controller fetches.
+type submission struct {
+	id, size, head uint16
+	ring           [][]byte // pages
+	cq             *completion
+	held           []held
+	deleted        bool
+}
+
+// completion is a ring of completions, to which the controller posts.
+type completion struct {
+	id, size, tail uint16
+	phase          bool
+	ring           [][]byte
+	promised       int // commands that were fetched and not completed
+	users          int // submission queues
+}
+
+// job is an I/O command on its way.
+type job struct {
+	sq     *submission
+	cmd    spec.Command
+	fate   Fate
+	life   uint64
+	status spec.Status
+}
+
+// held is a job that is completed after so many others.
+type held struct {
+	job
+	others int
+}
+
+func newController(d *Drive) *controller {
+	c := &controller{d: d, jobs: make(chan job), done: make(chan job, d.o.Workers)}
+	c.reset()
+	return c
+}
+
+func (c *controller) reset() {
+	c.sqs, c.cqs = map[uint16]*submission{}, map[uint16]*completion{}
+	c.life++
+}
+
+// run is the controller, until the drive is closed.
+func (c *controller) run() {
+	for range c.d.o.Workers {
+		c.workers.Add(1)
+		go func() {
+			defer fault.Crash()
+			defer c.workers.Done()
+			c.work()
+		}()
+	}
+	defer c.workers.Wait()
+	defer close(c.jobs)
+	idle := 0
+	for {
+		select {
+		case <-c.d.stop:
+			for c.busy > 0 {
+				<-c.done
+				c.busy--
+			}
+			return
+		default:
+		}
+		if c.step() {
+			idle = 0
+			continue
+		}
+		if idle++; idle < 1000 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(20 * time.Microsecond) // nobody uses the drive: its doorbells can wait
+		}
+	}
+}
+
+// step does what there is to do, and reports whether there was something.
+func (c *controller) step() (busy bool) {
+	cc := c.d.Load32(spec.CC)
+	switch {
+	case cc&spec.Enable == 0 && c.enabled:
+		c.disable()
+		return true
+	case cc&spec.Enable != 0 && !c.enabled:
+		if c.d.Load32(spec.CSTS)&spec.Fatal != 0 {
+			return false
+		}
+		c.enable(cc)
+		return true
+	}
+	for more := true; more; {
+		select {
+		case j := <-c.done:
+			c.busy--
+			c.finish(j)
+			busy = true
+		default:
+			more = false
+		}
+	}
+	for _, sq := range c.sqs {
+		busy = c.fetch(sq) || busy
+	}
+	return busy
+}
+
+// enable makes the admin queues as the registers say.
+func (c *controller) enable(cc uint32) {
+	c.enabled = true
+	aqa := c.d.Load32(spec.AQA)
+	cq := &completion{size: uint16(aqa>>16&0xfff) + 1, phase: true, users: 1}
+	sq := &submission{size: uint16(aqa&0xfff) + 1, cq: cq}
+	cq.ring = c.d.bus.span(c.d.Load64(spec.ACQ), int(cq.size)*spec.CompletionBytes)
+	sq.ring = c.d.bus.span(c.d.Load64(spec.ASQ), int(sq.size)*spec.CommandBytes)
+	if cq.ring == nil || sq.ring == nil || cq.size < 2 || sq.size < 2 || cc&0xff0000 != spec.Entries || cc>>spec.PageShift&0xf != 0 {
+		c.d.Store32(spec.CSTS, spec.Fatal)
+		return
+	}
+	c.cqs[0], c.sqs[0] = cq, sq
+	c.d.Store32(spec.CSTS, spec.Ready)
+}
+
+// disable forgets all queues. Commands that are with workers are awaited: their memory may
+// be given back as soon as the controller is not ready.
+func (c *controller) disable() {
+	c.enabled = false
+	for c.busy > 0 {
+		<-c.done
+		c.busy--
+	}
+	c.reset()
+	for i := spec.Doorbells; i < len(c.d.bar); i += 4 {
+		c.d.Store32(i, 0)
+	}
+	c.d.Store32(spec.CSTS, 0)
+}
+
+// entry returns an entry of a ring, which does not cross pages.
+func entry(ring [][]byte, i uint16, size int) []byte {
+	at := int(i) * size
+	return ring[at/nvme.Page][at%nvme.Page:][:size]
+}
+
+// fetch takes the commands that a submission queue's doorbell has announced, as far as there
+// is room for their completions.
+func (c *controller) fetch(sq *submission) (busy bool) {
+	stride := 4 << c.d.o.StrideShift
+	tail := c.d.Load32(spec.SubmissionDoorbell(int(sq.id), stride)) & 0xffff
+	if tail >= uint32(sq.size) {
+		return false // as if it had not been written
+	}
+	for uint32(sq.head) != tail && !sq.deleted && c.room(sq.cq) {
+		var cmd spec.Command
+		copy(cmd[:], entry(sq.ring, sq.head, spec.CommandBytes))
+		if sq.head++; sq.head == sq.size {
+			sq.head = 0
+		}
+		sq.cq.promised++
+		busy = true
+		if sq.id == 0 {
+			c.admin(sq, &cmd)
+			continue
+		}
+		j := job{sq: sq, cmd: cmd, life: c.life}
+		if c.d.o.Fate != nil {
+			j.fate = c.d.o.Fate(&cmd)
+		}
+		if j.fate.Status.Failed() {
+			j.status = j.fate.Status
+			c.finish(j)
+			continue
+		}
+		c.give(j)
+	}
+	return busy
+}
+
+// give hands a job to a worker; while none is free, jobs that are done are finished.
+func (c *controller) give(j job) {
+	c.busy++
+	for {
+		select {
+		case c.jobs <- j:
+			return
+		case other := <-c.done:
+			c.busy--
+			c.finish(other)
+		}
+	}
+}
+
+// room reports whether one more completion can be promised: one entry stays empty.
+func (c *controller) room(cq *completion) bool {
+	head := c.d.Load32(spec.CompletionDoorbell(int(cq.id), 4<<c.d.o.StrideShift)) & 0xffff
+	if head >= uint32(cq.size) {
+		head = 0
+	}
+	waiting := (int(cq.tail) - int(head) + int(cq.size)) % int(cq.size)
+	return waiting+cq.promised < int(cq.size)-1
+}
+
+// finish completes a job, now or after others, unless it is dropped.
+func (c *controller) finish(j job) {
+	if j.life != c.life {
+		return // of a controller that was disabled since
+	}
+	switch sq := j.sq; {
+	case j.fate.Drop:
+		sq.cq.promised--
+	case j.fate.Hold > 0:
+		sq.held = append(sq.held, held{j, j.fate.Hold})
+	default:
+		c.post(sq, j.cmd.ID(), j.status, 0)
+		for i := range sq.held {
+			sq.held[i].others--
+		}
+	}
+	c.release(j.sq)
+}
+
+// release completes what was held for long enough, or is all that is left.
+func (c *controller) release(sq *submission) {
+	last := sq.cq.promised == len(sq.held)
+	waiting := sq.held[:0]
+	for _, h := range sq.held {
+		if h.others <= 0 || last {
+			c.post(sq, h.cmd.ID(), h.status, 0)
+		} else {
+			waiting = append(waiting, h)
+		}
+	}
+	sq.held = waiting
+}
+
+// post writes a completion: its last word last.
+func (c *controller) post(sq *submission, id uint16, status spec.Status, result uint32) {
+	cq := sq.cq
+	done := spec.Completion{Result: result, SQHead: sq.head, SQID: sq.id, ID: id, Status: status}
+	b := entry(cq.ring, cq.tail, spec.CompletionBytes)
+	binary.LittleEndian.PutUint32(b, done.Result)
+	binary.LittleEndian.PutUint32(b[4:], 0)
+	binary.LittleEndian.PutUint32(b[8:], done.Heads())
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&b[12])), done.Last(cq.phase))
+	cq.promised--
+	if cq.tail++; cq.tail == cq.size {
+		cq.tail, cq.phase = 0, !cq.phase
+	}
+}

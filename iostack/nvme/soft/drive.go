@@ -1,0 +1,190 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// Options are what a drive is. The zero value means the defaults.
+type Options struct {
+	BlockBytes  int  // 512 to 4096; 0: 512
+	MaxEntries  int  // of a queue; 0: 4096
+	Queues      int  // pairs for reads and writes; 0: 128
+	StrideShift int  // DSTRD: doorbells lie 4 << StrideShift bytes apart
+	TransferMax uint // MDTS: 2^n pages of a command; 0: 5, which are 128 KiB
+	Workers     int  // reads and writes at the same time; 0: 64
+	ReadOnly    bool
+
+	// Fate, if it is there, decides about each I/O command that was fetched. It is called by
+	// the controller's goroutine.
+	Fate func(c *spec.Command) Fate
+}
+
+// Fate is what becomes of a command.
+type Fate struct {
+	Status spec.Status // it fails with this, if it is not Success, and is not carried out
+	Drop   bool        // it is carried out, and never completed
+	Hold   int         // it is completed after so many others of its queue
+}
+
+func (o *Options) defaults() {
+	set := func(v *int, to int) {
+		if *v == 0 {
+			*v = to
+		}
+	}
+	set(&o.BlockBytes, 512)
+	set(&o.MaxEntries, 4096)
+	set(&o.Queues, 128)
+	set(&o.Workers, 64)
+	if o.TransferMax == 0 {
+		o.TransferMax = 5
+	}
+}
+
+// Drive is a controller that serves a file, and the transport to it.
+type Drive struct {
+	name   string
+	o      Options
+	file   vfs.File
+	blocks uint64
+	bar    []byte
+	bus    *bus
+
+	mu     sync.Mutex
+	memory map[*nvme.Memory]bool // true: of Alloc, which is unmapped
+	stop   chan struct{}
+	ended  chan struct{}
+	closed bool
+}
+
+// Open serves a file. Its size must be a number of blocks.
+func Open(fsys vfs.FS, path string, o Options) (*Drive, error) {
+	o.defaults()
+	info, err := fsys.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if size == 0 || size%int64(o.BlockBytes) != 0 {
+		return nil, fault.New(fault.ErrInput, "%s has %d bytes: a drive needs a number of blocks of %d", path, size, o.BlockBytes)
+	}
+	open := fsys.OpenReadWrite
+	if o.ReadOnly {
+		open = fsys.Open
+	}
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Drive{
+		name: "soft:" + path, o: o, file: f, blocks: uint64(size) / uint64(o.BlockBytes), bus: newBus(),
+		memory: map[*nvme.Memory]bool{}, stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	need := spec.CompletionDoorbell(o.Queues, 4<<o.StrideShift) + 4
+	if d.bar, err = pages(need); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	caps := spec.NewCapabilities(o.MaxEntries, 15, o.StrideShift)
+	atomic.StoreUint64(d.word64(spec.CAP), uint64(caps))
+	atomic.StoreUint32(d.word(spec.VS), 1<<16|4<<8)
+	c := newController(d)
+	go func() {
+		defer fault.Crash()
+		defer close(d.ended)
+		c.run()
+	}()
+	return d, nil
+}
+
+// pages returns zeroed memory that the collector does not move or free.
+func pages(n int) ([]byte, error) {
+	return unix.Mmap(-1, 0, (n+nvme.Page-1)/nvme.Page*nvme.Page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+}
+
+// Name implements nvme.Transport.
+func (d *Drive) Name() string { return d.name }
+
+// Registers returns the memory of BAR 0, for those that map it: a GPU.
+func (d *Drive) Registers() []byte { return d.bar }
+
+func (d *Drive) word(offset int) *uint32   { return (*uint32)(unsafe.Pointer(&d.bar[offset])) }
+func (d *Drive) word64(offset int) *uint64 { return (*uint64)(unsafe.Pointer(&d.bar[offset])) }
+
+// Load32 implements nvme.Transport.
+func (d *Drive) Load32(offset int) uint32 { return atomic.LoadUint32(d.word(offset)) }
+
+// Load64 implements nvme.Transport.
+func (d *Drive) Load64(offset int) uint64 { return atomic.LoadUint64(d.word64(offset)) }
+
+// Store32 implements nvme.Transport.
+func (d *Drive) Store32(offset int, v uint32) { atomic.StoreUint32(d.word(offset), v) }
+
+// Store64 implements nvme.Transport.
+func (d *Drive) Store64(offset int, v uint64) { atomic.StoreUint64(d.word64(offset), v) }
+
+// Alloc implements nvme.Transport.
+func (d *Drive) Alloc(n int) (*nvme.Memory, error) {
+	b, err := pages(n)
+	if err != nil {
+		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, d.name, err)
+	}
+	return d.keep(b, true), nil
+}
+
+// Map implements nvme.Transport: any memory of whole pages.
+func (d *Drive) Map(b []byte) (*nvme.Memory, error) {
+	if len(b) == 0 || len(b)%nvme.Page != 0 || uintptr(unsafe.Pointer(&b[0]))%nvme.Page != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, len(b))
+	}
+	return d.keep(b, false), nil
+}
+
+func (d *Drive) keep(b []byte, own bool) *nvme.Memory {
+	m := d.bus.add(b)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.memory[m] = own
+	return m
+}
+
+// Free implements nvme.Transport.
+func (d *Drive) Free(m *nvme.Memory) error {
+	d.mu.Lock()
+	own, known := d.memory[m]
+	delete(d.memory, m)
+	d.mu.Unlock()
+	if !known {
+		return fmt.Errorf("free memory that %s did not give", d.name)
+	}
+	d.bus.remove(m)
+	if own {
+		return unix.Munmap(m.Bytes)
+	}
+	return nil
+}
+
+// Close implements nvme.Transport.
+func (d *Drive) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	close(d.stop)
+	<-d.ended
+	var errs []error
+	for m := range d.memory {
+		errs = append(errs, d.Free(m))
+	}
+	return errors.Join(append(errs, unix.Munmap(d.bar), d.file.Close())...)
+}

@@ -1,0 +1,272 @@
+package soft_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/soft"
+	"diskgnn/iostack/nvme/spec"
+)
+
+const size = 4 << 20
+
+// serve makes a file of random bytes and a drive that serves it.
+func serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
+	t.Helper()
+	content = make([]byte, size)
+	r := rand.NewChaCha8([32]byte{1})
+	r.Read(content)
+	name := filepath.Join(t.TempDir(), "drive")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := soft.Open(vfs.OS, name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content, d
+}
+
+func open(t *testing.T, d *soft.Drive, o nvme.Options) *nvme.Controller {
+	t.Helper()
+	c, err := nvme.Open(context.Background(), d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func alloc(t *testing.T, c *nvme.Controller, n int) *nvme.Memory {
+	t.Helper()
+	m, err := c.Transport().Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestBringUp(t *testing.T) {
+	_, d := serve(t, soft.Options{Queues: 3})
+	c := open(t, d, nvme.Options{Queues: 8, Depth: 1 << 15})
+	if id := c.Identity(); id.MaxTransfer != 128<<10 || id.Namespaces != 1 || id.Model != "diskgnn soft controller" {
+		t.Errorf("%+v", id)
+	}
+	if s := c.Namespace(); s != (nvme.Namespace{ID: 1, Blocks: size / 512, BlockBytes: 512}) {
+		t.Errorf("%+v", s)
+	}
+	if n := len(c.Queues()); n != 3 || c.Queues()[2].Depth() != 4096 {
+		t.Errorf("%d queues", n)
+	}
+}
+
+// Reads of all sizes, by queues of all depths and doorbell strides, in many laps, completed
+// in another order than they were submitted.
+func TestReads(t *testing.T) {
+	for _, depth := range []int{2, 3, 64} {
+		for _, stride := range []int{0, 4} {
+			rnd := rand.New(rand.NewPCG(uint64(depth), uint64(stride)))
+			content, d := serve(t, soft.Options{StrideShift: stride, Fate: func(*spec.Command) soft.Fate {
+				return soft.Fate{Hold: rnd.IntN(4) * rnd.IntN(2)}
+			}})
+			c := open(t, d, nvme.Options{Depth: depth, Queues: 2})
+			for _, q := range c.Queues() {
+				space := c.Namespace()
+				type read struct {
+					first uint64
+					n, at int
+				}
+				const each = 132 << 10
+				m := alloc(t, c, (depth-1)*each)
+				var free []int
+				for i := range depth - 1 {
+					free = append(free, i)
+				}
+				under := map[uint64]read{}
+				place := map[uint64]int{}
+				left, tag := 5*depth, uint64(0)
+				for left > 0 || len(under) > 0 {
+					for left > 0 && q.Room() > 0 {
+						i := free[len(free)-1]
+						free = free[:len(free)-1]
+						n := 1 + rnd.IntN(256)
+						r := read{first: uint64(rnd.IntN(size/512 - n)), n: n, at: i*each + 4*rnd.IntN(1024)}
+						cmd := space.Transfer(spec.Read, r.first, n)
+						if err := q.Submit(&cmd, m, r.at, n*512, tag); err != nil {
+							t.Fatal(err)
+						}
+						under[tag], place[tag] = r, i
+						tag++
+						left--
+					}
+					if cmd := space.Transfer(spec.Read, 0, 1); q.Room() == 0 && !errors.Is(q.Submit(&cmd, m, 0, 512, 0), nvme.ErrFull) {
+						t.Fatal("a full queue takes a command")
+					}
+					q.Ring()
+					if _, err := q.Poll(func(tag uint64, done spec.Completion) {
+						r, known := under[tag]
+						if !known || done.Status.Failed() {
+							t.Errorf("read %d: %v", tag, done.Status)
+						}
+						if want := content[r.first*512:][:r.n*512]; !bytes.Equal(m.Bytes[r.at:][:r.n*512], want) {
+							t.Errorf("read %d of %d blocks from %d has other bytes", tag, r.n, r.first)
+						}
+						free = append(free, place[tag])
+						delete(under, tag)
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What is written is read back, and is in the file after a flush.
+func TestWrites(t *testing.T) {
+	content, d := serve(t, soft.Options{BlockBytes: 4096})
+	c := open(t, d, nvme.Options{})
+	q, space := c.Queues()[0], c.Namespace()
+	m := alloc(t, c, 64<<10)
+	for i := range m.Bytes {
+		m.Bytes[i] = byte(i * 7)
+	}
+	cmd := space.Transfer(spec.Write, 3, 16)
+	if _, err := q.Do(&cmd, m, 0, 64<<10); err != nil {
+		t.Fatal(err)
+	}
+	cmd = space.Flush()
+	if _, err := q.Do(&cmd, nil, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(strings.TrimPrefix(d.Name(), "soft:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(content[3*4096:], m.Bytes)
+	if !bytes.Equal(got, content) {
+		t.Error("the file has other bytes")
+	}
+}
+
+// What is malformed gets the status that the specification has for it.
+func TestStatuses(t *testing.T) {
+	_, d := serve(t, soft.Options{})
+	c := open(t, d, nvme.Options{})
+	q := c.Queues()[0]
+	m := alloc(t, c, 1<<20)
+	io := func(opcode byte, namespace uint32, first uint64, n int) (cmd spec.Command) {
+		cmd.SetHead(opcode, 0, namespace)
+		cmd.SetBlocks(first, n)
+		return cmd
+	}
+	prp := func(one, two uint64, n int) spec.Command {
+		cmd := io(spec.Read, 1, 0, n)
+		cmd.SetPRP(one, two)
+		return cmd
+	}
+	fused := io(spec.Read, 1, 0, 1)
+	fused[1] = 1
+	for _, x := range []struct {
+		what string
+		cmd  spec.Command
+		want spec.Status
+	}{
+		{"namespace 0", io(spec.Read, 0, 0, 1), spec.InvalidNamespace},
+		{"namespace 2", io(spec.Read, 2, 0, 1), spec.InvalidNamespace},
+		{"an opcode that is none", io(0x7f, 1, 0, 1), spec.InvalidOpcode},
+		{"the first block behind the last", io(spec.Read, 1, size/512, 1), spec.LBAOutOfRange},
+		{"the last block and one more", io(spec.Read, 1, size/512-1, 2), spec.LBAOutOfRange},
+		{"a block beyond all", io(spec.Read, 1, 1<<63, 1), spec.LBAOutOfRange},
+		{"more than a transfer", io(spec.Read, 1, 0, 257), spec.InvalidField},
+		{"a fused command", fused, spec.InvalidField},
+		{"PRP1 in the middle of a word", prp(m.Pages[0]+2, 0, 1), spec.InvalidPRPOffset},
+		{"PRP1 nowhere", prp(12345*4096, 0, 1), spec.DataTransferError},
+		{"PRP2 in the middle of a page", prp(m.Pages[0], m.Pages[1]+512, 16), spec.InvalidPRPOffset},
+		{"PRP2 nowhere", prp(m.Pages[0], 0, 16), spec.DataTransferError},
+		{"a list nowhere", prp(m.Pages[0], 0, 32), spec.DataTransferError},
+		{"a list of nothing", prp(m.Pages[0], m.Pages[1], 32), spec.DataTransferError},
+		{"PRP2 that is not needed", prp(m.Pages[0], 12345, 1), spec.Success},
+	} {
+		_, err := q.Do(&x.cmd, nil, 0, 0)
+		if x.want == spec.Success && err != nil || x.want != spec.Success && !errors.Is(err, x.want) {
+			t.Errorf("%s: %v, want %v", x.what, err, x.want)
+		}
+	}
+	admin := func(opcode byte, ten, eleven uint32, one uint64) (cmd spec.Command) {
+		cmd.SetHead(opcode, 0, 0)
+		cmd.SetWord(10, ten)
+		cmd.SetWord(11, eleven)
+		cmd.SetPRP(one, 0)
+		return cmd
+	}
+	for _, x := range []struct {
+		what string
+		cmd  spec.Command
+		want spec.Status
+	}{
+		{"completion queue 0", admin(spec.CreateCQ, 7<<16, 1, m.Pages[0]), spec.InvalidQueueID},
+		{"completion queue 1 again", admin(spec.CreateCQ, 7<<16|1, 1, m.Pages[0]), spec.InvalidQueueID},
+		{"completion queue 129", admin(spec.CreateCQ, 7<<16|129, 1, m.Pages[0]), spec.InvalidQueueID},
+		{"a queue of one entry", admin(spec.CreateCQ, 2, 1, m.Pages[0]), spec.InvalidQueueSize},
+		{"a queue of too many", admin(spec.CreateCQ, 4096<<16|2, 1, m.Pages[0]), spec.InvalidQueueSize},
+		{"a queue in pieces", admin(spec.CreateCQ, 7<<16|2, 0, m.Pages[0]), spec.InvalidField},
+		{"a queue that begins in a page", admin(spec.CreateCQ, 7<<16|2, 1, m.Pages[0]+64), spec.InvalidPRPOffset},
+		{"a submission queue without a completion queue", admin(spec.CreateSQ, 7<<16|2, 2<<16|1, m.Pages[0]), spec.CQInvalid},
+		{"a completion queue in use", admin(spec.DeleteCQ, 1, 0, 0), spec.InvalidQueueDeletion},
+		{"a submission queue that is none", admin(spec.DeleteSQ, 9, 0, 0), spec.InvalidQueueID},
+		{"an identification that is none", admin(spec.Identify, 0x77, 0, m.Pages[0]), spec.InvalidField},
+		{"a feature that is none", admin(spec.GetFeatures, 0x77, 0, 0), spec.InvalidField},
+		{"an opcode that is none", admin(0x55, 0, 0, 0), spec.InvalidOpcode},
+		{"deleting the submission queue", admin(spec.DeleteSQ, 1, 0, 0), spec.Success},
+		{"then the completion queue", admin(spec.DeleteCQ, 1, 0, 0), spec.Success},
+	} {
+		_, err := c.Admin(&x.cmd, nil, 0)
+		if x.want == spec.Success && err != nil || x.want != spec.Success && !errors.Is(err, x.want) {
+			t.Errorf("%s: %v, want %v", x.what, err, x.want)
+		}
+	}
+}
+
+// A completion that is lost ends in an error that says what the queue knew; after a reset
+// the controller is as new.
+func TestLostCompletion(t *testing.T) {
+	drop := true
+	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop} }})
+	now, step := time.Unix(0, 0), time.Duration(0)
+	c := open(t, d, nvme.Options{Now: func() time.Time { now = now.Add(step); return now }, Timeout: time.Hour})
+	step = time.Second
+	q, space := c.Queues()[0], c.Namespace()
+	m := alloc(t, c, 4096)
+	cmd := space.Transfer(spec.Read, 0, 1)
+	_, err := q.Do(&cmd, m, 0, 512)
+	if !errors.Is(err, nvme.ErrTimeout) || !strings.Contains(err.Error(), "opcode 02h") || !strings.Contains(err.Error(), "1 under way") {
+		t.Errorf("%v", err)
+	}
+	if err := q.Submit(&cmd, m, 0, 512, 0); !errors.Is(err, nvme.ErrTimeout) {
+		t.Errorf("a queue that is dead takes a command: %v", err)
+	}
+	drop, step = false, 0
+	if err := c.Reset(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Queues()[0].Do(&cmd, m, 0, 512); err != nil {
+		t.Error(err)
+	}
+	if _, err := q.Poll(nil); !errors.Is(err, nvme.ErrClosed) {
+		t.Errorf("a queue of before: %v", err)
+	}
+}

@@ -1,0 +1,112 @@
+package spec
+
+import "encoding/binary"
+
+// Sizes of entries in bytes.
+const (
+	CommandBytes    = 64
+	CompletionBytes = 16
+)
+
+// Opcodes of admin commands.
+const (
+	DeleteSQ    = 0x00
+	CreateSQ    = 0x01
+	DeleteCQ    = 0x04
+	CreateCQ    = 0x05
+	Identify    = 0x06
+	Abort       = 0x08
+	SetFeatures = 0x09
+	GetFeatures = 0x0a
+	AsyncEvent  = 0x0c
+)
+
+// Opcodes of the NVM command set.
+const (
+	Flush = 0x00
+	Write = 0x01
+	Read  = 0x02
+)
+
+// NumberOfQueues is the feature of how many queue pairs there are.
+const NumberOfQueues = 0x07
+
+// Structures that Identify returns (CNS).
+const (
+	IdentifyNamespace  = 0
+	IdentifyController = 1
+	IdentifyBytes      = 4096
+)
+
+// Command is a submission queue entry.
+type Command [CommandBytes]byte
+
+// Word returns double word i of a command, SetWord writes it.
+func (c *Command) Word(i int) uint32       { return binary.LittleEndian.Uint32(c[4*i:]) }
+func (c *Command) SetWord(i int, v uint32) { binary.LittleEndian.PutUint32(c[4*i:], v) }
+
+func (c *Command) long(i int) uint64       { return binary.LittleEndian.Uint64(c[4*i:]) }
+func (c *Command) setLong(i int, v uint64) { binary.LittleEndian.PutUint64(c[4*i:], v) }
+
+// Opcode returns the opcode, ID the command's identifier.
+func (c *Command) Opcode() byte { return c[0] }
+func (c *Command) ID() uint16   { return binary.LittleEndian.Uint16(c[2:]) }
+
+// SetHead writes opcode, identifier and namespace.
+func (c *Command) SetHead(opcode byte, id uint16, namespace uint32) {
+	c.SetWord(0, uint32(opcode)|uint32(id)<<16)
+	c.SetWord(1, namespace)
+}
+
+// SetID writes the identifier alone.
+func (c *Command) SetID(id uint16) { binary.LittleEndian.PutUint16(c[2:], id) }
+
+// Namespace returns the namespace.
+func (c *Command) Namespace() uint32 { return c.Word(1) }
+
+// Flags returns the bits between opcode and identifier: fused operation, and PRP or SGL.
+func (c *Command) Flags() byte { return c[1] }
+
+// PRP1 and PRP2 say where the data is.
+func (c *Command) PRP1() uint64           { return c.long(6) }
+func (c *Command) PRP2() uint64           { return c.long(8) }
+func (c *Command) SetPRP(one, two uint64) { c.setLong(6, one); c.setLong(8, two) }
+
+// Blocks returns the first block and the number of blocks of a read or a write.
+func (c *Command) Blocks() (first uint64, n int) { return c.long(10), int(c.Word(12)&0xffff) + 1 }
+
+// SetBlocks writes them; n is 1 to 65536.
+func (c *Command) SetBlocks(first uint64, n int) {
+	c.setLong(10, first)
+	c.SetWord(12, uint32(n-1))
+}
+
+// Completion is a completion queue entry.
+type Completion struct {
+	Result uint32
+	SQHead uint16 // entries that were fetched, modulo the queue's size
+	SQID   uint16
+	ID     uint16
+	Status Status
+}
+
+// Parse reads a completion and its phase.
+func Parse(b []byte) (c Completion, phase bool) {
+	three := binary.LittleEndian.Uint32(b[12:])
+	return Completion{
+		Result: binary.LittleEndian.Uint32(b), SQHead: binary.LittleEndian.Uint16(b[8:]), SQID: binary.LittleEndian.Uint16(b[10:]),
+		ID: uint16(three), Status: Status(three >> 17),
+	}, three>>16&1 == 1
+}
+
+// Last returns the last double word of a completion, which has identifier, phase and status.
+func (c *Completion) Last(phase bool) uint32 {
+	w := uint32(c.ID) | uint32(c.Status)<<17
+	if phase {
+		w |= 1 << 16
+	}
+	return w
+}
+
+// Heads returns the double word before the last.
+func (c *Completion) Heads() uint32 { return uint32(c.SQHead) | uint32(c.SQID)<<16 }

@@ -1,0 +1,19 @@
+// Package spec is what the NVM Express base specification (revision 1.4, sections 3 to 6)
+// says in numbers: registers, commands, completions, statuses. Drivers and controllers both
+// speak it; it does no I/O and knows neither.
+//
+// Numbers are little-endian. A controller's registers (BAR 0):
+//
+//	00h CAP  u64   capabilities
+//	08h VS   u32   version
+//	14h CC   u32   configuration: what the host wants
+//	1Ch CSTS u32   status
+//	24h AQA  u32   sizes of the admin queues
+//	28h ASQ  u64   bus address of the admin submission queue
+//	30h ACQ  u64   of the admin completion queue
+//	1000h …        doorbells, u32: of queue q, its submission tail at 2q strides and its
+//	               completion head at 2q+1, a stride being 4 << CAP.DSTRD bytes
+//
+// A command is 64 bytes, a completion 16. Who writes a completion writes its status, with
+// the phase, last; who waits for one reads that word first.
+package spec
