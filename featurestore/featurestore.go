@@ -189,7 +189,7 @@ type Layout struct {
 	GPUBytes      int64        // all that the store takes of the device's memory at once
 	GPUSlotBytes  int64        // what a training slot takes of it besides
 
-	Policy string // which the rows in RAM follow, of a store with a choice of them
+	Policy string // which the rows of the cache follow, of a store with a choice of them
 	// FaultThreads is the number of threads that touch mapped rows; 0: none are mapped.
 	FaultThreads int
 	// Unchecked says that no checksum is compared when rows are read.

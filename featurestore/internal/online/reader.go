@@ -92,6 +92,18 @@ func (r *reader) finish(ctx context.Context) error {
 	return nil
 }
 
+// read makes rows those of the nodes, in order.
+func (r *reader) read(ctx context.Context, nodes []uint32, rows []byte) error {
+	err := r.start(nodes, nil, rows)
+	if err == nil {
+		err = r.finish(ctx)
+	}
+	if err != nil {
+		r.drop()
+	}
+	return err
+}
+
 // drop gives the reads up: nothing lands any more once it returns.
 func (r *reader) drop() {
 	ended, cancel := context.WithCancel(context.Background())
