@@ -408,6 +408,7 @@ func TestReadersOnGPU(t *testing.T) {
 				if s.GPUCacheRows != c.near || s.CacheRows != c.all || s.GPUCacheSize != c.near*28 || s.CachePolicy != policy || !slices.Equal(losses, want) {
 					t.Errorf("%s, %v on the GPU and %v in RAM: %+v, losses %v, in memory %v", store, c.gpu, c.ram, s, losses, want)
 				}
+				servedWhere(t, r)
 				if hits := r.Epochs[0].RAMBytes; c.all == 90 {
 					if ram >= 0 && hits != ram || hits == 0 {
 						t.Errorf("%s, %v on the GPU and %v in RAM: hits of %d bytes, elsewhere %d", store, c.gpu, c.ram, hits, ram)

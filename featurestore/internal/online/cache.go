@@ -33,7 +33,8 @@ type matrix interface {
 	// land begins the matrix of a batch of which the policy said held and into, which are the
 	// matrix's until the next batch; so is places. It returns the rows that the misses land
 	// in, and makes places, for each miss in the order of the input nodes, its number there.
-	land(held, into []int32, places []uint32) (rows []byte)
+	// near is how many hits the GPU's memory has.
+	land(held, into []int32, places []uint32) (rows []byte, near int)
 	// assemble completes the matrix once the misses have landed, and puts the rows of into in
 	// their frames; or it notes what fill does so by.
 	assemble()

@@ -13,6 +13,7 @@ import (
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
 	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/residency"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -95,6 +96,33 @@ func (r *run) giveUp(t *testing.T) {
 	}
 }
 
+// framesOf returns the frames that hold rows of each of n batches, around the circle of a
+// trace, by a policy alone.
+func framesOf(t *testing.T, policy string, frames int, trace [][]uint32, n int) (list [][]int32) {
+	t.Helper()
+	p, err := residency.New(policy, residency.Config{Nodes: 200, Frames: frames})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range n {
+		nodes := trace[k%len(trace)]
+		held, into := make([]int32, len(nodes)), make([]int32, len(nodes))
+		p.Batch(nodes, held, into)
+		list = append(list, slices.DeleteFunc(held, func(frame int32) bool { return frame == residency.Absent }))
+	}
+	return list
+}
+
+// below counts the frames below one.
+func below(frames []int32, end int32) (n int) {
+	for _, frame := range frames {
+		if frame < end {
+			n++
+		}
+	}
+	return n
+}
+
 // Wherever frames are, each batch hits and reads what it does when all are in RAM and the CPU
 // gathers, and has the same rows; also of a run that goes on at any batch, from the state of a
 // run whose frames were elsewhere.
@@ -128,12 +156,21 @@ func TestPlacementChangesNothing(t *testing.T) {
 				t.Errorf("%v: no hits", kind)
 			}
 			whole.giveUp(t)
+			var frames [][]int32 // that hold rows of each batch
+			if kind.store == "rows" {
+				frames = framesOf(t, kind.policy, 2*total, w.Trace(t), n)
+			}
 			d := cudatest.Open(t)
 			places := []placement{{0, total}, {20, 40}, {total, 0}}
 			for i, at := range places {
 				r := start(at, d, nil, 0)
 				for k := range n {
-					if got := r.batch(t, k); got != want[k] {
+					got := r.batch(t, k)
+					if near := got.GPURows; len(frames) > 0 && near != below(frames[k], int32(2*at.gpu)) || at.gpu == 0 && near > 0 || at.ram == 0 && near < got.RAMRows {
+						t.Fatalf("%v, %+v, batch %d: %d of %d hits are on the GPU", kind, at, k, near, got.RAMRows)
+					}
+					got.GPURows = 0
+					if got != want[k] {
 						t.Fatalf("%v, %+v, batch %d: %+v, in RAM %+v", kind, at, k, got, want[k])
 					}
 					if k%steps != steps-1 {

@@ -192,7 +192,7 @@ func (m *gpuMatrix) free() {
 	m.pinned = nil
 }
 
-func (m *gpuMatrix) land(held, into []int32, places []uint32) []byte {
+func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
 	m.held, m.into, m.places, m.read, m.admitted = held, into, places, 0, 0
 	for _, frame := range into {
 		if frame != residency.Absent {
@@ -202,6 +202,9 @@ func (m *gpuMatrix) land(held, into []int32, places []uint32) []byte {
 	admitted, others := uint32(0), uint32(m.admitted)
 	for i, frame := range held {
 		if frame != residency.Absent {
+			if int64(frame) < m.near {
+				near++
+			}
 			continue
 		}
 		next := &others
@@ -212,7 +215,7 @@ func (m *gpuMatrix) land(held, into []int32, places []uint32) []byte {
 		*next++
 		m.read++
 	}
-	return m.stored.Bytes()
+	return m.stored.Bytes(), near
 }
 
 // assemble names the entries, now that the turn is known.

@@ -74,7 +74,7 @@ type hostMatrix struct {
 
 func (m *hostMatrix) open() error { return nil }
 
-func (m *hostMatrix) land(held, into []int32, places []uint32) []byte {
+func (m *hostMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
 	m.held, m.into = held, into
 	k := 0
 	for i, frame := range held {
@@ -83,7 +83,7 @@ func (m *hostMatrix) land(held, into []int32, places []uint32) []byte {
 			k++
 		}
 	}
-	return m.stored.Bytes()
+	return m.stored.Bytes(), 0
 }
 
 func (m *hostMatrix) assemble() {

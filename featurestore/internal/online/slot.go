@@ -104,7 +104,7 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 			held[i], into[i] = residency.Absent, residency.Absent
 		}
 	}
-	rows := sl.matrix.land(held, into, sl.places)
+	rows, near := sl.matrix.land(held, into, sl.places)
 	misses, ranks := 0, sl.store.ranks.Uint32s()
 	for i, v := range nodes {
 		if held[i] == residency.Absent {
@@ -113,7 +113,7 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 		}
 		nodes[i] = ranks[v]
 	}
-	sl.counts.RAMRows = len(nodes) - misses
+	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, near
 	sl.reading = true
 	return sl.ended(sl.reader.start(sl.missed[:misses], sl.places[:misses], rows))
 }
