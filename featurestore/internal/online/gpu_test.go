@@ -190,6 +190,74 @@ func TestPlacementChangesNothing(t *testing.T) {
 	}
 }
 
+// A batch that was submitted and given up changes no frame once the cache is filled again,
+// however late the GPU's streams are.
+func TestGivenUpBatchesChangeNothing(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 8}, Batch: 10, Epochs: 1, Fanout: []int{2, 2}}, sample)
+	c := find(t, w, "rows")
+	cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
+		r := &run{Opened: storetest.OpenWith(t, c, 1, placement{0, 40}.options(d, "lru")), w: w, d: d}
+		r.FillFor(t, 0)
+		const kept, givenUp = 2, 5 // the run goes on after the batches that are kept
+		load := func(k int) featurestore.Slot {
+			if err := storetest.Load(t.Context(), r.Slots[0], r.ref(k)); err != nil {
+				t.Fatal(err)
+			}
+			return r.Slots[0]
+		}
+		holds := func(k int) {
+			sl := load(k)
+			x, err := storetest.OnGPU(sl, d, len(sl.Batch().Input)*r.Facts.Dim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Holds(t, r.ref(k), sl.Batch(), x, r.Facts.DType)
+		}
+		var state []byte
+		for k := range givenUp {
+			if k == kept {
+				b, err := r.State()
+				if err != nil {
+					t.Fatal(err)
+				}
+				state = slices.Clone(b)
+			}
+			holds(k)
+		}
+		err := d.Attached(func() error {
+			copies, err := d.NewStream()
+			if err != nil {
+				return err
+			}
+			defer copies.Free()
+			sl := load(givenUp)
+			a, err := d.NewArena(4 * int64(len(sl.Batch().Input)*r.Facts.Dim))
+			if err != nil {
+				return err
+			}
+			defer a.Free()
+			x, err := a.Take(4 * int64(len(sl.Batch().Input)*r.Facts.Dim))
+			if err != nil {
+				return err
+			}
+			span, err := sl.Fill(copies, x)
+			if err := errors.Join(err, copies.Synchronize(), r.LoadState(state)); err != nil {
+				return err
+			}
+			if read, lines := r.FillFor(t, kept); read == 0 || len(lines) > 0 {
+				t.Errorf("filled again: read %d, reported %q", read, lines)
+			}
+			return span.Ended().Synchronize()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range 5 {
+			holds(kept + k)
+		}
+	})
+}
+
 // A cache that is filled again with more rows than are copied to the GPU at a time.
 func TestLargeCacheIsFilledAgain(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 4000, AvgDegree: 3, Dim: 1500}, Batch: 1200, Epochs: 1, Fanout: []int{4}}, sample)
