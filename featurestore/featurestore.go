@@ -284,6 +284,10 @@ type Source interface {
 	// Ranks fills rank, one for each node: see Slot.Batch. It holds RanksBytes besides.
 	Ranks(rank []uint32) error
 	RanksBytes() int64
+	// Hotness returns how many training batches have each node among their input nodes, as far
+	// as they are known: those that Ranks goes by. It must not be changed. It takes RanksBytes
+	// at most.
+	Hotness() ([]uint32, error)
 	// Inputs reads the input nodes of a batch, in the order in which a loader has them.
 	// They alias buf, grown if needed, which is returned for the next call.
 	Inputs(ctx context.Context, ref Ref, buf []byte) (nodes []uint32, _ []byte, err error)

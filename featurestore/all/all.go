@@ -11,6 +11,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
+	"diskgnn/featurestore/hyperion"
 	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/mmap"
@@ -51,6 +52,7 @@ var stores = []struct {
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
+	{hyperion.Name, ofSource, hasSource, nil, hyperion.On, nil},
 	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
 }
 

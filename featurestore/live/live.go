@@ -206,6 +206,9 @@ func (s *Source) Ranks(rank []uint32) error {
 	return nil
 }
 
+// Hotness returns that in the training batches that the dry pass drew.
+func (s *Source) Hotness() ([]uint32, error) { return s.hotness, nil }
+
 // RanksBytes returns the size of the counts by which the hotness is sorted.
 func (s *Source) RanksBytes() int64 { return 8 * int64(s.dry+1) }
 

@@ -1,0 +1,227 @@
+package hyperion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/division"
+	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// side is where matrices are assembled, the host or a GPU, with the rows that are held. Frames
+// number these rows.
+type side interface {
+	// count notes what the side and its slots take.
+	count(l *featurestore.Layout)
+	// open takes the memory. close gives back what it took, also after an error.
+	open() error
+	close()
+	// filling returns what takes rows for frames while nothing else uses the side. It must be
+	// ended, also after an error.
+	filling() (filling, error)
+	// matrix returns a slot's matrices. Those of an error are freed.
+	matrix(eval bool) (matrix, error)
+}
+
+// filling brings rows to their frames.
+type filling interface {
+	put(frame int32, row []byte) error
+	// end returns when all rows are there.
+	end() error
+}
+
+// matrix is what a slot holds of its batches' matrices.
+type matrix interface {
+	// begin takes the frames of a batch's input nodes, or residency.Absent, and the places of
+	// those that are absent. Both are the slot's, and stay until the next call.
+	begin(held, places []int32)
+	// put takes the row of the k-th of the absent.
+	put(k int, row []byte) error
+	// assemble completes the matrix, or what fill makes it of.
+	assemble()
+	// See featurestore.Slot.
+	memory() []byte
+	x() []float32
+	fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	free()
+}
+
+// store is the store and its one view.
+type store struct {
+	*candidate
+	own
+	stack   iostack.Stack
+	side    side
+	ranks   *device.Host // by node
+	file    iostack.File
+	loaders featurestore.Loaders
+
+	pages  *binio.Sums      // of the file's pages; nil before Fill
+	policy residency.Policy // static; its Batch changes nothing
+}
+
+func (s *store) open() (err error) {
+	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
+		return err
+	}
+	if s.file, err = s.stack.Open(s.data.FeaturesPath()); err != nil {
+		return err
+	}
+	if want := s.size(); s.file.Size() < want {
+		return s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", s.file.Name(), s.file.Size(), want))
+	}
+	if s.loaders, err = s.source.Open(s.stack); err != nil {
+		return err
+	}
+	return s.side.open()
+}
+
+func (s *store) View(int) featurestore.View { return s }
+func (s *store) State() ([]byte, error)     { return nil, nil }
+func (s *store) LoadState([]byte) error     { return nil }
+
+// Fill reads the ranks, the checksums of the features' pages, which are made if they are not
+// there, and the rows that are held. They are the same for every batch.
+func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read int64, err error) {
+	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
+		return 0, err
+	}
+	if err := s.choose(); err != nil {
+		return 0, err
+	}
+	if s.pages == nil {
+		if s.pages, read, err = s.data.PageSums(ctx, rep); err != nil {
+			return 0, err
+		}
+	}
+	rows, err := s.fill(ctx, rep)
+	return read + rows, err
+}
+
+// choose decides which rows are held.
+func (s *store) choose() error {
+	hotness, err := s.source.Hotness()
+	if err != nil {
+		return err
+	}
+	row := int64(s.facts.RowBytes)
+	d := division.Divide(division.Demand{
+		Accesses: hotness,
+		Bytes:    func(uint32) int64 { return row },
+		Read: func(v uint32) int64 {
+			_, n, _ := online.Single{}.Next([]uint32{v}, int(row), s.size())
+			return n
+		},
+	}, division.Demand{}, division.Room{GPU: s.near * row, RAM: (s.rows - s.near) * row})
+	set := d.GPU.Rows // those in RAM come after near of them
+	if len(set) == 0 {
+		set = d.RAM.Rows
+	} else {
+		set = append(set, d.RAM.Rows...)
+	}
+	s.policy = nil // for the memory
+	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set})
+	return err
+}
+
+// fill reads the rows that are held into their frames, in the order of the file.
+func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	n := len(s.policy.Rows())
+	if n == 0 {
+		return 0, nil
+	}
+	task := rep.Task("read the cache's rows", int64(n), progress.Rows)
+	defer task.Done()
+	to, err := s.side.filling()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, to.end()) }()
+	var counts featurestore.Counts
+	r, err := s.newReader(fillRequests, joined{}, &counts)
+	if err != nil {
+		return 0, err
+	}
+	defer r.staging.Free()
+	f := newFrames(to)
+	for v := int64(0); v < s.facts.Nodes; v += fillNodes {
+		nodes := f.of(s.policy, uint32(v), min(fillNodes, s.facts.Nodes-v))
+		err := r.start(nodes, f)
+		if err == nil {
+			err = r.finish(ctx)
+		}
+		if err != nil {
+			r.drop()
+			return 0, fmt.Errorf("fill the cache: %w", err)
+		}
+		task.Add(int64(len(nodes)))
+	}
+	return counts.BytesRead, nil
+}
+
+// What filling the cache holds: requests under way, and a piece of the nodes.
+const (
+	fillRequests = 64
+	fillNodes    = 1 << 16
+)
+
+// fillBytes returns the memory of that.
+func (c *candidate) fillBytes() int64 {
+	return readerBytes(fillRequests, joined{}, c.facts.RowBytes) + 3*4*fillNodes
+}
+
+// frames finds the frames of a piece of the nodes, and gives rows to them.
+type frames struct {
+	filling
+	nodes      []uint32
+	held, into []int32
+}
+
+func newFrames(to filling) *frames {
+	return &frames{to, make([]uint32, fillNodes), make([]int32, fillNodes), make([]int32, fillNodes)}
+}
+
+// of returns those of n nodes from the first on whose rows are held.
+func (f *frames) of(p residency.Policy, first uint32, n int64) []uint32 {
+	nodes := f.nodes[:n]
+	for i := range nodes {
+		nodes[i] = first + uint32(i)
+	}
+	p.Batch(nodes, f.held, f.into)
+	k := 0
+	for i, frame := range f.held[:n] {
+		if frame != residency.Absent {
+			nodes[k], f.held[k] = nodes[i], frame
+			k++
+		}
+	}
+	return nodes[:k]
+}
+
+// put implements sink.
+func (f *frames) put(k int, row []byte) error { return f.filling.put(f.held[k], row) }
+
+// Close releases files and memory.
+func (s *store) Close() error {
+	var errs []error
+	if s.loaders != nil {
+		errs = append(errs, s.loaders.Close())
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	s.side.close()
+	if s.ranks != nil {
+		s.ranks.Free()
+	}
+	return errors.Join(errs...)
+}
