@@ -229,7 +229,7 @@ type gpuMatrix struct {
 	places    []int32
 }
 
-func (m *gpuMatrix) begin(held, places []int32) {
+func (m *gpuMatrix) begin(held, places []int32) (near int) {
 	m.n, m.places = len(held), places
 	ids := m.ids.Uint32s()
 	for i, frame := range held {
@@ -237,10 +237,12 @@ func (m *gpuMatrix) begin(held, places []int32) {
 		case frame == residency.Absent: // the entry follows from the batch's landing
 		case int64(frame) < m.near:
 			ids[i] = uint32(frame)
+			near++
 		default:
 			ids[i] = uint32(m.Near + int64(frame) - m.near)
 		}
 	}
+	return near
 }
 
 func (m *gpuMatrix) put(k int, row []byte) error {

@@ -68,7 +68,10 @@ type hostMatrix struct {
 	held, places []int32
 }
 
-func (m *hostMatrix) begin(held, places []int32) { m.held, m.places = held, places }
+func (m *hostMatrix) begin(held, places []int32) int {
+	m.held, m.places = held, places
+	return 0
+}
 
 // put widens a row to its place.
 func (m *hostMatrix) put(k int, row []byte) error {

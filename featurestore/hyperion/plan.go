@@ -25,7 +25,7 @@ type own struct {
 
 // Plan gives the GPU as many frames as are wanted or fit there, and the RAM those that are
 // wanted or that the rest of the memory has room for. Where their number is not given, the
-// pages of reads take a quarter of the memory that is left, at most.
+// pages of reads take a quarter of the memory that is left, or what frames for all rows leave.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	near, err := c.framesOnGPU(&o)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	case o.Cache == nil:
 		k := requests(near, n+(o.Memory-n)/4)
 		inRAM := most(c.mostFrames()-near, func(n int64) bool { return fits(own{near, near + n, k}, o.Memory) })
-		return c.layout(o.GPU, own{near, near + inRAM, k}), nil
+		return c.layout(o.GPU, own{near, near + inRAM, requests(near+inRAM, o.Memory)}), nil
 	}
 	rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
 	if err != nil {

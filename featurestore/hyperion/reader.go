@@ -74,6 +74,7 @@ func (r *reader) submit() error {
 			r.counts.BytesRead += iostack.Extent(r.file, off, n)
 			r.next += served
 		}
+		r.counts.Requests += int64(len(r.batch))
 		if err := r.stack.Submit(&r.group, r.batch); err != nil {
 			return err
 		}

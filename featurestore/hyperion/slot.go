@@ -75,8 +75,7 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 		}
 		nodes[i] = ranks[v]
 	}
-	sl.matrix.begin(held, sl.places[:misses])
-	sl.counts.RAMRows = len(nodes) - misses
+	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, sl.matrix.begin(held, sl.places[:misses])
 	sl.reading = true
 	return sl.ended(sl.reader.start(sl.missed[:misses], sl.matrix))
 }

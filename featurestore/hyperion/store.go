@@ -42,8 +42,9 @@ type filling interface {
 // matrix is what a slot holds of its batches' matrices.
 type matrix interface {
 	// begin takes the frames of a batch's input nodes, or residency.Absent, and the places of
-	// those that are absent. Both are the slot's, and stay until the next call.
-	begin(held, places []int32)
+	// those that are absent. Both are the slot's, and stay until the next call. It returns how
+	// many of the rows a GPU's memory has.
+	begin(held, places []int32) (near int)
 	// put takes the row of the k-th of the absent.
 	put(k int, row []byte) error
 	// assemble completes the matrix, or what fill makes it of.
