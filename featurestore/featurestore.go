@@ -300,6 +300,27 @@ type Source interface {
 	Open(stack iostack.Stack) (Loaders, error)
 }
 
+// Lists is a Source that draws its batches, and that can hold some nodes' lists of in-neighbours
+// in memory: those that a store chooses. The others are read from disk when batches are drawn.
+// TableBytes has nothing of what Hold takes, which is the store's to count.
+type Lists interface {
+	Source
+	// Draws returns how often each node's list was drawn from for the training batches that
+	// Hotness goes by. It must not be changed. Nil: what is held is not a store's choice.
+	Draws() []uint32
+	// ListBytes is the memory that holding a node's list takes, at least 1, and ListRead the
+	// bytes that a draw from it reads where it is not held.
+	ListBytes(v uint32) int64
+	ListRead(v uint32) int64
+	// HoldBytes is the memory of holding lists of so many bytes in all, and HoldWork what Hold
+	// takes besides until it returns.
+	HoldBytes(lists int64) int64
+	HoldWork() int64
+	// Hold reads the lists of the given nodes, instead of those that are held, and returns the
+	// bytes read. No batch may be under way. After an error none are held.
+	Hold(ctx context.Context, nodes []uint32, rep progress.Reporter) (read int64, err error)
+}
+
 // Loaders makes loaders and windows. Close comes when all of them have been freed.
 type Loaders interface {
 	NewLoader(eval bool) (Loader, error)

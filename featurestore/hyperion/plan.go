@@ -21,49 +21,74 @@ import (
 type own struct {
 	near, rows int64 // frames on the GPU; frames
 	requests   int   // that a slot has memory for at the same time
+
+	// Of a source that can hold lists of neighbours: the RAM for those lists, which the rows in
+	// RAM share or do not; and the bytes of the lists that have been chosen.
+	room    int64
+	shared  bool
+	ofLists int64
 }
 
 // Plan gives the GPU as many frames as are wanted or fit there, and the RAM those that are
-// wanted or that the rest of the memory has room for. Where their number is not given, the
-// pages of reads take a quarter of the memory that is left, or what frames for all rows leave.
+// wanted or that the rest of the memory has room for, beside the lists that save as much. The
+// pages of reads take a quarter of what could be frames or lists, and what these leave.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	none := featurestore.Layout{}
 	near, err := c.framesOnGPU(&o)
 	if err != nil {
-		return featurestore.Layout{}, err
+		return none, err
 	}
-	fewest := own{near, near, c.fewestRequests()}
-	least := c.layout(o.GPU, fewest)
-	n := least.Bytes(o.Slots, o.EvalSlots)
-	if n > o.Memory {
+	bytes := func(w own) int64 {
+		l := c.layout(o.GPU, w)
+		return l.Bytes(o.Slots, o.EvalSlots)
+	}
+	w := own{near: near, rows: near, requests: c.fewestRequests()}
+	least := c.layout(o.GPU, w)
+	if n := bytes(w); n > o.Memory {
 		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
 			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
 	}
-	fits := func(w own, memory int64) bool {
-		l := c.layout(o.GPU, w)
-		return l.Bytes(o.Slots, o.EvalSlots) <= memory
+	if o.Least {
+		return least, nil
 	}
-	requests := func(rows, memory int64) int {
-		more := most(int64(c.mostRequests()-fewest.requests), func(n int64) bool { return fits(own{near, rows, fewest.requests + int(n)}, memory) })
-		return fewest.requests + int(more)
+	if o.Cache != nil {
+		rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
+		if err != nil {
+			return none, err
+		}
+		w.rows = min(near+rows, c.mostFrames())
+		if n := bytes(w); n > o.Memory {
+			return c.layout(o.GPU, w), fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+				o.Cache, w.rows-near, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
+		}
+	}
+	requests := func(memory int64) int {
+		more := most(int64(c.mostRequests()-w.requests), func(n int64) bool {
+			w := w
+			w.requests += int(n)
+			return bytes(w) <= memory
+		})
+		return w.requests + int(more)
+	}
+	if n := bytes(w); o.Cache == nil || c.lists() != nil {
+		w.requests = requests(n + (o.Memory-n)/4)
 	}
 	switch {
-	case o.Least:
-		return least, nil
+	case c.lists() != nil:
+		w.shared = o.Cache == nil
+		w.room = max(0, o.Memory-bytes(w)-2*device.PageSize) // of which rows and lists take whole pages
+		if err := c.settle(&w); err != nil {
+			return none, err
+		}
 	case o.Cache == nil:
-		k := requests(near, n+(o.Memory-n)/4)
-		inRAM := most(c.mostFrames()-near, func(n int64) bool { return fits(own{near, near + n, k}, o.Memory) })
-		return c.layout(o.GPU, own{near, near + inRAM, requests(near+inRAM, o.Memory)}), nil
+		w.rows += most(c.mostFrames()-near, func(n int64) bool {
+			w := w
+			w.rows += n
+			return bytes(w) <= o.Memory
+		})
 	}
-	rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
-	if err != nil {
-		return featurestore.Layout{}, err
-	}
-	rows = min(near+rows, c.mostFrames())
-	if l := c.layout(o.GPU, own{near, rows, fewest.requests}); l.Bytes(o.Slots, o.EvalSlots) > o.Memory {
-		return l, fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
-			o.Cache, rows-near, o.Slots, budget.FormatBytes(l.Bytes(o.Slots, o.EvalSlots)), budget.FormatBytes(o.Memory))
-	}
-	return c.layout(o.GPU, own{near, rows, requests(rows, o.Memory)}), nil
+	w.requests = requests(o.Memory)
+	return c.layout(o.GPU, w), nil
 }
 
 // PlanEval returns the layout without a cache, in which few reads are under way.
@@ -110,19 +135,28 @@ func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 	}
 	c.side(&l).count(&l)
 	l.RAMBytes += c.ranksBytes() + residency.Size{Nodes: int(c.facts.Nodes), Frames: int(o.rows)}.Bytes(residency.Static)
-	l.KeepBytes = max(c.source.RanksBytes()+division.Memory(c.facts.Nodes, 0), c.data.PageSumsWork(), c.fillBytes()+l.KeepBytes)
+	choosing := c.source.RanksBytes() + division.Memory(c.facts.Nodes, 0)
+	if lists := c.lists(); lists != nil {
+		l.RAMBytes += lists.HoldBytes(o.ofLists)
+		choosing += division.Memory(0, c.facts.Nodes) + lists.HoldWork()
+	}
+	l.KeepBytes = max(choosing, c.data.PageSumsWork(), c.fillBytes()+l.KeepBytes)
 	l.SlotBytes += c.slotBytes(false, o.requests)
 	l.EvalSlotBytes += c.slotBytes(true, o.requests)
 	return l
 }
 
-// note says how many of a batch's reads complete at once, if not all do.
+// note says what the cache is of, and how many of a batch's reads complete at once if not all do.
 func (c *candidate) note(o own) string {
+	note := "all of the cache is rows, none of it lists of neighbours"
+	if c.lists() != nil {
+		note = fmt.Sprintf("of the cache %s are lists of neighbours", budget.FormatBytes(o.ofLists))
+	}
 	if n := c.mostRequests(); o.requests < n {
-		return fmt.Sprintf("of the rows that a batch misses %d complete at once; for all of them each slot needs %s more", o.requests,
+		note += fmt.Sprintf("; of the rows that a batch misses %d complete at once, for all of them each slot needs %s more", o.requests,
 			budget.FormatBytes(int64(n-o.requests)*online.Single{}.Most(c.facts.RowBytes)))
 	}
-	return ""
+	return note
 }
 
 // side returns the side of a layout. Nothing is opened, and no memory taken.

@@ -8,8 +8,6 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/division"
-	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -91,38 +89,31 @@ func (s *store) State() ([]byte, error)     { return nil, nil }
 func (s *store) LoadState([]byte) error     { return nil }
 
 // Fill reads the ranks, the checksums of the features' pages, which are made if they are not
-// there, and the rows that are held. They are the same for every batch.
+// there, and the rows and lists that are held. They are the same for every batch.
 func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read int64, err error) {
 	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
 		return 0, err
 	}
-	if err := s.choose(); err != nil {
+	if read, err = s.choose(ctx, rep); err != nil {
 		return 0, err
 	}
 	if s.pages == nil {
-		if s.pages, read, err = s.data.PageSums(ctx, rep); err != nil {
+		pages, n, err := s.data.PageSums(ctx, rep)
+		if err != nil {
 			return 0, err
 		}
+		s.pages, read = pages, read+n
 	}
 	rows, err := s.fill(ctx, rep)
 	return read + rows, err
 }
 
-// choose decides which rows are held.
-func (s *store) choose() error {
-	hotness, err := s.source.Hotness()
+// choose decides which rows and lists are held, and holds the lists.
+func (s *store) choose(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	d, err := s.candidate.choose(s.own)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	row := int64(s.facts.RowBytes)
-	d := division.Divide(division.Demand{
-		Accesses: hotness,
-		Bytes:    func(uint32) int64 { return row },
-		Read: func(v uint32) int64 {
-			_, n, _ := online.Single{}.Next([]uint32{v}, int(row), s.size())
-			return n
-		},
-	}, division.Demand{}, division.Room{GPU: s.near * row, RAM: (s.rows - s.near) * row})
 	set := d.GPU.Rows // those in RAM come after near of them
 	if len(set) == 0 {
 		set = d.RAM.Rows
@@ -130,8 +121,11 @@ func (s *store) choose() error {
 		set = append(set, d.RAM.Rows...)
 	}
 	s.policy = nil // for the memory
-	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set})
-	return err
+	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set[:min(len(set), int(s.rows))]})
+	if lists := s.lists(); err == nil && lists != nil {
+		read, err = lists.Hold(ctx, d.RAM.Lists, rep)
+	}
+	return read, err
 }
 
 // fill reads the rows that are held into their frames, in the order of the file.
