@@ -39,35 +39,40 @@ func (c *candidate) listDemand() division.Demand {
 	return division.Demand{Accesses: l.Draws(), Bytes: l.ListBytes, Read: l.ListRead}
 }
 
-// choose divides the memory of a layout.
-func (c *candidate) choose(o own) (division.Division, error) {
+// choose divides the memory of a layout: it returns the nodes whose rows the frames have, and
+// those whose lists are held in RAM.
+func (c *candidate) choose(o own) (frames, lists []uint32, err error) {
 	hotness, err := c.source.Hotness()
 	if err != nil {
-		return division.Division{}, err
+		return nil, nil, err
 	}
-	rows, lists := c.rowDemand(hotness), c.listDemand()
-	row := rows.Bytes(0)
+	ofRows, ofLists := c.rowDemand(hotness), c.listDemand()
+	row := ofRows.Bytes(0)
 	room := division.Room{GPU: o.near * row, RAM: o.room}
-	if o.shared {
-		return division.Divide(rows, lists, room), nil
+	if !o.shared {
+		lists = division.Divide(division.Demand{}, ofLists, room).RAM.Lists
+		ofLists, room.RAM = division.Demand{}, (o.rows-o.near)*row
 	}
-	d := division.Divide(division.Demand{}, lists, room)
-	room.RAM = (o.rows - o.near) * row
-	of := division.Divide(rows, division.Demand{}, room)
-	d.GPU.Rows, d.RAM.Rows = of.GPU.Rows, of.RAM.Rows
-	return d, nil
+	d := division.Divide(ofRows, ofLists, room)
+	if o.shared {
+		lists = d.RAM.Lists
+	}
+	if frames = d.GPU.Rows; len(frames) == 0 {
+		return d.RAM.Rows, lists, nil
+	}
+	return append(frames, d.RAM.Rows...), lists, nil // rows are in RAM once the GPU is full
 }
 
 // settle sets how many rows and which bytes of lists there will be in the room.
 func (c *candidate) settle(o *own) error {
-	d, err := c.choose(*o)
+	frames, lists, err := c.choose(*o)
 	if err != nil {
 		return err
 	}
 	if o.shared {
-		o.rows = min(o.near+int64(len(d.RAM.Rows)), c.mostFrames())
+		o.rows = min(max(o.near, int64(len(frames))), c.mostFrames())
 	}
-	for _, v := range d.RAM.Lists {
+	for _, v := range lists {
 		o.ofLists += c.lists().ListBytes(v)
 	}
 	return nil

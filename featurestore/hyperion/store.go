@@ -94,7 +94,7 @@ func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read in
 	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
 		return 0, err
 	}
-	if read, err = s.choose(ctx, rep); err != nil {
+	if read, err = s.hold(ctx, rep); err != nil {
 		return 0, err
 	}
 	if s.pages == nil {
@@ -108,22 +108,17 @@ func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read in
 	return read + rows, err
 }
 
-// choose decides which rows and lists are held, and holds the lists.
-func (s *store) choose(ctx context.Context, rep progress.Reporter) (read int64, err error) {
-	d, err := s.candidate.choose(s.own)
+// hold decides which rows and lists are held, and has the source hold the lists.
+func (s *store) hold(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	set, held, err := s.choose(s.own)
 	if err != nil {
 		return 0, err
 	}
-	set := d.GPU.Rows // those in RAM come after near of them
-	if len(set) == 0 {
-		set = d.RAM.Rows
-	} else {
-		set = append(set, d.RAM.Rows...)
-	}
-	s.policy = nil // for the memory
-	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set[:min(len(set), int(s.rows))]})
+	set = set[:min(len(set), int(s.rows))] // so many have numbers
+	s.policy = nil                         // for the memory
+	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set})
 	if lists := s.lists(); err == nil && lists != nil {
-		read, err = lists.Hold(ctx, d.RAM.Lists, rep)
+		read, err = lists.Hold(ctx, held, rep)
 	}
 	return read, err
 }
