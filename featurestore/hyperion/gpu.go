@@ -109,16 +109,12 @@ func (g *gpu) close() {
 	}
 }
 
-// filling first waits for batches that were given up, which may yet be gathered.
 func (g *gpu) filling() (_ filling, err error) {
 	f := &gpuFilling{gpu: g}
 	if f.rows, err = g.pin(g.arriving() * g.RowBytes()); err != nil {
 		return nil, err
 	}
 	if f.frames, err = g.pin(4 * g.arriving()); err != nil {
-		return nil, errors.Join(err, f.end())
-	}
-	if err := g.Device.Attached(g.turns.Stream().Synchronize); err != nil {
 		return nil, errors.Join(err, f.end())
 	}
 	return f, nil

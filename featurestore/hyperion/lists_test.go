@@ -84,10 +84,8 @@ func TestRowsAndListsShareMemory(t *testing.T) {
 		defer stack.Close()
 		st, err := c.Open(stack, layout)
 		must(t, err)
-		for range 2 { // the second time as the first
-			_, err = st.Fill(t.Context(), 0, progress.Discard)
-			must(t, err)
-		}
+		_, err = st.Fill(t.Context(), 0, progress.Discard)
+		must(t, err)
 		// The room is not told; it is that of what is held, and of less than a row and a list
 		// that did not fit.
 		hotness, err := l.Hotness()
@@ -124,7 +122,8 @@ func TestRowsAndListsShareMemory(t *testing.T) {
 	}
 }
 
-// Rows whose number is given leave the rest to the lists.
+// Rows whose number is given leave the rest to the lists. That lists cannot be held is an
+// error, after which they can.
 func TestRowsAreGiven(t *testing.T) {
 	w := storetest.NewWorld(t, listed, sample)
 	l := newListing(t, w)
@@ -143,6 +142,11 @@ func TestRowsAreGiven(t *testing.T) {
 	defer stack.Close()
 	st, err := c.Open(stack, layout)
 	must(t, err)
+	l.fails = errors.New("no list")
+	if _, err := st.Fill(t.Context(), 0, progress.Discard); !errors.Is(err, l.fails) {
+		t.Errorf("lists cannot be held: %v", err)
+	}
+	l.fails = nil
 	read, err := st.Fill(t.Context(), 0, progress.Discard)
 	must(t, err)
 	lists := division.Demand{Accesses: l.draws, Bytes: l.ListBytes, Read: l.ListRead}
@@ -150,10 +154,15 @@ func TestRowsAreGiven(t *testing.T) {
 	if len(want) == 0 || !slices.Equal(l.held, want) || read <= readForLists {
 		t.Errorf("lists %v, want %v; filling read %d bytes", l.held, want, read)
 	}
-	l.fails = errors.New("no list")
-	if _, err := st.Fill(t.Context(), 0, progress.Discard); !errors.Is(err, l.fails) {
-		t.Errorf("lists cannot be held: %v", err)
+	sl, err := st.View(0).NewSlot(false)
+	must(t, err)
+	trace := w.Trace(t)
+	must(t, storetest.Load(t.Context(), sl, featurestore.Ref{}))
+	held := order(trace, 400, 400*400)[:40]
+	if n := len(slices.DeleteFunc(slices.Clone(trace[0]), func(v uint32) bool { return !slices.Contains(held, v) })); n == 0 || sl.Counts().RAMRows != n {
+		t.Errorf("%d rows are held of a batch, want %d", sl.Counts().RAMRows, n)
 	}
+	sl.Free()
 	must(t, st.Close())
 }
 

@@ -66,6 +66,7 @@ type store struct {
 
 	pages  *binio.Sums      // of the file's pages; nil before Fill
 	policy residency.Policy // static; its Batch changes nothing
+	filled bool
 }
 
 func (s *store) open() (err error) {
@@ -89,8 +90,12 @@ func (s *store) State() ([]byte, error)     { return nil, nil }
 func (s *store) LoadState([]byte) error     { return nil }
 
 // Fill reads the ranks, the checksums of the features' pages, which are made if they are not
-// there, and the rows and lists that are held. They are the same for every batch.
+// there, and the rows and lists that are held. They are the same for every batch: what is
+// there is not read again.
 func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read int64, err error) {
+	if s.filled {
+		return 0, nil
+	}
 	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
 		return 0, err
 	}
@@ -105,6 +110,7 @@ func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read in
 		s.pages, read = pages, read+n
 	}
 	rows, err := s.fill(ctx, rep)
+	s.filled = err == nil
 	return read + rows, err
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,15 +67,13 @@ func TestReadsAreOfRowsNotHeld(t *testing.T) {
 	for _, percent := range []float64{0, 10, 40, 100} {
 		held := ranked[:min(int(percent*4), len(ranked))]
 		st := storetest.Open(t, find(t, w, percent), 1)
-		for i, next := range []int{0, 7} {
-			read, _ := st.FillFor(t, next)
-			want := distinct(held, row, size)
-			if i == 0 {
-				want += binio.SumsBytes(size, binio.Page)
-			}
-			if again := read - want; again < 0 || again%4096 != 0 || again > size/joinedBytes*4096 {
-				t.Errorf("%v%%: filling read %d bytes, the rows are on %d", percent, read, want)
-			}
+		read, _ := st.FillFor(t, 7)
+		want := distinct(held, row, size) + binio.SumsBytes(size, binio.Page)
+		if again := read - want; again < 0 || again%4096 != 0 || again > size/joinedBytes*4096 {
+			t.Errorf("%v%%: filling read %d bytes, the rows are on %d", percent, read, want)
+		}
+		if read, _ := st.FillFor(t, 0); read != 0 {
+			t.Errorf("%v%%: filling once more read %d bytes", percent, read)
 		}
 		for i := range slices.Backward(trace) {
 			ref := featurestore.Ref{Index: i}
@@ -150,22 +150,29 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// watched is a stack that notes what becomes of the features' reads.
+// watched is a stack that notes what becomes of the features' reads, and can refuse one.
 type watched struct {
 	iostack.Stack
 	submitted []int // reads of each micro-batch since the last completion
+	group     *iostack.Group
 	completed [][]int
+	refuse    int // which micro-batch, counted from 1; 0: none
 }
+
+var errRefused = errors.New("refused")
 
 func (w *watched) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	if strings.HasSuffix(reqs[0].File.Name(), "features.bin") {
-		w.submitted = append(w.submitted, len(reqs))
+		if w.refuse--; w.refuse == 0 {
+			return errRefused
+		}
+		w.submitted, w.group = append(w.submitted, len(reqs)), g
 	}
 	return w.Stack.Submit(g, reqs)
 }
 
 func (w *watched) Wait(ctx context.Context, g *iostack.Group) error {
-	if len(w.submitted) > 0 {
+	if g == w.group && len(w.submitted) > 0 {
 		w.completed = append(w.completed, w.submitted)
 		w.submitted = nil
 	}
@@ -229,9 +236,54 @@ func TestOneCompletion(t *testing.T) {
 				t.Errorf("%q", k.layout.Note)
 			}
 			w.Holds(t, featurestore.Ref{}, sl.Batch(), sl.X(), c.Facts().DType)
+			stack.refuse = 3
+			if err := storetest.Load(t.Context(), sl, featurestore.Ref{}); !errors.Is(err, errRefused) || len(stack.submitted) != 0 {
+				t.Errorf("a micro-batch is refused: %v, %d before it are in flight", err, len(stack.submitted))
+			}
 			sl.Free()
 			must(t, st.Close())
 		})
+	}
+}
+
+// A cache that could not be filled is filled once more.
+func TestFillAgain(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, sample)
+	c := find(t, w, 30)
+	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30})
+	must(t, err)
+	inner, _, err := all.Open("pread", iostack.Options{Workers: 4})
+	must(t, err)
+	stack := &watched{Stack: inner, refuse: 1}
+	defer stack.Close()
+	st, err := c.Open(stack, l)
+	must(t, err)
+	if _, err := st.Fill(t.Context(), 0, progress.Discard); !errors.Is(err, errRefused) {
+		t.Fatal(err)
+	}
+	if read, err := st.Fill(t.Context(), 0, progress.Discard); err != nil || read < 36*90 {
+		t.Errorf("filled once more: %d bytes, %v", read, err)
+	}
+	sl, err := st.View(0).NewSlot(false)
+	must(t, err)
+	must(t, storetest.Load(t.Context(), sl, featurestore.Ref{}))
+	w.Holds(t, featurestore.Ref{}, sl.Batch(), sl.X(), c.Facts().DType)
+	sl.Free()
+	must(t, st.Close())
+}
+
+// Features that became shorter are found at once.
+func TestTruncated(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, sample)
+	c := find(t, w, 10)
+	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30})
+	must(t, err)
+	must(t, os.Truncate(filepath.Join(w.Dataset, "features.bin"), int64(4*9*300-1)))
+	stack, _, err := all.Open("pread", iostack.Options{})
+	must(t, err)
+	defer stack.Close()
+	if _, err := c.Open(stack, l); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "it was truncated") || !strings.Contains(err.Error(), w.Dataset+" is damaged: make it again") {
+		t.Errorf("a file that became short: %v", err)
 	}
 }
 
