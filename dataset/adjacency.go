@@ -97,24 +97,25 @@ func (c *indicesCheck) next(ids []uint32) error {
 	return nil
 }
 
-// OutDegrees counts the edges that come from every node, in a pass over the indices, which
-// are checked as IndicesPageSums checks their granules. It holds 4 bytes a node and a granule.
-func (d *Dataset) OutDegrees(ctx context.Context, rep progress.Reporter) (_ []uint32, err error) {
+// ScanIndices hands the sources of all edges to see, piece by piece and in their order: those
+// from the edge first on. They are valid during the call. Checksums are compared, and node ids
+// are in range. what names the pass for people. It holds a granule.
+func (d *Dataset) ScanIndices(ctx context.Context, rep progress.Reporter, what string, see func(first int64, sources []uint32) error) (err error) {
 	defer func() { err = d.damaged(err) }()
-	task := rep.Task("count out-degrees", d.IndicesBytes(), progress.Bytes)
+	task := rep.Task(what, d.IndicesBytes(), progress.Bytes)
 	defer task.Done()
-	out, at := make([]uint32, d.facts.Nodes), int64(0)
-	return out, d.scan(ctx, IndicesFile, func(piece []byte) error {
+	first := int64(0)
+	return d.scan(ctx, IndicesFile, func(piece []byte) error {
 		ids := binio.View[uint32](piece)
 		for i, u := range ids {
 			if int64(u) >= d.facts.Nodes {
-				return d.outOfRange(at+int64(i), u)
-			}
-			if out[u]++; out[u] == 0 {
-				return fault.New(fault.ErrInput, "%s: node %d has more edges than 32 bits count", d.path(IndicesFile), u)
+				return d.outOfRange(first+int64(i), u)
 			}
 		}
-		at += int64(len(ids))
+		if err := see(first, ids); err != nil {
+			return err
+		}
+		first += int64(len(ids))
 		task.Add(int64(len(piece)))
 		return nil
 	})

@@ -23,6 +23,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -70,8 +71,8 @@ type Topology interface {
 	// Fill holds the in-neighbours of the nodes that an order lists first instead of those
 	// that are held: as far as the list goes, or to the first that does not fit in so many
 	// bytes with what finds them. It returns how many nodes they are, and the bytes read.
-	// Besides it holds Order.Work before, and a reader while it reads. Nothing is held of
-	// what is mapped. After an error nothing is held.
+	// Besides it holds the list before, and a reader while it reads. Nothing is held of what
+	// is mapped. After an error nothing is held.
 	Fill(ctx context.Context, by Order, bytes int64, rep progress.Reporter) (nodes, read int64, err error)
 	Close() error
 }
@@ -80,6 +81,24 @@ type Topology interface {
 type Reader interface {
 	sampler.Reader
 	Free()
+}
+
+// Localize orders the seed nodes, where their order calls for it: see sampler.Seeds. That goes
+// through the graph many times, in the order of its nodes; a topology that is not mapped is
+// mapped for it.
+func Localize(ctx context.Context, s *sampler.Seeds, t Topology, d *dataset.Dataset, workers int, rep progress.Reporter) (err error) {
+	if m, ok := t.(*mapped); ok {
+		return s.Localize(ctx, m.Topology, workers, rep)
+	}
+	if s.LocalizeMemory(d.Facts().Nodes) == 0 {
+		return nil
+	}
+	m, err := d.Topology(ctx, rep, workers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return s.Localize(ctx, m, workers, rep)
 }
 
 // Options of Open.
