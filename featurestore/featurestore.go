@@ -381,6 +381,9 @@ type Counts struct {
 	BytesRead, UsefulBytes int64
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
+	// TopologyRead is what the topology has of GraphRead, where batches are drawn while
+	// training, and TopologyRequests by how many requests.
+	TopologyRead, TopologyRequests int64
 	RAMRows                int   // rows that no read was for
 	GPURows                int   // of these, rows that the GPU's memory held
 	// Requests are the reads that were submitted for it, of whatever length, or the pages
@@ -395,6 +398,8 @@ func (c *Counts) Add(o Counts) {
 	c.GraphRead += o.GraphRead
 	c.SSDRead += o.SSDRead
 	c.SSDUseful += o.SSDUseful
+	c.TopologyRead += o.TopologyRead
+	c.TopologyRequests += o.TopologyRequests
 	c.RAMRows += o.RAMRows
 	c.GPURows += o.GPURows
 	c.Requests += o.Requests
