@@ -302,7 +302,7 @@ type Source interface {
 
 // Lists is a Source that draws its batches, and that can hold some nodes' lists of in-neighbours
 // in memory: those that a store chooses. The others are read from disk when batches are drawn.
-// TableBytes has nothing of what Hold takes, which is the store's to count.
+// TableBytes has nothing of what HoldLists takes, which is the store's to count.
 type Lists interface {
 	Source
 	// Draws returns how often each node's list was drawn from for the training batches that
@@ -312,13 +312,13 @@ type Lists interface {
 	// bytes that a draw from it reads where it is not held.
 	ListBytes(v uint32) int64
 	ListRead(v uint32) int64
-	// HoldBytes is the memory of holding lists of so many bytes in all, and HoldWork what Hold
-	// takes besides until it returns.
-	HoldBytes(lists int64) int64
-	HoldWork() int64
-	// Hold reads the lists of the given nodes, instead of those that are held, and returns the
-	// bytes read. No batch may be under way. After an error none are held.
-	Hold(ctx context.Context, nodes []uint32, rep progress.Reporter) (read int64, err error)
+	// ListsBytes is the memory of holding lists of so many bytes in all, and ListsWork what
+	// HoldLists takes besides until it returns.
+	ListsBytes(sum int64) int64
+	ListsWork() int64
+	// HoldLists reads the lists of the given nodes, instead of those that are held, and returns
+	// the bytes read. No batch may be under way. After an error none are held.
+	HoldLists(ctx context.Context, nodes []uint32, rep progress.Reporter) (read int64, err error)
 }
 
 // Loaders makes loaders and windows. Close comes when all of them have been freed.
@@ -384,8 +384,8 @@ type Counts struct {
 	// TopologyRead is what the topology has of GraphRead, where batches are drawn while
 	// training, and TopologyRequests by how many requests.
 	TopologyRead, TopologyRequests int64
-	RAMRows                int   // rows that no read was for
-	GPURows                int   // of these, rows that the GPU's memory held
+	RAMRows                        int // rows that no read was for
+	GPURows                        int // of these, rows that the GPU's memory held
 	// Requests are the reads that were submitted for it, of whatever length, or the pages
 	// that a store had the kernel read.
 	Requests int64

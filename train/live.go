@@ -72,8 +72,9 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, rep progres
 	if err != nil {
 		return nil, err
 	}
+	store, _ := all.Choose(o.Store, o.places()) // which Validate has let pass
 	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
-		Topology: o.topology(), IO: hostIO(o.IO)}, rep)
+		Topology: o.topology(), Choose: all.Divides(store), IO: hostIO(o.IO)}, rep)
 	return d.source, err
 }
 

@@ -113,6 +113,10 @@ func Policies(name string) []string {
 // page faults stop.
 func Maps(name string) bool { return name == mmap.Name }
 
+// Divides reports whether a store, which Choose has returned, divides its memory between rows
+// and the lists of neighbours that batches are drawn from.
+func Divides(name string) bool { return name == hyperion.Name }
+
 // Find reads the metadata of the store that Choose returns; not where batches are drawn
 // while training, see On. The reason is one printable line: which store it is, and of what.
 func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {

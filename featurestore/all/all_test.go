@@ -63,7 +63,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A store with a choice of policies lists them, the default first; one alone maps its rows.
+// A store with a choice of policies lists them, the default first; one alone maps its rows,
+// one divides its memory.
 func TestPolicies(t *testing.T) {
 	for name, want := range map[string][]string{"packed": nil, "memory": nil, "hyperion": nil, "mmap": nil, all.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
@@ -75,6 +76,9 @@ func TestPolicies(t *testing.T) {
 		}
 		if all.Maps(name) != (name == "mmap") {
 			t.Errorf("%s maps its rows: %t", name, all.Maps(name))
+		}
+		if all.Divides(name) != (name == "hyperion") {
+			t.Errorf("%s divides its memory: %t", name, all.Divides(name))
 		}
 	}
 }

@@ -48,13 +48,13 @@ func newListing(t testing.TB, w *storetest.World) *listing {
 
 const tableOfLists, workOnLists, readForLists = 5000, 1000, 12345
 
-func (l *listing) Draws() []uint32             { return l.draws }
-func (l *listing) ListBytes(v uint32) int64    { return 4 + 400*int64(v%7) }
-func (l *listing) ListRead(v uint32) int64     { return 4096 * min(1, int64(v%7)) }
-func (l *listing) HoldBytes(lists int64) int64 { return lists + tableOfLists }
-func (l *listing) HoldWork() int64             { return workOnLists }
+func (l *listing) Draws() []uint32              { return l.draws }
+func (l *listing) ListBytes(v uint32) int64     { return 4 + 400*int64(v%7) }
+func (l *listing) ListRead(v uint32) int64      { return 4096 * min(1, int64(v%7)) }
+func (l *listing) ListsBytes(lists int64) int64 { return lists + tableOfLists }
+func (l *listing) ListsWork() int64             { return workOnLists }
 
-func (l *listing) Hold(_ context.Context, nodes []uint32, _ progress.Reporter) (int64, error) {
+func (l *listing) HoldLists(_ context.Context, nodes []uint32, _ progress.Reporter) (int64, error) {
 	l.held = slices.Clone(nodes)
 	return readForLists, l.fails
 }

@@ -137,8 +137,8 @@ func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 	l.RAMBytes += c.ranksBytes() + residency.Size{Nodes: int(c.facts.Nodes), Frames: int(o.rows)}.Bytes(residency.Static)
 	choosing := c.source.RanksBytes() + division.Memory(c.facts.Nodes, 0)
 	if lists := c.lists(); lists != nil {
-		l.RAMBytes += lists.HoldBytes(o.ofLists)
-		choosing += division.Memory(0, c.facts.Nodes) + lists.HoldWork()
+		l.RAMBytes += lists.ListsBytes(o.ofLists)
+		choosing += division.Memory(0, c.facts.Nodes) + lists.ListsWork()
 	}
 	l.KeepBytes = max(choosing, c.data.PageSumsWork(), c.fillBytes()+l.KeepBytes)
 	l.SlotBytes += c.slotBytes(false, o.requests)

@@ -124,7 +124,7 @@ func (s *store) hold(ctx context.Context, rep progress.Reporter) (read int64, er
 	s.policy = nil                         // for the memory
 	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set})
 	if lists := s.lists(); err == nil && lists != nil {
-		read, err = lists.Hold(ctx, held, rep)
+		read, err = lists.HoldLists(ctx, held, rep)
 	}
 	return read, err
 }

@@ -28,6 +28,7 @@ type phase struct {
 	fanout  []int
 	id      func(i int) sampler.ID
 	hotness []uint32 // to count input nodes in, or nil
+	draws   []uint32 // to count draws in, or nil
 	task    progress.Task
 }
 
@@ -51,7 +52,7 @@ func (s *Source) drawAll(ctx context.Context, p *phase) (sum tally, err error) {
 
 // free returns the memory that drawing may take.
 func (s *Source) free() int64 {
-	return s.options.Memory - budget.Reserve - s.TableBytes()
+	return s.options.Memory - budget.Reserve - s.TableBytes() - s.chosen
 }
 
 // overBudget is the error of a batch for which all memory is too little.
@@ -123,12 +124,15 @@ func (s *Source) forget(epoch, underWay int) {
 	s.seeds.Forget(epoch - (underWay+per-2)/per)
 }
 
-// count counts a batch that was drawn, and its input nodes.
+// count counts a batch that was drawn, its input nodes and its draws.
 func (p *phase) count(b *graph.Batch) {
 	if p.hotness != nil {
 		for _, v := range b.Input {
 			atomic.AddUint32(&p.hotness[v], 1)
 		}
+	}
+	if p.draws != nil {
+		countDraws(p.draws, b)
 	}
 	p.task.Add(1)
 }

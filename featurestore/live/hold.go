@@ -18,7 +18,7 @@ func (s *Source) openTopology(ctx context.Context, rep progress.Reporter) (err e
 	}
 	held, _ := topology.Needs(s.data, c.Level)
 	bytes := c.Bytes(s.data, o.Memory/4)
-	need := budget.Reserve + s.seeds.Memory(o.Workers) + 4*s.facts.Nodes + held + max(bytes+topology.ReaderBytes(c.Level), c.FillWork(s.data))
+	need := budget.Reserve + s.seeds.Memory(o.Workers) + s.countBytes() + held + max(bytes+topology.ReaderBytes(c.Level), c.FillWork(s.data))
 	if err := budget.Check("--topology "+c.Level, need, o.Memory); err != nil {
 		return err
 	}

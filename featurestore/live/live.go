@@ -58,6 +58,9 @@ type Options struct {
 	// Topology is where neighbours are read from. Under topology.Cached, what they take by
 	// default is a quarter of Memory.
 	Topology topology.Choice
+	// Choose leaves the lists of a cached topology that are held after the dry pass to a store,
+	// if nothing is said of them: see featurestore.Lists.
+	Choose bool
 	// IO is the kind of the storage stack that reads them, and Stack what opens it: see
 	// topology.Options.
 	IO    string
@@ -75,9 +78,12 @@ type Source struct {
 	topology topology.Topology
 	seeds    *sampler.Seeds
 
-	dry         int      // training batches that the dry pass draws
-	train, eval tally    // of what was drawn
-	hotness     []uint32 // of every node, in the training batches drawn
+	dry         int            // training batches that the dry pass draws
+	train, eval tally          // of what was drawn
+	hotness     []uint32       // of every node, in the training batches drawn
+	draws       []uint32       // from the lists of every node, for them; nil: they are not counted
+	chosen      int64          // bytes of the topology that HoldLists holds
+	costs       topology.Lists // of lists, where draws are counted
 	facts       featurestore.Facts
 }
 
@@ -105,7 +111,11 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 		return nil, errors.Join(err, s.Close())
 	}
 	defer budget.LimitHeap(o.Memory, s.HostBytes()+int64(o.Workers)*s.topology.ReaderBytes())()
-	if err := s.dryPass(ctx, rep); err != nil {
+	err = s.dryPass(ctx, rep)
+	if err == nil {
+		err = s.endChoice(ctx, rep)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -139,10 +149,13 @@ func (s *Source) load(ctx context.Context, rep progress.Reporter) (err error) {
 func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error) {
 	began := time.Now()
 	s.hotness = make([]uint32, s.facts.Nodes)
+	if s.options.chooses() {
+		s.draws = make([]uint32, s.facts.Nodes)
+	}
 	evals := s.facts.Valid + s.facts.Test
 	task := rep.Task("dry pass", int64(s.dry+evals), progress.Batches)
 	defer task.Done()
-	train := phase{n: s.dry, fanout: s.options.Fanout, id: s.seeds.Nth, hotness: s.hotness, task: task}
+	train := phase{n: s.dry, fanout: s.options.Fanout, id: s.seeds.Nth, hotness: s.hotness, draws: s.draws, task: task}
 	eval := phase{n: evals, fanout: s.options.EvalFanout, id: func(i int) sampler.ID { return s.seeds.Nth(s.facts.Train + i) }, task: task}
 	if s.train, err = s.drawAll(ctx, &train); err != nil {
 		return err
@@ -214,9 +227,18 @@ func (s *Source) Lineage() featurestore.Lineage {
 	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: binio.Hash(b)}
 }
 
-// TableBytes returns what the source holds beside loaders.
+// TableBytes returns what the source holds beside loaders, and beside lists that a store has
+// chosen.
 func (s *Source) TableBytes() int64 {
-	return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes + s.topology.Bytes()
+	return s.seeds.Memory(s.options.Workers) + s.countBytes() + s.topology.Bytes() - s.chosen
+}
+
+// countBytes returns the memory of the counts of every node: its hotness, and its draws.
+func (s *Source) countBytes() int64 {
+	if s.options.chooses() {
+		return 2 * 4 * s.facts.Nodes
+	}
+	return 4 * s.facts.Nodes
 }
 
 // Ranks fills rank by the hotness in the training batches that the dry pass drew.

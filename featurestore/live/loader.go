@@ -62,8 +62,14 @@ func (s *Source) LoaderBytes(eval bool) int64 {
 // HeapBytes returns what a loader has of Go's heap.
 func (s *Source) HeapBytes(eval bool) int64 { return s.LoaderBytes(eval) - s.topology.ReaderBytes() }
 
-// HostBytes returns what the source holds outside Go's heap.
-func (s *Source) HostBytes() int64 { return s.topology.HostBytes() }
+// HostBytes returns what the source holds outside Go's heap, but for lists that a store has
+// chosen.
+func (s *Source) HostBytes() int64 {
+	if s.chosen > 0 {
+		return 0
+	}
+	return s.topology.HostBytes()
+}
 
 // Open returns a maker of loaders. They read the topology alone, by a stack of its own.
 func (s *Source) Open(iostack.Stack) (featurestore.Loaders, error) { return &loaders{source: s}, nil }
