@@ -9,7 +9,8 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows,
-// ginex and gnndrive read them one by one, mmap maps them and lets the kernel read their pages.
+// ginex, gnndrive and hyperion read them one by one, mmap maps them and lets the kernel read
+// their pages.
 // Stores that have rows alone take the graphs from a Source: package sampled reads them, package
 // live draws them while training.
 // Those whose policy looks ahead see the input nodes of the coming batches in a Window.
@@ -284,6 +285,10 @@ type Source interface {
 	// Ranks fills rank, one for each node: see Slot.Batch. It holds RanksBytes besides.
 	Ranks(rank []uint32) error
 	RanksBytes() int64
+	// Hotness returns how many training batches have each node among their input nodes, as far
+	// as they are known: those that Ranks goes by. It must not be changed. It takes RanksBytes
+	// at most.
+	Hotness() ([]uint32, error)
 	// Inputs reads the input nodes of a batch, in the order in which a loader has them.
 	// They alias buf, grown if needed, which is returned for the next call.
 	Inputs(ctx context.Context, ref Ref, buf []byte) (nodes []uint32, _ []byte, err error)
@@ -293,6 +298,27 @@ type Source interface {
 	WindowBytes(ahead int) int64
 	// Open opens what loaders and windows read through the stack.
 	Open(stack iostack.Stack) (Loaders, error)
+}
+
+// Lists is a Source that draws its batches, and that can hold some nodes' lists of in-neighbours
+// in memory: those that a store chooses. The others are read from disk when batches are drawn.
+// TableBytes has nothing of what HoldLists takes, which is the store's to count.
+type Lists interface {
+	Source
+	// Draws returns how often each node's list was drawn from for the training batches that
+	// Hotness goes by. It must not be changed. Nil: what is held is not a store's choice.
+	Draws() []uint32
+	// ListBytes is the memory that holding a node's list takes, at least 1, and ListRead the
+	// bytes that a draw from it reads where it is not held.
+	ListBytes(v uint32) int64
+	ListRead(v uint32) int64
+	// ListsBytes is the memory of holding lists of so many bytes in all, and ListsWork what
+	// HoldLists takes besides until it returns.
+	ListsBytes(sum int64) int64
+	ListsWork() int64
+	// HoldLists reads the lists of the given nodes, instead of those that are held, and returns
+	// the bytes read. No batch may be under way. After an error none are held.
+	HoldLists(ctx context.Context, nodes []uint32, rep progress.Reporter) (read int64, err error)
 }
 
 // Loaders makes loaders and windows. Close comes when all of them have been freed.
@@ -355,8 +381,11 @@ type Counts struct {
 	BytesRead, UsefulBytes int64
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
-	RAMRows                int   // rows that no read was for
-	GPURows                int   // of these, rows that the GPU's memory held
+	// TopologyRead is what the topology has of GraphRead, where batches are drawn while
+	// training, and TopologyRequests by how many requests.
+	TopologyRead, TopologyRequests int64
+	RAMRows                        int // rows that no read was for
+	GPURows                        int // of these, rows that the GPU's memory held
 	// Requests are the reads that were submitted for it, of whatever length, or the pages
 	// that a store had the kernel read.
 	Requests int64
@@ -369,6 +398,8 @@ func (c *Counts) Add(o Counts) {
 	c.GraphRead += o.GraphRead
 	c.SSDRead += o.SSDRead
 	c.SSDUseful += o.SSDUseful
+	c.TopologyRead += o.TopologyRead
+	c.TopologyRequests += o.TopologyRequests
 	c.RAMRows += o.RAMRows
 	c.GPURows += o.GPURows
 	c.Requests += o.Requests

@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -42,8 +43,11 @@ type Options struct {
 	// FaultThreads is the number of threads on which a store that maps its rows waits for
 	// their pages; 0 means the store's default.
 	FaultThreads int
-	GPUCache     *budget.Size // held by the GPU; nil: as much as it has room for
-	Memory       int64        // anonymous and locked bytes; 0 means budget.Default
+	// Topology is where neighbours are read from, if batches are drawn while training. Under
+	// topology.Cached, what they take by default is a quarter of Memory.
+	Topology topology.Choice
+	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
+	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
 	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
 	// what the driver may still need.
 	GPUMemory int64
@@ -80,6 +84,7 @@ func Defaults() Options {
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.Store, stores.Auto)
 	o.Recipe.EnsureDefaults()
+	o.Topology.EnsureDefaults()
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
@@ -121,6 +126,8 @@ func (o *Options) Validate() error {
 		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store)
 	case o.FaultThreads < 0 || o.FaultThreads > maxThreads:
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, maxThreads)
+	case o.Topology.Level != topology.Mapped && !o.Live():
+		return usage("--topology %s: only with --fanout batches are drawn while training", o.Topology.Level)
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
 	case o.Resume && o.Force:
@@ -162,6 +169,9 @@ func (o *Options) Validate() error {
 		if _, err := o.sampling(); err != nil {
 			return err
 		}
+	}
+	if err := o.Topology.Validate(); err != nil {
+		return err
 	}
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {
 		if o.gave(flag) && o.Schedule != recipe.SchedulePlateau {

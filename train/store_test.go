@@ -16,6 +16,7 @@ import (
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
+	"diskgnn/featurestore/hyperion"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
@@ -31,8 +32,8 @@ func (w *world) fromSamples(o *Options) {
 	o.Pack, o.Dataset, o.Samples = "", w.path("dataset"), w.path("samples")
 }
 
-// readers are the stores that read rows while training, with the policy that each has.
-var readers = map[string]string{singlerows.Name: "s3fifo", ginex.Name: "belady", gnndrive.Name: "standby"}
+// readers are the stores that read rows while training, with the policy that each has, if any.
+var readers = map[string]string{singlerows.Name: "s3fifo", ginex.Name: "belady", gnndrive.Name: "standby", hyperion.Name: ""}
 
 // reading makes options of a pack those of a run on one of the readers, with a cache of a
 // tenth of the rows.
@@ -126,6 +127,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		{w.fresh(w.options(p), w.reading(singlerows.Name)), singlerows.Name, ""},
 		{w.fresh(w.options(p), w.reading(ginex.Name)), ginex.Name, ""},
 		{w.fresh(w.options(p), w.reading(gnndrive.Name)), gnndrive.Name, ""},
+		{w.fresh(w.options(p), w.reading(hyperion.Name)), hyperion.Name, ""},
 		{w.fresh(w.options(p), w.mappingRows), mmap.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
@@ -169,7 +171,7 @@ func TestResumeOnAnotherStore(t *testing.T) {
 	reading := func(store string) func(*Options) {
 		return func(o *Options) { w.reading(store)(o); o.FaultThreads = 0 }
 	}
-	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name)}
+	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name), reading(hyperion.Name)}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)

@@ -11,6 +11,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
+	"diskgnn/featurestore/hyperion"
 	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/mmap"
@@ -51,6 +52,7 @@ var stores = []struct {
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
+	{hyperion.Name, ofSource, hasSource, nil, hyperion.On, nil},
 	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
 }
 
@@ -110,6 +112,10 @@ func Policies(name string) []string {
 // Maps reports whether a store, which Choose has returned, maps its rows: it has threads that
 // page faults stop.
 func Maps(name string) bool { return name == mmap.Name }
+
+// Divides reports whether a store, which Choose has returned, divides its memory between rows
+// and the lists of neighbours that batches are drawn from.
+func Divides(name string) bool { return name == hyperion.Name }
 
 // Find reads the metadata of the store that Choose returns; not where batches are drawn
 // while training, see On. The reason is one printable line: which store it is, and of what.

@@ -35,6 +35,7 @@ func TestChoose(t *testing.T) {
 		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"ginex", samples, "ginex"},
 		{"gnndrive", samples, "gnndrive"},
+		{"hyperion", samples, "hyperion"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -48,7 +49,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, mmap"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, hyperion, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -62,9 +63,10 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A store with a choice of policies lists them, the default first; one alone maps its rows.
+// A store with a choice of policies lists them, the default first; one alone maps its rows,
+// one divides its memory.
 func TestPolicies(t *testing.T) {
-	for name, want := range map[string][]string{"packed": nil, "memory": nil, "mmap": nil, all.Auto: nil,
+	for name, want := range map[string][]string{"packed": nil, "memory": nil, "hyperion": nil, "mmap": nil, all.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
@@ -74,6 +76,9 @@ func TestPolicies(t *testing.T) {
 		}
 		if all.Maps(name) != (name == "mmap") {
 			t.Errorf("%s maps its rows: %t", name, all.Maps(name))
+		}
+		if all.Divides(name) != (name == "hyperion") {
+			t.Errorf("%s divides its memory: %t", name, all.Divides(name))
 		}
 	}
 }

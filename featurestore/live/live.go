@@ -17,8 +17,10 @@
 // which have a margin: a batch that exceeds them all the same ends loading with Outgrown,
 // and after Grow everything that was made for the maxima is made anew.
 //
-// The topology is mapped, and counts as mapped memory. What the source holds is TableBytes:
-// the seed nodes, the visiting orders of the epochs under way, and the hotness of every node.
+// The topology is mapped, and counts as mapped memory, or a part of it is held and the rest
+// read while drawing: see package presample/sampler/topology. What the source holds is
+// TableBytes: that part, the seed nodes, the visiting orders of the epochs under way, and the
+// hotness of every node.
 package live
 
 import (
@@ -37,8 +39,10 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // Options say what is drawn, and with what.
@@ -51,6 +55,17 @@ type Options struct {
 	// rounded up to a batch. As many as Epochs or more, such as infinitely many, are all.
 	DryEpochs float64
 
+	// Topology is where neighbours are read from. Under topology.Cached, what they take by
+	// default is a quarter of Memory.
+	Topology topology.Choice
+	// Choose leaves the lists of a cached topology that are held after the dry pass to a store,
+	// if nothing is said of them: see featurestore.Lists.
+	Choose bool
+	// IO is the kind of the storage stack that reads them, and Stack what opens it: see
+	// topology.Options.
+	IO    string
+	Stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
+
 	Workers int   // goroutines of the dry pass
 	Memory  int64 // bytes that the process may hold during it
 }
@@ -60,12 +75,15 @@ type Options struct {
 type Source struct {
 	options  Options
 	data     *dataset.Dataset
-	topology *dataset.Topology
+	topology topology.Topology
 	seeds    *sampler.Seeds
 
-	dry         int      // training batches that the dry pass draws
-	train, eval tally    // of what was drawn
-	hotness     []uint32 // of every node, in the training batches drawn
+	dry         int            // training batches that the dry pass draws
+	train, eval tally          // of what was drawn
+	hotness     []uint32       // of every node, in the training batches drawn
+	draws       []uint32       // from the lists of every node, for them; nil: they are not counted
+	chosen      int64          // bytes of the topology that HoldLists holds
+	costs       topology.Lists // of lists, where draws are counted
 	facts       featurestore.Facts
 }
 
@@ -73,6 +91,10 @@ type Source struct {
 // was opened with it.
 func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *Source, err error) {
 	if err := sampler.Check(&o.Params); err != nil {
+		return nil, err
+	}
+	o.Topology.EnsureDefaults()
+	if err := o.Topology.Validate(); err != nil {
 		return nil, err
 	}
 	d, err := dataset.Open(fsys, o.Dataset)
@@ -85,10 +107,15 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err := s.load(ctx, rep); err != nil {
 		return nil, err
 	}
-	if s.topology, err = d.Topology(ctx, rep, o.Workers); err != nil {
-		return nil, err
+	if err := s.openTopology(ctx, rep); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.dryPass(ctx, rep); err != nil {
+	defer budget.LimitHeap(o.Memory, s.HostBytes()+int64(o.Workers)*s.topology.ReaderBytes())()
+	err = s.dryPass(ctx, rep)
+	if err == nil {
+		err = s.endChoice(ctx, rep)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -122,10 +149,13 @@ func (s *Source) load(ctx context.Context, rep progress.Reporter) (err error) {
 func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error) {
 	began := time.Now()
 	s.hotness = make([]uint32, s.facts.Nodes)
+	if s.options.chooses() {
+		s.draws = make([]uint32, s.facts.Nodes)
+	}
 	evals := s.facts.Valid + s.facts.Test
 	task := rep.Task("dry pass", int64(s.dry+evals), progress.Batches)
 	defer task.Done()
-	train := phase{n: s.dry, fanout: s.options.Fanout, id: s.seeds.Nth, hotness: s.hotness, task: task}
+	train := phase{n: s.dry, fanout: s.options.Fanout, id: s.seeds.Nth, hotness: s.hotness, draws: s.draws, task: task}
 	eval := phase{n: evals, fanout: s.options.EvalFanout, id: func(i int) sampler.ID { return s.seeds.Nth(s.facts.Train + i) }, task: task}
 	if s.train, err = s.drawAll(ctx, &train); err != nil {
 		return err
@@ -197,14 +227,28 @@ func (s *Source) Lineage() featurestore.Lineage {
 	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: binio.Hash(b)}
 }
 
-// TableBytes returns what the source holds beside loaders.
-func (s *Source) TableBytes() int64 { return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes }
+// TableBytes returns what the source holds beside loaders, and beside lists that a store has
+// chosen.
+func (s *Source) TableBytes() int64 {
+	return s.seeds.Memory(s.options.Workers) + s.countBytes() + s.topology.Bytes() - s.chosen
+}
+
+// countBytes returns the memory of the counts of every node: its hotness, and its draws.
+func (s *Source) countBytes() int64 {
+	if s.options.chooses() {
+		return 2 * 4 * s.facts.Nodes
+	}
+	return 4 * s.facts.Nodes
+}
 
 // Ranks fills rank by the hotness in the training batches that the dry pass drew.
 func (s *Source) Ranks(rank []uint32) error {
 	mbfile.Ranks(s.hotness, rank)
 	return nil
 }
+
+// Hotness returns that in the training batches that the dry pass drew.
+func (s *Source) Hotness() ([]uint32, error) { return s.hotness, nil }
 
 // RanksBytes returns the size of the counts by which the hotness is sorted.
 func (s *Source) RanksBytes() int64 { return 8 * int64(s.dry+1) }
@@ -223,7 +267,12 @@ func (s *Source) id(r featurestore.Ref) sampler.ID {
 // Inputs draws a batch for its input nodes, on a sampler that lives as long as the call.
 func (s *Source) Inputs(ctx context.Context, r featurestore.Ref, buf []byte) ([]uint32, []byte, error) {
 	_, fanout := s.sizes(r.Split != featurestore.Train)
-	b, err := s.draw(ctx, s.newSampler(fanout, true, math.MaxInt64), s.id(r))
+	by, err := s.newDrawer(fanout, true, math.MaxInt64)
+	if err != nil {
+		return nil, buf, err
+	}
+	defer by.from.Free()
+	b, err := s.draw(ctx, by, s.id(r))
 	if err != nil {
 		return nil, buf, err
 	}

@@ -59,7 +59,19 @@ func (s *Source) LoaderBytes(eval bool) int64 {
 	return n
 }
 
-// Open returns a maker of loaders. They read nothing.
+// HeapBytes returns what a loader has of Go's heap.
+func (s *Source) HeapBytes(eval bool) int64 { return s.LoaderBytes(eval) - s.topology.ReaderBytes() }
+
+// HostBytes returns what the source holds outside Go's heap, but for lists that a store has
+// chosen.
+func (s *Source) HostBytes() int64 {
+	if s.chosen > 0 {
+		return 0
+	}
+	return s.topology.HostBytes()
+}
+
+// Open returns a maker of loaders. They read the topology alone, by a stack of its own.
 func (s *Source) Open(iostack.Stack) (featurestore.Loaders, error) { return &loaders{source: s}, nil }
 
 type loaders struct {
@@ -75,18 +87,22 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if !eval {
 		l.train++
 	}
-	return &loader{of: l, eval: eval, sampler: l.newSampler(eval)}, nil
+	by, err := l.newDrawer(eval)
+	if err != nil {
+		return nil, err
+	}
+	return &loader{of: l, eval: eval, drawer: by}, nil
 }
 
-// newSampler returns a sampler of batches within the maxima.
-func (l *loaders) newSampler(eval bool) *sampler.Sampler {
+// newDrawer returns a drawer of batches within the maxima.
+func (l *loaders) newDrawer(eval bool) (drawer, error) {
 	_, fanout := l.source.sizes(eval)
 	bytes, hash := l.source.samplerBytes(eval)
-	return l.source.newSampler(fanout, hash, bytes)
+	return l.source.newDrawer(fanout, hash, bytes)
 }
 
 // draw draws a batch, unless it is beyond the maxima.
-func (l *loaders) draw(ctx context.Context, by *sampler.Sampler, r featurestore.Ref) (*graph.Batch, error) {
+func (l *loaders) draw(ctx context.Context, by drawer, r featurestore.Ref) (*graph.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -103,14 +119,15 @@ func (l *loaders) draw(ctx context.Context, by *sampler.Sampler, r featurestore.
 type loader struct {
 	of      *loaders
 	eval    bool
-	sampler *sampler.Sampler
+	drawer  drawer
 	ref     featurestore.Ref
-	started bool         // and not drawn yet
-	batch   *graph.Batch // drawn last; nil after an error
+	started bool          // and not drawn yet
+	batch   *graph.Batch  // drawn last; nil after an error
+	reads   sampler.Reads // of the topology, for it
 }
 
 func (l *loader) Start(r featurestore.Ref) error {
-	l.ref, l.started, l.batch = r, true, nil
+	l.ref, l.started, l.batch, l.reads = r, true, nil, sampler.Reads{}
 	return nil
 }
 
@@ -124,7 +141,9 @@ func (l *loader) Wait(ctx context.Context) (err error) {
 		s := l.of.source
 		s.forget(s.id(l.ref).Epoch, l.of.train)
 	}
-	l.batch, err = l.of.draw(ctx, l.sampler, l.ref)
+	before := l.drawer.from.Reads()
+	l.batch, err = l.of.draw(ctx, l.drawer, l.ref)
+	l.reads = l.drawer.from.Reads().Sub(before)
 	return err
 }
 
@@ -135,7 +154,10 @@ func (l *loader) Decode() (*graph.Batch, error) {
 	return l.batch, nil
 }
 
-// Counts are zero: nothing is read.
-func (l *loader) Counts() featurestore.Counts { return featurestore.Counts{} }
+// Counts are those of the topology: nothing else is read.
+func (l *loader) Counts() featurestore.Counts {
+	return featurestore.Counts{BytesRead: l.reads.Bytes, UsefulBytes: l.reads.Useful, GraphRead: l.reads.Bytes,
+		TopologyRead: l.reads.Bytes, TopologyRequests: l.reads.Requests}
+}
 
-func (l *loader) Free() {}
+func (l *loader) Free() { l.drawer.from.Free() }

@@ -9,7 +9,7 @@ import (
 )
 
 // Policy decides, batch after batch, which nodes' rows the frames of a cache hold. One
-// goroutine at a time uses it.
+// goroutine at a time uses it, but for the Batch of a static one.
 type Policy interface {
 	// Batch takes the distinct input nodes of the next batch. held[i] becomes the frame that
 	// holds nodes[i] now, or -1: a miss. into[i] becomes the frame that takes the row of
@@ -67,7 +67,7 @@ type Config struct {
 	Nodes  int // node ids are below it; at most 2³²
 	Frames int // rows that the cache can hold; below 2³¹, and 0 is a cache that holds none
 
-	Set   []uint32 // static: the nodes it holds, by frame; as Top returns them
+	Set   []uint32 // static: the nodes it holds, by frame
 	Trace Trace    // belady: all batches that Batch will get; New takes it over, and sorts each batch
 }
 
@@ -91,11 +91,6 @@ const MaxKeys = 1 << 32
 type Size struct {
 	Nodes, Frames     int
 	Batches, Accesses int64 // of the trace, for belady
-}
-
-// Size returns what decides the memory of policies of this Config.
-func (c *Config) Size() Size {
-	return Size{c.Nodes, c.Frames, int64(c.Trace.Batches()), int64(len(c.Trace.Nodes))}
 }
 
 // New makes a policy. Of a Config that cannot be it returns an error of kind fault.ErrUsage,

@@ -446,7 +446,7 @@ func TestBytes(t *testing.T) {
 	batches := [][]uint32{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {50, 51}, {12, 13, 14, 15, 16, 17, 18, 19}, {1, 50}}
 	for _, frames := range []int{0, 1, 9, 10, 57} {
 		c := config(70, frames, batches)
-		size := c.Size()
+		size := Size{c.Nodes, c.Frames, int64(c.Trace.Batches()), int64(len(c.Trace.Nodes))}
 		for _, name := range Names() {
 			p := newPolicy(t, name, c)
 			for i := range 2 {

@@ -42,7 +42,7 @@ func newStatic(c Config) (*static, error) {
 	return s, nil
 }
 
-// Batch implements Policy.
+// Batch implements Policy. It changes nothing: several goroutines may call it.
 func (s *static) Batch(nodes []uint32, held, into []int32) {
 	held, into = held[:len(nodes)], into[:len(nodes)]
 	for i, v := range nodes {

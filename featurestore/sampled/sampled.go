@@ -103,6 +103,9 @@ func (s *Source) Ranks(rank []uint32) error {
 	return nil
 }
 
+// Hotness returns that of the samples.
+func (s *Source) Hotness() ([]uint32, error) { return s.samples.Hotness() }
+
 // RanksBytes returns the size of the hotness and of the counts by which it is sorted.
 func (s *Source) RanksBytes() int64 { return 4*s.facts.Nodes + 8*int64(s.facts.Train+1) }
 

@@ -1,0 +1,284 @@
+package hyperion
+
+import (
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/binio"
+)
+
+// gpu assembles matrices on a GPU. The first frames are in its memory, the others in RAM, which
+// it reads over the bus. Rows that were read land after the frames in its memory, as entries of
+// the same table, so that one kernel gathers from all three:
+//
+//	entry   0         near          near + 2·train + eval
+//	        │ frames  │ landings    │ frames from near on, in RAM
+//
+// Training batches land in two places in turn, others in one.
+type gpu struct {
+	gpurows.Table
+	facts            *featurestore.Facts
+	near, rows       int64    // frames on the GPU, frames
+	landing          [3]int64 // the first entry of each
+	bytes            int64    // of the device's memory
+	arena            *cuda.Arena
+	turns            gpurows.Turns
+	ram              *device.Host
+	next             int         // which landing the next training batch has
+	arrived, entries cuda.Buffer // rows on their way to frames, and their entries
+}
+
+// training is how many landings training batches have: as many as there are turns.
+const training = 2
+
+func newGPU(f *featurestore.Facts, l *featurestore.Layout, o own) *gpu {
+	g := &gpu{facts: f, near: o.near, rows: o.rows, bytes: l.GPUBytes}
+	end := o.near
+	for i := range g.landing {
+		g.landing[i] = end
+		end += int64(f.Inputs(i == training))
+	}
+	g.Table = gpurows.Table{Device: l.GPU, Near: end, DType: f.DType, Dim: f.Dim}
+	return g
+}
+
+// arriving returns how many rows go to their frames together.
+func (g *gpu) arriving() int64 { return min(g.facts.Nodes, max(1, arrivingBytes/g.RowBytes())) }
+
+const arrivingBytes = 1 << 20
+
+// lay takes the memory of the device but for the table's.
+func (g *gpu) lay(a *cuda.Arena) error {
+	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(eval))} }
+	var errs [3]error
+	errs[0] = g.turns.Lay(a, turn(false), turn(true))
+	g.arrived, errs[1] = a.Take(g.arriving() * g.RowBytes())
+	g.entries, errs[2] = a.Take(4 * g.arriving())
+	return errors.Join(errs[:]...)
+}
+
+func (g *gpu) ramBytes() int64 { return (g.rows - g.near) * g.RowBytes() }
+
+func (g *gpu) count(l *featurestore.Layout) {
+	dry := new(cuda.Arena)
+	_ = g.lay(dry) // which has room for all
+	l.GPUCacheBytes = g.near * g.RowBytes()
+	l.GPUBytes = binio.AlignUp(g.Bytes(), cuda.Align) + dry.Used()
+	l.RAMBytes, l.KeepBytes = pages(g.ramBytes()), pages(g.arriving()*g.RowBytes())+pages(4*g.arriving())
+	slot := func(eval bool) int64 {
+		n := int64(g.facts.Inputs(eval))
+		return pages(n*g.RowBytes()) + pages(4*n)
+	}
+	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
+}
+
+func (g *gpu) open() (err error) {
+	if g.ram, err = device.NewHost(int(g.ramBytes())); err != nil {
+		return fmt.Errorf("rows in RAM: %w", err)
+	}
+	return g.Device.Attached(func() (err error) {
+		if g.arena, err = g.Device.NewArena(g.bytes); err != nil {
+			return fmt.Errorf("rows on the GPU: %w", err)
+		}
+		if err = g.lay(g.arena); err != nil {
+			return err
+		}
+		if err = g.Open(g.arena, g.ram, 0); err != nil {
+			return err
+		}
+		return g.turns.Open(g.Device)
+	})
+}
+
+func (g *gpu) close() {
+	_ = g.Device.Attached(func() error { // fails only after a fault, which was reported
+		g.turns.Close()
+		g.Close()
+		if g.arena != nil {
+			g.arena.Free()
+		}
+		return nil
+	})
+	if g.ram != nil {
+		g.ram.Free()
+	}
+}
+
+func (g *gpu) filling() (_ filling, err error) {
+	f := &gpuFilling{gpu: g}
+	if f.rows, err = g.pin(g.arriving() * g.RowBytes()); err != nil {
+		return nil, err
+	}
+	if f.frames, err = g.pin(4 * g.arriving()); err != nil {
+		return nil, errors.Join(err, f.end())
+	}
+	return f, nil
+}
+
+// gpuFilling brings rows to their frames, those on the GPU by many at a time.
+type gpuFilling struct {
+	*gpu
+	rows, frames *pinned
+	n            int // of them
+}
+
+func (f *gpuFilling) put(frame int32, row []byte) error {
+	if i := int64(frame) - f.near; i >= 0 {
+		copy(f.ram.Bytes()[i*f.RowBytes():], row)
+		return nil
+	}
+	copy(f.rows.Bytes()[f.n*len(row):], row)
+	f.frames.Uint32s()[f.n] = uint32(frame)
+	if f.n++; int64(f.n) < f.arriving() {
+		return nil
+	}
+	return f.place()
+}
+
+// place returns when the rows that have come are in their frames.
+func (f *gpuFilling) place() error {
+	n := f.n
+	f.n = 0
+	if n == 0 {
+		return nil
+	}
+	return f.Device.Attached(func() error {
+		s := f.turns.Stream()
+		if err := s.CopyIn(f.arrived, f.rows.Bytes()[:int64(n)*f.RowBytes()]); err != nil {
+			return err
+		}
+		if err := s.CopyIn(f.entries, binio.Bytes(f.frames.Uint32s()[:n])); err != nil {
+			return err
+		}
+		if err := f.Place(s, f.arrived, f.entries, n); err != nil {
+			return err
+		}
+		return s.Synchronize()
+	})
+}
+
+func (f *gpuFilling) end() error {
+	var err error
+	if f.frames != nil {
+		err = f.place()
+		f.frames.free(f.Device)
+	}
+	f.rows.free(f.Device)
+	return err
+}
+
+// pinned is host memory that a GPU copies from.
+type pinned struct {
+	*device.Host
+	lock *cuda.Pinned
+}
+
+func (g *gpu) pin(bytes int64) (_ *pinned, err error) {
+	p := new(pinned)
+	if p.Host, err = device.NewHost(int(bytes)); err != nil {
+		return nil, err
+	}
+	p.Prefer(g.Device.Node)
+	err = g.Device.Attached(func() (err error) {
+		p.lock, err = g.Device.Register(p.Bytes())
+		return err
+	})
+	if err != nil {
+		p.Host.Free()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *pinned) free(d *cuda.Device) {
+	_ = d.Attached(func() error { // fails only after a fault, which was reported
+		p.lock.Free()
+		return nil
+	})
+	p.Host.Free()
+}
+
+func (g *gpu) matrix(eval bool) (_ matrix, err error) {
+	m, n := &gpuMatrix{gpu: g, eval: eval}, int64(g.facts.Inputs(eval))
+	if m.rows, err = g.pin(n * g.RowBytes()); err != nil {
+		return nil, err
+	}
+	if m.ids, err = g.pin(4 * n); err != nil {
+		m.rows.free(g.Device)
+		return nil, err
+	}
+	return m, nil
+}
+
+// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the rows that were
+// read, and the entries of the table that make up the matrix.
+type gpuMatrix struct {
+	*gpu
+	eval      bool
+	rows, ids *pinned
+	n         int // input nodes
+	places    []int32
+}
+
+func (m *gpuMatrix) begin(held, places []int32) (near int) {
+	m.n, m.places = len(held), places
+	ids := m.ids.Uint32s()
+	for i, frame := range held {
+		switch {
+		case frame == residency.Absent: // the entry follows from the batch's landing
+		case int64(frame) < m.near:
+			ids[i] = uint32(frame)
+			near++
+		default:
+			ids[i] = uint32(m.Near + int64(frame) - m.near)
+		}
+	}
+	return near
+}
+
+func (m *gpuMatrix) put(k int, row []byte) error {
+	copy(m.rows.Bytes()[k*len(row):], row)
+	return nil
+}
+
+func (m *gpuMatrix) assemble()      {}
+func (m *gpuMatrix) memory() []byte { return nil }
+func (m *gpuMatrix) x() []float32   { return nil }
+
+// fill submits the copies of the rows that were read and of the entries and, after them on the
+// table's stream, the gather.
+func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	t, landing := m.turns.Evaluation(), m.landing[training]
+	if !m.eval {
+		t, landing = m.turns.Training(), m.landing[m.gpu.next]
+		m.gpu.next = (m.gpu.next + 1) % training
+	}
+	for k, place := range m.places {
+		m.ids.Uint32s()[place] = uint32(landing + int64(k))
+	}
+	if n := int64(len(m.places)) * m.RowBytes(); n > 0 {
+		if err := copies.CopyIn(m.Rows().Slice(landing*m.RowBytes(), n), m.rows.Bytes()[:n]); err != nil {
+			return nil, err
+		}
+	}
+	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:m.n])); err != nil {
+		return nil, err
+	}
+	if err := m.turns.Begin(t, copies); err != nil {
+		return nil, err
+	}
+	if err := m.Gather(m.turns.Stream(), x, t.IDs, m.n); err != nil {
+		return nil, err
+	}
+	return m.turns.End(t)
+}
+
+func (m *gpuMatrix) free() {
+	m.rows.free(m.Device)
+	m.ids.free(m.Device)
+}

@@ -1,0 +1,72 @@
+package hyperion_test
+
+import (
+	"context"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/hyperion"
+	"diskgnn/featurestore/storetest"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
+	"diskgnn/presample"
+)
+
+// cached is the store with some share of the rows in RAM.
+type cached struct {
+	featurestore.Candidate
+	percent float64
+}
+
+func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	if o.Cache == nil && !o.Least {
+		o.Cache = percent(c.percent)
+	}
+	return c.Candidate.Plan(o)
+}
+
+func percent(p float64) *budget.Size { return &budget.Size{Value: p, Unit: budget.UnitPercent} }
+
+func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candidate {
+	t.Helper()
+	c, _, err := stores.Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cached{c, percent}
+}
+
+func small(dim int, d dtype.Type) storetest.Params {
+	return storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: dim, DType: d}, Batch: 5, Epochs: 1}
+}
+
+// Rows of several types, within a page, over pages and over many of them, with none of them in
+// RAM, with some and with all.
+func TestConformance(t *testing.T) {
+	for name, c := range map[string]struct {
+		params  storetest.Params
+		percent float64
+	}{
+		"half of the rows": {small(9, dtype.Float32), 50},
+		"a few":            {small(1500, dtype.BFloat16), 10},
+		"none":             {small(3, dtype.Float16), 0},
+		"over pages":       {small(100, dtype.Float32), 30},
+		"all":              {small(100, dtype.Float32), 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
+				return find(t, w, c.percent)
+			})
+		})
+	}
+}
+
+// sample makes the samples of a world.
+func sample(dataset, out string, p storetest.Params) error {
+	_, err := presample.Run(context.Background(), storetest.Disk, presample.Options{Dataset: dataset, Out: out,
+		BatchSize: p.Batch, Epochs: p.Epochs, Fanout: p.Fanout, Workers: 2}, progress.Discard)
+	return err
+}

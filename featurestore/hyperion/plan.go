@@ -1,0 +1,184 @@
+package hyperion
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/division"
+	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// own is what Open must know of a layout besides.
+type own struct {
+	near, rows int64 // frames on the GPU; frames
+	requests   int   // that a slot has memory for at the same time
+
+	// Of a source that can hold lists of neighbours: the RAM for those lists, which the rows in
+	// RAM share or do not; and the bytes of the lists that have been chosen.
+	room    int64
+	shared  bool
+	ofLists int64
+}
+
+// Plan gives the GPU as many frames as are wanted or fit there, and the RAM those that are
+// wanted or that the rest of the memory has room for, beside the lists that save as much. The
+// pages of reads take a quarter of what could be frames or lists, and what these leave.
+func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	none := featurestore.Layout{}
+	near, err := c.framesOnGPU(&o)
+	if err != nil {
+		return none, err
+	}
+	bytes := func(w own) int64 {
+		l := c.layout(o.GPU, w)
+		return l.Bytes(o.Slots, o.EvalSlots)
+	}
+	w := own{near: near, rows: near, requests: c.fewestRequests()}
+	least := c.layout(o.GPU, w)
+	if n := bytes(w); n > o.Memory {
+		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
+			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
+	}
+	if o.Least {
+		return least, nil
+	}
+	if o.Cache != nil {
+		rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
+		if err != nil {
+			return none, err
+		}
+		w.rows = min(near+rows, c.mostFrames())
+		if n := bytes(w); n > o.Memory {
+			return c.layout(o.GPU, w), fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+				o.Cache, w.rows-near, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
+		}
+	}
+	requests := func(memory int64) int {
+		more := most(int64(c.mostRequests()-w.requests), func(n int64) bool {
+			w := w
+			w.requests += int(n)
+			return bytes(w) <= memory
+		})
+		return w.requests + int(more)
+	}
+	if n := bytes(w); o.Cache == nil || c.lists() != nil {
+		w.requests = requests(n + (o.Memory-n)/4)
+	}
+	switch {
+	case c.lists() != nil:
+		w.shared = o.Cache == nil
+		w.room = max(0, o.Memory-bytes(w)-2*device.PageSize) // of which rows and lists take whole pages
+		if err := c.settle(&w); err != nil {
+			return none, err
+		}
+	case o.Cache == nil:
+		w.rows += most(c.mostFrames()-near, func(n int64) bool {
+			w := w
+			w.rows += n
+			return bytes(w) <= o.Memory
+		})
+	}
+	w.requests = requests(o.Memory)
+	return c.layout(o.GPU, w), nil
+}
+
+// PlanEval returns the layout without a cache, in which few reads are under way.
+func (c *candidate) PlanEval() (featurestore.Layout, error) {
+	return c.layout(nil, own{requests: c.fewestRequests()}), nil
+}
+
+// framesOnGPU returns how many rows the GPU is to hold, if there is one.
+func (c *candidate) framesOnGPU(o *featurestore.PlanOptions) (int64, error) {
+	if o.GPU == nil {
+		return 0, nil
+	}
+	l := c.layout(o.GPU, own{requests: c.fewestRequests()})
+	if l.GPUBytes > o.GPUMemory {
+		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+			budget.FormatBytes(l.GPUBytes), budget.FormatBytes(max(o.GPUMemory, 0)))
+	}
+	if o.Least {
+		return 0, nil
+	}
+	return gpurows.Fit(o.GPUCache, o.GPUMemory-l.GPUBytes, c.mostFrames(), c.facts.Nodes, c.facts.RowBytes)
+}
+
+// most returns the largest number up to hi that fits. Zero does, and all below one that does.
+func most(hi int64, fits func(int64) bool) int64 {
+	return int64(sort.Search(int(hi), func(n int) bool { return !fits(int64(n) + 1) }))
+}
+
+// mostFrames returns the most frames that there may be: a row each, as far as there are numbers.
+func (c *candidate) mostFrames() int64 { return min(c.facts.Nodes, math.MaxInt32) }
+
+// mostRequests returns the requests with which any batch completes at once, fewestRequests the
+// least that a slot has memory for.
+func (c *candidate) mostRequests() int   { return max(c.facts.Inputs(false), c.facts.Inputs(true)) }
+func (c *candidate) fewestRequests() int { return min(microBatch, c.mostRequests()) }
+
+// layout counts what a store holds whose matrices are for a GPU, or for the host.
+func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
+	l := featurestore.Layout{
+		CacheRows: o.rows, GPU: gpu, GPURows: o.near,
+		TableBytes: c.source.TableBytes() + c.data.PageSumsBytes(),
+		Note:       c.note(o),
+		Own:        o,
+	}
+	c.side(&l).count(&l)
+	l.RAMBytes += c.ranksBytes() + residency.Size{Nodes: int(c.facts.Nodes), Frames: int(o.rows)}.Bytes(residency.Static)
+	choosing := c.source.RanksBytes() + division.Memory(c.facts.Nodes, 0)
+	if lists := c.lists(); lists != nil {
+		l.RAMBytes += lists.ListsBytes(o.ofLists)
+		choosing += division.Memory(0, c.facts.Nodes) + lists.ListsWork()
+	}
+	l.KeepBytes = max(choosing, c.data.PageSumsWork(), c.fillBytes()+l.KeepBytes)
+	l.SlotBytes += c.slotBytes(false, o.requests)
+	l.EvalSlotBytes += c.slotBytes(true, o.requests)
+	return l
+}
+
+// note says what the cache is of, and how many of a batch's reads complete at once if not all do.
+func (c *candidate) note(o own) string {
+	note := "all of the cache is rows, none of it lists of neighbours"
+	if c.lists() != nil {
+		note = fmt.Sprintf("of the cache %s are lists of neighbours", budget.FormatBytes(o.ofLists))
+	}
+	if n := c.mostRequests(); o.requests < n {
+		note += fmt.Sprintf("; of the rows that a batch misses %d complete at once, for all of them each slot needs %s more", o.requests,
+			budget.FormatBytes(int64(n-o.requests)*online.Single{}.Most(c.facts.RowBytes)))
+	}
+	return note
+}
+
+// side returns the side of a layout. Nothing is opened, and no memory taken.
+func (c *candidate) side(l *featurestore.Layout) side {
+	if o := l.Own.(own); l.GPU == nil {
+		return &host{facts: &c.facts, rows: o.rows}
+	} else {
+		return newGPU(&c.facts, l, o)
+	}
+}
+
+// slotBytes returns the memory of a slot but for its matrix; 0 where there are no batches for it.
+func (c *candidate) slotBytes(eval bool, requests int) int64 {
+	n := c.facts.Inputs(eval)
+	if n == 0 {
+		return 0
+	}
+	return readerBytes(min(requests, n), online.Single{}, c.facts.RowBytes) + listBytes*int64(n) + c.source.LoaderBytes(eval)
+}
+
+// ranksBytes returns the memory of all ranks.
+func (c *candidate) ranksBytes() int64 { return pages(4 * c.facts.Nodes) }
+
+// pages rounds the bytes of a buffer up to whole pages.
+func pages(bytes int64) int64 { return binio.AlignUp(bytes, device.PageSize) }

@@ -1,0 +1,223 @@
+package hyperion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// side is where matrices are assembled, the host or a GPU, with the rows that are held. Frames
+// number these rows.
+type side interface {
+	// count notes what the side and its slots take.
+	count(l *featurestore.Layout)
+	// open takes the memory. close gives back what it took, also after an error.
+	open() error
+	close()
+	// filling returns what takes rows for frames while nothing else uses the side. It must be
+	// ended, also after an error.
+	filling() (filling, error)
+	// matrix returns a slot's matrices. Those of an error are freed.
+	matrix(eval bool) (matrix, error)
+}
+
+// filling brings rows to their frames.
+type filling interface {
+	put(frame int32, row []byte) error
+	// end returns when all rows are there.
+	end() error
+}
+
+// matrix is what a slot holds of its batches' matrices.
+type matrix interface {
+	// begin takes the frames of a batch's input nodes, or residency.Absent, and the places of
+	// those that are absent. Both are the slot's, and stay until the next call. It returns how
+	// many of the rows a GPU's memory has.
+	begin(held, places []int32) (near int)
+	// put takes the row of the k-th of the absent.
+	put(k int, row []byte) error
+	// assemble completes the matrix, or what fill makes it of.
+	assemble()
+	// See featurestore.Slot.
+	memory() []byte
+	x() []float32
+	fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	free()
+}
+
+// store is the store and its one view.
+type store struct {
+	*candidate
+	own
+	stack   iostack.Stack
+	side    side
+	ranks   *device.Host // by node
+	file    iostack.File
+	loaders featurestore.Loaders
+
+	pages  *binio.Sums      // of the file's pages; nil before Fill
+	policy residency.Policy // static; its Batch changes nothing
+	filled bool
+}
+
+func (s *store) open() (err error) {
+	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
+		return err
+	}
+	if s.file, err = s.stack.Open(s.data.FeaturesPath()); err != nil {
+		return err
+	}
+	if want := s.size(); s.file.Size() < want {
+		return s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", s.file.Name(), s.file.Size(), want))
+	}
+	if s.loaders, err = s.source.Open(s.stack); err != nil {
+		return err
+	}
+	return s.side.open()
+}
+
+func (s *store) View(int) featurestore.View { return s }
+func (s *store) State() ([]byte, error)     { return nil, nil }
+func (s *store) LoadState([]byte) error     { return nil }
+
+// Fill reads the ranks, the checksums of the features' pages, which are made if they are not
+// there, and the rows and lists that are held. They are the same for every batch: what is
+// there is not read again.
+func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read int64, err error) {
+	if s.filled {
+		return 0, nil
+	}
+	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
+		return 0, err
+	}
+	if read, err = s.hold(ctx, rep); err != nil {
+		return 0, err
+	}
+	if s.pages == nil {
+		pages, n, err := s.data.PageSums(ctx, rep)
+		if err != nil {
+			return 0, err
+		}
+		s.pages, read = pages, read+n
+	}
+	rows, err := s.fill(ctx, rep)
+	s.filled = err == nil
+	return read + rows, err
+}
+
+// hold decides which rows and lists are held, and has the source hold the lists.
+func (s *store) hold(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	set, held, err := s.choose(s.own)
+	if err != nil {
+		return 0, err
+	}
+	set = set[:min(len(set), int(s.rows))] // so many have numbers
+	s.policy = nil                         // for the memory
+	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set})
+	if lists := s.lists(); err == nil && lists != nil {
+		read, err = lists.HoldLists(ctx, held, rep)
+	}
+	return read, err
+}
+
+// fill reads the rows that are held into their frames, in the order of the file.
+func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	n := len(s.policy.Rows())
+	if n == 0 {
+		return 0, nil
+	}
+	task := rep.Task("read the cache's rows", int64(n), progress.Rows)
+	defer task.Done()
+	to, err := s.side.filling()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, to.end()) }()
+	var counts featurestore.Counts
+	r, err := s.newReader(fillRequests, joined{}, &counts)
+	if err != nil {
+		return 0, err
+	}
+	defer r.staging.Free()
+	f := newFrames(to)
+	for v := int64(0); v < s.facts.Nodes; v += fillNodes {
+		nodes := f.of(s.policy, uint32(v), min(fillNodes, s.facts.Nodes-v))
+		err := r.start(nodes, f)
+		if err == nil {
+			err = r.finish(ctx)
+		}
+		if err != nil {
+			r.drop()
+			return 0, fmt.Errorf("fill the cache: %w", err)
+		}
+		task.Add(int64(len(nodes)))
+	}
+	return counts.BytesRead, nil
+}
+
+// What filling the cache holds: requests under way, and a piece of the nodes.
+const (
+	fillRequests = 64
+	fillNodes    = 1 << 16
+)
+
+// fillBytes returns the memory of that.
+func (c *candidate) fillBytes() int64 {
+	return readerBytes(fillRequests, joined{}, c.facts.RowBytes) + 3*4*fillNodes
+}
+
+// frames finds the frames of a piece of the nodes, and gives rows to them.
+type frames struct {
+	filling
+	nodes      []uint32
+	held, into []int32
+}
+
+func newFrames(to filling) *frames {
+	return &frames{to, make([]uint32, fillNodes), make([]int32, fillNodes), make([]int32, fillNodes)}
+}
+
+// of returns those of n nodes from the first on whose rows are held.
+func (f *frames) of(p residency.Policy, first uint32, n int64) []uint32 {
+	nodes := f.nodes[:n]
+	for i := range nodes {
+		nodes[i] = first + uint32(i)
+	}
+	p.Batch(nodes, f.held, f.into)
+	k := 0
+	for i, frame := range f.held[:n] {
+		if frame != residency.Absent {
+			nodes[k], f.held[k] = nodes[i], frame
+			k++
+		}
+	}
+	return nodes[:k]
+}
+
+// put implements sink.
+func (f *frames) put(k int, row []byte) error { return f.filling.put(f.held[k], row) }
+
+// Close releases files and memory.
+func (s *store) Close() error {
+	var errs []error
+	if s.loaders != nil {
+		errs = append(errs, s.loaders.Close())
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	s.side.close()
+	if s.ranks != nil {
+		s.ranks.Free()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,79 @@
+package live
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler/topology"
+)
+
+// A source whose Options have Choose implements featurestore.Lists: the dry pass counts how
+// often each node's in-neighbours are drawn from, and then a store chooses which are held.
+
+// chooses reports whether a store does: what a user says of a topology is not its choice.
+func (o *Options) chooses() bool {
+	return o.Choose && o.Topology.Level == topology.Cached && o.Topology.Memory == nil && o.Topology.Order == ""
+}
+
+// countDraws counts the destinations of every hop of a batch: of each block, which are the
+// first of the input nodes.
+func countDraws(draws []uint32, b *graph.Batch) {
+	for l := range b.Blocks {
+		for _, v := range b.Input[:b.Blocks[l].NumDst] {
+			atomic.AddUint32(&draws[v], 1)
+		}
+	}
+}
+
+// endChoice gives up what was held for the dry pass, for a store to choose.
+func (s *Source) endChoice(ctx context.Context, rep progress.Reporter) error {
+	if s.draws == nil {
+		return nil
+	}
+	fanout := slices.Max(s.options.Fanout)
+	if s.options.Method == mbfile.Labor || slices.Contains(s.options.Fanout, mbfile.AllNeighbours) {
+		fanout = 0 // all are looked at
+	}
+	s.costs, _ = topology.ListsOf(s.topology, fanout) // it is cached where a store has a choice
+	_, _, err := s.topology.Fill(ctx, topology.Nodes(nil), 0, rep)
+	return err
+}
+
+// Draws returns how often each node's list was drawn from in the training batches of the dry
+// pass; nil where a store has no choice.
+func (s *Source) Draws() []uint32 { return s.draws }
+
+// ListBytes returns the memory that a node's list takes.
+func (s *Source) ListBytes(v uint32) int64 { return s.costs.Bytes(v) }
+
+// ListRead returns the bytes that a draw from a node's list reads where it is not held.
+func (s *Source) ListRead(v uint32) int64 { return s.costs.Read(v) }
+
+// ListsBytes returns the memory of lists of so many bytes, with what finds them.
+func (s *Source) ListsBytes(sum int64) int64 { return s.costs.Held(sum) }
+
+// ListsWork returns what HoldLists holds besides.
+func (s *Source) ListsWork() int64 { return s.topology.ReaderBytes() }
+
+// HoldLists holds the lists of the given nodes.
+func (s *Source) HoldLists(ctx context.Context, nodes []uint32, rep progress.Reporter) (read int64, err error) {
+	sum := int64(0)
+	for _, v := range nodes {
+		sum += s.costs.Bytes(v)
+	}
+	s.chosen = 0
+	held, read, err := s.topology.Fill(ctx, topology.Nodes(nodes), s.costs.Held(sum), rep)
+	if err != nil {
+		return 0, err
+	}
+	s.chosen = s.TopologyBytes()
+	rep.Logf("topology: holding the in-neighbours of %s of %s nodes, %s of the %s that all take",
+		units.Count(held), units.Count(s.facts.Nodes), budget.FormatBytes(s.chosen), budget.FormatBytes(s.data.IndicesBytes()))
+	return read, nil
+}
