@@ -203,13 +203,17 @@ func (s *Sampler) sample(seeds []uint32, key uint64) error {
 // launch gives the stream the work of a batch, and the copy of its counts.
 func (s *Sampler) launch(seeds []uint32, key uint64) error {
 	n := copy(s.out.seeds, seeds)
-	steps := [...]error{
-		s.stream.CopyIn(s.frontier.Nodes, binio.Bytes(s.out.seeds[:n])),
-		s.stream.Fill(s.frontier.Table, math.MaxUint8),
-		s.stream.Fill(s.counts, 0),
-		kernels.SampleSeeds{Frontier: s.frontier, Seeds: n, Count: s.hops[0].Destinations.At}.Launch(s.stream),
+	if err := s.stream.CopyIn(s.frontier.Nodes, binio.Bytes(s.out.seeds[:n])); err != nil {
+		return err
 	}
-	if err := errors.Join(steps[:]...); err != nil {
+	if err := s.stream.Fill(s.frontier.Table, math.MaxUint8); err != nil {
+		return err
+	}
+	if err := s.stream.Fill(s.counts, 0); err != nil {
+		return err
+	}
+	first := kernels.SampleSeeds{Frontier: s.frontier, Seeds: n, Count: s.hops[0].Destinations.At}
+	if err := first.Launch(s.stream); err != nil {
 		return err
 	}
 	for h := range s.hops {
