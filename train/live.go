@@ -53,14 +53,14 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, rep progres
 	return d.source, err
 }
 
-// heap returns what slots have of Go's heap for drawing.
+// heap returns what slots have of Go's heap for drawing, less what the source holds outside.
 func (d *drawing) heap(p *memoryPlan) int64 {
 	if d.source == nil {
 		return 0
 	}
-	n := int64(p.slots) * d.source.LoaderBytes(false)
+	n := int64(p.slots)*d.source.HeapBytes(false) - d.source.HostBytes()
 	if p.evalSlots > 0 {
-		n += int64(p.evalSlots) * d.source.LoaderBytes(true)
+		n += int64(p.evalSlots) * d.source.HeapBytes(true)
 	}
 	return n
 }

@@ -56,6 +56,10 @@ type Options struct {
 	IO     string // a kind that iostack/all knows; "" means auto
 	BLAS   string // auto, openblas or gonum; "" means auto
 
+	// Topology is where batches that are drawn while training find the neighbours; "" means
+	// TopologyMapped.
+	Topology string
+
 	Trace bool // write trace.json
 	Force bool // replace a run at Out
 
@@ -84,6 +88,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
+	setDefault(&o.Topology, TopologyMapped)
 	setDefault(&o.Keep, 3)
 	if o.Memory == 0 {
 		o.Memory, _ = budget.Default()
@@ -162,6 +167,9 @@ func (o *Options) Validate() error {
 		if _, err := o.sampling(); err != nil {
 			return err
 		}
+	}
+	if err := o.checkTopology(); err != nil {
+		return err
 	}
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {
 		if o.gave(flag) && o.Schedule != recipe.SchedulePlateau {

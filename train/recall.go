@@ -33,6 +33,7 @@ func (o *Options) preferences() rundir.Preferences {
 		"gpu-memory":       func() { p.GPUMemory = o.GPUMemory },
 		"gpu-cache":        func() { p.GPUCache = o.GPUCache },
 		"io":               func() { p.IO = o.IO },
+		"topology":         func() { p.Topology = o.Topology },
 		"checkpoint-every": func() { p.CheckpointEvery = &o.CheckpointEvery },
 		"keep":             func() { p.Keep = o.Keep },
 		"trace":            func() { p.Trace = &o.Trace },
@@ -139,6 +140,7 @@ func (o *Options) prefer(p *rundir.Preferences) {
 	take("gpu-memory", p.GPUMemory != 0, func() { o.GPUMemory = p.GPUMemory })
 	take("gpu-cache", p.GPUCache != nil, func() { o.GPUCache = p.GPUCache })
 	take("io", p.IO != "", func() { o.IO = p.IO })
+	take("topology", p.Topology != "", func() { o.Topology = p.Topology })
 	take("checkpoint-every", p.CheckpointEvery != nil, func() { o.CheckpointEvery = *p.CheckpointEvery })
 	take("keep", p.Keep != 0, func() { o.Keep = p.Keep })
 	take("trace", p.Trace != nil, func() { o.Trace = *p.Trace })

@@ -19,6 +19,8 @@
 //
 // The topology is mapped, and counts as mapped memory. What the source holds is TableBytes:
 // the seed nodes, the visiting orders of the epochs under way, and the hotness of every node.
+// After Pin it has a copy of the topology besides, from which a GPU draws the batches of
+// loaders: the same, element by element.
 package live
 
 import (
@@ -67,6 +69,7 @@ type Source struct {
 	train, eval tally    // of what was drawn
 	hotness     []uint32 // of every node, in the training batches drawn
 	facts       featurestore.Facts
+	pinned      *pinned // nil: loaders draw on the host
 }
 
 // Open verifies and maps the topology and does the dry pass. Close the source after what
@@ -198,7 +201,9 @@ func (s *Source) Lineage() featurestore.Lineage {
 }
 
 // TableBytes returns what the source holds beside loaders.
-func (s *Source) TableBytes() int64 { return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes }
+func (s *Source) TableBytes() int64 {
+	return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes + s.pinned.tableBytes(s)
+}
 
 // Ranks fills rank by the hotness in the training batches that the dry pass drew.
 func (s *Source) Ranks(rank []uint32) error {

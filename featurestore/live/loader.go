@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/gpu"
 )
 
 // Outgrown is the error of a training batch beyond the maxima. Grow raises them. It is of
@@ -49,10 +50,24 @@ func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 // LoaderBytes returns the memory of a sampler, of the seed nodes that it draws for, and of
 // a loader's part of the visiting orders.
 func (s *Source) LoaderBytes(eval bool) int64 {
+	if s.pinned != nil {
+		return s.pinnedBytes(eval) + s.seedBytes(eval)
+	}
+	return s.hostLoaderBytes(eval)
+}
+
+// hostLoaderBytes is LoaderBytes of what draws on the host.
+func (s *Source) hostLoaderBytes(eval bool) int64 {
+	n, _ := s.samplerBytes(eval)
+	return n + s.seedBytes(eval)
+}
+
+// seedBytes returns the memory of a loader's seed nodes, and of its part of the visiting
+// orders.
+func (s *Source) seedBytes(eval bool) int64 {
 	sizes, _ := s.sizes(eval)
 	seeds := int64(sizes.Dst[len(sizes.Dst)-1])
-	n, _ := s.samplerBytes(eval)
-	n += 2 * int64(8+s.facts.TargetBytes) * seeds // grown to double
+	n := 2 * int64(8+s.facts.TargetBytes) * seeds // grown to double
 	if !eval {
 		n += 4 * seeds
 	}
@@ -75,7 +90,16 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if !eval {
 		l.train++
 	}
-	return &loader{of: l, eval: eval, sampler: l.newSampler(eval)}, nil
+	n := &loader{of: l, eval: eval}
+	if l.source.pinned == nil {
+		n.sampler = l.newSampler(eval)
+		return n, nil
+	}
+	var err error
+	if n.gpu, err = l.newGPUSampler(eval); err != nil {
+		return nil, fmt.Errorf("draw on the GPU: %w", err)
+	}
+	return n, nil
 }
 
 // newSampler returns a sampler of batches within the maxima.
@@ -103,7 +127,8 @@ func (l *loaders) draw(ctx context.Context, by *sampler.Sampler, r featurestore.
 type loader struct {
 	of      *loaders
 	eval    bool
-	sampler *sampler.Sampler
+	sampler *sampler.Sampler // nil: gpu draws
+	gpu     *gpu.Sampler
 	ref     featurestore.Ref
 	started bool         // and not drawn yet
 	batch   *graph.Batch // drawn last; nil after an error
@@ -124,7 +149,11 @@ func (l *loader) Wait(ctx context.Context) (err error) {
 		s := l.of.source
 		s.forget(s.id(l.ref).Epoch, l.of.train)
 	}
-	l.batch, err = l.of.draw(ctx, l.sampler, l.ref)
+	if l.gpu != nil {
+		l.batch, err = l.of.drawOn(ctx, l.gpu, l.ref)
+	} else {
+		l.batch, err = l.of.draw(ctx, l.sampler, l.ref)
+	}
 	return err
 }
 
@@ -138,4 +167,8 @@ func (l *loader) Decode() (*graph.Batch, error) {
 // Counts are zero: nothing is read.
 func (l *loader) Counts() featurestore.Counts { return featurestore.Counts{} }
 
-func (l *loader) Free() {}
+func (l *loader) Free() {
+	if l.gpu != nil {
+		l.gpu.Free()
+	}
+}

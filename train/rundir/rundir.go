@@ -127,6 +127,7 @@ type Preferences struct {
 	GPUMemory       int64        `json:"gpu_memory,omitempty"`
 	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
 	IO              string       `json:"io,omitempty"`
+	Topology        string       `json:"topology,omitempty"`
 	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
 	Keep            int          `json:"keep,omitempty"`
 	Trace           *bool        `json:"trace,omitempty"`
