@@ -95,6 +95,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
 			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo (its default), lru, clock or sieve; ginex has belady, gnndrive standby", &o.CachePolicy),
 			intFlag("fault-threads", "threads on which --store mmap waits for page faults", "16", &o.FaultThreads, 1),
+			stringFlag("topology", "NAME", "with --fanout: where neighbours are read from: mapped, or pinned: the GPU draws, of a topology in its memory or pinned in RAM", &o.Topology),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
