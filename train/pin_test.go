@@ -43,7 +43,7 @@ func inTurn(changes ...func(*parts)) func(*parts) {
 // A run whose batches the GPU draws ends as one whose batches the host draws, to the last bit,
 // on stores with windows and without, wherever the topology is, and also where a batch
 // outgrows those of the dry pass.
-func TestPinnedChangesNothing(t *testing.T) {
+func TestGPUPinnedChangesNothing(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 400, epochs: 3})
 	for _, store := range []string{memory.Name, singlerows.Name, ginex.Name} {
 		a := w.options("", w.live, gpuRun, dry("all"), func(o *Options) { o.Store, o.Dropout = store, 0.5 })

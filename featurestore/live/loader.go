@@ -10,7 +10,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/presample/sampler"
-	"diskgnn/presample/sampler/gpu"
+	"diskgnn/presample/sampler/gpusampler"
 )
 
 // Outgrown is the error of a training batch beyond the maxima. Grow raises them. It is of
@@ -128,7 +128,7 @@ type loader struct {
 	of      *loaders
 	eval    bool
 	sampler *sampler.Sampler // nil: gpu draws
-	gpu     *gpu.Sampler
+	gpu     *gpusampler.Sampler
 	ref     featurestore.Ref
 	started bool         // and not drawn yet
 	batch   *graph.Batch // drawn last; nil after an error

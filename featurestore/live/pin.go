@@ -12,7 +12,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample/sampler"
-	"diskgnn/presample/sampler/gpu"
+	"diskgnn/presample/sampler/gpusampler"
 )
 
 // pinned is the topology as a GPU reads it, which then draws the batches of all loaders.
@@ -22,7 +22,7 @@ type pinned struct {
 	near     bool  // in the device's memory; otherwise in the host's
 	bytes    int64 // of the topology
 	room     int64 // of the device's memory, for the topology and all else but drawing
-	topology *gpu.Topology
+	topology *gpusampler.Topology
 }
 
 // nearShare is how many times a topology in the device's memory must fit in what is left of
@@ -41,7 +41,7 @@ func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (byte
 		}
 	}
 	f := s.data.Facts()
-	p := &pinned{device: d, bytes: gpu.Bytes(f.Nodes, f.Edges)}
+	p := &pinned{device: d, bytes: gpusampler.Bytes(f.Nodes, f.Edges)}
 	s.pinned = p
 	bytes = s.GPUBytes(loaders, evalLoaders)
 	if bytes > room {
@@ -68,7 +68,7 @@ func (s *Source) GPUBytes(loaders, evalLoaders int) int64 {
 // Place copies the topology to where Pin has decided.
 func (s *Source) Place(ctx context.Context, rep progress.Reporter) (err error) {
 	p := s.pinned
-	if p.topology, err = gpu.Place(ctx, p.device, &s.topology.CSC, p.near, s.topology.Guard); err != nil {
+	if p.topology, err = gpusampler.Place(ctx, p.device, &s.topology.CSC, p.near, s.topology.Guard); err != nil {
 		return err
 	}
 	if p.near {
@@ -94,7 +94,7 @@ func (s *Source) deviceBytes(eval bool) (int64, error) {
 	if len(sizes.Src) == 0 { // there are no such batches
 		return 0, nil
 	}
-	return gpu.DeviceBytes(*sizes, fanout)
+	return gpusampler.DeviceBytes(*sizes, fanout)
 }
 
 // pinnedBytes returns what a loader has of pinned memory.
@@ -103,7 +103,7 @@ func (s *Source) pinnedBytes(eval bool) int64 {
 	if s.pinned == nil || len(sizes.Src) == 0 {
 		return 0
 	}
-	return gpu.HostBytes(*sizes)
+	return gpusampler.HostBytes(*sizes)
 }
 
 // tableBytes returns what TableBytes counts of it: the topology, if it is in the host's memory,
@@ -129,17 +129,17 @@ func (s *Source) HeapBytes(eval bool) int64 { return s.LoaderBytes(eval) - s.pin
 func (s *Source) HostBytes() int64 { return s.pinned.hostBytes() }
 
 // newGPUSampler returns a sampler on the device.
-func (l *loaders) newGPUSampler(eval bool) (*gpu.Sampler, error) {
+func (l *loaders) newGPUSampler(eval bool) (*gpusampler.Sampler, error) {
 	sizes, fanout := l.source.sizes(eval)
-	return gpu.New(l.source.pinned.topology, *sizes, fanout)
+	return gpusampler.New(l.source.pinned.topology, *sizes, fanout)
 }
 
 // drawOn draws a batch on the device, unless it is beyond the maxima.
-func (l *loaders) drawOn(ctx context.Context, by *gpu.Sampler, r featurestore.Ref) (*graph.Batch, error) {
+func (l *loaders) drawOn(ctx context.Context, by *gpusampler.Sampler, r featurestore.Ref) (*graph.Batch, error) {
 	id := l.source.id(r)
 	b, err := by.Draw(ctx, l.source.seeds, id)
 	switch {
-	case errors.Is(err, gpu.ErrRoom) && id.Split == sampler.Train:
+	case errors.Is(err, gpusampler.ErrRoom) && id.Split == sampler.Train:
 		return nil, &Outgrown{r}
 	case err != nil:
 		return nil, fmt.Errorf("draw %s: %w", label(id), err)

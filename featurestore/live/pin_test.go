@@ -17,7 +17,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
-	"diskgnn/presample/sampler/gpu"
+	"diskgnn/presample/sampler/gpusampler"
 )
 
 // pin makes a source's loaders draw on a device, until the function that it returns.
@@ -134,7 +134,7 @@ func TestPinnedMemory(t *testing.T) {
 	data := create(t, datasettest.Params{Nodes: 5000, AvgDegree: 6, Seed: 3})
 	s := open(t, Options{Dataset: data, Params: params(20, 1, []int{2, 3}, []int{2, mbfile.AllNeighbours}), DryEpochs: all})
 	f := s.data.Facts()
-	topology := gpu.Bytes(f.Nodes, f.Edges)
+	topology := gpusampler.Bytes(f.Nodes, f.Edges)
 	train, _ := s.deviceBytes(false)
 	eval, _ := s.deviceBytes(true)
 	before := s.TableBytes()

@@ -1,4 +1,4 @@
-// Package gpu draws batches on a GPU, from a graph that lies in the GPU's memory or in pinned
+// Package gpusampler draws batches on a GPU, from a graph that lies in the GPU's memory or in pinned
 // memory of the host, which the GPU reads over the bus. The batches are those of package
 // sampler, bit by bit: package kernels says how.
 //
@@ -6,7 +6,7 @@
 //	Sampler   Draw: copy the seed nodes in, draw hop after hop, copy the blocks out
 //
 // Only uniform sampling is done here, without partitions.
-package gpu
+package gpusampler
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package gpu
+package gpusampler
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/datasettest"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/device/cuda/kernels"
@@ -87,11 +86,15 @@ func sizesOf(batches ...*graph.Batch) (s graph.Sizes) {
 	return s
 }
 
+// tinyGraph returns the hand-drawn graph of testdata/tiny, for tests that run far from it.
+func tinyGraph() *graph.CSC {
+	return &graph.CSC{Indptr: []int64{0, 3, 5, 6, 10, 14, 15, 17, 17}, Indices: []uint32{1, 2, 7, 0, 3, 0, 0, 1, 2, 4, 3, 5, 6, 7, 4, 4, 5}}
+}
+
 // TestTinyWhole draws all neighbours of the hand-drawn graph: 6 ← 4, 5; then 6 ← 4, 5 again,
 // 4 ← 3, 5, 6, 7 and 5 ← 4.
 func TestTinyWhole(t *testing.T) {
-	raw := datasettest.Tiny(t)
-	g := &graph.CSC{Indptr: raw.Indptr, Indices: raw.Indices}
+	g := tinyGraph()
 	want := &graph.Batch{
 		Blocks: []graph.Block{
 			{NumSrc: 5, NumDst: 3, Indptr: []uint32{0, 2, 6, 7}, Indices: []uint32{1, 2, 3, 2, 0, 4, 1}},
@@ -174,8 +177,7 @@ func identity(n int) []uint32 {
 // A batch that is larger than the sizes, by one of anything, is refused, and the next one
 // that is not is drawn.
 func TestRoom(t *testing.T) {
-	raw := datasettest.Tiny(t)
-	g := &graph.CSC{Indptr: raw.Indptr, Indices: raw.Indices}
+	g := tinyGraph()
 	fanout := []int{all, all}
 	large, small := samplertest.Sample(g, []uint32{6}, fanout, 1), samplertest.Sample(g, []uint32{7}, fanout, 1)
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
@@ -266,8 +268,7 @@ func TestMemory(t *testing.T) {
 
 // Whatever the device fails in, drawing says so, and what was taken is given back.
 func TestFaults(t *testing.T) {
-	raw := datasettest.Tiny(t)
-	g := &graph.CSC{Indptr: raw.Indptr, Indices: raw.Indices}
+	g := tinyGraph()
 	fanout := []int{2, 2}
 	want := samplertest.Sample(g, []uint32{6, 1}, fanout, 1)
 	for _, near := range []bool{false, true} {
