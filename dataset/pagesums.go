@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -13,16 +15,24 @@ import (
 	"diskgnn/internal/vfs"
 )
 
+// pagesSuffix is that of a table of checksums of a file's pages.
+const pagesSuffix = ".pages"
+
 // PageSumsFile is the name of the table of checksums of the features' pages.
-const PageSumsFile = FeaturesFile + ".pages"
+const PageSumsFile = FeaturesFile + pagesSuffix
 
 // pageSumsStep is how many bytes of features are summed between two looks at the context.
 const pageSumsStep = 4 * Granule
 
+// IndicesPageSumsFile is that of the indices' pages.
+const IndicesPageSumsFile = IndicesFile + pagesSuffix
+
 // PageSumsBytes returns the memory of what PageSums returns: 4 bytes a page, a thousandth
 // of the features.
-func (d *Dataset) PageSumsBytes() int64 {
-	return (d.facts.size(FeaturesFile) + binio.Page - 1) / binio.Page * 4
+func (d *Dataset) PageSumsBytes() int64 { return d.pagesBytes(FeaturesFile) }
+
+func (d *Dataset) pagesBytes(file string) int64 {
+	return (d.facts.size(file) + binio.Page - 1) / binio.Page * 4
 }
 
 // PageSumsWork returns the memory that PageSums holds besides while it works.
@@ -40,25 +50,32 @@ func (d *Dataset) PageSums(ctx context.Context, rep progress.Reporter) (pages *b
 	if err := d.RowsReadable(); err != nil {
 		return nil, 0, err
 	}
+	return d.pageSums(FeaturesFile, rep, func() (*binio.Sums, error) { return d.sumPages(ctx, rep) })
+}
+
+// pageSums returns the checksums of a file's pages, which sum computes where they are not
+// there.
+func (d *Dataset) pageSums(file string, rep progress.Reporter, sum func() (*binio.Sums, error)) (pages *binio.Sums, read int64, err error) {
 	defer func() { err = d.damaged(err) }()
-	whole, err := d.checksums(FeaturesFile)
+	whole, err := d.checksums(file)
 	if err != nil {
 		return nil, 0, err
 	}
-	name := d.path(PageSumsFile)
-	pages, err = d.readPageSums(&whole.sums)
+	what := strings.TrimSuffix(file, filepath.Ext(file))
+	name := d.path(file + pagesSuffix)
+	pages, err = d.readPageSums(name, tableOf(file), &whole.sums)
 	switch {
 	case err == nil:
 		return pages, binio.SumsBytes(pages.Size, pages.Granule), nil
 	case !errors.Is(err, fs.ErrNotExist):
 		rep.Logf("%s is made again: %v", name, err)
 	}
-	if pages, err = d.sumPages(ctx, rep); err != nil {
-		return nil, 0, fmt.Errorf("sum the pages of the features: %w", err)
+	if pages, err = sum(); err != nil {
+		return nil, 0, fmt.Errorf("sum the pages of the %s: %w", what, err)
 	}
 	if err := vfs.ReplaceFile(d.fs, name, pages.Encode()); err != nil {
 		_ = d.fs.Remove(name + vfs.TempSuffix) // which may take room that is missing
-		rep.Logf("the checksums of the features' pages stay in memory and are made anew by every run: %v", err)
+		rep.Logf("the checksums of the %s' pages stay in memory and are made anew by every run: %v", what, err)
 	}
 	return pages, pages.Size, nil
 }
@@ -75,8 +92,8 @@ func (d *Dataset) RowsReadable() error {
 // readPageSums reads the table that is there. One that does not agree with the sums of
 // whole granules, which the fingerprint covers, is an error: it is damaged, or of other
 // features.
-func (d *Dataset) readPageSums(whole *binio.Sums) (*binio.Sums, error) {
-	b, err := vfs.ReadSmall(d.fs, d.path(PageSumsFile), binio.SumsBytes(whole.Size, binio.Page))
+func (d *Dataset) readPageSums(name, table string, whole *binio.Sums) (*binio.Sums, error) {
+	b, err := vfs.ReadSmall(d.fs, name, binio.SumsBytes(whole.Size, binio.Page))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +102,7 @@ func (d *Dataset) readPageSums(whole *binio.Sums) (*binio.Sums, error) {
 		return nil, err
 	}
 	if s.Granule != binio.Page || s.Size != whole.Size || !slices.Equal(s.Combine(Granule).CRC, whole.CRC) {
-		return nil, fault.New(fault.ErrCorrupt, "it does not agree with %s", tableOf(FeaturesFile))
+		return nil, fault.New(fault.ErrCorrupt, "it does not agree with %s", table)
 	}
 	return &s, nil
 }

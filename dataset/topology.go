@@ -154,9 +154,7 @@ func (d *Dataset) checkIndptr(t *Topology) func(off int64, b []byte) error {
 			last = t.Indptr[first-1]
 		}
 		ptr := binio.View[int64](b)
-		bad := func(i int) error {
-			return fault.New(fault.ErrCorrupt, "%s: offset %d of node %d is out of range or descends", d.path(IndptrFile), ptr[i], first+int64(i))
-		}
+		bad := func(i int) error { return d.badOffset(ptr[i], first+int64(i)) }
 		if first == 0 && ptr[0] != 0 {
 			return bad(0)
 		}
@@ -186,7 +184,7 @@ func (d *Dataset) checkIndices(t *Topology) func(off int64, b []byte) error {
 		}
 		if int64(most) >= d.facts.Nodes {
 			i := slices.IndexFunc(ids, func(v uint32) bool { return int64(v) >= d.facts.Nodes })
-			return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d of %d", d.path(IndicesFile), first+int64(i), ids[i], d.facts.Nodes)
+			return d.outOfRange(first+int64(i), ids[i])
 		}
 		// The node that has the step's first edge: the last one that begins at it or before.
 		v := sort.Search(len(t.Indptr), func(i int) bool { return t.Indptr[i] > first }) - 1
@@ -199,11 +197,26 @@ func (d *Dataset) checkIndices(t *Topology) func(off int64, b []byte) error {
 			row := t.Indices[from:max(hi, from)]
 			for i := 1; i < len(row); i++ {
 				if row[i] < row[i-1] {
-					return fault.New(fault.ErrCorrupt, "%s: the in-neighbours of node %d do not ascend: %d follows %d at edge %d", d.path(IndicesFile), v, row[i], row[i-1], from+int64(i))
+					return d.descending(int64(v), row[i], row[i-1], from+int64(i))
 				}
 			}
 			lo = max(hi, lo)
 		}
 		return nil
 	}
+}
+
+// badOffset is the error of an entry of indptr.
+func (d *Dataset) badOffset(p, at int64) error {
+	return fault.New(fault.ErrCorrupt, "%s: offset %d of node %d is out of range or descends", d.path(IndptrFile), p, at)
+}
+
+// outOfRange is the error of an edge from a node that is not there.
+func (d *Dataset) outOfRange(edge int64, u uint32) error {
+	return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d of %d", d.path(IndicesFile), edge, u, d.facts.Nodes)
+}
+
+// descending is the error of an edge whose source is less than that of the node's edge before.
+func (d *Dataset) descending(v int64, u, before uint32, edge int64) error {
+	return fault.New(fault.ErrCorrupt, "%s: the in-neighbours of node %d do not ascend: %d follows %d at edge %d", d.path(IndicesFile), v, u, before, edge)
 }

@@ -354,7 +354,10 @@ type Counts struct {
 	BytesRead, UsefulBytes int64
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
-	RAMRows                int   // rows that no read was for
+	// TopologyRead is what the topology has of GraphRead, where batches are drawn while
+	// training, and TopologyRequests by how many requests.
+	TopologyRead, TopologyRequests int64
+	RAMRows                        int // rows that no read was for
 }
 
 // Add adds the counts of another part of the batch.
@@ -364,5 +367,7 @@ func (c *Counts) Add(o Counts) {
 	c.GraphRead += o.GraphRead
 	c.SSDRead += o.SSDRead
 	c.SSDUseful += o.SSDUseful
+	c.TopologyRead += o.TopologyRead
+	c.TopologyRequests += o.TopologyRequests
 	c.RAMRows += o.RAMRows
 }

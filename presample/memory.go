@@ -3,7 +3,6 @@ package presample
 import (
 	"math"
 
-	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/presample/sampler"
@@ -75,11 +74,6 @@ func (p allotment) check(x sampler.Extent, table int64) error {
 			x.Edges, budget.FormatBytes(need), budget.FormatBytes(p.share))
 	}
 	return nil
-}
-
-// newSampler makes a sampler that keeps to a worker's share.
-func (p allotment) newSampler(g *graph.CSC, fanout []int) *sampler.Sampler {
-	return sampler.New(g, fanout, sampler.Options{Hash: p.hash, Check: p.check})
 }
 
 // table names the kind for people and scripts.

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/presample/walk"
 )
 
@@ -63,6 +64,10 @@ type Options struct {
 	// Out; all parts merged are the samples. The zero value: all.
 	Shard shard.Shard
 
+	// Topology is where neighbours are read from. Under topology.Cached, what they take by
+	// default is what the rest leaves of Memory.
+	Topology topology.Choice
+
 	Workers int   // goroutines that sample; 0: as many as processors
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
 	Force   bool  // replace samples made with other parameters
@@ -100,6 +105,7 @@ func (o *Options) EnsureDefaults() {
 	if o.BatchDependency == 0 {
 		o.BatchDependency = 1
 	}
+	o.Topology.EnsureDefaults()
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
@@ -122,6 +128,9 @@ func (o *Options) Validate() error {
 		return usage("--memory: negative")
 	}
 	if err := o.checkPartitions(); err != nil {
+		return err
+	}
+	if err := o.Topology.Validate(); err != nil {
 		return err
 	}
 	if err := o.Shard.Validate(); err != nil {

@@ -25,6 +25,12 @@ func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 	for i := range phases {
 		p := &phases[i]
 		p.lo, p.hi = max(p.lo, s.writer.Next()), min(p.hi, s.hi)
+	}
+	if err := s.hold(ctx, phases); err != nil {
+		return nil, err
+	}
+	for i := range phases {
+		p := &phases[i]
 		if p.lo >= p.hi {
 			continue
 		}
@@ -47,7 +53,7 @@ func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 func (s *sampling) fit(ctx context.Context, p *phase) error {
 	f := s.data.Facts()
 	most := sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
-	p.allotment = divide(s.o.Workers, s.free, f.Nodes, most)
+	p.allotment = divide(s.o.Workers, s.room, f.Nodes, most)
 	if p.workers == s.o.Workers {
 		return nil
 	}
@@ -55,7 +61,7 @@ func (s *sampling) fit(ctx context.Context, p *phase) error {
 	if err != nil {
 		return err
 	}
-	p.allotment = divide(s.o.Workers, s.free, f.Nodes, twice(first.Extent, most))
+	p.allotment = divide(s.o.Workers, s.room, f.Nodes, twice(first.Extent, most))
 	return nil
 }
 
@@ -70,7 +76,11 @@ func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	if p.first != nil {
 		return p.first, nil
 	}
-	one := allotment{workers: 1, hash: true, share: s.free}.newSampler(&s.topology.CSC, p.fanout)
+	one, err := s.newDrawer(allotment{workers: 1, hash: true, share: s.room}, p.fanout)
+	if err != nil {
+		return nil, err
+	}
+	defer one.from.Free() // no batch of the samples: what it reads does not count
 	b, err := s.draw(ctx, one, p.lo)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,16 @@ type Result struct {
 	EdgesPerSecond   float64 `json:"edges_per_second"`
 	BatchesPerSecond float64 `json:"batches_per_second"`
 
+	// Topology is where neighbours were read from. Where that is cached, the next are what it
+	// held of them, what sampling read of the others in how many requests, and how many
+	// destinations' neighbours were held or read.
+	Topology         string `json:"topology"`
+	TopologyMemory   int64  `json:"topology_memory_bytes"`
+	TopologyRead     int64  `json:"topology_bytes_read"`
+	TopologyRequests int64  `json:"topology_requests"`
+	TopologyHeld     int64  `json:"topology_held"`
+	TopologyMissed   int64  `json:"topology_missed"`
+
 	BytesWritten int64 `json:"bytes_written"` // by this run
 	DiskBytes    int64 `json:"disk_bytes"`    // of the directory's files
 	PeakRSS      int64 `json:"peak_rss_bytes"`

@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // Run samples a dataset. It resumes an interrupted run, does nothing when the
@@ -74,12 +75,12 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	if s.topology, err = s.data.Topology(ctx, s.rep, s.o.Workers); err != nil {
+	if s.topology, err = topology.Open(ctx, s.data, topology.Options{Level: s.o.Topology.Level, Workers: s.o.Workers}, s.rep); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.topology.Close()) }()
 	s.res.VerifySeconds = time.Since(s.start).Seconds()
-	if err := s.seeds.Localize(ctx, s.topology, s.o.Workers, s.rep); err != nil {
+	if err := topology.Localize(ctx, s.seeds, s.topology, s.data, s.o.Workers, s.rep); err != nil {
 		return err
 	}
 
@@ -173,13 +174,16 @@ func (s *sampling) prepare(ctx context.Context) error {
 	}
 	underWay := s.o.Workers + spareSlots
 	targets := 2 * int64(s.seeds.TargetBytes()) * int64(s.o.BatchSize) * int64(underWay) // of samplers, and encoded
-	s.free = s.o.Memory - budget.Reserve - s.layout.Memory() - s.seeds.Memory(underWay) - targets
+	s.room = s.o.Memory - budget.Reserve - s.layout.Memory() - s.seeds.Memory(underWay) - targets
 	if s.params.Method == mbfile.Labor {
-		s.free -= int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
+		s.room -= int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
 	}
-	s.free -= int64(s.o.Workers) * int64(s.params.Partitions) // which of them the buffer holds
+	s.room -= int64(s.o.Workers) * int64(s.params.Partitions) // which of them the buffer holds
+	if err := s.reserveTopology(); err != nil {
+		return err
+	}
 	least := allotment{workers: 1}.need(sampler.Bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
-	return budget.Check("sampling", s.o.Memory-s.free+least, s.o.Memory)
+	return budget.Check("sampling", s.o.Memory-s.room+least, s.o.Memory)
 }
 
 // samplePhase samples a phase. A batch that outgrows its worker's share is sampled
@@ -205,9 +209,18 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 	}
 	// ordered runs more workers than there are samplers: while one waits for its
 	// turn to hand on a batch, another samples.
-	samplers := make(chan *sampler.Sampler, p.workers)
+	samplers := make(chan drawer, p.workers)
+	defer func() {
+		for range len(samplers) {
+			s.free(<-samplers)
+		}
+	}()
 	for range p.workers {
-		samplers <- p.newSampler(&s.topology.CSC, p.fanout)
+		by, err := s.newDrawer(p.allotment, p.fanout)
+		if err != nil {
+			return 0, err
+		}
+		samplers <- by
 	}
 	slots := make([]*mbfile.Encoded, p.workers+spareSlots)
 	for i := range slots {
@@ -272,6 +285,8 @@ func (s *sampling) describe(state stage.State) (Result, error) {
 	for _, file := range r.Meta().Files {
 		res.DiskBytes += file.Size
 	}
+	res.Topology, res.TopologyRead, res.TopologyRequests = s.o.Topology.Level, s.reads.Bytes, s.reads.Requests
+	res.TopologyHeld, res.TopologyMissed = s.reads.Held, s.reads.Missed
 	res.Seconds = time.Since(s.start).Seconds()
 	res.PeakAnon, res.PeakRSS = s.watch.Stop()
 	return *res, nil

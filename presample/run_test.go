@@ -28,6 +28,7 @@ import (
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/samplertest"
+	"diskgnn/presample/sampler/topology"
 )
 
 // disk is what the tests write to: syncs are counted, not waited for.
@@ -79,7 +80,7 @@ func TestTiny(t *testing.T) {
 	res := mustRun(t, o)
 	want := Result{
 		Out: o.Out, State: "new", Batches: 3, Epochs: 1, TrainBatches: 1, ValidBatches: 1, TestBatches: 1,
-		SeedNodes: 7, InputNodes: 8 + 4 + 7, Edges: 9 + 2 + 6, Table: "array",
+		SeedNodes: 7, InputNodes: 8 + 4 + 7, Edges: 9 + 2 + 6, Table: "array", Topology: "mapped",
 	}
 	if d := cmp.Diff(want, res, cmpopts.IgnoreFields(Result{}, "Fingerprint", "Workers", "Seconds", "VerifySeconds", "SampleSeconds",
 		"EdgesPerSecond", "BatchesPerSecond", "BytesWritten", "DiskBytes", "PeakRSS", "PeakAnon")); d != "" {
@@ -585,7 +586,7 @@ func runWith(t *testing.T, o Options, p allotment, rep progress.Reporter) error 
 	if err := s.prepare(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if s.topology, err = d.Topology(ctx, rep, 1); err != nil {
+	if s.topology, err = topology.Open(ctx, d, topology.Options{Level: topology.Mapped, Workers: 1}, rep); err != nil {
 		t.Fatal(err)
 	}
 	defer s.topology.Close()

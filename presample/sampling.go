@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // sampling is one run of the stage.
@@ -29,14 +30,35 @@ type sampling struct {
 	seeds    *sampler.Seeds
 	layout   mbfile.Layout
 	lo, hi   int   // the batches to sample: all, or the shard's
-	free     int64 // bytes of memory for the workers
-	topology *dataset.Topology
+	room     int64 // bytes of memory for the workers
+	topology topology.Topology
+	reads    sampler.Reads // of readers that are freed
 	writer   *mbfile.Writer
 	task     progress.Task
 }
 
-// draw draws batch i of the samples, into the sampler's memory.
-func (s *sampling) draw(ctx context.Context, by *sampler.Sampler, i int) (b *graph.Batch, err error) {
+// drawer is a sampler with what it reads by.
+type drawer struct {
+	*sampler.Sampler
+	from topology.Reader
+}
+
+// newDrawer returns a drawer that keeps to a worker's share. free gives it back.
+func (s *sampling) newDrawer(a allotment, fanout []int) (drawer, error) {
+	from, err := s.topology.NewReader()
+	if err != nil {
+		return drawer{}, err
+	}
+	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: a.hash, Check: a.check}), from}, nil
+}
+
+func (s *sampling) free(d drawer) {
+	s.reads.Add(d.from.Reads())
+	d.from.Free()
+}
+
+// draw draws batch i of the samples, into the drawer's memory.
+func (s *sampling) draw(ctx context.Context, by drawer, i int) (b *graph.Batch, err error) {
 	err = s.topology.Guard(func() error {
 		b, err = by.Draw(ctx, s.seeds, s.seeds.Nth(i))
 		return err

@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/live"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	stacks "diskgnn/iostack/all"
+	"diskgnn/iostack/cufile"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // drawing is the source of batches that are drawn while training. It outlives the attempts
@@ -20,6 +25,27 @@ import (
 type drawing struct {
 	source *live.Source // nil: not open, or batches were drawn before
 	grown  *live.Outgrown
+}
+
+// topology returns where neighbours are read from. The store ginex holds those that Ginex
+// does.
+func (o *Options) topology() topology.Choice {
+	c := o.Topology
+	if c.Level == topology.Pinned {
+		c.Level = topology.Mapped // of which the GPU gets a copy: see pin
+	}
+	if store, _ := all.Choose(o.Store, o.places()); store == ginex.Name && c.Level == topology.Cached && c.Order == "" {
+		c.Order = topology.ByGinex
+	}
+	return c
+}
+
+// hostIO returns the kind of storage stack that reads into the host's memory.
+func hostIO(kind string) string {
+	if kind == cufile.Name {
+		return stacks.Auto
+	}
+	return kind
 }
 
 // sampling returns what decides the batches that are drawn while training.
@@ -49,20 +75,21 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, rep progres
 	if err != nil {
 		return nil, err
 	}
-	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory}, rep)
+	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
+		Topology: o.topology(), IO: hostIO(o.IO)}, rep)
 	return d.source, err
 }
 
-// heap returns what slots have of Go's heap for drawing, less what the source holds outside.
+// heap returns what slots have of Go's heap for drawing, less what the source has outside it.
 func (d *drawing) heap(p *memoryPlan) int64 {
 	if d.source == nil {
 		return 0
 	}
-	n := int64(p.slots)*d.source.HeapBytes(false) - d.source.HostBytes()
+	n := int64(p.slots) * d.source.HeapBytes(false)
 	if p.evalSlots > 0 {
 		n += int64(p.evalSlots) * d.source.HeapBytes(true)
 	}
-	return n
+	return n - d.source.HostBytes()
 }
 
 // again reports whether an attempt ended since a batch outgrew what was made for it, after

@@ -272,6 +272,8 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.now.SSDBytesRead += c.SSDRead
 	t.now.SSDUsefulBytes += c.SSDUseful
 	t.now.GraphBytesRead += c.GraphRead
+	t.now.TopologyBytesRead += c.TopologyRead
+	t.now.TopologyRequests += c.TopologyRequests
 	t.now.RAMBytes += int64(c.RAMRows) * t.rowBytes
 	t.done++
 	t.fresh = true

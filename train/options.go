@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -42,8 +43,12 @@ type Options struct {
 	// FaultThreads is the number of threads on which a store that maps its rows waits for
 	// their pages; 0 means the store's default.
 	FaultThreads int
-	GPUCache     *budget.Size // held by the GPU; nil: as much as it has room for
-	Memory       int64        // anonymous and locked bytes; 0 means budget.Default
+	// Topology is where neighbours are read from, if batches are drawn while training. Under
+	// topology.Cached, what they take by default is a quarter of Memory; under topology.Pinned
+	// the engine's GPU draws the batches.
+	Topology topology.Choice
+	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
+	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
 	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
 	// what the driver may still need.
 	GPUMemory int64
@@ -55,10 +60,6 @@ type Options struct {
 	Engine string // auto, cpu, gpu or none; "" means auto
 	IO     string // a kind that iostack/all knows; "" means auto
 	BLAS   string // auto, openblas or gonum; "" means auto
-
-	// Topology is where batches that are drawn while training find the neighbours; "" means
-	// TopologyMapped.
-	Topology string
 
 	Trace bool // write trace.json
 	Force bool // replace a run at Out
@@ -84,11 +85,11 @@ func Defaults() Options {
 func (o *Options) EnsureDefaults() {
 	setDefault(&o.Store, stores.Auto)
 	o.Recipe.EnsureDefaults()
+	o.Topology.EnsureDefaults()
 	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
-	setDefault(&o.Topology, TopologyMapped)
 	setDefault(&o.Keep, 3)
 	if o.Memory == 0 {
 		o.Memory, _ = budget.Default()
@@ -126,6 +127,8 @@ func (o *Options) Validate() error {
 		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store)
 	case o.FaultThreads < 0 || o.FaultThreads > maxThreads:
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, maxThreads)
+	case o.Topology.Level != topology.Mapped && !o.Live():
+		return usage("--topology %s: only with --fanout batches are drawn while training", o.Topology.Level)
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
 	case o.Resume && o.Force:

@@ -9,42 +9,37 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler/topology"
 )
-
-// Where neighbours are read from, as --topology names it.
-const (
-	TopologyMapped = "mapped" // the files are mapped
-	TopologyPinned = "pinned" // a GPU draws, of a copy in its memory or pinned in the host's
-)
-
-// topologies are those that there are, the default first.
-var topologies = []string{TopologyMapped, TopologyPinned}
 
 // checkTopology names the flag that does not go with --topology.
 func (o *Options) checkTopology() error {
 	refuse := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
-	switch {
-	case !slices.Contains(topologies, o.Topology):
-		return refuse("--topology %s: there are %s", o.Topology, strings.Join(topologies, ", "))
-	case o.Topology == TopologyMapped:
-	case !o.Live():
-		return refuse("--topology %s: the batches of %s are drawn already; it is for --fanout, which draws while training", o.Topology, o.source())
-	case o.Recipe.Sampler == mbfile.Labor:
-		return refuse("--topology %s: a GPU draws uniformly alone, not by --sampler %s", o.Topology, mbfile.Labor)
-	case o.Engine == EngineCPU || o.Engine == EngineNone:
-		return refuse("--topology %s is for --engine %s", o.Topology, EngineGPU)
+	c := o.Topology
+	if c.Level != topology.Pinned {
+		if levels := append(topology.Levels(), topology.Pinned); !slices.Contains(levels, c.Level) {
+			return refuse("--topology %s: there are %s", c.Level, strings.Join(levels, ", "))
+		}
+		return c.Validate()
 	}
-	return nil
+	switch {
+	case o.Recipe.Sampler == mbfile.Labor:
+		return refuse("--topology %s: a GPU draws uniformly alone, not by --sampler %s", c.Level, mbfile.Labor)
+	case o.Engine == EngineCPU || o.Engine == EngineNone:
+		return refuse("--topology %s is for --engine %s", c.Level, EngineGPU)
+	}
+	c.Level = topology.Mapped
+	return c.Validate() // that nothing is said of what is held
 }
 
 // pin makes the engine's GPU draw the batches, if the options say so. What that takes is
 // counted from now on; place takes it.
 func (d *drawing) pin(o *Options, needs *engineNeeds, steps int) error {
-	if o.Topology != TopologyPinned {
+	if o.Topology.Level != topology.Pinned {
 		return nil
 	}
 	if needs.gpu == nil {
-		return fault.New(fault.ErrUsage, "--topology %s is for --engine %s, and there is none: %s", TopologyPinned, EngineGPU, cmp.Or(needs.note, "this program or this machine has no GPU"))
+		return fault.New(fault.ErrUsage, "--topology %s is for --engine %s, and there is none: %s", topology.Pinned, EngineGPU, cmp.Or(needs.note, "this program or this machine has no GPU"))
 	}
 	evals := mostEvalSlots
 	if f := d.source.Facts(); f.Valid+f.Test == 0 {
@@ -52,7 +47,7 @@ func (d *drawing) pin(o *Options, needs *engineNeeds, steps int) error {
 	}
 	bytes, err := d.source.Pin(needs.gpu, needs.gpuLeft, min(cmp.Or(o.Slots, mostSlots), steps), evals)
 	if err != nil {
-		return fault.New(err, "--topology %s: %v; --topology %s draws on the host", TopologyPinned, err, TopologyMapped)
+		return fault.New(err, "--topology %s: %v; --topology %s draws on the host", topology.Pinned, err, topology.Mapped)
 	}
 	needs.gpuLeft -= bytes
 	return nil
@@ -60,7 +55,7 @@ func (d *drawing) pin(o *Options, needs *engineNeeds, steps int) error {
 
 // place copies the topology to where pin has decided.
 func (d *drawing) place(ctx context.Context, o *Options, rep progress.Reporter) error {
-	if o.Topology != TopologyPinned {
+	if o.Topology.Level != topology.Pinned {
 		return nil
 	}
 	return d.source.Place(ctx, rep)

@@ -14,11 +14,12 @@ import (
 	"diskgnn/featurestore/memory"
 	singlerows "diskgnn/featurestore/rows"
 	"diskgnn/internal/fault"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 )
 
-func pinned(o *Options) { o.Topology = TopologyPinned }
+func pinned(o *Options) { o.Topology.Level = topology.Pinned }
 
 // gpuLeaves is a GPU whose engine leaves so many bytes of its memory.
 func gpuLeaves(d *cuda.Device, bytes int64) func(*parts) {
@@ -142,10 +143,10 @@ func TestPinnedResumes(t *testing.T) {
 	})
 	whole := w.fresh(o)
 	w.mustRun(whole, use)
-	for _, given := range []string{"", TopologyMapped} {
+	for _, given := range []string{"", topology.Mapped} {
 		cut := w.fresh(o)
 		w.interrupt(cut, 5, use)
-		again := Options{Out: cut.Out, Resume: true, Topology: given}
+		again := Options{Out: cut.Out, Resume: true, Topology: topology.Choice{Level: given}}
 		if given != "" {
 			again.Given = []string{"topology"}
 		}
@@ -167,8 +168,9 @@ func TestPinnedRefusals(t *testing.T) {
 		change func(*Options)
 		says   string
 	}{
-		"another one": {func(o *Options) { o.Topology = "paged" }, "--topology paged: there are mapped, pinned"},
-		"samples":     {func(o *Options) { w.fromSamples(o); o.Fanout, o.BatchSize = "", 0 }, "--topology pinned: the batches of"},
+		"another one": {func(o *Options) { o.Topology.Level = "paged" }, "--topology paged: there are mapped, cached, pinned"},
+		"samples":     {func(o *Options) { w.fromSamples(o); o.Fanout, o.BatchSize = "", 0 }, "--topology pinned: only with --fanout batches are drawn while training"},
+		"an order":    {func(o *Options) { o.Topology.Order = topology.Orders()[0] }, "only --topology cached holds a part of the topology"},
 		"labor":       {func(o *Options) { o.Recipe.Sampler = "labor" }, "draws uniformly alone, not by --sampler labor"},
 		"cpu":         {func(o *Options) { o.Engine = EngineCPU }, "--topology pinned is for --engine gpu"},
 		"none":        {func(o *Options) { o.Engine = EngineNone }, "--topology pinned is for --engine gpu"},

@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
@@ -29,11 +30,13 @@ func (o *Options) preferences() rundir.Preferences {
 		"ram-cache":        func() { p.RAMCache = o.RAMCache },
 		"cache-policy":     func() { p.CachePolicy = o.CachePolicy },
 		"fault-threads":    func() { p.FaultThreads = o.FaultThreads },
+		"topology":         func() { p.Topology = o.Topology.Level },
+		"topology-memory":  func() { p.TopologyMemory = o.Topology.Memory },
+		"topology-order":   func() { p.TopologyOrder = o.Topology.Order },
 		"slots":            func() { p.Slots = o.Slots },
 		"gpu-memory":       func() { p.GPUMemory = o.GPUMemory },
 		"gpu-cache":        func() { p.GPUCache = o.GPUCache },
 		"io":               func() { p.IO = o.IO },
-		"topology":         func() { p.Topology = o.Topology },
 		"checkpoint-every": func() { p.CheckpointEvery = &o.CheckpointEvery },
 		"keep":             func() { p.Keep = o.Keep },
 		"trace":            func() { p.Trace = &o.Trace },
@@ -136,11 +139,15 @@ func (o *Options) prefer(p *rundir.Preferences) {
 	store, _ := all.Choose(o.Store, o.places()) // another one may have no use for it
 	take("cache-policy", slices.Contains(all.Policies(store), p.CachePolicy), func() { o.CachePolicy = p.CachePolicy })
 	take("fault-threads", p.FaultThreads != 0 && all.Maps(store), func() { o.FaultThreads = p.FaultThreads })
+	take("topology", p.Topology != "" && o.Live(), func() { o.Topology.Level = p.Topology })
+	if o.Topology.Level == topology.Cached { // another level has no use for them
+		take("topology-memory", p.TopologyMemory != nil, func() { o.Topology.Memory = p.TopologyMemory })
+		take("topology-order", p.TopologyOrder != "", func() { o.Topology.Order = p.TopologyOrder })
+	}
 	take("slots", p.Slots != 0, func() { o.Slots = p.Slots })
 	take("gpu-memory", p.GPUMemory != 0, func() { o.GPUMemory = p.GPUMemory })
 	take("gpu-cache", p.GPUCache != nil, func() { o.GPUCache = p.GPUCache })
 	take("io", p.IO != "", func() { o.IO = p.IO })
-	take("topology", p.Topology != "", func() { o.Topology = p.Topology })
 	take("checkpoint-every", p.CheckpointEvery != nil, func() { o.CheckpointEvery = *p.CheckpointEvery })
 	take("keep", p.Keep != 0, func() { o.Keep = p.Keep })
 	take("trace", p.Trace != nil, func() { o.Trace = *p.Trace })
@@ -197,6 +204,8 @@ func changes(f, now *rundir.File) string {
 	add("cache", budget.FormatBytes(a.CacheSize), budget.FormatBytes(b.CacheSize))
 	add("cache policy", a.CachePolicy, b.CachePolicy)
 	add("fault threads", a.FaultThreads, b.FaultThreads)
+	add("topology", cmp.Or(a.Topology, topology.Mapped), cmp.Or(b.Topology, topology.Mapped))
+	add("held topology", budget.FormatBytes(a.TopologySize), budget.FormatBytes(b.TopologySize))
 	add("GPU cache", budget.FormatBytes(a.GPUCacheSize), budget.FormatBytes(b.GPUCacheSize))
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)

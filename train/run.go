@@ -32,6 +32,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -248,6 +249,9 @@ func (r *runner) setup() rundir.Setup {
 	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
 		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots,
 		CachePolicy: r.plan.layout.Policy, FaultThreads: r.plan.layout.FaultThreads, Unchecked: r.plan.layout.Unchecked, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
+	if source := r.drawing.source; source != nil && source.Topology() != topology.Mapped {
+		s.Topology, s.TopologySize = source.Topology(), source.TopologyBytes()
+	}
 	if r.engine == nil {
 		return s
 	}

@@ -16,6 +16,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // errTooLarge says that a batch outgrew its worker's share of memory.
@@ -72,7 +73,11 @@ func (s *Source) drawOn(ctx context.Context, p *phase, list []int, workers int, 
 	for range workers {
 		g.Go(func() error {
 			hash := s.facts.Nodes > sampler.MaxArrayNodes || sampler.ArrayMemory(s.facts.Nodes) > share/2
-			by := s.newSampler(p.fanout, hash, share)
+			by, err := s.newDrawer(p.fanout, hash, share)
+			if err != nil {
+				return err
+			}
+			defer by.from.Free()
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= n {
@@ -128,28 +133,38 @@ func (p *phase) count(b *graph.Batch) {
 	p.task.Add(1)
 }
 
-// newSampler returns a sampler that refuses, by errTooLarge, batches for which it would hold
+// drawer is a sampler with what it reads by, which is to be freed.
+type drawer struct {
+	*sampler.Sampler
+	from topology.Reader
+}
+
+// newDrawer returns a drawer that refuses, by errTooLarge, batches for which it would hold
 // more than so many bytes.
-func (s *Source) newSampler(fanout []int, hash bool, limit int64) *sampler.Sampler {
-	return sampler.New(&s.topology.CSC, fanout, sampler.Options{Hash: hash, Check: func(x sampler.Extent, table int64) error {
+func (s *Source) newDrawer(fanout []int, hash bool, limit int64) (drawer, error) {
+	from, err := s.topology.NewReader()
+	if err != nil {
+		return drawer{}, err
+	}
+	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: hash, Check: func(x sampler.Extent, table int64) error {
 		if s.drawBytes(x, fanout)+table > limit {
 			return errTooLarge
 		}
 		return nil
-	}})
+	}}), from}, nil
 }
 
-// drawBytes returns what a sampler holds for a batch, without its table.
+// drawBytes returns what a drawer holds for a batch, without its table.
 func (s *Source) drawBytes(x sampler.Extent, fanout []int) int64 {
-	n := x.Memory()
+	n := x.Memory() + s.topology.ReaderBytes()
 	if s.options.Method == mbfile.Labor {
 		n += sampler.LaborMemory(fanout)
 	}
 	return n
 }
 
-// draw draws a batch, into the sampler's memory.
-func (s *Source) draw(ctx context.Context, by *sampler.Sampler, id sampler.ID) (b *graph.Batch, err error) {
+// draw draws a batch, into the drawer's memory.
+func (s *Source) draw(ctx context.Context, by drawer, id sampler.ID) (b *graph.Batch, err error) {
 	err = s.topology.Guard(func() error {
 		b, err = by.Draw(ctx, s.seeds, id)
 		return err

@@ -17,8 +17,10 @@
 // which have a margin: a batch that exceeds them all the same ends loading with Outgrown,
 // and after Grow everything that was made for the maxima is made anew.
 //
-// The topology is mapped, and counts as mapped memory. What the source holds is TableBytes:
-// the seed nodes, the visiting orders of the epochs under way, and the hotness of every node.
+// The topology is mapped, and counts as mapped memory, or a part of it is held and the rest
+// read while drawing: see package presample/sampler/topology. What the source holds is
+// TableBytes: that part, the seed nodes, the visiting orders of the epochs under way, and the
+// hotness of every node.
 // After Pin it has a copy of the topology besides, from which a GPU draws the batches of
 // loaders: the same, element by element.
 package live
@@ -39,8 +41,10 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // Options say what is drawn, and with what.
@@ -53,6 +57,14 @@ type Options struct {
 	// rounded up to a batch. As many as Epochs or more, such as infinitely many, are all.
 	DryEpochs float64
 
+	// Topology is where neighbours are read from. Under topology.Cached, what they take by
+	// default is a quarter of Memory.
+	Topology topology.Choice
+	// IO is the kind of the storage stack that reads them, and Stack what opens it: see
+	// topology.Options.
+	IO    string
+	Stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
+
 	Workers int   // goroutines of the dry pass
 	Memory  int64 // bytes that the process may hold during it
 }
@@ -62,7 +74,7 @@ type Options struct {
 type Source struct {
 	options  Options
 	data     *dataset.Dataset
-	topology *dataset.Topology
+	topology topology.Topology
 	seeds    *sampler.Seeds
 
 	dry         int      // training batches that the dry pass draws
@@ -78,6 +90,10 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err := sampler.Check(&o.Params); err != nil {
 		return nil, err
 	}
+	o.Topology.EnsureDefaults()
+	if err := o.Topology.Validate(); err != nil {
+		return nil, err
+	}
 	d, err := dataset.Open(fsys, o.Dataset)
 	if err != nil {
 		return nil, err
@@ -88,9 +104,10 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err := s.load(ctx, rep); err != nil {
 		return nil, err
 	}
-	if s.topology, err = d.Topology(ctx, rep, o.Workers); err != nil {
-		return nil, err
+	if err := s.openTopology(ctx, rep); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
+	defer budget.LimitHeap(o.Memory, s.HostBytes()+int64(o.Workers)*s.topology.ReaderBytes())()
 	if err := s.dryPass(ctx, rep); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -202,7 +219,7 @@ func (s *Source) Lineage() featurestore.Lineage {
 
 // TableBytes returns what the source holds beside loaders.
 func (s *Source) TableBytes() int64 {
-	return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes + s.pinned.tableBytes(s)
+	return s.seeds.Memory(s.options.Workers) + 4*s.facts.Nodes + s.topology.Bytes() + s.pinned.tableBytes(s)
 }
 
 // Ranks fills rank by the hotness in the training batches that the dry pass drew.
@@ -228,7 +245,12 @@ func (s *Source) id(r featurestore.Ref) sampler.ID {
 // Inputs draws a batch for its input nodes, on a sampler that lives as long as the call.
 func (s *Source) Inputs(ctx context.Context, r featurestore.Ref, buf []byte) ([]uint32, []byte, error) {
 	_, fanout := s.sizes(r.Split != featurestore.Train)
-	b, err := s.draw(ctx, s.newSampler(fanout, true, math.MaxInt64), s.id(r))
+	by, err := s.newDrawer(fanout, true, math.MaxInt64)
+	if err != nil {
+		return nil, buf, err
+	}
+	defer by.from.Free()
+	b, err := s.draw(ctx, by, s.id(r))
 	if err != nil {
 		return nil, buf, err
 	}

@@ -336,7 +336,11 @@ func TestGrow(t *testing.T) {
 		if _, err := train.Decode(); err == nil {
 			t.Fatal("a batch that was refused can be decoded")
 		}
-		_, err = s.draw(t.Context(), of.newSampler(false), s.id(ref))
+		by, err := of.newDrawer(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.draw(t.Context(), by, s.id(ref))
 		if grown[errors.Is(err, errTooLarge)]++; grown[true]+grown[false] > 20 {
 			t.Fatalf("batch %d: grown too often", i)
 		}

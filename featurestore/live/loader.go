@@ -74,7 +74,18 @@ func (s *Source) seedBytes(eval bool) int64 {
 	return n
 }
 
-// Open returns a maker of loaders. They read nothing.
+// HeapBytes returns what a loader has of Go's heap.
+func (s *Source) HeapBytes(eval bool) int64 {
+	if s.pinned != nil {
+		return s.seedBytes(eval)
+	}
+	return s.LoaderBytes(eval) - s.topology.ReaderBytes()
+}
+
+// HostBytes returns what the source holds outside Go's heap.
+func (s *Source) HostBytes() int64 { return s.topology.HostBytes() + s.pinned.hostBytes() }
+
+// Open returns a maker of loaders. They read the topology alone, by a stack of its own.
 func (s *Source) Open(iostack.Stack) (featurestore.Loaders, error) { return &loaders{source: s}, nil }
 
 type loaders struct {
@@ -91,26 +102,27 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 		l.train++
 	}
 	n := &loader{of: l, eval: eval}
-	if l.source.pinned == nil {
-		n.sampler = l.newSampler(eval)
-		return n, nil
-	}
 	var err error
-	if n.gpu, err = l.newGPUSampler(eval); err != nil {
-		return nil, fmt.Errorf("draw on the GPU: %w", err)
+	if l.source.pinned == nil {
+		n.drawer, err = l.newDrawer(eval)
+	} else {
+		n.gpu, err = l.newGPUSampler(eval)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return n, nil
 }
 
-// newSampler returns a sampler of batches within the maxima.
-func (l *loaders) newSampler(eval bool) *sampler.Sampler {
+// newDrawer returns a drawer of batches within the maxima.
+func (l *loaders) newDrawer(eval bool) (drawer, error) {
 	_, fanout := l.source.sizes(eval)
 	bytes, hash := l.source.samplerBytes(eval)
-	return l.source.newSampler(fanout, hash, bytes)
+	return l.source.newDrawer(fanout, hash, bytes)
 }
 
 // draw draws a batch, unless it is beyond the maxima.
-func (l *loaders) draw(ctx context.Context, by *sampler.Sampler, r featurestore.Ref) (*graph.Batch, error) {
+func (l *loaders) draw(ctx context.Context, by drawer, r featurestore.Ref) (*graph.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -127,15 +139,16 @@ func (l *loaders) draw(ctx context.Context, by *sampler.Sampler, r featurestore.
 type loader struct {
 	of      *loaders
 	eval    bool
-	sampler *sampler.Sampler // nil: gpu draws
-	gpu     *gpusampler.Sampler
+	drawer  drawer              // on the host, if it is not the GPU that draws
+	gpu     *gpusampler.Sampler // nil: drawer draws
 	ref     featurestore.Ref
-	started bool         // and not drawn yet
-	batch   *graph.Batch // drawn last; nil after an error
+	started bool          // and not drawn yet
+	batch   *graph.Batch  // drawn last; nil after an error
+	reads   sampler.Reads // of the topology, for it
 }
 
 func (l *loader) Start(r featurestore.Ref) error {
-	l.ref, l.started, l.batch = r, true, nil
+	l.ref, l.started, l.batch, l.reads = r, true, nil, sampler.Reads{}
 	return nil
 }
 
@@ -151,9 +164,11 @@ func (l *loader) Wait(ctx context.Context) (err error) {
 	}
 	if l.gpu != nil {
 		l.batch, err = l.of.drawOn(ctx, l.gpu, l.ref)
-	} else {
-		l.batch, err = l.of.draw(ctx, l.sampler, l.ref)
+		return err
 	}
+	before := l.drawer.from.Reads()
+	l.batch, err = l.of.draw(ctx, l.drawer, l.ref)
+	l.reads = l.drawer.from.Reads().Sub(before)
 	return err
 }
 
@@ -164,11 +179,16 @@ func (l *loader) Decode() (*graph.Batch, error) {
 	return l.batch, nil
 }
 
-// Counts are zero: nothing is read.
-func (l *loader) Counts() featurestore.Counts { return featurestore.Counts{} }
+// Counts are those of the topology: nothing else is read.
+func (l *loader) Counts() featurestore.Counts {
+	return featurestore.Counts{BytesRead: l.reads.Bytes, UsefulBytes: l.reads.Useful, GraphRead: l.reads.Bytes,
+		TopologyRead: l.reads.Bytes, TopologyRequests: l.reads.Requests}
+}
 
 func (l *loader) Free() {
 	if l.gpu != nil {
 		l.gpu.Free()
+	} else {
+		l.drawer.from.Free()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/gpusampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // pinned is the topology as a GPU reads it, which then draws the batches of all loaders.
@@ -31,7 +32,7 @@ const nearShare = 4
 
 // Pin decides where a GPU reads the topology, so that loaders draw on it: in its own memory if
 // that is at most a quarter of what is left of it, otherwise in memory of the host, which is
-// pinned. From now on until Unpin the source counts as after Place, which must come before
+// pinned. The topology must be mapped. From now on until Unpin the source counts as after Place, which must come before
 // Open. room is what is left of the device's memory. It returns what the topology and so many
 // loaders will take of that.
 func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (bytes int64, err error) {
@@ -68,7 +69,7 @@ func (s *Source) GPUBytes(loaders, evalLoaders int) int64 {
 // Place copies the topology to where Pin has decided.
 func (s *Source) Place(ctx context.Context, rep progress.Reporter) (err error) {
 	p := s.pinned
-	if p.topology, err = gpusampler.Place(ctx, p.device, &s.topology.CSC, p.near, s.topology.Guard); err != nil {
+	if p.topology, err = gpusampler.Place(ctx, p.device, topology.CSC(s.topology), p.near, s.topology.Guard); err != nil {
 		return err
 	}
 	if p.near {
@@ -121,12 +122,6 @@ func (p *pinned) hostBytes() int64 {
 	}
 	return p.bytes
 }
-
-// HeapBytes returns what a loader has of Go's heap.
-func (s *Source) HeapBytes(eval bool) int64 { return s.LoaderBytes(eval) - s.pinnedBytes(eval) }
-
-// HostBytes returns what the source holds of the host's memory outside Go's heap.
-func (s *Source) HostBytes() int64 { return s.pinned.hostBytes() }
 
 // newGPUSampler returns a sampler on the device.
 func (l *loaders) newGPUSampler(eval bool) (*gpusampler.Sampler, error) {

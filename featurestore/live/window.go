@@ -7,19 +7,18 @@ import (
 	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
-	"diskgnn/presample/sampler"
 )
 
 // window implements featurestore.Window by drawing ahead, one batch after another. Of a batch
 // it keeps the input nodes; its loader draws it once more.
 type window struct {
-	of      *loaders
-	sampler *sampler.Sampler
-	nodes   *device.Host // of the batch at each place, side by side
-	most    int          // input nodes of a batch
-	counts  []int        // input nodes of the batch at each place
-	first   int          // index of the first batch
-	at      int          // its place; those after it follow, and begin again at 0
+	of     *loaders
+	drawer drawer
+	nodes  *device.Host // of the batch at each place, side by side
+	most   int          // input nodes of a batch
+	counts []int        // input nodes of the batch at each place
+	first  int          // index of the first batch
+	at     int          // its place; those after it follow, and begin again at 0
 }
 
 // windowNodes returns how many batches a window shows, at most as many as there are, the most
@@ -44,23 +43,32 @@ func (l *loaders) NewWindow(ahead int) (featurestore.Window, error) {
 	if err != nil {
 		return nil, fmt.Errorf("window of %d batches: %w", ahead, err)
 	}
-	return &window{of: l, sampler: l.newSampler(false), nodes: nodes, most: most, counts: make([]int, places)}, nil
+	by, err := l.newDrawer(false)
+	if err != nil {
+		nodes.Free()
+		return nil, fmt.Errorf("window of %d batches: %w", ahead, err)
+	}
+	return &window{of: l, drawer: by, nodes: nodes, most: most, counts: make([]int, places)}, nil
 }
 
 // Free gives the memory back.
-func (w *window) Free() { w.nodes.Free() }
+func (w *window) Free() {
+	w.drawer.from.Free()
+	w.nodes.Free()
+}
 
 func (w *window) First() int { return w.first }
 
 // Seek draws all batches that the window shows.
-func (w *window) Seek(ctx context.Context, first int) (int64, error) {
+func (w *window) Seek(ctx context.Context, first int) (read int64, err error) {
 	w.first, w.at = first, 0
 	for k := range w.counts {
-		if err := w.see(ctx, k); err != nil {
+		n, err := w.see(ctx, k)
+		if read += n; err != nil {
 			return 0, err
 		}
 	}
-	return 0, nil
+	return read, nil
 }
 
 // Advance draws the last batch that the window shows, if that is not the dropped one.
@@ -70,7 +78,7 @@ func (w *window) Advance(ctx context.Context) (int64, error) {
 	if len(w.counts) == train {
 		return 0, nil
 	}
-	return 0, w.see(ctx, len(w.counts)-1)
+	return w.see(ctx, len(w.counts)-1)
 }
 
 // place returns where the input nodes of the batch that comes k after the first are.
@@ -85,13 +93,14 @@ func (w *window) Inputs(k int) []uint32 {
 	return nodes[:w.counts[p]:w.counts[p]]
 }
 
-// see draws the batch that comes k after the first.
-func (w *window) see(ctx context.Context, k int) error {
-	b, err := w.of.draw(ctx, w.sampler, featurestore.Ref{Index: (w.first + k) % w.of.source.facts.Train})
+// see draws the batch that comes k after the first, and returns the bytes read for it.
+func (w *window) see(ctx context.Context, k int) (read int64, err error) {
+	before := w.drawer.from.Reads()
+	b, err := w.of.draw(ctx, w.drawer, featurestore.Ref{Index: (w.first + k) % w.of.source.facts.Train})
 	if err != nil {
-		return fmt.Errorf("window from batch %d on: %w", w.first, err)
+		return 0, fmt.Errorf("window from batch %d on: %w", w.first, err)
 	}
 	p, nodes := w.place(k)
 	w.counts[p] = copy(nodes, b.Input)
-	return nil
+	return w.drawer.from.Reads().Sub(before).Bytes, nil
 }

@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/bits"
@@ -119,7 +120,10 @@ func times(a, b uint64) uint64 {
 // of independent batches have, are taken by their id.
 type chooser struct {
 	lot  []uint64 // of a piece of the edges' sources
-	kept []edge   // a heap: what is given up first is on top
+	kept []edge   // a heap, once they are n: what is given up first is on top
+	n    int      // edges that the destination takes
+	at   uint32   // those that were looked at
+	last uint64   // the greatest lot that may be taken
 	left int      // edges to look at before the context is looked at
 }
 
@@ -157,12 +161,14 @@ func (c *chooser) prepare(fanout []int) {
 	}
 }
 
-// choose fills pos with the positions of the edges that are taken, ascending. sources has
-// those of all edges, more than pos has room for, the first at position start.
-func (c *chooser) choose(ctx context.Context, pos []int64, sources []uint32, start int64, l *labor) error {
-	kept := c.kept[:0]
-	last := uint64(math.MaxUint64) // the greatest lot that may be taken
-	at := uint32(0)
+// begin begins a destination that takes n edges, of more.
+func (c *chooser) begin(n int) {
+	c.kept, c.n, c.at, c.last = c.kept[:0], n, 0, math.MaxUint64
+}
+
+// add takes the sources of the destination's next edges.
+func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
+	kept, last := c.kept, c.last
 	for piece := range slices.Chunk(sources, chunkEdges) {
 		if c.left -= len(piece); c.left < 0 {
 			if err := ctx.Err(); err != nil {
@@ -176,10 +182,10 @@ func (c *chooser) choose(ctx context.Context, pos []int64, sources []uint32, sta
 			if r > last {
 				continue
 			}
-			e := edge{r, piece[i], at + uint32(i)}
+			e := edge{r, piece[i], c.at + uint32(i)}
 			switch {
-			case len(kept) < len(pos):
-				if kept = append(kept, e); len(kept) < len(pos) {
+			case len(kept) < c.n:
+				if kept = append(kept, e); len(kept) < c.n {
 					continue
 				}
 				for i := len(kept)/2 - 1; i >= 0; i-- {
@@ -191,13 +197,18 @@ func (c *chooser) choose(ctx context.Context, pos []int64, sources []uint32, sta
 			}
 			last = kept[0].lot
 		}
-		at += uint32(len(piece))
+		c.at += uint32(len(piece))
 	}
-	for i, e := range kept {
-		pos[i] = start + int64(e.at)
-	}
-	slices.Sort(pos)
+	c.kept, c.last = kept, last
 	return nil
+}
+
+// end puts the sources of the edges that are taken into out, in the order of the graph.
+func (c *chooser) end(out []uint32) {
+	slices.SortFunc(c.kept, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	for i, e := range c.kept {
+		out[i] = e.node
+	}
 }
 
 // sink restores the heap below i.

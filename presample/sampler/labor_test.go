@@ -239,6 +239,23 @@ func TestDrawByLabor(t *testing.T) {
 	}
 }
 
+// choose returns the positions of the edges that a destination takes, the first of which is
+// at start, and checks that their sources are what is put out.
+func choose(ctx context.Context, c *chooser, pos []int64, sources []uint32, start int64, l *labor) error {
+	c.begin(len(pos))
+	if err := c.add(ctx, sources, l); err != nil {
+		return err
+	}
+	out := make([]uint32, len(pos))
+	c.end(out)
+	for i, e := range c.kept {
+		if pos[i] = start + int64(e.at); out[i] != sources[e.at] {
+			return fmt.Errorf("edge %d comes from node %d, not %d", e.at, sources[e.at], out[i])
+		}
+	}
+	return nil
+}
+
 // TestParallelEdges: node 0 has in-neighbours 5, 7, 5, 5, 9. Of the two edges that are taken,
 // those of 5 come first and second where its lot is the least, and one of them is the second
 // where it is in the middle.
@@ -265,7 +282,7 @@ func TestParallelEdges(t *testing.T) {
 			want, name = [2]int64{101, 104}, "7 9"
 		}
 		var pos [2]int64
-		if err := c.choose(t.Context(), pos[:], list, 100, &l); err != nil || pos != want {
+		if err := choose(t.Context(), &c, pos[:], list, 100, &l); err != nil || pos != want {
 			t.Fatalf("lots %d %d %d: %v, want %s at %v; %v", five, seven, nine, pos, name, want, err)
 		}
 		seen[name] = true
@@ -296,7 +313,7 @@ func TestEqualLots(t *testing.T) {
 			t.Fatalf("%d different lots", distinct)
 		}
 		pos := make([]int64, 12)
-		if err := c.choose(t.Context(), pos, nodes, 0, &l); err != nil || !slices.Equal(pos, want) {
+		if err := choose(t.Context(), &c, pos, nodes, 0, &l); err != nil || !slices.Equal(pos, want) {
 			t.Fatalf("%v, want %v; %v", pos, want, err)
 		}
 	}
@@ -339,18 +356,18 @@ func TestLaborStopsWhenCancelled(t *testing.T) {
 	hub := make([]uint32, edgesAtOnce+1)
 	var c chooser
 	c.prepare([]int{1})
-	if err := c.choose(ctx, make([]int64, 1), hub, 0, &labor{on: true}); !errors.Is(err, context.Canceled) {
+	if err := choose(ctx, &c, make([]int64, 1), hub, 0, &labor{on: true}); !errors.Is(err, context.Canceled) {
 		t.Errorf("in one hub: %v", err)
 	}
 	// Many destinations of some neighbours each, of which so few are drawn that they fit in
 	// one look-up.
 	c.left = 0
-	if err := c.choose(t.Context(), make([]int64, 1), hub[:100], 0, &labor{on: true}); err != nil {
+	if err := choose(t.Context(), &c, make([]int64, 1), hub[:100], 0, &labor{on: true}); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	for i := 0; err == nil && i <= edgesAtOnce/100; i++ {
-		err = c.choose(ctx, make([]int64, 1), hub[:100], 0, &labor{on: true})
+		err = choose(ctx, &c, make([]int64, 1), hub[:100], 0, &labor{on: true})
 	}
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("in many: %v", err)
@@ -375,7 +392,7 @@ func TestLaborIsUniform(t *testing.T) {
 			for i := range draws {
 				batch := from.labor(at(i))
 				l := batch.hop(i % 3)
-				if err := d.choose(t.Context(), pos, list, 0, &l); err != nil {
+				if err := choose(t.Context(), &d, pos, list, 0, &l); err != nil {
 					t.Fatal(err)
 				}
 				for _, p := range pos {
@@ -395,7 +412,7 @@ func TestLaborIsUniform(t *testing.T) {
 		for i := range draws {
 			var pos [3]int64
 			l := from.labor(at(i))
-			if err := d.choose(t.Context(), pos[:], []uint32{8, 3, 5, 0, 100, 7}, 0, &l); err != nil {
+			if err := choose(t.Context(), &d, pos[:], []uint32{8, 3, 5, 0, 100, 7}, 0, &l); err != nil {
 				t.Fatal(err)
 			}
 			sets[pos]++

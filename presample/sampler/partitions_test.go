@@ -362,7 +362,8 @@ func TestBufferCancelled(t *testing.T) {
 		t.Error(err)
 	}
 	w.left = 0
-	if err := w.among(ctx, []int64{3*edgesAtOnce - 1}, g.Neighbors(0), 0); !errors.Is(err, context.Canceled) {
+	w.begin([]int64{3*edgesAtOnce - 1})
+	if _, err := w.take(ctx, make([]uint32, 1), g.Neighbors(0)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@ type Options struct {
 // Sampler draws batches. Its memory grows to the largest batch and is reused. It
 // is for one goroutine; any number of them may share a graph and its Seeds.
 type Sampler struct {
-	g      *graph.CSC
+	from   Reader
 	fanout []int
 	table  table
 	check  func(x Extent, table int64) error
@@ -40,18 +40,22 @@ type Sampler struct {
 	degree []uint32 // of every node: its neighbours that may be drawn
 	start  []int64  // of every destination: its first edge
 	pos    []int64  // edges drawn and not looked up yet
-	ids    []uint32 // their sources
+	ids    []uint32 // the numbers of seed nodes
+	asked  Hop      // the hop that is read
 }
 
-// New returns a sampler of a graph. fanout lists the neighbours to draw per destination,
-// input side first as in DGL: the last entry is for the seed nodes.
-// mbfile.AllNeighbours takes all.
-func New(g *graph.CSC, fanout []int, o Options) *Sampler {
-	s := &Sampler{g: g, fanout: fanout, check: o.Check}
+// New returns a sampler of a graph in memory, or of one that is mapped and guarded by the
+// caller. fanout lists the neighbours to draw per destination, input side first as in DGL:
+// the last entry is for the seed nodes. mbfile.AllNeighbours takes all.
+func New(g *graph.CSC, fanout []int, o Options) *Sampler { return NewFrom(Graph(g), fanout, o) }
+
+// NewFrom returns a sampler of the graph that a reader reads, which is the sampler's alone.
+func NewFrom(from Reader, fanout []int, o Options) *Sampler {
+	s := &Sampler{from: from, fanout: fanout, check: o.Check}
 	if o.Hash {
 		s.table = newHashTable(0)
 	} else {
-		s.table = newArrayTable(int64(g.NumNodes()))
+		s.table = newArrayTable(int64(from.NumNodes()))
 	}
 	chunk := max(chunkEdges, slices.Max(fanout))
 	s.pos, s.ids = make([]int64, chunk), make([]uint32, chunk)
@@ -61,7 +65,6 @@ func New(g *graph.CSC, fanout []int, o Options) *Sampler {
 
 // Draw draws a batch, which is a function of the graph, the fanout and the Seeds' set,
 // order, seed and method of sampling alone. It is the sampler's memory until the next call.
-// A graph that is mapped must be guarded by the caller.
 func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, error) {
 	key := from.Pick(id, &s.picked)
 	if s.labor = from.labor(id); s.labor.on {
@@ -113,8 +116,12 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 	}
 	b.Input, b.Degree = s.nodes[:n], s.degree[:n]
 	if s.within.on { // batches have the degrees of the whole graph
-		for i, v := range b.Input {
-			b.Degree[i] = uint32(len(s.g.Neighbors(v)))
+		for i := range b.Degree {
+			d, err := s.wholeDegree(i)
+			if err != nil {
+				return err
+			}
+			b.Degree[i] = d
 		}
 	}
 	return nil
@@ -146,98 +153,40 @@ func (s *Sampler) number(out, ids []uint32, n uint32) uint32 {
 
 // locate looks up where the edges of the nodes lo to hi-1 lie, and how many of them may be
 // drawn.
-func (s *Sampler) locate(ctx context.Context, lo, hi int) (err error) {
+func (s *Sampler) locate(ctx context.Context, lo, hi int) error {
 	s.degree, s.start = enlarge(s.degree, lo, hi), enlarge(s.start, lo, hi)
-	indptr := s.g.Indptr
-	var most int64
-	start, degree := s.start[lo:hi], s.degree[lo:hi]
-	for i, v := range s.nodes[lo:hi] {
-		a, d := indptr[v], indptr[int(v)+1]-indptr[v]
-		start[i], degree[i] = a, uint32(d)
-		most = max(most, d)
+	if err := s.from.Locate(s.nodes[lo:hi], s.start[lo:hi], s.degree[lo:hi]); err != nil || !s.within.on {
+		return err
 	}
-	if most > math.MaxUint32 {
-		return fault.New(fault.ErrInput, "a node has %d in-neighbours, more than 32 bits count", most)
-	}
-	if s.within.on {
-		for i, v := range s.nodes[lo:hi] {
-			if degree[i], err = s.within.count(ctx, s.g.Neighbors(v)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	s.asked = Hop{s: s, first: lo, n: hi - lo}
+	return s.from.Read(ctx, &s.asked)
+}
+
+// wholeDegree returns how many neighbours one of the nodes has in the whole graph.
+func (s *Sampler) wholeDegree(i int) (uint32, error) {
+	var start [1]int64
+	var degree [1]uint32
+	err := s.from.Locate(s.nodes[i:i+1], start[:], degree[:])
+	return degree[0], err
 }
 
 // hop draws the in-neighbours of the first dst nodes: one block, whose edges are
 // counted already.
 func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64, l labor) error {
 	k.Indices = enlarge(k.Indices, 0, edges)
-	n, done, fill := uint32(dst), 0, 0
-	look := func() {
-		out := k.Indices[done : done+fill]
-		ids := s.ids[:fill]
-		gather(ids, s.g.Indices, s.pos)
-		n = s.number(out, ids, n)
-		done, fill = done+fill, 0
+	s.asked = Hop{s: s, n: dst, block: k, key: key, labor: l}
+	if err := s.from.Read(ctx, &s.asked); err != nil {
+		return err
 	}
-	for i := range dst {
-		d, start := s.degree[i], s.start[i]
-		take := k.Indptr[i+1] - k.Indptr[i]
-		if fill+int(take) > len(s.pos) {
-			look()
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+	n := uint32(dst)
+	for piece := range slices.Chunk(k.Indices, chunkEdges) {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		sources := s.g.Indices[start : start+int64(d)]
-		part := false // may be drawn
-		if s.within.on {
-			sources = s.g.Neighbors(s.nodes[i])
-			part = int(d) < len(sources)
-		}
-		if int(take) > len(s.pos) { // only ever all neighbours
-			for piece := range slices.Chunk(sources, chunkEdges) {
-				if part {
-					piece = s.within.keep(s.ids, piece)
-				}
-				n = s.number(k.Indices[done:done+len(piece)], piece, n)
-				done += len(piece)
-			}
-			continue
-		}
-		pos := s.pos[fill : fill+int(take)]
-		fill += int(take)
-		switch {
-		case take == d:
-			for j := range pos {
-				pos[j] = start + int64(j)
-			}
-		case l.on:
-			if err := s.choose(ctx, pos, sources, start, &l); err != nil {
-				return err
-			}
-		default:
-			s.draw(pos, start, d, rng.Join(key, uint64(s.nodes[i])))
-		}
-		if part {
-			if err := s.within.among(ctx, pos, sources, start); err != nil {
-				return err
-			}
-		}
+		n = s.number(piece, piece, n)
 	}
-	look()
 	k.NumDst, k.NumSrc, k.Dst = dst, int(n), nil
 	return nil
-}
-
-// gather fetches the sources of edges. The loop does nothing else, so that as
-// many cache misses are under way at once as the processor can hold.
-func gather(out, indices []uint32, pos []int64) {
-	pos = pos[:len(out)]
-	for i := range out {
-		out[i] = indices[pos[i]]
-	}
 }
 
 // count fills the block's index pointers and returns the number of its edges.

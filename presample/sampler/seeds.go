@@ -173,6 +173,10 @@ func (s *Seeds) Batches(of Split) int {
 // leaves, which are the seed nodes of every epoch.
 func (s *Seeds) Nodes(of Split) int { return len(s.split[of].nodes) }
 
+// List returns a split's labelled nodes, ascending; of Train those that the ratio leaves. They
+// must not be changed. Batches of Train visit them in the order of the epoch.
+func (s *Seeds) List(of Split) []uint32 { return s.split[of].nodes }
+
 // TargetBytes returns the bytes of a node's row of classes; 0: it has one class.
 func (s *Seeds) TargetBytes() int { return s.split[Train].row }
 

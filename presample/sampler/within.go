@@ -14,6 +14,10 @@ type within struct {
 	held []bool   // of every partition: whether it is in the buffer
 	on   bool
 	left int // edges to look at before the context is looked at
+
+	all   bool    // edges of the destination under way with a source in the buffer are taken
+	ranks []int64 // else those of these ranks among them, ascending, but for what was taken
+	rank  int64   // of the next
 }
 
 // restrict makes the restriction that of a batch.
@@ -49,38 +53,36 @@ func (w *within) count(ctx context.Context, sources []uint32) (n uint32, err err
 	return n, nil
 }
 
-// keep puts the sources that are in the buffer into to, and returns them.
-func (w *within) keep(to, sources []uint32) []uint32 {
-	to = to[:0]
-	for _, u := range sources {
-		if w.held[w.of[u]] {
-			to = append(to, u)
-		}
-	}
-	return to
+// begin begins a destination, of whose edges with a source in the buffer those of the given
+// ranks are taken, nil for all.
+func (w *within) begin(ranks []int64) {
+	slices.Sort(ranks)
+	w.all, w.ranks, w.rank = ranks == nil, ranks, 0
 }
 
-// among turns positions among a destination's edges with a source in the buffer into
-// positions among all its edges, ascending. Both count from start.
-func (w *within) among(ctx context.Context, pos []int64, sources []uint32, start int64) error {
-	slices.Sort(pos)
-	rank, at := start, start
+// take puts those of the next sources of the destination that are taken into out, and returns
+// how many they are.
+func (w *within) take(ctx context.Context, out, sources []uint32) (n int, err error) {
 	for piece := range slices.Chunk(sources, edgesAtOnce) {
 		if err := w.look(ctx, len(piece)); err != nil {
-			return err
+			return n, err
 		}
 		for _, u := range piece {
-			if len(pos) == 0 {
-				return nil
+			if !w.held[w.of[u]] {
+				continue
 			}
-			if w.held[w.of[u]] {
-				if pos[0] == rank {
-					pos[0], pos = at, pos[1:]
+			if !w.all {
+				if len(w.ranks) == 0 {
+					return n, nil
 				}
-				rank++
+				if w.rank++; w.ranks[0] != w.rank-1 {
+					continue
+				}
+				w.ranks = w.ranks[1:]
 			}
-			at++
+			out[n] = u
+			n++
 		}
 	}
-	return nil
+	return n, nil
 }

@@ -24,8 +24,12 @@ type Setup struct {
 	// rows, and Unchecked says that no checksum is compared when rows are read.
 	FaultThreads int  `json:"fault_threads,omitempty"`
 	Unchecked    bool `json:"unchecked,omitempty"`
-	Slots        int  `json:"slots"`
-	EvalSlots    int  `json:"eval_slots"`
+	// Topology is where neighbours are read from, if batches are drawn while training and it
+	// is not mapped, and TopologySize what it holds of them.
+	Topology     string `json:"topology,omitempty"`
+	TopologySize int64  `json:"topology_memory_bytes,omitempty"`
+	Slots        int    `json:"slots"`
+	EvalSlots    int    `json:"eval_slots"`
 	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
 	// of its memory.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
@@ -56,6 +60,10 @@ type Epoch struct {
 	// cache served, for which nothing was read.
 	GraphBytesRead int64 `json:"graph_bytes_read"`
 	RAMBytes       int64 `json:"ram_bytes"`
+	// TopologyBytesRead is what reading neighbours has of GraphBytesRead, where batches are
+	// drawn while training from a topology that is not mapped, in so many requests.
+	TopologyBytesRead int64 `json:"topology_bytes_read,omitempty"`
+	TopologyRequests  int64 `json:"topology_requests,omitempty"`
 	// ReadRate is in bytes per second, over the time in which a read was in flight. It
 	// is that of all reads since the epoch before: of batches ahead and validation too.
 	ReadRate       score.Score `json:"read_rate"`

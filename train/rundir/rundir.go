@@ -123,11 +123,13 @@ type Preferences struct {
 	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
 	CachePolicy     string       `json:"cache_policy,omitempty"`
 	FaultThreads    int          `json:"fault_threads,omitempty"`
+	Topology        string       `json:"topology,omitempty"`
+	TopologyMemory  *budget.Size `json:"topology_memory,omitempty"`
+	TopologyOrder   string       `json:"topology_order,omitempty"`
 	Slots           int          `json:"slots,omitempty"`
 	GPUMemory       int64        `json:"gpu_memory,omitempty"`
 	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
 	IO              string       `json:"io,omitempty"`
-	Topology        string       `json:"topology,omitempty"`
 	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
 	Keep            int          `json:"keep,omitempty"`
 	Trace           *bool        `json:"trace,omitempty"`

@@ -1,0 +1,122 @@
+package dataset
+
+import (
+	"context"
+
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+// IndicesPath returns the file that holds the in-neighbours of all nodes: those of a node lie
+// at 4 bytes times where the offsets say that its edges begin.
+func (d *Dataset) IndicesPath() string { return d.path(IndicesFile) }
+
+// IndicesBytes returns the size of that file.
+func (d *Dataset) IndicesBytes() int64 { return d.facts.size(IndicesFile) }
+
+// Offsets reads where every node's in-neighbours lie: all of indptr, checked in one pass. It
+// holds graph.OffsetsBytes and a granule.
+func (d *Dataset) Offsets(ctx context.Context, rep progress.Reporter) (_ *graph.Offsets, err error) {
+	defer func() { err = d.damaged(err) }()
+	task := rep.Task("read offsets", d.facts.size(IndptrFile), progress.Bytes)
+	defer task.Done()
+	o := graph.NewOffsets(d.facts.Nodes)
+	var at, last int64 // the next entry, and the one before
+	return o, d.scan(ctx, IndptrFile, func(piece []byte) error {
+		entries := binio.View[int64](piece)
+		for i, p := range entries {
+			if p < last || p > d.facts.Edges || at+int64(i) == 0 && p != 0 || at+int64(i) == d.facts.Nodes && p != d.facts.Edges {
+				return d.badOffset(p, at+int64(i))
+			}
+			last = p
+		}
+		if err := o.Append(entries); err != nil {
+			return fault.New(fault.ErrInput, "%s: %w", d.path(IndptrFile), err)
+		}
+		at += int64(len(entries))
+		task.Add(int64(len(piece)))
+		return nil
+	})
+}
+
+// IndicesPageSumsBytes returns the memory of what IndicesPageSums returns: 4 bytes a page.
+func (d *Dataset) IndicesPageSumsBytes() int64 { return d.pagesBytes(IndicesFile) }
+
+// IndicesPageSumsWork returns the memory that IndicesPageSums holds besides while it works.
+func (d *Dataset) IndicesPageSumsWork() int64 { return d.IndicesPageSumsBytes() + 2*Granule }
+
+// IndicesPageSums returns the checksums of every page of the indices, for readers of the
+// in-neighbours of single nodes, by the rules of PageSums. The pass that makes them checks
+// that every node id is in range, and that each node's in-neighbours ascend.
+func (d *Dataset) IndicesPageSums(ctx context.Context, rep progress.Reporter, o *graph.Offsets) (pages *binio.Sums, read int64, err error) {
+	return d.pageSums(IndicesFile, rep, func() (*binio.Sums, error) { return d.sumIndices(ctx, rep, o) })
+}
+
+func (d *Dataset) sumIndices(ctx context.Context, rep progress.Reporter, o *graph.Offsets) (*binio.Sums, error) {
+	sums, check := binio.NewSummer(binio.Page), indicesCheck{of: d, offsets: o}
+	sums.Expect(d.IndicesBytes())
+	task := rep.Task("sum the indices' pages", d.IndicesBytes(), progress.Bytes)
+	defer task.Done()
+	err := d.scan(ctx, IndicesFile, func(piece []byte) error {
+		_, _ = sums.Write(piece) // never fails
+		task.Add(int64(len(piece)))
+		return check.next(binio.View[uint32](piece))
+	})
+	s := sums.Sums()
+	return &s, err
+}
+
+// indicesCheck checks in-neighbours that come piece by piece.
+type indicesCheck struct {
+	of      *Dataset
+	offsets *graph.Offsets
+	at, end int64  // the next edge, and the one that begins the next node's
+	node    int64  // that the edge before belongs to, plus one
+	last    uint32 // the source of the edge before
+}
+
+func (c *indicesCheck) next(ids []uint32) error {
+	for i, u := range ids {
+		at := c.at + int64(i)
+		if at == c.end {
+			for c.end == at {
+				c.node++
+				c.end = c.offsets.Start(c.node)
+			}
+		} else if u < c.last {
+			return c.of.descending(c.node-1, u, c.last, at)
+		}
+		if int64(u) >= c.of.facts.Nodes {
+			return c.of.outOfRange(at, u)
+		}
+		c.last = u
+	}
+	c.at += int64(len(ids))
+	return nil
+}
+
+// ScanIndices hands the sources of all edges to see, piece by piece and in their order: those
+// from the edge first on. They are valid during the call. Checksums are compared, and node ids
+// are in range. what names the pass for people. It holds a granule.
+func (d *Dataset) ScanIndices(ctx context.Context, rep progress.Reporter, what string, see func(first int64, sources []uint32) error) (err error) {
+	defer func() { err = d.damaged(err) }()
+	task := rep.Task(what, d.IndicesBytes(), progress.Bytes)
+	defer task.Done()
+	first := int64(0)
+	return d.scan(ctx, IndicesFile, func(piece []byte) error {
+		ids := binio.View[uint32](piece)
+		for i, u := range ids {
+			if int64(u) >= d.facts.Nodes {
+				return d.outOfRange(first+int64(i), u)
+			}
+		}
+		if err := see(first, ids); err != nil {
+			return err
+		}
+		first += int64(len(ids))
+		task.Add(int64(len(piece)))
+		return nil
+	})
+}

@@ -1,0 +1,86 @@
+package sampler
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+)
+
+// Graph reads a graph in memory, or one that is mapped and guarded by the caller. It reads
+// nothing by itself.
+func Graph(g *graph.CSC) Reader { return (*inMemory)(g) }
+
+type inMemory graph.CSC
+
+func (g *inMemory) NumNodes() int { return (*graph.CSC)(g).NumNodes() }
+
+func (g *inMemory) Reads() Reads { return Reads{} }
+
+func (g *inMemory) Locate(nodes []uint32, start []int64, degree []uint32) error {
+	var most int64
+	for i, v := range nodes {
+		a, d := g.Indptr[v], g.Indptr[int(v)+1]-g.Indptr[v]
+		start[i], degree[i] = a, uint32(d)
+		most = max(most, d)
+	}
+	if most > math.MaxUint32 {
+		return fault.New(fault.ErrInput, "a node has %d in-neighbours, more than 32 bits count", most)
+	}
+	return nil
+}
+
+// Read computes the positions of a chunk of edges in the sampler's memory and then looks all
+// of them up, as chunkEdges says.
+func (g *inMemory) Read(ctx context.Context, h *Hop) error {
+	s, done, fill := h.s, 0, 0
+	look := func() error {
+		if fill > 0 {
+			gather(h.block.Indices[done:done+fill], g.Indices, s.pos)
+			done, fill = done+fill, 0
+		}
+		return ctx.Err()
+	}
+	for i := range h.n {
+		take := h.Count(i)
+		if fill+take > len(s.pos) || h.examined(i) {
+			if err := look(); err != nil {
+				return err
+			}
+		}
+		if take > len(s.pos) || h.examined(i) {
+			start, degree := h.Edges(i)
+			for piece := range slices.Chunk(g.Indices[start:start+int64(degree)], edgesAtOnce) {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := h.Look(ctx, i, piece); err != nil {
+					return err
+				}
+			}
+			done += take
+			continue
+		}
+		pos := s.pos[fill : fill+take]
+		fill += take
+		if start := s.start[i]; take == int(s.degree[i]) {
+			for j := range pos {
+				pos[j] = start + int64(j)
+			}
+		} else {
+			h.Draw(i, pos)
+		}
+	}
+	return look()
+}
+
+// gather fetches the sources of edges. The loop does nothing else, so that as
+// many cache misses are under way at once as the processor can hold.
+func gather(out, indices []uint32, pos []int64) {
+	pos = pos[:len(out)]
+	for i := range out {
+		out[i] = indices[pos[i]]
+	}
+}

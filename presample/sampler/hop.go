@@ -1,0 +1,193 @@
+package sampler
+
+import (
+	"context"
+
+	"diskgnn/graph"
+	"diskgnn/internal/rng"
+)
+
+// Reader reads a graph's topology for one sampler, hop by hop: all destinations of a hop of a
+// batch at once, so that what is on disk is read by many requests together. It is for one
+// goroutine. What it returns and does depends on the graph alone: samplers draw the same
+// batches on any.
+//
+// Every reader holds where each node's in-neighbours lie, which the draws go by: 8 bytes a
+// node or fewer. Graph reads a graph in memory.
+type Reader interface {
+	// NumNodes returns the number of the graph's nodes.
+	NumNodes() int
+	// Locate puts at which edge of the graph each node's begin into start, and how many they
+	// are into degree. A node of more in-neighbours than 32 bits count is an error of kind
+	// fault.ErrInput.
+	Locate(nodes []uint32, start []int64, degree []uint32) error
+	// Read serves all destinations of a hop, in any order. After an error the hop's sources
+	// are undefined; no read is under way.
+	Read(ctx context.Context, h *Hop) error
+	// Reads returns what was read since the reader was made.
+	Reads() Reads
+}
+
+// Reads counts what a reader had to read of the topology.
+type Reads struct {
+	Bytes    int64 // from disk
+	Requests int64 // by which they were read
+	Useful   int64 // bytes of them that are neighbours that a batch needed
+	Held     int64 // destinations whose neighbours were in memory
+	Missed   int64 // and those that had to be read
+}
+
+// Add adds what another reader read.
+func (r *Reads) Add(q Reads) {
+	r.Bytes, r.Requests, r.Useful = r.Bytes+q.Bytes, r.Requests+q.Requests, r.Useful+q.Useful
+	r.Held, r.Missed = r.Held+q.Held, r.Missed+q.Missed
+}
+
+// Sub returns what was read since q, an earlier count of the same reader.
+func (r Reads) Sub(q Reads) Reads {
+	return Reads{r.Bytes - q.Bytes, r.Requests - q.Requests, r.Useful - q.Useful, r.Held - q.Held, r.Missed - q.Missed}
+}
+
+// Hop is what a sampler needs of the topology at a time: in-neighbours of some nodes, its
+// destinations, numbered from 0. No node is there twice. A reader serves each once:
+//
+//   - one that is Whole by calling Look with all its in-neighbours, in the order of the
+//     graph, in one piece or several;
+//   - any other, of which there is a Count, by writing the sources of the edges that Draw
+//     names to Out. They are drawn without a look at any neighbour, so that no other need be
+//     read.
+type Hop struct {
+	s     *Sampler
+	first int          // destination 0 is this one of the sampler's nodes
+	n     int          // destinations
+	block *graph.Block // whose edges are drawn; nil: neighbours within the buffer are counted
+	key   uint64       // of the draws
+	labor labor
+
+	seen, put int // neighbours that Look has seen of the destination under way, and those of them that it took
+}
+
+// Len returns the number of destinations.
+func (h *Hop) Len() int { return h.n }
+
+// Node returns a destination's node.
+func (h *Hop) Node(i int) uint32 { return h.s.nodes[h.first+i] }
+
+// Edges returns at which edge of the graph a destination's begin, and how many they are.
+func (h *Hop) Edges(i int) (start int64, degree int) {
+	i += h.first
+	if h.s.within.on { // what is held is how many may be drawn
+		degree, err := h.s.wholeDegree(i)
+		if err != nil {
+			return 0, 0 // which locate has refused already
+		}
+		return h.s.start[i], int(degree)
+	}
+	return h.s.start[i], int(h.s.degree[i])
+}
+
+// Count returns how many edges a destination draws.
+func (h *Hop) Count(i int) int {
+	if h.block == nil {
+		return 0
+	}
+	return int(h.block.Indptr[i+1] - h.block.Indptr[i])
+}
+
+// Whole reports whether all neighbours of a destination are needed.
+func (h *Hop) Whole(i int) bool {
+	take := h.Count(i)
+	return h.examined(i) || take > 0 && take == int(h.s.degree[i])
+}
+
+// examined reports whether which of a destination's neighbours are taken depends on what
+// nodes they are.
+func (h *Hop) examined(i int) bool {
+	if !h.labor.on && !h.s.within.on {
+		return false
+	}
+	if h.block == nil {
+		_, degree := h.Edges(i)
+		return degree > 0
+	}
+	return h.Count(i) > 0 && (h.chosen(i) || h.filtered(i))
+}
+
+// chosen reports whether LABOR chooses among a destination's neighbours.
+func (h *Hop) chosen(i int) bool { return h.labor.on && h.Count(i) < int(h.s.degree[i]) }
+
+// filtered reports whether some of a destination's neighbours may not be drawn.
+func (h *Hop) filtered(i int) bool {
+	if !h.s.within.on {
+		return false
+	}
+	_, degree := h.Edges(i)
+	return int(h.s.degree[i]) < degree
+}
+
+// Out returns where the sources of a destination's edges go.
+func (h *Hop) Out(i int) []uint32 { return h.block.Indices[h.block.Indptr[i]:h.block.Indptr[i+1]] }
+
+// Draw fills pos, of as many elements as Out, with the edges of the graph that a destination
+// draws, in the order of Out. The destination is not Whole.
+func (h *Hop) Draw(i int, pos []int64) {
+	h.s.draw(pos, h.s.start[i], h.s.degree[i], h.drawKey(i))
+}
+
+// drawKey returns the key of a destination's draws.
+func (h *Hop) drawKey(i int) uint64 { return rng.Join(h.key, uint64(h.s.nodes[i])) }
+
+// Look takes the next neighbours of a destination, which is Whole. Only with the last of
+// them its sources are complete; until then no other destination may be begun.
+func (h *Hop) Look(ctx context.Context, i int, neighbours []uint32) (err error) {
+	if err := h.take(ctx, i, neighbours); err != nil {
+		return err
+	}
+	h.seen += len(neighbours)
+	if _, degree := h.Edges(i); h.seen < degree {
+		return nil
+	}
+	if h.block != nil && h.chosen(i) {
+		h.s.chooser.end(h.Out(i))
+	}
+	h.seen, h.put = 0, 0
+	return nil
+}
+
+// take takes a piece of a destination's neighbours.
+func (h *Hop) take(ctx context.Context, i int, piece []uint32) error {
+	s := h.s
+	switch {
+	case h.block == nil:
+		n, err := s.within.count(ctx, piece)
+		if h.seen == 0 {
+			s.degree[h.first+i] = 0
+		}
+		s.degree[h.first+i] += n
+		return err
+	case h.chosen(i):
+		if h.seen == 0 {
+			s.chooser.begin(h.Count(i))
+		}
+		return s.chooser.add(ctx, piece, &h.labor)
+	case h.filtered(i):
+		if h.seen == 0 {
+			s.within.begin(h.ranks(i))
+		}
+		n, err := s.within.take(ctx, h.Out(i)[h.put:], piece)
+		h.put += n
+		return err
+	}
+	copy(h.Out(i)[h.seen:], piece)
+	return nil
+}
+
+// ranks draws which of the neighbours that may be drawn a destination takes. Nil: all.
+func (h *Hop) ranks(i int) []int64 {
+	s, take := h.s, h.Count(i)
+	if take == int(s.degree[i]) {
+		return nil
+	}
+	s.draw(s.pos[:take], 0, s.degree[i], h.drawKey(i))
+	return s.pos[:take]
+}

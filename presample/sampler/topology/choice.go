@@ -1,0 +1,76 @@
+package topology
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// Choice is what a user says of a topology. The zero value is the default.
+type Choice struct {
+	Level string // one of Levels; "" means mapped
+	// Memory is what the in-neighbours that are held may take, with what finds them: bytes, or
+	// a share of the indices. Nil leaves it to the caller.
+	Memory *budget.Size
+	Order  string // whose they are: one of Orders; "" means the first
+}
+
+// EnsureDefaults fills in what was left zero, but for Memory.
+func (c *Choice) EnsureDefaults() {
+	if c.Level == "" {
+		c.Level = Mapped
+	}
+}
+
+// Validate names the flag that makes no sense. It expects EnsureDefaults to have been called.
+func (c *Choice) Validate() error {
+	if err := CheckLevel(c.Level); err != nil {
+		return err
+	}
+	switch m := c.Memory; {
+	case c.Level != Cached && m != nil:
+		return fault.New(fault.ErrUsage, "--topology-memory %s: only --topology %s holds a part of the topology", m, Cached)
+	case c.Level != Cached && c.Order != "":
+		return fault.New(fault.ErrUsage, "--topology-order %s: only --topology %s holds a part of the topology", c.Order, Cached)
+	case m != nil && !(m.Unit == budget.UnitBytes && m.Value >= 0 && m.Value <= 1<<62 || m.Unit == budget.UnitPercent && m.Value >= 0 && m.Value <= 100):
+		return fault.New(fault.ErrUsage, "--topology-memory %s: give bytes (2GiB), or a share of the topology (10%%)", m)
+	}
+	if c.Order != "" && !slices.Contains(Orders(), c.Order) {
+		return fault.New(fault.ErrUsage, "--topology-order %s: there are %s", c.Order, strings.Join(Orders(), ", "))
+	}
+	return nil
+}
+
+// Bytes returns what Fill may take of a dataset's topology, which is no more than all of it;
+// rest is what it may where nothing is said.
+func (c *Choice) Bytes(d *dataset.Dataset, rest int64) int64 {
+	f := d.Facts()
+	most := heldBytes(f.Nodes, f.Nodes, f.Edges)
+	switch m := c.Memory; {
+	case c.Level != Cached:
+		return 0
+	case m == nil:
+		return max(0, min(rest, most))
+	case m.Unit == budget.UnitPercent:
+		if m.Value == 100 {
+			return most
+		}
+		return min(int64(math.Floor(m.Value/100*float64(d.IndicesBytes()))), most)
+	default:
+		return min(int64(m.Value), most)
+	}
+}
+
+// FillWork returns what Fill holds, besides what the topology then holds, before it holds
+// that, and what opening the topology takes.
+func (c *Choice) FillWork(d *dataset.Dataset) int64 {
+	if c.Level != Cached {
+		return 0
+	}
+	_, work := Needs(d, c.Level)
+	return max(work, orderWork(c.Order, d.Facts().Nodes)+tableBytes(d.Facts().Nodes), readerBytes())
+}

@@ -1,0 +1,182 @@
+// Package topology opens the topology of a DATASET for samplers, at one of these levels:
+//
+//	mapped  the files are mapped, and the kernel's page cache holds what it has room for
+//	cached  the in-neighbours of chosen nodes are held in memory, up to a given size; those
+//	        of others are read by a storage stack, all that a hop of a batch needs together
+//
+// Samplers draw the same batches from any.
+//
+// # Cached
+//
+// In memory are where each node's in-neighbours lie (4 bytes a node), the checksum of every
+// 4 KiB page of the indices (a thousandth of them), and after Fill the in-neighbours of the
+// nodes that an Order lists first, as many as fit, with a table that finds them: a bit for
+// every node and 4 bytes for each that is held.
+//
+// A hop reads what is not held in one go: the destinations are sorted by where their
+// in-neighbours lie, and each page is read once, next pages by one request. Of a destination
+// that draws some of many, pages without a drawn edge are left out: draws go by degrees
+// alone. Only LABOR and buffers of partitions look at all neighbours. Reads go around the
+// page cache where the file system allows it, pages are compared with their checksums, and
+// node ids with the number of nodes.
+package topology
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+	stacks "diskgnn/iostack/all"
+	"diskgnn/presample/sampler"
+)
+
+// Levels, as --topology names them.
+const (
+	Mapped = "mapped"
+	Cached = "cached"
+	// Pinned is a copy of a mapped one that a GPU reads: featurestore/live makes it, and Open
+	// does not know it.
+	Pinned = "pinned"
+)
+
+// Levels returns what Open knows, the default first.
+func Levels() []string { return []string{Mapped, Cached} }
+
+// CheckLevel refuses a level that Open does not know.
+func CheckLevel(level string) error {
+	if !slices.Contains(Levels(), level) {
+		return fault.New(fault.ErrUsage, "--topology %s: there are %s", level, strings.Join(Levels(), ", "))
+	}
+	return nil
+}
+
+// Topology is an open topology. Readers may be made and used on any goroutines; other methods
+// belong to one, while no reader reads.
+type Topology interface {
+	// Level is one of Levels.
+	Level() string
+	// NewReader returns a reader for one sampler. Free it before Close.
+	NewReader() (Reader, error)
+	// ReaderBytes is the memory of a reader.
+	ReaderBytes() int64
+	// Guard runs fn, which reads on the calling goroutine, and returns an error of kind
+	// fault.ErrCorrupt where a mapped file can no longer be read.
+	Guard(fn func() error) error
+	// Bytes is the memory that the topology holds; of it HostBytes is outside Go's heap.
+	Bytes() int64
+	HostBytes() int64
+	// Fill holds the in-neighbours of the nodes that an order lists first instead of those
+	// that are held: as far as the list goes, or to the first that does not fit in so many
+	// bytes with what finds them. It returns how many nodes they are, and the bytes read.
+	// Besides it holds the list before, and a reader while it reads. Nothing is held of what
+	// is mapped. After an error nothing is held.
+	Fill(ctx context.Context, by Order, bytes int64, rep progress.Reporter) (nodes, read int64, err error)
+	Close() error
+}
+
+// Reader reads for one sampler.
+type Reader interface {
+	sampler.Reader
+	Free()
+}
+
+// Localize orders the seed nodes, where their order calls for it: see sampler.Seeds. That goes
+// through the graph many times, in the order of its nodes; a topology that is not mapped is
+// mapped for it.
+func Localize(ctx context.Context, s *sampler.Seeds, t Topology, d *dataset.Dataset, workers int, rep progress.Reporter) (err error) {
+	if m, ok := t.(*mapped); ok {
+		return s.Localize(ctx, m.Topology, workers, rep)
+	}
+	if s.LocalizeMemory(d.Facts().Nodes) == 0 {
+		return nil
+	}
+	m, err := d.Topology(ctx, rep, workers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return s.Localize(ctx, m, workers, rep)
+}
+
+// Options of Open.
+type Options struct {
+	Level   string
+	Workers int // goroutines that verify what is mapped; 0: one for each processor
+	// IO is the kind of storage stack that cached reads by, and Stack what opens it: "" and
+	// nil mean those of iostack/all.
+	IO    string
+	Stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
+}
+
+// Needs returns what a topology holds of a dataset before Fill, and what opening it takes
+// besides, in bytes.
+func Needs(d *dataset.Dataset, level string) (held, work int64) {
+	if level != Cached {
+		return 0, 0
+	}
+	return graph.OffsetsBytes(d.Facts().Nodes) + d.IndicesPageSumsBytes(), d.IndicesPageSumsWork()
+}
+
+// ReaderBytes returns the memory of a reader of that level.
+func ReaderBytes(level string) int64 {
+	if level != Cached {
+		return 0
+	}
+	return readerBytes()
+}
+
+// Open opens the topology of a dataset. What is mapped is verified as a whole. Of what is
+// cached the offsets are; the indices are checked as they are read, by a table of their
+// pages' checksums that the first reader makes in a pass over them.
+func Open(ctx context.Context, d *dataset.Dataset, o Options, rep progress.Reporter) (Topology, error) {
+	if err := CheckLevel(o.Level); err != nil {
+		return nil, err
+	}
+	if o.Level == Mapped {
+		t, err := d.Topology(ctx, rep, o.Workers)
+		if err != nil {
+			return nil, err
+		}
+		return &mapped{t}, nil
+	}
+	if o.Stack == nil {
+		o.Stack = stacks.Open
+	}
+	if o.IO == "" {
+		o.IO = stacks.Auto
+	}
+	return openCached(ctx, d, o, rep)
+}
+
+// mapped is the level of that name.
+type mapped struct{ *dataset.Topology }
+
+// CSC returns the graph of a mapped topology, for those who copy it; nil of another.
+func CSC(t Topology) *graph.CSC {
+	if m, ok := t.(*mapped); ok {
+		return &m.CSC
+	}
+	return nil
+}
+
+func (m *mapped) Level() string      { return Mapped }
+func (m *mapped) ReaderBytes() int64 { return 0 }
+func (m *mapped) Bytes() int64       { return 0 }
+func (m *mapped) HostBytes() int64   { return 0 }
+
+func (m *mapped) NewReader() (Reader, error) { return unfreed{sampler.Graph(&m.CSC)}, nil }
+
+func (m *mapped) Fill(context.Context, Order, int64, progress.Reporter) (nodes, read int64, err error) {
+	return 0, 0, nil
+}
+
+// unfreed is a reader without memory of its own.
+type unfreed struct{ sampler.Reader }
+
+func (unfreed) Free() {}
