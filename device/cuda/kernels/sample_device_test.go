@@ -221,13 +221,18 @@ func TestSampleBeyondTheRoom(t *testing.T) {
 		} {
 			g.reset()
 			s := g.sampling(of, []uint32{0}, []uint32{5, 5}, []uint64{1, 2}, c.edges, c.nodes, false)
-			behind := make([]cuda.Buffer, 0, 4)
+			last := slices.Max(c.nodes)
+			nodes := g.empty(4 * (last + 1))
+			check(g, g.CopyIn(nodes, binio.Bytes([]uint32{0})))
+			behind := append(make([]cuda.Buffer, 0, 5), nodes.Slice(int64(4*last), 4))
 			for k := range s.hops {
 				h := &s.hops[k]
+				h.Nodes = nodes.Slice(0, int64(4*last))
 				room, more := g.empty(4*(c.edges[k]+1)), g.empty(4*(c.nodes[k]+2))
 				h.Indices, h.Indptr = room.Slice(0, int64(4*c.edges[k])), more.Slice(0, int64(4*(c.nodes[k]+1)))
 				behind = append(behind, room.Slice(int64(4*c.edges[k]), 4), more.Slice(int64(4*(c.nodes[k]+1)), 4))
 			}
+			s.Nodes = nodes.Slice(0, int64(4*last))
 			if wrong := s.draw(g, 1); wrong != c.wrong {
 				t.Errorf("room for %v edges, %v nodes: wrong %d, want %d", c.edges, c.nodes, wrong, c.wrong)
 			}
@@ -261,4 +266,13 @@ func TestSampleSeedsTwice(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSampleTableBytes: entries are a power of two, of which four fifths are enough.
+func TestSampleTableBytes(t *testing.T) {
+	for most, entries := range map[int]int64{0: 512, 409: 512, 410: 1024, 819: 1024, 820: 2048} {
+		if n := kernels.SampleTableBytes(most); n != 8*entries {
+			t.Errorf("%d: %d bytes, want %d entries", most, n, entries)
+		}
+	}
 }
