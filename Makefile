@@ -18,7 +18,7 @@ ONLY  ?=
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
 CUDA := $(CURDIR)/.cuda
-GPU_TESTS := ./device/cuda ./device/cuda/kernels ./iostack/cufile ./train/gpu ./train
+GPU_TESTS := ./device/cuda ./device/cuda/kernels ./iostack/cufile ./presample/sampler/gpusampler ./train/gpu ./train
 KERNELS := $(patsubst %.cu,%.fatbin,$(wildcard device/cuda/kernels/*.cu))
 GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" CGO_LDFLAGS="-L$(CUDA)/lib"
 # Machine code for Hopper, and what the driver compiles for other devices from Ampere on.
@@ -95,8 +95,8 @@ build-gpu: $(KERNELS) ## build bin/diskgnn-gpu, which runs with a GPU and withou
 	$(GPU_ENV) $(GO) build -tags gpu -o $(BIN)-gpu ./cmd/diskgnn
 
 lint-gpu: $(KERNELS) ## go vet and staticcheck of the gpu variant
-	$(GPU_ENV) $(GO) vet -tags gpu ./device/... ./iostack/... ./train/gpu
-	$(GPU_ENV) $$($(TOOLS) -n staticcheck) -tags gpu ./device/... ./iostack/... ./train/gpu
+	$(GPU_ENV) $(GO) vet -tags gpu ./device/... ./iostack/... ./presample/sampler/gpusampler ./train/gpu
+	$(GPU_ENV) $$($(TOOLS) -n staticcheck) -tags gpu ./device/... ./iostack/... ./presample/sampler/gpusampler ./train/gpu
 
 test-gpu: $(KERNELS) ## build the gpu variant's tests as bin/gpu/*.test and run them; without a GPU most skip
 	mkdir -p bin/gpu

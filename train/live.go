@@ -31,6 +31,9 @@ type drawing struct {
 // does.
 func (o *Options) topology() topology.Choice {
 	c := o.Topology
+	if c.Level == topology.Pinned {
+		c.Level = topology.Mapped // of which the GPU gets a copy: see pin
+	}
 	if store, _ := all.Choose(o.Store, o.places()); store == ginex.Name && c.Level == topology.Cached && c.Order == "" {
 		c.Order = topology.ByGinex
 	}

@@ -44,7 +44,8 @@ type Options struct {
 	// their pages; 0 means the store's default.
 	FaultThreads int
 	// Topology is where neighbours are read from, if batches are drawn while training. Under
-	// topology.Cached, what they take by default is a quarter of Memory.
+	// topology.Cached, what they take by default is a quarter of Memory; under topology.Pinned
+	// the engine's GPU draws the batches.
 	Topology topology.Choice
 	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
 	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
@@ -170,7 +171,7 @@ func (o *Options) Validate() error {
 			return err
 		}
 	}
-	if err := o.Topology.Validate(); err != nil {
+	if err := o.checkTopology(); err != nil {
 		return err
 	}
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {

@@ -189,11 +189,17 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
 	}
+	if err = r.drawing.pin(o, &needs, o.Epochs*f.BatchesPerEpoch); err != nil {
+		return err
+	}
 	r.needs = needs
 	if r.plan, err = p.plan(r.found, o, needs); err != nil {
 		return err
 	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs)-r.drawing.heap(&r.plan))
+	if err = r.drawing.place(ctx, o, r.report); err != nil {
+		return err
+	}
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
@@ -254,7 +260,7 @@ func (r *runner) setup() rundir.Setup {
 	if d := r.needs.gpu; d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
 		held, _ := d.Held()
-		s.GPUBytes = held + r.plan.gpuBytes()
+		s.GPUBytes = held + r.plan.gpuBytes() + r.drawing.gpuBytes(&r.plan)
 	}
 	return s
 }
@@ -399,6 +405,7 @@ func (r *runner) close() {
 	if r.store != nil {
 		_ = r.store.Close() // only read from
 	}
+	r.drawing.unpin()
 	if r.engine != nil {
 		r.engine.Close()
 	}

@@ -12,6 +12,11 @@ func levelFlag(when string, c *topology.Choice) cli.Flag {
 	return flag("topology", "NAME", when+"where neighbours are read from: mapped, or cached: some are held in memory, others read while drawing", topology.Mapped, text(&c.Level))
 }
 
+// trainLevelFlag is levelFlag where a GPU may draw.
+func trainLevelFlag(c *topology.Choice) cli.Flag {
+	return flag("topology", "NAME", "with --fanout: where neighbours are read from: mapped; cached: some are held in memory, others read while drawing; or pinned: the GPU draws, of a topology in its memory or pinned in RAM", topology.Mapped, text(&c.Level))
+}
+
 // topologyMemoryFlag says what the neighbours that are held may take.
 func topologyMemoryFlag(byDefault string, c *topology.Choice) cli.Flag {
 	return sizeFlag("topology-memory", "with --topology cached: neighbours held, as bytes or a share of them all", byDefault, budget.UnitPercent, &c.Memory)

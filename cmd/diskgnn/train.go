@@ -95,7 +95,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
 			stringFlag("cache-policy", "NAME", "which rows the cache of --store rows holds: s3fifo (its default), lru, clock or sieve; ginex has belady, gnndrive standby", &o.CachePolicy),
 			intFlag("fault-threads", "threads on which --store mmap waits for page faults", "16", &o.FaultThreads, 1),
-			levelFlag("with --fanout: ", &o.Topology),
+			trainLevelFlag(&o.Topology),
 			topologyMemoryFlag("a quarter of --memory", &o.Topology),
 			topologyOrderFlag("reach; with --store ginex: ginex", &o.Topology),
 			memoryFlag(&o.Memory),

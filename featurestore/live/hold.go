@@ -41,11 +41,19 @@ func (s *Source) Hold(ctx context.Context, by topology.Order, bytes int64, rep p
 }
 
 // Topology returns the level of the topology.
-func (s *Source) Topology() string { return s.topology.Level() }
+func (s *Source) Topology() string {
+	if s.pinned != nil {
+		return topology.Pinned
+	}
+	return s.topology.Level()
+}
 
 // TopologyBytes returns what the in-neighbours take that the topology holds, with what finds
-// them.
+// them; of a pinned one, the copy, wherever it is.
 func (s *Source) TopologyBytes() int64 {
+	if s.pinned != nil {
+		return s.pinned.bytes
+	}
 	held, _ := topology.Needs(s.data, s.topology.Level())
 	return s.topology.Bytes() - held
 }

@@ -21,6 +21,8 @@
 // read while drawing: see package presample/sampler/topology. What the source holds is
 // TableBytes: that part, the seed nodes, the visiting orders of the epochs under way, and the
 // hotness of every node.
+// After Pin it has a copy of the topology besides, from which a GPU draws the batches of
+// loaders: the same, element by element.
 package live
 
 import (
@@ -85,6 +87,7 @@ type Source struct {
 	chosen      int64          // bytes of the topology that HoldLists holds
 	costs       topology.Lists // of lists, where draws are counted
 	facts       featurestore.Facts
+	pinned      *pinned // nil: loaders draw on the host
 }
 
 // Open verifies and maps the topology and does the dry pass. Close the source after what
@@ -230,7 +233,7 @@ func (s *Source) Lineage() featurestore.Lineage {
 // TableBytes returns what the source holds beside loaders, and beside lists that a store has
 // chosen.
 func (s *Source) TableBytes() int64 {
-	return s.seeds.Memory(s.options.Workers) + s.countBytes() + s.topology.Bytes() - s.chosen
+	return s.seeds.Memory(s.options.Workers) + s.countBytes() + s.topology.Bytes() - s.chosen + s.pinned.tableBytes(s)
 }
 
 // countBytes returns the memory of the counts of every node: its hotness, and its draws.

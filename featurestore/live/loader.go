@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/gpusampler"
 )
 
 // Outgrown is the error of a training batch beyond the maxima. Grow raises them. It is of
@@ -49,10 +50,24 @@ func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 // LoaderBytes returns the memory of a sampler, of the seed nodes that it draws for, and of
 // a loader's part of the visiting orders.
 func (s *Source) LoaderBytes(eval bool) int64 {
+	if s.pinned != nil {
+		return s.pinnedBytes(eval) + s.seedBytes(eval)
+	}
+	return s.hostLoaderBytes(eval)
+}
+
+// hostLoaderBytes is LoaderBytes of what draws on the host.
+func (s *Source) hostLoaderBytes(eval bool) int64 {
+	n, _ := s.samplerBytes(eval)
+	return n + s.seedBytes(eval)
+}
+
+// seedBytes returns the memory of a loader's seed nodes, and of its part of the visiting
+// orders.
+func (s *Source) seedBytes(eval bool) int64 {
 	sizes, _ := s.sizes(eval)
 	seeds := int64(sizes.Dst[len(sizes.Dst)-1])
-	n, _ := s.samplerBytes(eval)
-	n += 2 * int64(8+s.facts.TargetBytes) * seeds // grown to double
+	n := 2 * int64(8+s.facts.TargetBytes) * seeds // grown to double
 	if !eval {
 		n += 4 * seeds
 	}
@@ -60,15 +75,20 @@ func (s *Source) LoaderBytes(eval bool) int64 {
 }
 
 // HeapBytes returns what a loader has of Go's heap.
-func (s *Source) HeapBytes(eval bool) int64 { return s.LoaderBytes(eval) - s.topology.ReaderBytes() }
+func (s *Source) HeapBytes(eval bool) int64 {
+	if s.pinned != nil {
+		return s.seedBytes(eval)
+	}
+	return s.LoaderBytes(eval) - s.topology.ReaderBytes()
+}
 
 // HostBytes returns what the source holds outside Go's heap, but for lists that a store has
 // chosen.
 func (s *Source) HostBytes() int64 {
 	if s.chosen > 0 {
-		return 0
+		return s.pinned.hostBytes()
 	}
-	return s.topology.HostBytes()
+	return s.topology.HostBytes() + s.pinned.hostBytes()
 }
 
 // Open returns a maker of loaders. They read the topology alone, by a stack of its own.
@@ -87,11 +107,17 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if !eval {
 		l.train++
 	}
-	by, err := l.newDrawer(eval)
+	n := &loader{of: l, eval: eval}
+	var err error
+	if l.source.pinned == nil {
+		n.drawer, err = l.newDrawer(eval)
+	} else {
+		n.gpu, err = l.newGPUSampler(eval)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &loader{of: l, eval: eval, drawer: by}, nil
+	return n, nil
 }
 
 // newDrawer returns a drawer of batches within the maxima.
@@ -119,7 +145,8 @@ func (l *loaders) draw(ctx context.Context, by drawer, r featurestore.Ref) (*gra
 type loader struct {
 	of      *loaders
 	eval    bool
-	drawer  drawer
+	drawer  drawer              // on the host, if it is not the GPU that draws
+	gpu     *gpusampler.Sampler // nil: drawer draws
 	ref     featurestore.Ref
 	started bool          // and not drawn yet
 	batch   *graph.Batch  // drawn last; nil after an error
@@ -141,6 +168,10 @@ func (l *loader) Wait(ctx context.Context) (err error) {
 		s := l.of.source
 		s.forget(s.id(l.ref).Epoch, l.of.train)
 	}
+	if l.gpu != nil {
+		l.batch, err = l.of.drawOn(ctx, l.gpu, l.ref)
+		return err
+	}
 	before := l.drawer.from.Reads()
 	l.batch, err = l.of.draw(ctx, l.drawer, l.ref)
 	l.reads = l.drawer.from.Reads().Sub(before)
@@ -160,4 +191,10 @@ func (l *loader) Counts() featurestore.Counts {
 		TopologyRead: l.reads.Bytes, TopologyRequests: l.reads.Requests}
 }
 
-func (l *loader) Free() { l.drawer.from.Free() }
+func (l *loader) Free() {
+	if l.gpu != nil {
+		l.gpu.Free()
+	} else {
+		l.drawer.from.Free()
+	}
+}

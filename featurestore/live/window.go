@@ -33,7 +33,7 @@ func (s *Source) windowNodes(ahead int) (places, most int, bytes int64) {
 func (s *Source) WindowBytes(ahead int) int64 {
 	places, _, bytes := s.windowNodes(ahead)
 	perPlace := 8 + 4*int64(s.options.BatchSize)
-	return bytes + perPlace*int64(places) + s.LoaderBytes(false)
+	return bytes + perPlace*int64(places) + s.hostLoaderBytes(false)
 }
 
 // NewWindow returns a window, which Free gives back.

@@ -54,6 +54,21 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 	r := newRecorder(t)
 	s := r.Stream
 	b := func(n int64) cuda.Buffer { return r.memory.Slice(0, n) }
+	frontier := func(most int) kernels.Frontier {
+		return kernels.Frontier{Graph: b(8), Nodes: b(36), Degree: b(36), Start: b(72), Most: most, Table: b(128), Wrong: b(4)}
+	}
+	seeds := func(change func(a *kernels.SampleSeeds)) error {
+		a := kernels.SampleSeeds{Frontier: frontier(5), Seeds: 5, Count: b(4)}
+		change(&a)
+		return a.Launch(s)
+	}
+	refused := newRecorder(t).Stream // of which some kernels run before the one that is wrong
+	sample := func(change func(a *kernels.SampleHop)) error {
+		a := kernels.SampleHop{Frontier: frontier(9), Neighbors: b(4), Destinations: kernels.Count{Most: 5, At: b(4)}, Edges: kernels.Count{Most: 11, At: b(4)},
+			Sources: kernels.Count{Most: 9, At: b(4)}, Indptr: b(24), Indices: b(44), Sums: b(8)}
+		change(&a)
+		return a.Launch(refused)
+	}
 	for i, c := range []struct {
 		err  error
 		want string
@@ -83,6 +98,23 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 16, Source: b(80), Index: b(19), Rows: kernels.Rows(5)}.Launch(s), "the index"},
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 15, Source: b(80), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "rows of 15 bytes"},
 		{kernels.EdgeSoftmax{Weights: b(39), Heads: 2, Edges: 5}.Launch(s), "the weights"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Seeds = 0 }), "0 seed nodes"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Seeds = 6 }), "6 seed nodes, room for 5"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Table = b(32) }), "a table of 32 bytes for 5 nodes"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Table = b(65) }), "a table of 65 bytes"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Nodes = b(19) }), "the nodes"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Degree = b(19) }), "the degrees"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Start = b(39) }), "the first edges"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Wrong = b(3) }), "what is wrong"},
+		{seeds(func(a *kernels.SampleSeeds) { a.Count = b(3) }), "the number of seed nodes"},
+		{sample(func(a *kernels.SampleHop) { a.Edges.Most = 12 }), "a table of 128 bytes for 17 nodes"},
+		{sample(func(a *kernels.SampleHop) { a.Sources.Most = 10 }), "10 nodes, room for 9"},
+		{sample(func(a *kernels.SampleHop) { a.Sums = b(7) }), "the sums"},
+		{sample(func(a *kernels.SampleHop) { a.Destinations.At = b(3) }), "the number of rows"},
+		{sample(func(a *kernels.SampleHop) { a.Edges.At = b(3) }), "the total"},
+		{sample(func(a *kernels.SampleHop) { a.Indptr = b(23) }), "the index pointers"},
+		{sample(func(a *kernels.SampleHop) { a.Indices = b(43) }), "the indices"},
+		{sample(func(a *kernels.SampleHop) { a.Sources.At = b(3) }), "the total"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("case %d: %v, want %q", i, c.err, c.want)
@@ -136,6 +168,9 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 	r := newRecorder(t)
 	b, rows := r.memory, kernels.Rows(5)
 	softmax := kernels.EdgeSoftmax{Weights: b, Scores: b, Heads: 4, Indptr: b, Indices: b, Edges: 9, Rows: rows}
+	frontier := kernels.Frontier{Graph: b, Nodes: b, Degree: b, Start: b, Most: 5, Table: b, Wrong: b}
+	hop := kernels.SampleHop{Frontier: frontier, Neighbors: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
+	const samples = "sample_takes sample_offsets sample_indptr sample_draw sample_firsts sample_offsets sample_number sample_sources"
 	loss := kernels.CrossEntropy{G: b, Z: b, Classes: 4, Labels: b, Inverse: b, RowLoss: b, Right: b, Score: b, Rows: rows}
 	gather := func(of dtype.Type) func(int) launcher {
 		return func(w int) launcher {
@@ -231,6 +266,8 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 			return kernels.Binary{CrossEntropy: loss, Targets: b}
 		}},
 		{"checksum", "checksum", func(int) launcher { return kernels.Checksum{Sums: b, Data: b, Ranges: b, Rows: rows} }},
+		{"sample_seeds", "sample_seeds", func(int) launcher { return kernels.SampleSeeds{Frontier: frontier, Seeds: 5, Count: b} }},
+		{samples, samples, func(int) launcher { return hop }},
 	} {
 		for width, want := range map[int]string{8: c.eight, 7: c.seven} {
 			r.names = nil
@@ -256,6 +293,8 @@ func TestLaunchesAllocateNothing(t *testing.T) {
 	s, err := d.NewStream()
 	check(t, err)
 	defer s.Free()
+	frontier := kernels.Frontier{Graph: b, Nodes: b, Degree: b, Start: b, Most: 5, Table: b, Wrong: b}
+	hop := kernels.SampleHop{Frontier: frontier, Neighbors: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
 	launches := func() error {
 		return errors.Join(
 			kernels.Gather{Out: b, Stride: 4, Table: b, Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s),
@@ -264,11 +303,12 @@ func TestLaunchesAllocateNothing(t *testing.T) {
 			kernels.TailBackward{G: b, Y: b, Sums: b, DBias: b, Width: 4, Activation: kernels.ReLU, Rows: kernels.Rows(5)}.Launch(s),             // two
 			kernels.CrossEntropy{G: b, Z: b, Classes: 3, Labels: b, Inverse: b, RowLoss: b, Right: b, Score: b, Rows: kernels.Rows(5)}.Launch(s), // two
 			kernels.Adam{Weights: b, Grads: b, Moment1: b, Moment2: b, Step: b, Parameters: 5}.Launch(s),
-			kernels.Checksum{Sums: b, Data: b, Ranges: b, Rows: kernels.Rows(5)}.Launch(s))
+			kernels.Checksum{Sums: b, Data: b, Ranges: b, Rows: kernels.Rows(5)}.Launch(s),
+			hop.Launch(s)) // eight
 	}
 	check(t, launches())
 	bare := testing.AllocsPerRun(10, func() {
-		for range 9 {
+		for range 17 {
 			l := s.Launch("work")
 			l.Int(1)
 			_ = l.Run(0, cuda.Dims{1, 1}, cuda.Dims{1, 1})

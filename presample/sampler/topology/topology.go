@@ -40,6 +40,9 @@ import (
 const (
 	Mapped = "mapped"
 	Cached = "cached"
+	// Pinned is a copy of a mapped one that a GPU reads: featurestore/live makes it, and Open
+	// does not know it.
+	Pinned = "pinned"
 )
 
 // Levels returns what Open knows, the default first.
@@ -153,6 +156,14 @@ func Open(ctx context.Context, d *dataset.Dataset, o Options, rep progress.Repor
 
 // mapped is the level of that name.
 type mapped struct{ *dataset.Topology }
+
+// CSC returns the graph of a mapped topology, for those who copy it; nil of another.
+func CSC(t Topology) *graph.CSC {
+	if m, ok := t.(*mapped); ok {
+		return &m.CSC
+	}
+	return nil
+}
 
 func (m *mapped) Level() string      { return Mapped }
 func (m *mapped) ReaderBytes() int64 { return 0 }

@@ -64,6 +64,14 @@ var emulations = map[string]func(a *arguments){
 	"column_variances":      columnVariances,
 	"checksum":              checksum,
 	"place":                 place,
+	"sample_seeds":          sampleSeeds,
+	"sample_takes":          sampleTakes,
+	"sample_offsets":        sampleOffsets,
+	"sample_indptr":         sampleIndptr,
+	"sample_draw":           sampleDraw,
+	"sample_firsts":         sampleFirsts,
+	"sample_number":         sampleNumber,
+	"sample_sources":        sampleSources,
 }
 
 func gather(a *arguments, t dtype.Type) {

@@ -1,0 +1,211 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"diskgnn/device/cuda"
+)
+
+// Frontier is the nodes of a batch that is being drawn, in the order of their discovery, and
+// what finds their numbers. Its memory is the batch's, but for the graph's, which may lie in
+// pinned host memory.
+type Frontier struct {
+	Graph cuda.Buffer // index pointers of the graph in compressed sparse columns: int64 per node, and one
+
+	Nodes  cuda.Buffer // uint32: the node of every number
+	Degree cuda.Buffer // uint32: its neighbours in the graph
+	Start  cuda.Buffer // uint64: its first edge in the graph
+	Most   int         // nodes that there is room for
+	Table  cuda.Buffer // SampleTableBytes; every byte is 0xFF when the batch begins
+	Wrong  cuda.Buffer // uint32 of Sample bits, 0 when the batch begins
+}
+
+// What can be wrong with a batch.
+const (
+	SampleNoRoom = 1 // it has more nodes or edges than there is room for
+	SampleTwice  = 2 // a seed node is listed twice
+)
+
+// SampleTile is how many rows a block takes; there is a sum for each such tile.
+const SampleTile = 1024
+
+// SampleAll as a fanout takes all neighbours.
+const SampleAll = math.MaxUint32
+
+// SampleMost bounds the destinations and edges of a hop together, by the entries that a table
+// may have.
+const SampleMost = 1 << 30
+
+// SampleTableBytes returns the size of the table that numbers the nodes of a batch whose hops
+// have so many destinations and edges together, at most: if all were different nodes, four
+// fifths of it would be taken.
+func SampleTableBytes(most int) int64 { return 8 << bits.Len64(uint64(max(most+most/4, 511))) }
+
+// SampleSumBytes returns the size of the sums of a hop of so many destinations or edges.
+func SampleSumBytes(most int) int64 { return 8 * int64(sampleTiles(most)) }
+
+func sampleTiles(rows int) int { return (rows + SampleTile - 1) / SampleTile }
+
+// frontier adds the arguments that are common to the kernels.
+func (l *launch) frontier(f *Frontier) {
+	l.Buffer("the graph", f.Graph, 8)
+	l.Buffer("the nodes", f.Nodes, 4*int64(f.Most))
+	l.Buffer("the degrees", f.Degree, 4*int64(f.Most))
+	l.Buffer("the first edges", f.Start, 8*int64(f.Most))
+	l.table(f)
+	l.Int(f.bits())
+	l.Buffer("what is wrong", f.Wrong, 4)
+}
+
+// table adds a pointer to the table, whose size is a power of two.
+func (l *launch) table(f *Frontier) {
+	if n := f.Table.Bytes(); n != 8<<f.bits() || f.bits() > 31 {
+		l.Fail("a table of %d bytes", n)
+	}
+	l.Buffer("the table", f.Table, 16)
+}
+
+// bits returns the logarithm of the table's entries.
+func (f *Frontier) bits() int { return max(0, bits.Len64(uint64(f.Table.Bytes()))-4) }
+
+// tiled launches a kernel of which a block takes a tile of rows.
+func (l *launch) tiled(k compiled, rows int) error {
+	return l.grid(k, 1, cuda.Dims{uint32(sampleTiles(rows)), 1}, cuda.Dims{SampleTile, 1})
+}
+
+// SampleSeeds numbers the seed nodes of a batch, with which Nodes begins, and sets Count,
+// a uint32, to how many they are.
+type SampleSeeds struct {
+	Frontier
+	Seeds int // at least one
+	Count cuda.Buffer
+}
+
+// Launch gives the stream the work.
+func (a SampleSeeds) Launch(s *cuda.Stream) error {
+	l := begin(s, "number the seed nodes")
+	if a.Seeds < 1 || a.Seeds > a.Most {
+		l.Fail("%d seed nodes, room for %d", a.Seeds, a.Most)
+	}
+	if int64(a.Seeds) > a.Table.Bytes()/8 {
+		l.Fail("a table of %d bytes for %d nodes", a.Table.Bytes(), a.Seeds)
+	}
+	l.frontier(&a.Frontier)
+	l.Buffer("the number of seed nodes", a.Count, 4)
+	l.count(Rows(a.Seeds))
+	return l.tiled(sampleSeeds, a.Seeds)
+}
+
+// SampleHop draws the in-neighbours of all nodes that a batch has so far, and numbers those
+// that are new: it makes one block. The destinations' edges are those that the sampler of the
+// host draws from the same key, in its order, and so are the numbers of the nodes.
+//
+// Counts lie in device memory. Where a hop would exceed Edges.Most or Sources.Most, SampleNoRoom
+// is set, the counts of its edges or nodes become 0, and nothing is written beyond the room.
+type SampleHop struct {
+	Frontier
+	Neighbors cuda.Buffer // indices of the graph: uint32 per edge
+	Fanout    uint32      // neighbours of a destination, at most
+	Key       uint64      // of (seed, epoch, batch, hop)
+
+	Destinations Count // the nodes before the hop; At is read
+	Edges        Count // of the block; At is written
+	Sources      Count // the nodes after the hop; At is written
+
+	Indptr  cuda.Buffer // of the block: uint32 per destination, and one
+	Indices cuda.Buffer // of the block: uint32 per edge
+	Sums    cuda.Buffer // scratch: SampleSumBytes of the destinations, and of the edges
+}
+
+// Launch gives the stream the work.
+func (a SampleHop) Launch(s *cuda.Stream) error {
+	if n := int64(a.Destinations.Most) + int64(a.Edges.Most); 8*n > a.Table.Bytes() {
+		return fmt.Errorf("kernels: sample: a table of %d bytes for %d nodes", a.Table.Bytes(), n)
+	}
+	if a.Sources.Most > a.Most {
+		return fmt.Errorf("kernels: sample: %d nodes, room for %d", a.Sources.Most, a.Most)
+	}
+	if err := a.draw(s); err != nil {
+		return err
+	}
+	return a.number(s)
+}
+
+// draw draws the edges, and leaves in Indices where the table has the source of each.
+func (a *SampleHop) draw(s *cuda.Stream) error {
+	l := begin(s, "count a hop's edges")
+	l.Buffer("the sums", a.Sums, SampleSumBytes(a.Destinations.Most))
+	l.Buffer("the degrees", a.Degree, 4*int64(a.Destinations.Most))
+	l.Int(int(a.Fanout))
+	l.count(a.Destinations)
+	if err := l.tiled(sampleTakes, a.Destinations.Most); err != nil {
+		return err
+	}
+	if err := a.offsets(s, a.Destinations, cuda.Buffer{}, a.Edges); err != nil {
+		return err
+	}
+	l = begin(s, "a hop's index pointers")
+	l.Buffer("the index pointers", a.Indptr, 4*int64(a.Destinations.Most+1))
+	l.Buffer("the sums", a.Sums, 0)
+	l.Buffer("the degrees", a.Degree, 0)
+	l.Int(int(a.Fanout))
+	l.count(a.Destinations)
+	if err := l.tiled(sampleIndptr, a.Destinations.Most); err != nil {
+		return err
+	}
+	l = begin(s, "draw a hop")
+	l.frontier(&a.Frontier)
+	l.Buffer("the indices", a.Indices, 4*int64(a.Edges.Most))
+	l.Buffer("the index pointers", a.Indptr, 0)
+	l.Buffer("the graph's indices", a.Neighbors, 0)
+	l.Word(a.Key)
+	l.Buffer("the number of edges", a.Edges.At, 4)
+	l.count(a.Destinations)
+	return l.rows(sampleDraw, a.Destinations.Most, 32, 1)
+}
+
+// number numbers the nodes that are new, and makes Indices the numbers of the sources.
+func (a *SampleHop) number(s *cuda.Stream) error {
+	l := begin(s, "count a hop's new nodes")
+	l.Buffer("the sums", a.Sums, SampleSumBytes(a.Edges.Most))
+	l.table(&a.Frontier)
+	l.Buffer("the indices", a.Indices, 0)
+	l.Buffer("the number of destinations", a.Destinations.At, 4)
+	l.count(a.Edges)
+	if err := l.tiled(sampleFirsts, a.Edges.Most); err != nil {
+		return err
+	}
+	if err := a.offsets(s, a.Edges, a.Destinations.At, a.Sources); err != nil {
+		return err
+	}
+	l = begin(s, "number a hop's new nodes")
+	l.frontier(&a.Frontier)
+	l.Buffer("the indices", a.Indices, 0)
+	l.Buffer("the sums", a.Sums, 0)
+	l.Buffer("the number of destinations", a.Destinations.At, 4)
+	l.Buffer("the number of sources", a.Sources.At, 4)
+	l.count(a.Edges)
+	if err := l.tiled(sampleNumber, a.Edges.Most); err != nil {
+		return err
+	}
+	l = begin(s, "a hop's sources")
+	l.Buffer("the indices", a.Indices, 0)
+	l.table(&a.Frontier)
+	l.count(a.Edges)
+	return l.tiled(sampleSources, a.Edges.Most)
+}
+
+// offsets makes the sums of the tiles of some rows those before each, and total their sum and
+// the base, unless that is more than its most.
+func (a *SampleHop) offsets(s *cuda.Stream, rows Count, base cuda.Buffer, total Count) error {
+	l := begin(s, "sum up a hop")
+	l.Buffer("the sums", a.Sums, 0)
+	l.Buffer("the total", total.At, 4)
+	l.Optional("the base", base, 4)
+	l.Int(total.Most)
+	l.Buffer("what is wrong", a.Wrong, 4)
+	l.count(rows)
+	return l.tiled(sampleOffsets, 1)
+}

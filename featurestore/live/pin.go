@@ -1,0 +1,143 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/gpusampler"
+	"diskgnn/presample/sampler/topology"
+)
+
+// pinned is the topology as a GPU reads it, which then draws the batches of all loaders.
+// Windows, Inputs and the dry pass draw on the host, of the mapped topology.
+type pinned struct {
+	device   *cuda.Device
+	near     bool  // in the device's memory; otherwise in the host's
+	bytes    int64 // of the topology
+	room     int64 // of the device's memory, for the topology and all else but drawing
+	topology *gpusampler.Topology
+}
+
+// nearShare is how many times a topology in the device's memory must fit in what is left of
+// it: the rest is for rows.
+const nearShare = 4
+
+// Pin decides where a GPU reads the topology, so that loaders draw on it: in its own memory if
+// that is at most a quarter of what is left of it, otherwise in memory of the host, which is
+// pinned. The topology must be mapped. From now on until Unpin the source counts as after Place, which must come before
+// Open. room is what is left of the device's memory. It returns what the topology and so many
+// loaders will take of that.
+func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (bytes int64, err error) {
+	for _, eval := range []bool{false, true} {
+		if _, err := s.deviceBytes(eval); err != nil {
+			return 0, err
+		}
+	}
+	f := s.data.Facts()
+	p := &pinned{device: d, bytes: gpusampler.Bytes(f.Nodes, f.Edges)}
+	s.pinned = p
+	bytes = s.GPUBytes(loaders, evalLoaders)
+	if bytes > room {
+		s.pinned = nil
+		return 0, fault.New(fault.ErrBudget, "drawing %d batches at a time takes %s of the GPU's memory, which has %s left", loaders+evalLoaders, budget.FormatBytes(bytes), budget.FormatBytes(room))
+	}
+	p.room = room - bytes
+	if p.near = p.bytes <= p.room/nearShare; p.near {
+		bytes += p.bytes
+	}
+	return bytes, nil
+}
+
+// GPUBytes returns what so many loaders take of the memory of the GPU that draws; 0: none does.
+func (s *Source) GPUBytes(loaders, evalLoaders int) int64 {
+	if s.pinned == nil {
+		return 0
+	}
+	train, _ := s.deviceBytes(false) // Pin has returned the error
+	eval, _ := s.deviceBytes(true)
+	return int64(loaders)*train + int64(evalLoaders)*eval
+}
+
+// Place copies the topology to where Pin has decided.
+func (s *Source) Place(ctx context.Context, rep progress.Reporter) (err error) {
+	p := s.pinned
+	if p.topology, err = gpusampler.Place(ctx, p.device, topology.CSC(s.topology), p.near, s.topology.Guard); err != nil {
+		return err
+	}
+	if p.near {
+		rep.Logf("topology: %s in the GPU's memory, where batches are drawn", budget.FormatBytes(p.bytes))
+	} else {
+		rep.Logf("topology: %s pinned in RAM, more than a quarter of the %s that the GPU has left; it draws batches over the bus", budget.FormatBytes(p.bytes), budget.FormatBytes(p.room))
+	}
+	return nil
+}
+
+// Unpin gives back what Place took; loaders draw on the host again. Those that drew on the
+// device have been freed.
+func (s *Source) Unpin() {
+	if s.pinned != nil && s.pinned.topology != nil {
+		s.pinned.topology.Free()
+	}
+	s.pinned = nil
+}
+
+// deviceBytes returns what a loader takes of the device's memory.
+func (s *Source) deviceBytes(eval bool) (int64, error) {
+	sizes, fanout := s.sizes(eval)
+	if len(sizes.Src) == 0 { // there are no such batches
+		return 0, nil
+	}
+	return gpusampler.DeviceBytes(*sizes, fanout)
+}
+
+// pinnedBytes returns what a loader has of pinned memory.
+func (s *Source) pinnedBytes(eval bool) int64 {
+	sizes, _ := s.sizes(eval)
+	if s.pinned == nil || len(sizes.Src) == 0 {
+		return 0
+	}
+	return gpusampler.HostBytes(*sizes)
+}
+
+// tableBytes returns what TableBytes counts of it: the topology, if it is in the host's memory,
+// and what Inputs takes on the host beyond a loader's memory.
+func (p *pinned) tableBytes(s *Source) int64 {
+	if p == nil {
+		return 0
+	}
+	return p.hostBytes() + max(0, s.hostLoaderBytes(false)-s.LoaderBytes(false))
+}
+
+func (p *pinned) hostBytes() int64 {
+	if p == nil || p.near {
+		return 0
+	}
+	return p.bytes
+}
+
+// newGPUSampler returns a sampler on the device.
+func (l *loaders) newGPUSampler(eval bool) (*gpusampler.Sampler, error) {
+	sizes, fanout := l.source.sizes(eval)
+	return gpusampler.New(l.source.pinned.topology, *sizes, fanout)
+}
+
+// drawOn draws a batch on the device, unless it is beyond the maxima.
+func (l *loaders) drawOn(ctx context.Context, by *gpusampler.Sampler, r featurestore.Ref) (*graph.Batch, error) {
+	id := l.source.id(r)
+	b, err := by.Draw(ctx, l.source.seeds, id)
+	switch {
+	case errors.Is(err, gpusampler.ErrRoom) && id.Split == sampler.Train:
+		return nil, &Outgrown{r}
+	case err != nil:
+		return nil, fmt.Errorf("draw %s: %w", label(id), err)
+	}
+	return b, nil
+}
