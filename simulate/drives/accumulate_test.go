@@ -5,8 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"diskgnn/simulate/trace"
 )
 
 // GIDS's own figure: 5.8 GB/s and 11 µs want 854 accesses, twice as many on two drives.
@@ -23,7 +21,7 @@ func TestAccesses(t *testing.T) {
 
 func TestAccumulateByHand(t *testing.T) {
 	batch := func(rows int64) Load {
-		return Load{Sample: 1, Compute: 2, Reads: []trace.Read{{Bytes: Page, Count: rows}}, Direct: true, Zero: 3, Rows: rows, Hits: 4, Useful: 5}
+		return Load{Sample: 1, Compute: 2, Reads: []Reads{{Bytes: Page, Count: rows}}, Direct: true, Zero: 3, Rows: rows, Hits: 4, Useful: 5}
 	}
 	got := Accumulate([]Load{batch(10), batch(11), batch(1), batch(30), batch(2)}, 20)
 	two := func(rows int64) Load {

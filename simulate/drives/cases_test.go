@@ -7,11 +7,10 @@ import (
 	"testing"
 
 	"diskgnn/internal/fault"
-	"diskgnn/simulate/trace"
 )
 
 func TestRunAll(t *testing.T) {
-	l := []Load{{Reads: []trace.Read{{Bytes: Page, Count: 100}}}}
+	l := []Load{{Reads: []Reads{{Bytes: Page, Count: 100}}}}
 	var cases []Case
 	for n := 1; n < 9; n++ {
 		m := plain()
@@ -35,7 +34,7 @@ func TestRunAll(t *testing.T) {
 
 // Three reads served at 10, 20, 30 µs and answered 90 later: the latency weighs most.
 func TestSensitivities(t *testing.T) {
-	l := Load{Reads: []trace.Read{{Bytes: Page, Count: 3}}, Sample: 7 * us, Compute: 5 * us, Copy: 3 * Page}
+	l := Load{Reads: []Reads{{Bytes: Page, Count: 3}}, Sample: 7 * us, Compute: 5 * us, Copy: 3 * Page}
 	got, err := Sensitivities(context.Background(), Case{[]Load{l}, plain()})
 	if err != nil || got[0].What != "twice the latency" || len(got) != 15 {
 		t.Fatal(got, err)

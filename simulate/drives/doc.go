@@ -19,7 +19,7 @@
 //	gids      the GPU reads pages of 4 KiB; its cache evicts in turn, but not what one of
 //	          the next batches needs (window); the hottest rows lie in RAM and cross the
 //	          link (constant CPU buffer)
-//	recorded  the reads of a recorded trace, as they are
+//	recorded  the reads of a recorded trace, as its stack carried them out
 //
 // Accumulate merges small batches into one read, as GIDS's accumulator does.
 //

@@ -16,7 +16,6 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/simulate/kernel"
-	"diskgnn/simulate/trace"
 )
 
 const us = kernel.Microsecond
@@ -41,7 +40,7 @@ func mustRun(t testing.TB, loads []Load, m Machine) Result {
 
 // TestByHand plays small loads on round numbers. Times are in µs.
 func TestByHand(t *testing.T) {
-	three := Load{Reads: []trace.Read{{Bytes: 4096, Count: 3}}, Copy: 3 * 4096, Sample: 7 * us, Compute: 5 * us, Rows: 3, Useful: 3 * 4096}
+	three := Load{Reads: []Reads{{Bytes: 4096, Count: 3}}, Copy: 3 * 4096, Sample: 7 * us, Compute: 5 * us, Rows: 3, Useful: 3 * 4096}
 	direct := three
 	direct.Direct, direct.Copy = true, 0
 	buffered := direct
@@ -63,8 +62,8 @@ func TestByHand(t *testing.T) {
 		{"two at the drive", three, 1, func(m *Machine) { m.Drive.Depth = 2 }, 7 + 200 + 3 + 5, ""},
 		{"a thread of 20", three, 1, func(m *Machine) { m.Software.CostMicros = 20 }, 7 + 60 + 100 + 3 + 5, ""},
 		{"two threads of 20", three, 1, func(m *Machine) { m.Software.CostMicros, m.Software.Threads = 20, 2 }, 7 + 40 + 100 + 3 + 5, ""},
-		{"large reads", Load{Reads: []trace.Read{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(*Machine) {}, 2000 + 90, "drives"},
-		{"large reads on two", Load{Reads: []trace.Read{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(m *Machine) { m.Drives = 2 }, 1000 + 90, "drives"},
+		{"large reads", Load{Reads: []Reads{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(*Machine) {}, 2000 + 90, "drives"},
+		{"large reads on two", Load{Reads: []Reads{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(m *Machine) { m.Drives = 2 }, 1000 + 90, "drives"},
 		// Arriving at 100, 110, 120, each crosses in 1.
 		{"direct", direct, 1, func(*Machine) {}, 7 + 121 + 5, ""},
 		// A link of 40 for each: 140, 180, 220.
@@ -93,7 +92,7 @@ func TestByHand(t *testing.T) {
 }
 
 func TestResultByHand(t *testing.T) {
-	l := Load{Reads: []trace.Read{{Bytes: 4096, Count: 2}, {Bytes: 8192, Count: 1}}, Copy: 4096, Sample: 7 * us, Compute: 5 * us, Rows: 4, Hits: 1, Useful: 2000}
+	l := Load{Reads: []Reads{{Bytes: 4096, Count: 2}, {Bytes: 8192, Count: 1}}, Copy: 4096, Sample: 7 * us, Compute: 5 * us, Rows: 4, Hits: 1, Useful: 2000}
 	got := mustRun(t, []Load{l, l}, plain())
 	// Of one batch: served until 10, 20, 40; answered at 100, 110, 130; copied at 131.
 	read := 2 * 131e-6
@@ -121,7 +120,7 @@ func drawLoad(t *rapid.T, reads int64) Load {
 		l.Copy = rapid.Int64Range(0, 1<<20).Draw(t, "copy")
 	}
 	for _, bytes := range []int64{Page, 2 * Page, 1 << 20}[:rapid.IntRange(0, 3).Draw(t, "kinds")] {
-		l.Reads = append(l.Reads, trace.Read{Bytes: bytes, Count: rapid.Int64Range(0, reads).Draw(t, "count")})
+		l.Reads = append(l.Reads, Reads{Bytes: bytes, Count: rapid.Int64Range(0, reads).Draw(t, "count")})
 	}
 	return l
 }
@@ -215,7 +214,7 @@ func TestRunEndsEmpty(t *testing.T) {
 func TestEstimateIsClose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLoad(t, 1)
-		l.Reads = []trace.Read{{Bytes: Page, Count: rapid.Int64Range(3000, 6000).Draw(t, "pages")}}
+		l.Reads = []Reads{{Bytes: Page, Count: rapid.Int64Range(3000, 6000).Draw(t, "pages")}}
 		m := drawMachine(t)
 		m.Software.InFlight, m.Drive.Depth, m.Slots = 1000*m.Drives, 1024, 1
 		loads := []Load{l, l}
@@ -231,8 +230,8 @@ func TestEstimateIsClose(t *testing.T) {
 
 // TestEstimateByHand: in µs, of one batch, with the machine of TestByHand.
 func TestEstimateByHand(t *testing.T) {
-	large := Load{Reads: []trace.Read{{Bytes: 100 * Page, Count: 3}}, Striped: true, Sample: 7 * us, Compute: 5 * us, Copy: 2 * Page}
-	small := Load{Reads: []trace.Read{{Bytes: Page, Count: 40}}, Direct: true, Zero: 60 * Page}
+	large := Load{Reads: []Reads{{Bytes: 100 * Page, Count: 3}}, Striped: true, Sample: 7 * us, Compute: 5 * us, Copy: 2 * Page}
+	small := Load{Reads: []Reads{{Bytes: Page, Count: 40}}, Direct: true, Zero: 60 * Page}
 	for _, c := range []struct {
 		name  string
 		loads []Load
@@ -260,7 +259,7 @@ func TestEstimateByHand(t *testing.T) {
 
 func TestEnough(t *testing.T) {
 	// A drive takes 100 ms for what the link carries in 10: ten drives, less 5 %.
-	l := Load{Reads: []trace.Read{{Bytes: Page, Count: 10_000}}, Direct: true}
+	l := Load{Reads: []Reads{{Bytes: Page, Count: 10_000}}, Direct: true}
 	m := plain()
 	m.Slots, m.Drive.LatencyMicros, m.Software.InFlight = 8, 10, 1<<20
 	if n := Enough(slices.Repeat([]Load{l}, 50), m); n != 10 {
@@ -299,7 +298,7 @@ func TestRefusals(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Run(ctx, []Load{{Reads: []trace.Read{{Bytes: 1, Count: 1 << 20}}}}, plain()); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, []Load{{Reads: []Reads{{Bytes: 1, Count: 1 << 20}}}}, plain()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -348,7 +347,7 @@ func TestPresets(t *testing.T) {
 func BenchmarkRun(b *testing.B) {
 	m := plain()
 	m.Drives, m.Slots = 4, 2
-	r := newRun([]Load{{Reads: []trace.Read{{Bytes: Page, Count: int64(b.N)}}, Direct: true}}, m)
+	r := newRun([]Load{{Reads: []Reads{{Bytes: Page, Count: int64(b.N)}}, Direct: true}}, m)
 	b.ReportAllocs()
 	r.start()
 	for e := (kernel.Event{}); r.Next(&e); {

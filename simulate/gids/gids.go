@@ -138,7 +138,7 @@ func (a *Assumptions) plan(store string, w *drives.Workload, c drives.Caches) ([
 		mean.Hits += l.Hits
 		mean.Useful += l.Useful
 	}
-	mean.Reads = []trace.Read{{Bytes: drives.Page, Count: reads / n}}
+	mean.Reads = []drives.Reads{{Bytes: drives.Page, Count: reads / n}}
 	mean.Copy, mean.Touched, mean.Rows, mean.Hits, mean.Useful = mean.Copy/n, mean.Touched/n, mean.Rows/n, mean.Hits/n, mean.Useful/n
 	return []drives.Load{mean}, nil
 }
