@@ -54,8 +54,14 @@ func loadingLinks(at func(item int) featurestore.Ref, n int) []pipeline.Link[*sl
 			}
 			return sl.prepare()
 		}},
-		{Name: linkRead, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Wait(sl.under(ctx))) }},
-		{Name: linkAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Assemble(sl.under(ctx))) }},
+		{Name: linkRead, Do: func(ctx context.Context, sl *slot, _ int) error {
+			defer sl.kept.since(sl.kept.mark())
+			return ofPack(sl.Wait(sl.under(ctx)))
+		}},
+		{Name: linkAssemble, Do: func(ctx context.Context, sl *slot, _ int) error {
+			defer sl.kept.since(sl.kept.mark())
+			return ofPack(sl.Assemble(sl.under(ctx)))
+		}},
 	}
 }
 

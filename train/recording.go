@@ -14,7 +14,7 @@ import (
 )
 
 // recording writes a run's trace: of each training batch that was computed, in that order,
-// what its store read through the storage stack, and how long it was drawn and computed. It
+// what its store read through the storage stack, and how long it was drawn, assembled and computed. It
 // outlives the attempts at a run. Nil, it does nothing.
 type recording struct {
 	fsys  vfs.FS
@@ -82,16 +82,37 @@ func (r *recording) begin(h trace.Header, slots []*slot, f *featurestore.Facts) 
 // kept is what a slot keeps of the batch in it.
 type kept struct {
 	*record.Batch
-	of    *recording
-	began time.Time     // in the first link
-	drawn time.Duration // at work there, and none of the batches before it
+	of        *recording
+	began     time.Time     // in the first link
+	drawn     time.Duration // at work there, and none of the batches before it
+	assembled time.Duration // at work in the links after it
 }
 
 // load begins with another batch.
 func (k *kept) load() {
 	if k != nil {
 		k.Reset()
-		k.began = time.Now()
+		k.began, k.assembled = time.Now(), 0
+	}
+}
+
+// mark is when a link began with a batch, and how long that had waited for reads.
+type mark struct {
+	at     time.Time
+	waited time.Duration
+}
+
+func (k *kept) mark() (m mark) {
+	if k != nil {
+		m = mark{time.Now(), k.Waited()}
+	}
+	return m
+}
+
+// since adds to the time of assembling what a link took, but for waiting.
+func (k *kept) since(m mark) {
+	if k != nil {
+		k.assembled += max(0, time.Since(m.at)-(k.Waited()-m.waited))
 	}
 }
 
@@ -131,7 +152,7 @@ func (r *recording) add(k *kept, computing time.Duration) error {
 		r.numbers = append(r.numbers, n)
 	}
 	b := &r.batch
-	b.SampleNanos, b.ComputeNanos, b.Reads = k.drawn.Nanoseconds(), computing.Nanoseconds(), b.Reads[:0]
+	b.SampleNanos, b.AssembleNanos, b.ComputeNanos, b.Reads = k.drawn.Nanoseconds(), k.assembled.Nanoseconds(), computing.Nanoseconds(), b.Reads[:0]
 	for i := range reads {
 		b.Reads = append(b.Reads, trace.Read{Offset: reads[i].Offset, Bytes: reads[i].Bytes, File: r.numbers[reads[i].File]})
 	}

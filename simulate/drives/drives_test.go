@@ -76,6 +76,8 @@ func TestByHand(t *testing.T) {
 		// The second batch is sampled at 14, and its reads, submitted then, are served
 		// behind the first's, which ended at 37: answered at 157, copied, computed.
 		{"two slots", three, 2, func(m *Machine) { m.Slots = 2 }, 37 + 30 + 90 + 3 + 5, ""},
+		{"assembling", Load{Assemble: 50 * us, Compute: 20 * us, Copy: 4096}, 4, func(m *Machine) { m.Slots = 2 }, 4*50 + 1 + 20, "assembling"},
+		{"assembled before it is copied", Load{Assemble: 50 * us, Copy: 100 * 4096}, 2, func(m *Machine) { m.Slots = 2 }, 50 + 2*100, "link"},
 		{"computing", Load{Compute: 50 * us, Copy: 4096}, 4, func(m *Machine) { m.Slots = 2 }, 1 + 4*50, "computing"},
 		{"sampling", Load{Sample: 50 * us, Copy: 4096}, 4, func(m *Machine) { m.Slots = 2 }, 4*50 + 1, "sampling"},
 	} {
@@ -92,16 +94,16 @@ func TestByHand(t *testing.T) {
 }
 
 func TestResultByHand(t *testing.T) {
-	l := Load{Reads: []Reads{{Bytes: 4096, Count: 2}, {Bytes: 8192, Count: 1}}, Copy: 4096, Sample: 7 * us, Compute: 5 * us, Rows: 4, Hits: 1, Useful: 2000}
+	l := Load{Reads: []Reads{{Bytes: 4096, Count: 2}, {Bytes: 8192, Count: 1}}, Copy: 4096, Sample: 7 * us, Assemble: 19 * us, Compute: 5 * us, Rows: 4, Hits: 1, Useful: 2000}
 	got := mustRun(t, []Load{l, l}, plain())
-	// Of one batch: served until 10, 20, 40; answered at 100, 110, 130; copied at 131.
-	read := 2 * 131e-6
+	// Of one batch: served until 10, 20, 40; answered at 100, 110, 130; assembled at 149; copied at 150.
+	read := 2 * 150e-6
 	want := Result{
-		Drives: 1, Batches: 2, Seconds: 2 * (7 + 131 + 5) * 1e-6, SampleSeconds: 14e-6, ReadSeconds: read, ComputeSeconds: 10e-6,
+		Drives: 1, Batches: 2, Seconds: 2 * (7 + 150 + 5) * 1e-6, SampleSeconds: 14e-6, ReadSeconds: read, AssembleSeconds: 38e-6, ComputeSeconds: 10e-6,
 		Rows: 8, HitRatio: 0.25, Requests: 6, BytesRead: 2 * 4 * 4096, UsefulBytes: 4000,
 		RequestsPerSecond: 6 / read, BytesPerSecond: 8 * 4096 / read, UsefulPerSecond: 4000 / read,
-		DrivesBusy: 80.0 / 262, LinkBusy: 2.0 / 262, InFlight: 2 * 340.0 / 1024 / 262,
-		MeanLatency: 340.0 / 3 * 1e-6, P99Latency: 130e-6, DriveQueue: 2 * 30.0 / 286, Bound: "latency",
+		DrivesBusy: 80.0 / 300, LinkBusy: 2.0 / 300, InFlight: 2 * 340.0 / 1024 / 300,
+		MeanLatency: 340.0 / 3 * 1e-6, P99Latency: 130e-6, DriveQueue: 2 * 30.0 / 324, Bound: "latency",
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-5*max(math.Abs(a), math.Abs(b)) })); d != "" {
 		t.Error(d)
@@ -111,7 +113,8 @@ func TestResultByHand(t *testing.T) {
 func drawLoad(t *rapid.T, reads int64) Load {
 	l := Load{
 		Sample: kernel.Time(rapid.IntRange(0, 50).Draw(t, "sample")) * us, Compute: kernel.Time(rapid.IntRange(0, 200).Draw(t, "compute")) * us,
-		Striped: rapid.Bool().Draw(t, "striped"), Direct: rapid.Bool().Draw(t, "direct"),
+		Assemble: kernel.Time(rapid.IntRange(0, 100).Draw(t, "assemble")) * us,
+		Striped:  rapid.Bool().Draw(t, "striped"), Direct: rapid.Bool().Draw(t, "direct"),
 		Touched: rapid.Int64Range(0, 20).Draw(t, "touched"), Rows: 10, Useful: 1000,
 	}
 	if l.Direct {
@@ -232,6 +235,8 @@ func TestEstimateIsClose(t *testing.T) {
 func TestEstimateByHand(t *testing.T) {
 	large := Load{Reads: []Reads{{Bytes: 100 * Page, Count: 3}}, Striped: true, Sample: 7 * us, Compute: 5 * us, Copy: 2 * Page}
 	small := Load{Reads: []Reads{{Bytes: Page, Count: 40}}, Direct: true, Zero: 60 * Page}
+	assembled, slow := large, large
+	assembled.Assemble, slow.Assemble = 11*us, 5000*us
 	for _, c := range []struct {
 		name  string
 		loads []Load
@@ -247,6 +252,9 @@ func TestEstimateByHand(t *testing.T) {
 		{"by slow threads", []Load{small}, func(m *Machine) { m.Software.CostMicros = 20 }, 800 + 10 + 90 + 1},
 		{"over a slow link", []Load{small}, func(m *Machine) { m.Link /= 10 }, 1000},
 		{"one at a time", []Load{small}, func(m *Machine) { m.Software.InFlight = 1 }, 40 * (10 + 90 + 1)},
+		{"assembled", []Load{assembled}, func(*Machine) {}, 7 + 3000 + 90 + 11 + 2 + 5},
+		{"assembled at once", []Load{assembled, assembled}, func(m *Machine) { m.Slots = 2 }, 7 + 2*3000 + 11 + 5},
+		{"by a slow host", []Load{slow, slow}, func(m *Machine) { m.Slots = 2 }, 2*5000 + 7 + 3090 + 2 + 5},
 		{"nothing", nil, func(*Machine) {}, 0},
 	} {
 		m := plain()

@@ -33,15 +33,16 @@ type Reads struct{ Bytes, Count int64 }
 // Load is what a store makes of one batch.
 type Load struct {
 	Sample, Compute kernel.Time
-	Reads           []Reads // in order; several may be of one size
-	Striped         bool    // reads go to the drives in turn, not by hash
-	Direct          bool    // they cross the link one by one
-	Zero            int64   // bytes of rows in RAM that the GPU reads over the link
-	Copy            int64   // bytes that cross the link when all reads are done
-	Touched         int64   // pages that the page cache serves
-	Rows, Hits      int64   // rows of the batch, and those that no drive is asked for
-	Useful          int64   // bytes of its rows
-	Merged          int     // batches beside the first that Accumulate made it of
+	Assemble        kernel.Time // by the host, of what was read, before it crosses the link
+	Reads           []Reads     // in order; several may be of one size
+	Striped         bool        // reads go to the drives in turn, not by hash
+	Direct          bool        // they cross the link one by one
+	Zero            int64       // bytes of rows in RAM that the GPU reads over the link
+	Copy            int64       // bytes that cross the link when all reads are done
+	Touched         int64       // pages that the page cache serves
+	Rows, Hits      int64       // rows of the batch, and those that no drive is asked for
+	Useful          int64       // bytes of its rows
+	Merged          int         // batches beside the first that Accumulate made it of
 }
 
 // Requests returns the number of reads, and their bytes.
@@ -91,7 +92,8 @@ func Plan(store string, w *Workload, c Caches) ([]Load, error) {
 		b := &w.Batches[i]
 		l := Load{
 			Sample: kernel.Time(b.SampleNanos) * kernel.Nanosecond, Compute: kernel.Time(b.ComputeNanos) * kernel.Nanosecond,
-			Rows: int64(len(b.Rows)), Useful: int64(len(b.Rows)) * w.RowBytes,
+			Assemble: kernel.Time(b.AssembleNanos) * kernel.Nanosecond,
+			Rows:     int64(len(b.Rows)), Useful: int64(len(b.Rows)) * w.RowBytes,
 		}
 		each(i, &l)
 		if i >= c.Warmup {

@@ -24,7 +24,7 @@ import (
 func small() *Workload {
 	w := &Workload{Nodes: 8, RowBytes: 3000}
 	for _, rows := range [][]uint32{{2, 5, 0}, {5, 2, 3}, {7, 5, 2, 6}} {
-		if err := w.Add(&trace.Batch{SampleNanos: 2, ComputeNanos: 3, Rows: rows}); err != nil {
+		if err := w.Add(&trace.Batch{SampleNanos: 2, AssembleNanos: 4, ComputeNanos: 3, Rows: rows}); err != nil {
 			panic(err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestPlanByHand(t *testing.T) {
 		}
 		for i := range c.want {
 			l := &c.want[i]
-			l.Sample, l.Compute = 2*kernel.Nanosecond, 3*kernel.Nanosecond
+			l.Sample, l.Assemble, l.Compute = 2*kernel.Nanosecond, 4*kernel.Nanosecond, 3*kernel.Nanosecond
 			l.Rows = int64(len(small().Batches[i+c.caches.Warmup].Rows))
 			l.Useful = 3000 * l.Rows
 		}

@@ -1,5 +1,5 @@
 // Package trace is the file of a trace: what a run asked of its drives, batch by batch,
-// and how long it sampled and computed beside. A simulation replays it on other drives.
+// and how long it sampled, assembled and computed beside. A simulation replays it on other drives.
 //
 // A batch has reads, rows, or both. Reads are requests as a store gave them to the storage
 // stack, in that order: bytes of a file. Rows are the nodes whose features a batch needs,
@@ -15,7 +15,7 @@
 //	records   one for each batch:
 //	  u32     n, bytes of the payload, at least 1
 //	  u32     CRC-32C of the payload
-//	  n       v sampling, v computing, in nanoseconds
+//	  n       v sampling, v assembling, v computing, in nanoseconds
 //	          v number of files that no record before has named, then of each, which is
 //	            numbered in this order from 0: v bytes of its name, the name, v its size,
 //	            v 1 if whole pages are read of it, else 0
@@ -126,9 +126,11 @@ func (r *Read) check(files []File) error {
 
 // Batch is one mini-batch of a trace.
 type Batch struct {
-	SampleNanos, ComputeNanos int64
-	Reads                     []Read
-	Rows                      []uint32
+	SampleNanos   int64 // drawing it, or decoding its graph
+	AssembleNanos int64 // checking what was read, and putting it together
+	ComputeNanos  int64
+	Reads         []Read
+	Rows          []uint32
 }
 
 // check refuses what the format has no room for.
@@ -195,11 +197,12 @@ func (t *Writer) AddFile(f File) (number int32, err error) {
 // Append writes a batch, which may be reused when it returns.
 func (t *Writer) Append(b *Batch) error {
 	p := t.payload[:0]
-	if b.SampleNanos < 0 || b.ComputeNanos < 0 {
-		return fault.New(fault.ErrInput, "batch %d takes %d and %d ns", t.batches, b.SampleNanos, b.ComputeNanos)
+	for _, n := range []int64{b.SampleNanos, b.AssembleNanos, b.ComputeNanos} {
+		if n < 0 {
+			return fault.New(fault.ErrInput, "batch %d takes %d ns", t.batches, n)
+		}
+		p = binary.AppendUvarint(p, uint64(n))
 	}
-	p = binary.AppendUvarint(p, uint64(b.SampleNanos))
-	p = binary.AppendUvarint(p, uint64(b.ComputeNanos))
 	p = binary.AppendUvarint(p, uint64(len(t.files)-t.written))
 	for i := range t.files[t.written:] {
 		p = t.files[t.written+i].append(p)
@@ -378,11 +381,13 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 		p = p[n:]
 		return v
 	}
-	sample, compute := next(), next()
-	if sample > math.MaxInt64 || compute > math.MaxInt64 {
-		return t.corrupt("takes longer than can be")
+	for _, n := range []*int64{&b.SampleNanos, &b.AssembleNanos, &b.ComputeNanos} {
+		v := next()
+		if v > math.MaxInt64 {
+			return t.corrupt("takes longer than can be")
+		}
+		*n = int64(v)
 	}
-	b.SampleNanos, b.ComputeNanos = int64(sample), int64(compute)
 	b.Reads, b.Rows = b.Reads[:0], b.Rows[:0]
 	for n := next(); n > 0 && !short; n-- {
 		name := next()

@@ -65,7 +65,7 @@ func decode(b []byte) (Header, []File, []Batch, error) {
 var (
 	files = []File{{"a.bin", 300, false}, {"b", 10_000, true}}
 	small = []Batch{
-		{SampleNanos: 3, ComputeNanos: 300, Reads: []Read{{4096, 512, 1}, {10, 5, 0}}, Rows: []uint32{5, 2, 9}},
+		{SampleNanos: 3, AssembleNanos: 4, ComputeNanos: 300, Reads: []Read{{4096, 512, 1}, {10, 5, 0}}, Rows: []uint32{5, 2, 9}},
 		{},
 	}
 	rowsOnly = Batch{ComputeNanos: 300, Rows: []uint32{5, 2, 9}}
@@ -79,11 +79,11 @@ func TestBytes(t *testing.T) {
 		t.Fatalf("%s", got)
 	}
 	rest := hex.EncodeToString(got[len(line):])
-	want := "20000000" + "????????" + "03" + "ac02" +
+	want := "21000000" + "????????" + "03" + "04" + "ac02" +
 		"02" + "05612e62696e" + "ac02" + "00" + "0162" + "904e" + "01" +
 		"02" + "01" + "8040" + "8004" + "00" + "eb47" + "05" + // 10 − 4608 = −4598 is 9195
 		"03" + "0a" + "05" + "0e" +
-		"05000000" + "????????" + "0000000000" +
+		"06000000" + "????????" + "000000000000" +
 		"00000000" + "????????" + "0200000000000000"
 	if len(rest) != len(want) {
 		t.Fatalf("%s, want %s", rest, want)
@@ -104,7 +104,7 @@ func TestRoundTrip(t *testing.T) {
 		}), 1, 4).Draw(t, "files")
 		batches := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Batch {
 			return Batch{
-				SampleNanos: rapid.Int64Min(0).Draw(t, "sample"), ComputeNanos: rapid.Int64Min(0).Draw(t, "compute"),
+				SampleNanos: rapid.Int64Min(0).Draw(t, "sample"), AssembleNanos: rapid.Int64Min(0).Draw(t, "assemble"), ComputeNanos: rapid.Int64Min(0).Draw(t, "compute"),
 				Reads: rapid.SliceOf(rapid.Custom(func(t *rapid.T) Read {
 					f := rapid.IntRange(0, len(names)-1).Draw(t, "file")
 					n := rapid.Int64Range(1, names[f].Size).Draw(t, "bytes")
@@ -189,7 +189,7 @@ func TestWriterRefuses(t *testing.T) {
 		t.Error("less than no read in flight")
 	}
 	for _, b := range []Batch{{Rows: []uint32{10}}, {Reads: []Read{{0, 0, 0}}}, {Reads: []Read{{0, 301, 0}}}, {Reads: []Read{{300, 1, 0}}}, {Reads: []Read{{-1, 1, 0}}},
-		{Reads: []Read{{math.MaxInt64, 1, 0}}}, {Reads: []Read{{0, 1, 2}}}, {Reads: []Read{{0, 1, -1}}}, {SampleNanos: -1}, {ComputeNanos: -1}} {
+		{Reads: []Read{{math.MaxInt64, 1, 0}}}, {Reads: []Read{{0, 1, 2}}}, {Reads: []Read{{0, 1, -1}}}, {SampleNanos: -1}, {AssembleNanos: -1}, {ComputeNanos: -1}} {
 		w, err := NewWriter(io.Discard, Header{Nodes: 10, RowBytes: 4})
 		if err != nil {
 			t.Fatal(err)
@@ -253,26 +253,26 @@ func TestForged(t *testing.T) {
 		payload []byte
 		ok      bool
 	}{
-		{[]byte{0, 0, 0, 0, 1, 18}, true},                               // node 9
-		{[]byte{0, 0, 0, 0, 1, 20}, false},                              // node 10
-		{[]byte{0, 0, 0, 0, 1, 1}, false},                               // node -1
-		{[]byte{0, 0, 0, 0, 2, 2, 2}, true},                             // nodes 1, 2
-		{[]byte{0, 0, 0, 0, 2, 2}, false},                               // one is missing
-		{[]byte{0, 0, 0, 0, 1, 2, 2}, false},                            // one too many
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 0, 0}, true},                     // a file
-		{[]byte{0, 0, 1, 1, 'x', 5, 2, 0, 0}, false},                    // neither whole pages nor not
-		{[]byte{0, 0, 1, 0, 5, 0, 0, 0}, false},                         // without a name
-		{[]byte{0, 0, 1, 9, 'x', 5, 0, 0, 0}, false},                    // whose name is cut off
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 1, 0, 0, 5, 0}, true},            // all of it
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 1, 0, 0, 6, 0}, false},           // more than that
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 1, 0, 0, 0, 0}, false},           // a read of no byte
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 1, 1, 0, 5, 0}, false},           // of another file
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 2, 0, 0, 2, 0, 2, 2, 0}, true},   // bytes 0–1, 3–4
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 2, 0, 0, 2, 0, 3, 2, 0}, true},   // and 0–1 once more
-		{[]byte{0, 0, 1, 1, 'x', 5, 0, 2, 0, 0, 2, 0, 5, 2, 0}, false},  // −1
-		{[]byte{0x80, 0x80, 0x80}, false},                               // a number without an end
-		{append(bytes.Repeat([]byte{0xff}, 9), 1, 0, 0, 0, 0), false},   // 2⁶⁴−1 ns
-		{append([]byte{0, 0}, bytes.Repeat([]byte{0xff}, 8)...), false}, // files without end
+		{[]byte{0, 0, 0, 0, 0, 1, 18}, true},                               // node 9
+		{[]byte{0, 0, 0, 0, 0, 1, 20}, false},                              // node 10
+		{[]byte{0, 0, 0, 0, 0, 1, 1}, false},                               // node -1
+		{[]byte{0, 0, 0, 0, 0, 2, 2, 2}, true},                             // nodes 1, 2
+		{[]byte{0, 0, 0, 0, 0, 2, 2}, false},                               // one is missing
+		{[]byte{0, 0, 0, 0, 0, 1, 2, 2}, false},                            // one too many
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 0, 0}, true},                     // a file
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 2, 0, 0}, false},                    // neither whole pages nor not
+		{[]byte{0, 0, 0, 1, 0, 5, 0, 0, 0}, false},                         // without a name
+		{[]byte{0, 0, 0, 1, 9, 'x', 5, 0, 0, 0}, false},                    // whose name is cut off
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 1, 0, 0, 5, 0}, true},            // all of it
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 1, 0, 0, 6, 0}, false},           // more than that
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 1, 0, 0, 0, 0}, false},           // a read of no byte
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 1, 1, 0, 5, 0}, false},           // of another file
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 2, 0, 0, 2, 0, 2, 2, 0}, true},   // bytes 0–1, 3–4
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 2, 0, 0, 2, 0, 3, 2, 0}, true},   // and 0–1 once more
+		{[]byte{0, 0, 0, 1, 1, 'x', 5, 0, 2, 0, 0, 2, 0, 5, 2, 0}, false},  // −1
+		{[]byte{0x80, 0x80, 0x80}, false},                                  // a number without an end
+		{append(bytes.Repeat([]byte{0xff}, 9), 1, 0, 0, 0, 0, 0), false},   // 2⁶⁴−1 ns
+		{append([]byte{0, 0, 0}, bytes.Repeat([]byte{0xff}, 8)...), false}, // files without end
 	} {
 		r := Reader{header: h}
 		if err := r.decode(c.payload, &Batch{}); (err == nil) != c.ok {
@@ -336,7 +336,7 @@ func FuzzRead(f *testing.F) {
 
 // FuzzPayload reads any payload under a checksum that matches.
 func FuzzPayload(f *testing.F) {
-	f.Add([]byte{3, 0xac, 2, 1, 1, 'x', 5, 1, 2, 0, 0, 2, 0, 2, 2, 3, 10, 5, 14})
+	f.Add([]byte{3, 4, 0xac, 2, 1, 1, 'x', 5, 1, 2, 0, 0, 2, 0, 2, 2, 3, 10, 5, 14})
 	f.Fuzz(func(t *testing.T, p []byte) {
 		r := Reader{header: Header{Nodes: 10, RowBytes: 4}}
 		var b Batch
