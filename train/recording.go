@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+	"unsafe"
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
@@ -49,8 +50,8 @@ func recordRoom(f *featurestore.Facts) int64 {
 // recordBytes returns what a recording holds with so many slots: their reads, those of the
 // batch that is written, and its encoding.
 func recordBytes(f *featurestore.Facts, slots int) int64 {
-	const written, encoded, buffers = 24, 16, 1 << 20
-	return recordRoom(f)*(record.ReadBytes*int64(slots)+written+encoded) + buffers
+	const encoded, buffers = 16, 1 << 20
+	return recordRoom(f)*(record.ReadBytes*int64(slots)+int64(unsafe.Sizeof(trace.Read{}))+encoded) + buffers
 }
 
 // wrap returns the stack of an attempt, whose reads are kept.
@@ -116,9 +117,7 @@ func (k *kept) since(m mark) {
 	}
 }
 
-// done says that the batch has left the first link. There, batches are side by side: what
-// counts as the time of one is what passed since the one before it left, if it was at work as
-// long.
+// done says that the batch has left the first link.
 func (k *kept) done() {
 	if k == nil {
 		return
@@ -126,12 +125,19 @@ func (k *kept) done() {
 	r, now := k.of, time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	from := k.began
-	if r.loaded.After(from) {
-		from = r.loaded
-	}
+	k.drawn = alone(k.began, now, r.loaded, k.Waited())
 	r.loaded = now
-	k.drawn = max(0, min(now.Sub(from), now.Sub(k.began)-k.Waited()))
+}
+
+// alone returns the time of a batch in a link where several are side by side, so that the
+// times of all of them add up to the link's: what passed since another left it for the last
+// time, but no more than the batch was at work there.
+func alone(began, now, left time.Time, waited time.Duration) time.Duration {
+	from := began
+	if left.After(from) {
+		from = left
+	}
+	return max(0, min(now.Sub(from), now.Sub(began)-waited))
 }
 
 // add writes the batch of a slot, which took so long to compute.

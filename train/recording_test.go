@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -99,11 +100,14 @@ func TestRecorded(t *testing.T) {
 				if n := got.bytes(i*per, (i+1)*per); n != e.BytesRead {
 					t.Errorf("epoch %d moved %d bytes, the trace has %d", i, e.BytesRead, n)
 				}
-				computing := int64(0)
+				var drawing, assembling, computing int64
 				for _, b := range got.batches[i*per : (i+1)*per] {
-					computing += b.ComputeNanos
+					drawing, assembling, computing = drawing+b.SampleNanos, assembling+b.AssembleNanos, computing+b.ComputeNanos
 				}
-				if s := float64(computing) / 1e9; s > e.ComputeSeconds*1.01+e.Seconds*0.01 || computing == 0 {
+				if drawing == 0 || assembling == 0 {
+					t.Errorf("epoch %d: drawn in %d ns, assembled in %d", i, drawing, assembling)
+				}
+				if s := float64(computing) / 1e9; s == 0 || o.Engine != EngineNone && s > e.ComputeSeconds+1e-6 { // the link's, which has the step's in it
 					t.Errorf("epoch %d computed for %v s, the trace has %v", i, e.ComputeSeconds, s)
 				}
 			}
@@ -235,5 +239,25 @@ func TestRecordingIsPlanned(t *testing.T) {
 	o.Memory = budget.Reserve + recordBytes(&f, 2)
 	if _, err := planMemory(c, &o, engineNeeds{}); !errors.Is(err, fault.ErrBudget) {
 		t.Error(err)
+	}
+}
+
+// TestAlone: times in seconds.
+func TestAlone(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(0, int64(s*1e9)) }
+	for _, c := range []struct{ began, now, left, waited, want float64 }{
+		{10, 14, 0, 0, 4},
+		{10, 14, 0, 3, 1},
+		{10, 14, 8, 0, 4},  // the one before had left
+		{10, 14, 13, 0, 1}, // three of them were another's
+		{10, 14, 13, 2, 1}, // it worked for two, one of them beside another
+		{10, 14, 13, 3.5, 0.5},
+		{10, 14, 14, 0, 0},
+		{10, 14, 0, 5, 0}, // several waits at once
+	} {
+		got := alone(at(c.began), at(c.now), at(c.left), time.Duration(c.waited*1e9))
+		if want := time.Duration(c.want * 1e9); got != want {
+			t.Errorf("%+v: %v, want %v", c, got, want)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"diskgnn/device/cuda"
 	"diskgnn/iostack"
@@ -118,12 +119,10 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	list := s.waiting[g]
 	delete(s.waiting, g)
 	if b != nil {
-		b.mu.Lock()
 		b.waited += time.Since(began)
 		if list != nil && err == nil {
 			b.reads = append(b.reads, *list...)
 		}
-		b.mu.Unlock()
 	}
 	if list != nil {
 		*list = (*list)[:0]
@@ -168,21 +167,20 @@ func (s *Stack) Stats() iostack.Stats { return s.inner.Stats() }
 // Close closes the wrapped stack.
 func (s *Stack) Close() error { return s.inner.Close() }
 
-// Batch collects the reads of one batch after another. What a context of it waits for may
-// be on any goroutine; the other methods are for one goroutine at a time, while nothing is
-// waited for.
+// Batch collects the reads of one batch after another, all through one stack. What waits
+// under its context may do so on any goroutine; the methods are for one goroutine at a time,
+// while nothing waits.
 type Batch struct {
 	parent, context context.Context // the latest, of which there is one in a run
 
-	mu     sync.Mutex
-	reads  []Read
-	waited time.Duration
+	reads  []Read        // guarded by the stack's mutex while something waits
+	waited time.Duration // likewise
 }
 
 type key struct{}
 
 // ReadBytes is the memory of a batch's read.
-const ReadBytes = 32
+const ReadBytes = int64(unsafe.Sizeof(Read{}))
 
 // NewBatch returns a batch with room for so many reads. More are allocated.
 func NewBatch(room int) *Batch { return &Batch{reads: make([]Read, 0, room)} }
@@ -201,8 +199,8 @@ func (b *Batch) Reset() { b.reads, b.waited = b.reads[:0], 0 }
 // Waited returns for how long the batch has waited for reads since Reset.
 func (b *Batch) Waited() time.Duration { return b.waited }
 
-// Reads returns the batch's reads since Reset in the order in which they were submitted, and
-// stay until then.
+// Reads returns the batch's reads since Reset, in the order in which they were submitted. They
+// stay as they are until Reset.
 func (b *Batch) Reads() []Read {
 	slices.SortFunc(b.reads, func(x, y Read) int { return cmp.Compare(x.order, y.order) })
 	return b.reads

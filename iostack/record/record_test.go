@@ -124,6 +124,19 @@ func TestBatches(t *testing.T) {
 	if x.Waited() <= 0 {
 		t.Error("it has not waited")
 	}
+
+	// Lists that groups had are others' now.
+	x.Reset()
+	y.Reset()
+	var fresh iostack.Group
+	submit(t, s, &fresh, a, 1, 11)
+	submit(t, s, &rows, b, 2, 12)
+	submit(t, s, &graph, b, 3, 13)
+	wait(t, s, y.Context(ctx), &fresh)
+	wait(t, s, x.Context(ctx), &rows)
+	wait(t, s, x.Context(ctx), &graph)
+	same(t, "x with lists of others", x, record.Read{Offset: 12, Bytes: 2, File: 0}, record.Read{Offset: 13, Bytes: 3, File: 0})
+	same(t, "y with lists of others", y, record.Read{Offset: 11, Bytes: 1, File: 1})
 }
 
 // What failed, and what was dropped, is no batch's, then and later.
