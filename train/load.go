@@ -13,6 +13,7 @@ import (
 type slot struct {
 	featurestore.Slot
 	work engine.Work // nil without an engine
+	kept *kept       // nil: the batch's reads are not kept
 }
 
 // Names of the links, as tables, traces and errors have them.
@@ -43,17 +44,33 @@ type replica struct {
 func loadingLinks(at func(item int) featurestore.Ref, n int) []pipeline.Link[*slot] {
 	return []pipeline.Link[*slot]{
 		{Name: linkLoad, Workers: n, Do: func(ctx context.Context, sl *slot, item int) error {
+			sl.kept.load()
+			defer sl.kept.done()
 			if err := sl.Start(at(item)); err != nil {
 				return ofPack(err)
 			}
-			if err := sl.LoadGraph(ctx); err != nil {
+			if err := sl.LoadGraph(sl.under(ctx)); err != nil {
 				return ofPack(err)
 			}
 			return sl.prepare()
 		}},
-		{Name: linkRead, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Wait(ctx)) }},
-		{Name: linkAssemble, Do: func(ctx context.Context, sl *slot, _ int) error { return ofPack(sl.Assemble(ctx)) }},
+		{Name: linkRead, Do: func(ctx context.Context, sl *slot, _ int) error {
+			defer sl.kept.since(sl.kept.mark())
+			return ofPack(sl.Wait(sl.under(ctx)))
+		}},
+		{Name: linkAssemble, Do: func(ctx context.Context, sl *slot, _ int) error {
+			defer sl.kept.since(sl.kept.mark())
+			return ofPack(sl.Assemble(sl.under(ctx)))
+		}},
 	}
+}
+
+// under returns the context of what the batch waits for.
+func (sl *slot) under(ctx context.Context) context.Context {
+	if sl.kept == nil {
+		return ctx
+	}
+	return sl.kept.Context(ctx)
 }
 
 func (sl *slot) prepare() error {

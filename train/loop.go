@@ -24,18 +24,19 @@ import (
 
 // trainer drives the epochs. All of it belongs to one goroutine.
 type trainer struct {
-	options  *Options
-	schedule *schedule
-	rowBytes int64 // of a row as the store holds it
-	store    featurestore.Store
-	*replica // of the run's, the first and only
-	dir      *runDir
-	result   *rundir.Result
-	report   progress.Reporter
-	recorder *pipeline.Recorder // nil without a trace
-	began    time.Time          // when the run would have begun, had it never been interrupted
-	stack    iostack.Stack      // whose reads are counted
-	counted  iostack.Stats      // those of earlier epochs
+	options   *Options
+	schedule  *schedule
+	rowBytes  int64 // of a row as the store holds it
+	store     featurestore.Store
+	*replica  // of the run's, the first and only
+	dir       *runDir
+	result    *rundir.Result
+	report    progress.Reporter
+	recorder  *pipeline.Recorder // nil without a trace
+	recording *recording         // nil: no trace of reads is written
+	began     time.Time          // when the run would have begun, had it never been interrupted
+	stack     iostack.Stack      // whose reads are counted
+	counted   iostack.Stats      // those of earlier epochs
 
 	eval   *evaluation // nil without validation and test batches, or engine
 	scorer score.Scorer
@@ -260,6 +261,7 @@ func (t *trainer) saveWeights(name string, epoch int) error {
 // step is the last link of the training pipeline. A step that fails or is abandoned
 // leaves no trace in what is summed up.
 func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
+	began := time.Now()
 	if t.engine != nil {
 		if err := t.compute(ctx, sl); err != nil {
 			return err
@@ -284,6 +286,9 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 		if err := t.settle(); err != nil {
 			return err
 		}
+	}
+	if err := t.recording.add(sl.kept, time.Since(began)); err != nil {
+		return err
 	}
 	return t.checkpointIfDue(false)
 }

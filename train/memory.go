@@ -43,6 +43,9 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 	if o.Trace {
 		p.fixed += pipeline.RecorderBytes(traceSpans)
 	}
+	if o.Record != "" {
+		p.fixed += recordBytes(&f, min(cmp.Or(o.Slots, mostSlots), o.Epochs*f.BatchesPerEpoch))
+	}
 	if needs.engine > 0 && f.Valid+f.Test > 0 {
 		p.evalSlots = 1
 	}

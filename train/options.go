@@ -62,7 +62,10 @@ type Options struct {
 	BLAS   string // auto, openblas or gonum; "" means auto
 
 	Trace bool // write trace.json
-	Force bool // replace a run at Out
+	// Record names a file to write, of the format of simulate/trace: what the training
+	// batches of this process read, and how long they were drawn and computed. "": none.
+	Record string
+	Force  bool // replace a run at Out
 
 	CheckpointEvery rundir.Interval
 	Keep            int // checkpoints at a time; 0 means 3
@@ -129,6 +132,8 @@ func (o *Options) Validate() error {
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, maxThreads)
 	case o.Topology.Level != topology.Mapped && !o.Live():
 		return usage("--topology %s: only with --fanout batches are drawn while training", o.Topology.Level)
+	case o.Record != "" && stores.Maps(store):
+		return usage("--record: the store %s reads by page faults, of which nothing is known; simulate drives has them of samples", store)
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
 	case o.Resume && o.Force:

@@ -33,6 +33,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/presample/sampler/topology"
+	"diskgnn/simulate/trace"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -63,17 +64,21 @@ type parts struct {
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
 	var d drawing
 	defer d.close()
+	recording, err := newRecording(fsys, o.Record)
+	if err != nil {
+		return rundir.Result{}, err
+	}
 	for {
-		r, err := attempt(ctx, fsys, o, rep, p, &d)
+		r, err := attempt(ctx, fsys, o, rep, p, &d, recording)
 		if !d.again(err) {
-			return r, err
+			return r, recording.end(err)
 		}
 		rep.Logf("%v: making room for it", d.grown)
 		o.Resume, o.Force = true, false
 	}
 }
 
-func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing) (rundir.Result, error) {
+func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording) (rundir.Result, error) {
 	o.EnsureDefaults()
 	var was *rundir.File
 	if o.Resume {
@@ -98,7 +103,7 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
-	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d}
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d, recording: rec}
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
@@ -130,14 +135,15 @@ type runner struct {
 	began   time.Time    // when the run would have begun, had it never been interrupted
 	was     *rundir.File // of the run that goes on, or nil
 
-	drawing *drawing
-	found   featurestore.Candidate
-	facts   featurestore.Facts
-	stack   iostack.Stack
-	engine  engine.Engine // nil with --engine none
-	needs   engineNeeds
-	plan    memoryPlan
-	store   featurestore.Store
+	drawing   *drawing
+	recording *recording
+	found     featurestore.Candidate
+	facts     featurestore.Facts
+	stack     iostack.Stack
+	engine    engine.Engine // nil with --engine none
+	needs     engineNeeds
+	plan      memoryPlan
+	store     featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
 	replicas []*replica
 	dir      *runDir
@@ -178,6 +184,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.stack, how, err = p.stack(o.IO, reads(r.found)); err != nil {
 		return err
 	}
+	r.stack = r.recording.wrap(r.stack)
 	var needs engineNeeds
 	if o.Engine != EngineNone {
 		if r.engine, needs, err = p.engine(o, f); err != nil {
@@ -362,7 +369,7 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	f, o := r.facts, &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
 	t := &trainer{options: o, schedule: sch, store: r.store, replica: r.replicas[0], dir: r.dir, result: &r.result,
-		report: r.report, recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
+		report: r.report, recorder: recorder, recording: r.recording, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
 	r.trainer = t
 	t.begin(0)
@@ -381,6 +388,12 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 	defer t.close()
 	slots, err := t.newSlots(r.plan.slots, false)
 	if err != nil {
+		return err
+	}
+	l := r.found.Lineage()
+	h := trace.Header{Source: r.found.Name(), Dataset: l.Dataset, Samples: l.Samples, BatchesPerEpoch: r.facts.BatchesPerEpoch, Slots: len(slots)}
+	if err := r.recording.begin(h, slots, &r.facts); err != nil {
+		freeAll(slots)
 		return err
 	}
 	if err := t.start(ctx, slots); err != nil {

@@ -28,7 +28,8 @@ func run(ctx context.Context, sensitivities bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("Published / simulated / difference, of 100 iterations. Sampling and training are taken from the publication.")
+	parameters(gids.Assumed())
+	fmt.Println("\nPublished / simulated / difference, of 100 iterations. Sampling and training are taken from the publication.")
 	fmt.Printf("\n%-16s %-26s %-26s %-24s %-24s\n", "", "aggregation, s", "end to end, s", "GB/s", "M requests/s")
 	for i, c := range gids.Published() {
 		g := got[i]
@@ -51,10 +52,10 @@ func run(ctx context.Context, sensitivities bool) error {
 	if !sensitivities {
 		return nil
 	}
-	fmt.Printf("\n%-26s %28s %38s\n%-26s %8s %8s %8s %8s  %8s %8s %8s %8s %8s\n", "", "aggregation, s", "ratios", "", "mmap", "1", "2", "4", "mmap/4", "mmap/1", "1/4", "end /4", "end /1")
+	fmt.Printf("\n%-26s %28s %38s %18s\n%-26s %8s %8s %8s %8s  %8s %8s %8s %8s %8s %8s %8s\n", "", "aggregation, s", "ratios", "hits, %", "", "mmap", "1", "2", "4", "mmap/4", "mmap/1", "1/4", "end /4", "end /1", "mmap", "GIDS")
 	print := func(name string, c []gids.Column) {
 		r := gids.Compare(c)
-		fmt.Printf("%-26s %8.1f %8.2f %8.2f %8.2f  %8.1f %8.1f %8.2f %8.1f %8.1f\n", name, c[0].Aggregation, c[1].Aggregation, c[2].Aggregation, c[3].Aggregation, r.Four, r.One, r.Scaling, r.EndFour, r.EndOne)
+		fmt.Printf("%-26s %8.1f %8.2f %8.2f %8.2f  %8.1f %8.1f %8.2f %8.1f %8.1f %8.1f %8.1f\n", name, c[0].Aggregation, c[1].Aggregation, c[2].Aggregation, c[3].Aggregation, r.Four, r.One, r.Scaling, r.EndFour, r.EndOne, 100*c[0].Hits, 100*c[1].Hits)
 	}
 	print("published", gids.Published())
 	print("as assumed", got)
@@ -68,6 +69,19 @@ func run(ctx context.Context, sensitivities bool) error {
 		print(v.Name, c)
 	}
 	return nil
+}
+
+// parameters prints what was fixed before comparing, and where each figure is from.
+func parameters(a gids.Assumptions) {
+	drive, link := a.Presets.Drives[a.Drive], a.Presets.Links[a.Link]
+	fmt.Printf("%s: %v µs, %d requests/s, %d bytes/s (%s)\n", a.Drive, drive.LatencyMicros, drive.Requests, drive.Bytes, drive.Source)
+	fmt.Printf("%s: %d bytes/s (%s)\n", a.Link, link.Bytes, link.Source)
+	for _, store := range []string{"mmap", "gids"} {
+		s := a.Presets.Software[store]
+		fmt.Printf("%s: %d threads, %v µs a request, %v µs a cached page (%s)\n", store, s.Threads, s.CostMicros, s.TouchMicros, s.Source)
+	}
+	fmt.Printf("the hottest fifth gets %.0f %% of the accesses (GIDS's paper); GPU cache %d GiB, window %d (its script for IGB); page cache %d GiB, %d iterations before (assumed)\n",
+		100*a.TopShare, a.GPUCache>>30, a.Window, a.PageCache>>30, a.Warmup)
 }
 
 // beside writes two figures and how far the second is from the first.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ type priced struct {
 func newSimulateDrivesCommand(g *globals) *cli.Command {
 	o := simulateDrives{
 		store: "rows", batches: 64, cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, gpuCache: 4 << 30, window: 8,
-		drive: "intel-p5510", count: []float64{1, 2, 4, 8}, slots: 2, machine: "a", warmup: -1,
+		drive: "intel-p5510", count: []float64{1, 2, 4, 8}, machine: "a", warmup: -1,
 	}
 	return g.add(command{
 		name:    "simulate drives",
@@ -133,9 +134,9 @@ func newSimulateDrivesCommand(g *globals) *cli.Command {
 			stringFlag("samples", "DIR", "samples of it: the batches of the first sample epoch", &o.samples),
 			stringFlag("trace", "FILE", "trace to replay, in place of samples", &o.trace),
 			stringFlag("record", "FILE", "write the samples' batches to a new file, as a trace", &o.record),
-			stringFlag("store", "NAME", "what reads: "+strings.Join(drives.Stores(), ", "), &o.store),
+			stringFlag("store", "NAME", "what reads: "+strings.Join(drives.Stores(), ", ")+"; of a trace that has reads alone, recorded", &o.store),
 			intFlag("batches", "the first of the training batches, which are held in memory", "", &o.batches, 1),
-			intFlag("warmup", "batches of them that fill caches and do not count", "a quarter", &o.warmup, 0),
+			intFlag("warmup", "batches of them that fill caches and do not count", "a quarter; none of recorded", &o.warmup, 0),
 			sizeFlag("cache", "RAM of the store: its hottest rows; of mmap, the page cache", "", budget.UnitPercent, &o.cache),
 			bytesFlag("gpu-cache", "GPU memory for pages, of gids", "4GiB", &o.gpuCache),
 			intFlag("window", "batches ahead whose pages the GPU's cache keeps, of gids", "", &o.window, 0),
@@ -145,7 +146,7 @@ func newSimulateDrivesCommand(g *globals) *cli.Command {
 			floatsFlag("count", "numbers of drives to simulate", &o.count),
 			flag("link", "NAME", "the GPU's: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Links)), ", ")+", or of --drives", "the machine's", func(s string) error { o.link = s; return nil }),
 			intFlag("threads", "that submit reads; of mmap, faults at once", "the store's", &o.threads, 1),
-			intFlag("slots", "batches under way at once; 1: nothing overlaps", "", &o.slots, 1),
+			intFlag("slots", "batches under way at once; 1: nothing overlaps", "2; of recorded, the run's", &o.slots, 1),
 			floatFlag("compute", "seconds that a batch computes; 0: the trace's", &o.compute),
 			floatFlag("sampling", "seconds that a batch is sampled for; 0: the trace's", &o.sampling),
 			flag("prices", "FILE", "YAML file of prices", "those of Hyperion's report", func(s string) error { o.prices = s; return nil }),
@@ -194,14 +195,17 @@ func (o *simulateDrives) run(ctx context.Context, s *session) (v simulated, err 
 	if err != nil {
 		return v, err
 	}
-	on, err := o.machineOf(priced)
-	if err != nil {
-		return v, err
-	}
 	if o.memory == 0 {
 		o.memory, _ = budget.Default()
 	}
-	w, err := o.workload(ctx, s.rep)
+	w, h, err := o.workload(ctx, s.rep)
+	if err != nil {
+		return v, err
+	}
+	if w.Nodes == 0 && !slices.Contains(s.given, "store") {
+		o.store = "recorded"
+	}
+	on, err := o.machineOf(priced, h)
 	if err != nil {
 		return v, err
 	}
@@ -273,8 +277,9 @@ func memories(w *drives.Workload) (m []int64) {
 	return slices.Compact(m)
 }
 
-// machineOf returns the machine that is simulated, but for the number of its drives.
-func (o *simulateDrives) machineOf(m cost.Machine) (on drives.Machine, err error) {
+// machineOf returns the machine that is simulated, but for the number of its drives. A
+// recorded run has as many batches and reads under way as it had.
+func (o *simulateDrives) machineOf(m cost.Machine, h trace.Header) (on drives.Machine, err error) {
 	p, err := drives.ReadPresets(vfs.OS, o.drives)
 	if err != nil {
 		return on, err
@@ -297,7 +302,12 @@ func (o *simulateDrives) machineOf(m cost.Machine) (on drives.Machine, err error
 	if o.threads > 0 {
 		software.Threads = o.threads
 	}
-	on = drives.Machine{Drive: drive, Drives: 1, Link: link.Bytes, Software: software, Slots: o.slots}
+	slots := cmp.Or(o.slots, 2)
+	if o.store == "recorded" {
+		software.InFlight = cmp.Or(h.InFlight, software.InFlight)
+		slots = cmp.Or(o.slots, h.Slots, slots)
+	}
+	on = drives.Machine{Drive: drive, Drives: 1, Link: link.Bytes, Software: software, Slots: slots}
 	return on, on.Check()
 }
 
@@ -306,6 +316,9 @@ func (o *simulateDrives) caches(w *drives.Workload) (c drives.Caches, err error)
 	c = drives.Caches{GPU: o.gpuCache, Window: o.window, Warmup: o.warmup}
 	if o.warmup < 0 {
 		c.Warmup = len(w.Batches) / 4
+		if o.store == "recorded" {
+			c.Warmup = 0 // what caches had is in the trace
+		}
 	}
 	if w.RowBytes == 0 {
 		return c, nil // reads as they were recorded
@@ -318,22 +331,22 @@ func (o *simulateDrives) caches(w *drives.Workload) (c drives.Caches, err error)
 	return c, nil
 }
 
-// workload reads the batches, of a trace or of samples.
-func (o *simulateDrives) workload(ctx context.Context, rep progress.Reporter) (w *drives.Workload, err error) {
+// workload reads the batches, of a trace or of samples, and what they are of.
+func (o *simulateDrives) workload(ctx context.Context, rep progress.Reporter) (w *drives.Workload, h trace.Header, err error) {
 	given := o.dataset != "" || o.samples != ""
 	switch {
 	case o.trace != "" && (given || o.record != ""):
-		return nil, fault.New(fault.ErrUsage, "--trace takes the place of --dataset, --samples and --record")
+		return nil, h, fault.New(fault.ErrUsage, "--trace takes the place of --dataset, --samples and --record")
 	case o.trace != "":
-		w, err = o.replay(ctx)
+		w, h, err = o.replay(ctx)
 	default:
 		if err := errors.Join(required("dataset", o.dataset), required("samples", o.samples)); err != nil {
-			return nil, err
+			return nil, h, err
 		}
-		w, err = o.draw(ctx, rep)
+		w, h, err = o.draw(ctx, rep)
 	}
 	if err != nil {
-		return nil, err
+		return nil, h, err
 	}
 	for i := range w.Batches {
 		b := &w.Batches[i]
@@ -347,77 +360,75 @@ func (o *simulateDrives) workload(ctx context.Context, rep progress.Reporter) (w
 	if o.compute == 0 && !slices.ContainsFunc(w.Batches, func(b trace.Batch) bool { return b.ComputeNanos > 0 }) {
 		rep.Logf("computing takes no time: --compute says how many seconds of a batch")
 	}
-	return w, nil
+	return w, h, nil
 }
 
 // replay reads a trace's first batches.
-func (o *simulateDrives) replay(ctx context.Context) (*drives.Workload, error) {
+func (o *simulateDrives) replay(ctx context.Context) (*drives.Workload, trace.Header, error) {
 	w := &drives.Workload{}
+	var h trace.Header
 	enough := errors.New("enough batches")
-	h, err := trace.Open(vfs.OS, o.trace, func(h trace.Header, b *trace.Batch) error {
-		w.Nodes, w.RowBytes = h.Nodes, h.RowBytes
+	_, err := trace.Open(vfs.OS, o.trace, func(r *trace.Reader, b *trace.Batch) error {
+		h = r.Header()
+		w.Nodes, w.RowBytes, w.LongestRead, w.Files = h.Nodes, h.RowBytes, int64(h.LongestRead), r.Files()
 		if len(w.Batches) == o.batches {
 			return enough
 		}
 		return errors.Join(ctx.Err(), o.hold(w, b))
 	})
 	if err != nil && !errors.Is(err, enough) {
-		return nil, err
+		return nil, h, err
 	}
 	if len(w.Batches) == 0 {
-		return nil, fault.New(fault.ErrInput, "%s has no batches", o.trace)
+		return nil, h, fault.New(fault.ErrInput, "%s has no batches", o.trace)
 	}
-	if h.Nodes == 0 && w.Nodes == 0 && o.store != "recorded" {
-		return nil, fault.New(fault.ErrUsage, "%s has reads as they were recorded, and no rows: --store recorded replays them", o.trace)
-	}
-	return w, nil
+	return w, h, nil
 }
 
 // hold keeps a batch, if the memory allows.
 func (o *simulateDrives) hold(w *drives.Workload, b *trace.Batch) error {
-	if err := budget.Check("the batches (--batches takes fewer)", w.Bytes()+4*int64(len(b.Rows)), o.memory); err != nil {
+	if err := budget.Check("the batches (--batches takes fewer)", w.Bytes()+4*int64(len(b.Rows))+24*int64(len(b.Reads)), o.memory); err != nil {
 		return err
 	}
 	return w.Add(b)
 }
 
 // draw reads the first batches of samples, and records them if that is wanted.
-func (o *simulateDrives) draw(ctx context.Context, rep progress.Reporter) (w *drives.Workload, err error) {
+func (o *simulateDrives) draw(ctx context.Context, rep progress.Reporter) (w *drives.Workload, h trace.Header, err error) {
 	d, err := dataset.Open(vfs.OS, o.dataset)
 	if err != nil {
-		return nil, err
+		return nil, h, err
 	}
 	r, err := mbfile.Open(vfs.OS, o.samples)
 	if err != nil {
-		return nil, err
+		return nil, h, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	h, err := trace.Samples(d, r)
-	if err != nil {
-		return nil, err
+	if h, err = drives.Samples(d, r); err != nil {
+		return nil, h, err
 	}
 	w = &drives.Workload{Nodes: h.Nodes, RowBytes: h.RowBytes}
 	if err := budget.Check("the hotness of the nodes", 4*h.Nodes, o.memory); err != nil {
-		return nil, err
+		return nil, h, err
 	}
 	if w.Hotness, err = r.Hotness(); err != nil {
-		return nil, err
+		return nil, h, err
 	}
 	task := rep.Task("read", int64(min(o.batches, r.Facts().BatchesPerEpoch)), progress.Batches)
 	defer task.Done()
-	if err := trace.Each(ctx, r, o.batches, func(b *trace.Batch) error {
+	if err := drives.Each(ctx, r, o.batches, func(b *trace.Batch) error {
 		task.Add(1)
 		return o.hold(w, b)
 	}); err != nil {
-		return nil, err
+		return nil, h, err
 	}
 	if len(w.Batches) == 0 {
-		return nil, fault.New(fault.ErrInput, "%s has no training batches", o.samples)
+		return nil, h, fault.New(fault.ErrInput, "%s has no training batches", o.samples)
 	}
 	if o.record == "" {
-		return w, nil
+		return w, h, nil
 	}
-	return w, trace.Create(vfs.OS, o.record, h, func(t *trace.Writer) error {
+	return w, h, trace.Create(vfs.OS, o.record, h, func(t *trace.Writer) error {
 		for i := range w.Batches {
 			if err := t.Append(&w.Batches[i]); err != nil {
 				return err

@@ -107,6 +107,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, or auto", &o.IO),
 			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
+			stringFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
 			intervalFlag(&o.CheckpointEvery),
 			intFlag("keep", "checkpoints to keep", "", &o.Keep, 1),
 			boolFlag("resume", "go on with the run that is there, if any", &o.Resume),

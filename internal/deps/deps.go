@@ -8,7 +8,7 @@
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine
-//	    featurestore/residency  featurestore/pagerank  featurestore/division
+//	    featurestore/residency  featurestore/pagerank  featurestore/division  simulate/trace
 //	L0  graph  device  train/model  presample/walk  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except inside one tree
@@ -51,6 +51,7 @@ var Layers = []Tree{
 	{"featurestore/residency", 1},
 	{"featurestore/pagerank", 1},
 	{"featurestore/division", 1},
+	{"simulate/trace", 1},
 
 	{"presample", 2},
 	{"presample/sampler", 2},

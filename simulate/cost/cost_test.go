@@ -99,7 +99,7 @@ func TestFiles(t *testing.T) {
 func TestSuggestByHand(t *testing.T) {
 	p := &Prices{Drives: map[string]float64{"d": 10}}
 	m := Machine{Chassis: 100, Drive: "d", Nodes: 1}
-	load := drives.Load{Striped: true, Reads: []trace.Read{{Bytes: 1 << 20, Count: 1000}}, Compute: 22 * kernel.Millisecond}
+	load := drives.Load{Striped: true, Reads: []drives.Reads{{Bytes: 1 << 20, Count: 1000}}, Compute: 22 * kernel.Millisecond}
 	on := drives.Machine{
 		Drive: drives.Drive{Requests: 1 << 40, Bytes: 10_000 << 20, Depth: 1 << 20}, Link: 1 << 50, Slots: 100,
 		Software: drives.Software{Threads: 1, InFlight: 1 << 20},

@@ -36,6 +36,7 @@ func Accumulate(loads []Load, accesses int64) []Load {
 func (l *Load) merge(o *Load) {
 	l.Sample += o.Sample
 	l.Compute += o.Compute
+	l.Assemble += o.Assemble
 	for _, r := range o.Reads {
 		l.add(r.Bytes, r.Count)
 	}

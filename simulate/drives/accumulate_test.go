@@ -5,8 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"diskgnn/simulate/trace"
 )
 
 // GIDS's own figure: 5.8 GB/s and 11 µs want 854 accesses, twice as many on two drives.
@@ -23,12 +21,12 @@ func TestAccesses(t *testing.T) {
 
 func TestAccumulateByHand(t *testing.T) {
 	batch := func(rows int64) Load {
-		return Load{Sample: 1, Compute: 2, Reads: []trace.Read{{Bytes: Page, Count: rows}}, Direct: true, Zero: 3, Rows: rows, Hits: 4, Useful: 5}
+		return Load{Sample: 1, Assemble: 6, Compute: 2, Reads: []Reads{{Bytes: Page, Count: rows}}, Direct: true, Zero: 3, Rows: rows, Hits: 4, Useful: 5}
 	}
 	got := Accumulate([]Load{batch(10), batch(11), batch(1), batch(30), batch(2)}, 20)
 	two := func(rows int64) Load {
 		l := batch(rows)
-		l.Sample, l.Compute, l.Zero, l.Hits, l.Useful, l.Merged = 2, 4, 6, 8, 10, 1
+		l.Sample, l.Assemble, l.Compute, l.Zero, l.Hits, l.Useful, l.Merged = 2, 12, 4, 6, 8, 10, 1
 		return l
 	}
 	want := []Load{two(21), two(31), batch(2)}
@@ -52,7 +50,7 @@ func TestAccumulate(t *testing.T) {
 				l := &loads[i]
 				k, b := l.Requests()
 				n, rows, requests, bytes = n+1+l.Merged, rows+l.Rows, requests+k, bytes+b
-				other += int64(l.Sample+l.Compute) + l.Zero + l.Copy + l.Touched + l.Hits + l.Useful
+				other += int64(l.Sample+l.Assemble+l.Compute) + l.Zero + l.Copy + l.Touched + l.Hits + l.Useful
 			}
 			return n, rows, requests, bytes, other
 		}

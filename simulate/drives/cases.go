@@ -71,6 +71,7 @@ func Sensitivities(ctx context.Context, c Case) ([]Sensitivity, error) {
 	machine("twice the batches under way", func(m *Machine) { m.Slots = min(2*m.Slots, maxSlots) })
 	loads("twice the computing", func(l *Load) { l.Compute = twice(l.Compute) })
 	loads("half the computing", func(l *Load) { l.Compute /= 2 })
+	loads("twice the assembling", func(l *Load) { l.Assemble = twice(l.Assemble) })
 	loads("twice the sampling", func(l *Load) { l.Sample = twice(l.Sample) })
 	results, err := RunAll(ctx, cases)
 	if err != nil {

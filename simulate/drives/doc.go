@@ -7,7 +7,7 @@
 // A Workload is a trace: the rows of each mini-batch, or reads that were recorded. Plan says
 // what a store reads of it, given its caches: it knows of bytes, not of time. Run plays the
 // loads on a Machine: threads submit requests, each drive serves one after another and adds
-// its latency, the GPU's link carries what arrives, the GPU computes. Estimate is the bound
+// its latency, the host assembles, the GPU's link carries what arrives, the GPU computes. Estimate is the bound
 // that the busiest of them gives; what it leaves out is queueing.
 //
 // # Stores
@@ -19,7 +19,7 @@
 //	gids      the GPU reads pages of 4 KiB; its cache evicts in turn, but not what one of
 //	          the next batches needs (window); the hottest rows lie in RAM and cross the
 //	          link (constant CPU buffer)
-//	recorded  the reads of a recorded trace, as they are
+//	recorded  the reads of a recorded trace, as its stack carried them out
 //
 // Accumulate merges small batches into one read, as GIDS's accumulator does.
 //
@@ -33,7 +33,7 @@
 // is longer, and comes back after the latency that a read of 4 KiB has beyond its service.
 // Drives are chosen by hash for rows and pages, in turn for large reads. What the GPU reads
 // itself crosses its link request by request; what the host reads, batch by batch when all
-// of it is there. Batches are in order everywhere; of the next, requests may be submitted
+// of it is there and assembled. Batches are in order everywhere; of the next, requests may be submitted
 // when all of the one before have been. With one slot, nothing overlaps: a batch is sampled,
 // read and computed before the next begins.
 package drives

@@ -16,7 +16,6 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/simulate/kernel"
-	"diskgnn/simulate/trace"
 )
 
 const us = kernel.Microsecond
@@ -41,7 +40,7 @@ func mustRun(t testing.TB, loads []Load, m Machine) Result {
 
 // TestByHand plays small loads on round numbers. Times are in µs.
 func TestByHand(t *testing.T) {
-	three := Load{Reads: []trace.Read{{Bytes: 4096, Count: 3}}, Copy: 3 * 4096, Sample: 7 * us, Compute: 5 * us, Rows: 3, Useful: 3 * 4096}
+	three := Load{Reads: []Reads{{Bytes: 4096, Count: 3}}, Copy: 3 * 4096, Sample: 7 * us, Compute: 5 * us, Rows: 3, Useful: 3 * 4096}
 	direct := three
 	direct.Direct, direct.Copy = true, 0
 	buffered := direct
@@ -63,8 +62,8 @@ func TestByHand(t *testing.T) {
 		{"two at the drive", three, 1, func(m *Machine) { m.Drive.Depth = 2 }, 7 + 200 + 3 + 5, ""},
 		{"a thread of 20", three, 1, func(m *Machine) { m.Software.CostMicros = 20 }, 7 + 60 + 100 + 3 + 5, ""},
 		{"two threads of 20", three, 1, func(m *Machine) { m.Software.CostMicros, m.Software.Threads = 20, 2 }, 7 + 40 + 100 + 3 + 5, ""},
-		{"large reads", Load{Reads: []trace.Read{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(*Machine) {}, 2000 + 90, "drives"},
-		{"large reads on two", Load{Reads: []trace.Read{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(m *Machine) { m.Drives = 2 }, 1000 + 90, "drives"},
+		{"large reads", Load{Reads: []Reads{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(*Machine) {}, 2000 + 90, "drives"},
+		{"large reads on two", Load{Reads: []Reads{{Bytes: 409600, Count: 2}}, Striped: true}, 1, func(m *Machine) { m.Drives = 2 }, 1000 + 90, "drives"},
 		// Arriving at 100, 110, 120, each crosses in 1.
 		{"direct", direct, 1, func(*Machine) {}, 7 + 121 + 5, ""},
 		// A link of 40 for each: 140, 180, 220.
@@ -77,6 +76,8 @@ func TestByHand(t *testing.T) {
 		// The second batch is sampled at 14, and its reads, submitted then, are served
 		// behind the first's, which ended at 37: answered at 157, copied, computed.
 		{"two slots", three, 2, func(m *Machine) { m.Slots = 2 }, 37 + 30 + 90 + 3 + 5, ""},
+		{"assembling", Load{Assemble: 50 * us, Compute: 20 * us, Copy: 4096}, 4, func(m *Machine) { m.Slots = 2 }, 4*50 + 1 + 20, "assembling"},
+		{"assembled before it is copied", Load{Assemble: 50 * us, Copy: 100 * 4096}, 2, func(m *Machine) { m.Slots = 2 }, 50 + 2*100, "link"},
 		{"computing", Load{Compute: 50 * us, Copy: 4096}, 4, func(m *Machine) { m.Slots = 2 }, 1 + 4*50, "computing"},
 		{"sampling", Load{Sample: 50 * us, Copy: 4096}, 4, func(m *Machine) { m.Slots = 2 }, 4*50 + 1, "sampling"},
 	} {
@@ -93,16 +94,16 @@ func TestByHand(t *testing.T) {
 }
 
 func TestResultByHand(t *testing.T) {
-	l := Load{Reads: []trace.Read{{Bytes: 4096, Count: 2}, {Bytes: 8192, Count: 1}}, Copy: 4096, Sample: 7 * us, Compute: 5 * us, Rows: 4, Hits: 1, Useful: 2000}
+	l := Load{Reads: []Reads{{Bytes: 4096, Count: 2}, {Bytes: 8192, Count: 1}}, Copy: 4096, Sample: 7 * us, Assemble: 19 * us, Compute: 5 * us, Rows: 4, Hits: 1, Useful: 2000}
 	got := mustRun(t, []Load{l, l}, plain())
-	// Of one batch: served until 10, 20, 40; answered at 100, 110, 130; copied at 131.
-	read := 2 * 131e-6
+	// Of one batch: served until 10, 20, 40; answered at 100, 110, 130; assembled at 149; copied at 150.
+	read := 2 * 150e-6
 	want := Result{
-		Drives: 1, Batches: 2, Seconds: 2 * (7 + 131 + 5) * 1e-6, SampleSeconds: 14e-6, ReadSeconds: read, ComputeSeconds: 10e-6,
+		Drives: 1, Batches: 2, Seconds: 2 * (7 + 150 + 5) * 1e-6, SampleSeconds: 14e-6, ReadSeconds: read, AssembleSeconds: 38e-6, ComputeSeconds: 10e-6,
 		Rows: 8, HitRatio: 0.25, Requests: 6, BytesRead: 2 * 4 * 4096, UsefulBytes: 4000,
 		RequestsPerSecond: 6 / read, BytesPerSecond: 8 * 4096 / read, UsefulPerSecond: 4000 / read,
-		DrivesBusy: 80.0 / 262, LinkBusy: 2.0 / 262, InFlight: 2 * 340.0 / 1024 / 262,
-		MeanLatency: 340.0 / 3 * 1e-6, P99Latency: 130e-6, DriveQueue: 2 * 30.0 / 286, Bound: "latency",
+		DrivesBusy: 80.0 / 300, LinkBusy: 2.0 / 300, InFlight: 2 * 340.0 / 1024 / 300,
+		MeanLatency: 340.0 / 3 * 1e-6, P99Latency: 130e-6, DriveQueue: 2 * 30.0 / 324, Bound: "latency",
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-5*max(math.Abs(a), math.Abs(b)) })); d != "" {
 		t.Error(d)
@@ -112,7 +113,8 @@ func TestResultByHand(t *testing.T) {
 func drawLoad(t *rapid.T, reads int64) Load {
 	l := Load{
 		Sample: kernel.Time(rapid.IntRange(0, 50).Draw(t, "sample")) * us, Compute: kernel.Time(rapid.IntRange(0, 200).Draw(t, "compute")) * us,
-		Striped: rapid.Bool().Draw(t, "striped"), Direct: rapid.Bool().Draw(t, "direct"),
+		Assemble: kernel.Time(rapid.IntRange(0, 100).Draw(t, "assemble")) * us,
+		Striped:  rapid.Bool().Draw(t, "striped"), Direct: rapid.Bool().Draw(t, "direct"),
 		Touched: rapid.Int64Range(0, 20).Draw(t, "touched"), Rows: 10, Useful: 1000,
 	}
 	if l.Direct {
@@ -121,7 +123,7 @@ func drawLoad(t *rapid.T, reads int64) Load {
 		l.Copy = rapid.Int64Range(0, 1<<20).Draw(t, "copy")
 	}
 	for _, bytes := range []int64{Page, 2 * Page, 1 << 20}[:rapid.IntRange(0, 3).Draw(t, "kinds")] {
-		l.Reads = append(l.Reads, trace.Read{Bytes: bytes, Count: rapid.Int64Range(0, reads).Draw(t, "count")})
+		l.Reads = append(l.Reads, Reads{Bytes: bytes, Count: rapid.Int64Range(0, reads).Draw(t, "count")})
 	}
 	return l
 }
@@ -215,7 +217,7 @@ func TestRunEndsEmpty(t *testing.T) {
 func TestEstimateIsClose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLoad(t, 1)
-		l.Reads = []trace.Read{{Bytes: Page, Count: rapid.Int64Range(3000, 6000).Draw(t, "pages")}}
+		l.Reads = []Reads{{Bytes: Page, Count: rapid.Int64Range(3000, 6000).Draw(t, "pages")}}
 		m := drawMachine(t)
 		m.Software.InFlight, m.Drive.Depth, m.Slots = 1000*m.Drives, 1024, 1
 		loads := []Load{l, l}
@@ -231,8 +233,10 @@ func TestEstimateIsClose(t *testing.T) {
 
 // TestEstimateByHand: in µs, of one batch, with the machine of TestByHand.
 func TestEstimateByHand(t *testing.T) {
-	large := Load{Reads: []trace.Read{{Bytes: 100 * Page, Count: 3}}, Striped: true, Sample: 7 * us, Compute: 5 * us, Copy: 2 * Page}
-	small := Load{Reads: []trace.Read{{Bytes: Page, Count: 40}}, Direct: true, Zero: 60 * Page}
+	large := Load{Reads: []Reads{{Bytes: 100 * Page, Count: 3}}, Striped: true, Sample: 7 * us, Compute: 5 * us, Copy: 2 * Page}
+	small := Load{Reads: []Reads{{Bytes: Page, Count: 40}}, Direct: true, Zero: 60 * Page}
+	assembled, slow := large, large
+	assembled.Assemble, slow.Assemble = 11*us, 5000*us
 	for _, c := range []struct {
 		name  string
 		loads []Load
@@ -248,6 +252,9 @@ func TestEstimateByHand(t *testing.T) {
 		{"by slow threads", []Load{small}, func(m *Machine) { m.Software.CostMicros = 20 }, 800 + 10 + 90 + 1},
 		{"over a slow link", []Load{small}, func(m *Machine) { m.Link /= 10 }, 1000},
 		{"one at a time", []Load{small}, func(m *Machine) { m.Software.InFlight = 1 }, 40 * (10 + 90 + 1)},
+		{"assembled", []Load{assembled}, func(*Machine) {}, 7 + 3000 + 90 + 11 + 2 + 5},
+		{"assembled at once", []Load{assembled, assembled}, func(m *Machine) { m.Slots = 2 }, 7 + 2*3000 + 11 + 5},
+		{"by a slow host", []Load{slow, slow}, func(m *Machine) { m.Slots = 2 }, 2*5000 + 7 + 3090 + 2 + 5},
 		{"nothing", nil, func(*Machine) {}, 0},
 	} {
 		m := plain()
@@ -260,7 +267,7 @@ func TestEstimateByHand(t *testing.T) {
 
 func TestEnough(t *testing.T) {
 	// A drive takes 100 ms for what the link carries in 10: ten drives, less 5 %.
-	l := Load{Reads: []trace.Read{{Bytes: Page, Count: 10_000}}, Direct: true}
+	l := Load{Reads: []Reads{{Bytes: Page, Count: 10_000}}, Direct: true}
 	m := plain()
 	m.Slots, m.Drive.LatencyMicros, m.Software.InFlight = 8, 10, 1<<20
 	if n := Enough(slices.Repeat([]Load{l}, 50), m); n != 10 {
@@ -299,7 +306,7 @@ func TestRefusals(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Run(ctx, []Load{{Reads: []trace.Read{{Bytes: 1, Count: 1 << 20}}}}, plain()); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, []Load{{Reads: []Reads{{Bytes: 1, Count: 1 << 20}}}}, plain()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -348,7 +355,7 @@ func TestPresets(t *testing.T) {
 func BenchmarkRun(b *testing.B) {
 	m := plain()
 	m.Drives, m.Slots = 4, 2
-	r := newRun([]Load{{Reads: []trace.Read{{Bytes: Page, Count: int64(b.N)}}, Direct: true}}, m)
+	r := newRun([]Load{{Reads: []Reads{{Bytes: Page, Count: int64(b.N)}}, Direct: true}}, m)
 	b.ReportAllocs()
 	r.start()
 	for e := (kernel.Event{}); r.Next(&e); {

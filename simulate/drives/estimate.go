@@ -8,7 +8,7 @@ import (
 
 // demand is what batches take of each part of a machine, in seconds.
 type demand struct {
-	sample, compute, threads, flight, link float64
+	sample, assemble, compute, threads, flight, link float64
 
 	drives float64 // of one drive: more divide it
 	serial float64 // of batches that do not overlap, one after another
@@ -16,7 +16,7 @@ type demand struct {
 
 // of returns what one batch takes.
 func (m *Machine) of(l *Load) demand {
-	d := demand{sample: l.Sample.Seconds(), compute: l.Compute.Seconds()}
+	d := demand{sample: l.Sample.Seconds(), assemble: l.Assemble.Seconds(), compute: l.Compute.Seconds()}
 	cost, delay := micros(m.Software.CostMicros).Seconds(), m.Drive.delay().Seconds()
 	link := func(bytes int64) float64 { return kernel.Rate(m.Link).For(bytes).Seconds() }
 	n, bytes := l.Requests()
@@ -53,7 +53,7 @@ func (m *Machine) of(l *Load) demand {
 	} else {
 		reading = max(reading, d.threads)
 	}
-	d.serial = d.sample + reading + copied + d.compute
+	d.serial = d.sample + reading + d.assemble + copied + d.compute
 	return d
 }
 
@@ -66,22 +66,25 @@ func Estimate(loads []Load, m Machine) float64 {
 	if len(loads) == 0 {
 		return 0
 	}
-	// The least of a batch before reading, after it, and beside sampling and computing.
-	before, after, unsampled, uncomputed := math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
+	// The least of a batch before reading, after it, and beside what is done of one at a time.
+	before, assembled, after := math.Inf(1), math.Inf(1), math.Inf(1)
+	unsampled, unassembled, uncomputed := math.Inf(1), math.Inf(1), math.Inf(1)
 	for i := range loads {
 		one := m.of(&loads[i])
 		d.sample += one.sample
+		d.assemble += one.assemble
 		d.compute += one.compute
 		d.threads += one.threads
 		d.flight += one.flight
 		d.link += one.link
 		d.drives += one.drives
 		d.serial += one.serial
-		before, after = min(before, one.sample), min(after, one.compute)
+		before, assembled, after = min(before, one.sample), min(assembled, one.assemble), min(after, one.compute)
+		unassembled = min(unassembled, one.serial-one.assemble)
 		unsampled, uncomputed = min(unsampled, one.serial-one.sample), min(uncomputed, one.serial-one.compute)
 	}
-	reading := before + max(d.threads, d.flight, d.link, d.drives/float64(m.Drives)) + after
-	return max(reading, d.sample+unsampled, d.compute+uncomputed, d.serial/float64(m.Slots))
+	reading := before + max(max(d.threads, d.flight, d.drives/float64(m.Drives))+assembled, d.link) + after
+	return max(reading, d.sample+unsampled, d.assemble+unassembled, d.compute+uncomputed, d.serial/float64(m.Slots))
 }
 
 // Enough returns the number of drives beyond which more would make the loads less than 5 %
@@ -109,7 +112,7 @@ func serial(loads []Load, m Machine) (s float64) {
 	m.Drives, m.Software.InFlight, m.Software.Threads = 1, 1, 1
 	for i := range loads {
 		d := m.of(&loads[i])
-		s += d.sample + d.compute + d.threads + d.flight + d.link
+		s += d.sample + d.assemble + d.compute + d.threads + d.flight + d.link
 	}
 	return s
 }

@@ -8,7 +8,6 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/presample/mbfile"
 	"diskgnn/simulate/kernel"
-	"diskgnn/simulate/trace"
 )
 
 // Page is the unit of the page cache, of direct reads and of GIDS, in bytes.
@@ -28,18 +27,22 @@ type Caches struct {
 	Warmup int   // batches that fill the caches, and are in no load
 }
 
+// Reads is a number of requests of one size.
+type Reads struct{ Bytes, Count int64 }
+
 // Load is what a store makes of one batch.
 type Load struct {
 	Sample, Compute kernel.Time
-	Reads           []trace.Read // in order; several may be of one size
-	Striped         bool         // reads go to the drives in turn, not by hash
-	Direct          bool         // they cross the link one by one
-	Zero            int64        // bytes of rows in RAM that the GPU reads over the link
-	Copy            int64        // bytes that cross the link when all reads are done
-	Touched         int64        // pages that the page cache serves
-	Rows, Hits      int64        // rows of the batch, and those that no drive is asked for
-	Useful          int64        // bytes of its rows
-	Merged          int          // batches beside the first that Accumulate made it of
+	Assemble        kernel.Time // by the host, of what was read, before it crosses the link
+	Reads           []Reads     // in order; several may be of one size
+	Striped         bool        // reads go to the drives in turn, not by hash
+	Direct          bool        // they cross the link one by one
+	Zero            int64       // bytes of rows in RAM that the GPU reads over the link
+	Copy            int64       // bytes that cross the link when all reads are done
+	Touched         int64       // pages that the page cache serves
+	Rows, Hits      int64       // rows of the batch, and those that no drive is asked for
+	Useful          int64       // bytes of its rows
+	Merged          int         // batches beside the first that Accumulate made it of
 }
 
 // Requests returns the number of reads, and their bytes.
@@ -89,7 +92,8 @@ func Plan(store string, w *Workload, c Caches) ([]Load, error) {
 		b := &w.Batches[i]
 		l := Load{
 			Sample: kernel.Time(b.SampleNanos) * kernel.Nanosecond, Compute: kernel.Time(b.ComputeNanos) * kernel.Nanosecond,
-			Rows: int64(len(b.Rows)), Useful: int64(len(b.Rows)) * w.RowBytes,
+			Assemble: kernel.Time(b.AssembleNanos) * kernel.Nanosecond,
+			Rows:     int64(len(b.Rows)), Useful: int64(len(b.Rows)) * w.RowBytes,
 		}
 		each(i, &l)
 		if i >= c.Warmup {
@@ -126,11 +130,32 @@ func (p *planner) span(v uint32) (first, last int64) {
 
 func (p *planner) memory(_ int, l *Load) { l.Hits, l.Copy = l.Rows, l.Useful }
 
+// recorded has a recorded batch's reads as its stack carried them out: in their order, whole
+// pages of files that were read directly, in pieces of its longest read. What was useful of
+// them is not known, and all of it crosses the link.
 func (p *planner) recorded(i int, l *Load) {
-	l.Reads = p.w.Batches[i].Reads
+	for _, r := range p.w.Batches[i].Reads {
+		n := p.w.Files[r.File].Extent(r.Offset, r.Bytes)
+		if most := p.w.LongestRead; most > 0 {
+			l.follow(most, n/most)
+			n %= most
+		}
+		if n > 0 {
+			l.follow(n, 1)
+		}
+	}
 	if l.Copy = l.Useful; l.Rows == 0 {
 		_, l.Copy = l.Requests()
 		l.Useful = l.Copy
+	}
+}
+
+// follow appends reads of a size, after those that there are.
+func (l *Load) follow(bytes, n int64) {
+	if k := len(l.Reads) - 1; k >= 0 && l.Reads[k].Bytes == bytes {
+		l.Reads[k].Count += n
+	} else if n > 0 {
+		l.Reads = append(l.Reads, Reads{bytes, n})
 	}
 }
 
@@ -154,7 +179,7 @@ func (l *Load) add(bytes, n int64) {
 			return
 		}
 	}
-	l.Reads = append(l.Reads, trace.Read{Bytes: bytes, Count: n})
+	l.Reads = append(l.Reads, Reads{Bytes: bytes, Count: n})
 }
 
 func (p *planner) packed(i int, l *Load) {

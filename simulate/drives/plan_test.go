@@ -24,7 +24,7 @@ import (
 func small() *Workload {
 	w := &Workload{Nodes: 8, RowBytes: 3000}
 	for _, rows := range [][]uint32{{2, 5, 0}, {5, 2, 3}, {7, 5, 2, 6}} {
-		if err := w.Add(&trace.Batch{SampleNanos: 2, ComputeNanos: 3, Rows: rows}); err != nil {
+		if err := w.Add(&trace.Batch{SampleNanos: 2, AssembleNanos: 4, ComputeNanos: 3, Rows: rows}); err != nil {
 			panic(err)
 		}
 	}
@@ -33,7 +33,7 @@ func small() *Workload {
 
 // TestPlanByHand holds the reads of each store against those by hand.
 func TestPlanByHand(t *testing.T) {
-	one, two := func(n int64) trace.Read { return trace.Read{Bytes: Page, Count: n} }, func(n int64) trace.Read { return trace.Read{Bytes: 2 * Page, Count: n} }
+	one, two := func(n int64) Reads { return Reads{Bytes: Page, Count: n} }, func(n int64) Reads { return Reads{Bytes: 2 * Page, Count: n} }
 	for _, c := range []struct {
 		name, store string
 		caches      Caches
@@ -41,56 +41,56 @@ func TestPlanByHand(t *testing.T) {
 	}{
 		{"memory", "memory", Caches{}, []Load{{Copy: 9000, Hits: 3}, {Copy: 9000, Hits: 3}, {Copy: 12000, Hits: 4}}},
 		{"rows", "rows", Caches{}, []Load{
-			{Reads: []trace.Read{two(2), one(1)}, Copy: 9000},
-			{Reads: []trace.Read{two(2), one(1)}, Copy: 9000},
-			{Reads: []trace.Read{one(1), two(3)}, Copy: 12000},
+			{Reads: []Reads{two(2), one(1)}, Copy: 9000},
+			{Reads: []Reads{two(2), one(1)}, Copy: 9000},
+			{Reads: []Reads{one(1), two(3)}, Copy: 12000},
 		}},
 		{"rows, two of them in RAM", "rows", Caches{Memory: 8999}, []Load{
-			{Reads: []trace.Read{one(1)}, Copy: 9000, Hits: 2},
-			{Reads: []trace.Read{one(1)}, Copy: 9000, Hits: 2},
-			{Reads: []trace.Read{one(1), two(1)}, Copy: 12000, Hits: 2},
+			{Reads: []Reads{one(1)}, Copy: 9000, Hits: 2},
+			{Reads: []Reads{one(1)}, Copy: 9000, Hits: 2},
+			{Reads: []Reads{one(1), two(1)}, Copy: 12000, Hits: 2},
 		}},
 		{"packed", "packed", Caches{}, []Load{
-			{Reads: []trace.Read{{Bytes: 12288, Count: 1}}, Copy: 9000, Striped: true},
-			{Reads: []trace.Read{{Bytes: 12288, Count: 1}}, Copy: 9000, Striped: true},
-			{Reads: []trace.Read{{Bytes: 12288, Count: 1}}, Copy: 12000, Striped: true},
+			{Reads: []Reads{{Bytes: 12288, Count: 1}}, Copy: 9000, Striped: true},
+			{Reads: []Reads{{Bytes: 12288, Count: 1}}, Copy: 9000, Striped: true},
+			{Reads: []Reads{{Bytes: 12288, Count: 1}}, Copy: 12000, Striped: true},
 		}},
 		{"packed, two rows in RAM", "packed", Caches{Memory: 6000, Warmup: 1}, []Load{
-			{Reads: []trace.Read{one(1)}, Copy: 9000, Hits: 2, Striped: true},
-			{Reads: []trace.Read{two(1)}, Copy: 12000, Hits: 2, Striped: true},
+			{Reads: []Reads{one(1)}, Copy: 9000, Hits: 2, Striped: true},
+			{Reads: []Reads{two(1)}, Copy: 12000, Hits: 2, Striped: true},
 		}},
 		// Pages 1 2 | 3 4 | 0; then 3 4 | 1 2 | 2; then 5 | 3 4 | 1 2 | 4 5.
 		{"mmap without memory", "mmap", Caches{Memory: 4095}, []Load{
-			{Reads: []trace.Read{one(5)}, Copy: 9000}, {Reads: []trace.Read{one(5)}, Copy: 9000}, {Reads: []trace.Read{one(7)}, Copy: 12000},
+			{Reads: []Reads{one(5)}, Copy: 9000}, {Reads: []Reads{one(5)}, Copy: 9000}, {Reads: []Reads{one(7)}, Copy: 12000},
 		}},
 		{"mmap, two pages", "mmap", Caches{Memory: 2 * Page}, []Load{
-			{Reads: []trace.Read{one(5)}, Copy: 9000},
-			{Reads: []trace.Read{one(4)}, Copy: 9000, Touched: 1, Hits: 1},
-			{Reads: []trace.Read{one(7)}, Copy: 12000},
+			{Reads: []Reads{one(5)}, Copy: 9000},
+			{Reads: []Reads{one(4)}, Copy: 9000, Touched: 1, Hits: 1},
+			{Reads: []Reads{one(7)}, Copy: 12000},
 		}},
 		{"mmap, all pages", "mmap", Caches{Memory: 6 * Page}, []Load{
-			{Reads: []trace.Read{one(5)}, Copy: 9000},
+			{Reads: []Reads{one(5)}, Copy: 9000},
 			{Copy: 9000, Touched: 5, Hits: 3},
-			{Reads: []trace.Read{one(1)}, Copy: 12000, Touched: 6, Hits: 3},
+			{Reads: []Reads{one(1)}, Copy: 12000, Touched: 6, Hits: 3},
 		}},
 		// In turn: 1 2 3 | 4 2 3 | 4 0 3 || 3 is there, 4 is there | 4 0 1 | 2 0 1, 2 is
 		// there || 2 5 1 | 2 5 3 | 4 5 3 | 4 1 3 | 4 1 2 | 4 is there, 5 1 2.
 		{"gids", "gids", Caches{GPU: 3 * Page}, []Load{
-			{Reads: []trace.Read{one(5)}, Direct: true},
-			{Reads: []trace.Read{one(2)}, Direct: true, Hits: 2},
-			{Reads: []trace.Read{one(6)}, Direct: true},
+			{Reads: []Reads{one(5)}, Direct: true},
+			{Reads: []Reads{one(2)}, Direct: true, Hits: 2},
+			{Reads: []Reads{one(6)}, Direct: true},
 		}},
 		// With a window of one batch ahead 1, 2 and 3 stay for the next batch, and 4 and 0
 		// find no slot. Nor does 4 in the next, whose pages all stay, nor 5 at first in the
 		// last; there 3 is used for the last time, and 4 takes its slot, 5 that of another.
 		{"gids with a window", "gids", Caches{GPU: 3 * Page, Window: 1, Warmup: 1}, []Load{
-			{Reads: []trace.Read{one(1)}, Direct: true, Hits: 2},
-			{Reads: []trace.Read{one(3)}, Direct: true, Hits: 1},
+			{Reads: []Reads{one(1)}, Direct: true, Hits: 2},
+			{Reads: []Reads{one(3)}, Direct: true, Hits: 1},
 		}},
 		{"gids, two rows in RAM", "gids", Caches{Memory: 6000}, []Load{
-			{Reads: []trace.Read{one(1)}, Direct: true, Zero: 6000, Hits: 2},
-			{Reads: []trace.Read{one(1)}, Direct: true, Zero: 6000, Hits: 2},
-			{Reads: []trace.Read{one(3)}, Direct: true, Zero: 6000, Hits: 2},
+			{Reads: []Reads{one(1)}, Direct: true, Zero: 6000, Hits: 2},
+			{Reads: []Reads{one(1)}, Direct: true, Zero: 6000, Hits: 2},
+			{Reads: []Reads{one(3)}, Direct: true, Zero: 6000, Hits: 2},
 		}},
 	} {
 		got, err := Plan(c.store, small(), c.caches)
@@ -99,7 +99,7 @@ func TestPlanByHand(t *testing.T) {
 		}
 		for i := range c.want {
 			l := &c.want[i]
-			l.Sample, l.Compute = 2*kernel.Nanosecond, 3*kernel.Nanosecond
+			l.Sample, l.Assemble, l.Compute = 2*kernel.Nanosecond, 4*kernel.Nanosecond, 3*kernel.Nanosecond
 			l.Rows = int64(len(small().Batches[i+c.caches.Warmup].Rows))
 			l.Useful = 3000 * l.Rows
 		}
@@ -109,20 +109,34 @@ func TestPlanByHand(t *testing.T) {
 	}
 }
 
+// TestRecorded: reads of a file without direct I/O are what they are; of another they move
+// whole pages, but beyond its end; long ones are cut; and their order stays.
 func TestRecorded(t *testing.T) {
-	w := &Workload{}
-	if err := w.Add(&trace.Batch{Reads: []trace.Read{{Bytes: 100, Count: 3}, {Bytes: 50, Count: 1}}}); err != nil {
+	w := &Workload{LongestRead: 2 * Page, Files: []trace.File{{Name: "a", Size: 1000}, {Name: "b", Size: 5*Page + 10, Pages: true}}}
+	if err := w.Add(&trace.Batch{Reads: []trace.Read{
+		{File: 0, Offset: 1, Bytes: 100}, {File: 0, Offset: 300, Bytes: 100}, {File: 0, Offset: 101, Bytes: 50},
+		{File: 1, Offset: Page - 1, Bytes: 2},       // two pages
+		{File: 1, Offset: 10, Bytes: 4 * Page},      // five, in two reads of two and one of one
+		{File: 1, Offset: 5 * Page, Bytes: 10},      // what there is of the last
+		{File: 1, Offset: 4*Page + 10, Bytes: Page}, // the same and a page
+		{File: 0, Offset: 0, Bytes: 100},
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Plan("recorded", w, Caches{})
-	if err != nil || got[0].Copy != 350 || got[0].Useful != 350 {
-		t.Error(got, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n, bytes := got[0].Requests(); n != 4 || bytes != 350 {
-		t.Error(n, bytes)
+	want := []Reads{{100, 2}, {50, 1}, {2 * Page, 3}, {Page, 1}, {10, 1}, {Page + 10, 1}, {100, 1}}
+	if d := cmp.Diff(want, got[0].Reads); d != "" {
+		t.Error(d)
+	}
+	all := int64(350 + 8*Page + 20)
+	if n, bytes := got[0].Requests(); n != 10 || bytes != all || got[0].Copy != all || got[0].Useful != all {
+		t.Error(n, bytes, got[0])
 	}
 	thrice := got[0].Times(3)
-	if n, bytes := thrice.Requests(); n != 12 || bytes != 1050 || thrice.Copy != 1050 || got[0].Reads[0].Count != 3 {
+	if n, bytes := thrice.Requests(); n != 30 || bytes != 3*all || thrice.Copy != 3*all || got[0].Reads[0].Count != 2 {
 		t.Error(thrice)
 	}
 	if _, err := Plan("rows", w, Caches{}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "recorded only") {
@@ -134,7 +148,8 @@ func TestRecorded(t *testing.T) {
 	if _, err := Plan("recorded", w, Caches{Warmup: 1}); !errors.Is(err, fault.ErrUsage) {
 		t.Error(err)
 	}
-	if err := w.Add(&trace.Batch{Reads: []trace.Read{{Bytes: 1, Count: MaxRequests + 1}}}); !errors.Is(err, fault.ErrInput) {
+	w.LongestRead = 1
+	if err := w.Add(&trace.Batch{Reads: []trace.Read{{Bytes: MaxRequests}}}); !errors.Is(err, fault.ErrInput) {
 		t.Error(err)
 	}
 }
@@ -155,7 +170,7 @@ func TestChunkReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range [][]trace.Read{{{Bytes: 1 << 20, Count: 1}}, {{Bytes: 1 << 20, Count: 2}}, {{Bytes: 1 << 20, Count: 2}, {Bytes: 88 * Page, Count: 1}}} {
+	for i, want := range [][]Reads{{{Bytes: 1 << 20, Count: 1}}, {{Bytes: 1 << 20, Count: 2}}, {{Bytes: 1 << 20, Count: 2}, {Bytes: 88 * Page, Count: 1}}} {
 		if d := cmp.Diff(want, got[i].Reads); d != "" {
 			t.Error(d)
 		}

@@ -14,9 +14,11 @@ type Result struct {
 	Batches int     `json:"batches"`
 	Seconds float64 `json:"seconds"`
 
-	SampleSeconds  float64 `json:"sample_seconds"`
-	ReadSeconds    float64 `json:"read_seconds"` // in which features of some batch were under way
-	ComputeSeconds float64 `json:"compute_seconds"`
+	SampleSeconds float64 `json:"sample_seconds"`
+	ReadSeconds   float64 `json:"read_seconds"` // in which features of some batch were under way
+	// AssembleSeconds are those of them in which some were put together by the host.
+	AssembleSeconds float64 `json:"assemble_seconds"`
+	ComputeSeconds  float64 `json:"compute_seconds"`
 
 	Rows        int64   `json:"rows"`
 	HitRatio    float64 `json:"hit_ratio"` // of the rows
@@ -39,22 +41,23 @@ type Result struct {
 	P99Latency  float64 `json:"p99_latency_seconds"`
 	DriveQueue  float64 `json:"drive_queue"` // requests that wait at a drive, on average of Seconds
 
-	// Bound is what the run waits for most: sampling, computing, drives, link, threads,
-	// requests in flight (more of them would help), or latency where none is half busy.
+	// Bound is what the run waits for most: sampling, computing, assembling, drives, link,
+	// threads, requests in flight (more of them would help), or latency where none is half busy.
 	Bound string `json:"bound"`
 }
 
 // What happens.
 const (
-	evStart    = iota // a batch has a slot
-	evSampled         // B: the batch
-	evArrive          // A: the request, at its drive
-	evEnter           // A: the request, in the drive's queue
-	evLeave           // A: the request leaves the drive
-	evDone            // A: the request has arrived
-	evBuffered        // B: the batch has its rows of RAM, or of the page cache
-	evCopied          // B: the batch is on the GPU
-	evComputed        // B: the batch
+	evStart     = iota // a batch has a slot
+	evSampled          // B: the batch
+	evArrive           // A: the request, at its drive
+	evEnter            // A: the request, in the drive's queue
+	evLeave            // A: the request leaves the drive
+	evDone             // A: the request has arrived
+	evBuffered         // B: the batch has its rows of RAM, or of the page cache
+	evAssembled        // B: the batch is put together
+	evCopied           // B: the batch is on the GPU
+	evComputed         // B: the batch
 )
 
 // request is a read that is under way.
@@ -76,12 +79,12 @@ type run struct {
 	m     Machine
 	loads []Load
 
-	sampler, threads, link, gpu *kernel.Server
-	drives                      []*kernel.Server
-	queues                      []*kernel.Pool
-	slots                       *kernel.Pool
-	cost                        kernel.Time
-	delay                       kernel.Time
+	sampler, threads, assembler, link, gpu *kernel.Server
+	drives                                 []*kernel.Server
+	queues                                 []*kernel.Pool
+	slots                                  *kernel.Pool
+	cost                                   kernel.Time
+	delay                                  kernel.Time
 
 	next    int // batch that starts next
 	sampled int // batches that are
@@ -127,7 +130,7 @@ func Run(ctx context.Context, loads []Load, m Machine) (Result, error) {
 func newRun(loads []Load, m Machine) *run {
 	r := &run{
 		m: m, loads: loads, flows: make([]flow, len(loads)),
-		sampler: kernel.NewServer(1), link: kernel.NewServer(1), gpu: kernel.NewServer(1),
+		sampler: kernel.NewServer(1), assembler: kernel.NewServer(1), link: kernel.NewServer(1), gpu: kernel.NewServer(1),
 		threads: kernel.NewServer(m.Software.Threads), slots: kernel.NewPool(m.Slots),
 		cost: micros(m.Software.CostMicros), delay: m.Drive.delay(),
 	}
@@ -176,6 +179,8 @@ func (r *run) handle(e *kernel.Event) {
 	case evBuffered:
 		r.flows[e.B].waits--
 		r.complete(int(e.B))
+	case evAssembled:
+		r.copy(int(e.B))
 	case evCopied:
 		r.count(-1)
 		r.At(r.gpu.Serve(r.Now(), r.loads[e.B].Compute), kernel.Event{Kind: evComputed, B: e.B})
@@ -299,11 +304,21 @@ func (r *run) arrived(id int32) {
 	r.submit()
 }
 
-// complete copies a batch to the GPU if all of it is there.
+// complete puts a batch together if all of it is there.
 func (r *run) complete(b int) {
-	if f := &r.flows[b]; f.issued && f.waits == 0 {
-		r.At(r.link.Serve(r.Now(), kernel.Rate(r.m.Link).For(r.loads[b].Copy)), kernel.Event{Kind: evCopied, B: int64(b)})
+	f, t := &r.flows[b], r.loads[b].Assemble
+	switch {
+	case !f.issued || f.waits > 0:
+	case t == 0:
+		r.copy(b)
+	default:
+		r.At(r.assembler.Serve(r.Now(), t), kernel.Event{Kind: evAssembled, B: int64(b)})
 	}
+}
+
+// copy brings a batch to the GPU.
+func (r *run) copy(b int) {
+	r.At(r.link.Serve(r.Now(), kernel.Rate(r.m.Link).For(r.loads[b].Copy)), kernel.Event{Kind: evCopied, B: int64(b)})
 }
 
 // result adds up what was counted.
@@ -324,6 +339,7 @@ func (r *run) result() Result {
 		res.HitRatio = float64(hits) / float64(res.Rows)
 	}
 	res.SampleSeconds, res.ComputeSeconds = r.sampler.Stats().Busy.Seconds(), r.gpu.Stats().Busy.Seconds()
+	res.AssembleSeconds = r.assembler.Stats().Busy.Seconds()
 	for _, d := range r.drives {
 		res.DrivesBusy += d.Stats().Utilisation(r.readTime) / float64(len(r.drives))
 		res.DriveQueue += d.Stats().MeanQueue(r.Now()) / float64(len(r.drives))
@@ -349,6 +365,9 @@ func (r *Result) bound() string {
 		return "sampling"
 	}
 	name, most := "", -1.0
+	if r.ReadSeconds > 0 {
+		name, most = "assembling", r.AssembleSeconds/r.ReadSeconds
+	}
 	for _, c := range []struct {
 		name string
 		busy float64

@@ -15,6 +15,10 @@ type Workload struct {
 	// Hotness of every node: by it caches choose their rows. Nil: how many of the batches
 	// have it.
 	Hotness []uint32
+	// Files are those that reads of the batches are of, and LongestRead bounds the bytes of
+	// one: longer ones are cut; 0: none is.
+	Files       []trace.File
+	LongestRead int64
 }
 
 // MaxRequests bounds the requests and rows of a workload: minutes of simulation.
@@ -26,7 +30,9 @@ func (w *Workload) Add(b *trace.Batch) error {
 	c.Reads, c.Rows = slices.Clone(b.Reads), slices.Clone(b.Rows)
 	n := int64(len(c.Rows))
 	for _, r := range c.Reads {
-		n += r.Count
+		if n++; w.LongestRead > 0 {
+			n += r.Bytes / w.LongestRead
+		}
 	}
 	if n > MaxRequests {
 		return fault.New(fault.ErrInput, "batch %d has %d requests; at most %d can be simulated", len(w.Batches), n, MaxRequests)
@@ -38,7 +44,7 @@ func (w *Workload) Add(b *trace.Batch) error {
 // Bytes returns what the workload holds.
 func (w *Workload) Bytes() (n int64) {
 	for i := range w.Batches {
-		n += 4*int64(len(w.Batches[i].Rows)) + 16*int64(len(w.Batches[i].Reads)) + 64
+		n += 4*int64(len(w.Batches[i].Rows)) + 24*int64(len(w.Batches[i].Reads)) + 64
 	}
 	return n + 4*int64(len(w.Hotness))
 }

@@ -15,8 +15,8 @@
 // exponent at which the hottest fifth gets 72 % of the accesses: what GIDS's paper says of
 // its constant CPU buffer of 20 % (6.6 GB/s with it, 23.4 without: 1 − 6.6/23.4).
 //
-// Assumed, of the machines: the presets of simulate/drives (data sheets, our own cost of a
-// fault), PCIe 4.0, GIDS's script for IGB (4 GiB of GPU cache, a window of 8, and no CPU
+// Assumed, of the machines: the presets of simulate/drives (each says where it is from: data
+// sheets, GIDS's paper, our own cost of a fault), PCIe 4.0, GIDS's script for IGB (4 GiB of GPU cache, a window of 8, and no CPU
 // buffer, which the publication does not mention), nothing overlaps (the publication's
 // columns add up), 1000 iterations before the first counts, one thread that gathers from
 // the memory map, and a page cache of the machine's memory but for 64 GiB.
@@ -38,15 +38,16 @@ type Column struct {
 	Sampling, Aggregation, Training, End float64
 	Bandwidth                            float64 // bytes per second of rows
 	Requests                             float64 // per second, of 4 KiB
+	Hits                                 float64 // share of the rows that no drive is asked for; not published
 }
 
 // Published returns the tables.
 func Published() []Column {
 	return []Column{
-		{"mmap", 0, 4.65, 1130, 2.13, 1143, 0.194e9, 0.049e6},
-		{"GIDS, 1 drive", 1, 4.08, 31.6, 1.87, 37.6, 6.9e9, 1.7e6},
-		{"GIDS, 2 drives", 2, 4.93, 15.9, 1.97, 22.8, 13.8e9, 3.4e6},
-		{"GIDS, 4 drives", 4, 4.75, 8.57, 1.98, 15.3, 25.6e9, 6.3e6},
+		{"mmap", 0, 4.65, 1130, 2.13, 1143, 0.194e9, 0.049e6, 0},
+		{"GIDS, 1 drive", 1, 4.08, 31.6, 1.87, 37.6, 6.9e9, 1.7e6, 0},
+		{"GIDS, 2 drives", 2, 4.93, 15.9, 1.97, 22.8, 13.8e9, 3.4e6, 0},
+		{"GIDS, 4 drives", 4, 4.75, 8.57, 1.98, 15.3, 25.6e9, 6.3e6, 0},
 	}
 }
 
@@ -114,7 +115,7 @@ func Simulate(ctx context.Context, a Assumptions) ([]Column, error) {
 			Name: c.Name, Drives: c.Drives,
 			Sampling: iterations * r.SampleSeconds, Aggregation: iterations * r.ReadSeconds, Training: iterations * r.ComputeSeconds, End: iterations * r.Seconds,
 		}
-		c.Bandwidth = r.UsefulPerSecond
+		c.Bandwidth, c.Hits = r.UsefulPerSecond, r.HitRatio
 		c.Requests = c.Bandwidth / rowBytes // as the publication counts: rows, not misses
 		out = append(out, c)
 	}
@@ -138,7 +139,7 @@ func (a *Assumptions) plan(store string, w *drives.Workload, c drives.Caches) ([
 		mean.Hits += l.Hits
 		mean.Useful += l.Useful
 	}
-	mean.Reads = []trace.Read{{Bytes: drives.Page, Count: reads / n}}
+	mean.Reads = []drives.Reads{{Bytes: drives.Page, Count: reads / n}}
 	mean.Copy, mean.Touched, mean.Rows, mean.Hits, mean.Useful = mean.Copy/n, mean.Touched/n, mean.Rows/n, mean.Hits/n, mean.Useful/n
 	return []drives.Load{mean}, nil
 }
@@ -258,6 +259,8 @@ func Variants() []Variant {
 		{"hottest fifth gets 60 %", func(a *Assumptions) { a.TopShare = 0.6 }},
 		{"hottest fifth gets 80 %", func(a *Assumptions) { a.TopShare = 0.8 }},
 		{"no GPU cache", func(a *Assumptions) { a.GPUCache = 0 }},
+		{"GPU cache 8 GiB", func(a *Assumptions) { a.GPUCache = 8 << 30 }},
+		{"the same, no window", func(a *Assumptions) { a.GPUCache, a.Window = 8<<30, 0 }},
 		{"GPU cache 32 GiB", func(a *Assumptions) { a.GPUCache = 32 << 30 }},
 		{"no window", func(a *Assumptions) { a.Window = 0 }},
 		{"latency × 1.5", drive(func(d *drives.Drive) { d.LatencyMicros *= 1.5 })},

@@ -1,30 +1,34 @@
 // Package trace is the file of a trace: what a run asked of its drives, batch by batch,
-// and how long it sampled and computed beside. A simulation replays it on other drives.
+// and how long it sampled, assembled and computed beside. A simulation replays it on other drives.
 //
-// A batch has reads, rows, or both. Reads are requests as a store made them, of which only
-// sizes and numbers are kept: no offsets. Rows are the nodes whose features a batch needs,
+// A batch has reads, rows, or both. Reads are requests as a store gave them to the storage
+// stack, in that order: bytes of a file. Rows are the nodes whose features a batch needs,
 // in the order of access: what a store makes of them, and what a cache has of them, is for
-// the simulation to say. A trace made of samples has rows alone.
+// the simulation to say. A trace made of samples has rows alone, a recorded one reads alone.
 //
 // # Format
 //
-// One file, "diskgnn.trace", version 1. Numbers are little-endian; v is an unsigned varint
+// One file, "diskgnn.trace", version 2. Numbers are little-endian; v is an unsigned varint
 // as in encoding/binary.
 //
 //	header    a line of JSON (Header), of at most 64 KiB, ended by a newline
 //	records   one for each batch:
 //	  u32     n, bytes of the payload, at least 1
 //	  u32     CRC-32C of the payload
-//	  n       v sampling, v computing, in nanoseconds
-//	          v number of kinds of reads, then of each: v bytes, v how many
+//	  n       v sampling, v assembling, v computing, in nanoseconds
+//	          v number of files that no record before has named, then of each, which is
+//	            numbered in this order from 0: v bytes of its name, the name, v its size,
+//	            v 1 if whole pages are read of it, else 0
+//	          v number of reads, then of each: v file, v zigzag of the offset less the end of
+//	            the read before, v bytes
 //	          v number of rows, then of each: v zigzag of the node less the one before
 //	end       u32 0
 //	  u32     CRC-32C of the header's line and of the next field
 //	  u64     number of batches
 //
 // A reader accepts this version only, and only what ends properly: a trace that was cut off
-// is corrupt. Nodes are below the header's, reads are of at least one byte, and the file ends
-// after its last field.
+// is corrupt. Nodes are below the header's, reads are of at least one byte and within a file
+// that was named, and the file ends after its last field. Version 1 had no files and offsets.
 package trace
 
 import (
@@ -37,8 +41,8 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"path/filepath"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -46,16 +50,18 @@ import (
 // Format and Version are what headers say.
 const (
 	Format  = "diskgnn.trace"
-	Version = 1
+	Version = 2
 )
 
 // What a reader accepts.
 const (
 	maxHeader = 64 << 10
 	maxRecord = 1 << 30
-	// MaxReads bounds the bytes of a kind of reads and their number, so that no product
-	// overflows.
-	MaxReads = 1 << 40
+	// MaxBytes bounds a row's bytes and a file's, so that no sum of few overflows.
+	MaxBytes = 1 << 50
+	maxName  = 4096    // bytes of a file's name
+	maxFiles = 1 << 20 // of a trace
+	maxCount = 1 << 30 // of the header's numbers
 	// MaxNodes bounds a table's rows.
 	MaxNodes = 1 << 32
 )
@@ -71,16 +77,60 @@ type Header struct {
 	// Dataset and Samples are fingerprints, where they are known.
 	Dataset string `json:"dataset,omitempty"`
 	Samples string `json:"samples,omitempty"`
+	// Of a recorded run: the batches of an epoch and those under way at a time, the reads
+	// that the stack carried out at the same time, and the bytes of its longest: it cut
+	// longer requests. 0: unknown.
+	BatchesPerEpoch int `json:"batches_per_epoch,omitempty"`
+	Slots           int `json:"slots,omitempty"`
+	InFlight        int `json:"in_flight,omitempty"`
+	LongestRead     int `json:"longest_read,omitempty"`
 }
 
-// Read is a number of requests of one size.
-type Read struct{ Bytes, Count int64 }
+// File is a file that reads are of.
+type File struct {
+	Name  string // without its directory
+	Size  int64  // bytes
+	Pages bool   // reads of it are direct, and so move whole pages
+}
+
+// Extent returns the bytes that a read of n bytes from off on moves.
+func (f *File) Extent(off, n int64) int64 {
+	if !f.Pages {
+		return n
+	}
+	return min(binio.AlignUp(off+n, binio.Page), f.Size) - off/binio.Page*binio.Page
+}
+
+func (f *File) check() error {
+	if len(f.Name) == 0 || len(f.Name) > maxName || f.Size < 0 || f.Size > MaxBytes {
+		return fault.New(fault.ErrCorrupt, "a file of %d bytes whose name has %d", f.Size, len(f.Name))
+	}
+	return nil
+}
+
+// Read is a request: bytes of a file, which the trace numbers.
+type Read struct {
+	Offset, Bytes int64
+	File          int32
+}
+
+func (r *Read) check(files []File) error {
+	if r.File < 0 || int(r.File) >= len(files) {
+		return fault.New(fault.ErrCorrupt, "a read of file %d of %d", r.File, len(files))
+	}
+	if size := files[r.File].Size; r.Bytes < 1 || r.Offset < 0 || r.Bytes > size || r.Offset > size-r.Bytes {
+		return fault.New(fault.ErrCorrupt, "a read of %d bytes at %d of a file that has %d", r.Bytes, r.Offset, size)
+	}
+	return nil
+}
 
 // Batch is one mini-batch of a trace.
 type Batch struct {
-	SampleNanos, ComputeNanos int64
-	Reads                     []Read
-	Rows                      []uint32
+	SampleNanos   int64 // drawing it, or decoding its graph
+	AssembleNanos int64 // checking what was read, and putting it together
+	ComputeNanos  int64
+	Reads         []Read
+	Rows          []uint32
 }
 
 // check refuses what the format has no room for.
@@ -90,8 +140,13 @@ func (h *Header) check() error {
 		return fault.New(fault.ErrInput, "it is no trace: its format is %q", h.Format)
 	case h.Version != Version:
 		return fault.New(fault.ErrVersion, "it is a trace of version %d; this program reads %d", h.Version, Version)
-	case h.Nodes < 0 || h.Nodes > MaxNodes || h.RowBytes < 0 || h.RowBytes > MaxReads || (h.Nodes > 0) != (h.RowBytes > 0):
+	case h.Nodes < 0 || h.Nodes > MaxNodes || h.RowBytes < 0 || h.RowBytes > MaxBytes || (h.Nodes > 0) != (h.RowBytes > 0):
 		return fault.New(fault.ErrCorrupt, "%d rows of %d bytes", h.Nodes, h.RowBytes)
+	}
+	for _, n := range []int{h.BatchesPerEpoch, h.Slots, h.InFlight, h.LongestRead} {
+		if n < 0 || n > maxCount {
+			return fault.New(fault.ErrCorrupt, "a number of its header is %d", n)
+		}
 	}
 	return nil
 }
@@ -104,6 +159,8 @@ type Writer struct {
 	header  Header
 	sum     uint32 // of the header
 	batches uint64
+	files   []File
+	written int // files that records have named
 	payload []byte
 }
 
@@ -125,21 +182,42 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return t, err
 }
 
+// AddFile numbers a file, for the reads of the batches that follow: from 0 on.
+func (t *Writer) AddFile(f File) (number int32, err error) {
+	if err := f.check(); err != nil {
+		return 0, err
+	}
+	if len(t.files) == maxFiles {
+		return 0, fault.New(fault.ErrInput, "more than %d files", maxFiles)
+	}
+	t.files = append(t.files, f)
+	return int32(len(t.files) - 1), nil
+}
+
 // Append writes a batch, which may be reused when it returns.
 func (t *Writer) Append(b *Batch) error {
 	p := t.payload[:0]
-	if b.SampleNanos < 0 || b.ComputeNanos < 0 {
-		return fault.New(fault.ErrInput, "batch %d takes %d and %d ns", t.batches, b.SampleNanos, b.ComputeNanos)
+	for _, n := range []int64{b.SampleNanos, b.AssembleNanos, b.ComputeNanos} {
+		if n < 0 {
+			return fault.New(fault.ErrInput, "batch %d takes %d ns", t.batches, n)
+		}
+		p = binary.AppendUvarint(p, uint64(n))
 	}
-	p = binary.AppendUvarint(p, uint64(b.SampleNanos))
-	p = binary.AppendUvarint(p, uint64(b.ComputeNanos))
+	p = binary.AppendUvarint(p, uint64(len(t.files)-t.written))
+	for i := range t.files[t.written:] {
+		p = t.files[t.written+i].append(p)
+	}
 	p = binary.AppendUvarint(p, uint64(len(b.Reads)))
-	for _, r := range b.Reads {
-		if err := r.check(); err != nil {
+	end := int64(0)
+	for i := range b.Reads {
+		r := &b.Reads[i]
+		if err := r.check(t.files); err != nil {
 			return fmt.Errorf("batch %d: %w", t.batches, err)
 		}
+		p = binary.AppendUvarint(p, uint64(r.File))
+		p = binary.AppendVarint(p, r.Offset-end)
 		p = binary.AppendUvarint(p, uint64(r.Bytes))
-		p = binary.AppendUvarint(p, uint64(r.Count))
+		end = r.Offset + r.Bytes
 	}
 	p = binary.AppendUvarint(p, uint64(len(b.Rows)))
 	last := int64(0)
@@ -154,6 +232,7 @@ func (t *Writer) Append(b *Batch) error {
 		return fault.New(fault.ErrInput, "batch %d takes %d bytes", t.batches, len(p))
 	}
 	t.batches++
+	t.written = len(t.files)
 	if err := t.uint32s(uint32(len(p)), crc32.Checksum(p, castagnoli)); err != nil {
 		return err
 	}
@@ -161,11 +240,14 @@ func (t *Writer) Append(b *Batch) error {
 	return err
 }
 
-func (r Read) check() error {
-	if r.Bytes < 1 || r.Bytes > MaxReads || r.Count < 0 || r.Count > MaxReads {
-		return fault.New(fault.ErrCorrupt, "%d reads of %d bytes", r.Count, r.Bytes)
+func (f *File) append(p []byte) []byte {
+	p = binary.AppendUvarint(p, uint64(len(f.Name)))
+	p = append(p, f.Name...)
+	p = binary.AppendUvarint(p, uint64(f.Size))
+	if f.Pages {
+		return append(p, 1)
 	}
-	return nil
+	return append(p, 0)
 }
 
 func (t *Writer) uint32s(v ...uint32) error {
@@ -196,6 +278,7 @@ type Reader struct {
 	header  Header
 	sum     uint32
 	batches uint64
+	files   []File
 	payload bytes.Buffer
 	ended   bool
 }
@@ -216,6 +299,9 @@ func NewReader(r io.Reader) (*Reader, error) {
 
 // Header returns what the trace is of.
 func (t *Reader) Header() Header { return t.header }
+
+// Files returns the files that the batches so far have named: those that their reads are of.
+func (t *Reader) Files() []File { return t.files }
 
 // Next reads the next batch into b, reusing its memory, and io.EOF after the last. Whatever
 // the bytes, a batch without an error is one that the format allows; damage is of kind
@@ -295,24 +381,46 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 		p = p[n:]
 		return v
 	}
-	sample, compute := next(), next()
-	if sample > math.MaxInt64 || compute > math.MaxInt64 {
-		return t.corrupt("takes longer than can be")
+	for _, n := range []*int64{&b.SampleNanos, &b.AssembleNanos, &b.ComputeNanos} {
+		v := next()
+		if v > math.MaxInt64 {
+			return t.corrupt("takes longer than can be")
+		}
+		*n = int64(v)
 	}
-	b.SampleNanos, b.ComputeNanos = int64(sample), int64(compute)
 	b.Reads, b.Rows = b.Reads[:0], b.Rows[:0]
 	for n := next(); n > 0 && !short; n-- {
-		bytes, count := next(), next()
-		r := Read{Bytes: int64(min(bytes, math.MaxInt64)), Count: int64(min(count, math.MaxInt64))}
-		if err := r.check(); err != nil && !short {
+		name := next()
+		if name > maxName || name > uint64(len(p)) {
+			return t.corrupt("has a file's name of %d bytes", name)
+		}
+		f := File{Name: string(p[:name])}
+		p = p[name:]
+		size, pages := next(), next()
+		if f.Size, f.Pages = int64(min(size, math.MaxInt64)), pages == 1; short {
+			break
+		}
+		if err := f.check(); err != nil || pages > 1 || len(t.files) == maxFiles {
+			return t.corrupt("names what is no file, or too many")
+		}
+		t.files = append(t.files, f)
+	}
+	end := int64(0)
+	for n := next(); n > 0 && !short; n-- {
+		file, step, bytes := next(), next(), next()
+		r := Read{File: int32(min(file, math.MaxInt32)), Offset: end + unzigzag(step), Bytes: int64(min(bytes, math.MaxInt64))}
+		if short {
+			break
+		}
+		if err := r.check(t.files); err != nil {
 			return t.corrupt("has %v", err)
 		}
+		end = r.Offset + r.Bytes
 		b.Reads = append(b.Reads, r)
 	}
 	last := int64(0)
 	for n := next(); n > 0 && !short; n-- {
-		d := next()
-		last += int64(d>>1) ^ -int64(d&1)
+		last += unzigzag(next())
 		if last < 0 || last >= t.header.Nodes {
 			if short {
 				break
@@ -327,49 +435,12 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 	return nil
 }
 
-// Create writes a trace to a file that does not exist: write appends the batches. The file
-// is there when it is whole and durable, under another name before.
-func Create(fsys vfs.FS, name string, h Header, write func(*Writer) error) (err error) {
-	if there, err := vfs.Exists(fsys, name); err != nil {
-		return err
-	} else if there {
-		return fault.New(fault.ErrExists, "%s exists: a trace is written to a new file only", name)
-	}
-	temp := name + ".partial"
-	f, err := fsys.Create(temp)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write the trace %s: %w", name, errors.Join(err, fsys.Remove(temp)))
-		}
-	}()
-	w, err := NewWriter(f, h)
-	if err == nil {
-		err = write(w)
-	}
-	if err == nil {
-		err = w.Finish()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(temp, name); err != nil {
-		return err
-	}
-	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
-		return errors.Join(err, fsys.Rename(name, temp))
-	}
-	return nil
-}
+// unzigzag returns the signed number that binary.AppendVarint encodes so.
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
 // Open reads a trace from a file: each is called for one batch after another, which it must
-// not keep, until it returns an error.
-func Open(fsys vfs.FS, name string, each func(Header, *Batch) error) (h Header, err error) {
+// not keep, until it returns an error. The reader tells of the header and of files.
+func Open(fsys vfs.FS, name string, each func(*Reader, *Batch) error) (h Header, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return h, err
@@ -385,7 +456,7 @@ func Open(fsys vfs.FS, name string, each func(Header, *Batch) error) (h Header, 
 			return r.Header(), nil
 		}
 		if err == nil {
-			err = each(r.Header(), &b)
+			err = each(r, &b)
 		}
 		if err != nil {
 			return h, fmt.Errorf("read %s: %w", name, err)

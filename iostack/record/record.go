@@ -1,0 +1,207 @@
+// Package record keeps which reads a storage stack was given for each batch. It wraps any
+// stack, and no store knows of it: what is waited for under a batch's context belongs to the
+// batch.
+//
+//	stack := record.Wrap(inner)          given to the store in inner's place
+//	b := record.NewBatch(n)              one for each slot
+//	ctx = b.Context(ctx)                 of all that the slot's batch waits for
+//	reads := b.Reads()                   when the batch has its features; then b.Reset()
+//
+// Reads that are waited for under another context, such as those that fill a cache, belong
+// to no batch, as do those that failed. A read that was submitted for several batches belongs
+// to the one that waited for it. Reads that bypass the stack, as page faults do, are not seen.
+package record
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"diskgnn/device/cuda"
+	"diskgnn/iostack"
+)
+
+// Read is a request as the store made it: bytes of a file, which the stack numbers.
+type Read struct {
+	Offset, Bytes int64
+	File          int32
+	order         int64 // among all requests
+}
+
+// File is a file of which something was read.
+type File struct {
+	Name   string // the path that it was opened by
+	Size   int64  // bytes
+	Direct bool   // reads bypass the page cache
+}
+
+// Stack is another stack, whose requests it keeps. In steady state it allocates nothing for
+// them: lists are used again.
+type Stack struct {
+	inner iostack.Stack
+
+	mu      sync.Mutex
+	order   int64
+	waiting map[*iostack.Group]*[]Read // submitted, and not waited for
+	idle    []*[]Read
+	numbers map[string]int32 // of files, by name
+	files   []File
+	last    iostack.File // the file of the latest request,
+	number  int32        // and its number
+}
+
+var _ iostack.Stack = (*Stack)(nil)
+
+// Wrap returns inner with its requests kept. Closing the result closes inner.
+func Wrap(inner iostack.Stack) *Stack {
+	return &Stack{inner: inner, waiting: map[*iostack.Group]*[]Read{}, numbers: map[string]int32{}}
+}
+
+// Files returns the files of which something was read, by number, from the given one on.
+func (s *Stack) Files(from int) []File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.files[from:])
+}
+
+// Submit passes the requests on and keeps those of a byte or more.
+func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock() // the order is that in which the inner stack gets them
+	if err := s.inner.Submit(g, reqs); err != nil {
+		return err
+	}
+	list := s.waiting[g]
+	if list == nil {
+		if n := len(s.idle); n > 0 {
+			list, s.idle = s.idle[n-1], s.idle[:n-1]
+		} else {
+			list = new([]Read)
+		}
+		s.waiting[g] = list
+	}
+	for i := range reqs {
+		if r := &reqs[i]; r.Len() > 0 {
+			*list = append(*list, Read{Offset: r.Offset, Bytes: int64(r.Len()), File: s.file(r.File), order: s.order})
+			s.order++
+		}
+	}
+	return nil
+}
+
+// file returns a file's number.
+func (s *Stack) file(f iostack.File) int32 {
+	if f == s.last {
+		return s.number
+	}
+	n, ok := s.numbers[f.Name()]
+	if !ok {
+		n = int32(len(s.files))
+		direct, _ := f.Direct()
+		s.numbers[f.Name()] = n
+		s.files = append(s.files, File{Name: f.Name(), Size: f.Size(), Direct: direct})
+	}
+	s.last, s.number = f, n
+	return n
+}
+
+// Wait waits for a group. Its requests, if they succeeded, are the batch's whose context it
+// is.
+func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
+	began := time.Now()
+	err := s.inner.Wait(ctx, g)
+	b, _ := ctx.Value(key{}).(*Batch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.waiting[g]
+	delete(s.waiting, g)
+	if b != nil {
+		b.waited += time.Since(began)
+		if list != nil && err == nil {
+			b.reads = append(b.reads, *list...)
+		}
+	}
+	if list != nil {
+		*list = (*list)[:0]
+		s.idle = append(s.idle, list)
+	}
+	return err
+}
+
+// Name returns the wrapped stack's.
+func (s *Stack) Name() string { return s.inner.Name() }
+
+// Caps returns the wrapped stack's.
+func (s *Stack) Caps() iostack.Caps { return s.inner.Caps() }
+
+// Open opens a file of the wrapped stack.
+func (s *Stack) Open(path string) (iostack.File, error) { return s.inner.Open(path) }
+
+// OpenStriped opens files of the wrapped stack as one.
+func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
+	return iostack.OpenStriped(s.inner, paths, unit)
+}
+
+// Register registers memory with the wrapped stack.
+func (s *Stack) Register(bufs ...[]byte) error { return s.inner.Register(bufs...) }
+
+// Unregister takes it back.
+func (s *Stack) Unregister(bufs ...[]byte) error { return s.inner.Unregister(bufs...) }
+
+// RegisterDevice registers device memory with the wrapped stack.
+func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
+	return iostack.RegisterDevice(s.inner, bufs...)
+}
+
+// UnregisterDevice takes it back.
+func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
+	return iostack.UnregisterDevice(s.inner, bufs...)
+}
+
+// Stats returns the wrapped stack's.
+func (s *Stack) Stats() iostack.Stats { return s.inner.Stats() }
+
+// Close closes the wrapped stack.
+func (s *Stack) Close() error { return s.inner.Close() }
+
+// Batch collects the reads of one batch after another, all through one stack. What waits
+// under its context may do so on any goroutine; the methods are for one goroutine at a time,
+// while nothing waits.
+type Batch struct {
+	parent, context context.Context // the latest, of which there is one in a run
+
+	reads  []Read        // guarded by the stack's mutex while something waits
+	waited time.Duration // likewise
+}
+
+type key struct{}
+
+// ReadBytes is the memory of a batch's read.
+const ReadBytes = int64(unsafe.Sizeof(Read{}))
+
+// NewBatch returns a batch with room for so many reads. More are allocated.
+func NewBatch(room int) *Batch { return &Batch{reads: make([]Read, 0, room)} }
+
+// Context returns ctx as the batch's.
+func (b *Batch) Context(ctx context.Context) context.Context {
+	if b.parent != ctx {
+		b.parent, b.context = ctx, context.WithValue(ctx, key{}, b)
+	}
+	return b.context
+}
+
+// Reset forgets what was collected.
+func (b *Batch) Reset() { b.reads, b.waited = b.reads[:0], 0 }
+
+// Waited returns for how long the batch has waited for reads since Reset.
+func (b *Batch) Waited() time.Duration { return b.waited }
+
+// Reads returns the batch's reads since Reset, in the order in which they were submitted. They
+// stay as they are until Reset.
+func (b *Batch) Reads() []Read {
+	slices.SortFunc(b.reads, func(x, y Read) int { return cmp.Compare(x.order, y.order) })
+	return b.reads
+}
