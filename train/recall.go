@@ -29,6 +29,7 @@ func (o *Options) preferences() rundir.Preferences {
 		"ram-cache":        func() { p.RAMCache = o.RAMCache },
 		"cache-policy":     func() { p.CachePolicy = o.CachePolicy },
 		"fault-threads":    func() { p.FaultThreads = o.FaultThreads },
+		"page-cache":       func() { p.PageCache = o.PageCache },
 		"slots":            func() { p.Slots = o.Slots },
 		"gpu-memory":       func() { p.GPUMemory = o.GPUMemory },
 		"gpu-cache":        func() { p.GPUCache = o.GPUCache },
@@ -135,6 +136,7 @@ func (o *Options) prefer(p *rundir.Preferences) {
 	store, _ := all.Choose(o.Store, o.places()) // another one may have no use for it
 	take("cache-policy", slices.Contains(all.Policies(store), p.CachePolicy), func() { o.CachePolicy = p.CachePolicy })
 	take("fault-threads", p.FaultThreads != 0 && all.Maps(store), func() { o.FaultThreads = p.FaultThreads })
+	take("page-cache", p.PageCache != "" && all.Maps(store), func() { o.PageCache = p.PageCache })
 	take("slots", p.Slots != 0, func() { o.Slots = p.Slots })
 	take("gpu-memory", p.GPUMemory != 0, func() { o.GPUMemory = p.GPUMemory })
 	take("gpu-cache", p.GPUCache != nil, func() { o.GPUCache = p.GPUCache })
@@ -195,6 +197,7 @@ func changes(f, now *rundir.File) string {
 	add("cache", budget.FormatBytes(a.CacheSize), budget.FormatBytes(b.CacheSize))
 	add("cache policy", a.CachePolicy, b.CachePolicy)
 	add("fault threads", a.FaultThreads, b.FaultThreads)
+	add("page cache", a.PageCache, b.PageCache)
 	add("GPU cache", budget.FormatBytes(a.GPUCacheSize), budget.FormatBytes(b.GPUCacheSize))
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)

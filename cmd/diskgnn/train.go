@@ -44,7 +44,7 @@ the same samples.`
 
 func newTrainCommand(g *globals) *cli.Command {
 	o := train.Defaults()
-	o.Threads, o.Memory = 0, 0
+	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
 	return g.add(command{
 		name:    "train",
 		usage:   "train on a pack, or on samples",
@@ -95,6 +95,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
 			stringFlag("cache-policy", "NAME", "which rows --store rows holds in RAM: s3fifo (its default), lru, clock or sieve; ginex has belady, gnndrive standby", &o.CachePolicy),
 			intFlag("fault-threads", "threads on which --store mmap waits for page faults", "16", &o.FaultThreads, 1),
+			stringFlag("page-cache", "HOW", "what holds the page cache of --store mmap to --memory: cgroup, one that the process makes and enters; drop, dropping pages; auto: cgroup where one was delegated", &o.PageCache),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),

@@ -22,10 +22,13 @@ type Setup struct {
 	StoreState  int64  `json:"store_state_bytes,omitempty"`
 	// FaultThreads is the number of threads that page faults stop, of a store that maps its
 	// rows, and Unchecked says that no checksum is compared when rows are read.
-	FaultThreads int  `json:"fault_threads,omitempty"`
-	Unchecked    bool `json:"unchecked,omitempty"`
-	Slots        int  `json:"slots"`
-	EvalSlots    int  `json:"eval_slots"`
+	FaultThreads int `json:"fault_threads,omitempty"`
+	// PageCache is what holds the page cache to Memory, of a store that maps its rows: cgroup
+	// or drop.
+	PageCache string `json:"page_cache,omitempty"`
+	Unchecked bool   `json:"unchecked,omitempty"`
+	Slots     int    `json:"slots"`
+	EvalSlots int    `json:"eval_slots"`
 	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
 	// of its memory.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`

@@ -123,6 +123,7 @@ type Preferences struct {
 	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
 	CachePolicy     string       `json:"cache_policy,omitempty"`
 	FaultThreads    int          `json:"fault_threads,omitempty"`
+	PageCache       string       `json:"page_cache,omitempty"`
 	Slots           int          `json:"slots,omitempty"`
 	GPUMemory       int64        `json:"gpu_memory,omitempty"`
 	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
