@@ -47,6 +47,14 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page has not %q", want)
 		}
 	}
+	for _, want := range []string{ // a quarter is useful; 20 % come from the GPU, 40 % from RAM
+		`<rect class="c1" x="0" y="18" width="115" height="12"><title>useful: 1.0 KiB`, `<rect class="c1 pale" x="115" y="18" width="345" height="12">`,
+		`<rect class="c3" x="0" y="18" width="92" height="12"><title>GPU`, `<rect class="c2" x="92" y="18" width="184" height="12"><title>RAM`, `<rect class="c4" x="276" y="18" width="184" height="12"><title>drive`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no picture has %s", want)
+		}
+	}
 	if bad := regexp.MustCompile(`(?i)<script|https?:|url\(|@import|NaN|<link|src=`).FindString(text); bad != "" {
 		t.Errorf("the page has %q", bad)
 	}
