@@ -2,6 +2,7 @@ package mmap
 
 import (
 	"context"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -160,8 +161,8 @@ func TestConfinedCounts(t *testing.T) {
 		if pages == 0 && again == 0 {
 			t.Skip("faults do not wait on this file system")
 		}
-		cold := rows - n.RAMRows
-		if again == 0 && (pages != cached || int64(cold) > pages || int64(cold)*2 < pages || useful > pages*s.page || useful > int64(cold)*int64(c.facts.RowBytes)) {
+		cold, off := rows-n.RAMRows, math.Abs(float64(pages-cached)) // see threadFaults
+		if again == 0 && (off > 0.1*float64(cached) || int64(cold) > pages || int64(cold)*2 < pages || useful > pages*s.page || useful > int64(cold)*int64(c.facts.RowBytes)) {
 			t.Errorf("%d pages are read, %d are cached, %d of %d rows are cold: %+v", pages, cached, cold, rows, n)
 		}
 		if again == 1 && (pages != 0 || cold != 0) {
