@@ -139,6 +139,14 @@ type Reads interface {
 	Reads() iostack.Options
 }
 
+// Confinable is a Candidate whose rows lie in the page cache of the operating system, which a
+// memory cgroup around the process can hold to what was planned.
+type Confinable interface {
+	// Confine returns what a layout becomes in such a cgroup, with a Note that says so, or
+	// false where it is better off without one.
+	Confine(l Layout) (Layout, bool)
+}
+
 // PlanOptions say what a layout may use.
 type PlanOptions struct {
 	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as much as

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +24,13 @@ const (
 	EngineCPU  = "cpu"
 	EngineGPU  = "gpu"
 	EngineNone = "none" // the loader alone: batches are assembled and thrown away
+)
+
+// How the page cache is held, as --page-cache names it.
+const (
+	PageCacheAuto   = "auto"
+	PageCacheCgroup = "cgroup"
+	PageCacheDrop   = "drop"
 )
 
 // Options describe a training run. Start from Defaults: a zero CheckpointEvery means the
@@ -49,6 +57,11 @@ type Options struct {
 	Topology topology.Choice
 	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
 	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
+	// PageCache says how the page cache is held to Memory by a store that leaves rows to it:
+	// PageCacheCgroup, by a memory cgroup that the process makes and enters; PageCacheAuto, by
+	// one where the process's own cgroup was delegated to it; "" or PageCacheDrop, by dropping
+	// pages.
+	PageCache string
 	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
 	// what the driver may still need.
 	GPUMemory int64
@@ -128,6 +141,8 @@ func (o *Options) Validate() error {
 		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store, strings.Join(policies, ", "))
 	case o.FaultThreads != 0 && !stores.Maps(store):
 		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store)
+	case o.PageCache != "" && o.PageCache != PageCacheAuto && !stores.Maps(store):
+		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, store)
 	case o.FaultThreads < 0 || o.FaultThreads > maxThreads:
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, maxThreads)
 	case o.Topology.Level != topology.Mapped && !o.Live():
@@ -162,6 +177,7 @@ func (o *Options) Validate() error {
 		known       []string
 	}{
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineGPU, EngineNone}},
+		{"--page-cache", cmp.Or(o.PageCache, PageCacheDrop), []string{PageCacheAuto, PageCacheCgroup, PageCacheDrop}},
 		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
 	} {
 		if !slices.Contains(c.known, c.value) {

@@ -33,6 +33,7 @@ func (o *Options) preferences() rundir.Preferences {
 		"topology":         func() { p.Topology = o.Topology.Level },
 		"topology-memory":  func() { p.TopologyMemory = o.Topology.Memory },
 		"topology-order":   func() { p.TopologyOrder = o.Topology.Order },
+		"page-cache":       func() { p.PageCache = o.PageCache },
 		"slots":            func() { p.Slots = o.Slots },
 		"gpu-memory":       func() { p.GPUMemory = o.GPUMemory },
 		"gpu-cache":        func() { p.GPUCache = o.GPUCache },
@@ -144,6 +145,7 @@ func (o *Options) prefer(p *rundir.Preferences) {
 		take("topology-memory", p.TopologyMemory != nil, func() { o.Topology.Memory = p.TopologyMemory })
 		take("topology-order", p.TopologyOrder != "", func() { o.Topology.Order = p.TopologyOrder })
 	}
+	take("page-cache", p.PageCache != "" && all.Maps(store), func() { o.PageCache = p.PageCache })
 	take("slots", p.Slots != 0, func() { o.Slots = p.Slots })
 	take("gpu-memory", p.GPUMemory != 0, func() { o.GPUMemory = p.GPUMemory })
 	take("gpu-cache", p.GPUCache != nil, func() { o.GPUCache = p.GPUCache })
@@ -206,6 +208,7 @@ func changes(f, now *rundir.File) string {
 	add("fault threads", a.FaultThreads, b.FaultThreads)
 	add("topology", cmp.Or(a.Topology, topology.Mapped), cmp.Or(b.Topology, topology.Mapped))
 	add("held topology", budget.FormatBytes(a.TopologySize), budget.FormatBytes(b.TopologySize))
+	add("page cache", a.PageCache, b.PageCache)
 	add("GPU cache", budget.FormatBytes(a.GPUCacheSize), budget.FormatBytes(b.GPUCacheSize))
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)

@@ -49,7 +49,7 @@ const traceSpans = 1 << 18
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
 	g := newGPUDevice()
 	defer g.close()
-	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory})
+	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup})
 }
 
 // parts are what a run is put together from; tests put faulty ones in.
@@ -57,6 +57,7 @@ type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	engine func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error)
 	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error)
+	enter  func(limit int64, delegated bool) (group, error) // see memgroup.Enter
 }
 
 // run attempts a run until no batch that is drawn while training is larger than what was
@@ -149,6 +150,7 @@ type runner struct {
 	dir      *runDir
 	from     *resumePoint // nil: the beginning
 	undo     func()       // of the heap's limit
+	group    group        // around the process; nil: none
 	result   rundir.Result
 
 	trainer *trainer
@@ -203,6 +205,9 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.plan, err = p.plan(r.found, o, needs); err != nil {
 		return err
 	}
+	if err := r.confine(p.enter); err != nil {
+		return err
+	}
 	r.undo = budget.LimitHeap(o.Memory, r.plan.outside(needs)-r.drawing.heap(&r.plan))
 	if err = r.drawing.place(ctx, o, r.report); err != nil {
 		return err
@@ -255,7 +260,7 @@ func (r *runner) setup() rundir.Setup {
 	o := &r.options
 	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
 		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots,
-		CachePolicy: r.plan.layout.Policy, FaultThreads: r.plan.layout.FaultThreads, Unchecked: r.plan.layout.Unchecked, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
+		CachePolicy: r.plan.layout.Policy, FaultThreads: r.plan.layout.FaultThreads, PageCache: r.pageCache(), Unchecked: r.plan.layout.Unchecked, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
 	if source := r.drawing.source; source != nil && source.Topology() != topology.Mapped {
 		s.Topology, s.TopologySize = source.Topology(), source.TopologyBytes()
 	}
@@ -428,4 +433,5 @@ func (r *runner) close() {
 	if r.undo != nil {
 		r.undo()
 	}
+	r.release()
 }

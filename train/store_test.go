@@ -264,7 +264,9 @@ func TestResumeOnRecordedAccesses(t *testing.T) {
 // none of them.
 func TestResumeMappingRows(t *testing.T) {
 	w := newWorld(t, worldParams{})
-	whole := w.options("", w.mappingRows, func(o *Options) { o.Given = []string{"ram-cache", "fault-threads"} })
+	whole := w.options("", w.mappingRows, func(o *Options) {
+		o.PageCache, o.Given = PageCacheDrop, []string{"ram-cache", "fault-threads", "page-cache"}
+	})
 	w.mustRun(whole, nil)
 	for what, c := range map[string]struct {
 		again   Options
@@ -282,6 +284,10 @@ func TestResumeMappingRows(t *testing.T) {
 		r, err := w.run(context.Background(), c.again, &log, nil)
 		if err != nil || r.FaultThreads != c.threads || !strings.Contains(log.String(), c.says) {
 			t.Errorf("%s: %d threads, %v, reported %v", what, r.FaultThreads, err, log.String())
+		}
+		f, err := rundir.Read(disk, o.Out)
+		if kept := map[bool]string{true: PageCacheDrop}[c.threads > 0]; err != nil || f.Preferences.PageCache != kept || r.Setup.PageCache != kept {
+			t.Errorf("%s: the page cache is held by %q, %q is kept, %v", what, r.Setup.PageCache, f.Preferences.PageCache, err)
 		}
 		if got := w.ending(o.Out); got.final != w.ending(whole.Out).final {
 			t.Errorf("%s: other weights", what)

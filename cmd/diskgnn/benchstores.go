@@ -20,14 +20,16 @@ and compares what each reads and takes: on your graph, your drive.
 
    diskgnn bench stores --dataset graph --out compared --memory 8GiB
    diskgnn bench stores --dataset graph --samples samples --out compared --stores packed,rows
-   diskgnn bench stores --dataset graph --out serial --slots 1       nothing overlaps
-   diskgnn bench stores --dataset graph --out cpu --engine cpu --fanout 10,10
+   diskgnn bench stores --dataset graph --out compared --ablate no-pipeline,no-ram-cache
+   diskgnn bench stores --dataset graph --out fresh --live --fanout 10,10
+   diskgnn bench stores --dataset graph --out cpu --engine cpu
 
 The drive is measured first, and an estimate says how long the reads will take. Then each
 store trains once in a round, in a process of its own, with the files dropped from the
-page cache. A store that fails, as for want of memory, has the reason in its row.
+page cache. A store that fails, as for want of memory, has the reason in its row. With
+--ablate, each also trains without a part: its row is STORE.PART.
 
-The directory keeps the samples, the pack and every run. The same command goes on where
+The directory keeps the samples, the pack, every run, and report.html, which shows it all. The same command goes on where
 one was interrupted, and with more --rounds or --stores runs those alone.`
 
 func newBenchStoresCommand(g *globals) *cli.Command {
@@ -53,6 +55,11 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 				return nil
 			}),
 			intFlag("rounds", "runs of each store", "", &o.Rounds, 1),
+			flag("ablate", "LIST", "more runs of each store, without a part: "+strings.Join(comparison.Ablations(), ", ")+"; a+b without both", "", func(s string) error {
+				o.Ablations = strings.Split(strings.ReplaceAll(s, " ", ""), ",")
+				return nil
+			}),
+			boolFlag("live", "draw batches while training, fresh ones every epoch", &o.Live),
 			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Train.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Train.Hidden, 1),
 			intFlag("epochs", "passes over the training nodes", "", &o.Train.Epochs, 1),
@@ -91,18 +98,29 @@ func compared(r comparison.Result) outcome {
 	if r.Warm != "" {
 		cold = "not dropped: " + r.Warm
 	}
+	batches := "of " + r.Samples
+	if r.Live {
+		batches = "drawn while training"
+	}
 	o := outcome{object: r, lines: []line{
 		{"made", r.Out},
 		{"drive", fmt.Sprintf("%s in sequence, %s requests/s of 4 KiB at random; %s, %s", units.BytesPerSecond(r.Drive.Sequential),
 			units.Count(int64(r.Drive.Random)), r.Drive.Backend, drive)},
 		{"runs", fmt.Sprintf("%s of %s, %s of memory each", units.Of(r.Rounds, "round"), units.Of(r.Epochs, "epoch"), budget.FormatBytes(r.Memory))},
+		{"batches", batches},
 		{"page cache", cold},
 		{"time", fmt.Sprintf("%s; reads were estimated to take %s without caches", units.Seconds(r.Seconds), units.Seconds(r.EstimatedSeconds))},
 	}}
-	heading, rows := r.Table()
-	o.lines = append(o.lines, line{"store", heading})
-	for i, text := range rows {
-		o.lines = append(o.lines, line{r.Stores[i].Store, text})
+	if r.Page != "" {
+		o.lines = append(o.lines, line{"page", r.Page})
+	}
+	for i, table := range r.Tables() {
+		o.lines = append(o.lines, line{"store", table.Heading})
+		for k := range r.Stores {
+			if s := &r.Stores[k]; s.Rounds > 0 || i == 0 {
+				o.lines = append(o.lines, line{s.Name(), table.Lines[k]})
+			}
+		}
 	}
 	return o
 }

@@ -44,7 +44,7 @@ the same samples.`
 
 func newTrainCommand(g *globals) *cli.Command {
 	o := train.Defaults()
-	o.Threads, o.Memory = 0, 0
+	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
 	return g.add(command{
 		name:    "train",
 		usage:   "train on a pack, or on samples",
@@ -98,6 +98,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			trainLevelFlag(&o.Topology),
 			topologyMemoryFlag("a quarter of --memory", &o.Topology),
 			topologyOrderFlag("reach; with --store ginex: ginex", &o.Topology),
+			stringFlag("page-cache", "HOW", "what holds the page cache of --store mmap to --memory: cgroup, one that the process makes and enters; drop, dropping pages; auto: cgroup where one was delegated", &o.PageCache),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),

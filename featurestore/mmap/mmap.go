@@ -28,6 +28,12 @@
 // That is what the kernel reads unless it evicts pages by itself, for want of memory, or
 // others have the file in use: then it is more, or less. Batches of evaluation take part.
 //
+// Where a memory cgroup around the process holds the page cache to the same memory (see
+// Confine), the kernel evicts pages by itself, one by one and those that were used least, and
+// none are dropped. Then a batch's reads are the page faults that waited for one, a page each;
+// rows with such faults are those that were not in memory. Some in a hundred may be missed, as
+// threadFaults says.
+//
 // Nothing checks rows that are read so: the kernel hands a page to the thread that touches
 // it. A file that was truncated, or that a disk fails to read, is an error of kind
 // fault.ErrCorrupt.

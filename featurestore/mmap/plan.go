@@ -17,8 +17,9 @@ const leastRows = 64
 
 // own is what Open must know of a layout besides.
 type own struct {
-	pages   int64 // of the page cache
-	threads int
+	pages    int64 // of the page cache
+	threads  int
+	confined bool // a cgroup holds the page cache to them
 }
 
 // Plan gives the page cache what is wanted, or what the memory leaves, and no more than the
@@ -69,15 +70,34 @@ func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
 		FaultThreads: threads,
 		Unchecked:    true,
 		Note:         c.note(pages),
-		Own:          own{pages, threads},
+		Own:          own{pages: pages, threads: threads},
 	}
 	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(false), c.slotBytes(true)
 	return l
 }
 
+const unchecked = "rows are unchecked: the kernel reads the pages of the mapped features"
+
+// A cgroup holds more than the page cache: what the kernel notes of mapped pages, 8 bytes for
+// each that was touched, and what the program takes beyond its plan for a moment. The kernel
+// ends a program that has no page left to give, so the page cache must have room for these.
+const confinedLeast = 32 << 20
+
+// Confine has the kernel evict pages where a cgroup holds the page cache, if there are pages
+// to evict, and enough of them.
+func (c *candidate) Confine(l featurestore.Layout) (featurestore.Layout, bool) {
+	o := l.Own.(own)
+	if !canDrop || o.pages >= c.filePages() || o.pages*c.page < confinedLeast+8*c.filePages() {
+		return l, false
+	}
+	o.confined = true
+	l.Own = o
+	l.Note = fmt.Sprintf("%s; a memory cgroup holds the page cache, %s for them", unchecked, budget.FormatBytes(o.pages*c.page))
+	return l, true
+}
+
 // note says how the page cache is held to so many pages, and that nothing checks them.
 func (c *candidate) note(pages int64) string {
-	const unchecked = "rows are unchecked: the kernel reads the pages of the mapped features"
 	held := "the page cache has room for all of them"
 	switch {
 	case pages < c.filePages() && canDrop:

@@ -18,12 +18,13 @@ import (
 // store is the store and its one view.
 type store struct {
 	*candidate
-	file    *os.File // of the features
-	mapping *mapped.File
-	threads *threads
-	sets    *device.Host // of the pages
-	ranks   *device.Host // by node
-	loaders featurestore.Loaders
+	confined bool     // the kernel evicts pages, and counts its reads
+	file     *os.File // of the features
+	mapping  *mapped.File
+	threads  *threads
+	sets     *device.Host // of the pages
+	ranks    *device.Host // by node
+	loaders  featurestore.Loaders
 
 	mu    sync.Mutex // held by the batch that is gathered
 	pages *pages
@@ -50,7 +51,9 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.loaders, err = s.source.Open(stack); err != nil {
 		return err
 	}
+	s.confined = o.confined
 	s.threads = newThreads(o.threads, s.mapping, s.facts.DType, s.facts.Dim)
+	s.threads.counts = o.confined
 	return nil
 }
 
@@ -78,6 +81,14 @@ func (s *store) drop() error {
 func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts *featurestore.Counts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.confined {
+		err := s.threads.gather(ctx, nodes, to)
+		s.count(s.threads.faults.Load(), s.threads.cold.Load(), len(nodes), counts)
+		if err != nil {
+			return s.damaged(err)
+		}
+		return s.whole()
+	}
 	s.pages.begin()
 	for {
 		t := s.pages.take(nodes)
@@ -95,6 +106,15 @@ func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts
 			return err
 		}
 	}
+}
+
+// count counts what the kernel read for some rows: whole pages, of which cold rows had to wait
+// for some.
+func (s *store) count(pages, cold int64, rows int, counts *featurestore.Counts) {
+	counts.Requests += pages
+	counts.BytesRead += pages * s.page
+	counts.UsefulBytes += min(cold*int64(s.facts.RowBytes), pages*s.page)
+	counts.RAMRows += rows - int(cold)
 }
 
 // whole finds out whether the file still has all rows: the page on which a truncated one

@@ -17,12 +17,15 @@ import (
 // batch costs no allocation, and take turns at small pieces of a gather, since nobody knows
 // which rows cost a read. One gather at a time.
 type threads struct {
-	file  *mapped.File
-	from  dtype.Type
-	dim   int
-	n     int
-	begin chan struct{} // a turn of one thread
-	done  sync.WaitGroup
+	file *mapped.File
+	from dtype.Type
+	dim  int
+	n    int
+	// counts has the page faults counted that wait for a read: where the kernel evicts pages,
+	// nobody else knows.
+	counts bool
+	begin  chan struct{} // a turn of one thread
+	done   sync.WaitGroup
 
 	// Of the gather under way:
 	ctx    context.Context
@@ -30,6 +33,8 @@ type threads struct {
 	to     []float32
 	next   atomic.Int64 // the first node that no thread has taken
 	failed atomic.Pointer[error]
+	faults atomic.Int64 // that waited for a read: each of one page, as reads are random
+	cold   atomic.Int64 // rows with such faults
 }
 
 // piece is the number of rows that a thread takes at a time.
@@ -61,6 +66,11 @@ func (t *threads) serve() {
 // work gathers rows until there are none left, another thread failed, or the context ended.
 func (t *threads) work() error {
 	row, data := t.from.RowBytes(t.dim), t.file.Data()
+	var faults, cold, before int64
+	if t.counts {
+		before = threadFaults()
+		defer func() { t.faults.Add(faults); t.cold.Add(cold) }()
+	}
 	for t.failed.Load() == nil {
 		lo := int(t.next.Add(piece)) - piece
 		if lo >= len(t.nodes) {
@@ -72,6 +82,12 @@ func (t *threads) work() error {
 		for i := lo; i < min(lo+piece, len(t.nodes)); i++ {
 			at := int(t.nodes[i]) * row
 			kernel.Widen(t.to[i*t.dim:(i+1)*t.dim], data[at:at+row], t.from, t.dim)
+			if !t.counts {
+				continue
+			}
+			if now := threadFaults(); now > before {
+				faults, cold, before = faults+now-before, cold+1, now
+			}
 		}
 	}
 	return nil
@@ -84,6 +100,8 @@ func (t *threads) gather(ctx context.Context, nodes []uint32, to []float32) erro
 	t.ctx, t.nodes, t.to = ctx, nodes, to
 	t.next.Store(0)
 	t.failed.Store(nil)
+	t.faults.Store(0)
+	t.cold.Store(0)
 	t.done.Add(t.n)
 	for range t.n {
 		t.begin <- struct{}{}

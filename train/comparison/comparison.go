@@ -8,10 +8,14 @@
 // Its directory:
 //
 //	comparison.json  what is compared: another comparison may not go on here
-//	samples/         SAMPLES, unless they were given
+//	samples/         SAMPLES, unless they were given, or batches are drawn while training
 //	pack/            PACK, if a store needs one
 //	STORE-N/         RUN of a store in round N
+//	report.html      all of it on a page
 //	lock             held meanwhile
+//
+// With parts taken away (Options.Ablations), runs are STORE.PART-N, and samples.PART and
+// pack.PART are those that differ.
 //
 // Whatever is finished there is not made again: a comparison that was interrupted goes on,
 // and one that is repeated with more rounds or stores runs those alone. A run that did not
@@ -76,41 +80,67 @@ type comparison struct {
 	data    *dataset.Dataset
 	samples *mbfile.Reader // given ones; nil: drawn here
 
-	result Result
-	rows   []*row
+	result   Result
+	variants []*variant
+	rows     []*row
+	prepared map[string]Preparation // SAMPLES and PACK, by directory
+	broken   map[string]error       // PACK that could not be made
 }
 
-// row is what is known of a store.
+// row is what is known of a store, of a variant.
 type row struct {
 	store  string
+	of     *variant
 	packed bool // it needs a pack
 	failed error
 	runs   []*rundir.Result // finished, by round
 }
 
+// name is what directories and the table have it by.
+func (r *row) name() string { return rowName(r.store, r.of.name) }
+
+func rowName(store, ablation string) string {
+	if ablation == "" {
+		return store
+	}
+	return store + "." + ablation
+}
+
 func (c *comparison) run(ctx context.Context) (Result, error) {
 	began := time.Now()
-	for _, name := range c.o.Stores {
-		c.rows = append(c.rows, &row{store: name, packed: needsPack(name)})
+	c.prepared, c.broken = map[string]Preparation{}, map[string]error{}
+	var err error
+	if c.variants, err = c.o.variants(); err != nil {
+		return Result{}, err
+	}
+	for _, v := range c.variants {
+		for _, name := range c.o.Stores {
+			c.rows = append(c.rows, &row{store: name, of: v, packed: needsPack(name)})
+		}
 	}
 	r := &c.result
-	r.Out, r.Dataset, r.Memory = c.o.Out, c.o.Dataset, c.o.Train.Memory
+	r.Out, r.Dataset, r.Live, r.Memory = c.o.Out, c.o.Dataset, c.o.Live, c.o.Train.Memory
 	r.Epochs, r.Rounds = c.o.Train.Epochs, c.o.Rounds
-	var err error
 	if r.Drive, err = c.measureDrive(ctx); err != nil {
 		return *r, err
 	}
-	if err := c.sample(ctx); err != nil {
-		return *r, err
+	for _, v := range c.variants {
+		if err := c.sample(ctx, v); err != nil {
+			return *r, err
+		}
+		if v.w, err = c.workload(v); err != nil {
+			return *r, err
+		}
 	}
-	w, err := c.workload()
-	if err != nil {
-		return *r, err
+	r.Samples = c.variants[0].samples
+	if !c.o.Live {
+		r.Sampling = c.prepared[r.Samples]
 	}
-	c.estimate(w)
-	packing, err := c.pack(ctx)
-	if err != nil {
-		return *r, err
+	c.estimate()
+	for _, v := range c.variants {
+		if err := c.pack(ctx, v); err != nil {
+			return *r, err
+		}
 	}
 	for round := range c.o.Rounds {
 		for _, row := range c.rows {
@@ -123,16 +153,16 @@ func (c *comparison) run(ctx context.Context) (Result, error) {
 		return *r, err
 	}
 	for _, row := range c.rows {
-		s := summarize(row, w)
+		s := summarize(row)
 		if row.packed {
-			s.Preparation = packing
+			s.Preparation = row.of.preparation
 		}
-		s.EstimatedSeconds = r.estimates[row.store]
+		s.EstimatedSeconds = r.estimates[row.name()]
 		r.Stores = append(r.Stores, s)
 	}
 	payback(r.Stores)
 	r.Seconds = time.Since(began).Seconds()
-	return *r, nil
+	return *r, c.writePage()
 }
 
 // failure returns why no store has run, or nil if one has.
@@ -140,7 +170,7 @@ func (c *comparison) failure() error {
 	if slices.ContainsFunc(c.rows, func(r *row) bool { return len(r.runs) > 0 }) {
 		return nil
 	}
-	return fmt.Errorf("no store could be trained with: %s: %w", c.rows[0].store, c.rows[0].failed)
+	return fmt.Errorf("no store could be trained with: %s: %w", c.rows[0].name(), c.rows[0].failed)
 }
 
 func needsPack(store string) bool {
@@ -148,51 +178,70 @@ func needsPack(store string) bool {
 	return err == nil
 }
 
-// sample draws the samples, unless they were given.
-func (c *comparison) sample(ctx context.Context) (err error) {
-	dir := c.o.Samples
-	if dir == "" {
-		dir = filepath.Join(c.o.Out, samplesDir)
-		c.rep.Logf("drawing the mini-batches, into %s", dir)
-		if _, err := c.program(ctx, c.o.samplingArgs(dir)); err != nil {
-			return err
-		}
-		if c.result.Sampling, err = c.made(dir); err != nil {
-			return err
-		}
-	}
-	c.result.Samples = dir
-	return nil
+// packs tells whether some store needs a pack.
+func (c *comparison) packs() bool {
+	return slices.ContainsFunc(c.o.Stores, needsPack)
 }
 
-// pack makes the pack that some store needs. If that fails, these stores do.
-func (c *comparison) pack(ctx context.Context) (Preparation, error) {
-	if !slices.ContainsFunc(c.rows, func(r *row) bool { return r.packed }) {
-		return Preparation{}, nil
+// sample draws a variant's samples, unless they were given or another variant has them, or
+// nobody needs them.
+func (c *comparison) sample(ctx context.Context, v *variant) (err error) {
+	switch {
+	case c.o.Samples != "":
+		v.samples = c.o.Samples
+		return nil
+	case c.o.Live && !c.packs():
+		return nil
 	}
-	dir := filepath.Join(c.o.Out, packDir)
-	c.rep.Logf("packing, into %s", dir)
-	_, err := c.program(ctx, c.o.packArgs(c.result.Samples, dir))
-	var p Preparation
-	if err == nil {
-		p, err = c.made(dir)
+	v.samples = filepath.Join(c.o.Out, samplesDir+v.suffix(false))
+	if _, ok := c.prepared[v.samples]; ok {
+		return nil
 	}
-	if err == nil || ctx.Err() != nil {
-		return p, err
+	c.rep.Logf("drawing the mini-batches, into %s", v.samples)
+	if _, err := c.program(ctx, v.o.samplingArgs(v.samples)); err != nil {
+		return err
+	}
+	c.prepared[v.samples], err = c.made(v.samples)
+	return err
+}
+
+// pack makes the pack that some store needs, unless another variant has the same. If that
+// fails, these stores do.
+func (c *comparison) pack(ctx context.Context, v *variant) error {
+	if !c.packs() {
+		return nil
+	}
+	v.pack = filepath.Join(c.o.Out, packDir+v.suffix(v.bare))
+	if _, ok := c.prepared[v.pack]; !ok && c.broken[v.pack] == nil {
+		c.rep.Logf("packing, into %s", v.pack)
+		_, err := c.program(ctx, v.packArgs())
+		if err == nil {
+			c.prepared[v.pack], err = c.made(v.pack)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		c.broken[v.pack] = err
+	}
+	v.preparation = c.prepared[v.pack]
+	if c.o.Live { // nobody else needs the samples
+		s := c.prepared[v.samples]
+		v.preparation.Seconds += s.Seconds
+		v.preparation.DiskBytes += s.DiskBytes
 	}
 	for _, row := range c.rows {
-		if row.packed {
+		if err := c.broken[v.pack]; row.packed && row.of == v && err != nil {
 			row.failed = err
-			c.rep.Logf("%s failed: %v", row.store, err)
+			c.rep.Logf("%s failed: %v", row.name(), err)
 		}
 	}
-	return Preparation{}, nil
+	return nil
 }
 
 // train runs a store in a round, unless that was done or the store has failed. The error is
 // that of the comparison: a store's own is in its row.
 func (c *comparison) train(ctx context.Context, row *row, round int) error {
-	dir := filepath.Join(c.o.Out, fmt.Sprintf("%s-%d", row.store, round+1))
+	dir := filepath.Join(c.o.Out, fmt.Sprintf("%s-%d", row.name(), round+1))
 	if row.failed != nil {
 		return nil
 	}
@@ -201,11 +250,11 @@ func (c *comparison) train(ctx context.Context, row *row, round int) error {
 		row.runs = append(row.runs, run)
 		return err
 	}
-	if err := c.chill(); err != nil {
+	if err := c.chill(row.of); err != nil {
 		return err
 	}
-	c.rep.Logf("round %d of %d: training with %s, into %s", round+1, c.o.Rounds, row.store, dir)
-	_, err = c.program(ctx, c.o.trainArgs(row, c.result.Samples, filepath.Join(c.o.Out, packDir), dir))
+	c.rep.Logf("round %d of %d: training with %s, into %s", round+1, c.o.Rounds, row.name(), dir)
+	_, err = c.program(ctx, row.trainArgs(dir))
 	if err == nil {
 		run, err = c.finished(dir)
 	}
@@ -217,11 +266,11 @@ func (c *comparison) train(ctx context.Context, row *row, round int) error {
 	}
 	if err != nil {
 		row.failed = err
-		c.rep.Logf("%s failed: %v", row.store, err)
+		c.rep.Logf("%s failed: %v", row.name(), err)
 		return nil
 	}
 	row.runs = append(row.runs, run)
-	c.rep.Logf("%s: %s an epoch", row.store, units.Seconds(median(epochSeconds(run))))
+	c.rep.Logf("%s: %s an epoch", row.name(), units.Seconds(median(epochSeconds(run))))
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
 	"diskgnn/train/rundir"
 )
 
@@ -57,7 +58,11 @@ func (f *fake) run(ctx context.Context, args []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = presample.Run(ctx, disk, presample.Options{Dataset: value(args, "--dataset"), Out: out, BatchSize: size, Fanout: fan, Epochs: 1}, progress.Discard)
+		epochs, err := strconv.Atoi(value(args, "--epochs"))
+		if err != nil {
+			return nil, err
+		}
+		_, err = presample.Run(ctx, disk, presample.Options{Dataset: value(args, "--dataset"), Out: out, BatchSize: size, Fanout: fan, Epochs: epochs}, progress.Discard)
 		return []byte("{}"), err
 	case "pack":
 		err := os.MkdirAll(out, 0o777)
@@ -267,19 +272,131 @@ func TestGivenSamples(t *testing.T) {
 func TestArguments(t *testing.T) {
 	o := Defaults()
 	o.Dataset, o.Samples = "d", "s"
-	o.Train.Memory, o.Train.GPUMemory, o.Train.Slots, o.Train.Threads = 5, 6, 1, 2
-	o.Train.Model, o.Train.Hidden, o.Train.Epochs, o.Train.Seed, o.Train.Engine, o.Train.IO = "gcn", 8, 3, 4, "cpu", "pread"
+	o.Train.Memory, o.Train.GPUMemory, o.Train.Slots, o.Train.Threads = 5, 6, 2, 2
+	o.Train.Model, o.Train.Hidden, o.Train.Epochs, o.Train.Seed, o.Train.Engine, o.Train.IO = "gcn", 8, 3, 4, "auto", "pread"
 	o.Sampling.Fanout, o.Sampling.EvalFanout = []int{3, -1}, "all"
-	const common = " --model gcn --hidden 8 --epochs 3 --seed 4 --memory 5B --threads 2 --engine cpu --io pread --gpu-memory 6B --slots 1"
+	o.Ablations = []string{"no-pipeline", "no-gpu-cache+no-ram-cache"}
+	list, err := o.variants()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range list {
+		v.samples, v.pack = "s", "p"
+	}
+	train := func(v *variant, store string, packed bool) []string {
+		return (&row{store: store, of: v, packed: packed}).trainArgs("r")
+	}
+	drawn := *list[0]
+	drawn.o.Live = true
+	const common = " --model gcn --hidden 8 --epochs 3 --seed 4 --memory 5B --threads 2 --engine auto --io pread --gpu-memory 6B --slots "
 	for want, got := range map[string][]string{
-		"train --store rows --out r --force --dataset d --samples s" + common:                                              o.trainArgs(&row{store: "rows"}, "s", "p", "r"),
-		"train --store packed --out r --force --pack p" + common:                                                           o.trainArgs(&row{store: "packed", packed: true}, "s", "p", "r"),
-		"presample --dataset d --out s --batch-size 1024 --fanout 3,all --eval-fanout all --epochs 1 --seed 4 --memory 5B": o.samplingArgs("s"),
-		"pack --dataset d --samples s --out p --io pread --memory 5B":                                                      o.packArgs("s", "p"),
+		"train --store rows --out r --force --dataset d --samples s" + common + "2":                                                        train(list[0], "rows", false),
+		"train --store packed --out r --force --pack p" + common + "2":                                                                     train(list[0], "packed", true),
+		"train --store rows --out r --force --dataset d --fanout 3,all --batch-size 1024 --eval-fanout all --sample-seed 4" + common + "2": train(&drawn, "rows", false),
+		"train --store packed --out r --force --pack p " + common[1:] + "1":                                                                train(list[1], "packed", true),
+		"train --store rows --out r --force --dataset d --samples s" + common + "2 --gpu-cache 0% --ram-cache 0%":                          train(list[2], "rows", false),
+		"presample --dataset d --out s --batch-size 1024 --fanout 3,all --eval-fanout all --epochs 1 --seed 4 --memory 5B":                 o.samplingArgs("s"),
+		"pack --dataset d --samples s --out p --io pread --memory 5B":                                                                      list[0].packArgs(),
+		"pack --dataset d --samples s --out p --io pread --memory 5B --cache 0%":                                                           list[2].packArgs(),
 	} {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestAblations: every store trains once more without a part, on samples and a pack of its own
+// where these differ, and such rows join a comparison that is there.
+func TestAblations(t *testing.T) {
+	f, o := begin(t)
+	o.Rounds = 1
+	if _, err := f.compare(o); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "pack", "rows-1", "packed-1")
+	o.Ablations = []string{"no-pipeline", "layers-3+no-pipeline", "no-ram-cache"}
+	r, err := f.compare(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "presample", "pack", "pack", "pack", "rows.no-pipeline-1", "packed.no-pipeline-1",
+		"rows.layers-3+no-pipeline-1", "packed.layers-3+no-pipeline-1", "rows.no-ram-cache-1", "packed.no-ram-cache-1")
+	var names []string
+	for i := range r.Stores {
+		names = append(names, r.Stores[i].Name())
+		if s := &r.Stores[i]; (s.Preparation.Seconds == 12) != (s.Store == "packed") || (s.PackPays != nil) != (s.Store == "rows") || s.EstimatedSeconds <= 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if want := "rows packed rows.no-pipeline packed.no-pipeline rows.layers-3+no-pipeline packed.layers-3+no-pipeline rows.no-ram-cache packed.no-ram-cache"; strings.Join(names, " ") != want {
+		t.Errorf("rows %q", names)
+	}
+	for name, want := range map[string]int{"samples": 2, "samples.layers-3": 3} {
+		s, err := mbfile.Open(disk, filepath.Join(o.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Facts().Layers; n != want {
+			t.Errorf("%s has %d layers", name, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"pack", "pack.layers-3", "pack.no-ram-cache"} {
+		if _, err := os.Stat(filepath.Join(o.Out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLayered: those nearest the seeds stay, and the farthest is repeated.
+func TestLayered(t *testing.T) {
+	for _, c := range []struct {
+		from []int
+		n    int
+		want []int
+	}{{[]int{10, 15, 20}, 2, []int{15, 20}}, {[]int{10, 15}, 3, []int{10, 10, 15}}, {[]int{7}, 3, []int{7, 7, 7}}, {[]int{1, 2}, 2, []int{1, 2}}} {
+		if got := layered(c.from, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("%v of %d layers: %v", c.from, c.n, got)
+		}
+	}
+	v := variant{o: Options{}}
+	v.o.Sampling.Fanout, v.o.Sampling.EvalFanout = []int{4, 5}, "7,all"
+	if err := v.layer(3); err != nil || v.o.Sampling.EvalFanout != "7,7,all" {
+		t.Errorf("%q, %v", v.o.Sampling.EvalFanout, err)
+	}
+}
+
+// TestLive: batches are drawn while training; samples, of as many epochs, are for packs alone,
+// and count as preparing them.
+func TestLive(t *testing.T) {
+	f, o := begin(t)
+	o.Live, o.Rounds, o.Stores, o.Train.Epochs = true, 1, []string{"rows"}, 3
+	r, err := f.compare(o)
+	if err != nil || !r.Live || r.Samples != "" || r.Sampling != (Preparation{}) || r.EstimatedSeconds <= 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	f.expect("rows-1")
+	o.Stores = append(o.Stores, "packed")
+	if r, err = f.compare(o); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "pack", "packed-1")
+	s, err := mbfile.Open(disk, r.Samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n := s.Facts().Epochs; n != 3 {
+		t.Errorf("samples of %d epochs", n)
+	}
+	if p := r.Stores[1].Preparation; r.Sampling != (Preparation{}) || p.Seconds <= 12 || p.DiskBytes <= 15 || r.Stores[0].Preparation != (Preparation{}) {
+		t.Errorf("preparation of the pack: %+v; sampling %+v", p, r.Sampling)
+	}
+	o.Live, o.Sampling.Epochs = false, 3
+	if _, err := f.compare(o); !errors.Is(err, fault.ErrExists) {
+		t.Errorf("drawn ahead: %v", err)
 	}
 }
 
@@ -295,6 +412,12 @@ func TestValidate(t *testing.T) {
 		"--rounds -1":                func(o *Options) { o.Rounds = -1 },
 		"--drive-seconds 3601":       func(o *Options) { o.DriveSeconds = 3601 },
 		"--engine abacus":            func(o *Options) { o.Train.Engine = "abacus" },
+		"--ablate no-disk: there":    func(o *Options) { o.Ablations = []string{"no-pipeline+no-disk"} },
+		"--ablate \"\": there are":   func(o *Options) { o.Ablations = []string{""} },
+		"no-pipeline is there twice": func(o *Options) { o.Ablations = []string{"no-pipeline", "no-pipeline"} },
+		"--ablate no-gpu-cache: wit": func(o *Options) { o.Ablations, o.Train.Engine = []string{"no-gpu-cache"}, "cpu" },
+		"--ablate layers-2: --fanou": func(o *Options) { o.Ablations = []string{"layers-2"} },
+		"--live draws batches while": func(o *Options) { o.Live, o.Samples = true, "s" },
 		"--eval-fanout none":         func(o *Options) { o.Sampling.EvalFanout = "none" },
 		"the directory nowhere does": func(o *Options) { o.Out = "nowhere/out" },
 	} {

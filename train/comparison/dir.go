@@ -33,6 +33,7 @@ type spec struct {
 	Dataset  string       `json:"dataset"`            // fingerprint
 	Samples  string       `json:"samples,omitempty"`  // fingerprint, if they were given
 	Sampling []string     `json:"sampling,omitempty"` // how they are drawn, if not
+	Live     bool         `json:"live,omitempty"`     // while training
 	Training []string     `json:"training"`           // flags
 }
 
@@ -43,7 +44,7 @@ func (c *comparison) spec() spec {
 	} else {
 		o := c.o
 		o.Dataset = "" // wherever it lies now
-		s.Sampling = o.samplingArgs("")
+		s.Sampling, s.Live = o.samplingArgs(""), o.Live
 	}
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/drive"
+	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
 
@@ -71,7 +72,7 @@ func (c *comparison) measureDrive(ctx context.Context) (d Drive, err error) {
 	return d, err
 }
 
-// workload is what all stores serve.
+// workload is what all stores of a variant serve.
 type workload struct {
 	rowBytes   int64
 	tableBytes int64
@@ -81,22 +82,47 @@ type workload struct {
 // rows returns how many rows the batches of a training epoch take.
 func (w *workload) rows(epoch int) int64 { return w.inputs[epoch%len(w.inputs)] }
 
-// workload counts the samples.
-func (c *comparison) workload() (w workload, err error) {
+// workload counts the samples. Of batches that are drawn while training it knows the most
+// rows that they can take: S seed nodes, of which each draws f₁, f₂ … neighbours in turn, have
+// S·Π(1 + fₗ) input nodes, or all N.
+func (c *comparison) workload(v *variant) (w workload, err error) {
+	data := c.data.Facts()
+	w = workload{rowBytes: int64(data.RowBytes()), tableBytes: data.Nodes * int64(data.RowBytes())}
+	if v.samples == "" {
+		w.inputs = []int64{mostInputs(data.Train, data.Nodes, &v.o.Sampling)}
+		return w, nil
+	}
 	r := c.samples
 	if r == nil {
-		if r, err = mbfile.Open(c.fs, c.result.Samples); err != nil {
+		if r, err = mbfile.Open(c.fs, v.samples); err != nil {
 			return w, err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
 	}
-	data, f := c.data.Facts(), r.Facts()
-	w = workload{rowBytes: int64(data.RowBytes()), tableBytes: data.Nodes * int64(data.RowBytes()), inputs: make([]int64, f.Epochs)}
+	f := r.Facts()
+	w.inputs = make([]int64, f.Epochs)
 	for i := range f.TrainBatches {
 		info := r.Info(i)
 		w.inputs[i/f.BatchesPerEpoch] += int64(info.InputNodes())
 	}
 	return w, nil
+}
+
+// mostInputs returns the most input nodes that the batches of an epoch can have.
+func mostInputs(seeds, nodes int64, o *presample.Options) (sum int64) {
+	size := int64(o.BatchSize)
+	for ; seeds > 0; seeds -= size {
+		n := min(seeds, size)
+		for _, f := range o.Fanout {
+			if f == mbfile.AllNeighbours || n > nodes/int64(1+f) {
+				n = nodes
+				break
+			}
+			n *= int64(1 + f)
+		}
+		sum += n
+	}
+	return sum
 }
 
 // reading returns the seconds that a store's reads take at the drive's rates in so many
@@ -139,16 +165,16 @@ func gcd(a, b int64) int64 {
 }
 
 // estimate says how long the reads of all rounds take at most.
-func (c *comparison) estimate(w workload) {
+func (c *comparison) estimate() {
 	r := &c.result
 	r.estimates = map[string]float64{}
 	var parts []string
 	for _, row := range c.rows {
-		training, packing := w.reading(&r.Drive, row.store, c.o.Train.Epochs)
+		training, packing := row.of.w.reading(&r.Drive, row.store, c.o.Train.Epochs)
 		s := packing + training*float64(c.o.Rounds)
-		r.estimates[row.store] = s
+		r.estimates[row.name()] = s
 		r.EstimatedSeconds += s
-		parts = append(parts, fmt.Sprintf("%s %s", row.store, units.Seconds(s)))
+		parts = append(parts, fmt.Sprintf("%s %s", row.name(), units.Seconds(s)))
 	}
 	c.rep.Logf("estimate: without caches, reads take %s: %s; computing comes on top where it is slower, and evaluation", units.Seconds(r.EstimatedSeconds), strings.Join(parts, ", "))
 }

@@ -3,6 +3,9 @@ package comparison
 import (
 	"math"
 	"testing"
+
+	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
 )
 
 // TestReading: the estimates of each kind of store, by hand.
@@ -28,6 +31,25 @@ func TestReading(t *testing.T) {
 		training, packing := w.reading(d, c.store, 3)
 		if math.Abs(training-c.training) > 1e-9 || packing != c.packing {
 			t.Errorf("%s of %d bytes at %v requests a second: %v and %v, want %v and %v", c.store, c.rowBytes, c.random, training, packing, c.training, c.packing)
+		}
+	}
+}
+
+// TestMostInputs: 25 seed nodes in batches of 10, 10 and 5, by hand.
+func TestMostInputs(t *testing.T) {
+	for _, c := range []struct {
+		fanout []int
+		nodes  int64
+		want   int64
+	}{
+		{[]int{2, 3}, 1000, 25 * 12},
+		{[]int{2, 3}, 120, 25 * 12},
+		{[]int{2, 3}, 100, 100 + 100 + 60},
+		{[]int{mbfile.AllNeighbours, 3}, 100, 300},
+		{nil, 100, 25},
+	} {
+		if n := mostInputs(25, c.nodes, &presample.Options{BatchSize: 10, Fanout: c.fanout}); n != c.want {
+			t.Errorf("fanout %v of %d nodes: %d, want %d", c.fanout, c.nodes, n, c.want)
 		}
 	}
 }

@@ -24,8 +24,15 @@ type Options struct {
 
 	Stores []string // as featurestore/all names them; nil: all
 	Rounds int      // runs of each store, in turn; 0 means 2
-	// Sampling is what samples are drawn by; its directories, Seed and Memory follow from the
-	// other options.
+	// Ablations are parts that are taken away from every store, for more runs: names of
+	// Ablations, those that go together joined by "+".
+	Ablations []string
+	// Live has batches drawn while training, fresh ones every epoch. A store that needs a pack
+	// trains on the same: samples of as many epochs are drawn for it, which are a part of
+	// preparing it.
+	Live bool
+	// Sampling is what batches are drawn by; its directories, Seed and Memory follow from the
+	// other options, and with Live its Epochs.
 	Sampling presample.Options
 	// Train is what every store trains with. Its directories and Store are not looked at.
 	Train train.Options
@@ -50,6 +57,9 @@ func (o *Options) EnsureDefaults() {
 	o.DriveSeconds = cmp.Or(o.DriveSeconds, driverate.Limited.For.Seconds())
 	o.Train.EnsureDefaults()
 	o.Sampling.EnsureDefaults()
+	if o.Live {
+		o.Sampling.Epochs = o.Train.Epochs
+	}
 }
 
 // longest is the most seconds that the drive is measured for.
@@ -69,6 +79,8 @@ func (o *Options) Validate() error {
 		return usage("--rounds %d: give a positive number", o.Rounds)
 	case o.DriveSeconds < 0 || o.DriveSeconds > longest:
 		return usage("--drive-seconds %v: give a number from 0 to %d", o.DriveSeconds, longest)
+	case o.Live && o.Samples != "":
+		return usage("--live draws batches while training, %s has batches: leave one of them out", o.Samples)
 	}
 	for i, name := range o.Stores {
 		if name == stores.Auto || !slices.Contains(stores.Names(), name) {
@@ -77,10 +89,32 @@ func (o *Options) Validate() error {
 		if slices.Contains(o.Stores[:i], name) {
 			return usage("--stores: %s is there twice", name)
 		}
+	}
+	variants, err := o.variants()
+	if err != nil {
+		return err
+	}
+	for _, v := range variants {
+		if err := v.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validate names the flag that makes no sense to a store, or to what draws samples.
+func (v *variant) validate() error {
+	o := &v.o
+	for _, name := range o.Stores {
 		t := o.Train
 		t.Store, t.Out, t.Pack, t.Dataset, t.Samples = name, o.Out, "", o.Dataset, samplesDir
-		if needsPack(name) {
+		switch {
+		case needsPack(name):
 			t.Pack, t.Dataset, t.Samples = packDir, "", ""
+		case o.Live:
+			t.Samples, t.Fanout = "", sampler.FormatFanout(o.Sampling.Fanout)
+			t.BatchSize, t.EvalFanout, t.SampleSeed = o.Sampling.BatchSize, o.Sampling.EvalFanout, t.Seed
+			t.Recipe.EnsureDefaults()
 		}
 		if err := t.Validate(); err != nil {
 			return err
@@ -102,18 +136,27 @@ func (o *Options) samplingArgs(out string) []string {
 		"--seed", fmt.Sprint(o.Train.Seed), "--memory", bytes(o.Train.Memory)}
 }
 
-func (o *Options) packArgs(samples, out string) []string {
-	return []string{"pack", "--dataset", o.Dataset, "--samples", samples, "--out", out, "--io", o.Train.IO, "--memory", bytes(o.Train.Memory)}
+func (v *variant) packArgs() []string {
+	args := []string{"pack", "--dataset", v.o.Dataset, "--samples", v.samples, "--out", v.pack, "--io", v.o.Train.IO, "--memory", bytes(v.o.Train.Memory)}
+	if v.bare {
+		args = append(args, "--cache", "0%")
+	}
+	return args
 }
 
 // trainArgs returns the command that trains with a store. It replaces a run that did not
 // finish.
-func (o *Options) trainArgs(r *row, samples, pack, out string) []string {
+func (r *row) trainArgs(out string) []string {
+	o, s := &r.of.o, &r.of.o.Sampling
 	args := []string{"train", "--store", r.store, "--out", out, "--force"}
-	if r.packed {
-		args = append(args, "--pack", pack)
-	} else {
-		args = append(args, "--dataset", o.Dataset, "--samples", samples)
+	switch {
+	case r.packed:
+		args = append(args, "--pack", r.of.pack)
+	case o.Live:
+		args = append(args, "--dataset", o.Dataset, "--fanout", sampler.FormatFanout(s.Fanout), "--batch-size", strconv.Itoa(s.BatchSize),
+			"--eval-fanout", s.EvalFanout, "--sample-seed", fmt.Sprint(o.Train.Seed))
+	default:
+		args = append(args, "--dataset", o.Dataset, "--samples", r.of.samples)
 	}
 	return append(args, o.trainingArgs()...)
 }
@@ -128,6 +171,12 @@ func (o *Options) trainingArgs() []string {
 	}
 	if t.Slots > 0 {
 		args = append(args, "--slots", strconv.Itoa(t.Slots))
+	}
+	if t.GPUCache != nil {
+		args = append(args, "--gpu-cache", t.GPUCache.String())
+	}
+	if t.RAMCache != nil {
+		args = append(args, "--ram-cache", t.RAMCache.String())
 	}
 	return args
 }

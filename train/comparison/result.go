@@ -13,7 +13,9 @@ import (
 type Result struct {
 	Out     string `json:"out"`
 	Dataset string `json:"dataset"`
-	Samples string `json:"samples"`
+	Samples string `json:"samples"`        // "": none were drawn ahead
+	Live    bool   `json:"live,omitempty"` // batches were drawn while training
+	Page    string `json:"page"`           // the file that shows all of it
 	Epochs  int    `json:"epochs"`
 	Rounds  int    `json:"rounds"`
 	Memory  int64  `json:"memory_bytes"` // of each run
@@ -37,9 +39,11 @@ type Preparation struct {
 // Store is a row of the comparison. Means and medians are over the epochs that count: those
 // after a run's first, which fills the caches, or the only one.
 type Store struct {
-	Store  string `json:"store"`
-	Error  string `json:"error,omitempty"` // why it did not run, or not in all rounds
-	Rounds int    `json:"rounds"`          // that ended
+	Store string `json:"store"`
+	// Ablation is what was taken away; "": nothing.
+	Ablation string `json:"ablation,omitempty"`
+	Error    string `json:"error,omitempty"` // why it did not run, or not in all rounds
+	Rounds   int    `json:"rounds"`          // that ended
 
 	EstimatedSeconds float64     `json:"estimated_seconds"` // of reading and packing, in all rounds
 	Preparation      Preparation `json:"preparation"`       // the pack's; what all stores need is not in it
@@ -52,7 +56,10 @@ type Store struct {
 	BytesRead      score.Score `json:"bytes_read"`      // an epoch, mean
 	UsefulBytes    score.Score `json:"useful_bytes"`    // an epoch, mean
 	UsefulFraction score.Score `json:"useful_fraction"` // of BytesRead
+	Requests       score.Score `json:"requests"`        // reads that were submitted in an epoch, mean
 	HitRatio       score.Score `json:"hit_ratio"`       // rows that RAM or the GPU had, of all that batches took
+	GPUHitRatio    score.Score `json:"gpu_hit_ratio"`   // of these, the GPU's
+	RAMHitRatio    score.Score `json:"ram_hit_ratio"`   // and RAM's
 	// Effective is the bytes of all rows that batches took, over the seconds of the epochs;
 	// Device those read from the drive, over the time in which a read was in flight.
 	Effective score.Score `json:"effective_bytes_per_second"`
@@ -81,6 +88,9 @@ type Scored struct {
 	Valid   score.Score `json:"valid_accuracy"`
 }
 
+// Name is what directories and tables have a row by: the store's, and what was taken away.
+func (s *Store) Name() string { return rowName(s.Store, s.Ablation) }
+
 // counted returns the epochs of a run that are compared.
 func counted(run *rundir.Result) []rundir.Epoch {
 	if len(run.Epochs) < 2 {
@@ -98,10 +108,11 @@ func epochSeconds(run *rundir.Result) []float64 {
 }
 
 // summarize says what a store's runs came to.
-func summarize(r *row, w workload) Store {
+func summarize(r *row) Store {
 	s := Store{
-		Store: r.store, Rounds: len(r.runs), FirstSeconds: score.Undefined, EpochSeconds: score.Undefined,
-		BytesRead: score.Undefined, UsefulBytes: score.Undefined, UsefulFraction: score.Undefined, HitRatio: score.Undefined,
+		Store: r.store, Ablation: r.of.name, Rounds: len(r.runs), FirstSeconds: score.Undefined, EpochSeconds: score.Undefined,
+		BytesRead: score.Undefined, UsefulBytes: score.Undefined, UsefulFraction: score.Undefined,
+		Requests: score.Undefined, HitRatio: score.Undefined, GPUHitRatio: score.Undefined, RAMHitRatio: score.Undefined,
 		Effective: score.Undefined, Device: score.Undefined, Valid: score.Undefined, Test: score.Undefined, PackSaves: score.Undefined,
 	}
 	if r.failed != nil {
@@ -120,7 +131,7 @@ func summarize(r *row, w workload) Store {
 		s.PeakAnon = max(s.PeakAnon, run.PeakAnonBytes)
 	}
 	s.FirstSeconds, s.EpochSeconds = score.Score(median(firsts)), score.Score(median(medians))
-	s.traffic(epochs, w)
+	s.traffic(epochs, &r.of.w)
 	s.Links = links(epochs)
 	first := r.runs[0]
 	s.PreloadBytes, s.Engine, s.Valid, s.Test = first.PreloadBytes, first.Engine, first.ValidAccuracy, first.TestAccuracy
@@ -134,19 +145,21 @@ func summarize(r *row, w workload) Store {
 }
 
 // traffic adds up what the epochs read and were served.
-func (s *Store) traffic(epochs []rundir.Epoch, w workload) {
-	var read, useful, ram, rows, seconds, reading float64
+func (s *Store) traffic(epochs []rundir.Epoch, w *workload) {
+	var read, useful, requests, ram, gpu, rows, seconds, reading float64
 	for _, e := range epochs {
-		read, useful, ram = read+float64(e.BytesRead), useful+float64(e.UsefulBytes), ram+float64(e.RAMBytes)
-		rows += float64(w.rows(e.Epoch) * w.rowBytes)
+		read, useful, requests = read+float64(e.BytesRead), useful+float64(e.UsefulBytes), requests+float64(e.Requests)
+		ram, gpu = ram+float64(e.RAMBytes-e.GPUServedBytes), gpu+float64(e.GPUServedBytes)
+		rows += float64(e.InputNodes * w.rowBytes)
 		seconds += e.Seconds
 		if e.ReadRate > 0 { // the time in which BytesRead were
 			reading += float64(e.BytesRead) / float64(e.ReadRate)
 		}
 	}
 	n := float64(len(epochs))
-	s.BytesRead, s.UsefulBytes = score.Score(read/n), score.Score(useful/n)
-	s.UsefulFraction, s.HitRatio = ratio(useful, read), ratio(ram, rows)
+	s.BytesRead, s.UsefulBytes, s.Requests = score.Score(read/n), score.Score(useful/n), score.Score(requests/n)
+	s.UsefulFraction = ratio(useful, read)
+	s.HitRatio, s.GPUHitRatio, s.RAMHitRatio = ratio(ram+gpu, rows), ratio(gpu, rows), ratio(ram, rows)
 	s.Effective, s.Device = ratio(rows, seconds), ratio(read, reading)
 }
 
@@ -170,20 +183,18 @@ func alone(l pipeline.LinkTime) float64 {
 	return l.Alone()
 }
 
-// payback compares every store with the packed one, if that has run: with P seconds of
-// packing, F of the first epoch and E of each that follows, the pack has paid after the least
-// number n of epochs with P + F + (n−1)·E of the pack no more than F + (n−1)·E of the store.
+// payback compares every store with the packed one of its variant, if that has run: with P
+// seconds of packing, F of the first epoch and E of each that follows, the pack has paid after
+// the least number n of epochs with P + F + (n−1)·E of the pack no more than F + (n−1)·E of the
+// store.
 func payback(list []Store) {
-	i := slices.IndexFunc(list, func(s Store) bool { return needsPack(s.Store) && s.Rounds > 0 })
-	if i < 0 {
-		return
-	}
-	p := &list[i]
 	for k := range list {
 		s := &list[k]
-		if k == i || s.Rounds == 0 {
+		i := slices.IndexFunc(list, func(p Store) bool { return needsPack(p.Store) && p.Rounds > 0 && p.Ablation == s.Ablation })
+		if i < 0 || k == i || s.Rounds == 0 {
 			continue
 		}
+		p := &list[i]
 		ahead := p.Preparation.Seconds + float64(p.FirstSeconds-s.FirstSeconds)
 		s.PackSaves = s.EpochSeconds - p.EpochSeconds
 		if n := 1 + math.Ceil(ahead/float64(s.PackSaves)); ahead <= 0 {

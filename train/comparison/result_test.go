@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -15,11 +16,13 @@ import (
 	"diskgnn/train/score"
 )
 
-// epoch returns one that read 4096 bytes, 1024 of them useful, at 8192 bytes a second, and
-// had 300 bytes of rows from RAM.
+// epoch returns one that read 4096 bytes, 1024 of them useful, at 8192 bytes a second in 16
+// requests, and had 300 bytes of rows from RAM, 100 of them on the GPU, of 100 rows or, with an
+// odd number, 50.
 func epoch(n int, seconds float64, valid score.Score) rundir.Epoch {
-	return rundir.Epoch{Epoch: n, Seconds: seconds, ValidAccuracy: valid, BytesRead: 4096, UsefulBytes: 1024, ReadRate: 8192, RAMBytes: 300,
-		ValidSeconds: 0.5, Links: []pipeline.LinkTime{{Link: "read", Workers: 2, Busy: seconds}, {Link: "compute", Workers: 1, Busy: 0.25}}}
+	return rundir.Epoch{Epoch: n, Seconds: seconds, ValidAccuracy: valid, BytesRead: 4096, UsefulBytes: 1024, ReadRate: 8192, RAMBytes: 300, GPUServedBytes: 100, Requests: 16,
+		InputNodes:   []int64{100, 50}[n%2],
+		ValidSeconds: 0.5, Links: []pipeline.LinkTime{{Link: "read features", Workers: 2, Busy: seconds}, {Link: "compute", Workers: 1, Busy: 0.25}}}
 }
 
 // run returns a run whose epochs took so many seconds.
@@ -35,12 +38,14 @@ func run(seconds ...float64) *rundir.Result {
 	return r
 }
 
+// small is a variant whose rows have 10 bytes.
+var small = &variant{w: workload{rowBytes: 10, tableBytes: 1000}}
+
 func close(a score.Score, b float64) bool { return math.Abs(float64(a)-b) <= 1e-12*math.Abs(b) }
 
 // TestSummarize: the first epoch of each run, of 9 and 11 seconds, counts for itself alone.
 func TestSummarize(t *testing.T) {
-	w := workload{rowBytes: 10, tableBytes: 1000, inputs: []int64{100, 50}}
-	s := summarize(&row{store: "rows", runs: []*rundir.Result{run(9, 2, 4), run(11, 1, 3)}}, w)
+	s := summarize(&row{store: "rows", of: small, runs: []*rundir.Result{run(9, 2, 4), run(11, 1, 3)}})
 	// Epochs 1 and 2 of both runs take 2·(50 + 100) rows of 10 bytes, 3000 in 10 seconds.
 	for what, v := range map[string]struct {
 		got  score.Score
@@ -51,7 +56,10 @@ func TestSummarize(t *testing.T) {
 		"read":      {s.BytesRead, 4096},
 		"useful":    {s.UsefulBytes, 1024},
 		"fraction":  {s.UsefulFraction, 0.25},
+		"requests":  {s.Requests, 16},
 		"hits":      {s.HitRatio, 4 * 300. / 3000},
+		"on GPU":    {s.GPUHitRatio, 4 * 100. / 3000},
+		"in RAM":    {s.RAMHitRatio, 4 * 200. / 3000},
 		"effective": {s.Effective, 300},
 		"device":    {s.Device, 8192},
 		"valid":     {s.Valid, 0.75},
@@ -64,7 +72,7 @@ func TestSummarize(t *testing.T) {
 	if !slices.Equal(s.RoundSeconds, []score.Score{3, 2}) || s.Rounds != 2 || s.PeakAnon != 11 || s.PreloadBytes != 7 || s.Engine != "cpu" {
 		t.Errorf("%+v", s)
 	}
-	if want := []Link{{"read", 1.25}, {"compute", 0.25}}; !slices.Equal(s.Links, want) {
+	if want := []Link{{"read features", 1.25}, {"compute", 0.25}}; !slices.Equal(s.Links, want) {
 		t.Errorf("links %v, want %v", s.Links, want)
 	}
 	// Training and validation of the first run: 9.5, 12, 16.5 seconds.
@@ -77,8 +85,8 @@ func TestSummarize(t *testing.T) {
 // fraction, and no rate.
 func TestOneEpoch(t *testing.T) {
 	r := run(3)
-	r.Epochs[0].BytesRead, r.Epochs[0].ReadRate = 0, score.Undefined
-	s := summarize(&row{store: "memory", runs: []*rundir.Result{r}}, workload{rowBytes: 10, inputs: []int64{30}})
+	r.Epochs[0].BytesRead, r.Epochs[0].ReadRate, r.Epochs[0].InputNodes = 0, score.Undefined, 30
+	s := summarize(&row{store: "memory", of: small, runs: []*rundir.Result{r}})
 	if s.EpochSeconds != 3 || s.FirstSeconds != 3 || s.UsefulFraction.Defined() || s.Device.Defined() || s.HitRatio != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -93,9 +101,12 @@ func TestPayback(t *testing.T) {
 		{Store: "memory", Rounds: 1, FirstSeconds: 5, EpochSeconds: 1},  // nothing is saved
 		{Store: "slow", Rounds: 1, FirstSeconds: 13, EpochSeconds: 0.5}, // by the first epoch
 		{Store: "failed", EpochSeconds: score.Undefined, PackSaves: score.Undefined},
+		{Store: "rows", Ablation: "no-pipeline", Rounds: 1, FirstSeconds: 6, EpochSeconds: 4}, // its pack has not run
+		{Store: "rows", Ablation: "layers-2", Rounds: 1, FirstSeconds: 6, EpochSeconds: 4},    // against its own: 1 behind
+		{Store: "packed", Ablation: "layers-2", Rounds: 1, Preparation: Preparation{Seconds: 4}, FirstSeconds: 3, EpochSeconds: 1},
 	}
 	payback(list)
-	for i, want := range []int{0, 4, 3, 0, 1, 0} {
+	for i, want := range []int{0, 4, 3, 0, 1, 0, 0, 2, 0} {
 		got := 0
 		if p := list[i].PackPays; p != nil {
 			got = *p
@@ -131,26 +142,60 @@ func TestPaybackIsLeast(t *testing.T) {
 	})
 }
 
-// TestTable is the table of three stores, of which one failed.
-func TestTable(t *testing.T) {
-	w := workload{rowBytes: 10, tableBytes: 1000, inputs: []int64{100}}
-	r := Result{Stores: []Store{
-		summarize(&row{store: "packed", runs: []*rundir.Result{run(9, 1)}}, w),
-		summarize(&row{store: "rows", runs: []*rundir.Result{run(20, 30)}}, w),
-		summarize(&row{store: "memory", failed: errors.New("too\nlittle")}, w),
+// three are stores of which one failed, and one that has a part taken away.
+func three() *Result {
+	cut := &variant{name: "no-pipeline", w: small.w}
+	r := &Result{Dataset: "data/g", Out: "out", Epochs: 2, Rounds: 1, Memory: 1 << 30, Drive: Drive{Sequential: 1 << 30, Random: 250_000}, Stores: []Store{
+		summarize(&row{store: "packed", of: small, runs: []*rundir.Result{run(9, 1)}}),
+		summarize(&row{store: "rows", of: small, runs: []*rundir.Result{run(20, 30)}}),
+		summarize(&row{store: "memory", of: small, failed: errors.New("too\nlittle")}),
+		summarize(&row{store: "rows", of: cut, runs: []*rundir.Result{run(20, 40)}}),
 	}}
 	r.Stores[0].Preparation = Preparation{Seconds: 40, DiskBytes: 3 << 20}
 	payback(r.Stores)
-	heading, lines := r.Table()
-	got := strings.Join(append([]string{heading}, lines...), "\n")
-	const want = ` epoch     read  useful   hits  effective     device  validation         prepared  packing pays
-1.00 s  4.0 KiB   25.0%  30.0%   1000 B/s  8.0 KiB/s       75.0%  40.0 s, 3.0 MiB             -
-30.0 s  4.0 KiB   25.0%  30.0%     33 B/s  8.0 KiB/s       75.0%                -  from epoch 2
-failed: too; little`
-	if got != want {
+	return r
+}
+
+// TestTables: the tables of stores, of which one failed.
+func TestTables(t *testing.T) {
+	r := three()
+	var got []string
+	for _, table := range r.Tables() {
+		got = append(append(got, table.Heading), table.Lines...)
+	}
+	const want = `
+ epoch  effective     device       bound by
+1.00 s    500 B/s  8.0 KiB/s  read features
+30.0 s     16 B/s  8.0 KiB/s  read features
+failed: too; little
+40.0 s     12 B/s  8.0 KiB/s  read features
+   read  useful  requests  on GPU  in RAM
+4.0 KiB   25.0%        16   20.0%   40.0%
+4.0 KiB   25.0%        16   20.0%   40.0%
+
+4.0 KiB   25.0%        16   20.0%   40.0%
+valid  prepared  on disk  packing pays
+75.0%    40.0 s  3.0 MiB             -
+75.0%         -        -       epoch 2
+
+75.0%         -        -             -`
+	if got := "\n" + strings.Join(got, "\n"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	if b, err := json.Marshal(r); err != nil || !strings.Contains(string(b), `"epochs_until_packing_pays":2`) || !strings.Contains(string(b), `"epoch_seconds":null`) {
 		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// TestTablesAreNarrow: with the widest cells, a line has 80 characters at most.
+func TestTablesAreNarrow(t *testing.T) {
+	s := Store{Store: "gnndrive", Ablation: "of-15-character", Rounds: 1, EpochSeconds: 3599, Effective: 1023 << 20, Device: 1023 << 20, Links: []Link{{Name: "read features"}},
+		BytesRead: 1023 << 20, UsefulFraction: 1, Requests: 9_999_999, GPUHitRatio: 1, RAMHitRatio: 1, Valid: 1, Preparation: Preparation{3599, 1023 << 20}, PackPays: new(1 << 20)}
+	for _, table := range (&Result{Stores: []Store{s}}).Tables() {
+		for _, text := range append(table.Lines, table.Heading) {
+			if n := utf8.RuneCountInString(s.Name()) + 2 + utf8.RuneCountInString(text); n > 80 {
+				t.Errorf("%d characters: %s", n, text)
+			}
+		}
 	}
 }

@@ -1,7 +1,10 @@
 package comparison
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,37 +14,64 @@ import (
 	"diskgnn/train/score"
 )
 
-// columns are those of the table that people read.
-var columns = []struct {
+// A column of the tables that people read.
+type column struct {
 	name string
 	cell func(s *Store) string
-}{
-	{"epoch", func(s *Store) string { return show(s.EpochSeconds, units.Seconds) }},
-	{"read", func(s *Store) string { return show(s.BytesRead, size) }},
-	{"useful", func(s *Store) string { return show(s.UsefulFraction, percent) }},
-	{"hits", func(s *Store) string { return show(s.HitRatio, percent) }},
-	{"effective", func(s *Store) string { return show(s.Effective, units.BytesPerSecond) }},
-	{"device", func(s *Store) string { return show(s.Device, units.BytesPerSecond) }},
-	{"validation", func(s *Store) string { return show(s.Valid, percent) }},
-	{"prepared", func(s *Store) string {
-		if s.Preparation == (Preparation{}) {
-			return "-"
-		}
-		return units.Seconds(s.Preparation.Seconds) + ", " + budget.FormatBytes(s.Preparation.DiskBytes)
-	}},
-	{"packing pays", func(s *Store) string {
-		switch {
-		case s.PackPays != nil:
-			return "from epoch " + strconv.Itoa(*s.PackPays)
-		case s.PackSaves.Defined():
-			return "never"
-		}
+}
+
+// tables are the columns, in as many tables as it takes to keep lines within 80 characters
+// for names of up to 24.
+var tables = [][]column{
+	{
+		{"epoch", func(s *Store) string { return show(s.EpochSeconds, units.Seconds) }},
+		{"effective", func(s *Store) string { return show(s.Effective, units.BytesPerSecond) }},
+		{"device", func(s *Store) string { return show(s.Device, units.BytesPerSecond) }},
+		{"bound by", func(s *Store) string { return s.bound() }},
+	}, {
+		{"read", func(s *Store) string { return show(s.BytesRead, size) }},
+		{"useful", func(s *Store) string { return show(s.UsefulFraction, percent) }},
+		{"requests", func(s *Store) string { return show(s.Requests, number) }},
+		{"on GPU", func(s *Store) string { return show(s.GPUHitRatio, percent) }},
+		{"in RAM", func(s *Store) string { return show(s.RAMHitRatio, percent) }},
+	}, {
+		{"valid", func(s *Store) string { return show(s.Valid, percent) }},
+		{"prepared", func(s *Store) string { return s.prepared(units.Seconds(s.Preparation.Seconds)) }},
+		{"on disk", func(s *Store) string { return s.prepared(budget.FormatBytes(s.Preparation.DiskBytes)) }},
+		{"packing pays", func(s *Store) string { return s.pays() }},
+	},
+}
+
+// bound names the link that takes longest by itself.
+func (s *Store) bound() string {
+	if len(s.Links) == 0 {
 		return "-"
-	}},
+	}
+	return slices.MaxFunc(s.Links, func(a, b Link) int { return cmp.Compare(a.Seconds, b.Seconds) }).Name
+}
+
+// prepared returns what is said of a preparation, if there was one.
+func (s *Store) prepared(text string) string {
+	if s.Preparation == (Preparation{}) {
+		return "-"
+	}
+	return text
+}
+
+// pays says from which epoch on packing has paid, against this store.
+func (s *Store) pays() string {
+	switch {
+	case s.PackPays != nil:
+		return "epoch " + strconv.Itoa(*s.PackPays)
+	case s.PackSaves.Defined():
+		return "never"
+	}
+	return "-"
 }
 
 func size(v float64) string    { return budget.FormatBytes(int64(v)) }
 func percent(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
+func number(v float64) string  { return units.Short(int64(math.Round(v))) }
 
 func show(v score.Score, format func(float64) string) string {
 	if !v.Defined() {
@@ -50,9 +80,28 @@ func show(v score.Score, format func(float64) string) string {
 	return format(float64(v))
 }
 
-// Table returns a heading, and a line for each store under its name: the columns, aligned, or
-// why the store has not run.
-func (r *Result) Table() (heading string, lines []string) {
+// Table is text in columns: a heading, and a line for each store, of the same length.
+type Table struct {
+	Heading string
+	Lines   []string
+}
+
+// Tables returns the comparison for people. A store that has not run has the reason as its
+// line of the first table, and none in the others: there its line is empty.
+func (r *Result) Tables() []Table {
+	list := make([]Table, len(tables))
+	for i, columns := range tables {
+		list[i] = r.table(columns)
+		for k := range r.Stores {
+			if why := r.Stores[k].Error; why != "" && i == 0 {
+				list[i].Lines[k] = strings.TrimSpace(list[i].Lines[k] + "  failed: " + strings.ReplaceAll(why, "\n", "; "))
+			}
+		}
+	}
+	return list
+}
+
+func (r *Result) table(columns []column) Table {
 	rows := make([][]string, 1+len(r.Stores))
 	widths := make([]int, len(columns))
 	for c, column := range columns {
@@ -75,9 +124,6 @@ func (r *Result) Table() (heading string, lines []string) {
 			fmt.Fprintf(&b, "%*s  ", widths[c], cell)
 		}
 		text[i] = strings.TrimRight(b.String(), " ")
-		if i > 0 && r.Stores[i-1].Error != "" {
-			text[i] = strings.TrimSpace(text[i] + "  failed: " + strings.ReplaceAll(r.Stores[i-1].Error, "\n", "; "))
-		}
 	}
-	return text[0], text[1:]
+	return Table{text[0], text[1:]}
 }

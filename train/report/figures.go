@@ -87,11 +87,11 @@ func (r *Run) barSpan() (first, last float64) {
 func value(v score.Score) float64 { return float64(v) }
 
 // figures returns what there is to draw.
-func (r *Run) figures() []figure {
+func (r *Run) figures() []Figure {
 	if len(r.Epochs) == 0 {
 		return nil
 	}
-	var list []figure
+	var list []Figure
 	if r.Setup.Engine != "none" {
 		list = append(list, r.lossFigure(), r.scoreFigure())
 		if r.rateVaries() {
@@ -101,21 +101,21 @@ func (r *Run) figures() []figure {
 	return append(list, r.linkFigure(), r.bytesFigure(), r.rateFigure())
 }
 
-func (r *Run) lossFigure() figure {
+func (r *Run) lossFigure() Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
 	loss := g.means(func(e *rundir.Epoch) float64 { return value(e.Loss) })
 	c := newChart("loss over epochs", 180, first, last, newScale(false, 5, loss), plain)
 	c.curve(g.at, series{class: "c1", values: loss})
-	return figure{Title: "Loss", Charts: []template.HTML{c.svg()}, Note: g.note("point"), Legend: []key{{"c1", "training, dropout included"}}}
+	return Figure{Title: "Loss", Charts: []template.HTML{c.svg()}, Note: g.note("point"), Legend: []Key{{"c1", "training, dropout included"}}}
 }
 
-func (r *Run) scoreFigure() figure {
+func (r *Run) scoreFigure() Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
 	train := g.means(func(e *rundir.Epoch) float64 { return value(e.TrainAccuracy) })
 	valid := g.means(func(e *rundir.Epoch) float64 { return value(e.ValidAccuracy) })
-	f := figure{Title: capital(r.metric()), Note: g.note("point"), Legend: []key{{"c2", "training, dropout included"}}}
+	f := Figure{Title: capital(r.metric()), Note: g.note("point"), Legend: []Key{{"c2", "training, dropout included"}}}
 	best := r.best()
 	var top []float64
 	if best >= 0 {
@@ -125,7 +125,7 @@ func (r *Run) scoreFigure() figure {
 	if best >= 0 {
 		at := float64(r.Epochs[best].Epoch)
 		c.line("best", c.px(at), c.top, c.px(at), c.top+c.height)
-		f.Legend = append(f.Legend, key{"c1", "validation"}, key{"ring", fmt.Sprintf("best: epoch %d, %s", r.Epochs[best].Epoch, r.score(r.Epochs[best].ValidAccuracy))})
+		f.Legend = append(f.Legend, Key{"c1", "validation"}, Key{"ring", fmt.Sprintf("best: epoch %d, %s", r.Epochs[best].Epoch, r.score(r.Epochs[best].ValidAccuracy))})
 	}
 	c.curve(g.at, series{class: "c2", values: train})
 	c.curve(g.at, series{class: "c1", values: valid})
@@ -142,19 +142,19 @@ func (r *Run) rateVaries() bool {
 	return slices.ContainsFunc(r.Epochs, func(e rundir.Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
 }
 
-func (r *Run) learningRateFigure() figure {
+func (r *Run) learningRateFigure() Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
 	rates := g.means(func(e *rundir.Epoch) float64 { return value(e.LR) })
 	c := newChart("learning rate over epochs", 120, first, last, newScale(true, 4, rates), plain)
 	c.curve(g.at, series{class: "c1", values: rates})
-	return figure{Title: "Learning rate", Charts: []template.HTML{c.svg()}, Note: g.note("point")}
+	return Figure{Title: "Learning rate", Charts: []template.HTML{c.svg()}, Note: g.note("point")}
 }
 
 // linkFigure draws a panel for each link: links overlap, so each has the whole
 // epoch to divide between work and waiting.
-func (r *Run) linkFigure() figure {
-	f := figure{Title: "Time in each stage", Legend: []key{{"c1", "busy"}, {"c1 pale", "blocked: waiting for a batch or a free slot"}}}
+func (r *Run) linkFigure() Figure {
+	f := Figure{Title: "Time in each stage", Legend: []Key{{"c1", "busy"}, {"c1 pale", "blocked: waiting for a batch or a free slot"}}}
 	g := groupEpochs(r.Epochs, mostBars)
 	links := r.Epochs[len(r.Epochs)-1].Links
 	parts := make([][]series, len(links))
@@ -191,7 +191,7 @@ func (r *Run) linkFigure() figure {
 	return f
 }
 
-func (r *Run) bytesFigure() figure {
+func (r *Run) bytesFigure() Figure {
 	g := groupEpochs(r.Epochs, mostBars)
 	cold := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead - e.SSDBytesRead - e.GraphBytesRead) })
 	ssd := g.means(func(e *rundir.Epoch) float64 { return float64(e.SSDBytesRead) })
@@ -204,7 +204,7 @@ func (r *Run) bytesFigure() figure {
 	unit, name := byteUnit(most)
 	all := []series{{"cold", "c1", cold}, {"shared rows (SSD)", "c3", ssd}, {"graphs", "c2", graphs}, {"from " + r.caches() + ", not read", "c4", ram}}
 	var parts []series
-	f := figure{Title: "Bytes of an epoch", Note: g.note("bar")}
+	f := Figure{Title: "Bytes of an epoch", Note: g.note("bar")}
 	for _, p := range all {
 		sum := 0.0
 		for i := range p.values {
@@ -213,7 +213,7 @@ func (r *Run) bytesFigure() figure {
 		}
 		if sum != 0 {
 			parts = append(parts, p)
-			f.Legend = append(f.Legend, key{p.class, p.name})
+			f.Legend = append(f.Legend, Key{p.class, p.name})
 		}
 	}
 	format := func(v float64) string { return plain(v) + " " + name }
@@ -224,17 +224,17 @@ func (r *Run) bytesFigure() figure {
 	return f
 }
 
-func (r *Run) rateFigure() figure {
+func (r *Run) rateFigure() Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	flight := g.means(func(e *rundir.Epoch) float64 { return value(e.ReadRate) / (1 << 20) })
 	whole := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead) / (1 << 20) / e.Seconds })
 	first, last := r.span()
-	f := figure{Title: "Reading, MiB/s", Note: g.note("point"), Legend: []key{{"c1", "while a read is in flight"}, {"c3", "over the whole epoch"}}}
+	f := Figure{Title: "Reading, MiB/s", Note: g.note("point"), Legend: []Key{{"c1", "while a read is in flight"}, {"c3", "over the whole epoch"}}}
 	lists := [][]float64{flight, whole}
 	drive := r.DriveRate / (1 << 20)
 	if drive > 0 {
 		lists = append(lists, []float64{drive})
-		f.Legend = append(f.Legend, key{"c2", "the drive in sequence: " + units.BytesPerSecond(r.DriveRate)})
+		f.Legend = append(f.Legend, Key{"c2", "the drive in sequence: " + units.BytesPerSecond(r.DriveRate)})
 	}
 	c := newChart("bytes read per second over epochs", 180, first, last, newScale(true, 5, lists...), plain)
 	if drive > 0 {

@@ -6,26 +6,35 @@
 package report
 
 import (
-	"diskgnn/internal/units"
 	_ "embed"
 	"html/template"
 	"io"
 	"time"
+
+	"diskgnn/internal/units"
 )
 
 //go:embed page.html
 var pageText string
 
+//go:embed style.css
+var style string
+
+// Style returns the style sheet of a page: it gives the classes of charts, c1 to c4 and pale,
+// their colours, light or dark.
+func Style() template.CSS { return template.CSS(style) } // ours
+
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 // page is what the template shows.
 type page struct {
+	Style    template.CSS
 	Title    string
 	State    string
 	Sentence string
 	When     string
 	Tiles    []row
-	Figures  []figure
+	Figures  []Figure
 	Memory   []bar
 	Tables   []table
 	Columns  []string // of the table of epochs
@@ -40,15 +49,16 @@ type table struct {
 	Rows  []row
 }
 
-// figure is one chart or several below each other.
-type figure struct {
+// Figure is one chart or several below each other.
+type Figure struct {
 	Title  string
-	Legend []key
+	Legend []Key
 	Charts []template.HTML
 	Note   string
 }
 
-type key struct{ Class, Name string }
+// Key is an entry of a legend: what a class of the style sheet stands for.
+type Key struct{ Class, Name string }
 
 // bar is a share of something, in percent.
 type bar struct {
@@ -68,6 +78,7 @@ const mostRows = 100
 // Write writes the page.
 func Write(w io.Writer, r *Run) error {
 	p := page{
+		Style: Style(),
 		Title: r.title(), State: string(r.State), Sentence: r.sentence(), When: r.when(),
 		Tiles: r.tiles(), Figures: r.figures(), Memory: r.memory(),
 		Tables: []table{r.configuration(), r.pack(), r.environment()},

@@ -30,6 +30,9 @@ type Setup struct {
 	TopologySize int64  `json:"topology_memory_bytes,omitempty"`
 	Slots        int    `json:"slots"`
 	EvalSlots    int    `json:"eval_slots"`
+	// PageCache is what holds the page cache to Memory, of a store that maps its rows: cgroup
+	// or drop.
+	PageCache string `json:"page_cache,omitempty"`
 	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
 	// of its memory.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`

@@ -126,6 +126,7 @@ type Preferences struct {
 	Topology        string       `json:"topology,omitempty"`
 	TopologyMemory  *budget.Size `json:"topology_memory,omitempty"`
 	TopologyOrder   string       `json:"topology_order,omitempty"`
+	PageCache       string       `json:"page_cache,omitempty"`
 	Slots           int          `json:"slots,omitempty"`
 	GPUMemory       int64        `json:"gpu_memory,omitempty"`
 	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`

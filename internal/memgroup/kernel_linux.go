@@ -1,0 +1,27 @@
+package memgroup
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func rmdir(dir string) error { return unix.Rmdir(dir) }
+
+// gone tells whether no process has a number.
+func gone(pid int) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
+
+// isDelegated tells whether a group is the process's to divide: systemd marks those that it
+// delegates, and gives those of a user's to the user.
+func isDelegated(dir string) bool {
+	mark := make([]byte, 1)
+	for _, name := range []string{"trusted.delegate", "user.delegate"} {
+		if n, err := unix.Getxattr(dir, name, mark); err == nil && n == 1 && mark[0] == '1' {
+			return true
+		}
+	}
+	var st unix.Stat_t
+	user := os.Geteuid()
+	return user != 0 && unix.Stat(dir, &st) == nil && int(st.Uid) == user
+}

@@ -1,0 +1,369 @@
+package comparison
+
+import (
+	stdbytes "bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/report"
+	"diskgnn/train/score"
+)
+
+const pageFile = "report.html"
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// pageContent is what the template shows.
+type pageContent struct {
+	Style    template.CSS
+	Title    string
+	Sentence string
+	How      string
+	Tiles    []tile
+	Figures  []report.Figure
+	Columns  []string
+	Rows     []pageRow
+	Failed   []tile
+}
+
+type tile struct{ Name, Value string }
+
+type pageRow struct {
+	Name  string
+	Cells []string
+}
+
+// writePage writes the page beside the runs.
+func (c *comparison) writePage() error {
+	var b stdbytes.Buffer
+	if err := c.result.WritePage(&b); err != nil {
+		return err
+	}
+	c.result.Page = filepath.Join(c.o.Out, pageFile)
+	return vfs.ReplaceFile(c.fs, c.result.Page, b.Bytes())
+}
+
+// WritePage writes the comparison as a page of HTML that stands alone: its pictures are in
+// it, it runs no scripts and asks no network.
+func (r *Result) WritePage(w io.Writer) error {
+	p := pageContent{Style: report.Style(), Title: "Stores compared on " + filepath.Base(r.Dataset), Sentence: r.sentence(), How: r.how(), Tiles: r.tiles()}
+	ran := r.ran()
+	if len(ran) > 0 {
+		p.Figures = figures(r, ran)
+	}
+	for _, columns := range append([][]column{more}, tables...) {
+		for _, c := range columns {
+			p.Columns = append(p.Columns, c.name)
+		}
+	}
+	for _, s := range ran {
+		row := pageRow{Name: s.Name()}
+		for _, columns := range append([][]column{more}, tables...) {
+			for _, c := range columns {
+				row.Cells = append(row.Cells, c.cell(s))
+			}
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	for i := range r.Stores {
+		if s := &r.Stores[i]; s.Error != "" {
+			p.Failed = append(p.Failed, tile{s.Name(), s.Error})
+		}
+	}
+	return pageTemplate.Execute(w, p)
+}
+
+// more are columns that only the page has.
+var more = []column{
+	{"first epoch", func(s *Store) string { return show(s.FirstSeconds, units.Seconds) }},
+	{"read into caches", func(s *Store) string { return budget.FormatBytes(s.PreloadBytes) }},
+	{"memory held", func(s *Store) string { return budget.FormatBytes(s.PeakAnon) }},
+	{"engine", func(s *Store) string { return s.Engine }},
+	{"test", func(s *Store) string { return show(s.Test, percent) }},
+}
+
+// ran returns the rows that have figures.
+func (r *Result) ran() (list []*Store) {
+	for i := range r.Stores {
+		if r.Stores[i].Rounds > 0 {
+			list = append(list, &r.Stores[i])
+		}
+	}
+	return list
+}
+
+// ends returns the fastest and the slowest row of those from which nothing was taken away,
+// or of all.
+func (r *Result) ends() (fastest, slowest *Store) {
+	list := r.ran()
+	if whole := slices.DeleteFunc(slices.Clone(list), func(s *Store) bool { return s.Ablation != "" }); len(whole) > 0 {
+		list = whole
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	by := func(a, b *Store) int { return int(math.Copysign(1, float64(a.EpochSeconds-b.EpochSeconds))) }
+	return slices.MinFunc(list, by), slices.MaxFunc(list, by)
+}
+
+func (r *Result) sentence() string {
+	fastest, slowest := r.ends()
+	if fastest == nil {
+		return "No store has run."
+	}
+	s := fmt.Sprintf("The store %s is the fastest: an epoch takes %s", fastest.Name(), show(fastest.EpochSeconds, units.Seconds))
+	if fastest != slowest && fastest.EpochSeconds > 0 {
+		s += fmt.Sprintf("; with %s, the slowest, it takes %s, %.3g times as long", slowest.Name(), show(slowest.EpochSeconds, units.Seconds), float64(slowest.EpochSeconds/fastest.EpochSeconds))
+	}
+	return s + "."
+}
+
+func (r *Result) how() string {
+	s := fmt.Sprintf("%s of %s each, within %s of memory, on the same mini-batches", units.Of(r.Rounds, "round"), units.Of(r.Epochs, "epoch"), budget.FormatBytes(r.Memory))
+	if r.Live {
+		s += ", drawn while training"
+	}
+	if s += "."; r.Epochs > 1 {
+		s += " A run's first epoch, which fills the caches, is not compared."
+	}
+	if r.Warm != "" {
+		return s + " The page cache was not dropped: " + r.Warm + "."
+	}
+	return s + " The files were dropped from the page cache ahead of each run."
+}
+
+func (r *Result) tiles() []tile {
+	var list []tile
+	if fastest, _ := r.ends(); fastest != nil {
+		list = append(list, tile{"the fastest store", fastest.Name()}, tile{"an epoch with it", show(fastest.EpochSeconds, units.Seconds)})
+	}
+	for _, s := range r.ran() {
+		if needsPack(s.Store) && s.Ablation == "" {
+			list = append(list, tile{"packing", units.Seconds(s.Preparation.Seconds)})
+		}
+	}
+	list = append(list, tile{"the drive in sequence", units.BytesPerSecond(r.Drive.Sequential)})
+	if r.Drive.Random > 0 {
+		list = append(list, tile{"4 KiB reads at random", units.PerSecond(r.Drive.Random)})
+	}
+	return list
+}
+
+// float returns a value to draw: NaN for one that is not known.
+func float(v score.Score) float64 { return float64(v) }
+
+func figures(r *Result, ran []*Store) []report.Figure {
+	list := []report.Figure{epochFigure(ran), linkFigure(ran), bytesFigure(ran), requestFigure(ran), rateFigure(r, ran), levelFigure(ran)}
+	for _, f := range []func([]*Store) (report.Figure, bool){scoreFigure, preparationFigure, paysFigure} {
+		if f, ok := f(ran); ok {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// bars makes a figure of one bar chart.
+func bars(title string, to float64, ran []*Store, bar func(s *Store) report.Bar, marks ...report.Part) report.Figure {
+	var list []report.Bar
+	for _, s := range ran {
+		b := bar(s)
+		b.Name = s.Name()
+		list = append(list, b)
+	}
+	return report.Figure{Title: title, Charts: []template.HTML{report.Bars(title, to, list, marks...)}}
+}
+
+func epochFigure(ran []*Store) report.Figure {
+	f := bars("Seconds of an epoch", 0, ran, func(s *Store) report.Bar {
+		rounds := make([]string, len(s.RoundSeconds))
+		for i, v := range s.RoundSeconds {
+			rounds[i] = show(v, units.Seconds)
+		}
+		return report.Bar{Says: show(s.EpochSeconds, units.Seconds), Bars: [][]report.Part{
+			{{Class: "c1", Value: float(s.EpochSeconds), Tell: "by round: " + strings.Join(rounds, ", ")}},
+			{{Class: "c4", Value: float(s.FirstSeconds), Tell: "the first: " + show(s.FirstSeconds, units.Seconds)}},
+		}}
+	})
+	f.Legend = []report.Key{{Class: "c1", Name: "an epoch, median"}, {Class: "c4", Name: "the first, with filling the caches"}}
+	return f
+}
+
+// linkClasses are the colours of the links, in the order of the pipeline.
+var linkClasses = []string{"c3", "c1", "c4", "c2", "c5", "c6", "c7", "c8"}
+
+func linkFigure(ran []*Store) report.Figure {
+	var names []string
+	for _, s := range ran {
+		for _, l := range s.Links {
+			if !slices.Contains(names, l.Name) {
+				names = append(names, l.Name)
+			}
+		}
+	}
+	class := func(name string) string { return linkClasses[slices.Index(names, name)%len(linkClasses)] }
+	f := bars("Seconds of each link, alone", 0, ran, func(s *Store) report.Bar {
+		b := report.Bar{Says: "bound by " + s.bound()}
+		for _, l := range s.Links {
+			b.Bars = append(b.Bars, []report.Part{{Class: class(l.Name), Value: l.Seconds, Tell: l.Name + ": " + units.Seconds(l.Seconds)}})
+		}
+		return b
+	})
+	for _, n := range names {
+		f.Legend = append(f.Legend, report.Key{Class: class(n), Name: n})
+	}
+	f.Note = "Links of the pipeline work at the same time: the longest is what an epoch waits for."
+	return f
+}
+
+func bytesFigure(ran []*Store) report.Figure {
+	f := bars("Bytes read in an epoch", 0, ran, func(s *Store) report.Bar {
+		says := show(s.BytesRead, size)
+		if s.UsefulFraction.Defined() {
+			says += ", " + show(s.UsefulFraction, percent) + " useful"
+		}
+		return report.Bar{Says: says, Bars: [][]report.Part{{
+			{Class: "c1", Value: float(s.UsefulBytes), Tell: "useful: " + show(s.UsefulBytes, size)},
+			{Class: "c1 pale", Value: float(s.BytesRead - s.UsefulBytes), Tell: "read beside: " + show(s.BytesRead-s.UsefulBytes, size)},
+		}}}
+	})
+	f.Legend = []report.Key{{Class: "c1", Name: "rows and graphs that batches used"}, {Class: "c1 pale", Name: "read beside them"}}
+	return f
+}
+
+func requestFigure(ran []*Store) report.Figure {
+	f := bars("Requests in an epoch", 0, ran, func(s *Store) report.Bar {
+		says := show(s.Requests, number)
+		if s.Requests > 0 {
+			says += " of " + size(float64(s.BytesRead/s.Requests))
+		}
+		return report.Bar{Says: says, Bars: [][]report.Part{{{Class: "c1", Value: float(s.Requests), Tell: show(s.Requests, number)}}}}
+	})
+	f.Note = "Reads as stores submit them, and their mean size; of mmap, pages that the kernel read."
+	return f
+}
+
+func rateFigure(r *Result, ran []*Store) report.Figure {
+	drive := units.BytesPerSecond(r.Drive.Sequential)
+	f := bars("Bytes a second", 0, ran, func(s *Store) report.Bar {
+		effective, device := show(s.Effective, units.BytesPerSecond), show(s.Device, units.BytesPerSecond)
+		return report.Bar{Says: effective + " | " + device, Bars: [][]report.Part{
+			{{Class: "c3", Value: float(s.Effective), Tell: "effective: " + effective}},
+			{{Class: "c1", Value: float(s.Device), Tell: "of the device: " + device}},
+		}}
+	}, report.Part{Class: "c2", Value: r.Drive.Sequential, Tell: "the drive in sequence: " + drive})
+	f.Legend = []report.Key{{Class: "c3", Name: "effective: all rows of the batches, over the epoch"}, {Class: "c1", Name: "of the device: bytes read, while a read is in flight"}, {Class: "c2", Name: "the drive in sequence: " + drive}}
+	return f
+}
+
+func levelFigure(ran []*Store) report.Figure {
+	f := bars("Where the rows came from", 1, ran, func(s *Store) report.Bar {
+		part := func(class, name string, v score.Score) report.Part {
+			return report.Part{Class: class, Value: float(v), Tell: name + ": " + show(v, percent)}
+		}
+		return report.Bar{Says: show(s.HitRatio, percent) + " hits", Bars: [][]report.Part{{
+			part("c3", "GPU", s.GPUHitRatio), part("c2", "RAM", s.RAMHitRatio), part("c4", "drive", 1-s.HitRatio),
+		}}}
+	})
+	f.Legend = []report.Key{{Class: "c3", Name: "the GPU's memory"}, {Class: "c2", Name: "RAM"}, {Class: "c4", Name: "the drive"}}
+	return f
+}
+
+// lineClasses are the colours of stores, where each is a line: beyond them, lines are dashed.
+var lineClasses = []string{"c1", "c2", "c3", "c5", "c6", "c7", "c8"}
+
+func lineClass(i int) string {
+	class := lineClasses[i%len(lineClasses)]
+	if i/len(lineClasses)%2 > 0 {
+		class += " dashed"
+	}
+	return class
+}
+
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+func scoreFigure(ran []*Store) (report.Figure, bool) {
+	f := report.Figure{Title: "Validation score against seconds", Note: "Of the first round; the seconds are those of training and validation."}
+	var list []report.Curve
+	for _, s := range ran {
+		if len(s.Scores) == 0 || s.Ablation != "" && !strings.Contains(s.Ablation, "layers-") { // it learns the same
+			continue
+		}
+		c := report.Curve{Class: lineClass(len(list))}
+		for _, p := range s.Scores {
+			c.X, c.Y = append(c.X, p.Seconds), append(c.Y, 100*float(p.Valid))
+		}
+		list = append(list, c)
+		f.Legend = append(f.Legend, report.Key{Class: c.Class, Name: s.Name()})
+	}
+	f.Charts = []template.HTML{report.Curves(f.Title, "seconds", false, list, short, func(v float64) string { return short(v) + " %" })}
+	return f, len(list) > 0
+}
+
+func preparationFigure(ran []*Store) (report.Figure, bool) {
+	seen := map[Preparation]bool{{}: true}
+	ran = slices.DeleteFunc(slices.Clone(ran), func(s *Store) bool {
+		shown := seen[s.Preparation] // also of rows that share a pack
+		seen[s.Preparation] = true
+		return shown
+	})
+	if len(ran) == 0 {
+		return report.Figure{}, false
+	}
+	f := bars("Preparation", 0, ran, func(s *Store) report.Bar {
+		says := units.Seconds(s.Preparation.Seconds)
+		return report.Bar{Says: says, Bars: [][]report.Part{{{Class: "c1", Value: s.Preparation.Seconds, Tell: says}}}}
+	})
+	disk := bars("Preparation", 0, ran, func(s *Store) report.Bar {
+		says := budget.FormatBytes(s.Preparation.DiskBytes)
+		return report.Bar{Says: says, Bars: [][]report.Part{{{Class: "c2", Value: float64(s.Preparation.DiskBytes), Tell: says}}}}
+	})
+	f.Charts = append(f.Charts, disk.Charts...)
+	f.Legend = []report.Key{{Class: "c1", Name: "seconds"}, {Class: "c2", Name: "bytes on disk"}}
+	return f, true
+}
+
+// paysFigure draws the seconds after so many epochs, of the packed store with those of
+// packing: where a line crosses that, packing has paid.
+func paysFigure(ran []*Store) (report.Figure, bool) {
+	ran = slices.DeleteFunc(slices.Clone(ran), func(s *Store) bool { return s.Ablation != "" })
+	i := slices.IndexFunc(ran, func(s *Store) bool { return needsPack(s.Store) })
+	if i < 0 || len(ran) < 2 {
+		return report.Figure{}, false
+	}
+	last := 10.0
+	for _, s := range ran {
+		if s.PackPays != nil {
+			last = max(last, 1.5*float64(*s.PackPays))
+		}
+	}
+	f := report.Figure{Title: "Epochs until packing pays"}
+	var list []report.Curve
+	for k, s := range ran {
+		after := func(n float64) float64 {
+			return s.Preparation.Seconds + float(s.FirstSeconds) + (n-1)*float(s.EpochSeconds)
+		}
+		c := report.Curve{Class: lineClass(k), X: []float64{0, 1, last}, Y: []float64{s.Preparation.Seconds, after(1), after(last)}}
+		list = append(list, c)
+		name := s.Name()
+		if k != i {
+			name += ": " + s.pays()
+		}
+		f.Legend = append(f.Legend, report.Key{Class: c.Class, Name: name})
+	}
+	f.Note = "Seconds of preparing and of training so many epochs. Packing has paid where a store's line is above that of " + ran[i].Name() + "."
+	f.Charts = []template.HTML{report.Curves(f.Title, "epochs", true, list, short, func(v float64) string { return short(v) + " s" })}
+	return f, true
+}

@@ -1,0 +1,119 @@
+package comparison
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/presample/sampler"
+	"diskgnn/train"
+)
+
+// ablation is a part that can be taken away from every store, to see what it brings.
+type ablation struct {
+	name  string
+	apply func(v *variant) error
+}
+
+// ablations are all of them.
+var ablations = []ablation{
+	{"no-pipeline", func(v *variant) error { v.o.Train.Slots = 1; return nil }},
+	{"no-gpu-cache", func(v *variant) error {
+		if e := v.o.Train.Engine; e == train.EngineCPU || e == train.EngineNone {
+			return fmt.Errorf("with --engine %s there is none", e)
+		}
+		v.o.Train.GPUCache = none()
+		return nil
+	}},
+	{"no-ram-cache", func(v *variant) error { v.o.Train.RAMCache, v.bare = none(), true; return nil }},
+	{"layers-2", func(v *variant) error { return v.layer(2) }},
+	{"layers-3", func(v *variant) error { return v.layer(3) }},
+}
+
+// Ablations returns the names of the parts that can be taken away.
+func Ablations() []string {
+	names := make([]string, len(ablations))
+	for i, a := range ablations {
+		names[i] = a.name
+	}
+	return names
+}
+
+func none() *budget.Size { return &budget.Size{Unit: budget.UnitPercent} }
+
+// joint is what joins the names of parts that are taken away together.
+const joint = "+"
+
+// variant is what every store trains with once in a round: the options as they were given,
+// or parts taken away.
+type variant struct {
+	name   string // of the parts that are taken away; "": none
+	o      Options
+	layers int  // that its samples have; 0: as given
+	bare   bool // its pack serves trainers without a cache
+
+	samples, pack string // directories; "" of samples: batches are drawn while training alone
+	w             workload
+	preparation   Preparation // of the pack
+	failed        error       // why there is no pack
+}
+
+// layer makes the samples have so many layers: the given fanouts nearest the seeds, or more
+// of the one that is farthest.
+func (v *variant) layer(n int) error {
+	switch {
+	case v.o.Samples != "":
+		return fmt.Errorf("%s has the layers that it has: leave --samples out", v.o.Samples)
+	case len(v.o.Sampling.Fanout) == n:
+		return fmt.Errorf("--fanout %s has %d layers", sampler.FormatFanout(v.o.Sampling.Fanout), n)
+	}
+	v.layers, v.o.Sampling.Fanout = n, layered(v.o.Sampling.Fanout, n)
+	if eval, err := sampler.ParseFanout(v.o.Sampling.EvalFanout); err == nil && len(eval) > 1 {
+		v.o.Sampling.EvalFanout = sampler.FormatFanout(layered(eval, n))
+	}
+	return nil
+}
+
+// layered returns the last n fanouts, the first of them repeated where there are fewer.
+func layered(fanout []int, n int) []int {
+	if more := n - len(fanout); more > 0 && len(fanout) > 0 {
+		return append(slices.Repeat(fanout[:1], more), fanout...)
+	}
+	return fanout[max(0, len(fanout)-n):]
+}
+
+// suffix is what directories are named by that not all variants have in common.
+func (v *variant) suffix(bare bool) (s string) {
+	if v.layers > 0 {
+		s = fmt.Sprintf(".layers-%d", v.layers)
+	}
+	if bare {
+		s += ".no-ram-cache"
+	}
+	return s
+}
+
+// variants returns the options as they were given, and then those of each ablation.
+func (o *Options) variants() ([]*variant, error) {
+	list := []*variant{{o: *o}}
+	for i, name := range o.Ablations {
+		v := &variant{name: name, o: *o}
+		if slices.Contains(o.Ablations[:i], name) {
+			return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", name)
+		}
+		for _, part := range strings.Split(name, joint) {
+			k := slices.IndexFunc(ablations, func(a ablation) bool { return a.name == part })
+			if k < 0 {
+				return nil, fault.New(fault.ErrUsage, "--ablate %s: there are %s", cmp.Or(part, `""`), strings.Join(Ablations(), ", "))
+			}
+			if err := ablations[k].apply(v); err != nil {
+				return nil, fault.New(fault.ErrUsage, "--ablate %s: %v", part, err)
+			}
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
