@@ -51,17 +51,17 @@ type Options struct {
 	// FaultThreads is the number of threads on which a store that maps its rows waits for
 	// their pages; 0 means the store's default.
 	FaultThreads int
+	// PageCache says how the page cache is held to Memory by a store that leaves rows to it:
+	// PageCacheCgroup, by a memory cgroup that the process makes and enters; PageCacheAuto, by
+	// one where the process's own cgroup was delegated to it; "" or PageCacheDrop, by dropping
+	// pages.
+	PageCache string
 	// Topology is where neighbours are read from, if batches are drawn while training. Under
 	// topology.Cached, what they take by default is a quarter of Memory; under topology.Pinned
 	// the engine's GPU draws the batches.
 	Topology topology.Choice
 	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
 	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
-	// PageCache says how the page cache is held to Memory by a store that leaves rows to it:
-	// PageCacheCgroup, by a memory cgroup that the process makes and enters; PageCacheAuto, by
-	// one where the process's own cgroup was delegated to it; "" or PageCacheDrop, by dropping
-	// pages.
-	PageCache string
 	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
 	// what the driver may still need.
 	GPUMemory int64

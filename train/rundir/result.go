@@ -24,15 +24,15 @@ type Setup struct {
 	// rows, and Unchecked says that no checksum is compared when rows are read.
 	FaultThreads int  `json:"fault_threads,omitempty"`
 	Unchecked    bool `json:"unchecked,omitempty"`
+	// PageCache is what holds the page cache to Memory, of a store that maps its rows: cgroup
+	// or drop.
+	PageCache string `json:"page_cache,omitempty"`
 	// Topology is where neighbours are read from, if batches are drawn while training and it
 	// is not mapped, and TopologySize what it holds of them.
 	Topology     string `json:"topology,omitempty"`
 	TopologySize int64  `json:"topology_memory_bytes,omitempty"`
 	Slots        int    `json:"slots"`
 	EvalSlots    int    `json:"eval_slots"`
-	// PageCache is what holds the page cache to Memory, of a store that maps its rows: cgroup
-	// or drop.
-	PageCache string `json:"page_cache,omitempty"`
 	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
 	// of its memory.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
