@@ -3,11 +3,11 @@ package memory
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 )
@@ -16,7 +16,7 @@ import (
 type hostTable struct {
 	facts  *featurestore.Facts
 	rows   *device.Host
-	gather *gatherer
+	copies *copier.Copier
 }
 
 func (t *hostTable) bytes() int64 { return t.facts.Nodes * int64(t.facts.RowBytes) }
@@ -32,13 +32,14 @@ func (t *hostTable) count(l *featurestore.Layout) {
 
 func (t *hostTable) open() (err error) {
 	t.rows, err = device.NewHost(int(t.bytes()))
-	t.gather = newGatherer()
+	t.copies = copier.New(copier.Enough())
+	t.copies.Start()
 	return err
 }
 
 func (t *hostTable) close() {
-	if t.gather != nil {
-		t.gather.close()
+	if t.copies != nil {
+		t.copies.Close()
 	}
 	if t.rows != nil {
 		t.rows.Free()
@@ -71,7 +72,6 @@ func (t *hostTable) matrix(eval bool) (matrix, error) {
 type hostMatrix struct {
 	*hostTable
 	mem, nodes *device.Host
-	gathered   sync.WaitGroup
 }
 
 func (m *hostMatrix) name(input, ranks []uint32) {
@@ -82,7 +82,7 @@ func (m *hostMatrix) name(input, ranks []uint32) {
 }
 
 func (m *hostMatrix) assemble(rows int) {
-	m.gather.rows(job{m.x(rows), m.rows.Bytes(), m.nodes.Uint32s()[:rows], m.facts.DType, m.facts.Dim, &m.gathered})
+	m.copies.Gather(m.x(rows), m.rows.Bytes(), m.nodes.Uint32s()[:rows], m.facts.DType, m.facts.Dim)
 }
 
 func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }

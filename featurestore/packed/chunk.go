@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"diskgnn/device"
+	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack"
@@ -19,14 +20,14 @@ type chunk struct {
 	src     *source
 	through int
 	codec   codec
-	copies  *copier
+	copies  *copier.Copier
 	form    form
 }
 
 // newChunk returns the level for a sink that wants rows as they are packed or, if it does
 // not, widened. So many rows of a batch at most are admitted to a cache, which wants them
 // as they are packed anyway.
-func newChunk(src *source, through int, packed bool, admitted int, c codec, copies *copier) *chunk {
+func newChunk(src *source, through int, packed bool, admitted int, c codec, copies *copier.Copier) *chunk {
 	l := &chunk{src: src, through: through, codec: c, copies: copies}
 	switch compressed := src.pack.Form().Compressed(); {
 	case packed && !compressed:
@@ -52,7 +53,7 @@ func (l *chunk) most() int64 {
 	return binio.AlignUp(most, device.PageSize)
 }
 
-func (l *chunk) open() error { return errors.Join(l.codec.open(l.copies.workers), l.form.open()) }
+func (l *chunk) open() error { return errors.Join(l.codec.open(l.copies.Workers()), l.form.open()) }
 
 func (l *chunk) close() {
 	l.form.close()
@@ -151,15 +152,15 @@ func (p *chunkPart) place() error {
 	t, form := p.b.train(), p.src.pack.Form()
 	p.b.UsefulBytes += t.Stored(form, p.through)
 	p.name = p.src.pack.Path(p.file(p.b))
-	if err := p.copies.run(p, form.NumPieces(t.Bands[:p.through+1])); err != nil {
+	if err := p.copies.Run(p, form.NumPieces(t.Bands[:p.through+1])); err != nil {
 		return fmt.Errorf("chunk of %v: %w", p.b, err)
 	}
 	p.form.finish(p)
 	return nil
 }
 
-// do loads pieces of the chunk.
-func (p *chunkPart) do(lo, hi int, scratch *[]byte) error {
+// Do loads pieces of the chunk.
+func (p *chunkPart) Do(lo, hi int, scratch *[]byte) error {
 	t, i := p.b.train(), 0
 	return t.Pieces(p.src.pack.Form(), p.through, func(at packfile.Piece) error {
 		if i++; i-1 < lo || i-1 >= hi {
@@ -246,7 +247,7 @@ func (widened) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
 	return p.load(at, nil)
 }
 func (widened) finish(p *chunkPart) {
-	p.copies.widen(p.to.x, p.stored, p.src.facts.DType, p.src.facts.Dim)
+	p.copies.Widen(p.to.x, p.stored, p.src.facts.DType, p.src.facts.Dim)
 }
 
 // unpackedWide: pieces are decompressed, and widened into the matrix.

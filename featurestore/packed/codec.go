@@ -3,6 +3,7 @@ package packed
 import (
 	"runtime"
 
+	"diskgnn/featurestore/internal/copier"
 	"diskgnn/pack/packfile"
 )
 
@@ -35,7 +36,7 @@ func newCodec(form packfile.Form) codec {
 // asIs is the codec of chunks that are rows as they lie on disk.
 type asIs struct{}
 
-func (asIs) workers() int                { return min(4, runtime.GOMAXPROCS(0)) }
+func (asIs) workers() int                { return copier.Enough() }
 func (asIs) memory(int) int64            { return 0 }
 func (asIs) open(int) error              { return nil }
 func (asIs) close()                      {}

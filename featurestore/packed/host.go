@@ -3,6 +3,7 @@ package packed
 import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
@@ -12,10 +13,10 @@ import (
 // in RAM.
 type host struct {
 	ramRows
-	copies *copier
+	copies *copier.Copier
 }
 
-func newHost(src *source, l *Layout, copies *copier) *host {
+func newHost(src *source, l *Layout, copies *copier.Copier) *host {
 	return &host{ramRows{src: src, end: l.CacheRows}, copies}
 }
 
@@ -119,7 +120,7 @@ func (m *hostMatrix) put(to places, k int, row []byte) {
 
 func (m *hostMatrix) take(s stretch, entries []uint32) {
 	f := &m.src.facts
-	m.copies.gather(m.part(s.to, s.rows), m.host.mem.Bytes(), entries, f.DType, f.Dim)
+	m.copies.Gather(m.part(s.to, s.rows), m.host.mem.Bytes(), entries, f.DType, f.Dim)
 }
 
 // fill copies the matrix.

@@ -130,7 +130,7 @@ func (p *planner) layout(i int) Layout {
 	s := compose(p.r, &l)
 	s.sink.count(&l)
 	l.KeepBytes = s.held.bytes()
-	l.DecodeBytes = s.cold.chunks().codec.memory(s.copies.workers)
+	l.DecodeBytes = s.cold.chunks().codec.memory(s.copies.Workers())
 	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
 	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)
 	return l

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -15,7 +16,7 @@ import (
 // Store is the featurestore.Store of one pack.
 type Store struct {
 	src    source
-	copies copier
+	copies *copier.Copier
 	sink   sink
 	cold   cold
 	held   held
@@ -40,15 +41,15 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 		s.train.matrix.admitted = mostAdmitted(r)
 	}
 	codec := newCodec(r.Form())
-	s.copies.workers = codec.workers()
+	s.copies = copier.New(codec.workers())
 	var device *gpu
 	if l.GPU == nil {
-		s.sink = newHost(&s.src, l, &s.copies)
+		s.sink = newHost(&s.src, l, s.copies)
 	} else {
 		device = newGPU(&s.src, l, s.train.matrix, s.eval.matrix)
 		s.sink = device
 	}
-	chunks := newChunk(&s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, &s.copies)
+	chunks := newChunk(&s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, s.copies)
 	s.cold = chunks
 	if device != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0 {
 		s.cold = newDirect(chunks, device)
@@ -93,7 +94,7 @@ func mostRows(r *packfile.Reader, through int) (disk, shared, taken int) {
 // Memory for the cache is taken; it is empty until Fill.
 func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
 	s := compose(r, &l)
-	s.copies.start()
+	s.copies.Start()
 	if err := s.open(fsys, stack); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -188,6 +189,6 @@ func (v view) NewSlot(eval bool) (featurestore.Slot, error) {
 func (s *Store) Close() error {
 	err := s.held.close()
 	s.cold.close()
-	s.copies.close()
+	s.copies.Close()
 	return errors.Join(err, s.sink.close(), s.src.close())
 }

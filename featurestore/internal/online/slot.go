@@ -158,9 +158,9 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		}
 		s.next = (s.next + 1) % s.facts.Train
 	}
-	s.workers.run((*gather)(sl), len(sl.batch.Input))
+	_ = s.copies.Run((*gather)(sl), len(sl.batch.Input)) // nothing in it fails
 	if sl.ref.Split == featurestore.Train {
-		s.workers.run((*admit)(sl), len(sl.batch.Input))
+		_ = s.copies.Run((*admit)(sl), len(sl.batch.Input))
 	}
 	return nil
 }
@@ -169,7 +169,8 @@ func (sl *slot) Assemble(ctx context.Context) error {
 // what was read.
 type gather slot
 
-func (g *gather) do(lo, hi int) {
+// Do implements copier.Work.
+func (g *gather) Do(lo, hi int, _ *[]byte) error {
 	f := &g.store.facts
 	frames, stored, x, row := g.store.frames.Bytes(), g.stored.Bytes(), g.matrix.Float32s(), f.RowBytes
 	for i := lo; i < hi; i++ {
@@ -181,18 +182,21 @@ func (g *gather) do(lo, hi int) {
 		}
 		kernel.Widen(x[i*f.Dim:(i+1)*f.Dim], from[k*row:(k+1)*row], f.DType, f.Dim)
 	}
+	return nil
 }
 
 // admit copies rows that were read into frames.
 type admit slot
 
-func (a *admit) do(lo, hi int) {
+// Do implements copier.Work.
+func (a *admit) Do(lo, hi int, _ *[]byte) error {
 	frames, stored, row := a.store.frames.Bytes(), a.stored.Bytes(), a.store.facts.RowBytes
 	for i := lo; i < hi; i++ {
 		if frame := int(a.into[i]); frame >= 0 {
 			copy(frames[frame*row:(frame+1)*row], stored[i*row:(i+1)*row])
 		}
 	}
+	return nil
 }
 
 func (sl *slot) Batch() *graph.Batch { return sl.batch }

@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/copier"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -23,7 +24,7 @@ type store struct {
 	frames  *device.Host // a row each, as the dataset has it
 	ranks   *device.Host // by node
 	loaders featurestore.Loaders
-	workers *workers
+	copies  *copier.Copier
 
 	course course
 	empty  []byte // the policy's state of an empty cache
@@ -51,7 +52,8 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if err := s.decideBy(o); err != nil {
 		return err
 	}
-	s.workers = newWorkers()
+	s.copies = copier.New(copier.Enough())
+	s.copies.Start()
 	return nil
 }
 
@@ -220,8 +222,8 @@ func (s *store) Close() error {
 	if s.table.file != nil {
 		errs = append(errs, s.table.file.Close())
 	}
-	if s.workers != nil {
-		s.workers.close()
+	if s.copies != nil {
+		s.copies.Close()
 	}
 	for _, h := range []*device.Host{s.frames, s.ranks} {
 		if h != nil {
