@@ -9,7 +9,8 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows,
-// ginex and gnndrive read them one by one, mmap maps them and lets the kernel read their pages.
+// ginex and gnndrive read them one by one, gids reads and holds pages of them, mmap maps them and
+// lets the kernel read their pages.
 // Stores that have rows alone take the graphs from a Source: package sampled reads them, package
 // live draws them while training.
 // Those whose policy looks ahead see the input nodes of the coming batches in a Window.
@@ -355,6 +356,10 @@ type Counts struct {
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
 	RAMRows                int   // rows that no read was for
+	BufferRows             int   // of these, rows that are held for good, of a store with other levels too
+
+	// Accesses of pages, of a store that holds pages: those that were read, and all others.
+	PageMisses, PageHits int
 }
 
 // Add adds the counts of another part of the batch.
@@ -365,4 +370,7 @@ func (c *Counts) Add(o Counts) {
 	c.SSDRead += o.SSDRead
 	c.SSDUseful += o.SSDUseful
 	c.RAMRows += o.RAMRows
+	c.BufferRows += o.BufferRows
+	c.PageMisses += o.PageMisses
+	c.PageHits += o.PageHits
 }

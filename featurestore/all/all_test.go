@@ -35,6 +35,7 @@ func TestChoose(t *testing.T) {
 		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"ginex", samples, "ginex"},
 		{"gnndrive", samples, "gnndrive"},
+		{"gids", samples, "gids"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -48,7 +49,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, mmap"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, gids, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -68,6 +69,7 @@ func TestPolicies(t *testing.T) {
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
+		"gids":     {"paper", "script"},
 	} {
 		if got := all.Policies(name); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
