@@ -333,7 +333,8 @@ type Loader interface {
 // one goroutine at a time.
 type Window interface {
 	// Seek makes a training batch the first. Like Advance it returns the bytes that were
-	// read from disk for it, which count as those of a graph. Damage is an error of kind
+	// read from disk for it, which count as those of a graph; Advance reads them at once, if
+	// any. Damage is an error of kind
 	// fault.ErrCorrupt. After an error, also when ctx ends, the window shows nothing until
 	// Seek has succeeded, and no read is under way.
 	Seek(ctx context.Context, first int) (read int64, err error)
@@ -356,10 +357,13 @@ type Counts struct {
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
 	RAMRows                int   // rows that no read was for
-	BufferRows             int   // of these, rows that are held for good, of a store with other levels too
-
-	// Accesses of pages, of a store that holds pages: those that were read, and all others.
-	PageMisses, PageHits int
+	GPURows                int   // of these, rows that the GPU's memory held
+	// Requests are the reads that were submitted for it, of whatever length, or the pages
+	// that a store had the kernel read.
+	Requests int64
+	// Of a store that holds pages: those of RAMRows that are held for good, as rows, and the
+	// accesses of pages by all other rows: the pages that were read, and the rest.
+	BufferRows, PageMisses, PageHits int
 }
 
 // Add adds the counts of another part of the batch.
@@ -370,6 +374,8 @@ func (c *Counts) Add(o Counts) {
 	c.SSDRead += o.SSDRead
 	c.SSDUseful += o.SSDUseful
 	c.RAMRows += o.RAMRows
+	c.GPURows += o.GPURows
+	c.Requests += o.Requests
 	c.BufferRows += o.BufferRows
 	c.PageMisses += o.PageMisses
 	c.PageHits += o.PageHits

@@ -82,12 +82,16 @@ func TestStoresTrainTheSame(t *testing.T) {
 			if r.CacheRows != 400 || r.Epochs[0].RAMBytes == 0 || r.Epochs[0].BytesRead != r.Epochs[0].GraphBytesRead {
 				t.Errorf("%s, %s: %+v", model, what, r.Epochs[0])
 			}
+			taken := r.Epochs[0].InputNodes
+			if e := r.Epochs[0]; e.RAMBytes != taken*80 || e.Requests != int64(e.Batches) || e.GPUServedBytes != 0 {
+				t.Errorf("%s, %s: %d rows are taken: %+v", model, what, taken, e)
+			}
 			x, y := w.ending(a.Out), w.ending(b.Out)
 			x.metrics, y.metrics = "", "" // the stores read other bytes
 			for store, policy := range readers {
 				d := w.fresh(a, w.reading(store))
 				r, ofRows := w.mustRun(d, nil)
-				if e := r.Epochs[0]; r.CacheRows != 40 || r.CachePolicy != policy || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofRows, losses) {
+				if e := r.Epochs[0]; r.CacheRows != 40 || r.CachePolicy != policy || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || e.InputNodes != taken || e.Requests <= int64(e.Batches) || e.Requests > taken-e.RAMBytes/80+2*int64(e.Batches) || !slices.Equal(ofRows, losses) {
 					t.Errorf("%s, %s, %s: %+v, losses %v, in memory %v", store, model, what, e, ofRows, losses)
 				}
 				z := w.ending(d.Out)
@@ -97,7 +101,8 @@ func TestStoresTrainTheSame(t *testing.T) {
 			}
 			i := w.fresh(a, w.paging)
 			r, ofPages := w.mustRun(i, nil)
-			if e := r.Epochs[0]; r.CacheRows != 80+3*51 || r.CachePolicy != gids.Paper || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofPages, losses) {
+			if e := r.Epochs[0]; r.CacheRows != 80+3*51 || r.CachePolicy != gids.Paper || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead ||
+				e.InputNodes != taken || e.BufferBytes == 0 || e.BufferBytes > e.RAMBytes || e.PageHits == 0 || e.Requests != e.PageMisses+2*int64(e.Batches) || e.PageHits+e.PageMisses < taken-e.BufferBytes/80 || !slices.Equal(ofPages, losses) {
 				t.Errorf("%s, %s, pages: %+v, losses %v, in memory %v", model, what, e, ofPages, losses)
 			}
 			z := w.ending(i.Out)
@@ -412,6 +417,7 @@ func TestMemoryStoreOnGPU(t *testing.T) {
 		if r.Setup.GPUCacheRows != r.Setup.CacheRows || r.Setup.GPUCacheSize == 0 {
 			t.Errorf("what fits is not on the GPU: %+v", r.Setup)
 		}
+		servedWhere(t, r)
 		for i := range want {
 			if math.Abs(losses[i]-want[i]) > 1e-5 {
 				t.Fatalf("losses %v, of the pack %v", losses, want)
@@ -422,6 +428,7 @@ func TestMemoryStoreOnGPU(t *testing.T) {
 			if rows := int64(share / 100 * float64(r.Setup.CacheRows)); r.Setup.GPUCacheRows != rows || !slices.Equal(same, losses) {
 				t.Errorf("with %v%% on the GPU, %d rows: losses %v, with all %v", share, r.Setup.GPUCacheRows, same, losses)
 			}
+			servedWhere(t, r)
 		}
 	})
 }

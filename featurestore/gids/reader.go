@@ -142,5 +142,6 @@ func (r *reader) submit(turn int) error {
 	if q.n == 0 {
 		return nil
 	}
+	r.counts.Requests += int64(q.n)
 	return r.stack.Submit(&q.group, r.requests[:q.n])
 }

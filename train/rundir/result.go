@@ -56,6 +56,17 @@ type Epoch struct {
 	// cache served, for which nothing was read.
 	GraphBytesRead int64 `json:"graph_bytes_read"`
 	RAMBytes       int64 `json:"ram_bytes"`
+	// GPUServedBytes are those of RAMBytes that the GPU's memory had.
+	GPUServedBytes int64 `json:"gpu_served_bytes"`
+	// InputNodes are the rows that the batches took, wherever they came from, and Requests
+	// the reads that were submitted for the batches, or the pages that the kernel read.
+	InputNodes int64 `json:"input_nodes"`
+	Requests   int64 `json:"requests"`
+	// BufferBytes are those of RAMBytes that are held for good, of a store that holds pages;
+	// the other rows' accesses of pages are PageMisses, each of which read one, and PageHits.
+	BufferBytes int64 `json:"buffer_bytes,omitempty"`
+	PageHits    int64 `json:"page_hits,omitempty"`
+	PageMisses  int64 `json:"page_misses,omitempty"`
 	// ReadRate is in bytes per second, over the time in which a read was in flight. It
 	// is that of all reads since the epoch before: of batches ahead and validation too.
 	ReadRate       score.Score `json:"read_rate"`

@@ -123,6 +123,7 @@ func (r *reader) submit(turn int) error {
 	if len(q.reads) == 0 {
 		return nil
 	}
+	r.counts.Requests += int64(len(q.reads))
 	return r.stack.Submit(&q.group, r.req[:len(q.reads)])
 }
 

@@ -204,7 +204,9 @@ func (sl *slot) Batch() *graph.Batch { return sl.batch }
 func (sl *slot) Counts() featurestore.Counts {
 	c := sl.loader.Counts()
 	c.Add(sl.counts)
-	c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead})
+	if sl.ahead > 0 {
+		c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead, Requests: sl.turn.reads})
+	}
 	return c
 }
 
