@@ -33,6 +33,7 @@ func planning(nodes, dim int) []string {
 		"train --pack min --out gcn --epochs 3 --hidden 32 --model gcn",
 		"train --pack segments --out none --epochs 3 --engine none",
 		"train --dataset g --samples s --out memory --epochs 3 --hidden 32",
+		"train --store gids --dataset g --samples s --out gids --epochs 3 --hidden 32",
 		"eval --run sage --pack p",
 		"eval --run gat --dataset g --exact",
 		"predict --run gcn --dataset g --out classes",
