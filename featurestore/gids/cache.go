@@ -18,7 +18,7 @@ type cache struct {
 	used   []int64  // by line: the last batch that used it
 	hand   int      // the line that is looked at next, once all are taken
 	batch  int64    // batches decided
-	looked int      // lines that the hand has passed for the batch at hand
+	looked int      // lines that the hand went past for the batch at hand, in vain
 }
 
 // recordBytes is what BaM holds for each page of the file: a record of its state and its line.
@@ -71,9 +71,9 @@ func (c *cache) decide(pages []uint32, held, into []int32, before int64) {
 	}
 }
 
-// take returns a line that may be given another page, without one. The lines that the hand
-// has passed for a batch stay what they are until it ends, so one turn for each batch is enough;
-// a hand that finds none goes back to where it stood.
+// take returns a line that may be given another page, without one. Lines that the hand went past
+// for a batch stay what they are until it ends, so as many as there are for each batch are
+// enough; a hand that finds none goes back to where it stood.
 func (c *cache) take(before int64) int32 {
 	if n := len(c.pageOf); n < cap(c.pageOf) {
 		c.pageOf = c.pageOf[:n+1]
@@ -86,7 +86,6 @@ func (c *cache) take(before int64) int32 {
 			c.hand = 0
 		}
 		if p := c.pageOf[f]; c.used[f] < c.batch-before && c.ahead[p] == 0 {
-			c.looked++
 			c.lineOf[p] = absent
 			return int32(f)
 		}

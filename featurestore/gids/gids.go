@@ -17,10 +17,14 @@
 // in as many requests, and beside its graph that of the last batch of the window. Hits and
 // misses are as many as accesses.
 //
-// Lines are taken in a circle, as BaM does: the hand goes on over lines in use and lines of
-// the window, and takes the next one. A batch's lines are in use until it has been assembled.
+// Lines are taken in a circle, as BaM does: the hand goes past lines in use and lines whose page
+// the window has, and takes the next one. A batch's lines are in use until it has been assembled.
 // Where a whole turn finds no line, the batch's other misses are read and pass by. What the
 // cache holds is a function of the batches in their order, not of time.
+//
+// Pages are read into their lines while earlier batches are under way, so a slot holds no pages
+// but those of the reads in flight: a line that a batch under way uses is not taken, and batches
+// under way are no more than the accumulator says, see gathers.
 //
 // # Modes
 //
@@ -33,9 +37,10 @@
 // # What differs from GIDS
 //
 // Levels are in RAM. BaM's records have 32 bytes for each page of the file, and so much is
-// counted. A page is read once for a batch. BaM waits for a line where all are in use or of the
-// window, forever if need be; here pages pass by. Batches under way are at least three, so that
-// reading overlaps the rest, and never more than there are slots.
+// counted. A page is read once for a batch. BaM keeps a line from the time when a batch uses it
+// that a later one of the window uses too, here the window keeps whatever it has; BaM waits for
+// a line where none can be taken, forever if need be, here pages pass by. Three batches may be
+// under way in any case, so that reading overlaps the rest; and never more than there are slots.
 package gids
 
 import (
@@ -93,10 +98,14 @@ func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineag
 func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
 func (c *candidate) InOrder() bool                      { return true }
 
-// Reads implements featurestore.Reads: two batches are read at the same time.
+// Reads implements featurestore.Reads.
 func (c *candidate) Reads() iostack.Options {
-	return iostack.Options{Workers: 2 * inFlight, MaxIO: binio.Page}
+	return iostack.Options{Workers: inFlight, MaxIO: longestRead}
 }
+
+// longestRead is the most bytes that the stack reads at a time: pages are short, and each read
+// under way has a bounce buffer. Graphs are longer.
+const longestRead = 16 << 10
 
 // size returns the bytes of the feature file.
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }

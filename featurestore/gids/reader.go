@@ -21,10 +21,10 @@ type table struct {
 // and used, the other's are read.
 type reader struct {
 	*table
-	counts  *featurestore.Counts // BytesRead grows
-	staging []byte               // of both rounds
-	rounds  [2]round
-	requests
+	counts   *featurestore.Counts // BytesRead and Requests grow
+	staging  []byte               // of both rounds
+	rounds   [2]round
+	requests []iostack.Request // of one
 
 	pages []uint32
 	land  func(k int, content []byte) // what is done with the k-th of them
@@ -37,13 +37,10 @@ type round struct {
 	first, n int
 }
 
-// requests is what a reader has of Go's memory.
-type requests []iostack.Request
-
 // roundReads is the reads of a round.
 const roundReads = inFlight / 2
 
-// requestsBytes is the memory of requests.
+// requestsBytes is the memory that a reader has of Go's: its requests.
 const requestsBytes = roundReads * int64(unsafe.Sizeof(iostack.Request{}))
 
 func (r *reader) lay(mem *carver) { r.staging = list[byte](mem, inFlight*binio.Page) }
@@ -51,7 +48,7 @@ func (r *reader) lay(mem *carver) { r.staging = list[byte](mem, inFlight*binio.P
 // newReader returns a reader of its own memory, of which lay takes some besides. free comes
 // when nothing is read any more.
 func (s *store) newReader(lay func(mem *carver)) (_ *reader, free func(), err error) {
-	r := &reader{table: &s.table, counts: new(featurestore.Counts), requests: make(requests, roundReads)}
+	r := &reader{table: &s.table, counts: new(featurestore.Counts), requests: make([]iostack.Request, roundReads)}
 	host, err := carve(func(mem *carver) {
 		r.lay(mem)
 		lay(mem)

@@ -11,12 +11,12 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
+	"diskgnn/iostack"
 )
 
 // slot is a batch on its way.
 type slot struct {
 	store  *store
-	eval   bool
 	loader featurestore.Loader
 	host   *device.Host
 	buffers
@@ -26,7 +26,6 @@ type slot struct {
 	counts  featurestore.Counts // of the rows
 	ahead   int64               // bytes read of the graphs of batches to come
 	reading bool                // reads of pages may be in flight
-	decided bool                // and the batch was not assembled
 }
 
 // buffers is the memory of a slot, but for the loader's and the requests.
@@ -62,10 +61,10 @@ func (c *candidate) slotBytes(eval bool) int64 {
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
-	sl := &slot{store: s, eval: eval}
+	sl := &slot{store: s}
 	var err error
 	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.candidate, eval) }); err == nil {
-		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.counts, make(requests, roundReads)
+		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.counts, make([]iostack.Request, roundReads)
 		sl.loader, err = s.loaders.NewLoader(eval)
 	}
 	if err == nil {
