@@ -16,7 +16,7 @@ func TestWantedByHand(t *testing.T) {
 	w := makeWanted(c, 4)
 	b := &buffer{placeOf: []uint32{0, 0, 0, 0, 0, 1, 0, 0, 0}}
 	w.find([]uint32{4, 1, 5, 0}, b, 3000)
-	if !slices.Equal(w.rows, []uint64{0<<32 | 3, 1<<32 | 1, 4<<32 | 0}) || !slices.Equal(w.pages, []uint32{0, 1, 2, 3}) || !slices.Equal(w.from, []uint32{0, 1, 2, 2}) {
+	if !slices.Equal(w.rows, []uint64{3, 1<<32 | 1, 4 << 32}) || !slices.Equal(w.pages, []uint32{0, 1, 2, 3}) || !slices.Equal(w.from, []uint32{0, 1, 2, 2}) {
 		t.Errorf("%+v", w)
 	}
 	copy(w.held, []int32{7, absent, 2, 3})
