@@ -424,3 +424,20 @@ func TestPlan(t *testing.T) {
 		t.Errorf("compressed features: %v", err)
 	}
 }
+
+// A constant buffer that is filled in two steps has the rows of both: 34,000.
+func TestLargeBuffer(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 170_000, AvgDegree: 1, Dim: 2, DType: dtype.Float16}, Batch: 20_000, Epochs: 1, Fanout: []int{1}}, sample)
+	st := storetest.Open(t, cached{find(t, w), 100, gids.Paper}, 1)
+	st.FillFor(t, 0)
+	for k := range st.Facts.Train {
+		ref := featurestore.Ref{Index: k}
+		if err := storetest.Load(t.Context(), st.Slots[0], ref); err != nil {
+			t.Fatal(err)
+		}
+		w.Holds(t, ref, st.Slots[0].Batch(), st.Slots[0].X(), dtype.Float16)
+		if n := st.Slots[0].Counts().BufferRows; n < 1000 {
+			t.Errorf("batch %d: the buffer serves %d rows", k, n)
+		}
+	}
+}
