@@ -9,8 +9,8 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows,
-// ginex, gnndrive and hyperion read them one by one, mmap maps them and lets the kernel read
-// their pages.
+// ginex, gnndrive and hyperion read them one by one, gids reads and holds pages of them, mmap maps
+// them and lets the kernel read their pages.
 // Stores that have rows alone take the graphs from a Source: package sampled reads them, package
 // live draws them while training.
 // Those whose policy looks ahead see the input nodes of the coming batches in a Window.
@@ -397,6 +397,9 @@ type Counts struct {
 	// Requests are the reads that were submitted for it, of whatever length, or the pages
 	// that a store had the kernel read.
 	Requests int64
+	// Of a store that holds pages: those of RAMRows that are held for good, as rows, and the
+	// accesses of pages by all other rows: the pages that were read, and the rest.
+	BufferRows, PageMisses, PageHits int
 }
 
 // Add adds the counts of another part of the batch.
@@ -411,4 +414,7 @@ func (c *Counts) Add(o Counts) {
 	c.RAMRows += o.RAMRows
 	c.GPURows += o.GPURows
 	c.Requests += o.Requests
+	c.BufferRows += o.BufferRows
+	c.PageMisses += o.PageMisses
+	c.PageHits += o.PageHits
 }

@@ -280,6 +280,9 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.now.GPUServedBytes += int64(c.GPURows) * t.rowBytes
 	t.now.InputNodes += int64(len(sl.Batch().Input))
 	t.now.Requests += c.Requests
+	t.now.BufferBytes += int64(c.BufferRows) * t.rowBytes
+	t.now.PageHits += int64(c.PageHits)
+	t.now.PageMisses += int64(c.PageMisses)
 	t.done++
 	t.fresh = true
 	if t.options.Slots == 1 {

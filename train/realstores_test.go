@@ -13,8 +13,8 @@ import (
 )
 
 // TestStoresOnRealGraphs trains on the graphs in the directory $DISKGNN_DATA, on a pack, on
-// the samples alone, on rows that are read one by one, on mapped ones and on batches that are drawn while
-// training: every loss, the scores and the weights are the same to the last bit.
+// the samples alone, on rows that are read one by one or in pages, on mapped ones and on batches that are
+// drawn while training: every loss, the scores and the weights are the same to the last bit.
 func TestStoresOnRealGraphs(t *testing.T) {
 	data := os.Getenv("DISKGNN_DATA")
 	if data == "" {
@@ -44,7 +44,7 @@ func TestStoresOnRealGraphs(t *testing.T) {
 				})
 				r, want := w.mustRun(a, nil)
 				t.Logf("%s: %d steps, loss %v, test %v, %s", model, len(want), want[len(want)-1], r.TestAccuracy, r.BLAS)
-				ways := map[string]func(*Options){"samples": w.fromSamples, "drawn": w.live, "mapped rows": w.mappingRows}
+				ways := map[string]func(*Options){"samples": w.fromSamples, "drawn": w.live, "mapped rows": w.mappingRows, "pages": w.paging}
 				for store := range readers {
 					ways[store] = w.reading(store)
 				}

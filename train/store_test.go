@@ -14,6 +14,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/hyperion"
@@ -42,6 +43,13 @@ func (w *world) reading(store string) func(*Options) {
 		w.fromSamples(o)
 		o.Store, o.RAMCache = store, percent(10)
 	}
+}
+
+// paging makes options of a pack those of a run that reads and holds pages, with memory for six
+// tenths of the rows: 80 of them in the constant buffer, and three pages, of 400 rows of 80 bytes.
+func (w *world) paging(o *Options) {
+	w.fromSamples(o)
+	o.Store, o.RAMCache = gids.Name, percent(60)
 }
 
 // mappingRows makes options of a pack those of a run that maps the rows, with a page cache
@@ -94,6 +102,16 @@ func TestStoresTrainTheSame(t *testing.T) {
 					t.Errorf("%s, %s, %s: another ending", store, model, what)
 				}
 			}
+			i := w.fresh(a, w.paging)
+			r, ofPages := w.mustRun(i, nil)
+			if e := r.Epochs[0]; r.CacheRows != 80+3*51 || r.CachePolicy != gids.Paper || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead ||
+				e.InputNodes != taken || e.BufferBytes == 0 || e.BufferBytes > e.RAMBytes || e.PageHits == 0 || e.Requests != e.PageMisses+2*int64(e.Batches) || e.PageHits+e.PageMisses < taken-e.BufferBytes/80 || !slices.Equal(ofPages, losses) {
+				t.Errorf("%s, %s, pages: %+v, losses %v, in memory %v", model, what, e, ofPages, losses)
+			}
+			z := w.ending(i.Out)
+			if z.metrics = ""; c.same && x != z {
+				t.Errorf("%s, %s, pages: another ending", model, what)
+			}
 			m := w.fresh(a, w.mappingRows)
 			r, ofMapped := w.mustRun(m, nil)
 			if e := r.Epochs[0]; !r.Unchecked || r.FaultThreads != 3 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofMapped, losses) {
@@ -128,6 +146,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		{w.fresh(w.options(p), w.reading(ginex.Name)), ginex.Name, ""},
 		{w.fresh(w.options(p), w.reading(gnndrive.Name)), gnndrive.Name, ""},
 		{w.fresh(w.options(p), w.reading(hyperion.Name)), hyperion.Name, ""},
+		{w.fresh(w.options(p), w.paging), gids.Name, ""},
 		{w.fresh(w.options(p), w.mappingRows), mmap.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
@@ -171,7 +190,7 @@ func TestResumeOnAnotherStore(t *testing.T) {
 	reading := func(store string) func(*Options) {
 		return func(o *Options) { w.reading(store)(o); o.FaultThreads = 0 }
 	}
-	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name), reading(hyperion.Name)}
+	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name), w.paging, reading(hyperion.Name)}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)
@@ -257,6 +276,39 @@ func TestResumeOnRecordedAccesses(t *testing.T) {
 		if r.CachePolicy != "belady" || r.StoreState != 0 {
 			t.Errorf("interrupted after %d batches: %+v", at, r.Setup)
 		}
+	}
+}
+
+// A run on pages that goes on anywhere reads what one would that never was interrupted, and fills
+// its levels with what they held; in another mode its cache begins empty.
+func TestResumeReadingPages(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 600, dim: 100})
+	whole := w.options("", w.paging, func(o *Options) { o.CachePolicy, o.Given = gids.Script, []string{"ram-cache", "cache-policy"} })
+	w.mustRun(whole, nil)
+	for _, at := range []int{1, 4, 9} {
+		o := w.fresh(whole)
+		w.interrupt(o, at)
+		var log logged
+		r, err := w.run(context.Background(), Options{Out: o.Out, Resume: true}, &log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
+			t.Errorf("interrupted after %d batches: another ending", at)
+		}
+		if r.CachePolicy != gids.Script || r.StoreState == 0 || strings.Contains(log.String(), "begins empty") {
+			t.Errorf("interrupted after %d batches: %+v, reported %v", at, r.Setup, log.String())
+		}
+	}
+	o := w.fresh(whole)
+	w.interrupt(o, 7)
+	var log logged
+	again := Options{Out: o.Out, Resume: true, Given: []string{"cache-policy"}, CachePolicy: gids.Paper}
+	if _, err := w.run(context.Background(), again, &log, nil); err != nil || !strings.Contains(log.String(), "the cache begins empty") {
+		t.Errorf("another mode: %v, reported %v", err, log.String())
+	}
+	if got := w.ending(o.Out); got.final != w.ending(whole.Out).final {
+		t.Error("another mode: other weights")
 	}
 }
 

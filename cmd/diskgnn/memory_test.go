@@ -37,6 +37,7 @@ func planning(nodes, dim int) []string {
 		"train --dataset g --samples s --out memory --epochs 3 --hidden 32",
 		"train --store hyperion --dataset g --samples s --out hyperion --epochs 3 --hidden 32",
 		"train --dataset g --store rows --fanout 3,3 --out live --batch-size 256 --epochs 3 --hidden 32 --topology cached --ram-cache 10%",
+		"train --store gids --dataset g --samples s --out gids --epochs 3 --hidden 32",
 		"eval --run sage --pack p",
 		"eval --run gat --dataset g --exact",
 		"predict --run gcn --dataset g --out classes",

@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/hyperion"
@@ -52,6 +53,7 @@ var stores = []struct {
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
+	{gids.Name, ofSource, hasSource, nil, gids.On, gids.Modes()},
 	{hyperion.Name, ofSource, hasSource, nil, hyperion.On, nil},
 	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
 }

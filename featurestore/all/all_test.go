@@ -36,6 +36,7 @@ func TestChoose(t *testing.T) {
 		{"ginex", samples, "ginex"},
 		{"gnndrive", samples, "gnndrive"},
 		{"hyperion", samples, "hyperion"},
+		{"gids", samples, "gids"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -49,7 +50,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, hyperion, mmap"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, gids, hyperion, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -70,6 +71,7 @@ func TestPolicies(t *testing.T) {
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
+		"gids":     {"paper", "script"},
 	} {
 		if got := all.Policies(name); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)

@@ -73,6 +73,11 @@ type Epoch struct {
 	// drawn while training from a topology that is not mapped, in so many requests.
 	TopologyBytesRead int64 `json:"topology_bytes_read,omitempty"`
 	TopologyRequests  int64 `json:"topology_requests,omitempty"`
+	// BufferBytes are those of RAMBytes that are held for good, of a store that holds pages;
+	// the other rows' accesses of pages are PageMisses, each of which read one, and PageHits.
+	BufferBytes int64 `json:"buffer_bytes,omitempty"`
+	PageHits    int64 `json:"page_hits,omitempty"`
+	PageMisses  int64 `json:"page_misses,omitempty"`
 	// ReadRate is in bytes per second, over the time in which a read was in flight. It
 	// is that of all reads since the epoch before: of batches ahead and validation too.
 	ReadRate       score.Score `json:"read_rate"`

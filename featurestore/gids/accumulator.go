@@ -1,0 +1,98 @@
+package gids
+
+import (
+	"encoding/binary"
+
+	"diskgnn/internal/binio"
+)
+
+// Accumulator says how many accesses keep drives busy, with GIDS' names and units.
+type Accumulator struct {
+	Share         float64 // of the drives' rate that is wanted, below 1
+	Bandwidth     float64 // of a drive's reads of a page, GB/s
+	Page          float64 // bytes
+	DriveLatency  float64 // µs
+	SystemLatency float64 // µs
+	Drives        float64
+}
+
+// Defaults returns the numbers of GIDS: a drive of 5.8 GB/s and 11 µs.
+func Defaults() Accumulator {
+	return Accumulator{Share: .95, Bandwidth: 5.8, Page: binio.Page, DriveLatency: 11, SystemLatency: 20, Drives: 1}
+}
+
+// Accesses returns the number of accesses that a gather must have more than:
+//
+//	p/(1−p) · bandwidth·1024/page · (latency of the drive + of the system) · drives
+//
+// with 1024 where 1000 would be right, as GIDS has it.
+func (a Accumulator) Accesses() int64 {
+	return int64(a.Share / (1 - a.Share) * a.Bandwidth * 1024 / a.Page * (a.DriveLatency + a.SystemLatency) * a.Drives)
+}
+
+// leastBefore is how many batches before one may be under way with it in any case: while one is
+// read, one is assembled and one computed.
+const leastBefore = 2
+
+// mostGathered bounds the batches of a gather. GIDS has no bound, but by its script the number
+// that is needed may grow faster than the accesses.
+const mostGathered = 64
+
+// gathers divides the batches, in their order, into gathers, which are read together: a gather
+// ends with the batch that makes its accesses more than are needed.
+//
+//	paper    accesses = Σ (rows − h), h the rows that the buffer serves;  needed = N
+//	script   accesses = Σ rows;  needed = N + batches of the gather · H, H the sum of h over
+//	         the whole gather before
+type gathers struct {
+	need   int64
+	script bool
+
+	batches  int64 // of the gather so far; 0: the next batch begins one
+	accesses int64
+	served   int64 // h
+	last     int64 // H
+}
+
+// before returns how many of the batches before the next one may be under way with it.
+func (g *gathers) before() int64 { return max(leastBefore, g.batches) }
+
+// add adds a batch of so many rows, of which the buffer serves some.
+func (g *gathers) add(rows, served int64) {
+	need := g.need
+	g.batches++
+	g.served += served
+	g.accesses += rows
+	enough := g.accesses-g.served > need
+	if g.script {
+		enough = g.accesses > need+g.batches*g.last
+	}
+	if enough || g.batches == mostGathered {
+		g.last = g.served
+		g.batches, g.accesses, g.served = 0, 0, 0
+	}
+}
+
+// gathersBytes is the length of what save appends: the gather so far, 8 bytes each, its
+// batches, their rows, those served, and those of the gather before.
+const gathersBytes = 4 * 8
+
+func (g *gathers) save(b []byte) []byte {
+	for _, n := range []int64{g.batches, g.accesses, g.served, g.last} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
+
+// load is the reverse of save. What is wrong is in d.
+func (g *gathers) load(d *binio.Decoder) {
+	for _, n := range []*int64{&g.batches, &g.accesses, &g.served, &g.last} {
+		*n = int64(d.U64())
+	}
+	const most = 1 << 48 // rows of a gather: far above any
+	if d.Err() == nil && (uint64(g.batches) >= mostGathered || uint64(g.accesses) > most || uint64(g.served) > uint64(g.accesses) || uint64(g.last) > most) {
+		d.Fail("a gather of %d batches with %d rows, %d of them served", g.batches, g.accesses, g.served)
+	}
+}
+
+func (g *gathers) clear() { g.batches, g.accesses, g.served, g.last = 0, 0, 0, 0 }

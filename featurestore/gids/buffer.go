@@ -1,0 +1,112 @@
+package gids
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"diskgnn/featurestore/pagerank"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/progress"
+)
+
+// bufferShare is the part of the nodes whose rows the constant buffer holds at most: GIDS'.
+const bufferShare = 0.2
+
+// buffer is the rows of some nodes, as the dataset has them, which stay once they are there.
+type buffer struct {
+	placeOf []uint32 // by node: the row's number plus one; 0: none is there
+	rows    []byte
+	filled  bool
+}
+
+func (b *buffer) lay(mem *carver, c *candidate, rows int) {
+	if rows > 0 {
+		b.placeOf = list[uint32](mem, int(c.facts.Nodes))
+		b.rows = list[byte](mem, rows*c.facts.RowBytes)
+	}
+}
+
+// has reports whether the buffer will have a node's row once it is filled.
+func (b *buffer) has(v uint32) bool { return len(b.placeOf) > 0 && b.placeOf[v] > 0 }
+
+// row returns a node's row, if the buffer has it.
+func (b *buffer) row(v uint32, rowBytes int) []byte {
+	if !b.has(v) {
+		return nil
+	}
+	at := int(b.placeOf[v]-1) * rowBytes
+	return b.rows[at : at+rowBytes]
+}
+
+// choose returns the nodes whose rows the buffer holds, ascending: those with the highest
+// ranks, of equal ranks those with the lowest ids. The topology is read and verified for it.
+func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint32, err error) {
+	topology, err := s.data.Topology(ctx, rep, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, topology.Close()) }()
+	task := rep.Task("rank the nodes", s.facts.Nodes, progress.Rows)
+	defer task.Done()
+	rank, err := pagerank.Compute(ctx, &topology.CSC, pagerank.Options{Script: s.mode == Script, Guard: topology.Guard})
+	if err != nil {
+		return nil, fmt.Errorf("rank the nodes: %w", err)
+	}
+	task.Add(s.facts.Nodes)
+	nodes = residency.Top(rank, s.rows)
+	slices.Sort(nodes)
+	return nodes, nil
+}
+
+// chooseBytes returns the memory of choose: ranks, the nodes by their ranks, and so many of
+// these.
+func (c *candidate) chooseBytes(rows int) int64 {
+	if rows == 0 {
+		return 0
+	}
+	return pagerank.Bytes(int(c.facts.Nodes)) + 4*c.facts.Nodes + 4*int64(rows)
+}
+
+// fillStep is how many rows of the buffer are read in one go.
+const fillStep = 1 << 15
+
+// fillBuffer reads the buffer's rows, each of their pages once, but for the pages where one
+// step ends and the next one begins. It returns the bytes read.
+func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	if s.rows == 0 || s.buffer.filled {
+		return 0, nil
+	}
+	nodes, err := s.choose(ctx, rep)
+	if err != nil {
+		return 0, err
+	}
+	task := rep.Task("read the constant buffer's rows", int64(len(nodes)), progress.Rows)
+	defer task.Done()
+	w, done := new(wanted), 0
+	r, free, err := s.newReader(func(mem *carver) { w.lay(mem, s.candidate, min(fillStep, len(nodes))) })
+	if err != nil {
+		return 0, err
+	}
+	defer free()
+	for step := range slices.Chunk(nodes, fillStep) {
+		w.find(step, new(buffer), s.facts.RowBytes)
+		rows := s.buffer.rows[done*s.facts.RowBytes:]
+		if err := r.read(ctx, w.pages, func(j int, content []byte) { w.copy(j, content, rows, s.facts.RowBytes) }); err != nil {
+			return 0, fmt.Errorf("fill the constant buffer: %w", err)
+		}
+		done += len(step)
+		task.Add(int64(len(step)))
+	}
+	for i, v := range nodes {
+		s.buffer.placeOf[v] = uint32(i + 1)
+	}
+	s.buffer.filled = true
+	return r.counts.BytesRead, nil
+}
+
+// fillBytes returns the memory of fillBuffer but for a reader's.
+func (c *candidate) fillBytes(rows int) int64 {
+	return carved(func(mem *carver) { new(wanted).lay(mem, c, min(fillStep, rows)) })
+}

@@ -1,0 +1,136 @@
+package gids
+
+import (
+	"encoding/binary"
+
+	"diskgnn/internal/binio"
+)
+
+// absent is the line of a page that the cache does not hold.
+const absent = int32(-1)
+
+// cache decides which pages of the feature file are in lines. It has no bytes of them. It
+// belongs to one goroutine at a time.
+type cache struct {
+	lineOf []int32  // by page
+	ahead  []uint32 // by page: its accesses by the batches of the window
+	pageOf []uint32 // by line, of those taken; capacity: all lines
+	used   []int64  // by line: the last batch that used it
+	hand   int      // the line that is looked at next, once all are taken
+	batch  int64    // batches decided
+	looked int      // lines that the hand went past for the batch at hand, in vain
+}
+
+// recordBytes is what BaM holds for each page of the file: a record of its state and its line.
+const recordBytes = 32
+
+// pageBytes is what the cache holds for each: its line, and its accesses ahead.
+const pageBytes = 4 + 4
+
+func newCache(pages, lines int, mem *carver) *cache {
+	c := &cache{lineOf: list[int32](mem, pages), ahead: list[uint32](mem, pages), pageOf: list[uint32](mem, lines)[:0], used: list[int64](mem, lines)}
+	c.clear()
+	return c
+}
+
+// clear empties the lines and the window.
+func (c *cache) clear() {
+	for p := range c.lineOf {
+		c.lineOf[p] = absent
+	}
+	clear(c.ahead)
+	c.pageOf, c.hand, c.batch = c.pageOf[:0], 0, 0
+}
+
+// decide finds the lines of the distinct pages of the next batch. held[j] becomes the line
+// that holds pages[j], or absent: a miss, for which into[j] becomes the line that takes it, or
+// absent: it passes by. Lines that this batch or one of so many batches before it uses keep
+// their pages, and lines whose page is in the window.
+func (c *cache) decide(pages []uint32, held, into []int32, before int64) {
+	c.batch++
+	c.looked = 0
+	for j, p := range pages {
+		held[j], into[j] = absent, absent
+		if len(c.lineOf) == 0 { // a cache without lines
+			continue
+		}
+		if held[j] = c.lineOf[p]; held[j] != absent {
+			c.used[held[j]] = c.batch
+		}
+	}
+	for j, p := range pages {
+		if held[j] != absent {
+			continue
+		}
+		f := c.take(before)
+		if f == absent {
+			return
+		}
+		into[j] = f
+		c.pageOf[f], c.lineOf[p], c.used[f] = p, f, c.batch
+	}
+}
+
+// take returns a line that may be given another page, without one. Lines that the hand went past
+// for a batch stay what they are until it ends, so as many as there are for each batch are
+// enough; a hand that finds none goes back to where it stood.
+func (c *cache) take(before int64) int32 {
+	if n := len(c.pageOf); n < cap(c.pageOf) {
+		c.pageOf = c.pageOf[:n+1]
+		return int32(n)
+	}
+	stood := c.hand
+	for ; c.looked < len(c.pageOf); c.looked++ {
+		f := c.hand
+		if c.hand++; c.hand == len(c.pageOf) {
+			c.hand = 0
+		}
+		if p := c.pageOf[f]; c.used[f] < c.batch-before && c.ahead[p] == 0 {
+			c.lineOf[p] = absent
+			return int32(f)
+		}
+	}
+	c.hand = stood
+	return absent
+}
+
+// ageMost is the greatest age of a line in a state: more than batches are ever under way.
+const ageMost = 255
+
+// save appends the lines and the hand: 4 bytes each, the number of lines that are taken and the
+// hand; then by line 4 bytes, its page, and 1 byte, the batches since it was used, 255 at most.
+func (c *cache) save(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.pageOf)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.hand))
+	for f, p := range c.pageOf {
+		b = binary.LittleEndian.AppendUint32(b, p)
+		b = append(b, byte(min(c.batch-c.used[f], ageMost)))
+	}
+	return b
+}
+
+// load is the reverse of save, without a window. What is wrong is in d.
+func (c *cache) load(d *binio.Decoder) {
+	c.clear()
+	n, hand := d.Count(5), d.U32()
+	if d.Err() == nil && (n > cap(c.pageOf) || int64(hand) > int64(max(0, n-1)) || hand > 0 && n < cap(c.pageOf)) {
+		d.Fail("%d of %d lines, the hand at line %d", n, cap(c.pageOf), hand)
+	}
+	c.batch = ageMost
+	for f := range n {
+		p, age := d.U32(), d.U8()
+		switch {
+		case d.Err() != nil:
+			return
+		case int64(p) >= int64(len(c.lineOf)):
+			d.Fail("a line of page %d, of %d", p, len(c.lineOf))
+			return
+		case c.lineOf[p] != absent:
+			d.Fail("two lines of page %d", p)
+			return
+		}
+		c.pageOf = append(c.pageOf, p)
+		c.lineOf[p], c.used[f] = int32(f), c.batch-int64(age)
+	}
+	c.hand = int(hand)
+}

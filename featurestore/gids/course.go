@@ -1,0 +1,271 @@
+package gids
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+)
+
+// course decides for the training batches in their order, which is cyclic through all sample
+// epochs, whichever of them come first, and says when a batch may be under way.
+//
+// A run's position is that of the batch trained last, and decisions are ahead of it by as many
+// batches as there are slots. So a checkpoint holds an earlier state, the base, and batches from
+// there to the position are decided once more when a run goes on. Two states are kept: the base,
+// and a later one which takes its place at the first checkpoint when the position must be
+// beyond it.
+type course struct {
+	train    int // batches of the circle
+	rowBytes int
+	buffer   *buffer
+	cache    *cache
+	gathers  gathers
+	window   featurestore.Window // nil: the cache has no lines
+
+	mu        sync.Mutex
+	changed   sync.Cond // what await looks at
+	next      int       // the batch to decide for
+	deciding  bool      // it is decided for at present
+	decided   int64     // batches, since begin
+	assembled int64     // of these
+	broken    error     // of the window, which shows nothing any more
+	slots     int       // that were made for training batches: no more are under way
+	base      snapshot
+	later     snapshot
+}
+
+// snapshot is a state, and where the course was.
+type snapshot struct {
+	bytes []byte // headBytes, which save fills, and then the state
+	next  int    // the batch to decide for
+	since int    // how many were decided since
+}
+
+// snapshots is how many states are held at most: the base, a later one, and one that is made.
+const snapshots = 3
+
+// take returns the state as it is.
+func (c *course) take() snapshot {
+	b := make([]byte, headBytes, headBytes+gathersBytes+8+5*len(c.cache.pageOf))
+	return snapshot{bytes: c.cache.save(c.gathers.save(b)), next: c.next}
+}
+
+// decide waits until all batches before the given one are decided, and those are assembled that
+// may not be under way with it; then it finds the lines of the batch's pages, and has the window
+// look at one batch more, of which it returns the bytes read. After an error the batch is not
+// decided.
+func (c *course) decide(ctx context.Context, batch int, nodes []uint32, w *wanted) (read int64, err error) {
+	if err := c.await(ctx, batch); err != nil {
+		return 0, err
+	}
+	// The course is this batch's until deciding is false.
+	read, err = c.step(ctx, nodes, w)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deciding, c.broken = false, err
+	c.changed.Broadcast()
+	return read, err
+}
+
+// await returns once the batch is the next, and may be under way with those that are.
+func (c *course) await(ctx context.Context, batch int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ready := func() bool {
+		return c.broken != nil || c.next == batch && !c.deciding && c.decided-c.assembled <= c.gathers.before()
+	}
+	if !ready() {
+		stop := context.AfterFunc(ctx, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.changed.Broadcast()
+		})
+		defer stop()
+		for !ready() {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			c.changed.Wait()
+		}
+	}
+	if c.broken != nil {
+		return c.broken
+	}
+	c.deciding = true
+	return nil
+}
+
+// step decides for the next batch.
+func (c *course) step(ctx context.Context, nodes []uint32, w *wanted) (read int64, err error) {
+	before := c.gathers.before()
+	w.find(nodes, c.buffer, c.rowBytes)
+	if c.window != nil {
+		c.look(0, -1)
+	}
+	c.cache.decide(w.pages, w.held[:len(w.pages)], w.into[:len(w.pages)], before)
+	if c.window != nil {
+		if read, err = c.window.Advance(ctx); err != nil {
+			return 0, err
+		}
+		c.look(window, 1)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gathers.add(int64(len(nodes)), int64(len(nodes)-len(w.rows)))
+	c.next = (c.next + 1) % c.train
+	c.decided++
+	c.base.since++
+	c.later.since++
+	return read, nil
+}
+
+// look adds the accesses of the batch that comes k after the window's first to those that are
+// ahead, or takes them off.
+func (c *course) look(k int, sign int32) {
+	for _, v := range c.window.Inputs(k) {
+		if c.buffer.has(v) {
+			continue
+		}
+		first, last := span(v, c.rowBytes)
+		for p := first; p <= last; p++ {
+			c.cache.ahead[p] += uint32(sign)
+		}
+	}
+}
+
+// done says that the batch was assembled: its lines are not in use any more. Batches come in
+// the order of the run.
+func (c *course) done() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.assembled++
+	c.changed.Broadcast()
+}
+
+// add says that so many more slots were made for training batches.
+func (c *course) add(slots int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slots += slots
+}
+
+// seek makes the cache what the base says, and the window what it is before the base's batch.
+// It returns the bytes read.
+func (c *course) seek(ctx context.Context) (read int64, err error) {
+	c.broken, c.deciding = nil, false
+	if err := c.load(c.base.bytes[headBytes:]); err != nil {
+		return 0, err
+	}
+	c.next = c.base.next
+	if c.window == nil {
+		return 0, nil
+	}
+	if read, err = c.window.Seek(ctx, c.next); err != nil {
+		return 0, err
+	}
+	for k := range window + 1 {
+		c.look(k, 1)
+	}
+	return read, nil
+}
+
+// load makes the cache and the gathers what a state says.
+func (c *course) load(b []byte) error {
+	d := binio.NewDecoder(b)
+	c.gathers.load(d)
+	c.cache.load(d)
+	if d.Err() == nil && d.Rest() > 0 {
+		d.Fail("%d bytes more than the state has", d.Rest())
+	}
+	return d.Err()
+}
+
+// begin makes the course go on from where it is, with no batch under way.
+func (c *course) begin() {
+	c.decided, c.assembled = 0, 0
+	c.base = c.take()
+	c.later = c.base
+}
+
+// reset makes the base an empty cache before the given batch.
+func (c *course) reset(next int) {
+	c.cache.clear()
+	c.gathers.clear()
+	c.next = next
+	c.base = c.take()
+	c.later = c.base
+}
+
+// A state begins with its kind: the numbers of lines and of rows of the buffer, 8 bytes each,
+// and the mode, 8 bytes. The batch after the base follows, and how many batches were decided
+// since, 8 bytes each; then the gathers and the cache.
+const (
+	kindBytes = 24
+	headBytes = kindBytes + 16
+)
+
+// stateBytes returns the length of a state with so many lines.
+func stateBytes(lines int64) int64 { return headBytes + gathersBytes + 8 + 5*lines }
+
+// save returns the base, which is valid until the next call.
+func (c *course) save(kind [kindBytes]byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.deciding {
+		c.changed.Wait()
+	}
+	if c.later.since >= c.slots {
+		c.base = snapshot{} // for the memory
+		c.base, c.later = c.later, c.take()
+	}
+	b := c.base.bytes
+	copy(b, kind[:])
+	binary.LittleEndian.PutUint64(b[kindBytes:], uint64(c.base.next))
+	binary.LittleEndian.PutUint64(b[kindBytes+8:], uint64(c.base.since))
+	return b
+}
+
+// maxSince bounds the batches since a base, far above any run's.
+const maxSince = 1 << 40
+
+// restore makes the base what save has written, without its kind. What cannot be is an error
+// of kind fault.ErrCorrupt.
+func (c *course) restore(b []byte) error {
+	d := binio.NewDecoder(b)
+	next, since := d.U64(), d.U64()
+	if d.Err() == nil && (next >= uint64(c.train) || since > maxSince) {
+		d.Fail("batch %d of %d, %d batches ago", next, c.train, since)
+	}
+	state := d.Raw(d.Rest())
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if err := c.load(state); err != nil {
+		return err
+	}
+	c.next = int(next)
+	c.begin()
+	c.base.since, c.later.since = int(since), int(since)
+	return nil
+}
+
+// nowhere is the batch of a base that was not a run's.
+const nowhere = -1
+
+// behind returns how many batches have to be decided once more, to stand before the given one:
+// the most that were decided since the base. It is -1 if the base is not that of a run at this
+// batch. A circle that is shorter than the number of slots may have passed the batch once more
+// than the run had.
+func (c *course) behind(next int) int {
+	if c.base.next == nowhere {
+		return -1
+	}
+	n := (next - c.base.next + c.train) % c.train
+	if n > c.base.since {
+		return -1
+	}
+	return n + (c.base.since-n)/c.train*c.train
+}

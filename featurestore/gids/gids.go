@@ -1,0 +1,134 @@
+// Package gids is the store that holds pages of a DATASET's features as GIDS does (Park and
+// others, VLDB 2024), in a cache like BaM's (Qureshi and others, ASPLOS 2023). There is no pack;
+// graphs come from a featurestore.Source.
+//
+//	constant buffer   the rows of the nodes with the highest reverse PageRank, for good
+//	cache of pages    lines of 4 KiB, each a page of the feature file
+//	window            pages that one of the next 8 batches uses keep their line
+//	accumulator       batches are read together until they have enough accesses
+//
+// A row of the buffer costs nothing. Each other row has an access for every page that it lies
+// on, one or more; rows may share pages. An access hits if a line holds the page, or if another
+// access of the batch has missed it already. So with P = 4096, the pages p(k) of batch k that no
+// line holds when it comes, and the file's size Z, batch k reads
+//
+//	Σ over i in p(k) of min(P, Z − i·P)  bytes
+//
+// in as many requests, and beside its graph that of the last batch of the window. Hits and
+// misses are as many as accesses.
+//
+// Lines are taken in a circle, as BaM does: the hand goes past lines in use and lines whose page
+// the window has, and takes the next one. A batch's lines are in use until it has been assembled.
+// Where a whole turn finds no line, the batch's other misses are read and pass by. What the
+// cache holds is a function of the batches in their order, not of time.
+//
+// Pages are read into their lines while earlier batches are under way, so a slot holds no pages
+// but those of the reads in flight: a line that a batch under way uses is not taken, and batches
+// under way are no more than the accumulator says, see gathers.
+//
+// # Modes
+//
+// GIDS' paper and the script that is published with it differ. By paper, ranks are those of
+// package pagerank, and the accumulator counts the accesses that the buffer does not serve. By
+// script, rank moves along the edges, and the accumulator counts all rows, and before each
+// batch raises the number that it needs by the buffer's hits of the whole gather before: see
+// gathers. On a graph with all edges in both directions the ranks agree.
+//
+// # What differs from GIDS
+//
+// Levels are in RAM. BaM's records have 32 bytes for each page of the file, and so much is
+// counted. A page is read once for a batch. BaM keeps a line from the time when a batch uses it
+// that a later one of the window uses too, here the window keeps whatever it has; BaM waits for
+// a line where none can be taken, forever if need be, here pages pass by. Three batches may be
+// under way in any case, so that reading overlaps the rest; and never more than there are slots.
+package gids
+
+import (
+	"errors"
+
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/online"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/iostack"
+)
+
+// Name is the store's in --store.
+const Name = "gids"
+
+// The modes, which --cache-policy takes.
+const (
+	Paper  = "paper"
+	Script = "script"
+)
+
+// Modes returns what --cache-policy takes, the default first.
+func Modes() []string { return []string{Paper, Script} }
+
+const (
+	window   = 8   // batches ahead whose pages keep their lines: that of GIDS' script
+	inFlight = 512 // reads of a batch at the same time
+)
+
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
+// Features of which pages cannot be read are an error of kind fault.ErrUsage.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	if err := d.RowsReadable(); err != nil {
+		return nil, err
+	}
+	c := &candidate{source: s, data: d, facts: s.Facts()}
+	if most := int64(1) << 32; c.pages() > most {
+		return nil, fault.New(fault.ErrUsage, "the features of %s have %d pages: the store %s numbers %d", d.Dir(), c.pages(), Name, most)
+	}
+	return c, nil
+}
+
+type candidate struct {
+	source featurestore.Source
+	data   *dataset.Dataset
+	facts  featurestore.Facts
+}
+
+func (c *candidate) Name() string                       { return Name }
+func (c *candidate) Dir() string                        { return c.source.Dir() }
+func (c *candidate) Facts() featurestore.Facts          { return c.facts }
+func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
+func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
+func (c *candidate) InOrder() bool                      { return true }
+
+// Reads implements featurestore.Reads.
+func (c *candidate) Reads() iostack.Options {
+	return iostack.Options{Workers: inFlight, MaxIO: longestRead}
+}
+
+// longestRead is the most bytes that the stack reads at a time: pages are short, and each read
+// under way has a bounce buffer. Graphs are longer.
+const longestRead = 16 << 10
+
+// size returns the bytes of the feature file.
+func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
+
+// pages returns how many pages it has.
+func (c *candidate) pages() int64 { return binio.AlignUp(c.size(), binio.Page) / binio.Page }
+
+// mostPages bounds the pages that so many rows lie on.
+func (c *candidate) mostPages(rows int) int {
+	each := online.Single{}.Most(c.facts.RowBytes) / binio.Page
+	return int(min(int64(rows)*each, c.pages()))
+}
+
+// Open takes the memory of the levels, and opens the features and the batches.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{candidate: c}
+	if err := s.open(l.Own.(own), stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// damaged adds to an error about the features how they are made again.
+func (c *candidate) damaged(err error) error {
+	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
+}

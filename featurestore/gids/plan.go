@@ -1,0 +1,138 @@
+package gids
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// own is what Open must know of a layout besides.
+type own struct {
+	mode  string
+	rows  int // of the constant buffer
+	lines int // of the cache of pages
+}
+
+// PlanEval has no levels: batches of evaluation do not use the cache.
+func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(Modes()[0], 0), nil }
+
+// Plan makes the levels as large as is wanted, or as the memory allows.
+func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	none := featurestore.Layout{}
+	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
+		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the levels of the store %s are in RAM; use --ram-cache", g, Name)
+	}
+	mode := o.Policy
+	if mode == "" {
+		mode = Modes()[0]
+	}
+	if !slices.Contains(Modes(), mode) {
+		return none, fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %v", mode, Name, Modes())
+	}
+	least := c.layout(mode, 0)
+	if n := least.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
+		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks pages need %s of memory, %s is left for them; give more --memory",
+			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
+	}
+	switch {
+	case o.Least:
+		return least, nil
+	case o.Cache == nil:
+		lo, hi := int64(0), c.whole() // lo fits
+		for lo < hi {
+			mid := lo + (hi-lo+1)/2
+			if l := c.layout(mode, mid); l.Bytes(o.Slots, o.EvalSlots) <= o.Memory {
+				lo = mid
+			} else {
+				hi = mid - 1
+			}
+		}
+		return c.layout(mode, lo), nil
+	}
+	rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
+	if err != nil {
+		return none, err
+	}
+	l := c.layout(mode, rows*int64(c.facts.RowBytes))
+	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
+		return l, fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+			o.Cache, rows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
+	}
+	return l, nil
+}
+
+// divide divides bytes for rows between the levels: half of them is the constant buffer's, but
+// no more than a fifth of the nodes' rows; the others are lines.
+func (c *candidate) divide(bytes int64) (rows, lines int) {
+	row := int64(c.facts.RowBytes)
+	n := min(c.mostBuffered(), bytes/2/row)
+	return int(n), int(min((bytes-n*row)/binio.Page, c.pages(), math.MaxInt32))
+}
+
+func (c *candidate) mostBuffered() int64 { return int64(bufferShare * float64(c.facts.Nodes)) }
+
+// whole returns the bytes for rows with which no level can have more.
+func (c *candidate) whole() int64 {
+	most := c.mostBuffered() * int64(c.facts.RowBytes)
+	return max(2*most, most+c.pages()*binio.Page)
+}
+
+// layout counts what a store holds whose levels have so many bytes for rows.
+func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
+	rows, lines := c.divide(bytes)
+	o := own{mode: mode, rows: rows, lines: lines}
+	l := featurestore.Layout{
+		CacheRows:  min(c.facts.Nodes, int64(rows)+int64(lines)*binio.Page/int64(c.facts.RowBytes)),
+		TableBytes: c.source.TableBytes() + c.data.PageSumsBytes(),
+		RAMBytes:   c.levelsBytes(o),
+		StateBytes: stateBytes(int64(lines)),
+		Policy:     mode,
+		Note: fmt.Sprintf("a constant buffer of %d rows, %d lines of %d bytes; more than %d accesses are gathered together",
+			rows, lines, binio.Page, Defaults().Accesses()),
+		Own: o,
+	}
+	repeating := carved(func(mem *carver) { new(wanted).lay(mem, c, c.facts.Inputs(false)) })
+	l.KeepBytes = max(c.source.RanksBytes(), c.data.PageSumsWork(), c.chooseBytes(rows), 4*int64(rows)+readerBytes()+c.fillBytes(rows), readerBytes(), repeating)
+	l.KeepBytes += snapshots * l.StateBytes
+	if lines > 0 {
+		l.Ahead, l.WindowBytes = window, c.source.WindowBytes(window)
+	}
+	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(false), c.slotBytes(true)
+	return l
+}
+
+// levels is the memory of the store that stays as it is laid.
+type levels struct {
+	host   *device.Host
+	ranks  []uint32 // by node
+	buffer buffer
+	cache  *cache
+	lines  []byte // a page each
+}
+
+func (v *levels) lay(mem *carver, c *candidate, o own) {
+	v.ranks = list[uint32](mem, int(c.facts.Nodes))
+	v.buffer.lay(mem, c, o.rows)
+	pages := 0
+	if o.lines > 0 {
+		pages = int(c.pages())
+	}
+	v.cache = newCache(pages, o.lines, mem)
+	v.lines = list[byte](mem, o.lines*binio.Page)
+}
+
+// levelsBytes returns the memory of the levels. Of each page of the file BaM's record is
+// counted, which is larger than what the cache has of it.
+func (c *candidate) levelsBytes(o own) int64 {
+	n := carved(func(mem *carver) { new(levels).lay(mem, c, o) })
+	if o.lines > 0 {
+		n += (recordBytes - pageBytes) * c.pages()
+	}
+	return n
+}

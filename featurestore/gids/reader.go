@@ -1,0 +1,144 @@
+package gids
+
+import (
+	"context"
+	"unsafe"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/iostack"
+)
+
+// table is the feature file, whose pages are read one by one.
+type table struct {
+	*candidate
+	stack iostack.Stack
+	file  iostack.File
+	sums  *binio.Sums // of its pages; nil before Fill
+}
+
+// reader reads lists of pages through two staging buffers: while the pages of one are checked
+// and used, the other's are read.
+type reader struct {
+	*table
+	counts   *featurestore.Counts // BytesRead and Requests grow
+	staging  []byte               // of both rounds
+	rounds   [2]round
+	requests []iostack.Request // of one
+
+	pages []uint32
+	land  func(k int, content []byte) // what is done with the k-th of them
+	next  int                         // the first that no read was submitted for
+}
+
+// round is some reads in flight together, of pages from first on.
+type round struct {
+	group    iostack.Group
+	first, n int
+}
+
+// roundReads is the reads of a round.
+const roundReads = inFlight / 2
+
+// requestsBytes is the memory that a reader has of Go's: its requests.
+const requestsBytes = roundReads * int64(unsafe.Sizeof(iostack.Request{}))
+
+func (r *reader) lay(mem *carver) { r.staging = list[byte](mem, inFlight*binio.Page) }
+
+// newReader returns a reader of its own memory, of which lay takes some besides. free comes
+// when nothing is read any more.
+func (s *store) newReader(lay func(mem *carver)) (_ *reader, free func(), err error) {
+	r := &reader{table: &s.table, counts: new(featurestore.Counts), requests: make([]iostack.Request, roundReads)}
+	host, err := carve(func(mem *carver) {
+		r.lay(mem)
+		lay(mem)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, host.Free, nil
+}
+
+// readerBytes is the memory of a reader.
+func readerBytes() int64 { return carved(new(reader).lay) + requestsBytes }
+
+// read reads pages, checked, and calls land with the content of each.
+func (r *reader) read(ctx context.Context, pages []uint32, land func(k int, content []byte)) error {
+	err := r.start(pages, land)
+	if err == nil {
+		err = r.finish(ctx)
+	}
+	if err != nil {
+		r.drop()
+	}
+	return err
+}
+
+// start submits the first reads of some pages. They are the reader's until finish or drop.
+func (r *reader) start(pages []uint32, land func(k int, content []byte)) error {
+	r.pages, r.land, r.next = pages, land, 0
+	for turn := range r.rounds {
+		if err := r.submit(turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish returns when all pages have landed. After an error of it or of start, drop must
+// follow.
+func (r *reader) finish(ctx context.Context) error {
+	for turn := 0; r.rounds[turn].n > 0; turn = 1 - turn {
+		q := &r.rounds[turn]
+		if err := r.stack.Wait(ctx, &q.group); err != nil {
+			return r.damaged(err)
+		}
+		for k := range q.n {
+			off, content := r.at(turn, k)
+			if err := r.sums.Verify(r.file.Name(), off, content); err != nil {
+				return r.damaged(err)
+			}
+			r.land(q.first+k, content)
+		}
+		if err := r.submit(turn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop gives the reads up: nothing lands any more once it returns.
+func (r *reader) drop() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i := range r.rounds {
+		_ = r.stack.Wait(ended, &r.rounds[i].group)
+		r.rounds[i].n = 0
+	}
+	r.next = len(r.pages)
+}
+
+// at returns the offset of the k-th page of a round, and where it lands: less than a page
+// at the end of the file.
+func (r *reader) at(turn, k int) (off int64, content []byte) {
+	off = int64(r.pages[r.rounds[turn].first+k]) * binio.Page
+	from := (turn*roundReads + k) * binio.Page
+	return off, r.staging[from : from+int(min(binio.Page, r.size()-off))]
+}
+
+// submit submits a round of reads from the next page on.
+func (r *reader) submit(turn int) error {
+	q := &r.rounds[turn]
+	q.first, q.n = r.next, min(roundReads, len(r.pages)-r.next)
+	for k := range q.n {
+		off, content := r.at(turn, k)
+		r.requests[k] = iostack.Request{File: r.file, Offset: off, Buf: content}
+		r.counts.BytesRead += iostack.Extent(r.file, off, int64(len(content)))
+	}
+	r.next += q.n
+	if q.n == 0 {
+		return nil
+	}
+	r.counts.Requests += int64(q.n)
+	return r.stack.Submit(&q.group, r.requests[:q.n])
+}

@@ -1,0 +1,245 @@
+package gids
+
+import (
+	"context"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
+	"diskgnn/iostack"
+)
+
+// slot is a batch on its way.
+type slot struct {
+	store  *store
+	loader featurestore.Loader
+	host   *device.Host
+	buffers
+
+	ref     featurestore.Ref
+	batch   *graph.Batch
+	counts  featurestore.Counts // of the rows
+	ahead   int64               // bytes read of the graphs of batches to come
+	reading bool                // reads of pages may be in flight
+}
+
+// buffers is the memory of a slot, but for the loader's and the requests.
+type buffers struct {
+	matrix []byte
+	stored []byte // rows as the dataset has them, in the matrix's order; the matrix if that is float32
+	nodes  []uint32
+	wanted wanted
+	missed []uint32 // by read: which of the wanted pages it is
+	reads  []uint32 // by read: the page
+	reader reader
+}
+
+// lay takes a slot's buffers, or counts them.
+func (b *buffers) lay(mem *carver, c *candidate, eval bool) {
+	f, n := &c.facts, c.facts.Inputs(eval)
+	b.matrix = list[byte](mem, 4*n*f.Dim)
+	if b.stored = b.matrix; f.DType != dtype.Float32 {
+		b.stored = list[byte](mem, n*f.RowBytes)
+	}
+	b.nodes = list[uint32](mem, n)
+	b.wanted.lay(mem, c, n)
+	b.missed, b.reads = list[uint32](mem, c.mostPages(n)), list[uint32](mem, c.mostPages(n))
+	b.reader.lay(mem)
+}
+
+// slotBytes returns the memory of a slot; 0 where there are no batches for it.
+func (c *candidate) slotBytes(eval bool) int64 {
+	if c.facts.Inputs(eval) == 0 {
+		return 0
+	}
+	return carved(func(mem *carver) { new(buffers).lay(mem, c, eval) }) + requestsBytes + c.source.LoaderBytes(eval)
+}
+
+func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
+	sl := &slot{store: s}
+	var err error
+	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.candidate, eval) }); err == nil {
+		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.counts, make([]iostack.Request, roundReads)
+		sl.loader, err = s.loaders.NewLoader(eval)
+	}
+	if err == nil {
+		err = s.table.stack.Register(sl.reader.staging)
+	}
+	if err != nil {
+		sl.Free()
+		return nil, fmt.Errorf("slot: %w", err)
+	}
+	if !eval {
+		s.course.add(1)
+	}
+	return sl, nil
+}
+
+// Start submits the read of the graph: which pages are read follows from it.
+func (sl *slot) Start(r featurestore.Ref) error {
+	sl.ref, sl.batch, sl.counts, sl.ahead = r, nil, featurestore.Counts{}, 0
+	return sl.loader.Start(r)
+}
+
+// LoadGraph decodes the graph, finds out which pages the lines hold and submits the first reads
+// of the others. Batches of evaluation use the constant buffer alone, and change nothing.
+func (sl *slot) LoadGraph(ctx context.Context) (err error) {
+	if err := sl.loader.Wait(ctx); err != nil {
+		return err
+	}
+	if sl.batch, err = sl.loader.Decode(); err != nil {
+		return err
+	}
+	s, w, input := sl.store, &sl.wanted, sl.batch.Input
+	copy(sl.nodes, input)
+	nodes := sl.nodes[:len(input)]
+	if sl.ref.Split == featurestore.Train {
+		if sl.ahead, err = s.course.decide(ctx, sl.ref.Index, nodes, w); err != nil {
+			return err
+		}
+	} else {
+		w.find(nodes, &s.buffer, s.facts.RowBytes)
+		for j := range w.pages {
+			w.held[j], w.into[j] = absent, absent
+		}
+	}
+	for i, v := range nodes {
+		input[i] = s.ranks[v]
+	}
+	misses := 0
+	for j, p := range w.pages {
+		if w.held[j] == absent {
+			sl.missed[misses], sl.reads[misses] = uint32(j), p
+			misses++
+		}
+	}
+	hits, accesses := w.counts(s.facts.RowBytes)
+	sl.counts.BufferRows = len(nodes) - len(w.rows)
+	sl.counts.RAMRows = sl.counts.BufferRows + hits
+	sl.counts.PageMisses = misses
+	sl.counts.PageHits = int(accesses) - misses
+	sl.reading = true
+	return sl.ended(sl.reader.start(sl.reads[:misses], sl.land))
+}
+
+// land copies what a page has of the batch's rows to them, and the page into its line: no batch
+// under way uses the page that was there.
+func (sl *slot) land(k int, content []byte) {
+	s, j := sl.store, int(sl.missed[k])
+	sl.counts.UsefulBytes += sl.wanted.copy(j, content, sl.stored, s.facts.RowBytes)
+	if f := sl.wanted.into[j]; f != absent {
+		copy(s.line(f), content)
+	}
+}
+
+// ended gives the reads of pages up if there is an error, which it returns.
+func (sl *slot) ended(err error) error {
+	if err == nil {
+		return nil
+	}
+	sl.reader.drop()
+	sl.reading = false
+	return fmt.Errorf("rows of %v: %w", sl.ref, err)
+}
+
+// Wait reads the rest of the pages, round by round. Of a batch that is given up it ends the
+// reads.
+func (sl *slot) Wait(ctx context.Context) error {
+	if err := sl.loader.Wait(ctx); err != nil || !sl.reading {
+		return err
+	}
+	if err := sl.ended(sl.reader.finish(ctx)); err != nil {
+		return err
+	}
+	sl.reading = false
+	return nil
+}
+
+// Assemble completes the matrix with what lines and the constant buffer hold. Training batches
+// come in the order of the samples.
+func (sl *slot) Assemble(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, train := sl.store, sl.ref.Split == featurestore.Train
+	if train {
+		if sl.ref.Index != s.next {
+			return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.ref.Index, s.next)
+		}
+		s.next = (s.next + 1) % s.facts.Train
+		_ = s.copies.Run((*gather)(sl), len(sl.wanted.pages)) // nothing in it fails
+		s.course.done()
+	}
+	_ = s.copies.Run((*complete)(sl), len(sl.batch.Input))
+	return nil
+}
+
+// gather copies what lines hold of the rows to them.
+type gather slot
+
+// Do implements copier.Work for some of the wanted pages.
+func (g *gather) Do(lo, hi int, _ *[]byte) error {
+	for j := lo; j < hi; j++ {
+		if f := g.wanted.held[j]; f != absent {
+			g.wanted.copy(j, g.store.line(f), g.stored, g.store.facts.RowBytes)
+		}
+	}
+	return nil
+}
+
+// complete makes rows of the matrix from the constant buffer and, where they are to be widened,
+// from what was stored.
+type complete slot
+
+// Do implements copier.Work for some of the input nodes.
+func (c *complete) Do(lo, hi int, _ *[]byte) error {
+	f, b := &c.store.facts, &c.store.buffer
+	x, row := binio.View[float32](c.matrix), f.RowBytes
+	for i := lo; i < hi; i++ {
+		from := b.row(c.nodes[i], row)
+		if from == nil {
+			if f.DType == dtype.Float32 {
+				continue // it is there
+			}
+			from = c.stored[i*row : (i+1)*row]
+		}
+		kernel.Widen(x[i*f.Dim:(i+1)*f.Dim], from, f.DType, f.Dim)
+	}
+	return nil
+}
+
+func (sl *slot) Batch() *graph.Batch { return sl.batch }
+
+func (sl *slot) Counts() featurestore.Counts {
+	c := sl.loader.Counts()
+	c.Add(sl.counts)
+	if sl.ahead > 0 { // the window read one batch
+		c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead, Requests: 1})
+	}
+	return c
+}
+
+func (sl *slot) X() []float32 {
+	return binio.View[float32](sl.matrix[:4*len(sl.batch.Input)*sl.store.facts.Dim])
+}
+
+func (sl *slot) Matrix() []byte { return sl.matrix }
+
+func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	return nil, copies.CopyIn(x, binio.Bytes(sl.X()))
+}
+
+func (sl *slot) Free() {
+	if sl.loader != nil {
+		sl.loader.Free()
+	}
+	if sl.host != nil {
+		_ = sl.store.table.stack.Unregister(sl.reader.staging) // Register was a hint
+		sl.host.Free()
+	}
+}

@@ -1,0 +1,209 @@
+package gids
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/copier"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// store is the store and its one view.
+type store struct {
+	*candidate
+	own
+	levels
+	table   table
+	loaders featurestore.Loaders
+	copies  *copier.Copier
+	course  course
+	next    int // the batch to assemble
+}
+
+func (s *store) open(o own, stack iostack.Stack) (err error) {
+	s.own = o
+	s.table = table{candidate: s.candidate, stack: stack}
+	if s.levels.host, err = carve(func(mem *carver) { s.levels.lay(mem, s.candidate, o) }); err != nil {
+		return err
+	}
+	if s.table.file, err = stack.Open(s.data.FeaturesPath()); err != nil {
+		return err
+	}
+	if want := s.size(); s.table.file.Size() < want {
+		return s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", s.table.file.Name(), s.table.file.Size(), want))
+	}
+	if s.loaders, err = s.source.Open(stack); err != nil {
+		return err
+	}
+	c := &s.course
+	c.train, c.rowBytes, c.buffer, c.cache = s.facts.Train, s.facts.RowBytes, &s.buffer, s.cache
+	c.gathers = gathers{need: Defaults().Accesses(), script: o.mode == Script}
+	c.changed.L = &c.mu
+	if o.lines > 0 {
+		if c.window, err = s.loaders.NewWindow(window); err != nil {
+			return err
+		}
+	}
+	c.begin()
+	s.copies = copier.New(copier.Enough())
+	s.copies.Start()
+	return nil
+}
+
+func (s *store) View(int) featurestore.View { return s }
+
+// State returns what course.save does, which is valid until the next call.
+func (s *store) State() ([]byte, error) { return s.course.save(s.kind()), nil }
+
+// LoadState takes over what State returned for the same mode and levels as large. Of others it
+// takes nothing: the cache begins empty.
+func (s *store) LoadState(b []byte) error {
+	s.course.base.next = nowhere
+	kind := s.kind()
+	rest, ok := bytes.CutPrefix(b, kind[:])
+	if !ok {
+		return nil
+	}
+	if err := s.course.restore(rest); err != nil {
+		return fmt.Errorf("state of the store %s: %w", Name, err)
+	}
+	return nil
+}
+
+// kind says what a state is of.
+func (s *store) kind() (b [kindBytes]byte) {
+	binary.LittleEndian.PutUint64(b[:], uint64(s.own.lines))
+	binary.LittleEndian.PutUint64(b[8:], uint64(s.rows))
+	copy(b[16:], s.mode)
+	return b
+}
+
+// Fill reads the ranks, the checksums of the features' pages, which are made if they are not
+// there, the rows of the constant buffer, the batches of the window, and the pages that the
+// cache holds before the given batch: none at the beginning of a run. It returns the bytes read
+// but for the topology's.
+func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
+	if err := s.source.Ranks(s.ranks); err != nil {
+		return 0, err
+	}
+	if s.table.sums == nil {
+		if s.table.sums, read, err = s.data.PageSums(ctx, rep); err != nil {
+			return 0, err
+		}
+	}
+	for _, step := range []func() (int64, error){
+		func() (int64, error) { return s.fillBuffer(ctx, rep) },
+		func() (int64, error) { return s.repeat(ctx, next, rep) },
+		func() (int64, error) { return s.refill(ctx, rep) },
+	} {
+		n, err := step()
+		if err != nil {
+			return 0, err
+		}
+		read += n
+	}
+	s.next = next
+	return read, nil
+}
+
+// repeat makes the course what it was before the given batch: from a state before that, it
+// decides for the batches since once more. It returns the bytes that the window read.
+func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
+	c := &s.course
+	n := c.behind(next)
+	if n < 0 {
+		rep.Logf("the cache begins empty: what the run held at this batch, %d lines by the mode %s, is not known", s.own.lines, s.mode)
+		c.reset(next)
+		n = 0
+	}
+	if read, err = c.seek(ctx); err != nil {
+		return 0, err
+	}
+	if n > 0 && c.window != nil {
+		more, err := s.again(ctx, n, rep)
+		if err != nil {
+			return 0, fmt.Errorf("decide what the cache held: %w", err)
+		}
+		read += more
+	}
+	c.next = next
+	c.begin()
+	return read, nil
+}
+
+// again decides for the next n batches, which the window shows.
+func (s *store) again(ctx context.Context, n int, rep progress.Reporter) (read int64, err error) {
+	task := rep.Task("decide what the cache held", int64(n), progress.Batches)
+	defer task.Done()
+	w := new(wanted)
+	host, err := carve(func(mem *carver) { w.lay(mem, s.candidate, s.facts.Inputs(false)) })
+	if err != nil {
+		return 0, err
+	}
+	defer host.Free()
+	for range n {
+		more, err := s.course.step(ctx, s.course.window.Inputs(0), w)
+		if err != nil {
+			return 0, err
+		}
+		read += more
+		task.Add(1)
+	}
+	return read, nil
+}
+
+// refill reads the pages that the cache holds into their lines. It returns the bytes read.
+func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error) {
+	pages := s.cache.pageOf
+	if len(pages) == 0 {
+		return 0, nil
+	}
+	task := rep.Task("read the cache's pages", int64(len(pages))*binio.Page, progress.Bytes)
+	defer task.Done()
+	r, free, err := s.newReader(func(*carver) {})
+	if err != nil {
+		return 0, err
+	}
+	defer free()
+	if err := r.read(ctx, pages, func(f int, content []byte) {
+		copy(s.line(int32(f)), content)
+		task.Add(binio.Page)
+	}); err != nil {
+		return 0, fmt.Errorf("fill the cache: %w", err)
+	}
+	return r.counts.BytesRead, nil
+}
+
+// line returns a line's memory.
+func (s *store) line(f int32) []byte {
+	at := int(f) * binio.Page
+	return s.levels.lines[at : at+binio.Page]
+}
+
+// Close releases files and memory.
+func (s *store) Close() error {
+	var errs []error
+	if s.course.window != nil {
+		s.course.window.Free()
+	}
+	if s.loaders != nil {
+		errs = append(errs, s.loaders.Close())
+	}
+	if s.table.file != nil {
+		errs = append(errs, s.table.file.Close())
+	}
+	if s.copies != nil {
+		s.copies.Close()
+	}
+	if s.levels.host != nil {
+		s.levels.host.Free()
+	}
+	return errors.Join(errs...)
+}

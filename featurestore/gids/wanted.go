@@ -1,0 +1,84 @@
+package gids
+
+import (
+	"slices"
+
+	"diskgnn/internal/binio"
+)
+
+// wanted is the rows of a batch that the buffer does not have, and the pages that they lie on.
+type wanted struct {
+	rows  []uint64 // ascending: the node, and in the lower half its place among the input nodes
+	pages []uint32 // ascending, distinct
+	from  []uint32 // by page: the first of the rows that lies on it
+	held  []int32  // by page: the line that holds it, or absent
+	into  []int32  // by page: the line that takes it, or absent
+}
+
+// lay takes the lists for batches of so many input nodes.
+func (w *wanted) lay(mem *carver, c *candidate, inputs int) {
+	n := c.mostPages(inputs)
+	w.rows = list[uint64](mem, inputs)[:0]
+	w.pages, w.from = list[uint32](mem, n)[:0], list[uint32](mem, n)[:0]
+	w.held, w.into = list[int32](mem, n), list[int32](mem, n)
+}
+
+// find lists the rows of the nodes that the buffer does not have, and their pages.
+func (w *wanted) find(nodes []uint32, b *buffer, rowBytes int) {
+	w.rows = w.rows[:0]
+	for i, v := range nodes {
+		if !b.has(v) {
+			w.rows = append(w.rows, uint64(v)<<32|uint64(i))
+		}
+	}
+	slices.Sort(w.rows)
+	w.pages, w.from = w.pages[:0], w.from[:0]
+	next := int64(0) // the first page that is not listed
+	for i, r := range w.rows {
+		first, last := span(uint32(r>>32), rowBytes)
+		for p := max(first, next); p <= last; p++ {
+			w.pages, w.from = append(w.pages, uint32(p)), append(w.from, uint32(i))
+		}
+		next = max(next, last+1)
+	}
+}
+
+// span returns the pages, from the first to the last, that a node's row lies on.
+func span(v uint32, rowBytes int) (first, last int64) {
+	at := int64(v) * int64(rowBytes)
+	return at / binio.Page, (at + int64(rowBytes) - 1) / binio.Page
+}
+
+// counts returns how many rows have all of their pages in lines, and the accesses of all.
+func (w *wanted) counts(rowBytes int) (hits int, accesses int64) {
+	j := 0 // place of the row's first page
+	for _, r := range w.rows {
+		first, last := span(uint32(r>>32), rowBytes)
+		for int64(w.pages[j]) < first {
+			j++
+		}
+		n := int(last-first) + 1
+		if !slices.Contains(w.held[j:j+n], absent) {
+			hits++
+		}
+		accesses += int64(n)
+	}
+	return hits, accesses
+}
+
+// copy copies what page j has of the rows, from its content into their places in rows, and
+// returns how many bytes that are. Different pages have different bytes of a row.
+func (w *wanted) copy(j int, content, rows []byte, rowBytes int) (n int64) {
+	size := int64(rowBytes)
+	lo, hi := int64(w.pages[j])*binio.Page, (int64(w.pages[j])+1)*binio.Page
+	for _, r := range w.rows[w.from[j]:] {
+		begin := int64(r>>32) * size
+		if begin >= hi {
+			break
+		}
+		from, to := max(begin, lo), min(begin+size, hi)
+		place := int64(uint32(r)) * size
+		n += int64(copy(rows[place+from-begin:place+to-begin], content[from-lo:to-lo]))
+	}
+	return n
+}
