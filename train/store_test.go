@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
@@ -39,6 +40,13 @@ func (w *world) reading(store string) func(*Options) {
 		w.fromSamples(o)
 		o.Store, o.RAMCache = store, percent(10)
 	}
+}
+
+// inBlocks makes options of a pack those of a run that reads blocks, with room for most of the
+// rows.
+func (w *world) inBlocks(o *Options) {
+	w.fromSamples(o)
+	o.Store, o.RAMCache = agnes.Name, percent(95)
 }
 
 // mappingRows makes options of a pack those of a run that maps the rows, with a page cache
@@ -92,12 +100,17 @@ func TestStoresTrainTheSame(t *testing.T) {
 			if e := r.Epochs[0]; !r.Unchecked || r.FaultThreads != 3 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofMapped, losses) {
 				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofMapped, losses)
 			}
+			b = w.fresh(a, w.inBlocks)
+			r, ofBlocks := w.mustRun(b, nil)
+			if e := r.Epochs[0]; r.CacheRows != 380 || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofBlocks, losses) {
+				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofBlocks, losses)
+			}
 			if !c.same {
 				continue
 			}
-			v := w.ending(m.Out)
-			v.metrics = ""
-			if !slices.Equal(losses, want) || x != y || x != v {
+			u, v := w.ending(b.Out), w.ending(m.Out)
+			u.metrics, v.metrics = "", ""
+			if !slices.Equal(losses, want) || x != y || x != u || x != v {
 				t.Errorf("%s, %s: the stores differ: losses %v and %v", model, what, want, losses)
 			}
 		}
@@ -120,6 +133,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		{w.fresh(w.options(p), w.reading(singlerows.Name)), singlerows.Name, ""},
 		{w.fresh(w.options(p), w.reading(ginex.Name)), ginex.Name, ""},
 		{w.fresh(w.options(p), w.reading(gnndrive.Name)), gnndrive.Name, ""},
+		{w.fresh(w.options(p), w.inBlocks), agnes.Name, ""},
 		{w.fresh(w.options(p), w.mappingRows), mmap.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
@@ -163,7 +177,8 @@ func TestResumeOnAnotherStore(t *testing.T) {
 	reading := func(store string) func(*Options) {
 		return func(o *Options) { w.reading(store)(o); o.FaultThreads = 0 }
 	}
-	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name)}
+	inBlocks := func(o *Options) { w.inBlocks(o); o.FaultThreads = 0 }
+	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name), inBlocks}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)
@@ -229,25 +244,27 @@ func TestResumeReadingRows(t *testing.T) {
 	}
 }
 
-// A run on the recorded accesses of superbatches reads what it would have read without the
-// interruption, wherever it goes on; its checkpoints hold nothing of the cache.
+// A run on the recorded accesses of superbatches or hyperbatches reads what it would have read
+// without the interruption, wherever it goes on; its checkpoints hold nothing of the rows.
 func TestResumeOnRecordedAccesses(t *testing.T) {
 	w := newWorld(t, worldParams{})
-	whole := w.options("", w.reading(ginex.Name), func(o *Options) { o.Given = []string{"ram-cache"} })
-	w.mustRun(whole, nil)
-	for _, at := range []int{1, 4, 9} {
-		o := w.fresh(whole)
-		w.interrupt(o, at)
-		o = Options{Out: o.Out, Resume: true}
-		r, err := w.run(context.Background(), o, &logged{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
-			t.Errorf("interrupted after %d batches: another ending", at)
-		}
-		if r.CachePolicy != "belady" || r.StoreState != 0 {
-			t.Errorf("interrupted after %d batches: %+v", at, r.Setup)
+	for policy, change := range map[string]func(*Options){"belady": w.reading(ginex.Name), "": w.inBlocks} {
+		whole := w.options("", change, func(o *Options) { o.Given = []string{"ram-cache"} })
+		w.mustRun(whole, nil)
+		for _, at := range []int{1, 4, 9} {
+			o := w.fresh(whole)
+			w.interrupt(o, at)
+			o = Options{Out: o.Out, Resume: true}
+			r, err := w.run(context.Background(), o, &logged{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
+				t.Errorf("%s, interrupted after %d batches: another ending", whole.Store, at)
+			}
+			if r.CachePolicy != policy || r.StoreState != 0 {
+				t.Errorf("%s, interrupted after %d batches: %+v", whole.Store, at, r.Setup)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/live"
@@ -51,6 +52,7 @@ var stores = []struct {
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
+	{agnes.Name, ofSource, hasSource, nil, agnes.On, nil},
 	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
 }
 

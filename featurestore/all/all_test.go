@@ -35,6 +35,7 @@ func TestChoose(t *testing.T) {
 		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"ginex", samples, "ginex"},
 		{"gnndrive", samples, "gnndrive"},
+		{"agnes", samples, "agnes"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -48,7 +49,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, mmap"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, agnes, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -64,7 +65,7 @@ func TestChoose(t *testing.T) {
 
 // A store with a choice of policies lists them, the default first; one alone maps its rows.
 func TestPolicies(t *testing.T) {
-	for name, want := range map[string][]string{"packed": nil, "memory": nil, "mmap": nil, all.Auto: nil,
+	for name, want := range map[string][]string{"packed": nil, "memory": nil, "mmap": nil, "agnes": nil, all.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
