@@ -15,13 +15,16 @@ import (
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
+	"diskgnn/featurestore/marius"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
 	singlerows "diskgnn/featurestore/rows"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/pack"
+	"diskgnn/presample"
 	"diskgnn/train/rundir"
 )
 
@@ -265,6 +268,53 @@ func TestResumeOnRecordedAccesses(t *testing.T) {
 			if r.CachePolicy != policy || r.StoreState != 0 {
 				t.Errorf("%s, interrupted after %d batches: %+v", whole.Store, at, r.Setup)
 			}
+		}
+	}
+}
+
+// On samples of a buffer of partitions, a run that holds these ends as one that holds all rows,
+// also when it was interrupted, or went on with the other store in between.
+func TestHoldingPartitions(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	for order, walk := range map[string]string{"dispersed": "sweep", "sequential": ""} {
+		_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: 16, Fanout: []int{3, 4}, Epochs: 2,
+			Order: order, Walk: walk, Partitions: 9, Buffer: 6, Force: true}, progress.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holding := func(o *Options) {
+			w.fromSamples(o)
+			o.Store = marius.Name
+		}
+		a := w.options("", w.fromSamples, func(o *Options) { o.LayerOrder = "aggregate" })
+		_, want := w.mustRun(a, nil)
+		whole := w.fresh(a, holding)
+		r, losses := w.mustRun(whole, nil)
+		if e := r.Epochs[1]; !slices.Equal(losses, want) || e.RAMBytes == 0 || e.BytesRead <= e.GraphBytesRead || w.ending(whole.Out).final != w.ending(a.Out).final {
+			t.Errorf("%s: %+v, losses %v, in memory %v", order, e, losses, want)
+		}
+		for _, at := range []int{1, 7, 20} {
+			o := w.fresh(whole)
+			w.interrupt(o, at)
+			if _, err := w.run(context.Background(), Options{Out: o.Out, Resume: true}, &logged{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
+				t.Errorf("%s, interrupted after %d batches: another ending", order, at)
+			}
+		}
+		o := w.fresh(whole)
+		w.interrupt(o, 4)
+		o.Resume = true
+		w.fromSamples(&o)
+		o.Store = memory.Name
+		w.interrupt(o, 9)
+		holding(&o)
+		if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if w.ending(o.Out).final != w.ending(a.Out).final {
+			t.Errorf("%s: on both stores in turn, another ending", order)
 		}
 	}
 }

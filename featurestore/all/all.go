@@ -13,6 +13,7 @@ import (
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/live"
+	"diskgnn/featurestore/marius"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
@@ -53,6 +54,7 @@ var stores = []struct {
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
 	{agnes.Name, ofSource, hasSource, nil, agnes.On, nil},
+	{marius.Name, ofSource, hasSource, nil, marius.On, nil},
 	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
 }
 
@@ -112,6 +114,10 @@ func Policies(name string) []string {
 // Maps reports whether a store, which Choose has returned, maps its rows: it has threads that
 // page faults stop.
 func Maps(name string) bool { return name == mmap.Name }
+
+// Particular reports whether a store, which Choose has returned, takes no samples but those
+// that were drawn for it.
+func Particular(name string) bool { return name == marius.Name }
 
 // Find reads the metadata of the store that Choose returns; not where batches are drawn
 // while training, see On. The reason is one printable line: which store it is, and of what.

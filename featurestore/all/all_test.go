@@ -36,6 +36,7 @@ func TestChoose(t *testing.T) {
 		{"ginex", samples, "ginex"},
 		{"gnndrive", samples, "gnndrive"},
 		{"agnes", samples, "agnes"},
+		{"marius", samples, "marius"},
 		{"memory", samples, "memory"},
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
@@ -49,7 +50,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, agnes, mmap"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, agnes, marius, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -63,9 +64,10 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A store with a choice of policies lists them, the default first; one alone maps its rows.
+// A store with a choice of policies lists them, the default first; one alone maps its rows, and
+// one takes no samples but its own.
 func TestPolicies(t *testing.T) {
-	for name, want := range map[string][]string{"packed": nil, "memory": nil, "mmap": nil, "agnes": nil, all.Auto: nil,
+	for name, want := range map[string][]string{"packed": nil, "memory": nil, "mmap": nil, "agnes": nil, "marius": nil, all.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
@@ -75,6 +77,9 @@ func TestPolicies(t *testing.T) {
 		}
 		if all.Maps(name) != (name == "mmap") {
 			t.Errorf("%s maps its rows: %t", name, all.Maps(name))
+		}
+		if all.Particular(name) != (name == "marius") {
+			t.Errorf("%s takes no samples but its own: %t", name, all.Particular(name))
 		}
 	}
 }
