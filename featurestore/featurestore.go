@@ -190,7 +190,7 @@ type Layout struct {
 	GPUBytes      int64        // all that the store takes of the device's memory at once
 	GPUSlotBytes  int64        // what a training slot takes of it besides
 
-	Policy string // which the rows in RAM follow, of a store with a choice of them
+	Policy string // which the rows of the cache follow, of a store with a choice of them
 	// FaultThreads is the number of threads that touch mapped rows; 0: none are mapped.
 	FaultThreads int
 	// Unchecked says that no checksum is compared when rows are read.
@@ -333,7 +333,8 @@ type Loader interface {
 // one goroutine at a time.
 type Window interface {
 	// Seek makes a training batch the first. Like Advance it returns the bytes that were
-	// read from disk for it, which count as those of a graph. Damage is an error of kind
+	// read from disk for it, which count as those of a graph; Advance reads them at once, if
+	// any. Damage is an error of kind
 	// fault.ErrCorrupt. After an error, also when ctx ends, the window shows nothing until
 	// Seek has succeeded, and no read is under way.
 	Seek(ctx context.Context, first int) (read int64, err error)
@@ -356,6 +357,10 @@ type Counts struct {
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
 	RAMRows                int   // rows that no read was for
+	GPURows                int   // of these, rows that the GPU's memory held
+	// Requests are the reads that were submitted for it, of whatever length, or the pages
+	// that a store had the kernel read.
+	Requests int64
 }
 
 // Add adds the counts of another part of the batch.
@@ -366,4 +371,6 @@ func (c *Counts) Add(o Counts) {
 	c.SSDRead += o.SSDRead
 	c.SSDUseful += o.SSDUseful
 	c.RAMRows += o.RAMRows
+	c.GPURows += o.GPURows
+	c.Requests += o.Requests
 }

@@ -15,7 +15,7 @@ const spareSlots = 2
 
 // twice returns double the size, but no more than the bound.
 func twice(x, most sampler.Extent) sampler.Extent {
-	return sampler.Extent{Nodes: min(2*x.Nodes, most.Nodes), Dst: min(2*x.Dst, most.Dst), Edges: min(2*x.Edges, most.Edges)}
+	return sampler.Extent{Nodes: min(2*x.Nodes, most.Nodes), Dst: min(2*x.Dst, most.Dst), Edges: min(2*x.Edges, most.Edges), Widest: most.Widest}
 }
 
 // slotBytes is what an encoded batch takes at most.

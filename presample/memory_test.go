@@ -38,7 +38,7 @@ func TestDivide(t *testing.T) {
 }
 
 func TestTwice(t *testing.T) {
-	if got, want := twice(sampler.Extent{Nodes: 10, Dst: 20, Edges: 30}, sampler.Extent{Nodes: 15, Dst: 100, Edges: 45}), (sampler.Extent{Nodes: 15, Dst: 40, Edges: 45}); got != want {
+	if got, want := twice(sampler.Extent{Nodes: 10, Dst: 20, Edges: 30}, sampler.Extent{Nodes: 15, Dst: 100, Edges: 45, Widest: 7}), (sampler.Extent{Nodes: 15, Dst: 40, Edges: 45, Widest: 7}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -184,6 +184,24 @@ func TestAutoSaysWhy(t *testing.T) {
 	}
 }
 
+// servedWhere holds what an epoch's rows on the GPU came to, of those that no read was for, to
+// where the run holds rows.
+func servedWhere(t *testing.T, r rundir.Result) {
+	t.Helper()
+	for _, e := range r.Epochs {
+		ok := e.GPUServedBytes > 0 && e.GPUServedBytes < e.RAMBytes
+		switch r.GPUCacheRows {
+		case 0:
+			ok = e.GPUServedBytes == 0
+		case r.CacheRows:
+			ok = e.GPUServedBytes == e.RAMBytes
+		}
+		if !ok || e.InputNodes == 0 || e.Requests < int64(e.Batches) {
+			t.Errorf("%d of %d rows are on the GPU: %+v", r.GPUCacheRows, r.CacheRows, e)
+		}
+	}
+}
+
 // Where rows are held changes nothing: the weights are the same bytes.
 func TestGPUCacheChangesNothing(t *testing.T) {
 	w := newWorld(t, worldParams{fanout: []int{3, 4}})
@@ -198,6 +216,7 @@ func TestGPUCacheChangesNothing(t *testing.T) {
 			if r.GPUCacheRows > r.CacheRows || (r.GPUCacheRows == 0) != (c.gpu != nil && c.gpu.Value == 0) {
 				t.Errorf("caches of %v and %v: %d rows, %d of them on the GPU", c.gpu, c.ram, r.CacheRows, r.GPUCacheRows)
 			}
+			servedWhere(t, r)
 			got := w.weights(o.Out, rundir.FinalFile)
 			if want == nil {
 				want = got

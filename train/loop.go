@@ -273,6 +273,9 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.now.SSDUsefulBytes += c.SSDUseful
 	t.now.GraphBytesRead += c.GraphRead
 	t.now.RAMBytes += int64(c.RAMRows) * t.rowBytes
+	t.now.GPUServedBytes += int64(c.GPURows) * t.rowBytes
+	t.now.InputNodes += int64(len(sl.Batch().Input))
+	t.now.Requests += c.Requests
 	t.done++
 	t.fresh = true
 	if t.options.Slots == 1 {

@@ -88,7 +88,7 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 	lines := allocated(func() {
 		for i := range n {
 			e := rundir.Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
-				SSDBytesRead: 1 << 50, SSDUsefulBytes: 1 << 50, GraphBytesRead: 1 << 50, RAMBytes: 1 << 50, ReadRate: 1e10 / 3, ReadSeconds: 1.0 / 3, ComputeSeconds: 1.0 / 3,
+				SSDBytesRead: 1 << 50, SSDUsefulBytes: 1 << 50, GraphBytesRead: 1 << 50, RAMBytes: 1 << 50, GPUServedBytes: 1 << 50, InputNodes: 1 << 50, Requests: 1 << 50, ReadRate: 1e10 / 3, ReadSeconds: 1.0 / 3, ComputeSeconds: 1.0 / 3,
 				Batches: 1 << 20, BoundLink: linkCompute, BoundSeconds: 1.0 / 3, ValidSeconds: 1.0 / 3, ValidBytesRead: 1 << 50}
 			e.Links = make([]pipeline.LinkTime, 0, 7)
 			for _, name := range []string{linkLoad, linkRead, linkAssemble, linkLaunch, linkCopy, linkGather, linkCompute} {

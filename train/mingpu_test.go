@@ -26,6 +26,7 @@ func TestGPUMinCacheChangesNothing(t *testing.T) {
 			if r.GPUCacheRows > r.CacheRows || (r.GPUCacheRows == 0) != (share != nil && share.Value == 0) {
 				t.Errorf("a GPU cache of %v: %d rows, %d of them on the GPU", share, r.CacheRows, r.GPUCacheRows)
 			}
+			servedWhere(t, r)
 			got := w.weights(o.Out, rundir.FinalFile)
 			if want == nil {
 				want = got

@@ -48,8 +48,10 @@ func (p *position) check(epochs int, l limits) error {
 	case p.BestEpoch < -1 || p.BestEpoch >= max(p.Epoch, 0):
 		return fmt.Errorf("epoch %d is the best of %d", p.BestEpoch, p.Epoch)
 	case !whole(p.PreloadBytes, long) || !whole(s.BytesRead, long) || !whole(s.UsefulBytes, long) || !whole(s.SSDBytesRead, long) ||
-		!whole(s.SSDUsefulBytes, long) || !whole(s.GraphBytesRead, long) || !whole(s.RAMBytes, long):
+		!whole(s.SSDUsefulBytes, long) || !whole(s.GraphBytesRead, long) || !whole(s.RAMBytes, long) || !whole(s.GPUServedBytes, long):
 		return fmt.Errorf("impossible numbers of bytes")
+	case !whole(s.InputNodes, long) || !whole(s.Requests, long):
+		return fmt.Errorf("impossible numbers of rows and requests")
 	case !(p.PreloadSeconds >= 0 && p.PreloadSeconds < 1e9) || !(p.Seconds >= 0 && p.Seconds < 1e9) || !(s.Seconds >= 0 && s.Seconds < 1e9):
 		return fmt.Errorf("impossible times")
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/ginex"
@@ -85,12 +87,16 @@ func TestStoresTrainTheSame(t *testing.T) {
 			if r.CacheRows != 400 || r.Epochs[0].RAMBytes == 0 || r.Epochs[0].BytesRead != r.Epochs[0].GraphBytesRead {
 				t.Errorf("%s, %s: %+v", model, what, r.Epochs[0])
 			}
+			taken := r.Epochs[0].InputNodes
+			if e := r.Epochs[0]; e.RAMBytes != taken*80 || e.Requests != int64(e.Batches) || e.GPUServedBytes != 0 {
+				t.Errorf("%s, %s: %d rows are taken: %+v", model, what, taken, e)
+			}
 			x, y := w.ending(a.Out), w.ending(b.Out)
 			x.metrics, y.metrics = "", "" // the stores read other bytes
 			for store, policy := range readers {
 				d := w.fresh(a, w.reading(store))
 				r, ofRows := w.mustRun(d, nil)
-				if e := r.Epochs[0]; r.CacheRows != 40 || r.CachePolicy != policy || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofRows, losses) {
+				if e := r.Epochs[0]; r.CacheRows != 40 || r.CachePolicy != policy || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || e.InputNodes != taken || e.Requests <= int64(e.Batches) || e.Requests > taken-e.RAMBytes/80+2*int64(e.Batches) || !slices.Equal(ofRows, losses) {
 					t.Errorf("%s, %s, %s: %+v, losses %v, in memory %v", store, model, what, e, ofRows, losses)
 				}
 				z := w.ending(d.Out)
@@ -428,6 +434,7 @@ func TestMemoryStoreOnGPU(t *testing.T) {
 		if r.Setup.GPUCacheRows != r.Setup.CacheRows || r.Setup.GPUCacheSize == 0 {
 			t.Errorf("what fits is not on the GPU: %+v", r.Setup)
 		}
+		servedWhere(t, r)
 		for i := range want {
 			if math.Abs(losses[i]-want[i]) > 1e-5 {
 				t.Fatalf("losses %v, of the pack %v", losses, want)
@@ -438,8 +445,77 @@ func TestMemoryStoreOnGPU(t *testing.T) {
 			if rows := int64(share / 100 * float64(r.Setup.CacheRows)); r.Setup.GPUCacheRows != rows || !slices.Equal(same, losses) {
 				t.Errorf("with %v%% on the GPU, %d rows: losses %v, with all %v", share, r.Setup.GPUCacheRows, same, losses)
 			}
+			servedWhere(t, r)
 		}
 	})
+}
+
+// A GPU trains on frames in its memory and in RAM: wherever they are, losses are those of all
+// rows in memory, a batch hits as often, and a run that was interrupted ends the same. What is
+// not said is on the GPU, as much as it has room for.
+func TestReadersOnGPU(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	onGPU(t, func(t *testing.T, use func(*parts)) {
+		a := w.options("", w.fromSamples, gpuRun)
+		_, want := w.mustRun(a, use)
+		for store, policy := range readers {
+			ram := int64(-1)
+			for _, c := range []struct {
+				gpu, ram  *budget.Size
+				near, all int64
+			}{
+				{percent(0), percent(30), 0, 90}, {percent(10), percent(20), 30, 90}, {percent(30), percent(0), 90, 90},
+				{nil, percent(10), 300, 300}, {percent(10), nil, 30, 300}, {nil, nil, 300, 300},
+			} {
+				o := w.fresh(a, w.reading(store), func(o *Options) {
+					o.GPUCache, o.RAMCache, o.CheckpointEvery = c.gpu, c.ram, rundir.Interval{Batches: 5}
+				})
+				r, losses := w.mustRun(o, use)
+				s := &r.Setup
+				if s.GPUCacheRows != c.near || s.CacheRows != c.all || s.GPUCacheSize != c.near*28 || s.CachePolicy != policy || !slices.Equal(losses, want) {
+					t.Errorf("%s, %v on the GPU and %v in RAM: %+v, losses %v, in memory %v", store, c.gpu, c.ram, s, losses, want)
+				}
+				servedWhere(t, r)
+				if hits := r.Epochs[0].RAMBytes; c.all == 90 {
+					if ram >= 0 && hits != ram || hits == 0 {
+						t.Errorf("%s, %v on the GPU and %v in RAM: hits of %d bytes, elsewhere %d", store, c.gpu, c.ram, hits, ram)
+					}
+					ram = hits
+				}
+				if c.near != 30 {
+					continue
+				}
+				ended := w.ending(o.Out)
+				again := w.fresh(o)
+				w.interrupt(again, 7, use)
+				again.Resume = true
+				if _, err := w.run(context.Background(), again, &logged{}, use); err != nil {
+					t.Fatal(err)
+				}
+				w.ending(again.Out).compare(t, store, ended)
+			}
+		}
+	})
+}
+
+// Whatever order the GPU's streams work in that change the frames, a run ends with the same
+// bytes, also when it is interrupted.
+func TestReadersOnGPULate(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 200})
+	for store := range readers {
+		first := w.options("", w.reading(store), gpuRun, func(o *Options) { o.GPUCache, o.CheckpointEvery = percent(7), rundir.Interval{Batches: 5} })
+		w.mustRun(first, onDevice(cudatest.Open(t)))
+		want := w.ending(first.Out)
+		cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
+			o := w.fresh(first)
+			w.interrupt(o, 4, onDevice(d))
+			o.Resume = true
+			if _, err := w.run(context.Background(), o, &logged{}, onDevice(d)); err != nil {
+				t.Fatal(err)
+			}
+			w.ending(o.Out).compare(t, store, want)
+		})
+	}
 }
 
 // Damage names the directory that is made again, which is no pack.

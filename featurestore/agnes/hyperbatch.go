@@ -106,41 +106,43 @@ func (s *span) begin(batch int) {
 	s.first, s.batches, s.whole = batch, 0, false
 }
 
-// record adds the next batch to the hyperbatch that comes, or finds that it is whole. It
-// returns the bytes read.
-func (h *hyperbatches) record(ctx context.Context) (read int64, err error) {
+// record adds the next batch to the hyperbatch that comes, or finds that it is whole. It adds
+// to counts what it reads.
+func (h *hyperbatches) record(ctx context.Context, counts *featurestore.Counts) error {
 	n := &h.next
 	batch := h.end(n)
 	if n.batches > 0 && (n.batches == h.longest || batch%h.facts.BatchesPerEpoch == 0) {
 		n.whole = true
-		return 0, nil
+		return nil
 	}
 	if h.window.First() != batch {
-		if read, err = h.window.Advance(ctx); err != nil {
-			return 0, err
+		read, err := h.window.Advance(ctx)
+		if err != nil {
+			return err
+		}
+		if read > 0 {
+			counts.Add(featurestore.Counts{BytesRead: read, GraphRead: read, Requests: 1})
 		}
 	}
 	switch nodes := h.window.Inputs(0); {
 	case n.add(nodes, h.most):
 		n.batches++
 	case n.batches == 0:
-		return 0, fmt.Errorf("batch %d of %d input nodes, there is room for %d", batch, len(nodes), h.most)
+		return fmt.Errorf("batch %d of %d input nodes, there is room for %d", batch, len(nodes), h.most)
 	default:
 		n.whole = true
 	}
-	return read, nil
+	return nil
 }
 
 // recordAll records the rest of the hyperbatch that comes.
-func (h *hyperbatches) recordAll(ctx context.Context) (read int64, err error) {
+func (h *hyperbatches) recordAll(ctx context.Context, counts *featurestore.Counts) error {
 	for !h.next.whole {
-		n, err := h.record(ctx)
-		if err != nil {
-			return 0, err
+		if err := h.record(ctx, counts); err != nil {
+			return err
 		}
-		read += n
 	}
-	return read, nil
+	return nil
 }
 
 // advance makes the hyperbatch that comes, which is whole, the present one.
@@ -153,82 +155,76 @@ func (h *hyperbatches) advance() {
 // Seek records hyperbatches from the beginning of the sample epoch to the one that the batch
 // is in, which it reads unless the batch begins it, and as many batches of the next as there
 // would be.
-func (h *hyperbatches) Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error) {
+func (h *hyperbatches) Seek(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
 	task := rep.Task("record what batches read", int64(batch%h.facts.BatchesPerEpoch+1), progress.Batches)
 	defer task.Done()
 	first := batch - batch%h.facts.BatchesPerEpoch
-	if read, err = h.window.Seek(ctx, first); err != nil {
+	read, err := h.window.Seek(ctx, first)
+	if err != nil {
 		return 0, err
 	}
 	h.next.begin(first)
+	var counts featurestore.Counts
 	for {
-		n, err := h.recordAll(ctx)
-		if err != nil {
+		if err := h.recordAll(ctx, &counts); err != nil {
 			return 0, err
 		}
-		read += n
 		task.Add(int64(h.next.batches))
 		if batch < h.next.first+h.next.batches {
 			break
 		}
 		h.advance()
 	}
-	if batch == h.next.first {
-		return read, nil
+	if batch != h.next.first {
+		h.advance()
+		if err = h.load(ctx, &counts); err == nil {
+			err = h.repeat(ctx, batch, &counts)
+		}
 	}
-	h.advance()
-	blocks, err := h.load(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n, err := h.repeat(ctx, batch)
-	return read + blocks + n, err
+	return read + counts.BytesRead, err
 }
 
 // repeat does for the batches of the present hyperbatch before the given one what their turns
 // did beside. Their own graphs, which are read once more for the rows that they used, are not
-// in the bytes that it returns.
-func (h *hyperbatches) repeat(ctx context.Context, batch int) (read int64, err error) {
+// counted.
+func (h *hyperbatches) repeat(ctx context.Context, batch int, counts *featurestore.Counts) error {
 	var buf []byte
 	for b := h.now.first; b < batch; b++ {
 		nodes, again, err := h.source.Inputs(ctx, featurestore.Ref{Index: b}, buf)
 		if buf = again; err != nil {
-			return 0, fmt.Errorf("find what was used: %w", err)
+			return fmt.Errorf("find what was used: %w", err)
 		}
 		if _, err := h.Find(nodes); err != nil {
-			return 0, err
+			return err
 		}
-		n, err := h.ahead(ctx, false)
-		if err != nil {
-			return 0, err
+		if err := h.ahead(ctx, false, counts); err != nil {
+			return err
 		}
-		read += n
 	}
-	return read, nil
+	return nil
 }
 
 // Turn reads the hyperbatch that begins with the batch, if one does, and records a batch of the
 // next, or with the last batch the rest of it.
-func (h *hyperbatches) Turn(ctx context.Context, batch int) (rows, graphs int64, err error) {
+func (h *hyperbatches) Turn(ctx context.Context, batch int, counts *featurestore.Counts) error {
 	if h.next.whole && batch == h.next.first {
 		h.advance()
-		if rows, err = h.load(ctx); err != nil {
-			return 0, 0, err
+		if err := h.load(ctx, counts); err != nil {
+			return err
 		}
 	}
-	graphs, err = h.ahead(ctx, (batch+1)%h.facts.Train == h.end(&h.now))
-	return rows, graphs, err
+	return h.ahead(ctx, (batch+1)%h.facts.Train == h.end(&h.now), counts)
 }
 
 // ahead records one batch of the hyperbatch that comes, or all of it.
-func (h *hyperbatches) ahead(ctx context.Context, all bool) (read int64, err error) {
+func (h *hyperbatches) ahead(ctx context.Context, all bool, counts *featurestore.Counts) error {
 	switch {
 	case all:
-		return h.recordAll(ctx)
+		return h.recordAll(ctx, counts)
 	case h.next.whole:
-		return 0, nil
+		return nil
 	}
-	return h.record(ctx)
+	return h.record(ctx, counts)
 }
 
 // Find implements phased.Residents.
@@ -246,8 +242,8 @@ func (h *hyperbatches) Find(nodes []uint32) (first int, err error) {
 }
 
 // load reads the blocks on which rows of the present hyperbatch lie, in the order of the file,
-// and puts these rows into their frames. It returns the bytes read.
-func (h *hyperbatches) load(ctx context.Context) (read int64, err error) {
+// and puts these rows into their frames. It adds to counts what it reads.
+func (h *hyperbatches) load(ctx context.Context, counts *featurestore.Counts) (err error) {
 	begun, done := 0, 0
 	for next := h.after(-1); next >= 0 || done < begun; {
 		if next < 0 || begun-done == len(h.flight) {
@@ -261,17 +257,18 @@ func (h *hyperbatches) load(ctx context.Context) (read int64, err error) {
 		if n, err = h.start(begun%len(h.flight), next); err != nil {
 			break
 		}
-		read += n
+		counts.BytesRead += n
+		counts.Requests++
 		begun++
 		next = h.after(next)
 	}
 	if err != nil {
 		h.drain()
-		return 0, h.damaged(fmt.Errorf("read a hyperbatch from batch %d on: %w", h.now.first, err))
+		return h.damaged(fmt.Errorf("read a hyperbatch from batch %d on: %w", h.now.first, err))
 	}
 	h.fresh.Forget()
 	h.fresh.Read(0, int64(h.now.n))
-	return read, nil
+	return nil
 }
 
 // after returns the first block behind the given one on which a row of the hyperbatch lies,

@@ -1,8 +1,8 @@
 // Package ginex is the store that reads rows one by one from a DATASET and holds some of them
-// in RAM as Ginex does (Park, Min and Lee, VLDB 2022): the batches of a sample epoch are cut
-// into superbatches, whose accesses are recorded before they begin, so that Belady's policy
-// can decide which rows the cache holds. Rows may pass by. There is no pack; graphs come from a
-// featurestore.Source.
+// in a cache, in RAM and on the GPU, as Ginex does (Park, Min and Lee, VLDB 2022): the batches
+// of a sample epoch are cut into superbatches, whose accesses are recorded before they begin,
+// so that Belady's policy can decide which rows the cache holds. Rows may pass by. There is no
+// pack; graphs come from a featurestore.Source.
 //
 // With C frames, superbatch s, and B the accesses of Belady's policy with bypass that miss,
 // which begins with the first C distinct nodes of the superbatch and of rows with equally near

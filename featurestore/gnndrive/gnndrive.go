@@ -1,8 +1,8 @@
 // Package gnndrive is the store that reads rows one by one from a DATASET and holds some of
-// them in RAM as GNNDrive does (Jiang and others, ICPP 2024): batches under way refer to the
-// rows of a buffer, and rows that none refers to any more are on a standby list, which the
-// rows of later batches are taken from or take the place of. There is no pack; graphs come
-// from a featurestore.Source.
+// them in a buffer, in RAM and on the GPU, as GNNDrive does (Jiang and others, ICPP 2024):
+// batches under way refer to the rows of the buffer, and rows that none refers to any more are
+// on a standby list, which the rows of later batches are taken from or take the place of. There
+// is no pack; graphs come from a featurestore.Source.
 //
 // A row that an earlier batch is still reading is not read again: the batch joins that read,
 // and finds the row in its frame, as batches are assembled in their order. What a batch reads

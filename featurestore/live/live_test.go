@@ -458,6 +458,25 @@ func heap() int64 {
 	return least
 }
 
+// A loader holds room for the neighbours of one node, which may be far more than a chunk.
+func TestWideFanoutIsHeld(t *testing.T) {
+	o := Options{Dataset: create(t, datasettest.Params{Nodes: 2000, AvgDegree: 3}), Params: params(50, 1, []int{sampler.MaxFanout}, []int{2}), DryEpochs: all, Workers: 2, Memory: 1 << 30}
+	s := open(t, o)
+	l, _ := s.Open(nil)
+	before := heap()
+	var loaders [3]featurestore.Loader
+	for i := range loaders {
+		loaders[i], _ = l.NewLoader(false)
+		if _, err := load(loaders[i], featurestore.Ref{Index: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, most := heap()-before, int64(len(loaders))*s.LoaderBytes(false); got > most+4<<10 || got < most/2 {
+		t.Errorf("loaders hold %d bytes of %d", got, most)
+	}
+	runtime.KeepAlive(loaders)
+}
+
 // A loader, a window and the source hold no more than they say, once all batches of many
 // epochs were drawn, and not much less.
 func TestHeld(t *testing.T) {

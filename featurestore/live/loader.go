@@ -35,7 +35,7 @@ func (s *Source) sizes(eval bool) (*graph.Sizes, []int) {
 // whether it numbers nodes by a hash table, where that is smaller than an array.
 func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 	sizes, fanout := s.sizes(eval)
-	x := sampler.Extent{Nodes: int64(sizes.Src[0])}
+	x := sampler.Extent{Nodes: int64(sizes.Src[0]), Widest: sampler.Widest(fanout)}
 	for l := range sizes.Dst {
 		x.Dst, x.Edges = x.Dst+int64(sizes.Dst[l]), x.Edges+int64(sizes.Edges[l])
 	}

@@ -139,20 +139,19 @@ func (b *buffer) Seek(ctx context.Context, batch int, rep progress.Reporter) (re
 	}
 	task := rep.Task("read the partitions in the buffer", here.bytes, progress.Bytes)
 	defer task.Done()
-	rows, err := b.bring(ctx, &here, here.bytes)
-	if err != nil {
+	var counts featurestore.Counts
+	if err := b.bring(ctx, &here, here.bytes, &counts); err != nil {
 		return 0, err
 	}
 	b.enter()
 	b.had = before
-	more, err := b.bring(ctx, &b.ahead, b.share())
-	if err != nil {
+	if err := b.bring(ctx, &b.ahead, b.share(), &counts); err != nil {
 		return 0, err
 	}
 	if !begins {
 		err = b.repeat(ctx, batch, before)
 	}
-	return read + rows + more, err
+	return read + counts.BytesRead, err
 }
 
 // repeat finds what the batches of the phase before the given one used first.
@@ -231,22 +230,21 @@ func (b *buffer) share() int64 {
 }
 
 // Turn replaces partitions where a phase begins, and reads the batch's share of the next.
-func (b *buffer) Turn(ctx context.Context, batch int) (rows, graphs int64, err error) {
+func (b *buffer) Turn(ctx context.Context, batch int, counts *featurestore.Counts) error {
 	n := len(b.course.phases)
 	if next := (b.phase + 1) % n; n > 1 && batch == b.course.phases[next].first {
-		if rows, err = b.change(ctx, next); err != nil {
-			return 0, 0, err
+		if err := b.change(ctx, next, counts); err != nil {
+			return err
 		}
 	}
 	if b.had++; b.had > b.course.phases[b.phase].batches { // of a circle of one phase
 		b.had = 1
 	}
-	ahead, err := b.bring(ctx, &b.ahead, b.share())
-	return rows + ahead, 0, err
+	return b.bring(ctx, &b.ahead, b.share(), counts)
 }
 
-// change makes the next phase the present one. It returns the bytes read.
-func (b *buffer) change(ctx context.Context, next int) (read int64, err error) {
+// change makes the next phase the present one, and adds to counts what it reads.
+func (b *buffer) change(ctx context.Context, next int, counts *featurestore.Counts) error {
 	held := b.course.phases[next].held
 	for _, p := range b.course.phases[b.phase].held {
 		if _, stays := slices.BinarySearch(held, p); !stays {
@@ -262,12 +260,12 @@ func (b *buffer) change(ctx context.Context, next int) (read int64, err error) {
 		}
 	}
 	rest := b.pieces(missing)
-	if read, err = b.bring(ctx, &rest, rest.bytes); err != nil {
-		return 0, err
+	if err := b.bring(ctx, &rest, rest.bytes, counts); err != nil {
+		return err
 	}
 	b.phase, b.had = next, 0
 	b.enter()
-	return read, nil
+	return nil
 }
 
 // Find implements phased.Residents.
@@ -287,29 +285,27 @@ func (b *buffer) Find(nodes []uint32) (first int, err error) {
 	return first, nil
 }
 
-// bring reads pieces until so many bytes of them are, into the rooms of their partitions. It
-// returns the bytes read. Reads end where pages do.
-func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64) (read int64, err error) {
+// bring reads pieces until so many bytes of them are, into the rooms of their partitions, and
+// adds to counts what that reads. Reads end where pages do.
+func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64, counts *featurestore.Counts) (err error) {
 	for turn := 0; p.read < upTo || b.trips[0].n+b.trips[1].n > 0; turn = 1 - turn {
 		t := &b.trips[turn]
 		if err = b.finish(ctx, t); err != nil {
 			break
 		}
-		var n int64
-		if n, err = b.start(t, p, upTo); err != nil {
+		if err = b.start(t, p, upTo, counts); err != nil {
 			break
 		}
-		read += n
 	}
 	if err != nil {
 		b.drain()
-		return 0, b.damaged(fmt.Errorf("read partitions: %w", err))
+		return b.damaged(fmt.Errorf("read partitions: %w", err))
 	}
-	return read, nil
+	return nil
 }
 
 // start submits a trip of reads of pieces, if there are any.
-func (b *buffer) start(t *trip, p *pieces, upTo int64) (read int64, err error) {
+func (b *buffer) start(t *trip, p *pieces, upTo int64, counts *featurestore.Counts) error {
 	for t.n < tripPieces && p.read < upTo {
 		in := int(p.of[p.begun])
 		whole := b.table.bytes(in)
@@ -318,16 +314,17 @@ func (b *buffer) start(t *trip, p *pieces, upTo int64) (read int64, err error) {
 		off := b.table.offset[in] + p.off
 		t.req[t.n] = iostack.Request{File: b.file, Offset: off, Buf: b.frames.Bytes()[at : at+n]}
 		t.n++
-		read += iostack.Extent(b.file, off, n)
+		counts.BytesRead += iostack.Extent(b.file, off, n)
+		counts.Requests++
 		p.read += n
 		if p.off += n; p.off == whole {
 			p.begun, p.off = p.begun+1, 0
 		}
 	}
 	if t.n == 0 {
-		return 0, nil
+		return nil
 	}
-	return read, b.stack.Submit(&t.group, t.req[:t.n])
+	return b.stack.Submit(&t.group, t.req[:t.n])
 }
 
 // finish waits for the reads of a trip, if there are any, and checks them.

@@ -223,12 +223,13 @@ type gpuMatrix struct {
 	pinned *cuda.Pinned
 }
 
-func (m *gpuMatrix) name(input, ranks []uint32) {
+func (m *gpuMatrix) name(input, ranks []uint32) int {
 	ids := m.ids.Uint32s()
 	for i, v := range input {
 		ids[i] = ranks[v]
 		input[i] = ranks[v]
 	}
+	return m.NearOf(input)
 }
 
 func (m *gpuMatrix) assemble(int)    {}

@@ -74,11 +74,12 @@ type hostMatrix struct {
 	mem, nodes *device.Host
 }
 
-func (m *hostMatrix) name(input, ranks []uint32) {
+func (m *hostMatrix) name(input, ranks []uint32) int {
 	copy(m.nodes.Uint32s(), input)
 	for i, v := range input {
 		input[i] = ranks[v]
 	}
+	return 0
 }
 
 func (m *hostMatrix) assemble(rows int) {

@@ -76,8 +76,9 @@ type table interface {
 
 // matrix is what a slot holds of its batches' matrices.
 type matrix interface {
-	// name notes the input nodes, by node, and replaces them by their ranks.
-	name(input, ranks []uint32)
+	// name notes the input nodes, by node, and replaces them by their ranks. It returns how
+	// many of their rows a GPU's memory has.
+	name(input, ranks []uint32) (near int)
 	// assemble completes the matrix of that many input nodes, or what fill makes it of.
 	assemble(rows int)
 	// See featurestore.Slot.
@@ -140,6 +141,7 @@ type slot struct {
 	loader featurestore.Loader
 	batch  *graph.Batch
 	matrix matrix
+	near   int // rows of the batch that the GPU's memory holds
 }
 
 func (sl *slot) Start(r featurestore.Ref) error { return sl.loader.Start(r) }
@@ -151,7 +153,7 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 	if sl.batch, err = sl.loader.Decode(); err != nil {
 		return err
 	}
-	sl.matrix.name(sl.batch.Input, sl.store.ranks.Uint32s())
+	sl.near = sl.matrix.name(sl.batch.Input, sl.store.ranks.Uint32s())
 	return nil
 }
 
@@ -171,7 +173,7 @@ func (sl *slot) Batch() *graph.Batch { return sl.batch }
 func (sl *slot) Counts() featurestore.Counts {
 	c := sl.loader.Counts()
 	if sl.batch != nil {
-		c.RAMRows = len(sl.batch.Input)
+		c.RAMRows, c.GPURows = len(sl.batch.Input), sl.near
 	}
 	return c
 }

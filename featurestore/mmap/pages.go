@@ -30,7 +30,8 @@ func (s set) add(page int64)      { s[page/32] |= 1 << (page % 32) }
 type touched struct {
 	rows   int   // whose pages fit
 	warm   int   // of these, rows without a page that the batch read
-	bytes  int64 // of the pages that are read
+	pages  int64 // that are read
+	bytes  int64 // of these
 	useful int64 // of the rows, on pages that the batch read
 }
 
@@ -59,6 +60,7 @@ func (p *pages) take(nodes []uint32) (t touched) {
 			if !p.held.has(k) {
 				p.held.add(k)
 				p.read.add(k)
+				t.pages++
 				t.bytes += min(p.page, p.size-k*p.page)
 			}
 			if p.read.has(k) {

@@ -16,13 +16,13 @@ func TestPagesByHand(t *testing.T) {
 		want  touched
 		held  int64
 	}{
-		{[]uint32{0}, false, touched{rows: 1, bytes: 4, useful: 3}, 1},
-		{[]uint32{1}, false, touched{rows: 1, bytes: 4, useful: 2}, 2},           // page 0 is held
-		{[]uint32{0, 1}, false, touched{rows: 2, warm: 2}, 2},                    //
-		{[]uint32{5, 2}, false, touched{}, 2},                                    // pages 3 and 4 do not fit beside 0 and 1
-		{[]uint32{5, 2}, true, touched{rows: 1, bytes: 6, useful: 3}, 2},         // now they do, but 1 and 2 do not
-		{[]uint32{2, 1, 3, 0}, true, touched{rows: 4, bytes: 12, useful: 12}, 3}, // pages of the batch are useful to each of its rows
-		{[]uint32{0, 4}, false, touched{rows: 1, warm: 1}, 3},                    // page 3 does not fit
+		{[]uint32{0}, false, touched{rows: 1, pages: 1, bytes: 4, useful: 3}, 1},
+		{[]uint32{1}, false, touched{rows: 1, pages: 1, bytes: 4, useful: 2}, 2},           // page 0 is held
+		{[]uint32{0, 1}, false, touched{rows: 2, warm: 2}, 2},                              //
+		{[]uint32{5, 2}, false, touched{}, 2},                                              // pages 3 and 4 do not fit beside 0 and 1
+		{[]uint32{5, 2}, true, touched{rows: 1, pages: 2, bytes: 6, useful: 3}, 2},         // now they do, but 1 and 2 do not
+		{[]uint32{2, 1, 3, 0}, true, touched{rows: 4, pages: 3, bytes: 12, useful: 12}, 3}, // pages of the batch are useful to each of its rows
+		{[]uint32{0, 4}, false, touched{rows: 1, warm: 1}, 3},                              // page 3 does not fit
 	} {
 		if c.drop {
 			p.drop()
@@ -66,6 +66,7 @@ func TestPages(t *testing.T) {
 				for k := range on {
 					if !held[k] {
 						held[k], read[k] = true, true
+						want.pages++
 						for b := k * page; b < (k+1)*page && b < size; b++ {
 							want.bytes++
 						}
@@ -84,7 +85,7 @@ func TestPages(t *testing.T) {
 			p.begin()
 			for rest := batch; ; p.drop() {
 				n := p.take(rest)
-				got = touched{got.rows + n.rows, got.warm + n.warm, got.bytes + n.bytes, got.useful + n.useful}
+				got = touched{got.rows + n.rows, got.warm + n.warm, got.pages + n.pages, got.bytes + n.bytes, got.useful + n.useful}
 				if rest = rest[n.rows:]; len(rest) == 0 {
 					break
 				}

@@ -84,6 +84,7 @@ func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts
 		if err := s.threads.gather(ctx, nodes[:t.rows], to[:t.rows*s.facts.Dim]); err != nil {
 			return s.damaged(err)
 		}
+		counts.Requests += t.pages
 		counts.BytesRead += t.bytes
 		counts.UsefulBytes += t.useful
 		counts.RAMRows += t.warm

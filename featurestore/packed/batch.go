@@ -106,5 +106,6 @@ func (b *batch) submit(g *iostack.Group, r iostack.Request) error {
 		return err
 	}
 	b.BytesRead += iostack.Extent(r.File, r.Offset, int64(r.Len()))
+	b.Requests++
 	return nil
 }

@@ -244,6 +244,7 @@ func (m *gpuMatrix) put(to places, k int, row []byte) { copy(to.rows[k*len(row):
 
 func (m *gpuMatrix) take(s stretch, entries []uint32) {
 	copy(m.ids.Uint32s()[s.from:s.from+s.rows], entries)
+	m.b.GPURows += m.table.NearOf(entries)
 	m.taken = append(m.taken, s)
 }
 

@@ -157,6 +157,7 @@ func (r *pageReader) submit(b *batch, turn int) error {
 	if len(b.req) == 0 {
 		return nil
 	}
+	b.Requests += int64(len(b.req))
 	return b.src.stack.Submit(&round.group, b.req)
 }
 

@@ -114,20 +114,30 @@ func (b *belady) node(key uint32) uint32 {
 // Batch implements Policy.
 func (b *belady) Batch(nodes []uint32, held, into []int32) {
 	held, into = held[:len(nodes)], into[:len(nodes)]
-	misses := b.access(nodes, held)
-	free := b.evict(max(0, len(b.nodeOf)+misses-cap(b.nodeOf)))
+	free := b.begun(nodes, held)
 	for i, v := range nodes {
-		into[i] = Absent
-		switch {
-		case held[i] != Absent || !b.held.has(b.key[v]):
-		case free == Absent: // not all frames were taken
-			into[i] = b.add(v)
-		default:
-			into[i] = free
-			free = int32(b.nodeOf[into[i]])
-			b.replace(into[i], v)
+		if into[i] = Absent; held[i] == Absent && b.held.has(b.key[v]) {
+			into[i], free = b.take(v, free)
 		}
 	}
+}
+
+// begun finds the batch's rows, and takes away those that are not kept. What it returns is as
+// of evict.
+func (b *belady) begun(nodes []uint32, held []int32) (free int32) {
+	misses := b.access(nodes, held)
+	return b.evict(max(0, len(b.nodeOf)+misses-cap(b.nodeOf)))
+}
+
+// take gives a node the first free frame, of those that evict has returned, or one that was
+// not taken yet. It returns it and the next free one.
+func (b *belady) take(v uint32, free int32) (frame, next int32) {
+	if free == Absent {
+		return b.add(v), Absent
+	}
+	next = int32(b.nodeOf[free])
+	b.replace(free, v)
+	return free, next
 }
 
 // access finds the batch's rows, and moves on to their next uses. Misses are held too, until

@@ -54,6 +54,22 @@ func (s *Superbatch) Begin(t Trace) error {
 	return nil
 }
 
+// Batch implements Policy. Which frame takes which row does not depend on the order of nodes.
+func (s *Superbatch) Batch(nodes []uint32, held, into []int32) {
+	held, into = held[:len(nodes)], into[:len(nodes)]
+	free := s.begun(nodes, held)
+	for _, v := range s.trace.Batch(s.at - 1) {
+		if s.frameOf[v] == Absent && s.held.has(s.key[v]) {
+			_, free = s.take(v, free)
+		}
+	}
+	for i, v := range nodes {
+		if into[i] = Absent; held[i] == Absent {
+			into[i] = s.frameOf[v]
+		}
+	}
+}
+
 // divided checks that the batches of a trace divide it.
 func (t *Trace) divided() error {
 	if len(t.Start) == 0 || t.Start[0] != 0 || t.Start[t.Batches()] != int64(len(t.Nodes)) {

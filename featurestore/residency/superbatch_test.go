@@ -131,6 +131,29 @@ func TestSuperbatchMissesAsGinex(t *testing.T) {
 	})
 }
 
+// The frames of rows are the same, in whichever order a batch has its nodes.
+func TestSuperbatchTakesNodesInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(1, 9).Draw(t, "nodes")
+		batch := rapid.SliceOfNDistinct(rapid.Uint32Range(0, uint32(nodes-1)), 0, nodes, rapid.ID)
+		batches := rapid.SliceOfN(batch, 0, 8).Draw(t, "batches")
+		trace := sorted(batches)
+		size := sizeOf(nodes, rapid.IntRange(0, 6).Draw(t, "frames"), trace)
+		a, b := newSuperbatch(t, size), newSuperbatch(t, size)
+		if err := errors.Join(a.Begin(trace), b.Begin(trace)); err != nil {
+			t.Fatal(err)
+		}
+		held, into := make([]int32, nodes), make([]int32, nodes)
+		for i, list := range batches {
+			a.Batch(list, held, into)
+			b.Batch(trace.Batch(i), held, into)
+			if !slices.Equal(a.Rows(), b.Rows()) {
+				t.Fatalf("after batch %d, of %v: frames of %v, ascending %v", i, list, a.Rows(), b.Rows())
+			}
+		}
+	})
+}
+
 // A trace that is not one, and one that is too long.
 func TestSuperbatchRefuses(t *testing.T) {
 	p := newSuperbatch(t, Size{Nodes: 3, Frames: 1, Batches: 2, Accesses: 4})

@@ -1,8 +1,8 @@
 // Package rows is the store that reads rows one by one from a DATASET, as the disk store of
-// DGL's GraphBolt does, and holds some of them in RAM by a policy that sees the accesses go
-// by. There is no pack; graphs come from a featurestore.Source.
+// DGL's GraphBolt does, and holds some of them in a cache, in RAM and on the GPU, by a policy
+// that sees the accesses go by. There is no pack; graphs come from a featurestore.Source.
 //
-// A row that is not in RAM costs one read of the 4 KiB pages that cover it, of which up to
+// A row that the cache does not hold costs one read of the 4 KiB pages that cover it, of which up to
 // 512 are in flight for each slot. With m(k) the nodes that batch k misses, R the bytes of a
 // row and P = 4096, batch k reads
 //

@@ -13,7 +13,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
-	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
 	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/residency"
@@ -354,9 +353,6 @@ func TestPlan(t *testing.T) {
 	}
 	if _, err := plan(need(l)-1, tenth); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10%, 300 rows") {
 		t.Errorf("too little for a tenth: %v", err)
-	}
-	if _, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, GPU: cudatest.Open(t), GPUCache: tenth}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--gpu-cache 10%") {
-		t.Errorf("a cache on the GPU: %v", err)
 	}
 	if io := c.(featurestore.Reads).Reads(); io.Workers != 512 {
 		t.Errorf("%+v", io)

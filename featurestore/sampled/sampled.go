@@ -241,7 +241,7 @@ type loader struct {
 
 func (l *loader) Start(r featurestore.Ref) error {
 	read, size, err := l.start(l.of.source.number(r))
-	l.counts = featurestore.Counts{BytesRead: read, GraphRead: read, UsefulBytes: size}
+	l.counts = featurestore.Counts{BytesRead: read, GraphRead: read, UsefulBytes: size, Requests: 1}
 	return err
 }
 

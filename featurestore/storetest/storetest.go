@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -405,13 +406,17 @@ func (s *suite) rows(t *testing.T) {
 			if m, x := sl.Matrix(), binio.Bytes(sl.X()); len(m) < len(x) || &m[0] != &x[0] {
 				t.Fatal("the matrix does not lie where Matrix says")
 			}
-			c, read := sl.Counts(), stack.Stats().Sub(before).BytesRead
+			done := stack.Stats().Sub(before)
+			c, read := sl.Counts(), done.BytesRead
 			if c.UsefulBytes > c.BytesRead && !s.has(ReadsAhead) || c.GraphRead > c.BytesRead || c.SSDRead > c.BytesRead || c.SSDUseful > c.SSDRead || (c.GraphRead == 0) != s.w.Params.Drawn || c.RAMRows > len(sl.Batch().Input) {
 				t.Errorf("%v: %+v", ref, c)
 			}
-			counted := c.BytesRead
+			counted, requests := c.BytesRead, c.Requests
 			if s.has(PageCache) {
-				counted = c.GraphRead
+				counted, requests = c.GraphRead, c.Requests-(c.BytesRead-c.GraphRead+int64(os.Getpagesize())-1)/int64(os.Getpagesize())
+			}
+			if requests != done.Requests {
+				t.Errorf("%v: counted %d requests, the stack had %d", ref, requests, done.Requests)
 			}
 			if over := counted - read; over < 0 || over >= binio.Page { // the last page of a file may be counted whole
 				t.Errorf("%v: counted %d bytes, the stack read %d", ref, counted, read)

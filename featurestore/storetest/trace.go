@@ -30,7 +30,15 @@ type Opened struct {
 // Open opens a store with all the memory that it wants, until the test ends.
 func Open(t testing.TB, c featurestore.Candidate, slots int) *Opened {
 	t.Helper()
-	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: slots})
+	return OpenWith(t, c, slots, featurestore.PlanOptions{})
+}
+
+// OpenWith opens a store by options, which it gives all the memory that it wants, until the
+// test ends.
+func OpenWith(t testing.TB, c featurestore.Candidate, slots int, o featurestore.PlanOptions) *Opened {
+	t.Helper()
+	o.Memory, o.GPUMemory, o.Slots, o.MostSlots = 1<<40, 1<<40, slots, slots
+	l, err := c.Plan(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,23 +50,23 @@ func Open(t testing.TB, c featurestore.Candidate, slots int) *Opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Opened{Store: s, Facts: c.Facts()}
+	st := &Opened{Store: s, Facts: c.Facts()}
 	for range slots {
 		sl, err := s.View(0).NewSlot(false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Slots = append(o.Slots, sl)
+		st.Slots = append(st.Slots, sl)
 	}
 	t.Cleanup(func() {
-		for _, sl := range o.Slots {
+		for _, sl := range st.Slots {
 			sl.Free()
 		}
 		if err := errors.Join(s.Close(), stack.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	return o
+	return st
 }
 
 // FillFor fills the store for a run that goes on with the given batch, and returns also what

@@ -60,8 +60,8 @@ type lookingStore struct {
 	mu     sync.Mutex // holds the policy: batches come in any order
 	window featurestore.Window
 	soon   map[uint32]bool
-	again  map[int]int // by batch that was decided and not taken yet
-	read   int64       // by the window, and not counted yet
+	again  map[int]int         // by batch that was decided and not taken yet
+	read   featurestore.Counts // by the window, and not counted yet
 }
 
 func (s *lookingStore) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
@@ -69,7 +69,7 @@ func (s *lookingStore) Fill(ctx context.Context, next int, rep progress.Reporter
 	if err != nil {
 		return 0, err
 	}
-	s.soon, s.again, s.read = map[uint32]bool{}, map[int]int{}, 0
+	s.soon, s.again, s.read = map[uint32]bool{}, map[int]int{}, featurestore.Counts{}
 	more, err := s.window.Seek(ctx, next)
 	return n + more, err
 }
@@ -80,12 +80,12 @@ func (s *lookingStore) Close() error {
 }
 
 // decide decides a batch, and those before it that nobody came for yet.
-func (s *lookingStore) decide(ctx context.Context, batch int) (again int, read int64, err error) {
+func (s *lookingStore) decide(ctx context.Context, batch int) (again int, read featurestore.Counts, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		if n, ok := s.again[batch]; ok {
-			read, s.read = s.read, 0
+			read, s.read = s.read, featurestore.Counts{}
 			delete(s.again, batch)
 			return n, read, nil
 		}
@@ -104,9 +104,11 @@ func (s *lookingStore) decide(ctx context.Context, batch int) (again int, read i
 		s.again[s.window.First()] = n
 		more, err := s.window.Advance(ctx)
 		if err != nil {
-			return 0, 0, err
+			return 0, read, err
 		}
-		s.read += more
+		if more > 0 {
+			s.read.Add(featurestore.Counts{BytesRead: more, GraphRead: more, Requests: 1})
+		}
 	}
 }
 
@@ -129,7 +131,7 @@ type lookingSlot struct {
 	featurestore.Slot
 	store *lookingStore
 	ref   featurestore.Ref
-	read  int64
+	read  featurestore.Counts
 }
 
 func (sl *lookingSlot) Start(r featurestore.Ref) error {
@@ -139,7 +141,7 @@ func (sl *lookingSlot) Start(r featurestore.Ref) error {
 
 func (sl *lookingSlot) LoadGraph(ctx context.Context) (err error) {
 	if err := sl.Slot.LoadGraph(ctx); err != nil || sl.ref.Split != featurestore.Train {
-		sl.read = 0
+		sl.read = featurestore.Counts{}
 		return err
 	}
 	again, read, err := sl.store.decide(ctx, sl.ref.Index)
@@ -154,8 +156,7 @@ func (sl *lookingSlot) LoadGraph(ctx context.Context) (err error) {
 
 func (sl *lookingSlot) Counts() featurestore.Counts {
 	c := sl.Slot.Counts()
-	c.BytesRead += sl.read
-	c.GraphRead += sl.read
+	c.Add(sl.read)
 	return c
 }
 

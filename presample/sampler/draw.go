@@ -24,11 +24,13 @@ const registerBits = 64
 // prepare makes room to draw up to k of a destination's neighbours: about 64
 // bits for each, so that a filter is seldom wrong.
 func (d *drawer) prepare(k int) {
-	words := 1 << bits.Len(uint(max(k, 16)-1))
-	if len(d.taken) < words {
+	if words := takenWords(k); len(d.taken) < words {
 		d.taken = make([]uint64, words)
 	}
 }
+
+// takenWords returns how many words it takes to draw up to k of a destination's neighbours.
+func takenWords(k int) int { return 1 << bits.Len(uint(max(k, 16)-1)) }
 
 // draw fills pos with len(pos) different positions start … start+n-1, of which
 // there are more, uniformly.

@@ -1,6 +1,8 @@
 package sampler
 
 import (
+	"slices"
+
 	"diskgnn/graph"
 	"diskgnn/presample/mbfile"
 )
@@ -14,12 +16,16 @@ const chunkEdges = 2048
 type Extent struct {
 	Nodes      int64 // sources of the outermost block
 	Dst, Edges int64 // over all blocks
+	Widest     int   // the largest fanout that it was drawn with, see Widest
 }
+
+// Widest returns the largest number of a fanout, 0 where that is all neighbours.
+func Widest(fanout []int) int { return max(0, slices.Max(fanout)) }
 
 // Bound returns what no batch of so many seed nodes exceeds, by the fanouts and
 // by the graph.
 func Bound(nodes, edges int64, seeds int, fanout []int) Extent {
-	var x Extent
+	x := Extent{Widest: Widest(fanout)}
 	n := min(int64(seeds), nodes)
 	for l := len(fanout) - 1; l >= 0; l-- {
 		e := edges
@@ -33,7 +39,7 @@ func Bound(nodes, edges int64, seeds int, fanout []int) Extent {
 	return x
 }
 
-// ExtentOf returns the size of a batch.
+// ExtentOf returns the size of a batch, without its fanout.
 func ExtentOf(b *graph.Batch) Extent {
 	x := Extent{Nodes: int64(len(b.Input))}
 	for l := range b.Blocks {
@@ -47,8 +53,12 @@ func Slack(n int64) int64 { return n + n/4 }
 
 // Memory returns the bytes that a sampler holds for a batch, without its table: of every
 // node its id, its degree and where its edges lie; of blocks their index pointers and
-// indices; of a chunk of edges their positions and their sources, which may all be nodes
-// that have no place yet.
+// indices; of a chunk of edges, or of a node's if they are more, their positions and their
+// sources, which may all be nodes that have no place yet; and what marks those that are drawn.
 func (x Extent) Memory() int64 {
-	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunkEdges + Slack(4*chunkEdges)
+	chunk := int64(chunkOf(x.Widest))
+	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunk + Slack(4*chunk) + 8*int64(takenWords(x.Widest))
 }
+
+// chunkOf returns the edges of a chunk, which has room for all that are drawn of a node.
+func chunkOf(widest int) int { return max(chunkEdges, widest) }

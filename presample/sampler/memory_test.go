@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -12,7 +13,7 @@ import (
 // heldBy adds up what a sampler's slices have room for, but its table's and those of the
 // seed nodes.
 func heldBy(s *Sampler, b *graph.Batch) int64 {
-	n := 4*cap(s.nodes) + 4*cap(s.degree) + 8*cap(s.start) + 8*cap(s.pos) + 4*cap(s.ids) + int(unsafe.Sizeof(b.Blocks[0]))*cap(b.Blocks)
+	n := 4*cap(s.nodes) + 4*cap(s.degree) + 8*cap(s.start) + 8*cap(s.pos) + 4*cap(s.ids) + 8*cap(s.taken) + int(unsafe.Sizeof(b.Blocks[0]))*cap(b.Blocks)
 	for l := range b.Blocks {
 		n += 4*cap(b.Blocks[l].Indptr) + 4*cap(b.Blocks[l].Indices)
 	}
@@ -35,6 +36,9 @@ func TestSamplerHoldsWhatIsPlanned(t *testing.T) {
 		if rapid.Bool().Draw(t, "few") {
 			g, fanout = few, []int{rapid.IntRange(1, hubs).Draw(t, "fanout")}
 		}
+		if rapid.Bool().Draw(t, "wide") {
+			fanout = append(slices.Clone(fanout), rapid.IntRange(1, MaxFanout).Draw(t, "widest"))
+		}
 		s := New(g, fanout, Options{})
 		var b graph.Batch
 		planned := int64(0)
@@ -46,7 +50,9 @@ func TestSamplerHoldsWhatIsPlanned(t *testing.T) {
 			if err := s.sample(t.Context(), &b, seeds, 1); err != nil {
 				t.Fatal(err)
 			}
-			planned = max(planned, ExtentOf(&b).Memory())
+			x := ExtentOf(&b)
+			x.Widest = Widest(fanout)
+			planned = max(planned, x.Memory())
 			if held := heldBy(s, &b); held > planned || held < planned/3 {
 				t.Fatalf("%d bytes are held, %d planned for %+v", held, planned, ExtentOf(&b))
 			}

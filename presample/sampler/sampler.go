@@ -53,7 +53,7 @@ func New(g *graph.CSC, fanout []int, o Options) *Sampler {
 	} else {
 		s.table = newArrayTable(int64(g.NumNodes()))
 	}
-	chunk := max(chunkEdges, slices.Max(fanout))
+	chunk := chunkOf(Widest(fanout))
 	s.pos, s.ids = make([]int64, chunk), make([]uint32, chunk)
 	s.drawer.prepare(slices.Max(fanout))
 	return s
@@ -95,7 +95,7 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 		if err != nil {
 			return err
 		}
-		size = Extent{int64(n), size.Dst + int64(n), size.Edges + edges} // at least
+		size = Extent{int64(n), size.Dst + int64(n), size.Edges + edges, Widest(fanout)} // at least
 		if err := s.allow(size); err != nil {
 			return err
 		}

@@ -56,6 +56,12 @@ type Epoch struct {
 	// cache served, for which nothing was read.
 	GraphBytesRead int64 `json:"graph_bytes_read"`
 	RAMBytes       int64 `json:"ram_bytes"`
+	// GPUServedBytes are those of RAMBytes that the GPU's memory had.
+	GPUServedBytes int64 `json:"gpu_served_bytes"`
+	// InputNodes are the rows that the batches took, wherever they came from, and Requests
+	// the reads that were submitted for the batches, or the pages that the kernel read.
+	InputNodes int64 `json:"input_nodes"`
+	Requests   int64 `json:"requests"`
 	// ReadRate is in bytes per second, over the time in which a read was in flight. It
 	// is that of all reads since the epoch before: of batches ahead and validation too.
 	ReadRate       score.Score `json:"read_rate"`

@@ -32,6 +32,16 @@ func (t *Table) RowBytes() int64 { return int64(t.DType.RowBytes(t.Dim)) }
 // Bytes returns the device's memory that rows take.
 func (t *Table) Bytes() int64 { return t.Near * t.RowBytes() }
 
+// NearOf counts the entries whose rows are in the device's memory.
+func (t *Table) NearOf(entries []uint32) (n int) {
+	for _, e := range entries {
+		if int64(e) < t.Near {
+			n++
+		}
+	}
+	return n
+}
+
 // Rows returns the rows in the device's memory.
 func (t *Table) Rows() cuda.Buffer { return t.near }
 

@@ -19,7 +19,8 @@ type TurnBytes struct {
 // Turns are the memory that batches land in, one after the other, and the stream on which
 // they take rows from a table, and change it, in the order in which they are computed: every
 // batch finds the table as those before it left it. Methods are for one goroutine at a time,
-// which is attached, where they submit work.
+// which is attached, where they submit work; Training and Evaluation may be called beside
+// them, by one other.
 type Turns struct {
 	list    [training + 1]Turn
 	gathers *cuda.Stream
@@ -29,9 +30,17 @@ type Turns struct {
 // Turn is the memory of one batch, and when it has landed.
 type Turn struct {
 	IDs, Rows cuda.Buffer
+	number    int64
 	landed    *cuda.Event
 	span      *cuda.Span // of the gathers
 }
+
+// LandingRows returns how many rows of a table batches land in whose turns have their rows
+// there: train and eval are the most rows of a training batch and of another.
+func LandingRows(train, eval int64) int64 { return training*train + eval }
+
+// Landing returns which of LandingRows is the first of the turn's.
+func (n *Turn) Landing(train int64) int64 { return n.number * train }
 
 // Lay takes the memory of training batches, and then of the others.
 func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
@@ -40,6 +49,7 @@ func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
 		if i == training {
 			most = eval
 		}
+		t.list[i].number = int64(i)
 		var errs [2]error
 		t.list[i].IDs, errs[0] = a.Take(most.IDs)
 		t.list[i].Rows, errs[1] = a.Take(most.Rows)

@@ -54,6 +54,7 @@ const snapshots = 3
 type turn struct {
 	batch int
 	ready chan struct{} // holds a token once it is
+	reads int64         // for batches to come, which the turn was taken for
 }
 
 func newTurn() *turn { return &turn{ready: make(chan struct{}, 1)} }
@@ -65,10 +66,13 @@ func (c *course) decide(ctx context.Context, t *turn, batch int, nodes []uint32,
 	if err := c.await(ctx, t, batch); err != nil {
 		return 0, err
 	}
+	t.reads = 0
 	if c.records != nil { // it is the batch's until c.next is another
+		before := c.records.reads
 		if read, err = c.records.reach(ctx, batch); err != nil {
 			return 0, err
 		}
+		t.reads = c.records.reads - before
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -92,6 +92,18 @@ func (r *reader) finish(ctx context.Context) error {
 	return nil
 }
 
+// read makes rows those of the nodes, in order.
+func (r *reader) read(ctx context.Context, nodes []uint32, rows []byte) error {
+	err := r.start(nodes, nil, rows)
+	if err == nil {
+		err = r.finish(ctx)
+	}
+	if err != nil {
+		r.drop()
+	}
+	return err
+}
+
 // drop gives the reads up: nothing lands any more once it returns.
 func (r *reader) drop() {
 	ended, cancel := context.WithCancel(context.Background())
@@ -123,6 +135,7 @@ func (r *reader) submit(turn int) error {
 	if len(q.reads) == 0 {
 		return nil
 	}
+	r.counts.Requests += int64(len(q.reads))
 	return r.stack.Submit(&q.group, r.req[:len(q.reads)])
 }
 

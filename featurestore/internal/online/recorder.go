@@ -72,6 +72,7 @@ type recorder struct {
 	policy    *residency.Superbatch
 	window    featurestore.Window
 	now, next residency.Trace // of the superbatch that is decided and, so far, of the one after it
+	reads     int64           // of the window, so far: one for each batch that it had to read
 }
 
 // newRecorder returns a recorder that holds recorderBytes, and the window of the loaders.
@@ -165,6 +166,9 @@ func (r *recorder) record(ctx context.Context, batch int) (read int64, err error
 	if r.window.First() != batch {
 		if read, err = r.window.Advance(ctx); err != nil {
 			return 0, err
+		}
+		if read > 0 {
+			r.reads++
 		}
 	}
 	t := &r.next

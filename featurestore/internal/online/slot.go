@@ -4,14 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/residency"
 	"diskgnn/graph"
-	"diskgnn/internal/binio"
-	"diskgnn/internal/dtype"
-	"diskgnn/internal/kernel"
 )
 
 // slot is a batch on its way.
@@ -32,41 +28,40 @@ type slot struct {
 
 // buffers is the memory of a slot, but for the loader's.
 type buffers struct {
-	matrix *device.Host
-	stored *device.Host // rows from disk as the dataset has them, in the matrix's order; the matrix if that is float32
-	held   []int32      // by input node: the frame that holds its row, or residency.Absent
-	into   []int32      // and the one that takes it
-	missed []uint32     // nodes whose rows are read
-	places []uint32     // of these in the matrix
+	matrix matrix
+	held   []int32  // by input node: the frame that holds its row, or residency.Absent
+	into   []int32  // and the one that takes it
+	missed []uint32 // nodes whose rows are read
+	places []uint32 // where these land: see matrix.land
 	reader *reader
 }
 
 // lay takes a slot's buffers, or counts them.
-func (b *buffers) lay(m *memory, t *table, counts *featurestore.Counts, eval bool) {
-	f, n := &t.facts, t.facts.Inputs(eval)
-	b.matrix = m.host(4 * int64(n) * int64(f.Dim))
-	if b.stored = b.matrix; f.DType != dtype.Float32 {
-		b.stored = m.host(int64(n) * int64(f.RowBytes))
-	}
+func (b *buffers) lay(m *memory, t *table, c cache, counts *featurestore.Counts, eval bool) {
+	n := t.facts.Inputs(eval)
+	b.matrix = c.matrix(m, eval)
 	b.held, b.into = list[int32](m, n), list[int32](m, n)
 	b.missed, b.places = list[uint32](m, n), list[uint32](m, n)
 	b.reader = newReader(m, t, counts)
 }
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.
-func (c *candidate) slotBytes(eval bool) int64 {
+func (c *candidate) slotBytes(of cache, eval bool) int64 {
 	if c.facts.Inputs(eval) == 0 {
 		return 0
 	}
 	m := &memory{dry: true}
-	new(buffers).lay(m, &table{candidate: c}, nil, eval)
+	new(buffers).lay(m, &table{candidate: c}, of, nil, eval)
 	return m.held() + c.source.LoaderBytes(eval)
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s, eval: eval, turn: newTurn()}
-	sl.lay(&sl.memory, &s.table, &sl.counts, eval)
+	sl.lay(&sl.memory, &s.table, s.cache, &sl.counts, eval)
 	err := sl.memory.err
+	if err == nil {
+		err = sl.matrix.open()
+	}
 	if err == nil {
 		sl.loader, err = s.loaders.NewLoader(eval)
 	}
@@ -109,17 +104,18 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 			held[i], into[i] = residency.Absent, residency.Absent
 		}
 	}
+	rows, near := sl.matrix.land(held, into, sl.places)
 	misses, ranks := 0, sl.store.ranks.Uint32s()
 	for i, v := range nodes {
 		if held[i] == residency.Absent {
-			sl.missed[misses], sl.places[misses] = v, uint32(i)
+			sl.missed[misses] = v
 			misses++
 		}
 		nodes[i] = ranks[v]
 	}
-	sl.counts.RAMRows = len(nodes) - misses
+	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, near
 	sl.reading = true
-	return sl.ended(sl.reader.start(sl.missed[:misses], sl.places[:misses], sl.stored.Bytes()))
+	return sl.ended(sl.reader.start(sl.missed[:misses], sl.places[:misses], rows))
 }
 
 // ended gives the reads of rows up if there is an error, which it returns.
@@ -146,7 +142,8 @@ func (sl *slot) Wait(ctx context.Context) error {
 }
 
 // Assemble completes the matrix with the rows that frames hold, and gives the frames the
-// rows that the policy put in. Training batches come in the order of the samples.
+// rows that the policy put in; of a GPU's it notes them for Fill. Training batches come in
+// the order of the samples.
 func (sl *slot) Assemble(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -158,44 +155,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		}
 		s.next = (s.next + 1) % s.facts.Train
 	}
-	_ = s.copies.Run((*gather)(sl), len(sl.batch.Input)) // nothing in it fails
-	if sl.ref.Split == featurestore.Train {
-		_ = s.copies.Run((*admit)(sl), len(sl.batch.Input))
-	}
-	return nil
-}
-
-// gather makes rows of the matrix from the frames and, where they are to be widened, from
-// what was read.
-type gather slot
-
-// Do implements copier.Work.
-func (g *gather) Do(lo, hi int, _ *[]byte) error {
-	f := &g.store.facts
-	frames, stored, x, row := g.store.frames.Bytes(), g.stored.Bytes(), g.matrix.Float32s(), f.RowBytes
-	for i := lo; i < hi; i++ {
-		from, k := stored, i
-		if frame := g.held[i]; frame != residency.Absent {
-			from, k = frames, int(frame)
-		} else if f.DType == dtype.Float32 {
-			continue // it was read into the matrix
-		}
-		kernel.Widen(x[i*f.Dim:(i+1)*f.Dim], from[k*row:(k+1)*row], f.DType, f.Dim)
-	}
-	return nil
-}
-
-// admit copies rows that were read into frames.
-type admit slot
-
-// Do implements copier.Work.
-func (a *admit) Do(lo, hi int, _ *[]byte) error {
-	frames, stored, row := a.store.frames.Bytes(), a.stored.Bytes(), a.store.facts.RowBytes
-	for i := lo; i < hi; i++ {
-		if frame := int(a.into[i]); frame >= 0 {
-			copy(frames[frame*row:(frame+1)*row], stored[i*row:(i+1)*row])
-		}
-	}
+	sl.matrix.assemble()
 	return nil
 }
 
@@ -204,18 +164,18 @@ func (sl *slot) Batch() *graph.Batch { return sl.batch }
 func (sl *slot) Counts() featurestore.Counts {
 	c := sl.loader.Counts()
 	c.Add(sl.counts)
-	c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead})
+	if sl.ahead > 0 {
+		c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead, Requests: sl.turn.reads})
+	}
 	return c
 }
 
-func (sl *slot) X() []float32 {
-	return sl.matrix.Float32s()[:len(sl.batch.Input)*sl.store.facts.Dim]
-}
+func (sl *slot) X() []float32 { return sl.matrix.x(len(sl.batch.Input)) }
 
-func (sl *slot) Matrix() []byte { return sl.matrix.Bytes() }
+func (sl *slot) Matrix() []byte { return sl.matrix.memory() }
 
 func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return nil, copies.CopyIn(x, binio.Bytes(sl.X()))
+	return sl.matrix.fill(len(sl.batch.Input), copies, x)
 }
 
 func (sl *slot) Free() {
@@ -224,6 +184,9 @@ func (sl *slot) Free() {
 	}
 	if sl.reader != nil {
 		_ = sl.store.table.stack.Unregister(sl.reader.staging.Bytes()) // Register was a hint
+	}
+	if sl.matrix != nil {
+		sl.matrix.free()
 	}
 	sl.memory.free()
 }

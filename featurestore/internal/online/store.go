@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/copier"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -21,10 +20,9 @@ type store struct {
 	*candidate
 	own
 	table   table
-	frames  *device.Host // a row each, as the dataset has it
+	cache   cache
 	ranks   *device.Host // by node
 	loaders featurestore.Loaders
-	copies  *copier.Copier
 
 	course course
 	empty  []byte // the policy's state of an empty cache
@@ -34,7 +32,8 @@ type store struct {
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.own = o
 	s.table = table{candidate: s.candidate, stack: stack}
-	if s.frames, err = device.NewHost(int(s.framesBytes(int64(o.frames)))); err != nil {
+	s.cache = s.newCache(o)
+	if err = s.cache.open(); err != nil {
 		return err
 	}
 	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
@@ -49,12 +48,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.loaders, err = s.source.Open(stack); err != nil {
 		return err
 	}
-	if err := s.decideBy(o); err != nil {
-		return err
-	}
-	s.copies = copier.New(copier.Enough())
-	s.copies.Start()
-	return nil
+	return s.decideBy(o)
 }
 
 // decideBy makes the policy.
@@ -120,6 +114,9 @@ func (s *store) kind() (b [kindBytes]byte) {
 // batch: none at the beginning of a run. It returns the bytes read but for the input nodes of
 // batches whose decisions are repeated from a state.
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
+	if err := s.cache.settle(); err != nil {
+		return 0, err
+	}
 	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
 		return 0, err
 	}
@@ -176,7 +173,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	return 0, nil
 }
 
-// refill reads the rows that the policy holds into their frames.
+// refill makes the frames have the rows that the policy holds.
 func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error) {
 	nodes := s.course.policy.Rows()
 	if len(nodes) == 0 {
@@ -191,12 +188,7 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	if m.err != nil {
 		return 0, m.err
 	}
-	err := r.start(nodes, nil, s.frames.Bytes())
-	if err == nil {
-		err = r.finish(ctx)
-	}
-	if err != nil {
-		r.drop()
+	if err := s.cache.refill(ctx, m, r, nodes); err != nil {
 		return 0, fmt.Errorf("fill the cache: %w", err)
 	}
 	task.Add(int64(len(nodes)))
@@ -204,10 +196,10 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 }
 
 // refillBytes bounds what Fill holds besides to make the cache what it was.
-func (c *candidate) refillBytes() int64 {
+func (c *candidate) refillBytes(of cache) int64 {
 	m := &memory{dry: true}
 	newReader(m, &table{candidate: c}, nil)
-	return m.held() + 8*int64(c.facts.Inputs(false)) + c.source.LoaderBytes(false)
+	return m.held() + of.refillBytes() + 8*int64(c.facts.Inputs(false)) + c.source.LoaderBytes(false)
 }
 
 // Close releases files and memory.
@@ -222,13 +214,9 @@ func (s *store) Close() error {
 	if s.table.file != nil {
 		errs = append(errs, s.table.file.Close())
 	}
-	if s.copies != nil {
-		s.copies.Close()
-	}
-	for _, h := range []*device.Host{s.frames, s.ranks} {
-		if h != nil {
-			h.Free()
-		}
+	s.cache.close()
+	if s.ranks != nil {
+		s.ranks.Free()
 	}
 	return errors.Join(errs...)
 }

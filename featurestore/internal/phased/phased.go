@@ -50,8 +50,8 @@ type Residents interface {
 	Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error)
 	// Turn makes the rows of a batch resident, which is the one of Seek or that after the batch
 	// of the last Turn, in the place of rows that it does not need, and reads ahead what is
-	// the batch's to read. It returns the bytes read of rows, and of graphs.
-	Turn(ctx context.Context, batch int) (rows, graphs int64, err error)
+	// the batch's to read. To counts it adds what that reads, but for what is useful of it.
+	Turn(ctx context.Context, batch int, counts *featurestore.Counts) error
 	// Find replaces the input nodes of the batch of the last Turn by their frames, and
 	// returns how many of them no batch has used since they were read.
 	Find(nodes []uint32) (first int, err error)

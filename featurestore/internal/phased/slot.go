@@ -71,18 +71,14 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		return fmt.Errorf("batch %d is assembled when the rows are those of batch %d", sl.ref.Index, s.next)
 	}
 	s.next = (s.next + 1) % s.facts.Train
-	rows, graphs, err := s.residents.Turn(ctx, sl.ref.Index)
-	first := 0
+	first, err := 0, s.residents.Turn(ctx, sl.ref.Index, &sl.counts)
 	if err == nil {
 		first, err = s.residents.Find(sl.list())
 	}
 	if err != nil {
 		return fmt.Errorf("rows of %v: %w", sl.ref, err)
 	}
-	sl.counts = featurestore.Counts{
-		BytesRead: rows + graphs, GraphRead: graphs,
-		UsefulBytes: int64(first) * int64(s.facts.RowBytes), RAMRows: len(sl.batch.Input) - first,
-	}
+	sl.counts.UsefulBytes, sl.counts.RAMRows = int64(first)*int64(s.facts.RowBytes), len(sl.batch.Input)-first
 	s.copier.Gather(sl.X(), s.residents.Rows(), sl.list(), s.facts.DType, s.facts.Dim)
 	return nil
 }

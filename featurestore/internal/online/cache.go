@@ -1,0 +1,55 @@
+package online
+
+import (
+	"context"
+
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+)
+
+// cache is the frames and the side that computes on the matrices: the host, or a GPU. A
+// frame has a row, as the dataset has it.
+type cache interface {
+	// count notes what the frames take, and what batches land in.
+	count(l *featurestore.Layout)
+	// open takes the memory. close gives back what it took, also after an error.
+	open() error
+	close()
+	// matrix takes what a slot holds of its batches' matrices, or counts it.
+	matrix(m *memory, eval bool) matrix
+	// settle returns once batches that were given up change nothing any more.
+	settle() error
+	// refill makes the rows of nodes those of the frames from 0 on. No batch is under way.
+	// Rows that have to land elsewhere first do so in memory of m.
+	refill(ctx context.Context, m *memory, r *reader, nodes []uint32) error
+	// refillBytes bounds that memory.
+	refillBytes() int64
+}
+
+// matrix is what a slot holds of its batches' matrices.
+type matrix interface {
+	// open prepares memory that was taken.
+	open() error
+	// land begins the matrix of a batch of which the policy said held and into, which are the
+	// matrix's until the next batch; so is places. It returns the rows that the misses land
+	// in, and makes places, for each miss in the order of the input nodes, its number there.
+	// near is how many hits the GPU's memory has.
+	land(held, into []int32, places []uint32) (rows []byte, near int)
+	// assemble completes the matrix once the misses have landed, and puts the rows of into in
+	// their frames; or it notes what fill does so by.
+	assemble()
+	// See featurestore.Slot. The batch has so many input nodes.
+	memory() []byte
+	x(inputs int) []float32
+	fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	// free gives back what open took.
+	free()
+}
+
+// newCache returns the frames of a layout. Nothing is opened, and no memory taken.
+func (c *candidate) newCache(o own) cache {
+	if o.gpu == nil {
+		return &hostCache{facts: &c.facts, frames: int64(o.frames)}
+	}
+	return newGPUCache(&c.facts, o)
+}

@@ -1,0 +1,268 @@
+package online
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/binio"
+)
+
+// gpuCache is frames for a GPU: the first near of them in its memory, the others in RAM, where
+// it reads and writes them over the bus. Misses are sent to the GPU as the dataset has them,
+// one after another, and land behind the frames in its memory, so that one kernel makes a
+// matrix of rows that were held and rows that were read:
+//
+//	entries of the table   0 … near-1   near … near+landing-1   near+landing …
+//	their rows             frames       misses of each turn      frames near … in RAM
+//
+// A second kernel puts the misses that the policy admits, which are sent first, into their
+// frames. Both run on the table's stream in the order in which batches compute, and the CPU
+// waits for neither.
+type gpuCache struct {
+	gpurows.Table // whose near rows are the first frames, and those that misses land in
+	facts         *featurestore.Facts
+	near, frames  int64
+	bytes         int64 // of the device's memory
+	arena         *cuda.Arena
+	turns         gpurows.Turns
+	ram           *device.Host
+}
+
+func newGPUCache(f *featurestore.Facts, o own) *gpuCache {
+	c := &gpuCache{facts: f, near: int64(o.near), frames: int64(o.frames)}
+	c.Table = gpurows.Table{Device: o.gpu, Near: c.near + c.landing(), DType: f.DType, Dim: f.Dim}
+	dry := new(cuda.Arena)
+	_ = c.lay(dry) // which has room for all
+	c.bytes = binio.AlignUp(c.Bytes(), cuda.Align) + dry.Used()
+	return c
+}
+
+// landing returns the rows that misses land in, of all turns.
+func (c *gpuCache) landing() int64 {
+	return gpurows.LandingRows(int64(c.facts.Inputs(false)), int64(c.facts.Inputs(true)))
+}
+
+// entry returns where the table has a frame.
+func (c *gpuCache) entry(frame int32) uint32 {
+	if int64(frame) < c.near {
+		return uint32(frame)
+	}
+	return uint32(int64(frame) + c.landing())
+}
+
+// lay takes the memory of the device but for the rows: a matrix names its rows, and the frames
+// that take some of them.
+func (c *gpuCache) lay(a *cuda.Arena) error {
+	return c.turns.Lay(a, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(false))}, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(true))})
+}
+
+func (c *gpuCache) ramBytes() int64 {
+	return binio.AlignUp((c.frames-c.near)*c.RowBytes(), device.PageSize)
+}
+
+func (c *gpuCache) count(l *featurestore.Layout) {
+	l.GPU, l.GPURows = c.Device, c.near
+	l.GPUCacheBytes, l.GPUBytes = c.near*c.RowBytes(), c.bytes
+	l.RAMBytes += c.ramBytes()
+}
+
+func (c *gpuCache) open() (err error) {
+	if c.ram, err = device.NewHost(int(c.ramBytes())); err != nil {
+		return fmt.Errorf("frames in RAM: %w", err)
+	}
+	return c.Device.Attached(func() (err error) {
+		if c.arena, err = c.Device.NewArena(c.bytes); err != nil {
+			return fmt.Errorf("frames on the GPU: %w", err)
+		}
+		if err = c.lay(c.arena); err != nil {
+			return err
+		}
+		if err = c.Open(c.arena, c.ram, 0); err != nil {
+			return err
+		}
+		return c.turns.Open(c.Device)
+	})
+}
+
+func (c *gpuCache) close() {
+	_ = c.Device.Attached(func() error { // fails only after a fault, which was reported
+		c.turns.Close()
+		c.Close()
+		if c.arena != nil {
+			c.arena.Free()
+		}
+		return nil
+	})
+	if c.ram != nil {
+		c.ram.Free()
+	}
+}
+
+// stagedRows is how many rows are copied to the GPU at a time when the cache is filled again.
+func (c *gpuCache) stagedRows() int64 { return min(c.near, max(1, roundBytes/c.RowBytes())) }
+
+func (c *gpuCache) refillBytes() int64 {
+	return binio.AlignUp(c.stagedRows()*c.RowBytes(), device.PageSize)
+}
+
+func (c *gpuCache) settle() error { return c.Device.Attached(c.turns.Stream().Synchronize) }
+
+// refill sends rows to the frames on the GPU, some at a time, and lets the others land in
+// theirs.
+func (c *gpuCache) refill(ctx context.Context, m *memory, r *reader, nodes []uint32) error {
+	near := min(c.near, int64(len(nodes)))
+	staging := m.host(c.refillBytes())
+	if m.err != nil {
+		return m.err
+	}
+	for lo := int64(0); lo < near; lo += c.stagedRows() {
+		hi := min(lo+c.stagedRows(), near)
+		rows := staging.Bytes()[:(hi-lo)*c.RowBytes()]
+		if err := r.read(ctx, nodes[lo:hi], rows); err != nil {
+			return err
+		}
+		if err := c.put(lo, rows); err != nil {
+			return err
+		}
+	}
+	return r.read(ctx, nodes[near:], c.ram.Bytes())
+}
+
+// put makes rows those of the frames on the GPU from the given one on, and returns when they
+// are.
+func (c *gpuCache) put(frame int64, rows []byte) error {
+	return c.Device.Attached(func() error {
+		s := c.turns.Stream()
+		return errors.Join(s.CopyIn(c.Rows().Slice(frame*c.RowBytes(), int64(len(rows))), rows), s.Synchronize())
+	})
+}
+
+func (c *gpuCache) matrix(m *memory, eval bool) matrix {
+	n := int64(c.facts.Inputs(eval))
+	g := &gpuMatrix{gpuCache: c, turn: c.turns.Training, stored: m.host(n * c.RowBytes()), ids: m.host(8 * n)}
+	if eval {
+		g.turn = c.turns.Evaluation
+	}
+	return g
+}
+
+// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the misses, the
+// admitted ones first, and which entries of the table the matrix is made of and changes.
+type gpuMatrix struct {
+	*gpuCache
+	turn   func() *gpurows.Turn
+	stored *device.Host
+	ids    *device.Host // entries of the matrix's rows, then those of the admitted misses
+	pinned []*cuda.Pinned
+
+	held, into     []int32
+	places         []uint32
+	read, admitted int // misses
+	now            *gpurows.Turn
+}
+
+// open lets the GPU copy from the slot.
+func (m *gpuMatrix) open() error {
+	return m.Device.Attached(func() error {
+		for _, h := range []*device.Host{m.stored, m.ids} {
+			h.Prefer(m.Device.Node)
+			p, err := m.Device.Register(h.Bytes())
+			if err != nil {
+				return err
+			}
+			m.pinned = append(m.pinned, p)
+		}
+		return nil
+	})
+}
+
+func (m *gpuMatrix) free() {
+	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
+		for _, p := range m.pinned {
+			p.Free()
+		}
+		return nil
+	})
+	m.pinned = nil
+}
+
+func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
+	m.held, m.into, m.places, m.read, m.admitted = held, into, places, 0, 0
+	for _, frame := range into {
+		if frame != residency.Absent {
+			m.admitted++
+		}
+	}
+	admitted, others := uint32(0), uint32(m.admitted)
+	for i, frame := range held {
+		if frame != residency.Absent {
+			if int64(frame) < m.near {
+				near++
+			}
+			continue
+		}
+		next := &others
+		if into[i] != residency.Absent {
+			next = &admitted
+		}
+		places[m.read] = *next
+		*next++
+		m.read++
+	}
+	return m.stored.Bytes(), near
+}
+
+// assemble names the entries, now that the turn is known.
+func (m *gpuMatrix) assemble() {
+	m.now = m.turn()
+	n, ids, landed := len(m.held), m.ids.Uint32s(), uint32(m.landed())
+	misses := m.places
+	for i, frame := range m.held {
+		if frame != residency.Absent {
+			ids[i] = m.entry(frame)
+			continue
+		}
+		ids[i] = landed + misses[0]
+		if to := m.into[i]; to != residency.Absent {
+			ids[n+int(misses[0])] = m.entry(to)
+		}
+		misses = misses[1:]
+	}
+}
+
+// landed returns the entry of the first row that the misses land in.
+func (m *gpuMatrix) landed() int64 { return m.near + m.now.Landing(int64(m.facts.Inputs(false))) }
+
+func (m *gpuMatrix) memory() []byte  { return nil }
+func (m *gpuMatrix) x(int) []float32 { return nil }
+
+// fill submits the copies of the misses and of the entries and, after them on the table's
+// stream, the gather and what changes the frames.
+func (m *gpuMatrix) fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	t, row, s := m.now, m.RowBytes(), m.turns.Stream()
+	misses := m.Rows().Slice(m.landed()*row, int64(m.read)*row)
+	if err := copies.CopyIn(misses, m.stored.Bytes()[:misses.Bytes()]); err != nil {
+		return nil, err
+	}
+	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:inputs+m.admitted])); err != nil {
+		return nil, err
+	}
+	if err := m.turns.Begin(t, copies); err != nil {
+		return nil, err
+	}
+	if err := m.Gather(s, x, t.IDs, inputs); err != nil {
+		return nil, err
+	}
+	if n := int64(m.admitted); n > 0 {
+		if err := m.Place(s, misses.Slice(0, n*row), t.IDs.Slice(4*int64(inputs), 4*n), m.admitted); err != nil {
+			return nil, err
+		}
+	}
+	return m.turns.End(t)
+}

@@ -1,0 +1,136 @@
+package online
+
+import (
+	"context"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/copier"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/kernel"
+)
+
+// hostCache is frames in RAM. The CPU gathers.
+type hostCache struct {
+	facts  *featurestore.Facts
+	frames int64
+	rows   *device.Host
+	copies *copier.Copier
+}
+
+func (c *hostCache) bytes() int64 {
+	return binio.AlignUp(c.frames*int64(c.facts.RowBytes), device.PageSize)
+}
+
+func (c *hostCache) count(l *featurestore.Layout) { l.RAMBytes += c.bytes() }
+
+func (c *hostCache) open() (err error) {
+	if c.rows, err = device.NewHost(int(c.bytes())); err != nil {
+		return err
+	}
+	c.copies = copier.New(copier.Enough())
+	c.copies.Start()
+	return nil
+}
+
+func (c *hostCache) close() {
+	if c.copies != nil {
+		c.copies.Close()
+	}
+	if c.rows != nil {
+		c.rows.Free()
+	}
+}
+
+func (c *hostCache) settle() error { return nil }
+
+// refill lets the rows land in their frames.
+func (c *hostCache) refill(ctx context.Context, _ *memory, r *reader, nodes []uint32) error {
+	return r.read(ctx, nodes, c.rows.Bytes())
+}
+
+func (c *hostCache) refillBytes() int64 { return 0 }
+
+func (c *hostCache) matrix(m *memory, eval bool) matrix {
+	f, n := c.facts, c.facts.Inputs(eval)
+	h := &hostMatrix{cache: c, mem: m.host(4 * int64(n) * int64(f.Dim))}
+	if h.stored = h.mem; f.DType != dtype.Float32 {
+		h.stored = m.host(int64(n) * int64(f.RowBytes))
+	}
+	return h
+}
+
+// hostMatrix is a matrix in RAM, and the misses in its order: of float32, they are the
+// matrix's rows.
+type hostMatrix struct {
+	cache      *hostCache
+	mem        *device.Host
+	stored     *device.Host // misses as the dataset has them; mem, if that is float32
+	held, into []int32
+}
+
+func (m *hostMatrix) open() error { return nil }
+
+func (m *hostMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
+	m.held, m.into = held, into
+	k := 0
+	for i, frame := range held {
+		if frame == residency.Absent {
+			places[k] = uint32(i)
+			k++
+		}
+	}
+	return m.stored.Bytes(), 0
+}
+
+func (m *hostMatrix) assemble() {
+	_ = m.cache.copies.Run((*gather)(m), len(m.held)) // nothing of it fails
+	_ = m.cache.copies.Run((*admit)(m), len(m.into))
+}
+
+// gather makes rows of the matrix from the frames and, where they are to be widened, from
+// what was read.
+type gather hostMatrix
+
+// Do implements copier.Work.
+func (g *gather) Do(lo, hi int, _ *[]byte) error {
+	f := g.cache.facts
+	frames, stored, x, row := g.cache.rows.Bytes(), g.stored.Bytes(), g.mem.Float32s(), f.RowBytes
+	for i := lo; i < hi; i++ {
+		from, k := stored, i
+		if frame := g.held[i]; frame != residency.Absent {
+			from, k = frames, int(frame)
+		} else if f.DType == dtype.Float32 {
+			continue // it was read into the matrix
+		}
+		kernel.Widen(x[i*f.Dim:(i+1)*f.Dim], from[k*row:(k+1)*row], f.DType, f.Dim)
+	}
+	return nil
+}
+
+// admit copies rows that were read into frames.
+type admit hostMatrix
+
+// Do implements copier.Work.
+func (a *admit) Do(lo, hi int, _ *[]byte) error {
+	frames, stored, row := a.cache.rows.Bytes(), a.stored.Bytes(), a.cache.facts.RowBytes
+	for i := lo; i < hi; i++ {
+		if frame := int(a.into[i]); frame >= 0 {
+			copy(frames[frame*row:(frame+1)*row], stored[i*row:(i+1)*row])
+		}
+	}
+	return nil
+}
+
+func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
+
+func (m *hostMatrix) x(inputs int) []float32 { return m.mem.Float32s()[:inputs*m.cache.facts.Dim] }
+
+func (m *hostMatrix) fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	return nil, copies.CopyIn(x, binio.Bytes(m.x(inputs)))
+}
+
+func (m *hostMatrix) free() {}

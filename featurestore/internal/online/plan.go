@@ -1,0 +1,174 @@
+package online
+
+import (
+	"slices"
+
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+)
+
+// Plan makes the cache as large as is wanted, or as the memory allows, on the GPU first. Of a
+// cache whose size is not given, superbatches take a quarter of the memory that is left, at
+// most.
+func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	p, err := newPlanner(c, &o)
+	if err != nil {
+		return featurestore.Layout{}, err
+	}
+	least := p.layout(size{}, p.finest)
+	if n := p.bytes(&least); n > o.Memory {
+		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
+			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
+	}
+	if o.Least {
+		return least, nil
+	}
+	first, err := p.wanted()
+	if err != nil {
+		return featurestore.Layout{}, err
+	}
+	whole := p.largest(first)
+	l := p.layout(first, p.finest)
+	if p.bytes(&l) > o.Memory && p.fits(whole, p.finest, o.Memory) {
+		first = whole // rows on the GPU take less RAM than rows in it
+		l = p.layout(first, p.finest)
+	}
+	n := p.bytes(&l)
+	if n > o.Memory {
+		return l, p.tooLarge(first, n)
+	}
+	if first == whole {
+		return p.layout(first, p.longest(first, o.Memory)), nil
+	}
+	parts := p.longest(first, n+(o.Memory-n)/4)
+	if p.fits(whole, parts, o.Memory) {
+		return p.layout(whole, parts), nil
+	}
+	k := most(p.more(first), func(k int64) bool { return p.fits(p.grown(first, k), parts, o.Memory) })
+	return p.layout(p.grown(first, k), parts), nil
+}
+
+// planner divides memory by some options.
+type planner struct {
+	*candidate
+	options *featurestore.PlanOptions
+	policy  string
+	finest  int   // superbatches of an epoch, of a batch each; 0: there are none
+	onGPU   int64 // the most frames that the GPU may hold
+}
+
+// size is how many frames there are, on the GPU and in RAM.
+type size struct{ near, far int64 }
+
+func newPlanner(c *candidate, o *featurestore.PlanOptions) (*planner, error) {
+	p := &planner{candidate: c, options: o, policy: o.Policy}
+	if p.policy == "" {
+		p.policy = c.design.Policies[0]
+	}
+	if !slices.Contains(c.design.Policies, p.policy) {
+		return nil, fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %v", p.policy, c.design.Name, c.design.Policies)
+	}
+	if c.design.Recorded {
+		p.finest = c.facts.BatchesPerEpoch
+	}
+	if o.GPU == nil {
+		return p, nil
+	}
+	l := p.layout(size{}, p.finest)
+	if l.GPUBytes > o.GPUMemory {
+		return nil, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+			budget.FormatBytes(l.GPUBytes), budget.FormatBytes(max(o.GPUMemory, 0)))
+	}
+	var err error
+	p.onGPU, err = gpurows.Fit(o.GPUCache, o.GPUMemory-l.GPUBytes, p.limit(), c.facts.Nodes, c.facts.RowBytes)
+	return p, err
+}
+
+// limit returns the most frames that there may be.
+func (p *planner) limit() int64 { return min(p.facts.Nodes, maxFrames) }
+
+// maxFrames is the most that a policy numbers.
+const maxFrames = 1<<31 - 1
+
+// wanted returns the frames that the options name.
+func (p *planner) wanted() (s size, err error) {
+	if p.options.GPUCache != nil {
+		s.near = p.onGPU
+	}
+	if p.options.Cache != nil {
+		s.far, err = p.options.Cache.Rows(p.facts.Nodes, p.facts.RowBytes)
+	}
+	s.far = min(s.far, p.limit()-s.near)
+	return s, err
+}
+
+// more returns how many frames there may be beyond those that the options name.
+func (p *planner) more(s size) int64 {
+	n := p.limit() - s.near - s.far
+	if p.options.Cache != nil {
+		n = min(n, p.onGPU-s.near)
+	}
+	return n
+}
+
+// grown returns so many frames more, on the GPU first.
+func (p *planner) grown(s size, k int64) size {
+	near := min(k, p.onGPU-s.near)
+	return size{s.near + near, s.far + k - near}
+}
+
+// largest returns as many frames more as there may be. If that is one for every row, the GPU
+// has as many of them as it may hold.
+func (p *planner) largest(s size) size {
+	s = p.grown(s, p.more(s))
+	if s.near+s.far == p.limit() {
+		moved := min(p.onGPU-s.near, s.far)
+		s = size{s.near + moved, s.far - moved}
+	}
+	return s
+}
+
+func (p *planner) layout(s size, parts int) featurestore.Layout {
+	return p.candidate.layout(own{policy: p.policy, frames: int(s.near + s.far), near: int(s.near), gpu: p.options.GPU, grid: p.grid(parts)})
+}
+
+// bytes returns the host memory that a layout takes with all slots.
+func (p *planner) bytes(l *featurestore.Layout) int64 {
+	return l.Bytes(p.options.Slots, p.options.EvalSlots)
+}
+
+func (p *planner) fits(s size, parts int, memory int64) bool {
+	l := p.layout(s, parts)
+	return p.bytes(&l) <= memory && p.grid(parts).numbered(p.facts.Nodes, p.facts.Inputs(false))
+}
+
+// longest returns the superbatches of an epoch that are as long as fits.
+func (p *planner) longest(s size, memory int64) int {
+	return p.finest - int(most(int64(max(p.finest-1, 0)), func(n int64) bool { return p.fits(s, p.finest-int(n), memory) }))
+}
+
+// tooLarge is the error of a wanted cache that takes so much memory.
+func (p *planner) tooLarge(s size, need int64) error {
+	o := p.options
+	if o.Cache == nil {
+		return fault.New(fault.ErrBudget, "what finds the %d rows of --gpu-cache %s, and %d slots, need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+			s.near, o.GPUCache, o.Slots, budget.FormatBytes(need), budget.FormatBytes(o.Memory))
+	}
+	return fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+		o.Cache, s.far, o.Slots, budget.FormatBytes(need), budget.FormatBytes(o.Memory))
+}
+
+// most returns the largest number up to hi that fits. Zero does, and all below one that does.
+func most(hi int64, fits func(int64) bool) int64 {
+	lo := int64(0)
+	for lo < hi {
+		if mid := lo + (hi-lo+1)/2; fits(mid) {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return lo
+}
