@@ -237,9 +237,7 @@ func (b *buffer) Turn(ctx context.Context, batch int, counts *featurestore.Count
 			return err
 		}
 	}
-	if b.had++; b.had > b.course.phases[b.phase].batches { // of a circle of one phase
-		b.had = 1
-	}
+	b.had++
 	return b.bring(ctx, &b.ahead, b.share(), counts)
 }
 
