@@ -9,8 +9,9 @@
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
 // The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows,
-// ginex, gnndrive and hyperion read them one by one, gids reads and holds pages of them, mmap maps
-// them and lets the kernel read their pages.
+// ginex, gnndrive and hyperion read them one by one, agnes in blocks for many batches at once, gids
+// reads and holds pages of them, marius reads whole partitions, mmap maps them and lets the kernel
+// read their pages.
 // Stores that have rows alone take the graphs from a Source: package sampled reads them, package
 // live draws them while training.
 // Those whose policy looks ahead see the input nodes of the coming batches in a Window.

@@ -44,7 +44,7 @@ func TestStoresOnRealGraphs(t *testing.T) {
 				})
 				r, want := w.mustRun(a, nil)
 				t.Logf("%s: %d steps, loss %v, test %v, %s", model, len(want), want[len(want)-1], r.TestAccuracy, r.BLAS)
-				ways := map[string]func(*Options){"samples": w.fromSamples, "drawn": w.live, "mapped rows": w.mappingRows, "pages": w.paging}
+				ways := map[string]func(*Options){"samples": w.fromSamples, "drawn": w.live, "mapped rows": w.mappingRows, "pages": w.paging, "blocks": w.inBlocks}
 				for store := range readers {
 					ways[store] = w.reading(store)
 				}

@@ -13,18 +13,22 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/hyperion"
+	"diskgnn/featurestore/marius"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
 	singlerows "diskgnn/featurestore/rows"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/pack"
+	"diskgnn/presample"
 	"diskgnn/train/rundir"
 )
 
@@ -50,6 +54,13 @@ func (w *world) reading(store string) func(*Options) {
 func (w *world) paging(o *Options) {
 	w.fromSamples(o)
 	o.Store, o.RAMCache = gids.Name, percent(60)
+}
+
+// inBlocks makes options of a pack those of a run that reads blocks, with room for most of the
+// rows.
+func (w *world) inBlocks(o *Options) {
+	w.fromSamples(o)
+	o.Store, o.RAMCache = agnes.Name, percent(95)
 }
 
 // mappingRows makes options of a pack those of a run that maps the rows, with a page cache
@@ -117,12 +128,17 @@ func TestStoresTrainTheSame(t *testing.T) {
 			if e := r.Epochs[0]; !r.Unchecked || r.FaultThreads != 3 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofMapped, losses) {
 				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofMapped, losses)
 			}
+			b = w.fresh(a, w.inBlocks)
+			r, ofBlocks := w.mustRun(b, nil)
+			if e := r.Epochs[0]; r.CacheRows != 380 || e.RAMBytes == 0 || e.RAMBytes%80 != 0 || e.BytesRead <= e.GraphBytesRead || !slices.Equal(ofBlocks, losses) {
+				t.Errorf("%s, %s: %+v, losses %v, in memory %v", model, what, e, ofBlocks, losses)
+			}
 			if !c.same {
 				continue
 			}
-			v := w.ending(m.Out)
-			v.metrics = ""
-			if !slices.Equal(losses, want) || x != y || x != v {
+			u, v := w.ending(b.Out), w.ending(m.Out)
+			u.metrics, v.metrics = "", ""
+			if !slices.Equal(losses, want) || x != y || x != u || x != v {
 				t.Errorf("%s, %s: the stores differ: losses %v and %v", model, what, want, losses)
 			}
 		}
@@ -147,6 +163,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		{w.fresh(w.options(p), w.reading(gnndrive.Name)), gnndrive.Name, ""},
 		{w.fresh(w.options(p), w.reading(hyperion.Name)), hyperion.Name, ""},
 		{w.fresh(w.options(p), w.paging), gids.Name, ""},
+		{w.fresh(w.options(p), w.inBlocks), agnes.Name, ""},
 		{w.fresh(w.options(p), w.mappingRows), mmap.Name, ""},
 	} {
 		w.interrupt(c.o, 5)
@@ -190,7 +207,8 @@ func TestResumeOnAnotherStore(t *testing.T) {
 	reading := func(store string) func(*Options) {
 		return func(o *Options) { w.reading(store)(o); o.FaultThreads = 0 }
 	}
-	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name), w.paging, reading(hyperion.Name)}
+	inBlocks := func(o *Options) { w.inBlocks(o); o.FaultThreads = 0 }
+	stores := []func(*Options){onPack(p), inMemory, reading(singlerows.Name), w.mappingRows, reading(ginex.Name), reading(gnndrive.Name), inBlocks, w.paging, reading(hyperion.Name)}
 	for _, model := range []string{"sage", "gcn", "gat"} {
 		whole := w.options(p, func(o *Options) { o.Model, o.LayerOrder, o.Norm = model, "aggregate", "batch" })
 		w.mustRun(whole, nil)
@@ -256,25 +274,74 @@ func TestResumeReadingRows(t *testing.T) {
 	}
 }
 
-// A run on the recorded accesses of superbatches reads what it would have read without the
-// interruption, wherever it goes on; its checkpoints hold nothing of the cache.
+// A run on the recorded accesses of superbatches or hyperbatches reads what it would have read
+// without the interruption, wherever it goes on; its checkpoints hold nothing of the rows.
 func TestResumeOnRecordedAccesses(t *testing.T) {
 	w := newWorld(t, worldParams{})
-	whole := w.options("", w.reading(ginex.Name), func(o *Options) { o.Given = []string{"ram-cache"} })
-	w.mustRun(whole, nil)
-	for _, at := range []int{1, 4, 9} {
-		o := w.fresh(whole)
-		w.interrupt(o, at)
-		o = Options{Out: o.Out, Resume: true}
-		r, err := w.run(context.Background(), o, &logged{}, nil)
+	for policy, change := range map[string]func(*Options){"belady": w.reading(ginex.Name), "": w.inBlocks} {
+		whole := w.options("", change, func(o *Options) { o.Given = []string{"ram-cache"} })
+		w.mustRun(whole, nil)
+		for _, at := range []int{1, 4, 9} {
+			o := w.fresh(whole)
+			w.interrupt(o, at)
+			o = Options{Out: o.Out, Resume: true}
+			r, err := w.run(context.Background(), o, &logged{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
+				t.Errorf("%s, interrupted after %d batches: another ending", whole.Store, at)
+			}
+			if r.CachePolicy != policy || r.StoreState != 0 {
+				t.Errorf("%s, interrupted after %d batches: %+v", whole.Store, at, r.Setup)
+			}
+		}
+	}
+}
+
+// On samples of a buffer of partitions, a run that holds these ends as one that holds all rows,
+// also when it was interrupted, or went on with the other store in between.
+func TestHoldingPartitions(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	for order, walk := range map[string]string{"dispersed": "sweep", "sequential": ""} {
+		_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: 16, Fanout: []int{3, 4}, Epochs: 2,
+			Order: order, Walk: walk, Partitions: 9, Buffer: 6, Force: true}, progress.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
-			t.Errorf("interrupted after %d batches: another ending", at)
+		holding := func(o *Options) {
+			w.fromSamples(o)
+			o.Store = marius.Name
 		}
-		if r.CachePolicy != "belady" || r.StoreState != 0 {
-			t.Errorf("interrupted after %d batches: %+v", at, r.Setup)
+		a := w.options("", w.fromSamples, func(o *Options) { o.LayerOrder = "aggregate" })
+		_, want := w.mustRun(a, nil)
+		whole := w.fresh(a, holding)
+		r, losses := w.mustRun(whole, nil)
+		if e := r.Epochs[1]; !slices.Equal(losses, want) || e.RAMBytes == 0 || e.BytesRead <= e.GraphBytesRead || w.ending(whole.Out).final != w.ending(a.Out).final {
+			t.Errorf("%s: %+v, losses %v, in memory %v", order, e, losses, want)
+		}
+		for _, at := range []int{1, 7, 20} {
+			o := w.fresh(whole)
+			w.interrupt(o, at)
+			if _, err := w.run(context.Background(), Options{Out: o.Out, Resume: true}, &logged{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
+				t.Errorf("%s, interrupted after %d batches: another ending", order, at)
+			}
+		}
+		o := w.fresh(whole)
+		w.interrupt(o, 4)
+		o.Resume = true
+		w.fromSamples(&o)
+		o.Store = memory.Name
+		w.interrupt(o, 9)
+		holding(&o)
+		if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if w.ending(o.Out).final != w.ending(a.Out).final {
+			t.Errorf("%s: on both stores in turn, another ending", order)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
 			stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &o.Samples),
-			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex, gnndrive, gids or hyperion (of --dataset, read while training), mmap (of --dataset, by page faults), or auto", &o.Store),
+			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex, gnndrive, agnes, gids or hyperion (of --dataset, read while training), mmap (of --dataset, by page faults), marius (of --dataset, and --samples of some orders), or auto", &o.Store),
 			fanoutFlag(&o.Fanout),
 			flag("eval-fanout", "LIST", "with --fanout, for validation and test: same, all, or a list", "same", text(&o.EvalFanout)),
 			intFlag("batch-size", "with --fanout: seed nodes of a mini-batch", "1024", &o.BatchSize, 1),

@@ -9,11 +9,13 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/hyperion"
 	"diskgnn/featurestore/live"
+	"diskgnn/featurestore/marius"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
@@ -53,8 +55,10 @@ var stores = []struct {
 	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
 	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
 	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
+	{agnes.Name, ofSource, hasSource, nil, agnes.On, nil},
 	{gids.Name, ofSource, hasSource, nil, gids.On, gids.Modes()},
 	{hyperion.Name, ofSource, hasSource, nil, hyperion.On, nil},
+	{marius.Name, ofSource, hasSource, nil, marius.On, nil},
 	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
 }
 
@@ -118,6 +122,10 @@ func Maps(name string) bool { return name == mmap.Name }
 // Divides reports whether a store, which Choose has returned, divides its memory between rows
 // and the lists of neighbours that batches are drawn from.
 func Divides(name string) bool { return name == hyperion.Name }
+
+// Particular reports whether a store, which Choose has returned, takes no samples but those
+// that were drawn for it.
+func Particular(name string) bool { return name == marius.Name }
 
 // Find reads the metadata of the store that Choose returns; not where batches are drawn
 // while training, see On. The reason is one printable line: which store it is, and of what.

@@ -35,6 +35,8 @@ func TestChoose(t *testing.T) {
 		{"rows", pack, "--store rows takes --dataset with --samples"},
 		{"ginex", samples, "ginex"},
 		{"gnndrive", samples, "gnndrive"},
+		{"agnes", samples, "agnes"},
+		{"marius", samples, "marius"},
 		{"hyperion", samples, "hyperion"},
 		{"gids", samples, "gids"},
 		{"memory", samples, "memory"},
@@ -50,7 +52,7 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "Give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, gids, hyperion, mmap"},
+		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, agnes, gids, hyperion, marius, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {
@@ -64,10 +66,10 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A store with a choice of policies lists them, the default first; one alone maps its rows,
-// one divides its memory.
+// A store with a choice of policies lists them, the default first; one alone maps its rows, one
+// divides its memory, and one takes no samples but its own.
 func TestPolicies(t *testing.T) {
-	for name, want := range map[string][]string{"packed": nil, "memory": nil, "hyperion": nil, "mmap": nil, all.Auto: nil,
+	for name, want := range map[string][]string{"packed": nil, "memory": nil, "agnes": nil, "hyperion": nil, "marius": nil, "mmap": nil, all.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
@@ -81,6 +83,9 @@ func TestPolicies(t *testing.T) {
 		}
 		if all.Divides(name) != (name == "hyperion") {
 			t.Errorf("%s divides its memory: %t", name, all.Divides(name))
+		}
+		if all.Particular(name) != (name == "marius") {
+			t.Errorf("%s takes no samples but its own: %t", name, all.Particular(name))
 		}
 	}
 }

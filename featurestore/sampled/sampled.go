@@ -22,6 +22,7 @@ import (
 
 // Source implements featurestore.Source.
 type Source struct {
+	fs      vfs.FS
 	data    *dataset.Dataset
 	samples *mbfile.Reader
 	facts   featurestore.Facts
@@ -41,7 +42,7 @@ func Find(fsys vfs.FS, data, samples string) (*Source, error) {
 	if err := stage.CheckParent(samples, r.Meta(), stage.RoleDataset, data, d.Fingerprint()); err != nil {
 		return nil, err
 	}
-	s := &Source{data: d, samples: r}
+	s := &Source{fs: fsys, data: d, samples: r}
 	return s, s.count()
 }
 
@@ -75,6 +76,12 @@ func (s *Source) seeds(lo, hi int) (n int64) {
 
 // Dir returns the directory of the samples.
 func (s *Source) Dir() string { return s.samples.Dir() }
+
+// FS returns the file system that the samples lie on.
+func (s *Source) FS() vfs.FS { return s.fs }
+
+// Params returns what decided the samples.
+func (s *Source) Params() mbfile.Params { return s.samples.Params() }
 
 // Dataset returns what the samples were drawn from.
 func (s *Source) Dataset() *dataset.Dataset { return s.data }

@@ -3,6 +3,7 @@ package sampler
 import (
 	"math"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/rng"
 	"diskgnn/presample/mbfile"
@@ -106,6 +107,22 @@ func PartitionMemory(p mbfile.Params, nodes int64) int64 {
 		return 4 * nodes
 	}
 	return 0
+}
+
+// BufferedMemory bounds, for the orders Dispersed and Sequential, the bytes that Load holds of
+// such a dataset, and those of Memory after it while the batches of one epoch and the next are
+// under way.
+func BufferedMemory(p *mbfile.Params, d dataset.Facts, targetBytes int) int64 {
+	states := 1
+	if p.Order == Dispersed {
+		states = walk.States(p.Walk, p.Partitions, p.Buffer)
+	}
+	held, assignment := walk.Memory(p.Partitions, states)
+	split := d.Train + d.Valid + d.Test
+	visit := 4*d.Train + held + 8*d.Train // no more batches than seed nodes
+	arranging := 4*d.Train + 16*int64(states)
+	loading := 4*d.Nodes + int64(targetBytes)*split + PartitionMemory(*p, d.Nodes)
+	return loading + 2*d.Nodes + int64(12+targetBytes)*split + 4*d.Train + 16*int64(states+1) + assignment + 2*visit + arranging
 }
 
 // cut is where a batch ends in the order of an epoch, and the state that it belongs to.

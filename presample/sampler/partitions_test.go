@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"diskgnn/dataset"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/rng"
@@ -366,4 +367,22 @@ func TestBufferCancelled(t *testing.T) {
 	if _, err := w.take(ctx, make([]uint32, 1), g.Neighbors(0)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// TestBufferedMemory: what is planned covers what is held, and is not far from it.
+func TestBufferedMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 3000).Draw(t, "nodes")
+		p := bufferParams(t, n)
+		train := identity(make([]uint32, rapid.IntRange(1, n).Draw(t, "training nodes")))
+		s, err := bufferSeeds(p, n, train)
+		if err != nil {
+			return // more training nodes than the buffer holds
+		}
+		facts := dataset.Facts{Nodes: int64(n), Train: int64(len(train)), Valid: 2}
+		planned, held := BufferedMemory(&p, facts, 0), s.Memory(0)
+		if loads := 4*int64(n) + PartitionMemory(p, int64(n)); planned < held+loads || planned > 3*(held+loads)+2048 {
+			t.Fatalf("%d bytes are planned, %d held after loading with %d", planned, held, loads)
+		}
+	})
 }

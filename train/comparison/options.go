@@ -22,7 +22,7 @@ type Options struct {
 	Samples string // directory; "": they are drawn as Sampling says
 	Out     string // directory of the comparison, whose parent exists
 
-	Stores []string // as featurestore/all names them; nil: all
+	Stores []string // as featurestore/all names them; nil: all that take any samples
 	Rounds int      // runs of each store, in turn; 0 means 2
 	// Ablations are parts that are taken away from every store, for more runs: names of
 	// Ablations, those that go together joined by "+".
@@ -51,7 +51,7 @@ func Defaults() Options {
 // EnsureDefaults replaces zero values that mean a default.
 func (o *Options) EnsureDefaults() {
 	if o.Stores == nil {
-		o.Stores = slices.DeleteFunc(stores.Names(), func(n string) bool { return n == stores.Auto })
+		o.Stores = slices.DeleteFunc(stores.Names(), func(n string) bool { return n == stores.Auto || stores.Particular(n) })
 	}
 	o.Rounds = cmp.Or(o.Rounds, 2)
 	o.DriveSeconds = cmp.Or(o.DriveSeconds, driverate.Limited.For.Seconds())

@@ -220,3 +220,7 @@ func (s *store) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Ranks returns the ranks of all nodes, once the store was filled: for a store that reads its
+// batches of evaluation by this one.
+func (s *store) Ranks() []uint32 { return s.ranks.Uint32s()[:s.facts.Nodes] }

@@ -1,0 +1,114 @@
+// Package agnes is the store that reads the features of a DATASET in blocks of 1 MiB, each for
+// many batches at once, as AGNES does (KDD 2026): the accesses of a hyperbatch, which is up to
+// 1,024 batches, are recorded before it begins; then every block that any of them needs is read
+// once, in the order of the file, and its rows wait in RAM for their batches. There is no pack;
+// graphs come from a featurestore.Source.
+//
+// With R the bytes of a row, S those of the file, B = 2²⁰, and N(h) the input nodes of the
+// batches of hyperbatch h, it reads
+//
+//	Σ over h of Σ over b in {⌊v·R/B⌋, …, ⌈(v+1)·R/B⌉ − 1 : v in N(h)} of min(B, S − b·B)  bytes
+//
+// (a last page that the file ends in may count whole), at the first batch of the hyperbatch. A
+// row is held once however many of the batches use it: the first use is a miss, the others are
+// hits. With C rows in RAM, a hyperbatch is
+//
+//	the next batches of the sample epoch, 1,024 at most, as many as |N(h)| ≤ C allows
+//
+// so that it follows from C and the samples alone. Rows of one hyperbatch are not kept for the
+// next. Blocks land in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at
+// most, and as many are read at the same time.
+//
+// A hyperbatch is recorded while the one before it is trained, a batch for a batch, which reads
+// the graph of each batch once more; its blocks are read when its first batch comes and all
+// before are assembled. AGNES likewise samples a hyperbatch beside the one before, and trains
+// when its rows have been gathered.
+//
+// It differs from AGNES in this: hyperbatches are as long as memory allows, where AGNES writes
+// the rows that RAM has no room for to files of their own, a batch each, and reads them again;
+// blocks are of the file, so that a row may lie on two; the topology is the source's matter.
+package agnes
+
+import (
+	"errors"
+	"fmt"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/phased"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/units"
+	"diskgnn/iostack"
+)
+
+// Name is the store's in --store.
+const Name = "agnes"
+
+// blockBytes is what checksums of the dataset cover, and what AGNES reads at a time.
+const blockBytes = dataset.Granule
+
+// Most batches of a hyperbatch, and blocks in the buffer.
+const (
+	mostBatches = 1024
+	leastBlocks = 2
+	mostBlocks  = 32
+)
+
+// windowAhead is how far the window shows batches beyond the one that is recorded.
+const windowAhead = 1
+
+// On returns the store of a source's batches, and of the dataset that they are drawn from.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	return phased.New(s, d, &design{source: s, data: d, facts: s.Facts(), longest: mostBatches})
+}
+
+// design implements phased.Design. A unit is a row.
+type design struct {
+	source  featurestore.Source
+	data    *dataset.Dataset
+	facts   featurestore.Facts
+	longest int // batches of a hyperbatch
+}
+
+func (d *design) Name() string { return Name }
+
+// Units needs room for the largest batch.
+func (d *design) Units() (rows, least, most int64) {
+	return 1, min(int64(d.facts.Inputs(false)), d.facts.Nodes), d.facts.Nodes
+}
+
+// size returns the bytes of the feature table.
+func (d *design) size() int64 { return d.facts.Nodes * int64(d.facts.RowBytes) }
+
+// blocks returns how many blocks the buffer of so many rows has room for.
+func (d *design) blocks(rows int64) int64 {
+	inFile := (d.size() + blockBytes - 1) / blockBytes
+	return min(max(rows*int64(d.facts.RowBytes)/16/blockBytes, leastBlocks), mostBlocks, max(inFile, 1))
+}
+
+func (d *design) Count(l *featurestore.Layout, rows int64) {
+	blocks := d.blocks(rows)
+	l.TableBytes += d.checksumBytes()
+	l.RAMBytes += d.rowsBytes(rows) + blocks*blockBytes + 2*nodeSetBytes(d.facts.Nodes) + phased.FreshBytes(rows)
+	l.Ahead, l.WindowBytes = windowAhead, d.source.WindowBytes(windowAhead)
+	l.Note = fmt.Sprintf("hyperbatches of up to %s, as many as need %s or fewer; %s of %s at a time",
+		units.Of(min(d.longest, d.facts.BatchesPerEpoch), "batch"), units.Of(rows, "row"), units.Of(blocks, "block"), budget.FormatBytes(blockBytes))
+}
+
+// checksumBytes returns the memory of the checksums of the blocks.
+func (d *design) checksumBytes() int64 { return 4 * ((d.size() + blockBytes - 1) / blockBytes) }
+
+func (d *design) rowsBytes(rows int64) int64 {
+	return binio.AlignUp(rows*int64(d.facts.RowBytes), device.PageSize)
+}
+
+func (d *design) Open(stack iostack.Stack, loaders featurestore.Loaders, rows int64) (phased.Residents, error) {
+	h := &hyperbatches{design: d, most: int(rows), stack: stack, fresh: phased.NewFresh(rows)}
+	h.now.nodeSet, h.next.nodeSet = newNodeSet(d.facts.Nodes), newNodeSet(d.facts.Nodes)
+	if err := h.open(loaders); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}

@@ -1,0 +1,271 @@
+package agnes_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/agnes"
+	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/storetest"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/presample"
+)
+
+// cached is the store with room for so many rows more than the largest batch has.
+type cached struct {
+	featurestore.Candidate
+	more int
+}
+
+func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	if o.Cache == nil && !o.Least {
+		f := c.Facts()
+		rows := min(int64(f.Inputs(false)+c.more), f.Nodes)
+		o.Cache = &budget.Size{Value: float64(rows * int64(f.RowBytes)), Unit: budget.UnitBytes}
+	}
+	return c.Candidate.Plan(o)
+}
+
+// find finds the store, whose hyperbatches have so many batches at most; 0: as many as it takes.
+func find(t testing.TB, w *storetest.World, more, longest int) featurestore.Candidate {
+	t.Helper()
+	if longest == 0 {
+		c, _, err := stores.Find(storetest.Disk, agnes.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cached{c, more}
+	}
+	s, err := sampled.Find(storetest.Disk, w.Dataset, w.Samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := agnes.WithLongest(s, s.Dataset(), longest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cached{c, more}
+}
+
+// Rows of several types, and hyperbatches of one batch, of some, and of an epoch.
+func TestConformance(t *testing.T) {
+	small := func(epochs, dim int, d dtype.Type) storetest.Params {
+		return storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: dim, DType: d}, Batch: 5, Epochs: epochs}
+	}
+	for name, c := range map[string]struct {
+		params        storetest.Params
+		more, longest int
+	}{
+		"one batch":          {small(2, 9, dtype.Float32), 0, 0},
+		"some":               {small(1, 100, dtype.Float32), 12, 0},
+		"two at most":        {small(2, 7, dtype.BFloat16), 100, 2},
+		"all batches":        {small(1, 5, dtype.Float32), 100, 0},
+		"rows on two blocks": {small(1, 6000, dtype.Float32), 12, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
+				return find(t, w, c.more, c.longest)
+			}, storetest.NoGPUCache, storetest.ReadsAhead)
+		})
+	}
+}
+
+// step is what a batch reads of rows, and how many of them it uses first.
+type step struct {
+	bytes int64
+	first int
+}
+
+// oracle is what the batches of a sample epoch come to, by sets of nodes.
+func oracle(epoch [][]uint32, rows, longest int, row, size int64) (steps []step) {
+	for len(epoch) > 0 {
+		needs, n := map[uint32]bool{}, 0
+		for n < len(epoch) && n < longest {
+			both := map[uint32]bool{}
+			for _, b := range epoch[:n+1] {
+				for _, v := range b {
+					both[v] = true
+				}
+			}
+			if len(both) > rows {
+				break
+			}
+			needs, n = both, n+1
+		}
+		blocks := map[int64]bool{}
+		for v := range needs {
+			for at := int64(v) * row; at < int64(v+1)*row; at += row - 1 { // its first byte and its last
+				blocks[at>>20] = true
+			}
+		}
+		bytes := int64(0)
+		for b := range blocks {
+			bytes += min(1<<20, size-b<<20)
+		}
+		for _, b := range epoch[:n] {
+			s := step{bytes: bytes}
+			bytes = 0
+			for _, v := range b {
+				if needs[v] {
+					s.first++
+					delete(needs, v)
+				}
+			}
+			steps = append(steps, s)
+		}
+		epoch = epoch[n:]
+	}
+	return steps
+}
+
+// What a batch reads is what the formula says of its hyperbatch: each block once, with the first
+// batch. Hits and misses are all accesses, and misses all rows that the hyperbatch needs.
+func TestReadsAreTheFormulasOfTheTrace(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 150, AvgDegree: 4, Dim: 15001}, Batch: 5, Epochs: 2, Fanout: []int{2, 2}}, sample)
+	trace := w.Trace(t)
+	const row = 4 * 15001
+	const size = 150 * row // 8.6 blocks
+	for _, k := range []struct{ more, longest int }{{0, 0}, {10, 0}, {40, 0}, {1000, 0}, {1000, 1}, {30, 2}} {
+		c := find(t, w, k.more, k.longest)
+		f := c.Facts()
+		most := k.longest
+		if most == 0 {
+			most = 1024
+		}
+		var want []step
+		for e := range f.Epochs {
+			want = append(want, oracle(trace[e*f.BatchesPerEpoch:][:f.BatchesPerEpoch], min(f.Inputs(false)+k.more, 150), most, row, size)...)
+		}
+		st := storetest.Open(t, c, 1)
+		st.FillFor(t, 0)
+		sl, hits := st.Slots[0], 0
+		for i := range 2*len(trace) + 3 {
+			ref := featurestore.Ref{Index: i % len(trace)}
+			if err := storetest.Load(t.Context(), sl, ref); err != nil {
+				t.Fatal(err)
+			}
+			w.Holds(t, ref, sl.Batch(), sl.X(), dtype.Float32)
+			n, is := sl.Counts(), want[ref.Index]
+			if got := (step{n.BytesRead - n.GraphRead, len(trace[ref.Index]) - n.RAMRows}); got.first != is.first || got.bytes < is.bytes || got.bytes >= is.bytes+4096 {
+				t.Fatalf("%+v, batch %d: %+v, want %+v", k, i, got, is)
+			}
+			if useful := n.UsefulBytes - int64(is.first)*row; useful <= 0 || useful > n.GraphRead {
+				t.Fatalf("batch %d: %d useful bytes of %d rows, a graph of %d", i, n.UsefulBytes, is.first, n.GraphRead)
+			}
+			hits += n.RAMRows
+		}
+		if (hits == 0) != (k.more == 0 || k.longest == 1) && k.more > 10 {
+			t.Errorf("%+v: %d hits", k, hits)
+		}
+	}
+}
+
+// A run that goes on anywhere, with batches decoded ahead of it, hits and reads what one that
+// was not interrupted does. Its checkpoints hold nothing.
+func TestResumedRunsReadTheSame(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 10, DType: dtype.Float16}, Batch: 10, Epochs: 2, Fanout: []int{2, 2}}, sample)
+	for _, k := range []struct{ more, longest int }{{1000, 0}, {40, 0}, {0, 0}, {1000, 3}} {
+		c := find(t, w, k.more, k.longest)
+		run := func(from, n int) (list []featurestore.Counts) {
+			st := storetest.Open(t, c, 3)
+			if state, err := st.State(); state != nil || err != nil {
+				t.Fatalf("%d bytes of state, %v", len(state), err)
+			}
+			if read, lines := st.FillFor(t, from%st.Facts.Train); len(lines) > 0 || read == 0 {
+				t.Errorf("from batch %d: read %d, reported %q", from, read, lines)
+			}
+			for i := range n + 2 {
+				if i < n {
+					if err := errors.Join(st.Slots[i%3].Start(featurestore.Ref{Index: (from + i) % st.Facts.Train}), st.Slots[i%3].LoadGraph(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if k := i - 2; k >= 0 {
+					sl, ref := st.Slots[k%3], featurestore.Ref{Index: (from + k) % st.Facts.Train}
+					if err := errors.Join(sl.Wait(t.Context()), sl.Assemble(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+					w.Holds(t, ref, sl.Batch(), sl.X(), dtype.Float16)
+					list = append(list, sl.Counts())
+				}
+			}
+			return list
+		}
+		train := c.Facts().Train
+		whole := run(0, 2*train+1)
+		for from := range train + 1 {
+			if got := run(from, train); !slices.Equal(got, whole[from:from+train]) {
+				t.Errorf("%+v, from batch %d: %+v, not interrupted %+v", k, from, got, whole[from:from+train])
+			}
+		}
+	}
+}
+
+// The rows take what memory there is, room for a batch at least, and the buffer follows them.
+func TestPlan(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 500, AvgDegree: 2, Dim: 30000}, Batch: 20, Epochs: 2}, sample)
+	c := find(t, w, 0, 0).(cached).Candidate
+	f := c.Facts()
+	o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 2, EvalSlots: 1}
+	need := func(l featurestore.Layout) int64 { return l.Bytes(o.Slots, o.EvalSlots) }
+	whole, err := c.Plan(o)
+	if err != nil || whole.CacheRows != 500 || whole.Policy != "" || whole.Ahead != 1 || whole.StateBytes != 0 || !strings.HasPrefix(whole.Note, "hyperbatches of up to 12 batches, as many as need 500 rows or fewer; 3 blocks of 1.0 MiB at a time") {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	o.Least = true
+	least, err := c.Plan(o)
+	if err != nil || least.CacheRows != int64(f.Inputs(false)) || !strings.Contains(least.Note, "; 2 blocks") {
+		t.Fatalf("%+v, %v", least, err)
+	}
+	o.Least = false
+	last := least.CacheRows
+	for _, share := range []int64{0, 10, 50, 99} {
+		o.Memory = need(least) + (need(whole)-need(least))*share/100
+		l, err := c.Plan(o)
+		if err != nil || need(l) > o.Memory || need(l) < o.Memory-120000-1<<20 || l.CacheRows < last || l.CacheRows == 500 {
+			t.Errorf("%d%%: %d rows, %d bytes of %d, %v", share, l.CacheRows, need(l), o.Memory, err)
+		}
+		last = l.CacheRows
+	}
+	o.Memory = need(least) - 1
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("less than the least: %v", err)
+	}
+	o.Memory, o.Cache = 1<<40, &budget.Size{Value: 1, Unit: budget.UnitPercent}
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--ram-cache 1%, 5 rows: the store agnes has ") {
+		t.Errorf("less than a batch: %v", err)
+	}
+	o.Cache.Value = 90
+	l, err := c.Plan(o)
+	if err != nil || l.CacheRows != 450 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	o.Memory = need(l) - 1
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 90%, 450 rows") {
+		t.Errorf("a cache beyond memory: %v", err)
+	}
+}
+
+// Compressed features are refused with what to do.
+func TestCompressed(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
+	if _, _, err := stores.Find(storetest.Disk, agnes.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress") {
+		t.Errorf("%v", err)
+	}
+}
+
+// sample makes the samples of a world.
+func sample(dataset, out string, p storetest.Params) error {
+	_, err := presample.Run(context.Background(), storetest.Disk, presample.Options{Dataset: dataset, Out: out,
+		BatchSize: p.Batch, Epochs: p.Epochs, Fanout: p.Fanout, Workers: 2}, progress.Discard)
+	return err
+}

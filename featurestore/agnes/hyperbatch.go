@@ -1,0 +1,322 @@
+package agnes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/phased"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/iostack"
+)
+
+// hyperbatches are the rows of one hyperbatch, and what is recorded of the next. They implement
+// phased.Residents: the frame of a row is the place of its node among those of the hyperbatch.
+type hyperbatches struct {
+	*design
+	most   int // rows
+	stack  iostack.Stack
+	table  *dataset.FeatureReader // for its checksums
+	file   iostack.File
+	window featurestore.Window
+
+	rows   *device.Host
+	fresh  phased.Fresh
+	blocks *device.Host // the buffer
+	flight []flight     // of each of its blocks
+
+	now, next span // what is trained, and what was recorded of the one after it
+}
+
+// span is batches of a sample epoch, and their input nodes.
+type span struct {
+	nodeSet
+	first, batches int
+	whole          bool // no batch comes to it any more
+}
+
+// flight is the read of a block.
+type flight struct {
+	group iostack.Group
+	req   [1]iostack.Request
+	block int
+}
+
+func (h *hyperbatches) open(loaders featurestore.Loaders) (err error) {
+	if h.rows, err = device.NewHost(int(h.rowsBytes(int64(h.most)))); err != nil {
+		return err
+	}
+	h.flight = make([]flight, h.design.blocks(int64(h.most)))
+	if h.blocks, err = device.NewHost(len(h.flight) * blockBytes); err != nil {
+		return err
+	}
+	if h.table, err = h.data.Features(); err != nil {
+		return err
+	}
+	if h.file, err = h.stack.Open(h.table.Path()); err != nil {
+		return err
+	}
+	if h.file.Size() < h.size() {
+		return h.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", h.file.Name(), h.file.Size(), h.size()))
+	}
+	_ = h.stack.Register(h.blocks.Bytes()) // a hint
+	h.window, err = loaders.NewWindow(windowAhead)
+	return err
+}
+
+// damaged adds to an error about the features how they are made again.
+func (h *hyperbatches) damaged(err error) error {
+	return stage.Damaged(err, h.data.Dir(), h.data.Meta().Format)
+}
+
+// Close releases files and memory.
+func (h *hyperbatches) Close() error {
+	var errs []error
+	if h.window != nil {
+		h.window.Free()
+	}
+	if h.file != nil {
+		_ = h.stack.Unregister(h.blocks.Bytes()) // Register was a hint
+		errs = append(errs, h.file.Close())
+	}
+	if h.table != nil {
+		errs = append(errs, h.table.Close())
+	}
+	for _, m := range []*device.Host{h.rows, h.blocks} {
+		if m != nil {
+			m.Free()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (h *hyperbatches) Rows() []byte { return h.rows.Bytes() }
+
+// end returns the batch after a hyperbatch.
+func (h *hyperbatches) end(s *span) int { return (s.first + s.batches) % h.facts.Train }
+
+// begin makes a hyperbatch that will begin with the given batch, of which nothing is recorded.
+func (s *span) begin(batch int) {
+	s.clear()
+	s.first, s.batches, s.whole = batch, 0, false
+}
+
+// record adds the next batch to the hyperbatch that comes, or finds that it is whole. It adds
+// to counts what it reads.
+func (h *hyperbatches) record(ctx context.Context, counts *featurestore.Counts) error {
+	n := &h.next
+	batch := h.end(n)
+	if n.batches > 0 && (n.batches == h.longest || batch%h.facts.BatchesPerEpoch == 0) {
+		n.whole = true
+		return nil
+	}
+	if h.window.First() != batch {
+		read, err := h.window.Advance(ctx)
+		if err != nil {
+			return err
+		}
+		if read > 0 {
+			counts.Add(featurestore.Counts{BytesRead: read, GraphRead: read, Requests: 1})
+		}
+	}
+	switch nodes := h.window.Inputs(0); {
+	case n.add(nodes, h.most):
+		n.batches++
+	case n.batches == 0:
+		return fmt.Errorf("batch %d of %d input nodes, there is room for %d", batch, len(nodes), h.most)
+	default:
+		n.whole = true
+	}
+	return nil
+}
+
+// recordAll records the rest of the hyperbatch that comes.
+func (h *hyperbatches) recordAll(ctx context.Context, counts *featurestore.Counts) error {
+	for !h.next.whole {
+		if err := h.record(ctx, counts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance makes the hyperbatch that comes, which is whole, the present one.
+func (h *hyperbatches) advance() {
+	h.now, h.next = h.next, h.now
+	h.now.index()
+	h.next.begin(h.end(&h.now))
+}
+
+// Seek records hyperbatches from the beginning of the sample epoch to the one that the batch
+// is in, which it reads unless the batch begins it, and as many batches of the next as there
+// would be.
+func (h *hyperbatches) Seek(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
+	task := rep.Task("record what batches read", int64(batch%h.facts.BatchesPerEpoch+1), progress.Batches)
+	defer task.Done()
+	first := batch - batch%h.facts.BatchesPerEpoch
+	read, err := h.window.Seek(ctx, first)
+	if err != nil {
+		return 0, err
+	}
+	h.next.begin(first)
+	var counts featurestore.Counts
+	for {
+		if err := h.recordAll(ctx, &counts); err != nil {
+			return 0, err
+		}
+		task.Add(int64(h.next.batches))
+		if batch < h.next.first+h.next.batches {
+			break
+		}
+		h.advance()
+	}
+	if batch != h.next.first {
+		h.advance()
+		if err = h.load(ctx, &counts); err == nil {
+			err = h.repeat(ctx, batch, &counts)
+		}
+	}
+	return read + counts.BytesRead, err
+}
+
+// repeat does for the batches of the present hyperbatch before the given one what their turns
+// did beside. Their own graphs, which are read once more for the rows that they used, are not
+// counted.
+func (h *hyperbatches) repeat(ctx context.Context, batch int, counts *featurestore.Counts) error {
+	var buf []byte
+	for b := h.now.first; b < batch; b++ {
+		nodes, again, err := h.source.Inputs(ctx, featurestore.Ref{Index: b}, buf)
+		if buf = again; err != nil {
+			return fmt.Errorf("find what was used: %w", err)
+		}
+		if _, err := h.Find(nodes); err != nil {
+			return err
+		}
+		if err := h.ahead(ctx, false, counts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Turn reads the hyperbatch that begins with the batch, if one does, and records a batch of the
+// next, or with the last batch the rest of it.
+func (h *hyperbatches) Turn(ctx context.Context, batch int, counts *featurestore.Counts) error {
+	if h.next.whole && batch == h.next.first {
+		h.advance()
+		if err := h.load(ctx, counts); err != nil {
+			return err
+		}
+	}
+	return h.ahead(ctx, (batch+1)%h.facts.Train == h.end(&h.now), counts)
+}
+
+// ahead records one batch of the hyperbatch that comes, or all of it.
+func (h *hyperbatches) ahead(ctx context.Context, all bool, counts *featurestore.Counts) error {
+	switch {
+	case all:
+		return h.recordAll(ctx, counts)
+	case h.next.whole:
+		return nil
+	}
+	return h.record(ctx, counts)
+}
+
+// Find implements phased.Residents.
+func (h *hyperbatches) Find(nodes []uint32) (first int, err error) {
+	for i, v := range nodes {
+		if !h.now.has(v) {
+			return 0, fmt.Errorf("node %d was not recorded", v)
+		}
+		nodes[i] = h.now.place(v)
+		if h.fresh.Use(nodes[i]) {
+			first++
+		}
+	}
+	return first, nil
+}
+
+// load reads the blocks on which rows of the present hyperbatch lie, in the order of the file,
+// and puts these rows into their frames. It adds to counts what it reads.
+func (h *hyperbatches) load(ctx context.Context, counts *featurestore.Counts) (err error) {
+	begun, done := 0, 0
+	for next := h.after(-1); next >= 0 || done < begun; {
+		if next < 0 || begun-done == len(h.flight) {
+			if err = h.finish(ctx, done%len(h.flight)); err != nil {
+				break
+			}
+			done++
+			continue
+		}
+		var n int64
+		if n, err = h.start(begun%len(h.flight), next); err != nil {
+			break
+		}
+		counts.BytesRead += n
+		counts.Requests++
+		begun++
+		next = h.after(next)
+	}
+	if err != nil {
+		h.drain()
+		return h.damaged(fmt.Errorf("read a hyperbatch from batch %d on: %w", h.now.first, err))
+	}
+	h.fresh.Forget()
+	h.fresh.Read(0, int64(h.now.n))
+	return nil
+}
+
+// after returns the first block behind the given one on which a row of the hyperbatch lies,
+// and -1 where there is none.
+func (h *hyperbatches) after(block int) int {
+	row, begin := int64(h.facts.RowBytes), int64(block+1)*blockBytes
+	v := h.now.from(begin / row) // its row may begin before
+	if v < 0 {
+		return -1
+	}
+	return int(max(v*row, begin) / blockBytes)
+}
+
+// start submits the read of a block. It returns the bytes that it reads.
+func (h *hyperbatches) start(k, block int) (int64, error) {
+	f := &h.flight[k]
+	f.block = block
+	off, n := h.table.Piece(block)
+	f.req[0] = iostack.Request{File: h.file, Offset: off, Buf: h.blocks.Bytes()[k*blockBytes:][:n]}
+	return iostack.Extent(h.file, off, n), h.stack.Submit(&f.group, f.req[:])
+}
+
+// finish waits for a block, checks it and copies the rows, or their parts, that lie on it.
+func (h *hyperbatches) finish(ctx context.Context, k int) error {
+	f := &h.flight[k]
+	if err := h.stack.Wait(ctx, &f.group); err != nil {
+		return err
+	}
+	block, err := h.table.Decode(f.block, f.req[0].Buf, nil)
+	if err != nil {
+		return err
+	}
+	row, begin := int64(h.facts.RowBytes), int64(f.block)*blockBytes
+	end := begin + int64(len(block))
+	v := h.now.from(begin / row) // there is one: the block is read for it
+	for frame := int64(h.now.place(uint32(v))); v >= 0 && v*row < end; frame++ {
+		lo, hi := max(v*row, begin), min((v+1)*row, end)
+		copy(h.rows.Bytes()[frame*row+lo-v*row:], block[lo-begin:hi-begin])
+		v = h.now.from(v + 1)
+	}
+	return nil
+}
+
+// drain ends the reads that are under way.
+func (h *hyperbatches) drain() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i := range h.flight {
+		_ = h.stack.Wait(ended, &h.flight[i].group)
+	}
+}

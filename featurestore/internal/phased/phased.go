@@ -1,0 +1,107 @@
+// Package phased is what stores have in common that train in phases: a phase is successive
+// training batches whose rows are all in RAM meanwhile. Rows come in large reads, when the
+// phase begins or beside the one before it.
+//
+//	LoadGraph  decode the graph
+//	Assemble   where a phase begins, replace rows; read ahead what is the batch's to read; gather
+//
+// Training batches are assembled in their order, so a row is replaced when no batch needs it any
+// more, without locks. While a batch is assembled, those before it compute. Reads of rows show in
+// the link of assembling.
+//
+// What is in RAM and what a batch reads follow from its place in the circle of sample epochs,
+// so checkpoints hold nothing of them. A row that a batch needs counts as read for the first
+// batch that uses it after a read, and as held in RAM for the others: misses are what was read
+// and used, whichever batch the read was made by.
+//
+// A store is a Design, whose Residents hold the rows. Batches of evaluation read all of their
+// rows one by one, as package online does, and change nothing.
+package phased
+
+import (
+	"context"
+	"errors"
+
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/residency"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// Design is what one store differs in from another.
+type Design interface {
+	Name() string
+	// Units returns how rows are held: in units of so many rows, of which RAM has room for
+	// the least at least and has no use for more than the most.
+	Units() (rows, least, most int64)
+	// Count adds to a layout what residents with so many units hold: TableBytes, RAMBytes,
+	// KeepBytes, Ahead, WindowBytes, and the Note. It does not fall with the units.
+	Count(l *featurestore.Layout, units int64)
+	// Open takes the memory of the residents, who read through the stack and the loaders.
+	Open(stack iostack.Stack, loaders featurestore.Loaders, units int64) (Residents, error)
+}
+
+// Residents hold the rows of a phase, in frames of a row each, as the dataset has them. One
+// goroutine at a time uses them. After an error Seek must come.
+type Residents interface {
+	// Seek makes them what they are before a training batch, and returns the bytes read.
+	Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error)
+	// Turn makes the rows of a batch resident, which is the one of Seek or that after the batch
+	// of the last Turn, in the place of rows that it does not need, and reads ahead what is
+	// the batch's to read. To counts it adds what that reads, but for what is useful of it.
+	Turn(ctx context.Context, batch int, counts *featurestore.Counts) error
+	// Find replaces the input nodes of the batch of the last Turn by their frames, and
+	// returns how many of them no batch has used since they were read.
+	Find(nodes []uint32) (first int, err error)
+	// Rows returns the memory of the frames.
+	Rows() []byte
+	Close() error
+}
+
+// New returns the store of that design, of a dataset and the batches of a source. Features
+// of which single rows cannot be read are an error of kind fault.ErrUsage.
+func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
+	single, err := online.New(source, data, online.Design{Name: d.Name(), Policies: []string{residency.LRU}, Planner: online.Single{}, InFlight: singles})
+	if err != nil {
+		return nil, err
+	}
+	return &candidate{design: d, source: source, facts: source.Facts(), single: single}, nil
+}
+
+// singles is the reads of single rows, of a batch of evaluation, at the same time.
+const singles = 512
+
+type candidate struct {
+	design Design
+	source featurestore.Source
+	facts  featurestore.Facts
+	single featurestore.Candidate // for batches of evaluation
+}
+
+func (c *candidate) Name() string                       { return c.design.Name() }
+func (c *candidate) Dir() string                        { return c.source.Dir() }
+func (c *candidate) Facts() featurestore.Facts          { return c.facts }
+func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
+func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
+func (c *candidate) InOrder() bool                      { return true }
+
+// Reads implements featurestore.Reads: large reads, and those of evaluation, in as much memory
+// as the default takes.
+func (c *candidate) Reads() iostack.Options {
+	return iostack.Options{Workers: 64, MaxIO: 256 << 10}
+}
+
+// Open opens the store. Of a layout for evaluation alone it has no residents.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	o, ok := l.Own.(own)
+	if !ok {
+		return c.single.Open(stack, l)
+	}
+	s := &store{candidate: c}
+	if err := s.open(o, stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

@@ -1,0 +1,353 @@
+package marius
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/phased"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack"
+)
+
+// buffer is the partitions in RAM, each in a room. It implements phased.Residents.
+type buffer struct {
+	*design
+	stack  iostack.Stack
+	file   iostack.File // of the rows by partition; nil before Seek
+	sums   *binio.Sums  // of its pages
+	course *course
+
+	frames *device.Host // room after room
+	places *device.Host // of the rows of all nodes in the file
+	fresh  phased.Fresh // by frame
+	rooms  []int32      // of every partition; absent: it is not in RAM
+	free   []int32      // rooms without a partition
+
+	phase int    // number of the present one
+	ahead pieces // of the next phase, read beside it
+	had   int    // batches of the present phase that had their turns
+	trips [2]trip
+}
+
+// absent is the room of a partition that is not in RAM.
+const absent = -1
+
+// A trip is the reads of some pieces, in flight together.
+type trip struct {
+	group iostack.Group
+	req   [tripPieces]iostack.Request
+	n     int
+}
+
+// Pieces of a partition are as large as makes the rate of drives level off, and two trips have
+// enough of them in flight.
+const (
+	pieceBytes = 1 << 20
+	tripPieces = 16
+)
+
+// pieces are the pieces of some partitions, in the order of the file.
+type pieces struct {
+	of    []uint16
+	begun int   // of these partitions, the first that was not read whole
+	off   int64 // bytes of it that were
+	read  int64 // bytes of all that were
+	bytes int64 // of all
+}
+
+// pieces returns all pieces of some partitions.
+func (b *buffer) pieces(of []uint16) pieces {
+	p := pieces{of: of}
+	for _, in := range of {
+		p.bytes += b.table.bytes(int(in))
+	}
+	return p
+}
+
+// Close releases files and memory.
+func (b *buffer) Close() error {
+	var err error
+	if b.file != nil {
+		_ = b.stack.Unregister(b.frames.Bytes()) // Register was a hint
+		err = b.file.Close()
+	}
+	for _, h := range []*device.Host{b.frames, b.places} {
+		if h != nil {
+			h.Free()
+		}
+	}
+	return err
+}
+
+func (b *buffer) Rows() []byte { return b.frames.Bytes() }
+
+// begin finds out the phases, and opens the file of rows by partition, which is made first if
+// it is not there. It returns the bytes read.
+func (b *buffer) begin(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	places := b.places.Uint32s()[:b.facts.Nodes]
+	if b.course, err = b.newCourse(ctx, places); err != nil {
+		return 0, err
+	}
+	if b.sums, read, err = b.prepared(ctx, places, rep); err != nil {
+		return 0, err
+	}
+	if b.file, err = b.stack.Open(b.design.file()); err != nil {
+		return 0, err
+	}
+	_ = b.stack.Register(b.frames.Bytes()) // a hint
+	return read, nil
+}
+
+// damaged adds to an error about the file of rows by partition how it is made again.
+func (b *buffer) damaged(err error) error {
+	if err == nil || !errors.Is(err, fault.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w; remove it, and the next run makes it again", err)
+}
+
+// Seek reads the partitions that there are before the batch: those of the phase that it is in
+// and what was read ahead in it. Before the first batch of a phase it leaves out, of the
+// partitions of the phase before, those that are replaced now.
+func (b *buffer) Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error) {
+	if b.file == nil {
+		if read, err = b.begin(ctx, rep); err != nil {
+			return 0, err
+		}
+	}
+	number, before := b.course.at(batch)
+	n := len(b.course.phases)
+	begins := before == 0 && n > 1
+	if begins {
+		number = (number + n - 1) % n
+		before = b.course.phases[number].batches
+	}
+	b.empty()
+	b.phase, b.had = number, 0
+	for _, p := range b.course.phases[number].held {
+		b.take(int(p))
+	}
+	here := b.pieces(b.course.phases[number].held)
+	if begins {
+		here = b.pieces(common(here.of, b.course.phases[(number+1)%n].held))
+	}
+	task := rep.Task("read the partitions in the buffer", here.bytes, progress.Bytes)
+	defer task.Done()
+	var counts featurestore.Counts
+	if err := b.bring(ctx, &here, here.bytes, &counts); err != nil {
+		return 0, err
+	}
+	b.enter()
+	b.had = before
+	if err := b.bring(ctx, &b.ahead, b.share(), &counts); err != nil {
+		return 0, err
+	}
+	if !begins {
+		err = b.repeat(ctx, batch, before)
+	}
+	return read + counts.BytesRead, err
+}
+
+// repeat finds what the batches of the phase before the given one used first.
+func (b *buffer) repeat(ctx context.Context, batch, before int) error {
+	if len(b.course.comes(b.phase)) == 0 {
+		return nil // nothing counts as read
+	}
+	var buf []byte
+	for i := range before {
+		index := (batch - before + i + b.course.train) % b.course.train
+		nodes, again, err := b.source.Inputs(ctx, featurestore.Ref{Index: index}, buf)
+		if buf = again; err != nil {
+			return fmt.Errorf("find what was used: %w", err)
+		}
+		if _, err := b.Find(nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// common returns the numbers that are in both ascending lists.
+func common(x, y []uint16) (both []uint16) {
+	for len(x) > 0 && len(y) > 0 {
+		switch {
+		case x[0] < y[0]:
+			x = x[1:]
+		case x[0] > y[0]:
+			y = y[1:]
+		default:
+			both, x, y = append(both, x[0]), x[1:], y[1:]
+		}
+	}
+	return both
+}
+
+// empty leaves no partition in RAM.
+func (b *buffer) empty() {
+	b.free = b.free[:0]
+	for room := cap(b.free) - 1; room >= 0; room-- {
+		b.free = append(b.free, int32(room))
+	}
+	for p := range b.rooms {
+		b.rooms[p] = absent
+	}
+}
+
+// take gives a partition a room.
+func (b *buffer) take(p int) {
+	last := len(b.free) - 1
+	b.rooms[p], b.free = b.free[last], b.free[:last]
+}
+
+// enter makes what came into the buffer with the present phase count as read, and gives rooms
+// to as many partitions of the next phase as there are, to be read ahead.
+func (b *buffer) enter() {
+	b.fresh.Forget()
+	for _, p := range b.course.comes(b.phase) {
+		lo := int64(b.rooms[p]) * b.table.roomRows()
+		b.fresh.Read(lo, lo+b.table.rows(int(p)))
+	}
+	next := b.course.comes((b.phase + 1) % len(b.course.phases))
+	next = next[:min(len(next), len(b.free))]
+	for _, p := range next {
+		b.take(int(p))
+	}
+	b.ahead = b.pieces(next)
+}
+
+// share returns how many bytes of the next phase are read when so many batches of the present
+// one had their turns as have.
+func (b *buffer) share() int64 {
+	n := int64(b.course.phases[b.phase].batches)
+	whole := b.ahead.bytes / n
+	return whole*int64(b.had) + (b.ahead.bytes-whole*n)*int64(b.had)/n
+}
+
+// Turn replaces partitions where a phase begins, and reads the batch's share of the next.
+func (b *buffer) Turn(ctx context.Context, batch int, counts *featurestore.Counts) error {
+	n := len(b.course.phases)
+	if next := (b.phase + 1) % n; n > 1 && batch == b.course.phases[next].first {
+		if err := b.change(ctx, next, counts); err != nil {
+			return err
+		}
+	}
+	b.had++
+	return b.bring(ctx, &b.ahead, b.share(), counts)
+}
+
+// change makes the next phase the present one, and adds to counts what it reads.
+func (b *buffer) change(ctx context.Context, next int, counts *featurestore.Counts) error {
+	held := b.course.phases[next].held
+	for _, p := range b.course.phases[b.phase].held {
+		if _, stays := slices.BinarySearch(held, p); !stays {
+			b.free = append(b.free, b.rooms[p])
+			b.rooms[p] = absent
+		}
+	}
+	var missing []uint16
+	for _, p := range held {
+		if b.rooms[p] == absent {
+			b.take(int(p))
+			missing = append(missing, p)
+		}
+	}
+	rest := b.pieces(missing)
+	if err := b.bring(ctx, &rest, rest.bytes, counts); err != nil {
+		return err
+	}
+	b.phase, b.had = next, 0
+	b.enter()
+	return nil
+}
+
+// Find implements phased.Residents.
+func (b *buffer) Find(nodes []uint32) (first int, err error) {
+	places, roomRows := b.places.Uint32s(), b.table.roomRows()
+	for i, v := range nodes {
+		place := int64(places[v])
+		p := b.table.of(place)
+		if b.rooms[p] == absent {
+			return 0, fault.New(fault.ErrCorrupt, "%s: a batch has node %d, of partition %d, which is not in its state", b.source.Dir(), v, p)
+		}
+		nodes[i] = uint32(int64(b.rooms[p])*roomRows + place - b.table.begin[p])
+		if b.fresh.Use(nodes[i]) {
+			first++
+		}
+	}
+	return first, nil
+}
+
+// bring reads pieces until so many bytes of them are, into the rooms of their partitions, and
+// adds to counts what that reads. Reads end where pages do.
+func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64, counts *featurestore.Counts) (err error) {
+	for turn := 0; p.read < upTo || b.trips[0].n+b.trips[1].n > 0; turn = 1 - turn {
+		t := &b.trips[turn]
+		if err = b.finish(ctx, t); err != nil {
+			break
+		}
+		if err = b.start(t, p, upTo, counts); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		b.drain()
+		return b.damaged(fmt.Errorf("read partitions: %w", err))
+	}
+	return nil
+}
+
+// start submits a trip of reads of pieces, if there are any.
+func (b *buffer) start(t *trip, p *pieces, upTo int64, counts *featurestore.Counts) error {
+	for t.n < tripPieces && p.read < upTo {
+		in := int(p.of[p.begun])
+		whole := b.table.bytes(in)
+		n := min(pieceBytes, whole-p.off, binio.AlignUp(upTo-p.read, binio.Page))
+		at := int64(b.rooms[in])*b.table.roomRows()*b.table.row + p.off
+		off := b.table.offset[in] + p.off
+		t.req[t.n] = iostack.Request{File: b.file, Offset: off, Buf: b.frames.Bytes()[at : at+n]}
+		t.n++
+		counts.BytesRead += iostack.Extent(b.file, off, n)
+		counts.Requests++
+		p.read += n
+		if p.off += n; p.off == whole {
+			p.begun, p.off = p.begun+1, 0
+		}
+	}
+	if t.n == 0 {
+		return nil
+	}
+	return b.stack.Submit(&t.group, t.req[:t.n])
+}
+
+// finish waits for the reads of a trip, if there are any, and checks them.
+func (b *buffer) finish(ctx context.Context, t *trip) error {
+	n := t.n
+	if t.n = 0; n == 0 {
+		return nil
+	}
+	if err := b.stack.Wait(ctx, &t.group); err != nil {
+		return err
+	}
+	for _, r := range t.req[:n] {
+		if err := b.sums.Verify(b.file.Name(), r.Offset, r.Buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain ends the reads that are under way.
+func (b *buffer) drain() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i := range b.trips {
+		_ = b.stack.Wait(ended, &b.trips[i].group)
+		b.trips[i].n = 0
+	}
+}

@@ -1,0 +1,22 @@
+package marius
+
+import (
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/phased"
+)
+
+// WithRooms is On with so many rooms for partitions beside the buffer.
+func WithRooms(s Samples, d *dataset.Dataset, more int) (featurestore.Candidate, error) {
+	return phased.New(s, d, &fixed{newDesign(s, d, s.Params()), int64(more)})
+}
+
+type fixed struct {
+	*design
+	more int64
+}
+
+func (f *fixed) Units() (rows, least, most int64) {
+	rows, least, _ = f.design.Units()
+	return rows, least + f.more, least + f.more
+}

@@ -1,0 +1,170 @@
+// Package marius is the store that holds whole partitions of a graph in RAM, as MariusGNN does
+// (EuroSys 2023). It takes samples that were drawn from a buffer of partitions, by `diskgnn
+// presample --order dispersed` or `sequential`, and no others: a batch needs rows of the
+// partitions in the buffer alone. There is no pack; the batches' graphs are those of the samples.
+//
+//	state      the partitions that a batch was drawn from: see packages presample/walk and sampler
+//	phase      successive batches of one state
+//	partition  n/P nodes of everywhere, whose rows lie together in the file features.partitioned
+//
+// With H(k) the partitions of batch k, of which every phase's batches have the same, R the bytes
+// of a row and n(p) the nodes of a partition, the batches of the circle read
+//
+//	Σ over k of Σ over p in H(k) \ H(k−1) of 4096·⌈n(p)·R/4096⌉  bytes
+//
+// of rows: each partition whole when it comes into the buffer, and nothing while the state
+// stays, which under sequential is an epoch. Partitions of states that have no batch are not
+// read.
+//
+// Where memory has room for more than the buffer, partitions of the next state are read beside
+// the batches of the present one, in the order of the file and in equal shares for each batch;
+// what has no room is read when the state changes. Then they count for the first batch of it.
+// Rows of partitions that came into the buffer with a state are misses for the first batch of
+// the phase that uses them; all other accesses are hits.
+//
+// # The file
+//
+// Partitions are random, so the feature table has their rows in no order that could be read.
+// The first run lays them out, in one pass over the table, which is checked, into a file beside
+// the samples:
+//
+//	features.partitioned        partition after partition, each from a multiple of 4096 on, its
+//	                            rows by ascending node, zeros behind them
+//	features.partitioned.sums   fingerprint of the samples, 64 characters; then the table of
+//	                            checksums of every 4096 bytes, as package binio has it
+//
+// Both are a preparation that costs a copy of the features; runs on the same samples use it
+// again. They are no part of the samples' fingerprint: what does not agree with that is made
+// again, and removing them costs one pass. Reading the table for it counts as preload.
+//
+// What it does not have of MariusGNN: training on the edges of partitions on disk (link
+// prediction), and updates of embeddings that are written back.
+package marius
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"diskgnn/dataset"
+	"diskgnn/device"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/phased"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
+	"diskgnn/presample/walk"
+)
+
+// Name is the store's in --store.
+const Name = "marius"
+
+// Samples is a source that has a directory of samples, and says what decided them.
+type Samples interface {
+	featurestore.Source
+	Params() mbfile.Params
+	FS() vfs.FS
+}
+
+// On returns the store of samples, and of the dataset that they are drawn from. Samples of
+// another order, and batches that are drawn while training, are an error of kind
+// fault.ErrUsage that says how to draw those that it takes.
+func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+	const how = "draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`, or --order sequential"
+	drawn, ok := s.(Samples)
+	if !ok {
+		return nil, fault.New(fault.ErrUsage, "--store %s takes samples, and no batches that are drawn while training: %s", Name, how)
+	}
+	p := drawn.Params()
+	switch {
+	case p.Partitions == 0:
+		return nil, fault.New(fault.ErrUsage, "--store %s holds some partitions of the graph, and %s was drawn from all of it, in the order %s: %s", Name, s.Dir(), p.Order, how)
+	case p.Sampler != sampler.Version:
+		return nil, fault.New(fault.ErrUsage, "--store %s: %s was drawn by version %d of the sampling, whose partitions this program does not know: %s", Name, s.Dir(), p.Sampler, how)
+	}
+	return phased.New(s, d, newDesign(drawn, d, p))
+}
+
+// design implements phased.Design. A unit is the room of a partition.
+type design struct {
+	source Samples
+	data   *dataset.Dataset
+	facts  featurestore.Facts
+	params mbfile.Params
+	table  tableLayout
+}
+
+func newDesign(s Samples, d *dataset.Dataset, p mbfile.Params) *design {
+	f := s.Facts()
+	return &design{source: s, data: d, facts: f, params: p, table: newTableLayout(f.Nodes, int64(f.RowBytes), p.Partitions)}
+}
+
+func (d *design) Name() string { return Name }
+
+// changes reports whether the buffer ever does.
+func (d *design) changes() bool {
+	p := &d.params
+	return p.Buffer < p.Partitions && (p.Order == mbfile.Dispersed || p.Epochs > 1)
+}
+
+// Units needs the buffer, and may have room for as many partitions as can come at once.
+func (d *design) Units() (rows, least, most int64) {
+	p := &d.params
+	least = int64(p.Buffer)
+	if most = least; d.changes() {
+		most += int64(min(p.Buffer, p.Partitions-p.Buffer))
+	}
+	return d.table.mostRows(), least, most
+}
+
+func (d *design) Count(l *featurestore.Layout, rooms int64) {
+	p := &d.params
+	l.TableBytes += d.table.sumsBytes() + d.courseBytes()
+	l.RAMBytes += d.framesBytes(rooms) + d.placesBytes() + phased.FreshBytes(rooms*d.table.roomRows())
+	l.KeepBytes = max(l.KeepBytes, sampler.BufferedMemory(p, d.data.Facts(), d.data.TargetBytes()), d.table.workBytes())
+	l.Note = fmt.Sprintf("%d of %s are in RAM, %s each", p.Buffer, units.Of(p.Partitions, "partition"), budget.FormatBytes(d.table.bytes(0)))
+	switch more := rooms - int64(p.Buffer); {
+	case !d.changes():
+		l.Note += ", and stay"
+	case more == 0:
+		l.Note += "; there is no room to read the next ones beside training"
+	default:
+		l.Note += fmt.Sprintf("; up to %d of the next state are read beside training", more)
+	}
+}
+
+// framesBytes returns the memory of the rows of so many partitions.
+func (d *design) framesBytes(rooms int64) int64 {
+	return rooms * d.table.roomRows() * int64(d.facts.RowBytes)
+}
+
+// placesBytes returns the memory of where each node's row lies.
+func (d *design) placesBytes() int64 { return binio.AlignUp(4*d.facts.Nodes, device.PageSize) }
+
+// courseBytes bounds the memory of all phases.
+func (d *design) courseBytes() int64 {
+	states := 1
+	if d.params.Order == mbfile.Dispersed {
+		states = walk.States(d.params.Walk, d.params.Partitions, d.params.Buffer)
+	}
+	return int64(min(d.params.Epochs*states, d.facts.Train)) * phaseBytes(d.params.Partitions)
+}
+
+func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, rooms int64) (phased.Residents, error) {
+	b := &buffer{design: d, stack: stack, fresh: phased.NewFresh(rooms * d.table.roomRows()), rooms: make([]int32, d.params.Partitions), free: make([]int32, 0, rooms)}
+	var errs [2]error
+	b.frames, errs[0] = device.NewHost(int(d.framesBytes(rooms)))
+	b.places, errs[1] = device.NewHost(int(d.placesBytes()))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// file returns the name of the file of rows by partition.
+func (d *design) file() string { return filepath.Join(d.source.Dir(), FeaturesFile) }

@@ -1,0 +1,202 @@
+package marius
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+)
+
+// Names of the files beside the samples.
+const (
+	FeaturesFile = "features.partitioned"
+	SumsFile     = FeaturesFile + ".sums"
+)
+
+const (
+	readBytes    = 4 << 20  // of the feature table at a time
+	scatterBytes = 32 << 20 // of rows on their way to their partitions, at least a row for each
+	mostScatter  = 1 << 20  // of these, of one partition
+)
+
+// scatterRows returns the rows of a partition that are written at a time.
+func (t *tableLayout) scatterRows() int64 {
+	return max(1, min(scatterBytes/int64(t.partitions()), mostScatter)/t.row)
+}
+
+// workBytes returns the memory of laying the rows out.
+func (t *tableLayout) workBytes() int64 {
+	const granules = 2 * 1 << 20 // of the reader
+	return int64(t.partitions())*(t.scatterRows()*t.row+16) + max(readBytes, t.row) + granules + t.sumsBytes()
+}
+
+// prepared returns the checksums of the file of rows by partition, which is made if it is not
+// there or does not agree with the samples, and the bytes read. Of every node, places has
+// the place of its row.
+func (d *design) prepared(ctx context.Context, places []uint32, rep progress.Reporter) (sums *binio.Sums, read int64, err error) {
+	sums, err = d.readSums()
+	switch {
+	case err == nil:
+		return sums, int64(fingerprintBytes) + binio.SumsBytes(d.table.size(), binio.Page), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		rep.Logf("%s is made again: %v", d.file(), err)
+	}
+	began := time.Now()
+	if sums, err = d.prepare(ctx, places, rep); err != nil {
+		return nil, 0, fmt.Errorf("lay out the rows by partition: %w", err)
+	}
+	read = d.facts.Nodes * d.table.row
+	rep.Logf("laid out the rows by partition, once for these samples: %s read, %s written to %s in %s",
+		budget.FormatBytes(read), budget.FormatBytes(d.table.size()), d.file(), units.Duration(time.Since(began)))
+	return sums, read, nil
+}
+
+// fingerprintBytes is the length of a fingerprint.
+const fingerprintBytes = 64
+
+// readSums reads the checksums that are there.
+func (d *design) readSums() (*binio.Sums, error) {
+	fsys := d.source.FS()
+	b, err := vfs.ReadSmall(fsys, d.file()+".sums", fingerprintBytes+binio.SumsBytes(d.table.size(), binio.Page))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < fingerprintBytes || string(b[:fingerprintBytes]) != d.source.Lineage().Samples {
+		return nil, fault.New(fault.ErrLineage, "it is of other samples")
+	}
+	s, err := binio.DecodeSums(b[fingerprintBytes:])
+	if err != nil {
+		return nil, err
+	}
+	st, err := fsys.Stat(d.file())
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Granule != binio.Page || s.Size != d.table.size() || st.Size() != s.Size:
+		return nil, fault.New(fault.ErrCorrupt, "it has %d bytes, checksums of %d, and should have %d", st.Size(), s.Size, d.table.size())
+	}
+	return &s, nil
+}
+
+// prepare makes the file and its checksums. Another process that does so at the moment is an
+// error of kind fault.ErrLocked.
+func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Reporter) (_ *binio.Sums, err error) {
+	fsys, dir, tmp := d.source.FS(), d.source.Dir(), d.file()+vfs.TempSuffix
+	free, err := fsys.Free(dir)
+	if err != nil {
+		return nil, err
+	}
+	if need := d.table.size() + d.table.sumsBytes(); need > free {
+		return nil, fault.New(fault.ErrBudget, "%s needs %s of disk, where %s is free: make room", d.file(), budget.FormatBytes(need), budget.FormatBytes(free))
+	}
+	lock, err := fsys.Lock(tmp)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := d.write(ctx, tmp, places, rep)
+	if err == nil {
+		err = fsys.Rename(tmp, d.file())
+	} else {
+		err = errors.Join(err, fsys.Remove(tmp)) // it may take room that is missing
+	}
+	if err = errors.Join(err, lock.Close()); err != nil {
+		return nil, err
+	}
+	return sums, vfs.ReplaceFile(fsys, d.file()+".sums", append([]byte(d.source.Lineage().Samples), sums.Encode()...))
+}
+
+// write writes all rows to a file, each at its place, and returns the checksums.
+func (d *design) write(ctx context.Context, name string, places []uint32, rep progress.Reporter) (_ *binio.Sums, err error) {
+	f, err := d.source.FS().OpenReadWrite(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := errors.Join(f.Truncate(0), f.Truncate(d.table.size())); err != nil {
+		return nil, err
+	}
+	table, err := d.data.Features()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, table.Close()) }()
+	w := &writer{tableLayout: &d.table, file: f, sums: binio.NewScatter(d.table.size(), binio.Page), pending: make([]pending, d.table.partitions())}
+	step := max(readBytes/d.table.row, 1)
+	buf := make([]byte, min(step, d.facts.Nodes)*d.table.row)
+	task := rep.Task("lay out the rows by partition", d.facts.Nodes, progress.Rows)
+	defer task.Done()
+	for lo := int64(0); lo < d.facts.Nodes; lo += step {
+		hi := min(lo+step, d.facts.Nodes)
+		rows := buf[:(hi-lo)*d.table.row]
+		if err := table.ReadRows(ctx, lo, hi, rows); err != nil {
+			return nil, err
+		}
+		for v := lo; v < hi; v++ {
+			if err := w.put(int64(places[v]), rows[(v-lo)*d.table.row:][:d.table.row]); err != nil {
+				return nil, err
+			}
+		}
+		task.Add(hi - lo)
+	}
+	for p := range w.pending {
+		if err := w.flush(p); err != nil {
+			return nil, err
+		}
+	}
+	sums := w.sums.Sums()
+	return &sums, f.Sync()
+}
+
+// writer collects the rows of every partition, which come in the order of their places.
+type writer struct {
+	*tableLayout
+	file    vfs.File
+	sums    *binio.Scatter
+	pending []pending // of every partition
+}
+
+// pending is rows that are not written yet, after so many bytes that are.
+type pending struct {
+	rows []byte
+	done int64
+}
+
+func (w *writer) put(place int64, row []byte) error {
+	p := w.of(place)
+	q := &w.pending[p]
+	if at := w.begin[p] + (q.done+int64(len(q.rows)))/w.row; at != place {
+		return fmt.Errorf("the row of place %d in partition %d comes when that of %d would", place, p, at)
+	}
+	if q.rows == nil {
+		q.rows = make([]byte, 0, w.scatterRows()*w.row)
+	}
+	q.rows = append(q.rows, row...)
+	if len(q.rows) < cap(q.rows) {
+		return nil
+	}
+	return w.flush(p)
+}
+
+// flush writes what is pending of a partition.
+func (w *writer) flush(p int) error {
+	q := &w.pending[p]
+	if len(q.rows) == 0 {
+		return nil
+	}
+	at := w.offset[p] + q.done
+	if _, err := w.file.WriteAt(q.rows, at); err != nil {
+		return err
+	}
+	w.sums.Put(at, q.rows)
+	q.done += int64(len(q.rows))
+	q.rows = q.rows[:0]
+	return nil
+}
