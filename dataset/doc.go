@@ -23,7 +23,7 @@
 //	└── NAME.bin.sums       checksums of each of the files above
 //	                        (version 2: features.zst.frames)
 //
-// and perhaps features.bin.pages, which no fingerprint covers.
+// and perhaps features.bin.pages and indices.bin.pages, which no fingerprint covers.
 //
 // All numbers are little-endian. The data files have no headers and no padding:
 // their shapes are facts, so each is exactly as long as its content.
@@ -61,6 +61,8 @@
 // does not list it. A reader trusts it as far as the CRCs of a granule's pages combine to
 // the granule's CRC in features.bin.sums, which the fingerprint covers; a table that is
 // damaged, or of other features, is made again. Compressed features have none.
+// indices.bin.pages is likewise for readers of single nodes' in-neighbours. The pass that
+// makes it checks what the table above says of indices.bin.
 //
 // # Compressed features
 //

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
@@ -25,6 +23,8 @@ import (
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/topology"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 const all = mbfile.AllNeighbours
