@@ -36,6 +36,7 @@ func planning(nodes, dim int) []string {
 		"train --pack segments --out none --epochs 3 --engine none",
 		"train --dataset g --samples s --out memory --epochs 3 --hidden 32",
 		"train --store hyperion --dataset g --samples s --out hyperion --epochs 3 --hidden 32",
+		"train --dataset g --store hyperion --fanout 3,3 --out divided --batch-size 256 --epochs 3 --hidden 32 --topology cached",
 		"train --dataset g --store rows --fanout 3,3 --out live --batch-size 256 --epochs 3 --hidden 32 --topology cached --ram-cache 10%",
 		"train --store gids --dataset g --samples s --out gids --epochs 3 --hidden 32",
 		"eval --run sage --pack p",

@@ -17,6 +17,9 @@
 //
 // (less what the file ends before the last page does), and its graph.
 //
+// Where the source can hold lists of neighbours (featurestore.Lists), the RAM is divided between
+// these and rows, by the same counts and the draws from each list; the GPU has rows alone.
+//
 // A batch completes its reads at once where the memory for their pages suffices, and else in
 // as few rounds as that allows; the layout's note says so. It differs from Hyperion in this:
 // the host submits and completes, not a kernel; a read is whole pages, which are checked; a
