@@ -170,10 +170,31 @@ func TestForgedContent(t *testing.T) {
 			}
 			continue
 		}
-		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "make it again, by its diskgnn generate or import with --force") {
-			t.Errorf("%s: %v", name, err)
+		says := func(err error) {
+			if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "make it again, by its diskgnn generate or import with --force") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		says(err)
+		if strings.Contains(c.says, "indptr") || strings.Contains(c.says, "edge ") { // as readers of single nodes find it
+			says(readAdjacency(t, out))
 		}
 	}
+}
+
+// readAdjacency reads what those who read the in-neighbours of single nodes begin with.
+func readAdjacency(t *testing.T, dir string) error {
+	t.Helper()
+	d, err := dataset.Open(datasettest.FS, dir)
+	if err != nil {
+		return err
+	}
+	o, err := d.Offsets(t.Context(), progress.Discard)
+	if err != nil {
+		return err
+	}
+	_, _, err = d.IndicesPageSums(t.Context(), progress.Discard, o)
+	return err
 }
 
 // TestNotFinite writes features that are not finite, of each type.
@@ -243,6 +264,9 @@ func TestOrderAcrossSteps(t *testing.T) {
 		f, err := dataset.Open(datasettest.FS, out)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if err := readAdjacency(t, out); ok != (err == nil) || !ok && !strings.Contains(err.Error(), "in-neighbours of node 10 do not ascend") {
+			t.Errorf("page by page, edge %d: %v", at, err)
 		}
 		for _, workers := range []int{1, 2} {
 			top, err := f.Topology(t.Context(), progress.Discard, workers)
