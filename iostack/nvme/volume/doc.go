@@ -60,8 +60,8 @@
 //	      E × { u64 first page, u64 pages }
 //	G ×   u32      CRC of each granule: of the first file, then of the second, …
 //
-// A file's granules are counted anew, the last one short. Granules of a table under way that
-// were not written yet have the CRC 0.
+// A file's granules are counted anew, the last one short. In a table under way, checksums of
+// granules that were not written yet mean nothing.
 //
 // # Atomicity
 //
@@ -71,6 +71,7 @@
 //	data, then the table under way at another place, then the superblock; again and again
 //	table, of all data
 //	superblock:  table in force  new   under way  none
+//	superblock:  the same
 //
 // and superblocks by turns, so that a loss of power leaves the old one or the new one. The
 // directory on the volume is so the old one or the new one at any time, and what was under way
@@ -79,8 +80,11 @@
 // old one given up before the new one is written; Load does that with Force alone.
 //
 // A reader takes the superblock that is whole, of the higher generation. If what that names is
-// not what its checksum says, the volume is damaged: the other superblock is never a way out,
-// since what it names may have been written over.
+// not what its checksum says, the volume is damaged: the other superblock is no way out, since
+// what it names may have been written over.
+//
+// What was on the drives before they became a volume is given up at once: their ends are
+// cleared, then the labels are written in the order of the drives, then superblock 1.
 //
 // # Versions
 //

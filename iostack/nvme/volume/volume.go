@@ -114,13 +114,16 @@ func readLabel(d Drive) (l label, known bool, err error) {
 	return l, known, nil
 }
 
-// readSuper finds the superblock that counts; without any, the volume is as new.
+// readSuper finds the superblock that counts. Without any the volume is as new; but the first
+// one that is written is that of generation 1.
 func (v *Volume) readSuper() error {
 	b := make([]byte, Page)
+	written := false
 	for g := range uint64(2) {
 		if err := readBytes(v.drives[0], superAt(g), b); err != nil {
 			return fmt.Errorf("read a superblock of %s: %w", v.drives[0].Name(), err)
 		}
+		written = written || g == 0 && !zero(b)
 		s, whole, err := decodeSuper(b, v.id, v.layout.Bytes()/Page)
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.drives[0].Name(), err)
@@ -128,6 +131,9 @@ func (v *Volume) readSuper() error {
 		if whole && s.generation > v.super.generation {
 			v.super = s
 		}
+	}
+	if written && v.super.generation == 0 {
+		return fault.New(fault.ErrCorrupt, "both superblocks of %s are damaged", v.drives[0].Name())
 	}
 	return nil
 }
