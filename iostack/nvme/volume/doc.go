@@ -13,7 +13,7 @@
 // drive. Units go round the drives, so that the volume is one range of bytes: byte v of it is
 // in unit u = v / unit, which is on drive u mod N, from byte 1 MiB + u / N × unit on. A
 // drive's block i has the flat address blocks × drive + i in commands that are built for
-// several drives (Layout.Flat).
+// several drives (Flat).
 //
 // The range is divided into pages of 4096 bytes, whatever blocks the drives have. A file is an
 // extent of pages, or several where no gap was long enough; what follows its end in its last

@@ -351,7 +351,7 @@ func (l *loader) readFile(ctx context.Context, f *File, from int64, free <-chan 
 func (l *loader) put(p filled) error {
 	b := p.b
 	for at := p.offset; len(b) > 0; {
-		to, n := p.file.run(at)
+		to, n := p.file.Locate(at)
 		part := b[:min(n, int64(len(b)))]
 		if err := l.v.transfer(true, to, part); err != nil {
 			return fmt.Errorf("write %s to %s: %w", p.file.Name, names(l.v.drives), err)

@@ -121,8 +121,11 @@ func TestLoad(t *testing.T) {
 				// What Locate says, byte by byte of the drives.
 				var got []byte
 				for at := int64(0); at < f.Size; {
-					drive, block, in, n := v.Locate(f, at)
-					from := int64(block)*int64(x.block) + int64(in)
+					drive, from, n := v.Place(f).Locate(at)
+					if (from+n)%Page != 0 {
+						t.Fatalf("%s: a run ends at byte %d of a drive", name, from+n)
+					}
+					n = min(n, f.Size-at)
 					got = append(got, m.drives[drive].now[from:from+n]...)
 					at += n
 				}
@@ -221,8 +224,8 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drive, block, in, _ := b.Locate(b.contents.File("b"), mib+5)
-	m.drives[drive].now[int64(block)*512+int64(in)]++
+	drive, at, _ := b.Place(b.contents.File("b")).Locate(mib + 5)
+	m.drives[drive].now[at]++
 	r, err = s.load(m.all(), Options{})
 	if err != nil || r.Written != mib+1+300 {
 		t.Errorf("%+v %v", r, err)

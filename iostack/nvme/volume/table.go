@@ -63,15 +63,9 @@ func (c *Contents) File(name string) *File {
 	return &c.Files[i]
 }
 
-// Locate returns where a byte of the file lies on the volume, and how many bytes of the file
-// from there on lie next to each other. The offset is below Size.
+// Locate returns where a byte of the file lies on the volume, and how many bytes from there on
+// lie next to each other, to the end of the file's last page. The offset is below Size.
 func (f *File) Locate(offset int64) (at, n int64) {
-	at, n = f.run(offset)
-	return at, min(n, f.Size-offset)
-}
-
-// run is Locate, but to the end of the file's last page.
-func (f *File) run(offset int64) (at, n int64) {
 	page, in := offset/Page, offset%Page
 	for _, e := range f.Extents {
 		if page < e.Pages {

@@ -208,16 +208,6 @@ func (v *Volume) flush() error {
 	return errors.Join(errs...)
 }
 
-// Locate returns where a byte of a file lies: the drive, its block, the byte of that block,
-// and how many bytes of the file from there on lie next to each other. The offset is below the
-// file's size.
-func (v *Volume) Locate(f *File, offset int64) (drive int, block uint64, in int, n int64) {
-	at, n := f.Locate(offset)
-	drive, byte, run := v.layout.Locate(at)
-	size := int64(v.drives[drive].BlockBytes())
-	return drive, uint64(byte / size), int(byte % size), min(n, run)
-}
-
 // Read fills b with a file's bytes from an offset on; they must be there. Nothing is checked:
 // a whole file's bytes are, by Verify.
 func (v *Volume) Read(f *File, b []byte, offset int64) error {
