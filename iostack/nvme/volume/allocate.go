@@ -80,8 +80,8 @@ func (c *Contents) extents(r ref) (all []Extent) {
 }
 
 // place gives all files of a table their pages in what is free, and leaves room for two copies
-// of the table, which take turns while it is under way.
-func (c *Contents) place(free space) error {
+// of the table, which take turns while it is under way. on names the drives, for the error.
+func (c *Contents) place(on string, free space) error {
 	need := int64(0)
 	for i := range c.Files {
 		need += pagesOf(c.Files[i].Size)
@@ -96,11 +96,11 @@ func (c *Contents) place(free space) error {
 	have := free.pages()
 	for range 2 {
 		if _, ok := free.last(pagesOf(table)); !ok {
-			return noRoom(need+2*pagesOf(table), have)
+			return noRoom(on, need+2*pagesOf(table), have)
 		}
 	}
 	if free.pages() < need {
-		return noRoom(need+2*pagesOf(table), have)
+		return noRoom(on, need+2*pagesOf(table), have)
 	}
 	for i := range c.Files {
 		c.Files[i].Extents = free.take(pagesOf(c.Files[i].Size))
@@ -108,6 +108,6 @@ func (c *Contents) place(free space) error {
 	return nil
 }
 
-func noRoom(need, have int64) error {
-	return fault.New(fault.ErrBudget, "%s are needed, and %s are free", budget.FormatBytes(need*Page), budget.FormatBytes(have*Page))
+func noRoom(on string, need, have int64) error {
+	return fault.New(fault.ErrBudget, "no room on %s: %s are needed, and %s are free", on, budget.FormatBytes(need*Page), budget.FormatBytes(have*Page))
 }

@@ -51,8 +51,8 @@ type Result struct {
 }
 
 // Load makes a volume hold a finished directory: the files that its meta names, and that
-// itself. A volume that holds it already is left as it is; a Load that was interrupted is
-// resumed. See the package comment for what a loss of power leaves.
+// itself. A volume that holds it already is left as it is, unless with Options.Force a byte
+// turns out to be wrong; a Load that was interrupted is resumed. See the package comment for what a loss of power leaves.
 //
 // Another directory on the volume, one under way, or drives that hold something else are an
 // error of kind fault.ErrExists without Options.Force; too little room is one of kind
@@ -73,14 +73,20 @@ func Load(ctx context.Context, drives []Drive, fsys vfs.FS, dir string, m *stage
 	if err != nil {
 		return r, err
 	}
-	v, err := attach(drives, o.Unit, o.ID, o.Force)
+	v, err := attach(drives, o, func(l Layout) error { return c.place(names(drives), freeOf(l.Bytes()/Page, nil)) })
 	if err != nil {
 		return r, err
 	}
 	r.Volume = v
 	if v.contents != nil && v.contents.same(c) {
-		r.State = stage.StateDone
-		return r, nil
+		if o.Force {
+			err = v.Verify(ctx, o.Reporter)
+		}
+		if !errors.Is(err, fault.ErrCorrupt) {
+			r.State = stage.StateDone
+			return r, err
+		}
+		r.Note = fmt.Sprintf("loaded again: %v", err)
 	}
 	l := &loader{v: v, c: c, fsys: fsys, dir: dir, o: o}
 	if err := l.begin(&r); err != nil {
@@ -158,10 +164,10 @@ func (l *loader) begin(r *Result) error {
 		}
 	}
 	pages := v.layout.Bytes() / Page
-	err = l.c.place(freeOf(pages, v.contents.extents(v.super.force)))
+	err = l.c.place(names(v.drives), freeOf(pages, v.contents.extents(v.super.force)))
 	if err != nil && v.contents != nil {
-		if l.c.place(freeOf(pages, nil)) != nil {
-			return fmt.Errorf("no room on %s: %w", names(v.drives), err)
+		if err = l.c.place(names(v.drives), freeOf(pages, nil)); err != nil {
+			return err
 		}
 		r.Note = fmt.Sprintf("there is no room for both directories: %s was given up first", v.contents.Format)
 		if err = v.advance(ref{}, ref{}); err == nil {
@@ -169,7 +175,7 @@ func (l *loader) begin(r *Result) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("no room on %s: %w", names(v.drives), err)
+		return err
 	}
 	return l.journal()
 }
@@ -188,7 +194,7 @@ func (l *loader) store() (ref, error) {
 	free := freeOf(v.layout.Bytes()/Page, used)
 	at, ok := free.last(r.pages())
 	if !ok {
-		return r, noRoom(r.pages(), free.pages())
+		return r, noRoom(names(v.drives), r.pages(), free.pages())
 	}
 	r.first = at.First
 	return r, v.transfer(true, r.first*Page, append(b, make([]byte, r.pages()*Page-r.bytes)...))

@@ -235,6 +235,32 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A directory that is damaged on the volume is loaded again by force, elsewhere.
+func TestRepair(t *testing.T) {
+	s := newSource(t, 1, small())
+	m := newMemory(1, 8*mib, 512)
+	r, err := s.load(m.all(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, at, _ := r.Volume.Place(r.Volume.Contents().File("five")).Locate(4)
+	for _, damaged := range []bool{false, true} {
+		if damaged {
+			m.drives[0].now[at]++
+		}
+		if r, err = s.load(m.all(), Options{}); err != nil || r.State != stage.StateDone {
+			t.Errorf("damaged %v: %+v %v", damaged, r, err)
+		}
+		r, err = s.load(m.all(), Options{Force: true})
+		if err != nil || (r.State == stage.StateDone) == damaged || damaged != strings.Contains(r.Note, "five: bytes 0 to 5 do not match") {
+			t.Errorf("damaged %v, by force: %+v %v", damaged, r, err)
+		}
+	}
+	if what := s.differs(r.Volume); what != "" {
+		t.Error(what)
+	}
+}
+
 // begun opens what is under way.
 func begun(d []Drive) (*Volume, error) {
 	v, err := find(d)

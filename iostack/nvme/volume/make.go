@@ -13,9 +13,10 @@ import (
 // and longer ones are spread over several.
 const DefaultUnit = 1 << 20
 
-// attach opens the volume on drives, or makes one where they hold nothing. What holds something
-// else is refused, unless force is given.
-func attach(drives []Drive, unit int64, id ID, force bool) (*Volume, error) {
+// attach opens the volume on drives, or makes one where they hold nothing, if what is to be on
+// it has room there. What holds something else is refused, unless force is given.
+func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error) {
+	unit, id := o.Unit, o.ID
 	if len(drives) == 0 || len(drives) > MaxDrives {
 		return nil, fault.New(fault.ErrUsage, "a volume of %d drives; 1 to %d are possible", len(drives), MaxDrives)
 	}
@@ -35,14 +36,21 @@ func attach(drives []Drive, unit int64, id ID, force bool) (*Volume, error) {
 		switch {
 		case !known:
 			return nil, err
-		case !force:
+		case !o.Force:
 			return nil, fmt.Errorf("%w; --force makes a new volume of it, and what is there is lost", err)
 		}
 	}
 	if unit == 0 {
 		unit = DefaultUnit
 	}
-	return makeVolume(drives, unit, id)
+	layout, err := fit(drives, unit)
+	if err == nil {
+		err = room(layout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return makeVolume(drives, layout, id)
 }
 
 // existing returns the volume on drives: of generation 0 where its making was cut off, and nil
@@ -99,15 +107,11 @@ func vacant(drives []Drive) error {
 
 // makeVolume makes drives a volume that holds nothing. What they held is not to be found any
 // more from the first write on.
-func makeVolume(drives []Drive, unit int64, id ID) (*Volume, error) {
+func makeVolume(drives []Drive, layout Layout, id ID) (*Volume, error) {
 	if id == (ID{}) {
 		rand.Read(id[:])
 	}
-	v := &Volume{drives: drives, id: id}
-	var err error
-	if v.layout, err = fit(drives, unit); err != nil {
-		return nil, err
-	}
+	v := &Volume{drives: drives, id: id, layout: layout}
 	zeros := make([]byte, max(head, tail))
 	for _, d := range drives {
 		if err := errors.Join(writeBytes(d, 0, zeros[:head]), writeBytes(d, bytesOf(d)-tail, zeros[:tail])); err != nil {
@@ -118,7 +122,7 @@ func makeVolume(drives []Drive, unit int64, id ID) (*Volume, error) {
 		return nil, err
 	}
 	for i, d := range drives {
-		l := label{drive: i, layout: v.layout, id: id}
+		l := label{drive: i, layout: layout, id: id}
 		if err := writeBytes(d, 0, l.encode()); err != nil {
 			return nil, fmt.Errorf("write the label of %s: %w", d.Name(), err)
 		}
