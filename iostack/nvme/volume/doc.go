@@ -21,8 +21,9 @@
 //
 // # Bytes
 //
-// Numbers are little-endian. What is reserved is zero. Label and superblocks have 4096 bytes;
-// checksums are CRC-32C.
+// Numbers are little-endian. What is reserved is zero. Checksums are CRC-32C. Label and
+// superblocks have 512 bytes, which any drive writes as a whole, and a page of their own, of
+// which the rest is reserved.
 //
 // Label, written once, when the drives become a volume:
 //
@@ -32,7 +33,7 @@
 //	24    u64      units of each drive
 //	32    u8[16]   identifier of the volume, by chance
 //	48    …        reserved
-//	4092  u32      CRC of the bytes before
+//	508   u32      CRC of the bytes before
 //
 // Superblock, on drive 0 alone; the one of generation g is at 64 KiB × (1 + g mod 2):
 //
@@ -44,7 +45,7 @@
 //	56    u64      table under way: first page          u64 bytes, 0 without one
 //	72    u32      its CRC                              u32 reserved
 //	80    …        reserved
-//	4092  u32      CRC of the bytes before
+//	508   u32      CRC of the bytes before
 //
 // Table, in pages of the volume next to each other:
 //

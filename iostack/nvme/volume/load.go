@@ -31,7 +31,7 @@ type Options struct {
 	Unit int64
 	// ID identifies a volume that is made; the zero ID: one by chance.
 	ID ID
-	// Journal is how many bytes are written between two journals; 0: 1 GiB.
+	// Journal is how many bytes are written between two journals; 0: 256 MiB.
 	Journal int64
 	// Check looks at the directory when all of it is written, before it is in force. With
 	// nil, nothing does.
@@ -61,7 +61,7 @@ type Result struct {
 // The first error ends it. When ctx ends, what was written so far is journalled.
 func Load(ctx context.Context, drives []Drive, fsys vfs.FS, dir string, m *stage.Meta, o Options) (r Result, err error) {
 	if o.Journal == 0 {
-		o.Journal = 1 << 30
+		o.Journal = 256 << 20
 	}
 	if o.piece == 0 {
 		o.piece = defaultPiece

@@ -120,6 +120,12 @@ func TestLoad(t *testing.T) {
 				}
 				// What Locate says, byte by byte of the drives.
 				var got []byte
+				if last := f.Size / Page * Page; last < f.Size {
+					drive, at, _ := v.Place(f).Locate(last)
+					if b := m.drives[drive].now[at:][:Page]; !zero(b[f.Size-last:]) {
+						t.Errorf("%s is not followed by zeros", name)
+					}
+				}
 				for at := int64(0); at < f.Size; {
 					drive, from, n := v.Place(f).Locate(at)
 					if (from+n)%Page != 0 {
@@ -517,11 +523,11 @@ func TestFlippedBytes(t *testing.T) {
 	table := head + v.super.force.first*Page
 	for at := int64(0); at < int64(len(d.now)); at++ {
 		inTable := at >= table && at < table+v.super.force.bytes
-		if at >= Page && !inTable && (at%89 != 0 || !v.has(at)) {
+		if at >= sector && !inTable && (at%89 != 0 || !v.has(at)) {
 			continue
 		}
 		d.now[at] ^= 4
-		if err := check(); err == nil || at >= Page && !errors.Is(err, fault.ErrCorrupt) {
+		if err := check(); err == nil || at >= sector && !errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("byte %d: %v", at, err)
 		}
 		d.now[at] ^= 4
