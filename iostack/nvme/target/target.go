@@ -21,23 +21,34 @@ import (
 
 // Target is drives by name.
 type Target struct {
-	Kind  string   // soft
-	Parts []string // what the kind calls drives: files
+	Kind  string   // of transport
+	Parts []string // what that calls the drives: files
 }
 
 // Soft is the kind of drives that are files.
 const Soft = "soft"
 
-// Kinds are the kinds of targets.
-var Kinds = []string{Soft}
-
 // Prefix is what says that an operand or a value is a target, where it could be something else.
 const Prefix = "nvme:"
 
-// Parse reads a target. One that makes no sense is an error of kind fault.ErrUsage.
+// Options are how drives are reached.
+type Options struct {
+	FS       vfs.FS // of files
+	ReadOnly bool   // nothing is written to them
+}
+
+// kinds are the kinds of targets, each with what reaches a drive.
+var kinds = map[string]func(part string, o Options) (nvme.Transport, error){
+	Soft: func(file string, o Options) (nvme.Transport, error) {
+		return soft.Open(o.FS, file, soft.Options{ReadOnly: o.ReadOnly})
+	},
+}
+
+// Parse reads a target, with or without Prefix. One that makes no sense is an error of kind
+// fault.ErrUsage.
 func Parse(text string) (Target, error) {
-	kind, parts, ok := strings.Cut(strings.TrimPrefix(text, Prefix), ":")
-	if !ok || !slices.Contains(Kinds, kind) {
+	kind, parts, _ := strings.Cut(strings.TrimPrefix(text, Prefix), ":")
+	if kinds[kind] == nil {
 		return Target{}, fault.New(fault.ErrUsage, "%q names no NVMe drive: want soft:FILE, or soft:FILE,FILE for several", text)
 	}
 	t := Target{Kind: kind, Parts: strings.Split(parts, ",")}
@@ -52,43 +63,42 @@ func Parse(text string) (Target, error) {
 	return t, nil
 }
 
-// String returns the target as it is named.
+// String returns the target as it is named, without Prefix.
 func (t Target) String() string { return t.Kind + ":" + strings.Join(t.Parts, ",") }
 
-// Open reaches the drives. Transports are closed by their user; if one cannot be had, those
-// before are closed.
-func (t Target) Open(fsys vfs.FS, readOnly bool) (transports []nvme.Transport, err error) {
+// Open reaches the drives. Their user closes the transports; if one cannot be had, those before
+// it are closed.
+func (t Target) Open(o Options) (transports []nvme.Transport, err error) {
 	for _, p := range t.Parts {
-		d, err := soft.Open(fsys, p, soft.Options{ReadOnly: readOnly})
+		d, err := kinds[t.Kind](p, o)
 		if err != nil {
-			for _, t := range transports {
-				err = errors.Join(err, t.Close())
-			}
-			return nil, fmt.Errorf("open %s:%s: %w", t.Kind, p, err)
+			return nil, errors.Join(fmt.Errorf("open %s:%s: %w", t.Kind, p, err), closeAll(transports))
 		}
 		transports = append(transports, d)
 	}
 	return transports, nil
 }
 
-// Up opens the drives and brings their controllers up, which are closed by their user.
-func (t Target) Up(ctx context.Context, fsys vfs.FS, readOnly bool, o nvme.Options) (controllers []*nvme.Controller, err error) {
-	transports, err := t.Open(fsys, readOnly)
+// Up opens the drives and brings their controllers up, which their user closes.
+func (t Target) Up(ctx context.Context, o Options, n nvme.Options) (controllers []*nvme.Controller, err error) {
+	transports, err := t.Open(o)
 	if err != nil {
 		return nil, err
 	}
 	for i, transport := range transports {
-		c, err := nvme.Open(ctx, transport, o) // which closes the transport if it fails
+		c, err := nvme.Open(ctx, transport, n) // which closes the transport if it fails
 		if err != nil {
-			for _, t := range transports[i+1:] {
-				err = errors.Join(err, t.Close())
-			}
-			for _, c := range controllers {
-				err = errors.Join(err, c.Close())
-			}
-			return nil, err
+			return nil, errors.Join(err, closeAll(controllers), closeAll(transports[i+1:]))
 		}
 		controllers = append(controllers, c)
 	}
 	return controllers, nil
+}
+
+func closeAll[T interface{ Close() error }](all []T) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }

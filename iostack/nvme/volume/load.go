@@ -158,7 +158,7 @@ func (l *loader) begin(r *Result) error {
 	if v.contents != nil && !l.o.Force {
 		return fault.New(fault.ErrExists, "%s holds another directory (%s, %.12s…); --force replaces it", names(v.drives), v.contents.Format, v.contents.Fingerprint)
 	}
-	if v.super.underWay.bytes > 0 { // its pages are free only once no superblock names them
+	if v.super.underWay.bytes > 0 { // the place of its table is free once it is not named
 		if err := v.advance(v.super.force, ref{}); err != nil {
 			return err
 		}

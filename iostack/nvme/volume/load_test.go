@@ -105,6 +105,10 @@ func TestLoad(t *testing.T) {
 			if err != nil || r.State != stage.StateNew || r.Written != mib+12345+70001+4096+5+300 {
 				t.Fatalf("%+v %v", r, err)
 			}
+			// Each page once; besides, both ends of each drive, two journals and tables.
+			if most := int64(r.Volume.Contents().Bytes()) + int64(x.drives)*(head+tail) + 40*Page; m.wrote > most {
+				t.Errorf("%d bytes are written, %d at most are needed", m.wrote, most)
+			}
 			m.crash()
 			v, err := Open(m.all())
 			if err != nil {
@@ -468,6 +472,87 @@ func TestRoom(t *testing.T) {
 		t.Fatalf("%v, note %q", err, r.Note)
 	}
 	if what := most.differs(r.Volume); what != "" {
+		t.Error(what)
+	}
+}
+
+// A table under way that takes what is in force is not gone on with.
+func TestForgedPlaces(t *testing.T) {
+	older, newer := newSource(t, 1, map[string]int{"a": 5000}), newSource(t, 2, map[string]int{"a": 5000})
+	m := newMemory(1, 4*mib, 512)
+	r, err := older.load(m.all(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := r.Volume
+	c, err := contentsOf(vfs.OS, newer.dir, newer.meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Files {
+		c.Files[i].Extents = v.contents.Files[i].Extents
+	}
+	at, err := (&loader{v: v, c: c}).store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.advance(v.super.force, at); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newer.load(m.all(), Options{Force: true, Check: func(*Volume) error { return errPower }}); !errors.Is(err, errPower) {
+		t.Fatal(err)
+	}
+	if v, err = Open(m.all()); err != nil {
+		t.Fatal(err)
+	}
+	if what := older.differs(v); what != "" {
+		t.Error(what)
+	}
+}
+
+// A table in force that has not all of its granules is damage.
+func TestUnfinishedInForce(t *testing.T) {
+	m := newMemory(1, 4*mib, 512)
+	r, err := newSource(t, 1, map[string]int{"a": 5000}).load(m.all(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := r.Volume
+	v.contents.written--
+	at, err := (&loader{v: v, c: v.contents}).store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.advance(at, ref{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(m.all()); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "1 of 2 granules") {
+		t.Error(err)
+	}
+}
+
+// What is given up while it is under way leaves all its room, also that of its table.
+func TestRoomOfWhatIsGivenUp(t *testing.T) {
+	m := newMemory(1, 2*mib+40*Page, 512)
+	long := map[string]int{}
+	for i := range 10 {
+		long[strings.Repeat(strings.Repeat("n", 200)+"/", 4)+fmt.Sprint(i)] = 1 // a table of 4 pages
+	}
+	o := Options{Unit: Page, Force: true, Check: func(*Volume) error { return errPower }}
+	if _, err := newSource(t, 1, long).load(m.all(), o); !errors.Is(err, errPower) {
+		t.Fatal(err)
+	}
+	empty, most := newMemory(1, 2*mib+40*Page, 512), newSource(t, 3, map[string]int{"a": 38 * Page})
+	if _, err := most.load(empty.all(), o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "no room on memory0: 164.0 KiB are needed, and 160.0 KiB are free") || empty.ops > 0 {
+		t.Errorf("a page too many: %v", err)
+	}
+	s := newSource(t, 2, map[string]int{"a": 37 * Page}) // two tables of a page, and meta.json
+	o.Check = nil
+	r, err := s.load(m.all(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if what := s.differs(r.Volume); what != "" {
 		t.Error(what)
 	}
 }

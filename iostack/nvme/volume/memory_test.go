@@ -18,6 +18,7 @@ type memory struct {
 	ops    int          // writes and flushes so far
 	cut    int          // the operation at which the power is cut; negative: none
 	fail   map[int]bool // operations that fail, once
+	wrote  int64 // bytes
 	reads  int
 	failRd int // the read that fails; negative: none
 	off    bool
@@ -137,6 +138,7 @@ func (d *memoryDrive) WriteBlocks(first uint64, b []byte) error {
 			continue
 		}
 		at := first + uint64(i/d.block)
+		d.m.wrote += int64(d.block)
 		copy(d.now[at*uint64(d.block):], b[i:i+d.block])
 		d.dirty[at] = append(d.dirty[at], slices.Clone(b[i:i+d.block]))
 	}
