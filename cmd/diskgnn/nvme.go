@@ -188,7 +188,7 @@ func provide(file string, size int64) error {
 
 // onDrives calls f with the drives of a target.
 func (s *session) onDrives(ctx context.Context, t target.Target, readOnly bool, f func([]volume.Drive) error) (err error) {
-	controllers, err := t.Up(ctx, target.Options{FS: vfs.OS, ReadOnly: readOnly}, nvme.Options{})
+	controllers, err := t.Up(ctx, vfs.OS, readOnly, nvme.Options{})
 	if err != nil {
 		return err
 	}

@@ -31,16 +31,10 @@ const Soft = "soft"
 // Prefix is what says that an operand or a value is a target, where it could be something else.
 const Prefix = "nvme:"
 
-// Options are how drives are reached.
-type Options struct {
-	FS       vfs.FS // of files
-	ReadOnly bool   // nothing is written to them
-}
-
 // kinds are the kinds of targets, each with what reaches a drive.
-var kinds = map[string]func(part string, o Options) (nvme.Transport, error){
-	Soft: func(file string, o Options) (nvme.Transport, error) {
-		return soft.Open(o.FS, file, soft.Options{ReadOnly: o.ReadOnly})
+var kinds = map[string]func(fsys vfs.FS, part string, readOnly bool) (nvme.Transport, error){
+	Soft: func(fsys vfs.FS, file string, readOnly bool) (nvme.Transport, error) {
+		return soft.Open(fsys, file, soft.Options{ReadOnly: readOnly})
 	},
 }
 
@@ -66,11 +60,12 @@ func Parse(text string) (Target, error) {
 // String returns the target as it is named, without Prefix.
 func (t Target) String() string { return t.Kind + ":" + strings.Join(t.Parts, ",") }
 
-// Open reaches the drives. Their user closes the transports; if one cannot be had, those before
+// Open reaches the drives; fsys has those that are files, and with readOnly nothing is written to
+// them. Their user closes the transports; if one cannot be had, those before
 // it are closed.
-func (t Target) Open(o Options) (transports []nvme.Transport, err error) {
+func (t Target) Open(fsys vfs.FS, readOnly bool) (transports []nvme.Transport, err error) {
 	for _, p := range t.Parts {
-		d, err := kinds[t.Kind](p, o)
+		d, err := kinds[t.Kind](fsys, p, readOnly)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open %s:%s: %w", t.Kind, p, err), closeAll(transports))
 		}
@@ -80,13 +75,13 @@ func (t Target) Open(o Options) (transports []nvme.Transport, err error) {
 }
 
 // Up opens the drives and brings their controllers up, which their user closes.
-func (t Target) Up(ctx context.Context, o Options, n nvme.Options) (controllers []*nvme.Controller, err error) {
-	transports, err := t.Open(o)
+func (t Target) Up(ctx context.Context, fsys vfs.FS, readOnly bool, o nvme.Options) (controllers []*nvme.Controller, err error) {
+	transports, err := t.Open(fsys, readOnly)
 	if err != nil {
 		return nil, err
 	}
 	for i, transport := range transports {
-		c, err := nvme.Open(ctx, transport, n) // which closes the transport if it fails
+		c, err := nvme.Open(ctx, transport, o) // which closes the transport if it fails
 		if err != nil {
 			return nil, errors.Join(err, closeAll(controllers), closeAll(transports[i+1:]))
 		}

@@ -213,6 +213,49 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
+// Over anything else, a drive has its label only once nothing of that is left at its ends; and
+// the load goes on after any cut, by force.
+func TestPowerCutsOverOtherData(t *testing.T) {
+	s := newSource(t, 1, map[string]int{"a": 5000})
+	labels := 0
+	for cut := 0; ; cut++ {
+		m := newMemory(3, 3*mib, 512)
+		m.rng = rand.New(rand.NewPCG(uint64(cut), 8))
+		for _, d := range m.drives {
+			for i := range d.now {
+				d.now[i] = 0xff
+			}
+			copy(d.kept, d.now)
+		}
+		m.cut = cut
+		_, err := s.load(m.all(), Options{Unit: Page, Force: true})
+		if err == nil {
+			break
+		}
+		m.crash()
+		for i, d := range m.drives {
+			_, known, err := readLabel(d)
+			if err != nil || !known {
+				continue
+			}
+			labels++
+			if i > 0 && !zero(d.now[Page:head]) || i == 0 && !zero(d.now[Page:superblock]) || !zero(d.now[len(d.now)-tail:]) {
+				t.Errorf("cut %d: drive %d has its label, and other data at its ends", cut, i)
+			}
+		}
+		r, err := s.load(m.all(), Options{Unit: Page, Force: true})
+		if err != nil {
+			t.Fatalf("cut %d: %v", cut, err)
+		}
+		if what := s.differs(r.Volume); what != "" {
+			t.Errorf("cut %d: %s", cut, what)
+		}
+	}
+	if labels < 10 {
+		t.Errorf("%d labels were there", labels)
+	}
+}
+
 // A load that resumes writes only what was not written, or is not what it was.
 func TestResume(t *testing.T) {
 	s := newSource(t, 1, map[string]int{"a": 3 * mib, "b": 2*mib + 1})

@@ -18,7 +18,7 @@ type memory struct {
 	ops    int          // writes and flushes so far
 	cut    int          // the operation at which the power is cut; negative: none
 	fail   map[int]bool // operations that fail, once
-	wrote  int64 // bytes
+	wrote  int64        // bytes
 	reads  int
 	failRd int // the read that fails; negative: none
 	off    bool

@@ -16,8 +16,8 @@ const queueBytes = 8 << 20
 // retries is how often a command is tried again that the controller says may succeed then.
 const retries = 3
 
-// queueDrive is a namespace, by one queue of its controller.
-type queueDrive struct {
+// QueueDrive is the first namespace of a controller, by one queue.
+type QueueDrive struct {
 	c      *nvme.Controller
 	q      *nvme.Queue
 	space  nvme.Namespace
@@ -36,10 +36,10 @@ type transfer struct {
 }
 
 // OnQueue returns the drive that is a controller's first namespace, by a queue of it which
-// nothing else uses. It takes up to 8 MiB of memory from the transport, which goes back when
-// that is closed: a drive needs no closing of its own.
-func OnQueue(c *nvme.Controller, q *nvme.Queue) (Drive, error) {
-	d := &queueDrive{c: c, q: q, space: c.Namespace(), most: c.Identity().MaxTransfer}
+// nothing else uses. It takes up to 8 MiB of memory from the transport, or four transfers of
+// the largest size, which goes back with Close, or when the transport is closed.
+func OnQueue(c *nvme.Controller, q *nvme.Queue) (*QueueDrive, error) {
+	d := &QueueDrive{c: c, q: q, space: c.Namespace(), most: c.Identity().MaxTransfer}
 	n := min(max(queueBytes/d.most, 4), 32, q.Depth()-1)
 	var err error
 	if d.memory, err = c.Transport().Alloc(n * d.most); err != nil {
@@ -52,20 +52,48 @@ func OnQueue(c *nvme.Controller, q *nvme.Queue) (Drive, error) {
 	return d, nil
 }
 
-func (d *queueDrive) Name() string     { return d.c.Transport().Name() }
-func (d *queueDrive) Blocks() uint64   { return d.space.Blocks }
-func (d *queueDrive) BlockBytes() int  { return d.space.BlockBytes }
-func (d *queueDrive) MaxTransfer() int { return d.most }
+// Tables opens the volume on the drives of controllers, for what it says of files: it is read
+// by the first queue of each, which is free again afterwards, and no bytes can be read of what
+// is returned.
+func Tables(controllers []*nvme.Controller) (v *Volume, err error) {
+	var drives []Drive
+	for _, c := range controllers {
+		d, derr := OnQueue(c, c.Queues()[0])
+		if derr != nil {
+			return nil, derr
+		}
+		defer func() { err = errors.Join(err, d.Close()) }()
+		drives = append(drives, d)
+	}
+	return Open(drives)
+}
 
-func (d *queueDrive) ReadBlocks(first uint64, b []byte) error {
+// Close gives the drive's memory back; nothing can be read or written after it. The queue stays.
+// Closing twice does nothing.
+func (d *QueueDrive) Close() error {
+	if d.memory == nil {
+		return nil
+	}
+	m := d.memory
+	d.memory = nil
+	return d.c.Transport().Free(m)
+}
+
+// Name implements Drive, as do the other methods.
+func (d *QueueDrive) Name() string     { return d.c.Transport().Name() }
+func (d *QueueDrive) Blocks() uint64   { return d.space.Blocks }
+func (d *QueueDrive) BlockBytes() int  { return d.space.BlockBytes }
+func (d *QueueDrive) MaxTransfer() int { return d.most }
+
+func (d *QueueDrive) ReadBlocks(first uint64, b []byte) error {
 	return d.carry(spec.Read, first, b)
 }
 
-func (d *queueDrive) WriteBlocks(first uint64, b []byte) error {
+func (d *QueueDrive) WriteBlocks(first uint64, b []byte) error {
 	return d.carry(spec.Write, first, b)
 }
 
-func (d *queueDrive) Flush() error {
+func (d *QueueDrive) Flush() error {
 	cmd := d.space.Flush()
 	if _, err := d.q.Do(&cmd, nil, 0, 0); err != nil {
 		return fmt.Errorf("flush %s: %w", d.Name(), err)
@@ -74,7 +102,10 @@ func (d *queueDrive) Flush() error {
 }
 
 // carry reads or writes blocks by as many commands at a time as there are slots.
-func (d *queueDrive) carry(opcode byte, first uint64, b []byte) error {
+func (d *QueueDrive) carry(opcode byte, first uint64, b []byte) error {
+	if d.memory == nil {
+		return fmt.Errorf("%s: %w", d.Name(), nvme.ErrClosed)
+	}
 	if len(b)%d.space.BlockBytes != 0 || first > d.space.Blocks || uint64(len(b)/d.space.BlockBytes) > d.space.Blocks-first {
 		return fmt.Errorf("%d bytes from block %d on are not on %s", len(b), first, d.Name())
 	}
@@ -94,7 +125,7 @@ func (d *queueDrive) carry(opcode byte, first uint64, b []byte) error {
 		if d.err != nil {
 			b = nil // what is under way is awaited
 			if len(d.free) == len(d.slots) {
-				break
+				return d.err
 			}
 		}
 		d.q.Ring()
@@ -114,7 +145,7 @@ func (d *queueDrive) carry(opcode byte, first uint64, b []byte) error {
 	return d.err
 }
 
-func (d *queueDrive) submit(opcode byte, slot uint64) error {
+func (d *QueueDrive) submit(opcode byte, slot uint64) error {
 	t := &d.slots[slot]
 	at := int(slot) * d.most
 	if opcode == spec.Write {
@@ -128,7 +159,7 @@ func (d *queueDrive) submit(opcode byte, slot uint64) error {
 }
 
 // finish ends a command, or submits it again. An error means that the queue is dead.
-func (d *queueDrive) finish(opcode byte, slot uint64, status spec.Status) error {
+func (d *QueueDrive) finish(opcode byte, slot uint64, status spec.Status) error {
 	t := &d.slots[slot]
 	switch {
 	case !status.Failed():

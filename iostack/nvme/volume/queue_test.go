@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/soft"
@@ -21,7 +22,7 @@ import (
 const mib = 1 << 20
 
 // drive serves a file of zeros.
-func drive(t *testing.T, size int64, o soft.Options, n nvme.Options) (path string, d volume.Drive) {
+func drive(t *testing.T, size int64, o soft.Options, n nvme.Options) (path string, d *volume.QueueDrive) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "drive")
 	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
@@ -136,5 +137,90 @@ func TestOnQueueLost(t *testing.T) {
 	}
 	if err := d.Flush(); !errors.Is(err, nvme.ErrTimeout) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Many commands are under way at a time: as many as 8 MiB hold, 32 at most.
+func TestOnQueueDepth(t *testing.T) {
+	path, _ := drive(t, 4*mib, soft.Options{}, nvme.Options{})
+	for mdts, want := range map[uint]uint32{2: 32, 5: 32, 8: 8} {
+		s, err := soft.Open(vfs.OS, path, soft.Options{TransferMax: mdts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bell := &bell{Drive: s}
+		c, err := nvme.Open(t.Context(), bell, nvme.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := volume.OnQueue(c, c.Queues()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := int(want) * d.MaxTransfer()
+		if err := d.ReadBlocks(0, make([]byte, min(size, 4*mib))); err != nil {
+			t.Fatal(err)
+		}
+		if want = min(want, uint32(4*mib/d.MaxTransfer())); bell.first != want {
+			t.Errorf("transfers of %d bytes: %d at a time, not %d", d.MaxTransfer(), bell.first, want)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// bell remembers what the first ring of queue 1 announces.
+type bell struct {
+	*soft.Drive
+	first uint32
+}
+
+func (b *bell) Store32(offset int, v uint32) {
+	if offset == spec.SubmissionDoorbell(1, 4) && b.first == 0 {
+		b.first = v
+	}
+	b.Drive.Store32(offset, v)
+}
+
+// The table is read, and the queue is free again.
+func TestTables(t *testing.T) {
+	path, d := drive(t, 4*mib, soft.Options{}, nvme.Options{})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, stage.MetaFile), []byte("{}"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	m := &stage.Meta{Format: stage.Format{Name: "diskgnn.test", Version: 1}, Fingerprint: strings.Repeat("0", 64)}
+	if _, err := volume.Load(t.Context(), []volume.Drive{d}, vfs.OS, dir, m, volume.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Close(), d.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := d.ReadBlocks(0, make([]byte, 512)); !errors.Is(err, nvme.ErrClosed) {
+		t.Errorf("read of a closed drive: %v", err)
+	}
+	s, err := soft.Open(vfs.OS, path, soft.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := nvme.Open(t.Context(), s, nvme.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := volume.Tables([]*nvme.Controller{c})
+	if err != nil || v.Contents().File(stage.MetaFile).Size != 2 {
+		t.Fatalf("%+v %v", v, err)
+	}
+	if err := v.Read(v.Contents().File(stage.MetaFile), make([]byte, 2), 0); !errors.Is(err, nvme.ErrClosed) {
+		t.Errorf("read of what has tables alone: %v", err)
+	}
+	space := c.Namespace()
+	flush := space.Flush()
+	if _, err := c.Queues()[0].Do(&flush, nil, 0, 0); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }
