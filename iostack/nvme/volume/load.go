@@ -158,15 +158,18 @@ func (l *loader) begin(r *Result) error {
 	if v.contents != nil && !l.o.Force {
 		return fault.New(fault.ErrExists, "%s holds another directory (%s, %.12s…); --force replaces it", names(v.drives), v.contents.Format, v.contents.Fingerprint)
 	}
+	on, pages := names(v.drives), v.layout.Bytes()/Page
+	if err := l.c.place(on, freeOf(pages, nil)); err != nil {
+		return err
+	}
 	if v.super.underWay.bytes > 0 { // the place of its table is free once it is not named
 		if err := v.advance(v.super.force, ref{}); err != nil {
 			return err
 		}
 	}
-	pages := v.layout.Bytes() / Page
-	err = l.c.place(names(v.drives), freeOf(pages, v.contents.extents(v.super.force)))
+	err = l.c.place(on, freeOf(pages, v.contents.extents(v.super.force)))
 	if err != nil && v.contents != nil {
-		if err = l.c.place(names(v.drives), freeOf(pages, nil)); err != nil {
+		if err := l.c.place(on, freeOf(pages, nil)); err != nil {
 			return err
 		}
 		r.Note = fmt.Sprintf("there is no room for both directories: %s was given up first", v.contents.Format)

@@ -589,6 +589,10 @@ func TestRoomOfWhatIsGivenUp(t *testing.T) {
 	if _, err := most.load(empty.all(), o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "no room on memory0: 164.0 KiB are needed, and 160.0 KiB are free") || empty.ops > 0 {
 		t.Errorf("a page too many: %v", err)
 	}
+	ops := m.ops
+	if _, err := most.load(m.all(), o); !errors.Is(err, fault.ErrBudget) || m.ops > ops {
+		t.Errorf("a page too many, for what is under way to be given up: %v", err)
+	}
 	s := newSource(t, 2, map[string]int{"a": 37 * Page}) // two tables of a page, and meta.json
 	o.Check = nil
 	r, err := s.load(m.all(), o)
@@ -597,6 +601,18 @@ func TestRoomOfWhatIsGivenUp(t *testing.T) {
 	}
 	if what := s.differs(r.Volume); what != "" {
 		t.Error(what)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, unit := range []int64{-4096, 1, 2048, 5000, 12288, 2 << 30} {
+		m := newMemory(1, 4*mib, 512)
+		if _, err := newSource(t, 1, map[string]int{}).load(m.all(), Options{Unit: unit}); !errors.Is(err, fault.ErrUsage) || m.ops > 0 {
+			t.Errorf("%d: %v", unit, err)
+		}
+	}
+	if _, err := newSource(t, 1, map[string]int{}).load(nil, Options{}); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("no drives: %v", err)
 	}
 }
 

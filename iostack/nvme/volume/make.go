@@ -20,6 +20,9 @@ func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error)
 	if len(drives) == 0 || len(drives) > MaxDrives {
 		return nil, fault.New(fault.ErrUsage, "a volume of %d drives; 1 to %d are possible", len(drives), MaxDrives)
 	}
+	if unit != 0 && (unit < MinUnit || unit > MaxUnit || unit&(unit-1) != 0) {
+		return nil, fault.New(fault.ErrUsage, "a unit of %d bytes is no power of two from %d to %d", unit, MinUnit, MaxUnit)
+	}
 	v, err := existing(drives)
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -139,6 +140,9 @@ func (d *memoryDrive) WriteBlocks(first uint64, b []byte) error {
 		}
 		at := first + uint64(i/d.block)
 		d.m.wrote += int64(d.block)
+		if block := d.now[at*uint64(d.block):][:d.block]; len(d.dirty[at]) == 0 && bytes.Equal(block, b[i:i+d.block]) {
+			continue // as it was and as it became are the same
+		}
 		copy(d.now[at*uint64(d.block):], b[i:i+d.block])
 		d.dirty[at] = append(d.dirty[at], slices.Clone(b[i:i+d.block]))
 	}

@@ -23,12 +23,12 @@ func TestLoads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drives := rapid.IntRange(1, 3).Draw(t, "drives")
 		// Room for any of them, but not for any two.
-		m := newMemory(drives, int64(2*mib+(5*mib/2)/drives+4096*8), 512)
+		m := newMemory(drives, int64(2*mib+(5*mib/2)/drives+4096*8), rapid.SampledFrom([]int{512, 4096}).Draw(t, "block"))
 		m.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
 		unit := int64(4096) << rapid.IntRange(0, 6).Draw(t, "unit")
 		in := -1       // force
 		begun := false // something was written once, so that a load by force may have given it up
-		for range rapid.IntRange(1, 8).Draw(t, "loads") {
+		for range rapid.IntRange(1, 5).Draw(t, "loads") {
 			want := rapid.IntRange(0, len(sources)-1).Draw(t, "which")
 			o := Options{Unit: unit, Force: rapid.Bool().Draw(t, "force")}
 			m.ops, m.cut, m.fail = 0, rapid.IntRange(-1, 40).Draw(t, "cut"), map[int]bool{rapid.IntRange(0, 60).Draw(t, "fail"): true}
