@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,11 +52,11 @@ func drive(t *testing.T, size int64, o soft.Options, n nvme.Options) (path strin
 // commands under way than one.
 func TestOnQueue(t *testing.T) {
 	for _, depth := range []int{2, 3, 256} {
-		rnd := rand.New(rand.NewPCG(uint64(depth), 1))
+		rnd, fates := rand.New(rand.NewPCG(uint64(depth), 1)), rand.New(rand.NewPCG(uint64(depth), 2))
 		failed := map[uint64]bool{}
 		path, d := drive(t, 4*mib, soft.Options{BlockBytes: 4096, TransferMax: 2, Fate: func(c *spec.Command) soft.Fate {
-			f := soft.Fate{Hold: rnd.IntN(3)}
-			if first, _ := c.Blocks(); rnd.IntN(5) == 0 && !failed[first] && c.Opcode() != spec.Flush {
+			f := soft.Fate{Hold: fates.IntN(3)}
+			if first, _ := c.Blocks(); fates.IntN(5) == 0 && !failed[first] && c.Opcode() != spec.Flush {
 				f.Status, failed[first] = spec.InternalError, true // may be tried again
 			}
 			return f
@@ -91,9 +92,12 @@ func TestOnQueue(t *testing.T) {
 // A status that says so ends a transfer, and the drive is good for the next; one that goes on
 // failing ends it too.
 func TestOnQueueFails(t *testing.T) {
+	var mu sync.Mutex
 	fail := map[uint64]spec.Status{}
 	tries := 0
 	_, d := drive(t, 4*mib, soft.Options{Fate: func(c *spec.Command) soft.Fate {
+		mu.Lock()
+		defer mu.Unlock()
 		first, _ := c.Blocks()
 		if s, ok := fail[first]; ok && c.Opcode() != spec.Flush {
 			tries++
@@ -101,20 +105,27 @@ func TestOnQueueFails(t *testing.T) {
 		}
 		return soft.Fate{}
 	}}, nvme.Options{})
+	// let says what fails from now on, and returns how many commands have failed until now.
+	let := func(f map[uint64]spec.Status) (n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		n, fail, tries = tries, f, 0
+		return n
+	}
 	b := make([]byte, 4*mib)
 	for _, x := range []struct {
 		status spec.Status
 		tries  int
 	}{{spec.UnrecoveredReadError, 4}, {spec.AccessDenied | spec.DNR, 1}} {
-		fail, tries = map[uint64]spec.Status{512: x.status}, 0
+		let(map[uint64]spec.Status{512: x.status})
 		err := d.ReadBlocks(0, b)
-		if !errors.Is(err, x.status) || !strings.Contains(err.Error(), "blocks 512 to 768") || tries != x.tries {
-			t.Errorf("%v after %d tries", err, tries)
+		if n := let(fail); !errors.Is(err, x.status) || !strings.Contains(err.Error(), "blocks 512 to 768") || n != x.tries {
+			t.Errorf("%v after %d tries", err, n)
 		}
 		if err := d.WriteBlocks(512, b[:512]); !errors.Is(err, x.status) || !strings.Contains(err.Error(), "write soft:") {
 			t.Errorf("%v", err)
 		}
-		fail = nil
+		let(nil)
 		if err := d.ReadBlocks(0, b); err != nil {
 			t.Error(err)
 		}
