@@ -141,6 +141,8 @@ func (s *Stack) check(r *iostack.Request) error {
 		return fault.New(fault.ErrUsage, "read %s: this backend reads into host memory only", f.path)
 	case r.Device != (cuda.Buffer{}) && r.Buf != nil:
 		return fault.New(fault.ErrUsage, "read %s: into host and device memory at once", f.path)
+	case r.Scatter != nil && (r.Buf != nil || r.Device != (cuda.Buffer{})):
+		return fault.New(fault.ErrUsage, "read %s: into one piece of memory and several at once", f.path)
 	}
 	return nil
 }
