@@ -149,18 +149,18 @@ func (q *Queue) overdue() error {
 	return nil
 }
 
-// Late returns the identifier of a command that has been under way for at least so long.
-func (q *Queue) Late(age time.Duration) (tag uint64, id uint16, late bool) {
+// Late calls do with tag and identifier of each command that has been under way for at least
+// so long.
+func (q *Queue) Late(age time.Duration, do func(tag uint64, id uint16)) {
 	if q.dead != nil || q.Busy() == 0 {
-		return 0, 0, false
+		return
 	}
 	since := q.c.now().Add(q.c.o.Timeout - age) // deadlines of those that began so long ago
 	for id := range q.slots {
 		if s := &q.slots[id]; s.busy && !s.deadline.After(since) {
-			return s.tag, uint16(id), true
+			do(s.tag, uint16(id))
 		}
 	}
-	return 0, 0, false
 }
 
 // state says what the queue knows.
