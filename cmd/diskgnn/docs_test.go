@@ -40,6 +40,8 @@ var results = map[string]any{
 	"report":          reported{},
 	"inspect":         inspected{},
 	"verify":          verified{},
+	"nvme load":       loaded{},
+	"nvme list":       onVolume{},
 	"bench io":        ioRates{},
 	"bench stores":    comparison.Result{},
 	"simulate drives": simulated{},

@@ -13,7 +13,7 @@
 // drive. Units go round the drives, so that the volume is one range of bytes: byte v of it is
 // in unit u = v / unit, which is on drive u mod N, from byte 1 MiB + u / N × unit on. A
 // drive's block i has the flat address blocks × drive + i in commands that are built for
-// several drives (Layout.Flat).
+// several drives (Flat).
 //
 // The range is divided into pages of 4096 bytes, whatever blocks the drives have. A file is an
 // extent of pages, or several where no gap was long enough; what follows its end in its last
@@ -21,8 +21,9 @@
 //
 // # Bytes
 //
-// Numbers are little-endian. What is reserved is zero. Label and superblocks have 4096 bytes;
-// checksums are CRC-32C.
+// Numbers are little-endian. What is reserved is zero. Checksums are CRC-32C. Label and
+// superblocks have 512 bytes, which any drive writes as a whole, and a page of their own, of
+// which the rest is reserved.
 //
 // Label, written once, when the drives become a volume:
 //
@@ -32,7 +33,7 @@
 //	24    u64      units of each drive
 //	32    u8[16]   identifier of the volume, by chance
 //	48    …        reserved
-//	4092  u32      CRC of the bytes before
+//	508   u32      CRC of the bytes before
 //
 // Superblock, on drive 0 alone; the one of generation g is at 64 KiB × (1 + g mod 2):
 //
@@ -44,7 +45,7 @@
 //	56    u64      table under way: first page          u64 bytes, 0 without one
 //	72    u32      its CRC                              u32 reserved
 //	80    …        reserved
-//	4092  u32      CRC of the bytes before
+//	508   u32      CRC of the bytes before
 //
 // Table, in pages of the volume next to each other:
 //
@@ -60,8 +61,8 @@
 //	      E × { u64 first page, u64 pages }
 //	G ×   u32      CRC of each granule: of the first file, then of the second, …
 //
-// A file's granules are counted anew, the last one short. Granules of a table under way that
-// were not written yet have the CRC 0.
+// A file's granules are counted anew, the last one short. In a table under way, checksums of
+// granules that were not written yet mean nothing.
 //
 // # Atomicity
 //
@@ -71,6 +72,7 @@
 //	data, then the table under way at another place, then the superblock; again and again
 //	table, of all data
 //	superblock:  table in force  new   under way  none
+//	superblock:  the same
 //
 // and superblocks by turns, so that a loss of power leaves the old one or the new one. The
 // directory on the volume is so the old one or the new one at any time, and what was under way
@@ -79,8 +81,11 @@
 // old one given up before the new one is written; Load does that with Force alone.
 //
 // A reader takes the superblock that is whole, of the higher generation. If what that names is
-// not what its checksum says, the volume is damaged: the other superblock is never a way out,
-// since what it names may have been written over.
+// not what its checksum says, the volume is damaged: the other superblock is no way out, since
+// what it names may have been written over.
+//
+// What was on the drives before they became a volume is given up at once: their ends are
+// cleared, then the labels are written in the order of the drives, then superblock 1.
 //
 // # Versions
 //

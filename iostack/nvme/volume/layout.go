@@ -102,13 +102,17 @@ func (l *label) encode() []byte {
 	return sign(b)
 }
 
-// sign ends a page with the CRC of what precedes it.
+// sector is what any drive writes as a whole, in bytes: label and superblocks are as long, so
+// that no loss of power leaves a part of one.
+const sector = 512
+
+// sign ends the first sector of a page with the CRC of what precedes it.
 func sign(b []byte) []byte {
-	binary.LittleEndian.PutUint32(b[Page-4:], binio.CRC(b[:Page-4]))
+	binary.LittleEndian.PutUint32(b[sector-4:], binio.CRC(b[:sector-4]))
 	return b
 }
 
-// signed checks a page that sign has ended, and its magic. What is no such page at all is
+// signed checks a sector that sign has ended, and its magic. What is no such sector at all is
 // neither known nor an error; one of another version or with a wrong CRC is an error.
 func signed(b []byte, magic string) (known bool, err error) {
 	n := len(magic) - 1
@@ -117,8 +121,8 @@ func signed(b []byte, magic string) (known bool, err error) {
 		return false, nil
 	case b[n] != magic[n]:
 		return true, fault.New(fault.ErrVersion, "%q is not of this program's version, which is %q", b[:n+1], magic)
-	case binary.LittleEndian.Uint32(b[Page-4:]) != binio.CRC(b[:Page-4]):
-		return true, fault.New(fault.ErrCorrupt, "its page does not match its checksum")
+	case binary.LittleEndian.Uint32(b[sector-4:]) != binio.CRC(b[:sector-4]):
+		return true, fault.New(fault.ErrCorrupt, "its label or superblock does not match its checksum")
 	}
 	return true, nil
 }

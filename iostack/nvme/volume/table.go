@@ -63,17 +63,27 @@ func (c *Contents) File(name string) *File {
 	return &c.Files[i]
 }
 
-// Locate returns where a byte of the file lies on the volume, and how many bytes of the file
-// from there on lie next to each other. The offset is below Size.
+// Locate returns where a byte of the file lies on the volume, and how many bytes from there on
+// lie next to each other, to the end of the file's last page. The offset is below Size.
 func (f *File) Locate(offset int64) (at, n int64) {
 	page, in := offset/Page, offset%Page
 	for _, e := range f.Extents {
 		if page < e.Pages {
-			return (e.First+page)*Page + in, min((e.Pages-page)*Page-in, f.Size-offset)
+			return (e.First+page)*Page + in, (e.Pages-page)*Page - in
 		}
 		page -= e.Pages
 	}
 	panic(fmt.Sprintf("volume: byte %d of %s, which has %d", offset, f.Name, f.Size))
+}
+
+// same reports whether two tables are of the same directory, with the same files.
+func (c *Contents) same(o *Contents) bool {
+	return c.Format == o.Format && c.Version == o.Version && c.Fingerprint == o.Fingerprint &&
+		slices.EqualFunc(c.Files, o.Files, func(a, b File) bool { return a.Name == b.Name && a.Size == b.Size })
+}
+
+func (c *Contents) sort() {
+	slices.SortFunc(c.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // pagesOf returns the pages of so many bytes, granulesOf the granules.

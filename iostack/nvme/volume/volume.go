@@ -114,13 +114,16 @@ func readLabel(d Drive) (l label, known bool, err error) {
 	return l, known, nil
 }
 
-// readSuper finds the superblock that counts; without any, the volume is as new.
+// readSuper finds the superblock that counts. Without any the volume is as new; but the first
+// one that is written is that of generation 1.
 func (v *Volume) readSuper() error {
 	b := make([]byte, Page)
+	written := false
 	for g := range uint64(2) {
 		if err := readBytes(v.drives[0], superAt(g), b); err != nil {
 			return fmt.Errorf("read a superblock of %s: %w", v.drives[0].Name(), err)
 		}
+		written = written || g == 0 && !zero(b)
 		s, whole, err := decodeSuper(b, v.id, v.layout.Bytes()/Page)
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.drives[0].Name(), err)
@@ -128,6 +131,9 @@ func (v *Volume) readSuper() error {
 		if whole && s.generation > v.super.generation {
 			v.super = s
 		}
+	}
+	if written && v.super.generation == 0 {
+		return fault.New(fault.ErrCorrupt, "both superblocks of %s are damaged", v.drives[0].Name())
 	}
 	return nil
 }
@@ -200,16 +206,6 @@ func (v *Volume) flush() error {
 		errs = append(errs, d.Flush())
 	}
 	return errors.Join(errs...)
-}
-
-// Locate returns where a byte of a file lies: the drive, its block, the byte of that block,
-// and how many bytes of the file from there on lie next to each other. The offset is below the
-// file's size.
-func (v *Volume) Locate(f *File, offset int64) (drive int, block uint64, in int, n int64) {
-	at, n := f.Locate(offset)
-	drive, byte, run := v.layout.Locate(at)
-	size := int64(v.drives[drive].BlockBytes())
-	return drive, uint64(byte / size), int(byte % size), min(n, run)
 }
 
 // Read fills b with a file's bytes from an offset on; they must be there. Nothing is checked:
