@@ -9,8 +9,8 @@ import (
 
 // Table says which files are on the drives. Its method may be called from any goroutine.
 type Table interface {
-	// Find returns the file of a name. If the drives do not have it, but it may be read from
-	// the file system instead, it returns nil; otherwise an error.
+	// Find returns the file of a name. An error wraps iostack.ErrElsewhere if the drives do
+	// not have it, but it may be read from the file system instead.
 	Find(name string) (File, error)
 }
 
