@@ -143,3 +143,10 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+var osFS = vfs.OS
+
+// nvmeMemory returns memory that begins with a page.
+func nvmeMemory(n int) ([]byte, error) {
+	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+}

@@ -23,7 +23,8 @@ type controller struct {
 	jobs    chan job
 	done    chan job
 	workers sync.WaitGroup
-	busy    int // jobs that are with workers
+	busy    int          // jobs that are with workers or the medium
+	fetched spec.Command // the last that was
 }
 
 // submission is a ring of commands, from which the controller fetches.
@@ -206,7 +207,7 @@ func (c *controller) fetch(sq *submission) (busy bool) {
 		return false // as if it had not been written
 	}
 	for uint32(sq.head) != tail && !sq.deleted && c.room(sq.cq) {
-		var cmd spec.Command
+		cmd := &c.fetched
 		copy(cmd[:], entry(sq.ring, sq.head, spec.CommandBytes))
 		if sq.head++; sq.head == sq.size {
 			sq.head = 0
@@ -214,12 +215,12 @@ func (c *controller) fetch(sq *submission) (busy bool) {
 		sq.cq.promised++
 		busy = true
 		if sq.id == 0 {
-			c.admin(sq, &cmd)
+			c.admin(sq, cmd)
 			continue
 		}
-		j := job{sq: sq, cmd: cmd, life: c.life}
+		j := job{sq: sq, cmd: *cmd, life: c.life}
 		if c.d.o.Fate != nil {
-			j.fate = c.d.o.Fate(&cmd)
+			j.fate = c.d.o.Fate(cmd)
 		}
 		if j.fate.Status.Failed() {
 			j.status = j.fate.Status

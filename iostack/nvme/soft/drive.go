@@ -210,6 +210,9 @@ func (d *Drive) Map(b []byte) (*nvme.Memory, error) {
 	if len(b) == 0 || len(b)%nvme.Page != 0 || uintptr(unsafe.Pointer(&b[0]))%nvme.Page != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, len(b))
 	}
+	if d.media != nil {
+		_ = d.media.stack.Register(b) // a hint
+	}
 	return d.keep(b, false), nil
 }
 
@@ -233,6 +236,9 @@ func (d *Drive) Free(m *nvme.Memory) error {
 	d.bus.remove(m)
 	if own {
 		return unix.Munmap(m.Bytes)
+	}
+	if d.media != nil {
+		_ = d.media.stack.Unregister(m.Bytes)
 	}
 	return nil
 }
