@@ -40,9 +40,10 @@ func (o *Options) topology() topology.Choice {
 	return c
 }
 
-// hostIO returns the kind of storage stack that reads into the host's memory.
+// hostIO returns the kind of storage stack that reads into the host's memory, beside the
+// run's.
 func hostIO(kind string) string {
-	if kind == cufile.Name {
+	if kind == cufile.Name || stacks.IsNVMe(kind) {
 		return stacks.Auto
 	}
 	return kind

@@ -149,6 +149,20 @@ func (q *Queue) overdue() error {
 	return nil
 }
 
+// Late calls do with tag and identifier of each command that has been under way for at least
+// so long.
+func (q *Queue) Late(age time.Duration, do func(tag uint64, id uint16)) {
+	if q.dead != nil || q.Busy() == 0 {
+		return
+	}
+	since := q.c.now().Add(q.c.o.Timeout - age) // deadlines of those that began so long ago
+	for id := range q.slots {
+		if s := &q.slots[id]; s.busy && !s.deadline.After(since) {
+			do(s.tag, uint16(id))
+		}
+	}
+}
+
 // state says what the queue knows.
 func (q *Queue) state() string {
 	return fmt.Sprintf("queue %d of %d entries: tail %d (rung %d), %d fetched by the controller, head %d, phase %v, %d under way",

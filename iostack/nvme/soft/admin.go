@@ -2,6 +2,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/spec"
@@ -25,12 +26,31 @@ func (c *controller) admin(sq *submission, cmd *spec.Command) {
 	case spec.DeleteCQ:
 		status = c.deleteCQ(cmd)
 	case spec.Abort:
-		status, result = spec.Success, 1 // not aborted: it is too late for all
+		status, result = spec.Success, 1 // not aborted: it is too late
+		if c.abort(uint16(cmd.Word(10)), uint16(cmd.Word(10)>>16)) {
+			result = 0
+		}
 	case spec.AsyncEvent:
 		sq.cq.promised--
 		return
 	}
 	c.post(sq, cmd.ID(), status, result)
+}
+
+// abort ends a command that is stuck.
+func (c *controller) abort(queue, id uint16) bool {
+	sq := c.sqs[queue]
+	if sq == nil {
+		return false
+	}
+	for i, j := range sq.stuck {
+		if j.cmd.ID() == id {
+			sq.stuck = slices.Delete(sq.stuck, i, i+1)
+			c.post(sq, id, spec.AbortRequested, 0)
+			return true
+		}
+	}
+	return false
 }
 
 func (c *controller) identify(cmd *spec.Command) spec.Status {
@@ -59,7 +79,7 @@ func (c *controller) identify(cmd *spec.Command) spec.Status {
 	default:
 		return spec.InvalidField | spec.DNR
 	}
-	parts, status := c.d.bus.segments(cmd, spec.IdentifyBytes)
+	parts, status := c.d.bus.segments(cmd, spec.IdentifyBytes, nil)
 	if status.Failed() {
 		return status
 	}
@@ -142,10 +162,12 @@ func (c *controller) deleteSQ(cmd *spec.Command) spec.Status {
 	}
 	sq.deleted = true
 	for c.busy > 0 {
-		j := <-c.done
-		c.busy--
-		c.finish(j)
+		c.finish(c.await())
 	}
+	for _, j := range sq.stuck {
+		c.post(sq, j.cmd.ID(), spec.AbortSQDeleted, 0)
+	}
+	sq.stuck = nil
 	for _, h := range sq.held {
 		c.post(sq, h.cmd.ID(), h.status, 0)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,8 +80,9 @@ func TestReads(t *testing.T) {
 	for _, depth := range []int{2, 3, 64} {
 		for _, stride := range []int{0, 4} {
 			rnd := rand.New(rand.NewPCG(uint64(depth), uint64(stride)))
+			fates := rand.New(rand.NewPCG(uint64(depth), uint64(stride)+1)) // the controller's
 			content, d := serve(t, soft.Options{StrideShift: stride, Fate: func(*spec.Command) soft.Fate {
-				return soft.Fate{Hold: rnd.IntN(4) * rnd.IntN(2)}
+				return soft.Fate{Hold: fates.IntN(4) * fates.IntN(2)}
 			}})
 			c := open(t, d, nvme.Options{Depth: depth, Queues: 2})
 			for _, q := range c.Queues() {
@@ -244,8 +246,9 @@ func TestStatuses(t *testing.T) {
 // A completion that is lost ends in an error that says what the queue knew; after a reset
 // the controller is as new.
 func TestLostCompletion(t *testing.T) {
-	drop := true
-	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop} }})
+	var drop atomic.Bool
+	drop.Store(true)
+	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop.Load()} }})
 	now, step := time.Unix(0, 0), time.Duration(0)
 	c := open(t, d, nvme.Options{Now: func() time.Time { now = now.Add(step); return now }, Timeout: time.Hour})
 	step = time.Second
@@ -259,7 +262,8 @@ func TestLostCompletion(t *testing.T) {
 	if err := q.Submit(&cmd, m, 0, 512, 0); !errors.Is(err, nvme.ErrTimeout) {
 		t.Errorf("a queue that is dead takes a command: %v", err)
 	}
-	drop, step = false, 0
+	drop.Store(false)
+	step = 0
 	if err := c.Reset(context.Background()); err != nil {
 		t.Fatal(err)
 	}
