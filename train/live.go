@@ -82,6 +82,14 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, rep progres
 	return d.source, err
 }
 
+// refused adds to a refusal of memory the flag by which the source holds less of it.
+func (d *drawing) refused(err error) error {
+	if d.source == nil || !errors.Is(err, errMemory) {
+		return err
+	}
+	return d.source.Refused(err)
+}
+
 // heap returns what slots have of Go's heap for drawing, less what the source has outside it.
 func (d *drawing) heap(p *memoryPlan) int64 {
 	if d.source == nil {

@@ -93,7 +93,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
-			stringFlag("cache-policy", "NAME", "which rows the cache of --store rows holds: s3fifo (its default), lru, clock or sieve; ginex has belady, gnndrive standby, gids paper (its default) or script", &o.CachePolicy),
+			stringFlag("cache-policy", "NAME", "which rows the cache of --store rows holds: s3fifo (its default), lru, clock or sieve; ginex has belady, gnndrive standby, gids paper (its default) or script; other stores have none", &o.CachePolicy),
 			intFlag("fault-threads", "threads on which --store mmap waits for page faults", "16", &o.FaultThreads, 1),
 			trainLevelFlag(&o.Topology),
 			topologyMemoryFlag("a quarter of --memory", &o.Topology),
