@@ -12,6 +12,7 @@ const (
 const (
 	DeleteSQ    = 0x00
 	CreateSQ    = 0x01
+	GetLogPage  = 0x02
 	DeleteCQ    = 0x04
 	CreateCQ    = 0x05
 	Identify    = 0x06
@@ -35,7 +36,15 @@ const NumberOfQueues = 0x07
 const (
 	IdentifyNamespace  = 0
 	IdentifyController = 1
+	IdentifyNamespaces = 2 // the list of those that are active
 	IdentifyBytes      = 4096
+)
+
+// Logs that a controller has (LID).
+const (
+	ErrorLog    = 1
+	HealthLog   = 2
+	FirmwareLog = 3
 )
 
 // Command is a submission queue entry.
