@@ -11,17 +11,21 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// What is brought up says what the drive was made with.
+// What is brought up says what the drive was made with, and grants as much as it has.
 func TestDriveBringUp(t *testing.T) {
 	for which, d := range drives {
-		c := open(t, which, nvme.Options{Queues: 64, Depth: 1 << 15})
+		o, queues, depth := nvme.Options{}, 1, 256
+		if which == small {
+			o, queues, depth = nvme.Options{Queues: 64, Depth: 1 << 15}, 16, 2048
+		}
+		c := open(t, which, o)
 		if id := c.Identity(); id.MaxTransfer != min(1<<20, nvme.Page<<d.transfer) || id.Namespaces < 1 || id.Serial == "" {
 			t.Errorf("drive %d: %+v", which, id)
 		}
 		if s := c.Namespace(); s != (nvme.Namespace{ID: 1, Blocks: uint64(d.size / d.blockBytes), BlockBytes: d.blockBytes}) {
 			t.Errorf("drive %d: %+v", which, s)
 		}
-		if n := len(c.Queues()); n != 16 || c.Queues()[15].Depth() != 2048 {
+		if n := len(c.Queues()); n != queues || c.Queues()[n-1].Depth() != depth {
 			t.Errorf("drive %d: %d queues of %d entries", which, n, c.Queues()[0].Depth())
 		}
 		if err := c.Close(); err != nil {
@@ -315,6 +319,7 @@ func TestDriveDeleteQueues(t *testing.T) {
 func TestDriveResetInFlight(t *testing.T) {
 	c := open(t, slow, nvme.Options{Depth: 128, Queues: 4})
 	m := alloc(t, c, 128<<10)
+	inFlight := 0
 	for round := range 4 {
 		space := c.Namespace()
 		for _, q := range c.Queues() {
@@ -333,10 +338,10 @@ func TestDriveResetInFlight(t *testing.T) {
 			}
 		}
 		for _, q := range c.Queues() {
-			n, err := q.Poll(func(uint64, spec.Completion) {})
-			if err != nil || inGuest && n > 0 {
-				t.Fatalf("%d reads have ended: %v", n, err)
+			if _, err := q.Poll(func(uint64, spec.Completion) {}); err != nil {
+				t.Fatal(err)
 			}
+			inFlight += q.Busy()
 		}
 		old := c.Queues()[0]
 		if err := c.Reset(context.Background()); err != nil {
@@ -346,11 +351,12 @@ func TestDriveResetInFlight(t *testing.T) {
 			t.Errorf("a queue of before: %v", err)
 		}
 		fill(m.Bytes, 0xa5)
-		for _, q := range c.Queues() {
-			reads(t, c, q, drives[slow].content(), 8192, 127, rand.New(rand.NewPCG(uint64(round), 9)))
-		}
+		reads(t, c, c.Queues()[round], drives[slow].content(), 8192, 127, rand.New(rand.NewPCG(uint64(round), 9)))
 		if !untouched(m.Bytes) {
 			t.Fatal("a read of before the reset wrote to memory after it")
 		}
+	}
+	if t.Logf("%d reads were in flight", inFlight); inGuest && inFlight == 0 {
+		t.Error("no read was in flight at a reset")
 	}
 }

@@ -40,7 +40,7 @@ var drives = []drive{
 	small:  {blockBytes: 512, transfer: 5, size: 32 << 20},
 	large:  {blockBytes: 4096, transfer: 10, size: 32 << 20},
 	tabled: {blockBytes: 512, transfer: 5, size: 4 << 20, table: true},
-	slow:   {blockBytes: 512, transfer: 5, size: 4 << 20, latency: 100 * time.Millisecond},
+	slow:   {blockBytes: 512, transfer: 5, size: 1 << 20, latency: 400 * time.Millisecond},
 }
 
 // content returns what a drive holds at first.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -326,7 +327,7 @@ func TestCrash(t *testing.T) {
 		select {}
 	}
 	root := machine(t)
-	// The helper waits at a pipe for the one that reads what it binds.
+	// What the helper binds, it writes to a pipe.
 	bind := root.path("/sys/bus/pci/drivers/nvme/bind")
 	if err := os.Remove(bind); err != nil {
 		t.Fatal(err)
@@ -334,6 +335,11 @@ func TestCrash(t *testing.T) {
 	if err := unix.Mkfifo(bind, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	f, err := os.OpenFile(bind, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
 	c := exec.Command(os.Args[0], "-test.run=^TestCrash$")
 	c.Env = append(os.Environ(), crash+"="+string(root))
 	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
@@ -341,13 +347,12 @@ func TestCrash(t *testing.T) {
 	if c.ProcessState.ExitCode() != -1 {
 		t.Fatalf("the process was not killed: %v\n%s", err, out)
 	}
-	f, err := os.Open(bind)
-	if err != nil {
+	if err := f.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if got, err := io.ReadAll(f); err != nil || string(got) != address {
-		t.Errorf("bound %q: %v", got, err)
+	got := make([]byte, len(address))
+	if _, err := io.ReadFull(f, got); err != nil || string(got) != address {
+		t.Fatalf("bound %q: %v", got, err)
 	}
 	given(t, root)
 }
