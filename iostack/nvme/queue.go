@@ -65,6 +65,9 @@ func (q *Queue) Submit(cmd *spec.Command, m *Memory, offset, n int, tag uint64) 
 	id := q.free[len(q.free)-1]
 	cmd.SetID(id)
 	if m != nil {
+		if listBytes(n) > q.perSlot { // it would go on in the next slot's lists
+			return fmt.Errorf("%w: %d bytes of a command, of %d at most", ErrUnsupported, n, maxTransfer)
+		}
 		if err := setPRP(cmd, m, offset, n, q.lists, int(id)*q.perSlot); err != nil {
 			return err
 		}

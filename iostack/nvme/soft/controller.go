@@ -18,6 +18,8 @@ type controller struct {
 	d       *Drive
 	enabled bool
 	life    uint64 // of the controller: raised when it is disabled
+	created bool   // a queue for reads and writes, since it was enabled
+	values  [16]uint32
 	sqs     map[uint16]*submission
 	cqs     map[uint16]*completion
 	jobs    chan job
@@ -95,6 +97,7 @@ func (c *controller) ended(j *job) {
 
 func (c *controller) reset() {
 	c.sqs, c.cqs = map[uint16]*submission{}, map[uint16]*completion{}
+	c.created, c.values = false, [16]uint32{}
 	c.life++
 }
 

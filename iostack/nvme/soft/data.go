@@ -97,10 +97,16 @@ func (d *Drive) carry(cmd *spec.Command, buf []byte, o *op) spec.Status {
 	default:
 		return spec.InvalidOpcode | spec.DNR
 	}
-	if cmd.Namespace() != 1 && !(cmd.Opcode() == spec.Flush && cmd.Namespace() == ^uint32(0)) {
+	switch cmd.Namespace() {
+	case 1:
+	case spec.AllNamespaces:
+		if cmd.Opcode() != spec.Flush {
+			return spec.InvalidField | spec.DNR
+		}
+	default:
 		return spec.InvalidNamespace | spec.DNR
 	}
-	if cmd.Flags() != 0 {
+	if cmd.Flags()&(spec.Fused|spec.SGL) != 0 {
 		return spec.InvalidField | spec.DNR
 	}
 	if cmd.Opcode() == spec.Flush {
