@@ -22,9 +22,9 @@ const (
 
 // FromBatch returns the trace of a batch that was drawn of a graph which is laid out: what
 // was drawn of each node at each hop, at the slots of its neighbours in the graph. A batch
-// that is not of the graph is an error of kind fault.ErrInput.
-func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, paths Paths) (*Trace, error) {
-	r := replay{batch: b, graph: g, layout: l, build: newBuilder(l.Shape(), p.Rules.ReadPrimary, len(b.Blocks))}
+// that is not of the graph is an error of kind fault.ErrInput. Vectors have so many numbers.
+func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, width int, paths Paths) (*Trace, error) {
+	r := replay{batch: b, graph: g, layout: l, build: newBuilder(l.Shape(), width, p.Rules.ReadPrimary, len(b.Blocks))}
 	hop := make([]uint32, b.NumSeeds())
 	for i := range hop {
 		hop[i] = uint32(i)

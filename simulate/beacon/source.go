@@ -94,7 +94,7 @@ func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, er
 		return nil, err
 	}
 	err = s.topology.Guard(func() (err error) {
-		t, err = FromBatch(p, &b, &s.topology.CSC, s.layout, s.paths)
+		t, err = FromBatch(p, &b, &s.topology.CSC, s.layout, s.data.Facts().Dim, s.paths)
 		return err
 	})
 	return t, err
