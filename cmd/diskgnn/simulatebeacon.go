@@ -47,6 +47,7 @@ type simulateBeacon struct {
 	dataset, samples, paths   string
 	layout, run, explain      string
 	out                       string
+	standard                  bool // sweeps
 	memory                    int64
 }
 
@@ -87,7 +88,7 @@ func newSimulateBeaconCommand(g *globals) *cli.Command {
 			}),
 			flag("sweep", "NAME=LIST", "simulate with each value of a parameter; may be repeated; standard: seven of them", "", func(s string) error {
 				if s == "standard" {
-					o.Sweeps = append(o.Sweeps, beacon.StandardSweeps()...)
+					o.standard = true
 					return nil
 				}
 				sweep, err := beacon.ParseSweep(s)
@@ -141,6 +142,10 @@ func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v
 	if o.Samples != nil {
 		defer func() { err = errors.Join(err, o.Samples.Close()) }()
 	}
+	if o.standard {
+		o.Sweeps = append(o.Sweeps, beacon.StandardSweeps(o.Samples != nil)...)
+	}
+	o.Memory = o.memory
 	if o.layout != "" {
 		if err := o.lay(ctx); err != nil {
 			return v, err
@@ -315,6 +320,12 @@ func (v *beaconed) outcome() outcome {
 			text += fmt.Sprintf(" (misses ±%.0f%%)", 100*c.Within)
 		}
 		o.lines = append(o.lines, line{"", text})
+	}
+	for i, d := range v.EnergyDoubts {
+		if i == 0 {
+			o.lines = append(o.lines, line{"energy", fmt.Sprintf("%7s %8s %8s %10s %10s", "/ CC", "/ BG-1", "watts", "BG-1 DRAM", "CC PCIe")})
+		}
+		o.lines = append(o.lines, line{"", fmt.Sprintf("%7.2f %8.2f %8.1f %9.0f%% %9.0f%%  %s", d.OverCC, d.OverBG1, d.Watts, 100*d.DRAMShare, 100*d.PCIeShare, d.What)})
 	}
 	if m := v.Measured; m != nil {
 		o.lines = append(o.lines, line{"measured here", fmt.Sprintf("%.4g batches/s: %s of the store %s, engine %s", m.PerSecond, m.Run, m.Store, m.Engine)})

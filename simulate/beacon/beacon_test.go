@@ -85,7 +85,7 @@ func TestByHand(t *testing.T) {
 		{"two hops through the host", "BG-SP", chain(400, 0, 1), nil,
 			2*(core+sense+sampler+vector) + address + kernel.Nanosecond + trip}, // 8 bytes on PCIe: 1 ns
 		{"two hops through the host, of which it gets the pages", "CC", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Microsecond}, // 2·4000 bytes at 8 GB/s
-		{"two hops, of which it gets the first's page", "GLIST", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Microsecond/2}, // and draws addresses of it
+		{"two hops, of which it gets the first's page", "GLIST", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Microsecond/2},      // and draws addresses of it
 		{"two hops, of which it gets the vectors", "SmartSAGE", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Nanosecond + 100*kernel.Nanosecond},
 		{"CC's host samples", "CC", chain(400, 0, 1), []string{"host.sampling=3us"}, 2*(core+sense+page) + trip + kernel.Microsecond + 6*kernel.Microsecond},
 		{"a router", "BG-2", leaves(400, 0, 16), []string{"router.hop=50ns"}, 50*kernel.Nanosecond + sense + sampler + 2*vector},
@@ -559,7 +559,7 @@ func TestParameters(t *testing.T) {
 	}
 	for _, s := range []string{
 		"channels", "chanels=2", "channels=0", "channels=x", "die.tr=3", "die.tr=-1us", "die.tr=2s", "die.tr=NaNus", "channel.rate=0", "channel.rate=8X", "fanout=3/x",
-		"fanout=3/-1", "page=1000", "page=65536", "page.crossing=4097", "dies=4097", "batch=1048577", "dram.wait=perhaps", "pcie.rate=Inf", "fanout=65536/65536/65536",
+		"fanout=3/-1", "page=1000", "page=65536", "page.crossing=4097", "dies=4097", "batch=1048577", "dram.wait=perhaps", "pcie.rate=Inf", "fanout=65536/65536/65536", "energy.core=-1", "energy.core=NaN", "energy.sram_busy=x",
 	} {
 		err := Defaults(Faithful).Set(s)
 		if !errors.Is(err, fault.ErrUsage) || strings.Contains(err.Error(), "\n") {

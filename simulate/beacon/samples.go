@@ -43,6 +43,31 @@ func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, w
 	return r.build.trace(), nil
 }
 
+// nodesOf returns how many nodes the trace of a batch has; at most as many, where each is read
+// once per hop.
+func nodesOf(b *graph.Batch, paths Paths) (n float64) {
+	times := make([]float64, len(b.Input)) // that each node is read, at this hop
+	for i := range b.NumSeeds() {
+		times[i] = 1
+		n++
+	}
+	for h := len(b.Blocks) - 1; h >= 0; h-- {
+		block, next := &b.Blocks[h], make([]float64, len(b.Input))
+		for u := range block.NumDst {
+			for _, s := range block.Indices[block.Indptr[u]:block.Indptr[u+1]] {
+				if next[s] += times[u]; paths == Dedup {
+					next[s] = min(next[s], 1)
+				}
+			}
+		}
+		times = next
+		for _, k := range times {
+			n += k
+		}
+	}
+	return n
+}
+
 // replay turns a batch into a trace.
 type replay struct {
 	batch  *graph.Batch

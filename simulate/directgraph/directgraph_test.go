@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -89,6 +90,66 @@ func TestLayout(t *testing.T) {
 	if _, err := p.place(64); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("beyond the address space: %v", err)
 	}
+}
+
+// What New and Write hold is not more than was said before.
+func TestBytes(t *testing.T) {
+	live := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const nodes = 20_000
+	for what, degree := range map[string]func(v int64) int64{
+		"half a page each, then what fills them": func(v int64) int64 { return []int64{7, 1}[v/(nodes/2)] },
+		"nothing but secondaries":                func(int64) int64 { return 130 },
+		"all sizes":                              func(v int64) int64 { return v * 7919 % 140 },
+		"none":                                   func(int64) int64 { return 0 },
+	} {
+		s := Shape{Page: 64, Feature: 8}
+		edges := int64(0)
+		for v := range int64(nodes) {
+			edges += degree(v)
+		}
+		before := live()
+		var held int64
+		l, err := New(s, nodes, func(v int64) int64 {
+			if v == nodes-1 {
+				held = live() - before
+			}
+			return degree(v)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := s.LayoutBytes(nodes, edges); held > most {
+			t.Errorf("%s: %d bytes are held, %d were said", what, held, most)
+		}
+		held = 0
+		before = live()
+		name := filepath.Join(t.TempDir(), "graph")
+		if err := Write(writes{vfs.OS, func() { held = live() - before }}, name, l, Graph{
+			Neighbors: func(v uint32) []uint32 { return make([]uint32, degree(int64(v))) },
+			Vector:    func(b []byte, v uint32) ([]byte, error) { return append(b, make([]byte, 8)...), nil },
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if most := l.WriteBytes(); held > most || held < most/3 { // Write has done with the sections
+			t.Errorf("%s: writing holds %d bytes, %d were said", what, held, most)
+		}
+	}
+}
+
+// writes tells when a file is made.
+type writes struct {
+	vfs.FS
+	made func()
+}
+
+func (w writes) Create(name string) (vfs.File, error) {
+	w.made()
+	return w.FS.Create(name)
 }
 
 // What is written is read back from the addresses alone, for any graph; and no two sections
