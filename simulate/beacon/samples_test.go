@@ -80,6 +80,9 @@ func TestReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if a, b := nodesOf(b, Tree), nodesOf(b, Dedup); a != float64(tree.Nodes()) || b != float64(dedup.Nodes()) {
+			t.Fatalf("%v and %v nodes were said, there are %d and %d", a, b, tree.Nodes(), dedup.Nodes())
+		}
 		reached := []map[uint32]bool{{0: true}}
 		for h := range b.Blocks {
 			block, next := &b.Blocks[len(b.Blocks)-1-h], map[uint32]bool{}
