@@ -3,8 +3,10 @@ package beacon
 import (
 	"context"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -582,6 +584,59 @@ func TestParameters(t *testing.T) {
 	}
 	if _, err := (&Workload{Degree: 3, Feature: 5000}).Trace(Defaults(Faithful), 0, 0); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a vector longer than a page: %v", err)
+	}
+}
+
+// The configuration of the deck, and of the authors' simulator where the deck is silent; strict
+// where it differs.
+func TestDefaults(t *testing.T) {
+	strict := map[string]string{
+		"router.hop": "0.02us", "page.crossing": "4096", "channel.command": "8", "dram.wait": "true", "primary.always": "true", "pcie.overlap": "true",
+	}
+	want := map[string]string{
+		"host.round_trip": "10us", "host.sampling": "0us", "pcie.rate": "8e+09", "firmware.cores": "4", "firmware.command": "0.2us", "router.hop": "0us",
+		"channels": "16", "dies": "8", "page": "4096", "page.crossing": "4000", "die.tr": "3us", "die.buffers": "2", "die.draw": "0.2us", "die.retrieve": "1.365e+09",
+		"channel.rate": "8e+08", "channel.command": "0", "dram.rate": "2.56e+10", "accelerator.side": "64", "accelerator.clock": "8e+08",
+		"central.side": "128", "central.clock": "1e+09", "batch": "128", "fanout": "3/3/3", "hidden": "128", "out": "10",
+		"dram.wait": "false", "primary.always": "false", "pcie.overlap": "false",
+		"energy.sense": "0.0825", "energy.dram": "1.76e-10", "energy.sram_read": "9.144e-12", "energy.sram_write": "9.632e-12", "energy.sram_busy": "3.83", "energy.sram_idle": "0.195",
+		"energy.core": "0.25", "energy.core_idle": "0.25", "energy.sampler": "0.001", "energy.router": "1e-11",
+	}
+	for _, q := range Parameters() {
+		for _, m := range []Mode{Faithful, Strict} {
+			value := want[q.Name]
+			if other, differs := strict[q.Name]; differs && m == Strict {
+				value = other
+			}
+			x, err := strconv.ParseFloat(strings.TrimSuffix(value, "us"), 64)
+			got, err2 := strconv.ParseFloat(strings.TrimSuffix(q.Get(Defaults(m)), "us"), 64)
+			if numbers := err == nil && err2 == nil; numbers && math.Abs(got-x) > 1e-9*x || !numbers && q.Get(Defaults(m)) != value {
+				t.Errorf("%s, %s: %s, want %q", q.Name, m, q.Get(Defaults(m)), value)
+			}
+		}
+	}
+	if len(parameters) != len(want) {
+		t.Errorf("%d parameters, %d are known", len(parameters), len(want))
+	}
+	e := Defaults(Faithful).Energy
+	if !near(e.Channel, 16.5e-3) || !near(e.ChannelIdle, 33e-6) || !near(e.HostDRAM, 320e-12) || !near(e.PCIePort, 60e-12) || !near(e.MAC, 1.5e-12*1024/2025) {
+		t.Errorf("energy: %+v", e)
+	}
+	// 2²⁶ nodes are the most: 2²⁰ targets with 63 neighbours.
+	if err := Defaults(Faithful).Set("batch=1048576", "fanout=63"); err != nil {
+		t.Error(err)
+	}
+	if err := Defaults(Faithful).Set("batch=1048576", "fanout=64"); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("more than 2²⁶ nodes: %v", err)
+	}
+	for _, s := range []struct {
+		value string
+		want  kernel.Rate
+	}{{"800M", 800e6}, {"1.5k", 1500}, {"2G", 2e9}, {"3T", 3e12}, {"8e9", 8e9}} {
+		p := Defaults(Faithful)
+		if err := p.Set("pcie.rate=" + s.value); err != nil || p.PCIe.Rate != s.want {
+			t.Errorf("%s: %d a second: %v", s.value, p.PCIe.Rate, err)
+		}
 	}
 }
 
