@@ -241,6 +241,16 @@ func TestResumedRunsReadTheSame(t *testing.T) {
 	}
 }
 
+// mode returns the permissions of a file.
+func mode(t *testing.T, name string) fs.FileMode {
+	t.Helper()
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Mode().Perm()
+}
+
 // The rows are laid out once, and anew where what is there does not agree with the samples.
 func TestPreparation(t *testing.T) {
 	d := drawn{"dispersed", "sweep", 7, 4}
@@ -279,6 +289,10 @@ func TestPreparation(t *testing.T) {
 	table, err := os.ReadFile(sums)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Users who may read the checksums may read the rows.
+	if a, b := mode(t, rows), mode(t, sums); a != b {
+		t.Errorf("the rows have permissions %v, their checksums %v", a, b)
 	}
 	for what, c := range map[string]struct {
 		change func() error
