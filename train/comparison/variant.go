@@ -58,7 +58,6 @@ type variant struct {
 	samples, pack string // directories; "" of samples: batches are drawn while training alone
 	w             workload
 	preparation   Preparation // of the pack
-	failed        error       // why there is no pack
 }
 
 // layer makes the samples have so many layers: the given fanouts nearest the seeds, or more
