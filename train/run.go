@@ -65,7 +65,7 @@ type parts struct {
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
 	var d drawing
 	defer d.close()
-	recording, err := newRecording(fsys, o.Record)
+	recording, err := newRecording(fsys, o.Record, o.Out)
 	if err != nil {
 		return rundir.Result{}, err
 	}

@@ -74,6 +74,8 @@ type variant struct {
 // of the one that is farthest.
 func (v *variant) layer(n int) error {
 	switch {
+	case v.layers > 0:
+		return fmt.Errorf("layers-%d is there too", v.layers)
 	case v.o.Samples != "":
 		return fmt.Errorf("%s has the layers that it has: leave --samples out", v.o.Samples)
 	case len(v.o.Sampling.Fanout) == n:
@@ -110,10 +112,16 @@ func (o *Options) variants() ([]*variant, error) {
 	list := []*variant{{o: *o}}
 	for i, name := range o.Ablations {
 		v := &variant{name: name, o: *o}
-		if slices.Contains(o.Ablations[:i], name) {
-			return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", name)
+		parts := strings.Split(name, joint)
+		for _, before := range o.Ablations[:i] {
+			if sameParts(parts, strings.Split(before, joint)) {
+				return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", before)
+			}
 		}
-		for _, part := range strings.Split(name, joint) {
+		for j, part := range parts {
+			if slices.Contains(parts[:j], part) {
+				return nil, fault.New(fault.ErrUsage, "--ablate %s: %s is there twice", name, part)
+			}
 			k := slices.IndexFunc(ablations, func(a ablation) bool { return a.name == part })
 			if k < 0 {
 				return nil, fault.New(fault.ErrUsage, "--ablate %s: there are %s", cmp.Or(part, `""`), strings.Join(Ablations(), ", "))
@@ -125,4 +133,9 @@ func (o *Options) variants() ([]*variant, error) {
 		list = append(list, v)
 	}
 	return list, nil
+}
+
+// sameParts reports whether two lists have the same parts, in whatever order.
+func sameParts(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
