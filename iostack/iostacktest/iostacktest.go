@@ -22,8 +22,8 @@ import (
 // Trait is what a stack is, other than most.
 type Trait int
 
-// Copies: the stack reads what the file system had when a file was opened. What happens to
-// it there later is not seen.
+// Copies is the trait of a stack that reads what the file system had when a file was opened:
+// what happens to it there later is not seen.
 const Copies Trait = 1
 
 // Run runs the suite on stacks that open returns; the suite closes them. Files

@@ -105,6 +105,35 @@ func TestLostCompletion(t *testing.T) {
 	}
 }
 
+// What was under way beside a late command when the controller was reset is submitted again: of
+// five commands that are lost, one is late.
+func TestOthersAreSubmittedAgain(t *testing.T) {
+	c := &clock{}
+	n := 0
+	s, f, content := failing(t, 16, c, func(*spec.Command) soft.Fate {
+		switch n++; {
+		case n == 60:
+			c.minutes.Add(50)
+		case n == 103:
+			c.minutes.Add(20)
+		}
+		return soft.Fate{Drop: n == 20 || n >= 100 && n <= 103}
+	})
+	got, err := read(s, f)
+	var first *iostack.ReadError
+	if !errors.As(err, &first) || !errors.Is(err, nvme.ErrTimeout) {
+		t.Fatal(err)
+	}
+	for i := range pages {
+		if same := bytes.Equal(got[i*4096:][:4096], content[i*4096:][:4096]); same == (i == first.Index) {
+			t.Errorf("page %d was read: %v; the request that failed is %d", i, same, first.Index)
+		}
+	}
+	if n := s.drives[0].life.Load(); n != 1 {
+		t.Errorf("the controller was reset %d times", n)
+	}
+}
+
 // A command that is stuck is aborted after half of its time, which fails its request alone.
 func TestAbort(t *testing.T) {
 	c := &clock{}
