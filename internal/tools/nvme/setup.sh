@@ -31,7 +31,7 @@ kernel=$(apt-cache depends --important linux-image-cloud-amd64 | awk '$1 == "Dep
 missing=$(apt-get install --simulate --no-install-recommends -o Debug::NoLocking=1 qemu-system-x86 | awk '$1 == "Inst" && $3 !~ /^\[/ { print $2 }')
 (cd "$new/debs" && apt-get download -qq -o APT::Sandbox::User=root "$kernel" qemu-system-x86 qemu-system-common qemu-system-data seabios ipxe-qemu $missing)
 for deb in "$new"/debs/*.deb; do
-	dpkg-deb --field "$deb" Package Version | awk '{ printf "%s ", $2 } END { print "" }' >>"$new/packages"
+	dpkg-deb --show --showformat='${Package} ${Version}\n' "$deb" >>"$new/packages"
 	dpkg-deb --extract "$deb" "$new"
 done
 rm -rf "$new/debs" "$new"/usr/share/{doc,man} "$new/lib/modules" "$new"/boot/System.map*

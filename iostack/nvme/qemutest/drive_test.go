@@ -50,7 +50,7 @@ func TestDriveReads(t *testing.T) {
 	total := 0
 	for i, l := range loads {
 		if !inGuest {
-			l.reads /= 20
+			l.reads /= 50
 		}
 		c.Close()
 		c = open(t, small, nvme.Options{Depth: l.depth, Queues: 2})

@@ -49,7 +49,11 @@ func open(address string, o Options, flags int, frame func(uintptr) (uint64, err
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), f.close(), d.pool.close())
 	}
-	if err = f.take(); err == nil {
+	if err := f.unbind(); err != nil {
+		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), d.helper.giveBack(), f.close(), d.pool.close())
+	}
+	d.helper.taken()
+	if err = errors.Join(f.unclaim(), f.enable()); err == nil {
 		d.registers, err = f.mapped()
 	}
 	if err != nil {

@@ -14,7 +14,11 @@ import (
 // helperName is what a program is called, as its argument 0, when it is to be the helper.
 const helperName = "diskgnn-nvme-giveback"
 
-const ready = "ready\n"
+// What the helper says when it is there, and what it hears.
+const (
+	ready = "ready\n"
+	taken = "taken" // the function has no driver any more
+)
 
 // The helper is this program: an init function comes before whatever else it does.
 func init() {
@@ -29,9 +33,9 @@ func assist(t tree, address, to string) int {
 	if _, err := os.Stdout.WriteString(ready); err != nil {
 		return 1
 	}
-	keep, _ := io.ReadAll(os.Stdin)
-	if len(keep) > 0 { // nothing was taken
-		return 0
+	said, _ := io.ReadAll(os.Stdin)
+	if has, err := t.link(device(address) + "/driver"); string(said) != taken && (has != "" || err != nil) {
+		return 0 // nothing was taken: a driver is at work
 	}
 	if err := t.giveBack(address, to); err != nil {
 		os.Stdout.WriteString(strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -69,24 +73,19 @@ func (f *function) newHelper(memory *os.File) (_ *helper, err error) {
 	}
 	said := make([]byte, len(ready))
 	if _, err := io.ReadFull(says, said); err != nil || string(said) != ready {
-		return nil, errors.Join(fmt.Errorf("the helper that gives the drive back does not answer: %w", err), h.dismiss())
+		return nil, errors.Join(fmt.Errorf("the helper that gives the drive back does not answer: %w", err), h.cmd.Process.Kill(), h.giveBack())
 	}
 	return h, nil
 }
 
-// dismiss ends the helper without its giving anything back.
-func (h *helper) dismiss() error {
-	_, err := h.life.WriteString("nothing was taken")
-	if err != nil {
-		h.cmd.Process.Kill()
-	}
-	return errors.Join(h.life.Close(), h.cmd.Wait(), h.says.Close())
-}
+// taken tells the helper that there is something to give back. A helper that does not hear it
+// was killed, which giveBack finds.
+func (h *helper) taken() { h.life.WriteString(taken) }
 
 // errGone says that the helper ended without its answer.
 var errGone = errors.New("the helper was killed")
 
-// giveBack lets the helper give the function back, and waits for it.
+// giveBack lets the helper give the function back, if it was taken, and waits for it.
 func (h *helper) giveBack() error {
 	if err := h.life.Close(); err != nil {
 		return err

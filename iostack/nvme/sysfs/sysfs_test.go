@@ -257,12 +257,18 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Where taking fails half-way, what was done is undone; where it fails before, nothing was.
+// Where taking fails half-way, what was done is undone; where it fails before, nothing was: a
+// driver that has its function still is left alone.
 func TestTakingFails(t *testing.T) {
 	for _, x := range []struct {
-		remove  string
-		unbound string
-	}{{"/sys/bus/pci/drivers/nvme/unbind", ""}, {dir + "/enable", address}, {dir + "/config", address}} {
+		remove           string
+		unbound, stopped bool
+		bound            string
+	}{
+		{dir + "/enable", true, true, address},
+		{dir + "/config", true, true, ""}, // it may be a bus master still
+		{"/sys/bus/pci/drivers/nvme/unbind", false, false, ""},
+	} {
 		root := machine(t)
 		if err := os.Remove(root.path(x.remove)); err != nil {
 			t.Fatal(err)
@@ -270,14 +276,57 @@ func TestTakingFails(t *testing.T) {
 		if _, err := fake(root, false); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("without %s: %v", x.remove, err)
 		}
-		if x.unbound != "" && get(t, root, "/sys/bus/pci/drivers/nvme/unbind") != x.unbound {
+		if x.unbound && get(t, root, "/sys/bus/pci/drivers/nvme/unbind") != address {
 			t.Errorf("without %s it is not unbound", x.remove)
+		}
+		if got := get(t, root, "/sys/bus/pci/drivers/nvme/bind"); got != x.bound {
+			t.Errorf("without %s: bind has %q", x.remove, got)
+		}
+		if stopped := get(t, root, dir+"/resource0")[spec.CC]&spec.Enable == 0; stopped != x.stopped {
+			t.Errorf("without %s: stopped %t", x.remove, stopped)
 		}
 	}
 	root := machine(t)
 	hidden := func(uintptr) (uint64, error) { return frameOf(present) }
 	if _, err := open(address, Options{root: root}, 0, hidden); !errors.Is(err, fault.ErrUsage) || get(t, root, "/sys/bus/pci/drivers/nvme/unbind") != "" {
 		t.Errorf("without the right to see addresses: %v", err)
+	}
+}
+
+// A process that is killed before it takes the drive leaves it alone, where a driver has it.
+func TestCrashBeforeTaking(t *testing.T) {
+	root := machine(t)
+	f, err := inspect(root, address, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	h, err := f.newHelper(f.bar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.giveBack(); err != nil { // its input ends, as that of any process's helper
+		t.Fatal(err)
+	}
+	if got := get(t, root, "/sys/bus/pci/drivers/nvme/bind"); got != "" || get(t, root, dir+"/resource0")[spec.CC]&spec.Enable == 0 {
+		t.Errorf("bound %q, or stopped", got)
+	}
+}
+
+// A controller that is gone, or decodes no memory, reads as ones: nobody waits for it.
+func TestControllerThatIsGone(t *testing.T) {
+	root := machine(t)
+	d, err := fake(root, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Store32(spec.CC, ^uint32(0))
+	d.Store32(spec.CSTS, ^uint32(0))
+	if err := d.Close(); err != nil || get(t, root, "/sys/bus/pci/drivers/nvme/bind") != address {
+		t.Errorf("%v", err)
+	}
+	if got := get(t, root, dir+"/resource0")[spec.CC:][:4]; got != "\xff\xff\xff\xff" {
+		t.Errorf("%q was written to it", got)
 	}
 }
 
@@ -398,8 +447,18 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	if n := len(p.shared); n > 8 {
-		t.Errorf("%d huge pages for parts: what was given back is not given again", n)
+	before := len(p.shared)
+	for range 10 {
+		m, err := p.alloc(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.release(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(p.shared); n > before+1 {
+		t.Errorf("%d huge pages for parts, not %d: what was given back is not given again", n, before)
 	}
 	if err := p.release(&nvme.Memory{}); err == nil {
 		t.Error("memory that was not given is taken back")

@@ -65,18 +65,17 @@ func (f *function) mapped() ([]byte, error) {
 	return b, nil
 }
 
-// take unbinds a function from its driver, enables it, and makes it a bus master.
-func (f *function) take() error {
-	dir := device(f.address)
-	if f.driver != "" {
-		if err := f.tree.write(driver(f.driver)+"/unbind", f.address); err != nil {
-			return err
-		}
+// unbind takes a function from its driver.
+func (f *function) unbind() error {
+	if f.driver == "" {
+		return nil
 	}
-	if err := f.unclaim(); err != nil {
-		return err
-	}
-	if err := f.tree.write(dir+"/enable", "1"); err != nil {
+	return f.tree.write(driver(f.driver)+"/unbind", f.address)
+}
+
+// enable makes a function without a driver a bus master.
+func (f *function) enable() error {
+	if err := f.tree.write(device(f.address)+"/enable", "1"); err != nil {
 		return err
 	}
 	return f.tree.command(f.address, decodesMemory|mastersBus|noLineInterrupt, 0)
@@ -109,12 +108,18 @@ func (t tree) stop(address string) error {
 		return err
 	}
 	defer unix.Munmap(b)
-	store32(b, spec.CC, load32(b, spec.CC)&^spec.Enable)
+	config := load32(b, spec.CC)
+	if config == ^uint32(0) {
+		return nil // it is gone, or was not enabled: it does nothing
+	}
+	store32(b, spec.CC, config&^spec.Enable)
 	longest := time.Duration(max(1, spec.Capabilities(load64(b, spec.CAP)).Timeout())) * 500 * time.Millisecond
-	for begin := time.Now(); load32(b, spec.CSTS)&spec.Ready != 0; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > longest {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		switch status := load32(b, spec.CSTS); {
+		case status&spec.Ready == 0 || status == ^uint32(0):
+			return nil
+		case time.Since(begin) > longest:
 			return fmt.Errorf("%w: %s stays ready for %v after it was disabled", nvme.ErrTimeout, address, longest)
 		}
 	}
-	return nil
 }
