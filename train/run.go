@@ -203,7 +203,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	}
 	r.needs = needs
 	if r.plan, err = p.plan(r.found, o, needs); err != nil {
-		return err
+		return r.drawing.refused(err)
 	}
 	if err := r.confine(p.enter); err != nil {
 		return err

@@ -2,6 +2,7 @@ package comparison
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train"
 )
 
@@ -29,6 +31,13 @@ var ablations = []ablation{
 		return nil
 	}},
 	{"no-ram-cache", func(v *variant) error { v.o.Train.RAMCache, v.bare = none(), true; return nil }},
+	{"no-topology-cache", func(v *variant) error {
+		if !v.o.Live {
+			return errors.New("only with --live is a topology read while training")
+		}
+		v.o.Train.Topology, v.drawn = topology.Choice{Level: topology.Cached, Memory: none()}, true
+		return nil
+	}},
 	{"layers-2", func(v *variant) error { return v.layer(2) }},
 	{"layers-3", func(v *variant) error { return v.layer(3) }},
 }
@@ -54,11 +63,11 @@ type variant struct {
 	o      Options
 	layers int  // that its samples have; 0: as given
 	bare   bool // its pack serves trainers without a cache
+	drawn  bool // what is taken away is a part of drawing: a store that needs a pack has none
 
 	samples, pack string // directories; "" of samples: batches are drawn while training alone
 	w             workload
 	preparation   Preparation // of the pack
-	failed        error       // why there is no pack
 }
 
 // layer makes the samples have so many layers: the given fanouts nearest the seeds, or more

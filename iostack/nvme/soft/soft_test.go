@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,8 +80,9 @@ func TestReads(t *testing.T) {
 	for _, depth := range []int{2, 3, 64} {
 		for _, stride := range []int{0, 4} {
 			rnd := rand.New(rand.NewPCG(uint64(depth), uint64(stride)))
+			fates := rand.New(rand.NewPCG(uint64(depth), uint64(stride)+1)) // the controller's
 			content, d := serve(t, soft.Options{StrideShift: stride, Fate: func(*spec.Command) soft.Fate {
-				return soft.Fate{Hold: rnd.IntN(4) * rnd.IntN(2)}
+				return soft.Fate{Hold: fates.IntN(4) * fates.IntN(2)}
 			}})
 			c := open(t, d, nvme.Options{Depth: depth, Queues: 2})
 			for _, q := range c.Queues() {
@@ -180,6 +182,10 @@ func TestStatuses(t *testing.T) {
 	}
 	fused := io(spec.Read, 1, 0, 1)
 	fused[1] = 1
+	sgl := io(spec.Read, 1, 0, 1)
+	sgl[1] = 1 << 6
+	reserved := prp(m.Pages[0], 0, 1)
+	reserved[1] = 0x3c
 	for _, x := range []struct {
 		what string
 		cmd  spec.Command
@@ -187,6 +193,10 @@ func TestStatuses(t *testing.T) {
 	}{
 		{"namespace 0", io(spec.Read, 0, 0, 1), spec.InvalidNamespace},
 		{"namespace 2", io(spec.Read, 2, 0, 1), spec.InvalidNamespace},
+		{"reading all namespaces", io(spec.Read, ^uint32(0), 0, 1), spec.InvalidField},
+		{"flushing all namespaces", io(spec.Flush, ^uint32(0), 0, 1), spec.Success},
+		{"reserved bits beside the opcode", reserved, spec.Success},
+		{"a command with an SGL", sgl, spec.InvalidField},
 		{"an opcode that is none", io(0x7f, 1, 0, 1), spec.InvalidOpcode},
 		{"the first block behind the last", io(spec.Read, 1, size/512, 1), spec.LBAOutOfRange},
 		{"the last block and one more", io(spec.Read, 1, size/512-1, 2), spec.LBAOutOfRange},
@@ -244,8 +254,9 @@ func TestStatuses(t *testing.T) {
 // A completion that is lost ends in an error that says what the queue knew; after a reset
 // the controller is as new.
 func TestLostCompletion(t *testing.T) {
-	drop := true
-	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop} }})
+	var drop atomic.Bool
+	drop.Store(true)
+	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop.Load()} }})
 	now, step := time.Unix(0, 0), time.Duration(0)
 	c := open(t, d, nvme.Options{Now: func() time.Time { now = now.Add(step); return now }, Timeout: time.Hour})
 	step = time.Second
@@ -259,7 +270,8 @@ func TestLostCompletion(t *testing.T) {
 	if err := q.Submit(&cmd, m, 0, 512, 0); !errors.Is(err, nvme.ErrTimeout) {
 		t.Errorf("a queue that is dead takes a command: %v", err)
 	}
-	drop, step = false, 0
+	drop.Store(false)
+	step = 0
 	if err := c.Reset(context.Background()); err != nil {
 		t.Fatal(err)
 	}
