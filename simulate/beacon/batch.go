@@ -137,7 +137,7 @@ func (s *steps) sum() (sum kernel.Time) {
 type area struct {
 	n, most int
 	since   kernel.Time
-	sum     kernel.Time // Σ length × time
+	sum     kernel.Time // Σ length × time; it may wrap around, as what it is compared with does
 }
 
 func (a *area) change(now kernel.Time, by int) {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/internal/fault"
+	"diskgnn/simulate/directgraph"
 	"diskgnn/simulate/kernel"
 )
 
@@ -372,6 +373,59 @@ func TestJoules(t *testing.T) {
 	}
 	if got, want := b.Joules.HostDRAM, (4000+400)*8*40e-12; got-want > 1e-15 || want-got > 1e-15 {
 		t.Errorf("host memory of CC: %v J, want %v", got, want)
+	}
+}
+
+// Two nodes of vectors of 200 numbers: products 1×200 by 200×10, and 200×1 by 1×10 backward.
+// Of 64×64 parts the first has one, the second four.
+func TestJoulesOfComputing(t *testing.T) {
+	p := Defaults(Faithful)
+	b, err := Run(p, platform(t, "BG-2"), chain(400, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cycles = (200 + 126) + 4*(1+126)
+	busy := cycles / 800e6
+	multiplied := 1.5e-12 * 1024 / 2025 * (2000 + 2000)
+	read, wrote := 9.144e-12*2*(2*64*200+4*2*64*1), 9.632e-12*2*(10+2000)
+	for _, c := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"accelerator", b.Joules.Accelerator, multiplied + 3.83*busy + 0.195*(b.Period.Seconds()-busy) + read + wrote},
+		{"samplers", b.Joules.Samplers, 1e-3 * 2 * 493.04e-9},
+		{"router", b.Joules.Router, 2 * 10e-12},
+		{"DRAM", b.Joules.DRAM, 2 * 176e-12 * 808},
+		{"cores", b.Joules.Cores, 4 * 0.25 * b.Period.Seconds()},
+	} {
+		if math.Abs(c.got-c.want) > 1e-9*c.want {
+			t.Errorf("%s: %v J, want %v", c.what, c.got, c.want)
+		}
+	}
+	if err := p.Set("energy.core=1", "energy.core_idle=0.5"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = Run(p, platform(t, "BG-DGSP"), chain(400, 0, 1)); err != nil || math.Abs(b.Joules.Cores-(0.4e-6+0.5*(4*b.Period.Seconds()-0.4e-6))) > 1e-15 {
+		t.Errorf("cores that idle for half: %v J: %v", b.Joules.Cores, err)
+	}
+}
+
+// A node of which a slot of a secondary page is drawn: its primary page is read by strict rules
+// alone, and has the vector then.
+func TestPrimary(t *testing.T) {
+	s := directgraph.Shape{Page: 64, Feature: 8} // 11 of 13 neighbours in the primary section
+	for _, primary := range []bool{false, true} {
+		b := newBuilder(s, 4, primary, 1)
+		b.read(0, 13, []draw{{12, 1}}, func(page int64) int64 { return page })
+		b.read(1, 0, nil, func(int64) int64 { return 7 })
+		tr := b.trace()
+		want := []Command{{Page: 1, First: true, Draws: true}, {Page: 7, Node: 1, Child: 1, Hop: 1, First: true}}
+		if primary {
+			want = []Command{{Page: 0, First: true, Draws: true}, {Page: 1, Draws: true}, want[1]}
+		}
+		if !slices.Equal(tr.Commands, want) {
+			t.Errorf("%v: %+v, want %+v", primary, tr.Commands, want)
+		}
 	}
 }
 

@@ -68,8 +68,8 @@ func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	return &r.out, r.check()
 }
 
-// mostTime is the seconds of simulated time that a batch may take: sums of it over dies stay
-// within what kernel.Time counts.
+// mostTime is the seconds of simulated time that a batch may take: far below what kernel.Time
+// reaches, so that nothing overflows.
 const mostTime = 3600.
 
 // serially returns the seconds that a batch takes if nothing overlaps: more than it takes on
