@@ -76,7 +76,11 @@ func Open(ctx context.Context, t Transport, o Options) (*Controller, error) {
 		c.o.Pause = runtime.Gosched
 	}
 	if err := c.up(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("bring up %s: %w", t.Name(), err), c.Close())
+		name := t.Name()
+		if caution := Caution(t); caution != "" {
+			name += " (" + caution + ")"
+		}
+		return nil, errors.Join(fmt.Errorf("bring up %s: %w", name, err), c.Close())
 	}
 	return c, nil
 }

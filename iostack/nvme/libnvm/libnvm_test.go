@@ -48,12 +48,21 @@ func TestCaution(t *testing.T) {
 	if nvme.Caution(tr) != Unproven || !strings.Contains(Unproven, "unproven on hardware") {
 		t.Error(nvme.Caution(tr))
 	}
+	if _, err := nvme.Open(canceled(), tr, nvme.Options{}); err == nil || !strings.Contains(err.Error(), "unproven on hardware") {
+		t.Error(err)
+	}
 	if nvme.Caution(nvmetest.Drive(t, soft.Options{})) != "" {
 		t.Error("the soft controller needs no caution")
 	}
 	if err := tr.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 // A drive of few registers is used with as many queues as have doorbells there: 64 bytes

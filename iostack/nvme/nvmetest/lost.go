@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 // A completion that is lost ends in an error that says what the queue knew; after a reset
 // the controller is as new.
 func lost(t *testing.T, reach Reach) {
-	drop := true
-	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop} }})
+	var drop atomic.Bool
+	drop.Store(true)
+	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop.Load()} }})
 	now, step := time.Unix(0, 0), time.Duration(0)
 	c := open(t, reach(t, d), nvme.Options{Now: func() time.Time { now = now.Add(step); return now }, Timeout: time.Hour})
 	step = time.Second
@@ -30,7 +32,8 @@ func lost(t *testing.T, reach Reach) {
 	if err := q.Submit(&cmd, m, 0, 512, 0); !errors.Is(err, nvme.ErrTimeout) {
 		t.Errorf("a queue that is dead takes a command: %v", err)
 	}
-	drop, step = false, 0
+	drop.Store(false)
+	step = 0
 	if err := c.Reset(context.Background()); err != nil {
 		t.Fatal(err)
 	}

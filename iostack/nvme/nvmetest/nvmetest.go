@@ -18,6 +18,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"diskgnn/device"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/soft"
@@ -168,9 +169,12 @@ func others(t *testing.T, reach Reach) {
 	content, d := serve(t, soft.Options{})
 	c := open(t, reach(t, d), nvme.Options{})
 	tr, q, space := c.Transport(), c.Queues()[0], c.Namespace()
-	b := make([]byte, 64<<10)
-	from := nvme.Page - int(uintptr(unsafe.Pointer(&b[0])))%nvme.Page
-	b = b[from:][:4*nvme.Page]
+	host, err := device.NewHost(4 * nvme.Page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Free()
+	b := host.Bytes()
 	for _, wrong := range [][]byte{nil, b[1 : 1+nvme.Page], b[:100]} {
 		if _, err := tr.Map(wrong); !errors.Is(err, nvme.ErrNoMapping) {
 			t.Errorf("%d bytes that are no pages are mapped: %v", len(wrong), err)

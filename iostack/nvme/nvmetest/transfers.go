@@ -19,8 +19,9 @@ func reads(t *testing.T, reach Reach) {
 	for _, depth := range []int{2, 3, 64} {
 		for _, stride := range []int{0, 4} {
 			rnd := rand.New(rand.NewPCG(uint64(depth), uint64(stride)))
+			fates := rand.New(rand.NewPCG(uint64(stride), uint64(depth))) // the controller's
 			content, d := serve(t, soft.Options{StrideShift: stride, Fate: func(*spec.Command) soft.Fate {
-				return soft.Fate{Hold: rnd.IntN(4) * rnd.IntN(2)}
+				return soft.Fate{Hold: fates.IntN(4) * fates.IntN(2)}
 			}})
 			c := open(t, reach(t, d), nvme.Options{Depth: depth, Queues: 2})
 			for _, q := range c.Queues() {
