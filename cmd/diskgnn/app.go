@@ -70,6 +70,7 @@ func newApp(g *globals) *cli.App {
 			newVerifyCommand(g),
 			newBenchCommand(g),
 			newSimulateCommand(g),
+			newDoctorCommand(g),
 			newVersionCommand(g),
 		},
 	}
