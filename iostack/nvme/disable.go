@@ -17,11 +17,7 @@ func Disable(t Transport, now func() time.Time) error {
 	if now == nil {
 		now = time.Now
 	}
-	config := t.Load32(spec.CC)
-	if config == ^uint32(0) {
-		return nil
-	}
-	t.Store32(spec.CC, config&^spec.Enable)
+	t.Store32(spec.CC, t.Load32(spec.CC)&^spec.Enable)
 	limit := time.Duration(max(1, spec.Capabilities(t.Load64(spec.CAP)).Timeout())) * 500 * time.Millisecond
 	for deadline := now().Add(limit); ; {
 		status := t.Load32(spec.CSTS)

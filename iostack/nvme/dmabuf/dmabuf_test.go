@@ -97,17 +97,31 @@ func TestRefusedMemory(t *testing.T) {
 func TestPieces(t *testing.T) {
 	n := newNodes(t, nvmetest.Drive(t, soft.Options{}))
 	tr := reach(t, n)
+	c, err := nvme.Open(context.Background(), tr, nvme.Options{Depth: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(n.attached)
 	m, err := tr.Alloc(70 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(n.attached) != 3 || len(m.Pages) != 70<<20/nvme.Page {
+	if len(n.attached) != before+3 || len(m.Pages) != 70<<20/nvme.Page {
 		t.Errorf("%d dma-bufs, %d pages", len(n.attached), len(m.Pages))
 	}
-	if err := tr.Free(m); err != nil || len(n.attached) != 0 {
+	// A read across the border of two of them.
+	q, space := c.Queues()[0], c.Namespace()
+	cmd := space.Transfer(spec.Read, 0, 16)
+	_, err = q.Do(&cmd, m, 64<<20-4096, 8192)
+	cmd = space.Transfer(spec.Read, 0, 16)
+	_, err2 := q.Do(&cmd, m, 0, 8192)
+	if err != nil || err2 != nil || !bytes.Equal(m.Bytes[64<<20-4096:][:8192], m.Bytes[:8192]) {
+		t.Error("other bytes, or ", err, err2)
+	}
+	if err := tr.Free(m); err != nil || len(n.attached) != before {
 		t.Errorf("%v, %d dma-bufs", err, len(n.attached))
 	}
-	if err := tr.Close(); err != nil {
+	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -164,7 +178,12 @@ func TestBuffer(t *testing.T) {
 	if _, err := tr.MapBuffer(memory, 4096); err == nil {
 		t.Error("what is no dma-buf is mapped")
 	}
-	if err := errors.Join(n.Unmap(view), n.Close(memory), c.Close()); err != nil {
+	// One that is not freed goes back with the transport.
+	buffer, _ = n.add(&file{buffer: view})
+	if _, err := tr.MapBuffer(buffer, 4<<20); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(c.Close(), n.Close(buffer), n.Unmap(view), n.Close(memory)); err != nil {
 		t.Error(err)
 	}
 	if _, err := tr.MapBuffer(1, 4096); !errors.Is(err, nvme.ErrClosed) {

@@ -206,6 +206,9 @@ func (r registers) Map([]byte) (*nvme.Memory, error) { panic("memory of the othe
 func (r registers) Free(*nvme.Memory) error          { panic("memory of the other transport") }
 
 func (r registers) Close() error {
+	if len(r.n.attached) > 0 {
+		r.n.t.Error("the drive is given back before dma-bufs are detached")
+	}
 	if r.Load32(spec.CC)&spec.Enable != 0 || r.Load32(spec.CSTS)&spec.Ready != 0 {
 		r.n.t.Error("the controller is on when its registers are given back")
 	}

@@ -203,7 +203,10 @@ func others(t *testing.T, reach Reach) {
 func far(t *testing.T, reach Reach) {
 	content, d := serve(t, soft.Options{StrideShift: 4, Queues: 40})
 	c := open(t, reach(t, d), nvme.Options{Queues: 40, Depth: 4})
-	q, space := c.Queues()[len(c.Queues())-1], c.Namespace()
+	if n := len(c.Queues()); n != 40 {
+		t.Fatalf("%d queues", n)
+	}
+	q, space := c.Queues()[39], c.Namespace()
 	m := alloc(t, c.Transport(), 4096)
 	cmd := space.Transfer(spec.Read, 9, 1)
 	if _, err := q.Do(&cmd, m, 0, 512); err != nil || !bytes.Equal(m.Bytes[:512], content[9*512:10*512]) {
