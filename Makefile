@@ -28,12 +28,15 @@ GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" 
 # Fused products would not be the bits of the plain twins.
 NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80
 
+# QEMU and a kernel for its guest.
+NVME := $(CURDIR)/.nvme
+
 .DEFAULT_GOAL := help
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
 .PHONY: help build test test-race test-nocgo test-kill test-flips test-power mutate lint fuzz bench demo clean \
-	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu
+	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +121,15 @@ sanitize-gpu: ## run what test-gpu built under compute-sanitizer, on a machine w
 		run="compute-sanitizer --tool $$tool --error-exitcode 1"; \
 		for t in bin/gpu/*.test; do echo "== $$tool $$t"; $(RUN_GPU_TEST); done; \
 	done
+
+nvme-toolchain: $(NVME)/version ## fetch QEMU and a kernel for test-nvme into .nvme (44 MB)
+
+$(NVME)/version: internal/tools/nvme/setup.sh
+	internal/tools/nvme/setup.sh $(NVME)
+	@touch $@
+
+test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, in a guest (two minutes)
+	DISKGNN_NVME_TOOLCHAIN=$(NVME) DISKGNN_NVME_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestQEMU$$' -timeout 15m ./iostack/nvme/qemutest
 
 clean: ## remove what build and demo made
 	rm -rf bin demo $(KERNELS)

@@ -108,8 +108,9 @@ func (w *writer) removeOthers() error {
 	return nil
 }
 
-// check is the Check of datasets; see stage.Spec.
-func check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error {
+// Check looks at a directory that has its meta.json; see stage.Spec. Unlike Verify it maps no
+// file, and so works on any file system.
+func Check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error {
 	d, err := newDataset(fsys, dir, m)
 	if err != nil {
 		return err

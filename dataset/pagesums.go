@@ -73,11 +73,28 @@ func (d *Dataset) pageSums(file string, rep progress.Reporter, sum func() (*bini
 	if pages, err = sum(); err != nil {
 		return nil, 0, fmt.Errorf("sum the pages of the %s: %w", what, err)
 	}
-	if err := vfs.ReplaceFile(d.fs, name, pages.Encode()); err != nil {
-		_ = d.fs.Remove(name + vfs.TempSuffix) // which may take room that is missing
+	if err := d.keepPageSums(name, pages); err != nil {
 		rep.Logf("the checksums of the %s' pages stay in memory and are made anew by every run: %v", what, err)
 	}
 	return pages, pages.Size, nil
+}
+
+// keepPageSums leaves a table for the next reader. One that another process leaves at the
+// moment is the same.
+func (d *Dataset) keepPageSums(name string, pages *binio.Sums) (err error) {
+	tmp := name + vfs.TempSuffix
+	lock, err := d.fs.Lock(tmp)
+	if errors.Is(err, fault.ErrLocked) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := vfs.ReplaceFile(d.fs, name, pages.Encode()); err != nil {
+		_ = d.fs.Remove(tmp) // which may take room that is missing
+		return err
+	}
+	return nil
 }
 
 // RowsReadable returns nil if single rows of the features can be read from the file, and

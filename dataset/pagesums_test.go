@@ -188,3 +188,41 @@ func TestPageSumsRefuse(t *testing.T) {
 		t.Errorf("compressed: %v", err)
 	}
 }
+
+// Several processes that make the table at once each have it, and leave it to one: they say
+// nothing, and nothing is left besides. It has the permissions of other files.
+func TestPageSumsOfSeveral(t *testing.T) {
+	d := wide(t)
+	want := pageSums(features(t, d))
+	name := filepath.Join(d.Dir(), dataset.PageSumsFile)
+	lock, err := vfs.OS.Lock(name + vfs.TempSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range []bool{false, true} {
+		n := newNotes()
+		s, _, err := d.PageSums(t.Context(), n)
+		if err != nil || !slices.Equal(s.CRC, want) || len(n.lines) > 0 {
+			t.Errorf("%v, reported %q", err, n.lines)
+		}
+		if _, err := os.Stat(name); (err == nil) != there {
+			t.Errorf("the table is there: %v", err)
+		}
+		_, err = os.Stat(name + vfs.TempSuffix)
+		if (err == nil) == there {
+			t.Errorf("the other process's file is there: %v", err)
+		}
+		if !there {
+			if err := lock.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	made, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := os.Stat(filepath.Join(d.Dir(), dataset.FeaturesFile)); err != nil || made.Mode() != other.Mode() {
+		t.Errorf("the table has permissions %v, the features %v, %v", made.Mode(), other.Mode(), err)
+	}
+}

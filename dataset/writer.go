@@ -42,7 +42,7 @@ func begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, f
 		format = CompressedFormat
 	}
 	spec := stage.Spec{Format: format, Params: params, Words: words, Check: func(dir string, m *stage.Meta, look stage.Look) error {
-		return check(ctx, fsys, dir, m, look)
+		return Check(ctx, fsys, dir, m, look)
 	}}
 	dir, state, err := stage.Begin(fsys, out, spec, force)
 	if err != nil || state == stage.StateDone {

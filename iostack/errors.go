@@ -1,10 +1,15 @@
 package iostack
 
 import (
+	"errors"
 	"fmt"
 
 	"diskgnn/internal/fault"
 )
+
+// ErrElsewhere is wrapped by what a stack answers that has files on drives of its own, and
+// is to open one that is not there but may be read from the file system.
+var ErrElsewhere = errors.New("the file is not on these drives")
 
 // ReadError says which request failed. Err is of kind fault.ErrCorrupt when the
 // file ended before the request did.

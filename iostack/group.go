@@ -18,7 +18,14 @@ type Group struct {
 	parts    int           // parts of requests that have not ended
 	first    *ReadError    // the failure that Take reports
 	ended    chan struct{} // capacity 1; holds a token once parts fell to 0
+	notify   func()        // unless nil, called once parts fell to 0
 }
+
+// Notify makes f what is called when all requests of one Submit have ended, for those who
+// cannot wait for each group: it says that Wait will not block. The goroutine that ended the
+// last request calls it, which must not block. It must be set while the group is empty, which
+// then takes one Submit before it is waited for.
+func (g *Group) Notify(f func()) { g.notify = f }
 
 // Add enters n requests of one part each and returns the index of the first.
 func (g *Group) Add(n int) (first int) {
@@ -43,6 +50,13 @@ func (g *Group) Split() {
 // Done ends a part, which failed unless err is nil. The last Done of a group
 // orders all that its callers wrote before the return of Await.
 func (g *Group) Done(err *ReadError) {
+	if g.done(err) && g.notify != nil {
+		g.notify()
+	}
+}
+
+// done ends a part, and reports whether it was the last.
+func (g *Group) done(err *ReadError) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil && (g.first == nil || err.before(g.first)) {
@@ -58,6 +72,7 @@ func (g *Group) Done(err *ReadError) {
 		default: // a token of an earlier zero is still there; Await looks again
 		}
 	}
+	return g.parts == 0
 }
 
 // Await returns nil when all parts have ended, or ctx.Err() when ctx ends before.

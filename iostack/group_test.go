@@ -112,3 +112,27 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestNotify: a group says once that all of a Submit has ended, when Wait would not block, and
+// may be used again by then.
+func TestNotify(t *testing.T) {
+	var g Group
+	var errs []error
+	g.Notify(func() {
+		if err := g.Await(context.Background()); err != nil {
+			t.Error(err)
+		}
+		errs = append(errs, g.Take())
+	})
+	boom := &ReadError{Index: 1, Err: errors.New("boom")}
+	for _, err := range []*ReadError{boom, nil} {
+		g.Add(3)
+		g.Split()
+		for _, err := range []*ReadError{nil, nil, err, nil} {
+			g.Done(err)
+		}
+	}
+	if len(errs) != 2 || !errors.Is(errs[0], error(boom)) || errs[1] != nil {
+		t.Errorf("ended with %v", errs)
+	}
+}

@@ -32,7 +32,7 @@ import (
 // errors of requests that Close abandoned.
 var ErrClosed = errors.New("iostack is closed")
 
-// Request asks for bytes of File from Offset on, exactly as many as its one
+// Request asks for bytes of File from Offset on, exactly as many as its
 // destination holds. The destination belongs to the stack from Submit until the
 // group's Wait returns: before that it must be neither read nor written, and
 // after an error its content is undefined.
@@ -40,6 +40,11 @@ type Request struct {
 	File   File
 	Offset int64
 	Buf    []byte // a destination in host memory
+
+	// Scatter is a destination in pieces instead, in host memory, which the bytes fill one
+	// after the other: a place of its own for each row or block of a request, at one read
+	// of the drive where pieces are short. The list belongs to the stack as the memory does.
+	Scatter [][]byte
 
 	// Device is a destination in a GPU's memory instead, for stacks that have
 	// Caps.Device. Its owner keeps it until Wait has returned. Reads are not work of a
@@ -51,7 +56,13 @@ type Request struct {
 }
 
 // Len returns how many bytes the request asks for.
-func (r *Request) Len() int { return len(r.Buf) + int(r.Device.Bytes()) }
+func (r *Request) Len() int {
+	n := len(r.Buf) + int(r.Device.Bytes())
+	for _, piece := range r.Scatter {
+		n += len(piece)
+	}
+	return n
+}
 
 // File is an open file of the stack whose Open returned it.
 type File interface {

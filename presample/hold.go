@@ -19,10 +19,16 @@ func (s *sampling) reserveTopology() error {
 	held, _ := topology.Needs(s.data, c.Level)
 	held += c.Bytes(s.data, 0)
 	if err := budget.Check("--topology "+c.Level, s.o.Memory-s.room+held+c.FillWork(s.data), s.o.Memory); err != nil {
-		return err
+		return s.refused(err)
 	}
 	s.room -= held + int64(s.o.Workers)*topology.ReaderBytes(c.Level)
 	return nil
+}
+
+// refused adds to a refusal of memory, where neighbours are held, the flag by which fewer are.
+func (s *sampling) refused(err error) error {
+	c := &s.o.Topology
+	return c.Refused(err, max(c.Bytes(s.data, 0), s.res.TopologyMemory))
 }
 
 // hold fills the topology: by default with what the workers leave of memory.

@@ -124,7 +124,7 @@ func (s *sampling) sampleAll(ctx context.Context, dir *stage.Dir) ([]stage.File,
 func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int64, err error) {
 	phases, err := s.allot(ctx)
 	if err != nil {
-		return 0, err
+		return 0, s.refused(err)
 	}
 	if err := s.checkFree(ctx, dir, phases); err != nil {
 		return 0, err
@@ -134,7 +134,7 @@ func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int6
 	for _, p := range phases {
 		n, err := s.samplePhase(ctx, p)
 		if err != nil {
-			return 0, err
+			return 0, s.refused(err)
 		}
 		edges += n
 	}
@@ -183,7 +183,7 @@ func (s *sampling) prepare(ctx context.Context) error {
 		return err
 	}
 	least := allotment{workers: 1}.need(sampler.Bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
-	return budget.Check("sampling", s.o.Memory-s.room+least, s.o.Memory)
+	return s.refused(budget.Check("sampling", s.o.Memory-s.room+least, s.o.Memory))
 }
 
 // samplePhase samples a phase. A batch that outgrows its worker's share is sampled

@@ -98,8 +98,20 @@ func TestCachedTopologyRefusals(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	o.Topology, o.Memory = cachedIn(&budget.Size{Value: 100, Unit: budget.UnitPercent}, ""), budget.Reserve+1<<20
-	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrBudget) {
-		t.Error(err)
+	// Where neighbours are held since the user says so, fewer of them are a way out.
+	for i, size := range []*budget.Size{nil, {Unit: budget.UnitPercent}, {Value: 100, Unit: budget.UnitPercent}} {
+		kinds := map[string]bool{}
+		o.Out, o.Workers, o.Topology, o.Memory = fmt.Sprint(o.Out, i), 2, cachedIn(size, ""), budget.Reserve
+		for err := error(fault.ErrBudget); err != nil; o.Memory += 64 << 10 {
+			if _, err = Run(t.Context(), disk, o, progress.Discard); err == nil {
+				break
+			}
+			if !errors.Is(err, fault.ErrBudget) || strings.HasSuffix(err.Error(), ": --topology-memory holds fewer") != (i == 2 && !strings.Contains(err.Error(), "labels")) {
+				t.Errorf("%v of memory %d: %v", size, o.Memory, err)
+			}
+			kind, _, _ := strings.Cut(err.Error(), " needs ")
+			kinds[kind] = true
+		}
+		t.Log(kinds)
 	}
 }

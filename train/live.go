@@ -40,9 +40,10 @@ func (o *Options) topology() topology.Choice {
 	return c
 }
 
-// hostIO returns the kind of storage stack that reads into the host's memory.
+// hostIO returns the kind of storage stack that reads into the host's memory, beside the
+// run's.
 func hostIO(kind string) string {
-	if kind == cufile.Name {
+	if kind == cufile.Name || stacks.IsNVMe(kind) {
 		return stacks.Auto
 	}
 	return kind
@@ -79,6 +80,14 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, rep progres
 	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
 		Topology: o.topology(), Choose: all.Divides(store), IO: hostIO(o.IO)}, rep)
 	return d.source, err
+}
+
+// refused adds to a refusal of memory the flag by which the source holds less of it.
+func (d *drawing) refused(err error) error {
+	if d.source == nil || !errors.Is(err, errMemory) {
+		return err
+	}
+	return d.source.Refused(err)
 }
 
 // heap returns what slots have of Go's heap for drawing, less what the source has outside it.

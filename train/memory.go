@@ -33,6 +33,9 @@ type memoryPlan struct {
 	total            int64
 }
 
+// errMemory is the kind of the refusal that more of --memory would end.
+var errMemory = fault.New(fault.ErrBudget, "--memory does not suffice")
+
 // planMemory divides o.Memory: first what must be (the engine, two slots, the store's
 // least cache), then a third slot, then the cache, wanted or as large as possible,
 // then more slots. With a GPU, that holds as much of the cache as is wanted or has room
@@ -66,7 +69,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 		}
 	}
 	if most := p.fixed + p.layout.TableBytes + p.resuming(needs); err == nil && most > o.Memory {
-		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice to go on with the run once it was interrupted: the engine and the program take %s, a checkpoint %s (the least that would do: --memory %s)",
+		return p, fault.New(errMemory, "--memory %s does not suffice to go on with the run once it was interrupted: the engine and the program take %s, a checkpoint %s (the least that would do: --memory %s)",
 			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), budget.FormatBytes(p.resuming(needs)), mebibytes(most))
 	}
 	if err != nil {
@@ -78,7 +81,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 			return p, err
 		}
 		_, why := try(p.slots, false, o.Memory)
-		return p, fault.New(fault.ErrBudget, "--memory %s does not suffice: the engine and the program take %s; %w (the least that would do: --memory %s)",
+		return p, fault.New(errMemory, "--memory %s does not suffice: the engine and the program take %s; %w (the least that would do: --memory %s)",
 			budget.FormatBytes(o.Memory), budget.FormatBytes(p.fixed), why, mebibytes(p.sum(needs)))
 	}
 	p.total = p.sum(needs)

@@ -136,8 +136,8 @@ func (o *Options) prefer(p *rundir.Preferences) {
 	}
 	take("memory", p.Memory != 0, func() { o.Memory = p.Memory })
 	take("threads", p.Threads != 0, func() { o.Threads = p.Threads })
-	take("ram-cache", p.RAMCache != nil, func() { o.RAMCache = p.RAMCache })
-	store, _ := all.Choose(o.Store, o.places()) // another one may have no use for it
+	store, _ := all.Choose(o.Store, o.places()) // another one may have no use for what follows
+	take("ram-cache", p.RAMCache != nil && !all.HoldsAll(store), func() { o.RAMCache = p.RAMCache })
 	take("cache-policy", slices.Contains(all.Policies(store), p.CachePolicy), func() { o.CachePolicy = p.CachePolicy })
 	take("fault-threads", p.FaultThreads != 0 && all.Maps(store), func() { o.FaultThreads = p.FaultThreads })
 	take("topology", p.Topology != "" && o.Live(), func() { o.Topology.Level = p.Topology })

@@ -1,13 +1,17 @@
 package train
 
 import (
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 	"unsafe"
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/record"
@@ -32,11 +36,24 @@ type recording struct {
 	loaded time.Time // when a batch left the first link for the last time
 }
 
-// newRecording refuses the name of a file that is there; without a name there is nothing to
-// write.
-func newRecording(fsys vfs.FS, name string) (*recording, error) {
+// newRecording refuses, before there is a run, the name of a file that is there or cannot be:
+// that of the run, and one in no directory. Without a name there is nothing to write.
+func newRecording(fsys vfs.FS, name, out string) (*recording, error) {
 	if name == "" {
 		return nil, nil
+	}
+	dir := filepath.Dir(name)
+	switch out = filepath.Clean(out); {
+	case filepath.Clean(name) == out:
+		return nil, fault.New(fault.ErrUsage, "--record %s: the run has that name; name a file", name)
+	case dir != out: // which the run makes
+		st, err := fsys.Stat(dir)
+		if err == nil && !st.IsDir() {
+			err = &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--record %s: %w", name, err)
+		}
 	}
 	return &recording{fsys: fsys, name: name, known: map[record.File]int32{}}, trace.CheckNew(fsys, name)
 }

@@ -65,7 +65,7 @@ type parts struct {
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
 	var d drawing
 	defer d.close()
-	recording, err := newRecording(fsys, o.Record)
+	recording, err := newRecording(fsys, o.Record, o.Out)
 	if err != nil {
 		return rundir.Result{}, err
 	}
@@ -203,7 +203,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	}
 	r.needs = needs
 	if r.plan, err = p.plan(r.found, o, needs); err != nil {
-		return err
+		return r.drawing.refused(err)
 	}
 	if err := r.confine(p.enter); err != nil {
 		return err

@@ -231,6 +231,22 @@ func TestResumeOnAnotherStore(t *testing.T) {
 	}
 }
 
+// What was given of the cache of one store is of no use to one that holds all rows: a run goes
+// on with that without it.
+func TestResumeWithoutTheCache(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	o := w.options("", w.reading(singlerows.Name), func(o *Options) {
+		o.LayerOrder, o.CachePolicy, o.Given = "aggregate", "sieve", []string{"ram-cache", "cache-policy"}
+	})
+	w.interrupt(o, 4)
+	again := Options{Out: o.Out, Resume: true, Store: memory.Name, Given: []string{"store"}}
+	w.fromSamples(&again)
+	r, err := w.run(context.Background(), again, &logged{}, nil)
+	if err != nil || r.CacheRows != 300 || r.CachePolicy != "" {
+		t.Errorf("%+v, %v", r.Setup, err)
+	}
+}
+
 // A run on single rows that goes on anywhere reads what one would that never was
 // interrupted, and fills its cache with what it held; the policy and the size of the cache
 // may change, and then it begins empty.

@@ -78,3 +78,35 @@ func TestTopologyRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalsNameHeldNeighbours: where memory does not suffice and a part of it holds
+// neighbours that no store chooses, each refusal names the flag by which fewer are held.
+func TestRefusalsNameHeldNeighbours(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 3000})
+	const hint = "--topology-memory holds fewer"
+	for _, c := range []struct {
+		topology func(*Options)
+		store    string
+		named    bool
+	}{{cachedTopology(100), "memory", true}, {cachedTopology(0), "memory", false}, {func(o *Options) { o.Topology.Level = topology.Cached }, "hyperion", false}} {
+		o := w.options("", w.live, c.topology, func(o *Options) { o.Store, o.Engine, o.Epochs, o.Threads = c.store, EngineNone, 1, 1 })
+		kinds := map[string]bool{}
+		for o.Memory = budget.Reserve; ; o.Memory += 512 << 10 {
+			_, err := w.run(t.Context(), o, &logged{}, nil)
+			if err == nil {
+				break
+			}
+			for _, kind := range []string{"reading the labels", "--topology cached needs", "batch 0 of epoch 0 needs", "does not suffice"} {
+				if strings.Contains(err.Error(), kind) {
+					kinds[kind] = true
+				}
+			}
+			if named := c.named && !strings.Contains(err.Error(), "labels"); !errors.Is(err, fault.ErrBudget) || strings.HasSuffix(err.Error(), hint) != named {
+				t.Errorf("%s, %d bytes: %v", c.store, o.Memory, err)
+			}
+		}
+		if len(kinds) < 3 {
+			t.Errorf("%s: refused by %v alone", c.store, kinds)
+		}
+	}
+}

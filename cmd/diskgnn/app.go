@@ -68,6 +68,7 @@ func newApp(g *globals) *cli.App {
 			newReportCommand(g),
 			newInspectCommand(g),
 			newVerifyCommand(g),
+			newNVMeCommand(g),
 			newBenchCommand(g),
 			newSimulateCommand(g),
 			newDoctorCommand(g),

@@ -69,7 +69,7 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Train.Slots, 0),
 			parallelFlag("threads", "threads that compute", &o.Train.Threads),
 			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Train.Engine),
-			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, or auto", &o.Train.IO),
+			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.Train.IO),
 			positiveFlag("drive-seconds", "of measuring the drive's sequential reads", &o.DriveSeconds),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {

@@ -41,6 +41,8 @@ var results = map[string]any{
 	"report":          reported{},
 	"inspect":         inspected{},
 	"verify":          verified{},
+	"nvme load":       loaded{},
+	"nvme list":       onVolume{},
 	"bench io":        ioRates{},
 	"bench stores":    comparison.Result{},
 	"simulate drives": simulated{},
@@ -184,7 +186,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 
-// Help texts and docs/cli.md name every store, backend and format; of stores, a simulation
+// Help texts and docs/cli.md name every store, backend, format and policy of a store; of stores, a simulation
 // has a list of its own. Rows of docs/cli.md may refer to train's.
 func TestHelpNamesEveryChoice(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/cli.md")
@@ -192,6 +194,11 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {dataset.Formats()}}
+	var policies []string
+	for _, store := range stores.Names() {
+		policies = append(policies, stores.Policies(store)...)
+	}
+	known["cache-policy"] = [][]string{policies}
 	seen := map[string]bool{}
 	missing := func(lists [][]string, has func(word string) bool) string {
 		least := []string(nil)
@@ -227,6 +234,24 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 			if words := missing(lists, func(w string) bool { return strings.Contains(row, "`"+w+"`") }); words != "" {
 				t.Errorf("docs/cli.md does not name %s: %s", words, row)
 			}
+		}
+	}
+}
+
+// bench/README.md has a row for every measurement.
+func TestBenchmarksAreListed(t *testing.T) {
+	text, err := os.ReadFile("../../bench/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir("../../bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() && name != "internal" && !regexp.MustCompile("(?m)^\\| `[^`]*bench/"+name+`\b`).Match(text) {
+			t.Errorf("bench/README.md has no row for bench/%s", name)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 		stringFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", weights),
 		memoryFlag(memory),
 		parallelFlag("threads", "threads that compute; the result is the same for any number", threads),
-		stringFlag("io", "NAME", "storage backend: uring, pread, cufile, or auto", io),
+		stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", io),
 		stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", library),
 	}
 }

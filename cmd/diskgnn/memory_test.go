@@ -47,13 +47,17 @@ func planning(nodes, dim int) []string {
 
 // TestReserve: on a tiny graph, where buffers are next to nothing, no command holds more
 // than the reserve. What is logged is what budget.Reserve is chosen by. Reads are those of
-// pread, since io_uring pins whole buffers, touched or not.
+// pread, since io_uring pins whole buffers, touched or not. A slot that reads row by row, or
+// neighbours, has staging of megabytes for any graph: those have one slot.
 func TestReserve(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tree(t, "tree")
 	for _, command := range planning(2000, 32) {
 		if reads := []string{"pack", "train", "eval", "predict"}; slices.Contains(reads, strings.Fields(command)[0]) {
 			command += " --io pread"
+		}
+		if strings.HasPrefix(command, "train ") && strings.Contains(command, "--topology cached") {
+			command += " --slots 1"
 		}
 		peak, refusal := peakOf(t, command)
 		if refusal != "" || peak > budget.Reserve {
@@ -85,30 +89,73 @@ func TestPeakIsPlanned(t *testing.T) {
 	}
 }
 
+// TestTopologyOfTwiceTheMemory: a topology of twice --memory is sampled within it, by presample
+// and while training, which leave most of it on the drive. The samples are those of the mapped
+// topology.
+func TestTopologyOfTwiceTheMemory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const memory, indices = 46 << 20, 4 * 60_500 * 400 // bytes
+	run := func(command string) result {
+		t.Helper()
+		r, refusal := resultOf(t, command)
+		if refusal != "" {
+			t.Fatalf("%s: %s", command, refusal)
+		}
+		t.Logf("%8s, resident %8s: %s", budget.FormatBytes(r.Peak), budget.FormatBytes(r.Resident), command)
+		return r
+	}
+	if indices < 2*memory {
+		t.Fatal("the topology is too small")
+	}
+	run("generate --out g --nodes 60500 --avg-degree 400 --dim 4 --classes 4 --train-ratio 0.02")
+	mapped := run("presample --dataset g --out mapped --batch-size 32 --fanout 5,5")
+	for _, command := range []string{
+		"presample --dataset g --out cached --batch-size 32 --fanout 5,5 --topology cached",
+		"train --store memory --dataset g --out run --batch-size 32 --fanout 5,5 --epochs 1 --engine none --topology cached --topology-memory 1MiB",
+	} {
+		r := run(fmt.Sprintf("%s --memory %dB", command, memory))
+		if r.Peak > memory || r.Resident > indices || r.Fingerprint != "" && r.Fingerprint != mapped.Fingerprint {
+			t.Errorf("%s: %+v, mapped %+v", command, r, mapped)
+		}
+	}
+}
+
+// result is what the tests of memory look at.
+type result struct {
+	Fingerprint string `json:"fingerprint"`
+	Peak        int64  `json:"peak_anon_bytes"`
+	Resident    int64  `json:"peak_rss_bytes"`
+}
+
 // peakOf runs a command in a process of its own and returns the anonymous memory that it
 // held, or why its memory does not suffice.
 func peakOf(t *testing.T, command string) (peak int64, refusal string) {
+	t.Helper()
+	r, refusal := resultOf(t, command)
+	return r.Peak, refusal
+}
+
+// resultOf runs a command in a process of its own and returns its result, or why its memory
+// does not suffice.
+func resultOf(t *testing.T, command string) (r result, refusal string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "diskgnn", append(strings.Fields(command), "--quiet", "--json")...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitSpace {
-		return 0, stderr.String()
-	}
-	var result struct {
-		Peak int64 `json:"peak_anon_bytes"`
+		return r, stderr.String()
 	}
 	if err == nil {
-		err = json.Unmarshal(stdout.Bytes(), &result)
+		err = json.Unmarshal(stdout.Bytes(), &r)
 	}
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, stderr.String())
 	}
-	if result.Peak == 0 {
+	if r.Peak == 0 {
 		t.Skip("the kernel does not say what a process holds")
 	}
-	return result.Peak, ""
+	return r, ""
 }
 
 // mebibytesNamed returns the memory that a refusal says is needed, in whole MiB; 0 if it

@@ -33,15 +33,18 @@ func scriptMount(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { ts.Check(unix.Unmount(dir, unix.MNT_DETACH)) })
 }
 
-// scriptLock takes the lock of a directory under way, as another process would,
-// until the script ends: lock DIR.
+// scriptLock takes the lock of a directory under way, or of a file that stands for a drive, as
+// another process would, until the script ends: lock DIR|FILE.
 func scriptLock(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: lock dir")
 	}
-	dir := ts.MkAbs(args[0])
-	ts.Check(os.MkdirAll(dir, 0o777))
-	f, err := os.Create(filepath.Join(dir, "lock"))
+	name := ts.MkAbs(args[0])
+	if st, err := os.Stat(name); err != nil || st.IsDir() {
+		ts.Check(os.MkdirAll(name, 0o777))
+		name = filepath.Join(name, "lock")
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(f.Close()) })
 	ts.Check(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))

@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/simulate/beacon"
+	"diskgnn/simulate/beacon/page"
 	"diskgnn/train/rundir"
 )
 
@@ -47,23 +48,15 @@ type simulateBeacon struct {
 	dataset, samples, paths   string
 	layout, run, explain      string
 	out                       string
+	standard                  bool // sweeps
 	memory                    int64
 }
 
 // beaconed is what simulate beacon prints.
 type beaconed struct {
 	beacon.Result
-	Out      string    `json:"out"`
-	Measured *measured `json:"measured"`
-}
-
-// measured is a training run on this machine.
-type measured struct {
-	Run       string  `json:"run"`
-	Store     string  `json:"store"`
-	Engine    string  `json:"engine"`
-	Epochs    int     `json:"epochs"`
-	PerSecond float64 `json:"batches_per_second"` // of the median epoch
+	Out      string           `json:"out"`
+	Measured *beacon.Measured `json:"measured"`
 }
 
 func newSimulateBeaconCommand(g *globals) *cli.Command {
@@ -87,7 +80,7 @@ func newSimulateBeaconCommand(g *globals) *cli.Command {
 			}),
 			flag("sweep", "NAME=LIST", "simulate with each value of a parameter; may be repeated; standard: seven of them", "", func(s string) error {
 				if s == "standard" {
-					o.Sweeps = append(o.Sweeps, beacon.StandardSweeps()...)
+					o.standard = true
 					return nil
 				}
 				sweep, err := beacon.ParseSweep(s)
@@ -141,6 +134,10 @@ func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v
 	if o.Samples != nil {
 		defer func() { err = errors.Join(err, o.Samples.Close()) }()
 	}
+	if o.standard {
+		o.Sweeps = append(o.Sweeps, beacon.StandardSweeps(o.Samples != nil)...)
+	}
+	o.Memory = o.memory
 	if o.layout != "" {
 		if err := o.lay(ctx); err != nil {
 			return v, err
@@ -208,7 +205,7 @@ func (o *simulateBeacon) lay(ctx context.Context) error {
 
 // measure reads the batches per second of a run: of the median epoch after the first, which
 // fills caches.
-func measure(dir string) (*measured, error) {
+func measure(dir string) (*beacon.Measured, error) {
 	f, err := rundir.Read(vfs.OS, dir)
 	if err != nil {
 		return nil, err
@@ -227,7 +224,7 @@ func measure(dir string) (*measured, error) {
 		return nil, fault.New(fault.ErrInput, "%s has no epoch that is over", dir)
 	}
 	slices.Sort(rates)
-	return &measured{Run: dir, Store: cmp.Or(f.Store, "packed"), Engine: f.Setup.Engine, Epochs: len(epochs), PerSecond: rates[len(rates)/2]}, nil
+	return &beacon.Measured{Run: dir, Store: cmp.Or(f.Store, "packed"), Engine: f.Setup.Engine, Epochs: len(epochs), PerSecond: rates[len(rates)/2]}, nil
 }
 
 // write makes the directory of results.
@@ -246,7 +243,14 @@ func (v *beaconed) write(dir string) error {
 	if err := v.CSV(&table); err != nil {
 		return err
 	}
-	return vfs.ReplaceFile(vfs.OS, filepath.Join(dir, "result.csv"), []byte(table.String()))
+	if err := vfs.ReplaceFile(vfs.OS, filepath.Join(dir, "result.csv"), []byte(table.String())); err != nil {
+		return err
+	}
+	var shown strings.Builder
+	if err := page.Write(&shown, &v.Result, v.Measured); err != nil {
+		return err
+	}
+	return vfs.ReplaceFile(vfs.OS, filepath.Join(dir, "page.html"), []byte(shown.String()))
 }
 
 // explained says what a platform does, or lists the parameters.
@@ -316,6 +320,12 @@ func (v *beaconed) outcome() outcome {
 		}
 		o.lines = append(o.lines, line{"", text})
 	}
+	for i, d := range v.EnergyDoubts {
+		if i == 0 {
+			o.lines = append(o.lines, line{"energy", fmt.Sprintf("%7s %8s %8s %10s %10s", "/ CC", "/ BG-1", "watts", "BG-1 DRAM", "CC PCIe")})
+		}
+		o.lines = append(o.lines, line{"", fmt.Sprintf("%7.2f %8.2f %8.1f %9.0f%% %9.0f%%  %s", d.OverCC, d.OverBG1, d.Watts, 100*d.DRAMShare, 100*d.PCIeShare, d.What)})
+	}
 	if m := v.Measured; m != nil {
 		o.lines = append(o.lines, line{"measured here", fmt.Sprintf("%.4g batches/s: %s of the store %s, engine %s", m.PerSecond, m.Run, m.Store, m.Engine)})
 		for i := range v.Rows {
@@ -323,8 +333,7 @@ func (v *beaconed) outcome() outcome {
 				o.lines = append(o.lines, line{r.Platform, fmt.Sprintf("%.4g batches/s, %s, simulated: %.2f× the run's", r.PerSecond, r.Mode, r.PerSecond/m.PerSecond)})
 			}
 		}
-		o.lines = append(o.lines, line{"assumed", "the simulated drive is BeaconGNN's; its accelerator trains a model of widths " +
-			"--set hidden and out by vector sums, its batches follow one another without a gap, and nothing else uses drive or host"})
+		o.lines = append(o.lines, line{"assumed", beacon.Assumed})
 	}
 	return o
 }

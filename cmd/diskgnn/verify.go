@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,6 +15,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
+	"diskgnn/iostack/nvme/target"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 	"diskgnn/train/rundir"
@@ -21,9 +23,11 @@ import (
 
 const verifyTeaches = `Reads a dataset, samples or a pack from beginning to end and checks every byte against
 its checksum, and what the format promises beyond: after a copy to another machine,
-or when a disk is in doubt. The first wrong byte is named.
+or when a disk is in doubt. The first wrong byte is named. What diskgnn nvme load has
+put on raw drives is named by them.
 
-   diskgnn verify pack`
+   diskgnn verify pack
+   diskgnn verify nvme:soft:drive`
 
 // verified is what verify prints.
 type verified struct {
@@ -43,11 +47,8 @@ func newVerifyCommand(g *globals) *cli.Command {
 		operands: []string{"DIR"},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			start, dir := time.Now(), s.args[0]
-			m, err := readMeta(dir)
+			m, err := s.verify(ctx, dir)
 			if err != nil {
-				return outcome{}, err
-			}
-			if err := verify(ctx, s, dir, m.Format.Name); err != nil {
 				return outcome{}, err
 			}
 			v := verified{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, Seconds: time.Since(start).Seconds()}
@@ -77,39 +78,54 @@ func readMeta(dir string) (*stage.Meta, error) {
 	return nil, err
 }
 
-// verify checks a directory of the named format.
-func verify(ctx context.Context, s *session, dir, format string) error {
-	switch format {
+// verify checks a directory, or one on a volume, and returns what it says that it is.
+func (s *session) verify(ctx context.Context, dir string) (*stage.Meta, error) {
+	if strings.HasPrefix(dir, target.Prefix) {
+		return s.verifyTarget(ctx, dir)
+	}
+	m, err := readMeta(dir)
+	if err != nil {
+		return nil, err
+	}
+	return m, s.verifyFiles(ctx, vfs.OS, dir, m)
+}
+
+// verifyFiles checks a directory of a file system.
+func (s *session) verifyFiles(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta) error {
+	switch m.Format.Name {
 	case dataset.Format.Name:
-		d, err := dataset.Open(vfs.OS, dir)
+		if fsys != vfs.OS { // its topology cannot be mapped, so it is not looked at beyond its bytes
+			return dataset.Check(ctx, fsys, dir, m, stage.Bytes)
+		}
+		d, err := dataset.Open(fsys, dir)
 		if err != nil {
 			return err
 		}
 		return d.Verify(ctx, s.rep, 0)
 	case mbfile.Format.Name:
-		r, err := mbfile.Open(vfs.OS, dir)
+		r, err := mbfile.Open(fsys, dir)
 		if err != nil {
 			return err
 		}
 		return errors.Join(r.Verify(ctx, s.rep), r.Close())
 	case mbfile.Format.Shard().Name:
-		r, err := mbfile.OpenShard(vfs.OS, dir)
+		r, err := mbfile.OpenShard(fsys, dir)
 		if err != nil {
 			return err
 		}
 		return errors.Join(r.Verify(ctx, s.rep), r.Close())
 	case packfile.Format.Name:
-		r, err := packfile.Open(vfs.OS, dir)
+		r, err := packfile.Open(fsys, dir)
 		if err != nil {
 			return err
 		}
-		return r.Verify(ctx, vfs.OS, s.rep)
+		return r.Verify(ctx, fsys, s.rep)
 	case packfile.Format.Shard().Name:
-		r, err := packfile.OpenShard(vfs.OS, dir)
+		r, err := packfile.OpenShard(fsys, dir)
 		if err != nil {
 			return err
 		}
-		return r.Verify(ctx, vfs.OS, s.rep)
+		return r.Verify(ctx, fsys, s.rep)
 	}
-	return fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", dir, format)
+	return fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", dir, m.Format.Name)
 }

@@ -85,7 +85,7 @@ func (d *design) size() int64 { return d.facts.Nodes * int64(d.facts.RowBytes) }
 // blocks returns how many blocks the buffer of so many rows has room for.
 func (d *design) blocks(rows int64) int64 {
 	inFile := (d.size() + blockBytes - 1) / blockBytes
-	return min(max(rows*int64(d.facts.RowBytes)/16/blockBytes, leastBlocks), mostBlocks, max(inFile, 1))
+	return min(max(rows*int64(d.facts.RowBytes)/16/blockBytes, leastBlocks), mostBlocks, inFile)
 }
 
 func (d *design) Count(l *featurestore.Layout, rows int64) {

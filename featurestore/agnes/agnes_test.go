@@ -226,6 +226,11 @@ func TestPlan(t *testing.T) {
 	if err != nil || least.CacheRows != int64(f.Inputs(false)) || !strings.Contains(least.Note, "; 2 blocks") {
 		t.Fatalf("%+v, %v", least, err)
 	}
+	// By hand: 120,000 bytes a row, in whole pages, a third block, and a bit for each row, in words.
+	pages := func(bytes int64) int64 { return (bytes + 4095) / 4096 * 4096 }
+	if got, want := whole.RAMBytes-least.RAMBytes, pages(500*120000)-pages(least.CacheRows*120000)+1<<20+8*(8-(least.CacheRows+63)/64); got != want {
+		t.Errorf("all rows take %d bytes more than %d of them, want %d", got, least.CacheRows, want)
+	}
 	o.Least = false
 	last := least.CacheRows
 	for _, share := range []int64{0, 10, 50, 99} {

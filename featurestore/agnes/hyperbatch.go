@@ -266,8 +266,7 @@ func (h *hyperbatches) load(ctx context.Context, counts *featurestore.Counts) (e
 		h.drain()
 		return h.damaged(fmt.Errorf("read a hyperbatch from batch %d on: %w", h.now.first, err))
 	}
-	h.fresh.Forget()
-	h.fresh.Read(0, int64(h.now.n))
+	h.fresh.Read(0, int64(h.now.n)) // all that batches find until the next load
 	return nil
 }
 

@@ -115,6 +115,10 @@ func Policies(name string) []string {
 	return nil
 }
 
+// HoldsAll reports whether a store, which Choose has returned, holds all rows: a cache of some is
+// of no use to it.
+func HoldsAll(name string) bool { return name == memory.Name }
+
 // Maps reports whether a store, which Choose has returned, maps its rows: it has threads that
 // page faults stop.
 func Maps(name string) bool { return name == mmap.Name }

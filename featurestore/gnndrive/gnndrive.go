@@ -13,10 +13,28 @@
 //
 // (less what the file ends before the last page does), and its graph.
 //
-// It differs from GNNDrive in this: batches keep their order; a batch is released when the
+// It differs from GNNDrive in this: batches keep their order, see below; a batch is released when the
 // third batch after it comes, whatever the pipeline has finished, so that what is read follows
 // from the batches alone; the buffer may be smaller than the batches under way, and then rows
 // pass by; reads are whole pages, which are checked, not blocks of 512 bytes.
+//
+// # Order
+//
+// GNNDrive trains whichever batch is complete, so that one whose reads are late holds up no
+// other. Here batches keep their order, and nothing lets them overtake each other:
+//
+//   - The weights would follow from when the drive answers. Checkpoints count the batches of an
+//     order that is known: weights, metrics and the state of the policy at a step are those
+//     after all batches before it. With another order every run, no run could go on from one,
+//     nor be compared with another bit for bit.
+//   - A batch could overtake only those with which it shares no frame. A row whose read it joins
+//     is in its frame once the earlier batch is assembled; and a frame that it puts a row into
+//     may have one that the earlier batch is still to take, as decisions are ahead of frames.
+//   - A slot is that of every n-th batch, and its next batch begins when this one was trained:
+//     see package pipeline. A late batch would hold up the others all the same, n batches later.
+//
+// Reads that come late are made up for by the batches between: those under way read while a
+// late one is waited for, and the engine works off what is assembled.
 package gnndrive
 
 import (

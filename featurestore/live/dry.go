@@ -57,8 +57,8 @@ func (s *Source) free() int64 {
 
 // overBudget is the error of a batch for which all memory is too little.
 func (s *Source) overBudget(i int, p *phase) error {
-	return fault.New(fault.ErrBudget, "%s needs more memory than the %s that --memory %s leaves for it: give more, sample fewer neighbours (--fanout %s), or make batches smaller (--batch-size)",
-		label(p.id(i)), budget.FormatBytes(max(s.free(), 0)), budget.FormatBytes(s.options.Memory), sampler.FormatFanout(p.fanout))
+	return s.Refused(fault.New(fault.ErrBudget, "%s needs more memory than the %s that --memory %s leaves for it: give more, sample fewer neighbours (--fanout %s), or make batches smaller (--batch-size)",
+		label(p.id(i)), budget.FormatBytes(max(s.free(), 0)), budget.FormatBytes(s.options.Memory), sampler.FormatFanout(p.fanout)))
 }
 
 // drawOn draws the listed batches of a phase, nil for all, on so many workers, adds up those

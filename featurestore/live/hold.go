@@ -20,7 +20,10 @@ func (s *Source) openTopology(ctx context.Context, rep progress.Reporter) (err e
 	bytes := c.Bytes(s.data, o.Memory/4)
 	need := budget.Reserve + s.seeds.Memory(o.Workers) + s.countBytes() + held + max(bytes+topology.ReaderBytes(c.Level), c.FillWork(s.data))
 	if err := budget.Check("--topology "+c.Level, need, o.Memory); err != nil {
-		return err
+		if o.chooses() {
+			return err
+		}
+		return c.Refused(err, bytes)
 	}
 	if s.topology, err = topology.Open(ctx, s.data, topology.Options{Level: c.Level, Workers: o.Workers, IO: o.IO, Stack: o.Stack}, rep); err != nil {
 		return err
@@ -38,6 +41,15 @@ func (s *Source) Hold(ctx context.Context, by topology.Order, bytes int64, rep p
 	rep.Logf("topology: holding the in-neighbours of %s of %s nodes, %s of the %s that all take",
 		units.Count(nodes), units.Count(s.facts.Nodes), budget.FormatBytes(s.TopologyBytes()), budget.FormatBytes(s.data.IndicesBytes()))
 	return nil
+}
+
+// Refused adds to an error of kind fault.ErrBudget, where neighbours are held that no store
+// chooses, the flag by which fewer are: see topology.Choice.
+func (s *Source) Refused(err error) error {
+	if s.options.chooses() {
+		return err
+	}
+	return s.options.Topology.Refused(err, s.TopologyBytes())
 }
 
 // Topology returns the level of the topology.

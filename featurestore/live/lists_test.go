@@ -66,7 +66,7 @@ func TestStoresChooseLists(t *testing.T) {
 	if err != nil || read == 0 {
 		t.Fatal(read, err)
 	}
-	if s.TableBytes() != before || s.HostBytes() != 0 || s.TopologyBytes() > s.ListsBytes(sum) || s.TopologyBytes() < sum {
+	if s.TableBytes() != before || s.HostBytes() != topology.StackBytes || s.TopologyBytes() > s.ListsBytes(sum) || s.TopologyBytes() < sum {
 		t.Errorf("%d bytes without lists, before %d; the lists take %d of %d", s.TableBytes(), before, s.TopologyBytes(), s.ListsBytes(sum))
 	}
 	if free := s.free(); free != s.options.Memory-budget.Reserve-before-s.TopologyBytes() {

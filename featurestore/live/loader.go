@@ -11,6 +11,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/gpusampler"
+	"diskgnn/presample/sampler/topology"
 )
 
 // Outgrown is the error of a training batch beyond the maxima. Grow raises them. It is of
@@ -86,7 +87,7 @@ func (s *Source) HeapBytes(eval bool) int64 {
 // chosen.
 func (s *Source) HostBytes() int64 {
 	if s.chosen > 0 {
-		return s.pinned.hostBytes()
+		return topology.StackBytes + s.pinned.hostBytes()
 	}
 	return s.topology.HostBytes() + s.pinned.hostBytes()
 }

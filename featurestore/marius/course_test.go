@@ -2,8 +2,13 @@ package marius
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/internal/binio"
 )
 
 // By hand: a circle of seven batches, whose last batch has the partitions of the first.
@@ -44,4 +49,32 @@ func TestTableLayout(t *testing.T) {
 	if l = newTableLayout(10, 3000, 4); !slices.Equal(l.offset, []int64{0, 12288, 20480, 32768, 40960}) || l.sumsBytes() != 40 {
 		t.Errorf("%+v", l)
 	}
+}
+
+// A batch's share of what is read ahead is ⌊bytes·had/batches⌋ when had of
+// them had their turns, so that the last batch has all of it, also of phases with more batches than a page
+// has bytes, where whole shares leave out more than rounding up to a page brings back.
+func TestShare(t *testing.T) {
+	share := func(bytes int64, batches, had int) int64 {
+		b := &buffer{course: &course{phases: []phase{{batches: batches}}}, ahead: pieces{bytes: bytes}, had: had}
+		return b.share()
+	}
+	for _, c := range []struct {
+		bytes        int64
+		batches, had int
+		want         int64
+	}{{10, 4, 1, 2}, {10, 4, 3, 7}, {10, 4, 4, 10}, {8192, 5000, 4999, 8190}, {8192, 5000, 5000, 8192}, {0, 3, 2, 0}, {1 << 62, 1 << 31, 1<<31 - 1, 1<<62 - 1<<31}} {
+		if got := share(c.bytes, c.batches, c.had); got != c.want {
+			t.Errorf("%d bytes after %d of %d batches: %d, want %d", c.bytes, c.had, c.batches, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		bytes := rapid.Int64Range(0, 1<<40).Draw(t, "pages") * binio.Page
+		batches := rapid.IntRange(1, 1<<31-1).Draw(t, "batches")
+		had := rapid.IntRange(0, batches).Draw(t, "had")
+		want := new(big.Int).Mul(big.NewInt(bytes), big.NewInt(int64(had)))
+		if want.Div(want, big.NewInt(int64(batches))); share(bytes, batches, had) != want.Int64() {
+			t.Fatalf("%d bytes after %d of %d batches: %d, want %v", bytes, had, batches, share(bytes, batches, had), want)
+		}
+	})
 }

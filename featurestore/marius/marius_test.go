@@ -3,6 +3,9 @@ package marius_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -238,6 +241,16 @@ func TestResumedRunsReadTheSame(t *testing.T) {
 	}
 }
 
+// mode returns the permissions of a file.
+func mode(t *testing.T, name string) fs.FileMode {
+	t.Helper()
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Mode().Perm()
+}
+
 // The rows are laid out once, and anew where what is there does not agree with the samples.
 func TestPreparation(t *testing.T) {
 	d := drawn{"dispersed", "sweep", 7, 4}
@@ -276,6 +289,10 @@ func TestPreparation(t *testing.T) {
 	table, err := os.ReadFile(sums)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Users who may read the checksums may read the rows.
+	if a, b := mode(t, rows), mode(t, sums); a != b {
+		t.Errorf("the rows have permissions %v, their checksums %v", a, b)
 	}
 	for what, c := range map[string]struct {
 		change func() error
@@ -370,6 +387,121 @@ func TestPreparationFails(t *testing.T) {
 	}
 	if err := errors.Join(lock.Close(), fill(t.Context(), storetest.Disk)); err != nil {
 		t.Error(err)
+	}
+}
+
+// disk has so much room beside a directory's partitioned files, and another process comes
+// between looking for them and the lock.
+type disk struct {
+	vfs.FS
+	room  int64
+	comes func()
+}
+
+func (d disk) Free(dir string) (int64, error) {
+	free := d.room
+	names, err := d.List(dir)
+	for _, name := range names {
+		if strings.HasPrefix(name, marius.FeaturesFile) && !strings.HasSuffix(name, ".sums") {
+			st, err := d.Stat(filepath.Join(dir, name))
+			if err != nil {
+				return 0, err
+			}
+			free -= st.Size()
+		}
+	}
+	return free, err
+}
+
+func (d disk) Lock(name string) (io.Closer, error) {
+	if d.comes != nil {
+		d.comes()
+	}
+	return d.FS.Lock(name)
+}
+
+// notes keeps what is reported.
+type notes struct {
+	progress.Reporter
+	lines []string
+}
+
+func (n *notes) Logf(format string, args ...any) {
+	n.lines = append(n.lines, fmt.Sprintf(format, args...))
+}
+
+// What an interrupted run left, and a file that does not agree with the samples, take no room
+// that the next run is refused for. Where there is no room, nothing is left.
+func TestPreparationNeedsRoomOnce(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, drawn{"dispersed", "sweep", 7, 4}.sample)
+	fill := func(d disk) (lines []string, err error) {
+		d.FS = storetest.Disk
+		s, err := sampled.Find(d, w.Dataset, w.Samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := marius.WithRooms(s, s.Dataset(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := &notes{Reporter: progress.Discard}
+		_, err = storetest.Open(t, c, 1).Fill(t.Context(), 0, said)
+		return said.lines, err
+	}
+	rows, sums := filepath.Join(w.Samples, marius.FeaturesFile), filepath.Join(w.Samples, marius.SumsFile)
+	if _, err := fill(disk{room: 1 << 40}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile(sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := int64(len(want) + len(table))
+	for what, leave := range map[string]func() error{
+		"an interrupted run": func() error {
+			return errors.Join(os.Remove(sums), os.Rename(rows, rows+vfs.TempSuffix))
+		},
+		"without checksums": func() error { return os.Remove(sums) },
+		"without rows":      func() error { return os.Remove(rows) },
+		"damaged": func() error {
+			return errors.Join(os.WriteFile(sums, table[1:], 0o666), os.WriteFile(rows+vfs.TempSuffix, want[4096:], 0o666))
+		},
+	} {
+		if err := leave(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fill(disk{room: need - 1}); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "make room") {
+			t.Errorf("%s, a byte too few: %v", what, err)
+		}
+		names, err := filepath.Glob(rows + "*")
+		if err != nil || slices.Contains(names, rows) || slices.Contains(names, rows+vfs.TempSuffix) {
+			t.Errorf("%s: left %v, %v", what, names, err)
+		}
+		if _, err := fill(disk{room: need}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got, err := os.ReadFile(rows); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v, want %d", what, len(got), err, len(want))
+		}
+	}
+	// Another process lays them out meanwhile: that is not done again.
+	if err := os.Remove(sums); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := fill(disk{room: 1 << 40, comes: func() {
+		if _, err := fill(disk{room: 1 << 40}); err != nil {
+			t.Error(err)
+		}
+	}})
+	if said := strings.Join(lines, "\n"); err != nil || strings.Contains(said, "laid out") {
+		t.Errorf("%v, reported %q", err, said)
+	}
+	if _, err := os.Stat(rows + vfs.TempSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the lock is left: %v", err)
 	}
 }
 

@@ -45,18 +45,19 @@ func (d *design) prepared(ctx context.Context, places []uint32, rep progress.Rep
 	sums, err = d.readSums()
 	switch {
 	case err == nil:
-		return sums, int64(fingerprintBytes) + binio.SumsBytes(d.table.size(), binio.Page), nil
+		return sums, d.sumsRead(), nil
 	case !errors.Is(err, fs.ErrNotExist):
 		rep.Logf("%s is made again: %v", d.file(), err)
 	}
-	began := time.Now()
-	if sums, err = d.prepare(ctx, places, rep); err != nil {
+	if sums, read, err = d.prepare(ctx, places, rep); err != nil {
 		return nil, 0, fmt.Errorf("lay out the rows by partition: %w", err)
 	}
-	read = d.facts.Nodes * d.table.row
-	rep.Logf("laid out the rows by partition, once for these samples: %s read, %s written to %s in %s",
-		budget.FormatBytes(read), budget.FormatBytes(d.table.size()), d.file(), units.Duration(time.Since(began)))
 	return sums, read, nil
+}
+
+// sumsRead returns the bytes that readSums reads.
+func (d *design) sumsRead() int64 {
+	return int64(fingerprintBytes) + binio.SumsBytes(d.table.size(), binio.Page)
 }
 
 // fingerprintBytes is the length of a fingerprint.
@@ -86,43 +87,83 @@ func (d *design) readSums() (*binio.Sums, error) {
 	return &s, nil
 }
 
-// prepare makes the file and its checksums. Another process that does so at the moment is an
-// error of kind fault.ErrLocked.
-func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Reporter) (_ *binio.Sums, err error) {
-	fsys, dir, tmp := d.source.FS(), d.source.Dir(), d.file()+vfs.TempSuffix
-	free, err := fsys.Free(dir)
-	if err != nil {
-		return nil, err
-	}
-	if need := d.table.size() + d.table.sumsBytes(); need > free {
-		return nil, fault.New(fault.ErrBudget, "%s needs %s of disk, where %s is free: make room", d.file(), budget.FormatBytes(need), budget.FormatBytes(free))
-	}
+// prepare makes the file and its checksums, unless another process has made them meanwhile.
+// One that does so at the moment is an error of kind fault.ErrLocked.
+func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Reporter) (sums *binio.Sums, read int64, err error) {
+	fsys, tmp := d.source.FS(), d.file()+vfs.TempSuffix
 	lock, err := fsys.Lock(tmp)
 	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if sums, err = d.readSums(); err == nil {
+		return sums, d.sumsRead(), fsys.Remove(tmp)
+	}
+	began := time.Now()
+	if sums, err = d.replace(ctx, tmp, places, rep); err != nil {
+		if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may take room that is missing
+			rep.Logf("%s stays: %v", tmp, err)
+		}
+		return nil, 0, err
+	}
+	read = d.facts.Nodes * d.table.row
+	rep.Logf("laid out the rows by partition, once for these samples: %s read, %s written to %s in %s",
+		budget.FormatBytes(read), budget.FormatBytes(d.table.size()), d.file(), units.Duration(time.Since(began)))
+	return sums, read, nil
+}
+
+// replace makes the file under another name and gives it its own, after its checksums theirs:
+// these count only beside a file.
+func (d *design) replace(ctx context.Context, tmp string, places []uint32, rep progress.Reporter) (*binio.Sums, error) {
+	fsys, dir := d.source.FS(), d.source.Dir()
+	f, err := d.makeRoom(tmp)
+	if err != nil {
 		return nil, err
 	}
-	sums, err := d.write(ctx, tmp, places, rep)
-	if err == nil {
-		err = fsys.Rename(tmp, d.file())
-	} else {
-		err = errors.Join(err, fsys.Remove(tmp)) // it may take room that is missing
-	}
-	if err = errors.Join(err, lock.Close()); err != nil {
+	sums, err := d.write(ctx, f, places, rep)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	return sums, vfs.ReplaceFile(fsys, d.file()+".sums", append([]byte(d.source.Lineage().Samples), sums.Encode()...))
+	if err := vfs.ReplaceFile(fsys, d.file()+".sums", append([]byte(d.source.Lineage().Samples), sums.Encode()...)); err != nil {
+		return nil, err
+	}
+	if err := fsys.Rename(tmp, d.file()); err != nil {
+		return nil, err
+	}
+	return sums, fsys.SyncDir(dir)
+}
+
+// makeRoom returns the file to write, which is empty, once there is room for it. What an
+// interrupted run left, or what does not agree with the samples, takes none.
+func (d *design) makeRoom(tmp string) (_ vfs.File, err error) {
+	fsys := d.source.FS()
+	if err := fsys.Remove(d.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := fsys.OpenReadWrite(tmp)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	if err := f.Truncate(0); err != nil {
+		return nil, err
+	}
+	free, err := fsys.Free(d.source.Dir())
+	if err != nil {
+		return nil, err
+	}
+	if need := d.table.size() + d.sumsRead(); need > free {
+		return nil, fault.New(fault.ErrBudget, "%s needs %s of disk, where %s is free: make room", d.file(), budget.FormatBytes(need), budget.FormatBytes(free))
+	}
+	return f, f.Truncate(d.table.size())
 }
 
 // write writes all rows to a file, each at its place, and returns the checksums.
-func (d *design) write(ctx context.Context, name string, places []uint32, rep progress.Reporter) (_ *binio.Sums, err error) {
-	f, err := d.source.FS().OpenReadWrite(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := errors.Join(f.Truncate(0), f.Truncate(d.table.size())); err != nil {
-		return nil, err
-	}
+func (d *design) write(ctx context.Context, f vfs.File, places []uint32, rep progress.Reporter) (_ *binio.Sums, err error) {
 	table, err := d.data.Features()
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import "runtime/debug"
 // graph, the model or the flags.
 //
 // TestReserve of cmd/diskgnn measures it (go test ./cmd/diskgnn -run TestReserve -v): on a
-// tiny graph, where buffers are next to nothing, the commands hold 4 to 14 MiB on two cores.
+// tiny graph, where buffers are next to nothing, the commands hold 4 to 20 MiB on two cores.
 // The rest is for garbage, and for machines with many cores, for each of which Go's runtime
 // keeps memory.
 const Reserve = 32 << 20

@@ -24,10 +24,12 @@ const lockTries = 100
 // directory, and lets the lock go after that. Another process may have opened the file
 // before: it gets the lock of a file that has lost its name, while a third process locks
 // a new file of that name. So a lock counts only if the name still leads to its file.
+//
+// A lock file may become an output by its renaming: it has the permissions of other files.
 func lock(name string, taken func()) (io.Closer, error) {
 	for range lockTries {
 		// Opening a pipe for reading alone would wait for a writer.
-		l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+		l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 		ok, err := l.TryLock()
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", name, err)

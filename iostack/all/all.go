@@ -44,12 +44,19 @@ func Kinds() []string {
 
 // Open starts the backend of the given kind. The reason is one printable line
 // naming the backend, how it reads and, for Auto, which better ones do not work
-// here and why. A kind that does not exist is an error of kind fault.ErrUsage.
+// here and why. The kind nvme:TARGET is one beside those of Kinds: it reads what is on the
+// volume of NVMe drives (see packages target and volume). A kind that does not exist is an error of kind fault.ErrUsage.
 // Under Auto, options that make no sense are reported as such.
 func Open(kind string, options iostack.Options) (s iostack.Stack, reason string, err error) {
 	options.EnsureDefaults()
 	if err := options.Validate(); err != nil {
 		return nil, "", err
+	}
+	if IsNVMe(kind) {
+		if s, reason, err = openNVMe(kind, options); err != nil {
+			return nil, "", fmt.Errorf("open the nvme I/O backend: %w", err)
+		}
+		return s, reason, nil
 	}
 	var failures []string
 	for _, b := range backends {
@@ -68,7 +75,7 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 	if kind == Auto {
 		return nil, "", fmt.Errorf("open an I/O backend: %w", err) // the last one's, which needs the least
 	}
-	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q (there are %s)", kind, strings.Join(Kinds(), ", "))
+	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q (there are %s, nvme:TARGET)", kind, strings.Join(Kinds(), ", "))
 }
 
 // openUring starts io_uring, which tries itself out by reading something. Reads

@@ -144,6 +144,9 @@ func head(r iostack.Request, n int) iostack.Request {
 	if r.Device != (cuda.Buffer{}) {
 		r.Device = r.Device.Slice(0, min(int64(n), r.Device.Bytes()))
 	}
+	if r.Scatter != nil && n < r.Len() {
+		r.Scatter = r.Scatter[:0:0] // validate alone asks: serve reads into one piece
+	}
 	n = min(n, len(r.Buf))
 	r.Buf = r.Buf[:n:n]
 	return r
@@ -166,7 +169,10 @@ func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects
 	fail := func(err error) *iostack.ReadError {
 		return &iostack.ReadError{File: r.File.Name(), Offset: r.Offset, Length: r.Len(), Index: index, At: r.Offset, Err: err}
 	}
-	length := r.Len()
+	pieces, length := r.Scatter, r.Len()
+	if pieces != nil {
+		r.Buf, r.Scatter = make([]byte, length), nil
+	}
 	for _, e := range effects {
 		if e.before != nil {
 			if err := e.before(stop{cancelled: ctx.Done(), closed: s.closed}); err != nil {
@@ -196,6 +202,9 @@ func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects
 		default:
 			e.after(r.Buf[:length])
 		}
+	}
+	for from := r.Buf; len(pieces) > 0; pieces = pieces[1:] {
+		from = from[copy(pieces[0], from):]
 	}
 	if length < r.Len() {
 		return fail(iostack.Truncated(r.Len(), int64(length), r.Offset+int64(length)))

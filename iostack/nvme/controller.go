@@ -263,6 +263,19 @@ func (c *Controller) Admin(cmd *spec.Command, m *Memory, n int) (spec.Completion
 	return c.admin.Do(cmd, m, 0, n)
 }
 
+// Abort asks the controller to give a command of a queue up, which it is free not to do. One
+// that is aborted is completed, with spec.AbortRequested. Queues may be in use meanwhile.
+func (c *Controller) Abort(q *Queue, id uint16) (aborted bool, err error) {
+	var cmd spec.Command
+	cmd.SetHead(spec.Abort, 0, 0)
+	cmd.SetWord(10, uint32(id)<<16|uint32(q.id))
+	done, err := c.Admin(&cmd, nil, 0)
+	return err == nil && done.Result&1 == 0, err
+}
+
+// Timeout returns after how long a command is given up.
+func (c *Controller) Timeout() time.Duration { return c.o.Timeout }
+
 // Reset disables the controller and brings it up again, with new queues: those that it had
 // are gone, and commands that were under way are lost.
 func (c *Controller) Reset(ctx context.Context) error {

@@ -65,6 +65,9 @@ func (q *Queue) Submit(cmd *spec.Command, m *Memory, offset, n int, tag uint64) 
 	id := q.free[len(q.free)-1]
 	cmd.SetID(id)
 	if m != nil {
+		if listBytes(n) > q.perSlot { // it would go on in the next slot's lists
+			return fmt.Errorf("%w: %d bytes of a command, of %d at most", ErrUnsupported, n, maxTransfer)
+		}
 		if err := setPRP(cmd, m, offset, n, q.lists, int(id)*q.perSlot); err != nil {
 			return err
 		}
@@ -147,6 +150,20 @@ func (q *Queue) overdue() error {
 		return q.dead
 	}
 	return nil
+}
+
+// Late calls do with tag and identifier of each command that has been under way for at least
+// so long.
+func (q *Queue) Late(age time.Duration, do func(tag uint64, id uint16)) {
+	if q.dead != nil || q.Busy() == 0 {
+		return
+	}
+	since := q.c.now().Add(q.c.o.Timeout - age) // deadlines of those that began so long ago
+	for id := range q.slots {
+		if s := &q.slots[id]; s.busy && !s.deadline.After(since) {
+			do(s.tag, uint16(id))
+		}
+	}
 }
 
 // state says what the queue knows.

@@ -50,6 +50,14 @@ func Caution(t Transport) string {
 	return ""
 }
 
+// Notifier is a transport that can say when there are completions, as interrupts do; with
+// others, queues are polled.
+type Notifier interface {
+	// Notify makes f be called after completions of a queue were posted. It must not block,
+	// and may find none. Nil ends it.
+	Notify(queue int, f func())
+}
+
 // Page is the size of pages that drivers and controllers use, in bytes.
 const Page = 4096
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"diskgnn/device/cuda"
 	"diskgnn/iostack"
 	"diskgnn/iostack/faultio"
 	"diskgnn/iostack/iostacktest"
@@ -247,5 +248,27 @@ func BenchmarkSubmit(b *testing.B) {
 		_ = s.Submit(&g, reqs)
 		_ = s.Wait(batch.Context(ctx), &g)
 		batch.Reset()
+	}
+}
+
+// failing is a stack whose registrations fail.
+type failing struct{ iostack.Stack }
+
+var errRegister = errors.New("no memory to lock")
+
+func (failing) Register(...[]byte) error              { return errRegister }
+func (failing) Unregister(...[]byte) error            { return errRegister }
+func (failing) RegisterDevice(...cuda.Buffer) error   { return errRegister }
+func (failing) UnregisterDevice(...cuda.Buffer) error { return errRegister }
+
+// What the wrapped stack refuses is refused.
+func TestRegistrationFails(t *testing.T) {
+	s := record.Wrap(failing{})
+	for what, err := range map[string]error{
+		"register": s.Register(nil), "unregister": s.Unregister(nil), "register device": s.RegisterDevice(), "unregister device": s.UnregisterDevice(),
+	} {
+		if !errors.Is(err, errRegister) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

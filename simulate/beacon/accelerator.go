@@ -5,13 +5,13 @@ import "diskgnn/simulate/kernel"
 // product is a matrix product: M×K by K×N.
 type product struct{ m, n, k int64 }
 
-// products returns what training computes of a batch whose hops have so many nodes, forward
-// and backward, and the multiplications in it. Layer l turns the nodes of all hops but the l
+// products returns what training computes of a batch whose hops have so many nodes, with
+// vectors of so many numbers, forward and backward, and the multiplications in it. Layer l turns the nodes of all hops but the l
 // last into vectors of the next width. Vectors of a node's neighbours are summed before, by
 // an array of adders that is not modelled.
-func (p *Params) products(hops []int64, feature int) (all []product, macs float64) {
+func (p *Params) products(hops []int64, vector int) (all []product, macs float64) {
 	layers := len(hops) - 1
-	width := int64(feature / 2) // 16 bits each
+	width := int64(vector)
 	for l := range layers {
 		var rows int64
 		for _, n := range hops[:layers-l] {

@@ -1,7 +1,10 @@
 package beacon
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 
 	"diskgnn/simulate/kernel"
 )
@@ -39,7 +42,7 @@ type Batch struct {
 	Stages Stages // of all commands together
 	Joules Joules
 
-	DieBusy, ChannelBusy, FirmwareBusy, PCIeBusy Timeline
+	DieBusy, ChannelBusy, FirmwareBusy Timeline
 }
 
 // Busy counts jobs and the time of all servers of a kind.
@@ -83,13 +86,18 @@ type Timeline struct {
 	Busy []float64
 }
 
-// steps adds up spans in bins.
+// steps adds up spans in bins, which are twice as wide whenever there would be too many.
 type steps struct {
 	bin  kernel.Time
 	busy []kernel.Time
 }
 
+const mostBins = 4096
+
 func (s *steps) add(from, to kernel.Time) {
+	for (to-1)/s.bin >= mostBins {
+		s.widen()
+	}
 	for b := int(from / s.bin); from < to; b++ {
 		for b >= len(s.busy) {
 			s.busy = append(s.busy, 0)
@@ -98,6 +106,16 @@ func (s *steps) add(from, to kernel.Time) {
 		s.busy[b] += end - from
 		from = end
 	}
+}
+
+// widen makes bins twice as wide.
+func (s *steps) widen() {
+	s.bin *= 2
+	for b, v := range s.busy {
+		s.busy[b] = 0
+		s.busy[b/2] += v
+	}
+	s.busy = s.busy[:(len(s.busy)+1)/2]
 }
 
 func (s *steps) timeline() Timeline {
@@ -131,10 +149,11 @@ func (a *area) change(now kernel.Time, by int) {
 
 // watch counts a run in a second way, which the first is checked against.
 type watch struct {
-	dies, channels, firmware, pcie steps
-	queue                          area
-	waited                         kernel.Time // Σ at dies, as commands saw it
-	sensed                         kernel.Time
+	dies, channels, firmware steps
+	queue                    area
+	waited, sensed           kernel.Time // Σ at dies, as commands saw it
+	served                   float64     // picoseconds in the queues of cores, routers and channels, and in service
+	disorder                 int         // commands whose moments do not ascend
 }
 
 func (w *watch) init(p *Params, pf *Platform) {
@@ -142,7 +161,7 @@ func (w *watch) init(p *Params, pf *Platform) {
 	if pf.WholePages {
 		bin *= 2
 	}
-	for _, s := range []*steps{&w.dies, &w.channels, &w.firmware, &w.pcie} {
+	for _, s := range []*steps{&w.dies, &w.channels, &w.firmware} {
 		s.bin = bin
 	}
 }
@@ -151,6 +170,9 @@ func (w *watch) init(p *Params, pf *Platform) {
 func (w *watch) count(o *Batch, m *moment, now kernel.Time) {
 	w.waited += m.sensing - m.queued
 	w.sensed += m.sensed - m.sensing
+	if !slices.IsSorted([]kernel.Time{m.ready, m.queued, m.sensing, m.sensed, m.sampled, m.crossing, m.sent, now}) {
+		w.disorder++
+	}
 	s := &o.Stages
 	s.Dispatch += float64(m.queued - m.ready)
 	s.Wait += float64(m.sensing - m.queued)
@@ -164,15 +186,21 @@ func (w *watch) count(o *Batch, m *moment, now kernel.Time) {
 func (w *watch) close(o *Batch, now kernel.Time) {
 	w.queue.change(now, 0)
 	o.DieQueue = w.queue.most
+	all := []*steps{&w.dies, &w.channels, &w.firmware}
+	widest := slices.MaxFunc(all, func(a, b *steps) int { return cmp.Compare(a.bin, b.bin) }).bin
+	for _, s := range all {
+		for s.bin < widest {
+			s.widen()
+		}
+	}
 	o.DieBusy, o.ChannelBusy = w.dies.timeline(), w.channels.timeline()
-	o.FirmwareBusy, o.PCIeBusy = w.firmware.timeline(), w.pcie.timeline()
+	o.FirmwareBusy = w.firmware.timeline()
 }
 
 // check returns an error for a broken invariant: a defect of the simulator.
 func (r *run) check() error {
 	o, w := &r.out, &r.watch
 	n := int64(len(r.t.Commands))
-	servers := int64(len(r.dies)) * int64(o.Flash)
 	switch {
 	case o.Commands != n || o.Die.Jobs != n:
 		return broken("%d commands, of which %d were sensed and %d done", n, o.Die.Jobs, o.Commands)
@@ -182,9 +210,14 @@ func (r *run) check() error {
 		return broken("queues of dies held %d ps, commands waited %d ps (Little's law)", w.queue.sum, w.waited)
 	case o.Channel.Busy != w.channels.sum():
 		return broken("channels were busy for %d ps, %d on the timeline", o.Channel.Busy, w.channels.sum())
-	case int64(o.Die.Busy) > servers || int64(o.Channel.Busy) > int64(len(r.channels))*int64(o.Flash) ||
-		int64(o.Firmware.Busy) > int64(r.p.Firmware.Cores)*int64(o.Flash):
+	case over(o.Die.Busy, len(r.dies), o.Flash) || over(o.Channel.Busy, len(r.channels), o.Flash) || over(o.Firmware.Busy, r.p.Firmware.Cores, o.Flash) ||
+		over(o.DRAM.Busy, 1, o.Flash) || over(o.PCIe.Busy, 1, o.Flash):
 		return broken("something was busy for longer than the batch took")
+	case w.disorder > 0:
+		return broken("%d commands were somewhere before they came there", w.disorder)
+	case apart(w.served, o.Stages.Dispatch+o.Stages.Held+o.Stages.Transfer):
+		return broken("cores, routers and channels held jobs for %.0f ps, commands were there for %.0f ps (Little's law)",
+			w.served, o.Stages.Dispatch+o.Stages.Held+o.Stages.Transfer)
 	case r.pf.WholePages && o.ResultBytes != n*int64(r.p.Flash.Crossing), !r.pf.WholePages && o.ResultBytes != o.UsefulBytes:
 		return broken("%d bytes crossed channels for %d commands and %d useful bytes", o.ResultBytes, n, o.UsefulBytes)
 	}
@@ -195,6 +228,14 @@ func (r *run) check() error {
 	}
 	return nil
 }
+
+// over reports whether servers were busy for longer than there was time.
+func over(busy kernel.Time, servers int, time kernel.Time) bool {
+	return float64(busy) > float64(servers)*float64(time)
+}
+
+// apart reports whether two sums of picoseconds differ by more than floats do.
+func apart(a, b float64) bool { return math.Abs(a-b) > 1e-9*max(a, b) }
 
 func broken(format string, args ...any) error {
 	return fmt.Errorf("simulate/beacon: an invariant is broken: "+format, args...)

@@ -3,8 +3,10 @@ package beacon
 import (
 	"context"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +18,7 @@ import (
 
 // chain is a trace of one target whose nodes each lead to the next, on the given pages.
 func chain(feature int, pages ...int64) *Trace {
-	t := &Trace{Feature: feature}
+	t := &Trace{Feature: feature, Width: feature / 2}
 	for i, page := range pages {
 		t.Commands = append(t.Commands, Command{Page: page, Node: int32(i), Child: int32(i), Hop: uint8(i), First: true, Draws: i+1 < len(pages)})
 		t.first = append(t.first, int32(i))
@@ -31,7 +33,7 @@ func chain(feature int, pages ...int64) *Trace {
 
 // leaves is a trace of targets without neighbours, on the given pages.
 func leaves(feature int, pages ...int64) *Trace {
-	t := &Trace{Feature: feature, Hops: []int64{int64(len(pages))}}
+	t := &Trace{Feature: feature, Width: feature / 2, Hops: []int64{int64(len(pages))}}
 	for i, page := range pages {
 		t.Commands = append(t.Commands, Command{Page: page, Node: int32(i), First: true})
 		t.first = append(t.first, int32(i))
@@ -85,14 +87,15 @@ func TestByHand(t *testing.T) {
 		{"two hops through the host", "BG-SP", chain(400, 0, 1), nil,
 			2*(core+sense+sampler+vector) + address + kernel.Nanosecond + trip}, // 8 bytes on PCIe: 1 ns
 		{"two hops through the host, of which it gets the pages", "CC", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Microsecond}, // 2·4000 bytes at 8 GB/s
-		{"two hops, of which it gets the first's page", "GLIST", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Nanosecond + kernel.Microsecond/2},
+		{"two hops, of which it gets the first's page", "GLIST", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Microsecond/2},      // and draws addresses of it
 		{"two hops, of which it gets the vectors", "SmartSAGE", chain(400, 0, 1), nil, 2*(core+sense+page) + trip + kernel.Nanosecond + 100*kernel.Nanosecond},
 		{"CC's host samples", "CC", chain(400, 0, 1), []string{"host.sampling=3us"}, 2*(core+sense+page) + trip + kernel.Microsecond + 6*kernel.Microsecond},
 		{"a router", "BG-2", leaves(400, 0, 16), []string{"router.hop=50ns"}, 50*kernel.Nanosecond + sense + sampler + 2*vector},
 		{"command bytes", "BG-2", leaves(400, 0), []string{"channel.command=8"}, address + sense + sampler + vector},
 		{"DRAM", "BG-2", leaves(400, 0), []string{"dram.wait=true", "dram.rate=8e9"}, sense + sampler + vector + 100*kernel.Nanosecond},
 		{"a page that crosses PCIe by itself", "CC", chain(400, 0, 1), []string{"pcie.overlap=true"}, 2*(core+sense+page+kernel.Microsecond/2) + trip},
-		{"a page of the first hop that does", "GLIST", chain(400, 0, 1), []string{"pcie.overlap=true"}, 2*(core+sense+page) + trip + kernel.Nanosecond + kernel.Microsecond/2},
+		{"a page of the first hop that does", "GLIST", chain(400, 0, 1), []string{"pcie.overlap=true"}, 2*(core+sense+page) + trip + kernel.Microsecond/2},
+		{"two pages that one host samples", "CC", leaves(400, 0, 1), []string{"pcie.overlap=true", "host.sampling=3us"}, core + sense + page + kernel.Microsecond/2 + 6*kernel.Microsecond},
 		{"vectors that do: the last is left", "SmartSAGE", leaves(400, 0, 16), []string{"pcie.overlap=true"}, core + sense + 2*page + 50*kernel.Nanosecond},
 	} {
 		p := Defaults(Faithful)
@@ -107,6 +110,175 @@ func TestByHand(t *testing.T) {
 		if b.Preparation != c.want {
 			t.Errorf("%s on %s: %d ps, want %d", c.what, c.platform, b.Preparation, c.want)
 		}
+	}
+}
+
+// Of a batch's time, what reads overlap is theirs: two pages that come at once cross PCIe in
+// 0.5 µs each and are sampled for 3 µs each, the first while the second crosses.
+func TestTail(t *testing.T) {
+	const us = kernel.Microsecond
+	for _, c := range []struct {
+		what       string
+		trace      *Trace
+		set        []string
+		pcie, host kernel.Time
+	}{
+		{"both at once", leaves(400, 0, 1), []string{"host.sampling=3us"}, us, 5*us + us/2},
+		{"both at once, without sampling", leaves(400, 0, 1), nil, us, 0},
+		{"one after the other: the first is overlapped", leaves(400, 0, 16), []string{"host.sampling=3us"}, us / 2, 3 * us},
+		{"sampling that takes longer than all else", leaves(400, 0, 16), []string{"host.sampling=9us"}, us / 2, 9*us + 9*us - 5*us},
+		{"two hops", chain(400, 0, 1), []string{"host.sampling=3us"}, us, 6 * us},
+		{"in arithmetic", chain(400, 0, 1), []string{"host.sampling=3us", "pcie.overlap=false"}, us, 6 * us},
+	} {
+		p := Defaults(Faithful)
+		if err := p.Set(append([]string{"pcie.overlap=true"}, c.set...)...); err != nil {
+			t.Fatal(err)
+		}
+		b, err := Run(p, platform(t, "CC"), c.trace)
+		if err != nil || b.PCIeAlone != c.pcie || b.HostSampling != c.host {
+			t.Errorf("%s: %d ps of PCIe and %d of the host, want %d and %d: %v", c.what, b.PCIeAlone, b.HostSampling, c.pcie, c.host, err)
+		}
+	}
+}
+
+// Durations that no clock counts are refused, in one line; long ones take no more memory.
+func TestLong(t *testing.T) {
+	for _, set := range [][]string{
+		{"die.tr=1s", "channels=1", "dies=1"}, {"channel.rate=1", "channels=1"}, {"firmware.command=1s", "firmware.cores=1"}, {"host.sampling=1s"},
+		{"pcie.rate=1"}, {"dram.rate=1"}, {"die.retrieve=1"}, {"router.hop=1s"}, {"die.draw=1s"}, {"channel.command=4096", "channel.rate=1k"},
+	} {
+		for _, m := range []Mode{Faithful, Strict} {
+			p := Defaults(m)
+			if err := p.Set(set...); err != nil {
+				t.Fatal(err)
+			}
+			tr, err := workloads[1].Trace(p, 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Run(p, platform(t, "CC"), tr); !errors.Is(err, fault.ErrUsage) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v", set, err)
+			}
+		}
+	}
+	p := Defaults(Strict)
+	if err := p.Set("die.tr=1s", "batch=1"); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := workloads[1].Trace(p, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range platforms {
+		b, err := Run(p, &platforms[i], tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []Timeline{b.DieBusy, b.ChannelBusy, b.FirmwareBusy} {
+			if len(l.Busy) > mostBins || l.Bin != b.DieBusy.Bin {
+				t.Errorf("%s: %d bins of %d ps, of dies %d ps", platforms[i].Name, len(l.Busy), l.Bin, b.DieBusy.Bin)
+			}
+		}
+	}
+}
+
+// A batch never takes as long as all that is done for it, one thing after the other.
+func TestSerially(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Defaults(rapid.SampledFrom([]Mode{Faithful, Strict}).Draw(t, "mode"))
+		p.Model.Batch = rapid.IntRange(1, 4).Draw(t, "batch")
+		set := rapid.SampledFrom([]string{"host.round_trip=1s", "host.sampling=1s", "pcie.rate=1k", "firmware.command=1s", "router.hop=1s", "die.tr=1s", "die.draw=1s", "die.retrieve=1k", "channel.rate=1k", "dram.rate=1k"})
+		if err := p.Set(set.Draw(t, "slow"), "dies=1", "channels=1"); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := workloads[rapid.IntRange(0, len(workloads)-1).Draw(t, "workload")].Trace(p, rapid.Uint64().Draw(t, "seed"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pf := &platforms[rapid.IntRange(0, len(platforms)-1).Draw(t, "platform")]
+		bound := serially(p, tr)
+		if bound > mostTime {
+			return
+		}
+		if b, err := Run(p, pf, tr); err != nil || b.Preparation.Seconds() > bound {
+			t.Fatalf("%s: %v s, of %v: %v", pf.Name, b.Preparation.Seconds(), bound, err)
+		}
+	})
+}
+
+// Bins: 2 and 5 ps lie in bins of 4 ps, and in the first of 8 ps when there are too many.
+func TestSteps(t *testing.T) {
+	s := steps{bin: 4}
+	s.add(2, 9)
+	if want := []kernel.Time{2, 4, 1}; !slices.Equal(s.busy, want) || s.sum() != 7 {
+		t.Errorf("%v, want %v", s.busy, want)
+	}
+	s.add(4*mostBins-1, 4*mostBins)
+	if s.bin != 4 || len(s.busy) != mostBins {
+		t.Errorf("%d bins of %d", len(s.busy), s.bin)
+	}
+	s.add(4*mostBins, 4*mostBins+3)
+	if s.bin != 8 || len(s.busy) != mostBins/2+1 || s.busy[0] != 6 || s.busy[1] != 1 || s.busy[mostBins/2-1] != 1 || s.busy[mostBins/2] != 3 || s.sum() != 11 {
+		t.Errorf("%d bins of %d: %v, %v", len(s.busy), s.bin, s.busy[:3], s.busy[len(s.busy)-3:])
+	}
+	s.add(8, 8) // nothing
+	if l := s.timeline(); s.sum() != 11 || l.Busy[0] != 0.75 {
+		t.Errorf("%v of the first bin's 8", l.Busy[0])
+	}
+}
+
+// Every invariant finds what breaks it.
+func TestCheckFinds(t *testing.T) {
+	p := Defaults(Strict)
+	p.Model.Batch = 8
+	tr, err := workloads[1].Trace(p, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, broken := range map[string]func(*run){
+		"":                                 func(*run) {},
+		"commands, of which":               func(r *run) { r.out.Commands-- },
+		"were sensed":                      func(r *run) { r.out.Die.Jobs++ },
+		"dies were busy":                   func(r *run) { r.out.Die.Busy++ },
+		"as commands saw it":               func(r *run) { r.watch.sensed++ },
+		"on the timeline":                  func(r *run) { r.watch.dies.busy[0]-- },
+		"queues of dies held":              func(r *run) { r.watch.queue.sum++ },
+		"(Little's law)":                   func(r *run) { r.watch.queue.n++ },
+		"channels were busy":               func(r *run) { r.out.Channel.Busy++ },
+		"something was busy":               func(r *run) { r.out.Firmware.Busy = 4*r.out.Flash + 1 },
+		"busy for longer":                  func(r *run) { r.out.DRAM.Busy = r.out.Flash + 1 },
+		"than the batch took":              func(r *run) { r.out.PCIe.Busy = r.out.Flash + 1 },
+		"cores, routers and channels held": func(r *run) { r.watch.served *= 1.0001 },
+		"somewhere before they came":       func(r *run) { r.watch.count(&r.out, &moment{2, 1, 1, 1, 1, 1, 1}, 1) },
+		"bytes crossed channels":           func(r *run) { r.out.ResultBytes++ },
+		"useful bytes":                     func(r *run) { r.out.UsefulBytes-- },
+		"hop 2 has 1 commands left":        func(r *run) { r.hopLeft[2]++ },
+	} {
+		r := newRun(p, platform(t, "BG-DGSP"), tr)
+		r.start(0)
+		for e := (kernel.Event{}); r.Next(&e); {
+			r.handle(&e)
+		}
+		r.finish()
+		if r.out.Die.Busy > kernel.Time(len(r.dies))*r.out.Flash || len(tr.Hops) != 4 {
+			t.Fatal("the batch is another")
+		}
+		broken(r)
+		if err := r.check(); what == "" && err != nil || what != "" && (err == nil || !strings.Contains(err.Error(), what)) {
+			t.Errorf("%q: %v", what, err)
+		}
+	}
+	r := newRun(p, platform(t, "BG-1"), tr) // whole pages
+	r.start(0)
+	for e := (kernel.Event{}); r.Next(&e); {
+		r.handle(&e)
+	}
+	r.finish()
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+	if r.out.ResultBytes--; r.check() == nil {
+		t.Error("a byte of a page is lost")
 	}
 }
 
@@ -158,7 +330,7 @@ func TestResubmission(t *testing.T) {
 // The accelerator's cycles for amazon: 43,512, which the authors' simulator has as 54.4 µs.
 func TestCompute(t *testing.T) {
 	p := Defaults(Faithful)
-	all, macs := p.products([]int64{128, 384, 1152, 3456}, 400)
+	all, macs := p.products([]int64{128, 384, 1152, 3456}, 200)
 	if got := p.Accelerator.compute(all); got != kernel.Rate(800_000_000).For(43_512) {
 		t.Errorf("%d ps", got)
 	}
@@ -389,7 +561,7 @@ func TestParameters(t *testing.T) {
 	}
 	for _, s := range []string{
 		"channels", "chanels=2", "channels=0", "channels=x", "die.tr=3", "die.tr=-1us", "die.tr=2s", "die.tr=NaNus", "channel.rate=0", "channel.rate=8X", "fanout=3/x",
-		"fanout=3/-1", "page=1000", "page=65536", "page.crossing=4097", "dies=4097", "batch=1048577", "dram.wait=perhaps", "pcie.rate=Inf", "fanout=65536/65536/65536",
+		"fanout=3/-1", "page=1000", "page=65536", "page.crossing=4097", "dies=4097", "batch=1048577", "dram.wait=perhaps", "pcie.rate=Inf", "fanout=65536/65536/65536", "energy.core=-1", "energy.core=NaN", "energy.sram_busy=x",
 	} {
 		err := Defaults(Faithful).Set(s)
 		if !errors.Is(err, fault.ErrUsage) || strings.Contains(err.Error(), "\n") {
@@ -412,6 +584,59 @@ func TestParameters(t *testing.T) {
 	}
 	if _, err := (&Workload{Degree: 3, Feature: 5000}).Trace(Defaults(Faithful), 0, 0); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a vector longer than a page: %v", err)
+	}
+}
+
+// The configuration of the deck, and of the authors' simulator where the deck is silent; strict
+// where it differs.
+func TestDefaults(t *testing.T) {
+	strict := map[string]string{
+		"router.hop": "0.02us", "page.crossing": "4096", "channel.command": "8", "dram.wait": "true", "primary.always": "true", "pcie.overlap": "true",
+	}
+	want := map[string]string{
+		"host.round_trip": "10us", "host.sampling": "0us", "pcie.rate": "8e+09", "firmware.cores": "4", "firmware.command": "0.2us", "router.hop": "0us",
+		"channels": "16", "dies": "8", "page": "4096", "page.crossing": "4000", "die.tr": "3us", "die.buffers": "2", "die.draw": "0.2us", "die.retrieve": "1.365e+09",
+		"channel.rate": "8e+08", "channel.command": "0", "dram.rate": "2.56e+10", "accelerator.side": "64", "accelerator.clock": "8e+08",
+		"central.side": "128", "central.clock": "1e+09", "batch": "128", "fanout": "3/3/3", "hidden": "128", "out": "10",
+		"dram.wait": "false", "primary.always": "false", "pcie.overlap": "false",
+		"energy.sense": "0.0825", "energy.dram": "1.76e-10", "energy.sram_read": "9.144e-12", "energy.sram_write": "9.632e-12", "energy.sram_busy": "3.83", "energy.sram_idle": "0.195",
+		"energy.core": "0.25", "energy.core_idle": "0.25", "energy.sampler": "0.001", "energy.router": "1e-11",
+	}
+	for _, q := range Parameters() {
+		for _, m := range []Mode{Faithful, Strict} {
+			value := want[q.Name]
+			if other, differs := strict[q.Name]; differs && m == Strict {
+				value = other
+			}
+			x, err := strconv.ParseFloat(strings.TrimSuffix(value, "us"), 64)
+			got, err2 := strconv.ParseFloat(strings.TrimSuffix(q.Get(Defaults(m)), "us"), 64)
+			if numbers := err == nil && err2 == nil; numbers && math.Abs(got-x) > 1e-9*x || !numbers && q.Get(Defaults(m)) != value {
+				t.Errorf("%s, %s: %s, want %q", q.Name, m, q.Get(Defaults(m)), value)
+			}
+		}
+	}
+	if len(parameters) != len(want) {
+		t.Errorf("%d parameters, %d are known", len(parameters), len(want))
+	}
+	e := Defaults(Faithful).Energy
+	if !near(e.Channel, 16.5e-3) || !near(e.ChannelIdle, 33e-6) || !near(e.HostDRAM, 320e-12) || !near(e.PCIePort, 60e-12) || !near(e.MAC, 1.5e-12*1024/2025) {
+		t.Errorf("energy: %+v", e)
+	}
+	// 2²⁶ nodes are the most: 2²⁰ targets with 63 neighbours.
+	if err := Defaults(Faithful).Set("batch=1048576", "fanout=63"); err != nil {
+		t.Error(err)
+	}
+	if err := Defaults(Faithful).Set("batch=1048576", "fanout=64"); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("more than 2²⁶ nodes: %v", err)
+	}
+	for _, s := range []struct {
+		value string
+		want  kernel.Rate
+	}{{"800M", 800e6}, {"1.5k", 1500}, {"2G", 2e9}, {"3T", 3e12}, {"8e9", 8e9}} {
+		p := Defaults(Faithful)
+		if err := p.Set("pcie.rate=" + s.value); err != nil || p.PCIe.Rate != s.want {
+			t.Errorf("%s: %d a second: %v", s.value, p.PCIe.Rate, err)
+		}
 	}
 }
 

@@ -16,7 +16,8 @@ type Energy struct {
 	SRAMWrite   float64
 	SRAMBusy    float64 // watts of the accelerator's, while it works
 	SRAMIdle    float64
-	Core        float64 // watts of a firmware core, on whether it works or not: assumed, of a Cortex-A9 at 800 MHz
+	Core        float64 // watts of a firmware core that works: assumed, of a Cortex-A9 at 800 MHz
+	CoreIdle    float64 // and of one that does not: assumed as much, since it polls
 	Sampler     float64 // watts of a die's sampler that works: assumed
 	Router      float64 // joules of a command: assumed
 }
@@ -29,7 +30,7 @@ func defaultEnergy() Energy {
 		DRAM: 8 * 22 * picojoule, HostDRAM: 8 * 40 * picojoule, PCIePort: 8 * 7.5 * picojoule,
 		MAC:      (0.4 + 1.1) * shrink * picojoule,
 		SRAMRead: 8 * 1.143 * picojoule, SRAMWrite: 8 * 1.204 * picojoule, SRAMBusy: 3.83, SRAMIdle: 0.195,
-		Core: 250 * milliwatt, Sampler: 1 * milliwatt, Router: 10 * picojoule,
+		Core: 250 * milliwatt, CoreIdle: 250 * milliwatt, Sampler: 1 * milliwatt, Router: 10 * picojoule,
 	}
 }
 
@@ -91,7 +92,7 @@ func (p *Params) joules(pf *Platform, r *Batch, all []product, macs float64) Jou
 		DRAM:     2 * e.DRAM * float64(r.ResultBytes),
 		PCIe:     e.PCIePort * drivePorts * float64(r.PCIeBytes),
 		HostDRAM: e.HostDRAM * float64(r.PCIeBytes),
-		Cores:    e.Core * float64(p.Firmware.Cores) * period.Seconds(),
+		Cores:    e.Core*r.Firmware.Busy.Seconds() + e.CoreIdle*(float64(p.Firmware.Cores)*period.Seconds()-r.Firmware.Busy.Seconds()),
 		Samplers: e.Sampler * r.Sampler.Seconds(),
 	}
 	if !pf.Firmware {

@@ -108,6 +108,17 @@ type Parameter struct {
 	set func(*Params, string) error
 }
 
+// Number returns a value that Set reads as a number: times in µs, rates in units a second.
+// found is false of what is no number, or not the parameter's.
+func (q *Parameter) Number(value string) (number float64, found bool) {
+	p := Defaults(Strict)
+	if q.set(p, value) != nil {
+		return 0, false
+	}
+	number, err := strconv.ParseFloat(strings.TrimSuffix(q.Get(p), "us"), 64)
+	return number, err == nil
+}
+
 // Get writes the parameter's value as Set reads it.
 func (q *Parameter) Get(p *Params) string { return q.get(p) }
 
@@ -143,6 +154,16 @@ var parameters = []Parameter{
 	ruleOf("dram.wait", "results wait for the DRAM", func(p *Params) *bool { return &p.Rules.WaitDRAM }),
 	ruleOf("primary.always", "a node's primary page is always read", func(p *Params) *bool { return &p.Rules.ReadPrimary }),
 	ruleOf("pcie.overlap", "what the host needs crosses PCIe as pages come, not after all reads", func(p *Params) *bool { return &p.Rules.Overlap }),
+	energyOf("energy.sense", "W", "a die that senses", func(p *Params) *float64 { return &p.Energy.Sense }),
+	energyOf("energy.dram", "J/byte", "the drive's DRAM, each way", func(p *Params) *float64 { return &p.Energy.DRAM }),
+	energyOf("energy.sram_read", "J/byte", "the accelerator's SRAM, read", func(p *Params) *float64 { return &p.Energy.SRAMRead }),
+	energyOf("energy.sram_write", "J/byte", "and written", func(p *Params) *float64 { return &p.Energy.SRAMWrite }),
+	energyOf("energy.sram_busy", "W", "leakage of the accelerator's SRAM while it works", func(p *Params) *float64 { return &p.Energy.SRAMBusy }),
+	energyOf("energy.sram_idle", "W", "and while it does not", func(p *Params) *float64 { return &p.Energy.SRAMIdle }),
+	energyOf("energy.core", "W", "a firmware core that works (assumed)", func(p *Params) *float64 { return &p.Energy.Core }),
+	energyOf("energy.core_idle", "W", "a firmware core that does not (assumed)", func(p *Params) *float64 { return &p.Energy.CoreIdle }),
+	energyOf("energy.sampler", "W", "a die's sampler that works (assumed)", func(p *Params) *float64 { return &p.Energy.Sampler }),
+	energyOf("energy.router", "J", "a command in the router (assumed)", func(p *Params) *float64 { return &p.Energy.Router }),
 }
 
 // Set changes parameters: each setting is NAME=VALUE. What is unknown or does not parse is
@@ -248,6 +269,19 @@ func rateOf(name, about string, at func(*Params) *kernel.Rate) Parameter {
 				return fmt.Errorf("a rate is a number in a second from 1 to 1e15, such as 800M or 8e9")
 			}
 			*at(p) = kernel.Rate(v)
+			return nil
+		}}
+}
+
+func energyOf(name, unit, about string, at func(*Params) *float64) Parameter {
+	return Parameter{Name: name, Unit: unit, About: about,
+		get: func(p *Params) string { return strconv.FormatFloat(*at(p), 'g', -1, 64) },
+		set: func(p *Params, s string) error {
+			v, err := strconv.ParseFloat(s, 64)
+			if err != nil || !(v >= 0 && v <= 1e6) {
+				return fmt.Errorf("a number of %s from 0 to 1e6, such as 0.25", unit)
+			}
+			*at(p) = v
 			return nil
 		}}
 }

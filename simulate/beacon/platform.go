@@ -13,7 +13,8 @@ type Platform struct {
 	WholePages bool `json:"whole_pages"` // pages cross the channel whole, and are sampled behind it; else in the die
 	HopBarrier bool `json:"hop_barrier"` // a hop begins when the one before it has ended, after a round trip through the host
 	Firmware   bool `json:"firmware"`    // a core of the firmware handles each command; else the router does
-	// To the host go: addresses of the next hop alone, and what these two add.
+	// To the host go addresses of the next hop, unless the host draws them of the pages that it
+	// gets, and what these two add.
 	PagesToHost    Crossing `json:"pages_to_host"`    // pages, of which the host samples
 	FeaturesToHost bool     `json:"features_to_host"` // features, for an accelerator behind PCIe
 

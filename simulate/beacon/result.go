@@ -5,9 +5,12 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/rng"
 	"diskgnn/simulate/directgraph"
@@ -23,7 +26,8 @@ type Options struct {
 	Sweeps    []Sweep  // each by itself, from the parameters as they are set
 	Batches   int
 	Seed      uint64
-	Workers   int
+	Workers   int   // 0: one per processor
+	Memory    int64 // bytes that batches and their runs may take; 0: any
 }
 
 // Sweep is a parameter and its values.
@@ -48,13 +52,17 @@ func ParseSweep(s string) (Sweep, error) {
 }
 
 // StandardSweeps are those of the reference: drive by drive, and the firmware's cost, on which
-// the router's gain hangs.
-func StandardSweeps() []Sweep {
+// the router's gain hangs. Samples have batches of their own size.
+func StandardSweeps(samples bool) []Sweep {
 	list := func(name, values string) Sweep { return Sweep{name, strings.Split(values, ",")} }
-	return []Sweep{
+	all := []Sweep{
 		list("channels", "4,8,16,32"), list("dies", "2,4,8,16"), list("channel.rate", "333M,800M,1.6G,2.4G"), list("die.tr", "0us,3us,20us,50us"),
 		list("firmware.cores", "1,2,4,8"), list("firmware.command", "0.1us,0.2us,0.4us,1us"), list("batch", "32,64,128,256"),
 	}
+	if samples {
+		all = all[:len(all)-1]
+	}
+	return all
 }
 
 // Row is an outcome, and of what.
@@ -78,13 +86,8 @@ type Result struct {
 	// Doubts are the claims with other degree laws in faithful mode: the deviations halved,
 	// and half as much again.
 	Doubts []Doubt `json:"doubts"`
-}
-
-// Doubt is a claim with other degree laws.
-type Doubt struct {
-	What   string  `json:"what"`
-	Halved float64 `json:"deviation_halved"`
-	More   float64 `json:"deviation_half_more"`
+	// EnergyDoubts are the figures of energy by other assumptions.
+	EnergyDoubts []EnergyDoubt `json:"energy_doubts"`
 }
 
 // Runs returns the batches on platforms that Simulate runs.
@@ -93,11 +96,47 @@ func (o *Options) Runs() (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	doubted, _, err := o.doubts()
+	doubted, err := o.doubts()
 	for _, s := range append(studies, doubted...) {
 		n += int64(len(s.Platforms) * o.Batches)
 	}
 	return n, err
+}
+
+// What batches take of memory, in bytes a node: a trace while its slices grow, of up to two
+// commands a node; a run of these, its events and its queues. A run has dies, channels and
+// timelines besides.
+const (
+	traceNodeBytes = 160
+	runNodeBytes   = 360
+	runDieBytes    = 64
+	runBytes       = 1 << 20
+)
+
+// fit returns an error of kind fault.ErrBudget if the batches of all studies, which are held at
+// once, and the runs of them need more than the memory. It tells samples, whose batches are not
+// known before, how many nodes they may have.
+func (o *Options) fit(studies []Study) error {
+	if o.Memory == 0 {
+		return nil
+	}
+	runs := int64(o.Workers)
+	if runs == 0 {
+		runs = int64(runtime.GOMAXPROCS(0))
+	}
+	var traces, largest, dies float64
+	for _, s := range studies {
+		traces += s.Params.Commands()
+		largest = max(largest, s.Params.Commands())
+		dies = max(dies, float64(s.Params.dies()))
+	}
+	besides := runs * (int64(dies)*runDieBytes + runBytes)
+	if o.Samples != nil {
+		o.Samples.most = max(0, min(maxCommands, (o.Memory-o.Samples.held-besides)/(int64(len(studies))*traceNodeBytes+runs*runNodeBytes)))
+		return nil
+	}
+	return budget.Check("the batches of all workloads, modes and settings, which are simulated side by side,",
+		besides+int64(traces*traceNodeBytes+largest*float64(runs)*runNodeBytes), o.Memory)
 }
 
 // Simulate runs what the options say. done is called after each of Runs, by several
@@ -108,11 +147,14 @@ func Simulate(ctx context.Context, o Options, done func()) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	doubted, doubts, err := o.doubts()
+	doubted, err := o.doubts()
 	if err != nil {
 		return nil, err
 	}
 	all := append(studies, doubted...)
+	if err := o.fit(all); err != nil {
+		return nil, err
+	}
 	outcomes, err := RunAll(ctx, all, o.Batches, o.Workers, done)
 	if err != nil {
 		return nil, err
@@ -127,7 +169,7 @@ func Simulate(ctx context.Context, o Options, done func()) (*Result, error) {
 		}
 	}
 	if r.Claims = Claims(r.by(rowsOf(r.Rows, ""))); r.Claims != nil {
-		r.Doubts = doubts(outcomes[len(studies):])
+		r.Doubts, r.EnergyDoubts = o.doubted(outcomes[len(studies):])
 	}
 	return r, o.inflate(r)
 }
@@ -160,6 +202,11 @@ func (o *Options) params(m Mode, settings ...string) (*Params, error) {
 	p := Defaults(m)
 	if o.Samples != nil {
 		p.Model.Batch = o.Samples.BatchSize()
+		for _, s := range append(slices.Clone(o.Settings), settings...) {
+			if name, _, _ := strings.Cut(s, "="); slices.Contains([]string{"batch", "fanout"}, strings.TrimSpace(name)) {
+				return nil, fault.New(fault.ErrUsage, "%s: samples have the batches and fanouts that presample drew", s)
+			}
+		}
 	}
 	return p, p.Set(append(append([]string{}, o.Settings...), settings...)...)
 }
@@ -201,41 +248,6 @@ func (o *Options) studies() (studies []Study, rows []Row, err error) {
 		}
 	}
 	return studies, rows, nil
-}
-
-// doubts returns the workloads with other deviations, and what makes doubts of their
-// outcomes; none unless all is compared.
-func (o *Options) doubts() (studies []Study, of func([][]Outcome) []Doubt, err error) {
-	if len(o.Workloads) != len(workloads) || len(o.Platforms) != len(platforms) || len(o.Modes) != 2 {
-		return nil, nil, nil
-	}
-	p, err := o.params(Faithful)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, by := range []float64{0.5, 1.5} {
-		for _, w := range o.Workloads {
-			w.Deviation *= by
-			studies = append(studies, Study{Trees{w, o.Seed}, p, o.Platforms})
-		}
-	}
-	return studies, func(outcomes [][]Outcome) (doubts []Doubt) {
-		half := func(outcomes [][]Outcome) map[string]map[string]*Outcome {
-			by := map[string]map[string]*Outcome{}
-			for i, w := range o.Workloads {
-				by[w.Name] = map[string]*Outcome{}
-				for j := range outcomes[i] {
-					by[w.Name][outcomes[i][j].Platform] = &outcomes[i][j]
-				}
-			}
-			return by
-		}
-		less, more := half(outcomes[:len(workloads)]), half(outcomes[len(workloads):])
-		for _, c := range claims {
-			doubts = append(doubts, Doubt{c.What, c.of(less), c.of(more)})
-		}
-		return doubts
-	}, nil
 }
 
 // inflate computes the inflation of each graph.

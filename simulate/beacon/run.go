@@ -1,6 +1,7 @@
 package beacon
 
 import (
+	"diskgnn/internal/fault"
 	"diskgnn/simulate/kernel"
 )
 
@@ -38,7 +39,10 @@ type run struct {
 	firmware *kernel.Server
 	dram     *kernel.Server
 	pcie     *kernel.Server
-	issued   []bool // nodes, which may be reached more than once
+	host     *kernel.Server // that samples pages
+	stored   kernel.Time    // when the drive's last result was in DRAM
+	pcieDone kernel.Time    // when what is on PCIe will be there
+	issued   []bool         // nodes, which may be reached more than once
 	hopLeft  []int64
 	moments  []moment
 	out      Batch
@@ -48,8 +52,12 @@ type run struct {
 // moment is when a command got where.
 type moment struct{ ready, queued, sensing, sensed, sampled, crossing, sent kernel.Time }
 
-// Run simulates a batch on a platform. An error is a broken invariant of the simulator.
+// Run simulates a batch on a platform. Parameters by which it may take longer than mostTime
+// are an error of kind fault.ErrUsage; others are a broken invariant of the simulator.
 func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
+	if took := serially(p, t); took > mostTime {
+		return nil, fault.New(fault.ErrUsage, "a batch of %d commands may take %.3g hours with these parameters; at most one hour of simulated time is simulated", len(t.Commands), took/3600)
+	}
 	r := newRun(p, pf, t)
 	r.start(0)
 	var e kernel.Event
@@ -60,11 +68,25 @@ func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	return &r.out, r.check()
 }
 
+// mostTime is the seconds of simulated time that a batch may take: sums of it over dies stay
+// within what kernel.Time counts.
+const mostTime = 3600.
+
+// serially returns the seconds that a batch takes if nothing overlaps: more than it takes on
+// any platform.
+func serially(p *Params, t *Trace) float64 {
+	n, each := float64(len(t.Commands)), p.Firmware.Command+p.Router.Hop+p.Flash.Read+p.Sampler.Draw+p.Host.Sampling
+	whole := n*float64(p.Flash.Crossing) + float64(t.Nodes()*t.Feature) + addressBytes*float64(len(t.children)+t.Nodes())
+	perByte := 1/float64(p.Flash.Channel) + 1/float64(p.Sampler.Retrieve) + 2/float64(p.DRAM.Rate) + 1/float64(p.PCIe.Rate)
+	took := n*each.Seconds() + whole*perByte + n*float64(p.Flash.Command)/float64(p.Flash.Channel)
+	return took + float64(len(t.Hops))*p.Host.RoundTrip.Seconds()
+}
+
 func newRun(p *Params, pf *Platform, t *Trace) *run {
 	r := &run{
 		p: p, pf: pf, t: t,
 		dies: make([]die, p.dies()), next: make([]int32, len(t.Commands)), moments: make([]moment, len(t.Commands)),
-		firmware: kernel.NewServer(p.Firmware.Cores), dram: kernel.NewServer(1), pcie: kernel.NewServer(1),
+		firmware: kernel.NewServer(p.Firmware.Cores), dram: kernel.NewServer(1), pcie: kernel.NewServer(1), host: kernel.NewServer(1),
 		issued: make([]bool, t.Nodes()), hopLeft: make([]int64, len(t.Hops)),
 	}
 	for i := range r.dies {
@@ -173,6 +195,7 @@ func (r *run) handle(e *kernel.Event) {
 		}
 		r.At(done, kernel.Event{Kind: evStored, A: c})
 	case evStored:
+		r.stored = now
 		r.forward(c)
 	case evHost:
 		r.done(c)
@@ -204,7 +227,7 @@ func (r *run) forward(c int32) {
 	}
 	there := r.toHost(n)
 	if r.pf.PagesToHost != NoPages {
-		there += r.p.Host.Sampling
+		there = r.host.Serve(there, r.p.Host.Sampling)
 	}
 	r.At(there, kernel.Event{Kind: evHost, A: c})
 }
@@ -304,8 +327,9 @@ func (r *run) done(c int32) {
 // barrier starts a hop through the host, which gets the addresses of its nodes from the
 // drive, where it did not draw them itself.
 func (r *run) barrier(next int) {
+	r.tail()
 	there := r.Now()
-	if r.pf.PagesToHost != AllPages {
+	if r.pf.PagesToHost == NoPages {
 		there = r.toHost(addressBytes * r.t.Hops[next])
 		r.out.PCIeAlone += there - r.Now()
 	}
@@ -313,18 +337,27 @@ func (r *run) barrier(next int) {
 	r.At(there+r.p.Host.RoundTrip, kernel.Event{Kind: evHop, A: int32(next)})
 }
 
+// tail counts what of PCIe and of sampling on the host came after the drive's last result: what
+// reads do not overlap. Now is the end of both.
+func (r *run) tail() {
+	over := min(max(r.pcieDone, r.stored), r.Now())
+	r.out.PCIeAlone += over - r.stored
+	r.out.HostSampling += r.Now() - over
+}
+
 // toHost moves bytes across PCIe and returns when they are there.
 func (r *run) toHost(bytes int64) kernel.Time {
 	r.out.PCIeBytes += bytes
 	takes := r.p.PCIe.Rate.For(bytes)
 	done := r.pcie.Serve(r.Now(), takes)
-	r.watch.pcie.add(done-takes, done)
+	r.pcieDone = done
 	return done
 }
 
 // finish adds what follows a batch's reads, and computing.
 func (r *run) finish() {
 	o := &r.out
+	r.tail()
 	o.Flash = r.Now()
 	o.Preparation = r.Now()
 	o.Targets, o.Nodes = r.t.Hops[0], int64(r.t.Nodes())
@@ -346,12 +379,16 @@ func (r *run) finish() {
 	if r.pf.HostComputes() {
 		array = &r.p.Central
 	}
-	all, macs := r.p.products(r.t.Hops, r.t.Feature)
+	all, macs := r.p.products(r.t.Hops, r.t.Width)
 	o.Compute = array.compute(all)
 	o.Period = max(o.Preparation, o.Compute)
 	o.Firmware = r.firmware.Stats()
-	for _, c := range r.channels {
+	held := func(s kernel.Stats) { r.watch.served += s.Waited + float64(s.Busy) }
+	held(o.Firmware)
+	for i, c := range r.channels {
 		s := c.Stats()
+		held(s)
+		held(r.routers[i].Stats())
 		o.Channel.Jobs += s.Jobs
 		o.Channel.Busy += s.Busy
 		o.ChannelQueue = max(o.ChannelQueue, s.Queue)

@@ -22,9 +22,9 @@ const (
 
 // FromBatch returns the trace of a batch that was drawn of a graph which is laid out: what
 // was drawn of each node at each hop, at the slots of its neighbours in the graph. A batch
-// that is not of the graph is an error of kind fault.ErrInput.
-func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, paths Paths) (*Trace, error) {
-	r := replay{batch: b, graph: g, layout: l, build: newBuilder(l.Shape(), p.Rules.ReadPrimary, len(b.Blocks))}
+// that is not of the graph is an error of kind fault.ErrInput. Vectors have so many numbers.
+func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, width int, paths Paths) (*Trace, error) {
+	r := replay{batch: b, graph: g, layout: l, build: newBuilder(l.Shape(), width, p.Rules.ReadPrimary, len(b.Blocks))}
 	hop := make([]uint32, b.NumSeeds())
 	for i := range hop {
 		hop[i] = uint32(i)
@@ -41,6 +41,31 @@ func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, p
 		r.read(len(b.Blocks), u)
 	}
 	return r.build.trace(), nil
+}
+
+// nodesOf returns how many nodes the trace of a batch has; at most as many, where each is read
+// once per hop.
+func nodesOf(b *graph.Batch, paths Paths) (n float64) {
+	times := make([]float64, len(b.Input)) // that each node is read, at this hop
+	for i := range b.NumSeeds() {
+		times[i] = 1
+		n++
+	}
+	for h := len(b.Blocks) - 1; h >= 0; h-- {
+		block, next := &b.Blocks[h], make([]float64, len(b.Input))
+		for u := range block.NumDst {
+			for _, s := range block.Indices[block.Indptr[u]:block.Indptr[u+1]] {
+				if next[s] += times[u]; paths == Dedup {
+					next[s] = min(next[s], 1)
+				}
+			}
+		}
+		times = next
+		for _, k := range times {
+			n += k
+		}
+	}
+	return n
 }
 
 // replay turns a batch into a trace.

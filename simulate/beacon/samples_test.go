@@ -69,16 +69,19 @@ func TestReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, b, l := drawnGraph(t)
 		p := Defaults(rapid.SampledFrom([]Mode{Faithful, Strict}).Draw(t, "mode"))
-		tree, err := FromBatch(p, b, g, l, Tree)
+		tree, err := FromBatch(p, b, g, l, 4, Tree)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want := paths(b, 0, 0); tree.Nodes() != want {
 			t.Fatalf("%d nodes of a tree of %d", tree.Nodes(), want)
 		}
-		dedup, err := FromBatch(p, b, g, l, Dedup)
+		dedup, err := FromBatch(p, b, g, l, 4, Dedup)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if a, b := nodesOf(b, Tree), nodesOf(b, Dedup); a != float64(tree.Nodes()) || b != float64(dedup.Nodes()) {
+			t.Fatalf("%v and %v nodes were said, there are %d and %d", a, b, tree.Nodes(), dedup.Nodes())
 		}
 		reached := []map[uint32]bool{{0: true}}
 		for h := range b.Blocks {
@@ -132,7 +135,7 @@ func TestReplayOfAnotherGraph(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := FromBatch(Defaults(Faithful), b, g, l, Tree); !errors.Is(err, fault.ErrInput) {
+		if _, err := FromBatch(Defaults(Faithful), b, g, l, 4, Tree); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("%+v: %v", g, err)
 		}
 	}

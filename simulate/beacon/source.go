@@ -23,13 +23,15 @@ type Samples struct {
 	topology *dataset.Topology
 	layout   *directgraph.Layout
 	paths    Paths
+	held     int64 // bytes of the layout
+	most     int64 // nodes that a trace may have
 }
 
 // OpenSamples opens the directories, and lays the graph out on pages of so many bytes. What
 // it holds must fit memory: fault.ErrBudget. Samples of another dataset are fault.ErrLineage,
 // a graph beyond the layout's addresses fault.ErrInput.
 func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, samples string, paths Paths, page int, memory int64) (_ *Samples, err error) {
-	s := &Samples{paths: paths}
+	s := &Samples{paths: paths, most: maxCommands}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -49,7 +51,8 @@ func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, 
 	if err := shape.Check(); err != nil {
 		return nil, err
 	}
-	if err := budget.Check("the addresses of the layout", shape.LayoutBytes(facts.Nodes, facts.Edges), memory); err != nil {
+	s.held = shape.LayoutBytes(facts.Nodes, facts.Edges)
+	if err := budget.Check("the addresses of the layout", s.held, memory); err != nil {
 		return nil, err
 	}
 	if s.topology, err = s.data.Topology(ctx, rep, 0); err != nil {
@@ -93,8 +96,11 @@ func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, er
 	if _, err := s.reader.Read(ctx, batch, nil, &b); err != nil {
 		return nil, err
 	}
+	if n := nodesOf(&b, s.paths); n > float64(s.most) {
+		return nil, fault.New(fault.ErrBudget, "batch %d reaches %.4g nodes by its paths, --memory allows %d: read each node once per hop, or simulate fewer settings at once", batch, n, s.most)
+	}
 	err = s.topology.Guard(func() (err error) {
-		t, err = FromBatch(p, &b, &s.topology.CSC, s.layout, s.paths)
+		t, err = FromBatch(p, &b, &s.topology.CSC, s.layout, s.data.Facts().Dim, s.paths)
 		return err
 	})
 	return t, err
@@ -104,7 +110,7 @@ func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, er
 // there is so much: more is fault.ErrBudget.
 func (s *Samples) Write(ctx context.Context, fsys vfs.FS, name string, memory int64) (err error) {
 	shape := s.layout.Shape()
-	if err := budget.Check("the pages of the DirectGraph, which are held until they are written,", 2*s.layout.Pages()*int64(shape.Page)+8*s.layout.Nodes(), memory); err != nil {
+	if err := budget.Check("the pages of the DirectGraph, which are held until they are written,", s.held+s.layout.WriteBytes(), memory); err != nil {
 		return err
 	}
 	features, err := s.data.Features()

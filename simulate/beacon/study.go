@@ -51,6 +51,10 @@ type Outcome struct {
 	PCIeBytes    float64 `json:"pcie_bytes"`
 	UsefulBytes  float64 `json:"useful_bytes"`
 
+	Dies     int `json:"dies"` // there are
+	Channels int `json:"channels"`
+	Cores    int `json:"cores"`
+
 	DiesBusy     float64 `json:"dies_busy"` // on average while a batch is prepared
 	ChannelsBusy float64 `json:"channels_busy"`
 	CoresBusy    float64 `json:"cores_busy"`
@@ -180,6 +184,7 @@ type sum struct {
 func (s *sum) add(b *Batch, p *Params) {
 	t := &s.total
 	if s.n == 0 {
+		t.Dies, t.Channels, t.Cores = p.dies(), p.Flash.Channels, p.Firmware.Cores
 		bin := b.DieBusy.Bin.Seconds()
 		t.BinSeconds, t.DieTimeline, t.ChannelTimeline, t.CoreTimeline = bin, b.DieBusy.Busy, b.ChannelBusy.Busy, b.FirmwareBusy.Busy
 		for _, h := range b.Hops {

@@ -12,6 +12,7 @@ import (
 // commands, with its primary page first where it is read, and a command's children.
 type Trace struct {
 	Feature  int     // bytes of a feature vector
+	Width    int     // numbers in it
 	Hops     []int64 // nodes of each hop, from the targets
 	Commands []Command
 	first    []int32 // command of each node, and the end
@@ -57,10 +58,10 @@ type builder struct {
 	t       Trace
 }
 
-// newBuilder returns the builder of a trace that draws so often; primary pages are always
-// read, or where what was drawn lies in them.
-func newBuilder(s directgraph.Shape, primary bool, draws int) *builder {
-	return &builder{shape: s, primary: primary, t: Trace{Feature: s.Feature, Hops: make([]int64, draws+1)}}
+// newBuilder returns the builder of a trace that draws so often, of vectors of so many
+// numbers; primary pages are always read, or where what was drawn lies in them.
+func newBuilder(s directgraph.Shape, width int, primary bool, draws int) *builder {
+	return &builder{shape: s, primary: primary, t: Trace{Feature: s.Feature, Width: width, Hops: make([]int64, draws+1)}}
 }
 
 // read adds the next node, of a hop and a degree, and the commands that read the pages of

@@ -21,7 +21,7 @@ type Workload struct {
 	Name    string  `json:"name"`
 	Nodes   float64 `json:"nodes"`
 	Degree  float64 `json:"average_degree"`
-	Feature int     `json:"feature_bytes"`
+	Feature int     `json:"feature_bytes"` // of numbers of 16 bits
 
 	// Deviation is of the logarithm of a degree; of a bell curve, of degrees over their mean;
 	// 0: all degrees are equal.
@@ -84,7 +84,7 @@ func (w *Workload) Trace(p *Params, seed uint64, batch int) (*Trace, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	b := newBuilder(s, p.Rules.ReadPrimary, len(p.Model.Fanout))
+	b := newBuilder(s, w.Feature/2, p.Rules.ReadPrimary, len(p.Model.Fanout))
 	next := int32(p.Model.Batch) // the node that is drawn next
 	source := rng.New(rng.Key(seed, uint64(batch)))
 	var drawn []draw

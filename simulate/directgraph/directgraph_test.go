@@ -6,7 +6,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -89,6 +91,66 @@ func TestLayout(t *testing.T) {
 	if _, err := p.place(64); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("beyond the address space: %v", err)
 	}
+}
+
+// What New and Write hold is not more than was said before.
+func TestBytes(t *testing.T) {
+	live := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const nodes = 20_000
+	for what, degree := range map[string]func(v int64) int64{
+		"half a page each, then what fills them": func(v int64) int64 { return []int64{7, 1}[v/(nodes/2)] },
+		"nothing but secondaries":                func(int64) int64 { return 130 },
+		"all sizes":                              func(v int64) int64 { return v * 7919 % 140 },
+		"none":                                   func(int64) int64 { return 0 },
+	} {
+		s := Shape{Page: 64, Feature: 8}
+		edges := int64(0)
+		for v := range int64(nodes) {
+			edges += degree(v)
+		}
+		before := live()
+		var held int64
+		l, err := New(s, nodes, func(v int64) int64 {
+			if v == nodes-1 {
+				held = live() - before
+			}
+			return degree(v)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := s.LayoutBytes(nodes, edges); held > most {
+			t.Errorf("%s: %d bytes are held, %d were said", what, held, most)
+		}
+		held = 0
+		before = live()
+		name := filepath.Join(t.TempDir(), "graph")
+		if err := Write(writes{vfs.OS, func() { held = live() - before }}, name, l, Graph{
+			Neighbors: func(v uint32) []uint32 { return make([]uint32, degree(int64(v))) },
+			Vector:    func(b []byte, v uint32) ([]byte, error) { return append(b, make([]byte, 8)...), nil },
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if most := l.WriteBytes(); held > most || held < most/3 { // Write has done with the sections
+			t.Errorf("%s: writing holds %d bytes, %d were said", what, held, most)
+		}
+	}
+}
+
+// writes tells when a file is made.
+type writes struct {
+	vfs.FS
+	made func()
+}
+
+func (w writes) Create(name string) (vfs.File, error) {
+	w.made()
+	return w.FS.Create(name)
 }
 
 // What is written is read back from the addresses alone, for any graph; and no two sections
@@ -180,6 +242,96 @@ func TestDamage(t *testing.T) {
 		if _, err := Decode(b[:i]); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("cut at %d: %v", i, err)
 		}
+	}
+}
+
+// A node whose sections are not what they say is refused, wherever it lies.
+func TestDamagedNode(t *testing.T) {
+	// Pages of 64 bytes, vectors of 8: 11 own entries and one secondary, whose address is at 16.
+	l, err := New(Shape{Page: 64, Feature: 8}, 1, func(int64) int64 { return 13 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := l.fill(Graph{
+		Neighbors: func(uint32) []uint32 { return make([]uint32, 13) },
+		Vector:    func(b []byte, _ uint32) ([]byte, error) { return append(b, make([]byte, 8)...), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(pages []byte, a Address) error {
+		vector, neighbors, err := (&File{shape: l.Shape(), pages: pages}).Node(a)
+		if err != nil && (vector != nil || neighbors != nil) {
+			t.Errorf("%v, and yet %v %v", err, vector, neighbors)
+		}
+		return err
+	}
+	if err := read(pages, 0); err != nil || len(pages) != 128 {
+		t.Fatalf("%d bytes of pages: %v", len(pages), err)
+	}
+	for what, c := range map[string]struct {
+		at    int
+		value byte
+		want  string
+	}{
+		"no room for a header":              {0, 5, "page 0 has no section 0 of kind 1"},
+		"beyond its page":                   {0, 65, "page 0 has no section 0 of kind 1"},
+		"no room for a vector":              {0, 15, "no room for a vector"},
+		"a secondary":                       {2, 2, "page 0 has no section 0 of kind 1"},
+		"of another version":                {3, 1, "page 0 has no section 0 of kind 1"},
+		"more secondaries than there are":   {4, 2, "has 48 bytes for 13 entries"},
+		"fewer entries than it says":        {6, 12, "has 48 bytes for 13 entries"},
+		"its secondary on no page":          {16, 2 << 4, "page 2 has no section 0 of kind 2"},
+		"its secondary no section":          {16, 1<<4 | 1, "page 1 has no section 1 of kind 2"},
+		"its secondary the primary":         {16, 0, "page 0 has no section 0 of kind 2"},
+		"another's secondary":               {64 + 4, 1, "is no secondary 0"},
+		"a secondary of half an entry":      {64, 13, "is no secondary 0"},
+		"a secondary without a header":      {64, 5, "page 1 has no section 0 of kind 2"},
+		"a secondary that is a primary now": {64 + 2, 1, "page 1 has no section 0 of kind 2"},
+	} {
+		bad := slices.Clone(pages)
+		bad[c.at] = c.value
+		if err := read(bad, 0); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", what, err, c.want)
+		}
+	}
+	for _, a := range []Address{1, 15, 2 << 4, 1 << 31} { // after 60 bytes there is no room for a header
+		if err := read(pages, a); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("address %#x: %v", a, err)
+		}
+	}
+	// A section that ends its page is the last.
+	full := slices.Concat(pages[:58], make([]byte, 6), pages[64:])
+	full[0] = 58
+	if err := read(full, 1); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a header of zeros: %v", err)
+	}
+}
+
+// What cannot be read, and what no vector is given for, is an error that says so.
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Open(vfs.OS, filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	name := filepath.Join(dir, "other")
+	if err := os.WriteFile(name, make([]byte, 100), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(vfs.OS, name); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+		t.Errorf("another file: %v", err)
+	}
+	l, err := New(Shape{Page: 64, Feature: 8}, 1, func(int64) int64 { return 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := errors.New("lost")
+	err = Write(vfs.OS, filepath.Join(dir, "new"), l, Graph{
+		Neighbors: func(uint32) []uint32 { return make([]uint32, 1) },
+		Vector:    func(b []byte, _ uint32) ([]byte, error) { return nil, lost },
+	})
+	if _, found := os.Stat(filepath.Join(dir, "new")); !errors.Is(err, lost) || found == nil {
+		t.Errorf("no vector: %v, %v", err, found)
 	}
 }
 

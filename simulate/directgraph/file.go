@@ -29,6 +29,7 @@ func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	}
 	size := l.shape.Page
 	var out bytes.Buffer
+	out.Grow(size + len(pages) + 4*len(l.primary) + 4*(int(l.pages)+2))
 	head := make([]byte, size)
 	copy(head, magic)
 	binary.LittleEndian.PutUint32(head[8:], uint32(size))
@@ -40,7 +41,7 @@ func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	out.Write(pages)
 	addresses := binio.Bytes(l.primary)
 	out.Write(addresses)
-	var sums []uint32
+	sums := make([]uint32, 0, l.pages+1)
 	for at := 0; at < len(pages); at += size {
 		sums = append(sums, binio.CRC(pages[at:at+size]))
 	}

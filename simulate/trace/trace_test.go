@@ -185,6 +185,15 @@ func TestWriterRefuses(t *testing.T) {
 	if _, err := NewWriter(io.Discard, Header{Source: strings.Repeat("x", maxHeader)}); err == nil {
 		t.Error("a long header")
 	}
+	// A row's number has 32 bits.
+	for _, h := range []Header{{Nodes: -1, RowBytes: 4}, {Nodes: 1<<32 + 1, RowBytes: 4}, {Nodes: 4, RowBytes: -1}, {Nodes: 4, RowBytes: MaxBytes + 1}} {
+		if _, err := NewWriter(io.Discard, h); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%d rows of %d bytes: %v", h.Nodes, h.RowBytes, err)
+		}
+	}
+	if _, err := NewWriter(io.Discard, Header{Nodes: 1 << 32, RowBytes: MaxBytes}); err != nil {
+		t.Error(err)
+	}
 	if _, err := NewWriter(io.Discard, Header{InFlight: -1}); err == nil {
 		t.Error("less than no read in flight")
 	}

@@ -211,6 +211,10 @@ func (c *comparison) pack(ctx context.Context, v *variant) error {
 	if !c.packs() {
 		return nil
 	}
+	if v.drawn {
+		c.fail(v, errors.New("it trains on a pack, and draws nothing"))
+		return nil
+	}
 	v.pack = filepath.Join(c.o.Out, packDir+v.suffix(v.bare))
 	if _, ok := c.prepared[v.pack]; !ok && c.broken[v.pack] == nil {
 		c.rep.Logf("packing, into %s", v.pack)
@@ -229,13 +233,20 @@ func (c *comparison) pack(ctx context.Context, v *variant) error {
 		v.preparation.Seconds += s.Seconds
 		v.preparation.DiskBytes += s.DiskBytes
 	}
+	if err := c.broken[v.pack]; err != nil {
+		c.fail(v, err)
+	}
+	return nil
+}
+
+// fail gives the rows of a variant that need a pack the reason why they have none.
+func (c *comparison) fail(v *variant, err error) {
 	for _, row := range c.rows {
-		if err := c.broken[v.pack]; row.packed && row.of == v && err != nil {
+		if row.packed && row.of == v {
 			row.failed = err
 			c.rep.Logf("%s failed: %v", row.name(), err)
 		}
 	}
-	return nil
 }
 
 // train runs a store in a round, unless that was done or the store has failed. The error is

@@ -288,16 +288,24 @@ func TestArguments(t *testing.T) {
 	}
 	drawn := *list[0]
 	drawn.o.Live = true
+	unheld := variant{o: drawn.o}
+	unheld.o.Ablations = []string{"no-topology-cache"}
+	if list, err := unheld.o.variants(); err != nil {
+		t.Fatal(err)
+	} else {
+		unheld = *list[1]
+	}
 	const common = " --model gcn --hidden 8 --epochs 3 --seed 4 --memory 5B --threads 2 --engine auto --io pread --gpu-memory 6B --slots "
 	for want, got := range map[string][]string{
-		"train --store rows --out r --force --dataset d --samples s" + common + "2":                                                        train(list[0], "rows", false),
-		"train --store packed --out r --force --pack p" + common + "2":                                                                     train(list[0], "packed", true),
-		"train --store rows --out r --force --dataset d --fanout 3,all --batch-size 1024 --eval-fanout all --sample-seed 4" + common + "2": train(&drawn, "rows", false),
-		"train --store packed --out r --force --pack p " + common[1:] + "1":                                                                train(list[1], "packed", true),
-		"train --store rows --out r --force --dataset d --samples s" + common + "2 --gpu-cache 0% --ram-cache 0%":                          train(list[2], "rows", false),
-		"presample --dataset d --out s --batch-size 1024 --fanout 3,all --eval-fanout all --epochs 1 --seed 4 --memory 5B":                 o.samplingArgs("s"),
-		"pack --dataset d --samples s --out p --io pread --memory 5B":                                                                      list[0].packArgs(),
-		"pack --dataset d --samples s --out p --io pread --memory 5B --cache 0%":                                                           list[2].packArgs(),
+		"train --store rows --out r --force --dataset d --samples s" + common + "2":                                                                                               train(list[0], "rows", false),
+		"train --store packed --out r --force --pack p" + common + "2":                                                                                                            train(list[0], "packed", true),
+		"train --store rows --out r --force --dataset d --fanout 3,all --batch-size 1024 --eval-fanout all --sample-seed 4" + common + "2":                                        train(&drawn, "rows", false),
+		"train --store rows --out r --force --dataset d --fanout 3,all --batch-size 1024 --eval-fanout all --sample-seed 4 --topology cached --topology-memory 0%" + common + "2": train(&unheld, "rows", false),
+		"train --store packed --out r --force --pack p " + common[1:] + "1":                                                                                                       train(list[1], "packed", true),
+		"train --store rows --out r --force --dataset d --samples s" + common + "2 --gpu-cache 0% --ram-cache 0%":                                                                 train(list[2], "rows", false),
+		"presample --dataset d --out s --batch-size 1024 --fanout 3,all --eval-fanout all --epochs 1 --seed 4 --memory 5B":                                                        o.samplingArgs("s"),
+		"pack --dataset d --samples s --out p --io pread --memory 5B":                                                                                                             list[0].packArgs(),
+		"pack --dataset d --samples s --out p --io pread --memory 5B --cache 0%":                                                                                                  list[2].packArgs(),
 	} {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q, want %q", got, want)
@@ -394,6 +402,15 @@ func TestLive(t *testing.T) {
 	if p := r.Stores[1].Preparation; r.Sampling != (Preparation{}) || p.Seconds <= 12 || p.DiskBytes <= 15 || r.Stores[0].Preparation != (Preparation{}) {
 		t.Errorf("preparation of the pack: %+v; sampling %+v", p, r.Sampling)
 	}
+	o.Ablations = []string{"no-topology-cache"}
+	if r, err = f.compare(o); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("presample", "pack", "rows.no-topology-cache-1")
+	if s := &r.Stores[3]; s.Name() != "packed.no-topology-cache" || s.Error != "it trains on a pack, and draws nothing" || s.Preparation != (Preparation{}) {
+		t.Errorf("%+v", s)
+	}
+	o.Ablations = nil
 	o.Live, o.Sampling.Epochs = false, 3
 	if _, err := f.compare(o); !errors.Is(err, fault.ErrExists) {
 		t.Errorf("drawn ahead: %v", err)
@@ -403,23 +420,27 @@ func TestLive(t *testing.T) {
 // TestValidate names the flag.
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
-		"--dataset is missing":       func(o *Options) { o.Dataset = "" },
-		"--out is missing":           func(o *Options) { o.Out = "" },
-		"--stores is empty":          func(o *Options) { o.Stores = []string{} },
-		"--stores disk: there are":   func(o *Options) { o.Stores = []string{"disk"} },
-		"--stores auto: there are":   func(o *Options) { o.Stores = []string{"auto"} },
-		"rows is there twice":        func(o *Options) { o.Stores = []string{"rows", "rows"} },
-		"--rounds -1":                func(o *Options) { o.Rounds = -1 },
-		"--drive-seconds 3601":       func(o *Options) { o.DriveSeconds = 3601 },
-		"--engine abacus":            func(o *Options) { o.Train.Engine = "abacus" },
-		"--ablate no-disk: there":    func(o *Options) { o.Ablations = []string{"no-pipeline+no-disk"} },
-		"--ablate \"\": there are":   func(o *Options) { o.Ablations = []string{""} },
-		"no-pipeline is there twice": func(o *Options) { o.Ablations = []string{"no-pipeline", "no-pipeline"} },
-		"--ablate no-gpu-cache: wit": func(o *Options) { o.Ablations, o.Train.Engine = []string{"no-gpu-cache"}, "cpu" },
-		"--ablate layers-2: --fanou": func(o *Options) { o.Ablations = []string{"layers-2"} },
-		"--live draws batches while": func(o *Options) { o.Live, o.Samples = true, "s" },
-		"--eval-fanout none":         func(o *Options) { o.Sampling.EvalFanout = "none" },
-		"the directory nowhere does": func(o *Options) { o.Out = "nowhere/out" },
+		"--dataset is missing":                          func(o *Options) { o.Dataset = "" },
+		"--out is missing":                              func(o *Options) { o.Out = "" },
+		"--stores is empty":                             func(o *Options) { o.Stores = []string{} },
+		"--stores disk: there are":                      func(o *Options) { o.Stores = []string{"disk"} },
+		"--stores auto: there are":                      func(o *Options) { o.Stores = []string{"auto"} },
+		"rows is there twice":                           func(o *Options) { o.Stores = []string{"rows", "rows"} },
+		"--rounds -1":                                   func(o *Options) { o.Rounds = -1 },
+		"--drive-seconds 3601":                          func(o *Options) { o.DriveSeconds = 3601 },
+		"--engine abacus":                               func(o *Options) { o.Train.Engine = "abacus" },
+		"--ablate no-disk: there":                       func(o *Options) { o.Ablations = []string{"no-pipeline+no-disk"} },
+		"--ablate \"\": there are":                      func(o *Options) { o.Ablations = []string{""} },
+		"no-pipeline is there twice":                    func(o *Options) { o.Ablations = []string{"no-pipeline", "no-pipeline"} },
+		"--ablate no-gpu-cache: wit":                    func(o *Options) { o.Ablations, o.Train.Engine = []string{"no-gpu-cache"}, "cpu" },
+		"--ablate layers-2: --fanou":                    func(o *Options) { o.Ablations = []string{"layers-2"} },
+		"--live draws batches while":                    func(o *Options) { o.Live, o.Samples = true, "s" },
+		"--ablate no-topology-cache":                    func(o *Options) { o.Ablations = []string{"no-pipeline+no-topology-cache"} },
+		"--eval-fanout none":                            func(o *Options) { o.Sampling.EvalFanout = "none" },
+		"the directory nowhere does":                    func(o *Options) { o.Out = "nowhere/out" },
+		"--ablate: no-pipeline+layers-3 is there twice": func(o *Options) { o.Ablations = []string{"no-pipeline+layers-3", "layers-3+no-pipeline"} },
+		"--ablate no-pipeline+no-pipeline: no-pipeline": func(o *Options) { o.Ablations = []string{"no-pipeline+no-pipeline"} },
+		"--ablate layers-3: layers-2 is there too":      func(o *Options) { o.Sampling.Fanout, o.Ablations = []int{4}, []string{"layers-2+layers-3"} },
 	} {
 		f, o := begin(t)
 		change(&o)

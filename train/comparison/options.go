@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/presample"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train"
 )
 
@@ -110,7 +111,7 @@ func (v *variant) validate() error {
 		t.Store, t.Out, t.Pack, t.Dataset, t.Samples = name, o.Out, "", o.Dataset, samplesDir
 		switch {
 		case needsPack(name):
-			t.Pack, t.Dataset, t.Samples = packDir, "", ""
+			t.Pack, t.Dataset, t.Samples, t.Topology = packDir, "", "", topology.Choice{Level: topology.Mapped}
 		case o.Live:
 			t.Samples, t.Fanout = "", sampler.FormatFanout(o.Sampling.Fanout)
 			t.BatchSize, t.EvalFanout, t.SampleSeed = o.Sampling.BatchSize, o.Sampling.EvalFanout, t.Seed
@@ -155,6 +156,12 @@ func (r *row) trainArgs(out string) []string {
 	case o.Live:
 		args = append(args, "--dataset", o.Dataset, "--fanout", sampler.FormatFanout(s.Fanout), "--batch-size", strconv.Itoa(s.BatchSize),
 			"--eval-fanout", s.EvalFanout, "--sample-seed", fmt.Sprint(o.Train.Seed))
+		if c := &o.Train.Topology; c.Level != topology.Mapped {
+			args = append(args, "--topology", c.Level)
+			if c.Memory != nil {
+				args = append(args, "--topology-memory", c.Memory.String())
+			}
+		}
 	default:
 		args = append(args, "--dataset", o.Dataset, "--samples", r.of.samples)
 	}

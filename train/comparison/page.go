@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/chart"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
-	"diskgnn/train/report"
 	"diskgnn/train/score"
 )
 
@@ -29,11 +29,12 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 // pageContent is what the template shows.
 type pageContent struct {
 	Style    template.CSS
+	Palette  template.CSS
 	Title    string
 	Sentence string
 	How      string
 	Tiles    []tile
-	Figures  []report.Figure
+	Figures  []chart.Figure
 	Columns  []string
 	Rows     []pageRow
 	Failed   []tile
@@ -59,7 +60,7 @@ func (c *comparison) writePage() error {
 // WritePage writes the comparison as a page of HTML that stands alone: its pictures are in
 // it, it runs no scripts and asks no network.
 func (r *Result) WritePage(w io.Writer) error {
-	p := pageContent{Style: report.Style(), Title: "Stores compared on " + filepath.Base(r.Dataset), Sentence: r.sentence(), How: r.how(), Tiles: r.tiles()}
+	p := pageContent{Style: chart.Style(), Palette: chart.Palette(), Title: "Stores compared on " + filepath.Base(r.Dataset), Sentence: r.sentence(), How: r.how(), Tiles: r.tiles()}
 	ran := r.ran()
 	if len(ran) > 0 {
 		p.Figures = figures(r, ran)
@@ -165,9 +166,9 @@ func (r *Result) tiles() []tile {
 // float returns a value to draw: NaN for one that is not known.
 func float(v score.Score) float64 { return float64(v) }
 
-func figures(r *Result, ran []*Store) []report.Figure {
-	list := []report.Figure{epochFigure(ran), linkFigure(ran), bytesFigure(ran), requestFigure(ran), rateFigure(r, ran), levelFigure(ran)}
-	for _, f := range []func([]*Store) (report.Figure, bool){scoreFigure, preparationFigure, paysFigure} {
+func figures(r *Result, ran []*Store) []chart.Figure {
+	list := []chart.Figure{epochFigure(ran), linkFigure(ran), bytesFigure(ran), requestFigure(ran), rateFigure(r, ran), levelFigure(ran)}
+	for _, f := range []func([]*Store) (chart.Figure, bool){scoreFigure, preparationFigure, paysFigure} {
 		if f, ok := f(ran); ok {
 			list = append(list, f)
 		}
@@ -176,35 +177,35 @@ func figures(r *Result, ran []*Store) []report.Figure {
 }
 
 // bars makes a figure of one bar chart.
-func bars(title string, to float64, ran []*Store, bar func(s *Store) report.Bar, marks ...report.Part) report.Figure {
-	var list []report.Bar
+func bars(title string, to float64, ran []*Store, bar func(s *Store) chart.Bar, marks ...chart.Part) chart.Figure {
+	var list []chart.Bar
 	for _, s := range ran {
 		b := bar(s)
 		b.Name = s.Name()
 		list = append(list, b)
 	}
-	return report.Figure{Title: title, Charts: []template.HTML{report.Bars(title, to, list, marks...)}}
+	return chart.Figure{Title: title, Charts: []template.HTML{chart.Bars(title, to, list, marks...)}}
 }
 
-func epochFigure(ran []*Store) report.Figure {
-	f := bars("Seconds of an epoch", 0, ran, func(s *Store) report.Bar {
+func epochFigure(ran []*Store) chart.Figure {
+	f := bars("Seconds of an epoch", 0, ran, func(s *Store) chart.Bar {
 		rounds := make([]string, len(s.RoundSeconds))
 		for i, v := range s.RoundSeconds {
 			rounds[i] = show(v, units.Seconds)
 		}
-		return report.Bar{Says: show(s.EpochSeconds, units.Seconds), Bars: [][]report.Part{
+		return chart.Bar{Says: show(s.EpochSeconds, units.Seconds), Bars: [][]chart.Part{
 			{{Class: "c1", Value: float(s.EpochSeconds), Tell: "by round: " + strings.Join(rounds, ", ")}},
 			{{Class: "c4", Value: float(s.FirstSeconds), Tell: "the first: " + show(s.FirstSeconds, units.Seconds)}},
 		}}
 	})
-	f.Legend = []report.Key{{Class: "c1", Name: "an epoch, median"}, {Class: "c4", Name: "the first, with filling the caches"}}
+	f.Legend = []chart.Key{{Class: "c1", Name: "an epoch, median"}, {Class: "c4", Name: "the first, with filling the caches"}}
 	return f
 }
 
 // linkClasses are the colours of the links, in the order of the pipeline.
 var linkClasses = []string{"c3", "c1", "c4", "c2", "c5", "c6", "c7", "c8"}
 
-func linkFigure(ran []*Store) report.Figure {
+func linkFigure(ran []*Store) chart.Figure {
 	var names []string
 	for _, s := range ran {
 		for _, l := range s.Links {
@@ -214,70 +215,70 @@ func linkFigure(ran []*Store) report.Figure {
 		}
 	}
 	class := func(name string) string { return linkClasses[slices.Index(names, name)%len(linkClasses)] }
-	f := bars("Seconds of each link, alone", 0, ran, func(s *Store) report.Bar {
-		b := report.Bar{Says: "bound by " + s.bound()}
+	f := bars("Seconds of each link, alone", 0, ran, func(s *Store) chart.Bar {
+		b := chart.Bar{Says: "bound by " + s.bound()}
 		for _, l := range s.Links {
-			b.Bars = append(b.Bars, []report.Part{{Class: class(l.Name), Value: l.Seconds, Tell: l.Name + ": " + units.Seconds(l.Seconds)}})
+			b.Bars = append(b.Bars, []chart.Part{{Class: class(l.Name), Value: l.Seconds, Tell: l.Name + ": " + units.Seconds(l.Seconds)}})
 		}
 		return b
 	})
 	for _, n := range names {
-		f.Legend = append(f.Legend, report.Key{Class: class(n), Name: n})
+		f.Legend = append(f.Legend, chart.Key{Class: class(n), Name: n})
 	}
 	f.Note = "Links of the pipeline work at the same time: the longest is what an epoch waits for."
 	return f
 }
 
-func bytesFigure(ran []*Store) report.Figure {
-	f := bars("Bytes read in an epoch", 0, ran, func(s *Store) report.Bar {
+func bytesFigure(ran []*Store) chart.Figure {
+	f := bars("Bytes read in an epoch", 0, ran, func(s *Store) chart.Bar {
 		says := show(s.BytesRead, size)
 		if s.UsefulFraction.Defined() {
 			says += ", " + show(s.UsefulFraction, percent) + " useful"
 		}
-		return report.Bar{Says: says, Bars: [][]report.Part{{
+		return chart.Bar{Says: says, Bars: [][]chart.Part{{
 			{Class: "c1", Value: float(s.UsefulBytes), Tell: "useful: " + show(s.UsefulBytes, size)},
 			{Class: "c1 pale", Value: float(s.BytesRead - s.UsefulBytes), Tell: "read beside: " + show(s.BytesRead-s.UsefulBytes, size)},
 		}}}
 	})
-	f.Legend = []report.Key{{Class: "c1", Name: "rows and graphs that batches used"}, {Class: "c1 pale", Name: "read beside them"}}
+	f.Legend = []chart.Key{{Class: "c1", Name: "rows and graphs that batches used"}, {Class: "c1 pale", Name: "read beside them"}}
 	return f
 }
 
-func requestFigure(ran []*Store) report.Figure {
-	f := bars("Requests in an epoch", 0, ran, func(s *Store) report.Bar {
+func requestFigure(ran []*Store) chart.Figure {
+	f := bars("Requests in an epoch", 0, ran, func(s *Store) chart.Bar {
 		says := show(s.Requests, number)
 		if s.Requests > 0 {
 			says += " of " + size(float64(s.BytesRead/s.Requests))
 		}
-		return report.Bar{Says: says, Bars: [][]report.Part{{{Class: "c1", Value: float(s.Requests), Tell: show(s.Requests, number)}}}}
+		return chart.Bar{Says: says, Bars: [][]chart.Part{{{Class: "c1", Value: float(s.Requests), Tell: show(s.Requests, number)}}}}
 	})
 	f.Note = "Reads as stores submit them, and their mean size; of mmap, pages that the kernel read."
 	return f
 }
 
-func rateFigure(r *Result, ran []*Store) report.Figure {
+func rateFigure(r *Result, ran []*Store) chart.Figure {
 	drive := units.BytesPerSecond(r.Drive.Sequential)
-	f := bars("Bytes a second", 0, ran, func(s *Store) report.Bar {
+	f := bars("Bytes a second", 0, ran, func(s *Store) chart.Bar {
 		effective, device := show(s.Effective, units.BytesPerSecond), show(s.Device, units.BytesPerSecond)
-		return report.Bar{Says: effective + " | " + device, Bars: [][]report.Part{
+		return chart.Bar{Says: effective + " | " + device, Bars: [][]chart.Part{
 			{{Class: "c3", Value: float(s.Effective), Tell: "effective: " + effective}},
 			{{Class: "c1", Value: float(s.Device), Tell: "of the device: " + device}},
 		}}
-	}, report.Part{Class: "c2", Value: r.Drive.Sequential, Tell: "the drive in sequence: " + drive})
-	f.Legend = []report.Key{{Class: "c3", Name: "effective: all rows of the batches, over the epoch"}, {Class: "c1", Name: "of the device: bytes read, while a read is in flight"}, {Class: "c2", Name: "the drive in sequence: " + drive}}
+	}, chart.Part{Class: "c2", Value: r.Drive.Sequential, Tell: "the drive in sequence: " + drive})
+	f.Legend = []chart.Key{{Class: "c3", Name: "effective: all rows of the batches, over the epoch"}, {Class: "c1", Name: "of the device: bytes read, while a read is in flight"}, {Class: "c2", Name: "the drive in sequence: " + drive}}
 	return f
 }
 
-func levelFigure(ran []*Store) report.Figure {
-	f := bars("Where the rows came from", 1, ran, func(s *Store) report.Bar {
-		part := func(class, name string, v score.Score) report.Part {
-			return report.Part{Class: class, Value: float(v), Tell: name + ": " + show(v, percent)}
+func levelFigure(ran []*Store) chart.Figure {
+	f := bars("Where the rows came from", 1, ran, func(s *Store) chart.Bar {
+		part := func(class, name string, v score.Score) chart.Part {
+			return chart.Part{Class: class, Value: float(v), Tell: name + ": " + show(v, percent)}
 		}
-		return report.Bar{Says: show(s.HitRatio, percent) + " hits", Bars: [][]report.Part{{
+		return chart.Bar{Says: show(s.HitRatio, percent) + " hits", Bars: [][]chart.Part{{
 			part("c3", "GPU", s.GPUHitRatio), part("c2", "RAM", s.RAMHitRatio), part("c4", "drive", 1-s.HitRatio),
 		}}}
 	})
-	f.Legend = []report.Key{{Class: "c3", Name: "the GPU's memory"}, {Class: "c2", Name: "RAM"}, {Class: "c4", Name: "the drive"}}
+	f.Legend = []chart.Key{{Class: "c3", Name: "the GPU's memory"}, {Class: "c2", Name: "RAM"}, {Class: "c4", Name: "the drive"}}
 	return f
 }
 
@@ -294,25 +295,25 @@ func lineClass(i int) string {
 
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
-func scoreFigure(ran []*Store) (report.Figure, bool) {
-	f := report.Figure{Title: "Validation score against seconds", Note: "Of the first round; the seconds are those of training and validation."}
-	var list []report.Curve
+func scoreFigure(ran []*Store) (chart.Figure, bool) {
+	f := chart.Figure{Title: "Validation score against seconds", Note: "Of the first round; the seconds are those of training and validation."}
+	var list []chart.Curve
 	for _, s := range ran {
 		if len(s.Scores) == 0 || s.Ablation != "" && !strings.Contains(s.Ablation, "layers-") { // it learns the same
 			continue
 		}
-		c := report.Curve{Class: lineClass(len(list))}
+		c := chart.Curve{Class: lineClass(len(list))}
 		for _, p := range s.Scores {
 			c.X, c.Y = append(c.X, p.Seconds), append(c.Y, 100*float(p.Valid))
 		}
 		list = append(list, c)
-		f.Legend = append(f.Legend, report.Key{Class: c.Class, Name: s.Name()})
+		f.Legend = append(f.Legend, chart.Key{Class: c.Class, Name: s.Name()})
 	}
-	f.Charts = []template.HTML{report.Curves(f.Title, "seconds", false, list, short, func(v float64) string { return short(v) + " %" })}
+	f.Charts = []template.HTML{chart.Curves(f.Title, "seconds", false, list, short, func(v float64) string { return short(v) + " %" })}
 	return f, len(list) > 0
 }
 
-func preparationFigure(ran []*Store) (report.Figure, bool) {
+func preparationFigure(ran []*Store) (chart.Figure, bool) {
 	seen := map[Preparation]bool{{}: true}
 	ran = slices.DeleteFunc(slices.Clone(ran), func(s *Store) bool {
 		shown := seen[s.Preparation] // also of rows that share a pack
@@ -320,28 +321,28 @@ func preparationFigure(ran []*Store) (report.Figure, bool) {
 		return shown
 	})
 	if len(ran) == 0 {
-		return report.Figure{}, false
+		return chart.Figure{}, false
 	}
-	f := bars("Preparation", 0, ran, func(s *Store) report.Bar {
+	f := bars("Preparation", 0, ran, func(s *Store) chart.Bar {
 		says := units.Seconds(s.Preparation.Seconds)
-		return report.Bar{Says: says, Bars: [][]report.Part{{{Class: "c1", Value: s.Preparation.Seconds, Tell: says}}}}
+		return chart.Bar{Says: says, Bars: [][]chart.Part{{{Class: "c1", Value: s.Preparation.Seconds, Tell: says}}}}
 	})
-	disk := bars("Preparation", 0, ran, func(s *Store) report.Bar {
+	disk := bars("Preparation", 0, ran, func(s *Store) chart.Bar {
 		says := budget.FormatBytes(s.Preparation.DiskBytes)
-		return report.Bar{Says: says, Bars: [][]report.Part{{{Class: "c2", Value: float64(s.Preparation.DiskBytes), Tell: says}}}}
+		return chart.Bar{Says: says, Bars: [][]chart.Part{{{Class: "c2", Value: float64(s.Preparation.DiskBytes), Tell: says}}}}
 	})
 	f.Charts = append(f.Charts, disk.Charts...)
-	f.Legend = []report.Key{{Class: "c1", Name: "seconds"}, {Class: "c2", Name: "bytes on disk"}}
+	f.Legend = []chart.Key{{Class: "c1", Name: "seconds"}, {Class: "c2", Name: "bytes on disk"}}
 	return f, true
 }
 
 // paysFigure draws the seconds after so many epochs, of the packed store with those of
 // packing: where a line crosses that, packing has paid.
-func paysFigure(ran []*Store) (report.Figure, bool) {
+func paysFigure(ran []*Store) (chart.Figure, bool) {
 	ran = slices.DeleteFunc(slices.Clone(ran), func(s *Store) bool { return s.Ablation != "" })
 	i := slices.IndexFunc(ran, func(s *Store) bool { return needsPack(s.Store) })
 	if i < 0 || len(ran) < 2 {
-		return report.Figure{}, false
+		return chart.Figure{}, false
 	}
 	last := 10.0
 	for _, s := range ran {
@@ -349,21 +350,21 @@ func paysFigure(ran []*Store) (report.Figure, bool) {
 			last = max(last, 1.5*float64(*s.PackPays))
 		}
 	}
-	f := report.Figure{Title: "Epochs until packing pays"}
-	var list []report.Curve
+	f := chart.Figure{Title: "Epochs until packing pays"}
+	var list []chart.Curve
 	for k, s := range ran {
 		after := func(n float64) float64 {
 			return s.Preparation.Seconds + float(s.FirstSeconds) + (n-1)*float(s.EpochSeconds)
 		}
-		c := report.Curve{Class: lineClass(k), X: []float64{0, 1, last}, Y: []float64{s.Preparation.Seconds, after(1), after(last)}}
+		c := chart.Curve{Class: lineClass(k), X: []float64{0, 1, last}, Y: []float64{s.Preparation.Seconds, after(1), after(last)}}
 		list = append(list, c)
 		name := s.Name()
 		if k != i {
 			name += ": " + s.pays()
 		}
-		f.Legend = append(f.Legend, report.Key{Class: c.Class, Name: name})
+		f.Legend = append(f.Legend, chart.Key{Class: c.Class, Name: name})
 	}
 	f.Note = "Seconds of preparing and of training so many epochs. Packing has paid where a store's line is above that of " + ran[i].Name() + "."
-	f.Charts = []template.HTML{report.Curves(f.Title, "epochs", true, list, short, func(v float64) string { return short(v) + " s" })}
+	f.Charts = []template.HTML{chart.Curves(f.Title, "epochs", true, list, short, func(v float64) string { return short(v) + " s" })}
 	return f, true
 }

@@ -2,6 +2,7 @@ package comparison
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train"
 )
 
@@ -29,6 +31,13 @@ var ablations = []ablation{
 		return nil
 	}},
 	{"no-ram-cache", func(v *variant) error { v.o.Train.RAMCache, v.bare = none(), true; return nil }},
+	{"no-topology-cache", func(v *variant) error {
+		if !v.o.Live {
+			return errors.New("only with --live is a topology read while training")
+		}
+		v.o.Train.Topology, v.drawn = topology.Choice{Level: topology.Cached, Memory: none()}, true
+		return nil
+	}},
 	{"layers-2", func(v *variant) error { return v.layer(2) }},
 	{"layers-3", func(v *variant) error { return v.layer(3) }},
 }
@@ -54,17 +63,19 @@ type variant struct {
 	o      Options
 	layers int  // that its samples have; 0: as given
 	bare   bool // its pack serves trainers without a cache
+	drawn  bool // what is taken away is a part of drawing: a store that needs a pack has none
 
 	samples, pack string // directories; "" of samples: batches are drawn while training alone
 	w             workload
 	preparation   Preparation // of the pack
-	failed        error       // why there is no pack
 }
 
 // layer makes the samples have so many layers: the given fanouts nearest the seeds, or more
 // of the one that is farthest.
 func (v *variant) layer(n int) error {
 	switch {
+	case v.layers > 0:
+		return fmt.Errorf("layers-%d is there too", v.layers)
 	case v.o.Samples != "":
 		return fmt.Errorf("%s has the layers that it has: leave --samples out", v.o.Samples)
 	case len(v.o.Sampling.Fanout) == n:
@@ -101,10 +112,16 @@ func (o *Options) variants() ([]*variant, error) {
 	list := []*variant{{o: *o}}
 	for i, name := range o.Ablations {
 		v := &variant{name: name, o: *o}
-		if slices.Contains(o.Ablations[:i], name) {
-			return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", name)
+		parts := strings.Split(name, joint)
+		for _, before := range o.Ablations[:i] {
+			if sameParts(parts, strings.Split(before, joint)) {
+				return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", before)
+			}
 		}
-		for _, part := range strings.Split(name, joint) {
+		for j, part := range parts {
+			if slices.Contains(parts[:j], part) {
+				return nil, fault.New(fault.ErrUsage, "--ablate %s: %s is there twice", name, part)
+			}
 			k := slices.IndexFunc(ablations, func(a ablation) bool { return a.name == part })
 			if k < 0 {
 				return nil, fault.New(fault.ErrUsage, "--ablate %s: there are %s", cmp.Or(part, `""`), strings.Join(Ablations(), ", "))
@@ -116,4 +133,9 @@ func (o *Options) variants() ([]*variant, error) {
 		list = append(list, v)
 	}
 	return list, nil
+}
+
+// sameParts reports whether two lists have the same parts, in whatever order.
+func sameParts(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

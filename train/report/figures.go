@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/internal/chart"
 	"diskgnn/internal/units"
 	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
@@ -43,7 +44,7 @@ func (g *groups) means(value func(*rundir.Epoch) float64) []float64 {
 	for i, part := range g.of {
 		sum, n := 0.0, 0.0
 		for k := range part {
-			if v := value(&part[k]); finite(v) {
+			if v := value(&part[k]); chart.Finite(v) {
 				sum, n = sum+v, n+1
 			}
 		}
@@ -87,11 +88,11 @@ func (r *Run) barSpan() (first, last float64) {
 func value(v score.Score) float64 { return float64(v) }
 
 // figures returns what there is to draw.
-func (r *Run) figures() []Figure {
+func (r *Run) figures() []chart.Figure {
 	if len(r.Epochs) == 0 {
 		return nil
 	}
-	var list []Figure
+	var list []chart.Figure
 	if r.Setup.Engine != "none" {
 		list = append(list, r.lossFigure(), r.scoreFigure())
 		if r.rateVaries() {
@@ -101,38 +102,38 @@ func (r *Run) figures() []Figure {
 	return append(list, r.linkFigure(), r.bytesFigure(), r.rateFigure())
 }
 
-func (r *Run) lossFigure() Figure {
+func (r *Run) lossFigure() chart.Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
 	loss := g.means(func(e *rundir.Epoch) float64 { return value(e.Loss) })
-	c := newChart("loss over epochs", 180, first, last, newScale(false, 5, loss), plain)
-	c.curve(g.at, series{class: "c1", values: loss})
-	return Figure{Title: "Loss", Charts: []template.HTML{c.svg()}, Note: g.note("point"), Legend: []Key{{"c1", "training, dropout included"}}}
+	c := chart.NewPlot("loss over epochs", 180, first, last, chart.NewScale(false, 5, loss), plain)
+	c.Curve(g.at, chart.Series{Class: "c1", Values: loss})
+	return chart.Figure{Title: "Loss", Charts: []template.HTML{c.SVG()}, Note: g.note("point"), Legend: []chart.Key{{Class: "c1", Name: "training, dropout included"}}}
 }
 
-func (r *Run) scoreFigure() Figure {
+func (r *Run) scoreFigure() chart.Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
 	train := g.means(func(e *rundir.Epoch) float64 { return value(e.TrainAccuracy) })
 	valid := g.means(func(e *rundir.Epoch) float64 { return value(e.ValidAccuracy) })
-	f := Figure{Title: capital(r.metric()), Note: g.note("point"), Legend: []Key{{"c2", "training, dropout included"}}}
+	f := chart.Figure{Title: capital(r.metric()), Note: g.note("point"), Legend: []chart.Key{{Class: "c2", Name: "training, dropout included"}}}
 	best := r.best()
 	var top []float64
 	if best >= 0 {
 		top = []float64{value(r.Epochs[best].ValidAccuracy)}
 	}
-	c := newChart(r.metric()+" over epochs", 180, first, last, newScale(false, 5, train, valid, top), r.tick)
+	c := chart.NewPlot(r.metric()+" over epochs", 180, first, last, chart.NewScale(false, 5, train, valid, top), r.tick)
 	if best >= 0 {
 		at := float64(r.Epochs[best].Epoch)
-		c.line("best", c.px(at), c.top, c.px(at), c.top+c.height)
-		f.Legend = append(f.Legend, Key{"c1", "validation"}, Key{"ring", fmt.Sprintf("best: epoch %d, %s", r.Epochs[best].Epoch, r.score(r.Epochs[best].ValidAccuracy))})
+		c.Upright("best", at)
+		f.Legend = append(f.Legend, chart.Key{Class: "c1", Name: "validation"}, chart.Key{Class: "ring", Name: fmt.Sprintf("best: epoch %d, %s", r.Epochs[best].Epoch, r.score(r.Epochs[best].ValidAccuracy))})
 	}
-	c.curve(g.at, series{class: "c2", values: train})
-	c.curve(g.at, series{class: "c1", values: valid})
-	if best >= 0 && finite(top[0]) {
-		c.dot("ring", float64(r.Epochs[best].Epoch), top[0], 5)
+	c.Curve(g.at, chart.Series{Class: "c2", Values: train})
+	c.Curve(g.at, chart.Series{Class: "c1", Values: valid})
+	if best >= 0 && chart.Finite(top[0]) {
+		c.Dot("ring", float64(r.Epochs[best].Epoch), top[0], 5)
 	}
-	f.Charts = []template.HTML{c.svg()}
+	f.Charts = []template.HTML{c.SVG()}
 	return f
 }
 
@@ -142,22 +143,22 @@ func (r *Run) rateVaries() bool {
 	return slices.ContainsFunc(r.Epochs, func(e rundir.Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
 }
 
-func (r *Run) learningRateFigure() Figure {
+func (r *Run) learningRateFigure() chart.Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
 	rates := g.means(func(e *rundir.Epoch) float64 { return value(e.LR) })
-	c := newChart("learning rate over epochs", 120, first, last, newScale(true, 4, rates), plain)
-	c.curve(g.at, series{class: "c1", values: rates})
-	return Figure{Title: "Learning rate", Charts: []template.HTML{c.svg()}, Note: g.note("point")}
+	c := chart.NewPlot("learning rate over epochs", 120, first, last, chart.NewScale(true, 4, rates), plain)
+	c.Curve(g.at, chart.Series{Class: "c1", Values: rates})
+	return chart.Figure{Title: "Learning rate", Charts: []template.HTML{c.SVG()}, Note: g.note("point")}
 }
 
 // linkFigure draws a panel for each link: links overlap, so each has the whole
 // epoch to divide between work and waiting.
-func (r *Run) linkFigure() Figure {
-	f := Figure{Title: "Time in each stage", Legend: []Key{{"c1", "busy"}, {"c1 pale", "blocked: waiting for a batch or a free slot"}}}
+func (r *Run) linkFigure() chart.Figure {
+	f := chart.Figure{Title: "Time in each stage", Legend: []chart.Key{{Class: "c1", Name: "busy"}, {Class: "c1 pale", Name: "blocked: waiting for a batch or a free slot"}}}
 	g := groupEpochs(r.Epochs, mostBars)
 	links := r.Epochs[len(r.Epochs)-1].Links
-	parts := make([][]series, len(links))
+	parts := make([][]chart.Series, len(links))
 	var sums []float64
 	for i, s := range links {
 		of := func(seconds func(*pipeline.LinkTime) float64) []float64 {
@@ -171,27 +172,27 @@ func (r *Run) linkFigure() Figure {
 		}
 		busy := of(func(t *pipeline.LinkTime) float64 { return t.Busy })
 		blocked := of(func(t *pipeline.LinkTime) float64 { return t.Blocked })
-		parts[i] = []series{{"busy", "c1", busy}, {"blocked", "c1 pale", blocked}}
+		parts[i] = []chart.Series{{Name: "busy", Class: "c1", Values: busy}, {Name: "blocked", Class: "c1 pale", Values: blocked}}
 		for k := range busy {
 			sums = append(sums, busy[k]+blocked[k])
 		}
 	}
-	y := newScale(true, 2, sums)
+	y := chart.NewScale(true, 2, sums)
 	first, last := r.barSpan()
 	for i, s := range links {
 		name := s.Link
 		if s.Workers > 1 {
 			name += fmt.Sprintf(" (mean of %d workers)", s.Workers)
 		}
-		c := newPanel(name, 44, first, last, y, seconds, i == len(links)-1)
-		c.stack(g.at, float64(g.size), parts[i], func(k int) string { return tell(g.label(k), parts[i], k, units.Seconds) })
-		f.Charts = append(f.Charts, c.svg())
+		c := chart.NewPanel(name, 44, first, last, y, seconds, i == len(links)-1)
+		c.Stack(g.at, float64(g.size), parts[i], func(k int) string { return tell(g.label(k), parts[i], k, units.Seconds) })
+		f.Charts = append(f.Charts, c.SVG())
 	}
 	f.Note = strings.TrimSpace("Stages work at the same time: the longest solid bar is what the epoch waits for. " + g.note("bar"))
 	return f
 }
 
-func (r *Run) bytesFigure() Figure {
+func (r *Run) bytesFigure() chart.Figure {
 	g := groupEpochs(r.Epochs, mostBars)
 	cold := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead - e.SSDBytesRead - e.GraphBytesRead) })
 	ssd := g.means(func(e *rundir.Epoch) float64 { return float64(e.SSDBytesRead) })
@@ -202,58 +203,58 @@ func (r *Run) bytesFigure() Figure {
 		most = max(most, cold[i]+ssd[i]+graphs[i]+ram[i])
 	}
 	unit, name := byteUnit(most)
-	all := []series{{"cold", "c1", cold}, {"shared rows (SSD)", "c3", ssd}, {"graphs", "c2", graphs}, {"from " + r.caches() + ", not read", "c4", ram}}
-	var parts []series
-	f := Figure{Title: "Bytes of an epoch", Note: g.note("bar")}
+	all := []chart.Series{{Name: "cold", Class: "c1", Values: cold}, {Name: "shared rows (SSD)", Class: "c3", Values: ssd}, {Name: "graphs", Class: "c2", Values: graphs}, {Name: "from " + r.caches() + ", not read", Class: "c4", Values: ram}}
+	var parts []chart.Series
+	f := chart.Figure{Title: "Bytes of an epoch", Note: g.note("bar")}
 	for _, p := range all {
 		sum := 0.0
-		for i := range p.values {
-			p.values[i] /= unit
-			sum += p.values[i]
+		for i := range p.Values {
+			p.Values[i] /= unit
+			sum += p.Values[i]
 		}
 		if sum != 0 {
 			parts = append(parts, p)
-			f.Legend = append(f.Legend, Key{p.class, p.name})
+			f.Legend = append(f.Legend, chart.Key{Class: p.Class, Name: p.Name})
 		}
 	}
 	format := func(v float64) string { return plain(v) + " " + name }
 	first, last := r.barSpan()
-	c := newChart("bytes by level over epochs", 180, first, last, newScale(true, 5, []float64{most / unit}), format)
-	c.stack(g.at, float64(g.size), parts, func(k int) string { return tell(g.label(k), parts, k, format) })
-	f.Charts = []template.HTML{c.svg()}
+	c := chart.NewPlot("bytes by level over epochs", 180, first, last, chart.NewScale(true, 5, []float64{most / unit}), format)
+	c.Stack(g.at, float64(g.size), parts, func(k int) string { return tell(g.label(k), parts, k, format) })
+	f.Charts = []template.HTML{c.SVG()}
 	return f
 }
 
-func (r *Run) rateFigure() Figure {
+func (r *Run) rateFigure() chart.Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	flight := g.means(func(e *rundir.Epoch) float64 { return value(e.ReadRate) / (1 << 20) })
 	whole := g.means(func(e *rundir.Epoch) float64 { return float64(e.BytesRead) / (1 << 20) / e.Seconds })
 	first, last := r.span()
-	f := Figure{Title: "Reading, MiB/s", Note: g.note("point"), Legend: []Key{{"c1", "while a read is in flight"}, {"c3", "over the whole epoch"}}}
+	f := chart.Figure{Title: "Reading, MiB/s", Note: g.note("point"), Legend: []chart.Key{{Class: "c1", Name: "while a read is in flight"}, {Class: "c3", Name: "over the whole epoch"}}}
 	lists := [][]float64{flight, whole}
 	drive := r.DriveRate / (1 << 20)
 	if drive > 0 {
 		lists = append(lists, []float64{drive})
-		f.Legend = append(f.Legend, Key{"c2", "the drive in sequence: " + units.BytesPerSecond(r.DriveRate)})
+		f.Legend = append(f.Legend, chart.Key{Class: "c2", Name: "the drive in sequence: " + units.BytesPerSecond(r.DriveRate)})
 	}
-	c := newChart("bytes read per second over epochs", 180, first, last, newScale(true, 5, lists...), plain)
+	c := chart.NewPlot("bytes read per second over epochs", 180, first, last, chart.NewScale(true, 5, lists...), plain)
 	if drive > 0 {
-		c.line("line c2 dashed", marginL, c.py(drive), chartWidth-marginR, c.py(drive))
+		c.Across("line c2 dashed", drive)
 	}
-	c.curve(g.at, series{class: "c3", values: whole})
-	c.curve(g.at, series{class: "c1", values: flight})
-	f.Charts = []template.HTML{c.svg()}
+	c.Curve(g.at, chart.Series{Class: "c3", Values: whole})
+	c.Curve(g.at, chart.Series{Class: "c1", Values: flight})
+	f.Charts = []template.HTML{c.SVG()}
 	return f
 }
 
 // tell says what a bar consists of.
-func tell(label string, parts []series, i int, format func(float64) string) string {
+func tell(label string, parts []chart.Series, i int, format func(float64) string) string {
 	var b strings.Builder
 	b.WriteString(label)
 	separator := ": "
 	for _, p := range parts {
-		if v := p.values[i]; finite(v) {
-			fmt.Fprintf(&b, "%s%s %s", separator, p.name, format(v))
+		if v := p.Values[i]; chart.Finite(v) {
+			fmt.Fprintf(&b, "%s%s %s", separator, p.Name, format(v))
 			separator = ", "
 		}
 	}

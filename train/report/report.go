@@ -11,18 +11,12 @@ import (
 	"io"
 	"time"
 
+	"diskgnn/internal/chart"
 	"diskgnn/internal/units"
 )
 
 //go:embed page.html
 var pageText string
-
-//go:embed style.css
-var style string
-
-// Style returns the style sheet of a page: it gives the classes of charts, c1 to c4 and pale,
-// their colours, light or dark.
-func Style() template.CSS { return template.CSS(style) } // ours
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
@@ -34,7 +28,7 @@ type page struct {
 	Sentence string
 	When     string
 	Tiles    []row
-	Figures  []Figure
+	Figures  []chart.Figure
 	Memory   []bar
 	Tables   []table
 	Columns  []string // of the table of epochs
@@ -48,17 +42,6 @@ type table struct {
 	Title string
 	Rows  []row
 }
-
-// Figure is one chart or several below each other.
-type Figure struct {
-	Title  string
-	Legend []Key
-	Charts []template.HTML
-	Note   string
-}
-
-// Key is an entry of a legend: what a class of the style sheet stands for.
-type Key struct{ Class, Name string }
 
 // bar is a share of something, in percent.
 type bar struct {
@@ -78,7 +61,7 @@ const mostRows = 100
 // Write writes the page.
 func Write(w io.Writer, r *Run) error {
 	p := page{
-		Style: Style(),
+		Style: chart.Style(),
 		Title: r.title(), State: string(r.State), Sentence: r.sentence(), When: r.when(),
 		Tiles: r.tiles(), Figures: r.figures(), Memory: r.memory(),
 		Tables: []table{r.configuration(), r.pack(), r.environment()},

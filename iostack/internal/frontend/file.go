@@ -30,6 +30,11 @@ type File struct {
 	Slot    int
 	OnClose func()
 
+	// Runs, of a file that has no descriptor, returns how many bytes lie next to each other
+	// from an offset on; see NewFile. Media is the backend's.
+	Runs  func(offset int64) int
+	Media any
+
 	striping iostack.Striping // of the parts
 	parts    []*File          // that hold the content, if the file is striped
 
@@ -47,7 +52,7 @@ func (f *File) Size() int64 { return f.size }
 // Direct tells whether reads are direct, or why not.
 func (f *File) Direct() (bool, string) { return f.direct, f.reason }
 
-// Fd returns the descriptor, for the backend.
+// Fd returns the descriptor, for the backend; below 0 where there is none.
 func (f *File) Fd() int { return f.fd }
 
 // Close closes the file; see iostack.File.
@@ -67,6 +72,9 @@ func (f *File) Close() error {
 	}
 	if f.OnClose != nil {
 		f.OnClose()
+	}
+	if f.fd < 0 {
+		return nil
 	}
 	if err := unix.Close(f.fd); err != nil {
 		return &fs.PathError{Op: "close", Path: f.path, Err: err}
@@ -119,6 +127,24 @@ func openFlags(path string, flags int) (fd int, err error) {
 			return fd, err
 		}
 	}
+}
+
+// NewFile returns a file that the backend has on media of its own: its size in bytes, what
+// is found of its content where (Runs, Media), and reads that are direct. Pieces that
+// Runs divides begin and end at multiples of iostack.Align in the file.
+func (s *Stack) NewFile(path string, size int64, runs func(offset int64) int, media any) (*File, error) {
+	if s.queue.Closed() {
+		return nil, fmt.Errorf("%s: open %s: %w", s.name, path, iostack.ErrClosed)
+	}
+	return &File{stack: s, path: path, size: size, direct: true, splits: s.splits, fd: -1, Runs: runs, Media: media}, nil
+}
+
+// end returns where the file ends now.
+func (f *File) end() (int64, error) {
+	if f.fd < 0 {
+		return f.size, nil
+	}
+	return sizeOf(f.fd)
 }
 
 // sizeOf works for files and block devices alike. Nobody else uses the

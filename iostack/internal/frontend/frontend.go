@@ -111,13 +111,29 @@ func (s *Stack) OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// Submit queues the requests; see iostack.Stack.
-func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
-	var bytes int64
+// Owns reports whether a file is one of this stack's.
+func (s *Stack) Owns(f iostack.File) bool {
+	mine, ok := f.(*File)
+	return ok && mine.stack == s
+}
+
+// Check returns what Submit would refuse of the requests.
+func (s *Stack) Check(reqs []iostack.Request) error {
 	for i := range reqs {
 		if err := s.check(&reqs[i]); err != nil {
 			return fmt.Errorf("%s: submit: request %d: %w", s.name, i, err)
 		}
+	}
+	return nil
+}
+
+// Submit queues the requests; see iostack.Stack.
+func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	if err := s.Check(reqs); err != nil {
+		return err
+	}
+	var bytes int64
+	for i := range reqs {
 		bytes += int64(reqs[i].Len())
 	}
 	if err := s.queue.push(g, reqs); err != nil {
@@ -141,6 +157,8 @@ func (s *Stack) check(r *iostack.Request) error {
 		return fault.New(fault.ErrUsage, "read %s: this backend reads into host memory only", f.path)
 	case r.Device != (cuda.Buffer{}) && r.Buf != nil:
 		return fault.New(fault.ErrUsage, "read %s: into host and device memory at once", f.path)
+	case r.Scatter != nil && (r.Buf != nil || r.Device != (cuda.Buffer{})):
+		return fault.New(fault.ErrUsage, "read %s: into one piece of memory and several at once", f.path)
 	}
 	return nil
 }
@@ -152,11 +170,14 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 		return g.Take()
 	}
 	// What has begun cannot be called back, and is over within a device read.
-	s.queue.drop(g)
+	s.Drop(g)
 	_ = g.Await(context.Background())
 	_ = g.Take()
 	return fmt.Errorf("%s: wait: %w", s.name, stopped)
 }
+
+// Drop ends the requests of a group that have not begun.
+func (s *Stack) Drop(g *iostack.Group) { s.queue.drop(g) }
 
 // Stats returns a snapshot; its fields may be some reads apart from each other
 // while reads are in flight.

@@ -32,19 +32,26 @@ type request struct {
 	index  int // in the group
 	offset int64
 	length int
-	rest   []byte      // in host memory, or
+	rest   []byte      // in host memory,
+	more   [][]byte    // what follows it there, which has
+	later  int         // bytes; or
 	device cuda.Buffer // in device memory
 }
 
 // left is how many bytes have not been handed out.
-func (r *request) left() int { return len(r.rest) + int(r.device.Bytes()) }
+func (r *request) left() int { return len(r.rest) + r.later + int(r.device.Bytes()) }
 
 // next is the file offset of the first byte not handed out.
 func (r *request) next() int64 { return r.offset + int64(r.length-r.left()) }
 
 // skip takes away the first n bytes of what is left.
 func (r *request) skip(n int) {
-	if r.rest != nil {
+	if r.device == (cuda.Buffer{}) {
+		for n >= len(r.rest) && len(r.more) > 0 {
+			n -= len(r.rest)
+			r.rest, r.more = r.more[0], r.more[1:]
+			r.later -= len(r.rest)
+		}
 		r.rest = r.rest[n:]
 		return
 	}
@@ -94,9 +101,14 @@ func (q *Queue) append(g *iostack.Group, reqs []iostack.Request) error {
 			g.Done(nil)
 			continue
 		}
-		*q.at(q.count) = request{
+		queued := q.at(q.count)
+		*queued = request{
 			group: g, file: r.File.(*File), index: first + i,
-			offset: r.Offset, length: r.Len(), rest: r.Buf, device: r.Device,
+			offset: r.Offset, length: r.Len(), rest: r.Buf, more: r.Scatter, device: r.Device,
+		}
+		if r.Scatter != nil {
+			queued.later = queued.length
+			queued.skip(0) // to the first piece that is not empty
 		}
 		q.setCount(q.count + 1)
 	}

@@ -27,12 +27,13 @@ type Read struct {
 
 	whole *File // the request's, of which file is a part if it is striped
 
-	dst  []byte // the piece's part of the request's buffer
-	at   int64  // offset of dst in the request's file
-	from int64  // offset of buf in file
-	buf  []byte // what the device fills: dst itself, or a bounce buffer
-	skip int    // where dst lies in buf
-	need int    // bytes of buf without which dst is not whole
+	dst  []byte   // the piece's part of the request's buffer
+	more [][]byte // what follows dst, if it goes on elsewhere
+	at   int64    // offset of dst in the request's file
+	from int64    // offset of buf in file
+	buf  []byte   // what the device fills: dst itself, or a bounce buffer
+	skip int      // where dst lies in buf
+	need int      // bytes of buf without which dst is not whole
 
 	device cuda.Buffer // the piece's destination instead of dst and buf
 
@@ -96,7 +97,7 @@ func (r *Read) Advance(n int) (done bool, err error) {
 	}
 	// Less than a page: the end of the file, or a direct read cut inside a page,
 	// which must be repeated from the page's start.
-	size, err := sizeOf(r.file.fd)
+	size, err := r.file.end()
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("find the end of the file: %w", err)
@@ -113,7 +114,7 @@ func (r *Read) Advance(n int) (done bool, err error) {
 // before the read does, if it does, else the given error. Libraries have answers of
 // their own for reads beyond the end.
 func (r *Read) Failed(err error) error {
-	if size, e := sizeOf(r.file.fd); e == nil && size < r.from+int64(r.need) {
+	if size, e := r.file.end(); e == nil && size < r.from+int64(r.need) {
 		return r.truncated(int(max(size-r.from, 0)), size)
 	}
 	return err
@@ -152,6 +153,12 @@ func (r *Read) End(err error) {
 	switch {
 	case err != nil:
 		failure = r.fail(err)
+	case r.more != nil:
+		for from := r.buf[r.skip:r.need]; len(from) > 0; r.dst, r.more = r.more[0], r.more[1:] {
+			if from = from[copy(r.dst, from):]; len(r.more) == 0 {
+				break
+			}
+		}
 	case r.dst != nil && (r.skip != 0 || len(r.dst) != len(r.buf) || &r.dst[0] != &r.buf[0]):
 		copy(r.dst, r.buf[r.skip:r.need])
 	}
@@ -180,6 +187,9 @@ func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 		}
 		return n, r.enter(s)
 	}
+	if n := r.gather(s, q, file, from, n, bounce); n > 0 {
+		return n, r.enter(s)
+	}
 	p := file.splits.Next(from, rest[:min(n, len(rest))])
 	*r = Read{
 		stack: s, group: q.group, file: file,
@@ -190,6 +200,27 @@ func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 		r.buf, r.skip, r.need = bounce[:p.Length], p.Skip, p.Skip+len(p.Dst)
 	}
 	return len(p.Dst), r.enter(s)
+}
+
+// gather makes r one piece for several destinations that follow each other in the file, by
+// way of the bounce buffer, and returns its length; 0 where the next destination is long
+// enough for pieces of its own, or the last. Of what it takes, n bytes lie next to each other.
+func (r *Read) gather(s *Stack, q *request, file *File, from int64, n int, bounce []byte) int {
+	if len(q.more) == 0 || len(q.rest) > file.splits.Bounce/2 {
+		return 0
+	}
+	mask := file.splits.Align - 1
+	lead := int(from) & mask
+	if n = min(n, q.left(), file.splits.Bounce-lead); n <= len(q.rest) {
+		return 0
+	}
+	*r = Read{
+		stack: s, group: q.group, file: file,
+		index: q.index, offset: q.offset, length: q.length, whole: q.file,
+		dst: q.rest, more: q.more, at: q.next(), from: from - int64(lead),
+		buf: bounce[:(lead+n+mask)&^mask], skip: lead, need: lead + n,
+	}
+	return n
 }
 
 // enter keeps the file open for the read.

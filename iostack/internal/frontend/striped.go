@@ -44,9 +44,14 @@ func (s *Stack) OpenStriped(paths []string, unit int) (_ iostack.File, err error
 // locate returns where the byte at the given offset lies, and how many from
 // there on a read may ask for.
 func (f *File) locate(offset int64) (part *File, at int64, n int) {
-	if f.parts == nil {
-		return f, offset, math.MaxInt
+	part, at, n = f, offset, math.MaxInt
+	if f.parts != nil {
+		var i int
+		i, at, n = f.striping.Locate(offset)
+		part = f.parts[i]
 	}
-	i, at, n := f.striping.Locate(offset)
-	return f.parts[i], at, n
+	if part.Runs != nil {
+		n = min(n, part.Runs(at))
+	}
+	return part, at, n
 }

@@ -2,6 +2,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/spec"
@@ -25,12 +26,33 @@ func (c *controller) admin(sq *submission, cmd *spec.Command) {
 	case spec.DeleteCQ:
 		status = c.deleteCQ(cmd)
 	case spec.Abort:
-		status, result = spec.Success, 1 // not aborted: it is too late for all
+		status, result = spec.Success, 1 // not aborted: it is too late
+		if c.abort(uint16(cmd.Word(10)), uint16(cmd.Word(10)>>16)) {
+			result = 0
+		}
+	case spec.GetLogPage:
+		status = c.logPage(cmd)
 	case spec.AsyncEvent:
 		sq.cq.promised--
 		return
 	}
 	c.post(sq, cmd.ID(), status, result)
+}
+
+// abort ends a command that is stuck.
+func (c *controller) abort(queue, id uint16) bool {
+	sq := c.sqs[queue]
+	if sq == nil {
+		return false
+	}
+	for i, j := range sq.stuck {
+		if j.cmd.ID() == id {
+			sq.stuck = slices.Delete(sq.stuck, i, i+1)
+			c.post(sq, id, spec.AbortRequested, 0)
+			return true
+		}
+	}
+	return false
 }
 
 func (c *controller) identify(cmd *spec.Command) spec.Status {
@@ -56,30 +78,64 @@ func (c *controller) identify(cmd *spec.Command) spec.Status {
 			shift++
 		}
 		page[130] = shift
+	case spec.IdentifyNamespaces:
+		if cmd.Namespace() >= spec.AllNamespaces-1 {
+			return spec.InvalidNamespace | spec.DNR
+		}
+		if cmd.Namespace() == 0 { // those behind it
+			page[0] = 1
+		}
 	default:
 		return spec.InvalidField | spec.DNR
 	}
-	parts, status := c.d.bus.segments(cmd, spec.IdentifyBytes)
+	return c.answer(cmd, page)
+}
+
+// logPage answers with the logs that a controller must have, in which nothing has happened.
+func (c *controller) logPage(cmd *spec.Command) spec.Status {
+	most := map[uint32]int{spec.ErrorLog: 64, spec.HealthLog: 512, spec.FirmwareLog: 512}[cmd.Word(10)&0xff]
+	if most == 0 {
+		return spec.InvalidLogPage | spec.DNR
+	}
+	n := (int(cmd.Word(10)>>16) + 1) * 4
+	if cmd.Word(11)&0xffff != 0 || cmd.Word(12) != 0 || cmd.Word(13) != 0 || n > most {
+		return spec.InvalidField | spec.DNR // beyond the log's end
+	}
+	return c.answer(cmd, make([]byte, n))
+}
+
+// answer copies what a command wants to know to its memory.
+func (c *controller) answer(cmd *spec.Command, b []byte) spec.Status {
+	parts, status := c.d.bus.segments(cmd, len(b), nil)
 	if status.Failed() {
 		return status
 	}
 	for _, p := range parts {
-		page = page[copy(p, page):]
+		b = b[copy(p, b):]
 	}
 	return spec.Success
 }
 
+// features gets and sets features: the number of queues, and those that a controller must have,
+// which decide nothing here.
 func (c *controller) features(cmd *spec.Command) (spec.Status, uint32) {
-	if cmd.Word(10)&0xff != spec.NumberOfQueues {
-		return spec.InvalidField | spec.DNR, 0
-	}
-	granted := uint32(c.d.o.Queues - 1)
-	if cmd.Opcode() == spec.SetFeatures {
-		if asked := cmd.Word(11); asked&0xffff == 0xffff || asked>>16 == 0xffff {
+	id, sets := cmd.Word(10)&0xff, cmd.Opcode() == spec.SetFeatures
+	switch {
+	case id == spec.NumberOfQueues && sets && c.created:
+		return spec.CommandSequenceError | spec.DNR, 0
+	case id == spec.NumberOfQueues:
+		if asked := cmd.Word(11); sets && (asked&0xffff == 0xffff || asked>>16 == 0xffff) {
 			return spec.InvalidField | spec.DNR, 0
 		}
+		granted := uint32(c.d.o.Queues - 1)
+		return spec.Success, granted<<16 | granted
+	case id < 1 || id > 0xb || id == 3 || id == 6: // 3 and 6 are optional
+		return spec.InvalidField | spec.DNR, 0
+	case sets:
+		c.values[id] = cmd.Word(11)
+		return spec.Success, 0
 	}
-	return spec.Success, granted<<16 | granted
+	return spec.Success, c.values[id]
 }
 
 // ring returns the pages of a queue that a command creates, its identifier and size.
@@ -109,6 +165,7 @@ func (c *controller) createCQ(cmd *spec.Command) spec.Status {
 	if cmd.Word(11)>>16 != 0 && cmd.Word(11)&2 != 0 {
 		return spec.InvalidInterruptVector | spec.DNR
 	}
+	c.created = true
 	c.cqs[id] = &completion{id: id, size: size, ring: ring, phase: true}
 	c.d.Store32(spec.CompletionDoorbell(int(id), 4<<c.d.o.StrideShift), 0)
 	return spec.Success
@@ -142,10 +199,12 @@ func (c *controller) deleteSQ(cmd *spec.Command) spec.Status {
 	}
 	sq.deleted = true
 	for c.busy > 0 {
-		j := <-c.done
-		c.busy--
-		c.finish(j)
+		c.finish(c.await())
 	}
+	for _, j := range sq.stuck {
+		c.post(sq, j.cmd.ID(), spec.AbortSQDeleted, 0)
+	}
+	sq.stuck = nil
 	for _, h := range sq.held {
 		c.post(sq, h.cmd.ID(), h.status, 0)
 	}

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"diskgnn/internal/fault"
@@ -19,12 +18,15 @@ type controller struct {
 	d       *Drive
 	enabled bool
 	life    uint64 // of the controller: raised when it is disabled
+	created bool   // a queue for reads and writes, since it was enabled
+	values  [16]uint32
 	sqs     map[uint16]*submission
 	cqs     map[uint16]*completion
 	jobs    chan job
 	done    chan job
 	workers sync.WaitGroup
-	busy    int // jobs that are with workers
+	busy    int          // jobs that are with workers or the medium
+	fetched spec.Command // the last that was
 }
 
 // submission is a ring of commands, from which the controller fetches.
@@ -33,6 +35,7 @@ type submission struct {
 	ring           [][]byte // pages
 	cq             *completion
 	held           []held
+	stuck          []job
 	deleted        bool
 }
 
@@ -50,6 +53,7 @@ type job struct {
 	sq     *submission
 	cmd    spec.Command
 	fate   Fate
+	op     *op // of media, or nil
 	life   uint64
 	status spec.Status
 }
@@ -60,14 +64,40 @@ type held struct {
 	others int
 }
 
+// spins is how often the controller looks again before it sleeps.
+const spins = 200
+
 func newController(d *Drive) *controller {
-	c := &controller{d: d, jobs: make(chan job), done: make(chan job, d.o.Workers)}
+	c := &controller{d: d, jobs: make(chan job), done: make(chan job, 2*d.o.Workers)}
 	c.reset()
+	if d.media != nil {
+		d.media.begin(func(j job) {
+			c.done <- j // never waits: there is room for all
+			d.kick()
+		})
+	}
 	return c
+}
+
+// await waits for a job that is with a worker or the medium.
+func (c *controller) await() job {
+	j := <-c.done
+	c.ended(&j)
+	return j
+}
+
+// ended takes note that a job has come back.
+func (c *controller) ended(j *job) {
+	c.busy--
+	if j.op != nil {
+		c.d.media.free = append(c.d.media.free, j.op)
+		j.op = nil
+	}
 }
 
 func (c *controller) reset() {
 	c.sqs, c.cqs = map[uint16]*submission{}, map[uint16]*completion{}
+	c.created, c.values = false, [16]uint32{}
 	c.life++
 }
 
@@ -88,8 +118,7 @@ func (c *controller) run() {
 		select {
 		case <-c.d.stop:
 			for c.busy > 0 {
-				<-c.done
-				c.busy--
+				c.await()
 			}
 			return
 		default:
@@ -98,11 +127,11 @@ func (c *controller) run() {
 			idle = 0
 			continue
 		}
-		if idle++; idle < 1000 {
+		if idle++; idle < spins {
 			runtime.Gosched()
-		} else {
-			time.Sleep(20 * time.Microsecond) // nobody uses the drive: its doorbells can wait
+			continue
 		}
+		c.d.rest(c.step)
 	}
 }
 
@@ -123,7 +152,7 @@ func (c *controller) step() (busy bool) {
 	for more := true; more; {
 		select {
 		case j := <-c.done:
-			c.busy--
+			c.ended(&j)
 			c.finish(j)
 			busy = true
 		default:
@@ -157,8 +186,7 @@ func (c *controller) enable(cc uint32) {
 func (c *controller) disable() {
 	c.enabled = false
 	for c.busy > 0 {
-		<-c.done
-		c.busy--
+		c.await()
 	}
 	c.reset()
 	for i := spec.Doorbells; i < len(c.d.bar); i += 4 {
@@ -182,7 +210,7 @@ func (c *controller) fetch(sq *submission) (busy bool) {
 		return false // as if it had not been written
 	}
 	for uint32(sq.head) != tail && !sq.deleted && c.room(sq.cq) {
-		var cmd spec.Command
+		cmd := &c.fetched
 		copy(cmd[:], entry(sq.ring, sq.head, spec.CommandBytes))
 		if sq.head++; sq.head == sq.size {
 			sq.head = 0
@@ -190,21 +218,44 @@ func (c *controller) fetch(sq *submission) (busy bool) {
 		sq.cq.promised++
 		busy = true
 		if sq.id == 0 {
-			c.admin(sq, &cmd)
+			c.admin(sq, cmd)
 			continue
 		}
-		j := job{sq: sq, cmd: cmd, life: c.life}
+		j := job{sq: sq, cmd: *cmd, life: c.life}
 		if c.d.o.Fate != nil {
-			j.fate = c.d.o.Fate(&cmd)
+			j.fate = c.d.o.Fate(cmd)
 		}
 		if j.fate.Status.Failed() {
 			j.status = j.fate.Status
 			c.finish(j)
 			continue
 		}
+		if c.d.media != nil && cmd.Opcode() == spec.Read {
+			c.begin(j)
+			continue
+		}
 		c.give(j)
 	}
 	return busy
+}
+
+// begin begins a read of the medium; while it has no room, jobs that are done are finished.
+func (c *controller) begin(j job) {
+	m := c.d.media
+	for len(m.free) == 0 {
+		c.finish(c.await())
+	}
+	o := m.free[len(m.free)-1]
+	m.free = m.free[:len(m.free)-1]
+	j.op = o
+	o.job = j
+	o.job.status = spec.Success
+	c.busy++
+	if status := c.d.carry(&o.job.cmd, nil, o); status.Failed() {
+		c.ended(&j)
+		j.status = status
+		c.finish(j)
+	}
 }
 
 // give hands a job to a worker; while none is free, jobs that are done are finished.
@@ -215,7 +266,7 @@ func (c *controller) give(j job) {
 		case c.jobs <- j:
 			return
 		case other := <-c.done:
-			c.busy--
+			c.ended(&other)
 			c.finish(other)
 		}
 	}
@@ -239,6 +290,8 @@ func (c *controller) finish(j job) {
 	switch sq := j.sq; {
 	case j.fate.Drop:
 		sq.cq.promised--
+	case j.fate.Stuck:
+		sq.stuck = append(sq.stuck, j)
 	case j.fate.Hold > 0:
 		sq.held = append(sq.held, held{j, j.fate.Hold})
 	default:
@@ -252,7 +305,7 @@ func (c *controller) finish(j job) {
 
 // release completes what was held for long enough, or is all that is left.
 func (c *controller) release(sq *submission) {
-	last := sq.cq.promised == len(sq.held)
+	last := sq.cq.promised == len(sq.held)+len(sq.stuck)
 	waiting := sq.held[:0]
 	for _, h := range sq.held {
 		if h.others <= 0 || last {
@@ -276,5 +329,8 @@ func (c *controller) post(sq *submission, id uint16, status spec.Status, result 
 	cq.promised--
 	if cq.tail++; cq.tail == cq.size {
 		cq.tail, cq.phase = 0, !cq.phase
+	}
+	if f := c.d.notify[cq.id].Load(); f != nil {
+		(*f)()
 	}
 }

@@ -7,60 +7,69 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// segments returns the memory of a command's data, n bytes, by its PRPs.
-func (b *bus) segments(cmd *spec.Command, n int) (parts [][]byte, status spec.Status) {
+// segments returns the memory of a command's data, n bytes, by its PRPs, in as few parts as
+// it lies in. They replace those given.
+func (b *bus) segments(cmd *spec.Command, n int, parts [][]byte) (_ [][]byte, status spec.Status) {
+	parts = parts[:0]
 	one := cmd.PRP1()
 	if one%4 != 0 {
-		return nil, spec.InvalidPRPOffset | spec.DNR
+		return parts, spec.InvalidPRPOffset | spec.DNR
 	}
 	take := func(address uint64) bool {
 		p := b.at(address)
 		if p == nil {
 			return false
 		}
-		parts = append(parts, p[:min(n, len(p))])
-		n -= len(parts[len(parts)-1])
+		p = p[:min(n, len(p))]
+		n -= len(p)
+		if k := len(parts) - 1; k >= 0 {
+			if last := parts[k]; cap(last)-len(last) >= len(p) && &last[:len(last)+1][len(last)] == &p[0] {
+				parts[k] = last[:len(last)+len(p)]
+				return true
+			}
+		}
+		parts = append(parts, p)
 		return true
 	}
 	if !take(one) {
-		return nil, spec.DataTransferError
+		return parts, spec.DataTransferError
 	}
 	switch {
 	case n == 0:
 		return parts, spec.Success
 	case n <= nvme.Page:
 		if cmd.PRP2()%nvme.Page != 0 {
-			return nil, spec.InvalidPRPOffset | spec.DNR
+			return parts, spec.InvalidPRPOffset | spec.DNR
 		}
 		if !take(cmd.PRP2()) {
-			return nil, spec.DataTransferError
+			return parts, spec.DataTransferError
 		}
 		return parts, spec.Success
 	}
 	at := cmd.PRP2()
 	if at%8 != 0 {
-		return nil, spec.InvalidPRPOffset | spec.DNR
+		return parts, spec.InvalidPRPOffset | spec.DNR
 	}
 	for n > 0 {
 		list := b.at(at)
 		if list == nil {
-			return nil, spec.DataTransferError
+			return parts, spec.DataTransferError
 		}
 		entries := len(list) / 8
 		for i := range entries {
 			address := binary.LittleEndian.Uint64(list[8*i:])
 			if i == entries-1 && n > nvme.Page { // more follows: the list goes on
 				if address%8 != 0 {
-					return nil, spec.InvalidPRPOffset | spec.DNR
+					return parts, spec.InvalidPRPOffset | spec.DNR
 				}
 				at = address
 				break
 			}
 			if address%nvme.Page != 0 {
-				return nil, spec.InvalidPRPOffset | spec.DNR
+				return parts, spec.InvalidPRPOffset | spec.DNR
 			}
 			if !take(address) {
-				return nil, spec.DataTransferError
+				return parts, spec.DataTransferError
 			}
 			if n == 0 {
 				break
@@ -74,22 +83,30 @@ func (b *bus) segments(cmd *spec.Command, n int) (parts [][]byte, status spec.St
 func (c *controller) work() {
 	buf := make([]byte, nvme.Page<<c.d.o.TransferMax)
 	for j := range c.jobs {
-		j.status = c.d.carry(&j.cmd, buf)
+		j.status = c.d.carry(&j.cmd, buf, nil)
 		c.done <- j
+		c.d.kick()
 	}
 }
 
-// carry carries out an I/O command, by way of a buffer of the largest transfer.
-func (d *Drive) carry(cmd *spec.Command, buf []byte) spec.Status {
+// carry carries out an I/O command, by way of a buffer of the largest transfer. A read is
+// begun instead if there is an op for it, unless its status is that of a failure.
+func (d *Drive) carry(cmd *spec.Command, buf []byte, o *op) spec.Status {
 	switch cmd.Opcode() {
 	case spec.Flush, spec.Read, spec.Write:
 	default:
 		return spec.InvalidOpcode | spec.DNR
 	}
-	if cmd.Namespace() != 1 && !(cmd.Opcode() == spec.Flush && cmd.Namespace() == ^uint32(0)) {
+	switch cmd.Namespace() {
+	case 1:
+	case spec.AllNamespaces:
+		if cmd.Opcode() != spec.Flush {
+			return spec.InvalidField | spec.DNR
+		}
+	default:
 		return spec.InvalidNamespace | spec.DNR
 	}
-	if cmd.Flags() != 0 {
+	if cmd.Flags()&(spec.Fused|spec.SGL) != 0 {
 		return spec.InvalidField | spec.DNR
 	}
 	if cmd.Opcode() == spec.Flush {
@@ -101,14 +118,24 @@ func (d *Drive) carry(cmd *spec.Command, buf []byte) spec.Status {
 	first, n := cmd.Blocks()
 	bytes := n * d.o.BlockBytes
 	switch {
-	case bytes > len(buf):
+	case bytes > nvme.Page<<d.o.TransferMax:
 		return spec.InvalidField | spec.DNR
 	case first > d.blocks || uint64(n) > d.blocks-first:
 		return spec.LBAOutOfRange | spec.DNR
 	}
-	parts, status := d.bus.segments(cmd, bytes)
+	var parts [][]byte
+	if o != nil {
+		parts = o.parts
+	}
+	parts, status := d.bus.segments(cmd, bytes, parts)
+	if o != nil {
+		o.parts = parts
+	}
 	if status.Failed() {
 		return status
+	}
+	if o != nil {
+		return d.media.read(o, int64(first)*int64(d.o.BlockBytes))
 	}
 	buf = buf[:bytes]
 	if cmd.Opcode() == spec.Read {

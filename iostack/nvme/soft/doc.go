@@ -7,7 +7,9 @@
 //	bus     bus addresses to host memory; they are made up, so that a wrong one is found
 //
 // One goroutine is the controller: it follows CC, reads doorbells, fetches commands, carries
-// out admin commands, and posts completions. Workers move data between the file and memory.
+// out admin commands, and posts completions. Reads of a file that the kernel has are a storage
+// stack's: the commands that were fetched together are so few entries to the kernel as it
+// makes of them, and land where the commands say. Workers do everything else.
 // A completion is posted after its data is in place; its last word is stored last, with the
 // phase.
 //

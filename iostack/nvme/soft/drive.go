@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,7 @@ type Options struct {
 type Fate struct {
 	Status spec.Status // it fails with this, if it is not Success, and is not carried out
 	Drop   bool        // it is carried out, and never completed
+	Stuck  bool        // it is carried out, and not completed until it is aborted
 	Hold   int         // it is completed after so many others of its queue
 }
 
@@ -60,6 +62,12 @@ type Drive struct {
 	blocks uint64
 	bar    []byte
 	bus    *bus
+	media  *media                   // nil: workers read the file
+	notify []atomic.Pointer[func()] // of each completion queue
+	asleep atomic.Bool              // the controller waits
+	wake   chan struct{}            // capacity 1
+	polls  atomic.Bool              // the registers are mapped: doorbells may be rung without a call
+	tick   *time.Timer
 
 	mu     sync.Mutex
 	memory map[*nvme.Memory]bool // true: of Alloc, which is unmapped
@@ -89,11 +97,17 @@ func Open(fsys vfs.FS, path string, o Options) (*Drive, error) {
 	}
 	d := &Drive{
 		name: "soft:" + path, o: o, file: f, blocks: uint64(size) / uint64(o.BlockBytes), bus: newBus(),
+		notify: make([]atomic.Pointer[func()], o.Queues+1), wake: make(chan struct{}, 1), tick: time.NewTimer(time.Hour),
 		memory: map[*nvme.Memory]bool{}, stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	need := spec.CompletionDoorbell(o.Queues, 4<<o.StrideShift) + 4
 	if d.bar, err = pages(need); err != nil {
 		return nil, errors.Join(err, f.Close())
+	}
+	if onDisk(fsys) {
+		if d.media, err = newMedia(path, o.Workers); err != nil {
+			return nil, errors.Join(err, unix.Munmap(d.bar), f.Close())
+		}
 	}
 	caps := spec.NewCapabilities(o.MaxEntries, 15, o.StrideShift)
 	atomic.StoreUint64(d.word64(spec.CAP), uint64(caps))
@@ -115,8 +129,51 @@ func pages(n int) ([]byte, error) {
 // Name implements nvme.Transport.
 func (d *Drive) Name() string { return d.name }
 
-// Registers returns the memory of BAR 0, for those that map it: a GPU.
-func (d *Drive) Registers() []byte { return d.bar }
+// Registers returns the memory of BAR 0, for those that map it: a GPU. From then on the
+// controller looks at doorbells by itself.
+func (d *Drive) Registers() []byte {
+	d.polls.Store(true)
+	d.kick()
+	return d.bar
+}
+
+// Notify implements nvme.Notifier.
+func (d *Drive) Notify(queue int, f func()) {
+	if f == nil {
+		d.notify[queue].Store(nil)
+		return
+	}
+	d.notify[queue].Store(&f)
+}
+
+// kick lets the controller go on if it sleeps.
+func (d *Drive) kick() {
+	if d.asleep.CompareAndSwap(true, false) {
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// rest waits until there may be something to do; step does what there is already.
+func (d *Drive) rest(step func() bool) {
+	d.asleep.Store(true)
+	defer d.asleep.Store(false)
+	if step() { // what came before asleep could be seen
+		return
+	}
+	if d.polls.Load() {
+		d.tick.Reset(20 * time.Microsecond)
+	} else {
+		d.tick.Reset(time.Second)
+	}
+	select {
+	case <-d.wake:
+	case <-d.stop:
+	case <-d.tick.C:
+	}
+}
 
 func (d *Drive) word(offset int) *uint32   { return (*uint32)(unsafe.Pointer(&d.bar[offset])) }
 func (d *Drive) word64(offset int) *uint64 { return (*uint64)(unsafe.Pointer(&d.bar[offset])) }
@@ -128,10 +185,16 @@ func (d *Drive) Load32(offset int) uint32 { return atomic.LoadUint32(d.word(offs
 func (d *Drive) Load64(offset int) uint64 { return atomic.LoadUint64(d.word64(offset)) }
 
 // Store32 implements nvme.Transport.
-func (d *Drive) Store32(offset int, v uint32) { atomic.StoreUint32(d.word(offset), v) }
+func (d *Drive) Store32(offset int, v uint32) {
+	atomic.StoreUint32(d.word(offset), v)
+	d.kick()
+}
 
 // Store64 implements nvme.Transport.
-func (d *Drive) Store64(offset int, v uint64) { atomic.StoreUint64(d.word64(offset), v) }
+func (d *Drive) Store64(offset int, v uint64) {
+	atomic.StoreUint64(d.word64(offset), v)
+	d.kick()
+}
 
 // Alloc implements nvme.Transport.
 func (d *Drive) Alloc(n int) (*nvme.Memory, error) {
@@ -146,6 +209,9 @@ func (d *Drive) Alloc(n int) (*nvme.Memory, error) {
 func (d *Drive) Map(b []byte) (*nvme.Memory, error) {
 	if len(b) == 0 || len(b)%nvme.Page != 0 || uintptr(unsafe.Pointer(&b[0]))%nvme.Page != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, len(b))
+	}
+	if d.media != nil {
+		_ = d.media.stack.Register(b) // a hint
 	}
 	return d.keep(b, false), nil
 }
@@ -171,6 +237,9 @@ func (d *Drive) Free(m *nvme.Memory) error {
 	if own {
 		return unix.Munmap(m.Bytes)
 	}
+	if d.media != nil {
+		_ = d.media.stack.Unregister(m.Bytes)
+	}
 	return nil
 }
 
@@ -185,6 +254,9 @@ func (d *Drive) Close() error {
 	var errs []error
 	for m := range d.memory {
 		errs = append(errs, d.Free(m))
+	}
+	if d.media != nil {
+		errs = append(errs, d.media.close())
 	}
 	return errors.Join(append(errs, unix.Munmap(d.bar), d.file.Close())...)
 }

@@ -80,6 +80,10 @@ func TestStatuses(t *testing.T) {
 	}
 	fused := io(spec.Read, 1, 0, 1)
 	fused[1] = 1
+	sgl := io(spec.Read, 1, 0, 1)
+	sgl[1] = 1 << 6
+	reserved := prp(m.Pages[0], 0, 1)
+	reserved[1] = 0x3c
 	for _, x := range []struct {
 		what string
 		cmd  spec.Command
@@ -87,6 +91,10 @@ func TestStatuses(t *testing.T) {
 	}{
 		{"namespace 0", io(spec.Read, 0, 0, 1), spec.InvalidNamespace},
 		{"namespace 2", io(spec.Read, 2, 0, 1), spec.InvalidNamespace},
+		{"reading all namespaces", io(spec.Read, ^uint32(0), 0, 1), spec.InvalidField},
+		{"flushing all namespaces", io(spec.Flush, ^uint32(0), 0, 1), spec.Success},
+		{"reserved bits beside the opcode", reserved, spec.Success},
+		{"a command with an SGL", sgl, spec.InvalidField},
 		{"an opcode that is none", io(0x7f, 1, 0, 1), spec.InvalidOpcode},
 		{"the first block behind the last", io(spec.Read, 1, size/512, 1), spec.LBAOutOfRange},
 		{"the last block and one more", io(spec.Read, 1, size/512-1, 2), spec.LBAOutOfRange},

@@ -12,6 +12,7 @@ const (
 const (
 	DeleteSQ    = 0x00
 	CreateSQ    = 0x01
+	GetLogPage  = 0x02
 	DeleteCQ    = 0x04
 	CreateCQ    = 0x05
 	Identify    = 0x06
@@ -35,7 +36,15 @@ const NumberOfQueues = 0x07
 const (
 	IdentifyNamespace  = 0
 	IdentifyController = 1
+	IdentifyNamespaces = 2 // the list of those that are active
 	IdentifyBytes      = 4096
+)
+
+// Logs that a controller has (LID).
+const (
+	ErrorLog    = 1
+	HealthLog   = 2
+	FirmwareLog = 3
 )
 
 // Command is a submission queue entry.
@@ -64,8 +73,17 @@ func (c *Command) SetID(id uint16) { binary.LittleEndian.PutUint16(c[2:], id) }
 // Namespace returns the namespace.
 func (c *Command) Namespace() uint32 { return c.Word(1) }
 
-// Flags returns the bits between opcode and identifier: fused operation, and PRP or SGL.
+// Flags returns the bits between opcode and identifier.
 func (c *Command) Flags() byte { return c[1] }
+
+// Fields of Flags, of which the other bits are reserved.
+const (
+	Fused = 0x03 // part of a fused operation
+	SGL   = 0xc0 // the data is where scatter gather lists say, not PRPs
+)
+
+// AllNamespaces stands for all namespaces, in commands that allow it.
+const AllNamespaces = ^uint32(0)
 
 // PRP1 and PRP2 say where the data is.
 func (c *Command) PRP1() uint64           { return c.long(6) }

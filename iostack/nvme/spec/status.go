@@ -35,6 +35,7 @@ const (
 	AbortLimitExceeded     Status = 0x103
 	AsyncEventLimit        Status = 0x105
 	InvalidInterruptVector Status = 0x108
+	InvalidLogPage         Status = 0x109
 	InvalidQueueDeletion   Status = 0x10c
 	WriteFault             Status = 0x280
 	UnrecoveredReadError   Status = 0x281
@@ -49,7 +50,7 @@ var names = map[Status]string{
 	InvalidPRPOffset: "invalid PRP offset", LBAOutOfRange: "block out of range", CapacityExceeded: "capacity exceeded", NamespaceNotReady: "namespace not ready",
 	CQInvalid: "completion queue invalid", InvalidQueueID: "invalid queue identifier", InvalidQueueSize: "invalid queue size",
 	AbortLimitExceeded: "abort limit exceeded", AsyncEventLimit: "asynchronous event limit exceeded", InvalidInterruptVector: "invalid interrupt vector",
-	InvalidQueueDeletion: "invalid queue deletion", WriteFault: "write fault", UnrecoveredReadError: "unrecovered read error",
+	InvalidLogPage: "invalid log page", InvalidQueueDeletion: "invalid queue deletion", WriteFault: "write fault", UnrecoveredReadError: "unrecovered read error",
 	GuardCheckError: "end-to-end guard check error", AccessDenied: "access denied",
 }
 

@@ -54,8 +54,13 @@ func openCached(ctx context.Context, d *dataset.Dataset, o Options, rep progress
 	return c, nil
 }
 
-// longestRead is the most bytes that the stack reads at a time.
-const longestRead = 64 << 10
+// longestRead is the most bytes that the stack reads at a time. Each read under way has a
+// bounce buffer of as many.
+const longestRead = 16 << 10
+
+// StackBytes is what the stack of a cached topology holds, outside Go's heap: its bounce
+// buffers, which io_uring pins whole.
+const StackBytes = inFlight * longestRead
 
 // damaged adds to an error about the indices how they are made again.
 func (c *cached) damaged(err error) error {
@@ -75,9 +80,9 @@ func (c *cached) Bytes() int64 {
 
 func (c *cached) HostBytes() int64 {
 	if c.held.ids == nil {
-		return 0
+		return StackBytes
 	}
-	return binio.AlignUp(int64(c.held.ids.Len()), binio.Page)
+	return StackBytes + binio.AlignUp(int64(c.held.ids.Len()), binio.Page)
 }
 
 func (c *cached) Fill(ctx context.Context, by Order, bytes int64, rep progress.Reporter) (nodes, read int64, err error) {

@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -63,6 +65,16 @@ func (c *Choice) Bytes(d *dataset.Dataset, rest int64) int64 {
 	default:
 		return min(int64(m.Value), most)
 	}
+}
+
+// Refused adds to an error of kind fault.ErrBudget, of work for which memory does not suffice
+// beside so many bytes of held neighbours, the flag by which fewer are held. Others it returns
+// as they are.
+func (c *Choice) Refused(err error, held int64) error {
+	if held <= 0 || c.Level != Cached || !errors.Is(err, fault.ErrBudget) {
+		return err
+	}
+	return fmt.Errorf("%w; neighbours that are held take %s of it: --topology-memory holds fewer", err, budget.FormatBytes(held))
 }
 
 // FillWork returns what Fill holds, besides what the topology then holds, before it holds

@@ -9,9 +9,9 @@
 // # Cached
 //
 // In memory are where each node's in-neighbours lie (4 bytes a node), the checksum of every
-// 4 KiB page of the indices (a thousandth of them), and after Fill the in-neighbours of the
-// nodes that an Order lists first, as many as fit, with a table that finds them: a bit for
-// every node and 4 bytes for each that is held.
+// 4 KiB page of the indices (a thousandth of them), the bounce buffers of the stack
+// (StackBytes), and after Fill the in-neighbours of the nodes that an Order lists first, as many
+// as fit, with a table that finds them: a bit for every node and 4 bytes for each that is held.
 //
 // A hop reads what is not held in one go: the destinations are sorted by where their
 // in-neighbours lie, and each page is read once, next pages by one request. Of a destination
@@ -120,7 +120,7 @@ func Needs(d *dataset.Dataset, level string) (held, work int64) {
 	if level != Cached {
 		return 0, 0
 	}
-	return graph.OffsetsBytes(d.Facts().Nodes) + d.IndicesPageSumsBytes(), d.IndicesPageSumsWork()
+	return graph.OffsetsBytes(d.Facts().Nodes) + d.IndicesPageSumsBytes() + StackBytes, d.IndicesPageSumsWork()
 }
 
 // ReaderBytes returns the memory of a reader of that level.

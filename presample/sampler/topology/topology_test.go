@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
+	"diskgnn/graph"
 	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
@@ -107,4 +109,30 @@ func TestCachedDrawsAsMapped(t *testing.T) {
 			r.Fatalf("%+v", reads)
 		}
 	})
+}
+
+// TestOutsideTheHeap: what is taken outside Go's heap is what is said to be, and counts: the
+// bounce buffers of the stack, and what is held.
+func TestOutsideTheHeap(t *testing.T) {
+	d := datasettest.Create(t, t.TempDir(), datasettest.Params{Nodes: 3000, AvgDegree: 9}.Raw())
+	before := device.HostBytes()
+	top, err := topology.Open(t.Context(), d, topology.Options{Level: topology.Cached}, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := func() int64 { return device.HostBytes() - before }
+	tables := graph.OffsetsBytes(3000) + d.IndicesPageSumsBytes()
+	if n := outside(); n == 0 || top.HostBytes() != n || top.Bytes() != tables+n {
+		t.Errorf("%d bytes are taken, %d of %d counted", n, top.HostBytes(), top.Bytes()-tables)
+	}
+	none := top.Bytes()
+	if _, _, err := top.Fill(t.Context(), topology.Degree, d.IndicesBytes()/2, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if n := outside(); top.HostBytes() != n || top.Bytes()-none <= n-topology.StackBytes {
+		t.Errorf("filled: %d bytes are taken, %d counted", n, top.HostBytes())
+	}
+	if err := top.Close(); err != nil || outside() != 0 {
+		t.Errorf("closed: %d bytes are taken, %v", outside(), err)
+	}
 }

@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"fmt"
@@ -46,7 +46,7 @@ func TestCurves(t *testing.T) {
 	got := string(Curves("scores", "seconds", true, []Curve{
 		{"c1", []float64{0, 5, 10}, []float64{0, 50, 100}},
 		{"c2 dashed", []float64{0, 2, 4}, []float64{100, math.NaN(), 50}},
-	}, plain, func(v float64) string { return fmt.Sprintf("%g!", v) }))
+	}, func(v float64) string { return fmt.Sprint(v) }, func(v float64) string { return fmt.Sprintf("%g!", v) }))
 	for _, want := range []string{
 		`<polyline class="line c1" points="62,208 254,108 446,8 "/>`,
 		`<circle class="c2 dashed" cx="62" cy="8" r="2.5"/>`, `<circle class="c2 dashed" cx="215.6" cy="108" r="2.5"/>`,

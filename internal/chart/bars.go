@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ func Bars(label string, to float64, list []Bar, marks ...Part) template.HTML {
 		for _, parts := range t.Bars {
 			x := 0.0
 			for _, p := range parts {
-				if !finite(p.Value) || p.Value <= 0 {
+				if !Finite(p.Value) || p.Value <= 0 {
 					continue
 				}
 				w := max(chartWidth*p.Value/to, leastWidth)
@@ -62,7 +62,7 @@ func Bars(label string, to float64, list []Bar, marks ...Part) template.HTML {
 			at += t.thick() + barGap
 		}
 		for _, m := range marks {
-			if !finite(m.Value) || m.Value <= 0 {
+			if !Finite(m.Value) || m.Value <= 0 {
 				continue
 			}
 			x := num(min(chartWidth*m.Value/to, chartWidth-1))
@@ -93,7 +93,7 @@ func longest(list []Bar, marks []Part) float64 {
 		for _, parts := range t.Bars {
 			sum := 0.0
 			for _, p := range parts {
-				if finite(p.Value) && p.Value > 0 {
+				if Finite(p.Value) && p.Value > 0 {
 					sum += p.Value
 				}
 			}
@@ -101,7 +101,7 @@ func longest(list []Bar, marks []Part) float64 {
 		}
 	}
 	for _, m := range marks {
-		if finite(m.Value) {
+		if Finite(m.Value) {
 			most = max(most, m.Value)
 		}
 	}
@@ -124,8 +124,8 @@ func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64)
 	for _, l := range list {
 		xs, ys = append(xs, l.X), append(ys, l.Y)
 	}
-	across := newScale(true, 6, xs...)
-	c := &chart{top: marginTop, height: 200, first: across.lo, last: across.hi, y: newScale(fromZero, 5, ys...)}
+	across := NewScale(true, 6, xs...)
+	c := &Plot{top: marginTop, height: 200, first: across.lo, last: across.hi, y: NewScale(fromZero, 5, ys...)}
 	c.begin(label, marginBot, y)
 	bottom := c.top + c.height
 	for _, v := range across.ticks {
@@ -135,7 +135,7 @@ func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64)
 	c.line("axis", marginL, bottom, chartWidth-marginR, bottom)
 	c.text("middle", marginL+plotWidth/2, bottom+32, below)
 	for _, l := range list {
-		c.curve(l.X, series{class: l.Class, values: l.Y})
+		c.Curve(l.X, Series{Class: l.Class, Values: l.Y})
 	}
-	return c.svg()
+	return c.SVG()
 }

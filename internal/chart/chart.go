@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"fmt"
@@ -20,36 +20,36 @@ const (
 	plotWidth            = chartWidth - marginL - marginR
 )
 
-// chart draws over an axis of epochs. Colours are classes, which the page's style
-// sheet gives meaning, light or dark.
-type chart struct {
+// Plot draws over an axis of epochs. Colours are classes, which Style gives meaning,
+// light or dark. What is drawn first lies below. It is of one goroutine.
+type Plot struct {
 	b      strings.Builder
 	top    float64 // of the plot
 	height float64
 	first  float64 // epoch at the left edge
 	last   float64 // and at the right
-	y      scale
+	y      Scale
 }
 
-// series is a line, or a part of every bar: one value per point, NaN for none.
-type series struct {
-	name   string
-	class  string
-	values []float64
+// Series is a line, or a part of every bar: one value per point, NaN for none.
+type Series struct {
+	Name   string
+	Class  string
+	Values []float64
 }
 
-// scale maps values to a plot's height.
-type scale struct {
+// Scale maps values to a plot's height, or to its width.
+type Scale struct {
 	lo, hi float64
 	ticks  []float64
 }
 
-// newScale covers all finite values, from zero on if asked, with round ticks.
-func newScale(fromZero bool, most int, lists ...[]float64) scale {
+// NewScale covers all finite values, from zero on if asked, with round ticks.
+func NewScale(fromZero bool, most int, lists ...[]float64) Scale {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, l := range lists {
 		for _, v := range l {
-			if finite(v) {
+			if Finite(v) {
 				lo, hi = min(lo, v), max(hi, v)
 			}
 		}
@@ -71,7 +71,7 @@ func newScale(fromZero bool, most int, lists ...[]float64) scale {
 		hi += pad
 	}
 	step := roundStep((hi-lo)/float64(most), 1, 2, 2.5, 5)
-	s := scale{lo: math.Floor(lo/step) * step, hi: math.Ceil(hi/step) * step}
+	s := Scale{lo: math.Floor(lo/step) * step, hi: math.Ceil(hi/step) * step}
 	n := int(math.Round((s.hi - s.lo) / step))
 	for i := range n + 1 {
 		// Beside zero, a sum of steps leaves crumbs.
@@ -95,19 +95,19 @@ func roundStep(x float64, digits ...float64) float64 {
 	return 10 * power
 }
 
-// newChart begins a chart whose plot reaches from epoch first to last, with the grid
+// NewPlot begins a chart whose plot reaches from epoch first to last, with the grid
 // and both axes. The label is for those who cannot see it.
-func newChart(label string, height, first, last float64, y scale, format func(float64) string) *chart {
-	c := &chart{top: marginTop, height: height, first: first, last: last, y: y}
+func NewPlot(label string, height, first, last float64, y Scale, format func(float64) string) *Plot {
+	c := &Plot{top: marginTop, height: height, first: first, last: last, y: y}
 	c.begin(label, marginBot, format)
 	c.epochs()
 	return c
 }
 
-// newPanel begins one of several charts below each other, which has its name above it
+// NewPanel begins one of several charts below each other, which has its name above it
 // and, unless it is the last, no axis of epochs.
-func newPanel(name string, height, first, last float64, y scale, format func(float64) string, isLast bool) *chart {
-	c := &chart{top: nameHeight, height: height, first: first, last: last, y: y}
+func NewPanel(name string, height, first, last float64, y Scale, format func(float64) string, isLast bool) *Plot {
+	c := &Plot{top: nameHeight, height: height, first: first, last: last, y: y}
 	below := marginBare
 	if isLast {
 		below = marginBot
@@ -121,7 +121,7 @@ func newPanel(name string, height, first, last float64, y scale, format func(flo
 }
 
 // begin draws the grid and the axis on the left.
-func (c *chart) begin(label string, below float64, format func(float64) string) {
+func (c *Plot) begin(label string, below float64, format func(float64) string) {
 	fmt.Fprintf(&c.b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s">`+"\n", num(chartWidth), num(c.top+c.height+below), html.EscapeString(label))
 	for _, v := range c.y.ticks {
 		c.line("grid", marginL, c.py(v), chartWidth-marginR, c.py(v))
@@ -129,19 +129,19 @@ func (c *chart) begin(label string, below float64, format func(float64) string) 
 	}
 }
 
-func (c *chart) px(epoch float64) float64 {
+func (c *Plot) px(epoch float64) float64 {
 	if c.last == c.first {
 		return marginL + plotWidth/2
 	}
 	return marginL + plotWidth*(epoch-c.first)/(c.last-c.first)
 }
 
-func (c *chart) py(v float64) float64 {
+func (c *Plot) py(v float64) float64 {
 	return c.top + c.height*(1-(v-c.y.lo)/(c.y.hi-c.y.lo))
 }
 
 // epochs draws the axis below.
-func (c *chart) epochs() {
+func (c *Plot) epochs() {
 	bottom := c.top + c.height
 	lo, hi := math.Ceil(c.first), math.Floor(c.last)
 	step := max(1, roundStep((hi-lo)/6, 1, 2, 5))
@@ -153,61 +153,72 @@ func (c *chart) epochs() {
 	c.text("middle", marginL+plotWidth/2, bottom+32, "epoch")
 }
 
-// curve draws a line through the points that have a value; where one has none, the
+// Curve draws a line through the points that have a value; where one has none, the
 // line is broken, and a point between two breaks is a dot.
-func (c *chart) curve(epochs []float64, s series) {
+func (c *Plot) Curve(epochs []float64, s Series) {
 	for i := 0; i < len(epochs); i++ {
 		from := i
-		for i < len(epochs) && finite(s.values[i]) {
+		for i < len(epochs) && Finite(s.Values[i]) {
 			i++
 		}
 		switch {
 		case i-from == 1:
-			c.dot(s.class, epochs[from], s.values[from], 2.5)
+			c.Dot(s.Class, epochs[from], s.Values[from], 2.5)
 		case i > from:
-			fmt.Fprintf(&c.b, `<polyline class="line %s" points="`, s.class)
+			fmt.Fprintf(&c.b, `<polyline class="line %s" points="`, s.Class)
 			for k := from; k < i; k++ {
-				fmt.Fprintf(&c.b, "%s,%s ", num(c.px(epochs[k])), num(c.py(s.values[k])))
+				fmt.Fprintf(&c.b, "%s,%s ", num(c.px(epochs[k])), num(c.py(s.Values[k])))
 			}
 			c.b.WriteString("\"/>\n")
 		}
 	}
 }
 
-func (c *chart) dot(class string, epoch, v, radius float64) {
+// Dot draws a point.
+func (c *Plot) Dot(class string, epoch, v, radius float64) {
 	fmt.Fprintf(&c.b, `<circle class="%s" cx="%s" cy="%s" r="%s"/>`+"\n", class, num(c.px(epoch)), num(c.py(v)), num(radius))
 }
 
-// stack draws a bar at each epoch, the parts on top of each other, of the given width
+// Stack draws a bar at each epoch, the parts on top of each other, of the given width
 // in epochs; tell returns what it says when pointed at.
-func (c *chart) stack(epochs []float64, width float64, parts []series, tell func(i int) string) {
+func (c *Plot) Stack(epochs []float64, width float64, parts []Series, tell func(i int) string) {
 	w := min(0.86*width*plotWidth/(c.last-c.first), 48)
 	for i, e := range epochs {
 		fmt.Fprintf(&c.b, "<g><title>%s</title>", html.EscapeString(tell(i)))
 		base := 0.0
 		for _, p := range parts {
-			v := p.values[i]
-			if !finite(v) || v <= 0 {
+			v := p.Values[i]
+			if !Finite(v) || v <= 0 {
 				continue
 			}
 			top := c.py(base + v)
-			fmt.Fprintf(&c.b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, p.class, num(c.px(e)-w/2), num(top), num(w), num(c.py(base)-top))
+			fmt.Fprintf(&c.b, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"/>`, p.Class, num(c.px(e)-w/2), num(top), num(w), num(c.py(base)-top))
 			base += v
 		}
 		c.b.WriteString("</g>\n")
 	}
 }
 
-func (c *chart) line(class string, x1, y1, x2, y2 float64) {
+// Across draws a line at a value, from edge to edge.
+func (c *Plot) Across(class string, v float64) {
+	c.line(class, marginL, c.py(v), chartWidth-marginR, c.py(v))
+}
+
+// Upright draws a line at an epoch, from the axis to the top.
+func (c *Plot) Upright(class string, epoch float64) {
+	c.line(class, c.px(epoch), c.top, c.px(epoch), c.top+c.height)
+}
+
+func (c *Plot) line(class string, x1, y1, x2, y2 float64) {
 	fmt.Fprintf(&c.b, `<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`+"\n", class, num(x1), num(y1), num(x2), num(y2))
 }
 
-func (c *chart) text(anchor string, x, y float64, s string) {
+func (c *Plot) text(anchor string, x, y float64, s string) {
 	fmt.Fprintf(&c.b, `<text class="%s" x="%s" y="%s">%s</text>`+"\n", anchor, num(x), num(y), html.EscapeString(s))
 }
 
-// svg ends the chart.
-func (c *chart) svg() template.HTML {
+// SVG ends the chart and returns it.
+func (c *Plot) SVG() template.HTML {
 	c.b.WriteString("</svg>")
 	return template.HTML(c.b.String()) // all text in it went through EscapeString
 }
@@ -215,6 +226,6 @@ func (c *chart) svg() template.HTML {
 // num writes a coordinate.
 func num(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// finite tells whether a value can be drawn. What is beyond all measure counts as
+// Finite tells whether a value can be drawn. What is beyond all measure counts as
 // infinite, so that no scale overflows.
-func finite(v float64) bool { return math.Abs(v) < 1e100 }
+func Finite(v float64) bool { return math.Abs(v) < 1e100 }

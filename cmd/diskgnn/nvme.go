@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/shell"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/target"
+	"diskgnn/iostack/nvme/volume"
+)
+
+const nvmeLoadTeaches = `Copies the files of a dataset, samples or a pack to raw NVMe drives, without a file
+system: as extents behind a table. The copy is read again and checked before it is in
+force, so that the drives hold what they held before, or the whole new directory. An
+interrupted load goes on where it was.
+
+   diskgnn nvme load pack soft:drive --size 10GiB
+   diskgnn nvme load pack soft:drive0,drive1 --force
+
+A target is soft:FILE, or soft:FILE,FILE for several drives: files, each served by an
+NVMe controller in software; --size makes one that is not there. Several drives are
+striped, in units of --unit. Drives with anything else on them, also another directory, are
+refused without --force; then another directory stays until the new one is whole, if there
+is room for both. The next command is diskgnn nvme list, or diskgnn verify nvme:TARGET.`
+
+const nvmeListTeaches = `Says what diskgnn nvme load has put on drives: the directory, and where its files lie.
+
+   diskgnn nvme list soft:drive
+   diskgnn nvme list soft:drive0,drive1 --json`
+
+// newNVMeCommand holds what is done to raw drives.
+func newNVMeCommand(g *globals) *cli.Command {
+	load, list := newNVMeLoadCommand(g), newNVMeListCommand(g)
+	load.Name, list.Name = "load", "list"
+	return &cli.Command{
+		Name:            "nvme",
+		Usage:           "put directories on raw NVMe drives",
+		UsageText:       "diskgnn nvme load [flags] DIR TARGET\ndiskgnn nvme list [flags] TARGET",
+		HideHelpCommand: true,
+		Subcommands:     []*cli.Command{load, list},
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			g.command = "nvme"
+			return usageError(err, c.Command.Flags)
+		},
+		Action: func(c *cli.Context) error {
+			g.command = "nvme"
+			if what := c.Args().First(); what != "" {
+				return fault.New(fault.ErrUsage, "%q is nothing to do with drives; there are load and list", what)
+			}
+			return fault.New(fault.ErrUsage, "name what to do: load or list")
+		},
+	}
+}
+
+// loaded is what nvme load prints.
+type loaded struct {
+	Dir         string  `json:"dir"`
+	Target      string  `json:"target"`
+	State       string  `json:"state"`
+	Format      string  `json:"format"`
+	Version     int     `json:"version"`
+	Fingerprint string  `json:"fingerprint"`
+	Files       int     `json:"files"`
+	Bytes       int64   `json:"bytes"`
+	Written     int64   `json:"bytes_written"`
+	Drives      int     `json:"drives"`
+	Unit        int64   `json:"unit_bytes"`
+	Capacity    int64   `json:"capacity_bytes"`
+	Seconds     float64 `json:"seconds"`
+}
+
+func newNVMeLoadCommand(g *globals) *cli.Command {
+	var o volume.Options
+	var size int64
+	return g.add(command{
+		name:     "nvme load",
+		usage:    "copy a directory to raw drives",
+		teaches:  nvmeLoadTeaches,
+		operands: []string{"DIR", "TARGET"},
+		flags: []cli.Flag{
+			bytesFlag("size", "of each drive that is a file and is not there yet", "", &size),
+			bytesFlag("unit", "of striping, a power of two", "1MiB", &o.Unit),
+			boolFlag("force", "replace what the drives hold, whatever it is", &o.Force),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			start, dir := time.Now(), s.args[0]
+			t, err := target.Parse(s.args[1])
+			if err != nil {
+				return outcome{}, err
+			}
+			m, err := readMeta(dir)
+			if err != nil {
+				return outcome{}, err
+			}
+			o.Reporter = s.rep
+			o.Check = func(v *volume.Volume) error { return s.verifyVolume(ctx, v, t, m) }
+			r, err := s.load(ctx, dir, m, t, size, o)
+			if err != nil {
+				return outcome{}, err
+			}
+			return wasLoaded(loaded{
+				Dir: dir, Target: t.String(), State: r.State.String(), Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint,
+				Files: len(r.Volume.Contents().Files), Bytes: r.Volume.Contents().Bytes(), Written: r.Written,
+				Drives: r.Volume.Layout().Drives, Unit: r.Volume.Layout().Unit, Capacity: r.Volume.Layout().Bytes(), Seconds: time.Since(start).Seconds(),
+			}), nil
+		},
+	})
+}
+
+func wasLoaded(l loaded) outcome {
+	return outcome{object: l, lines: []line{
+		made(l.Target, l.Fingerprint, l.State),
+		{"format", stage.Format{Name: l.Format, Version: l.Version}.String()},
+		{"files", fmt.Sprintf("%s, %s", units.Of(l.Files, "file"), budget.FormatBytes(l.Bytes))},
+		{"written", budget.FormatBytes(l.Written)},
+		{"volume", spread(l.Drives, l.Unit, l.Capacity)},
+		{"time", units.Seconds(l.Seconds)},
+	}, next: "diskgnn nvme list " + shell.Word(l.Target)}
+}
+
+func spread(drives int, unit, capacity int64) string {
+	text := fmt.Sprintf("%s on %s", budget.FormatBytes(capacity), units.Of(drives, "drive"))
+	if drives > 1 {
+		text += ", striped in units of " + budget.FormatBytes(unit)
+	}
+	return text
+}
+
+// load puts a directory on drives, which nobody else writes to meanwhile.
+func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.Target, size int64, o volume.Options) (r volume.Result, err error) {
+	for _, file := range t.Parts {
+		if err := provide(file, size); err != nil {
+			return r, err
+		}
+		lock, err := vfs.OS.Lock(file)
+		if err != nil {
+			return r, err
+		}
+		defer lock.Close()
+	}
+	err = s.onDrives(ctx, t, false, func(d []volume.Drive) error {
+		r, err = volume.Load(ctx, d, vfs.OS, dir, m, o)
+		if r.Note != "" {
+			s.rep.Logf("%s", r.Note)
+		}
+		return err
+	})
+	return r, err
+}
+
+// provide makes a file of so many bytes, which take no room before they are written, unless it
+// is there.
+func provide(file string, size int64) error {
+	st, err := vfs.OS.Stat(file)
+	switch {
+	case err == nil && !st.Mode().IsRegular():
+		return fault.New(fault.ErrInput, "%s is no regular file (%s), which a soft drive is", file, st.Mode())
+	case err == nil && st.Size() > 0:
+		if size > 0 && size != st.Size() {
+			return fault.New(fault.ErrUsage, "%s is there and has %d bytes, not the %d of --size", file, st.Size(), size)
+		}
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case size == 0:
+		return fault.New(fault.ErrInput, "there is no drive at %s: --size makes one", file)
+	case size%nvme.Page != 0:
+		return fault.New(fault.ErrUsage, "--size %d is no multiple of %d", size, nvme.Page)
+	}
+	f, err := vfs.OS.OpenReadWrite(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// onDrives calls f with the drives of a target.
+func (s *session) onDrives(ctx context.Context, t target.Target, readOnly bool, f func([]volume.Drive) error) (err error) {
+	controllers, err := t.Up(ctx, vfs.OS, readOnly, nvme.Options{})
+	if err != nil {
+		return err
+	}
+	drives := make([]volume.Drive, len(controllers))
+	for i, c := range controllers {
+		defer func(c io.Closer) { err = errors.Join(err, c.Close()) }(c)
+		if drives[i], err = volume.OnQueue(c, c.Queues()[0]); err != nil {
+			return err
+		}
+	}
+	return f(drives)
+}
+
+// verifyTarget checks what is on drives, as what it says that it is.
+func (s *session) verifyTarget(ctx context.Context, name string) (m *stage.Meta, err error) {
+	t, err := target.Parse(name)
+	if err != nil {
+		return nil, err
+	}
+	err = s.onDrives(ctx, t, true, func(d []volume.Drive) error {
+		v, err := volume.Open(d)
+		if err != nil {
+			return err
+		}
+		if m, err = stage.ReadMeta(v.FS(name), name, "directory"); err != nil {
+			return err
+		}
+		if err := v.Verify(ctx, s.rep); err != nil {
+			return err
+		}
+		return s.verifyVolume(ctx, v, t, m)
+	})
+	return m, err
+}
+
+// verifyVolume checks the directory on a volume as one of files.
+func (s *session) verifyVolume(ctx context.Context, v *volume.Volume, t target.Target, want *stage.Meta) error {
+	root := target.Prefix + t.String()
+	fsys := v.FS(root)
+	m, err := stage.Open(fsys, root, "directory", want.Format)
+	if err != nil {
+		return err
+	}
+	if c := v.Contents(); m.Fingerprint != c.Fingerprint || m.Format.Name != c.Format || m.Format.Version != c.Version {
+		return fault.New(fault.ErrCorrupt, "%s: its table says %s %.12s…, its %s %s %.12s…", root, c.Format, c.Fingerprint, stage.MetaFile, m.Format.Name, m.Fingerprint)
+	}
+	return s.verifyFiles(ctx, fsys, root, m)
+}
+
+// onVolume is what nvme list prints.
+type onVolume struct {
+	Target      string         `json:"target"`
+	Format      string         `json:"format"`
+	Version     int            `json:"version"`
+	Fingerprint string         `json:"fingerprint"`
+	Bytes       int64          `json:"bytes"`
+	Drives      int            `json:"drives"`
+	Unit        int64          `json:"unit_bytes"`
+	Capacity    int64          `json:"capacity_bytes"`
+	Generation  uint64         `json:"generation"`
+	Files       []fileOnVolume `json:"files"`
+}
+
+type fileOnVolume struct {
+	Name    string     `json:"name"`
+	Bytes   int64      `json:"bytes"`
+	Extents [][2]int64 `json:"extents"` // first page, pages
+}
+
+func newNVMeListCommand(g *globals) *cli.Command {
+	return g.add(command{
+		name:     "nvme list",
+		usage:    "say what is on raw drives",
+		teaches:  nvmeListTeaches,
+		operands: []string{"TARGET"},
+		run: func(ctx context.Context, s *session) (o outcome, err error) {
+			t, err := target.Parse(s.args[0])
+			if err != nil {
+				return o, err
+			}
+			err = s.onDrives(ctx, t, true, func(d []volume.Drive) error {
+				v, err := volume.Open(d)
+				if err != nil {
+					return err
+				}
+				o = listed(t, v)
+				return nil
+			})
+			return o, err
+		},
+	})
+}
+
+func listed(t target.Target, v *volume.Volume) outcome {
+	c, layout := v.Contents(), v.Layout()
+	l := onVolume{
+		Target: t.String(), Format: c.Format, Version: c.Version, Fingerprint: c.Fingerprint, Bytes: c.Bytes(),
+		Drives: layout.Drives, Unit: layout.Unit, Capacity: layout.Bytes(), Generation: v.Generation(),
+	}
+	o := outcome{lines: []line{
+		{"volume", spread(l.Drives, l.Unit, l.Capacity)},
+		{"format", stage.Format{Name: c.Format, Version: c.Version}.String()},
+		{"fingerprint", c.Fingerprint},
+		{"files", fmt.Sprintf("%s, %s", units.Of(len(c.Files), "file"), budget.FormatBytes(l.Bytes))},
+	}}
+	for _, f := range c.Files {
+		x := fileOnVolume{Name: f.Name, Bytes: f.Size, Extents: [][2]int64{}}
+		for _, e := range f.Extents {
+			x.Extents = append(x.Extents, [2]int64{e.First, e.Pages})
+		}
+		l.Files = append(l.Files, x)
+		o.lines = append(o.lines, line{"  " + f.Name, budget.FormatBytes(f.Size)})
+	}
+	o.object = l
+	return o
+}

@@ -1,0 +1,32 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// TestScale: ticks are round, and cover all values.
+func TestScale(t *testing.T) {
+	for _, c := range []struct {
+		fromZero bool
+		values   []float64
+		want     string
+	}{
+		{false, []float64{1.19, 3.4}, "[1 1.5 2 2.5 3 3.5]"},
+		{false, []float64{0.25, 0.851}, "[0.2 0.4 0.6 0.8 1]"},
+		{true, []float64{46.7}, "[0 10 20 30 40 50]"},
+		{true, []float64{0, 0}, "[0 0.2 0.4 0.6 0.8 1]"},
+		{false, []float64{math.NaN()}, "[0 0.2 0.4 0.6 0.8 1]"},
+		{false, []float64{-3, 3}, "[-4 -2 0 2 4]"},
+	} {
+		s := NewScale(c.fromZero, 5, c.values)
+		var ticks []string
+		for _, v := range s.ticks {
+			ticks = append(ticks, fmt.Sprintf("%.6g", v))
+		}
+		if got := fmt.Sprint(ticks); got != c.want {
+			t.Errorf("%v: ticks %v, want %s", c.values, got, c.want)
+		}
+	}
+}

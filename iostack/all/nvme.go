@@ -1,0 +1,89 @@
+package all
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/joined"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/array"
+	"diskgnn/iostack/nvme/target"
+	"diskgnn/iostack/nvme/volume"
+)
+
+// NVMe is what begins the kind of a backend that reads from NVMe drives by itself; the drives
+// follow, as package target names them.
+const NVMe = target.Prefix
+
+// IsNVMe reports whether a kind is that of a backend which has drives of its own: no other may
+// use them at the same time.
+func IsNVMe(kind string) bool { return strings.HasPrefix(kind, NVMe) }
+
+// openNVMe starts a stack on the drives of a target. Files that are not on their volume are
+// read by the best backend that reads the file system.
+func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, err error) {
+	t, err := target.Parse(kind)
+	if err != nil {
+		return nil, "", err
+	}
+	host, how, err := Open(Auto, options)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, host.Close())
+		}
+	}()
+	transports, err := t.Open(vfs.OS, true)
+	if err != nil {
+		return nil, "", err
+	}
+	what := ""
+	s, err := array.New(context.Background(), transports, array.Options{Options: options}, func(controllers []*nvme.Controller) (array.Table, error) {
+		v, err := openVolume(controllers)
+		if err != nil {
+			return nil, err
+		}
+		what = fmt.Sprintf("the %s %.12s…", v.Contents().Format, v.Contents().Fingerprint)
+		return table{v.Finder(vfs.OS)}, nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	reason := fmt.Sprintf("nvme: %s in flight, %s on %s; other files: %s", units.Of(s.Caps().Depth, "read"), what, t, how)
+	return joined.New(s, host.(joined.Part)), reason, nil
+}
+
+// openVolume reads the table of the volume on controllers, by their first queues.
+func openVolume(controllers []*nvme.Controller) (*volume.Volume, error) {
+	var drives []volume.Drive
+	for _, c := range controllers {
+		d, err := volume.OnQueue(c, c.Queues()[0])
+		if err != nil {
+			return nil, err
+		}
+		drives = append(drives, d)
+	}
+	return volume.Open(drives)
+}
+
+// table is a volume's, for an array.
+type table struct{ finder *volume.Finder }
+
+// Find implements array.Table.
+func (t table) Find(name string) (array.File, error) {
+	f, err := t.finder.Find(name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	case f == nil:
+		return nil, fmt.Errorf("open %s: %w", name, iostack.ErrElsewhere)
+	}
+	return f, nil
+}

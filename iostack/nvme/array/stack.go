@@ -1,0 +1,204 @@
+package array
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"diskgnn/device"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/iostack/internal/frontend"
+	"diskgnn/iostack/nvme"
+)
+
+type front = frontend.Stack
+
+// Options are how drives are read.
+type Options struct {
+	iostack.Options
+
+	// Timeout is how long a command may take, Now the clock that says so; 0 and nil: those
+	// of nvme.Options.
+	Timeout time.Duration
+	Now     func() time.Time
+}
+
+// Stack implements iostack.Stack on the queues of NVMe controllers. It holds one bounce
+// buffer of min(MaxIO, 128 KiB) for each of Options.Workers reads in flight, counted in
+// device.HostBytes, and as much again for a transport that cannot map it.
+type Stack struct {
+	*front
+	queue   *frontend.Queue
+	drives  []*drive
+	workers []*worker
+	table   Table
+	bounce  *device.Host
+	now     func() time.Time
+	running sync.WaitGroup
+	once    sync.Once
+	err     error // of Close
+}
+
+var _ iostack.Stack = (*Stack)(nil)
+
+// perWorker is the reads under way that a goroutine looks after. From some 100 on, a second
+// one with queues of its own uses more processors than it gains.
+const perWorker = 128
+
+// New brings the controllers behind the transports up, which are closed with the stack, also
+// when New fails. find reads the table of what is on the drives, once they are up. Options
+// that make no sense are an error of kind fault.ErrUsage, as are reads through a page cache,
+// which there is none of.
+func New(ctx context.Context, transports []nvme.Transport, o Options, find func([]*nvme.Controller) (Table, error)) (_ *Stack, err error) {
+	s := &Stack{now: o.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, t := range transports[len(s.drives):] {
+			err = errors.Join(err, t.Close())
+		}
+		err = errors.Join(err, s.Close())
+	}()
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Direct == iostack.DirectNever {
+		return nil, fault.New(fault.ErrUsage, "buffered reads were asked for, but drives have no page cache")
+	}
+	workers := min((o.Workers+perWorker-1)/perWorker, 4)
+	window := (o.Workers + workers - 1) / workers
+	for _, t := range transports {
+		c, err := nvme.Open(ctx, t, nvme.Options{Queues: workers, Depth: window + 1, Timeout: o.Timeout, Now: o.Now})
+		s.drives = append(s.drives, newDrive(s, c, t)) // closed by now if it failed
+		if err != nil {
+			return nil, err
+		}
+		d := s.drives[len(s.drives)-1]
+		d.space, d.transfer = c.Namespace(), c.Identity().MaxTransfer&^(iostack.Align-1)
+		workers = min(workers, len(c.Queues()))
+		for _, q := range c.Queues() {
+			window = min(window, q.Depth()-1)
+		}
+		o.MaxIO = min(o.MaxIO, d.transfer)
+	}
+	o.Workers = min(o.Workers, workers*window)
+	if s.front, s.queue, err = frontend.New("nvme", o.Options); err != nil {
+		return nil, err
+	}
+	s.OpenWith(s.open)
+	if s.table, err = find(s.controllers()); err != nil {
+		return nil, err
+	}
+	if s.bounce, err = device.NewHost(workers * window * s.BounceBytes()); err != nil {
+		return nil, fmt.Errorf("nvme: bounce buffers: %w", err)
+	}
+	for _, d := range s.drives {
+		_ = d.maps.add(s.bounce.Bytes()) // without, its workers have memory of its own
+	}
+	for i := range workers {
+		w, err := newWorker(s, i, window)
+		if err != nil {
+			return nil, err
+		}
+		s.workers = append(s.workers, w)
+	}
+	s.queue.OnPush(s.wakeOne)
+	for _, d := range s.drives {
+		d.users = len(s.workers)
+	}
+	for _, w := range s.workers {
+		s.running.Go(func() {
+			defer fault.Crash()
+			w.run()
+		})
+	}
+	return s, nil
+}
+
+func (s *Stack) controllers() (all []*nvme.Controller) {
+	for _, d := range s.drives {
+		all = append(all, d.c)
+	}
+	return all
+}
+
+// Drives describes the drives, for people.
+func (s *Stack) Drives() string {
+	var names []string
+	for _, d := range s.drives {
+		names = append(names, d.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// wakeOne lets a worker go on that waits for requests. It wakes the next if there is more
+// than it takes.
+func (s *Stack) wakeOne() {
+	for _, w := range s.workers {
+		if w.idle.Load() && w.poke() {
+			return
+		}
+	}
+}
+
+func (s *Stack) wakeAll() {
+	for _, w := range s.workers {
+		w.poke()
+	}
+}
+
+// Register maps memory for the drives, as far as their transports can; see iostack.Stack.
+func (s *Stack) Register(bufs ...[]byte) error {
+	for _, b := range bufs {
+		for _, d := range s.drives {
+			if len(b) > 0 {
+				_ = d.maps.add(b)
+			}
+		}
+	}
+	return nil
+}
+
+// Unregister lets go of memory; see iostack.Stack.
+func (s *Stack) Unregister(bufs ...[]byte) error {
+	for _, b := range bufs {
+		for _, d := range s.drives {
+			if len(b) > 0 {
+				d.maps.remove(b)
+			}
+		}
+	}
+	return nil
+}
+
+// Close ends the workers once their reads are over, and gives the drives back; see
+// iostack.Stack.
+func (s *Stack) Close() error {
+	if s.queue != nil {
+		s.queue.Close()
+		for _, w := range s.workers {
+			w.kick()
+		}
+		s.running.Wait()
+	}
+	s.once.Do(func() {
+		for _, d := range s.drives {
+			if d.c != nil {
+				s.err = errors.Join(s.err, d.c.Close())
+			}
+		}
+		if s.bounce != nil {
+			s.bounce.Free()
+		}
+	})
+	return s.err
+}

@@ -1,0 +1,9 @@
+// Package qemutest has the tests of the NVMe driver that run twice: on the controller in
+// software (package soft), as any test does, and on QEMU's controller, which others wrote.
+//
+// For the latter, TestQEMU boots QEMU with this package's test binary as the only program of
+// a small guest: its init, which finds the drives in sysfs, takes them through package sysfs,
+// runs the tests named TestDrive…, and turns the guest off. What it prints comes back by the
+// serial console, and every test of the guest is a test of TestQEMU. `make test-nvme` says
+// where QEMU and the guest's kernel are; without, TestQEMU skips.
+package qemutest

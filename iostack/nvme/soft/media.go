@@ -1,0 +1,84 @@
+package soft
+
+import (
+	"fmt"
+
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/nvme/spec"
+	"diskgnn/iostack/pread"
+	"diskgnn/iostack/uring"
+)
+
+// media reads the file by a storage stack, so that many commands are one entry to the
+// kernel, and data goes from it to where the commands say. Its methods are the controller's
+// goroutine's.
+type media struct {
+	stack iostack.Stack
+	file  iostack.File
+	ops   []op
+	free  []*op
+}
+
+// op is a read under way.
+type op struct {
+	job   job
+	group iostack.Group
+	reqs  [1]iostack.Request
+	parts [][]byte // of memory, which the read fills one after the other
+}
+
+// newMedia opens a file, of which depth reads may be under way.
+func newMedia(path string, depth int) (*media, error) {
+	o := iostack.Options{Workers: depth}
+	var s iostack.Stack
+	s, err := uring.New(o)
+	if err != nil {
+		if s, err = pread.New(o); err != nil {
+			return nil, err
+		}
+	}
+	f, err := s.Open(path)
+	if err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return &media{stack: s, file: f, ops: make([]op, depth)}, nil
+}
+
+// begin says where ended reads go.
+func (m *media) begin(ended func(job)) {
+	for i := range m.ops {
+		o := &m.ops[i]
+		o.group.Notify(func() {
+			if err := o.group.Take(); err != nil {
+				o.job.status = spec.UnrecoveredReadError
+			}
+			ended(o.job)
+		})
+		m.free = append(m.free, o)
+	}
+}
+
+// read reads what is at an offset of the file into the parts of an op.
+func (m *media) read(o *op, offset int64) spec.Status {
+	o.reqs[0] = iostack.Request{File: m.file, Offset: offset, Scatter: o.parts}
+	if len(o.parts) == 1 {
+		o.reqs[0].Buf, o.reqs[0].Scatter = o.parts[0], nil
+	}
+	if err := m.stack.Submit(&o.group, o.reqs[:]); err != nil {
+		return spec.InternalError
+	}
+	return spec.Success
+}
+
+func (m *media) close() error {
+	if err := m.file.Close(); err != nil {
+		_ = m.stack.Close()
+		return fmt.Errorf("close the medium: %w", err)
+	}
+	return m.stack.Close()
+}
+
+// onDisk reports whether a file system's files are where the kernel finds them.
+func onDisk(fsys vfs.FS) bool { return fsys == vfs.OS }

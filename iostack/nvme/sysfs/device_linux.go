@@ -1,0 +1,126 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/iostack/nvme"
+)
+
+// Device is a PCI function that was taken: a transport.
+type Device struct {
+	f         *function
+	registers []byte
+	helper    *helper
+
+	mu     sync.Mutex // of what follows
+	pool   *pool
+	closed bool
+}
+
+var _ nvme.Transport = (*Device)(nil)
+
+// Open takes the PCI function with an address such as 0000:01:00.0 from the kernel's driver.
+// The errors of a function that is not to be taken are of kind fault.ErrInput.
+func Open(address string, o Options) (*Device, error) {
+	return open(address, o, unix.MFD_HUGETLB|unix.MFD_HUGE_2MB, o.root.physical)
+}
+
+func open(address string, o Options, flags int, frame func(uintptr) (uint64, error)) (_ *Device, err error) {
+	f, err := inspect(o.root, address, o.Force)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{f: f}
+	if d.pool, err = newPool(flags, frame); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	// What fails for want of rights or memory fails before anything is changed.
+	first, err := d.pool.alloc(nvme.Page)
+	if err == nil {
+		err = d.pool.release(first)
+	}
+	if err == nil {
+		d.helper, err = f.newHelper(d.pool.file)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), f.close(), d.pool.close())
+	}
+	if err = f.take(); err == nil {
+		d.registers, err = f.mapped()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), d.Close())
+	}
+	return d, nil
+}
+
+// Name implements nvme.Transport.
+func (d *Device) Name() string { return "sysfs:" + d.f.address }
+
+// Registers returns the memory of BAR 0, for those that map it: a GPU.
+func (d *Device) Registers() []byte { return d.registers }
+
+// Load32 implements nvme.Transport.
+func (d *Device) Load32(offset int) uint32 { return load32(d.registers, offset) }
+
+// Load64 implements nvme.Transport.
+func (d *Device) Load64(offset int) uint64 { return load64(d.registers, offset) }
+
+// Store32 implements nvme.Transport.
+func (d *Device) Store32(offset int, v uint32) { store32(d.registers, offset, v) }
+
+// Store64 implements nvme.Transport.
+func (d *Device) Store64(offset int, v uint64) { store64(d.registers, offset, v) }
+
+// Alloc implements nvme.Transport: memory of huge pages.
+func (d *Device) Alloc(n int) (*nvme.Memory, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, nvme.ErrClosed
+	}
+	m, err := d.pool.alloc(n)
+	if err != nil {
+		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, d.Name(), err)
+	}
+	return m, nil
+}
+
+// Map implements nvme.Transport: the kernel may move memory of others, so it is refused.
+func (d *Device) Map([]byte) (*nvme.Memory, error) { return nil, nvme.ErrNoMapping }
+
+// Free implements nvme.Transport.
+func (d *Device) Free(m *nvme.Memory) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nvme.ErrClosed
+	}
+	return d.pool.release(m)
+}
+
+// Close implements nvme.Transport: the kernel's driver has the function again when it
+// returns. Closing twice does nothing.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	err := d.helper.giveBack()
+	if errors.Is(err, errGone) {
+		err = d.f.tree.giveBack(d.f.address, d.f.driver)
+	}
+	if err != nil {
+		err = fmt.Errorf("give %s back: %w", d.f.address, err)
+	}
+	if d.registers != nil {
+		err = errors.Join(err, unix.Munmap(d.registers))
+	}
+	return errors.Join(err, d.f.close(), d.pool.close())
+}

@@ -1,0 +1,104 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// helperName is what a program is called, as its argument 0, when it is to be the helper.
+const helperName = "diskgnn-nvme-giveback"
+
+const ready = "ready\n"
+
+// The helper is this program: an init function comes before whatever else it does.
+func init() {
+	if len(os.Args) == 4 && os.Args[0] == helperName {
+		os.Exit(assist(tree(os.Args[1]), os.Args[2], os.Args[3]))
+	}
+}
+
+// assist is the helper: it gives a function back when its standard input ends.
+func assist(t tree, address, to string) int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	if _, err := os.Stdout.WriteString(ready); err != nil {
+		return 1
+	}
+	keep, _ := io.ReadAll(os.Stdin)
+	if len(keep) > 0 { // nothing was taken
+		return 0
+	}
+	if err := t.giveBack(address, to); err != nil {
+		os.Stdout.WriteString(strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 1
+	}
+	return 0
+}
+
+// helper is the process that gives a function back.
+type helper struct {
+	cmd  *exec.Cmd
+	life *os.File // closed, it ends the helper's standard input
+	says *os.File
+}
+
+// newHelper starts a helper, which shares the memory and the lock by their files.
+func (f *function) newHelper(memory *os.File) (_ *helper, err error) {
+	in, life, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	says, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, life.Close())
+	}
+	defer out.Close()
+	h := &helper{life: life, says: says, cmd: &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{helperName, string(f.tree), f.address, f.driver},
+		Stdin: in, Stdout: out, ExtraFiles: []*os.File{memory, f.bar},
+		Dir: "/", SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a signal to the group is not for it
+	}}
+	if err := h.cmd.Start(); err != nil {
+		return nil, errors.Join(err, life.Close(), says.Close())
+	}
+	said := make([]byte, len(ready))
+	if _, err := io.ReadFull(says, said); err != nil || string(said) != ready {
+		return nil, errors.Join(fmt.Errorf("the helper that gives the drive back does not answer: %w", err), h.dismiss())
+	}
+	return h, nil
+}
+
+// dismiss ends the helper without its giving anything back.
+func (h *helper) dismiss() error {
+	_, err := h.life.WriteString("nothing was taken")
+	if err != nil {
+		h.cmd.Process.Kill()
+	}
+	return errors.Join(h.life.Close(), h.cmd.Wait(), h.says.Close())
+}
+
+// errGone says that the helper ended without its answer.
+var errGone = errors.New("the helper was killed")
+
+// giveBack lets the helper give the function back, and waits for it.
+func (h *helper) giveBack() error {
+	if err := h.life.Close(); err != nil {
+		return err
+	}
+	said, err := io.ReadAll(h.says)
+	err = errors.Join(err, h.says.Close())
+	exit := h.cmd.Wait()
+	switch {
+	case len(said) > 0:
+		return errors.Join(errors.New(string(said)), err)
+	case exit != nil:
+		return errors.Join(errGone, err)
+	}
+	return err
+}

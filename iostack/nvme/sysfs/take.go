@@ -1,0 +1,120 @@
+package sysfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// Bits of the command register of a PCI function, which is two bytes of its configuration.
+const (
+	commandRegister = 4
+
+	decodesMemory   = 1 << 1
+	mastersBus      = 1 << 2
+	noLineInterrupt = 1 << 10
+)
+
+// command changes the command register: bits are set, then cleared.
+func (t tree) command(address string, set, clear uint16) error {
+	f, err := os.OpenFile(t.path(device(address)+"/config"), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	var b [2]byte
+	_, err = f.ReadAt(b[:], commandRegister)
+	if err == nil {
+		binary.LittleEndian.PutUint16(b[:], binary.LittleEndian.Uint16(b[:])&^clear|set)
+		_, err = f.WriteAt(b[:], commandRegister)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// lock opens BAR 0 for this process alone.
+func (f *function) lock() error {
+	bar, err := os.OpenFile(f.tree.path(device(f.address)+"/resource0"), os.O_RDWR|os.O_SYNC, 0)
+	if err != nil {
+		return err
+	}
+	f.bar = bar
+	if err := unix.Flock(int(bar.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fault.New(fault.ErrLocked, "%s is used by another process", f.address)
+	}
+	info, err := bar.Stat()
+	if err == nil && info.Size() < spec.Doorbells+nvme.Page {
+		err = fault.New(fault.ErrInput, "%s has %d bytes of registers, too few for an NVMe controller", f.address, info.Size())
+	}
+	f.registers = int(info.Size())
+	return err
+}
+
+// mapped returns the registers as memory.
+func (f *function) mapped() ([]byte, error) {
+	b, err := unix.Mmap(int(f.bar.Fd()), 0, f.registers, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map its registers: %w", err)
+	}
+	return b, nil
+}
+
+// take unbinds a function from its driver, enables it, and makes it a bus master.
+func (f *function) take() error {
+	dir := device(f.address)
+	if f.driver != "" {
+		if err := f.tree.write(driver(f.driver)+"/unbind", f.address); err != nil {
+			return err
+		}
+	}
+	if err := f.unclaim(); err != nil {
+		return err
+	}
+	if err := f.tree.write(dir+"/enable", "1"); err != nil {
+		return err
+	}
+	return f.tree.command(f.address, decodesMemory|mastersBus|noLineInterrupt, 0)
+}
+
+// giveBack stops a controller, so that it touches memory no more, and binds its function to
+// the driver that it had.
+func (t tree) giveBack(address, to string) error {
+	stopped := t.stop(address)
+	if err := t.command(address, 0, mastersBus); err != nil {
+		return errors.Join(stopped, err) // it may write to memory: no driver is to have it
+	}
+	err := t.command(address, 0, noLineInterrupt)
+	err = errors.Join(err, t.write(device(address)+"/enable", "0"))
+	if to != "" {
+		err = errors.Join(err, t.write(driver(to)+"/bind", address))
+	}
+	return errors.Join(stopped, err)
+}
+
+// stop disables a controller and waits for that, as long as it says that it may take.
+func (t tree) stop(address string) error {
+	f, err := os.OpenFile(t.path(device(address)+"/resource0"), os.O_RDWR|os.O_SYNC, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b, err := unix.Mmap(int(f.Fd()), 0, spec.Doorbells, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	defer unix.Munmap(b)
+	store32(b, spec.CC, load32(b, spec.CC)&^spec.Enable)
+	longest := time.Duration(max(1, spec.Capabilities(load64(b, spec.CAP)).Timeout())) * 500 * time.Millisecond
+	for begin := time.Now(); load32(b, spec.CSTS)&spec.Ready != 0; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > longest {
+			return fmt.Errorf("%w: %s stays ready for %v after it was disabled", nvme.ErrTimeout, address, longest)
+		}
+	}
+	return nil
+}

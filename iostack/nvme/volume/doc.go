@@ -1,0 +1,94 @@
+// Package volume is the format in which a directory's files lie on raw NVMe drives, without a
+// file system: a table of extents, of one directory at a time. A volume spans one drive or
+// several; it is read by queues that know nothing but blocks.
+//
+// # Drives
+//
+//	drive 0  │ label │ … │ superblock 0 │ superblock 1 │ … │ unit 0 │ unit N   │ … │ zeros │
+//	drive 1  │ label │ … zeros                             │ unit 1 │ unit N+1 │ … │ zeros │
+//	byte     0       4 KiB   64 KiB          128 KiB        1 MiB              the last 1 MiB
+//
+// The first MiB of each drive is the volume's, and the last MiB is left alone, where partition
+// tables have their copy. Between them lie units, of one size, as many as fit on the smallest
+// drive. Units go round the drives, so that the volume is one range of bytes: byte v of it is
+// in unit u = v / unit, which is on drive u mod N, from byte 1 MiB + u / N × unit on. A
+// drive's block i has the flat address blocks × drive + i in commands that are built for
+// several drives (Flat).
+//
+// The range is divided into pages of 4096 bytes, whatever blocks the drives have. A file is an
+// extent of pages, or several where no gap was long enough; what follows its end in its last
+// page is zero.
+//
+// # Bytes
+//
+// Numbers are little-endian. What is reserved is zero. Checksums are CRC-32C. Label and
+// superblocks have 512 bytes, which any drive writes as a whole, and a page of their own, of
+// which the rest is reserved.
+//
+// Label, written once, when the drives become a volume:
+//
+//	0     char[8]  "DGNNVOL1"
+//	8     u32      drive, from 0      u32  drives N
+//	16    u64      bytes of a unit, a power of two from 4 KiB to 1 GiB
+//	24    u64      units of each drive
+//	32    u8[16]   identifier of the volume, by chance
+//	48    …        reserved
+//	508   u32      CRC of the bytes before
+//
+// Superblock, on drive 0 alone; the one of generation g is at 64 KiB × (1 + g mod 2):
+//
+//	0     char[8]  "DGNNVSB1"
+//	8     u64      generation, from 1
+//	16    u8[16]   identifier of the volume
+//	32    u64      table that is in force: first page   u64 bytes, 0 without one
+//	48    u32      its CRC                              u32 reserved
+//	56    u64      table under way: first page          u64 bytes, 0 without one
+//	72    u32      its CRC                              u32 reserved
+//	80    …        reserved
+//	508   u32      CRC of the bytes before
+//
+// Table, in pages of the volume next to each other:
+//
+//	0     char[8]  "DGNNVTB1"
+//	8     u32      files F            u32  bytes of the format's name
+//	16    u32      format's version   u32  granule of checksums, 1 MiB
+//	24    u64      granules G         u64  granules written, G in a table in force
+//	40    u8[32]   fingerprint of the directory
+//	72    u8[…]    the format's name
+//	F ×   u32      bytes of the name  u32  extents E
+//	      u64      bytes of the file
+//	      u8[…]    the name, by which files ascend
+//	      E × { u64 first page, u64 pages }
+//	G ×   u32      CRC of each granule: of the first file, then of the second, …
+//
+// A file's granules are counted anew, the last one short. In a table under way, checksums of
+// granules that were not written yet mean nothing.
+//
+// # Atomicity
+//
+// Nothing that a superblock names is written over. Load writes, with a flush after each line,
+//
+//	superblock:  table in force  old   under way  new, nothing written
+//	data, then the table under way at another place, then the superblock; again and again
+//	table, of all data
+//	superblock:  table in force  new   under way  none
+//	superblock:  the same
+//
+// and superblocks by turns, so that a loss of power leaves the old one or the new one. The
+// directory on the volume is so the old one or the new one at any time, and what was under way
+// is found by the next Load of the same directory, which reads what was written, compares it
+// with the checksums, and goes on where they end. Only where there is no room for both is the
+// old one given up before the new one is written; Load does that with Force alone.
+//
+// A reader takes the superblock that is whole, of the higher generation. If what that names is
+// not what its checksum says, the volume is damaged: the other superblock is no way out, since
+// what it names may have been written over.
+//
+// What was on the drives before they became a volume is given up at once: their ends are
+// cleared, then the labels are written in the order of the drives, then superblock 1.
+//
+// # Versions
+//
+// The digit at the end of each magic is its version; it rises with any change of the bytes
+// below it. A volume of another version is refused, not converted.
+package volume

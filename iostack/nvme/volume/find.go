@@ -1,0 +1,93 @@
+package volume
+
+import (
+	"path/filepath"
+	"sync"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// Placed is a file with its places on drives. It may be used by any number of goroutines, also
+// when the volume's drives are no longer.
+type Placed struct {
+	file   *File
+	layout Layout
+}
+
+// Place returns a file of the volume with its places on the drives.
+func (v *Volume) Place(f *File) *Placed { return &Placed{f, v.layout} }
+
+// Name returns the file's name in its directory, Size its bytes.
+func (p *Placed) Name() string { return p.file.Name }
+func (p *Placed) Size() int64  { return p.file.Size }
+
+// Locate returns where an offset below Size lies: the drive, the byte of that drive, and how
+// many bytes from there on lie next to each other, to the end of a page.
+func (p *Placed) Locate(offset int64) (drive int, at, n int64) {
+	from, run := p.file.Locate(offset)
+	drive, at, n = p.layout.Locate(from)
+	return drive, at, min(n, run)
+}
+
+// Finder finds on a volume the files of a directory that lies in the file system as well: small
+// files are read there, and large ones from the drives. It may be used by any number of
+// goroutines, also when the volume's drives are no longer.
+type Finder struct {
+	v    *Volume
+	fsys vfs.FS
+
+	mu   sync.Mutex
+	dirs map[string]verdict
+}
+
+// verdict says of a directory whether it is the one on the volume, or why it must not be read.
+type verdict struct {
+	here bool
+	err  error
+}
+
+// Finder returns one that reads what directories are from a file system.
+func (v *Volume) Finder(fsys vfs.FS) *Finder {
+	return &Finder{v: v, fsys: fsys, dirs: map[string]verdict{}}
+}
+
+// Find returns the file that has a path in the file system: that of the same name on the
+// volume, if the path's directory has the fingerprint of the volume's. It returns nil for what
+// is not on the volume, which is to be read from the file system: files that the directory's
+// meta.json does not list, and directories of other formats than the volume's. A directory of
+// the same format with another fingerprint is an error of kind fault.ErrLineage, so that
+// nobody believes to read from drives what is not there.
+func (f *Finder) Find(path string) (*Placed, error) {
+	dir := filepath.Dir(path)
+	f.mu.Lock()
+	is, known := f.dirs[dir]
+	if !known {
+		is = f.look(dir)
+		f.dirs[dir] = is
+	}
+	f.mu.Unlock()
+	if is.err != nil || !is.here {
+		return nil, is.err
+	}
+	if file := f.v.contents.File(filepath.Base(path)); file != nil {
+		return f.v.Place(file), nil
+	}
+	return nil, nil
+}
+
+func (f *Finder) look(dir string) verdict {
+	if ok, err := vfs.Exists(f.fsys, filepath.Join(dir, stage.MetaFile)); err != nil || !ok {
+		return verdict{err: err}
+	}
+	m, err := stage.ReadMeta(f.fsys, dir, "directory")
+	if err != nil {
+		return verdict{err: err}
+	}
+	c := f.v.contents
+	if m.Format.Name == c.Format && m.Fingerprint != c.Fingerprint {
+		return verdict{err: fault.New(fault.ErrLineage, "%s is the %s %.12s…, and %s holds %.12s…: load it with diskgnn nvme load", dir, c.Format, m.Fingerprint, names(f.v.drives), c.Fingerprint)}
+	}
+	return verdict{here: m.Fingerprint == c.Fingerprint}
+}

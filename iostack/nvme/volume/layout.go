@@ -1,0 +1,204 @@
+package volume
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+// Parts of a drive, in bytes.
+const (
+	head       = 1 << 20 // before the first unit
+	tail       = 1 << 20 // at least, behind the last one
+	superblock = 64 << 10
+)
+
+// Limits of what is believed of a label.
+const (
+	// MinUnit and MaxUnit bound the bytes of a unit, which are a power of two.
+	MinUnit = Page
+	MaxUnit = 1 << 30
+	// MaxDrives bounds the drives of a volume.
+	MaxDrives = 1 << 10
+	maxUnits  = 1 << 40
+	maxBytes  = 1 << 56 // of a volume
+)
+
+// ID is what tells volumes apart.
+type ID [16]byte
+
+// Layout is how the bytes of a volume lie on its drives.
+type Layout struct {
+	Drives int
+	Unit   int64 // bytes
+	Units  int64 // of each drive
+}
+
+// Bytes returns the size of the volume.
+func (l Layout) Bytes() int64 { return int64(l.Drives) * l.Unit * l.Units }
+
+// Locate returns where a byte of the volume lies: the drive, the byte of that drive, and how
+// many bytes from there on lie next to each other.
+func (l Layout) Locate(at int64) (drive int, offset, n int64) {
+	unit, in := at/l.Unit, at%l.Unit
+	n = l.Unit - in
+	if l.Drives == 1 {
+		n = l.Bytes() - at
+	}
+	return int(unit % int64(l.Drives)), head + unit/int64(l.Drives)*l.Unit + in, n
+}
+
+// Flat returns the address of a drive's block where drives follow each other, each with the
+// given number of blocks: blocks × drive + block.
+func Flat(drive int, block, blocks uint64) uint64 { return uint64(drive)*blocks + block }
+
+func (l Layout) validate() error {
+	if l.Drives < 1 || l.Drives > MaxDrives || l.Unit < MinUnit || l.Unit > MaxUnit || bits.OnesCount64(uint64(l.Unit)) != 1 ||
+		l.Units < 1 || l.Units > maxUnits || l.Units > maxBytes/l.Unit/int64(l.Drives) {
+		return fmt.Errorf("%d drives of %d units of %d bytes", l.Drives, l.Units, l.Unit)
+	}
+	return nil
+}
+
+// fit returns the layout of a volume on drives, with units of the given size.
+func fit(drives []Drive, unit int64) (Layout, error) {
+	l := Layout{Drives: len(drives), Unit: unit}
+	for i, d := range drives {
+		n := max(0, (bytesOf(d)-head-tail)/unit)
+		if i == 0 || n < l.Units {
+			l.Units = n
+		}
+	}
+	if err := l.validate(); err != nil {
+		return l, fault.New(fault.ErrInput, "no volume of %v: a drive has %d bytes besides its units, 1 MiB before and 1 MiB behind", err, head+tail)
+	}
+	return l, nil
+}
+
+const (
+	labelMagic = "DGNNVOL1"
+	superMagic = "DGNNVSB1"
+)
+
+// label is what the first page of a drive says.
+type label struct {
+	drive  int
+	layout Layout
+	id     ID
+}
+
+func (l *label) encode() []byte {
+	b := make([]byte, Page)
+	copy(b, labelMagic)
+	binary.LittleEndian.PutUint32(b[8:], uint32(l.drive))
+	binary.LittleEndian.PutUint32(b[12:], uint32(l.layout.Drives))
+	binary.LittleEndian.PutUint64(b[16:], uint64(l.layout.Unit))
+	binary.LittleEndian.PutUint64(b[24:], uint64(l.layout.Units))
+	copy(b[32:], l.id[:])
+	return sign(b)
+}
+
+// sector is what any drive writes as a whole, in bytes: label and superblocks are as long, so
+// that no loss of power leaves a part of one.
+const sector = 512
+
+// sign ends the first sector of a page with the CRC of what precedes it.
+func sign(b []byte) []byte {
+	binary.LittleEndian.PutUint32(b[sector-4:], binio.CRC(b[:sector-4]))
+	return b
+}
+
+// signed checks a sector that sign has ended, and its magic. What is no such sector at all is
+// neither known nor an error; one of another version or with a wrong CRC is an error.
+func signed(b []byte, magic string) (known bool, err error) {
+	n := len(magic) - 1
+	switch {
+	case string(b[:n]) != magic[:n]:
+		return false, nil
+	case b[n] != magic[n]:
+		return true, fault.New(fault.ErrVersion, "%q is not of this program's version, which is %q", b[:n+1], magic)
+	case binary.LittleEndian.Uint32(b[sector-4:]) != binio.CRC(b[:sector-4]):
+		return true, fault.New(fault.ErrCorrupt, "its label or superblock does not match its checksum")
+	}
+	return true, nil
+}
+
+// decodeLabel reads a drive's first page; known is false where it is no label.
+func decodeLabel(b []byte) (l label, known bool, err error) {
+	if known, err = signed(b, labelMagic); !known || err != nil {
+		return l, known, err
+	}
+	l.drive = int(binary.LittleEndian.Uint32(b[8:]))
+	l.layout = Layout{
+		Drives: int(binary.LittleEndian.Uint32(b[12:])),
+		Unit:   int64(binary.LittleEndian.Uint64(b[16:])),
+		Units:  int64(binary.LittleEndian.Uint64(b[24:])),
+	}
+	copy(l.id[:], b[32:])
+	if err := l.layout.validate(); err != nil {
+		return l, true, fault.New(fault.ErrCorrupt, "its label says %v", err)
+	}
+	if l.drive >= l.layout.Drives {
+		return l, true, fault.New(fault.ErrCorrupt, "its label says drive %d of %d", l.drive, l.layout.Drives)
+	}
+	return l, true, nil
+}
+
+// ref says where a table lies.
+type ref struct {
+	first int64 // page
+	bytes int64 // 0: there is none
+	crc   uint32
+}
+
+func (r ref) pages() int64 { return (r.bytes + Page - 1) / Page }
+
+// super is a superblock.
+type super struct {
+	generation      uint64
+	id              ID
+	force, underWay ref
+}
+
+// at returns the byte of drive 0 where the superblock of a generation lies.
+func superAt(generation uint64) int64 { return superblock * (1 + int64(generation%2)) }
+
+func (s *super) encode() []byte {
+	b := make([]byte, Page)
+	copy(b, superMagic)
+	binary.LittleEndian.PutUint64(b[8:], s.generation)
+	copy(b[16:], s.id[:])
+	for i, r := range []ref{s.force, s.underWay} {
+		binary.LittleEndian.PutUint64(b[32+24*i:], uint64(r.first))
+		binary.LittleEndian.PutUint64(b[40+24*i:], uint64(r.bytes))
+		binary.LittleEndian.PutUint32(b[48+24*i:], r.crc)
+	}
+	return sign(b)
+}
+
+// decodeSuper reads a superblock of a volume. One that is not whole, or of another volume, is
+// as if it were not there, which is what a loss of power leaves.
+func decodeSuper(b []byte, id ID, pages int64) (s super, whole bool, err error) {
+	known, err := signed(b, superMagic)
+	if !known || err != nil {
+		if errors.Is(err, fault.ErrVersion) {
+			return s, false, err
+		}
+		return s, false, nil
+	}
+	s.generation = binary.LittleEndian.Uint64(b[8:])
+	copy(s.id[:], b[16:])
+	for i, r := range []*ref{&s.force, &s.underWay} {
+		r.first = int64(binary.LittleEndian.Uint64(b[32+24*i:]))
+		r.bytes = int64(binary.LittleEndian.Uint64(b[40+24*i:]))
+		r.crc = binary.LittleEndian.Uint32(b[48+24*i:])
+		if r.bytes < 0 || r.bytes > maxTable || r.first < 0 || r.first > pages-r.pages() {
+			return s, false, fault.New(fault.ErrCorrupt, "its superblock names a table of %d bytes in page %d", r.bytes, r.first)
+		}
+	}
+	return s, s.id == id, nil
+}

@@ -1,0 +1,182 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// queueBytes bounds the memory of a queue's drive, in bytes: as many commands are under way as
+// it holds transfers of the largest size, 4 at least and 32 at most.
+const queueBytes = 8 << 20
+
+// retries is how often a command is tried again that the controller says may succeed then.
+const retries = 3
+
+// QueueDrive is the first namespace of a controller, by one queue.
+type QueueDrive struct {
+	c      *nvme.Controller
+	q      *nvme.Queue
+	space  nvme.Namespace
+	most   int // bytes of a command
+	memory *nvme.Memory
+	slots  []transfer
+	free   []uint64 // indexes of slots
+	err    error    // the first of the commands that are under way
+}
+
+// transfer is a command that is under way, with its part of the caller's buffer.
+type transfer struct {
+	first uint64
+	b     []byte
+	tries int
+}
+
+// OnQueue returns the drive that is a controller's first namespace, by a queue of it which
+// nothing else uses. It takes up to 8 MiB of memory from the transport, or four transfers of
+// the largest size, which goes back with Close, or when the transport is closed.
+func OnQueue(c *nvme.Controller, q *nvme.Queue) (*QueueDrive, error) {
+	d := &QueueDrive{c: c, q: q, space: c.Namespace(), most: c.Identity().MaxTransfer}
+	n := min(max(queueBytes/d.most, 4), 32, q.Depth()-1)
+	var err error
+	if d.memory, err = c.Transport().Alloc(n * d.most); err != nil {
+		return nil, err
+	}
+	d.slots = make([]transfer, n)
+	for i := range n {
+		d.free = append(d.free, uint64(i))
+	}
+	return d, nil
+}
+
+// Tables opens the volume on the drives of controllers, for what it says of files: it is read
+// by the first queue of each, which is free again afterwards, and no bytes can be read of what
+// is returned.
+func Tables(controllers []*nvme.Controller) (v *Volume, err error) {
+	var drives []Drive
+	for _, c := range controllers {
+		d, derr := OnQueue(c, c.Queues()[0])
+		if derr != nil {
+			return nil, derr
+		}
+		defer func() { err = errors.Join(err, d.Close()) }()
+		drives = append(drives, d)
+	}
+	return Open(drives)
+}
+
+// Close gives the drive's memory back; nothing can be read or written after it. The queue stays.
+// Closing twice does nothing.
+func (d *QueueDrive) Close() error {
+	if d.memory == nil {
+		return nil
+	}
+	m := d.memory
+	d.memory = nil
+	return d.c.Transport().Free(m)
+}
+
+// Name implements Drive, as do the other methods.
+func (d *QueueDrive) Name() string     { return d.c.Transport().Name() }
+func (d *QueueDrive) Blocks() uint64   { return d.space.Blocks }
+func (d *QueueDrive) BlockBytes() int  { return d.space.BlockBytes }
+func (d *QueueDrive) MaxTransfer() int { return d.most }
+
+func (d *QueueDrive) ReadBlocks(first uint64, b []byte) error {
+	return d.carry(spec.Read, first, b)
+}
+
+func (d *QueueDrive) WriteBlocks(first uint64, b []byte) error {
+	return d.carry(spec.Write, first, b)
+}
+
+func (d *QueueDrive) Flush() error {
+	cmd := d.space.Flush()
+	if _, err := d.q.Do(&cmd, nil, 0, 0); err != nil {
+		return fmt.Errorf("flush %s: %w", d.Name(), err)
+	}
+	return nil
+}
+
+// carry reads or writes blocks by as many commands at a time as there are slots.
+func (d *QueueDrive) carry(opcode byte, first uint64, b []byte) error {
+	if d.memory == nil {
+		return fmt.Errorf("%s: %w", d.Name(), nvme.ErrClosed)
+	}
+	if len(b)%d.space.BlockBytes != 0 || first > d.space.Blocks || uint64(len(b)/d.space.BlockBytes) > d.space.Blocks-first {
+		return fmt.Errorf("%d bytes from block %d on are not on %s", len(b), first, d.Name())
+	}
+	d.err = nil
+	for len(b) > 0 || len(d.free) < len(d.slots) {
+		for len(b) > 0 && len(d.free) > 0 && d.err == nil {
+			slot := d.free[len(d.free)-1]
+			d.free = d.free[:len(d.free)-1]
+			t := &d.slots[slot]
+			*t = transfer{first: first, b: b[:min(len(b), d.most)]}
+			if err := d.submit(opcode, slot); err != nil {
+				return err
+			}
+			b = b[len(t.b):]
+			first += uint64(len(t.b) / d.space.BlockBytes)
+		}
+		if d.err != nil {
+			b = nil // what is under way is awaited
+			if len(d.free) == len(d.slots) {
+				return d.err
+			}
+		}
+		d.q.Ring()
+		var failed error
+		n, err := d.q.Poll(func(slot uint64, done spec.Completion) {
+			failed = errors.Join(failed, d.finish(opcode, slot, done.Status))
+		})
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", d.Name(), err) // the queue is dead, and so is this drive
+		case failed != nil:
+			return failed
+		case n == 0:
+			runtime.Gosched()
+		}
+	}
+	return d.err
+}
+
+func (d *QueueDrive) submit(opcode byte, slot uint64) error {
+	t := &d.slots[slot]
+	at := int(slot) * d.most
+	if opcode == spec.Write {
+		copy(d.memory.Bytes[at:], t.b)
+	}
+	cmd := d.space.Transfer(opcode, t.first, len(t.b)/d.space.BlockBytes)
+	if err := d.q.Submit(&cmd, d.memory, at, len(t.b), slot); err != nil {
+		return fmt.Errorf("%s: %w", d.Name(), err)
+	}
+	return nil
+}
+
+// finish ends a command, or submits it again. An error means that the queue is dead.
+func (d *QueueDrive) finish(opcode byte, slot uint64, status spec.Status) error {
+	t := &d.slots[slot]
+	switch {
+	case !status.Failed():
+		if opcode == spec.Read {
+			at := int(slot) * d.most
+			copy(t.b, d.memory.Bytes[at:])
+		}
+	case status.Retry() && t.tries < retries && d.err == nil:
+		t.tries++
+		return d.submit(opcode, slot)
+	case d.err == nil:
+		what := "read"
+		if opcode == spec.Write {
+			what = "write"
+		}
+		d.err = fmt.Errorf("%s %s, blocks %d to %d: %w", what, d.Name(), t.first, t.first+uint64(len(t.b)/d.space.BlockBytes), status)
+	}
+	d.free = append(d.free, slot)
+	return nil
+}

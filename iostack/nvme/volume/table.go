@@ -1,0 +1,215 @@
+package volume
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+const tableMagic = "DGNNVTB1"
+
+// Granule is how many bytes of a file one checksum covers.
+const Granule = 1 << 20
+
+// Limits of a table: bytes, which are four for each MiB of data and little more, and the
+// lengths of names. 256 MiB are enough for 60 TiB.
+const (
+	maxTable  = 256 << 20
+	maxName   = 1 << 10
+	maxFormat = 64
+)
+
+// Contents is what a table says: a directory, and where its files are.
+type Contents struct {
+	Format      string // of the directory, such as diskgnn-pack
+	Version     int
+	Fingerprint string // of the directory, 64 hexadecimal digits
+	Files       []File // ascending by name
+
+	written int64 // granules; all, in a table in force
+}
+
+// File is a file on a volume.
+type File struct {
+	Name    string
+	Size    int64
+	Extents []Extent   // in the order of the file's bytes
+	Sums    binio.Sums // of granules
+}
+
+// Extent is a run of pages of a volume.
+type Extent struct{ First, Pages int64 }
+
+// Bytes returns the bytes of all files.
+func (c *Contents) Bytes() (n int64) {
+	for i := range c.Files {
+		n += c.Files[i].Size
+	}
+	return n
+}
+
+// File returns the file of a name, or nil.
+func (c *Contents) File(name string) *File {
+	i, found := slices.BinarySearchFunc(c.Files, name, func(f File, name string) int { return cmp.Compare(f.Name, name) })
+	if !found {
+		return nil
+	}
+	return &c.Files[i]
+}
+
+// Locate returns where a byte of the file lies on the volume, and how many bytes from there on
+// lie next to each other, to the end of the file's last page. The offset is below Size.
+func (f *File) Locate(offset int64) (at, n int64) {
+	page, in := offset/Page, offset%Page
+	for _, e := range f.Extents {
+		if page < e.Pages {
+			return (e.First+page)*Page + in, (e.Pages-page)*Page - in
+		}
+		page -= e.Pages
+	}
+	panic(fmt.Sprintf("volume: byte %d of %s, which has %d", offset, f.Name, f.Size))
+}
+
+// same reports whether two tables are of the same directory, with the same files.
+func (c *Contents) same(o *Contents) bool {
+	return c.Format == o.Format && c.Version == o.Version && c.Fingerprint == o.Fingerprint &&
+		slices.EqualFunc(c.Files, o.Files, func(a, b File) bool { return a.Name == b.Name && a.Size == b.Size })
+}
+
+func (c *Contents) sort() {
+	slices.SortFunc(c.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// pagesOf returns the pages of so many bytes, granulesOf the granules.
+func pagesOf(bytes int64) int64    { return (bytes + Page - 1) / Page }
+func granulesOf(bytes int64) int64 { return (bytes + Granule - 1) / Granule }
+
+func (c *Contents) granules() (n int64) {
+	for i := range c.Files {
+		n += granulesOf(c.Files[i].Size)
+	}
+	return n
+}
+
+// encodedBytes returns the size of the table; it does not depend on checksums.
+func (c *Contents) encodedBytes() int64 {
+	n := 72 + int64(len(c.Format)) + 4*c.granules()
+	for i := range c.Files {
+		n += 16 + int64(len(c.Files[i].Name)) + 16*int64(len(c.Files[i].Extents))
+	}
+	return n
+}
+
+// encode returns the bytes of the table.
+func (c *Contents) encode() []byte {
+	le := binary.LittleEndian
+	b := make([]byte, 0, c.encodedBytes())
+	b = append(b, tableMagic...)
+	b = le.AppendUint32(b, uint32(len(c.Files)))
+	b = le.AppendUint32(b, uint32(len(c.Format)))
+	b = le.AppendUint32(b, uint32(c.Version))
+	b = le.AppendUint32(b, Granule)
+	b = le.AppendUint64(b, uint64(c.granules()))
+	b = le.AppendUint64(b, uint64(c.written))
+	b, _ = hex.AppendDecode(b, []byte(c.Fingerprint))
+	b = append(b, c.Format...)
+	for i := range c.Files {
+		f := &c.Files[i]
+		b = le.AppendUint32(b, uint32(len(f.Name)))
+		b = le.AppendUint32(b, uint32(len(f.Extents)))
+		b = le.AppendUint64(b, uint64(f.Size))
+		b = append(b, f.Name...)
+		for _, e := range f.Extents {
+			b = le.AppendUint64(b, uint64(e.First))
+			b = le.AppendUint64(b, uint64(e.Pages))
+		}
+	}
+	for i := range c.Files {
+		b = append(b, binio.Bytes(c.Files[i].Sums.CRC)...)
+	}
+	return b
+}
+
+// decodeTable reads a table of a volume of so many pages. All that it says is checked: files
+// ascend, have as many pages as their sizes need, lie on the volume, and share no page with
+// each other. What it allocates is bounded by a few times the bytes of the table.
+func decodeTable(b []byte, pages int64) (*Contents, error) {
+	d := binio.NewDecoder(b)
+	if magic := d.Raw(len(tableMagic)); string(magic) != tableMagic {
+		if len(magic) == len(tableMagic) && string(magic[:7]) == tableMagic[:7] {
+			return nil, fault.New(fault.ErrVersion, "a table %q, this program reads %q", magic, tableMagic)
+		}
+		return nil, fault.New(fault.ErrCorrupt, "not a table of a volume")
+	}
+	c := &Contents{}
+	files := d.Count(16)
+	format := d.Count(1)
+	c.Version = int(d.U32())
+	granule := d.U32()
+	granules := d.U64()
+	written := d.U64()
+	c.Fingerprint = hex.EncodeToString(d.Raw(32))
+	c.Format = string(d.Raw(format))
+	if d.Err() == nil && (format > maxFormat || granule != Granule || granules > uint64(len(b)/4) || written > granules) {
+		d.Fail("%d of %d granules of %d bytes, and a format of %d", written, granules, granule, format)
+	}
+	c.written = int64(written)
+	var all []Extent
+	for len(c.Files) < files && d.Err() == nil {
+		name := d.Count(1)
+		extents := d.Count(16)
+		f := File{Size: int64(d.U64())}
+		f.Name = string(d.Raw(name))
+		var sum int64
+		for range extents {
+			e := Extent{int64(d.U64()), int64(d.U64())}
+			if e.Pages <= 0 || e.First < 0 || e.Pages > pages || e.First > pages-e.Pages {
+				d.Fail("%.80q lies in %d pages from %d on, of %d", f.Name, e.Pages, e.First, pages)
+				break
+			}
+			sum += e.Pages
+			f.Extents = append(f.Extents, e)
+		}
+		switch {
+		case d.Err() != nil:
+		case !fs.ValidPath(f.Name) || len(f.Name) > maxName || f.Name == ".":
+			d.Fail("a file named %.80q", f.Name)
+		case len(c.Files) > 0 && c.Files[len(c.Files)-1].Name >= f.Name:
+			d.Fail("%.80q is listed twice, or out of order", f.Name)
+		case f.Size < 0 || f.Size > maxBytes || sum != pagesOf(f.Size):
+			d.Fail("%.80q has %d bytes in %d pages", f.Name, f.Size, sum)
+		}
+		all = append(all, f.Extents...)
+		c.Files = append(c.Files, f)
+	}
+	if d.Err() == nil && (c.granules() != int64(granules) || int64(d.Rest()) != 4*int64(granules)) {
+		d.Fail("%d granules and %d bytes of checksums for the %d of its files", granules, d.Rest(), c.granules())
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	for i := range c.Files {
+		f := &c.Files[i]
+		n := int(granulesOf(f.Size))
+		f.Sums = binio.Sums{Granule: Granule, Size: f.Size, CRC: make([]uint32, n)}
+		copy(binio.Bytes(f.Sums.CRC), d.Raw(4*n))
+	}
+	return c, apart(all)
+}
+
+// apart makes sure that no page is in two extents.
+func apart(all []Extent) error {
+	slices.SortFunc(all, func(a, b Extent) int { return cmp.Compare(a.First, b.First) })
+	for i := 1; i < len(all); i++ {
+		if all[i].First < all[i-1].First+all[i-1].Pages {
+			return fault.New(fault.ErrCorrupt, "page %d of the volume is in two files", all[i].First)
+		}
+	}
+	return nil
+}
