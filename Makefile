@@ -15,6 +15,9 @@ TESTS ?=
 RUN   ?=
 ONLY  ?=
 
+# A module of its own, which uses the storage stack by itself.
+EXAMPLE := examples/nvme-overlap
+
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
 CUDA := $(CURDIR)/.cuda
@@ -43,13 +46,16 @@ build: ## build bin/diskgnn
 
 test: ## run all tests (under five minutes on two cores)
 	$(GO) test ./...
+	cd $(EXAMPLE) && $(GO) test ./...
 
 test-race: ## run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./...
+	cd $(EXAMPLE) && CGO_ENABLED=1 $(GO) test -race ./...
 
 test-nocgo: ## build everything and run all tests without cgo
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO) test ./...
+	cd $(EXAMPLE) && CGO_ENABLED=0 $(GO) test ./...
 
 test-kill: ## kill training at 50 random moments and compare what the resumed runs end with
 	DISKGNN_KILLS=50 $(GO) test -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
@@ -69,6 +75,7 @@ lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) build ./...
 	$(TOOLS) staticcheck ./...
+	check=$$($(TOOLS) -n staticcheck) && cd $(EXAMPLE) && $(GO) vet ./... && $$check ./...
 	$(GO) test -count=1 ./internal/deps
 
 fuzz: ## fuzz every decoder for FUZZTIME each
@@ -100,10 +107,12 @@ build-gpu: $(KERNELS) ## build bin/diskgnn-gpu, which runs with a GPU and withou
 lint-gpu: $(KERNELS) ## go vet and staticcheck of the gpu variant
 	$(GPU_ENV) $(GO) vet -tags gpu ./device/... ./iostack/... ./presample/sampler/gpusampler ./train/gpu
 	$(GPU_ENV) $$($(TOOLS) -n staticcheck) -tags gpu ./device/... ./iostack/... ./presample/sampler/gpusampler ./train/gpu
+	cd $(EXAMPLE) && $(GPU_ENV) $(GO) vet -tags gpu ./...
 
 test-gpu: $(KERNELS) ## build the gpu variant's tests as bin/gpu/*.test and run them; without a GPU most skip
 	mkdir -p bin/gpu
 	$(GPU_ENV) $(GO) test -c -tags gpu -o bin/gpu/ $(GPU_TESTS)
+	cd $(EXAMPLE) && $(GPU_ENV) $(GO) test -c -tags gpu -o $(CURDIR)/bin/gpu/ .
 	@[ -e /dev/nvidiactl ] || echo "no GPU here: the tests that need one are built, and skip"
 	@set -e; for t in bin/gpu/*.test; do echo "== $$t"; $(RUN_GPU_TEST); done
 

@@ -71,6 +71,7 @@ func newApp(g *globals) *cli.App {
 			newNVMeCommand(g),
 			newBenchCommand(g),
 			newSimulateCommand(g),
+			newDoctorCommand(g),
 			newVersionCommand(g),
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/doctor"
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/shard"
 	backends "diskgnn/iostack/all"
@@ -46,6 +47,7 @@ var results = map[string]any{
 	"bench stores":    comparison.Result{},
 	"simulate drives": simulated{},
 	"simulate beacon": beaconed{},
+	"doctor":          doctor.Report{},
 	"version":         version{},
 }
 
@@ -60,6 +62,7 @@ type reference struct {
 	store  []string
 	plan   []string
 	choice []string
+	found  []string
 }
 
 // cliReference reads docs/cli.md by section. The section Everywhere is under "".
@@ -105,6 +108,8 @@ func cliReference(t *testing.T) map[string]*reference {
 				r.store = append(r.store, name[1])
 			case "layer key":
 				r.layer = append(r.layer, name[1])
+			case "finding key":
+				r.found = append(r.found, name[1])
 			case "epoch key":
 				r.epoch = append(r.epoch, name[1])
 			}
@@ -177,6 +182,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "the stores of bench stores", docs["bench stores"].store, jsonKeys(reflect.TypeFor[comparison.Store]()))
+	compareKeys(t, "the findings of doctor", docs["doctor"].found, jsonKeys(reflect.TypeFor[doctor.Finding]()))
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 

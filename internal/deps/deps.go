@@ -5,6 +5,7 @@
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
 //	L3  train                           epoch loop, evaluation, checkpoints, RUN, report
 //	    simulate                        what other machines would take; imports formats alone
+//	    doctor                          what this machine can do
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine
@@ -63,6 +64,7 @@ var Layers = []Tree{
 
 	{"train", 3},
 	{"simulate", 3},
+	{"doctor", 3},
 
 	{"cmd/diskgnn", 4},
 	{"internal/demo", 4},

@@ -76,7 +76,11 @@ func Open(ctx context.Context, t Transport, o Options) (*Controller, error) {
 		c.o.Pause = runtime.Gosched
 	}
 	if err := c.up(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("bring up %s: %w", t.Name(), err), c.Close())
+		name := t.Name()
+		if caution := Caution(t); caution != "" {
+			name += " (" + caution + ")"
+		}
+		return nil, errors.Join(fmt.Errorf("bring up %s: %w", name, err), c.Close())
 	}
 	return c, nil
 }
@@ -221,6 +225,12 @@ func (c *Controller) makeQueues() error {
 		return fmt.Errorf("ask for %d queues: %w", c.o.Queues, err)
 	}
 	granted := min(int(done.Result&0xffff), int(done.Result>>16)) + 1
+	if m, ok := c.t.(mapped); ok && m.Registers() != nil { // doorbells that it reaches
+		granted = min(granted, ((len(m.Registers())-4-spec.Doorbells)/c.stride-1)/2)
+	}
+	if granted < 1 {
+		return fmt.Errorf("%w: the doorbells of queue 1 are not within reach of %s", ErrUnsupported, c.t.Name())
+	}
 	for id := 1; id <= min(c.o.Queues, granted); id++ {
 		q, err := c.newQueue(id, max(2, min(c.o.Depth, c.caps.MaxEntries())))
 		if err != nil {

@@ -37,6 +37,19 @@ type Transport interface {
 	Close() error
 }
 
+// mapped is what a transport implements that reaches registers as memory: all of them, or as
+// many bytes from the first as it could map, or nil. A GPU rings doorbells there.
+type mapped interface{ Registers() []byte }
+
+// Caution returns what users are to know of a transport before they trust it with data; empty
+// if there is nothing. Programs print it when they open one.
+func Caution(t Transport) string {
+	if c, ok := t.(interface{ Caution() string }); ok {
+		return c.Caution()
+	}
+	return ""
+}
+
 // Notifier is a transport that can say when there are completions, as interrupts do; with
 // others, queues are polled.
 type Notifier interface {

@@ -1,19 +1,16 @@
 package soft_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/soft"
 	"diskgnn/iostack/nvme/spec"
 )
@@ -51,6 +48,11 @@ func open(t *testing.T, d *soft.Drive, o nvme.Options) *nvme.Controller {
 	return c
 }
 
+// A drive that is reached by itself is the first transport of the suite.
+func TestTransport(t *testing.T) {
+	nvmetest.Run(t, func(_ *testing.T, d *soft.Drive) nvme.Transport { return d })
+}
+
 func alloc(t *testing.T, c *nvme.Controller, n int) *nvme.Memory {
 	t.Helper()
 	m, err := c.Transport().Alloc(n)
@@ -58,110 +60,6 @@ func alloc(t *testing.T, c *nvme.Controller, n int) *nvme.Memory {
 		t.Fatal(err)
 	}
 	return m
-}
-
-func TestBringUp(t *testing.T) {
-	_, d := serve(t, soft.Options{Queues: 3})
-	c := open(t, d, nvme.Options{Queues: 8, Depth: 1 << 15})
-	if id := c.Identity(); id.MaxTransfer != 128<<10 || id.Namespaces != 1 || id.Model != "diskgnn soft controller" {
-		t.Errorf("%+v", id)
-	}
-	if s := c.Namespace(); s != (nvme.Namespace{ID: 1, Blocks: size / 512, BlockBytes: 512}) {
-		t.Errorf("%+v", s)
-	}
-	if n := len(c.Queues()); n != 3 || c.Queues()[2].Depth() != 4096 {
-		t.Errorf("%d queues", n)
-	}
-}
-
-// Reads of all sizes, by queues of all depths and doorbell strides, in many laps, completed
-// in another order than they were submitted.
-func TestReads(t *testing.T) {
-	for _, depth := range []int{2, 3, 64} {
-		for _, stride := range []int{0, 4} {
-			rnd := rand.New(rand.NewPCG(uint64(depth), uint64(stride)))
-			fates := rand.New(rand.NewPCG(uint64(depth), uint64(stride)+1)) // the controller's
-			content, d := serve(t, soft.Options{StrideShift: stride, Fate: func(*spec.Command) soft.Fate {
-				return soft.Fate{Hold: fates.IntN(4) * fates.IntN(2)}
-			}})
-			c := open(t, d, nvme.Options{Depth: depth, Queues: 2})
-			for _, q := range c.Queues() {
-				space := c.Namespace()
-				type read struct {
-					first uint64
-					n, at int
-				}
-				const each = 132 << 10
-				m := alloc(t, c, (depth-1)*each)
-				var free []int
-				for i := range depth - 1 {
-					free = append(free, i)
-				}
-				under := map[uint64]read{}
-				place := map[uint64]int{}
-				left, tag := 5*depth, uint64(0)
-				for left > 0 || len(under) > 0 {
-					for left > 0 && q.Room() > 0 {
-						i := free[len(free)-1]
-						free = free[:len(free)-1]
-						n := 1 + rnd.IntN(256)
-						r := read{first: uint64(rnd.IntN(size/512 - n)), n: n, at: i*each + 4*rnd.IntN(1024)}
-						cmd := space.Transfer(spec.Read, r.first, n)
-						if err := q.Submit(&cmd, m, r.at, n*512, tag); err != nil {
-							t.Fatal(err)
-						}
-						under[tag], place[tag] = r, i
-						tag++
-						left--
-					}
-					if cmd := space.Transfer(spec.Read, 0, 1); q.Room() == 0 && !errors.Is(q.Submit(&cmd, m, 0, 512, 0), nvme.ErrFull) {
-						t.Fatal("a full queue takes a command")
-					}
-					q.Ring()
-					if _, err := q.Poll(func(tag uint64, done spec.Completion) {
-						r, known := under[tag]
-						if !known || done.Status.Failed() {
-							t.Errorf("read %d: %v", tag, done.Status)
-						}
-						if want := content[r.first*512:][:r.n*512]; !bytes.Equal(m.Bytes[r.at:][:r.n*512], want) {
-							t.Errorf("read %d of %d blocks from %d has other bytes", tag, r.n, r.first)
-						}
-						free = append(free, place[tag])
-						delete(under, tag)
-					}); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-		}
-	}
-}
-
-// What is written is read back, and is in the file after a flush.
-func TestWrites(t *testing.T) {
-	content, d := serve(t, soft.Options{BlockBytes: 4096})
-	c := open(t, d, nvme.Options{})
-	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c, 64<<10)
-	for i := range m.Bytes {
-		m.Bytes[i] = byte(i * 7)
-	}
-	cmd := space.Transfer(spec.Write, 3, 16)
-	if _, err := q.Do(&cmd, m, 0, 64<<10); err != nil {
-		t.Fatal(err)
-	}
-	cmd = space.Flush()
-	if _, err := q.Do(&cmd, nil, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(strings.TrimPrefix(d.Name(), "soft:"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(content[3*4096:], m.Bytes)
-	if !bytes.Equal(got, content) {
-		t.Error("the file has other bytes")
-	}
 }
 
 // What is malformed gets the status that the specification has for it.
@@ -248,37 +146,5 @@ func TestStatuses(t *testing.T) {
 		if x.want == spec.Success && err != nil || x.want != spec.Success && !errors.Is(err, x.want) {
 			t.Errorf("%s: %v, want %v", x.what, err, x.want)
 		}
-	}
-}
-
-// A completion that is lost ends in an error that says what the queue knew; after a reset
-// the controller is as new.
-func TestLostCompletion(t *testing.T) {
-	var drop atomic.Bool
-	drop.Store(true)
-	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop.Load()} }})
-	now, step := time.Unix(0, 0), time.Duration(0)
-	c := open(t, d, nvme.Options{Now: func() time.Time { now = now.Add(step); return now }, Timeout: time.Hour})
-	step = time.Second
-	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c, 4096)
-	cmd := space.Transfer(spec.Read, 0, 1)
-	_, err := q.Do(&cmd, m, 0, 512)
-	if !errors.Is(err, nvme.ErrTimeout) || !strings.Contains(err.Error(), "opcode 02h") || !strings.Contains(err.Error(), "1 under way") {
-		t.Errorf("%v", err)
-	}
-	if err := q.Submit(&cmd, m, 0, 512, 0); !errors.Is(err, nvme.ErrTimeout) {
-		t.Errorf("a queue that is dead takes a command: %v", err)
-	}
-	drop.Store(false)
-	step = 0
-	if err := c.Reset(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Queues()[0].Do(&cmd, m, 0, 512); err != nil {
-		t.Error(err)
-	}
-	if _, err := q.Poll(nil); !errors.Is(err, nvme.ErrClosed) {
-		t.Errorf("a queue of before: %v", err)
 	}
 }

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package doctor
+
+import "errors"
+
+func deviceOf(string) (major, minor uint32, err error) {
+	return 0, 0, errors.New("only Linux tells what a directory lies on")
+}

@@ -1,0 +1,100 @@
+// Package doctor says what a machine can do for training, and why not: one finding for each
+// thing that a run may use, with the one thing to change.
+//
+// Nothing here decides how a run works: stages probe for themselves. What they and this
+// package both need to know comes from the same probes.
+package doctor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"diskgnn/device/cuda"
+	"diskgnn/iostack/cufile"
+)
+
+// States of a finding.
+const (
+	Yes     = "yes"     // it can be used
+	Limited = "limited" // it can be used, and does less than it could
+	No      = "no"      // it cannot be used
+	Unknown = "unknown" // it could not be found out
+)
+
+// Finding is what was found of one thing.
+type Finding struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Found  string `json:"found"`            // one line
+	Change string `json:"change,omitempty"` // the one thing to change; empty where the state is yes
+}
+
+// Report is what was found of a machine.
+type Report struct {
+	Directory string    `json:"directory"` // the one that direct I/O was tried in
+	Findings  []Finding `json:"findings"`
+}
+
+// Machine is where findings come from: files of the kernel, and probes of what runs use.
+type Machine struct {
+	Root string // below which there are proc, sys and dev
+
+	SIMD   func() (kinds []string, used string) // of the kernels, best last
+	Memory func() (budget int64, of string)     // see budget.Default
+	Uring  func() error
+	Direct func(directory string) (direct bool, reason string, err error)
+	Device func(directory string) (major, minor uint32, err error) // that holds a directory
+	GPUs   func() ([]cuda.Info, error)
+	Tagged bool // the program was built with the tag gpu
+	CUFile func(ctx context.Context, directory string) cufile.Verdict
+	BLAS   func() (name string, err error)
+	Getenv func(string) string
+}
+
+// Examine returns what a machine can do, for data in a directory. It makes a small file there
+// and removes it, and starts a child process to try cuFile where there is a GPU.
+func (m *Machine) Examine(ctx context.Context, directory string) Report {
+	r := Report{Directory: directory}
+	for _, find := range []func(context.Context, string) Finding{
+		m.cpu, m.openBLAS, m.memory, m.lockedMemory, m.hugePages,
+		m.uring, m.direct, m.drive,
+		m.gpu, m.peers, m.cuFile,
+		m.controllers, m.iommu, m.modules,
+	} {
+		r.Findings = append(r.Findings, find(ctx, directory))
+	}
+	return r
+}
+
+// read returns a file of the kernel's without white space around it.
+func (m *Machine) read(name string) (text string, ok bool) {
+	b, err := os.ReadFile(filepath.Join(m.Root, name))
+	return strings.TrimSpace(string(b)), err == nil
+}
+
+func (m *Machine) exists(name string) bool {
+	_, err := os.Lstat(filepath.Join(m.Root, name))
+	return err == nil
+}
+
+// match returns the names in a directory that fit a pattern, sorted.
+func (m *Machine) match(directory, pattern string) []string {
+	paths, _ := filepath.Glob(filepath.Join(m.Root, directory, pattern))
+	for i, p := range paths {
+		paths[i] = filepath.Base(p)
+	}
+	return paths
+}
+
+// field returns what a file has behind a name, up to the end of the line.
+func (m *Machine) field(name, field string) (text string, ok bool) {
+	b, _ := m.read(name)
+	for line := range strings.Lines(b) {
+		if rest, found := strings.CutPrefix(line, field); found {
+			return strings.TrimSpace(rest), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,122 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"diskgnn/internal/units"
+)
+
+// drive is about the one that a directory lies on.
+func (m *Machine) drive(_ context.Context, directory string) Finding {
+	major, minor, err := m.Device(directory)
+	if err != nil {
+		return Finding{Name: "drive", State: Unknown, Found: err.Error(), Change: "name a directory that exists with --dir"}
+	}
+	link := fmt.Sprintf("sys/dev/block/%d:%d", major, minor)
+	path, err := filepath.EvalSymlinks(filepath.Join(m.Root, link))
+	if err != nil {
+		return Finding{
+			Name: "drive", State: Unknown, Found: directory + " is on no block device: the file system is in memory, on a network, or over another one",
+			Change: "name a directory on a drive with --dir",
+		}
+	}
+	if _, err := os.Stat(filepath.Join(path, "partition")); err == nil {
+		path = filepath.Dir(path)
+	}
+	name := filepath.Base(path)
+	queue := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(path, "queue", name))
+		return strings.TrimSpace(string(b))
+	}
+	_, scheduler, _ := strings.Cut(queue("scheduler"), "[")
+	scheduler, _, _ = strings.Cut(scheduler, "]")
+	f := Finding{Name: "drive", State: Yes, Found: name + ", an SSD"}
+	switch nvme := strings.HasPrefix(name, "nvme"); {
+	case queue("rotational") == "":
+		f.State, f.Found, f.Change = Unknown, name+" says nothing of itself", "name a directory on another drive with --dir"
+		return f
+	case strings.HasPrefix(name, "vd"), strings.HasPrefix(name, "xvd"): // which say that they rotate
+		f.State, f.Found, f.Change = Unknown, name+", of a virtual machine, does not tell what is behind it", "measure it: diskgnn bench io "+directory
+		return f
+	case queue("rotational") == "1":
+		f.State, f.Found, f.Change = Limited, name+" rotates: random reads take milliseconds each", "keep packs on an SSD"
+		return f
+	case nvme:
+		f.Found = name + ", NVMe"
+	}
+	if scheduler != "" {
+		f.Found += ", scheduler " + scheduler
+		if scheduler != "none" {
+			f.State, f.Change = Limited, "echo none > /sys/block/"+name+"/queue/scheduler"
+		}
+	}
+	return f
+}
+
+// pciNVMe is the class of NVMe controllers.
+const pciNVMe = "0x010802"
+
+// controllers is about NVMe drives whose queues a program or a GPU can drive.
+func (m *Machine) controllers(context.Context, string) Finding {
+	var found []string
+	for _, address := range m.match("sys/bus/pci/devices", "*") {
+		class, _ := m.read(filepath.Join("sys/bus/pci/devices", address, "class"))
+		if class != pciNVMe {
+			continue
+		}
+		driver, err := os.Readlink(filepath.Join(m.Root, "sys/bus/pci/devices", address, "driver"))
+		if err != nil {
+			driver = "without a driver"
+		}
+		found = append(found, address+" ("+filepath.Base(driver)+")")
+	}
+	if len(found) == 0 {
+		return Finding{Name: "nvme", State: No, Found: "no NVMe controller on the PCI bus", Change: "serve a file by a controller in software: soft:FILE"}
+	}
+	return Finding{Name: "nvme", State: Yes, Found: units.Of(len(found), "controller") + ": " + strings.Join(found, ", ")}
+}
+
+// iommu is about the addresses of memory that drives are given: without one, or where it
+// passes them through, they are the memory's.
+func (m *Machine) iommu(context.Context, string) Finding {
+	groups := m.match("sys/kernel/iommu_groups", "*")
+	translating := 0
+	for _, g := range groups {
+		if kind, _ := m.read(filepath.Join("sys/kernel/iommu_groups", g, "type")); kind != "identity" {
+			translating++
+		}
+	}
+	switch {
+	case len(groups) == 0:
+		return Finding{Name: "iommu", State: Yes, Found: "off: drives use the addresses of memory"}
+	case translating == 0:
+		return Finding{Name: "iommu", State: Yes, Found: "it passes addresses through"}
+	}
+	return Finding{
+		Name: "iommu", State: Limited, Found: "on: addresses that a program finds out are not those that drives use",
+		Change: "boot with iommu=off (Intel: intel_iommu=off, AMD: amd_iommu=off)",
+	}
+}
+
+// modules is about the kernel modules of transports that are unproven on hardware.
+func (m *Machine) modules(context.Context, string) Finding {
+	var found []string
+	for _, name := range m.match("dev", "libnvm*") {
+		found = append(found, "/dev/"+name)
+	}
+	if m.exists("dev/dmabuf_import") && m.exists("dev/udmabuf") {
+		found = append(found, "/dev/dmabuf_import with /dev/udmabuf")
+	}
+	if len(found) == 0 {
+		return Finding{
+			Name: "nvme_modules", State: No, Found: "neither BaM's module nor dmabuf-import with udmabuf is loaded; the transports libnvm and dmabuf need one",
+			Change: "reach NVMe drives without: sysfs:ADDRESS, or soft:FILE",
+		}
+	}
+	return Finding{Name: "nvme_modules", State: Limited, Found: strings.Join(found, ", ") + "; the transports that use them are unproven on hardware",
+		Change: "try them on drives without data"}
+}

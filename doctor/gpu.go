@@ -1,0 +1,100 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/iostack/cufile"
+)
+
+const driverVersion = "proc/driver/nvidia/version"
+
+// noDriver finds what keeps a GPU from being there, if it is the driver.
+func (m *Machine) noDriver() (found, change string) {
+	switch {
+	case !m.exists(driverVersion):
+		return "NVIDIA's driver is not loaded", "install NVIDIA's driver; of a container, on its host"
+	case !m.exists("dev/nvidiactl"):
+		return "NVIDIA's driver is loaded, its devices are not here", "give the container the GPU (docker run --gpus all)"
+	}
+	return "", ""
+}
+
+func (m *Machine) gpu(context.Context, string) Finding {
+	if found, change := m.noDriver(); found != "" {
+		return Finding{Name: "gpu", State: No, Found: found, Change: change}
+	}
+	infos, err := m.GPUs()
+	switch {
+	case err != nil && !m.Tagged:
+		return Finding{Name: "gpu", State: No, Found: "there is a driver, and this program was built without GPU support", Change: "make build-gpu, and run bin/diskgnn-gpu"}
+	case err != nil:
+		return Finding{Name: "gpu", State: No, Found: err.Error(), Change: "have nvidia-smi work first"}
+	}
+	var found []string
+	for _, g := range infos {
+		found = append(found, fmt.Sprintf("%s with %s", g.Name, budget.FormatBytes(g.Memory)))
+	}
+	return Finding{Name: "gpu", State: Yes, Found: strings.Join(found, ", ")}
+}
+
+// peers is about drives that write to a GPU's memory by themselves: by nvidia-fs, or by what
+// recent kernels and drivers have for it. The first thing that is missing is found.
+func (m *Machine) peers(context.Context, string) Finding {
+	no := func(found, change string) Finding {
+		return Finding{Name: "p2p", State: No, Found: found, Change: change}
+	}
+	if found, change := m.noDriver(); found != "" {
+		return no(found, change)
+	}
+	if m.exists("sys/module/nvidia_fs") {
+		return Finding{Name: "p2p", State: Yes, Found: "nvidia-fs is loaded"}
+	}
+	version, _ := m.read(driverVersion)
+	params, _ := m.read("proc/driver/nvidia/params")
+	multipath, _ := m.read("sys/module/nvme_core/parameters/multipath")
+	release, _ := m.read("proc/sys/kernel/osrelease")
+	switch {
+	case !atLeast(release, 6, 2):
+		return no("Linux "+release+" and no nvidia-fs", "load nvidia-fs, or use Linux 6.2 or later")
+	case !strings.Contains(version, "Open Kernel Module"):
+		return no("the driver's kernel modules are not the open ones", "install NVIDIA's open kernel modules, 565 or later")
+	case !strings.Contains(params, "RMForceStaticBar1=1"):
+		return no("the GPU's memory is not mapped to the bus as a whole", `options nvidia NVreg_RegistryDwords="RMForceStaticBar1=1;RMForceDisableIomapWC=1" in /etc/modprobe.d`)
+	case multipath == "Y":
+		return no("the kernel joins paths to NVMe drives", "boot with nvme_core.multipath=N")
+	}
+	return Finding{Name: "p2p", State: Yes, Found: "by the kernel (P2PDMA)"}
+}
+
+// atLeast reports whether a release such as 6.18.4-amd64 is no older.
+func atLeast(release string, major, minor int) bool {
+	parts := strings.FieldsFunc(release, func(r rune) bool { return r < '0' || r > '9' })
+	if len(parts) < 2 {
+		return false
+	}
+	a, _ := strconv.Atoi(parts[0])
+	b, _ := strconv.Atoi(parts[1])
+	return a > major || a == major && b >= minor
+}
+
+func (m *Machine) cuFile(ctx context.Context, directory string) Finding {
+	if found, change := m.noDriver(); found != "" {
+		return Finding{Name: "cufile", State: No, Found: found, Change: change}
+	}
+	v := m.CUFile(ctx, directory)
+	f := Finding{Name: "cufile", State: Yes, Found: v.String()}
+	switch v.Mode {
+	case cufile.Compatibility:
+		f.State, f.Change = Limited, "what p2p says"
+	case cufile.Unavailable:
+		f.State, f.Change = No, "what gpu says"
+		if m.Tagged {
+			f.Change = "install libcufile of CUDA 12.6 or later, or name it by DISKGNN_CUFILE"
+		}
+	}
+	return f
+}

@@ -1,0 +1,51 @@
+package deps
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// alone are modules beside this one, which use a part of it by itself, and the trees of that
+// part.
+var alone = map[string][]string{
+	"examples/nvme-overlap": {"iostack", "device", "internal"},
+}
+
+// TestStandsAlone holds that nothing of the rest comes along, with the tag gpu and without.
+func TestStandsAlone(t *testing.T) {
+	for dir, trees := range alone {
+		for _, tags := range []string{"", "gpu"} {
+			cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", tags, "-deps", "./...")
+			cmd.Dir = filepath.Join(root, dir)
+			b, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v: %s", dir, err, b)
+			}
+			ours := 0
+			for line := range strings.Lines(string(b)) {
+				pkg, is := strings.CutPrefix(strings.TrimSpace(line), module+"/")
+				if !is {
+					continue
+				}
+				ours++
+				if !withinAny(pkg, trees) {
+					t.Errorf("%s: %s comes along", dir, pkg)
+				}
+			}
+			if ours < 5 {
+				t.Errorf("%s: %d packages of this module", dir, ours)
+			}
+		}
+	}
+}
+
+func withinAny(pkg string, trees []string) bool {
+	for _, tree := range trees {
+		if within(pkg, tree) {
+			return true
+		}
+	}
+	return false
+}

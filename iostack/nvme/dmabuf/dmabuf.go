@@ -1,0 +1,334 @@
+// Package dmabuf makes memory visible to an NVMe drive as dma-bufs, a GPU's as well as the
+// host's, without a kernel module that knows GPUs or drives. Registers are another
+// transport's, which also unbinds the drive from the kernel's driver.
+//
+// It is unproven on hardware: its tests run the driver over an imitation of the nodes' calls,
+// made from their headers, and no more. Caution says so to users.
+//
+// Two nodes are needed. /dev/udmabuf is the kernel's own (CONFIG_UDMABUF); it makes a dma-buf
+// of the host's memory:
+//
+//	40187542h  { memory file, flags, offset, bytes }: a descriptor of the dma-buf
+//
+// /dev/dmabuf_import is a small module's, dmabuf-import of uPCIe and xNVMe. It says where a
+// dma-buf lies for a device:
+//
+//	c018754bh  attach for a PCI function: { dma-buf, count of segments, the function's address }
+//	c0087547h  attach for no function, in older modules
+//	c0087549h  addresses: { dma-buf, count, { address, bytes } for each segment }
+//	40047548h  detach: the dma-buf
+//
+// A GPU's memory is exported by its driver (cuMemGetHandleForAddressRange with
+// CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD); MapBuffer takes the descriptor. Each takes of the
+// GPU's BAR 1, by 2 MiB at least: few large ones are better than many.
+//
+// Older modules know attachments by the number of the descriptor alone, of all processes:
+// after a crash, the address of another's memory may be what they answer. What does not have
+// the bytes that were asked for is refused; with those modules, one process is to use the
+// node at a time.
+package dmabuf
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/internal/ioctl"
+	"diskgnn/iostack/nvme/internal/pool"
+)
+
+// Unproven is what users are told.
+const Unproven = "the transport dmabuf is unproven on hardware: it was tested over an imitation of the kernel's calls alone"
+
+// Nodes that are needed.
+const (
+	Importer = "/dev/dmabuf_import"
+	Exporter = "/dev/udmabuf"
+)
+
+// Calls of the nodes.
+var (
+	create         = ioctl.Write('u', 0x42, int(unsafe.Sizeof(creation{})))
+	attach         = ioctl.ReadWrite('u', 0x47, 8)
+	detach         = ioctl.Write('u', 0x48, 4)
+	addresses      = ioctl.ReadWrite('u', 0x49, 8)
+	attachFunction = ioctl.ReadWrite('u', 0x4b, int(unsafe.Sizeof(attachment{})))
+)
+
+type creation struct {
+	file, flags   uint32
+	offset, bytes uint64
+}
+
+// attachment is what attach and attachFunction read, the former without the function.
+type attachment struct {
+	buffer   int32
+	count    uint32
+	function [16]byte
+}
+
+// segment is contiguous for the device.
+type segment struct{ address, bytes uint64 }
+
+// piece is the most bytes of a dma-buf of the host's memory: the kernel's default limit is
+// 64 MiB.
+const piece = 32 << 20
+
+// Transport reaches one drive. It implements nvme.Transport.
+type Transport struct {
+	nvme.Transport // of the registers
+	system         ioctl.System
+	function       string
+	importer       int // descriptors
+	exporter       int
+	pool           *pool.Pool
+	chunks         map[*nvme.Memory]chunk
+	mapped         map[*nvme.Memory]int // of MapBuffer: the dma-buf
+	now            func() time.Time
+	closed         bool
+}
+
+// chunk is memory of the host.
+type chunk struct {
+	file    int
+	buffers []int
+}
+
+var _ nvme.Transport = (*Transport)(nil)
+
+// Open makes a transport to the drive whose registers another transport reaches; function is
+// the drive's PCI address, such as 0000:01:00.0. Both are closed together. After an error,
+// of kind fault.ErrUsage where something is missing, the other is still the caller's to close.
+func Open(registers nvme.Transport, function string) (*Transport, error) {
+	return open(ioctl.Kernel, registers, function)
+}
+
+func open(system ioctl.System, registers nvme.Transport, function string) (_ *Transport, err error) {
+	t := &Transport{
+		Transport: registers, system: system, function: function, chunks: map[*nvme.Memory]chunk{}, mapped: map[*nvme.Memory]int{},
+	}
+	if len(function) >= len(attachment{}.function) {
+		return nil, fault.New(fault.ErrUsage, "dmabuf: %q is no address of a PCI function", function)
+	}
+	t.pool = pool.New(source{t})
+	if t.importer, err = system.Open(Importer); err != nil {
+		return nil, fmt.Errorf("dmabuf: %w", ioctl.Refused(Importer, err, "the module dmabuf-import of uPCIe is not loaded (modprobe dmabuf_import)"))
+	}
+	if t.exporter, err = system.Open(Exporter); err != nil {
+		err = fmt.Errorf("dmabuf: %w", ioctl.Refused(Exporter, err, "the kernel's udmabuf is not loaded (modprobe udmabuf)"))
+		return nil, errors.Join(err, system.Close(t.importer))
+	}
+	return t, nil
+}
+
+// Name implements nvme.Transport.
+func (t *Transport) Name() string { return "dmabuf:" + t.function }
+
+// Caution says what is not known of the transport; see nvme.Caution.
+func (t *Transport) Caution() string { return Unproven }
+
+// Registers returns the memory of BAR 0 that the other transport has mapped, nil if it has
+// none to show.
+func (t *Transport) Registers() []byte {
+	if m, ok := t.Transport.(interface{ Registers() []byte }); ok {
+		return m.Registers()
+	}
+	return nil
+}
+
+// Alloc implements nvme.Transport. It takes huge pages, 2 MiB at a time.
+func (t *Transport) Alloc(n int) (*nvme.Memory, error) {
+	if t.closed {
+		return nil, nvme.ErrClosed
+	}
+	m, err := t.pool.Take(n)
+	if err != nil {
+		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, t.Name(), err)
+	}
+	return m, nil
+}
+
+// Map implements nvme.Transport: memory that is no dma-buf cannot be mapped.
+func (t *Transport) Map([]byte) (*nvme.Memory, error) {
+	return nil, fmt.Errorf("%w: %s maps dma-bufs", nvme.ErrNoMapping, t.Name())
+}
+
+// MapBuffer makes the drive see a dma-buf of n bytes, such as a GPU's memory. The host cannot
+// reach it: Bytes of what it returns is nil. The descriptor is still the caller's. Free takes
+// it back, before the memory is freed.
+func (t *Transport) MapBuffer(buffer int, n int64) (*nvme.Memory, error) {
+	if t.closed {
+		return nil, nvme.ErrClosed
+	}
+	if n <= 0 || n%nvme.Page != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, n)
+	}
+	own, err := t.system.Duplicate(buffer) // the module goes by its number until it is detached
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Name(), err)
+	}
+	pages, err := t.visible(own, uint64(n))
+	if err != nil {
+		return nil, errors.Join(err, t.system.Close(own))
+	}
+	m := &nvme.Memory{Pages: pages}
+	t.mapped[m] = own
+	return m, nil
+}
+
+// Free implements nvme.Transport.
+func (t *Transport) Free(m *nvme.Memory) error {
+	if known, err := t.pool.Give(m); known {
+		return err
+	}
+	buffer, known := t.mapped[m]
+	if !known {
+		return fmt.Errorf("free memory that %s did not give", t.Name())
+	}
+	delete(t.mapped, m)
+	return t.hidden(buffer)
+}
+
+// Close implements nvme.Transport. Where the controller cannot be disabled, its memory stays
+// as it is.
+func (t *Transport) Close() error {
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	if err := nvme.Disable(t.Transport, t.now); err != nil {
+		return errors.Join(err, t.Transport.Close())
+	}
+	errs := []error{t.pool.Close()}
+	for _, buffer := range t.mapped {
+		errs = append(errs, t.hidden(buffer))
+	}
+	clear(t.mapped)
+	return errors.Join(append(errs, t.system.Close(t.exporter), t.system.Close(t.importer), t.Transport.Close())...)
+}
+
+// visible attaches a dma-buf of n bytes, and returns what the drive has for its pages'
+// addresses.
+func (t *Transport) visible(buffer int, n uint64) ([]uint64, error) {
+	a := &attachment{buffer: int32(buffer)}
+	copy(a.function[:], t.function)
+	_, err := t.system.Control(t.importer, attachFunction, unsafe.Pointer(a))
+	if errors.Is(err, unix.ENOTTY) {
+		_, err = t.system.Control(t.importer, attach, unsafe.Pointer(a))
+	}
+	switch {
+	case errors.Is(err, unix.EMFILE):
+		return nil, fault.New(fault.ErrUsage, "%s: attach a dma-buf: %w: the GPU's BAR 1 may be full, or too many files are open (ulimit -n)", t.Name(), err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: attach a dma-buf of %d bytes: %w", t.Name(), n, err)
+	}
+	pages, err := t.pages(buffer, a.count, n)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", t.Name(), err), t.detach(buffer))
+	}
+	return pages, nil
+}
+
+// pages returns the addresses of an attached dma-buf's pages.
+func (t *Transport) pages(buffer int, count uint32, n uint64) (pages []uint64, err error) {
+	if uint64(count) > n/nvme.Page {
+		return nil, fmt.Errorf("%w: a dma-buf of %d bytes in %d segments", nvme.ErrUnsupported, n, count)
+	}
+	answer := make([]segment, count+1) // the first holds dma-buf and count, in its last bytes
+	head := &answer[0].bytes
+	*(*[2]uint32)(unsafe.Pointer(head)) = [2]uint32{uint32(buffer), count}
+	if _, err := t.system.Control(t.importer, addresses, unsafe.Pointer(head)); err != nil {
+		return nil, fmt.Errorf("the addresses of a dma-buf: %w", err)
+	}
+	total := uint64(0)
+	for _, s := range answer[1:] {
+		if s.address%nvme.Page != 0 || s.bytes%nvme.Page != 0 || s.bytes > n-total {
+			return nil, fmt.Errorf("%w: %d bytes at %xh of a dma-buf of %d", nvme.ErrUnsupported, s.bytes, s.address, n)
+		}
+		for at := uint64(0); at < s.bytes; at += nvme.Page {
+			pages = append(pages, s.address+at)
+		}
+		total += s.bytes
+	}
+	if total != n {
+		return nil, fmt.Errorf("%w: %d bytes of a dma-buf of %d", nvme.ErrUnsupported, total, n)
+	}
+	return pages, nil
+}
+
+func (t *Transport) detach(buffer int) error {
+	number := int32(buffer)
+	if _, err := t.system.Control(t.importer, detach, unsafe.Pointer(&number)); err != nil {
+		return fmt.Errorf("%s: detach a dma-buf: %w", t.Name(), err)
+	}
+	return nil
+}
+
+// hidden takes a dma-buf back.
+func (t *Transport) hidden(buffer int) error {
+	if err := t.detach(buffer); err != nil {
+		return err // the drive may still write there
+	}
+	return t.system.Close(buffer)
+}
+
+// source makes the memory that Alloc cuts: a file in memory, and dma-bufs of its pieces.
+type source struct{ t *Transport }
+
+func (s source) Grow(n int) (_ *nvme.Memory, err error) {
+	t := s.t
+	c := chunk{}
+	if c.file, err = t.system.Memory(n); err != nil {
+		return nil, needHuge(err)
+	}
+	m := &nvme.Memory{}
+	if m.Bytes, err = t.system.Map(c.file, n); err != nil {
+		return nil, errors.Join(needHuge(err), t.system.Close(c.file))
+	}
+	clear(m.Bytes) // pages are there from now on
+	for from := 0; from < n && err == nil; from += piece {
+		bytes := min(piece, n-from)
+		var buffer int
+		if buffer, err = t.system.Control(t.exporter, create, unsafe.Pointer(&creation{file: uint32(c.file), flags: 1, offset: uint64(from), bytes: uint64(bytes)})); err != nil {
+			err = fmt.Errorf("make a dma-buf of %d bytes: %w", bytes, err)
+			break
+		}
+		var pages []uint64
+		if pages, err = t.visible(buffer, uint64(bytes)); err != nil {
+			err = errors.Join(err, t.system.Close(buffer))
+			break
+		}
+		c.buffers = append(c.buffers, buffer)
+		m.Pages = append(m.Pages, pages...)
+	}
+	t.chunks[m] = c
+	for i, page := range m.Pages {
+		if i*nvme.Page%nvme.Contiguous != 0 && page != m.Pages[i-1]+nvme.Page {
+			err = fmt.Errorf("%w: huge pages are not contiguous for the drive", nvme.ErrUnsupported)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Shrink(m))
+	}
+	return m, nil
+}
+
+func needHuge(err error) error {
+	return fault.New(fault.ErrUsage, "huge pages of 2 MiB are needed: sysctl vm.nr_hugepages=64 sets some aside (%w)", err)
+}
+
+func (s source) Shrink(m *nvme.Memory) error {
+	c := s.t.chunks[m]
+	delete(s.t.chunks, m)
+	for _, buffer := range c.buffers {
+		if err := s.t.hidden(buffer); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.t.system.Unmap(m.Bytes), s.t.system.Close(c.file))
+}

@@ -1,0 +1,334 @@
+// Package libnvm reaches NVMe drives through the kernel module of BaM, which GIDS and Hyperion
+// use too: a node /dev/libnvm0, /dev/libnvm1, … for each drive that is not bound to the
+// kernel's driver.
+//
+// It is unproven on hardware: its tests run the driver over an imitation of the module's
+// calls, made from the module's source, and no more. Caution says so to users.
+//
+// The module maps registers and makes memory visible to the drive; queues are the driver's.
+// Its calls:
+//
+//	mmap, offset 0   registers (BAR 0), uncached
+//	40188001h        map host memory:   { start, pages of 4 KiB, where their addresses go }
+//	40188002h        map a GPU's:       the same, pages of 64 KiB
+//	40088003h        unmap what begins at an address
+//
+// What it does otherwise, and what is done about it:
+//
+//   - It takes back a mapping only from the thread that made it: all calls come from one
+//     thread.
+//   - It looks a mapping up by its first page or by the first page of its 64 KiB, and takes
+//     the first that fits: memory whose mapping could be taken for another's is not mapped
+//     (nvme.ErrNoMapping). What Alloc takes is aligned to 2 MiB.
+//   - Where it gets hold of fewer pages than it is given, it says nothing: addresses that it
+//     did not write are found, and the mapping is taken back.
+//   - It keeps mappings when the process ends: what was not taken back stays pinned until the
+//     module is unloaded.
+//   - Without CUDA it is built without the second call, which is then refused as any unknown
+//     call is.
+package libnvm
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/internal/ioctl"
+	"diskgnn/iostack/nvme/internal/mmio"
+	"diskgnn/iostack/nvme/internal/pool"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// Unproven is what users are told.
+const Unproven = "the transport libnvm is unproven on hardware: it was tested over an imitation of the module's calls alone"
+
+// Calls of the module.
+var (
+	mapHost   = ioctl.Write(0x80, 1, int(unsafe.Sizeof(request{})))
+	mapDevice = ioctl.Write(0x80, 2, int(unsafe.Sizeof(request{})))
+	unmap     = ioctl.Write(0x80, 3, 8)
+)
+
+// request is what both calls that map read.
+type request struct {
+	start     uint64
+	pages     uint64
+	addresses *uint64
+}
+
+const (
+	window  = 8 << 10  // bytes of registers that all drives have
+	gpuPage = 64 << 10 // bytes of a GPU's page
+	most    = 511      // queues whose doorbells are mapped, if the drive has them
+)
+
+// Transport reaches one drive. It implements nvme.Transport.
+type Transport struct {
+	system ioctl.System
+	node   string
+	fd     int
+	bar    mmio.Registers
+	caller *caller
+	pool   *pool.Pool
+	mapped map[*nvme.Memory]uint64 // where it begins, of Map and MapDevice
+	starts map[uint64]bool         // where mappings begin
+	now    func() time.Time
+	closed bool
+}
+
+var _ nvme.Transport = (*Transport)(nil)
+
+// Open opens a drive by its node, such as /dev/libnvm0. An error of kind fault.ErrUsage says
+// what is missing.
+func Open(node string) (*Transport, error) { return open(ioctl.Kernel, node) }
+
+func open(system ioctl.System, node string) (*Transport, error) {
+	fd, err := system.Open(node)
+	if err != nil {
+		return nil, fmt.Errorf("libnvm: %w", ioctl.Refused(node, err, "BaM's module is not loaded, or the drive is still bound to the kernel's driver"))
+	}
+	t := &Transport{
+		system: system, node: node, fd: fd, caller: newCaller(), mapped: map[*nvme.Memory]uint64{}, starts: map[uint64]bool{},
+	}
+	t.pool = pool.New(chunks{t})
+	if t.bar, err = system.Map(fd, window); err != nil {
+		t.caller.end()
+		return nil, errors.Join(fault.New(fault.ErrUsage, "libnvm: map the registers of %s: %w", node, err), system.Close(fd))
+	}
+	// Doorbells that lie further apart need more.
+	for n := spec.CompletionDoorbell(most, spec.Capabilities(t.Load64(spec.CAP)).Stride()) + 4; n > window; n /= 2 {
+		bar, err := system.Map(fd, (n+nvme.Page-1)/nvme.Page*nvme.Page)
+		if err == nil {
+			if err := system.Unmap(t.bar); err != nil {
+				return nil, errors.Join(err, t.Close())
+			}
+			t.bar = bar
+			break
+		}
+	}
+	return t, nil
+}
+
+// Name implements nvme.Transport.
+func (t *Transport) Name() string { return "libnvm:" + t.node }
+
+// Caution says what is not known of the transport; see nvme.Caution.
+func (t *Transport) Caution() string { return Unproven }
+
+// Registers returns the memory of BAR 0 that is mapped, for a GPU that rings doorbells.
+func (t *Transport) Registers() []byte { return t.bar }
+
+// Load32 implements nvme.Transport.
+func (t *Transport) Load32(offset int) uint32 { return t.bar.Load32(offset) }
+
+// Load64 implements nvme.Transport.
+func (t *Transport) Load64(offset int) uint64 { return t.bar.Load64(offset) }
+
+// Store32 implements nvme.Transport.
+func (t *Transport) Store32(offset int, v uint32) { t.bar.Store32(offset, v) }
+
+// Store64 implements nvme.Transport.
+func (t *Transport) Store64(offset int, v uint64) { t.bar.Store64(offset, v) }
+
+// Alloc implements nvme.Transport. It takes huge pages, 2 MiB at a time.
+func (t *Transport) Alloc(n int) (*nvme.Memory, error) {
+	if t.closed {
+		return nil, nvme.ErrClosed
+	}
+	m, err := t.pool.Take(n)
+	if err != nil {
+		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, t.Name(), err)
+	}
+	return m, nil
+}
+
+// Map implements nvme.Transport: memory of whole pages that lies still.
+func (t *Transport) Map(b []byte) (*nvme.Memory, error) {
+	if len(b) == 0 || len(b)%nvme.Page != 0 || uintptr(unsafe.Pointer(&b[0]))%nvme.Page != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, len(b))
+	}
+	start := uint64(uintptr(unsafe.Pointer(&b[0])))
+	pages, err := t.visible(mapHost, start, len(b)/nvme.Page)
+	if err != nil {
+		return nil, err
+	}
+	m := &nvme.Memory{Bytes: b, Pages: pages}
+	t.mapped[m] = start
+	return m, nil
+}
+
+// MapDevice makes the drive see a GPU's memory: n bytes from an address on, both multiples of
+// 64 KiB. The host cannot reach it: Bytes of what it returns is nil. Free takes it back,
+// before the memory is freed.
+func (t *Transport) MapDevice(address uint64, n int64) (*nvme.Memory, error) {
+	if n <= 0 || n%gpuPage != 0 || address%gpuPage != 0 {
+		return nil, fmt.Errorf("%w: %d bytes of a GPU from %xh on are not whole pages of 64 KiB", nvme.ErrNoMapping, n, address)
+	}
+	large, err := t.visible(mapDevice, address, int(n/gpuPage))
+	if errors.Is(err, unix.EINVAL) {
+		err = fault.New(fault.ErrUsage, "%w: the module was built without CUDA, or the memory is not a GPU's", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &nvme.Memory{}
+	for _, page := range large {
+		for at := uint64(0); at < gpuPage; at += nvme.Page {
+			m.Pages = append(m.Pages, page+at)
+		}
+	}
+	t.mapped[m] = address
+	return m, nil
+}
+
+// Free implements nvme.Transport.
+func (t *Transport) Free(m *nvme.Memory) error {
+	if known, err := t.pool.Give(m); known {
+		return err
+	}
+	start, known := t.mapped[m]
+	if !known {
+		return fmt.Errorf("free memory that %s did not give", t.Name())
+	}
+	delete(t.mapped, m)
+	return t.hidden(start)
+}
+
+// Close implements nvme.Transport. Where the controller cannot be disabled, its memory stays
+// mapped.
+func (t *Transport) Close() error {
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	if err := nvme.Disable(t, t.now); err != nil {
+		t.caller.end()
+		return err
+	}
+	errs := []error{t.pool.Close()}
+	for _, start := range t.mapped {
+		errs = append(errs, t.hidden(start))
+	}
+	clear(t.mapped)
+	bar := t.bar
+	t.bar = nil
+	t.caller.end()
+	return errors.Join(append(errs, t.system.Unmap(bar), t.system.Close(t.fd))...)
+}
+
+// visible has the module map pages from an address on, and returns what the drive has for
+// their addresses.
+func (t *Transport) visible(call uint32, start uint64, pages int) ([]uint64, error) {
+	if t.closed {
+		return nil, nvme.ErrClosed
+	}
+	if other, mistaken := t.mistaken(start); mistaken {
+		return nil, fmt.Errorf("%w: the module would take what begins at %xh for what begins at %xh", nvme.ErrNoMapping, start, other)
+	}
+	addresses := make([]uint64, pages)
+	for i := range addresses {
+		addresses[i] = ^uint64(0)
+	}
+	r := &request{start, uint64(pages), &addresses[0]}
+	if err := t.call(call, unsafe.Pointer(r)); err != nil {
+		return nil, fmt.Errorf("%s: map %d pages: %w", t.Name(), pages, err)
+	}
+	t.starts[start] = true
+	for i, address := range addresses {
+		if address == ^uint64(0) {
+			return nil, errors.Join(fmt.Errorf("%s: %d of %d pages were mapped: %w", t.Name(), i, pages, unix.ENOMEM), t.hidden(start))
+		}
+	}
+	return addresses, nil
+}
+
+// call makes a call from the one thread.
+func (t *Transport) call(request uint32, arg unsafe.Pointer) (err error) {
+	t.caller.do(func() { _, err = t.system.Control(t.fd, request, arg) })
+	return err
+}
+
+// mistaken returns a mapping that the module would confuse with one that begins at start.
+func (t *Transport) mistaken(start uint64) (other uint64, mistaken bool) {
+	if floor := start &^ (gpuPage - 1); t.starts[floor] {
+		return floor, true
+	}
+	for at := start; at < start+gpuPage; at += nvme.Page {
+		if t.starts[at] && (at == start || at&^(gpuPage-1) == start) {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// hidden takes back what begins at an address.
+func (t *Transport) hidden(start uint64) error {
+	delete(t.starts, start)
+	if err := t.call(unmap, unsafe.Pointer(&start)); err != nil {
+		return fmt.Errorf("%s: unmap what begins at %xh: %w", t.Name(), start, err)
+	}
+	return nil
+}
+
+// chunks makes the memory that Alloc cuts.
+type chunks struct{ t *Transport }
+
+func (c chunks) Grow(n int) (*nvme.Memory, error) {
+	t := c.t
+	b, err := t.system.Huge(n)
+	if err != nil {
+		return nil, fault.New(fault.ErrUsage, "huge pages of 2 MiB are needed: sysctl vm.nr_hugepages=64 sets some aside (%w)", err)
+	}
+	pages, err := t.visible(mapHost, uint64(uintptr(unsafe.Pointer(&b[0]))), n/nvme.Page)
+	if err != nil {
+		return nil, errors.Join(err, t.system.Unmap(b))
+	}
+	m := &nvme.Memory{Bytes: b, Pages: pages}
+	for i, page := range pages {
+		if i*nvme.Page%nvme.Contiguous != 0 && page != pages[i-1]+nvme.Page {
+			return nil, errors.Join(fmt.Errorf("%w: huge pages are not contiguous for the drive", nvme.ErrUnsupported), c.Shrink(m))
+		}
+	}
+	return m, nil
+}
+
+func (c chunks) Shrink(m *nvme.Memory) error {
+	if err := c.t.hidden(uint64(uintptr(unsafe.Pointer(&m.Bytes[0])))); err != nil {
+		return err // the drive may still write there
+	}
+	return c.t.system.Unmap(m.Bytes)
+}
+
+// caller makes calls from one thread of the system.
+type caller struct {
+	calls chan func()
+}
+
+func newCaller() *caller {
+	c := &caller{calls: make(chan func())}
+	go func() {
+		defer fault.Crash()
+		runtime.LockOSThread() // which ends with the goroutine
+		for call := range c.calls {
+			call()
+		}
+	}()
+	return c
+}
+
+func (c *caller) do(call func()) {
+	done := make(chan struct{})
+	c.calls <- func() {
+		defer close(done)
+		call()
+	}
+	<-done
+}
+
+func (c *caller) end() { close(c.calls) }

@@ -1,0 +1,246 @@
+// Package nvmetest is the suite that every transport of package nvme passes: the driver
+// brings a controller up through it, reads, writes, loses completions, resets, and gives
+// everything back.
+//
+// What is behind the transport is a controller in software, so that the suite decides what
+// becomes of commands: a transport to hardware is tested over an imitation of the kernel
+// module or the files that it uses, which leads to that controller.
+package nvmetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"diskgnn/device"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/soft"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// Reach returns a transport that leads to a controller in software, by way of what it would
+// use to reach a drive. The suite closes the transport, and the drive after it. Of the drive,
+// the way may use registers (Registers) and bus addresses (Map), as an imitation of hardware.
+type Reach func(t *testing.T, d *soft.Drive) nvme.Transport
+
+// Run runs the suite.
+func Run(t *testing.T, reach Reach) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Reach)
+	}{
+		{"bring-up", bringUp}, {"memory", memory}, {"memory of others", others}, {"reads", reads}, {"writes", writes},
+		{"lost completion", lost}, {"far doorbells", far}, {"close", closing},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, reach) })
+	}
+}
+
+const size = 4 << 20
+
+// serve makes a drive of random bytes.
+func serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
+	t.Helper()
+	content = make([]byte, size)
+	rand.NewChaCha8([32]byte{1}).Read(content)
+	name := filepath.Join(t.TempDir(), "drive")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := soft.Open(vfs.OS, name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return content, d
+}
+
+func open(t *testing.T, tr nvme.Transport, o nvme.Options) *nvme.Controller {
+	t.Helper()
+	c, err := nvme.Open(context.Background(), tr, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func alloc(t *testing.T, tr nvme.Transport, n int) *nvme.Memory {
+	t.Helper()
+	m, err := tr.Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func bringUp(t *testing.T, reach Reach) {
+	_, d := serve(t, soft.Options{Queues: 3})
+	tr := reach(t, d)
+	if tr.Name() == "" {
+		t.Error("the transport has no name")
+	}
+	if tr.Load64(spec.CAP) != d.Load64(spec.CAP) || tr.Load32(spec.VS) != 1<<16|4<<8 || tr.Load32(spec.CAP+4) != uint32(tr.Load64(spec.CAP)>>32) {
+		t.Errorf("CAP is %x, VS %x", tr.Load64(spec.CAP), tr.Load32(spec.VS))
+	}
+	c := open(t, tr, nvme.Options{Queues: 8, Depth: 1 << 15})
+	if id := c.Identity(); id.MaxTransfer != 128<<10 || id.Namespaces != 1 || id.Model == "" {
+		t.Errorf("%+v", id)
+	}
+	if s := c.Namespace(); s != (nvme.Namespace{ID: 1, Blocks: size / 512, BlockBytes: 512}) {
+		t.Errorf("%+v", s)
+	}
+	if n := len(c.Queues()); n != 3 || c.Queues()[2].Depth() != 4096 {
+		t.Errorf("%d queues", n)
+	}
+}
+
+// Memory is zeroed also when it was used before, of whole pages that nothing else has, and
+// contiguous up to what is promised.
+func memory(t *testing.T, reach Reach) {
+	_, d := serve(t, soft.Options{})
+	tr := reach(t, d)
+	defer func() {
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	owned := map[uint64]bool{}
+	sizes := []int{1, 4096, 4097, 64 << 10, 300 << 10, 2 << 20, 2<<20 + 1, 5 << 20}
+	for range 2 {
+		var all []*nvme.Memory
+		for _, n := range sizes {
+			m := alloc(t, tr, n)
+			all = append(all, m)
+			if len(m.Bytes) < n || len(m.Bytes)%nvme.Page != 0 || len(m.Pages) != len(m.Bytes)/nvme.Page || uintptr(unsafe.Pointer(&m.Bytes[0]))%nvme.Page != 0 {
+				t.Errorf("%d bytes: %d at %p in %d pages", n, len(m.Bytes), &m.Bytes[0], len(m.Pages))
+			}
+			if len(bytes.TrimLeft(m.Bytes, "\x00")) > 0 {
+				t.Errorf("%d bytes: not zero", n)
+			}
+			for i, page := range m.Pages {
+				switch {
+				case owned[page]:
+					t.Fatalf("page %x belongs to something else, too", page)
+				case page%nvme.Page != 0, i > 0 && n <= nvme.Contiguous && page != m.Pages[i-1]+nvme.Page:
+					t.Fatalf("%d bytes: page %d at %x after %x", n, i, page, m.Pages[i-1])
+				}
+				owned[page] = true
+			}
+			for i := range m.Bytes {
+				m.Bytes[i] = 0xa5
+			}
+		}
+		for _, m := range all {
+			for _, page := range m.Pages {
+				delete(owned, page)
+			}
+			if err := tr.Free(m); err != nil {
+				t.Error(err)
+			}
+			if tr.Free(m) == nil {
+				t.Error("memory is freed twice without an error")
+			}
+		}
+	}
+	if tr.Free(&nvme.Memory{}) == nil {
+		t.Error("memory of nobody is freed without an error")
+	}
+}
+
+// Memory that the host has is read into, if the transport can map it, and not any more when
+// it was given back.
+func others(t *testing.T, reach Reach) {
+	content, d := serve(t, soft.Options{})
+	c := open(t, reach(t, d), nvme.Options{})
+	tr, q, space := c.Transport(), c.Queues()[0], c.Namespace()
+	host, err := device.NewHost(4 * nvme.Page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Free()
+	b := host.Bytes()
+	for _, wrong := range [][]byte{nil, b[1 : 1+nvme.Page], b[:100]} {
+		if _, err := tr.Map(wrong); !errors.Is(err, nvme.ErrNoMapping) {
+			t.Errorf("%d bytes that are no pages are mapped: %v", len(wrong), err)
+		}
+	}
+	m, err := tr.Map(b)
+	if errors.Is(err, nvme.ErrNoMapping) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := space.Transfer(spec.Read, 5, 24)
+	if _, err := q.Do(&cmd, m, 512, 24*512); err != nil || !bytes.Equal(b[512:][:24*512], content[5*512:][:24*512]) {
+		t.Error("other bytes, or ", err)
+	}
+	if err := tr.Free(m); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Do(&cmd, m, 512, 24*512); !errors.Is(err, spec.DataTransferError) {
+		t.Errorf("memory that was given back is read into: %v", err)
+	}
+}
+
+// Doorbells that lie far apart, further than a transport may map at first.
+func far(t *testing.T, reach Reach) {
+	content, d := serve(t, soft.Options{StrideShift: 4, Queues: 40})
+	c := open(t, reach(t, d), nvme.Options{Queues: 40, Depth: 4})
+	if n := len(c.Queues()); n != 40 {
+		t.Fatalf("%d queues", n)
+	}
+	q, space := c.Queues()[39], c.Namespace()
+	m := alloc(t, c.Transport(), 4096)
+	cmd := space.Transfer(spec.Read, 9, 1)
+	if _, err := q.Do(&cmd, m, 0, 512); err != nil || !bytes.Equal(m.Bytes[:512], content[9*512:10*512]) {
+		t.Errorf("queue %d: other bytes, or %v", q.ID(), err)
+	}
+}
+
+// Closing disables the controller, also twice, also when nothing was opened on it.
+func closing(t *testing.T, reach Reach) {
+	_, d := serve(t, soft.Options{})
+	tr := reach(t, d)
+	c := open(t, tr, nvme.Options{Queues: 2})
+	alloc(t, tr, 10<<20) // and never freed
+	for range 2 {
+		if err := errors.Join(c.Close(), tr.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, itself := tr.(*soft.Drive); !itself {
+		if v := d.Load32(spec.CSTS); v&spec.Ready != 0 {
+			t.Errorf("the controller is on: CSTS %08xh", v)
+		}
+	}
+	_, d = serve(t, soft.Options{})
+	if err := reach(t, d).Close(); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(tr.Name(), " ") {
+		t.Errorf("%q is no name for a flag", tr.Name())
+	}
+}
+
+// Drive returns a drive of 4 MiB for tests of a transport's own.
+func Drive(t *testing.T, o soft.Options) *soft.Drive {
+	_, d := serve(t, o)
+	return d
+}
