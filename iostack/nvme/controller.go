@@ -289,24 +289,6 @@ func (c *Controller) Reset(ctx context.Context) error {
 	return c.up(ctx)
 }
 
-// Stop disables the controller: it carries out nothing any more, and no memory of a command's
-// is written to once Stop has returned without an error. Commands that were under way are lost.
-// What is left are Reset and Close.
-func (c *Controller) Stop(ctx context.Context) error {
-	if c.closed {
-		return ErrClosed
-	}
-	for _, q := range append(c.queues[:len(c.queues):len(c.queues)], c.admin) {
-		if q != nil {
-			q.dead = errors.Join(ErrClosed, errors.New("the controller was stopped"))
-		}
-	}
-	if err := c.enable(ctx, false); err != nil {
-		return fmt.Errorf("stop %s: %w", c.t.Name(), err)
-	}
-	return nil
-}
-
 // Close disables the controller and gives the device back. Closing twice does nothing.
 func (c *Controller) Close() error {
 	if c.closed {

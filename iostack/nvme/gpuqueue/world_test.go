@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	training "diskgnn/device/cuda/kernels/plain"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/gpuqueue"
@@ -19,15 +21,18 @@ import (
 	"diskgnn/iostack/nvme/soft"
 )
 
+// emulator has the twins of this package's kernels and of those of training.
+var emulator = &plain.Emulator{Others: training.Emulate}
+
 // onDevices runs a test on an emulated device, on late ones, and on a real one.
 func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
 	t.Run("emulated", func(t *testing.T) {
-		d, err := cuda.OpenEmulated((&plain.Emulator{}).Run, cuda.Options{})
+		d, err := cuda.OpenEmulated(emulator.Run, cuda.Options{Code: kernels.Code})
 		test(t, checked(t, d, err))
 	})
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("late ", seed), func(t *testing.T) {
-			d, err := cuda.OpenLate((&plain.Emulator{}).Run, cuda.Options{}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
+			d, err := cuda.OpenLate(emulator.Run, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
 			test(t, checked(t, d, err))
 		})
 	}
@@ -50,7 +55,7 @@ func checked(t testing.TB, d *cuda.Device, err error) *cuda.Device {
 // realDevice opens the first GPU, or skips the test where there is none.
 func realDevice(t testing.TB) *cuda.Device {
 	t.Helper()
-	d, err := cuda.Open(0, cuda.Options{Code: gpuqueue.Code})
+	d, err := kernels.Open(0, cuda.Options{})
 	if errors.Is(err, cuda.ErrNoDevice) {
 		t.Skipf("no GPU: %v", err)
 	}
