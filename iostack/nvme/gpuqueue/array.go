@@ -64,9 +64,9 @@ type Array struct {
 	free     []*batch  // records that are not in use
 	reserved []*region // in the order of submission
 	spare    []*region
-	head     int // slots of a drive that were given back so far
-	tail     int // that were reserved so far
-	reuse    []*cuda.Event
+	head     int            // slots of a drive that were given back so far
+	tail     int            // that were reserved so far
+	reuse    *cuda.Event    // when slots that were given back are free; nil: they are
 	last     [2]*cuda.Event // of the last submission and the last completion
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,7 +38,7 @@ func TestReads(t *testing.T) {
 					array: gpuqueue.Options{RequestBytes: c.bytes, Requests: 4 * c.queues * c.depth}})
 				slots := c.queues * (c.depth - 1)
 				var ticket gpuqueue.Ticket
-				for round := range 10 {
+				for round := range 5 {
 					if slots > 2 {
 						r := w.draw(1+w.rnd.IntN(slots-2), c.bytes/c.block)
 						check(t, w.array.Submit(&ticket, r.Reads, w.streams[round%2]))
@@ -111,6 +112,74 @@ func TestTickets(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Submissions run in the order of the calls, whatever their streams are, and so do
+// completions; a submission waits for the completions whose slots it takes, and for no other.
+func TestOrder(t *testing.T) {
+	for seed := range uint64(8) {
+		var ran []string
+		d, err := cuda.OpenLate(func(kernel string, args []uint64, at func(uint64) []byte) {
+			if kernel != "nvme_count" && kernel != "nvme_place" {
+				base := uint64(0)
+				if kernel != "nvme_read" {
+					base = args[6]
+				}
+				ran = append(ran, fmt.Sprint(strings.TrimPrefix(kernel, "nvme_"), " ", base))
+			}
+			emulator.Run(kernel, args, at)
+		}, cuda.Options{}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
+		w := newWorld(t, checked(t, d, err), setup{nvme: nvme.Options{Depth: 21}})
+		ran = nil
+		var x, y, v, z, c gpuqueue.Ticket
+		var all []*reads
+		submit := func(ticket *gpuqueue.Ticket, n, stream int) {
+			all = append(all, w.draw(n, 1))
+			check(t, w.array.Submit(ticket, all[len(all)-1].Reads, w.streams[stream]))
+		}
+		// Slots 0 to 3, 4 to 7, 8 to 11 and 12 to 15 of 20; those of y are free, but not before x's.
+		submit(&x, 2, 0)
+		submit(&y, 2, 1)
+		check(t, w.array.Complete(&y, w.streams[1]))
+		check(t, w.array.End(&y))
+		submit(&v, 2, 0)
+		submit(&z, 2, 1)     // with y's record
+		last := w.draw(6, 1) // which waits for the first stream
+		all = append(all, last)
+		check(t, w.array.Complete(&z, w.streams[1]))
+		check(t, w.array.Complete(&x, w.streams[0]))
+		check(t, w.array.Submit(&c, last.Reads, w.streams[1])) // of slots 16 to 19 and x's
+		check(t, w.streams[1].Synchronize())
+		check(t, w.array.Complete(&c, w.streams[0]))
+		check(t, w.array.Complete(&v, w.streams[1]))
+		check(t, w.array.Read(&v, w.draw(2, 1).Reads, w.streams[0]))
+		check(t, w.array.Read(&v, w.draw(2, 1).Reads, w.streams[1]))
+		submit(&z, 2, 0)
+		check(t, w.array.Complete(&z, w.streams[1]))
+		for _, ticket := range []*gpuqueue.Ticket{&x, &v, &z, &c} {
+			check(t, w.array.End(ticket))
+		}
+		for i, r := range all {
+			w.landed(fmt.Sprint(i), r)
+		}
+		of := func(kinds ...string) (list []string) {
+			for _, r := range ran {
+				if slices.ContainsFunc(kinds, func(k string) bool { return strings.HasPrefix(r, k) }) {
+					list = append(list, r)
+				}
+			}
+			return list
+		}
+		if got, want := of("submit", "read"), []string{"submit 0", "submit 4", "submit 8", "submit 12", "submit 16", "read 0", "read 0", "submit 4"}; !slices.Equal(got, want) {
+			t.Errorf("seed %d: %v, want %v", seed, got, want)
+		}
+		if got, want := of("complete", "read"), []string{"complete 4", "complete 12", "complete 0", "complete 16", "complete 8", "read 0", "read 0", "complete 4"}; !slices.Equal(got, want) {
+			t.Errorf("seed %d: %v, want %v", seed, got, want)
+		}
+		if slices.Index(ran, "submit 16") < slices.Index(ran, "complete 0") {
+			t.Errorf("seed %d: slots were taken before they were free: %v", seed, ran)
+		}
+	}
 }
 
 // Records of micro-batches are used again once their ticket was ended, which asks that it was
@@ -240,9 +309,15 @@ func TestLost(t *testing.T) {
 						t.Errorf("%s %d: request %d has status %#x", how, round, i, uint32(s))
 					}
 				}
+				if tail := w.controllers[0].Transport().Load32(spec.SubmissionDoorbell(1, 4)); tail != 4 {
+					t.Errorf("%s %d: the doorbell is at %d", how, round, tail)
+				}
 				drop.Store(false) // the queue is dead all the same
 			}
 			check(t, w.array.Close())
+			if status := w.controllers[0].Transport().Load32(spec.CSTS); status&spec.Ready != 0 {
+				t.Errorf("CSTS %#x when memory was given back", status)
+			}
 			check(t, w.controllers[0].Reset(context.Background()))
 			a, err := gpuqueue.Open(d, w.controllers, gpuqueue.Options{})
 			check(t, err)

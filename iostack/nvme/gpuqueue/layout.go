@@ -55,8 +55,8 @@ const (
 	ControlWords = 16
 )
 
-// Outcomes are words of 8 bytes: the least request that failed << 32 | its Status, for each
-// queue, and for each block that binned. None is all ones.
+// NoFailure is the outcome of a block that binned, or of a queue, of which no request failed;
+// others are the least request that failed << 32 | its Status.
 const NoFailure = ^uint64(0)
 
 // Status is what became of a request: 0, the controller's status without the phase, or one of

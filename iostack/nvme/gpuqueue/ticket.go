@@ -55,8 +55,8 @@ func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	b := a.free[len(a.free)-1]
 	b.in, b.base = r, a.tail%a.slots()
 	// Slots that were given back are free once they were completed on the device.
-	for _, e := range a.reuse {
-		if err := s.Wait(e); err != nil {
+	if a.reuse != nil {
+		if err := s.Wait(a.reuse); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	if err := errors.Join(a.bin(b, s), a.submit(b, s)); err != nil {
 		return err
 	}
-	a.reuse = a.reuse[:0]
+	a.reuse = nil
 	b.holds = a.reserve(r.Count.Most)
 	return a.record(t, b, b.wasSubmitted, s)
 }
@@ -93,7 +93,8 @@ func (a *Array) after(s *cuda.Stream, which int) error {
 	return nil
 }
 
-// record notes that a stream was given a micro-batch of a ticket's.
+// record notes that a stream was given a micro-batch of a ticket's, and marks the moment by an
+// event of the micro-batch's.
 func (a *Array) record(t *Ticket, b *batch, e *cuda.Event, s *cuda.Stream) error {
 	a.free = a.free[:len(a.free)-1]
 	t.batches = append(t.batches, b)
@@ -116,7 +117,7 @@ func (a *Array) Complete(t *Ticket, s *cuda.Stream) error {
 		if err := b.wasLanded.Record(s); err != nil {
 			return err
 		}
-		a.last[1], b.holds.landed, b.holds.completed = b.wasLanded, b.wasLanded, true
+		a.last[1], b.holds.completed = b.wasLanded, true
 	}
 	a.giveBack()
 	return nil
@@ -126,8 +127,7 @@ func (a *Array) Complete(t *Ticket, s *cuda.Stream) error {
 // micro-batch where an earlier one is not completed yet.
 type region struct {
 	slots     int
-	completed bool        // a stream was given the completion
-	landed    *cuda.Event // when the slots are free; nil: they are
+	completed bool // a stream was given the completion
 }
 
 // reserve takes the next slots.
@@ -143,14 +143,12 @@ func (a *Array) reserve(slots int) *region {
 }
 
 // giveBack gives slots back, in their order, of which the completion was given to a stream.
-// Whoever takes them waits for it there.
+// Whoever takes them waits for the last completion, which comes after all others.
 func (a *Array) giveBack() {
 	for len(a.reserved) > 0 && a.reserved[0].completed {
 		g := a.reserved[0]
 		a.head += g.slots
-		if g.landed != nil {
-			a.reuse = append(a.reuse, g.landed)
-		}
+		a.reuse = a.last[1]
 		a.reserved = slices.Delete(a.reserved, 0, 1)
 		a.spare = append(a.spare, g)
 	}
@@ -168,7 +166,7 @@ func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 	}
 	b := a.free[len(a.free)-1]
 	b.in, b.holds = r, nil
-	if err := errors.Join(a.after(s, 0), a.after(s, 1)); err != nil {
+	if err := a.after(s, 1); err != nil { // all that was submitted was completed before
 		return err
 	}
 	if err := errors.Join(a.bin(b, s), a.read(b, s)); err != nil {
@@ -197,9 +195,6 @@ func (a *Array) End(t *Ticket) error {
 		}
 		if request, status := b.outcome(); status != 0 {
 			errs = append(errs, fmt.Errorf("request %d of micro-batch %d: %w", request, i, status.failed()))
-		}
-		if b.holds != nil && b.holds.landed == b.wasLanded {
-			b.holds.landed = nil
 		}
 		b.in, b.holds = Reads{}, nil
 		a.free = append(a.free, b)

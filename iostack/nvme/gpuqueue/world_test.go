@@ -120,7 +120,7 @@ func newWorld(t testing.TB, d *cuda.Device, s setup) *world {
 	var err error
 	w.array, err = gpuqueue.Open(d, w.controllers, s.array)
 	check(t, err)
-	w.arena, err = d.NewArena(64 << 20)
+	w.arena, err = d.NewArena(32 << 20)
 	check(t, err)
 	for i := range w.streams {
 		w.streams[i], err = d.NewStream()

@@ -57,11 +57,10 @@ type measured struct {
 	n      int // requests of a micro-batch
 	blocks int // that complete
 
-	arena     *cuda.Arena
-	streams   [2]*cuda.Stream
-	turns     [2]turn
-	requests  [lists]cuda.Buffer
-	submitted int
+	arena    *cuda.Arena
+	streams  [2]*cuda.Stream
+	turns    [2]turn
+	requests [lists]cuda.Buffer
 
 	seen             Latencies
 	submit, complete time.Duration
