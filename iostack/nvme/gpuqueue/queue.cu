@@ -51,7 +51,8 @@ __device__ __forceinline__ u32 acquire(const u32 *p) {
 
 __device__ __forceinline__ void release(u32 *p, u32 v) { asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 
-// ring writes a doorbell, after all that this thread knows to be written.
+// ring writes a doorbell, after all that this thread knows to be written. The doorbell is a
+// word of memory: registers of a real function would want st.mmio.
 __device__ __forceinline__ void ring(u32 *doorbell, u32 v) {
 	__threadfence_system();
 	asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(doorbell), "r"(v) : "memory");
@@ -320,6 +321,7 @@ __device__ u32 reap(Queue &q, const Share &share, u32 done, u32 n, u32 i, u32 pe
 extern "C" __global__ void __launch_bounds__(512) nvme_complete(Queue *queues, u32 drives, u32 per, const Request *requests, const u32 *order, const u32 *starts, u32 base,
                                          unsigned char *to, u32 *status, u64 *outcomes, u64 slot_bytes, u32 shift, u64 timeout, const u32 *control) {
 	__shared__ u32 over; // 1: the first warp is done; | why it gave up
+	__shared__ u32 lost; // whether a completion is missing
 	__shared__ u64 failed;
 	u32 t = threadIdx.x, lane = t % 32, warp = t / 32, warps = blockDim.x / 32 - 1;
 	for (u32 all = blockIdx.x; all < drives * per; all += gridDim.x) {
@@ -327,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(512) nvme_complete(Queue *queues, u
 		u32 d = all / per, n = starts[d + 1] - starts[d], slots = (u32)(q.depth - 1) * per;
 		Share share(n, all % per, per, base);
 		if (t == 0) {
-			over = 0;
+			over = lost = 0;
 			failed = NO_FAILURE;
 		}
 		u32 done = warp == 0 ? landed(q, share, slots, per, base) : 0; // before a slot becomes free
@@ -363,6 +365,8 @@ extern "C" __global__ void __launch_bounds__(512) nvme_complete(Queue *queues, u
 					status[r] = s;
 					if (s < TIMEOUT)
 						release(&q.states[slot], FREE);
+					else
+						lost = 1;
 					if (s != 0)
 						atomicMin(&failed, (u64)r << 32 | s);
 				}
@@ -370,7 +374,7 @@ extern "C" __global__ void __launch_bounds__(512) nvme_complete(Queue *queues, u
 		}
 		__syncthreads();
 		if (t == 0) {
-			if (over == 1 && failed != NO_FAILURE && (u32)failed >= TIMEOUT)
+			if (over == 1 && lost)
 				q.dead = PROTOCOL; // a command was completed twice, another one never
 			outcomes[BIN_BLOCKS + all] = failed;
 		}
