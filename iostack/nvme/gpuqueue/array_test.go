@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -357,11 +358,14 @@ func TestLostBeside(t *testing.T) {
 // spied is a drive whose shared memory a test can write to.
 type spied struct {
 	*soft.Drive
+	mu     sync.Mutex
 	memory []*nvme.Memory
 }
 
 func (s *spied) Alloc(n int) (*nvme.Memory, error) {
 	m, err := s.Drive.Alloc(n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.memory = append(s.memory, m)
 	return m, err
 }
@@ -372,12 +376,14 @@ func TestProtocol(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
 		for _, how := range []string{"submit", "read"} {
 			for what, ids := range map[string][]uint16{"not a slot": {99}, "not under way": {5}, "twice": {0, 0}} {
-				var s *spied
+				s := new(spied)
 				dropped := 0
 				w := newWorld(t, d, setup{nvme: nvme.Options{Depth: 8}, array: gpuqueue.Options{Timeout: time.Hour},
-					wrap: func(drive *soft.Drive) nvme.Transport { s = &spied{Drive: drive}; return s },
+					wrap: func(drive *soft.Drive) nvme.Transport { s.Drive = drive; return s },
 					soft: soft.Options{Fate: func(*spec.Command) soft.Fate {
 						if dropped++; dropped == 2 {
+							s.mu.Lock()
+							defer s.mu.Unlock()
 							cq := s.memory[5].Bytes // after the admin queue's three and a page, the first queue's
 							for i, id := range ids {
 								c := spec.Completion{ID: id}
