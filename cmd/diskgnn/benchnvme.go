@@ -23,6 +23,7 @@ import (
 	"diskgnn/iostack/nvme/gpuqueue"
 	"diskgnn/iostack/nvme/rate"
 	"diskgnn/iostack/nvme/soft"
+	"diskgnn/iostack/nvme/target"
 )
 
 const benchNVMeTeaches = `Measures NVMe queues by random reads: driven by the host or by a GPU, beside the storage
@@ -150,11 +151,14 @@ func listOf(dst *[]int, one func(string) (int, error)) func(string) error {
 
 // measure measures every size and depth, and the backend beside each.
 func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err error) {
-	text, ok := strings.CutPrefix(s.args[0], "soft:")
-	files := strings.Split(text, ",")
+	named, err := target.Parse(s.args[0])
+	if err != nil {
+		return r, err
+	}
+	files := named.Parts
 	switch {
-	case !ok || slices.Contains(files, ""):
-		return r, fault.New(fault.ErrUsage, "%q names no NVMe drive: want soft:FILE, or soft:FILE,FILE for several", s.args[0])
+	case named.Kind != target.Soft:
+		return r, fault.New(fault.ErrUsage, "%s: only %s:FILE can be measured", s.args[0], target.Soft)
 	case !slices.Contains(benchFrom, b.from):
 		return r, fault.New(fault.ErrUsage, "--from %s: there are %s", b.from, strings.Join(benchFrom, " and "))
 	case b.from == "gpu" && b.submitters != 1:
