@@ -43,12 +43,14 @@ func newBenchCommand(g *globals) *cli.Command {
 	io.Name = "io"
 	stores := newBenchStoresCommand(g)
 	stores.Name = "stores"
+	queues := newBenchNVMeCommand(g)
+	queues.Name = "nvme"
 	return &cli.Command{
 		Name:            "bench",
 		Usage:           "measure the machine, and compare stores on it",
-		UsageText:       "diskgnn bench io [flags] PATH\ndiskgnn bench stores [flags]",
+		UsageText:       "diskgnn bench io [flags] PATH\ndiskgnn bench stores [flags]\ndiskgnn bench nvme [flags] TARGET",
 		HideHelpCommand: true,
-		Subcommands:     []*cli.Command{io, stores},
+		Subcommands:     []*cli.Command{io, stores, queues},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = "bench"
 			return usageError(err, c.Command.Flags)
@@ -56,9 +58,9 @@ func newBenchCommand(g *globals) *cli.Command {
 		Action: func(c *cli.Context) error {
 			g.command = "bench"
 			if what := c.Args().First(); what != "" {
-				return fault.New(fault.ErrUsage, "%q cannot be measured; there are io and stores", what)
+				return fault.New(fault.ErrUsage, "%q cannot be measured; there are io, stores and nvme", what)
 			}
-			return fault.New(fault.ErrUsage, "name what to measure: io or stores")
+			return fault.New(fault.ErrUsage, "name what to measure: io, stores or nvme")
 		},
 	}
 }

@@ -45,6 +45,7 @@ var results = map[string]any{
 	"nvme list":       onVolume{},
 	"bench io":        ioRates{},
 	"bench stores":    comparison.Result{},
+	"bench nvme":      nvmeRates{},
 	"simulate drives": simulated{},
 	"simulate beacon": beaconed{},
 	"doctor":          doctor.Report{},

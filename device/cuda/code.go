@@ -1,6 +1,9 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Code is compiled kernels, which a device loads when it is opened.
 type Code struct {
@@ -12,6 +15,27 @@ type Code struct {
 
 // Function is a kernel of a compiled file.
 type Function struct{ File, Name string }
+
+// Load loads more code than the device was opened with, and returns the indices of its
+// functions for Launch.Run, in their order. Functions that were loaded before, by file and
+// name, are not loaded again. The calling goroutine must be attached; nobody may use the
+// device meanwhile.
+func (d *Device) Load(c Code) ([]int, error) {
+	missing := Code{Image: c.Image}
+	for _, f := range c.Functions {
+		if !slices.Contains(d.code, f) {
+			missing.Functions = append(missing.Functions, f)
+		}
+	}
+	if err := d.load(missing); err != nil {
+		return nil, err
+	}
+	at := make([]int, len(c.Functions))
+	for i, f := range c.Functions {
+		at[i] = slices.Index(d.code, f)
+	}
+	return at, nil
+}
 
 // load finds every function in its file.
 func (d *Device) load(c Code) error {
@@ -33,7 +57,7 @@ func (d *Device) load(c Code) error {
 		if err != nil {
 			return d.failed("find kernel "+f.Name, err)
 		}
-		d.functions = append(d.functions, h)
+		d.functions, d.code = append(d.functions, h), append(d.code, f)
 	}
 	return nil
 }

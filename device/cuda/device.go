@@ -27,6 +27,7 @@ type Device struct {
 	memory      account  // of the device
 	pinned      account  // of the host
 	functions   []handle // of the code
+	code        []Function
 	modules     []handle
 	lost        atomic.Pointer[error] // the first fault
 }

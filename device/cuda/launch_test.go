@@ -99,3 +99,27 @@ func TestStepsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestLoad: code is loaded beside what a device was opened with; a function that is there
+// already is not loaded again.
+func TestLoad(t *testing.T) {
+	d, f := openFake(t, Options{})
+	two := f.code().Functions[1]
+	more := Code{Functions: []Function{{"more", "three"}, two, {"more", "four"}}, Image: func(string) ([]byte, error) { return []byte{1}, nil }}
+	for range 2 {
+		if at, err := d.Load(more); err != nil || !slices.Equal(at, []int{2, 1, 3}) {
+			t.Fatalf("functions %v, %v", at, err)
+		}
+	}
+	s, _ := d.NewStream()
+	defer s.Free()
+	f.launches = []string{}
+	l := s.Launch("more work")
+	if err := l.Run(3, Dims{1, 1}, Dims{1, 1}); err != nil || !slices.Equal(f.launches, []string{"four"}) {
+		t.Errorf("%v, %v", f.launches, err)
+	}
+	f.fail = map[string]error{"function": errors.New("none")}
+	if _, err := d.Load(Code{Functions: []Function{{"more", "five"}}, Image: more.Image}); err == nil || !strings.Contains(err.Error(), "find kernel five") {
+		t.Error(err)
+	}
+}

@@ -230,6 +230,11 @@ func (c *controller) fetch(sq *submission) (busy bool) {
 			c.finish(j)
 			continue
 		}
+		if c.d.o.Null {
+			j.status = c.d.carry(&j.cmd, nil, nil)
+			c.finish(j)
+			continue
+		}
 		if c.d.media != nil && cmd.Opcode() == spec.Read {
 			c.begin(j)
 			continue

@@ -90,7 +90,8 @@ func (c *controller) work() {
 }
 
 // carry carries out an I/O command, by way of a buffer of the largest transfer. A read is
-// begun instead if there is an op for it, unless its status is that of a failure.
+// begun instead if there is an op for it, unless its status is that of a failure. A drive
+// without a medium needs neither.
 func (d *Drive) carry(cmd *spec.Command, buf []byte, o *op) spec.Status {
 	switch cmd.Opcode() {
 	case spec.Flush, spec.Read, spec.Write:
@@ -133,6 +134,9 @@ func (d *Drive) carry(cmd *spec.Command, buf []byte, o *op) spec.Status {
 	}
 	if status.Failed() {
 		return status
+	}
+	if d.o.Null {
+		return spec.Success
 	}
 	if o != nil {
 		return d.media.read(o, int64(first)*int64(d.o.BlockBytes))

@@ -1,6 +1,7 @@
 package soft_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -146,5 +147,58 @@ func TestStatuses(t *testing.T) {
 		if x.want == spec.Success && err != nil || x.want != spec.Success && !errors.Is(err, x.want) {
 			t.Errorf("%s: %v, want %v", x.what, err, x.want)
 		}
+	}
+}
+
+// A drive without a medium moves no byte, and refuses what is malformed all the same.
+func TestNull(t *testing.T) {
+	_, d := serve(t, soft.Options{Null: true})
+	c := open(t, d, nvme.Options{})
+	q, space := c.Queues()[0], c.Namespace()
+	m := alloc(t, c, 128<<10)
+	for i := range 3 * q.Depth() {
+		cmd := space.Transfer(spec.Read, uint64(i), 256)
+		if _, err := q.Do(&cmd, m, 0, 128<<10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(m.Bytes, make([]byte, 128<<10)) {
+		t.Error("a read without a medium wrote memory")
+	}
+	for want, cmd := range map[spec.Status]spec.Command{
+		spec.LBAOutOfRange: space.Transfer(spec.Read, size/512, 1),
+		spec.InvalidField:  space.Transfer(spec.Read, 0, 257),
+	} {
+		if _, err := q.Do(&cmd, m, 0, 512); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// A queue is lent as it was created, and not used by its owner any more.
+func TestLend(t *testing.T) {
+	_, d := serve(t, soft.Options{StrideShift: 2})
+	c := open(t, d, nvme.Options{Queues: 2, Depth: 8})
+	q, space := c.Queues()[1], c.Namespace()
+	r, err := q.Lend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.ID != 2 || r.Depth != 8 || r.Submission != 0x1000+4*16 || r.Completion != 0x1000+5*16 || len(r.SQ.Bytes) < 8*64 || len(r.CQ.Bytes) < 8*16 {
+		t.Errorf("%+v", r)
+	}
+	m := alloc(t, c, 4096)
+	cmd := space.Transfer(spec.Read, 0, 1)
+	if err := q.Submit(&cmd, m, 0, 512, 0); !errors.Is(err, nvme.ErrLent) {
+		t.Errorf("%v", err)
+	}
+	if _, err := q.Lend(); !errors.Is(err, nvme.ErrLent) {
+		t.Errorf("lent twice: %v", err)
+	}
+	if _, err := c.Queues()[0].Do(&cmd, m, 0, 512); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Queues()[0].Lend(); err == nil {
+		t.Error("a queue that was used is lent")
 	}
 }

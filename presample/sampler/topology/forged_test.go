@@ -43,7 +43,7 @@ func TestHoldings(t *testing.T) {
 	}
 	defer top.Close()
 	c := top.(*cached)
-	if want := int64(4*1301 + 4*len(c.sums.CRC)); top.Bytes() != want || top.HostBytes() != 0 {
+	if want := int64(4*1301+4*len(c.sums.CRC)) + StackBytes; top.Bytes() != want || top.HostBytes() != StackBytes {
 		t.Errorf("%d bytes, want %d", top.Bytes(), want)
 	}
 	before := top.Bytes()
@@ -53,7 +53,7 @@ func TestHoldings(t *testing.T) {
 	}
 	h := &c.held
 	host := int64(h.ids.Len()+4095) / 4096 * 4096
-	if held := int64(8*len(h.bits)+4*len(h.ranks)) + 4*(nodes+1) + host; top.Bytes()-before != held || held > 30<<10 || top.HostBytes() != host {
+	if held := int64(8*len(h.bits)+4*len(h.ranks)) + 4*(nodes+1) + host; top.Bytes()-before != held || held > 30<<10 || top.HostBytes() != StackBytes+host {
 		t.Errorf("%d bytes more, want %d; %d outside the heap", top.Bytes()-before, held, top.HostBytes())
 	}
 	from, err := top.NewReader()

@@ -247,7 +247,7 @@ func TestEveryReadFails(t *testing.T) {
 		before := device.HostBytes()
 		err := fill()
 		if errors.Is(err, boom) {
-			if r.top.HostBytes() != 0 || device.HostBytes() != before {
+			if r.top.HostBytes() != topology.StackBytes || device.HostBytes() != before {
 				t.Fatal("something is held after an error")
 			}
 			err = fill()

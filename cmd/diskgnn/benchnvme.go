@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/driverate"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/gpuqueue"
+	"diskgnn/iostack/nvme/rate"
+	"diskgnn/iostack/nvme/soft"
+	"diskgnn/iostack/nvme/target"
+)
+
+const benchNVMeTeaches = `Measures NVMe queues by random reads: driven by the host or by a GPU, beside the storage
+backend that training uses, which reads the same file with as many reads in flight.
+TARGET is soft:FILE, a file behind a controller in software; soft:FILE,FILE is two drives.
+Nothing is written.
+
+   diskgnn bench nvme soft:drive.img
+   diskgnn bench nvme soft:drive.img --from gpu --queues 32 --block 4KiB,128KiB
+   diskgnn bench nvme soft:drive.img --null          the rings alone: no byte is read
+
+What a controller in software reaches is a rate of the file's drive, or of the page cache,
+and of the processors; it says nothing of a drive whose queues a GPU drives over the bus.`
+
+// benchNVMe is the options of bench nvme.
+type benchNVMe struct {
+	blocks     []int
+	depths     []int
+	queues     int
+	submitters int
+	completers int
+	from       string
+	null       bool
+	backend    string
+	seconds    float64
+}
+
+// nvmeRates is what bench nvme prints.
+type nvmeRates struct {
+	Target  string     `json:"target"`
+	From    string     `json:"from"`
+	GPU     string     `json:"gpu,omitempty"`
+	Queues  int        `json:"queues"`
+	Null    bool       `json:"null"`
+	Backend string     `json:"backend,omitempty"`
+	Rates   []nvmeRate `json:"rates"`
+}
+
+type nvmeRate struct {
+	BlockBytes        int     `json:"block_bytes"`
+	Depth             int     `json:"depth"`
+	RequestsPerSecond float64 `json:"requests_per_second"`
+
+	// What arrived, and of that what the kernel fetched from its drive and what it had.
+	Effective float64  `json:"bytes_per_second"`
+	Device    *float64 `json:"device_bytes_per_second"`
+	Cache     *float64 `json:"cache_bytes_per_second"`
+
+	P50 float64 `json:"p50_seconds"`
+	P95 float64 `json:"p95_seconds"`
+	P99 float64 `json:"p99_seconds"`
+	Max float64 `json:"max_seconds"`
+
+	GPU *gpuCost `json:"gpu,omitempty"`
+
+	Beside *float64 `json:"backend_requests_per_second"`
+}
+
+// gpuCost is what a GPU spends.
+type gpuCost struct {
+	Submit   float64 `json:"submit_seconds_per_1000"`
+	Complete float64 `json:"complete_seconds_per_1000"`
+	Share    float64 `json:"multiprocessor_share"`
+}
+
+// benchFrom is who may drive the queues.
+var benchFrom = []string{"host", "gpu"}
+
+func newBenchNVMeCommand(g *globals) *cli.Command {
+	b := benchNVMe{blocks: []int{512, 4 << 10, 64 << 10}, depths: []int{64}, queues: 4, submitters: 1, completers: 32, from: "host", backend: all.Auto, seconds: 3}
+	return g.add(command{
+		name:     "bench nvme",
+		usage:    "measure NVMe queues",
+		teaches:  benchNVMeTeaches,
+		operands: []string{"TARGET"},
+		flags: []cli.Flag{
+			flag("block", "LIST", "sizes of reads", "512,4KiB,64KiB", listOf(&b.blocks, func(s string) (int, error) {
+				if n, err := strconv.ParseUint(s, 10, 30); err == nil {
+					return int(n), nil // 512 is a size that everybody says in bytes
+				}
+				size, err := budget.ParseSize(s, budget.UnitBytes)
+				if err != nil {
+					return 0, err
+				}
+				n, err := size.Bytes()
+				return int(min(n, 1<<30)), err
+			})),
+			flag("depth", "LIST", "reads in flight in each queue", join(b.depths, ",", strconv.Itoa), listOf(&b.depths, func(s string) (int, error) {
+				n, err := parseInt(s, 1)
+				return int(min(n, 1<<16)), err
+			})),
+			intFlag("queues", "queue pairs of each drive; the drive may grant fewer", "", &b.queues, 1),
+			intFlag("submitters", "goroutines that drive the queues; of a GPU it is one block", "", &b.submitters, 1),
+			intFlag("completers", "blocks of the GPU that complete, as far as there are queues", "", &b.completers, 1),
+			stringFlag("from", "NAME", "who drives the queues: host or gpu", &b.from),
+			boolFlag("null", "the controller in software answers reads without reading", &b.null),
+			stringFlag("io", "NAME", "storage backend to compare with: uring, pread, cufile, or auto", &b.backend),
+			positiveFlag("seconds", "of each measurement; before each, 0.3 times as long of load that does not count", &b.seconds),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			r, err := b.measure(ctx, s)
+			if err != nil {
+				return outcome{}, err
+			}
+			return r.outcome(), nil
+		},
+	})
+}
+
+// listOf takes a list of what one takes.
+func listOf(dst *[]int, one func(string) (int, error)) func(string) error {
+	return func(s string) error {
+		var list []int
+		for part := range strings.SplitSeq(s, ",") {
+			v, err := one(strings.TrimSpace(part))
+			if err != nil {
+				return err
+			}
+			list = append(list, v)
+		}
+		*dst = list
+		return nil
+	}
+}
+
+// measure measures every size and depth, and the backend beside each.
+func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err error) {
+	named, err := target.Parse(s.args[0])
+	if err != nil {
+		return r, err
+	}
+	files := named.Parts
+	switch {
+	case named.Kind != target.Soft:
+		return r, fault.New(fault.ErrUsage, "%s: only %s:FILE can be measured", s.args[0], target.Soft)
+	case !slices.Contains(benchFrom, b.from):
+		return r, fault.New(fault.ErrUsage, "--from %s: there are %s", b.from, strings.Join(benchFrom, " and "))
+	case b.from == "gpu" && b.submitters != 1:
+		return r, fault.New(fault.ErrUsage, "--submitters %d: of a GPU, one block submits", b.submitters)
+	}
+	r = nvmeRates{Target: s.args[0], From: b.from, Null: b.null}
+	var device *cuda.Device
+	if b.from == "gpu" {
+		if device, err = cuda.Open(0, cuda.Options{Code: gpuqueue.Code}); err != nil {
+			return r, err
+		}
+		defer device.Close()
+		r.GPU = device.Name
+	}
+	seed := uint64(0)
+	for _, block := range b.blocks {
+		for _, depth := range b.depths {
+			seed++ // other blocks each time, lest a cache has them
+			one, err := b.queued(ctx, &r, files, device, block, depth, seed)
+			if err != nil {
+				return r, fmt.Errorf("reads of %s, %d in flight: %w", whole(block), depth, err)
+			}
+			if !b.null && len(files) == 1 {
+				if err := b.beside(ctx, &r, &one, files[0], seed<<32); err != nil {
+					return r, err
+				}
+			}
+			r.Rates = append(r.Rates, one)
+		}
+	}
+	return r, nil
+}
+
+func (b *benchNVMe) effort() driverate.Effort { return scaled(driverate.Sustained, b.seconds) }
+
+// queued measures one size and depth by queues of the drives.
+func (b *benchNVMe) queued(ctx context.Context, r *nvmeRates, files []string, device *cuda.Device, block, depth int, seed uint64) (one nvmeRate, err error) {
+	var controllers []*nvme.Controller
+	defer func() {
+		for _, c := range controllers {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	for _, f := range files {
+		d, err := soft.Open(vfs.OS, f, soft.Options{ReadOnly: true, Null: b.null, Queues: max(b.queues, 1), MaxEntries: max(depth+1, 64)})
+		if err != nil {
+			return one, err
+		}
+		c, err := nvme.Open(ctx, d, nvme.Options{Queues: b.queues, Depth: depth + 1})
+		if err != nil {
+			return one, err
+		}
+		controllers = append(controllers, c)
+	}
+	r.Queues = len(controllers[0].Queues())
+	l := rate.Load{BlockBytes: block, Submitters: b.submitters, Completers: b.completers, Seed: seed, Effort: b.effort()}
+	before, known := rate.DeviceBytes()
+	var m rate.Result
+	if device == nil {
+		m, err = rate.Host(ctx, controllers, l)
+	} else {
+		err = device.Attached(func() (err error) {
+			m, err = rate.GPU(ctx, device, controllers, l)
+			return err
+		})
+	}
+	if err != nil {
+		return one, err
+	}
+	one = nvmeRate{BlockBytes: block, Depth: controllers[0].Queues()[0].Depth() - 1, RequestsPerSecond: m.PerSecond}
+	quantile := func(q float64) float64 { return m.Latency.Quantile(q).Seconds() }
+	one.P50, one.P95, one.P99, one.Max = quantile(0.5), quantile(0.95), quantile(0.99), m.Latency.Max().Seconds()
+	if !b.null {
+		one.Effective = m.PerSecond * float64(block)
+		if after, _ := rate.DeviceBytes(); known {
+			fetched := one.Effective * float64(after-before) / float64(m.Requests*int64(block))
+			had := max(0, one.Effective-fetched)
+			one.Device, one.Cache = &fetched, &had
+		}
+	}
+	if device != nil {
+		one.GPU = &gpuCost{m.Submit.Seconds(), m.Complete.Seconds(), m.Share}
+	}
+	return one, nil
+}
+
+// beside measures the backend on the same file, with as many reads in flight.
+func (b *benchNVMe) beside(ctx context.Context, r *nvmeRates, one *nvmeRate, path string, seed uint64) error {
+	stack, _, err := all.Open(b.backend, iostack.Options{Workers: r.Queues * one.Depth})
+	if err != nil {
+		return err
+	}
+	r.Backend = stack.Name()
+	measured, err := iostack.Random(ctx, stack, path, one.BlockBytes, seed, b.effort())
+	one.Beside = &measured.PerSecond
+	return errors.Join(err, stack.Close())
+}
+
+func (r nvmeRates) outcome() outcome {
+	by := "the host"
+	if r.GPU != "" {
+		by = r.GPU
+	}
+	o := outcome{object: r, lines: []line{{"measured", fmt.Sprintf("%s, %s driven by %s", r.Target, units.Of(r.Queues, "queue"), by)}}}
+	for _, one := range r.Rates {
+		text := units.Count(int64(one.RequestsPerSecond)) + " requests/s"
+		if r.Null {
+			text += ", nothing read"
+		} else {
+			text += ", " + units.BytesPerSecond(one.Effective)
+			if one.Device != nil {
+				text += fmt.Sprintf(" (%s of the drive, %s of the page cache)", units.BytesPerSecond(*one.Device), units.BytesPerSecond(*one.Cache))
+			}
+		}
+		text += fmt.Sprintf("; %v half, %v 99 %%", duration(one.P50), duration(one.P99))
+		if one.GPU != nil {
+			text += fmt.Sprintf(" of micro-batches; %v and %v a thousand, %.1f %% of the GPU", duration(one.GPU.Submit), duration(one.GPU.Complete), 100*one.GPU.Share)
+		}
+		if one.Beside != nil {
+			text += fmt.Sprintf("; %.2f of %s", one.RequestsPerSecond/max(*one.Beside, 1), r.Backend)
+		}
+		o.lines = append(o.lines, line{fmt.Sprintf("%s × %d", whole(one.BlockBytes), one.Depth), text})
+	}
+	return o
+}
+
+// duration writes seconds with three digits.
+func duration(seconds float64) time.Duration {
+	d := time.Duration(seconds * float64(time.Second))
+	for unit := time.Duration(1); ; unit *= 10 {
+		if d < 1000*unit {
+			return d.Round(unit)
+		}
+	}
+}

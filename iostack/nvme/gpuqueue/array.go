@@ -1,0 +1,437 @@
+package gpuqueue
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/nvme"
+)
+
+// Errors of an array.
+var (
+	// ErrFull: there is no room for a micro-batch until others are completed, or no record of
+	// one until tickets are ended.
+	ErrFull = errors.New("as many reads are under way as there is room for")
+	// ErrLost: a completion is missing. The array is good for Close alone.
+	ErrLost = fault.New(fault.ErrDevice, "the drive does not answer")
+	// ErrRequest: a request lies outside the drives or the destination, or has a wrong size.
+	ErrRequest = fault.New(fault.ErrInput, "the request cannot be carried out")
+	// ErrUnreachable: the transport's registers are not memory that a GPU can be given.
+	ErrUnreachable = fault.New(fault.ErrUsage, "a GPU cannot reach the drive's registers")
+)
+
+// Options are what an array consists of. The zero value means the defaults.
+type Options struct {
+	RequestBytes   int           // of a request, at most: whole pages; 0: 4096
+	Requests       int           // of a micro-batch, at most; 0: as many as a drive has slots
+	Batches        int           // micro-batches that were submitted and whose tickets were not ended; 0: 16
+	CompleteBlocks int           // blocks that complete; 0: 32, and not more than there are queues
+	Timeout        time.Duration // of the completions that a kernel waits for; 0: 10 s
+}
+
+// Array is drives whose queues a GPU drives. One goroutine at a time uses it, attached to the
+// device; but Abort is for any.
+type Array struct {
+	o         Options
+	device    *cuda.Device
+	functions []int
+	drives    []*nvme.Controller
+	lent      [][]nvme.Rings // of each drive; a drive without was not touched
+	memory    []allocated
+	pinned    []*cuda.Pinned
+	arena     *cuda.Arena
+
+	namespace uint32
+	shift     int    // of a block's bytes
+	perDrive  uint64 // blocks
+	per       int    // queues of a drive
+	depth     int    // entries of a queue
+	slotBytes int
+
+	queues      cuda.Buffer
+	control     cuda.Buffer
+	controlWord *uint32
+	stream      *cuda.Stream // for what Open does
+
+	batches  []*batch
+	free     []*batch  // records that are not in use
+	reserved []*region // in the order of submission
+	spare    []*region
+	head     int            // slots of a drive that were given back so far
+	tail     int            // that were reserved so far
+	reuse    *cuda.Event    // when slots that were given back are free; nil: they are
+	last     [2]*cuda.Event // of the last submission and the last completion
+}
+
+// allocated is memory of a transport's.
+type allocated struct {
+	t nvme.Transport
+	m *nvme.Memory
+}
+
+// batch is the record of a micro-batch.
+type batch struct {
+	in                      Reads
+	base                    int // slot position of its first request, of every drive
+	holds                   *region
+	counts, starts, order   cuda.Buffer
+	outcomes                cuda.Buffer
+	words                   []byte // outcomes
+	wasSubmitted, wasLanded *cuda.Event
+}
+
+func (a *Array) count() int    { return len(a.drives) * a.per }
+func (a *Array) slots() int    { return a.per * (a.depth - 1) }
+func (a *Array) outcomes() int { return BinBlocks + a.count() }
+
+// Drives returns how many drives there are, and the blocks of each: block i of drive j is the
+// array's block j × blocks + i.
+func (a *Array) Drives() (drives int, blocks uint64) { return len(a.drives), a.perDrive }
+
+// BlockBytes returns the size of a block.
+func (a *Array) BlockBytes() int { return 1 << a.shift }
+
+// Queues returns the queues of a drive, Depth their entries.
+func (a *Array) Queues() int { return a.per }
+func (a *Array) Depth() int  { return a.depth }
+
+// Room returns the most requests that Submit takes now, if there is a record for them.
+func (a *Array) Room() int { return min(a.slots()-(a.tail-a.head), a.o.Requests) }
+
+// registers is a transport whose registers are memory of the host's.
+type registers interface{ Registers() []byte }
+
+// Open takes all queues of brought-up controllers, on which no command was submitted, and
+// loads the kernels. Drives have the same size of block; the smallest decides how many blocks
+// and queues are used of each; all are equally deep. The controllers stay the caller's, who
+// uses them again after Close. The calling goroutine must be attached.
+func Open(d *cuda.Device, drives []*nvme.Controller, o Options) (a *Array, err error) {
+	a = &Array{o: o, device: d, drives: drives}
+	if err := a.size(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			a.release()
+			a = nil
+		}
+	}()
+	if err = a.borrow(); err != nil {
+		return a, err
+	}
+	if a.functions, err = d.Load(Code); err != nil {
+		return a, err
+	}
+	if a.stream, err = d.NewStream(); err != nil {
+		return a, err
+	}
+	return a, a.take()
+}
+
+// size decides what the array has of each drive.
+func (a *Array) size() error {
+	if len(a.drives) < 1 || len(a.drives) > MaxDrives {
+		return fault.New(fault.ErrUsage, "an array of %d drives; 1 to %d are possible", len(a.drives), MaxDrives)
+	}
+	o := &a.o
+	if o.RequestBytes == 0 {
+		o.RequestBytes = nvme.Page
+	}
+	if o.Batches == 0 {
+		o.Batches = 16
+	}
+	if o.CompleteBlocks == 0 {
+		o.CompleteBlocks = 32
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	for i, c := range a.drives {
+		space, queues := c.Namespace(), c.Queues()
+		if len(queues) == 0 {
+			return fmt.Errorf("%s has no queues", c.Transport().Name())
+		}
+		if i == 0 {
+			a.namespace, a.perDrive, a.per, a.depth = space.ID, space.Blocks, len(queues), queues[0].Depth()
+			for 1<<a.shift < space.BlockBytes {
+				a.shift++
+			}
+		}
+		if space.BlockBytes != 1<<a.shift || space.ID != a.namespace {
+			return fault.New(fault.ErrUsage, "%s has blocks of %d bytes, %s of %d", c.Transport().Name(), space.BlockBytes, a.drives[0].Transport().Name(), 1<<a.shift)
+		}
+		a.perDrive, a.per = min(a.perDrive, space.Blocks), min(a.per, len(queues))
+		if queues[0].Depth() != a.depth {
+			return fault.New(fault.ErrUsage, "queues of %d entries beside queues of %d", queues[0].Depth(), a.depth)
+		}
+		if most := c.Identity().MaxTransfer; o.RequestBytes > most {
+			return fault.New(fault.ErrUsage, "requests of %d bytes: %s takes %d", o.RequestBytes, c.Transport().Name(), most)
+		}
+	}
+	a.per = min(a.per, MaxQueues/len(a.drives))
+	if o.Requests == 0 {
+		o.Requests = a.slots()
+	}
+	if o.RequestBytes%nvme.Page != 0 || o.RequestBytes < 0 || o.Requests < 0 || o.Batches < 0 || o.CompleteBlocks < 0 || o.Timeout < 0 {
+		return fault.New(fault.ErrUsage, "an array of %+v", *o)
+	}
+	a.slotBytes = o.RequestBytes
+	return nil
+}
+
+// borrow takes the queues.
+func (a *Array) borrow() error {
+	a.lent = make([][]nvme.Rings, len(a.drives))
+	for d, c := range a.drives {
+		for _, q := range c.Queues()[:a.per] {
+			r, err := q.Lend()
+			if err == nil && r.Depth != a.depth {
+				err = fmt.Errorf("it has %d entries, others %d", r.Depth, a.depth)
+			}
+			if err != nil {
+				return fmt.Errorf("queue %d of %s: %w", q.ID(), c.Transport().Name(), err)
+			}
+			a.lent[d] = append(a.lent[d], r)
+		}
+	}
+	return nil
+}
+
+// buffers takes the array's memory of the device, and returns the states of all slots and
+// their pages' addresses.
+func (a *Array) buffers(arena *cuda.Arena) (states, pages cuda.Buffer, err error) {
+	n := int64(a.count())
+	for _, want := range []struct {
+		to    *cuda.Buffer
+		bytes int64
+	}{
+		{&a.queues, 8 * QueueWords * n}, {&states, 4 * n * int64(a.depth-1)}, {&pages, 24 * n * int64(a.depth-1)},
+	} {
+		if *want.to, err = arena.Take(want.bytes); err != nil {
+			return states, pages, err
+		}
+	}
+	for _, b := range a.batches {
+		for _, want := range []struct {
+			to    *cuda.Buffer
+			bytes int64
+		}{
+			{&b.counts, 4 * BinBlocks * int64(len(a.drives))}, {&b.starts, 4 * int64(len(a.drives)+1)}, {&b.order, 4 * int64(a.o.Requests)},
+		} {
+			if *want.to, err = arena.Take(want.bytes); err != nil {
+				return states, pages, err
+			}
+		}
+	}
+	return states, pages, nil
+}
+
+// take takes all memory, and writes what kernels need to know of the queues.
+func (a *Array) take() error {
+	var err error
+	for range a.o.Batches {
+		b := &batch{}
+		a.batches, a.free = append(a.batches, b), append(a.free, b)
+		for _, e := range []**cuda.Event{&b.wasSubmitted, &b.wasLanded} {
+			if *e, err = a.device.NewEvent(); err != nil {
+				return err
+			}
+		}
+	}
+	var counting cuda.Arena
+	if _, _, err := a.buffers(&counting); err != nil {
+		return err
+	}
+	if a.arena, err = a.device.NewArena(counting.Used()); err != nil {
+		return err
+	}
+	states, pages, err := a.buffers(a.arena)
+	if err != nil {
+		return err
+	}
+	each := 8 * a.outcomes()
+	host, err := a.device.NewPinned(int64(4*ControlWords + a.o.Batches*each))
+	if err != nil {
+		return err
+	}
+	a.pinned = append(a.pinned, host)
+	clear(host.Bytes())
+	seen, err := host.Buffer()
+	if err != nil {
+		return err
+	}
+	a.control, a.controlWord = seen.Slice(0, 4*ControlWords), (*uint32)(unsafe.Pointer(&host.Bytes()[0]))
+	for i, b := range a.batches {
+		at := 4*ControlWords + i*each
+		b.words, b.outcomes = host.Bytes()[at:][:each], seen.Slice(int64(at), int64(each))
+	}
+
+	table := make([]byte, a.queues.Bytes())
+	addresses := make([]byte, pages.Bytes())
+	for d, c := range a.drives {
+		own, ok := c.Transport().(registers)
+		if !ok {
+			return fmt.Errorf("%w: %s", ErrUnreachable, c.Transport().Name())
+		}
+		doorbells, err := a.register(own.Registers())
+		if err != nil {
+			return err
+		}
+		for i, rings := range a.lent[d] {
+			if err := a.describe(c.Transport(), rings, d*a.per+i, doorbells, states, pages, table, addresses); err != nil {
+				return fmt.Errorf("queue %d of %s: %w", rings.ID, c.Transport().Name(), err)
+			}
+		}
+	}
+	if err := errors.Join(a.stream.CopyIn(a.queues, table), a.stream.CopyIn(pages, addresses), a.stream.Fill(states, SlotFree)); err != nil {
+		return err
+	}
+	if err := a.stream.Synchronize(); err != nil {
+		return err
+	}
+	return a.warm()
+}
+
+// warm launches every kernel once, with nothing to do: a driver that loads them at their
+// first launch may have to wait for kernels that wait for a drive.
+func (a *Array) warm() error {
+	b := a.batches[0]
+	b.in = Reads{Requests: a.queues, To: a.queues, Status: b.order}
+	if err := errors.Join(a.bin(b, a.stream), a.submit(b, a.stream), a.complete(b, a.stream), a.read(b, a.stream)); err != nil {
+		return err
+	}
+	b.in = Reads{}
+	return a.stream.Synchronize()
+}
+
+// register makes memory of a transport's known to the device.
+func (a *Array) register(mem []byte) (cuda.Buffer, error) {
+	p, err := a.device.Register(mem)
+	if err != nil {
+		return cuda.Buffer{}, err
+	}
+	a.pinned = append(a.pinned, p)
+	return p.Buffer()
+}
+
+// alloc takes memory of a transport's that the device knows.
+func (a *Array) alloc(t nvme.Transport, bytes int) (*nvme.Memory, cuda.Buffer, error) {
+	m, err := t.Alloc(bytes)
+	if err != nil {
+		return nil, cuda.Buffer{}, err
+	}
+	a.memory = append(a.memory, allocated{t, m})
+	b, err := a.register(m.Bytes)
+	return m, b, err
+}
+
+// describe gives a queue's slots staging buffers and lists of pages, and writes what kernels
+// need to know of it.
+func (a *Array) describe(t nvme.Transport, r nvme.Rings, i int, doorbells, states, pages cuda.Buffer, table, addresses []byte) error {
+	sq, err := a.register(r.SQ.Bytes)
+	if err != nil {
+		return err
+	}
+	cq, err := a.register(r.CQ.Bytes)
+	if err != nil {
+		return err
+	}
+	slots := a.depth - 1
+	data, seen, err := a.alloc(t, slots*a.slotBytes)
+	if err != nil {
+		return err
+	}
+	perSlot := a.slotBytes / nvme.Page
+	each := listBytes(perSlot - 1)
+	lists := new(nvme.Memory)
+	if perSlot > 2 { // written once: kernels name them by their addresses alone
+		if lists, err = t.Alloc((slots*each + nvme.Page - 1) / nvme.Page * nvme.Page); err != nil {
+			return err
+		}
+		a.memory = append(a.memory, allocated{t, lists})
+	}
+	for s := range slots {
+		of := data.Pages[s*perSlot:][:perSlot]
+		words := addresses[24*(i*slots+s):]
+		binary.LittleEndian.PutUint64(words, of[0])
+		if perSlot > 1 {
+			binary.LittleEndian.PutUint64(words[8:], of[1])
+		}
+		if perSlot > 2 {
+			binary.LittleEndian.PutUint64(words[16:], lists.Address(s*each))
+			for k, page := range of[1:] {
+				binary.LittleEndian.PutUint64(lists.Bytes[s*each+8*k:], page)
+			}
+		}
+	}
+	words := table[8*QueueWords*i:]
+	for word, v := range map[int]uint64{
+		WordSQ: sq.Address(), WordCQ: cq.Address(),
+		WordSubmission: doorbells.Slice(int64(r.Submission), 4).Address(), WordCompletion: doorbells.Slice(int64(r.Completion), 4).Address(),
+		WordData: seen.Address(), WordPages: pages.Slice(int64(24*i*slots), int64(24*slots)).Address(),
+		WordStates: states.Slice(int64(4*i*slots), int64(4*slots)).Address(), WordDepth: uint64(a.depth),
+	} {
+		binary.LittleEndian.PutUint64(words[8*word:], v)
+	}
+	return nil
+}
+
+// listBytes returns the bytes between lists of so many addresses: a power of two, so that
+// none crosses a page.
+func listBytes(addresses int) int {
+	n := 8
+	for n < 8*addresses {
+		n *= 2
+	}
+	return n
+}
+
+// Abort ends what kernels wait for, now and later. It may be called from any goroutine.
+func (a *Array) Abort() {
+	if a.controlWord != nil {
+		atomic.StoreUint32(a.controlWord, 1)
+	}
+}
+
+// Close disables the controllers, so that nothing is written to the array's memory any more,
+// and gives that back. The controllers are good for Reset and Close then. No work of the
+// array's may be under way on a stream. Closing twice does nothing.
+func (a *Array) Close() error { return a.release() }
+
+func (a *Array) release() error {
+	var errs []error
+	for d, lent := range a.lent {
+		if len(lent) > 0 {
+			errs = append(errs, a.drives[d].Stop(context.Background()))
+		}
+	}
+	for _, p := range a.pinned {
+		p.Free()
+	}
+	for _, m := range a.memory {
+		errs = append(errs, m.t.Free(m.m))
+	}
+	for _, b := range a.batches {
+		for _, e := range []*cuda.Event{b.wasSubmitted, b.wasLanded} {
+			if e != nil {
+				e.Free()
+			}
+		}
+	}
+	if a.arena != nil {
+		a.arena.Free()
+	}
+	if a.stream != nil {
+		a.stream.Free()
+	}
+	a.lent, a.pinned, a.memory, a.batches, a.free, a.reserved, a.arena, a.stream = nil, nil, nil, nil, nil, nil, nil, nil
+	a.control, a.controlWord = cuda.Buffer{}, nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,51 @@
+// Package gpuqueue has a GPU drive NVMe queues: kernels write commands, ring doorbells, wait
+// for completions and bring the data to its place in the device's memory. The host brings
+// controllers up, lends their queues, and launches; it never touches a ring.
+//
+//	Array    the drives, one after the other: block number drive × blocks + block. Open takes
+//	         queues of brought-up controllers, which are the array's until Close
+//	Ticket   micro-batches of reads that are completed together
+//
+// # Reading
+//
+// A micro-batch is a list of requests in the device's memory, which a kernel may have written,
+// and whose number may lie there too. Begin, Submit as often as there is room, Complete, End:
+//
+//	Submit    bins the requests by drive (32 blocks), and writes and rings their commands
+//	          (1 block). Nothing waits for the drives: the reads are under way when it is over
+//	Complete  waits for the reads of one ticket, and copies each from where the controller put
+//	          it to its destination (up to 32 blocks). What of other tickets lands meanwhile is
+//	          noted, and stays where it is
+//	End       waits on the host, and returns what went wrong with the ticket's requests
+//
+// Read is Submit and Complete in one kernel, in which one block owns a queue and one thread a
+// slot, for an array that has nothing else under way.
+//
+// Submit and Complete take streams, and order themselves by events: a completion comes after
+// its submission, whatever streams both are on, and completions and submissions come in the
+// order of the calls, each among themselves.
+//
+// # Slots
+//
+// A queue of so many entries has one slot less: an identifier of a command, a staging buffer
+// that the controller writes to, and the list of its pages, which never changes. The host
+// reserves slots of each drive for as many requests as a micro-batch may have, and takes them
+// back in the order of the submissions once they were completed; where there are too few,
+// Submit answers ErrFull. So a request's queue, slot and place in the ring follow from its
+// number by arithmetic: no locks, no lists of what is free. In the rings, every word has one
+// writer.
+//
+// # What goes wrong
+//
+// Each request gets a Status. The kernels wait for a completion until a deadline, or until
+// Abort. A queue of which a completion was missing in the end is dead: its requests fail from
+// then on, and the array is good for Close alone. A controller may write to staging buffers
+// until it is reset or closed, so this comes first.
+//
+// # Trying it without a GPU
+//
+// Package plain has each kernel's twin in Go, over the same memory. On an emulated device
+// (cuda.OpenEmulated) they drive queues of a controller in software, which is what the tests
+// here do, beside running the kernels where there is a GPU. No queue of a real drive was
+// driven by this package yet.
+package gpuqueue

@@ -1,0 +1,87 @@
+package gpuqueue
+
+import (
+	"fmt"
+
+	"diskgnn/iostack/nvme/spec"
+)
+
+// A queue as kernels see it is these words of 8 bytes.
+const (
+	WordSQ         = iota // where the ring of commands lies
+	WordCQ                // and that of completions
+	WordSubmission        // the doorbells
+	WordCompletion
+	WordData   // the staging buffer of slot 0; others follow
+	WordPages  // three addresses for each slot: the controller's of its buffer's first page, of its second, of the list of all but the first
+	WordStates // a word of 4 bytes for each slot
+	WordDepth
+	WordTail // commands that were written so far
+	WordHead // completions that were consumed so far
+	WordDead // the Status that all its requests have; 0: none
+
+	QueueWords = 16
+)
+
+// States of a slot.
+const (
+	SlotFree = 0
+	SlotBusy = 1       // a command is under way
+	SlotDone = 1 << 31 // it was completed; with its status below
+)
+
+// Request is a read, as it lies in the device's memory.
+type Request struct {
+	Block  uint64 // the first one, of the array's
+	Offset uint64 // of the destination, in bytes: a multiple of 16
+	Blocks uint64 // how many
+}
+
+// RequestBytes is the size of a Request.
+const RequestBytes = 24
+
+// Limits of an array, which the kernels are made for.
+const (
+	MaxDrives = 16
+	MaxQueues = 1024
+)
+
+// BinBlocks is the grid of the kernels that bin requests.
+const BinBlocks = 32
+
+// Words of the array's control block, of 4 bytes, in memory of the host's.
+const (
+	ControlAbort = 0 // the host's: other than 0 to end all waiting
+	ControlWords = 16
+)
+
+// NoFailure is the outcome of a block that binned, or of a queue, of which no request failed;
+// others are the least request that failed << 32 | its Status.
+const NoFailure = ^uint64(0)
+
+// Status is what became of a request: 0, the controller's status without the phase, or one of
+// those below.
+type Status uint32
+
+// Statuses that no controller gives.
+const (
+	StatusTimeout  Status = 1 << 16 // it was not completed before the deadline
+	StatusAborted  Status = 2 << 16 // Abort came first
+	StatusProtocol Status = 3 << 16 // the controller completed a command that was not under way
+	StatusRefused  Status = 4 << 16 // the request lies outside the drives or the destination, or has a wrong size
+)
+
+// failed returns a request's status as an error.
+func (s Status) failed() error {
+	switch s {
+	case StatusTimeout:
+		return fmt.Errorf("%w: it was not completed before the deadline", ErrLost)
+	case StatusAborted:
+		return fmt.Errorf("%w: waiting for it was aborted", ErrLost)
+	case StatusProtocol:
+		return fmt.Errorf("%w: the controller completed a command that was not under way", ErrLost)
+	case StatusRefused:
+		return ErrRequest
+	}
+	return spec.Status(s)
+}

@@ -1,0 +1,216 @@
+package gpuqueue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+)
+
+// Count is a number of requests: Most, or what the uint32 in device memory says, if that is
+// less. Launches are made, and slots reserved, for Most.
+type Count struct {
+	Most int
+	At   cuda.Buffer // zero: Most
+}
+
+// Reads is a micro-batch. Its buffers belong to it until its ticket's completion is done.
+type Reads struct {
+	Requests cuda.Buffer // Request
+	Count    Count
+	To       cuda.Buffer // where the data goes; its address is a multiple of 16
+	Status   cuda.Buffer // Status of each request
+}
+
+// check refuses what the kernels cannot look at by themselves.
+func (r *Reads) check() error {
+	n := int64(r.Count.Most)
+	if n < 0 || r.Requests.Bytes() < RequestBytes*n || r.Status.Bytes() < 4*n || r.To.Address()%16 != 0 || r.Requests.Address()%8 != 0 {
+		return fault.New(fault.ErrUsage, "%d reads with requests of %d bytes, statuses of %d, a destination at %#x",
+			n, r.Requests.Bytes(), r.Status.Bytes(), r.To.Address())
+	}
+	return nil
+}
+
+// Ticket is micro-batches that are completed together. The zero value is one without any.
+type Ticket struct {
+	batches   []*batch
+	completed int // batches that Complete has seen
+}
+
+// Submit gives the stream a micro-batch: when the stream is through with it, its reads are
+// under way. It returns ErrFull where the slots or the records of micro-batches do not
+// suffice, and nothing is changed then; a micro-batch of more requests than a drive has slots
+// never fits.
+func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
+	if err := a.fits(&r); err != nil {
+		return err
+	}
+	if held, n := a.tail-a.head, r.Count.Most; held+n > a.slots() {
+		return fmt.Errorf("%w: %d of %d slots of a drive are reserved, %d more are needed", ErrFull, held, a.slots(), n)
+	}
+	b := a.free[len(a.free)-1]
+	b.in, b.base = r, a.tail%a.slots()
+	// Slots that were given back are free once they were completed on the device.
+	if a.reuse != nil {
+		if err := s.Wait(a.reuse); err != nil {
+			return err
+		}
+	}
+	if err := a.after(s, 0); err != nil {
+		return err
+	}
+	if err := errors.Join(a.bin(b, s), a.submit(b, s)); err != nil {
+		return err
+	}
+	a.reuse = nil
+	b.holds = a.reserve(r.Count.Most)
+	return a.record(t, b, b.wasSubmitted, s)
+}
+
+// fits returns why there is no record for a micro-batch now.
+func (a *Array) fits(r *Reads) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	switch n := r.Count.Most; {
+	case n > a.o.Requests:
+		return fault.New(fault.ErrUsage, "a micro-batch of %d reads; there is room for %d", n, a.o.Requests)
+	case len(a.free) == 0:
+		return fmt.Errorf("%w: none of %d micro-batches was ended", ErrFull, len(a.batches))
+	}
+	return nil
+}
+
+// after makes a stream wait for the last submission (0) or completion (1).
+func (a *Array) after(s *cuda.Stream, which int) error {
+	if e := a.last[which]; e != nil {
+		return s.Wait(e)
+	}
+	return nil
+}
+
+// record notes that a stream was given a micro-batch of a ticket's, and marks the moment by an
+// event of the micro-batch's.
+func (a *Array) record(t *Ticket, b *batch, e *cuda.Event, s *cuda.Stream) error {
+	a.free = a.free[:len(a.free)-1]
+	t.batches = append(t.batches, b)
+	a.last[0] = e
+	return e.Record(s)
+}
+
+// Complete gives the stream the completion of the ticket's micro-batches: when the stream is
+// through with it, their data is at its place, and their statuses are there. Work that reads
+// them comes after it. Reads of other tickets stay under way.
+func (a *Array) Complete(t *Ticket, s *cuda.Stream) error {
+	for ; t.completed < len(t.batches); t.completed++ {
+		b := t.batches[t.completed]
+		if err := errors.Join(s.Wait(b.wasSubmitted), a.after(s, 1)); err != nil {
+			return err
+		}
+		if err := a.complete(b, s); err != nil {
+			return err
+		}
+		if err := b.wasLanded.Record(s); err != nil {
+			return err
+		}
+		a.last[1], b.holds.completed = b.wasLanded, true
+	}
+	a.giveBack()
+	return nil
+}
+
+// region is slots of every drive that were reserved together. It outlives the record of its
+// micro-batch where an earlier one is not completed yet.
+type region struct {
+	slots     int
+	completed bool // a stream was given the completion
+}
+
+// reserve takes the next slots.
+func (a *Array) reserve(slots int) *region {
+	g := new(region)
+	if n := len(a.spare); n > 0 {
+		g, a.spare = a.spare[n-1], a.spare[:n-1]
+	}
+	*g = region{slots: slots}
+	a.tail += slots
+	a.reserved = append(a.reserved, g)
+	return g
+}
+
+// giveBack gives slots back, in their order, of which the completion was given to a stream.
+// Whoever takes them waits for the last completion, which comes after all others.
+func (a *Array) giveBack() {
+	for len(a.reserved) > 0 && a.reserved[0].completed {
+		g := a.reserved[0]
+		a.head += g.slots
+		a.reuse = a.last[1]
+		a.reserved = slices.Delete(a.reserved, 0, 1)
+		a.spare = append(a.spare, g)
+	}
+}
+
+// Read submits a micro-batch and completes it in one kernel, of which a block owns each queue.
+// Slots are filled as often as it takes, so the micro-batch may have any number of requests up
+// to Options.Requests. ErrFull: other reads are under way.
+func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
+	if err := a.fits(&r); err != nil {
+		return err
+	}
+	if a.tail != a.head {
+		return fmt.Errorf("%w: Read wants the queues for itself", ErrFull)
+	}
+	b := a.free[len(a.free)-1]
+	b.in, b.holds = r, nil
+	if err := a.after(s, 1); err != nil { // all that was submitted was completed before
+		return err
+	}
+	if err := errors.Join(a.bin(b, s), a.read(b, s)); err != nil {
+		return err
+	}
+	if err := a.record(t, b, b.wasLanded, s); err != nil {
+		return err
+	}
+	a.last[1] = b.wasLanded
+	t.batches = slices.Insert(t.batches[:len(t.batches)-1], t.completed, b)
+	t.completed++
+	return nil
+}
+
+// End waits on the host for the ticket's completions, and returns what went wrong with the
+// first request of each micro-batch that failed: a spec.Status, ErrLost or ErrRequest. The
+// ticket is as new then. Micro-batches that Complete has not seen are an error, and stay.
+func (a *Array) End(t *Ticket) error {
+	if t.completed < len(t.batches) {
+		return fault.New(fault.ErrUsage, "%d micro-batches of a ticket that ends were not completed", len(t.batches)-t.completed)
+	}
+	var errs []error
+	for i, b := range t.batches {
+		if err := b.wasLanded.Synchronize(); err != nil {
+			return err // the device is lost
+		}
+		if request, status := b.outcome(); status != 0 {
+			errs = append(errs, fmt.Errorf("request %d of micro-batch %d: %w", request, i, status.failed()))
+		}
+		b.in, b.holds = Reads{}, nil
+		a.free = append(a.free, b)
+	}
+	t.batches, t.completed = t.batches[:0], 0
+	return errors.Join(errs...)
+}
+
+// outcome returns the first request that failed.
+func (b *batch) outcome() (request uint32, s Status) {
+	first := NoFailure
+	for at := 0; at < len(b.words); at += 8 {
+		first = min(first, binary.LittleEndian.Uint64(b.words[at:]))
+	}
+	if first == NoFailure {
+		return 0, 0
+	}
+	return uint32(first >> 32), Status(first)
+}

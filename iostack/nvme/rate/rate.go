@@ -1,0 +1,187 @@
+// Package rate measures what NVMe queues do: random reads of one size, with as many under way
+// as the queues take, by the host (Host) or by a GPU (GPU), until an effort is over.
+package rate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"diskgnn/internal/driverate"
+	"diskgnn/internal/errgroup"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/spec"
+)
+
+// Load is what is measured.
+type Load struct {
+	BlockBytes int // of a read: whole blocks of the drives
+	Submitters int // of the host: goroutines, among which the queues are divided
+	Completers int // of a GPU: blocks
+	Seed       uint64
+	Effort     driverate.Effort
+}
+
+// Result is what was measured.
+type Result struct {
+	driverate.Rate           // requests
+	Requests       int64     // in all, those before the clock ran included
+	Latency        Latencies // of a request, from its doorbell to its completion; by a GPU: of a micro-batch, from its submission to its data at its place
+
+	// By a GPU: its time for a thousand requests, of the kernels that submit them and of those
+	// that complete them, the wait for the drives included; and the share of its
+	// multiprocessors that both held, one submitting, one for each completing block.
+	Submit, Complete time.Duration
+	Share            float64
+}
+
+// check returns how many of the namespace's blocks a read has.
+func (l *Load) check(controllers []*nvme.Controller) (blocks int, err error) {
+	for _, c := range controllers {
+		space := c.Namespace()
+		blocks = l.BlockBytes / space.BlockBytes
+		switch {
+		case l.BlockBytes < 1 || l.BlockBytes%space.BlockBytes != 0 || l.BlockBytes > c.Identity().MaxTransfer:
+			return 0, fault.New(fault.ErrUsage, "reads of %d bytes: %s takes multiples of %d up to %d", l.BlockBytes, c.Transport().Name(),
+				space.BlockBytes, c.Identity().MaxTransfer)
+		case space.Blocks < uint64(blocks):
+			return 0, fault.New(fault.ErrInput, "%s has less than %d bytes", c.Transport().Name(), l.BlockBytes)
+		}
+	}
+	return blocks, nil
+}
+
+// Host measures reads by all queues of brought-up controllers, driven by goroutines. No
+// command is under way when it returns; after an error the controllers are good for Reset and
+// Close alone.
+func Host(ctx context.Context, controllers []*nvme.Controller, l Load) (r Result, err error) {
+	blocks, err := l.check(controllers)
+	if err != nil {
+		return r, err
+	}
+	var all []*driven
+	defer func() {
+		if err != nil { // a drive may still write to the memory of what is under way
+			for _, c := range controllers {
+				err = errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+			}
+		}
+		for _, d := range all {
+			err = errors.Join(err, d.c.Transport().Free(d.memory))
+		}
+	}()
+	meter := driverate.NewMeter(l.Effort)
+	for i, c := range controllers {
+		for k, q := range c.Queues() {
+			m, err := c.Transport().Alloc((q.Depth() - 1) * l.BlockBytes)
+			if err != nil {
+				return r, err
+			}
+			all = append(all, &driven{c: c, q: q, memory: m, blocks: blocks, bytes: l.BlockBytes, meter: meter,
+				rnd: rand.New(rand.NewPCG(l.Seed, uint64(i)<<32|uint64(k))), began: make([]time.Time, q.Depth()-1)})
+		}
+	}
+	submitters := min(max(1, l.Submitters), len(all))
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	for s := range submitters {
+		g.Go(func() error {
+			var seen Latencies
+			for i := s; i < len(all); i += submitters {
+				all[i].seen = &seen
+			}
+			err := drive(ctx, all, s, submitters)
+			mu.Lock()
+			defer mu.Unlock()
+			r.Latency.add(&seen)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return r, err
+	}
+	r.Rate, r.Requests = meter.Rate(), r.Latency.Count()
+	return r, nil
+}
+
+// driven is a queue that is kept full.
+type driven struct {
+	c      *nvme.Controller
+	q      *nvme.Queue
+	memory *nvme.Memory
+	blocks int
+	bytes  int
+	rnd    *rand.Rand
+	meter  *driverate.Meter
+	began  []time.Time // by the read's place in memory
+	free   []uint64    // places
+	seen   *Latencies
+}
+
+// drive keeps every n-th queue full, from the first on, until the measurement is over; then it
+// waits for what is under way.
+func drive(ctx context.Context, all []*driven, first, n int) error {
+	for i := first; i < len(all); i += n {
+		for place := range all[i].began {
+			all[i].free = append(all[i].free, uint64(place))
+		}
+	}
+	for more := true; ; {
+		busy := 0
+		more = more && ctx.Err() == nil
+		for i := first; i < len(all); i += n {
+			d := all[i]
+			if more {
+				if err := d.fill(); err != nil {
+					return err
+				}
+			}
+			under, err := d.poll(&more)
+			if err != nil {
+				return err
+			}
+			busy += under
+		}
+		if busy == 0 && !more {
+			return ctx.Err()
+		}
+	}
+}
+
+// fill submits reads until the queue is full.
+func (d *driven) fill() error {
+	space := d.c.Namespace()
+	now := time.Now()
+	for len(d.free) > 0 && d.q.Room() > 0 {
+		place := d.free[len(d.free)-1]
+		cmd := space.Transfer(spec.Read, d.rnd.Uint64N(space.Blocks/uint64(d.blocks))*uint64(d.blocks), d.blocks)
+		if err := d.q.Submit(&cmd, d.memory, int(place)*d.bytes, d.bytes, place); err != nil {
+			return err
+		}
+		d.began[place] = now
+		d.free = d.free[:len(d.free)-1]
+	}
+	d.q.Ring()
+	return nil
+}
+
+// poll takes what was completed, and returns how many reads are under way.
+func (d *driven) poll(more *bool) (under int, err error) {
+	var failed error
+	now := time.Now()
+	n, err := d.q.Poll(func(place uint64, c spec.Completion) {
+		if c.Status.Failed() && failed == nil {
+			failed = fmt.Errorf("read from %s: %w", d.c.Transport().Name(), c.Status)
+		}
+		d.seen.Add(now.Sub(d.began[place]))
+		d.free = append(d.free, place)
+	})
+	if n > 0 && !d.meter.Done(int64(n)) {
+		*more = false
+	}
+	return d.q.Busy(), errors.Join(err, failed)
+}
