@@ -18,12 +18,19 @@ import (
 func TestStoresOnRealGraphs(t *testing.T) {
 	data := os.Getenv("DISKGNN_DATA")
 	if data == "" {
-		t.Skip("DISKGNN_DATA names no directory with amazon-computers.npz and tolokers/")
+		t.Skip("DISKGNN_DATA names no directory with amazon-computers.npz, tolokers/ and fb100.npz")
 	}
-	for name, o := range map[string]dataset.ImportOptions{
-		"amazon-computers.npz": {Format: dataset.FormatGNNBenchmark, Binarize: true, RowNormalize: true},
-		"tolokers":             {Format: dataset.FormatGraphBolt},
+	for name, g := range map[string]struct {
+		o      dataset.ImportOptions
+		ratio  float64 // of the training nodes
+		eval   string  // --eval-fanout
+		models []string
+	}{
+		"amazon-computers.npz": {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark, Binarize: true, RowNormalize: true}, 1, "same", []string{"sage", "gcn", "gat"}},
+		"tolokers":             {dataset.ImportOptions{Format: dataset.FormatGraphBolt}, 1, "same", []string{"sage", "gcn", "gat"}},
+		"fb100.npz":            {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark}, 0.01, "1,1", []string{"sage"}}, // the whole takes hours
 	} {
+		o := g.o
 		t.Run(name, func(t *testing.T) {
 			if o.Source = filepath.Join(data, name); !exists(o.Source) {
 				t.Skipf("no %s", o.Source)
@@ -33,12 +40,12 @@ func TestStoresOnRealGraphs(t *testing.T) {
 			if _, err := dataset.Import(t.Context(), disk, w.path("dataset"), o, progress.Discard); err != nil {
 				t.Fatal(err)
 			}
-			_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: 1024, Fanout: []int{10, 10}, Epochs: 2}, progress.Discard)
+			_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: 1024, Fanout: []int{10, 10}, EvalFanout: g.eval, Epochs: 2, TrainRatio: g.ratio}, progress.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := w.pack(10)
-			for _, model := range []string{"sage", "gcn", "gat"} {
+			for _, model := range g.models {
 				a := w.options(p, func(o *Options) {
 					o.Model, o.LayerOrder, o.Hidden, o.Epochs, o.BLAS = model, "aggregate", 32, 2, "auto"
 				})
@@ -51,7 +58,7 @@ func TestStoresOnRealGraphs(t *testing.T) {
 				for store, change := range ways {
 					b := w.fresh(a, change, func(o *Options) {
 						if o.Live() {
-							o.Fanout, o.BatchSize = "10,10", 1024
+							o.Fanout, o.BatchSize, o.EvalFanout, o.TrainRatio = "10,10", 1024, g.eval, g.ratio
 						}
 					})
 					other, losses := w.mustRun(b, nil)
