@@ -24,11 +24,13 @@ func TestStoresOnRealGraphs(t *testing.T) {
 		o      dataset.ImportOptions
 		ratio  float64 // of the training nodes
 		eval   string  // --eval-fanout
+		batch  int
+		memory int64
 		models []string
 	}{
-		"amazon-computers.npz": {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark, Binarize: true, RowNormalize: true}, 1, "same", []string{"sage", "gcn", "gat"}},
-		"tolokers":             {dataset.ImportOptions{Format: dataset.FormatGraphBolt}, 1, "same", []string{"sage", "gcn", "gat"}},
-		"fb100.npz":            {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark}, 0.01, "1,1", []string{"sage"}}, // the whole takes hours
+		"amazon-computers.npz": {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark, Binarize: true, RowNormalize: true}, 1, "same", 1024, 1 << 30, []string{"sage", "gcn", "gat"}},
+		"tolokers":             {dataset.ImportOptions{Format: dataset.FormatGraphBolt}, 1, "same", 1024, 1 << 30, []string{"sage", "gcn", "gat"}},
+		"fb100.npz":            {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark}, 0.01, "1,1", 128, 3 << 30, []string{"sage"}}, // the whole takes hours
 	} {
 		o := g.o
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +42,7 @@ func TestStoresOnRealGraphs(t *testing.T) {
 			if _, err := dataset.Import(t.Context(), disk, w.path("dataset"), o, progress.Discard); err != nil {
 				t.Fatal(err)
 			}
-			_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: 1024, Fanout: []int{10, 10}, EvalFanout: g.eval, Epochs: 2, TrainRatio: g.ratio}, progress.Discard)
+			_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: g.batch, Fanout: []int{10, 10}, EvalFanout: g.eval, Epochs: 2, TrainRatio: g.ratio}, progress.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,6 +50,7 @@ func TestStoresOnRealGraphs(t *testing.T) {
 			for _, model := range g.models {
 				a := w.options(p, func(o *Options) {
 					o.Model, o.LayerOrder, o.Hidden, o.Epochs, o.BLAS = model, "aggregate", 32, 2, "auto"
+					o.Memory = g.memory
 				})
 				r, want := w.mustRun(a, nil)
 				t.Logf("%s: %d steps, loss %v, test %v, %s", model, len(want), want[len(want)-1], r.TestAccuracy, r.BLAS)
@@ -58,7 +61,7 @@ func TestStoresOnRealGraphs(t *testing.T) {
 				for store, change := range ways {
 					b := w.fresh(a, change, func(o *Options) {
 						if o.Live() {
-							o.Fanout, o.BatchSize, o.EvalFanout, o.TrainRatio = "10,10", 1024, g.eval, g.ratio
+							o.Fanout, o.BatchSize, o.EvalFanout, o.TrainRatio = "10,10", g.batch, g.eval, g.ratio
 						}
 					})
 					other, losses := w.mustRun(b, nil)

@@ -163,7 +163,7 @@ func TestReadFails(t *testing.T) {
 		_, err := p.Decode()
 		return err
 	}
-	if err := r.Read(context.Background(), counting(0, 1<<20), decode); !errors.Is(err, wrong) {
+	if err := r.Read(context.Background(), counting(0, 40), decode); !errors.Is(err, wrong) {
 		t.Errorf("a wrong piece: %v", err)
 	}
 	f.wrong = nil
