@@ -1,7 +1,7 @@
 package gpuqueue_test
 
 import (
-	"os"
+	_ "embed"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,12 +16,15 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
+// source is what the kernels are built from. The test's binary runs from anywhere.
+//
+//go:embed queue.cu
+var source string
+
 // What the kernels take for granted is what layout.go says.
 func TestKernelsAgree(t *testing.T) {
-	text, err := os.ReadFile("queue.cu")
-	check(t, err)
 	var names []string
-	for _, m := range regexp.MustCompile(`__global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`__global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(`).FindAllStringSubmatch(source, -1) {
 		names = append(names, m[1])
 	}
 	var want []string
@@ -36,7 +39,7 @@ func TestKernelsAgree(t *testing.T) {
 		"BUSY": gpuqueue.SlotBusy, "DONE": gpuqueue.SlotDone, "FREE": gpuqueue.SlotFree, "TIMEOUT": uint64(gpuqueue.StatusTimeout),
 		"ABORTED": uint64(gpuqueue.StatusAborted), "PROTOCOL": uint64(gpuqueue.StatusProtocol), "REFUSED": uint64(gpuqueue.StatusRefused),
 	} {
-		m := regexp.MustCompile(`constexpr [^;]*\b` + name + ` = (\d+)u?(?: << (\d+))?[,;]`).FindStringSubmatch(string(text))
+		m := regexp.MustCompile(`constexpr [^;]*\b` + name + ` = (\d+)u?(?: << (\d+))?[,;]`).FindStringSubmatch(source)
 		if m == nil {
 			t.Errorf("queue.cu has no %s", name)
 			continue
@@ -47,7 +50,7 @@ func TestKernelsAgree(t *testing.T) {
 			t.Errorf("queue.cu: %s is %d, want %d", name, v<<shift, want)
 		}
 	}
-	fields := regexp.MustCompile(`(?s)struct Queue \{(.*?)\};`).FindStringSubmatch(string(text))[1]
+	fields := regexp.MustCompile(`(?s)struct Queue \{(.*?)\};`).FindStringSubmatch(source)[1]
 	fields = regexp.MustCompile(`[a-z0-9]+ \*|\bu64 |const |unsigned char|u32|\*|\s|\[5\]`).ReplaceAllString(fields, "")
 	order := strings.Split(strings.ReplaceAll(strings.TrimSuffix(fields, ";"), ";", ","), ",")
 	for name, at := range map[string]int{
