@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -36,9 +37,24 @@ type globals struct {
 	stdout, stderr io.Writer
 	command        string // the one that runs
 
-	config string
-	json   bool
-	quiet  bool
+	config   string
+	json     bool
+	quiet    bool
+	progress string // one of progressKinds
+}
+
+// progressKinds are the ways of showing progress on stderr.
+var progressKinds = []string{"auto", "json", "none"}
+
+// reporter returns what shows the progress of a command.
+func (g *globals) reporter() render.Reporter {
+	switch {
+	case g.progress == "json":
+		return render.Events(g.stderr)
+	case g.quiet || g.progress == "none":
+		return render.Quiet()
+	}
+	return render.New(g.stderr)
 }
 
 // newApp returns the command line. Nothing below it prints errors or exits; run
@@ -118,7 +134,14 @@ func (g *globals) add(cmd command) *cli.Command {
 	flags := append(cmd.flags,
 		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
-		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Destination: &g.quiet, DisableDefaultText: true},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no progress and no notes on stderr, but what --progress json writes", Destination: &g.quiet, DisableDefaultText: true},
+		flag("progress", "KIND", "on stderr: auto, json (an object a line), none", "auto", func(s string) error {
+			if !slices.Contains(progressKinds, s) {
+				return fault.New(fault.ErrUsage, "%q: known are %s", s, strings.Join(progressKinds, ", "))
+			}
+			g.progress = s
+			return nil
+		}),
 	)
 	return &cli.Command{
 		Name:            cmd.name,
@@ -140,16 +163,14 @@ func (g *globals) add(cmd command) *cli.Command {
 			if err := checkOperands(args, cmd.operands); err != nil {
 				return err
 			}
-			rep := render.Quiet()
-			if !g.quiet {
-				rep = render.New(g.stderr)
-			}
+			rep := g.reporter()
 			defer rep.Close()
 			o, err := cmd.run(c.Context, &session{args, rep, c.LocalFlagNames()})
 			rep.Close()
 			if err != nil {
 				return err
 			}
+			progress.Record(rep, "result", o.object)
 			return o.print(g.stdout, g.json)
 		},
 	}

@@ -91,7 +91,7 @@ func commandFlags(app *cli.App) map[string][]cli.Flag {
 
 // knownKeys refuses keys that are no flag.
 func knownKeys(settings []setting, file string, flags []cli.Flag) error {
-	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || n == "h" })
+	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || len(n) == 1 })
 	for _, s := range settings {
 		if !slices.Contains(names, s.key) {
 			return fault.New(fault.ErrUsage, "%s:%d: unknown key %q%s", file, s.line, s.key, didYouMean(s.key, names, ""))

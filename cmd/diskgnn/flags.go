@@ -39,7 +39,11 @@ type option struct {
 
 // String returns the flag's line in the help.
 func (o *option) String() string {
-	s := "--" + o.Name + " " + o.placeholder + "\t" + o.Usage
+	s := "--" + o.Name
+	for _, short := range o.Aliases {
+		s += ", -" + short
+	}
+	s += " " + o.placeholder + "\t" + o.Usage
 	if o.DefaultText != "" {
 		s += " (default: " + o.DefaultText + ")"
 	}
@@ -212,7 +216,9 @@ func dtypeFlag(usage, text string, dst *dtype.Type) cli.Flag {
 // The flags that stages share.
 
 func outFlag(dst *string, what string) cli.Flag {
-	return stringFlag("out", "DIR", "directory to make: "+what, dst)
+	f := stringFlag("out", "DIR", "directory to make: "+what, dst)
+	f.(*option).Aliases = []string{"o"}
+	return f
 }
 
 func forceFlag(dst *bool) cli.Flag {
