@@ -25,6 +25,8 @@ order in which they will be read, and trains from there.
    diskgnn eval      --run run --dataset graph --exact           score it
    diskgnn predict   --run run --dataset graph --out logits.npy  use it
 
+   diskgnn run       --config pipeline.yaml                      all of these, from one file
+
 Each stage writes one directory, does nothing when it is there already, and
 resumes when it was interrupted. 'diskgnn COMMAND --help' has examples.
 
@@ -41,17 +43,30 @@ type globals struct {
 	json     bool
 	quiet    bool
 	progress string // one of progressKinds
+
+	collect func(outcome) // takes what a command would print; nil: it prints
 }
 
 // progressKinds are the ways of showing progress on stderr.
 var progressKinds = []string{"auto", "json", "none"}
 
+// progressKind returns the way of showing progress, --quiet included.
+func (g *globals) progressKind() string {
+	switch {
+	case g.progress != "" && g.progress != "auto":
+		return g.progress
+	case g.quiet:
+		return "none"
+	}
+	return "auto"
+}
+
 // reporter returns what shows the progress of a command.
 func (g *globals) reporter() render.Reporter {
-	switch {
-	case g.progress == "json":
+	switch g.progressKind() {
+	case "json":
 		return render.Events(g.stderr)
-	case g.quiet || g.progress == "none":
+	case "none":
 		return render.Quiet()
 	}
 	return render.New(g.stderr)
@@ -82,6 +97,7 @@ func newApp(g *globals) *cli.App {
 			newEvalCommand(g),
 			newPredictCommand(g),
 			newReportCommand(g),
+			newRunCommand(g),
 			newInspectCommand(g),
 			newVerifyCommand(g),
 			newNVMeCommand(g),
@@ -123,7 +139,7 @@ type command struct {
 	name     string
 	usage    string   // one line
 	teaches  string   // what it does, an example, what comes next
-	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number
+	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number, and in brackets for none, too
 	flags    []cli.Flag
 	run      func(context.Context, *session) (outcome, error)
 }
@@ -171,13 +187,25 @@ func (g *globals) add(cmd command) *cli.Command {
 				return err
 			}
 			progress.Record(rep, "result", o.object)
+			if g.collect != nil {
+				g.collect(o)
+				return nil
+			}
 			return o.print(g.stdout, g.json)
 		},
 	}
 }
 
 func checkOperands(args, operands []string) error {
-	many := len(operands) > 0 && strings.HasSuffix(operands[len(operands)-1], "...")
+	last := ""
+	if len(operands) > 0 {
+		last = operands[len(operands)-1]
+	}
+	optional := strings.HasPrefix(last, "[")
+	many := strings.HasSuffix(strings.TrimSuffix(last, "]"), "...")
+	if optional {
+		operands = operands[:len(operands)-1]
+	}
 	if len(args) > len(operands) && !many {
 		return fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", args[len(operands)])
 	}

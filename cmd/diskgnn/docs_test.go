@@ -39,6 +39,7 @@ var results = map[string]any{
 	"eval":            train.Evaluation{},
 	"predict":         exact.Prediction{},
 	"report":          reported{},
+	"run":             pipelineRun{},
 	"inspect":         inspected{},
 	"verify":          verified{},
 	"nvme load":       loaded{},
