@@ -4,6 +4,7 @@
 GO    ?= go
 BIN   := bin/diskgnn
 TOOLS := $(GO) tool -modfile=internal/tools/go.mod
+RELEASE := $(GO) tool -modfile=internal/tools/release/go.mod goreleaser
 # Time given to each fuzz target by `make fuzz`.
 FUZZTIME ?= 30s
 # What `make mutate` changes, how often, drawn by what; whose tests run beside the package's
@@ -36,7 +37,7 @@ NVME := $(CURDIR)/.nvme
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
 .PHONY: help build test test-race test-nocgo test-kill test-flips test-power mutate lint fuzz bench demo clean \
-	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme
+	release-dry-run gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +92,12 @@ bench: ## run every Go benchmark
 
 demo: build ## the whole pipeline on a generated graph, in two minutes
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
+
+release-dry-run: $(KERNELS) ## build what a release has into dist, and publish nothing
+	mkdir -p bin/release
+	$(GO) run ./internal/licences -tags gpu -o bin/release/THIRD_PARTY_LICENCES.txt ./cmd/diskgnn
+	$(RELEASE) check
+	CUDA="$(CUDA)" $(RELEASE) release --snapshot --clean --skip=publish
 
 gpu-toolchain: $(CUDA)/version ## fetch what the gpu variant is built with into .cuda (210 MB)
 
