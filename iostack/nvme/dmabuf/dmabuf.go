@@ -101,16 +101,17 @@ type chunk struct {
 
 var _ nvme.Transport = (*Transport)(nil)
 
-// Open makes a transport to the drive whose registers another transport reaches; function is
-// the drive's PCI address, such as 0000:01:00.0. Both are closed together. After an error,
-// of kind fault.ErrUsage where something is missing, the other is still the caller's to close.
-func Open(registers nvme.Transport, function string) (*Transport, error) {
-	return open(ioctl.Kernel, registers, function)
+// Open makes a transport to the drive with a PCI address, such as 0000:01:00.0. registers opens
+// the transport that reaches its registers; it is called once both nodes are there, so that no
+// drive is taken in vain, and what it returns is closed with the transport. What is missing is
+// an error of kind fault.ErrUsage.
+func Open(function string, registers func() (nvme.Transport, error)) (*Transport, error) {
+	return open(ioctl.Kernel, function, registers)
 }
 
-func open(system ioctl.System, registers nvme.Transport, function string) (_ *Transport, err error) {
+func open(system ioctl.System, function string, registers func() (nvme.Transport, error)) (_ *Transport, err error) {
 	t := &Transport{
-		Transport: registers, system: system, function: function, chunks: map[*nvme.Memory]chunk{}, mapped: map[*nvme.Memory]int{},
+		system: system, function: function, chunks: map[*nvme.Memory]chunk{}, mapped: map[*nvme.Memory]int{},
 	}
 	if len(function) >= len(attachment{}.function) {
 		return nil, fault.New(fault.ErrUsage, "dmabuf: %q is no address of a PCI function", function)
@@ -122,6 +123,9 @@ func open(system ioctl.System, registers nvme.Transport, function string) (_ *Tr
 	if t.exporter, err = system.Open(Exporter); err != nil {
 		err = fmt.Errorf("dmabuf: %w", ioctl.Refused(Exporter, err, "the kernel's udmabuf is not loaded (modprobe udmabuf)"))
 		return nil, errors.Join(err, system.Close(t.importer))
+	}
+	if t.Transport, err = registers(); err != nil {
+		return nil, errors.Join(err, system.Close(t.exporter), system.Close(t.importer))
 	}
 	return t, nil
 }

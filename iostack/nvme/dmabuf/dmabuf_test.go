@@ -31,7 +31,7 @@ func TestTransport(t *testing.T) {
 
 func reach(t *testing.T, n *nodes) *Transport {
 	t.Helper()
-	tr, err := open(n, registers{n.d, n}, function)
+	tr, err := open(n, function, n.registers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,16 +40,20 @@ func reach(t *testing.T, n *nodes) *Transport {
 
 // Without either node the machine is refused, with what is missing.
 func TestAbsent(t *testing.T) {
-	d := nvmetest.Drive(t, soft.Options{})
-	if _, err := Open(d, function); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "there is no /dev/dmabuf_import") {
+	never := func() (nvme.Transport, error) { t.Error("the drive is taken"); return nil, nil }
+	if _, err := Open(function, never); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "there is no /dev/dmabuf_import") {
 		t.Error(err)
 	}
-	n := newNodes(t, d)
+	n := newNodes(t, nvmetest.Drive(t, soft.Options{}))
 	n.absent = true
-	if _, err := open(n, registers{d, n}, function); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "modprobe udmabuf") {
+	if _, err := open(n, function, never); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "modprobe udmabuf") {
 		t.Error(err)
 	}
-	if _, err := open(n, registers{d, n}, "0000:01:00.0000"); !errors.Is(err, fault.ErrUsage) {
+	if _, err := open(n, "0000:01:00.0000", never); !errors.Is(err, fault.ErrUsage) {
+		t.Error(err)
+	}
+	n.absent = false // but the drive is not to be had
+	if _, err := open(n, function, func() (nvme.Transport, error) { return nil, unix.EBUSY }); !errors.Is(err, unix.EBUSY) {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,11 +27,13 @@ var _ nvme.Transport = (*Device)(nil)
 // Open takes the PCI function with an address such as 0000:01:00.0 from the kernel's driver.
 // The errors of a function that is not to be taken are of kind fault.ErrInput.
 func Open(address string, o Options) (*Device, error) {
+	begin := time.Now()
+	o.pause = func() bool { time.Sleep(10 * time.Millisecond); return time.Since(begin) < arrival }
 	return open(address, o, unix.MFD_HUGETLB|unix.MFD_HUGE_2MB, o.root.physical)
 }
 
 func open(address string, o Options, flags int, frame func(uintptr) (uint64, error)) (_ *Device, err error) {
-	f, err := inspect(o.root, address, o.Force)
+	f, err := inspect(address, o)
 	if err != nil {
 		return nil, err
 	}

@@ -242,6 +242,31 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Block devices that the kernel's driver finds while it is looked for them are looked at.
+func TestArrival(t *testing.T) {
+	root := machine(t)
+	link := root.path("/sys/class/block/nvme0n1")
+	to, err := os.Readlink(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	put(t, root, map[string]string{"/proc/swaps": "Filename Type\n/dev/nvme0n1 partition 1 0 -2\n"})
+	looks := 0
+	arrive := func() bool {
+		if looks++; looks == 3 {
+			put(t, root, map[string]string{"/sys/class/block/nvme0n1": "->" + to})
+		}
+		return looks < 5
+	}
+	_, err = open(address, Options{root: root, pause: arrive}, 0, identity)
+	if err == nil || !strings.Contains(err.Error(), "swapped to: nvme0n1") || looks != 3 {
+		t.Errorf("%v after %d looks", err, looks)
+	}
+}
+
 const heads = "/sys/devices/virtual/nvme-subsystem/nvme-subsys0"
 
 // A translating IOMMU is one that is not in identity mode.
@@ -296,7 +321,7 @@ func TestTakingFails(t *testing.T) {
 // A process that is killed before it takes the drive leaves it alone, where a driver has it.
 func TestCrashBeforeTaking(t *testing.T) {
 	root := machine(t)
-	f, err := inspect(root, address, false)
+	f, err := inspect(address, Options{root: root})
 	if err != nil {
 		t.Fatal(err)
 	}
