@@ -25,6 +25,7 @@ type drive struct {
 	transfer   uint // MDTS, of pages
 	size       int
 	table      bool // has a partition table
+	empty      bool // holds zeros
 	latency    time.Duration
 }
 
@@ -33,6 +34,7 @@ const (
 	large  = 1 // blocks of 4 KiB, transfers of 4 MiB: PRP lists of several pages
 	tabled = 2 // with a partition table
 	slow   = 3 // of zeroes, which take their time
+	zeroes = 4 // of zeroes, for a volume
 )
 
 // drives are the drives, in the order of their PCI addresses in the guest.
@@ -40,13 +42,14 @@ var drives = []drive{
 	small:  {blockBytes: 512, transfer: 5, size: 32 << 20},
 	large:  {blockBytes: 4096, transfer: 10, size: 32 << 20},
 	tabled: {blockBytes: 512, transfer: 5, size: 4 << 20, table: true},
-	slow:   {blockBytes: 512, transfer: 5, size: 1 << 20, latency: 400 * time.Millisecond},
+	slow:   {blockBytes: 512, transfer: 5, size: 1 << 20, empty: true, latency: 400 * time.Millisecond},
+	zeroes: {blockBytes: 4096, transfer: 7, size: 16 << 20, empty: true},
 }
 
 // content returns what a drive holds at first.
 func (d drive) content() []byte {
 	b := make([]byte, d.size)
-	if d.latency > 0 {
+	if d.empty {
 		return b
 	}
 	rand.NewChaCha8([32]byte{byte(d.transfer)}).Read(b)
