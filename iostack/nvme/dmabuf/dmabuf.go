@@ -31,7 +31,6 @@ package dmabuf
 import (
 	"errors"
 	"fmt"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -89,7 +88,6 @@ type Transport struct {
 	pool           *pool.Pool
 	chunks         map[*nvme.Memory]chunk
 	mapped         map[*nvme.Memory]int // of MapBuffer: the dma-buf
-	now            func() time.Time
 	closed         bool
 }
 
@@ -198,22 +196,27 @@ func (t *Transport) Free(m *nvme.Memory) error {
 	return t.hidden(buffer)
 }
 
-// Close implements nvme.Transport. Where the controller cannot be disabled, its memory stays
-// as it is.
+// Close implements nvme.Transport.
 func (t *Transport) Close() error {
 	if t.closed {
 		return nil
 	}
 	t.closed = true
-	if err := nvme.Disable(t.Transport, t.now); err != nil {
-		return errors.Join(err, t.Transport.Close())
-	}
 	errs := []error{t.pool.Close()}
 	for _, buffer := range t.mapped {
 		errs = append(errs, t.hidden(buffer))
 	}
 	clear(t.mapped)
 	return errors.Join(append(errs, t.system.Close(t.exporter), t.system.Close(t.importer), t.Transport.Close())...)
+}
+
+// Abandon implements nvme.Transport: dma-bufs stay attached.
+func (t *Transport) Abandon() error {
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	return t.Transport.Abandon()
 }
 
 // visible attaches a dma-buf of n bytes, and returns what the drive has for its pages'

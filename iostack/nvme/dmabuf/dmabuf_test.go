@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -195,34 +194,29 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// still is registers of a controller that does not follow.
-type still struct {
+// abandoned is registers that say whether they were.
+type abandoned struct {
 	nvme.Transport
-	closed *bool
+	said *bool
 }
 
-func (s still) Load32(offset int) uint32 {
-	if offset == spec.CSTS {
-		return spec.Ready
-	}
-	return s.Transport.Load32(offset)
-}
-func (s still) Close() error { *s.closed = true; return nil }
+func (a abandoned) Abandon() error { *a.said = true; return nil }
 
-// The memory of a controller that cannot be disabled stays where it is.
-func TestStuck(t *testing.T) {
+// Abandoned memory stays where it is, and the registers' transport is abandoned too.
+func TestAbandon(t *testing.T) {
 	n := newNodes(t, nvmetest.Drive(t, soft.Options{}))
 	tr := reach(t, n)
 	m, err := tr.Alloc(4096)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := false
-	tr.Transport = still{tr.Transport, &closed}
-	now := time.Unix(0, 0)
-	tr.now = func() time.Time { now = now.Add(time.Second); return now }
-	if err := tr.Close(); !errors.Is(err, nvme.ErrTimeout) || !closed || len(n.attached) != 1 || len(n.views) != 1 {
-		t.Errorf("%v, closed %v, %d dma-bufs, %d views", err, closed, len(n.attached), len(n.views))
+	said := false
+	tr.Transport = abandoned{tr.Transport, &said}
+	for range 2 {
+		if err := tr.Abandon(); err != nil || !said || len(n.attached) != 1 || len(n.views) != 1 {
+			t.Errorf("%v, abandoned %v, %d dma-bufs, %d views", err, said, len(n.attached), len(n.views))
+		}
+		said = true
 	}
 	if _, err := tr.pool.Give(m); err != nil {
 		t.Error(err)

@@ -111,7 +111,7 @@ func (d *Device) Free(m *nvme.Memory) error {
 }
 
 // Close implements nvme.Transport: the kernel's driver has the function again when it
-// returns. Closing twice does nothing.
+// returns. Where it could not be given back, the memory stays, as it may be written to.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,11 +123,15 @@ func (d *Device) Close() error {
 	if errors.Is(err, errGone) {
 		err = d.f.tree.giveBack(d.f.address, d.f.driver)
 	}
-	if err != nil {
-		err = fmt.Errorf("give %s back: %w", d.f.address, err)
-	}
 	if d.registers != nil {
 		err = errors.Join(err, unix.Munmap(d.registers))
 	}
-	return errors.Join(err, d.f.close(), d.pool.close())
+	if err != nil {
+		return errors.Join(fmt.Errorf("give %s back: %w", d.f.address, err), d.f.close())
+	}
+	return errors.Join(d.f.close(), d.pool.close())
 }
+
+// Abandon implements nvme.Transport: Close tries again to stop the controller, and takes the
+// right to be a bus master away, without which it writes to no memory.
+func (d *Device) Abandon() error { return d.Close() }
