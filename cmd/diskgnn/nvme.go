@@ -88,6 +88,7 @@ func newNVMeLoadCommand(g *globals) *cli.Command {
 	var size int64
 	return g.add(command{
 		name:     "nvme load",
+		resumes:  byItself,
 		usage:    "copy a directory to raw drives",
 		teaches:  nvmeLoadTeaches,
 		operands: []string{"DIR", "TARGET"},
