@@ -46,7 +46,7 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 	}
 	var about []string // of what is read
 	s, err := array.New(context.Background(), transports, array.Options{Options: options}, func(controllers []*nvme.Controller) (array.Table, error) {
-		v, err := openVolume(controllers)
+		v, err := volume.Tables(controllers)
 		if err != nil {
 			return nil, err
 		}
@@ -58,19 +58,6 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 	}
 	reason := fmt.Sprintf("nvme: %s in flight, %s; other files: %s", units.Of(s.Caps().Depth, "read"), strings.Join(about, "; "), how)
 	return joined.New(s, host.(joined.Part)), reason, nil
-}
-
-// openVolume reads the table of the volume on controllers, by their first queues.
-func openVolume(controllers []*nvme.Controller) (*volume.Volume, error) {
-	var drives []volume.Drive
-	for _, c := range controllers {
-		d, err := volume.OnQueue(c, c.Queues()[0])
-		if err != nil {
-			return nil, err
-		}
-		drives = append(drives, d)
-	}
-	return volume.Open(drives)
 }
 
 // table is a volume's, for an array.

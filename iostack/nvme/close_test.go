@@ -117,3 +117,31 @@ func TestResetStuck(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// shy is a transport whose registers are nobody's to map: that a GPU will ring doorbells there
+// costs the controller in software a look at them all the time.
+type shy struct {
+	nvme.Transport
+	t *testing.T
+}
+
+func (s shy) Registers() []byte {
+	s.t.Error("the driver maps the registers")
+	return nil
+}
+
+func (s shy) Mapped() int { return spec.Doorbells + 8*4 } // with the doorbells of four pairs
+
+// As many queues are made as have doorbells that are mapped, which the driver does by itself.
+func TestMapped(t *testing.T) {
+	c, err := nvme.Open(context.Background(), shy{nvmetest.Drive(t, soft.Options{}), t}, nvme.Options{Queues: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Queues()); n != 3 { // and the admin queue
+		t.Errorf("%d queues", n)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -225,8 +225,8 @@ func (c *Controller) makeQueues() error {
 		return fmt.Errorf("ask for %d queues: %w", c.o.Queues, err)
 	}
 	granted := min(int(done.Result&0xffff), int(done.Result>>16)) + 1
-	if m, ok := c.t.(mapped); ok && m.Registers() != nil { // doorbells that it reaches
-		granted = min(granted, ((len(m.Registers())-4-spec.Doorbells)/c.stride-1)/2)
+	if m, ok := c.t.(mapped); ok {
+		granted = min(granted, ((m.Mapped()-4-spec.Doorbells)/c.stride-1)/2)
 	}
 	if granted < 1 {
 		return fmt.Errorf("%w: the doorbells of queue 1 are not within reach of %s", ErrUnsupported, c.t.Name())

@@ -41,9 +41,9 @@ type Transport interface {
 	Abandon() error
 }
 
-// mapped is what a transport implements that reaches registers as memory: all of them, or as
-// many bytes from the first as it could map, or nil. A GPU rings doorbells there.
-type mapped interface{ Registers() []byte }
+// mapped is what a transport implements that reaches registers by mapping them: how many bytes
+// of them, from the first on. Queues whose doorbells lie behind are not made.
+type mapped interface{ Mapped() int }
 
 // Caution returns what users are to know of a transport before they trust it with data; empty
 // if there is nothing. Programs print it when they open one.

@@ -31,6 +31,7 @@ package dmabuf
 import (
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -141,6 +142,14 @@ func (t *Transport) Registers() []byte {
 		return m.Registers()
 	}
 	return nil
+}
+
+// Mapped returns how many bytes of registers the other transport reaches.
+func (t *Transport) Mapped() int {
+	if m, ok := t.Transport.(interface{ Mapped() int }); ok {
+		return m.Mapped()
+	}
+	return math.MaxInt
 }
 
 // Alloc implements nvme.Transport. It takes huge pages, 2 MiB at a time.

@@ -122,6 +122,9 @@ func (t *Transport) Caution() string { return Unproven }
 // Registers returns the memory of BAR 0 that is mapped, for a GPU that rings doorbells.
 func (t *Transport) Registers() []byte { return t.bar }
 
+// Mapped returns the bytes of registers that are mapped, from the first on.
+func (t *Transport) Mapped() int { return len(t.bar) }
+
 // Load32 implements nvme.Transport.
 func (t *Transport) Load32(offset int) uint32 { return t.bar.Load32(offset) }
 

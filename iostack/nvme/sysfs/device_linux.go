@@ -71,6 +71,9 @@ func (d *Device) Name() string { return "sysfs:" + d.f.address }
 // Registers returns the memory of BAR 0, for those that map it: a GPU.
 func (d *Device) Registers() []byte { return d.registers }
 
+// Mapped returns the bytes of BAR 0, all of which are mapped.
+func (d *Device) Mapped() int { return len(d.registers) }
+
 // Load32 implements nvme.Transport.
 func (d *Device) Load32(offset int) uint32 { return load32(d.registers, offset) }
 
