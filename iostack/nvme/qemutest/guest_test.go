@@ -1,7 +1,6 @@
 package qemutest
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/soft"
 	"diskgnn/iostack/nvme/sysfs"
 )
@@ -147,7 +147,7 @@ func ready(t *testing.T, address string) (node string) {
 // open brings a drive up, which is closed with the test.
 func open(t *testing.T, which int, o nvme.Options) *nvme.Controller {
 	t.Helper()
-	return up(t, reach(t, which), o)
+	return nvmetest.Open(t, reach(t, which), o)
 }
 
 // reach returns a transport to a drive.
@@ -178,27 +178,4 @@ func inSoftware(t *testing.T, which int) nvme.Transport {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func up(t *testing.T, d nvme.Transport, o nvme.Options) *nvme.Controller {
-	t.Helper()
-	c, err := nvme.Open(context.Background(), d, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
-func alloc(t *testing.T, c *nvme.Controller, n int) *nvme.Memory {
-	t.Helper()
-	m, err := c.Transport().Alloc(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/soft"
 )
 
@@ -106,7 +107,7 @@ func TestHow(t *testing.T) {
 		t.Errorf("%q %v", got, err)
 	}
 	var up []*nvme.Controller
-	for _, d := range []nvme.Transport{cautious{softDrive(t)}, softDrive(t), cautious{softDrive(t)}} {
+	for _, d := range []nvme.Transport{cautious{nvmetest.Drive(t, soft.Options{})}, nvmetest.Drive(t, soft.Options{}), cautious{nvmetest.Drive(t, soft.Options{})}} {
 		c, err := nvme.Open(t.Context(), d, nvme.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -117,19 +118,6 @@ func TestHow(t *testing.T) {
 	if got := Cautions(up); !reflect.DeepEqual(got, []string{"beware"}) {
 		t.Errorf("%q", got)
 	}
-}
-
-func softDrive(t *testing.T) nvme.Transport {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "drive")
-	if err := os.WriteFile(name, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d, err := soft.OpenFile(name, soft.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
 }
 
 type cautious struct{ nvme.Transport }
