@@ -146,18 +146,12 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 	if t.Kind != target.Soft && size > 0 {
 		return r, fault.New(fault.ErrUsage, "--size makes drives that are files, %s:FILE; %s is none", target.Soft, t)
 	}
-	for _, file := range t.Parts {
-		if t.Kind != target.Soft {
-			break
+	if t.Kind == target.Soft {
+		for _, file := range t.Parts {
+			if err := provide(file, size); err != nil {
+				return r, err
+			}
 		}
-		if err := provide(file, size); err != nil {
-			return r, err
-		}
-		lock, err := vfs.OS.Lock(file)
-		if err != nil {
-			return r, err
-		}
-		defer lock.Close()
 	}
 	err = s.onDrives(ctx, t, target.How{Force: o.Force}, func(d []volume.Drive) error {
 		r, err = volume.Load(ctx, d, vfs.OS, dir, m, o)

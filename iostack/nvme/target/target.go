@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -47,8 +48,10 @@ const Prefix = "nvme:"
 
 // How says in which way drives are opened.
 type How struct {
-	FS       vfs.FS // has the drives that are files
-	ReadOnly bool   // nothing is written to them
+	FS vfs.FS // has the drives that are files
+	// ReadOnly: nothing is written to them. Files are shared with others that read only;
+	// a drive of the machine is for one process in any case.
+	ReadOnly bool
 	// Force also takes a drive of the machine that has a partition table, or that no driver
 	// has. One that is in use is not taken even so.
 	Force bool
@@ -63,16 +66,42 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{Soft, "FILE", func(h How, file string) (nvme.Transport, error) {
-		h.Soft.ReadOnly = h.ReadOnly
-		return soft.Open(h.FS, file, h.Soft)
-	}},
+	{Soft, "FILE", serve},
 	{Sysfs, "ADDRESS", take},
 	{Libnvm, "NODE", func(_ How, node string) (nvme.Transport, error) { return libnvm.Open(node) }},
 	{DMABuf, "ADDRESS", func(h How, address string) (nvme.Transport, error) {
 		return dmabuf.Open(address, func() (nvme.Transport, error) { return take(h, address) })
 	}},
 }
+
+// serve serves a file, which is locked as long as the drive is open.
+func serve(h How, file string) (nvme.Transport, error) {
+	h.Soft.ReadOnly = h.ReadOnly
+	d, err := soft.Open(h.FS, file, h.Soft)
+	if err != nil {
+		return nil, err
+	}
+	l := locked{Drive: d}
+	if h.ReadOnly {
+		l.lock, err = vfs.Share(file)
+	} else {
+		l.lock, err = h.FS.Lock(file)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return l, nil
+}
+
+// locked is a drive whose file no other process writes to, or with the right to write no other
+// process uses at all.
+type locked struct {
+	*soft.Drive
+	lock io.Closer
+}
+
+func (l locked) Close() error   { return errors.Join(l.Drive.Close(), l.lock.Close()) }
+func (l locked) Abandon() error { return errors.Join(l.Drive.Abandon(), l.lock.Close()) }
 
 func take(h How, address string) (nvme.Transport, error) {
 	return sysfs.Open(address, sysfs.Options{Force: h.Force})

@@ -71,6 +71,43 @@ func TestUp(t *testing.T) {
 	}
 }
 
+// Those that read share a file; who writes has it alone, until the drive is closed.
+func TestLocks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "drive")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func(readOnly bool) ([]nvme.Transport, error) {
+		return Target{Soft, []string{file}}.Open(How{FS: vfs.OS, ReadOnly: readOnly})
+	}
+	a, err := open(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := open(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(false); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("written to beside readers: %v", err)
+	}
+	if err := errors.Join(a[0].Close(), b[0].Abandon()); err != nil {
+		t.Error(err)
+	}
+	c, err := open(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		if _, err := open(readOnly); !errors.Is(err, fault.ErrLocked) {
+			t.Errorf("beside a writer, only to read %v: %v", readOnly, err)
+		}
+	}
+	if err := errors.Join(c[0].Close(), c[0].Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A machine without a drive, a module or a node says what is missing, and takes nothing.
 func TestAbsent(t *testing.T) {
 	for text, want := range map[string]string{
