@@ -135,7 +135,7 @@ $(NVME)/version: internal/tools/nvme/setup.sh
 	internal/tools/nvme/setup.sh $(NVME)
 	@touch $@
 
-test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, in a guest (two minutes)
+test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, and train from it, in a guest (three minutes)
 	DISKGNN_NVME_TOOLCHAIN=$(NVME) DISKGNN_NVME_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestQEMU$$' -timeout 15m ./iostack/nvme/qemutest
 
 clean: ## remove what build and demo made

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/iostack/cufile"
+	"diskgnn/iostack/nvme/target"
 )
 
 // none is the content of a file that is not there; what begins with "-> " is a link.
@@ -275,6 +277,26 @@ func TestEveryFindingHelps(t *testing.T) {
 			if f.Found == "" || strings.Contains(f.Found+f.Change, "\n") || (f.Change == "") != (f.State == Yes) {
 				t.Errorf("%+v", f)
 			}
+		}
+	}
+}
+
+// Drives are advised by names that commands take.
+func TestTargets(t *testing.T) {
+	healthy, files := machine()
+	poor, _ := machine()
+	advised := regexp.MustCompile(`\b[a-z]+:[A-Z]+\b`)
+	var named []string
+	for _, f := range slices.Concat(examine(t, healthy, files), examine(t, poor, nil)) {
+		named = append(named, advised.FindAllString(f.Change, -1)...)
+	}
+	slices.Sort(named)
+	if named = slices.Compact(named); len(named) != 4 {
+		t.Errorf("%q are advised", named)
+	}
+	for _, form := range named {
+		if !slices.Contains(target.Forms(), form) {
+			t.Errorf("%s is advised, and there are %q", form, target.Forms())
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -38,6 +39,7 @@ corrupt input, 4 out of disk or memory, 5 interrupted, 6 locked.`
 type globals struct {
 	stdout, stderr io.Writer
 	command        string // the one that runs
+	resumes        atomic.Pointer[string]
 
 	config   string
 	json     bool
@@ -70,6 +72,14 @@ func (g *globals) reporter() render.Reporter {
 		return render.Quiet()
 	}
 	return render.New(g.stderr)
+}
+
+// goOn says what is to be done once the command was interrupted. Any goroutine may ask.
+func (g *globals) goOn() string {
+	if r := g.resumes.Load(); r != nil && *r != "" {
+		return *r
+	}
+	return nothing
 }
 
 // newApp returns the command line. Nothing below it prints errors or exits; run
@@ -141,6 +151,7 @@ type command struct {
 	teaches  string   // what it does, an example, what comes next
 	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number, and in brackets for none, too
 	flags    []cli.Flag
+	resumes  string // how one that was interrupted goes on; empty: it keeps nothing
 	run      func(context.Context, *session) (outcome, error)
 }
 
@@ -172,6 +183,7 @@ func (g *globals) add(cmd command) *cli.Command {
 		},
 		Before: func(c *cli.Context) error {
 			g.command = cmd.name
+			g.resumes.Store(&cmd.resumes)
 			return applyConfig(c, cmd.name, g.config, flags)
 		},
 		Action: func(c *cli.Context) error {

@@ -37,6 +37,7 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 	o.Train.Threads, o.Train.Memory = 0, 0
 	return g.add(command{
 		name:    "bench stores",
+		resumes: byItself,
 		usage:   "compare the stores in training",
 		teaches: benchStoresTeaches,
 		flags: []cli.Flag{

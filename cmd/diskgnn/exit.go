@@ -24,7 +24,7 @@ const (
 	exitUsage       = 2 // flags, configuration, permissions, an output that exists
 	exitInput       = 3 // bad or corrupt input, another version, another lineage
 	exitSpace       = 4 // out of disk, or over the memory budget
-	exitInterrupted = 5 // by a signal; the same command resumes, train with --resume
+	exitInterrupted = 5 // by a signal; the same command resumes, train with --resume, if it keeps anything
 	exitLocked      = 6 // another process works on the same directory
 )
 
@@ -74,11 +74,19 @@ func exitCode(err error) int {
 	return exitInternal
 }
 
-// interrupted explains a cancellation that a signal caused. Other errors, and
-// those that explain themselves, stay as they are.
-func interrupted(err error) error {
+// What a command that was interrupted leaves to do: its resumes. A command that says nothing
+// keeps nothing of what it did.
+const (
+	byItself = "run the same command again to resume"
+	byFlag   = "run the same command again with --resume"
+	nothing  = "nothing was kept"
+)
+
+// interrupted explains a cancellation that a signal caused, and says how to go on. Other
+// errors, and those that explain themselves, stay as they are.
+func interrupted(err error, goOn string) error {
 	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted && !errors.Is(err, fault.ErrInterrupted) {
-		return fault.New(fault.ErrInterrupted, "interrupted; run the same command again to resume")
+		return fault.New(fault.ErrInterrupted, "interrupted; %s", goOn)
 	}
 	return err
 }

@@ -27,6 +27,7 @@ func newImportCommand(g *globals) *cli.Command {
 	var o dataset.ImportOptions
 	return g.add(command{
 		name:     "import",
+		resumes:  byItself,
 		usage:    "make a dataset of a graph in another format",
 		teaches:  importTeaches,
 		operands: []string{"[SOURCE...]"},

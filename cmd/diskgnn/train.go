@@ -47,6 +47,7 @@ func newTrainCommand(g *globals) *cli.Command {
 	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
 	return g.add(command{
 		name:    "train",
+		resumes: byFlag,
 		usage:   "train on a pack, or on samples",
 		teaches: trainTeaches,
 		flags: []cli.Flag{
