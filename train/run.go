@@ -31,6 +31,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 	"diskgnn/pipeline"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/simulate/trace"
@@ -195,6 +196,9 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		needs.scorers(o.Metric, &f)
 	}
 	needs.direct = r.stack.Caps().Device
+	if needs.gpu != nil {
+		needs.reads, _ = devread.Of(r.stack)
+	}
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
 	}
