@@ -32,6 +32,10 @@ type Need struct {
 	Request int   // bytes that are read at once, at most: whole pages of iostack.Align
 	Bytes   int64 // of a batch, at most
 	Batches int   // that have not ended, at most
+
+	// Path is one of the files that are read, by which it is seen whether the drives have
+	// them; "" for none.
+	Path string
 }
 
 // Terms are what a reader takes, in bytes of the host's memory and of the device's, and for

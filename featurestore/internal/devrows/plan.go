@@ -25,9 +25,10 @@ import (
 
 // Shape is what the training batches of a store read.
 type Shape struct {
-	Rows     int   // of a batch, at most
-	RowBytes int   // of a row, an even number
-	Most     int64 // bytes of the pages that are read for a row, at most
+	Rows     int    // of a batch, at most
+	RowBytes int    // of a row, an even number
+	Most     int64  // bytes of the pages that are read for a row, at most
+	Path     string // of the file
 }
 
 // Plan is how they are read. Nil: by the host.
@@ -42,7 +43,7 @@ func newPlan(s devread.Stack, shape Shape, slots int) (*Plan, error) {
 	if shape.Rows == 0 {
 		return nil, nil
 	}
-	p := &Plan{Shape: shape, need: devread.Need{Request: int(shape.Most), Bytes: int64(shape.Rows) * shape.Most, Batches: max(1, slots)}}
+	p := &Plan{Shape: shape, need: devread.Need{Request: int(shape.Most), Bytes: int64(shape.Rows) * shape.Most, Batches: max(1, slots), Path: shape.Path}}
 	var err error
 	p.terms, err = s.DeviceTerms(p.need)
 	return p, err
@@ -72,22 +73,34 @@ func (p *Plan) hostBytes() int64 {
 // pinnedBytes returns the bytes of ranges, places of rows and sums.
 func (p *Plan) pinnedBytes() int64 { return 20*p.pages() + 8*int64(p.Rows) }
 
-// Planned plans a store whose GPU reads by itself, if the options say that it can. Where that
-// is not possible, or takes more memory than there is, it plans one whose reads the host
-// submits, and notes why.
+// Planned plans a store whose GPU reads rows by itself, if the options say that it can; see
+// Choose.
 func Planned(o featurestore.PlanOptions, shape Shape, plan func(*Plan) (featurestore.Layout, error)) (featurestore.Layout, error) {
-	if o.GPU == nil || o.Reads == nil {
-		return plan(nil)
-	}
-	p, why := newPlan(o.Reads, shape, o.MostSlots)
-	if why == nil {
+	return Choose(o, func() (featurestore.Layout, error, error) {
+		p, why := newPlan(o.Reads, shape, o.MostSlots)
+		if why != nil {
+			return featurestore.Layout{}, why, nil
+		}
 		l, err := plan(p)
+		return l, nil, err
+	}, func() (featurestore.Layout, error) { return plan(nil) })
+}
+
+// Choose plans a store whose GPU reads by itself, if the options say that it can. Where that is
+// not possible, for a reason that byGPU says, or takes more memory than there is, it plans one
+// whose reads the host submits, and notes why.
+func Choose(o featurestore.PlanOptions, byGPU func() (l featurestore.Layout, why, err error), byHost func() (featurestore.Layout, error)) (featurestore.Layout, error) {
+	if o.GPU == nil || o.Reads == nil {
+		return byHost()
+	}
+	l, why, err := byGPU()
+	if why == nil {
 		if err == nil || !errors.Is(err, fault.ErrBudget) {
 			return l, err
 		}
 		why = err
 	}
-	l, err := plan(nil)
+	l, err = byHost()
 	if l.Note != "" {
 		l.Note += "; "
 	}

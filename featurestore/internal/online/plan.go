@@ -19,7 +19,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 
 // shape returns what training batches read.
 func (c *candidate) shape() devrows.Shape {
-	return devrows.Shape{Rows: c.facts.Inputs(false), RowBytes: c.facts.RowBytes, Most: c.design.Planner.Most(c.facts.RowBytes)}
+	return devrows.Shape{Rows: c.facts.Inputs(false), RowBytes: c.facts.RowBytes, Most: c.design.Planner.Most(c.facts.RowBytes), Path: c.data.FeaturesPath()}
 }
 
 func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featurestore.Layout, error) {

@@ -27,6 +27,12 @@ func (s *Stack) Lent() (drives, queues, depth, most int, err error) {
 	return len(s.drives), queues, depth, most, nil
 }
 
+// Has returns why a file is not on the drives.
+func (s *Stack) Has(path string) error {
+	_, err := s.table.Find(path)
+	return err
+}
+
 // Lend returns the controllers, and how many of the first queues of each are the stack's own:
 // the others are the caller's from now on, as long as the stack is open. Both go on side by
 // side. Whoever has them must not stop, reset or close a controller; nor does the stack reset

@@ -37,6 +37,8 @@ type Drives interface {
 	// Lent returns how many drives there are, how many queues each lends, of how many entries,
 	// and the most bytes that a request may have.
 	Lent() (drives, queues, depth, most int, err error)
+	// Has returns why a file is not on the drives.
+	Has(path string) error
 	// Lend returns controllers, and how many of the first queues of each are not lent.
 	Lend() (controllers []*nvme.Controller, own int, err error)
 	// Locate returns where bytes of a file lie: a drive, the byte of that, and how many bytes
@@ -50,6 +52,11 @@ func options(d Drives, n devread.Need) (o gpuqueue.Options, drives, depth, most 
 	drives, queues, depth, largest, err := d.Lent()
 	if err != nil {
 		return o, 0, 0, 0, err
+	}
+	if n.Path != "" {
+		if err := d.Has(n.Path); err != nil {
+			return o, 0, 0, 0, err
+		}
 	}
 	if n.Request < iostack.Align || n.Request%iostack.Align != 0 || n.Bytes < 0 || n.Batches < 1 {
 		return o, 0, 0, 0, fault.New(fault.ErrUsage, "reads of %d bytes, %d batches of %d", n.Request, n.Batches, n.Bytes)
