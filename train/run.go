@@ -322,6 +322,9 @@ func (r *runner) announce(which, how string) {
 	if note := r.plan.layout.Note; note != "" {
 		r.report.Logf("%s", note)
 	}
+	if r.plan.layout.QueueBytes > 0 {
+		r.report.Logf("the GPU submits the reads of training batches, and completes them when it takes the batch")
+	}
 	if r.engine == nil {
 		r.report.Logf("engine: none; batches are loaded, assembled and thrown away")
 		return
