@@ -18,8 +18,8 @@
 // flag's, and sets that cannot both be right are refused, as processes that take the wrong
 // place make the same part twice and another never.
 //
-// Of Slurm's step and an MPI that disagrees with it, the MPI is right: on other hosts, mpirun
-// starts its daemons by srun, and what they start inherits the daemon's SLURM_PROCID.
+// Within Slurm, mpirun starts daemons on other hosts by srun, and what they start inherits the
+// daemon's SLURM_PROCID: there the MPI is right, and not the step.
 package job
 
 import (
@@ -197,7 +197,8 @@ func find(use Use, ask Ask, env Env) (Place, error) {
 }
 
 // choose returns the first complete set, -1 if there is none, or if one that is wrong comes
-// before it. Slurm's step gives way to an MPI that says something else.
+// before it. Slurm's step gives way to an MPI that was not started by it directly: that
+// says something else, or the place on the host too, which srun gives no MPI.
 func choose(found []reading) int {
 	for i, r := range found {
 		switch r.state {
@@ -208,7 +209,7 @@ func choose(found []reading) int {
 				return i
 			}
 			for j, o := range found[i+1:] {
-				if o.mpi() && o.state == complete && (o.index != r.index || o.count != r.count) {
+				if o.mpi() && o.state == complete && (o.localCount > 0 || o.index != r.index || o.count != r.count) {
 					return i + 1 + j
 				}
 			}

@@ -396,3 +396,20 @@ func TestFirstNode(t *testing.T) {
 		}
 	}
 }
+
+func TestRestarts(t *testing.T) {
+	for _, c := range []struct {
+		env  string
+		n    int
+		from string
+	}{
+		{"", 0, ""},
+		{"SLURM_RESTART_COUNT=0", 0, ""},
+		{"SLURM_RESTART_COUNT=2", 2, "SLURM_RESTART_COUNT"},
+		{"SLURM_RESTART_COUNT=x TORCHELASTIC_RESTART_COUNT=1", 1, "TORCHELASTIC_RESTART_COUNT"},
+	} {
+		if n, from := Restarts(environ(c.env)); n != c.n || from != c.from {
+			t.Errorf("%q: %d by %s", c.env, n, from)
+		}
+	}
+}
