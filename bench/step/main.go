@@ -87,7 +87,7 @@ func run(args []string) error {
 	f.IntVar(&o.steps, "steps", 10, "steps that are timed")
 	f.IntVar(&o.warmup, "warmup", 3, "steps before")
 	f.StringVar(&o.order, "layer-order", "auto", "auto, aggregate or multiply")
-	f.StringVar(&o.blas, "blas", "auto", "auto, openblas or gonum")
+	f.StringVar(&o.blas, "blas", "auto", "auto, openblas, builtin or gonum")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to this file")
 	f.BoolVar(&o.prepared, "prepared", false, "derive the blocks' transposes before the clock starts")
 	f.BoolVar(&o.bound, "bound", true, "time the step's matrix products alone, too")
