@@ -258,6 +258,10 @@ func memoryFlag(dst *int64) cli.Flag {
 	return bytesFlag("memory", "hold less memory than this, like 4GiB", "80% of the machine's or the cgroup's", dst)
 }
 
+func blasFlag(dst *string) cli.Flag {
+	return stringFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", dst)
+}
+
 func shardFlag(usage string, dst *shard.Shard) cli.Flag {
 	return flag("shard", "I/N", usage, "", func(s string) (err error) {
 		*dst, err = shard.Parse(s)
