@@ -67,8 +67,11 @@ var shapes = []string{
 	"nn512x256x100", "nn512x256x256", "nn512x47x256", // x·W
 	"tn200x256x4096", "tn256x256x1024", "tn256x47x1024", "tn100x256x4096", // gradients of the weights
 	"nt512x256x256", "nt512x256x47", // gradients of the inputs
-	"nn512x272x100", "nn512x272x256", "nt512x256x272", "nn512x32x256", // of eight heads
-	"nn512x10x128", "nn37x53x71", "nn64x64x64", "nn256x1x32",
+	"nn512x272x100", "nn512x272x256", "nt512x256x272", "tn256x272x1024", // of eight heads, multiplying first
+	"nn128x32x128/1024/256/256", "tn128x32x128/1024/256/256", "nt128x128x32/256/256/1024", // and last
+	"nn128x32x256/2048/256/256", "tn256x32x128/2048/256/256", "nt128x256x32/256/256/2048",
+	"nn256x1x32/256/1/1", "nn256x32x1/1/32/256", "tn1x32x256/1/256/32", // their vectors
+	"nn512x10x128", "nn37x53x71", "nn64x64x64",
 	"nn512x512x512", "nt512x512x512", "tn512x512x512", "tt512x512x512", "nn1024x1024x1024", "nn2048x2048x2048",
 }
 
@@ -77,7 +80,7 @@ func run(args []string) error {
 	threads := f.Int("threads", 1, "goroutines that multiply, each its own operands")
 	rounds := f.Int("rounds", 7, "of all kinds in turn")
 	last := f.Duration("time", 50*time.Millisecond, "of one measurement")
-	shape := f.String("shape", strings.Join(shapes, ","), "transposes of A and B, n or t, and M×N×K")
+	shape := f.String("shape", strings.Join(shapes, ","), "transposes of A and B, n or t, and M×N×K; /LDA/LDB/LDC where rows are further apart")
 	only := f.String("kinds", "", "those to measure; without, all that are here")
 	serve := f.String("serve", "", "a BLAS: measure what standard input has")
 	if err := f.Parse(args); err != nil {
@@ -181,7 +184,7 @@ type line struct {
 
 func compare(out io.Writer, workers []*worker, shapes []string, rounds int, r request) error {
 	libraries := make(map[string]string)
-	fmt.Fprintf(out, "%-18s", "")
+	fmt.Fprintf(out, "%-27s", "")
 	for _, w := range workers {
 		fmt.Fprintf(out, "%10s", w.name)
 		libraries[w.name] = w.library
@@ -202,7 +205,7 @@ func compare(out io.Writer, workers []*worker, shapes []string, rounds int, r re
 				l.Rates[w.name] = max(l.Rates[w.name], rate)
 			}
 		}
-		fmt.Fprintf(out, "%-18s", r.Shape)
+		fmt.Fprintf(out, "%-27s", r.Shape)
 		for _, w := range workers {
 			fmt.Fprintf(out, "%10.1f", l.Rates[w.name])
 		}
@@ -250,11 +253,12 @@ func measureAll(kind string, in io.Reader, out io.Writer) error {
 	}
 }
 
-// parse returns the product that a word such as tn256x47x1024 describes, without
-// anything between the rows.
+// parse returns the product that a word such as tn256x47x1024 or nn128x32x128/1024/256/256
+// describes.
 func parse(shape string) (p blas.Product, err error) {
 	var ta, tb rune
-	if _, err := fmt.Sscanf(shape, "%c%c%dx%dx%d", &ta, &tb, &p.M, &p.N, &p.K); err != nil {
+	size, apart, _ := strings.Cut(shape, "/")
+	if _, err := fmt.Sscanf(size, "%c%c%dx%dx%d", &ta, &tb, &p.M, &p.N, &p.K); err != nil {
 		return p, fmt.Errorf("shape %q: %w", shape, err)
 	}
 	p.TransA, p.TransB = ta == 't', tb == 't'
@@ -264,6 +268,11 @@ func parse(shape string) (p blas.Product, err error) {
 	}
 	if p.TransB {
 		p.LDB = p.K
+	}
+	if apart != "" {
+		if _, err := fmt.Sscanf(apart, "%d/%d/%d", &p.LDA, &p.LDB, &p.LDC); err != nil {
+			return p, fmt.Errorf("shape %q: %w", shape, err)
+		}
 	}
 	return p, nil
 }
@@ -277,7 +286,14 @@ func measure(lib *blas.Library, p blas.Product, r request) float64 {
 	operands := make([][3][]float32, r.Threads)
 	for i := range operands {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
-		for j, n := range []int{p.M * p.K, p.K * p.N, p.M * p.N} {
+		rows := [3]int{p.M, p.K, p.M}
+		if p.TransA {
+			rows[0] = p.K
+		}
+		if p.TransB {
+			rows[1] = p.N
+		}
+		for j, n := range []int{rows[0] * p.LDA, rows[1] * p.LDB, rows[2] * p.LDC} {
 			operands[i][j] = make([]float32, n)
 			for k := range operands[i][j] {
 				operands[i][j][k] = float32(rng.NormFloat64())
