@@ -35,7 +35,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +46,6 @@ import (
 	"runtime/pprof"
 	"slices"
 	"time"
-
-	"github.com/sbinet/npyio"
 
 	"diskgnn/bench/internal/tool"
 	"diskgnn/device/cuda"
@@ -292,7 +289,7 @@ func load(dir string) (batch *graph.Batch, x []float32, dims [2]int, err error) 
 	if err := json.Unmarshal(text, &meta); err != nil {
 		return nil, nil, dims, fmt.Errorf("%s: %w", filepath.Join(dir, "meta.json"), err)
 	}
-	if err := read(dir, "x", &x); err != nil {
+	if x, err = readNPY[float32](dir, "x", "<f4"); err != nil {
 		return nil, nil, dims, err
 	}
 	batch = &graph.Batch{Input: make([]uint32, meta.Input), Degree: make([]uint32, meta.Input)}
@@ -332,8 +329,8 @@ func prefix(dst []uint32) bool {
 }
 
 func integers[T int32 | uint32](dir, name string) ([]T, error) {
-	var wide []int64
-	if err := read(dir, name, &wide); err != nil {
+	wide, err := readNPY[int64](dir, name, "<i8")
+	if err != nil {
 		return nil, err
 	}
 	out := make([]T, len(wide))
@@ -341,17 +338,4 @@ func integers[T int32 | uint32](dir, name string) ([]T, error) {
 		out[i] = T(v)
 	}
 	return out, nil
-}
-
-func read(dir, name string, to any) error {
-	path := filepath.Join(dir, name+".npy")
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := npyio.Read(bufio.NewReaderSize(f, 1<<20), to); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }
