@@ -265,6 +265,10 @@ func memoryFlag(dst *int64) cli.Flag {
 	return bytesFlag("memory", "hold less memory than this, like 4GiB", "80% of the machine's or the cgroup's", dst)
 }
 
+func blasFlag(dst *string) cli.Flag {
+	return stringFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", dst)
+}
+
 // part is what --shard says: one part of a directory, or that the scheduler says which.
 type part struct {
 	shard shard.Shard
