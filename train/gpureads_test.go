@@ -9,6 +9,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/hyperion"
 	singlerows "diskgnn/featurestore/rows"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
@@ -45,6 +46,7 @@ func TestGPUReads(t *testing.T) {
 		"packed":        {static, static, func(*Options) {}},
 		"min":           {min, min, func(*Options) {}},
 		singlerows.Name: {static, w.path("dataset"), w.reading(singlerows.Name)},
+		hyperion.Name:   {static, w.path("dataset"), w.reading(hyperion.Name)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := gpureadtest.Load(t, c.dir, 2)

@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
 	"diskgnn/iostack"
 	"diskgnn/iostack/devread"
@@ -137,6 +138,39 @@ func (s *Slot) Row(k int, at int64) { s.hostFrom[k] = uint64(at) }
 
 // Submit has the reads begin. It returns at once.
 func (s *Slot) Submit() error { return s.batch.Submit() }
+
+// Planner cuts rows of nodes into reads; see online.Planner.
+type Planner interface {
+	Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int)
+}
+
+// Rows has the rows of nodes read from a file of so many bytes, and counts them. Node i is the
+// places[i]-th that Fill copies out, or the i-th without places.
+func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int64, c *featurestore.Counts) error {
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	row := int64(s.r.RowBytes)
+	for i := 0; i < len(nodes); {
+		off, n, served := by.Next(nodes[i:], s.r.RowBytes, size)
+		at, err := s.Read(f, off, n)
+		if err != nil {
+			return err
+		}
+		for ; served > 0; served-- {
+			k := i
+			if places != nil {
+				k = int(places[i])
+			}
+			s.Row(k, at+int64(nodes[i])*row-off)
+			i++
+		}
+		c.BytesRead += iostack.Extent(f, off, n)
+		c.Requests++
+	}
+	c.UsefulBytes += int64(len(nodes)) * row
+	return s.Submit()
+}
 
 // Fill gives the stream the completion of the reads, the checksums, and the copies of so many
 // rows to where they are wanted, one after the other. The calling goroutine is attached.

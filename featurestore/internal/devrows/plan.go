@@ -65,6 +65,14 @@ func (p *Plan) Count(l *featurestore.Layout) {
 	l.SlotBytes += p.hostBytes() + p.terms.BatchHost
 }
 
+// DeviceBytes returns what the queues take of the device's memory.
+func (p *Plan) DeviceBytes() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.terms.Device
+}
+
 // hostBytes returns what a slot has of the host's memory, but for the batch's.
 func (p *Plan) hostBytes() int64 {
 	return p.pinnedBytes() + readBytes*int64(p.Rows)

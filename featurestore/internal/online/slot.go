@@ -9,7 +9,6 @@ import (
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/graph"
-	"diskgnn/iostack"
 )
 
 // slot is a batch on its way.
@@ -123,33 +122,10 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, near
 	sl.reading = true
 	if d := sl.matrix.device(); d != nil {
-		return sl.ended(sl.submit(d, sl.missed[:misses], sl.places))
+		t := &sl.store.table
+		return sl.ended(d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.size(), &sl.counts))
 	}
 	return sl.ended(sl.reader.start(sl.missed[:misses], sl.places[:misses], rows))
-}
-
-// submit has the GPU read the rows of some nodes.
-func (sl *slot) submit(d *devrows.Slot, nodes, places []uint32) error {
-	t := &sl.store.table
-	if err := d.Begin(); err != nil {
-		return err
-	}
-	row, c := int64(t.facts.RowBytes), &sl.counts
-	for i := 0; i < len(nodes); {
-		off, n, served := t.design.Planner.Next(nodes[i:], t.facts.RowBytes, t.size())
-		at, err := d.Read(t.file, off, n)
-		if err != nil {
-			return err
-		}
-		for ; served > 0; served-- {
-			d.Row(int(places[i]), at+int64(nodes[i])*row-off)
-			i++
-		}
-		c.BytesRead += iostack.Extent(t.file, off, n)
-		c.Requests++
-	}
-	c.UsefulBytes += int64(len(nodes)) * row
-	return d.Submit()
 }
 
 // Landed implements featurestore.Landing.
