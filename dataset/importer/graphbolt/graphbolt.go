@@ -84,7 +84,20 @@ type metadataSet struct {
 }
 
 // Format reads GraphBolt's source trees.
-var Format = importer.Format{Name: Name, What: "the source tree of GraphBolt's OnDiskDataset, a directory with metadata.yaml", Open: open}
+var Format = importer.Format{Name: Name, What: "the source tree of GraphBolt's OnDiskDataset, a directory with metadata.yaml", Detect: detect, Open: open}
+
+func detect(fsys vfs.FS, sources []string) string {
+	if len(sources) != 1 {
+		return ""
+	}
+	if filepath.Base(sources[0]) == "metadata.yaml" {
+		return "it is a metadata.yaml"
+	}
+	if _, err := fsys.Stat(filepath.Join(sources[0], "metadata.yaml")); err == nil {
+		return "it has a metadata.yaml"
+	}
+	return ""
+}
 
 func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, error) {
 	name, err := importer.One(sources)

@@ -280,3 +280,40 @@ func (v *Ints) Next(dst []int64) (int, error) {
 
 // Close closes the array.
 func (v *Ints) Close() error { return v.a.Close() }
+
+// Doubles is the Reader's, with errors that name the array.
+func (n *Array) Doubles(dst []float64) error { return n.Fail(n.Reader.Doubles(dst)) }
+
+// OpenRaw opens a file of numbers without a header, which h describes. The file must be as
+// long as that says.
+func OpenRaw(fsys vfs.FS, name string, h npy.Header) (*Array, error) {
+	f, err := file.Open(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil {
+		if want := h.Count() * int64(h.Size); st.Size() != want {
+			err = fault.New(fault.ErrInput, "%s has %d bytes: an array of %s of shape %s takes %d", name, st.Size(), h.Type(), h.ShapeString(), want)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Array{npy.NewRaw(h, io.NewSectionReader(f, 0, st.Size())), name, false, f}, nil
+}
+
+// IsNPY tells whether a file begins as a .npy array does.
+func IsNPY(fsys vfs.FS, name string) (is bool, err error) {
+	f, err := file.Open(fsys, name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b := make([]byte, len(npy.Magic))
+	n, err := f.ReadAt(b, 0)
+	if n < len(b) && (err == nil || errors.Is(err, io.EOF)) {
+		return false, nil
+	}
+	return string(b) == npy.Magic, err
+}
