@@ -11,6 +11,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
+	"diskgnn/dataset/importer/ogb"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -21,6 +22,7 @@ import (
 var Formats = []importer.Format{
 	graphbolt.Format,
 	gnnbenchmark.Format,
+	ogb.Format,
 }
 
 // Auto is the name under which Find looks at the source.
