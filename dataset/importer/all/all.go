@@ -11,6 +11,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
+	"diskgnn/dataset/importer/igb"
 	"diskgnn/dataset/importer/ogb"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -23,6 +24,7 @@ var Formats = []importer.Format{
 	graphbolt.Format,
 	gnnbenchmark.Format,
 	ogb.Format,
+	igb.Format,
 }
 
 // Auto is the name under which Find looks at the source.

@@ -1,17 +1,56 @@
 package all_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/all"
 	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 )
 
 const fixtures = "../testdata"
+
+// TestIGB imports fixtures in the layout of IGB, whose split is drawn.
+func TestIGB(t *testing.T) {
+	for _, name := range []string{"tiny", "large", "patched"} {
+		source := filepath.Join(fixtures, "igb", name)
+		f, _, err := all.Find(datasettest.FS, all.Auto, []string{source})
+		if err != nil || f.Name != "igb" {
+			t.Fatalf("found format %q, %v", f.Name, err)
+		}
+		out := filepath.Join(t.TempDir(), "D")
+		res, err := importer.Import(t.Context(), datasettest.FS, out, f, importer.Options{Sources: []string{source}}, progress.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Train != 7 || res.Valid != 2 || res.Test != 2 || res.Classes != 19 {
+			t.Errorf("%s: %+v", name, res)
+		}
+		d := datasettest.Verified(t, out)
+		text := importertest.Text(t, d)
+		want, err := os.ReadFile(source + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(text, "nodes 11\nedges 31\n"+string(want)+"train: ") {
+			t.Errorf("%s: other than what NumPy reads", name)
+		}
+		if again := importertest.Text(t, d); again != text {
+			t.Errorf("%s: read otherwise a second time", name)
+		}
+	}
+	if _, err := all.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), "igb", importer.Options{
+		Sources: []string{filepath.Join(fixtures, "igb", "tiny")}, Reading: importer.Reading{Task: "2983"}}, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "node_label_2K.npy is missing") {
+		t.Error(err)
+	}
+}
 
 // TestGoldens imports the fixtures that make.py wrote, and compares the datasets with what the
 // formats' own libraries load of them.

@@ -201,7 +201,43 @@ def ogb_hetero_binary():
     hetero_golden(dir, graph, labels, splits)
 
 
+def igb_draw(rng, nodes, edges):
+    return (rng.integers(-9, 9, (nodes, 1024)) / 2).astype(np.float32), rng.integers(0, 19, nodes), rng.integers(0, nodes, (edges, 2)).astype(np.int32)
+
+
+def igb():
+    """The layout of IGB: with headers (tiny to medium) and without, with a tail that replaces the
+    last rows (large, full). The features of the goldens are the first four of a row."""
+    for name, headed, tail in [("tiny", True, 0), ("large", False, 0), ("patched", False, 4)]:
+        rng = np.random.default_rng(len(name))
+        nodes, edges = 11, 31
+        dir = os.path.join(fresh("igb", name), "processed")
+        feat, labels, index = igb_draw(rng, nodes, edges)
+        os.makedirs(os.path.join(dir, "paper"))
+        os.makedirs(os.path.join(dir, "paper__cites__paper"))
+        np.save(os.path.join(dir, "paper__cites__paper", "edge_index.npy"), index)
+        if headed:
+            np.save(os.path.join(dir, "paper", "node_feat.npy"), feat)
+            np.save(os.path.join(dir, "paper", "node_label_19.npy"), labels.astype(np.float32))
+        else:
+            body = feat.copy()
+            body[nodes - tail:] = 0
+            body.tofile(os.path.join(dir, "paper", "node_feat.npy"))
+            labels.astype(np.float32).tofile(os.path.join(dir, "paper", "node_label_19.npy"))
+        if tail:
+            np.save(os.path.join(dir, "paper", "node_feat_5M_tail.npy"), feat[nodes - tail:])
+        # No library of IGB's installs; what its loader does is np.load and np.memmap.
+        with open(os.path.join(HERE, "igb", name + ".txt"), "w") as f:
+            for dst, src in sorted((int(d), int(s)) for s, d in index):
+                f.write("%d <- %d\n" % (dst, src))
+            for v in range(nodes):
+                f.write("feat %d: %s\n" % (v, " ".join(number(x) for x in feat[v])))
+            for v in range(nodes):
+                f.write("label %d: %d\n" % (v, labels[v]))
+
+
 FIXTURES = {
+    "igb": igb,
     "ogb": lambda: (ogb_csv("arxiv", False), ogb_csv("ogbn_products", True), ogb_csv("ogbn_proteins", True, edge_features=True, multi=True),
                     ogb_binary(), ogb_hetero(), ogb_hetero_binary()),
 }
