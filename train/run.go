@@ -186,6 +186,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.stack, how, err = p.stack(o.IO, reads(r.found)); err != nil {
 		return err
 	}
+	held := iostack.Held(r.stack)
 	r.stack = r.recording.wrap(r.stack)
 	var needs engineNeeds
 	if o.Engine != EngineNone {
@@ -194,6 +195,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		}
 		needs.scorers(o.Metric, &f)
 	}
+	needs.stack = held
 	needs.direct = r.stack.Caps().Device
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)

@@ -77,6 +77,9 @@ func (f *Finder) Find(path string) (*Placed, error) {
 	return nil, nil
 }
 
+// Held returns the bytes of memory that the volume's table takes.
+func (f *Finder) Held() int64 { return f.v.contents.Held() }
+
 func (f *Finder) look(dir string) verdict {
 	if ok, err := vfs.Exists(f.fsys, filepath.Join(dir, stage.MetaFile)); err != nil || !ok {
 		return verdict{err: err}

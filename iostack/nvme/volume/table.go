@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"unsafe"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -50,6 +51,16 @@ type Extent struct{ First, Pages int64 }
 func (c *Contents) Bytes() (n int64) {
 	for i := range c.Files {
 		n += c.Files[i].Size
+	}
+	return n
+}
+
+// Held returns the bytes of memory that the table takes.
+func (c *Contents) Held() int64 {
+	n := int64(cap(c.Files)) * int64(unsafe.Sizeof(File{}))
+	for i := range c.Files {
+		f := &c.Files[i]
+		n += int64(len(f.Name)) + int64(cap(f.Extents))*int64(unsafe.Sizeof(Extent{})) + 4*int64(cap(f.Sums.CRC))
 	}
 	return n
 }
