@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 	"unsafe"
 
 	"diskgnn/internal/binio"
@@ -167,7 +170,7 @@ func decodeTable(b []byte, pages int64) (*Contents, error) {
 	written := d.U64()
 	c.Fingerprint = hex.EncodeToString(d.Raw(32))
 	c.Format = string(d.Raw(format))
-	if d.Err() == nil && (format > maxFormat || granule != Granule || granules > uint64(len(b)/4) || written > granules) {
+	if d.Err() == nil && (format > maxFormat || !plain(c.Format) || granule != Granule || granules > uint64(len(b)/4) || written > granules) {
 		d.Fail("%d of %d granules of %d bytes, and a format of %d", written, granules, granule, format)
 	}
 	c.written = int64(written)
@@ -189,7 +192,7 @@ func decodeTable(b []byte, pages int64) (*Contents, error) {
 		}
 		switch {
 		case d.Err() != nil:
-		case !fs.ValidPath(f.Name) || len(f.Name) > maxName || f.Name == ".":
+		case !validName(f.Name):
 			d.Fail("a file named %.80q", f.Name)
 		case len(c.Files) > 0 && c.Files[len(c.Files)-1].Name >= f.Name:
 			d.Fail("%.80q is listed twice, or out of order", f.Name)
@@ -212,6 +215,18 @@ func decodeTable(b []byte, pages int64) (*Contents, error) {
 		copy(binio.Bytes(f.Sums.CRC), d.Raw(4*n))
 	}
 	return c, apart(all)
+}
+
+// validName reports whether a table may have a file of a name: a path in the directory, not too
+// long, and of characters that can be shown.
+func validName(name string) bool {
+	return fs.ValidPath(name) && name != "." && len(name) <= maxName && plain(name)
+}
+
+// plain reports whether a text can be shown as it is: others could do to a terminal what they
+// like.
+func plain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // apart makes sure that no page is in two extents.
