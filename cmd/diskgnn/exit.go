@@ -13,6 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/progress/render"
 )
 
 // What the process ends with. Scripts rely on them: docs/cli.md.
@@ -101,11 +103,24 @@ func (g *globals) fail(err error, asJSON bool) int {
 	if panicked {
 		message = "internal error: " + message
 	}
-	report(g.stdout, g.stderr, name, message, code, asJSON)
+	if g.progress == "json" {
+		rep := render.Events(g.stderr)
+		progress.Record(rep, "error", failure{message, code})
+		rep.Close()
+		report(g.stdout, io.Discard, name, message, code, asJSON)
+	} else {
+		report(g.stdout, g.stderr, name, message, code, asJSON)
+	}
 	if panicked {
 		fmt.Fprintf(g.stderr, "%s", p.Stack)
 	}
 	return code
+}
+
+// failure is why a command ended.
+type failure struct {
+	Error    string `json:"error"`
+	ExitCode int    `json:"exit_code"`
 }
 
 // report prints why the program ends, for people and for scripts, and returns
@@ -113,10 +128,7 @@ func (g *globals) fail(err error, asJSON bool) int {
 func report(stdout, stderr io.Writer, name, message string, code int, asJSON bool) int {
 	fmt.Fprintf(stderr, "%s: %s\n", name, message)
 	if asJSON {
-		b, err := json.Marshal(struct {
-			Error    string `json:"error"`
-			ExitCode int    `json:"exit_code"`
-		}{message, code})
+		b, err := json.Marshal(failure{message, code})
 		if err == nil {
 			fmt.Fprintf(stdout, "%s\n", b)
 		}

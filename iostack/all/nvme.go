@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 
+	"diskgnn/device/cuda"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 	"diskgnn/iostack/joined"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/array"
+	"diskgnn/iostack/nvme/gpuread"
 	"diskgnn/iostack/nvme/target"
 	"diskgnn/iostack/nvme/volume"
 )
@@ -45,7 +48,11 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 		return nil, "", err
 	}
 	var about []string // of what is read
-	s, err := array.New(context.Background(), transports, array.Options{Options: options}, func(controllers []*nvme.Controller) (array.Table, error) {
+	with := array.Options{Options: options}
+	if options.Device != nil {
+		with.Lent, with.LentDepth = gpuread.LentQueues, gpuread.LentDepth
+	}
+	s, err := array.New(context.Background(), transports, with, func(controllers []*nvme.Controller) (array.Table, error) {
 		v, err := volume.Tables(controllers)
 		if err != nil {
 			return nil, err
@@ -57,7 +64,29 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 		return nil, "", err
 	}
 	reason := fmt.Sprintf("nvme: %s in flight, %s; other files: %s", units.Of(s.Caps().Depth, "read"), strings.Join(about, "; "), how)
-	return joined.New(s, host.(joined.Part)), reason, nil
+	return &onDrives{Stack: joined.New(s, host.(joined.Part)), array: s}, reason, nil
+}
+
+// onDrives is a stack on drives and the host's, of which the drives can lend queues to a GPU.
+type onDrives struct {
+	*joined.Stack
+	array *array.Stack
+}
+
+var _ devread.Stack = (*onDrives)(nil)
+
+// DeviceTerms implements devread.Stack.
+func (s *onDrives) DeviceTerms(n devread.Need) (devread.Terms, error) {
+	return gpuread.Terms(s.array, n)
+}
+
+// NewDeviceReader implements devread.Stack.
+func (s *onDrives) NewDeviceReader(d *cuda.Device, n devread.Need) (devread.Reader, error) {
+	r, err := gpuread.New(d, s.array, n)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // table is a volume's, for an array.

@@ -21,7 +21,9 @@ import (
 	"unsafe"
 
 	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 )
 
 // Read is a request as the store made it: bytes of a file, which the stack numbers.
@@ -55,7 +57,7 @@ type Stack struct {
 	number  int32        // and its number
 }
 
-var _ iostack.Stack = (*Stack)(nil)
+var _ devread.Stack = (*Stack)(nil)
 
 // Wrap returns inner with its requests kept. Closing the result closes inner.
 func Wrap(inner iostack.Stack) *Stack {
@@ -146,6 +148,17 @@ func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
 // UnregisterDevice takes it back.
 func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
 	return iostack.UnregisterDevice(s.inner, bufs...)
+}
+
+// DeviceTerms says that a GPU does not read by itself: nothing would be kept of its reads.
+func (s *Stack) DeviceTerms(devread.Need) (devread.Terms, error) {
+	return devread.Terms{}, fault.New(fault.ErrUsage, "reads are recorded, which the host does of its own alone")
+}
+
+// NewDeviceReader says the same.
+func (s *Stack) NewDeviceReader(_ *cuda.Device, n devread.Need) (devread.Reader, error) {
+	_, err := s.DeviceTerms(n)
+	return nil, err
 }
 
 // Batch collects the reads of one batch after another, all through one stack. What waits
