@@ -23,6 +23,7 @@ const gpuReserve = 512 << 20
 // engineNeeds is the memory that an engine holds and that its works hold.
 type engineNeeds struct {
 	engine, work, evalWork int64
+	stack                  int64         // what the storage stack holds beyond a few buffers
 	resume                 int64         // what a checkpoint takes while it is gone on from
 	state                  int64         // of it, what an earlier process' store may have in its checkpoints
 	gpu                    *cuda.Device  // that it computes on, if any

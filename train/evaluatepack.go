@@ -139,7 +139,7 @@ func (p *packEvaluation) prepare() error {
 	if err := p.newEngine(run, layout); err != nil {
 		return err
 	}
-	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes)
+	p.undo = budget.LimitHeap(o.Memory, iostack.Held(p.stack)+int64(p.slots)*layout.EvalSlotBytes)
 	if p.store, err = p.pack.Open(p.stack, layout); err != nil {
 		return ofPack(err)
 	}
@@ -171,7 +171,7 @@ func checkPack(run *Trained, pack featurestore.Candidate) error {
 func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) error {
 	o, f := &p.options, &p.facts
 	scorer, _ := score.Bytes(evalJudging(run.Metric(), f))
-	fixed := budget.Reserve + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
+	fixed := budget.Reserve + iostack.Held(p.stack) + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
 		return err

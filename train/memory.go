@@ -42,7 +42,7 @@ var errMemory = fault.New(fault.ErrBudget, "--memory does not suffice")
 // there.
 func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
 	f := c.Facts()
-	p := memoryPlan{fixed: budget.Reserve + needs.engine + int64(o.Epochs)*epochBytes}
+	p := memoryPlan{fixed: budget.Reserve + needs.engine + needs.stack + int64(o.Epochs)*epochBytes}
 	if o.Trace {
 		p.fixed += pipeline.RecorderBytes(traceSpans)
 	}
@@ -126,6 +126,7 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // GPU takes, and what is pinned for it, is some of it.
 func (p *memoryPlan) outside(needs engineNeeds) int64 {
 	n := p.layout.RAMBytes + p.layout.WindowBytes + p.layout.QueueBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
+	n += needs.stack
 	if needs.gpu != nil {
 		n += budget.DriverReserve + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
 	}

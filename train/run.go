@@ -187,6 +187,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.stack, how, err = p.stack(o.IO, reads(r.found)); err != nil {
 		return err
 	}
+	held := iostack.Held(r.stack)
 	r.stack = r.recording.wrap(r.stack)
 	var needs engineNeeds
 	if o.Engine != EngineNone {
@@ -195,6 +196,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		}
 		needs.scorers(o.Metric, &f)
 	}
+	needs.stack = held
 	needs.direct = r.stack.Caps().Device
 	if needs.gpu != nil {
 		needs.reads, _ = devread.Of(r.stack)

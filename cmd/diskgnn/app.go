@@ -74,6 +74,12 @@ func (g *globals) reporter() render.Reporter {
 	return render.New(g.stderr)
 }
 
+// starts notes the command that runs, and how it goes on once it was interrupted.
+func (g *globals) starts(name, resumes string) {
+	g.command = name
+	g.resumes.Store(&resumes)
+}
+
 // goOn says what is to be done once the command was interrupted. Any goroutine may ask.
 func (g *globals) goOn() string {
 	if r := g.resumes.Load(); r != nil && *r != "" {
@@ -182,8 +188,7 @@ func (g *globals) add(cmd command) *cli.Command {
 			return usageError(err, flags)
 		},
 		Before: func(c *cli.Context) error {
-			g.command = cmd.name
-			g.resumes.Store(&cmd.resumes)
+			g.starts(cmd.name, cmd.resumes)
 			return applyConfig(c, cmd.name, g.config, flags)
 		},
 		Action: func(c *cli.Context) error {

@@ -274,7 +274,7 @@ func TestExitCodes(t *testing.T) {
 func TestEveryCommandSaysHowToGoOn(t *testing.T) {
 	resume := map[string]string{
 		"generate": byItself, "import": byItself, "presample": byItself, "pack": byItself, "merge": byItself,
-		"bench stores": byItself, "nvme load": byItself, "train": byFlag,
+		"bench stores": byItself, "nvme load": byItself, "run": byItself, "train": byFlag,
 	}
 	seen := 0
 	g := &globals{stdout: io.Discard, stderr: io.Discard}

@@ -83,7 +83,7 @@ func newRunCommand(g *globals) *cli.Command {
 		},
 	})
 	// The file's keys are other commands' flags; each of them checks its own.
-	c.Before = func(*cli.Context) error { g.command = "run"; return nil }
+	c.Before = func(*cli.Context) error { g.starts("run", byItself); return nil }
 	return c
 }
 

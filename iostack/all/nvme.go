@@ -92,6 +92,9 @@ func (s *onDrives) NewDeviceReader(d *cuda.Device, n devread.Need) (devread.Read
 // table is a volume's, for an array.
 type table struct{ finder *volume.Finder }
 
+// Held is counted with the stack's; see iostack.Held.
+func (t table) Held() int64 { return t.finder.Held() }
+
 // Find implements array.Table.
 func (t table) Find(name string) (array.File, error) {
 	f, err := t.finder.Find(name)

@@ -162,6 +162,24 @@ func (s *Stack) wakeAll() {
 	}
 }
 
+// Held returns the bytes that the stack holds: its bounce buffers, the controllers in software
+// and the rings of their queues, and the table, if they say so; see iostack.Held. What other
+// transports hold was set aside before: huge pages.
+func (s *Stack) Held() int64 {
+	n := int64(len(s.bounce.Bytes()))
+	for _, d := range s.drives {
+		n += held(d.maps.t)
+	}
+	return n + held(s.table)
+}
+
+func held(of any) int64 {
+	if h, ok := of.(interface{ Held() int64 }); ok {
+		return h.Held()
+	}
+	return 0
+}
+
 // Register maps memory for the drives, as far as their transports can; see iostack.Stack.
 func (s *Stack) Register(bufs ...[]byte) error {
 	for _, b := range bufs {

@@ -35,6 +35,33 @@ func TestDriveBringUp(t *testing.T) {
 	}
 }
 
+// A namespace has identifiers, each as long as its type has it: an EUI-64, an NGUID, a UUID, or
+// which commands it takes, which is all that QEMU says.
+func TestDriveNames(t *testing.T) {
+	c := open(t, small, nvme.Options{})
+	m := nvmetest.Alloc(t, c.Transport(), spec.IdentifyBytes)
+	fill(m.Bytes, 0xa5)
+	cmd := admin(spec.Identify, spec.IdentifyNames, 0, 0)
+	cmd.SetHead(spec.Identify, 0, 1)
+	if _, err := c.Admin(&cmd, m, spec.IdentifyBytes); err != nil {
+		t.Fatal(err)
+	}
+	lengths := map[byte]byte{1: 8, 2: 16, spec.NameUUID: 16, 4: 1}
+	at := 0
+	for kind := m.Bytes[at]; kind != 0; kind = m.Bytes[at] {
+		if n := m.Bytes[at+1]; n == 0 || n != lengths[kind] {
+			t.Fatalf("an identifier of type %d has %d bytes", kind, n)
+		}
+		if id := m.Bytes[at+4:]; kind == spec.NameUUID && id[8]>>6 != 2 {
+			t.Errorf("UUID % x", id[:16])
+		}
+		at += 4 + int(m.Bytes[at+1])
+	}
+	if at == 0 || len(bytes.TrimLeft(m.Bytes[at:spec.IdentifyBytes], "\x00")) > 0 {
+		t.Errorf("%d bytes of identifiers, and behind them % x", at, m.Bytes[at:at+32])
+	}
+}
+
 // load is reads of one size by one queue.
 type load struct{ depth, bytes, reads int }
 

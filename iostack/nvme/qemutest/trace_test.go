@@ -270,6 +270,7 @@ var wellFormed = []kase{
 	{name: "identify over two pages", draw: ask(spec.Identify, 1, spec.IdentifyNamespace, 0, func(cmd *spec.Command, w *world) {
 		cmd.SetPRP(w.data.Pages[0]+1024, w.data.Pages[1])
 	})},
+	{name: "identify a namespace's names", draw: ask(spec.Identify, 1, spec.IdentifyNames, 0, nil)},
 	{name: "identify active namespaces", draw: ask(spec.Identify, 0, spec.IdentifyNamespaces, 0, nil)},
 	{name: "get the number of queues", draw: ask(spec.GetFeatures, 0, spec.NumberOfQueues, 0, nil)},
 	{name: "get a feature", draw: ask(spec.GetFeatures, 0, 1, 0, nil)},
@@ -317,6 +318,8 @@ var malformed = []kase{
 	{name: "identify what is none", want: spec.InvalidField, draw: ask(spec.Identify, 0, 0x77, 0, nil)},
 	{name: "identify no namespace", want: spec.InvalidNamespace, draw: ask(spec.Identify, 0, spec.IdentifyNamespace, 0, nil)},
 	{name: "identify a namespace behind the last", want: spec.InvalidNamespace, draw: ask(spec.Identify, 300, spec.IdentifyNamespace, 0, nil)},
+	{name: "identify the names of no namespace", want: spec.InvalidNamespace, draw: ask(spec.Identify, 0, spec.IdentifyNames, 0, nil)},
+	{name: "identify the names of all namespaces", want: spec.InvalidNamespace, draw: ask(spec.Identify, spec.AllNamespaces, spec.IdentifyNames, 0, nil)},
 	{name: "identify to nowhere", want: spec.DataTransferError, qemu: spec.Success, clause: unclaimed, draw: ask(spec.Identify, 0, spec.IdentifyController, 0, func(cmd *spec.Command, _ *world) { cmd.SetPRP(nowhere, 0) })},
 	{name: "identify to the middle of its second page", want: spec.InvalidPRPOffset, draw: ask(spec.Identify, 1, spec.IdentifyNamespace, 0, func(cmd *spec.Command, w *world) {
 		cmd.SetPRP(w.data.Pages[0]+1024, w.data.Pages[1]+512)
