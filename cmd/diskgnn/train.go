@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/job"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/sampler"
@@ -33,7 +34,8 @@ browser shows, also while the run goes on.
    diskgnn train --out run --resume                         go on after an interruption
 
 An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
-with the bytes of one that never was interrupted.
+with the bytes of one that never was interrupted. A job that Slurm began again
+(SLURM_RESTART_COUNT) resumes without --resume.
 
 With --fanout batches are drawn while training, as presample would draw them for as many
 epochs: the weights are the same to the last bit. Before the first epoch a dry pass draws
@@ -47,6 +49,7 @@ func newTrainCommand(g *globals) *cli.Command {
 	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
 	return g.add(command{
 		name:    "train",
+		resumes: byFlag,
 		usage:   "train on a pack, or on samples",
 		teaches: trainTeaches,
 		flags: []cli.Flag{
@@ -106,7 +109,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Engine),
 			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
-			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
+			blasFlag(&o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
 			stringFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
 			intervalFlag(&o.CheckpointEvery),
@@ -116,6 +119,10 @@ func newTrainCommand(g *globals) *cli.Command {
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			o.Given = s.given
+			if n, by := job.Restarts(job.Environ); n > 0 && !o.Resume && !o.Force {
+				s.rep.Logf("%s=%d: --resume", by, n)
+				o.Resume = true
+			}
 			if !o.Resume { // then the run knows what is not given
 				if err := s.settle(&o, &o.Memory); err != nil {
 					return outcome{}, err

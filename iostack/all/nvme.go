@@ -43,27 +43,27 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 			err = errors.Join(err, host.Close())
 		}
 	}()
-	transports, err := t.Open(vfs.OS, true)
+	transports, err := t.Open(target.How{FS: vfs.OS, ReadOnly: true})
 	if err != nil {
 		return nil, "", err
 	}
-	what := ""
+	var about []string // of what is read
 	with := array.Options{Options: options}
 	if options.Device != nil {
 		with.Lent, with.LentDepth = gpuread.LentQueues, gpuread.LentDepth
 	}
 	s, err := array.New(context.Background(), transports, with, func(controllers []*nvme.Controller) (array.Table, error) {
-		v, err := openVolume(controllers)
+		v, err := volume.Tables(controllers)
 		if err != nil {
 			return nil, err
 		}
-		what = fmt.Sprintf("the %s %.12s…", v.Contents().Format, v.Contents().Fingerprint)
+		about = append([]string{fmt.Sprintf("the %s %.12s… on %s", v.Contents().Format, v.Contents().Fingerprint, t)}, target.Cautions(controllers)...)
 		return table{v.Finder(vfs.OS)}, nil
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	reason := fmt.Sprintf("nvme: %s in flight, %s on %s; other files: %s", units.Of(s.Caps().Depth, "read"), what, t, how)
+	reason := fmt.Sprintf("nvme: %s in flight, %s; other files: %s", units.Of(s.Caps().Depth, "read"), strings.Join(about, "; "), how)
 	return &onDrives{Stack: joined.New(s, host.(joined.Part)), array: s}, reason, nil
 }
 
@@ -87,19 +87,6 @@ func (s *onDrives) NewDeviceReader(d *cuda.Device, n devread.Need) (devread.Read
 		return nil, err
 	}
 	return r, nil
-}
-
-// openVolume reads the table of the volume on controllers, by their first queues.
-func openVolume(controllers []*nvme.Controller) (*volume.Volume, error) {
-	var drives []volume.Drive
-	for _, c := range controllers {
-		d, err := volume.OnQueue(c, c.Queues()[0])
-		if err != nil {
-			return nil, err
-		}
-		drives = append(drives, d)
-	}
-	return volume.Open(drives)
 }
 
 // table is a volume's, for an array.

@@ -40,10 +40,12 @@ type File struct {
 	Direct bool   // reads bypass the page cache
 }
 
+type inner = iostack.Stack
+
 // Stack is another stack, whose requests it keeps. In steady state it allocates nothing for
 // them: lists are used again.
 type Stack struct {
-	inner iostack.Stack
+	inner
 
 	mu      sync.Mutex
 	order   int64
@@ -133,25 +135,10 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	return err
 }
 
-// Name returns the wrapped stack's.
-func (s *Stack) Name() string { return s.inner.Name() }
-
-// Caps returns the wrapped stack's.
-func (s *Stack) Caps() iostack.Caps { return s.inner.Caps() }
-
-// Open opens a file of the wrapped stack.
-func (s *Stack) Open(path string) (iostack.File, error) { return s.inner.Open(path) }
-
 // OpenStriped opens files of the wrapped stack as one.
 func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
 	return iostack.OpenStriped(s.inner, paths, unit)
 }
-
-// Register registers memory with the wrapped stack.
-func (s *Stack) Register(bufs ...[]byte) error { return s.inner.Register(bufs...) }
-
-// Unregister takes it back.
-func (s *Stack) Unregister(bufs ...[]byte) error { return s.inner.Unregister(bufs...) }
 
 // RegisterDevice registers device memory with the wrapped stack.
 func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
@@ -173,12 +160,6 @@ func (s *Stack) NewDeviceReader(_ *cuda.Device, n devread.Need) (devread.Reader,
 	_, err := s.DeviceTerms(n)
 	return nil, err
 }
-
-// Stats returns the wrapped stack's.
-func (s *Stack) Stats() iostack.Stats { return s.inner.Stats() }
-
-// Close closes the wrapped stack.
-func (s *Stack) Close() error { return s.inner.Close() }
 
 // Batch collects the reads of one batch after another, all through one stack. What waits
 // under its context may do so on any goroutine; the methods are for one goroutine at a time,

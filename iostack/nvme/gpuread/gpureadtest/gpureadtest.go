@@ -87,7 +87,7 @@ func Load(t testing.TB, dir string, drives int) (kind string) {
 	kind = target.Prefix + target.Soft + ":" + strings.Join(names, ",")
 	at, err := target.Parse(kind)
 	check(t, err)
-	controllers, err := at.Up(context.Background(), vfs.OS, false, nvme.Options{})
+	controllers, err := at.Up(context.Background(), target.How{FS: vfs.OS}, nvme.Options{})
 	check(t, err)
 	var to []volume.Drive
 	for _, c := range controllers {
