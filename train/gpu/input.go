@@ -35,6 +35,7 @@ type input struct {
 	labels   []int32
 	targets  []byte
 	outcome  engine.Outcome
+	features engine.Features // of the step that Apply is to end
 
 	copying   *cuda.Span // none in evaluation, which does all on one stream
 	gathering *cuda.Span // the features'; nil: there was none

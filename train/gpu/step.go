@@ -36,7 +36,7 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 		}
 		e.stale = true
 		now.remember(w.prepared.Batch(), w.prepared.Labelled, e.adam.step)
-		e.pending = now
+		e.pending, now.features = now, f
 		return nil
 	})
 }
@@ -68,7 +68,10 @@ func (e *Engine) Apply() (*engine.Outcome, error) {
 	e.adam.step++
 	now.busy = true
 	o, err := e.tell(before)
-	e.broken = errors.Join(err, e.wait(now.copying))
+	if err = errors.Join(err, e.wait(now.copying)); err == nil {
+		err = engine.Landed(now.features)
+	}
+	e.broken, now.features = err, nil
 	return o, e.broken
 }
 
