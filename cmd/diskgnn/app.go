@@ -53,9 +53,11 @@ func newApp(g *globals) *cli.App {
 		Writer:          g.stdout,
 		ErrWriter:       g.stderr,
 		HideHelpCommand: false,
-		ExitErrHandler:  func(*cli.Context, error) {},
-		OnUsageError:    func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
-		Action:          noCommand,
+
+		EnableBashCompletion: true,
+		ExitErrHandler:       func(*cli.Context, error) {},
+		OnUsageError:         func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
+		Action:               noCommand,
 		Commands: []*cli.Command{
 			newGenerateCommand(g),
 			newImportCommand(g),
@@ -72,6 +74,8 @@ func newApp(g *globals) *cli.App {
 			newBenchCommand(g),
 			newSimulateCommand(g),
 			newDoctorCommand(g),
+			newCompletionCommand(g),
+			newManCommand(g),
 			newVersionCommand(g),
 		},
 	}
@@ -120,6 +124,8 @@ func (g *globals) add(cmd command) *cli.Command {
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Destination: &g.quiet, DisableDefaultText: true},
 	)
+	var file *configuration
+	var fromEnvironment []string
 	return &cli.Command{
 		Name:            cmd.name,
 		Usage:           cmd.usage,
@@ -131,9 +137,12 @@ func (g *globals) add(cmd command) *cli.Command {
 			g.command = cmd.name
 			return usageError(err, flags)
 		},
-		Before: func(c *cli.Context) error {
+		Before: func(c *cli.Context) (err error) {
 			g.command = cmd.name
-			return applyConfig(c, cmd.name, g.config, flags)
+			if file, err = applyConfig(c, cmd.name, g.config, flags); err == nil {
+				fromEnvironment, err = applyEnvironment(c, flags)
+			}
+			return err
 		},
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
@@ -145,11 +154,12 @@ func (g *globals) add(cmd command) *cli.Command {
 				rep = render.New(g.stderr)
 			}
 			defer rep.Close()
-			o, err := cmd.run(c.Context, &session{args, rep, c.LocalFlagNames()})
+			o, err := cmd.run(c.Context, &session{args, rep, given(c, fromEnvironment)})
 			rep.Close()
 			if err != nil {
 				return err
 			}
+			o.next = file.repeated(o.next)
 			return o.print(g.stdout, g.json)
 		},
 	}

@@ -2,21 +2,24 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"diskgnn/internal/fault"
 )
 
 // MakeParents makes the directories above name that are not there, each as durable as the
-// one that it is in. Where it cannot, the error is one of usage: the name was given.
+// one that it is in. A file in their place is an error of usage.
 func MakeParents(fsys FS, name string) error {
 	parent := filepath.Dir(filepath.Clean(name))
 	st, err := fsys.Stat(parent)
 	switch {
 	case err == nil && !st.IsDir():
 		return fault.New(fault.ErrUsage, "cannot write %s: %s is no directory", name, parent)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
 		if err = MakeParents(fsys, parent); err != nil {
 			return err
 		}
@@ -25,7 +28,7 @@ func MakeParents(fsys FS, name string) error {
 		}
 	}
 	if err != nil {
-		return fault.New(fault.ErrUsage, "cannot write %s: %w", name, err)
+		return fmt.Errorf("make the directory of %s: %w", name, err)
 	}
 	return nil
 }
