@@ -100,9 +100,11 @@ func newApp(g *globals) *cli.App {
 		Writer:          g.stdout,
 		ErrWriter:       g.stderr,
 		HideHelpCommand: false,
-		ExitErrHandler:  func(*cli.Context, error) {},
-		OnUsageError:    func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
-		Action:          noCommand,
+
+		EnableBashCompletion: true,
+		ExitErrHandler:       func(*cli.Context, error) {},
+		OnUsageError:         func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
+		Action:               noCommand,
 		Commands: []*cli.Command{
 			newGenerateCommand(g),
 			newImportCommand(g),
@@ -120,6 +122,8 @@ func newApp(g *globals) *cli.App {
 			newBenchCommand(g),
 			newSimulateCommand(g),
 			newDoctorCommand(g),
+			newCompletionCommand(g),
+			newManCommand(g),
 			newVersionCommand(g),
 		},
 	}
@@ -176,6 +180,8 @@ func (g *globals) add(cmd command) *cli.Command {
 			return nil
 		}),
 	)
+	var file *configuration
+	var fromEnvironment []string
 	return &cli.Command{
 		Name:            cmd.name,
 		Usage:           cmd.usage,
@@ -187,9 +193,12 @@ func (g *globals) add(cmd command) *cli.Command {
 			g.command = cmd.name
 			return usageError(err, flags)
 		},
-		Before: func(c *cli.Context) error {
+		Before: func(c *cli.Context) (err error) {
 			g.starts(cmd.name, cmd.resumes)
-			return applyConfig(c, cmd.name, g.config, flags)
+			if file, err = applyConfig(c, cmd.name, g.config, flags); err == nil {
+				fromEnvironment, err = applyEnvironment(c, flags)
+			}
+			return err
 		},
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
@@ -198,7 +207,7 @@ func (g *globals) add(cmd command) *cli.Command {
 			}
 			rep := g.reporter()
 			defer rep.Close()
-			o, err := cmd.run(c.Context, &session{args, rep, c.LocalFlagNames()})
+			o, err := cmd.run(c.Context, &session{args, rep, given(c, fromEnvironment)})
 			rep.Close()
 			if err != nil {
 				return err
@@ -208,6 +217,7 @@ func (g *globals) add(cmd command) *cli.Command {
 				g.collect(o)
 				return nil
 			}
+			o.next = file.repeated(o.next)
 			return o.print(g.stdout, g.json)
 		},
 	}

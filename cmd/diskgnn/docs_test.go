@@ -52,6 +52,8 @@ var results = map[string]any{
 	"simulate drives": simulated{},
 	"simulate beacon": beaconed{},
 	"doctor":          doctor.Report{},
+	"completion":      completion{},
+	"man":             manual{},
 	"version":         version{},
 }
 
