@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/shard"
@@ -194,7 +195,7 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {dataset.Formats()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names()}}
 	var policies []string
 	for _, store := range stores.Names() {
 		policies = append(policies, stores.Policies(store)...)

@@ -6,7 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	formats "diskgnn/dataset/importer/all"
 )
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
@@ -21,16 +22,16 @@ adjacency and attributes, and its NAME_split.npz beside it; such graphs are
 undirected. The next command is diskgnn presample.`
 
 func newImportCommand(g *globals) *cli.Command {
-	var out string
+	var out, format string
 	var skipSpace bool
-	var o dataset.ImportOptions
+	var o importer.Options
 	return g.add(command{
 		name:     "import",
 		usage:    "make a dataset of a graph in another format",
 		teaches:  importTeaches,
 		operands: []string{"SOURCE"},
 		flags: []cli.Flag{
-			stringFlag("format", "NAME", "of the source: "+strings.Join(dataset.Formats(), " or "), &o.Format),
+			stringFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), " or "), &format),
 			outFlag(&out, "the dataset"),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
@@ -43,17 +44,17 @@ func newImportCommand(g *globals) *cli.Command {
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			if err := required("format", o.Format); err != nil {
+			if err := required("format", format); err != nil {
 				return outcome{}, err
 			}
 			if err := required("out", out); err != nil {
 				return outcome{}, err
 			}
-			o.Source = s.args[0]
+			o.Sources = s.args
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}
-			r, err := dataset.Import(ctx, outputDisk(skipSpace), out, o, s.rep)
+			r, err := formats.Import(ctx, outputDisk(skipSpace), out, format, o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

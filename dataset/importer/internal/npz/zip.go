@@ -1,4 +1,4 @@
-package dataset
+package npz
 
 import (
 	"archive/zip"

@@ -1,8 +1,9 @@
-package dataset
+package importer
 
 import (
 	"math"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -11,11 +12,11 @@ import (
 // transform checks whole feature rows, the first of them that of node first, and
 // applies the options to them.
 func (im *importing) transform(values []float32, first int64) error {
-	dim := im.shape.dim
+	dim := im.shape.Dim
 	for v := first; len(values) > 0; v++ {
 		row := values[:dim]
 		values = values[dim:]
-		if j := indexNotFinite(binio.Bytes(row), dtype.Float32); j >= 0 {
+		if j := dataset.IndexNotFinite(binio.Bytes(row), dtype.Float32); j >= 0 {
 			return fault.New(fault.ErrInput, "feature %d of node %d is %v: features must be finite", j, v, row[j])
 		}
 		if im.o.Binarize {

@@ -1,4 +1,4 @@
-package dataset
+package text
 
 import (
 	"bytes"
@@ -37,14 +37,14 @@ func FuzzCSV(f *testing.F) {
 }
 
 func readCSV(name string) (all []int64, err error) {
-	c, err := openCSV(vfs.OS, name, 2)
+	c, err := Open(vfs.OS, name, 2)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	buf := make([]int64, 7) // not a multiple of the columns
 	for {
-		n, err := c.next(buf)
+		n, err := c.Next(buf)
 		if err != nil || n == 0 {
 			return all, err
 		}

@@ -1,4 +1,4 @@
-package dataset_test
+package all_test
 
 import (
 	"bytes"
@@ -12,6 +12,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/all"
+	"diskgnn/dataset/importer/gnnbenchmark"
+	"diskgnn/dataset/importer/graphbolt"
+	"diskgnn/internal/stage/stagetest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -40,8 +46,8 @@ func (m *messages) Logf(format string, args ...any) {
 // contents compares a dataset's files with what they should be.
 func contents(t *testing.T, dir string, want map[string][]byte) {
 	t.Helper()
-	verified(t, dir)
-	f := files(t, dir)
+	datasettest.Verified(t, dir)
+	f := stagetest.Files(t, dir)
 	for name, b := range want {
 		if !bytes.Equal([]byte(f[name]), b) {
 			t.Errorf("%s is % x, want % x", name, f[name], b)
@@ -49,21 +55,31 @@ func contents(t *testing.T, dir string, want map[string][]byte) {
 	}
 }
 
-func benchmarkOptions(dir string) dataset.ImportOptions {
-	return dataset.ImportOptions{Format: dataset.FormatGNNBenchmark, Source: filepath.Join(dir, "g.npz")}
+// options are those of an import, with the format.
+type options struct {
+	Format string
+	importer.Options
 }
 
-func boltOptions(dir string) dataset.ImportOptions {
-	return dataset.ImportOptions{Format: dataset.FormatGraphBolt, Source: dir}
+func importAs(ctx context.Context, fsys vfs.FS, out string, o options, rep progress.Reporter) (dataset.Result, error) {
+	return all.Import(ctx, fsys, out, o.Format, o.Options, rep)
+}
+
+func benchmarkOptions(dir string) options {
+	return options{gnnbenchmark.Name, importer.Options{Sources: []string{filepath.Join(dir, "g.npz")}}}
+}
+
+func boltOptions(dir string) options {
+	return options{graphbolt.Name, importer.Options{Sources: []string{dir}}}
 }
 
 func TestImportGNNBenchmark(t *testing.T) {
 	dir := t.TempDir()
-	benchmarkTree().write(t, dir)
+	benchmarkTree().Write(t, dir)
 	out := filepath.Join(dir, "D")
 	log := &messages{Reporter: progress.Discard}
 	o := benchmarkOptions(dir)
-	res, err := dataset.Import(t.Context(), datasettest.FS, out, o, log)
+	res, err := importAs(t.Context(), datasettest.FS, out, o, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +101,7 @@ func TestImportGNNBenchmark(t *testing.T) {
 
 	o.Binarize, o.RowNormalize, o.DType = true, true, dtype.BFloat16
 	out = filepath.Join(dir, "E")
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
+	if _, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
 	const half, one = 0x3F00, 0x3F80
@@ -101,12 +117,12 @@ func TestImportDense(t *testing.T) {
 		delete(tr, "g.npz/attr_"+key)
 	}
 	tr["g.npz/attr_matrix"] = npyFile("(5, 2)", []uint16{0x3C00, 0, 0xC000, 0x3800, 0, 0, 1, 2, 3, 0x7BFF}) // float16
-	tr.write(t, dir)
+	tr.Write(t, dir)
 	out := filepath.Join(dir, "D")
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, benchmarkOptions(dir), progress.Discard); err != nil {
+	if _, err := importAs(t.Context(), datasettest.FS, out, benchmarkOptions(dir), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if d := verified(t, out); d.Facts().DType != dtype.Float16 {
+	if d := datasettest.Verified(t, out); d.Facts().DType != dtype.Float16 {
 		t.Errorf("float16 features became %s", d.Facts().DType)
 	}
 	contents(t, out, map[string][]byte{"features.bin": binio.Bytes([]uint16{0x3C00, 0, 0xC000, 0x3800, 0, 0, 1, 2, 3, 0x7BFF})})
@@ -138,9 +154,9 @@ func TestImportGraphBolt(t *testing.T) {
 			dir := t.TempDir()
 			tr := boltTree()
 			change(tr)
-			tr.write(t, dir)
+			tr.Write(t, dir)
 			out := filepath.Join(dir, "D")
-			res, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(dir), progress.Discard)
+			res, err := importAs(t.Context(), datasettest.FS, out, boltOptions(dir), progress.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,11 +167,11 @@ func TestImportGraphBolt(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	boltTree().write(t, dir)
+	boltTree().Write(t, dir)
 	o := boltOptions(filepath.Join(dir, "metadata.yaml"))
 	o.Symmetrize = true
 	out := filepath.Join(dir, "D")
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
+	if _, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
 	contents(t, out, map[string][]byte{
@@ -168,21 +184,21 @@ func TestImportGraphBolt(t *testing.T) {
 // place.
 func TestImportAgain(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
-	boltTree().write(t, dir)
-	boltTree().write(t, other)
+	boltTree().Write(t, dir)
+	boltTree().Write(t, other)
 	out := filepath.Join(dir, "D")
-	first, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(dir), progress.Discard)
+	first, err := importAs(t.Context(), datasettest.FS, out, boltOptions(dir), progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(other), progress.Discard)
+	again, err := importAs(t.Context(), datasettest.FS, out, boltOptions(other), progress.Discard)
 	if err != nil || again.State != "done" || again.Fingerprint != first.Fingerprint {
 		t.Errorf("from a copy: %+v, %v", again, err)
 	}
 	tr := boltTree()
 	tr["valid_labels.csv"] = []byte("1")
-	tr.write(t, other)
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(other), progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "the content of the source was ") {
+	tr.Write(t, other)
+	if _, err := importAs(t.Context(), datasettest.FS, out, boltOptions(other), progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "the content of the source was ") {
 		t.Errorf("from another source: %v", err)
 	}
 }
@@ -271,13 +287,13 @@ func TestImportRefuses(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			dir := t.TempDir()
 			c.change(c.tree)
-			c.tree.write(t, dir)
+			c.tree.Write(t, dir)
 			o := boltOptions(dir)
 			if _, ok := c.tree["metadata.yaml"]; !ok {
 				o = benchmarkOptions(dir)
 			}
 			out := filepath.Join(dir, "D")
-			_, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard)
+			_, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard)
 			if !errors.Is(err, fault.ErrInput) {
 				t.Fatalf("%v; want bad input", err)
 			}
@@ -298,24 +314,24 @@ func TestImportRefuses(t *testing.T) {
 
 func TestImportOptions(t *testing.T) {
 	dir := t.TempDir()
-	boltTree().write(t, dir)
+	boltTree().Write(t, dir)
 	out := filepath.Join(dir, "D")
 	for what, c := range map[string]struct {
-		change func(*dataset.ImportOptions)
+		change func(*options)
 		kind   error
 	}{
-		`--format "xml"`: {func(o *dataset.ImportOptions) { o.Format = "xml" }, fault.ErrUsage},
-		"--dtype int8":   {func(o *dataset.ImportOptions) { o.DType = dtype.Int8 }, fault.ErrUsage},
-		"unpack it":      {func(o *dataset.ImportOptions) { o.Source = "x.tar.gz" }, fault.ErrInput},
-		"nosuch":         {func(o *dataset.ImportOptions) { o.Source = filepath.Join(dir, "nosuch") }, fault.ErrInput},
-		"negative":       {func(o *dataset.ImportOptions) { o.RowNormalize = true }, fault.ErrInput},
-		"--memory":       {func(o *dataset.ImportOptions) { o.Memory = 1 << 20 }, fault.ErrBudget},
-		"nothing":        {func(o *dataset.ImportOptions) { o.Source = "" }, fault.ErrUsage},
-		"NAME_split.npz": {func(o *dataset.ImportOptions) { o.Format = dataset.FormatGNNBenchmark }, fault.ErrInput},
+		`--format "xml"`: {func(o *options) { o.Format = "xml" }, fault.ErrUsage},
+		"--dtype int8":   {func(o *options) { o.DType = dtype.Int8 }, fault.ErrUsage},
+		"unpack it":      {func(o *options) { o.Sources = []string{"x.tar.gz"} }, fault.ErrInput},
+		"nosuch":         {func(o *options) { o.Sources = []string{filepath.Join(dir, "nosuch")} }, fault.ErrInput},
+		"negative":       {func(o *options) { o.RowNormalize = true }, fault.ErrInput},
+		"--memory":       {func(o *options) { o.Memory = 1 << 20 }, fault.ErrBudget},
+		"nothing":        {func(o *options) { o.Sources = nil }, fault.ErrUsage},
+		"NAME_split.npz": {func(o *options) { o.Format = gnnbenchmark.Name }, fault.ErrInput},
 	} {
 		o := boltOptions(dir)
 		c.change(&o)
-		_, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard)
+		_, err := importAs(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -331,17 +347,17 @@ func TestImportOptions(t *testing.T) {
 	} {
 		tr := boltTree()
 		tr["feat.npy"] = npyFile("(4,)", []float32{1, 2, 3, c.beyond})
-		tr.write(t, dir)
+		tr.Write(t, dir)
 		o.DType = c.to
-		if _, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.HasSuffix(err.Error(), ": use "+c.use) {
+		if _, err := importAs(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.HasSuffix(err.Error(), ": use "+c.use) {
 			t.Errorf("a value beyond %s: %v", c.to, err)
 		}
 	}
 	o.DType = ""
-	if _, err := dataset.Import(t.Context(), freeSpace{datasettest.FS, 10}, out, o, progress.Discard); !errors.Is(err, fault.ErrBudget) {
+	if _, err := importAs(t.Context(), datasettest.FreeSpace{FS: datasettest.FS, Bytes: 10}, out, o, progress.Discard); !errors.Is(err, fault.ErrBudget) {
 		t.Errorf("no room: %v", err)
 	}
-	if res, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil || res.Dim != 1 {
+	if res, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil || res.Dim != 1 {
 		t.Errorf("features of one dimension: %+v, %v", res, err)
 	}
 }
@@ -360,14 +376,14 @@ func TestImportNotices(t *testing.T) {
 
 func importNotices(t *testing.T, tr tree) {
 	dir := vfstest.TempDir(t)
-	tr.write(t, dir)
+	tr.Write(t, dir)
 	name := filepath.Join(dir, "g.npz")
 	good, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ref := filepath.Join(dir, "ref")
-	if _, err := dataset.Import(t.Context(), datasettest.FS, ref, benchmarkOptions(dir), progress.Discard); err != nil {
+	if _, err := importAs(t.Context(), datasettest.FS, ref, benchmarkOptions(dir), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(good); i += 5 {
@@ -375,7 +391,7 @@ func importNotices(t *testing.T, tr tree) {
 		bad[i] ^= 1 << (i % 8)
 		save(t, name, bad)
 		out := filepath.Join(dir, fmt.Sprint(i))
-		_, err := dataset.Import(t.Context(), datasettest.FS, out, benchmarkOptions(dir), progress.Discard)
+		_, err := importAs(t.Context(), datasettest.FS, out, benchmarkOptions(dir), progress.Discard)
 		if err != nil {
 			if !errors.Is(err, fault.ErrInput) {
 				t.Errorf("byte %d: %v", i, err)
@@ -384,7 +400,7 @@ func importNotices(t *testing.T, tr tree) {
 		}
 		// Not everything in an archive matters: names of unused members, dates,
 		// adj_data. What was read must be right.
-		a, b := files(t, ref), files(t, out)
+		a, b := stagetest.Files(t, ref), stagetest.Files(t, out)
 		for n, content := range a {
 			if n != "meta.json" && b[n] != content {
 				t.Errorf("byte %d: %s differs unnoticed", i, n)
@@ -405,10 +421,10 @@ func TestImportBombs(t *testing.T) {
 		dir := vfstest.TempDir(t)
 		tr := boltTree()
 		tr["metadata.yaml"] = []byte(c.text)
-		tr.write(t, dir)
+		tr.Write(t, dir)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), boltOptions(dir), progress.Discard)
+		_, err := importAs(t.Context(), datasettest.FS, filepath.Join(dir, "D"), boltOptions(dir), progress.Discard)
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "metadata.yaml") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
@@ -426,9 +442,9 @@ func TestImportMoreThanShape(t *testing.T) {
 		dir := vfstest.TempDir(t)
 		tr := benchmarkTree()
 		tr[name] = append(bytes.Clone(tr[name]), 0)
-		tr.write(t, dir)
+		tr.Write(t, dir)
 		_, key, _ := strings.Cut(name, "/")
-		_, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), benchmarkOptions(dir), progress.Discard)
+		_, err := importAs(t.Context(), datasettest.FS, filepath.Join(dir, "D"), benchmarkOptions(dir), progress.Discard)
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), key+": it holds more bytes than its shape") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -456,39 +472,39 @@ func largeBolt() tree {
 
 func TestImportTwice(t *testing.T) {
 	dir := t.TempDir()
-	largeBolt().write(t, dir)
+	largeBolt().Write(t, dir)
 	ref := filepath.Join(dir, "ref")
 	o := boltOptions(dir)
 	o.Symmetrize = true
-	if _, err := dataset.Import(t.Context(), datasettest.FS, ref, o, progress.Discard); err != nil {
+	if _, err := importAs(t.Context(), datasettest.FS, ref, o, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	verified(t, ref)
+	datasettest.Verified(t, ref)
 	for i, use := range []dataset.Resources{{Workers: 1}, {Workers: 2, Memory: 8 << 30}, {Workers: 7, Memory: 256 << 20}, {Workers: 3, Memory: 40 << 20}} {
 		o.Resources = use
 		out := filepath.Join(dir, fmt.Sprint(i))
-		if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
+		if _, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
 			t.Fatal(err)
 		}
-		same(t, ref, out)
+		datasettest.Same(t, ref, out)
 	}
 }
 
 // TestImportFailures fails every operation of both formats in turn.
 func TestImportFailures(t *testing.T) {
 	dir := t.TempDir()
-	benchmarkTree().write(t, dir)
-	boltTree().write(t, dir)
+	benchmarkTree().Write(t, dir)
+	boltTree().Write(t, dir)
 	for _, c := range []struct {
-		o     dataset.ImportOptions
+		o     options
 		after []bool
 	}{
 		{boltOptions(dir), []bool{false, true}},
 		{benchmarkOptions(dir), []bool{true}}, // writes the same way
 	} {
 		t.Run(c.o.Format, func(t *testing.T) {
-			everyFailure(t, c.after, func(fsys vfs.FS, out string) error {
-				_, err := dataset.Import(t.Context(), fsys, out, c.o, progress.Discard)
+			datasettest.EveryFailure(t, c.after, func(fsys vfs.FS, out string) error {
+				_, err := importAs(t.Context(), fsys, out, c.o, progress.Discard)
 				return err
 			})
 		})
@@ -497,14 +513,14 @@ func TestImportFailures(t *testing.T) {
 
 func TestImportCancel(t *testing.T) {
 	dir := t.TempDir()
-	largeBolt().write(t, dir)
+	largeBolt().Write(t, dir)
 	ref, out := filepath.Join(dir, "ref"), filepath.Join(dir, "out")
-	if _, err := dataset.Import(t.Context(), datasettest.FS, ref, boltOptions(dir), progress.Discard); err != nil {
+	if _, err := importAs(t.Context(), datasettest.FS, ref, boltOptions(dir), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for n := 1; n < 20; n += 2 {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := dataset.Import(ctx, vfs.Inject(datasettest.FS, &cancelAt{n, cancel}), out, boltOptions(dir), progress.Discard)
+		_, err := importAs(ctx, vfs.Inject(datasettest.FS, &datasettest.CancelAt{N: n, Cancel: cancel}), out, boltOptions(dir), progress.Discard)
 		cancel()
 		if err == nil {
 			break
@@ -513,10 +529,10 @@ func TestImportCancel(t *testing.T) {
 			t.Fatalf("cancelled at write %d: %v", n, err)
 		}
 	}
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(dir), progress.Discard); err != nil {
+	if _, err := importAs(t.Context(), datasettest.FS, out, boltOptions(dir), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	same(t, ref, out)
+	datasettest.Same(t, ref, out)
 }
 
 // TestImportSymmetric checks the properties of a symmetrised graph.
@@ -534,11 +550,11 @@ func TestImportSymmetric(t *testing.T) {
 		tr["metadata.yaml"] = bytes.Replace(tr["metadata.yaml"], []byte("num: 4"), []byte(fmt.Sprint("num: ", nodes)), 1)
 		tr["edges.npy"] = npyFile(fmt.Sprintf("(2, %d)", len(ends)/2), ends)
 		tr["feat.npy"] = npyFile(fmt.Sprintf("(%d,)", nodes), make([]float32, nodes))
-		tr.write(t, dir)
+		tr.Write(t, dir)
 		o := boltOptions(dir)
 		o.Symmetrize = true
 		out := filepath.Join(dir, "D")
-		if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
+		if _, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
 			rt.Fatal(err)
 		}
 		want := map[[2]uint32]bool{}
@@ -548,7 +564,7 @@ func TestImportSymmetric(t *testing.T) {
 				want[[2]uint32{a, b}], want[[2]uint32{b, a}] = true, true
 			}
 		}
-		top, err := verified(t, out).Topology(t.Context(), progress.Discard, 1)
+		top, err := datasettest.Verified(t, out).Topology(t.Context(), progress.Discard, 1)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -563,4 +579,17 @@ func TestImportSymmetric(t *testing.T) {
 			rt.Error(d)
 		}
 	})
+}
+
+func TestImportFlippedBytes(t *testing.T) {
+	dir := vfstest.TempDir(t)
+	benchmarkTree().Write(t, dir)
+	boltTree().Write(t, dir)
+	for _, o := range []options{boltOptions(dir), benchmarkOptions(dir)} {
+		datasettest.FlippedBytes(t, func(fsys vfs.FS, out string, force bool) error {
+			o.Force = force
+			_, err := importAs(t.Context(), fsys, out, o, progress.Discard)
+			return err
+		})
+	}
 }

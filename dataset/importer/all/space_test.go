@@ -1,4 +1,4 @@
-package dataset_test
+package all_test
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -111,14 +110,14 @@ func TestSpaceIsEstimated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := vfstest.TempDir(t)
-			c.source.write(t, dir)
+			c.source.Write(t, dir)
 			o := boltOptions(dir)
 			o.Symmetrize = c.symmetrize
 			log := &messages{Reporter: progress.Discard}
 			run := func(free int64) (int64, error) {
 				m := &meter{FS: datasettest.FS, free: free, sizes: map[string]int64{}}
 				log.lines = nil
-				_, err := dataset.Import(t.Context(), m, filepath.Join(dir, "D"), o, log)
+				_, err := importAs(t.Context(), m, filepath.Join(dir, "D"), o, log)
 				return m.most, err
 			}
 			if _, err := run(0); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--skip-space-check") {
@@ -128,7 +127,7 @@ func TestSpaceIsEstimated(t *testing.T) {
 			for hi-lo > 1 {
 				mid := (lo + hi) / 2
 				// Nothing is done: the source cannot be read beyond the estimate.
-				_, err := dataset.Import(t.Context(), stopAfterFree{&meter{FS: datasettest.FS, free: mid, sizes: map[string]int64{}}}, filepath.Join(dir, "D"), o, log)
+				_, err := importAs(t.Context(), stopAfterFree{&meter{FS: datasettest.FS, free: mid, sizes: map[string]int64{}}}, filepath.Join(dir, "D"), o, log)
 				if errors.Is(err, fault.ErrBudget) {
 					lo = mid
 				} else {
@@ -164,11 +163,11 @@ func (s stopAfterFree) Create(name string) (vfs.File, error) {
 // TestSpaceOfCompressed lets features be compressed where they may not fit as they are.
 func TestSpaceOfCompressed(t *testing.T) {
 	dir := vfstest.TempDir(t)
-	longCSV(2000, 10, 500, false).write(t, dir) // 4 MB of zeros
+	longCSV(2000, 10, 500, false).Write(t, dir) // 4 MB of zeros
 	o := boltOptions(dir)
 	log := &messages{Reporter: progress.Discard}
 	run := func() error {
-		_, err := dataset.Import(t.Context(), freeSpace{datasettest.FS, 100 << 10}, filepath.Join(dir, "D"), o, log)
+		_, err := importAs(t.Context(), datasettest.FreeSpace{FS: datasettest.FS, Bytes: 100 << 10}, filepath.Join(dir, "D"), o, log)
 		return err
 	}
 	if err := run(); !errors.Is(err, fault.ErrBudget) {

@@ -1,4 +1,5 @@
-package dataset
+// Package graphbolt imports GraphBolt's OnDiskDataset from its source tree.
+package graphbolt
 
 import (
 	"context"
@@ -8,97 +9,113 @@ import (
 	"path/filepath"
 	"strings"
 
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/yaml"
 )
 
-// graphBolt is the source tree of a GraphBolt OnDiskDataset: a directory with a
+// Name is the format's.
+const Name = "graphbolt"
+
+// source is the source tree of a GraphBolt OnDiskDataset: a directory with a
 // metadata.yaml that names the edges (numpy [2, E] or csv "source,destination"),
 // the node features (numpy) and, for its first task, the seeds and labels of the
 // three sets. Edges are directed as they are given.
-type graphBolt struct {
+type source struct {
 	fs    vfs.FS
 	dir   string
 	meta  string // the path of metadata.yaml
-	sh    shape
-	edge  []gbFile
-	feat  gbFile
-	sets  [3][]gbSet // by split
+	sh    importer.Shape
+	edge  []document
+	feat  document
+	sets  [3][]piece // by split
 	limit int        // classes, 0 if not said
 }
 
-// gbFile is a file that metadata.yaml names.
-type gbFile struct {
+// document is a file that metadata.yaml names.
+type document struct {
 	Format string `yaml:"format"`
 	Path   string `yaml:"path"`
 }
 
-// gbSet is one piece of a split.
-type gbSet struct{ seeds, labels gbFile }
+// piece is one piece of a split.
+type piece struct{ seeds, labels document }
 
-// gbMetadata is what is read of metadata.yaml.
-type gbMetadata struct {
+// metadata is what is read of metadata.yaml.
+type metadata struct {
 	Graph *struct {
 		Nodes []struct {
 			Type string `yaml:"type"`
 			Num  int64  `yaml:"num"`
 		} `yaml:"nodes"`
 		Edges []struct {
-			Type string `yaml:"type"`
-			File gbFile `yaml:",inline"`
+			Type string   `yaml:"type"`
+			File document `yaml:",inline"`
 		} `yaml:"edges"`
 	} `yaml:"graph"`
 	Features []struct {
-		Domain string `yaml:"domain"`
-		Type   string `yaml:"type"`
-		Name   string `yaml:"name"`
-		File   gbFile `yaml:",inline"`
+		Domain string   `yaml:"domain"`
+		Type   string   `yaml:"type"`
+		Name   string   `yaml:"name"`
+		File   document `yaml:",inline"`
 	} `yaml:"feature_data"`
 	Tasks []struct {
-		Name    string          `yaml:"name"`
-		Classes *int            `yaml:"num_classes"`
-		Train   []gbMetadataSet `yaml:"train_set"`
-		Valid   []gbMetadataSet `yaml:"validation_set"`
-		Test    []gbMetadataSet `yaml:"test_set"`
+		Name    string        `yaml:"name"`
+		Classes *int          `yaml:"num_classes"`
+		Train   []metadataSet `yaml:"train_set"`
+		Valid   []metadataSet `yaml:"validation_set"`
+		Test    []metadataSet `yaml:"test_set"`
 	} `yaml:"tasks"`
 }
 
-type gbMetadataSet struct {
+type metadataSet struct {
 	Type string `yaml:"type"`
 	Data []struct {
-		Name string `yaml:"name"`
-		File gbFile `yaml:",inline"`
+		Name string   `yaml:"name"`
+		File document `yaml:",inline"`
 	} `yaml:"data"`
 }
 
-func openGraphBolt(fsys vfs.FS, name string) (source, error) {
+// Format reads GraphBolt's source trees.
+var Format = importer.Format{Name: Name, What: "the source tree of GraphBolt's OnDiskDataset, a directory with metadata.yaml", Open: open}
+
+func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, error) {
+	name, err := importer.One(sources)
+	if err != nil {
+		return nil, err
+	}
 	for _, suffix := range []string{".tar.gz", ".tgz", ".tar", ".zip"} {
 		if strings.HasSuffix(name, suffix) {
 			return nil, fault.New(fault.ErrInput, "%s is packed: unpack it and import the directory that holds its metadata.yaml", name)
 		}
 	}
-	st, err := statSource(fsys, name)
+	st, err := file.Stat(fsys, name)
 	if err != nil {
 		return nil, err
 	}
-	s := &graphBolt{fs: fsys, dir: name, meta: filepath.Join(name, "metadata.yaml")}
+	s := &source{fs: fsys, dir: name, meta: filepath.Join(name, "metadata.yaml")}
 	if !st.IsDir() {
 		s.dir, s.meta = filepath.Dir(name), name
 	}
-	if _, err := statSource(fsys, s.meta); err != nil {
+	if _, err := file.Stat(fsys, s.meta); err != nil {
 		return nil, err
 	}
 	text, err := vfs.ReadSmall(fsys, s.meta, yaml.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.meta, err)
 	}
-	var m gbMetadata
+	var m metadata
 	if err := yaml.Unmarshal(text, &m); err != nil {
 		return nil, fault.New(fault.ErrInput, "%s: %v", s.meta, err)
 	}
-	for _, step := range []func(*gbMetadata) error{s.readGraph, s.readFeatures, s.readTask} {
+	for _, step := range []func(*metadata) error{s.readGraph, s.readFeatures, s.readTask} {
 		if err := step(&m); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.meta, err)
 		}
@@ -109,7 +126,7 @@ func openGraphBolt(fsys vfs.FS, name string) (source, error) {
 	return s, nil
 }
 
-func (s *graphBolt) readGraph(m *gbMetadata) error {
+func (s *source) readGraph(m *metadata) error {
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 	switch {
 	case m.Graph == nil:
@@ -123,18 +140,18 @@ func (s *graphBolt) readGraph(m *gbMetadata) error {
 	if n < 1 {
 		return bad("a graph of %d nodes", n)
 	}
-	s.sh = shape{nodes: n}
+	s.sh = importer.Shape{Nodes: n}
 	for _, e := range m.Graph.Edges {
 		if err := s.checkFile(e.File, "edges", "numpy", "csv"); err != nil {
 			return err
 		}
 		s.edge = append(s.edge, e.File)
 	}
-	return checkNodes("graph", n)
+	return dataset.CheckNodes("graph", n)
 }
 
 // readFeatures picks the node features: the only ones, or those named "feat".
-func (s *graphBolt) readFeatures(m *gbMetadata) error {
+func (s *source) readFeatures(m *metadata) error {
 	var names []string
 	found := false
 	for _, f := range m.Features {
@@ -161,7 +178,7 @@ func (s *graphBolt) readFeatures(m *gbMetadata) error {
 	return s.checkFile(s.feat, "features", "numpy")
 }
 
-func (s *graphBolt) readTask(m *gbMetadata) error {
+func (s *source) readTask(m *metadata) error {
 	if len(m.Tasks) == 0 {
 		return fault.New(fault.ErrInput, "it has no tasks")
 	}
@@ -171,10 +188,10 @@ func (s *graphBolt) readTask(m *gbMetadata) error {
 			return fault.New(fault.ErrInput, "num_classes is %d", s.limit)
 		}
 	}
-	s.sh.classes = s.limit
-	for i, sets := range [][]gbMetadataSet{t.Train, t.Valid, t.Test} {
+	s.sh.Classes = s.limit
+	for i, sets := range [][]metadataSet{t.Train, t.Valid, t.Test} {
 		for _, set := range sets {
-			var g gbSet
+			var g piece
 			for _, d := range set.Data {
 				switch d.Name {
 				case "seeds", "seed_nodes":
@@ -184,10 +201,10 @@ func (s *graphBolt) readTask(m *gbMetadata) error {
 				}
 			}
 			if g.seeds.Path == "" || g.labels.Path == "" {
-				return fault.New(fault.ErrInput, "the %s set has no seeds or no labels", splitNames[i])
+				return fault.New(fault.ErrInput, "the %s set has no seeds or no labels", dataset.SplitNames[i])
 			}
-			for _, f := range []gbFile{g.seeds, g.labels} {
-				if err := s.checkFile(f, splitNames[i]+" set", "numpy", "csv"); err != nil {
+			for _, f := range []document{g.seeds, g.labels} {
+				if err := s.checkFile(f, dataset.SplitNames[i]+" set", "numpy", "csv"); err != nil {
 					return err
 				}
 			}
@@ -202,7 +219,7 @@ func (s *graphBolt) readTask(m *gbMetadata) error {
 
 // checkFile refuses formats other than those given, and paths that leave the
 // tree.
-func (s *graphBolt) checkFile(f gbFile, what string, formats ...string) error {
+func (s *source) checkFile(f document, what string, formats ...string) error {
 	for _, known := range formats {
 		if f.Format == known {
 			if !filepath.IsLocal(f.Path) {
@@ -214,10 +231,10 @@ func (s *graphBolt) checkFile(f gbFile, what string, formats ...string) error {
 	return fault.New(fault.ErrInput, "%s: format %q, known is %s", what, f.Format, strings.Join(formats, ", "))
 }
 
-func (s *graphBolt) path(f gbFile) string { return filepath.Join(s.dir, filepath.FromSlash(f.Path)) }
+func (s *source) path(f document) string { return filepath.Join(s.dir, filepath.FromSlash(f.Path)) }
 
 // readShape reads the headers of edges and features.
-func (s *graphBolt) readShape() error {
+func (s *source) readShape() error {
 	for _, e := range s.edge {
 		if err := s.checkEdges(e); err != nil {
 			return err
@@ -226,45 +243,45 @@ func (s *graphBolt) readShape() error {
 	if err := s.readLabelShape(); err != nil {
 		return err
 	}
-	s.sh.features = s.path(s.feat)
-	return s.openNumbers(s.feat, func(a *numbers) error {
+	s.sh.Features = s.path(s.feat)
+	return s.openNumbers(s.feat, func(a *npz.Array) error {
 		dim := int64(1)
 		switch {
 		case len(a.Shape) == 2:
 			dim = a.Shape[1]
 		case len(a.Shape) != 1:
-			return a.fail(fault.New(fault.ErrInput, "features of shape %s", a.ShapeString()))
+			return a.Fail(fault.New(fault.ErrInput, "features of shape %s", a.ShapeString()))
 		}
-		if a.Shape[0] != s.sh.nodes {
-			return a.fail(fault.New(fault.ErrInput, "features of %d nodes, the graph has %d", a.Shape[0], s.sh.nodes))
+		if a.Shape[0] != s.sh.Nodes {
+			return a.Fail(fault.New(fault.ErrInput, "features of %d nodes, the graph has %d", a.Shape[0], s.sh.Nodes))
 		}
-		if dim < 1 || dim > maxDim {
-			return a.fail(fault.New(fault.ErrInput, "features of %d elements", dim))
+		if dim < 1 || dim > dataset.MaxDim {
+			return a.Fail(fault.New(fault.ErrInput, "features of %d elements", dim))
 		}
 		if a.Fortran && dim > 1 {
-			return a.fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
+			return a.Fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
 		}
-		s.sh.dim, s.sh.dtype = int(dim), dtype.Float32
+		s.sh.Dim, s.sh.DType = int(dim), dtype.Float32
 		if a.Kind == 'f' && a.Size == 2 {
-			s.sh.dtype = dtype.Float16
+			s.sh.DType = dtype.Float16
 		}
 		return nil
 	})
 }
 
 // openNumbers calls do with an array that is open, but not read.
-func (s *graphBolt) openNumbers(f gbFile, do func(*numbers) error) (err error) {
-	a, err := openNPY(s.fs, s.path(f))
+func (s *source) openNumbers(f document, do func(*npz.Array) error) (err error) {
+	a, err := npz.Open(s.fs, s.path(f))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.close()) }()
+	defer func() { err = errors.Join(err, a.Close()) }()
 	return do(a)
 }
 
-func (s *graphBolt) shape() shape { return s.sh }
+func (s *source) Shape() importer.Shape { return s.sh }
 
-func (s *graphBolt) files() []string {
+func (s *source) Files() []string {
 	files := []string{s.meta}
 	for _, e := range s.edge {
 		files = append(files, s.path(e))
@@ -278,24 +295,20 @@ func (s *graphBolt) files() []string {
 	return files
 }
 
-func (s *graphBolt) features(first int64) (rowStream, error) {
-	a, err := openNPY(s.fs, s.path(s.feat))
+func (s *source) Features(first int64) (importer.RowStream, error) {
+	a, err := npz.Open(s.fs, s.path(s.feat))
 	if err != nil {
 		return nil, err
 	}
-	skipped := first * int64(s.sh.dim)
-	if err := a.skip(skipped); err != nil {
-		return nil, errors.Join(err, a.close())
-	}
-	return &denseRows{a: a, left: a.Count() - skipped}, nil
+	return npz.NewRows(a, nil, first, s.sh.Dim)
 }
 
-// labels reads the seeds and labels of all sets, side by side.
-func (s *graphBolt) labels(ctx context.Context, l *labelling) error {
+// Labels reads the seeds and labels of all sets, side by side.
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	for i, sets := range s.sets {
 		for _, set := range sets {
 			read := s.readSet
-			if s.sh.multi {
+			if s.sh.Multi {
 				read = s.readRows
 			}
 			if err := read(ctx, set, uint8(i+1), l); err != nil {
@@ -307,31 +320,31 @@ func (s *graphBolt) labels(ctx context.Context, l *labelling) error {
 }
 
 // readSet reads the seeds and the labels of one set of nodes with one class.
-func (s *graphBolt) readSet(ctx context.Context, set gbSet, split uint8, l *labelling) (err error) {
+func (s *source) readSet(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
 	seeds, err := s.openInts(set.seeds)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, seeds.close()) }()
+	defer func() { err = errors.Join(err, seeds.Close()) }()
 	labels, err := s.openInts(set.labels)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, labels.close()) }()
-	classes := make([]int64, chunk)
-	next := func() (int, error) { return labels.next(classes) }
-	return s.walkSet(ctx, set, split, l, seeds, chunk, next, func(i int, v int64) error { return l.label(v, classes[i]) })
+	defer func() { err = errors.Join(err, labels.Close()) }()
+	classes := make([]int64, importer.Chunk)
+	next := func() (int, error) { return labels.Next(classes) }
+	return s.walkSet(ctx, set, split, l, seeds, importer.Chunk, next, func(i int, v int64) error { return l.Label(v, classes[i]) })
 }
 
 // walkSet puts the seeds of a set into a split, at most so many at a time: for as many,
 // next makes the labels ready, of which give gives the i-th to node v.
-func (s *graphBolt) walkSet(ctx context.Context, set gbSet, split uint8, l *labelling, seeds intStream, most int, next func() (int, error), give func(i int, v int64) error) error {
+func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importer.Labelling, seeds edges.Integers, most int, next func() (int, error), give func(i int, v int64) error) error {
 	ids := make([]int64, most)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := seeds.next(ids)
+		n, err := seeds.Next(ids)
 		if err != nil {
 			return err
 		}
@@ -346,7 +359,7 @@ func (s *graphBolt) walkSet(ctx context.Context, set gbSet, split uint8, l *labe
 			return nil
 		}
 		for i, v := range ids[:n] {
-			if err := l.assign(v, split); err != nil {
+			if err := l.Assign(v, split); err != nil {
 				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
 			}
 			if err := give(i, v); err != nil {
@@ -356,17 +369,11 @@ func (s *graphBolt) walkSet(ctx context.Context, set gbSet, split uint8, l *labe
 	}
 }
 
-// intStream yields integers: next fills dst as far as there are any.
-type intStream interface {
-	next(dst []int64) (int, error)
-	close() error
-}
-
-func (s *graphBolt) openInts(f gbFile) (intStream, error) {
+func (s *source) openInts(f document) (edges.Integers, error) {
 	if f.Format == "csv" {
-		return openCSV(s.fs, s.path(f), 1)
+		return text.Open(s.fs, s.path(f), 1)
 	}
-	a, err := openNPY(s.fs, s.path(f))
+	a, err := npz.Open(s.fs, s.path(f))
 	if err != nil {
 		return nil, err
 	}
@@ -374,22 +381,8 @@ func (s *graphBolt) openInts(f gbFile) (intStream, error) {
 	if len(a.Shape) == 2 && a.Shape[1] == 1 {
 		a.Shape = a.Shape[:1]
 	}
-	if err := a.vector(-1); err != nil {
-		return nil, errors.Join(err, a.close())
+	if err := a.Vector(-1); err != nil {
+		return nil, errors.Join(err, a.Close())
 	}
-	return &npyInts{a, a.Count()}, nil
+	return npz.NewInts(a), nil
 }
-
-// npyInts is a vector of integers.
-type npyInts struct {
-	a    *numbers
-	left int64
-}
-
-func (v *npyInts) next(dst []int64) (int, error) {
-	n := min(int64(len(dst)), v.left)
-	v.left -= n
-	return int(n), v.a.ints(dst[:n])
-}
-
-func (v *npyInts) close() error { return v.a.close() }

@@ -1,4 +1,4 @@
-package dataset
+package importer
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"time"
 
+	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -37,7 +37,7 @@ type sourceFile struct {
 func hashSources(ctx context.Context, fsys vfs.FS, names []string, rep progress.Reporter) (c sourceContent, err error) {
 	var total int64
 	for _, name := range names {
-		st, err := statSource(fsys, name)
+		st, err := file.Stat(fsys, name)
 		if err != nil {
 			return c, err
 		}
@@ -47,11 +47,11 @@ func hashSources(ctx context.Context, fsys vfs.FS, names []string, rep progress.
 	task := rep.Task("hash source", total, progress.Bytes)
 	defer task.Done()
 	h := sha256.New()
-	buf := make([]byte, writeBuffer)
+	buf := make([]byte, hashBuffer)
 	for i := range c.files {
-		file := &c.files[i]
-		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(file.size)))
-		if file.lines, err = hashFile(ctx, fsys, file.name, h, buf, task); err != nil {
+		f := &c.files[i]
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(f.size)))
+		if f.lines, err = hashFile(ctx, fsys, f.name, h, buf, task); err != nil {
 			return c, err
 		}
 	}
@@ -70,7 +70,7 @@ func (c *sourceContent) lines() map[string]int64 {
 
 // hashFile adds a file to the hash and counts its lines.
 func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []byte, task progress.Task) (lines int64, err error) {
-	f, err := openSource(fsys, name)
+	f, err := file.Open(fsys, name)
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +103,7 @@ func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []
 // unchanged refuses to publish what was read from files that changed meanwhile.
 func (c *sourceContent) unchanged(fsys vfs.FS) error {
 	for _, f := range c.files {
-		st, err := statSource(fsys, f.name)
+		st, err := file.Stat(fsys, f.name)
 		if err != nil {
 			return err
 		}
@@ -114,19 +114,5 @@ func (c *sourceContent) unchanged(fsys vfs.FS) error {
 	return nil
 }
 
-// statSource and openSource turn a missing file into bad input.
-func statSource(fsys vfs.FS, name string) (fs.FileInfo, error) {
-	st, err := fsys.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.ErrInput, "%s is missing", name)
-	}
-	return st, err
-}
-
-func openSource(fsys vfs.FS, name string) (vfs.File, error) {
-	f, err := fsys.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.ErrInput, "%s is missing", name)
-	}
-	return f, err
-}
+// hashBuffer is what is read of a file at a time.
+const hashBuffer = 256 << 10

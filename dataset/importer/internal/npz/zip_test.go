@@ -1,4 +1,4 @@
-package dataset
+package npz
 
 import (
 	"archive/zip"
@@ -105,7 +105,7 @@ func TestZipBombs(t *testing.T) {
 		filepath.Join(dir, "../nosuch"): "missing",
 	} {
 		var err error
-		n := allocated(func() { _, err = openNPZ(vfs.OS, path) })
+		n := allocated(func() { _, err = OpenArchive(vfs.OS, path) })
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
