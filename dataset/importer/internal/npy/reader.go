@@ -26,7 +26,12 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}, nil
+	return Elements(h, r), nil
+}
+
+// Elements returns a Reader of elements that a header elsewhere describes, which r yields.
+func Elements(h Header, r io.Reader) *Reader {
+	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}
 }
 
 // next returns the bytes of the next elements, n at most.
@@ -88,6 +93,8 @@ func (r *Reader) Floats(dst []float32) error {
 		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
 		case "f2":
 			dtype.Convert(binio.Bytes(dst[:n]), dtype.Float32, b, dtype.Float16)
+		case "B2":
+			dtype.Convert(binio.Bytes(dst[:n]), dtype.Float32, b, dtype.BFloat16)
 		case "f4":
 			copy(binio.Bytes(dst), b)
 		case "f8":

@@ -24,6 +24,12 @@ type Array struct {
 	closer io.Closer
 }
 
+// New returns an array whose elements r yields; it reads them from the beginning, and skips by
+// seeking if r can. Closing the array closes c.
+func New(h npy.Header, r io.Reader, name string, c io.Closer) *Array {
+	return &Array{npy.Elements(h, r), name, false, c}
+}
+
 // Close closes the file, or the member.
 func (n *Array) Close() error { return n.closer.Close() }
 
@@ -105,7 +111,7 @@ func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r, err := openZip(f, st.Size())
+	r, err := OpenZip(f, st.Size())
 	if err != nil {
 		return nil, errors.Join(fault.New(fault.ErrInput, "%s is no .npz archive, or a truncated one: %v", name, err), f.Close())
 	}

@@ -71,8 +71,8 @@ type Limits struct {
 }
 
 // Default is for the pickle of a file of tensors: names, shapes and places of them. Values that
-// are read within it take less than 32 MiB.
-var Default = Limits{Bytes: 1 << 20, Values: 1 << 17, Depth: 64}
+// are read within it take less than 8 MiB.
+var Default = Limits{Bytes: 1 << 20, Values: 1 << 15, Depth: 64}
 
 // Load returns the value of a pickle. What follows its end is not looked at.
 func Load(text string, limits Limits) (any, error) {

@@ -132,7 +132,7 @@ var evil = map[string]string{
 	"\x80\x02]Nb.":                                                          "no object",
 	"\x80\x02h\x00.":                                                        "entry 0 of its memo is not there",
 	"\x80\x02Nq\x02h\x01.":                                                  "entry 1 of its memo is not there",
-	"\x80\x02Nr\xff\xff\xff\xff.":                                           "entry 4294967295 of its memo, at most 131072 are kept",
+	"\x80\x02Nr\xff\xff\xff\xff.":                                           "entry 4294967295 of its memo, at most 32768 are kept",
 	"\x80\x02X\xff\xff\xff\xffab.":                                          "ends in the middle",
 	"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xffab.":       "ends in the middle",
 	"\x80\x02\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x80\x00.": "an integer of 9 bytes", // 2⁶³
@@ -144,8 +144,8 @@ var evil = map[string]string{
 	"\x80\x02ctorch\nSize\n)Rq\x00h\x00b.":         "contains itself",
 	"\x80\x02N" + strings.Repeat("\x85", 65) + ".": "nested more than 64 deep",
 	"\x80\x02" + strings.Repeat("]", 70) + strings.Repeat("a", 69) + ".": "nested more than 64 deep",
-	"\x80\x02" + strings.Repeat("N", 131073) + ".":                       "more than 131072 values",
-	"\x80\x02" + strings.Repeat("(", 131073) + ".":                       "more than 131072 values",
+	"\x80\x02" + strings.Repeat("N", 32769) + ".":                       "more than 32768 values",
+	"\x80\x02" + strings.Repeat("(", 32769) + ".":                       "more than 32768 values",
 	strings.Repeat("x", 1<<20+1):                                         "a pickle of 1048577 bytes, at most 1048576 are read",
 }
 

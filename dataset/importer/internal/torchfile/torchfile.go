@@ -26,6 +26,7 @@ import (
 	"strconv"
 	"strings"
 
+	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -67,8 +68,8 @@ func OpenLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err e
 			err = errors.Join(t.fail(err), f.Close())
 		}
 	}()
-	if t.zip, err = openArchive(f, t.size); err != nil {
-		return nil, err
+	if t.zip, err = npz.OpenZip(f, t.size); err != nil {
+		return nil, bad("no archive of torch.save, or a truncated one (%v); a file from before torch 1.6 is none: load it with torch and save it again", err)
 	}
 	if err := t.readOrder(); err != nil {
 		return nil, err
