@@ -16,10 +16,10 @@ disk, features are streamed.
    diskgnn import --format graphbolt --out graph path/to/tree
    diskgnn import --format gnn-benchmark --binarize --row-normalize --out computers amazon-computers.npz
 
-graphbolt is the source tree of GraphBolt's OnDiskDataset: a directory with
-metadata.yaml, and numpy or csv files. gnn-benchmark is an npz file with a sparse
-adjacency and attributes, and its NAME_split.npz beside it; such graphs are
-undirected. The next command is diskgnn presample.`
+graphbolt is GraphBolt's OnDiskDataset: a directory with metadata.yaml, and numpy, csv or torch
+files. pyg is a graph that PyTorch Geometric saved, such as processed/data.pt. gnn-benchmark is
+an npz file with a sparse adjacency and attributes, and its NAME_split.npz beside it; such graphs
+are undirected. The next command is diskgnn presample.`
 
 func newImportCommand(g *globals) *cli.Command {
 	var out, format string
@@ -36,7 +36,7 @@ func newImportCommand(g *globals) *cli.Command {
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
 			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
-			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or float16 if the source has that", &o.DType),
+			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),

@@ -10,6 +10,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
+	"diskgnn/dataset/importer/pyg"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -20,6 +21,7 @@ import (
 var Formats = []importer.Format{
 	gnnbenchmark.Format,
 	graphbolt.Format,
+	pyg.Format,
 }
 
 // Names lists the formats' names.

@@ -8,8 +8,9 @@
 // as is every opcode that those libraries do not write.
 //
 // What a text makes the machine allocate is bounded by Limits, whatever it says: every value that
-// is pushed and every entry of the memo counts, and strings are parts of the text. A value that
-// contains itself, or that is nested too deep to be walked by recursion, is an error.
+// is pushed and every entry of the memo counts, and strings are parts of the text. A list, a tuple or
+// a dictionary that contains itself is an error, unless by way of an object, and so are values that
+// are nested too deep: what walks them by recursion has to stop at objects alone.
 //
 // Errors are of kind fault.ErrInput, in one line; they say at which byte, but not of what file.
 package pickle
@@ -319,6 +320,9 @@ func (c *measure) height(v any, level int) (int, error) {
 		return 0, nil
 	}
 	if h, ok := c.heights[v]; ok {
+		if _, object := v.(*Object); h == 0 && object { // a graph's store knows its graph
+			return 0, nil
+		}
 		if h == 0 {
 			return 0, bad("its pickle has a value that contains itself")
 		}

@@ -141,11 +141,10 @@ var evil = map[string]string{
 	"\x80\x04NN\x93.":                              "no text",
 	"\x80\x02]q\x00h\x00a.":                        "contains itself",
 	"\x80\x02}q\x00Nh\x00s.":                       "contains itself",
-	"\x80\x02ctorch\nSize\n)Rq\x00h\x00b.":         "contains itself",
 	"\x80\x02N" + strings.Repeat("\x85", 65) + ".": "nested more than 64 deep",
 	"\x80\x02" + strings.Repeat("]", 70) + strings.Repeat("a", 69) + ".": "nested more than 64 deep",
-	"\x80\x02" + strings.Repeat("N", 32769) + ".":                       "more than 32768 values",
-	"\x80\x02" + strings.Repeat("(", 32769) + ".":                       "more than 32768 values",
+	"\x80\x02" + strings.Repeat("N", 32769) + ".":                        "more than 32768 values",
+	"\x80\x02" + strings.Repeat("(", 32769) + ".":                        "more than 32768 values",
 	strings.Repeat("x", 1<<20+1):                                         "a pickle of 1048577 bytes, at most 1048576 are read",
 }
 
@@ -155,6 +154,22 @@ func TestRefuses(t *testing.T) {
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.80q: %v; want bad input that says %q in one line", text, err, says)
 		}
+	}
+}
+
+// TestObjectInItself checks that an object may refer to itself, as PyTorch Geometric's do, and that
+// depth is bounded all the same.
+func TestObjectInItself(t *testing.T) {
+	v, err := Load("\x80\x02ctorch\nSize\n)Rq\x00}K\x01h\x00sb.", Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := v.(*Object)
+	if o.State.(*Dict).Values[0] != any(o) {
+		t.Errorf("%v", o)
+	}
+	if _, err := Load("\x80\x02ctorch\nSize\n)Rq\x00h\x00"+strings.Repeat("\x85", 64)+"b.", Default); err == nil || !strings.Contains(err.Error(), "nested") {
+		t.Errorf("an object 65 levels inside itself: %v", err)
 	}
 }
 
@@ -252,7 +267,7 @@ func count(v any, seen map[any]bool, depth int) (n int) {
 	default:
 		return 1
 	}
-	if seen[v] {
+	if seen[v] { // an object may contain itself
 		return 1
 	}
 	seen[v] = true
