@@ -78,7 +78,7 @@ func (r *Raw) facts() Facts {
 		Train: int64(len(r.Train)), Valid: int64(len(r.Valid)), Test: int64(len(r.Test)),
 	}
 	if r.Compress {
-		f.Compression = zstdFrames
+		f.Compression = Zstd
 	}
 	if r.Targets != nil {
 		f.LabelKind = labelMultiHot

@@ -43,7 +43,7 @@ const (
 const (
 	sumsSuffix   = ".sums"
 	framesSuffix = ".frames"
-	zstdFrames   = "zstd"
+	Zstd         = "zstd"
 	nodeIDBytes  = 4
 )
 
@@ -177,7 +177,7 @@ func (f *Facts) check() error {
 		return fault.New(fault.ErrVersion, "it needs a newer program: %.20q labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
 			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
 	}
-	if f.Compression != "" && f.Compression != zstdFrames {
+	if f.Compression != "" && f.Compression != Zstd {
 		return fault.New(fault.ErrVersion, "it needs a newer program: features compressed by %.20q", f.Compression)
 	}
 	if f.Metric != classMetric && f.Metric != multiHotMetric {

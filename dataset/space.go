@@ -1,9 +1,12 @@
 package dataset
 
 import (
+	"path/filepath"
+
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
 )
 
 // Need is the bytes that are written of a dataset: the least and the most, which differ where
@@ -20,13 +23,18 @@ func (w *Writer) CheckSpace(edges Need, scratch int64, rep progress.Reporter) er
 	if err != nil {
 		return err
 	}
+	return n.check(w.dir.Path(), free, rep)
+}
+
+// check compares what is needed with the bytes that are free.
+func (n Need) check(path string, free int64, rep progress.Reporter) error {
 	if n.Least > free {
 		return fault.New(fault.ErrBudget, "%s needs %s of disk, %s are free there: make room, or give --skip-space-check if you know better",
-			w.dir.Path(), budget.FormatBytes(n.Least), budget.FormatBytes(free))
+			path, budget.FormatBytes(n.Least), budget.FormatBytes(free))
 	}
 	if n.Most > free {
 		rep.Logf("%s may take up to %s of disk, %s are free there: should that not do, make room and give the same command again",
-			w.dir.Path(), budget.FormatBytes(n.Most), budget.FormatBytes(free))
+			path, budget.FormatBytes(n.Most), budget.FormatBytes(free))
 	}
 	return nil
 }
@@ -65,3 +73,33 @@ func (w *Writer) need(edges Need, scratch int64) Need {
 	}
 	return Need{of(edges.Least, false), of(edges.Most, true)}
 }
+
+// CheckRoom is CheckSpace for a dataset that is not begun: it looks at the disk of the nearest
+// directory above out that exists.
+func CheckRoom(fsys vfs.FS, out string, f Facts, edges Need, scratch int64) error {
+	free, err := freeAbove(fsys, out)
+	if err != nil {
+		return err
+	}
+	return DiskNeed(f, edges, scratch).check(out, free, progress.Discard)
+}
+
+// freeAbove returns the free bytes of the disk that a path will lie on.
+func freeAbove(fsys vfs.FS, path string) (int64, error) {
+	for {
+		path = filepath.Dir(path)
+		if _, err := fsys.Stat(path); err == nil || path == filepath.Dir(path) {
+			return fsys.Free(path)
+		}
+	}
+}
+
+// DiskNeed returns the most bytes that making a dataset takes at any time, given the facts that
+// are known before; see CheckSpace.
+func DiskNeed(f Facts, edges Need, scratch int64) Need {
+	w := Writer{state: journal{Facts: f}}
+	return w.need(edges, scratch)
+}
+
+// DiskBytes returns about what the finished dataset takes, uncompressed.
+func DiskBytes(f Facts, edges int64) int64 { return DiskNeed(f, Need{edges, edges}, 0).Least }

@@ -60,7 +60,7 @@ func Begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, f
 		return nil, state, errors.Join(err, dir.Close())
 	}
 	if compress {
-		w.state.Facts.Compression = zstdFrames
+		w.state.Facts.Compression = Zstd
 	}
 	return w, state, nil
 }
@@ -75,6 +75,10 @@ func words(param string, value json.RawMessage) (name, text string) {
 		return "the version of what made it", text
 	case "content_sha256":
 		return "the content of the source", fmt.Sprintf("%.12s", text)
+	case "split_seed":
+		return "--seed", text
+	case "reading":
+		return "what was chosen of the source", text
 	case "compression":
 		return "--compress", given(len(value) > 0)
 	case "train":

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 )
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
@@ -22,20 +27,33 @@ an npz file with a sparse adjacency and attributes, and its NAME_split.npz besid
 are undirected. The next command is diskgnn presample.`
 
 func newImportCommand(g *globals) *cli.Command {
-	var out, format string
-	var skipSpace bool
+	var out string
+	var skipSpace, plan, stratify bool
+	var split importer.Split
+	format := formats.Auto
 	var o importer.Options
+	o.EnsureDefaults()
+	o.Workers, o.Memory = 0, 0
 	return g.add(command{
 		name:     "import",
 		usage:    "make a dataset of a graph in another format",
 		teaches:  importTeaches,
-		operands: []string{"SOURCE"},
+		operands: []string{"SOURCE..."},
 		flags: []cli.Flag{
-			stringFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), " or "), &format),
+			stringFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", &format),
 			outFlag(&out, "the dataset"),
+			boolFlag("plan", "import nothing: look at the source and say what it would make, take, and what is wrong with it", &plan),
+			stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, where the source has none", &split.Parts),
+			seedFlag(&split.Seed),
+			boolFlag("stratify", "take the same shares of every class with --split", &stratify),
+			stringFlag("task", "NAME", "of several tasks in the source", &o.Task),
+			stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &o.Features),
+			stringFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", &o.Reverse),
+			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
+			boolFlag("dedupe", "store equal edges once", &o.Dedupe),
+			stringFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", &o.SelfLoops),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
-			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			workersFlag(&o.Workers),
@@ -44,15 +62,23 @@ func newImportCommand(g *globals) *cli.Command {
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			if err := required("format", format); err != nil {
-				return outcome{}, err
-			}
 			if err := required("out", out); err != nil {
 				return outcome{}, err
 			}
 			o.Sources = s.args
+			switch {
+			case split.Parts != "":
+				split.Stratify = stratify
+				o.Split = &split
+			case stratify || slices.Contains(s.given, "seed"):
+				return outcome{}, fault.New(fault.ErrUsage, "--seed and --stratify are about --split, which is missing")
+			}
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
+			}
+			if plan {
+				p, err := formats.MakePlan(ctx, outputDisk(skipSpace), out, format, o, s.rep)
+				return importPlan(p), err
 			}
 			r, err := formats.Import(ctx, outputDisk(skipSpace), out, format, o, s.rep)
 			if err != nil {
@@ -61,4 +87,28 @@ func newImportCommand(g *globals) *cli.Command {
 			return datasetMade(r, o.Memory), nil
 		},
 	})
+}
+
+// importPlan describes what an import would make.
+func importPlan(p importer.Plan) outcome {
+	about := ""
+	if p.Estimated {
+		about = "about "
+	}
+	lines := []line{
+		{"source", fmt.Sprintf("%s, %s", p.Format, budget.FormatBytes(p.SourceBytes))},
+		{"graph", fmt.Sprintf("%s, at most %s%s", units.Of(p.Nodes, "node"), about, units.Of(p.Edges, "edge"))},
+		{"features", fmt.Sprintf("%d × %s, in the source %s", p.Dim, p.DType, p.SourceDType)},
+		{"labels", fmt.Sprintf("%s%s, %s unlabelled", units.Of(p.Classes, "class"), ofLabels(p.LabelKind), units.Of(p.Unlabelled, "node"))},
+		{"splits", fmt.Sprintf("%s train, %s validation, %s test", units.Count(p.Train), units.Count(p.Valid), units.Count(p.Test))},
+		{"memory", fmt.Sprintf("%s at least", budget.FormatBytes(p.MemoryBytes))},
+		{"disk", fmt.Sprintf("%s, %s while it is made, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
+	}
+	for _, note := range p.Notes {
+		lines = append(lines, line{"note", note})
+	}
+	for _, problem := range p.Problems {
+		lines = append(lines, line{"problem", problem})
+	}
+	return outcome{object: p, lines: lines}
 }

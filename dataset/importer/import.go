@@ -33,6 +33,12 @@ type importParams struct {
 	RowNormalize bool       `json:"row_normalize"`
 	Symmetrize   bool       `json:"symmetrize"`
 	Compression  string     `json:"compression,omitempty"`
+	AddReverse   bool       `json:"add_reverse_edges,omitempty"`
+	Dedupe       bool       `json:"dedupe,omitempty"`
+	SelfLoops    string     `json:"self_loops,omitempty"`
+	Split        string     `json:"split,omitempty"`
+	SplitSeed    uint64     `json:"split_seed,omitempty"`
+	Stratify     bool       `json:"stratify,omitempty"`
 	// Reading has the options that decided what the source yields; see Shape.
 	Reading map[string]string `json:"reading,omitempty"`
 }
@@ -68,20 +74,68 @@ type importing struct {
 	src    Source
 	w      *dataset.Writer
 	shape  Shape
-	plan   importPlan
+	split  *Split // to be drawn, or nil
+	// reverse says that the reverse of every edge is added as it is.
+	reverse bool
+	plan    importPlan
 }
 
 func (im *importing) open() (err error) {
+	if err := im.format.check(&im.o.Reading); err != nil {
+		return err
+	}
 	im.src, err = im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
 	if err != nil {
 		return err
 	}
 	im.shape = im.src.Shape()
-	im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected
+	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
+		im.o.Dedupe = true
+		if im.o.SelfLoops == LoopsKeep {
+			im.o.SelfLoops = LoopsDrop
+		}
+	}
+	im.reverse = !im.o.Symmetrize && (im.o.Reverse == ReverseYes || im.o.Reverse == ReverseAuto && im.shape.AddReverse)
 	if im.o.DType == "" {
 		im.o.DType = im.shape.DType
 	}
-	return nil
+	return im.settleSplit()
+}
+
+// preflight finds what is wrong with a source before hours are spent on it, unless an earlier
+// run did.
+func (im *importing) preflight(ctx context.Context, out string) error {
+	for _, name := range []string{out, out + ".partial"} {
+		if _, err := im.fs.Stat(name); err == nil {
+			return nil
+		}
+	}
+	shape := im.shape
+	defer func() { im.shape = shape }()
+	var found Problems
+	if err := im.survey(ctx, out, &Plan{}, &found); err != nil {
+		return err
+	}
+	return found.Err()
+}
+
+// params returns the content parameters. What no option said before there were some is left
+// out, so that datasets stay what they were.
+func (im *importing) params(content string) importParams {
+	o := &im.o
+	p := importParams{
+		Source: "import", Importer: importerVersion, Format: im.format.Name, Content: content,
+		DType: o.DType, Binarize: o.Binarize, RowNormalize: o.RowNormalize, Symmetrize: o.Symmetrize,
+		Compression: dataset.CompressionName(o.Compress), AddReverse: im.reverse, Dedupe: o.Dedupe && !o.Symmetrize,
+		Reading: im.shape.Reading,
+	}
+	if as := map[bool]string{false: LoopsKeep, true: LoopsDrop}; o.SelfLoops != as[o.Symmetrize] {
+		p.SelfLoops = o.SelfLoops
+	}
+	if im.split != nil {
+		p.Split, p.SplitSeed, p.Stratify = im.split.Parts, im.split.Seed, im.split.Stratify
+	}
+	return p
 }
 
 func (im *importing) execute(ctx context.Context, out string) (state stage.State, err error) {
@@ -100,9 +154,7 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	if im.shape.Edges = im.src.CountEdges(content.lines()); im.shape.Edges > MaxEdges {
 		return 0, fault.New(fault.ErrInput, "%s: more than %d edges", im.name(), int64(MaxEdges))
 	}
-	im.w, state, err = dataset.Begin(ctx, im.fs, out, importParams{
-		"import", importerVersion, im.format.Name, content.sum, o.DType, o.Binarize, o.RowNormalize, o.Symmetrize, dataset.CompressionName(o.Compress), im.shape.Reading,
-	}, o.Compress, o.Force, im.rep)
+	im.w, state, err = dataset.Begin(ctx, im.fs, out, im.params(content.sum), o.Compress, o.Force, im.rep)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
@@ -139,44 +191,71 @@ type importPlan struct {
 	frames int   // of features to compress at once
 }
 
+// leastMemory is what the largest of the steps takes at least.
+func (im *importing) leastMemory() int64 {
+	s := &im.shape
+	_, rows := dataset.BlockRows(s.Nodes, s.Dim, im.o.DType)
+	features := 2 * rows
+	if im.o.Compress {
+		features += dataset.FrameMemory
+	}
+	return s.Held + max(s.labelMemory(), features, edgesort.Least)
+}
+
 // planMemory refuses a budget in which the import cannot be done. Its steps
 // follow each other, so each may take what the budget leaves.
 func (im *importing) planMemory() error {
 	s := &im.shape
 	free := im.o.Memory - budget.Reserve
 	_, rows := dataset.BlockRows(s.Nodes, s.Dim, im.o.DType)
-	features := 2 * rows
-	if im.o.Compress {
-		features += dataset.FrameMemory
-	}
-	need := max(s.labelMemory(), features, edgesort.Least)
+	need := im.leastMemory()
 	if need > free {
 		return budget.Check("importing", budget.Reserve+need, im.o.Memory)
 	}
 	// Beside the frames that are compressed, one is filled.
-	im.plan = importPlan{sort: free, frames: int(min(int64(im.o.Workers+1), (free-2*rows)/dataset.FrameMemory))}
+	im.plan = importPlan{sort: free - s.Held, frames: int(min(int64(im.o.Workers+1), (free-s.Held-2*rows)/dataset.FrameMemory))}
 	return nil
 }
 
 // MaxEdges bounds the edges of a source, so that twice as many can be computed with.
 const MaxEdges = dataset.MaxFile / 4 / 2
 
-// storedEdges is how many edges the dataset has at most, and how many are sorted.
-func (im *importing) storedEdges() int64 {
-	if im.o.Symmetrize {
-		return 2 * im.shape.Edges
+// storedEdges is how many edges the dataset has at least and at most; the most are sorted.
+func (im *importing) storedEdges() dataset.Need {
+	n := dataset.Need{Least: im.shape.Edges, Most: im.shape.Edges}
+	if im.o.Symmetrize || im.reverse {
+		n.Most *= 2
 	}
-	return im.shape.Edges
+	if im.reverse {
+		n.Least *= 2
+	}
+	if im.o.Dedupe && !im.o.Symmetrize || im.o.SelfLoops == LoopsDrop && !im.o.Symmetrize {
+		n.Least = 0
+	}
+	if im.o.SelfLoops == LoopsAdd {
+		n.Most += im.shape.Nodes
+	}
+	return n
+}
+
+// facts returns what is known of the dataset before it is begun.
+func (im *importing) facts() dataset.Facts {
+	s := &im.shape
+	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: dataset.LabelKind(s.Multi), Classes: s.Classes}
+	if im.o.Compress {
+		f.Compression = dataset.Zstd
+	}
+	return f
 }
 
 func (im *importing) checkSpace() error {
-	f, s := im.w.Facts(), &im.shape
-	f.Nodes, f.Dim, f.DType, f.LabelKind = s.Nodes, s.Dim, im.o.DType, dataset.LabelKind(s.Multi)
-	if s.Multi {
-		f.Classes = s.Classes
+	known, f := im.facts(), im.w.Facts()
+	f.Nodes, f.Dim, f.DType, f.LabelKind = known.Nodes, known.Dim, known.DType, known.LabelKind
+	if im.shape.Multi {
+		f.Classes = known.Classes
 	}
 	// Both directions of an edge may be there already, and no edge is stored twice.
-	return im.w.CheckSpace(dataset.Need{Least: s.Edges, Most: im.storedEdges()}, edgesort.Bytes(im.storedEdges()), im.rep)
+	return im.w.CheckSpace(im.storedEdges(), edgesort.Bytes(im.storedEdges().Most), im.rep)
 }
 
 // topology sorts the edges and writes indptr and indices.
@@ -185,7 +264,7 @@ func (im *importing) topology(ctx context.Context) (err error) {
 		return nil
 	}
 	s, err := edgesort.New(im.fs, im.w.Scratch("edges"), edgesort.Options{
-		Nodes: im.shape.Nodes, Edges: im.storedEdges(), Memory: im.plan.sort, Workers: im.o.Workers, Unique: im.o.Symmetrize,
+		Nodes: im.shape.Nodes, Edges: im.storedEdges().Most, Memory: im.plan.sort, Workers: im.o.Workers, Unique: im.o.Dedupe,
 	})
 	if err != nil {
 		return err
@@ -215,14 +294,15 @@ func (im *importing) topology(ctx context.Context) (err error) {
 func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 	task := im.rep.Task("read edges", im.shape.Edges, progress.Edges)
 	defer task.Done()
-	return im.src.Edges(ctx, func(dst, src []int64) error {
+	both, loops := im.o.Symmetrize || im.reverse, im.o.SelfLoops == LoopsKeep
+	err := im.src.Edges(ctx, func(dst, src []int64) error {
 		task.Add(int64(len(dst)))
 		for i, d := range dst {
 			d, u := uint32(d), uint32(src[i])
-			if im.o.Symmetrize {
-				if d == u {
-					continue
-				}
+			if d == u && !loops {
+				continue
+			}
+			if both {
 				if err := s.Add(u, d); err != nil {
 					return err
 				}
@@ -233,6 +313,15 @@ func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 		}
 		return ctx.Err()
 	})
+	if err != nil || im.o.SelfLoops != LoopsAdd {
+		return err
+	}
+	for v := range im.shape.Nodes {
+		if err := s.Add(uint32(v), uint32(v)); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // features writes the feature rows.

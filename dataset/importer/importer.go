@@ -63,6 +63,16 @@ type Shape struct {
 	Multi      bool       // nodes have any number of the classes
 	Undirected bool       // edges have no direction
 	Features   string     // where the features are, for messages
+	// AddReverse says that the format's own library adds the reverse of every edge.
+	AddReverse bool
+	// NoSplit says that the source has no splits; Split is then the one that is drawn unless
+	// another is given, or nil if one must be.
+	NoSplit bool
+	Split   *Split
+	// Held are the bytes that the source holds beside what is streamed.
+	Held int64
+	// Notes are what a user should know of how the source is read.
+	Notes []string
 	// Reading has what a user chose of the source, by the options' names, if it decides the
 	// content: it becomes part of the dataset's content parameters.
 	Reading map[string]string

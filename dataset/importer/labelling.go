@@ -83,21 +83,13 @@ func (im *importing) labels(ctx context.Context) error {
 	if im.w.Has(names...) {
 		return nil
 	}
-	l := newLabelling(&im.shape)
-	if err := im.src.Labels(ctx, l); err != nil {
+	l, err := im.readLabels(ctx)
+	if err != nil {
 		return err
 	}
 	f := im.w.Facts()
-	f.Classes = l.limit
-	if f.Classes == 0 {
-		f.Classes = int(l.most) + 1
-	}
-	f.Unlabelled = 0
-	for _, c := range l.classes {
-		if c == graph.Unlabelled {
-			f.Unlabelled++
-		}
-	}
+	f.Classes = l.Classes()
+	f.Unlabelled, _, _, _ = l.count()
 	if err := im.w.Write(dataset.LabelsFile, binio.Bytes(l.classes)); err != nil {
 		return err
 	}
@@ -117,6 +109,39 @@ func (im *importing) labels(ctx context.Context) error {
 		}
 	}
 	return im.w.Save()
+}
+
+// Classes returns how many classes there are, as far as is known.
+func (l *Labelling) Classes() int {
+	if l.limit > 0 {
+		return l.limit
+	}
+	return int(l.most) + 1
+}
+
+// count returns the nodes without a label, and those with one in each split.
+func (l *Labelling) count() (unlabelled, train, valid, test int64) {
+	var n [4]int64
+	for v, c := range l.classes {
+		if c == graph.Unlabelled {
+			unlabelled++
+		} else {
+			n[l.part[v]]++
+		}
+	}
+	return unlabelled, n[1], n[2], n[3]
+}
+
+// readLabels reads labels and splits, and draws splits where there are none.
+func (im *importing) readLabels(ctx context.Context) (*Labelling, error) {
+	l := newLabelling(&im.shape)
+	if err := im.src.Labels(ctx, l); err != nil {
+		return nil, err
+	}
+	if im.split != nil {
+		return l, im.split.draw(l)
+	}
+	return l, nil
 }
 
 // writeSplit writes the nodes of a split that have a label, and says how many

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"slices"
 	"strings"
 
 	"diskgnn/dataset"
@@ -21,12 +22,44 @@ type Options struct {
 	// Symmetrize stores every edge in both directions, once, and no self-loops.
 	// Formats of undirected graphs imply it.
 	Symmetrize bool
+	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
+	// ReverseNo, or what the format's own library does, ReverseAuto.
+	Reverse string
+	// Dedupe stores equal edges once. Symmetrize implies it.
+	Dedupe bool
+	// SelfLoops says what becomes of edges from a node to itself: LoopsKeep, LoopsDrop, or
+	// LoopsAdd, which gives every node one. Symmetrize drops them unless LoopsAdd is given.
+	SelfLoops string
+	// Split is drawn where the source has none.
+	Split *Split
 	// DType is that of the features; empty: float16 if the source has that, else
 	// float32.
 	DType dtype.Type
 	// Compress stores the features compressed.
 	Compress bool
 	dataset.Resources
+}
+
+// What Options.Reverse and Options.SelfLoops may be.
+const (
+	ReverseAuto = "auto"
+	ReverseYes  = "yes"
+	ReverseNo   = "no"
+
+	LoopsKeep = "keep"
+	LoopsDrop = "drop"
+	LoopsAdd  = "add"
+)
+
+// EnsureDefaults fills in what was left open.
+func (o *Options) EnsureDefaults() {
+	if o.Reverse == "" {
+		o.Reverse = ReverseAuto
+	}
+	if o.SelfLoops == "" {
+		o.SelfLoops = LoopsKeep
+	}
+	o.Resources.EnsureDefaults()
 }
 
 // Validate refuses what makes no sense, naming the flag.
@@ -36,8 +69,27 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "import: nothing to import was named")
 	case o.DType != "" && !dataset.FeatureType(o.DType):
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
+	case !slices.Contains([]string{ReverseAuto, ReverseYes, ReverseNo}, o.Reverse):
+		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: known are auto, yes and no", o.Reverse)
+	case !slices.Contains([]string{LoopsKeep, LoopsDrop, LoopsAdd}, o.SelfLoops):
+		return fault.New(fault.ErrUsage, "--self-loops %s: known are keep, drop and add", o.SelfLoops)
+	}
+	if o.Split != nil {
+		if _, err := o.Split.shares(); err != nil {
+			return err
+		}
 	}
 	return o.Resources.Validate()
+}
+
+// check refuses options that the format does not know.
+func (f *Format) check(r *Reading) error {
+	for _, name := range r.given() {
+		if !slices.Contains(f.Takes, name) {
+			return fault.New(fault.ErrUsage, "--%s: sources of the format %s have none", name, f.Name)
+		}
+	}
+	return nil
 }
 
 // One returns the only source of a format that takes one.

@@ -226,7 +226,7 @@ func TestImportRefuses(t *testing.T) {
 	}{
 		{"no split file", benchmarkTree(), func(tr tree) {
 			maps.DeleteFunc(tr, func(n string, _ []byte) bool { return strings.HasPrefix(n, "g_split") })
-		}, []string{"g_split.npz", "missing"}},
+		}, []string{"g.npz has no splits", "--split 60/20/20"}},
 		{"an array missing", benchmarkTree(), set("g.npz/attr_indices", nil), []string{"g.npz", "attr_indices"}},
 		{"labels missing", benchmarkTree(), set("g.npz/labels", nil), []string{"g.npz", "labels"}},
 		{"not an archive", benchmarkTree(), func(tr tree) {
@@ -329,7 +329,7 @@ func TestImportOptions(t *testing.T) {
 		"negative":       {func(o *options) { o.RowNormalize = true }, fault.ErrInput},
 		"--memory":       {func(o *options) { o.Memory = 1 << 20 }, fault.ErrBudget},
 		"nothing":        {func(o *options) { o.Sources = nil }, fault.ErrUsage},
-		"NAME_split.npz": {func(o *options) { o.Format = gnnbenchmark.Name }, fault.ErrInput},
+		"is a NAME.npz": {func(o *options) { o.Format = gnnbenchmark.Name }, fault.ErrInput},
 	} {
 		o := boltOptions(dir)
 		c.change(&o)

@@ -40,7 +40,7 @@ func TestRealGraphs(t *testing.T) {
 				t.Skipf("absent: %v", err)
 			}
 			o := options{c.format, importer.Options{Sources: []string{source}, Resources: dataset.Resources{Memory: 256 << 20}}}
-						out := filepath.Join(t.TempDir(), "D")
+			out := filepath.Join(t.TempDir(), "D")
 			res, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard)
 			if err != nil {
 				t.Fatal(err)

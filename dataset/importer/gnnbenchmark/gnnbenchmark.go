@@ -4,11 +4,11 @@ package gnnbenchmark
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -31,7 +31,22 @@ type source struct {
 }
 
 // Format reads gnn-benchmark's archives.
-var Format = importer.Format{Name: Name, What: "an npz file with adj_*, attr_* and labels, and its NAME_split.npz beside it", Open: open}
+var Format = importer.Format{Name: Name, What: "an npz file with adj_*, attr_* and labels, and its NAME_split.npz beside it", Detect: detect, Open: open}
+
+func detect(fsys vfs.FS, sources []string) string {
+	if len(sources) != 1 || !strings.HasSuffix(sources[0], ".npz") {
+		return ""
+	}
+	z, err := npz.OpenArchive(fsys, sources[0])
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = z.Close() }() // it was only looked at
+	if z.Has("adj_shape") {
+		return "it has an array adj_shape"
+	}
+	return ""
+}
 
 func open(fsys vfs.FS, sources []string, _ *importer.Reading) (_ importer.Source, err error) {
 	name, err := importer.One(sources)
@@ -40,10 +55,12 @@ func open(fsys vfs.FS, sources []string, _ *importer.Reading) (_ importer.Source
 	}
 	base, ok := strings.CutSuffix(name, ".npz")
 	if !ok {
-		return nil, fault.New(fault.ErrInput, "%s: the format %s is a NAME.npz with NAME_split.npz beside it", name, Name)
+		return nil, fault.New(fault.ErrInput, "%s: the format %s is a NAME.npz with adj_*, attr_* and labels", name, Name)
 	}
 	s := &source{fs: fsys, graph: name, split: base + "_split.npz"}
-	if _, err := file.Stat(fsys, s.split); err != nil {
+	if _, err := fsys.Stat(s.split); errors.Is(err, fs.ErrNotExist) {
+		s.split = ""
+	} else if err != nil {
 		return nil, err
 	}
 	z, err := npz.OpenArchive(fsys, name)
@@ -66,7 +83,7 @@ func (s *source) readShape(z *npz.Archive) error {
 	if adj[0] != adj[1] || adj[0] < 1 {
 		return fault.New(fault.ErrInput, "%s: adj_shape: the adjacency is %d × %d", s.graph, adj[0], adj[1])
 	}
-	s.sh = importer.Shape{Nodes: adj[0], DType: dtype.Float32, Undirected: true, Features: s.graph}
+	s.sh = importer.Shape{Nodes: adj[0], DType: dtype.Float32, Undirected: true, Features: s.graph, NoSplit: s.split == ""}
 	if err := dataset.CheckNodes(s.graph, s.sh.Nodes); err != nil {
 		return err
 	}
@@ -121,7 +138,12 @@ func (s *source) Shape() importer.Shape { return s.sh }
 
 func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
 
-func (s *source) Files() []string { return []string{s.graph, s.split} }
+func (s *source) Files() []string {
+	if s.split == "" {
+		return []string{s.graph}
+	}
+	return []string{s.graph, s.split}
+}
 
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) (err error) {
 	z, err := npz.OpenArchive(s.fs, s.graph)
@@ -136,6 +158,9 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) (err error) 
 	}
 	if err != nil {
 		return err
+	}
+	if s.split == "" {
+		return nil
 	}
 	splits, err := npz.OpenArchive(s.fs, s.split)
 	if err != nil {

@@ -2,6 +2,7 @@ package graphbolt
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -87,6 +88,9 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 	// A tree's only feature, and feat, need no choice.
 	if len(all) > 1 && !slices.Equal(chosen, []string{"feat"}) {
 		s.choose("feature", strings.Join(chosen, ","))
+		if len(o.Features) == 0 {
+			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the features %s of %s are taken, side by side: choose others with --feature", strings.Join(chosen, ", "), strings.Join(all, ", ")))
+		}
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
@@ -113,7 +114,7 @@ func detect(fsys vfs.FS, sources []string) string {
 	if err != nil || filepath.Base(meta) != metadataFile {
 		return ""
 	}
-	return "it has " + metadataFile
+	return "it has a " + metadataFile
 }
 
 func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
@@ -227,6 +228,7 @@ func (s *source) readShape() error {
 // openArray opens a file of numbers.
 func (s *source) openArray(f document) (*npz.Array, error) {
 	if f.Format == "torch" {
+		s.sh.Held = pickle.Memory
 		return torchfile.Array(s.fs, s.path(f), "", torchfile.Only)
 	}
 	return npz.Open(s.fs, s.path(f))

@@ -1,6 +1,7 @@
 package graphbolt
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -38,6 +39,9 @@ func (s *source) readTask(m *metadata, o *importer.Reading) error {
 	t := &m.Tasks[i]
 	if i > 0 {
 		s.choose("task", t.Name)
+		if o.Task == "" {
+			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the task %s is taken, the first of %d that classifies nodes: choose another with --task", t.Name, len(m.Tasks)))
+		}
 	}
 	if t.Classes != nil {
 		if s.limit = *t.Classes; s.limit < 1 || s.limit > math.MaxInt32 {

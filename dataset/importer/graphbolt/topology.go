@@ -67,6 +67,7 @@ func (s *source) openTensor(key string) (*npz.Array, error) {
 
 // readTopology reads the shapes of a preprocessed graph.
 func (s *source) readTopology() (err error) {
+	s.sh.Held = pickle.Memory
 	indptr, err := s.openTensor("indptr")
 	if err != nil {
 		return err

@@ -41,9 +41,10 @@ var Format = importer.Format{
 
 // source is a graph in a file.
 type source struct {
-	fs   vfs.FS
-	name string
-	sh   importer.Shape
+	fs    vfs.FS
+	name  string
+	sh    importer.Shape
+	masks [3]bool // that there are, by split
 }
 
 // known are the files of a data set's directory, by the names that the libraries give them.
@@ -187,7 +188,7 @@ func (s *source) with(key string, do func(*npz.Array) error) (err error) {
 var maskNames = []string{"train_mask", "val_mask", "test_mask"}
 
 func (s *source) readShape() error {
-	s.sh.Features = s.name + ": x"
+	s.sh.Features, s.sh.Held = s.name+": x", pickle.Memory
 	if err := s.with("x", func(a *npz.Array) error {
 		if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] < 1 || a.Shape[1] > dataset.MaxDim || a.Fortran {
 			return a.Fail(bad("its shape is %s instead of a row of features per node, row-major", a.ShapeString()))
@@ -209,14 +210,23 @@ func (s *source) readShape() error {
 	if err := s.with("y", s.readLabelShape); err != nil {
 		return err
 	}
+	return s.readMaskShapes()
+}
+
+// readMaskShapes looks which masks there are. A graph without any has no split.
+func (s *source) readMaskShapes() error {
 	for i, key := range maskNames {
 		err := s.with(key, s.checkMask)
-		if i > 0 && errors.Is(err, errAbsent) {
+		switch {
+		case errors.Is(err, errAbsent):
+			s.sh.NoSplit = s.sh.NoSplit || i == 0
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case s.sh.NoSplit:
+			return bad("%s: its graph has %s without %s", s.name, key, maskNames[0])
 		}
+		s.masks[i] = true
 	}
 	return nil
 }
@@ -234,6 +244,9 @@ func (s *source) readLabelShape(a *npz.Array) (err error) {
 func (s *source) checkMask(a *npz.Array) error {
 	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] != s.sh.Nodes || slices.Contains(a.Shape, 0) || a.Fortran && len(a.Shape) > 1 {
 		return a.Fail(bad("a mask of shape %s, the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
+	}
+	if len(a.Shape) == 2 && a.Shape[1] > 1 {
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s has %d columns: the first is taken", a.Name(), a.Shape[1]))
 	}
 	return nil
 }
@@ -262,11 +275,10 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 		return err
 	}
 	for i, key := range maskNames {
-		err := s.with(key, func(a *npz.Array) error { return readMask(ctx, a, uint8(i+1), l) })
-		if i > 0 && errors.Is(err, errAbsent) {
+		if !s.masks[i] {
 			continue
 		}
-		if err != nil {
+		if err := s.with(key, func(a *npz.Array) error { return readMask(ctx, a, uint8(i+1), l) }); err != nil {
 			return err
 		}
 	}

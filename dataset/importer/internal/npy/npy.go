@@ -28,7 +28,8 @@ type Header struct {
 }
 
 const (
-	magic     = "\x93NUMPY"
+	// Magic begins every file.
+	Magic     = "\x93NUMPY"
 	maxHeader = 64 << 10 // far above what any array of numbers has, and all that version 1 can say
 	maxDims   = 8
 )
@@ -84,7 +85,7 @@ func ReadHeader(r io.Reader) (Header, error) {
 	if err := readFull(r, fixed[:8]); err != nil {
 		return Header{}, err
 	}
-	if string(fixed[:len(magic)]) != magic {
+	if string(fixed[:len(Magic)]) != Magic {
 		return Header{}, bad("not a .npy array")
 	}
 	var size int64

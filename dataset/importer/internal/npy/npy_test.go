@@ -16,7 +16,7 @@ import (
 
 // file builds a .npy file of the given version around a header's text.
 func file(version byte, header string, elements any) []byte {
-	b := append([]byte(magic), version, 0)
+	b := append([]byte(Magic), version, 0)
 	if version == 1 {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(header)))
 	} else {

@@ -26,11 +26,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Elements(h, r), nil
+	return NewRaw(h, r), nil
 }
 
-// Elements returns a Reader of elements that a header elsewhere describes, which r yields.
-func Elements(h Header, r io.Reader) *Reader {
+// NewRaw reads the elements of an array without a header, which h describes.
+func NewRaw(h Header, r io.Reader) *Reader {
 	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}
 }
 
@@ -129,7 +129,7 @@ func (r *Reader) Floats(dst []float32) error {
 
 func convert[From interface {
 	uint8 | uint16 | uint32 | uint64 | int32 | int64
-}, To interface{ int64 | float32 }](dst []To, b []byte) {
+}, To interface{ int64 | float32 | float64 }](dst []To, b []byte) {
 	for i, v := range binio.View[From](b) {
 		dst[i] = To(v)
 	}
@@ -161,6 +161,75 @@ func (r *Reader) Skip(n int64) error {
 			return err
 		}
 		size -= int64(len(b))
+	}
+	return nil
+}
+
+// Describe returns the header of an array of the given type, as NumPy spells it without the
+// byte order: f4, i8 and so on, or its long name.
+func Describe(dtype string, shape ...int64) (Header, error) {
+	long := map[string]string{
+		"float16": "f2", "float32": "f4", "float64": "f8", "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
+		"uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8",
+	}
+	if short, ok := long[dtype]; ok {
+		dtype = short
+	}
+	if len(dtype) > 0 && dtype[0] != '<' && dtype[0] != '|' && dtype[0] != '>' {
+		dtype = "<" + dtype
+	}
+	h := Header{Shape: shape}
+	return h, h.setType(dtype)
+}
+
+// Doubles fills dst with the next elements, of any type, in double precision.
+func (r *Reader) Doubles(dst []float64) error {
+	for len(dst) > 0 {
+		b, n, err := r.next(len(dst))
+		if err != nil {
+			return err
+		}
+		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
+		case "f2":
+			half := make([]float32, n)
+			dtype.Convert(binio.Bytes(half), dtype.Float32, b, dtype.Float16)
+			for i, v := range half {
+				dst[i] = float64(v)
+			}
+		case "B2":
+			for i, v := range binio.View[uint16](b) {
+				dst[i] = float64(math.Float32frombits(uint32(v) << 16))
+			}
+		case "f4":
+			for i, v := range binio.View[uint32](b) {
+				dst[i] = float64(math.Float32frombits(v))
+			}
+		case "f8":
+			for i, v := range binio.View[uint64](b) {
+				dst[i] = math.Float64frombits(v)
+			}
+		case "i1":
+			for i, v := range b {
+				dst[i] = float64(int8(v))
+			}
+		case "u1", "b1":
+			convert[uint8](dst, b)
+		case "i2":
+			for i, v := range binio.View[uint16](b) {
+				dst[i] = float64(int16(v))
+			}
+		case "u2":
+			convert[uint16](dst, b)
+		case "i4":
+			convert[int32](dst, b)
+		case "u4":
+			convert[uint32](dst, b)
+		case "i8":
+			convert[int64](dst, b)
+		case "u8":
+			convert[uint64](dst, b)
+		}
+		dst = dst[n:]
 	}
 	return nil
 }

@@ -5,10 +5,12 @@ package npz
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npy"
@@ -27,7 +29,7 @@ type Array struct {
 // New returns an array whose elements r yields; it reads them from the beginning, and skips by
 // seeking if r can. Closing the array closes c.
 func New(h npy.Header, r io.Reader, name string, c io.Closer) *Array {
-	return &Array{npy.Elements(h, r), name, false, c}
+	return &Array{npy.NewRaw(h, r), name, false, c}
 }
 
 // Close closes the file, or the member.
@@ -149,6 +151,28 @@ func (z *Archive) Array(key string) (*Array, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), unpacking{c}.Close())
 	}
 	return &Array{r, name, true, unpacking{c}}, nil
+}
+
+// Text returns an array of one short text, such as the name that SciPy saves of a matrix's form.
+func (z *Archive) Text(key string) (text string, err error) {
+	e := z.entry(key)
+	if e == nil {
+		return "", fault.New(fault.ErrInput, "%s has no array %q", z.name, key)
+	}
+	c, err := e.Open()
+	if err != nil {
+		return "", fault.New(fault.ErrInput, "%s: %s: %v", z.name, key, err)
+	}
+	const most = 512 // the header takes 128
+	b, err := io.ReadAll(io.LimitReader(inflated{c}, most))
+	if err = errors.Join(err, unpacking{c}.Close()); err != nil {
+		return "", fmt.Errorf("%s: %s: %w", z.name, key, err)
+	}
+	_, after, ok := bytes.Cut(b, []byte("\n"))
+	if !ok || len(b) == most || !bytes.HasPrefix(b, []byte(npy.Magic)) {
+		return "", fault.New(fault.ErrInput, "%s: %s: not an array of one text", z.name, key)
+	}
+	return strings.ReplaceAll(string(after), "\x00", ""), nil // NumPy's own texts have four bytes a letter
 }
 
 // inflateBuffer gathers what a decompressor yields.
@@ -286,3 +310,40 @@ func (v *Ints) Next(dst []int64) (int, error) {
 
 // Close closes the array.
 func (v *Ints) Close() error { return v.a.Close() }
+
+// Doubles is the Reader's, with errors that name the array.
+func (n *Array) Doubles(dst []float64) error { return n.Fail(n.Reader.Doubles(dst)) }
+
+// OpenRaw opens a file of numbers without a header, which h describes. The file must be as
+// long as that says.
+func OpenRaw(fsys vfs.FS, name string, h npy.Header) (*Array, error) {
+	f, err := file.Open(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil {
+		if want := h.Count() * int64(h.Size); st.Size() != want {
+			err = fault.New(fault.ErrInput, "%s has %d bytes: an array of %s of shape %s takes %d", name, st.Size(), h.Type(), h.ShapeString(), want)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Array{npy.NewRaw(h, io.NewSectionReader(f, 0, st.Size())), name, false, f}, nil
+}
+
+// IsNPY tells whether a file begins as a .npy array does.
+func IsNPY(fsys vfs.FS, name string) (is bool, err error) {
+	f, err := file.Open(fsys, name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b := make([]byte, len(npy.Magic))
+	n, err := f.ReadAt(b, 0)
+	if n < len(b) && (err == nil || errors.Is(err, io.EOF)) {
+		return false, nil
+	}
+	return string(b) == npy.Magic, err
+}

@@ -71,9 +71,11 @@ type Limits struct {
 	Depth  int   // of values inside values
 }
 
-// Default is for the pickle of a file of tensors: names, shapes and places of them. Values that
-// are read within it take less than 8 MiB.
+// Default is for the pickle of a file of tensors: names, shapes and places of them.
 var Default = Limits{Bytes: 1 << 20, Values: 1 << 15, Depth: 64}
+
+// Memory bounds what a pickle and its values take that are read within Default.
+const Memory = 16 << 20
 
 // Load returns the value of a pickle. What follows its end is not looked at.
 func Load(text string, limits Limits) (any, error) {

@@ -3,76 +3,117 @@
 package text
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
+	"unsafe"
 
-	"diskgnn/dataset/importer/internal/file"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
-// bufferBytes bounds a line.
-const bufferBytes = 256 << 10
-
-// Ints reads a file of integers, so many to a line, separated by commas. It
-// has no header.
-type Ints struct {
-	f       vfs.File
-	name    string
-	r       *bufio.Reader
-	columns int
-	line    int64
+// Format says how lines are written.
+type Format struct {
+	Columns  int
+	Blanks   bool   // white space separates fields; else a comma does, or what Comma says
+	Comma    byte   // 0: ','
+	Comments string // characters that begin lines to be passed over
+	Header   bool   // the first line is no numbers
 }
 
-// Open opens a file with so many integers to a line.
-func Open(fsys vfs.FS, name string, columns int) (*Ints, error) {
-	f, err := file.Open(fsys, name)
+// Table reads a file of numbers, so many to a line.
+type Table struct {
+	*Lines
+	f Format
+}
+
+// Open opens a file of integers, columns to a line, separated by commas. It has no header.
+func Open(fsys vfs.FS, name string, columns int) (*Table, error) {
+	return OpenTable(fsys, name, Format{Columns: columns})
+}
+
+// OpenTable opens a file of numbers.
+func OpenTable(fsys vfs.FS, name string, f Format) (*Table, error) {
+	l, err := OpenLines(fsys, name, f.Comments)
 	if err != nil {
 		return nil, err
 	}
-	return &Ints{f: f, name: name, r: bufio.NewReaderSize(f, bufferBytes), columns: columns}, nil
+	if f.Comma == 0 {
+		f.Comma = ','
+	}
+	if f.Header {
+		if _, err := l.Next(); err != nil && !errors.Is(err, io.EOF) {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return &Table{l, f}, nil
 }
 
-// Close closes the file.
-func (c *Ints) Close() error { return c.f.Close() }
+// Next fills dst with integers as far as there are whole lines that fit, and returns how many
+// integers these were.
+func (t *Table) Next(dst []int64) (int, error) {
+	return read(t, dst, "integers", ParseInt)
+}
 
-// Next fills dst as far as there are whole lines that fit, and returns how many integers
-// these were.
-func (c *Ints) Next(dst []int64) (int, error) {
-	n := 0
-	for n+c.columns <= len(dst) {
-		line, err := c.r.ReadSlice('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			if errors.Is(err, bufio.ErrBufferFull) {
-				err = fault.New(fault.ErrInput, "line %d is too long", c.line+1)
-			}
-			return 0, fmt.Errorf("%s: %w", c.name, err)
-		}
-		end := err != nil
-		c.line++
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 {
-			if !c.parse(line, dst[n:n+c.columns]) {
-				return 0, fault.New(fault.ErrInput, "%s: line %d is %.40q instead of %d integers", c.name, c.line, line, c.columns)
-			}
-			n += c.columns
-		}
-		if end {
+// Floats is Next for numbers with a decimal point or without. An empty field is NaN.
+func (t *Table) Floats(dst []float32) (int, error) {
+	return read(t, dst, "numbers", func(b []byte) (float32, bool) {
+		x, ok := ParseFloat(b)
+		return float32(x), ok
+	})
+}
+
+// Doubles is Floats in double precision.
+func (t *Table) Doubles(dst []float64) (int, error) { return read(t, dst, "numbers", ParseFloat) }
+
+func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (int, error) {
+	n, columns := 0, t.f.Columns
+	for n+columns <= len(dst) {
+		line, err := t.Lines.Next()
+		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err != nil {
+			return 0, err
+		}
+		if !fields(t, line, dst[n:n+columns], parse) {
+			return 0, t.Fail(line, fmt.Sprintf("%d %s", columns, what))
+		}
+		n += columns
 	}
 	return n, nil
 }
 
-// parse reads a line of exactly len(dst) integers.
-func (c *Ints) parse(line []byte, dst []int64) bool {
+// Skip passes over so many lines.
+func (t *Table) Skip(lines int64) error {
+	for range lines {
+		if _, err := t.Lines.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Split cuts a line into its next field and the rest; more tells whether there is one.
+func (t *Table) Split(line []byte) (field, rest []byte, more bool) {
+	if !t.f.Blanks {
+		field, rest, more = bytes.Cut(line, []byte{t.f.Comma})
+		return bytes.TrimSpace(field), rest, more
+	}
+	i := bytes.IndexAny(line, " \t")
+	if i < 0 {
+		return line, nil, false
+	}
+	return line[:i], bytes.TrimLeft(line[i:], " \t"), true
+}
+
+// fields reads a line of exactly len(dst) numbers.
+func fields[T any](t *Table, line []byte, dst []T, parse func([]byte) (T, bool)) bool {
 	for i := range dst {
-		field, rest, more := bytes.Cut(line, []byte(","))
-		v, ok := ParseInt(bytes.TrimSpace(field))
+		field, rest, more := t.Split(line)
+		v, ok := parse(field)
 		if !ok || more != (i < len(dst)-1) {
 			return false
 		}
@@ -80,6 +121,44 @@ func (c *Ints) parse(line []byte, dst []int64) bool {
 	}
 	return true
 }
+
+// CountFields returns how many fields the first line of a file has, or 0 if it has none.
+func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err error) {
+	t, err := OpenTable(fsys, name, f)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	line, err := t.Lines.Next()
+	if errors.Is(err, io.EOF) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	for more := true; more; n++ {
+		var field []byte
+		field, line, more = t.Split(line)
+		first = append(first, string(field))
+	}
+	return n, first, nil
+}
+
+// ParseFloat reads a decimal number; nothing stands for NaN.
+func ParseFloat(b []byte) (float64, bool) {
+	if len(b) == 0 {
+		return math.NaN(), true
+	}
+	if v, ok := ParseInt(b); ok && len(b) < 16 {
+		return float64(v), true
+	}
+	// The string is not kept.
+	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
+	return x, err == nil && !hex(b)
+}
+
+// hex tells whether a number is in a form of Go's that no table has.
+func hex(b []byte) bool { return bytes.ContainsAny(b, "xXpP_") }
 
 // ParseInt reads a decimal integer without allocating.
 func ParseInt(b []byte) (int64, bool) {
