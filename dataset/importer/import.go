@@ -95,7 +95,7 @@ func (im *importing) open() (err error) {
 			im.o.SelfLoops = LoopsDrop
 		}
 	}
-	im.reverse = !im.o.Symmetrize && (im.o.Reverse == ReverseYes || im.o.Reverse == ReverseAuto && im.shape.AddReverse)
+	im.reverse = !im.o.Symmetrize && im.o.AddsReverse(im.shape.AddReverse)
 	if im.o.DType == "" {
 		im.o.DType = im.shape.DType
 	}

@@ -33,6 +33,14 @@ type Format struct {
 type Reading struct {
 	Task     string   // of several in the source, by name
 	Features []string // of several in the source, by name; they are concatenated
+	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
+	// ReverseNo, or what the format's own library does, ReverseAuto. All formats take it.
+	Reverse string
+}
+
+// AddsReverse tells whether reverses are added, given what the format's own library does.
+func (r *Reading) AddsReverse(auto bool) bool {
+	return r.Reverse == ReverseYes || r.Reverse != ReverseNo && auto
 }
 
 // Source is a graph in another format. Opening it has read what says how large

@@ -211,3 +211,15 @@ func isNone(values []float32) bool {
 	}
 	return nan || minus
 }
+
+// Number gives a node the class that a number of any kind stands for: NaN and -1 stand for
+// none.
+func (l *Labelling) Number(v int64, x float64) error {
+	switch {
+	case math.IsNaN(x):
+		return nil
+	case x != math.Trunc(x) || math.Abs(x) > 1<<53:
+		return fault.New(fault.ErrInput, "node %d has label %v: classes are whole numbers", v, x)
+	}
+	return l.Label(v, int64(x))
+}

@@ -22,9 +22,6 @@ type Options struct {
 	// Symmetrize stores every edge in both directions, once, and no self-loops.
 	// Formats of undirected graphs imply it.
 	Symmetrize bool
-	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
-	// ReverseNo, or what the format's own library does, ReverseAuto.
-	Reverse string
 	// Dedupe stores equal edges once. Symmetrize implies it.
 	Dedupe bool
 	// SelfLoops says what becomes of edges from a node to itself: LoopsKeep, LoopsDrop, or
@@ -40,7 +37,7 @@ type Options struct {
 	dataset.Resources
 }
 
-// What Options.Reverse and Options.SelfLoops may be.
+// What Reading.Reverse and Options.SelfLoops may be.
 const (
 	ReverseAuto = "auto"
 	ReverseYes  = "yes"

@@ -12,6 +12,8 @@ import (
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
 	"diskgnn/dataset/importer/graphsaint"
+	"diskgnn/dataset/importer/igb"
+	"diskgnn/dataset/importer/ogb"
 	"diskgnn/dataset/importer/pyg"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -24,6 +26,8 @@ var Formats = []importer.Format{
 	graphbolt.Format,
 	graphsaint.Format,
 	gnnbenchmark.Format,
+	ogb.Format,
+	igb.Format,
 	pyg.Format,
 }
 

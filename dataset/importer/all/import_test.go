@@ -329,7 +329,7 @@ func TestImportOptions(t *testing.T) {
 		"negative":       {func(o *options) { o.RowNormalize = true }, fault.ErrInput},
 		"--memory":       {func(o *options) { o.Memory = 1 << 20 }, fault.ErrBudget},
 		"nothing":        {func(o *options) { o.Sources = nil }, fault.ErrUsage},
-		"is a NAME.npz": {func(o *options) { o.Format = gnnbenchmark.Name }, fault.ErrInput},
+		"is a NAME.npz":  {func(o *options) { o.Format = gnnbenchmark.Name }, fault.ErrInput},
 	} {
 		o := boltOptions(dir)
 		c.change(&o)

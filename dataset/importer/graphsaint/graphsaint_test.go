@@ -71,11 +71,11 @@ func TestRefuses(t *testing.T) {
 		"a two in a list":       {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[0,2]}`)}, "node 1 has 2 in the column of class 1"},
 		"an empty list":         {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[]}`)}, "a list of no classes"},
 		"features of others":    {"flickr", importertest.Tree{"feats.npy": importertest.NPY("(3, 1)", make([]float32, 3))}, "feats.npy: its shape is (3, 1) instead of (24, dim)"},
-		"columns, not rows":     {"flickr", importertest.Tree{"adj_full.npz/format": []byte(importertest.Text("csc")), "adj_full.npz/shape": v([]int64{24, 24}), "adj_full.npz/indices": v([]int32{})}, `the form "csc", csr is needed`},
+		"columns, not rows":     {"flickr", importertest.Tree{"adj_full.npz/format": []byte(importertest.FormText("csc")), "adj_full.npz/shape": v([]int64{24, 24}), "adj_full.npz/indices": v([]int32{})}, `the form "csc", csr is needed`},
 		"not square":            {"flickr", importertest.Tree{"adj_full.npz/shape": v([]int64{24, 3})}, "the adjacency is 24 × 3"},
 		"a set of type 4":       {"reddit", importertest.Tree{"reddit_data.npz/feature": importertest.NPY("(24, 1)", make([]float32, 24)), "reddit_data.npz/label": v(make([]int64, 24)), "reddit_data.npz/node_types": v(make([]int64, 24))}, "node 0 has the type 0"},
-		"an edge out of range":  {"reddit", importertest.Tree{"reddit_graph.npz/format": []byte(importertest.Text("coo")), "reddit_graph.npz/shape": v([]int64{24, 24}), "reddit_graph.npz/row": v([]int32{24}), "reddit_graph.npz/col": v([]int32{0})}, "from 24 to 0 leaves"},
-		"unequal coordinates":   {"reddit", importertest.Tree{"reddit_graph.npz/format": []byte(importertest.Text("coo")), "reddit_graph.npz/shape": v([]int64{24, 24}), "reddit_graph.npz/row": v([]int32{1}), "reddit_graph.npz/col": v([]int32{0, 1})}, "its shape is (2,) instead of (1,)"},
+		"an edge out of range":  {"reddit", importertest.Tree{"reddit_graph.npz/format": []byte(importertest.FormText("coo")), "reddit_graph.npz/shape": v([]int64{24, 24}), "reddit_graph.npz/row": v([]int32{24}), "reddit_graph.npz/col": v([]int32{0})}, "from 24 to 0 leaves"},
+		"unequal coordinates":   {"reddit", importertest.Tree{"reddit_graph.npz/format": []byte(importertest.FormText("coo")), "reddit_graph.npz/shape": v([]int64{24, 24}), "reddit_graph.npz/row": v([]int32{1}), "reddit_graph.npz/col": v([]int32{0, 1})}, "its shape is (2,) instead of (1,)"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()

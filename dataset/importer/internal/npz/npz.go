@@ -10,7 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/klauspost/compress/flate"
 
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npy"
@@ -117,6 +120,7 @@ func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	if err != nil {
 		return nil, errors.Join(fault.New(fault.ErrInput, "%s is no .npz archive, or a truncated one: %v", name, err), f.Close())
 	}
+	r.RegisterDecompressor(zip.Deflate, flate.NewReader) // twice as fast as the standard library's
 	return &Archive{name, f, r}, nil
 }
 
@@ -347,3 +351,34 @@ func IsNPY(fsys vfs.FS, name string) (is bool, err error) {
 	}
 	return string(b) == npy.Magic, err
 }
+
+// Keys lists the archive's arrays, in alphabetical order.
+func (z *Archive) Keys() []string {
+	var keys []string
+	for _, e := range z.zip.File {
+		if key, ok := strings.CutSuffix(e.Name, ".npy"); ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// OpenMember opens an array of an archive, which is closed with it.
+func OpenMember(fsys vfs.FS, name, key string) (*Array, error) {
+	z, err := OpenArchive(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	a, err := z.Array(key)
+	if err != nil {
+		return nil, errors.Join(err, z.Close())
+	}
+	a.closer = both{a.closer, z}
+	return a, nil
+}
+
+// both closes two things in order.
+type both struct{ first, second io.Closer }
+
+func (b both) Close() error { return errors.Join(b.first.Close(), b.second.Close()) }
