@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/dglchunked"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
 	"diskgnn/dataset/importer/graphsaint"
@@ -24,6 +25,7 @@ import (
 // first.
 var Formats = []importer.Format{
 	graphbolt.Format,
+	dglchunked.Format,
 	graphsaint.Format,
 	gnnbenchmark.Format,
 	ogb.Format,
