@@ -107,7 +107,7 @@ type command struct {
 	name     string
 	usage    string   // one line
 	teaches  string   // what it does, an example, what comes next
-	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number
+	operands []string // the names of its positional arguments; those in brackets may be left out; the last, if it ends in dots, stands for any number
 	flags    []cli.Flag
 	run      func(context.Context, *session) (outcome, error)
 }
@@ -156,11 +156,11 @@ func (g *globals) add(cmd command) *cli.Command {
 }
 
 func checkOperands(args, operands []string) error {
-	many := len(operands) > 0 && strings.HasSuffix(operands[len(operands)-1], "...")
+	many := len(operands) > 0 && strings.HasSuffix(strings.TrimSuffix(operands[len(operands)-1], "]"), "...")
 	if len(args) > len(operands) && !many {
 		return fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", args[len(operands)])
 	}
-	if len(args) < len(operands) {
+	if len(args) < len(operands) && !strings.HasPrefix(operands[len(args)], "[") {
 		return fault.New(fault.ErrUsage, "%s is missing", operands[len(args)])
 	}
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -16,15 +15,17 @@ import (
 )
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
-disk, features are streamed.
+disk, features are streamed, archives are unpacked while they are read.
 
-   diskgnn import --format graphbolt --out graph path/to/tree
-   diskgnn import --format gnn-benchmark --binarize --row-normalize --out computers amazon-computers.npz
+   diskgnn import --out graph path/to/tree
+   diskgnn import --out arxiv ogbn_arxiv --symmetrize
+   diskgnn import --out computers amazon-computers.npz --binarize --row-normalize
+   diskgnn import --out own --edges e.parquet --features f.npy --labels l.csv --split 60/20/20
 
-graphbolt is GraphBolt's OnDiskDataset: a directory with metadata.yaml, and numpy, csv or torch
-files. pyg is a graph that PyTorch Geometric saved, such as processed/data.pt. gnn-benchmark is
-an npz file with a sparse adjacency and attributes, and its NAME_split.npz beside it; such graphs
-are undirected. The next command is diskgnn presample.`
+The format is seen in the source, unless --format names it. --plan looks at the source,
+says what the dataset would take and what is wrong, and imports nothing.
+
+The next command is diskgnn presample.`
 
 func newImportCommand(g *globals) *cli.Command {
 	var out string
@@ -38,7 +39,7 @@ func newImportCommand(g *globals) *cli.Command {
 		name:     "import",
 		usage:    "make a dataset of a graph in another format",
 		teaches:  importTeaches,
-		operands: []string{"SOURCE..."},
+		operands: []string{"[SOURCE...]"},
 		flags: []cli.Flag{
 			stringFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", &format),
 			outFlag(&out, "the dataset"),
@@ -48,6 +49,11 @@ func newImportCommand(g *globals) *cli.Command {
 			boolFlag("stratify", "take the same shares of every class with --split", &stratify),
 			stringFlag("task", "NAME", "of several tasks in the source", &o.Task),
 			stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &o.Features),
+			stringFlag("edges", "FILE", "without a SOURCE: edges, as an array, a table or text", &o.Edges),
+			stringFlag("features", "FILE", "of raw arrays and tables, and of lists of edges: the features, or random:DIM", &o.FeatureFile),
+			stringFlag("labels", "FILE", "likewise the labels, or random:CLASSES", &o.LabelFile),
+			stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &o.SplitFiles),
+			intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &o.Nodes, 1),
 			stringFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", &o.Reverse),
 			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			boolFlag("dedupe", "store equal edges once", &o.Dedupe),
@@ -65,13 +71,16 @@ func newImportCommand(g *globals) *cli.Command {
 			if err := required("out", out); err != nil {
 				return outcome{}, err
 			}
-			o.Sources = s.args
+			if o.Sources = s.args; len(s.args) == 0 && o.Edges == "" {
+				return outcome{}, fault.New(fault.ErrUsage, "SOURCE is missing")
+			}
+			o.Seed = split.Seed
 			switch {
 			case split.Parts != "":
 				split.Stratify = stratify
 				o.Split = &split
-			case stratify || slices.Contains(s.given, "seed"):
-				return outcome{}, fault.New(fault.ErrUsage, "--seed and --stratify are about --split, which is missing")
+			case stratify:
+				return outcome{}, fault.New(fault.ErrUsage, "--stratify is about --split, which is missing")
 			}
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err

@@ -354,4 +354,9 @@ func (im *importing) features(ctx context.Context) (err error) {
 }
 
 // name names the source in messages.
-func (im *importing) name() string { return strings.Join(im.o.Sources, ", ") }
+func (im *importing) name() string {
+	if len(im.o.Sources) == 0 {
+		return im.o.Edges
+	}
+	return strings.Join(im.o.Sources, ", ")
+}

@@ -33,6 +33,11 @@ type Format struct {
 type Reading struct {
 	Task     string   // of several in the source, by name
 	Features []string // of several in the source, by name; they are concatenated
+	// Of raw arrays and tables: files, in the forms of package raw.
+	Edges, FeatureFile, LabelFile string
+	SplitFiles                    []string // to train on, to validate and to test with
+	Nodes                         int64    // where no file says how many
+	Seed                          uint64   // of features and labels that are drawn
 	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
 	// ReverseNo, or what the format's own library does, ReverseAuto. All formats take it.
 	Reverse string

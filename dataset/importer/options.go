@@ -62,7 +62,7 @@ func (o *Options) EnsureDefaults() {
 // Validate refuses what makes no sense, naming the flag.
 func (o *Options) Validate() error {
 	switch {
-	case len(o.Sources) == 0 || o.Sources[0] == "":
+	case o.Edges == "" && (len(o.Sources) == 0 || o.Sources[0] == ""):
 		return fault.New(fault.ErrUsage, "import: nothing to import was named")
 	case o.DType != "" && !dataset.FeatureType(o.DType):
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
@@ -106,6 +106,11 @@ func (r *Reading) given() []string {
 	}{
 		{"task", r.Task != ""},
 		{"feature", len(r.Features) > 0},
+		{"edges", r.Edges != ""},
+		{"features", r.FeatureFile != ""},
+		{"labels", r.LabelFile != ""},
+		{"split-files", len(r.SplitFiles) > 0},
+		{"nodes", r.Nodes != 0},
 	} {
 		if f.set {
 			names = append(names, f.name)

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -191,36 +192,42 @@ func (im *importing) lookAtEdges(ctx context.Context, p *Plan) error {
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	lines := map[string]int64{}
+	lines, sure := map[string]int64{}, true
 	for _, name := range im.src.Files() {
-		if lines[name], err = im.guessLines(name); err != nil {
+		n, whole, err := im.guessLines(name)
+		if err != nil {
 			return err
 		}
+		lines[name], sure = n, sure && whole
 	}
 	n := im.src.CountEdges(lines)
-	p.Estimated = n != im.shape.Edges
+	p.Estimated = n != im.shape.Edges && !sure
 	im.shape.Edges = n
 	return nil
 }
 
-// guessLines returns about how many lines a file of text has, by its first ones.
-func (im *importing) guessLines(name string) (n int64, err error) {
+// guessLines returns about how many lines a file of text has, by its first ones, or exactly if
+// these are the whole file.
+func (im *importing) guessLines(name string) (n int64, whole bool, err error) {
 	f, err := im.fs.Open(name)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	st, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	buf := make([]byte, 64<<10)
 	got, _ := f.ReadAt(buf, 0) // a short read tells as much
-	lines := int64(strings.Count(string(buf[:got]), "\n"))
-	if int64(got) == st.Size() || got == 0 {
-		return lines + 1, nil
+	n = int64(bytes.Count(buf[:got], []byte("\n")))
+	switch {
+	case int64(got) < st.Size() && got > 0:
+		return max(n, 1) * st.Size() / int64(got), false, nil
+	case got > 0 && buf[got-1] != '\n':
+		n++
 	}
-	return max(lines, 1) * st.Size() / int64(got), nil
+	return n, true, nil
 }
 
 // lookAtFeatures reads the first rows.

@@ -16,6 +16,7 @@ import (
 	"diskgnn/dataset/importer/igb"
 	"diskgnn/dataset/importer/ogb"
 	"diskgnn/dataset/importer/pyg"
+	"diskgnn/dataset/importer/raw"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -31,6 +32,9 @@ var Formats = []importer.Format{
 	ogb.Format,
 	igb.Format,
 	pyg.Format,
+	raw.SNAP,
+	raw.WebGraph,
+	raw.Format,
 }
 
 // Auto is the name under which Find looks at the source.
@@ -98,6 +102,9 @@ func find(fsys vfs.FS, format string, o *importer.Options, rep progress.Reporter
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return importer.Format{}, err
+	}
+	if o.Edges != "" && (format == Auto || format == "") {
+		format = raw.Format.Name
 	}
 	f, sign, err := Find(fsys, format, o.Sources)
 	if err == nil && sign != "" {

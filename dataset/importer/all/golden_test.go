@@ -84,3 +84,89 @@ func TestGoldens(t *testing.T) {
 		})
 	}
 }
+
+// TestRaw imports one graph in every form of every file.
+func TestRaw(t *testing.T) {
+	at := func(name string) string { return filepath.Join(fixtures, "raw", name) }
+	base := importer.Reading{Edges: at("edges.npy"), FeatureFile: at("feat.npy"), LabelFile: at("labels.csv"), SplitFiles: []string{at("train.npy"), at("valid.npy"), at("test.csv")}}
+	check := func(what, format string, sources []string, o importer.Reading) {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "D")
+		if _, err := all.Import(t.Context(), datasettest.FS, out, format, importer.Options{Sources: sources, Reading: o}, progress.Discard); err != nil {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+		importertest.Same(t, datasettest.Verified(t, out), filepath.Join(fixtures, "raw.txt"))
+	}
+	for _, edges := range []string{"edges.npy", "edges2.npy", "edges-fortran.npy", "edges2-fortran.npy", "all.npz:edges", "edges.bin:i4:70x2", "edges.bin:int32:70×2", "edges.csv", "edges.parquet", "edges.txt"} {
+		o := base
+		o.Edges = at(edges)
+		check(edges, all.Auto, nil, o)
+	}
+	for _, features := range []string{"feat.bin:f4:20x3", "feat.parquet", "feat-lists.parquet", "feat.csv.gz", "all.npz:feat"} {
+		o := base
+		o.FeatureFile = at(features)
+		check(features, all.Auto, nil, o)
+	}
+	o := base
+	o.LabelFile, o.SplitFiles = at("labels.parquet"), []string{at("train.parquet"), at("valid.npy"), at("test.csv")}
+	check("parquet", all.Auto, nil, o)
+	o.SplitFiles[0] = at("train.txt")
+	check("text", all.Auto, nil, o)
+	o.Edges = ""
+	check("snap", all.Auto, []string{at("edges.txt")}, o)
+	check("webgraph", all.Auto, []string{at("edges.graph-txt")}, o)
+}
+
+// TestRandom draws features and labels: a function of the seed and the node.
+func TestRandom(t *testing.T) {
+	o := importer.Options{Sources: []string{filepath.Join(fixtures, "raw", "edges.txt")}, Split: &importer.Split{Parts: "50/30/20", Seed: 3},
+		Reading: importer.Reading{FeatureFile: "random:5", LabelFile: "random:4", Seed: 3}}
+	text := func(seed uint64, nodes int64) string {
+		o.Seed, o.Nodes = seed, nodes
+		out := filepath.Join(t.TempDir(), "D")
+		if _, err := all.Import(t.Context(), datasettest.FS, out, all.Auto, o, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		return importertest.Text(t, datasettest.Verified(t, out))
+	}
+	a := text(3, 0)
+	if text(3, 0) != a || text(4, 0) == a {
+		t.Error("the draw does not follow from the seed")
+	}
+	if more := text(3, 25); !strings.Contains(more, "nodes 25\n") || !strings.Contains(more, a[strings.Index(a, "feat 0:"):strings.Index(a, "label 0:")]) {
+		t.Error("a node's features depend on how many nodes there are")
+	}
+}
+
+// TestEdgeOptions counts the edges of a graph by hand: 0→1 twice, 1→0, 2→2, 1→2.
+func TestEdgeOptions(t *testing.T) {
+	dir := t.TempDir()
+	edges := filepath.Join(dir, "edges.txt")
+	importertest.Save(t, edges, []byte("0 1\n0 1\n1 0\n2 2\n1 2\n"))
+	for _, c := range []struct {
+		change func(*importer.Options)
+		want   string // destination <- source
+	}{
+		{func(*importer.Options) {}, "0<-1 1<-0 1<-0 2<-1 2<-2"},
+		{func(o *importer.Options) { o.Dedupe = true }, "0<-1 1<-0 2<-1 2<-2"},
+		{func(o *importer.Options) { o.SelfLoops = importer.LoopsDrop }, "0<-1 1<-0 1<-0 2<-1"},
+		{func(o *importer.Options) { o.SelfLoops = importer.LoopsAdd }, "0<-0 0<-1 1<-0 1<-0 1<-1 2<-1 2<-2"},
+		{func(o *importer.Options) { o.Reverse = importer.ReverseYes }, "0<-1 0<-1 0<-1 1<-0 1<-0 1<-0 1<-2 2<-1 2<-2 2<-2"},
+		{func(o *importer.Options) { o.Symmetrize = true }, "0<-1 1<-0 1<-2 2<-1"},
+		{func(o *importer.Options) { o.Symmetrize, o.SelfLoops = true, importer.LoopsAdd }, "0<-0 0<-1 1<-0 1<-1 1<-2 2<-1 2<-2"},
+		{func(o *importer.Options) { o.Reverse, o.Dedupe = importer.ReverseYes, true }, "0<-1 1<-0 1<-2 2<-1 2<-2"},
+	} {
+		o := importer.Options{Sources: []string{edges}, Split: &importer.Split{Parts: "34/33/33"}, Reading: importer.Reading{FeatureFile: "random:1", LabelFile: "random:2"}}
+		c.change(&o)
+		out := filepath.Join(t.TempDir(), "D")
+		if _, err := all.Import(t.Context(), datasettest.FS, out, all.Auto, o, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+		text := importertest.Text(t, datasettest.Verified(t, out))
+		text = text[strings.Index(text, "\n0 <-")+1 : strings.Index(text, "feat 0:")]
+		if got := strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(text, " <- ", "<-")), "\n", " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", o, got, c.want)
+		}
+	}
+}

@@ -236,7 +236,55 @@ def igb():
                 f.write("label %d: %d\n" % (v, labels[v]))
 
 
+def raw():
+    """The same graph in every form that the format raw reads."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    rng = np.random.default_rng(5)
+    dir = fresh("raw")
+    nodes, edges = 20, 70
+    index, feat, labels = rng.integers(0, nodes, (edges, 2)), (rng.integers(-99, 99, (nodes, 3)) / 16).astype(np.float32), rng.integers(0, 3, nodes)
+    order = rng.permutation(nodes)
+    train, valid, test = order[:10], order[10:14], order[14:]
+    at = lambda name: os.path.join(dir, name)
+    np.save(at("edges.npy"), index)
+    np.save(at("edges2.npy"), np.ascontiguousarray(index.T))
+    np.save(at("edges-fortran.npy"), np.asfortranarray(index))
+    np.save(at("edges2-fortran.npy"), np.asfortranarray(index.T.astype(np.uint32)))
+    np.savez_compressed(at("all.npz"), edges=index, feat=feat.astype(np.float64))
+    index.astype(np.int32).tofile(at("edges.bin"))
+    table = pd.DataFrame(index, columns=["source", "destination"])
+    table.to_csv(at("edges.csv"), index=False)
+    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), at("edges.parquet"), row_group_size=16, compression="snappy")
+    with open(at("edges.txt"), "w") as f:
+        f.write("# Directed graph\n# FromNodeId\tToNodeId\n" + "".join("%d\t%d\n" % (s, d) for s, d in index))
+    with open(at("edges.graph-txt"), "w") as f:
+        f.write("%d\n" % nodes + "".join(" ".join(str(d) for s, d in index if s == v) + "\n" for v in range(nodes)))
+    np.save(at("feat.npy"), feat)
+    feat.tofile(at("feat.bin"))
+    pq.write_table(pa.table({c: feat[:, i] for i, c in enumerate("abc")}), at("feat.parquet"), compression="zstd")
+    pq.write_table(pa.table({"list": [list(row) for row in feat]}, schema=pa.schema([("list", pa.list_(pa.float32()))])), at("feat-lists.parquet"), compression="gzip")
+    gz(at("feat.csv.gz"), [["%g" % x for x in row] for row in feat])
+    np.save(at("labels.npy"), labels)
+    pq.write_table(pa.table({"label": pa.array([None if v == 0 else int(c) for v, c in enumerate(labels)])}), at("labels.parquet"))
+    labels[0] = -1  # as the table above says
+    with open(at("labels.csv"), "w") as f:
+        f.write("label\n" + "".join("%d\n" % c for c in labels))
+    mask = np.zeros(nodes, bool)
+    mask[train] = True
+    np.save(at("train.npy"), mask)
+    pq.write_table(pa.table({"train": mask}), at("train.parquet"))
+    np.savetxt(at("train.txt"), train, fmt="%d")
+    np.save(at("valid.npy"), valid)
+    np.savetxt(at("test.csv"), test, fmt="%d")
+    keep = lambda ids: [v for v in ids if v != 0]
+    golden(os.path.join(HERE, "raw.txt"), nodes, np.load(at("edges.npy")), pd.read_parquet(at("feat.parquet")).values,
+           pd.read_csv(at("labels.csv"))["label"], {"train": keep(train), "valid": keep(valid), "test": keep(test)})
+
+
 FIXTURES = {
+    "raw": raw,
     "igb": igb,
     "ogb": lambda: (ogb_csv("arxiv", False), ogb_csv("ogbn_products", True), ogb_csv("ogbn_proteins", True, edge_features=True, multi=True),
                     ogb_binary(), ogb_hetero(), ogb_hetero_binary()),

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/text"
@@ -29,6 +30,8 @@ type Matrix interface {
 	// true. Half tells whether they are float16.
 	Integer() bool
 	Half() bool
+	// Mask tells whether all elements are booleans.
+	Mask() bool
 	// Ints, Floats and Doubles fill dst, whose length is a multiple of Columns, with the next
 	// rows as far as there are any, and return how many elements these have. Ints is for
 	// integers alone; missing values are NaN for the others.
@@ -85,19 +88,28 @@ func ParseSpec(s string) (Spec, error) {
 	return sp, nil
 }
 
-// Open opens a file in the form that its name, or the Spec, says.
-func Open(fsys vfs.FS, s Spec) (Matrix, error) {
-	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); {
+// OpenArray opens a file that is an array in memory order; a is nil if it is of another form.
+func OpenArray(fsys vfs.FS, s Spec) (a *npz.Array, err error) {
+	switch {
 	case s.DType != "":
 		return openRaw(fsys, s)
 	case s.Key != "":
-		return openMember(fsys, s)
-	case ext == ".npy":
-		a, err := npz.Open(fsys, s.Path)
+		return npz.OpenMember(fsys, s.Path, s.Key)
+	case filepath.Ext(s.Path) == ".npy":
+		return npz.Open(fsys, s.Path)
+	}
+	return nil, nil
+}
+
+// Open opens a file in the form that its name, or the Spec, says.
+func Open(fsys vfs.FS, s Spec) (Matrix, error) {
+	if a, err := OpenArray(fsys, s); a != nil || err != nil {
 		if err != nil {
 			return nil, err
 		}
-		return FromArray(a, nil)
+		return FromArray(a)
+	}
+	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); {
 	case ext == ".parquet":
 		return openParquet(fsys, s.Path)
 	case ext == ".csv":
@@ -108,24 +120,12 @@ func Open(fsys vfs.FS, s Spec) (Matrix, error) {
 	return nil, fault.New(fault.ErrInput, "%s: of what form? Known are .npy, .npz:KEY, .parquet, .csv, .tsv and .txt, text also as .gz, and FILE:DTYPE:ROWSxCOLS", s.Path)
 }
 
-func openMember(fsys vfs.FS, s Spec) (Matrix, error) {
-	z, err := npz.OpenArchive(fsys, s.Path)
-	if err != nil {
-		return nil, err
-	}
-	a, err := z.Array(s.Key)
-	if err != nil {
-		return nil, errors.Join(err, z.Close())
-	}
-	return FromArray(a, z)
-}
-
-func openRaw(fsys vfs.FS, s Spec) (Matrix, error) {
+func openRaw(fsys vfs.FS, s Spec) (*npz.Array, error) {
 	rows := s.Rows
 	if rows == 0 {
-		st, err := fsys.Stat(s.Path)
+		st, err := file.Stat(fsys, s.Path)
 		if err != nil {
-			return nil, fault.New(fault.ErrInput, "%s: %v", s.Path, err)
+			return nil, err
 		}
 		h, err := npy.Describe(s.DType, 1)
 		if err != nil {
@@ -137,27 +137,19 @@ func openRaw(fsys vfs.FS, s Spec) (Matrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	a, err := npz.OpenRaw(fsys, s.Path, h)
-	if err != nil {
-		return nil, err
-	}
-	return FromArray(a, nil)
+	return npz.OpenRaw(fsys, s.Path, h)
 }
 
 // array is a matrix in memory order.
 type array struct {
-	a       *npz.Array
-	archive io.Closer // nil for a file of its own
-	cols    int
-	left    int64 // elements
+	a    *npz.Array
+	cols int
+	left int64 // elements
 }
 
-// FromArray reads an array of one dimension or two, row-major, and closes it with its archive.
-func FromArray(a *npz.Array, archive *npz.Archive) (Matrix, error) {
+// FromArray reads an array of one dimension or two, row-major, and closes it.
+func FromArray(a *npz.Array) (Matrix, error) {
 	m := &array{a: a, cols: 1, left: a.Count()}
-	if archive != nil {
-		m.archive = archive
-	}
 	var err error
 	switch {
 	case len(a.Shape) == 2:
@@ -184,6 +176,7 @@ func (m *array) Name() string  { return m.a.Name() }
 func (m *array) Rows() int64   { return m.a.Shape[0] }
 func (m *array) Columns() int  { return m.cols }
 func (m *array) Integer() bool { return m.a.Integer() }
+func (m *array) Mask() bool    { return m.a.Kind == 'b' }
 func (m *array) Half() bool    { return m.a.Kind == 'f' && m.a.Size == 2 }
 func (m *array) End() error    { return m.a.End() }
 
@@ -209,12 +202,7 @@ func (m *array) Skip(rows int64) error {
 	return m.a.Skip(rows * int64(m.cols))
 }
 
-func (m *array) Close() error {
-	if m.archive == nil {
-		return m.a.Close()
-	}
-	return errors.Join(m.a.Close(), m.archive.Close())
-}
+func (m *array) Close() error { return m.a.Close() }
 
 // table is a matrix of text.
 type table struct {
@@ -261,6 +249,7 @@ func (t *table) Rows() int64                       { return -1 }
 func (t *table) Columns() int                      { return t.cols }
 func (t *table) Integer() bool                     { return true }
 func (t *table) Half() bool                        { return false }
+func (t *table) Mask() bool                        { return false }
 func (t *table) Ints(dst []int64) (int, error)     { return t.Table.Next(dst) }
 func (t *table) Floats(dst []float32) (int, error) { return t.Table.Floats(dst) }
 

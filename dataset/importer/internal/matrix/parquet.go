@@ -22,6 +22,7 @@ type parquetFile struct {
 	rows    int64
 	cols    int
 	integer bool
+	mask    bool
 	leaves  []*leaf
 }
 
@@ -46,7 +47,7 @@ func openParquet(fsys vfs.FS, name string) (_ Matrix, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &parquetFile{name: name, f: f, integer: true}
+	m := &parquetFile{name: name, f: f, integer: true, mask: true}
 	if err := guard(name, func() error { return m.open() }); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -85,9 +86,11 @@ func (m *parquetFile) open() error {
 			return m.bad("column %s cannot be read", path[0])
 		}
 		switch kind := column.Node.Type().Kind(); kind {
-		case parquet.Boolean, parquet.Int32, parquet.Int64:
+		case parquet.Boolean:
+		case parquet.Int32, parquet.Int64:
+			m.mask = false
 		case parquet.Float, parquet.Double:
-			m.integer = false
+			m.integer, m.mask = false, false
 		default:
 			return m.bad("column %s holds %v: numbers are needed", path[0], kind)
 		}
@@ -124,6 +127,7 @@ func (m *parquetFile) Rows() int64   { return m.rows }
 func (m *parquetFile) Columns() int  { return m.cols }
 func (m *parquetFile) Integer() bool { return m.integer }
 func (m *parquetFile) Half() bool    { return false }
+func (m *parquetFile) Mask() bool    { return m.mask }
 func (m *parquetFile) End() error    { return nil }
 
 func (m *parquetFile) Close() error {
