@@ -65,6 +65,7 @@ func newApp(g *globals) *cli.App {
 			newTrainCommand(g),
 			newEvalCommand(g),
 			newPredictCommand(g),
+			newExportCommand(g),
 			newReportCommand(g),
 			newInspectCommand(g),
 			newVerifyCommand(g),

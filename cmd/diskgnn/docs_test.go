@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/export"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
 	stores "diskgnn/featurestore/all"
@@ -195,7 +196,7 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}}
 	var policies []string
 	for _, store := range stores.Names() {
 		policies = append(policies, stores.Policies(store)...)
