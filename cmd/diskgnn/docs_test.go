@@ -34,6 +34,7 @@ import (
 var results = map[string]any{
 	"generate":        dataset.Result{},
 	"import":          dataset.Result{},
+	"export":          export.Result{},
 	"presample":       presample.Result{},
 	"merge":           shard.Result{},
 	"pack":            pack.Result{},
