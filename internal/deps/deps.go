@@ -8,7 +8,7 @@
 //	    doctor                          what this machine can do
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	    train/prepare  train/recipe  train/score  train/engine
+//	    train/prepare  train/recipe  train/score  train/engine  train/collective
 //	    featurestore/residency  featurestore/pagerank  featurestore/division  simulate/trace
 //	L0  graph  device  train/model  presample/walk  internal/...
 //
@@ -49,6 +49,7 @@ var Layers = []Tree{
 	{"train/recipe", 1},
 	{"train/score", 1},
 	{"train/engine", 1},
+	{"train/collective", 1},
 	{"featurestore/residency", 1},
 	{"featurestore/pagerank", 1},
 	{"featurestore/division", 1},
