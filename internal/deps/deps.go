@@ -6,9 +6,9 @@
 //	L3  train                           epoch loop, evaluation, checkpoints, RUN, report
 //	    simulate                        what other machines would take; imports formats alone
 //	    doctor                          what this machine can do
-//	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
+//	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu  train/collective
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
-//	    train/prepare  train/recipe  train/score  train/engine  train/collective
+//	    train/prepare  train/recipe  train/score  train/engine
 //	    featurestore/residency  featurestore/pagerank  featurestore/division  simulate/trace
 //	L0  graph  device  train/model  presample/walk  internal/...
 //
@@ -49,7 +49,6 @@ var Layers = []Tree{
 	{"train/recipe", 1},
 	{"train/score", 1},
 	{"train/engine", 1},
-	{"train/collective", 1},
 	{"featurestore/residency", 1},
 	{"featurestore/pagerank", 1},
 	{"featurestore/division", 1},
@@ -60,6 +59,7 @@ var Layers = []Tree{
 	{"pack", 2},
 	{"featurestore", 2},
 	{"pipeline", 2},
+	{"train/collective", 2},
 	{"train/cpu", 2},
 	{"train/gpu", 2},
 

@@ -55,10 +55,16 @@ func newGroup(rank, world int, peers []*peer, limits Limits) *Group {
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	for _, p := range peers {
 		p.heard.Store(time.Now().UnixNano())
-		go g.reader(p)
+		go func() {
+			defer fault.Crash()
+			g.reader(p)
+		}()
 	}
 	g.beats.Add(1)
-	go g.beat()
+	go func() {
+		defer fault.Crash()
+		g.beat()
+	}()
 	return g
 }
 
@@ -216,7 +222,6 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 
 // reader reads what a peer sends.
 func (g *Group) reader(p *peer) {
-	defer fault.Crash()
 	err := p.read(g)
 	close(p.ended)
 	switch {
@@ -299,7 +304,6 @@ func (g *Group) Close() {
 
 // beat says every second that this rank is there, and looks whether the others are.
 func (g *Group) beat() {
-	defer fault.Crash()
 	defer g.beats.Done()
 	tick := time.NewTicker(g.limits.Beat)
 	defer tick.Stop()

@@ -69,7 +69,10 @@ func Listen(ctx context.Context, m Member, l net.Listener) (g *Group, err error)
 	defer cancel()
 	h := host{member: m, want: m.greeting(), peers: make([]*peer, m.World), came: make(chan arrival), over: make(chan struct{})}
 	defer close(h.over)
-	go h.accept(l)
+	go func() {
+		defer fault.Crash()
+		h.accept(l)
+	}()
 	waiting := m.World - 1
 	m.Note("rank 0 of %d waits for the others at %s", m.World, l.Addr())
 	for waiting > 0 {
@@ -122,7 +125,6 @@ type arrival struct {
 
 // accept greets whoever connects.
 func (h *host) accept(l net.Listener) {
-	defer fault.Crash()
 	for {
 		conn, err := l.Accept()
 		if err != nil {
