@@ -223,6 +223,7 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 // reader reads what a peer sends.
 func (g *Group) reader(p *peer) {
 	err := p.read(g)
+	p.err = err
 	close(p.ended)
 	switch {
 	case p.left.Load() && g.rank != 0: // rank 0 ends when all is done
@@ -244,6 +245,9 @@ func (g *Group) broken(p *peer, err error) error {
 	}
 	select { // what it said of its end comes before the end
 	case <-p.ended:
+		if p.err != nil && !errors.Is(p.err, errDone) {
+			err = p.err
+		}
 	case <-time.After(drainTime / 2):
 	}
 	return g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: describe(err)})

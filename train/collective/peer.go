@@ -36,6 +36,7 @@ type peer struct {
 	inbox   chan received
 	free    chan []float32 // for contributions; nil before the first step was prepared
 	ended   chan struct{}  // the reader is
+	err     error          // why; to be read then
 
 	write sync.Mutex
 }
