@@ -84,6 +84,7 @@ func Listen(ctx context.Context, m Member, l net.Listener) (g *Group, err error)
 		case a := <-h.came:
 			if a.err != nil {
 				h.dismiss(a.err)
+				h.linger(a.err)
 				return nil, a.err
 			}
 			if was := h.peers[a.peer.rank]; was != nil {
@@ -202,6 +203,20 @@ func (h *host) dismiss(why error) {
 	for _, p := range h.peers {
 		if p != nil {
 			p.refuse(refused{Why: why.Error()})
+		}
+	}
+}
+
+// linger tells those who come at the same time, too.
+func (h *host) linger(why error) {
+	for over := time.After(drainTime / 2); ; {
+		select {
+		case a := <-h.came:
+			if a.peer != nil {
+				a.peer.refuse(refused{Why: why.Error()})
+			}
+		case <-over:
+			return
 		}
 	}
 }
