@@ -109,7 +109,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Store, stores.Auto)
 	o.Recipe.EnsureDefaults()
 	o.Topology.EnsureDefaults()
-	o.perProcess()
+	o.DivideDefaults()
 	setDefault(&o.Threads, defaultThreads())
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)

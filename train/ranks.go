@@ -454,15 +454,19 @@ func asLost(g *collective.Group, err error) (error, bool) {
 	return lost, lost != nil && (is || errors.Is(err, context.Canceled) || errors.Is(err, lost))
 }
 
-// perProcess divides the machine's among the processes that train on it.
-func (o *Options) perProcess() {
-	if n := o.Job.LocalCount; n > 1 {
-		if o.Threads == 0 {
-			o.Threads = max(1, defaultThreads()/n)
-		}
-		if o.Memory == 0 {
-			whole, _ := budget.Default()
-			o.Memory = whole / int64(n)
-		}
+// DivideDefaults divides what the machine has, of which nothing is said, among the processes
+// that train on it, and reports whether there are several.
+func (o *Options) DivideDefaults() bool {
+	n := o.Job.LocalCount
+	if n < 2 {
+		return false
 	}
+	if o.Threads == 0 {
+		o.Threads = max(1, defaultThreads()/n)
+	}
+	if o.Memory == 0 {
+		whole, _ := budget.Default()
+		o.Memory = whole / int64(n)
+	}
+	return true
 }
