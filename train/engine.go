@@ -23,6 +23,7 @@ const gpuReserve = 512 << 20
 type engineNeeds struct {
 	engine, work, evalWork int64
 	resume                 int64        // what a checkpoint takes while it is gone on from
+	replicas               int          // that works are for, each in its own slots; 0 means one
 	state                  int64        // of it, what an earlier process' store may have in its checkpoints
 	gpu                    *cuda.Device // that it computes on, if any
 	gpuLeft                int64        // bytes that it leaves of its memory

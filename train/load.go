@@ -41,7 +41,15 @@ type replica struct {
 }
 
 // root tells whether the replica is the one that evaluates, decides and writes.
-func (r *replica) root() bool { return r.group == nil || r.group.Rank() == 0 }
+func (r *replica) root() bool { return r.rank() == 0 }
+
+// rank returns which of the ranks the replica is.
+func (r *replica) rank() int {
+	if r.group == nil {
+		return 0
+	}
+	return r.group.Rank()
+}
 
 // loadingLinks returns the links that fill n slots with the batches that at names,
 // whatever they are for. All reads that are known without a

@@ -48,6 +48,9 @@ type Options struct {
 	// listener from others'.
 	Job   job.Place
 	RunID string
+	// Replicas is how many devices of this process train together, each as a rank; 0 means one.
+	Replicas int
+	replica  int // that an engine is made for: options are those of all
 
 	recipe.Recipe // what decides the weights
 

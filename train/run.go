@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"diskgnn/featurestore"
@@ -37,7 +38,6 @@ import (
 	"diskgnn/simulate/trace"
 	"diskgnn/train/collective"
 	"diskgnn/train/engine"
-	"diskgnn/train/model"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -192,20 +192,17 @@ type runner struct {
 	found     featurestore.Candidate
 	facts     featurestore.Facts
 	stack     iostack.Stack
-	engine    engine.Engine // nil with --engine none
 	needs     engineNeeds
 	plan      memoryPlan
 	store     featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
-	replicas  []*replica
-	dir       *runDir
-	from      *resumePoint      // nil: the beginning
-	undo      func()            // of the heap's limit
-	around    group             // around the process; nil: none
-	group     *collective.Group // of the ranks; nil: there is one
-	reduction collective.Reduction
-	layout    *model.Layout // of what ranks bring together
-	result    rundir.Result
+	replicas []*replica
+	dir      *runDir
+	from     *resumePoint      // nil: the beginning
+	undo     func()            // of the heap's limit
+	around   group             // around the process; nil: none
+	group    *collective.Group // of the ranks; nil: there is one
+	result   rundir.Result
 
 	trainer *trainer
 }
@@ -245,12 +242,19 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	r.stack = r.recording.wrap(r.stack)
 	var needs engineNeeds
 	if o.Engine != EngineNone {
-		if r.engine, needs, err = p.engine(o, f); err != nil {
+		if needs, err = r.newEngines(&p, f); err != nil {
 			return err
 		}
-		needs.scorers(o.Metric, &f)
+		for range o.replicas() {
+			needs.scorers(o.Metric, &f)
+		}
+	} else {
+		for range o.replicas() {
+			r.replicas = append(r.replicas, &replica{reduction: collective.Alone{}})
+		}
 	}
-	r.reduce(&needs)
+	needs.replicas = o.replicas()
+	r.reducing(&needs)
 	needs.direct = r.stack.Caps().Device
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
@@ -272,10 +276,13 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
-	if err := r.ready(); err != nil {
-		return err
+	for i, rep := range r.replicas {
+		if rep.device == nil {
+			i = 0 // the host's
+		}
+		rep.view = r.store.View(i)
 	}
-	r.replicas = []*replica{{device: needs.gpu, view: r.store.View(0), engine: r.engine, group: r.group, reduction: r.reduction}}
+	r.unite()
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
@@ -350,10 +357,10 @@ func (r *runner) setup() rundir.Setup {
 	if source := r.drawing.source; source != nil && source.Topology() != topology.Mapped {
 		s.Topology, s.TopologySize = source.Topology(), source.TopologyBytes()
 	}
-	if r.engine == nil {
+	if r.engine() == nil {
 		return s
 	}
-	s.Info = r.engine.Info()
+	s.Info = r.engine().Info()
 	s.Note = cmp.Or(r.needs.note, s.Note)
 	if d := r.needs.gpu; d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
@@ -404,7 +411,7 @@ func (r *runner) announce(which, how string) {
 	if note := r.plan.layout.Note; note != "" {
 		r.report.Logf("%s", note)
 	}
-	if r.engine == nil {
+	if r.engine() == nil {
 		r.report.Logf("engine: none; batches are loaded, assembled and thrown away")
 		return
 	}
@@ -434,10 +441,15 @@ func (r *runner) train(ctx context.Context) error {
 		lane = recorder.Lane("fill the cache")
 		r.dir.recorder = recorder
 	}
-	t, err := r.newTrainer(recorder)
-	if err != nil {
-		return err
+	trainers := make(map[*replica]*trainer)
+	for _, rep := range r.replicas {
+		var err error
+		if trainers[rep], err = r.newTrainer(rep, recorder); err != nil {
+			return err
+		}
 	}
+	r.from = nil // its memory is needed
+	t := r.trainer
 	began := time.Now()
 	bytes, err := r.store.Fill(ctx, t.schedule.next(), r.report)
 	if err != nil {
@@ -452,31 +464,33 @@ func (r *runner) train(ctx context.Context) error {
 	if err := r.together(); err != nil {
 		return err
 	}
-	if err := r.epochs(ctx, t); err != nil || r.dir == nil {
+	if err := r.each(func(rep *replica) error { return r.epochs(ctx, trainers[rep]) }); err != nil || r.dir == nil {
 		return err
 	}
 	return r.dir.writeTrace()
 }
 
-// newTrainer returns a trainer that stands where the run goes on.
-func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
+// newTrainer returns a replica's trainer, which stands where the run goes on.
+func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer, error) {
 	f, o := r.facts, &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
-	t := &trainer{options: o, schedule: sch, store: r.store, replica: r.replicas[0], dir: r.dir, result: &r.result,
+	t := &trainer{options: o, schedule: sch, store: r.store, replica: rep, dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, recording: r.recording, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
-	sch.divide(o.Accumulate, o.Job.Index, o.world())
+	sch.divide(o.Accumulate, rep.rank(), o.world())
 	t.unscored = t.scorer.State()
-	r.trainer = t
+	if rep == r.replicas[0] {
+		r.trainer = t
+	} else {
+		t.result, t.report, t.recorder = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}, progress.Discard, nil
+	}
 	t.begin(0)
 	if r.from == nil {
 		return t, nil
 	}
 	t.kept = &standing{r.from.at.Epoch, r.from.at.Batch}
 	sch.begin(r.from.at.Epoch, r.from.at.Batch)
-	err := t.goOn(r.from)
-	r.from = nil // its memory is needed
-	return t, err
+	return t, t.goOn(r.from)
 }
 
 // epochs runs the trainer and, whatever comes of it, gives its slots back.
@@ -515,8 +529,11 @@ func (r *runner) close() {
 		_ = r.store.Close() // only read from
 	}
 	r.drawing.unpin()
-	if r.engine != nil {
-		r.engine.Close()
+	r.separate()
+	for _, rep := range r.replicas {
+		if rep.engine != nil {
+			rep.engine.Close()
+		}
 	}
 	if r.stack != nil {
 		_ = r.stack.Close()
