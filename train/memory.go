@@ -57,7 +57,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
 		works := int64(slots*p.replicas)*needs.work + int64(p.evalSlots)*needs.evalWork
 		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.fixed - works, Least: least, Slots: slots * p.replicas, EvalSlots: p.evalSlots,
-			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps) * p.replicas})
+			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, Reads: needs.reads, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps) * p.replicas})
 	}
 	var err error
 	numbers := []int{min(enoughSlots, steps), min(leastSlots, steps)}
@@ -101,7 +101,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 // checkpoint that the run goes on from.
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
 	slots := int64(p.slots*p.replicas)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
-	return p.fixed + p.layout.TableBytes + max(p.resuming(needs), p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+slots)
+	return p.fixed + p.layout.TableBytes + max(p.resuming(needs), p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+p.layout.QueueBytes+slots)
 }
 
 // checkpoint returns the most bytes that a checkpoint of the run has: with what the store
@@ -126,7 +126,7 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // outside returns the memory that Go's collector does not manage: what the driver of a
 // GPU takes, and what is pinned for it, is some of it.
 func (p *memoryPlan) outside(needs engineNeeds) int64 {
-	n := p.layout.RAMBytes + p.layout.WindowBytes + int64(p.slots*p.replicas)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
+	n := p.layout.RAMBytes + p.layout.WindowBytes + p.layout.QueueBytes + int64(p.slots*p.replicas)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
 	if needs.gpu != nil {
 		n += budget.DriverReserve + int64(p.slots*p.replicas)*needs.work + int64(p.evalSlots)*needs.evalWork
 	}

@@ -82,7 +82,7 @@ type Options struct {
 
 	Engine string // auto, cpu, gpu or none; "" means auto
 	IO     string // a kind that iostack/all knows; "" means auto
-	BLAS   string // auto, openblas or gonum; "" means auto
+	BLAS   string // a kind that blas.Open knows; "" means auto
 
 	Trace bool // write trace.json
 	// Record names a file to write, of the format of simulate/trace: what the training
@@ -191,7 +191,7 @@ func (o *Options) Validate() error {
 	}{
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineGPU, EngineNone}},
 		{"--page-cache", cmp.Or(o.PageCache, PageCacheDrop), []string{PageCacheAuto, PageCacheCgroup, PageCacheDrop}},
-		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
+		{"--blas", o.BLAS, blas.Kinds()},
 	} {
 		if !slices.Contains(c.known, c.value) {
 			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))

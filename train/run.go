@@ -33,6 +33,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 	"diskgnn/pipeline"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/simulate/trace"
@@ -256,6 +257,9 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	needs.replicas = o.replicas()
 	r.reducing(&needs)
 	needs.direct = r.stack.Caps().Device
+	if needs.gpu != nil {
+		needs.reads, _ = devread.Of(r.stack)
+	}
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
 	}
@@ -410,6 +414,9 @@ func (r *runner) announce(which, how string) {
 	r.report.Logf("%s", r.plan.String())
 	if note := r.plan.layout.Note; note != "" {
 		r.report.Logf("%s", note)
+	}
+	if r.plan.layout.QueueBytes > 0 {
+		r.report.Logf("the GPU submits the reads of training batches, and completes them when it takes the batch")
 	}
 	if r.engine() == nil {
 		r.report.Logf("engine: none; batches are loaded, assembled and thrown away")

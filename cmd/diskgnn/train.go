@@ -51,6 +51,7 @@ func newTrainCommand(g *globals) *cli.Command {
 	var rank job.Ask
 	return g.add(command{
 		name:    "train",
+		resumes: byFlag,
 		usage:   "train on a pack, or on samples",
 		teaches: trainTeaches,
 		flags: []cli.Flag{
@@ -112,7 +113,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Engine),
 			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
-			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
+			blasFlag(&o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
 			stringFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
 			intervalFlag(&o.CheckpointEvery),

@@ -30,8 +30,10 @@ func eachBackend(t *testing.T, f func(t *testing.T, lib string)) {
 	before := kernel.Kind()
 	defer kernel.Use(before)
 	libs := []string{blas.Gonum}
-	if _, err := blas.Open(blas.OpenBLAS); err == nil {
-		libs = append(libs, blas.OpenBLAS)
+	for _, kind := range []string{blas.OpenBLAS, blas.Builtin} {
+		if _, err := blas.Open(kind); err == nil {
+			libs = append(libs, kind)
+		}
 	}
 	for _, lib := range libs {
 		for _, kind := range kernel.Kinds() {
