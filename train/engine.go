@@ -23,6 +23,7 @@ const gpuReserve = 512 << 20
 // engineNeeds is the memory that an engine holds and that its works hold.
 type engineNeeds struct {
 	engine, work, evalWork int64
+	replicas               int           // that works are for, each in its own slots; 0 means one
 	stack                  int64         // what the storage stack holds beyond a few buffers
 	resume                 int64         // what a checkpoint takes while it is gone on from
 	state                  int64         // of it, what an earlier process' store may have in its checkpoints
@@ -73,7 +74,7 @@ func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, feature
 
 // configure returns what both engines take of the options and the facts.
 func configure(o *Options, f *featurestore.Facts) engine.Config {
-	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans}
+	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Apart: o.world() > 1}
 	if f.Valid+f.Test > 0 {
 		c.EvalSizes = f.EvalSizes
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -47,6 +48,7 @@ the same samples.`
 func newTrainCommand(g *globals) *cli.Command {
 	o := train.Defaults()
 	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
+	var rank job.Ask
 	return g.add(command{
 		name:    "train",
 		resumes: byFlag,
@@ -93,6 +95,8 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", &o.Metric),
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
+			intFlag("accumulate", "successive batches whose gradients a step sums; part of the result", "as many as there are ranks", &o.Accumulate, 1),
+			rankFlag(&rank),
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
@@ -123,6 +127,9 @@ func newTrainCommand(g *globals) *cli.Command {
 				s.rep.Logf("%s=%d: --resume", by, n)
 				o.Resume = true
 			}
+			if err := s.rank(&o, rank); err != nil {
+				return outcome{}, err
+			}
 			if !o.Resume { // then the run knows what is not given
 				if err := s.settle(&o, &o.Memory); err != nil {
 					return outcome{}, err
@@ -135,6 +142,35 @@ func newTrainCommand(g *globals) *cli.Command {
 			return trained(o, r), nil
 		},
 	})
+}
+
+// rankFlag takes a rank like 0/4, auto, or auto/4.
+func rankFlag(dst *job.Ask) cli.Flag {
+	return flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: as the scheduler or launcher says", "what the environment says, or alone", func(s string) (err error) {
+		*dst, err = job.ParseAsk(s)
+		return err
+	})
+}
+
+// rank finds which rank this process is, and says so.
+func (s *session) rank(o *train.Options, ask job.Ask) (err error) {
+	if o.Job, err = job.Find(job.Replicas, ask, job.Environ); err != nil {
+		return err
+	}
+	if !o.Job.Alone() || len(o.Job.Others) > 0 {
+		s.rep.Logf("rank %s", o.Job)
+	}
+	// Runs that wait at one host at the same time are told apart by what started them.
+	names := []string{o.Out, o.Pack, o.Dataset, o.Samples}
+	for _, v := range []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE"} {
+		names = append(names, job.Environ(v))
+	}
+	o.RunID = strings.Join(names, "\n")
+	if o.DivideDefaults() {
+		s.rep.Logf("%d processes train on this machine: of each of them %s and %s of memory, unless --threads and --memory say otherwise",
+			o.Job.LocalCount, units.Of(o.Threads, "thread"), budget.FormatBytes(o.Memory))
+	}
+	return nil
 }
 
 // fanoutFlag takes a list of fanouts, and keeps it as it is compared with a run's.
@@ -160,6 +196,9 @@ func trained(o train.Options, r rundir.Result) outcome {
 	for _, e := range r.Epochs {
 		read, useful = read+e.BytesRead, useful+e.UsefulBytes
 		reading, computing, training = reading+e.ReadSeconds, computing+e.ComputeSeconds, training+e.Seconds
+	}
+	if o.Job.Index > 0 {
+		return outcome{object: r, lines: []line{{"trained", fmt.Sprintf("as rank %d of %d; the run is rank 0's", o.Job.Index, o.Job.Count)}}}
 	}
 	early := ""
 	if r.StoppedEarly {
