@@ -26,7 +26,7 @@ type output struct {
 
 func newOutput(f vfs.File) output { return output{f: f, buf: bufio.NewWriterSize(f, writeBuffer)} }
 
-// append adds to the file.
+// Append adds to the file.
 func (o *output) append(p []byte) error {
 	if _, err := o.buf.Write(p); err != nil {
 		return fmt.Errorf("write %s: %w", o.f.Name(), err)
@@ -48,7 +48,7 @@ func (o *output) sync() error {
 	return nil
 }
 
-// close makes the file durable.
+// Close makes the file durable.
 func (o *output) close() error {
 	if err := errors.Join(o.sync(), o.f.Close()); err != nil {
 		return err
@@ -57,24 +57,24 @@ func (o *output) close() error {
 	return nil
 }
 
-// discard closes the file if close did not; what it holds will be written again.
-func (o *output) discard() error {
+// Discard closes the file if close did not; what it holds will be written again.
+func (o *output) Discard() error {
 	if o.f == nil {
 		return nil
 	}
 	return o.f.Close()
 }
 
-// array is a data file being written as it is, and summed.
-type array struct {
+// Array is a data file being written as it is, and summed.
+type Array struct {
 	output
-	w    *writer
+	w    *Writer
 	name string
 	sum  *binio.Summer
 }
 
-// create starts a data file.
-func (w *writer) create(name string) (*array, error) {
+// Create starts a data file.
+func (w *Writer) Create(name string) (*Array, error) {
 	f, err := w.dir.FS().Create(w.dir.File(name))
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", w.dir.File(name), err)
@@ -82,12 +82,12 @@ func (w *writer) create(name string) (*array, error) {
 	return w.array(name, f), nil
 }
 
-func (w *writer) array(name string, f vfs.File) *array {
-	return &array{output: newOutput(f), w: w, name: name, sum: binio.NewSummer(Granule)}
+func (w *Writer) array(name string, f vfs.File) *Array {
+	return &Array{output: newOutput(f), w: w, name: name, sum: binio.NewSummer(Granule)}
 }
 
 // Write appends to the file.
-func (a *array) Write(p []byte) (int, error) {
+func (a *Array) Write(p []byte) (int, error) {
 	if _, err := a.sum.Write(p); err != nil {
 		return 0, err
 	}
@@ -97,9 +97,9 @@ func (a *array) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finish makes the file and its checksums durable and lists them; the caller
+// Finish makes the file and its checksums durable and lists them; the caller
 // saves the journal.
-func (a *array) finish() error {
+func (a *Array) Finish() error {
 	if err := a.close(); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (a *array) finish() error {
 }
 
 // list writes the table that covers a data file, and lists both as finished.
-func (w *writer) list(file stage.File, table []byte) error {
+func (w *Writer) list(file stage.File, table []byte) error {
 	name := tableOf(file.Name)
 	if err := vfs.WriteFile(w.dir.FS(), w.dir.File(name), table); err != nil {
 		return fmt.Errorf("write %s: %w", w.dir.File(name), err)
@@ -117,15 +117,15 @@ func (w *writer) list(file stage.File, table []byte) error {
 	return nil
 }
 
-// write writes a whole data file from memory.
-func (w *writer) write(name string, content []byte) (err error) {
-	a, err := w.create(name)
+// Write writes a whole data file from memory.
+func (w *Writer) Write(name string, content []byte) (err error) {
+	a, err := w.Create(name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.discard()) }()
+	defer func() { err = errors.Join(err, a.Discard()) }()
 	if _, err := a.Write(content); err != nil {
 		return err
 	}
-	return a.finish()
+	return a.Finish()
 }

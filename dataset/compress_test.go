@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
+	"diskgnn/internal/stage/stagetest"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
@@ -30,7 +29,7 @@ func TestGenerateCompressed(t *testing.T) {
 	was := generate(t, datasettest.FS, raw, o)
 	o.Compress = true
 	res := generate(t, datasettest.FS, ref, o)
-	verified(t, ref)
+	datasettest.Verified(t, ref)
 	if res.Compression != "zstd" || res.FeatureBytes >= was.FeatureBytes || was.Compression != "" || res.Fingerprint == was.Fingerprint {
 		t.Errorf("compressed %+v, raw %+v", res, was)
 	}
@@ -38,56 +37,9 @@ func TestGenerateCompressed(t *testing.T) {
 		o.Resources = use
 		out := filepath.Join(dir, fmt.Sprint(i))
 		generate(t, datasettest.FS, out, o)
-		same(t, ref, out)
+		datasettest.Same(t, ref, out)
 	}
-	sameFeatures(t, raw, ref)
-}
-
-// sameFeatures compares a dataset with a compressed one of the same graph.
-func sameFeatures(t *testing.T, raw, compressed string) {
-	t.Helper()
-	fr, fc := files(t, raw), files(t, compressed)
-	if len(fr) != len(fc) {
-		t.Errorf("%d files, compressed %d", len(fr), len(fc))
-	}
-	for name, content := range fr {
-		if name != stage.MetaFile && !strings.HasPrefix(name, "features.") && fc[name] != content {
-			t.Errorf("%s differs", name)
-		}
-	}
-	d, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if b, err := d.DecodeAll([]byte(fc["features.zst"]), nil); err != nil || string(b) != fr["features.bin"] {
-		t.Errorf("features.zst holds %d bytes, %v: other than features.bin", len(b), err)
-	}
-}
-
-func TestImportCompressed(t *testing.T) {
-	dir := t.TempDir()
-	largeBolt().write(t, dir)
-	o := boltOptions(dir)
-	raw, ref := filepath.Join(dir, "raw"), filepath.Join(dir, "ref")
-	importAs := func(out string) {
-		t.Helper()
-		if _, err := dataset.Import(t.Context(), datasettest.FS, out, o, progress.Discard); err != nil {
-			t.Fatal(err)
-		}
-	}
-	importAs(raw)
-	o.Compress = true
-	importAs(ref)
-	sameFeatures(t, raw, ref)
-	o.Workers, o.Memory = 5, 1<<30
-	out := filepath.Join(dir, "out")
-	importAs(out)
-	same(t, ref, out)
-	o.Memory = 33 << 20
-	if _, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(dir, "none"), o, progress.Discard); !errors.Is(err, fault.ErrBudget) {
-		t.Errorf("33 MiB of memory: %v", err)
-	}
+	datasettest.SameFeatures(t, raw, ref)
 }
 
 // TestCompressedTwice checks that one form is never taken for the other.
@@ -141,7 +93,7 @@ func TestFutureVersions(t *testing.T) {
 
 func TestCompressedFailures(t *testing.T) {
 	o := dataset.GenerateOptions{Nodes: 300, AvgDegree: 2, Dim: 4, Classes: 2, Seed: 8, Compress: true}
-	everyFailure(t, []bool{true}, func(fsys vfs.FS, out string) error {
+	datasettest.EveryFailure(t, []bool{true}, func(fsys vfs.FS, out string) error {
 		_, err := dataset.Generate(t.Context(), fsys, out, o, progress.Discard)
 		return err
 	})
@@ -170,7 +122,7 @@ func TestCompressedByValue(t *testing.T) {
 	raw := datasettest.Tiny(t)
 	raw.Compress = true
 	d := datasettest.Create(t, t.TempDir(), raw)
-	f := files(t, d.Dir())
+	f := stagetest.Files(t, d.Dir())
 	frame := []byte(f["features.zst"])
 	want := append([]byte("DGNNFRM1"), binio.Bytes([]uint64{1 << 20, 96})...)
 	want = append(want, binio.Bytes([]uint32{uint32(len(frame)), binio.CRC(frame)})...)

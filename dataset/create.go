@@ -53,23 +53,23 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
-	w, state, err := begin(context.Background(), fsys, out, createParams{"memory", r.hash(), compression(r.Compress)}, r.Compress, false, progress.Discard)
+	w, state, err := Begin(context.Background(), fsys, out, createParams{"memory", r.hash(), CompressionName(r.Compress)}, r.Compress, false, progress.Discard)
 	if err != nil || state == stage.StateDone {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
+	defer func() { err = errors.Join(err, w.Close()) }()
 	w.state = journal{Facts: r.facts()}
 	for _, file := range r.files() {
 		if r.Compress && file.name == FeaturesFile {
 			err = w.writeFrames(file.content)
 		} else {
-			err = w.write(file.name, file.content)
+			err = w.Write(file.name, file.content)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return w.commit(struct{}{})
+	return w.Commit(struct{}{})
 }
 
 func (r *Raw) facts() Facts {
@@ -78,7 +78,7 @@ func (r *Raw) facts() Facts {
 		Train: int64(len(r.Train)), Valid: int64(len(r.Valid)), Test: int64(len(r.Test)),
 	}
 	if r.Compress {
-		f.Compression = zstdFrames
+		f.Compression = Zstd
 	}
 	if r.Targets != nil {
 		f.LabelKind = labelMultiHot
@@ -102,9 +102,9 @@ func (r *Raw) files() []namedBytes {
 		{IndicesFile, binio.Bytes(r.Indices)},
 		{FeaturesFile, r.Features},
 		{LabelsFile, binio.Bytes(r.Labels)},
-		{splitFile(Train), binio.Bytes(r.Train)},
-		{splitFile(Valid), binio.Bytes(r.Valid)},
-		{splitFile(Test), binio.Bytes(r.Test)},
+		{SplitFile(Train), binio.Bytes(r.Train)},
+		{SplitFile(Valid), binio.Bytes(r.Valid)},
+		{SplitFile(Test), binio.Bytes(r.Test)},
 	}
 	if r.Targets != nil {
 		files = append(files, namedBytes{TargetsFile, r.Targets})
@@ -133,18 +133,18 @@ func (r *Raw) check() error {
 	switch {
 	case n < 1 || r.Indptr[0] != 0 || r.Indptr[n] != int64(len(r.Indices)) || !slices.IsSorted(r.Indptr):
 		return bad("indptr does not describe %d edges", len(r.Indices))
-	case !featureType(r.DType) || r.Dim < 1 || r.Dim > maxDim || len(r.Features) != n*r.Dim*r.DType.Size():
+	case !FeatureType(r.DType) || r.Dim < 1 || r.Dim > MaxDim || len(r.Features) != n*r.Dim*r.DType.Size():
 		return bad("%d bytes of features for %d rows of %d × %s", len(r.Features), n, r.Dim, r.DType)
 	case len(r.Labels) != n || r.Classes < 1 || r.Classes > math.MaxInt32:
 		return bad("%d labels of %d classes for %d nodes", len(r.Labels), r.Classes, n)
 	}
-	if err := checkNodes("dataset", int64(n)); err != nil {
+	if err := CheckNodes("dataset", int64(n)); err != nil {
 		return err
 	}
 	// The caller's slice may begin at any byte.
 	for element, b := int64(0), r.Features; len(b) > 0; {
 		piece := slices.Clone(b[:min(len(b), 1<<16)])
-		if i := indexNotFinite(piece, r.DType); i >= 0 {
+		if i := IndexNotFinite(piece, r.DType); i >= 0 {
 			return notFinite(fault.ErrInput, FeaturesFile, element+int64(i), r.Dim)
 		}
 		element, b = element+int64(len(piece)/r.DType.Size()), b[len(piece):]
@@ -181,7 +181,7 @@ func (r *Raw) checkTargets() error {
 	}
 	row := graph.TargetBytes(r.Classes)
 	switch {
-	case r.Classes > maxTargets || len(r.Targets) != len(r.Labels)*row:
+	case r.Classes > MaxTargets || len(r.Targets) != len(r.Labels)*row:
 		return fault.New(fault.ErrInput, "%d bytes for %d classes of %d nodes", len(r.Targets), r.Classes, len(r.Labels))
 	case slices.Max(r.Labels) > 0:
 		return fault.New(fault.ErrInput, "a node of a multi-label graph has label %d, neither 0 nor -1", slices.Max(r.Labels))

@@ -135,12 +135,12 @@ func (d *Dataset) Split(name string) (_ []uint32, err error) {
 		return nil, fault.New(fault.ErrUsage, "unknown split %q (%s, %s, %s)", name, Train, Valid, Test)
 	}
 	ids := make([]uint32, n)
-	if err := d.readAll(splitFile(name), binio.Bytes(ids)); err != nil {
+	if err := d.readAll(SplitFile(name), binio.Bytes(ids)); err != nil {
 		return nil, err
 	}
 	for i, v := range ids {
 		if int64(v) >= d.facts.Nodes || i > 0 && v <= ids[i-1] {
-			return nil, fault.New(fault.ErrCorrupt, "%s: id %d at position %d is out of range or out of order", d.path(splitFile(name)), v, i)
+			return nil, fault.New(fault.ErrCorrupt, "%s: id %d at position %d is out of range or out of order", d.path(SplitFile(name)), v, i)
 		}
 	}
 	return ids, nil

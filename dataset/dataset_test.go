@@ -21,23 +21,6 @@ import (
 	"diskgnn/internal/stage/stagetest"
 )
 
-// files reads a directory, but for run.json, which no fingerprint covers.
-func files(t *testing.T, dir string) map[string]string { return stagetest.Files(t, dir) }
-
-// same fails unless two directories hold the same files with the same bytes.
-func same(t *testing.T, a, b string) {
-	t.Helper()
-	fa, fb := files(t, a), files(t, b)
-	for n, content := range fa {
-		if fb[n] != content {
-			t.Errorf("%s differs between %s and %s", n, a, b)
-		}
-	}
-	if len(fa) != len(fb) {
-		t.Errorf("%d files in %s, %d in %s", len(fa), a, len(fb), b)
-	}
-}
-
 func TestTinyByValue(t *testing.T) {
 	raw := datasettest.Tiny(t)
 	d := datasettest.Create(t, t.TempDir(), raw)
@@ -48,7 +31,7 @@ func TestTinyByValue(t *testing.T) {
 	if diff := cmp.Diff(want, d.Facts()); diff != "" {
 		t.Error(diff)
 	}
-	f := files(t, d.Dir())
+	f := stagetest.Files(t, d.Dir())
 	for name, want := range map[string][]byte{
 		"indptr.bin":  binio.Bytes([]int64{0, 3, 5, 6, 10, 14, 15, 17, 17}),
 		"indices.bin": binio.Bytes([]uint32{1, 2, 7, 0, 3, 0, 0, 1, 2, 4, 3, 5, 6, 7, 4, 4, 5}),
@@ -222,7 +205,7 @@ func everyByte(t *testing.T, compress bool) {
 	raw := datasettest.Tiny(t)
 	raw.Compress = compress
 	d := datasettest.Create(t, t.TempDir(), raw)
-	for name, content := range files(t, d.Dir()) {
+	for name, content := range stagetest.Files(t, d.Dir()) {
 		path := filepath.Join(d.Dir(), name)
 		step := 1
 		if name == "meta.json" {
@@ -297,5 +280,12 @@ func TestShrinks(t *testing.T) {
 	}
 	if _, err := dataset.Open(datasettest.FS, d.Dir()); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("open: %v", err)
+	}
+}
+
+func save(t testing.TB, name string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, content, 0o666); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package dataset owns the DATASET directory: a graph's topology, its node
 // features, labels and splits, as raw arrays that are mapped or streamed.
 //
-// It opens and verifies such directories, generates synthetic ones, and imports
-// graphs in other formats.
+// It opens and verifies such directories and generates synthetic ones. Package
+// dataset/importer makes them of graphs in other formats, with a Writer.
 //
 // # Format
 //

@@ -43,7 +43,7 @@ const (
 const (
 	sumsSuffix   = ".sums"
 	framesSuffix = ".frames"
-	zstdFrames   = "zstd"
+	Zstd         = "zstd"
 	nodeIDBytes  = 4
 )
 
@@ -56,11 +56,15 @@ const (
 	multiHotMetric = "f1"
 )
 
-func splitFile(name string) string { return name + ".bin" }
+// SplitNames lists the splits.
+var SplitNames = []string{Train, Valid, Test}
+
+// SplitFile returns the file of a split.
+func SplitFile(name string) string { return name + ".bin" }
 
 // dataFiles lists the files of a dataset, those that are checked first in front.
 func (f *Facts) dataFiles() []string {
-	files := []string{IndptrFile, IndicesFile, LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), f.FeaturesFile()}
+	files := []string{IndptrFile, IndicesFile, LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test), f.FeaturesFile()}
 	if f.MultiLabel() {
 		files = append(files, TargetsFile)
 	}
@@ -75,7 +79,8 @@ func (f *Facts) FeaturesFile() string {
 	return FeaturesFile
 }
 
-func labelKind(multi bool) string {
+// LabelKind returns what Facts.LabelKind says of nodes with one class, or with any number.
+func LabelKind(multi bool) string {
 	if multi {
 		return labelMultiHot
 	}
@@ -144,11 +149,11 @@ func (f *Facts) size(name string) int64 {
 		return f.Nodes * 4
 	case TargetsFile:
 		return f.Nodes * int64(f.TargetBytes())
-	case splitFile(Train):
+	case SplitFile(Train):
 		return f.Train * nodeIDBytes
-	case splitFile(Valid):
+	case SplitFile(Valid):
 		return f.Valid * nodeIDBytes
-	case splitFile(Test):
+	case SplitFile(Test):
 		return f.Test * nodeIDBytes
 	}
 	return -1
@@ -172,7 +177,7 @@ func (f *Facts) check() error {
 		return fault.New(fault.ErrVersion, "it needs a newer program: %.20q labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
 			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
 	}
-	if f.Compression != "" && f.Compression != zstdFrames {
+	if f.Compression != "" && f.Compression != Zstd {
 		return fault.New(fault.ErrVersion, "it needs a newer program: features compressed by %.20q", f.Compression)
 	}
 	if f.Metric != classMetric && f.Metric != multiHotMetric {
@@ -182,17 +187,17 @@ func (f *Facts) check() error {
 	switch {
 	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
 		return fault.New(fault.ErrCorrupt, "%d nodes", f.Nodes)
-	case f.Edges < 0 || f.Edges > maxFile/nodeIDBytes:
+	case f.Edges < 0 || f.Edges > MaxFile/nodeIDBytes:
 		return fault.New(fault.ErrCorrupt, "%d edges", f.Edges)
-	case f.Dim < 1 || f.Dim > maxDim:
+	case f.Dim < 1 || f.Dim > MaxDim:
 		return fault.New(fault.ErrCorrupt, "feature rows of %d elements", f.Dim)
-	case !featureType(f.DType):
+	case !FeatureType(f.DType):
 		return fault.New(fault.ErrCorrupt, "features of type %.20q", f.DType)
 	case f.Classes < 1 || f.Classes > math.MaxInt32:
 		return fault.New(fault.ErrCorrupt, "%d classes", f.Classes)
-	case f.MultiLabel() && f.Classes > maxTargets:
+	case f.MultiLabel() && f.Classes > MaxTargets:
 		return fault.New(fault.ErrCorrupt, "%d classes of multi-label nodes", f.Classes)
-	case max(f.size(FeaturesFile), f.size(TargetsFile)) > maxFile:
+	case max(f.size(FeaturesFile), f.size(TargetsFile)) > MaxFile:
 		return fault.New(fault.ErrCorrupt, "%d nodes of %d × %s and %d classes", f.Nodes, f.Dim, f.DType, f.Classes)
 	case slices.Min(parts) < 0 || slices.Max(parts) > f.Nodes || f.Train+f.Valid+f.Test+f.Unlabelled > f.Nodes:
 		return fault.New(fault.ErrCorrupt, "%d nodes to train on, %d to validate, %d to test and %d without a label, of %d", f.Train, f.Valid, f.Test, f.Unlabelled, f.Nodes)
@@ -201,21 +206,21 @@ func (f *Facts) check() error {
 }
 
 const (
-	// maxDim bounds the elements of a row, far above any use, so that sizes cannot
+	// MaxDim bounds the elements of a row, far above any use, so that sizes cannot
 	// overflow.
-	maxDim = 1 << 24
-	// maxFile bounds the bytes of a data file likewise: tables of checksums, which are
+	MaxDim = 1 << 24
+	// MaxFile bounds the bytes of a data file likewise: tables of checksums, which are
 	// read whole, are within a few GiB.
-	maxFile = 1 << 50
+	MaxFile = 1 << 50
 )
 
-// featureType reports whether features may have the type.
-func featureType(t dtype.Type) bool {
+// FeatureType reports whether features may have the type.
+func FeatureType(t dtype.Type) bool {
 	return t == dtype.Float32 || t == dtype.Float16 || t == dtype.BFloat16
 }
 
-// checkNodes refuses graphs whose nodes 32-bit ids cannot name.
-func checkNodes(what string, n int64) error {
+// CheckNodes refuses graphs whose nodes 32-bit ids cannot name.
+func CheckNodes(what string, n int64) error {
 	if n > graph.MaxNodes {
 		return fault.New(fault.ErrInput, "%s: %d nodes; this version names nodes by 32-bit ids, at most %d", what, n, int64(graph.MaxNodes))
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/internal/stage/stagetest"
+
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/binio"
@@ -47,7 +49,7 @@ func forge(t *testing.T, out string, format stage.Format, facts any, contents ma
 }
 
 // tables returns the files of a directory with fresh tables of checksums, where a file
-// has one.
+// Has one.
 func tables(contents map[string][]byte) map[string][]byte {
 	for name, content := range contents {
 		if _, ok := contents[name+".sums"]; ok {
@@ -64,7 +66,7 @@ func tables(contents map[string][]byte) map[string][]byte {
 func contentOf(t *testing.T, d *dataset.Dataset) (map[string][]byte, map[string]any) {
 	t.Helper()
 	contents := map[string][]byte{}
-	for name, b := range files(t, d.Dir()) {
+	for name, b := range stagetest.Files(t, d.Dir()) {
 		if name != stage.MetaFile {
 			contents[name] = []byte(b)
 		}

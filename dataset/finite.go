@@ -6,8 +6,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// indexNotFinite returns the first of the elements that is an infinity or NaN, or -1.
-func indexNotFinite(b []byte, t dtype.Type) int {
+// IndexNotFinite returns the first of the elements that is an infinity or NaN, or -1.
+func IndexNotFinite(b []byte, t dtype.Type) int {
 	switch t {
 	case dtype.Float32:
 		return indexExponent(binio.View[uint32](b), 0x7F800000)

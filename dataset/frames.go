@@ -88,8 +88,8 @@ func decodeFrames(b []byte) (frames, error) {
 // library may bring about.
 const compressorVersion = "zstd-1"
 
-// compression returns the content parameter: empty for none.
-func compression(compress bool) string {
+// CompressionName returns the content parameter: empty for none.
+func CompressionName(compress bool) string {
 	if compress {
 		return compressorVersion
 	}

@@ -12,15 +12,15 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// frameMemory is what a frame takes while it is compressed: its content, itself,
+// FrameMemory is what a frame takes while it is compressed: its content, itself,
 // and the encoder's tables.
-const frameMemory = Granule + maxFrame + 3<<20
+const FrameMemory = Granule + maxFrame + 3<<20
 
 // frameWriter writes the compressed feature table. Frames are compressed
 // concurrently; the goroutine that calls its methods writes them, in order.
 type frameWriter struct {
 	output
-	w     *writer
+	w     *Writer
 	enc   *zstd.Encoder
 	table frames // those written
 	skip  int64  // bytes to come that lie in frames which are there
@@ -35,7 +35,7 @@ type frame struct {
 	done     chan struct{} // receives once when out is ready
 }
 
-func newFrameWriter(w *writer, f vfs.File) *frameWriter {
+func newFrameWriter(w *Writer, f vfs.File) *frameWriter {
 	return &frameWriter{output: newOutput(f), w: w, slots: w.frames}
 }
 
@@ -126,7 +126,7 @@ func (fw *frameWriter) checkpoint(int64) error {
 	}
 	s := &fw.w.state
 	s.Rows, s.RowsSum, s.Frames = fw.table.size/int64(s.Facts.RowBytes()), binio.HashSums(fw.table.crcs), fw.table.lengths
-	return fw.w.save()
+	return fw.w.Save()
 }
 
 // adopt implements table.
@@ -149,8 +149,8 @@ func (fw *frameWriter) adopt(ctx context.Context) (bool, error) {
 	return true, fw.cut(fw.table.stored())
 }
 
-// finish implements table.
-func (fw *frameWriter) finish() error {
+// Finish implements table.
+func (fw *frameWriter) Finish() error {
 	if fw.next != nil {
 		if err := fw.compress(); err != nil {
 			return err
@@ -164,19 +164,19 @@ func (fw *frameWriter) finish() error {
 }
 
 // writeFrames writes features from memory, compressed.
-func (w *writer) writeFrames(content []byte) (err error) {
+func (w *Writer) writeFrames(content []byte) (err error) {
 	f, err := w.dir.FS().Create(w.dir.File(CompressedFeaturesFile))
 	if err != nil {
 		return err
 	}
 	fw := newFrameWriter(w, f)
-	defer func() { err = errors.Join(err, fw.discard()) }()
+	defer func() { err = errors.Join(err, fw.Discard()) }()
 	if _, err := fw.Write(content); err != nil {
 		return err
 	}
-	return fw.finish()
+	return fw.Finish()
 }
 
-// discard implements table. Frames that nobody waits for any longer end by
+// Discard implements table. Frames that nobody waits for any longer end by
 // themselves.
-func (fw *frameWriter) discard() error { return fw.output.discard() }
+func (fw *frameWriter) Discard() error { return fw.output.Discard() }

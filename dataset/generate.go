@@ -51,21 +51,21 @@ func Generate(ctx context.Context, fsys vfs.FS, out string, o GenerateOptions, r
 	if err := o.Validate(); err != nil {
 		return Result{}, err
 	}
-	g := &generation{o: o, rep: rep, run: startRun(ctx, out, o.Resources)}
-	defer g.watch.Stop()
+	g := &generation{o: o, rep: rep, Call: StartCall(ctx, out, o.Resources)}
+	defer g.Stop()
 	state, err := g.generate(ctx, fsys, out)
 	if err != nil {
 		return Result{}, fmt.Errorf("generate: %w", err)
 	}
-	return g.result(fsys, state)
+	return g.Result(fsys, state)
 }
 
 // generation is one run of Generate.
 type generation struct {
-	*run
+	*Call
 	o     GenerateOptions
 	rep   progress.Reporter
-	w     *writer
+	w     *Writer
 	model *synth.Model
 	slots int // pieces of work under way
 }
@@ -77,23 +77,23 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 		return 0, err
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
-	g.w, state, err = begin(ctx, fsys, out, generateParams{
-		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, compression(o.Compress), o.MultiLabel,
+	g.w, state, err = Begin(ctx, fsys, out, generateParams{
+		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel,
 	}, o.Compress, o.Force, g.rep)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
-	defer func() { err = errors.Join(err, g.w.close()) }()
+	defer func() { err = errors.Join(err, g.w.Close()) }()
 	g.w.frames = g.slots
-	g.w.report(g.rep, state)
+	g.w.Report(g.rep, state)
 
 	f := &g.w.state.Facts
 	f.Nodes, f.Dim, f.DType, f.Classes = o.Nodes, o.Dim, o.DType, o.Classes
-	f.Train, f.Valid, f.Test, f.LabelKind = train, valid, test, labelKind(o.MultiLabel)
+	f.Train, f.Valid, f.Test, f.LabelKind = train, valid, test, LabelKind(o.MultiLabel)
 	if f.Edges == 0 {
 		f.Edges = int64(o.AvgDegree * float64(o.Nodes)) // about: until the topology is written
 	}
-	if err := g.w.checkSpace(need{f.Edges, f.Edges}, 0, g.rep); err != nil {
+	if err := g.w.CheckSpace(Need{f.Edges, f.Edges}, 0, g.rep); err != nil {
 		return state, err
 	}
 	g.model, err = synth.New(synth.Params{
@@ -107,18 +107,18 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 		do      func(context.Context) error
 		seconds *float64
 	}{
-		{g.labels, &g.res.LabelSeconds},
-		{g.topology, &g.res.TopologySeconds},
-		{g.features, &g.res.FeatureSeconds},
-		{g.measure, &g.res.FeatureSeconds},
+		{g.labels, &g.Res.LabelSeconds},
+		{g.topology, &g.Res.TopologySeconds},
+		{g.features, &g.Res.FeatureSeconds},
+		{g.measure, &g.Res.FeatureSeconds},
 	} {
 		began := time.Now()
 		if err := step.do(ctx); err != nil {
 			return state, err
 		}
-		since(step.seconds, began)
+		Since(step.seconds, began)
 	}
-	return state, g.w.commit(g.run.facts())
+	return state, g.w.Commit(g.Facts())
 }
 
 // generateBlock is the number of nodes whose labels or edges are made at once.
@@ -127,9 +127,9 @@ const generateBlock = 1 << 14
 // plan fits the pieces under way into the budget.
 func (g *generation) plan() error {
 	o := &g.o
-	_, rows := blockRows(o.Nodes, o.Dim, o.DType)
+	_, rows := BlockRows(o.Nodes, o.Dim, o.DType)
 	if o.Compress {
-		rows += frameMemory
+		rows += FrameMemory
 	}
 	edges := int64(4 * 2 * o.AvgDegree * generateBlock) // twice the mean: hubs come in bunches
 	labels := int64(4 + 4)                              // with the splits
@@ -166,20 +166,20 @@ func newSlots[S any](n int) []*S {
 
 // labels writes the labels and the splits.
 func (g *generation) labels(ctx context.Context) (err error) {
-	names := []string{LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test)}
+	names := []string{LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test)}
 	row := g.w.state.Facts.TargetBytes()
 	if row > 0 {
 		names = append(names, TargetsFile)
 	}
-	if g.w.has(names...) {
+	if g.w.Has(names...) {
 		return nil
 	}
-	files := make([]*array, len(names))
+	files := make([]*Array, len(names))
 	for i, name := range names {
-		if files[i], err = g.w.create(name); err != nil {
+		if files[i], err = g.w.Create(name); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, files[i].discard()) }()
+		defer func() { err = errors.Join(err, files[i].Discard()) }()
 	}
 	type slot struct {
 		labels  []int32
@@ -222,23 +222,23 @@ func (g *generation) labels(ctx context.Context) (err error) {
 		return err
 	}
 	for _, f := range files {
-		if err := f.finish(); err != nil {
+		if err := f.Finish(); err != nil {
 			return err
 		}
 	}
-	return g.w.save()
+	return g.w.Save()
 }
 
 // topology writes indptr and indices.
 func (g *generation) topology(ctx context.Context) (err error) {
-	if g.w.has(IndptrFile, IndicesFile) {
+	if g.w.Has(IndptrFile, IndicesFile) {
 		return nil
 	}
-	t, err := g.w.startTopology()
+	t, err := g.w.StartTopology()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.discard()) }()
+	defer func() { err = errors.Join(err, t.Discard()) }()
 	type slot struct{ degrees, indices []uint32 }
 	task := g.rep.Task("draw edges", g.w.state.Facts.Edges, progress.Edges)
 	defer task.Done()
@@ -254,20 +254,20 @@ func (g *generation) topology(ctx context.Context) (err error) {
 		},
 		func(s *slot, lo, hi int64) error {
 			task.Add(int64(len(s.indices)))
-			return t.append(s.degrees, s.indices)
+			return t.Append(s.degrees, s.indices)
 		})
 	if err != nil {
 		return err
 	}
-	return t.finish()
+	return t.Finish()
 }
 
 // features writes the feature rows.
 func (g *generation) features(ctx context.Context) error {
-	if g.w.has(g.w.state.Facts.FeaturesFile()) {
+	if g.w.Has(g.w.state.Facts.FeaturesFile()) {
 		return nil
 	}
-	return g.w.writeFeatures(ctx, g.rep, g.slots, func(_ context.Context, lo, hi int64, values []float32) error {
+	return g.w.WriteFeatures(ctx, g.rep, g.slots, func(_ context.Context, lo, hi int64, values []float32) error {
 		for v := lo; v < hi; v++ {
 			g.model.Features(values[(v-lo)*int64(g.o.Dim):][:g.o.Dim], uint32(v))
 		}
@@ -313,6 +313,6 @@ func (g *generation) measure(ctx context.Context) error {
 		return err
 	}
 	score := float64(right) / float64(g.w.state.Facts.Test)
-	g.res.FeaturesAlone = &score
+	g.Res.FeaturesAlone = &score
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
-	"diskgnn/internal/vfs/vfstest"
 )
 
 func generate(t *testing.T, fsys vfs.FS, out string, o dataset.GenerateOptions) dataset.Result {
@@ -27,23 +26,11 @@ func generate(t *testing.T, fsys vfs.FS, out string, o dataset.GenerateOptions) 
 	return res
 }
 
-func verified(t *testing.T, dir string) *dataset.Dataset {
-	t.Helper()
-	d, err := dataset.Open(datasettest.FS, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Verify(t.Context(), progress.Discard, 2); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 func TestGenerate(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "D")
 	o := dataset.GenerateOptions{Nodes: 40_000, Dim: 32, Classes: 8, Seed: 1, TrainRatio: 0.05}
 	res := generate(t, datasettest.FS, out, o)
-	d := verified(t, out)
+	d := datasettest.Verified(t, out)
 	f := d.Facts()
 	if f.Nodes != 40_000 || f.Edges != 600_000 || f.Dim != 32 || f.Classes != 8 || f.DType != dtype.Float32 ||
 		f.Train != 2000 || f.Valid != 400 || f.Test != 400 || f.Unlabelled != 0 {
@@ -82,7 +69,7 @@ func TestGenerateTwice(t *testing.T) {
 			o.Resources = use
 			out := filepath.Join(dir, fmt.Sprint(i))
 			generate(t, datasettest.FS, out, o)
-			same(t, ref, out)
+			datasettest.Same(t, ref, out)
 		}
 	}
 }
@@ -92,7 +79,7 @@ func TestGenerateSmall(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "D")
 		o := dataset.GenerateOptions{Nodes: nodes, AvgDegree: 1.5, Dim: 3, Classes: 2, Seed: 3}
 		res := generate(t, datasettest.FS, out, o)
-		verified(t, out)
+		datasettest.Verified(t, out)
 		if least := min(32, nodes/8); res.Train < least || res.Valid < least || res.Test < least {
 			t.Errorf("%d nodes: splits of %d, %d, %d", nodes, res.Train, res.Valid, res.Test)
 		}
@@ -140,7 +127,7 @@ func TestGenerateRefuses(t *testing.T) {
 	if !errors.Is(err, fault.ErrBudget) {
 		t.Errorf("1 MiB of memory: %v", err)
 	}
-	full := freeSpace{datasettest.FS, 1 << 20}
+	full := datasettest.FreeSpace{FS: datasettest.FS, Bytes: 1 << 20}
 	_, err = dataset.Generate(t.Context(), full, out, dataset.GenerateOptions{}, progress.Discard)
 	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "of disk") {
 		t.Errorf("1 MiB of disk: %v", err)
@@ -150,29 +137,6 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// freeSpace is a file system that claims to have so much room.
-type freeSpace struct {
-	vfs.FS
-	bytes int64
-}
-
-func (f freeSpace) Free(string) (int64, error) { return f.bytes, nil }
-
-// cancelAt cancels a context at the n-th write.
-type cancelAt struct {
-	n      int
-	cancel context.CancelFunc
-}
-
-func (c *cancelAt) Before(op vfs.Op, _ string) error {
-	if op == vfs.OpWrite {
-		if c.n--; c.n == 0 {
-			c.cancel()
-		}
-	}
-	return nil
-}
-
 func TestGenerateCancel(t *testing.T) {
 	o := dataset.GenerateOptions{Nodes: 100_000, AvgDegree: 4, Dim: 16, Classes: 4, Seed: 1}
 	dir := t.TempDir()
@@ -180,7 +144,7 @@ func TestGenerateCancel(t *testing.T) {
 	generate(t, datasettest.FS, ref, o)
 	for n := 1; n < 30; n += 4 {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := dataset.Generate(ctx, vfs.Inject(datasettest.FS, &cancelAt{n, cancel}), out, o, progress.Discard)
+		_, err := dataset.Generate(ctx, vfs.Inject(datasettest.FS, &datasettest.CancelAt{N: n, Cancel: cancel}), out, o, progress.Discard)
 		cancel()
 		if err == nil {
 			break
@@ -193,49 +157,17 @@ func TestGenerateCancel(t *testing.T) {
 		}
 	}
 	generate(t, datasettest.FS, out, o)
-	same(t, ref, out)
+	datasettest.Same(t, ref, out)
 }
 
 // TestGenerateFailures fails every operation in turn, alone and with all later
 // ones, and checks that the next run finishes with the same bytes.
 func TestGenerateFailures(t *testing.T) {
 	o := dataset.GenerateOptions{Nodes: 300, AvgDegree: 2, Dim: 4, Classes: 2, Seed: 8}
-	everyFailure(t, []bool{false, true}, func(fsys vfs.FS, out string) error {
+	datasettest.EveryFailure(t, []bool{false, true}, func(fsys vfs.FS, out string) error {
 		_, err := dataset.Generate(t.Context(), fsys, out, o, progress.Discard)
 		return err
 	})
-}
-
-// everyFailure runs a stage that makes a directory with a failure at every
-// operation, alone or with all later ones, and again without.
-func everyFailure(t *testing.T, after []bool, make func(fsys vfs.FS, out string) error) {
-	t.Helper()
-	dir := vfstest.TempDir(t)
-	ref := filepath.Join(dir, "ref")
-	if err := make(datasettest.FS, ref); err != nil {
-		t.Fatal(err)
-	}
-	boom := errors.New("boom")
-	for _, after := range after {
-		for n := 0; ; n++ {
-			out := filepath.Join(dir, fmt.Sprint(n, after))
-			in := &vfs.FailAt{N: n, After: after, Err: boom}
-			err := make(vfs.Inject(datasettest.FS, in), out)
-			if !in.Fired() {
-				if err != nil {
-					t.Fatalf("no failure injected, yet %v", err)
-				}
-				break
-			}
-			if !errors.Is(err, boom) {
-				t.Errorf("%v: %v", in, err)
-			}
-			if err := make(datasettest.FS, out); err != nil {
-				t.Fatalf("after %v: %v", in, err)
-			}
-			same(t, ref, out)
-		}
-	}
 }
 
 func BenchmarkGenerate(b *testing.B) {

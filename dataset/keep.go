@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -17,7 +18,7 @@ import (
 // groups lists the data files that are written together: if one has changed, all are written
 // again.
 var groups = [][]string{
-	{LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test), TargetsFile},
+	{LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test), TargetsFile},
 	{IndptrFile, IndicesFile},
 	{FeaturesFile},
 	{CompressedFeaturesFile},
@@ -27,7 +28,7 @@ var groups = [][]string{
 // every byte matches the checksums that were made of it in memory, which the journal
 // covers. Others are forgotten, to be written again. What the journal does not name is
 // removed, so that it takes no room.
-func (w *writer) keep(ctx context.Context, rep progress.Reporter) error {
+func (w *Writer) keep(ctx context.Context, rep progress.Reporter) error {
 	var total int64
 	for _, f := range w.state.Files {
 		total += f.Size
@@ -56,7 +57,7 @@ func (w *writer) keep(ctx context.Context, rep progress.Reporter) error {
 }
 
 // checkFile reads a finished file.
-func (w *writer) checkFile(ctx context.Context, file stage.File, task progress.Task) error {
+func (w *Writer) checkFile(ctx context.Context, file stage.File, task progress.Task) error {
 	i := slices.IndexFunc(w.state.Files, func(f stage.File) bool { return f.Name == tableOf(file.Name) })
 	if i < 0 {
 		return fault.New(fault.ErrCorrupt, "the journal of %s names no checksums of %s", w.dir.Path(), file.Name)
@@ -77,7 +78,7 @@ func checkBytes(ctx context.Context, fsys vfs.FS, name string, size int64, c *fi
 }
 
 // forget takes files and their tables for unfinished.
-func (w *writer) forget(names []string) {
+func (w *Writer) forget(names []string) {
 	w.state.Files = slices.DeleteFunc(w.state.Files, func(f stage.File) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return f.Name == name || f.Name == tableOf(name) })
 	})
@@ -85,7 +86,7 @@ func (w *writer) forget(names []string) {
 
 // removeOthers removes the files that are not named as finished, but for features that
 // are durable in part.
-func (w *writer) removeOthers() error {
+func (w *Writer) removeOthers() error {
 	names, err := w.dir.FS().List(w.dir.Path())
 	if err != nil {
 		return err
@@ -95,8 +96,8 @@ func (w *writer) removeOthers() error {
 			return slices.ContainsFunc(group, func(n string) bool { return n == name || tableOf(n) == name })
 		})
 		switch {
-		case name == edgesFile:
-		case !known || w.has(name):
+		case strings.HasSuffix(name, scratchSuffix):
+		case !known || w.Has(name):
 			continue
 		case w.state.Rows > 0 && (name == FeaturesFile || name == CompressedFeaturesFile):
 			continue

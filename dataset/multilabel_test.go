@@ -3,12 +3,13 @@ package dataset_test
 import (
 	"bytes"
 	"errors"
-	"math"
 	"math/bits"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"diskgnn/internal/stage/stagetest"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
@@ -27,7 +28,7 @@ func TestMultiLabelByValue(t *testing.T) {
 	if !f.MultiLabel() || f.TargetBytes() != 2 || f.LabelKind != "multi-hot" || f.Metric != "f1" || f.Unlabelled != 1 {
 		t.Errorf("facts %+v", f)
 	}
-	if b := files(t, d.Dir())["targets.bin"]; b != string(raw.Targets) {
+	if b := stagetest.Files(t, d.Dir())["targets.bin"]; b != string(raw.Targets) {
 		t.Errorf("targets.bin is % x", b)
 	}
 	got, err := d.Targets(t.Context(), []uint32{0, 2, 3, 6})
@@ -97,13 +98,13 @@ func TestGenerateMultiLabel(t *testing.T) {
 	res := generate(t, datasettest.FS, filepath.Join(dir, "D"), o)
 	o.Workers = 3
 	generate(t, datasettest.FS, filepath.Join(dir, "E"), o)
-	same(t, filepath.Join(dir, "D"), filepath.Join(dir, "E"))
+	datasettest.Same(t, filepath.Join(dir, "D"), filepath.Join(dir, "E"))
 	if res.LabelKind != "multi-hot" || res.FeaturesAlone != nil {
 		t.Errorf("result %+v", res)
 	}
-	verified(t, filepath.Join(dir, "D"))
+	datasettest.Verified(t, filepath.Join(dir, "D"))
 	classes := 0
-	for _, b := range []byte(files(t, filepath.Join(dir, "D"))["targets.bin"]) {
+	for _, b := range []byte(stagetest.Files(t, filepath.Join(dir, "D"))["targets.bin"]) {
 		classes += bits.OnesCount8(b)
 	}
 	if mean := float64(classes) / 20_000; mean < 1.5 || mean > 4 {
@@ -112,74 +113,10 @@ func TestGenerateMultiLabel(t *testing.T) {
 	// The graph is the one of single labels.
 	o.MultiLabel = false
 	generate(t, datasettest.FS, filepath.Join(dir, "F"), o)
-	a, b := files(t, filepath.Join(dir, "D")), files(t, filepath.Join(dir, "F"))
+	a, b := stagetest.Files(t, filepath.Join(dir, "D")), stagetest.Files(t, filepath.Join(dir, "F"))
 	for _, name := range []string{"indptr.bin", "indices.bin", "features.bin", "train.bin"} {
 		if a[name] != b[name] {
 			t.Errorf("%s differs from that of single labels", name)
-		}
-	}
-}
-
-func TestImportMultiLabel(t *testing.T) {
-	nan := math.NaN()
-	for name, labels := range map[string][]byte{
-		"floats":   npyFile("(5, 3)", []float64{1, 0, 0, 0, 0, 0, 0, 1, 1, nan, nan, nan, 1, 1, 1}),
-		"integers": npyFile("(5, 3)", []int8{1, 0, 0, 0, 0, 0, 0, 1, 1, -1, -1, -1, 1, 1, 1}),
-	} {
-		dir := t.TempDir()
-		tr := benchmarkTree()
-		tr["g.npz/labels"] = labels
-		tr.write(t, dir)
-		out := filepath.Join(dir, "D")
-		res, err := dataset.Import(t.Context(), datasettest.FS, out, benchmarkOptions(dir), progress.Discard)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if res.Classes != 3 || res.Unlabelled != 1 || res.LabelKind != "multi-hot" || res.Train != 2 {
-			t.Errorf("%s: %+v", name, res)
-		}
-		contents(t, out, map[string][]byte{"targets.bin": {1, 0, 6, 0, 7}})
-	}
-}
-
-// boltMulti is boltTree with three classes that nodes may have together.
-func boltMulti() tree {
-	tr := boltTree()
-	text := string(tr["metadata.yaml"])
-	text = strings.Replace(text, "{name: labels, format: csv, path: valid_labels.csv}", "{name: labels, format: numpy, path: valid_labels.npy}", 1)
-	tr["metadata.yaml"] = []byte(text)
-	tr["train_labels.npy"] = npyFile("(2, 3)", []bool{true, false, true, false, true, false})
-	tr["valid_labels.npy"] = npyFile("(1, 3)", []float32{0, 0, 0})
-	tr["test_labels.npy"] = npyFile("(1, 3)", []int64{1, 1, 1})
-	return tr
-}
-
-func TestImportMultiLabelGraphBolt(t *testing.T) {
-	dir := t.TempDir()
-	boltMulti().write(t, dir)
-	out := filepath.Join(dir, "D")
-	if _, err := dataset.Import(t.Context(), datasettest.FS, out, boltOptions(dir), progress.Discard); err != nil {
-		t.Fatal(err)
-	}
-	contents(t, out, map[string][]byte{"targets.bin": {2, 7, 5, 0}, "train.bin": {0, 0, 0, 0, 2, 0, 0, 0}})
-
-	for want, change := range map[string]func(tree){
-		"node 0 has 2 in the column of class 1":               func(tr tree) { tr["train_labels.npy"] = npyFile("(2, 3)", []int8{1, 0, 1, 0, 2, 0}) },
-		"node 3 has NaN in the column of class 2":             func(tr tree) { tr["valid_labels.npy"] = npyFile("(1, 3)", []float32{0, 1, float32(math.NaN())}) },
-		"node 1 has 0.5 in the column of class 0":             func(tr tree) { tr["test_labels.npy"] = npyFile("(1, 3)", []float64{0.5, 1, 1}) },
-		"valid_labels.npy: its shape is (1, 2), other labels": func(tr tree) { tr["valid_labels.npy"] = npyFile("(1, 2)", []bool{true, true}) },
-		"test_labels.npy: its shape is (1,), other labels":    func(tr tree) { tr["test_labels.npy"] = vector([]int64{1}) },
-		"num_classes is 3, the labels have 2 columns":         func(tr tree) { tr["train_labels.npy"] = npyFile("(2, 2)", []int8{1, 0, 1, 0}) },
-		"save it row-major":                                   func(tr tree) { tr["train_labels.npy"] = npyOrder("(2, 3)", true, []int8{1, 0, 1, 0, 0, 0}) },
-		"are not equally long":                                func(tr tree) { tr["test_labels.npy"] = npyFile("(2, 3)", []int64{1, 1, 1, 0, 0, 0}) },
-		"valid_labels.csv: other labels have 3 columns":       func(tr tree) { tr["metadata.yaml"] = boltTree()["metadata.yaml"] },
-	} {
-		dir := t.TempDir()
-		tr := boltMulti()
-		change(tr)
-		tr.write(t, dir)
-		if _, err := dataset.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), boltOptions(dir), progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nwant %q", err, want)
 		}
 	}
 }

@@ -86,13 +86,13 @@ func (o *GenerateOptions) Validate() error {
 		return bad("--nodes %d: needs at least %d", o.Nodes, leastNodes)
 	case !(o.AvgDegree > 0) || o.AvgDegree > float64(o.Nodes-1)/4:
 		return bad("--avg-degree %g: needs more than 0 and at most a quarter of the nodes (%d)", o.AvgDegree, o.Nodes)
-	case o.Dim < 1 || o.Dim > maxDim:
-		return bad("--dim %d: needs 1 to %d", o.Dim, maxDim)
+	case o.Dim < 1 || o.Dim > MaxDim:
+		return bad("--dim %d: needs 1 to %d", o.Dim, MaxDim)
 	case o.Classes < 2 || int64(o.Classes) > o.Nodes/2:
 		return bad("--classes %d: needs at least 2, and 2 nodes each", o.Classes)
-	case o.MultiLabel && o.Classes > maxTargets:
-		return bad("--classes %d: a --multi-label graph has at most %d", o.Classes, maxTargets)
-	case !featureType(o.DType):
+	case o.MultiLabel && o.Classes > MaxTargets:
+		return bad("--classes %d: a --multi-label graph has at most %d", o.Classes, MaxTargets)
+	case !FeatureType(o.DType):
 		return bad("--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !(o.TrainRatio > 0 && o.TrainRatio < 1):
 		return bad("--train-ratio %g: needs a share of the nodes between 0 and 1", o.TrainRatio)

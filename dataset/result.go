@@ -61,23 +61,29 @@ type runFacts struct {
 	FeaturesAlone *float64 `json:"features_alone_accuracy,omitempty"`
 }
 
-// run measures one call of Generate or Import.
-type run struct {
-	res   Result
+// Call measures one call of what makes a dataset, and describes its result.
+type Call struct {
+	Res   Result // as far as it is known
 	start time.Time
 	watch *budget.Watch
 	use   Resources
 }
 
-func startRun(ctx context.Context, out string, use Resources) *run {
-	return &run{res: Result{Out: out}, start: time.Now(), watch: budget.StartWatch(ctx), use: use}
+// StartCall begins to measure; Stop must follow.
+func StartCall(ctx context.Context, out string, use Resources) *Call {
+	return &Call{Res: Result{Out: out}, start: time.Now(), watch: budget.StartWatch(ctx), use: use}
 }
 
-// time adds the time since began to a field of the result.
-func since(seconds *float64, began time.Time) { *seconds += time.Since(began).Seconds() }
+// Stop ends measuring memory. It may be called more than once.
+func (r *Call) Stop() { r.watch.Stop() }
 
-// facts returns what run.json records.
-func (r *run) facts() runFacts {
+// Since adds the time since began to a field of the result.
+func Since(seconds *float64, began time.Time) { *seconds += time.Since(began).Seconds() }
+
+// Facts returns what run.json records, for Writer.Commit.
+func (r *Call) Facts() any { return r.facts() }
+
+func (r *Call) facts() runFacts {
 	host, _ := os.Hostname() // a run without a name is no reason to fail
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -86,17 +92,17 @@ func (r *run) facts() runFacts {
 	return runFacts{
 		Host: host, Started: r.start.UTC().Format(time.RFC3339), Seconds: time.Since(r.start).Seconds(),
 		Version: version, Go: runtime.Version(), Workers: r.use.Workers, Memory: r.use.Memory,
-		FeaturesAlone: r.res.FeaturesAlone,
+		FeaturesAlone: r.Res.FeaturesAlone,
 	}
 }
 
-// result describes the finished dataset, which it thereby opens once.
-func (r *run) result(fsys vfs.FS, state stage.State) (Result, error) {
-	d, err := Open(fsys, r.res.Out)
+// Result describes the finished dataset, which it thereby opens once.
+func (r *Call) Result(fsys vfs.FS, state stage.State) (Result, error) {
+	d, err := Open(fsys, r.Res.Out)
 	if err != nil {
 		return Result{}, err
 	}
-	f, res := d.facts, &r.res
+	f, res := d.facts, &r.Res
 	res.Fingerprint = d.Fingerprint()
 	res.Nodes, res.Edges, res.Dim, res.DType, res.Classes = f.Nodes, f.Edges, f.Dim, f.DType, f.Classes
 	res.Train, res.Valid, res.Test, res.Unlabelled, res.LabelKind = f.Train, f.Valid, f.Test, f.Unlabelled, f.LabelKind

@@ -19,8 +19,8 @@ type rowBlock struct {
 	out    []byte    // the same as the dataset's dtype
 }
 
-// blockRows returns the rows of a block, about 1 MiB, and the memory it takes.
-func blockRows(nodes int64, dim int, t dtype.Type) (rows int64, bytes int64) {
+// BlockRows returns the rows of a block, about 1 MiB, and the memory it takes.
+func BlockRows(nodes int64, dim int, t dtype.Type) (rows int64, bytes int64) {
 	rows = min(nodes, max(1, (1<<20)/int64(dim*4)))
 	bytes = rows * int64(dim) * 4
 	if t != dtype.Float32 {
@@ -47,17 +47,17 @@ func (b *rowBlock) encode(n int, t dtype.Type) []byte {
 	return out
 }
 
-// writeFeatures writes the feature table, going on behind the rows that an earlier
+// WriteFeatures writes the feature table, going on behind the rows that an earlier
 // run left durable. fill puts the rows [lo, hi) into values; it is called for
 // consecutive ranges, in order if there are two slots, else concurrently.
-func (w *writer) writeFeatures(ctx context.Context, rep progress.Reporter, slots int, fill func(ctx context.Context, lo, hi int64, values []float32) error) (err error) {
+func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots int, fill func(ctx context.Context, lo, hi int64, values []float32) error) (err error) {
 	f := &w.state.Facts
 	t, err := w.resumeTable(ctx, rep)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.discard()) }()
-	step, _ := blockRows(f.Nodes, f.Dim, f.DType)
+	defer func() { err = errors.Join(err, t.Discard()) }()
+	step, _ := BlockRows(f.Nodes, f.Dim, f.DType)
 	blocks := make([]*rowBlock, slots)
 	for i := range blocks {
 		blocks[i] = newRowBlock(step, f.Dim, f.DType)
@@ -92,9 +92,9 @@ func (w *writer) writeFeatures(ctx context.Context, rep progress.Reporter, slots
 	if err != nil {
 		return err
 	}
-	if err := t.finish(); err != nil {
+	if err := t.Finish(); err != nil {
 		return err
 	}
 	w.forgetRows()
-	return w.save()
+	return w.Save()
 }

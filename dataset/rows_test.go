@@ -27,16 +27,16 @@ func resumeRows(t *testing.T, compress bool, durable int64) {
 	stop := errors.New("stop")
 	// run writes the features and returns the first row that was asked for.
 	run := func(t *testing.T, out string, stopAt int64) (first int64, err error) {
-		w, _, err := begin(t.Context(), vfs.OS, out, "test", compress, false, progress.Discard)
+		w, _, err := Begin(t.Context(), vfs.OS, out, "test", compress, false, progress.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { err = errors.Join(err, w.close()) }()
+		defer func() { err = errors.Join(err, w.Close()) }()
 		w.checkpoint, w.frames = 1, 2
 		f := &w.state.Facts
 		f.Nodes, f.Dim, f.DType = nodes, dim, dtype.Float32
 		first = -1
-		err = w.writeFeatures(t.Context(), progress.Discard, 2, func(_ context.Context, lo, hi int64, values []float32) error {
+		err = w.WriteFeatures(t.Context(), progress.Discard, 2, func(_ context.Context, lo, hi int64, values []float32) error {
 			if first < 0 {
 				first = lo
 			}
@@ -51,7 +51,7 @@ func resumeRows(t *testing.T, compress bool, durable int64) {
 		return first, err
 	}
 	file := func(out string) string {
-		return filepath.Join(out+".partial", (&Facts{Compression: compression(compress)}).FeaturesFile())
+		return filepath.Join(out+".partial", (&Facts{Compression: CompressionName(compress)}).FeaturesFile())
 	}
 	ref := filepath.Join(t.TempDir(), "ref")
 	if _, err := run(t, ref, nodes); err != nil {
@@ -124,12 +124,12 @@ func resumeRows(t *testing.T, compress bool, durable int64) {
 
 func readJournal(t *testing.T, out string, compress bool) (j journal) {
 	t.Helper()
-	w, _, err := begin(t.Context(), vfs.OS, out, "test", compress, false, progress.Discard)
+	w, _, err := Begin(t.Context(), vfs.OS, out, "test", compress, false, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j = w.state
-	if err := w.close(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return j

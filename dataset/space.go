@@ -1,50 +1,58 @@
 package dataset
 
 import (
+	"path/filepath"
+
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
 )
 
-// need is the bytes that are written of a dataset: the least and the most, which differ where
+// Need is the bytes that are written of a dataset: the least and the most, which differ where
 // the size is not known beforehand.
-type need struct{ least, most int64 }
+type Need struct{ Least, Most int64 }
 
-// checkSpace refuses work for which the disk has no room, before it begins. Where what is
+// CheckSpace refuses work for which the disk has no room, before it begins. Where what is
 // written may turn out to be less than there is room for, it says so and lets the work
 // begin: a full disk ends it, and it can be gone on with. edges are how many are stored,
 // scratch are the bytes that are needed until they are.
-func (w *writer) checkSpace(edges need, scratch int64, rep progress.Reporter) error {
+func (w *Writer) CheckSpace(edges Need, scratch int64, rep progress.Reporter) error {
 	n := w.need(edges, scratch)
 	free, err := w.dir.FS().Free(w.dir.Path())
 	if err != nil {
 		return err
 	}
-	if n.least > free {
+	return n.check(w.dir.Path(), free, rep)
+}
+
+// check compares what is needed with the bytes that are free.
+func (n Need) check(path string, free int64, rep progress.Reporter) error {
+	if n.Least > free {
 		return fault.New(fault.ErrBudget, "%s needs %s of disk, %s are free there: make room, or give --skip-space-check if you know better",
-			w.dir.Path(), budget.FormatBytes(n.least), budget.FormatBytes(free))
+			path, budget.FormatBytes(n.Least), budget.FormatBytes(free))
 	}
-	if n.most > free {
+	if n.Most > free {
 		rep.Logf("%s may take up to %s of disk, %s are free there: should that not do, make room and give the same command again",
-			w.dir.Path(), budget.FormatBytes(n.most), budget.FormatBytes(free))
+			path, budget.FormatBytes(n.Most), budget.FormatBytes(free))
 	}
 	return nil
 }
 
 // need returns the most bytes that the files still to be written take at any time.
-func (w *writer) need(edges need, scratch int64) need {
+func (w *Writer) need(edges Need, scratch int64) Need {
 	of := func(edges int64, most bool) int64 {
 		f := w.state.Facts
 		f.Edges = edges
 		size := func(names ...string) (n int64) {
 			for _, name := range names {
-				if !w.has(name) {
+				if !w.Has(name) {
 					n += max(f.size(name), 0)
 				}
 			}
 			return n
 		}
-		labels := size(LabelsFile, splitFile(Train), splitFile(Valid), splitFile(Test))
+		labels := size(LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test))
 		if most && f.Train == 0 {
 			labels += nodeIDBytes * f.Nodes // the splits are not known yet
 		}
@@ -53,15 +61,45 @@ func (w *writer) need(edges need, scratch int64) need {
 		}
 		topology := size(IndptrFile, IndicesFile)
 		features := int64(0)
-		if !w.has(f.FeaturesFile()) && (f.Compression == "" || most) {
+		if !w.Has(f.FeaturesFile()) && (f.Compression == "" || most) {
 			features = f.size(FeaturesFile) - w.state.Rows*int64(f.RowBytes())
 		}
-		if w.has(IndicesFile) {
+		if w.Has(IndicesFile) {
 			scratch = 0
 		}
 		// The scratch file is removed before features are written.
 		n := labels + topology + max(scratch, features)
 		return n + n/Granule*8
 	}
-	return need{of(edges.least, false), of(edges.most, true)}
+	return Need{of(edges.Least, false), of(edges.Most, true)}
 }
+
+// CheckRoom is CheckSpace for a dataset that is not begun: it looks at the disk of the nearest
+// directory above out that exists.
+func CheckRoom(fsys vfs.FS, out string, f Facts, edges Need, scratch int64) error {
+	free, err := freeAbove(fsys, out)
+	if err != nil {
+		return err
+	}
+	return DiskNeed(f, edges, scratch).check(out, free, progress.Discard)
+}
+
+// freeAbove returns the free bytes of the disk that a path will lie on.
+func freeAbove(fsys vfs.FS, path string) (int64, error) {
+	for {
+		path = filepath.Dir(path)
+		if _, err := fsys.Stat(path); err == nil || path == filepath.Dir(path) {
+			return fsys.Free(path)
+		}
+	}
+}
+
+// DiskNeed returns the most bytes that making a dataset takes at any time, given the facts that
+// are known before; see CheckSpace.
+func DiskNeed(f Facts, edges Need, scratch int64) Need {
+	w := Writer{state: journal{Facts: f}}
+	return w.need(edges, scratch)
+}
+
+// DiskBytes returns about what the finished dataset takes, uncompressed.
+func DiskBytes(f Facts, edges int64) int64 { return DiskNeed(f, Need{edges, edges}, 0).Least }

@@ -20,12 +20,12 @@ type table interface {
 	// checkpoint makes rows below hi survive an interruption: all, or what whole
 	// frames hold.
 	checkpoint(hi int64) error
-	finish() error
-	discard() error
+	Finish() error
+	Discard() error
 }
 
 // openTable returns the table that is written to f.
-func (w *writer) openTable(f vfs.File) table {
+func (w *Writer) openTable(f vfs.File) table {
 	if w.state.Facts.Compression != "" {
 		return newFrameWriter(w, f)
 	}
@@ -34,7 +34,7 @@ func (w *writer) openTable(f vfs.File) table {
 
 // resumeTable opens the feature table behind its durable rows. It reads these
 // again, for their checksums, and starts anew if they are not what they were.
-func (w *writer) resumeTable(ctx context.Context, rep progress.Reporter) (table, error) {
+func (w *Writer) resumeTable(ctx context.Context, rep progress.Reporter) (table, error) {
 	name := w.dir.File(w.state.Facts.FeaturesFile())
 	if w.state.Rows > 0 {
 		t, err := w.adoptTable(ctx, name)
@@ -56,7 +56,7 @@ func (w *writer) resumeTable(ctx context.Context, rep progress.Reporter) (table,
 }
 
 // adoptTable returns nil if the file is not what the journal says.
-func (w *writer) adoptTable(ctx context.Context, name string) (table, error) {
+func (w *Writer) adoptTable(ctx context.Context, name string) (table, error) {
 	f, err := w.dir.FS().OpenReadWrite(name)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
@@ -66,21 +66,21 @@ func (w *writer) adoptTable(ctx context.Context, name string) (table, error) {
 	if ok && err == nil {
 		return t, nil
 	}
-	return nil, errors.Join(err, t.discard())
+	return nil, errors.Join(err, t.Discard())
 }
 
-func (w *writer) forgetRows() { w.state.Rows, w.state.RowsSum, w.state.Frames = 0, "", nil }
+func (w *Writer) forgetRows() { w.state.Rows, w.state.RowsSum, w.state.Frames = 0, "", nil }
 
-func (a *array) checkpoint(hi int64) error {
+func (a *Array) checkpoint(hi int64) error {
 	if err := a.sync(); err != nil {
 		return err
 	}
 	sums := a.sum.Sums()
 	a.w.state.Rows, a.w.state.RowsSum = hi, sums.Checksum()
-	return a.w.save()
+	return a.w.Save()
 }
 
-func (a *array) adopt(ctx context.Context) (bool, error) {
+func (a *Array) adopt(ctx context.Context) (bool, error) {
 	end := a.w.state.Rows * int64(a.w.state.Facts.RowBytes())
 	buf := make([]byte, writeBuffer)
 	for off := int64(0); off < end; {

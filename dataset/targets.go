@@ -7,9 +7,9 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// maxTargets bounds the classes of multi-label datasets, so that a batch's bytes can
+// MaxTargets bounds the classes of multi-label datasets, so that a batch's bytes can
 // say how many bytes a node has.
-const maxTargets = 1 << 24
+const MaxTargets = 1 << 24
 
 // MultiLabel tells whether nodes have any number of classes, and not one.
 func (f *Facts) MultiLabel() bool { return f.LabelKind == labelMultiHot }

@@ -6,33 +6,33 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// topologyWriter writes indptr and indices, node after node.
-type topologyWriter struct {
-	w               *writer
-	indptr, indices *array
+// TopologyWriter writes indptr and indices, node after node.
+type TopologyWriter struct {
+	w               *Writer
+	indptr, indices *Array
 	edges           int64
 	offsets         []int64 // of the nodes of one call to append
 }
 
-// startTopology starts both files.
-func (w *writer) startTopology() (*topologyWriter, error) {
-	t := &topologyWriter{w: w}
+// StartTopology starts both files.
+func (w *Writer) StartTopology() (*TopologyWriter, error) {
+	t := &TopologyWriter{w: w}
 	var err error
-	if t.indptr, err = w.create(IndptrFile); err != nil {
+	if t.indptr, err = w.Create(IndptrFile); err != nil {
 		return nil, err
 	}
-	if t.indices, err = w.create(IndicesFile); err != nil {
-		return nil, errors.Join(err, t.indptr.discard())
+	if t.indices, err = w.Create(IndicesFile); err != nil {
+		return nil, errors.Join(err, t.indptr.Discard())
 	}
 	if _, err := t.indptr.Write(binio.Bytes([]int64{0})); err != nil {
-		return nil, errors.Join(err, t.discard())
+		return nil, errors.Join(err, t.Discard())
 	}
 	return t, nil
 }
 
-// append adds the next nodes: their degrees, and their in-neighbours one after
+// Append adds the next nodes: their degrees, and their in-neighbours one after
 // the other, ascending for each node.
-func (t *topologyWriter) append(degrees, indices []uint32) error {
+func (t *TopologyWriter) Append(degrees, indices []uint32) error {
 	t.offsets = binio.Grow(t.offsets, len(degrees))
 	for i, n := range degrees {
 		t.edges += int64(n)
@@ -45,16 +45,16 @@ func (t *topologyWriter) append(degrees, indices []uint32) error {
 	return err
 }
 
-// finish makes both files durable and journals them.
-func (t *topologyWriter) finish() error {
-	if err := t.indptr.finish(); err != nil {
+// Finish makes both files durable and journals them.
+func (t *TopologyWriter) Finish() error {
+	if err := t.indptr.Finish(); err != nil {
 		return err
 	}
-	if err := t.indices.finish(); err != nil {
+	if err := t.indices.Finish(); err != nil {
 		return err
 	}
 	t.w.state.Facts.Edges = t.edges
-	return t.w.save()
+	return t.w.Save()
 }
 
-func (t *topologyWriter) discard() error { return errors.Join(t.indptr.discard(), t.indices.discard()) }
+func (t *TopologyWriter) Discard() error { return errors.Join(t.indptr.Discard(), t.indices.Discard()) }

@@ -33,13 +33,13 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 
 // verifyLabels checks the labels, and the splits beside them.
 func (d *Dataset) verifyLabels(ctx context.Context) (err error) {
-	splits := make([]*splitStream, 0, len(splitNames))
+	splits := make([]*splitStream, 0, len(SplitNames))
 	defer func() {
 		for _, s := range splits {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	for _, name := range splitNames {
+	for _, name := range SplitNames {
 		s, err := d.openSplit(name)
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ type splitStream struct {
 }
 
 func (d *Dataset) openSplit(name string) (*splitStream, error) {
-	n, err := openNumbers[uint32](d, splitFile(name))
+	n, err := openNumbers[uint32](d, SplitFile(name))
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (d *Dataset) verifyFeatures(ctx context.Context, rep progress.Reporter) (er
 		if err != nil {
 			return err
 		}
-		if i := indexNotFinite(buf[:n], d.facts.DType); i >= 0 {
+		if i := IndexNotFinite(buf[:n], d.facts.DType); i >= 0 {
 			return notFinite(fault.ErrCorrupt, d.path(d.facts.FeaturesFile()), off/int64(d.facts.DType.Size())+int64(i), d.facts.Dim)
 		}
 		off += n

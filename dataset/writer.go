@@ -12,14 +12,15 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// writer fills a dataset directory, one data file after the other, each of them
+// Writer fills a dataset directory, one data file after the other, each of them
 // sequentially. What its journal names is durable, so that an interrupted run
-// goes on behind it.
-type writer struct {
+// goes on behind it. It is for what makes datasets: Generate, Create, and the importers
+// of package importer. A Writer is used by one goroutine.
+type Writer struct {
 	dir        *stage.Dir
 	state      journal
 	checkpoint int64 // bytes of features between two entries in the journal
-	frames     int   // of compressed features under way; each takes frameMemory
+	frames     int   // of compressed features under way; each takes FrameMemory
 }
 
 // journal is what a resumed run needs to know.
@@ -33,10 +34,10 @@ type journal struct {
 	Frames  []uint32 `json:"frames,omitempty"`
 }
 
-// begin opens the transaction for the dataset out. The writer is nil when the
+// Begin opens the transaction for the dataset out. The Writer is nil when the
 // state is stage.StateDone. What an interrupted run left is checked, and what is not
 // what it was is forgotten.
-func begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, force bool, rep progress.Reporter) (*writer, stage.State, error) {
+func Begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, force bool, rep progress.Reporter) (*Writer, stage.State, error) {
 	format := Format
 	if compress {
 		format = CompressedFormat
@@ -48,7 +49,7 @@ func begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, f
 	if err != nil || state == stage.StateDone {
 		return nil, state, err
 	}
-	w := &writer{dir: dir, checkpoint: checkpointEvery, frames: 1}
+	w := &Writer{dir: dir, checkpoint: checkpointEvery, frames: 1}
 	if note := dir.Note(); note != "" {
 		rep.Logf("%s", note)
 	}
@@ -59,7 +60,7 @@ func begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, f
 		return nil, state, errors.Join(err, dir.Close())
 	}
 	if compress {
-		w.state.Facts.Compression = zstdFrames
+		w.state.Facts.Compression = Zstd
 	}
 	return w, state, nil
 }
@@ -74,6 +75,10 @@ func words(param string, value json.RawMessage) (name, text string) {
 		return "the version of what made it", text
 	case "content_sha256":
 		return "the content of the source", fmt.Sprintf("%.12s", text)
+	case "split_seed":
+		return "--seed", text
+	case "reading":
+		return "what was chosen of the source", text
 	case "compression":
 		return "--compress", given(len(value) > 0)
 	case "train":
@@ -91,14 +96,29 @@ func given(yes bool) string {
 	return "not given"
 }
 
-// close keeps what is durable for the next run.
-func (w *writer) close() error { return w.dir.Close() }
+// Facts returns what is known of the dataset so far, to be completed by the caller: Commit
+// publishes it. Changes are durable with the next Save.
+func (w *Writer) Facts() *Facts { return &w.state.Facts }
 
-// save journals all finished files.
-func (w *writer) save() error { return w.dir.SaveProgress(&w.state) }
+// SetFrames says how many compressed features may be under way; each takes FrameMemory.
+func (w *Writer) SetFrames(n int) { w.frames = n }
 
-// has reports whether a data file was finished by an earlier run.
-func (w *writer) has(names ...string) bool {
+// scratchSuffix ends the names of files in the directory that are no part of the dataset:
+// a resumed run removes what an interrupted one left of them.
+const scratchSuffix = ".scratch"
+
+// Scratch returns the path of a file of the caller's own, who removes it before Commit.
+// What an interrupted run leaves, the next one removes.
+func (w *Writer) Scratch(name string) string { return w.dir.File(name + scratchSuffix) }
+
+// Close keeps what is durable for the next run.
+func (w *Writer) Close() error { return w.dir.Close() }
+
+// Save journals all finished files.
+func (w *Writer) Save() error { return w.dir.SaveProgress(&w.state) }
+
+// Has reports whether a data file was finished by an earlier run.
+func (w *Writer) Has(names ...string) bool {
 	for _, name := range names {
 		if !slices.ContainsFunc(w.state.Files, func(f stage.File) bool { return f.Name == name }) {
 			return false
@@ -107,18 +127,18 @@ func (w *writer) has(names ...string) bool {
 	return true
 }
 
-// report says how the transaction began.
-func (w *writer) report(rep progress.Reporter, state stage.State) {
+// Report says how the transaction began.
+func (w *Writer) Report(rep progress.Reporter, state stage.State) {
 	if state == stage.StateResumed {
 		rep.Logf("resuming %s: %d files are finished", w.dir.Path(), len(w.state.Files)/2)
 	}
 }
 
-// commit publishes the dataset.
-func (w *writer) commit(run any) error {
+// Commit publishes the dataset.
+func (w *Writer) Commit(run any) error {
 	f := &w.state.Facts
 	f.NodeIDBytes = nodeIDBytes
-	if f.LabelKind, f.Metric = labelKind(f.MultiLabel()), classMetric; f.MultiLabel() {
+	if f.LabelKind, f.Metric = LabelKind(f.MultiLabel()), classMetric; f.MultiLabel() {
 		f.Metric = multiHotMetric
 	}
 	if err := f.check(); err != nil {

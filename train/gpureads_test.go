@@ -9,6 +9,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/hyperion"
 	singlerows "diskgnn/featurestore/rows"
 	"diskgnn/iostack"
@@ -47,6 +48,7 @@ func TestGPUReads(t *testing.T) {
 		"min":           {min, min, func(*Options) {}},
 		singlerows.Name: {static, w.path("dataset"), w.reading(singlerows.Name)},
 		hyperion.Name:   {static, w.path("dataset"), w.reading(hyperion.Name)},
+		gids.Name:       {static, w.path("dataset"), w.paging},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := gpureadtest.Load(t, c.dir, 2)

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	formats "diskgnn/dataset/importer/all"
 	"diskgnn/internal/progress"
 	"diskgnn/presample"
 )
@@ -21,25 +22,30 @@ func TestStoresOnRealGraphs(t *testing.T) {
 		t.Skip("DISKGNN_DATA names no directory with amazon-computers.npz, tolokers/ and fb100.npz")
 	}
 	for name, g := range map[string]struct {
-		o      dataset.ImportOptions
+		o      importer.Options
 		ratio  float64 // of the training nodes
 		eval   string  // --eval-fanout
 		batch  int
 		memory int64
 		models []string
 	}{
-		"amazon-computers.npz": {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark, Binarize: true, RowNormalize: true}, 1, "same", 1024, 1 << 30, []string{"sage", "gcn", "gat"}},
-		"tolokers":             {dataset.ImportOptions{Format: dataset.FormatGraphBolt}, 1, "same", 1024, 1 << 30, []string{"sage", "gcn", "gat"}},
-		"fb100.npz":            {dataset.ImportOptions{Format: dataset.FormatGNNBenchmark}, 0.01, "1,1", 128, 3 << 30, []string{"sage"}}, // the whole takes hours
+		"amazon-computers.npz": {importer.Options{Binarize: true, RowNormalize: true}, 1, "same", 1024, 1 << 30, []string{"sage", "gcn", "gat"}},
+		"tolokers":             {importer.Options{}, 1, "same", 1024, 1 << 30, []string{"sage", "gcn", "gat"}},
+		"fb100.npz":            {importer.Options{}, 0.01, "1,1", 128, 3 << 30, []string{"sage"}}, // the whole takes hours
 	} {
 		o := g.o
 		t.Run(name, func(t *testing.T) {
-			if o.Source = filepath.Join(data, name); !exists(o.Source) {
-				t.Skipf("no %s", o.Source)
+			source, format := filepath.Join(data, name), "graphbolt"
+			if !exists(source) {
+				t.Skipf("no %s", source)
 			}
+			if filepath.Ext(name) == ".npz" {
+				format = "gnn-benchmark"
+			}
+			o.Sources = []string{source}
 			w := &world{t: t, dir: t.TempDir()}
 			o.Memory = 1 << 30
-			if _, err := dataset.Import(t.Context(), disk, w.path("dataset"), o, progress.Discard); err != nil {
+			if _, err := formats.Import(t.Context(), disk, w.path("dataset"), format, o, progress.Discard); err != nil {
 				t.Fatal(err)
 			}
 			_, err := presample.Run(context.Background(), disk, presample.Options{Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: g.batch, Fanout: []int{10, 10}, EvalFanout: g.eval, Epochs: 2, TrainRatio: g.ratio}, progress.Discard)

@@ -100,9 +100,11 @@ func newApp(g *globals) *cli.App {
 		Writer:          g.stdout,
 		ErrWriter:       g.stderr,
 		HideHelpCommand: false,
-		ExitErrHandler:  func(*cli.Context, error) {},
-		OnUsageError:    func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
-		Action:          noCommand,
+
+		EnableBashCompletion: true,
+		ExitErrHandler:       func(*cli.Context, error) {},
+		OnUsageError:         func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
+		Action:               noCommand,
 		Commands: []*cli.Command{
 			newGenerateCommand(g),
 			newImportCommand(g),
@@ -120,6 +122,8 @@ func newApp(g *globals) *cli.App {
 			newBenchCommand(g),
 			newSimulateCommand(g),
 			newDoctorCommand(g),
+			newCompletionCommand(g),
+			newManCommand(g),
 			newVersionCommand(g),
 		},
 	}
@@ -155,7 +159,7 @@ type command struct {
 	name     string
 	usage    string   // one line
 	teaches  string   // what it does, an example, what comes next
-	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number, and in brackets for none, too
+	operands []string // the names of its positional arguments; those in brackets may be left out; the last, if it ends in dots, stands for any number
 	flags    []cli.Flag
 	resumes  string // how one that was interrupted goes on; empty: it keeps nothing
 	run      func(context.Context, *session) (outcome, error)
@@ -176,6 +180,8 @@ func (g *globals) add(cmd command) *cli.Command {
 			return nil
 		}),
 	)
+	var file *configuration
+	var fromEnvironment []string
 	return &cli.Command{
 		Name:            cmd.name,
 		Usage:           cmd.usage,
@@ -187,9 +193,12 @@ func (g *globals) add(cmd command) *cli.Command {
 			g.command = cmd.name
 			return usageError(err, flags)
 		},
-		Before: func(c *cli.Context) error {
+		Before: func(c *cli.Context) (err error) {
 			g.starts(cmd.name, cmd.resumes)
-			return applyConfig(c, cmd.name, g.config, flags)
+			if file, err = applyConfig(c, cmd.name, g.config, flags); err == nil {
+				fromEnvironment, err = applyEnvironment(c, flags)
+			}
+			return err
 		},
 		Action: func(c *cli.Context) error {
 			args := c.Args().Slice()
@@ -198,7 +207,7 @@ func (g *globals) add(cmd command) *cli.Command {
 			}
 			rep := g.reporter()
 			defer rep.Close()
-			o, err := cmd.run(c.Context, &session{args, rep, c.LocalFlagNames()})
+			o, err := cmd.run(c.Context, &session{args, rep, given(c, fromEnvironment)})
 			rep.Close()
 			if err != nil {
 				return err
@@ -208,25 +217,18 @@ func (g *globals) add(cmd command) *cli.Command {
 				g.collect(o)
 				return nil
 			}
+			o.next = file.repeated(o.next)
 			return o.print(g.stdout, g.json)
 		},
 	}
 }
 
 func checkOperands(args, operands []string) error {
-	last := ""
-	if len(operands) > 0 {
-		last = operands[len(operands)-1]
-	}
-	optional := strings.HasPrefix(last, "[")
-	many := strings.HasSuffix(strings.TrimSuffix(last, "]"), "...")
-	if optional {
-		operands = operands[:len(operands)-1]
-	}
+	many := len(operands) > 0 && strings.HasSuffix(strings.TrimSuffix(operands[len(operands)-1], "]"), "...")
 	if len(args) > len(operands) && !many {
 		return fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", args[len(operands)])
 	}
-	if len(args) < len(operands) {
+	if len(args) < len(operands) && !strings.HasPrefix(operands[len(args)], "[") {
 		return fault.New(fault.ErrUsage, "%s is missing", operands[len(args)])
 	}
 	return nil

@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/shard"
@@ -51,6 +53,8 @@ var results = map[string]any{
 	"simulate drives": simulated{},
 	"simulate beacon": beaconed{},
 	"doctor":          doctor.Report{},
+	"completion":      completion{},
+	"man":             manual{},
 	"version":         version{},
 }
 
@@ -181,6 +185,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
+	compareKeys(t, "import's plan", docs["import"].plan, jsonKeys(reflect.TypeFor[importer.Plan]()))
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
@@ -196,7 +201,7 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {dataset.Formats()}, "blas": {blas.Kinds()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names()}, "blas": {blas.Kinds()}}
 	var policies []string
 	for _, store := range stores.Names() {
 		policies = append(policies, stores.Policies(store)...)

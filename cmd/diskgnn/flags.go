@@ -198,6 +198,20 @@ func floatsFlag(name, usage string, dst *[]float64) cli.Flag {
 	})
 }
 
+// stringsFlag takes a list like a,b.
+func stringsFlag(name, placeholder, usage string, dst *[]string) cli.Flag {
+	return flag(name, placeholder, usage, strings.Join(*dst, ","), func(s string) error {
+		list := strings.Split(s, ",")
+		for i, part := range list {
+			if list[i] = strings.TrimSpace(part); list[i] == "" {
+				return fault.New(fault.ErrUsage, "%q has an empty part", s)
+			}
+		}
+		*dst = list
+		return nil
+	})
+}
+
 func join[T any](list []T, separator string, format func(T) string) string {
 	parts := make([]string, len(list))
 	for i, v := range list {

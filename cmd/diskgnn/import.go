@@ -2,29 +2,40 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	formats "diskgnn/dataset/importer/all"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 )
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
-disk, features are streamed.
+disk, features are streamed, archives are unpacked while they are read.
 
-   diskgnn import --format graphbolt --out graph path/to/tree
-   diskgnn import --format gnn-benchmark --binarize --row-normalize --out computers amazon-computers.npz
+   diskgnn import --out graph path/to/tree
+   diskgnn import --out arxiv ogbn_arxiv --symmetrize
+   diskgnn import --out computers amazon-computers.npz --binarize --row-normalize
+   diskgnn import --out own --edges e.parquet --features f.npy --labels l.csv --split 60/20/20
 
-graphbolt is the source tree of GraphBolt's OnDiskDataset: a directory with
-metadata.yaml, and numpy or csv files. gnn-benchmark is an npz file with a sparse
-adjacency and attributes, and its NAME_split.npz beside it; such graphs are
-undirected. The next command is diskgnn presample.`
+The format is seen in the source, unless --format names it. --plan looks at the source,
+says what the dataset would take and what is wrong, and imports nothing.
+
+The next command is diskgnn presample.`
 
 func newImportCommand(g *globals) *cli.Command {
 	var out string
-	var skipSpace bool
-	var o dataset.ImportOptions
+	var sources []string
+	var skipSpace, plan, stratify bool
+	var split importer.Split
+	format := formats.Auto
+	var o importer.Options
+	o.EnsureDefaults()
+	o.Workers, o.Memory = 0, 0
 	return g.add(command{
 		name:     "import",
 		resumes:  byItself,
@@ -32,12 +43,26 @@ func newImportCommand(g *globals) *cli.Command {
 		teaches:  importTeaches,
 		operands: []string{"[SOURCE...]"},
 		flags: []cli.Flag{
-			stringFlag("source", "PATH", "in a configuration file: what the argument would be", &o.Source),
-			stringFlag("format", "NAME", "of the source: "+strings.Join(dataset.Formats(), " or "), &o.Format),
+			stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &sources),
+			stringFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", &format),
 			outFlag(&out, "the dataset"),
+			boolFlag("plan", "import nothing: look at the source and say what it would make, take, and what is wrong with it", &plan),
+			stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, where the source has none", &split.Parts),
+			seedFlag(&split.Seed),
+			boolFlag("stratify", "take the same shares of every class with --split", &stratify),
+			stringFlag("task", "NAME", "of several tasks in the source", &o.Task),
+			stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &o.Features),
+			stringFlag("edges", "FILE", "without a SOURCE: edges, as an array, a table or text", &o.Edges),
+			stringFlag("features", "FILE", "of raw arrays and tables, and of lists of edges: the features, or random:DIM", &o.FeatureFile),
+			stringFlag("labels", "FILE", "likewise the labels, or random:CLASSES", &o.LabelFile),
+			stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &o.SplitFiles),
+			intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &o.Nodes, 1),
+			stringFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", &o.Reverse),
+			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
+			boolFlag("dedupe", "store equal edges once", &o.Dedupe),
+			stringFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", &o.SelfLoops),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
-			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or float16 if the source has that", &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			workersFlag(&o.Workers),
@@ -46,28 +71,59 @@ func newImportCommand(g *globals) *cli.Command {
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			if err := required("format", o.Format); err != nil {
-				return outcome{}, err
-			}
 			if err := required("out", out); err != nil {
 				return outcome{}, err
 			}
-			switch {
-			case len(s.args) > 1:
-				return outcome{}, fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", s.args[1])
-			case len(s.args) == 1:
-				o.Source = s.args[0]
-			case o.Source == "":
+			if o.Sources = s.args; len(s.args) == 0 {
+				o.Sources = sources
+			}
+			if len(o.Sources) == 0 && o.Edges == "" {
 				return outcome{}, fault.New(fault.ErrUsage, "SOURCE is missing")
+			}
+			o.Seed = split.Seed
+			switch {
+			case split.Parts != "":
+				split.Stratify = stratify
+				o.Split = &split
+			case stratify:
+				return outcome{}, fault.New(fault.ErrUsage, "--stratify is about --split, which is missing")
 			}
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}
-			r, err := dataset.Import(ctx, outputDisk(skipSpace), out, o, s.rep)
+			if plan {
+				p, err := formats.MakePlan(ctx, outputDisk(skipSpace), out, format, o, s.rep)
+				return importPlan(p), err
+			}
+			r, err := formats.Import(ctx, outputDisk(skipSpace), out, format, o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}
 			return datasetMade(r, o.Memory), nil
 		},
 	})
+}
+
+// importPlan describes what an import would make.
+func importPlan(p importer.Plan) outcome {
+	about := ""
+	if p.Estimated {
+		about = "about "
+	}
+	lines := []line{
+		{"source", fmt.Sprintf("%s, %s", p.Format, budget.FormatBytes(p.SourceBytes))},
+		{"graph", fmt.Sprintf("%s, at most %s%s", units.Of(p.Nodes, "node"), about, units.Of(p.Edges, "edge"))},
+		{"features", fmt.Sprintf("%d × %s, in the source %s", p.Dim, p.DType, p.SourceDType)},
+		{"labels", fmt.Sprintf("%s%s, %s unlabelled", units.Of(p.Classes, "class"), ofLabels(p.LabelKind), units.Of(p.Unlabelled, "node"))},
+		{"splits", fmt.Sprintf("%s train, %s validation, %s test", units.Count(p.Train), units.Count(p.Valid), units.Count(p.Test))},
+		{"memory", fmt.Sprintf("%s at least", budget.FormatBytes(p.MemoryBytes))},
+		{"disk", fmt.Sprintf("%s, %s while it is made, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
+	}
+	for _, note := range p.Notes {
+		lines = append(lines, line{"note", note})
+	}
+	for _, problem := range p.Problems {
+		lines = append(lines, line{"problem", problem})
+	}
+	return outcome{object: p, lines: lines}
 }

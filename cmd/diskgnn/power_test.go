@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	formats "diskgnn/dataset/importer/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/shard"
@@ -94,7 +96,7 @@ func TestPower(t *testing.T) {
 		"generate":             generate(func(*dataset.GenerateOptions) {}),
 		"generate, compressed": generate(func(o *dataset.GenerateOptions) { o.Compress, o.MultiLabel = true, true }),
 		"import": directory(func(fsys vfs.FS, out string) error {
-			_, err := dataset.Import(context.Background(), fsys, out, dataset.ImportOptions{Format: "graphbolt", Source: in + "/tree", Symmetrize: true,
+			_, err := formats.Import(context.Background(), fsys, out, "graphbolt", importer.Options{Sources: []string{in + "/tree"}, Symmetrize: true,
 				Resources: dataset.Resources{Workers: 1, Memory: 1 << 30}}, progress.Discard)
 			return err
 		}),

@@ -250,7 +250,11 @@ func (s *suite) everyCallFails(t *testing.T) {
 func (s *suite) workOnGPU(t *testing.T, d *cuda.Device, closing *bool) (err error) {
 	in := stack(t)
 	defer in.Close()
-	st, err := open(s.c, in, s.gpuShare(t, d, 10))
+	return s.workWith(d, in, s.gpuShare(t, d, 10), closing)
+}
+
+func (s *suite) workWith(d *cuda.Device, in iostack.Stack, o featurestore.PlanOptions, closing *bool) (err error) {
+	st, err := open(s.c, in, o)
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,12 @@ var Layers = []Tree{
 // above them: what they compute about a run must not depend on how it is made.
 var formatsOnly = []string{"simulate"}
 
+// reserved are trees that only some others may import, tests aside: libraries that read other
+// formats come with the command line, not with the stages.
+var reserved = map[string][]string{
+	"dataset/importer": {"dataset/importer", "cmd/diskgnn", "bench"},
+}
+
 // embedded are trees that others of their layer are made around.
 var embedded = []string{"train/recipe", "presample/sampler"}
 
@@ -96,6 +102,11 @@ func within(pkg, tree string) bool { return pkg == tree || strings.HasPrefix(pkg
 func MayImport(from, to string, test bool) bool {
 	f, ok := Find(from)
 	t, ok2 := Find(to)
+	for tree, importers := range reserved {
+		if within(to, tree) && !test && !slices.ContainsFunc(importers, func(t string) bool { return within(from, t) }) {
+			return false
+		}
+	}
 	switch {
 	case !ok || !ok2:
 		return false

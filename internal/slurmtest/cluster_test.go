@@ -60,6 +60,7 @@ func TestOnSlurm(t *testing.T) {
 		run  func(*testing.T, *cluster)
 	}{
 		{"pipeline", pipeline},
+		{"places", places},
 		{"requeued", requeued},
 		{"late", late},
 		{"cancelled", cancelled},
@@ -244,6 +245,51 @@ func pipeline(t *testing.T, c *cluster) {
 	until(t, "all jobs end", func() bool { return shell(t, "squeue --noheader") == "" })
 	if logs := shell(t, "cat *.log"); strings.Count(logs, "nothing had to be done") != 9 {
 		t.Errorf("not everything was there:\n%s", logs)
+	}
+}
+
+// places: whatever starts the processes, together they draw all shards, none of which is empty.
+func places(t *testing.T, c *cluster) {
+	const presample = "diskgnn presample --dataset graph --batch-size 8 --fanout 2,2 --epochs 9 --workers 1 "
+	shell(t, presample+"--out alone --quiet")
+	for _, way := range []struct{ name, set, options, command string }{
+		// An array that begins at 5 and counts by 2, of jobs that do not call srun.
+		{"array", "array", "--array=5-9:2", "%s"},
+		// An array whose jobs do.
+		{"arrayed-srun", "array", "--array=0-2", "srun %s"},
+		// A step of three tasks, on two nodes.
+		{"srun", "slurm", "--nodes=2 --ntasks=3", "srun %s"},
+		// mpirun within Slurm, which starts a daemon on each node by srun, in a step of two tasks.
+		{"mpirun", "openmpi", "--nodes=2 --ntasks=3", "mpirun --allow-run-as-root --oversubscribe --map-by node -np 3 %s"},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			command := fmt.Sprintf(way.command, presample+"--shard auto --out "+way.name)
+			shell(t, fmt.Sprintf("sbatch --output=%s-%%j.log %s --wrap=%q", way.name, way.options, command))
+			until(t, "the processes end", func() bool { return shell(t, "squeue --noheader") == "" })
+			said := shell(t, "cat "+way.name+"-*.log")
+			if strings.Count(said, " of 3 by "+way.set+" (") != 3 || strings.Contains(said, "sample: 0 batches") {
+				t.Errorf("not three places by %s, or nothing to draw:\n%s", way.set, said)
+			}
+			shell(t, fmt.Sprintf("diskgnn merge --quiet --out %s %[1]s.shard-0-of-3 %[1]s.shard-1-of-3 %[1]s.shard-2-of-3", way.name))
+			if got, want := fingerprint(t, way.name), fingerprint(t, "alone"); got != want {
+				t.Errorf("the samples have the fingerprint %s, one process draws %s", got, want)
+			}
+		})
+	}
+	for _, way := range []struct{ options, command, refused string }{
+		{"--array=1,2,5", "%s", "the array leaves out tasks"},
+		{"--array=0-1 --ntasks=2", "srun %s", "of 2, and slurm (SLURM_PROCID="},
+		{"--ntasks=2", "%s", "tasks are started by srun"},
+	} {
+		t.Run(way.options, func(t *testing.T) {
+			command := fmt.Sprintf(way.command, presample+"--shard auto --out refused")
+			shell(t, fmt.Sprintf("sbatch --output=refused-%%j.log %s --wrap=%q", way.options, command))
+			until(t, "the processes end", func() bool { return shell(t, "squeue --noheader") == "" })
+			if said := shell(t, "cat refused-*.log"); !strings.Contains(said, way.refused) {
+				t.Errorf("not refused:\n%s", said)
+			}
+			shell(t, "rm -rf refused*")
+		})
 	}
 }
 

@@ -438,7 +438,7 @@ func TestValidate(t *testing.T) {
 		"--live draws batches while":                    func(o *Options) { o.Live, o.Samples = true, "s" },
 		"--ablate no-topology-cache":                    func(o *Options) { o.Ablations = []string{"no-pipeline+no-topology-cache"} },
 		"--eval-fanout none":                            func(o *Options) { o.Sampling.EvalFanout = "none" },
-		"the directory nowhere does":                    func(o *Options) { o.Out = "nowhere/out" },
+		"go.mod is no directory":                        func(o *Options) { o.Out = "../../go.mod/out" },
 		"--ablate: no-pipeline+layers-3 is there twice": func(o *Options) { o.Ablations = []string{"no-pipeline+layers-3", "layers-3+no-pipeline"} },
 		"--ablate no-pipeline+no-pipeline: no-pipeline": func(o *Options) { o.Ablations = []string{"no-pipeline+no-pipeline"} },
 		"--ablate layers-3: layers-2 is there too":      func(o *Options) { o.Sampling.Fanout, o.Ablations = []int{4}, []string{"layers-2+layers-3"} },

@@ -4,11 +4,12 @@ import "diskgnn/device/cuda"
 
 // Extract copies rows out of bytes in which they lie anywhere, as they are:
 //
-//	Out[i] = RowBytes bytes of Source, from byte From[i] on
+//	Out[To[i]], or Out[i] without To = RowBytes bytes of Source, from byte From[i] on
 //
-// It is what makes rows of pages that were read for them.
+// It is what makes rows of pages that were read for them. None of To comes twice.
 type Extract struct {
 	Out      cuda.Buffer // rows, one after the other
+	To       cuda.Buffer // uint32; may be none
 	Source   cuda.Buffer
 	RowBytes int         // even
 	From     cuda.Buffer // uint64, even; multiples of Step
@@ -22,7 +23,12 @@ func (a Extract) Launch(s *cuda.Stream) error {
 	if a.RowBytes%2 != 0 || a.Step%2 != 0 {
 		l.Fail("rows of %d bytes, at multiples of %d", a.RowBytes, a.Step)
 	}
-	l.Buffer("the rows", a.Out, int64(a.Rows.Most)*int64(a.RowBytes))
+	if bytes := int64(a.Rows.Most) * int64(a.RowBytes); a.To == (cuda.Buffer{}) {
+		l.Buffer("the rows", a.Out, bytes)
+	} else {
+		l.Buffer("the rows", a.Out, 0)
+	}
+	l.Optional("where they go", a.To, 4*int64(a.Rows.Most))
 	l.Buffer("the source", a.Source, 0)
 	l.Int(a.RowBytes)
 	l.Buffer("where they lie", a.From, 8*int64(a.Rows.Most))

@@ -8,7 +8,8 @@ import (
 )
 
 // TestExtract: rows of all sizes are taken from where they lie, at multiples of any step, and
-// nothing behind them is written. The expectation is written out.
+// to the next places or to any, and
+// nothing else is written. The expectation is written out.
 func TestExtract(t *testing.T) {
 	byDefinition(t, func(g *gpu) {
 		r := newRandom(2)
@@ -29,16 +30,27 @@ func TestExtract(t *testing.T) {
 						from[i] = uint64(r.IntN(places) * unit)
 						want = append(want, source[from[i]:][:rowBytes]...)
 					}
-					out := make([]byte, count.Most*rowBytes)
+					out := make([]byte, (count.Most+3)*rowBytes)
 					for i := range out {
 						out[i] = 0xEE
 					}
-					want = append(want, out[len(want):]...)
 					a := kernels.Extract{Out: put(g, out), Source: put(g, source), RowBytes: rowBytes, From: put(g, from), Step: step, Rows: count}
 					check(g, a.Launch(g.Stream))
 					check(g, g.Synchronize())
-					if got := get[byte](g, a.Out); !slices.Equal(got, want) {
+					if got := get[byte](g, a.Out); !slices.Equal(got, append(slices.Clone(want), out[len(want):]...)) {
 						g.Fatalf("%d rows of %d bytes, at multiples of %d, are others", rows, rowBytes, step)
+					}
+					to := make([]uint32, count.Most)
+					there := slices.Clone(out)
+					for i, k := range r.Perm(count.Most + 3)[:rows] {
+						to[i] = uint32(k)
+						copy(there[k*rowBytes:][:rowBytes], want[i*rowBytes:])
+					}
+					a.Out, a.To = put(g, out), put(g, to)
+					check(g, a.Launch(g.Stream))
+					check(g, g.Synchronize())
+					if got := get[byte](g, a.Out); !slices.Equal(got, there) {
+						g.Fatalf("%d rows of %d bytes, at multiples of %d, are elsewhere", rows, rowBytes, step)
 					}
 				}
 			}

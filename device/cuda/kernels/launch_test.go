@@ -98,6 +98,7 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 16, Source: b(80), Index: b(19), Rows: kernels.Rows(5)}.Launch(s), "the index"},
 		{kernels.Extract{Out: b(79), Source: b(8), RowBytes: 16, From: b(40), Rows: kernels.Rows(5)}.Launch(s), "the rows"},
 		{kernels.Extract{Out: b(80), Source: b(8), RowBytes: 16, From: b(39), Rows: kernels.Rows(5)}.Launch(s), "where they lie"},
+		{kernels.Extract{Out: b(8), To: b(19), Source: b(8), RowBytes: 16, From: b(40), Rows: kernels.Rows(5)}.Launch(s), "where they go"},
 		{kernels.Extract{Out: b(80), Source: b(8), RowBytes: 15, From: b(40), Rows: kernels.Rows(5)}.Launch(s), "rows of 15 bytes"},
 		{kernels.Extract{Out: b(80), Source: b(8), RowBytes: 16, From: b(40), Step: 5, Rows: kernels.Rows(5)}.Launch(s), "multiples of 5"},
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 15, Source: b(80), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "rows of 15 bytes"},

@@ -83,7 +83,7 @@ func (s *Slot) lay(p *Plan, a *cuda.Arena) error {
 
 // NewSlot makes a slot.
 func (r *Reader) NewSlot() (_ *Slot, err error) {
-	s := &Slot{r: r, reads: make([]read, 0, r.Rows), step: gcd(r.RowBytes, binio.Page)}
+	s := &Slot{r: r, reads: make([]read, 0, r.pages()), step: gcd(r.RowBytes, binio.Page)}
 	err = r.device.Attached(func() (err error) {
 		dry := new(cuda.Arena)
 		_ = s.lay(r.Plan, dry)
@@ -109,35 +109,29 @@ func (r *Reader) NewSlot() (_ *Slot, err error) {
 	return s, nil
 }
 
-// Begin begins with another batch. What went wrong with the one before, and was not said yet,
+// begin begins with another batch. What went wrong with the one before, and was not said yet,
 // is its error.
-func (s *Slot) Begin() error {
+func (s *Slot) begin() error {
 	err := s.batch.End()
 	s.reads, s.pages, s.filled = s.reads[:0], 0, false
 	return err
 }
 
-// Read has bytes of a file read from a page on, to its end or that of a page, and returns where
-// they land.
-func (s *Slot) Read(f iostack.File, off, n int64) (at int64, err error) {
-	at = int64(s.pages) * binio.Page
+// read has bytes of a file read from a page on, to its end or that of a page, which land at a
+// page of the landing, and counts them.
+func (s *Slot) read(f iostack.File, off, n, at int64, c *featurestore.Counts) error {
 	if err := s.batch.Add(f, off, n, at); err != nil {
-		return 0, err
+		return err
 	}
 	s.reads = append(s.reads, read{off, n, f})
 	for from := int64(0); from < n; from += binio.Page {
 		s.hostRanges[2*s.pages], s.hostRanges[2*s.pages+1] = uint64(at+from), uint64(min(binio.Page, n-from))
 		s.pages++
 	}
-	return at, nil
+	c.BytesRead += iostack.Extent(f, off, n)
+	c.Requests++
+	return nil
 }
-
-// Row says where a row lies: by a place that Read returned, and bytes behind it. It is the k-th
-// of those that Fill copies out.
-func (s *Slot) Row(k int, at int64) { s.hostFrom[k] = uint64(at) }
-
-// Submit has the reads begin. It returns at once.
-func (s *Slot) Submit() error { return s.batch.Submit() }
 
 // Planner cuts rows of nodes into reads; see online.Planner.
 type Planner interface {
@@ -147,14 +141,14 @@ type Planner interface {
 // Rows has the rows of nodes read from a file of so many bytes, and counts them. Node i is the
 // places[i]-th that Fill copies out, or the i-th without places.
 func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int64, c *featurestore.Counts) error {
-	if err := s.Begin(); err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
 	row := int64(s.r.RowBytes)
 	for i := 0; i < len(nodes); {
 		off, n, served := by.Next(nodes[i:], s.r.RowBytes, size)
-		at, err := s.Read(f, off, n)
-		if err != nil {
+		at := int64(s.pages) * binio.Page
+		if err := s.read(f, off, n, at, c); err != nil {
 			return err
 		}
 		for ; served > 0; served-- {
@@ -165,12 +159,31 @@ func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int
 			s.Row(k, at+int64(nodes[i])*row-off)
 			i++
 		}
-		c.BytesRead += iostack.Extent(f, off, n)
-		c.Requests++
 	}
 	c.UsefulBytes += int64(len(nodes)) * row
-	return s.Submit()
+	return s.batch.Submit()
 }
+
+// Pages has pages read, of a file of so many bytes: of those that are listed, the j-th for every
+// j of some, which lands as the j-th. Row says where rows lie in them.
+func (s *Slot) Pages(f iostack.File, pages, some []uint32, size int64, c *featurestore.Counts) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	for _, j := range some {
+		off := int64(pages[j]) * binio.Page
+		if err := s.read(f, off, min(binio.Page, size-off), int64(j)*binio.Page, c); err != nil {
+			return err
+		}
+	}
+	return s.batch.Submit()
+}
+
+// Row says from which byte of the landing on the k-th row lies that Extract copies out.
+func (s *Slot) Row(k int, at int64) { s.hostFrom[k] = uint64(at) }
+
+// Landing returns the device's memory that pages land in.
+func (s *Slot) Landing() cuda.Buffer { return s.landing }
 
 // Fill gives the stream the completion of the reads, the checksums, and the copies of so many
 // rows to where they are wanted, one after the other. The calling goroutine is attached.
@@ -178,12 +191,20 @@ func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	if s.pages == 0 {
 		return nil
 	}
-	s.filled = true
-	n := s.pages
-	if err := copies.CopyIn(s.ranges, binio.Bytes(s.hostRanges[:2*n])); err != nil {
+	if err := s.Complete(copies); err != nil {
 		return err
 	}
-	if err := copies.CopyIn(s.from, binio.Bytes(s.hostFrom[:rows])); err != nil {
+	return s.Extract(copies, to, rows)
+}
+
+// Complete gives the stream the completion of the reads, and the checksums.
+func (s *Slot) Complete(copies *cuda.Stream) error {
+	n := s.pages
+	if n == 0 {
+		return nil
+	}
+	s.filled = true
+	if err := copies.CopyIn(s.ranges, binio.Bytes(s.hostRanges[:2*n])); err != nil {
 		return err
 	}
 	if err := s.batch.Complete(copies); err != nil {
@@ -192,7 +213,12 @@ func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	if err := (kernels.Checksum{Sums: s.sums, Data: s.landing, Ranges: s.ranges, Rows: kernels.Rows(n)}).Launch(copies); err != nil {
 		return err
 	}
-	if err := copies.CopyOut(binio.Bytes(s.hostSums[:n]), s.sums.Slice(0, 4*int64(n))); err != nil {
+	return copies.CopyOut(binio.Bytes(s.hostSums[:n]), s.sums.Slice(0, 4*int64(n)))
+}
+
+// Extract gives the stream the copies of so many rows.
+func (s *Slot) Extract(copies *cuda.Stream, to cuda.Buffer, rows int) error {
+	if err := copies.CopyIn(s.from, binio.Bytes(s.hostFrom[:rows])); err != nil {
 		return err
 	}
 	return kernels.Extract{Out: to, Source: s.landing, RowBytes: s.r.RowBytes, From: s.from, Step: s.step, Rows: kernels.Rows(rows)}.Launch(copies)
@@ -218,7 +244,7 @@ func (s *Slot) Landed(sums *binio.Sums) error {
 }
 
 // End gives the batch up: nothing lands any more once it returns.
-func (s *Slot) End() { _ = s.Begin() }
+func (s *Slot) End() { _ = s.begin() }
 
 // Free gives the memory back.
 func (s *Slot) Free() {

@@ -1,11 +1,11 @@
 // Package devrows is rows that a GPU reads from drives by itself: what stores that read single
 // rows have in common where the storage stack lets them (package devread).
 //
-//	Begin, Read, Row   on the host: which bytes are read, and where rows lie in them
-//	Submit             the reads are under way, while earlier batches are computed
-//	Fill               on the stream that copies: complete the reads, compute the checksums of
-//	                   their pages, copy the rows out to where the host's would be copied to
-//	Landed             on the host: compare the checksums
+//	Rows, Pages   on the host: which bytes are read, and where rows lie in them; the reads are
+//	              under way then, while earlier batches are computed
+//	Fill          on the stream that copies: complete the reads, compute the checksums of their
+//	              pages, copy the rows out to where the host's would be copied to
+//	Landed        on the host: compare the checksums
 //
 // A slot's pages land in memory of its own on the device, so that its reads may be completed
 // whenever there has to be room for others.
@@ -29,6 +29,7 @@ type Shape struct {
 	RowBytes int    // of a row, an even number
 	Most     int64  // bytes of the pages that are read for a row, at most
 	Path     string // of the file
+	Bytes    int64  // of the pages of a batch, at most; 0: Rows × Most
 }
 
 // Plan is how they are read. Nil: by the host.
@@ -43,7 +44,10 @@ func newPlan(s devread.Stack, shape Shape, slots int) (*Plan, error) {
 	if shape.Rows == 0 {
 		return nil, nil
 	}
-	p := &Plan{Shape: shape, need: devread.Need{Request: int(shape.Most), Bytes: int64(shape.Rows) * shape.Most, Batches: max(1, slots), Path: shape.Path}}
+	if shape.Bytes == 0 {
+		shape.Bytes = int64(shape.Rows) * shape.Most
+	}
+	p := &Plan{Shape: shape, need: devread.Need{Request: int(shape.Most), Bytes: shape.Bytes, Batches: max(1, slots), Path: shape.Path}}
 	var err error
 	p.terms, err = s.DeviceTerms(p.need)
 	return p, err
@@ -75,7 +79,7 @@ func (p *Plan) DeviceBytes() int64 {
 
 // hostBytes returns what a slot has of the host's memory, but for the batch's.
 func (p *Plan) hostBytes() int64 {
-	return p.pinnedBytes() + readBytes*int64(p.Rows)
+	return p.pinnedBytes() + readBytes*p.pages()
 }
 
 // pinnedBytes returns the bytes of ranges, places of rows and sums.

@@ -338,7 +338,7 @@ func (a *Array) take() error {
 func (a *Array) warm() error {
 	b := a.batches[0]
 	b.in = Reads{Requests: a.queues, To: a.queues, Status: b.order}
-	if err := errors.Join(a.bin(b, a.stream), a.submit(b, a.stream), a.complete(b, a.stream), a.read(b, a.stream)); err != nil {
+	if err := inTurn(b, a.stream, a.bin, a.submit, a.complete, a.read); err != nil {
 		return err
 	}
 	b.in = Reads{}

@@ -63,12 +63,23 @@ func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	if err := a.after(s, 0); err != nil {
 		return err
 	}
-	if err := errors.Join(a.bin(b, s), a.submit(b, s)); err != nil {
+	if err := inTurn(b, s, a.bin, a.submit); err != nil {
 		return err
 	}
 	a.reuse = nil
 	b.holds = a.reserve(r.Count.Most)
 	return a.record(t, b, b.wasSubmitted, s)
+}
+
+// inTurn gives the stream launches of a micro-batch, up to the first that fails: the others
+// would take what is in memory for lists.
+func inTurn(b *batch, s *cuda.Stream, launches ...func(*batch, *cuda.Stream) error) error {
+	for _, launch := range launches {
+		if err := launch(b, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fits returns why there is no record for a micro-batch now.
@@ -179,7 +190,7 @@ func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 	if err := a.after(s, 1); err != nil { // all that was submitted was completed before
 		return err
 	}
-	if err := errors.Join(a.bin(b, s), a.read(b, s)); err != nil {
+	if err := inTurn(b, s, a.bin, a.read); err != nil {
 		return err
 	}
 	if err := a.record(t, b, b.wasLanded, s); err != nil {

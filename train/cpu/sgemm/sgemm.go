@@ -75,12 +75,15 @@ type product struct {
 	alpha         float32
 	a, b, c       []float32
 	lda, ldb, ldc int
+
+	copied, end int // the rows of op(A) that rowsOfA has copied, from one to before another
 }
 
 // panel adds the product of terms columns of op(A), from l on, and a panel of op(B), from
 // column j on.
 func (p *product) panel(s *space, l, terms, j, columns int, beta float32) {
 	b, stepB, nextB := p.panelOfB(s, l, terms, j, columns)
+	p.end = 0
 	width := p.width()
 	for i := 0; i < p.m; {
 		t := p.tallest(p.m - i)
@@ -104,7 +107,7 @@ func (p *product) panelOfB(s *space, l, terms, j, columns int) (b []float32, ste
 		if p.tB {
 			transpose(dst, width, p.b[(j+v)*p.ldb+l:], p.ldb, n, terms)
 		} else {
-			p.copyWide(&dst[0], &p.b[l*p.ldb+j+v], 4*p.ldb, terms, n)
+			p.copyB(&dst[0], &p.b[l*p.ldb+j+v], 4*p.ldb, terms, n)
 		}
 	}
 	return s.b[:], width, next
@@ -117,8 +120,11 @@ func (p *product) rowsOfA(s *space, i, rows, l, terms, columns int) (a *float32,
 	case p.tA && columns <= p.width():
 		return &p.a[l*p.lda+i], 1, p.lda
 	case p.tA:
-		p.copyNarrow(&s.a[0], &p.a[l*p.lda+i], 4*p.lda, terms, rows)
-		return &s.a[0], 1, p.lanes
+		if i >= p.end {
+			p.copied, p.end = i, min(i+p.together, p.m)
+			p.copyA(&s.a[0], &p.a[l*p.lda+i], 4*p.lda, terms, p.end-i)
+		}
+		return &s.a[i-p.copied], 1, maxLanes
 	case columns <= p.width() || p.lda%conflict != 0:
 		return &p.a[i*p.lda+l], p.lda, 1
 	}

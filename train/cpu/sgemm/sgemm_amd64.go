@@ -76,11 +76,6 @@ func tile1x2MaskedAVX2(k int, a *float32, next int, step int, b *float32, stepB 
 //go:noescape
 func tile1x1MaskedAVX2(k int, a *float32, next int, step int, b *float32, stepB int, c *float32, nextC int, alpha float32, beta float32, last int)
 
-// copyRows1AVX2 copies rows of n floats to rows of 8, with zeros behind.
-//
-//go:noescape
-func copyRows1AVX2(dst *float32, src *float32, next int, rows int, n int)
-
 // copyRows2AVX2 copies rows of n floats to rows of 16, with zeros behind.
 //
 //go:noescape

@@ -1060,28 +1060,6 @@ store:
 	VZEROUPPER
 	RET
 
-// func copyRows1AVX2(dst *float32, src *float32, next int, rows int, n int)
-// Requires: AVX, AVX2
-TEXT ·copyRows1AVX2(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         next+16(FP), DX
-	MOVQ         rows+24(FP), BX
-	MOVQ         n+32(FP), SI
-	VMOVD        SI, X0
-	VPBROADCASTD X0, Y0
-	VPCMPGTD     lanes<>+0(SB), Y0, Y0
-
-rows:
-	VMASKMOVPS (CX), Y0, Y1
-	VMOVUPS    Y1, (AX)
-	ADDQ       DX, CX
-	ADDQ       $+32, AX
-	DECQ       BX
-	JNZ        rows
-	VZEROUPPER
-	RET
-
 // func copyRows2AVX2(dst *float32, src *float32, next int, rows int, n int)
 // Requires: AVX, AVX2
 TEXT ·copyRows2AVX2(SB), NOSPLIT, $0-40

@@ -324,10 +324,11 @@ func TestConcurrent(t *testing.T) {
 
 func TestSpace(t *testing.T) {
 	s := newSpace()
-	if len(s.b) < maxTerms*maxColumns || len(s.a) < maxTerms*maxLanes || address(s.b)%(4*lineFloats) != 0 {
-		t.Errorf("%d floats for B, %d for A, B at %#x", len(s.b), len(s.a), address(s.b))
+	const line = 64
+	if len(s.b) != maxTerms*maxColumns || len(s.a) != maxTerms*maxLanes || address(s.b)%line != 0 || address(s.a)%line != 0 {
+		t.Errorf("%d floats for B at %#x, %d for A at %#x", len(s.b), address(s.b), len(s.a), address(s.a))
 	}
-	if bytes := 4 * (len(s.b) + len(s.a)); bytes > SpaceBytes || bytes < SpaceBytes-4*lineFloats {
+	if bytes := 4 * (len(s.b) + len(s.a)); bytes != SpaceBytes {
 		t.Errorf("%d bytes, SpaceBytes is %d", bytes, SpaceBytes)
 	}
 }

@@ -11,14 +11,14 @@ var known = []instructions{
 		{4, tile4x2AVX2, tile4x2MaskedAVX2, tile4x1MaskedAVX2},
 		{2, tile2x2AVX2, tile2x2MaskedAVX2, tile2x1MaskedAVX2},
 		{1, tile1x2AVX2, tile1x2MaskedAVX2, tile1x1MaskedAVX2},
-	}, copyRows2AVX2, copyRows1AVX2},
+	}, 12, copyRows2AVX2, copyRows2AVX2},
 	{"avx512", 16, []tiles{
 		{14, tile14x2AVX512, tile14x2MaskedAVX512, tile14x1MaskedAVX512},
 		{8, tile8x2AVX512, tile8x2MaskedAVX512, tile8x1MaskedAVX512},
 		{4, tile4x2AVX512, tile4x2MaskedAVX512, tile4x1MaskedAVX512},
 		{2, tile2x2AVX512, tile2x2MaskedAVX512, tile2x1MaskedAVX512},
 		{1, tile1x2AVX512, tile1x2MaskedAVX512, tile1x1MaskedAVX512},
-	}, copyRows2AVX512, copyRows1AVX512},
+	}, 14, copyRows1AVX512, copyRows2AVX512},
 }
 
 // supported are those that this processor can run.

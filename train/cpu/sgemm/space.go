@@ -1,20 +1,14 @@
 package sgemm
 
-import (
-	"sync"
-	"unsafe"
-)
-
-// lineFloats are as many floats as a cache line has.
-const lineFloats = 16
+import "sync"
 
 // SpaceBytes is what every concurrent caller of Multiply takes.
-const SpaceBytes = 4 * (maxTerms*maxColumns + maxTerms*maxLanes + lineFloats)
+const SpaceBytes = 4 * maxTerms * (maxColumns + maxLanes)
 
 // space is the memory of one call.
 type space struct {
 	b []float32 // a panel of B, a tile after the other, from the beginning of a cache line
-	a []float32 // as many rows of op(A) as a tile has
+	a []float32 // rows of op(A), of one tile or two
 }
 
 var spaces struct {
@@ -40,9 +34,8 @@ func giveSpace(s *space) {
 	spaces.free = append(spaces.free, s)
 }
 
+// newSpace makes space. So much at once begins at a page.
 func newSpace() *space {
 	memory := make([]float32, SpaceBytes/4)
-	at := int(-uintptr(unsafe.Pointer(&memory[0])) / 4 % lineFloats)
-	panel := maxTerms * maxColumns
-	return &space{b: memory[at : at+panel], a: memory[at+panel:]}
+	return &space{b: memory[:maxTerms*maxColumns], a: memory[maxTerms*maxColumns:]}
 }

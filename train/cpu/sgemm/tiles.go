@@ -14,10 +14,14 @@ type tiles struct {
 }
 
 type instructions struct {
-	name                 string
-	lanes                int     // float32s in a vector
-	tiles                []tiles // the tallest first
-	copyWide, copyNarrow func(dst, src *float32, next, rows, n int)
+	name  string
+	lanes int     // float32s in a vector
+	tiles []tiles // the tallest first
+
+	// Rows of up to together floats become rows of maxLanes; up to those of a tile, rows of
+	// as many as a tile has.
+	together     int
+	copyA, copyB func(dst, src *float32, next, rows, n int)
 }
 
 // run multiplies a tile of at most two vectors, the rest of columns.

@@ -90,9 +90,9 @@ func place(a *arguments) {
 }
 
 func extract(a *arguments) {
-	out, source, rowBytes, from := a.bytes(), a.bytes(), a.int(), a.words64()
+	out, to, source, rowBytes, from := a.bytes(), a.words32(), a.bytes(), a.int(), a.words64()
 	rows, _ := a.rows()
-	Extract(out, source, rowBytes, from, rows)
+	Extract(out, to, source, rowBytes, from, rows)
 }
 
 func aggregate(a *arguments, transposed bool) {

@@ -106,6 +106,12 @@ func Load(t testing.TB, dir string, drives int) (kind string) {
 	return kind
 }
 
+// Files returns the files that are the drives of a kind that Load returned.
+func Files(kind string) []string {
+	at, _ := target.Parse(kind)
+	return at.Parts
+}
+
 // Stack opens a kind that Load returned, with queues for a device. The caller closes it.
 func Stack(t testing.TB, kind string, d *cuda.Device) devread.Stack {
 	t.Helper()

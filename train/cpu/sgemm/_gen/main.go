@@ -16,6 +16,7 @@ type isa struct {
 	name   string // suffix of the functions
 	lanes  int    // float32s in a vector
 	tiles  []int  // rows of the tiles that there are kernels for, the most first
+	copies []int  // vectors of the rows that are copied
 	vector func() reg.VecVirtual
 	xor    func(a, b, c Op)
 	masking
@@ -34,7 +35,7 @@ func main() {
 			tile(s, rows, vectors, true)
 			tile(s, rows, 1, true)
 		}
-		for v := 1; v <= vectors; v++ {
+		for _, v := range s.copies {
 			copyRows(s, v)
 		}
 	}

@@ -21,7 +21,7 @@ type masking struct {
 
 // Sixteen registers hold the sums of 6×2 vectors, a row of B, a mask and an element of A.
 var avx2 = isa{
-	name: "AVX2", lanes: 8, tiles: []int{6, 4, 2, 1},
+	name: "AVX2", lanes: 8, tiles: []int{6, 4, 2, 1}, copies: []int{2},
 	vector: YMM,
 	xor:    func(a, b, c Op) { VXORPS(a, b, c) },
 	masking: masking{
@@ -39,7 +39,7 @@ var avx2 = isa{
 
 // Thirty-two registers hold the sums of 14×2 vectors, a row of B and two elements of A.
 var avx512 = isa{
-	name: "AVX512", lanes: 16, tiles: []int{14, 8, 4, 2, 1},
+	name: "AVX512", lanes: 16, tiles: []int{14, 8, 4, 2, 1}, copies: []int{1, 2},
 	vector: ZMM,
 	xor:    func(a, b, c Op) { VPXORD(a, b, c) },
 	masking: masking{

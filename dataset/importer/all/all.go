@@ -1,0 +1,108 @@
+// Package all names the formats that graphs are imported from, and finds out which one a source
+// has.
+package all
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/gnnbenchmark"
+	"diskgnn/dataset/importer/graphbolt"
+	"diskgnn/dataset/importer/igb"
+	"diskgnn/dataset/importer/ogb"
+	"diskgnn/dataset/importer/raw"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+)
+
+// Formats lists what Import reads. Of several formats that a source may have, Auto takes the
+// first.
+var Formats = []importer.Format{
+	graphbolt.Format,
+	gnnbenchmark.Format,
+	ogb.Format,
+	igb.Format,
+	raw.SNAP,
+	raw.WebGraph,
+	raw.Format,
+}
+
+// Auto is the name under which Find looks at the source.
+const Auto = "auto"
+
+// Names lists the formats' names.
+func Names() []string {
+	names := make([]string, len(Formats))
+	for i, f := range Formats {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// Find returns the format of a name, or with Auto the one that the sources are seen to have,
+// and the sign by which.
+func Find(fsys vfs.FS, name string, sources []string) (f importer.Format, sign string, err error) {
+	if name == Auto || name == "" {
+		return detect(fsys, sources)
+	}
+	i := slices.IndexFunc(Formats, func(f importer.Format) bool { return f.Name == name })
+	if i < 0 {
+		return f, "", fault.New(fault.ErrUsage, "--format %q: known are %s, %s", name, Auto, strings.Join(Names(), ", "))
+	}
+	return Formats[i], "", nil
+}
+
+func detect(fsys vfs.FS, sources []string) (importer.Format, string, error) {
+	for _, f := range Formats {
+		if f.Detect == nil {
+			continue
+		}
+		if sign := f.Detect(fsys, sources); sign != "" {
+			return f, sign, nil
+		}
+	}
+	for _, s := range sources {
+		if _, err := fsys.Stat(s); err != nil {
+			return importer.Format{}, "", fault.New(fault.ErrInput, "%s is missing", s)
+		}
+	}
+	return importer.Format{}, "", fault.New(fault.ErrInput, "%s has none of the formats' signs: give --format, known are %s", strings.Join(sources, ", "), strings.Join(Names(), ", "))
+}
+
+// Import makes a dataset of a graph in the format of the given name, or Auto; see
+// importer.Import.
+func Import(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options, rep progress.Reporter) (dataset.Result, error) {
+	f, err := find(fsys, format, &o, rep)
+	if err != nil {
+		return dataset.Result{}, err
+	}
+	return importer.Import(ctx, fsys, out, f, o, rep)
+}
+
+// MakePlan says what Import would make; see importer.MakePlan.
+func MakePlan(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options, rep progress.Reporter) (importer.Plan, error) {
+	f, err := find(fsys, format, &o, rep)
+	if err != nil {
+		return importer.Plan{}, err
+	}
+	return importer.MakePlan(ctx, fsys, out, f, o, rep)
+}
+
+func find(fsys vfs.FS, format string, o *importer.Options, rep progress.Reporter) (importer.Format, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return importer.Format{}, err
+	}
+	if o.Edges != "" && (format == Auto || format == "") {
+		format = raw.Format.Name
+	}
+	f, sign, err := Find(fsys, format, o.Sources)
+	if err == nil && sign != "" {
+		rep.Logf("the source is read as %s: %s", f.Name, sign)
+	}
+	return f, err
+}

@@ -1,0 +1,257 @@
+// Package gnnbenchmark imports graphs in the layout of gnn-benchmark, .npz archives.
+package gnnbenchmark
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Name is the format's.
+const Name = "gnn-benchmark"
+
+// source is a graph in the layout of gnn-benchmark (Shchur et al., 2018):
+// NAME.npz with the adjacency as adj_{data,indices,indptr,shape}, the features as
+// attr_{data,indices,indptr,shape} or dense as attr_matrix, and labels, a class or a
+// column per class; beside it NAME_split.npz with the node ids train, valid and test. Edges have no
+// direction, whether both are stored or one.
+type source struct {
+	fs           vfs.FS
+	graph, split string
+	sh           importer.Shape
+	dense        bool
+}
+
+// Format reads gnn-benchmark's archives.
+var Format = importer.Format{Name: Name, What: "an npz file with adj_*, attr_* and labels, and its NAME_split.npz beside it", Detect: detect, Open: open}
+
+func detect(fsys vfs.FS, sources []string) string {
+	if len(sources) != 1 || !strings.HasSuffix(sources[0], ".npz") {
+		return ""
+	}
+	z, err := npz.OpenArchive(fsys, sources[0])
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = z.Close() }() // it was only looked at
+	if z.Has("adj_shape") {
+		return "it has an array adj_shape"
+	}
+	return ""
+}
+
+func open(fsys vfs.FS, sources []string, _ *importer.Reading) (_ importer.Source, err error) {
+	name, err := importer.One(sources)
+	if err != nil {
+		return nil, err
+	}
+	base, ok := strings.CutSuffix(name, ".npz")
+	if !ok {
+		return nil, fault.New(fault.ErrInput, "%s: the format %s is a NAME.npz with adj_*, attr_* and labels", name, Name)
+	}
+	s := &source{fs: fsys, graph: name, split: base + "_split.npz"}
+	if _, err := fsys.Stat(s.split); errors.Is(err, fs.ErrNotExist) {
+		s.split = ""
+	} else if err != nil {
+		return nil, err
+	}
+	z, err := npz.OpenArchive(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, z.Close()) }()
+	if err := s.readShape(z); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// readShape reads the small arrays and the headers of the others.
+func (s *source) readShape(z *npz.Archive) error {
+	adj, err := z.All("adj_shape", 2)
+	if err != nil {
+		return err
+	}
+	if adj[0] != adj[1] || adj[0] < 1 {
+		return fault.New(fault.ErrInput, "%s: adj_shape: the adjacency is %d × %d", s.graph, adj[0], adj[1])
+	}
+	s.sh = importer.Shape{Nodes: adj[0], DType: dtype.Float32, Undirected: true, Features: s.graph, NoSplit: s.split == ""}
+	if err := dataset.CheckNodes(s.graph, s.sh.Nodes); err != nil {
+		return err
+	}
+	if err := z.Header("adj_indices", func(a *npz.Array) error {
+		s.sh.Edges = min(a.Count(), importer.MaxEdges+1)
+		return a.Vector(-1)
+	}); err != nil {
+		return err
+	}
+	if err := s.readLabelShape(z); err != nil {
+		return err
+	}
+	s.dense = !z.Has("attr_shape")
+	features := "attr_data"
+	if s.dense {
+		features = "attr_matrix"
+	} else {
+		attr, err := z.All("attr_shape", 2)
+		if err != nil {
+			return err
+		}
+		if attr[0] != s.sh.Nodes {
+			return fault.New(fault.ErrInput, "%s: attr_shape: features of %d nodes, the graph has %d", s.graph, attr[0], s.sh.Nodes)
+		}
+		if err := s.setDim(attr[1]); err != nil {
+			return err
+		}
+	}
+	return z.Header(features, func(a *npz.Array) error {
+		if a.Kind == 'f' && a.Size == 2 {
+			s.sh.DType = dtype.Float16
+		}
+		if !s.dense {
+			return nil
+		}
+		if len(a.Shape) != 2 || a.Shape[0] != s.sh.Nodes || a.Fortran {
+			return a.Fail(fault.New(fault.ErrInput, "its shape is %s instead of (%d, dim), row-major", a.ShapeString(), s.sh.Nodes))
+		}
+		return s.setDim(a.Shape[1])
+	})
+}
+
+func (s *source) setDim(dim int64) error {
+	if dim < 1 || dim > dataset.MaxDim {
+		return fault.New(fault.ErrInput, "%s: features of %d elements", s.graph, dim)
+	}
+	s.sh.Dim = int(dim)
+	return nil
+}
+
+func (s *source) Shape() importer.Shape { return s.sh }
+
+func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
+
+func (s *source) Files() []string {
+	if s.split == "" {
+		return []string{s.graph}
+	}
+	return []string{s.graph, s.split}
+}
+
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) (err error) {
+	z, err := npz.OpenArchive(s.fs, s.graph)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, z.Close()) }()
+	if s.sh.Multi {
+		err = s.readRows(ctx, z, l)
+	} else {
+		err = s.each(ctx, z, "labels", s.sh.Nodes, l.Label)
+	}
+	if err != nil {
+		return err
+	}
+	if s.split == "" {
+		return nil
+	}
+	splits, err := npz.OpenArchive(s.fs, s.split)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, splits.Close()) }()
+	for i, name := range dataset.SplitNames {
+		if err := s.each(ctx, splits, name, -1, func(_, v int64) error { return l.Assign(v, uint8(i+1)) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls do for every element of a vector, of the given length if that is
+// not negative.
+func (s *source) each(ctx context.Context, z *npz.Archive, key string, length int64, do func(i, v int64) error) (err error) {
+	a, err := z.Array(key)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.Vector(length); err != nil {
+		return err
+	}
+	return a.Each(ctx, do)
+}
+
+// Edges reads the adjacency: row r's entries are its edges.
+func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) (err error) {
+	z, err := npz.OpenArchive(s.fs, s.graph)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, z.Close()) }()
+	rows, err := openRows(z, "adj", s.sh.Nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.close()) }()
+	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
+	for v := range s.sh.Nodes {
+		left, err := rows.row()
+		if err != nil {
+			return err
+		}
+		for left > 0 {
+			n := min(left, importer.Chunk)
+			if err := rows.indices.Ints(src[:n]); err != nil {
+				return err
+			}
+			for i, u := range src[:n] {
+				if uint64(u) >= uint64(s.sh.Nodes) {
+					return rows.indices.Fail(fault.New(fault.ErrInput, "the edge between %d and %d leaves the graph of %d nodes", v, u, s.sh.Nodes))
+				}
+				dst[i] = v
+			}
+			if err := add(dst[:n], src[:n]); err != nil {
+				return err
+			}
+			left -= n
+		}
+	}
+	return errors.Join(rows.indices.End(), rows.indptr.End())
+}
+
+func (s *source) Features(first int64) (importer.RowStream, error) {
+	z, err := npz.OpenArchive(s.fs, s.graph)
+	if err != nil {
+		return nil, err
+	}
+	if s.dense {
+		a, err := z.Array("attr_matrix")
+		if err != nil {
+			return nil, errors.Join(err, z.Close())
+		}
+		return npz.NewRows(a, z, first, s.sh.Dim)
+	}
+	r := &sparseRows{z: z, dim: s.sh.Dim}
+	if r.rows, err = openRows(z, "attr", s.sh.Nodes); err != nil {
+		return nil, errors.Join(err, z.Close())
+	}
+	if r.data, err = z.Array("attr_data"); err != nil {
+		return nil, errors.Join(err, r.rows.close(), z.Close())
+	}
+	if len(r.data.Shape) != 1 || r.data.Shape[0] != r.rows.indices.Count() {
+		err := fault.New(fault.ErrInput, "%s: attr_data has shape %s, attr_indices %s", z.Name(), r.data.ShapeString(), r.rows.indices.ShapeString())
+		return nil, errors.Join(err, r.Close())
+	}
+	if err := r.skip(first); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}

@@ -1,0 +1,80 @@
+package graphbolt
+
+import (
+	"context"
+	"errors"
+
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/internal/fault"
+)
+
+// checkEdges looks at the header of a file of edges, and counts those of an array.
+func (s *source) checkEdges(f document) error {
+	if f.Format == "csv" {
+		_, err := file.Stat(s.fs, s.path(f))
+		return err
+	}
+	return s.openNumbers(f, func(a *npz.Array) error {
+		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+			return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+		}
+		s.sh.Edges = min(s.sh.Edges+min(a.Shape[1], importer.MaxEdges+1), importer.MaxEdges+1)
+		return nil
+	})
+}
+
+// CountEdges implements importer.Source: a line of a csv file is an edge.
+func (s *source) CountEdges(lines map[string]int64) int64 {
+	n := s.sh.Edges
+	for _, f := range s.edge {
+		if f.Format == "csv" {
+			n = min(n+lines[s.path(f)], importer.MaxEdges+1)
+		}
+	}
+	return n
+}
+
+func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	for _, f := range s.edge {
+		if err := s.readEdges(ctx, f, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readEdges reads one file of edges.
+func (s *source) readEdges(ctx context.Context, f document, add func(dst, src []int64) error) (err error) {
+	pairs, err := s.openPairs(f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pairs.Close()) }()
+	return edges.Each(ctx, s.path(f), pairs, s.sh.Nodes, add)
+}
+
+func (s *source) openPairs(f document) (edges.Pairs, error) {
+	name := s.path(f)
+	if f.Format == "csv" {
+		c, err := text.Open(s.fs, name, 2)
+		if err != nil {
+			return nil, err
+		}
+		return edges.Interleave(c), nil
+	}
+	a, err := npz.Open(s.fs, name)
+	if err != nil {
+		return nil, err
+	}
+	if a.Fortran { // column-major: source, destination, source, …
+		return edges.Interleave(npz.NewInts(a)), nil
+	}
+	if err := a.Close(); err != nil {
+		return nil, err
+	}
+	return edges.TwoRows(func() (*npz.Array, error) { return npz.Open(s.fs, name) })
+}

@@ -1,0 +1,297 @@
+// Package igb imports the homogeneous graphs of the Illinois Graph Benchmark, IGB tiny to full,
+// and the papers of its heterogeneous ones:
+//
+//	DIR/processed/
+//	├── paper/node_feat.npy          N × 1024 float32
+//	├── paper/node_label_19.npy      N float32, classes; or node_label_2K.npy, 2983 of them
+//	└── paper__cites__paper/edge_index.npy    E × 2, source and destination
+//
+// The arrays of the large sets have no header, though their names end in .npy: their sizes give
+// the shapes. The last rows of the full set's features may be in paper/node_feat_5M_tail.npy,
+// which replaces the end of node_feat.npy.
+//
+// Of the full set the first 227,130,858 papers have one of the 19 classes, the first
+// 157,675,969 one of the 2983; the first 60 % of these train, the next 20 % validate, the rest
+// test. Other sets come without a split: IGB's loader draws one without a seed. Here one of
+// 60/20/20 is drawn with a seed, which is recorded.
+package igb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Format reads IGB's directories.
+var Format = importer.Format{
+	Name: "igb", What: "the directory of an IGB set, with processed/paper", Takes: []string{"task"},
+	Detect: detect, Open: open,
+}
+
+// dim is that of IGB's features, which a file without a header does not say.
+const dim = 1024
+
+// tasks are the labels that there are.
+var tasks = []task{
+	{"19", "node_label_19.npy", 19, 227_130_858},
+	{"2983", "node_label_2K.npy", 2983, 157_675_969},
+}
+
+type task struct {
+	name, file string
+	classes    int
+	labelled   int64 // of the full set
+}
+
+// fullNodes are the papers of the full set.
+const fullNodes = 269_346_174
+
+func detect(fsys vfs.FS, sources []string) string {
+	if len(sources) != 1 {
+		return ""
+	}
+	const edges = "processed/paper__cites__paper/edge_index.npy"
+	if _, err := fsys.Stat(filepath.Join(sources[0], filepath.FromSlash(edges))); err == nil {
+		return "it has " + edges
+	}
+	return ""
+}
+
+type source struct {
+	fs                      vfs.FS
+	sh                      importer.Shape
+	task                    task
+	feat, tail, label, edge string
+	tailRows                int64
+	prefix                  int64 // nodes that have labels and are split by their order; 0: all, drawn
+}
+
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+	dir, err := importer.One(sources)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{fs: fsys, task: tasks[0]}
+	if name := cmp.Or(o.Task, tasks[0].name); name == tasks[1].name {
+		s.task = tasks[1]
+	} else if name != tasks[0].name {
+		return nil, fault.New(fault.ErrUsage, "--task %s: IGB has the tasks 19 and 2983, by their classes", name)
+	}
+	papers := filepath.Join(dir, "processed", "paper")
+	s.feat, s.label = filepath.Join(papers, "node_feat.npy"), filepath.Join(papers, s.task.file)
+	s.edge = filepath.Join(dir, "processed", "paper__cites__paper", "edge_index.npy")
+	if tail := filepath.Join(papers, "node_feat_5M_tail.npy"); exists(fsys, tail) {
+		s.tail = tail
+	}
+	var found importer.Problems
+	found.Add(s.readNodes())
+	found.Add(s.readFeatures())
+	found.Add(s.readEdges())
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	s.sh.Notes = append(s.sh.Notes, "IGB's loader gives every node a self-loop, and no other: --self-loops add does so")
+	s.sh.Classes, s.sh.Reading = s.task.classes, map[string]string{"task": s.task.name}
+	if s.prefix = min(s.sh.Nodes, s.task.labelled); s.sh.Nodes != fullNodes {
+		s.prefix, s.sh.NoSplit, s.sh.Split = 0, true, &importer.Split{Parts: "60/20/20"}
+		s.sh.Notes = append(s.sh.Notes, "IGB's loader draws the split anew each time: this one is drawn with --seed 0, unless --split and --seed say otherwise")
+	}
+	return s, nil
+}
+
+func exists(fsys vfs.FS, name string) bool {
+	_, err := fsys.Stat(name)
+	return err == nil
+}
+
+// array opens an array that has a header, or is of the given type and columns.
+func (s *source) array(name, kind string, columns int64) (matrix.Matrix, error) {
+	headed, err := npz.IsNPY(s.fs, name)
+	if err != nil {
+		return nil, err
+	}
+	if headed {
+		return matrix.Open(s.fs, matrix.Spec{Path: name})
+	}
+	st, err := file.Stat(s.fs, name)
+	if err != nil {
+		return nil, err
+	}
+	row := columns * 4
+	if kind == "int64" {
+		row = columns * 8
+	}
+	if st.Size() == 0 || st.Size()%row != 0 {
+		return nil, fault.New(fault.ErrInput, "%s has no header, and its %d bytes are no rows of %d × %s", name, st.Size(), columns, kind)
+	}
+	return matrix.Open(s.fs, matrix.Spec{Path: name, DType: kind, Rows: st.Size() / row, Cols: columns})
+}
+
+func (s *source) readNodes() error {
+	return with(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
+		s.sh.Nodes = m.Rows()
+		if m.Columns() != 1 || s.sh.Nodes < 1 {
+			return fault.New(fault.ErrInput, "%s: labels of shape (%d, %d)", s.label, m.Rows(), m.Columns())
+		}
+		return dataset.CheckNodes(s.label, s.sh.Nodes)
+	})
+}
+
+func (s *source) readFeatures() error {
+	s.sh.Features = s.feat
+	err := with(func() (matrix.Matrix, error) { return s.array(s.feat, "float32", dim) }, func(m matrix.Matrix) error {
+		s.sh.Dim, s.sh.DType = m.Columns(), dtype.Float32
+		if m.Half() {
+			s.sh.DType = dtype.Float16
+		}
+		switch rows := m.Rows(); {
+		case s.sh.Dim > dataset.MaxDim:
+			return fault.New(fault.ErrInput, "%s: features of %d elements", s.feat, s.sh.Dim)
+		case s.sh.Nodes > 0 && s.tail == "" && rows != s.sh.Nodes:
+			return fault.New(fault.ErrInput, "%s: features of %d nodes, there are labels of %d", s.feat, rows, s.sh.Nodes)
+		}
+		return nil
+	})
+	if err != nil || s.tail == "" {
+		return err
+	}
+	return with(func() (matrix.Matrix, error) { return s.array(s.tail, "float32", int64(s.sh.Dim)) }, func(m matrix.Matrix) error {
+		if s.tailRows = m.Rows(); m.Columns() != s.sh.Dim || s.sh.Nodes > 0 && s.tailRows > s.sh.Nodes {
+			return fault.New(fault.ErrInput, "%s: %d rows of %d elements, for the end of %d of %d", s.tail, m.Rows(), m.Columns(), s.sh.Nodes, s.sh.Dim)
+		}
+		return nil
+	})
+}
+
+func (s *source) readEdges() error {
+	return with(s.openEdges, func(m matrix.Matrix) error {
+		if m.Columns() != 2 || !m.Integer() {
+			return fault.New(fault.ErrInput, "%s: edges are integers of shape (E, 2), not of (%d, %d)", s.edge, m.Rows(), m.Columns())
+		}
+		s.sh.Edges = min(m.Rows(), importer.MaxEdges+1)
+		return nil
+	})
+}
+
+// openEdges opens the edges. Those of the large sets are int32 with a header, or int64 without.
+func (s *source) openEdges() (matrix.Matrix, error) { return s.array(s.edge, "int64", 2) }
+
+func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
+	m, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return do(m)
+}
+
+func (s *source) Shape() importer.Shape { return s.sh }
+
+func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
+
+func (s *source) Files() []string {
+	files := []string{s.edge, s.feat, s.label}
+	if s.tail != "" {
+		files = append(files, s.tail)
+	}
+	return files
+}
+
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
+	err := with(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
+		return matrix.EachDouble(ctx, m, func(v int64, row []float64) error {
+			if s.prefix > 0 && v >= s.prefix {
+				return nil // what stands there is no label
+			}
+			if err := l.Number(v, row[0]); err != nil {
+				return fmt.Errorf("%s: %w", s.label, err)
+			}
+			return nil
+		})
+	})
+	if err != nil || s.prefix == 0 {
+		return err
+	}
+	return splitPrefix(l, s.prefix)
+}
+
+// splitPrefix divides the first n nodes by their order, as IGB does: 60 % train, 20 % validate,
+// the rest test.
+func splitPrefix(l *importer.Labelling, n int64) error {
+	train, valid := n*6/10, n*2/10
+	for v := range n {
+		part := uint8(3)
+		switch {
+		case v < train:
+			part = 1
+		case v < train+valid:
+			part = 2
+		}
+		if err := l.Assign(v, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	return with(s.openEdges, func(m matrix.Matrix) error {
+		return edges.Each(ctx, s.edge, edges.Interleave(matrix.Stream{Matrix: m}), s.sh.Nodes, add)
+	})
+}
+
+func (s *source) Features(first int64) (importer.RowStream, error) {
+	m, err := s.array(s.feat, "float32", int64(s.sh.Dim))
+	if err != nil {
+		return nil, err
+	}
+	whole := s.sh.Nodes - s.tailRows
+	rows, err := matrix.NewRows(m, m.Rows(), min(first, whole))
+	if err != nil || s.tail == "" {
+		return rows, err
+	}
+	end, err := s.array(s.tail, "float32", int64(s.sh.Dim))
+	if err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	tail, err := matrix.NewRows(end, s.tailRows, max(first-whole, 0))
+	if err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	return &patched{rows, tail, s.sh.Dim, max(whole-first, 0)}, nil
+}
+
+// patched yields rows, and from some row on those of another file.
+type patched struct {
+	rows, tail *matrix.Rows
+	dim        int
+	left       int64 // of the first file
+}
+
+func (p *patched) Next(values []float32) error {
+	n := min(int64(len(values)/p.dim), p.left)
+	p.left -= n
+	if n > 0 {
+		if err := p.rows.Next(values[:n*int64(p.dim)]); err != nil {
+			return err
+		}
+	}
+	if values = values[n*int64(p.dim):]; len(values) == 0 {
+		return nil
+	}
+	return p.tail.Next(values)
+}
+
+func (p *patched) Close() error { return errors.Join(p.rows.Close(), p.tail.Close()) }

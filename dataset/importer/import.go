@@ -1,0 +1,362 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/internal/edgesort"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// importerVersion is part of an imported dataset's content parameters: it
+// changes whenever the same source and options give other bytes.
+const importerVersion = 1
+
+// importParams are the content parameters of an imported dataset. The source is
+// named by its content.
+type importParams struct {
+	Source       string     `json:"source"`
+	Importer     int        `json:"importer"`
+	Format       string     `json:"format"`
+	Content      string     `json:"content_sha256"`
+	DType        dtype.Type `json:"dtype"`
+	Binarize     bool       `json:"binarize"`
+	RowNormalize bool       `json:"row_normalize"`
+	Symmetrize   bool       `json:"symmetrize"`
+	Compression  string     `json:"compression,omitempty"`
+	AddReverse   bool       `json:"add_reverse_edges,omitempty"`
+	Dedupe       bool       `json:"dedupe,omitempty"`
+	SelfLoops    string     `json:"self_loops,omitempty"`
+	Split        string     `json:"split,omitempty"`
+	SplitSeed    uint64     `json:"split_seed,omitempty"`
+	Stratify     bool       `json:"stratify,omitempty"`
+	// Reading has the options that decided what the source yields; see Shape.
+	Reading map[string]string `json:"reading,omitempty"`
+}
+
+// Import writes a graph of another format as a dataset, in bounded memory: it
+// holds 5 bytes a node while it reads the labels, and a bit per class of multi-label
+// nodes, and sorts the edges on disk.
+//
+// It resumes an interrupted run, does nothing when the dataset is there, and
+// refuses when it is there with other parameters or from another source.
+// Cancelling the context leaves what a later run resumes from.
+func Import(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, rep progress.Reporter) (dataset.Result, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return dataset.Result{}, err
+	}
+	im := &importing{Call: dataset.StartCall(ctx, out, o.Resources), format: f, o: o, fs: fsys, rep: rep}
+	defer im.Stop()
+	state, err := im.execute(ctx, out)
+	if err != nil {
+		return dataset.Result{}, fmt.Errorf("import: %w", err)
+	}
+	return im.Result(fsys, state)
+}
+
+// importing is one run of Import.
+type importing struct {
+	*dataset.Call
+	format Format
+	o      Options
+	fs     vfs.FS
+	rep    progress.Reporter
+	src    Source
+	w      *dataset.Writer
+	shape  Shape
+	split  *Split // to be drawn, or nil
+	// reverse says that the reverse of every edge is added as it is.
+	reverse bool
+	plan    importPlan
+}
+
+func (im *importing) open() (err error) {
+	if err := im.format.check(&im.o.Reading); err != nil {
+		return err
+	}
+	im.src, err = im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
+	if err != nil {
+		return err
+	}
+	im.shape = im.src.Shape()
+	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
+		im.o.Dedupe = true
+		if im.o.SelfLoops == LoopsKeep {
+			im.o.SelfLoops = LoopsDrop
+		}
+	}
+	im.reverse = !im.o.Symmetrize && im.o.AddsReverse(im.shape.AddReverse)
+	if im.o.DType == "" {
+		im.o.DType = im.shape.DType
+	}
+	return im.settleSplit()
+}
+
+// preflight finds what is wrong with a source before hours are spent on it, unless an earlier
+// run did.
+func (im *importing) preflight(ctx context.Context, out string) error {
+	for _, name := range []string{out, out + ".partial"} {
+		if _, err := im.fs.Stat(name); err == nil {
+			return nil
+		}
+	}
+	shape := im.shape
+	defer func() { im.shape = shape }()
+	var found Problems
+	if err := im.survey(ctx, out, &Plan{}, &found); err != nil {
+		return err
+	}
+	return found.Err()
+}
+
+// params returns the content parameters. What no option said before there were some is left
+// out, so that datasets stay what they were.
+func (im *importing) params(content string) importParams {
+	o := &im.o
+	p := importParams{
+		Source: "import", Importer: importerVersion, Format: im.format.Name, Content: content,
+		DType: o.DType, Binarize: o.Binarize, RowNormalize: o.RowNormalize, Symmetrize: o.Symmetrize,
+		Compression: dataset.CompressionName(o.Compress), AddReverse: im.reverse, Dedupe: o.Dedupe && !o.Symmetrize,
+		Reading: im.shape.Reading,
+	}
+	if as := map[bool]string{false: LoopsKeep, true: LoopsDrop}; o.SelfLoops != as[o.Symmetrize] {
+		p.SelfLoops = o.SelfLoops
+	}
+	if im.split != nil {
+		p.Split, p.SplitSeed, p.Stratify = im.split.Parts, im.split.Seed, im.split.Stratify
+	}
+	return p
+}
+
+func (im *importing) execute(ctx context.Context, out string) (state stage.State, err error) {
+	o := &im.o
+	if err := im.open(); err != nil {
+		return 0, err
+	}
+	if err := im.planMemory(); err != nil {
+		return 0, err
+	}
+	defer budget.LimitHeap(im.o.Memory, 0)()
+	content, err := hashSources(ctx, im.fs, im.src.Files(), im.rep)
+	if err != nil {
+		return 0, err
+	}
+	if im.shape.Edges = im.src.CountEdges(content.lines()); im.shape.Edges > MaxEdges {
+		return 0, fault.New(fault.ErrInput, "%s: more than %d edges", im.name(), int64(MaxEdges))
+	}
+	im.w, state, err = dataset.Begin(ctx, im.fs, out, im.params(content.sum), o.Compress, o.Force, im.rep)
+	if err != nil || state == stage.StateDone {
+		return state, err
+	}
+	defer func() { err = errors.Join(err, im.w.Close()) }()
+	im.w.SetFrames(im.plan.frames)
+	im.w.Report(im.rep, state)
+
+	if err := im.checkSpace(); err != nil {
+		return state, err
+	}
+	for _, step := range []struct {
+		do      func(context.Context) error
+		seconds *float64
+	}{
+		{im.labels, &im.Res.LabelSeconds},
+		{im.topology, &im.Res.TopologySeconds},
+		{im.features, &im.Res.FeatureSeconds},
+	} {
+		began := time.Now()
+		if err := step.do(ctx); err != nil {
+			return state, err
+		}
+		dataset.Since(step.seconds, began)
+	}
+	if err := content.unchanged(im.fs); err != nil {
+		return state, err
+	}
+	return state, im.w.Commit(im.Facts())
+}
+
+// importPlan divides the memory.
+type importPlan struct {
+	sort   int64 // for the edges
+	frames int   // of features to compress at once
+}
+
+// leastMemory is what the largest of the steps takes at least.
+func (im *importing) leastMemory() int64 {
+	s := &im.shape
+	_, rows := dataset.BlockRows(s.Nodes, s.Dim, im.o.DType)
+	features := 2 * rows
+	if im.o.Compress {
+		features += dataset.FrameMemory
+	}
+	return s.Held + max(s.labelMemory(), features, edgesort.Least)
+}
+
+// planMemory refuses a budget in which the import cannot be done. Its steps
+// follow each other, so each may take what the budget leaves.
+func (im *importing) planMemory() error {
+	s := &im.shape
+	free := im.o.Memory - budget.Reserve
+	_, rows := dataset.BlockRows(s.Nodes, s.Dim, im.o.DType)
+	need := im.leastMemory()
+	if need > free {
+		return budget.Check("importing", budget.Reserve+need, im.o.Memory)
+	}
+	// Beside the frames that are compressed, one is filled.
+	im.plan = importPlan{sort: free - s.Held, frames: int(min(int64(im.o.Workers+1), (free-s.Held-2*rows)/dataset.FrameMemory))}
+	return nil
+}
+
+// MaxEdges bounds the edges of a source, so that twice as many can be computed with.
+const MaxEdges = dataset.MaxFile / 4 / 2
+
+// storedEdges is how many edges the dataset has at least and at most; the most are sorted.
+func (im *importing) storedEdges() dataset.Need {
+	n := dataset.Need{Least: im.shape.Edges, Most: im.shape.Edges}
+	if im.o.Symmetrize || im.reverse {
+		n.Most *= 2
+	}
+	if im.reverse {
+		n.Least *= 2
+	}
+	if im.o.Dedupe && !im.o.Symmetrize || im.o.SelfLoops == LoopsDrop && !im.o.Symmetrize {
+		n.Least = 0
+	}
+	if im.o.SelfLoops == LoopsAdd {
+		n.Most += im.shape.Nodes
+	}
+	return n
+}
+
+// facts returns what is known of the dataset before it is begun.
+func (im *importing) facts() dataset.Facts {
+	s := &im.shape
+	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: dataset.LabelKind(s.Multi), Classes: s.Classes}
+	if im.o.Compress {
+		f.Compression = dataset.Zstd
+	}
+	return f
+}
+
+func (im *importing) checkSpace() error {
+	known, f := im.facts(), im.w.Facts()
+	f.Nodes, f.Dim, f.DType, f.LabelKind = known.Nodes, known.Dim, known.DType, known.LabelKind
+	if im.shape.Multi {
+		f.Classes = known.Classes
+	}
+	// Both directions of an edge may be there already, and no edge is stored twice.
+	return im.w.CheckSpace(im.storedEdges(), edgesort.Bytes(im.storedEdges().Most), im.rep)
+}
+
+// topology sorts the edges and writes indptr and indices.
+func (im *importing) topology(ctx context.Context) (err error) {
+	if im.w.Has(dataset.IndptrFile, dataset.IndicesFile) {
+		return nil
+	}
+	s, err := edgesort.New(im.fs, im.w.Scratch("edges"), edgesort.Options{
+		Nodes: im.shape.Nodes, Edges: im.storedEdges().Most, Memory: im.plan.sort, Workers: im.o.Workers, Unique: im.o.Dedupe,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := im.readEdges(ctx, s); err != nil {
+		return err
+	}
+	t, err := im.w.StartTopology()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Discard()) }()
+	task := im.rep.Task("sort edges", s.Added(), progress.Edges)
+	defer task.Done()
+	err = s.Rows(ctx, func(degrees, sources []uint32) error {
+		task.Add(int64(len(sources)))
+		return t.Append(degrees, sources)
+	})
+	if err != nil {
+		return err
+	}
+	return t.Finish()
+}
+
+// readEdges hands the source's edges to the sorter, both directions if asked.
+func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
+	task := im.rep.Task("read edges", im.shape.Edges, progress.Edges)
+	defer task.Done()
+	both, loops := im.o.Symmetrize || im.reverse, im.o.SelfLoops == LoopsKeep
+	err := im.src.Edges(ctx, func(dst, src []int64) error {
+		task.Add(int64(len(dst)))
+		for i, d := range dst {
+			d, u := uint32(d), uint32(src[i])
+			if d == u && !loops {
+				continue
+			}
+			if both {
+				if err := s.Add(u, d); err != nil {
+					return err
+				}
+			}
+			if err := s.Add(d, u); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil || im.o.SelfLoops != LoopsAdd {
+		return err
+	}
+	for v := range im.shape.Nodes {
+		if err := s.Add(uint32(v), uint32(v)); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// features writes the feature rows.
+func (im *importing) features(ctx context.Context) (err error) {
+	if im.w.Has(im.w.Facts().FeaturesFile()) {
+		return nil
+	}
+	var rows RowStream
+	defer func() {
+		if rows != nil {
+			err = errors.Join(err, rows.Close())
+		}
+	}()
+	// Two slots: one block is read while the other is written, in order.
+	return im.w.WriteFeatures(ctx, im.rep, 2, func(_ context.Context, lo, hi int64, values []float32) error {
+		if rows == nil {
+			var err error
+			if rows, err = im.src.Features(lo); err != nil {
+				return err
+			}
+		}
+		if err := rows.Next(values); err != nil {
+			return err
+		}
+		if err := im.transform(values, lo); err != nil {
+			return fmt.Errorf("%s: %w", im.shape.Features, err)
+		}
+		return nil
+	})
+}
+
+// name names the source in messages.
+func (im *importing) name() string {
+	if len(im.o.Sources) == 0 {
+		return im.o.Edges
+	}
+	return strings.Join(im.o.Sources, ", ")
+}

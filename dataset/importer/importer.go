@@ -1,0 +1,102 @@
+// Package importer makes datasets of graphs in other formats, in bounded memory: edges are
+// sorted on disk, features are streamed.
+//
+// A format is a package below, whose Format opens sources as a Source. Import is the stage that
+// reads a Source and writes a dataset; it knows no format. Package importer/all lists the
+// formats, and finds out which one a source has.
+package importer
+
+import (
+	"context"
+
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/vfs"
+)
+
+// Format is one of the formats that graphs are imported from.
+type Format struct {
+	Name string // as --format takes it
+	// What says in a few words what a source of the format is, for help and messages.
+	What string
+	// Takes lists the names of the options of Reading that the format knows; others are refused.
+	Takes []string
+	// Detect says by which sign the sources are seen to be of this format, or "" if they are
+	// not: it looks at names, and at no more than the first bytes of files. Nil: the format is
+	// never found, only named.
+	Detect func(fsys vfs.FS, sources []string) string
+	// Open reads what says how large the graph is. Errors of the source are of the kind
+	// fault.ErrInput and name the file.
+	Open func(fsys vfs.FS, sources []string, o *Reading) (Source, error)
+}
+
+// Reading has the options that single formats know, as they were given; "" and nil: not given.
+type Reading struct {
+	Task     string   // of several in the source, by name
+	Features []string // of several in the source, by name; they are concatenated
+	// Of raw arrays and tables: files, in the forms of package raw.
+	Edges, FeatureFile, LabelFile string
+	SplitFiles                    []string // to train on, to validate and to test with
+	Nodes                         int64    // where no file says how many
+	Seed                          uint64   // of features and labels that are drawn
+	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
+	// ReverseNo, or what the format's own library does, ReverseAuto. All formats take it.
+	Reverse string
+}
+
+// AddsReverse tells whether reverses are added, given what the format's own library does.
+func (r *Reading) AddsReverse(auto bool) bool {
+	return r.Reverse == ReverseYes || r.Reverse != ReverseNo && auto
+}
+
+// Source is a graph in another format. Opening it has read what says how large
+// it is. Its methods are called one at a time; their errors name the file.
+type Source interface {
+	Shape() Shape
+	// Files lists every file that the graph is read from, in a fixed order.
+	Files() []string
+	// Labels puts the classes and splits into l.
+	Labels(ctx context.Context, l *Labelling) error
+	// CountEdges returns how many edges the source has at most, given the lines of its
+	// files: exactly, but for empty lines.
+	CountEdges(lines map[string]int64) int64
+	// Edges calls add for all edges as they are stored, some at a time: edge i
+	// points from src[i] to dst[i], which are nodes.
+	Edges(ctx context.Context, add func(dst, src []int64) error) error
+	// Features returns a stream of the rows from first on.
+	Features(first int64) (RowStream, error)
+}
+
+// Shape is what a source says of itself before its content is read.
+type Shape struct {
+	Nodes      int64
+	Edges      int64 // as stored; of files of text not before their lines are counted
+	Dim        int
+	DType      dtype.Type // what the features have, or float32
+	Classes    int        // 0: as many as the labels have
+	Multi      bool       // nodes have any number of the classes
+	Undirected bool       // edges have no direction
+	Features   string     // where the features are, for messages
+	// AddReverse says that the format's own library adds the reverse of every edge.
+	AddReverse bool
+	// NoSplit says that the source has no splits; Split is then the one that is drawn unless
+	// another is given, or nil if one must be.
+	NoSplit bool
+	Split   *Split
+	// Held are the bytes that the source holds beside what is streamed.
+	Held int64
+	// Notes are what a user should know of how the source is read.
+	Notes []string
+	// Reading has what a user chose of the source, by the options' names, if it decides the
+	// content: it becomes part of the dataset's content parameters.
+	Reading map[string]string
+}
+
+// RowStream yields feature rows one after the other.
+type RowStream interface {
+	// Next fills values with the following whole rows.
+	Next(values []float32) error
+	Close() error
+}
+
+// Chunk is the number of elements of an array that are looked at at a time.
+const Chunk = 1 << 14

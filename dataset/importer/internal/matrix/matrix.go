@@ -1,0 +1,273 @@
+// Package matrix reads matrices of numbers, row by row, from files of several forms: .npy
+// arrays, members of .npz archives, arrays without a header, text, and Parquet.
+package matrix
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer/internal/npy"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Matrix yields the rows of a matrix. A vector is a matrix of one column. It is not safe for
+// concurrent use.
+type Matrix interface {
+	// Name is the file's, for messages.
+	Name() string
+	// Rows is how many there are, or -1 if that is not known before they are read.
+	Rows() int64
+	Columns() int
+	// Integer tells whether all elements are integers; of text that is not known, and it is
+	// true. Half tells whether they are float16.
+	Integer() bool
+	Half() bool
+	// Mask tells whether all elements are booleans.
+	Mask() bool
+	// Ints, Floats and Doubles fill dst, whose length is a multiple of Columns, with the next
+	// rows as far as there are any, and return how many elements these have. Ints is for
+	// integers alone; missing values are NaN for the others.
+	Ints(dst []int64) (int, error)
+	Floats(dst []float32) (int, error)
+	Doubles(dst []float64) (int, error)
+	// Skip passes over rows.
+	Skip(rows int64) error
+	// End checks that nothing follows the last row.
+	End() error
+	Close() error
+}
+
+// A Spec names a file and says how to read it.
+type Spec struct {
+	Path  string
+	DType string // of a file without a header; else ""
+	Rows  int64  // of a file without a header; 0: as many as there are
+	Cols  int64
+	Key   string // of the array in a .npz archive
+}
+
+// ParseSpec reads PATH or, of arrays without a header, PATH:DTYPE[:ROWSxCOLS], of archives
+// PATH:KEY.
+func ParseSpec(s string) (Spec, error) {
+	if i := strings.LastIndex(s, ".npz:"); i >= 0 {
+		return Spec{Path: s[:i+4], Key: s[i+5:]}, nil
+	}
+	parts := strings.Split(s, ":")
+	sp := Spec{Path: parts[0], Cols: 1}
+	switch {
+	case sp.Path == "":
+		return sp, fault.New(fault.ErrUsage, "%q names no file", s)
+	case len(parts) == 1:
+		return sp, nil
+	case len(parts) > 3:
+		return sp, fault.New(fault.ErrUsage, "%q: want PATH:DTYPE[:ROWSxCOLS]", s)
+	}
+	sp.DType = parts[1]
+	if _, err := npy.Describe(sp.DType, 1); err != nil {
+		return sp, fault.New(fault.ErrUsage, "%q: unknown type %q, known are float32, int64 and their like", s, sp.DType)
+	}
+	if len(parts) == 2 {
+		return sp, nil
+	}
+	rows, cols, two := strings.Cut(strings.ReplaceAll(parts[2], "×", "x"), "x")
+	var err error
+	if sp.Rows, err = strconv.ParseInt(rows, 10, 64); err == nil && two {
+		sp.Cols, err = strconv.ParseInt(cols, 10, 64)
+	}
+	if err != nil || sp.Rows < 1 || sp.Cols < 1 {
+		return sp, fault.New(fault.ErrUsage, "%q: want a shape like 1000x128", s)
+	}
+	return sp, nil
+}
+
+// OpenArray opens a file that is an array in memory order; a is nil if it is of another form.
+func OpenArray(fsys vfs.FS, s Spec) (a *npz.Array, err error) {
+	switch {
+	case s.DType != "":
+		return openRaw(fsys, s)
+	case s.Key != "":
+		return npz.OpenMember(fsys, s.Path, s.Key)
+	case filepath.Ext(s.Path) == ".npy":
+		return npz.Open(fsys, s.Path)
+	}
+	return nil, nil
+}
+
+// Open opens a file in the form that its name, or the Spec, says.
+func Open(fsys vfs.FS, s Spec) (Matrix, error) {
+	if a, err := OpenArray(fsys, s); a != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return FromArray(a)
+	}
+	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); {
+	case ext == ".parquet":
+		return openParquet(fsys, s.Path)
+	case ext == ".csv":
+		return OpenText(fsys, s.Path, text.Format{})
+	case ext == ".tsv" || ext == ".txt":
+		return OpenText(fsys, s.Path, text.Format{Blanks: true, Comments: "#%"})
+	}
+	return nil, fault.New(fault.ErrInput, "%s: of what form? Known are .npy, .npz:KEY, .parquet, .csv, .tsv and .txt, text also as .gz, and FILE:DTYPE:ROWSxCOLS", s.Path)
+}
+
+func openRaw(fsys vfs.FS, s Spec) (*npz.Array, error) {
+	rows := s.Rows
+	if rows == 0 {
+		st, err := file.Stat(fsys, s.Path)
+		if err != nil {
+			return nil, err
+		}
+		h, err := npy.Describe(s.DType, 1)
+		if err != nil {
+			return nil, err
+		}
+		rows = st.Size() / int64(h.Size)
+	}
+	h, err := npy.Describe(s.DType, rows, s.Cols)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	return npz.OpenRaw(fsys, s.Path, h)
+}
+
+// array is a matrix in memory order.
+type array struct {
+	a    *npz.Array
+	cols int
+	left int64 // elements
+}
+
+// FromArray reads an array of one dimension or two, row-major, and closes it.
+func FromArray(a *npz.Array) (Matrix, error) {
+	m := &array{a: a, cols: 1, left: a.Count()}
+	var err error
+	switch {
+	case len(a.Shape) == 2:
+		if a.Shape[1] < 1 || a.Shape[1] > maxColumns {
+			err = a.Fail(fault.New(fault.ErrInput, "its shape is %s", a.ShapeString()))
+			break
+		}
+		if m.cols = int(a.Shape[1]); a.Fortran && m.cols > 1 && a.Shape[0] > 1 {
+			err = a.Fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
+		}
+	case len(a.Shape) != 1:
+		err = a.Fail(fault.New(fault.ErrInput, "its shape is %s: a matrix or a vector is needed", a.ShapeString()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// maxColumns bounds the columns of a matrix, far above any use.
+const maxColumns = 1 << 24
+
+func (m *array) Name() string  { return m.a.Name() }
+func (m *array) Rows() int64   { return m.a.Shape[0] }
+func (m *array) Columns() int  { return m.cols }
+func (m *array) Integer() bool { return m.a.Integer() }
+func (m *array) Mask() bool    { return m.a.Kind == 'b' }
+func (m *array) Half() bool    { return m.a.Kind == 'f' && m.a.Size == 2 }
+func (m *array) End() error    { return m.a.End() }
+
+func (m *array) Ints(dst []int64) (int, error) { n := m.take(len(dst)); return n, m.a.Ints(dst[:n]) }
+func (m *array) Floats(dst []float32) (int, error) {
+	n := m.take(len(dst))
+	return n, m.a.Floats(dst[:n])
+}
+func (m *array) Doubles(dst []float64) (int, error) {
+	n := m.take(len(dst))
+	return n, m.a.Doubles(dst[:n])
+}
+
+// take returns how many of so many elements are left, and counts them.
+func (m *array) take(n int) int {
+	n = int(min(int64(n), m.left))
+	m.left -= int64(n)
+	return n
+}
+
+func (m *array) Skip(rows int64) error {
+	m.left -= rows * int64(m.cols)
+	return m.a.Skip(rows * int64(m.cols))
+}
+
+func (m *array) Close() error { return m.a.Close() }
+
+// table is a matrix of text.
+type table struct {
+	*text.Table
+	name string
+	cols int
+}
+
+// OpenText opens a file of text. Columns of the format are counted where they are 0, and a
+// first line of words is taken for a header.
+func OpenText(fsys vfs.FS, name string, f text.Format) (Matrix, error) {
+	n, first, err := text.CountFields(fsys, name, f)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Columns == 0 && n == 0:
+		return nil, fault.New(fault.ErrInput, "%s is empty", name)
+	case n > maxColumns:
+		return nil, fault.New(fault.ErrInput, "%s: %d columns", name, n)
+	case f.Columns == 0:
+		f.Columns = n
+	}
+	f.Header = f.Header || n > 0 && isHeader(first)
+	t, err := text.OpenTable(fsys, name, f)
+	if err != nil {
+		return nil, err
+	}
+	return &table{t, name, f.Columns}, nil
+}
+
+// isHeader tells whether no field is a number, and none is missing.
+func isHeader(fields []string) bool {
+	for _, f := range fields {
+		if _, ok := text.ParseFloat([]byte(f)); ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *table) Name() string                      { return t.name }
+func (t *table) Rows() int64                       { return -1 }
+func (t *table) Columns() int                      { return t.cols }
+func (t *table) Integer() bool                     { return true }
+func (t *table) Half() bool                        { return false }
+func (t *table) Mask() bool                        { return false }
+func (t *table) Ints(dst []int64) (int, error)     { return t.Table.Next(dst) }
+func (t *table) Floats(dst []float32) (int, error) { return t.Table.Floats(dst) }
+
+func (t *table) Skip(rows int64) error {
+	if err := t.Table.Skip(rows); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// End checks that no line follows.
+func (t *table) End() error {
+	line, err := t.Lines.Next()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err == nil {
+		err = t.Fail(line, "the end of the file")
+	}
+	return err
+}

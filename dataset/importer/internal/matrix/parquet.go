@@ -1,0 +1,278 @@
+package matrix
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/parquet-go/parquet-go"
+
+	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// A parquetFile is a matrix whose columns are the leaves of a Parquet file, in order. A leaf
+// that is a list counts as as many columns as its lists have elements, which must all be
+// equally long.
+type parquetFile struct {
+	name    string
+	f       vfs.File
+	rows    int64
+	cols    int
+	integer bool
+	mask    bool
+	leaves  []*leaf
+}
+
+// leaf is one column, as a stream of values.
+type leaf struct {
+	name   string
+	file   string
+	width  int // values a row
+	groups []parquet.ColumnChunk
+	pages  parquet.Pages
+	page   parquet.Page
+	values parquet.ValueReader
+	buf    []parquet.Value
+	ahead  []parquet.Value
+}
+
+// maxGroup bounds a column's bytes in a row group: the library holds pages of it.
+const maxGroup = 1 << 30
+
+func openParquet(fsys vfs.FS, name string) (_ Matrix, err error) {
+	f, err := file.Open(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	m := &parquetFile{name: name, f: f, integer: true, mask: true}
+	if err := guard(name, func() error { return m.open() }); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// guard turns a panic of the library, whose checks of malformed files are incomplete, into bad
+// input.
+func guard(name string, do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.New(fault.ErrInput, "%s: malformed Parquet: %v", name, p)
+		}
+	}()
+	return do()
+}
+
+func (m *parquetFile) bad(format string, args ...any) error {
+	return fault.New(fault.ErrInput, "%s: %s", m.name, fmt.Sprintf(format, args...))
+}
+
+func (m *parquetFile) open() error {
+	st, err := m.f.Stat()
+	if err != nil {
+		return err
+	}
+	p, err := parquet.OpenFile(m.f, st.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return m.bad("no Parquet file: %v", err)
+	}
+	m.rows = p.NumRows()
+	for i, path := range p.Schema().Columns() {
+		l := &leaf{name: path[0], file: m.name, width: 1, buf: make([]parquet.Value, chunk)}
+		column, ok := p.Schema().Lookup(path...)
+		if !ok {
+			return m.bad("column %s cannot be read", path[0])
+		}
+		switch kind := column.Node.Type().Kind(); kind {
+		case parquet.Boolean:
+		case parquet.Int32, parquet.Int64:
+			m.mask = false
+		case parquet.Float, parquet.Double:
+			m.integer, m.mask = false, false
+		default:
+			return m.bad("column %s holds %v: numbers are needed", path[0], kind)
+		}
+		values := int64(0)
+		for _, g := range p.RowGroups() {
+			c := g.ColumnChunks()[i]
+			values += c.NumValues()
+			l.groups = append(l.groups, c)
+		}
+		for _, g := range p.Metadata().RowGroups {
+			if n := g.Columns[i].MetaData.TotalUncompressedSize; n < 0 || n > maxGroup {
+				return m.bad("column %s has %d bytes in a row group: at most %d are read at once", path[0], n, int64(maxGroup))
+			}
+		}
+		if m.rows > 0 && column.MaxRepetitionLevel > 0 {
+			if values%m.rows != 0 || values/m.rows < 1 || values/m.rows > maxColumns {
+				return m.bad("column %s has %d values in %d lists: they must be equally long", path[0], values, m.rows)
+			}
+			l.width = int(values / m.rows)
+		} else if values != m.rows {
+			return m.bad("column %s has %d values in %d rows", path[0], values, m.rows)
+		}
+		m.cols += l.width
+		m.leaves = append(m.leaves, l)
+	}
+	if m.cols < 1 || m.cols > maxColumns {
+		return m.bad("it has %d columns", m.cols)
+	}
+	return nil
+}
+
+func (m *parquetFile) Name() string  { return m.name }
+func (m *parquetFile) Rows() int64   { return m.rows }
+func (m *parquetFile) Columns() int  { return m.cols }
+func (m *parquetFile) Integer() bool { return m.integer }
+func (m *parquetFile) Half() bool    { return false }
+func (m *parquetFile) Mask() bool    { return m.mask }
+func (m *parquetFile) End() error    { return nil }
+
+func (m *parquetFile) Close() error {
+	var errs []error
+	for _, l := range m.leaves {
+		if l.pages != nil {
+			errs = append(errs, l.pages.Close())
+		}
+	}
+	return errors.Join(append(errs, m.f.Close())...)
+}
+
+// next returns the leaf's next value, or io.EOF.
+func (l *leaf) next() (parquet.Value, error) {
+	for len(l.ahead) == 0 {
+		if l.values != nil {
+			n, err := l.values.ReadValues(l.buf)
+			if l.ahead = l.buf[:n]; err == nil && n > 0 {
+				continue
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s: %v", l.file, l.name, err)
+			}
+			if l.values = nil; n > 0 {
+				continue
+			}
+			parquet.Release(l.page)
+			continue
+		}
+		if l.pages == nil {
+			if len(l.groups) == 0 {
+				return parquet.Value{}, io.EOF
+			}
+			l.pages, l.groups = l.groups[0].Pages(), l.groups[1:]
+		}
+		page, err := l.pages.ReadPage()
+		if errors.Is(err, io.EOF) {
+			if err := l.pages.Close(); err != nil {
+				return parquet.Value{}, err
+			}
+			l.pages = nil
+			continue
+		}
+		if err != nil {
+			return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s: %v", l.file, l.name, err)
+		}
+		l.page, l.values = page, page.Values()
+	}
+	v := l.ahead[0]
+	l.ahead = l.ahead[1:]
+	return v, nil
+}
+
+// fill fills dst row by row.
+func fill[T any](m *parquetFile, dst []T, number func(l *leaf, v parquet.Value) (T, error)) (n int, err error) {
+	err = guard(m.name, func() error {
+		for n+m.cols <= len(dst) {
+			for _, l := range m.leaves {
+				for range l.width {
+					v, err := l.next()
+					if errors.Is(err, io.EOF) && n%m.cols == 0 {
+						return nil
+					}
+					if err != nil {
+						return err
+					}
+					if dst[n], err = number(l, v); err != nil {
+						return err
+					}
+					n++
+				}
+			}
+		}
+		return nil
+	})
+	return n / m.cols * m.cols, err
+}
+
+func (m *parquetFile) Ints(dst []int64) (int, error) {
+	return fill(m, dst, func(l *leaf, v parquet.Value) (int64, error) {
+		switch {
+		case v.IsNull():
+			return 0, m.bad("column %s has a row without a value", l.name)
+		case v.Kind() == parquet.Boolean:
+			if v.Boolean() {
+				return 1, nil
+			}
+			return 0, nil
+		case v.Kind() == parquet.Int32:
+			return int64(v.Int32()), nil
+		case v.Kind() == parquet.Int64:
+			return v.Int64(), nil
+		}
+		return 0, m.bad("column %s holds numbers that are no integers", l.name)
+	})
+}
+
+func (m *parquetFile) Doubles(dst []float64) (int, error) {
+	return fill(m, dst, func(l *leaf, v parquet.Value) (float64, error) {
+		switch {
+		case v.IsNull():
+			return math.NaN(), nil
+		case v.Kind() == parquet.Boolean:
+			if v.Boolean() {
+				return 1, nil
+			}
+			return 0, nil
+		case v.Kind() == parquet.Int32:
+			return float64(v.Int32()), nil
+		case v.Kind() == parquet.Int64:
+			return float64(v.Int64()), nil
+		case v.Kind() == parquet.Float:
+			return float64(v.Float()), nil
+		}
+		return v.Double(), nil
+	})
+}
+
+func (m *parquetFile) Floats(dst []float32) (int, error) {
+	return fill(m, dst, func(l *leaf, v parquet.Value) (float32, error) {
+		switch {
+		case v.IsNull():
+			return float32(math.NaN()), nil
+		case v.Kind() == parquet.Float:
+			return v.Float(), nil
+		case v.Kind() == parquet.Double:
+			return float32(v.Double()), nil
+		case v.Kind() == parquet.Int32:
+			return float32(v.Int32()), nil
+		case v.Kind() == parquet.Int64:
+			return float32(v.Int64()), nil
+		}
+		if v.Boolean() {
+			return 1, nil
+		}
+		return 0, nil
+	})
+}
+
+func (m *parquetFile) Skip(rows int64) error {
+	row := make([]float64, m.cols)
+	for range rows {
+		if _, err := m.Doubles(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

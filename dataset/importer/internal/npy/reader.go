@@ -1,0 +1,229 @@
+package npy
+
+import (
+	"errors"
+	"io"
+	"math"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+)
+
+// Reader yields an array's elements in the order of the file, as one of two
+// types. It is not safe for concurrent use.
+type Reader struct {
+	Header
+	r   io.Reader
+	buf []byte
+}
+
+// bufferBytes is what a Reader holds, a multiple of every element's size.
+const bufferBytes = 64 << 10
+
+// NewReader reads the header and stands before the first element.
+func NewReader(r io.Reader) (*Reader, error) {
+	h, err := ReadHeader(r)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}, nil
+}
+
+// next returns the bytes of the next elements, n at most.
+func (r *Reader) next(n int) ([]byte, int, error) {
+	n = min(n, len(r.buf)/r.Size)
+	b := r.buf[:n*r.Size]
+	return b, n, readFull(r.r, b)
+}
+
+// Ints fills dst with the next elements, which must be integers.
+func (r *Reader) Ints(dst []int64) error {
+	if !r.Integer() {
+		return bad("%s elements where integers are needed", r.Type())
+	}
+	for len(dst) > 0 {
+		b, n, err := r.next(len(dst))
+		if err != nil {
+			return err
+		}
+		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
+		case "i1":
+			for i, v := range b {
+				dst[i] = int64(int8(v))
+			}
+		case "u1":
+			convert[uint8](dst, b)
+		case "i2":
+			for i, v := range binio.View[uint16](b) {
+				dst[i] = int64(int16(v))
+			}
+		case "u2":
+			convert[uint16](dst, b)
+		case "i4":
+			convert[int32](dst, b)
+		case "u4":
+			convert[uint32](dst, b)
+		case "i8":
+			convert[int64](dst, b)
+		case "u8":
+			for i, v := range binio.View[uint64](b) {
+				if v > math.MaxInt64 {
+					return bad("element %d is too large", v)
+				}
+				dst[i] = int64(v)
+			}
+		}
+		dst = dst[n:]
+	}
+	return nil
+}
+
+// Floats fills dst with the next elements, of any type, rounded to float32.
+func (r *Reader) Floats(dst []float32) error {
+	for len(dst) > 0 {
+		b, n, err := r.next(len(dst))
+		if err != nil {
+			return err
+		}
+		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
+		case "f2":
+			dtype.Convert(binio.Bytes(dst[:n]), dtype.Float32, b, dtype.Float16)
+		case "f4":
+			copy(binio.Bytes(dst), b)
+		case "f8":
+			for i, v := range binio.View[uint64](b) {
+				dst[i] = float32(math.Float64frombits(v))
+			}
+		case "i1":
+			for i, v := range b {
+				dst[i] = float32(int8(v))
+			}
+		case "u1", "b1":
+			convert[uint8](dst, b)
+		case "i2":
+			for i, v := range binio.View[uint16](b) {
+				dst[i] = float32(int16(v))
+			}
+		case "u2":
+			convert[uint16](dst, b)
+		case "i4":
+			convert[int32](dst, b)
+		case "u4":
+			convert[uint32](dst, b)
+		case "i8":
+			convert[int64](dst, b)
+		case "u8":
+			convert[uint64](dst, b)
+		}
+		dst = dst[n:]
+	}
+	return nil
+}
+
+func convert[From interface {
+	uint8 | uint16 | uint32 | uint64 | int32 | int64
+}, To interface{ int64 | float32 | float64 }](dst []To, b []byte) {
+	for i, v := range binio.View[From](b) {
+		dst[i] = To(v)
+	}
+}
+
+// End must follow the last element of an array that lies in an archive: that is where the
+// archive checks its checksum. More bytes than the array's shape calls for are an error.
+func (r *Reader) End() error {
+	switch n, err := io.ReadFull(r.r, r.buf[:1]); {
+	case n > 0:
+		return bad("it holds more bytes than its shape %s calls for", r.ShapeString())
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return err
+	}
+}
+
+// Skip passes over n elements.
+func (r *Reader) Skip(n int64) error {
+	size := n * int64(r.Size)
+	if s, ok := r.r.(io.Seeker); ok {
+		_, err := s.Seek(size, io.SeekCurrent)
+		return err
+	}
+	for size > 0 {
+		b := r.buf[:min(size, int64(len(r.buf)))]
+		if err := readFull(r.r, b); err != nil {
+			return err
+		}
+		size -= int64(len(b))
+	}
+	return nil
+}
+
+// NewRaw reads the elements of an array without a header, which h describes.
+func NewRaw(h Header, r io.Reader) *Reader {
+	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}
+}
+
+// Describe returns the header of an array of the given type, as NumPy spells it without the
+// byte order: f4, i8 and so on, or its long name.
+func Describe(dtype string, shape ...int64) (Header, error) {
+	long := map[string]string{
+		"float16": "f2", "float32": "f4", "float64": "f8", "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
+		"uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8",
+	}
+	if short, ok := long[dtype]; ok {
+		dtype = short
+	}
+	if len(dtype) > 0 && dtype[0] != '<' && dtype[0] != '|' && dtype[0] != '>' {
+		dtype = "<" + dtype
+	}
+	h := Header{Shape: shape}
+	return h, h.setType(dtype)
+}
+
+// Doubles fills dst with the next elements, of any type, in double precision.
+func (r *Reader) Doubles(dst []float64) error {
+	for len(dst) > 0 {
+		b, n, err := r.next(len(dst))
+		if err != nil {
+			return err
+		}
+		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
+		case "f2":
+			half := make([]float32, n)
+			dtype.Convert(binio.Bytes(half), dtype.Float32, b, dtype.Float16)
+			for i, v := range half {
+				dst[i] = float64(v)
+			}
+		case "f4":
+			for i, v := range binio.View[uint32](b) {
+				dst[i] = float64(math.Float32frombits(v))
+			}
+		case "f8":
+			for i, v := range binio.View[uint64](b) {
+				dst[i] = math.Float64frombits(v)
+			}
+		case "i1":
+			for i, v := range b {
+				dst[i] = float64(int8(v))
+			}
+		case "u1", "b1":
+			convert[uint8](dst, b)
+		case "i2":
+			for i, v := range binio.View[uint16](b) {
+				dst[i] = float64(int16(v))
+			}
+		case "u2":
+			convert[uint16](dst, b)
+		case "i4":
+			convert[int32](dst, b)
+		case "u4":
+			convert[uint32](dst, b)
+		case "i8":
+			convert[int64](dst, b)
+		case "u8":
+			convert[uint64](dst, b)
+		}
+		dst = dst[n:]
+	}
+	return nil
+}

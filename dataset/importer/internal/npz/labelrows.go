@@ -1,0 +1,52 @@
+package npz
+
+import (
+	"diskgnn/dataset"
+	"diskgnn/internal/fault"
+)
+
+// LabelRows reads the labels of multi-label nodes: an array with a row per node and a
+// column per class, of ones and zeros in any type. A row of -1 or of NaN throughout
+// stands for no label.
+type LabelRows struct {
+	a       *Array
+	classes int
+	left    int64 // rows
+	buf     []float32
+}
+
+// MultiLabel tells whether an array of labels has a column per class. One column is as
+// good as a vector.
+func MultiLabel(a *Array) bool { return len(a.Shape) == 2 && a.Shape[1] > 1 }
+
+// LabelClasses returns the classes of an array with a column for each.
+func LabelClasses(a *Array) (int, error) {
+	switch n := a.Shape[1]; {
+	case n > dataset.MaxTargets:
+		return 0, a.Fail(fault.New(fault.ErrInput, "labels of %d classes; nodes of many labels have at most %d", n, dataset.MaxTargets))
+	case a.Fortran:
+		return 0, a.Fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
+	default:
+		return int(n), nil
+	}
+}
+
+// NewLabelRows reads the rows of an array, which must have so many columns.
+func NewLabelRows(a *Array, classes int) (*LabelRows, error) {
+	if len(a.Shape) != 2 || a.Shape[1] != int64(classes) {
+		return nil, a.Fail(fault.New(fault.ErrInput, "its shape is %s, other labels have %d columns", a.ShapeString(), classes))
+	}
+	rows := max(chunk/classes, 1)
+	return &LabelRows{a, classes, a.Shape[0], make([]float32, rows*classes)}, nil
+}
+
+// Most returns how many rows Next yields at most.
+func (r *LabelRows) Most() int { return len(r.buf) / r.classes }
+
+// Next yields the next rows, as far as there are any, and their number.
+func (r *LabelRows) Next() ([]float32, int, error) {
+	n := int(min(int64(r.Most()), r.left))
+	r.left -= int64(n)
+	values := r.buf[:n*r.classes]
+	return values, n, r.a.Floats(values)
+}

@@ -1,0 +1,88 @@
+package npz
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Limits of what is read of an archive's directory: a graph's has some ten members, of 46 bytes
+// and a name each.
+const (
+	maxMembers   = 4096
+	maxDirectory = 1 << 20
+)
+
+// openZip opens an archive whose directory is of a size that an archive of arrays has,
+// before anything is allocated by what the directory says of itself.
+func openZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
+	n, err := zipMembers(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if n > maxMembers {
+		return nil, fmt.Errorf("it has %d members, at most %d are read", n, maxMembers)
+	}
+	b := &bounded{r: r, left: maxDirectory}
+	z, err := zip.NewReader(b, size)
+	if b.over {
+		return nil, fmt.Errorf("its directory is longer than the %d bytes that are read of it", maxDirectory)
+	}
+	b.left = math.MaxInt64
+	return z, err
+}
+
+// zipMembers returns the members that the end of an archive's directory says there are:
+// the number that zip.NewReader makes room for. It returns 0 for what is no archive.
+func zipMembers(r io.ReaderAt, size int64) (uint64, error) {
+	const (
+		end, end64, locator64 = 22, 56, 20 // bytes of the records
+		tail                  = 65 << 10   // in which the first of them lies
+	)
+	buf := make([]byte, min(tail, size))
+	at := size - int64(len(buf))
+	if _, err := r.ReadAt(buf, at); err != nil && err != io.EOF {
+		return 0, err
+	}
+	if len(buf) < end {
+		return 0, nil
+	}
+	i := bytes.LastIndex(buf[:len(buf)-end+4], []byte("PK\x05\x06"))
+	if i < 0 {
+		return 0, nil
+	}
+	n := uint64(binary.LittleEndian.Uint16(buf[i+10:]))
+	locator := make([]byte, locator64)
+	if off := at + int64(i) - locator64; off < 0 {
+		return n, nil
+	} else if _, err := r.ReadAt(locator, off); err != nil {
+		return 0, err
+	}
+	if !bytes.HasPrefix(locator, []byte("PK\x06\x07")) {
+		return n, nil
+	}
+	record := make([]byte, end64)
+	if _, err := r.ReadAt(record, int64(binary.LittleEndian.Uint64(locator[8:])&math.MaxInt64)); err == nil {
+		n = max(n, binary.LittleEndian.Uint64(record[32:]))
+	}
+	return n, nil
+}
+
+// bounded fails once more bytes are read than are left.
+type bounded struct {
+	r    io.ReaderAt
+	left int64
+	over bool
+}
+
+func (b *bounded) ReadAt(p []byte, off int64) (int, error) {
+	if b.over || int64(len(p)) > b.left {
+		b.over = true
+		return 0, io.ErrShortBuffer
+	}
+	b.left -= int64(len(p))
+	return b.r.ReadAt(p, off)
+}

@@ -1,0 +1,184 @@
+// Package text reads numbers from files of text as streams, a line at a time. Errors name the
+// file and the line.
+package text
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"unsafe"
+
+	"diskgnn/internal/vfs"
+)
+
+// Format says how lines are written.
+type Format struct {
+	Columns  int
+	Blanks   bool   // white space separates fields; else a comma does, or what Comma says
+	Comma    byte   // 0: ','
+	Comments string // characters that begin lines to be passed over
+	Header   bool   // the first line is no numbers
+}
+
+// Table reads a file of numbers, so many to a line.
+type Table struct {
+	*Lines
+	f Format
+}
+
+// Open opens a file of integers, columns to a line, separated by commas. It has no header.
+func Open(fsys vfs.FS, name string, columns int) (*Table, error) {
+	return OpenTable(fsys, name, Format{Columns: columns})
+}
+
+// OpenTable opens a file of numbers.
+func OpenTable(fsys vfs.FS, name string, f Format) (*Table, error) {
+	l, err := OpenLines(fsys, name, f.Comments)
+	if err != nil {
+		return nil, err
+	}
+	if f.Comma == 0 {
+		f.Comma = ','
+	}
+	if f.Header {
+		if _, err := l.Next(); err != nil && !errors.Is(err, io.EOF) {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return &Table{l, f}, nil
+}
+
+// Next fills dst with integers as far as there are whole lines that fit, and returns how many
+// integers these were.
+func (t *Table) Next(dst []int64) (int, error) {
+	return read(t, dst, "integers", ParseInt)
+}
+
+// Floats is Next for numbers with a decimal point or without. An empty field is NaN.
+func (t *Table) Floats(dst []float32) (int, error) {
+	return read(t, dst, "numbers", func(b []byte) (float32, bool) {
+		x, ok := ParseFloat(b)
+		return float32(x), ok
+	})
+}
+
+// Doubles is Floats in double precision.
+func (t *Table) Doubles(dst []float64) (int, error) { return read(t, dst, "numbers", ParseFloat) }
+
+func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (int, error) {
+	n, columns := 0, t.f.Columns
+	for n+columns <= len(dst) {
+		line, err := t.Lines.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		if !fields(t, line, dst[n:n+columns], parse) {
+			return 0, t.Fail(line, fmt.Sprintf("%d %s", columns, what))
+		}
+		n += columns
+	}
+	return n, nil
+}
+
+// Skip passes over so many lines.
+func (t *Table) Skip(lines int64) error {
+	for range lines {
+		if _, err := t.Lines.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Split cuts a line into its next field and the rest; more tells whether there is one.
+func (t *Table) Split(line []byte) (field, rest []byte, more bool) {
+	if !t.f.Blanks {
+		field, rest, more = bytes.Cut(line, []byte{t.f.Comma})
+		return bytes.TrimSpace(field), rest, more
+	}
+	i := bytes.IndexAny(line, " \t")
+	if i < 0 {
+		return line, nil, false
+	}
+	return line[:i], bytes.TrimLeft(line[i:], " \t"), true
+}
+
+// fields reads a line of exactly len(dst) numbers.
+func fields[T any](t *Table, line []byte, dst []T, parse func([]byte) (T, bool)) bool {
+	for i := range dst {
+		field, rest, more := t.Split(line)
+		v, ok := parse(field)
+		if !ok || more != (i < len(dst)-1) {
+			return false
+		}
+		dst[i], line = v, rest
+	}
+	return true
+}
+
+// CountFields returns how many fields the first line of a file has, or 0 if it has none.
+func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err error) {
+	t, err := OpenTable(fsys, name, f)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	line, err := t.Lines.Next()
+	if errors.Is(err, io.EOF) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	for more := true; more; n++ {
+		var field []byte
+		field, line, more = t.Split(line)
+		first = append(first, string(field))
+	}
+	return n, first, nil
+}
+
+// ParseFloat reads a decimal number; nothing stands for NaN.
+func ParseFloat(b []byte) (float64, bool) {
+	if len(b) == 0 {
+		return math.NaN(), true
+	}
+	if v, ok := ParseInt(b); ok && len(b) < 16 {
+		return float64(v), true
+	}
+	// The string is not kept.
+	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
+	return x, err == nil && !hex(b)
+}
+
+// hex tells whether a number is in a form of Go's that no table has.
+func hex(b []byte) bool { return bytes.ContainsAny(b, "xXpP_") }
+
+// ParseInt reads a decimal integer without allocating.
+func ParseInt(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 18 { // longer ones are rare, and may overflow
+		v, err := strconv.ParseInt(string(b), 10, 64)
+		return v, err == nil
+	}
+	negative := b[0] == '-'
+	if negative || b[0] == '+' {
+		b = b[1:]
+	}
+	var v int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		v = v*10 + int64(c-'0')
+	}
+	if negative {
+		v = -v
+	}
+	return v, len(b) > 0
+}

@@ -1,0 +1,225 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"diskgnn/dataset"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+// Labelling gathers the classes and splits of an import.
+type Labelling struct {
+	classes []int32 // by node
+	targets []byte  // by node, of multi-label graphs
+	bytes   int     // of a node in it
+	part    []uint8 // by node: 0 or the split's number
+	limit   int     // classes, or 0 if the labels say
+	most    int32   // the highest class so far
+}
+
+// labelMemory returns what gathering them takes.
+func (s *Shape) labelMemory() int64 {
+	const classAndPart = 4 + 1
+	if !s.Multi {
+		return classAndPart * s.Nodes
+	}
+	return (classAndPart+int64(graph.TargetBytes(s.Classes)))*s.Nodes + 4*int64(max(Chunk, s.Classes))
+}
+
+func newLabelling(s *Shape) *Labelling {
+	l := &Labelling{classes: make([]int32, s.Nodes), part: make([]uint8, s.Nodes), limit: s.Classes, most: -1}
+	if s.Multi {
+		l.bytes = graph.TargetBytes(s.Classes)
+		l.targets = make([]byte, s.Nodes*int64(l.bytes))
+	}
+	for v := range l.classes {
+		l.classes[v] = graph.Unlabelled
+	}
+	return l
+}
+
+// Label gives a node a class, or graph.Unlabelled.
+func (l *Labelling) Label(v, class int64) error {
+	limit := int64(math.MaxInt32)
+	if l.limit > 0 {
+		limit = int64(l.limit)
+	}
+	if class < int64(graph.Unlabelled) || class >= limit {
+		if l.limit > 0 {
+			return fault.New(fault.ErrInput, "node %d has label %d: there are %d classes, and -1 for none", v, class, l.limit)
+		}
+		return fault.New(fault.ErrInput, "node %d has label %d: classes count from 0, -1 stands for none", v, class)
+	}
+	l.classes[v] = int32(class)
+	l.most = max(l.most, int32(class))
+	return nil
+}
+
+// Assign puts a node into the split of the given number.
+func (l *Labelling) Assign(v int64, split uint8) error {
+	if uint64(v) >= uint64(len(l.part)) {
+		return fault.New(fault.ErrInput, "the %s set names node %d of %d", dataset.SplitNames[split-1], v, len(l.part))
+	}
+	switch l.part[v] {
+	case 0:
+		l.part[v] = split
+		return nil
+	case split:
+		return fault.New(fault.ErrInput, "node %d is in the %s set twice", v, dataset.SplitNames[split-1])
+	}
+	return fault.New(fault.ErrInput, "the splits overlap: node %d is in the %s set and in the %s set", v, dataset.SplitNames[l.part[v]-1], dataset.SplitNames[split-1])
+}
+
+// labels reads labels and splits and writes their files.
+func (im *importing) labels(ctx context.Context) error {
+	names := []string{dataset.LabelsFile, dataset.SplitFile(dataset.Train), dataset.SplitFile(dataset.Valid), dataset.SplitFile(dataset.Test)}
+	if im.shape.Multi {
+		names = append(names, dataset.TargetsFile)
+	}
+	if im.w.Has(names...) {
+		return nil
+	}
+	l, err := im.readLabels(ctx)
+	if err != nil {
+		return err
+	}
+	f := im.w.Facts()
+	f.Classes = l.Classes()
+	f.Unlabelled, _, _, _ = l.count()
+	if err := im.w.Write(dataset.LabelsFile, binio.Bytes(l.classes)); err != nil {
+		return err
+	}
+	if im.shape.Multi {
+		if err := im.w.Write(dataset.TargetsFile, l.targets); err != nil {
+			return err
+		}
+	}
+	sizes := []*int64{&f.Train, &f.Valid, &f.Test}
+	for i, name := range dataset.SplitNames {
+		var err error
+		if *sizes[i], err = im.writeSplit(ctx, l, uint8(i+1)); err != nil {
+			return err
+		}
+		if i == 0 && f.Train == 0 {
+			return fault.New(fault.ErrInput, "%s: the %s set is empty", im.name(), name)
+		}
+	}
+	return im.w.Save()
+}
+
+// Classes returns how many classes there are, as far as is known.
+func (l *Labelling) Classes() int {
+	if l.limit > 0 {
+		return l.limit
+	}
+	return int(l.most) + 1
+}
+
+// count returns the nodes without a label, and those with one in each split.
+func (l *Labelling) count() (unlabelled, train, valid, test int64) {
+	var n [4]int64
+	for v, c := range l.classes {
+		if c == graph.Unlabelled {
+			unlabelled++
+		} else {
+			n[l.part[v]]++
+		}
+	}
+	return unlabelled, n[1], n[2], n[3]
+}
+
+// readLabels reads labels and splits, and draws splits where there are none.
+func (im *importing) readLabels(ctx context.Context) (*Labelling, error) {
+	l := newLabelling(&im.shape)
+	if err := im.src.Labels(ctx, l); err != nil {
+		return nil, err
+	}
+	if im.split != nil {
+		return l, im.split.draw(l)
+	}
+	return l, nil
+}
+
+// writeSplit writes the nodes of a split that have a label, and says how many
+// have none.
+func (im *importing) writeSplit(ctx context.Context, l *Labelling, split uint8) (n int64, err error) {
+	name := dataset.SplitNames[split-1]
+	a, err := im.w.Create(dataset.SplitFile(name))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, a.Discard()) }()
+	dropped := 0
+	ids := make([]uint32, 0, Chunk)
+	for v, p := range l.part {
+		switch {
+		case p != split:
+			continue
+		case l.classes[v] == graph.Unlabelled:
+			dropped++
+			continue
+		}
+		n++
+		if ids = append(ids, uint32(v)); len(ids) < cap(ids) {
+			continue
+		}
+		if _, err := a.Write(binio.Bytes(ids)); err != nil {
+			return 0, err
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		ids = ids[:0]
+	}
+	if _, err := a.Write(binio.Bytes(ids)); err != nil {
+		return 0, err
+	}
+	if dropped > 0 {
+		im.rep.Logf("%d nodes of the %s set have no label and were left out", dropped, name)
+	}
+	return n, a.Finish()
+}
+
+// Row gives a node the classes whose columns are one.
+func (l *Labelling) Row(v int64, values []float32) error {
+	if isNone(values) {
+		return nil
+	}
+	l.classes[v] = 0
+	bits := l.targets[v*int64(l.bytes):][:l.bytes]
+	for c, x := range values {
+		switch x {
+		case 0:
+		case 1:
+			graph.AddClass(bits, c)
+		default:
+			return fault.New(fault.ErrInput, "node %d has %v in the column of class %d: a row holds ones and zeros, or -1 or NaN throughout for no label", v, x, c)
+		}
+	}
+	return nil
+}
+
+// isNone tells whether all values are NaN, or all are -1.
+func isNone(values []float32) bool {
+	nan, minus := true, true
+	for _, x := range values {
+		nan, minus = nan && x != x, minus && x == -1
+	}
+	return nan || minus
+}
+
+// Number gives a node the class that a number of any kind stands for: NaN and -1 stand for
+// none.
+func (l *Labelling) Number(v int64, x float64) error {
+	switch {
+	case math.IsNaN(x):
+		return nil
+	case x != math.Trunc(x) || math.Abs(x) > 1<<53:
+		return fault.New(fault.ErrInput, "node %d has label %v: classes are whole numbers", v, x)
+	}
+	return l.Label(v, int64(x))
+}

@@ -1,0 +1,147 @@
+package ogb
+
+import (
+	"errors"
+	"strings"
+
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/internal/fault"
+)
+
+// member opens an array of an archive.
+func (s *source) member(name, key string) func() (matrix.Matrix, error) {
+	s.also = append(s.also, name)
+	return func() (matrix.Matrix, error) {
+		return matrix.Open(s.fs, matrix.Spec{Path: name, Key: key})
+	}
+}
+
+// edgeArray returns the edges of an array of shape (2, E) in an archive.
+func (s *source) edgeArray(name, key string) (r relation, err error) {
+	r = relation{name: name + ": " + key, files: []string{name}}
+	z, err := npz.OpenArchive(s.fs, name)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, z.Close()) }()
+	fortran := false
+	err = z.Header(key, func(a *npz.Array) error {
+		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+			return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+		}
+		r.edges, fortran = a.Shape[1], a.Fortran
+		return nil
+	})
+	open := func() (*npz.Array, error) { return npz.OpenMember(s.fs, name, key) }
+	r.open = func() (edges.Pairs, error) {
+		if !fortran {
+			return edges.TwoRows(open)
+		}
+		a, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return edges.Interleave(npz.NewInts(a)), nil
+	}
+	return r, err
+}
+
+// one reads an array of one number.
+func one(z *npz.Archive, key string) (int64, error) {
+	v, err := z.All(key, 1)
+	if err != nil {
+		return 0, err
+	}
+	return v[0], nil
+}
+
+// openBinary opens a graph of one type.
+func (s *source) openBinary() (err error) {
+	name := s.raw("data.npz")
+	z, err := npz.OpenArchive(s.fs, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, z.Close()) }()
+	n, err := one(z, "num_nodes_list")
+	if err != nil {
+		return err
+	}
+	if err := s.setNodes(n); err != nil {
+		return err
+	}
+	r, err := s.edgeArray(name, "edge_index")
+	if err != nil {
+		return err
+	}
+	e, err := one(z, "num_edges_list")
+	if err != nil {
+		return err
+	}
+	if e != r.edges {
+		return fault.New(fault.ErrInput, "%s: num_edges_list says %d edges, edge_index has %d", name, e, r.edges)
+	}
+	r.src, r.dst = span{0, n}, span{0, n}
+	s.rels = []relation{r}
+	switch {
+	case z.Has("node_feat"):
+		s.feat = s.member(name, "node_feat")
+	case z.Has("edge_feat"):
+		s.edge = s.member(name, "edge_feat")
+	}
+	s.label = s.member(s.raw("node-label.npz"), "node_label")
+	return nil
+}
+
+// openTypedBinary opens a graph of several types.
+func (s *source) openTypedBinary() (err error) {
+	name := s.raw("num_nodes_dict.npz")
+	s.also = append(s.also, name)
+	z, err := npz.OpenArchive(s.fs, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, z.Close()) }()
+	var types []nodeType
+	for _, key := range z.Keys() {
+		n, err := one(z, key)
+		if err != nil {
+			return err
+		}
+		types = append(types, nodeType{key, n})
+	}
+	labels := s.raw("node-label.npz")
+	lz, err := npz.OpenArchive(s.fs, labels)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lz.Close()) }()
+	if len(lz.Keys()) != 1 {
+		return fault.New(fault.ErrInput, "%s has labels of %d types (%s): one is needed", labels, len(lz.Keys()), strings.Join(lz.Keys(), ", "))
+	}
+	labelled := lz.Keys()[0]
+	spans, err := s.setTypes(types, labelled)
+	if err != nil {
+		return err
+	}
+	name = s.raw("edge_index_dict.npz")
+	ez, err := npz.OpenArchive(s.fs, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ez.Close()) }()
+	for _, key := range ez.Keys() {
+		r, err := s.edgeArray(name, key)
+		if err != nil {
+			return err
+		}
+		if err := s.addRelation(key, spans, r); err != nil {
+			return err
+		}
+	}
+	s.label = s.member(labels, labelled)
+	s.feat = s.member(s.raw("node_feat_dict.npz"), labelled)
+	return nil
+}

@@ -1,0 +1,453 @@
+// Package ogb imports node property prediction sets of the Open Graph Benchmark as its own
+// archives hold them: a directory with raw/ and split/, of CSV files (ogbn-arxiv, ogbn-products,
+// ogbn-proteins), of compressed NumPy archives (ogbn-papers100M), and graphs of several types of
+// nodes (ogbn-mag) as one graph of one type.
+//
+//	DIR/
+//	├── raw/      edge.csv.gz num-node-list.csv.gz num-edge-list.csv.gz
+//	│             node-feat.csv.gz node-label.csv.gz; perhaps edge-feat.csv.gz
+//	│         or  data.npz (edge_index, num_nodes_list, num_edges_list, node_feat) node-label.npz
+//	│         or  num-node-dict.csv.gz triplet-type-list.csv.gz relations/H___R___T/…
+//	│             node-feat/TYPE/node-feat.csv.gz node-label/TYPE/node-label.csv.gz
+//	│         or  edge_index_dict.npz num_nodes_dict.npz num_edges_dict.npz node_feat_dict.npz
+//	│             node-label.npz, with arrays named by types
+//	└── split/NAME/{train,valid,test}.csv.gz, of several types in a directory of the type
+//
+// Nodes of several types are numbered type by type, the types in alphabetical order. Features and labels
+// are those of the type that has labels; other nodes have zeros, and no label.
+//
+// A graph without node features that has edge features (ogbn-proteins) gets as a node's
+// features the mean of those of its incoming edges, of both directions where reverses are added.
+//
+// A label that is missing or NaN is none. Labels of several columns are of nodes that have
+// any number of classes.
+package ogb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Format reads the directories of OGB's archives.
+var Format = importer.Format{
+	Name: "ogb", What: "the directory of an OGB node property prediction set, with raw and split", Takes: []string{"task"},
+	Detect: detect, Open: open,
+}
+
+// layout is one of the ways in which raw is written; sign is a file that it alone has.
+type layout struct {
+	sign string
+	open func(*source) error
+}
+
+var layouts = []layout{
+	{"edge.csv.gz", (*source).openCSV},
+	{"data.npz", (*source).openBinary},
+	{"triplet-type-list.csv.gz", (*source).openTypedCSV},
+	{"edge_index_dict.npz", (*source).openTypedBinary},
+}
+
+func detect(fsys vfs.FS, sources []string) string {
+	if len(sources) != 1 {
+		return ""
+	}
+	for _, l := range layouts {
+		if exists(fsys, filepath.Join(sources[0], "raw", l.sign)) {
+			return "it has raw/" + l.sign
+		}
+	}
+	return ""
+}
+
+func exists(fsys vfs.FS, name string) bool {
+	_, err := fsys.Stat(name)
+	return err == nil
+}
+
+// reversed are the sets whose edges OGB's own loader adds the reverse of, by their directories' names.
+var reversed = []string{"ogbn_products", "ogbn-products", "products", "ogbn_proteins", "ogbn-proteins", "proteins"}
+
+// source is one graph.
+type source struct {
+	fs     vfs.FS
+	dir    string
+	sh     importer.Shape
+	rels   []relation
+	feat   func() (matrix.Matrix, error) // nil: made of edges
+	edge   func() (matrix.Matrix, error) // features of edges, where feat is nil
+	label  func() (matrix.Matrix, error)
+	first  int64 // the nodes that have labels and features: so many from this one on
+	count  int64
+	splits [3]string
+	also   []string // files that are read beside those of relations, features, labels and splits
+	mean   []float32
+	both   bool // a node's features are of its outgoing edges too
+}
+
+// relation is the edges of one type.
+type relation struct {
+	name     string // of the file, for messages
+	files    []string
+	edges    int64
+	open     func() (edges.Pairs, error)
+	src, dst span
+}
+
+// span is where the nodes of a type are.
+type span struct{ first, count int64 }
+
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+	dir, err := importer.One(sources)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{fs: fsys, dir: dir}
+	s.sh.Reading = map[string]string{}
+	i := slices.IndexFunc(layouts, func(l layout) bool { return exists(fsys, s.raw(l.sign)) })
+	if i < 0 {
+		return nil, fault.New(fault.ErrInput, "%s: raw has neither edge.csv.gz, data.npz, triplet-type-list.csv.gz nor edge_index_dict.npz: unpack the archive and name the directory that has raw and split", dir)
+	}
+	if slices.Contains(reversed, filepath.Base(filepath.Clean(dir))) {
+		s.sh.AddReverse = true
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: OGB's loader adds the reverse of every edge, and so does this; GraphBolt's own copy of a set may not: --add-reverse-edges no", dir))
+	}
+	s.both = o.AddsReverse(s.sh.AddReverse)
+	var found importer.Problems
+	found.Add(layouts[i].open(s))
+	found.Add(s.findSplit(o.Task))
+	if len(found) == 0 {
+		found.Add(s.readShape())
+	}
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	if len(s.sh.Reading) == 0 {
+		s.sh.Reading = nil
+	}
+	return s, nil
+}
+
+func (s *source) raw(name ...string) string {
+	return filepath.Join(append([]string{s.dir, "raw"}, name...)...)
+}
+
+// findSplit finds the files of the split: the only one, or that of the given name.
+func (s *source) findSplit(name string) error {
+	dir := filepath.Join(s.dir, "split")
+	names, err := s.fs.List(dir)
+	if err != nil {
+		return fault.New(fault.ErrInput, "%s is missing", dir)
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, ".") })
+	switch {
+	case name != "" && !slices.Contains(names, name):
+		return fault.New(fault.ErrInput, "%s has no split %q, but %s", dir, name, strings.Join(names, ", "))
+	case name != "":
+		s.sh.Reading["task"] = name
+	case len(names) == 0:
+		return fault.New(fault.ErrInput, "%s is empty", dir)
+	case len(names) > 1:
+		return fault.New(fault.ErrInput, "%s has several splits (%s): choose one by --task", dir, strings.Join(names, ", "))
+	default:
+		name = names[0]
+	}
+	dir = filepath.Join(dir, name)
+	if t := s.sh.Reading["labelled_type"]; t != "" && exists(s.fs, filepath.Join(dir, t)) {
+		dir = filepath.Join(dir, t)
+	}
+	var missing importer.Problems
+	for i, split := range dataset.SplitNames {
+		s.splits[i] = filepath.Join(dir, split+".csv.gz")
+		if !exists(s.fs, s.splits[i]) {
+			missing.Add(fault.New(fault.ErrInput, "%s is missing", s.splits[i]))
+		}
+	}
+	return missing.Err()
+}
+
+// readShape looks at the features and the labels.
+func (s *source) readShape() (err error) {
+	features := s.feat
+	if features == nil {
+		features = s.edge
+	}
+	if features == nil {
+		return fault.New(fault.ErrInput, "%s has features of neither nodes nor edges", s.dir)
+	}
+	for _, r := range s.rels {
+		s.sh.Edges = min(s.sh.Edges+r.edges, importer.MaxEdges+1)
+	}
+	if err := with(features, func(m matrix.Matrix) error {
+		s.sh.Dim, s.sh.DType, s.sh.Features = m.Columns(), dtype.Float32, m.Name()
+		if m.Half() {
+			s.sh.DType = dtype.Float16
+		}
+		if s.sh.Dim > dataset.MaxDim {
+			return fault.New(fault.ErrInput, "%s: features of %d elements", m.Name(), s.sh.Dim)
+		}
+		if n := m.Rows(); s.feat != nil && n >= 0 && n != s.count {
+			return fault.New(fault.ErrInput, "%s: features of %d nodes, there are %d", m.Name(), n, s.count)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if s.feat == nil {
+		s.sh.Held = s.sh.Nodes * int64(s.sh.Dim*4+4)
+		s.sh.Notes = append(s.sh.Notes, "nodes have no features: each gets the mean of those of its incoming edges")
+	}
+	return with(s.label, func(m matrix.Matrix) error {
+		if n := m.Rows(); n >= 0 && n != s.count {
+			return fault.New(fault.ErrInput, "%s: labels of %d nodes, there are %d", m.Name(), n, s.count)
+		}
+		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
+			s.sh.Classes = m.Columns()
+		}
+		if s.sh.Classes > dataset.MaxTargets {
+			return fault.New(fault.ErrInput, "%s: labels of %d classes; nodes of many labels have at most %d", m.Name(), s.sh.Classes, dataset.MaxTargets)
+		}
+		return nil
+	})
+}
+
+// with calls do with a matrix that is open.
+func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
+	m, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return do(m)
+}
+
+func (s *source) Shape() importer.Shape { return s.sh }
+
+func (s *source) Files() []string {
+	files := slices.Clone(s.also)
+	for _, r := range s.rels {
+		files = append(files, r.files...)
+	}
+	files = append(files, s.splits[:]...)
+	slices.Sort(files) // archives hold several of these
+	return slices.Compact(files)
+}
+
+func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
+
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
+	err := with(s.label, func(m matrix.Matrix) error {
+		values := make([]float32, m.Columns())
+		rows := int64(0)
+		err := matrix.EachDouble(ctx, m, func(i int64, row []float64) (err error) {
+			if rows++; rows > s.count {
+				return fault.New(fault.ErrInput, "%s: labels of more than the %d nodes", m.Name(), s.count)
+			}
+			if s.sh.Multi {
+				for c, x := range row {
+					values[c] = float32(x)
+				}
+				err = l.Row(s.first+i, values)
+			} else {
+				err = l.Number(s.first+i, row[0])
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.Name(), err)
+			}
+			return nil
+		})
+		if err == nil && rows != s.count {
+			err = fault.New(fault.ErrInput, "%s: labels of %d nodes, there are %d", m.Name(), rows, s.count)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, name := range s.splits {
+		err := with(func() (matrix.Matrix, error) { return s.column(name) }, func(m matrix.Matrix) error {
+			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error {
+				if uint64(row[0]) >= uint64(s.count) {
+					return fault.New(fault.ErrInput, "%s: node %d of %d", name, row[0], s.count)
+				}
+				if err := l.Assign(s.first+row[0], uint8(i+1)); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	for _, r := range s.rels {
+		if err := s.readEdges(ctx, r, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *source) readEdges(ctx context.Context, r relation, add func(dst, src []int64) error) (err error) {
+	pairs, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pairs.Close()) }()
+	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
+	for left := r.edges; ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := pairs.Next(dst, src)
+		if err != nil {
+			return err
+		}
+		if left -= int64(n); left < 0 || n == 0 && left > 0 {
+			return fault.New(fault.ErrInput, "%s: other than the %d edges that there should be", r.name, r.edges)
+		}
+		if n == 0 {
+			return nil
+		}
+		for i := range n {
+			if uint64(src[i]) >= uint64(r.src.count) || uint64(dst[i]) >= uint64(r.dst.count) {
+				return fault.New(fault.ErrInput, "%s: the edge from %d to %d leaves the graph of %d and %d nodes", r.name, src[i], dst[i], r.src.count, r.dst.count)
+			}
+			src[i] += r.src.first
+			dst[i] += r.dst.first
+		}
+		if err := add(dst[:n], src[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *source) Features(first int64) (importer.RowStream, error) {
+	if s.feat == nil {
+		return s.meanRows(first)
+	}
+	m, err := s.feat()
+	if err != nil {
+		return nil, err
+	}
+	skip := min(max(first-s.first, 0), s.count)
+	rows, err := matrix.NewRows(m, s.count, skip)
+	if err != nil {
+		return nil, err
+	}
+	return &padded{rows: rows, dim: s.sh.Dim, at: first, first: s.first, end: s.first + s.count}, nil
+}
+
+// padded has zeros before the first row and after the last one of a type.
+type padded struct {
+	rows       *matrix.Rows
+	dim        int
+	at         int64
+	first, end int64
+}
+
+func (p *padded) Close() error { return p.rows.Close() }
+
+func (p *padded) Next(values []float32) error {
+	for len(values) > 0 {
+		n := int64(len(values) / p.dim)
+		switch {
+		case p.at >= p.end:
+			clear(values)
+		case p.at < p.first:
+			n = min(n, p.first-p.at)
+			clear(values[:n*int64(p.dim)])
+		default:
+			n = min(n, p.end-p.at)
+			if err := p.rows.Next(values[:n*int64(p.dim)]); err != nil {
+				return err
+			}
+		}
+		p.at += n
+		values = values[n*int64(p.dim):]
+	}
+	return nil
+}
+
+// meanRows returns the means of the features of edges, which it computes the first time.
+func (s *source) meanRows(first int64) (importer.RowStream, error) {
+	if s.mean == nil {
+		if err := s.computeMeans(); err != nil {
+			return nil, err
+		}
+	}
+	return &held{s.mean[first*int64(s.sh.Dim):]}, nil
+}
+
+func (s *source) computeMeans() error {
+	dim := s.sh.Dim
+	mean, degree := make([]float32, s.sh.Nodes*int64(dim)), make([]float32, s.sh.Nodes)
+	err := with(s.edge, func(m matrix.Matrix) error {
+		row := make([]float32, importer.Chunk*dim)
+		err := s.Edges(context.Background(), func(dst, src []int64) error {
+			n, err := m.Floats(row[:len(dst)*dim])
+			if err == nil && n != len(dst)*dim {
+				err = fault.New(fault.ErrInput, "%s: truncated: it ends before the last edge's row", m.Name())
+			}
+			if err != nil {
+				return err
+			}
+			for i := range dst {
+				ends := [2]int64{dst[i], src[i]}
+				of := ends[:1]
+				if s.both {
+					of = ends[:]
+				}
+				for _, v := range of {
+					degree[v]++
+					sum := mean[v*int64(dim):][:dim]
+					for j, x := range row[i*dim:][:dim] {
+						sum[j] += x
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return m.End()
+	})
+	if err != nil {
+		return err
+	}
+	for v, d := range degree {
+		if d > 0 {
+			for j := range dim {
+				mean[v*dim+j] /= d
+			}
+		}
+	}
+	s.mean = mean
+	return nil
+}
+
+// held yields rows that are in memory.
+type held struct{ rows []float32 }
+
+func (h *held) Next(values []float32) error {
+	h.rows = h.rows[copy(values, h.rows):]
+	return nil
+}
+
+func (h *held) Close() error { return nil }

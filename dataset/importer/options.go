@@ -1,0 +1,120 @@
+package importer
+
+import (
+	"slices"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+)
+
+// Options say what to import, and how.
+type Options struct {
+	Sources []string // files or directories, as the format has it
+	Reading          // what single formats know
+
+	// Binarize makes every feature above zero one, and every other zero.
+	Binarize bool
+	// RowNormalize scales every feature row to the sum 1; rows of zeros stay. It
+	// comes after Binarize, and needs features that are not negative.
+	RowNormalize bool
+	// Symmetrize stores every edge in both directions, once, and no self-loops.
+	// Formats of undirected graphs imply it.
+	Symmetrize bool
+	// Dedupe stores equal edges once. Symmetrize implies it.
+	Dedupe bool
+	// SelfLoops says what becomes of edges from a node to itself: LoopsKeep, LoopsDrop, or
+	// LoopsAdd, which gives every node one. Symmetrize drops them unless LoopsAdd is given.
+	SelfLoops string
+	// Split is drawn where the source has none.
+	Split *Split
+	// DType is that of the features; empty: float16 if the source has that, else
+	// float32.
+	DType dtype.Type
+	// Compress stores the features compressed.
+	Compress bool
+	dataset.Resources
+}
+
+// What Reading.Reverse and Options.SelfLoops may be.
+const (
+	ReverseAuto = "auto"
+	ReverseYes  = "yes"
+	ReverseNo   = "no"
+
+	LoopsKeep = "keep"
+	LoopsDrop = "drop"
+	LoopsAdd  = "add"
+)
+
+// EnsureDefaults fills in what was left open.
+func (o *Options) EnsureDefaults() {
+	if o.Reverse == "" {
+		o.Reverse = ReverseAuto
+	}
+	if o.SelfLoops == "" {
+		o.SelfLoops = LoopsKeep
+	}
+	o.Resources.EnsureDefaults()
+}
+
+// Validate refuses what makes no sense, naming the flag.
+func (o *Options) Validate() error {
+	switch {
+	case o.Edges == "" && (len(o.Sources) == 0 || o.Sources[0] == ""):
+		return fault.New(fault.ErrUsage, "import: nothing to import was named")
+	case o.DType != "" && !dataset.FeatureType(o.DType):
+		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
+	case !slices.Contains([]string{ReverseAuto, ReverseYes, ReverseNo}, o.Reverse):
+		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: known are auto, yes and no", o.Reverse)
+	case !slices.Contains([]string{LoopsKeep, LoopsDrop, LoopsAdd}, o.SelfLoops):
+		return fault.New(fault.ErrUsage, "--self-loops %s: known are keep, drop and add", o.SelfLoops)
+	}
+	if o.Split != nil {
+		if _, err := o.Split.shares(); err != nil {
+			return err
+		}
+	}
+	return o.Resources.Validate()
+}
+
+// check refuses options that the format does not know.
+func (f *Format) check(r *Reading) error {
+	for _, name := range r.given() {
+		if !slices.Contains(f.Takes, name) {
+			return fault.New(fault.ErrUsage, "--%s: sources of the format %s have none", name, f.Name)
+		}
+	}
+	return nil
+}
+
+// One returns the only source of a format that takes one.
+func One(sources []string) (string, error) {
+	if len(sources) != 1 {
+		return "", fault.New(fault.ErrUsage, "%d sources (%s): the format takes one", len(sources), strings.Join(sources, ", "))
+	}
+	return sources[0], nil
+}
+
+// given lists the options of single formats that were given, by their flags' names.
+func (r *Reading) given() []string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"task", r.Task != ""},
+		{"feature", len(r.Features) > 0},
+		{"edges", r.Edges != ""},
+		{"features", r.FeatureFile != ""},
+		{"labels", r.LabelFile != ""},
+		{"split-files", len(r.SplitFiles) > 0},
+		{"nodes", r.Nodes != 0},
+	} {
+		if f.set {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,234 @@
+package raw
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// table is edges in an array or a table.
+type table struct {
+	fs      vfs.FS
+	spec    matrix.Spec
+	twoRows bool // an array of shape (2, E), row-major
+	pairs   bool // one of shape (2, E), column-major: as good as (E, 2)
+}
+
+func (t *table) file() string          { return t.spec.Path }
+func (t *table) nodes() (int64, error) { return 0, nil }
+
+func (t *table) count() (n int64, err error) {
+	a, err := matrix.OpenArray(t.fs, t.spec)
+	if err != nil {
+		return 0, err
+	}
+	if a == nil {
+		m, err := matrix.Open(t.fs, t.spec)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, m.Close()) }()
+		if m.Columns() != 2 || !m.Integer() {
+			return 0, fault.New(fault.ErrInput, "%s: edges are two columns of integers, not %d columns", m.Name(), m.Columns())
+		}
+		if strings.HasSuffix(t.spec.Path, ".gz") && m.Rows() < 0 {
+			p, err := t.open() // lines of packed text cannot be seen
+			if err != nil {
+				return 0, err
+			}
+			return drain(p)
+		}
+		return m.Rows(), nil
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	switch {
+	case !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 && a.Shape[1] != 2:
+		return 0, a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (E, 2) or (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+	case a.Shape[0] == 2 && a.Shape[1] == 2:
+		return 0, a.Fail(fault.New(fault.ErrInput, "of shape (2, 2) it may be (E, 2) or (2, E): add an edge, or use text"))
+	case a.Shape[0] == 2:
+		t.twoRows, t.pairs = !a.Fortran, a.Fortran
+		return a.Shape[1], nil
+	}
+	t.twoRows = a.Fortran // all sources, then all destinations
+	return a.Shape[0], nil
+}
+
+func (t *table) open() (edges.Pairs, error) {
+	if t.twoRows {
+		return edges.TwoRows(func() (*npz.Array, error) {
+			a, err := matrix.OpenArray(t.fs, t.spec)
+			if err == nil && a.Fortran { // as its transpose lies in memory
+				slices.Reverse(a.Shape)
+			}
+			return a, err
+		})
+	}
+	if t.pairs {
+		a, err := matrix.OpenArray(t.fs, t.spec)
+		if err != nil {
+			return nil, err
+		}
+		return edges.Interleave(npz.NewInts(a)), nil
+	}
+	m, err := matrix.Open(t.fs, t.spec)
+	if err != nil {
+		return nil, err
+	}
+	return edges.Interleave(matrix.Stream{Matrix: m}), nil
+}
+
+// SNAP reads SNAP's lists of edges.
+var SNAP = importer.Format{
+	Name: "snap", What: "a list of edges as SNAP's, \"source destination\" with white space, comments of #, also .gz", Takes: takes,
+	Detect: func(fsys vfs.FS, sources []string) string {
+		if len(sources) != 1 || !isText(sources[0]) {
+			return ""
+		}
+		if _, fields, err := text.CountFields(fsys, sources[0], snapLines); err != nil || len(fields) != 2 || !isInt(fields[0]) || !isInt(fields[1]) {
+			return ""
+		}
+		return "its lines are pairs of integers"
+	},
+	Open: func(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+		name, err := importer.One(sources)
+		if err != nil {
+			return nil, err
+		}
+		return open(fsys, o, &snap{table{fs: fsys, spec: matrix.Spec{Path: name}}})
+	},
+}
+
+func isText(name string) bool {
+	return slices.Contains([]string{".txt", ".tsv", ".el", ".edges", ".mtx", ".ungraph"}, filepath.Ext(strings.TrimSuffix(name, ".gz")))
+}
+
+func isInt(s string) bool {
+	_, ok := text.ParseInt([]byte(s))
+	return ok
+}
+
+// snapLines is how SNAP writes edges; some mirrors of it write comments of %.
+var snapLines = text.Format{Columns: 2, Blanks: true, Comments: "#%"}
+
+// snap is a list of edges, one to a line.
+type snap struct{ table }
+
+func (s *snap) count() (int64, error) {
+	t, err := text.OpenTable(s.fs, s.spec.Path, snapLines)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.Close(); err != nil {
+		return 0, err
+	}
+	if !strings.HasSuffix(s.spec.Path, ".gz") {
+		return -1, nil
+	}
+	p, err := s.open()
+	if err != nil {
+		return 0, err
+	}
+	return drain(p)
+}
+
+// drain counts the edges of a stream, and closes it.
+func drain(p edges.Pairs) (n int64, err error) {
+	defer func() { err = errors.Join(err, p.Close()) }()
+	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
+	for {
+		k, err := p.Next(dst, src)
+		if n += int64(k); err != nil || k == 0 {
+			return n, err
+		}
+	}
+}
+
+func (s *snap) open() (edges.Pairs, error) {
+	t, err := text.OpenTable(s.fs, s.spec.Path, snapLines)
+	if err != nil {
+		return nil, err
+	}
+	return edges.Interleave(t), nil
+}
+
+// WebGraph reads WebGraph's ASCII graphs.
+var WebGraph = importer.Format{
+	Name: "webgraph", What: "a graph in WebGraph's ASCII format: the number of nodes, then a line of successors for each", Takes: takes,
+	Detect: func(_ vfs.FS, sources []string) string {
+		if len(sources) == 1 && strings.HasSuffix(strings.TrimSuffix(sources[0], ".gz"), ".graph-txt") {
+			return "it is named .graph-txt"
+		}
+		return ""
+	},
+	Open: func(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+		name, err := importer.One(sources)
+		if err != nil {
+			return nil, err
+		}
+		return open(fsys, o, &webgraph{fs: fsys, name: name})
+	},
+}
+
+// webgraph is a graph whose n-th line has the successors of node n, after a line with the number
+// of nodes.
+type webgraph struct {
+	fs   vfs.FS
+	name string
+}
+
+func (w *webgraph) file() string { return w.name }
+
+func (w *webgraph) nodes() (n int64, err error) {
+	l, err := text.OpenLists(w.fs, w.name)
+	if err != nil {
+		return 0, err
+	}
+	return l.Nodes(), l.Close()
+}
+
+// count reads the whole graph: its lines do not tell.
+func (w *webgraph) count() (int64, error) {
+	p, err := w.open()
+	if err != nil {
+		return 0, err
+	}
+	return drain(p)
+}
+
+func (w *webgraph) open() (edges.Pairs, error) {
+	l, err := text.OpenLists(w.fs, w.name)
+	if err != nil {
+		return nil, err
+	}
+	return &successors{l}, nil
+}
+
+// successors yields the edges of a webgraph.
+type successors struct{ *text.Lists }
+
+func (s *successors) Next(dst, src []int64) (int, error) {
+	n := 0
+	for n < len(dst) {
+		u, v, err := s.Edge()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		src[n], dst[n] = u, v
+		n++
+	}
+	return n, nil
+}

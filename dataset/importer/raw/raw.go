@@ -1,0 +1,373 @@
+// Package raw imports graphs that have no format of their own: edges, features, labels and
+// splits in files of arrays or tables that the options name; and lists of edges alone, in SNAP's
+// text and WebGraph's.
+//
+//	edges     integers of shape (E, 2), or of arrays also (2, E): source and destination
+//	features  a row for each node, or random:DIM, normally distributed
+//	labels    a class for each node, missing or -1 for none; or a column per class, of ones and
+//	          zeros; or random:CLASSES
+//	splits    three files, of node ids or of a boolean for each node
+//
+// A file is an array (.npy, NAME.npz:KEY), an array without a header (NAME:DTYPE:ROWSxCOLS),
+// text (.csv with commas; .tsv, .txt with white space; .gz of them), or Parquet.
+package raw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// takes are the options that all formats here know, beside the edges.
+var takes = []string{"features", "labels", "split-files", "nodes"}
+
+// Format reads arrays and tables.
+var Format = importer.Format{
+	Name: "raw", What: "files that --edges, --features, --labels and --split-files name", Takes: append([]string{"edges"}, takes...),
+	Open: func(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+		if o.Edges == "" || len(sources) > 0 {
+			return nil, fault.New(fault.ErrUsage, "the format raw takes its files by --edges and the like, and no SOURCE")
+		}
+		spec, err := matrix.ParseSpec(o.Edges)
+		if err != nil {
+			return nil, err
+		}
+		return open(fsys, o, &table{fs: fsys, spec: spec})
+	},
+}
+
+// edgeList is where edges come from.
+type edgeList interface {
+	file() string
+	// count returns how many edges there are, or -1 if only the lines of the file tell.
+	count() (int64, error)
+	open() (edges.Pairs, error)
+	// nodes returns how many nodes there are, or 0 if only all edges tell.
+	nodes() (int64, error)
+}
+
+// random is the prefix of features and labels that are drawn.
+const random = "random:"
+
+// source is a graph.
+type source struct {
+	fs      vfs.FS
+	sh      importer.Shape
+	edge    edgeList
+	counted bool // the edges, without reading them
+	feat    *matrix.Spec
+	label   *matrix.Spec
+	drawn   int // classes
+	splits  []matrix.Spec
+	seed    uint64
+}
+
+func open(fsys vfs.FS, o *importer.Reading, e edgeList) (importer.Source, error) {
+	s := &source{fs: fsys, edge: e, seed: o.Seed}
+	s.sh.DType, s.sh.Reading = dtype.Float32, map[string]string{}
+	var found importer.Problems
+	found.Add(s.openFeatures(o.FeatureFile))
+	found.Add(s.openLabels(o.LabelFile))
+	found.Add(s.openSplits(o.SplitFiles))
+	found.Add(s.openEdges())
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.countNodes(o.Nodes); err != nil {
+		return nil, err
+	}
+	if len(s.sh.Reading) == 0 {
+		s.sh.Reading = nil
+	}
+	return s, nil
+}
+
+// parseRandom reads random:N.
+func parseRandom(flag, text string, most int) (n int, is bool, err error) {
+	rest, is := strings.CutPrefix(text, random)
+	if !is {
+		return 0, false, nil
+	}
+	if n, err = strconv.Atoi(rest); err != nil || n < 1 || n > most {
+		return 0, true, fault.New(fault.ErrUsage, "--%s %s: want a number from 1 to %d", flag, text, most)
+	}
+	return n, true, nil
+}
+
+func (s *source) openFeatures(text string) error {
+	if text == "" {
+		return fault.New(fault.ErrUsage, "--features is missing: a file, or random:DIM")
+	}
+	dim, is, err := parseRandom("features", text, dataset.MaxDim)
+	if is || err != nil {
+		s.sh.Dim, s.sh.Features = dim, text
+		s.record("features", text)
+		return err
+	}
+	return s.look(text, &s.feat, func(m matrix.Matrix) error {
+		s.sh.Dim, s.sh.Features = m.Columns(), m.Name()
+		if m.Half() {
+			s.sh.DType = dtype.Float16
+		}
+		return s.setNodes("features", m.Name(), m.Rows())
+	})
+}
+
+// record keeps what was drawn, and by what seed.
+func (s *source) record(name, text string) {
+	s.sh.Reading[name], s.sh.Reading["seed"] = text, strconv.FormatUint(s.seed, 10)
+}
+
+func (s *source) openLabels(text string) error {
+	if text == "" {
+		return fault.New(fault.ErrUsage, "--labels is missing: a file, or random:CLASSES")
+	}
+	classes, is, err := parseRandom("labels", text, 1<<20)
+	if is || err != nil {
+		s.drawn, s.sh.Classes = classes, classes
+		s.record("labels", text)
+		return err
+	}
+	return s.look(text, &s.label, func(m matrix.Matrix) error {
+		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
+			s.sh.Classes = m.Columns()
+		}
+		if s.sh.Classes > dataset.MaxTargets {
+			return fault.New(fault.ErrInput, "%s: labels of %d classes; nodes of many labels have at most %d", m.Name(), s.sh.Classes, dataset.MaxTargets)
+		}
+		return s.setNodes("labels", m.Name(), m.Rows())
+	})
+}
+
+// setNodes compares what files say of the nodes.
+func (s *source) setNodes(what, name string, n int64) error {
+	switch {
+	case n < 0:
+		return nil
+	case s.sh.Nodes == 0:
+		s.sh.Nodes = n
+	case s.sh.Nodes != n:
+		return fault.New(fault.ErrInput, "%s: %s of %d nodes, another file has %d", name, what, n, s.sh.Nodes)
+	}
+	return nil
+}
+
+func (s *source) openSplits(files []string) error {
+	if len(files) == 0 {
+		s.sh.NoSplit = true
+		return nil
+	}
+	if len(files) != len(dataset.SplitNames) {
+		return fault.New(fault.ErrUsage, "--split-files %s: want three, to train on, to validate and to test with", strings.Join(files, ","))
+	}
+	var found importer.Problems
+	for _, f := range files {
+		var spec *matrix.Spec
+		found.Add(s.look(f, &spec, func(m matrix.Matrix) error {
+			if m.Columns() != 1 || !m.Integer() && !m.Mask() {
+				return fault.New(fault.ErrInput, "%s: a split is a column of node ids, or of booleans", m.Name())
+			}
+			return nil
+		}))
+		if spec != nil {
+			s.splits = append(s.splits, *spec)
+		}
+	}
+	return found.Err()
+}
+
+// look parses a Spec and opens its file for a moment.
+func (s *source) look(text string, spec **matrix.Spec, do func(matrix.Matrix) error) error {
+	parsed, err := matrix.ParseSpec(text)
+	if err != nil {
+		return err
+	}
+	*spec = &parsed
+	return s.with(parsed, do)
+}
+
+func (s *source) with(spec matrix.Spec, do func(matrix.Matrix) error) (err error) {
+	m, err := matrix.Open(s.fs, spec)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return do(m)
+}
+
+func (s *source) openEdges() error {
+	n, err := s.edge.count()
+	if err != nil {
+		return err
+	}
+	if s.counted = n >= 0; s.counted {
+		s.sh.Edges = min(n, importer.MaxEdges+1)
+	}
+	return nil
+}
+
+// countNodes settles how many nodes there are: what was given, what files say, or what the
+// largest id says, for which all edges are read.
+func (s *source) countNodes(given int64) error {
+	if given != 0 {
+		if err := s.setNodes("--nodes", "--nodes", given); err != nil {
+			return err
+		}
+		s.sh.Reading["nodes"] = strconv.FormatInt(given, 10)
+	}
+	n, err := s.edge.nodes()
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		if err := s.setNodes("edges", s.edge.file(), n); err != nil {
+			return err
+		}
+	}
+	if s.sh.Nodes == 0 {
+		if err := s.scan(); err != nil {
+			return err
+		}
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: %d nodes, by the largest id: --nodes says otherwise", s.edge.file(), s.sh.Nodes))
+	}
+	if s.sh.Nodes < 1 {
+		return fault.New(fault.ErrInput, "%s: a graph of %d nodes", s.edge.file(), s.sh.Nodes)
+	}
+	return dataset.CheckNodes(s.edge.file(), s.sh.Nodes)
+}
+
+// scan reads all edges for the largest id.
+func (s *source) scan() error {
+	most := int64(-1)
+	err := s.eachEdge(context.Background(), 1<<62, func(dst, src []int64) error {
+		for i := range dst {
+			most = max(most, dst[i], src[i])
+		}
+		return nil
+	})
+	s.sh.Nodes = most + 1
+	return err
+}
+
+func (s *source) eachEdge(ctx context.Context, nodes int64, add func(dst, src []int64) error) (err error) {
+	pairs, err := s.edge.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pairs.Close()) }()
+	return edges.Each(ctx, s.edge.file(), pairs, nodes, add)
+}
+
+func (s *source) Shape() importer.Shape { return s.sh }
+
+func (s *source) Files() []string {
+	files := []string{s.edge.file()}
+	for _, spec := range append([]matrix.Spec{}, s.splits...) {
+		files = append(files, spec.Path)
+	}
+	if s.feat != nil {
+		files = append(files, s.feat.Path)
+	}
+	if s.label != nil {
+		files = append(files, s.label.Path)
+	}
+	return files
+}
+
+func (s *source) CountEdges(lines map[string]int64) int64 {
+	if s.counted {
+		return s.sh.Edges
+	}
+	return min(lines[s.edge.file()], importer.MaxEdges+1)
+}
+
+func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	return s.eachEdge(ctx, s.sh.Nodes, add)
+}
+
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
+	if err := s.readLabels(ctx, l); err != nil {
+		return err
+	}
+	for i, spec := range s.splits {
+		if err := s.readSplit(ctx, l, spec, uint8(i+1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
+	if s.label == nil {
+		return drawLabels(s.seed, s.sh.Nodes, s.drawn, l)
+	}
+	return s.with(*s.label, func(m matrix.Matrix) error {
+		values, rows := make([]float32, m.Columns()), int64(0)
+		err := matrix.EachDouble(ctx, m, func(v int64, row []float64) (err error) {
+			if rows++; rows > s.sh.Nodes {
+				return fault.New(fault.ErrInput, "%s: labels of more than the %d nodes", m.Name(), s.sh.Nodes)
+			}
+			if s.sh.Multi {
+				for c, x := range row {
+					values[c] = float32(x)
+				}
+				err = l.Row(v, values)
+			} else {
+				err = l.Number(v, row[0])
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", m.Name(), err)
+			}
+			return err
+		})
+		if err == nil && rows != s.sh.Nodes {
+			err = fault.New(fault.ErrInput, "%s: labels of %d nodes, there are %d", m.Name(), rows, s.sh.Nodes)
+		}
+		return err
+	})
+}
+
+// readSplit reads node ids, or a boolean for each node.
+func (s *source) readSplit(ctx context.Context, l *importer.Labelling, spec matrix.Spec, split uint8) error {
+	return s.with(spec, func(m matrix.Matrix) error {
+		named := func(err error) error {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", m.Name(), err)
+			}
+			return err
+		}
+		if !m.Mask() {
+			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error { return named(l.Assign(row[0], split)) })
+		}
+		if n := m.Rows(); n != s.sh.Nodes {
+			return fault.New(fault.ErrInput, "%s: booleans for %d nodes, there are %d", m.Name(), n, s.sh.Nodes)
+		}
+		return matrix.EachDouble(ctx, m, func(v int64, row []float64) error {
+			if row[0] == 0 {
+				return nil
+			}
+			return named(l.Assign(v, split))
+		})
+	})
+}
+
+func (s *source) Features(first int64) (importer.RowStream, error) {
+	if s.feat == nil {
+		return &drawnRows{seed: s.seed, dim: s.sh.Dim, at: first}, nil
+	}
+	m, err := matrix.Open(s.fs, *s.feat)
+	if err != nil {
+		return nil, err
+	}
+	return matrix.NewRows(m, s.sh.Nodes, first)
+}
