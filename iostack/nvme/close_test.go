@@ -80,7 +80,11 @@ func TestClose(t *testing.T) {
 		}
 		w.did = nil
 		w.stuck, w.gone = x.stuck, x.gone
+		q := c.Queues()[0]
 		err = c.Close()
+		if _, err := q.Poll(nil); !errors.Is(err, nvme.ErrClosed) {
+			t.Errorf("%s: a queue: %v", x.name, err)
+		}
 		if x.stuck && (!errors.Is(err, nvme.ErrTimeout) || !strings.Contains(err.Error(), "disable soft:")) || !x.stuck && err != nil {
 			t.Errorf("%s: %v", x.name, err)
 		}
@@ -122,7 +126,8 @@ func TestResetStuck(t *testing.T) {
 // costs the controller in software a look at them all the time.
 type shy struct {
 	nvme.Transport
-	t *testing.T
+	t      *testing.T
+	mapped int
 }
 
 func (s shy) Registers() []byte {
@@ -130,18 +135,29 @@ func (s shy) Registers() []byte {
 	return nil
 }
 
-func (s shy) Mapped() int { return spec.Doorbells + 8*4 } // with the doorbells of four pairs
+func (s shy) Mapped() int { return s.mapped }
 
-// As many queues are made as have doorbells that are mapped, which the driver does by itself.
+// As many queues are made as have doorbells that are mapped whole, and none is too few.
 func TestMapped(t *testing.T) {
-	c, err := nvme.Open(context.Background(), shy{nvmetest.Drive(t, soft.Options{}), t}, nvme.Options{Queues: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(c.Queues()); n != 3 { // and the admin queue
-		t.Errorf("%d queues", n)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
+	for n := range 4 {
+		whole := spec.CompletionDoorbell(n, 4) + 4
+		for mapped, want := range map[int]int{whole: n, whole + 7: n, whole - 1: n - 1} {
+			c, err := nvme.Open(context.Background(), shy{nvmetest.Drive(t, soft.Options{}), t, mapped}, nvme.Options{Queues: 8})
+			if want < 1 {
+				if !errors.Is(err, nvme.ErrUnsupported) {
+					t.Errorf("%d bytes: %v", mapped, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(c.Queues()); got != want {
+				t.Errorf("%d bytes: %d queues, want %d", mapped, got, want)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

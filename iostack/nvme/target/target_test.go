@@ -157,6 +157,39 @@ func TestHow(t *testing.T) {
 	}
 }
 
+// gone is a transport to a drive whose registers read as ones, if so.
+type gone struct {
+	nvme.Transport
+	is     bool
+	closed *int
+}
+
+func (g gone) Load64(offset int) uint64 {
+	if g.is {
+		return ^uint64(0)
+	}
+	return g.Transport.Load64(offset)
+}
+
+func (g gone) Close() error { *g.closed++; return g.Transport.Close() }
+
+// All drives are given back when one of them does not come up.
+func TestUpFails(t *testing.T) {
+	defer func(old []kind) { kinds = old }(kinds)
+	closed := map[string]*int{"a": new(int), "b": new(int), "c": new(int)}
+	kinds = []kind{{"odd", "NAME", func(_ How, part string) (nvme.Transport, error) {
+		return gone{nvmetest.Drive(t, soft.Options{}), part == "b", closed[part]}, nil
+	}}}
+	if _, err := (Target{"odd", []string{"a", "b", "c"}}).Up(t.Context(), How{}, nvme.Options{}); !errors.Is(err, nvme.ErrFatal) {
+		t.Error(err)
+	}
+	for part, n := range closed {
+		if *n != 1 {
+			t.Errorf("%s was closed %d times", part, *n)
+		}
+	}
+}
+
 type cautious struct{ nvme.Transport }
 
 func (cautious) Caution() string { return "beware" }

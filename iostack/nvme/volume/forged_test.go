@@ -99,7 +99,7 @@ func TestForgedTables(t *testing.T) {
 				t.Fatal(err)
 			}
 			forge(t, r.Volume, x.change, x.bytes)
-			if _, err := Open(m.all()); !errors.Is(err, fault.ErrCorrupt) || strings.ContainsAny(err.Error(), "\x00\x1b\n\u202e\xff") {
+			if _, err := Open(m.all()); !errors.Is(err, fault.ErrCorrupt) || !plain(err.Error()) {
 				t.Errorf("%q", err)
 			}
 			// By force the directory is loaded again, as onto drives that hold anything else.
