@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/soft"
@@ -56,7 +57,26 @@ func TestNotLent(t *testing.T) {
 	if _, _, err := s.Lend(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "all of which the host uses") {
 		t.Errorf("no queue is left: %v", err)
 	}
+	name := filepath.Join(t.TempDir(), "drive")
+	if err := os.WriteFile(name, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := soft.Open(vfs.OS, name, soft.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = New(t.Context(), []nvme.Transport{apart{d}}, Options{Lent: 2, LentDepth: 9}, func([]*nvme.Controller) (Table, error) { return &copying{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, _, _, _, err := s.Lent(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "no memory that a GPU here can write") {
+		t.Errorf("registers of a device: %v", err)
+	}
 }
+
+// apart is a transport that does not say that its doorbells are memory.
+type apart struct{ nvme.Transport }
 
 // Where bytes of a file lie is what its table says.
 func TestLocate(t *testing.T) {
