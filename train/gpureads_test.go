@@ -18,6 +18,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/nvme/gpuread/gpureadtest"
 	"diskgnn/pack"
+	"diskgnn/pipeline"
 	"diskgnn/train/engine"
 )
 
@@ -134,7 +135,8 @@ func TestGPUReadsWrong(t *testing.T) {
 		d := gpureadtest.Open(t)
 		o := w.options(static, gpuRun, c.change, func(o *Options) { o.IO = kind })
 		_, err := w.run(context.Background(), o, &logged{}, readingOn(d))
-		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.file[:4]) {
+		var at *pipeline.Error
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.file[:4]) || !errors.As(err, &at) || at.Link != linkLaunch || at.Item != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
