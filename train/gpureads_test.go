@@ -6,16 +6,19 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/dataset"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/hyperion"
 	singlerows "diskgnn/featurestore/rows"
+	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/nvme/gpuread/gpureadtest"
 	"diskgnn/pack"
+	"diskgnn/pipeline"
 	"diskgnn/train/engine"
 )
 
@@ -111,6 +114,30 @@ func TestGPUReadsNot(t *testing.T) {
 		}
 		if l := logs.String(); strings.Contains(l, gpuSubmits) || !strings.Contains(l, "the host submits the reads of batches: ") || !strings.Contains(l, why) {
 			t.Errorf("%s: %s", why, l)
+		}
+	}
+}
+
+// Bytes that are wrong on the drive end the run as damage, which names the file; the step that
+// took them is not looked at any more.
+func TestGPUReadsWrong(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150, dim: 20, batch: 20})
+	static := w.pack(20)
+	for name, c := range map[string]struct {
+		dir, file string
+		change    func(*Options)
+	}{
+		"packed":        {static, "cold-*.bin", func(*Options) {}},
+		singlerows.Name: {w.path("dataset"), dataset.FeaturesFile, w.reading(singlerows.Name)},
+	} {
+		kind := gpureadtest.Load(t, c.dir, 1)
+		gpureadtest.Spoil(t, kind, c.dir, c.file)
+		d := gpureadtest.Open(t)
+		o := w.options(static, gpuRun, c.change, func(o *Options) { o.IO = kind })
+		_, err := w.run(context.Background(), o, &logged{}, readingOn(d))
+		var at *pipeline.Error
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.file[:4]) || !errors.As(err, &at) || at.Link != linkLaunch || at.Item != 0 {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -36,7 +36,8 @@
 //
 // # What differs from GIDS
 //
-// Levels are in RAM. BaM's records have 32 bytes for each page of the file, and so much is
+// Levels are in RAM. Pages are read by the host, or, where the storage stack lets it (package
+// devread), by the GPU, which then brings them to their lines and makes the matrix. BaM's records have 32 bytes for each page of the file, and so much is
 // counted. A page is read once for a batch. BaM keeps a line from the time when a batch uses it
 // that a later one of the window uses too, here the window keeps whatever it has; BaM waits for
 // a line where none can be taken, forever if need be, here pages pass by. Three batches may be

@@ -66,15 +66,15 @@ func readerBytes() int64 { return carved(new(reader).lay) + requestsBytes }
 func (r *reader) read(ctx context.Context, pages []uint32, land func(k int, content []byte)) error {
 	err := r.start(pages, land)
 	if err == nil {
-		err = r.finish(ctx)
+		err = r.Finish(ctx)
 	}
 	if err != nil {
-		r.drop()
+		r.Drop()
 	}
 	return err
 }
 
-// start submits the first reads of some pages. They are the reader's until finish or drop.
+// start submits the first reads of some pages. They are the reader's until Finish or Drop.
 func (r *reader) start(pages []uint32, land func(k int, content []byte)) error {
 	r.pages, r.land, r.next = pages, land, 0
 	for turn := range r.rounds {
@@ -85,9 +85,9 @@ func (r *reader) start(pages []uint32, land func(k int, content []byte)) error {
 	return nil
 }
 
-// finish returns when all pages have landed. After an error of it or of start, drop must
+// Finish returns when all pages have landed. After an error of it or of start, drop must
 // follow.
-func (r *reader) finish(ctx context.Context) error {
+func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; r.rounds[turn].n > 0; turn = 1 - turn {
 		q := &r.rounds[turn]
 		if err := r.stack.Wait(ctx, &q.group); err != nil {
@@ -107,8 +107,8 @@ func (r *reader) finish(ctx context.Context) error {
 	return nil
 }
 
-// drop gives the reads up: nothing lands any more once it returns.
-func (r *reader) drop() {
+// Drop gives the reads up: nothing lands any more once it returns.
+func (r *reader) Drop() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for i := range r.rounds {

@@ -7,6 +7,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -22,11 +23,11 @@ type slot struct {
 	buffers
 	onGPU *gpuMatrix // that reads and makes the matrix; nil: the host does
 
-	ref     featurestore.Ref
-	batch   *graph.Batch
-	counts  featurestore.Counts // of the rows
-	ahead   int64               // bytes read of the graphs of batches to come
-	reading bool                // reads of pages may be in flight
+	ref    featurestore.Ref
+	batch  *graph.Batch
+	counts featurestore.Counts // of the rows
+	ahead  int64               // bytes read of the graphs of batches to come
+	flight devrows.Flight
 }
 
 // buffers is the memory of a slot, but for the loader's and the requests.
@@ -81,6 +82,10 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
 	}
+	sl.flight.Host = &sl.reader
+	if sl.onGPU != nil {
+		sl.flight.GPU = sl.onGPU.slot
+	}
 	if !eval {
 		s.course.add(1)
 	}
@@ -133,32 +138,29 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 	sl.counts.RAMRows = sl.counts.BufferRows + hits
 	sl.counts.PageMisses = misses
 	sl.counts.PageHits = int(accesses) - misses
-	sl.reading = true
-	if m := sl.onGPU; m != nil {
-		for _, j := range sl.missed[:misses] {
-			sl.counts.UsefulBytes += w.bytes(int(j), s.facts.RowBytes)
+	return sl.flight.Begin(sl.ref, func() error {
+		if sl.onGPU != nil {
+			return sl.submit(nodes, sl.missed[:misses])
 		}
-		if err := m.slot.Pages(s.table.file, w.pages, sl.missed[:misses], s.size(), &sl.counts); err != nil {
-			return sl.ended(err)
-		}
-		m.begin(nodes, w, &s.buffer)
-		return nil
+		return sl.reader.start(sl.reads[:misses], sl.land)
+	})
+}
+
+// submit has the GPU read those pages that are missed.
+func (sl *slot) submit(nodes, missed []uint32) error {
+	s, m, w := sl.store, sl.onGPU, &sl.wanted
+	if err := m.slot.Pages(s.table.file, w.pages, missed, s.size(), &sl.counts); err != nil {
+		return err
 	}
-	return sl.ended(sl.reader.start(sl.reads[:misses], sl.land))
+	for _, j := range missed {
+		sl.counts.UsefulBytes += w.bytes(int(j), s.facts.RowBytes)
+	}
+	m.begin(nodes, w, &s.buffer)
+	return nil
 }
 
 // Landed implements featurestore.Landing.
-func (sl *slot) Landed() error {
-	if sl.onGPU == nil || !sl.reading {
-		return nil
-	}
-	err := sl.onGPU.slot.Landed(sl.store.table.sums)
-	if err != nil {
-		err = sl.store.damaged(err)
-	}
-	sl.reading = err != nil
-	return sl.ended(err)
-}
+func (sl *slot) Landed() error { return sl.flight.Landed(sl.store.table.sums, sl.store.damaged) }
 
 var _ featurestore.Landing = (*slot)(nil)
 
@@ -172,34 +174,13 @@ func (sl *slot) land(k int, content []byte) {
 	}
 }
 
-// ended gives the reads of pages up if there is an error, which it returns.
-func (sl *slot) ended(err error) error {
-	if err == nil {
-		return nil
-	}
-	if sl.onGPU != nil {
-		sl.onGPU.slot.End()
-	} else {
-		sl.reader.drop()
-	}
-	sl.reading = false
-	return fmt.Errorf("rows of %v: %w", sl.ref, err)
-}
-
 // Wait reads the rest of the pages, round by round. Of a batch that is given up it ends the
 // reads.
 func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.loader.Wait(ctx); err != nil || !sl.reading {
+	if err := sl.loader.Wait(ctx); err != nil {
 		return err
 	}
-	if sl.onGPU != nil {
-		return sl.ended(ctx.Err()) // reads go on until Fill has completed them
-	}
-	if err := sl.ended(sl.reader.finish(ctx)); err != nil {
-		return err
-	}
-	sl.reading = false
-	return nil
+	return sl.flight.Wait(ctx)
 }
 
 // Assemble completes the matrix with what lines and the constant buffer hold. Training batches

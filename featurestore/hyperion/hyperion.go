@@ -21,9 +21,10 @@
 // these and rows, by the same counts and the draws from each list; the GPU has rows alone.
 //
 // A batch completes its reads at once where the memory for their pages suffices, and else in
-// as few rounds as that allows; the layout's note says so. It differs from Hyperion in this:
-// the host submits and completes, not a kernel; a read is whole pages, which are checked; a
-// row may have any size.
+// as few rounds as that allows; the layout's note says so. Where the storage stack
+// lets a GPU read by itself (package devread), kernels submit all of them and complete them when
+// the batch is taken, as Hyperion's do, and check their pages; else the host does. It differs
+// from Hyperion in this: a read is whole pages, which are checked; a row may have any size.
 package hyperion
 
 import (

@@ -56,7 +56,7 @@ func (s *store) newReader(requests int, planner online.Planner, counts *features
 }
 
 // start submits the reads of the rows of some nodes, as many as there is memory for. The list
-// is the reader's until finish or drop.
+// is the reader's until Finish or Drop.
 func (r *reader) start(nodes []uint32, to sink) error {
 	r.nodes, r.to, r.next = nodes, to, 0
 	return r.submit()
@@ -85,9 +85,9 @@ func (r *reader) submit() error {
 // landing returns where the k-th read under way lands.
 func (r *reader) landing(k int) []byte { return r.staging.Bytes()[k*r.most : (k+1)*r.most] }
 
-// finish returns when the sink has all rows, checked. After an error of it or of start, drop
+// Finish returns when the sink has all rows, checked. After an error of it or of start, Drop
 // must follow.
-func (r *reader) finish(ctx context.Context) error {
+func (r *reader) Finish(ctx context.Context) error {
 	for len(r.reads) > 0 {
 		if err := r.stack.Wait(ctx, &r.group); err != nil {
 			return r.damaged(err)
@@ -102,8 +102,8 @@ func (r *reader) finish(ctx context.Context) error {
 	return nil
 }
 
-// drop gives the reads up: nothing lands any more once it returns.
-func (r *reader) drop() {
+// Drop gives the reads up: nothing lands any more once it returns.
+func (r *reader) Drop() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = r.stack.Wait(ended, &r.group)

@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
 	"diskgnn/graph"
@@ -23,10 +24,10 @@ type slot struct {
 	places []int32  // in the matrix, of those that are absent
 	missed []uint32 // their nodes
 
-	ref     featurestore.Ref
-	batch   *graph.Batch
-	counts  featurestore.Counts // of the rows
-	reading bool                // reads of rows may be in flight
+	ref    featurestore.Ref
+	batch  *graph.Batch
+	counts featurestore.Counts // of the rows
+	reads  devrows.Flight
 }
 
 // listBytes is what a slot's lists take of an input node.
@@ -49,6 +50,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
 	}
+	sl.reads = devrows.Flight{GPU: sl.matrix.device(), Host: sl.reader}
 	return sl, nil
 }
 
@@ -81,56 +83,25 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 		nodes[i] = ranks[v]
 	}
 	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, sl.matrix.begin(held, sl.places[:misses])
-	sl.reading = true
-	if d := sl.matrix.device(); d != nil {
-		return sl.ended(d.Rows(sl.store.file, sl.missed[:misses], nil, online.Single{}, sl.store.size(), &sl.counts))
-	}
-	return sl.ended(sl.reader.start(sl.missed[:misses], sl.matrix))
+	return sl.reads.Begin(sl.ref, func() error {
+		if d := sl.reads.GPU; d != nil {
+			return d.Rows(sl.store.file, sl.missed[:misses], nil, online.Single{}, sl.store.size(), &sl.counts)
+		}
+		return sl.reader.start(sl.missed[:misses], sl.matrix)
+	})
 }
 
 // Landed implements featurestore.Landing.
-func (sl *slot) Landed() error {
-	d := sl.matrix.device()
-	if d == nil || !sl.reading {
-		return nil
-	}
-	err := d.Landed(sl.store.pages)
-	if err != nil {
-		err = sl.store.damaged(err)
-	}
-	sl.reading = err != nil
-	return sl.ended(err)
-}
+func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.pages, sl.store.damaged) }
 
 var _ featurestore.Landing = (*slot)(nil)
 
-// ended gives the reads of rows up if there is an error, which it returns.
-func (sl *slot) ended(err error) error {
-	if err == nil {
-		return nil
-	}
-	if d := sl.matrix.device(); d != nil {
-		d.End()
-	} else {
-		sl.reader.drop()
-	}
-	sl.reading = false
-	return fmt.Errorf("rows of %v: %w", sl.ref, err)
-}
-
 // Wait completes the reads of the rows. Of a batch that is given up it ends them.
 func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.loader.Wait(ctx); err != nil || !sl.reading {
+	if err := sl.loader.Wait(ctx); err != nil {
 		return err
 	}
-	if sl.matrix.device() != nil {
-		return sl.ended(ctx.Err()) // reads go on until Fill has completed them
-	}
-	if err := sl.ended(sl.reader.finish(ctx)); err != nil {
-		return err
-	}
-	sl.reading = false
-	return nil
+	return sl.reads.Wait(ctx)
 }
 
 func (sl *slot) Assemble(ctx context.Context) error {

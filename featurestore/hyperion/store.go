@@ -168,10 +168,10 @@ func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, er
 		nodes := f.of(s.policy, uint32(v), min(fillNodes, s.facts.Nodes-v))
 		err := r.start(nodes, f)
 		if err == nil {
-			err = r.finish(ctx)
+			err = r.Finish(ctx)
 		}
 		if err != nil {
-			r.drop()
+			r.Drop()
 			return 0, fmt.Errorf("fill the cache: %w", err)
 		}
 		task.Add(int64(len(nodes)))

@@ -34,7 +34,7 @@
 //	batch.go level.go sink.go    the batch in a slot, and what levels and sinks are
 //	graphs.go pages.go hotfile.go  reading graphs, runs of pages, hot.bin
 //	host.go gputable.go gpu.go gpucache.go  the sinks
-//	chunk.go direct.go shared.go belady.go refill.go evaluation.go  the levels
+//	chunk.go direct.go late.go shared.go belady.go refill.go evaluation.go  the levels
 //	layout.go slot.go store.go plan.go  layouts, slots, composition, plans
 //
 // A float32 chunk lands in the front of the host's matrix itself; rows of another type and
@@ -42,7 +42,8 @@
 // assembly, by several goroutines. For a GPU, chunks land in the registered memory that
 // rows are copied from, or, where reads can land in the device's memory
 // (iostack.Caps.Device), there, and are checked there; only rows read as runs of pages are
-// copied by the CPU.
+// copied by the CPU. Where the stack lets the GPU read by itself (package devread), it submits
+// the reads of a chunk when its batch begins and completes them when the matrix is made.
 //
 // Under policy min the plan of every batch says which entries of the cache its hits lie in,
 // and which of its cold rows then go to which entries. The host's sink does so on assembly.

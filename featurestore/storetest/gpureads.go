@@ -1,18 +1,14 @@
 package storetest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"diskgnn/dataset"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -72,7 +68,7 @@ func (s *suite) spoiledOnDrives(t *testing.T) {
 	defer func() { must(t)(st.close()) }()
 	_, err = st.Fill(t.Context(), 0, progress.Discard)
 	must(t)(err)
-	spoil(t, gpureadtest.Files(kind)[0], s.rowsDir())
+	gpureadtest.Spoil(t, kind, s.rowsDir(), dataset.FeaturesFile, "cold-*.bin")
 	refused := 0
 	for _, ref := range refs(s.facts, featurestore.Train) {
 		sl := st.slot(ref)
@@ -96,34 +92,6 @@ func (s *suite) spoiledOnDrives(t *testing.T) {
 	if refused == 0 {
 		t.Skip("all rows are in memory")
 	}
-}
-
-// spoil changes a bit of every page on a drive that is one of a file of rows in a directory.
-func spoil(t *testing.T, drive, dir string) {
-	b, err := os.ReadFile(drive)
-	must(t)(err)
-	names, err := filepath.Glob(filepath.Join(dir, "*.bin"))
-	must(t)(err)
-	for _, name := range names {
-		if base := filepath.Base(name); base != dataset.FeaturesFile && !strings.HasPrefix(base, "cold-") {
-			continue
-		}
-		rows, err := os.ReadFile(name)
-		must(t)(err)
-		at := bytes.Index(b, rows[:min(len(rows), binio.Page)])
-		if len(rows) == 0 {
-			continue
-		}
-		if at < 0 {
-			t.Fatalf("%s is not on the drive", name)
-		}
-		for k := range rows {
-			if k%binio.Page == 0 {
-				b[at+k] ^= 1
-			}
-		}
-	}
-	must(t)(os.WriteFile(drive, b, 0o600))
 }
 
 // callsOfReadsFail: the error of calls of the device reaches the caller also where it reads by

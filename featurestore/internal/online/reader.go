@@ -64,7 +64,7 @@ func newReader(m *memory, t *table, counts *featurestore.Counts) *reader {
 }
 
 // start submits the first reads of the rows of some nodes, which go to rows. Nodes, places
-// and rows are the reader's until finish or drop.
+// and rows are the reader's until Finish or Drop.
 func (r *reader) start(nodes, places []uint32, rows []byte) error {
 	r.nodes, r.places, r.rows, r.next = nodes, places, rows, 0
 	for turn := range r.rounds {
@@ -75,9 +75,9 @@ func (r *reader) start(nodes, places []uint32, rows []byte) error {
 	return nil
 }
 
-// finish returns when all rows are in their places, checked. After an error of it or of
-// start, drop must follow.
-func (r *reader) finish(ctx context.Context) error {
+// Finish returns when all rows are in their places, checked. After an error of it or of
+// start, Drop must follow.
+func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; len(r.rounds[turn].reads) > 0; turn = 1 - turn {
 		if err := r.stack.Wait(ctx, &r.rounds[turn].group); err != nil {
 			return r.damaged(err)
@@ -96,16 +96,16 @@ func (r *reader) finish(ctx context.Context) error {
 func (r *reader) read(ctx context.Context, nodes []uint32, rows []byte) error {
 	err := r.start(nodes, nil, rows)
 	if err == nil {
-		err = r.finish(ctx)
+		err = r.Finish(ctx)
 	}
 	if err != nil {
-		r.drop()
+		r.Drop()
 	}
 	return err
 }
 
-// drop gives the reads up: nothing lands any more once it returns.
-func (r *reader) drop() {
+// Drop gives the reads up: nothing lands any more once it returns.
+func (r *reader) Drop() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for i := range r.rounds {

@@ -19,12 +19,12 @@ type slot struct {
 	memory memory
 	buffers
 
-	ref     featurestore.Ref
-	batch   *graph.Batch
-	counts  featurestore.Counts // of the rows
-	ahead   int64               // bytes read of the graphs of batches to come
-	turn    *turn
-	reading bool // reads of rows may be in flight
+	ref    featurestore.Ref
+	batch  *graph.Batch
+	counts featurestore.Counts // of the rows
+	ahead  int64               // bytes read of the graphs of batches to come
+	turn   *turn
+	reads  devrows.Flight
 }
 
 // buffers is the memory of a slot, but for the loader's.
@@ -75,6 +75,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
 	}
+	sl.reads = devrows.Flight{GPU: sl.matrix.device(), Host: sl.reader}
 	if !eval {
 		s.course.add(1)
 	}
@@ -120,58 +121,27 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 		nodes[i] = ranks[v]
 	}
 	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, near
-	sl.reading = true
-	if d := sl.matrix.device(); d != nil {
-		t := &sl.store.table
-		return sl.ended(d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.size(), &sl.counts))
-	}
-	return sl.ended(sl.reader.start(sl.missed[:misses], sl.places[:misses], rows))
+	return sl.reads.Begin(sl.ref, func() error {
+		if d := sl.reads.GPU; d != nil {
+			t := &sl.store.table
+			return d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.size(), &sl.counts)
+		}
+		return sl.reader.start(sl.missed[:misses], sl.places[:misses], rows)
+	})
 }
 
 // Landed implements featurestore.Landing.
-func (sl *slot) Landed() error {
-	d := sl.matrix.device()
-	if d == nil || !sl.reading {
-		return nil
-	}
-	err := d.Landed(sl.store.table.pages)
-	if err != nil {
-		err = sl.store.damaged(err)
-	}
-	sl.reading = err != nil
-	return sl.ended(err)
-}
+func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.table.pages, sl.store.damaged) }
 
 var _ featurestore.Landing = (*slot)(nil)
-
-// ended gives the reads of rows up if there is an error, which it returns.
-func (sl *slot) ended(err error) error {
-	if err == nil {
-		return nil
-	}
-	if d := sl.matrix.device(); d != nil {
-		d.End()
-	} else {
-		sl.reader.drop()
-	}
-	sl.reading = false
-	return fmt.Errorf("rows of %v: %w", sl.ref, err)
-}
 
 // Wait reads the rest of the rows, round by round. Of a batch that is given up it ends the
 // reads.
 func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.loader.Wait(ctx); err != nil || !sl.reading {
+	if err := sl.loader.Wait(ctx); err != nil {
 		return err
 	}
-	if sl.matrix.device() != nil {
-		return sl.ended(ctx.Err()) // reads go on until Fill has completed them
-	}
-	if err := sl.ended(sl.reader.finish(ctx)); err != nil {
-		return err
-	}
-	sl.reading = false
-	return nil
+	return sl.reads.Wait(ctx)
 }
 
 // Assemble completes the matrix with the rows that frames hold, and gives the frames the

@@ -9,10 +9,13 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// Lent returns how many drives there are, how many queues each can lend, of how many entries,
-// and the most bytes of a command.
+// Lent returns how many drives there are, how many queues each can lend to a GPU, of how many
+// entries, and the most bytes of a command.
 func (s *Stack) Lent() (drives, queues, depth, most int, err error) {
 	for i, d := range s.drives {
+		if m, ok := d.c.Transport().(interface{ PlainMemory() bool }); !ok || !m.PlainMemory() {
+			return 0, 0, 0, 0, fault.New(fault.ErrUsage, "the doorbells of %s are no memory that a GPU here can write", d.name)
+		}
 		d.mu.Lock()
 		all := d.c.Queues()
 		d.mu.Unlock()

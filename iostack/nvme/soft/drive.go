@@ -141,6 +141,9 @@ func (d *Drive) Registers() []byte {
 	return d.bar
 }
 
+// PlainMemory says that doorbells are words of memory like others, which a GPU may write.
+func (d *Drive) PlainMemory() bool { return true }
+
 // Notify implements nvme.Notifier.
 func (d *Drive) Notify(queue int, f func()) {
 	if f == nil {

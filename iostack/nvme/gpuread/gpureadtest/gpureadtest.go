@@ -3,6 +3,7 @@
 package gpureadtest
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -106,10 +107,27 @@ func Load(t testing.TB, dir string, drives int) (kind string) {
 	return kind
 }
 
-// Files returns the files that are the drives of a kind that Load returned.
-func Files(kind string) []string {
-	at, _ := target.Parse(kind)
-	return at.Parts
+// Spoil changes a bit of every page that a directory's files of some names, which are patterns,
+// have on the drive of a kind that Load returned for one drive.
+func Spoil(t testing.TB, kind, dir string, patterns ...string) {
+	t.Helper()
+	at, err := target.Parse(kind)
+	check(t, err)
+	b, err := os.ReadFile(at.Parts[0])
+	check(t, err)
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		check(t, err)
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			check(t, err)
+			from := bytes.Index(b, content[:min(len(content), nvme.Page)])
+			for k := 0; k < len(content); k += nvme.Page {
+				b[from+k] ^= 1
+			}
+		}
+	}
+	check(t, os.WriteFile(at.Parts[0], b, 0o600))
 }
 
 // Stack opens a kind that Load returned, with queues for a device. The caller closes it.
