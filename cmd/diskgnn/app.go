@@ -114,6 +114,7 @@ func newApp(g *globals) *cli.App {
 			newTrainCommand(g),
 			newEvalCommand(g),
 			newPredictCommand(g),
+			newExportCommand(g),
 			newReportCommand(g),
 			newRunCommand(g),
 			newInspectCommand(g),

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/export"
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
@@ -35,6 +36,7 @@ import (
 var results = map[string]any{
 	"generate":        dataset.Result{},
 	"import":          dataset.Result{},
+	"export":          export.Result{},
 	"presample":       presample.Result{},
 	"merge":           shard.Result{},
 	"pack":            pack.Result{},
@@ -201,7 +203,7 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names()}, "blas": {blas.Kinds()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}, "blas": {blas.Kinds()}}
 	var policies []string
 	for _, store := range stores.Names() {
 		policies = append(policies, stores.Policies(store)...)

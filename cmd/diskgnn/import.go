@@ -63,7 +63,7 @@ func newImportCommand(g *globals) *cli.Command {
 			stringFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", &o.SelfLoops),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
-			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or float16 if the source has that", &o.DType),
+			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
