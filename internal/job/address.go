@@ -28,20 +28,13 @@ func (p *Place) address(use Use, env Env, r reading) error {
 		return nil
 	}
 	p.Host, p.Port = r.host, r.port
-	for _, names := range [][2]string{{"MASTER_ADDR", "MASTER_PORT"}, {"PET_MASTER_ADDR", "PET_MASTER_PORT"}} {
-		host, port := env(names[0]), env(names[1])
-		if host != "" {
-			p.Host = host
-		}
-		if port != "" {
-			n, ok := number(port)
-			if !ok || n < 1 || n > 1<<16-Ports {
-				return fault.New(fault.ErrUsage, "%s=%s is no port: 1 to %d", names[1], port, 1<<16-Ports)
-			}
-			p.Port = n
-		}
-		if host != "" || port != "" {
-			break
+	if host := env("MASTER_ADDR"); host != "" {
+		p.Host = host
+	}
+	if text := env("MASTER_PORT"); text != "" {
+		var ok bool
+		if p.Port, ok = port(text); !ok {
+			return fault.New(fault.ErrUsage, "MASTER_PORT=%s is no port: 1 to %d", text, lastPort)
 		}
 	}
 	if p.Port == 0 {
@@ -54,6 +47,15 @@ func (p *Place) address(use Use, env Env, r reading) error {
 		return fault.New(fault.ErrUsage, "process %d of %d, by %s, needs to know where the first one is: set MASTER_ADDR to its host, the same for all", p.Index, p.Count, p.From)
 	}
 	return nil
+}
+
+// lastPort is the last one with room for the others after it.
+const lastPort = 1<<16 - Ports
+
+// port reads a port.
+func port(text string) (int, bool) {
+	n, ok := number(text)
+	return n, ok && n >= 1 && n <= lastPort
 }
 
 // Addresses returns where the first process may be found, host:port, in the order in which it
@@ -79,9 +81,6 @@ func (p Place) Listen(ctx context.Context) (net.Listener, error) {
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
-		}
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
 		}
 		_, port, _ := net.SplitHostPort(address)
 		if l, err = config.Listen(ctx, "tcp", ":"+port); err == nil {

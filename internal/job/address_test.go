@@ -10,8 +10,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// port returns the port that a listener has.
-func port(t *testing.T, l net.Listener) int {
+// portOf returns the port that a listener has.
+func portOf(t *testing.T, l net.Listener) int {
 	t.Helper()
 	_, text, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
@@ -32,7 +32,7 @@ func TestListenBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	p := Place{Count: 2, Host: "127.0.0.1", Port: port(t, holder)}
+	p := Place{Count: 2, Host: "127.0.0.1", Port: portOf(t, holder)}
 	if p.Port > 1<<16-Ports {
 		t.Skip("the system gave one of the last ports")
 	}
@@ -41,7 +41,7 @@ func TestListenBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if n := port(t, l); n <= p.Port || n >= p.Port+Ports {
+	if n := portOf(t, l); n <= p.Port || n >= p.Port+Ports {
 		t.Errorf("listens on %d, beside %d", n, p.Port)
 	}
 	list := p.Addresses()
@@ -96,7 +96,7 @@ func TestListenUnderAName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := port(t, probe)
+	free := portOf(t, probe)
 	probe.Close()
 	if free > 1<<16-Ports {
 		t.Skip("the system gave one of the last ports")

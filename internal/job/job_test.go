@@ -54,6 +54,8 @@ func TestFind(t *testing.T) {
 		{"array of one", Shards, "auto", "SLURM_ARRAY_TASK_ID=5 SLURM_ARRAY_TASK_MIN=5 SLURM_ARRAY_TASK_MAX=5 SLURM_ARRAY_TASK_COUNT=1", "0/1 0/1 array"},
 		{"array in steps of 4", Shards, "auto", "SLURM_ARRAY_TASK_ID=9 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=9 SLURM_ARRAY_TASK_COUNT=3", "2/3 0/1 array"},
 		{"array with gaps", Shards, "auto", "SLURM_ARRAY_TASK_ID=3 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=7 SLURM_ARRAY_TASK_COUNT=3", "leaves out tasks"},
+		{"array with a gap, its first", Shards, "auto", "SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=3 SLURM_ARRAY_TASK_COUNT=3", "leaves out tasks"},
+		{"array of one that has two ends", Shards, "auto", "SLURM_ARRAY_TASK_ID=3 SLURM_ARRAY_TASK_MIN=3 SLURM_ARRAY_TASK_MAX=5 SLURM_ARRAY_TASK_COUNT=1", "the task is none of these"},
 		{"array by half", Shards, "auto", "SLURM_ARRAY_TASK_ID=3", "without SLURM_ARRAY_TASK_COUNT"},
 		{"array beyond its end", Shards, "auto", "SLURM_ARRAY_TASK_ID=14 SLURM_ARRAY_TASK_MIN=10 SLURM_ARRAY_TASK_MAX=13 SLURM_ARRAY_TASK_COUNT=4", "the task is none of these"},
 		{"array of more than there are", Shards, "auto", "SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=3 SLURM_ARRAY_TASK_COUNT=5", "the task is none of these"},
@@ -82,6 +84,9 @@ func TestFind(t *testing.T) {
 		{"a local rank alone", Replicas, "", "LOCAL_RANK=1 LOCAL_WORLD_SIZE=2", "0/1 0/1 -"},
 
 		{"pet", Replicas, "", pet, "1/2 0/1 pet p:29600"},
+		{"pet, and another port", Replicas, "", pet + "MASTER_PORT=1234", "1/2 0/1 pet p:1234"},
+		{"pet, and another host", Replicas, "", pet + "MASTER_ADDR=a", "1/2 0/1 pet a:29600"},
+		{"pet, and no port", Replicas, "", "PET_NODE_RANK=1 PET_NNODES=2 PET_MASTER_ADDR=p PET_MASTER_PORT=x", "PET_MASTER_PORT=x is no port"},
 		{"pet leaves processes to torchrun", Replicas, "", "PET_NODE_RANK=1 PET_NNODES=2 PET_NPROC_PER_NODE=auto PET_MASTER_ADDR=p", "1/2 0/1 pet p:29400"},
 		{"pet wants several", Replicas, "", "PET_NODE_RANK=1 PET_NNODES=2 PET_NPROC_PER_NODE=8", "torchrun --no-python"},
 		{"pet is elastic", Replicas, "", "PET_NODE_RANK=1 PET_NNODES=1:4", "PET_NNODES is no whole number"},
@@ -125,6 +130,7 @@ func TestFind(t *testing.T) {
 		{"jobset of indexed Jobs, the first", Shards, "auto/6", jobset + "JOB_COMPLETION_INDEX=0", "2/6 0/1 jobset"},
 		{"jobset of indexed Jobs without a count", Shards, "auto", jobset + "JOB_COMPLETION_INDEX=1", "write auto/N"},
 		{"jobset of indexed Jobs, not divisible", Shards, "auto/4", jobset + "JOB_COMPLETION_INDEX=0", "these are not 4 processes"},
+		{"jobset of indexed Jobs, beyond", Shards, "auto/6", jobset + "JOB_COMPLETION_INDEX=2", "these are not 6 processes"},
 		{"jobset by half", Shards, "auto/4", "JOBSET_JOB_INDEX=1 JOB_COMPLETION_INDEX=0", "without JOBSET_REPLICAS"},
 		{"jobset of none", Shards, "auto", "JOBSET_JOB_INDEX=0 JOBSET_REPLICAS=0", "0 processes"},
 

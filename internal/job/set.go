@@ -168,6 +168,13 @@ func readPET(env Env, _ int) reading {
 		v.partial("%d processes a host, which torchrun starts: torchrun --no-python diskgnn", n)
 	}
 	v.localIndex, v.localCount = 0, 1
+	v.host = v.env("PET_MASTER_ADDR")
+	if text := v.env("PET_MASTER_PORT"); text != "" {
+		var ok bool
+		if v.port, ok = port(text); !ok {
+			v.wrong("PET_MASTER_PORT=%s is no port", text)
+		}
+	}
 	return v.end()
 }
 
