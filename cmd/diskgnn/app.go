@@ -140,7 +140,7 @@ func (g *globals) add(cmd command) *cli.Command {
 		Before: func(c *cli.Context) (err error) {
 			g.command = cmd.name
 			if file, err = applyConfig(c, cmd.name, g.config, flags); err == nil {
-				fromEnvironment, err = applyEnvironment(c, flags)
+				fromEnvironment, err = applyEnvironment(c, cmd.name, flags)
 			}
 			return err
 		},
