@@ -197,7 +197,7 @@ func (g *globals) add(cmd command) *cli.Command {
 		Before: func(c *cli.Context) (err error) {
 			g.starts(cmd.name, cmd.resumes)
 			if file, err = applyConfig(c, cmd.name, g.config, flags); err == nil {
-				fromEnvironment, err = applyEnvironment(c, flags)
+				fromEnvironment, err = applyEnvironment(c, cmd.name, flags)
 			}
 			return err
 		},

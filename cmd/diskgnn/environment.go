@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,8 +11,8 @@ import (
 )
 
 // environment has the variables that give flags their values, where neither the command line
-// nor a configuration file does. They are of run facts alone: what no byte of a result
-// depends on, and what differs from machine to machine.
+// nor a configuration file does. They are of run facts alone, which differ from machine to
+// machine; none is a content parameter.
 var environment = map[string]string{
 	"memory":     "DISKGNN_MEMORY",
 	"gpu-memory": "DISKGNN_GPU_MEMORY",
@@ -20,8 +21,12 @@ var environment = map[string]string{
 	"io":         "DISKGNN_IO",
 }
 
-// applyEnvironment sets the flags that are not set yet, and returns their names.
-func applyEnvironment(c *cli.Context, flags []cli.Flag) (names []string, err error) {
+// applyEnvironment sets the flags of a command that are not set yet, and returns their names.
+// The flags of simulations are of machines that are not here.
+func applyEnvironment(c *cli.Context, command string, flags []cli.Flag) (names []string, err error) {
+	if strings.HasPrefix(command, "simulate ") {
+		return nil, nil
+	}
 	for _, name := range flagNames(flags) {
 		variable := environment[name]
 		value := os.Getenv(variable)
