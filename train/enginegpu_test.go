@@ -67,8 +67,9 @@ func TestGPURuns(t *testing.T) {
 			"gcn": func(o *Options) {
 				o.Model, o.Norm, o.Residual, o.Optimizer, o.WeightDecay = "gcn", "batch", true, "adamw", 0.01
 			},
-			"gat": func(o *Options) { o.Model, o.Heads, o.InputProjection = "gat", 4, true },
-			"auc": func(o *Options) { o.Aggregator, o.LabelSmoothing, o.Metric = "max", 0.1, recipe.MetricF1 },
+			"gat":   func(o *Options) { o.Model, o.Heads, o.InputProjection = "gat", 4, true },
+			"steps": func(o *Options) { o.Norm, o.Accumulate = "batch", 3 },
+			"auc":   func(o *Options) { o.Aggregator, o.LabelSmoothing, o.Metric = "max", 0.1, recipe.MetricF1 },
 		} {
 			o := w.options(p, func(o *Options) { o.LayerOrder, o.Epochs = "aggregate", 4 }, change)
 			_, want := w.mustRun(o, nil)
@@ -95,8 +96,20 @@ func TestGPURuns(t *testing.T) {
 // An interrupted run goes on to the bytes of one that never was.
 func TestGPURunsResume(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
-	first := w.options(w.pack(20), gpuRun)
+	first := w.options(w.pack(20), gpuRun, func(o *Options) { o.Norm = "batch" })
 	onGPU(t, func(t *testing.T, use func(*parts)) {
+		several := w.fresh(first, func(o *Options) { o.Accumulate = 2 })
+		w.mustRun(several, use)
+		ended := w.ending(several.Out)
+		for _, steps := range []int{1, 4} { // batches: it stops after the step
+			o := w.fresh(several, func(o *Options) { o.CheckpointEvery = rundir.Interval{Time: 1 << 40} })
+			w.interrupt(o, steps, use)
+			o.Resume = true
+			if _, err := w.run(context.Background(), o, &logged{}, use); err != nil {
+				t.Fatal(err)
+			}
+			w.ending(o.Out).compare(t, steps, ended)
+		}
 		o := w.fresh(first)
 		w.mustRun(o, use)
 		want := w.ending(o.Out)

@@ -43,20 +43,21 @@ type trainer struct {
 	scorer score.Scorer
 	task   progress.Task
 
-	now      rundir.Epoch   // the epoch under way
-	done     int            // how many of its batches are trained on, in whole steps
-	open     bool           // a step is under way: some of its batches are computed
-	release  func()         // of the pipeline's context; nil: it is the run's
-	shared   int            // batches of the epoch that rank 0's sums are of
-	found    []found        // of this rank's batches since
-	unscored []byte         // the state of a scorer that nothing was added to
-	ended    func() error   // why to stop after a step that has several batches; nil: the pipeline stops by itself
-	loss     float64        // summed over their labelled seed nodes
-	seeds    int            // number of those
-	table    pipeline.Table // where their time went
-	gpu      *gpuTimes      // nil without a GPU
-	running  time.Time      // since when batches run; zero while none do
-	preload  float64        // seconds of filling the cache that no epoch has yet
+	now       rundir.Epoch   // the epoch under way
+	done      int            // how many of its batches are trained on, in whole steps
+	open      bool           // a step is under way: some of its batches are computed
+	release   func()         // of the pipeline's context; nil: it is the run's
+	exchanged int64          // bytes between ranks in earlier epochs
+	shared    int            // batches of the epoch that rank 0's sums are of
+	found     []found        // of this rank's batches since
+	unscored  []byte         // the state of a scorer that nothing was added to
+	ended     func() error   // why to stop after a step that has several batches; nil: the pipeline stops by itself
+	loss      float64        // summed over their labelled seed nodes
+	seeds     int            // number of those
+	table     pipeline.Table // where their time went
+	gpu       *gpuTimes      // nil without a GPU
+	running   time.Time      // since when batches run; zero while none do
+	preload   float64        // seconds of filling the cache that no epoch has yet
 
 	best []float32 // weights of the best epoch
 
@@ -183,6 +184,11 @@ func (t *trainer) epoch(ctx context.Context) error {
 		return err
 	}
 	t.now.ReadRate = t.readRate()
+	if t.group != nil {
+		before := t.exchanged
+		t.exchanged = t.group.Bytes()
+		t.now.RankBytes = t.exchanged - before
+	}
 	t.result.Epochs = append(t.result.Epochs, t.now)
 	if err := t.dir.AppendMetrics(t.now); err != nil {
 		return err

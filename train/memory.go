@@ -100,7 +100,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 // sum returns the most that is held: with all buffers, or before they are taken, with a
 // checkpoint that the run goes on from.
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
-	slots := int64(p.slots*p.replicas)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
+	slots := int64(p.slots*max(1, p.replicas))*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
 	return p.fixed + p.layout.TableBytes + max(p.resuming(needs), p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+p.layout.QueueBytes+slots)
 }
 
@@ -126,10 +126,10 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // outside returns the memory that Go's collector does not manage: what the driver of a
 // GPU takes, and what is pinned for it, is some of it.
 func (p *memoryPlan) outside(needs engineNeeds) int64 {
-	n := p.layout.RAMBytes + p.layout.WindowBytes + p.layout.QueueBytes + int64(p.slots*p.replicas)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
+	n := p.layout.RAMBytes + p.layout.WindowBytes + p.layout.QueueBytes + int64(p.slots*max(1, p.replicas))*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
 	n += needs.stack
 	if needs.gpu != nil {
-		n += budget.DriverReserve + int64(p.slots*p.replicas)*needs.work + int64(p.evalSlots)*needs.evalWork
+		n += budget.DriverReserve + int64(p.slots*max(1, p.replicas))*needs.work + int64(p.evalSlots)*needs.evalWork
 	}
 	return n
 }

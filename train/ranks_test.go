@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/job"
@@ -447,5 +448,96 @@ func TestReplicas(t *testing.T) {
 	})
 	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "epoch 0, batch ") {
 		t.Error(err)
+	}
+}
+
+// Ranks that compute on GPUs and sum on the host have the bits of one that sums on its device.
+func TestGPURanks(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150})
+	o := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.Hidden, o.Accumulate, o.Norm = 2, 8, 4, "batch" })
+	var want string
+	for _, world := range []int{1, 2, 4} {
+		o := w.fresh(o)
+		r := ranks{w: w, parts: func(_ int, p *parts) { onDevice(cudatest.Open(t))(p) }}.must(world, o)
+		got := w.learned(o.Out, &r)
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Errorf("%d ranks:\n%.600s\none:\n%.600s", world, got, want)
+		}
+	}
+}
+
+// Whatever the batches come from, ranks share them.
+func TestRanksOfOtherStores(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	for name, change := range map[string]func(*Options){
+		"all rows in memory": w.fromSamples,
+		"drawn while training": func(o *Options) {
+			w.live(o)
+			o.DryEpochs = "all"
+		},
+		"rows that are mapped": w.mappingRows,
+	} {
+		o := w.options("", func(o *Options) { o.Epochs, o.Hidden, o.Accumulate = 2, 8, 2 }, change)
+		r, _ := w.mustRun(o, nil)
+		two := w.fresh(o)
+		both := ranks{w: w}.must(2, two)
+		if w.learned(o.Out, &r) != w.learned(two.Out, &both) {
+			t.Errorf("%s: %+v, of one rank %+v", name, both.Epochs, r.Epochs)
+		}
+		if e := both.Epochs[0]; e.RankBytes < 1000 || both.Ranks != 2 || r.Ranks != 0 || r.Epochs[0].RankBytes != 0 {
+			t.Errorf("%s: %d bytes between %d ranks", name, e.RankBytes, both.Ranks)
+		}
+	}
+	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Engine, o.Accumulate = 2, EngineNone, 2 })
+	r, _ := w.mustRun(o, nil)
+	if both := (ranks{w: w}).must(2, w.fresh(o)); both.Epochs[1].InputNodes != r.Epochs[1].InputNodes || both.Epochs[1].UsefulBytes != r.Epochs[1].UsefulBytes {
+		t.Errorf("without an engine %+v, of one rank %+v", both.Epochs[1], r.Epochs[1])
+	}
+}
+
+// A rank whose weights are not those of rank 0 is found after the epoch.
+func TestRanksAreCompared(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden = 3, 8 })
+	_, errs := ranks{w: w, parts: func(rank int, p *parts) {
+		if rank != 1 {
+			return
+		}
+		wrapEngine(p, func(e engine.Engine) engine.Engine {
+			n := 0
+			return &bad{Engine: e, before: func() error {
+				if n++; n > 1 {
+					return nil
+				}
+				weights, err := e.Snapshot(nil)
+				weights[3] += 1e-6
+				return errors.Join(err, e.Restore(weights))
+			}}
+		})
+	}}.run(3, o)
+	for rank, err := range errs {
+		if !strings.Contains(fmt.Sprint(err), "the weights of rank 1 are not those of rank 0 after epoch 0") || (rank == 0) != errors.Is(err, fault.ErrDevice) {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+// What the machine has is divided among the processes that train on it, unless something else
+// was given.
+func TestDivideDefaults(t *testing.T) {
+	whole := Defaults()
+	o := Options{Job: job.Place{Count: 4, LocalCount: 2}}
+	if !o.DivideDefaults() || o.Memory != whole.Memory/2 || o.Threads != max(1, whole.Threads/2) {
+		t.Errorf("%d bytes, %d threads of %d, %d", o.Memory, o.Threads, whole.Memory, whole.Threads)
+	}
+	o = Options{Job: job.Place{Count: 4, LocalCount: 2}, Memory: 5, Threads: 7}
+	if o.DivideDefaults(); o.Memory != 5 || o.Threads != 7 {
+		t.Errorf("%d bytes, %d threads, where 5 and 7 were given", o.Memory, o.Threads)
+	}
+	if o.Job.LocalCount = 1; o.DivideDefaults() {
+		t.Error("one process has all")
 	}
 }

@@ -217,6 +217,7 @@ func changes(f, now *rundir.File) string {
 	add("GPU cache", budget.FormatBytes(a.GPUCacheSize), budget.FormatBytes(b.GPUCacheSize))
 	add("slots", a.Slots, b.Slots)
 	add("slots for evaluation", a.EvalSlots, b.EvalSlots)
+	add("ranks", max(1, a.Ranks), max(1, b.Ranks))
 	add("program", f.Version, now.Version)
 	return strings.Join(differ, ", ")
 }

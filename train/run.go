@@ -360,6 +360,9 @@ func (r *runner) setup() rundir.Setup {
 	s := rundir.Setup{Engine: o.Engine, IO: r.stack.Name(), Threads: o.Threads, Memory: o.Memory, Planned: r.plan.total,
 		CacheRows: r.plan.layout.CacheRows, CacheSize: r.plan.layout.RAMBytes, Slots: r.plan.slots, EvalSlots: r.plan.evalSlots,
 		CachePolicy: r.plan.layout.Policy, FaultThreads: r.plan.layout.FaultThreads, PageCache: r.pageCache(), Unchecked: r.plan.layout.Unchecked, StoreState: max(r.plan.layout.StateBytes, r.needs.state)}
+	if o.world() > 1 {
+		s.Ranks = o.world()
+	}
 	if source := r.drawing.source; source != nil && source.Topology() != topology.Mapped {
 		s.Topology, s.TopologySize = source.Topology(), source.TopologyBytes()
 	}
@@ -432,6 +435,9 @@ func (r *runner) announce(which, how string) {
 	}
 	if s.Note != "" {
 		r.report.Logf("%s", s.Note)
+	}
+	if o := &r.options; o.world() > 1 {
+		r.report.Logf("steps of %d batches, of which each of %d ranks computes %d", o.Accumulate, o.world(), o.Accumulate/o.world())
 	}
 	if f.Valid == 0 {
 		r.report.Logf("no validation batches in %s: the last epoch counts as the best", r.found.Dir())

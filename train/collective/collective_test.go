@@ -164,7 +164,7 @@ func TestOrderedSum(t *testing.T) {
 							}
 						}
 						ask := Signals(0)
-						if k == 2 && g.Rank() == world-1 {
+						if k == 2 && g.Rank() == 1 {
 							ask = Stop
 						}
 						if got, err := r.Step(a, ask); err != nil || got != map[bool]Signals{true: Stop}[k == 2] {

@@ -86,6 +86,15 @@ func (g *Group) Rank() int { return g.rank }
 // World returns the number of ranks.
 func (g *Group) World() int { return g.world }
 
+// Bytes returns how many bytes this rank has sent and received so far.
+func (g *Group) Bytes() int64 {
+	n := int64(0)
+	for _, p := range g.peers {
+		n += p.bytes.Load()
+	}
+	return n
+}
+
 // Context ends when a rank is lost: what waits for the group need not wait any more.
 func (g *Group) Context() context.Context { return g.ctx }
 

@@ -33,7 +33,8 @@ type peer struct {
 	conn    net.Conn
 	heard   atomic.Int64 // when something came, as time.Time.UnixNano
 	doing   atomic.Uint64
-	left    atomic.Bool // it said that it is done
+	bytes   atomic.Int64 // sent and received
+	left    atomic.Bool  // it said that it is done
 	inbox   chan received
 	free    chan []float32 // for contributions; nil before the first step was prepared
 	ended   chan struct{}  // the reader is
@@ -49,6 +50,7 @@ func (c heardConn) Read(b []byte) (int, error) {
 	n, err := c.p.conn.Read(b)
 	if n > 0 {
 		c.p.heard.Store(time.Now().UnixNano())
+		c.p.bytes.Add(int64(n))
 	}
 	return n, err
 }
@@ -63,6 +65,10 @@ func newPeer(rank int, address string, conn net.Conn) *peer {
 func (p *peer) send(k kind, parts ...[]byte) error {
 	p.write.Lock()
 	defer p.write.Unlock()
+	p.bytes.Add(headerBytes)
+	for _, b := range parts {
+		p.bytes.Add(int64(len(b)))
+	}
 	return writeFrame(p.conn, k, parts...)
 }
 

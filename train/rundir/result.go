@@ -33,6 +33,7 @@ type Setup struct {
 	TopologySize int64  `json:"topology_memory_bytes,omitempty"`
 	Slots        int    `json:"slots"`
 	EvalSlots    int    `json:"eval_slots"`
+	Ranks        int    `json:"ranks,omitempty"` // that train together; 0: one
 	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
 	// of its memory.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
@@ -78,6 +79,9 @@ type Epoch struct {
 	BufferBytes int64 `json:"buffer_bytes,omitempty"`
 	PageHits    int64 `json:"page_hits,omitempty"`
 	PageMisses  int64 `json:"page_misses,omitempty"`
+	// RankBytes is what rank 0 and the others sent each other for the epoch, where there are
+	// several ranks.
+	RankBytes int64 `json:"rank_bytes,omitempty"`
 	// ReadRate is in bytes per second, over the time in which a read was in flight. It
 	// is that of all reads since the epoch before: of batches ahead and validation too.
 	ReadRate       score.Score `json:"read_rate"`
