@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
 	stores "diskgnn/featurestore/all"
@@ -181,6 +182,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
+	compareKeys(t, "import's plan", docs["import"].plan, jsonKeys(reflect.TypeFor[importer.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "the stores of bench stores", docs["bench stores"].store, jsonKeys(reflect.TypeFor[comparison.Store]()))
