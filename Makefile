@@ -4,6 +4,7 @@
 GO    ?= go
 BIN   := bin/diskgnn
 TOOLS := $(GO) tool -modfile=internal/tools/go.mod
+RELEASE := $(GO) tool -modfile=internal/tools/release/go.mod goreleaser
 # Time given to each fuzz target by `make fuzz`.
 FUZZTIME ?= 30s
 # What `make mutate` changes, how often, drawn by what; whose tests run beside the package's
@@ -17,31 +18,34 @@ TESTS ?=
 RUN   ?=
 ONLY  ?=
 
-# A module of its own, which uses the storage stack by itself.
+# Modules of their own: one that uses the storage stack by itself, and tests of manifests.
 EXAMPLE := examples/nvme-overlap
+MANIFESTS := examples/kubernetes examples/kubernetes/trainer
 
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
 CUDA := $(CURDIR)/.cuda
-GPU_TESTS := ./device/cuda ./device/cuda/kernels ./iostack/cufile ./iostack/nvme/gpuqueue ./presample/sampler/gpusampler ./train/gpu ./train
+GPU_TESTS := ./device/cuda ./device/cuda/kernels ./iostack/cufile ./iostack/nvme/gpuqueue ./iostack/nvme/gpuread ./presample/sampler/gpusampler ./train/gpu ./train
 KERNELS := $(patsubst %.cu,%.fatbin,$(wildcard device/cuda/kernels/*.cu iostack/nvme/gpuqueue/*.cu))
 GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" CGO_LDFLAGS="-L$(CUDA)/lib"
 # Machine code for Hopper, and what the driver compiles for other devices from Ampere on.
 # Fused products would not be the bits of the plain twins.
 NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80
 
-# QEMU and a kernel for its guest.
+# QEMU and a kernel for its guest; Slurm and Open MPI.
 NVME := $(CURDIR)/.nvme
+SLURM := $(CURDIR)/.slurm
 
 .DEFAULT_GOAL := help
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
 .PHONY: help build test test-race test-nocgo test-kill test-flips test-power test-many-edges mutate lint fuzz bench demo clean \
-	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme
+	release-dry-run gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
+	slurm-toolchain test-slurm
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
@@ -49,6 +53,7 @@ build: ## build bin/diskgnn
 test: ## run all tests (under five minutes on two cores)
 	$(GO) test ./...
 	cd $(EXAMPLE) && $(GO) test ./...
+	set -e; for module in $(MANIFESTS); do (cd $$module && $(GO) test ./...); done
 
 test-race: ## run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./...
@@ -80,7 +85,8 @@ lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) build ./...
 	$(TOOLS) staticcheck ./...
-	check=$$($(TOOLS) -n staticcheck) && cd $(EXAMPLE) && $(GO) vet ./... && $$check ./...
+	set -e; check=$$($(TOOLS) -n staticcheck); for module in $(EXAMPLE) $(MANIFESTS); do \
+		(cd $$module && $(GO) vet ./... && $$check ./...); done
 	$(GO) test -count=1 ./internal/deps
 
 fuzz: ## fuzz every decoder for FUZZTIME each
@@ -96,6 +102,12 @@ bench: ## run every Go benchmark
 
 demo: build ## the whole pipeline on a generated graph, in two minutes
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
+
+release-dry-run: $(KERNELS) ## build what a release has into dist, and publish nothing
+	mkdir -p bin/release
+	$(GO) run ./internal/licences -tags gpu -o bin/release/THIRD_PARTY_LICENCES.txt ./cmd/diskgnn
+	$(RELEASE) check
+	CUDA="$(CUDA)" $(RELEASE) release --snapshot --clean --skip=publish
 
 gpu-toolchain: $(CUDA)/version ## fetch what the gpu variant is built with into .cuda (210 MB)
 
@@ -133,8 +145,17 @@ $(NVME)/version: internal/tools/nvme/setup.sh
 	internal/tools/nvme/setup.sh $(NVME)
 	@touch $@
 
-test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, in a guest (two minutes)
+test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, and train from it, in a guest (three minutes)
 	DISKGNN_NVME_TOOLCHAIN=$(NVME) DISKGNN_NVME_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestQEMU$$' -timeout 15m ./iostack/nvme/qemutest
+
+slurm-toolchain: $(SLURM)/version ## fetch Slurm and Open MPI for test-slurm into .slurm (10 MB)
+
+$(SLURM)/version: internal/tools/slurm/setup.sh
+	internal/tools/slurm/setup.sh $(SLURM)
+	@touch $@
+
+test-slurm: slurm-toolchain ## run examples/slurm on a cluster of two nodes in namespaces (needs root; a minute)
+	DISKGNN_SLURM_TOOLCHAIN=$(SLURM) DISKGNN_SLURM_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestSlurm$$' -timeout 15m ./internal/slurmtest
 
 clean: ## remove what build and demo made
 	rm -rf bin demo $(KERNELS)

@@ -7,6 +7,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/iostack/devread"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
 	"diskgnn/train/gpu"
@@ -22,12 +23,15 @@ const gpuReserve = 512 << 20
 // engineNeeds is the memory that an engine holds and that its works hold.
 type engineNeeds struct {
 	engine, work, evalWork int64
-	resume                 int64        // what a checkpoint takes while it is gone on from
-	state                  int64        // of it, what an earlier process' store may have in its checkpoints
-	gpu                    *cuda.Device // that it computes on, if any
-	gpuLeft                int64        // bytes that it leaves of its memory
-	direct                 bool         // reads can land there
-	note                   string       // why this engine was chosen, for the user
+	replicas               int           // that works are for, each in its own slots; 0 means one
+	stack                  int64         // what the storage stack holds beyond a few buffers
+	resume                 int64         // what a checkpoint takes while it is gone on from
+	state                  int64         // of it, what an earlier process' store may have in its checkpoints
+	gpu                    *cuda.Device  // that it computes on, if any
+	gpuLeft                int64         // bytes that it leaves of its memory
+	direct                 bool          // reads can land there
+	reads                  devread.Stack // from which it can read by itself; nil: none
+	note                   string        // why this engine was chosen, for the user
 }
 
 // scorers adds the memory of what scores the batches of a store.
@@ -70,7 +74,7 @@ func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, feature
 
 // configure returns what both engines take of the options and the facts.
 func configure(o *Options, f *featurestore.Facts) engine.Config {
-	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans}
+	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Apart: o.world() > 1}
 	if f.Valid+f.Test > 0 {
 		c.EvalSizes = f.EvalSizes
 	}

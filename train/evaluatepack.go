@@ -28,7 +28,7 @@ type EvalOptions struct {
 	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
 	Threads int    // 0 means GOMAXPROCS
 	IO      string // a kind that iostack/all knows; "" means auto
-	BLAS    string // auto, openblas or gonum; "" means auto
+	BLAS    string // a kind that blas.Open knows; "" means auto
 }
 
 // EnsureDefaults replaces zero values by what they mean.
@@ -55,7 +55,7 @@ func (o *EvalOptions) Validate() error {
 func CheckEngineFlags(run, weights, library string, memory int64, threads int) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	choices := []string{WeightsBest, WeightsFinal}
-	libraries := []string{blas.Auto, blas.OpenBLAS, blas.Gonum}
+	libraries := blas.Kinds()
 	switch {
 	case run == "":
 		return usage("--run is missing: name the directory that `diskgnn train` made")
@@ -139,7 +139,7 @@ func (p *packEvaluation) prepare() error {
 	if err := p.newEngine(run, layout); err != nil {
 		return err
 	}
-	p.undo = budget.LimitHeap(o.Memory, int64(p.slots)*layout.EvalSlotBytes)
+	p.undo = budget.LimitHeap(o.Memory, iostack.Held(p.stack)+int64(p.slots)*layout.EvalSlotBytes)
 	if p.store, err = p.pack.Open(p.stack, layout); err != nil {
 		return ofPack(err)
 	}
@@ -171,7 +171,7 @@ func checkPack(run *Trained, pack featurestore.Candidate) error {
 func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) error {
 	o, f := &p.options, &p.facts
 	scorer, _ := score.Bytes(evalJudging(run.Metric(), f))
-	fixed := budget.Reserve + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
+	fixed := budget.Reserve + iostack.Held(p.stack) + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
 		return err

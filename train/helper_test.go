@@ -203,7 +203,7 @@ func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, chang
 	w.t.Helper()
 	g := newGPUDevice()
 	defer g.close()
-	p := parts{g.openStack, g.newEngine, planMemory, enterGroup}
+	p := parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks}
 	if change != nil {
 		change(&p)
 	}
@@ -246,8 +246,8 @@ func (r *recorder) wrap(p *parts) {
 	}
 }
 
-func (r *recorder) Apply() (*engine.Outcome, error) {
-	return r.keep(r.Engine.Apply())
+func (r *recorder) Backward(ctx context.Context, w engine.Work, f engine.Features, at engine.Place) (*engine.Outcome, error) {
+	return r.keep(r.Engine.Backward(ctx, w, f, at))
 }
 
 func (r *recorder) Finish() (*engine.Outcome, error) { return r.keep(r.Engine.Finish()) }

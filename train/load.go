@@ -6,6 +6,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/pipeline"
+	"diskgnn/train/collective"
 	"diskgnn/train/engine"
 )
 
@@ -27,12 +28,27 @@ const (
 )
 
 // replica is what trains on one device: the store as that sees it, its pipeline and its
-// engine. A run is a list of them, of which there is one today.
+// engine, and what brings its steps together with those of the other ranks. A process has a list
+// of them, of which there is one today.
 type replica struct {
 	device  *cuda.Device // opened by the run, which closes it last; nil: the host computes
 	view    featurestore.View
 	engine  engine.Engine // nil: batches are loaded and thrown away
 	batches *pipeline.Pipeline[*slot]
+
+	group     *collective.Group // of the ranks; nil: there is one
+	reduction collective.Reduction
+}
+
+// root tells whether the replica is the one that evaluates, decides and writes.
+func (r *replica) root() bool { return r.rank() == 0 }
+
+// rank returns which of the ranks the replica is.
+func (r *replica) rank() int {
+	if r.group == nil {
+		return 0
+	}
+	return r.group.Rank()
 }
 
 // loadingLinks returns the links that fill n slots with the batches that at names,

@@ -68,11 +68,11 @@ func TestPlanHasScorers(t *testing.T) {
 func TestPlanSumsTheLayout(t *testing.T) {
 	p := memoryPlan{slots: 3, evalSlots: 2, fixed: 7,
 		layout: featurestore.Layout{TableBytes: 10, RAMBytes: 100, KeepBytes: 1000, WindowBytes: 10_000, DecodeBytes: 100_000, SlotBytes: 1_000_000, EvalSlotBytes: 10_000_000}}
-	needs := engineNeeds{work: 100_000_000, evalWork: 1_000_000_000}
+	needs := engineNeeds{work: 100_000_000, evalWork: 1_000_000_000, stack: 5} // which fixed has
 	if n, want := p.sum(needs), int64(2_323_111_117); n != want {
 		t.Errorf("%d bytes, want %d", n, want)
 	}
-	if n, want := p.outside(needs), int64(23_010_100); n != want {
+	if n, want := p.outside(needs), int64(23_010_105); n != want {
 		t.Errorf("%d bytes outside of the heap, want %d", n, want)
 	}
 }
@@ -227,6 +227,9 @@ func TestPlanHasCheckpoint(t *testing.T) {
 	p, err := planMemory(find(t, r.Dir()), &o, needs)
 	if err != nil || p.total > o.Memory || p.total < needs.resume {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
+	}
+	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1, stack: 12345}); err != nil || q.fixed-whole.fixed != 12345 {
+		t.Errorf("a storage stack takes %d bytes, %v", q.fixed-whole.fixed, err)
 	}
 	o.Trace = true
 	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {

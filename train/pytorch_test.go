@@ -20,7 +20,7 @@ import (
 	"diskgnn/train/traintest"
 )
 
-// PyTorch Geometric, given a run by docs/pytorch/load.py, computes the logits that the
+// PyTorch Geometric, given a run by docs/python/load.py, computes the logits that the
 // engine does: on whole neighbourhoods, where its full-graph layers and sampled blocks
 // are the same thing.
 func TestPyTorchComputesTheSame(t *testing.T) {
@@ -39,7 +39,7 @@ func TestPyTorchComputesTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := w.options(pack, change)
 			w.mustRun(o, nil)
-			ours, theirs := w.logits(o), traintest.PyTorchLogits(t, python, "../docs/pytorch/load.py", o.Out, graphFile)
+			ours, theirs := w.logits(o), traintest.PyTorchLogits(t, python, "../docs/python/load.py", o.Out, graphFile)
 			most := 0.0
 			for v, logits := range ours {
 				for c := range logits {
@@ -77,7 +77,7 @@ for run in runs:
     except SystemExit as e:
         print(str(e).removeprefix(run + ": "))
 `
-	args := []string{"-c", stub, "../docs/pytorch/load.py"}
+	args := []string{"-c", stub, "../docs/python/load.py"}
 	var want strings.Builder
 	for _, c := range []struct{ network, says string }{
 		{`"kind": "mlp"`, "kind mlp is not known here"},

@@ -87,8 +87,8 @@ func (o *Options) recall(was *rundir.File) error {
 	if len(differ) > 0 {
 		return fault.New(fault.ErrExists, "%s cannot be resumed with other parameters: %s; leave these flags out, or train anew under another name or with --force", o.Out, strings.Join(differ, "; "))
 	}
-	if was.Setup.BLAS == blas.Gonum && !o.gave("blas") {
-		o.BLAS = blas.Gonum // which is always there
+	if kind := blas.KindOf(was.Setup.BLAS); (kind == blas.Gonum || kind == blas.Builtin) && !o.gave("blas") {
+		o.BLAS = kind // without OpenBLAS, sameArithmetic says what is missing
 	}
 	o.prefer(&was.Preferences)
 	o.EnsureDefaults() // of what earlier versions of this program had no option for
@@ -173,7 +173,15 @@ func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 
 // sameArithmetic refuses to go on where other code would round otherwise.
 func sameArithmetic(f *rundir.File, now engine.Info) error {
-	i := &f.Setup.Info
+	differ := differentArithmetic(&f.Setup.Info, now)
+	if differ == "" {
+		return nil
+	}
+	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", differ)
+}
+
+// differentArithmetic says what would round otherwise, "" if nothing would.
+func differentArithmetic(i *engine.Info, now engine.Info) string {
 	var differ []string
 	for _, d := range []struct{ what, was, now string }{
 		{"matrix products by", i.BLAS, now.BLAS},
@@ -185,10 +193,7 @@ func sameArithmetic(f *rundir.File, now engine.Info) error {
 			differ = append(differ, fmt.Sprintf("%s %s, now %s", d.what, d.was, d.now))
 		}
 	}
-	if len(differ) == 0 {
-		return nil
-	}
-	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", strings.Join(differ, "; "))
+	return strings.Join(differ, "; ")
 }
 
 // changes says what differs that may, "" if nothing does.

@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -158,7 +159,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	want := w.ending(o.Out)
 	crash := func(o Options, n int) (bool, error) {
 		in := &vfs.FailAt{N: n, After: true, Err: errors.New("crash")}
-		_, err := run(context.Background(), vfs.Inject(disk, in), o, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup})
+		_, err := run(context.Background(), vfs.Inject(disk, in), o, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks})
 		return in.Fired(), err
 	}
 	for n := 0; ; n++ {
@@ -223,6 +224,29 @@ func endAfter(p *parts, calls int, end func()) (count *int) {
 		}}
 	})
 	return count
+}
+
+// A run goes on with the matrix products that it began with, also where auto would take
+// others, and ends with the bytes of one that was not interrupted.
+func TestResumeKeepsBLAS(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(20)
+	for _, kind := range []string{blas.OpenBLAS, blas.Builtin, blas.Gonum} {
+		if _, err := blas.Open(kind); err != nil {
+			t.Logf("without %s: %v", kind, err)
+			continue
+		}
+		o := w.options(p, func(o *Options) { o.BLAS, o.Given = kind, []string{"blas"} })
+		w.mustRun(o, nil)
+		want := w.ending(o.Out)
+		o = w.fresh(o)
+		w.interrupt(o, 4)
+		o.Resume, o.Given, o.BLAS = true, nil, blas.Auto
+		if r, _ := w.mustRun(o, nil); blas.KindOf(r.BLAS) != kind {
+			t.Errorf("%s: resumed with %s", kind, r.BLAS)
+		}
+		w.ending(o.Out).compare(t, kind, want)
+	}
 }
 
 // What decides the result is the run's own; a flag that says otherwise is refused, and
@@ -478,7 +502,7 @@ func TestResumeFromNothing(t *testing.T) {
 	// The loader alone is resumed too.
 	alone := w.fresh(o, func(o *Options) { o.Engine, o.CheckpointEvery = EngineNone, rundir.Interval{Batches: 2} })
 	in := &vfs.FailAt{N: 40, After: true, Err: errors.New("crash")}
-	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup}); err == nil {
+	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks}); err == nil {
 		t.Fatal("there was no crash")
 	}
 	if r, err := w.run(context.Background(), alone, &rep, nil); err != nil || r.State != rundir.ResultResumed || len(r.Epochs) != 3 {
@@ -526,22 +550,24 @@ func TestIntervals(t *testing.T) {
 	}
 	for _, c := range []struct {
 		every     string
-		steps     int
+		batches   int
+		step      int
 		since     string
 		epochEnds bool
 		want      bool
 	}{
-		{"10m", 7, "9m59s", false, false}, {"10m", 7, "10m", false, true},
-		{"10m", 7, "9s", true, false}, {"10m", 7, "10s", true, true}, {"5s", 7, "5s", true, true},
-		{"5", 7, "10h", false, false}, {"5", 10, "1ns", false, true}, {"5", 10, "1ns", true, false},
-		{"0", 7, "10h", false, false}, {"0", 7, "1ns", true, true},
+		{"10m", 7, 1, "9m59s", false, false}, {"10m", 7, 1, "10m", false, true},
+		{"10m", 7, 1, "9s", true, false}, {"10m", 7, 1, "10s", true, true}, {"5s", 7, 1, "5s", true, true},
+		{"5", 7, 1, "10h", false, false}, {"5", 10, 1, "1ns", false, true}, {"5", 10, 1, "1ns", true, false},
+		{"5", 12, 3, "1ns", false, true}, {"5", 12, 2, "1ns", false, false}, {"5", 14, 9, "1ns", false, true},
+		{"0", 7, 1, "10h", false, false}, {"0", 7, 1, "1ns", true, true},
 	} {
 		i, err1 := rundir.ParseInterval(c.every)
 		since, err2 := rundir.ParseInterval(c.since)
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		if got := i.Due(c.steps, since.Time, c.epochEnds); got != c.want {
+		if got := i.Due(c.batches, c.step, since.Time, c.epochEnds); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}

@@ -274,8 +274,8 @@ func (l *listener) keep(o *engine.Outcome, err error) (*engine.Outcome, error) {
 	return o, err
 }
 
-func (l *listener) Apply() (*engine.Outcome, error) {
-	return l.keep(l.Engine.Apply())
+func (l *listener) Backward(ctx context.Context, w engine.Work, f engine.Features, at engine.Place) (*engine.Outcome, error) {
+	return l.keep(l.Engine.Backward(ctx, w, f, at))
 }
 
 func (l *listener) Finish() (*engine.Outcome, error) { return l.keep(l.Engine.Finish()) }
@@ -394,7 +394,7 @@ func TestRunRefuses(t *testing.T) {
 		"is a samples directory, not a":  {fault.ErrInput, func(o *Options) { o.Pack = w.path("samples") }},
 		"a finished run; use --force":    {fault.ErrExists, func(o *Options) { o.Out = finished.Out }},
 		"is not a run of this program":   {fault.ErrExists, func(o *Options) { o.Out, o.Force = w.path("dataset"), true }},
-		"does not exist":                 {fault.ErrUsage, func(o *Options) { o.Out = w.path("no/such/run") }},
+		"meta.json is no directory":      {fault.ErrUsage, func(o *Options) { o.Out = w.path("dataset/meta.json/run") }},
 		"was packed for at least 20%":    {fault.ErrBudget, func(o *Options) { o.RAMCache = percent(10) }},
 		"--memory 1.0 MiB does not":      {fault.ErrBudget, func(o *Options) { o.Memory = 1 << 20 }},
 		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},

@@ -14,9 +14,10 @@ import (
 // library would otherwise take every flag after the first positional argument for
 // one more of them, silently.
 func arrange(app *cli.App, args []string) []string {
-	if len(args) < 2 {
+	if len(args) < 2 || args[len(args)-1] == completing {
 		return args
 	}
+	args = helpOf(app, args)
 	cmd := app.Command(args[1])
 	if cmd == nil {
 		return args
@@ -56,6 +57,22 @@ func arrange(app *cli.App, args []string) []string {
 		out = append(append(out, "--"), operands...)
 	}
 	return out
+}
+
+// helpOf turns "help COMMAND SUBCOMMAND" into what shows the subcommand's help: the flag
+// library shows the command's.
+func helpOf(app *cli.App, args []string) []string {
+	if len(args) < 4 || args[1] != "help" && args[1] != "h" {
+		return args
+	}
+	cmd := app.Command(args[2])
+	if cmd == nil || len(cmd.Subcommands) == 0 {
+		return args
+	}
+	if cmd.Command(args[3]) == nil {
+		return append([]string{args[0]}, args[2:]...) // which says what there is
+	}
+	return []string{args[0], args[2], args[3], "--help"}
 }
 
 func takesValue(flags []cli.Flag, name string) bool {

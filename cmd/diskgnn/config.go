@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/yaml"
 )
@@ -21,47 +23,102 @@ type setting struct {
 	line       int
 }
 
+// configuration is a file that was read.
+type configuration struct {
+	file     string
+	general  []setting
+	sections map[string][]setting
+	flags    map[string][]cli.Flag // of every command
+}
+
+// of returns a command's settings, those of its section first: what is set by it is not set
+// again. A command that takes a pack, which its command line may name, gets none of the
+// dataset and samples beside sections, which it could take instead.
+func (c *configuration) of(command string, packed bool) []setting {
+	own := flagNames(c.flags[command])
+	others := func(s setting) bool { return !slices.Contains(own, s.key) }
+	section, general := slices.DeleteFunc(slices.Clone(c.sections[command]), others), slices.DeleteFunc(slices.Clone(c.general), others)
+	isPack := func(s setting) bool { return s.key == "pack" }
+	if packed || slices.ContainsFunc(section, isPack) || slices.ContainsFunc(general, isPack) {
+		general = slices.DeleteFunc(general, func(s setting) bool { return s.key == "dataset" || s.key == "samples" })
+	}
+	return append(section, general...)
+}
+
+// proposed is a flag of a command that is proposed, with its value as shell.Word writes it.
+var proposed = regexp.MustCompile(` --([a-z-]+) ('(?:[^']|'\\'')*'|\S+)`)
+
+// repeated returns a command that is proposed as it is to be given with the same
+// configuration, if that has settings for it: without what these say as well, and without a
+// name of ours where they have one. A nil c is no configuration.
+func (c *configuration) repeated(next string) string {
+	words := strings.Fields(next)
+	if c == nil || len(words) < 2 {
+		return next
+	}
+	command := words[1]
+	if len(words) > 2 && c.flags[command] == nil {
+		command += " " + words[2]
+	}
+	settings := c.of(command, strings.Contains(next, " --pack "))
+	if len(settings) == 0 {
+		return next
+	}
+	next = proposed.ReplaceAllStringFunc(next, func(flag string) string {
+		m := proposed.FindStringSubmatch(flag)
+		for _, s := range settings {
+			named := m[1] == "out" && slices.Contains(c.sections[command], s)
+			if s.key == m[1] && (named || shell.Word(s.value) == m[2]) {
+				return ""
+			}
+			if s.key == m[1] {
+				break // the first counts
+			}
+		}
+		return flag
+	})
+	return next + " --config " + shell.Word(c.file)
+}
+
 // applyConfig gives the flags that were not set on the command line the values
 // of a configuration file. A key is a flag's name; a key that is a command's name
 // holds the flags of that command alone. So one file can describe a whole
 // pipeline; beside sections, a key may also be a flag of one of their commands,
-// and is for those that have it.
-func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) error {
+// and is for those that have it. It returns what the file has, nil without one.
+func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*configuration, error) {
 	if file == "" {
-		return nil
+		return nil, nil
 	}
 	commands := commandFlags(c.App)
 	text, err := readConfig(file)
 	if err != nil {
-		return fmt.Errorf("read the configuration: %w", err)
+		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	general, sections, err := parseConfig(text, file, slices.Collect(maps.Keys(commands)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known := flags
 	for name, section := range sections {
 		of := commands[name]
 		if err := knownKeys(section, file, of); err != nil {
-			return err
+			return nil, err
 		}
 		known = append(slices.Clone(known), of...)
 	}
 	if err := knownKeys(general, file, known); err != nil {
-		return err
+		return nil, err
 	}
-	// The section wins over the general part: it is applied first, and what is
-	// set is not set again.
-	own := flagNames(flags)
-	for _, s := range append(slices.Clone(sections[command]), general...) {
-		if c.IsSet(s.key) || !slices.Contains(own, s.key) {
+	read := &configuration{file, general, sections, commands}
+	for _, s := range read.of(command, c.IsSet("pack")) {
+		if c.IsSet(s.key) {
 			continue
 		}
 		if err := c.Set(s.key, s.value); err != nil {
-			return fault.New(fault.ErrUsage, "%s:%d: %s: %v", file, s.line, s.key, err)
+			return nil, fault.New(fault.ErrUsage, "%s:%d: %s: %v", file, s.line, s.key, err)
 		}
 	}
-	return nil
+	return read, nil
 }
 
 // readConfig reads a configuration, which may come through a pipe.
@@ -91,7 +148,7 @@ func commandFlags(app *cli.App) map[string][]cli.Flag {
 
 // knownKeys refuses keys that are no flag.
 func knownKeys(settings []setting, file string, flags []cli.Flag) error {
-	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || n == "h" })
+	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || len(n) == 1 })
 	for _, s := range settings {
 		if !slices.Contains(names, s.key) {
 			return fault.New(fault.ErrUsage, "%s:%d: unknown key %q%s", file, s.line, s.key, didYouMean(s.key, names, ""))

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/export"
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
@@ -24,6 +25,7 @@ import (
 	"diskgnn/simulate/drives"
 	"diskgnn/train"
 	"diskgnn/train/comparison"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/exact"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -34,6 +36,7 @@ import (
 var results = map[string]any{
 	"generate":        dataset.Result{},
 	"import":          dataset.Result{},
+	"export":          export.Result{},
 	"presample":       presample.Result{},
 	"merge":           shard.Result{},
 	"pack":            pack.Result{},
@@ -41,6 +44,7 @@ var results = map[string]any{
 	"eval":            train.Evaluation{},
 	"predict":         exact.Prediction{},
 	"report":          reported{},
+	"run":             pipelineRun{},
 	"inspect":         inspected{},
 	"verify":          verified{},
 	"nvme load":       loaded{},
@@ -51,6 +55,8 @@ var results = map[string]any{
 	"simulate drives": simulated{},
 	"simulate beacon": beaconed{},
 	"doctor":          doctor.Report{},
+	"completion":      completion{},
+	"man":             manual{},
 	"version":         version{},
 }
 
@@ -181,8 +187,8 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
-	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
 	compareKeys(t, "import's plan", docs["import"].plan, jsonKeys(reflect.TypeFor[importer.Plan]()))
+	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "the stores of bench stores", docs["bench stores"].store, jsonKeys(reflect.TypeFor[comparison.Store]()))
@@ -190,14 +196,14 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 
-// Help texts and docs/cli.md name every store, backend, format and policy of a store; of stores, a simulation
+// Help texts and docs/cli.md name every store, backend, format, BLAS and policy of a store; of stores, a simulation
 // has a list of its own. Rows of docs/cli.md may refer to train's.
 func TestHelpNamesEveryChoice(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}, "blas": {blas.Kinds()}}
 	var policies []string
 	for _, store := range stores.Names() {
 		policies = append(policies, stores.Policies(store)...)

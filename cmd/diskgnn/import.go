@@ -29,6 +29,7 @@ The next command is diskgnn presample.`
 
 func newImportCommand(g *globals) *cli.Command {
 	var out string
+	var sources []string
 	var skipSpace, plan, stratify bool
 	var split importer.Split
 	format := formats.Auto
@@ -37,10 +38,12 @@ func newImportCommand(g *globals) *cli.Command {
 	o.Workers, o.Memory = 0, 0
 	return g.add(command{
 		name:     "import",
+		resumes:  byItself,
 		usage:    "make a dataset of a graph in another format",
 		teaches:  importTeaches,
 		operands: []string{"[SOURCE...]"},
 		flags: []cli.Flag{
+			stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &sources),
 			stringFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", &format),
 			outFlag(&out, "the dataset"),
 			boolFlag("plan", "import nothing: look at the source and say what it would make, take, and what is wrong with it", &plan),
@@ -60,7 +63,7 @@ func newImportCommand(g *globals) *cli.Command {
 			stringFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", &o.SelfLoops),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
-			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or float16 if the source has that", &o.DType),
+			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
@@ -71,7 +74,10 @@ func newImportCommand(g *globals) *cli.Command {
 			if err := required("out", out); err != nil {
 				return outcome{}, err
 			}
-			if o.Sources = s.args; len(s.args) == 0 && o.Edges == "" {
+			if o.Sources = s.args; len(s.args) == 0 {
+				o.Sources = sources
+			}
+			if len(o.Sources) == 0 && o.Edges == "" {
 				return outcome{}, fault.New(fault.ErrUsage, "SOURCE is missing")
 			}
 			o.Seed = split.Seed

@@ -16,6 +16,7 @@ import (
 type outcome struct {
 	object any
 	lines  []line
+	text   string // in place of lines, what is printed as it is
 	next   string // the command that usually follows
 }
 
@@ -40,6 +41,7 @@ func (o outcome) print(w io.Writer, asJSON bool) error {
 }
 
 func (o outcome) human(out *strings.Builder) {
+	out.WriteString(o.text)
 	width := 0
 	for _, l := range o.lines {
 		width = max(width, utf8.RuneCountInString(l.label))

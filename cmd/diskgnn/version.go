@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -17,6 +19,10 @@ type version struct {
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	GPU      bool   `json:"gpu"`      // the variant that can use one
+	Assembly bool   `json:"assembly"` // kernels for this platform's processors
+	Cgo      bool   `json:"cgo"`
+	Tags     string `json:"tags,omitempty"` // of the build, with commas between
 }
 
 func buildVersion() version {
@@ -36,8 +42,15 @@ func buildVersion() version {
 			v.Time = s.Value
 		case "vcs.modified":
 			v.Modified = s.Value == "true"
+		case "CGO_ENABLED":
+			v.Cgo = s.Value == "1"
+		case "-tags":
+			v.Tags = s.Value
 		}
 	}
+	tags := strings.Split(v.Tags, ",")
+	v.GPU = slices.Contains(tags, "gpu")
+	v.Assembly = runtime.GOARCH == "amd64" && !slices.Contains(tags, "noasm")
 	return v
 }
 
@@ -55,14 +68,26 @@ func (v version) String() string {
 	return fmt.Sprintf("%s (%s, %s)", s, v.Go, v.Platform)
 }
 
+// builtIn says what of the parts that a build may lack is there.
+func (v version) builtIn() string {
+	gpu, assembly := "no GPU support (make build-gpu has it)", "no kernels in assembly"
+	if v.GPU {
+		gpu = "GPU support"
+	}
+	if v.Assembly {
+		assembly = "kernels in assembly"
+	}
+	return gpu + ", " + assembly
+}
+
 func newVersionCommand(g *globals) *cli.Command {
 	return g.add(command{
 		name:    "version",
 		usage:   "say what this program was built from",
-		teaches: "Prints the version, the revision, and the Go release that built it.",
+		teaches: "Prints the version, the revision, the Go release that built it, and what was built in.",
 		run: func(context.Context, *session) (outcome, error) {
 			v := buildVersion()
-			return outcome{object: v, lines: []line{{"diskgnn", v.String()}}}, nil
+			return outcome{object: v, lines: []line{{"diskgnn", v.String()}, {"built in", v.builtIn()}}}, nil
 		},
 	})
 }

@@ -6,5 +6,5 @@ import "diskgnn/internal/fault"
 
 // loadDriver says why there is none.
 func loadDriver() (driver, error) {
-	return nil, fault.New(ErrNoDevice, "this program was built without GPU support (build tag gpu, Linux on amd64, cgo)")
+	return nil, fault.New(ErrNoDevice, "this program was built without GPU support: make build-gpu builds bin/diskgnn-gpu, which has it")
 }

@@ -47,7 +47,9 @@ import (
 	"errors"
 
 	"diskgnn/dataset"
+	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -89,6 +91,10 @@ type candidate struct {
 	source featurestore.Source
 	data   *dataset.Dataset
 	facts  featurestore.Facts
+
+	// In a plan: the GPU that reads the pages of training batches by itself; nil: the host does.
+	gpu   *cuda.Device
+	reads *devrows.Plan
 }
 
 func (c *candidate) Name() string                       { return Name }

@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"diskgnn/device"
+	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -17,6 +19,9 @@ type own struct {
 	mode  string
 	rows  int // of the constant buffer
 	lines int // of the cache of pages
+
+	gpu   *cuda.Device  // that reads the pages of training batches by itself,
+	reads *devrows.Plan // and how; nil: the host does
 }
 
 // PlanEval has no levels: batches of evaluation do not use the cache.
@@ -24,6 +29,16 @@ func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(Mo
 
 // Plan makes the levels as large as is wanted, or as the memory allows.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	n := c.facts.Inputs(false)
+	shape := devrows.Shape{Rows: n, RowBytes: c.facts.RowBytes, Most: binio.Page, Path: c.data.FeaturesPath(), Bytes: int64(c.mostPages(n)) * binio.Page}
+	return devrows.Planned(o, shape, func(reads *devrows.Plan) (featurestore.Layout, error) {
+		c := *c
+		c.reads, c.gpu = reads, o.GPU
+		return c.plan(o)
+	})
+}
+
+func (c *candidate) plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
 	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
 		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the levels of the store %s are in RAM; use --ram-cache", g, Name)
@@ -36,6 +51,11 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		return none, fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %v", mode, Name, Modes())
 	}
 	least := c.layout(mode, 0)
+	if c.reads != nil {
+		if _, err := devrows.Fit(&least, &o); err != nil {
+			return least, err
+		}
+	}
 	if n := least.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
 		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks pages need %s of memory, %s is left for them; give more --memory",
 			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
@@ -86,7 +106,7 @@ func (c *candidate) whole() int64 {
 // layout counts what a store holds whose levels have so many bytes for rows.
 func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 	rows, lines := c.divide(bytes)
-	o := own{mode: mode, rows: rows, lines: lines}
+	o := own{mode: mode, rows: rows, lines: lines, gpu: c.gpu, reads: c.reads}
 	l := featurestore.Layout{
 		CacheRows:  min(c.facts.Nodes, int64(rows)+int64(lines)*binio.Page/int64(c.facts.RowBytes)),
 		TableBytes: c.source.TableBytes() + c.data.PageSumsBytes(),
@@ -104,6 +124,9 @@ func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 		l.Ahead, l.WindowBytes = window, c.source.WindowBytes(window)
 	}
 	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(false), c.slotBytes(true)
+	if c.reads != nil {
+		newGPU(c, c.gpu, c.reads).count(&l)
+	}
 	return l
 }
 

@@ -20,6 +20,7 @@ type slot struct {
 	loader featurestore.Loader
 	host   *device.Host
 	buffers
+	onGPU *gpuMatrix // that reads and makes the matrix; nil: the host does
 
 	ref     featurestore.Ref
 	batch   *graph.Batch
@@ -40,16 +41,18 @@ type buffers struct {
 }
 
 // lay takes a slot's buffers, or counts them.
-func (b *buffers) lay(mem *carver, c *candidate, eval bool) {
+func (b *buffers) lay(mem *carver, c *candidate, eval, onGPU bool) {
 	f, n := &c.facts, c.facts.Inputs(eval)
-	b.matrix = list[byte](mem, 4*n*f.Dim)
-	if b.stored = b.matrix; f.DType != dtype.Float32 {
-		b.stored = list[byte](mem, n*f.RowBytes)
+	if !onGPU {
+		b.matrix = list[byte](mem, 4*n*f.Dim)
+		if b.stored = b.matrix; f.DType != dtype.Float32 {
+			b.stored = list[byte](mem, n*f.RowBytes)
+		}
+		b.reader.lay(mem)
 	}
 	b.nodes = list[uint32](mem, n)
 	b.wanted.lay(mem, c, n)
 	b.missed, b.reads = list[uint32](mem, c.mostPages(n)), list[uint32](mem, c.mostPages(n))
-	b.reader.lay(mem)
 }
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.
@@ -57,17 +60,21 @@ func (c *candidate) slotBytes(eval bool) int64 {
 	if c.facts.Inputs(eval) == 0 {
 		return 0
 	}
-	return carved(func(mem *carver) { new(buffers).lay(mem, c, eval) }) + requestsBytes + c.source.LoaderBytes(eval)
+	onGPU := c.reads != nil && !eval
+	return carved(func(mem *carver) { new(buffers).lay(mem, c, eval, onGPU) }) + requestsBytes + c.source.LoaderBytes(eval)
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s}
 	var err error
-	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.candidate, eval) }); err == nil {
+	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.candidate, eval, s.side != nil && !eval) }); err == nil {
 		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.counts, make([]iostack.Request, roundReads)
 		sl.loader, err = s.loaders.NewLoader(eval)
 	}
-	if err == nil {
+	if err == nil && s.side != nil && !eval {
+		sl.onGPU, err = s.side.matrix()
+	}
+	if err == nil && sl.onGPU == nil {
 		err = s.table.stack.Register(sl.reader.staging)
 	}
 	if err != nil {
@@ -82,6 +89,9 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // Start submits the read of the graph: which pages are read follows from it.
 func (sl *slot) Start(r featurestore.Ref) error {
+	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
+		return err
+	}
 	sl.ref, sl.batch, sl.counts, sl.ahead = r, nil, featurestore.Counts{}, 0
 	return sl.loader.Start(r)
 }
@@ -124,8 +134,33 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 	sl.counts.PageMisses = misses
 	sl.counts.PageHits = int(accesses) - misses
 	sl.reading = true
+	if m := sl.onGPU; m != nil {
+		for _, j := range sl.missed[:misses] {
+			sl.counts.UsefulBytes += w.bytes(int(j), s.facts.RowBytes)
+		}
+		if err := m.slot.Pages(s.table.file, w.pages, sl.missed[:misses], s.size(), &sl.counts); err != nil {
+			return sl.ended(err)
+		}
+		m.begin(nodes, w, &s.buffer)
+		return nil
+	}
 	return sl.ended(sl.reader.start(sl.reads[:misses], sl.land))
 }
+
+// Landed implements featurestore.Landing.
+func (sl *slot) Landed() error {
+	if sl.onGPU == nil || !sl.reading {
+		return nil
+	}
+	err := sl.onGPU.slot.Landed(sl.store.table.sums)
+	if err != nil {
+		err = sl.store.damaged(err)
+	}
+	sl.reading = err != nil
+	return sl.ended(err)
+}
+
+var _ featurestore.Landing = (*slot)(nil)
 
 // land copies what a page has of the batch's rows to them, and the page into its line: no batch
 // under way uses the page that was there.
@@ -142,7 +177,11 @@ func (sl *slot) ended(err error) error {
 	if err == nil {
 		return nil
 	}
-	sl.reader.drop()
+	if sl.onGPU != nil {
+		sl.onGPU.slot.End()
+	} else {
+		sl.reader.drop()
+	}
 	sl.reading = false
 	return fmt.Errorf("rows of %v: %w", sl.ref, err)
 }
@@ -152,6 +191,9 @@ func (sl *slot) ended(err error) error {
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.loader.Wait(ctx); err != nil || !sl.reading {
 		return err
+	}
+	if sl.onGPU != nil {
+		return sl.ended(ctx.Err()) // reads go on until Fill has completed them
 	}
 	if err := sl.ended(sl.reader.finish(ctx)); err != nil {
 		return err
@@ -172,6 +214,10 @@ func (sl *slot) Assemble(ctx context.Context) error {
 			return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.ref.Index, s.next)
 		}
 		s.next = (s.next + 1) % s.facts.Train
+		if sl.onGPU != nil {
+			s.course.done()
+			return nil
+		}
 		_ = s.copies.Run((*gather)(sl), len(sl.wanted.pages)) // nothing in it fails
 		s.course.done()
 	}
@@ -225,12 +271,18 @@ func (sl *slot) Counts() featurestore.Counts {
 }
 
 func (sl *slot) X() []float32 {
+	if sl.onGPU != nil {
+		return nil
+	}
 	return binio.View[float32](sl.matrix[:4*len(sl.batch.Input)*sl.store.facts.Dim])
 }
 
 func (sl *slot) Matrix() []byte { return sl.matrix }
 
 func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	if sl.onGPU != nil {
+		return sl.onGPU.fill(&sl.wanted, copies, x)
+	}
 	return nil, copies.CopyIn(x, binio.Bytes(sl.X()))
 }
 
@@ -238,8 +290,13 @@ func (sl *slot) Free() {
 	if sl.loader != nil {
 		sl.loader.Free()
 	}
+	if sl.onGPU != nil {
+		sl.onGPU.free()
+	}
 	if sl.host != nil {
-		_ = sl.store.table.stack.Unregister(sl.reader.staging) // Register was a hint
+		if len(sl.reader.staging) > 0 {
+			_ = sl.store.table.stack.Unregister(sl.reader.staging) // Register was a hint
+		}
 		sl.host.Free()
 	}
 }

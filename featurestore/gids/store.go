@@ -24,7 +24,8 @@ type store struct {
 	loaders featurestore.Loaders
 	copies  *copier.Copier
 	course  course
-	next    int // the batch to assemble
+	next    int  // the batch to assemble
+	side    *gpu // that reads by itself; nil: the host does
 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
@@ -41,6 +42,12 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	}
 	if s.loaders, err = s.source.Open(stack); err != nil {
 		return err
+	}
+	if o.reads != nil {
+		s.side = newGPU(s.candidate, o.gpu, o.reads)
+		if err = s.side.open(s); err != nil {
+			return err
+		}
 	}
 	c := &s.course
 	c.train, c.rowBytes, c.buffer, c.cache = s.facts.Train, s.facts.RowBytes, &s.buffer, s.cache
@@ -90,6 +97,11 @@ func (s *store) kind() (b [kindBytes]byte) {
 // cache holds before the given batch: none at the beginning of a run. It returns the bytes read
 // but for the topology's.
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
+	if s.side != nil {
+		if err := s.side.settle(); err != nil {
+			return 0, err
+		}
+	}
 	if err := s.source.Ranks(s.ranks); err != nil {
 		return 0, err
 	}
@@ -195,6 +207,9 @@ func (s *store) Close() error {
 	}
 	if s.loaders != nil {
 		errs = append(errs, s.loaders.Close())
+	}
+	if s.side != nil {
+		errs = append(errs, s.side.close())
 	}
 	if s.table.file != nil {
 		errs = append(errs, s.table.file.Close())

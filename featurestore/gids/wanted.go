@@ -66,6 +66,19 @@ func (w *wanted) counts(rowBytes int) (hits int, accesses int64) {
 	return hits, accesses
 }
 
+// bytes returns how many bytes of the rows page j has.
+func (w *wanted) bytes(j, rowBytes int) (n int64) {
+	lo, hi := int64(w.pages[j])*binio.Page, (int64(w.pages[j])+1)*binio.Page
+	for _, r := range w.rows[w.from[j]:] {
+		begin := int64(r>>32) * int64(rowBytes)
+		if begin >= hi {
+			break
+		}
+		n += min(begin+int64(rowBytes), hi) - max(begin, lo)
+	}
+	return n
+}
+
 // copy copies what page j has of the rows, from its content into their places in rows, and
 // returns how many bytes that are. Different pages have different bytes of a row.
 func (w *wanted) copy(j int, content, rows []byte, rowBytes int) (n int64) {

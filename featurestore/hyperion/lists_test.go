@@ -173,5 +173,5 @@ func TestConformanceWithLists(t *testing.T) {
 		c, err := hyperion.On(l, l.Dataset())
 		must(t, err)
 		return cached{c, 30}
-	})
+	}, storetest.GPUReads)
 }

@@ -32,6 +32,8 @@ type Layout struct {
 	// GPUSlotBytes is what a training slot takes of it besides; more than 0 where chunks
 	// are read into it.
 	GPUSlotBytes int64
+	QueueBytes   int64 // of the host's memory, of queues by which the GPU reads by itself
 
-	direct bool // reads can land in the GPU's memory
+	direct bool       // reads can land in the GPU's memory
+	late   *lateReads // the GPU submits and completes the reads of chunks; nil: the host does
 }

@@ -48,6 +48,9 @@ import (
 
 const partialSuffix = ".partial"
 
+// Partial returns the directory that a stage works in before out is finished.
+func Partial(out string) string { return out + partialSuffix }
+
 // State says what Begin found.
 type State int
 
@@ -116,8 +119,8 @@ var errGone = errors.New("the directory is gone")
 // begin locks NAME.partial and finds what is in it.
 func (d *Dir) begin() (state State, err error) {
 	parent := filepath.Dir(d.out)
-	if ok, err := vfs.Exists(d.fs, parent); err != nil || !ok {
-		return 0, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", d.out, parent)
+	if err := vfs.MakeParents(d.fs, d.out); err != nil {
+		return 0, err
 	}
 	if err := d.fs.MkdirAll(d.path); err != nil {
 		return 0, fmt.Errorf("make %s: %w", d.path, err)

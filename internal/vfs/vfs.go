@@ -272,7 +272,7 @@ func ReplaceFile(fsys FS, name string, content []byte) error {
 // Exists reports whether a name is there.
 func Exists(fsys FS, name string) (bool, error) {
 	_, err := fsys.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // or below a file
 		return false, nil
 	}
 	return err == nil, err

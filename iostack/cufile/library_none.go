@@ -9,5 +9,5 @@ import (
 
 // loadLibrary says why there is none; tests put one in its place.
 var loadLibrary = func() (library, error) {
-	return nil, fault.New(cuda.ErrNoDevice, "this program was built without GPU support (build tag gpu, Linux on amd64, cgo)")
+	return nil, fault.New(cuda.ErrNoDevice, "this program was built without GPU support: make build-gpu builds bin/diskgnn-gpu, which has it")
 }

@@ -131,6 +131,9 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	return fmt.Errorf("%s: wait: %w", s.Name(), stopped)
 }
 
+// Held returns what both hold; see iostack.Held.
+func (s *Stack) Held() int64 { return iostack.Held(s.first) + iostack.Held(s.second) }
+
 // Stats adds what both have done. The time in flight is longer than it was, by what was in
 // flight in both.
 func (s *Stack) Stats() iostack.Stats {

@@ -40,6 +40,29 @@ func open(t *testing.T) *Stack {
 	return New(&some{first, new(atomic.Int64)}, second)
 }
 
+// holding is a stack that holds memory.
+type holding struct{ *pread.Stack }
+
+func (holding) Held() int64 { return 7 }
+
+// What both hold is held.
+func TestHeld(t *testing.T) {
+	s := open(t)
+	defer s.Close()
+	if n := iostack.Held(s); n != 0 {
+		t.Errorf("%d bytes", n)
+	}
+	p, err := pread.New(iostack.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(s.first, holding{p})
+	defer p.Close()
+	if n := iostack.Held(h); n != 7 {
+		t.Errorf("%d bytes, not 7", n)
+	}
+}
+
 func TestConformance(t *testing.T) {
 	iostacktest.Run(t, func(t *testing.T) iostack.Stack { return open(t) })
 }

@@ -57,8 +57,8 @@ func (c *comparison) begin() (lock io.Closer, err error) {
 		return nil, err
 	}
 	want = append(want, '\n')
-	if ok, err := vfs.Exists(c.fs, filepath.Dir(out)); err != nil || !ok {
-		return nil, errors.Join(err, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", out, filepath.Dir(out)))
+	if err := vfs.MakeParents(c.fs, out); err != nil {
+		return nil, err
 	}
 	if err := c.ours(out); err != nil {
 		return nil, err

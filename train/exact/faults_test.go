@@ -172,7 +172,7 @@ func TestRefusals(t *testing.T) {
 		"no file":         {func(o *PredictOptions) { o.Out = "" }, fault.ErrUsage, "--out is missing"},
 		"exists":          {func(o *PredictOptions) { o.Out = w.path("there.npy") }, fault.ErrExists, "--force"},
 		"a directory":     {func(o *PredictOptions) { o.Out, o.Force = w.path("run"), true }, fault.ErrExists, "is no file"},
-		"nowhere":         {func(o *PredictOptions) { o.Out = w.path("no/where.npy") }, fault.ErrUsage, "does not exist"},
+		"nowhere":         {func(o *PredictOptions) { o.Out = w.path("there.npy/out.npy") }, fault.ErrUsage, "is no directory"},
 		"memory":          {func(o *PredictOptions) { o.Memory = 1 << 20 }, fault.ErrBudget, "the least that would do: --memory "},
 		"scratch":         {func(o *PredictOptions) { o.Scratch = w.path("no/where") }, os.ErrNotExist, "no/where"},
 	} {

@@ -125,7 +125,7 @@ func (j *job) open(ctx context.Context) (err error) {
 	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
 	}
-	j.fixed = budget.Reserve + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
+	j.fixed = budget.Reserve + iostack.Held(j.stack) + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
 	if note := j.engine.Info().Note; note != "" {
 		j.report.Logf("%s", note)

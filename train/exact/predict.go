@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -104,11 +103,11 @@ func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Re
 	return result, nil
 }
 
-// checkOut refuses an output that exists, or that cannot be.
+// checkOut refuses an output that exists, or that cannot be, and makes the directory that it
+// will be in.
 func (o *PredictOptions) checkOut(fsys vfs.FS) error {
-	parent := filepath.Dir(o.Out)
-	if ok, err := vfs.Exists(fsys, parent); err != nil || !ok {
-		return fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", o.Out, parent)
+	if err := vfs.MakeParents(fsys, o.Out); err != nil {
+		return err
 	}
 	ok, err := vfs.Exists(fsys, o.Out)
 	if err != nil || !ok {

@@ -117,7 +117,7 @@ func TestBlockNormIsOfTheGraph(t *testing.T) {
 	}
 }
 
-// PyTorch Geometric, given a run by docs/pytorch/load.py, computes the logits that exact
+// PyTorch Geometric, given a run by docs/python/load.py, computes the logits that exact
 // inference does where an edge's weight follows from the other edges: train's tests
 // compare the other models on sampled batches, whose edges are others.
 func TestPyTorchCountsTheGraph(t *testing.T) {
@@ -125,7 +125,7 @@ func TestPyTorchCountsTheGraph(t *testing.T) {
 	raw := datasettest.Params{Nodes: 120, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 3}.Raw()
 	w := newWorldOf(t, t.TempDir(), raw, model.Model{Kind: model.GCN, Dims: []int{6, 8, 3}, GCNNorm: model.BlockNorm, Residual: true})
 	ours, _ := w.predict(t, PredictOptions{}, w.tight(t, 0.3))
-	theirs := traintest.PyTorchLogits(t, python, "../../docs/pytorch/load.py", w.path("run"), traintest.GraphForPyTorch(t, &raw))
+	theirs := traintest.PyTorchLogits(t, python, "../../docs/python/load.py", w.path("run"), traintest.GraphForPyTorch(t, &raw))
 	for i, v := range ours {
 		if d := math.Abs(float64(v) - theirs[i/3][i%3]); !(d < 1e-4) {
 			t.Fatalf("node %d, class %d: %v, PyTorch Geometric says %v", i/3, i%3, v, theirs[i/3][i%3])

@@ -36,8 +36,8 @@ func Begin(fsys vfs.FS, out string, force bool, file File) (*Dir, error) {
 		return nil, err
 	}
 	parent := filepath.Dir(out)
-	if ok, err := vfs.Exists(fsys, parent); err != nil || !ok {
-		return nil, fault.New(fault.ErrUsage, "cannot write %s: the directory %s does not exist", out, parent)
+	if err := vfs.MakeParents(fsys, out); err != nil {
+		return nil, err
 	}
 	if err := fsys.MkdirAll(out); err != nil {
 		return nil, fmt.Errorf("make %s: %w", out, err)

@@ -9,10 +9,13 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/dglchunked"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
+	"diskgnn/dataset/importer/graphsaint"
 	"diskgnn/dataset/importer/igb"
 	"diskgnn/dataset/importer/ogb"
+	"diskgnn/dataset/importer/pyg"
 	"diskgnn/dataset/importer/raw"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -23,9 +26,12 @@ import (
 // first.
 var Formats = []importer.Format{
 	graphbolt.Format,
+	dglchunked.Format,
+	graphsaint.Format,
 	gnnbenchmark.Format,
 	ogb.Format,
 	igb.Format,
+	pyg.Format,
 	raw.SNAP,
 	raw.WebGraph,
 	raw.Format,

@@ -200,31 +200,17 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) (e
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rows.close()) }()
-	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
-	for v := range s.sh.Nodes {
-		left, err := rows.row()
-		if err != nil {
-			return err
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	dst := make([]int64, importer.Chunk)
+	return rows.Each(ctx, func(v int64, src []int64) error {
+		for i, u := range src {
+			if uint64(u) >= uint64(s.sh.Nodes) {
+				return rows.Indices.Fail(fault.New(fault.ErrInput, "the edge between %d and %d leaves the graph of %d nodes", v, u, s.sh.Nodes))
+			}
+			dst[i] = v
 		}
-		for left > 0 {
-			n := min(left, importer.Chunk)
-			if err := rows.indices.Ints(src[:n]); err != nil {
-				return err
-			}
-			for i, u := range src[:n] {
-				if uint64(u) >= uint64(s.sh.Nodes) {
-					return rows.indices.Fail(fault.New(fault.ErrInput, "the edge between %d and %d leaves the graph of %d nodes", v, u, s.sh.Nodes))
-				}
-				dst[i] = v
-			}
-			if err := add(dst[:n], src[:n]); err != nil {
-				return err
-			}
-			left -= n
-		}
-	}
-	return errors.Join(rows.indices.End(), rows.indptr.End())
+		return add(dst[:len(src)], src)
+	})
 }
 
 func (s *source) Features(first int64) (importer.RowStream, error) {
@@ -244,10 +230,10 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 		return nil, errors.Join(err, z.Close())
 	}
 	if r.data, err = z.Array("attr_data"); err != nil {
-		return nil, errors.Join(err, r.rows.close(), z.Close())
+		return nil, errors.Join(err, r.rows.Close(), z.Close())
 	}
-	if len(r.data.Shape) != 1 || r.data.Shape[0] != r.rows.indices.Count() {
-		err := fault.New(fault.ErrInput, "%s: attr_data has shape %s, attr_indices %s", z.Name(), r.data.ShapeString(), r.rows.indices.ShapeString())
+	if len(r.data.Shape) != 1 || r.data.Shape[0] != r.rows.Indices.Count() {
+		err := fault.New(fault.ErrInput, "%s: attr_data has shape %s, attr_indices %s", z.Name(), r.data.ShapeString(), r.rows.Indices.ShapeString())
 		return nil, errors.Join(err, r.Close())
 	}
 	if err := r.skip(first); err != nil {

@@ -26,25 +26,6 @@ func (s *source) readLabelShape(z *npz.Archive) error {
 // readRows reads the labels of multi-label nodes.
 func (s *source) readRows(ctx context.Context, z *npz.Archive, l *importer.Labelling) error {
 	return z.Header("labels", func(a *npz.Array) error {
-		rows, err := npz.NewLabelRows(a, s.sh.Classes)
-		if err != nil {
-			return err
-		}
-		for v := int64(0); v < s.sh.Nodes; {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			values, n, err := rows.Next()
-			if err != nil {
-				return err
-			}
-			for i := range n {
-				if err := l.Row(v, values[i*s.sh.Classes:(i+1)*s.sh.Classes]); err != nil {
-					return a.Fail(err)
-				}
-				v++
-			}
-		}
-		return a.End()
+		return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
 	})
 }

@@ -1,11 +1,16 @@
-// Package graphbolt imports GraphBolt's OnDiskDataset from its source tree.
+// Package graphbolt imports GraphBolt's OnDiskDataset: its source tree, or what GraphBolt made of
+// one by preprocessing.
+//
+// A tree is a directory with a metadata.yaml. That of a source names the files of the edges, numpy
+// of shape (2, E) or csv with "source,destination" lines; that of a preprocessed one, in the
+// directory preprocessed, names graph_topology, a file of torch with the graph in compressed
+// columns. Both name the features, arrays or tensors, and tasks with the seeds and labels of three
+// sets. Edges are directed as they are given.
 package graphbolt
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strings"
 
@@ -14,8 +19,9 @@ import (
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/dataset/importer/internal/text"
-	"diskgnn/internal/dtype"
+	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/yaml"
@@ -24,17 +30,30 @@ import (
 // Name is the format's.
 const Name = "graphbolt"
 
-// source is the source tree of a GraphBolt OnDiskDataset: a directory with a
-// metadata.yaml that names the edges (numpy [2, E] or csv "source,destination"),
-// the node features (numpy) and, for its first task, the seeds and labels of the
-// three sets. Edges are directed as they are given.
+// Format reads GraphBolt's trees.
+var Format = importer.Format{
+	Name:   Name,
+	What:   "GraphBolt's OnDiskDataset, a directory with metadata.yaml or preprocessed/metadata.yaml",
+	Takes:  []string{"task", "feature"},
+	Detect: detect,
+	Open:   open,
+}
+
+const (
+	metadataFile = "metadata.yaml"
+	preprocessed = "preprocessed"
+)
+
+// source is an open tree.
 type source struct {
 	fs    vfs.FS
-	dir   string
+	dir   string // that paths begin in
 	meta  string // the path of metadata.yaml
 	sh    importer.Shape
-	edge  []document
-	feat  document
+	edge  []document // of a source
+	topo  *document  // of a preprocessed tree
+	feats []feature
+	label *document  // of all nodes, where the sets have no labels
 	sets  [3][]piece // by split
 	limit int        // classes, 0 if not said
 }
@@ -44,9 +63,6 @@ type document struct {
 	Format string `yaml:"format"`
 	Path   string `yaml:"path"`
 }
-
-// piece is one piece of a split.
-type piece struct{ seeds, labels document }
 
 // metadata is what is read of metadata.yaml.
 type metadata struct {
@@ -60,46 +76,48 @@ type metadata struct {
 			File document `yaml:",inline"`
 		} `yaml:"edges"`
 	} `yaml:"graph"`
-	Features []struct {
-		Domain string   `yaml:"domain"`
-		Type   string   `yaml:"type"`
-		Name   string   `yaml:"name"`
-		File   document `yaml:",inline"`
-	} `yaml:"feature_data"`
-	Tasks []struct {
-		Name    string        `yaml:"name"`
-		Classes *int          `yaml:"num_classes"`
-		Train   []metadataSet `yaml:"train_set"`
-		Valid   []metadataSet `yaml:"validation_set"`
-		Test    []metadataSet `yaml:"test_set"`
-	} `yaml:"tasks"`
+	Topology *struct {
+		Type string `yaml:"type"`
+		Path string `yaml:"path"`
+	} `yaml:"graph_topology"`
+	Features []metadataFeature `yaml:"feature_data"`
+	Tasks    []metadataTask    `yaml:"tasks"`
 }
 
-type metadataSet struct {
-	Type string `yaml:"type"`
-	Data []struct {
-		Name string   `yaml:"name"`
-		File document `yaml:",inline"`
-	} `yaml:"data"`
+// locate returns the metadata.yaml that a path means, and the directory that its paths begin in:
+// that of a source tree, of which a preprocessed one is a part.
+func locate(fsys vfs.FS, name string) (meta, dir string, err error) {
+	st, err := file.Stat(fsys, name)
+	if err != nil {
+		return "", "", err
+	}
+	meta = name
+	if st.IsDir() {
+		meta = filepath.Join(name, metadataFile)
+		if _, err := file.Stat(fsys, meta); err != nil {
+			made := filepath.Join(name, preprocessed, metadataFile)
+			if there, errMade := vfs.Exists(fsys, made); errMade != nil || !there {
+				return "", "", errors.Join(err, errMade)
+			}
+			meta = made
+		}
+	}
+	dir = filepath.Dir(meta)
+	return meta, dir, nil
 }
-
-// Format reads GraphBolt's source trees.
-var Format = importer.Format{Name: Name, What: "the source tree of GraphBolt's OnDiskDataset, a directory with metadata.yaml", Detect: detect, Open: open}
 
 func detect(fsys vfs.FS, sources []string) string {
 	if len(sources) != 1 {
 		return ""
 	}
-	if filepath.Base(sources[0]) == "metadata.yaml" {
-		return "it is a metadata.yaml"
+	meta, _, err := locate(fsys, sources[0])
+	if err != nil || filepath.Base(meta) != metadataFile {
+		return ""
 	}
-	if _, err := fsys.Stat(filepath.Join(sources[0], "metadata.yaml")); err == nil {
-		return "it has a metadata.yaml"
-	}
-	return ""
+	return "it has a " + metadataFile
 }
 
-func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, error) {
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
 	name, err := importer.One(sources)
 	if err != nil {
 		return nil, err
@@ -109,27 +127,20 @@ func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, 
 			return nil, fault.New(fault.ErrInput, "%s is packed: unpack it and import the directory that holds its metadata.yaml", name)
 		}
 	}
-	st, err := file.Stat(fsys, name)
-	if err != nil {
+	s := &source{fs: fsys}
+	if s.meta, s.dir, err = locate(fsys, name); err != nil {
 		return nil, err
 	}
-	s := &source{fs: fsys, dir: name, meta: filepath.Join(name, "metadata.yaml")}
-	if !st.IsDir() {
-		s.dir, s.meta = filepath.Dir(name), name
-	}
-	if _, err := file.Stat(fsys, s.meta); err != nil {
-		return nil, err
-	}
-	text, err := vfs.ReadSmall(fsys, s.meta, yaml.MaxBytes)
+	content, err := vfs.ReadSmall(fsys, s.meta, yaml.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.meta, err)
 	}
 	var m metadata
-	if err := yaml.Unmarshal(text, &m); err != nil {
+	if err := yaml.Unmarshal(content, &m); err != nil {
 		return nil, fault.New(fault.ErrInput, "%s: %v", s.meta, err)
 	}
-	for _, step := range []func(*metadata) error{s.readGraph, s.readFeatures, s.readTask} {
-		if err := step(&m); err != nil {
+	for _, step := range []func(*metadata, *importer.Reading) error{s.readGraph, s.readFeatures, s.readTask} {
+		if err := step(&m, o); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.meta, err)
 		}
 	}
@@ -139,11 +150,20 @@ func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, 
 	return s, nil
 }
 
-func (s *source) readGraph(m *metadata) error {
-	bad := func(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+
+func (s *source) readGraph(m *metadata, _ *importer.Reading) error {
+	if t := m.Topology; t != nil && m.Graph == nil {
+		if t.Type != "FusedCSCSamplingGraph" {
+			return bad("a graph_topology of the type %q, known is FusedCSCSamplingGraph", t.Type)
+		}
+		s.dir = filepath.Dir(s.dir)
+		s.topo = &document{"torch", t.Path}
+		return s.checkFile(*s.topo, "graph_topology", "torch")
+	}
 	switch {
 	case m.Graph == nil:
-		return bad("it has no \"graph\": a preprocessed dataset? Its source tree is needed")
+		return bad("it has no \"graph\", nor the \"graph_topology\" of a preprocessed dataset")
 	case len(m.Graph.Nodes) == 0 || len(m.Graph.Edges) == 0:
 		return bad("its graph has no nodes or no edges")
 	case len(m.Graph.Nodes) > 1 || len(m.Graph.Edges) > 1:
@@ -163,71 +183,12 @@ func (s *source) readGraph(m *metadata) error {
 	return dataset.CheckNodes("graph", n)
 }
 
-// readFeatures picks the node features: the only ones, or those named "feat".
-func (s *source) readFeatures(m *metadata) error {
-	var names []string
-	found := false
-	for _, f := range m.Features {
-		if f.Domain != "node" {
-			continue
-		}
-		names = append(names, f.Name)
-		if !found || f.Name == "feat" {
-			s.feat, found = f.File, true
-		}
+// choose records what was chosen of the source.
+func (s *source) choose(option, value string) {
+	if s.sh.Reading == nil {
+		s.sh.Reading = map[string]string{}
 	}
-	feats := 0
-	for _, n := range names {
-		if n == "feat" {
-			feats++
-		}
-	}
-	if !found {
-		return fault.New(fault.ErrInput, "it has no feature_data of the domain node")
-	}
-	if len(names) > 1 && feats != 1 {
-		return fault.New(fault.ErrInput, "several node features (%s), none or more than one of which is called feat", strings.Join(names, ", "))
-	}
-	return s.checkFile(s.feat, "features", "numpy")
-}
-
-func (s *source) readTask(m *metadata) error {
-	if len(m.Tasks) == 0 {
-		return fault.New(fault.ErrInput, "it has no tasks")
-	}
-	t := m.Tasks[0]
-	if t.Classes != nil {
-		if s.limit = *t.Classes; s.limit < 1 || s.limit > math.MaxInt32 {
-			return fault.New(fault.ErrInput, "num_classes is %d", s.limit)
-		}
-	}
-	s.sh.Classes = s.limit
-	for i, sets := range [][]metadataSet{t.Train, t.Valid, t.Test} {
-		for _, set := range sets {
-			var g piece
-			for _, d := range set.Data {
-				switch d.Name {
-				case "seeds", "seed_nodes":
-					g.seeds = d.File
-				case "labels":
-					g.labels = d.File
-				}
-			}
-			if g.seeds.Path == "" || g.labels.Path == "" {
-				return fault.New(fault.ErrInput, "the %s set has no seeds or no labels", dataset.SplitNames[i])
-			}
-			for _, f := range []document{g.seeds, g.labels} {
-				if err := s.checkFile(f, dataset.SplitNames[i]+" set", "numpy", "csv"); err != nil {
-					return err
-				}
-			}
-			s.sets[i] = append(s.sets[i], g)
-		}
-	}
-	if len(s.sets[0]) == 0 {
-		return fault.New(fault.ErrInput, "the train set is empty")
-	}
-	return nil
+	s.sh.Reading[option] = value
 }
 
 // checkFile refuses formats other than those given, and paths that leave the
@@ -235,19 +196,24 @@ func (s *source) readTask(m *metadata) error {
 func (s *source) checkFile(f document, what string, formats ...string) error {
 	for _, known := range formats {
 		if f.Format == known {
-			if !filepath.IsLocal(f.Path) {
-				return fault.New(fault.ErrInput, "%s: path %q is not inside the directory", what, f.Path)
+			if _, err := file.Inside(s.dir, f.Path); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
 			}
 			return nil
 		}
 	}
-	return fault.New(fault.ErrInput, "%s: format %q, known is %s", what, f.Format, strings.Join(formats, ", "))
+	return bad("%s: format %q, known is %s", what, f.Format, strings.Join(formats, ", "))
 }
 
 func (s *source) path(f document) string { return filepath.Join(s.dir, filepath.FromSlash(f.Path)) }
 
-// readShape reads the headers of edges and features.
+// readShape reads the headers of edges, labels and features.
 func (s *source) readShape() error {
+	if s.topo != nil {
+		if err := s.readTopology(); err != nil {
+			return err
+		}
+	}
 	for _, e := range s.edge {
 		if err := s.checkEdges(e); err != nil {
 			return err
@@ -256,35 +222,21 @@ func (s *source) readShape() error {
 	if err := s.readLabelShape(); err != nil {
 		return err
 	}
-	s.sh.Features = s.path(s.feat)
-	return s.openNumbers(s.feat, func(a *npz.Array) error {
-		dim := int64(1)
-		switch {
-		case len(a.Shape) == 2:
-			dim = a.Shape[1]
-		case len(a.Shape) != 1:
-			return a.Fail(fault.New(fault.ErrInput, "features of shape %s", a.ShapeString()))
-		}
-		if a.Shape[0] != s.sh.Nodes {
-			return a.Fail(fault.New(fault.ErrInput, "features of %d nodes, the graph has %d", a.Shape[0], s.sh.Nodes))
-		}
-		if dim < 1 || dim > dataset.MaxDim {
-			return a.Fail(fault.New(fault.ErrInput, "features of %d elements", dim))
-		}
-		if a.Fortran && dim > 1 {
-			return a.Fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
-		}
-		s.sh.Dim, s.sh.DType = int(dim), dtype.Float32
-		if a.Kind == 'f' && a.Size == 2 {
-			s.sh.DType = dtype.Float16
-		}
-		return nil
-	})
+	return s.readFeatureShape()
+}
+
+// openArray opens a file of numbers.
+func (s *source) openArray(f document) (*npz.Array, error) {
+	if f.Format == "torch" {
+		s.sh.Held = pickle.Memory
+		return torchfile.Array(s.fs, s.path(f), "", torchfile.Only)
+	}
+	return npz.Open(s.fs, s.path(f))
 }
 
 // openNumbers calls do with an array that is open, but not read.
 func (s *source) openNumbers(f document, do func(*npz.Array) error) (err error) {
-	a, err := npz.Open(s.fs, s.path(f))
+	a, err := s.openArray(f)
 	if err != nil {
 		return err
 	}
@@ -292,101 +244,12 @@ func (s *source) openNumbers(f document, do func(*npz.Array) error) (err error) 
 	return do(a)
 }
 
-func (s *source) Shape() importer.Shape { return s.sh }
-
-func (s *source) Files() []string {
-	files := []string{s.meta}
-	for _, e := range s.edge {
-		files = append(files, s.path(e))
-	}
-	files = append(files, s.path(s.feat))
-	for _, sets := range s.sets {
-		for _, set := range sets {
-			files = append(files, s.path(set.seeds), s.path(set.labels))
-		}
-	}
-	return files
-}
-
-func (s *source) Features(first int64) (importer.RowStream, error) {
-	a, err := npz.Open(s.fs, s.path(s.feat))
-	if err != nil {
-		return nil, err
-	}
-	return npz.NewRows(a, nil, first, s.sh.Dim)
-}
-
-// Labels reads the seeds and labels of all sets, side by side.
-func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
-	for i, sets := range s.sets {
-		for _, set := range sets {
-			read := s.readSet
-			if s.sh.Multi {
-				read = s.readRows
-			}
-			if err := read(ctx, set, uint8(i+1), l); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// readSet reads the seeds and the labels of one set of nodes with one class.
-func (s *source) readSet(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
-	seeds, err := s.openInts(set.seeds)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, seeds.Close()) }()
-	labels, err := s.openInts(set.labels)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, labels.Close()) }()
-	classes := make([]int64, importer.Chunk)
-	next := func() (int, error) { return labels.Next(classes) }
-	return s.walkSet(ctx, set, split, l, seeds, importer.Chunk, next, func(i int, v int64) error { return l.Label(v, classes[i]) })
-}
-
-// walkSet puts the seeds of a set into a split, at most so many at a time: for as many,
-// next makes the labels ready, of which give gives the i-th to node v.
-func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importer.Labelling, seeds edges.Integers, most int, next func() (int, error), give func(i int, v int64) error) error {
-	ids := make([]int64, most)
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := seeds.Next(ids)
-		if err != nil {
-			return err
-		}
-		m, err := next()
-		if err != nil {
-			return err
-		}
-		if m != n {
-			return fault.New(fault.ErrInput, "%s and %s are not equally long", s.path(set.seeds), s.path(set.labels))
-		}
-		if n == 0 {
-			return nil
-		}
-		for i, v := range ids[:n] {
-			if err := l.Assign(v, split); err != nil {
-				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
-			}
-			if err := give(i, v); err != nil {
-				return fmt.Errorf("%s: %w", s.path(set.labels), err)
-			}
-		}
-	}
-}
-
+// openInts opens a vector of integers.
 func (s *source) openInts(f document) (edges.Integers, error) {
 	if f.Format == "csv" {
 		return text.Open(s.fs, s.path(f), 1)
 	}
-	a, err := npz.Open(s.fs, s.path(f))
+	a, err := s.openArray(f)
 	if err != nil {
 		return nil, err
 	}
@@ -398,4 +261,31 @@ func (s *source) openInts(f document) (edges.Integers, error) {
 		return nil, errors.Join(err, a.Close())
 	}
 	return npz.NewInts(a), nil
+}
+
+func (s *source) Shape() importer.Shape { return s.sh }
+
+func (s *source) Files() []string {
+	files := []string{s.meta}
+	for _, e := range s.edge {
+		files = append(files, s.path(e))
+	}
+	if s.topo != nil {
+		files = append(files, s.path(*s.topo))
+	}
+	for _, f := range s.feats {
+		files = append(files, s.path(f.file))
+	}
+	if s.label != nil {
+		files = append(files, s.path(*s.label))
+	}
+	for _, sets := range s.sets {
+		for _, set := range sets {
+			files = append(files, s.path(set.seeds))
+			if s.label == nil {
+				files = append(files, s.path(set.labels))
+			}
+		}
+	}
+	return files
 }

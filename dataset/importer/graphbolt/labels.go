@@ -3,41 +3,134 @@ package graphbolt
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/npz"
-	"diskgnn/internal/fault"
 )
 
 // readLabelShape looks whether the labels have a column per class.
 func (s *source) readLabelShape() error {
-	for _, sets := range s.sets {
-		for _, set := range sets {
-			if set.labels.Format != "numpy" {
-				continue
-			}
-			err := s.openNumbers(set.labels, func(a *npz.Array) (err error) {
-				if npz.MultiLabel(a) && !s.sh.Multi {
-					s.sh.Multi = true
-					s.sh.Classes, err = npz.LabelClasses(a)
-				}
-				return err
-			})
-			if err != nil {
-				return err
+	var files []document
+	if s.label != nil {
+		files = append(files, *s.label)
+	} else {
+		for _, sets := range s.sets {
+			for _, set := range sets {
+				files = append(files, set.labels)
 			}
 		}
 	}
+	for _, f := range files {
+		if f.Format == "csv" {
+			continue
+		}
+		err := s.openNumbers(f, func(a *npz.Array) (err error) {
+			if s.label != nil && (len(a.Shape) < 1 || a.Shape[0] != s.sh.Nodes) {
+				return a.Fail(bad("labels of shape %s, the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
+			}
+			if npz.MultiLabel(a) && !s.sh.Multi {
+				s.sh.Multi = true
+				s.sh.Classes, err = npz.LabelClasses(a)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	if s.sh.Multi && s.limit > 0 && s.limit != s.sh.Classes {
-		return fault.New(fault.ErrInput, "%s: num_classes is %d, the labels have %d columns", s.meta, s.limit, s.sh.Classes)
+		return bad("%s: num_classes is %d, the labels have %d columns", s.meta, s.limit, s.sh.Classes)
 	}
 	return nil
 }
 
+// Labels reads the seeds and labels of all sets, side by side, or the labels of all nodes first.
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
+	if s.label != nil {
+		if err := s.readAll(ctx, l); err != nil {
+			return err
+		}
+	}
+	for i, sets := range s.sets {
+		for _, set := range sets {
+			read := s.readSet
+			switch {
+			case s.label != nil:
+				read = s.readSeeds
+			case s.sh.Multi:
+				read = s.readRows
+			}
+			if err := read(ctx, set, uint8(i+1), l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readAll reads the labels of all nodes.
+func (s *source) readAll(ctx context.Context, l *importer.Labelling) error {
+	return s.openNumbers(*s.label, func(a *npz.Array) error {
+		if !s.sh.Multi {
+			if len(a.Shape) == 2 {
+				a.Shape = a.Shape[:1]
+			}
+			if err := a.Vector(s.sh.Nodes); err != nil {
+				return err
+			}
+			return a.Each(ctx, l.Label)
+		}
+		return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
+	})
+}
+
+// readSeeds reads the seeds of one set.
+func (s *source) readSeeds(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
+	seeds, err := s.openInts(set.seeds)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, seeds.Close()) }()
+	ids := make([]int64, importer.Chunk)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := seeds.Next(ids)
+		if err != nil || n == 0 {
+			return err
+		}
+		for _, v := range ids[:n] {
+			if err := l.Assign(v, split); err != nil {
+				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
+			}
+		}
+	}
+}
+
+// readSet reads the seeds and the labels of one set of nodes with one class.
+func (s *source) readSet(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
+	seeds, err := s.openInts(set.seeds)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, seeds.Close()) }()
+	labels, err := s.openInts(set.labels)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, labels.Close()) }()
+	classes := make([]int64, importer.Chunk)
+	next := func() (int, error) { return labels.Next(classes) }
+	return s.walkSet(ctx, set, split, l, seeds, importer.Chunk, next, func(i int, v int64) error { return l.Label(v, classes[i]) })
+}
+
 // readRows reads the seeds and the labels of one set of multi-label nodes.
 func (s *source) readRows(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
-	if set.labels.Format != "numpy" {
-		return fault.New(fault.ErrInput, "%s: other labels have %d columns: they all must, as numpy arrays", s.path(set.labels), s.sh.Classes)
+	if set.labels.Format == "csv" {
+		return bad("%s: other labels have %d columns: they all must, as arrays", s.path(set.labels), s.sh.Classes)
 	}
 	seeds, err := s.openInts(set.seeds)
 	if err != nil {
@@ -58,4 +151,37 @@ func (s *source) readRows(ctx context.Context, set piece, split uint8, l *import
 			return l.Row(v, values[i*s.sh.Classes:(i+1)*s.sh.Classes])
 		})
 	})
+}
+
+// walkSet puts the seeds of a set into a split, at most so many at a time: for as many,
+// next makes the labels ready, of which give gives the i-th to node v.
+func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importer.Labelling, seeds edges.Integers, most int, next func() (int, error), give func(i int, v int64) error) error {
+	ids := make([]int64, most)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := seeds.Next(ids)
+		if err != nil {
+			return err
+		}
+		m, err := next()
+		if err != nil {
+			return err
+		}
+		if m != n {
+			return bad("%s and %s are not equally long", s.path(set.seeds), s.path(set.labels))
+		}
+		if n == 0 {
+			return nil
+		}
+		for i, v := range ids[:n] {
+			if err := l.Assign(v, split); err != nil {
+				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
+			}
+			if err := give(i, v); err != nil {
+				return fmt.Errorf("%s: %w", s.path(set.labels), err)
+			}
+		}
+	}
 }

@@ -90,3 +90,9 @@ func Save(t testing.TB, name string, content []byte) {
 		t.Fatal(err)
 	}
 }
+
+// FormText is a .npy file of one short text, as SciPy writes the name of a matrix's form.
+func FormText(text string) string {
+	header := fmt.Sprintf("{'descr': '|S%d', 'fortran_order': False, 'shape': (), }\n", len(text))
+	return "\x93NUMPY\x01\x00" + string(rune(len(header))) + "\x00" + header + text
+}

@@ -23,7 +23,8 @@ type Table struct {
 
 	near   cuda.Buffer
 	pinned *cuda.Pinned // the rows in RAM, and what lies before them
-	far    cuda.Buffer  // the rows in RAM as the device sees them
+	ram    cuda.Buffer  // what is registered, as the device sees it,
+	far    cuda.Buffer  // and the rows in RAM
 }
 
 // RowBytes returns the bytes of a row.
@@ -45,6 +46,9 @@ func (t *Table) NearOf(entries []uint32) (n int) {
 // Rows returns the rows in the device's memory.
 func (t *Table) Rows() cuda.Buffer { return t.near }
 
+// RAM returns the memory with the rows in RAM as the device sees it, from its first byte on.
+func (t *Table) RAM() cuda.Buffer { return t.ram }
+
 // Open takes memory of an arena, and lets the device use that of the others: ram has them,
 // which may be none, after some bytes to skip. It stays the caller's, who frees it after
 // Close. The calling goroutine is attached.
@@ -60,7 +64,7 @@ func (t *Table) Open(a *cuda.Arena, ram *device.Host, skip int64) (err error) {
 	if err != nil || pages.Bytes() == 0 {
 		return err
 	}
-	t.far = pages.Slice(skip, pages.Bytes()-skip)
+	t.ram, t.far = pages, pages.Slice(skip, pages.Bytes()-skip)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -143,6 +144,37 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// A stack holds what it takes of the host, drives included, but not memory of its users.
+func TestHeld(t *testing.T) {
+	before := device.HostBytes()
+	s := newStack(t, 2, Options{}, soft.Options{Workers: 3})
+	took := device.HostBytes() - before  // bounce buffers: of the stack, and of each drive's medium
+	rings := int64(2 * (0x2000 + 8<<10)) // registers of 128 queues, rings, and PRP lists
+	if n := s.Held(); n < took+rings || n > took+rings+1<<20 {
+		t.Errorf("%d bytes are held, buffers take %d", n, took)
+	}
+	held := s.Held()
+	m, err := device.NewHost(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	if err := s.Register(m.Bytes()); err != nil || s.Held() != held {
+		t.Errorf("%v, %d bytes with memory of a user's, %d without", err, s.Held(), held)
+	}
+	if err := s.Unregister(m.Bytes()); err != nil {
+		t.Error(err)
+	}
+	s.table = heldTable{s.table}
+	if n := s.Held(); n != held+11 {
+		t.Errorf("%d bytes with a table of 11, %d without", n, held)
+	}
+}
+
+type heldTable struct{ Table }
+
+func (heldTable) Held() int64 { return 11 }
 
 var osFS = vfs.OS
 

@@ -31,7 +31,10 @@
 // that the controller writes to, and the list of its pages, which never changes. The host
 // reserves slots of each drive for as many requests as a micro-batch may have, and takes them
 // back in the order of the submissions once they were completed; where there are too few,
-// Submit answers ErrFull. So a request's queue, slot and place in the ring follow from its
+// Submit answers ErrFull. The host does not see the requests, which may all be of one drive: of
+// D drives whose reads are spread evenly, as few as a D-th of the slots are in use then. Drives
+// add rate, and not room: nvme.Options.Queues and Depth are chosen for all that is to be
+// under way, with any number of drives. So a request's queue, slot and place in the ring follow from its
 // number by arithmetic: no locks, no lists of what is free. In the rings, every word has one
 // writer.
 //

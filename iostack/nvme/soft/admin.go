@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 
@@ -85,10 +86,24 @@ func (c *controller) identify(cmd *spec.Command) spec.Status {
 		if cmd.Namespace() == 0 { // those behind it
 			page[0] = 1
 		}
+	case spec.IdentifyNames:
+		if cmd.Namespace() != 1 {
+			return spec.InvalidNamespace | spec.DNR
+		}
+		page[0], page[1] = spec.NameUUID, 16
+		copy(page[4:], c.d.uuid())
 	default:
 		return spec.InvalidField | spec.DNR
 	}
 	return c.answer(cmd, page)
+}
+
+// uuid identifies the namespace: by the file's name, so that it stays what it is (RFC 9562,
+// version 8).
+func (d *Drive) uuid() []byte {
+	b := sha256.Sum256([]byte(d.name))
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	return b[:16]
 }
 
 // logPage answers with the logs that a controller must have, in which nothing has happened.

@@ -1,6 +1,8 @@
 package soft
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"diskgnn/iostack/nvme"
@@ -8,26 +10,33 @@ import (
 
 // bus gives memory addresses that a controller uses.
 type bus struct {
-	mu    sync.RWMutex
-	next  uint64
-	pages map[uint64][]byte // by page number
+	mu   sync.RWMutex
+	next uint64 // page number
+	runs []run  // ascending
 }
 
-func newBus() *bus { return &bus{next: 1 << 20, pages: map[uint64][]byte{}} }
+// run is memory that is contiguous for the controller.
+type run struct {
+	first uint64 // page number
+	b     []byte
+}
+
+func newBus() *bus { return &bus{next: 1 << 20} }
 
 // add makes host memory visible. Runs of pages up to nvme.Contiguous bytes are contiguous;
 // between runs there is a gap.
 func (b *bus) add(m []byte) *nvme.Memory {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := &nvme.Memory{Bytes: m}
-	for at := 0; at < len(m); at += nvme.Page {
-		if at%nvme.Contiguous == 0 {
-			b.next += 7 // a gap, which is no multiple of anything
+	out := &nvme.Memory{Bytes: m, Pages: make([]uint64, 0, len(m)/nvme.Page)}
+	for at := 0; at < len(m); at += nvme.Contiguous {
+		b.next += 7 // a gap, which is no multiple of anything
+		r := run{b.next, m[at:min(at+nvme.Contiguous, len(m))]}
+		b.runs = append(b.runs, r)
+		for range len(r.b) / nvme.Page {
+			out.Pages = append(out.Pages, b.next*nvme.Page)
+			b.next++
 		}
-		b.pages[b.next] = m[at : at+nvme.Page]
-		out.Pages = append(out.Pages, b.next*nvme.Page)
-		b.next++
 	}
 	return out
 }
@@ -35,20 +44,34 @@ func (b *bus) add(m []byte) *nvme.Memory {
 func (b *bus) remove(m *nvme.Memory) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, page := range m.Pages {
-		delete(b.pages, page/nvme.Page)
+	for i := 0; i < len(m.Pages); i += nvme.Contiguous / nvme.Page {
+		if at, known := b.find(m.Pages[i] / nvme.Page); known {
+			b.runs = slices.Delete(b.runs, at, at+1)
+		}
 	}
+}
+
+// find returns the run in which a page lies, of which the caller holds the lock.
+func (b *bus) find(page uint64) (at int, known bool) {
+	behind, begins := slices.BinarySearchFunc(b.runs, page, func(r run, page uint64) int { return cmp.Compare(r.first, page) })
+	if begins {
+		return behind, true
+	}
+	at = behind - 1
+	return at, at >= 0 && page-b.runs[at].first < uint64(len(b.runs[at].b)/nvme.Page)
 }
 
 // at returns the bytes from an address to the end of its page; nil where there is none.
 func (b *bus) at(address uint64) []byte {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	page := b.pages[address/nvme.Page]
-	if page == nil {
+	i, known := b.find(address / nvme.Page)
+	if !known {
 		return nil
 	}
-	return page[address%nvme.Page:]
+	r := &b.runs[i]
+	from := (address/nvme.Page - r.first) * nvme.Page
+	return r.b[from : from+nvme.Page][address%nvme.Page:]
 }
 
 // span returns n contiguous bytes from an address on, which begin a page; nil where they are

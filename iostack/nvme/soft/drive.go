@@ -264,3 +264,23 @@ func (d *Drive) Close() error {
 	}
 	return errors.Join(append(errs, unix.Munmap(d.bar), d.file.Close())...)
 }
+
+// Abandon implements nvme.Transport: nothing writes once the controller's goroutine has ended.
+func (d *Drive) Abandon() error { return d.Close() }
+
+// Held returns the bytes of memory that the drive holds: registers, what Alloc gave, and the
+// buffers of what reads the file.
+func (d *Drive) Held() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := int64(len(d.bar))
+	for m, own := range d.memory {
+		if own {
+			n += int64(len(m.Bytes))
+		}
+	}
+	if d.media != nil {
+		n += int64(len(d.media.ops)) * mediumBuffer
+	}
+	return n
+}

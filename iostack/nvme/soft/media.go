@@ -20,6 +20,9 @@ type media struct {
 	free  []*op
 }
 
+// mediumBuffer is the bytes that a storage stack holds for each read under way.
+const mediumBuffer = 128 << 10
+
 // op is a read under way.
 type op struct {
 	job   job

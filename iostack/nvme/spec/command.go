@@ -37,7 +37,10 @@ const (
 	IdentifyNamespace  = 0
 	IdentifyController = 1
 	IdentifyNamespaces = 2 // the list of those that are active
+	IdentifyNames      = 3 // the list of a namespace's identifiers: type, bytes, 2 reserved, identifier
 	IdentifyBytes      = 4096
+
+	NameUUID = 3 // type of an identifier of 16 bytes
 )
 
 // Logs that a controller has (LID).

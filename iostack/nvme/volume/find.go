@@ -58,7 +58,8 @@ func (v *Volume) Finder(fsys vfs.FS) *Finder {
 // is not on the volume, which is to be read from the file system: files that the directory's
 // meta.json does not list, and directories of other formats than the volume's. A directory of
 // the same format with another fingerprint is an error of kind fault.ErrLineage, so that
-// nobody believes to read from drives what is not there.
+// nobody believes to read from drives what is not there; a volume that has the fingerprint and
+// not all files with their sizes is damage, of kind fault.ErrCorrupt.
 func (f *Finder) Find(path string) (*Placed, error) {
 	dir := filepath.Dir(path)
 	f.mu.Lock()
@@ -77,6 +78,9 @@ func (f *Finder) Find(path string) (*Placed, error) {
 	return nil, nil
 }
 
+// Held returns the bytes of memory that the volume's table takes.
+func (f *Finder) Held() int64 { return f.v.contents.Held() }
+
 func (f *Finder) look(dir string) verdict {
 	if ok, err := vfs.Exists(f.fsys, filepath.Join(dir, stage.MetaFile)); err != nil || !ok {
 		return verdict{err: err}
@@ -89,5 +93,16 @@ func (f *Finder) look(dir string) verdict {
 	if m.Format.Name == c.Format && m.Fingerprint != c.Fingerprint {
 		return verdict{err: fault.New(fault.ErrLineage, "%s is the %s %.12s…, and %s holds %.12s…: load it with diskgnn nvme load", dir, c.Format, m.Fingerprint, names(f.v.drives), c.Fingerprint)}
 	}
-	return verdict{here: m.Fingerprint == c.Fingerprint}
+	if m.Fingerprint != c.Fingerprint {
+		return verdict{}
+	}
+	for _, want := range m.Files { // or reads would go to the file system, or beyond a file's end
+		switch file := c.File(want.Name); {
+		case file == nil:
+			return verdict{err: fault.New(fault.ErrCorrupt, "%s has no %s, which %s has: load it with diskgnn nvme load", names(f.v.drives), want.Name, dir)}
+		case file.Size != want.Size:
+			return verdict{err: fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, in %s %d: load it with diskgnn nvme load", names(f.v.drives), want.Name, file.Size, dir, want.Size)}
+		}
+	}
+	return verdict{here: true}
 }

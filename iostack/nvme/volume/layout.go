@@ -79,6 +79,9 @@ func fit(drives []Drive, unit int64) (Layout, error) {
 	return l, nil
 }
 
+// maxGeneration is more than any volume sees, and has successors.
+const maxGeneration = 1 << 62
+
 const (
 	labelMagic = "DGNNVOL1"
 	superMagic = "DGNNVSB1"
@@ -190,7 +193,9 @@ func decodeSuper(b []byte, id ID, pages int64) (s super, whole bool, err error) 
 		}
 		return s, false, nil
 	}
-	s.generation = binary.LittleEndian.Uint64(b[8:])
+	if s.generation = binary.LittleEndian.Uint64(b[8:]); s.generation > maxGeneration {
+		return s, false, fault.New(fault.ErrCorrupt, "its superblock is of generation %d, behind which there is none", s.generation)
+	}
 	copy(s.id[:], b[16:])
 	for i, r := range []*ref{&s.force, &s.underWay} {
 		r.first = int64(binary.LittleEndian.Uint64(b[32+24*i:]))

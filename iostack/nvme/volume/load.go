@@ -120,8 +120,8 @@ func contentsOf(fsys vfs.FS, dir string, m *stage.Meta) (*Contents, error) {
 		c.Files = append(c.Files, File{Name: name, Size: size, Sums: binio.Sums{Granule: Granule, Size: size, CRC: make([]uint32, granulesOf(size))}})
 	}
 	for _, f := range m.Files {
-		if len(f.Name) > maxName {
-			return nil, fault.New(fault.ErrInput, "%s: the name %.80q… is longer than %d bytes", dir, f.Name, maxName)
+		if !validName(f.Name) {
+			return nil, fault.New(fault.ErrInput, "%s: no volume has a file named %.80q: a name is a path in the directory of up to %d bytes that can be shown", dir, f.Name, maxName)
 		}
 		add(f.Name, f.Size)
 	}
@@ -144,7 +144,7 @@ func (l *loader) begin(r *Result) error {
 	v := l.v
 	begun, err := v.table(v.super.underWay)
 	switch {
-	case errors.Is(err, fault.ErrCorrupt):
+	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrVersion) && l.o.Force:
 		r.Note = fmt.Sprintf("what an interrupted load left is not believed: %v", err)
 	case err != nil:
 		return err

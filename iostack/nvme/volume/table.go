@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+	"unsafe"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -50,6 +54,16 @@ type Extent struct{ First, Pages int64 }
 func (c *Contents) Bytes() (n int64) {
 	for i := range c.Files {
 		n += c.Files[i].Size
+	}
+	return n
+}
+
+// Held returns the bytes of memory that the table takes.
+func (c *Contents) Held() int64 {
+	n := int64(cap(c.Files)) * int64(unsafe.Sizeof(File{}))
+	for i := range c.Files {
+		f := &c.Files[i]
+		n += int64(len(f.Name)) + int64(cap(f.Extents))*int64(unsafe.Sizeof(Extent{})) + 4*int64(cap(f.Sums.CRC))
 	}
 	return n
 }
@@ -156,7 +170,7 @@ func decodeTable(b []byte, pages int64) (*Contents, error) {
 	written := d.U64()
 	c.Fingerprint = hex.EncodeToString(d.Raw(32))
 	c.Format = string(d.Raw(format))
-	if d.Err() == nil && (format > maxFormat || granule != Granule || granules > uint64(len(b)/4) || written > granules) {
+	if d.Err() == nil && (format > maxFormat || !plain(c.Format) || granule != Granule || granules > uint64(len(b)/4) || written > granules) {
 		d.Fail("%d of %d granules of %d bytes, and a format of %d", written, granules, granule, format)
 	}
 	c.written = int64(written)
@@ -178,7 +192,7 @@ func decodeTable(b []byte, pages int64) (*Contents, error) {
 		}
 		switch {
 		case d.Err() != nil:
-		case !fs.ValidPath(f.Name) || len(f.Name) > maxName || f.Name == ".":
+		case !validName(f.Name):
 			d.Fail("a file named %.80q", f.Name)
 		case len(c.Files) > 0 && c.Files[len(c.Files)-1].Name >= f.Name:
 			d.Fail("%.80q is listed twice, or out of order", f.Name)
@@ -201,6 +215,18 @@ func decodeTable(b []byte, pages int64) (*Contents, error) {
 		copy(binio.Bytes(f.Sums.CRC), d.Raw(4*n))
 	}
 	return c, apart(all)
+}
+
+// validName reports whether a table may have a file of a name: a path in the directory, not too
+// long, and of characters that can be shown.
+func validName(name string) bool {
+	return fs.ValidPath(name) && name != "." && len(name) <= maxName && plain(name)
+}
+
+// plain reports whether a text can be shown as it is: others could do to a terminal what they
+// like.
+func plain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // apart makes sure that no page is in two extents.

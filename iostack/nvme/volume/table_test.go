@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -267,4 +268,12 @@ func TestSpace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a table is counted with is what its files, names, extents and checksums take.
+func TestHeld(t *testing.T) {
+	c := &Contents{Files: []File{{Name: "four", Extents: make([]Extent, 3), Sums: binio.Sums{CRC: make([]uint32, 5)}}, {Name: "x"}}}
+	if n, want := c.Held(), int64(2*unsafe.Sizeof(File{})+4+1+3*16+5*4); n != want {
+		t.Errorf("%d bytes, want %d", n, want)
+	}
 }

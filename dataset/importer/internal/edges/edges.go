@@ -54,8 +54,26 @@ func TwoRows(open func() (*npz.Array, error)) (_ Pairs, err error) {
 		return nil, errors.Join(err, a.Close())
 	}
 	left := a.Shape[1]
-	p := &twoRows{src: newAhead(a, 0, left), dst: newAhead(b, left, left)}
+	p := &twoRows{src: newAhead(a, 0, left, false), dst: newAhead(b, left, left, true)}
 	return p, nil
+}
+
+// TwoVectors reads the edges of two arrays of equal length, sources and destinations, by the names
+// that open knows them by.
+func TwoVectors(open func(key string) (*npz.Array, error), src, dst string) (Pairs, error) {
+	a, err := open(src)
+	if err != nil {
+		return nil, err
+	}
+	b, err := open(dst)
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	n := a.Count()
+	if err := errors.Join(a.Vector(-1), b.Vector(n)); err != nil {
+		return nil, errors.Join(err, a.Close(), b.Close())
+	}
+	return &twoRows{src: newAhead(a, 0, n, true), dst: newAhead(b, 0, n, true)}, nil
 }
 
 // twoRows yields the pairs of two streams that are read concurrently: of an archive, both are
@@ -64,6 +82,9 @@ type twoRows struct{ src, dst *ahead }
 
 func (p *twoRows) Next(dst, src []int64) (int, error) {
 	n, err := p.src.next(src)
+	if err == nil && n == 0 { // the end: what the other stream found there counts too
+		_, err = p.dst.next(dst[:0])
+	}
 	if err != nil || n == 0 {
 		return 0, err
 	}
@@ -91,8 +112,9 @@ type ahead struct {
 	ended  chan struct{}
 }
 
-// newAhead begins to read count elements behind the first ones.
-func newAhead(a *npz.Array, skip, count int64) *ahead {
+// newAhead begins to read count elements behind the first ones. If they are the array's last,
+// what an archive checks at its end is checked.
+func newAhead(a *npz.Array, skip, count int64, last bool) *ahead {
 	const pieces = 4
 	r := &ahead{a: a, pieces: make(chan []int64, pieces), free: make(chan []int64, pieces), stop: make(chan struct{}), ended: make(chan struct{})}
 	for range pieces {
@@ -102,12 +124,12 @@ func newAhead(a *npz.Array, skip, count int64) *ahead {
 		defer fault.Crash()
 		defer close(r.ended)
 		defer close(r.pieces)
-		r.failed = r.read(skip, count)
+		r.failed = r.read(skip, count, last)
 	}()
 	return r
 }
 
-func (r *ahead) read(skip, count int64) error {
+func (r *ahead) read(skip, count int64, last bool) error {
 	for skip > 0 {
 		n := min(skip, 64*chunk)
 		if err := r.a.Skip(n); err != nil {
@@ -133,6 +155,9 @@ func (r *ahead) read(skip, count int64) error {
 		}
 		count -= int64(len(b))
 		r.pieces <- b // there is room for all that there are
+	}
+	if last {
+		return r.a.End()
 	}
 	return nil
 }

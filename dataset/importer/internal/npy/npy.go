@@ -15,12 +15,13 @@ import (
 	"strconv"
 	"strings"
 
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 )
 
 // Header describes an array.
 type Header struct {
-	Kind    byte // 'i', 'u', 'f' or 'b', as NumPy spells them
+	Kind    byte // 'i', 'u', 'f' or 'b', as NumPy spells them; 'B' is bfloat16, which it has not
 	Size    int  // bytes of an element
 	Fortran bool // column-major
 	Shape   []int64
@@ -44,11 +45,23 @@ func (h *Header) Count() int64 {
 
 // Type returns the element type as NumPy names it.
 func (h *Header) Type() string {
-	name := map[byte]string{'i': "int", 'u': "uint", 'f': "float", 'b': "bool"}[h.Kind]
+	name := map[byte]string{'i': "int", 'u': "uint", 'f': "float", 'b': "bool", 'B': "bfloat"}[h.Kind]
 	if h.Kind == 'b' {
 		return name
 	}
 	return name + strconv.Itoa(8*h.Size)
+}
+
+// DType returns the type of features that holds the elements: float16 and bfloat16 themselves,
+// float32 for all others.
+func (h *Header) DType() dtype.Type {
+	switch {
+	case h.Kind == 'f' && h.Size == 2:
+		return dtype.Float16
+	case h.Kind == 'B':
+		return dtype.BFloat16
+	}
+	return dtype.Float32
 }
 
 // Integer reports whether the elements are integers.

@@ -26,7 +26,12 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}, nil
+	return NewRaw(h, r), nil
+}
+
+// NewRaw reads the elements of an array without a header, which h describes.
+func NewRaw(h Header, r io.Reader) *Reader {
+	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}
 }
 
 // next returns the bytes of the next elements, n at most.
@@ -88,6 +93,8 @@ func (r *Reader) Floats(dst []float32) error {
 		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
 		case "f2":
 			dtype.Convert(binio.Bytes(dst[:n]), dtype.Float32, b, dtype.Float16)
+		case "B2":
+			dtype.Convert(binio.Bytes(dst[:n]), dtype.Float32, b, dtype.BFloat16)
 		case "f4":
 			copy(binio.Bytes(dst), b)
 		case "f8":
@@ -158,11 +165,6 @@ func (r *Reader) Skip(n int64) error {
 	return nil
 }
 
-// NewRaw reads the elements of an array without a header, which h describes.
-func NewRaw(h Header, r io.Reader) *Reader {
-	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}
-}
-
 // Describe returns the header of an array of the given type, as NumPy spells it without the
 // byte order: f4, i8 and so on, or its long name.
 func Describe(dtype string, shape ...int64) (Header, error) {
@@ -193,6 +195,10 @@ func (r *Reader) Doubles(dst []float64) error {
 			dtype.Convert(binio.Bytes(half), dtype.Float32, b, dtype.Float16)
 			for i, v := range half {
 				dst[i] = float64(v)
+			}
+		case "B2":
+			for i, v := range binio.View[uint16](b) {
+				dst[i] = float64(math.Float32frombits(uint32(v) << 16))
 			}
 		case "f4":
 			for i, v := range binio.View[uint32](b) {

@@ -1,6 +1,8 @@
 package npz
 
 import (
+	"context"
+
 	"diskgnn/dataset"
 	"diskgnn/internal/fault"
 )
@@ -49,4 +51,30 @@ func (r *LabelRows) Next() ([]float32, int, error) {
 	r.left -= int64(n)
 	values := r.buf[:n*r.classes]
 	return values, n, r.a.Floats(values)
+}
+
+// EachLabelRow calls do for every row of an array with so many columns, one per class.
+func EachLabelRow(ctx context.Context, a *Array, classes int, do func(v int64, values []float32) error) error {
+	rows, err := NewLabelRows(a, classes)
+	if err != nil {
+		return err
+	}
+	for v := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		values, n, err := rows.Next()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return a.End()
+		}
+		for i := range n {
+			if err := do(v, values[i*classes:(i+1)*classes]); err != nil {
+				return a.Fail(err)
+			}
+			v++
+		}
+	}
 }

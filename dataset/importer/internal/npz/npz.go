@@ -5,6 +5,7 @@ package npz
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,12 @@ type Array struct {
 	name   string // of the file, and in an archive the array
 	member bool   // of an archive
 	closer io.Closer
+}
+
+// New returns an array whose elements r yields; it reads them from the beginning, and skips by
+// seeking if r can. Closing the array closes c.
+func New(h npy.Header, r io.Reader, name string, c io.Closer) *Array {
+	return &Array{npy.NewRaw(h, r), name, false, c}
 }
 
 // Close closes the file, or the member.
@@ -113,7 +120,7 @@ func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r, err := openZip(f, st.Size())
+	r, err := OpenZip(f, st.Size())
 	if err != nil {
 		return nil, errors.Join(fault.New(fault.ErrInput, "%s is no .npz archive, or a truncated one: %v", name, err), f.Close())
 	}
@@ -152,6 +159,28 @@ func (z *Archive) Array(key string) (*Array, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), unpacking{c}.Close())
 	}
 	return &Array{r, name, true, unpacking{c}}, nil
+}
+
+// Text returns an array of one short text, such as the name that SciPy saves of a matrix's form.
+func (z *Archive) Text(key string) (text string, err error) {
+	e := z.entry(key)
+	if e == nil {
+		return "", fault.New(fault.ErrInput, "%s has no array %q", z.name, key)
+	}
+	c, err := e.Open()
+	if err != nil {
+		return "", fault.New(fault.ErrInput, "%s: %s: %v", z.name, key, err)
+	}
+	const most = 512 // the header takes 128
+	b, err := io.ReadAll(io.LimitReader(inflated{c}, most))
+	if err = errors.Join(err, unpacking{c}.Close()); err != nil {
+		return "", fmt.Errorf("%s: %s: %w", z.name, key, err)
+	}
+	_, after, ok := bytes.Cut(b, []byte("\n"))
+	if !ok || len(b) == most || !bytes.HasPrefix(b, []byte(npy.Magic)) {
+		return "", fault.New(fault.ErrInput, "%s: %s: not an array of one text", z.name, key)
+	}
+	return strings.ReplaceAll(string(after), "\x00", ""), nil // NumPy's own texts have four bytes a letter
 }
 
 // inflateBuffer gathers what a decompressor yields.

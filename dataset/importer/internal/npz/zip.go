@@ -16,9 +16,9 @@ const (
 	maxDirectory = 1 << 20
 )
 
-// openZip opens an archive whose directory is of a size that an archive of arrays has,
+// OpenZip opens an archive whose directory is of a size that an archive of arrays has,
 // before anything is allocated by what the directory says of itself.
-func openZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
+func OpenZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	n, err := zipMembers(r, size)
 	if err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func FuzzZip(f *testing.F) {
 	f.Add([]byte("PK\x06\x07PK\x05\x06"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := allocated(func() {
-			z, err := openZip(bytes.NewReader(b), int64(len(b)))
+			z, err := OpenZip(bytes.NewReader(b), int64(len(b)))
 			if err == nil && len(z.File) > 65_535 {
 				t.Errorf("%d members", len(z.File))
 			}

@@ -1,0 +1,263 @@
+// Package export writes datasets in the forms of other tools: a source tree of GraphBolt's, or
+// plain arrays of NumPy's.
+//
+// A tree of GraphBolt's (FormatGraphBolt) is what its OnDiskDataset loads, and what dataset/importer
+// imports again:
+//
+//	metadata.yaml
+//	edges.npy             int64 (2, edges): sources, destinations, ordered by destination
+//	feat.npy              (nodes, dim)
+//	SET_seeds.npy         int64: the nodes of a split, ascending; SET is train, valid or test
+//	SET_labels.npy        int64, or uint8 of a column per class
+//
+// Arrays (FormatNPY) are the dataset's own files with headers: indptr.npy (int64), indices.npy
+// (uint32), features.npy, labels.npy (int32, -1 for none), targets.npy (uint8 of a column per class, of
+// multi-label datasets) and train.npy, valid.npy and test.npy (uint32).
+//
+// Features are float32 or float16 as in the dataset; NumPy has no bfloat16, which becomes float32.
+// Every byte that is read is checked. Labels of nodes that are in no split have no place in a tree
+// of GraphBolt's: imported again, these nodes have none.
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"diskgnn/dataset"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+)
+
+// What a dataset can be written as.
+const (
+	FormatGraphBolt = "graphbolt"
+	FormatNPY       = "npy"
+)
+
+// Formats lists them.
+func Formats() []string { return []string{FormatGraphBolt, FormatNPY} }
+
+// Options say what to write.
+type Options struct {
+	Format string // one of Formats
+	Out    string // a directory, which must not exist
+}
+
+// Result says what was written.
+type Result struct {
+	Out       string  `json:"out"`
+	Format    string  `json:"format"`
+	Nodes     int64   `json:"nodes"`
+	Edges     int64   `json:"edges"`
+	DType     string  `json:"dtype"` // of the features written
+	DiskBytes int64   `json:"disk_bytes"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// chunk is about how many bytes are written at a time.
+const chunk = 1 << 20
+
+// Run writes a dataset into Out. The files are written into Out.exporting, which becomes Out when all
+// are durable; what an interrupted run left there is removed.
+//
+// It holds graph.OffsetsBytes of the dataset, the labels and splits, 9 bytes a node at most, and a few
+// chunks.
+func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep progress.Reporter) (Result, error) {
+	began := time.Now()
+	if !slices.Contains(Formats(), o.Format) {
+		return Result{}, fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))
+	}
+	if there, err := vfs.Exists(fsys, o.Out); err != nil || there {
+		return Result{}, errors.Join(err, fault.New(fault.ErrExists, "export: %s exists", o.Out))
+	}
+	e := &exporting{ctx: ctx, fs: fsys, d: d, f: d.Facts(), dir: filepath.Clean(o.Out) + ".exporting", rep: rep}
+	write := e.arrays
+	if o.Format == FormatGraphBolt {
+		write = e.graphBolt
+	}
+	if err := e.run(write, o.Out); err != nil {
+		return Result{}, fmt.Errorf("export: %w", err)
+	}
+	return Result{o.Out, o.Format, e.f.Nodes, e.f.Edges, string(e.featureType()), e.written, time.Since(began).Seconds()}, nil
+}
+
+// exporting is one run.
+type exporting struct {
+	ctx     context.Context
+	fs      vfs.FS
+	d       *dataset.Dataset
+	f       dataset.Facts
+	dir     string
+	rep     progress.Reporter
+	written int64
+}
+
+func (e *exporting) run(write func() error, out string) error {
+	if err := e.checkSpace(); err != nil {
+		return err
+	}
+	if err := errors.Join(e.fs.RemoveAll(e.dir), e.fs.MkdirAll(e.dir)); err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	if err := e.fs.SyncDir(e.dir); err != nil {
+		return err
+	}
+	if err := e.fs.Rename(e.dir, out); err != nil {
+		return err
+	}
+	return e.fs.SyncDir(filepath.Dir(filepath.Clean(out)))
+}
+
+// checkSpace refuses to begin where the disk has no room for edges and features, which is nearly all
+// that is written.
+func (e *exporting) checkSpace() error {
+	need := 16*e.f.Edges + e.f.Nodes*int64(e.f.Dim*e.featureType().Size())
+	free, err := e.fs.Free(filepath.Dir(filepath.Clean(e.dir)))
+	if err == nil && free < need {
+		err = fault.New(fault.ErrBudget, "%s takes %s, the disk has %s left (--skip-space-check begins all the same)", e.dir, budget.FormatBytes(need), budget.FormatBytes(free))
+	}
+	return err
+}
+
+func (e *exporting) arrays() error {
+	if err := e.indptr("indptr.npy"); err != nil {
+		return err
+	}
+	if err := e.array("indices.npy", "<u4", []int64{e.f.Edges}, func(w *file) error {
+		return e.d.ScanIndices(e.ctx, e.rep, "write indices", func(_ int64, sources []uint32) error { return w.append(binio.Bytes(sources)) })
+	}); err != nil {
+		return err
+	}
+	if err := e.features("features.npy"); err != nil {
+		return err
+	}
+	labels, err := e.d.Labels()
+	if err != nil {
+		return err
+	}
+	if err := e.array("labels.npy", "<i4", []int64{e.f.Nodes}, func(w *file) error { return w.append(binio.Bytes(labels)) }); err != nil {
+		return err
+	}
+	if e.f.MultiLabel() {
+		all := make([]uint32, 0, rowsAtOnce)
+		if err := e.array("targets.npy", "|u1", []int64{e.f.Nodes, int64(e.f.Classes)}, func(w *file) error {
+			for v := int64(0); v < e.f.Nodes; v += rowsAtOnce {
+				all = all[:0]
+				for u := v; u < min(v+rowsAtOnce, e.f.Nodes); u++ {
+					all = append(all, uint32(u))
+				}
+				if err := e.targets(w, all); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	for _, name := range dataset.SplitNames {
+		nodes, err := e.d.Split(name)
+		if err != nil {
+			return err
+		}
+		if err := e.array(name+".npy", "<u4", []int64{int64(len(nodes))}, func(w *file) error { return w.append(binio.Bytes(nodes)) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsAtOnce is for how many nodes classes are read at a time.
+const rowsAtOnce = 1 << 14
+
+// targets appends a column per class for each node.
+func (e *exporting) targets(w *file, nodes []uint32) error {
+	bits, err := e.d.Targets(e.ctx, nodes)
+	if err != nil {
+		return err
+	}
+	row := make([]byte, e.f.Classes)
+	bytes := graph.TargetBytes(e.f.Classes)
+	for i := range nodes {
+		for c := range row {
+			row[c] = bits[i*bytes+c/8] >> (c % 8) & 1
+		}
+		if err := w.append(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indptr writes where each node's in-neighbours begin.
+func (e *exporting) indptr(name string) error {
+	o, err := e.d.Offsets(e.ctx, e.rep)
+	if err != nil {
+		return err
+	}
+	return e.array(name, "<i8", []int64{e.f.Nodes + 1}, func(w *file) error {
+		part := make([]int64, 0, chunk/8)
+		for v := range e.f.Nodes + 1 {
+			if part = append(part, o.Start(v)); len(part) == cap(part) {
+				if err := w.append(binio.Bytes(part)); err != nil {
+					return err
+				}
+				part = part[:0]
+			}
+		}
+		return w.append(binio.Bytes(part))
+	})
+}
+
+// featureType is the type that features are written in.
+func (e *exporting) featureType() dtype.Type {
+	if e.f.DType == dtype.Float16 {
+		return dtype.Float16
+	}
+	return dtype.Float32
+}
+
+func (e *exporting) features(name string) error {
+	to := e.featureType()
+	descr := map[dtype.Type]string{dtype.Float32: "<f4", dtype.Float16: "<f2"}[to]
+	if to != e.f.DType {
+		e.rep.Logf("NumPy has no %s: the features are written as %s", e.f.DType, to)
+	}
+	return e.array(name, descr, []int64{e.f.Nodes, int64(e.f.Dim)}, func(w *file) error {
+		task := e.rep.Task("write features", e.f.Nodes*int64(e.f.RowBytes()), progress.Bytes)
+		defer task.Done()
+		rows := max(chunk/int64(e.f.RowBytes()), 1)
+		raw := make([]byte, rows*int64(e.f.RowBytes()))
+		wide := make([]byte, rows*int64(e.f.Dim*to.Size()))
+		for v := int64(0); v < e.f.Nodes; v += rows {
+			hi := min(v+rows, e.f.Nodes)
+			b := raw[:(hi-v)*int64(e.f.RowBytes())]
+			if err := e.d.ReadFeatures(e.ctx, v, hi, b); err != nil {
+				return err
+			}
+			task.Add(int64(len(b)))
+			if to != e.f.DType {
+				out := wide[:(hi-v)*int64(e.f.Dim*to.Size())]
+				dtype.Convert(out, to, b, e.f.DType)
+				b = out
+			}
+			if err := w.append(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,147 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+)
+
+// graphBolt writes a source tree.
+func (e *exporting) graphBolt() error {
+	if err := e.edges(); err != nil {
+		return err
+	}
+	if err := e.features("feat.npy"); err != nil {
+		return err
+	}
+	labels, err := e.d.Labels()
+	if err != nil {
+		return err
+	}
+	inSplit := int64(0)
+	for _, name := range dataset.SplitNames {
+		nodes, err := e.d.Split(name)
+		if err != nil {
+			return err
+		}
+		inSplit += int64(len(nodes))
+		if err := e.set(name, nodes, labels); err != nil {
+			return err
+		}
+	}
+	left := -inSplit
+	for _, c := range labels {
+		if c != graph.Unlabelled {
+			left++
+		}
+	}
+	if left > 0 {
+		e.rep.Logf("%d nodes have labels and are in no split: a tree of GraphBolt's has no place for these labels", left)
+	}
+	return e.metadata()
+}
+
+// edges writes sources, then destinations.
+func (e *exporting) edges() error {
+	o, err := e.d.Offsets(e.ctx, e.rep)
+	if err != nil {
+		return err
+	}
+	part := make([]int64, 0, chunk/8)
+	return e.array("edges.npy", "<i8", []int64{2, e.f.Edges}, func(w *file) error {
+		add := func(v int64) error {
+			if part = append(part, v); len(part) < cap(part) {
+				return nil
+			}
+			err := w.append(binio.Bytes(part))
+			part = part[:0]
+			return err
+		}
+		if err := e.d.ScanIndices(e.ctx, e.rep, "write sources", func(_ int64, sources []uint32) error {
+			for _, u := range sources {
+				if err := add(int64(u)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		for v := range e.f.Nodes {
+			if v%chunk == 0 && e.ctx.Err() != nil {
+				return e.ctx.Err()
+			}
+			for range o.Degree(uint32(v)) {
+				if err := add(v); err != nil {
+					return err
+				}
+			}
+		}
+		return w.append(binio.Bytes(part))
+	})
+}
+
+// set writes the seeds and labels of a split.
+func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
+	n := int64(len(nodes))
+	wide := func(value func(v uint32) int64) func(*file) error {
+		return func(w *file) error {
+			part := make([]int64, 0, rowsAtOnce)
+			for i, v := range nodes {
+				if part = append(part, value(v)); len(part) == cap(part) || i == len(nodes)-1 {
+					if err := w.append(binio.Bytes(part)); err != nil {
+						return err
+					}
+					part = part[:0]
+				}
+			}
+			return nil
+		}
+	}
+	if err := e.array(name+"_seeds.npy", "<i8", []int64{n}, wide(func(v uint32) int64 { return int64(v) })); err != nil {
+		return err
+	}
+	if !e.f.MultiLabel() {
+		return e.array(name+"_labels.npy", "<i8", []int64{n}, wide(func(v uint32) int64 { return int64(labels[v]) }))
+	}
+	return e.array(name+"_labels.npy", "|u1", []int64{n, int64(e.f.Classes)}, func(w *file) error {
+		for lo := 0; lo < len(nodes); lo += rowsAtOnce {
+			if err := e.targets(w, nodes[lo:min(lo+rowsAtOnce, len(nodes))]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// metadata writes metadata.yaml, last.
+func (e *exporting) metadata() error {
+	var b strings.Builder
+	fmt.Fprintf(&b, `dataset_name: diskgnn
+graph:
+  nodes:
+    - num: %d
+  edges:
+    - format: numpy
+      path: edges.npy
+feature_data:
+  - domain: node
+    name: feat
+    format: numpy
+    in_memory: false
+    path: feat.npy
+tasks:
+  - name: node_classification
+    num_classes: %d
+`, e.f.Nodes, e.f.Classes)
+	for i, key := range []string{"train_set", "validation_set", "test_set"} {
+		fmt.Fprintf(&b, "    %s:\n      - data:\n", key)
+		for _, what := range []string{"seeds", "labels"} {
+			fmt.Fprintf(&b, "          - name: %s\n            format: numpy\n            path: %s_%s.npy\n", what, dataset.SplitNames[i], what)
+		}
+	}
+	return e.create("metadata.yaml", func(w *file) error { return w.append([]byte(b.String())) })
+}

@@ -1,0 +1,86 @@
+package export
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"diskgnn/internal/vfs"
+)
+
+// file is a file being written.
+type file struct {
+	f    vfs.File
+	buf  *bufio.Writer
+	size int64
+}
+
+func (w *file) append(b []byte) error {
+	w.size += int64(len(b))
+	_, err := w.buf.Write(b)
+	return err
+}
+
+// create writes a file, and makes it durable.
+func (e *exporting) create(name string, write func(*file) error) (err error) {
+	path := filepath.Join(e.dir, name)
+	f, err := e.fs.Create(path)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	w := &file{f: f, buf: bufio.NewWriterSize(f, chunk)}
+	if err = write(w); err == nil {
+		if err = w.buf.Flush(); err == nil {
+			err = f.Sync()
+		}
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	e.written += w.size
+	return e.ctx.Err()
+}
+
+// array writes a .npy file; write appends its elements, of which there must be as many as the shape
+// says.
+func (e *exporting) array(name, descr string, shape []int64, write func(*file) error) error {
+	return e.create(name, func(w *file) error {
+		head := header(descr, shape)
+		if err := w.append(head); err != nil {
+			return err
+		}
+		if err := write(w); err != nil {
+			return err
+		}
+		size, err := strconv.ParseInt(descr[2:], 10, 64)
+		for _, d := range shape {
+			size *= d
+		}
+		if err == nil && w.size != int64(len(head))+size {
+			err = fmt.Errorf("%d bytes of elements instead of %d", w.size-int64(len(head)), size)
+		}
+		return err
+	})
+}
+
+// header is that of version 1 of the format, padded so that elements begin at a multiple of 64.
+func header(descr string, shape []int64) []byte {
+	dims := make([]string, len(shape))
+	for i, d := range shape {
+		dims[i] = strconv.FormatInt(d, 10)
+	}
+	tuple := strings.Join(dims, ", ")
+	if len(shape) == 1 {
+		tuple += ","
+	}
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
+	const fixed, align = 10, 64
+	text += strings.Repeat(" ", align-1-(fixed+len(text))%align) + "\n"
+	b := append([]byte("\x93NUMPY\x01\x00"), 0, 0)
+	binary.LittleEndian.PutUint16(b[8:], uint16(len(text)))
+	return append(b, text...)
+}

@@ -1,0 +1,635 @@
+// Package dglchunked imports graphs in DGL's chunked format, which GraphStorm's GSProcessing writes
+// and DistDGL's partitioning reads.
+//
+// A graph is a directory with a metadata.json. It has, for each type of nodes and of edges
+// ("source:relation:destination"), how many there are in each chunk, and the chunks' files: edges
+// of two columns, and data of nodes by name, a row per node. A file is csv, numpy or parquet.
+//
+// Several types become one homogeneous graph: the nodes of the types follow each other in the order
+// of node_type, and every edge keeps its direction. One type has labels, and its features are the
+// graph's; the nodes of the others have zeros. Labels are the data that graph_info names as
+// ntype_label_property, or what is called label, labels or y; sets are train_mask, val_mask and
+// test_mask. Features are the data called feat, or all other data, side by side in alphabetical
+// order.
+package dglchunked
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/rowstream"
+	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Name is the format's.
+const Name = "dgl-chunked"
+
+// Format reads DGL's chunked format.
+var Format = importer.Format{
+	Name:   Name,
+	What:   "DGL's chunked format, a directory with metadata.json, as GraphStorm and DistDGL have it",
+	Takes:  []string{"task", "feature"},
+	Detect: detect,
+	Open:   open,
+}
+
+const (
+	metadataFile = "metadata.json"
+	// maxMetadata bounds its text, and held what is made of it.
+	maxMetadata = 1 << 20
+	held        = 16 << 20
+)
+
+// metadata is what is read of metadata.json.
+type metadata struct {
+	NodeType []string                        `json:"node_type"`
+	Nodes    [][]int64                       `json:"num_nodes_per_chunk"`
+	EdgeType []string                        `json:"edge_type"`
+	Edges    [][]int64                       `json:"num_edges_per_chunk"`
+	EdgeData map[string]*document            `json:"edges"`
+	NodeData map[string]map[string]*document `json:"node_data"`
+	Info     struct {
+		Label    []string `json:"ntype_label"`
+		Property []string `json:"ntype_label_property"`
+	} `json:"graph_info"`
+}
+
+// document is the files of the chunks of one thing.
+type document struct {
+	Format struct {
+		Name      string `json:"name"`
+		Delimiter string `json:"delimiter"`
+	} `json:"format"`
+	Data []string `json:"data"`
+
+	paths []string // Data, inside the directory
+}
+
+// source is an open graph.
+type source struct {
+	fs    vfs.FS
+	dir   string
+	meta  string
+	m     metadata
+	sh    importer.Shape
+	first []int64 // node of each type, and after the last the number of nodes
+	kind  int     // the type with labels
+	label table
+	masks [3]*table
+	feats []table
+}
+
+// table is data of the nodes that have labels.
+type table struct {
+	name   string
+	d      *document
+	counts []int64 // rows of the chunks
+	dim    int
+}
+
+func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+
+func detect(fsys vfs.FS, sources []string) string {
+	if len(sources) != 1 {
+		return ""
+	}
+	name := sources[0]
+	if filepath.Base(name) != metadataFile {
+		name = filepath.Join(name, metadataFile)
+	}
+	if there, err := vfs.Exists(fsys, name); err != nil || !there {
+		return ""
+	}
+	return "it has a " + metadataFile
+}
+
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+	name, err := importer.One(sources)
+	if err != nil {
+		return nil, err
+	}
+	st, err := file.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{fs: fsys, dir: name, meta: filepath.Join(name, metadataFile)}
+	if !st.IsDir() {
+		s.dir, s.meta = filepath.Dir(name), name
+	}
+	if _, err := file.Stat(fsys, s.meta); err != nil {
+		return nil, err
+	}
+	content, err := vfs.ReadSmall(fsys, s.meta, maxMetadata)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.meta, err)
+	}
+	if err := json.Unmarshal(content, &s.m); err != nil {
+		return nil, bad("%s: %v", s.meta, err)
+	}
+	for _, step := range []func(*importer.Reading) error{s.readTypes, s.readEdgeTypes, s.pickLabel, s.pickFeatures} {
+		if err := step(o); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.meta, err)
+		}
+	}
+	return s, s.readShapes()
+}
+
+// sum adds up counts, as far as they are those of a graph.
+func sum(counts []int64, limit int64) (int64, error) {
+	var n int64
+	for _, c := range counts {
+		if c < 0 || c > limit-n {
+			return 0, bad("a chunk of %d nodes or edges", c)
+		}
+		n += c
+	}
+	return n, nil
+}
+
+// readTypes gives each type its nodes.
+func (s *source) readTypes(*importer.Reading) error {
+	if len(s.m.NodeType) == 0 || len(s.m.Nodes) != len(s.m.NodeType) {
+		return bad("it has %d node types, and chunks of %d", len(s.m.NodeType), len(s.m.Nodes))
+	}
+	s.sh.Held = held
+	s.first = []int64{0}
+	for i, counts := range s.m.Nodes {
+		n, err := sum(counts, math.MaxInt64/2-s.sh.Nodes)
+		if err != nil {
+			return fmt.Errorf("the type %.40q: %w", s.m.NodeType[i], err)
+		}
+		s.sh.Nodes += n
+		s.first = append(s.first, s.sh.Nodes)
+	}
+	if s.sh.Nodes < 1 {
+		return bad("a graph of %d nodes", s.sh.Nodes)
+	}
+	if len(s.m.NodeType) > 1 {
+		var places []string
+		for i, name := range s.m.NodeType {
+			places = append(places, name+"="+strconv.FormatInt(s.first[i], 10))
+		}
+		s.choose("types", strings.Join(places, ","))
+	}
+	return dataset.CheckNodes("graph", s.sh.Nodes)
+}
+
+func (s *source) choose(option, value string) {
+	if s.sh.Reading == nil {
+		s.sh.Reading = map[string]string{}
+	}
+	s.sh.Reading[option] = value
+}
+
+// check finds a document's files, of which there are so many or, if that is negative, some.
+func (s *source) check(d *document, what string, chunks int) error {
+	if d == nil || len(d.Data) == 0 {
+		return bad("it names no files of %.80s", what)
+	}
+	if chunks >= 0 && len(d.Data) != chunks {
+		return bad("%.80s are in %d files instead of one for each of %d chunks", what, len(d.Data), chunks)
+	}
+	switch d.Format.Name {
+	case "csv", "numpy", "parquet":
+	default:
+		return bad("%.80s: format %.40q, known are csv, numpy and parquet", what, d.Format.Name)
+	}
+	if len(d.Format.Delimiter) > 1 {
+		return bad("%.80s: fields are separated by %.20q: one character is needed", what, d.Format.Delimiter)
+	}
+	for _, name := range d.Data {
+		if filepath.IsAbs(name) { // as DGL's own script writes them
+			if rel, err := filepath.Rel(s.dir, name); err == nil {
+				name = filepath.ToSlash(rel)
+			}
+		}
+		path, err := file.Inside(s.dir, name)
+		if err != nil {
+			return fmt.Errorf("%.80s: %w", what, err)
+		}
+		d.paths = append(d.paths, path)
+	}
+	return nil
+}
+
+// openChunk opens a file of a document.
+func (s *source) openChunk(d *document, i int) (matrix.Matrix, error) {
+	name := d.paths[i]
+	if d.Format.Name == "csv" {
+		f := text.Format{}
+		switch d.Format.Delimiter {
+		case "", ",":
+		case " ", "\t":
+			f.Blanks = true
+		default:
+			f.Comma = d.Format.Delimiter[0]
+		}
+		return matrix.OpenText(s.fs, name, f)
+	}
+	if ext := map[string]string{"numpy": ".npy", "parquet": ".parquet"}[d.Format.Name]; filepath.Ext(name) != ext {
+		return nil, bad("%s: a file in the format %s ends in %s", name, d.Format.Name, ext)
+	}
+	return matrix.Open(s.fs, matrix.Spec{Path: name})
+}
+
+// readEdgeTypes counts the edges.
+func (s *source) readEdgeTypes(*importer.Reading) error {
+	if len(s.m.EdgeType) == 0 || len(s.m.Edges) != len(s.m.EdgeType) {
+		return bad("it has %d edge types, and chunks of %d", len(s.m.EdgeType), len(s.m.Edges))
+	}
+	for i, name := range s.m.EdgeType {
+		if slices.Contains(s.m.EdgeType[:i], name) {
+			return bad("it has the edge type %.80q twice", name)
+		}
+		if _, _, err := s.ends(name); err != nil {
+			return err
+		}
+		n, err := sum(s.m.Edges[i], importer.MaxEdges+1-s.sh.Edges)
+		if err != nil {
+			return fmt.Errorf("the type %.80q: %w", name, err)
+		}
+		s.sh.Edges += n
+		if err := s.check(s.m.EdgeData[name], "edges "+name, len(s.m.Edges[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ends returns the node types of an edge type.
+func (s *source) ends(name string) (src, dst int, err error) {
+	parts := strings.Split(name, ":")
+	if len(parts) == 3 {
+		src, dst = slices.Index(s.m.NodeType, parts[0]), slices.Index(s.m.NodeType, parts[2])
+	}
+	if len(parts) != 3 || src < 0 || dst < 0 {
+		return 0, 0, bad("the edge type %.80q is not source:relation:destination of the node types %.200s", name, strings.Join(s.m.NodeType, ", "))
+	}
+	return src, dst, nil
+}
+
+// labelNames are the data of nodes that are labels, if graph_info names none.
+var labelNames = []string{"label", "labels", "y"}
+
+// maskNames are the data of nodes that are sets, by split.
+var maskNames = []string{"train_mask", "val_mask", "test_mask"}
+
+// labels returns the name of a type's labels, or "".
+func (s *source) labels(kind string) string {
+	data := s.m.NodeData[kind]
+	if i := slices.Index(s.m.Info.Label, kind); i >= 0 && i < len(s.m.Info.Property) && data[s.m.Info.Property[i]] != nil {
+		return s.m.Info.Property[i]
+	}
+	for _, name := range labelNames {
+		if data[name] != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// pickLabel finds the type that has labels: the only one, or the one that --task names.
+func (s *source) pickLabel(o *importer.Reading) error {
+	var kinds []string
+	for _, kind := range s.m.NodeType {
+		if s.labels(kind) != "" {
+			kinds = append(kinds, kind)
+		}
+	}
+	kind := o.Task
+	switch {
+	case len(kinds) == 0:
+		return bad("no node type has labels: data called %s, or what graph_info names", strings.Join(labelNames, ", "))
+	case kind == "" && len(kinds) > 1:
+		return bad("several node types have labels (%.200s): name one with --task", strings.Join(kinds, ", "))
+	case kind == "":
+		kind = kinds[0]
+	case !slices.Contains(kinds, kind):
+		return bad("the node types with labels are %.200s: none is the %.40q that is wanted", strings.Join(kinds, ", "), kind)
+	}
+	if len(kinds) > 1 {
+		s.choose("task", kind)
+	}
+	s.kind = slices.Index(s.m.NodeType, kind)
+	name := s.labels(kind)
+	s.label = table{name: name, d: s.m.NodeData[kind][name]}
+	if err := s.check(s.label.d, "labels "+name, -1); err != nil {
+		return err
+	}
+	for i, name := range maskNames {
+		d := s.m.NodeData[kind][name]
+		if d == nil {
+			continue
+		}
+		s.masks[i] = &table{name: name, d: d}
+		if err := s.check(d, name, -1); err != nil {
+			return err
+		}
+	}
+	s.sh.NoSplit = s.masks[0] == nil
+	if s.sh.NoSplit && (s.masks[1] != nil || s.masks[2] != nil) {
+		return bad("the type %.40q has masks, but no %s", kind, maskNames[0])
+	}
+	return nil
+}
+
+// pickFeatures finds the features of the type with labels.
+func (s *source) pickFeatures(o *importer.Reading) error {
+	data := s.m.NodeData[s.m.NodeType[s.kind]]
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		if name != s.label.name && !slices.Contains(maskNames, name) {
+			all = append(all, name)
+		}
+	}
+	chosen := all
+	switch {
+	case len(o.Features) > 0:
+		chosen = o.Features
+	case slices.Contains(all, "feat"):
+		chosen = []string{"feat"}
+	}
+	if len(all) == 0 {
+		return bad("the nodes %.40q have no features", s.m.NodeType[s.kind])
+	}
+	for i, name := range chosen {
+		if !slices.Contains(all, name) || slices.Contains(chosen[:i], name) {
+			return bad("the features of %.40q are %.200s: none is the %.40q that is wanted once", s.m.NodeType[s.kind], strings.Join(all, ", "), name)
+		}
+		if err := s.check(data[name], "features "+name, -1); err != nil {
+			return err
+		}
+		s.feats = append(s.feats, table{name: name, d: data[name]})
+	}
+	if len(all) > 1 && !slices.Equal(chosen, []string{"feat"}) {
+		s.choose("feature", strings.Join(chosen, ","))
+		if len(o.Features) == 0 {
+			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the features %s are taken, side by side: choose others with --feature", strings.Join(chosen, ", ")))
+		}
+	}
+	return nil
+}
+
+// labelled is how many nodes the type with labels has.
+func (s *source) labelled() int64 { return s.first[s.kind+1] - s.first[s.kind] }
+
+// readTable reads the shapes of a table's chunks.
+func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
+	nodes := s.m.Nodes[s.kind]
+	var rows int64
+	for i := range t.d.paths {
+		m, err := s.openChunk(t.d, i)
+		if err != nil {
+			return err
+		}
+		n := m.Rows()
+		switch {
+		case n < 0 && len(nodes) != len(t.d.paths):
+			err = bad("%s: %s has %d files of text instead of one for each of %d chunks", m.Name(), t.name, len(t.d.paths), len(nodes))
+		case n < 0:
+			n = nodes[i]
+		}
+		if err == nil && t.dim > 0 && m.Columns() != t.dim {
+			err = bad("%s: it has %d columns, other chunks %d", m.Name(), m.Columns(), t.dim)
+		}
+		t.dim = m.Columns()
+		t.counts = append(t.counts, n)
+		rows += n
+		if err == nil {
+			err = each(m)
+		}
+		if err := errors.Join(err, m.Close()); err != nil {
+			return err
+		}
+	}
+	if rows != s.labelled() {
+		return bad("%s: %s has %d rows, there are %d nodes %.40q", t.d.paths[0], t.name, rows, s.labelled(), s.m.NodeType[s.kind])
+	}
+	return nil
+}
+
+// readShapes reads the shapes of all tables.
+func (s *source) readShapes() error {
+	any := func(matrix.Matrix) error { return nil }
+	if err := s.readTable(&s.label, any); err != nil {
+		return err
+	}
+	if s.sh.Multi = s.label.dim > 1; s.sh.Multi {
+		if s.sh.Classes = s.label.dim; s.sh.Classes > dataset.MaxTargets {
+			return bad("%s: labels of %d classes; nodes of many labels have at most %d", s.label.d.paths[0], s.sh.Classes, dataset.MaxTargets)
+		}
+	}
+	for _, m := range s.masks {
+		if m == nil {
+			continue
+		}
+		if err := s.readTable(m, any); err != nil {
+			return err
+		}
+		if m.dim != 1 {
+			return bad("%s: a mask of %d columns", m.d.paths[0], m.dim)
+		}
+	}
+	half := true
+	var names []string
+	for i := range s.feats {
+		f := &s.feats[i]
+		if err := s.readTable(f, func(m matrix.Matrix) error { half = half && m.Half(); return nil }); err != nil {
+			return err
+		}
+		if s.sh.Dim += f.dim; s.sh.Dim > dataset.MaxDim {
+			return bad("%s: features of %d elements", f.d.paths[0], s.sh.Dim)
+		}
+		names = append(names, f.name)
+	}
+	s.sh.DType = dtype.Float32
+	if half {
+		s.sh.DType = dtype.Float16
+	}
+	s.sh.Features = s.meta + ": features " + strings.Join(names, ", ")
+	return nil
+}
+
+// Shape implements importer.Source.
+func (s *source) Shape() importer.Shape { return s.sh }
+
+// CountEdges implements importer.Source.
+func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
+
+// Files implements importer.Source.
+func (s *source) Files() []string {
+	files := []string{s.meta}
+	for _, name := range s.m.EdgeType {
+		files = append(files, s.m.EdgeData[name].paths...)
+	}
+	for _, t := range s.feats {
+		files = append(files, t.d.paths...)
+	}
+	files = append(files, s.label.d.paths...)
+	for _, t := range s.masks {
+		if t != nil {
+			files = append(files, t.d.paths...)
+		}
+	}
+	return files
+}
+
+// each calls do for all rows of a table, with the node that each is of.
+func (s *source) each(ctx context.Context, t *table, do func(v int64, row []float64) error) error {
+	v := s.first[s.kind]
+	for i, n := range t.counts {
+		m, err := s.openChunk(t.d, i)
+		if err != nil {
+			return err
+		}
+		err = matrix.EachDouble(ctx, m, func(j int64, row []float64) error {
+			if j >= n {
+				return bad("%s: more rows than the %d that there should be", m.Name(), n)
+			}
+			if err := do(v+j, row); err != nil {
+				return fmt.Errorf("%s: %w", m.Name(), err)
+			}
+			return nil
+		})
+		if err := errors.Join(err, m.Close()); err != nil {
+			return err
+		}
+		v += n
+	}
+	return nil
+}
+
+// Labels implements importer.Source.
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
+	row := make([]float32, s.label.dim)
+	if err := s.each(ctx, &s.label, func(v int64, values []float64) error {
+		if s.sh.Multi {
+			for i, x := range values {
+				row[i] = float32(x)
+			}
+			return l.Row(v, row)
+		}
+		x := values[0]
+		switch {
+		case math.IsNaN(x):
+			return nil // no label
+		case x != math.Trunc(x) || math.Abs(x) > math.MaxInt32:
+			return bad("node %d has label %v: classes count from 0, -1 stands for none", v, x)
+		}
+		return l.Label(v, int64(x))
+	}); err != nil {
+		return err
+	}
+	for i, t := range s.masks {
+		if t == nil {
+			continue
+		}
+		if err := s.each(ctx, t, func(v int64, values []float64) error {
+			if values[0] == 0 {
+				return nil
+			}
+			return l.Assign(v, uint8(i+1))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Edges implements importer.Source.
+func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	for i, name := range s.m.EdgeType {
+		for j, n := range s.m.Edges[i] {
+			if err := s.readEdges(ctx, name, j, n, add); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readEdges reads a chunk of n edges of a type.
+func (s *source) readEdges(ctx context.Context, name string, chunk int, n int64, add func(dst, src []int64) error) error {
+	from, to, err := s.ends(name)
+	if err != nil {
+		return err
+	}
+	m, err := s.openChunk(s.m.EdgeData[name], chunk)
+	if err != nil {
+		return err
+	}
+	dst, src := make([]int64, 0, importer.Chunk), make([]int64, 0, importer.Chunk)
+	rows := int64(0)
+	if m.Columns() != 2 {
+		err = bad("%s: edges of %d columns: sources and destinations are needed", m.Name(), m.Columns())
+	} else {
+		err = matrix.EachInt(ctx, m, func(i int64, e []int64) error {
+			sources, destinations := s.first[from+1]-s.first[from], s.first[to+1]-s.first[to]
+			switch rows++; {
+			case rows > n:
+				return bad("%s: more edges than the %d that metadata.json says", m.Name(), n)
+			case uint64(e[0]) >= uint64(sources) || uint64(e[1]) >= uint64(destinations):
+				return bad("%s: the edge from %d to %d leaves %d nodes %.40s and %d nodes %.40s", m.Name(), e[0], e[1], sources, s.m.NodeType[from], destinations, s.m.NodeType[to])
+			}
+			src, dst = append(src, s.first[from]+e[0]), append(dst, s.first[to]+e[1])
+			if len(src) < cap(src) {
+				return nil
+			}
+			err := add(dst, src)
+			dst, src = dst[:0], src[:0]
+			return err
+		})
+	}
+	if err == nil && rows < n {
+		err = bad("%s: %d edges instead of the %d that metadata.json says", m.Name(), rows, n)
+	}
+	if err == nil {
+		err = add(dst, src)
+	}
+	return errors.Join(err, m.Close())
+}
+
+// Features implements importer.Source: zeros for types without labels.
+func (s *source) Features(first int64) (importer.RowStream, error) {
+	counts := make([]int64, len(s.m.NodeType))
+	for i := range counts {
+		counts[i] = s.first[i+1] - s.first[i]
+	}
+	return rowstream.Behind(counts, s.sh.Dim, first, func(kind int, first int64) (importer.RowStream, error) {
+		if kind != s.kind {
+			return zeros{}, nil
+		}
+		var parts []rowstream.Part
+		for _, f := range s.feats {
+			parts = append(parts, rowstream.Part{Dim: f.dim, Rows: rowstream.Behind(f.counts, f.dim, first, func(i int, first int64) (importer.RowStream, error) {
+				m, err := s.openChunk(f.d, i)
+				if err != nil {
+					return nil, err
+				}
+				return matrix.NewRows(m, f.counts[i], first)
+			})})
+		}
+		return rowstream.Beside(parts), nil
+	}), nil
+}
+
+// zeros yields as many rows of zeros as are wanted.
+type zeros struct{}
+
+func (zeros) Next(values []float32) error { clear(values); return nil }
+func (zeros) Close() error                { return nil }

@@ -1,0 +1,167 @@
+package graphbolt
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/rowstream"
+	"diskgnn/internal/dtype"
+)
+
+// metadataFeature is an entry of feature_data.
+type metadataFeature struct {
+	Domain string   `yaml:"domain"`
+	Type   string   `yaml:"type"`
+	Name   string   `yaml:"name"`
+	File   document `yaml:",inline"`
+}
+
+// feature is a table of a row per node.
+type feature struct {
+	name string
+	file document
+	dim  int
+}
+
+// labelNames are the node features that are labels, where the sets of a task have none.
+var labelNames = []string{"labels", "label", "y"}
+
+// nodeFeatures lists the names of the features of nodes.
+func (m *metadata) nodeFeatures() []string {
+	var names []string
+	for _, f := range m.Features {
+		if f.Domain == "node" {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// nodeFeature returns the only node feature of a name, or nil.
+func (m *metadata) nodeFeature(name string) *metadataFeature {
+	var found *metadataFeature
+	for i := range m.Features {
+		if f := &m.Features[i]; f.Domain == "node" && f.Name == name {
+			if found != nil {
+				return nil
+			}
+			found = f
+		}
+	}
+	return found
+}
+
+// readFeatures picks the node features: those that were named; or else the only one, or the one
+// named feat, or, where there is none of that name, all that are no labels.
+func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
+	all := m.nodeFeatures()
+	if len(all) == 0 {
+		return bad("it has no feature_data of the domain node")
+	}
+	chosen := all
+	switch {
+	case len(o.Features) > 0:
+		chosen = o.Features
+	case slices.Contains(all, "feat"):
+		chosen = []string{"feat"}
+	case len(all) > 1:
+		chosen = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(labelNames, name) })
+	}
+	if len(chosen) == 0 {
+		return bad("its node features (%s) are labels by their names: name others with --feature", strings.Join(all, ", "))
+	}
+	for i, name := range chosen {
+		f := m.nodeFeature(name)
+		if f == nil || slices.Contains(chosen[:i], name) {
+			return bad("its node features are %s: none, or more than one, is the %q that is wanted once", strings.Join(all, ", "), name)
+		}
+		if err := s.checkFile(f.File, "features "+name, "numpy", "torch"); err != nil {
+			return err
+		}
+		s.feats = append(s.feats, feature{name: name, file: f.File})
+	}
+	// A tree's only feature, and feat, need no choice.
+	if len(all) > 1 && !slices.Equal(chosen, []string{"feat"}) {
+		s.choose("feature", strings.Join(chosen, ","))
+		if len(o.Features) == 0 {
+			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the features %s of %s are taken, side by side: choose others with --feature", strings.Join(chosen, ", "), strings.Join(all, ", ")))
+		}
+	}
+	return nil
+}
+
+// readFeatureShape reads the headers of the features.
+func (s *source) readFeatureShape() error {
+	var names []string
+	var dim int64
+	for i := range s.feats {
+		f := &s.feats[i]
+		err := s.openNumbers(f.file, func(a *npz.Array) error {
+			n, err := featureDim(a, s.sh.Nodes)
+			if err != nil {
+				return err
+			}
+			f.dim = int(n)
+			if dim += n; dim > dataset.MaxDim {
+				return a.Fail(bad("features of %d elements", dim))
+			}
+			if t := a.DType(); i == 0 || t == s.sh.DType {
+				s.sh.DType = t
+			} else {
+				s.sh.DType = dtype.Float32 // holds both
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		names = append(names, s.path(f.file))
+	}
+	s.sh.Dim, s.sh.Features = int(dim), strings.Join(names, ", ")
+	return nil
+}
+
+// featureDim checks that an array has a row per node, and returns how many elements that has.
+func featureDim(a *npz.Array, nodes int64) (int64, error) {
+	dim := int64(1)
+	switch {
+	case len(a.Shape) == 2:
+		dim = a.Shape[1]
+	case len(a.Shape) != 1:
+		return 0, a.Fail(bad("features of shape %s", a.ShapeString()))
+	}
+	switch {
+	case a.Shape[0] != nodes:
+		return 0, a.Fail(bad("features of %d nodes, the graph has %d", a.Shape[0], nodes))
+	case dim < 1 || dim > dataset.MaxDim:
+		return 0, a.Fail(bad("features of %d elements", dim))
+	case a.Fortran && dim > 1:
+		return 0, a.Fail(bad("its rows do not lie in order (fortran_order): save it row-major"))
+	}
+	return dim, nil
+}
+
+// Features implements importer.Source: the tables' rows side by side.
+func (s *source) Features(first int64) (importer.RowStream, error) {
+	var parts []rowstream.Part
+	for _, f := range s.feats {
+		a, err := s.openArray(f.file)
+		if err == nil {
+			var rows *npz.Rows
+			if rows, err = npz.NewRows(a, nil, first, f.dim); err == nil {
+				parts = append(parts, rowstream.Part{Rows: rows, Dim: f.dim})
+				continue
+			}
+		}
+		for _, p := range parts {
+			err = errors.Join(err, p.Rows.Close())
+		}
+		return nil, err
+	}
+	return rowstream.Beside(parts), nil
+}

@@ -1,0 +1,106 @@
+package graphsaint_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/graphsaint"
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+func run(t *testing.T, source string) (out string, res dataset.Result, err error) {
+	out = filepath.Join(t.TempDir(), "D")
+	res, err = importer.Import(t.Context(), datasettest.FS, out, graphsaint.Format, importer.Options{Sources: []string{source}}, progress.Discard)
+	return out, res, err
+}
+
+// TestFixtures compares what is imported with what PyTorch Geometric loads.
+func TestFixtures(t *testing.T) {
+	for name, classes := range map[string]int{"flickr": 4, "yelp": 5, "reddit": 5} {
+		t.Run(name, func(t *testing.T) {
+			out, res, err := run(t, filepath.Join("testdata", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Classes != classes || res.Nodes != 24 || res.Dim != 3 {
+				t.Errorf("%+v", res)
+			}
+			want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := importertest.Nodes(t, out), strings.ReplaceAll(string(want), "| val\n", "| valid\n"); got != want {
+				t.Errorf("imported\n%s, PyTorch Geometric loads\n%s", got, want)
+			}
+			if sign := graphsaint.Format.Detect(datasettest.FS, []string{filepath.Join("testdata", name, "raw")}); !strings.HasSuffix(sign, ".npz") {
+				t.Errorf("it is seen by %q", sign)
+			}
+		})
+	}
+}
+
+// TestRefuses changes one file of a fixture at a time.
+func TestRefuses(t *testing.T) {
+	v := importertest.Vector
+	for what, c := range map[string]struct {
+		source string
+		change importertest.Tree
+		says   string
+	}{
+		"nothing":               {"", nil, "has no adj_full.npz and no reddit_graph.npz"},
+		"no roles":              {"flickr", importertest.Tree{"role.json": nil}, "role.json is missing"},
+		"a set of another name": {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[1],"vali":[2]}`)}, `role.json: byte 18: a set "vali"`},
+		"a node of two sets":    {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[1],"va":[1]}`)}, "the splits overlap: node 1"},
+		"a node out of range":   {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[24]}`)}, "the train set names node 24 of 24"},
+		"a node of 2⁶⁴":         {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[18446744073709551616]}`)}, `"18446744073709551616" is no integer`},
+		"a key of 2⁶⁴":          {"flickr", importertest.Tree{"class_map.json": []byte(`{"18446744073709551616":1}`)}, `class_map.json: byte 25: it names node "18446744073709551616" of 24`},
+		"a key that is no node": {"flickr", importertest.Tree{"class_map.json": []byte(`{"x":1}`)}, `it names node "x"`},
+		"a class below -1":      {"flickr", importertest.Tree{"class_map.json": []byte(`{"1":-2}`)}, "node 1 has label -2"},
+		"a class among lists":   {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[0,1],"2":1}`)}, "node 2 has a class where others have lists"},
+		"a short list":          {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[0,1],"2":[1],"3":[0,1]}`)}, "node 2 has 1 numbers instead of one for each of 2"},
+		"a short last list":     {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[0,1],"2":[1]}`)}, "class_map.json: node 2 has 1 numbers"},
+		"a long list":           {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[0,1],"2":[1,0,1]}`)}, "node 2 has more than 2"},
+		"a two in a list":       {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[0,2]}`)}, "node 1 has 2 in the column of class 1"},
+		"an empty list":         {"yelp", importertest.Tree{"class_map.json": []byte(`{"1":[]}`)}, "a list of no classes"},
+		"features of others":    {"flickr", importertest.Tree{"feats.npy": importertest.NPY("(3, 1)", make([]float32, 3))}, "feats.npy: its shape is (3, 1) instead of (24, dim)"},
+		"columns, not rows":     {"flickr", importertest.Tree{"adj_full.npz/format": []byte(importertest.FormText("csc")), "adj_full.npz/shape": v([]int64{24, 24}), "adj_full.npz/indices": v([]int32{})}, `the form "csc", csr is needed`},
+		"not square":            {"flickr", importertest.Tree{"adj_full.npz/shape": v([]int64{24, 3})}, "the adjacency is 24 × 3"},
+		"a set of type 4":       {"reddit", importertest.Tree{"reddit_data.npz/feature": importertest.NPY("(24, 1)", make([]float32, 24)), "reddit_data.npz/label": v(make([]int64, 24)), "reddit_data.npz/node_types": v(make([]int64, 24))}, "node 0 has the type 0"},
+		"an edge out of range":  {"reddit", importertest.Tree{"reddit_graph.npz/format": []byte(importertest.FormText("coo")), "reddit_graph.npz/shape": v([]int64{24, 24}), "reddit_graph.npz/row": v([]int32{24}), "reddit_graph.npz/col": v([]int32{0})}, "from 24 to 0 leaves"},
+		"unequal coordinates":   {"reddit", importertest.Tree{"reddit_graph.npz/format": []byte(importertest.FormText("coo")), "reddit_graph.npz/shape": v([]int64{24, 24}), "reddit_graph.npz/row": v([]int32{1}), "reddit_graph.npz/col": v([]int32{0, 1})}, "its shape is (2,) instead of (1,)"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.source != "" {
+				if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", c.source, "raw"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, content := range c.change {
+				if content == nil {
+					if err := os.Remove(filepath.Join(dir, name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, name := range []string{"adj_full.npz", "reddit_graph.npz", "reddit_data.npz", "role.json", "class_map.json", "feats.npy"} {
+				if err := os.Chmod(filepath.Join(dir, name), 0o666); err != nil && !errors.Is(err, os.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			c.change.Write(t, dir)
+			_, _, err := run(t, dir)
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v; want bad input in one line that says %q", err, c.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package graphsaint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// lists streams the entries of a file of JSON that is one object, whose values are integers or
+// lists of integers: {"7": [0, 1], "8": 3}. It holds the file's buffer alone; encoding/json would
+// hold each value, or all. Escapes in keys are not read, and floats are integers with a fraction
+// of zero.
+type lists struct {
+	name string
+	r    *bufio.Reader
+	f    vfs.File
+	at   int64 // bytes that were read
+}
+
+func openLists(fsys vfs.FS, name string) (*lists, error) {
+	f, err := file.Open(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	return &lists{name: name, r: bufio.NewReaderSize(f, 64<<10), f: f}, nil
+}
+
+func (l *lists) Close() error { return l.f.Close() }
+
+// maxToken bounds a number or a key.
+const maxToken = 64
+
+var errJSON = fault.New(fault.ErrInput, "it is not an object of integers and lists of integers")
+
+// fail says where an error is.
+func (l *lists) fail(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = fault.New(fault.ErrInput, "truncated: it ends before its object does")
+	}
+	return fmt.Errorf("%s: byte %d: %w", l.name, l.at, err)
+}
+
+// next returns the next byte that is no white space.
+func (l *lists) next() (byte, error) {
+	for {
+		c, err := l.r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		l.at++
+		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c, nil
+		}
+	}
+}
+
+func (l *lists) unread() {
+	if l.r.UnreadByte() == nil {
+		l.at--
+	}
+}
+
+// expect reads one given byte.
+func (l *lists) expect(want byte) error {
+	c, err := l.next()
+	if err == nil && c != want {
+		err = errJSON
+	}
+	return err
+}
+
+// more reads a comma, or what ends the list or object.
+func (l *lists) more(end byte) (bool, error) {
+	c, err := l.next()
+	switch {
+	case err != nil:
+		return false, err
+	case c == ',':
+		return true, nil
+	case c == end:
+		return false, nil
+	}
+	return false, errJSON
+}
+
+// key reads a text without escapes.
+func (l *lists) key() (string, error) {
+	if err := l.expect('"'); err != nil {
+		return "", err
+	}
+	var b []byte
+	for {
+		c, err := l.r.ReadByte()
+		if err != nil {
+			return "", err
+		}
+		l.at++
+		if c == '"' {
+			return string(b), nil
+		}
+		if b = append(b, c); c == '\\' || c < ' ' || len(b) > maxToken {
+			return "", errJSON
+		}
+	}
+}
+
+// number reads an integer.
+func (l *lists) number() (int64, error) {
+	var buf [maxToken]byte
+	b := buf[:0]
+	c, err := l.next()
+	for ; err == nil; c, err = l.r.ReadByte() {
+		if len(b) > 0 {
+			l.at++
+		}
+		if c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' && (c < '0' || c > '9') {
+			l.unread()
+			break
+		}
+		if b = append(b, c); len(b) == maxToken {
+			return 0, errJSON
+		}
+	}
+	if err != nil {
+		return 0, err // an object ends with a brace
+	}
+	if v, ok := integer(string(b)); ok {
+		return v, nil
+	}
+	if len(b) == 0 {
+		return 0, errJSON
+	}
+	return 0, fault.New(fault.ErrInput, "%q is no integer that can be used", b)
+}
+
+// integer reads what JSON writes for an integer, with a fraction of zero or an exponent at most.
+func integer(s string) (int64, bool) {
+	if v, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return v, s[0] != '+'
+	}
+	const exact = 1 << 53
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f != float64(int64(f)) || f > exact || f < -exact {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// each calls begin for every key, with whether its value is a list, and then value for each
+// integer of it: a value that is no list is one integer.
+func (l *lists) each(begin func(key string, list bool) error, value func(v int64) error) error {
+	if err := l.object(begin, value); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+func (l *lists) object(begin func(key string, list bool) error, value func(v int64) error) error {
+	if err := l.expect('{'); err != nil {
+		return err
+	}
+	c, err := l.next()
+	if err != nil {
+		return err
+	}
+	if c != '}' {
+		l.unread()
+		for more := true; more; {
+			if err := l.entry(begin, value); err != nil {
+				return err
+			}
+			if more, err = l.more('}'); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := l.next(); !errors.Is(err, io.EOF) {
+		return errors.Join(err, errJSON)
+	}
+	return nil
+}
+
+func (l *lists) entry(begin func(key string, list bool) error, value func(v int64) error) error {
+	key, err := l.key()
+	if err != nil {
+		return err
+	}
+	if err := l.expect(':'); err != nil {
+		return err
+	}
+	c, err := l.next()
+	if err != nil {
+		return err
+	}
+	if err := begin(key, c == '['); err != nil {
+		return err
+	}
+	if c != '[' {
+		l.unread()
+		return l.one(value)
+	}
+	if c, err = l.next(); err != nil || c == ']' {
+		return err
+	}
+	l.unread()
+	for more := true; more; {
+		if err := l.one(value); err != nil {
+			return err
+		}
+		if more, err = l.more(']'); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lists) one(value func(v int64) error) error {
+	v, err := l.number()
+	if err != nil {
+		return err
+	}
+	return value(v)
+}

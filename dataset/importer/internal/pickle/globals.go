@@ -1,0 +1,45 @@
+package pickle
+
+// allowed are the names that a pickle may hold, as marks of what is made by them. Each is in a
+// file that its library wrote: testdata/globals.tsv, which Python's pickletools made, says in
+// which. None of them is ever called.
+var allowed = map[Global]bool{
+	// Dictionaries of the standard library, and what the values of one are by default.
+	{"collections", "OrderedDict"}: true,
+	{"collections", "defaultdict"}: true,
+	{"__builtin__", "dict"}:        true,
+
+	// Tensors and where their elements are.
+	{"torch._utils", "_rebuild_tensor_v2"}: true,
+	{"torch", "Size"}:                      true,
+	{"torch", "BFloat16Storage"}:           true,
+	{"torch", "BoolStorage"}:               true,
+	{"torch", "ByteStorage"}:               true,
+	{"torch", "CharStorage"}:               true,
+	{"torch", "DoubleStorage"}:             true,
+	{"torch", "FloatStorage"}:              true,
+	{"torch", "HalfStorage"}:               true,
+	{"torch", "IntStorage"}:                true,
+	{"torch", "LongStorage"}:               true,
+	{"torch", "ShortStorage"}:              true,
+
+	// Arrays; NumPy 2 has renamed the module. Their bytes are texts, encoded.
+	{"numpy", "dtype"}:                         true,
+	{"numpy", "ndarray"}:                       true,
+	{"numpy.core.multiarray", "_reconstruct"}:  true,
+	{"numpy.core.multiarray", "scalar"}:        true,
+	{"numpy._core.multiarray", "_reconstruct"}: true,
+	{"numpy._core.multiarray", "scalar"}:       true,
+	{"_codecs", "encode"}:                      true,
+
+	// PyTorch Geometric's graphs.
+	{"torch_geometric.data.data", "Data"}:              true,
+	{"torch_geometric.data.data", "DataEdgeAttr"}:      true,
+	{"torch_geometric.data.data", "DataTensorAttr"}:    true,
+	{"torch_geometric.data.storage", "GlobalStorage"}:  true,
+	{"torch_geometric.data.hetero_data", "HeteroData"}: true,
+
+	// GraphBolt's graph.
+	{"dgl.graphbolt.impl.fused_csc_sampling_graph", "FusedCSCSamplingGraph"}: true,
+	{"torch", "ScriptObject"}: true,
+}

@@ -1,0 +1,353 @@
+// Package torchfile reads the files that torch.save writes, without Python: an archive whose
+// records lie in it uncompressed, one of which, data.pkl, is a pickle that says what tensors
+// there are, and the others their elements.
+//
+//	NAME/data.pkl    a pickle; a tensor in it is a call of torch._utils._rebuild_tensor_v2 with
+//	                 ("storage", type, key, device, elements), offset, shape, strides, …
+//	NAME/data/KEY    the elements of a storage, in the machine's order of bytes
+//	NAME/byteorder   "little"; absent from older files, which are little-endian too
+//	NAME/version     of the archive's layout
+//
+// Only the pickle is held in memory. Tensors are read as streams, from the range of the file that
+// they lie in. What the pickle says of a tensor is believed once it is checked against the record:
+// shapes and strides are not negative, and reach no byte that is not the storage's.
+//
+// Files from before torch 1.6 are no archives, and are refused. Errors are of kind
+// fault.ErrInput, in one line that names the file.
+package torchfile
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/pickle"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// File is an open file. Its tensors can be read at the same time.
+type File struct {
+	name string
+	f    vfs.File
+	size int64
+	zip  *zip.Reader
+	dir  string // what the names of records begin with
+	root any
+}
+
+// Open reads the pickle of a file.
+func Open(fsys vfs.FS, name string) (_ *File, err error) {
+	return OpenLimited(fsys, name, pickle.Default)
+}
+
+// OpenLimited is Open with other limits for the pickle, which arrays of NumPy lie in as a whole.
+func OpenLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err error) {
+	st, err := fsys.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, bad("%s is missing", name)
+	case err != nil:
+		return nil, err
+	case st.IsDir():
+		return nil, bad("%s is a directory, not a file of torch.save", name)
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	t := &File{name: name, f: f, size: st.Size()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(t.fail(err), f.Close())
+		}
+	}()
+	if t.zip, err = npz.OpenZip(f, t.size); err != nil {
+		return nil, bad("no archive of torch.save, or a truncated one (%v); a file from before torch 1.6 is none: load it with torch and save it again", err)
+	}
+	if err := t.readOrder(); err != nil {
+		return nil, err
+	}
+	text, err := t.small(t.dir+"data.pkl", limits.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	t.root, err = pickle.Load(text, limits)
+	return t, err
+}
+
+func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+
+// fail names the file in an error.
+func (t *File) fail(err error) error { return fmt.Errorf("%s: %w", t.name, err) }
+
+// Close closes the file. Its tensors cannot be read any more.
+func (t *File) Close() error { return t.f.Close() }
+
+// Name returns the name of the file.
+func (t *File) Name() string { return t.name }
+
+// Root returns what was saved.
+func (t *File) Root() any { return t.root }
+
+// readOrder finds what the names of records begin with, and refuses big-endian elements.
+func (t *File) readOrder() error {
+	for _, e := range t.zip.File {
+		if dir, ok := strings.CutSuffix(e.Name, "data.pkl"); ok && (dir == "" || strings.Count(dir, "/") == 1 && strings.HasSuffix(dir, "/")) {
+			t.dir = dir
+			if t.entry(dir+"byteorder") == nil {
+				return nil
+			}
+			order, err := t.small(dir+"byteorder", 16)
+			if err == nil && order != "little" {
+				err = bad("its numbers are in %.16q order of bytes: only little-endian files are read", order)
+			}
+			return err
+		}
+	}
+	return bad("an archive without data.pkl: torch.save did not write it")
+}
+
+func (t *File) entry(name string) *zip.File {
+	for _, e := range t.zip.File {
+		if e.Name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// record returns the bytes of a record, as a range of the file.
+func (t *File) record(name string) (*io.SectionReader, error) {
+	e := t.entry(name)
+	switch {
+	case e == nil:
+		return nil, bad("it has no record %.80q", name)
+	case e.Method != zip.Store || e.Flags&1 != 0 || e.CompressedSize64 != e.UncompressedSize64 || e.UncompressedSize64 > math.MaxInt64:
+		return nil, bad("its record %.80q is compressed: torch stores them as they are", name)
+	}
+	at, err := e.DataOffset()
+	if err != nil {
+		return nil, bad("its record %.80q cannot be found: %v", name, err)
+	}
+	size := int64(e.UncompressedSize64)
+	if at < 0 || at > t.size || size > t.size-at {
+		return nil, bad("truncated: its record %.80q has %d bytes, which do not lie in the file", name, size)
+	}
+	return io.NewSectionReader(t.f, at, size), nil
+}
+
+// small reads a whole record of so many bytes at most.
+func (t *File) small(name string, limit int64) (string, error) {
+	r, err := t.record(name)
+	if err != nil {
+		return "", err
+	}
+	if r.Size() > limit {
+		return "", bad("its record %.80q has %d bytes, at most %d are read", name, r.Size(), limit)
+	}
+	var b strings.Builder
+	b.Grow(int(r.Size()))
+	_, err = io.Copy(&b, r)
+	return b.String(), err
+}
+
+// Type is the type of a tensor's elements: its kind as NumPy has it ('i', 'u', 'f', 'b'), or 'B'
+// for bfloat16, which NumPy has not, and its bytes.
+type Type struct {
+	Kind byte
+	Size int
+}
+
+// types are those of the storages.
+var types = map[string]Type{
+	"BFloat16Storage": {'B', 2}, "HalfStorage": {'f', 2}, "FloatStorage": {'f', 4}, "DoubleStorage": {'f', 8},
+	"CharStorage": {'i', 1}, "ShortStorage": {'i', 2}, "IntStorage": {'i', 4}, "LongStorage": {'i', 8},
+	"ByteStorage": {'u', 1}, "BoolStorage": {'b', 1},
+}
+
+// Tensor is a view of a storage: element (i, j, …) is the storage's number Offset + i·Stride[0] +
+// j·Stride[1] + ….
+type Tensor struct {
+	Type
+	Shape, Stride []int64 // in elements
+	offset        int64
+	storage       *io.SectionReader
+}
+
+// maxDims bounds the dimensions of a tensor.
+const maxDims = 8
+
+// Count returns the number of elements.
+func (t *Tensor) Count() int64 {
+	n := int64(1)
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// IsTensor tells whether a value of the pickle is a tensor.
+func IsTensor(v any) bool {
+	o, ok := v.(*pickle.Object)
+	return ok && o.Class == pickle.Global{Module: "torch._utils", Name: "_rebuild_tensor_v2"}
+}
+
+// Tensor returns the tensor that a value of the pickle stands for.
+func (t *File) Tensor(v any) (*Tensor, error) {
+	x, err := t.tensor(v)
+	if err != nil {
+		return nil, t.fail(err)
+	}
+	return x, nil
+}
+
+func (t *File) tensor(v any) (*Tensor, error) {
+	if !IsTensor(v) {
+		return nil, bad("a tensor is needed where it has %s", describe(v))
+	}
+	args := v.(*pickle.Object).Args
+	if len(args) < 4 {
+		return nil, bad("a tensor that is made of %d values", len(args))
+	}
+	x := &Tensor{}
+	elements, err := t.readStorage(args[0], x)
+	if err != nil {
+		return nil, err
+	}
+	offset, ok := args[1].(int64)
+	if !ok || offset < 0 {
+		return nil, bad("a tensor at offset %s", describe(args[1]))
+	}
+	x.offset = offset
+	if x.Shape, err = dims(args[2], "sizes"); err != nil {
+		return nil, err
+	}
+	if x.Stride, err = dims(args[3], "strides"); err != nil {
+		return nil, err
+	}
+	if len(x.Shape) != len(x.Stride) {
+		return nil, bad("a tensor of %d dimensions with %d strides", len(x.Shape), len(x.Stride))
+	}
+	return x, x.check(elements)
+}
+
+// describe says what a value is.
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "None"
+	case *pickle.Object:
+		return v.Class.String()
+	case pickle.Global:
+		return v.String()
+	case *pickle.Dict:
+		return "a dictionary"
+	case *pickle.List:
+		return "a list"
+	case *pickle.Tuple:
+		return "a tuple"
+	case string, pickle.Bytes:
+		return "text"
+	case *pickle.Persistent:
+		return "a storage"
+	}
+	return fmt.Sprintf("%v", v)
+}
+
+// readStorage finds the record of a storage, and returns how many elements it has.
+func (t *File) readStorage(v any, x *Tensor) (int64, error) {
+	p, ok := v.(*pickle.Persistent)
+	if !ok {
+		return 0, bad("a tensor in %s instead of a storage", describe(v))
+	}
+	id, ok := p.ID.(*pickle.Tuple)
+	if !ok || len(id.Items) != 5 || id.Items[0] != "storage" {
+		return 0, bad("a tensor in a storage of an unknown form")
+	}
+	kind, ok := id.Items[1].(pickle.Global)
+	if x.Type, ok = types[kind.Name]; !ok || kind.Module != "torch" {
+		return 0, bad("a tensor in a storage of an unknown type")
+	}
+	key, ok := id.Items[2].(string)
+	elements, ok2 := id.Items[4].(int64)
+	if !ok || !ok2 || elements < 0 || elements > math.MaxInt64/int64(x.Size) {
+		return 0, bad("a tensor in a storage of an unknown form")
+	}
+	if _, err := strconv.ParseUint(key, 10, 32); err != nil {
+		return 0, bad("a tensor in the storage %.20q", key)
+	}
+	r, err := t.record(t.dir + "data/" + key)
+	if err != nil {
+		return 0, err
+	}
+	if r.Size() != elements*int64(x.Size) {
+		return 0, bad("its storage %s has %d bytes instead of %d elements of %d", key, r.Size(), elements, x.Size)
+	}
+	x.storage = r
+	return elements, nil
+}
+
+// dims reads a tuple of numbers that are not negative.
+func dims(v any, what string) ([]int64, error) {
+	if o, ok := v.(*pickle.Object); ok && o.Class == (pickle.Global{Module: "torch", Name: "Size"}) && len(o.Args) == 1 {
+		v = o.Args[0]
+	}
+	t, ok := v.(*pickle.Tuple)
+	if !ok || len(t.Items) > maxDims {
+		return nil, bad("a tensor whose %s are no tuple of %d numbers at most", what, maxDims)
+	}
+	d := make([]int64, len(t.Items))
+	for i, v := range t.Items {
+		if d[i], ok = v.(int64); !ok || d[i] < 0 {
+			return nil, bad("a tensor with %s among its %s", describe(v), what)
+		}
+	}
+	return d, nil
+}
+
+// check refuses a tensor that reaches beyond its storage's elements, or whose size cannot be
+// computed.
+func (t *Tensor) check(elements int64) error {
+	n, empty := int64(t.Size), false
+	for _, d := range t.Shape {
+		if d > 0 && n > math.MaxInt64/d {
+			return bad("a tensor of shape %v", t.Shape)
+		}
+		n *= max(d, 1)
+		empty = empty || d == 0
+	}
+	if empty {
+		return nil
+	}
+	last := t.offset
+	for i, d := range t.Shape {
+		if s := t.Stride[i]; s > 0 && d-1 > (math.MaxInt64-last)/s {
+			return bad("a tensor of strides %v", t.Stride)
+		}
+		last += (d - 1) * t.Stride[i]
+	}
+	if last >= elements {
+		return bad("a tensor of shape %v and strides %v from element %d on leaves its storage of %d elements", t.Shape, t.Stride, t.offset, elements)
+	}
+	return nil
+}
+
+// Dict returns a value of the pickle as a dictionary, of whatever class.
+func Dict(v any) (*pickle.Dict, bool) {
+	switch v := v.(type) {
+	case *pickle.Dict:
+		return v, true
+	case *pickle.Object:
+		if v.Class.Module == "collections" {
+			return &v.Items, true
+		}
+	}
+	return nil, false
+}

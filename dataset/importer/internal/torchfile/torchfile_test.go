@@ -1,0 +1,403 @@
+package torchfile
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/importer/internal/pickle"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// TestFixtures reads what two versions of torch wrote, and compares it with what they load.
+func TestFixtures(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join("testdata", "*-*.pt"))
+	if err != nil || len(names) < 10 {
+		t.Fatalf("fixtures: %q, %v", names, err)
+	}
+	for _, name := range names {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			f := open(t, name)
+			want, err := os.ReadFile(strings.TrimSuffix(name, ".pt") + ".txt")
+			if errors.Is(err, os.ErrNotExist) { // one tensor alone
+				if got := line(t, f, "int64", f.Root()); got != "int64 int64 3,4 0 1 2 3 4 5 6 7 8 9 10 11\n" {
+					t.Errorf("%s", got)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			items, ok := Dict(f.Root())
+			if !ok {
+				t.Fatalf("the root is %v", f.Root())
+			}
+			var got strings.Builder
+			for i, k := range items.Keys {
+				if IsTensor(items.Values[i]) {
+					got.WriteString(line(t, f, k.(string), items.Values[i]))
+				}
+			}
+			if got.String() != string(want) {
+				t.Errorf("read\n%s, torch loads\n%s", &got, want)
+			}
+		})
+	}
+}
+
+func open(t *testing.T, name string) *File {
+	t.Helper()
+	f, err := Open(vfs.OS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// line writes a tensor as make.py does. Values are read one by one, in row-major order.
+func line(t *testing.T, f *File, key string, v any) string {
+	t.Helper()
+	x, err := f.Tensor(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[byte]string{'i': "int", 'u': "uint", 'f': "float", 'b': "bool", 'B': "bfloat"}
+	kind := names[x.Kind]
+	if x.Kind != 'b' {
+		kind += fmt.Sprint(8 * x.Size)
+	}
+	shape := strings.Trim(strings.ReplaceAll(fmt.Sprint(x.Shape), " ", ","), "[]")
+	if shape == "" {
+		shape = "-"
+	}
+	s := fmt.Sprintf("%s %s %s", key, kind, shape)
+	r, fortran, err := x.Reader()
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) != int(x.Count())*x.Size {
+		t.Fatalf("%s: %d bytes of %d elements", key, len(b), x.Count())
+	}
+	for i := range int(x.Count()) {
+		if fortran {
+			rows, cols := int(x.Shape[0]), int(x.Shape[1])
+			i = i%cols*rows + i/cols
+		}
+		s += fmt.Sprintf(" %g", value(x.Type, b[i*x.Size:][:x.Size]))
+	}
+	return s + "\n"
+}
+
+func value(t Type, b []byte) float64 {
+	var wide [8]byte
+	copy(wide[:], b)
+	u := binary.LittleEndian.Uint64(wide[:])
+	shift := 64 - 8*t.Size
+	switch t.Kind {
+	case 'i':
+		return float64(int64(u<<shift) >> shift)
+	case 'u', 'b':
+		return float64(u)
+	case 'B':
+		return float64(math.Float32frombits(uint32(u) << 16))
+	}
+	switch t.Size {
+	case 2:
+		out := make([]byte, 4)
+		dtype.Convert(out, dtype.Float32, b, dtype.Float16)
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(out)))
+	case 4:
+		return float64(math.Float32frombits(uint32(u)))
+	}
+	return math.Float64frombits(u)
+}
+
+// TestSeek reads parts of views from where they begin.
+func TestSeek(t *testing.T) {
+	f := open(t, filepath.Join("testdata", "tensors-2.2.1.pt"))
+	items, _ := Dict(f.Root())
+	for _, key := range []string{"int64", "columns", "repeated", "transposed", "cube"} {
+		v, _ := items.Get(key)
+		x, err := f.Tensor(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := x.Reader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := range int64(len(whole)) {
+			if _, err := r.Seek(at, io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := r.Seek(0, io.SeekCurrent); n != at || err != nil {
+				t.Fatalf("at %d instead of %d, %v", n, at, err)
+			}
+			rest, err := io.ReadAll(r)
+			if err != nil || !bytes.Equal(rest, whole[at:]) {
+				t.Fatalf("%s from %d on: % x, %v; want % x", key, at, rest, err, whole[at:])
+			}
+		}
+		if n, err := r.Seek(-8, io.SeekEnd); err != nil || n != int64(len(whole)-8) {
+			t.Errorf("8 bytes before the end: %d, %v", n, err)
+		}
+		if _, err := r.Seek(-1, io.SeekStart); err == nil {
+			t.Error("a place before the beginning")
+		}
+	}
+}
+
+// parts are what a file of one tensor consists of; write makes the file.
+type parts struct {
+	pickle    string
+	storage   []byte
+	order     string
+	method    uint16
+	name, key string
+	cut       int // bytes from the end
+	flags     uint16
+}
+
+// tensorOf is the pickle of a tensor.
+func tensorOf(storage, key string, elements int64, offset int64, shape, stride []int64) string {
+	num := func(v int64) string {
+		return "\x8a\x08" + string(binary.LittleEndian.AppendUint64(nil, uint64(v)))
+	}
+	tuple := func(v []int64) string {
+		s := "("
+		for _, x := range v {
+			s += num(x)
+		}
+		return s + "t"
+	}
+	text := func(s string) string { return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s }
+	return "\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\n" + storage + "\n" + text(key) + text("cpu") + num(elements) + "tQ" +
+		num(offset) + tuple(shape) + tuple(stride) + "\x89ccollections\nOrderedDict\n)RtR."
+}
+
+func good() parts {
+	return parts{pickle: tensorOf("LongStorage", "0", 6, 0, []int64{2, 3}, []int64{3, 1}), storage: make([]byte, 48), order: "little", name: "archive/", key: "0"}
+}
+
+func (p parts) write(t testing.TB, name string) {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	add := func(name string, method, flags uint16, content []byte) {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: method, Flags: flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(p.name+"data.pkl", p.method, p.flags, []byte(p.pickle))
+	if p.order != "" {
+		add(p.name+"byteorder", zip.Store, 0, []byte(p.order))
+	}
+	add(p.name+"data/"+p.key, p.method, 0, p.storage)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, b.Bytes()[:b.Len()-p.cut], 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRefuses changes one thing of a good file at a time.
+func TestRefuses(t *testing.T) {
+	tensor := func(storage, key string, elements, offset int64, shape, stride []int64) func(*parts) {
+		return func(p *parts) { p.pickle = tensorOf(storage, key, elements, offset, shape, stride) }
+	}
+	dims := func(shape, stride []int64) func(*parts) { return tensor("LongStorage", "0", 6, 0, shape, stride) }
+	const long = math.MaxInt64
+	for what, c := range map[string]struct {
+		change func(*parts)
+		says   string
+	}{
+		"no archive":            {func(p *parts) { p.cut = 30 }, "no archive of torch.save"},
+		"no pickle":             {func(p *parts) { p.name = "a/b/" }, "without data.pkl"},
+		"big-endian":            {func(p *parts) { p.order = "big" }, `"big" order`},
+		"a long order":          {func(p *parts) { p.order = strings.Repeat("little", 10) }, "60 bytes, at most 16"},
+		"compressed":            {func(p *parts) { p.method = zip.Deflate }, "is compressed"},
+		"encrypted":             {func(p *parts) { p.flags = 1 }, "is compressed"},
+		"os.system":             {func(p *parts) { p.pickle = "\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R." }, `it names "os.system"`},
+		"a huge pickle":         {func(p *parts) { p.pickle = strings.Repeat("N", 1<<20+1) }, "at most 1048576 are read"},
+		"no tensor":             {func(p *parts) { p.pickle = "\x80\x02]." }, "a tensor is needed where it has a list"},
+		"no storage":            {tensor("LongStorage", "7", 6, 0, nil, nil), `no record "archive/data/7"`},
+		"a storage elsewhere":   {tensor("LongStorage", "../0", 6, 0, nil, nil), `the storage "../0"`},
+		"another type":          {tensor("ComplexStorage", "0", 6, 0, nil, nil), `"torch.ComplexStorage"`},
+		"a name for a type":     {tensor("Size", "0", 6, 0, nil, nil), "unknown type"},
+		"a short storage":       {func(p *parts) { p.storage = p.storage[:40] }, "40 bytes instead of 6 elements of 8"},
+		"negative elements":     {tensor("LongStorage", "0", -6, 0, nil, nil), "unknown form"},
+		"overflowing elements":  {tensor("LongStorage", "0", long, 0, nil, nil), "unknown form"},
+		"a negative offset":     {tensor("LongStorage", "0", 6, -1, nil, nil), "offset -1"},
+		"an offset outside":     {tensor("LongStorage", "0", 6, 6, nil, nil), "from element 6 on leaves"},
+		"a far offset":          {tensor("LongStorage", "0", 6, long, []int64{2}, []int64{1}), "strides"},
+		"a negative shape":      {dims([]int64{-2, 3}, []int64{3, 1}), "-2 among its sizes"},
+		"negative strides":      {dims([]int64{2, 3}, []int64{3, -1}), "-1 among its strides"},
+		"overlong strides":      {dims([]int64{2, 3}, []int64{4, 1}), "leaves its storage of 6 elements"},
+		"overflowing strides":   {dims([]int64{3, 3}, []int64{long, 1}), "strides"},
+		"an overflowing shape":  {dims([]int64{long, long}, []int64{0, 0}), "shape"},
+		"an overflowing empty":  {dims([]int64{0, long, long}, []int64{0, 0, 0}), "shape"},
+		"other dimensions":      {dims([]int64{2, 3}, []int64{3}), "2 dimensions with 1 strides"},
+		"many dimensions":       {dims(make([]int64, 9), make([]int64, 9)), "tuple of 8"},
+		"a tensor of one value": {func(p *parts) { p.pickle = "\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN\x85R." }, "made of 1 values"},
+		"a truncated storage":   {func(p *parts) { p.storage = nil }, "0 bytes instead of"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := good()
+			c.change(&p)
+			name := filepath.Join(t.TempDir(), "x.pt")
+			p.write(t, name)
+			err := read(name)
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), name) {
+				t.Errorf("%v; want bad input in one line that names the file and says %q", err, c.says)
+			}
+		})
+	}
+	p := good()
+	name := filepath.Join(t.TempDir(), "x.pt")
+	p.write(t, name)
+	if err := read(name); err != nil {
+		t.Errorf("unchanged: %v", err)
+	}
+	for name, says := range map[string]string{
+		filepath.Join("testdata", "old.pt"): "before torch 1.6",
+		filepath.Join("testdata", "nosuch"): "is missing",
+		"testdata":                          "is a directory",
+	} {
+		if err := read(name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// read reads the one tensor of a file.
+func read(name string) (err error) {
+	f, err := Open(vfs.OS, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	x, err := f.Tensor(f.Root())
+	if err != nil {
+		return err
+	}
+	r, _, err := x.Reader()
+	if err != nil {
+		return f.fail(err)
+	}
+	n, err := io.Copy(io.Discard, r)
+	if err == nil && n != x.Count()*int64(x.Size) {
+		err = fmt.Errorf("%d bytes of %d elements", n, x.Count())
+	}
+	return err
+}
+
+// TestStridesApart refuses what could only be read element by element.
+func TestStridesApart(t *testing.T) {
+	p := good()
+	p.pickle = tensorOf("LongStorage", "0", 6, 0, []int64{3}, []int64{2})
+	name := filepath.Join(t.TempDir(), "x.pt")
+	p.write(t, name)
+	if err := read(name); err == nil || !strings.Contains(err.Error(), ".contiguous()") {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzOpen checks that no file makes the reader panic, and that it reads no tensor that has not
+// the bytes that its shape calls for.
+func FuzzOpen(f *testing.F) {
+	fixtures, _ := filepath.Glob(filepath.Join("testdata", "*.pt"))
+	for _, name := range fixtures {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content []byte) {
+		name := filepath.Join(dir, "x.pt")
+		if err := os.WriteFile(name, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		check(t, name)
+	})
+}
+
+// FuzzTensor is FuzzOpen for pickles in whole archives.
+func FuzzTensor(f *testing.F) {
+	f.Add(good().pickle)
+	f.Add(tensorOf("HalfStorage", "0", 24, 3, []int64{2, 3}, []int64{1, 2}))
+	f.Add(tensorOf("BoolStorage", "0", 48, 0, []int64{4, 3, 2}, []int64{6, 2, 1}))
+	f.Add(tensorOf("LongStorage", "0", 6, 0, []int64{1 << 40}, []int64{0}))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		p := good()
+		p.pickle = text
+		name := filepath.Join(dir, "x.pt")
+		p.write(t, name)
+		check(t, name)
+	})
+}
+
+func check(t *testing.T, name string) {
+	f, err := Open(vfs.OS, name)
+	if err != nil {
+		if !errors.Is(err, fault.ErrInput) || strings.Contains(err.Error(), "\n") {
+			t.Fatal(err)
+		}
+		return
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	values := []any{f.Root()}
+	if d, ok := Dict(f.Root()); ok {
+		values = d.Values
+	}
+	for _, v := range values {
+		x, err := f.Tensor(v)
+		if err != nil {
+			continue
+		}
+		r, _, err := x.Reader()
+		if err != nil {
+			continue
+		}
+		// A tensor that repeats its elements may be much larger than the file.
+		const enough = 1 << 16
+		n, err := io.Copy(io.Discard, io.LimitReader(r, enough))
+		if want := min(x.Count()*int64(x.Size), enough); err != nil || n != want {
+			t.Fatalf("%v: %d bytes of %d, %v", v.(*pickle.Object).Args, n, want, err)
+		}
+	}
+}

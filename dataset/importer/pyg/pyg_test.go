@@ -1,0 +1,84 @@
+package pyg_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/dataset/importer/pyg"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+// TestFixtures compares what is imported with what PyTorch Geometric loads from its files.
+func TestFixtures(t *testing.T) {
+	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "D")
+			res, err := importer.Import(t.Context(), datasettest.FS, out, pyg.Format, importer.Options{Sources: []string{filepath.Join("testdata", name+".pt")}}, progress.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Edges != edges || res.Nodes != 20 || res.Dim != 4 || (res.DType == dtype.Float16) != (name == "many") {
+				t.Errorf("%+v", res)
+			}
+			golden := name
+			if name == "object" { // the graph of tuple
+				golden = "tuple"
+			}
+			want, err := os.ReadFile(filepath.Join("testdata", golden+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := importertest.Nodes(t, out), strings.ReplaceAll(string(want), "| val\n", "| valid\n"); got != want {
+				t.Errorf("imported\n%s, PyTorch Geometric loads\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "processed"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, dir, "has no processed/data.pt and no data.pt")
+	content, err := os.ReadFile(filepath.Join("testdata", "data.pt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	importertest.Save(t, filepath.Join(dir, "processed", "data.pt"), content)
+	if _, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, importer.Options{Sources: []string{dir}}, progress.Discard); err != nil {
+		t.Error(err)
+	}
+	if pyg.Format.Detect(datasettest.FS, []string{dir}) == "" || pyg.Format.Detect(datasettest.FS, []string{t.TempDir()}) != "" {
+		t.Error("a data set's directory is not found, or an empty one is")
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for name, says := range map[string]string{
+		"hetero.pt": "a graph of several types (HeteroData)",
+		"two.pt":    "several graphs",
+		"none.pt":   "none.pt is missing",
+		"make.py":   "no archive of torch.save",
+		"../../internal/torchfile/testdata/one-2.2.1.pt":     "it holds no graph of PyTorch Geometric",
+		"../../internal/torchfile/testdata/tensors-2.2.1.pt": "its graph has no x, but int64, int32",
+	} {
+		refused(t, filepath.Join("testdata", name), says)
+	}
+}
+
+func refused(t *testing.T, source, says string) {
+	t.Helper()
+	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, importer.Options{Sources: []string{source}}, progress.Discard)
+	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %v; want bad input in one line that says %q", source, err, says)
+	}
+}

@@ -1,0 +1,271 @@
+package gids
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/internal/binio"
+)
+
+// gpu is the side of a GPU that reads pages by itself, and makes the matrices of training
+// batches. The levels stay in RAM, where it reads and writes them over the bus. All pages that
+// a batch wants lie in its slot's memory on the device, in their order: those that it reads
+// land there, those that lines hold are copied there. So a row that begins on one of its pages
+// ends on the next.
+//
+//	copies    complete the reads ─► pages from lines ─► pages to lines ─► rows out of pages
+//	gathers   rows, and those of the constant buffer, to the matrix
+//
+// Batches come to the lines in the order in which they compute.
+type gpu struct {
+	gpurows.Table // near: rows out of pages, of each turn; far: the constant buffer
+	facts         *featurestore.Facts
+	plan          *devrows.Plan
+	pages         int   // of a batch, at most
+	bytes         int64 // of the arena
+	arena         *cuda.Arena
+	turns         gpurows.Turns
+	reader        *devrows.Reader
+	lines         cuda.Buffer
+	changed       *cuda.Event // the lines are what the last batch made of them
+}
+
+func newGPU(c *candidate, d *cuda.Device, plan *devrows.Plan) *gpu {
+	n := int64(c.facts.Inputs(false))
+	g := &gpu{facts: &c.facts, plan: plan, pages: c.mostPages(int(n))}
+	g.Table = gpurows.Table{Device: d, Near: gpurows.LandingRows(n, 0), DType: c.facts.DType, Dim: c.facts.Dim}
+	dry := new(cuda.Arena)
+	_ = g.lay(dry) // which has room for all
+	g.bytes = binio.AlignUp(g.Bytes(), cuda.Align) + dry.Used()
+	return g
+}
+
+// lay takes the memory of the device but for the rows.
+func (g *gpu) lay(a *cuda.Arena) error {
+	return g.turns.Lay(a, gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(false))}, gpurows.TurnBytes{})
+}
+
+// count notes what the side and its slots take.
+func (g *gpu) count(l *featurestore.Layout) {
+	l.GPU, l.GPUBytes = g.Device, g.bytes
+	l.SlotBytes += g.listBytes() + 4*int64(g.facts.Inputs(false))
+	g.plan.Count(l)
+	dry := new(cuda.Arena)
+	_ = new(gpuMatrix).lay(g, dry)
+	l.GPUSlotBytes += dry.Used()
+}
+
+// listBytes is the size of a batch's lists of pages from lines and to lines.
+func (g *gpu) listBytes() int64 { return 12 * int64(g.pages) }
+
+// open takes the device's memory, and lets it use the levels.
+func (g *gpu) open(s *store) error {
+	skip := int64(0)
+	within := func(b []byte) int64 {
+		return int64(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(s.levels.host.Bytes()))))
+	}
+	if len(s.buffer.rows) > 0 {
+		skip = within(s.buffer.rows)
+	}
+	err := g.Device.Attached(func() (err error) {
+		if g.arena, err = g.Device.NewArena(g.bytes); err != nil {
+			return fmt.Errorf("rows on the GPU: %w", err)
+		}
+		if err = g.lay(g.arena); err != nil {
+			return err
+		}
+		if err = g.Open(g.arena, s.levels.host, skip); err != nil {
+			return err
+		}
+		if g.changed, err = g.Device.NewEvent(); err != nil {
+			return err
+		}
+		return g.turns.Open(g.Device)
+	})
+	if err != nil {
+		return err
+	}
+	if n := int64(len(s.levels.lines)); n > 0 {
+		g.lines = g.RAM().Slice(within(s.levels.lines), n)
+	}
+	if g.reader, err = g.plan.Open(s.table.stack, g.Device); err != nil {
+		return err
+	}
+	return g.reader.Check(s.table.file)
+}
+
+// settle returns once batches that were given up change no lines any more.
+func (g *gpu) settle() error { return g.Device.Attached(g.changed.Synchronize) }
+
+func (g *gpu) close() error {
+	err := g.reader.Close()
+	_ = g.Device.Attached(func() error { // fails only after a fault, which was reported
+		if g.changed != nil {
+			_ = g.changed.Synchronize()
+			g.changed.Free()
+		}
+		g.turns.Close()
+		g.Close()
+		if g.arena != nil {
+			g.arena.Free()
+		}
+		return nil
+	})
+	return err
+}
+
+// gpuMatrix is what a slot has for the matrices that the GPU makes.
+type gpuMatrix struct {
+	*gpu
+	slot     *devrows.Slot
+	arena    *cuda.Arena
+	from, to cuda.Buffer
+	host     *cuda.Pinned // their content, and the ids
+	ids      []uint32     // entries of the table, in the matrix's order; those of rows out of pages as of turn 0
+	hostFrom []uint64     // where pages lie, in lines or in the landing
+	hostTo   []uint32     // and which they become there
+
+	fromLines, toLines, rows, inputs int
+}
+
+// lay takes the device's memory.
+func (m *gpuMatrix) lay(g *gpu, a *cuda.Arena) error {
+	var errs [2]error
+	m.from, errs[0] = a.Take(8 * int64(g.pages))
+	m.to, errs[1] = a.Take(4 * int64(g.pages))
+	return errors.Join(errs[:]...)
+}
+
+func (g *gpu) matrix() (_ *gpuMatrix, err error) {
+	m := &gpuMatrix{gpu: g}
+	n, p := int64(g.facts.Inputs(false)), int64(g.pages)
+	err = g.Device.Attached(func() (err error) {
+		dry := new(cuda.Arena)
+		_ = m.lay(g, dry)
+		if m.arena, err = g.Device.NewArena(dry.Used()); err != nil {
+			return err
+		}
+		if err = m.lay(g, m.arena); err != nil {
+			return err
+		}
+		m.host, err = g.Device.NewPinned(g.listBytes() + 4*n)
+		return err
+	})
+	if err == nil {
+		b := m.host.Bytes()
+		m.hostFrom, m.hostTo, m.ids = binio.View[uint64](b[:8*p]), binio.View[uint32](b[8*p:12*p]), binio.View[uint32](b[12*p:])
+		m.slot, err = g.reader.NewSlot()
+	}
+	if err != nil {
+		m.free()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *gpuMatrix) free() {
+	if m.slot != nil {
+		m.slot.Free()
+	}
+	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
+		if m.host != nil {
+			m.host.Free()
+		}
+		if m.arena != nil {
+			m.arena.Free()
+		}
+		return nil
+	})
+}
+
+// begin notes where the rows of a batch come from, once its pages are decided for.
+func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
+	m.inputs, m.rows, m.fromLines, m.toLines = len(nodes), len(w.rows), 0, 0
+	for i, v := range nodes {
+		if b.has(v) {
+			m.ids[i] = uint32(m.Near) + b.placeOf[v] - 1
+		}
+	}
+	row, j := int64(m.facts.RowBytes), 0
+	for k, r := range w.rows {
+		begin := int64(r>>32) * row
+		for int64(w.pages[j]) < begin/binio.Page {
+			j++
+		}
+		m.slot.Row(k, int64(j)*binio.Page+begin%binio.Page)
+		m.ids[uint32(r)] = uint32(k)
+	}
+	for j, f := range w.held[:len(w.pages)] {
+		if f != absent {
+			m.hostFrom[m.fromLines], m.hostTo[m.fromLines] = uint64(f)*binio.Page, uint32(j)
+			m.fromLines++
+		}
+	}
+	for j, f := range w.into[:len(w.pages)] {
+		if f != absent {
+			k := m.fromLines + m.toLines
+			m.hostFrom[k], m.hostTo[k] = uint64(j)*binio.Page, uint32(f)
+			m.toLines++
+		}
+	}
+}
+
+// fill submits what makes x the matrix.
+func (m *gpuMatrix) fill(w *wanted, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	t, row := m.turns.Training(), m.RowBytes()
+	landing := t.Landing(int64(m.facts.Inputs(false)))
+	for _, r := range w.rows {
+		m.ids[uint32(r)] += uint32(landing)
+	}
+	if err := m.slot.Complete(copies); err != nil {
+		return nil, err
+	}
+	if err := m.exchange(copies); err != nil {
+		return nil, err
+	}
+	if err := m.slot.Extract(copies, m.Rows().Slice(landing*row, int64(m.rows)*row), m.rows); err != nil {
+		return nil, err
+	}
+	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids[:m.inputs])); err != nil {
+		return nil, err
+	}
+	if err := m.turns.Begin(t, copies); err != nil {
+		return nil, err
+	}
+	if err := m.Gather(m.turns.Stream(), x, t.IDs, m.inputs); err != nil {
+		return nil, err
+	}
+	return m.turns.End(t)
+}
+
+// exchange submits the copies of pages from lines, and to lines.
+func (m *gpuMatrix) exchange(copies *cuda.Stream) error {
+	n := m.fromLines + m.toLines
+	if n == 0 {
+		return nil
+	}
+	if err := errors.Join(copies.CopyIn(m.from, binio.Bytes(m.hostFrom[:n])), copies.CopyIn(m.to, binio.Bytes(m.hostTo[:n])), copies.Wait(m.changed)); err != nil {
+		return err
+	}
+	move := func(out, source cuda.Buffer, at, n int) error {
+		return kernels.Extract{Out: out, To: m.to.Slice(4*int64(at), 4*int64(n)), Source: source, RowBytes: binio.Page,
+			From: m.from.Slice(8*int64(at), 8*int64(n)), Step: binio.Page, Rows: kernels.Rows(n)}.Launch(copies)
+	}
+	if m.fromLines > 0 {
+		if err := move(m.slot.Landing(), m.lines, 0, m.fromLines); err != nil {
+			return err
+		}
+	}
+	if m.toLines > 0 {
+		if err := move(m.lines, m.slot.Landing(), m.fromLines, m.toLines); err != nil {
+			return err
+		}
+	}
+	return m.changed.Record(copies)
+}

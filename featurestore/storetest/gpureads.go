@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack/nvme/gpuread/gpureadtest"
+)
+
+// rowsDir is the directory that a store reads rows from.
+func (s *suite) rowsDir() string {
+	if s.c.Lineage().Store != "" {
+		return s.c.Dir()
+	}
+	return s.w.Dataset
+}
+
+// readByGPU: batches that a GPU reads from drives by itself are the same, in whatever order
+// its streams work.
+func (s *suite) readByGPU(t *testing.T) {
+	if !s.has(GPUReads) {
+		t.Skip("the host reads")
+	}
+	kind := gpureadtest.Load(t, s.rowsDir(), 2)
+	run := func(t *testing.T, d *cuda.Device) {
+		in := gpureadtest.Stack(t, kind, d)
+		defer in.Close()
+		o := s.gpuShare(t, d, 10)
+		o.Reads = in
+		l, err := s.c.Plan(many(o))
+		must(t)(err)
+		if l.QueueBytes == 0 {
+			t.Fatalf("the host reads: %s", l.Note)
+		}
+		s.trained(t, d, in, o)
+	}
+	t.Run("emulated", func(t *testing.T) { run(t, gpureadtest.Open(t)) })
+	for seed := range uint64(4) {
+		t.Run("late", func(t *testing.T) { run(t, gpureadtest.OpenLate(t, 2*seed+1)) })
+	}
+}
+
+// spoiledOnDrives: where every page of the rows has another bit on the drive, each batch that a
+// GPU reads something of is refused as damaged, before anybody takes its matrix for right.
+func (s *suite) spoiledOnDrives(t *testing.T) {
+	if !s.has(GPUReads) {
+		t.Skip("the host reads")
+	}
+	d := gpureadtest.Open(t)
+	kind := gpureadtest.Load(t, s.rowsDir(), 1)
+	in := gpureadtest.Stack(t, kind, d)
+	defer in.Close()
+	o := s.gpuShare(t, d, 0)
+	o.Reads, o.Cache = in, &budget.Size{Unit: budget.UnitPercent}
+	if _, err := s.c.Plan(many(o)); err != nil {
+		o.Cache = nil // the least that there is
+	}
+	st, err := open(s.c, in, o)
+	must(t)(err)
+	defer func() { must(t)(st.close()) }()
+	_, err = st.Fill(t.Context(), 0, progress.Discard)
+	must(t)(err)
+	spoil(t, gpureadtest.Files(kind)[0], s.rowsDir())
+	refused := 0
+	for _, ref := range refs(s.facts, featurestore.Train) {
+		sl := st.slot(ref)
+		must(t)(Load(t.Context(), sl, ref))
+		x, err := OnGPU(sl, d, len(sl.Batch().Input)*s.facts.Dim)
+		c := sl.Counts()
+		switch read := c.BytesRead > c.GraphRead; {
+		case read && !errors.Is(err, fault.ErrCorrupt):
+			t.Fatalf("%v has read %d bytes: %v", ref, c.BytesRead-c.GraphRead, err)
+		case read:
+			refused++
+		case err != nil:
+			t.Fatalf("%v, which has read nothing: %v", ref, err)
+		default:
+			s.w.Holds(t, ref, sl.Batch(), x, s.facts.DType)
+		}
+		if s.c.InOrder() && err != nil {
+			break // the cache is lost
+		}
+	}
+	if refused == 0 {
+		t.Skip("all rows are in memory")
+	}
+}
+
+// spoil changes a bit of every page on a drive that is one of a file of rows in a directory.
+func spoil(t *testing.T, drive, dir string) {
+	b, err := os.ReadFile(drive)
+	must(t)(err)
+	names, err := filepath.Glob(filepath.Join(dir, "*.bin"))
+	must(t)(err)
+	for _, name := range names {
+		if base := filepath.Base(name); base != dataset.FeaturesFile && !strings.HasPrefix(base, "cold-") {
+			continue
+		}
+		rows, err := os.ReadFile(name)
+		must(t)(err)
+		at := bytes.Index(b, rows[:min(len(rows), binio.Page)])
+		if len(rows) == 0 {
+			continue
+		}
+		if at < 0 {
+			t.Fatalf("%s is not on the drive", name)
+		}
+		for k := range rows {
+			if k%binio.Page == 0 {
+				b[at+k] ^= 1
+			}
+		}
+	}
+	must(t)(os.WriteFile(drive, b, 0o600))
+}
+
+// callsOfReadsFail: the error of calls of the device reaches the caller also where it reads by
+// itself, and nothing is left behind. Not every call is tried.
+func (s *suite) callsOfReadsFail(t *testing.T) {
+	if !s.has(GPUReads) {
+		t.Skip("the host reads")
+	}
+	kind := gpureadtest.Load(t, s.rowsDir(), 1)
+	for n, failed := 0, true; failed; n += 1 + n/2 {
+		failed = false
+		calls, closing := 0, false
+		d := gpureadtest.OpenFaulty(t, func(call string) *cuda.Fault {
+			if calls++; calls-1 != n || closing {
+				return nil
+			}
+			failed = true
+			return &cuda.Fault{Why: fmt.Sprintf("call %d, %s, fails", n, call), OutOfMemory: true}
+		})
+		in := gpureadtest.Stack(t, kind, d)
+		o := s.gpuShare(t, d, 10)
+		o.Reads = in
+		if err := s.workWith(d, in, o, &closing); failed != (err != nil) {
+			t.Fatalf("call %d fails: %v, and the store says %v", n, failed, err)
+		}
+		must(t)(in.Close())
+	}
+}
+
+// budgetOfReads: what a store whose GPU reads takes of its memory is what the layout says.
+func (s *suite) budgetOfReads(t *testing.T) {
+	if !s.has(GPUReads) {
+		t.Skip("the host reads")
+	}
+	d := gpureadtest.Open(t)
+	in := gpureadtest.Stack(t, gpureadtest.Load(t, s.rowsDir(), 3), d)
+	defer in.Close()
+	o := many(s.gpuShare(t, d, 10))
+	o.Reads = in
+	l, err := s.c.Plan(o)
+	must(t)(err)
+	st, err := s.c.Open(in, l)
+	must(t)(err)
+	sl, err := st.View(0).NewSlot(false)
+	must(t)(err)
+	if held, _ := d.Held(); held != l.GPUBytes+l.GPUSlotBytes {
+		t.Errorf("%d bytes of the device are held, %d and %d planned", held, l.GPUBytes, l.GPUSlotBytes)
+	}
+	sl.Free()
+	must(t)(st.Close())
+	o.GPUCache = &budget.Size{Unit: budget.UnitPercent}
+	l, err = s.c.Plan(o)
+	must(t)(err)
+	o.GPUMemory = l.GPUBytes + l.GPUSlotBytes - 1
+	if l, err = s.c.Plan(o); err != nil || l.QueueBytes != 0 || !strings.Contains(l.Note, "the host submits the reads of batches") {
+		t.Errorf("with a byte less than the GPU needs to read: %v; %+v", err, l)
+	}
+}
+
+// many are options with memory for whatever a store may take.
+func many(o featurestore.PlanOptions) featurestore.PlanOptions {
+	o.Memory, o.Slots, o.EvalSlots, o.MostSlots = 1<<40, 1, 1, 1
+	return o
+}

@@ -1,0 +1,34 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"diskgnn/internal/fault"
+)
+
+// MakeParents makes the directories above name that are not there, each as durable as the
+// one that it is in. A file in their place is an error of usage.
+func MakeParents(fsys FS, name string) error {
+	parent := filepath.Dir(filepath.Clean(name))
+	st, err := fsys.Stat(parent)
+	switch {
+	case err == nil && !st.IsDir():
+		return fault.New(fault.ErrUsage, "cannot write %s: %s is no directory", name, parent)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
+		if err = MakeParents(fsys, parent); err != nil {
+			return err
+		}
+		if err = fsys.MkdirAll(parent); err == nil {
+			return fsys.SyncDir(filepath.Dir(parent))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make the directory of %s: %w", name, err)
+	}
+	return nil
+}

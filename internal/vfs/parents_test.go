@@ -1,0 +1,58 @@
+package vfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/internal/fault"
+)
+
+func TestMakeParents(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for range 2 {
+		if err := MakeParents(OS, "a/b/../b/c/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st, err := os.Stat("a/b"); err != nil || !st.IsDir() {
+		t.Errorf("a/b: %v, %v", st, err)
+	}
+	if _, err := os.Stat("a/b/c"); err == nil {
+		t.Error("what was named is made as well")
+	}
+	if err := MakeParents(OS, "c"); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile("file", nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := Exists(OS, "file/c"); ok || err != nil {
+		t.Errorf("below a file: %v, %v", ok, err)
+	}
+	for name, want := range map[string]string{"file/c": "file is no directory", "file/b/c": "file is no directory"} {
+		if err := MakeParents(OS, name); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The power may go as soon as MakeParents returns.
+func TestMakeParentsIsDurable(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	if err := os.Mkdir(root, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	v, err := NewVolatile(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := MakeParents(v, filepath.Join(root, "a", "b", "c")); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(v.pending); n != 0 {
+		t.Errorf("%d changes are not durable", n)
+	}
+}
