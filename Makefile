@@ -9,6 +9,8 @@ FUZZTIME ?= 30s
 # What `make mutate` changes, how often, drawn by what; whose tests run beside the package's
 # own, which of them; and what a changed line, or the kind of change, has to match.
 PKG   ?= ./pipeline
+# Where test-many-edges writes.
+MANY  ?= /tmp
 N     ?= 60
 SEED  ?= 1
 TESTS ?=
@@ -35,7 +37,7 @@ NVME := $(CURDIR)/.nvme
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
-.PHONY: help build test test-race test-nocgo test-kill test-flips test-power mutate lint fuzz bench demo clean \
+.PHONY: help build test test-race test-nocgo test-kill test-flips test-power test-many-edges mutate lint fuzz bench demo clean \
 	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme
 
 help: ## list the verbs
@@ -65,6 +67,9 @@ test-flips: ## interrupt packing at every operation, change a bit of every file 
 
 test-power: ## cut the power after every operation of every command, and compare what the next run makes
 	DISKGNN_POWER=5 $(GO) test -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
+
+test-many-edges: ## import more edges than 31 bits count, in MANY (26 GB of disk, minutes)
+	DISKGNN_MANY_EDGES=$(MANY) $(GO) test -count=1 -v -run '^TestManyEdges$$' -timeout 60m ./dataset/importer
 
 mutate: ## change PKG in N places, drawn by SEED, and list the changes that no test notices (also of TESTS)
 	@$(GO) run ./internal/mutate -n $(N) -seed $(SEED) -only '$(ONLY)' -tests '$(TESTS)' -run '$(RUN)' $(PKG)

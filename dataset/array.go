@@ -113,6 +113,9 @@ func (w *Writer) list(file stage.File, table []byte) error {
 	if err := vfs.WriteFile(w.dir.FS(), w.dir.File(name), table); err != nil {
 		return fmt.Errorf("write %s: %w", w.dir.File(name), err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forget([]string{file.Name}) // an interrupted run may have finished one of two that go together
 	w.state.Files = append(w.state.Files, file, stage.File{Name: name, Size: int64(len(table)), Checksum: binio.Hash(table)})
 	return nil
 }

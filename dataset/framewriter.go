@@ -124,9 +124,9 @@ func (fw *frameWriter) checkpoint(int64) error {
 	if err := errors.Join(fw.drain(), fw.sync()); err != nil {
 		return err
 	}
-	s := &fw.w.state
-	s.Rows, s.RowsSum, s.Frames = fw.table.size/int64(s.Facts.RowBytes()), binio.HashSums(fw.table.crcs), fw.table.lengths
-	return fw.w.Save()
+	return fw.w.update(func(s *journal) {
+		s.Rows, s.RowsSum, s.Frames = fw.table.size/int64(s.Facts.RowBytes()), binio.HashSums(fw.table.crcs), fw.table.lengths
+	})
 }
 
 // adopt implements table.

@@ -95,6 +95,5 @@ func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots
 	if err := t.Finish(); err != nil {
 		return err
 	}
-	w.forgetRows()
-	return w.Save()
+	return w.update((*journal).forgetRows)
 }

@@ -69,15 +69,16 @@ func (w *Writer) adoptTable(ctx context.Context, name string) (table, error) {
 	return nil, errors.Join(err, t.Discard())
 }
 
-func (w *Writer) forgetRows() { w.state.Rows, w.state.RowsSum, w.state.Frames = 0, "", nil }
+func (w *Writer) forgetRows() { w.state.forgetRows() }
+
+func (s *journal) forgetRows() { s.Rows, s.RowsSum, s.Frames = 0, "", nil }
 
 func (a *Array) checkpoint(hi int64) error {
 	if err := a.sync(); err != nil {
 		return err
 	}
 	sums := a.sum.Sums()
-	a.w.state.Rows, a.w.state.RowsSum = hi, sums.Checksum()
-	return a.w.Save()
+	return a.w.update(func(s *journal) { s.Rows, s.RowsSum = hi, sums.Checksum() })
 }
 
 func (a *Array) adopt(ctx context.Context) (bool, error) {

@@ -53,8 +53,7 @@ func (t *TopologyWriter) Finish() error {
 	if err := t.indices.Finish(); err != nil {
 		return err
 	}
-	t.w.state.Facts.Edges = t.edges
-	return t.w.Save()
+	return t.w.update(func(s *journal) { s.Facts.Edges = t.edges })
 }
 
 func (t *TopologyWriter) Discard() error { return errors.Join(t.indptr.Discard(), t.indices.Discard()) }

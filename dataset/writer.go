@@ -1,11 +1,13 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -15,9 +17,11 @@ import (
 // Writer fills a dataset directory, one data file after the other, each of them
 // sequentially. What its journal names is durable, so that an interrupted run
 // goes on behind it. It is for what makes datasets: Generate, Create, and the importers
-// of package importer. A Writer is used by one goroutine.
+// of package importer. A Writer is used by one goroutine, but for the topology and the features,
+// which two may write at a time.
 type Writer struct {
 	dir        *stage.Dir
+	mu         sync.Mutex // of state, while two goroutines write
 	state      journal
 	checkpoint int64 // bytes of features between two entries in the journal
 	frames     int   // of compressed features under way; each takes FrameMemory
@@ -103,6 +107,9 @@ func (w *Writer) Facts() *Facts { return &w.state.Facts }
 // SetFrames says how many compressed features may be under way; each takes FrameMemory.
 func (w *Writer) SetFrames(n int) { w.frames = n }
 
+// Path returns the directory under way.
+func (w *Writer) Path() string { return w.dir.Path() }
+
 // scratchSuffix ends the names of files in the directory that are no part of the dataset:
 // a resumed run removes what an interrupted one left of them.
 const scratchSuffix = ".scratch"
@@ -115,10 +122,30 @@ func (w *Writer) Scratch(name string) string { return w.dir.File(name + scratchS
 func (w *Writer) Close() error { return w.dir.Close() }
 
 // Save journals all finished files.
-func (w *Writer) Save() error { return w.dir.SaveProgress(&w.state) }
+func (w *Writer) Save() error { return w.update(func(*journal) {}) }
+
+// update changes the state and journals it.
+func (w *Writer) update(change func(*journal)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.state)
+	return w.dir.SaveProgress(&w.state)
+}
+
+// place is where a file comes among a dataset's: in the order in which one goroutine writes them.
+func place(name string) int {
+	for i, group := range groups {
+		if slices.ContainsFunc(group, func(n string) bool { return n == name || tableOf(n) == name }) {
+			return i
+		}
+	}
+	return len(groups)
+}
 
 // Has reports whether a data file was finished by an earlier run.
 func (w *Writer) Has(names ...string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, name := range names {
 		if !slices.ContainsFunc(w.state.Files, func(f stage.File) bool { return f.Name == name }) {
 			return false
@@ -136,6 +163,8 @@ func (w *Writer) Report(rep progress.Reporter, state stage.State) {
 
 // Commit publishes the dataset.
 func (w *Writer) Commit(run any) error {
+	// In one order, whatever was finished first.
+	slices.SortStableFunc(w.state.Files, func(a, b stage.File) int { return cmp.Compare(place(a.Name), place(b.Name)) })
 	f := &w.state.Facts
 	f.NodeIDBytes = nodeIDBytes
 	if f.LabelKind, f.Metric = LabelKind(f.MultiLabel()), classMetric; f.MultiLabel() {

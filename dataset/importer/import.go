@@ -11,6 +11,7 @@ import (
 	"diskgnn/dataset/internal/edgesort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
@@ -165,19 +166,8 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	if err := im.checkSpace(); err != nil {
 		return state, err
 	}
-	for _, step := range []struct {
-		do      func(context.Context) error
-		seconds *float64
-	}{
-		{im.labels, &im.Res.LabelSeconds},
-		{im.topology, &im.Res.TopologySeconds},
-		{im.features, &im.Res.FeatureSeconds},
-	} {
-		began := time.Now()
-		if err := step.do(ctx); err != nil {
-			return state, err
-		}
-		dataset.Since(step.seconds, began)
+	if err := im.steps(ctx); err != nil {
+		return state, err
 	}
 	if err := content.unchanged(im.fs); err != nil {
 		return state, err
@@ -185,10 +175,51 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	return state, im.w.Commit(im.Facts())
 }
 
+// steps writes the files. Topology and features are written at a time if there is the memory,
+// the room and more than one worker for that: both may wait for what unpacks them.
+func (im *importing) steps(ctx context.Context) error {
+	timed := func(do func(context.Context) error, seconds *float64) func(context.Context) error {
+		return func(ctx context.Context) error {
+			defer func(began time.Time) { dataset.Since(seconds, began) }(time.Now())
+			return do(ctx)
+		}
+	}
+	topology, features := timed(im.topology, &im.Res.TopologySeconds), timed(im.features, &im.Res.FeatureSeconds)
+	if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
+		return err
+	}
+	together, err := im.together()
+	if err != nil {
+		return err
+	}
+	if !together {
+		if err := topology(ctx); err != nil {
+			return err
+		}
+		return features(ctx)
+	}
+	im.plan.sort -= im.plan.features
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return topology(ctx) })
+	g.Go(func() error { return features(ctx) })
+	return g.Wait()
+}
+
+// together tells whether topology and features are written at a time.
+func (im *importing) together() (bool, error) {
+	if im.o.Workers < 2 || im.plan.sort < im.plan.features+4*edgesort.Least {
+		return false, nil
+	}
+	free, err := im.fs.Free(im.w.Path())
+	table := im.shape.Nodes * int64(im.shape.Dim*im.o.DType.Size())
+	return free > edgesort.Bytes(im.storedEdges().Most)+dataset.DiskBytes(im.facts(), im.storedEdges().Most)+table/8, err
+}
+
 // importPlan divides the memory.
 type importPlan struct {
-	sort   int64 // for the edges
-	frames int   // of features to compress at once
+	sort     int64 // for the edges
+	features int64
+	frames   int // of features to compress at once
 }
 
 // leastMemory is what the largest of the steps takes at least.
@@ -213,7 +244,10 @@ func (im *importing) planMemory() error {
 		return budget.Check("importing", budget.Reserve+need, im.o.Memory)
 	}
 	// Beside the frames that are compressed, one is filled.
-	im.plan = importPlan{sort: free - s.Held, frames: int(min(int64(im.o.Workers+1), (free-s.Held-2*rows)/dataset.FrameMemory))}
+	im.plan = importPlan{sort: free - s.Held, features: 2 * rows, frames: int(min(int64(im.o.Workers+1), (free-s.Held-2*rows)/dataset.FrameMemory))}
+	if im.o.Compress {
+		im.plan.features += int64(im.plan.frames) * dataset.FrameMemory
+	}
 	return nil
 }
 
@@ -295,24 +329,47 @@ func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 	task := im.rep.Task("read edges", im.shape.Edges, progress.Edges)
 	defer task.Done()
 	both, loops := im.o.Symmetrize || im.reverse, im.o.SelfLoops == LoopsKeep
-	err := im.src.Edges(ctx, func(dst, src []int64) error {
-		task.Add(int64(len(dst)))
-		for i, d := range dst {
-			d, u := uint32(d), uint32(src[i])
-			if d == u && !loops {
-				continue
-			}
-			if both {
-				if err := s.Add(u, d); err != nil {
-					return err
+	// One goroutine reads, which may mean unpacking, the other sorts.
+	const pieces = 4
+	free, full := make(chan []uint32, pieces), make(chan []uint32, pieces)
+	for range pieces {
+		free <- make([]uint32, 0, 2*Chunk)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(full)
+		return im.src.Edges(ctx, func(dst, src []int64) error {
+			task.Add(int64(len(dst)))
+			for len(dst) > 0 {
+				n := min(len(dst), Chunk)
+				var pairs []uint32
+				select {
+				case pairs = <-free:
+				case <-ctx.Done():
+					return ctx.Err()
 				}
+				pairs = pairs[:0]
+				for i, d := range dst[:n] {
+					if d != src[i] || loops {
+						pairs = append(pairs, uint32(d), uint32(src[i]))
+					}
+				}
+				dst, src = dst[n:], src[n:]
+				full <- pairs // there is room for all that there are
 			}
-			if err := s.Add(d, u); err != nil {
+			return ctx.Err()
+		})
+	})
+	g.Go(func() error {
+		for pairs := range full {
+			if err := s.AddAll(pairs, both); err != nil {
 				return err
 			}
+			free <- pairs
 		}
-		return ctx.Err()
+		return nil
 	})
+	err := g.Wait()
 	if err != nil || im.o.SelfLoops != LoopsAdd {
 		return err
 	}
@@ -321,7 +378,7 @@ func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 			return err
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // features writes the feature rows.

@@ -17,6 +17,7 @@ package edgesort
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -62,7 +63,8 @@ type Sorter struct {
 	o           Options
 	cellNodes   int64 // destinations of a cell
 	bucketCells int64
-	bucketNodes int64
+	cellShift   int     // cellNodes as a power of two
+	bucketShift int     // destinations of a bucket likewise
 	cells       []int64 // edges of each cell
 	buckets     []bucket
 	end         int64 // of the scratch file
@@ -87,11 +89,13 @@ func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
 		return nil, fault.New(fault.ErrBudget, "sorting edges needs at least %d MiB of memory", Least>>20)
 	}
 	s := &Sorter{fs: fsys, name: name, o: o}
-	s.cellNodes = max((o.Nodes+maxCells-1)/maxCells, 1)
+	// Powers of two, so that an edge's cell and bucket are found by shifts.
+	s.cellShift = shiftFor(max((o.Nodes+maxCells-1)/maxCells, 1))
+	s.cellNodes = 1 << s.cellShift
 	cells := (o.Nodes + s.cellNodes - 1) / s.cellNodes
 	n := s.wantBuckets()
-	s.bucketCells = (cells + n - 1) / n
-	s.bucketNodes = s.bucketCells * s.cellNodes
+	s.bucketCells = 1 << shiftFor((cells+n-1)/n)
+	s.bucketShift = s.cellShift + shiftFor(s.bucketCells)
 	s.cells = make([]int64, cells)
 	s.buckets = make([]bucket, (cells+s.bucketCells-1)/s.bucketCells)
 	f, err := fsys.Create(name)
@@ -117,18 +121,37 @@ func (s *Sorter) wantBuckets() int64 {
 // Add takes the edge from src to dst. Both must be nodes. It is not safe for
 // concurrent use.
 func (s *Sorter) Add(dst, src uint32) error {
-	b := &s.buckets[int64(dst)/s.bucketNodes]
+	b := &s.buckets[int(dst>>s.bucketShift)]
 	if b.buf == nil {
 		b.buf = make([]uint32, 0, 2*blockEdges)
 	}
 	b.buf = append(b.buf, dst, src)
-	s.cells[int64(dst)/s.cellNodes]++
+	s.cells[dst>>s.cellShift]++
 	s.added++
 	if len(b.buf) == cap(b.buf) {
 		return s.flush(b)
 	}
 	return nil
 }
+
+// AddAll takes edges, as pairs of destination and source; with both set, their reverses too.
+func (s *Sorter) AddAll(pairs []uint32, both bool) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if err := s.Add(pairs[i], pairs[i+1]); err != nil {
+			return err
+		}
+		if !both {
+			continue
+		}
+		if err := s.Add(pairs[i+1], pairs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shiftFor returns the least power of two that is n or more, as an exponent.
+func shiftFor(n int64) int { return bits.Len64(uint64(n - 1)) }
 
 // Added returns the number of edges so far.
 func (s *Sorter) Added() int64 { return s.added }

@@ -53,10 +53,8 @@ func TwoRows(open func() (*npz.Array, error)) (_ Pairs, err error) {
 	if err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	p := &twoRows{src: a, dst: b, left: a.Shape[1]}
-	if err := b.Skip(p.left); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
+	left := a.Shape[1]
+	p := &twoRows{src: newAhead(a, 0, left), dst: newAhead(b, left, left)}
 	return p, nil
 }
 
@@ -71,30 +69,119 @@ func TwoVectors(open func(key string) (*npz.Array, error), src, dst string) (Pai
 	if err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	p := &twoRows{src: a, dst: b, left: a.Count(), whole: true}
-	if err := errors.Join(a.Vector(-1), b.Vector(p.left)); err != nil {
-		return nil, errors.Join(err, p.Close())
+	n := a.Count()
+	if err := errors.Join(a.Vector(-1), b.Vector(n)); err != nil {
+		return nil, errors.Join(err, a.Close(), b.Close())
 	}
-	return p, nil
+	return &twoRows{src: newAhead(a, 0, n), dst: newAhead(b, 0, n)}, nil
 }
 
-type twoRows struct {
-	src, dst *npz.Array
-	left     int64
-	whole    bool // both are read to their ends
-}
+// twoRows yields the pairs of two streams that are read concurrently: of an archive, both are
+// unpacked at a time.
+type twoRows struct{ src, dst *ahead }
 
 func (p *twoRows) Next(dst, src []int64) (int, error) {
-	n := min(int64(len(dst)), p.left)
-	p.left -= n
-	err := errors.Join(p.src.Ints(src[:n]), p.dst.Ints(dst[:n]))
-	if err == nil && n == 0 && p.whole { // an archive checks its sums where an array ends
-		err = errors.Join(p.src.End(), p.dst.End())
+	n, err := p.src.next(src)
+	if err != nil || n == 0 {
+		return 0, err
 	}
-	return int(n), err
+	for done := 0; done < n; {
+		k, err := p.dst.next(dst[done:n])
+		if err != nil {
+			return 0, err
+		}
+		done += k
+	}
+	return n, nil
 }
 
-func (p *twoRows) Close() error { return errors.Join(p.src.Close(), p.dst.Close()) }
+func (p *twoRows) Close() error { return errors.Join(p.src.close(), p.dst.close()) }
+
+// ahead reads elements of an array in a goroutine of its own.
+type ahead struct {
+	a      *npz.Array
+	pieces chan []int64
+	free   chan []int64
+	stop   chan struct{}
+	failed error // before pieces is closed
+	piece  []int64
+	rest   []int64 // of piece
+	ended  chan struct{}
+}
+
+// newAhead begins to read count elements behind the first ones.
+func newAhead(a *npz.Array, skip, count int64) *ahead {
+	const pieces = 4
+	r := &ahead{a: a, pieces: make(chan []int64, pieces), free: make(chan []int64, pieces), stop: make(chan struct{}), ended: make(chan struct{})}
+	for range pieces {
+		r.free <- make([]int64, chunk)
+	}
+	go func() {
+		defer fault.Crash()
+		defer close(r.ended)
+		defer close(r.pieces)
+		r.failed = r.read(skip, count)
+	}()
+	return r
+}
+
+func (r *ahead) read(skip, count int64) error {
+	whole := skip+count == r.a.Count()
+	for skip > 0 {
+		n := min(skip, 64*chunk)
+		if err := r.a.Skip(n); err != nil {
+			return err
+		}
+		skip -= n
+		select {
+		case <-r.stop:
+			return nil
+		default:
+		}
+	}
+	for count > 0 {
+		var b []int64
+		select {
+		case b = <-r.free:
+		case <-r.stop:
+			return nil
+		}
+		b = b[:min(int64(cap(b)), count)]
+		if err := r.a.Ints(b); err != nil {
+			return err
+		}
+		count -= int64(len(b))
+		r.pieces <- b // there is room for all that there are
+	}
+	if whole {
+		return r.a.End() // where an archive checks its sum
+	}
+	return nil
+}
+
+// next fills dst, or less of it, and returns how much; 0 is the end.
+func (r *ahead) next(dst []int64) (int, error) {
+	if len(r.rest) == 0 {
+		if r.piece != nil {
+			r.free <- r.piece
+		}
+		var ok bool
+		if r.piece, ok = <-r.pieces; !ok {
+			r.piece = nil
+			return 0, r.failed
+		}
+		r.rest = r.piece
+	}
+	n := copy(dst, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *ahead) close() error {
+	close(r.stop)
+	<-r.ended
+	return r.a.Close()
+}
 
 // Each calls add for all edges of the stream, some at a time. Those that leave the graph of so
 // many nodes are refused; name is the file, for messages.
