@@ -13,6 +13,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/export"
+	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
 	stores "diskgnn/featurestore/all"
@@ -183,6 +184,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
+	compareKeys(t, "import's plan", docs["import"].plan, jsonKeys(reflect.TypeFor[importer.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
 	compareKeys(t, "the stores of bench stores", docs["bench stores"].store, jsonKeys(reflect.TypeFor[comparison.Store]()))
