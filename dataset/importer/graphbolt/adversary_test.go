@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -93,6 +94,34 @@ func poke(name, record string, at int, value int32) edit {
 	}
 }
 
+// typed gives a graph another tensor's name: that of one which graphs of several types have.
+func typed(name string) edit {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		z, err := zip.OpenReader(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records := map[string][]byte{}
+		for _, e := range z.File {
+			f, err := e.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, key, _ := strings.Cut(e.Name, "/")
+			if records[key], err = io.ReadAll(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		pickle := strings.Replace(string(records["data.pkl"]), "\x0e\x00\x00\x00version_number", "\x10\x00\x00\x00node_type_offset", 1)
+		importertest.Save(t, path, importertest.Torch(t, pickle, records["data/0"], records["data/1"], records["data/2"]))
+	}
+}
+
 // TestAdversary changes one thing of a good tree at a time. Each is refused in one line, and nothing
 // is written beside the output.
 func TestAdversary(t *testing.T) {
@@ -132,6 +161,7 @@ func TestAdversary(t *testing.T) {
 		"a graph of another kind":       {"preprocessed/preprocessed", say("FusedCSCSamplingGraph", "CSC"), `a graph_topology of the type "CSC"`},
 		"no graph":                      {"preprocessed", put(graph, importertest.Torch(t, "\x80\x02}.")), "it holds no FusedCSCSamplingGraph"},
 		"a graph without state":         {"preprocessed", put(graph, importertest.Torch(t, "\x80\x02cdgl.graphbolt.impl.fused_csc_sampling_graph\nFusedCSCSamplingGraph\n)\x81.")), "it holds no FusedCSCSamplingGraph"},
+		"a graph of several types":      {"preprocessed", typed(graph), "a graph of several types (it has node_type_offset)"},
 		"indices out of range":          {"preprocessed", poke(graph, "data/2", 3, 60), "fused_csc_sampling_graph.pt: indices: the edge from 60 to 0 leaves the graph of 60 nodes"},
 		"negative indices":              {"preprocessed", poke(graph, "data/2", 3, -1), "indices: the edge from -1 to 0"},
 		"an indptr that descends":       {"preprocessed", poke(graph, "data/1", 5, 1), "indptr: offset 1 follows"},
