@@ -148,6 +148,12 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 		return 0, err
 	}
 	defer budget.LimitHeap(im.o.Memory, 0)()
+	for _, note := range im.shape.Notes {
+		im.rep.Logf("%s", note)
+	}
+	if err := im.preflight(ctx, out); err != nil {
+		return 0, err
+	}
 	content, err := hashSources(ctx, im.fs, im.src.Files(), im.rep)
 	if err != nil {
 		return 0, err

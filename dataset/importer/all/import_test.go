@@ -110,6 +110,31 @@ func TestImportGNNBenchmark(t *testing.T) {
 	})
 }
 
+// TestImportWithoutSplit draws the split that public gnn-benchmark files lack.
+func TestImportWithoutSplit(t *testing.T) {
+	dir := t.TempDir()
+	tr := benchmarkTree()
+	maps.DeleteFunc(tr, func(n string, _ []byte) bool { return strings.HasPrefix(n, "g_split") })
+	tr.Write(t, dir)
+	o := benchmarkOptions(dir)
+	o.Split = &importer.Split{Parts: "50/25/25", Seed: 1}
+	out := filepath.Join(dir, "D")
+	res, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard)
+	if err != nil || res.Train != 2 || res.Valid != 1 || res.Test != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	datasettest.Verified(t, out)
+	o.Split = &importer.Split{Parts: "50/25/25", Seed: 2}
+	if _, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "--seed was 1, now 2") {
+		t.Errorf("another seed: %v", err)
+	}
+	tr = benchmarkTree()
+	tr.Write(t, dir)
+	if _, err := importAs(t.Context(), datasettest.FS, out, o, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "has splits of its own") {
+		t.Errorf("a split of its own: %v", err)
+	}
+}
+
 func TestImportDense(t *testing.T) {
 	dir := t.TempDir()
 	tr := benchmarkTree()

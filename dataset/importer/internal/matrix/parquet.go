@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +75,9 @@ func (m *parquetFile) open() error {
 	if err != nil {
 		return err
 	}
+	if err := m.checkFooter(st.Size()); err != nil {
+		return err
+	}
 	p, err := parquet.OpenFile(m.f, st.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return m.bad("no Parquet file: %v", err)
@@ -118,6 +122,26 @@ func (m *parquetFile) open() error {
 	}
 	if m.cols < 1 || m.cols > maxColumns {
 		return m.bad("it has %d columns", m.cols)
+	}
+	return nil
+}
+
+// maxFooter bounds the description of a file, which the library reads whole: a few kilobytes for
+// every row group.
+const maxFooter = 64 << 20
+
+// checkFooter looks at the length of the description before the library takes memory for it.
+func (m *parquetFile) checkFooter(size int64) error {
+	const ends = 4 + 8 // magic; length and magic
+	tail := make([]byte, 8)
+	if size < ends {
+		return m.bad("no Parquet file: %d bytes", size)
+	}
+	if _, err := m.f.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return fmt.Errorf("%s: %w", m.name, err)
+	}
+	if n := int64(binary.LittleEndian.Uint32(tail)); string(tail[4:]) != "PAR1" || n > size-ends || n > maxFooter {
+		return m.bad("no Parquet file, or a truncated one")
 	}
 	return nil
 }

@@ -46,10 +46,14 @@ func (n *Array) Fail(err error) error {
 	return fmt.Errorf("%s: %w", n.name, err)
 }
 
-// Ints, Floats and Skip are the Reader's, with errors that name the array.
-func (n *Array) Ints(dst []int64) error     { return n.Fail(n.Reader.Ints(dst)) }
+// Ints is the Reader's, with errors that name the array.
+func (n *Array) Ints(dst []int64) error { return n.Fail(n.Reader.Ints(dst)) }
+
+// Floats is likewise the Reader's.
 func (n *Array) Floats(dst []float32) error { return n.Fail(n.Reader.Floats(dst)) }
-func (n *Array) Skip(count int64) error     { return n.Fail(n.Reader.Skip(count)) }
+
+// Skip is likewise the Reader's.
+func (n *Array) Skip(count int64) error { return n.Fail(n.Reader.Skip(count)) }
 
 // End must follow the last element: an archive checks its checksum there.
 func (n *Array) End() error {

@@ -1,0 +1,154 @@
+package all_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/all"
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		panic(err)
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// headed is a .npy file of a header alone.
+func headed(descr, shape string) []byte {
+	text := "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }"
+	return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text))), text...)
+}
+
+// refused imports a source, which must end in one line of bad input, leave nothing behind that
+// passes for a dataset, and write nothing beside it.
+func refused(t *testing.T, what string, o importer.Options, says ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	_, err := all.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, o, progress.Discard)
+	if !errors.Is(err, fault.ErrInput) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("%s: %q does not say %q", what, err, s)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range left {
+		if f.Name() != "D.partial" {
+			t.Errorf("%s: it left %s", what, f.Name())
+		}
+	}
+}
+
+// TestOGBRefuses changes one file of a good set at a time.
+func TestOGBRefuses(t *testing.T) {
+	for _, c := range []struct {
+		what, set, file string
+		content         []byte // nil: no such file
+		says            []string
+	}{
+		{"no edges", "arxiv", "raw/num-edge-list.csv.gz", nil, []string{"num-edge-list.csv.gz is missing"}},
+		{"nothing in two files", "arxiv", "raw/num-node-list.csv.gz", gzipped(""), []string{"num-node-list.csv.gz", "one number"}},
+		{"too many nodes", "arxiv", "raw/num-node-list.csv.gz", gzipped("5000000000"), []string{"5000000000", "32-bit"}},
+		{"negative nodes", "arxiv", "raw/num-node-list.csv.gz", gzipped("-5"), []string{"num-node-list.csv.gz"}},
+		{"an edge that leaves", "arxiv", "raw/edge.csv.gz", gzipped("0,23\n" + strings.Repeat("0,1\n", 60)), []string{"edge.csv.gz", "from 0 to 23"}},
+		{"a negative edge", "arxiv", "raw/edge.csv.gz", gzipped("-1,2\n" + strings.Repeat("0,1\n", 60)), []string{"edge.csv.gz", "from -1 to 2"}},
+		{"an id of 2^64", "arxiv", "raw/edge.csv.gz", gzipped("18446744073709551616,2\n"), []string{"edge.csv.gz", "line 1"}},
+		{"an edge too few", "arxiv", "raw/edge.csv.gz", gzipped(strings.Repeat("0,1\n", 60)), []string{"edge.csv.gz", "61 edges"}},
+		{"an edge too many", "arxiv", "raw/edge.csv.gz", gzipped(strings.Repeat("0,1\n", 62)), []string{"edge.csv.gz", "61 edges"}},
+		{"not packed", "arxiv", "raw/edge.csv.gz", []byte("0,1\n"), []string{"edge.csv.gz", "cannot be unpacked"}},
+		{"cut", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2,3,4,5\n")[:12], []string{"node-feat.csv.gz"}},
+		{"too few features", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2,3,4,5\n"), []string{"node-feat.csv.gz", "truncated"}},
+		{"a word", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2\n3,x\n"), []string{"node-feat.csv.gz", "line 2"}},
+		{"half a class", "arxiv", "raw/node-label.csv.gz", gzipped(strings.Repeat("0.5\n", 23)), []string{"node-label.csv.gz", "node 0 has label 0.5"}},
+		{"too few labels", "arxiv", "raw/node-label.csv.gz", gzipped("1\n"), []string{"node-label.csv.gz", "labels of 1 nodes, there are 23"}},
+		{"a split of another node", "arxiv", "split/time/test.csv.gz", gzipped("23\n"), []string{"test.csv.gz", "node 23 of 23"}},
+		{"overlapping splits", "arxiv", "split/time/test.csv.gz", []byte(nil), []string{"test.csv.gz is missing"}},
+		{"no archive", "binary", "raw/data.npz", []byte("PK"), []string{"data.npz", "archive"}},
+		{"types that leave the directory", "hetero", "raw/triplet-type-list.csv.gz", gzipped("../..,cites,paper\n"), []string{"triplet-type-list.csv.gz", "is no name of a type"}},
+		{"a type that is a path", "hetero", "raw/triplet-type-list.csv.gz", gzipped("a/b,cites,paper\n"), []string{"is no name of a type"}},
+		{"no labels", "hetero", "raw/nodetype-has-label.csv.gz", gzipped("paper,author,venue\nFalse,False,False\n"), []string{"names no type that has labels"}},
+		{"edges of another type", "hetero", "raw/triplet-type-list.csv.gz", gzipped("paper,cites,paper\npaper,by,nobody\n"), []string{"num-edge-list.csv.gz is missing"}},
+	} {
+		dir := filepath.Join(t.TempDir(), "set")
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "ogb", c.set))); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, filepath.FromSlash(c.file))
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if c.content != nil {
+			importertest.Save(t, name, c.content)
+		}
+		refused(t, c.what, importer.Options{Sources: []string{dir}}, c.says...)
+	}
+}
+
+// TestRawRefuses changes one file of a good graph at a time.
+func TestRawRefuses(t *testing.T) {
+	at := func(name string) string { return filepath.Join(fixtures, "raw", name) }
+	dir := t.TempDir()
+	for _, c := range []struct {
+		what, name string
+		content    []byte
+		change     func(r *importer.Reading, file string)
+		says       []string
+	}{
+		{"a bomb of a header", "e.npy", headed("<i8", "(1152921504606846976, 2)"), edges, []string{"e.npy"}},
+		{"a negative shape", "e.npy", headed("<i8", "(-2, 2)"), edges, []string{"e.npy", "malformed header"}},
+		{"a shape that overflows", "e.npy", headed("<i8", "(4611686018427387904, 4)"), edges, []string{"e.npy"}},
+		{"ids of 2^64", "e.npy", importertest.NPY("(3, 2)", []int64{-1, 0, 0, 0, 0, 0}), edges, []string{"e.npy", "from -1 to 0"}},
+		{"ids beyond 2^63", "e.npy", append(headed("<u8", "(3, 2)"), bytes.Repeat([]byte{255}, 48)...), edges, []string{"e.npy", "too large"}},
+		{"three columns", "e.npy", importertest.NPY("(3, 3)", make([]int64, 9)), edges, []string{"e.npy", "(3, 3)"}},
+		{"(2, 2)", "e.npy", importertest.NPY("(2, 2)", make([]int64, 4)), edges, []string{"e.npy", "it may be (E, 2) or (2, E)"}},
+		{"edges of floats", "e.npy", importertest.NPY("(3, 2)", make([]float32, 6)), edges, []string{"e.npy", "float32"}},
+		{"no form", "e.xyz", nil, edges, []string{"e.xyz: of what form?"}},
+		{"features of other nodes", "f.npy", importertest.NPY("(21, 2)", make([]float32, 42)), features, []string{"labels of 20 nodes, there are 21"}},
+		{"by columns", "f.npy", importertest.NPYOrder("(20, 2)", true, make([]float32, 40)), features, []string{"f.npy", "fortran_order"}},
+		{"rows of no columns", "f.npy", importertest.NPY("(20, 0)", []float32{}), features, []string{"f.npy", "(20, 0)"}},
+		{"no parquet", "f.parquet", []byte("PAR1PAR1"), features, []string{"f.parquet: no Parquet file"}},
+		{"an id too large", "t.txt", []byte("20\n"), splits, []string{"t.txt", "node 20 of 20"}},
+		{"booleans of others", "t.npy", importertest.Vector(make([]bool, 3)), splits, []string{"t.npy", "booleans for 3 nodes, there are 20"}},
+		{"a node that is two lines", "t.txt", []byte("1\n1\n"), splits, []string{"t.txt", "twice"}},
+		{"a class of 2^60", "l.npy", importertest.Vector(append(make([]int64, 19), 1<<60)), labels, []string{"l.npy", "node 19"}},
+	} {
+		name := filepath.Join(dir, c.name)
+		importertest.Save(t, name, c.content)
+		r := importer.Reading{Edges: at("edges.npy"), FeatureFile: at("feat.npy"), LabelFile: at("labels.csv"), SplitFiles: []string{at("train.npy"), at("valid.npy"), at("test.csv")}}
+		c.change(&r, name)
+		refused(t, c.what, importer.Options{Reading: r}, c.says...)
+	}
+	for what, content := range map[string]string{"a word": "3\n1 x\n\n0\n", "too short": "3\n1\n", "no number": "\n1\n", "a successor too large": "3\n3\n\n\n", "very large": "3\n18446744073709551616\n\n\n"} {
+		name := filepath.Join(dir, "g.graph-txt")
+		importertest.Save(t, name, []byte(content))
+		refused(t, what, importer.Options{Sources: []string{name}, Split: &importer.Split{Parts: "50/25/25"}, Reading: importer.Reading{FeatureFile: "random:2", LabelFile: "random:2"}}, "g.graph-txt")
+	}
+}
+
+func edges(r *importer.Reading, file string)    { r.Edges = file }
+func features(r *importer.Reading, file string) { r.FeatureFile = file }
+func labels(r *importer.Reading, file string)   { r.LabelFile = file }
+func splits(r *importer.Reading, file string)   { r.SplitFiles[0] = file }
