@@ -230,9 +230,6 @@ func (s *source) check(d *document, what string, chunks int) error {
 // openChunk opens a file of a document.
 func (s *source) openChunk(d *document, i int) (matrix.Matrix, error) {
 	name := d.paths[i]
-	if _, err := file.Stat(s.fs, name); err != nil {
-		return nil, err
-	}
 	if d.Format.Name == "csv" {
 		f := text.Format{}
 		switch d.Format.Delimiter {
