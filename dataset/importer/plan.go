@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/internal/edgesort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -209,7 +210,7 @@ func (im *importing) lookAtEdges(ctx context.Context, p *Plan) error {
 // guessLines returns about how many lines a file of text has, by its first ones, or exactly if
 // these are the whole file.
 func (im *importing) guessLines(name string) (n int64, whole bool, err error) {
-	f, err := im.fs.Open(name)
+	f, err := file.Open(im.fs, name)
 	if err != nil {
 		return 0, false, err
 	}

@@ -51,7 +51,11 @@ func collect(w io.Writer, tags string, packages []string) error {
 	if err != nil {
 		return err
 	}
-	modules = append(modules, module{"Go's standard library", runtime.Version(), runtime.GOROOT()})
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	modules = append(modules, module{"Go's standard library", runtime.Version(), string(bytes.TrimSpace(root))})
 	for _, m := range modules {
 		names, err := licences(m.dir)
 		if err != nil {

@@ -96,3 +96,27 @@ func FormText(text string) string {
 	header := fmt.Sprintf("{'descr': '|S%d', 'fortran_order': False, 'shape': (), }\n", len(text))
 	return "\x93NUMPY\x01\x00" + string(rune(len(header))) + "\x00" + header + text
 }
+
+// Torch is a file of torch.save with the given pickle and records of elements, data/0 and so on.
+func Torch(t testing.TB, pickle string, storages ...[]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	add := func(name string, content []byte) {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: "archive/" + name, Method: zip.Store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("data.pkl", []byte(pickle))
+	for i, s := range storages {
+		add(fmt.Sprintf("data/%d", i), s)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

@@ -62,12 +62,38 @@ func locate(fsys vfs.FS, name string) (string, error) {
 			return path, err
 		}
 	}
+	if planetoid(fsys, name) {
+		return "", errPlanetoid(name)
+	}
 	return "", bad("%s has no %s: name the file to import", name, strings.Join(known[:2], " and no "))
+}
+
+// planetoid tells whether a directory, or the directory raw in it, has Planetoid's own files: pickles
+// of SciPy's matrices, which Python 2 wrote.
+func planetoid(fsys vfs.FS, dir string) bool {
+	for _, dir := range []string{dir, filepath.Join(dir, "raw")} {
+		names, err := fsys.List(dir)
+		if err == nil && slices.ContainsFunc(names, isPlanetoid) {
+			return true
+		}
+	}
+	return false
+}
+
+func isPlanetoid(name string) bool {
+	return strings.HasPrefix(name, "ind.") && strings.HasSuffix(name, ".x")
+}
+
+func errPlanetoid(name string) error {
+	return bad("%s has Planetoid's pickles of SciPy's matrices, which are not read: load them once with torch_geometric.datasets.Planetoid, and import the processed/data.pt that it writes", name)
 }
 
 func detect(fsys vfs.FS, sources []string) string {
 	if len(sources) != 1 {
 		return ""
+	}
+	if planetoid(fsys, sources[0]) {
+		return "it has Planetoid's files"
 	}
 	name, err := locate(fsys, sources[0])
 	if err != nil {

@@ -49,6 +49,16 @@ func TestDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, dir, "has no processed/data.pt and no data.pt")
+	if err := os.Mkdir(filepath.Join(dir, "raw"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	pickles := filepath.Join(dir, "raw", "ind.cora.x")
+	importertest.Save(t, pickles, nil)
+	refused(t, dir, "import the processed/data.pt that it writes")
+	refused(t, filepath.Join(dir, "raw"), "Planetoid's pickles")
+	if pyg.Format.Detect(datasettest.FS, []string{dir}) != "it has Planetoid's files" {
+		t.Error("Planetoid's files are not found")
+	}
 	content, err := os.ReadFile(filepath.Join("testdata", "data.pt"))
 	if err != nil {
 		t.Fatal(err)

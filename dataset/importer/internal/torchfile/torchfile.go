@@ -271,7 +271,7 @@ func (t *File) readStorage(v any, x *Tensor) (int64, error) {
 	if !ok || len(id.Items) != 5 || id.Items[0] != "storage" {
 		return 0, bad("a tensor in a storage of an unknown form")
 	}
-	kind, ok := id.Items[1].(pickle.Global)
+	kind, _ := id.Items[1].(pickle.Global)
 	if x.Type, ok = types[kind.Name]; !ok || kind.Module != "torch" {
 		return 0, bad("a tensor in a storage of an unknown type")
 	}
