@@ -140,6 +140,17 @@ type Reads interface {
 	Reads() iostack.Options
 }
 
+// Sliced is a Candidate whose directory may have the training batches of one rank alone, and
+// those of evaluation.
+type Sliced interface {
+	// Slice returns which rank's, or false: the directory has all batches.
+	Slice() (Slice, bool)
+}
+
+// Slice is the part of one rank of a training, whose steps are of so many batches over all
+// ranks. It is of an epoch's batches in the order of the samples.
+type Slice struct{ Rank, World, Accumulate int }
+
 // Confinable is a Candidate whose rows lie in the page cache of the operating system, which a
 // memory cgroup around the process can hold to what was planned.
 type Confinable interface {

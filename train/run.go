@@ -172,6 +172,9 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if err != nil {
 		return ofPack(err)
 	}
+	if err := o.checkSlice(r.found, featurestore.Slice{World: 1, Accumulate: 1}); err != nil {
+		return err
+	}
 	f := r.found.Facts()
 	r.facts = f
 	if r.was != nil {

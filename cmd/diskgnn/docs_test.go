@@ -18,6 +18,7 @@ import (
 	backends "diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/pack/cut"
+	"diskgnn/pack/slice"
 	"diskgnn/presample"
 	"diskgnn/simulate/drives"
 	"diskgnn/train"
@@ -35,6 +36,7 @@ var results = map[string]any{
 	"presample":       presample.Result{},
 	"merge":           shard.Result{},
 	"pack":            pack.Result{},
+	"slice":           slice.Result{},
 	"train":           rundir.Result{},
 	"eval":            train.Evaluation{},
 	"predict":         exact.Prediction{},

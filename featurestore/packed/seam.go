@@ -14,9 +14,10 @@ import (
 // Name is the store's in --store.
 const Name = "packed"
 
-// Find reads the metadata of a pack.
+// Find reads the metadata of a pack, or of a slice of one, which the Candidate says: see
+// featurestore.Sliced.
 func Find(fsys vfs.FS, dir string) (featurestore.Candidate, error) {
-	r, err := packfile.Open(fsys, dir)
+	r, err := packfile.OpenSlice(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +48,14 @@ func (c *candidate) Describe() featurestore.Description {
 	}
 	d.Blowup = float64(d.DiskBytes) / float64(max(f.TableBytes, 1))
 	return d
+}
+
+// Slice returns the rank whose batches a slice of a pack has.
+func (c *candidate) Slice() (featurestore.Slice, bool) {
+	if s := c.pack.Slice(); s != nil {
+		return featurestore.Slice{Rank: s.Rank, World: s.World, Accumulate: s.Accumulate}, true
+	}
+	return featurestore.Slice{}, false
 }
 
 // InOrder reports whether the pack's cache follows the batches, as policy min's does.
