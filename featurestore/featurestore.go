@@ -185,6 +185,11 @@ type PlanOptions struct {
 	// may be, MostSlots.
 	Direct    bool
 	MostSlots int
+	// Peers are further devices of the process, which have a view each, after GPU's;
+	// GPUMemory and GPUCache are of each device. Divide says that they read each other's
+	// memory, so that the rows on them are divided.
+	Peers  []*cuda.Device
+	Divide bool
 }
 
 // Layout says what a store will hold, before it does.
@@ -205,8 +210,8 @@ type Layout struct {
 	Ahead int
 
 	GPU           *cuda.Device // that the matrices are for; nil: the host
-	GPURows       int64        // on the GPU
-	GPUCacheBytes int64        // of their rows
+	GPURows       int64        // on the GPU; divided among several, on all of them
+	GPUCacheBytes int64        // of their rows, on each
 	GPUBytes      int64        // all that the store takes of the device's memory at once
 	GPUSlotBytes  int64        // what a training slot takes of it besides
 

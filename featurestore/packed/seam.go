@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -62,6 +63,9 @@ func (c *candidate) Slice() (featurestore.Slice, bool) {
 func (c *candidate) InOrder() bool { return c.pack.Params().Policy == packfile.PolicyMin }
 
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	if len(o.Peers) > 0 && isMin(c.pack) {
+		return featurestore.Layout{}, fault.New(fault.ErrUsage, "%s has the policy min, whose cache follows all batches in their order: it is not for %d GPUs; pack with --policy static", c.Dir(), 1+len(o.Peers))
+	}
 	if o.Least {
 		edges := c.pack.Index().Edges
 		o.Cache = &budget.Size{Value: float64(edges[len(edges)-1] * int64(c.facts.RowBytes))}
