@@ -28,18 +28,20 @@ GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" 
 # Fused products would not be the bits of the plain twins.
 NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80
 
-# QEMU and a kernel for its guest.
+# QEMU and a kernel for its guest; Slurm and Open MPI.
 NVME := $(CURDIR)/.nvme
+SLURM := $(CURDIR)/.slurm
 
 .DEFAULT_GOAL := help
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
 .PHONY: help build test test-race test-nocgo test-kill test-flips test-power mutate lint fuzz bench demo clean \
-	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme
+	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
+	slurm-toolchain test-slurm
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
@@ -130,6 +132,15 @@ $(NVME)/version: internal/tools/nvme/setup.sh
 
 test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, in a guest (two minutes)
 	DISKGNN_NVME_TOOLCHAIN=$(NVME) DISKGNN_NVME_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestQEMU$$' -timeout 15m ./iostack/nvme/qemutest
+
+slurm-toolchain: $(SLURM)/version ## fetch Slurm and Open MPI for test-slurm into .slurm (10 MB)
+
+$(SLURM)/version: internal/tools/slurm/setup.sh
+	internal/tools/slurm/setup.sh $(SLURM)
+	@touch $@
+
+test-slurm: slurm-toolchain ## run examples/slurm on a cluster of two nodes in namespaces (needs root; a minute)
+	DISKGNN_SLURM_TOOLCHAIN=$(SLURM) DISKGNN_SLURM_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestSlurm$$' -timeout 15m ./internal/slurmtest
 
 clean: ## remove what build and demo made
 	rm -rf bin demo $(KERNELS)

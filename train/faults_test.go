@@ -264,20 +264,16 @@ func wrapEngine(p *parts, wrap func(engine.Engine) engine.Engine) {
 type bad struct {
 	engine.Engine
 	before func() error          // of every Backward and Infer
-	loss   func(float64) float64 // what Apply returns in its place
+	loss   func(float64) float64 // what Backward returns in its place
 }
 
-func (b *bad) Backward(ctx context.Context, w engine.Work, f engine.Features) error {
+func (b *bad) Backward(ctx context.Context, w engine.Work, f engine.Features, at engine.Place) (*engine.Outcome, error) {
 	if b.before != nil {
 		if err := b.before(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return b.Engine.Backward(ctx, w, f)
-}
-
-func (b *bad) Apply() (*engine.Outcome, error) {
-	o, err := b.Engine.Apply()
+	o, err := b.Engine.Backward(ctx, w, f, at)
 	if b.loss != nil {
 		o.Loss = b.loss(o.Loss)
 	}

@@ -246,8 +246,8 @@ func (r *recorder) wrap(p *parts) {
 	}
 }
 
-func (r *recorder) Apply() (*engine.Outcome, error) {
-	return r.keep(r.Engine.Apply())
+func (r *recorder) Backward(ctx context.Context, w engine.Work, f engine.Features, at engine.Place) (*engine.Outcome, error) {
+	return r.keep(r.Engine.Backward(ctx, w, f, at))
 }
 
 func (r *recorder) Finish() (*engine.Outcome, error) { return r.keep(r.Engine.Finish()) }

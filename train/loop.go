@@ -43,7 +43,9 @@ type trainer struct {
 	task   progress.Task
 
 	now     rundir.Epoch   // the epoch under way
-	done    int            // how many of its batches are trained on
+	done    int            // how many of its batches are trained on, in whole steps
+	open    bool           // a step is under way: some of its batches are computed
+	ended   func() error   // why to stop after a step that has several batches; nil: the pipeline stops by itself
 	loss    float64        // summed over their labelled seed nodes
 	seeds   int            // number of those
 	table   pipeline.Table // where their time went
@@ -68,8 +70,8 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 		name, t.gpu = linkLaunch, newGPUTimes(t.recorder)
 	}
 	links := append(loadingLinks(t.schedule.ref, len(slots)), pipeline.Link[*slot]{Name: name, Do: t.step})
-	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
-		Links: links, Slots: slots, Items: t.schedule.steps(), Label: t.schedule.label,
+	p, err := pipeline.Start(t.whole(ctx), pipeline.Config[*slot]{
+		Links: links, Slots: slots, Items: t.schedule.items(), Label: t.schedule.label,
 		Abort: drain, Free: free, Recorder: t.recorder, Name: "train",
 	})
 	if err != nil {
@@ -86,12 +88,12 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 // one's weights on the test batches. Interrupted, or ended by a batch that outgrew what was
 // made for it, it leaves a checkpoint of the last step that was finished.
 func (t *trainer) run(ctx context.Context) error {
-	t.task = t.report.Task("train", int64(t.schedule.steps()), progress.Batches)
+	t.task = t.report.Task("train", int64(t.schedule.items()), progress.Batches)
 	defer t.task.Done()
 	t.saved = time.Now()
 	err := t.train(ctx)
 	_, outgrown := errors.AsType[*live.Outgrown](err)
-	if err != nil && t.fresh && (outgrown || fault.EndedBy(ctx, err)) {
+	if err != nil && t.fresh && !t.open && (outgrown || fault.EndedBy(ctx, err)) {
 		if err := t.checkpoint(); err != nil {
 			t.report.Logf("what was done since the latest checkpoint is lost: %v", err)
 		}
@@ -181,7 +183,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 // runBatches trains on what is left of the epoch's batches.
 func (t *trainer) runBatches() error {
 	t.running = time.Now()
-	err := t.batches.Run(t.schedule.perEpoch - t.done)
+	err := t.batches.Run(t.schedule.own() - t.schedule.before(t.done))
 	ran := time.Now()
 	if err == nil {
 		err = t.settle()
@@ -258,15 +260,29 @@ func (t *trainer) saveWeights(name string, epoch int) error {
 	return t.dir.SaveWeights(name, list, epoch)
 }
 
-// step is the last link of the training pipeline. A step that fails or is abandoned
-// leaves no trace in what is summed up.
-func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
+// whole returns the context of the training pipeline. Of a step that has several batches all
+// are computed before the run ends, so that it ends between two steps: the pipeline's context
+// outlives the run's then.
+func (t *trainer) whole(ctx context.Context) context.Context {
+	if t.schedule.accumulate == 1 {
+		return ctx
+	}
+	t.ended = ctx.Err
+	return context.WithoutCancel(ctx)
+}
+
+// step is the last link of the training pipeline, which computes a batch, and takes the step
+// of which it is the last. A batch that fails or is abandoned leaves no trace in what is
+// summed up.
+func (t *trainer) step(ctx context.Context, sl *slot, item int) error {
 	began := time.Now()
+	epoch, batch := t.schedule.position(item)
 	if t.engine != nil {
-		if err := t.compute(ctx, sl); err != nil {
+		if err := t.take(t.engine.Backward(ctx, sl.work, sl.Slot, engine.Place{Epoch: epoch, Batch: batch})); err != nil {
 			return err
 		}
 	}
+	t.open = true
 	t.task.Add(1)
 	c := sl.Counts()
 	t.now.BytesRead += c.BytesRead
@@ -283,27 +299,33 @@ func (t *trainer) step(ctx context.Context, sl *slot, _ int) error {
 	t.now.BufferBytes += int64(c.BufferRows) * t.rowBytes
 	t.now.PageHits += int64(c.PageHits)
 	t.now.PageMisses += int64(c.PageMisses)
-	t.done++
-	t.fresh = true
+	last := t.schedule.last(batch)
+	if last && t.engine != nil {
+		if err := t.engine.Apply(); err != nil {
+			return err
+		}
+	}
 	if t.options.Slots == 1 {
 		if err := t.settle(); err != nil {
 			return err
 		}
 	}
-	if err := t.recording.add(sl.kept, time.Since(began)); err != nil {
+	if err := t.recording.add(sl.kept, time.Since(began)); err != nil || !last {
 		return err
 	}
-	return t.checkpointIfDue(false)
+	return t.stepped(t.schedule.after(batch))
 }
 
-func (t *trainer) compute(ctx context.Context, sl *slot) error {
-	if err := t.engine.Backward(ctx, sl.work, sl.Slot); err != nil {
+// stepped counts a step that was taken, after which so many of the epoch's batches are done.
+func (t *trainer) stepped(done int) error {
+	t.done, t.open, t.fresh = done, false, true
+	if err := t.checkpointIfDue(false); err != nil || t.ended == nil {
 		return err
 	}
-	return t.take(t.engine.Apply())
+	return t.ended()
 }
 
-// settle waits until all is known of the steps so far.
+// settle waits until all is known of the batches so far.
 func (t *trainer) settle() error {
 	if t.engine == nil {
 		return nil
@@ -311,7 +333,7 @@ func (t *trainer) settle() error {
 	return t.take(t.engine.Finish())
 }
 
-// take sums up what a step found.
+// take sums up what was found of a batch.
 func (t *trainer) take(o *engine.Outcome, err error) error {
 	if o != nil && (math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0)) {
 		return t.diverged(fmt.Sprintf("the loss is %v", o.Loss))

@@ -15,8 +15,8 @@ import (
 type position struct {
 	// Run is a hash over what the weights follow from: only that run goes on from here.
 	Run string `json:"run"`
-	// Epoch is under way, Batch of its batches are trained on. If all are, it is yet to
-	// be validated.
+	// Epoch is under way, Batch of its batches are trained on, in whole steps. If all are, it
+	// is yet to be validated.
 	Epoch int `json:"epoch"`
 	Batch int `json:"batch"`
 
@@ -41,6 +41,8 @@ func (p *position) check(epochs int, l limits) error {
 	switch {
 	case p.Epoch < 0 || p.Epoch > epochs || p.Batch < 0 || p.Batch > l.perEpoch || p.Epoch == epochs && p.Batch > 0:
 		return fmt.Errorf("epoch %d, batch %d of %d epochs of %d batches", p.Epoch, p.Batch, epochs, l.perEpoch)
+	case p.Batch < l.perEpoch && p.Batch%l.accumulate != 0:
+		return fmt.Errorf("batch %d is within a step of %d", p.Batch, l.accumulate)
 	case s.Epoch != p.Epoch || s.Batches != l.perEpoch:
 		return fmt.Errorf("sums of epoch %d, of %d batches, in epoch %d of %d", s.Epoch, s.Batches, p.Epoch, l.perEpoch)
 	case !whole(int64(p.SeedNodes), float64(l.seeds)):
@@ -89,12 +91,12 @@ func (p *position) checkSections(sections map[string][]byte) error {
 // moments, and the best weights.
 const checkpointArrays = 4
 
-// steps returns how many of the run's steps are done.
-func (t *trainer) steps() int { return t.now.Epoch*t.schedule.perEpoch + t.done }
+// position returns how many of the run's batches are done.
+func (t *trainer) position() int { return t.now.Epoch*t.schedule.perEpoch + t.done }
 
 // checkpointIfDue writes a checkpoint when it is time.
 func (t *trainer) checkpointIfDue(epochEnds bool) error {
-	if !t.options.CheckpointEvery.Due(t.steps(), time.Since(t.saved), epochEnds) {
+	if !t.options.CheckpointEvery.Due(t.position(), t.done-t.schedule.begun(t.done), time.Since(t.saved), epochEnds) {
 		return nil
 	}
 	return t.checkpoint()
@@ -141,7 +143,7 @@ func (t *trainer) checkpoint() error {
 	if held != nil {
 		sections[sectionStore+t.dir.File.Store] = held
 	}
-	if err := t.dir.Checkpoints().Write(int64(t.steps()), &p, sections, t.options.Keep); err != nil {
+	if err := t.dir.Checkpoints().Write(int64(t.position()), &p, sections, t.options.Keep); err != nil {
 		return err
 	}
 	t.saved, t.fresh, t.kept = time.Now(), false, &standing{t.now.Epoch, t.done}

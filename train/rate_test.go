@@ -92,7 +92,7 @@ func (r *rated) SetLR(rate float64) error {
 	return r.Engine.SetLR(rate)
 }
 
-func (r *rated) Apply() (*engine.Outcome, error) {
+func (r *rated) Apply() error {
 	r.steps = append(r.steps, r.rate)
 	return r.Engine.Apply()
 }

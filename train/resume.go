@@ -27,7 +27,7 @@ func (r *runner) resume(file rundir.File) (err error) {
 	if err := sameArithmetic(r.was, file.Setup.Info); err != nil {
 		return err
 	}
-	limits := limits{perEpoch: r.facts.BatchesPerEpoch, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.plan.checkpoint(r.needs)}
+	limits := limits{perEpoch: r.facts.BatchesPerEpoch, accumulate: r.options.Accumulate, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.plan.checkpoint(r.needs)}
 	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
 		return err
 	}
@@ -42,9 +42,10 @@ func (r *runner) resume(file rundir.File) (err error) {
 
 // limits are what a checkpoint of the run cannot go beyond.
 type limits struct {
-	perEpoch int   // batches
-	seeds    int64 // seed nodes of an epoch
-	sections int64 // bytes
+	perEpoch   int   // batches
+	accumulate int   // of them in a step
+	seeds      int64 // seed nodes of an epoch
+	sections   int64 // bytes
 }
 
 // continueRun locks the directory of the run that was and returns where it goes on:

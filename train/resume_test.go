@@ -526,22 +526,24 @@ func TestIntervals(t *testing.T) {
 	}
 	for _, c := range []struct {
 		every     string
-		steps     int
+		batches   int
+		step      int
 		since     string
 		epochEnds bool
 		want      bool
 	}{
-		{"10m", 7, "9m59s", false, false}, {"10m", 7, "10m", false, true},
-		{"10m", 7, "9s", true, false}, {"10m", 7, "10s", true, true}, {"5s", 7, "5s", true, true},
-		{"5", 7, "10h", false, false}, {"5", 10, "1ns", false, true}, {"5", 10, "1ns", true, false},
-		{"0", 7, "10h", false, false}, {"0", 7, "1ns", true, true},
+		{"10m", 7, 1, "9m59s", false, false}, {"10m", 7, 1, "10m", false, true},
+		{"10m", 7, 1, "9s", true, false}, {"10m", 7, 1, "10s", true, true}, {"5s", 7, 1, "5s", true, true},
+		{"5", 7, 1, "10h", false, false}, {"5", 10, 1, "1ns", false, true}, {"5", 10, 1, "1ns", true, false},
+		{"5", 12, 3, "1ns", false, true}, {"5", 12, 2, "1ns", false, false}, {"5", 14, 9, "1ns", false, true},
+		{"0", 7, 1, "10h", false, false}, {"0", 7, 1, "1ns", true, true},
 	} {
 		i, err1 := rundir.ParseInterval(c.every)
 		since, err2 := rundir.ParseInterval(c.since)
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		if got := i.Due(c.steps, since.Time, c.epochEnds); got != c.want {
+		if got := i.Due(c.batches, c.step, since.Time, c.epochEnds); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}

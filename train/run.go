@@ -379,13 +379,14 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	t := &trainer{options: o, schedule: sch, store: r.store, replica: r.replicas[0], dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, recording: r.recording, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
+	sch.divide(o.Accumulate, 0, 1)
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
 		return t, nil
 	}
 	t.kept = &standing{r.from.at.Epoch, r.from.at.Batch}
-	sch.first = r.from.at.Epoch*f.BatchesPerEpoch + r.from.at.Batch
+	sch.begin(r.from.at.Epoch, r.from.at.Batch)
 	err := t.goOn(r.from)
 	r.from = nil // its memory is needed
 	return t, err

@@ -274,8 +274,8 @@ func (l *listener) keep(o *engine.Outcome, err error) (*engine.Outcome, error) {
 	return o, err
 }
 
-func (l *listener) Apply() (*engine.Outcome, error) {
-	return l.keep(l.Engine.Apply())
+func (l *listener) Backward(ctx context.Context, w engine.Work, f engine.Features, at engine.Place) (*engine.Outcome, error) {
+	return l.keep(l.Engine.Backward(ctx, w, f, at))
 }
 
 func (l *listener) Finish() (*engine.Outcome, error) { return l.keep(l.Engine.Finish()) }

@@ -11,47 +11,87 @@ import (
 // shuffleKey keeps the shuffle's random stream apart from those of other purposes.
 const shuffleKey = 0x7368_7566_666C_6521
 
-// schedule says which batch each step trains on. Steps count through the whole run,
-// or from the one that it goes on with;
-// epoch e visits the batches of sample epoch e mod the number of those. Safe for
-// concurrent use.
+// schedule says which batches a replica trains on. Epoch e visits the batches of sample epoch
+// e mod the number of those, in an order; successive ones, as many as accumulate says, make a
+// step, and an epoch's last step has what is left. Of a step's batches each replica has the
+// next accumulate/world in turn. Items are a replica's own batches, counted through the whole
+// run, or from the step that it goes on with. Safe for concurrent use.
 type schedule struct {
 	epochs, perEpoch, sampled int
 	shuffle                   bool
 	seed                      uint64
-	first                     int // the step that at calls 0: where a resumed run goes on
+	accumulate                int // batches of a step; a multiple of world
+	rank, world               int // of the replica
+	first                     int // the item that position calls 0: where a resumed run goes on
 
 	mu    sync.Mutex
 	kept  int // the epoch that order belongs to
 	order []int
 }
 
+// newSchedule returns the schedule of the only replica, with a step for every batch.
 func newSchedule(epochs, perEpoch, sampled int, shuffle bool, seed uint64) *schedule {
-	return &schedule{epochs: epochs, perEpoch: perEpoch, sampled: sampled, shuffle: shuffle, seed: seed, kept: -1}
+	return &schedule{epochs: epochs, perEpoch: perEpoch, sampled: sampled, shuffle: shuffle, seed: seed, accumulate: 1, world: 1, kept: -1}
 }
 
-// steps returns how many there are to do.
-func (s *schedule) steps() int { return s.epochs*s.perEpoch - s.first }
+// divide makes steps of so many batches, and the schedule that of one of so many replicas.
+func (s *schedule) divide(accumulate, rank, world int) {
+	s.accumulate, s.rank, s.world = accumulate, rank, world
+}
 
-// next returns the batch that comes first, 0 when no step is left.
+// begin makes the run go on after so many epochs and batches of the next, a whole number of
+// steps.
+func (s *schedule) begin(epoch, batches int) { s.first = epoch*s.own() + s.before(batches) }
+
+// before returns how many of an epoch's first batches are the replica's.
+func (s *schedule) before(batches int) int {
+	each := s.accumulate / s.world
+	return batches/s.accumulate*each + min(max(batches%s.accumulate-s.rank*each, 0), each)
+}
+
+// own returns how many of an epoch's batches are the replica's.
+func (s *schedule) own() int { return s.before(s.perEpoch) }
+
+// items returns how many there are to do.
+func (s *schedule) items() int { return s.epochs*s.own() - s.first }
+
+// begun returns how many of an epoch's batches were done before the step that ended with so
+// many.
+func (s *schedule) begun(done int) int { return max(0, done-1) / s.accumulate * s.accumulate }
+
+// after returns how many of an epoch's batches are done after the step with the given one.
+func (s *schedule) after(batch int) int {
+	return min((batch/s.accumulate+1)*s.accumulate, s.perEpoch)
+}
+
+// last reports whether of a step's batches no later one is the replica's.
+func (s *schedule) last(batch int) bool { return s.before(s.after(batch)) == s.before(batch+1) }
+
+// next returns the batch that comes first, 0 when none is left.
 func (s *schedule) next() int {
-	if s.steps() == 0 {
+	if s.items() == 0 {
 		return 0
 	}
 	_, batch := s.at(0)
 	return batch
 }
 
-// at returns a step's epoch and its batch's number among those of training.
-func (s *schedule) at(step int) (epoch, batch int) {
-	step += s.first
-	epoch = step / s.perEpoch
-	return epoch, epoch%s.sampled*s.perEpoch + s.place(epoch, step%s.perEpoch)
+// position returns an item's epoch, and the how manieth of its batches it is.
+func (s *schedule) position(item int) (epoch, batch int) {
+	item += s.first
+	each, k := s.accumulate/s.world, item%s.own()
+	return item / s.own(), k/each*s.accumulate + s.rank*each + k%each
 }
 
-// ref names the batch of a step.
-func (s *schedule) ref(step int) featurestore.Ref {
-	_, batch := s.at(step)
+// at returns an item's epoch and its batch's number among those of training.
+func (s *schedule) at(item int) (epoch, batch int) {
+	epoch, batch = s.position(item)
+	return epoch, epoch%s.sampled*s.perEpoch + s.place(epoch, batch)
+}
+
+// ref names the batch of an item.
+func (s *schedule) ref(item int) featurestore.Ref {
+	_, batch := s.at(item)
 	return featurestore.Ref{Split: featurestore.Train, Index: batch}
 }
 
@@ -76,8 +116,8 @@ func (s *schedule) place(epoch, position int) int {
 	return s.order[position]
 }
 
-// label names a step in errors.
-func (s *schedule) label(step int) string {
-	epoch, batch := s.at(step)
+// label names an item in errors.
+func (s *schedule) label(item int) string {
+	epoch, batch := s.at(item)
 	return fmt.Sprintf("epoch %d, batch %d", epoch, batch)
 }

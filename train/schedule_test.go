@@ -9,7 +9,7 @@ import (
 )
 
 func visited(s *schedule) (batches []int) {
-	for step := range s.steps() {
+	for step := range s.items() {
 		_, b := s.at(step)
 		batches = append(batches, b)
 	}
@@ -46,7 +46,7 @@ func TestShuffle(t *testing.T) {
 		var wg sync.WaitGroup
 		for w := range 3 {
 			wg.Go(func() {
-				for step := again.steps() - 1 - w; step >= 0; step -= 3 {
+				for step := again.items() - 1 - w; step >= 0; step -= 3 {
 					if _, b := again.at(step); b != got[step] {
 						t.Errorf("step %d: batch %d, then %d", step, got[step], b)
 					}

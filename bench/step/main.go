@@ -213,10 +213,11 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 
 // step trains on one batch.
 func step(ctx context.Context, e engine.Engine, w engine.Work, x []float32) (*engine.Outcome, error) {
-	if err := e.Backward(ctx, w, engine.Rows(x)); err != nil {
+	o, err := e.Backward(ctx, w, engine.Rows(x), engine.Place{})
+	if err != nil {
 		return nil, err
 	}
-	return e.Apply()
+	return o, e.Apply()
 }
 
 // saveCPU saves the weights and losses of an engine without dropout.

@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/job"
 	"diskgnn/internal/shard"
 	"diskgnn/internal/vfs"
 )
@@ -258,11 +259,38 @@ func memoryFlag(dst *int64) cli.Flag {
 	return bytesFlag("memory", "hold less memory than this, like 4GiB", "80% of the machine's or the cgroup's", dst)
 }
 
-func shardFlag(usage string, dst *shard.Shard) cli.Flag {
+// part is what --shard says: one part of a directory, or that the scheduler says which.
+type part struct {
+	shard shard.Shard
+	ask   job.Ask
+}
+
+// shardFlag takes a part like 0/4, auto, or auto/4.
+func shardFlag(usage string, dst *part) cli.Flag {
 	return flag("shard", "I/N", usage, "", func(s string) (err error) {
-		*dst, err = shard.Parse(s)
+		var p part
+		if strings.HasPrefix(s, "auto") {
+			p.ask, err = job.ParseAsk(s)
+		} else {
+			p.shard, err = shard.Parse(s)
+		}
+		*dst = p
 		return err
 	})
+}
+
+// shard returns the part that the command makes, the zero value for the whole. What a
+// scheduler says is logged.
+func (s *session) shard(p part) (shard.Shard, error) {
+	if !p.ask.Auto {
+		return p.shard, nil
+	}
+	place, err := job.Find(job.Shards, p.ask, job.Environ)
+	if err != nil {
+		return shard.Shard{}, err
+	}
+	s.rep.Logf("shard %s", place)
+	return shard.Shard{Index: place.Index, Count: place.Count}, nil
 }
 
 func seedFlag(dst *uint64) cli.Flag {

@@ -30,12 +30,14 @@ says what this and other choices would take, and what they would save:
 
 With --shard 1/4 it packs the second quarter of the batches, into pack.shard-1-of-4,
 on whatever machine has the dataset and all samples; diskgnn merge makes the pack of
-all four.
+all four. With --shard auto in a task of a Slurm array, --shard auto/4 in a Kubernetes Job
+of four, each packs its own.
 
 The next command is diskgnn train.`
 
 func newPackCommand(g *globals) *cli.Command {
 	var o pack.Options
+	var part part
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
 	var plan, skipSpace bool
@@ -55,7 +57,7 @@ func newPackCommand(g *globals) *cli.Command {
 			stringFlag("compress-chunks", "CODEC", "how chunks are stored: none, s2, zstd, or auto, what loads fastest here", &o.Compress),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
 			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
-			shardFlag("pack one part of N, from 0, for diskgnn merge", &o.Shard),
+			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 			stringFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
@@ -63,6 +65,10 @@ func newPackCommand(g *globals) *cli.Command {
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
+			var err error
+			if o.Shard, err = s.shard(part); err != nil {
+				return outcome{}, err
+			}
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}

@@ -25,10 +25,12 @@ the same samples; a few more cost disk, and make them less alike. The next comma
 is diskgnn pack.
 
 With --shard 1/4 it draws the second quarter of them, into samples.shard-1-of-4, on
-whatever machine; diskgnn merge makes the samples of all four.`
+whatever machine; diskgnn merge makes the samples of all four. With --shard auto in a
+task of a Slurm array, --shard auto/4 in a Kubernetes Job of four, each draws its own.`
 
 func newPresampleCommand(g *globals) *cli.Command {
 	var o presample.Options
+	var part part
 	var skipSpace bool
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
@@ -55,7 +57,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 			intFlag("batch-dependency", "successive batches of labor over which the choices change; 1: each batch's are its own", "", &o.BatchDependency, 1),
 			boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
 			seedFlag(&o.Seed),
-			shardFlag("draw one part of N, from 0, for diskgnn merge", &o.Shard),
+			shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 			levelFlag("", &o.Topology),
 			topologyMemoryFlag("what the rest leaves of --memory", &o.Topology),
 			topologyOrderFlag("reach", &o.Topology),
@@ -65,6 +67,10 @@ func newPresampleCommand(g *globals) *cli.Command {
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
+			var err error
+			if o.Shard, err = s.shard(part); err != nil {
+				return outcome{}, err
+			}
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/job"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/sampler"
@@ -33,7 +34,8 @@ browser shows, also while the run goes on.
    diskgnn train --out run --resume                         go on after an interruption
 
 An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
-with the bytes of one that never was interrupted.
+with the bytes of one that never was interrupted. A job that Slurm began again
+(SLURM_RESTART_COUNT) resumes without --resume.
 
 With --fanout batches are drawn while training, as presample would draw them for as many
 epochs: the weights are the same to the last bit. Before the first epoch a dry pass draws
@@ -90,6 +92,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", &o.Metric),
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
+			intFlag("accumulate", "successive batches whose gradients a step sums; part of the result", "as many as there are ranks", &o.Accumulate, 1),
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
@@ -116,6 +119,10 @@ func newTrainCommand(g *globals) *cli.Command {
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			o.Given = s.given
+			if n, by := job.Restarts(job.Environ); n > 0 && !o.Resume && !o.Force {
+				s.rep.Logf("%s=%d: --resume", by, n)
+				o.Resume = true
+			}
 			if !o.Resume { // then the run knows what is not given
 				if err := s.settle(&o, &o.Memory); err != nil {
 					return outcome{}, err

@@ -6,7 +6,7 @@
 //	L3  train                           epoch loop, evaluation, checkpoints, RUN, report
 //	    simulate                        what other machines would take; imports formats alone
 //	    doctor                          what this machine can do
-//	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu
+//	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu  train/collective
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine
 //	    featurestore/residency  featurestore/pagerank  featurestore/division  simulate/trace
@@ -59,6 +59,7 @@ var Layers = []Tree{
 	{"pack", 2},
 	{"featurestore", 2},
 	{"pipeline", 2},
+	{"train/collective", 2},
 	{"train/cpu", 2},
 	{"train/gpu", 2},
 

@@ -44,14 +44,14 @@ func (d Dropout) Scale() float32 {
 // Threshold returns the draw from which on units are kept; 0 drops none.
 func (d Dropout) Threshold() uint32 { return d.threshold }
 
-// Stream is the source of the dropout masks of one layer in one step. A row's mask
+// Stream is the source of the dropout masks of one layer on one batch. A row's mask
 // depends on nothing else, so it is the same however rows are divided among
 // goroutines, and whatever kind of kernel draws it.
 type Stream uint64
 
-// NewStream returns the stream of a layer in a step of the run with this seed.
-func NewStream(seed, step uint64, layer int) Stream {
-	return Stream(mix64(mix64(mix64(seed)^step) ^ uint64(layer)))
+// NewStream returns the stream of a layer on a batch of an epoch, in the run with this seed.
+func NewStream(seed uint64, epoch, batch, layer int) Stream {
+	return Stream(mix64(mix64(mix64(mix64(seed)^uint64(epoch))^uint64(batch)) ^ uint64(layer)))
 }
 
 // Row returns the key of row i, for BiasReLU.

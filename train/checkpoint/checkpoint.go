@@ -2,7 +2,7 @@
 // their own, each complete or not there.
 //
 //	┌──────────┬───────┬──────────────────────────┬─────┬───────────┬───────────┬─
-//	│ DGNNCKP1 │ u32 N │ N bytes of JSON (header) │ CRC │ section 0 │ section 1 │ …
+//	│ DGNNCKP2 │ u32 N │ N bytes of JSON (header) │ CRC │ section 0 │ section 1 │ …
 //	└──────────┴───────┴──────────────────────────┴─────┴───────────┴───────────┴─
 //
 //	offset  bytes  what
@@ -39,7 +39,7 @@ import (
 
 const (
 	magic      = "DGNNCKP" // and the version
-	version    = '1'
+	version    = '2'
 	fixedBytes = len(magic) + 1 + 4 // before the header
 	crcBytes   = 4
 	mostHeader = int64(1 << 20) // bytes; a header has some two thousand

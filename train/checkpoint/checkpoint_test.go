@@ -213,7 +213,7 @@ func TestBecomesShorter(t *testing.T) {
 
 func TestOtherVersion(t *testing.T) {
 	b := whole(t, 1, nil)
-	b[len(magic)] = '2'
+	b[len(magic)] = '3'
 	crc := len(b) - crcBytes
 	copy(b[crc:], sum(b[:crc]))
 	if _, _, err := Decode(b); !errors.Is(err, fault.ErrVersion) {

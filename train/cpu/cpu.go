@@ -16,7 +16,6 @@
 package cpu
 
 import (
-	"context"
 	"math"
 	"runtime"
 
@@ -66,6 +65,8 @@ type Engine struct {
 	opt      optimizer
 	eval     *Evaluator // nil without EvalSizes
 	found    engine.Outcome
+	sum      *engine.Sum // of the step's batches; nil: they are not summed here
+	batch    []float32   // statistics of the latest batch
 }
 
 // New makes an engine with fresh weights.
@@ -83,6 +84,7 @@ func New(o engine.Config) (*Engine, error) {
 		return nil, err
 	}
 	e.preparer = prepare.New(p.model, p.orders, p.sizes, true)
+	e.sum, e.batch = newStep(p, memory, &o)
 	if o.EvalSizes.Src != nil {
 		if err := e.EvaluateAt(o.EvalSizes); err != nil {
 			e.pool.close()
@@ -93,7 +95,7 @@ func New(o engine.Config) (*Engine, error) {
 }
 
 func lossOf(o *engine.Config) *lossOptions {
-	l := &lossOptions{model.Loss(o.Loss), o.LabelSmoothing}
+	l := &lossOptions{model.Loss(o.Loss), o.LabelSmoothing, o.Sums()}
 	if l.kind == "" {
 		l.kind = model.CrossEntropy
 	}
@@ -165,6 +167,7 @@ func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	}
 	dry := new(device.Arena)
 	newOptimizer(p, dry, &o)
+	newStep(p, dry, &o)
 	train = dry.Used() + networkBytes(p, lossOf(&o)) + libraryBytes(lib, p.threads)
 	if o.EvalSizes.Src != nil {
 		v, err := evaluationPlan(p, lib, 0, p.model.Layers(), o.EvalSizes)
@@ -197,33 +200,6 @@ func (e *Engine) Threads() int { return e.plan.threads }
 
 // Preparer returns what makes training batches ready.
 func (e *Engine) Preparer() *Preparer { return e.preparer }
-
-// backward computes the loss and the gradients of one batch. A batch without labelled
-// seed nodes has loss and gradient zero, and still counts as a step. When the context ends
-// first, it returns its error, and there is nothing to apply.
-func (e *Engine) backward(ctx context.Context, in *Input) error {
-	if err := checkInput(e.plan, e.preparer, in); err != nil {
-		return err
-	}
-	if len(in.Prepared.Batch().Targets) > 0 && e.net.loss.kind == model.CrossEntropy {
-		return fault.New(fault.ErrInput, "cpu engine: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
-	}
-	return e.net.run(ctx, in, e.opts.Seed, e.opt.step)
-}
-
-// apply takes the step along the gradients: Adam; the running statistics of batch norms
-// follow. A loss that is not finite is an error of kind fault.ErrInput, and the weights are
-// as before.
-func (e *Engine) apply() (Result, error) {
-	r := e.net.loss.sum
-	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
-		return r, fault.New(fault.ErrInput, "cpu engine: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
-			e.opt.step+1, r.Loss, e.opt.rate)
-	}
-	e.opt.update(e.pool)
-	e.net.track()
-	return r, nil
-}
 
 // checkInput makes sure that nothing is read outside the features.
 func checkInput(p *plan, r *Preparer, in *Input) error {

@@ -404,7 +404,7 @@ func TestMemoryBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := newEngine(t, o)
-			if got := e.net.held() + 4*int64(len(e.opt.weights)+3*len(e.opt.grads)); got != want {
+			if got := e.net.held() + 4*int64(len(e.opt.weights)+3*len(e.opt.grads)+len(e.batch)); got != want {
 				t.Errorf("%s, %s: allocated %d bytes, predicted %d", name, order, got, want)
 			}
 			sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{90000, 900}} // long sums

@@ -52,25 +52,7 @@ func (e *Engine) WorkBytes() (train, eval int64) {
 	return train, eval
 }
 
-// Backward implements engine.Engine.
-func (e *Engine) Backward(ctx context.Context, w engine.Work, f engine.Features) error {
-	in := w.(*work).with(f)
-	if err := e.backward(ctx, in); err != nil {
-		return err
-	}
-	b := in.Prepared.Batch()
-	e.found = engine.Outcome{Logits: e.Logits(in), Labels: b.Labels, Targets: b.Targets}
-	return nil
-}
-
-// Apply implements engine.Engine. Its outcome is this step's.
-func (e *Engine) Apply() (*engine.Outcome, error) {
-	r, err := e.apply()
-	e.found.Loss, e.found.Correct, e.found.Count = r.Loss, r.Correct, r.Count
-	return &e.found, err
-}
-
-// Finish implements engine.Engine: steps are over when Apply returns.
+// Finish implements engine.Engine: batches are over when Backward returns.
 func (e *Engine) Finish() (*engine.Outcome, error) { return nil, nil }
 
 // Infer implements engine.Engine.

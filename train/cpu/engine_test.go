@@ -13,8 +13,8 @@ import (
 	"diskgnn/train/model"
 )
 
-// Backward leaves the weights as they are; Apply takes the step that the low-level one
-// takes, and returns what it found.
+// Backward leaves the weights as they are and returns what it found; Apply takes the step that the low-level one
+// takes.
 func TestBackwardThenApply(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	b := graphtest.Shape{Seeds: 40, Classes: 5, Layers: 2, MaxDegree: 4, Fresh: 30}.Batch(rng)
@@ -29,14 +29,14 @@ func TestBackwardThenApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := snapshot(e)
-	if err := e.Backward(context.Background(), w, engine.Rows(x)); err != nil {
+	got, err := e.Backward(context.Background(), w, engine.Rows(x), engine.Place{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(snapshot(e), before) {
 		t.Error("Backward changed the weights")
 	}
-	got, err := e.Apply()
-	if err != nil {
+	if err := e.Apply(); err != nil {
 		t.Fatal(err)
 	}
 	want, err := other.Step(context.Background(), input(t, other.preparer, b, x))

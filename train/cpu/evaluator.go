@@ -7,6 +7,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
 )
@@ -96,7 +97,7 @@ func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 	if err := checkInput(v.plan, v.preparer, in); err != nil {
 		return nil, err
 	}
-	if err := v.net.run(ctx, in, 0, 0); err != nil {
+	if err := v.net.run(ctx, in, 0, engine.Place{}); err != nil {
 		return nil, err
 	}
 	last := v.net.last()

@@ -3,15 +3,17 @@ package cpu
 import (
 	"context"
 
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 )
 
 // Step is Backward and Apply of a batch that a test has prepared itself.
 func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
-	if err := e.backward(ctx, in); err != nil {
-		return Result{}, err
+	r, err := e.backward(ctx, in, engine.Place{Batch: int(e.opt.step)})
+	if err != nil {
+		return r, err
 	}
-	return e.apply()
+	return r, e.Apply()
 }
 
 func snapshot(e *Engine) []float32 {

@@ -15,6 +15,7 @@ import (
 type lossOptions struct {
 	kind      model.Loss
 	smoothing float64 // share of a label that is spread over all classes
+	sums      bool    // gradients are those of the sum of the rows' losses, not of their mean
 }
 
 // loss computes the loss of the logits and, on the way, its gradient.
@@ -28,7 +29,7 @@ type loss struct {
 	correct []int // by chunk of rows
 
 	value *gorgonia.F32
-	inv   float32 // 1 over the number of terms in the mean
+	inv   float32 // that gradients are multiplied by
 
 	sum Result
 }
@@ -45,7 +46,12 @@ func (o *loss) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	if o.kind == model.Binary {
 		terms *= o.last.width
 	}
-	if o.inv = 0; terms > 0 {
+	switch {
+	case terms == 0:
+		o.inv = 0
+	case o.sums:
+		o.inv = 1
+	default:
 		o.inv = 1 / float32(terms)
 	}
 	seeds := p.Batch().NumSeeds()

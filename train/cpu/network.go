@@ -9,6 +9,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
 
@@ -43,7 +44,7 @@ type network struct {
 	ctx  context.Context
 	in   *Input
 	seed uint64
-	step uint64
+	at   engine.Place
 	err  error // what stopped the run
 }
 
@@ -96,8 +97,8 @@ func newMachine(p *plan, a *device.Arena, pool *pool, lib *blas.Library, weights
 }
 
 // run computes the graph for one batch.
-func (m *machine) run(ctx context.Context, in *Input, seed, step uint64) error {
-	m.ctx, m.in, m.seed, m.step, m.err = ctx, in, seed, step, nil
+func (m *machine) run(ctx context.Context, in *Input, seed uint64, at engine.Place) error {
+	m.ctx, m.in, m.seed, m.at, m.err = ctx, in, seed, at, nil
 	err := m.vm.RunAll()
 	m.vm.Reset()
 	m.ctx, m.in = nil, nil
@@ -165,11 +166,31 @@ func (n *network) build() (*gorgonia.ExprGraph, error) {
 	return g, nil
 }
 
-// track lets running statistics follow the batch that was run.
-func (n *network) track() {
+// statistics copies the means and variances of the batch that was run to where the running
+// ones lie among the parameters, which dst has the places of from the first of them on.
+func (n *network) statistics(dst []float32) {
+	n.eachBatchNorm(func(o *norm, mean, variance int) {
+		copy(dst[mean:], o.mean)
+		copy(dst[variance:], o.variance)
+	})
+}
+
+// track lets running statistics follow those of a batch.
+func (n *network) track(batch []float32) {
+	n.eachBatchNorm(func(o *norm, mean, variance int) {
+		follow(o.runMean, batch[mean:])
+		follow(o.runVar, batch[variance:])
+	})
+}
+
+// eachBatchNorm calls f with where the running statistics of each batch norm lie behind the
+// parameters that are trained.
+func (n *network) eachBatchNorm(f func(o *norm, mean, variance int)) {
 	for _, k := range n.layers {
-		if k.tail.norm != nil {
-			k.tail.norm.track()
+		if o := k.tail.norm; o != nil && o.batch {
+			mean, _ := n.Span(k.index, model.RunningMean, model.RunningMean)
+			variance, _ := n.Span(k.index, model.RunningVar, model.RunningVar)
+			f(o, mean-n.Trained, variance-n.Trained)
 		}
 	}
 }

@@ -153,11 +153,10 @@ func (o *standardize) chunk(_, lo, hi int) {
 	}
 }
 
-// track lets the running statistics follow the batch's, once its step is taken.
-func (o *norm) track() {
-	for c := range o.runMean {
-		o.runMean[c] += float32(model.TrackMomentum * (o.mean[c] - o.runMean[c]))
-		o.runVar[c] += float32(model.TrackMomentum * (o.variance[c] - o.runVar[c]))
+// follow lets a running statistic follow a batch's, once its step is taken.
+func follow(running, batch []float32) {
+	for c := range running {
+		running[c] += float32(model.TrackMomentum * (batch[c] - running[c]))
 	}
 }
 

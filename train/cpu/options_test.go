@@ -101,7 +101,8 @@ func TestRunningStatistics(t *testing.T) {
 	o := &norm{layer: k, mean: make([]float32, 2), inverse: make([]float32, 2), variance: make([]float32, 2),
 		chunkMean: []float32{3, 2}, chunk2: []float32{8, 0}, runMean: []float32{0, 1}, runVar: []float32{1, 1}}
 	o.combine(3)
-	o.track()
+	follow(o.runMean, o.mean)
+	follow(o.runVar, o.variance)
 	for what, pair := range map[string][2][]float32{
 		"mean": {o.mean, {3, 2}}, "variance": {o.variance, {4, 0}}, // unbiased: 8/2
 		"inverse":          {o.inverse, {float32(1 / math.Sqrt(8.0/3+1e-5)), float32(1 / math.Sqrt(1e-5))}},

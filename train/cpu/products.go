@@ -19,9 +19,8 @@ func (e *Engine) StepProducts(ctx context.Context, w engine.Work, f engine.Featu
 		counts[p]++
 	})
 	defer func() { e.net.blas = e.blas }()
-	if err := e.Backward(ctx, w, f); err != nil {
+	if _, err := e.Backward(ctx, w, f, engine.Place{}); err != nil {
 		return nil, err
 	}
-	_, err := e.Apply()
-	return counts, err
+	return counts, e.Apply()
 }

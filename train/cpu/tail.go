@@ -56,7 +56,7 @@ func (t *tail) begin() {
 	if stream == model.InputLayer {
 		stream = n.model.Layers()
 	}
-	t.stream = kernel.NewStream(n.seed, n.step, stream)
+	t.stream = kernel.NewStream(n.seed, n.at.Epoch, n.at.Batch, stream)
 	if t.both != nil {
 		copy(t.both, t.bias)
 		kernel.Add(t.both, t.extra)
@@ -74,7 +74,7 @@ func (t *tail) sumBias() []float32 {
 	return t.bias
 }
 
-// key returns what row i's dropout depends on besides the step. Input nodes have
+// key returns what row i's dropout depends on besides the batch. Input nodes have
 // their identity for it, since their positions follow from the cache's size.
 func (t *tail) key(i int) uint64 {
 	if t.layer.index == model.InputLayer {

@@ -1,8 +1,12 @@
 // Package engine is what computes a network on mini-batches, as a run sees it: packages
 // train/cpu and train/gpu implement Engine, and are made from one Config.
 //
-//	Work.Prepare ─► Backward ─► Apply ─► (Outcome)     training
-//	Work.Prepare ─► Infer ─► logits                    evaluation
+//	Work.Prepare ─► Backward ─► (Outcome), of every batch of a step; then Apply     training
+//	Work.Prepare ─► Infer ─► logits                                               evaluation
+//
+// A step goes along the gradients of Recipe.Accumulate successive batches, or of what an epoch
+// has left: their sum, over the seed nodes of all of them that have a label. Engines that train
+// together have some of a step's batches each, and a Sum brings them together.
 package engine
 
 import (
@@ -39,10 +43,18 @@ type Config struct {
 	// GPU gets only so much work.
 	Buckets  []graph.Sizes
 	NoGraphs bool // launch every step kernel by kernel, without CUDA graphs
-	// Apart leaves the update out of the GPU's captured step, for what has to happen to
-	// gradients before it: Apply launches it. Else the captured step ends with it, and Apply
-	// launches no work.
+	// Apart leaves what batches add to a step to the caller, who takes it by Contribution and
+	// brings back the whole by ApplySum, in Apply's place.
 	Apart bool
+}
+
+// Sums reports whether gradients of batches are added up, rather than divided by the labelled
+// seed nodes of the only batch of a step.
+func (c *Config) Sums() bool { return c.Apart || c.Accumulate > 1 }
+
+// Place says which batch of a run is trained on: what its dropout depends on beside the seed.
+type Place struct {
+	Epoch, Batch int // Batch counts from 0 in every epoch, in the order in which they come
 }
 
 // Engine computes a network. Its methods belong to one goroutine at a time, except that
@@ -53,16 +65,21 @@ type Engine interface {
 	// stays where it is until the work is closed; nil: anywhere.
 	NewWork(eval bool, features []byte) (Work, error)
 	// Backward computes the loss and the gradients of the batch that w holds, whose features
-	// are f. Apply follows, before any other method, and takes the step along them. w and f
-	// may be used again when Apply returns.
+	// are f, and adds the gradients to those of its step. It returns what the batch found, or
+	// what an earlier one did that was still under way, or nil where nothing is known yet. A
+	// loss that is not finite comes with an error. w and f may be used again when it returns.
 	//
-	// After an error of Backward there is nothing to apply. Where the context ended first,
-	// the weights are as before.
-	Backward(ctx context.Context, w Work, f Features) error
-	// Apply returns what the step found, or what an earlier step did that was still under
-	// way, or nil where nothing is known yet. A loss that is not finite comes with an error.
-	Apply() (*Outcome, error)
-	// Finish waits for the steps under way and returns what no Apply has returned, or nil.
+	// After an error there is nothing to apply, of the step's earlier batches either, and the
+	// next Backward begins a step. Where the context ended first, the weights are as before.
+	Backward(ctx context.Context, w Work, f Features, at Place) (*Outcome, error)
+	// Apply takes the step along the gradients of the batches since the last one.
+	Apply() error
+	// Contribution copies to dst, of Params' elements, what the batch of the latest Backward
+	// adds to its step: see Sum. The config says Apart.
+	Contribution(dst []float32) error
+	// ApplySum takes the step that s came to, which stays the caller's. The config says Apart.
+	ApplySum(s *Sum) error
+	// Finish waits for the batches under way and returns what no Backward has returned, or nil.
 	Finish() (*Outcome, error)
 	// Infer returns the logits of the batch that w holds, row-major, a column per class:
 	// the engine's memory, valid until its next call.
@@ -115,19 +132,19 @@ type Work interface {
 	Close()
 }
 
-// Outcome is what a step found before it changed the weights. The slices are the
-// engine's or the batch's, valid until the engine's next step.
+// Outcome is what was found of a batch, with the weights before its step. The slices are the
+// engine's or the batch's, valid until the next batch.
 type Outcome struct {
 	Loss    float64 // mean over the labelled seed nodes; 0 when there is none
 	Correct int     // of the labelled seed nodes, those whose class, or classes, the logits name
 	Count   int     // labelled seed nodes
 	Logits  []float32
-	Labels  []int32 // of the step's batch
+	Labels  []int32 // of the batch
 	Targets []byte
 	Times   Times // on the GPU
 }
 
-// Times say when a device worked on a step, and how long the host waited for it since the
+// Times say when a device worked on a batch, and how long the host waited for it since the
 // outcome before.
 type Times struct {
 	Copy, Gather, Compute Period

@@ -3,6 +3,8 @@ package gpu
 import (
 	"errors"
 	"time"
+
+	"diskgnn/train/engine"
 )
 
 // Again trains once more on the batch of the last step, whose copy is on the device, and
@@ -12,9 +14,9 @@ func (e *Engine) Again() (took time.Duration, err error) {
 		return 0, err
 	}
 	return took, e.device.Attached(func() error {
-		i := &e.inputs[(e.adam.step+1)%2]
+		i := &e.inputs[(e.batches+1)%2]
 		adam := e.adam.next(&e.opts)
-		i.put(e.opts.Seed, e.adam.step, &adam)
+		i.put(e.opts.Seed, engine.Place{Batch: int(e.adam.step)}, &adam)
 		began, err := e.device.NewEvent()
 		if err != nil {
 			return err
@@ -26,7 +28,7 @@ func (e *Engine) Again() (took time.Duration, err error) {
 		if err := errors.Join(began.Record(e.main), e.compute(i), i.computing.End(e.main), e.main.Synchronize()); err != nil {
 			return err
 		}
-		e.adam.step += 2 // so that the same input is the last one's
+		e.adam.step++
 		took, err = i.computing.Ended().Since(began)
 		return err
 	})

@@ -13,7 +13,7 @@ import (
 type frame struct {
 	bytes   int64
 	counts  span // uint32: sources and destinations of every block
-	inverse span // float32: 1 over the number of terms in the loss
+	inverse span // float32: what gradients are multiplied by: 1 over the number of terms in the loss, or 1
 	ids     span // uint32: what the input nodes are known by, where they have dropout
 	order   span // uint32: prepare.Prepared's Order
 	labels  span // int32

@@ -12,13 +12,14 @@
 // from step to step, so that a step is captured once and launched from then on. Products
 // that sum over rows take all of these rows: those beyond the batch's are zero.
 //
-// Backward launches the captured step, which ends with Adam: Apply then launches no work,
-// and only waits. With Config.Apart the captured step ends with the gradients, and Apply
-// launches Adam.
+// Backward launches the captured work on a batch. Where a step has one batch, that ends with
+// Adam, and Apply launches nothing. Where it has several, or Config.Apart leaves their sum to
+// the caller, it ends with the gradients, which are added on the device to those before, and
+// Apply launches Adam.
 //
 // Features lie in host memory, or come from a store with rows on the device. A batch is
-// copied, and its rows gathered, while the one before it is computed, and what a step found
-// is returned one step later: the processor never waits for the newest step.
+// copied, and its rows gathered, while the one before it is computed, and what a batch found
+// is returned one batch later: the processor never waits for the newest one.
 //
 // Dropout drops the elements that it drops on the CPU. The same steps give the same
 // bits, on the same device and version of cuBLAS.
@@ -65,8 +66,10 @@ type Engine struct {
 	adam        optimizer
 	inputs      [2]input // of training, in turn
 	evalInput   input
-	stale       bool   // the evaluation's statistics are not those of the weights
-	pending     *input // of a step that Apply is to end; nil: there is none
+	stale       bool // the evaluation's statistics are not those of the weights
+	sum         sum
+	batches     uint64 // launched
+	pending     bool   // a batch is launched that no Apply has ended
 	broken      error  // of a step that failed, until LoadState
 	works       map[*Work]bool
 	closed      bool
@@ -192,6 +195,7 @@ func (e *Engine) lay() cuda.Buffer {
 	e.train = newNetwork(&e.memory, o, append(o.Buckets[:len(o.Buckets):len(o.Buckets)], o.Sizes), o.Typical, true)
 	e.train.weights, e.train.grads = e.adam.weights, e.adam.grads
 	e.train.build()
+	e.sum.lay(&e.memory, e.train, o)
 	for i := range e.inputs {
 		e.inputs[i].lay(&e.memory, e.train)
 	}

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"encoding/binary"
 	"testing"
 
 	"diskgnn/graph"
@@ -12,10 +13,11 @@ import (
 
 // Step is Backward and Apply.
 func (e *Engine) Step(ctx context.Context, w engine.Work, f engine.Features) (*engine.Outcome, error) {
-	if err := e.Backward(ctx, w, f); err != nil {
-		return nil, err
+	o, err := e.Backward(ctx, w, f, engine.Place{Batch: int(e.adam.step)})
+	if err != nil {
+		return o, err
 	}
-	return e.Apply()
+	return o, e.Apply()
 }
 
 // hostStep trains the CPU engine on one batch.
@@ -24,9 +26,11 @@ func hostStep(t testing.TB, e *cpu.Engine, b *graph.Batch, x []float32) *engine.
 	w, err := e.NewWork(false, nil)
 	check(t, err)
 	check(t, w.Prepare(b))
-	check(t, e.Backward(context.Background(), w, engine.Rows(x)))
-	o, err := e.Apply()
+	state, err := e.State()
 	check(t, err)
+	o, err := e.Backward(context.Background(), w, engine.Rows(x), engine.Place{Batch: int(binary.LittleEndian.Uint64(state[stepPart]))})
+	check(t, err)
+	check(t, e.Apply())
 	return o
 }
 

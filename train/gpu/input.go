@@ -92,7 +92,7 @@ func (i *input) blocks(sizes graph.Sizes) []block {
 	return blocks
 }
 
-// constantsBytes is the size of a step's constants: those that follow from its number.
+// constantsBytes is the size of a batch's constants: those that follow from its place and its step's number.
 func constantsBytes(n *network) int64 { return 8*streams(n) + kernels.AdamStepBytes }
 
 // streams counts the streams of dropout, that of the input projection is the last.
@@ -131,12 +131,12 @@ func (i *input) close() {
 	*i = input{}
 }
 
-// put stores the constants of a step, to be copied.
-func (i *input) put(seed, step uint64, adam *kernels.AdamStep) {
+// put stores the constants of a batch, to be copied.
+func (i *input) put(seed uint64, at engine.Place, adam *kernels.AdamStep) {
 	n := int(streams(i.net))
 	words := binio.View[uint64](i.given.Bytes()[:8*n])
 	for l := range words {
-		words[l] = uint64(kernel.NewStream(seed, step, l))
+		words[l] = uint64(kernel.NewStream(seed, at.Epoch, at.Batch, l))
 	}
 	adam.Put(i.given.Float32s()[2*n:])
 }

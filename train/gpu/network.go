@@ -21,6 +21,7 @@ type network struct {
 	asked    graph.Sizes   // the bucket of the batch being computed; sizes while buffers are made
 	orders   []model.Order
 	training bool
+	sums     bool           // gradients are those of sums of losses; running statistics follow with the update
 	dropout  kernel.Dropout // none outside training
 	preparer *prepare.Preparer
 	frame    *frame
@@ -65,7 +66,7 @@ func newNetwork(m *memory, o *engine.Config, buckets []graph.Sizes, typical grap
 		if n.model.Kind == model.GAT {
 			n.preparer.TransposeAll() // gradients of scores are summed by source
 		}
-		n.dropout = kernel.NewDropout(n.model.Dropout)
+		n.dropout, n.sums = kernel.NewDropout(n.model.Dropout), o.Sums()
 		n.loss = &loss{net: n, kind: model.Loss(o.Loss), smoothing: o.LabelSmoothing}
 	}
 	n.frame = newFrame(n)
@@ -145,6 +146,15 @@ func (n *network) backward() error {
 // product enqueues c = alpha·op(a)·op(b) + beta·c, row-major; see cuda.BLAS.
 func (n *network) product(transA, transB bool, rows, cols, depth int, alpha float32, a cuda.Buffer, lda int, b cuda.Buffer, ldb int, beta float32, c cuda.Buffer, ldc int) {
 	n.try(n.blas.Sgemm(transA, transB, rows, cols, depth, alpha, a, lda, b, ldb, beta, c, ldc))
+}
+
+// combine enqueues y = alpha·x + beta·y of so many elements, in float32, as a product with
+// one. With beta zero, y is not read.
+func (n *network) combine(elements int, alpha float32, x cuda.Buffer, beta float32, y cuda.Buffer) {
+	was := n.blas.Precision
+	n.blas.Precision = cuda.Full
+	n.product(false, false, elements, 1, 1, alpha, x, 1, n.one, 1, beta, y, 1)
+	n.blas.Precision = was
 }
 
 // pad makes the rows of x beyond the count zero, for a product that sums over rows.

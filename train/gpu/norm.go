@@ -58,18 +58,18 @@ func (o *norm) forward() {
 		mean = o.mean
 		n.try(kernels.BatchStatistics{Z: k.data, Mean: o.mean, Inverse: o.inverse, Variance: o.variance,
 			Epsilon: model.NormEpsilon, Width: k.width, Sums: o.tail.sums, Rows: rows}.Launch(n.stream))
-		o.track(o.runMean, o.mean)
-		o.track(o.runVar, o.variance)
+		if !n.sums {
+			o.track(o.mean, o.variance)
+		}
 	}
 	n.try(kernels.Standardize{Z: k.data, Normed: o.normed, Mean: mean, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}.Launch(n.stream))
 }
 
-// track lets a running statistic follow the batch's, as a product with one.
-func (o *norm) track(running, now cuda.Buffer) {
-	n, was := o.layer.net, o.layer.net.blas.Precision
-	n.blas.Precision = cuda.Full
-	n.product(false, false, o.layer.width, 1, 1, model.TrackMomentum, now, 1, n.one, 1, 1-model.TrackMomentum, running, 1)
-	n.blas.Precision = was
+// track lets the running statistics follow a batch's.
+func (o *norm) track(mean, variance cuda.Buffer) {
+	n, d := o.layer.net, o.layer.width
+	n.combine(d, model.TrackMomentum, mean, 1-model.TrackMomentum, o.runMean)
+	n.combine(d, model.TrackMomentum, variance, 1-model.TrackMomentum, o.runVar)
 }
 
 // backward takes gradients back through the norm, in place, and computes those of its

@@ -141,7 +141,8 @@ func (e *Engine) LoadState(s map[string][]byte) error {
 		for i := range e.inputs {
 			e.inputs[i].busy = false // those steps are none any more
 		}
-		e.broken, e.pending = nil, nil
+		e.broken = nil
+		e.drop()
 		return e.main.Synchronize()
 	})
 }

@@ -15,67 +15,69 @@ import (
 )
 
 // Backward computes the gradients of the batch that w holds, whose features are f: forward,
-// loss, backward. Unless the config keeps it apart, the update follows in the same captured
-// step.
+// loss, backward, and adds them to those of its step. Where a step has one batch, the update
+// follows in the same captured work. It returns what the batch before found, nil where that
+// was returned already; Finish has the last one's.
 //
-// After a step that failed the weights are undefined: until LoadState, Backward, Finish and
-// State return its error.
-func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Features) error {
+// After a batch that failed the weights are undefined: until LoadState, Backward, Finish and
+// State return its error. A loss that is not finite is an error of kind fault.ErrInput, and
+// comes after the weights are lost.
+func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Features, at engine.Place) (o *engine.Outcome, err error) {
+	defer func() {
+		if err != nil {
+			e.drop()
+		}
+	}()
 	w := work.(*Work)
 	if err := w.check(e.train, f); err != nil {
-		return err
-	}
-	if err := errors.Join(e.broken, ctx.Err()); err != nil {
-		return err
-	}
-	return e.device.Attached(func() error {
-		now := &e.inputs[e.adam.step%2]
-		if e.broken = e.launch(now, w, f); e.broken != nil {
-			_ = e.copies.Synchronize() // what is copied may go away now
-			return e.broken
-		}
-		e.stale = true
-		now.remember(w.prepared.Batch(), w.prepared.Labelled, e.adam.step)
-		e.pending = now
-		return nil
-	})
-}
-
-// Apply ends the step: where the update was kept apart, it launches it. It returns what
-// the step before it found, nil where that was returned already; Finish has the last one's.
-//
-// A loss that is not finite is an error of kind fault.ErrInput. It comes after the
-// weights are lost.
-func (e *Engine) Apply() (*engine.Outcome, error) {
-	now := e.pending
-	if now == nil {
-		return nil, fault.New(fault.ErrUsage, "gpu: there are no gradients to apply")
-	}
-	e.pending = nil
-	detach, err := e.device.Attach()
-	if err != nil {
 		return nil, err
 	}
-	defer detach()
-	if e.opts.Apart {
-		err = e.adam.update(e.main, now.adamStep())
+	if err := errors.Join(e.broken, ctx.Err()); err != nil {
+		return nil, err
 	}
-	if e.broken = errors.Join(err, now.computing.End(e.main)); e.broken != nil {
-		_ = e.copies.Synchronize() // what is copied may go away now
-		return nil, e.broken
+	if e.opts.Sums() && !e.opts.Apart && e.sum.batches == e.opts.Accumulate {
+		return nil, fault.New(fault.ErrUsage, "gpu: a step has %d batches", e.opts.Accumulate)
 	}
-	before := &e.inputs[(e.adam.step+1)%2]
-	e.adam.step++
-	now.busy = true
-	o, err := e.tell(before)
-	e.broken = errors.Join(err, e.wait(now.copying))
-	return o, e.broken
+	err = e.device.Attached(func() error {
+		now, before := &e.inputs[e.batches%2], &e.inputs[(e.batches+1)%2]
+		err := e.launch(now, w, f, at)
+		if err == nil {
+			e.stale = true
+			now.remember(w.prepared.Batch(), w.prepared.Labelled, e.adam.step)
+			err = errors.Join(e.add(w.prepared.Labelled), now.computing.End(e.main))
+		}
+		if e.broken = err; err != nil {
+			_ = e.copies.Synchronize() // what is copied may go away now
+			return err
+		}
+		e.batches++
+		e.pending, now.busy = true, true
+		o, err = e.tell(before)
+		e.broken = errors.Join(err, e.wait(now.copying))
+		return e.broken
+	})
+	return o, err
 }
 
-// launch enqueues the copies of a step, its work, and the copy of what it finds.
-func (e *Engine) launch(now *input, w *Work, f engine.Features) error {
+// Apply ends the step: where the batches' work did not end with the update, it launches it.
+func (e *Engine) Apply() error {
+	if !e.pending || e.opts.Apart {
+		return fault.New(fault.ErrUsage, "gpu: there are no gradients to apply")
+	}
+	if e.opts.Sums() {
+		if e.broken = e.device.Attached(e.update); e.broken != nil {
+			return e.broken
+		}
+	}
+	e.adam.step++
+	e.drop()
+	return nil
+}
+
+// launch enqueues the copies of a batch, its work, and the copy of what it finds.
+func (e *Engine) launch(now *input, w *Work, f engine.Features, at engine.Place) error {
 	adam := e.adam.next(&e.opts)
-	now.put(e.opts.Seed, e.adam.step, &adam)
+	now.put(e.opts.Seed, at, &adam)
 	if err := now.copying.Begin(e.copies); err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func (e *Engine) launch(now *input, w *Work, f engine.Features) error {
 	return errors.Join(now.computing.Begin(e.main), e.compute(now))
 }
 
-// compute enqueues a step and the copy of what it finds. The first step of a bucket is
+// compute enqueues the work on a batch and the copy of what it finds. The first of a bucket is
 // launched kernel by kernel, as libraries may have to prepare themselves; then it is captured.
 func (e *Engine) compute(i *input) error {
 	e.train.compute(i)
@@ -109,7 +111,7 @@ func (e *Engine) compute(i *input) error {
 		e.main.CopyOut(results[kernels.ScoreBytes:], e.train.last().data))
 }
 
-// work launches all of a step that is the same for every batch.
+// work launches all that is the same for every batch.
 func (e *Engine) work() error {
 	n := e.train
 	if err := n.forward(); err != nil {
@@ -118,20 +120,20 @@ func (e *Engine) work() error {
 	if err := n.backward(); err != nil {
 		return err
 	}
-	if e.opts.Apart {
+	if e.opts.Sums() {
 		return nil
 	}
 	return e.adam.update(e.main, n.in.adamStep())
 }
 
-// Finish waits for the last step and returns what it found, nil if that was returned.
+// Finish waits for the last batch and returns what it found, nil if that was returned.
 func (e *Engine) Finish() (*engine.Outcome, error) {
 	if e.broken != nil {
 		return nil, e.broken
 	}
 	var o *engine.Outcome
 	err := e.device.Attached(func() (err error) {
-		if o, err = e.tell(&e.inputs[(e.adam.step+1)%2]); err != nil {
+		if o, err = e.tell(&e.inputs[(e.batches+1)%2]); err != nil {
 			return err
 		}
 		return e.clock.set(e.main)

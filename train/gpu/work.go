@@ -137,7 +137,12 @@ func (w *Work) label(b *graph.Batch) {
 		}
 	}
 	inverse := in[float32](memory, f.inverse)
-	if inverse[0] = 0; terms > 0 {
+	switch {
+	case terms == 0:
+		inverse[0] = 0
+	case n.sums:
+		inverse[0] = 1
+	default:
 		inverse[0] = 1 / float32(terms)
 	}
 }

@@ -110,7 +110,14 @@ type Recipe struct {
 	// number, all, or auto: 1, but all with an input projection, whose numbers depend on
 	// ranks. "" means auto.
 	DryEpochs string `json:"dry_epochs,omitempty"`
+
+	// Accumulate is the number of successive batches whose gradients a step sums; an epoch's
+	// last step has what is left. 0 means as many as there are ranks.
+	Accumulate int `json:"accumulate,omitempty"`
 }
+
+// MaxAccumulate bounds Accumulate: what is beyond it is a slip.
+const MaxAccumulate = 1 << 12
 
 // Defaults returns the recipe of a run of which nothing is said.
 func Defaults() Recipe {

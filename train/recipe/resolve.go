@@ -19,6 +19,9 @@ type Data struct {
 // Resolve replaces what auto leaves open of the loss and the metric, finds the layers'
 // widths, and refuses what the labels are not for.
 func (r *Recipe) Resolve(d Data) error {
+	if r.Accumulate == 0 {
+		r.Accumulate = 1
+	}
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	if r.Loss == LossAuto {
 		if r.Loss = LossCrossEntropy; d.MultiLabel {

@@ -35,6 +35,8 @@ func (r *Recipe) Validate() error {
 		return usage("--layer-order %s: no such order (auto, aggregate, multiply)", r.LayerOrder)
 	case !(r.WeightDecay >= 0 && r.WeightDecay < 1e6):
 		return usage("--weight-decay %v: give a number from 0 up, below a million", r.WeightDecay)
+	case r.Accumulate < 0 || r.Accumulate > MaxAccumulate:
+		return usage("--accumulate %d: give a number of batches from 1 to %d", r.Accumulate, MaxAccumulate)
 	case !(r.LabelSmoothing >= 0 && r.LabelSmoothing < 1):
 		return usage("--label-smoothing %v: give a share from 0 up to, not including, 1", r.LabelSmoothing)
 	}

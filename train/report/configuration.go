@@ -37,6 +37,7 @@ func (r *Run) configuration() table {
 	add(p.WeightDecay != 0, "weight decay", plain(p.WeightDecay))
 	add(p.LabelSmoothing != 0, "label smoothing", plain(p.LabelSmoothing))
 	add(p.Loss != "", "loss", p.Loss)
+	add(p.Accumulate > 1, "batches of a step", fmt.Sprint(p.Accumulate))
 	add(true, "metric", p.Metric)
 	add(true, "layer order", p.LayerOrder)
 	add(true, "seed", fmt.Sprint(p.Seed))

@@ -55,12 +55,12 @@ func (i *Interval) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Due tells whether a checkpoint is to be written now, after so many steps of the run
-// and so long after the one before.
-func (i Interval) Due(steps int, since time.Duration, epochEnds bool) bool {
+// Due tells whether a checkpoint is to be written now, after so many batches of the run, of
+// which the latest step had some, and so long after the one before.
+func (i Interval) Due(batches, step int, since time.Duration, epochEnds bool) bool {
 	switch {
 	case i.Batches > 0:
-		return !epochEnds && steps%i.Batches == 0
+		return !epochEnds && batches/i.Batches > (batches-step)/i.Batches
 	case i.Time > 0:
 		return since >= i.Time || epochEnds && since >= epochGap
 	}

@@ -44,7 +44,7 @@ func TestDropoutByDefinition(t *testing.T) {
 			for _, unit := range []kernels.Activation{kernels.ReLU, kernels.ELU} {
 				g.reset()
 				kept := float32(1 / (1 - rate))
-				dropout := kernels.Dropout{Rate: kernel.NewDropout(rate), Stream: put(g, []uint64{uint64(kernel.NewStream(5, 3, 1))})}
+				dropout := kernels.Dropout{Rate: kernel.NewDropout(rate), Stream: put(g, []uint64{uint64(kernel.NewStream(5, 0, 3, 1))})}
 				f := kernels.Tail{Z: put(g, slices.Repeat([]float32{1}, rows*width)), Width: width, Bias: put(g, make([]float32, width)), Activation: unit, Dropout: dropout, Rows: kernels.Rows(rows)}
 				check(g, f.Launch(g.Stream))
 				y, sum, dropped := get[float32](g, f.Z), 0.0, 0

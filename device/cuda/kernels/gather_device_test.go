@@ -214,7 +214,7 @@ func scattered(g *gpu, r random, a kernels.Aggregate, x []float32, b *plain.Bloc
 	most, width := a.Rows.Most, a.Width
 	for name, activation := range map[string]kernels.Activation{"relu": kernels.ReLU, "elu": kernels.ELU} {
 		for _, rate := range []float64{0, 0.5, kernel.MaxDropout} {
-			d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 3, 1)}
+			d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 0, 3, 1)}
 			if r.IntN(2) == 0 {
 				d.IDs = r.indices(most, 1<<30)
 			}

@@ -18,7 +18,7 @@ func TestTailOnDevice(t *testing.T) {
 		for name, activation := range activations {
 			for _, rate := range []float64{0, 0.5, kernel.MaxDropout} {
 				g.reset()
-				d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 3, 1)}
+				d := plain.Dropout{Rate: kernel.NewDropout(rate), Stream: kernel.NewStream(r.Uint64(), 0, 3, 1)}
 				count := most(g, rows)
 				if r.IntN(2) == 0 {
 					d.IDs = r.indices(count.Most, 1<<30)

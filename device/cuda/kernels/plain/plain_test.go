@@ -111,7 +111,7 @@ func TestTailBackwardIsTheGradient(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		rows, width := rapid.SampledFrom([]int{0, 1, 9, 300}).Draw(t, "rows"), rapid.IntRange(1, 5).Draw(t, "width")
 		activation := rapid.SampledFrom([]kernels.Activation{kernels.Identity, kernels.ReLU, kernels.ELU}).Draw(t, "activation")
-		d := Dropout{Rate: kernel.NewDropout(rapid.SampledFrom([]float64{0, 0.3, kernel.MaxDropout}).Draw(t, "rate")), Stream: kernel.NewStream(r.Uint64(), 1, 2)}
+		d := Dropout{Rate: kernel.NewDropout(rapid.SampledFrom([]float64{0, 0.3, kernel.MaxDropout}).Draw(t, "rate")), Stream: kernel.NewStream(r.Uint64(), 0, 1, 2)}
 		z, bias, g := floats(r, rows*width), floats(r, width), floats(r, rows*width)
 		y, dz := append([]float32(nil), z...), append([]float32(nil), g...)
 		Tail(y, width, bias, activation, &d, rows)

@@ -1,0 +1,268 @@
+// Package job finds the place of this process in its job: which of how many processes that a
+// scheduler or a launcher started it is, which of those on its host, and where the first one
+// listens. They say so in environment variables, each in its own:
+//
+//	array     SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT             sbatch --array; shards only
+//	torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE             torchrun and what imitates it
+//	pet       PET_NODE_RANK, PET_NNODES, PET_NPROC_PER_NODE              Kubeflow Trainer, without torchrun
+//	slurm     SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS,        srun
+//	          SLURM_LOCALID, SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE
+//	openmpi   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE      mpirun of Open MPI
+//	pmi       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS       mpiexec of MPICH and Intel MPI
+//	jobset    JOBSET_JOB_INDEX, JOBSET_REPLICAS                          by the manifest, see docs/cluster.md
+//	indexed   JOB_COMPLETION_INDEX                                       a Kubernetes Job; it has no count
+//
+// A set is complete when it says a place by itself, or with the count that a flag gives. The
+// first complete one in this order is taken; what the others say is kept, to be printed. There
+// is no guessing: a set that says half, a number out of its range, a count that is not the
+// flag's, and sets that cannot both be right are refused, as processes that take the wrong
+// place make the same part twice and another never.
+//
+// Within Slurm, mpirun starts daemons on other hosts by srun, and what they start inherits the
+// daemon's SLURM_PROCID: there the MPI is right, and not the step.
+package job
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"diskgnn/internal/fault"
+)
+
+// Use is what a place is for.
+type Use int
+
+const (
+	// Shards are parts of a directory. Their processes do not talk to each other, and may
+	// run at any time: a place has no address.
+	Shards Use = iota
+	// Replicas train one model together. A place has the address of the first one.
+	Replicas
+)
+
+// flag returns the flag that says a place.
+func (u Use) flag() string {
+	if u == Shards {
+		return "--shard"
+	}
+	return "--rank"
+}
+
+// most is more processes than there are in a job.
+const most = 1 << 16
+
+// Ask is what a flag says of the place. The zero Ask says nothing.
+type Ask struct {
+	Auto  bool // the environment says the index, and the count where Count is 0
+	Index int  // without Auto
+	Count int  // 0: not said
+}
+
+// ParseAsk reads "2/5", "auto" or "auto/5".
+func ParseAsk(text string) (Ask, error) {
+	malformed := fault.New(fault.ErrUsage, "%q is no place among processes: write 0/4 for the first of four, auto, or auto/4", text)
+	index, count, counted := strings.Cut(strings.TrimSpace(text), "/")
+	a := Ask{Auto: index == "auto"}
+	if !counted {
+		if !a.Auto {
+			return Ask{}, malformed
+		}
+		return a, nil
+	}
+	var ok bool
+	if a.Count, ok = number(count); !ok {
+		return Ask{}, malformed
+	}
+	if !a.Auto {
+		if a.Index, ok = number(index); !ok {
+			return Ask{}, malformed
+		}
+	}
+	if why := outOfRange(a.Index, a.Count); why != "" {
+		return Ask{}, fault.New(fault.ErrUsage, "%q: %s", text, why)
+	}
+	return a, nil
+}
+
+// Given reports whether a says anything.
+func (a Ask) Given() bool { return a != Ask{} }
+
+// Place is the place of a process in its job.
+type Place struct {
+	Index, Count           int // which process, from 0, of how many: rank and world
+	LocalIndex, LocalCount int // among those of its host; 0 of 1 where nothing says it
+
+	// Host and Port are where the process with index 0 listens, or at one of the ports after
+	// it: see Addresses. Only replicas have them, if there are several.
+	Host string
+	Port int
+
+	// From is what said so: the name of a set with its variables, "--rank", or "" for a
+	// process that nothing says anything of, which is alone. Others are the other sets that
+	// are there, with what they say.
+	From   string
+	Others []string
+}
+
+// Alone reports whether no other process is part of the job.
+func (p Place) Alone() bool { return p.Count == 1 }
+
+// String says the place and where it is from, for the log.
+func (p Place) String() string {
+	if p.From == "" {
+		return "a process by itself"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d by %s", p.Index, p.Count, p.From)
+	if p.LocalCount > 1 {
+		fmt.Fprintf(&b, ", %d of %d on this host", p.LocalIndex, p.LocalCount)
+	}
+	if p.Host != "" {
+		fmt.Fprintf(&b, ", the first at %s", net.JoinHostPort(p.Host, strconv.Itoa(p.Port)))
+	}
+	if len(p.Others) > 0 {
+		fmt.Fprintf(&b, "; also there: %s", strings.Join(p.Others, "; "))
+	}
+	return b.String()
+}
+
+// Env returns the value of an environment variable, "" where there is none.
+type Env func(name string) string
+
+// Environ is the environment of this process.
+var Environ Env = os.Getenv
+
+// Find returns the place that the flag and the environment say. A flag that names a place is
+// taken as it is, and no variable is looked at but MASTER_ADDR and MASTER_PORT. Without a flag,
+// shards are of no job; a process that trains is alone where no set says another thing. Errors
+// are fault.ErrUsage.
+func Find(use Use, ask Ask, env Env) (Place, error) {
+	switch {
+	case ask.Given() && !ask.Auto:
+		p := Place{Index: ask.Index, Count: ask.Count, LocalCount: 1, From: use.flag()}
+		return p, p.address(use, env, reading{})
+	case use == Shards && !ask.Given():
+		return Place{Count: 1, LocalCount: 1}, nil
+	}
+	return find(use, ask, env)
+}
+
+func find(use Use, ask Ask, env Env) (Place, error) {
+	var found []reading
+	for _, s := range sets {
+		if s.shardsOnly && use != Shards {
+			continue
+		}
+		r := s.read(env, ask.Count)
+		if r.state == absent {
+			continue
+		}
+		r.name = s.name
+		if r.state == complete {
+			if why := outOfRange(r.index, r.count); why != "" {
+				r.state, r.why = wrong, why
+			} else if why := outOfRange(r.localIndex, r.localCount); r.localCount != 0 && why != "" {
+				r.state, r.why = wrong, "on this host: "+why
+			}
+		}
+		found = append(found, r)
+	}
+	at := choose(found)
+	if at < 0 {
+		if len(found) > 0 {
+			return Place{}, unclear(use, found)
+		}
+		if ask.Given() {
+			return Place{}, fault.New(fault.ErrUsage, "%s auto: no scheduler says which process this is: write %s 0/4 for the first of four", use.flag(), use.flag())
+		}
+		return Place{Count: 1, LocalCount: 1}, nil
+	}
+	r := found[at]
+	if err := conflict(use, ask, found, at); err != nil {
+		return Place{}, err
+	}
+	p := Place{Index: r.index, Count: r.count, LocalIndex: r.localIndex, LocalCount: r.localCount, From: r.source()}
+	if p.LocalCount == 0 {
+		p.LocalIndex, p.LocalCount = 0, 1
+	}
+	for i, o := range found {
+		if i != at {
+			p.Others = append(p.Others, o.String())
+		}
+	}
+	return p, p.address(use, env, r)
+}
+
+// choose returns the first complete set, -1 if there is none, or if one that is wrong comes
+// before it. Slurm's step gives way to an MPI that was not started by it directly: that
+// says something else, or the place on the host too, which srun gives no MPI.
+func choose(found []reading) int {
+	for i, r := range found {
+		switch r.state {
+		case wrong:
+			return -1
+		case complete:
+			if r.name != setSlurm {
+				return i
+			}
+			for j, o := range found[i+1:] {
+				if o.mpi() && o.state == complete && (o.localCount > 0 || o.index != r.index || o.count != r.count) {
+					return i + 1 + j
+				}
+			}
+			return i
+		}
+	}
+	return -1
+}
+
+// unclear refuses sets of which none can be taken.
+func unclear(use Use, found []reading) error {
+	texts := make([]string, len(found))
+	for i, r := range found {
+		texts[i] = r.String()
+	}
+	alone := ""
+	if use == Replicas {
+		alone = ", or --rank 0/1 for a run of its own"
+	}
+	return fault.New(fault.ErrUsage, "which process this is remains unclear: %s; write %s 0/4 for the first of four%s", strings.Join(texts, "; "), use.flag(), alone)
+}
+
+// conflict refuses a place that the flag, or another set, contradicts.
+func conflict(use Use, ask Ask, found []reading, at int) error {
+	r := found[at]
+	if ask.Count != 0 && r.count != ask.Count {
+		return fault.New(fault.ErrUsage, "%s auto/%d, but %s", use.flag(), ask.Count, r)
+	}
+	if r.name != setArray {
+		return nil
+	}
+	// Processes within one task of an array would all make the same shard.
+	for _, o := range found {
+		if o.name != setArray && o.state == complete && o.count > 1 {
+			return fault.New(fault.ErrUsage, "%s: write %s 0/4 for the first of four", r.String()+", and "+o.String(), use.flag())
+		}
+	}
+	return nil
+}
+
+// outOfRange says what is wrong with a place, "" for nothing.
+func outOfRange(index, count int) string {
+	switch {
+	case count < 1 || count > most:
+		return fmt.Sprintf("%d processes: there may be 1 to %d", count, most)
+	case index < 0 || index >= count:
+		return fmt.Sprintf("process %d of %d: they are counted from 0 to %d", index, count, count-1)
+	}
+	return ""
+}
+
+// number reads a whole number from 0, as programs write it: no sign, no space, no leading 0.
+func number(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
+}

@@ -1,0 +1,147 @@
+package collective
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+const (
+	magic       = "DGC1"
+	headerBytes = 24
+	// numbersBytes is what precedes the float32s of a contribution and a sum.
+	contributionHead = 16
+	sumHead          = 24
+)
+
+// kind is what a frame is.
+type kind byte
+
+const (
+	hello kind = 1 + iota
+	welcome
+	refusal
+	message
+	contribution
+	ask
+	sum
+	beat
+	lost
+	bye
+	kinds
+)
+
+// mostSmall bounds the payloads that say something about ranks, in bytes.
+const mostSmall = 64 << 10
+
+// header is the head of a frame.
+type header struct {
+	kind   kind
+	crc    uint32
+	length int64
+}
+
+func (h *header) encode(b *[headerBytes]byte) {
+	copy(b[:], magic)
+	b[4], b[5], b[6], b[7] = byte(h.kind), 0, 0, 0
+	binary.LittleEndian.PutUint32(b[8:], h.crc)
+	binary.LittleEndian.PutUint64(b[12:], uint64(h.length))
+	binary.LittleEndian.PutUint32(b[20:], binio.CRC(b[:20]))
+}
+
+// readHeader reads the head of a frame. What is no frame is an error of kind
+// fault.ErrCorrupt; the end of the connection is one of the reader.
+func readHeader(r io.Reader) (h header, err error) {
+	var b [headerBytes]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return h, err
+	}
+	switch {
+	case string(b[:4]) != magic:
+		return h, bad("%q is no frame of this version of the program", b[:4])
+	case binio.CRC(b[:20]) != binary.LittleEndian.Uint32(b[20:]):
+		return h, bad("the head of a frame does not match its checksum")
+	}
+	h = header{kind(b[4]), binary.LittleEndian.Uint32(b[8:]), int64(binary.LittleEndian.Uint64(b[12:]))}
+	if h.kind < hello || h.kind >= kinds || h.length < 0 {
+		return h, bad("a frame of kind %d and %d bytes", h.kind, h.length)
+	}
+	return h, nil
+}
+
+// readPayload reads a payload of at most so many bytes into memory that grows with what comes.
+func (h *header) readPayload(r io.Reader, most int64) ([]byte, error) {
+	if h.length > most {
+		return nil, bad("a frame of kind %d has %d bytes, of at most %d", h.kind, h.length, most)
+	}
+	const first = 64 << 10
+	b := make([]byte, 0, min(h.length, first))
+	for int64(len(b)) < h.length {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n := min(cap(b), int(h.length))
+		if _, err := io.ReadFull(r, b[len(b):n]); err != nil {
+			return nil, ended(err)
+		}
+		b = b[:n]
+	}
+	return b, h.check(binio.CRC(b))
+}
+
+// readParts reads a payload into memory that is there, part after part, all of it.
+func (h *header) readParts(r io.Reader, parts ...[]byte) error {
+	var crc uint32
+	for _, p := range parts {
+		if _, err := io.ReadFull(r, p); err != nil {
+			return ended(err)
+		}
+		crc = binio.UpdateCRC(crc, p)
+	}
+	return h.check(crc)
+}
+
+func (h *header) check(crc uint32) error {
+	if crc != h.crc {
+		return bad("a frame of kind %d does not match its checksum", h.kind)
+	}
+	return nil
+}
+
+// ended makes the end of a connection within a frame an error that says so.
+func ended(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// writeFrame writes a frame whose payload is the parts, one after the other.
+func writeFrame(w io.Writer, k kind, parts ...[]byte) error {
+	h := header{kind: k}
+	for _, p := range parts {
+		h.crc = binio.UpdateCRC(h.crc, p)
+		h.length += int64(len(p))
+	}
+	var b [headerBytes]byte
+	h.encode(&b)
+	if _, err := w.Write(b[:]); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if len(p) == 0 {
+			continue
+		}
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bad(format string, args ...any) error {
+	return fault.New(fault.ErrCorrupt, "%s", fmt.Sprintf(format, args...))
+}

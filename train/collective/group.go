@@ -1,0 +1,360 @@
+package collective
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"diskgnn/internal/fault"
+)
+
+// mostMessage bounds a message, in bytes: the state of a model that fits in memory is smaller.
+const mostMessage = 1 << 40
+
+// drainTime is how long the end of a group waits for the others to take what was sent last.
+const drainTime = 2 * time.Second
+
+// Group is the ranks of a run, as one of them sees the others. Its collective calls belong to
+// one goroutine; Context, Fail and Lost may be called from any.
+//
+// When a rank is lost, the group ends on all others, with an error that names it.
+type Group struct {
+	rank, world int
+	peers       []*peer // of rank 0 those from 1 on, of the others rank 0
+	limits      Limits
+	number      uint64 // of the next call
+	step        atomic.Pointer[step]
+	doing       atomic.Uint64 // what beats say: doingSteps or not
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	once   sync.Once // of lose
+	said   sync.WaitGroup
+
+	mu      sync.Mutex
+	watch   watch
+	stepsAt time.Time // when the latest step ended, or the first began
+
+	beats  sync.WaitGroup
+	closed bool
+}
+
+// doingSteps says that a rank takes steps, one after the other, rather than something that may
+// take any time.
+const doingSteps = 1
+
+// newGroup makes the group of a rank over connections that were joined.
+func newGroup(rank, world int, peers []*peer, limits Limits) *Group {
+	g := &Group{rank: rank, world: world, peers: peers, limits: limits, watch: newWatch(limits)}
+	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	for _, p := range peers {
+		p.heard.Store(time.Now().UnixNano())
+		go func() {
+			defer fault.Crash()
+			g.reader(p)
+		}()
+	}
+	g.beats.Add(1)
+	go func() {
+		defer fault.Crash()
+		g.beat()
+	}()
+	return g
+}
+
+// Local returns the groups of ranks within one process.
+func Local(world int, limits Limits) []*Group {
+	groups, peers := make([]*Group, world), make([]*peer, 0, world)
+	for rank := 1; rank < world; rank++ {
+		here, there := net.Pipe()
+		peers = append(peers, newPeer(rank, "", here))
+		groups[rank] = newGroup(rank, world, []*peer{newPeer(0, "", there)}, limits)
+	}
+	groups[0] = newGroup(0, world, peers, limits)
+	return groups
+}
+
+// Rank returns which rank this one is, from 0, World how many there are.
+func (g *Group) Rank() int { return g.rank }
+
+// World returns the number of ranks.
+func (g *Group) World() int { return g.world }
+
+// Context ends when a rank is lost: what waits for the group need not wait any more.
+func (g *Group) Context() context.Context { return g.ctx }
+
+// Lost returns why the group ended before Close, nil if it did not.
+func (g *Group) Lost() error {
+	if err := context.Cause(g.ctx); err != nil && !errors.Is(err, errDone) {
+		return err
+	}
+	return nil
+}
+
+// Broadcast returns rank 0's bytes on every rank. The others' are not looked at. It may wait for
+// rank 0 for any time.
+func (g *Group) Broadcast(b []byte) ([]byte, error) {
+	if g.rank == 0 {
+		if err := g.toAll(message, g.numbered(), b); err != nil {
+			return nil, err
+		}
+		g.number++
+		return b, nil
+	}
+	m, err := g.receive(g.peers[0], message, false)
+	g.number++
+	return m.bytes, err
+}
+
+// Gather returns every rank's bytes on rank 0, by rank, and nil on the others. It may wait for
+// them for any time.
+func (g *Group) Gather(b []byte) ([][]byte, error) {
+	if g.rank != 0 {
+		err := g.send(g.peers[0], message, g.numbered(), b)
+		g.number++
+		return nil, err
+	}
+	all := [][]byte{b}
+	for _, p := range g.peers {
+		m, err := g.receive(p, message, false)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m.bytes)
+	}
+	g.number++
+	return all, nil
+}
+
+func (g *Group) numbered() []byte { return binary.LittleEndian.AppendUint64(nil, g.number) }
+
+// Steps says whether steps follow one after the other from now on, which the others then expect
+// to be quick, or something else.
+func (g *Group) Steps(now bool) {
+	g.mu.Lock()
+	g.stepsAt = time.Now()
+	g.mu.Unlock()
+	if now {
+		g.doing.Store(doingSteps)
+	} else {
+		g.doing.Store(0)
+	}
+}
+
+// stepped takes the time of a step.
+func (g *Group) stepped() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.watch.waiting = -1
+	g.watch.stepped(now.Sub(g.stepsAt))
+	g.stepsAt = now
+}
+
+// prepare makes room for steps.
+func (g *Group) prepare(s *step, each int) {
+	for _, p := range g.peers {
+		if g.rank != 0 {
+			break
+		}
+		p.free = make(chan []float32, each)
+		for range each {
+			p.free <- make([]float32, s.elements)
+		}
+	}
+	g.step.Store(s)
+}
+
+// send sends a frame to one, toAll to all. What fails ends the group.
+func (g *Group) send(p *peer, k kind, parts ...[]byte) error {
+	if err := g.Lost(); err != nil {
+		return err
+	}
+	if err := p.send(k, parts...); err != nil {
+		return g.broken(p, err)
+	}
+	return nil
+}
+
+func (g *Group) toAll(k kind, parts ...[]byte) error {
+	for _, p := range g.peers {
+		if err := g.send(p, k, parts...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive waits for a frame of this call; instead of an ask it may be a contribution. Within a
+// step it waits as long as a step may take.
+func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
+	if inStep {
+		g.mu.Lock()
+		g.watch.waiting, g.watch.since = p.rank, time.Now()
+		g.mu.Unlock()
+	}
+	var m received
+	select {
+	case m = <-p.inbox:
+	case <-p.ended:
+		select {
+		case m = <-p.inbox: // what came before its end
+		default:
+			return m, g.broken(p, io.EOF)
+		}
+	case <-g.ctx.Done():
+		return m, g.Lost()
+	}
+	switch {
+	case m.number != g.number:
+		return m, g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it takes part in another call of the run"})
+	case m.kind != want && !(want == ask && m.kind == contribution):
+		return m, g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it takes part in something else"})
+	}
+	return m, nil
+}
+
+// reader reads what a peer sends.
+func (g *Group) reader(p *peer) {
+	err := p.read(g)
+	p.err = err
+	close(p.ended)
+	switch {
+	case p.left.Load() && g.rank != 0: // rank 0 ends when all is done
+	case errors.Is(err, errDone):
+	default:
+		_ = g.broken(p, err) // tells the others
+	}
+	// What comes after the end is read and thrown away: else what was sent last could be lost.
+	_, _ = io.Copy(io.Discard, p.conn)
+}
+
+// broken ends the group as a peer's connection did.
+func (g *Group) broken(p *peer, err error) error {
+	if lost := g.Lost(); lost != nil {
+		return lost
+	}
+	if p.left.Load() {
+		return g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it ended before the run did"})
+	}
+	select { // what it said of its end comes before the end
+	case <-p.ended:
+		if p.err != nil && !errors.Is(p.err, errDone) {
+			err = p.err
+		}
+	case <-time.After(drainTime / 2):
+	}
+	return g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: describe(err)})
+}
+
+// lose ends the group, once, and tells the others why. It returns why it ended.
+func (g *Group) lose(l *Lost) error {
+	g.once.Do(func() {
+		g.cancel(l)
+		b, _ := json.Marshal(l) // which always can be
+		for _, p := range g.peers {
+			if p.rank == l.Rank && g.rank == 0 {
+				_ = p.conn.SetDeadline(time.Now().Add(drainTime))
+			}
+			g.said.Add(1)
+			go func() {
+				defer fault.Crash()
+				defer g.said.Done()
+				_ = p.conn.SetDeadline(time.Now().Add(drainTime))
+				_ = p.send(lost, b) // whoever does not hear it notices the end
+			}()
+		}
+	})
+	return g.Lost()
+}
+
+// Fail ends the group since this rank cannot go on: the others end with this reason. It does
+// nothing when the group has ended.
+func (g *Group) Fail(why error) {
+	_ = g.lose(&Lost{Rank: g.rank, World: g.world, Why: why.Error()})
+}
+
+// Close ends this rank's part: all calls are over, or the group has ended.
+func (g *Group) Close() {
+	if g.closed {
+		return
+	}
+	g.closed = true
+	if g.Lost() == nil {
+		for _, p := range g.peers {
+			_ = p.conn.SetDeadline(time.Now().Add(drainTime))
+			_ = p.send(bye)
+		}
+		g.once.Do(func() { g.cancel(errDone) })
+	}
+	g.said.Wait()
+	for _, p := range g.peers {
+		if c, ok := p.conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
+			select {
+			case <-p.ended:
+			case <-time.After(drainTime):
+			}
+		}
+		_ = p.conn.Close()
+	}
+	g.beats.Wait()
+}
+
+// beat says every second that this rank is there, and looks whether the others are.
+func (g *Group) beat() {
+	defer g.beats.Done()
+	tick := time.NewTicker(g.limits.Beat)
+	defer tick.Stop()
+	var busy sync.Map // peers to which a beat is on its way: another would only queue
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case now := <-tick.C:
+			g.look(now)
+			for _, p := range g.peers {
+				if _, under := busy.LoadOrStore(p, true); under {
+					continue
+				}
+				go func() {
+					defer fault.Crash()
+					defer busy.Delete(p)
+					_ = p.send(beat, binary.LittleEndian.AppendUint64(nil, g.doing.Load())) // the reader notices what is broken
+				}()
+			}
+		}
+	}
+}
+
+// look loses a rank that is silent, or whose step takes too long.
+func (g *Group) look(now time.Time) {
+	for _, p := range g.peers {
+		if p.left.Load() {
+			continue
+		}
+		g.mu.Lock()
+		why := g.watch.silent(time.Unix(0, p.heard.Load()), now)
+		if why == "" && g.watch.waiting == p.rank {
+			switch {
+			case g.rank == 0:
+				why = g.watch.late(now)
+			case p.doing.Load() != doingSteps:
+				g.watch.since = now // it does something that may take its time
+			default:
+				// Rank 0 names whoever it waits for first.
+				why = g.watch.late(now.Add(-g.limits.Step / 4))
+			}
+		}
+		g.mu.Unlock()
+		if why != "" {
+			_ = g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: why})
+			return
+		}
+	}
+}

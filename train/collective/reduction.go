@@ -1,0 +1,221 @@
+package collective
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+
+	"diskgnn/device"
+	"diskgnn/internal/binio"
+	"diskgnn/train/engine"
+	"diskgnn/train/model"
+)
+
+// Signals are what a rank asks of all at the end of a step. What one asks, all get.
+type Signals uint32
+
+// The signals.
+const (
+	Stop Signals = 1 << iota // end the run after this step
+	Save                     // write a checkpoint after this step
+)
+
+// Reduction makes a step of the gradients that ranks have. Its methods belong to one goroutine,
+// the one that computes.
+//
+//	Engine.Backward ─► Add, of every batch of the rank, in order ─► Step, of every rank
+type Reduction interface {
+	// Add takes what the batch of the engine's latest Backward, with so many labelled seed
+	// nodes, adds to the step.
+	Add(e engine.Engine, labelled int) error
+	// Step takes the step along the gradients of all ranks' batches, those of lower ranks
+	// first, and returns what any rank asked. A rank may have no batch in it. The engine is
+	// nil where nothing is computed.
+	Step(e engine.Engine, ask Signals) (Signals, error)
+}
+
+// Alone is the reduction of a run with one replica: its engine has everything.
+type Alone struct{}
+
+// Add does nothing.
+func (Alone) Add(engine.Engine, int) error { return nil }
+
+// Step takes the engine's step.
+func (Alone) Step(e engine.Engine, ask Signals) (Signals, error) {
+	if e == nil {
+		return ask, nil
+	}
+	return ask, e.Apply()
+}
+
+// Ordered sums on the host of rank 0, batch after batch, in the order of the run: so the bits of
+// a step do not depend on how many ranks share its batches. The engines' config says Apart.
+type Ordered struct {
+	group *Group
+	mine  []float32 // this rank's contribution
+	head  [contributionHead]byte
+}
+
+// step is what a group has for the steps to come.
+type step struct {
+	elements, trained int // of a contribution; those with gradients
+	batches           int // of a step, at most
+	sum               *engine.Sum
+}
+
+// NewOrdered prepares the group for steps of at most so many batches of a model, of which ranks
+// other than 0 have at most each. All memory is taken. Rank 0 calls it before another rank adds
+// anything.
+func NewOrdered(g *Group, l *model.Layout, batches, each int) *Ordered {
+	o := &Ordered{group: g, mine: make([]float32, l.Count())}
+	g.prepare(&step{elements: l.Count(), trained: l.Trained, batches: batches, sum: engine.NewSum(device.NewArena(), l, batches)}, each)
+	return o
+}
+
+// OrderedBytes returns the memory of an Ordered reduction, rank 0's being the largest.
+func OrderedBytes(l *model.Layout, batches, each, rank, world int) int64 {
+	n := int64(l.Count()) + int64(l.Trained) + int64(batches)*int64(l.Count()-l.Trained)
+	if rank == 0 {
+		n += int64(world-1) * int64(each) * int64(l.Count())
+	}
+	return 4 * n
+}
+
+// Add implements Reduction. Rank 0 sums, the others send.
+func (o *Ordered) Add(e engine.Engine, labelled int) error {
+	if e == nil {
+		return nil
+	}
+	if err := e.Contribution(o.mine); err != nil {
+		return err
+	}
+	g := o.group
+	s := g.step.Load()
+	if g.rank == 0 {
+		s.add(o.mine, labelled)
+		return nil
+	}
+	binary.LittleEndian.PutUint64(o.head[:], g.number)
+	binary.LittleEndian.PutUint32(o.head[8:], uint32(labelled))
+	binary.LittleEndian.PutUint32(o.head[12:], 0)
+	return g.send(g.peers[0], contribution, o.head[:], binio.Bytes(o.mine))
+}
+
+// Step implements Reduction.
+func (o *Ordered) Step(e engine.Engine, asked Signals) (Signals, error) {
+	g := o.group
+	s := g.step.Load()
+	if g.rank != 0 {
+		all, err := g.Agree(Agreement{Signals: asked})
+		if err != nil {
+			return 0, err
+		}
+		return all.Signals, o.apply(e, s)
+	}
+	defer g.stepped()
+	for _, p := range g.peers {
+		for ended := false; !ended; {
+			m, err := g.receive(p, ask, true)
+			if err != nil {
+				return 0, err
+			}
+			if ended = m.kind == ask; ended {
+				asked |= m.signals
+				continue
+			}
+			if s.sum.Batches == s.batches {
+				return 0, g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it has more batches than the step"})
+			}
+			s.add(m.floats, int(m.labelled))
+			p.free <- m.floats
+		}
+	}
+	all := Agreement{asked, s.sum.Labelled, s.sum.Batches}
+	if err := g.toAll(sum, all.encode(g.number), binio.Bytes(s.sum.Gradients), binio.Bytes(s.sum.Statistics)); err != nil {
+		return 0, err
+	}
+	g.number++
+	return asked, o.apply(e, s)
+}
+
+// apply takes the step, and begins the next.
+func (o *Ordered) apply(e engine.Engine, s *step) error {
+	defer s.sum.Reset()
+	if e == nil {
+		return nil
+	}
+	return e.ApplySum(s.sum)
+}
+
+// add adds a contribution to the sum.
+func (s *step) add(c []float32, labelled int) { s.sum.Add(c[:s.trained], c[s.trained:], labelled) }
+
+// takeSum reads the sum of a step into the memory that is there. The step that it was before
+// is over: only its end makes rank 0 send another.
+func (s *step) takeSum(g *Group, r io.Reader, h *header, head []byte) error {
+	if g.rank == 0 || h.length < sumHead {
+		return bad("a sum of %d bytes", h.length)
+	}
+	each := int64(s.elements - s.trained)
+	statistics := h.length - sumHead - 4*int64(s.trained)
+	if statistics < 0 || each == 0 && statistics > 0 || each > 0 && (statistics%(4*each) != 0 || statistics/(4*each) > int64(s.batches)) {
+		return bad("a sum of %d bytes, of %d parameters and at most %d batches", h.length, s.elements, s.batches)
+	}
+	to := s.sum
+	to.Statistics = to.Statistics[:statistics/4]
+	if err := h.readParts(r, head, binio.Bytes(to.Gradients), binio.Bytes(to.Statistics)); err != nil {
+		return err
+	}
+	batches, labelled := binary.LittleEndian.Uint32(head[12:]), binary.LittleEndian.Uint64(head[16:])
+	if int64(batches) > int64(s.batches) || each > 0 && int64(batches)*each*4 != statistics || labelled > math.MaxInt64 {
+		return bad("a sum of %d batches and %d labelled seed nodes", batches, labelled)
+	}
+	to.Batches, to.Labelled = int(batches), int64(labelled)
+	return nil
+}
+
+// Agreement is what the ranks of a step came to.
+type Agreement struct {
+	Signals  Signals // that any of them asks
+	Labelled int64   // seed nodes of all
+	Batches  int     // of all
+}
+
+// Agree brings together what ranks say of a step whose gradients travel another way.
+// PrepareAgreement prepares the group for it.
+func (g *Group) Agree(mine Agreement) (all Agreement, err error) {
+	defer g.stepped()
+	if g.rank != 0 {
+		if err := g.send(g.peers[0], ask, mine.encode(g.number)); err != nil {
+			return all, err
+		}
+		m, err := g.receive(g.peers[0], sum, true)
+		g.number++
+		return Agreement{m.signals, m.labelled, m.batches}, err
+	}
+	all = mine
+	for _, p := range g.peers {
+		m, err := g.receive(p, ask, true)
+		if err != nil {
+			return all, err
+		}
+		all.Signals, all.Labelled, all.Batches = all.Signals|m.signals, all.Labelled+m.labelled, all.Batches+m.batches
+	}
+	err = g.toAll(sum, all.encode(g.number))
+	g.number++
+	return all, err
+}
+
+// PrepareAgreement prepares the group for Agree, of steps of at most so many batches.
+func (g *Group) PrepareAgreement(batches int) {
+	g.prepare(&step{batches: batches, sum: new(engine.Sum)}, 0)
+}
+
+func (a *Agreement) encode(number uint64) []byte {
+	b := make([]byte, sumHead)
+	binary.LittleEndian.PutUint64(b, number)
+	binary.LittleEndian.PutUint32(b[8:], uint32(a.Signals))
+	binary.LittleEndian.PutUint32(b[12:], uint32(a.Batches))
+	binary.LittleEndian.PutUint64(b[16:], uint64(a.Labelled))
+	return b
+}

@@ -1,0 +1,79 @@
+package collective
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"diskgnn/internal/units"
+)
+
+// Limits say how long a rank may take, before it is taken for lost.
+type Limits struct {
+	Join    time.Duration // for all ranks to join
+	Silence time.Duration // between two signs of life of a rank
+	// A step of a rank may take Step, or Factor times the median of the latest steps, whichever
+	// is more.
+	Step   time.Duration
+	Factor int
+	Beat   time.Duration // between two beats
+}
+
+// Usual are the limits that runs have.
+var Usual = Limits{Join: 10 * time.Minute, Silence: 30 * time.Second, Step: time.Minute, Factor: 20, Beat: time.Second}
+
+// watch knows how long steps take, and finds the one that takes too long. Times are the
+// caller's.
+type watch struct {
+	limits  Limits
+	took    []time.Duration // of the latest steps, a ring
+	next    int
+	sorted  []time.Duration
+	waiting int       // rank that is waited for in a step; −1: none
+	since   time.Time // since when
+}
+
+const medianOf = 63 // steps
+
+func newWatch(l Limits) watch {
+	return watch{limits: l, took: make([]time.Duration, 0, medianOf), sorted: make([]time.Duration, 0, medianOf), waiting: -1}
+}
+
+// stepped takes in a step.
+func (w *watch) stepped(took time.Duration) {
+	if len(w.took) < medianOf {
+		w.took = append(w.took, took)
+		return
+	}
+	w.took[w.next] = took
+	w.next = (w.next + 1) % medianOf
+}
+
+// limit returns how long a step may take.
+func (w *watch) limit() time.Duration {
+	if len(w.took) == 0 {
+		return w.limits.Step
+	}
+	w.sorted = append(w.sorted[:0], w.took...)
+	slices.Sort(w.sorted)
+	return max(w.limits.Step, time.Duration(w.limits.Factor)*w.sorted[len(w.sorted)/2])
+}
+
+// late says what is wrong with the rank that is waited for, "" if nothing is.
+func (w *watch) late(now time.Time) string {
+	if w.waiting < 0 {
+		return ""
+	}
+	if limit := w.limit(); now.Sub(w.since) > limit {
+		return fmt.Sprintf("its step takes longer than %s", units.Seconds(limit.Seconds()))
+	}
+	return ""
+}
+
+// silent says what is wrong with a rank that was heard at a time, "" if nothing is.
+func (w *watch) silent(heard, now time.Time) string {
+	if now.Sub(heard) <= w.limits.Silence {
+		return ""
+	}
+	return fmt.Sprintf("nothing was heard of it for %s", units.Seconds(w.limits.Silence.Seconds()))
+}

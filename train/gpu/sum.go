@@ -1,0 +1,132 @@
+package gpu
+
+import (
+	"errors"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
+	"diskgnn/train/model"
+)
+
+// sum is an engine.Sum on the device, of the step under way.
+type sum struct {
+	gradients  cuda.Buffer // of the parameters that are trained
+	statistics cuda.Buffer // of the batches, one after the other, as many as a step may have
+	constants  cuda.Buffer // of Adam's step
+	each       int         // statistics of a batch
+	labelled   int64       // seed nodes so far
+	batches    int         // so far
+}
+
+// lay takes the memory, where steps have sums.
+func (s *sum) lay(m *memory, n *network, o *engine.Config) {
+	*s = sum{each: n.layout.Count() - n.layout.Trained}
+	if o.Sums() {
+		s.gradients, s.statistics, s.constants = m.floats(n.layout.Trained), m.floats(max(1, o.Accumulate)*s.each), m.bytes(kernels.AdamStepBytes)
+	}
+}
+
+// drop ends the step under way, whatever has come of it.
+func (e *Engine) drop() { e.sum.labelled, e.sum.batches, e.pending = 0, 0, false }
+
+// add enqueues the addition of the batch that was launched to its step.
+func (e *Engine) add(labelled int) error {
+	s, n := &e.sum, e.train
+	if !e.opts.Sums() || e.opts.Apart {
+		return nil
+	}
+	n.failed = nil
+	if s.batches == 0 {
+		n.try(e.main.Copy(s.gradients, e.adam.grads))
+	} else {
+		n.combine(n.layout.Trained, 1, e.adam.grads, 1, s.gradients)
+	}
+	e.eachBatchNorm(func(o *norm, mean, variance int) {
+		n.try(e.main.Copy(part(s.of(s.batches), mean, mean+o.layer.width), o.mean))
+		n.try(e.main.Copy(part(s.of(s.batches), variance, variance+o.layer.width), o.variance))
+	})
+	s.labelled += int64(labelled)
+	s.batches++
+	return n.failed
+}
+
+// of returns where a batch's statistics lie.
+func (s *sum) of(batch int) cuda.Buffer {
+	return part(s.statistics, batch*s.each, (batch+1)*s.each)
+}
+
+// eachBatchNorm calls f with where the statistics of each batch norm lie among a batch's.
+func (e *Engine) eachBatchNorm(f func(o *norm, mean, variance int)) {
+	n := e.train
+	for _, k := range n.layers {
+		if o := k.tail.norm; o != nil && o.batch {
+			mean, _ := n.layout.Span(k.index, model.RunningMean, model.RunningMean)
+			variance, _ := n.layout.Span(k.index, model.RunningVar, model.RunningVar)
+			f(o, mean-n.layout.Trained, variance-n.layout.Trained)
+		}
+	}
+}
+
+// update enqueues the step along the sum, and lets running statistics follow its batches.
+func (e *Engine) update() error {
+	s, n := &e.sum, e.train
+	whole := engine.Sum{Labelled: s.labelled}
+	adam, given := e.adam.next(&e.opts), make([]float32, kernels.AdamStepBytes/4)
+	adam.Put(given)
+	n.failed = nil
+	n.try(e.main.CopyIn(s.constants, binio.Bytes(given)))
+	n.combine(n.layout.Trained, whole.Inverse(n.loss.kind, n.model.Classes()), s.gradients, 0, e.adam.grads)
+	n.try(e.adam.update(e.main, s.constants))
+	for b := range s.batches {
+		e.eachBatchNorm(func(o *norm, mean, variance int) {
+			o.track(part(s.of(b), mean, mean+o.layer.width), part(s.of(b), variance, variance+o.layer.width))
+		})
+	}
+	return n.failed
+}
+
+// Contribution implements engine.Engine. It waits for the batch.
+func (e *Engine) Contribution(dst []float32) error {
+	l := &e.adam.layout
+	if len(dst) != l.Count() {
+		return fault.New(fault.ErrInput, "gpu: %d elements for %d parameters", len(dst), l.Count())
+	}
+	return e.device.Attached(func() error {
+		n := e.train
+		n.failed = nil
+		n.try(e.main.CopyOut(binio.Bytes(dst[:l.Trained]), e.adam.grads))
+		e.eachBatchNorm(func(o *norm, mean, variance int) {
+			n.try(e.main.CopyOut(binio.Bytes(dst[l.Trained+mean:][:o.layer.width]), o.mean))
+			n.try(e.main.CopyOut(binio.Bytes(dst[l.Trained+variance:][:o.layer.width]), o.variance))
+		})
+		return errors.Join(n.failed, e.main.Synchronize())
+	})
+}
+
+// ApplySum implements engine.Engine.
+func (e *Engine) ApplySum(whole *engine.Sum) error {
+	s, l := &e.sum, &e.adam.layout
+	if len(whole.Gradients) != l.Trained || len(whole.Statistics) != whole.Batches*s.each || whole.Batches > max(1, e.opts.Accumulate) {
+		return fault.New(fault.ErrInput, "gpu: a sum of %d gradients and %d statistics of %d batches", len(whole.Gradients), len(whole.Statistics), whole.Batches)
+	}
+	e.broken = e.device.Attached(func() error {
+		if err := e.main.CopyIn(s.gradients, binio.Bytes(whole.Gradients)); err != nil {
+			return err
+		}
+		if len(whole.Statistics) > 0 {
+			if err := e.main.CopyIn(part(s.statistics, 0, len(whole.Statistics)), binio.Bytes(whole.Statistics)); err != nil {
+				return err
+			}
+		}
+		s.labelled, s.batches, e.stale = whole.Labelled, whole.Batches, true
+		return e.update()
+	})
+	if e.broken == nil {
+		e.adam.step++
+	}
+	e.drop()
+	return e.broken
+}
