@@ -220,3 +220,11 @@ func (c *Comm) Close(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Check returns what is known to have failed, on any rank, without waiting.
+func (c *Comm) Check() error {
+	if _, err := c.state(); err != nil {
+		return c.give("look", err)
+	}
+	return nil
+}
