@@ -15,8 +15,9 @@ TESTS ?=
 RUN   ?=
 ONLY  ?=
 
-# A module of its own, which uses the storage stack by itself.
+# Modules of their own: one that uses the storage stack by itself, and tests of manifests.
 EXAMPLE := examples/nvme-overlap
+MANIFESTS := examples/kubernetes examples/kubernetes/trainer
 
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
@@ -49,6 +50,7 @@ build: ## build bin/diskgnn
 test: ## run all tests (under five minutes on two cores)
 	$(GO) test ./...
 	cd $(EXAMPLE) && $(GO) test ./...
+	set -e; for module in $(MANIFESTS); do (cd $$module && $(GO) test ./...); done
 
 test-race: ## run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./...
@@ -77,7 +79,8 @@ lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) build ./...
 	$(TOOLS) staticcheck ./...
-	check=$$($(TOOLS) -n staticcheck) && cd $(EXAMPLE) && $(GO) vet ./... && $$check ./...
+	set -e; check=$$($(TOOLS) -n staticcheck); for module in $(EXAMPLE) $(MANIFESTS); do \
+		(cd $$module && $(GO) vet ./... && $$check ./...); done
 	$(GO) test -count=1 ./internal/deps
 
 fuzz: ## fuzz every decoder for FUZZTIME each

@@ -39,19 +39,19 @@ func (r *runner) confine(enter func(limit int64, delegated bool) (group, error))
 		r.plan.layout.Note += fmt.Sprintf(" (no memory cgroup: %v)", err)
 		return nil
 	}
-	r.group, r.plan.layout = g, l
+	r.around, r.plan.layout = g, l
 	return nil
 }
 
 // release ends what confine did.
 func (r *runner) release() {
-	if r.group == nil {
+	if r.around == nil {
 		return
 	}
-	if err := r.group.Leave(); err != nil {
+	if err := r.around.Leave(); err != nil {
 		r.report.Logf("%v", err)
 	}
-	r.group = nil
+	r.around = nil
 }
 
 // pageCache names what holds the page cache, of a store that leaves rows to it.
@@ -60,7 +60,7 @@ func (r *runner) pageCache() string {
 	switch {
 	case !ok:
 		return ""
-	case r.group != nil:
+	case r.around != nil:
 		return PageCacheCgroup
 	}
 	return PageCacheDrop

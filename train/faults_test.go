@@ -377,7 +377,7 @@ func TestEveryWriteFails(t *testing.T) {
 		for n := 0; ; n++ {
 			o := w.options(p, func(o *Options) { o.Epochs, o.Trace = 2, true })
 			in := &vfs.FailAt{N: n, After: after, Err: boom}
-			r, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, parts{all.Open, newCPUEngine, planMemory, enterGroup})
+			r, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks})
 			if !in.Fired() {
 				if err != nil || n < 20 {
 					t.Errorf("after %d faults: %v", n, err)

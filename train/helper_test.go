@@ -203,7 +203,7 @@ func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, chang
 	w.t.Helper()
 	g := newGPUDevice()
 	defer g.close()
-	p := parts{g.openStack, g.newEngine, planMemory, enterGroup}
+	p := parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks}
 	if change != nil {
 		change(&p)
 	}

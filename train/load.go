@@ -6,6 +6,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/pipeline"
+	"diskgnn/train/collective"
 	"diskgnn/train/engine"
 )
 
@@ -27,13 +28,20 @@ const (
 )
 
 // replica is what trains on one device: the store as that sees it, its pipeline and its
-// engine. A run is a list of them, of which there is one today.
+// engine, and what brings its steps together with those of the other ranks. A process has a list
+// of them, of which there is one today.
 type replica struct {
 	device  *cuda.Device // opened by the run, which closes it last; nil: the host computes
 	view    featurestore.View
 	engine  engine.Engine // nil: batches are loaded and thrown away
 	batches *pipeline.Pipeline[*slot]
+
+	group     *collective.Group // of the ranks; nil: there is one
+	reduction collective.Reduction
 }
+
+// root tells whether the replica is the one that evaluates, decides and writes.
+func (r *replica) root() bool { return r.group == nil || r.group.Rank() == 0 }
 
 // loadingLinks returns the links that fill n slots with the batches that at names,
 // whatever they are for. All reads that are known without a

@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
+	"diskgnn/train/collective"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
@@ -42,16 +43,20 @@ type trainer struct {
 	scorer score.Scorer
 	task   progress.Task
 
-	now     rundir.Epoch   // the epoch under way
-	done    int            // how many of its batches are trained on, in whole steps
-	open    bool           // a step is under way: some of its batches are computed
-	ended   func() error   // why to stop after a step that has several batches; nil: the pipeline stops by itself
-	loss    float64        // summed over their labelled seed nodes
-	seeds   int            // number of those
-	table   pipeline.Table // where their time went
-	gpu     *gpuTimes      // nil without a GPU
-	running time.Time      // since when batches run; zero while none do
-	preload float64        // seconds of filling the cache that no epoch has yet
+	now      rundir.Epoch   // the epoch under way
+	done     int            // how many of its batches are trained on, in whole steps
+	open     bool           // a step is under way: some of its batches are computed
+	release  func()         // of the pipeline's context; nil: it is the run's
+	shared   int            // batches of the epoch that rank 0's sums are of
+	found    []found        // of this rank's batches since
+	unscored []byte         // the state of a scorer that nothing was added to
+	ended    func() error   // why to stop after a step that has several batches; nil: the pipeline stops by itself
+	loss     float64        // summed over their labelled seed nodes
+	seeds    int            // number of those
+	table    pipeline.Table // where their time went
+	gpu      *gpuTimes      // nil without a GPU
+	running  time.Time      // since when batches run; zero while none do
+	preload  float64        // seconds of filling the cache that no epoch has yet
 
 	best []float32 // weights of the best epoch
 
@@ -93,7 +98,10 @@ func (t *trainer) run(ctx context.Context) error {
 	t.saved = time.Now()
 	err := t.train(ctx)
 	_, outgrown := errors.AsType[*live.Outgrown](err)
-	if err != nil && t.fresh && !t.open && (outgrown || fault.EndedBy(ctx, err)) {
+	// Several ranks stop after a step that they agree on, with a checkpoint; elsewhere rank 0 can
+	// write one if it knows what all have summed up.
+	known := t.group == nil || t.root() && t.shared == t.done
+	if err != nil && t.fresh && !t.open && known && (outgrown || fault.EndedBy(ctx, err)) {
 		if err := t.checkpoint(); err != nil {
 			t.report.Logf("what was done since the latest checkpoint is lost: %v", err)
 		}
@@ -107,7 +115,7 @@ func (t *trainer) train(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.engine == nil {
+	if t.engine == nil || !t.root() {
 		return nil
 	}
 	if t.result.StoppedEarly = t.now.Epoch < t.schedule.epochs; t.result.StoppedEarly {
@@ -138,7 +146,7 @@ func (t *trainer) test() error {
 // begin makes an epoch the one under way.
 func (t *trainer) begin(epoch int) {
 	t.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.perEpoch}
-	t.done, t.loss, t.seeds = 0, 0, 0
+	t.done, t.loss, t.seeds, t.shared = 0, 0, 0, 0
 }
 
 // epoch trains the rest of the epoch under way, validates, records both and begins the
@@ -161,7 +169,16 @@ func (t *trainer) epoch(ctx context.Context) error {
 			t.now.ComputeSeconds = s.Busy
 		}
 	}
+	if err := t.gatherShares(true); err != nil {
+		return err
+	}
+	if !t.root() {
+		return t.follow()
+	}
 	isBest, err := t.judge()
+	if t.group != nil && t.group.Lost() == nil && fault.EndedBy(ctx, err) {
+		return errors.Join(t.checkpoint(), broadcast(t.group, &judged{Stop: true}), errStopped)
+	}
 	if err != nil {
 		return err
 	}
@@ -170,20 +187,51 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if err := t.dir.AppendMetrics(t.now); err != nil {
 		return err
 	}
+	if err := broadcast(t.group, &judged{Epoch: t.now, BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy}); err != nil {
+		return err
+	}
 	t.report.Logf("%s", t.line(t.table, isBest))
 	t.dir.reportProgress()
 	t.begin(t.now.Epoch + 1)
 	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true
-	if err := t.checkpointIfDue(true); err != nil {
-		return err
+	if t.checkpointDue(0, true) {
+		if err := t.checkpoint(); err != nil {
+			return err
+		}
+	}
+	if t.group != nil {
+		return nil // the ranks stop after a step
 	}
 	return ctx.Err()
+}
+
+// follow takes over what rank 0 says of the epoch, and begins the next.
+func (t *trainer) follow() error {
+	var j judged
+	if err := broadcast(t.group, &j); err != nil {
+		return err
+	}
+	if j.Stop {
+		return errStopped
+	}
+	t.result.Epochs = append(t.result.Epochs, j.Epoch)
+	t.result.BestEpoch, t.result.ValidAccuracy = j.BestEpoch, j.ValidAccuracy
+	t.begin(t.now.Epoch + 1)
+	t.table, t.preload = t.gpu.add(t.batches.Table()), 0
+	return nil
 }
 
 // runBatches trains on what is left of the epoch's batches.
 func (t *trainer) runBatches() error {
 	t.running = time.Now()
+	if t.group != nil {
+		t.group.Steps(true)
+		defer t.group.Steps(false)
+	}
 	err := t.batches.Run(t.schedule.own() - t.schedule.before(t.done))
+	for err == nil && t.done < t.schedule.perEpoch { // a step of the others alone
+		err = t.endStep(t.schedule.after(t.done))
+	}
 	ran := time.Now()
 	if err == nil {
 		err = t.settle()
@@ -268,7 +316,13 @@ func (t *trainer) whole(ctx context.Context) context.Context {
 		return ctx
 	}
 	t.ended = ctx.Err
-	return context.WithoutCancel(ctx)
+	if ctx = context.WithoutCancel(ctx); t.group == nil {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := context.AfterFunc(t.group.Context(), func() { cancel(t.group.Lost()) })
+	t.release = func() { ended(); cancel(nil) }
+	return ctx
 }
 
 // step is the last link of the training pipeline, which computes a batch, and takes the step
@@ -299,9 +353,17 @@ func (t *trainer) step(ctx context.Context, sl *slot, item int) error {
 	t.now.BufferBytes += int64(c.BufferRows) * t.rowBytes
 	t.now.PageHits += int64(c.PageHits)
 	t.now.PageMisses += int64(c.PageMisses)
+	if t.engine != nil {
+		if err := t.reduction.Add(t.engine, labelled(sl.Batch())); err != nil {
+			return err
+		}
+	}
+	done := t.schedule.after(batch)
 	last := t.schedule.last(batch)
-	if last && t.engine != nil {
-		if err := t.engine.Apply(); err != nil {
+	var signals collective.Signals
+	if last {
+		var err error
+		if signals, err = t.takeStep(done); err != nil {
 			return err
 		}
 	}
@@ -313,16 +375,68 @@ func (t *trainer) step(ctx context.Context, sl *slot, item int) error {
 	if err := t.recording.add(sl.kept, time.Since(began)); err != nil || !last {
 		return err
 	}
-	return t.stepped(t.schedule.after(batch))
+	return t.stepped(done, signals)
 }
 
-// stepped counts a step that was taken, after which so many of the epoch's batches are done.
-func (t *trainer) stepped(done int) error {
-	t.done, t.open, t.fresh = done, false, true
-	if err := t.checkpointIfDue(false); err != nil || t.ended == nil {
+// labelled counts the seed nodes of a batch that have a label.
+func labelled(b *graph.Batch) int {
+	n := 0
+	for _, y := range b.Labels {
+		if y != graph.Unlabelled {
+			n++
+		}
+	}
+	return n
+}
+
+// endStep takes a step in which the replica has no batch.
+func (t *trainer) endStep(done int) error {
+	signals, err := t.takeStep(done)
+	if err != nil {
 		return err
 	}
-	return t.ended()
+	return t.stepped(done, signals)
+}
+
+// takeStep takes the step after which so many of the epoch's batches are done, with those of
+// all ranks, and returns what any of them wants to follow.
+func (t *trainer) takeStep(done int) (collective.Signals, error) {
+	var ask collective.Signals
+	if t.ended != nil && t.ended() != nil {
+		ask |= collective.Stop
+	}
+	if t.root() && t.checkpointDue(done, false) {
+		ask |= collective.Save
+	}
+	return t.reduction.Step(t.engine, ask)
+}
+
+// stepped counts the step that was taken, writes a checkpoint if one is due, and ends the run if
+// it is to end here.
+func (t *trainer) stepped(done int, signals collective.Signals) error {
+	t.done, t.open, t.fresh = done, false, true
+	if t.group == nil && signals&collective.Stop != 0 {
+		return t.ended() // the checkpoint follows
+	}
+	if signals == 0 {
+		return nil
+	}
+	if t.group != nil {
+		t.group.Steps(false)
+		defer t.group.Steps(true)
+	}
+	if err := t.gatherShares(false); err != nil {
+		return err
+	}
+	if t.root() {
+		if err := t.checkpoint(); err != nil {
+			return err
+		}
+	}
+	if signals&collective.Stop != 0 {
+		return errStopped
+	}
+	return nil
 }
 
 // settle waits until all is known of the batches so far.
@@ -343,11 +457,16 @@ func (t *trainer) take(o *engine.Outcome, err error) error {
 	}
 	t.gpu.take(&o.Times)
 	t.scorer.Add(o.Logits, o.Labels, o.Targets)
+	f := found{Loss: o.Loss}
 	for _, y := range o.Labels {
 		if y != graph.Unlabelled {
-			t.seeds++
-			t.loss += o.Loss
+			f.Seeds++
 		}
+	}
+	if t.group != nil {
+		t.found = append(t.found, f)
+	} else {
+		t.sum(f)
 	}
 	return nil
 }
@@ -397,5 +516,8 @@ func (t *trainer) close() {
 	}
 	if t.eval != nil {
 		t.eval.close()
+	}
+	if t.release != nil {
+		t.release()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/job"
 	"diskgnn/iostack/all"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
@@ -40,7 +41,13 @@ type Options struct {
 	Pack    string // directory of a finished pack
 	Dataset string // those that other stores take the batches from
 	Samples string // "" with a Fanout: batches are drawn while training
-	Out     string // directory of the run, to be made
+	Out     string // directory of the run, to be made; rank 0's
+
+	// Job is which of how many ranks this process is, and where rank 0 listens; the zero Place
+	// is that of a run of one rank. RunID is what all ranks of the run know: it tells a run's
+	// listener from others'.
+	Job   job.Place
+	RunID string
 
 	recipe.Recipe // what decides the weights
 
@@ -102,7 +109,8 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Store, stores.Auto)
 	o.Recipe.EnsureDefaults()
 	o.Topology.EnsureDefaults()
-	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
+	o.perProcess()
+	setDefault(&o.Threads, defaultThreads())
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
@@ -111,6 +119,8 @@ func (o *Options) EnsureDefaults() {
 		o.Memory, _ = budget.Default()
 	}
 }
+
+func defaultThreads() int { return runtime.GOMAXPROCS(0) }
 
 func setDefault[T comparable](v *T, value T) {
 	var zero T
@@ -187,6 +197,9 @@ func (o *Options) Validate() error {
 	if err := o.Recipe.Validate(); err != nil {
 		return err
 	}
+	if err := o.checkRanks(); err != nil {
+		return err
+	}
 	if o.Live() {
 		if _, err := o.sampling(); err != nil {
 			return err
@@ -217,9 +230,19 @@ func isCache(s budget.Size) bool {
 // resolve replaces every auto that the pack decides, and refuses what the pack
 // cannot serve.
 func (o *Options) resolve(f featurestore.Facts, inOrder bool) error {
+	if err := o.accumulates(); err != nil {
+		return err
+	}
 	data := recipe.Data{Name: o.source(), Dim: f.Dim, Classes: f.Classes, MultiLabel: f.MultiLabel(), Metric: f.Metric, Layers: len(f.Fanout)}
 	if err := o.Recipe.Resolve(data); err != nil {
 		return err
+	}
+	if inOrder && o.world() > 1 {
+		if o.Pack != "" {
+			return fault.New(fault.ErrUsage, "%d ranks: %s has the policy min, whose cache follows all batches in their order; pack with the policy static", o.world(), o.source())
+		}
+		store, _ := stores.Choose(o.Store, o.places())
+		return fault.New(fault.ErrUsage, "%d ranks: the cache of the store %s follows all batches in their order", o.world(), store)
 	}
 	if o.ShuffleBatches && inOrder && o.Pack == "" {
 		store, _ := stores.Choose(o.Store, o.places())

@@ -94,12 +94,11 @@ const checkpointArrays = 4
 // position returns how many of the run's batches are done.
 func (t *trainer) position() int { return t.now.Epoch*t.schedule.perEpoch + t.done }
 
-// checkpointIfDue writes a checkpoint when it is time.
-func (t *trainer) checkpointIfDue(epochEnds bool) error {
-	if !t.options.CheckpointEvery.Due(t.position(), t.done-t.schedule.begun(t.done), time.Since(t.saved), epochEnds) {
-		return nil
-	}
-	return t.checkpoint()
+// checkpointDue tells whether it is time for a checkpoint once so many of the epoch's batches
+// are done.
+func (t *trainer) checkpointDue(done int, epochEnds bool) bool {
+	batches := t.now.Epoch*t.schedule.perEpoch + done
+	return t.options.CheckpointEvery.Due(batches, done-t.schedule.begun(done), time.Since(t.saved), epochEnds)
 }
 
 // checkpoint writes where the run stands after the last step.
@@ -150,14 +149,30 @@ func (t *trainer) checkpoint() error {
 	return nil
 }
 
-// goOn takes over what a checkpoint holds, before memory is needed for batches.
-func (t *trainer) goOn(c *resumePoint) error {
+// engineSections returns the engine's parts of a checkpoint.
+func engineSections(sections map[string][]byte) map[string][]byte {
 	state := make(map[string][]byte)
-	for name, b := range c.sections {
+	for name, b := range sections {
 		if part, ok := strings.CutPrefix(name, sectionEngine); ok {
 			state[part] = b
 		}
 	}
+	return state
+}
+
+// goOn takes over what a checkpoint holds, before memory is needed for batches. What it has
+// summed up is rank 0's.
+func (t *trainer) goOn(c *resumePoint) error {
+	t.done, t.shared = c.at.Batch, c.at.Batch
+	if !t.root() {
+		t.begin(c.at.Epoch)
+		t.done, t.shared = c.at.Batch, c.at.Batch
+		if t.engine == nil {
+			return nil
+		}
+		return t.engine.LoadState(c.sections)
+	}
+	state := engineSections(c.sections)
 	if err := t.scorer.Load(c.sections[sectionScorer]); err != nil {
 		return fmt.Errorf("%s: %s: %w", c.name, sectionScorer, err)
 	}

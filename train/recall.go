@@ -173,7 +173,15 @@ func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 
 // sameArithmetic refuses to go on where other code would round otherwise.
 func sameArithmetic(f *rundir.File, now engine.Info) error {
-	i := &f.Setup.Info
+	differ := differentArithmetic(&f.Setup.Info, now)
+	if differ == "" {
+		return nil
+	}
+	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", differ)
+}
+
+// differentArithmetic says what would round otherwise, "" if nothing would.
+func differentArithmetic(i *engine.Info, now engine.Info) string {
 	var differ []string
 	for _, d := range []struct{ what, was, now string }{
 		{"matrix products by", i.BLAS, now.BLAS},
@@ -185,10 +193,7 @@ func sameArithmetic(f *rundir.File, now engine.Info) error {
 			differ = append(differ, fmt.Sprintf("%s %s, now %s", d.what, d.was, d.now))
 		}
 	}
-	if len(differ) == 0 {
-		return nil
-	}
-	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", strings.Join(differ, "; "))
+	return strings.Join(differ, "; ")
 }
 
 // changes says what differs that may, "" if nothing does.

@@ -68,7 +68,7 @@ func TestReportFails(t *testing.T) {
 		return strings.Contains(name, rundir.ReportFile) && op != vfs.OpRemove
 	}}
 	var rep logged
-	r, err := run(context.Background(), vfs.Inject(disk, in), o, &rep, parts{all.Open, newCPUEngine, planMemory, enterGroup})
+	r, err := run(context.Background(), vfs.Inject(disk, in), o, &rep, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks})
 	if err != nil || len(r.Epochs) != 3 || state(t, o.Out).State != rundir.StateFinished {
 		t.Errorf("%d epochs, %v", len(r.Epochs), err)
 	}

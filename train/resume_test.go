@@ -158,7 +158,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	want := w.ending(o.Out)
 	crash := func(o Options, n int) (bool, error) {
 		in := &vfs.FailAt{N: n, After: true, Err: errors.New("crash")}
-		_, err := run(context.Background(), vfs.Inject(disk, in), o, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup})
+		_, err := run(context.Background(), vfs.Inject(disk, in), o, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks})
 		return in.Fired(), err
 	}
 	for n := 0; ; n++ {
@@ -478,7 +478,7 @@ func TestResumeFromNothing(t *testing.T) {
 	// The loader alone is resumed too.
 	alone := w.fresh(o, func(o *Options) { o.Engine, o.CheckpointEvery = EngineNone, rundir.Interval{Batches: 2} })
 	in := &vfs.FailAt{N: 40, After: true, Err: errors.New("crash")}
-	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup}); err == nil {
+	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks}); err == nil {
 		t.Fatal("there was no crash")
 	}
 	if r, err := w.run(context.Background(), alone, &rep, nil); err != nil || r.State != rundir.ResultResumed || len(r.Epochs) != 3 {

@@ -19,6 +19,7 @@ package train
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -34,7 +35,9 @@ import (
 	"diskgnn/pipeline"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/simulate/trace"
+	"diskgnn/train/collective"
 	"diskgnn/train/engine"
+	"diskgnn/train/model"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -49,7 +52,7 @@ const traceSpans = 1 << 18
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
 	g := newGPUDevice()
 	defer g.close()
-	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup})
+	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks})
 }
 
 // parts are what a run is put together from; tests put faulty ones in.
@@ -58,11 +61,33 @@ type parts struct {
 	engine func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error)
 	plan   func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error)
 	enter  func(limit int64, delegated bool) (group, error) // see memgroup.Enter
+	join   func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error)
 }
 
 // run attempts a run until no batch that is drawn while training is larger than what was
 // made for it: an attempt that meets one leaves a checkpoint, and the next goes on from it.
-func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (rundir.Result, error) {
+//
+// Of several ranks each runs so. What ends one of them early ends all.
+func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (r rundir.Result, err error) {
+	group, err := p.join(ctx, &o, rep)
+	if err != nil {
+		if fault.EndedBy(ctx, err) {
+			err = fault.New(fault.ErrInterrupted, "interrupted before all ranks were there; run the command again")
+		}
+		return r, err
+	}
+	if group != nil {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(group.Context(), func() { cancel(group.Lost()) })()
+		defer func() {
+			if err != nil && !errors.Is(err, errAgreed) {
+				group.Fail(err)
+			}
+			group.Close()
+		}()
+	}
 	var d drawing
 	defer d.close()
 	recording, err := newRecording(fsys, o.Record, o.Out)
@@ -70,7 +95,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 		return rundir.Result{}, err
 	}
 	for {
-		r, err := attempt(ctx, fsys, o, rep, p, &d, recording)
+		r, err := attempt(ctx, fsys, o, rep, p, &d, recording, group)
 		if !d.again(err) {
 			return r, recording.end(err)
 		}
@@ -79,10 +104,10 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	}
 }
 
-func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording) (rundir.Result, error) {
+func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group) (rundir.Result, error) {
 	o.EnsureDefaults()
 	var was *rundir.File
-	if o.Resume {
+	if o.Resume && o.root() {
 		var err error
 		if was, err = runToResume(fsys, o.Out); err != nil {
 			return rundir.Result{}, err
@@ -92,6 +117,20 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		if err := checkOptions(was, o.Out); err != nil {
 			return rundir.Result{}, err
 		}
+	}
+	if group != nil {
+		var done *rundir.Result
+		var err error
+		if was, done, err = shareEarlier(group, &o, was); err != nil {
+			return rundir.Result{}, err
+		}
+		if done != nil {
+			rep.Logf("%s is finished: there is nothing to do", o.Out)
+			done.State = rundir.ResultDone
+			return *done, nil
+		}
+	}
+	if was != nil {
 		if err := o.recall(was); err != nil {
 			return rundir.Result{}, err
 		}
@@ -104,26 +143,38 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
-	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d, recording: rec}
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d, recording: rec, group: group}
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
 	if err := r.prepare(ctx, p); err != nil {
+		if lost, ok := asLost(group, err); ok {
+			return rundir.Result{}, r.lostRank(lost)
+		}
 		return rundir.Result{}, r.unprepared(ctx, err)
 	}
 	err := r.train(ctx)
 	if err == nil {
 		r.result.PeakAnonBytes, r.result.PeakRSSBytes = watch.Stop()
 		r.result.Seconds = time.Since(r.began).Seconds()
-		err = r.dir.finish(&r.result)
+		err = r.finish()
 	}
 	if err == nil {
 		return r.result, nil
 	}
-	if fault.EndedBy(ctx, err) {
+	lost, isLost := asLost(group, err)
+	switch {
+	case isLost:
+		err = r.lostRank(lost)
+	case errors.Is(err, errStopped):
+		err = agreed{r.interrupted()}
+	case fault.EndedBy(ctx, err):
 		err = r.interrupted()
-	} else {
+	default:
 		err = r.failed(err)
+	}
+	if r.dir == nil {
+		return rundir.Result{}, err
 	}
 	return rundir.Result{}, r.dir.abandon(err)
 }
@@ -146,12 +197,15 @@ type runner struct {
 	plan      memoryPlan
 	store     featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
-	replicas []*replica
-	dir      *runDir
-	from     *resumePoint // nil: the beginning
-	undo     func()       // of the heap's limit
-	group    group        // around the process; nil: none
-	result   rundir.Result
+	replicas  []*replica
+	dir       *runDir
+	from      *resumePoint      // nil: the beginning
+	undo      func()            // of the heap's limit
+	around    group             // around the process; nil: none
+	group     *collective.Group // of the ranks; nil: there is one
+	reduction collective.Reduction
+	layout    *model.Layout // of what ranks bring together
+	result    rundir.Result
 
 	trainer *trainer
 }
@@ -160,9 +214,11 @@ type runner struct {
 // work leaves nothing behind.
 func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	o := &r.options
-	if r.was == nil {
+	switch {
+	case !o.root():
+	case r.was == nil:
 		err = rundir.CheckOut(r.fs, o.Out, o.Force)
-	} else {
+	default:
 		err = r.was.Unlocked(r.fs, o.Out)
 	}
 	if err != nil {
@@ -197,6 +253,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		}
 		needs.scorers(o.Metric, &f)
 	}
+	r.reduce(&needs)
 	needs.direct = r.stack.Caps().Device
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
@@ -218,18 +275,47 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
-	r.replicas = []*replica{{device: needs.gpu, view: r.store.View(0), engine: r.engine}}
+	if err := r.ready(); err != nil {
+		return err
+	}
+	r.replicas = []*replica{{device: needs.gpu, view: r.store.View(0), engine: r.engine, group: r.group, reduction: r.reduction}}
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
-	if r.was != nil {
+	if err := r.agree(&file); err != nil {
+		return err
+	}
+	switch {
+	case !o.root():
+	case r.was != nil:
 		err = r.resume(file)
-	} else {
+	default:
 		r.dir, err = beginRun(r.fs, o.Out, o.Force, file)
 	}
 	if r.dir != nil {
 		r.dir.note = r.report.Logf
 	}
+	if err == nil {
+		err = r.shareStand()
+	}
+	return err
+}
+
+// finish ends the run's directory, and tells all ranks that it is whole.
+func (r *runner) finish() error {
+	if r.dir != nil {
+		if err := r.dir.finish(&r.result); err != nil {
+			return err
+		}
+	}
+	end := struct {
+		BestEpoch     int         `json:"best_epoch"`
+		ValidAccuracy score.Score `json:"valid_accuracy"`
+		TestAccuracy  score.Score `json:"test_accuracy"`
+		StoppedEarly  bool        `json:"stopped_early"`
+	}{r.result.BestEpoch, r.result.ValidAccuracy, r.result.TestAccuracy, r.result.StoppedEarly}
+	err := broadcast(r.group, &end)
+	r.result.BestEpoch, r.result.ValidAccuracy, r.result.TestAccuracy, r.result.StoppedEarly = end.BestEpoch, end.ValidAccuracy, end.TestAccuracy, end.StoppedEarly
 	return err
 }
 
@@ -346,7 +432,7 @@ func (r *runner) announce(which, how string) {
 func (r *runner) train(ctx context.Context) error {
 	var recorder *pipeline.Recorder
 	lane := pipeline.Lane(0)
-	if r.options.Trace {
+	if r.options.Trace && r.dir != nil {
 		recorder = pipeline.NewRecorder(traceSpans)
 		lane = recorder.Lane("fill the cache")
 		r.dir.recorder = recorder
@@ -366,7 +452,10 @@ func (r *runner) train(ctx context.Context) error {
 	if recorder != nil {
 		recorder.Add(lane, 0, began)
 	}
-	if err := r.epochs(ctx, t); err != nil {
+	if err := r.together(); err != nil {
+		return err
+	}
+	if err := r.epochs(ctx, t); err != nil || r.dir == nil {
 		return err
 	}
 	return r.dir.writeTrace()
@@ -379,7 +468,8 @@ func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
 	t := &trainer{options: o, schedule: sch, store: r.store, replica: r.replicas[0], dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, recording: r.recording, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
-	sch.divide(o.Accumulate, 0, 1)
+	sch.divide(o.Accumulate, o.Job.Index, o.world())
+	t.unscored = t.scorer.State()
 	r.trainer = t
 	t.begin(0)
 	if r.from == nil {
@@ -408,7 +498,7 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 	if err := t.start(ctx, slots); err != nil {
 		return err
 	}
-	if r.plan.evalSlots > 0 {
+	if r.plan.evalSlots > 0 && t.root() {
 		slots, err := t.newSlots(r.plan.evalSlots, true)
 		if err != nil {
 			return err

@@ -209,7 +209,11 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 			return m, g.broken(p, io.EOF)
 		}
 	case <-g.ctx.Done():
-		return m, g.Lost()
+		select {
+		case m = <-p.inbox: // what came before the end
+		default:
+			return m, g.Lost()
+		}
 	}
 	switch {
 	case m.number != g.number:

@@ -92,6 +92,24 @@ type Epoch struct {
 	ValidBytesRead int64               `json:"valid_bytes_read"`
 }
 
+// Add adds what other batches of the epoch read and took.
+func (e *Epoch) Add(o *Epoch) {
+	e.BytesRead += o.BytesRead
+	e.UsefulBytes += o.UsefulBytes
+	e.SSDBytesRead += o.SSDBytesRead
+	e.SSDUsefulBytes += o.SSDUsefulBytes
+	e.GraphBytesRead += o.GraphBytesRead
+	e.RAMBytes += o.RAMBytes
+	e.GPUServedBytes += o.GPUServedBytes
+	e.InputNodes += o.InputNodes
+	e.Requests += o.Requests
+	e.TopologyBytesRead += o.TopologyBytesRead
+	e.TopologyRequests += o.TopologyRequests
+	e.BufferBytes += o.BufferBytes
+	e.PageHits += o.PageHits
+	e.PageMisses += o.PageMisses
+}
+
 // How a result came about.
 const (
 	ResultNew     = "new"     // trained from the start

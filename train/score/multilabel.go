@@ -83,6 +83,15 @@ func (f *microF1) Load(state []byte) error {
 	return nil
 }
 
+func (f *microF1) Join(state []byte) error {
+	o := microF1{most: f.most - int64(f.right+f.wrong+f.missed)}
+	if err := o.Load(state); err != nil {
+		return err
+	}
+	f.right, f.wrong, f.missed = f.right+o.right, f.wrong+o.wrong, f.missed+o.missed
+	return nil
+}
+
 // allRight is the part of the rows of which every decision is right.
 type allRight struct{ accuracy }
 
@@ -157,5 +166,15 @@ func (a *meanAUC) Load(state []byte) error {
 	a.rows, a.logits = int(rows), a.logits[:int(rows)*a.classes]
 	copy(binio.Bytes(a.logits), d.Raw(4*len(a.logits)))
 	a.targets = append(a.targets[:0], d.Raw(d.Rest())...)
+	return nil
+}
+
+func (a *meanAUC) Join(state []byte) error {
+	o := meanAUC{classes: a.classes, most: a.most - int64(a.rows), logits: a.logits[len(a.logits):], targets: a.targets[len(a.targets):]}
+	if err := o.Load(state); err != nil {
+		return err
+	}
+	a.logits, a.targets = a.logits[:len(a.logits)+len(o.logits)], a.targets[:len(a.targets)+len(o.targets)]
+	a.rows += o.rows
 	return nil
 }

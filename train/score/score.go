@@ -55,6 +55,8 @@ type Scorer interface {
 	// may be is refused.
 	State() []byte
 	Load(state []byte) error
+	// Join adds what another scorer's state has.
+	Join(state []byte) error
 }
 
 // Options say what a scorer is for.
@@ -158,6 +160,15 @@ func (a *accuracy) Load(state []byte) error {
 	return nil
 }
 
+func (a *accuracy) Join(state []byte) error {
+	o := accuracy{most: a.most - int64(a.count)}
+	if err := o.Load(state); err != nil {
+		return err
+	}
+	a.correct, a.count = a.correct+o.correct, a.count+o.count
+	return nil
+}
+
 // wholeState returns a decoder's error, which bytes that are left over are too.
 func wholeState(d *binio.Decoder) error {
 	if d.Err() == nil && d.Rest() > 0 {
@@ -216,6 +227,15 @@ func (a *rocAUC) Load(state []byte) error {
 		a.rows = append(a.rows, judged{math.Float64frombits(d.U64()), d.U8() == 1})
 	}
 	return d.Err()
+}
+
+func (a *rocAUC) Join(state []byte) error {
+	o := rocAUC{rows: a.rows[len(a.rows):]}
+	if err := o.Load(state); err != nil {
+		return err
+	}
+	a.rows = a.rows[:len(a.rows)+len(o.rows)]
+	return nil
 }
 
 func (a *rocAUC) Score() Score {

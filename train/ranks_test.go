@@ -1,0 +1,402 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/job"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack/all"
+	"diskgnn/train/collective"
+	"diskgnn/train/engine"
+	"diskgnn/train/rundir"
+)
+
+// atEase are limits under which no rank of a test is lost for being slow.
+var atEase = collective.Limits{Join: time.Minute, Silence: time.Minute, Step: time.Minute, Factor: 20, Beat: 10 * time.Millisecond}
+
+// ranks is a run of several ranks within the test's process.
+type ranks struct {
+	w      *world
+	limits collective.Limits
+	change func(rank int, o *Options)
+	parts  func(rank int, p *parts)
+	ctx    func(rank int) context.Context
+	// through returns where a rank finds rank 0 instead of its own address.
+	through func(rank int, address string) string
+}
+
+// wire is a connection that can be cut, as it is when a process is killed.
+type wire struct {
+	t     testing.TB
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// to returns an address that leads to another one.
+func (c *wire) to(address string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { l.Close() })
+	go func() {
+		from, err := l.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", address)
+		if err != nil {
+			from.Close()
+			return
+		}
+		c.mu.Lock()
+		c.conns = []net.Conn{from, to}
+		c.mu.Unlock()
+		go func() { _, _ = io.Copy(to, from); c.cut() }()
+		_, _ = io.Copy(from, to)
+		c.cut()
+	}()
+	return l.Addr().String()
+}
+
+func (c *wire) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+}
+
+// run trains with so many ranks, and returns what each came to.
+func (r ranks) run(world int, o Options) ([]rundir.Result, []error) {
+	r.w.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.w.t.Fatal(err)
+	}
+	if r.limits == (collective.Limits{}) {
+		r.limits = atEase
+	}
+	results, errs := make([]rundir.Result, world), make([]error, world)
+	var wg sync.WaitGroup
+	for rank := range world {
+		o := o
+		o.Job = job.Place{Index: rank, Count: world, LocalCount: 1}
+		if rank > 0 { // no shared disk
+			o.Out = filepath.Join(r.w.dir, "nowhere", fmt.Sprint(rank))
+		}
+		if r.change != nil {
+			r.change(rank, &o)
+		}
+		ctx := context.Background()
+		if r.ctx != nil {
+			ctx = r.ctx(rank)
+		}
+		p := parts{all.Open, newCPUEngine, planMemory, enterGroup,
+			func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+				m := collective.Member{Rank: rank, World: o.Job.Count, Run: "test", Program: "1", Limits: r.limits}
+				if o.Job.Count == 1 {
+					return nil, nil
+				}
+				if rank == 0 {
+					return collective.Listen(ctx, m, l)
+				}
+				address := l.Addr().String()
+				if r.through != nil {
+					address = r.through(rank, address)
+				}
+				return collective.Dial(ctx, m, []string{address})
+			}}
+		if r.parts != nil {
+			r.parts(rank, &p)
+		}
+		wg.Go(func() { results[rank], errs[rank] = run(ctx, disk, o, progress.Discard, p) })
+	}
+	wg.Wait()
+	return results, errs
+}
+
+// must is run where nothing goes wrong. It returns rank 0's result.
+func (r ranks) must(world int, o Options) rundir.Result {
+	r.w.t.Helper()
+	results, errs := r.run(world, o)
+	if err := errors.Join(errs...); err != nil {
+		r.w.t.Fatal(err)
+	}
+	for rank, res := range results {
+		if res.BestEpoch != results[0].BestEpoch || fmt.Sprint(res.TestAccuracy) != fmt.Sprint(results[0].TestAccuracy) {
+			r.w.t.Errorf("rank %d: %+v, rank 0: %+v", rank, res, results[0])
+		}
+	}
+	if _, err := os.Stat(filepath.Join(r.w.dir, "nowhere")); err == nil {
+		r.w.t.Error("a rank beside rank 0 has written something")
+	}
+	return results[0]
+}
+
+// learned is what must not depend on the number of ranks: the weights and what was found.
+func (w *world) learned(out string, r *rundir.Result) string {
+	var b strings.Builder
+	for _, e := range r.Epochs {
+		fmt.Fprintln(&b, e.Epoch, e.LR, e.Loss, e.TrainAccuracy, e.ValidAccuracy, e.InputNodes)
+	}
+	fmt.Fprintln(&b, r.BestEpoch, r.ValidAccuracy, r.TestAccuracy)
+	fmt.Fprintf(&b, "%x %x", w.file(out, rundir.WeightsFile), w.file(out, rundir.FinalFile))
+	return b.String()
+}
+
+// Equal --accumulate: equal bits, whatever number of ranks shares the steps, with dropout, with
+// batch norm, of every model, with an odd last step, shuffled or not.
+func TestRanksEqualBits(t *testing.T) {
+	for name, c := range map[string]struct {
+		accumulate int
+		worlds     []int
+		change     func(*Options)
+	}{
+		"sage":       {6, []int{1, 2, 3, 6}, func(o *Options) {}},
+		"five":       {5, []int{1, 5}, func(o *Options) { o.ShuffleBatches = true }},
+		"gcn, batch": {4, []int{1, 2, 4}, func(o *Options) { o.Model, o.Norm = "gcn", "batch" }},
+		"gat, batch": {4, []int{1, 2, 4}, func(o *Options) { o.Model, o.Heads, o.Norm, o.InputProjection = "gat", 4, "batch", true }},
+		"larger":     {40, []int{1, 5}, func(o *Options) { o.Norm = "layer" }}, // than an epoch
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, worldParams{})
+			p := w.pack(10)
+			o := w.options(p, func(o *Options) { o.Epochs, o.Hidden, o.Dropout, o.Accumulate = 3, 8, 0.5, c.accumulate }, c.change)
+			var want string
+			for _, world := range c.worlds {
+				o := w.fresh(o)
+				r := ranks{w: w}.must(world, o)
+				if e := r.Epochs[0]; e.Batches%c.accumulate == 0 || e.BytesRead == 0 {
+					t.Fatalf("%d batches are whole steps: %+v", e.Batches, e)
+				}
+				got := w.learned(o.Out, &r)
+				if want == "" {
+					want = got
+				}
+				if got != want {
+					t.Errorf("%d ranks:\n%.600s\none:\n%.600s", world, got, want)
+				}
+			}
+		})
+	}
+}
+
+// The default is a batch for every rank, and is part of the run.
+func TestAccumulateDefault(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120})
+	o := w.options(w.pack(10), func(o *Options) { o.Epochs = 1 })
+	ranks{w: w}.must(3, o)
+	if f, err := rundir.Read(disk, o.Out); err != nil || f.Params.Accumulate != 3 {
+		t.Errorf("%d, %v", f.Params.Accumulate, err)
+	}
+	alone := w.fresh(o)
+	w.mustRun(alone, nil)
+	if f, err := rundir.Read(disk, alone.Out); err != nil || f.Params.Accumulate != 1 {
+		t.Errorf("%d, %v", f.Params.Accumulate, err)
+	}
+}
+
+// onStep calls f before the n-th batch of an engine.
+func onStep(n int, f func() error) func(*parts) {
+	return func(p *parts) {
+		wrapEngine(p, func(e engine.Engine) engine.Engine {
+			return &bad{Engine: e, before: func() error {
+				if n--; n == 0 {
+					return f()
+				}
+				return nil
+			}}
+		})
+	}
+}
+
+// Whatever ends a rank, the others end with one message that names it, and the run goes on from
+// its latest checkpoint, on another number of ranks, to the bytes of one that was never
+// interrupted.
+func TestRankIsLost(t *testing.T) {
+	w := newWorld(t, worldParams{batch: 8})
+	p := w.pack(10)
+	first := w.options(p, func(o *Options) {
+		o.Epochs, o.Hidden, o.Accumulate, o.Norm = 3, 8, 6, "batch"
+		o.CheckpointEvery = rundir.Interval{Batches: 7}
+	})
+	r := ranks{w: w}.must(2, first)
+	want := w.learned(first.Out, &r)
+	boom := errors.New("no space left on the device of the test")
+	for what, c := range map[string]struct {
+		rank int
+		end  func(lost context.Context, cut func()) error
+		says string // of the others
+		self string // of the rank itself
+	}{
+		"an error":     {1, func(context.Context, func()) error { return boom }, "rank 1 of 3", "no space left"},
+		"rank 0 fails": {0, func(context.Context, func()) error { return boom }, "rank 0 of 3 is lost", "no space left"},
+		"a kill":       {2, func(_ context.Context, cut func()) error { cut(); return nil }, "rank 2 of 3", "rank 0 of 3"},
+		"a hang": {2, func(lost context.Context, _ func()) error {
+			<-lost.Done()
+			return context.Cause(lost)
+		}, "its step takes longer than", "its step takes longer than"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			o := w.fresh(first)
+			all := ranks{w: w}
+			connection := &wire{t: t}
+			lost := make(chan context.Context, 1)
+			all.through = func(rank int, address string) string {
+				if rank == c.rank {
+					return connection.to(address)
+				}
+				return address
+			}
+			all.parts = func(rank int, p *parts) {
+				if rank != c.rank {
+					return
+				}
+				join := p.join
+				p.join = func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+					g, err := join(ctx, o, rep)
+					if err == nil {
+						lost <- g.Context()
+					}
+					return g, err
+				}
+				onStep(9, func() error { return c.end(<-lost, connection.cut) })(p)
+			}
+			if what == "a hang" {
+				all.limits = atEase
+				all.limits.Step = 100 * time.Millisecond
+			}
+			_, errs := all.run(3, o)
+			for rank, err := range errs {
+				says := c.says
+				if rank == c.rank {
+					says = c.self
+				} else if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(fmt.Sprint(err), "--resume") {
+					t.Errorf("rank %d: kind of %v", rank, err)
+				}
+				if text := fmt.Sprint(err); !strings.Contains(text, says) || strings.Contains(text, "\n") {
+					t.Errorf("rank %d: %s, want %q", rank, text, says)
+				}
+			}
+			o.Resume = true
+			for _, world := range []int{2} {
+				r := ranks{w: w}.must(world, o)
+				if r.State != rundir.ResultResumed {
+					t.Errorf("%d ranks: %s", world, r.State)
+				}
+				if got := w.learned(o.Out, &r); got != want {
+					t.Errorf("resumed on %d ranks:\n%.500s\nwant:\n%.500s", world, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A signal on any rank stops all of them after the same step, with a checkpoint there.
+func TestSignalStopsAllRanks(t *testing.T) {
+	w := newWorld(t, worldParams{batch: 8})
+	p := w.pack(10)
+	first := w.options(p, func(o *Options) { o.Epochs, o.Hidden, o.Accumulate, o.Metric = 3, 8, 6, "f1" })
+	r := ranks{w: w}.must(1, first)
+	want := w.learned(first.Out, &r)
+	for _, c := range []struct{ signalled, call int }{{0, 3}, {0, 7}, {2, 7}, {1, 1}} { // the seventh call of rank 0 evaluates
+		signalled := c.signalled
+		o := w.fresh(first)
+		ctx, cancel := context.WithCancel(context.Background())
+		all := ranks{w: w,
+			ctx: func(rank int) context.Context {
+				if rank == signalled {
+					return ctx
+				}
+				return context.Background()
+			},
+			parts: func(rank int, p *parts) {
+				if rank == signalled {
+					onStep(c.call, func() error { cancel(); return nil })(p)
+				}
+			}}
+		_, errs := all.run(3, o)
+		var texts []string
+		for rank, err := range errs {
+			if !errors.Is(err, fault.ErrInterrupted) {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+			text, _, _ := strings.Cut(fmt.Sprint(err), ";")
+			texts = append(texts, text)
+		}
+		if len(slices.Compact(texts)) != 1 || !strings.HasPrefix(texts[0], "interrupted after ") {
+			t.Errorf("%+v: %q", c, texts)
+		}
+		w.unfinished(o.Out, rundir.StateInterrupted)
+		o.Resume = true
+		r := ranks{w: w}.must(6, o)
+		if got := w.learned(o.Out, &r); got != want {
+			t.Errorf("%+v, resumed:\n%.500s\nwant:\n%.500s", c, got, want)
+		}
+	}
+}
+
+// Ranks that train on something else are refused, all of them, in one message.
+func TestOtherRanksRefused(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120})
+	p, other := w.pack(10), w.pack(50)
+	for want, change := range map[string]func(o *Options){
+		"rank 1 cannot train with rank 0: its pack is ": func(o *Options) { o.Pack = other },
+		"its --hidden is 9, rank 0's is 8":              func(o *Options) { o.Hidden = 9 },
+		"its --accumulate is 6, rank 0's is 3":          func(o *Options) { o.Accumulate = 6 },
+		"it would round otherwise":                      func(o *Options) { o.LayerOrder = "auto"; o.BLAS = "openblas" },
+	} {
+		o := w.options(p, func(o *Options) { o.Epochs, o.Hidden, o.BLAS = 1, 8, "gonum" })
+		_, errs := ranks{w: w, change: func(rank int, o *Options) {
+			if rank == 1 {
+				change(o)
+			}
+		}}.run(3, o)
+		for rank, err := range errs {
+			if err != nil && strings.Contains(err.Error(), "openblas") && strings.Contains(want, "round") {
+				break // there is none here
+			}
+			if !errors.Is(err, fault.ErrLineage) || !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%s: rank %d: %v", want, rank, err)
+			}
+		}
+		if _, err := os.Stat(o.Out); err == nil {
+			t.Errorf("%s: a run's directory was made", want)
+		}
+	}
+}
+
+// What several ranks cannot do is refused by name.
+func TestRanksRefuse(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120})
+	for want, c := range map[string]struct {
+		pack   string
+		change func(o *Options)
+	}{
+		"--accumulate 4: 3 ranks cannot":      {w.pack(10), func(o *Options) { o.Accumulate = 4 }},
+		"3 ranks: ":                           {w.pack(20, policyMin), func(*Options) {}},
+		"--record: a trace is of one process": {w.pack(10), func(o *Options) { o.Record = w.path("trace") }},
+		"give --dry-epochs all":               {"", func(o *Options) { w.live(o) }},
+	} {
+		o := w.options(c.pack, func(o *Options) { o.Epochs = 1 }, c.change)
+		_, errs := ranks{w: w}.run(3, o)
+		for rank, err := range errs {
+			if !errors.Is(err, fault.ErrUsage) && !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%s: rank %d: %v", want, rank, err)
+			}
+		}
+	}
+}
