@@ -70,7 +70,7 @@ func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, feature
 
 // configure returns what both engines take of the options and the facts.
 func configure(o *Options, f *featurestore.Facts) engine.Config {
-	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Apart: o.world() > 1}
+	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Apart: o.apart}
 	if f.Valid+f.Test > 0 {
 		c.EvalSizes = f.EvalSizes
 	}

@@ -9,15 +9,27 @@ import (
 	"diskgnn/train/engine"
 )
 
-// gpuDevice is the machine's first GPU, which a run's storage stack and its engine share. The
+// gpuDevice is a GPU of the machine, the first one unless several ranks are on it, which a run's storage stack and its engine share. The
 // first of them that needs it opens it.
 type gpuDevice struct {
 	from   func(index int, o cuda.Options) (*cuda.Device, error)
 	stacks func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	device *cuda.Device // nil: it is not open
+	keep   bool         // somebody else uses it, until this is false
 }
 
-func newGPUDevice() *gpuDevice { return &gpuDevice{from: kernels.Open, stacks: all.Open} }
+// newGPUDevice is the device of the machine's rank of that number. Where a scheduler shows each
+// rank one GPU, that is its.
+func newGPUDevice(rank int) *gpuDevice {
+	from := func(_ int, o cuda.Options) (*cuda.Device, error) {
+		infos, err := cuda.Devices()
+		if err != nil {
+			return nil, err
+		}
+		return kernels.Open(rank%len(infos), o)
+	}
+	return &gpuDevice{from: from, stacks: all.Open}
+}
 
 // open returns the device.
 func (g *gpuDevice) open() (*cuda.Device, error) {
@@ -53,7 +65,7 @@ func (g *gpuDevice) newEngine(o *Options, f featurestore.Facts) (engine.Engine, 
 
 // close gives the device back, after all that uses it was closed.
 func (g *gpuDevice) close() {
-	if g.device != nil {
+	if g.device != nil && !g.keep {
 		g.device.Close()
 		g.device = nil
 	}

@@ -49,6 +49,11 @@ type Options struct {
 	Job   job.Place
 	RunID string
 
+	// Reduce is where gradients of several ranks are summed; "" means auto. GPUs is how many
+	// GPUs of this process train, each as a rank: 0 or 1, one; AllGPUs, all.
+	Reduce string
+	GPUs   int
+
 	recipe.Recipe // what decides the weights
 
 	RAMCache *budget.Size // nil: as much of what the pack holds as hot as Memory allows
@@ -95,6 +100,10 @@ type Options struct {
 	// Given names the flags that the user set: they must agree with a run that is
 	// resumed, where they decide its result, and it keeps the others of them.
 	Given []string
+
+	apart    bool      // the ranks' gradients are summed on the host
+	reducing *reducing // what sums them on their devices; nil: NCCL
+	sharing  *sharing  // what ranks of this process have in common; nil: it is one rank
 }
 
 // Defaults returns the options of a run of which nothing is said.
@@ -112,6 +121,7 @@ func (o *Options) EnsureDefaults() {
 	o.perProcess()
 	setDefault(&o.Threads, defaultThreads())
 	setDefault(&o.Engine, EngineAuto)
+	setDefault(&o.Reduce, ReduceAuto)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
 	setDefault(&o.Keep, 3)
@@ -186,6 +196,7 @@ func (o *Options) Validate() error {
 		flag, value string
 		known       []string
 	}{
+		{"--reduce", cmp.Or(o.Reduce, ReduceAuto), []string{ReduceAuto, ReduceNCCL, ReduceHost}},
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineGPU, EngineNone}},
 		{"--page-cache", cmp.Or(o.PageCache, PageCacheDrop), []string{PageCacheAuto, PageCacheCgroup, PageCacheDrop}},
 		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},

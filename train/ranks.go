@@ -250,6 +250,9 @@ func (r *runner) reduce(needs *engineNeeds) {
 		layout = &l
 	}
 	r.layout = layout
+	if !o.apart {
+		return
+	}
 	needs.engine += collective.OrderedBytes(layout, o.Accumulate, o.Accumulate/o.world(), o.Job.Index, o.world())
 }
 
@@ -263,6 +266,12 @@ func (o *Options) network() *model.Model {
 func (r *runner) ready() error {
 	if r.group == nil {
 		return nil
+	}
+	if o := &r.options; !o.apart {
+		var err error
+		r.devices, err = collective.NewDevices(r.group, r.comm, r.engine, o.Accumulate, o.Accumulate/o.world())
+		r.reduction = r.devices
+		return err
 	}
 	r.reduction = collective.NewOrdered(r.group, r.layout, r.options.Accumulate, r.options.Accumulate/r.options.world())
 	return nil

@@ -50,7 +50,10 @@ const traceSpans = 1 << 18
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
-	g := newGPUDevice()
+	if o.GPUs == AllGPUs || o.GPUs > 1 {
+		return runGPUs(ctx, fsys, o, rep)
+	}
+	g := newGPUDevice(o.Job.LocalIndex)
 	defer g.close()
 	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks})
 }
@@ -104,7 +107,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	}
 }
 
-func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group) (rundir.Result, error) {
+func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group) (_ rundir.Result, ended error) {
 	o.EnsureDefaults()
 	var was *rundir.File
 	if o.Resume && o.root() {
@@ -147,6 +150,7 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
+	defer func() { r.tell(ended) }()
 	if err := r.prepare(ctx, p); err != nil {
 		if lost, ok := asLost(group, err); ok {
 			return rundir.Result{}, r.lostRank(lost)
@@ -205,6 +209,9 @@ type runner struct {
 	group     *collective.Group // of the ranks; nil: there is one
 	reduction collective.Reduction
 	layout    *model.Layout // of what ranks bring together
+	reduceID  []byte        // of the communicator of the ranks' devices
+	comm      collective.Communicator
+	devices   *collective.Devices // nil: the ranks sum on the host
 	result    rundir.Result
 
 	trainer *trainer
@@ -228,9 +235,6 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if err != nil {
 		return ofPack(err)
 	}
-	if err := o.checkSlice(r.found, featurestore.Slice{World: 1, Accumulate: 1}); err != nil {
-		return err
-	}
 	f := r.found.Facts()
 	r.facts = f
 	if r.was != nil {
@@ -239,6 +243,12 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		}
 	}
 	if err := o.resolve(f, r.found.InOrder()); err != nil {
+		return err
+	}
+	if err := o.checkSlice(r.found, featurestore.Slice{Rank: o.Job.Index, World: o.world(), Accumulate: o.Accumulate}); err != nil {
+		return err
+	}
+	if err := r.chooseReduction(); err != nil {
 		return err
 	}
 	var how string
@@ -253,7 +263,13 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		}
 		needs.scorers(o.Metric, &f)
 	}
+	if err := r.joinDevices(ctx, &needs); err != nil {
+		return err
+	}
 	r.reduce(&needs)
+	if err := r.meet(&needs); err != nil {
+		return err
+	}
 	needs.direct = r.stack.Caps().Device
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
@@ -518,6 +534,7 @@ func (r *runner) close() {
 		_ = r.store.Close() // only read from
 	}
 	r.drawing.unpin()
+	r.leaveDevices()
 	if r.engine != nil {
 		r.engine.Close()
 	}

@@ -30,50 +30,43 @@ type Devices struct {
 	forget   func() bool // of what gives the communicator up with the group
 	labelled int64       // of this rank's batches in the step
 	batches  int
-	shared   bool // the engine knows its part
-	first    int
 }
 
 // NewDevices prepares the group for steps of at most so many batches, of which each rank has
-// each. When the group loses a rank, the communicator is given up, so that no device waits for
-// the one that is gone. The communicator stays the caller's, who closes it after the reduction.
-func NewDevices(g *Group, comm Communicator, batches, each int) *Devices {
+// each, and tells the rank's engine, before its first batch, which of them are its own. An engine
+// that has no sums on a device is refused. When the group loses a rank, the communicator is given
+// up, so that no device waits for the one that is gone. The communicator stays the caller's, who
+// closes it after the reduction.
+func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int) (*Devices, error) {
+	s, ok := e.(engine.Sharing)
+	if !ok {
+		return nil, fault.New(fault.ErrUsage, "%T has no sums on a device", e)
+	}
+	if err := s.Share(g.Rank() * each); err != nil {
+		return nil, err
+	}
 	g.PrepareAgreement(batches)
-	return &Devices{group: g, comm: comm, first: g.Rank() * each,
-		forget: context.AfterFunc(g.Context(), func() { comm.Abort(errors.Join(g.Lost(), context.Canceled)) })}
+	return &Devices{group: g, comm: comm, forget: context.AfterFunc(g.Context(), func() { comm.Abort(errors.Join(g.Lost(), context.Canceled)) })}, nil
 }
 
 // Close keeps the communicator from being given up with the group.
 func (d *Devices) Close() { d.forget() }
 
 // Add implements Reduction.
-func (d *Devices) Add(e engine.Engine, labelled int) error {
+func (d *Devices) Add(_ engine.Engine, labelled int) error {
 	d.labelled += int64(labelled)
 	d.batches++
-	return d.share(e)
-}
-
-// share tells the engine which of a step's batches are its own. It does so before the first.
-func (d *Devices) share(e engine.Engine) error {
-	if d.shared || e == nil {
-		return nil
-	}
-	s, ok := e.(engine.Sharing)
-	if !ok {
-		return fault.New(fault.ErrUsage, "%T does not sum on devices", e)
-	}
-	d.shared = true
-	return s.Share(d.first)
+	return nil
 }
 
 // Step implements Reduction.
 func (d *Devices) Step(e engine.Engine, asked Signals) (Signals, error) {
 	all, err := d.group.Agree(Agreement{Signals: asked, Labelled: d.labelled, Batches: d.batches})
 	d.labelled, d.batches = 0, 0
-	if err != nil || e == nil {
+	if err != nil {
 		return all.Signals, err
 	}
-	if err := errors.Join(d.share(e), d.comm.Check()); err != nil {
+	if err := d.comm.Check(); err != nil {
 		return 0, d.lost(err)
 	}
 	if err := e.(engine.Sharing).Reduce(d.group.Context(), d.comm, all.Labelled, all.Batches); err != nil {

@@ -60,9 +60,12 @@ func TestDevices(t *testing.T) {
 	engines := []*onDevice{{}, {}}
 	links := []*link{newLink(), newLink()}
 	for _, err := range each(groups, func(g *Group) error {
-		d := NewDevices(g, links[g.Rank()], 4, 2)
-		defer d.Close()
 		e := engines[g.Rank()]
+		d, err := NewDevices(g, links[g.Rank()], e, 4, 2)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
 		for step, batches := range []int{2, 2 - 2*g.Rank()} {
 			for k := range batches {
 				if err := d.Add(e, 10*step+k+1); err != nil {
@@ -100,7 +103,11 @@ func TestDevicesLost(t *testing.T) {
 	groups := Local(2, quick)
 	defer closeAll(groups)
 	l := newLink()
-	d := NewDevices(groups[0], l, 2, 1)
+	e := &onDevice{}
+	d, err := NewDevices(groups[0], l, e, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer d.Close()
 	died := errors.New("out of memory")
 	groups[1].Fail(died)
@@ -108,9 +115,8 @@ func TestDevicesLost(t *testing.T) {
 	if !strings.Contains(l.lost.Error(), "rank 1") {
 		t.Errorf("given up: %v", l.lost)
 	}
-	e := &onDevice{}
-	_, err := d.Step(e, 0)
-	if lost, ok := errors.AsType[*Lost](err); !ok || lost.Rank != 1 || len(e.notes) > 0 {
+	_, err = d.Step(e, 0)
+	if lost, ok := errors.AsType[*Lost](err); !ok || lost.Rank != 1 || len(e.notes) > 1 {
 		t.Errorf("%v, %v", err, e.notes)
 	}
 
@@ -121,8 +127,11 @@ func TestDevicesLost(t *testing.T) {
 		if l.fails = boom; known {
 			l.known = boom
 		}
-		d := NewDevices(groups[0], l, 2, 2)
 		e := &onDevice{}
+		d, err := NewDevices(groups[0], l, e, 2, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := d.Add(e, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +146,7 @@ func TestDevicesLost(t *testing.T) {
 	}
 	groups = Local(1, quick)
 	defer closeAll(groups)
-	if err := NewDevices(groups[0], newLink(), 2, 2).Add(&adder{}, 1); err == nil {
+	if _, err := NewDevices(groups[0], newLink(), &adder{}, 2, 2); err == nil {
 		t.Error("an engine that has no sums on a device")
 	}
 }
