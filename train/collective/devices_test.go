@@ -66,6 +66,12 @@ func TestDevices(t *testing.T) {
 			return err
 		}
 		defer d.Close()
+		if _, err := g.Gather(nil); err != nil { // all are ready
+			return err
+		}
+		if _, err := g.Broadcast(nil); err != nil {
+			return err
+		}
 		for step, batches := range []int{2, 2 - 2*g.Rank()} {
 			for k := range batches {
 				if err := d.Add(e, 10*step+k+1); err != nil {
