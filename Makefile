@@ -4,6 +4,7 @@
 GO    ?= go
 BIN   := bin/diskgnn
 TOOLS := $(GO) tool -modfile=internal/tools/go.mod
+RELEASE := $(GO) tool -modfile=internal/tools/release/go.mod goreleaser
 # Time given to each fuzz target by `make fuzz`.
 FUZZTIME ?= 30s
 # What `make mutate` changes, how often, drawn by what; whose tests run beside the package's
@@ -22,7 +23,7 @@ MANIFESTS := examples/kubernetes examples/kubernetes/trainer
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
 CUDA := $(CURDIR)/.cuda
-GPU_TESTS := ./device/cuda ./device/cuda/kernels ./iostack/cufile ./iostack/nvme/gpuqueue ./presample/sampler/gpusampler ./train/gpu ./train
+GPU_TESTS := ./device/cuda ./device/cuda/kernels ./iostack/cufile ./iostack/nvme/gpuqueue ./iostack/nvme/gpuread ./presample/sampler/gpusampler ./train/gpu ./train
 KERNELS := $(patsubst %.cu,%.fatbin,$(wildcard device/cuda/kernels/*.cu iostack/nvme/gpuqueue/*.cu))
 GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" CGO_LDFLAGS="-L$(CUDA)/lib"
 # Machine code for Hopper, and what the driver compiles for other devices from Ampere on.
@@ -38,7 +39,7 @@ SLURM := $(CURDIR)/.slurm
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
 .PHONY: help build test test-race test-nocgo test-kill test-flips test-power mutate lint fuzz bench demo clean \
-	gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
+	release-dry-run gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
 	slurm-toolchain test-slurm
 
 help: ## list the verbs
@@ -97,6 +98,12 @@ bench: ## run every Go benchmark
 demo: build ## the whole pipeline on a generated graph, in two minutes
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
 
+release-dry-run: $(KERNELS) ## build what a release has into dist, and publish nothing
+	mkdir -p bin/release
+	$(GO) run ./internal/licences -tags gpu -o bin/release/THIRD_PARTY_LICENCES.txt ./cmd/diskgnn
+	$(RELEASE) check
+	CUDA="$(CUDA)" $(RELEASE) release --snapshot --clean --skip=publish
+
 gpu-toolchain: $(CUDA)/version ## fetch what the gpu variant is built with into .cuda (210 MB)
 
 $(CUDA)/version: $(wildcard internal/tools/cuda/*)
@@ -133,7 +140,7 @@ $(NVME)/version: internal/tools/nvme/setup.sh
 	internal/tools/nvme/setup.sh $(NVME)
 	@touch $@
 
-test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, in a guest (two minutes)
+test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, and train from it, in a guest (three minutes)
 	DISKGNN_NVME_TOOLCHAIN=$(NVME) DISKGNN_NVME_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestQEMU$$' -timeout 15m ./iostack/nvme/qemutest
 
 slurm-toolchain: $(SLURM)/version ## fetch Slurm and Open MPI for test-slurm into .slurm (10 MB)

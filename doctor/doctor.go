@@ -49,8 +49,10 @@ type Machine struct {
 	GPUs   func() ([]cuda.Info, error)
 	Tagged bool // the program was built with the tag gpu
 	CUFile func(ctx context.Context, directory string) cufile.Verdict
-	BLAS   func() (name string, err error)
-	Getenv func(string) string
+	// BLAS computes matrix products, slowly for a reason.
+	BLAS     func() (name, reason string)
+	OpenBLAS func() (name string, err error)
+	Getenv   func(string) string
 }
 
 // Examine returns what a machine can do, for data in a directory. It makes a small file there
@@ -58,7 +60,7 @@ type Machine struct {
 func (m *Machine) Examine(ctx context.Context, directory string) Report {
 	r := Report{Directory: directory}
 	for _, find := range []func(context.Context, string) Finding{
-		m.cpu, m.openBLAS, m.memory, m.lockedMemory, m.hugePages,
+		m.cpu, m.blas, m.openBLAS, m.memory, m.lockedMemory, m.hugePages,
 		m.uring, m.direct, m.drive,
 		m.gpu, m.peers, m.cuFile,
 		m.controllers, m.iommu, m.modules,

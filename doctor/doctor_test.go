@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/iostack/cufile"
+	"diskgnn/iostack/nvme/target"
 )
 
 // none is the content of a file that is not there; what begins with "-> " is a link.
@@ -81,16 +83,17 @@ func machine() (*Machine, map[string]string) {
 		"dev/udmabuf":                                "",
 	}
 	return &Machine{
-		SIMD:   func() ([]string, string) { return []string{"plain", "avx2", "avx512"}, "avx512" },
-		Memory: func() (int64, string) { return 8 << 30, "the machine's 10.00 GiB" },
-		Uring:  func() error { return nil },
-		Direct: func(string) (bool, string, error) { return true, "", nil },
-		Device: func(string) (uint32, uint32, error) { return 259, 1, nil },
-		GPUs:   func() ([]cuda.Info, error) { return []cuda.Info{{Name: "NVIDIA H200", Memory: 140 << 30}}, nil },
-		Tagged: true,
-		CUFile: func(context.Context, string) cufile.Verdict { return cufile.Verdict{Mode: cufile.Direct} },
-		BLAS:   func() (string, error) { return "openblas 0.3.21 (Haswell)", nil },
-		Getenv: func(string) string { return "" },
+		SIMD:     func() ([]string, string) { return []string{"plain", "avx2", "avx512"}, "avx512" },
+		Memory:   func() (int64, string) { return 8 << 30, "the machine's 10.00 GiB" },
+		Uring:    func() error { return nil },
+		Direct:   func(string) (bool, string, error) { return true, "", nil },
+		Device:   func(string) (uint32, uint32, error) { return 259, 1, nil },
+		GPUs:     func() ([]cuda.Info, error) { return []cuda.Info{{Name: "NVIDIA H200", Memory: 140 << 30}}, nil },
+		Tagged:   true,
+		CUFile:   func(context.Context, string) cufile.Verdict { return cufile.Verdict{Mode: cufile.Direct} },
+		BLAS:     func() (string, string) { return "openblas 0.3.21 (Haswell)", "" },
+		OpenBLAS: func() (string, error) { return "openblas 0.3.21 (Haswell)", nil },
+		Getenv:   func(string) string { return "" },
 	}, files
 }
 
@@ -119,12 +122,17 @@ func TestFindings(t *testing.T) {
 			m.SIMD = func() ([]string, string) { return []string{"plain"}, "plain" }
 		}}},
 
+		{"blas", Yes, "matrix products by openblas 0.3.21", "", change{}},
+		{"blas", Limited, "by gonum, a tenth as fast", "install OpenBLAS", change{set: func(m *Machine) {
+			m.BLAS = func() (string, string) { return "gonum", "no library" }
+		}}},
+
 		{"openblas", Yes, "openblas 0.3.21", "", change{}},
 		{"openblas", No, "no library", "apt install libopenblas0", change{set: func(m *Machine) {
-			m.BLAS = func() (string, error) { return "", errors.New("no library") }
+			m.OpenBLAS = func() (string, error) { return "", errors.New("no library") }
 		}}},
 		{"openblas", No, "no library", "unset DISKGNN_OPENBLAS", change{set: func(m *Machine) {
-			m.BLAS = func() (string, error) { return "", errors.New("no library") }
+			m.OpenBLAS = func() (string, error) { return "", errors.New("no library") }
 			m.Getenv = func(name string) string { return map[string]string{"DISKGNN_OPENBLAS": "/x"}[name] }
 		}}},
 
@@ -268,13 +276,33 @@ func TestEveryFindingHelps(t *testing.T) {
 	m.Uring = func() error { return unix.ENOSYS }
 	here := Here()
 	for _, r := range [][]Finding{examine(t, m, nil), here.Examine(t.Context(), t.TempDir()).Findings} {
-		if len(r) != 14 {
+		if len(r) != 15 {
 			t.Errorf("%d findings", len(r))
 		}
 		for _, f := range r {
 			if f.Found == "" || strings.Contains(f.Found+f.Change, "\n") || (f.Change == "") != (f.State == Yes) {
 				t.Errorf("%+v", f)
 			}
+		}
+	}
+}
+
+// Drives are advised by names that commands take.
+func TestTargets(t *testing.T) {
+	healthy, files := machine()
+	poor, _ := machine()
+	advised := regexp.MustCompile(`\b[a-z]+:[A-Z]+\b`)
+	var named []string
+	for _, f := range slices.Concat(examine(t, healthy, files), examine(t, poor, nil)) {
+		named = append(named, advised.FindAllString(f.Change, -1)...)
+	}
+	slices.Sort(named)
+	if named = slices.Compact(named); len(named) != 4 {
+		t.Errorf("%q are advised", named)
+	}
+	for _, form := range named {
+		if !slices.Contains(target.Forms(), form) {
+			t.Errorf("%s is advised, and there are %q", form, target.Forms())
 		}
 	}
 }

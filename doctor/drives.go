@@ -75,7 +75,7 @@ func (m *Machine) controllers(context.Context, string) Finding {
 		found = append(found, address+" ("+filepath.Base(driver)+")")
 	}
 	if len(found) == 0 {
-		return Finding{Name: "nvme", State: No, Found: "no NVMe controller on the PCI bus", Change: "serve a file by a controller in software: soft:FILE"}
+		return Finding{Name: "nvme", State: No, Found: "no NVMe controller on the PCI bus", Change: "serve a file by a controller in software: soft:FILE (diskgnn nvme load)"}
 	}
 	return Finding{Name: "nvme", State: Yes, Found: units.Of(len(found), "controller") + ": " + strings.Join(found, ", ")}
 }
@@ -114,9 +114,9 @@ func (m *Machine) modules(context.Context, string) Finding {
 	if len(found) == 0 {
 		return Finding{
 			Name: "nvme_modules", State: No, Found: "neither BaM's module nor dmabuf-import with udmabuf is loaded; the transports libnvm and dmabuf need one",
-			Change: "reach NVMe drives without: sysfs:ADDRESS, or soft:FILE",
+			Change: "reach NVMe drives without: sysfs:ADDRESS, or soft:FILE (diskgnn nvme load)",
 		}
 	}
 	return Finding{Name: "nvme_modules", State: Limited, Found: strings.Join(found, ", ") + "; the transports that use them are unproven on hardware",
-		Change: "try them on drives without data"}
+		Change: "try them on drives without data: libnvm:NODE, dmabuf:ADDRESS"}
 }

@@ -30,7 +30,14 @@ func Here() *Machine {
 		GPUs:   cuda.Devices,
 		Tagged: tagged(),
 		CUFile: cufile.Probe,
-		BLAS: func() (string, error) {
+		BLAS: func() (string, string) {
+			l, err := blas.Open(blas.Auto)
+			if err != nil {
+				return "", err.Error() // there is always one
+			}
+			return l.Name(), l.Reason()
+		},
+		OpenBLAS: func() (string, error) {
 			l, err := blas.Open(blas.OpenBLAS)
 			if err != nil {
 				return "", err

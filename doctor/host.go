@@ -28,8 +28,18 @@ func (m *Machine) cpu(context.Context, string) Finding {
 	return f
 }
 
+// blas is about what computes matrix products.
+func (m *Machine) blas(context.Context, string) Finding {
+	name, reason := m.BLAS()
+	if reason == "" {
+		return Finding{Name: "blas", State: Yes, Found: "matrix products by " + name}
+	}
+	return Finding{Name: "blas", State: Limited, Found: "matrix products by " + name + ", a tenth as fast as others",
+		Change: "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0), or use a processor with AVX2 and leave DISKGNN_SIMD unset"}
+}
+
 func (m *Machine) openBLAS(context.Context, string) Finding {
-	name, err := m.BLAS()
+	name, err := m.OpenBLAS()
 	if err == nil {
 		return Finding{Name: "openblas", State: Yes, Found: name}
 	}

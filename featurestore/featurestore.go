@@ -30,6 +30,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 )
 
 // Split is what a batch is for.
@@ -190,6 +191,10 @@ type PlanOptions struct {
 	// memory, so that the rows on them are divided.
 	Peers  []*cuda.Device
 	Divide bool
+	// Reads is the storage stack that the store will be opened with, if the device can read
+	// from it by itself; nil: the host submits all reads. A store that has them submitted by
+	// the host all the same says in the Note why.
+	Reads devread.Stack
 }
 
 // Layout says what a store will hold, before it does.
@@ -204,6 +209,7 @@ type Layout struct {
 	EvalSlotBytes int64 // of one evaluation slot
 	DecodeBytes   int64 // of all slots' decompression
 	StateBytes    int64 // that State returns at most
+	QueueBytes    int64 // of the queues by which a GPU reads by itself: see package devread
 
 	// Ahead is how many training batches the store's Window shows after the first; 0: the
 	// store has no window. A store with one is InOrder.
@@ -228,7 +234,7 @@ type Layout struct {
 
 // Bytes returns the host memory that the store takes with as many slots.
 func (l *Layout) Bytes(slots, evalSlots int) int64 {
-	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
+	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + l.QueueBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
 }
 
 // Store holds rows. It belongs to one process, and its methods to one goroutine; slots
@@ -296,6 +302,15 @@ type Slot interface {
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	// Free gives the memory back. No read may be in flight: Wait first.
 	Free()
+}
+
+// Landing is a Slot whose bytes may still be on their way from the drive when Fill returns,
+// and that are checked on the device.
+type Landing interface {
+	// Landed says whether the copies of the last Fill brought the right bytes, once they are
+	// done: a read that failed, or bytes that do not match their checksums, are its error.
+	// What was computed meanwhile is then to be thrown away.
+	Landed() error
 }
 
 // Source is where batches come from for stores that have rows alone: their graphs, and

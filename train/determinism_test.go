@@ -93,8 +93,10 @@ func TestPlacementMultiplyingFirst(t *testing.T) {
 // either library.
 func TestThreadsAndSlotsChangeNoByte(t *testing.T) {
 	libs := []string{blas.Gonum}
-	if _, err := blas.Open(blas.OpenBLAS); err == nil {
-		libs = append(libs, blas.OpenBLAS)
+	for _, kind := range []string{blas.OpenBLAS, blas.Builtin} {
+		if _, err := blas.Open(kind); err == nil {
+			libs = append(libs, kind)
+		}
 	}
 	w := newWorld(t, worldParams{nodes: 2000, batch: 300})
 	p := w.pack(5)

@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/nccl"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/train/collective"
 	"diskgnn/train/engine"
@@ -76,7 +77,7 @@ type reduceBy struct {
 // devices if all ranks have one, and the library.
 func (r *runner) chooseReduction() error {
 	o := &r.options
-	if r.group == nil {
+	if o.world() == 1 {
 		return nil
 	}
 	o.apart = true
@@ -95,12 +96,16 @@ func (r *runner) chooseReduction() error {
 			mine.Why = err.Error()
 		}
 	}
-	all, err := gather(r.group, mine)
-	if err != nil {
-		return err
+	all := []ableToReduce{mine}
+	if r.group != nil {
+		var err error
+		if all, err = gather(r.group, mine); err != nil {
+			return err
+		}
 	}
 	var by reduceBy
 	if o.root() {
+		var err error
 		if by, err = o.decideReduction(all); err != nil {
 			return err
 		}
@@ -139,39 +144,56 @@ func (o *Options) decideReduction(all []ableToReduce) (by reduceBy, err error) {
 	return by, err
 }
 
-// joinDevices makes the communicator on the engine's device, before what is left of the device's
-// memory is divided.
+// joinDevices makes the communicator on the engines' devices, before what is left of their memory
+// is divided.
 func (r *runner) joinDevices(ctx context.Context, needs *engineNeeds) error {
 	o := &r.options
-	if r.group == nil || o.apart {
+	if o.world() == 1 || o.apart {
 		return nil
 	}
-	if _, ok := r.engine.(engine.Sharing); !ok || needs.gpu == nil {
-		return fault.New(fault.ErrUsage, "rank %d: the engine is %s, whose gradients are not on a GPU; give --engine gpu, or --reduce host, to all ranks", o.Job.Index, o.Engine)
+	for _, rep := range r.replicas {
+		if _, ok := rep.engine.(engine.Sharing); !ok || rep.device == nil {
+			return fault.New(fault.ErrUsage, "the engine is %s, whose gradients are not on a GPU; give --engine gpu, or --reduce host, to all ranks", o.Engine)
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(r.group.Context(), func() { cancel(r.group.Lost()) })()
-	err := needs.gpu.Attached(func() (err error) {
-		r.comm, err = o.reducing.join(ctx, needs.gpu, r.reduceID, o.world(), o.Job.Index)
-		return err
-	})
-	if err != nil {
+	if r.group != nil {
+		defer context.AfterFunc(r.group.Context(), func() { cancel(r.group.Lost()) })()
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for i, rep := range r.replicas {
+		g.Go(func() error {
+			return rep.device.Attached(func() (err error) {
+				rep.comm, err = o.reducing.join(ctx, rep.device, r.reduceID, o.world(), o.Job.Index+i)
+				return err
+			})
+		})
+	}
+	if err := g.Wait(); err != nil {
 		return err
 	}
-	needs.gpuLeft, err = gpuLeft(needs.gpu, o.GPUMemory)
-	return err
+	for _, rep := range r.replicas {
+		left, err := gpuLeft(rep.device, o.GPUMemory)
+		if err != nil {
+			return err
+		}
+		needs.gpuLeft = min(needs.gpuLeft, left)
+	}
+	return nil
 }
 
 // errNoMore gives a communicator up whose run is over.
 var errNoMore = errors.New("the run is over")
 
-// leaveDevices gives the communicator up: what it does has ended, or never will.
+// leaveDevices gives the communicators up: what they do has ended, or never will.
 func (r *runner) leaveDevices() {
-	if r.devices != nil { // nil where it could not be made
-		r.devices.Close()
-	}
-	if r.comm != nil {
-		r.comm.Abort(errNoMore)
+	for _, rep := range r.replicas {
+		if rep.devices != nil {
+			rep.devices.Close()
+		}
+		if rep.comm != nil {
+			rep.comm.Abort(errNoMore)
+		}
 	}
 }

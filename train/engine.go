@@ -7,6 +7,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/iostack/devread"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
 	"diskgnn/train/gpu"
@@ -22,12 +23,21 @@ const gpuReserve = 512 << 20
 // engineNeeds is the memory that an engine holds and that its works hold.
 type engineNeeds struct {
 	engine, work, evalWork int64
-	resume                 int64        // what a checkpoint takes while it is gone on from
-	state                  int64        // of it, what an earlier process' store may have in its checkpoints
-	gpu                    *cuda.Device // that it computes on, if any
-	gpuLeft                int64        // bytes that it leaves of its memory
-	direct                 bool         // reads can land there
-	note                   string       // why this engine was chosen, for the user
+	replicas               int           // that works are for, each in its own slots; 0 means one
+	resume                 int64         // what a checkpoint takes while it is gone on from
+	state                  int64         // of it, what an earlier process' store may have in its checkpoints
+	gpu                    *cuda.Device  // that it computes on, if any
+	gpuLeft                int64         // bytes that it leaves of its memory
+	direct                 bool          // reads can land there
+	reads                  devread.Stack // from which it can read by itself; nil: none
+	beside                 *beside       // the process' other devices; nil: there are none
+	note                   string        // why this engine was chosen, for the user
+}
+
+// beside are the devices of the process' other replicas.
+type beside struct {
+	peers  []*cuda.Device
+	divide bool // all devices reach each other's memory
 }
 
 // scorers adds the memory of what scores the batches of a store.

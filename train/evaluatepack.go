@@ -28,7 +28,7 @@ type EvalOptions struct {
 	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
 	Threads int    // 0 means GOMAXPROCS
 	IO      string // a kind that iostack/all knows; "" means auto
-	BLAS    string // auto, openblas or gonum; "" means auto
+	BLAS    string // a kind that blas.Open knows; "" means auto
 }
 
 // EnsureDefaults replaces zero values by what they mean.
@@ -55,7 +55,7 @@ func (o *EvalOptions) Validate() error {
 func CheckEngineFlags(run, weights, library string, memory int64, threads int) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	choices := []string{WeightsBest, WeightsFinal}
-	libraries := []string{blas.Auto, blas.OpenBLAS, blas.Gonum}
+	libraries := blas.Kinds()
 	switch {
 	case run == "":
 		return usage("--run is missing: name the directory that `diskgnn train` made")

@@ -233,7 +233,7 @@ func TestGPURunAndTheDiskFails(t *testing.T) {
 	// A disk that is full is no different.
 	o := w.fresh(first)
 	in := &vfs.FailAt{N: 30, Err: syscall.ENOSPC}
-	p := parts{stack: all.Open, plan: planMemory}
+	p := parts{stack: all.Open, plan: planMemory, join: joinRanks}
 	onDevice(cudatest.Open(t))(&p)
 	_, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, p)
 	if !in.Fired() || !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(message(err), " --resume") {

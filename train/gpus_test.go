@@ -108,10 +108,9 @@ func (s *seat) AllReduce(_ context.Context, st *cuda.Stream, x cuda.Buffer) erro
 func onGPUs(t *testing.T, w *world, o Options, n int, apart bool, h *hall, rep progress.Reporter) (rundir.Result, error) {
 	t.Helper()
 	list := cudatest.OpenMachine(t, n, apart)
-	if h != nil {
-		o.reducing = h.reducing()
-	}
-	return runTogether(t.Context(), disk, o, rep, n, atEase, func(i int) (*cuda.Device, error) { return list[i], nil })
+	o.Replicas, o.reducing = n, h.reducing()
+	g := &gpuDevice{from: func(i int, _ cuda.Options) (*cuda.Device, error) { return list[i], nil }}
+	return w.run(t.Context(), o, rep, func(p *parts) { p.engine = g.newEngine })
 }
 
 // final returns a run's last weights, one after the other.
@@ -216,16 +215,24 @@ func TestGPUsEnd(t *testing.T) {
 	}
 }
 
-// TestGPUsRefuse: what cannot be is said before anything is opened.
+// TestGPUsRefuse: what cannot be is said by name.
 func TestGPUsRefuse(t *testing.T) {
-	for says, change := range map[string]func(o *Options){
-		"one of 2 ranks":    func(o *Options) { o.Job.Count = 2 },
-		"the engine is cpu": func(o *Options) { o.Engine = EngineCPU },
-	} {
-		o := Options{}
-		change(&o)
-		if err := o.forTogether(2); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
+	w := newWorld(t, worldParams{nodes: 150})
+	memory := w.options("", func(o *Options) {
+		o.Pack, o.Dataset, o.Samples, o.Store, o.Engine, o.Memory = "", w.path("dataset"), w.path("samples"), "memory", EngineGPU, 4<<30
+	})
+	if _, err := onGPUs(t, w, memory, 2, false, newHall(2), progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the store memory is for one GPU") {
+		t.Errorf("the store memory: %v", err)
+	}
+	o := Options{Engine: EngineCPU, Replicas: 2}
+	if err := o.resolveGPUs(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the engine is cpu") {
+		t.Errorf("on the CPU: %v", err)
+	}
+	h := newHall(2)
+	without := h.reducing()
+	without.available = func() (string, error) { return "", errors.New("no library") }
+	o = Options{Reduce: ReduceNCCL, reducing: without}
+	if by, err := o.decideReduction([]ableToReduce{{By: "NCCL 1"}, {Why: "no library"}}); err != nil || !by.Refused || by.Why != "rank 1: no library" {
+		t.Errorf("%+v, %v", by, err)
 	}
 }

@@ -38,10 +38,20 @@ type replica struct {
 
 	group     *collective.Group // of the ranks; nil: there is one
 	reduction collective.Reduction
+	comm      collective.Communicator // of the ranks' devices; nil: they sum on the host
+	devices   *collective.Devices     // that sums by it
 }
 
 // root tells whether the replica is the one that evaluates, decides and writes.
-func (r *replica) root() bool { return r.group == nil || r.group.Rank() == 0 }
+func (r *replica) root() bool { return r.rank() == 0 }
+
+// rank returns which of the ranks the replica is.
+func (r *replica) rank() int {
+	if r.group == nil {
+		return 0
+	}
+	return r.group.Rank()
+}
 
 // loadingLinks returns the links that fill n slots with the batches that at names,
 // whatever they are for. All reads that are known without a

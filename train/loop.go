@@ -191,6 +191,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 		return err
 	}
 	t.report.Logf("%s", t.line(t.table, isBest))
+	progress.Record(t.report, "epoch", t.now)
 	t.dir.reportProgress()
 	t.begin(t.now.Epoch + 1)
 	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true

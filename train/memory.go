@@ -28,7 +28,8 @@ const epochBytes = 10 << 10
 // memoryPlan says how --memory is used.
 type memoryPlan struct {
 	layout           featurestore.Layout
-	slots, evalSlots int
+	slots, evalSlots int // of each replica, and of the first
+	replicas         int
 	fixed            int64 // engine, reserve
 	total            int64
 }
@@ -42,7 +43,7 @@ var errMemory = fault.New(fault.ErrBudget, "--memory does not suffice")
 // there.
 func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
 	f := c.Facts()
-	p := memoryPlan{fixed: budget.Reserve + needs.engine + int64(o.Epochs)*epochBytes}
+	p := memoryPlan{replicas: max(1, needs.replicas), fixed: budget.Reserve + needs.engine + int64(o.Epochs)*epochBytes}
 	if o.Trace {
 		p.fixed += pipeline.RecorderBytes(traceSpans)
 	}
@@ -54,9 +55,13 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 	}
 	steps := o.Epochs * f.BatchesPerEpoch
 	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
-		works := int64(slots)*needs.work + int64(p.evalSlots)*needs.evalWork
-		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.fixed - works, Least: least, Slots: slots, EvalSlots: p.evalSlots,
-			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps)})
+		works := int64(slots*p.replicas)*needs.work + int64(p.evalSlots)*needs.evalWork
+		po := featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.fixed - works, Least: least, Slots: slots * p.replicas, EvalSlots: p.evalSlots,
+			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, Reads: needs.reads, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps) * p.replicas}
+		if b := needs.beside; b != nil {
+			po.Peers, po.Divide = b.peers, b.divide
+		}
+		return c.Plan(po)
 	}
 	var err error
 	numbers := []int{min(enoughSlots, steps), min(leastSlots, steps)}
@@ -89,7 +94,7 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 		p.evalSlots = mostEvalSlots
 		p.total = p.sum(needs)
 	}
-	for o.Slots == 0 && p.slots < min(mostSlots, steps) && p.total+p.layout.SlotBytes+needs.work <= o.Memory {
+	for o.Slots == 0 && p.slots < min(mostSlots, steps) && p.total+int64(p.replicas)*(p.layout.SlotBytes+needs.work) <= o.Memory {
 		p.slots++
 		p.total = p.sum(needs)
 	}
@@ -99,8 +104,8 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 // sum returns the most that is held: with all buffers, or before they are taken, with a
 // checkpoint that the run goes on from.
 func (p *memoryPlan) sum(needs engineNeeds) int64 {
-	slots := int64(p.slots)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
-	return p.fixed + p.layout.TableBytes + max(p.resuming(needs), p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+slots)
+	slots := int64(p.slots*p.replicas)*(p.layout.SlotBytes+needs.work) + int64(p.evalSlots)*(p.layout.EvalSlotBytes+needs.evalWork)
+	return p.fixed + p.layout.TableBytes + max(p.resuming(needs), p.layout.RAMBytes+p.layout.KeepBytes+p.layout.WindowBytes+p.layout.DecodeBytes+p.layout.QueueBytes+slots)
 }
 
 // checkpoint returns the most bytes that a checkpoint of the run has: with what the store
@@ -125,9 +130,9 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // outside returns the memory that Go's collector does not manage: what the driver of a
 // GPU takes, and what is pinned for it, is some of it.
 func (p *memoryPlan) outside(needs engineNeeds) int64 {
-	n := p.layout.RAMBytes + p.layout.WindowBytes + int64(p.slots)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
+	n := p.layout.RAMBytes + p.layout.WindowBytes + p.layout.QueueBytes + int64(p.slots*p.replicas)*p.layout.SlotBytes + int64(p.evalSlots)*p.layout.EvalSlotBytes
 	if needs.gpu != nil {
-		n += budget.DriverReserve + int64(p.slots)*needs.work + int64(p.evalSlots)*needs.evalWork
+		n += budget.DriverReserve + int64(p.slots*p.replicas)*needs.work + int64(p.evalSlots)*needs.evalWork
 	}
 	return n
 }

@@ -48,11 +48,13 @@ type Options struct {
 	// listener from others'.
 	Job   job.Place
 	RunID string
+	// Replicas is how many devices of this process train together, each as a rank; 0 means one,
+	// AllGPUs one for each GPU.
+	Replicas int
+	replica  int // that an engine is made for: options are those of all
 
-	// Reduce is where gradients of several ranks are summed; "" means auto. GPUs is how many
-	// GPUs of this process train, each as a rank: 0 or 1, one; AllGPUs, all.
+	// Reduce is where gradients of several ranks are summed; "" means auto.
 	Reduce string
-	GPUs   int
 
 	recipe.Recipe // what decides the weights
 
@@ -84,7 +86,7 @@ type Options struct {
 
 	Engine string // auto, cpu, gpu or none; "" means auto
 	IO     string // a kind that iostack/all knows; "" means auto
-	BLAS   string // auto, openblas or gonum; "" means auto
+	BLAS   string // a kind that blas.Open knows; "" means auto
 
 	Trace bool // write trace.json
 	// Record names a file to write, of the format of simulate/trace: what the training
@@ -103,7 +105,6 @@ type Options struct {
 
 	apart    bool      // the ranks' gradients are summed on the host
 	reducing *reducing // what sums them on their devices; nil: NCCL
-	sharing  *sharing  // what ranks of this process have in common; nil: it is one rank
 }
 
 // Defaults returns the options of a run of which nothing is said.
@@ -118,7 +119,7 @@ func (o *Options) EnsureDefaults() {
 	setDefault(&o.Store, stores.Auto)
 	o.Recipe.EnsureDefaults()
 	o.Topology.EnsureDefaults()
-	o.perProcess()
+	o.DivideDefaults()
 	setDefault(&o.Threads, defaultThreads())
 	setDefault(&o.Engine, EngineAuto)
 	setDefault(&o.Reduce, ReduceAuto)
@@ -199,7 +200,7 @@ func (o *Options) Validate() error {
 		{"--reduce", cmp.Or(o.Reduce, ReduceAuto), []string{ReduceAuto, ReduceNCCL, ReduceHost}},
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineGPU, EngineNone}},
 		{"--page-cache", cmp.Or(o.PageCache, PageCacheDrop), []string{PageCacheAuto, PageCacheCgroup, PageCacheDrop}},
-		{"--blas", o.BLAS, []string{blas.Auto, blas.OpenBLAS, blas.Gonum}},
+		{"--blas", o.BLAS, blas.Kinds()},
 	} {
 		if !slices.Contains(c.known, c.value) {
 			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))

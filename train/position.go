@@ -170,7 +170,7 @@ func (t *trainer) goOn(c *resumePoint) error {
 		if t.engine == nil {
 			return nil
 		}
-		return t.engine.LoadState(c.sections)
+		return t.engine.LoadState(engineSections(c.sections))
 	}
 	state := engineSections(c.sections)
 	if err := t.scorer.Load(c.sections[sectionScorer]); err != nil {

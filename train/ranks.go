@@ -10,7 +10,9 @@ import (
 	"maps"
 	"slices"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train/collective"
@@ -37,7 +39,7 @@ import (
 
 // joinRanks joins the group that the options' place is of, nil where it is alone.
 func joinRanks(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
-	if o.world() == 1 {
+	if o.Job.Count < 2 {
 		return nil, nil
 	}
 	j := &o.Job
@@ -52,8 +54,11 @@ func joinRanks(ctx context.Context, o *Options, rep progress.Reporter) (*collect
 	return collective.Listen(ctx, m, l)
 }
 
-// world returns the number of ranks.
-func (o *Options) world() int { return max(1, o.Job.Count) }
+// world returns the number of ranks: processes, or the replicas of one.
+func (o *Options) world() int { return max(1, o.Job.Count, o.Replicas) }
+
+// replicas returns how many ranks are this process's.
+func (o *Options) replicas() int { return max(1, o.Replicas) }
 
 // root tells whether the process has the run's directory.
 func (o *Options) root() bool { return o.Job.Index == 0 }
@@ -75,6 +80,8 @@ func (o *Options) checkRanks() error {
 	switch {
 	case o.world() == 1:
 		return nil
+	case o.Job.Count > 1 && o.Replicas > 1:
+		return fault.New(fault.ErrUsage, "%d processes with %d replicas each: start a process for every device", o.Job.Count, o.Replicas)
 	case o.Record != "":
 		return fault.New(fault.ErrUsage, "--record: a trace is of one process; train with one rank")
 	case o.Live() && o.DryEpochs != recipe.DryAll:
@@ -237,23 +244,48 @@ func (t *trainedOn) differs(root *trainedOn) string {
 	return ""
 }
 
-// reduce chooses what makes steps of the ranks' gradients, and counts its memory.
-func (r *runner) reduce(needs *engineNeeds) {
-	r.reduction = collective.Alone{}
-	if r.group == nil {
-		return
-	}
+// newEngines makes the engine of every replica, which share the threads.
+func (r *runner) newEngines(p *parts, f featurestore.Facts) (all engineNeeds, err error) {
 	o := &r.options
-	layout := &model.Layout{Offsets: []int{0}} // of nothing
-	if r.engine != nil {
-		l := o.network().Layout()
-		layout = &l
+	for i := range o.replicas() {
+		each := *o
+		each.replica, each.Threads = i, max(1, o.Threads/o.replicas())
+		e, needs, err := p.engine(&each, f)
+		if err != nil {
+			return all, err
+		}
+		r.replicas = append(r.replicas, &replica{device: needs.gpu, engine: e, reduction: collective.Alone{}})
+		if o.Engine = each.Engine; i == 0 {
+			all = needs
+		} else {
+			all.engine += needs.engine
+			all.gpuLeft = min(all.gpuLeft, needs.gpuLeft)
+		}
 	}
-	r.layout = layout
+	return all, nil
+}
+
+// engine returns the first replica's, nil where nothing is computed.
+func (r *runner) engine() engine.Engine { return r.replicas[0].engine }
+
+// reducing counts the memory of what brings the ranks' gradients together.
+func (r *runner) reducing(needs *engineNeeds) {
+	o := &r.options
 	if !o.apart {
 		return
 	}
-	needs.engine += collective.OrderedBytes(layout, o.Accumulate, o.Accumulate/o.world(), o.Job.Index, o.world())
+	for i := range o.replicas() {
+		needs.engine += collective.OrderedBytes(r.layout(), o.Accumulate, o.Accumulate/o.world(), o.Job.Index+i, o.world())
+	}
+}
+
+// layout returns that of the weights, or of nothing.
+func (r *runner) layout() *model.Layout {
+	if r.engine() == nil {
+		return &model.Layout{Offsets: []int{0}}
+	}
+	l := r.options.network().Layout()
+	return &l
 }
 
 // network returns the model of the resolved options.
@@ -262,19 +294,62 @@ func (o *Options) network() *model.Model {
 	return &m
 }
 
-// ready makes the reduction, before any rank may send anything of a step.
-func (r *runner) ready() error {
-	if r.group == nil {
-		return nil
+// unite gives every replica its place among the ranks, and its reduction: before any rank may
+// send anything of a step.
+func (r *runner) unite() error {
+	o := &r.options
+	groups := []*collective.Group{r.group}
+	if o.replicas() > 1 {
+		groups = collective.Local(o.replicas(), collective.Usual)
 	}
-	if o := &r.options; !o.apart {
-		var err error
-		r.devices, err = collective.NewDevices(r.group, r.comm, r.engine, o.Accumulate, o.Accumulate/o.world())
-		r.reduction = r.devices
-		return err
+	for i, rep := range r.replicas {
+		switch rep.group = groups[i]; {
+		case rep.group == nil:
+		case o.apart:
+			rep.reduction = collective.NewOrdered(rep.group, r.layout(), o.Accumulate, o.Accumulate/o.world())
+		default:
+			var err error
+			if rep.devices, err = collective.NewDevices(rep.group, rep.comm, rep.engine, o.Accumulate, o.Accumulate/o.world()); err != nil {
+				return err
+			}
+			rep.reduction = rep.devices
+		}
 	}
-	r.reduction = collective.NewOrdered(r.group, r.layout, r.options.Accumulate, r.options.Accumulate/r.options.world())
 	return nil
+}
+
+// separate ends what unite made.
+func (r *runner) separate() {
+	for _, rep := range r.replicas {
+		if rep.group != r.group {
+			rep.group.Close()
+		}
+	}
+}
+
+// each trains with all replicas of the process, the first one on this goroutine. What ends one
+// of them ends all.
+func (r *runner) each(f func(rep *replica) error) error {
+	var others errgroup.Group
+	for _, rep := range r.replicas[1:] {
+		others.Go(func() error { return r.alone(rep, f) })
+	}
+	err := r.alone(r.replicas[0], f)
+	if other := others.Wait(); other != nil {
+		if _, lost := errors.AsType[*collective.Lost](err); lost || err == nil {
+			return other // which is why
+		}
+	}
+	return err
+}
+
+// alone trains with one of the replicas.
+func (r *runner) alone(rep *replica, f func(rep *replica) error) error {
+	err := f(rep)
+	if err != nil && rep.group != r.group && !errors.Is(err, errStopped) {
+		rep.group.Fail(err)
+	}
+	return err
 }
 
 // together waits until all ranks are about to take steps.
@@ -310,12 +385,14 @@ func (r *runner) shareStand() error {
 	if err := broadcast(r.group, &s); err != nil {
 		return err
 	}
+	received := make(map[string][]byte)
 	for _, name := range s.Sections {
 		b, err := r.group.Broadcast(sections[name])
 		if err != nil {
 			return err
 		}
 		sections[name] = b
+		received[sectionEngine+name] = b
 	}
 	if r.options.root() || s.At == nil {
 		return nil
@@ -323,7 +400,7 @@ func (r *runner) shareStand() error {
 	if err := s.At.check(r.options.Epochs, limits{perEpoch: r.facts.BatchesPerEpoch, accumulate: r.options.Accumulate, seeds: trainJudging(r.options.Metric, &r.facts).Rows}); err != nil {
 		return fault.New(fault.ErrCorrupt, "the checkpoint of rank 0: %v", err)
 	}
-	r.from = &resumePoint{name: "the checkpoint of rank 0", at: *s.At, epochs: s.Epochs, sections: sections}
+	r.from = &resumePoint{name: "the checkpoint of rank 0", at: *s.At, epochs: s.Epochs, sections: received}
 	r.from.restore(&r.result)
 	r.began = r.began.Add(-r.from.earlier())
 	r.report.Logf("rank %d goes on after %d epochs and %d batches", r.options.Job.Index, s.At.Epoch, s.At.Batch)
@@ -463,15 +540,19 @@ func asLost(g *collective.Group, err error) (error, bool) {
 	return lost, lost != nil && (is || errors.Is(err, context.Canceled) || errors.Is(err, lost))
 }
 
-// perProcess divides the machine's among the processes that train on it.
-func (o *Options) perProcess() {
-	if n := o.Job.LocalCount; n > 1 {
-		if o.Threads == 0 {
-			o.Threads = max(1, defaultThreads()/n)
-		}
-		if o.Memory == 0 {
-			whole, _ := budget.Default()
-			o.Memory = whole / int64(n)
-		}
+// DivideDefaults divides what the machine has, of which nothing is said, among the processes
+// that train on it, and reports whether there are several.
+func (o *Options) DivideDefaults() bool {
+	n := o.Job.LocalCount
+	if n < 2 {
+		return false
 	}
+	if o.Threads == 0 {
+		o.Threads = max(1, defaultThreads()/n)
+	}
+	if o.Memory == 0 {
+		whole, _ := budget.Default()
+		o.Memory = whole / int64(n)
+	}
+	return true
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/job"
 	"diskgnn/internal/progress"
@@ -398,5 +399,53 @@ func TestRanksRefuse(t *testing.T) {
 				t.Errorf("%s: rank %d: %v", want, rank, err)
 			}
 		}
+	}
+}
+
+// Replicas within a process train as as many processes do, and as one: also when they are
+// interrupted, and go on as another number. What ends one of them ends all, with its error.
+func TestReplicas(t *testing.T) {
+	w := newWorld(t, worldParams{batch: 8})
+	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden, o.Accumulate, o.Norm = 3, 8, 6, "batch" })
+	r, _ := w.mustRun(o, nil)
+	want := w.learned(o.Out, &r)
+	for _, n := range []int{2, 3} {
+		several := w.fresh(o, func(o *Options) { o.Replicas = n })
+		r, err := w.run(context.Background(), several, progress.Discard, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.learned(several.Out, &r); got != want {
+			t.Errorf("%d replicas:\n%.500s\nwant:\n%.500s", n, got, want)
+		}
+	}
+	stopped := w.fresh(o, func(o *Options) { o.Replicas = 3 })
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := w.run(ctx, stopped, progress.Discard, onStep(3, func() error { cancel(); return nil }))
+	if !errors.Is(err, fault.ErrInterrupted) || !strings.HasPrefix(err.Error(), "interrupted after 0 of 3 epochs and ") {
+		t.Error(err)
+	}
+	stopped.Resume, stopped.Replicas = true, 2
+	if r, err = w.run(context.Background(), stopped, progress.Discard, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.learned(stopped.Out, &r); got != want {
+		t.Errorf("resumed:\n%.500s\nwant:\n%.500s", got, want)
+	}
+	boom := errors.New("the disk is full")
+	made := 0
+	_, err = w.run(context.Background(), w.fresh(o, func(o *Options) { o.Replicas = 3 }), progress.Discard, func(p *parts) {
+		onStep(4, func() error { return boom })(p)
+		inner := p.engine
+		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+			e, n, err := inner(o, f)
+			if made++; made == 2 {
+				return e, n, err
+			}
+			return e.(*bad).Engine, n, err
+		}
+	})
+	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "epoch 0, batch ") {
+		t.Error(err)
 	}
 }

@@ -87,8 +87,8 @@ func (o *Options) recall(was *rundir.File) error {
 	if len(differ) > 0 {
 		return fault.New(fault.ErrExists, "%s cannot be resumed with other parameters: %s; leave these flags out, or train anew under another name or with --force", o.Out, strings.Join(differ, "; "))
 	}
-	if was.Setup.BLAS == blas.Gonum && !o.gave("blas") {
-		o.BLAS = blas.Gonum // which is always there
+	if kind := blas.KindOf(was.Setup.BLAS); (kind == blas.Gonum || kind == blas.Builtin) && !o.gave("blas") {
+		o.BLAS = kind // without OpenBLAS, sameArithmetic says what is missing
 	}
 	o.prefer(&was.Preferences)
 	o.EnsureDefaults() // of what earlier versions of this program had no option for

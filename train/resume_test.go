@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -223,6 +224,29 @@ func endAfter(p *parts, calls int, end func()) (count *int) {
 		}}
 	})
 	return count
+}
+
+// A run goes on with the matrix products that it began with, also where auto would take
+// others, and ends with the bytes of one that was not interrupted.
+func TestResumeKeepsBLAS(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(20)
+	for _, kind := range []string{blas.OpenBLAS, blas.Builtin, blas.Gonum} {
+		if _, err := blas.Open(kind); err != nil {
+			t.Logf("without %s: %v", kind, err)
+			continue
+		}
+		o := w.options(p, func(o *Options) { o.BLAS, o.Given = kind, []string{"blas"} })
+		w.mustRun(o, nil)
+		want := w.ending(o.Out)
+		o = w.fresh(o)
+		w.interrupt(o, 4)
+		o.Resume, o.Given, o.BLAS = true, nil, blas.Auto
+		if r, _ := w.mustRun(o, nil); blas.KindOf(r.BLAS) != kind {
+			t.Errorf("%s: resumed with %s", kind, r.BLAS)
+		}
+		w.ending(o.Out).compare(t, kind, want)
+	}
 }
 
 // What decides the result is the run's own; a flag that says otherwise is refused, and

@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"diskgnn/featurestore"
@@ -32,12 +33,12 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 	"diskgnn/pipeline"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/simulate/trace"
 	"diskgnn/train/collective"
 	"diskgnn/train/engine"
-	"diskgnn/train/model"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -50,8 +51,8 @@ const traceSpans = 1 << 18
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
-	if o.GPUs == AllGPUs || o.GPUs > 1 {
-		return runGPUs(ctx, fsys, o, rep)
+	if err := o.resolveGPUs(); err != nil {
+		return rundir.Result{}, err
 	}
 	g := newGPUDevice(o.Job.LocalIndex)
 	defer g.close()
@@ -107,7 +108,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	}
 }
 
-func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group) (_ rundir.Result, ended error) {
+func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group) (rundir.Result, error) {
 	o.EnsureDefaults()
 	var was *rundir.File
 	if o.Resume && o.root() {
@@ -150,7 +151,6 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
-	defer func() { r.tell(ended) }()
 	if err := r.prepare(ctx, p); err != nil {
 		if lost, ok := asLost(group, err); ok {
 			return rundir.Result{}, r.lostRank(lost)
@@ -196,23 +196,18 @@ type runner struct {
 	found     featurestore.Candidate
 	facts     featurestore.Facts
 	stack     iostack.Stack
-	engine    engine.Engine // nil with --engine none
 	needs     engineNeeds
 	plan      memoryPlan
 	store     featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
-	replicas  []*replica
-	dir       *runDir
-	from      *resumePoint      // nil: the beginning
-	undo      func()            // of the heap's limit
-	around    group             // around the process; nil: none
-	group     *collective.Group // of the ranks; nil: there is one
-	reduction collective.Reduction
-	layout    *model.Layout // of what ranks bring together
-	reduceID  []byte        // of the communicator of the ranks' devices
-	comm      collective.Communicator
-	devices   *collective.Devices // nil: the ranks sum on the host
-	result    rundir.Result
+	replicas []*replica
+	reduceID []byte // of the communicator of the ranks' devices
+	dir      *runDir
+	from     *resumePoint      // nil: the beginning
+	undo     func()            // of the heap's limit
+	around   group             // around the process; nil: none
+	group    *collective.Group // of the ranks; nil: there is one
+	result   rundir.Result
 
 	trainer *trainer
 }
@@ -258,19 +253,26 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	r.stack = r.recording.wrap(r.stack)
 	var needs engineNeeds
 	if o.Engine != EngineNone {
-		if r.engine, needs, err = p.engine(o, f); err != nil {
+		if needs, err = r.newEngines(&p, f); err != nil {
 			return err
 		}
-		needs.scorers(o.Metric, &f)
+		for range o.replicas() {
+			needs.scorers(o.Metric, &f)
+		}
+	} else {
+		for range o.replicas() {
+			r.replicas = append(r.replicas, &replica{reduction: collective.Alone{}})
+		}
 	}
-	if err := r.joinDevices(ctx, &needs); err != nil {
-		return err
-	}
-	r.reduce(&needs)
-	if err := r.meet(&needs); err != nil {
-		return err
-	}
+	needs.replicas = o.replicas()
+	r.reducing(&needs)
 	needs.direct = r.stack.Caps().Device
+	if needs.gpu != nil {
+		needs.reads, _ = devread.Of(r.stack)
+	}
+	if err := errors.Join(r.joinDevices(ctx, &needs), r.connect(&needs)); err != nil {
+		return err
+	}
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
 	}
@@ -291,10 +293,15 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if r.store, err = r.found.Open(r.stack, r.plan.layout); err != nil {
 		return ofPack(err)
 	}
-	if err := r.ready(); err != nil {
+	for i, rep := range r.replicas {
+		if rep.device == nil {
+			i = 0 // the host's
+		}
+		rep.view = r.store.View(i)
+	}
+	if err := r.unite(); err != nil {
 		return err
 	}
-	r.replicas = []*replica{{device: needs.gpu, view: r.store.View(0), engine: r.engine, group: r.group, reduction: r.reduction}}
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
@@ -369,10 +376,10 @@ func (r *runner) setup() rundir.Setup {
 	if source := r.drawing.source; source != nil && source.Topology() != topology.Mapped {
 		s.Topology, s.TopologySize = source.Topology(), source.TopologyBytes()
 	}
-	if r.engine == nil {
+	if r.engine() == nil {
 		return s
 	}
-	s.Info = r.engine.Info()
+	s.Info = r.engine().Info()
 	s.Note = cmp.Or(r.needs.note, s.Note)
 	if d := r.needs.gpu; d != nil {
 		s.GPUCacheRows, s.GPUCacheSize = r.plan.layout.GPURows, r.plan.layout.GPUCacheBytes
@@ -423,7 +430,10 @@ func (r *runner) announce(which, how string) {
 	if note := r.plan.layout.Note; note != "" {
 		r.report.Logf("%s", note)
 	}
-	if r.engine == nil {
+	if r.plan.layout.QueueBytes > 0 {
+		r.report.Logf("the GPU submits the reads of training batches, and completes them when it takes the batch")
+	}
+	if r.engine() == nil {
 		r.report.Logf("engine: none; batches are loaded, assembled and thrown away")
 		return
 	}
@@ -453,10 +463,15 @@ func (r *runner) train(ctx context.Context) error {
 		lane = recorder.Lane("fill the cache")
 		r.dir.recorder = recorder
 	}
-	t, err := r.newTrainer(recorder)
-	if err != nil {
-		return err
+	trainers := make(map[*replica]*trainer)
+	for _, rep := range r.replicas {
+		var err error
+		if trainers[rep], err = r.newTrainer(rep, recorder); err != nil {
+			return err
+		}
 	}
+	r.from = nil // its memory is needed
+	t := r.trainer
 	began := time.Now()
 	bytes, err := r.store.Fill(ctx, t.schedule.next(), r.report)
 	if err != nil {
@@ -471,31 +486,33 @@ func (r *runner) train(ctx context.Context) error {
 	if err := r.together(); err != nil {
 		return err
 	}
-	if err := r.epochs(ctx, t); err != nil || r.dir == nil {
+	if err := r.each(func(rep *replica) error { return r.epochs(ctx, trainers[rep]) }); err != nil || r.dir == nil {
 		return err
 	}
 	return r.dir.writeTrace()
 }
 
-// newTrainer returns a trainer that stands where the run goes on.
-func (r *runner) newTrainer(recorder *pipeline.Recorder) (*trainer, error) {
+// newTrainer returns a replica's trainer, which stands where the run goes on.
+func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer, error) {
 	f, o := r.facts, &r.options
 	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
-	t := &trainer{options: o, schedule: sch, store: r.store, replica: r.replicas[0], dir: r.dir, result: &r.result,
+	t := &trainer{options: o, schedule: sch, store: r.store, replica: rep, dir: r.dir, result: &r.result,
 		report: r.report, recorder: recorder, recording: r.recording, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
 		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts))}
-	sch.divide(o.Accumulate, o.Job.Index, o.world())
+	sch.divide(o.Accumulate, rep.rank(), o.world())
 	t.unscored = t.scorer.State()
-	r.trainer = t
+	if rep == r.replicas[0] {
+		r.trainer = t
+	} else {
+		t.result, t.report, t.recorder = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}, progress.Discard, nil
+	}
 	t.begin(0)
 	if r.from == nil {
 		return t, nil
 	}
 	t.kept = &standing{r.from.at.Epoch, r.from.at.Batch}
 	sch.begin(r.from.at.Epoch, r.from.at.Batch)
-	err := t.goOn(r.from)
-	r.from = nil // its memory is needed
-	return t, err
+	return t, t.goOn(r.from)
 }
 
 // epochs runs the trainer and, whatever comes of it, gives its slots back.
@@ -535,8 +552,11 @@ func (r *runner) close() {
 	}
 	r.drawing.unpin()
 	r.leaveDevices()
-	if r.engine != nil {
-		r.engine.Close()
+	r.separate()
+	for _, rep := range r.replicas {
+		if rep.engine != nil {
+			rep.engine.Close()
+		}
 	}
 	if r.stack != nil {
 		_ = r.stack.Close()

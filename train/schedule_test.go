@@ -67,3 +67,58 @@ func TestShufflesDiffer(t *testing.T) {
 		t.Errorf("two seeds give %v", a)
 	}
 }
+
+// The ranks' items are all batches of every epoch, once each; of every step, which ends where
+// the plain count says, each rank has its equal part in turn, and what is left of an epoch goes
+// to the first ranks. A run that goes on after any step goes on with the same items.
+func TestDividedSteps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		world, each := rapid.IntRange(1, 5).Draw(t, "world"), rapid.IntRange(1, 4).Draw(t, "each")
+		epochs, per := rapid.IntRange(1, 3).Draw(t, "epochs"), rapid.IntRange(1, 30).Draw(t, "batches")
+		g := world * each
+		var want [][]int // by rank: epoch·per + batch
+		for range world {
+			want = append(want, nil)
+		}
+		for e := range epochs {
+			for step := 0; step*g < per; step++ {
+				for k := range min(g, per-step*g) {
+					want[k/each] = append(want[k/each], e*per+step*g+k)
+				}
+			}
+		}
+		for rank := range world {
+			s := newSchedule(epochs, per, epochs, false, 0)
+			s.divide(g, rank, world)
+			var got []int
+			for item := range s.items() {
+				e, b := s.position(item)
+				got = append(got, e*per+b)
+				if end := min((b/g+1)*g, per); s.after(b) != end || s.begun(end) != b/g*g {
+					t.Fatalf("batch %d of steps of %d: ends at %d, begins at %d", b, g, s.after(b), s.begun(end))
+				}
+				next := slices.Index(want[rank], e*per+b) + 1
+				if last := next == len(want[rank]) || want[rank][next]/per > e || want[rank][next]%per/g > b/g; s.last(b) != last {
+					t.Fatalf("rank %d, batch %d: last %t", rank, b, !last)
+				}
+			}
+			if !slices.Equal(got, want[rank]) {
+				t.Fatalf("rank %d of %d, steps of %d: %v, want %v", rank, world, g, got, want[rank])
+			}
+			epoch, step := rapid.IntRange(0, epochs-1).Draw(t, "epoch"), rapid.IntRange(0, per/g).Draw(t, "step")
+			s.begin(epoch, step*g)
+			from := 0
+			for from < len(want[rank]) && want[rank][from] < epoch*per+step*g {
+				from++
+			}
+			if s.items() != len(want[rank])-from {
+				t.Fatalf("%d items from epoch %d, step %d on, want %d", s.items(), epoch, step, len(want[rank])-from)
+			}
+			if s.items() > 0 {
+				if e, b := s.position(0); e*per+b != want[rank][from] {
+					t.Fatalf("goes on with %d of epoch %d, want %d", b, e, want[rank][from])
+				}
+			}
+		}
+	})
+}

@@ -25,13 +25,16 @@
 // gflop, sgemm_gflops (a second), sgemm_ms, and step_per_sgemm, the step's time over
 // theirs. -bound=false leaves them out; so does a profile.
 //
+// -against openblas takes turns, step by step, with an engine that differs in its BLAS:
+// against_ms, against_min_ms, and ratio, the median of the steps' ratios, the other's time
+// below. Turns this short hold on a machine that does other things.
+//
 // -engine gpu times the GPU engine instead, by the device's clock, the batch being
 // there; with_copies_ms is a step in a row of them, copies included. It wants the gpu
 // variant: -precision, -graphs and -pinned are for it.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,8 +46,6 @@ import (
 	"runtime/pprof"
 	"slices"
 	"time"
-
-	"github.com/sbinet/npyio"
 
 	"diskgnn/bench/internal/tool"
 	"diskgnn/device/cuda"
@@ -62,6 +63,7 @@ type options struct {
 	model                string
 	steps, warmup        int
 	order, blas, profile string
+	against              string
 	prepared, bound      bool
 	engine, precision    string
 	graphs, pinned       bool         // of the GPU engine
@@ -87,7 +89,8 @@ func run(args []string) error {
 	f.IntVar(&o.steps, "steps", 10, "steps that are timed")
 	f.IntVar(&o.warmup, "warmup", 3, "steps before")
 	f.StringVar(&o.order, "layer-order", "auto", "auto, aggregate or multiply")
-	f.StringVar(&o.blas, "blas", "auto", "auto, openblas or gonum")
+	f.StringVar(&o.blas, "blas", "auto", "auto, openblas, builtin or gonum")
+	f.StringVar(&o.against, "against", "", "another of these, whose steps take turns with the others")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to this file")
 	f.BoolVar(&o.prepared, "prepared", false, "derive the blocks' transposes before the clock starts")
 	f.BoolVar(&o.bound, "bound", true, "time the step's matrix products alone, too")
@@ -141,7 +144,18 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 			return err
 		}
 	}
-	e, err := cpu.New(engine.Config{Network: m, Sizes: sizes, Threads: o.threads, BLAS: o.blas, Recipe: recipe.Recipe{LR: learningRate}})
+	open := func(blas string) (*cpu.Engine, engine.Work, error) {
+		e, err := cpu.New(engine.Config{Network: m, Sizes: sizes, Threads: o.threads, BLAS: blas, Recipe: recipe.Recipe{LR: learningRate}})
+		if err != nil {
+			return nil, nil, err
+		}
+		w, err := e.NewWork(false, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		return e, w, w.Prepare(batch)
+	}
+	e, w, err := open(o.blas)
 	if err != nil {
 		return err
 	}
@@ -150,12 +164,12 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 	if info.Note != "" {
 		fmt.Fprintln(os.Stderr, "step:", info.Note)
 	}
-	w, err := e.NewWork(false, nil)
-	if err != nil {
-		return err
-	}
-	if err := w.Prepare(batch); err != nil {
-		return err
+	other, otherWork := e, w
+	if o.against != "" {
+		if other, otherWork, err = open(o.against); err != nil {
+			return err
+		}
+		defer other.Close()
 	}
 	var alone *bound
 	if o.bound && o.profile == "" {
@@ -178,7 +192,7 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	var ms, preparing []float64
+	var ms, preparing, otherMS, ratios []float64
 	var last *engine.Outcome
 	for range o.warmup + o.steps {
 		start := time.Now()
@@ -192,6 +206,19 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 			return err
 		}
 		ms = append(ms, milliseconds(start))
+		if o.against != "" {
+			start := time.Now()
+			if !o.prepared {
+				if err := otherWork.Prepare(batch); err != nil {
+					return err
+				}
+			}
+			if _, err = step(context.Background(), other, otherWork, x); err != nil {
+				return err
+			}
+			otherMS = append(otherMS, milliseconds(start))
+			ratios = append(ratios, ms[len(ms)-1]/otherMS[len(otherMS)-1])
+		}
 		if alone != nil {
 			alone.run()
 		}
@@ -203,6 +230,10 @@ func measure(batch *graph.Batch, x []float32, dims [2]int, o options) error {
 		"dropout": o.dropout, "threads": e.Threads(), "blas": info.BLAS, "simd": info.SIMD, "orders": info.Orders}
 	if !o.prepared {
 		out["prepare_ms"] = median(preparing[o.warmup:])
+	}
+	if o.against != "" {
+		otherMS = otherMS[o.warmup:]
+		out["against"], out["against_ms"], out["against_min_ms"], out["ratio"] = other.Info().BLAS, median(otherMS), slices.Min(otherMS), median(ratios[o.warmup:])
 	}
 	if alone != nil {
 		alone.ms = alone.ms[o.warmup:]
@@ -259,7 +290,7 @@ func load(dir string) (batch *graph.Batch, x []float32, dims [2]int, err error) 
 	if err := json.Unmarshal(text, &meta); err != nil {
 		return nil, nil, dims, fmt.Errorf("%s: %w", filepath.Join(dir, "meta.json"), err)
 	}
-	if err := read(dir, "x", &x); err != nil {
+	if x, err = readNPY[float32](dir, "x", "<f4"); err != nil {
 		return nil, nil, dims, err
 	}
 	batch = &graph.Batch{Input: make([]uint32, meta.Input), Degree: make([]uint32, meta.Input)}
@@ -299,8 +330,8 @@ func prefix(dst []uint32) bool {
 }
 
 func integers[T int32 | uint32](dir, name string) ([]T, error) {
-	var wide []int64
-	if err := read(dir, name, &wide); err != nil {
+	wide, err := readNPY[int64](dir, name, "<i8")
+	if err != nil {
 		return nil, err
 	}
 	out := make([]T, len(wide))
@@ -308,17 +339,4 @@ func integers[T int32 | uint32](dir, name string) ([]T, error) {
 		out[i] = T(v)
 	}
 	return out, nil
-}
-
-func read(dir, name string, to any) error {
-	path := filepath.Join(dir, name+".npy")
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := npyio.Read(bufio.NewReaderSize(f, 1<<20), to); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }

@@ -72,6 +72,43 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestReadNPY: what is not the array that was named is refused.
+func TestReadNPY(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeNPY(dir, "whole", "<i8", binio.Bytes([]int64{1, -2, 3}), 3); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readNPY[int64](dir, "whole", "<i8"); err != nil || !reflect.DeepEqual(got, []int64{1, -2, 3}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, "whole.npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"empty": "", "magic": "PK" + string(whole[2:]), "header": string(whole[:40]), "torn": string(whole[:len(whole)-3]),
+		"columns": strings.Replace(string(whole), "False", "True ", 1), "type": strings.Replace(string(whole), "<i8", "<f8", 1),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+".npy"), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readNPY[int64](dir, name, "<i8"); err == nil || !strings.Contains(err.Error(), name+".npy") {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// TestAgainst: two libraries take turns.
+func TestAgainst(t *testing.T) {
+	dir, _, _ := sampled(t)
+	if err := run([]string{dir, "-blas", "gonum", "-against", "gonum", "-steps", "2", "-warmup", "1", "-threads", "1"}); err != nil {
+		t.Error(err)
+	}
+	if err := run([]string{dir, "-against", "mkl", "-steps", "1"}); err == nil || !strings.Contains(err.Error(), "mkl") {
+		t.Errorf("against mkl: %v", err)
+	}
+}
+
 // TestGCNNeedsDegrees: without them every edge would weigh nothing, and a step would
 // compute nothing.
 func TestGCNNeedsDegrees(t *testing.T) {

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,6 +26,8 @@ order in which they will be read, and trains from there.
    diskgnn eval      --run run --dataset graph --exact           score it
    diskgnn predict   --run run --dataset graph --out logits.npy  use it
 
+   diskgnn run       --config pipeline.yaml                      all of these, from one file
+
 Each stage writes one directory, does nothing when it is there already, and
 resumes when it was interrupted. 'diskgnn COMMAND --help' has examples.
 
@@ -35,10 +39,47 @@ corrupt input, 4 out of disk or memory, 5 interrupted, 6 locked.`
 type globals struct {
 	stdout, stderr io.Writer
 	command        string // the one that runs
+	resumes        atomic.Pointer[string]
 
-	config string
-	json   bool
-	quiet  bool
+	config   string
+	json     bool
+	quiet    bool
+	progress string // one of progressKinds
+
+	collect func(outcome) // takes what a command would print; nil: it prints
+}
+
+// progressKinds are the ways of showing progress on stderr.
+var progressKinds = []string{"auto", "json", "none"}
+
+// progressKind returns the way of showing progress, --quiet included.
+func (g *globals) progressKind() string {
+	switch {
+	case g.progress != "" && g.progress != "auto":
+		return g.progress
+	case g.quiet:
+		return "none"
+	}
+	return "auto"
+}
+
+// reporter returns what shows the progress of a command.
+func (g *globals) reporter() render.Reporter {
+	switch g.progressKind() {
+	case "json":
+		return render.Events(g.stderr)
+	case "none":
+		return render.Quiet()
+	}
+	return render.New(g.stderr)
+}
+
+// goOn says what is to be done once the command was interrupted. Any goroutine may ask.
+func (g *globals) goOn() string {
+	if r := g.resumes.Load(); r != nil && *r != "" {
+		return *r
+	}
+	return nothing
 }
 
 // newApp returns the command line. Nothing below it prints errors or exits; run
@@ -67,6 +108,7 @@ func newApp(g *globals) *cli.App {
 			newEvalCommand(g),
 			newPredictCommand(g),
 			newReportCommand(g),
+			newRunCommand(g),
 			newInspectCommand(g),
 			newVerifyCommand(g),
 			newNVMeCommand(g),
@@ -108,8 +150,9 @@ type command struct {
 	name     string
 	usage    string   // one line
 	teaches  string   // what it does, an example, what comes next
-	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number
+	operands []string // the names of its positional arguments; the last, if it ends in dots, stands for any number, and in brackets for none, too
 	flags    []cli.Flag
+	resumes  string // how one that was interrupted goes on; empty: it keeps nothing
 	run      func(context.Context, *session) (outcome, error)
 }
 
@@ -119,7 +162,14 @@ func (g *globals) add(cmd command) *cli.Command {
 	flags := append(cmd.flags,
 		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
-		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Destination: &g.quiet, DisableDefaultText: true},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no progress and no notes on stderr, but what --progress json writes", Destination: &g.quiet, DisableDefaultText: true},
+		flag("progress", "KIND", "on stderr: auto, json (an object a line), none", "auto", func(s string) error {
+			if !slices.Contains(progressKinds, s) {
+				return fault.New(fault.ErrUsage, "%q: known are %s", s, strings.Join(progressKinds, ", "))
+			}
+			g.progress = s
+			return nil
+		}),
 	)
 	return &cli.Command{
 		Name:            cmd.name,
@@ -134,6 +184,7 @@ func (g *globals) add(cmd command) *cli.Command {
 		},
 		Before: func(c *cli.Context) error {
 			g.command = cmd.name
+			g.resumes.Store(&cmd.resumes)
 			return applyConfig(c, cmd.name, g.config, flags)
 		},
 		Action: func(c *cli.Context) error {
@@ -141,15 +192,17 @@ func (g *globals) add(cmd command) *cli.Command {
 			if err := checkOperands(args, cmd.operands); err != nil {
 				return err
 			}
-			rep := render.Quiet()
-			if !g.quiet {
-				rep = render.New(g.stderr)
-			}
+			rep := g.reporter()
 			defer rep.Close()
 			o, err := cmd.run(c.Context, &session{args, rep, c.LocalFlagNames()})
 			rep.Close()
 			if err != nil {
 				return err
+			}
+			progress.Record(rep, "result", o.object)
+			if g.collect != nil {
+				g.collect(o)
+				return nil
 			}
 			return o.print(g.stdout, g.json)
 		},
@@ -157,7 +210,15 @@ func (g *globals) add(cmd command) *cli.Command {
 }
 
 func checkOperands(args, operands []string) error {
-	many := len(operands) > 0 && strings.HasSuffix(operands[len(operands)-1], "...")
+	last := ""
+	if len(operands) > 0 {
+		last = operands[len(operands)-1]
+	}
+	optional := strings.HasPrefix(last, "[")
+	many := strings.HasSuffix(strings.TrimSuffix(last, "]"), "...")
+	if optional {
+		operands = operands[:len(operands)-1]
+	}
 	if len(args) > len(operands) && !many {
 		return fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", args[len(operands)])
 	}

@@ -28,8 +28,8 @@ import (
 
 const benchNVMeTeaches = `Measures NVMe queues by random reads: driven by the host or by a GPU, beside the storage
 backend that training uses, which reads the same file with as many reads in flight.
-TARGET is soft:FILE, a file behind a controller in software; soft:FILE,FILE is two drives.
-Nothing is written.
+TARGET is soft:FILE, a file behind a controller in software; soft:FILE,FILE is two drives;
+sysfs:ADDRESS is a drive of the machine, which nobody else may use. Nothing is written.
 
    diskgnn bench nvme soft:drive.img
    diskgnn bench nvme soft:drive.img --from gpu --queues 32 --block 4KiB,128KiB
@@ -60,6 +60,8 @@ type nvmeRates struct {
 	Null    bool       `json:"null"`
 	Backend string     `json:"backend,omitempty"`
 	Rates   []nvmeRate `json:"rates"`
+
+	Cautions []string `json:"cautions,omitempty"`
 }
 
 type nvmeRate struct {
@@ -155,10 +157,9 @@ func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err e
 	if err != nil {
 		return r, err
 	}
-	files := named.Parts
 	switch {
-	case named.Kind != target.Soft:
-		return r, fault.New(fault.ErrUsage, "%s: only %s:FILE can be measured", s.args[0], target.Soft)
+	case b.null && named.Kind != target.Soft:
+		return r, fault.New(fault.ErrUsage, "--null: the controller of %s is none in software", named)
 	case !slices.Contains(benchFrom, b.from):
 		return r, fault.New(fault.ErrUsage, "--from %s: there are %s", b.from, strings.Join(benchFrom, " and "))
 	case b.from == "gpu" && b.submitters != 1:
@@ -177,12 +178,12 @@ func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err e
 	for _, block := range b.blocks {
 		for _, depth := range b.depths {
 			seed++ // other blocks each time, lest a cache has them
-			one, err := b.queued(ctx, &r, files, device, block, depth, seed)
+			one, err := b.queued(ctx, &r, named, device, block, depth, seed)
 			if err != nil {
 				return r, fmt.Errorf("reads of %s, %d in flight: %w", whole(block), depth, err)
 			}
-			if !b.null && len(files) == 1 {
-				if err := b.beside(ctx, &r, &one, files[0], seed<<32); err != nil {
+			if !b.null && named.Kind == target.Soft && len(named.Parts) == 1 {
+				if err := b.beside(ctx, &r, &one, named.Parts[0], seed<<32); err != nil {
 					return r, err
 				}
 			}
@@ -195,27 +196,22 @@ func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err e
 func (b *benchNVMe) effort() driverate.Effort { return scaled(driverate.Sustained, b.seconds) }
 
 // queued measures one size and depth by queues of the drives.
-func (b *benchNVMe) queued(ctx context.Context, r *nvmeRates, files []string, device *cuda.Device, block, depth int, seed uint64) (one nvmeRate, err error) {
-	var controllers []*nvme.Controller
+func (b *benchNVMe) queued(ctx context.Context, r *nvmeRates, named target.Target, device *cuda.Device, block, depth int, seed uint64) (one nvmeRate, err error) {
+	how := target.How{FS: vfs.OS, ReadOnly: true, Soft: soft.Options{Null: b.null, Queues: max(b.queues, 1), MaxEntries: max(depth+1, 64)}}
+	controllers, err := named.Up(ctx, how, nvme.Options{Queues: b.queues, Depth: depth + 1})
+	if err != nil {
+		return one, err
+	}
 	defer func() {
 		for _, c := range controllers {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	for _, f := range files {
-		d, err := soft.Open(vfs.OS, f, soft.Options{ReadOnly: true, Null: b.null, Queues: max(b.queues, 1), MaxEntries: max(depth+1, 64)})
-		if err != nil {
-			return one, err
-		}
-		c, err := nvme.Open(ctx, d, nvme.Options{Queues: b.queues, Depth: depth + 1})
-		if err != nil {
-			return one, err
-		}
-		controllers = append(controllers, c)
-	}
+	r.Cautions = target.Cautions(controllers)
 	r.Queues = len(controllers[0].Queues())
 	l := rate.Load{BlockBytes: block, Submitters: b.submitters, Completers: b.completers, Seed: seed, Effort: b.effort()}
 	before, known := rate.DeviceBytes()
+	known = known && named.Kind == target.Soft // other drives' reads pass by the kernel
 	var m rate.Result
 	if device == nil {
 		m, err = rate.Host(ctx, controllers, l)
@@ -263,6 +259,9 @@ func (r nvmeRates) outcome() outcome {
 		by = r.GPU
 	}
 	o := outcome{object: r, lines: []line{{"measured", fmt.Sprintf("%s, %s driven by %s", r.Target, units.Of(r.Queues, "queue"), by)}}}
+	for _, caution := range r.Cautions {
+		o.lines = append(o.lines, line{"caution", caution})
+	}
 	for _, one := range r.Rates {
 		text := units.Count(int64(one.RequestsPerSecond)) + " requests/s"
 		if r.Null {

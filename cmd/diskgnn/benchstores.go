@@ -37,6 +37,7 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 	o.Train.Threads, o.Train.Memory = 0, 0
 	return g.add(command{
 		name:    "bench stores",
+		resumes: byItself,
 		usage:   "compare the stores in training",
 		teaches: benchStoresTeaches,
 		flags: []cli.Flag{
@@ -70,6 +71,7 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 			parallelFlag("threads", "threads that compute", &o.Train.Threads),
 			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Train.Engine),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.Train.IO),
+			blasFlag(&o.Train.BLAS),
 			positiveFlag("drive-seconds", "of measuring the drive's sequential reads", &o.DriveSeconds),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {

@@ -25,7 +25,8 @@ type setting struct {
 // of a configuration file. A key is a flag's name; a key that is a command's name
 // holds the flags of that command alone. So one file can describe a whole
 // pipeline; beside sections, a key may also be a flag of one of their commands,
-// and is for those that have it.
+// and is for those that have it. A command that takes a pack gets none of the dataset and
+// samples beside sections, which it could take instead.
 func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) error {
 	if file == "" {
 		return nil
@@ -53,9 +54,14 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) error {
 	// The section wins over the general part: it is applied first, and what is
 	// set is not set again.
 	own := flagNames(flags)
-	for _, s := range append(slices.Clone(sections[command]), general...) {
+	settings := append(slices.Clone(sections[command]), general...)
+	packed := c.IsSet("pack") || slices.ContainsFunc(settings, func(s setting) bool { return s.key == "pack" && slices.Contains(own, s.key) })
+	for i, s := range settings {
 		if c.IsSet(s.key) || !slices.Contains(own, s.key) {
 			continue
+		}
+		if packed && i >= len(sections[command]) && (s.key == "dataset" || s.key == "samples") {
+			continue // those that the pack was made of, for the commands that read them
 		}
 		if err := c.Set(s.key, s.value); err != nil {
 			return fault.New(fault.ErrUsage, "%s:%d: %s: %v", file, s.line, s.key, err)
@@ -91,7 +97,7 @@ func commandFlags(app *cli.App) map[string][]cli.Flag {
 
 // knownKeys refuses keys that are no flag.
 func knownKeys(settings []setting, file string, flags []cli.Flag) error {
-	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || n == "h" })
+	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || len(n) == 1 })
 	for _, s := range settings {
 		if !slices.Contains(names, s.key) {
 			return fault.New(fault.ErrUsage, "%s:%d: unknown key %q%s", file, s.line, s.key, didYouMean(s.key, names, ""))

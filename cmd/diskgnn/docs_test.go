@@ -23,6 +23,7 @@ import (
 	"diskgnn/simulate/drives"
 	"diskgnn/train"
 	"diskgnn/train/comparison"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/exact"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -41,6 +42,7 @@ var results = map[string]any{
 	"eval":            train.Evaluation{},
 	"predict":         exact.Prediction{},
 	"report":          reported{},
+	"run":             pipelineRun{},
 	"inspect":         inspected{},
 	"verify":          verified{},
 	"nvme load":       loaded{},
@@ -189,14 +191,14 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 
-// Help texts and docs/cli.md name every store, backend, format and policy of a store; of stores, a simulation
+// Help texts and docs/cli.md name every store, backend, format, BLAS and policy of a store; of stores, a simulation
 // has a list of its own. Rows of docs/cli.md may refer to train's.
 func TestHelpNamesEveryChoice(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {dataset.Formats()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {dataset.Formats()}, "blas": {blas.Kinds()}}
 	var policies []string
 	for _, store := range stores.Names() {
 		policies = append(policies, stores.Policies(store)...)

@@ -13,6 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/progress/render"
 )
 
 // What the process ends with. Scripts rely on them: docs/cli.md.
@@ -22,7 +24,7 @@ const (
 	exitUsage       = 2 // flags, configuration, permissions, an output that exists
 	exitInput       = 3 // bad or corrupt input, another version, another lineage
 	exitSpace       = 4 // out of disk, or over the memory budget
-	exitInterrupted = 5 // by a signal; the same command resumes, train with --resume
+	exitInterrupted = 5 // by a signal; the same command resumes, train with --resume, if it keeps anything
 	exitLocked      = 6 // another process works on the same directory
 )
 
@@ -72,11 +74,19 @@ func exitCode(err error) int {
 	return exitInternal
 }
 
-// interrupted explains a cancellation that a signal caused. Other errors, and
-// those that explain themselves, stay as they are.
-func interrupted(err error) error {
+// What a command that was interrupted leaves to do: its resumes. A command that says nothing
+// keeps nothing of what it did.
+const (
+	byItself = "run the same command again to resume"
+	byFlag   = "run the same command again with --resume"
+	nothing  = "nothing was kept"
+)
+
+// interrupted explains a cancellation that a signal caused, and says how to go on. Other
+// errors, and those that explain themselves, stay as they are.
+func interrupted(err error, goOn string) error {
 	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted && !errors.Is(err, fault.ErrInterrupted) {
-		return fault.New(fault.ErrInterrupted, "interrupted; run the same command again to resume")
+		return fault.New(fault.ErrInterrupted, "interrupted; %s", goOn)
 	}
 	return err
 }
@@ -93,11 +103,24 @@ func (g *globals) fail(err error, asJSON bool) int {
 	if panicked {
 		message = "internal error: " + message
 	}
-	report(g.stdout, g.stderr, name, message, code, asJSON)
+	if g.progress == "json" {
+		rep := render.Events(g.stderr)
+		progress.Record(rep, "error", failure{message, code})
+		rep.Close()
+		report(g.stdout, io.Discard, name, message, code, asJSON)
+	} else {
+		report(g.stdout, g.stderr, name, message, code, asJSON)
+	}
 	if panicked {
 		fmt.Fprintf(g.stderr, "%s", p.Stack)
 	}
 	return code
+}
+
+// failure is why a command ended.
+type failure struct {
+	Error    string `json:"error"`
+	ExitCode int    `json:"exit_code"`
 }
 
 // report prints why the program ends, for people and for scripts, and returns
@@ -105,10 +128,7 @@ func (g *globals) fail(err error, asJSON bool) int {
 func report(stdout, stderr io.Writer, name, message string, code int, asJSON bool) int {
 	fmt.Fprintf(stderr, "%s: %s\n", name, message)
 	if asJSON {
-		b, err := json.Marshal(struct {
-			Error    string `json:"error"`
-			ExitCode int    `json:"exit_code"`
-		}{message, code})
+		b, err := json.Marshal(failure{message, code})
 		if err == nil {
 			fmt.Fprintf(stdout, "%s\n", b)
 		}

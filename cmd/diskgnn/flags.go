@@ -40,7 +40,11 @@ type option struct {
 
 // String returns the flag's line in the help.
 func (o *option) String() string {
-	s := "--" + o.Name + " " + o.placeholder + "\t" + o.Usage
+	s := "--" + o.Name
+	for _, short := range o.Aliases {
+		s += ", -" + short
+	}
+	s += " " + o.placeholder + "\t" + o.Usage
 	if o.DefaultText != "" {
 		s += " (default: " + o.DefaultText + ")"
 	}
@@ -213,7 +217,9 @@ func dtypeFlag(usage, text string, dst *dtype.Type) cli.Flag {
 // The flags that stages share.
 
 func outFlag(dst *string, what string) cli.Flag {
-	return stringFlag("out", "DIR", "directory to make: "+what, dst)
+	f := stringFlag("out", "DIR", "directory to make: "+what, dst)
+	f.(*option).Aliases = []string{"o"}
+	return f
 }
 
 func forceFlag(dst *bool) cli.Flag {
@@ -257,6 +263,10 @@ func parallelFlag(name, usage string, dst *int) cli.Flag {
 
 func memoryFlag(dst *int64) cli.Flag {
 	return bytesFlag("memory", "hold less memory than this, like 4GiB", "80% of the machine's or the cgroup's", dst)
+}
+
+func blasFlag(dst *string) cli.Flag {
+	return stringFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", dst)
 }
 
 // part is what --shard says: one part of a directory, or that the scheduler says which.

@@ -29,6 +29,7 @@ func newGenerateCommand(g *globals) *cli.Command {
 	o.Workers, o.Memory = 0, 0
 	return g.add(command{
 		name:    "generate",
+		resumes: byItself,
 		usage:   "make a synthetic graph",
 		teaches: generateTeaches,
 		flags: []cli.Flag{

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/internal/fault"
 )
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
@@ -26,10 +27,12 @@ func newImportCommand(g *globals) *cli.Command {
 	var o dataset.ImportOptions
 	return g.add(command{
 		name:     "import",
+		resumes:  byItself,
 		usage:    "make a dataset of a graph in another format",
 		teaches:  importTeaches,
-		operands: []string{"SOURCE"},
+		operands: []string{"[SOURCE...]"},
 		flags: []cli.Flag{
+			stringFlag("source", "PATH", "in a configuration file: what the argument would be", &o.Source),
 			stringFlag("format", "NAME", "of the source: "+strings.Join(dataset.Formats(), " or "), &o.Format),
 			outFlag(&out, "the dataset"),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
@@ -49,7 +52,14 @@ func newImportCommand(g *globals) *cli.Command {
 			if err := required("out", out); err != nil {
 				return outcome{}, err
 			}
-			o.Source = s.args[0]
+			switch {
+			case len(s.args) > 1:
+				return outcome{}, fault.New(fault.ErrUsage, "unexpected argument %q: flags need two dashes, and values with spaces need quotes", s.args[1])
+			case len(s.args) == 1:
+				o.Source = s.args[0]
+			case o.Source == "":
+				return outcome{}, fault.New(fault.ErrUsage, "SOURCE is missing")
+			}
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
 			}

@@ -45,7 +45,7 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 	}()
 	defer fault.OnCrash(func(p *fault.PanicError) { os.Exit(g.fail(p, asJSON())) })()
 	ctx, stop := interruptible(context.Background(), func(message string) {
-		os.Exit(report(g.stdout, g.stderr, "diskgnn", message, exitInterrupted, asJSON()))
+		os.Exit(report(g.stdout, g.stderr, "diskgnn", message+"; "+g.goOn(), exitInterrupted, asJSON()))
 	})
 	defer stop()
 	err := app.RunContext(ctx, arrange(app, args))
@@ -53,7 +53,7 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 		return exitDone
 	}
 	if context.Cause(ctx) != nil {
-		err = interrupted(err)
+		err = interrupted(err, g.goOn())
 	}
 	return g.fail(err, asJSON())
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	stdflag "flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -257,14 +258,54 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("exitCode(%v) = %d, want %d", c.err, got, c.code)
 		}
 	}
-	if err := interrupted(fmt.Errorf("batch 3: %w", context.Canceled)); !strings.Contains(err.Error(), "run the same command again") {
+	if err := interrupted(fmt.Errorf("batch 3: %w", context.Canceled), byItself); err.Error() != "interrupted; run the same command again to resume" {
 		t.Error(err)
 	}
-	if cause := syscall.ENOSPC; interrupted(cause) != cause {
+	if cause := syscall.ENOSPC; interrupted(cause, byItself) != cause {
 		t.Error("a signal hides another failure")
 	}
 	if got := oneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
 		t.Errorf("joined as %q", got)
+	}
+}
+
+// Every command says what it leaves behind when it is interrupted: those that make directories
+// go on, and the others keep nothing.
+func TestEveryCommandSaysHowToGoOn(t *testing.T) {
+	resume := map[string]string{
+		"generate": byItself, "import": byItself, "presample": byItself, "pack": byItself, "merge": byItself,
+		"bench stores": byItself, "nvme load": byItself, "train": byFlag,
+	}
+	seen := 0
+	g := &globals{stdout: io.Discard, stderr: io.Discard}
+	app := newApp(g)
+	var walk func(prefix string, commands []*cli.Command)
+	walk = func(prefix string, commands []*cli.Command) {
+		for _, c := range commands {
+			name := strings.TrimSpace(prefix + " " + c.Name)
+			if len(c.Subcommands) > 0 {
+				walk(name, c.Subcommands)
+				continue
+			}
+			if c.Before == nil { // the library's own
+				continue
+			}
+			g.resumes.Store(nil)
+			if err := c.Before(cli.NewContext(app, stdflag.NewFlagSet("", stdflag.ContinueOnError), nil)); err != nil {
+				t.Fatal(err)
+			}
+			want := nothing
+			if r, ok := resume[name]; ok {
+				want, seen = r, seen+1
+			}
+			if got := g.goOn(); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+	}
+	walk("", app.Commands)
+	if seen != len(resume) {
+		t.Errorf("%d commands that go on, want %d", seen, len(resume))
 	}
 }
 

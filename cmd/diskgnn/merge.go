@@ -53,6 +53,7 @@ func newMergeCommand(g *globals) *cli.Command {
 	var skipSpace bool
 	return g.add(command{
 		name:     "merge",
+		resumes:  byItself,
 		usage:    "make one directory of its shards",
 		teaches:  mergeTeaches,
 		operands: []string{"SHARD..."},

@@ -31,8 +31,10 @@ interrupted load goes on where it was.
    diskgnn nvme load pack soft:drive0,drive1 --force
 
 A target is soft:FILE, or soft:FILE,FILE for several drives: files, each served by an
-NVMe controller in software; --size makes one that is not there. Several drives are
-striped, in units of --unit. Drives with anything else on them, also another directory, are
+NVMe controller in software; --size makes one that is not there. A drive of the machine is
+sysfs:ADDRESS, by its PCI address: root takes it from the kernel's driver, and gives it back.
+One that is in use is never taken, and one with a partition table only with --force. Several
+drives are striped, in units of --unit. Drives with anything else on them, also another directory, are
 refused without --force; then another directory stays until the new one is whole, if there
 is room for both. The next command is diskgnn nvme list, or diskgnn verify nvme:TARGET.`
 
@@ -87,6 +89,7 @@ func newNVMeLoadCommand(g *globals) *cli.Command {
 	var size int64
 	return g.add(command{
 		name:     "nvme load",
+		resumes:  byItself,
 		usage:    "copy a directory to raw drives",
 		teaches:  nvmeLoadTeaches,
 		operands: []string{"DIR", "TARGET"},
@@ -144,17 +147,17 @@ func spread(drives int, unit, capacity int64) string {
 
 // load puts a directory on drives, which nobody else writes to meanwhile.
 func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.Target, size int64, o volume.Options) (r volume.Result, err error) {
-	for _, file := range t.Parts {
-		if err := provide(file, size); err != nil {
-			return r, err
-		}
-		lock, err := vfs.OS.Lock(file)
-		if err != nil {
-			return r, err
-		}
-		defer lock.Close()
+	if t.Kind != target.Soft && size > 0 {
+		return r, fault.New(fault.ErrUsage, "--size makes drives that are files, %s:FILE; %s is none", target.Soft, t)
 	}
-	err = s.onDrives(ctx, t, false, func(d []volume.Drive) error {
+	if t.Kind == target.Soft {
+		for _, file := range t.Parts {
+			if err := provide(file, size); err != nil {
+				return r, err
+			}
+		}
+	}
+	err = s.onDrives(ctx, t, target.How{Force: o.Force}, func(d []volume.Drive) error {
 		r, err = volume.Load(ctx, d, vfs.OS, dir, m, o)
 		if r.Note != "" {
 			s.rep.Logf("%s", r.Note)
@@ -191,10 +194,14 @@ func provide(file string, size int64) error {
 }
 
 // onDrives calls f with the drives of a target.
-func (s *session) onDrives(ctx context.Context, t target.Target, readOnly bool, f func([]volume.Drive) error) (err error) {
-	controllers, err := t.Up(ctx, vfs.OS, readOnly, nvme.Options{})
+func (s *session) onDrives(ctx context.Context, t target.Target, how target.How, f func([]volume.Drive) error) (err error) {
+	how.FS = vfs.OS
+	controllers, err := t.Up(ctx, how, nvme.Options{})
 	if err != nil {
 		return err
+	}
+	for _, caution := range target.Cautions(controllers) {
+		s.rep.Logf("%s", caution)
 	}
 	drives := make([]volume.Drive, len(controllers))
 	for i, c := range controllers {
@@ -212,7 +219,7 @@ func (s *session) verifyTarget(ctx context.Context, name string) (m *stage.Meta,
 	if err != nil {
 		return nil, err
 	}
-	err = s.onDrives(ctx, t, true, func(d []volume.Drive) error {
+	err = s.onDrives(ctx, t, target.How{ReadOnly: true}, func(d []volume.Drive) error {
 		v, err := volume.Open(d)
 		if err != nil {
 			return err
@@ -273,7 +280,7 @@ func newNVMeListCommand(g *globals) *cli.Command {
 			if err != nil {
 				return o, err
 			}
-			err = s.onDrives(ctx, t, true, func(d []volume.Drive) error {
+			err = s.onDrives(ctx, t, target.How{ReadOnly: true}, func(d []volume.Drive) error {
 				v, err := volume.Open(d)
 				if err != nil {
 					return err

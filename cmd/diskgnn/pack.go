@@ -43,6 +43,7 @@ func newPackCommand(g *globals) *cli.Command {
 	var plan, skipSpace bool
 	return g.add(command{
 		name:    "pack",
+		resumes: byItself,
 		usage:   "lay the features out in the order of their reading",
 		teaches: packTeaches,
 		flags: []cli.Flag{

@@ -36,6 +36,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 	o.Workers, o.Memory = 0, 0
 	return g.add(command{
 		name:    "presample",
+		resumes: byItself,
 		usage:   "draw every mini-batch in advance",
 		teaches: presampleTeaches,
 		flags: []cli.Flag{

@@ -15,9 +15,6 @@ import (
 // it leaves behind is resumable at any instant, so leaving it then is safe.
 const grace = 1900 * time.Millisecond
 
-// again says how to go on, to a user who does not know which stage was left.
-const again = "run the same command again to resume (train: with --resume)"
-
 // insistent are the signals of which a second one ends the process at once. Others come
 // twice by themselves: when a session ends, its shell and the kernel send a SIGHUP each,
 // and schedulers warn by a signal before they end a job by another one.
@@ -62,11 +59,11 @@ func interruptible(parent context.Context, leave func(message string)) (context.
 				return
 			case s := <-signals:
 				if insists(s) {
-					leave("interrupted again: left at once; " + again)
+					leave("interrupted again: left at once")
 					return
 				}
 			case <-late.C:
-				leave("interrupted: left in the middle of a step; " + again)
+				leave("interrupted: left in the middle of a step")
 				return
 			}
 		}

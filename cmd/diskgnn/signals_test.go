@@ -73,13 +73,14 @@ func TestEverySignalInEveryStage(t *testing.T) {
 	for _, c := range []struct {
 		command, shows string // which is there once the command is under way
 		again          string // of a run; others go on by the same command
+		says           string
 	}{
-		{"generate --out OUT --nodes 100000 --dim 128", "OUT.partial/journal.json", ""},
-		{"presample --dataset g --out OUT --batch-size 64 --fanout 10,10,10 --epochs 8", "OUT.partial/journal.json", ""},
-		{"pack --dataset g --samples s --out OUT --workers 1", "OUT.partial/journal.json", ""},
-		{"train --pack p --out OUT --epochs 3 --hidden 32", "OUT/weights.safetensors", "train --out OUT --resume"},
-		{"eval --run trained --dataset g --exact --scratch . --threads 1", "trained.scratch/layer-0", ""},
-		{"predict --run trained --dataset g --out OUT --scratch . --threads 1", "trained.scratch/layer-0", ""},
+		{"generate --out OUT --nodes 100000 --dim 128", "OUT.partial/journal.json", "", "run the same command again to resume"},
+		{"presample --dataset g --out OUT --batch-size 64 --fanout 10,10,10 --epochs 8", "OUT.partial/journal.json", "", "run the same command again to resume"},
+		{"pack --dataset g --samples s --out OUT --workers 1", "OUT.partial/journal.json", "", "run the same command again to resume"},
+		{"train --pack p --out OUT --epochs 3 --hidden 32", "OUT/weights.safetensors", "train --out OUT --resume", "go on with: diskgnn train --out OUT --resume"},
+		{"eval --run trained --dataset g --exact --scratch . --threads 1", "trained.scratch/layer-0", "", "nothing was kept"},
+		{"predict --run trained --dataset g --out OUT --scratch . --threads 1", "trained.scratch/layer-0", "", "nothing was kept"},
 	} {
 		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
 			out := fmt.Sprintf("%s-%d", strings.Fields(c.command)[0], s)
@@ -87,7 +88,7 @@ func TestEverySignalInEveryStage(t *testing.T) {
 			p := begin(t, named.Replace(c.command)+" --json")
 			p.await(t, named.Replace(c.shows))
 			p.send(t, s)
-			if code := p.end(); code != exitInterrupted || !strings.HasSuffix(p.stdout.String(), "\"exit_code\":5}\n") {
+			if code := p.end(); code != exitInterrupted || !strings.HasSuffix(p.stdout.String(), "\"exit_code\":5}\n") || !strings.Contains(p.stderr.String(), named.Replace(c.says)) {
 				t.Errorf("%s, %v: exit code %d, %s%s", c.command, s, code, &p.stdout, &p.stderr)
 			}
 			if _, err := os.Stat("trained.scratch"); err == nil {

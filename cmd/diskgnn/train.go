@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -47,8 +48,10 @@ the same samples.`
 func newTrainCommand(g *globals) *cli.Command {
 	o := train.Defaults()
 	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
+	var rank job.Ask
 	return g.add(command{
 		name:    "train",
+		resumes: byFlag,
 		usage:   "train on a pack, or on samples",
 		teaches: trainTeaches,
 		flags: []cli.Flag{
@@ -93,6 +96,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
 			intFlag("accumulate", "successive batches whose gradients a step sums; part of the result", "as many as there are ranks", &o.Accumulate, 1),
+			rankFlag(&rank),
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
@@ -107,11 +111,11 @@ func newTrainCommand(g *globals) *cli.Command {
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
 			parallelFlag("threads", "threads that compute; the result is the same for any number", &o.Threads),
 			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Engine),
-			flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", gpus(&o.GPUs)),
+			flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", gpus(&o.Replicas)),
 			stringFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", &o.Reduce),
 			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
-			stringFlag("blas", "NAME", "matrix products: openblas, gonum, or auto", &o.BLAS),
+			blasFlag(&o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
 			stringFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
 			intervalFlag(&o.CheckpointEvery),
@@ -125,6 +129,9 @@ func newTrainCommand(g *globals) *cli.Command {
 				s.rep.Logf("%s=%d: --resume", by, n)
 				o.Resume = true
 			}
+			if err := s.rank(&o, rank); err != nil {
+				return outcome{}, err
+			}
 			if !o.Resume { // then the run knows what is not given
 				if err := s.settle(&o, &o.Memory); err != nil {
 					return outcome{}, err
@@ -137,6 +144,35 @@ func newTrainCommand(g *globals) *cli.Command {
 			return trained(o, r), nil
 		},
 	})
+}
+
+// rankFlag takes a rank like 0/4, auto, or auto/4.
+func rankFlag(dst *job.Ask) cli.Flag {
+	return flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: as the scheduler or launcher says", "what the environment says, or alone", func(s string) (err error) {
+		*dst, err = job.ParseAsk(s)
+		return err
+	})
+}
+
+// rank finds which rank this process is, and says so.
+func (s *session) rank(o *train.Options, ask job.Ask) (err error) {
+	if o.Job, err = job.Find(job.Replicas, ask, job.Environ); err != nil {
+		return err
+	}
+	if !o.Job.Alone() || len(o.Job.Others) > 0 {
+		s.rep.Logf("rank %s", o.Job)
+	}
+	// Runs that wait at one host at the same time are told apart by what started them.
+	names := []string{o.Out, o.Pack, o.Dataset, o.Samples}
+	for _, v := range []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE"} {
+		names = append(names, job.Environ(v))
+	}
+	o.RunID = strings.Join(names, "\n")
+	if o.DivideDefaults() {
+		s.rep.Logf("%d processes train on this machine: of each of them %s and %s of memory, unless --threads and --memory say otherwise",
+			o.Job.LocalCount, units.Of(o.Threads, "thread"), budget.FormatBytes(o.Memory))
+	}
+	return nil
 }
 
 // fanoutFlag takes a list of fanouts, and keeps it as it is compared with a run's.
@@ -162,6 +198,9 @@ func trained(o train.Options, r rundir.Result) outcome {
 	for _, e := range r.Epochs {
 		read, useful = read+e.BytesRead, useful+e.UsefulBytes
 		reading, computing, training = reading+e.ReadSeconds, computing+e.ComputeSeconds, training+e.Seconds
+	}
+	if o.Job.Index > 0 {
+		return outcome{object: r, lines: []line{{"trained", fmt.Sprintf("as rank %d of %d; the run is rank 0's", o.Job.Index, o.Job.Count)}}}
 	}
 	early := ""
 	if r.StoppedEarly {

@@ -85,9 +85,7 @@ func Choose(name string, p Places) (string, error) {
 	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
 		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, %s has batches: give --fanout with --dataset alone, or leave it out", from)
 	}
-	var ways []string
 	for _, s := range stores {
-		ways = append(ways, s.needs+" for "+s.name)
 		switch {
 		case name == s.name && !s.given(&p):
 			return "", fault.New(fault.ErrUsage, "--store %s takes %s, and no other directories", name, s.needs)
@@ -101,7 +99,22 @@ func Choose(name string, p Places) (string, error) {
 	if p == (Places{}) {
 		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
 	}
-	return "", fault.New(fault.ErrUsage, "of which store? Give %s", strings.Join(ways, ", or "))
+	return "", fault.New(fault.ErrUsage, "of which store? Give %s", ways())
+}
+
+// ways says which directories are for which stores.
+func ways() string {
+	var list []string
+	needs := ""
+	for _, s := range stores {
+		if s.needs == needs {
+			list[len(list)-1] += ", " + s.name
+			continue
+		}
+		needs = s.needs
+		list = append(list, needs+" for "+s.name)
+	}
+	return strings.Join(list, ", or ")
 }
 
 // Policies returns the policies that the cache of a store may follow, which Choose has

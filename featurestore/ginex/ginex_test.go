@@ -22,7 +22,7 @@ import (
 
 // need returns what a layout takes, with its slots.
 func need(l featurestore.Layout, o featurestore.PlanOptions) int64 {
-	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
+	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.QueueBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
 }
 
 // longest returns the batches of the longest superbatch, which a layout says.
@@ -85,7 +85,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return sized{find(t, w), c.percent, c.batches}
-			})
+			}, storetest.GPUReads)
 		})
 	}
 }

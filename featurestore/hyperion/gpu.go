@@ -7,6 +7,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
@@ -31,13 +32,15 @@ type gpu struct {
 	ram              *device.Host
 	next             int         // which landing the next training batch has
 	arrived, entries cuda.Buffer // rows on their way to frames, and their entries
+	reads            *devrows.Plan
+	devices          *devrows.Reader // by which the GPU reads the misses of training batches; nil: the host does
 }
 
 // training is how many landings training batches have: as many as there are turns.
 const training = 2
 
 func newGPU(f *featurestore.Facts, l *featurestore.Layout, o own) *gpu {
-	g := &gpu{facts: f, near: o.near, rows: o.rows, bytes: l.GPUBytes}
+	g := &gpu{facts: f, near: o.near, rows: o.rows, bytes: l.GPUBytes - o.reads.DeviceBytes(), reads: o.reads}
 	end := o.near
 	for i := range g.landing {
 		g.landing[i] = end
@@ -72,6 +75,9 @@ func (g *gpu) count(l *featurestore.Layout) {
 	l.RAMBytes, l.KeepBytes = pages(g.ramBytes()), pages(g.arriving()*g.RowBytes())+pages(4*g.arriving())
 	slot := func(eval bool) int64 {
 		n := int64(g.facts.Inputs(eval))
+		if g.reads != nil && !eval {
+			return pages(4 * n)
+		}
 		return pages(n*g.RowBytes()) + pages(4*n)
 	}
 	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
@@ -205,11 +211,16 @@ func (p *pinned) free(d *cuda.Device) {
 
 func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 	m, n := &gpuMatrix{gpu: g, eval: eval}, int64(g.facts.Inputs(eval))
-	if m.rows, err = g.pin(n * g.RowBytes()); err != nil {
+	if m.ids, err = g.pin(4 * n); err != nil {
 		return nil, err
 	}
-	if m.ids, err = g.pin(4 * n); err != nil {
-		m.rows.free(g.Device)
+	if g.devices != nil && !eval {
+		m.slot, err = g.devices.NewSlot()
+	} else {
+		m.rows, err = g.pin(n * g.RowBytes())
+	}
+	if err != nil {
+		m.ids.free(g.Device)
 		return nil, err
 	}
 	return m, nil
@@ -221,7 +232,8 @@ type gpuMatrix struct {
 	*gpu
 	eval      bool
 	rows, ids *pinned
-	n         int // input nodes
+	slot      *devrows.Slot // by which the GPU reads, instead of rows
+	n         int           // input nodes
 	places    []int32
 }
 
@@ -262,7 +274,7 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 		m.ids.Uint32s()[place] = uint32(landing + int64(k))
 	}
 	if n := int64(len(m.places)) * m.RowBytes(); n > 0 {
-		if err := copies.CopyIn(m.Rows().Slice(landing*m.RowBytes(), n), m.rows.Bytes()[:n]); err != nil {
+		if err := m.bring(copies, m.Rows().Slice(landing*m.RowBytes(), n)); err != nil {
 			return nil, err
 		}
 	}
@@ -278,7 +290,21 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	return m.turns.End(t)
 }
 
+// bring submits what makes rows of the table those that were read.
+func (m *gpuMatrix) bring(copies *cuda.Stream, to cuda.Buffer) error {
+	if m.slot != nil {
+		return m.slot.Fill(copies, to, len(m.places))
+	}
+	return copies.CopyIn(to, m.rows.Bytes()[:to.Bytes()])
+}
+
+func (m *gpuMatrix) device() *devrows.Slot { return m.slot }
+
 func (m *gpuMatrix) free() {
-	m.rows.free(m.Device)
+	if m.slot != nil {
+		m.slot.Free()
+	} else {
+		m.rows.free(m.Device)
+	}
 	m.ids.free(m.Device)
 }

@@ -5,6 +5,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
@@ -99,6 +100,8 @@ func (h *hits) Do(lo, hi int, _ *[]byte) error {
 	}
 	return nil
 }
+
+func (m *hostMatrix) device() *devrows.Slot { return nil }
 
 func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
 

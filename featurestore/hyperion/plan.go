@@ -9,6 +9,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/division"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
@@ -19,8 +20,9 @@ import (
 
 // own is what Open must know of a layout besides.
 type own struct {
-	near, rows int64 // frames on the GPU; frames
-	requests   int   // that a slot has memory for at the same time
+	near, rows int64         // frames on the GPU; frames
+	requests   int           // that a slot has memory for at the same time, where the host reads
+	reads      *devrows.Plan // of training batches by the GPU; nil: by the host
 
 	// Of a source that can hold lists of neighbours: the RAM for those lists, which the rows in
 	// RAM share or do not; and the bytes of the lists that have been chosen.
@@ -33,8 +35,13 @@ type own struct {
 // wanted or that the rest of the memory has room for, beside the lists that save as much. The
 // pages of reads take a quarter of what could be frames or lists, and what these leave.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	shape := devrows.Shape{Rows: c.facts.Inputs(false), RowBytes: c.facts.RowBytes, Most: online.Single{}.Most(c.facts.RowBytes), Path: c.data.FeaturesPath()}
+	return devrows.Planned(o, shape, func(reads *devrows.Plan) (featurestore.Layout, error) { return c.plan(o, reads) })
+}
+
+func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
-	near, err := c.framesOnGPU(&o)
+	near, err := c.framesOnGPU(&o, reads)
 	if err != nil {
 		return none, err
 	}
@@ -42,7 +49,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		l := c.layout(o.GPU, w)
 		return l.Bytes(o.Slots, o.EvalSlots)
 	}
-	w := own{near: near, rows: near, requests: c.fewestRequests()}
+	w := own{near: near, rows: near, requests: c.fewestRequests(), reads: reads}
 	least := c.layout(o.GPU, w)
 	if n := bytes(w); n > o.Memory {
 		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
@@ -97,19 +104,19 @@ func (c *candidate) PlanEval() (featurestore.Layout, error) {
 }
 
 // framesOnGPU returns how many rows the GPU is to hold, if there is one.
-func (c *candidate) framesOnGPU(o *featurestore.PlanOptions) (int64, error) {
+func (c *candidate) framesOnGPU(o *featurestore.PlanOptions, reads *devrows.Plan) (int64, error) {
 	if o.GPU == nil {
 		return 0, nil
 	}
-	l := c.layout(o.GPU, own{requests: c.fewestRequests()})
-	if l.GPUBytes > o.GPUMemory {
-		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
-			budget.FormatBytes(l.GPUBytes), budget.FormatBytes(max(o.GPUMemory, 0)))
+	l := c.layout(o.GPU, own{requests: c.fewestRequests(), reads: reads})
+	left, err := devrows.Fit(&l, o)
+	if err != nil {
+		return 0, err
 	}
 	if o.Least {
 		return 0, nil
 	}
-	return gpurows.Fit(o.GPUCache, o.GPUMemory-l.GPUBytes, c.mostFrames(), c.facts.Nodes, c.facts.RowBytes)
+	return gpurows.Fit(o.GPUCache, left, c.mostFrames(), c.facts.Nodes, c.facts.RowBytes)
 }
 
 // most returns the largest number up to hi that fits. Zero does, and all below one that does.
@@ -141,8 +148,9 @@ func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 		choosing += division.Memory(0, c.facts.Nodes) + lists.ListsWork()
 	}
 	l.KeepBytes = max(choosing, c.data.PageSumsWork(), c.fillBytes()+l.KeepBytes)
-	l.SlotBytes += c.slotBytes(false, o.requests)
-	l.EvalSlotBytes += c.slotBytes(true, o.requests)
+	l.SlotBytes += c.slotBytes(false, o)
+	l.EvalSlotBytes += c.slotBytes(true, o)
+	o.reads.Count(&l)
 	return l
 }
 
@@ -152,7 +160,7 @@ func (c *candidate) note(o own) string {
 	if c.lists() != nil {
 		note = fmt.Sprintf("of the cache %s are lists of neighbours", budget.FormatBytes(o.ofLists))
 	}
-	if n := c.mostRequests(); o.requests < n {
+	if n := c.mostRequests(); o.requests < n && o.reads == nil {
 		note += fmt.Sprintf("; of the rows that a batch misses %d complete at once, for all of them each slot needs %s more", o.requests,
 			budget.FormatBytes(int64(n-o.requests)*online.Single{}.Most(c.facts.RowBytes)))
 	}
@@ -169,12 +177,16 @@ func (c *candidate) side(l *featurestore.Layout) side {
 }
 
 // slotBytes returns the memory of a slot but for its matrix; 0 where there are no batches for it.
-func (c *candidate) slotBytes(eval bool, requests int) int64 {
+func (c *candidate) slotBytes(eval bool, o own) int64 {
 	n := c.facts.Inputs(eval)
 	if n == 0 {
 		return 0
 	}
-	return readerBytes(min(requests, n), online.Single{}, c.facts.RowBytes) + listBytes*int64(n) + c.source.LoaderBytes(eval)
+	bytes := listBytes*int64(n) + c.source.LoaderBytes(eval)
+	if o.reads == nil || eval {
+		bytes += readerBytes(min(o.requests, n), online.Single{}, c.facts.RowBytes)
+	}
+	return bytes
 }
 
 // ranksBytes returns the memory of all ranks.

@@ -17,7 +17,7 @@ type slot struct {
 	store  *store
 	loader featurestore.Loader
 	matrix matrix
-	reader *reader
+	reader *reader // nil: the GPU reads
 
 	held   []int32  // by input node: its frame, or residency.Absent
 	places []int32  // in the matrix, of those that are absent
@@ -36,11 +36,13 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	n := s.facts.Inputs(eval)
 	sl := &slot{store: s, held: make([]int32, n), places: make([]int32, n), missed: make([]uint32, n)}
 	var errs [3]error
-	sl.reader, errs[0] = s.newReader(min(s.requests, n), online.Single{}, &sl.counts)
+	if eval || s.devices == nil {
+		sl.reader, errs[0] = s.newReader(min(s.requests, n), online.Single{}, &sl.counts)
+	}
 	sl.loader, errs[1] = s.loaders.NewLoader(eval)
 	sl.matrix, errs[2] = s.side.matrix(eval)
 	err := errors.Join(errs[:]...)
-	if err == nil {
+	if err == nil && sl.reader != nil {
 		err = s.stack.Register(sl.reader.staging.Bytes())
 	}
 	if err != nil {
@@ -52,6 +54,9 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // Start submits the read of the graph: which rows are read follows from it.
 func (sl *slot) Start(r featurestore.Ref) error {
+	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
+		return err
+	}
 	sl.ref, sl.batch, sl.counts = r, nil, featurestore.Counts{}
 	return sl.loader.Start(r)
 }
@@ -77,15 +82,38 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 	}
 	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, sl.matrix.begin(held, sl.places[:misses])
 	sl.reading = true
+	if d := sl.matrix.device(); d != nil {
+		return sl.ended(d.Rows(sl.store.file, sl.missed[:misses], nil, online.Single{}, sl.store.size(), &sl.counts))
+	}
 	return sl.ended(sl.reader.start(sl.missed[:misses], sl.matrix))
 }
+
+// Landed implements featurestore.Landing.
+func (sl *slot) Landed() error {
+	d := sl.matrix.device()
+	if d == nil || !sl.reading {
+		return nil
+	}
+	err := d.Landed(sl.store.pages)
+	if err != nil {
+		err = sl.store.damaged(err)
+	}
+	sl.reading = err != nil
+	return sl.ended(err)
+}
+
+var _ featurestore.Landing = (*slot)(nil)
 
 // ended gives the reads of rows up if there is an error, which it returns.
 func (sl *slot) ended(err error) error {
 	if err == nil {
 		return nil
 	}
-	sl.reader.drop()
+	if d := sl.matrix.device(); d != nil {
+		d.End()
+	} else {
+		sl.reader.drop()
+	}
 	sl.reading = false
 	return fmt.Errorf("rows of %v: %w", sl.ref, err)
 }
@@ -94,6 +122,9 @@ func (sl *slot) ended(err error) error {
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.loader.Wait(ctx); err != nil || !sl.reading {
 		return err
+	}
+	if sl.matrix.device() != nil {
+		return sl.ended(ctx.Err()) // reads go on until Fill has completed them
 	}
 	if err := sl.ended(sl.reader.finish(ctx)); err != nil {
 		return err

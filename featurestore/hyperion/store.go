@@ -8,6 +8,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -43,6 +44,8 @@ type matrix interface {
 	// those that are absent. Both are the slot's, and stay until the next call. It returns how
 	// many of the rows a GPU's memory has.
 	begin(held, places []int32) (near int)
+	// device is what reads the rows of the absent on the GPU; nil: put takes them.
+	device() *devrows.Slot
 	// put takes the row of the k-th of the absent.
 	put(k int, row []byte) error
 	// assemble completes the matrix, or what fill makes it of.
@@ -67,6 +70,8 @@ type store struct {
 	pages  *binio.Sums      // of the file's pages; nil before Fill
 	policy residency.Policy // static; its Batch changes nothing
 	filled bool
+
+	devices *devrows.Reader // by which the GPU reads; nil: the host does
 }
 
 func (s *store) open() (err error) {
@@ -81,6 +86,16 @@ func (s *store) open() (err error) {
 	}
 	if s.loaders, err = s.source.Open(s.stack); err != nil {
 		return err
+	}
+	if s.own.reads != nil {
+		g := s.side.(*gpu)
+		if s.devices, err = s.own.reads.Open(s.stack, g.Device); err != nil {
+			return err
+		}
+		g.devices = s.devices
+		if err = s.devices.Check(s.file); err != nil {
+			return err
+		}
 	}
 	return s.side.open()
 }
@@ -212,6 +227,7 @@ func (s *store) Close() error {
 	if s.loaders != nil {
 		errs = append(errs, s.loaders.Close())
 	}
+	errs = append(errs, s.devices.Close())
 	if s.file != nil {
 		errs = append(errs, s.file.Close())
 	}

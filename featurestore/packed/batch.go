@@ -45,6 +45,8 @@ type matrix interface {
 	take(s stretch, entries []uint32)
 	// fill is Slot.Fill.
 	fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	// landed is Slot.Landed.
+	landed() error
 	// memory returns the whole memory of matrices that the host computes on, and x its
 	// first rows; else there are none.
 	memory() []byte

@@ -39,6 +39,10 @@ func TestConformance(t *testing.T) {
 		"min, int8":   {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
 		"multi-label": {storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack.Options{Cache: half, DType: "same"}},
 	} {
+		var traits []storetest.Trait
+		if c.pack.Compress == "" {
+			traits = append(traits, storetest.GPUReads)
+		}
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.world, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				o := c.pack
@@ -60,7 +64,7 @@ func TestConformance(t *testing.T) {
 					t.Fatalf("segments of %d batches", found.Describe().Segment)
 				}
 				return found
-			})
+			}, traits...)
 		})
 	}
 }

@@ -31,7 +31,7 @@ func newDirect(c *chunk, g *gpu) *direct {
 
 // lay takes memory on the GPU.
 func (d *direct) lay(a *cuda.Arena) (err error) {
-	n := d.mostPieces()
+	n := mostPieces(d.chunk)
 	if d.ranges, err = a.Take(16 * n); err == nil {
 		d.sums, err = a.Take(4 * n)
 	}
@@ -39,7 +39,7 @@ func (d *direct) lay(a *cuda.Arena) (err error) {
 }
 
 // mostPieces returns the most pieces of a chunk that are read.
-func (d *direct) mostPieces() int64 {
+func mostPieces(d *chunk) int64 {
 	most := 0
 	for i := range d.src.pack.Index().Train {
 		most = max(most, d.src.pack.Form().NumPieces(d.src.pack.Index().Train[i].Bands[:d.through+1]))
@@ -49,7 +49,7 @@ func (d *direct) mostPieces() int64 {
 
 func (d *direct) open() error {
 	return d.gpu.device.Attached(func() (err error) {
-		if d.host, err = d.gpu.device.NewPinned(20 * d.mostPieces()); err == nil {
+		if d.host, err = d.gpu.device.NewPinned(20 * mostPieces(d.chunk)); err == nil {
 			d.stream, err = d.gpu.device.NewStream()
 		}
 		return err

@@ -39,7 +39,7 @@ func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
 	if l.Divided {
 		devices += len(l.Peers)
 	}
-	g := &gpu{device: on, bytes: l.GPUBytes, train: train, eval: eval, table: gpuTable{
+	g := &gpu{device: on, bytes: l.GPUBytes - l.late.deviceBytes(), train: train, eval: eval, table: gpuTable{
 		Table: gpurows.Table{Device: on, Near: l.GPURows, Devices: devices, Part: view % devices, DType: src.facts.DType, Dim: src.facts.Dim},
 		ram:   ramRows{src: src, first: l.GPURows, end: l.CacheRows}}}
 	if g.landing = inTurn; src.facts.DType == dtype.Float32 {
@@ -175,6 +175,7 @@ type gpuMatrix struct {
 	chunkBytes int64
 	arena      *cuda.Arena
 	chunk      cuda.Buffer
+	late       *latePart // that reads it by the GPU; nil: the host submits its read
 
 	sent  []sending // rows from disk
 	room  int64     // bytes of mem that they take
@@ -202,6 +203,13 @@ func (m *gpuMatrix) own(mem *memory, bytes int64) {
 
 // open lets the GPU copy from the slot.
 func (m *gpuMatrix) open() error {
+	if err := m.openMemory(); err != nil || m.late == nil {
+		return err
+	}
+	return m.late.open()
+}
+
+func (m *gpuMatrix) openMemory() error {
 	return m.device.Attached(func() error {
 		for _, h := range []*device.Host{m.mem, m.ids} {
 			h.Prefer(m.device.Node)
@@ -221,17 +229,32 @@ func (m *gpuMatrix) open() error {
 		if m.chunk, err = m.arena.Take(m.chunkBytes); err != nil {
 			return err
 		}
+		if m.late != nil {
+			return nil
+		}
 		return iostack.RegisterDevice(m.b.src.stack, m.chunk)
 	})
 }
 
+func (m *gpuMatrix) landed() error {
+	if m.late == nil {
+		return nil
+	}
+	return m.late.landed()
+}
+
 func (m *gpuMatrix) free() {
+	if m.late != nil {
+		m.late.free()
+	}
 	_ = m.device.Attached(func() error { // fails only after a fault, which was reported
 		for _, p := range m.pinned {
 			p.Free()
 		}
 		if m.arena != nil {
-			_ = iostack.UnregisterDevice(m.b.src.stack, m.chunk) // RegisterDevice was a hint
+			if m.late == nil {
+				_ = iostack.UnregisterDevice(m.b.src.stack, m.chunk) // RegisterDevice was a hint
+			}
 			m.arena.Free()
 		}
 		return nil
@@ -294,6 +317,11 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 func (m *gpuMatrix) send(copies *cuda.Stream, t *gpurows.Turn, x cuda.Buffer) error {
 	if n := m.b.RAMRows + m.admitted.rows; n > 0 {
 		if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:n])); err != nil {
+			return err
+		}
+	}
+	if m.late != nil {
+		if err := m.late.complete(copies); err != nil {
 			return err
 		}
 	}

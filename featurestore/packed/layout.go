@@ -32,11 +32,13 @@ type Layout struct {
 	// GPUSlotBytes is what a training slot takes of it besides; more than 0 where chunks
 	// are read into it.
 	GPUSlotBytes int64
+	QueueBytes   int64 // of the host's memory, of queues by which the GPU reads by itself
 
 	// Peers are further devices, of further views: the hottest rows are divided among all
 	// devices, or each has them; GPUBytes are taken of each.
 	Peers   []*cuda.Device
 	Divided bool
 
-	direct bool // reads can land in the GPU's memory
+	direct bool       // reads can land in the GPU's memory
+	late   *lateReads // the GPU submits and completes the reads of chunks; nil: the host does
 }

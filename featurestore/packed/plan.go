@@ -12,8 +12,11 @@ import (
 
 // Plan chooses the cache: the largest of the pack's sizes that is wanted and
 // fits. Less memory than the least hot set is refused with fault.ErrBudget.
-func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) {
-	p, err := newPlanner(r, o)
+func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) { return plan(r, o, nil) }
+
+// plan plans a store whose chunks the GPU reads by itself, or, with nil, the host.
+func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
+	p, err := newPlanner(r, o, late)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -55,13 +58,14 @@ type planner struct {
 	r      *packfile.Reader
 	o      PlanOptions
 	edges  []int64
+	late   *lateReads
 	onGPU  int64                             // the most rows that the GPU may hold
 	caches string                            // the caches that the options want
 	rows   func(wanted int64) (int64, error) // the rows that a wanted cache is to have
 }
 
-func newPlanner(r *packfile.Reader, o PlanOptions) (*planner, error) {
-	p := &planner{r: r, o: o, edges: r.Index().Edges, rows: func(wanted int64) (int64, error) { return wanted, nil }}
+func newPlanner(r *packfile.Reader, o PlanOptions, late *lateReads) (*planner, error) {
+	p := &planner{r: r, o: o, late: late, edges: r.Index().Edges, rows: func(wanted int64) (int64, error) { return wanted, nil }}
 	if isMin(r) {
 		p.rows = func(wanted int64) (int64, error) { return p.edges[0], p.exactly(wanted) }
 	}
@@ -128,7 +132,7 @@ func (p *planner) wanted() (first int, note string, err error) {
 // layout sizes the buffers for the cache of the given number.
 func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
-	l := Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0,
+	l := Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
 		// Under min there is one edge above two bands: whatever is no hit is read.
 		Through: i + p.r.Index().Bands - len(p.edges)}
 	s := compose(p.r, &l)
@@ -137,12 +141,13 @@ func (p *planner) layout(i int) Layout {
 	l.DecodeBytes = int64(1+len(s.peers)) * s.cold.chunks().codec.memory(s.copies.Workers())
 	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
 	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)
+	p.late.count(&l)
 	return l
 }
 
 // total returns the host memory that a layout takes with all slots.
 func (p *planner) total(l *Layout) int64 {
-	return l.RAMBytes + l.KeepBytes + l.DecodeBytes + int64(p.o.Slots)*l.SlotBytes + int64(p.o.EvalSlots)*l.EvalSlotBytes
+	return l.RAMBytes + l.KeepBytes + l.DecodeBytes + l.QueueBytes + int64(p.o.Slots)*l.SlotBytes + int64(p.o.EvalSlots)*l.EvalSlotBytes
 }
 
 // needs says how much that is with the cache of the given number.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
@@ -71,8 +72,18 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		o.Cache = &budget.Size{Value: float64(edges[len(edges)-1] * int64(c.facts.RowBytes))}
 	}
 	o.Memory -= sumsBytes(c.pack)
-	l, err := Plan(c.pack, o)
-	return c.layout(l), err
+	byHost := func() (featurestore.Layout, error) {
+		l, err := Plan(c.pack, o)
+		return c.layout(l), err
+	}
+	return devrows.Choose(o, func() (_ featurestore.Layout, why, err error) {
+		reads, why := newLateReads(c.pack, &o)
+		if why != nil {
+			return featurestore.Layout{}, why, nil
+		}
+		l, err := plan(c.pack, o, reads)
+		return c.layout(l), nil, err
+	}, byHost)
 }
 
 func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(PlanEval(c.pack)), nil }
@@ -81,7 +92,7 @@ func (c *candidate) layout(l Layout) featurestore.Layout {
 	return featurestore.Layout{
 		CacheRows: l.CacheRows, TableBytes: sumsBytes(c.pack), RAMBytes: l.RAMBytes, KeepBytes: l.KeepBytes,
 		SlotBytes: l.SlotBytes, EvalSlotBytes: l.EvalSlotBytes, DecodeBytes: l.DecodeBytes,
-		GPU: l.GPU, GPURows: l.GPURows, GPUCacheBytes: l.GPUCacheBytes, GPUBytes: l.GPUBytes, GPUSlotBytes: l.GPUSlotBytes,
+		GPU: l.GPU, GPURows: l.GPURows, GPUCacheBytes: l.GPUCacheBytes, GPUBytes: l.GPUBytes, GPUSlotBytes: l.GPUSlotBytes, QueueBytes: l.QueueBytes,
 		Note: l.Note, Own: l,
 	}
 }

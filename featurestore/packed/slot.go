@@ -86,12 +86,21 @@ func (sl *Slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	return sl.matrix.fill(copies, x)
 }
 
+// Landed implements featurestore.Landing: where the GPU reads chunks by itself, they are
+// checked there, and what is wrong is known once the copies of Fill are done.
+func (sl *Slot) Landed() error { return sl.matrix.landed() }
+
+var _ featurestore.Landing = (*Slot)(nil)
+
 // Start submits the reads of the batch's graph and, of a training batch, of its chunk, as
 // far as memory does not hold its rows: the index knows where both lie. It returns at once,
 // but for the slot's second batch, before which its memory is registered; the slot must be
 // waited for, even after an error.
 func (sl *Slot) Start(ref featurestore.Ref) error {
 	if err := sl.register(); err != nil {
+		return err
+	}
+	if err := sl.matrix.landed(); err != nil { // of a batch that nobody looked at
 		return err
 	}
 	sl.begin(ref)

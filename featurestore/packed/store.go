@@ -67,7 +67,11 @@ func composeView(src *source, l *Layout, view int) *Store {
 	}
 	chunks := newChunk(s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, s.copies)
 	s.cold = chunks
-	if device != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0 {
+	switch {
+	case device != nil && l.late != nil:
+		s.cold = newLate(chunks, device, l.late)
+		s.train.matrix.landed = shares
+	case device != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0:
 		s.cold = newDirect(chunks, device)
 		s.train.matrix.landed = shares
 	}

@@ -76,9 +76,20 @@ func OnGPU(sl featurestore.Slot, d *cuda.Device, n int) (x []float32, err error)
 		if err == nil {
 			err = stream.CopyOut(binio.Bytes(x), on)
 		}
-		return errors.Join(err, stream.Synchronize())
+		if err = errors.Join(err, stream.Synchronize()); err != nil {
+			return err
+		}
+		return Landed(sl)
 	})
 	return x, err
+}
+
+// Landed asks a slot, if it can tell, whether what Fill copied is right.
+func Landed(sl featurestore.Slot) error {
+	if l, ok := sl.(featurestore.Landing); ok {
+		return l.Landed()
+	}
+	return nil
 }
 
 // taker takes matrices from slots as an engine does: two at a time, on a stream that is not
@@ -149,7 +160,10 @@ func (k *taker) take(i int, copies *cuda.Stream, sl featurestore.Slot, bytes int
 			return err
 		}
 	}
-	return errors.Join(k.main.CopyOut(n.out.Bytes()[:bytes], n.x), n.marked.Record(k.main), n.copied.Synchronize())
+	if err := errors.Join(k.main.CopyOut(n.out.Bytes()[:bytes], n.x), n.marked.Record(k.main), n.copied.Synchronize()); err != nil {
+		return err
+	}
+	return Landed(sl)
 }
 
 // look waits for a matrix and checks it.
@@ -170,41 +184,46 @@ func (s *suite) lateStreams(t *testing.T) {
 	cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
 		in := stack(t)
 		defer in.Close()
-		st, err := open(s.c, in, s.gpuShare(t, d, 10))
-		must(t)(err)
-		rows := 0
-		for _, sizes := range [][]int{s.facts.TrainSizes.Src, s.facts.EvalSizes.Src} {
-			if len(sizes) > 0 {
-				rows = max(rows, sizes[0])
-			}
+		s.trained(t, d, in, s.gpuShare(t, d, 10))
+	})
+}
+
+// trained takes batches from a store as an engine does, and checks them.
+func (s *suite) trained(t *testing.T, d *cuda.Device, in iostack.Stack, o featurestore.PlanOptions) {
+	st, err := open(s.c, in, o)
+	must(t)(err)
+	rows := 0
+	for _, sizes := range [][]int{s.facts.TrainSizes.Src, s.facts.EvalSizes.Src} {
+		if len(sizes) > 0 {
+			rows = max(rows, sizes[0])
 		}
-		must(t)(d.Attached(func() error {
-			k := newTaker(t, d, int64(4*rows*s.facts.Dim))
-			take := func(i int, copies *cuda.Stream, ref featurestore.Ref) {
-				sl := st.slot(ref)
-				must(t)(Load(t.Context(), sl, ref))
-				list := s.w.holdsGraph(t, ref, sl.Batch())
-				must(t)(k.take(i, copies, sl, 4*len(list)*s.facts.Dim, func(x []float32) { s.w.hasRows(t, ref, list, x, s.facts.DType) }))
-			}
-			others := refs(s.facts, featurestore.Valid, featurestore.Test)
-			for _, first := range []int{0, s.facts.Train - 2} {
-				_, err := st.Fill(t.Context(), first, progress.Discard)
-				must(t)(err)
-				for i := range 7 {
-					take(i%2, k.copies, featurestore.Ref{Index: (first + i) % s.facts.Train})
-					must(t)(k.look((i + 1) % 2))
-					if i%3 == 2 && len(others) > 0 { // evaluation copies on the stream that computes
-						take(2, k.main, others[i%len(others)])
-						must(t)(k.look(2))
-					}
+	}
+	must(t)(d.Attached(func() error {
+		k := newTaker(t, d, int64(4*rows*s.facts.Dim))
+		take := func(i int, copies *cuda.Stream, ref featurestore.Ref) {
+			sl := st.slot(ref)
+			must(t)(Load(t.Context(), sl, ref))
+			list := s.w.holdsGraph(t, ref, sl.Batch())
+			must(t)(k.take(i, copies, sl, 4*len(list)*s.facts.Dim, func(x []float32) { s.w.hasRows(t, ref, list, x, s.facts.DType) }))
+		}
+		others := refs(s.facts, featurestore.Valid, featurestore.Test)
+		for _, first := range []int{0, s.facts.Train - 2} {
+			_, err := st.Fill(t.Context(), first, progress.Discard)
+			must(t)(err)
+			for i := range 7 {
+				take(i%2, k.copies, featurestore.Ref{Index: (first + i) % s.facts.Train})
+				must(t)(k.look((i + 1) % 2))
+				if i%3 == 2 && len(others) > 0 { // evaluation copies on the stream that computes
+					take(2, k.main, others[i%len(others)])
+					must(t)(k.look(2))
 				}
 			}
-			must(t)(st.close())
-			must(t)(errors.Join(k.look(0), k.look(1), k.main.Synchronize()))
-			k.free()
-			return nil
-		}))
-	})
+		}
+		must(t)(st.close())
+		must(t)(errors.Join(k.look(0), k.look(1), k.main.Synchronize()))
+		k.free()
+		return nil
+	}))
 }
 
 // everyCallFails: the error of any call of the device before Close reaches the caller, and

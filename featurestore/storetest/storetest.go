@@ -302,6 +302,7 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 	t.Run("rows", s.rows)
 	t.Run("rows on a GPU", s.rowsOnGPU)
 	t.Run("late streams", s.lateStreams)
+	t.Run("read by a GPU", s.readByGPU)
 	t.Run("every call of the device fails", s.everyCallFails)
 	t.Run("budget of a GPU", s.budgetOfGPU)
 	t.Run("side by side", s.sideBySide)
@@ -324,6 +325,9 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 type Trait string
 
 const (
+	// GPUReads is a store whose GPU submits and completes the reads of training batches by
+	// itself, where the storage stack lets it.
+	GPUReads Trait = "GPU reads"
 	// NoGPUCache is a store whose rows are all in RAM or on disk: it refuses --gpu-cache.
 	NoGPUCache Trait = "no GPU cache"
 	// PageCache is a store whose rows come through the page cache of the operating system,

@@ -85,14 +85,23 @@ func (s *Sums) Checksum() string { return HashSums(s.CRC) }
 func (s *Sums) Verify(name string, off int64, b []byte) error {
 	for len(b) > 0 {
 		n := min(s.Granule, int64(len(b)))
-		i := off / s.Granule
-		if off%s.Granule != 0 || i >= int64(len(s.CRC)) || n < s.Granule && off+n != s.Size {
-			return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are not covered by its checksums", name, off, off+n)
-		}
-		if CRC(b[:n]) != s.CRC[i] {
-			return BadRange(name, off, n)
+		if err := s.Compare(name, off, n, CRC(b[:n])); err != nil {
+			return err
 		}
 		off, b = off+n, b[n:]
+	}
+	return nil
+}
+
+// Compare checks the CRC-32C of a granule of the file, n bytes from off on, that was computed
+// elsewhere.
+func (s *Sums) Compare(name string, off, n int64, crc uint32) error {
+	i := off / s.Granule
+	if off%s.Granule != 0 || n > s.Granule || i >= int64(len(s.CRC)) || n < s.Granule && off+n != s.Size {
+		return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are not covered by its checksums", name, off, off+n)
+	}
+	if crc != s.CRC[i] {
+		return BadRange(name, off, n)
 	}
 	return nil
 }

@@ -24,6 +24,20 @@ type Reporter interface {
 	Logf(format string, args ...any)
 }
 
+// Recorder is a Reporter that takes facts for programs, too.
+type Recorder interface {
+	// Record takes a fact of a kind, which JSON can hold. What people should know of it
+	// goes to Logf as well.
+	Record(kind string, v any)
+}
+
+// Record gives a fact to a reporter that takes such; others never see it.
+func Record(r Reporter, kind string, v any) {
+	if r, ok := r.(Recorder); ok {
+		r.Record(kind, v)
+	}
+}
+
 // Task is a piece of work under way.
 type Task interface {
 	Add(n int64)

@@ -48,6 +48,9 @@ import (
 
 const partialSuffix = ".partial"
 
+// Partial returns the directory that a stage works in before out is finished.
+func Partial(out string) string { return out + partialSuffix }
+
 // State says what Begin found.
 type State int
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/gofrs/flock"
 
@@ -27,10 +28,22 @@ const lockTries = 100
 //
 // A lock file may become an output by its renaming: it has the permissions of other files.
 func lock(name string, taken func()) (io.Closer, error) {
+	// Opening a pipe for reading alone would wait for a writer.
+	return hold(name, os.O_CREATE|os.O_RDWR, (*flock.Flock).TryLock, taken)
+}
+
+// Share takes a shared advisory lock on a file of the operating system's that is there: others
+// may share it, and Lock of the same file fails meanwhile, as Share does while it is locked.
+// Only the right to read it is needed.
+func Share(name string) (io.Closer, error) {
+	return hold(name, os.O_RDONLY|syscall.O_NONBLOCK, (*flock.Flock).TryRLock, func() {})
+}
+
+// hold takes a lock by try; see lock.
+func hold(name string, flags int, try func(*flock.Flock) (bool, error), taken func()) (io.Closer, error) {
 	for range lockTries {
-		// Opening a pipe for reading alone would wait for a writer.
-		l := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
-		ok, err := l.TryLock()
+		l := flock.New(name, flock.SetFlag(flags), flock.SetPermissions(0o666))
+		ok, err := try(l)
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}

@@ -195,6 +195,47 @@ func TestLockOfALostName(t *testing.T) {
 	}
 }
 
+// Readers share a file, and whoever is to be alone is not among them.
+func TestShare(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "drive")
+	if _, err := Share(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent file: %v", err)
+	}
+	if err := WriteFile(OS, name, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(name, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Share(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Share(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := OS.Lock(name); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("locked beside a reader: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	l, err := OS.Lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Share(name); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("shared beside the lock: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestReadSmall reads files up to a limit, and refuses those beyond before it holds
 // much of them.
 func TestReadSmall(t *testing.T) {

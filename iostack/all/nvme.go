@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 
+	"diskgnn/device/cuda"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 	"diskgnn/iostack/joined"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/array"
+	"diskgnn/iostack/nvme/gpuread"
 	"diskgnn/iostack/nvme/target"
 	"diskgnn/iostack/nvme/volume"
 )
@@ -40,37 +43,50 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 			err = errors.Join(err, host.Close())
 		}
 	}()
-	transports, err := t.Open(vfs.OS, true)
+	transports, err := t.Open(target.How{FS: vfs.OS, ReadOnly: true})
 	if err != nil {
 		return nil, "", err
 	}
-	what := ""
-	s, err := array.New(context.Background(), transports, array.Options{Options: options}, func(controllers []*nvme.Controller) (array.Table, error) {
-		v, err := openVolume(controllers)
+	var about []string // of what is read
+	with := array.Options{Options: options}
+	if options.Device != nil {
+		with.Lent, with.LentDepth = gpuread.LentQueues, gpuread.LentDepth
+	}
+	s, err := array.New(context.Background(), transports, with, func(controllers []*nvme.Controller) (array.Table, error) {
+		v, err := volume.Tables(controllers)
 		if err != nil {
 			return nil, err
 		}
-		what = fmt.Sprintf("the %s %.12s…", v.Contents().Format, v.Contents().Fingerprint)
+		about = append([]string{fmt.Sprintf("the %s %.12s… on %s", v.Contents().Format, v.Contents().Fingerprint, t)}, target.Cautions(controllers)...)
 		return table{v.Finder(vfs.OS)}, nil
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	reason := fmt.Sprintf("nvme: %s in flight, %s on %s; other files: %s", units.Of(s.Caps().Depth, "read"), what, t, how)
-	return joined.New(s, host.(joined.Part)), reason, nil
+	reason := fmt.Sprintf("nvme: %s in flight, %s; other files: %s", units.Of(s.Caps().Depth, "read"), strings.Join(about, "; "), how)
+	return &onDrives{Stack: joined.New(s, host.(joined.Part)), array: s}, reason, nil
 }
 
-// openVolume reads the table of the volume on controllers, by their first queues.
-func openVolume(controllers []*nvme.Controller) (*volume.Volume, error) {
-	var drives []volume.Drive
-	for _, c := range controllers {
-		d, err := volume.OnQueue(c, c.Queues()[0])
-		if err != nil {
-			return nil, err
-		}
-		drives = append(drives, d)
+// onDrives is a stack on drives and the host's, of which the drives can lend queues to a GPU.
+type onDrives struct {
+	*joined.Stack
+	array *array.Stack
+}
+
+var _ devread.Stack = (*onDrives)(nil)
+
+// DeviceTerms implements devread.Stack.
+func (s *onDrives) DeviceTerms(n devread.Need) (devread.Terms, error) {
+	return gpuread.Terms(s.array, n)
+}
+
+// NewDeviceReader implements devread.Stack.
+func (s *onDrives) NewDeviceReader(d *cuda.Device, n devread.Need) (devread.Reader, error) {
+	r, err := gpuread.New(d, s.array, n)
+	if err != nil {
+		return nil, err
 	}
-	return volume.Open(drives)
+	return r, nil
 }
 
 // table is a volume's, for an array.

@@ -18,10 +18,12 @@ var (
 	errClosed    = fmt.Errorf("faultio: %w", iostack.ErrClosed)
 )
 
+type inner = iostack.Stack
+
 // Stack implements iostack.Stack by another one, whose files it passes on. Each
 // request runs in a goroutine of its own: this is for tests, not for speed.
 type Stack struct {
-	inner     iostack.Stack
+	inner     // what is not done here
 	injectors []Injector
 
 	mu      sync.Mutex // orders Submits, guards what follows
@@ -66,25 +68,10 @@ func (s *Stack) String() string {
 // Injected returns how many effects have met a request so far.
 func (s *Stack) Injected() int64 { return s.injected.Load() }
 
-// Name returns the wrapped stack's.
-func (s *Stack) Name() string { return s.inner.Name() }
-
-// Caps returns the wrapped stack's.
-func (s *Stack) Caps() iostack.Caps { return s.inner.Caps() }
-
-// Open opens a file of the wrapped stack.
-func (s *Stack) Open(path string) (iostack.File, error) { return s.inner.Open(path) }
-
 // OpenStriped opens files of the wrapped stack as one.
 func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
 	return iostack.OpenStriped(s.inner, paths, unit)
 }
-
-// Register registers memory with the wrapped stack.
-func (s *Stack) Register(bufs ...[]byte) error { return s.inner.Register(bufs...) }
-
-// Unregister takes it back.
-func (s *Stack) Unregister(bufs ...[]byte) error { return s.inner.Unregister(bufs...) }
 
 // Stats counts the requests as they were submitted and the device's reads as
 // they were carried out.

@@ -225,8 +225,8 @@ func (c *Controller) makeQueues() error {
 		return fmt.Errorf("ask for %d queues: %w", c.o.Queues, err)
 	}
 	granted := min(int(done.Result&0xffff), int(done.Result>>16)) + 1
-	if m, ok := c.t.(mapped); ok && m.Registers() != nil { // doorbells that it reaches
-		granted = min(granted, ((len(m.Registers())-4-spec.Doorbells)/c.stride-1)/2)
+	if m, ok := c.t.(mapped); ok {
+		granted = min(granted, ((m.Mapped()-4-spec.Doorbells)/c.stride-1)/2)
 	}
 	if granted < 1 {
 		return fmt.Errorf("%w: the doorbells of queue 1 are not within reach of %s", ErrUnsupported, c.t.Name())
@@ -277,41 +277,52 @@ func (c *Controller) Abort(q *Queue, id uint16) (aborted bool, err error) {
 func (c *Controller) Timeout() time.Duration { return c.o.Timeout }
 
 // Reset disables the controller and brings it up again, with new queues: those that it had
-// are gone, and commands that were under way are lost.
+// are gone, and commands that were under way are lost. Where it cannot be disabled, it may still
+// write to the rings and to memory of commands: they stay, and what is left is Close.
 func (c *Controller) Reset(ctx context.Context) error {
 	if c.closed {
 		return ErrClosed
 	}
+	all := c.kill(errors.Join(ErrClosed, errors.New("the controller was reset")))
 	err := c.enable(ctx, false)
-	for _, q := range append(c.queues, c.admin) {
-		if q == nil {
-			continue
+	if err == nil {
+		for _, q := range all {
+			for _, m := range []*Memory{q.sq, q.cq, q.lists} {
+				err = errors.Join(err, c.t.Free(m))
+			}
 		}
-		q.dead = errors.Join(ErrClosed, errors.New("the controller was reset"))
-		for _, m := range []*Memory{q.sq, q.cq, q.lists} {
-			err = errors.Join(err, c.t.Free(m))
-		}
+		c.admin, c.queues = nil, nil
 	}
-	c.admin, c.queues = nil, nil
 	if err != nil {
 		return fmt.Errorf("reset %s: %w", c.t.Name(), err)
 	}
 	return c.up(ctx)
 }
 
-// Close disables the controller and gives the device back. Closing twice does nothing.
+// kill makes all queues that there are answer with an error, and returns them.
+func (c *Controller) kill(dead error) (all []*Queue) {
+	for _, q := range append(c.queues[:len(c.queues):len(c.queues)], c.admin) {
+		if q != nil {
+			q.dead = dead
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// Close disables the controller, waits until it is, and gives the device back. Where it cannot
+// be disabled, memory that it may write to is abandoned. Closing twice does nothing.
 func (c *Controller) Close() error {
 	if c.closed {
 		return nil
 	}
 	c.closed = true
-	for _, q := range append(c.queues, c.admin) {
-		if q != nil {
-			q.dead = ErrClosed
-		}
+	c.kill(ErrClosed)
+	err := c.enable(context.Background(), false)
+	if err == nil || errors.Is(err, ErrFatal) { // which is not there any more, and writes nothing
+		return c.t.Close()
 	}
-	c.t.Store32(spec.CC, c.t.Load32(spec.CC)&^spec.Enable)
-	return c.t.Close()
+	return errors.Join(fmt.Errorf("disable %s: %w", c.t.Name(), err), c.t.Abandon())
 }
 
 // Transfer returns the command that reads or writes n blocks of the namespace from the first

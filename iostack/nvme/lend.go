@@ -44,11 +44,7 @@ func (c *Controller) Stop(ctx context.Context) error {
 	if c.closed {
 		return ErrClosed
 	}
-	for _, q := range append(c.queues[:len(c.queues):len(c.queues)], c.admin) {
-		if q != nil {
-			q.dead = errors.Join(ErrClosed, errors.New("the controller was stopped"))
-		}
-	}
+	c.kill(errors.Join(ErrClosed, errors.New("the controller was stopped")))
 	if err := c.enable(ctx, false); err != nil {
 		return fmt.Errorf("stop %s: %w", c.t.Name(), err)
 	}

@@ -32,14 +32,18 @@ type Transport interface {
 	// Free gives back what Alloc or Map returned.
 	Free(m *Memory) error
 
-	// Close disables the controller if it can be reached, and gives all memory back. The
-	// device is again as it was before.
+	// Close gives all memory back, and the device, which is again as it was before. Its driver
+	// has disabled the controller, or never brought it up. Closing twice does nothing.
 	Close() error
+
+	// Abandon is called in place of Close where the controller could not be disabled: memory
+	// that it may still write to stays where it is, until the process ends at least.
+	Abandon() error
 }
 
-// mapped is what a transport implements that reaches registers as memory: all of them, or as
-// many bytes from the first as it could map, or nil. A GPU rings doorbells there.
-type mapped interface{ Registers() []byte }
+// mapped is what a transport implements that reaches registers by mapping them: how many bytes
+// of them, from the first on. Queues whose doorbells lie behind are not made.
+type mapped interface{ Mapped() int }
 
 // Caution returns what users are to know of a transport before they trust it with data; empty
 // if there is nothing. Programs print it when they open one.

@@ -21,7 +21,9 @@ import (
 	"unsafe"
 
 	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
 	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
 )
 
 // Read is a request as the store made it: bytes of a file, which the stack numbers.
@@ -38,10 +40,12 @@ type File struct {
 	Direct bool   // reads bypass the page cache
 }
 
+type inner = iostack.Stack
+
 // Stack is another stack, whose requests it keeps. In steady state it allocates nothing for
 // them: lists are used again.
 type Stack struct {
-	inner iostack.Stack
+	inner
 
 	mu      sync.Mutex
 	order   int64
@@ -53,7 +57,7 @@ type Stack struct {
 	number  int32        // and its number
 }
 
-var _ iostack.Stack = (*Stack)(nil)
+var _ devread.Stack = (*Stack)(nil)
 
 // Wrap returns inner with its requests kept. Closing the result closes inner.
 func Wrap(inner iostack.Stack) *Stack {
@@ -131,25 +135,10 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	return err
 }
 
-// Name returns the wrapped stack's.
-func (s *Stack) Name() string { return s.inner.Name() }
-
-// Caps returns the wrapped stack's.
-func (s *Stack) Caps() iostack.Caps { return s.inner.Caps() }
-
-// Open opens a file of the wrapped stack.
-func (s *Stack) Open(path string) (iostack.File, error) { return s.inner.Open(path) }
-
 // OpenStriped opens files of the wrapped stack as one.
 func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
 	return iostack.OpenStriped(s.inner, paths, unit)
 }
-
-// Register registers memory with the wrapped stack.
-func (s *Stack) Register(bufs ...[]byte) error { return s.inner.Register(bufs...) }
-
-// Unregister takes it back.
-func (s *Stack) Unregister(bufs ...[]byte) error { return s.inner.Unregister(bufs...) }
 
 // RegisterDevice registers device memory with the wrapped stack.
 func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
@@ -161,11 +150,16 @@ func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
 	return iostack.UnregisterDevice(s.inner, bufs...)
 }
 
-// Stats returns the wrapped stack's.
-func (s *Stack) Stats() iostack.Stats { return s.inner.Stats() }
+// DeviceTerms says that a GPU does not read by itself: nothing would be kept of its reads.
+func (s *Stack) DeviceTerms(devread.Need) (devread.Terms, error) {
+	return devread.Terms{}, fault.New(fault.ErrUsage, "reads are recorded, which the host does of its own alone")
+}
 
-// Close closes the wrapped stack.
-func (s *Stack) Close() error { return s.inner.Close() }
+// NewDeviceReader says the same.
+func (s *Stack) NewDeviceReader(_ *cuda.Device, n devread.Need) (devread.Reader, error) {
+	_, err := s.DeviceTerms(n)
+	return nil, err
+}
 
 // Batch collects the reads of one batch after another, all through one stack. What waits
 // under its context may do so on any goroutine; the methods are for one goroutine at a time,

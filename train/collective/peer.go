@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"diskgnn/internal/binio"
@@ -185,7 +186,7 @@ func (p *peer) hear(g *Group, k kind, b []byte) error {
 
 // describe says why a connection ended.
 func describe(err error) string {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return "its connection ended without a word, as when a process is killed"
 	}
 	var op *net.OpError

@@ -273,7 +273,7 @@ func TestArguments(t *testing.T) {
 	o := Defaults()
 	o.Dataset, o.Samples = "d", "s"
 	o.Train.Memory, o.Train.GPUMemory, o.Train.Slots, o.Train.Threads = 5, 6, 2, 2
-	o.Train.Model, o.Train.Hidden, o.Train.Epochs, o.Train.Seed, o.Train.Engine, o.Train.IO = "gcn", 8, 3, 4, "auto", "pread"
+	o.Train.Model, o.Train.Hidden, o.Train.Epochs, o.Train.Seed, o.Train.Engine, o.Train.IO, o.Train.BLAS = "gcn", 8, 3, 4, "auto", "pread", "gonum"
 	o.Sampling.Fanout, o.Sampling.EvalFanout = []int{3, -1}, "all"
 	o.Ablations = []string{"no-pipeline", "no-gpu-cache+no-ram-cache"}
 	list, err := o.variants()
@@ -295,7 +295,7 @@ func TestArguments(t *testing.T) {
 	} else {
 		unheld = *list[1]
 	}
-	const common = " --model gcn --hidden 8 --epochs 3 --seed 4 --memory 5B --threads 2 --engine auto --io pread --gpu-memory 6B --slots "
+	const common = " --model gcn --hidden 8 --epochs 3 --seed 4 --memory 5B --threads 2 --engine auto --io pread --blas gonum --gpu-memory 6B --slots "
 	for want, got := range map[string][]string{
 		"train --store rows --out r --force --dataset d --samples s" + common + "2":                                                                                               train(list[0], "rows", false),
 		"train --store packed --out r --force --pack p" + common + "2":                                                                                                            train(list[0], "packed", true),
@@ -428,6 +428,7 @@ func TestValidate(t *testing.T) {
 		"rows is there twice":                           func(o *Options) { o.Stores = []string{"rows", "rows"} },
 		"--rounds -1":                                   func(o *Options) { o.Rounds = -1 },
 		"--drive-seconds 3601":                          func(o *Options) { o.DriveSeconds = 3601 },
+		"--blas abacus":                                 func(o *Options) { o.Train.BLAS = "abacus" },
 		"--engine abacus":                               func(o *Options) { o.Train.Engine = "abacus" },
 		"--ablate no-disk: there":                       func(o *Options) { o.Ablations = []string{"no-pipeline+no-disk"} },
 		"--ablate \"\": there are":                      func(o *Options) { o.Ablations = []string{""} },

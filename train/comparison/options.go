@@ -15,6 +15,7 @@ import (
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train"
+	"diskgnn/train/cpu/blas"
 )
 
 // Options say what is compared. Start from Defaults.
@@ -173,6 +174,9 @@ func (o *Options) trainingArgs() []string {
 	t := &o.Train
 	args := []string{"--model", t.Model, "--hidden", strconv.Itoa(t.Hidden), "--epochs", strconv.Itoa(t.Epochs), "--seed", fmt.Sprint(t.Seed),
 		"--memory", bytes(t.Memory), "--threads", strconv.Itoa(t.Threads), "--engine", t.Engine, "--io", t.IO}
+	if t.BLAS != blas.Auto {
+		args = append(args, "--blas", t.BLAS)
+	}
 	if t.GPUMemory > 0 {
 		args = append(args, "--gpu-memory", bytes(t.GPUMemory))
 	}

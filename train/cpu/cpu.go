@@ -158,7 +158,7 @@ func resolveOrders(m *model.Model, first int, typical graph.Sizes, lib *blas.Lib
 }
 
 // MemoryBytes predicts the anonymous memory that New's engine will hold: buffers,
-// weights and moments, and what OpenBLAS keeps for each thread; and what more it will for
+// weights and moments, and what the BLAS keeps for each thread; and what more it will for
 // evaluation. The features are the caller's, and so is what works hold (WorkBytes).
 func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	p, lib, err := resolve(&o)
@@ -168,7 +168,7 @@ func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	dry := new(device.Arena)
 	newOptimizer(p, dry, &o)
 	newStep(p, dry, &o)
-	train = dry.Used() + networkBytes(p, lossOf(&o)) + libraryBytes(lib, p.threads)
+	train = dry.Used() + networkBytes(p, lossOf(&o)) + lib.Bytes()*int64(p.threads)
 	if o.EvalSizes.Src != nil {
 		v, err := evaluationPlan(p, lib, 0, p.model.Layers(), o.EvalSizes)
 		if err != nil {
@@ -179,14 +179,7 @@ func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	return train, eval, nil
 }
 
-func libraryBytes(lib *blas.Library, threads int) int64 {
-	if lib.Kind() == blas.Gonum {
-		return 0
-	}
-	return blasBytesPerThread * int64(threads)
-}
-
-// Info says what the engine computes with. Its note is why that is not OpenBLAS.
+// Info says what the engine computes with. Its note is why matrix products are slow.
 func (e *Engine) Info() engine.Info {
 	i := engine.Info{BLAS: e.blas.Name(), SIMD: kernel.Kind(), Orders: e.plan.orders, Note: e.blas.Reason()}
 	if e.eval != nil {

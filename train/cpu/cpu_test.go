@@ -30,8 +30,10 @@ func eachBackend(t *testing.T, f func(t *testing.T, lib string)) {
 	before := kernel.Kind()
 	defer kernel.Use(before)
 	libs := []string{blas.Gonum}
-	if _, err := blas.Open(blas.OpenBLAS); err == nil {
-		libs = append(libs, blas.OpenBLAS)
+	for _, kind := range []string{blas.OpenBLAS, blas.Builtin} {
+		if _, err := blas.Open(kind); err == nil {
+			libs = append(libs, kind)
+		}
 	}
 	for _, lib := range libs {
 		for _, kind := range kernel.Kinds() {
@@ -398,13 +400,13 @@ func TestMemoryBytes(t *testing.T) {
 	batches := large(rng, true)
 	for name, m := range variants {
 		for _, order := range []model.Order{model.Aggregate, model.Multiply, model.Auto} {
-			o := engine.Config{Network: with(m, order, 0.5, 20, 300, 5), Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, Recipe: recipe.Recipe{LR: 0.1}}
+			o := engine.Config{Network: with(m, order, 0.5, 20, 300, 5), Sizes: graphtest.Roomy(batches...), Threads: 3, BLAS: blas.Gonum, Recipe: recipe.Recipe{LR: 0.1, Accumulate: len(name) % 4}}
 			want, _, err := MemoryBytes(o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			e := newEngine(t, o)
-			if got := e.net.held() + 4*int64(len(e.opt.weights)+3*len(e.opt.grads)+len(e.batch)); got != want {
+			if got := e.net.held() + 4*int64(len(e.opt.weights)+3*len(e.opt.grads)+len(e.batch)+summed(e)); got != want {
 				t.Errorf("%s, %s: allocated %d bytes, predicted %d", name, order, got, want)
 			}
 			sizes := graph.Sizes{Src: []int{5000, 1000}, Dst: []int{1000, 100}, Edges: []int{90000, 900}} // long sums
@@ -618,4 +620,12 @@ func TestNoLayerOfAnUnknownKind(t *testing.T) {
 		}
 	}()
 	newConv(&layer{net: &network{plan: &plan{model: &model.Model{Kind: "mlp"}}}})
+}
+
+// summed counts the elements of the step's sum.
+func summed(e *Engine) int {
+	if e.sum == nil {
+		return 0
+	}
+	return len(e.sum.Gradients) + cap(e.sum.Statistics)
 }

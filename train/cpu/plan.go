@@ -23,9 +23,6 @@ const (
 
 	// updateGrain parameters are updated by one worker at a time.
 	updateGrain = 1 << 14
-
-	// blasBytesPerThread is what OpenBLAS touches for its packed operands.
-	blasBytesPerThread = 4 << 20
 )
 
 // plan holds what follows from a model and its sizes, for the layers from first on:

@@ -113,6 +113,15 @@ type Features interface {
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 }
 
+// Landed returns what was wrong with features that could not be checked before Fill, once the
+// copies of Fill are done; nil for all others. The weights of the step are undefined then.
+func Landed(f Features) error {
+	if l, ok := f.(interface{ Landed() error }); ok {
+		return l.Landed()
+	}
+	return nil
+}
+
 // Rows are features in host memory, row-major, and perhaps more behind them.
 type Rows []float32
 

@@ -39,7 +39,7 @@ type Options struct {
 	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
 	Threads int    // 0 means GOMAXPROCS
 	IO      string // a kind that iostack/all knows; "" means auto
-	BLAS    string // auto, openblas or gonum; "" means auto
+	BLAS    string // a kind that blas.Open knows; "" means auto
 }
 
 // EnsureDefaults replaces zero values by what they mean.

@@ -39,7 +39,10 @@ func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features)
 			e.eval.compute(i)
 			err = errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data))
 		}
-		return errors.Join(err, e.main.Synchronize()) // also then: what is copied may go away now
+		if err = errors.Join(err, e.main.Synchronize()); err != nil { // also then: what is copied may go away now
+			return err
+		}
+		return engine.Landed(f)
 	})
 }
 

@@ -53,7 +53,10 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 		e.batches++
 		e.pending, now.busy = true, true
 		o, err = e.tell(before)
-		e.broken = errors.Join(err, e.wait(now.copying))
+		if err = errors.Join(err, e.wait(now.copying)); err == nil {
+			err = engine.Landed(f)
+		}
+		e.broken = err
 		return e.broken
 	})
 	return o, err

@@ -143,3 +143,35 @@ func TestCountCorrect(t *testing.T) {
 		t.Errorf("%d of %d", correct, count)
 	}
 }
+
+// What several scorers have seen scores, joined, as what one has seen, in whatever order; more
+// rows than there may be are refused.
+func TestJoin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := Options{Metric: rapid.SampledFrom([]string{recipe.MetricAccuracy, recipe.MetricAUC, recipe.MetricF1}).Draw(t, "metric"),
+			MultiLabel: rapid.Bool().Draw(t, "multi"), Classes: 2, Rows: 20}
+		whole, parts := New(o), []Scorer{New(o), New(o), New(o)}
+		for range 20 {
+			logits := []float32{float32(rapid.IntRange(-3, 3).Draw(t, "a")), float32(rapid.IntRange(-3, 3).Draw(t, "b"))}
+			labels := []int32{int32(rapid.IntRange(0, 1).Draw(t, "label"))}
+			targets := []byte{byte(rapid.IntRange(0, 3).Draw(t, "targets"))}
+			whole.Add(logits, labels, targets)
+			parts[rapid.IntRange(0, 2).Draw(t, "part")].Add(logits, labels, targets)
+		}
+		for _, p := range parts[1:] {
+			if err := parts[0].Join(p.State()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		more := New(Options{Metric: o.Metric, MultiLabel: o.MultiLabel, Classes: 2, Rows: 30})
+		for range 21 {
+			more.Add([]float32{1, -1}, []int32{0}, []byte{1})
+		}
+		if err := parts[0].Join(more.State()); err == nil {
+			t.Fatal("21 rows more than there may be")
+		}
+		if got, want := parts[0].Score(), whole.Score(); got != want && (got.Defined() || want.Defined()) {
+			t.Fatalf("joined %v, whole %v", got, want)
+		}
+	})
+}

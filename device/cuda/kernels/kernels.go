@@ -72,6 +72,7 @@ var (
 	sumEdges            = both("attention", "sum_edges")
 	edgeDots            = both("heads", "edge_dots")
 	place               = both("place", "place")
+	extract             = both("place", "extract")
 
 	sumColumns          = single("tail", "sum_columns")
 	crossEntropy        = single("loss", "cross_entropy")

@@ -98,6 +98,10 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{kernels.Place{Table: b(79), Near: 5, RowBytes: 16, Source: b(80), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "the table"},
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 16, Source: b(79), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "the rows"},
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 16, Source: b(80), Index: b(19), Rows: kernels.Rows(5)}.Launch(s), "the index"},
+		{kernels.Extract{Out: b(79), Source: b(8), RowBytes: 16, From: b(40), Rows: kernels.Rows(5)}.Launch(s), "the rows"},
+		{kernels.Extract{Out: b(80), Source: b(8), RowBytes: 16, From: b(39), Rows: kernels.Rows(5)}.Launch(s), "where they lie"},
+		{kernels.Extract{Out: b(80), Source: b(8), RowBytes: 15, From: b(40), Rows: kernels.Rows(5)}.Launch(s), "rows of 15 bytes"},
+		{kernels.Extract{Out: b(80), Source: b(8), RowBytes: 16, From: b(40), Step: 5, Rows: kernels.Rows(5)}.Launch(s), "multiples of 5"},
 		{kernels.Place{Table: b(80), Near: 5, RowBytes: 15, Source: b(80), Index: b(20), Rows: kernels.Rows(5)}.Launch(s), "rows of 15 bytes"},
 		{kernels.EdgeSoftmax{Weights: b(39), Heads: 2, Edges: 5}.Launch(s), "the weights"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Seeds = 0 }), "0 seed nodes"},
@@ -245,6 +249,9 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 		}},
 		{"place4", "place", func(w int) launcher {
 			return kernels.Place{Table: b, Near: 5, Source: b, RowBytes: 2 * w, Index: b, Rows: rows}
+		}},
+		{"extract4", "extract", func(w int) launcher {
+			return kernels.Extract{Out: b, Source: b, RowBytes: 2 * w, From: b, Step: 2 * w, Rows: rows}
 		}},
 		{"layer_norm", "layer_norm", func(w int) launcher {
 			return kernels.LayerNorm{Z: b, Normed: b, Inverse: b, Bias: b, Scale: b, Width: w, Rows: rows}

@@ -1,4 +1,4 @@
-// Rows to places in a table, as they are.
+// Rows to places in a table and out of pages, as they are.
 #include "common.cuh"
 
 template <int N> struct alignas(2 * N) Halves {
@@ -24,3 +24,17 @@ __device__ __forceinline__ void place_body(unsigned char *table, unsigned char *
 #define ARGUMENTS table, far, near, rows, row_bytes, index, at, most
 
 BOTH(place, LIST(PARAMETERS), LIST(ARGUMENTS))
+
+// out[i] = row_bytes bytes of source from from[i] on; both are even numbers.
+template <int N>
+__device__ __forceinline__ void extract_body(unsigned char *out, const unsigned char *source, i64 row_bytes, const unsigned long long *from, const u32 *at, i64 most) {
+	i64 i = this_row();
+	if (i >= rows_of(at, most))
+		return;
+	const unsigned char *row = source + from[i];
+	for (i64 c = (i64)threadIdx.x * N; c < row_bytes / 2; c += blockDim.x * N)
+		*(Halves<N> *)(out + i * row_bytes + 2 * c) = *(const Halves<N> *)(row + 2 * c);
+}
+
+BOTH(extract, LIST(unsigned char *out, const unsigned char *source, i64 row_bytes, const unsigned long long *from, const u32 *at, i64 most),
+     LIST(out, source, row_bytes, from, at, most))

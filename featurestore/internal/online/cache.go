@@ -5,6 +5,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 )
 
 // cache is the frames and the side that computes on the matrices: the host, or a GPU. A
@@ -35,6 +36,8 @@ type matrix interface {
 	// in, and makes places, for each miss in the order of the input nodes, its number there.
 	// near is how many hits the GPU's memory has.
 	land(held, into []int32, places []uint32) (rows []byte, near int)
+	// device is what reads the misses on the GPU; nil: the host does, and they land in rows.
+	device() *devrows.Slot
 	// assemble completes the matrix once the misses have landed, and puts the rows of into in
 	// their frames; or it notes what fill does so by.
 	assemble()

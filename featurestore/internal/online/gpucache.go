@@ -8,6 +8,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
@@ -21,6 +22,9 @@ import (
 //	entries of the table   0 … near-1   near … near+landing-1   near+landing …
 //	their rows             frames       misses of each turn      frames near … in RAM
 //
+// Where the GPU reads by itself, the misses of training batches do not come from the slot's
+// memory, but out of the pages that its reads brought: see package devrows.
+//
 // A second kernel puts the misses that the policy admits, which are sent first, into their
 // frames. Both run on the table's stream in the order in which batches compute, and the CPU
 // waits for neither.
@@ -32,10 +36,12 @@ type gpuCache struct {
 	arena         *cuda.Arena
 	turns         gpurows.Turns
 	ram           *device.Host
+	reads         *devrows.Plan   // of training batches' misses by the GPU; nil: by the host
+	devices       *devrows.Reader // the same, opened
 }
 
 func newGPUCache(f *featurestore.Facts, o own) *gpuCache {
-	c := &gpuCache{facts: f, near: int64(o.near), frames: int64(o.frames)}
+	c := &gpuCache{facts: f, near: int64(o.near), frames: int64(o.frames), reads: o.reads}
 	c.Table = gpurows.Table{Device: o.gpu, Near: c.near + c.landing(), DType: f.DType, Dim: f.Dim}
 	dry := new(cuda.Arena)
 	_ = c.lay(dry) // which has room for all
@@ -145,10 +151,14 @@ func (c *gpuCache) put(frame int64, rows []byte) error {
 
 func (c *gpuCache) matrix(m *memory, eval bool) matrix {
 	n := int64(c.facts.Inputs(eval))
-	g := &gpuMatrix{gpuCache: c, turn: c.turns.Training, stored: m.host(n * c.RowBytes()), ids: m.host(8 * n)}
+	g := &gpuMatrix{gpuCache: c, turn: c.turns.Training, ids: m.host(8 * n), own: c.reads != nil && !eval}
 	if eval {
 		g.turn = c.turns.Evaluation
 	}
+	if g.own {
+		n = 0
+	}
+	g.stored = m.host(n * c.RowBytes())
 	return g
 }
 
@@ -160,6 +170,8 @@ type gpuMatrix struct {
 	stored *device.Host
 	ids    *device.Host // entries of the matrix's rows, then those of the admitted misses
 	pinned []*cuda.Pinned
+	own    bool          // the GPU reads the misses
+	slot   *devrows.Slot // by this
 
 	held, into     []int32
 	places         []uint32
@@ -168,7 +180,12 @@ type gpuMatrix struct {
 }
 
 // open lets the GPU copy from the slot.
-func (m *gpuMatrix) open() error {
+func (m *gpuMatrix) open() (err error) {
+	if m.own {
+		if m.slot, err = m.devices.NewSlot(); err != nil {
+			return err
+		}
+	}
 	return m.Device.Attached(func() error {
 		for _, h := range []*device.Host{m.stored, m.ids} {
 			h.Prefer(m.Device.Node)
@@ -182,7 +199,13 @@ func (m *gpuMatrix) open() error {
 	})
 }
 
+func (m *gpuMatrix) device() *devrows.Slot { return m.slot }
+
 func (m *gpuMatrix) free() {
+	if m.slot != nil {
+		m.slot.Free()
+		m.slot = nil
+	}
 	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
 		for _, p := range m.pinned {
 			p.Free()
@@ -242,12 +265,20 @@ func (m *gpuMatrix) landed() int64 { return m.near + m.now.Landing(int64(m.facts
 func (m *gpuMatrix) memory() []byte  { return nil }
 func (m *gpuMatrix) x(int) []float32 { return nil }
 
+// bring submits what makes rows of the table the misses.
+func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
+	if m.slot != nil {
+		return m.slot.Fill(copies, misses, m.read)
+	}
+	return copies.CopyIn(misses, m.stored.Bytes()[:misses.Bytes()])
+}
+
 // fill submits the copies of the misses and of the entries and, after them on the table's
 // stream, the gather and what changes the frames.
 func (m *gpuMatrix) fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t, row, s := m.now, m.RowBytes(), m.turns.Stream()
 	misses := m.Rows().Slice(m.landed()*row, int64(m.read)*row)
-	if err := copies.CopyIn(misses, m.stored.Bytes()[:misses.Bytes()]); err != nil {
+	if err := m.bring(copies, misses); err != nil {
 		return nil, err
 	}
 	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:inputs+m.admitted])); err != nil {

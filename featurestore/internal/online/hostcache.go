@@ -7,6 +7,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -73,6 +74,8 @@ type hostMatrix struct {
 }
 
 func (m *hostMatrix) open() error { return nil }
+
+func (m *hostMatrix) device() *devrows.Slot { return nil }
 
 func (m *hostMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
 	m.held, m.into = held, into

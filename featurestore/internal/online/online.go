@@ -32,6 +32,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/stage"
@@ -113,7 +114,8 @@ func (c *candidate) layout(o own) featurestore.Layout {
 		l.RAMBytes += residency.Size{Nodes: int(c.facts.Nodes), Frames: o.frames}.Bytes(o.policy)
 		l.KeepBytes += snapshots * l.StateBytes
 	}
-	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(of, false), c.slotBytes(of, true)
+	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(of, false, o.reads), c.slotBytes(of, true, nil)
+	o.reads.Count(&l)
 	return l
 }
 
@@ -121,8 +123,9 @@ func (c *candidate) layout(o own) featurestore.Layout {
 type own struct {
 	policy string
 	frames int
-	near   int          // frames on the GPU, the first
-	gpu    *cuda.Device // that the matrices are for; nil: the host
+	near   int           // frames on the GPU, the first
+	gpu    *cuda.Device  // that the matrices are for; nil: the host
+	reads  *devrows.Plan // of training batches by it; nil: by the host
 	grid   grid
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -13,7 +14,16 @@ import (
 // cache whose size is not given, superbatches take a quarter of the memory that is left, at
 // most.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	p, err := newPlanner(c, &o)
+	return devrows.Planned(o, c.shape(), func(reads *devrows.Plan) (featurestore.Layout, error) { return c.plan(o, reads) })
+}
+
+// shape returns what training batches read.
+func (c *candidate) shape() devrows.Shape {
+	return devrows.Shape{Rows: c.facts.Inputs(false), RowBytes: c.facts.RowBytes, Most: c.design.Planner.Most(c.facts.RowBytes), Path: c.data.FeaturesPath()}
+}
+
+func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featurestore.Layout, error) {
+	p, err := newPlanner(c, &o, reads)
 	if err != nil {
 		return featurestore.Layout{}, err
 	}
@@ -57,13 +67,14 @@ type planner struct {
 	policy  string
 	finest  int   // superbatches of an epoch, of a batch each; 0: there are none
 	onGPU   int64 // the most frames that the GPU may hold
+	reads   *devrows.Plan
 }
 
 // size is how many frames there are, on the GPU and in RAM.
 type size struct{ near, far int64 }
 
-func newPlanner(c *candidate, o *featurestore.PlanOptions) (*planner, error) {
-	p := &planner{candidate: c, options: o, policy: o.Policy}
+func newPlanner(c *candidate, o *featurestore.PlanOptions, reads *devrows.Plan) (*planner, error) {
+	p := &planner{candidate: c, options: o, policy: o.Policy, reads: reads}
 	if p.policy == "" {
 		p.policy = c.design.Policies[0]
 	}
@@ -77,12 +88,11 @@ func newPlanner(c *candidate, o *featurestore.PlanOptions) (*planner, error) {
 		return p, nil
 	}
 	l := p.layout(size{}, p.finest)
-	if l.GPUBytes > o.GPUMemory {
-		return nil, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
-			budget.FormatBytes(l.GPUBytes), budget.FormatBytes(max(o.GPUMemory, 0)))
+	left, err := devrows.Fit(&l, o)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	p.onGPU, err = gpurows.Fit(o.GPUCache, o.GPUMemory-l.GPUBytes, p.limit(), c.facts.Nodes, c.facts.RowBytes)
+	p.onGPU, err = gpurows.Fit(o.GPUCache, left, p.limit(), c.facts.Nodes, c.facts.RowBytes)
 	return p, err
 }
 
@@ -131,7 +141,7 @@ func (p *planner) largest(s size) size {
 }
 
 func (p *planner) layout(s size, parts int) featurestore.Layout {
-	return p.candidate.layout(own{policy: p.policy, frames: int(s.near + s.far), near: int(s.near), gpu: p.options.GPU, grid: p.grid(parts)})
+	return p.candidate.layout(own{policy: p.policy, frames: int(s.near + s.far), near: int(s.near), gpu: p.options.GPU, reads: p.reads, grid: p.grid(parts)})
 }
 
 // bytes returns the host memory that a layout takes with all slots.

@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/graph"
 )
@@ -33,31 +34,33 @@ type buffers struct {
 	into   []int32  // and the one that takes it
 	missed []uint32 // nodes whose rows are read
 	places []uint32 // where these land: see matrix.land
-	reader *reader
+	reader *reader  // nil: the GPU reads
 }
 
 // lay takes a slot's buffers, or counts them.
-func (b *buffers) lay(m *memory, t *table, c cache, counts *featurestore.Counts, eval bool) {
+func (b *buffers) lay(m *memory, t *table, c cache, counts *featurestore.Counts, eval, read bool) {
 	n := t.facts.Inputs(eval)
 	b.matrix = c.matrix(m, eval)
 	b.held, b.into = list[int32](m, n), list[int32](m, n)
 	b.missed, b.places = list[uint32](m, n), list[uint32](m, n)
-	b.reader = newReader(m, t, counts)
+	if read {
+		b.reader = newReader(m, t, counts)
+	}
 }
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.
-func (c *candidate) slotBytes(of cache, eval bool) int64 {
+func (c *candidate) slotBytes(of cache, eval bool, reads *devrows.Plan) int64 {
 	if c.facts.Inputs(eval) == 0 {
 		return 0
 	}
 	m := &memory{dry: true}
-	new(buffers).lay(m, &table{candidate: c}, of, nil, eval)
+	new(buffers).lay(m, &table{candidate: c}, of, nil, eval, reads == nil)
 	return m.held() + c.source.LoaderBytes(eval)
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s, eval: eval, turn: newTurn()}
-	sl.lay(&sl.memory, &s.table, s.cache, &sl.counts, eval)
+	sl.lay(&sl.memory, &s.table, s.cache, &sl.counts, eval, eval || s.devices == nil)
 	err := sl.memory.err
 	if err == nil {
 		err = sl.matrix.open()
@@ -65,7 +68,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	if err == nil {
 		sl.loader, err = s.loaders.NewLoader(eval)
 	}
-	if err == nil {
+	if err == nil && sl.reader != nil {
 		err = s.table.stack.Register(sl.reader.staging.Bytes())
 	}
 	if err != nil {
@@ -80,6 +83,9 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // Start submits the read of the graph: which rows are read follows from it.
 func (sl *slot) Start(r featurestore.Ref) error {
+	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
+		return err
+	}
 	sl.ref, sl.batch, sl.counts, sl.ahead = r, nil, featurestore.Counts{}, 0
 	return sl.loader.Start(r)
 }
@@ -115,15 +121,39 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 	}
 	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, near
 	sl.reading = true
+	if d := sl.matrix.device(); d != nil {
+		t := &sl.store.table
+		return sl.ended(d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.size(), &sl.counts))
+	}
 	return sl.ended(sl.reader.start(sl.missed[:misses], sl.places[:misses], rows))
 }
+
+// Landed implements featurestore.Landing.
+func (sl *slot) Landed() error {
+	d := sl.matrix.device()
+	if d == nil || !sl.reading {
+		return nil
+	}
+	err := d.Landed(sl.store.table.pages)
+	if err != nil {
+		err = sl.store.damaged(err)
+	}
+	sl.reading = err != nil
+	return sl.ended(err)
+}
+
+var _ featurestore.Landing = (*slot)(nil)
 
 // ended gives the reads of rows up if there is an error, which it returns.
 func (sl *slot) ended(err error) error {
 	if err == nil {
 		return nil
 	}
-	sl.reader.drop()
+	if d := sl.matrix.device(); d != nil {
+		d.End()
+	} else {
+		sl.reader.drop()
+	}
 	sl.reading = false
 	return fmt.Errorf("rows of %v: %w", sl.ref, err)
 }
@@ -133,6 +163,9 @@ func (sl *slot) ended(err error) error {
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.loader.Wait(ctx); err != nil || !sl.reading {
 		return err
+	}
+	if sl.matrix.device() != nil {
+		return sl.ended(ctx.Err()) // reads go on until Fill has completed them
 	}
 	if err := sl.ended(sl.reader.finish(ctx)); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -21,7 +22,8 @@ type store struct {
 	own
 	table   table
 	cache   cache
-	ranks   *device.Host // by node
+	devices *devrows.Reader // by which the GPU reads; nil: the host does
+	ranks   *device.Host    // by node
 	loaders featurestore.Loaders
 
 	course course
@@ -48,7 +50,21 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.loaders, err = s.source.Open(stack); err != nil {
 		return err
 	}
+	if o.reads != nil {
+		if err = s.readBy(o); err != nil {
+			return err
+		}
+	}
 	return s.decideBy(o)
+}
+
+// readBy has the GPU read the misses of training batches.
+func (s *store) readBy(o own) (err error) {
+	if s.devices, err = o.reads.Open(s.table.stack, o.gpu); err != nil {
+		return err
+	}
+	s.cache.(*gpuCache).devices = s.devices
+	return s.devices.Check(s.table.file)
 }
 
 // decideBy makes the policy.
@@ -211,6 +227,7 @@ func (s *store) Close() error {
 	if s.loaders != nil {
 		errs = append(errs, s.loaders.Close())
 	}
+	errs = append(errs, s.devices.Close())
 	if s.table.file != nil {
 		errs = append(errs, s.table.file.Close())
 	}

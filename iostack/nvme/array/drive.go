@@ -21,6 +21,7 @@ type drive struct {
 	maps   mappings
 	down   atomic.Bool  // workers are to park
 	life   atomic.Int64 // of the controller; raised once it was reset
+	lent   atomic.Bool  // somebody else drives some of its queues
 
 	space    nvme.Namespace
 	transfer int // bytes of a command
@@ -75,12 +76,18 @@ func (d *drive) mend() {
 	if !d.down.Load() || d.parked < d.users || d.users == 0 {
 		return
 	}
-	err := d.c.Reset(context.Background())
-	if have := len(d.c.Queues()); err == nil && have < len(d.s.workers) {
-		err = fmt.Errorf("%w: %d queues after a reset, not %d", nvme.ErrUnsupported, have, len(d.s.workers))
-	}
-	if err != nil {
-		d.lost = fmt.Errorf("%w; it was given up: %w", d.cause, errors.Join(err, d.c.Close()))
+	if d.lent.Load() {
+		// Whoever drives the other queues writes to rings that a reset would take away. The
+		// controller is left as it is until the stack is closed.
+		d.lost = fmt.Errorf("%w; it was given up: some of its queues are lent, so that it cannot be reset", d.cause)
+	} else {
+		err := d.c.Reset(context.Background())
+		if have := len(d.c.Queues()); err == nil && have < len(d.s.workers) {
+			err = fmt.Errorf("%w: %d queues after a reset, not %d", nvme.ErrUnsupported, have, len(d.s.workers))
+		}
+		if err != nil {
+			d.lost = fmt.Errorf("%w; it was given up: %w", d.cause, errors.Join(err, d.c.Close()))
+		}
 	}
 	d.parked = 0
 	d.life.Add(1)

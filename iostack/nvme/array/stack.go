@@ -25,6 +25,10 @@ type Options struct {
 	// of nvme.Options.
 	Timeout time.Duration
 	Now     func() time.Time
+
+	// Lent is how many queues each drive has for somebody else, of at least LentDepth entries
+	// if the drive has such: see Lend. Drives that have no queue left for it lend fewer.
+	Lent, LentDepth int
 }
 
 // Stack implements iostack.Stack on the queues of NVMe controllers. It holds one bounce
@@ -38,6 +42,7 @@ type Stack struct {
 	table   Table
 	bounce  *device.Host
 	now     func() time.Time
+	own     int // queues of each drive that the workers use: the first
 	running sync.WaitGroup
 	once    sync.Once
 	err     error // of Close
@@ -77,7 +82,7 @@ func New(ctx context.Context, transports []nvme.Transport, o Options, find func(
 	workers := min((o.Workers+perWorker-1)/perWorker, 4)
 	window := (o.Workers + workers - 1) / workers
 	for _, t := range transports {
-		c, err := nvme.Open(ctx, t, nvme.Options{Queues: workers, Depth: window + 1, Timeout: o.Timeout, Now: o.Now})
+		c, err := nvme.Open(ctx, t, nvme.Options{Queues: workers + o.Lent, Depth: max(window+1, min(o.Lent, 1)*o.LentDepth), Timeout: o.Timeout, Now: o.Now})
 		s.drives = append(s.drives, newDrive(s, c, t)) // closed by now if it failed
 		if err != nil {
 			return nil, err
@@ -90,6 +95,7 @@ func New(ctx context.Context, transports []nvme.Transport, o Options, find func(
 		}
 		o.MaxIO = min(o.MaxIO, d.transfer)
 	}
+	s.own = workers
 	o.Workers = min(o.Workers, workers*window)
 	if s.front, s.queue, err = frontend.New("nvme", o.Options); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ package dmabuf
 import (
 	"errors"
 	"fmt"
-	"time"
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -89,7 +89,6 @@ type Transport struct {
 	pool           *pool.Pool
 	chunks         map[*nvme.Memory]chunk
 	mapped         map[*nvme.Memory]int // of MapBuffer: the dma-buf
-	now            func() time.Time
 	closed         bool
 }
 
@@ -101,16 +100,17 @@ type chunk struct {
 
 var _ nvme.Transport = (*Transport)(nil)
 
-// Open makes a transport to the drive whose registers another transport reaches; function is
-// the drive's PCI address, such as 0000:01:00.0. Both are closed together. After an error,
-// of kind fault.ErrUsage where something is missing, the other is still the caller's to close.
-func Open(registers nvme.Transport, function string) (*Transport, error) {
-	return open(ioctl.Kernel, registers, function)
+// Open makes a transport to the drive with a PCI address, such as 0000:01:00.0. registers opens
+// the transport that reaches its registers; it is called once both nodes are there, so that no
+// drive is taken in vain, and what it returns is closed with the transport. What is missing is
+// an error of kind fault.ErrUsage.
+func Open(function string, registers func() (nvme.Transport, error)) (*Transport, error) {
+	return open(ioctl.Kernel, function, registers)
 }
 
-func open(system ioctl.System, registers nvme.Transport, function string) (_ *Transport, err error) {
+func open(system ioctl.System, function string, registers func() (nvme.Transport, error)) (_ *Transport, err error) {
 	t := &Transport{
-		Transport: registers, system: system, function: function, chunks: map[*nvme.Memory]chunk{}, mapped: map[*nvme.Memory]int{},
+		system: system, function: function, chunks: map[*nvme.Memory]chunk{}, mapped: map[*nvme.Memory]int{},
 	}
 	if len(function) >= len(attachment{}.function) {
 		return nil, fault.New(fault.ErrUsage, "dmabuf: %q is no address of a PCI function", function)
@@ -122,6 +122,9 @@ func open(system ioctl.System, registers nvme.Transport, function string) (_ *Tr
 	if t.exporter, err = system.Open(Exporter); err != nil {
 		err = fmt.Errorf("dmabuf: %w", ioctl.Refused(Exporter, err, "the kernel's udmabuf is not loaded (modprobe udmabuf)"))
 		return nil, errors.Join(err, system.Close(t.importer))
+	}
+	if t.Transport, err = registers(); err != nil {
+		return nil, errors.Join(err, system.Close(t.exporter), system.Close(t.importer))
 	}
 	return t, nil
 }
@@ -139,6 +142,14 @@ func (t *Transport) Registers() []byte {
 		return m.Registers()
 	}
 	return nil
+}
+
+// Mapped returns how many bytes of registers the other transport reaches.
+func (t *Transport) Mapped() int {
+	if m, ok := t.Transport.(interface{ Mapped() int }); ok {
+		return m.Mapped()
+	}
+	return math.MaxInt
 }
 
 // Alloc implements nvme.Transport. It takes huge pages, 2 MiB at a time.
@@ -194,22 +205,27 @@ func (t *Transport) Free(m *nvme.Memory) error {
 	return t.hidden(buffer)
 }
 
-// Close implements nvme.Transport. Where the controller cannot be disabled, its memory stays
-// as it is.
+// Close implements nvme.Transport.
 func (t *Transport) Close() error {
 	if t.closed {
 		return nil
 	}
 	t.closed = true
-	if err := nvme.Disable(t.Transport, t.now); err != nil {
-		return errors.Join(err, t.Transport.Close())
-	}
 	errs := []error{t.pool.Close()}
 	for _, buffer := range t.mapped {
 		errs = append(errs, t.hidden(buffer))
 	}
 	clear(t.mapped)
 	return errors.Join(append(errs, t.system.Close(t.exporter), t.system.Close(t.importer), t.Transport.Close())...)
+}
+
+// Abandon implements nvme.Transport: dma-bufs stay attached.
+func (t *Transport) Abandon() error {
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	return t.Transport.Abandon()
 }
 
 // visible attaches a dma-buf of n bytes, and returns what the drive has for its pages'

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +30,7 @@ func TestTransport(t *testing.T) {
 
 func reach(t *testing.T, n *nodes) *Transport {
 	t.Helper()
-	tr, err := open(n, registers{n.d, n}, function)
+	tr, err := open(n, function, n.registers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,16 +39,20 @@ func reach(t *testing.T, n *nodes) *Transport {
 
 // Without either node the machine is refused, with what is missing.
 func TestAbsent(t *testing.T) {
-	d := nvmetest.Drive(t, soft.Options{})
-	if _, err := Open(d, function); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "there is no /dev/dmabuf_import") {
+	never := func() (nvme.Transport, error) { t.Error("the drive is taken"); return nil, nil }
+	if _, err := Open(function, never); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "there is no /dev/dmabuf_import") {
 		t.Error(err)
 	}
-	n := newNodes(t, d)
+	n := newNodes(t, nvmetest.Drive(t, soft.Options{}))
 	n.absent = true
-	if _, err := open(n, registers{d, n}, function); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "modprobe udmabuf") {
+	if _, err := open(n, function, never); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "modprobe udmabuf") {
 		t.Error(err)
 	}
-	if _, err := open(n, registers{d, n}, "0000:01:00.0000"); !errors.Is(err, fault.ErrUsage) {
+	if _, err := open(n, "0000:01:00.0000", never); !errors.Is(err, fault.ErrUsage) {
+		t.Error(err)
+	}
+	n.absent = false // but the drive is not to be had
+	if _, err := open(n, function, func() (nvme.Transport, error) { return nil, unix.EBUSY }); !errors.Is(err, unix.EBUSY) {
 		t.Error(err)
 	}
 }
@@ -191,34 +194,29 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// still is registers of a controller that does not follow.
-type still struct {
+// abandoned is registers that say whether they were.
+type abandoned struct {
 	nvme.Transport
-	closed *bool
+	said *bool
 }
 
-func (s still) Load32(offset int) uint32 {
-	if offset == spec.CSTS {
-		return spec.Ready
-	}
-	return s.Transport.Load32(offset)
-}
-func (s still) Close() error { *s.closed = true; return nil }
+func (a abandoned) Abandon() error { *a.said = true; return nil }
 
-// The memory of a controller that cannot be disabled stays where it is.
-func TestStuck(t *testing.T) {
+// Abandoned memory stays where it is, and the registers' transport is abandoned too.
+func TestAbandon(t *testing.T) {
 	n := newNodes(t, nvmetest.Drive(t, soft.Options{}))
 	tr := reach(t, n)
 	m, err := tr.Alloc(4096)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := false
-	tr.Transport = still{tr.Transport, &closed}
-	now := time.Unix(0, 0)
-	tr.now = func() time.Time { now = now.Add(time.Second); return now }
-	if err := tr.Close(); !errors.Is(err, nvme.ErrTimeout) || !closed || len(n.attached) != 1 || len(n.views) != 1 {
-		t.Errorf("%v, closed %v, %d dma-bufs, %d views", err, closed, len(n.attached), len(n.views))
+	said := false
+	tr.Transport = abandoned{tr.Transport, &said}
+	for range 2 {
+		if err := tr.Abandon(); err != nil || !said || len(n.attached) != 1 || len(n.views) != 1 {
+			t.Errorf("%v, abandoned %v, %d dma-bufs, %d views", err, said, len(n.attached), len(n.views))
+		}
+		said = true
 	}
 	if _, err := tr.pool.Give(m); err != nil {
 		t.Error(err)

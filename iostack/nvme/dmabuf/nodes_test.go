@@ -195,6 +195,8 @@ func (n *nodes) answer(m *nvme.Memory, to []segment) error {
 	return nil
 }
 
+func (n *nodes) registers() (nvme.Transport, error) { return registers{n.d, n}, nil }
+
 // registers is the transport of a drive's registers: it has no memory to give.
 type registers struct {
 	*soft.Drive

@@ -34,6 +34,11 @@ type Options struct {
 	Batches        int           // micro-batches that were submitted and whose tickets were not ended; 0: 16
 	CompleteBlocks int           // blocks that complete; 0: 32, and not more than there are queues
 	Timeout        time.Duration // of the completions that a kernel waits for; 0: 10 s
+
+	// Shared says that the first so many queues of each drive are somebody else's, who goes on
+	// using the controllers after Close. 0: all are the array's, and Close stops them.
+	Shared int
+	Queues int // of each drive, at most; 0: all that are not shared
 }
 
 // Array is drives whose queues a GPU drives. One goroutine at a time uses it, attached to the
@@ -68,6 +73,7 @@ type Array struct {
 	tail     int            // that were reserved so far
 	reuse    *cuda.Event    // when slots that were given back are free; nil: they are
 	last     [2]*cuda.Event // of the last submission and the last completion
+	lost     bool           // a completion was missing
 }
 
 // allocated is memory of a transport's.
@@ -104,6 +110,30 @@ func (a *Array) Depth() int  { return a.depth }
 
 // Room returns the most requests that Submit takes now, if there is a record for them.
 func (a *Array) Room() int { return min(a.slots()-(a.tail-a.head), a.o.Requests) }
+
+// RequestBytes returns the most bytes of a request, MostRequests the most of a micro-batch.
+func (a *Array) RequestBytes() int { return a.slotBytes }
+func (a *Array) MostRequests() int { return a.o.Requests }
+
+// Takes returns what an array of so many drives takes, with so many queues of each that have
+// depth entries: of the host's memory, staging buffers and pinned memory, and of the device's.
+// The options have no zero values of sizes.
+func Takes(drives, queues, depth int, o Options) (host, device int64) {
+	a := &Array{o: o, drives: make([]*nvme.Controller, drives), per: queues, depth: depth, batches: make([]*batch, o.Batches)}
+	for i := range a.batches {
+		a.batches[i] = new(batch)
+	}
+	arena := new(cuda.Arena)
+	_, _, _ = a.buffers(arena) // which has room for all
+	slot := int64(o.RequestBytes)
+	if n := o.RequestBytes / nvme.Page; n > 2 {
+		slot += int64(listBytes(n - 1))
+	}
+	return int64(drives)*int64(a.slots())*slot + a.pinnedBytes(), arena.Used()
+}
+
+// pinnedBytes returns the bytes of the control block and of all outcomes.
+func (a *Array) pinnedBytes() int64 { return int64(4*ControlWords + a.o.Batches*8*a.outcomes()) }
 
 // registers is a transport whose registers are memory of the host's.
 type registers interface{ Registers() []byte }
@@ -155,8 +185,12 @@ func (a *Array) size() error {
 	}
 	for i, c := range a.drives {
 		space, queues := c.Namespace(), c.Queues()
-		if len(queues) == 0 {
-			return fmt.Errorf("%s has no queues", c.Transport().Name())
+		if len(queues) <= o.Shared {
+			return fmt.Errorf("%s has no queues for a GPU", c.Transport().Name())
+		}
+		queues = queues[o.Shared:]
+		if o.Queues > 0 {
+			queues = queues[:min(o.Queues, len(queues))]
 		}
 		if i == 0 {
 			a.namespace, a.perDrive, a.per, a.depth = space.ID, space.Blocks, len(queues), queues[0].Depth()
@@ -179,7 +213,7 @@ func (a *Array) size() error {
 	if o.Requests == 0 {
 		o.Requests = a.slots()
 	}
-	if o.RequestBytes%nvme.Page != 0 || o.RequestBytes < 0 || o.Requests < 0 || o.Batches < 0 || o.CompleteBlocks < 0 || o.Timeout < 0 {
+	if o.RequestBytes%nvme.Page != 0 || o.RequestBytes < 0 || o.Requests < 0 || o.Batches < 0 || o.CompleteBlocks < 0 || o.Timeout < 0 || o.Queues < 0 {
 		return fault.New(fault.ErrUsage, "an array of %+v", *o)
 	}
 	a.slotBytes = o.RequestBytes
@@ -190,7 +224,7 @@ func (a *Array) size() error {
 func (a *Array) borrow() error {
 	a.lent = make([][]nvme.Rings, len(a.drives))
 	for d, c := range a.drives {
-		for _, q := range c.Queues()[:a.per] {
+		for _, q := range c.Queues()[a.o.Shared:][:a.per] {
 			r, err := q.Lend()
 			if err == nil && r.Depth != a.depth {
 				err = fmt.Errorf("it has %d entries, others %d", r.Depth, a.depth)
@@ -257,7 +291,7 @@ func (a *Array) take() error {
 		return err
 	}
 	each := 8 * a.outcomes()
-	host, err := a.device.NewPinned(int64(4*ControlWords + a.o.Batches*each))
+	host, err := a.device.NewPinned(a.pinnedBytes())
 	if err != nil {
 		return err
 	}
@@ -401,14 +435,17 @@ func (a *Array) Abort() {
 }
 
 // Close disables the controllers, so that nothing is written to the array's memory any more,
-// and gives that back. The controllers are good for Reset and Close then. No work of the
-// array's may be under way on a stream. Closing twice does nothing.
+// and gives that back. The controllers are good for Reset and Close then. Controllers that
+// are shared go on; where a completion is missing, or a ticket was not ended, staging buffers
+// stay the transport's until it is closed. No work of the array's may be under way on a
+// stream. Closing twice does nothing.
 func (a *Array) Close() error { return a.release() }
 
 func (a *Array) release() error {
 	var errs []error
+	kept := a.o.Shared > 0 && (a.lost || len(a.free) < len(a.batches))
 	for d, lent := range a.lent {
-		if len(lent) > 0 {
+		if len(lent) > 0 && a.o.Shared == 0 {
 			errs = append(errs, a.drives[d].Stop(context.Background()))
 		}
 	}
@@ -416,7 +453,9 @@ func (a *Array) release() error {
 		p.Free()
 	}
 	for _, m := range a.memory {
-		errs = append(errs, m.t.Free(m.m))
+		if !kept {
+			errs = append(errs, m.t.Free(m.m))
+		}
 	}
 	for _, b := range a.batches {
 		for _, e := range []*cuda.Event{b.wasSubmitted, b.wasLanded} {

@@ -419,7 +419,8 @@ extern "C" __global__ void __launch_bounds__(SLOTS) nvme_read(Queue *queues, u32
 		if (!ended && t < now) {
 			u32 word, fate = 0;
 			Wait wait(timeout, control);
-			while (!completed(q, head + t, &word) && (fate = wait.over()) == 0)
+			// A queue that died for another slot gives this one no completion any more.
+			while (!completed(q, head + t, &word) && (fate = *(volatile u32 *)&dead) == 0 && (fate = wait.over()) == 0)
 				;
 			if (fate == 0) {
 				u32 slot = word & 0xffff;

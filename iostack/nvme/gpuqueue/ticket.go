@@ -123,6 +123,16 @@ func (a *Array) Complete(t *Ticket, s *cuda.Stream) error {
 	return nil
 }
 
+// Await makes a stream wait for the completions of a ticket that other streams were given.
+func (a *Array) Await(t *Ticket, s *cuda.Stream) error {
+	for _, b := range t.batches[:t.completed] {
+		if err := s.Wait(b.wasLanded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // region is slots of every drive that were reserved together. It outlives the record of its
 // micro-batch where an earlier one is not completed yet.
 type region struct {
@@ -181,9 +191,21 @@ func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 	return nil
 }
 
+// RequestError says which request failed first of a micro-batch. Err is a spec.Status, ErrLost
+// or ErrRequest.
+type RequestError struct {
+	Batch, Request int // of the ticket, of the micro-batch
+	Err            error
+}
+
+func (e *RequestError) Error() string {
+	return fmt.Sprintf("request %d of micro-batch %d: %v", e.Request, e.Batch, e.Err)
+}
+
+func (e *RequestError) Unwrap() error { return e.Err }
+
 // End waits on the host for the ticket's completions, and returns what went wrong with the
-// first request of each micro-batch that failed: a spec.Status, ErrLost or ErrRequest. The
-// ticket is as new then. Micro-batches that Complete has not seen are an error, and stay.
+// first request of each micro-batch that failed, a RequestError. The ticket is as new then. Micro-batches that Complete has not seen are an error, and stay.
 func (a *Array) End(t *Ticket) error {
 	if t.completed < len(t.batches) {
 		return fault.New(fault.ErrUsage, "%d micro-batches of a ticket that ends were not completed", len(t.batches)-t.completed)
@@ -194,7 +216,8 @@ func (a *Array) End(t *Ticket) error {
 			return err // the device is lost
 		}
 		if request, status := b.outcome(); status != 0 {
-			errs = append(errs, fmt.Errorf("request %d of micro-batch %d: %w", request, i, status.failed()))
+			a.lost = a.lost || status != StatusRefused && status >= StatusTimeout
+			errs = append(errs, &RequestError{i, int(request), status.failed()})
 		}
 		b.in, b.holds = Reads{}, nil
 		a.free = append(a.free, b)

@@ -32,7 +32,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -78,7 +77,6 @@ type Transport struct {
 	pool   *pool.Pool
 	mapped map[*nvme.Memory]uint64 // where it begins, of Map and MapDevice
 	starts map[uint64]bool         // where mappings begin
-	now    func() time.Time
 	closed bool
 }
 
@@ -123,6 +121,9 @@ func (t *Transport) Caution() string { return Unproven }
 
 // Registers returns the memory of BAR 0 that is mapped, for a GPU that rings doorbells.
 func (t *Transport) Registers() []byte { return t.bar }
+
+// Mapped returns the bytes of registers that are mapped, from the first on.
+func (t *Transport) Mapped() int { return len(t.bar) }
 
 // Load32 implements nvme.Transport.
 func (t *Transport) Load32(offset int) uint32 { return t.bar.Load32(offset) }
@@ -200,17 +201,12 @@ func (t *Transport) Free(m *nvme.Memory) error {
 	return t.hidden(start)
 }
 
-// Close implements nvme.Transport. Where the controller cannot be disabled, its memory stays
-// mapped.
+// Close implements nvme.Transport.
 func (t *Transport) Close() error {
 	if t.closed {
 		return nil
 	}
 	t.closed = true
-	if err := nvme.Disable(t, t.now); err != nil {
-		t.caller.end()
-		return err
-	}
 	errs := []error{t.pool.Close()}
 	for _, start := range t.mapped {
 		errs = append(errs, t.hidden(start))
@@ -220,6 +216,15 @@ func (t *Transport) Close() error {
 	t.bar = nil
 	t.caller.end()
 	return errors.Join(append(errs, t.system.Unmap(bar), t.system.Close(t.fd))...)
+}
+
+// Abandon implements nvme.Transport: memory stays mapped, and the node open.
+func (t *Transport) Abandon() error {
+	if !t.closed {
+		t.closed = true
+		t.caller.end()
+	}
+	return nil
 }
 
 // visible has the module map pages from an address on, and returns what the drive has for

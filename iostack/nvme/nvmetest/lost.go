@@ -18,12 +18,12 @@ import (
 func lost(t *testing.T, reach Reach) {
 	var drop atomic.Bool
 	drop.Store(true)
-	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop.Load()} }})
+	_, d := Serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Drop: drop.Load()} }})
 	now, step := time.Unix(0, 0), time.Duration(0)
-	c := open(t, reach(t, d), nvme.Options{Now: func() time.Time { now = now.Add(step); return now }, Timeout: time.Hour})
+	c := Open(t, reach(t, d), nvme.Options{Now: func() time.Time { now = now.Add(step); return now }, Timeout: time.Hour})
 	step = time.Second
 	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c.Transport(), 4096)
+	m := Alloc(t, c.Transport(), 4096)
 	cmd := space.Transfer(spec.Read, 0, 1)
 	_, err := q.Do(&cmd, m, 0, 512)
 	if !errors.Is(err, nvme.ErrTimeout) || !strings.Contains(err.Error(), "opcode 02h") || !strings.Contains(err.Error(), "1 under way") {

@@ -45,8 +45,8 @@ func Run(t *testing.T, reach Reach) {
 
 const size = 4 << 20
 
-// serve makes a drive of random bytes.
-func serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
+// Serve makes a drive of 4 MiB of random bytes, which is closed with the test.
+func Serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
 	t.Helper()
 	content = make([]byte, size)
 	rand.NewChaCha8([32]byte{1}).Read(content)
@@ -66,7 +66,8 @@ func serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
 	return content, d
 }
 
-func open(t *testing.T, tr nvme.Transport, o nvme.Options) *nvme.Controller {
+// Open brings a controller up, which is closed with the test.
+func Open(t *testing.T, tr nvme.Transport, o nvme.Options) *nvme.Controller {
 	t.Helper()
 	c, err := nvme.Open(context.Background(), tr, o)
 	if err != nil {
@@ -80,7 +81,8 @@ func open(t *testing.T, tr nvme.Transport, o nvme.Options) *nvme.Controller {
 	return c
 }
 
-func alloc(t *testing.T, tr nvme.Transport, n int) *nvme.Memory {
+// Alloc returns memory of a transport's.
+func Alloc(t *testing.T, tr nvme.Transport, n int) *nvme.Memory {
 	t.Helper()
 	m, err := tr.Alloc(n)
 	if err != nil {
@@ -90,7 +92,7 @@ func alloc(t *testing.T, tr nvme.Transport, n int) *nvme.Memory {
 }
 
 func bringUp(t *testing.T, reach Reach) {
-	_, d := serve(t, soft.Options{Queues: 3})
+	_, d := Serve(t, soft.Options{Queues: 3})
 	tr := reach(t, d)
 	if tr.Name() == "" {
 		t.Error("the transport has no name")
@@ -98,7 +100,7 @@ func bringUp(t *testing.T, reach Reach) {
 	if tr.Load64(spec.CAP) != d.Load64(spec.CAP) || tr.Load32(spec.VS) != 1<<16|4<<8 || tr.Load32(spec.CAP+4) != uint32(tr.Load64(spec.CAP)>>32) {
 		t.Errorf("CAP is %x, VS %x", tr.Load64(spec.CAP), tr.Load32(spec.VS))
 	}
-	c := open(t, tr, nvme.Options{Queues: 8, Depth: 1 << 15})
+	c := Open(t, tr, nvme.Options{Queues: 8, Depth: 1 << 15})
 	if id := c.Identity(); id.MaxTransfer != 128<<10 || id.Namespaces != 1 || id.Model == "" {
 		t.Errorf("%+v", id)
 	}
@@ -113,7 +115,7 @@ func bringUp(t *testing.T, reach Reach) {
 // Memory is zeroed also when it was used before, of whole pages that nothing else has, and
 // contiguous up to what is promised.
 func memory(t *testing.T, reach Reach) {
-	_, d := serve(t, soft.Options{})
+	_, d := Serve(t, soft.Options{})
 	tr := reach(t, d)
 	defer func() {
 		if err := tr.Close(); err != nil {
@@ -125,7 +127,7 @@ func memory(t *testing.T, reach Reach) {
 	for range 2 {
 		var all []*nvme.Memory
 		for _, n := range sizes {
-			m := alloc(t, tr, n)
+			m := Alloc(t, tr, n)
 			all = append(all, m)
 			if len(m.Bytes) < n || len(m.Bytes)%nvme.Page != 0 || len(m.Pages) != len(m.Bytes)/nvme.Page || uintptr(unsafe.Pointer(&m.Bytes[0]))%nvme.Page != 0 {
 				t.Errorf("%d bytes: %d at %p in %d pages", n, len(m.Bytes), &m.Bytes[0], len(m.Pages))
@@ -166,8 +168,8 @@ func memory(t *testing.T, reach Reach) {
 // Memory that the host has is read into, if the transport can map it, and not any more when
 // it was given back.
 func others(t *testing.T, reach Reach) {
-	content, d := serve(t, soft.Options{})
-	c := open(t, reach(t, d), nvme.Options{})
+	content, d := Serve(t, soft.Options{})
+	c := Open(t, reach(t, d), nvme.Options{})
 	tr, q, space := c.Transport(), c.Queues()[0], c.Namespace()
 	host, err := device.NewHost(4 * nvme.Page)
 	if err != nil {
@@ -201,13 +203,13 @@ func others(t *testing.T, reach Reach) {
 
 // Doorbells that lie far apart, further than a transport may map at first.
 func far(t *testing.T, reach Reach) {
-	content, d := serve(t, soft.Options{StrideShift: 4, Queues: 40})
-	c := open(t, reach(t, d), nvme.Options{Queues: 40, Depth: 4})
+	content, d := Serve(t, soft.Options{StrideShift: 4, Queues: 40})
+	c := Open(t, reach(t, d), nvme.Options{Queues: 40, Depth: 4})
 	if n := len(c.Queues()); n != 40 {
 		t.Fatalf("%d queues", n)
 	}
 	q, space := c.Queues()[39], c.Namespace()
-	m := alloc(t, c.Transport(), 4096)
+	m := Alloc(t, c.Transport(), 4096)
 	cmd := space.Transfer(spec.Read, 9, 1)
 	if _, err := q.Do(&cmd, m, 0, 512); err != nil || !bytes.Equal(m.Bytes[:512], content[9*512:10*512]) {
 		t.Errorf("queue %d: other bytes, or %v", q.ID(), err)
@@ -216,10 +218,10 @@ func far(t *testing.T, reach Reach) {
 
 // Closing disables the controller, also twice, also when nothing was opened on it.
 func closing(t *testing.T, reach Reach) {
-	_, d := serve(t, soft.Options{})
+	_, d := Serve(t, soft.Options{})
 	tr := reach(t, d)
-	c := open(t, tr, nvme.Options{Queues: 2})
-	alloc(t, tr, 10<<20) // and never freed
+	c := Open(t, tr, nvme.Options{Queues: 2})
+	Alloc(t, tr, 10<<20) // and never freed
 	for range 2 {
 		if err := errors.Join(c.Close(), tr.Close()); err != nil {
 			t.Fatal(err)
@@ -230,7 +232,7 @@ func closing(t *testing.T, reach Reach) {
 			t.Errorf("the controller is on: CSTS %08xh", v)
 		}
 	}
-	_, d = serve(t, soft.Options{})
+	_, d = Serve(t, soft.Options{})
 	if err := reach(t, d).Close(); err != nil {
 		t.Error(err)
 	}
@@ -241,6 +243,6 @@ func closing(t *testing.T, reach Reach) {
 
 // Drive returns a drive of 4 MiB for tests of a transport's own.
 func Drive(t *testing.T, o soft.Options) *soft.Drive {
-	_, d := serve(t, o)
+	_, d := Serve(t, o)
 	return d
 }

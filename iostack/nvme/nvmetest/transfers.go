@@ -20,10 +20,10 @@ func reads(t *testing.T, reach Reach) {
 		for _, stride := range []int{0, 4} {
 			rnd := rand.New(rand.NewPCG(uint64(depth), uint64(stride)))
 			fates := rand.New(rand.NewPCG(uint64(stride), uint64(depth))) // the controller's
-			content, d := serve(t, soft.Options{StrideShift: stride, Fate: func(*spec.Command) soft.Fate {
+			content, d := Serve(t, soft.Options{StrideShift: stride, Fate: func(*spec.Command) soft.Fate {
 				return soft.Fate{Hold: fates.IntN(4) * fates.IntN(2)}
 			}})
-			c := open(t, reach(t, d), nvme.Options{Depth: depth, Queues: 2})
+			c := Open(t, reach(t, d), nvme.Options{Depth: depth, Queues: 2})
 			for _, q := range c.Queues() {
 				space := c.Namespace()
 				type read struct {
@@ -31,7 +31,7 @@ func reads(t *testing.T, reach Reach) {
 					n, at int
 				}
 				const each = 132 << 10
-				m := alloc(t, c.Transport(), (depth-1)*each)
+				m := Alloc(t, c.Transport(), (depth-1)*each)
 				var free []int
 				for i := range depth - 1 {
 					free = append(free, i)
@@ -78,10 +78,10 @@ func reads(t *testing.T, reach Reach) {
 
 // What is written is read back, and is in the file after a flush.
 func writes(t *testing.T, reach Reach) {
-	content, d := serve(t, soft.Options{BlockBytes: 4096})
-	c := open(t, reach(t, d), nvme.Options{})
+	content, d := Serve(t, soft.Options{BlockBytes: 4096})
+	c := Open(t, reach(t, d), nvme.Options{})
 	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c.Transport(), 64<<10)
+	m := Alloc(t, c.Transport(), 64<<10)
 	for i := range m.Bytes {
 		m.Bytes[i] = byte(i * 7)
 	}

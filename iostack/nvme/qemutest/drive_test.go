@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/spec"
 )
 
@@ -68,7 +69,7 @@ func reads(t *testing.T, c *nvme.Controller, q *nvme.Queue, content []byte, n, t
 	t.Helper()
 	space := c.Namespace()
 	each := (n+nvme.Page-1)/nvme.Page*nvme.Page + nvme.Page
-	m := alloc(t, c, (q.Depth()-1)*each)
+	m := nvmetest.Alloc(t, c.Transport(), (q.Depth()-1)*each)
 	defer c.Transport().Free(m)
 	fill(m.Bytes, 0xa5)
 	type read struct {
@@ -125,7 +126,7 @@ func TestDriveWrites(t *testing.T) {
 		d, space := drives[which], c.Namespace()
 		content := d.content()
 		r := rand.New(rand.NewPCG(3, uint64(which)))
-		m := alloc(t, c, 1<<20)
+		m := nvmetest.Alloc(t, c.Transport(), 1<<20)
 		for range 40 {
 			n := (1 + r.IntN(min(c.Identity().MaxTransfer, 256<<10)/d.blockBytes)) * d.blockBytes
 			first, at := r.IntN(d.size/d.blockBytes-n/d.blockBytes), 4*r.IntN(nvme.Page)
@@ -193,7 +194,7 @@ func TestDriveLimits(t *testing.T) {
 	for _, which := range []int{small, large} {
 		c := open(t, which, nvme.Options{})
 		d, q, space := drives[which], c.Queues()[0], c.Namespace()
-		m := alloc(t, c, 16<<20)
+		m := nvmetest.Alloc(t, c.Transport(), 16<<20)
 		most := nvme.Page << d.transfer / d.blockBytes
 		for _, x := range []struct {
 			what      string
@@ -218,7 +219,7 @@ func TestDriveLimits(t *testing.T) {
 			cmd.SetHead(x.opcode, 0, x.namespace)
 			cmd.SetBlocks(x.first, x.blocks)
 			n := x.blocks * d.blockBytes
-			lists := alloc(t, c, (n/nvme.Page/500+2)*nvme.Page)
+			lists := nvmetest.Alloc(t, c.Transport(), (n/nvme.Page/500+2)*nvme.Page)
 			point(&cmd, m, n, lists)
 			if _, err := q.Do(&cmd, nil, 0, 0); x.want.Failed() && !errors.Is(err, x.want) || !x.want.Failed() && err != nil {
 				t.Errorf("drive %d: %s: %v, want %v", which, x.what, err, x.want)
@@ -271,7 +272,7 @@ func admin(opcode byte, ten, eleven uint32, one uint64) (cmd spec.Command) {
 func TestDriveDeleteQueues(t *testing.T) {
 	c := open(t, small, nvme.Options{Depth: 64})
 	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c, 64<<10)
+	m := nvmetest.Alloc(t, c.Transport(), 64<<10)
 	for range q.Room() {
 		cmd := space.Transfer(spec.Read, 0, 128)
 		if err := q.Submit(&cmd, m, 0, 64<<10, 0); err != nil {
@@ -318,7 +319,7 @@ func TestDriveDeleteQueues(t *testing.T) {
 // are gone, and it crashes.
 func TestDriveResetInFlight(t *testing.T) {
 	c := open(t, slow, nvme.Options{Depth: 128, Queues: 4})
-	m := alloc(t, c, 128<<10)
+	m := nvmetest.Alloc(t, c.Transport(), 128<<10)
 	inFlight := 0
 	for round := range 4 {
 		space := c.Namespace()

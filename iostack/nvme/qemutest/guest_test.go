@@ -1,7 +1,6 @@
 package qemutest
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/soft"
 	"diskgnn/iostack/nvme/sysfs"
 )
@@ -25,6 +25,7 @@ type drive struct {
 	transfer   uint // MDTS, of pages
 	size       int
 	table      bool // has a partition table
+	empty      bool // holds zeros
 	latency    time.Duration
 }
 
@@ -33,6 +34,7 @@ const (
 	large  = 1 // blocks of 4 KiB, transfers of 4 MiB: PRP lists of several pages
 	tabled = 2 // with a partition table
 	slow   = 3 // of zeroes, which take their time
+	zeroes = 4 // of zeroes, for a volume
 )
 
 // drives are the drives, in the order of their PCI addresses in the guest.
@@ -40,13 +42,14 @@ var drives = []drive{
 	small:  {blockBytes: 512, transfer: 5, size: 32 << 20},
 	large:  {blockBytes: 4096, transfer: 10, size: 32 << 20},
 	tabled: {blockBytes: 512, transfer: 5, size: 4 << 20, table: true},
-	slow:   {blockBytes: 512, transfer: 5, size: 1 << 20, latency: 400 * time.Millisecond},
+	slow:   {blockBytes: 512, transfer: 5, size: 1 << 20, empty: true, latency: 400 * time.Millisecond},
+	zeroes: {blockBytes: 4096, transfer: 7, size: 16 << 20, empty: true},
 }
 
 // content returns what a drive holds at first.
 func (d drive) content() []byte {
 	b := make([]byte, d.size)
-	if d.latency > 0 {
+	if d.empty {
 		return b
 	}
 	rand.NewChaCha8([32]byte{byte(d.transfer)}).Read(b)
@@ -144,7 +147,7 @@ func ready(t *testing.T, address string) (node string) {
 // open brings a drive up, which is closed with the test.
 func open(t *testing.T, which int, o nvme.Options) *nvme.Controller {
 	t.Helper()
-	return up(t, reach(t, which), o)
+	return nvmetest.Open(t, reach(t, which), o)
 }
 
 // reach returns a transport to a drive.
@@ -175,27 +178,4 @@ func inSoftware(t *testing.T, which int) nvme.Transport {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func up(t *testing.T, d nvme.Transport, o nvme.Options) *nvme.Controller {
-	t.Helper()
-	c, err := nvme.Open(context.Background(), d, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
-func alloc(t *testing.T, c *nvme.Controller, n int) *nvme.Memory {
-	t.Helper()
-	m, err := c.Transport().Alloc(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/spec"
 	"diskgnn/iostack/nvme/sysfs"
 )
@@ -41,7 +42,7 @@ func TestDriveCrash(t *testing.T) {
 	}
 	if os.Getenv(crash) != "" {
 		c := open(t, slow, nvme.Options{})
-		m := alloc(t, c, 64<<10)
+		m := nvmetest.Alloc(t, c.Transport(), 64<<10)
 		space := c.Namespace()
 		for range c.Queues()[0].Room() {
 			cmd := space.Transfer(spec.Read, 0, 128)

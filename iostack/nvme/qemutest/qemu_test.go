@@ -32,14 +32,27 @@ func TestQEMU(t *testing.T) {
 		t.Skip(toolchain + " does not say where QEMU is: make test-nvme does")
 	}
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "init")
-	build := exec.Command("go", "test", "-c", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the guest's program: %v\n%s", err, out)
+	tests, program := filepath.Join(dir, "init"), filepath.Join(dir, "program")
+	for _, args := range [][]string{
+		{"test", "-c", "-o", tests, "."},
+		{"build", "-ldflags", "-s -w", "-o", program, "diskgnn/cmd/diskgnn"},
+	} {
+		build := exec.Command("go", args...)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build what the guest runs: %v\n%s", err, out)
+		}
+	}
+	libraries, err := librariesOf(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"init": tests, guestProgram: program}
+	for _, name := range libraries {
+		files[strings.TrimPrefix(name, "/")] = name
 	}
 	initramfs := filepath.Join(dir, "initramfs")
-	if err := pack(initramfs, binary); err != nil {
+	if err := pack(initramfs, files); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -139,40 +152,4 @@ func TestParse(t *testing.T) {
 	if len(results) != 2 || results[0] != want[0] || results[1] != want[1] || !strings.HasSuffix(output, ended+"1\n") {
 		t.Errorf("%q\n%s", results, output)
 	}
-}
-
-// pack writes the guest's initial file system, a cpio archive of the form newc: the program as
-// /init, and a console, which is the standard output of the former.
-func pack(name, program string) error {
-	b, err := os.ReadFile(program)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	for i, f := range []struct {
-		name         string
-		mode         int
-		major, minor int
-		data         []byte
-	}{
-		{"dev", 0o040755, 0, 0, nil},
-		{"dev/console", 0o020600, 5, 1, nil},
-		{"init", 0o100755, 0, 0, b},
-		{"TRAILER!!!", 0, 0, 0, nil},
-	} {
-		// ino, mode, uid, gid, nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor, namesize, check
-		fmt.Fprint(&out, "070701")
-		for _, v := range []int{i + 1, f.mode, 0, 0, 1, 0, len(f.data), 0, 0, f.major, f.minor, len(f.name) + 1, 0} {
-			fmt.Fprintf(&out, "%08x", v)
-		}
-		fmt.Fprintf(&out, "%s\x00", f.name)
-		for out.Len()%4 != 0 {
-			out.WriteByte(0)
-		}
-		out.Write(f.data)
-		for out.Len()%4 != 0 {
-			out.WriteByte(0)
-		}
-	}
-	return os.WriteFile(name, out.Bytes(), 0o600)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/spec"
 )
 
@@ -409,7 +410,7 @@ const traceLength = 10000
 // with, and what the drive holds then.
 func follow(t *testing.T, c *nvme.Controller, steps []step) (ends []spec.Status, content []byte) {
 	t.Helper()
-	w := &world{c: c, data: alloc(t, c, len(blank.data.Bytes)), lists: alloc(t, c, len(blank.lists.Bytes)), rings: alloc(t, c, len(blank.rings.Bytes))}
+	w := &world{c: c, data: nvmetest.Alloc(t, c.Transport(), len(blank.data.Bytes)), lists: nvmetest.Alloc(t, c.Transport(), len(blank.lists.Bytes)), rings: nvmetest.Alloc(t, c.Transport(), len(blank.rings.Bytes))}
 	for i, s := range steps {
 		cmd, isAdmin := s.make(w)
 		var err error
@@ -424,7 +425,7 @@ func follow(t *testing.T, c *nvme.Controller, steps []step) (ends []spec.Status,
 		}
 		ends = append(ends, end)
 	}
-	m, space := alloc(t, c, 128<<10), c.Namespace()
+	m, space := nvmetest.Alloc(t, c.Transport(), 128<<10), c.Namespace()
 	for first := uint64(0); first < space.Blocks; first += transferMost {
 		cmd := space.Transfer(spec.Read, first, transferMost)
 		if _, err := c.Queues()[0].Do(&cmd, m, 0, len(m.Bytes)); err != nil {
@@ -443,7 +444,7 @@ func TestDriveTrace(t *testing.T) {
 		n = 3000
 	}
 	steps := trace(16, n)
-	software := up(t, inSoftware(t, small), nvme.Options{Depth: 16})
+	software := nvmetest.Open(t, inSoftware(t, small), nvme.Options{Depth: 16})
 	ends, content := follow(t, software, steps)
 	judge(t, "soft", steps, ends, func(k *kase) spec.Status { return k.want })
 	if !inGuest {
@@ -460,7 +461,7 @@ func TestDriveTrace(t *testing.T) {
 	if !bytes.Equal(got, content) {
 		t.Error("the drives hold other bytes")
 	}
-	restore(t, c, alloc(t, c, 1<<20), drives[small].content())
+	restore(t, c, nvmetest.Alloc(t, c.Transport(), 1<<20), drives[small].content())
 }
 
 // judge compares what commands ended with, a line for each case.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/soft"
 	"diskgnn/iostack/nvme/spec"
 )
@@ -16,11 +17,11 @@ import (
 func TestAbort(t *testing.T) {
 	var stuck atomic.Bool
 	stuck.Store(true)
-	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Stuck: stuck.Load()} }})
+	_, d := nvmetest.Serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate { return soft.Fate{Stuck: stuck.Load()} }})
 	now := time.Unix(0, 0)
-	c := open(t, d, nvme.Options{Now: func() time.Time { return now }, Timeout: time.Hour})
+	c := nvmetest.Open(t, d, nvme.Options{Now: func() time.Time { return now }, Timeout: time.Hour})
 	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c, 4096)
+	m := nvmetest.Alloc(t, d, 4096)
 	told := make(chan bool, 1)
 	d.Notify(q.ID(), func() {
 		select {

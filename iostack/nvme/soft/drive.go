@@ -264,3 +264,6 @@ func (d *Drive) Close() error {
 	}
 	return errors.Join(append(errs, unix.Munmap(d.bar), d.file.Close())...)
 }
+
+// Abandon implements nvme.Transport: nothing writes once the controller's goroutine has ended.
+func (d *Drive) Abandon() error { return d.Close() }

@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/soft"
 	"diskgnn/iostack/nvme/spec"
 )
 
 // Pages of a command lie in the order of its list, wherever they are in memory.
 func TestPagesInAnyOrder(t *testing.T) {
-	content, d := serve(t, soft.Options{})
-	c := open(t, d, nvme.Options{})
+	content, d := nvmetest.Serve(t, soft.Options{})
+	c := nvmetest.Open(t, d, nvme.Options{})
 	space := c.Namespace()
-	m := alloc(t, c, 9*4096)
+	m := nvmetest.Alloc(t, d, 9*4096)
 	list := m.Bytes[8*4096:]
 	order := []int{5, 2, 3, 7, 0, 1, 6, 4}
 	for i, page := range order[1:] {
@@ -37,13 +38,13 @@ func TestPagesInAnyOrder(t *testing.T) {
 // A command that is held ends when all others did, but for those that are stuck.
 func TestHeldBesideStuck(t *testing.T) {
 	n := 0
-	_, d := serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate {
+	_, d := nvmetest.Serve(t, soft.Options{Fate: func(*spec.Command) soft.Fate {
 		n++
 		return soft.Fate{Stuck: n == 1, Hold: 9 * (n - 1)}
 	}})
-	c := open(t, d, nvme.Options{})
+	c := nvmetest.Open(t, d, nvme.Options{})
 	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c, 4096)
+	m := nvmetest.Alloc(t, d, 4096)
 	for tag := range uint64(2) {
 		cmd := space.Transfer(spec.Read, 0, 1)
 		if err := q.Submit(&cmd, m, 0, 512, tag); err != nil {

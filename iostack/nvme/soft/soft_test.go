@@ -2,14 +2,9 @@ package soft_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/nvmetest"
 	"diskgnn/iostack/nvme/soft"
@@ -18,57 +13,17 @@ import (
 
 const size = 4 << 20
 
-// serve makes a file of random bytes and a drive that serves it.
-func serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
-	t.Helper()
-	content = make([]byte, size)
-	r := rand.NewChaCha8([32]byte{1})
-	r.Read(content)
-	name := filepath.Join(t.TempDir(), "drive")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d, err := soft.Open(vfs.OS, name, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content, d
-}
-
-func open(t *testing.T, d *soft.Drive, o nvme.Options) *nvme.Controller {
-	t.Helper()
-	c, err := nvme.Open(context.Background(), d, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 // A drive that is reached by itself is the first transport of the suite.
 func TestTransport(t *testing.T) {
 	nvmetest.Run(t, func(_ *testing.T, d *soft.Drive) nvme.Transport { return d })
 }
 
-func alloc(t *testing.T, c *nvme.Controller, n int) *nvme.Memory {
-	t.Helper()
-	m, err := c.Transport().Alloc(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // What is malformed gets the status that the specification has for it.
 func TestStatuses(t *testing.T) {
-	_, d := serve(t, soft.Options{})
-	c := open(t, d, nvme.Options{})
+	_, d := nvmetest.Serve(t, soft.Options{})
+	c := nvmetest.Open(t, d, nvme.Options{})
 	q := c.Queues()[0]
-	m := alloc(t, c, 1<<20)
+	m := nvmetest.Alloc(t, d, 1<<20)
 	io := func(opcode byte, namespace uint32, first uint64, n int) (cmd spec.Command) {
 		cmd.SetHead(opcode, 0, namespace)
 		cmd.SetBlocks(first, n)
@@ -152,10 +107,10 @@ func TestStatuses(t *testing.T) {
 
 // A drive without a medium moves no byte, and refuses what is malformed all the same.
 func TestNull(t *testing.T) {
-	_, d := serve(t, soft.Options{Null: true})
-	c := open(t, d, nvme.Options{})
+	_, d := nvmetest.Serve(t, soft.Options{Null: true})
+	c := nvmetest.Open(t, d, nvme.Options{})
 	q, space := c.Queues()[0], c.Namespace()
-	m := alloc(t, c, 128<<10)
+	m := nvmetest.Alloc(t, d, 128<<10)
 	for i := range 3 * q.Depth() {
 		cmd := space.Transfer(spec.Read, uint64(i), 256)
 		if _, err := q.Do(&cmd, m, 0, 128<<10); err != nil {
@@ -177,8 +132,8 @@ func TestNull(t *testing.T) {
 
 // A queue is lent as it was created, and not used by its owner any more.
 func TestLend(t *testing.T) {
-	_, d := serve(t, soft.Options{StrideShift: 2})
-	c := open(t, d, nvme.Options{Queues: 2, Depth: 8})
+	_, d := nvmetest.Serve(t, soft.Options{StrideShift: 2})
+	c := nvmetest.Open(t, d, nvme.Options{Queues: 2, Depth: 8})
 	q, space := c.Queues()[1], c.Namespace()
 	r, err := q.Lend()
 	if err != nil {
@@ -187,7 +142,7 @@ func TestLend(t *testing.T) {
 	if r.ID != 2 || r.Depth != 8 || r.Submission != 0x1000+4*16 || r.Completion != 0x1000+5*16 || len(r.SQ.Bytes) < 8*64 || len(r.CQ.Bytes) < 8*16 {
 		t.Errorf("%+v", r)
 	}
-	m := alloc(t, c, 4096)
+	m := nvmetest.Alloc(t, d, 4096)
 	cmd := space.Transfer(spec.Read, 0, 1)
 	if err := q.Submit(&cmd, m, 0, 512, 0); !errors.Is(err, nvme.ErrLent) {
 		t.Errorf("%v", err)

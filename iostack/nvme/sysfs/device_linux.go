@@ -4,20 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/internal/mmio"
+	"diskgnn/iostack/nvme/internal/pool"
 )
 
 // Device is a PCI function that was taken: a transport.
 type Device struct {
 	f         *function
-	registers []byte
+	registers mmio.Registers
 	helper    *helper
 
 	mu     sync.Mutex // of what follows
-	pool   *pool
+	memory *memory
+	pool   *pool.Pool // of it
 	closed bool
 }
 
@@ -26,31 +30,34 @@ var _ nvme.Transport = (*Device)(nil)
 // Open takes the PCI function with an address such as 0000:01:00.0 from the kernel's driver.
 // The errors of a function that is not to be taken are of kind fault.ErrInput.
 func Open(address string, o Options) (*Device, error) {
+	begin := time.Now()
+	o.pause = func() bool { time.Sleep(10 * time.Millisecond); return time.Since(begin) < arrival }
 	return open(address, o, unix.MFD_HUGETLB|unix.MFD_HUGE_2MB, o.root.physical)
 }
 
 func open(address string, o Options, flags int, frame func(uintptr) (uint64, error)) (_ *Device, err error) {
-	f, err := inspect(o.root, address, o.Force)
+	f, err := inspect(address, o)
 	if err != nil {
 		return nil, err
 	}
 	d := &Device{f: f}
-	if d.pool, err = newPool(flags, frame); err != nil {
+	if d.memory, err = newMemory(flags, frame); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
+	d.pool = pool.New(d.memory)
 	// What fails for want of rights or memory fails before anything is changed.
-	first, err := d.pool.alloc(nvme.Page)
+	first, err := d.pool.Take(nvme.Page)
 	if err == nil {
-		err = d.pool.release(first)
+		_, err = d.pool.Give(first)
 	}
 	if err == nil {
-		d.helper, err = f.newHelper(d.pool.file)
+		d.helper, err = f.newHelper(d.memory.file)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), f.close(), d.pool.close())
+		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), f.close(), d.release())
 	}
 	if err := f.unbind(); err != nil {
-		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), d.helper.giveBack(), f.close(), d.pool.close())
+		return nil, errors.Join(fmt.Errorf("take %s: %w", address, err), d.helper.giveBack(), f.close(), d.release())
 	}
 	d.helper.taken()
 	if err = errors.Join(f.unclaim(), f.enable()); err == nil {
@@ -68,17 +75,20 @@ func (d *Device) Name() string { return "sysfs:" + d.f.address }
 // Registers returns the memory of BAR 0, for those that map it: a GPU.
 func (d *Device) Registers() []byte { return d.registers }
 
+// Mapped returns the bytes of BAR 0, all of which are mapped.
+func (d *Device) Mapped() int { return len(d.registers) }
+
 // Load32 implements nvme.Transport.
-func (d *Device) Load32(offset int) uint32 { return load32(d.registers, offset) }
+func (d *Device) Load32(offset int) uint32 { return d.registers.Load32(offset) }
 
 // Load64 implements nvme.Transport.
-func (d *Device) Load64(offset int) uint64 { return load64(d.registers, offset) }
+func (d *Device) Load64(offset int) uint64 { return d.registers.Load64(offset) }
 
 // Store32 implements nvme.Transport.
-func (d *Device) Store32(offset int, v uint32) { store32(d.registers, offset, v) }
+func (d *Device) Store32(offset int, v uint32) { d.registers.Store32(offset, v) }
 
 // Store64 implements nvme.Transport.
-func (d *Device) Store64(offset int, v uint64) { store64(d.registers, offset, v) }
+func (d *Device) Store64(offset int, v uint64) { d.registers.Store64(offset, v) }
 
 // Alloc implements nvme.Transport: memory of huge pages.
 func (d *Device) Alloc(n int) (*nvme.Memory, error) {
@@ -87,7 +97,7 @@ func (d *Device) Alloc(n int) (*nvme.Memory, error) {
 	if d.closed {
 		return nil, nvme.ErrClosed
 	}
-	m, err := d.pool.alloc(n)
+	m, err := d.pool.Take(n)
 	if err != nil {
 		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, d.Name(), err)
 	}
@@ -104,11 +114,18 @@ func (d *Device) Free(m *nvme.Memory) error {
 	if d.closed {
 		return nvme.ErrClosed
 	}
-	return d.pool.release(m)
+	known, err := d.pool.Give(m)
+	if !known {
+		return fmt.Errorf("free memory that %s did not give", d.Name())
+	}
+	return err
 }
 
+// release gives all memory back.
+func (d *Device) release() error { return errors.Join(d.pool.Close(), d.memory.file.Close()) }
+
 // Close implements nvme.Transport: the kernel's driver has the function again when it
-// returns. Closing twice does nothing.
+// returns. Where it could not be given back, the memory stays, as it may be written to.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,11 +137,16 @@ func (d *Device) Close() error {
 	if errors.Is(err, errGone) {
 		err = d.f.tree.giveBack(d.f.address, d.f.driver)
 	}
+	if bar := d.registers; bar != nil {
+		d.registers = nil
+		err = errors.Join(err, unix.Munmap(bar))
+	}
 	if err != nil {
-		err = fmt.Errorf("give %s back: %w", d.f.address, err)
+		return errors.Join(fmt.Errorf("give %s back: %w", d.f.address, err), d.f.close())
 	}
-	if d.registers != nil {
-		err = errors.Join(err, unix.Munmap(d.registers))
-	}
-	return errors.Join(err, d.f.close(), d.pool.close())
+	return errors.Join(d.f.close(), d.release())
 }
+
+// Abandon implements nvme.Transport: Close tries again to stop the controller, and takes the
+// right to be a bus master away, without which it writes to no memory.
+func (d *Device) Abandon() error { return d.Close() }

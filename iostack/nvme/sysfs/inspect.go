@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -56,9 +57,14 @@ func (f *function) close() error {
 	return err
 }
 
+// arrival is how long the block devices of a function are waited for. The kernel's driver looks
+// for them by itself once it has the function, which may have been given back a moment ago.
+const arrival = 5 * time.Second
+
 // inspect says whether a function may be taken. If so, it is locked until close, and its block
 // devices are claimed until unclaim.
-func inspect(t tree, address string, force bool) (_ *function, err error) {
+func inspect(address string, o Options) (_ *function, err error) {
+	t, force := o.root, o.Force
 	refuse := func(format string, args ...any) error {
 		return fault.New(fault.ErrInput, "%s is not taken: "+format, append([]any{address}, args...)...)
 	}
@@ -100,6 +106,9 @@ func inspect(t tree, address string, force bool) (_ *function, err error) {
 		return nil, err
 	}
 	names, err := f.blocks()
+	for err == nil && len(names) == 0 && f.driver != "" && o.pause != nil && o.pause() {
+		names, err = f.blocks()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,5 +6,6 @@ type Options struct {
 	// use is not taken even so.
 	Force bool
 
-	root tree
+	root  tree
+	pause func() bool // waits for block devices; false: long enough
 }

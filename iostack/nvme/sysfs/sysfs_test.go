@@ -3,6 +3,7 @@
 package sysfs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/internal/pool"
 	"diskgnn/iostack/nvme/spec"
 )
 
@@ -242,6 +244,31 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Block devices that the kernel's driver finds while it is looked for them are looked at.
+func TestArrival(t *testing.T) {
+	root := machine(t)
+	link := root.path("/sys/class/block/nvme0n1")
+	to, err := os.Readlink(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	put(t, root, map[string]string{"/proc/swaps": "Filename Type\n/dev/nvme0n1 partition 1 0 -2\n"})
+	looks := 0
+	arrive := func() bool {
+		if looks++; looks == 3 {
+			put(t, root, map[string]string{"/sys/class/block/nvme0n1": "->" + to})
+		}
+		return looks < 5
+	}
+	_, err = open(address, Options{root: root, pause: arrive}, 0, identity)
+	if err == nil || !strings.Contains(err.Error(), "swapped to: nvme0n1") || looks != 3 {
+		t.Errorf("%v after %d looks", err, looks)
+	}
+}
+
 const heads = "/sys/devices/virtual/nvme-subsystem/nvme-subsys0"
 
 // A translating IOMMU is one that is not in identity mode.
@@ -296,7 +323,7 @@ func TestTakingFails(t *testing.T) {
 // A process that is killed before it takes the drive leaves it alone, where a driver has it.
 func TestCrashBeforeTaking(t *testing.T) {
 	root := machine(t)
-	f, err := inspect(root, address, false)
+	f, err := inspect(address, Options{root: root})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,65 +433,52 @@ func TestCrash(t *testing.T) {
 	given(t, root)
 }
 
-// Memory is zeroed, does not overlap, has the addresses of its pages, and comes back.
+// Memory is zeroed, has the addresses of its pages, does not overlap, and comes back.
 func TestMemory(t *testing.T) {
-	p, err := newPool(0, identity)
+	source, err := newMemory(0, identity)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held []*nvme.Memory
-	for round := range 3 {
-		for _, n := range []int{1, 4096, 4097, 700 << 10, 2 << 20, 2<<20 + 1, 5 << 20, 64, 1 << 20, 1 << 20} {
-			m, err := p.alloc(n)
+	p := pool.New(source)
+	for range 2 {
+		var held []*nvme.Memory
+		for i, n := range []int{1, 2 << 20, 2<<20 + 1, 5 << 20, 64, 1 << 20} {
+			m, err := p.Take(n)
 			if err != nil {
 				t.Fatal(err)
-			}
-			if len(m.Bytes) < n || len(m.Bytes) != nvme.Page*len(m.Pages) {
-				t.Fatalf("%d bytes in %d pages for %d", len(m.Bytes), len(m.Pages), n)
 			}
 			for i, a := range m.Pages {
 				if want, _ := identity(uintptr(unsafe.Pointer(&m.Bytes[i*nvme.Page]))); a != want {
 					t.Fatalf("page %d of %d bytes has the address %x, want %x", i, n, a, want)
 				}
-				if slices.ContainsFunc(m.Bytes[i*nvme.Page:(i+1)*nvme.Page], func(b byte) bool { return b != 0 }) {
-					t.Fatalf("memory of %d bytes is not zeroed", n)
-				}
 			}
-			for i := range m.Bytes {
-				m.Bytes[i] = byte(len(held) + 1)
+			if len(bytes.Trim(m.Bytes, "\x00")) > 0 {
+				t.Fatalf("memory of %d bytes is not zeroed", n)
+			}
+			for k := range m.Bytes {
+				m.Bytes[k] = byte(i + 1)
 			}
 			held = append(held, m)
 		}
 		for i, m := range held {
-			if m != nil && slices.ContainsFunc(m.Bytes, func(b byte) bool { return b != byte(i+1) }) {
+			if slices.ContainsFunc(m.Bytes, func(b byte) bool { return b != byte(i+1) }) {
 				t.Fatalf("memory %d was overwritten", i)
 			}
-			if i%2 == round%2 && m != nil {
-				if err := p.release(m); err != nil {
-					t.Fatal(err)
-				}
-				held[i] = nil
+			if known, err := p.Give(m); !known || err != nil {
+				t.Error(known, err)
 			}
 		}
 	}
-	before := len(p.shared)
-	for range 10 {
-		m, err := p.alloc(1 << 20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.release(m); err != nil {
-			t.Fatal(err)
-		}
+	var st unix.Stat_t
+	if err := errors.Join(p.Close(), unix.Fstat(int(source.file.Fd()), &st)); err != nil || st.Blocks > 0 {
+		t.Errorf("%v, and %d blocks are still held", err, st.Blocks)
 	}
-	if n := len(p.shared); n > before+1 {
-		t.Errorf("%d huge pages for parts, not %d: what was given back is not given again", n, before)
+	source.frame = func(uintptr) (uint64, error) { return 0, os.ErrPermission }
+	if _, err := p.Take(1); !errors.Is(err, os.ErrPermission) || len(source.offset) > 0 {
+		t.Errorf("%v, %d chunks are left", err, len(source.offset))
 	}
-	if err := p.release(&nvme.Memory{}); err == nil {
-		t.Error("memory that was not given is taken back")
-	}
-	if err := p.close(); err != nil {
-		t.Fatal(err)
+	if err := source.file.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/internal/mmio"
 	"diskgnn/iostack/nvme/spec"
 )
 
@@ -108,14 +109,15 @@ func (t tree) stop(address string) error {
 		return err
 	}
 	defer unix.Munmap(b)
-	config := load32(b, spec.CC)
+	registers := mmio.Registers(b)
+	config := registers.Load32(spec.CC)
 	if config == ^uint32(0) {
 		return nil // it is gone, or was not enabled: it does nothing
 	}
-	store32(b, spec.CC, config&^spec.Enable)
-	longest := time.Duration(max(1, spec.Capabilities(load64(b, spec.CAP)).Timeout())) * 500 * time.Millisecond
+	registers.Store32(spec.CC, config&^spec.Enable)
+	longest := time.Duration(max(1, spec.Capabilities(registers.Load64(spec.CAP)).Timeout())) * 500 * time.Millisecond
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		switch status := load32(b, spec.CSTS); {
+		switch status := registers.Load32(spec.CSTS); {
 		case status&spec.Ready == 0 || status == ^uint32(0):
 			return nil
 		case time.Since(begin) > longest:

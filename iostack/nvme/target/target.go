@@ -1,55 +1,141 @@
 // Package target is how NVMe drives are named on the command line, and how they are reached by
 // that name:
 //
-//	soft:FILE[,FILE…]   files, each served by a controller in software
+//	soft:FILE        a file, served by a controller in software
+//	sysfs:ADDRESS    a PCI function of this machine, such as 0000:01:00.0, which is taken from
+//	                 the kernel's driver and given back
+//	libnvm:NODE      a drive behind BaM's kernel module, such as /dev/libnvm0
+//	dmabuf:ADDRESS   a PCI function as of sysfs, with memory of the module dmabuf-import
 //
-// Several drives are one array, in the order in which they are named.
+// Several drives of one kind are separated by commas. They are one array, in the order in which
+// they are named. The last two kinds are unproven on hardware, as nvme.Caution says of their
+// transports.
 package target
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
+	"diskgnn/iostack/nvme/dmabuf"
+	"diskgnn/iostack/nvme/libnvm"
 	"diskgnn/iostack/nvme/soft"
+	"diskgnn/iostack/nvme/sysfs"
 )
 
 // Target is drives by name.
 type Target struct {
 	Kind  string   // of transport
-	Parts []string // what that calls the drives: files
+	Parts []string // what that calls the drives: files, addresses, nodes
 }
 
-// Soft is the kind of drives that are files.
-const Soft = "soft"
+// The kinds of targets.
+const (
+	Soft   = "soft"
+	Sysfs  = "sysfs"
+	Libnvm = "libnvm"
+	DMABuf = "dmabuf"
+)
 
 // Prefix is what says that an operand or a value is a target, where it could be something else.
 const Prefix = "nvme:"
 
-// kinds are the kinds of targets, each with what reaches a drive.
-var kinds = map[string]func(fsys vfs.FS, part string, readOnly bool) (nvme.Transport, error){
-	Soft: func(fsys vfs.FS, file string, readOnly bool) (nvme.Transport, error) {
-		return soft.Open(fsys, file, soft.Options{ReadOnly: readOnly})
-	},
+// How says in which way drives are opened.
+type How struct {
+	FS vfs.FS // has the drives that are files
+	// ReadOnly: nothing is written to them. Files are shared with others that read only;
+	// a drive of the machine is for one process in any case.
+	ReadOnly bool
+	// Force also takes a drive of the machine that has a partition table, or that no driver
+	// has. One that is in use is not taken even so.
+	Force bool
+	// Soft is what controllers in software are like, apart from ReadOnly.
+	Soft soft.Options
+}
+
+// kind is a kind of targets: what a drive is called, and what reaches it.
+type kind struct {
+	name, part string
+	open       func(h How, part string) (nvme.Transport, error)
+}
+
+var kinds = []kind{
+	{Soft, "FILE", serve},
+	{Sysfs, "ADDRESS", take},
+	{Libnvm, "NODE", func(_ How, node string) (nvme.Transport, error) { return libnvm.Open(node) }},
+	{DMABuf, "ADDRESS", func(h How, address string) (nvme.Transport, error) {
+		return dmabuf.Open(address, func() (nvme.Transport, error) { return take(h, address) })
+	}},
+}
+
+// serve serves a file, which is locked as long as the drive is open.
+func serve(h How, file string) (nvme.Transport, error) {
+	h.Soft.ReadOnly = h.ReadOnly
+	d, err := soft.Open(h.FS, file, h.Soft)
+	if err != nil {
+		return nil, err
+	}
+	l := locked{Drive: d}
+	if h.ReadOnly {
+		l.lock, err = vfs.Share(file)
+	} else {
+		l.lock, err = h.FS.Lock(file)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return l, nil
+}
+
+// locked is a drive whose file no other process writes to, or with the right to write no other
+// process uses at all.
+type locked struct {
+	*soft.Drive
+	lock io.Closer
+}
+
+func (l locked) Close() error   { return errors.Join(l.Drive.Close(), l.lock.Close()) }
+func (l locked) Abandon() error { return errors.Join(l.Drive.Abandon(), l.lock.Close()) }
+
+func take(h How, address string) (nvme.Transport, error) {
+	return sysfs.Open(address, sysfs.Options{Force: h.Force})
+}
+
+func find(name string) (kind, bool) {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 {
+		return kind{}, false
+	}
+	return kinds[i], true
+}
+
+// Forms returns how a drive of each kind is named, such as soft:FILE.
+func Forms() (all []string) {
+	for _, k := range kinds {
+		all = append(all, k.name+":"+k.part)
+	}
+	return all
 }
 
 // Parse reads a target, with or without Prefix. One that makes no sense is an error of kind
 // fault.ErrUsage.
 func Parse(text string) (Target, error) {
-	kind, parts, _ := strings.Cut(strings.TrimPrefix(text, Prefix), ":")
-	if kinds[kind] == nil {
-		return Target{}, fault.New(fault.ErrUsage, "%q names no NVMe drive: want soft:FILE, or soft:FILE,FILE for several", text)
+	name, parts, _ := strings.Cut(strings.TrimPrefix(text, Prefix), ":")
+	k, known := find(name)
+	if !known {
+		return Target{}, fault.New(fault.ErrUsage, "%q names no NVMe drive: want %s; several of a kind with commas between them", text, strings.Join(Forms(), ", "))
 	}
-	t := Target{Kind: kind, Parts: strings.Split(parts, ",")}
+	t := Target{Kind: name, Parts: strings.Split(parts, ",")}
 	for i, p := range t.Parts {
 		switch {
 		case p == "":
-			return Target{}, fault.New(fault.ErrUsage, "%q: the name of drive %d is missing", text, i)
+			return Target{}, fault.New(fault.ErrUsage, "%q: the name of drive %d is missing: want %s:%s", text, i, k.name, k.part)
 		case slices.Contains(t.Parts[:i], p):
 			return Target{}, fault.New(fault.ErrUsage, "%q: %s is named twice", text, p)
 		}
@@ -60,12 +146,16 @@ func Parse(text string) (Target, error) {
 // String returns the target as it is named, without Prefix.
 func (t Target) String() string { return t.Kind + ":" + strings.Join(t.Parts, ",") }
 
-// Open reaches the drives; fsys has those that are files, and with readOnly nothing is written to
-// them. Their user closes the transports; if one cannot be had, those before
-// it are closed.
-func (t Target) Open(fsys vfs.FS, readOnly bool) (transports []nvme.Transport, err error) {
+// Open reaches the drives. Their user closes the transports; if one cannot be had, those before
+// it are closed. What is absent, not permitted or in use is an error of kind fault.ErrInput,
+// fault.ErrUsage or fault.ErrLocked.
+func (t Target) Open(h How) (transports []nvme.Transport, err error) {
+	k, known := find(t.Kind)
+	if !known {
+		return nil, fault.New(fault.ErrUsage, "%s: no such kind of drives", t)
+	}
 	for _, p := range t.Parts {
-		d, err := kinds[t.Kind](fsys, p, readOnly)
+		d, err := k.open(h, p)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open %s:%s: %w", t.Kind, p, err), closeAll(transports))
 		}
@@ -75,8 +165,8 @@ func (t Target) Open(fsys vfs.FS, readOnly bool) (transports []nvme.Transport, e
 }
 
 // Up opens the drives and brings their controllers up, which their user closes.
-func (t Target) Up(ctx context.Context, fsys vfs.FS, readOnly bool, o nvme.Options) (controllers []*nvme.Controller, err error) {
-	transports, err := t.Open(fsys, readOnly)
+func (t Target) Up(ctx context.Context, h How, o nvme.Options) (controllers []*nvme.Controller, err error) {
+	transports, err := t.Open(h)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +178,17 @@ func (t Target) Up(ctx context.Context, fsys vfs.FS, readOnly bool, o nvme.Optio
 		controllers = append(controllers, c)
 	}
 	return controllers, nil
+}
+
+// Cautions returns what users are to know of the drives' transports before they trust them with
+// data, each once; see nvme.Caution.
+func Cautions(controllers []*nvme.Controller) (all []string) {
+	for _, c := range controllers {
+		if caution := nvme.Caution(c.Transport()); caution != "" && !slices.Contains(all, caution) {
+			all = append(all, caution)
+		}
+	}
+	return all
 }
 
 func closeAll[T interface{ Close() error }](all []T) error {

@@ -1,82 +1,115 @@
 // Package blas multiplies single-precision matrices on one thread, with
-// OpenBLAS where the machine has it and in Go where it does not.
+// OpenBLAS where the machine has it, and by itself where it does not.
 //
 // OpenBLAS is found at run time with dlopen: no cgo, no build tag, and a program
 // that starts without it. It is set to one thread, because the callers'
 // workers, each with rows of its own, use two cores better than its own threads
 // do and because a product must not depend on how many of them there are.
 //
-// Both kinds give the same bits for the same operands every time: for any
-// GOMAXPROCS, any number of concurrent callers and any alignment of the slices.
-// The two differ from each other in rounding, so a run records which one it used.
+// Three kinds: OpenBLAS; kernels of the program's own, in package sgemm, for
+// processors with AVX2; and gonum's, for all others and as the plain twin of both. Each
+// gives the same bits for the same operands every time: for any GOMAXPROCS, any number of
+// concurrent callers and any alignment of the slices. They differ from each other in
+// rounding, so a run records which one it used.
 package blas
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"diskgnn/internal/fault"
 )
 
 // Kinds of library that Open knows.
 const (
-	Auto     = "auto"     // OpenBLAS, or gonum when there is none
+	Auto     = "auto"     // the first of the others that is there
 	OpenBLAS = "openblas" // OpenBLAS or an error
+	Builtin  = "builtin"  // the kernels of package sgemm or an error
 	Gonum    = "gonum"    // gonum's kernels, in Go and Go assembly
 )
+
+// Kinds returns the kinds that Open knows, "auto" first.
+func Kinds() []string { return []string{Auto, OpenBLAS, Builtin, Gonum} }
 
 // Library is an opened BLAS. It holds no state: any number of goroutines may
 // multiply at once.
 type Library struct {
 	kind, name, reason string
+	bytes              int64
 	sgemm              func(tA, tB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int)
 }
 
-// Open returns the library of the given kind. Only "openblas" fails, when there
-// is no usable OpenBLAS; "auto" then returns gonum, and Reason says why.
+// Open returns the library of the given kind. It fails if there is no usable OpenBLAS
+// for "openblas", or the processor lacks the instructions for "builtin"; "auto" takes the
+// next one then, and Reason says why where that makes products slow.
 //
-// The library is looked for under the path or name in DISKGNN_OPENBLAS if that is
+// OpenBLAS is looked for under the path or name in DISKGNN_OPENBLAS if that is
 // set, and nowhere else then; otherwise under the names that distributions give it.
-func Open(kind string) (*Library, error) {
-	switch kind {
-	case Gonum:
-		return gonumLibrary(""), nil
-	case Auto, OpenBLAS, "":
-	default:
-		return nil, fault.New(fault.ErrUsage, "blas: unknown kind %q (known: auto, openblas, gonum)", kind)
+func Open(kind string) (*Library, error) { return choose(kind, openOpenBLAS, openBuiltin) }
+
+func choose(kind string, openBLAS, builtin func() (*Library, error)) (*Library, error) {
+	if kind == "" {
+		kind = Auto
 	}
-	lib, err := openOpenBLAS()
-	switch {
-	case err == nil:
-		return lib, nil
-	case kind == OpenBLAS:
-		return nil, fault.New(fault.ErrUsage, "blas: %w", err)
+	if !slices.Contains(Kinds(), kind) {
+		return nil, fault.New(fault.ErrUsage, "blas: unknown kind %q (known: %s)", kind, strings.Join(Kinds(), ", "))
 	}
-	return gonumLibrary(fmt.Sprintf("%v: computing in Go. OpenBLAS makes a training step about ten times faster; "+
-		"on Debian and Ubuntu: apt install libopenblas0", err)), nil
+	var failed error
+	for _, k := range []struct {
+		name string
+		open func() (*Library, error)
+	}{{OpenBLAS, openBLAS}, {Builtin, builtin}} {
+		if kind != Auto && kind != k.name {
+			continue
+		}
+		lib, err := k.open()
+		if err == nil {
+			return lib, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	if kind == OpenBLAS || kind == Builtin {
+		return nil, fault.New(fault.ErrUsage, "blas: %w", failed)
+	}
+	return gonumLibrary(failed), nil
 }
 
-// Kind returns "openblas" or "gonum".
+// KindOf returns the kind of a library with the given Name, "" if there is none.
+func KindOf(name string) string {
+	kind, _, _ := strings.Cut(name, " ")
+	if !slices.Contains(Kinds(), kind) {
+		return ""
+	}
+	return kind
+}
+
+// Kind returns "openblas", "builtin" or "gonum".
 func (l *Library) Kind() string { return l.kind }
 
 // Name identifies the library and what decides its rounding, such as
-// "openblas 0.3.21 (SkylakeX)" or "gonum".
+// "openblas 0.3.21 (SkylakeX)", "builtin 1" or "gonum".
 func (l *Library) Name() string { return l.name }
 
-// Reason says, in one sentence for the user, why "auto" did not take OpenBLAS and
-// what installing it would give. It is empty when nothing was given up.
+// Reason says, in one sentence for the user, why "auto" took gonum, and what OpenBLAS
+// would give. It is empty when nothing was given up.
 func (l *Library) Reason() string { return l.reason }
+
+// Bytes is the memory that the library keeps for every goroutine that multiplies at once.
+func (l *Library) Bytes() int64 { return l.bytes }
 
 // Sgemm computes C = alpha·op(A)·op(B) + beta·C on the calling goroutine, where
 // op(X) is X or, with tA or tB, its transpose. All matrices are row-major: op(A)
 // is m×k, op(B) k×n, C m×n; lda, ldb and ldc are the distances, in elements,
 // between the rows of A, B and C as they are stored. With beta = 0 what C held
-// before, NaN included, does not matter. It allocates nothing, and panics when a
+// before, NaN included, does not matter; with alpha = 0, nor do A and B. It allocates nothing, and panics when a
 // slice is too short for its shape.
 func (l *Library) Sgemm(tA, tB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
 	if m == 0 || n == 0 {
 		return
 	}
-	if k == 0 {
+	if k == 0 || alpha == 0 {
 		scale(m, n, beta, c, ldc)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,11 +18,13 @@ import (
 
 // libraries returns every kind that this machine has.
 func libraries(t testing.TB) []*Library {
-	libs := []*Library{gonumLibrary("")}
-	if lib, err := Open(OpenBLAS); err == nil {
-		libs = append(libs, lib)
-	} else {
-		t.Logf("without OpenBLAS: %v", err)
+	libs := []*Library{gonumLibrary(nil)}
+	for _, kind := range []string{OpenBLAS, Builtin} {
+		if lib, err := Open(kind); err == nil {
+			libs = append(libs, lib)
+		} else {
+			t.Logf("without %s: %v", kind, err)
+		}
 	}
 	return libs
 }
@@ -189,6 +192,11 @@ func TestNothingToSum(t *testing.T) {
 			t.Errorf("%s: no terms left %v", lib.Name(), c)
 		}
 		lib.Sgemm(false, false, 0, 0, 3, 1, nil, 3, nil, 0, 0, nil, 0)
+		c = []float32{1, 2, 3, 4}
+		lib.Sgemm(false, false, 2, 1, 1, 0, []float32{nan, nan}, 1, []float32{nan}, 1, 0.5, c, 2)
+		if !slices.Equal(c, []float32{0.5, 2, 1.5, 4}) {
+			t.Errorf("%s: alpha 0 left %v", lib.Name(), c)
+		}
 	}
 }
 
@@ -235,8 +243,57 @@ func TestOpen(t *testing.T) {
 		if lib.Kind() != OpenBLAS || !strings.HasPrefix(lib.Name(), "openblas ") {
 			t.Errorf("auto took %s although OpenBLAS is here", lib.Name())
 		}
+	} else if _, err := Open(Builtin); err == nil {
+		if lib.Kind() != Builtin || lib.Reason() != "" {
+			t.Errorf("auto fell back to %s with reason %q", lib.Name(), lib.Reason())
+		}
 	} else if lib.Kind() != Gonum || !strings.Contains(lib.Reason(), "libopenblas0") {
 		t.Errorf("auto fell back to %s with reason %q", lib.Name(), lib.Reason())
+	}
+}
+
+// Auto takes the first that is there.
+func TestChoose(t *testing.T) {
+	fail := func() (*Library, error) { return nil, errors.New("not here") }
+	found := func(kind string) func() (*Library, error) {
+		return func() (*Library, error) { return &Library{kind: kind}, nil }
+	}
+	for _, c := range []struct {
+		kind              string
+		openBLAS, builtin func() (*Library, error)
+		want              string // "" is an error
+	}{
+		{Auto, found(OpenBLAS), found(Builtin), OpenBLAS},
+		{Auto, fail, found(Builtin), Builtin},
+		{Auto, fail, fail, Gonum},
+		{"", fail, fail, Gonum},
+		{OpenBLAS, fail, found(Builtin), ""},
+		{Builtin, found(OpenBLAS), fail, ""},
+		{Builtin, found(OpenBLAS), found(Builtin), Builtin},
+		{Gonum, found(OpenBLAS), found(Builtin), Gonum},
+	} {
+		lib, err := choose(c.kind, c.openBLAS, c.builtin)
+		switch {
+		case c.want == "":
+			if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "not here") {
+				t.Errorf("%s: %v, %v", c.kind, lib, err)
+			}
+		case err != nil || lib.Kind() != c.want:
+			t.Errorf("%s: %v, %v, want %s", c.kind, lib, err, c.want)
+		case (lib.Reason() != "") != (c.want == Gonum && c.kind != Gonum):
+			t.Errorf("%s: taking %s because %q", c.kind, c.want, lib.Reason())
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for _, lib := range libraries(t) {
+		if got := KindOf(lib.Name()); got != lib.Kind() {
+			t.Errorf("%q is of kind %q, want %q", lib.Name(), got, lib.Kind())
+		}
+	}
+	if got := KindOf("mkl 2024"); got != "" {
+		t.Errorf("mkl is of kind %q", got)
 	}
 }
 

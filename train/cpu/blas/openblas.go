@@ -96,7 +96,7 @@ func bind(handle uintptr) (*Library, error) {
 	setNumThreads(1)
 	f := &fortran{sgemm: sgemm}
 	f.pool.New = func() any { return new(arguments) }
-	return &Library{kind: OpenBLAS, name: fmt.Sprintf("openblas %s (%s)", version(config), coreName()), sgemm: f.call}, nil
+	return &Library{kind: OpenBLAS, name: fmt.Sprintf("openblas %s (%s)", version(config), coreName()), bytes: openBLASBytes, sgemm: f.call}, nil
 }
 
 // version finds the version in a configuration such as "OpenBLAS 0.3.21 NO_LAPACKE …".
@@ -108,6 +108,9 @@ func version(config string) string {
 	}
 	return "of unknown version"
 }
+
+// openBLASBytes is what OpenBLAS touches, for every thread, for its packed operands.
+const openBLASBytes = 4 << 20
 
 // fortran calls OpenBLAS through its Fortran symbol: every argument is a pointer,
 // so the plain system-call path suffices, which allocates nothing.

@@ -64,6 +64,7 @@ var emulations = map[string]func(a *arguments){
 	"column_variances":      columnVariances,
 	"checksum":              checksum,
 	"place":                 place,
+	"extract":               extract,
 	"sample_seeds":          sampleSeeds,
 	"sample_takes":          sampleTakes,
 	"sample_offsets":        sampleOffsets,
@@ -95,6 +96,12 @@ func place(a *arguments) {
 	table, far, near, source, rowBytes, index := a.bytes(), a.bytes(), a.int(), a.bytes(), a.int(), a.words32()
 	rows, _ := a.rows()
 	Place(table, far, near, source, rowBytes, index, rows)
+}
+
+func extract(a *arguments) {
+	out, source, rowBytes, from := a.bytes(), a.bytes(), a.int(), a.words64()
+	rows, _ := a.rows()
+	Extract(out, source, rowBytes, from, rows)
 }
 
 func aggregate(a *arguments, transposed bool) {

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/rundir"
+)
+
+const runTeaches = `Carries out the commands that a configuration file has sections of, one after the
+other: generate or import, presample, pack, train, eval, predict, report. What is finished
+is not done again, and what was interrupted is resumed, so the same command goes on after
+an interruption, and does nothing when all is there.
+
+   diskgnn run --config examples/generated.yaml
+   diskgnn run --config computers.yaml path/to/amazon-computers.npz
+   diskgnn run --config pipeline.yaml --dry-run      what would be done
+   diskgnn run --config pipeline.yaml --until pack
+
+The argument is import's, where the file does not name it (import: source: PATH). Sections
+are those of 'diskgnn COMMAND --config'; 'train' gets --resume. eval and report are done
+each time; predict is, unless its file is younger than the run's weights.`
+
+// pipelineOrder is the order of the commands of a pipeline.
+var pipelineOrder = []string{"generate", "import", "presample", "pack", "train", "eval", "predict", "report"}
+
+// pipelineStep is what run says of a command.
+type pipelineStep struct {
+	Command string  `json:"command"`
+	Out     string  `json:"out,omitempty"`
+	State   string  `json:"state"` // before: missing, begun, finished; then what the command made of it: new, resumed, done, skipped
+	Seconds float64 `json:"seconds"`
+	Result  any     `json:"result,omitempty"` // what the command prints with --json
+
+	shown []line // what people see of the result: scores, or a plan
+}
+
+// pipelineRun is what run prints.
+type pipelineRun struct {
+	Steps   []pipelineStep `json:"steps"`
+	Seconds float64        `json:"seconds"`
+}
+
+func newRunCommand(g *globals) *cli.Command {
+	var dry bool
+	var until string
+	c := g.add(command{
+		name:     "run",
+		usage:    "carry out what a configuration file describes, from the first stage that is not finished",
+		teaches:  runTeaches,
+		operands: []string{"[SOURCE...]"},
+		flags: []cli.Flag{
+			boolFlag("dry-run", "say what is there and what would be done, and do nothing", &dry),
+			flag("until", "COMMAND", "the last command to carry out", "all of the file's", func(s string) error {
+				if !slices.Contains(pipelineOrder, s) {
+					return fault.New(fault.ErrUsage, "%q: known are %s", s, strings.Join(pipelineOrder, ", "))
+				}
+				until = s
+				return nil
+			}),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			p, err := readPipeline(g, s.args, until)
+			if err != nil {
+				return outcome{}, err
+			}
+			return p.run(ctx, s, dry)
+		},
+	})
+	// The file's keys are other commands' flags; each of them checks its own.
+	c.Before = func(*cli.Context) error { g.command = "run"; return nil }
+	return c
+}
+
+// pipelineFile is a configuration file's commands.
+type pipelineFile struct {
+	g        *globals
+	file     string
+	sources  []string
+	commands []string
+	general  []setting
+	sections map[string][]setting
+}
+
+func readPipeline(g *globals, sources []string, until string) (*pipelineFile, error) {
+	if err := required("config", g.config); err != nil {
+		return nil, err
+	}
+	text, err := readConfig(g.config)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	p := &pipelineFile{g: g, file: g.config, sources: sources}
+	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
+	var names []string
+	for name := range commandFlags(app) {
+		names = append(names, name)
+	}
+	if p.general, p.sections, err = parseConfig(text, p.file, names); err != nil {
+		return nil, err
+	}
+	for _, name := range pipelineOrder {
+		if _, ok := p.sections[name]; ok {
+			p.commands = append(p.commands, name)
+		}
+		if name == until {
+			break
+		}
+	}
+	if len(p.commands) == 0 {
+		return nil, fault.New(fault.ErrUsage, "%s has no section of a command to carry out: %s", p.file, strings.Join(pipelineOrder, ", "))
+	}
+	if slices.Contains(p.commands, "generate") && slices.Contains(p.commands, "import") {
+		return nil, fault.New(fault.ErrUsage, "%s has sections of both generate and import: a pipeline has one dataset", p.file)
+	}
+	if len(sources) > 0 && !slices.Contains(p.commands, "import") {
+		return nil, fault.New(fault.ErrUsage, "%s names what import would read, and %s has no section of import", strings.Join(sources, " "), p.file)
+	}
+	return p, nil
+}
+
+// value returns what the file says of a command's flag, "" if nothing.
+func (p *pipelineFile) value(command, key string) string {
+	for _, s := range append(slices.Clone(p.sections[command]), p.general...) {
+		if s.key == key {
+			return s.value
+		}
+	}
+	return ""
+}
+
+// run carries out the commands, or says what it would do.
+func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, error) {
+	began := time.Now()
+	var done pipelineRun
+	for i, command := range p.commands {
+		step := pipelineStep{Command: command, Out: p.value(command, "out")}
+		var err error
+		if step.State, err = p.state(command, step.Out); err != nil {
+			return outcome{}, err
+		}
+		if dry {
+			if command == "pack" && step.State == "missing" {
+				p.plan(ctx, &step)
+			}
+			done.Steps = append(done.Steps, step)
+			continue
+		}
+		s.rep.Logf("%d of %d: %s", i+1, len(p.commands), command)
+		if err := p.do(ctx, &step); err != nil {
+			return outcome{}, err
+		}
+		done.Steps = append(done.Steps, step)
+	}
+	done.Seconds = time.Since(began).Seconds()
+	out := outcome{object: done}
+	for _, step := range done.Steps {
+		text := step.State
+		if !dry {
+			text += ", " + units.Seconds(step.Seconds)
+		}
+		if step.Out != "" {
+			text += ": " + step.Out
+		}
+		out.lines = append(out.lines, line{step.Command, text})
+		for _, l := range step.shown {
+			out.lines = append(out.lines, line{"  " + l.label, l.text})
+		}
+	}
+	if dry {
+		out.next = "diskgnn run --config " + p.file
+	} else if slices.Contains(p.commands, "train") {
+		out.lines = append(out.lines, line{"report", filepath.Join(p.value("train", "out"), rundir.ReportFile)})
+	}
+	return out, nil
+}
+
+// state says what there is of a command's output.
+func (p *pipelineFile) state(command, out string) (string, error) {
+	if out == "" { // which is the command's to refuse, where it needs one
+		return "missing", nil
+	}
+	switch command {
+	case "eval", "report":
+		return "missing", nil
+	case "predict":
+		at, err := os.Stat(out)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "missing", nil
+		} else if err != nil {
+			return "", err
+		}
+		weights, err := os.Stat(filepath.Join(p.value("predict", "run"), rundir.WeightsFile))
+		if err == nil && at.ModTime().After(weights.ModTime()) {
+			return "finished", nil
+		}
+		return "begun", nil // of other weights
+	case "train":
+		f, err := rundir.ReadSummary(vfs.OS, out)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "missing", nil
+		case err != nil:
+			return "", err
+		case f.State == rundir.StateFinished:
+			return "finished", nil
+		}
+		return "begun", nil
+	}
+	if there, err := exists(filepath.Join(out, stage.MetaFile)); err != nil || there {
+		return "finished", err
+	}
+	if there, err := exists(stage.Partial(out)); err != nil || there {
+		return "begun", err
+	}
+	return "missing", nil
+}
+
+func exists(name string) (bool, error) {
+	_, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// do carries out a command by its own command line, so that it is what it would be alone.
+func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
+	var flags, operands []string
+	switch step.Command {
+	case "import":
+		operands = p.sources
+	case "train":
+		flags = []string{"--resume"}
+	case "predict":
+		if step.State == "finished" {
+			step.State = "skipped"
+			return nil
+		}
+		flags = []string{"--force"}
+	case "report":
+		operands = []string{p.value("train", "out")}
+	}
+	began := time.Now()
+	made, err := p.command(ctx, step.Command, flags, operands)
+	if err != nil && !strings.HasPrefix(err.Error(), step.Command+": ") { // stages name themselves
+		err = fmt.Errorf("%s: %w", step.Command, err)
+	}
+	if err != nil {
+		return err
+	}
+	step.Seconds, step.Result, step.State = time.Since(began).Seconds(), made.object, "new"
+	if state := stateOf(made.object); state != "" {
+		step.State = state
+	}
+	for _, l := range made.lines {
+		if l.label == "train" || l.label == "validation" || l.label == "test" {
+			step.shown = append(step.shown, l)
+		}
+	}
+	return nil
+}
+
+// plan gives a step what pack would plan, where there is enough to plan with.
+func (p *pipelineFile) plan(ctx context.Context, step *pipelineStep) {
+	if made, err := p.command(ctx, "pack", []string{"--plan"}, nil); err == nil {
+		step.Result, step.shown = made.object, made.lines
+	}
+}
+
+// stateOf returns what a command's result says of its state, "" if nothing.
+func stateOf(result any) string {
+	var v struct {
+		State string `json:"state"`
+	}
+	if b, err := json.Marshal(result); err != nil || json.Unmarshal(b, &v) != nil {
+		return ""
+	}
+	return v.State
+}
+
+func (p *pipelineFile) command(ctx context.Context, name string, flags, operands []string) (outcome, error) {
+	var made outcome
+	g := &globals{stdout: p.g.stdout, stderr: p.g.stderr, collect: func(o outcome) { made = o }}
+	words := append([]string{"diskgnn", name, "--config", p.file, "--progress", p.g.progressKind()}, flags...)
+	err := newApp(g).RunContext(ctx, append(append(words, "--"), operands...))
+	return made, err
+}

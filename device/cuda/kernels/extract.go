@@ -1,0 +1,39 @@
+package kernels
+
+import "diskgnn/device/cuda"
+
+// Extract copies rows out of bytes in which they lie anywhere, as they are:
+//
+//	Out[i] = RowBytes bytes of Source, from byte From[i] on
+//
+// It is what makes rows of pages that were read for them.
+type Extract struct {
+	Out      cuda.Buffer // rows, one after the other
+	Source   cuda.Buffer
+	RowBytes int         // even
+	From     cuda.Buffer // uint64, even; multiples of Step
+	Step     int         // a divisor of all of From, if one is known; 0: 2
+	Rows     Count
+}
+
+// Launch gives the stream the work.
+func (a Extract) Launch(s *cuda.Stream) error {
+	l := begin(s, "extract")
+	if a.RowBytes%2 != 0 || a.Step%2 != 0 {
+		l.Fail("rows of %d bytes, at multiples of %d", a.RowBytes, a.Step)
+	}
+	l.Buffer("the rows", a.Out, int64(a.Rows.Most)*int64(a.RowBytes))
+	l.Buffer("the source", a.Source, 0)
+	l.Int(a.RowBytes)
+	l.Buffer("where they lie", a.From, 8*int64(a.Rows.Most))
+	l.count(a.Rows)
+	return l.rows(extract, a.Rows.Most, a.RowBytes/2, a.unit())
+}
+
+// unit returns how many pairs of bytes a thread may take at once.
+func (a *Extract) unit() int {
+	if a.Step == 0 || (uint64(a.RowBytes)|uint64(a.Step)|a.Out.Address()|a.Source.Address())%8 != 0 {
+		return 1
+	}
+	return 4
+}

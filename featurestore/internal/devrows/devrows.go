@@ -1,0 +1,245 @@
+package devrows
+
+import (
+	"fmt"
+	"unsafe"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
+)
+
+// Reader makes slots. It belongs to a store.
+type Reader struct {
+	*Plan
+	device *cuda.Device
+	queues devread.Reader
+}
+
+// Open takes the queues.
+func (p *Plan) Open(s iostack.Stack, d *cuda.Device) (*Reader, error) {
+	stack, err := devread.Of(s)
+	if err != nil {
+		return nil, err
+	}
+	queues, err := stack.NewDeviceReader(d, p.need)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{p, d, queues}, nil
+}
+
+// Check returns why a file cannot be read.
+func (r *Reader) Check(f iostack.File) error { return r.queues.Check(f) }
+
+// Close gives the queues back, after all slots. It is for a reader that was opened, or nil.
+func (r *Reader) Close() error {
+	if r == nil {
+		return nil
+	}
+	return r.queues.Close()
+}
+
+// Slot is what a slot of a store has of the batch in it. It belongs to one goroutine at a time.
+type Slot struct {
+	r                    *Reader
+	arena                *cuda.Arena
+	landing              cuda.Buffer // pages
+	ranges, from, sums   cuda.Buffer
+	host                 *cuda.Pinned
+	hostRanges, hostFrom []uint64
+	hostSums             []uint32
+	batch                devread.Batch
+	reads                []read
+	pages                int // of the reads
+	step                 int // of the places of rows
+	filled               bool
+}
+
+// read is bytes of a file that were read at once.
+type read struct {
+	off, n int64
+	file   iostack.File
+}
+
+const readBytes = int64(unsafe.Sizeof(read{}))
+
+// lay takes the device's memory.
+func (s *Slot) lay(p *Plan, a *cuda.Arena) error {
+	for _, want := range []struct {
+		to    *cuda.Buffer
+		bytes int64
+	}{{&s.landing, p.need.Bytes}, {&s.ranges, 16 * p.pages()}, {&s.from, 8 * int64(p.Rows)}, {&s.sums, 4 * p.pages()}} {
+		var err error
+		if *want.to, err = a.Take(want.bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NewSlot makes a slot.
+func (r *Reader) NewSlot() (_ *Slot, err error) {
+	s := &Slot{r: r, reads: make([]read, 0, r.Rows), step: gcd(r.RowBytes, binio.Page)}
+	err = r.device.Attached(func() (err error) {
+		dry := new(cuda.Arena)
+		_ = s.lay(r.Plan, dry)
+		if s.arena, err = r.device.NewArena(dry.Used()); err != nil {
+			return err
+		}
+		if err = s.lay(r.Plan, s.arena); err != nil {
+			return err
+		}
+		s.host, err = r.device.NewPinned(r.pinnedBytes())
+		return err
+	})
+	if err == nil {
+		n, rows := r.pages(), int64(r.Rows)
+		b := s.host.Bytes()
+		s.hostRanges, s.hostFrom, s.hostSums = binio.View[uint64](b[:16*n]), binio.View[uint64](b[16*n:][:8*rows]), binio.View[uint32](b[16*n+8*rows:][:4*n])
+		s.batch, err = r.queues.NewBatch(s.landing)
+	}
+	if err != nil {
+		s.Free()
+		return nil, fmt.Errorf("a slot's memory on the GPU: %w", err)
+	}
+	return s, nil
+}
+
+// Begin begins with another batch. What went wrong with the one before, and was not said yet,
+// is its error.
+func (s *Slot) Begin() error {
+	err := s.batch.End()
+	s.reads, s.pages, s.filled = s.reads[:0], 0, false
+	return err
+}
+
+// Read has bytes of a file read from a page on, to its end or that of a page, and returns where
+// they land.
+func (s *Slot) Read(f iostack.File, off, n int64) (at int64, err error) {
+	at = int64(s.pages) * binio.Page
+	if err := s.batch.Add(f, off, n, at); err != nil {
+		return 0, err
+	}
+	s.reads = append(s.reads, read{off, n, f})
+	for from := int64(0); from < n; from += binio.Page {
+		s.hostRanges[2*s.pages], s.hostRanges[2*s.pages+1] = uint64(at+from), uint64(min(binio.Page, n-from))
+		s.pages++
+	}
+	return at, nil
+}
+
+// Row says where a row lies: by a place that Read returned, and bytes behind it. It is the k-th
+// of those that Fill copies out.
+func (s *Slot) Row(k int, at int64) { s.hostFrom[k] = uint64(at) }
+
+// Submit has the reads begin. It returns at once.
+func (s *Slot) Submit() error { return s.batch.Submit() }
+
+// Planner cuts rows of nodes into reads; see online.Planner.
+type Planner interface {
+	Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int)
+}
+
+// Rows has the rows of nodes read from a file of so many bytes, and counts them. Node i is the
+// places[i]-th that Fill copies out, or the i-th without places.
+func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int64, c *featurestore.Counts) error {
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	row := int64(s.r.RowBytes)
+	for i := 0; i < len(nodes); {
+		off, n, served := by.Next(nodes[i:], s.r.RowBytes, size)
+		at, err := s.Read(f, off, n)
+		if err != nil {
+			return err
+		}
+		for ; served > 0; served-- {
+			k := i
+			if places != nil {
+				k = int(places[i])
+			}
+			s.Row(k, at+int64(nodes[i])*row-off)
+			i++
+		}
+		c.BytesRead += iostack.Extent(f, off, n)
+		c.Requests++
+	}
+	c.UsefulBytes += int64(len(nodes)) * row
+	return s.Submit()
+}
+
+// Fill gives the stream the completion of the reads, the checksums, and the copies of so many
+// rows to where they are wanted, one after the other. The calling goroutine is attached.
+func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
+	if s.pages == 0 {
+		return nil
+	}
+	s.filled = true
+	n := s.pages
+	if err := copies.CopyIn(s.ranges, binio.Bytes(s.hostRanges[:2*n])); err != nil {
+		return err
+	}
+	if err := copies.CopyIn(s.from, binio.Bytes(s.hostFrom[:rows])); err != nil {
+		return err
+	}
+	if err := s.batch.Complete(copies); err != nil {
+		return err
+	}
+	if err := (kernels.Checksum{Sums: s.sums, Data: s.landing, Ranges: s.ranges, Rows: kernels.Rows(n)}).Launch(copies); err != nil {
+		return err
+	}
+	if err := copies.CopyOut(binio.Bytes(s.hostSums[:n]), s.sums.Slice(0, 4*int64(n))); err != nil {
+		return err
+	}
+	return kernels.Extract{Out: to, Source: s.landing, RowBytes: s.r.RowBytes, From: s.from, Step: s.step, Rows: kernels.Rows(rows)}.Launch(copies)
+}
+
+// Landed returns which read failed, or which bytes are not those of their checksums, once what
+// Fill submitted is done.
+func (s *Slot) Landed(sums *binio.Sums) error {
+	if err := s.batch.End(); err != nil || !s.filled {
+		return err
+	}
+	s.filled = false
+	page := 0
+	for _, d := range s.reads {
+		for off := d.off; off < d.off+d.n; off += binio.Page {
+			if err := sums.Compare(d.file.Name(), off, min(binio.Page, d.off+d.n-off), s.hostSums[page]); err != nil {
+				return err
+			}
+			page++
+		}
+	}
+	return nil
+}
+
+// End gives the batch up: nothing lands any more once it returns.
+func (s *Slot) End() { _ = s.Begin() }
+
+// Free gives the memory back.
+func (s *Slot) Free() {
+	if s.batch != nil {
+		s.End()
+		s.batch.Free()
+	}
+	_ = s.r.device.Attached(func() error { // fails only after a fault, which was reported
+		if s.host != nil {
+			s.host.Free()
+		}
+		if s.arena != nil {
+			s.arena.Free()
+		}
+		return nil
+	})
+}
+
+func gcd(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}

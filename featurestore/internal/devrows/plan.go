@@ -1,0 +1,128 @@
+// Package devrows is rows that a GPU reads from drives by itself: what stores that read single
+// rows have in common where the storage stack lets them (package devread).
+//
+//	Begin, Read, Row   on the host: which bytes are read, and where rows lie in them
+//	Submit             the reads are under way, while earlier batches are computed
+//	Fill               on the stream that copies: complete the reads, compute the checksums of
+//	                   their pages, copy the rows out to where the host's would be copied to
+//	Landed             on the host: compare the checksums
+//
+// A slot's pages land in memory of its own on the device, so that its reads may be completed
+// whenever there has to be room for others.
+package devrows
+
+import (
+	"errors"
+	"fmt"
+
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack/devread"
+)
+
+// Shape is what the training batches of a store read.
+type Shape struct {
+	Rows     int    // of a batch, at most
+	RowBytes int    // of a row, an even number
+	Most     int64  // bytes of the pages that are read for a row, at most
+	Path     string // of the file
+}
+
+// Plan is how they are read. Nil: by the host.
+type Plan struct {
+	Shape
+	need  devread.Need
+	terms devread.Terms
+}
+
+// newPlan returns the plan for so many slots, or why the host must read.
+func newPlan(s devread.Stack, shape Shape, slots int) (*Plan, error) {
+	if shape.Rows == 0 {
+		return nil, nil
+	}
+	p := &Plan{Shape: shape, need: devread.Need{Request: int(shape.Most), Bytes: int64(shape.Rows) * shape.Most, Batches: max(1, slots), Path: shape.Path}}
+	var err error
+	p.terms, err = s.DeviceTerms(p.need)
+	return p, err
+}
+
+// pages returns the most pages of a batch.
+func (p *Plan) pages() int64 { return p.need.Bytes / binio.Page }
+
+// Count notes what the queues and the slots take beside what else they do.
+func (p *Plan) Count(l *featurestore.Layout) {
+	if p == nil {
+		return
+	}
+	l.QueueBytes = p.terms.Host
+	l.GPUBytes += p.terms.Device
+	dry := new(cuda.Arena)
+	_ = new(Slot).lay(p, dry) // which has room for all
+	l.GPUSlotBytes = dry.Used() + p.terms.BatchDevice
+	l.SlotBytes += p.hostBytes() + p.terms.BatchHost
+}
+
+// DeviceBytes returns what the queues take of the device's memory.
+func (p *Plan) DeviceBytes() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.terms.Device
+}
+
+// hostBytes returns what a slot has of the host's memory, but for the batch's.
+func (p *Plan) hostBytes() int64 {
+	return p.pinnedBytes() + readBytes*int64(p.Rows)
+}
+
+// pinnedBytes returns the bytes of ranges, places of rows and sums.
+func (p *Plan) pinnedBytes() int64 { return 20*p.pages() + 8*int64(p.Rows) }
+
+// Planned plans a store whose GPU reads rows by itself, if the options say that it can; see
+// Choose.
+func Planned(o featurestore.PlanOptions, shape Shape, plan func(*Plan) (featurestore.Layout, error)) (featurestore.Layout, error) {
+	return Choose(o, func() (featurestore.Layout, error, error) {
+		p, why := newPlan(o.Reads, shape, o.MostSlots)
+		if why != nil {
+			return featurestore.Layout{}, why, nil
+		}
+		l, err := plan(p)
+		return l, nil, err
+	}, func() (featurestore.Layout, error) { return plan(nil) })
+}
+
+// Choose plans a store whose GPU reads by itself, if the options say that it can. Where that is
+// not possible, for a reason that byGPU says, or takes more memory than there is, it plans one
+// whose reads the host submits, and notes why.
+func Choose(o featurestore.PlanOptions, byGPU func() (l featurestore.Layout, why, err error), byHost func() (featurestore.Layout, error)) (featurestore.Layout, error) {
+	if o.GPU == nil || o.Reads == nil {
+		return byHost()
+	}
+	l, why, err := byGPU()
+	if why == nil {
+		if err == nil || !errors.Is(err, fault.ErrBudget) {
+			return l, err
+		}
+		why = err
+	}
+	l, err = byHost()
+	if l.Note != "" {
+		l.Note += "; "
+	}
+	l.Note += fmt.Sprintf("the host submits the reads of batches: %v", why)
+	return l, err
+}
+
+// Fit is what the device's memory must have room for beside rows that stay: slots take theirs
+// later.
+func Fit(l *featurestore.Layout, o *featurestore.PlanOptions) (left int64, err error) {
+	need := l.GPUBytes + int64(o.MostSlots)*l.GPUSlotBytes
+	if need > o.GPUMemory {
+		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+			budget.FormatBytes(need), budget.FormatBytes(max(o.GPUMemory, 0)))
+	}
+	return o.GPUMemory - need, nil
+}

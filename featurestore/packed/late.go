@@ -1,0 +1,287 @@
+package packed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/iostack/devread"
+	"diskgnn/pack/packfile"
+)
+
+// lateReads are reads of chunks that the GPU submits and completes by itself. Nil: the host
+// reads.
+type lateReads struct {
+	stack devread.Stack
+	need  devread.Need
+	terms devread.Terms
+}
+
+// chunkRequest is the most bytes of a read: a few tens of such keep drives busy.
+const chunkRequest = 64 << 10
+
+// newLateReads returns those of a pack, or why the host must read.
+func newLateReads(r *packfile.Reader, o *PlanOptions) (*lateReads, error) {
+	if r.Form().Compressed() {
+		return nil, fault.New(fault.ErrUsage, "chunks are compressed, and the CPU decompresses them")
+	}
+	most := int64(0)
+	for i := range r.Index().Train {
+		t := &r.Index().Train[i]
+		most = max(most, t.Extent(r.Form(), len(t.Bands)-1))
+	}
+	l := &lateReads{stack: o.Reads, need: devread.Need{Request: chunkRequest, Bytes: binio.AlignUp(most, device.PageSize), Batches: max(1, o.MostSlots),
+		Path: r.Path(packfile.ColdFile(r.Group(0)))}}
+	var err error
+	l.terms, err = o.Reads.DeviceTerms(l.need)
+	return l, err
+}
+
+// deviceBytes is what the queues take of the device's memory.
+func (l *lateReads) deviceBytes() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.terms.Device
+}
+
+// count notes what the queues take, and each slot's part in them.
+func (l *lateReads) count(to *Layout) {
+	if l == nil {
+		return
+	}
+	to.QueueBytes = l.terms.Host
+	to.GPUBytes += l.terms.Device
+	to.SlotBytes += l.terms.BatchHost
+	to.GPUSlotBytes += l.terms.BatchDevice
+}
+
+// late is the cold level whose reads the GPU submits when a batch begins, and completes when
+// its matrix is made. A kernel computes the checksums then, which the host compares once the
+// copies are done.
+type late struct {
+	*chunk
+	reads  *lateReads
+	gpu    *gpu
+	reader devread.Reader
+}
+
+func newLate(c *chunk, g *gpu, r *lateReads) *late { return &late{chunk: c, reads: r, gpu: g} }
+
+func (l *late) open() (err error) {
+	if err = l.chunk.open(); err != nil {
+		return err
+	}
+	stack, err := devread.Of(l.src.stack)
+	if err == nil {
+		l.reader, err = stack.NewDeviceReader(l.gpu.device, l.reads.need)
+	}
+	return err
+}
+
+func (l *late) close() {
+	if l.reader != nil {
+		_ = l.reader.Close() // nothing is under way: slots were freed
+	}
+	l.chunk.close()
+}
+
+func (l *late) part(b *batch, m *memory) part { return l.newPart(b, m) }
+
+func (l *late) newPart(b *batch, m *memory) chunkRows {
+	n := mostPieces(l.chunk)
+	p := &latePart{late: l, b: b, matrix: b.matrix.(*gpuMatrix), host: m.take(20 * n)}
+	p.matrix.own(m, l.most())
+	p.matrix.late = p
+	_ = p.lay(new(cuda.Arena), n, &m.device)
+	return p
+}
+
+// latePart has a slot's chunk in the GPU's memory.
+type latePart struct {
+	*late
+	b            *batch
+	matrix       *gpuMatrix
+	batch        devread.Batch
+	host         *device.Host // ranges, then sums
+	pinned       *cuda.Pinned
+	arena        *cuda.Arena
+	ranges, sums cuda.Buffer
+	rows         stretch
+	file         string // that the chunk is in
+	under, check bool   // reads may be under way; their sums are to be compared
+}
+
+// lay takes the device's memory for n pieces, and adds it up.
+func (p *latePart) lay(a *cuda.Arena, n int64, sum *int64) (err error) {
+	if p.ranges, err = a.Take(16 * n); err == nil {
+		p.sums, err = a.Take(4 * n)
+	}
+	*sum += a.Used()
+	return err
+}
+
+func (p *latePart) open() error {
+	n, bytes := mostPieces(p.chunk), int64(0)
+	if p.matrix.chunkBytes == 0 {
+		return nil
+	}
+	err := p.gpu.device.Attached(func() (err error) {
+		if p.pinned, err = p.gpu.device.Register(p.host.Bytes()); err != nil {
+			return err
+		}
+		_ = p.lay(new(cuda.Arena), n, &bytes)
+		if p.arena, err = p.gpu.device.NewArena(bytes); err != nil {
+			return err
+		}
+		return p.lay(p.arena, n, &bytes)
+	})
+	if err == nil {
+		p.batch, err = p.reader.NewBatch(p.matrix.chunk)
+	}
+	return err
+}
+
+func (p *latePart) free() {
+	if p.batch != nil {
+		_ = p.batch.End()
+		p.batch.Free()
+		p.batch = nil
+	}
+	_ = p.gpu.device.Attached(func() error { // fails only after a fault, which was reported
+		if p.pinned != nil {
+			p.pinned.Free()
+		}
+		if p.arena != nil {
+			p.arena.Free()
+		}
+		return nil
+	})
+	p.pinned, p.arena = nil, nil
+}
+
+// start claims the first rows of the matrix and has their reads begin.
+func (p *latePart) start() error {
+	t := p.b.train()
+	p.rows = p.b.claim(0, t.ColdRows(p.through))
+	p.check = false
+	if p.rows.rows == 0 {
+		return nil
+	}
+	p.matrix.landDirect(p.rows)
+	if err := p.submit(t, t.Extent(p.src.pack.Form(), p.through)); err != nil {
+		return fmt.Errorf("chunk of %v: %w", p.b, err)
+	}
+	return nil
+}
+
+func (p *latePart) submit(t *packfile.Train, bytes int64) (err error) {
+	file, err := p.src.files.Take(p.chunk.file(p.b))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.src.files.Give(file)) }() // where its bytes lie is all that is wanted
+	p.file = file.Name()
+	p.under = true
+	if err := p.batch.Add(file.File, t.ChunkOffset, bytes, 0); err != nil {
+		return err
+	}
+	p.b.BytesRead += iostack.Extent(file.File, t.ChunkOffset, bytes)
+	p.b.Requests++
+	return p.batch.Submit()
+}
+
+func (p *latePart) follow() error { return nil }
+
+// wait lets the reads go on. Of a batch that is given up it ends them.
+func (p *latePart) wait(ctx context.Context, err error) error {
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil && p.under {
+		p.under, p.check = false, false
+		_ = p.batch.End() // err says why
+	}
+	return err
+}
+
+func (p *latePart) packed(int) []byte { return nil }
+
+func (p *latePart) place() error {
+	if p.rows.rows > 0 {
+		p.b.UsefulBytes += p.b.train().Stored(p.src.pack.Form(), p.through)
+	}
+	return nil
+}
+
+// pieces calls do for every piece of the chunk that is read, with its number.
+func (p *latePart) pieces(do func(i int, at packfile.Piece) error) error {
+	i := 0
+	return p.b.train().Pieces(p.src.pack.Form(), p.through, func(at packfile.Piece) error {
+		i++
+		return do(i-1, at)
+	})
+}
+
+// words returns the ranges and the sums of n pieces in host memory.
+func (p *latePart) words(n int) (ranges []uint64, sums []uint32) {
+	b := p.host.Bytes()
+	return binio.View[uint64](b[:16*n]), binio.View[uint32](b[16*n : 20*n])
+}
+
+func (p *latePart) count() int { return p.src.pack.Form().NumPieces(p.b.train().Bands[:p.through+1]) }
+
+// complete gives the stream the completion of the chunk's reads, and its checksums.
+func (p *latePart) complete(copies *cuda.Stream) error {
+	if p.rows.rows == 0 {
+		return nil
+	}
+	n := p.count()
+	ranges, sums := p.words(n)
+	err := p.pieces(func(i int, at packfile.Piece) error {
+		ranges[2*i], ranges[2*i+1] = uint64(at.Offset), uint64(at.Len)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.check = true
+	if err := p.batch.Complete(copies); err != nil {
+		return err
+	}
+	if err := copies.CopyIn(p.ranges, binio.Bytes(ranges)); err != nil {
+		return err
+	}
+	if err := (kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}).Launch(copies); err != nil {
+		return err
+	}
+	return copies.CopyOut(binio.Bytes(sums), p.sums.Slice(0, int64(4*n)))
+}
+
+// landed compares the checksums.
+func (p *latePart) landed() error {
+	if !p.under {
+		return nil
+	}
+	err, check := p.batch.End(), p.check
+	p.under, p.check = false, false
+	if err == nil && check {
+		_, sums := p.words(p.count())
+		err = p.pieces(func(i int, at packfile.Piece) error {
+			if sums[i] != at.Sum {
+				return binio.BadRange(p.file, p.b.train().ChunkOffset+at.Offset, int64(at.Len))
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("chunk of %v: %w", p.b, err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+// eventEvery is how often a task under way gets an event, if it moved on.
+const eventEvery = time.Second
+
+// events renders for programs: a JSON object a line.
+type events struct {
+	w    io.Writer
+	stop chan struct{}
+	done sync.WaitGroup
+
+	mu     sync.Mutex
+	tasks  []*eventTask
+	closed bool
+}
+
+type eventTask struct {
+	meter
+	r     *events
+	start time.Time
+	said  int64 // done at the latest event
+}
+
+// event is what all lines begin with.
+type event struct {
+	Time  string `json:"time"`  // RFC 3339, UTC, to the millisecond
+	Event string `json:"event"` // begin, progress and end of a task; note; or a record's kind
+}
+
+type taskEvent struct {
+	event
+	Task    string        `json:"task"`
+	Done    int64         `json:"done"`
+	Total   int64         `json:"total"` // 0: unknown
+	Unit    progress.Unit `json:"unit"`
+	Seconds float64       `json:"seconds"` // since the task began
+}
+
+type noteEvent struct {
+	event
+	Text string `json:"text"`
+}
+
+type recordEvent struct {
+	event
+	Record any `json:"record"`
+}
+
+// Events returns the renderer that writes what happens as JSON, an object a line
+// (docs/cli.md, "Progress for programs"). Lines are written whole, in one call each.
+func Events(w io.Writer) Reporter {
+	r := &events{w: w, stop: make(chan struct{})}
+	r.done.Go(func() {
+		defer fault.Crash()
+		r.watch()
+	})
+	return r
+}
+
+func (r *events) watch() {
+	tick := time.NewTicker(eventEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+			r.mu.Lock()
+			for _, t := range r.tasks {
+				if t.meter.done.Load() != t.said {
+					t.say("progress")
+				}
+			}
+			r.mu.Unlock()
+		}
+	}
+}
+
+// now returns the beginning of a line.
+func now(kind string) event {
+	return event{time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"), kind}
+}
+
+// print writes one line. The lock is held.
+func (r *events) print(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b, _ = json.Marshal(noteEvent{now("note"), fmt.Sprintf("an event cannot be encoded: %v", err)})
+	}
+	// What cannot be shown is no reason to stop working.
+	_, _ = r.w.Write(append(b, '\n'))
+}
+
+// say writes an event of the task's. The lock is held.
+func (t *eventTask) say(kind string) {
+	t.said = t.meter.done.Load()
+	t.r.print(taskEvent{now(kind), t.name, t.said, t.total, t.unit, time.Since(t.start).Seconds()})
+}
+
+// Task implements progress.Reporter.
+func (r *events) Task(name string, total int64, unit progress.Unit) progress.Task {
+	t := &eventTask{meter: meter{name: name, total: total, unit: unit}, r: r, start: time.Now()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.tasks = append(r.tasks, t)
+		t.say("begin")
+	}
+	return t
+}
+
+// Logf implements progress.Reporter.
+func (r *events) Logf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.print(noteEvent{now("note"), fmt.Sprintf(format, args...)})
+}
+
+// Record implements progress.Recorder.
+func (r *events) Record(kind string, v any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.print(recordEvent{now(kind), v})
+}
+
+// Close implements Reporter. Tasks that did not end have no event of an end. Records may
+// still follow.
+func (r *events) Close() {
+	r.mu.Lock()
+	again := r.closed
+	r.closed, r.tasks = true, nil
+	r.mu.Unlock()
+	if !again {
+		close(r.stop)
+	}
+	r.done.Wait()
+}
+
+// Done implements progress.Task.
+func (t *eventTask) Done() {
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	if i := slices.Index(t.r.tasks, t); i >= 0 {
+		t.r.tasks = slices.Delete(t.r.tasks, i, i+1)
+		t.say("end")
+	}
+}

@@ -1,0 +1,114 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/hyperion"
+	singlerows "diskgnn/featurestore/rows"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/iostack/nvme/gpuread/gpureadtest"
+	"diskgnn/pack"
+	"diskgnn/train/engine"
+)
+
+// readingOn is what makes a run's engine and its storage stack those of a device.
+func readingOn(d *cuda.Device) func(*parts) {
+	return func(p *parts) {
+		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+			return newGPUEngineOn(d, o, f)
+		}
+		p.stack = func(kind string, o iostack.Options) (iostack.Stack, string, error) {
+			o.Device = func() (*cuda.Device, error) { return d, nil }
+			return all.Open(kind, o)
+		}
+	}
+}
+
+const gpuSubmits = "the GPU submits the reads"
+
+// Runs whose GPU reads by itself end with the bytes of those whose host reads from files: on
+// an emulated device, on late ones, and on a real one.
+func TestGPUReads(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150, dim: 20, batch: 20})
+	static, min := w.pack(20), w.pack(20, func(o *pack.Options) { o.Policy = "min" })
+	for name, c := range map[string]struct {
+		pack   string
+		dir    string // that is on the drives
+		change func(*Options)
+	}{
+		"packed":        {static, static, func(*Options) {}},
+		"min":           {min, min, func(*Options) {}},
+		singlerows.Name: {static, w.path("dataset"), w.reading(singlerows.Name)},
+		hyperion.Name:   {static, w.path("dataset"), w.reading(hyperion.Name)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := gpureadtest.Load(t, c.dir, 2)
+			onReading(t, func(t *testing.T, d *cuda.Device) {
+				o := w.options(c.pack, gpuRun, func(o *Options) { o.LayerOrder, o.IO = "aggregate", "pread" }, c.change)
+				w.mustRun(o, readingOn(d))
+				want := w.ending(o.Out)
+				o = w.fresh(o, func(o *Options) { o.IO = kind })
+				logs := &logged{}
+				if _, err := w.run(context.Background(), o, logs, readingOn(d)); err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(logs.String(), gpuSubmits) {
+					t.Errorf("the host reads: %s", logs)
+				}
+				w.ending(o.Out).compare(t, "read by the GPU", want)
+			})
+		})
+	}
+}
+
+// onReading runs a test on devices whose kernels can drive queues.
+func onReading(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
+	t.Run("emulated", func(t *testing.T) { test(t, gpureadtest.Open(t)) })
+	for seed := range uint64(3) {
+		t.Run("late", func(t *testing.T) { test(t, gpureadtest.OpenLate(t, seed)) })
+	}
+	t.Run("gpu", func(t *testing.T) {
+		d, err := kernels.Open(0, cuda.Options{})
+		if errors.Is(err, cuda.ErrNoDevice) {
+			t.Skipf("no GPU: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Close)
+		test(t, d)
+	})
+}
+
+// Where the host submits reads all the same, the run says why.
+func TestGPUReadsNot(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 150, dim: 20, batch: 20})
+	static, compressed := w.pack(20), w.pack(20, func(o *pack.Options) { o.Compress = "s2" })
+	onDataset, onPack := gpureadtest.Load(t, w.path("dataset"), 1), gpureadtest.Load(t, compressed, 1)
+	for why, c := range map[string]struct {
+		pack   string
+		change func(*Options)
+	}{
+		"chunks are compressed":           {compressed, func(o *Options) { o.IO = onPack }},
+		"the file is not on these drives": {static, func(o *Options) { o.IO = onDataset }},
+		"reads are recorded":              {static, func(o *Options) { w.reading(singlerows.Name)(o); o.IO, o.Record = onDataset, w.path("trace") }},
+		"batches on their way need":       {static, func(o *Options) { w.reading(singlerows.Name)(o); o.IO, o.GPUMemory = onDataset, 33<<20 }},
+	} {
+		d := gpureadtest.Open(t)
+		o := w.options(c.pack, gpuRun, c.change)
+		logs := &logged{}
+		if _, err := w.run(context.Background(), o, logs, readingOn(d)); err != nil {
+			t.Errorf("%s: %v", why, err)
+		}
+		if l := logs.String(); strings.Contains(l, gpuSubmits) || !strings.Contains(l, "the host submits the reads of batches: ") || !strings.Contains(l, why) {
+			t.Errorf("%s: %s", why, l)
+		}
+	}
+}
