@@ -8,7 +8,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// AllGPUs, as Options.Replicas, stands for as many as the machine has GPUs.
+// AllGPUs stands, as Options.Replicas, for as many as the machine has GPUs.
 const AllGPUs = -1
 
 // resolveGPUs settles how many GPUs of this process train, each as a rank.
