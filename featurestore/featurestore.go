@@ -141,6 +141,17 @@ type Reads interface {
 	Reads() iostack.Options
 }
 
+// Sliced is a Candidate whose directory may have the training batches of one rank alone, and
+// those of evaluation.
+type Sliced interface {
+	// Slice returns which rank's, or false: the directory has all batches.
+	Slice() (Slice, bool)
+}
+
+// Slice is the part of one rank of a training, whose steps are of so many batches over all
+// ranks. It is of an epoch's batches in the order of the samples.
+type Slice struct{ Rank, World, Accumulate int }
+
 // Confinable is a Candidate whose rows lie in the page cache of the operating system, which a
 // memory cgroup around the process can hold to what was planned.
 type Confinable interface {
@@ -175,6 +186,11 @@ type PlanOptions struct {
 	// may be, MostSlots.
 	Direct    bool
 	MostSlots int
+	// Peers are further devices of the process, which have a view each, after GPU's;
+	// GPUMemory and GPUCache are of each device. Divide says that they read each other's
+	// memory, so that the rows on them are divided.
+	Peers  []*cuda.Device
+	Divide bool
 	// Reads is the storage stack that the store will be opened with, if the device can read
 	// from it by itself; nil: the host submits all reads. A store that has them submitted by
 	// the host all the same says in the Note why.
@@ -200,8 +216,8 @@ type Layout struct {
 	Ahead int
 
 	GPU           *cuda.Device // that the matrices are for; nil: the host
-	GPURows       int64        // on the GPU
-	GPUCacheBytes int64        // of their rows
+	GPURows       int64        // on the GPU; divided among several, on all of them
+	GPUCacheBytes int64        // of their rows, on each
 	GPUBytes      int64        // all that the store takes of the device's memory at once
 	GPUSlotBytes  int64        // what a training slot takes of it besides
 

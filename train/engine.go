@@ -31,7 +31,14 @@ type engineNeeds struct {
 	gpuLeft                int64         // bytes that it leaves of its memory
 	direct                 bool          // reads can land there
 	reads                  devread.Stack // from which it can read by itself; nil: none
+	beside                 *beside       // the process' other devices; nil: there are none
 	note                   string        // why this engine was chosen, for the user
+}
+
+// beside are the devices of the process' other replicas.
+type beside struct {
+	peers  []*cuda.Device
+	divide bool // all devices reach each other's memory
 }
 
 // scorers adds the memory of what scores the batches of a store.
@@ -74,7 +81,7 @@ func chooseEngine(o *Options, f featurestore.Facts, onGPU func(*Options, feature
 
 // configure returns what both engines take of the options and the facts.
 func configure(o *Options, f *featurestore.Facts) engine.Config {
-	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Apart: o.world() > 1}
+	c := engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Apart: o.apart}
 	if f.Valid+f.Test > 0 {
 		c.EvalSizes = f.EvalSizes
 	}

@@ -201,7 +201,7 @@ func widen(x []float32, r *dataset.Raw) {
 // outside the heap was given back.
 func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (rundir.Result, error) {
 	w.t.Helper()
-	g := newGPUDevice()
+	g := newGPUDevice(0)
 	defer g.close()
 	p := parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks}
 	if change != nil {

@@ -38,6 +38,8 @@ type replica struct {
 
 	group     *collective.Group // of the ranks; nil: there is one
 	reduction collective.Reduction
+	comm      collective.Communicator // of the ranks' devices; nil: they sum on the host
+	devices   *collective.Devices     // that sums by it
 }
 
 // root tells whether the replica is the one that evaluates, decides and writes.

@@ -56,8 +56,12 @@ func planMemory(c featurestore.Candidate, o *Options, needs engineNeeds) (memory
 	steps := o.Epochs * f.BatchesPerEpoch
 	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
 		works := int64(slots*p.replicas)*needs.work + int64(p.evalSlots)*needs.evalWork
-		return c.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.fixed - works, Least: least, Slots: slots * p.replicas, EvalSlots: p.evalSlots,
-			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, Reads: needs.reads, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps) * p.replicas})
+		po := featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.fixed - works, Least: least, Slots: slots * p.replicas, EvalSlots: p.evalSlots,
+			GPU: needs.gpu, GPUMemory: needs.gpuLeft, GPUCache: o.GPUCache, Direct: needs.direct, Reads: needs.reads, MostSlots: min(cmp.Or(o.Slots, mostSlots), steps) * p.replicas}
+		if b := needs.beside; b != nil {
+			po.Peers, po.Divide = b.peers, b.divide
+		}
+		return c.Plan(po)
 	}
 	var err error
 	numbers := []int{min(enoughSlots, steps), min(leastSlots, steps)}

@@ -48,9 +48,13 @@ type Options struct {
 	// listener from others'.
 	Job   job.Place
 	RunID string
-	// Replicas is how many devices of this process train together, each as a rank; 0 means one.
+	// Replicas is how many devices of this process train together, each as a rank; 0 means one,
+	// AllGPUs one for each GPU.
 	Replicas int
 	replica  int // that an engine is made for: options are those of all
+
+	// Reduce is where gradients of several ranks are summed; "" means auto.
+	Reduce string
 
 	recipe.Recipe // what decides the weights
 
@@ -98,6 +102,9 @@ type Options struct {
 	// Given names the flags that the user set: they must agree with a run that is
 	// resumed, where they decide its result, and it keeps the others of them.
 	Given []string
+
+	apart    bool      // the ranks' gradients are summed on the host
+	reducing *reducing // what sums them on their devices; nil: NCCL
 }
 
 // Defaults returns the options of a run of which nothing is said.
@@ -115,6 +122,7 @@ func (o *Options) EnsureDefaults() {
 	o.DivideDefaults()
 	setDefault(&o.Threads, defaultThreads())
 	setDefault(&o.Engine, EngineAuto)
+	setDefault(&o.Reduce, ReduceAuto)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
 	setDefault(&o.Keep, 3)
@@ -189,6 +197,7 @@ func (o *Options) Validate() error {
 		flag, value string
 		known       []string
 	}{
+		{"--reduce", cmp.Or(o.Reduce, ReduceAuto), []string{ReduceAuto, ReduceNCCL, ReduceHost}},
 		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineGPU, EngineNone}},
 		{"--page-cache", cmp.Or(o.PageCache, PageCacheDrop), []string{PageCacheAuto, PageCacheCgroup, PageCacheDrop}},
 		{"--blas", o.BLAS, blas.Kinds()},

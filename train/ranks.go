@@ -271,7 +271,7 @@ func (r *runner) engine() engine.Engine { return r.replicas[0].engine }
 // reducing counts the memory of what brings the ranks' gradients together.
 func (r *runner) reducing(needs *engineNeeds) {
 	o := &r.options
-	if o.world() == 1 {
+	if !o.apart {
 		return
 	}
 	for i := range o.replicas() {
@@ -296,17 +296,26 @@ func (o *Options) network() *model.Model {
 
 // unite gives every replica its place among the ranks, and its reduction: before any rank may
 // send anything of a step.
-func (r *runner) unite() {
+func (r *runner) unite() error {
 	o := &r.options
 	groups := []*collective.Group{r.group}
 	if o.replicas() > 1 {
 		groups = collective.Local(o.replicas(), collective.Usual)
 	}
 	for i, rep := range r.replicas {
-		if rep.group = groups[i]; rep.group != nil {
+		switch rep.group = groups[i]; {
+		case rep.group == nil:
+		case o.apart:
 			rep.reduction = collective.NewOrdered(rep.group, r.layout(), o.Accumulate, o.Accumulate/o.world())
+		default:
+			var err error
+			if rep.devices, err = collective.NewDevices(rep.group, rep.comm, rep.engine, o.Accumulate, o.Accumulate/o.world()); err != nil {
+				return err
+			}
+			rep.reduction = rep.devices
 		}
 	}
+	return nil
 }
 
 // separate ends what unite made.

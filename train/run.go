@@ -51,7 +51,10 @@ const traceSpans = 1 << 18
 // error leaves a directory that says how far it got; when ctx ended, the error is of
 // kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
-	g := newGPUDevice()
+	if err := o.resolveGPUs(); err != nil {
+		return rundir.Result{}, err
+	}
+	g := newGPUDevice(o.Job.LocalIndex)
 	defer g.close()
 	return run(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks})
 }
@@ -198,6 +201,7 @@ type runner struct {
 	store     featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
 	replicas []*replica
+	reduceID []byte // of the communicator of the ranks' devices
 	dir      *runDir
 	from     *resumePoint      // nil: the beginning
 	undo     func()            // of the heap's limit
@@ -236,6 +240,12 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	if err := o.resolve(f, r.found.InOrder()); err != nil {
 		return err
 	}
+	if err := o.checkSlice(r.found, featurestore.Slice{Rank: o.Job.Index, World: o.world(), Accumulate: o.Accumulate}); err != nil {
+		return err
+	}
+	if err := r.chooseReduction(); err != nil {
+		return err
+	}
 	var how string
 	if r.stack, how, err = p.stack(o.IO, reads(r.found)); err != nil {
 		return err
@@ -261,6 +271,9 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	needs.direct = r.stack.Caps().Device
 	if needs.gpu != nil {
 		needs.reads, _ = devread.Of(r.stack)
+	}
+	if err := errors.Join(r.joinDevices(ctx, &needs), r.connect(&needs)); err != nil {
+		return err
 	}
 	if r.was != nil {
 		needs.state = min(max(r.was.Setup.StoreState, 0), mostState)
@@ -288,7 +301,9 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		}
 		rep.view = r.store.View(i)
 	}
-	r.unite()
+	if err := r.unite(); err != nil {
+		return err
+	}
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	r.announce(which, how)
 	file := r.file()
@@ -544,6 +559,7 @@ func (r *runner) close() {
 		_ = r.store.Close() // only read from
 	}
 	r.drawing.unpin()
+	r.leaveDevices()
 	r.separate()
 	for _, rep := range r.replicas {
 		if rep.engine != nil {

@@ -19,6 +19,28 @@ func (o *Options) places() all.Places {
 // source returns the directory that messages about the batches name.
 func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) }
 
+// checkSlice refuses a store that lacks batches which the run is to compute: a slice is for one
+// rank, whose batches follow from the number of ranks and from the batches of a step.
+func (o *Options) checkSlice(found featurestore.Candidate, run featurestore.Slice) error {
+	s, ok := found.(featurestore.Sliced)
+	if !ok {
+		return nil
+	}
+	has, ok := s.Slice()
+	refuse := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case !ok:
+		return nil
+	case has.World != run.World || has.Rank != run.Rank:
+		return refuse("%s is the slice of rank %d of %d, this is rank %d of %d: give it its own slice, or the whole pack", found.Dir(), has.Rank, has.World, run.Rank, run.World)
+	case has.Accumulate != run.Accumulate && has.World > 1:
+		return refuse("%s is a slice for steps of %d batches (--accumulate %d), here they have %d: slice the pack anew with --accumulate %d", found.Dir(), has.Accumulate, has.Accumulate, run.Accumulate, run.Accumulate)
+	case o.ShuffleBatches && has.World > 1:
+		return refuse("--shuffle-batches: %s is a slice, which has the batches that rank %d computes in the order of the samples", found.Dir(), has.Rank)
+	}
+	return nil
+}
+
 // sameSamples refuses to go on with a run at out on another store, unless the bits of the
 // weights and scores are the same on both.
 func sameSamples(f *rundir.File, out string, now featurestore.Candidate) error {

@@ -110,6 +110,7 @@ func newApp(g *globals) *cli.App {
 			newImportCommand(g),
 			newPresampleCommand(g),
 			newMergeCommand(g),
+			newSliceCommand(g),
 			newPackCommand(g),
 			newTrainCommand(g),
 			newEvalCommand(g),

@@ -21,6 +21,7 @@ import (
 	backends "diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/pack/cut"
+	"diskgnn/pack/slice"
 	"diskgnn/presample"
 	"diskgnn/simulate/drives"
 	"diskgnn/train"
@@ -40,6 +41,7 @@ var results = map[string]any{
 	"presample":       presample.Result{},
 	"merge":           shard.Result{},
 	"pack":            pack.Result{},
+	"slice":           slice.Result{},
 	"train":           rundir.Result{},
 	"eval":            train.Evaluation{},
 	"predict":         exact.Prediction{},

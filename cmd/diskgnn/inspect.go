@@ -37,6 +37,7 @@ type inspected struct {
 	Dataset *dataset.Facts        `json:"dataset,omitempty"`
 	Samples *mbfile.Description   `json:"samples,omitempty"`
 	Pack    *packfile.Description `json:"pack,omitempty"`
+	Slice   *packfile.Slice       `json:"slice,omitempty"`
 }
 
 func newInspectCommand(g *globals) *cli.Command {
@@ -90,12 +91,16 @@ func inspect(v *inspected) ([]line, error) {
 	case mbfile.Format.Shard().Name:
 		return part, nil
 	case packfile.Format.Name:
-		r, err := packfile.Open(vfs.OS, v.Dir)
+		r, err := packfile.OpenSlice(vfs.OS, v.Dir)
 		if err != nil {
 			return nil, err
 		}
 		d := r.Describe()
-		v.Pack = &d
+		v.Pack, v.Slice = &d, r.Slice()
+		if v.Slice != nil {
+			part = []line{{"part", v.Slice.String() + "; what follows is of the whole pack"}}
+			return append(part, packLines(&d)...), nil
+		}
 		return packLines(&d), nil
 	case packfile.Format.Shard().Name:
 		r, err := packfile.OpenShard(vfs.OS, v.Dir)

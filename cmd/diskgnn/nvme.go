@@ -19,6 +19,7 @@ import (
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/target"
 	"diskgnn/iostack/nvme/volume"
+	"diskgnn/pack/packfile"
 )
 
 const nvmeLoadTeaches = `Copies the files of a dataset, samples or a pack to raw NVMe drives, without a file
@@ -104,6 +105,9 @@ func newNVMeLoadCommand(g *globals) *cli.Command {
 				return outcome{}, err
 			}
 			m, err := readMeta(dir)
+			if err == nil {
+				err = packfile.RefuseSlice(vfs.OS, dir)
+			}
 			if err != nil {
 				return outcome{}, err
 			}

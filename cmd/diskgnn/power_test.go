@@ -24,6 +24,7 @@ import (
 	"diskgnn/internal/vfs/powertest"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
+	"diskgnn/pack/slice"
 	"diskgnn/presample"
 	"diskgnn/train"
 	"diskgnn/train/exact"
@@ -111,6 +112,10 @@ func TestPower(t *testing.T) {
 		"merge, samples":     merge(samplesShards),
 		"merge, copied":      linkless(merge(packsShards)),
 		"merge, packs":       merge(packsShards),
+		"slice": directory(func(fsys vfs.FS, out string) error {
+			_, err := slice.Run(context.Background(), fsys, slice.Options{Pack: in + "/p", Out: out, Slice: packfile.Slice{Rank: 1, World: 2, Accumulate: 2}}, progress.Discard)
+			return err
+		}),
 		"presample --force": replacing(sample(func(o *presample.Options) { o.Force, o.Seed = true, 1 }), func(out string) error {
 			return os.CopyFS(out, os.DirFS(in+"/s"))
 		}),

@@ -111,6 +111,8 @@ func newTrainCommand(g *globals) *cli.Command {
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
 			parallelFlag("threads", "threads that compute; the result is the same for any number", &o.Threads),
 			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Engine),
+			flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", gpus(&o.Replicas)),
+			stringFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", &o.Reduce),
 			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
 			blasFlag(&o.BLAS),
@@ -240,4 +242,17 @@ func trained(o train.Options, r rundir.Result) outcome {
 	}
 	add("report", "%s", filepath.Join(o.Out, rundir.ReportFile))
 	return out
+}
+
+// gpus takes a number of GPUs, or all.
+func gpus(dst *int) func(string) error {
+	return func(s string) error {
+		if s == "all" {
+			*dst = train.AllGPUs
+			return nil
+		}
+		n, err := parseInt(s, 1)
+		*dst = int(n)
+		return err
+	}
 }

@@ -115,7 +115,7 @@ func (s *session) verifyFiles(ctx context.Context, fsys vfs.FS, dir string, m *s
 		}
 		return errors.Join(r.Verify(ctx, s.rep), r.Close())
 	case packfile.Format.Name:
-		r, err := packfile.Open(fsys, dir)
+		r, err := packfile.OpenSlice(fsys, dir)
 		if err != nil {
 			return err
 		}

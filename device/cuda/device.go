@@ -89,6 +89,20 @@ func (d *Device) Attached(do func() error) error {
 	return do()
 }
 
+// Reach lets this device's kernels use the memory of another one of the machine, which is open,
+// from now on. It reports false where the machine has no way between the two. The calling
+// goroutine is attached.
+func (d *Device) Reach(peer *Device) (bool, error) {
+	can, err := d.driver.reach(d.index, peer.driver, peer.index, peer.context)
+	if err != nil {
+		return false, d.failed(fmt.Sprintf("reach GPU %d from GPU %d", peer.index, d.index), err)
+	}
+	return can, nil
+}
+
+// Index is the device's among Devices.
+func (d *Device) Index() int { return d.index }
+
 // Close gives the device back. Everything made with it must have been freed.
 func (d *Device) Close() {
 	if detach, err := d.Attach(); err == nil {

@@ -14,6 +14,10 @@ type driver interface {
 	retain(i int) (context handle, err error)
 	release(i int) error
 	bind(context handle) error
+	// reach lets the context that is bound, of a device, use the memory of another device of
+	// the same machine, whose driver and context are given. It reports false where there is no
+	// way.
+	reach(device int, peer driver, other int, context handle) (bool, error)
 
 	// available returns the bytes of the device's memory that nobody holds.
 	available() (int64, error)

@@ -121,6 +121,23 @@ func (cuda) bind(c handle) error {
 	return checked("cuCtxSetCurrent", cu.SetCurrentContext(as[cu.CUContext](c)))
 }
 
+func (cuda) reach(device int, _ driver, other int, context handle) (bool, error) {
+	from, err := cu.GetDevice(device)
+	if err != nil {
+		return false, checked("cuDeviceGet", err)
+	}
+	to, err := cu.GetDevice(other)
+	if err != nil {
+		return false, checked("cuDeviceGet", err)
+	}
+	can, err := from.CanAccessPeer(to)
+	if err != nil || can == 0 {
+		return false, checked("cuDeviceCanAccessPeer", err)
+	}
+	err = checked("cuCtxEnablePeerAccess", as[cu.CUContext](context).EnablePeerAccess(0))
+	return err == nil, err
+}
+
 func (cuda) available() (int64, error) {
 	n, _, err := cu.MemInfo()
 	return n, checked("cuMemGetInfo", err)

@@ -20,8 +20,37 @@ func OpenEmulated(run Emulation, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
 }
 
+// machine is what emulated devices of one have in common.
+type machine struct {
+	mu      sync.Mutex
+	devices []*emulated // which all see what one of them has pinned
+	apart   bool        // no device reaches another one's memory
+}
+
+// OpenMachine is OpenEmulated for some devices of one machine, which reach each other's memory,
+// unless they are apart.
+func OpenMachine(run Emulation, o Options, devices int, apart bool) ([]*Device, error) {
+	m := &machine{apart: apart}
+	list := make([]*Device, devices)
+	for i := range list {
+		e := newEmulated(run)
+		e.machine, e.mu = m, &m.mu
+		m.devices = append(m.devices, e)
+		var err error
+		if list[i], err = open(e, 0, o); err != nil {
+			for _, d := range list[:i] {
+				d.Close()
+			}
+			return nil, err
+		}
+		list[i].index = i
+	}
+	return list, nil
+}
+
 func newEmulated(run Emulation) *emulated {
-	e := &emulated{run: run, blocks: make(map[uint64]block), pinned: make(map[unsafe.Pointer]*pinned), names: make(map[handle]string),
+	m := new(machine)
+	e := &emulated{run: run, machine: m, mu: &m.mu, blocks: make(map[uint64]block), pinned: make(map[unsafe.Pointer]*pinned), names: make(map[handle]string),
 		graphs: make(map[handle][]task), streams: make(map[handle]handle), blas: make(map[handle]handle), recorded: make(map[handle]bool), live: make(map[handle]string)}
 	e.give = func(_ handle, t task) { t.do() }
 	e.wrong = func(what string) { panic("cuda: " + what) }
@@ -37,7 +66,9 @@ type emulated struct {
 	give  func(s handle, t task) // gives a stream a task
 	wrong func(what string)      // takes what only a real device would have let pass
 
-	mu       sync.Mutex // of all below, and held while tasks run
+	machine  *machine
+	mu       *sync.Mutex // of all below, and held while tasks run: the machine's
+	reached  []*emulated // whose memory is in reach
 	next     uint64
 	blocks   map[uint64]block
 	pinned   map[unsafe.Pointer]*pinned
@@ -147,17 +178,41 @@ func (e *emulated) at(address uint64) []byte {
 	if address == 0 {
 		return nil
 	}
+	if b, ok := e.own(address); ok {
+		return b
+	}
+	for _, peer := range e.reached {
+		if b, ok := peer.own(address); ok {
+			return b
+		}
+	}
+	panic(fmt.Sprintf("cuda: nothing lies at %#x", address))
+}
+
+// own returns that of the device's own memory.
+func (e *emulated) own(address uint64) ([]byte, bool) {
 	for from, b := range e.blocks {
 		if from > address || address-from > uint64(len(b.bytes)) {
 			continue
 		}
 		if b.gone() {
 			e.wrong(fmt.Sprintf("work on memory that was freed, at %#x", address))
-			return poisoned(len(b.bytes))[address-from:]
+			return poisoned(len(b.bytes))[address-from:], true
 		}
-		return b.bytes[address-from:]
+		return b.bytes[address-from:], true
 	}
-	panic(fmt.Sprintf("cuda: nothing lies at %#x", address))
+	return nil, false
+}
+
+func (e *emulated) reach(_ int, peer driver, _ int, _ handle) (bool, error) {
+	p := emulatedOf(peer)
+	if p.machine != e.machine || e.machine.apart {
+		return false, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reached = append(e.reached, p)
+	return true, nil
 }
 
 func (e *emulated) count() (int, error) { return 1, nil }
@@ -238,6 +293,11 @@ func (e *emulated) mapped(p unsafe.Pointer) (uint64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, ok := e.pinned[p]
+	for _, peer := range e.machine.devices {
+		if !ok {
+			m, ok = peer.pinned[p]
+		}
+	}
 	if !ok {
 		return 0, &status{call: "map", why: "it is not pinned"}
 	}

@@ -70,9 +70,12 @@ func (f *fake) count() (int, error)       { return f.devices, f.fail["count"] }
 func (f *fake) describe(int) (Info, error) {
 	return Info{Name: "fake", Memory: 1 << 20}, f.fail["describe"]
 }
-func (f *fake) retain(int) (handle, error)        { return 1, f.fail["retain"] }
-func (f *fake) release(int) error                 { return nil }
-func (f *fake) bind(handle) error                 { return f.fail["bind"] }
+func (f *fake) retain(int) (handle, error) { return 1, f.fail["retain"] }
+func (f *fake) release(int) error          { return nil }
+func (f *fake) bind(handle) error          { return f.fail["bind"] }
+func (f *fake) reach(int, driver, int, handle) (bool, error) {
+	return f.fail["apart"] == nil, f.fail["reach"]
+}
 func (f *fake) newStream() (handle, error)        { return f.made("stream") }
 func (f *fake) dropStream(s handle) error         { return f.dropped(s) }
 func (f *fake) syncStream(handle) error           { return f.fail["sync"] }

@@ -68,6 +68,12 @@ func (p *Pinned) Buffer() (Buffer, error) {
 	return Buffer{address, int64(len(p.mem))}, nil
 }
 
+// Mapped returns memory that was pinned by way of another device, as this device's kernels see
+// it. Their calling goroutine is attached to this one.
+func (d *Device) Mapped(p *Pinned) (Buffer, error) {
+	return (&Pinned{device: d, mem: p.mem}).Buffer()
+}
+
 // Free unpins the memory and, where it is its own, gives it back. No copy may be
 // under way.
 func (p *Pinned) Free() {

@@ -174,3 +174,10 @@ func (e *Event) failed(err error) error {
 	}
 	return e.device.failed(what, err)
 }
+
+// Handle returns what the driver calls the stream: for libraries that enqueue work by
+// themselves. What they were given is noted by Gave.
+func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
+
+// Gave notes work that a library has enqueued, for the message if it fails.
+func (s *Stream) Gave(what string) { s.pending.add(what) }

@@ -30,10 +30,17 @@ type gpu struct {
 	turns gpurows.Turns
 }
 
-// newGPU returns the sink. train and eval are the sizes of matrices.
-func newGPU(src *source, l *Layout, train, eval matrixSize) *gpu {
-	g := &gpu{device: l.GPU, bytes: l.GPUBytes - l.late.deviceBytes(), train: train, eval: eval, table: gpuTable{
-		Table: gpurows.Table{Device: l.GPU, Near: l.GPURows, DType: src.facts.DType, Dim: src.facts.Dim},
+// newGPU returns the sink of the device of the given number. train and eval are the sizes of matrices.
+func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
+	on, devices := l.GPU, 1
+	if view > 0 {
+		on = l.Peers[view-1]
+	}
+	if l.Divided {
+		devices += len(l.Peers)
+	}
+	g := &gpu{device: on, bytes: l.GPUBytes - l.late.deviceBytes(), train: train, eval: eval, table: gpuTable{
+		Table: gpurows.Table{Device: on, Near: l.GPURows, Devices: devices, Part: view % devices, DType: src.facts.DType, Dim: src.facts.Dim},
 		ram:   ramRows{src: src, first: l.GPURows, end: l.CacheRows}}}
 	if g.landing = inTurn; src.facts.DType == dtype.Float32 {
 		g.landing = inMatrix
@@ -85,7 +92,7 @@ func (g *gpu) lay(a *cuda.Arena) error {
 			return err
 		}
 	}
-	return nil
+	return g.table.LayParts(a)
 }
 
 func (g *gpu) count(l *Layout) {
@@ -126,10 +133,24 @@ func (g *gpu) close() error {
 
 // fill first waits for batches that were given up, which may yet change the table.
 func (g *gpu) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
-	if err := g.device.Attached(g.turns.Stream().Synchronize); err != nil {
-		return 0, err
+	return fillAll(ctx, []*gpu{g}, rep)
+}
+
+// fillAll is fill for all devices of a process: what they have is read once.
+func fillAll(ctx context.Context, sinks []*gpu, rep progress.Reporter) (int64, error) {
+	var fills []*filling
+	for _, g := range sinks {
+		if err := g.device.Attached(g.turns.Stream().Synchronize); err != nil {
+			return 0, err
+		}
+		fills = append(fills, &filling{table: &g.table, stream: g.turns.Stream()})
 	}
-	return g.table.fill(ctx, g.turns.Stream(), rep)
+	n, err := fillNear(ctx, fills, rep)
+	if err != nil {
+		return n, err
+	}
+	ram, err := sinks[0].table.ram.fill(ctx, rep)
+	return n + ram, err
 }
 
 func (g *gpu) matrix(b *batch, m *memory, size matrixSize) matrix {

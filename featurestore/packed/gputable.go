@@ -14,66 +14,126 @@ import (
 // gpuTable are rows of hot.bin for a GPU.
 type gpuTable struct {
 	gpurows.Table
-	ram ramRows
+	ram   ramRows
+	first *gpuTable // of the process' first device, which has the rows in RAM; nil: this is it
 }
 
 // open takes memory for the rows, on the GPU from an arena. The calling goroutine is
 // attached.
 func (t *gpuTable) open(a *cuda.Arena) error {
+	skip := t.Near*t.RowBytes() - t.ram.begin()
+	if t.first != nil {
+		return t.OpenBeside(a, &t.first.Table, skip)
+	}
 	if err := t.ram.open(); err != nil {
 		return err
 	}
-	return t.Open(a, t.ram.mem, t.Bytes()-t.ram.begin())
+	return t.Open(a, t.ram.mem, skip)
 }
 
-// fill fills the table from hot.bin, checked, by way of a stream, and returns the bytes read.
-func (t *gpuTable) fill(ctx context.Context, s *cuda.Stream, rep progress.Reporter) (int64, error) {
-	n, err := t.fillNear(ctx, s, rep)
-	if err != nil {
-		return n, err
+// filling is a device's table while the rows on it are filled.
+type filling struct {
+	table  *gpuTable
+	stream *cuda.Stream
+	free   [hotDepth]*cuda.Event // when a piece was copied
+}
+
+// begin makes the events.
+func (f *filling) begin() error {
+	return f.table.Device.Attached(func() (err error) {
+		for k := range f.free {
+			if f.free[k], err = f.table.Device.NewEvent(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// end waits for what is copied, and gives the events back.
+func (f *filling) end() error {
+	return f.table.Device.Attached(func() error {
+		err := f.stream.Synchronize()
+		for _, e := range f.free {
+			if e != nil {
+				e.Free()
+			}
+		}
+		return err
+	})
+}
+
+// wait returns when the k-th piece under way was copied.
+func (f *filling) wait(k int) error { return f.table.Device.Attached(f.free[k].Synchronize) }
+
+// copy copies what the device has of the bytes at lo, which are the k-th piece under way; of a
+// table that is divided by way of spare, and returns how much of that it has used.
+func (f *filling) copy(k int, lo int64, b, spare []byte) (used int, err error) {
+	to := lo
+	if f.table.Devices > 1 {
+		used, to = f.table.Stripe(spare, b, lo)
+		b = spare[:used]
 	}
-	ram, err := t.ram.fill(ctx, rep)
-	return n + ram, err
+	return used, f.table.Device.Attached(func() error {
+		return errors.Join(f.stream.CopyIn(f.table.Rows().Slice(to, int64(len(b))), b), f.free[k].Record(f.stream))
+	})
 }
 
-// fillNear fills the rows on the GPU.
-func (t *gpuTable) fillNear(ctx context.Context, s *cuda.Stream, rep progress.Reporter) (n int64, err error) {
-	rows := t.Bytes()
+// fillNear fills the rows on all devices from hot.bin, checked, and returns the bytes read.
+func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n int64, err error) {
+	t := fills[0].table
+	rows, staging := t.Near*t.RowBytes(), int64(hotDepth*hotPiece)
 	if rows == 0 {
 		return 0, nil
 	}
-	h, err := device.NewHost(hotDepth * hotPiece)
+	if t.Devices > 1 {
+		staging *= 2 // each piece again, by device
+	}
+	h, err := device.NewHost(int(staging))
 	if err != nil {
 		return 0, err
 	}
 	defer h.Free()
-	err = t.Device.Attached(func() error {
-		staging, err := t.Device.Register(h.Bytes())
-		if err != nil {
-			return err
+	var pinned *cuda.Pinned
+	if err := t.Device.Attached(func() error { pinned, err = t.Device.Register(h.Bytes()); return err }); err != nil {
+		return 0, err
+	}
+	defer func() { // copies have ended by then
+		err = errors.Join(err, t.Device.Attached(func() error { pinned.Free(); return nil }))
+	}()
+	for _, f := range fills {
+		defer func() { err = errors.Join(err, f.end()) }()
+		if err := f.begin(); err != nil {
+			return 0, err
 		}
-		defer staging.Free()
-		var free [hotDepth]*cuda.Event // when a part of it was copied
-		for i := range free {
-			if free[i], err = t.Device.NewEvent(); err != nil {
-				return err
+	}
+	src := t.ram.src
+	piece := func(k int) []byte { return h.Bytes()[k*hotPiece : (k+1)*hotPiece] }
+	return src.readHot(ctx, rep, "fill the GPU cache", hotRange{
+		end: min(binio.AlignUp(rows, binio.Page), src.hot.sums.Size),
+		room: func(k int, _ int64) ([]byte, error) {
+			var errs []error
+			for _, f := range fills {
+				errs = append(errs, f.wait(k))
 			}
-			defer free[i].Free()
-		}
-		src := t.ram.src
-		n, err = src.readHot(ctx, rep, "fill the GPU cache", hotRange{
-			end: min(binio.AlignUp(rows, binio.Page), src.hot.sums.Size),
-			room: func(k int, _ int64) ([]byte, error) {
-				return h.Bytes()[k*hotPiece : (k+1)*hotPiece], free[k].Synchronize()
-			},
-			take: func(k int, lo int64, b []byte) error {
-				b = b[:min(int64(len(b)), rows-lo)]
-				return errors.Join(s.CopyIn(t.Rows().Slice(lo, int64(len(b))), b), free[k].Record(s))
-			},
-		})
-		return errors.Join(err, s.Synchronize())
+			return piece(k), errors.Join(errs...)
+		},
+		take: func(k int, lo int64, b []byte) error {
+			b = b[:min(int64(len(b)), rows-lo)]
+			var spare []byte
+			if t.Devices > 1 {
+				spare = piece(hotDepth + k)
+			}
+			for _, f := range fills {
+				used, err := f.copy(k, lo, b, spare)
+				if err != nil {
+					return err
+				}
+				spare = spare[used:]
+			}
+			return nil
+		},
 	})
-	return n, err
 }
 
 // set puts rows, which lie in the order of a chunk, in their entries, by way of a stream. The

@@ -24,8 +24,8 @@ type Layout struct {
 	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
 	// rows of the cache.
 	GPU           *cuda.Device
-	GPURows       int64 // ranks below are on the GPU
-	GPUCacheBytes int64 // of their rows
+	GPURows       int64 // ranks below are on the GPU, or on all GPUs together
+	GPUCacheBytes int64 // of their rows, on each
 	// GPUBytes is what the store takes of the device's memory: for the rows, and for what
 	// batches land in and are checked with.
 	GPUBytes int64
@@ -33,6 +33,11 @@ type Layout struct {
 	// are read into it.
 	GPUSlotBytes int64
 	QueueBytes   int64 // of the host's memory, of queues by which the GPU reads by itself
+
+	// Peers are further devices, of further views: the hottest rows are divided among all
+	// devices, or each has them; GPUBytes are taken of each.
+	Peers   []*cuda.Device
+	Divided bool
 
 	direct bool       // reads can land in the GPU's memory
 	late   *lateReads // the GPU submits and completes the reads of chunks; nil: the host does

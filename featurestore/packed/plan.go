@@ -98,7 +98,11 @@ func (p *planner) mostOnGPU() (int64, error) {
 		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(o.GPUMemory-room), left(o.GPUMemory))
 	}
-	return gpurows.Fit(o.GPUCache, room, f.HotRows, f.Nodes, f.RowBytes)
+	fits, err := gpurows.Fit(o.GPUCache, room, f.HotRows, f.Nodes, f.RowBytes)
+	if o.Divide {
+		fits = min(fits*int64(1+len(o.Peers)), f.HotRows)
+	}
+	return fits, err
 }
 
 // wanted returns the first, largest of the pack's caches that is not larger than the
@@ -128,13 +132,13 @@ func (p *planner) wanted() (first int, note string, err error) {
 // layout sizes the buffers for the cache of the given number.
 func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
-	l := Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), direct: p.o.Direct, late: p.late,
+	l := Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
 		// Under min there is one edge above two bands: whatever is no hit is read.
 		Through: i + p.r.Index().Bands - len(p.edges)}
 	s := compose(p.r, &l)
 	s.sink.count(&l)
 	l.KeepBytes = s.held.bytes()
-	l.DecodeBytes = s.cold.chunks().codec.memory(s.copies.Workers())
+	l.DecodeBytes = int64(1+len(s.peers)) * s.cold.chunks().codec.memory(s.copies.Workers())
 	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
 	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)
 	p.late.count(&l)

@@ -6,6 +6,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -15,9 +16,10 @@ import (
 // Name is the store's in --store.
 const Name = "packed"
 
-// Find reads the metadata of a pack.
+// Find reads the metadata of a pack, or of a slice of one, which the Candidate says: see
+// featurestore.Sliced.
 func Find(fsys vfs.FS, dir string) (featurestore.Candidate, error) {
-	r, err := packfile.Open(fsys, dir)
+	r, err := packfile.OpenSlice(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +52,21 @@ func (c *candidate) Describe() featurestore.Description {
 	return d
 }
 
+// Slice returns the rank whose batches a slice of a pack has.
+func (c *candidate) Slice() (featurestore.Slice, bool) {
+	if s := c.pack.Slice(); s != nil {
+		return featurestore.Slice{Rank: s.Rank, World: s.World, Accumulate: s.Accumulate}, true
+	}
+	return featurestore.Slice{}, false
+}
+
 // InOrder reports whether the pack's cache follows the batches, as policy min's does.
 func (c *candidate) InOrder() bool { return c.pack.Params().Policy == packfile.PolicyMin }
 
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	if len(o.Peers) > 0 && isMin(c.pack) {
+		return featurestore.Layout{}, fault.New(fault.ErrUsage, "%s has the policy min, whose cache follows all batches in their order: it is not for %d GPUs; pack with --policy static", c.Dir(), 1+len(o.Peers))
+	}
 	if o.Least {
 		edges := c.pack.Index().Edges
 		o.Cache = &budget.Size{Value: float64(edges[len(edges)-1] * int64(c.facts.RowBytes))}

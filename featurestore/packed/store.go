@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
+	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
 
-// Store is the featurestore.Store of one pack.
+// Store is the featurestore.Store of one pack. Where several devices compute, it is what the
+// first of them sees, and peers are what the others do: with levels of their own, but for RAM and
+// files, which the process has once.
 type Store struct {
-	src    source
+	src    *source
+	peers  []*Store
 	copies *copier.Copier
 	sink   sink
 	cold   cold
@@ -27,7 +32,18 @@ type Store struct {
 // compose chooses the levels and the sink of a store with the given layout. Nothing is
 // opened, and no memory taken.
 func compose(r *packfile.Reader, l *Layout) *Store {
-	s := &Store{src: source{pack: r, facts: r.Facts()}}
+	s := composeView(&source{pack: r, facts: r.Facts()}, l, 0)
+	for i := range l.Peers {
+		p := composeView(s.src, l, 1+i)
+		p.sink.(*gpu).table.first = &s.sink.(*gpu).table
+		s.peers = append(s.peers, p)
+	}
+	return s
+}
+
+// composeView is compose for the device of the given number.
+func composeView(src *source, l *Layout, view int) *Store {
+	s, r := &Store{src: src}, src.pack
 	f := &s.src.facts
 	disk, shares, taken := mostRows(r, l.Through)
 	evaluated := f.EvalSizes.Inputs()
@@ -44,12 +60,12 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	s.copies = copier.New(codec.workers())
 	var device *gpu
 	if l.GPU == nil {
-		s.sink = newHost(&s.src, l, s.copies)
+		s.sink = newHost(s.src, l, s.copies)
 	} else {
-		device = newGPU(&s.src, l, s.train.matrix, s.eval.matrix)
+		device = newGPU(s.src, l, view, s.train.matrix, s.eval.matrix)
 		s.sink = device
 	}
-	chunks := newChunk(&s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, s.copies)
+	chunks := newChunk(s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, s.copies)
 	s.cold = chunks
 	switch {
 	case device != nil && l.late != nil:
@@ -61,13 +77,13 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	}
 	ranked := hot{s.sink}
 	s.held = ranked
-	s.train.levels = []level{s.cold, sharedRows{&s.src, l.Through}, ranked}
+	s.train.levels = []level{s.cold, sharedRows{s.src, l.Through}, ranked}
 	if min {
-		b := newBelady(&s.src, s.cold, s.sink.cache())
+		b := newBelady(s.src, s.cold, s.sink.cache())
 		s.held = b
 		s.train.levels = []level{b}
 	}
-	s.eval.levels = []level{evaluation{&s.src, l.CacheRows}, ranked}
+	s.eval.levels = []level{evaluation{s.src, l.CacheRows}, ranked}
 	return s
 }
 
@@ -98,17 +114,41 @@ func mostRows(r *packfile.Reader, through int) (disk, shared, taken int) {
 // Memory for the cache is taken; it is empty until Fill.
 func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
 	s := compose(r, &l)
-	s.copies.Start()
-	if err := s.open(fsys, stack); err != nil {
+	err := s.src.open(fsys, stack)
+	for _, v := range s.views() {
+		v.copies.Start()
+		if err == nil {
+			err = v.open()
+		}
+	}
+	if err == nil && len(s.peers) > 0 {
+		err = s.join()
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Store) open(fsys vfs.FS, stack iostack.Stack) error {
-	if err := s.src.open(fsys, stack); err != nil {
-		return err
+// views returns what all devices see, the first one's first.
+func (s *Store) views() []*Store { return append([]*Store{s}, s.peers...) }
+
+// join tells every device where the rows on the others are.
+func (s *Store) join() error {
+	var tables []*gpurows.Table
+	for _, v := range s.views() {
+		tables = append(tables, &v.sink.(*gpu).table.Table)
 	}
+	for _, v := range s.views() {
+		g := v.sink.(*gpu)
+		if err := g.device.Attached(func() error { return g.table.Join(g.turns.Stream(), tables) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) open() error {
 	if err := s.sink.open(); err != nil {
 		return err
 	}
@@ -138,7 +178,7 @@ func (s *Store) newSlot(c *course) (*Slot, error) {
 
 // lay takes a slot's buffers, or counts them.
 func (s *Store) lay(sl *Slot, c *course) {
-	sl.src = &s.src
+	sl.src = s.src
 	sl.matrix = s.sink.matrix(&sl.batch, &sl.mem, c.matrix)
 	for _, l := range c.levels {
 		sl.parts = append(sl.parts, l.part(&sl.batch, &sl.mem))
@@ -163,7 +203,14 @@ func (s *Store) slotBytes(c *course) (host, device int64) {
 // Fill fills the levels in memory for a training that goes on with the given batch, and
 // returns the bytes read. No batch may be under way. After an error it must be called again.
 func (s *Store) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
-	return s.held.fill(ctx, next, rep)
+	if len(s.peers) == 0 {
+		return s.held.fill(ctx, next, rep)
+	}
+	sinks := make([]*gpu, 0, 1+len(s.peers))
+	for _, v := range s.views() {
+		sinks = append(sinks, v.sink.(*gpu))
+	}
+	return fillAll(ctx, sinks, rep)
 }
 
 // State returns nil: what memory holds follows from the batch that training goes on with.
@@ -172,8 +219,8 @@ func (s *Store) State() ([]byte, error) { return nil, nil }
 // LoadState has nothing to put back.
 func (s *Store) LoadState([]byte) error { return nil }
 
-// View returns the only view: one device computes, or the host.
-func (s *Store) View(int) featurestore.View { return view{s} }
+// View returns what the device of that number sees.
+func (s *Store) View(i int) featurestore.View { return view{s.views()[i]} }
 
 type view struct{ store *Store }
 
@@ -191,8 +238,12 @@ func (v view) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // Close releases files and the caches. All slots must have been freed.
 func (s *Store) Close() error {
-	err := s.held.close()
-	s.cold.close()
-	s.copies.Close()
-	return errors.Join(err, s.sink.close(), s.src.close())
+	var errs []error
+	for _, v := range slices.Backward(s.views()) { // RAM is the first one's
+		errs = append(errs, v.held.close())
+		v.cold.close()
+		v.copies.Close()
+		errs = append(errs, v.sink.close())
+	}
+	return errors.Join(append(errs, s.src.close())...)
 }

@@ -135,7 +135,7 @@ var confined = []struct {
 	{"github.com/goccy/go-yaml/ast", []string{"cmd", "internal/yaml"}, "the configuration is read as it is written, for the lines of messages"},
 	{"github.com/goccy/go-yaml", []string{"internal/yaml"}, "what a few bytes of YAML stand for is bounded in one place"},
 	{"github.com/vbauerster/mpb", []string{"internal/progress/render"}, "stages report, one package renders"},
-	{"github.com/ebitengine/purego", []string{"train/cpu/blas"}, "libraries are opened at run time in leaf packages only"},
+	{"github.com/ebitengine/purego", []string{"train/cpu/blas", "device/nccl"}, "libraries are opened at run time in leaf packages only"},
 	{"github.com/gofrs/flock", []string{"internal/vfs"}, "locks are part of the file system seam"},
 	{"golang.org/x/sync/errgroup", []string{"internal/errgroup"}, "what panics in its goroutines ends the process: internal/errgroup returns it"},
 	{"github.com/rogpeppe/go-internal", []string{"cmd"}, "scripts test the command line"},

@@ -51,7 +51,7 @@ func (d *Dir) sweep(files []File) error {
 		return err
 	}
 	for _, n := range names {
-		if n == lockFile || n == journalFile || n == MetaFile || n == RunFile || slices.ContainsFunc(files, func(f File) bool { return f.Name == n }) {
+		if n == lockFile || n == journalFile || n == MetaFile || n == RunFile || slices.Contains(d.spec.Beside, n) || slices.ContainsFunc(files, func(f File) bool { return f.Name == n }) {
 			continue
 		}
 		if err := d.fs.RemoveAll(d.File(n)); err != nil {

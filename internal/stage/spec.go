@@ -18,6 +18,9 @@ type Spec struct {
 	// By names the way to make the directory where there is more than one. What an
 	// interrupted run left is of no use to another way.
 	By string `json:"-"`
+	// Beside names files that stay in the directory though meta.json does not list them.
+	// No fingerprint covers them: Check looks at them.
+	Beside []string `json:"-"`
 	// Check looks at a directory of this specification that has its meta.json, which
 	// has been read and whose files have their sizes. Damage is an error of kind
 	// fault.ErrCorrupt. With nil, what is finished is believed by the sizes of its

@@ -140,6 +140,13 @@
 // graph_bytes are its own. Merge assembles the whole from all shards: the same files,
 // one index, those facts added up or their maxima.
 //
+// # Slices
+//
+// A slice of a pack has all its files in their lengths, its meta.json, and so its fingerprint;
+// but of cold-GGGGG.bin, graph-GGGGG.bin and ssd-GGGGG.bin only what one rank of a training
+// reads (Share), and zeros elsewhere. slice.json, which meta.json does not list, says which
+// rank's it is (Slice), of which pack, and has a checksum of itself.
+//
 // # Versions
 //
 // The version in meta.json rises with any change of the bytes; a reader accepts

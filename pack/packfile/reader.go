@@ -28,14 +28,21 @@ type Reader struct {
 	index  *Index
 	part   Part // what of it is here: all, but for shards
 	whole  bool // it is no shard
+	slice  *Slice
 }
 
-// Open reads a pack's metadata and index and checks that they fit together.
+// Open reads a pack's metadata and index and checks that they fit together. A slice of a
+// pack is refused: OpenSlice opens it.
 func Open(fsys vfs.FS, dir string) (*Reader, error) {
-	m, err := stage.Open(fsys, dir, "pack", Format, MultiLabelFormat)
-	if err != nil {
-		return nil, err
+	r, err := OpenSlice(fsys, dir)
+	if err == nil && r.slice != nil {
+		return nil, fault.New(fault.ErrInput, "%s is %s of a pack, and has the rows of that rank alone: the whole pack is needed here", dir, r.slice)
 	}
+	return r, err
+}
+
+// newWholeReader reads the index of a directory that is no shard.
+func newWholeReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
 	return newReader(fsys, dir, m, shard.Shard{})
 }
 

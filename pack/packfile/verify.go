@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
 
@@ -19,7 +20,8 @@ import (
 const verifyPiece = 1 << 20
 
 // Verify reads every row and every graph and checks them, and that the gaps between
-// them are zero. Opening the pack has checked the index. It holds the largest graph, and
+// them are zero; of a slice, what the rank needs, and that all else is zero. Opening the
+// pack has checked the index. It holds the largest graph, and
 // a piece of a chunk and its rows.
 func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter) error {
 	total := int64(0)
@@ -36,7 +38,7 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 		tables = append(tables, [2]string{RefillFile, RefillSums})
 	}
 	for g := r.part.Lo; g < r.part.Hi; g++ {
-		if _, ok := r.files[SSDFile(g)]; ok {
+		if _, ok := r.files[SSDFile(g)]; ok && r.slice == nil {
 			tables = append(tables, [2]string{SSDFile(g), SSDSums(g)})
 		}
 	}
@@ -46,10 +48,43 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 			return err
 		}
 	}
-	if err := r.verifyTrain(ctx, parts); err != nil || !r.part.Common {
+	if err := r.verifyTrain(ctx, parts); err != nil {
 		return err
 	}
+	if r.slice != nil {
+		if err := r.verifyShared(ctx, fsys, task); err != nil {
+			return err
+		}
+	}
+	if !r.part.Common {
+		return nil
+	}
 	return r.verifyEval(ctx, parts)
+}
+
+// verifyShared checks the SSD level of a slice.
+func (r *Reader) verifyShared(ctx context.Context, fsys vfs.FS, task progress.Task) error {
+	s, err := r.Share(ctx, fsys, *r.slice)
+	if err != nil {
+		return err
+	}
+	for _, f := range s.Files() {
+		if !s.shared(f.Name) {
+			continue
+		}
+		c, err := s.Checker(r.Path(f.Name), f)
+		if err != nil {
+			return err
+		}
+		err = stage.CheckFile(ctx, fsys, r.Path(f.Name), f.Size, c, func(b []byte) error {
+			task.Add(int64(len(b)))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verifyTrain checks the training batches' chunks and graphs.
@@ -70,6 +105,9 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 				return err
 			}
 			cold, graphs = parts.in(ColdFile(r.Group(i))), parts.in(GraphFile(r.Group(i)))
+		}
+		if !r.has(i) {
+			continue // zeros, as between parts
 		}
 		t := &r.index.Train[i]
 		err := t.Pieces(r.Form(), r.index.Bands-1, func(p Piece) error {

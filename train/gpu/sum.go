@@ -19,6 +19,7 @@ type sum struct {
 	each       int         // statistics of a batch
 	labelled   int64       // seed nodes so far
 	batches    int         // so far
+	first      int         // of the step's batches, the engine's own
 }
 
 // lay takes the memory, where steps have sums.
@@ -45,8 +46,8 @@ func (e *Engine) add(labelled int) error {
 		n.combine(n.layout.Trained, 1, e.adam.grads, 1, s.gradients)
 	}
 	e.eachBatchNorm(func(o *norm, mean, variance int) {
-		n.try(e.main.Copy(part(s.of(s.batches), mean, mean+o.layer.width), o.mean))
-		n.try(e.main.Copy(part(s.of(s.batches), variance, variance+o.layer.width), o.variance))
+		n.try(e.main.Copy(part(s.of(s.first+s.batches), mean, mean+o.layer.width), o.mean))
+		n.try(e.main.Copy(part(s.of(s.first+s.batches), variance, variance+o.layer.width), o.variance))
 	})
 	s.labelled += int64(labelled)
 	s.batches++

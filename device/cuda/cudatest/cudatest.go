@@ -17,6 +17,20 @@ func Open(t testing.TB) *cuda.Device {
 	return OpenFaulty(t, cuda.Options{}, func(string) *cuda.Fault { return nil })
 }
 
+// OpenMachine returns such devices of one machine. They reach each other's memory, unless they
+// are apart.
+func OpenMachine(t testing.TB, devices int, apart bool) []*cuda.Device {
+	t.Helper()
+	list, err := cuda.OpenMachine(plain.Emulate, cuda.Options{Code: kernels.Code}, devices, apart)
+	for _, d := range list {
+		checked(t, d, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 // OpenFaulty returns one that fails when fails says so; see cuda.OpenFaulty.
 func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Fault) *cuda.Device {
 	t.Helper()

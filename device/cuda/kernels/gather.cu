@@ -50,23 +50,30 @@ struct Int8 {
 };
 
 // out[i] = table[index[i]], or table[i] where there is no index. The table's rows are
-// row_bytes apart, those of out stride floats. With far, rows from near on are its rows.
+// row_bytes apart, those of out stride floats. With far, rows from near on are its rows. With
+// parts, row r of the others is row r / devices of parts[r % devices].
 template <class T, int N>
 __device__ __forceinline__ void gather(float *out, i64 stride, const unsigned char *table, const unsigned char *far, i64 near,
-                                       i64 row_bytes, const u32 *index, i64 width, const u32 *at, i64 most) {
+                                       i64 row_bytes, const unsigned char *const *parts, u32 devices, const u32 *index, i64 width, const u32 *at, i64 most) {
 	i64 i = this_row();
 	if (i >= rows_of(at, most))
 		return;
 	i64 from = index ? (i64)index[i] : i;
-	const unsigned char *row = far && from >= near ? far + (from - near) * row_bytes : table + from * row_bytes;
+	const unsigned char *row;
+	if (far && from >= near)
+		row = far + (from - near) * row_bytes;
+	else if (parts)
+		row = parts[(u32)from % devices] + (i64)((u32)from / devices) * row_bytes;
+	else
+		row = table + from * row_bytes;
 	for (i64 c = (i64)threadIdx.x * N; c < width; c += blockDim.x * N)
 		store<N>(out + i * stride + c, T::template read<N>(row, c));
 }
 
 #define PARAMETERS \
-	float *out, i64 stride, const unsigned char *table, const unsigned char *far, i64 near, i64 row_bytes, const u32 *index, i64 width, \
-		const u32 *at, i64 most
-#define ARGUMENTS out, stride, table, far, near, row_bytes, index, width, at, most
+	float *out, i64 stride, const unsigned char *table, const unsigned char *far, i64 near, i64 row_bytes, \
+		const unsigned char *const *parts, u32 devices, const u32 *index, i64 width, const u32 *at, i64 most
+#define ARGUMENTS out, stride, table, far, near, row_bytes, parts, devices, index, width, at, most
 
 #define GATHER(name, type) \
 	template <int N> __device__ __forceinline__ void name##_body(PARAMETERS) { gather<type, N>(ARGUMENTS); } \

@@ -22,7 +22,12 @@ type Gather struct {
 	Index  cuda.Buffer // uint32; may be none
 	Far    cuda.Buffer // may be none
 	Near   int         // rows of Table, where there is Far
-	Rows   Count
+	// Parts are where the rows of Table, or those below Near, lie when several devices have
+	// them: the addresses of so many tables, uint64 each. Row r is row r / Devices of the table
+	// r % Devices. Table is then the device's own part, whose alignment all have.
+	Parts   cuda.Buffer // may be none
+	Devices int
+	Rows    Count
 }
 
 // Launch gives the stream the work.
@@ -44,6 +49,11 @@ func (a Gather) Launch(s *cuda.Stream) error {
 	rowBytes := a.Type.RowBytes(a.Width)
 	l.matrix("the output", a.Out, a.Rows.Most, a.Width, a.Stride)
 	switch {
+	case a.Parts != cuda.Buffer{}:
+		if a.Devices < 1 {
+			l.Fail("parts of %d devices", a.Devices)
+		}
+		l.Buffer("the table", a.Table, 0)
 	case a.Far != cuda.Buffer{}:
 		l.Buffer("the table", a.Table, int64(a.Near)*int64(rowBytes))
 	case a.Index == cuda.Buffer{}:
@@ -54,6 +64,8 @@ func (a Gather) Launch(s *cuda.Stream) error {
 	l.Optional("the table's far rows", a.Far, 0)
 	l.Int(a.Near)
 	l.Int(rowBytes)
+	l.Optional("the table's parts", a.Parts, 8*int64(a.Devices))
+	l.Int(a.Devices)
 	l.Optional("the index", a.Index, 4*int64(a.Rows.Most))
 	l.Int(a.Width)
 	l.count(a.Rows)

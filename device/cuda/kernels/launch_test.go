@@ -78,6 +78,8 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{kernels.Gather{Out: b(80), Stride: 4, Table: b(80), Type: dtype.Float32, Width: 4, Index: b(19), Rows: kernels.Rows(5)}.Launch(s), "the index"},
 		{kernels.Gather{Out: b(80), Stride: 3, Table: b(80), Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s), "3 apart"},
 		{kernels.Gather{Out: b(80), Stride: 4, Table: b(80), Type: "float64", Width: 4, Rows: kernels.Rows(5)}.Launch(s), "float64"},
+		{kernels.Gather{Out: b(80), Stride: 4, Table: b(80), Parts: b(15), Devices: 2, Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s), "the table's parts of 15 bytes, 16"},
+		{kernels.Gather{Out: b(80), Stride: 4, Table: b(80), Parts: b(16), Type: dtype.Float32, Width: 4, Rows: kernels.Rows(5)}.Launch(s), "parts of 0 devices"},
 		{kernels.Gather{Rows: kernels.Rows(-1), Type: dtype.Float32}.Launch(s), "-1 rows"},
 		{kernels.Aggregate{Out: b(80), Stride: 4, Width: 4, Indptr: b(23), Rows: kernels.Rows(5)}.Launch(s), "indptr"},
 		{kernels.Aggregate{Out: b(80), Stride: 4, Width: 4, Indptr: b(24), Indices: b(3), Edges: 1, Rows: kernels.Rows(5)}.Launch(s), "indices"},
@@ -144,7 +146,7 @@ func TestLaunchChoosesTheWidth(t *testing.T) {
 			t.Errorf("%+v: %v, %v", c, r.names, err)
 		}
 	}
-	if want := []uint64{at(4104).Address(), 8, at(8192).Address(), 0, 0, 32, 0, 8, 0, 5}; !slices.Equal(r.args, want) {
+	if want := []uint64{at(4104).Address(), 8, at(8192).Address(), 0, 0, 32, 0, 0, 0, 8, 0, 5}; !slices.Equal(r.args, want) {
 		t.Errorf("arguments %v, want %v", r.args, want)
 	}
 	// Four of a narrow type are less than four floats.

@@ -9,6 +9,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -17,11 +18,16 @@ import (
 // Table are rows, by entry. Its fields say what it will hold; Open takes the memory.
 type Table struct {
 	Device *cuda.Device
-	Near   int64 // entries below are in the device's memory
-	DType  dtype.Type
-	Dim    int // elements of a row
+	Near   int64 // entries below are in the memory of devices
+	// Devices have these entries in equal shares: entry e is with device e % Devices, as its
+	// row e / Devices. 0 or 1: this one has them all. Part says which of them this is.
+	Devices, Part int
+	DType         dtype.Type
+	Dim           int // elements of a row
 
 	near   cuda.Buffer
+	parts  cuda.Buffer  // where the devices' shares begin, if there are several
+	beside bool         // pinned is another table's
 	pinned *cuda.Pinned // the rows in RAM, and what lies before them
 	ram    cuda.Buffer  // what is registered, as the device sees it,
 	far    cuda.Buffer  // and the rows in RAM
@@ -30,8 +36,63 @@ type Table struct {
 // RowBytes returns the bytes of a row.
 func (t *Table) RowBytes() int64 { return int64(t.DType.RowBytes(t.Dim)) }
 
-// Bytes returns the device's memory that rows take.
-func (t *Table) Bytes() int64 { return t.Near * t.RowBytes() }
+// Bytes returns the device's memory that rows take: equal shares, of which the last may have a
+// row to spare.
+func (t *Table) Bytes() int64 {
+	n := int64(max(1, t.Devices))
+	return (t.Near + n - 1) / n * t.RowBytes()
+}
+
+// divided reports whether several devices have the rows.
+func (t *Table) divided() bool { return t.Devices > 1 }
+
+// PartsBytes returns the device's memory that says where the devices' shares begin.
+func (t *Table) PartsBytes() int64 {
+	if !t.divided() {
+		return 0
+	}
+	return 8 * int64(t.Devices)
+}
+
+// LayParts takes that memory.
+func (t *Table) LayParts(a *cuda.Arena) (err error) {
+	if !t.divided() {
+		return nil
+	}
+	t.parts, err = a.Take(t.PartsBytes())
+	return err
+}
+
+// Join tells a table, by way of a stream, where the shares of all devices begin: tables are those
+// of the devices, in order, all of them open. The calling goroutine is attached.
+func (t *Table) Join(s *cuda.Stream, tables []*Table) error {
+	if !t.divided() {
+		return nil
+	}
+	begin := make([]uint64, t.Devices)
+	for i, o := range tables {
+		begin[i] = o.near.Address()
+	}
+	if err := s.CopyIn(t.parts, binio.Bytes(begin)); err != nil {
+		return err
+	}
+	return s.Synchronize()
+}
+
+// Stripe copies to dst those of some bytes of the rows below Near, as they lie one after the
+// other, that are of this device's share, and returns how many they are and where in the share
+// they belong. The bytes begin at lo.
+func (t *Table) Stripe(dst, b []byte, lo int64) (n int, to int64) {
+	devices, rb := int64(max(1, t.Devices)), t.RowBytes()
+	end := lo + int64(len(b))
+	row := lo / rb
+	row += (int64(t.Part) - row%devices + devices) % devices
+	to = row/devices*rb + max(0, lo-row*rb)
+	for ; row*rb < end; row += devices {
+		n += copy(dst[n:], b[max(row*rb, lo)-lo:min((row+1)*rb, end)-lo])
+	}
+	return n, to
+}
 
 // NearOf counts the entries whose rows are in the device's memory.
 func (t *Table) NearOf(entries []uint32) (n int) {
@@ -60,7 +121,21 @@ func (t *Table) Open(a *cuda.Arena, ram *device.Host, skip int64) (err error) {
 	if t.pinned, err = t.Device.Register(ram.Bytes()); err != nil {
 		return fmt.Errorf("RAM cache: %w", err)
 	}
-	pages, err := t.pinned.Buffer()
+	return t.reach(skip)
+}
+
+// OpenBeside is Open with the RAM of another device's table, which is closed after this one.
+func (t *Table) OpenBeside(a *cuda.Arena, other *Table, skip int64) (err error) {
+	if t.near, err = a.Take(t.Bytes()); err != nil {
+		return err
+	}
+	t.pinned, t.beside = other.pinned, true
+	return t.reach(skip)
+}
+
+// reach finds out where the device sees the rows in RAM.
+func (t *Table) reach(skip int64) error {
+	pages, err := t.Device.Mapped(t.pinned)
 	if err != nil || pages.Bytes() == 0 {
 		return err
 	}
@@ -71,17 +146,17 @@ func (t *Table) Open(a *cuda.Arena, ram *device.Host, skip int64) (err error) {
 // Close is for a table that was opened, or was not. The calling goroutine is attached, and
 // no work on the table is under way.
 func (t *Table) Close() {
-	if t.pinned != nil {
+	if t.pinned != nil && !t.beside {
 		t.pinned.Free()
-		t.pinned = nil
 	}
+	t.pinned = nil
 }
 
 // Gather submits what makes so many rows of x, float32, row-major, those of the entries that
 // ids, of uint32, name in the device's memory.
 func (t *Table) Gather(s *cuda.Stream, x, ids cuda.Buffer, rows int) error {
 	return kernels.Gather{Out: x, Stride: t.Dim, Table: t.near, Far: t.far, Near: int(t.Near), Type: t.DType, Width: t.Dim,
-		Index: ids, Rows: kernels.Rows(rows)}.Launch(s)
+		Index: ids, Parts: t.parts, Devices: t.Devices, Rows: kernels.Rows(rows)}.Launch(s)
 }
 
 // Widen submits what makes so many rows of x those of source, which are as the table has
@@ -91,7 +166,7 @@ func (t *Table) Widen(s *cuda.Stream, x, source cuda.Buffer, rows int) error {
 }
 
 // Place submits what puts so many rows of source, which are as the table has them, in the
-// entries that ids name, none of them twice.
+// entries that ids name, none of them twice. The rows are not divided.
 func (t *Table) Place(s *cuda.Stream, source, ids cuda.Buffer, rows int) error {
 	return kernels.Place{Table: t.near, Far: t.far, Near: int(t.Near), RowBytes: int(t.RowBytes()), Rows: kernels.Rows(rows),
 		Source: source, Index: ids}.Launch(s)

@@ -78,8 +78,17 @@ var emulations = map[string]func(a *arguments){
 func gather(a *arguments, t dtype.Type) {
 	out, stride, table, far, near := a.floats(), a.int(), a.bytes(), a.bytes(), a.int()
 	a.word() // a row's bytes follow from the type
+	addresses, devices := a.bytes(), a.int()
 	index, width := a.words32(), a.int()
 	rows, _ := a.rows()
+	if addresses != nil {
+		parts := make([][]byte, devices)
+		for i := range parts {
+			parts[i] = a.at(binary.LittleEndian.Uint64(addresses[8*i:]))
+		}
+		GatherParts(out, stride, parts, far, near, t, width, index, rows)
+		return
+	}
 	Gather(out, stride, table, far, near, t, width, index, rows)
 }
 

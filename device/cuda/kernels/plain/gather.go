@@ -8,6 +8,23 @@ import (
 	"diskgnn/internal/kernel"
 )
 
+// GatherParts is Gather of a table whose rows below near several devices have, all of them where
+// far is none.
+func GatherParts(out []float32, stride int, parts [][]byte, far []byte, near int, from dtype.Type, width int, index []uint32, rows int) {
+	size := from.RowBytes(width)
+	for i := range rows {
+		at := i
+		if index != nil {
+			at = int(index[i])
+		}
+		part, place := far, at-near
+		if far == nil || at < near {
+			part, place = parts[at%len(parts)], at/len(parts)
+		}
+		kernel.Widen(out[i*stride:][:width], part[place*size:][:size], from, width)
+	}
+}
+
 // Gather copies rows of a table, widened; see kernels.Gather.
 func Gather(out []float32, stride int, table, far []byte, near int, from dtype.Type, width int, index []uint32, rows int) {
 	size := from.RowBytes(width)

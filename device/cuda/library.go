@@ -1,5 +1,3 @@
-//go:build gpu && cgo && linux && amd64
-
 package cuda
 
 import (

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# One GPU beside two of one machine, by turns: GAT of width 512 and GraphSAGE on a pack that lies
+# in memory, so that computing is the bound, with a cap on --gpu-cache under which two GPUs hold
+# twice the rows. Then a rank of two processes is killed, and the run resumed.
+#
+#   BIN=bin/diskgnn-gpu bench/replicas.sh DIR OUT
+#
+# DIR, on a tmpfs such as /dev/shm, takes the data; OUT takes the output of every run. NODES,
+# RATIO and ROUNDS make the work smaller. NCCL is found by DISKGNN_NCCL, or as usual. Nothing but
+# the binary is needed.
+set -euo pipefail
+dir=${1:?the directory for the data} out=${2:?the directory for the outputs}
+bin=$(realpath "${BIN:-bin/diskgnn-gpu}")
+mkdir -p "$dir" "$out"
+
+[ -e "$dir/graph" ] || "$bin" generate --out "$dir/graph" --nodes "${NODES:-3000000}" --avg-degree 15 --train-ratio "${RATIO:-0.15}" --quiet
+[ -e "$dir/samples" ] || "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --fanout 5,10,15 --eval-fanout 1,1,1 --quiet
+[ -e "$dir/pack" ] || "$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" --bands none --cache 100% --dtype bf16 --quiet --json | tee "$out/pack.json"
+
+# train NAME FLAG…: a run, whose log and result are kept.
+train() {
+	local name=$1
+	shift
+	"$bin" train --pack "$dir/pack" --out "$dir/run" --force --engine gpu --accumulate 2 --epochs 2 --validate-every 2 --gpu-cache 20% "$@" --json >"$out/$name.json" 2>"$out/$name.log"
+	rm -rf "$dir/run"
+}
+
+for round in $(seq "${ROUNDS:-2}"); do
+	for gpus in 1 2; do
+		train "gat-$gpus-$round" --model gat --hidden 512 --gpus "$gpus"
+		train "sage-$gpus-$round" --model sage --gpus "$gpus"
+	done
+done
+train sage-2-host --model sage --gpus 2 --reduce host
+
+# Two processes, of which the second is killed; then both go on, and end with the weights of a run
+# that was left alone.
+ranks() { # OUT FLAG…
+	local run=$1
+	shift
+	for rank in 0 1; do
+		RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29571 \
+			"$bin" train --pack "$dir/pack" --out "$run" --engine gpu --model sage --epochs 2 --checkpoint-every 20 --gpu-cache 20% "$@" >"$out/$(basename "$run")-$rank.json" 2>"$out/$(basename "$run")-$rank.log" --json &
+		pids[rank]=$!
+	done
+}
+declare -a pids
+if "$bin" train --help 2>&1 | grep -q -- --rank; then
+	ranks "$dir/whole"
+	wait "${pids[@]}"
+	ranks "$dir/killed"
+	sleep "${KILL_AFTER:-15}"
+	kill -9 "${pids[1]}" || true
+	began=$(date +%s%N)
+	wait "${pids[0]}" || echo "rank 0 ended with $? after $((($(date +%s%N) - began) / 1000000)) ms" | tee "$out/killed.txt"
+	wait "${pids[1]}" || true
+	ranks "$dir/killed" --resume
+	wait "${pids[@]}"
+	cmp "$dir/whole/final.safetensors" "$dir/killed/final.safetensors" && echo "equal weights" | tee -a "$out/killed.txt"
+fi

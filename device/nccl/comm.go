@@ -1,0 +1,230 @@
+package nccl
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+)
+
+// Comm is one rank of a communicator. Its methods are for one goroutine at a time, which is
+// attached to the rank's device; Abort may be called from any other.
+type Comm struct {
+	library  *Library
+	rank     int
+	world    int
+	patience time.Duration
+	clock    Clock
+
+	mu    sync.Mutex
+	at    *comm // where the library writes the communicator
+	lost  error // why it was given up
+	asked Status
+}
+
+// kept holds the places that the library may write to when a communicator was given up before it
+// was made.
+var kept struct {
+	sync.Mutex
+	places []*comm
+}
+
+// Join makes a rank of a communicator of world ranks, which all join with the same id, each on a
+// device of its own. It returns when all have joined, or with an error when ctx ends, when the
+// patience does, or when a rank fails. The calling goroutine is attached to the device.
+func (l *Library) Join(ctx context.Context, id ID, world, rank int, o Options) (*Comm, error) {
+	if world < 1 || rank < 0 || rank >= world {
+		return nil, fault.New(fault.ErrDevice, "NCCL: rank %d of %d", rank, world)
+	}
+	if o.Patience == 0 {
+		o.Patience = 2 * time.Minute
+	}
+	if o.Clock == nil {
+		o.Clock = wallClock{}
+	}
+	c := &Comm{library: l, rank: rank, world: world, patience: o.Patience, clock: o.Clock, at: new(comm)}
+	what := fmt.Sprintf("join as rank %d of %d", rank, world)
+	config := nonBlocking
+	if s := l.api.join(c.at, int32(world), int32(rank), &id, &config); s != Success && s != InProgress {
+		return nil, c.give(what, s)
+	}
+	return c, c.settle(ctx, what)
+}
+
+// Rank and World say which rank of how many this is.
+func (c *Comm) Rank() int  { return c.rank }
+func (c *Comm) World() int { return c.world }
+
+// AllReduce enqueues what replaces x, of float32, by its sum over all ranks, which is the same
+// on each of them to the last bit. All ranks enqueue the same, in the same order.
+func (c *Comm) AllReduce(ctx context.Context, s *cuda.Stream, x cuda.Buffer) error {
+	return c.enqueue(ctx, s, "all-reduce", func(api api, at comm, stream uintptr) Status {
+		return api.allReduce(uintptr(x.Address()), int(x.Bytes()/4), float32Type, sum, at, stream)
+	})
+}
+
+// Broadcast enqueues what replaces x by that of the rank root.
+func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, x cuda.Buffer, root int) error {
+	return c.enqueue(ctx, s, "broadcast", func(api api, at comm, stream uintptr) Status {
+		return api.broadcast(uintptr(x.Address()), int(x.Bytes()), bytesType, int32(root), at, stream)
+	})
+}
+
+func (c *Comm) enqueue(ctx context.Context, s *cuda.Stream, what string, call func(api api, at comm, stream uintptr) Status) error {
+	c.mu.Lock()
+	if c.lost != nil {
+		c.mu.Unlock()
+		return c.lost
+	}
+	status := call(c.library.api, *c.at, s.Handle())
+	c.mu.Unlock()
+	s.Gave(what)
+	switch status {
+	case Success:
+		return nil
+	case InProgress:
+		return c.settle(ctx, what)
+	}
+	return c.give(what, status)
+}
+
+// settle waits until the library has begun what it was given.
+func (c *Comm) settle(ctx context.Context, what string) error {
+	return c.poll(ctx, what, func() (bool, error) {
+		s, err := c.state()
+		return s == Success, err
+	})
+}
+
+// Wait waits until done reports so, such as that an event behind a collective has passed, and
+// gives the communicator up when a rank fails meanwhile, when the patience ends, or when ctx
+// does. It is called before the stream is waited for by other means, which might never return.
+func (c *Comm) Wait(ctx context.Context, what string, done func() (bool, error)) error {
+	return c.poll(ctx, what, func() (bool, error) {
+		ok, err := done()
+		if ok || err != nil {
+			return ok, err
+		}
+		_, err = c.state()
+		return false, err
+	})
+}
+
+// state asks how the communicator is: an error is one of any rank.
+func (c *Comm) state() (Status, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost != nil {
+		return Success, c.lost
+	}
+	c.asked = InternalError
+	if s := c.library.api.state(*c.at, &c.asked); s != Success {
+		return s, s
+	}
+	if c.asked != Success && c.asked != InProgress {
+		return c.asked, c.asked
+	}
+	return c.asked, nil
+}
+
+// Polls are made without a pause at first, as most collectives take less than one.
+const eager = 2000
+
+// poll calls step until it reports true.
+func (c *Comm) poll(ctx context.Context, what string, step func() (bool, error)) error {
+	began := c.clock.Now()
+	pause := 20 * time.Microsecond
+	for i := 0; ; i++ {
+		ok, err := step()
+		switch {
+		case err != nil:
+			return c.give(what, err)
+		case ok:
+			return nil
+		case ctx.Err() != nil:
+			return c.give(what, context.Cause(ctx))
+		case i < eager && i%100 != 0:
+			runtime.Gosched()
+			continue
+		}
+		if waited := c.clock.Now().Sub(began); waited > c.patience {
+			return c.give(what, fault.New(ErrDeadline, "%w (%s): a rank died, hangs, or was never started", ErrDeadline, c.patience))
+		}
+		if i >= eager {
+			c.clock.Sleep(pause)
+			pause = min(2*pause, time.Millisecond)
+		}
+	}
+}
+
+// give gives the communicator up: the first reason stays.
+func (c *Comm) give(what string, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost != nil {
+		return c.lost
+	}
+	c.lost = c.library.failed(what, *c.at, err)
+	c.abort()
+	return c.lost
+}
+
+// abort ends what the library does. The lock is held.
+func (c *Comm) abort() {
+	if *c.at != 0 {
+		_ = c.library.api.abort(*c.at) // nothing is left to be done about it
+	}
+	kept.Lock()
+	kept.places = append(kept.places, c.at)
+	kept.Unlock()
+}
+
+// Abort gives the communicator up, for the given reason: what was enqueued ends, with undefined
+// results, and so does what waits.
+func (c *Comm) Abort(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost == nil {
+		c.lost = fault.New(fault.ErrDevice, "NCCL: given up: %w", why)
+		c.abort()
+	}
+}
+
+// Close ends the communicator, after what was enqueued. All ranks close, or one gives up.
+func (c *Comm) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if c.lost != nil {
+		defer c.mu.Unlock()
+		return c.lost
+	}
+	s := c.library.api.finalize(*c.at)
+	c.mu.Unlock()
+	if s != Success && s != InProgress {
+		return c.give("close", s)
+	}
+	if err := c.settle(ctx, "close"); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost != nil {
+		return c.lost
+	}
+	c.lost = fault.New(fault.ErrDevice, "NCCL: the communicator is closed")
+	if s := c.library.api.destroy(*c.at); s != Success {
+		return c.library.failed("close", 0, s)
+	}
+	return nil
+}
+
+// Check returns what is known to have failed, on any rank, without waiting.
+func (c *Comm) Check() error {
+	if _, err := c.state(); err != nil {
+		return c.give("look", err)
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+// Package nccl sums arrays over GPUs, of one process or of many, by NVIDIA's library, which is
+// opened at run time and called without cgo.
+//
+//	rank 0:      id := NewID ──► by some other way to all ranks
+//	every rank:  Join(id) ─► AllReduce, Broadcast on a stream … ─► Wait ─► Close
+//
+// Nothing waits forever. A communicator is made without blocking, what fails on another rank is
+// asked for while waiting, and what takes longer than Options.Patience is given up: the
+// communicator is aborted then, so that the device's stream ends, and every later call returns
+// the same error. Errors of the library are Statuses, in errors of kind fault.ErrDevice.
+//
+// The library's own variables (NCCL_DEBUG, NCCL_SOCKET_IFNAME and so on) are left alone.
+package nccl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"diskgnn/device/cuda"
+	"diskgnn/internal/fault"
+)
+
+// ErrNoLibrary says that there is no NCCL to work with, and why.
+var ErrNoLibrary = errors.New("no NCCL")
+
+// ErrDeadline says that the library took longer than Options.Patience.
+var ErrDeadline = errors.New("nothing came within the time given")
+
+// Status is what a call of the library returns.
+type Status int32
+
+// Statuses, by the library's names.
+const (
+	Success            Status = 0
+	UnhandledCudaError Status = 1
+	SystemError        Status = 2
+	InternalError      Status = 3
+	InvalidArgument    Status = 4
+	InvalidUsage       Status = 5
+	RemoteError        Status = 6
+	InProgress         Status = 7
+	Timeout            Status = 8
+)
+
+var statusNames = [...]string{"ncclSuccess", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError", "ncclInvalidArgument",
+	"ncclInvalidUsage", "ncclRemoteError", "ncclInProgress", "ncclTimeout"}
+
+// Error names the status as the library does.
+func (s Status) Error() string {
+	if s < 0 || int(s) >= len(statusNames) {
+		return fmt.Sprintf("status %d", int32(s))
+	}
+	return statusNames[s]
+}
+
+// ID names a communicator that is being made. It is 128 bytes in every version.
+type ID [128]byte
+
+// leastVersion has ncclCommInitRankScalable, which takes an ID by its address: 2.23.4.
+const leastVersion = 22304
+
+// versionText writes a version as people do.
+func versionText(v int32) string {
+	if v < 10000 { // before 2.9
+		return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+}
+
+// config is ncclConfig_t in its form of version 2.14, which later libraries take, and fill up by
+// their defaults.
+type config struct {
+	size     uint64
+	magic    uint32
+	version  uint32
+	blocking int32
+	_        int32
+}
+
+var nonBlocking = config{size: 24, magic: 0xcafebeef, version: 21400}
+
+// Types and operations.
+const (
+	float32Type = 7
+	bytesType   = 1 // ncclUint8
+	sum         = 0
+)
+
+// comm is a communicator of the library's; 0 is none.
+type comm uintptr
+
+// api are the functions of the library that are needed. Streams and buffers are addresses.
+// Calls may come from several goroutines, but not of one communicator.
+type api interface {
+	version() int32
+	path() string
+	uniqueID(id *ID) Status
+	// join begins to make a communicator, whose address is written to c until state is no
+	// longer InProgress: c must stay where it is.
+	join(c *comm, world, rank int32, id *ID, o *config) Status
+	// state asks for the communicator's status.
+	state(c comm, s *Status) Status
+	allReduce(x uintptr, count int, dtype, op int32, c comm, stream uintptr) Status
+	broadcast(x uintptr, count int, dtype, root int32, c comm, stream uintptr) Status
+	abort(c comm) Status
+	// finalize ends a communicator in peace; destroy frees it afterwards.
+	finalize(c comm) Status
+	destroy(c comm) Status
+	// lastError is the library's text on what failed last, or "".
+	lastError(c comm) string
+}
+
+// Library is an NCCL that was opened. It is safe for concurrent use.
+type Library struct{ api api }
+
+// Open opens the library that DISKGNN_NCCL names, or else the first one that is found, by the
+// loader's names and in the folders of CUDA and of Python packages. It is opened once, and stays
+// open. What is not there or too old is an error of kind ErrNoLibrary.
+func Open() (*Library, error) {
+	a, err := openOnce()
+	if err != nil {
+		return nil, err
+	}
+	return checked(a)
+}
+
+// checked refuses a library that lacks what is needed.
+func checked(a api) (*Library, error) {
+	if v := a.version(); v < leastVersion {
+		return nil, fault.New(ErrNoLibrary, "NCCL %s (%s) is too old: %s or later is needed (DISKGNN_NCCL may name another)", versionText(v), a.path(), versionText(leastVersion))
+	}
+	return &Library{a}, nil
+}
+
+// paths returns where the library may be, best first.
+func paths() []string {
+	return cuda.LibraryPaths("DISKGNN_NCCL", []string{"libnccl.so.2"}, []string{"libnccl.so.2"})
+}
+
+// String names the library.
+func (l *Library) String() string {
+	return fmt.Sprintf("NCCL %s (%s)", versionText(l.api.version()), l.api.path())
+}
+
+// NewID returns the name of a new communicator. The caller's process is the one that ranks meet
+// at, until all have joined.
+func (l *Library) NewID() (ID, error) {
+	var id ID
+	if s := l.api.uniqueID(&id); s != Success {
+		return id, l.failed("make an id", 0, s)
+	}
+	return id, nil
+}
+
+// failed returns the error for a call that returned a status.
+func (l *Library) failed(what string, c comm, s error) error {
+	if text := l.api.lastError(c); text != "" {
+		return fault.New(fault.ErrDevice, "NCCL: %s: %w (%s)", what, s, text)
+	}
+	return fault.New(fault.ErrDevice, "NCCL: %s: %w", what, s)
+}
+
+// Clock is the time that waiting goes by.
+type Clock interface {
+	Now() time.Time
+	Sleep(time.Duration)
+}
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time        { return time.Now() }
+func (wallClock) Sleep(d time.Duration) { time.Sleep(d) }
+
+// Options are how a communicator is waited for.
+type Options struct {
+	// Patience is the longest time that making a communicator, or Wait, may take; 0: two
+	// minutes.
+	Patience time.Duration
+	Clock    Clock // nil: the wall's
+}

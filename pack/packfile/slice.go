@@ -1,0 +1,147 @@
+package packfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// SliceFile lies in a slice, beside the pack's files, and says which slice it is.
+const SliceFile = "slice.json"
+
+// Slice names the part of a pack that one rank of a training needs: the batches that it
+// computes, with their rows, and all that every rank holds or reads.
+type Slice struct {
+	Rank  int `json:"rank"`
+	World int `json:"world"`
+	// Accumulate is the number of batches of a step, over all ranks: a multiple of World.
+	Accumulate int `json:"accumulate"`
+}
+
+// maxWorld is more than there are ranks.
+const maxWorld = 1 << 16
+
+// Validate refuses slices that there are not.
+func (s Slice) Validate() error {
+	switch {
+	case s.World < 1 || s.World > maxWorld:
+		return fault.New(fault.ErrUsage, "rank %d/%d: there may be 1 to %d ranks", s.Rank, s.World, maxWorld)
+	case s.Rank < 0 || s.Rank >= s.World:
+		return fault.New(fault.ErrUsage, "rank %d/%d: ranks are counted from 0, here to %d", s.Rank, s.World, s.World-1)
+	case s.Accumulate < 1 || s.Accumulate%s.World != 0 || s.Accumulate > MaxBatches:
+		return fault.New(fault.ErrUsage, "steps of %d batches cannot be divided among %d ranks: give a multiple of %d", s.Accumulate, s.World, s.World)
+	}
+	return nil
+}
+
+// String names the slice in messages.
+func (s Slice) String() string {
+	text := fmt.Sprintf("the slice of rank %d of %d", s.Rank, s.World)
+	if s.Accumulate != s.World {
+		text += fmt.Sprintf(", for steps of %d batches", s.Accumulate)
+	}
+	return text
+}
+
+// Has reports whether the rank computes a training batch, when an epoch's batches come as they
+// were sampled: each step divides its batches among the ranks in runs of equal length.
+func (s Slice) Has(f *Facts, batch int) bool {
+	return batch%f.BatchesPerEpoch%s.Accumulate/(s.Accumulate/s.World) == s.Rank
+}
+
+// sliceRecord is the content of SliceFile.
+type sliceRecord struct {
+	Pack string `json:"pack"` // fingerprint
+	Slice
+	// Checksum is that of the record without it: Hash of its JSON.
+	Checksum string `json:"checksum"`
+}
+
+// encode returns the record as it lies on disk.
+func (r sliceRecord) encode() ([]byte, error) {
+	r.Checksum = ""
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	r.Checksum = binio.Hash(b)
+	b, err = json.MarshalIndent(r, "", "  ")
+	return append(b, '\n'), err
+}
+
+// WriteSlice makes a directory that is being written the slice of a pack.
+func WriteSlice(d *stage.Dir, pack *stage.Meta, s Slice) error {
+	b, err := sliceRecord{Pack: pack.Fingerprint, Slice: s}.encode()
+	if err == nil {
+		err = vfs.WriteFile(d.FS(), d.File(SliceFile), b)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", SliceFile, err)
+	}
+	return nil
+}
+
+// maxSlice bounds what is read of SliceFile.
+const maxSlice = 4 << 10
+
+// ReadSlice returns which slice of the pack with the given meta.json a directory is; nil: it is
+// the whole pack.
+func ReadSlice(fsys vfs.FS, dir string, m *stage.Meta) (*Slice, error) {
+	name := filepath.Join(dir, SliceFile)
+	b, err := vfs.ReadSmall(fsys, name, maxSlice)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r sliceRecord
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
+	}
+	if want, err := r.encode(); err != nil || !bytes.Equal(b, want) {
+		return nil, fault.New(fault.ErrCorrupt, "%s does not match its own checksum", name)
+	}
+	if err := r.Slice.Validate(); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
+	}
+	if r.Pack != m.Fingerprint {
+		return nil, fault.New(fault.ErrCorrupt, "%s is of the pack %.12s…, %s beside it of %.12s…", name, r.Pack, stage.MetaFile, m.Fingerprint)
+	}
+	return &r.Slice, nil
+}
+
+// OpenSlice opens a pack, or a slice of one: Reader.Slice says which. What it has of the
+// index and of the facts is the whole pack's.
+func OpenSlice(fsys vfs.FS, dir string) (*Reader, error) {
+	m, err := stage.Open(fsys, dir, "pack", Format, MultiLabelFormat)
+	if err != nil {
+		return nil, err
+	}
+	return newSliceReader(fsys, dir, m)
+}
+
+func newSliceReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
+	r, err := newWholeReader(fsys, dir, m)
+	if err != nil {
+		return nil, err
+	}
+	if r.slice, err = ReadSlice(fsys, dir, m); err != nil {
+		return nil, stage.Damaged(err, dir, m.Format)
+	}
+	return r, nil
+}
+
+// Slice returns which slice the directory is; nil: it is the whole pack.
+func (r *Reader) Slice() *Slice { return r.slice }
+
+// has reports whether the directory has the rows and the graph of a training batch of its part.
+func (r *Reader) has(batch int) bool { return r.slice == nil || r.slice.Has(&r.facts, batch) }

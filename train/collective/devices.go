@@ -1,0 +1,91 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
+)
+
+// Communicator sums on the ranks' devices, and can be given up from another goroutine: nccl.Comm
+// is one.
+type Communicator interface {
+	engine.Reducer
+	// Check returns what is known to have failed, on any rank.
+	Check() error
+	Abort(why error)
+	Close(ctx context.Context) error
+}
+
+// Devices sums gradients on the ranks' devices, by a communicator; what is small, such as how
+// many seed nodes a step has, and the signals, travel through the group. All ranks have equal bits.
+// They are those of Ordered up to rounding: it is the library that decides in which order ranks
+// are added up.
+type Devices struct {
+	group    *Group
+	comm     Communicator
+	forget   func() bool // of what gives the communicator up with the group
+	labelled int64       // of this rank's batches in the step
+	batches  int
+}
+
+// NewDevices prepares the group for steps of at most so many batches, of which each rank has
+// each, and tells the rank's engine, before its first batch, which of them are its own. An engine
+// that has no sums on a device is refused. When the group loses a rank, the communicator is given
+// up, so that no device waits for the one that is gone. The communicator stays the caller's, who
+// closes it after the reduction.
+func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int) (*Devices, error) {
+	s, ok := e.(engine.Sharing)
+	if !ok {
+		return nil, fault.New(fault.ErrUsage, "%T has no sums on a device", e)
+	}
+	if err := s.Share(g.Rank() * each); err != nil {
+		return nil, err
+	}
+	g.PrepareAgreement(batches)
+	return &Devices{group: g, comm: comm, forget: context.AfterFunc(g.Context(), func() { comm.Abort(errors.Join(g.Lost(), context.Canceled)) })}, nil
+}
+
+// Close keeps the communicator from being given up with the group.
+func (d *Devices) Close() { d.forget() }
+
+// Add implements Reduction.
+func (d *Devices) Add(_ engine.Engine, labelled int) error {
+	d.labelled += int64(labelled)
+	d.batches++
+	return nil
+}
+
+// Step implements Reduction.
+func (d *Devices) Step(e engine.Engine, asked Signals) (Signals, error) {
+	all, err := d.group.Agree(Agreement{Signals: asked, Labelled: d.labelled, Batches: d.batches})
+	d.labelled, d.batches = 0, 0
+	if err != nil {
+		return all.Signals, err
+	}
+	if err := d.comm.Check(); err != nil {
+		return 0, d.lost(err)
+	}
+	if err := e.(engine.Sharing).Reduce(d.group.Context(), d.comm, all.Labelled, all.Batches); err != nil {
+		return 0, d.lost(err)
+	}
+	return all.Signals, e.Apply()
+}
+
+// lost returns why a rank is lost, where that is why its communicator was given up, waiting a
+// moment for the group to notice.
+func (d *Devices) lost(err error) error {
+	select {
+	case <-d.group.Context().Done():
+		if l := d.group.Lost(); l != nil {
+			return l
+		}
+	case <-time.After(time.Second):
+	}
+	return fmt.Errorf("sum on the devices: %w", err)
+}
+
+var _ Reduction = (*Devices)(nil)

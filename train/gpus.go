@@ -1,0 +1,81 @@
+package train
+
+import (
+	"slices"
+
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore/packed"
+	"diskgnn/internal/fault"
+)
+
+// AllGPUs stands, as Options.Replicas, for as many as the machine has GPUs.
+const AllGPUs = -1
+
+// resolveGPUs settles how many GPUs of this process train, each as a rank.
+func (o *Options) resolveGPUs() error {
+	if o.Replicas == 0 || o.Replicas == 1 {
+		return nil
+	}
+	if o.Engine != EngineGPU && o.Engine != EngineAuto && o.Engine != "" {
+		return fault.New(fault.ErrUsage, "--gpus: the engine is %s", o.Engine)
+	}
+	infos, err := cuda.Devices()
+	if err != nil {
+		return noGPUEngine(err)
+	}
+	if o.Replicas == AllGPUs {
+		o.Replicas = len(infos)
+	}
+	if o.Replicas > len(infos) {
+		return fault.New(fault.ErrUsage, "--gpus %d: this machine has %d", o.Replicas, len(infos))
+	}
+	o.Engine = EngineGPU
+	return nil
+}
+
+// connect lets the GPUs of the process use each other's memory, so that the hottest rows are
+// divided among them; where they cannot, each has all of these rows.
+func (r *runner) connect(needs *engineNeeds) error {
+	if needs.gpu == nil || len(r.replicas) == 1 {
+		return nil
+	}
+	if r.found.Name() != packed.Name {
+		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", len(r.replicas), r.found.Name())
+	}
+	b := &beside{divide: true}
+	needs.beside, needs.direct, needs.reads = b, false, nil // what lands on a GPU lands on one
+	for _, rep := range r.replicas {
+		if rep != r.replicas[0] {
+			b.peers = append(b.peers, rep.device)
+		}
+		err := rep.device.Attached(func() error {
+			for _, peer := range r.replicas {
+				if peer == rep {
+					continue
+				}
+				can, err := rep.device.Reach(peer.device)
+				if err != nil {
+					return err
+				}
+				b.divide = b.divide && can
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if b.divide {
+		r.report.Logf("GPUs: %d, which reach each other's memory (cuDeviceCanAccessPeer: 1): the hottest rows are divided among them; RAM's are the process' once", len(r.replicas))
+	} else {
+		r.report.Logf("GPUs: %d, which do not all reach each other's memory (cuDeviceCanAccessPeer: 0): each has the hottest rows; RAM's are the process' once", len(r.replicas))
+	}
+	return nil
+}
+
+// closeAll closes devices.
+func closeAll(list []*cuda.Device) {
+	for _, d := range slices.Backward(list) {
+		d.Close()
+	}
+}
