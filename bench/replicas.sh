@@ -49,7 +49,7 @@ if "$bin" train --help 2>&1 | grep -q -- --rank; then
 	ranks "$dir/whole"
 	wait "${pids[@]}"
 	ranks "$dir/killed"
-	sleep "${KILL_AFTER:-15}"
+	until ls "$dir"/killed/checkpoints/* >"$out/checkpoints.txt" 2>&1; do sleep 0.2; done # there is something to go on from
 	kill -9 "${pids[1]}" || true
 	began=$(date +%s%N)
 	wait "${pids[0]}" || echo "rank 0 ended with $? after $((($(date +%s%N) - began) / 1000000)) ms" | tee "$out/killed.txt"
