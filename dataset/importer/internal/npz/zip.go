@@ -66,6 +66,11 @@ func zipMembers(r io.ReaderAt, size int64) (uint64, error) {
 	}
 	record := make([]byte, end64)
 	if _, err := r.ReadAt(record, int64(binary.LittleEndian.Uint64(locator[8:])&math.MaxInt64)); err == nil {
+		// All ones in 16 bits refer to this record, however few members there are: a writer
+		// may put them there since the archive is longer than 4 GiB.
+		if n == math.MaxUint16 {
+			n = 0
+		}
 		n = max(n, binary.LittleEndian.Uint64(record[32:]))
 	}
 	return n, nil

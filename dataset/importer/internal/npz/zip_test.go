@@ -27,10 +27,14 @@ func allocated(f func()) uint64 {
 
 // archive returns what zip.NewReader reads of an archive of so many members without names:
 // the directory, and its end.
-func archive(members int) []byte {
+func archive(members int) []byte { return archiveOf(members, members >= 0xFFFF) }
+
+// archiveOf may have its numbers in records of 64 bits, however small they are.
+func archiveOf(members int, wide bool) []byte {
 	b := bytes.Repeat(append([]byte("PK\x01\x02"), make([]byte, 42)...), members)
-	size, n := uint64(len(b)), uint16(min(members, 0xFFFF))
-	if members >= 0xFFFF {
+	size, n := uint64(len(b)), uint16(members)
+	if wide {
+		n = 0xFFFF
 		b = binary.LittleEndian.AppendUint64(append(b, "PK\x06\x06"...), 44)
 		b = append(b, 45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 		for _, v := range []uint64{uint64(members), uint64(members), size, 0} {
@@ -53,6 +57,10 @@ func TestZipMembers(t *testing.T) {
 		if got, err := zipMembers(bytes.NewReader(b), int64(len(b))); err != nil || got != uint64(n) {
 			t.Errorf("%d members, counted %d, %v", n, got, err)
 		}
+	}
+	few := archiveOf(3, true)
+	if z, err := OpenZip(bytes.NewReader(few), int64(len(few))); err != nil || len(z.File) != 3 {
+		t.Errorf("three members in records of 64 bits: %v", err)
 	}
 	for _, b := range [][]byte{nil, []byte("PK"), []byte("PK\x05\x06"), make([]byte, 100_000)} {
 		if got, err := zipMembers(bytes.NewReader(b), int64(len(b))); err != nil || got != 0 {
