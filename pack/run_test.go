@@ -384,7 +384,7 @@ func TestRefusals(t *testing.T) {
 		"disk budget":         {func(o *pack.Options) { o.MaxDisk = size("1KiB") }, fault.ErrBudget, "--max-disk"},
 		"a share of a disk":   {func(o *pack.Options) { o.MaxDisk = size("10%") }, fault.ErrUsage, "--max-disk"},
 		"memory":              {func(o *pack.Options) { o.Memory = 1 << 20 }, fault.ErrBudget, "memory"},
-		"no place":            {func(o *pack.Options) { o.Out = "absent/P" }, fault.ErrUsage, "absent"},
+		"no place":            {func(o *pack.Options) { o.Out = "run_test.go/P" }, fault.ErrUsage, "run_test.go"},
 	} {
 		o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
 		c.change(&o)

@@ -147,8 +147,8 @@ func TestForeignDirectories(t *testing.T) {
 		}
 	}
 	_ = mustBegin(t, t.TempDir(), false).abandon(fault.ErrInterrupted) // empty: there is nothing to lose
-	if _, err := beginRun(vfs.OS, filepath.Join(t.TempDir(), "no", "run"), false, rundir.File{}); !errors.Is(err, fault.ErrUsage) {
-		t.Errorf("no parent: %v", err)
+	if _, err := beginRun(vfs.OS, filepath.Join("rundir_test.go", "run"), false, rundir.File{}); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("a file as the parent: %v", err)
 	}
 }
 
