@@ -25,7 +25,7 @@ MANIFESTS := examples/kubernetes examples/kubernetes/trainer
 # The gpu variant: its toolchain, the packages with tests of it, the kernels that are
 # embedded in it, and what cgo is told.
 CUDA := $(CURDIR)/.cuda
-GPU_TESTS := ./device/cuda ./device/cuda/kernels ./iostack/cufile ./iostack/nvme/gpuqueue ./iostack/nvme/gpuread ./presample/sampler/gpusampler ./train/gpu ./train
+GPU_TESTS := ./device/cuda ./device/cuda/kernels ./device/nccl ./iostack/cufile ./iostack/nvme/gpuqueue ./iostack/nvme/gpuread ./presample/sampler/gpusampler ./train/gpu ./train
 KERNELS := $(patsubst %.cu,%.fatbin,$(wildcard device/cuda/kernels/*.cu iostack/nvme/gpuqueue/*.cu))
 GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" CGO_LDFLAGS="-L$(CUDA)/lib"
 # Machine code for Hopper, and what the driver compiles for other devices from Ampere on.
