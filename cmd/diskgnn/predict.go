@@ -12,10 +12,11 @@ import (
 	"diskgnn/train/exact"
 )
 
-const predictTeaches = `Writes what a run's weights make of every node, or of a split's, as a NumPy array with a
-row for each in node order: logits, classes, or embeddings, which are what the last
-hidden layer puts out. Every node is computed from all of its neighbours, as eval
---exact does it.
+const predictTeaches = `Writes what a run's weights make of every node, of a split's, or of those that a file
+names, a row for each in node order: logits, classes, or embeddings, which are what the
+last hidden layer puts out. Every node is computed from all of its neighbours, as eval
+--exact does it. The file's suffix says its form: .npy, an array, beside which NAME.nodes.npy
+has the nodes' ids where it is not of all; .csv or .parquet, tables that begin with the id.
 
    diskgnn predict --run run --dataset graph --out logits.npy
    diskgnn predict --run run --dataset graph --out classes.npy --output classes --nodes test`
@@ -30,9 +31,9 @@ func newPredictCommand(g *globals) *cli.Command {
 		flags: append([]cli.Flag{
 			stringFlag("run", "DIR", "what train made", &o.Run),
 			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
-			stringFlag("out", "FILE", "file to make, like logits.npy", &o.Out),
+			stringFlag("out", "FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
 			stringFlag("output", "NAME", "what to write: logits, classes, embeddings", &o.Output),
-			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test", &o.Nodes),
+			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test, or a file of ids, one a line", &o.Nodes),
 			scratchFlag(&o.Scratch),
 			boolFlag("force", "replace a file that is there", &o.Force),
 		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),

@@ -79,7 +79,8 @@ func collect(w io.Writer, tags string, packages []string) error {
 // linked lists the modules, but this one, of what packages import, in order.
 func linked(tags string, packages []string) ([]module, error) {
 	const format = `{{with .Module}}{{if not .Main}}{{with .Replace}}{{.Path}}	{{.Version}}	{{.Dir}}{{else}}{{.Path}}	{{.Version}}	{{.Dir}}{{end}}{{end}}{{end}}`
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags, "-f", format}, packages...)...)
+	// -e: kernels that are not built, but embedded, import nothing.
+	cmd := exec.Command("go", append([]string{"list", "-e", "-deps", "-tags", tags, "-f", format}, packages...)...)
 	cmd.Stderr = os.Stderr
 	b, err := cmd.Output()
 	if err != nil {

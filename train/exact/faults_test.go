@@ -157,6 +157,7 @@ func TestRefusals(t *testing.T) {
 	other := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 61, AvgDegree: 4, Dim: 5, Classes: 3}.Raw(), 4)
 	flat := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 20, Dim: 5}.Raw())
 	check(t, os.WriteFile(w.path("there.npy"), nil, 0o666))
+	check(t, os.Mkdir(w.path("folder.npy"), 0o777))
 	for name, c := range map[string]struct {
 		change func(o *PredictOptions)
 		kind   error
@@ -171,7 +172,9 @@ func TestRefusals(t *testing.T) {
 		"nodes":           {func(o *PredictOptions) { o.Nodes = "some" }, fault.ErrUsage, "--nodes some"},
 		"no file":         {func(o *PredictOptions) { o.Out = "" }, fault.ErrUsage, "--out is missing"},
 		"exists":          {func(o *PredictOptions) { o.Out = w.path("there.npy") }, fault.ErrExists, "--force"},
-		"a directory":     {func(o *PredictOptions) { o.Out, o.Force = w.path("run"), true }, fault.ErrExists, "is no file"},
+		"a directory":     {func(o *PredictOptions) { o.Out, o.Force = w.path("folder.npy"), true }, fault.ErrExists, "is no file"},
+		"no suffix":       {func(o *PredictOptions) { o.Out = w.path("out") }, fault.ErrUsage, "ends in .npy, .csv or .parquet"},
+		"another suffix":  {func(o *PredictOptions) { o.Out = w.path("out.txt") }, fault.ErrUsage, "ends in .npy, .csv or .parquet"},
 		"nowhere":         {func(o *PredictOptions) { o.Out = w.path("there.npy/out.npy") }, fault.ErrUsage, "is no directory"},
 		"memory":          {func(o *PredictOptions) { o.Memory = 1 << 20 }, fault.ErrBudget, "the least that would do: --memory "},
 		"scratch":         {func(o *PredictOptions) { o.Scratch = w.path("no/where") }, os.ErrNotExist, "no/where"},

@@ -12,14 +12,23 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// npyFile writes an array in NumPy's format, version 1, row by row. The file gets its
-// name when it is complete.
-type npyFile struct {
+// newFile is a file that gets its name when it is complete.
+type newFile struct {
 	fs   vfs.FS
 	name string
 	file vfs.File
 	buf  *bufio.Writer
 }
+
+func createFile(fsys vfs.FS, name string) (*newFile, error) {
+	f, err := fsys.Create(name + vfs.TempSuffix)
+	if err != nil {
+		return nil, err
+	}
+	return &newFile{fs: fsys, name: name, file: f, buf: bufio.NewWriterSize(f, fileBuffer)}, nil
+}
+
+const fileBuffer = 1 << 20
 
 // npyHeader returns what precedes the elements, of a type like <f4.
 func npyHeader(descr string, shape []int64) []byte {
@@ -41,20 +50,20 @@ func npyHeader(descr string, shape []int64) []byte {
 	return append(b, text...)
 }
 
-func createNPY(fsys vfs.FS, name, descr string, shape []int64) (*npyFile, error) {
-	f, err := fsys.Create(name + vfs.TempSuffix)
+// createNPY begins a file in NumPy's format, version 1.
+func createNPY(fsys vfs.FS, name, descr string, shape []int64) (*newFile, error) {
+	n, err := createFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
-	n := &npyFile{fs: fsys, name: name, file: f, buf: bufio.NewWriterSize(f, 1<<20)}
 	if _, err := n.buf.Write(npyHeader(descr, shape)); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
 	return n, nil
 }
 
-// write appends elements.
-func (n *npyFile) write(ctx context.Context, b []byte) error {
+// write appends bytes.
+func (n *newFile) write(ctx context.Context, b []byte) error {
 	return inSteps(ctx, b, func(b []byte) error {
 		_, err := n.buf.Write(b)
 		return err
@@ -62,7 +71,7 @@ func (n *npyFile) write(ctx context.Context, b []byte) error {
 }
 
 // finish makes the file durable and gives it its name.
-func (n *npyFile) finish() error {
+func (n *newFile) finish() error {
 	err := n.buf.Flush()
 	if err == nil {
 		err = n.file.Sync()
@@ -80,12 +89,12 @@ func (n *npyFile) finish() error {
 }
 
 // abandon removes what was written so far.
-func (n *npyFile) abandon() error {
+func (n *newFile) abandon() error {
 	_ = n.close() // it goes away
 	return n.fs.Remove(n.name + vfs.TempSuffix)
 }
 
-func (n *npyFile) close() error {
+func (n *newFile) close() error {
 	if n.file == nil {
 		return nil
 	}

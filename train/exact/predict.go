@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"diskgnn/dataset"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -31,9 +30,9 @@ const AllNodes = "all"
 // PredictOptions say what to write where.
 type PredictOptions struct {
 	Options
-	Out    string // file to make
+	Out    string // file to make, whose suffix says its form: .npy, .csv, .parquet
 	Output string // "" means logits
-	Nodes  string // "" means all
+	Nodes  string // all, a split, or a file of ids, one a line; "" means all
 	Force  bool   // replace a file that is there
 }
 
@@ -52,16 +51,13 @@ func (o *PredictOptions) EnsureDefaults() {
 // been called.
 func (o *PredictOptions) Validate() error {
 	outputs := []string{Logits, Classes, Embeddings}
-	nodes := []string{AllNodes, dataset.Train, dataset.Valid, dataset.Test}
 	switch {
 	case o.Out == "":
 		return fault.New(fault.ErrUsage, "--out is missing: name the file to make")
 	case !slices.Contains(outputs, o.Output):
 		return fault.New(fault.ErrUsage, "--output %s: there are %s", o.Output, strings.Join(outputs, ", "))
-	case !slices.Contains(nodes, o.Nodes):
-		return fault.New(fault.ErrUsage, "--nodes %s: there are %s", o.Nodes, strings.Join(nodes, ", "))
 	}
-	return o.Options.Validate()
+	return errors.Join(checkSuffix(o.Out), o.Options.Validate())
 }
 
 // Prediction is what was written, and what it took.
@@ -75,8 +71,8 @@ type Prediction struct {
 	score.Outcome
 }
 
-// Predict writes a row for every node, or every one of a split, in node order, as a
-// NumPy array. The file is there when it is complete, or not at all.
+// Predict writes a row for every node, or every one of a split or a list, in node order.
+// The file is there when it is complete, or not at all.
 func Predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Reporter) (Prediction, error) {
 	return predict(ctx, fsys, o, rep, parts{stack: all.Open})
 }
@@ -125,10 +121,15 @@ func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 // predict computes and writes what the options name.
 func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err error) {
 	t := targets{nodes: j.data.Facts().Nodes}
-	if o.Nodes != AllNodes {
-		if t.ids, err = j.data.Split(o.Nodes); err != nil {
-			return Prediction{}, err
-		}
+	switch {
+	case o.Nodes == AllNodes:
+	case slices.Contains(splits, o.Nodes):
+		t.ids, err = j.data.Split(o.Nodes)
+	default:
+		t.ids, err = readNodes(j.fs, o.Nodes, t.nodes)
+	}
+	if err != nil {
+		return Prediction{}, err
 	}
 	last := j.model.Layers() - 1
 	if o.Output == Embeddings {
@@ -136,28 +137,21 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 			return Prediction{}, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
 		}
 	}
-	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+1<<20); err != nil {
+	f := j.data.Facts()
+	v := values{kind: o.Output, multi: f.MultiLabel(), width: j.model.Out(last), columns: j.model.Out(last)}
+	if o.Output == Classes && !v.multi {
+		v.columns = 1
+	}
+	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+sinkBytes(o.Out, v.columns)); err != nil {
 		return Prediction{}, err
 	}
-	width := j.model.Out(last)
-	p := Prediction{Out: o.Out, Output: o.Output, DType: "float32", Rows: int64(t.len()), Columns: width}
-	descr, shape := "<f4", []int64{p.Rows, int64(width)}
-	write := func(ctx context.Context, out *npyFile, y []float32, _ int) error {
-		return out.write(ctx, binio.Bytes(y))
-	}
-	switch f := j.data.Facts(); {
-	case o.Output == Classes && f.MultiLabel():
-		p.DType, descr, write = "uint8", "|u1", writeEachClass
-	case o.Output == Classes:
-		p.DType, p.Columns = "int32", 1
-		descr, shape, write = "<i4", shape[:1], writeClasses
-	}
-	out, err := createNPY(j.fs, o.Out, descr, shape)
+	p := Prediction{Out: o.Out, Output: o.Output, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns}
+	out, err := newSink(j.fs, o.Out, v, &t)
 	if err != nil {
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
-	err = j.compute(ctx, func(ctx context.Context, _ int, y []float32) error {
-		if err := write(ctx, out, y, width); err != nil {
+	err = j.compute(ctx, func(ctx context.Context, first int, y []float32) error {
+		if err := out.add(ctx, first, y); err != nil {
 			return fmt.Errorf("write %s: %w", o.Out, err)
 		}
 		return nil
@@ -173,7 +167,7 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 }
 
 // writeClasses writes the classes that rows of logits speak for.
-func writeClasses(ctx context.Context, out *npyFile, logits []float32, classes int) error {
+func writeClasses(ctx context.Context, out *newFile, logits []float32, classes int) error {
 	const step = 1 << 14
 	for rows := range slices.Chunk(logits, step*classes) {
 		list := make([]int32, len(rows)/classes)
@@ -189,7 +183,7 @@ func writeClasses(ctx context.Context, out *npyFile, logits []float32, classes i
 
 // writeEachClass writes for every class of multi-label nodes whether its logit speaks
 // for it: one or zero.
-func writeEachClass(ctx context.Context, out *npyFile, logits []float32, _ int) error {
+func writeEachClass(ctx context.Context, out *newFile, logits []float32, _ int) error {
 	const step = 1 << 16
 	list := make([]byte, min(step, len(logits)))
 	for part := range slices.Chunk(logits, step) {

@@ -1,0 +1,282 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/cpu"
+)
+
+// Suffixes of the files that a prediction is written as.
+const (
+	suffixNPY     = ".npy"     // a NumPy array; the ids of its rows are in NAME.nodes.npy beside, but for all nodes
+	suffixCSV     = ".csv"     // a header and a line a node, which begins with its id
+	suffixParquet = ".parquet" // a column of ids, and one a value
+)
+
+// nodesSuffix takes the place of .npy in the name of the file of ids.
+const nodesSuffix = ".nodes.npy"
+
+// checkSuffix refuses a file that says by its name no form to write.
+func checkSuffix(name string) error {
+	switch filepath.Ext(name) {
+	case suffixNPY, suffixCSV, suffixParquet:
+		return nil
+	}
+	return fault.New(fault.ErrUsage, "--out %s: give a name that ends in .npy, .csv or .parquet, which says what to write", name)
+}
+
+// values are what a prediction has of a node: as many as it has columns, of one kind.
+type values struct {
+	kind    string // Logits, Classes or Embeddings
+	multi   bool   // Classes: a column per class, one or zero
+	columns int
+	width   int // elements of a computed row
+}
+
+// dtype names the elements' type.
+func (v *values) dtype() string {
+	switch {
+	case v.kind != Classes:
+		return "float32"
+	case v.multi:
+		return "uint8"
+	}
+	return "int32"
+}
+
+// name returns a column's.
+func (v *values) name(i int) string {
+	switch {
+	case v.kind == Embeddings:
+		return "embedding_" + strconv.Itoa(i)
+	case v.kind == Logits:
+		return "logit_" + strconv.Itoa(i)
+	case v.multi:
+		return "class_" + strconv.Itoa(i)
+	}
+	return "class"
+}
+
+// sink takes the rows of a prediction, in the order of its nodes, and makes a file of them.
+type sink interface {
+	// add takes the computed rows of the nodes from the given one on.
+	add(ctx context.Context, first int, rows []float32) error
+	finish() error
+	abandon() error
+}
+
+// newSink begins the file that the name's suffix says, of predictions for the nodes.
+func newSink(fsys vfs.FS, name string, v values, t *targets) (sink, error) {
+	switch filepath.Ext(name) {
+	case suffixCSV:
+		return newCSV(fsys, name, v, t)
+	case suffixParquet:
+		return newParquet(fsys, name, v, t)
+	}
+	return newArray(fsys, name, v, t)
+}
+
+// sinkBytes bounds the memory of a sink.
+func sinkBytes(name string, columns int) int64 {
+	if filepath.Ext(name) == suffixParquet {
+		return fileBuffer + 4*parquetGroup + int64(columns)*(64<<10)
+	}
+	return fileBuffer + 1<<20
+}
+
+// array writes a NumPy array.
+type array struct {
+	*newFile
+	v   values
+	ids *newFile // nil: all nodes
+}
+
+func newArray(fsys vfs.FS, name string, v values, t *targets) (_ *array, err error) {
+	a := &array{v: v}
+	n := int64(t.len())
+	shape := []int64{n, int64(v.columns)}
+	if v.kind == Classes && !v.multi {
+		shape = shape[:1]
+	}
+	descr := map[string]string{"float32": "<f4", "int32": "<i4", "uint8": "|u1"}[v.dtype()]
+	if a.newFile, err = createNPY(fsys, name, descr, shape); err != nil {
+		return nil, err
+	}
+	if t.ids != nil {
+		if a.ids, err = createNPY(fsys, idsFile(name), "<u4", []int64{n}); err != nil {
+			return nil, errors.Join(err, a.newFile.abandon())
+		}
+		if _, err := a.ids.buf.Write(binio.Bytes(t.ids)); err != nil {
+			return nil, errors.Join(err, a.abandon())
+		}
+	}
+	return a, nil
+}
+
+// idsFile returns the name of the file of ids beside an array's.
+func idsFile(name string) string { return strings.TrimSuffix(name, suffixNPY) + nodesSuffix }
+
+func (a *array) add(ctx context.Context, _ int, rows []float32) error {
+	switch {
+	case a.v.kind != Classes:
+		return a.write(ctx, binio.Bytes(rows))
+	case a.v.multi:
+		return writeEachClass(ctx, a.newFile, rows, a.v.width)
+	}
+	return writeClasses(ctx, a.newFile, rows, a.v.width)
+}
+
+func (a *array) finish() error {
+	if a.ids != nil {
+		if err := a.ids.finish(); err != nil {
+			return errors.Join(err, a.newFile.abandon())
+		}
+	}
+	return a.newFile.finish()
+}
+
+func (a *array) abandon() error {
+	err := a.newFile.abandon()
+	if a.ids != nil {
+		err = errors.Join(err, a.ids.abandon())
+	}
+	return err
+}
+
+// csv writes a line a node. Floats have as many digits as tell them apart.
+type csv struct {
+	*newFile
+	v    values
+	t    *targets
+	line []byte
+}
+
+func newCSV(fsys vfs.FS, name string, v values, t *targets) (*csv, error) {
+	f, err := createFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	c := &csv{newFile: f, v: v, t: t, line: []byte("node")}
+	for i := range v.columns {
+		c.line = append(append(c.line, ','), v.name(i)...)
+	}
+	if _, err := f.buf.Write(append(c.line, '\n')); err != nil {
+		return nil, errors.Join(err, f.abandon())
+	}
+	return c, nil
+}
+
+func (c *csv) add(ctx context.Context, first int, rows []float32) error {
+	for i := 0; i*c.v.width < len(rows); i++ {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		row := rows[i*c.v.width:][:c.v.width]
+		c.line = strconv.AppendUint(c.line[:0], uint64(c.t.at(first+i)), 10)
+		switch {
+		case c.v.kind != Classes:
+			for _, x := range row {
+				c.line = strconv.AppendFloat(append(c.line, ','), float64(x), 'g', -1, 32)
+			}
+		case c.v.multi:
+			for _, x := range row {
+				c.line = strconv.AppendInt(append(c.line, ','), int64(speaks(x)), 10)
+			}
+		default:
+			c.line = strconv.AppendInt(append(c.line, ','), int64(cpu.Class(row)), 10)
+		}
+		if _, err := c.buf.Write(append(c.line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// speaks returns one where a class's logit speaks for it, else zero.
+func speaks(logit float32) int32 {
+	if logit > 0 {
+		return 1
+	}
+	return 0
+}
+
+// parquetGroup bounds the bytes of a row group: all of it is held until it is written.
+const parquetGroup = 4 << 20
+
+// tableFile writes a column of node ids and one a value.
+type tableFile struct {
+	*newFile
+	v    values
+	t    *targets
+	w    *parquet.Writer
+	row  parquet.Row
+	held int // bytes of the row group
+}
+
+func newParquet(fsys vfs.FS, name string, v values, t *targets) (*tableFile, error) {
+	f, err := createFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	// A struct keeps the order of its fields, a group would sort them by name.
+	fields := []reflect.StructField{{Name: "Node", Type: reflect.TypeFor[int64](), Tag: `parquet:"node"`}}
+	of := reflect.TypeFor[float32]()
+	if v.kind == Classes {
+		of = reflect.TypeFor[int32]()
+	}
+	for i := range v.columns {
+		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("V%d", i), Type: of, Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s"`, v.name(i)))})
+	}
+	schema := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
+	return &tableFile{newFile: f, v: v, t: t, w: parquet.NewWriter(f.buf, schema, parquet.PageBufferSize(32<<10)), row: make(parquet.Row, 1+v.columns)}, nil
+}
+
+func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
+	for i := 0; i*p.v.width < len(rows); i++ {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		row := rows[i*p.v.width:][:p.v.width]
+		p.row[0] = parquet.Int64Value(int64(p.t.at(first+i))).Level(0, 0, 0)
+		for k := range p.v.columns {
+			var x parquet.Value
+			switch {
+			case p.v.kind != Classes:
+				x = parquet.FloatValue(row[k])
+			case p.v.multi:
+				x = parquet.Int32Value(speaks(row[k]))
+			default:
+				x = parquet.Int32Value(int32(cpu.Class(row)))
+			}
+			p.row[1+k] = x.Level(0, 0, 1+k)
+		}
+		if _, err := p.w.WriteRows([]parquet.Row{p.row}); err != nil {
+			return err
+		}
+		if p.held += 8 + 4*p.v.columns; p.held >= parquetGroup {
+			p.held = 0
+			if err := p.w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *tableFile) finish() error {
+	if err := p.w.Close(); err != nil {
+		return errors.Join(err, p.abandon())
+	}
+	return p.newFile.finish()
+}

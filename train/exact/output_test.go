@@ -1,0 +1,207 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack/all"
+)
+
+// lines reads a prediction as text: a line a node, its id first, whatever form it has.
+func lines(t *testing.T, name string) (header string, rows []string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	check(t, err)
+	if filepath.Ext(name) == ".csv" {
+		text := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+		return text[0], text[1:]
+	}
+	f, err := parquet.OpenFile(strings.NewReader(string(b)), int64(len(b)))
+	check(t, err)
+	var names []string
+	for _, c := range f.Schema().Columns() {
+		names = append(names, c[0])
+	}
+	for _, g := range f.RowGroups() {
+		r := g.Rows()
+		for {
+			var list [1]parquet.Row
+			n, _ := r.ReadRows(list[:])
+			if n == 0 {
+				break
+			}
+			var words []string
+			for _, v := range list[0] {
+				if v.Kind() == parquet.Float {
+					words = append(words, strconv.FormatFloat(float64(v.Float()), 'g', -1, 32))
+				} else {
+					words = append(words, strconv.FormatInt(v.Int64(), 10))
+				}
+			}
+			rows = append(rows, strings.Join(words, ","))
+		}
+		check(t, r.Close())
+	}
+	return strings.Join(names, ","), rows
+}
+
+// A table has the array's values beside the ids of the nodes, of all nodes and of a file's.
+func TestTables(t *testing.T) {
+	raw := datasettest.Params{Nodes: 300, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 4}.Raw()
+	w := newWorld(t, t.TempDir(), raw, 8)
+	list := w.path("nodes.txt")
+	check(t, os.WriteFile(list, []byte("node\n17, of these\n\n# a comment\n299\n0\n17\n"), 0o600))
+	for _, nodes := range []string{AllNodes, "test", list} {
+		ids := slices.Collect(func(yield func(uint32) bool) {
+			for v := range uint32(300) {
+				if !yield(v) {
+					return
+				}
+			}
+		})
+		switch nodes {
+		case "test":
+			ids = raw.Test
+		case list:
+			ids = []uint32{0, 17, 299}
+		}
+		for output, columns := range map[string][]string{
+			Logits: {"logit_0", "logit_1", "logit_2"}, Classes: {"class"},
+			Embeddings: {"embedding_0", "embedding_1", "embedding_2", "embedding_3", "embedding_4", "embedding_5", "embedding_6", "embedding_7"},
+		} {
+			values, p := w.predict(t, PredictOptions{Output: output, Nodes: nodes}, 0)
+			if p.Rows != int64(len(ids)) {
+				t.Fatalf("%s of %s: %+v", output, nodes, p)
+			}
+			if nodes != AllNodes {
+				b, err := os.ReadFile(w.path("out.nodes.npy"))
+				if want := append(npyHeader("<u4", []int64{int64(len(ids))}), bytesOf(ids)...); err != nil || !slices.Equal(b, want) {
+					t.Errorf("%s of %s: the ids beside are %q, %v", output, nodes, b, err)
+				}
+			} else if _, err := os.Stat(w.path("out.nodes.npy")); err == nil {
+				t.Error("ids were written beside all nodes")
+			}
+			var want []string
+			for i, id := range ids {
+				words := []string{strconv.Itoa(int(id))}
+				for _, x := range values[i*len(columns):][:len(columns)] {
+					words = append(words, strconv.FormatFloat(float64(x), 'g', -1, 32))
+				}
+				want = append(want, strings.Join(words, ","))
+			}
+			for _, suffix := range []string{".csv", ".parquet"} {
+				o := PredictOptions{Options: w.options(), Output: output, Nodes: nodes, Out: w.path("out" + suffix), Force: true}
+				if _, err := predict(context.Background(), disk, o, progress.Discard, parts{stack: all.Open, room: w.tight(t, 0.5)}); err != nil {
+					t.Fatalf("%s of %s as %s: %v", output, nodes, suffix, err)
+				}
+				header, rows := lines(t, o.Out)
+				if header != "node,"+strings.Join(columns, ",") || !slices.Equal(rows, want) {
+					t.Errorf("%s of %s as %s: %s, %q, want %q", output, nodes, suffix, header, rows, want)
+				}
+			}
+			_ = os.Remove(w.path("out.nodes.npy"))
+		}
+	}
+}
+
+func bytesOf(ids []uint32) (b []byte) {
+	for _, id := range ids {
+		b = append(b, byte(id), byte(id>>8), byte(id>>16), byte(id>>24))
+	}
+	return b
+}
+
+// Classes of nodes that may have several are a column each, one or zero.
+func TestTablesOfManyLabels(t *testing.T) {
+	v := values{kind: Classes, multi: true, columns: 3, width: 3}
+	for _, suffix := range []string{".csv", ".parquet"} {
+		name := filepath.Join(t.TempDir(), "out"+suffix)
+		s, err := newSink(disk, name, v, &targets{nodes: 2})
+		check(t, err)
+		check(t, s.add(context.Background(), 0, []float32{-1, 2, 0}))
+		check(t, s.add(context.Background(), 1, []float32{3, 0.5, -0.5}))
+		check(t, s.finish())
+		header, rows := lines(t, name)
+		if header != "node,class_0,class_1,class_2" || !slices.Equal(rows, []string{"0,0,1,0", "1,1,1,0"}) {
+			t.Errorf("%s: %s %q", suffix, header, rows)
+		}
+	}
+}
+
+// Row groups are bounded, so that what a table holds is.
+func TestRowGroups(t *testing.T) {
+	v := values{kind: Logits, columns: 64, width: 64}
+	name := filepath.Join(t.TempDir(), "out.parquet")
+	const nodes = 3 * parquetGroup / (8 + 4*64)
+	s, err := newSink(disk, name, v, &targets{nodes: nodes})
+	check(t, err)
+	rows := make([]float32, 64*nodes)
+	check(t, s.add(context.Background(), 0, rows))
+	check(t, s.finish())
+	b, err := os.ReadFile(name)
+	check(t, err)
+	f, err := parquet.OpenFile(strings.NewReader(string(b)), int64(len(b)))
+	check(t, err)
+	if n := len(f.RowGroups()); f.NumRows() != nodes || n < 3 {
+		t.Errorf("%d rows in %d groups", f.NumRows(), n)
+	}
+}
+
+func TestNodeFiles(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "nodes")
+	for text, says := range map[string]string{
+		"":                          "names no nodes",
+		"# nothing\n":               "names no nodes",
+		"3\nx\n":                    `nodes:2: "x" is no node id`,
+		"3\n-1\n":                   `nodes:2: "-1" is no node id`,
+		"node\n5\n":                 "nodes:2: node 5, where the graph has 5 nodes",
+		"3\nnode\n":                 `nodes:2: "node" is no node id`,
+		"18446744073709551616":      "is no node id",
+		"1\n1\n1\n1\n1\n1\n":        "names nodes twice",
+		strings.Repeat("7", 70_000): "nodes:1: bufio.Scanner: token too long",
+	} {
+		check(t, os.WriteFile(name, []byte(text), 0o600))
+		if _, err := readNodes(disk, name, 5); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.20q: %v, want %q", text, err, says)
+		}
+	}
+	check(t, os.WriteFile(name, []byte("4\r\n1\n"), 0o600))
+	if ids, err := readNodes(disk, name, 5); err != nil || !slices.Equal(ids, []uint32{1, 4}) {
+		t.Errorf("%v, %v", ids, err)
+	}
+}
+
+// Whichever write fails, there is no file.
+func TestSinksAreWhole(t *testing.T) {
+	for _, suffix := range []string{".npy", ".csv", ".parquet"} {
+		dir := t.TempDir()
+		s, err := newSink(disk, filepath.Join(dir, "out"+suffix), values{kind: Logits, columns: 2, width: 2}, &targets{nodes: 9, ids: []uint32{4}})
+		check(t, err)
+		check(t, s.add(context.Background(), 0, []float32{1, 2}))
+		check(t, s.abandon())
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%s: %v are left, %v", suffix, left, err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if s, err = newSink(disk, filepath.Join(dir, "out"+suffix), values{kind: Logits, columns: 2, width: 2}, &targets{nodes: 9}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.add(ctx, 0, []float32{1, 2}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, cancelled: %v", suffix, err)
+		}
+		check(t, s.abandon())
+	}
+}
