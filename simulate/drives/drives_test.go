@@ -110,6 +110,17 @@ func TestResultByHand(t *testing.T) {
 	}
 }
 
+// The first batch is copied while the second is assembled, the second read while the first is:
+// neither adds to the time of assembling.
+func TestEstimateOfDifferentBatches(t *testing.T) {
+	loads := []Load{{Assemble: us, Copy: 1000, Rows: 1}, {Assemble: us, Touched: 1, Rows: 1}}
+	m := plain()
+	m.Slots, m.Software.TouchMicros = 2, 1
+	if got, r := Estimate(loads, m), mustRun(t, loads, m); math.Abs(got-2e-6) > 1e-12 || math.Abs(r.Seconds-2e-6) > 1e-12 {
+		t.Errorf("estimated %v, simulated %v, want 2e-06", got, r.Seconds)
+	}
+}
+
 func drawLoad(t *rapid.T, reads int64) Load {
 	l := Load{
 		Sample: kernel.Time(rapid.IntRange(0, 50).Draw(t, "sample")) * us, Compute: kernel.Time(rapid.IntRange(0, 200).Draw(t, "compute")) * us,

@@ -11,7 +11,9 @@ type demand struct {
 	sample, assemble, compute, threads, flight, link float64
 
 	drives float64 // of one drive: more divide it
-	serial float64 // of batches that do not overlap, one after another
+	// serial is what batches take that do not overlap, one after another; first and last are
+	// those parts of a batch's that come before and after it is assembled.
+	serial, first, last float64
 }
 
 // of returns what one batch takes.
@@ -53,7 +55,8 @@ func (m *Machine) of(l *Load) demand {
 	} else {
 		reading = max(reading, d.threads)
 	}
-	d.serial = d.sample + reading + d.assemble + copied + d.compute
+	d.first, d.last = d.sample+reading, copied+d.compute
+	d.serial = d.first + d.assemble + d.last
 	return d
 }
 
@@ -68,7 +71,8 @@ func Estimate(loads []Load, m Machine) float64 {
 	}
 	// The least of a batch before reading, after it, and beside what is done of one at a time.
 	before, assembled, after := math.Inf(1), math.Inf(1), math.Inf(1)
-	unsampled, unassembled, uncomputed := math.Inf(1), math.Inf(1), math.Inf(1)
+	unsampled, uncomputed := math.Inf(1), math.Inf(1)
+	first, last := math.Inf(1), math.Inf(1) // of two batches, where they differ
 	for i := range loads {
 		one := m.of(&loads[i])
 		d.sample += one.sample
@@ -80,11 +84,11 @@ func Estimate(loads []Load, m Machine) float64 {
 		d.drives += one.drives
 		d.serial += one.serial
 		before, assembled, after = min(before, one.sample), min(assembled, one.assemble), min(after, one.compute)
-		unassembled = min(unassembled, one.serial-one.assemble)
+		first, last = min(first, one.first), min(last, one.last)
 		unsampled, uncomputed = min(unsampled, one.serial-one.sample), min(uncomputed, one.serial-one.compute)
 	}
 	reading := before + max(max(d.threads, d.flight, d.drives/float64(m.Drives))+assembled, d.link) + after
-	return max(reading, d.sample+unsampled, d.assemble+unassembled, d.compute+uncomputed, d.serial/float64(m.Slots))
+	return max(reading, d.sample+unsampled, d.assemble+first+last, d.compute+uncomputed, d.serial/float64(m.Slots))
 }
 
 // Enough returns the number of drives beyond which more would make the loads less than 5 %
