@@ -40,7 +40,7 @@ type journal struct {
 
 // Begin opens the transaction for the dataset out. The Writer is nil when the
 // state is stage.StateDone. What an interrupted run left is checked, and what is not
-// what it was is forgotten.
+// what it was is forgotten. With params nil, nothing but scratch may be written before Settle.
 func Begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, force bool, rep progress.Reporter) (*Writer, stage.State, error) {
 	format := Format
 	if compress {
@@ -68,6 +68,9 @@ func Begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, f
 	}
 	return w, state, nil
 }
+
+// Settle gives the content parameters that Begin was not given; see stage.Dir.
+func (w *Writer) Settle(params any) error { return w.dir.Settle(params) }
 
 // words says how a user gives a content parameter.
 func words(param string, value json.RawMessage) (name, text string) {

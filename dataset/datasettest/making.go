@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -54,17 +55,21 @@ type FreeSpace struct {
 
 func (f FreeSpace) Free(string) (int64, error) { return f.Bytes, nil }
 
-// CancelAt cancels a context at the N-th write.
+// CancelAt cancels a context at the N-th write. Its method is safe for concurrent use.
 type CancelAt struct {
 	N      int
 	Cancel context.CancelFunc
+	mu     sync.Mutex // of N
 }
 
 func (c *CancelAt) Before(op vfs.Op, _ string) error {
-	if op == vfs.OpWrite {
-		if c.N--; c.N == 0 {
-			c.Cancel()
-		}
+	if op != vfs.OpWrite {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.N--; c.N == 0 {
+		c.Cancel()
 	}
 	return nil
 }

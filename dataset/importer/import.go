@@ -79,6 +79,10 @@ type importing struct {
 	// reverse says that the reverse of every edge is added as it is.
 	reverse bool
 	plan    importPlan
+	// counted says that the number of edges is known before lines are counted.
+	counted bool
+	// ahead says that edges may be read before the content parameters are known.
+	ahead bool
 }
 
 func (im *importing) open() (err error) {
@@ -103,20 +107,25 @@ func (im *importing) open() (err error) {
 	return im.settleSplit()
 }
 
-// preflight finds what is wrong with a source before hours are spent on it, unless an earlier
-// run did.
-func (im *importing) preflight(ctx context.Context, out string) error {
-	for _, name := range []string{out, out + ".partial"} {
+// fresh tells whether no earlier run left anything: neither a dataset nor the beginning of one.
+func (im *importing) fresh(out string) bool {
+	for _, name := range []string{out, stage.Partial(out)} {
 		if _, err := im.fs.Stat(name); err == nil {
-			return nil
+			return false
 		}
 	}
+	return true
+}
+
+// preflight finds what is wrong with a source before hours are spent on it.
+func (im *importing) preflight(ctx context.Context, out string) error {
 	shape := im.shape
 	defer func() { im.shape = shape }()
 	var found Problems
 	if err := im.survey(ctx, out, &Plan{}, &found); err != nil {
 		return err
 	}
+	im.counted = im.shape.Edges == shape.Edges
 	return found.Err()
 }
 
@@ -151,17 +160,29 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	for _, note := range im.shape.Notes {
 		im.rep.Logf("%s", note)
 	}
-	if err := im.preflight(ctx, out); err != nil {
-		return 0, err
+	fresh := im.fresh(out)
+	if fresh {
+		if err := im.preflight(ctx, out); err != nil {
+			return 0, err
+		}
 	}
-	content, err := hashSources(ctx, im.fs, im.src.Files(), im.rep)
+	content, err := statSources(im.fs, im.src.Files())
 	if err != nil {
 		return 0, err
 	}
-	if im.shape.Edges = im.src.CountEdges(content.lines()); im.shape.Edges > MaxEdges {
-		return 0, fault.New(fault.ErrInput, "%s: more than %d edges", im.name(), int64(MaxEdges))
+	// Where there is nothing to compare with, the source is hashed while its edges are read.
+	im.ahead = fresh && im.counted && o.Workers > 1
+	if im.ahead {
+		im.w, state, err = im.begin(ctx, out, nil)
 	}
-	im.w, state, err = dataset.Begin(ctx, im.fs, out, im.params(content.sum), o.Compress, o.Force, im.rep)
+	if !im.ahead || errors.Is(err, fault.ErrExists) { // by another process, meanwhile
+		im.ahead = false
+		if err := content.hash(ctx, im.fs, im.rep); err != nil {
+			return 0, err
+		}
+		im.shape.Edges = im.src.CountEdges(content.lines())
+		im.w, state, err = im.begin(ctx, out, im.params(content.sum))
+	}
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
@@ -172,7 +193,16 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	if err := im.checkSpace(); err != nil {
 		return state, err
 	}
-	if err := im.steps(ctx); err != nil {
+	settle := func(ctx context.Context) error {
+		if !im.ahead {
+			return nil
+		}
+		if err := content.hash(ctx, im.fs, im.rep); err != nil {
+			return err
+		}
+		return im.w.Settle(im.params(content.sum))
+	}
+	if err := im.steps(ctx, settle); err != nil {
 		return state, err
 	}
 	if err := content.unchanged(im.fs); err != nil {
@@ -181,22 +211,47 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	return state, im.w.Commit(im.Facts())
 }
 
-// steps writes the files. Topology and features are written at a time if there is the memory,
-// the room and more than one worker for that: both may wait for what unpacks them.
-func (im *importing) steps(ctx context.Context) error {
+// begin opens the transaction.
+func (im *importing) begin(ctx context.Context, out string, params any) (*dataset.Writer, stage.State, error) {
+	if im.shape.Edges > MaxEdges {
+		return nil, 0, fault.New(fault.ErrInput, "%s: more than %d edges", im.name(), int64(MaxEdges))
+	}
+	return dataset.Begin(ctx, im.fs, out, params, im.o.Compress, im.o.Force, im.rep)
+}
+
+// steps writes the files, the first of them after settle. Topology and features are written at
+// a time if there is the memory, the room and more than one worker for that: both may wait for
+// what unpacks them. The edges are read even before if they may be, and if the labels leave half
+// of the memory to them.
+func (im *importing) steps(ctx context.Context, settle func(context.Context) error) error {
 	timed := func(do func(context.Context) error, seconds *float64) func(context.Context) error {
 		return func(ctx context.Context) error {
 			defer func(began time.Time) { dataset.Since(seconds, began) }(time.Now())
 			return do(ctx)
 		}
 	}
-	topology, features := timed(im.topology, &im.Res.TopologySeconds), timed(im.features, &im.Res.FeatureSeconds)
-	if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
-		return err
+	settled := make(chan struct{})
+	labels := func(ctx context.Context) error {
+		if err := settle(ctx); err != nil {
+			return err
+		}
+		if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
+			return err
+		}
+		close(settled)
+		return nil
 	}
+	topology := timed(func(ctx context.Context) error { return im.topology(ctx, settled) }, &im.Res.TopologySeconds)
+	features := timed(im.features, &im.Res.FeatureSeconds)
 	together, err := im.together()
 	if err != nil {
 		return err
+	}
+	ahead := together && im.ahead && 2*im.shape.labelMemory() <= im.plan.sort
+	if !ahead {
+		if err := labels(ctx); err != nil {
+			return err
+		}
 	}
 	if !together {
 		if err := topology(ctx); err != nil {
@@ -204,10 +259,21 @@ func (im *importing) steps(ctx context.Context) error {
 		}
 		return features(ctx)
 	}
-	im.plan.sort -= im.plan.features
+	beside := im.plan.features
+	if ahead {
+		beside = max(beside, im.shape.labelMemory())
+	}
+	im.plan.sort -= beside
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return topology(ctx) })
-	g.Go(func() error { return features(ctx) })
+	g.Go(func() error {
+		if ahead {
+			if err := labels(ctx); err != nil {
+				return err
+			}
+		}
+		return features(ctx)
+	})
 	return g.Wait()
 }
 
@@ -239,8 +305,8 @@ func (im *importing) leastMemory() int64 {
 	return s.Held + max(s.labelMemory(), features, edgesort.Least)
 }
 
-// planMemory refuses a budget in which the import cannot be done. Its steps
-// follow each other, so each may take what the budget leaves.
+// planMemory refuses a budget in which the import cannot be done. Steps that
+// follow each other may each take what the budget leaves.
 func (im *importing) planMemory() error {
 	s := &im.shape
 	free := im.o.Memory - budget.Reserve
@@ -298,8 +364,9 @@ func (im *importing) checkSpace() error {
 	return im.w.CheckSpace(im.storedEdges(), edgesort.Bytes(im.storedEdges().Most), im.rep)
 }
 
-// topology sorts the edges and writes indptr and indices.
-func (im *importing) topology(ctx context.Context) (err error) {
+// topology sorts the edges and writes indptr and indices, once the content parameters are settled
+// and the labels are written.
+func (im *importing) topology(ctx context.Context, settled <-chan struct{}) (err error) {
 	if im.w.Has(dataset.IndptrFile, dataset.IndicesFile) {
 		return nil
 	}
@@ -312,6 +379,11 @@ func (im *importing) topology(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := im.readEdges(ctx, s); err != nil {
 		return err
+	}
+	select {
+	case <-settled:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	t, err := im.w.StartTopology()
 	if err != nil {

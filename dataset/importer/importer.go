@@ -49,7 +49,8 @@ func (r *Reading) AddsReverse(auto bool) bool {
 }
 
 // Source is a graph in another format. Opening it has read what says how large
-// it is. Its methods are called one at a time; their errors name the file.
+// it is. Its methods are called one at a time, but for Edges: while it goes on, Labels and then
+// Features are called. Their errors name the file.
 type Source interface {
 	Shape() Shape
 	// Files lists every file that the graph is read from, in a fixed order.
@@ -64,6 +65,13 @@ type Source interface {
 	Edges(ctx context.Context, add func(dst, src []int64) error) error
 	// Features returns a stream of the rows from first on.
 	Features(first int64) (RowStream, error)
+}
+
+// Glancer is a Source that may hold the sources of all edges, compressed, before the destination
+// of the first: it would be unpacked by half before Edges yields an edge.
+type Glancer interface {
+	// Glance checks the sources of the first edges alone, or reports false: Edges does as well.
+	Glance() (bool, error)
 }
 
 // Shape is what a source says of itself before its content is read.

@@ -189,9 +189,18 @@ var errEnough = errors.New("enough")
 // lookAtEdges reads the first edges, and estimates how many there are where only reading all
 // would tell.
 func (im *importing) lookAtEdges(ctx context.Context, p *Plan) error {
-	err := im.src.Edges(ctx, func(dst, src []int64) error { return errEnough })
-	if err != nil && !errors.Is(err, errEnough) {
-		return err
+	var glanced bool
+	if g, ok := im.src.(Glancer); ok {
+		var err error
+		if glanced, err = g.Glance(); err != nil {
+			return err
+		}
+	}
+	if !glanced {
+		err := im.src.Edges(ctx, func(dst, src []int64) error { return errEnough })
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
 	}
 	lines, sure := map[string]int64{}, true
 	for _, name := range im.src.Files() {

@@ -32,17 +32,25 @@ type sourceFile struct {
 	lines    int64 // ends of lines, and what follows the last one
 }
 
-// hashSources computes the SHA-256 over the files' sizes and contents, in order.
-// Names and places don't count.
-func hashSources(ctx context.Context, fsys vfs.FS, names []string, rep progress.Reporter) (c sourceContent, err error) {
-	var total int64
+// statSources lists the files as they are before anything is read that is imported.
+func statSources(fsys vfs.FS, names []string) (*sourceContent, error) {
+	c := &sourceContent{}
 	for _, name := range names {
 		st, err := file.Stat(fsys, name)
 		if err != nil {
-			return c, err
+			return nil, err
 		}
 		c.files = append(c.files, sourceFile{name, st.Size(), st.ModTime(), 0})
-		total += st.Size()
+	}
+	return c, nil
+}
+
+// hash computes the SHA-256 over the files' sizes and contents, in order, and counts their lines.
+// Names and places don't count.
+func (c *sourceContent) hash(ctx context.Context, fsys vfs.FS, rep progress.Reporter) (err error) {
+	var total int64
+	for _, f := range c.files {
+		total += f.size
 	}
 	task := rep.Task("hash source", total, progress.Bytes)
 	defer task.Done()
@@ -52,11 +60,11 @@ func hashSources(ctx context.Context, fsys vfs.FS, names []string, rep progress.
 		f := &c.files[i]
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(f.size)))
 		if f.lines, err = hashFile(ctx, fsys, f.name, h, buf, task); err != nil {
-			return c, err
+			return err
 		}
 	}
 	c.sum = hex.EncodeToString(h.Sum(nil))
-	return c, nil
+	return nil
 }
 
 // lines returns the number of lines of each file.

@@ -90,6 +90,9 @@ const beginTries = 100
 // command, is discarded. Without force, the latter is discarded only if nothing of it is
 // finished. Nothing else is ever replaced: neither another format, which might be this stage's
 // parent, nor files that no stage wrote.
+//
+// Content parameters that are nil are not known yet: they equal none, and Settle gives them.
+// What was begun so and ended before is discarded by the next run.
 func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) {
 	out = filepath.Clean(out)
 	hash, err := hashJSON(spec)
@@ -111,6 +114,20 @@ func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) 
 		return d, state, nil
 	}
 	return nil, 0, fault.New(fault.ErrLocked, "other processes begin and finish %s again and again", out)
+}
+
+// Settle gives the content parameters of a transaction that was begun with nil, before any
+// progress is saved. It is durable when it returns: from then on the directory can be gone on
+// with by who gives the same.
+func (d *Dir) Settle(params any) error {
+	spec := d.spec
+	spec.Params = params
+	hash, err := hashJSON(spec)
+	if err != nil {
+		return err
+	}
+	d.spec, d.hash, d.mark = spec, hash, markOf(hash, spec.By)
+	return d.SaveProgress(nil)
 }
 
 // errGone says that another process finished and took the directory away.
@@ -214,6 +231,8 @@ func (d *Dir) recover() (State, error) {
 	case err == nil && j.Hash == d.mark:
 		d.progress = j.Progress
 		return StateResumed, nil
+	case err == nil && !j.finished() && j.unsettled():
+		return StateNew, errors.Join(d.clear(), d.SaveProgress(nil))
 	case err == nil && !j.finished():
 		d.note = fmt.Sprintf("discarding %s, which was begun with other parameters: nothing of it is finished", d.path)
 	case err == nil && !d.force:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
@@ -35,6 +36,9 @@ func (s *source) edgeArray(name, key string) (r relation, err error) {
 		return nil
 	})
 	open := func() (*npz.Array, error) { return npz.OpenMember(s.fs, name, key) }
+	if !fortran {
+		r.row = open
+	}
 	r.open = func() (edges.Pairs, error) {
 		if !fortran {
 			return edges.TwoRows(open)
@@ -46,6 +50,29 @@ func (s *source) edgeArray(name, key string) (r relation, err error) {
 		return edges.Interleave(npz.NewInts(a)), nil
 	}
 	return r, err
+}
+
+// Glance is the Glancer's: of an array of two rows, the second is behind all of the first.
+func (s *source) Glance() (looked bool, err error) {
+	if len(s.rels) == 0 || s.rels[0].row == nil {
+		return false, nil
+	}
+	r := s.rels[0]
+	a, err := r.row()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	first := make([]int64, min(r.edges, importer.Chunk))
+	if err := a.Ints(first); err != nil {
+		return false, err
+	}
+	for _, src := range first {
+		if uint64(src) >= uint64(r.src.count) {
+			return false, fault.New(fault.ErrInput, "%s: an edge from %d leaves the graph of %d and %d nodes", r.name, src, r.src.count, r.dst.count)
+		}
+	}
+	return true, nil
 }
 
 // one reads an array of one number.

@@ -73,7 +73,7 @@ func (s *source) openCSV() error {
 		return err
 	}
 	name, all := s.raw("edge.csv.gz"), span{0, n}
-	s.rels = []relation{{name, []string{name}, e, s.pairs(name), all, all}}
+	s.rels = []relation{{name: name, files: []string{name}, edges: e, open: s.pairs(name), src: all, dst: all}}
 	s.label = s.table(s.raw("node-label.csv.gz"))
 	if exists(s.fs, s.raw("node-feat.csv.gz")) {
 		s.feat = s.table(s.raw("node-feat.csv.gz"))

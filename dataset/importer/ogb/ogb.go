@@ -35,6 +35,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -103,6 +104,7 @@ type relation struct {
 	edges    int64
 	open     func() (edges.Pairs, error)
 	src, dst span
+	row      func() (*npz.Array, error) // an archive's array of two rows, or nil
 }
 
 // span is where the nodes of a type are.

@@ -1,0 +1,156 @@
+package importer_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
+)
+
+// slow is a circulant graph that says it was read from a file.
+type slow struct {
+	circulant
+	file   string
+	looked bool
+	begun  chan struct{} // Edges was called to read all
+}
+
+func (s *slow) Files() []string { return []string{s.file} }
+
+func (s *slow) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	if s.looked {
+		close(s.begun)
+	}
+	s.looked = true // the preflight, before
+	return s.circulant.Edges(ctx, add)
+}
+
+// gate is a file system on which the file of a slow source is read only once its edges are.
+type gate struct {
+	vfs.FS
+	s     *slow
+	out   string
+	fails error
+	opens int
+}
+
+func (g *gate) Open(name string) (vfs.File, error) {
+	f, err := g.FS.Open(name)
+	if err != nil || name != g.s.file {
+		return f, err
+	}
+	if g.opens++; g.opens == 1 { // the preflight estimates its lines
+		return f, nil
+	}
+	if _, err := g.FS.Stat(stage.Partial(g.out)); err != nil {
+		return nil, errors.Join(errors.New("the source is hashed before anything is begun"), f.Close())
+	}
+	<-g.s.begun
+	if g.fails != nil {
+		return nil, errors.Join(g.fails, f.Close())
+	}
+	return f, nil
+}
+
+// TestAhead hashes a source that cannot be read before its edges are. What it makes is what one
+// worker makes, who hashes first. If the hash fails, nothing is believed of what was read.
+func TestAhead(t *testing.T) {
+	dir := t.TempDir()
+	name, content := filepath.Join(dir, "source"), []byte("two\nlines")
+	if err := os.WriteFile(name, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run := func(out string, workers int, s *slow, fsys vfs.FS) (dataset.Result, error) {
+		f := importer.Format{Name: "slow", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return s, nil }}
+		o := importer.Options{Sources: []string{"-"}, Resources: dataset.Resources{Workers: workers}}
+		return importer.Import(t.Context(), fsys, out, f, o, progress.Discard)
+	}
+	source := func() *slow { return &slow{circulant{100, 7}, name, false, make(chan struct{})} }
+
+	ref, out := filepath.Join(dir, "ref"), filepath.Join(dir, "out")
+	if _, err := run(ref, 1, source(), datasettest.FS); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the drive is gone")
+	s := source()
+	if _, err := run(out, 2, s, &gate{FS: datasettest.FS, s: s, out: out, fails: broken}); !errors.Is(err, broken) {
+		t.Fatalf("a hash that fails: %v", err)
+	}
+	left, err := datasettest.FS.List(stage.Partial(out))
+	if err != nil || len(left) != 2 { // the lock and the journal
+		t.Errorf("a hash that fails leaves %q, %v", left, err)
+	}
+	if err := os.RemoveAll(stage.Partial(out)); err != nil {
+		t.Fatal(err)
+	}
+	s = source()
+	if _, err := run(out, 2, s, &gate{FS: datasettest.FS, s: s, out: out}); err != nil {
+		t.Fatal(err)
+	}
+	datasettest.Same(t, ref, out)
+
+	h := sha256.New()
+	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(content))))
+	h.Write(content)
+	var m struct {
+		Params struct {
+			Content string `json:"content_sha256"`
+		} `json:"params"`
+	}
+	b, err := os.ReadFile(filepath.Join(out, stage.MetaFile))
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if want := hex.EncodeToString(h.Sum(nil)); err != nil || m.Params.Content != want {
+		t.Errorf("the content's hash is %s, want %s (%v)", m.Params.Content, want, err)
+	}
+	if res, err := run(out, 2, source(), datasettest.FS); err != nil || res.State != stage.StateDone.String() {
+		t.Errorf("again: %+v, %v", res, err)
+	}
+}
+
+// TestChangedMeanwhile writes to the source after it was hashed, or while: nothing is published.
+func TestChangedMeanwhile(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		dir := t.TempDir()
+		s := &changing{slow{circulant{100, 7}, filepath.Join(dir, "source"), false, make(chan struct{})}}
+		if err := os.WriteFile(s.file, []byte("1"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		f := importer.Format{Name: "slow", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return s, nil }}
+		o := importer.Options{Sources: []string{"-"}, Resources: dataset.Resources{Workers: workers}}
+		out := filepath.Join(dir, "out")
+		_, err := importer.Import(t.Context(), datasettest.FS, out, f, o, progress.Discard)
+		if err == nil || !strings.Contains(err.Error(), "changed while it was imported") {
+			t.Errorf("%d workers: %v", workers, err)
+		}
+		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%d workers: %v", workers, err)
+		}
+	}
+}
+
+// changing is a source that grows when its edges are read.
+type changing struct{ slow }
+
+func (c *changing) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	if c.looked {
+		if err := os.WriteFile(c.file, []byte("12"), 0o666); err != nil {
+			return err
+		}
+	}
+	return c.slow.Edges(ctx, add)
+}
