@@ -172,35 +172,27 @@ func again(t *testing.T, id string) {
 	}
 }
 
-// programs returns the processes of diskgnn on the cluster.
-func programs(t *testing.T) (pids []int) {
-	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range all {
-		if exe, err := os.Readlink(filepath.Join(p, "exe")); err == nil && filepath.Base(exe) == "diskgnn" {
-			pid, _ := strconv.Atoi(filepath.Base(p))
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // suspend stops the program in the middle, when a file is there and it has not finished,
 // and returns its process: any of them, if there are several.
 func suspend(t *testing.T, file, unfinished string) int {
 	t.Helper()
+	pid := 0
 	until(t, file, func() bool {
 		matches, err := filepath.Glob(file)
 		return err == nil && len(matches) > 0
 	})
-	pids := programs(t)
-	if len(pids) == 0 {
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		if exe, err := os.Readlink(filepath.Join(p, "exe")); err == nil && filepath.Base(exe) == "diskgnn" {
+			pid, _ = strconv.Atoi(filepath.Base(p))
+		}
+	}
+	if pid == 0 {
 		t.Fatalf("%s is there, and no program runs", file)
 	}
-	pid := pids[0]
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -359,17 +351,19 @@ func ranks(t *testing.T, c *cluster) {
 		{"requeued", func(id string) { shell(t, "scontrol requeue "+id) }},
 		{"late", func(id string) { shell(t, "scancel --batch --signal=USR1 "+id) }},
 	} {
-		shell(t, "rm -rf run")
-		id := c.submit(t, "train --config pipeline.yaml --rank auto", "--ntasks=2", "--ntasks-per-node=1")
-		pid := suspend(t, "run/checkpoints/*", "run/final.safetensors")
-		way.begin(id)
-		// Slurm wakes what it ends, and does not what it warns.
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Fatal(err)
-		}
-		again(t, id)
-		logs(t, id, "rank 0 of 2 by slurm", "rank 1 of 2 by slurm", "train: .*interrupted", "SLURM_RESTART_COUNT=1: --resume", "made +run, resumed")
-		c.sameRun(t)
+		t.Run(way.name, func(t *testing.T) {
+			shell(t, "rm -rf run")
+			id := c.submit(t, "train --config pipeline.yaml --rank auto", "--ntasks=2", "--ntasks-per-node=1")
+			pid := suspend(t, "run/checkpoints/*", "run/final.safetensors")
+			way.begin(id)
+			// Slurm wakes what it ends, and does not what it warns.
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
+				t.Fatal(err)
+			}
+			again(t, id)
+			logs(t, id, "rank 0 of 2 by slurm", "rank 1 of 2 by slurm", "train: .*interrupted", "SLURM_RESTART_COUNT=1: --resume", "made +run, resumed")
+			c.sameRun(t)
+		})
 	}
 }
 
