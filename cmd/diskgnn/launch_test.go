@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -56,6 +58,19 @@ func torchrun(_ *testing.T, n string) (command, env []string, missing string) {
 	return []string{path, "--no-python", "--standalone", "--nproc-per-node", n}, nil, ""
 }
 
+// launched runs diskgnn by a launcher's command line, and returns what all processes printed.
+func launched(t *testing.T, command, env []string, arguments string) string {
+	t.Helper()
+	all := slices.Concat(command, []string{"diskgnn"}, strings.Fields(arguments))
+	cmd := exec.Command(all[0], all[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", all, err, out)
+	}
+	return string(out)
+}
+
 // Processes that launchers start make one shard each, and together what one process makes.
 func TestLaunched(t *testing.T) {
 	for _, l := range launchers {
@@ -70,15 +85,8 @@ func TestLaunched(t *testing.T) {
 			diskgnn(t, "pack --dataset g --samples s --out p")
 			launch := func(arguments string) {
 				t.Helper()
-				all := append(command, append([]string{"diskgnn"}, strings.Fields(arguments)...)...)
-				cmd := exec.Command(all[0], all[1:]...)
-				cmd.Env = append(os.Environ(), env...)
-				out, err := cmd.CombinedOutput()
-				if err != nil {
-					t.Fatalf("%v: %v\n%s", all, err, out)
-				}
-				if n := strings.Count(string(out), " of 3 by "); n != 3 {
-					t.Errorf("%d processes say their place:\n%s", n, out)
+				if out := launched(t, command, env, arguments); strings.Count(out, " of 3 by ") != 3 {
+					t.Errorf("not all processes say their place:\n%s", out)
 				}
 			}
 			launch("presample --dataset g --out m --batch-size 16 --fanout 3,4 --shard auto")
@@ -88,6 +96,35 @@ func TestLaunched(t *testing.T) {
 			for _, pair := range [][2]string{{"s", "m"}, {"p", "q"}} {
 				if a, b := read(t, pair[0], "meta.json"), read(t, pair[1], "meta.json"); string(a) != string(b) {
 					t.Errorf("%s is not %s", pair[1], pair[0])
+				}
+			}
+		})
+	}
+}
+
+// Ranks that launchers start train what one process does with the same batches in a step.
+func TestLaunchedRanks(t *testing.T) {
+	for _, l := range launchers {
+		t.Run(l.name, func(t *testing.T) {
+			command, env, missing := l.find(t, "2")
+			if missing != "" {
+				t.Skip(missing)
+			}
+			t.Chdir(t.TempDir())
+			diskgnn(t, "generate --out g --nodes 3000 --dim 4 --classes 3 --train-ratio 0.5")
+			diskgnn(t, "presample --dataset g --out s --batch-size 64 --fanout 3,4")
+			diskgnn(t, "pack --dataset g --samples s --out p")
+			const train = "train --pack p --epochs 2 --hidden 8 --dropout 0.5 --threads 1 "
+			diskgnn(t, train+"--out alone --accumulate 2")
+			out := launched(t, command, env, train+"--out run --rank auto")
+			for _, rank := range []string{"rank 0 of 2 by ", "rank 1 of 2 by "} {
+				if !strings.Contains(out, rank) {
+					t.Errorf("no %q:\n%s", rank, out)
+				}
+			}
+			for _, file := range []string{"weights.safetensors", "final.safetensors"} {
+				if !bytes.Equal(read(t, "run", file), read(t, "alone", file)) {
+					t.Errorf("%s is not what one process trains", file)
 				}
 			}
 		})

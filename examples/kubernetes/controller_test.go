@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -57,10 +59,13 @@ const (
 	stopped         // SIGTERM alone
 )
 
-// controller runs Indexed Jobs as Kubernetes does, one pod after another.
+// controller runs Indexed Jobs as Kubernetes does: pods that need each other at the same time,
+// others one after another.
 type controller struct {
 	data, config string // what is mounted on /data and /config
-	random       *rand.Rand
+
+	mu     sync.Mutex // over all below
+	random *rand.Rand
 	// troubles are what remains to happen to pods, in random order, each to one pod.
 	troubles []trouble
 	struck   map[trouble]int // how often something happened while the program ran
@@ -80,32 +85,59 @@ func (c *controller) run(ctx context.Context, name string, spec batch.JobSpec) e
 	failures := make(map[int]int32)
 	for len(remain) > 0 {
 		at := c.random.IntN(len(remain))
-		index := remain[at]
-		end, ok, err := c.pod(ctx, spec.Template.Spec, index)
+		done, err := c.try(ctx, name, spec, remain[at], failures)
 		if err != nil {
 			return err
 		}
-		if ok {
+		if done {
 			remain = append(remain[:at], remain[at+1:]...)
-			continue
-		}
-		switch action(spec.PodFailurePolicy, end) {
-		case batch.PodFailurePolicyActionIgnore:
-		case batch.PodFailurePolicyActionCount:
-			failures[index]++
-			if spec.BackoffLimitPerIndex != nil && failures[index] > *spec.BackoffLimitPerIndex {
-				return fmt.Errorf("%w: %s, index %d, after %d failures: %s", errFailed, name, index, failures[index], end.said)
-			}
-		default: // of the index, of which none may fail, or of the Job
-			return fmt.Errorf("%w: %s, index %d: code %d: %s", errFailed, name, index, end.code, end.said)
 		}
 	}
 	return nil
 }
 
+// together runs a Job whose pods wait for each other: a pod for every index, and one that fails is
+// replaced at once. The first index that fails for good ends all.
+func (c *controller) together(ctx context.Context, name string, spec batch.JobSpec) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for index := range int(*spec.Completions) {
+		all.Go(func() {
+			failures := make(map[int]int32)
+			for done := false; !done && ctx.Err() == nil; {
+				var err error
+				if done, err = c.try(ctx, name, spec, index, failures); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// try runs one pod of an index, and reports whether the index is done. An error ends the Job.
+func (c *controller) try(ctx context.Context, name string, spec batch.JobSpec, index int, failures map[int]int32) (done bool, err error) {
+	end, ok, err := c.pod(ctx, spec.Template.Spec, index)
+	if err != nil || ok {
+		return ok, err
+	}
+	switch action(spec.PodFailurePolicy, end) {
+	case batch.PodFailurePolicyActionIgnore:
+	case batch.PodFailurePolicyActionCount:
+		failures[index]++
+		if spec.BackoffLimitPerIndex != nil && failures[index] > *spec.BackoffLimitPerIndex {
+			return false, fmt.Errorf("%w: %s, index %d, after %d failures: %s", errFailed, name, index, failures[index], end.said)
+		}
+	default: // of the index, of which none may fail, or of the Job
+		return false, fmt.Errorf("%w: %s, index %d: code %d: %s", errFailed, name, index, end.code, end.said)
+	}
+	return false, nil
+}
+
 // pod runs the container of a pod, and reports how it failed if it did.
 func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int) (ending, bool, error) {
-	c.pods++
 	container := pod.Containers[0]
 	args := make([]string, len(container.Command))
 	for i, a := range container.Command {
@@ -126,14 +158,13 @@ func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int) (endi
 	if err := cmd.Start(); err != nil {
 		return ending{}, false, err
 	}
-	var what trouble
-	if n := len(c.troubles); n > 0 && c.random.IntN(4) > 0 {
-		what = c.troubles[n-1]
+	what, after := c.begins()
+	if what != none {
 		signal := syscall.SIGTERM
 		if what == killed {
 			signal = syscall.SIGKILL
 		}
-		timer := time.AfterFunc(time.Duration(c.random.IntN(60))*time.Millisecond, func() { cmd.Process.Signal(signal) })
+		timer := time.AfterFunc(after, func() { cmd.Process.Signal(signal) })
 		defer timer.Stop()
 	}
 	err := cmd.Wait()
@@ -149,11 +180,32 @@ func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int) (endi
 		end.code = 128 + int32(status.Signal())
 	}
 	if what != none && (end.code == 5 || end.code > 128) {
-		c.troubles = c.troubles[:len(c.troubles)-1]
-		c.struck[what]++
+		c.strikes(what)
 		end.disrupted = what == evicted
 	}
 	return end, false, nil
+}
+
+// begins counts a pod, and returns what is to happen to it, and when.
+func (c *controller) begins() (trouble, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pods++
+	n := len(c.troubles)
+	if n == 0 || c.random.IntN(4) == 0 {
+		return none, 0
+	}
+	return c.troubles[n-1], time.Duration(c.random.IntN(60)) * time.Millisecond
+}
+
+// strikes counts something that happened to a pod.
+func (c *controller) strikes(what trouble) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := slices.Index(c.troubles, what); at >= 0 { // else it happened to two
+		c.troubles = slices.Delete(c.troubles, at, at+1)
+	}
+	c.struck[what]++
 }
 
 // newController makes the volumes of a cluster, with a graph on one of them.

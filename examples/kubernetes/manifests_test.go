@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -177,10 +178,26 @@ func ofTrainJob(t *testing.T) batch.JobSpec {
 		core.EnvVar{Name: "PET_NNODES", Value: fmt.Sprint(job.Spec.Trainer.NumNodes)},
 		core.EnvVar{Name: "PET_NPROC_PER_NODE", Value: fmt.Sprint(job.Spec.Trainer.NumProcPerNode)},
 		core.EnvVar{Name: "PET_NODE_RANK", ValueFrom: &core.EnvVarSource{FieldRef: &core.ObjectFieldSelector{FieldPath: "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}},
-		core.EnvVar{Name: "PET_MASTER_ADDR", Value: job.Name + "-node-0-0." + job.Name},
-		core.EnvVar{Name: "PET_MASTER_PORT", Value: "29500"},
+		// Names of pods mean nothing here: all run on this host.
+		core.EnvVar{Name: "PET_MASTER_ADDR", Value: "127.0.0.1"},
+		core.EnvVar{Name: "PET_MASTER_PORT", Value: freePort(t)},
 	)
 	return spec
+}
+
+// freePort returns a port that nobody listened on a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // TestJobsAreSound: what an API server checks beyond types, and what the program relies on.
@@ -200,11 +217,18 @@ func TestJobsAreSound(t *testing.T) {
 		}
 		c := pod.Containers[0]
 		for i, word := range c.Command {
-			if word == "--shard" && c.Command[i+1] != fmt.Sprintf("auto/%d", *spec.Completions) {
-				t.Errorf("%s: %d pods, --shard %s", name, *spec.Completions, c.Command[i+1])
+			if word != "--shard" && word != "--rank" {
+				continue
+			}
+			want := fmt.Sprintf("auto/%d", *spec.Completions)
+			if slices.ContainsFunc(c.Env, func(e core.EnvVar) bool { return e.Name == "PET_NNODES" }) {
+				want = "auto" // the Trainer says how many there are
+			}
+			if c.Command[i+1] != want {
+				t.Errorf("%s: %d pods, %s %s, want %s", name, *spec.Completions, word, c.Command[i+1], want)
 			}
 		}
-		if *spec.Completions > 1 && !slices.Contains(c.Command, "--shard") {
+		if *spec.Completions > 1 && !slices.Contains(c.Command, "--shard") && !slices.Contains(c.Command, "--rank") {
 			t.Errorf("%s: %d pods do the same", name, *spec.Completions)
 		}
 		var mounted []string

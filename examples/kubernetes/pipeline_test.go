@@ -162,9 +162,11 @@ func TestJobs(t *testing.T) {
 		}
 		diskgnn(t, c.data, shards(step.made))
 	}
-	if err := c.run(t.Context(), "train.yaml", ofTrainJob(t)); err != nil {
+	c.troubles = append(c.troubles, killed, evicted, stopped) // to the pods that train, too
+	if err := c.together(t.Context(), "train.yaml", ofTrainJob(t)); err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("%d pods; killed %d, evicted %d, stopped %d", c.pods, c.struck[killed], c.struck[evicted], c.struck[stopped])
 	same(t, c.data, want, "samples", "pack")
 	sameWeights(t, c.data, want)
 }

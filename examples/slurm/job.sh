@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# job.sh ARGUMENTS... is a job of Slurm's that runs `diskgnn ARGUMENTS`, and goes on with it when
-# it is begun again: after preemption, after a node failed, and when its time was not enough.
+# job.sh ARGUMENTS... is a job of Slurm's that runs `diskgnn ARGUMENTS`, in every task of the job,
+# and goes on with it when it is begun again: after preemption, after a node failed, and when its time was not enough.
 # Nothing is lost but what was done since the last checkpoint, and no flag is needed: stages
 # continue what lies in OUT.partial, and train resumes where SLURM_RESTART_COUNT says that the
 # job was requeued.
@@ -18,8 +18,10 @@ set -uo pipefail
 # A step has the processors of a task only if srun says so too.
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
 # The program, once for each task of the job. It runs beside the script, since bash handles a
-# signal only when it waits by `wait`.
-srun --kill-on-bad-exit=1 diskgnn "$@" &
+# signal only when it waits by `wait`. Ranks of a training notice by themselves that one of them has
+# ended; if Slurm killed the others when the first one ends, it could kill rank 0 while that writes
+# the last checkpoint. srun ends with the highest of the tasks' exit codes.
+srun --kill-on-bad-exit=0 diskgnn "$@" &
 step=$!
 
 # When time is almost up, the program is interrupted, and the job begun again below. Preemption

@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
 # pipeline.sh submits a whole pipeline to Slurm: samples drawn in shards, merged; packed in
-# shards, merged; trained. It is called in a directory that all nodes share, in which the dataset
+# shards, merged; trained, on several nodes together. It is called in a directory that all nodes share, in which the dataset
 # is, with `diskgnn` in PATH. Called again, it submits all jobs again, and what is finished does
 # nothing.
 #
-#   CONFIG=pipeline.yaml SHARDS=4 examples/slurm/pipeline.sh
+#   CONFIG=pipeline.yaml SHARDS=4 RANKS=2 examples/slurm/pipeline.sh
 set -euo pipefail
 
 here=$(dirname "$(realpath "$0")")     # where job.sh is
 config=${CONFIG:-$here/pipeline.yaml}  # flags of all stages
 shards=${SHARDS:-4}                    # into how many tasks presample and pack are divided
+ranks=${RANKS:-2}                      # how many processes train one model; 1: by itself
 
 # What each kind of job takes of the cluster, and how long: change it to yours. An array may run
 # in any order and on any nodes, and as many tasks of it at a time as there is room for.
 sampling=(--cpus-per-task=2 --mem=2G --time=0:30:00)
 packing=(--cpus-per-task=2 --mem=2G --time=0:30:00)
 merging=(--cpus-per-task=1 --mem=2G --time=0:30:00)
-training=(--cpus-per-task=2 --mem=2G --time=0:30:00)
+# All ranks train at the same time: a node for each, which has --mem for it. On nodes with four GPUs,
+# with the variant of diskgnn that uses them, it would be --ntasks-per-node=4 --gpus-per-node=4:
+# each rank takes the GPU of its number on the node, SLURM_LOCALID.
+training=(--ntasks="$ranks" --ntasks-per-node=1 --cpus-per-task=2 --mem=2G --time=0:30:00)
 
 # submit NAME AFTER OPTIONS... -- ARGUMENTS... submits job.sh, to run `diskgnn ARGUMENTS`, and
 # prints the number of the job.
@@ -53,7 +57,9 @@ samples=$(submit merge-samples "$sampled" "${merging[@]}" -- merge --out samples
 packed=$(submit pack "$samples" "${packing[@]}" "${array[@]}" -- pack --config "$config" --shard auto)
 pack=$(submit merge-pack "$packed" "${merging[@]}" -- merge --out pack $(shards_of pack))
 # --resume: a run that is there is gone on with, or is finished. Without, train refuses it, unless
-# Slurm says that it began this job again.
-trained=$(submit train "$pack" "${training[@]}" -- train --config "$config" --resume)
+# Slurm says that it began this job again. --rank auto: srun starts every rank with this same
+# command line, and SLURM_PROCID says which one it is. The batches of a step, `accumulate` in
+# pipeline.yaml, are divided among the ranks: the weights are the same for any number of them.
+trained=$(submit train "$pack" "${training[@]}" -- train --config "$config" --rank auto --resume)
 
 echo "presample $sampled, merge $samples, pack $packed, merge $pack, train $trained"

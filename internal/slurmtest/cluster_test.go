@@ -34,6 +34,7 @@ train:
   out: run
   epochs: 4
   hidden: 16
+  accumulate: 2
   checkpoint-every: 20
 `
 
@@ -63,6 +64,7 @@ func TestOnSlurm(t *testing.T) {
 		{"places", places},
 		{"requeued", requeued},
 		{"late", late},
+		{"ranks", ranks},
 		{"cancelled", cancelled},
 		{"failed", failed},
 	} {
@@ -115,10 +117,10 @@ func until(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// submit submits job.sh and returns its number.
-func (c *cluster) submit(t *testing.T, arguments string) string {
+// submit submits job.sh with options of sbatch's, and returns its number.
+func (c *cluster) submit(t *testing.T, arguments string, options ...string) string {
 	t.Helper()
-	return shell(t, fmt.Sprintf("sbatch --parsable --job-name=it %s/job.sh %s", c.scripts, arguments))
+	return shell(t, fmt.Sprintf("sbatch --parsable --job-name=it %s %s/job.sh %s", strings.Join(options, " "), c.scripts, arguments))
 }
 
 // job returns a field of a job.
@@ -146,14 +148,22 @@ func finish(t *testing.T, id string) string {
 	return job(t, id, "JobState")
 }
 
-// again waits until a job that was requeued is done. Slurm would let it wait for two minutes.
+// again waits until a job that was requeued is done. Slurm would let it wait for two minutes. A node
+// refuses a job that begins in the second in which it was ended ("already killed"), so that it is
+// to begin two seconds later.
 func again(t *testing.T, id string) {
 	t.Helper()
+	var asked time.Time
 	until(t, "job "+id+" begins again and is done", func() bool {
 		state := job(t, id, "JobState")
-		if state == "PENDING" {
+		switch {
+		case state == "PENDING" && time.Since(asked) > 10*time.Second:
 			// Where the job is not yet pending in every respect, this is tried again.
-			exec.Command("scontrol", "update", "JobId="+id, "StartTime=now").Run()
+			if exec.Command("scontrol", "update", "JobId="+id, "StartTime=now+2seconds").Run() == nil {
+				asked = time.Now()
+			}
+		case state == "FAILED" || state == "CANCELLED":
+			t.Fatalf("job %s has not gone on: %s\n%s", id, state, shell(t, "tail -n 20 *-"+id+".log"))
 		}
 		return state == "COMPLETED"
 	})
@@ -163,7 +173,7 @@ func again(t *testing.T, id string) {
 }
 
 // suspend stops the program in the middle, when a file is there and it has not finished,
-// and returns its process. Only one may run.
+// and returns its process: any of them, if there are several.
 func suspend(t *testing.T, file, unfinished string) int {
 	t.Helper()
 	pid := 0
@@ -232,7 +242,7 @@ func (c *cluster) sameRun(t *testing.T) {
 	}
 }
 
-// pipeline: all stages, in arrays, one after another.
+// pipeline: all stages, in arrays, one after another, and training by a rank on each node.
 func pipeline(t *testing.T, c *cluster) {
 	out := shell(t, "CONFIG=pipeline.yaml SHARDS=3 "+c.scripts+"/pipeline.sh")
 	t.Log(out)
@@ -240,6 +250,9 @@ func pipeline(t *testing.T, c *cluster) {
 	c.same(t, "samples")
 	c.same(t, "pack")
 	c.sameRun(t)
+	if logs := shell(t, "cat train-*.log"); !strings.Contains(logs, "rank 0 of 2 by slurm (") || !strings.Contains(logs, "rank 1 of 2 by slurm (") {
+		t.Errorf("not two ranks trained:\n%s", logs)
+	}
 	// Again: all is there, and every job ends well.
 	shell(t, "rm *.log; CONFIG=pipeline.yaml SHARDS=3 "+c.scripts+"/pipeline.sh")
 	until(t, "all jobs end", func() bool { return shell(t, "squeue --noheader") == "" })
@@ -325,6 +338,33 @@ func late(t *testing.T, c *cluster) {
 	again(t, id)
 	logs(t, id, "train: .*interrupted", "made +run, resumed")
 	c.sameRun(t)
+}
+
+// ranks: a training on two nodes goes on after it was requeued, and after the warning that its time
+// is almost up, from the step that all ranks stopped at.
+func ranks(t *testing.T, c *cluster) {
+	shell(t, "cp -r "+c.alone+"/pack .")
+	for _, way := range []struct {
+		name  string
+		begin func(id string) // again
+	}{
+		{"requeued", func(id string) { shell(t, "scontrol requeue "+id) }},
+		{"late", func(id string) { shell(t, "scancel --batch --signal=USR1 "+id) }},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			shell(t, "rm -rf run")
+			id := c.submit(t, "train --config pipeline.yaml --rank auto", "--ntasks=2", "--ntasks-per-node=1")
+			pid := suspend(t, "run/checkpoints/*", "run/final.safetensors")
+			way.begin(id)
+			// Slurm wakes what it ends, and does not what it warns.
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
+				t.Fatal(err)
+			}
+			again(t, id)
+			logs(t, id, "rank 0 of 2 by slurm", "rank 1 of 2 by slurm", "train: .*interrupted", "SLURM_RESTART_COUNT=1: --resume", "made +run, resumed")
+			c.sameRun(t)
+		})
+	}
 }
 
 // cancelled: what a user cancels stays so, and can be gone on with.

@@ -45,11 +45,11 @@ func TestTrainDecodes(t *testing.T) {
 			t.Errorf("%s, want %s", c.is, c.want)
 		}
 	}
-	if runtime.Spec.MLPolicy.Torch == nil || *job.Spec.Trainer.NumProcPerNode != 1 {
-		t.Errorf("%+v, %+v: pods need PET_*, and one process each", runtime.Spec.MLPolicy, job.Spec.Trainer)
+	if runtime.Spec.MLPolicy.Torch == nil || *job.Spec.Trainer.NumProcPerNode != 1 || *job.Spec.Trainer.NumNodes != 2 {
+		t.Errorf("%+v, %+v: two pods need PET_*, and one process each", runtime.Spec.MLPolicy, job.Spec.Trainer)
 	}
 
-	for _, slip := range [][2]string{{"numProcPerNode: 1", "numProcsPerNode: 1"}, {"torch: {}", "torch: {}\n    pytorch: {}"}, {"numNodes: 1\n    #", "numNodes: one\n    #"}} {
+	for _, slip := range [][2]string{{"numProcPerNode: 1", "numProcsPerNode: 1"}, {"torch: {}", "torch: {}\n    pytorch: {}"}, {"numNodes: 2", "numNodes: two"}} {
 		changed := strings.Replace(string(text), slip[0], slip[1], 1)
 		if _, _, err := decode([]byte(changed)); err == nil || changed == string(text) {
 			t.Errorf("%q is taken", slip[1])
