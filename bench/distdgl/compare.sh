@@ -94,7 +94,7 @@ ours() { # HOSTS
 	rm -rf "$dir/run" "$dir"/ours-*
 	link=$(counted)
 	rank() { # HOST
-		MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 on "$1" bin/diskgnn train --quiet --json --rank "$1/$hosts" --pack "$dir/pack" --out "$dir/run" \
+		MASTER_ADDR=10.0.0.1 MASTER_PORT=29400 on "$1" env -u OMP_NUM_THREADS -u OMP_WAIT_POLICY bin/diskgnn train --quiet --json --rank "$1/$hosts" --pack "$dir/pack" --out "$dir/run" \
 			--memory $memory --hidden $hidden --epochs $epochs --validate-every $epochs --threads "$(threads "$hosts")" >"$dir/ours-$1.json"
 	}
 	for ((h = 0; h < hosts; h++)); do begin rank "$h"; done
