@@ -31,6 +31,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/devread"
@@ -446,7 +447,7 @@ func (r *runner) announce(which, how string) {
 		r.report.Logf("engine: gpu, %s, %s, products in %s, layer orders %v", s.Device, s.BLAS, s.Precision, s.Orders)
 		r.report.Logf("GPU memory: %s", budget.FormatBytes(s.GPUBytes))
 	} else {
-		r.report.Logf("engine: cpu, %d threads, %s, %s kernels, layer orders %v", s.Threads, s.BLAS, s.SIMD, s.Orders)
+		r.report.Logf("engine: cpu, %s, %s, %s kernels, layer orders %v", units.Of(s.Threads, "thread"), s.BLAS, s.SIMD, s.Orders)
 	}
 	if s.Note != "" {
 		r.report.Logf("%s", s.Note)
