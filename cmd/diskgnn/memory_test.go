@@ -41,7 +41,7 @@ func planning(nodes, dim int) []string {
 		"train --store gids --dataset g --samples s --out gids --epochs 3 --hidden 32",
 		"eval --run sage --pack p",
 		"eval --run gat --dataset g --exact",
-		"predict --run gcn --dataset g --out classes",
+		"predict --run gcn --dataset g --out classes.npy",
 	}
 }
 
