@@ -219,7 +219,7 @@ type tableFile struct {
 	*newFile
 	v    values
 	t    *targets
-	w    *parquet.Writer
+	w    *parquet.GenericWriter[any]
 	row  parquet.Row
 	held int // bytes of the row group
 }
@@ -239,7 +239,7 @@ func newParquet(fsys vfs.FS, name string, v values, t *targets) (*tableFile, err
 		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("V%d", i), Type: of, Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s"`, v.name(i)))})
 	}
 	schema := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
-	return &tableFile{newFile: f, v: v, t: t, w: parquet.NewWriter(f.buf, schema, parquet.PageBufferSize(32<<10)), row: make(parquet.Row, 1+v.columns)}, nil
+	return &tableFile{newFile: f, v: v, t: t, w: parquet.NewGenericWriter[any](f.buf, schema, parquet.PageBufferSize(32<<10)), row: make(parquet.Row, 1+v.columns)}, nil
 }
 
 func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
