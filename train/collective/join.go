@@ -37,6 +37,11 @@ type refused struct {
 	Why string `json:"why"`
 	// Other says that the listener is another run's: the rank goes on looking for its own.
 	Other bool `json:"other,omitempty"`
+	// Later says that another process has the rank's place. It may have died, which rank 0 sees
+	// later than a scheduler that replaced it: the rank goes on looking.
+	Later bool `json:"later,omitempty"`
+	// Ended says that rank 0 ends, and that the run can be resumed.
+	Ended bool `json:"ended,omitempty"`
 }
 
 func (m *Member) check() error {
@@ -55,7 +60,8 @@ func (l *Limits) greeting() time.Duration { return min(l.Silence, 5*time.Second)
 func (m *Member) greeting() greeting { return greeting{m.Run, m.Program, m.Rank, m.World} }
 
 // Listen is rank 0's way into its group: it waits on l, which it takes over, for all others. A
-// rank that is of the run and cannot be part of it ends the waiting. Who comes later is refused.
+// rank that is of the run and cannot be part of it ends the waiting. Who comes later is refused for
+// as long as the run lasts.
 func Listen(ctx context.Context, m Member, l net.Listener) (g *Group, err error) {
 	defer func() {
 		if err != nil {
@@ -88,7 +94,7 @@ func Listen(ctx context.Context, m Member, l net.Listener) (g *Group, err error)
 				return nil, a.err
 			}
 			if was := h.peers[a.peer.rank]; was != nil {
-				a.peer.refuse(refused{Why: fmt.Sprintf("rank %d of the run is there already, at %s", a.peer.rank, was.address)})
+				a.peer.refuse(refused{Why: fmt.Sprintf("rank %d of the run is there already, at %s", a.peer.rank, was.address), Later: true})
 				continue
 			}
 			h.peers[a.peer.rank] = a.peer
@@ -108,6 +114,9 @@ func Listen(ctx context.Context, m Member, l net.Listener) (g *Group, err error)
 }
 
 var errJoin = errors.New("not all ranks came")
+
+// errTaken says that the place of a rank is another process's.
+var errTaken = errors.New("its place is taken")
 
 // host is rank 0 while it waits.
 type host struct {
@@ -141,7 +150,7 @@ func (h *host) accept(l net.Listener) {
 			case h.came <- a:
 			case <-h.over:
 				if a.peer != nil {
-					a.peer.refuse(refused{Why: "the run began before, with all of its ranks"})
+					a.peer.refuse(refused{Why: "the run began before, with all of its ranks", Later: true})
 				}
 			}
 		}()
@@ -202,7 +211,7 @@ func (p *peer) refuse(r refused) {
 func (h *host) dismiss(why error) {
 	for _, p := range h.peers {
 		if p != nil {
-			p.refuse(refused{Why: why.Error()})
+			p.refuse(refused{Why: why.Error(), Ended: !errors.Is(why, fault.ErrUsage)})
 		}
 	}
 }
@@ -243,7 +252,7 @@ func Dial(ctx context.Context, m Member, addresses []string) (*Group, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.Limits.Join, errJoin)
 	defer cancel()
 	m.Note("rank %d of %d looks for rank 0 at %s", m.Rank, m.World, addresses[0])
-	last := errors.New("nobody listens")
+	last, told := errors.New("nobody listens"), false
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		for _, a := range addresses {
 			g, again, err := m.dial(ctx, a)
@@ -253,7 +262,13 @@ func Dial(ctx context.Context, m Member, addresses []string) (*Group, error) {
 			if !again {
 				return nil, err
 			}
-			last = err
+			if ctx.Err() == nil {
+				last = err
+			}
+			if errors.Is(err, errTaken) && !told {
+				m.Note("rank %d of %d waits for that to change: %v", m.Rank, m.World, err)
+				told = true
+			}
 		}
 		pause := time.NewTimer(wait)
 		select {
@@ -310,10 +325,16 @@ func (m *Member) dial(ctx context.Context, address string) (g *Group, again bool
 	if err != nil {
 		return nil, true, err
 	}
-	if r.Other {
+	kind := fault.ErrUsage
+	switch {
+	case r.Other:
 		return nil, true, errors.New(r.Why)
+	case r.Later:
+		return nil, true, fmt.Errorf("%w: %s", errTaken, r.Why)
+	case r.Ended:
+		kind = fault.ErrInterrupted
 	}
-	return nil, false, fault.New(fault.ErrUsage, "rank %d of %d was refused by rank 0 at %s: %s", m.Rank, m.World, address, r.Why)
+	return nil, false, fault.New(kind, "rank %d of %d was refused by rank 0 at %s: %s", m.Rank, m.World, address, r.Why)
 }
 
 // readJSON reads a frame of a kind.
