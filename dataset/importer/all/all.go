@@ -31,6 +31,7 @@ var Formats = []importer.Format{
 	gnnbenchmark.Format,
 	ogb.Format,
 	igb.Format,
+	igb.Heterogeneous,
 	pyg.Format,
 	raw.SNAP,
 	raw.WebGraph,
