@@ -141,7 +141,7 @@ func TestRawRefuses(t *testing.T) {
 		c.change(&r, name)
 		refused(t, c.what, importer.Options{Reading: r}, c.says...)
 	}
-	for what, content := range map[string]string{"a word": "3\n1 x\n\n0\n", "too short": "3\n1\n", "no number": "\n1\n", "a successor too large": "3\n3\n\n\n", "very large": "3\n18446744073709551616\n\n\n"} {
+	for what, content := range map[string]string{"a word": "3\n1 x\n\n0\n", "too short": "3\n1\n", "no number": "\n1\n", "a successor too large": "3\n3\n\n\n", "very large": "3\n18446744073709551616\n\n\n", "too long": "3\n1\n\n\n2\n"} {
 		name := filepath.Join(dir, "g.graph-txt")
 		importertest.Save(t, name, []byte(content))
 		refused(t, what, importer.Options{Sources: []string{name}, Split: &importer.Split{Parts: "50/25/25"}, Reading: importer.Reading{FeatureFile: "random:2", LabelFile: "random:2"}}, "g.graph-txt")

@@ -76,7 +76,21 @@ func (l *Lists) Edge() (from, to int64, err error) {
 			return from, n, nil
 		}
 	}
-	return 0, 0, io.EOF
+	return 0, 0, l.end()
+}
+
+// end returns io.EOF if nothing but blank lines follows the last node's.
+func (l *Lists) end() error {
+	for {
+		switch n, end, err := l.number(); {
+		case err != nil:
+			return err
+		case n >= 0:
+			return fault.New(fault.ErrInput, "%s: it goes on behind the successors of %d nodes, which its first line says", l.name, l.nodes)
+		case end == 0:
+			return io.EOF
+		}
+	}
 }
 
 // number returns the next number of the line and the byte behind it, 0 at the end of the file,
