@@ -201,7 +201,7 @@ type inflated struct{ r io.Reader }
 func (i inflated) Read(b []byte) (int, error) {
 	n, err := i.r.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = fault.New(fault.ErrInput, "cannot be unpacked: %w", err)
+		err = file.Unpacking(err)
 	}
 	return n, err
 }
