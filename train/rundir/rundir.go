@@ -38,6 +38,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -96,6 +97,10 @@ type File struct {
 	// earlier versions say nothing of the samples.
 	Samples string `json:"samples,omitempty"`
 	Dataset string `json:"dataset"`
+	// Preprocessing is the dataset's, by which other graphs are compared with it, and LabelKind
+	// its labels': nil and "" in runs of earlier versions, and of packs of earlier versions.
+	Preprocessing *dataset.Preprocessing `json:"preprocessing,omitempty"`
+	LabelKind     string                 `json:"label_kind,omitempty"`
 	// PackPath, DatasetPath and SamplesPath are where these were that the store is of, for
 	// the process that goes on.
 	PackPath    string      `json:"pack_path,omitempty"`
