@@ -2,11 +2,39 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/pack/cut"
+	"diskgnn/presample"
 )
+
+// samplesPlan shows what samples would take.
+func samplesPlan(p presample.Plan, memory int64) []line {
+	lines := []line{
+		{"batches", fmt.Sprintf("%s train in %s, %s validation, %s test",
+			units.Count(p.TrainBatches), units.Of(p.Epochs, "epoch"), units.Count(p.ValidBatches), units.Count(p.TestBatches))},
+		{"a batch", fmt.Sprintf("%s, %s, %s: mean of %s",
+			units.Of(int64(p.InputNodes), "input node"), units.Of(int64(p.Edges), "edge"), budget.FormatBytes(int64(p.BatchBytes)), units.Count(p.Measured))},
+		{"memory", fmt.Sprintf("up to %s of %s, by %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory), units.Of(p.Workers, "worker"))},
+		{"disk", free(p.DiskBytes, p.FreeBytes)},
+		{"an epoch", fmt.Sprintf("draws and writes %s in %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds))},
+		{"time", fmt.Sprintf("%s, of them %s to check the dataset", units.Seconds(p.Seconds), units.Seconds(p.VerifySeconds))},
+	}
+	if p.Measured == 0 {
+		return slices.Delete(lines, 1, 2)
+	}
+	return lines
+}
+
+// free sets the bytes that something takes against those that are free.
+func free(need, free int64) string {
+	if need > free {
+		return fmt.Sprintf("%s, but only %s is free", budget.FormatBytes(need), budget.FormatBytes(free))
+	}
+	return fmt.Sprintf("%s; %s is free", budget.FormatBytes(need), budget.FormatBytes(free))
+}
 
 // planLines shows a plan to people: first the choice that the flags make, then the others.
 func planLines(p cut.Plan) []line {
