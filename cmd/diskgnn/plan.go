@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/pack/cut"
 	"diskgnn/presample"
+	"diskgnn/train"
 )
 
 // samplesPlan shows what samples would take.
@@ -25,6 +27,37 @@ func samplesPlan(p presample.Plan, memory int64) []line {
 	if p.Measured == 0 {
 		return slices.Delete(lines, 1, 2)
 	}
+	return lines
+}
+
+// runPlan shows what a run would take.
+func runPlan(p train.Plan, memory int64) []line {
+	lines := []line{
+		{"run", fmt.Sprintf("%s of %s, by the %s engine, from the store %s",
+			units.Of(p.Epochs, "epoch"), units.Of(p.BatchesPerEpoch, "batch"), p.Engine, p.Store)},
+		{"memory", fmt.Sprintf("%s of %s, with %s of cache and %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory),
+			budget.FormatBytes(p.CacheBytes), units.Of(p.Slots, "slot"))},
+	}
+	add := func(label, format string, args ...any) {
+		lines = append(lines, line{label, fmt.Sprintf(format, args...)})
+	}
+	if p.GPUBytes > 0 {
+		add("GPU memory", "%s", budget.FormatBytes(p.GPUBytes))
+	}
+	add("disk", "%s", free(p.DiskBytes, p.FreeBytes))
+	if p.PreloadBytes > 0 {
+		add("cache", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
+	}
+	add("an epoch", "reads %s in %s: bound by %s, from %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound, units.Of(p.Measured, "batch"))
+	if p.ValidSeconds > 0 {
+		add("validation", "%s each time", units.Seconds(p.ValidSeconds))
+	}
+	var links []string
+	for _, l := range p.Links {
+		links = append(links, l.Link+" "+units.Seconds(l.Seconds))
+	}
+	add("a batch", "%s", strings.Join(links, ", "))
+	add("time", "%s in all", units.Seconds(p.Seconds))
 	return lines
 }
 
