@@ -103,6 +103,7 @@ type Options struct {
 	// resumed, where they decide its result, and it keeps the others of them.
 	Given []string
 
+	planning bool      // a few batches are computed, nothing is written
 	apart    bool      // the ranks' gradients are summed on the host
 	reducing *reducing // what sums them on their devices; nil: NCCL
 }

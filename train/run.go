@@ -219,7 +219,7 @@ type runner struct {
 func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	o := &r.options
 	switch {
-	case !o.root():
+	case !o.writes():
 	case r.was == nil:
 		err = rundir.CheckOut(r.fs, o.Out, o.Force)
 	default:
@@ -313,7 +313,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		return err
 	}
 	switch {
-	case !o.root():
+	case !o.writes():
 	case r.was != nil:
 		err = r.resume(file)
 	default:
@@ -546,6 +546,14 @@ func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer
 // epochs runs the trainer and, whatever comes of it, gives its slots back.
 func (r *runner) epochs(ctx context.Context, t *trainer) error {
 	defer t.close()
+	if err := r.begin(ctx, t); err != nil {
+		return err
+	}
+	return t.run(ctx)
+}
+
+// begin makes the trainer's pipelines.
+func (r *runner) begin(ctx context.Context, t *trainer) error {
 	slots, err := t.newSlots(r.plan.slots, false)
 	if err != nil {
 		return err
@@ -566,11 +574,14 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 		}
 		f := r.facts
 		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: score.New(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
+		if r.options.planning {
+			t.eval.valid, t.eval.tests, t.eval.rounds = min(f.Valid, plannedBatches), 0, 1
+		}
 		if err := t.eval.start(ctx, slots, t.recorder); err != nil {
 			return err
 		}
 	}
-	return t.run(ctx)
+	return nil
 }
 
 // close releases what prepare opened, in reverse.
