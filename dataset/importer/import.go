@@ -216,7 +216,7 @@ func (im *importing) begin(ctx context.Context, out string, params any) (*datase
 	if im.shape.Edges > MaxEdges {
 		return nil, 0, fault.New(fault.ErrInput, "%s: more than %d edges", im.name(), int64(MaxEdges))
 	}
-	return dataset.Begin(ctx, im.fs, out, params, im.o.Compress, im.o.Force, im.rep)
+	return dataset.Begin(ctx, im.fs, out, params, dataset.Form{Compressed: im.o.Compress}, im.o.Force, im.rep)
 }
 
 // steps writes the files, the first of them after settle. Topology and features are written at
