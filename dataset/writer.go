@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -152,6 +153,29 @@ func (w *Writer) Has(names ...string) bool {
 		}
 	}
 	return true
+}
+
+// ReadNumbers reads a finished file of int64 that an earlier run wrote, some at a time.
+func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first int64, numbers []int64)) (err error) {
+	f, err := w.dir.FS().Open(w.dir.File(name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size := w.state.Facts.size(name)
+	buf := make([]int64, writeBuffer/8)
+	for off := int64(0); off < size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		some := buf[:min(int64(len(buf)), (size-off)/8)]
+		if err := readAt(f, binio.Bytes(some), off); err != nil {
+			return err
+		}
+		see(off/8, some)
+		off += 8 * int64(len(some))
+	}
+	return nil
 }
 
 // Report says how the transaction began.
