@@ -13,6 +13,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/all"
 	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 )
 
@@ -94,6 +95,32 @@ func TestIGBHLarge(t *testing.T) {
 		"label 0: -1;label 1: -1;label 2: -1;label 3: -1;label 4: 18;label 5: -1;train: 4;valid:;test:"
 	if s := strings.Join(got, ";"); s != want {
 		t.Errorf("%s\nwant %s", s, want)
+	}
+}
+
+// TestIGBHTypes looks at the type that features get: float16 if all tables have that.
+func TestIGBHTypes(t *testing.T) {
+	half := func(rows int) []byte {
+		return append(headed("<f2", fmt.Sprintf("(%d, 6)", rows)), make([]byte, rows*6*2)...)
+	}
+	dir := filepath.Join(t.TempDir(), "set")
+	if err := os.CopyFS(dir, os.DirFS(hetero)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind string // whose features become float16
+		rows int
+		want dtype.Type
+	}{{"institute", 2, dtype.Float32}, {"paper", 11, dtype.Float32}, {"author", 5, dtype.Float16}} {
+		name := filepath.Join(dir, "processed", c.kind, "node_feat.npy")
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		importertest.Save(t, name, half(c.rows))
+		p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), "igb-h", importer.Options{Sources: []string{dir}}, progress.Discard)
+		if err != nil || len(p.Problems) > 0 || p.SourceDType != c.want {
+			t.Errorf("with %s: %+v, %v; want %s", c.kind, p, err, c.want)
+		}
 	}
 }
 
