@@ -15,23 +15,52 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// TestMember reads an array that the archive yields in many pieces, whole and damaged.
-func TestMember(t *testing.T) {
-	const n = 100_000
-	header := fmt.Sprintf("{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }", n)
-	content := append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header))), header...)
-	for i := range uint64(n) {
-		content = binary.LittleEndian.AppendUint64(content, i*i)
+// array is a .npy file.
+func array(descr, shape string, elements any) []byte {
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr, shape)
+	b := append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header))), header...)
+	b, err := binary.Append(b, binary.LittleEndian, elements)
+	if err != nil {
+		panic(err)
 	}
+	return b
+}
+
+// packed is an archive of one array, x.
+func packed(t *testing.T, array []byte) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	w, err := z.Create("x.npy")
 	if err == nil {
-		_, err = w.Write(content)
+		_, err = w.Write(array)
 	}
 	if err = errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return b.Bytes()
+}
+
+// otherChecksum changes the checksum of an archive's only array.
+func otherChecksum(t *testing.T, archive []byte) []byte {
+	t.Helper()
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := bytes.Clone(archive)
+	bad[bytes.LastIndex(bad, binary.LittleEndian.AppendUint32(nil, r.File[0].CRC32))]++ // the directory's, which is believed
+	return bad
+}
+
+// TestMember reads an array that the archive yields in many pieces, whole and damaged.
+func TestMember(t *testing.T) {
+	const n = 100_000
+	squares := make([]int64, n)
+	for i := range squares {
+		squares[i] = int64(i) * int64(i)
+	}
+	content := packed(t, array("<i8", fmt.Sprintf("(%d,)", n), squares))
 	name := filepath.Join(t.TempDir(), "a.npz")
 	read := func(content []byte) error {
 		if err := os.WriteFile(name, content, 0o666); err != nil {
@@ -54,22 +83,101 @@ func TestMember(t *testing.T) {
 		}
 		return err
 	}
-	if err := read(b.Bytes()); err != nil {
+	if err := read(content); err != nil {
 		t.Fatal(err)
 	}
-	r, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checksum := bytes.LastIndex(b.Bytes(), binary.LittleEndian.AppendUint32(nil, r.File[0].CRC32))
-	bad := bytes.Clone(b.Bytes())
-	bad[checksum]++ // of the directory, which is what is believed
+	bad := otherChecksum(t, content)
 	if err := read(bad); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "x: cannot be unpacked: zip: checksum error") {
 		t.Errorf("of another checksum: %v", err)
 	}
-	bad = bytes.Clone(b.Bytes())
-	copy(bad[b.Len()/2:], make([]byte, 1000))
+	bad = bytes.Clone(content)
+	copy(bad[len(content)/2:], make([]byte, 1000))
 	if err := read(bad); !errors.Is(err, fault.ErrInput) || !strings.HasPrefix(err.Error(), name+": x: ") {
 		t.Errorf("of other bytes: %v", err)
+	}
+}
+
+// TestRows reads rows from the first and from a later one: the archive's checksum is checked behind
+// the last.
+func TestRows(t *testing.T) {
+	content := packed(t, array("<f4", "(3, 2)", []float32{0, 1, 2, 3, 4, 5}))
+	name := filepath.Join(t.TempDir(), "a.npz")
+	for _, bad := range []bool{false, true} {
+		if bad {
+			content = otherChecksum(t, content)
+		}
+		if err := os.WriteFile(name, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for first := range int64(3) {
+			z, err := OpenArchive(vfs.OS, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := z.Array("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := NewRows(a, z, first, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for row := first; row < 3; row++ {
+				values := make([]float32, 2)
+				err := r.Next(values)
+				if last := row == 2; last && bad {
+					if !errors.Is(err, fault.ErrInput) {
+						t.Errorf("from row %d on, of another checksum: %v", first, err)
+					}
+				} else if err != nil || values[0] != float32(2*row) {
+					t.Errorf("row %d: %v, %v", row, values, err)
+				}
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestFits refuses a file that is shorter than its header says before anything of it is read.
+func TestFits(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.npy")
+	content := array("<i8", "(3,)", []int64{1, 2, 3})
+	for missing := range 2 {
+		if err := os.WriteFile(name, content[:len(content)-missing], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		a, err := Open(vfs.OS, name)
+		if missing > 0 {
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "truncated") {
+				t.Errorf("%d bytes less: %v", missing, err)
+			}
+			continue
+		}
+		if err == nil {
+			err = a.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.npz")
+	if err := os.WriteFile(name, packed(t, array("|S3", "()", []byte("csr"))), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	z, err := OpenArchive(vfs.OS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	if text, err := z.Text("x"); err != nil || text != "csr" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := z.Text("y"); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("of no array: %v", err)
 	}
 }
