@@ -27,7 +27,7 @@ func array(descr, shape string, elements any) []byte {
 }
 
 // packed is an archive of one array, x.
-func packed(t *testing.T, array []byte) []byte {
+func packed(t testing.TB, array []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -179,5 +179,59 @@ func TestText(t *testing.T) {
 	}
 	if _, err := z.Text("y"); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("of no array: %v", err)
+	}
+}
+
+// FuzzArchive reads every array of an archive in every way: what comes is as many elements as its
+// shape has, or bad input, in little memory.
+func FuzzArchive(f *testing.F) {
+	f.Add(packed(f, array("<i8", "(3,)", []int64{1, 2, 3})))
+	f.Add(packed(f, array("<f4", "(2, 3)", make([]float32, 6))))
+	f.Add(packed(f, array("|S3", "()", []byte("csr"))))
+	f.Add(packed(f, array("|b1", "(1152921504606846976,)", []bool{true})))
+	name := filepath.Join(f.TempDir(), "a.npz")
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if err := os.WriteFile(name, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		n := allocated(func() {
+			z, err := OpenArchive(vfs.OS, name)
+			if err != nil {
+				bad(t, err)
+				return
+			}
+			defer z.Close()
+			for _, key := range z.Keys()[:min(len(z.Keys()), 4)] {
+				if _, err := z.Text(key); err != nil {
+					bad(t, err)
+				}
+				for _, read := range []func(a *Array) error{
+					func(a *Array) error { return a.Ints(make([]int64, min(a.Count(), 1000))) },
+					func(a *Array) error { return a.Floats(make([]float32, min(a.Count(), 1000))) },
+					func(a *Array) error { return a.Doubles(make([]float64, min(a.Count(), 1000))) },
+					func(a *Array) error { return a.Skip(min(a.Count(), 1000)) },
+				} {
+					if err := z.Header(key, func(a *Array) error {
+						if err := read(a); err != nil || a.Count() > 1000 {
+							return err
+						}
+						return a.End()
+					}); err != nil {
+						bad(t, err)
+					}
+				}
+			}
+		})
+		if n > 16<<20 {
+			t.Errorf("%d bytes were allocated for %d", n, len(content))
+		}
+	})
+}
+
+// bad checks that an error is one line of bad input.
+func bad(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, fault.ErrInput) || strings.ContainsAny(err.Error(), "\n\r\x1b") {
+		t.Errorf("%q", err)
 	}
 }
