@@ -41,6 +41,9 @@ func headed(descr, shape string) []byte {
 func refused(t *testing.T, what string, o importer.Options, says ...string) {
 	t.Helper()
 	dir := t.TempDir()
+	if p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, o, progress.Discard); err != nil && !errors.Is(err, fault.ErrInput) || strings.Contains(strings.Join(p.Problems, ""), "\n") {
+		t.Errorf("%s: its plan: %q, %v", what, p.Problems, err)
+	}
 	_, err := all.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, o, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%s: %v", what, err)
