@@ -43,6 +43,9 @@ type Options struct {
 	Samples string // "" with a Fanout: batches are drawn while training
 	Out     string // directory of the run, to be made; rank 0's
 
+	// Command is the command line that the options are of, which the run's directory records.
+	Command []string
+
 	// Job is which of how many ranks this process is, and where rank 0 listens; the zero Place
 	// is that of a run of one rank. RunID is what all ranks of the run know: it tells a run's
 	// listener from others'.

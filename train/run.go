@@ -26,10 +26,12 @@ import (
 	"slices"
 	"time"
 
+	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/host"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -397,13 +399,35 @@ func (r *runner) setup() rundir.Setup {
 
 func (r *runner) file() rundir.File {
 	o, l := &r.options, r.found.Lineage()
-	f := rundir.File{Version: version(), Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
+	here := host.Here()
+	f := rundir.File{Version: version(), Command: o.Command, Host: &here, Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
 		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples),
+		Preprocessing: r.preprocessing(), LabelKind: dataset.LabelKind(r.facts.MultiLabel()),
 		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
 	if r.was != nil {
 		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
+		if r.was.Command != nil {
+			f.Command = r.was.Command
+		}
 	}
 	return f
+}
+
+// preprocessing returns how the dataset was preprocessed, nil where that is not known: a pack has it
+// from its dataset.
+func (r *runner) preprocessing() *dataset.Preprocessing {
+	if r.options.Pack != "" {
+		return dataset.RecordedPreprocessing(r.fs, r.options.Pack)
+	}
+	d, err := dataset.Open(r.fs, r.options.Dataset)
+	if err != nil {
+		return nil // the store, which is open, says what is wrong with it
+	}
+	p, err := d.Preprocessing()
+	if err != nil {
+		return nil
+	}
+	return &p
 }
 
 // absolute returns where a directory is for the process that goes on, "" for none.

@@ -128,7 +128,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			boolFlag("force", "replace a run that is there", &o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			o.Given = s.given
+			o.Given, o.Command = s.given, g.args
 			if n, by := job.Restarts(job.Environ); n > 0 && !o.Resume && !o.Force {
 				s.rep.Logf("%s=%d: --resume", by, n)
 				o.Resume = true
