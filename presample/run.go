@@ -33,6 +33,9 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 	if err != nil {
 		return Result{}, err
 	}
+	if err := d.CheckLabelled(); err != nil {
+		return Result{}, err
+	}
 	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now(), watch: budget.StartWatch(ctx)}
 	defer s.watch.Stop()
 	if s.params, err = o.params(); err != nil {
