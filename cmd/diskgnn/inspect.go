@@ -115,12 +115,19 @@ func inspect(v *inspected) ([]line, error) {
 }
 
 func datasetLines(f *dataset.Facts) []line {
-	return []line{
+	lines := []line{
 		{"graph", fmt.Sprintf("%s, %s", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
 		{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
 		{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))},
 	}
+	switch f.OriginalIDs {
+	case dataset.IDNumbers:
+		lines = append(lines, line{"ids", "nodes have other numbers than in the source, which are here too"})
+	case dataset.IDNames:
+		lines = append(lines, line{"ids", fmt.Sprintf("nodes have names, of %s", budget.FormatBytes(f.NameBytes))})
+	}
+	return lines
 }
 
 func samplesLines(d *mbfile.Description) []line {
