@@ -119,13 +119,20 @@ func datasetLines(f *dataset.Facts) []line {
 		{"graph", fmt.Sprintf("%s, %s", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
 	}
-	if !f.Labelled() {
-		return append(lines, labelLines(f.LabelKind, 0, 0, 0, 0, 0)...)
+	if f.Labelled() {
+		lines = append(lines,
+			line{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
+			line{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))})
+	} else {
+		lines = append(lines, labelLines(f.LabelKind, 0, 0, 0, 0, 0)...)
 	}
-	return append(lines, []line{
-		{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
-		{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))},
-	}...)
+	switch f.OriginalIDs {
+	case dataset.IDNumbers:
+		lines = append(lines, line{"ids", "nodes have other numbers than in the source, which are here too"})
+	case dataset.IDNames:
+		lines = append(lines, line{"ids", fmt.Sprintf("nodes have names, of %s", budget.FormatBytes(f.NameBytes))})
+	}
+	return lines
 }
 
 func samplesLines(d *mbfile.Description) []line {
