@@ -15,42 +15,12 @@ import (
 	"diskgnn/train/score"
 )
 
-// Figure is a figure of the page as data. Its element's id is "figure-" and ID.
-type Figure struct {
-	ID     string   `json:"id"`
-	Title  string   `json:"title"`
-	X      string   `json:"x,omitempty"` // what the series' X are
-	Unit   string   `json:"unit"`        // of the values
-	Series []Series `json:"series"`
-	Note   string   `json:"note,omitempty"`
-
-	Wide   bool            `json:"-"`
-	Legend []chart.Key     `json:"-"`
-	Charts []template.HTML `json:"-"`
-}
-
-// Series is a line, or bars: values at X, or of things that have names. A value that is not known
-// is null.
-type Series struct {
-	Name   string        `json:"name"`
-	X      []float64     `json:"x,omitempty"`
-	Names  []string      `json:"names,omitempty"`
-	Values []score.Score `json:"values"`
-}
+// Figure is a figure of a page, and what it shows as data.
+type Figure = chart.Figure
 
 // series returns a line's data.
-func series(name string, x, values []float64) Series {
-	return Series{Name: name, X: x, Values: scores(values)}
-}
-
-func scores(values []float64) []score.Score {
-	list := make([]score.Score, len(values))
-	for i, v := range values {
-		if list[i] = score.Score(v); !chart.Finite(v) {
-			list[i] = score.Undefined
-		}
-	}
-	return list
+func series(name string, x, values []float64) chart.Data {
+	return chart.Data{Name: name, X: x, Values: values}
 }
 
 // A plot shows at most so many points of a line, or bars: beyond, each is the mean of
@@ -153,7 +123,7 @@ func (r *Run) lossFigure() Figure {
 	c := chart.NewPlot("loss over epochs", 180, first, last, chart.NewScale(false, 5, loss), plain)
 	c.Curve(g.at, chart.Series{Class: "train", Values: loss})
 	const name = "training, dropout included"
-	return Figure{ID: "loss", Title: "Loss", X: "epoch", Unit: "loss", Series: []Series{series(name, g.at, loss)},
+	return Figure{ID: "loss", Title: "Loss", X: "epoch", Unit: "loss", Series: []chart.Data{series(name, g.at, loss)},
 		Charts: []template.HTML{c.SVG()}, Note: g.note("point"), Legend: []chart.Key{{Class: "train", Name: name}}}
 }
 
@@ -189,7 +159,7 @@ func (r *Run) scoreFigure() Figure {
 	train := g.means(func(e *rundir.Epoch) float64 { return value(e.TrainAccuracy) })
 	valid := g.means(func(e *rundir.Epoch) float64 { return value(e.ValidAccuracy) })
 	const trainName = "training, dropout included"
-	f := Figure{ID: "score", Title: capital(r.metric()), X: "epoch", Unit: r.metric(), Series: []Series{series(trainName, g.at, train)},
+	f := Figure{ID: "score", Title: capital(r.metric()), X: "epoch", Unit: r.metric(), Series: []chart.Data{series(trainName, g.at, train)},
 		Legend: []chart.Key{{Class: "train", Name: trainName}}}
 	best := r.best()
 	var top []float64
@@ -248,7 +218,7 @@ func (r *Run) learningRateFigure() Figure {
 	rates := g.means(func(e *rundir.Epoch) float64 { return value(e.LR) })
 	c := chart.NewPlot("learning rate over epochs", 120, first, last, chart.NewScale(true, 4, rates), plain)
 	c.Curve(g.at, chart.Series{Class: "train", Values: rates})
-	return Figure{ID: "rate", Title: "Learning rate", X: "epoch", Unit: "rate", Series: []Series{series("learning rate", g.at, rates)},
+	return Figure{ID: "rate", Title: "Learning rate", X: "epoch", Unit: "rate", Series: []chart.Data{series("learning rate", g.at, rates)},
 		Charts: []template.HTML{c.SVG()}, Note: g.note("point"), Legend: []chart.Key{{Class: "train", Name: "learning rate"}}}
 }
 
@@ -349,17 +319,17 @@ func (r *Run) courseFigure() Figure {
 		add(3, r.Result.Seconds-at, lanes[3].Name)
 	}
 	f := Figure{ID: "course", Title: "The run's course", X: "of", Unit: "seconds"}
-	all := Series{Name: "seconds"}
+	all := chart.Data{Name: "seconds"}
 	lanes = slices.DeleteFunc(lanes, func(l chart.Lane) bool { return len(l.Spans) == 0 })
 	for i := range lanes {
 		sum := 0.0
 		for _, s := range lanes[i].Spans {
 			sum += s.To - s.From
 		}
-		all.Names, all.Values = append(all.Names, lanes[i].Name), append(all.Values, score.Score(sum))
+		all.Add(lanes[i].Name, sum)
 		lanes[i].Name += ", " + units.Seconds(sum)
 	}
-	f.Series = []Series{all}
+	f.Series = []chart.Data{all}
 	unit, name := 1.0, "seconds"
 	switch {
 	case at >= 3*3600:
@@ -430,7 +400,7 @@ func (r *Run) rateFigure() Figure {
 	first, last := r.span()
 	const inFlight, overall = "while a read is in flight", "over the whole epoch"
 	f := Figure{ID: "reading", Title: "Reading, MiB/s", X: "epoch", Unit: "MiB/s", Note: g.note("point"),
-		Series: []Series{series(inFlight, g.at, flight), series(overall, g.at, whole)},
+		Series: []chart.Data{series(inFlight, g.at, flight), series(overall, g.at, whole)},
 		Legend: []chart.Key{{Class: "disk", Name: inFlight}, {Class: "disk dashed", Name: overall}}}
 	lists := [][]float64{flight, whole}
 	drive := r.DriveRate / (1 << 20)
@@ -470,7 +440,7 @@ func (r *Run) cacheFigure() Figure {
 		x, y = append(x, 100*float64(c.Rows)/float64(p.Nodes)), append(y, 100*c.Hits)
 	}
 	name := "rows of batches that a cache serves, in percent"
-	f := Figure{ID: "cache", Title: "Hits, by the size of the cache", X: "percent of the rows", Unit: "percent", Series: []Series{series(name, x, y)},
+	f := Figure{ID: "cache", Title: "Hits, by the size of the cache", X: "percent of the rows", Unit: "percent", Series: []chart.Data{series(name, x, y)},
 		Legend: []chart.Key{{Class: "ram line", Name: name}}}
 	curves := []chart.Curve{{Class: "ram", X: x, Y: y}}
 	var dots []chart.Mark
@@ -519,7 +489,7 @@ func levelClass(level string) string {
 	case "graphs":
 		return "graphs"
 	}
-	return "plain"
+	return "rest"
 }
 
 // layoutFigure draws what a pack's bytes are, beside those of the features that it was made of.
@@ -529,7 +499,7 @@ func (r *Run) layoutFigure() Figure {
 		return Figure{}
 	}
 	f := Figure{ID: "layout", Title: "The pack's layout", X: "level", Unit: "bytes"}
-	data := Series{Name: "on disk"}
+	data := chart.Data{Name: "on disk"}
 	var parts []chart.Part
 	for _, l := range p.Levels {
 		if l.Bytes <= 0 {
@@ -542,11 +512,11 @@ func (r *Run) layoutFigure() Figure {
 		name := levelTitle(l.Name)
 		parts = append(parts, chart.Part{Class: levelClass(l.Name), Value: float64(l.Bytes), Tell: name + ": " + text})
 		f.Legend = append(f.Legend, chart.Key{Class: levelClass(l.Name), Name: name + ": " + text})
-		data.Names, data.Values = append(data.Names, l.Name), append(data.Values, score.Score(l.Bytes))
+		data.Add(l.Name, float64(l.Bytes))
 	}
 	table := float64(p.DiskBytes) / p.Blowup
-	data.Names, data.Values = append(data.Names, "features"), append(data.Values, score.Score(math.Round(table)))
-	f.Series = []Series{data}
+	data.Add("features", math.Round(table))
+	f.Series = []chart.Data{data}
 	f.Charts = []template.HTML{chart.Bars("the pack's levels, by bytes", 0, []chart.Bar{
 		{Name: "the pack", Says: fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(p.DiskBytes), p.Blowup), Bars: [][]chart.Part{parts}},
 		{Name: "the features of all nodes", Says: budget.FormatBytes(int64(math.Round(table))), Bars: [][]chart.Part{{{Class: "rest", Value: table, Tell: "the features that it was made of"}}}},
@@ -576,12 +546,12 @@ func (r *Run) memoryFigure() Figure {
 		return Figure{}
 	}
 	f := Figure{ID: "memory", Title: "Memory", X: "of", Unit: "bytes"}
-	data := Series{Name: "bytes"}
+	data := chart.Data{Name: "bytes"}
 	var bars []chart.Bar
 	most := int64(1)
 	add := func(name, class string, n int64) {
 		bars = append(bars, chart.Bar{Name: name, Says: budget.FormatBytes(n), Bars: [][]chart.Part{{{Class: class, Value: float64(n), Tell: name + ": " + budget.FormatBytes(n)}}}})
-		data.Names, data.Values = append(data.Names, name), append(data.Values, score.Score(n))
+		data.Add(name, float64(n))
 		most = max(most, n)
 	}
 	add("planned for", "ram pale", s.Planned)
@@ -601,7 +571,7 @@ func (r *Run) memoryFigure() Figure {
 		last.Bars[0][0].Value = float64(to)
 		last.Says += ", beyond the edge"
 	}
-	f.Series, f.Charts = []Series{data}, []template.HTML{chart.Bars("memory that was planned, held and given", float64(to), bars)}
+	f.Series, f.Charts = []chart.Data{data}, []template.HTML{chart.Bars("memory that was planned, held and given", float64(to), bars)}
 	return f
 }
 

@@ -116,7 +116,7 @@ func TestPageHasTheData(t *testing.T) {
 			continue
 		}
 		for _, k := range f.Legend {
-			if !slices.ContainsFunc(f.Series, func(s Series) bool { return s.Name == k.Name }) {
+			if !slices.ContainsFunc(f.Series, func(s chart.Data) bool { return s.Name == k.Name }) {
 				t.Errorf("the figure %s has no series %q", f.ID, k.Name)
 			}
 		}
