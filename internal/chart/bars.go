@@ -140,7 +140,11 @@ func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64)
 	bottom := c.top + c.height
 	for _, v := range across.ticks {
 		c.line("tick", c.px(v), bottom, c.px(v), bottom+4)
-		c.text("middle", c.px(v), bottom+17, x(v))
+		if anchor := c.px(v); anchor > chartWidth-marginR-1 { // where half of the label has no room
+			c.text("end", chartWidth, bottom+17, x(v))
+		} else {
+			c.text("middle", anchor, bottom+17, x(v))
+		}
 	}
 	c.line("axis", marginL, bottom, chartWidth-marginR, bottom)
 	c.text("middle", marginL+plotWidth/2, bottom+32, below)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/inspection"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/chart"
 	"diskgnn/internal/units"
@@ -475,68 +476,17 @@ func (r *Run) cacheFigure() Figure {
 	return f
 }
 
-// levelClass returns the colour of a level of a pack's directory.
-func levelClass(level string) string {
-	switch level {
-	case "hot":
-		return "ram"
-	case "ssd":
-		return "shared"
-	case "cold":
-		return "disk"
-	case "evaluation":
-		return "valid"
-	case "graphs":
-		return "graphs"
-	}
-	return "rest"
-}
-
 // layoutFigure draws what a pack's bytes are, beside those of the features that it was made of.
 func (r *Run) layoutFigure() Figure {
 	p := &r.PackFacts
 	if len(p.Levels) == 0 || p.Blowup <= 0 {
 		return Figure{}
 	}
-	f := Figure{ID: "layout", Title: "The pack's layout", X: "level", Unit: "bytes"}
-	data := chart.Data{Name: "on disk"}
-	var parts []chart.Part
-	for _, l := range p.Levels {
-		if l.Bytes <= 0 {
-			continue
-		}
-		text := budget.FormatBytes(l.Bytes)
-		if l.Rows > 0 {
-			text += ", " + units.Of(l.Rows, "row")
-		}
-		name := levelTitle(l.Name)
-		parts = append(parts, chart.Part{Class: levelClass(l.Name), Value: float64(l.Bytes), Tell: name + ": " + text})
-		f.Legend = append(f.Legend, chart.Key{Class: levelClass(l.Name), Name: name + ": " + text})
-		data.Add(l.Name, float64(l.Bytes))
+	levels := make([]inspection.Level, len(p.Levels))
+	for i, l := range p.Levels {
+		levels[i] = inspection.Level(l)
 	}
-	table := float64(p.DiskBytes) / p.Blowup
-	data.Add("features", math.Round(table))
-	f.Series = []chart.Data{data}
-	f.Charts = []template.HTML{chart.Bars("the pack's levels, by bytes", 0, []chart.Bar{
-		{Name: "the pack", Says: fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(p.DiskBytes), p.Blowup), Bars: [][]chart.Part{parts}},
-		{Name: "the features of all nodes", Says: budget.FormatBytes(int64(math.Round(table))), Bars: [][]chart.Part{{{Class: "rest", Value: table, Tell: "the features that it was made of"}}}},
-	})}
-	return f
-}
-
-// levelTitle names a level of a pack's directory for people.
-func levelTitle(level string) string {
-	switch level {
-	case "hot":
-		return "hot rows"
-	case "ssd":
-		return "shared rows"
-	case "cold":
-		return "cold rows"
-	case "evaluation":
-		return "rows for evaluation"
-	}
-	return level
+	return inspection.Layout(levels, int64(math.Round(float64(p.DiskBytes)/p.Blowup)))
 }
 
 // memoryFigure compares what was held with what was given.
