@@ -52,8 +52,9 @@ func pageOf(fsys vfs.FS, dir string) func(io.Writer) error {
 	}
 }
 
-// timesEvery is how often the times of links are looked at while batches run.
-const timesEvery = time.Second
+// timesEvery is how often the times of links are looked at while batches run; tests look after
+// every step.
+var timesEvery = time.Second
 
 // sums returns what the monitor shows of the epoch under way.
 func (t *trainer) sums() rundir.Epoch {

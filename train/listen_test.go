@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/expfmt"
 
@@ -72,6 +73,8 @@ func (v *viewer) metrics() map[string]float64 {
 // Whoever watches a run sees what it does, and changes nothing: it ends with the bytes of one
 // that nobody watches. Counters agree with metrics.jsonl, also of a run that goes on.
 func TestListen(t *testing.T) {
+	defer func(d time.Duration) { timesEvery = d }(timesEvery)
+	timesEvery = 0
 	w := newWorld(t, worldParams{})
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.CheckpointEvery = 3, rundir.Interval{Batches: 1000} })
 	w.mustRun(o, nil)
@@ -82,6 +85,7 @@ func TestListen(t *testing.T) {
 	watch := func(o Options) (first, last map[string]float64, r rundir.Result) {
 		t.Helper()
 		v := &viewer{t: t}
+		within := false // was seen in the middle of an epoch
 		r, err := w.run(t.Context(), o, v, func(p *parts) {
 			wrapEngine(p, func(e engine.Engine) engine.Engine {
 				return &bad{Engine: e, before: func() error {
@@ -89,6 +93,13 @@ func TestListen(t *testing.T) {
 					for name, was := range last {
 						if strings.Contains(name, "_total") && now[name] < was {
 							t.Errorf("%s fell from %v to %v", name, was, now[name])
+						}
+					}
+					const busy = "diskgnn_stage_busy_seconds_total compute"
+					if now["diskgnn_epoch"] == 1 && now["diskgnn_epoch_batches_done"] == 5 {
+						within = true
+						if now[busy] == last[busy] {
+							t.Error("the times of stages stand still within an epoch")
 						}
 					}
 					if last = now; first == nil {
@@ -107,6 +118,9 @@ func TestListen(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !within {
+			t.Error("no look saw five batches of epoch 1 done")
 		}
 		if _, err := http.Get(v.at.URL); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("after the run: %v", err)

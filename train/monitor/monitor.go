@@ -186,7 +186,7 @@ func (m *Monitor) Epoch(e *rundir.Epoch) {
 	s.finished++
 	s.version++
 	s.take(e)
-	s.sums, s.done = rundir.Epoch{Epoch: e.Epoch + 1, Loss: score.Undefined, Links: s.sums.Links[:0]}, 0
+	s.sums, s.done = rundir.Epoch{Epoch: e.Epoch + 1, Loss: score.Undefined}, 0
 }
 
 // take takes over what a finished epoch came to.

@@ -242,6 +242,21 @@ func TestCountersOfAnyRun(t *testing.T) {
 	})
 }
 
+// What Step was given is the trainer's again.
+func TestStepCopies(t *testing.T) {
+	m := quiet()
+	m.Begin("r", file(), nil, nil)
+	l := links(1, 0)
+	m.Start(&rundir.Epoch{Links: links(0, 0)}, 0)
+	m.Step(&rundir.Epoch{Links: l}, 4)
+	l[0].Busy = 100
+	m.Start(&rundir.Epoch{Links: links(1, 0)}, 4) // in the next attempt
+	m.Step(&rundir.Epoch{Links: links(3, 0)}, 8)
+	if got := parse(t, m.text())[`diskgnn_stage_busy_seconds_total{stage="read features"}`]; got != 3 {
+		t.Errorf("%v seconds", got)
+	}
+}
+
 // What is left, by hand: 3 epochs of 10 batches, of which 4 were done before; 6 batches took
 // a minute, 20 take 200 seconds.
 func TestLeft(t *testing.T) {

@@ -7,10 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"diskgnn/internal/fault"
 	"diskgnn/train/rundir"
@@ -166,6 +168,10 @@ func TestClose(t *testing.T) {
 	m.get(t, "GET", "healthz") // whose connection stays open
 	m.Close()
 	m.Close()
+	_ = silent.SetReadDeadline(time.Now().Add(time.Minute))
+	if n, err := silent.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection is still open: %v", err)
+	}
 	if c, err := net.Dial("tcp", m.listener.Addr().String()); err == nil {
 		c.Close()
 		t.Error("still listening")
