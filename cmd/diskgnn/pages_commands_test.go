@@ -26,7 +26,7 @@ const (
 	noBrowser  = "opens a window"
 	minutes    = "takes minutes"
 	compiles   = "compiles; its own module's test runs it"
-	installs   = "needs a build; TestInstall of internal/release runs it"
+	installs   = "needs a build; TestInstall runs make install, make test-container all of them"
 	terminal   = "a person presses Ctrl-C"
 	noGo       = "compiles, and measures for minutes"
 )

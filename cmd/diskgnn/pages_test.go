@@ -286,7 +286,7 @@ func mentioned(words []string, flags map[string][]string, makefile string) strin
 			if target == "&&" {
 				return ""
 			}
-			if regexp.MustCompile(`^[a-z-]+$`).MatchString(target) && !regexp.MustCompile(`(?m)^`+target+`:`).MatchString(makefile) {
+			if regexp.MustCompile(`^[a-z0-9-]+$`).MatchString(target) && !regexp.MustCompile(`(?m)^`+target+`:`).MatchString(makefile) {
 				return "there is no target " + target
 			}
 		}
