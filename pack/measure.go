@@ -174,7 +174,10 @@ func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, e
 	if err != nil {
 		return d, table, err
 	}
-	beside := filepath.Dir(filepath.Clean(r.o.Out))
+	beside, err := vfs.Nearest(r.fs, r.o.Out)
+	if err != nil {
+		return d, table, err
+	}
 	free, err := r.fs.Free(beside)
 	if err != nil {
 		return d, table, err

@@ -38,7 +38,8 @@ corrupt input, 4 out of disk or memory, 5 interrupted, 6 locked.`
 // every command has.
 type globals struct {
 	stdout, stderr io.Writer
-	command        string // the one that runs
+	command        string   // the one that runs
+	args           []string // the command line, the program's name first
 	resumes        atomic.Pointer[string]
 
 	config   string

@@ -2,11 +2,72 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/pack/cut"
+	"diskgnn/presample"
+	"diskgnn/train"
 )
+
+// samplesPlan shows what samples would take.
+func samplesPlan(p presample.Plan, memory int64) []line {
+	lines := []line{
+		{"batches", fmt.Sprintf("%s train in %s, %s validation, %s test",
+			units.Count(p.TrainBatches), units.Of(p.Epochs, "epoch"), units.Count(p.ValidBatches), units.Count(p.TestBatches))},
+		{"a batch", fmt.Sprintf("%s, %s, %s: mean of %s",
+			units.Of(int64(p.InputNodes), "input node"), units.Of(int64(p.Edges), "edge"), budget.FormatBytes(int64(p.BatchBytes)), units.Count(p.Measured))},
+		{"memory", fmt.Sprintf("up to %s of %s, by %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory), units.Of(p.Workers, "worker"))},
+		{"disk", free(p.DiskBytes, p.FreeBytes)},
+		{"an epoch", fmt.Sprintf("draws and writes %s in %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds))},
+		{"time", fmt.Sprintf("%s, of them %s to check the dataset", units.Seconds(p.Seconds), units.Seconds(p.VerifySeconds))},
+	}
+	if p.Measured == 0 {
+		return slices.Delete(lines, 1, 2)
+	}
+	return lines
+}
+
+// runPlan shows what a run would take.
+func runPlan(p train.Plan, memory int64) []line {
+	lines := []line{
+		{"run", fmt.Sprintf("%s of %s, by the %s engine, from the store %s",
+			units.Of(p.Epochs, "epoch"), units.Of(p.BatchesPerEpoch, "batch"), p.Engine, p.Store)},
+		{"memory", fmt.Sprintf("%s of %s, with %s of cache and %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory),
+			budget.FormatBytes(p.CacheBytes), units.Of(p.Slots, "slot"))},
+	}
+	add := func(label, format string, args ...any) {
+		lines = append(lines, line{label, fmt.Sprintf(format, args...)})
+	}
+	if p.GPUBytes > 0 {
+		add("GPU memory", "%s", budget.FormatBytes(p.GPUBytes))
+	}
+	add("disk", "%s", free(p.DiskBytes, p.FreeBytes))
+	if p.PreloadBytes > 0 {
+		add("cache", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
+	}
+	add("an epoch", "reads %s in %s: bound by %s, from %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound, units.Of(p.Measured, "batch"))
+	if p.ValidSeconds > 0 {
+		add("validation", "%s each time", units.Seconds(p.ValidSeconds))
+	}
+	var links []string
+	for _, l := range p.Links {
+		links = append(links, l.Link+" "+units.Seconds(l.Seconds))
+	}
+	add("a batch", "%s", strings.Join(links, ", "))
+	add("time", "%s in all", units.Seconds(p.Seconds))
+	return lines
+}
+
+// free sets the bytes that something takes against those that are free.
+func free(need, free int64) string {
+	if need > free {
+		return fmt.Sprintf("%s, but only %s is free", budget.FormatBytes(need), budget.FormatBytes(free))
+	}
+	return fmt.Sprintf("%s; %s is free", budget.FormatBytes(need), budget.FormatBytes(free))
+}
 
 // planLines shows a plan to people: first the choice that the flags make, then the others.
 func planLines(p cut.Plan) []line {

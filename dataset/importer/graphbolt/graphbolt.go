@@ -19,7 +19,6 @@ import (
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
-	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
@@ -147,7 +146,36 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err := s.readShape(); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, s.readHeld()
+}
+
+// readHeld counts what files of torch hold.
+func (s *source) readHeld() (err error) {
+	var names []string
+	add := func(f document) {
+		if f.Format == "torch" {
+			names = append(names, s.path(f))
+		}
+	}
+	if s.topo != nil {
+		add(*s.topo)
+	}
+	for _, f := range s.feats {
+		add(f.file)
+	}
+	if s.label != nil {
+		add(*s.label)
+	}
+	for _, sets := range s.sets {
+		for _, set := range sets {
+			add(set.seeds)
+			add(set.labels)
+		}
+	}
+	if len(names) > 0 {
+		s.sh.Held, err = torchfile.Held(s.fs, names...)
+	}
+	return err
 }
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
@@ -228,7 +256,6 @@ func (s *source) readShape() error {
 // openArray opens a file of numbers.
 func (s *source) openArray(f document) (*npz.Array, error) {
 	if f.Format == "torch" {
-		s.sh.Held = pickle.Memory
 		return torchfile.Array(s.fs, s.path(f), "", torchfile.Only)
 	}
 	return npz.Open(s.fs, s.path(f))

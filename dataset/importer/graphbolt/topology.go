@@ -43,7 +43,7 @@ func tensors(root any) (*pickle.Dict, error) {
 		return nil, no
 	}
 	for _, key := range []string{"node_type_offset", "type_per_edge"} {
-		if v, _ := d.Get(key); torchfile.IsTensor(v) {
+		if v, _ := d.Get(key); torchfile.IsArray(v) {
 			return nil, bad("a graph of several types (it has %s): this version reads graphs of one type", key)
 		}
 	}
@@ -67,7 +67,6 @@ func (s *source) openTensor(key string) (*npz.Array, error) {
 
 // readTopology reads the shapes of a preprocessed graph.
 func (s *source) readTopology() (err error) {
-	s.sh.Held = pickle.Memory
 	indptr, err := s.openTensor("indptr")
 	if err != nil {
 		return err

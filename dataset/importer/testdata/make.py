@@ -201,6 +201,37 @@ def ogb_hetero_binary():
     hetero_golden(dir, graph, labels, splits)
 
 
+def mag240m():
+    """The layout of MAG240M, whose saver is not public: as OGB's own loader reads it."""
+    import torch
+    from ogb.lsc import MAG240MDataset
+    rng = np.random.default_rng(9)
+    counts = {"paper": 13, "author": 7, "institution": 3}
+    root = os.path.join(HERE, "ogb")
+    dir = fresh("ogb", "mag240m_kddcup2021")
+    at = lambda *name: os.path.join(dir, "processed", *name)
+    for (h, t), r in MAG240MDataset.__rels__.items():
+        os.makedirs(at(f"{h}___{r}___{t}"))
+        np.save(at(f"{h}___{r}___{t}", "edge_index.npy"), np.stack([rng.integers(0, counts[h], 17), rng.integers(0, counts[t], 17)]))
+    os.makedirs(at("paper"))
+    np.save(at("paper", "node_feat.npy"), (rng.integers(-99, 99, (13, 6)) / 8).astype(np.float16))
+    label = rng.integers(0, 5, 13).astype(np.float32)
+    order = rng.permutation(13)
+    split = {"train": order[:6], "valid": order[6:8], "test-dev": order[8:10], "test-whole": order[8:12], "test-challenge": order[10:12]}
+    label[order[10:]] = np.nan  # of the challenge's papers, and of one in no set
+    np.save(at("paper", "node_label.npy"), label)
+    np.save(at("paper", "node_year.npy"), rng.integers(1990, 2020, 13))
+    torch.save(dict(counts, num_classes=5), os.path.join(dir, "meta.pt"))
+    torch.save(split, os.path.join(dir, "split_dict.pt"))
+    open(os.path.join(dir, "RELEASE_v1.txt"), "w").close()
+    data = MAG240MDataset(root)
+    counts = {"paper": data.num_papers, "author": data.num_authors, "institution": data.num_institutions}
+    labels = data.paper_label
+    splits = {"train": data.get_idx_split("train"), "valid": data.get_idx_split("valid"), "test": data.get_idx_split("test-whole")}
+    graph = {"num_nodes_dict": counts, "edge_index_dict": {(h, r, t): data.edge_index(h, t) for (h, t), r in data.__rels__.items()}, "node_feat_dict": {"paper": data.paper_feat}}
+    hetero_golden(dir, graph, {"paper": np.asarray(labels)[:, None]}, {k: {"paper": np.array([i for i in v if not np.isnan(labels[i])])} for k, v in splits.items()})
+
+
 def igb_draw(rng, nodes, edges):
     return (rng.integers(-9, 9, (nodes, 1024)) / 2).astype(np.float32), rng.integers(0, 19, nodes), rng.integers(0, nodes, (edges, 2)).astype(np.int32)
 
@@ -288,6 +319,7 @@ FIXTURES = {
     "igb": igb,
     "ogb": lambda: (ogb_csv("arxiv", False), ogb_csv("ogbn_products", True), ogb_csv("ogbn_proteins", True, edge_features=True, multi=True),
                     ogb_binary(), ogb_hetero(), ogb_hetero_binary()),
+    "mag240m": mag240m,
 }
 
 if __name__ == "__main__":

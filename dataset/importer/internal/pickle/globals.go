@@ -8,6 +8,7 @@ var allowed = map[Global]bool{
 	{"collections", "OrderedDict"}: true,
 	{"collections", "defaultdict"}: true,
 	{"__builtin__", "dict"}:        true,
+	{"__builtin__", "bytes"}:       true, // that are empty, in protocol 2
 
 	// Tensors and where their elements are.
 	{"torch._utils", "_rebuild_tensor_v2"}: true,
