@@ -93,6 +93,7 @@ func newImportCommand(g *globals) *cli.Command {
 				return outcome{}, err
 			}
 			if plan {
+				g.starts("import", "")
 				p, err := formats.MakePlan(ctx, outputDisk(skipSpace), out, format, o, s.rep)
 				return importPlan(p), err
 			}

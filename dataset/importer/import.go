@@ -94,11 +94,11 @@ func (im *importing) open() (err error) {
 	if err := im.format.check(&im.o.Reading); err != nil {
 		return err
 	}
-	im.src, err = im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
+	src, err := im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
 	if err != nil {
 		return err
 	}
-	im.shape = im.src.Shape()
+	im.src, im.shape = src, src.Shape()
 	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
 		im.o.Dedupe = true
 		if im.o.SelfLoops == LoopsKeep {
