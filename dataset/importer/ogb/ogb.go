@@ -100,8 +100,8 @@ type source struct {
 	splits [3]split
 	also   []string // files that are read beside those of relations, features, labels and splits
 	mean   []float32
-	both   bool // a node's features are of its outgoing edges too
-	task   string
+	both   bool   // a node's features are of its outgoing edges too
+	task   string // that was named, or ""
 }
 
 // relation is the edges of one type.
@@ -121,7 +121,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err != nil {
 		return nil, err
 	}
-	s := &source{fs: fsys, dir: dir}
+	s := &source{fs: fsys, dir: dir, task: o.Task}
 	s.sh.Reading = map[string]string{}
 	i := slices.IndexFunc(layouts, func(l layout) bool { return exists(fsys, filepath.Join(dir, filepath.FromSlash(l.sign))) })
 	if i < 0 {
@@ -133,10 +133,9 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	}
 	s.both = o.AddsReverse(s.sh.AddReverse)
 	var found importer.Problems
-	s.task = o.Task
 	found.Add(layouts[i].open(s))
 	if s.splits[0].open == nil {
-		found.Add(s.findSplit(o.Task))
+		found.Add(s.findSplit())
 	}
 	if len(found) == 0 {
 		found.Add(s.readShape())
@@ -154,8 +153,9 @@ func (s *source) raw(name ...string) string {
 	return filepath.Join(append([]string{s.dir, "raw"}, name...)...)
 }
 
-// findSplit finds the files of the split: the only one, or that of the given name.
-func (s *source) findSplit(name string) error {
+// findSplit finds the files of the split: the only one, or the task's.
+func (s *source) findSplit() error {
+	name := s.task
 	dir := filepath.Join(s.dir, "split")
 	names, err := s.fs.List(dir)
 	if err != nil {
