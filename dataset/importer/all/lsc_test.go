@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/importertest"
+	"diskgnn/dataset/importer/ogb"
+	"diskgnn/internal/progress"
 )
 
 // pickled is a pickle of a dictionary of strings and what else stands for values, in pickle too.
@@ -102,6 +105,10 @@ func TestMAG240MRefuses(t *testing.T) {
 		if c.content != nil {
 			importertest.Save(t, name, c.content)
 		}
-		refused(t, c.what, importer.Options{Sources: []string{dir}, Reading: importer.Reading{Task: c.task}}, c.says...)
+		o := importer.Options{Sources: []string{dir}, Reading: importer.Reading{Task: c.task}}
+		refused(t, c.what, o, c.says...)
+		if p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), ogb.Format, o, progress.Discard); err != nil || len(p.Problems) > 1 {
+			t.Errorf("%s: the plan finds %q, %v", c.what, p.Problems, err)
+		}
 	}
 }

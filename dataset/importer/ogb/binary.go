@@ -13,7 +13,7 @@ import (
 
 // member opens an array of an archive.
 func (s *source) member(name, key string) func() (matrix.Matrix, error) {
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	return func() (matrix.Matrix, error) {
 		return matrix.Open(s.fs, matrix.Spec{Path: name, Key: key})
 	}
@@ -22,7 +22,7 @@ func (s *source) member(name, key string) func() (matrix.Matrix, error) {
 // edgeArray returns the edges of an array of shape (2, E) in an archive.
 func (s *source) edgeArray(name, key string) (r relation, err error) {
 	r.Name = name + ": " + key
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	z, err := npz.OpenArchive(s.fs, name)
 	if err != nil {
 		return r, err
@@ -119,7 +119,7 @@ func (s *source) openBinary() (err error) {
 // openTypedBinary opens a graph of several types.
 func (s *source) openTypedBinary() (err error) {
 	name := s.raw("num_nodes_dict.npz")
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	z, err := npz.OpenArchive(s.fs, name)
 	if err != nil {
 		return err

@@ -25,13 +25,13 @@ func (s *source) column(name string) (matrix.Matrix, error) {
 
 // table opens a file of numbers whose columns are counted.
 func (s *source) table(name string) func() (matrix.Matrix, error) {
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	return func() (matrix.Matrix, error) { return matrix.OpenText(s.fs, name, text.Format{}) }
 }
 
 // number reads the only number of a file.
 func (s *source) number(name string) (n int64, err error) {
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	m, err := s.column(name)
 	if err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func (s *source) number(name string) (n int64, err error) {
 
 // pairs opens the edges of a file of "source,destination".
 func (s *source) pairs(name string) func() (edges.Pairs, error) {
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	return func() (edges.Pairs, error) {
 		t, err := text.Open(s.fs, name, 2)
 		if err != nil {
@@ -123,7 +123,7 @@ const separator = "___"
 
 // words reads a small file of text: its lines, cut at commas.
 func (s *source) words(name string) (lines [][]string, err error) {
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	l, err := text.OpenLines(s.fs, name, "")
 	if err != nil {
 		return nil, err

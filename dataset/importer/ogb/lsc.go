@@ -53,7 +53,7 @@ func (s *source) openLSC() error {
 // num_classes.
 func (s *source) readMeta() (types []typed.Type, err error) {
 	name := filepath.Join(s.dir, metaFile)
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	f, err := torchfile.Open(s.fs, name)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *source) path(name ...string) string {
 // processed opens an array in processed.
 func (s *source) processed(name ...string) func() (matrix.Matrix, error) {
 	path := s.path(name...)
-	s.also = append(s.also, path)
+	s.files = append(s.files, path)
 	return func() (matrix.Matrix, error) { return matrix.Open(s.fs, matrix.Spec{Path: path}) }
 }
 
@@ -135,7 +135,7 @@ func (s *source) findRelations(all *typed.Types) error {
 
 // twoRows returns the edges of a .npy file of shape (2, E).
 func (s *source) twoRows(name string) (r relation, err error) {
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	r.Name = name
 	open := func() (*npz.Array, error) { return npz.Open(s.fs, name) }
 	a, err := open()
@@ -164,7 +164,7 @@ func (s *source) twoRows(name string) (r relation, err error) {
 // readSets finds the sets of split_dict.pt: a dictionary of arrays by name.
 func (s *source) readSets() (err error) {
 	name := filepath.Join(s.dir, splitFile)
-	s.also = append(s.also, name)
+	s.files = append(s.files, name)
 	f, err := torchfile.Open(s.fs, name)
 	if err != nil {
 		return err

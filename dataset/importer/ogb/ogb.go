@@ -98,7 +98,7 @@ type source struct {
 	first  int64 // the nodes that have labels and features: so many from this one on
 	count  int64
 	splits [3]split
-	also   []string // files that are read beside those of relations, features, labels and splits
+	files  []string // that are read
 	mean   []float32
 	both   bool   // a node's features are of its outgoing edges too
 	task   string // that was named, or ""
@@ -134,7 +134,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	s.both = o.AddsReverse(s.sh.AddReverse)
 	var found importer.Problems
 	found.Add(layouts[i].open(s))
-	if s.splits[0].open == nil {
+	if layouts[i].sign != metaFile { // MAG240M's is in its own file
 		found.Add(s.findSplit())
 	}
 	if len(found) == 0 {
@@ -182,7 +182,7 @@ func (s *source) findSplit() error {
 	for i, set := range dataset.SplitNames {
 		name := filepath.Join(dir, set+".csv.gz")
 		s.splits[i] = split{name, func() (matrix.Matrix, error) { return s.column(name) }}
-		s.also = append(s.also, name)
+		s.files = append(s.files, name)
 		if !exists(s.fs, name) {
 			missing.Add(fault.New(fault.ErrInput, "%s is missing", name))
 		}
@@ -248,7 +248,7 @@ func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err
 func (s *source) Shape() importer.Shape { return s.sh }
 
 func (s *source) Files() []string {
-	files := slices.Clone(s.also)
+	files := slices.Clone(s.files)
 	slices.Sort(files) // archives hold several of these
 	return slices.Compact(files)
 }
