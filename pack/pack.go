@@ -195,6 +195,9 @@ func (p *Packing) commit(first *firstPass, files []stage.File, w *work) error {
 		"host": host, "finished": time.Now().UTC().Format(time.RFC3339), "seconds": time.Since(p.start).Seconds(),
 		"workers": p.o.Workers, "memory_bytes": p.o.Memory, "ranges": w.ranges,
 	}
+	if run[stage.PreprocessingFact], err = p.ds.Preprocessing(); err != nil {
+		return err
+	}
 	_, err = p.dir.Commit(files, first.facts, run)
 	return err
 }

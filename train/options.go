@@ -43,6 +43,9 @@ type Options struct {
 	Samples string // "" with a Fanout: batches are drawn while training
 	Out     string // directory of the run, to be made; rank 0's
 
+	// Command is the command line that the options are of, which the run's directory records.
+	Command []string
+
 	// Job is which of how many ranks this process is, and where rank 0 listens; the zero Place
 	// is that of a run of one rank. RunID is what all ranks of the run know: it tells a run's
 	// listener from others'.
@@ -103,6 +106,7 @@ type Options struct {
 	// resumed, where they decide its result, and it keeps the others of them.
 	Given []string
 
+	planning bool      // a few batches are computed, nothing is written
 	apart    bool      // the ranks' gradients are summed on the host
 	reducing *reducing // what sums them on their devices; nil: NCCL
 }

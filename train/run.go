@@ -26,10 +26,12 @@ import (
 	"slices"
 	"time"
 
+	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/host"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -218,7 +220,7 @@ type runner struct {
 func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	o := &r.options
 	switch {
-	case !o.root():
+	case !o.writes():
 	case r.was == nil:
 		err = rundir.CheckOut(r.fs, o.Out, o.Force)
 	default:
@@ -312,7 +314,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		return err
 	}
 	switch {
-	case !o.root():
+	case !o.writes():
 	case r.was != nil:
 		err = r.resume(file)
 	default:
@@ -397,13 +399,35 @@ func (r *runner) setup() rundir.Setup {
 
 func (r *runner) file() rundir.File {
 	o, l := &r.options, r.found.Lineage()
-	f := rundir.File{Version: version(), Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
+	here := host.Here()
+	f := rundir.File{Version: version(), Command: o.Command, Host: &here, Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
 		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples),
+		Preprocessing: r.preprocessing(), LabelKind: dataset.LabelKind(r.facts.MultiLabel()),
 		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
 	if r.was != nil {
 		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
+		if r.was.Command != nil {
+			f.Command = r.was.Command
+		}
 	}
 	return f
+}
+
+// preprocessing returns how the dataset was preprocessed, nil where that is not known: a pack has it
+// from its dataset.
+func (r *runner) preprocessing() *dataset.Preprocessing {
+	if r.options.Pack != "" {
+		return dataset.RecordedPreprocessing(r.fs, r.options.Pack)
+	}
+	d, err := dataset.Open(r.fs, r.options.Dataset)
+	if err != nil {
+		return nil // the store, which is open, says what is wrong with it
+	}
+	p, err := d.Preprocessing()
+	if err != nil {
+		return nil
+	}
+	return &p
 }
 
 // absolute returns where a directory is for the process that goes on, "" for none.
@@ -527,6 +551,14 @@ func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer
 // epochs runs the trainer and, whatever comes of it, gives its slots back.
 func (r *runner) epochs(ctx context.Context, t *trainer) error {
 	defer t.close()
+	if err := r.begin(ctx, t); err != nil {
+		return err
+	}
+	return t.run(ctx)
+}
+
+// begin makes the trainer's pipelines.
+func (r *runner) begin(ctx context.Context, t *trainer) error {
 	slots, err := t.newSlots(r.plan.slots, false)
 	if err != nil {
 		return err
@@ -547,11 +579,14 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 		}
 		f := r.facts
 		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: score.New(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
+		if r.options.planning {
+			t.eval.valid, t.eval.tests, t.eval.rounds = min(f.Valid, plannedBatches), 0, 1
+		}
 		if err := t.eval.start(ctx, slots, t.recorder); err != nil {
 			return err
 		}
 	}
-	return t.run(ctx)
+	return nil
 }
 
 // close releases what prepare opened, in reverse.

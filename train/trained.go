@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"diskgnn/dataset"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -54,6 +56,11 @@ func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
 	if m := r.Params.Metric; m != recipe.MetricAccuracy && m != recipe.MetricAUC && m != recipe.MetricF1 {
 		return nil, fault.New(fault.ErrCorrupt, "%s: it is judged by %.40q", dir, m)
 	}
+	if p := r.Preprocessing; p != nil {
+		if err := p.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+	}
 	return &Trained{fsys, dir, r}, nil
 }
 
@@ -75,6 +82,47 @@ func (t *Trained) CheckDataset(what, fingerprint string) error {
 	return nil
 }
 
+// TrainedOn tells whether the run was trained on the dataset with the fingerprint.
+func (t *Trained) TrainedOn(fingerprint string) bool { return t.file.Dataset == fingerprint }
+
+// MultiLabel tells whether the nodes that the run was trained on have any number of the classes.
+// Where the run does not say, as those of earlier versions, its loss does.
+func (t *Trained) MultiLabel() bool {
+	if t.file.LabelKind == "" {
+		return t.file.Params.Loss == recipe.LossBinary
+	}
+	return t.file.LabelKind == dataset.LabelKind(true)
+}
+
+// CheckPreprocessing refuses a graph that was preprocessed otherwise than the one that the run was
+// trained on, but for what is accepted, by names of dataset.PreprocessingNames. It reports whether
+// the run says how that was preprocessed. what names the other graph.
+func (t *Trained) CheckPreprocessing(what string, p dataset.Preprocessing, accepted []string) (known bool, err error) {
+	was := t.file.Preprocessing
+	if was == nil {
+		return false, nil
+	}
+	var differ, names []string
+	for _, d := range p.Differences(was) {
+		if !slices.Contains(accepted, d.Name) {
+			differ, names = append(differ, d.String()), append(names, d.Name)
+		}
+	}
+	if differ == nil {
+		return true, nil
+	}
+	return true, fault.New(fault.ErrLineage, "%s was preprocessed otherwise than the graph that %s was trained on (%s): import it likewise, or go on with --accept %s",
+		what, t.dir, strings.Join(differ, "; "), strings.Join(names, ","))
+}
+
+// CheckWidth refuses features of other width than the model takes.
+func (t *Trained) CheckWidth(source string, dim int) error {
+	if m := &t.file.Params.Network; m.Features() != dim {
+		return fault.New(fault.ErrInput, "%s takes %d features of a node, %s has %d", t.dir, m.Features(), source, dim)
+	}
+	return nil
+}
+
 // CheckShape refuses data that the model was not made for, or that the run's metric does
 // not judge; multi says that nodes have any number of the classes.
 func (t *Trained) CheckShape(source string, dim, classes int, multi bool) error {
@@ -83,6 +131,9 @@ func (t *Trained) CheckShape(source string, dim, classes int, multi bool) error 
 	}
 	if m := &t.file.Params.Network; m.Features() != dim || m.Classes() != classes {
 		return fault.New(fault.ErrInput, "%s takes %d features to %d classes, %s has %d and %d", t.dir, m.Features(), m.Classes(), source, dim, classes)
+	}
+	if kind := dataset.LabelKind(multi); t.file.LabelKind != "" && t.file.LabelKind != kind {
+		return fault.New(fault.ErrInput, "%s was trained on %s labels, those of %s are %s", t.dir, t.file.LabelKind, source, kind)
 	}
 	return nil
 }

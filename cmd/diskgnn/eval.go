@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
@@ -20,6 +22,7 @@ neighbours, layer by layer and within --memory, or on the validation and test ba
 of a pack, from the neighbours that were sampled.
 
    diskgnn eval --run run --dataset graph --exact
+   diskgnn eval --run run --dataset tomorrow --exact      another graph of the same features
    diskgnn eval --run run --pack pack
 
 Exactly, the features are those of the dataset, whatever dtype the pack had. What the
@@ -30,23 +33,25 @@ func newEvalCommand(g *globals) *cli.Command {
 	o := train.EvalOptions{Weights: train.WeightsBest, IO: "auto", BLAS: "auto"}
 	var data, scratch string
 	var exactly bool
+	var accept []string
 	return g.add(command{
 		name:    "eval",
 		usage:   "score a run's weights, exactly or on a pack",
 		teaches: evalTeaches,
 		flags: append([]cli.Flag{
 			stringFlag("run", "DIR", "what train made", &o.Run),
-			stringFlag("dataset", "DIR", "with --exact: what generate or import made", &data),
+			stringFlag("dataset", "DIR", "with --exact: what generate or import made, of the graph that was trained on or of another", &data),
 			boolFlag("exact", "compute every node from all of its neighbours", &exactly),
 			stringFlag("pack", "DIR", "score on this pack's batches", &o.Pack),
 			scratchFlag(&scratch),
+			acceptFlag(&accept),
 		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			switch {
 			case exactly == (o.Pack != ""):
 				return outcome{}, fault.New(fault.ErrUsage, "give --dataset with --exact, or --pack")
-			case !exactly && (data != "" || scratch != ""):
-				return outcome{}, fault.New(fault.ErrUsage, "--dataset and --scratch go with --exact, not with --pack")
+			case !exactly && (data != "" || scratch != "" || len(accept) > 0):
+				return outcome{}, fault.New(fault.ErrUsage, "--dataset, --scratch and --accept go with --exact, not with --pack")
 			}
 			if !exactly {
 				if err := s.settle(&o, &o.Memory); err != nil {
@@ -55,7 +60,7 @@ func newEvalCommand(g *globals) *cli.Command {
 				e, err := train.EvaluatePack(ctx, vfs.OS, o, s.rep)
 				return evaluated(&e), err
 			}
-			x := exact.Options{Run: o.Run, Dataset: data, Weights: o.Weights, Scratch: scratch, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS}
+			x := exact.Options{Run: o.Run, Dataset: data, Weights: o.Weights, Scratch: scratch, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Accept: accept}
 			if err := s.settle(&x, &x.Memory); err != nil {
 				return outcome{}, err
 			}
@@ -83,6 +88,11 @@ func scratchFlag(dst *string) cli.Flag {
 	})
 }
 
+// acceptFlag takes the respects in which another graph may be preprocessed otherwise.
+func acceptFlag(dst *[]string) cli.Flag {
+	return stringsFlag("accept", "NAMES", "go on though another graph was preprocessed otherwise than the one trained on: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, dst)
+}
+
 func evaluated(e *train.Evaluation) outcome {
 	out := outcome{object: e}
 	for _, split := range []struct {
@@ -93,9 +103,18 @@ func evaluated(e *train.Evaluation) outcome {
 			out.lines = append(out.lines, line{split.label, fmt.Sprintf("%s %s", e.Metric, percent(float64(split.score)))})
 		}
 	}
+	out.lines = append(out.lines, graphLines(&e.Outcome)...)
 	out.lines = append(out.lines, line{"weights", e.Weights}, line{"engine", fmt.Sprintf("%s, %s, %s, %s", e.Engine, e.BLAS, e.SIMD, units.Of(e.Threads, "thread"))})
 	out.lines = append(out.lines, layerLines(e.Layers)...)
 	return withCost(out, e.BytesRead, e.BytesWritten, e.Seconds, e.PeakAnonBytes, e.Memory)
+}
+
+// graphLines says what the weights were used on, if it is not what they were trained on.
+func graphLines(o *score.Outcome) []line {
+	if !o.OtherGraph {
+		return nil
+	}
+	return []line{{"graph", "another than " + o.Run + " was trained on"}}
 }
 
 func layerLines(layers []score.LayerCost) []line {

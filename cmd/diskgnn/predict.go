@@ -19,7 +19,11 @@ last hidden layer puts out. Every node is computed from all of its neighbours, a
 has the nodes' ids where it is not of all; .csv or .parquet, tables that begin with the id.
 
    diskgnn predict --run run --dataset graph --out logits.npy
-   diskgnn predict --run run --dataset graph --out classes.npy --output classes --nodes test`
+   diskgnn predict --run run --dataset graph --out classes.npy --output classes --nodes test
+   diskgnn predict --run run --dataset tomorrow --out classes.csv --output classes
+
+The graph may be another than the one that was trained on, with as many features a node, which
+import preprocessed likewise; import --for predict makes one without labels.`
 
 func newPredictCommand(g *globals) *cli.Command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
@@ -30,11 +34,12 @@ func newPredictCommand(g *globals) *cli.Command {
 		teaches: predictTeaches,
 		flags: append([]cli.Flag{
 			stringFlag("run", "DIR", "what train made", &o.Run),
-			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
+			stringFlag("dataset", "DIR", "what generate or import made, of the graph that was trained on or of another", &o.Dataset),
 			stringFlag("out", "FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
 			stringFlag("output", "NAME", "what to write: logits, classes, embeddings", &o.Output),
 			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test, or a file of ids, one a line", &o.Nodes),
 			scratchFlag(&o.Scratch),
+			acceptFlag(&o.Accept),
 			boolFlag("force", "replace a file that is there", &o.Force),
 		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -48,8 +53,9 @@ func newPredictCommand(g *globals) *cli.Command {
 			out := outcome{object: p, lines: []line{
 				{"made", p.Out},
 				{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
-				{"engine", fmt.Sprintf("%s, %s, %s, %s", p.Engine, p.BLAS, p.SIMD, units.Of(p.Threads, "thread"))},
 			}}
+			out.lines = append(out.lines, graphLines(&p.Outcome)...)
+			out.lines = append(out.lines, line{"engine", fmt.Sprintf("%s, %s, %s, %s", p.Engine, p.BLAS, p.SIMD, units.Of(p.Threads, "thread"))})
 			out.lines = append(out.lines, layerLines(p.Layers)...)
 			return withCost(out, p.BytesRead, p.BytesWritten, p.Seconds, p.PeakAnonBytes, p.Memory), nil
 		},

@@ -61,7 +61,7 @@ func newRunCommand(g *globals) *cli.Command {
 	var until string
 	c := g.add(command{
 		name:     "run",
-		usage:    "carry out what a configuration file describes, from the first stage that is not finished",
+		usage:    "carry out all stages of a configuration file that are missing",
 		teaches:  runTeaches,
 		operands: []string{"[SOURCE...]"},
 		flags: []cli.Flag{
@@ -298,6 +298,7 @@ func (p *pipelineFile) command(ctx context.Context, name string, flags, operands
 	var made outcome
 	g := &globals{stdout: p.g.stdout, stderr: p.g.stderr, collect: func(o outcome) { made = o }}
 	words := append([]string{"diskgnn", name, "--config", p.file, "--progress", p.g.progressKind()}, flags...)
-	err := newApp(g).RunContext(ctx, append(append(words, "--"), operands...))
+	g.args = append(append(words, "--"), operands...)
+	err := newApp(g).RunContext(ctx, g.args)
 	return made, err
 }

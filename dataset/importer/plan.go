@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer/internal/file"
-	"diskgnn/dataset/internal/edgesort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -151,7 +150,7 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 	if p.Estimated {
 		edges.Least = 0 // it may be less
 	}
-	p.ScratchBytes = edgesort.Bytes(edges.Most)
+	p.ScratchBytes = im.scratch()
 	p.DiskBytes = dataset.DiskBytes(f, edges.Most)
 	p.NeededBytes = dataset.DiskNeed(f, edges, p.ScratchBytes).Most
 	return seen(dataset.CheckRoom(im.fs, out, f, edges, p.ScratchBytes))

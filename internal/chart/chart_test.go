@@ -30,3 +30,22 @@ func TestScale(t *testing.T) {
 		}
 	}
 }
+
+// TestCutOff: a line comes up to the scale's edge and goes below it where it would.
+func TestCutOff(t *testing.T) {
+	none := math.NaN()
+	for _, c := range []struct{ at, values, wantAt, want []float64 }{
+		{[]float64{0, 1, 2}, []float64{5, 6, 7}, []float64{0, 1, 2}, []float64{5, 6, 7}},
+		{[]float64{0, 1, 2}, []float64{0, 8, 7}, []float64{0, 0.5, 1, 2}, []float64{none, 4, 8, 7}},
+		{[]float64{0, 2, 4}, []float64{5, 3, 7}, []float64{0, 1, 2, 2.5, 4}, []float64{5, 4, none, 4, 7}},
+		{[]float64{0, 1, 2}, []float64{0, none, 7}, []float64{0, 1, 2}, []float64{none, none, 7}},
+		{[]float64{0, 1}, []float64{0, 1}, []float64{0, 1}, []float64{none, none}},
+		{[]float64{0, 1}, []float64{4, 5}, []float64{0, 1}, []float64{4, 5}},
+		{nil, nil, nil, nil},
+	} {
+		at, values := cutOff(c.at, c.values, 4)
+		if fmt.Sprint(at, values) != fmt.Sprint(c.wantAt, c.want) {
+			t.Errorf("%v %v: %v %v, want %v %v", c.at, c.values, at, values, c.wantAt, c.want)
+		}
+	}
+}

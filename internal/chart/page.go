@@ -14,6 +14,9 @@ var style string
 //go:embed palette.css
 var palette string
 
+//go:embed things.css
+var things string
+
 // Style returns the style sheet of a page: it gives the classes of charts, c1 to c4 and pale,
 // their colours, light or dark.
 func Style() template.CSS { return template.CSS(style) } // ours
@@ -22,8 +25,14 @@ func Style() template.CSS { return template.CSS(style) } // ours
 // dashed lines, and wide tables whose first column stays in view.
 func Palette() template.CSS { return template.CSS(palette) } // ours
 
+// Things returns what a page adds to Style whose colours are things: disk, shared (rows of the SSD
+// level), ram, gpu, graphs, compute, train and valid; plain, what is compared with; rest, what is
+// left over.
+func Things() template.CSS { return template.CSS(things) } // ours
+
 // Figure is one chart or several below each other.
 type Figure struct {
+	ID     string // of the element; "": it has none
 	Title  string
 	Legend []Key
 	Charts []template.HTML

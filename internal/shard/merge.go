@@ -71,6 +71,8 @@ type runFacts struct {
 	Started string  `json:"started"`
 	Shards  int     `json:"shards"`
 	Seconds float64 `json:"seconds"`
+
+	Preprocessing json.RawMessage `json:"preprocessing,omitempty"` // the shards'
 }
 
 // Merge makes the directory that shards are the parts of. Like the stages it
@@ -103,7 +105,7 @@ func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (
 		}
 		made, err := assemble(ctx, dir, set, rep)
 		if err == nil {
-			_, err = dir.Commit(made.Files, made.Facts, runFacts{start.UTC().Format(time.RFC3339), r.Shards, time.Since(start).Seconds()})
+			_, err = dir.Commit(made.Files, made.Facts, runFacts{start.UTC().Format(time.RFC3339), r.Shards, time.Since(start).Seconds(), stage.RunFact(fsys, o.Shards[0], stage.PreprocessingFact)})
 		}
 		if err := errors.Join(err, dir.Close()); err != nil {
 			return Result{}, fmt.Errorf("merge into %s: %w", o.Out, err)

@@ -12,6 +12,7 @@ package slice
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -56,6 +57,8 @@ type runFacts struct {
 	Started string  `json:"started"`
 	Slice   string  `json:"slice"`
 	Seconds float64 `json:"seconds"`
+
+	Preprocessing json.RawMessage `json:"preprocessing,omitempty"` // the pack's
 }
 
 // Run makes a slice. Like the stages it resumes an interrupted run, does nothing when the slice
@@ -110,7 +113,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 			err = packfile.WriteSlice(dir, m, o.Slice)
 		}
 		if err == nil {
-			_, err = dir.Commit(m.Files, m.Facts, runFacts{start.UTC().Format(time.RFC3339), o.Slice.String(), time.Since(start).Seconds()})
+			_, err = dir.Commit(m.Files, m.Facts, runFacts{start.UTC().Format(time.RFC3339), o.Slice.String(), time.Since(start).Seconds(), stage.RunFact(fsys, o.Pack, stage.PreprocessingFact)})
 		}
 		if err := errors.Join(err, dir.Close()); err != nil {
 			return Result{}, fmt.Errorf("slice into %s: %w", o.Out, err)

@@ -23,7 +23,7 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	if err := o.Validate(); err != nil {
 		return train.Evaluation{}, err
 	}
-	j := &job{fs: fsys, options: o, report: rep, parts: p}
+	j := &job{fs: fsys, options: o, report: rep, parts: p, scores: true}
 	var result train.Evaluation
 	err := j.do(ctx, func(ctx context.Context) error {
 		f, last := j.data.Facts(), j.model.Layers()-1
@@ -62,7 +62,7 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 func (j *job) outcome() score.Outcome {
 	o, info := &j.options, j.engine.Info()
 	out := score.Outcome{Run: o.Run, Engine: train.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
-		Weights: o.Weights, Layers: j.costs, Memory: o.Memory}
+		Weights: o.Weights, Layers: j.costs, Memory: o.Memory, OtherGraph: j.other}
 	for _, c := range j.costs {
 		out.BytesRead += c.BytesRead
 		out.BytesWritten += c.BytesWritten

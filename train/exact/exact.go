@@ -22,7 +22,10 @@ package exact
 
 import (
 	"runtime"
+	"slices"
+	"strings"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
@@ -33,14 +36,20 @@ import (
 // Options say whose weights to use on which graph, and with what.
 type Options struct {
 	Run     string // directory of a run
-	Dataset string // directory of the dataset that its pack was made from
+	Dataset string // directory of the dataset that it was trained on, or of another graph
 	Weights string // train.WeightsBest or WeightsFinal; "" means best
 	Scratch string // where the directory of hidden states is made; "" means beside the run
 	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
 	Threads int    // 0 means GOMAXPROCS
 	IO      string // a kind that iostack/all knows; "" means auto
 	BLAS    string // a kind that blas.Open knows; "" means auto
+	// Accept names in which respects another graph may be preprocessed otherwise than the one that
+	// the run was trained on, as dataset.PreprocessingNames; AcceptAll stands for all.
+	Accept []string
 }
+
+// AcceptAll accepts another graph however it was preprocessed.
+const AcceptAll = "all"
 
 // EnsureDefaults replaces zero values by what they mean.
 func (o *Options) EnsureDefaults() {
@@ -66,6 +75,11 @@ func (o *Options) EnsureDefaults() {
 func (o *Options) Validate() error {
 	if o.Dataset == "" {
 		return fault.New(fault.ErrUsage, "--dataset is missing: name the directory that `diskgnn generate` or `diskgnn import` made")
+	}
+	for _, name := range o.Accept {
+		if name != AcceptAll && !slices.Contains(dataset.PreprocessingNames, name) {
+			return fault.New(fault.ErrUsage, "--accept %s: there are %s, %s", name, strings.Join(dataset.PreprocessingNames, ", "), AcceptAll)
+		}
 	}
 	return train.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
 }

@@ -24,7 +24,8 @@ import (
 )
 
 // Whatever the graph, the model and the memory, predictions are those of a plain
-// forward pass over the whole graph.
+// forward pass over the whole graph, whether it is the one that was trained on or another of the
+// same width.
 func TestEqualsThePlainPass(t *testing.T) {
 	root := t.TempDir()
 	n := 0
@@ -41,7 +42,16 @@ func TestEqualsThePlainPass(t *testing.T) {
 		}.Raw()
 		hidden := rapid.SliceOfN(rapid.IntRange(1, 7), 0, 3).Draw(t, "hidden")
 		w := newWorld(t, dir, raw, hidden...)
-		o := PredictOptions{Output: Logits, Nodes: rapid.SampledFrom([]string{AllNodes, dataset.Train, dataset.Valid, dataset.Test}).Draw(t, "of")}
+		var options Options
+		another := rapid.Bool().Draw(t, "another")
+		if another {
+			raw = datasettest.Params{
+				Nodes: rapid.IntRange(1, 150).Draw(t, "other nodes"), AvgDegree: rapid.Float64Range(0, 8).Draw(t, "other degree"),
+				Dim: raw.Dim, Classes: rapid.IntRange(1, 5).Draw(t, "other classes"), Seed: 1001,
+			}.Raw()
+			w, options = w.on(t, dir+"/other", raw)
+		}
+		o := PredictOptions{Options: options, Output: Logits, Nodes: rapid.SampledFrom([]string{AllNodes, dataset.Train, dataset.Valid, dataset.Test}).Draw(t, "of")}
 		last := len(hidden)
 		if last > 0 && rapid.Bool().Draw(t, "embeddings") {
 			o.Output = Embeddings
@@ -49,11 +59,14 @@ func TestEqualsThePlainPass(t *testing.T) {
 		}
 		nodes := map[string][]uint32{AllNodes: everyNode(&raw), dataset.Train: raw.Train, dataset.Valid: raw.Valid, dataset.Test: raw.Test}[o.Nodes]
 		room := int64(0)
-		if rapid.Bool().Draw(t, "tight") {
+		if !another && rapid.Bool().Draw(t, "tight") {
 			room = w.tight(t, rapid.Float64Range(0, 1).Draw(t, "room"))
 		}
-		got, _ := w.predict(t, o, room)
+		got, p := w.predict(t, o, room)
 		compare(t, got, w.reference(last), nodes)
+		if p.OtherGraph != another {
+			t.Fatalf("%+v", p)
+		}
 	})
 }
 

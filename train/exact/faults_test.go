@@ -154,7 +154,7 @@ func TestInterrupt(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	w := smallWorld(t)
-	other := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 61, AvgDegree: 4, Dim: 5, Classes: 3}.Raw(), 4)
+	wide := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 61, AvgDegree: 4, Dim: 6, Classes: 3}.Raw(), 4)
 	flat := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 20, Dim: 5}.Raw())
 	check(t, os.WriteFile(w.path("there.npy"), nil, 0o666))
 	check(t, os.Mkdir(w.path("folder.npy"), 0o777))
@@ -163,7 +163,8 @@ func TestRefusals(t *testing.T) {
 		kind   error
 		says   string
 	}{
-		"another dataset": {func(o *PredictOptions) { o.Dataset = other.path("dataset") }, fault.ErrLineage, "was trained on the dataset"},
+		"another width":   {func(o *PredictOptions) { o.Dataset = wide.path("dataset") }, fault.ErrInput, "takes 5 features of a node, "},
+		"what is no name": {func(o *PredictOptions) { o.Accept = []string{"dtype", "width"} }, fault.ErrUsage, "--accept width: there are dtype, "},
 		"no dataset":      {func(o *PredictOptions) { o.Dataset = "" }, fault.ErrUsage, "--dataset is missing"},
 		"a run as such":   {func(o *PredictOptions) { o.Dataset = w.path("run") }, fault.ErrInput, "is no finished dataset"},
 		"no weights":      {func(o *PredictOptions) { o.Weights = train.WeightsFinal }, fault.ErrInput, "has no final.safetensors"},

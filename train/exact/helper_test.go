@@ -141,7 +141,7 @@ func (w *world) row(l int, mean, own []float64) []float64 {
 // predict predicts and reads what was written.
 func (w *world) predict(t datasettest.TB, o PredictOptions, room int64) ([]float32, Prediction) {
 	t.Helper()
-	if o.Options == (Options{}) {
+	if o.Options.Run == "" {
 		o.Options = w.options()
 	}
 	if o.Out == "" {

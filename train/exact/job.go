@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"diskgnn/dataset"
@@ -35,10 +36,12 @@ type job struct {
 	options Options
 	report  progress.Reporter
 	parts   parts
+	scores  bool // predictions are compared with labels
 	watch   *budget.Watch
 	began   time.Time
 
 	run      *train.Trained
+	other    bool // the graph is another than the one that the run was trained on
 	data     *dataset.Dataset
 	model    model.Model
 	stack    iostack.Stack
@@ -100,11 +103,8 @@ func (j *job) open(ctx context.Context) (err error) {
 	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
 		return j.ofDataset(err)
 	}
-	if err := j.run.CheckDataset(o.Dataset, j.data.Fingerprint()); err != nil {
-		return err
-	}
 	f := j.data.Facts()
-	if err := j.run.CheckShape(o.Dataset, f.Dim, f.Classes, f.MultiLabel()); err != nil {
+	if err := j.checkGraph(&f); err != nil {
 		return err
 	}
 	var how string
@@ -132,6 +132,48 @@ func (j *job) open(ctx context.Context) (err error) {
 	}
 	j.topology, err = j.data.Topology(ctx, j.report, o.Threads)
 	return j.ofDataset(err)
+}
+
+// checkGraph refuses a graph that the model was not made for. One that it was not trained on must
+// have been preprocessed like the one that it was.
+func (j *job) checkGraph(f *dataset.Facts) error {
+	o := &j.options
+	check := j.run.CheckWidth(o.Dataset, f.Dim)
+	if j.scores {
+		check = j.run.CheckShape(o.Dataset, f.Dim, f.Classes, f.MultiLabel())
+	}
+	if check != nil {
+		return check
+	}
+	if j.other = !j.run.TrainedOn(j.data.Fingerprint()); !j.other {
+		return nil
+	}
+	p, err := j.data.Preprocessing()
+	if err != nil {
+		return j.ofDataset(err)
+	}
+	accepted := o.Accept
+	if slices.Contains(accepted, AcceptAll) {
+		accepted = dataset.PreprocessingNames
+	}
+	known, err := j.run.CheckPreprocessing(o.Dataset, p, accepted)
+	switch {
+	case err != nil:
+		return err
+	case known:
+		j.report.Logf("%s is another graph than the one that %s was trained on", o.Dataset, o.Run)
+	default:
+		j.report.Logf("%s is another graph than the one that %s was trained on, and how that was preprocessed is not recorded: make sure that both are alike", o.Dataset, o.Run)
+	}
+	return nil
+}
+
+// multiLabel tells whether predictions are of any number of classes.
+func (j *job) multiLabel() bool {
+	if f := j.data.Facts(); !j.other {
+		return f.MultiLabel()
+	}
+	return j.run.MultiLabel()
 }
 
 // ofDataset adds to an error about a damaged dataset how it is made again.

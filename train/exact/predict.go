@@ -137,8 +137,7 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 			return Prediction{}, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
 		}
 	}
-	f := j.data.Facts()
-	v := values{kind: o.Output, multi: f.MultiLabel(), width: j.model.Out(last), columns: j.model.Out(last)}
+	v := values{kind: o.Output, multi: j.multiLabel(), width: j.model.Out(last), columns: j.model.Out(last)}
 	if o.Output == Classes && !v.multi {
 		v.columns = 1
 	}

@@ -23,6 +23,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 // page is what the template shows.
 type page struct {
 	Style    template.CSS
+	Refresh  int
 	Title    string
 	State    string
 	Sentence string
@@ -58,10 +59,12 @@ type epochRow struct {
 // mostRows bounds the table of epochs; metrics.jsonl has all of them.
 const mostRows = 100
 
-// Write writes the page.
+// Write writes the page of a run, finished or under way: all that it shows is in r, of which it
+// changes nothing, so that pages of one run may be written by several goroutines. It reads no
+// file and no clock.
 func Write(w io.Writer, r *Run) error {
 	p := page{
-		Style: chart.Style(),
+		Style: chart.Style(), Refresh: r.Refresh,
 		Title: r.title(), State: string(r.State), Sentence: r.sentence(), When: r.when(),
 		Tiles: r.tiles(), Figures: r.figures(), Memory: r.memory(),
 		Tables: []table{r.configuration(), r.pack(), r.environment()},

@@ -85,6 +85,16 @@ func TestStandsAlone(t *testing.T) {
 	drawings(t, "tiny", page)
 }
 
+// A page that is served while the run trains loads itself again; a file does not.
+func TestRefresh(t *testing.T) {
+	r := tiny(t)
+	if page := render(t, r); strings.Contains(page, "http-equiv") {
+		t.Error("a file loads itself again")
+	}
+	r.Refresh = 5
+	contains(t, "served", render(t, r), `<meta http-equiv="refresh" content="5">`)
+}
+
 // drawings checks that each is XML, and how many there are.
 func drawings(t *testing.T, what, page string) (n int) {
 	t.Helper()

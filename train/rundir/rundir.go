@@ -38,10 +38,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/host"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/engine"
@@ -84,8 +86,12 @@ type File struct {
 	State   State        `json:"state"`
 	Error   string       `json:"error,omitempty"`
 	Version string       `json:"program"`
-	Begun   time.Time    `json:"begun"`
-	Ended   *time.Time   `json:"ended,omitempty"`
+	// Command is the command line that began the run, and Host the machine that it runs on, or
+	// ran on last. They are for people.
+	Command []string    `json:"command,omitempty"`
+	Host    *host.Facts `json:"host,omitempty"`
+	Begun   time.Time   `json:"begun"`
+	Ended   *time.Time  `json:"ended,omitempty"`
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params Params `json:"params"`
 	// Store is the kind of the store; "" in runs of earlier versions, which are packed.
@@ -96,6 +102,10 @@ type File struct {
 	// earlier versions say nothing of the samples.
 	Samples string `json:"samples,omitempty"`
 	Dataset string `json:"dataset"`
+	// Preprocessing is the dataset's, by which other graphs are compared with it, and LabelKind
+	// its labels': nil and "" in runs of earlier versions, and of packs of earlier versions.
+	Preprocessing *dataset.Preprocessing `json:"preprocessing,omitempty"`
+	LabelKind     string                 `json:"label_kind,omitempty"`
 	// PackPath, DatasetPath and SamplesPath are where these were that the store is of, for
 	// the process that goes on.
 	PackPath    string      `json:"pack_path,omitempty"`

@@ -10,6 +10,8 @@ type Outcome struct {
 	Threads int    `json:"threads"`
 	IO      string `json:"io"`
 	Weights string `json:"weights"` // best or final
+	// OtherGraph says that the graph is another than the one that the run was trained on.
+	OtherGraph bool `json:"other_graph,omitempty"`
 
 	Layers        []LayerCost `json:"layers,omitempty"` // where all nodes were computed, layer by layer
 	BytesRead     int64       `json:"bytes_read"`

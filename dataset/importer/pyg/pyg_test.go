@@ -18,7 +18,7 @@ import (
 
 // TestFixtures compares what is imported with what PyTorch Geometric loads from its files.
 func TestFixtures(t *testing.T) {
-	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60} {
+	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60, "arrays": 60} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "D")
 			res, err := importer.Import(t.Context(), datasettest.FS, out, pyg.Format, importer.Options{Sources: []string{filepath.Join("testdata", name+".pt")}}, progress.Discard)
