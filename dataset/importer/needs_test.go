@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"slices"
 	"testing"
 
 	"diskgnn/dataset"
@@ -57,5 +58,16 @@ func TestStoredEdges(t *testing.T) {
 		if got := im.storedEdges(); got != c.want {
 			t.Errorf("%+v, reverse %t: %+v, want %+v", c.o, c.reverse, got, c.want)
 		}
+	}
+}
+
+// TestLabelsOfManyBytes gives the last node the last of nine classes, which has a byte of its own.
+func TestLabelsOfManyBytes(t *testing.T) {
+	l := newLabelling(&Shape{Nodes: 3, Classes: 9, Multi: true})
+	if err := l.Row(2, []float32{1, 0, 0, 0, 0, 0, 0, 0, 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []byte{0, 0, 0, 0, 1, 1}; !slices.Equal(l.targets, want) {
+		t.Errorf("%v, want %v", l.targets, want)
 	}
 }
