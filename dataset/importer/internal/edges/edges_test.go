@@ -62,6 +62,18 @@ func TestTwoRows(t *testing.T) {
 	if want := []string{"0→10", "1→11", "2→12"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
+	const n = 150_000 // more than is read ahead
+	long := &arrays{elements: make([]int64, 2*n), shape: []int64{2, n}}
+	for i := range long.elements {
+		long.elements[i] = int64(i)
+	}
+	if p, err = edges.TwoRows(long.array); err != nil {
+		t.Fatal(err)
+	}
+	got, err = all(t, p, 2*n)
+	if want := fmt.Sprintf("%d→%d", n-1, 2*n-1); err != nil || len(got) != n || got[n-1] != want {
+		t.Errorf("%d edges, %v; want %d up to %s", len(got), err, n, want)
+	}
 	for _, bad := range []arrays{
 		{elements: []int64{0, 1, 2, 10, 11, 13}, shape: []int64{2, 3}}, // an id too large
 		{elements: []int64{-1, 1, 2, 10, 11, 12}, shape: []int64{2, 3}},
