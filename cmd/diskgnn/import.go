@@ -125,10 +125,10 @@ func importPlan(p importer.Plan) outcome {
 		{"disk", fmt.Sprintf("%s, %s while it is made, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
 	}...)
 	for _, note := range p.Notes {
-		lines = append(lines, line{"note", note})
+		lines = append(lines, line{"note", fault.Line(note)})
 	}
 	for _, problem := range p.Problems {
-		lines = append(lines, line{"problem", problem})
+		lines = append(lines, line{"problem", fault.Line(problem)})
 	}
 	return outcome{object: p, lines: lines}
 }

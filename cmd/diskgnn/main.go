@@ -13,7 +13,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -59,6 +58,4 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 }
 
 // oneLine joins the lines of an error, so that a script finds one message.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
-}
+func oneLine(err error) string { return fault.Line(err.Error()) }

@@ -170,7 +170,7 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	}
 	defer budget.LimitHeap(im.o.Memory, 0)()
 	for _, note := range im.shape.Notes {
-		im.rep.Logf("%s", note)
+		im.rep.Logf("%s", fault.Line(note))
 	}
 	fresh := im.fresh(out)
 	if fresh {

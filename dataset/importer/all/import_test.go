@@ -270,6 +270,7 @@ func TestImportRefuses(t *testing.T) {
 		{"an indptr that ends early", benchmarkTree(), set("g.npz/adj_indptr", vector([]int32{0, 2, 3, 4, 4, 5})), []string{"adj_indptr", "offset 5"}},
 		{"an adjacency that is not square", benchmarkTree(), set("g.npz/adj_shape", vector([]int64{5, 4})), []string{"adj_shape", "5 × 4"}},
 		{"features of other nodes", benchmarkTree(), set("g.npz/attr_shape", vector([]int64{6, 3})), []string{"attr_shape", "6"}},
+		{"no features", benchmarkTree(), set("g.npz/attr_shape", vector([]int64{5, 0})), []string{"g.npz", "features of 0 elements"}},
 		{"a feature column out of range", benchmarkTree(), set("g.npz/attr_indices", vector([]int32{2, 0, 3, 1, 1, 0})), []string{"attr_indices", "column 3"}},
 		{"NaN", benchmarkTree(), set("g.npz/attr_data", vector([]float32{2, 6, nan, 0.5, 0.5, 3})), []string{"g.npz", "feature 1 of node 1", "NaN"}},
 		{"infinity", benchmarkTree(), set("g.npz/attr_data", vector([]float64{2, 6, 1, 0.5, 1e39, 3})), []string{"g.npz", "feature 1 of node 3", "+Inf"}},

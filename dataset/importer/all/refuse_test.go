@@ -162,3 +162,29 @@ func edges(r *importer.Reading, file string)    { r.Edges = file }
 func features(r *importer.Reading, file string) { r.FeatureFile = file }
 func labels(r *importer.Reading, file string)   { r.LabelFile = file }
 func splits(r *importer.Reading, file string)   { r.SplitFiles[0] = file }
+
+// TestPlanFinds has a plan list what is wrong with labels, edges and features at once.
+func TestPlanFinds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "set")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "ogb", "arxiv"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"node-label": strings.Repeat("0.5\n", 23), "edge": "0,23\n" + strings.Repeat("0,1\n", 60), "node-feat": strings.Repeat("1,2,x\n", 23),
+	} {
+		name = filepath.Join(dir, "raw", name+".csv.gz")
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		importertest.Save(t, name, gzipped(text))
+	}
+	p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, importer.Options{Sources: []string{dir}}, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, says := range []string{"node 0 has label 0.5", "from 0 to 23", "node-feat.csv.gz: line 1"} {
+		if i >= len(p.Problems) || !strings.Contains(p.Problems[i], says) {
+			t.Errorf("problems %q: the one with number %d should say %q", p.Problems, i, says)
+		}
+	}
+}

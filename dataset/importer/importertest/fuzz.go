@@ -55,8 +55,8 @@ func Fuzz(f *testing.F, format importer.Format, tree, file, seed string, pack fu
 		if err != nil {
 			plan.Problems = append(plan.Problems, err.Error())
 		}
-		for _, p := range plan.Problems {
-			if strings.ContainsAny(p, "\n\r\x1b") || len(p) > 4096 {
+		for _, p := range append(plan.Problems, plan.Notes...) {
+			if strings.Contains(p, "\n") || len(p) > 4096 {
 				t.Errorf("%q: %q", content, p)
 			}
 		}

@@ -144,7 +144,7 @@ func (s *source) words(name string) (lines [][]string, err error) {
 		for i, f := range fields {
 			fields[i] = strings.TrimSpace(f)
 			if f := fields[i]; !typed.IsName(f) {
-				return nil, fault.New(fault.ErrInput, "%s: %q is no name of a type", name, f)
+				return nil, fault.New(fault.ErrInput, "%s: %.80q is no name of a type", name, f)
 			}
 		}
 		lines = append(lines, fields)
@@ -168,7 +168,7 @@ func (s *source) openTypedCSV() error {
 	for i, t := range counts[0] {
 		n, err := strconv.ParseInt(counts[1][i], 10, 64)
 		if err != nil {
-			return fault.New(fault.ErrInput, "%s: %q nodes of type %s", name, counts[1][i], t)
+			return fault.New(fault.ErrInput, "%s: %.80q nodes of type %s", name, counts[1][i], t)
 		}
 		types = append(types, typed.Type{Name: t, Count: n})
 	}

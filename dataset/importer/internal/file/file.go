@@ -1,11 +1,12 @@
 // Package file opens the files of a source. A file that is missing is bad input, not a failure
-// of the file system.
+// of the file system, and so is a name that no file can be read by.
 package file
 
 import (
 	"errors"
 	"io"
 	"io/fs"
+	"syscall"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -14,19 +15,26 @@ import (
 // Stat describes a file.
 func Stat(fsys vfs.FS, name string) (fs.FileInfo, error) {
 	st, err := fsys.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.ErrInput, "%s is missing", name)
-	}
-	return st, err
+	return st, named(name, err)
 }
 
 // Open opens a file for reading.
 func Open(fsys vfs.FS, name string) (vfs.File, error) {
 	f, err := fsys.Open(name)
+	return f, named(name, err)
+}
+
+// named tells the errors that lie in a name from those of the file system.
+func named(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.ErrInput, "%s is missing", name)
+		return fault.New(fault.ErrInput, "%s is missing", name)
 	}
-	return f, err
+	for _, e := range []error{syscall.EISDIR, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL} {
+		if errors.Is(err, e) {
+			return fault.New(fault.ErrInput, "%w", err)
+		}
+	}
+	return err
 }
 
 // Unpacking is the error of bytes that a decompressor could not read to their end.

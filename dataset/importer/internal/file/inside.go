@@ -2,6 +2,8 @@ package file
 
 import (
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"diskgnn/internal/fault"
 )
@@ -11,6 +13,9 @@ import (
 // link that does, which somebody else's tree may have to files of the machine.
 func Inside(dir, name string) (string, error) {
 	local := filepath.FromSlash(name)
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return "", fault.New(fault.ErrInput, "path %q has control characters", name)
+	}
 	if name == "" || !filepath.IsLocal(local) {
 		return "", fault.New(fault.ErrInput, "path %q is not inside the directory", name)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
 )
 
 func TestInside(t *testing.T) {
@@ -41,6 +42,7 @@ func TestInside(t *testing.T) {
 	}
 	for name, says := range map[string]string{
 		"../x": "not inside", "/etc/passwd": "not inside", "": "not inside", "sub/../../x": "not inside",
+		"x\x00": "control", "x\ny": "control", "\x1b[2J": "control", "x\u0085": "control",
 		"far": "symbolic link", "twice": "symbolic link", "dir/x": "symbolic link",
 	} {
 		for _, d := range []string{dir, alias} {
@@ -48,5 +50,32 @@ func TestInside(t *testing.T) {
 				t.Errorf("%s in %s: %v; want bad input that says %q", name, d, err, says)
 			}
 		}
+	}
+}
+
+// TestNames has bad input of names that no file can be read by.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	x, loop := filepath.Join(dir, "x"), filepath.Join(dir, "loop")
+	if err := errors.Join(os.WriteFile(x, nil, 0o666), os.Symlink(loop, loop)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Join(dir, "nosuch"), filepath.Join(x, "y"), loop, filepath.Join(dir, strings.Repeat("x", 1000)), x + "\x00"} {
+		if _, err := file.Stat(vfs.OS, name); !errors.Is(err, fault.ErrInput) {
+			t.Errorf("%.80q: %v", name, err)
+		}
+		if _, err := file.Open(vfs.OS, name); !errors.Is(err, fault.ErrInput) {
+			t.Errorf("%.80q: %v", name, err)
+		}
+	}
+	if _, err := file.Open(vfs.OS, dir); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("a directory: %v", err)
+	}
+	f, err := file.Open(vfs.OS, x)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

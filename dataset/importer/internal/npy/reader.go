@@ -69,7 +69,7 @@ func (r *Reader) Ints(dst []int64) error {
 		case "u4":
 			convert[uint32](dst, b)
 		case "i8":
-			convert[int64](dst, b)
+			copy(binio.Bytes(dst), b)
 		case "u8":
 			for i, v := range binio.View[uint64](b) {
 				if v > math.MaxInt64 {

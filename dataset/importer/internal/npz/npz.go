@@ -152,7 +152,7 @@ func (z *Archive) Array(key string) (*Array, error) {
 	name := fmt.Sprintf("%s: %s", z.name, key)
 	c, err := e.Open()
 	if err != nil {
-		return nil, fault.New(fault.ErrInput, "%s: %v", name, err)
+		return nil, fmt.Errorf("%s: %w", name, file.Unpacking(err))
 	}
 	r, err := npy.NewReader(bufio.NewReaderSize(inflated{c}, inflateBuffer))
 	if err != nil {
@@ -169,7 +169,7 @@ func (z *Archive) Text(key string) (text string, err error) {
 	}
 	c, err := e.Open()
 	if err != nil {
-		return "", fault.New(fault.ErrInput, "%s: %s: %v", z.name, key, err)
+		return "", fmt.Errorf("%s: %s: %w", z.name, key, file.Unpacking(err))
 	}
 	const most = 512 // the header takes 128
 	b, err := io.ReadAll(io.LimitReader(inflated{c}, most))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
@@ -88,9 +89,10 @@ func (t *Types) Join(r *Relation, name, separator string) error {
 	return nil
 }
 
-// IsName tells whether a text is the name of a type, which may be a part of paths.
+// IsName tells whether a text is the name of a type, which may be a part of paths and of messages.
 func IsName(s string) bool {
-	return s != "" && s != "." && filepath.IsLocal(s) && !strings.ContainsAny(s, `/\`)
+	const longest = 255 // of a file's name
+	return s != "" && len(s) <= longest && s != "." && filepath.IsLocal(s) && !strings.ContainsAny(s, `/\`) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // Relation is the edges of one type.

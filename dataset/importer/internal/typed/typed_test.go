@@ -47,7 +47,8 @@ func TestNumber(t *testing.T) {
 			t.Errorf("%v; want bad input that says %q", err, what)
 		}
 	}
-	for name, want := range map[string]bool{"paper": true, "field of study": true, "a..b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "/": false} {
+	for name, want := range map[string]bool{"paper": true, "field of study": true, "a..b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "/": false,
+		"a\x1b[2J": false, "a\nb": false, strings.Repeat("a", 255): true, strings.Repeat("a", 256): false} {
 		if typed.IsName(name) != want {
 			t.Errorf("%q is a name: %v", name, !want)
 		}

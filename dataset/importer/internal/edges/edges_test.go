@@ -1,0 +1,162 @@
+package edges_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/npy"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+)
+
+// arrays opens arrays of the given elements, and counts those that are open.
+type arrays struct {
+	elements []int64
+	shape    []int64
+	fail     int // the opening that fails, from 1
+	opened   int
+	open     int
+}
+
+var errBoom = errors.New("boom")
+
+func (a *arrays) array() (*npz.Array, error) {
+	if a.opened++; a.opened == a.fail {
+		return nil, errBoom
+	}
+	a.open++
+	h, err := npy.Describe("i8", a.shape...)
+	return npz.New(h, bytes.NewReader(binio.Bytes(a.elements)), "x", a), err
+}
+
+func (a *arrays) Close() error {
+	a.open--
+	return nil
+}
+
+// all returns the edges of a stream, and closes it.
+func all(t *testing.T, p edges.Pairs, nodes int64) (list []string, err error) {
+	t.Helper()
+	err = edges.Each(t.Context(), "x", p, nodes, func(dst, src []int64) error {
+		for i := range dst {
+			list = append(list, fmt.Sprintf("%d→%d", src[i], dst[i]))
+		}
+		return nil
+	})
+	return list, errors.Join(err, p.Close())
+}
+
+func TestTwoRows(t *testing.T) {
+	a := &arrays{elements: []int64{0, 1, 2, 10, 11, 12}, shape: []int64{2, 3}}
+	p, err := edges.TwoRows(a.array)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := all(t, p, 13)
+	if want := []string{"0→10", "1→11", "2→12"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	const n = 150_000 // more than is read ahead
+	long := &arrays{elements: make([]int64, 2*n), shape: []int64{2, n}}
+	for i := range long.elements {
+		long.elements[i] = int64(i)
+	}
+	if p, err = edges.TwoRows(long.array); err != nil {
+		t.Fatal(err)
+	}
+	got, err = all(t, p, 2*n)
+	if want := fmt.Sprintf("%d→%d", n-1, 2*n-1); err != nil || len(got) != n || got[n-1] != want {
+		t.Errorf("%d edges, %v; want %d up to %s", len(got), err, n, want)
+	}
+	for _, bad := range []arrays{
+		{elements: []int64{0, 1, 2, 10, 11, 13}, shape: []int64{2, 3}}, // an id too large
+		{elements: []int64{-1, 1, 2, 10, 11, 12}, shape: []int64{2, 3}},
+		{elements: []int64{0, 1, 2, 10, 11}, shape: []int64{2, 3}}, // an element is missing
+		{elements: []int64{0, 1}, shape: []int64{2, 3}},
+	} {
+		p, err := edges.TwoRows(bad.array)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all(t, p, 13); !errors.Is(err, fault.ErrInput) || bad.open != 0 {
+			t.Errorf("%v: %v, %d arrays are open", bad.elements, err, bad.open)
+		}
+	}
+}
+
+// TestOpening fails each opening of an array in turn.
+func TestOpening(t *testing.T) {
+	for fail := 1; fail <= 2; fail++ {
+		a := &arrays{elements: make([]int64, 6), shape: []int64{2, 3}, fail: fail}
+		if p, err := edges.TwoRows(a.array); !errors.Is(err, errBoom) || p != nil || a.open != 0 {
+			t.Errorf("two rows, %d: %v, %v, %d arrays are open", fail, p, err, a.open)
+		}
+		a.opened = 0
+		if p, err := edges.TwoVectors(func(string) (*npz.Array, error) { return a.array() }, "src", "dst"); !errors.Is(err, errBoom) || p != nil || a.open != 0 {
+			t.Errorf("two vectors, %d: %v, %v, %d arrays are open", fail, p, err, a.open)
+		}
+	}
+}
+
+// TestTwoVectors refuses vectors of different lengths, and matrices.
+func TestTwoVectors(t *testing.T) {
+	for _, c := range []struct {
+		src, dst []int64 // shapes
+		says     string
+	}{
+		{[]int64{3}, []int64{3}, ""}, {[]int64{3}, []int64{2}, "(2,) instead of (3,)"}, {[]int64{3, 1}, []int64{3}, "instead of one dimension"},
+	} {
+		open := map[string]*arrays{"src": {elements: []int64{0, 1, 2}, shape: c.src}, "dst": {elements: []int64{3, 4, 5}, shape: c.dst}}
+		p, err := edges.TwoVectors(func(key string) (*npz.Array, error) { return open[key].array() }, "src", "dst")
+		if c.says != "" {
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || open["src"].open+open["dst"].open != 0 {
+				t.Errorf("%v and %v: %v", c.src, c.dst, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := all(t, p, 6)
+		if want := []string{"0→3", "1→4", "2→5"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+	}
+}
+
+func TestInterleave(t *testing.T) {
+	a := &arrays{elements: []int64{0, 10, 1, 11, 2, 12}, shape: []int64{3, 2}}
+	array, err := a.array()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := all(t, edges.Interleave(npz.NewInts(array)), 13)
+	if want := []string{"0→10", "1→11", "2→12"}; err != nil || !slices.Equal(got, want) || a.open != 0 {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+}
+
+func TestCheckSources(t *testing.T) {
+	leaves := func(src int64) error { return fmt.Errorf("%d leaves: %w", src, errBoom) }
+	for _, c := range []struct {
+		elements []int64
+		want     error
+	}{
+		{[]int64{0, 1, 2, 99, 99, 99}, nil}, {[]int64{0, 1, 3, 0, 0, 0}, errBoom}, {[]int64{-1, 1, 2, 0, 0, 0}, errBoom}, {[]int64{0, 1}, fault.ErrInput},
+	} {
+		a := &arrays{elements: c.elements, shape: []int64{2, 3}}
+		array, err := a.array()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := edges.CheckSources(array, 3, leaves); !errors.Is(err, c.want) || a.open != 0 {
+			t.Errorf("%v: %v, want %v", c.elements, err, c.want)
+		}
+	}
+}
