@@ -31,6 +31,10 @@ type Raw struct {
 	Targets  []byte
 	Classes  int
 	Compress bool // the features
+	// NodeIDs or Names, unless nil, are the ids that the nodes had: each number below that of the
+	// nodes, or names, of which no two are equal.
+	NodeIDs []int64
+	Names   []string
 
 	Train, Valid, Test []uint32 // strictly ascending, disjoint, labelled
 }
@@ -53,7 +57,7 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
-	w, state, err := Begin(context.Background(), fsys, out, createParams{"memory", r.hash(), CompressionName(r.Compress)}, r.Compress, false, progress.Discard)
+	w, state, err := Begin(context.Background(), fsys, out, createParams{"memory", r.hash(), CompressionName(r.Compress)}, Form{r.Compress, r.NodeIDs != nil || r.Names != nil}, false, progress.Discard)
 	if err != nil || state == stage.StateDone {
 		return err
 	}
@@ -79,6 +83,15 @@ func (r *Raw) facts() Facts {
 	}
 	if r.Compress {
 		f.Compression = Zstd
+	}
+	switch {
+	case r.NodeIDs != nil:
+		f.OriginalIDs = IDNumbers
+	case r.Names != nil:
+		f.OriginalIDs = IDNames
+		for _, name := range r.Names {
+			f.NameBytes += int64(len(name))
+		}
 	}
 	switch {
 	case r.Labels == nil:
@@ -117,7 +130,7 @@ func (r *Raw) files() []namedBytes {
 	if r.Targets != nil {
 		files = append(files, namedBytes{TargetsFile, r.Targets})
 	}
-	return files
+	return append(files, r.idFiles()...)
 }
 
 // hash is the SHA-256 of everything that decides the bytes.
@@ -173,6 +186,9 @@ func (r *Raw) check() error {
 		}
 	}
 	if err := r.checkTargets(); err != nil {
+		return err
+	}
+	if err := r.checkIDs(); err != nil {
 		return err
 	}
 	in := make([]bool, n)

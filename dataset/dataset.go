@@ -26,7 +26,7 @@ type Dataset struct {
 // read. Damage is an error of kind fault.ErrCorrupt that says how the dataset is made
 // again, as all errors of that kind are that come from a Dataset.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
-	m, err := stage.Open(fsys, dir, kind, Format, CompressedFormat)
+	m, err := stage.Open(fsys, dir, kind, Format, CompressedFormat, IDsFormat, CompressedIDsFormat)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,8 @@ func newDataset(fsys vfs.FS, dir string, m *stage.Meta) (*Dataset, error) {
 	if err := d.facts.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if compressed := d.facts.Compression != ""; compressed != (m.Format == CompressedFormat) {
-		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, in a %s", dir, compressed, m.Format)
+	if form := d.facts.form(); form.Format() != m.Format {
+		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, original ids: %t, in a %s", dir, form.Compressed, form.OriginalIDs, m.Format)
 	}
 	for _, name := range d.facts.dataFiles() {
 		f, ok := m.File(name)

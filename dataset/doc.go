@@ -7,8 +7,9 @@
 // # Format
 //
 // The format is "diskgnn.dataset", version 1, or version 2 if the features are
-// compressed; nothing else differs. One that is only to be predicted for has neither labels
-// nor splits: its label_kind is "none". A directory holds
+// compressed; version 3, or 4, if nodes have original ids beside that. Nothing else differs.
+// One that is only to be predicted for has neither labels nor splits: its label_kind is "none".
+// A directory holds
 //
 //	DATASET/
 //	├── meta.json           format, content parameters, facts, files, fingerprint
@@ -18,6 +19,9 @@
 //	├── features.bin        one row per node (version 2: features.zst)
 //	├── labels.bin          one class per node
 //	├── targets.bin         multi-label datasets only: any number of classes per node
+//	├── node_ids.bin        versions 3 and 4: the numbers that nodes had in the source,
+//	├── name_offsets.bin    or, instead, their names: where each ends,
+//	├── names.bin           and one after the other
 //	├── train.bin           node ids of the splits
 //	├── valid.bin
 //	├── test.bin
@@ -38,6 +42,11 @@
 //	                                    (multi-label: 0 or −1)
 //	targets.bin   uint8    nodes × T    T = ⌈classes/8⌉ bytes a node: class c is bit c mod 8
 //	                                    of byte c/8; other bits, and unlabelled nodes', are 0
+//	node_ids.bin  int64    nodes        the numbers 0 … nodes−1, each once
+//	name_offsets  int64    nodes+1      ascending from 0 to name_bytes: the name of node v is
+//	  .bin                              bytes v … v+1 of names.bin
+//	names.bin     uint8    name_bytes   UTF-8 without control characters, 1 to 4096 bytes a
+//	                                    node, no two equal
 //	train.bin     uint32   train        node ids, strictly ascending; no node is in two
 //	valid.bin     uint32   valid        splits, and every node of a split has a label
 //	test.bin      uint32   test
@@ -100,7 +109,10 @@
 //	                     ones (both can be judged by "auc" as well, the former of two classes)
 //	train, valid, test   sizes of the splits
 //	unlabelled           nodes of label −1; with the splits no more than all nodes
-//	compression          of the features: "zstd" in version 2, absent in version 1
+//	compression          of the features: "zstd" in versions 2 and 4, absent in others
+//	original_ids         "number" (node_ids.bin) or "name" (names.bin) in versions 3 and 4,
+//	                     absent in others
+//	name_bytes           the size of names.bin, where there is one
 //	node_id_bytes        4 (8 is reserved for more than 2³² nodes)
 //	node_types,          absent: reserved for heterogeneous graphs
 //	edge_types
@@ -109,7 +121,15 @@
 // Facts must agree with the sizes of all files and tables, and no data file is larger
 // than 2⁵⁰ bytes; a reader looks at that before it does anything else. Verify checks all
 // that is promised above, bytes, order, ranges and finite features; other readers check
-// what they use.
+// what they use. That no two names are equal is what import promises, and Verify does not
+// compare.
+//
+// # Original ids
+//
+// Nodes are numbered from 0, and samples, packs and runs know them by these numbers alone. What
+// a node was called before is in node_ids.bin, if import gave the nodes of the source other
+// numbers, or in names.bin, if the source has names. Commands that show nodes to people, or
+// take them, go by these.
 //
 // # Content parameters
 //
@@ -123,7 +143,8 @@
 // # Versions
 //
 // A reader of version 1 alone refuses compressed features by their version;
-// datasets without them stay what they were, and so do samples made from them. Readers
+// datasets without them stay what they were, and so do samples made from them. A reader of
+// versions 1 and 2 likewise refuses original ids, whose version is higher by 2. Readers
 // that know one class per node alone refuse others by their label kind, and so do those
 // that know no dataset without labels. A
 // reader refuses any other version, and facts whose reserved values it does

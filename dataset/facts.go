@@ -10,11 +10,14 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format is the directory format that this package reads and writes, and
-// CompressedFormat the version of it whose features are compressed.
+// Format is the directory format that this package reads and writes, CompressedFormat the
+// version of it whose features are compressed, IDsFormat and CompressedIDsFormat those of the
+// two in which nodes have ids of their own.
 var (
-	Format           = stage.Format{Name: "diskgnn.dataset", Version: 1}
-	CompressedFormat = stage.Format{Name: Format.Name, Version: 2}
+	Format              = stage.Format{Name: "diskgnn.dataset", Version: 1}
+	CompressedFormat    = stage.Format{Name: Format.Name, Version: 2}
+	IDsFormat           = stage.Format{Name: Format.Name, Version: 3}
+	CompressedIDsFormat = stage.Format{Name: Format.Name, Version: 4}
 )
 
 // kind is what messages call a directory of the format.
@@ -31,6 +34,10 @@ const (
 	CompressedFeaturesFile = "features.zst"
 	LabelsFile             = "labels.bin"
 	TargetsFile            = "targets.bin" // of multi-label datasets
+	// Of datasets whose nodes have ids of their own: numbers, or names.
+	NodeIDsFile     = "node_ids.bin"
+	NameOffsetsFile = "name_offsets.bin"
+	NamesFile       = "names.bin"
 )
 
 // Names of the splits. Split NAME lies in the file NAME.bin.
@@ -74,7 +81,7 @@ func (f *Facts) dataFiles() []string {
 	if f.MultiLabel() {
 		files = append(files, TargetsFile)
 	}
-	return files
+	return append(files, f.idFiles()...)
 }
 
 // FeaturesFile returns the name of the data file that holds the features.
@@ -116,6 +123,10 @@ type Facts struct {
 	Unlabelled int64      `json:"unlabelled"`
 	// Compression is that of the features: "zstd", or empty for none.
 	Compression string `json:"compression,omitempty"`
+	// OriginalIDs says which ids the nodes had before they were numbered: IDNumbers, or IDNames,
+	// which have NameBytes bytes; or empty for those that they have here.
+	OriginalIDs string `json:"original_ids,omitempty"`
+	NameBytes   int64  `json:"name_bytes,omitempty"`
 
 	NodeIDBytes int `json:"node_id_bytes"`
 
@@ -159,6 +170,12 @@ func (f *Facts) size(name string) int64 {
 		return f.Nodes * 4
 	case TargetsFile:
 		return f.Nodes * int64(f.TargetBytes())
+	case NodeIDsFile:
+		return f.Nodes * 8
+	case NameOffsetsFile:
+		return (f.Nodes + 1) * 8
+	case NamesFile:
+		return f.NameBytes
 	case SplitFile(Train):
 		return f.Train * nodeIDBytes
 	case SplitFile(Valid):
@@ -214,7 +231,7 @@ func (f *Facts) check() error {
 	case slices.Min(parts) < 0 || slices.Max(parts) > f.Nodes || f.Train+f.Valid+f.Test+f.Unlabelled > f.Nodes:
 		return fault.New(fault.ErrCorrupt, "%d nodes to train on, %d to validate, %d to test and %d without a label, of %d", f.Train, f.Valid, f.Test, f.Unlabelled, f.Nodes)
 	}
-	return nil
+	return f.checkIDs()
 }
 
 const (

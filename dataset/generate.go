@@ -79,7 +79,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	defer budget.LimitHeap(o.Memory, 0)()
 	g.w, state, err = Begin(ctx, fsys, out, generateParams{
 		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel,
-	}, o.Compress, o.Force, g.rep)
+	}, Form{Compressed: o.Compress}, o.Force, g.rep)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}

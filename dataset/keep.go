@@ -22,6 +22,8 @@ var groups = [][]string{
 	{IndptrFile, IndicesFile},
 	{FeaturesFile},
 	{CompressedFeaturesFile},
+	{NodeIDsFile},
+	{NameOffsetsFile, NamesFile},
 }
 
 // keep makes sure that the files which an interrupted run finished are what it wrote:

@@ -27,7 +27,7 @@ func resumeRows(t *testing.T, compress bool, durable int64) {
 	stop := errors.New("stop")
 	// run writes the features and returns the first row that was asked for.
 	run := func(t *testing.T, out string, stopAt int64) (first int64, err error) {
-		w, _, err := Begin(t.Context(), vfs.OS, out, "test", compress, false, progress.Discard)
+		w, _, err := Begin(t.Context(), vfs.OS, out, "test", Form{Compressed: compress}, false, progress.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func resumeRows(t *testing.T, compress bool, durable int64) {
 
 func readJournal(t *testing.T, out string, compress bool) (j journal) {
 	t.Helper()
-	w, _, err := Begin(t.Context(), vfs.OS, out, "test", compress, false, progress.Discard)
+	w, _, err := Begin(t.Context(), vfs.OS, out, "test", Form{Compressed: compress}, false, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

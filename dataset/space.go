@@ -62,6 +62,7 @@ func (w *Writer) need(edges Need, scratch int64) Need {
 		if f.MultiLabel() {
 			labels += size(TargetsFile)
 		}
+		labels += size(f.idFiles()...)
 		topology := size(IndptrFile, IndicesFile)
 		features := int64(0)
 		if !w.Has(f.FeaturesFile()) && (f.Compression == "" || most) {

@@ -12,7 +12,8 @@ import (
 
 // Verify reads every byte of the dataset and checks it against its checksum,
 // and what the format promises of the topology, the features, the labels and the
-// splits. It holds a few MiB.
+// splits. It holds a few MiB, and a bit a node where nodes have
+// numbers of their own.
 func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int) (err error) {
 	defer func() { err = d.damaged(err) }()
 	t, err := d.Topology(ctx, rep, workers)
@@ -26,6 +27,9 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 		return err
 	}
 	if err := d.verifyTargets(ctx); err != nil {
+		return err
+	}
+	if err := d.verifyIDs(ctx); err != nil {
 		return err
 	}
 	return d.verifyFeatures(ctx, rep)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -22,6 +23,7 @@ import (
 type Writer struct {
 	dir        *stage.Dir
 	mu         sync.Mutex // of state, while two goroutines write
+	form       Form
 	state      journal
 	checkpoint int64 // bytes of features between two entries in the journal
 	frames     int   // of compressed features under way; each takes FrameMemory
@@ -41,19 +43,15 @@ type journal struct {
 // Begin opens the transaction for the dataset out. The Writer is nil when the
 // state is stage.StateDone. What an interrupted run left is checked, and what is not
 // what it was is forgotten. With params nil, nothing but scratch may be written before Settle.
-func Begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, force bool, rep progress.Reporter) (*Writer, stage.State, error) {
-	format := Format
-	if compress {
-		format = CompressedFormat
-	}
-	spec := stage.Spec{Format: format, Params: params, Words: words, Check: func(dir string, m *stage.Meta, look stage.Look) error {
+func Begin(ctx context.Context, fsys vfs.FS, out string, params any, form Form, force bool, rep progress.Reporter) (*Writer, stage.State, error) {
+	spec := stage.Spec{Format: form.Format(), Params: params, Words: words, Check: func(dir string, m *stage.Meta, look stage.Look) error {
 		return Check(ctx, fsys, dir, m, look)
 	}}
 	dir, state, err := stage.Begin(fsys, out, spec, force)
 	if err != nil || state == stage.StateDone {
 		return nil, state, err
 	}
-	w := &Writer{dir: dir, checkpoint: checkpointEvery, frames: 1}
+	w := &Writer{dir: dir, form: form, checkpoint: checkpointEvery, frames: 1}
 	if note := dir.Note(); note != "" {
 		rep.Logf("%s", note)
 	}
@@ -63,7 +61,7 @@ func Begin(ctx context.Context, fsys vfs.FS, out string, params any, compress, f
 	if err != nil {
 		return nil, state, errors.Join(err, dir.Close())
 	}
-	if compress {
+	if form.Compressed {
 		w.state.Facts.Compression = Zstd
 	}
 	return w, state, nil
@@ -162,6 +160,29 @@ func (w *Writer) Has(names ...string) bool {
 	return true
 }
 
+// ReadNumbers reads a finished file of int64 that an earlier run wrote, some at a time.
+func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first int64, numbers []int64)) (err error) {
+	f, err := w.dir.FS().Open(w.dir.File(name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size := w.state.Facts.size(name)
+	buf := make([]int64, writeBuffer/8)
+	for off := int64(0); off < size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		some := buf[:min(int64(len(buf)), (size-off)/8)]
+		if err := readAt(f, binio.Bytes(some), off); err != nil {
+			return err
+		}
+		see(off/8, some)
+		off += 8 * int64(len(some))
+	}
+	return nil
+}
+
 // Report says how the transaction began.
 func (w *Writer) Report(rep progress.Reporter, state stage.State) {
 	if state == stage.StateResumed {
@@ -185,6 +206,9 @@ func (w *Writer) Commit(run any) error {
 	}
 	if err := f.check(); err != nil {
 		return fmt.Errorf("finish %s: %w", w.dir.Path(), err)
+	}
+	if form := f.form(); form != w.form {
+		return fmt.Errorf("finish %s: %+v was begun as %+v", w.dir.Path(), form, w.form)
 	}
 	for _, file := range w.state.Files {
 		if want := f.size(file.Name); want >= 0 && file.Size != want {

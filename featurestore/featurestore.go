@@ -108,6 +108,25 @@ type Description struct {
 	Segment        int     `json:"segment"` // batches that share rows on disk
 	DiskBytes      int64   `json:"disk_bytes"`
 	Blowup         float64 `json:"blowup"` // DiskBytes over the feature table's
+	// Levels are the parts of the directory, and Caches what the sizes of cache that a trainer
+	// may choose from come to, smallest first.
+	Levels []Level `json:"levels,omitempty"`
+	Caches []Cache `json:"caches,omitempty"`
+}
+
+// Level is one part of a store's directory.
+type Level struct {
+	Name  string `json:"name"` // hot, ssd, cold, evaluation, graphs or index
+	Rows  int64  `json:"rows"` // 0 for graphs and the index
+	Bytes int64  `json:"bytes"`
+}
+
+// Cache says what a trainer reads whose memory holds so many rows.
+type Cache struct {
+	Rows int64   `json:"rows"`
+	Hits float64 `json:"hits"` // share of the training batches' rows that memory serves
+	// ReadBytes are those of the others' rows, over the training batches of all sample epochs.
+	ReadBytes int64 `json:"read_bytes"`
 }
 
 // Candidate is a store that was found, and whose metadata was read. It holds no memory

@@ -24,7 +24,7 @@ func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 	}
 	for i := range phases {
 		p := &phases[i]
-		p.lo, p.hi = max(p.lo, s.writer.Next()), min(p.hi, s.hi)
+		p.lo, p.hi = max(p.lo, s.next()), min(p.hi, s.hi)
 	}
 	if err := s.hold(ctx, phases); err != nil {
 		return nil, err
@@ -45,6 +45,14 @@ func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 		}
 	}
 	return phases, nil
+}
+
+// next returns the first batch that is not there yet.
+func (s *sampling) next() int {
+	if s.writer == nil { // of a plan
+		return s.lo
+	}
+	return s.writer.Next()
 }
 
 // fit plans a phase by what no batch exceeds. Where that leaves workers without memory, it plans

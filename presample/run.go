@@ -25,27 +25,35 @@ import (
 // samples exist, and refuses when they exist with other parameters. Cancelling
 // the context leaves what a later run resumes from.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
-	o.EnsureDefaults()
-	if err := o.Validate(); err != nil {
-		return Result{}, err
-	}
-	d, err := dataset.Open(fsys, o.Dataset)
+	s, err := begin(fsys, o, rep)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := d.CheckLabelled(); err != nil {
-		return Result{}, err
-	}
-	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now(), watch: budget.StartWatch(ctx)}
+	s.watch = budget.StartWatch(ctx)
 	defer s.watch.Stop()
-	if s.params, err = o.params(); err != nil {
-		return Result{}, err
-	}
 	state, err := s.run(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("presample: %w", err)
 	}
 	return s.describe(state)
+}
+
+// begin checks the options and opens the dataset.
+func begin(fsys vfs.FS, o Options, rep progress.Reporter) (*sampling, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	d, err := dataset.Open(fsys, o.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.CheckLabelled(); err != nil {
+		return nil, err
+	}
+	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now()}
+	s.params, err = o.params()
+	return s, err
 }
 
 func (s *sampling) run(ctx context.Context) (stage.State, error) {
@@ -75,17 +83,10 @@ func (s *sampling) run(ctx context.Context) (stage.State, error) {
 // write makes the directory's content and commits it.
 func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	defer budget.LimitHeap(s.o.Memory, 0)()
-	if err := s.prepare(ctx); err != nil {
-		return err
-	}
-	if s.topology, err = topology.Open(ctx, s.data, topology.Options{Level: s.o.Topology.Level, Workers: s.o.Workers}, s.rep); err != nil {
+	if err := s.open(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.topology.Close()) }()
-	s.res.VerifySeconds = time.Since(s.start).Seconds()
-	if err := topology.Localize(ctx, s.seeds, s.topology, s.data, s.o.Workers, s.rep); err != nil {
-		return err
-	}
 
 	if s.writer, err = mbfile.NewWriter(ctx, dir, s.layout, s.rep); err != nil {
 		return err
@@ -100,6 +101,21 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	}
 	_, err = dir.Commit(files, facts, s.runFacts())
 	return err
+}
+
+// open makes the seeds and the topology ready to draw with. The caller closes the topology.
+func (s *sampling) open(ctx context.Context) (err error) {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	if s.topology, err = topology.Open(ctx, s.data, topology.Options{Level: s.o.Topology.Level, Workers: s.o.Workers}, s.rep); err != nil {
+		return err
+	}
+	s.res.VerifySeconds = time.Since(s.start).Seconds()
+	if err := topology.Localize(ctx, s.seeds, s.topology, s.data, s.o.Workers, s.rep); err != nil {
+		return errors.Join(err, s.topology.Close())
+	}
+	return nil
 }
 
 // sampleAll samples what is not there yet and makes it durable.

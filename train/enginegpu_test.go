@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/pack"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
@@ -211,6 +213,51 @@ func servedWhere(t *testing.T, r rundir.Result) {
 		}
 		if !ok || e.InputNodes == 0 || e.Requests < int64(e.Batches) {
 			t.Errorf("%d of %d rows are on the GPU: %+v", r.GPUCacheRows, r.CacheRows, e)
+		}
+	}
+}
+
+// TestLevelsOnGPU: where the bytes of an epoch come from is what one counts on the host with as
+// large a cache, but for the rows that the GPU's memory has; over all levels they are the batches'.
+// Two GPUs count as one.
+func TestLevelsOnGPU(t *testing.T) {
+	w := newWorld(t, worldParams{dim: 64})
+	row := int64(256)
+	for name, c := range map[string]struct {
+		pack   string
+		shared bool
+	}{
+		"static": {w.pack(20), false},
+		"shared": {w.pack(20, func(o *pack.Options) { o.MaxDisk = &budget.Size{Value: 360 << 10} }), true},
+	} {
+		base := w.options(c.pack, func(o *Options) { o.Epochs, o.Accumulate = 1, 2 })
+		host, _ := w.mustRun(w.fresh(base, func(o *Options) { o.RAMCache = percent(20) }), nil)
+		onGPU := func(share float64) func(*Options) { // of the rows, on each
+			return func(o *Options) { o.Engine, o.GPUCache, o.RAMCache = EngineGPU, percent(share), percent(10) }
+		}
+		d := cudatest.Open(t)
+		one, _ := w.mustRun(w.fresh(base, onGPU(10)), func(p *parts) {
+			p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+				return newGPUEngineOn(d, o, f)
+			}
+		})
+		two, err := onGPUs(t, w, w.fresh(base, onGPU(5), func(o *Options) { o.Reduce = ReduceHost }), 2, false, newHall(2), progress.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := host.Epochs[0].Levels()
+		if (want[2].Bytes > 0) != c.shared || want[0].Bytes != 0 || want[1].Bytes == 0 || want[3].Bytes == 0 || want[4].Bytes == 0 {
+			t.Errorf("%s on the host: %+v", name, want)
+		}
+		for what, r := range map[string]rundir.Result{"one GPU": one, "two GPUs": two} {
+			e := r.Epochs[0]
+			got := e.Levels()
+			if got[0].Bytes <= 0 || got[1].Bytes <= 0 || got[0].Bytes+got[1].Bytes != want[1].Bytes || !slices.Equal(got[2:], want[2:]) {
+				t.Errorf("%s, %s: %+v, on the host %+v", name, what, got, want)
+			}
+			if e.InputNodes != host.Epochs[0].InputNodes || e.RAMBytes >= row*e.InputNodes {
+				t.Errorf("%s, %s: %d of %d rows", name, what, e.RAMBytes/row, e.InputNodes)
+			}
 		}
 	}
 }

@@ -43,6 +43,9 @@ type Options struct {
 	Samples string // "" with a Fanout: batches are drawn while training
 	Out     string // directory of the run, to be made; rank 0's
 
+	// Command is the command line that the options are of, which the run's directory records.
+	Command []string
+
 	// Job is which of how many ranks this process is, and where rank 0 listens; the zero Place
 	// is that of a run of one rank. RunID is what all ranks of the run know: it tells a run's
 	// listener from others'.
@@ -96,6 +99,9 @@ type Options struct {
 	// Record names a file to write, of the format of simulate/trace: what the training
 	// batches of this process read, and how long they were drawn and computed. "": none.
 	Record string
+	// Listen is an address, HOST:PORT, at which the run is to be seen while it is under way
+	// (package monitor); "": none.
+	Listen string
 	Force  bool // replace a run at Out
 
 	CheckpointEvery rundir.Interval
@@ -108,6 +114,7 @@ type Options struct {
 	Given []string
 
 	first    int       // epochs that a run which goes on was begun with; 0: it is begun now
+	planning bool      // a few batches are computed, nothing is written
 	apart    bool      // the ranks' gradients are summed on the host
 	reducing *reducing // what sums them on their devices; nil: NCCL
 }

@@ -63,6 +63,9 @@ func (o *Options) replicas() int { return max(1, o.Replicas) }
 // root tells whether the process has the run's directory.
 func (o *Options) root() bool { return o.Job.Index == 0 }
 
+// writes tells whether the process makes the run's directory: a plan has none.
+func (o *Options) writes() bool { return o.root() && !o.planning }
+
 // accumulates settles how many batches a step has, and refuses a number that the ranks cannot
 // divide.
 func (o *Options) accumulates() error {

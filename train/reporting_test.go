@@ -3,12 +3,16 @@ package train
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/host"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train/report"
@@ -43,6 +47,50 @@ func TestReportOfARun(t *testing.T) {
 	if _, err := Report(disk, w.path("dataset"), 0); !errors.Is(err, fault.ErrInput) && !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of a dataset: %v", err)
 	}
+}
+
+// A run records what every cache of its pack would serve and leave to be read, which is what
+// runs with that cache find; and the machine and the command line, of the process that began it.
+func TestRecordedForPeople(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(5)
+	first := w.options(p, func(o *Options) { o.Epochs, o.Engine, o.Command = 2, EngineNone, []string{"diskgnn", "train"} })
+	w.mustRun(first, nil)
+	caches := mustRead(t, first.Out).PackFacts.Caches
+	if len(caches) < 3 {
+		t.Fatalf("%d caches", len(caches))
+	}
+	for i, c := range caches {
+		r, _ := w.mustRun(w.fresh(first, func(o *Options) { o.RAMCache = &budget.Size{Value: float64(c.Rows * 28)} }), nil)
+		ram, rows, read, pages := int64(0), int64(0), int64(0), int64(0)
+		for _, e := range r.Epochs { // as many as were sampled
+			ram, rows, read, pages = ram+e.RAMBytes/28, rows+e.InputNodes, read+e.BytesRead-e.GraphBytesRead, pages+int64(e.Batches)
+		}
+		if hits := float64(ram) / float64(rows); r.CacheRows != c.Rows || math.Abs(hits-c.Hits) > 1e-12 {
+			t.Errorf("%d rows: %.4f of the rows are served, %.4f were foretold of %d", r.CacheRows, hits, c.Hits, c.Rows)
+		}
+		if c.ReadBytes > read || read >= c.ReadBytes+pages<<12 || i > 0 && (c.ReadBytes >= caches[i-1].ReadBytes || c.Rows <= caches[i-1].Rows) {
+			t.Errorf("%d rows: %d bytes are read, %d were foretold", r.CacheRows, read, c.ReadBytes)
+		}
+	}
+	o := w.options(p, func(o *Options) {
+		o.CheckpointEvery, o.Command = rundir.Interval{Batches: 2}, []string{"diskgnn", "train", "--lr", "0.01"}
+	})
+	w.interrupt(o, 5)
+	o.Resume, o.Command = true, []string{"diskgnn", "train", "--resume"}
+	w.mustRun(o, nil)
+	if f := mustRead(t, o.Out); !slices.Equal(f.Command, []string{"diskgnn", "train", "--lr", "0.01"}) || f.Host == nil || *f.Host != host.Here() {
+		t.Errorf("command %q on %+v", f.Command, f.Host)
+	}
+}
+
+func mustRead(t *testing.T, out string) rundir.File {
+	t.Helper()
+	f, err := rundir.Read(disk, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // A run under way makes its own report, a killed one gets one that says so.

@@ -31,6 +31,7 @@ import (
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/host"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -41,6 +42,7 @@ import (
 	"diskgnn/simulate/trace"
 	"diskgnn/train/collective"
 	"diskgnn/train/engine"
+	"diskgnn/train/monitor"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -75,6 +77,11 @@ type parts struct {
 //
 // Of several ranks each runs so. What ends one of them early ends all.
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (r rundir.Result, err error) {
+	watch, err := o.listen(rep)
+	if err != nil {
+		return r, err
+	}
+	defer watch.Close()
 	group, err := p.join(ctx, &o, rep)
 	if err != nil {
 		if fault.EndedBy(ctx, err) {
@@ -101,7 +108,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 		return rundir.Result{}, err
 	}
 	for {
-		r, err := attempt(ctx, fsys, o, rep, p, &d, recording, group)
+		r, err := attempt(ctx, fsys, o, rep, p, &d, recording, group, watch)
 		if !d.again(err) {
 			return r, recording.end(err)
 		}
@@ -110,7 +117,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	}
 }
 
-func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group) (rundir.Result, error) {
+func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group, live *monitor.Monitor) (rundir.Result, error) {
 	o.EnsureDefaults()
 	if err := o.hashWeights(fsys); err != nil {
 		return rundir.Result{}, err
@@ -152,7 +159,7 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
-	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d, recording: rec, group: group}
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d, recording: rec, group: group, monitor: live}
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
@@ -221,6 +228,7 @@ type runner struct {
 	undo     func()            // of the heap's limit
 	around   group             // around the process; nil: none
 	group    *collective.Group // of the ranks; nil: there is one
+	monitor  *monitor.Monitor  // that shows the run; nil: none
 	result   rundir.Result
 
 	trainer *trainer
@@ -231,7 +239,7 @@ type runner struct {
 func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	o := &r.options
 	switch {
-	case !o.root():
+	case !o.writes():
 	case r.was == nil:
 		err = rundir.CheckOut(r.fs, o.Out, o.Force)
 	default:
@@ -330,7 +338,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		return err
 	}
 	switch {
-	case !o.root():
+	case !o.writes():
 	case r.was != nil:
 		err = r.resume(file)
 	default:
@@ -338,6 +346,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	}
 	if r.dir != nil {
 		r.dir.note = r.report.Logf
+		r.monitor.Begin(o.Out, r.dir.File, r.result.Epochs, pageOf(r.fs, r.dir.Path))
 	}
 	if err == nil {
 		err = r.shareStand()
@@ -415,12 +424,16 @@ func (r *runner) setup() rundir.Setup {
 
 func (r *runner) file() rundir.File {
 	o, l := &r.options, r.found.Lineage()
-	f := rundir.File{Version: version(), Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
+	here := host.Here()
+	f := rundir.File{Version: version(), Command: o.Command, Host: &here, Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
 		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples), WeightsPath: absolute(o.WeightsPath),
 		Preprocessing: r.preprocessing(), LabelKind: dataset.LabelKind(r.facts.MultiLabel()),
 		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
 	if r.was != nil {
 		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
+		if r.was.Command != nil {
+			f.Command = r.was.Command
+		}
 	}
 	if o.first > 0 && o.first != o.Epochs {
 		f.FirstEpochs = o.first
@@ -524,6 +537,7 @@ func (r *runner) train(ctx context.Context) error {
 	r.from = nil // its memory is needed
 	t := r.trainer
 	began := time.Now()
+	r.monitor.Phase(monitor.Filling)
 	bytes, err := r.store.Fill(ctx, t.schedule.next(), r.report)
 	if err != nil {
 		return ofPack(err)
@@ -531,6 +545,7 @@ func (r *runner) train(ctx context.Context) error {
 	t.preload = time.Since(began).Seconds()
 	r.result.PreloadBytes += bytes
 	r.result.PreloadSeconds += t.preload
+	r.monitor.Preloaded(bytes, t.preload)
 	if recorder != nil {
 		recorder.Add(lane, 0, began)
 	}
@@ -553,7 +568,7 @@ func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer
 	sch.divide(o.Accumulate, rep.rank(), o.world())
 	t.unscored = t.scorer.State()
 	if rep == r.replicas[0] {
-		r.trainer = t
+		r.trainer, t.monitor = t, r.monitor
 	} else {
 		t.result, t.report, t.recorder = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}, progress.Discard, nil
 	}
@@ -572,6 +587,14 @@ func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer
 // epochs runs the trainer and, whatever comes of it, gives its slots back.
 func (r *runner) epochs(ctx context.Context, t *trainer) error {
 	defer t.close()
+	if err := r.begin(ctx, t); err != nil {
+		return err
+	}
+	return t.run(ctx)
+}
+
+// begin makes the trainer's pipelines.
+func (r *runner) begin(ctx context.Context, t *trainer) error {
 	slots, err := t.newSlots(r.plan.slots, false)
 	if err != nil {
 		return err
@@ -592,11 +615,14 @@ func (r *runner) epochs(ctx context.Context, t *trainer) error {
 		}
 		f := r.facts
 		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: score.New(evalJudging(r.options.Metric, &r.facts)), report: r.report, diverged: t.diverged}
+		if r.options.planning {
+			t.eval.valid, t.eval.tests, t.eval.rounds = min(f.Valid, plannedBatches), 0, 1
+		}
 		if err := t.eval.start(ctx, slots, t.recorder); err != nil {
 			return err
 		}
 	}
-	return t.run(ctx)
+	return nil
 }
 
 // close releases what prepare opened, in reverse.

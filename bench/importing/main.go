@@ -11,6 +11,7 @@ package main
 
 import (
 	"archive/zip"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -106,7 +107,9 @@ func (r *report) inflate(source string) error {
 		if err != nil {
 			return err
 		}
-		z.RegisterDecompressor(zip.Deflate, flate.NewReader)
+		z.RegisterDecompressor(zip.Deflate, func(r io.Reader) io.ReadCloser {
+			return flate.NewReader(bufio.NewReaderSize(r, 64<<10))
+		})
 		for _, f := range z.File {
 			m, err := f.Open()
 			if err != nil {

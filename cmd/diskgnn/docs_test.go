@@ -190,6 +190,8 @@ func TestReferenceIsComplete(t *testing.T) {
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
 	compareKeys(t, "import's plan", docs["import"].plan, jsonKeys(reflect.TypeFor[importer.Plan]()))
+	compareKeys(t, "presample's plan", docs["presample"].plan, jsonKeys(reflect.TypeFor[presample.Plan]()))
+	compareKeys(t, "train's plan", docs["train"].plan, jsonKeys(reflect.TypeFor[train.Plan]()))
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))

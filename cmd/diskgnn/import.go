@@ -63,6 +63,7 @@ func newImportCommand(g *globals) *cli.Command {
 			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			boolFlag("dedupe", "store equal edges once", &o.Dedupe),
 			stringFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", &o.SelfLoops),
+			stringFlag("relabel", "ORDER", "how nodes are numbered: none, as in the source, degree, by falling in-degree, or bfs, breadth first", &o.Relabel),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
 			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &o.DType),
@@ -94,6 +95,7 @@ func newImportCommand(g *globals) *cli.Command {
 				return outcome{}, err
 			}
 			if plan {
+				g.starts("import", "")
 				p, err := formats.MakePlan(ctx, outputDisk(skipSpace), out, format, o, s.rep)
 				return importPlan(p), err
 			}

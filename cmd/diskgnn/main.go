@@ -30,7 +30,7 @@ func main() {
 
 // run is the whole program: it returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	g := &globals{stdout: stdout, stderr: stderr}
+	g := &globals{stdout: stdout, stderr: stderr, args: args}
 	return g.run(newApp(g), args)
 }
 

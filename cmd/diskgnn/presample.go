@@ -26,12 +26,14 @@ is diskgnn pack.
 
 With --shard 1/4 it draws the second quarter of them, into samples.shard-1-of-4, on
 whatever machine; diskgnn merge makes the samples of all four. With --shard auto in a
-task of a Slurm array, --shard auto/4 in a Kubernetes Job of four, each draws its own.`
+task of a Slurm array, --shard auto/4 in a Kubernetes Job of four, each draws its own.
+
+--plan draws a few batches alone, and says what all of them would take.`
 
 func newPresampleCommand(g *globals) *cli.Command {
 	var o presample.Options
 	var part part
-	var skipSpace bool
+	var plan, skipSpace bool
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
 	return g.add(command{
@@ -58,6 +60,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 			intFlag("batch-dependency", "successive batches of labor over which the choices change; 1: each batch's are its own", "", &o.BatchDependency, 1),
 			boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
 			seedFlag(&o.Seed),
+			boolFlag("plan", "draw three batches, write nothing, and say what the samples would take", &plan),
 			shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 			levelFlag("", &o.Topology),
 			topologyMemoryFlag("what the rest leaves of --memory", &o.Topology),
@@ -74,6 +77,11 @@ func newPresampleCommand(g *globals) *cli.Command {
 			}
 			if err := s.settle(&o, &o.Memory); err != nil {
 				return outcome{}, err
+			}
+			if plan {
+				g.starts("presample", "")
+				p, err := presample.MakePlan(ctx, outputDisk(skipSpace), o, s.rep)
+				return outcome{object: p, lines: samplesPlan(p, o.Memory)}, err
 			}
 			r, err := presample.Run(ctx, outputDisk(skipSpace), o, s.rep)
 			if err != nil {

@@ -29,7 +29,9 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TERM", "dumb")
-			return nil
+			fixtures, err := filepath.Abs(filepath.Join("..", "..", "dataset", "importer", "testdata"))
+			e.Setenv("FIXTURES", fixtures)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":      scriptCode,

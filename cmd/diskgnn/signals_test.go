@@ -115,6 +115,43 @@ func TestEverySignalInEveryStage(t *testing.T) {
 	}
 }
 
+// Plans keep nothing when they are interrupted, and do not say that they would go on.
+func TestSignalInPlan(t *testing.T) {
+	t.Chdir(t.TempDir())
+	diskgnn(t, "generate --out g --nodes 60000 --dim 64 --classes 4 --train-ratio 0.4")
+	for command, task := range map[string]string{
+		"presample --dataset g --out out --fanout all,all,all,all --plan":                                  `"draw a few batches"`,
+		"train --dataset g --out out --fanout 10,10,10 --dry-epochs 0.1 --hidden 1024 --blas gonum --plan": `"train on a few batches"`,
+	} {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("diskgnn", append(strings.Fields(command), "--progress", "json")...)
+		cmd.Stderr = writer
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		writer.Close()
+		lines := bufio.NewScanner(reader)
+		for lines.Scan() && !strings.Contains(lines.Text(), task) {
+		}
+		p := &process{cmd: cmd}
+		p.send(t, syscall.SIGINT)
+		last := ""
+		for lines.Scan() {
+			last = lines.Text()
+		}
+		if code := p.end(); code != exitInterrupted || !strings.Contains(last, "interrupted; nothing was kept") {
+			t.Errorf("%s: exit code %d, %s", command, code, last)
+		}
+		if names, err := os.ReadDir("."); err != nil || len(names) != 1 {
+			t.Errorf("%s: %v, %v", command, names, err)
+		}
+		reader.Close()
+	}
+}
+
 // A SIGHUP that was ignored when the program began, as nohup has it, stays ignored.
 func TestHangupIgnored(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -44,6 +44,8 @@ With --fanout batches are drawn while training, as presample would draw them for
 epochs: the weights are the same to the last bit. Before the first epoch a dry pass draws
 all evaluation batches and one epoch of training, to learn how large batches are.
 
+--plan loads and computes three batches, writes nothing, and says what the run would take.
+
 A larger --ram-cache reads less from disk; it never changes what is computed from
 the same samples.`
 
@@ -51,6 +53,7 @@ func newTrainCommand(g *globals) *cli.Command {
 	o := train.Defaults()
 	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
 	var rank job.Ask
+	var plan bool
 	return g.add(command{
 		name:    "train",
 		resumes: byFlag,
@@ -121,13 +124,15 @@ func newTrainCommand(g *globals) *cli.Command {
 			blasFlag(&o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
 			stringFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
+			stringFlag("listen", "HOST:PORT", "serve the report and metrics of the run while it goes on, port 0 at any that is free; without a host, and at 127.0.0.1, to this machine alone", &o.Listen),
 			intervalFlag(&o.CheckpointEvery),
 			intFlag("keep", "checkpoints to keep", "", &o.Keep, 1),
+			boolFlag("plan", "compute three batches, write nothing, and say what the run would take", &plan),
 			boolFlag("resume", "go on with the run that is there, if any", &o.Resume),
 			boolFlag("force", "replace a run that is there", &o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			o.Given = s.given
+			o.Given, o.Command = s.given, g.args
 			if n, by := job.Restarts(job.Environ); n > 0 && !o.Resume && !o.Force {
 				s.rep.Logf("%s=%d: --resume", by, n)
 				o.Resume = true
@@ -139,6 +144,11 @@ func newTrainCommand(g *globals) *cli.Command {
 				if err := s.settle(&o, &o.Memory); err != nil {
 					return outcome{}, err
 				}
+			}
+			if plan {
+				g.starts("train", "")
+				p, err := train.MakePlan(ctx, vfs.OS, o, s.rep)
+				return outcome{object: p, lines: runPlan(p, o.Memory)}, err
 			}
 			r, err := train.Run(ctx, vfs.OS, o, s.rep)
 			if err != nil {

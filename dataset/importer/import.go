@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/internal/edgesort"
+	"diskgnn/dataset/internal/rowsort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/errgroup"
@@ -40,6 +41,7 @@ type importParams struct {
 	Split        string     `json:"split,omitempty"`
 	SplitSeed    uint64     `json:"split_seed,omitempty"`
 	Stratify     bool       `json:"stratify,omitempty"`
+	Relabel      string     `json:"relabel,omitempty"`
 	For          string     `json:"for,omitempty"`
 	// Reading has the options that decided what the source yields; see Shape.
 	Reading map[string]string `json:"reading,omitempty"`
@@ -84,17 +86,21 @@ type importing struct {
 	counted bool
 	// ahead says that edges may be read before the content parameters are known.
 	ahead bool
+	// Where nodes get other numbers: from has the source's by the new ones, later to has the new
+	// ones by the source's.
+	from, to []uint32
 }
 
 func (im *importing) open() (err error) {
 	if err := im.format.check(&im.o.Reading); err != nil {
 		return err
 	}
-	im.src, err = im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
+	src, err := im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
 	if err != nil {
 		return err
 	}
-	if im.shape = im.src.Shape(); !im.o.Labelled() {
+	im.src = src
+	if im.shape = src.Shape(); !im.o.Labelled() {
 		im.shape.Multi, im.shape.Classes, im.shape.unlabelled = false, 0, true
 	}
 	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
@@ -145,6 +151,9 @@ func (im *importing) params(content string) importParams {
 	if as := map[bool]string{false: LoopsKeep, true: LoopsDrop}; o.SelfLoops != as[o.Symmetrize] {
 		p.SelfLoops = o.SelfLoops
 	}
+	if o.relabels() {
+		p.Relabel = o.Relabel
+	}
 	if im.split != nil {
 		p.Split, p.SplitSeed, p.Stratify = im.split.Parts, im.split.Seed, im.split.Stratify
 	}
@@ -174,7 +183,7 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 		return 0, err
 	}
 	// Where there is nothing to compare with, the source is hashed while its edges are read.
-	im.ahead = fresh && im.counted && o.Workers > 1
+	im.ahead = fresh && im.counted && o.Workers > 1 && !o.relabels()
 	if im.ahead {
 		im.w, state, err = im.begin(ctx, out, nil)
 	}
@@ -219,7 +228,27 @@ func (im *importing) begin(ctx context.Context, out string, params any) (*datase
 	if im.shape.Edges > MaxEdges {
 		return nil, 0, fault.New(fault.ErrInput, "%s: more than %d edges", im.name(), int64(MaxEdges))
 	}
-	return dataset.Begin(ctx, im.fs, out, params, im.o.Compress, im.o.Force, im.rep)
+	return dataset.Begin(ctx, im.fs, out, params, im.form(), im.o.Force, im.rep)
+}
+
+// form is that of the dataset.
+func (im *importing) form() dataset.Form {
+	return dataset.Form{Compressed: im.o.Compress, OriginalIDs: im.facts().OriginalIDs != ""}
+}
+
+// relabelledSteps is steps where nodes get other numbers, which all files go by.
+func (im *importing) relabelledSteps(ctx context.Context, labels, topology, features func(context.Context) error) error {
+	if err := im.order(ctx); err != nil {
+		return err
+	}
+	if err := labels(ctx); err != nil {
+		return err
+	}
+	im.invert()
+	if err := topology(ctx); err != nil {
+		return err
+	}
+	return features(ctx)
 }
 
 // steps writes the files, the first of them after settle. Topology and features are written at
@@ -248,6 +277,9 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 	}
 	topology := timed(func(ctx context.Context) error { return im.topology(ctx, settled) }, &im.Res.TopologySeconds)
 	features := timed(im.features, &im.Res.FeatureSeconds)
+	if im.o.relabels() {
+		return im.relabelledSteps(ctx, labels, topology, features)
+	}
 	together, err := im.together()
 	if err != nil {
 		return err
@@ -296,7 +328,8 @@ func (im *importing) together() (bool, error) {
 type importPlan struct {
 	sort     int64 // for the edges
 	features int64
-	frames   int // of features to compress at once
+	rows     int64 // to put features in order
+	frames   int   // of features to compress at once
 }
 
 // leastMemory is what the largest of the steps takes at least.
@@ -307,7 +340,11 @@ func (im *importing) leastMemory() int64 {
 	if im.o.Compress {
 		features += dataset.FrameMemory
 	}
-	return s.Held + max(s.labelMemory(), features, edgesort.Least)
+	if im.o.relabels() {
+		features += rows + rowsort.Least + 2*int64(s.Dim*im.o.DType.Size())
+	}
+	numbers := im.numberMemory()
+	return s.Held + max(numbers+s.labelMemory(), 2*numbers, numbers+features, numbers+edgesort.Least, im.orderMemory()+edgesort.Least)
 }
 
 // planMemory refuses a budget in which the import cannot be done. Steps that
@@ -324,6 +361,16 @@ func (im *importing) planMemory() error {
 	im.plan = importPlan{sort: free - s.Held, features: 2 * rows, frames: int(min(int64(im.o.Workers+1), (free-s.Held-2*rows)/dataset.FrameMemory))}
 	if im.o.Compress {
 		im.plan.features += int64(im.plan.frames) * dataset.FrameMemory
+	}
+	if im.o.relabels() {
+		// Beside the features are the block that rows are read into, the rows that are put in order, and the numbers.
+		room := free - s.Held - im.numberMemory() - 3*rows
+		frames := int64(0)
+		if im.o.Compress {
+			im.plan.frames = int(max(min(int64(im.plan.frames), room/2/dataset.FrameMemory), 1))
+			frames = int64(im.plan.frames) * dataset.FrameMemory
+		}
+		im.plan.rows = room - frames
 	}
 	return nil
 }
@@ -361,6 +408,9 @@ func (im *importing) labelKind() string {
 func (im *importing) facts() dataset.Facts {
 	s := &im.shape
 	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: im.labelKind(), Classes: s.Classes}
+	if im.o.relabels() {
+		f.OriginalIDs = dataset.IDNumbers
+	}
 	if im.o.Compress {
 		f.Compression = dataset.Zstd
 	}
@@ -370,11 +420,23 @@ func (im *importing) facts() dataset.Facts {
 func (im *importing) checkSpace() error {
 	known, f := im.facts(), im.w.Facts()
 	f.Nodes, f.Dim, f.DType, f.LabelKind = known.Nodes, known.Dim, known.DType, known.LabelKind
+	f.OriginalIDs, f.NameBytes = known.OriginalIDs, known.NameBytes
 	if im.shape.Multi {
 		f.Classes = known.Classes
 	}
 	// Both directions of an edge may be there already, and no edge is stored twice.
-	return im.w.CheckSpace(im.storedEdges(), edgesort.Bytes(im.storedEdges().Most), im.rep)
+	return im.w.CheckSpace(im.storedEdges(), im.scratch(), im.rep)
+}
+
+// scratch is the most that is taken of disk meanwhile, beside what is written of the dataset; of
+// what is in the way of the features only what they do not take later.
+func (im *importing) scratch() int64 {
+	f := im.facts()
+	rows := int64(0)
+	if im.o.relabels() {
+		rows = im.rowScratch() + f.Nodes*int64(f.RowBytes())
+	}
+	return max(edgesort.Bytes(im.storedEdges().Most), im.orderScratch(), rows)
 }
 
 // topology sorts the edges and writes indptr and indices, once the content parameters are settled
@@ -384,13 +446,15 @@ func (im *importing) topology(ctx context.Context, settled <-chan struct{}) (err
 		return nil
 	}
 	s, err := edgesort.New(im.fs, im.w.Scratch("edges"), edgesort.Options{
-		Nodes: im.shape.Nodes, Edges: im.storedEdges().Most, Memory: im.plan.sort, Workers: im.o.Workers, Unique: im.o.Dedupe,
+		Nodes: im.shape.Nodes, Edges: im.storedEdges().Most, Memory: im.plan.sort - im.numberMemory(), Workers: im.o.Workers, Unique: im.o.Dedupe,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := im.readEdges(ctx, s); err != nil {
+	store := im.storing()
+	store.to = im.to
+	if err := im.readEdges(ctx, s, store); err != nil {
 		return err
 	}
 	select {
@@ -415,11 +479,27 @@ func (im *importing) topology(ctx context.Context, settled <-chan struct{}) (err
 	return t.Finish()
 }
 
-// readEdges hands the source's edges to the sorter, both directions if asked.
-func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
+// storing says which edges are stored of those that are read.
+type storing struct {
+	both  bool     // the reverse of each too
+	loops bool     // those from a node to itself too
+	add   bool     // one of these for every node
+	to    []uint32 // the nodes' numbers, by the source's; nil: the same
+}
+
+func (im *importing) storing() storing {
+	return storing{both: im.o.Symmetrize || im.reverse, loops: im.o.SelfLoops == LoopsKeep, add: im.o.SelfLoops == LoopsAdd}
+}
+
+// edgeSink takes edges, as pairs of destination and source; with both set, their reverses too.
+type edgeSink interface {
+	AddAll(pairs []uint32, both bool) error
+}
+
+// readEdges hands the source's edges to the sink.
+func (im *importing) readEdges(ctx context.Context, s edgeSink, store storing) error {
 	task := im.rep.Task("read edges", im.shape.Edges, progress.Edges)
 	defer task.Done()
-	both, loops := im.o.Symmetrize || im.reverse, im.o.SelfLoops == LoopsKeep
 	// One goroutine reads, which may mean unpacking, the other sorts.
 	const pieces = 4
 	free, full := make(chan []uint32, pieces), make(chan []uint32, pieces)
@@ -441,7 +521,11 @@ func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 				}
 				pairs = pairs[:0]
 				for i, d := range dst[:n] {
-					if d != src[i] || loops {
+					switch {
+					case d == src[i] && !store.loops:
+					case store.to != nil:
+						pairs = append(pairs, store.to[d], store.to[src[i]])
+					default:
 						pairs = append(pairs, uint32(d), uint32(src[i]))
 					}
 				}
@@ -453,7 +537,7 @@ func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 	})
 	g.Go(func() error {
 		for pairs := range full {
-			if err := s.AddAll(pairs, both); err != nil {
+			if err := s.AddAll(pairs, store.both); err != nil {
 				return err
 			}
 			free <- pairs
@@ -461,11 +545,11 @@ func (im *importing) readEdges(ctx context.Context, s *edgesort.Sorter) error {
 		return nil
 	})
 	err := g.Wait()
-	if err != nil || im.o.SelfLoops != LoopsAdd {
+	if err != nil || !store.add {
 		return err
 	}
-	for v := range im.shape.Nodes {
-		if err := s.Add(uint32(v), uint32(v)); err != nil {
+	for v := range uint32(im.shape.Nodes) {
+		if err := s.AddAll([]uint32{v, v}, false); err != nil {
 			return err
 		}
 	}
@@ -484,14 +568,18 @@ func (im *importing) features(ctx context.Context) (err error) {
 		}
 	}()
 	// Two slots: one block is read while the other is written, in order.
-	return im.w.WriteFeatures(ctx, im.rep, 2, func(_ context.Context, lo, hi int64, values []float32) error {
+	return im.w.WriteFeatures(ctx, im.rep, 2, func(ctx context.Context, lo, hi int64, values []float32) error {
 		if rows == nil {
+			open := im.src.Features
+			if im.to != nil {
+				open = func(first int64) (RowStream, error) { return im.movedRows(ctx, first) }
+			}
 			var err error
-			if rows, err = im.src.Features(lo); err != nil {
+			if rows, err = open(lo); err != nil {
 				return err
 			}
 		}
-		if err := rows.Next(values); err != nil {
+		if err := rows.Next(values); err != nil || im.to != nil {
 			return err
 		}
 		if err := im.transform(values, lo); err != nil {

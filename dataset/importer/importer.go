@@ -4,6 +4,29 @@
 // A format is a package below, whose Format opens sources as a Source. Import is the stage that
 // reads a Source and writes a dataset; it knows no format. Package importer/all lists the
 // formats, and finds out which one a source has.
+//
+// # Numbers of nodes
+//
+// Import can number nodes otherwise than the source does, so that rows that are read together lie
+// near each other. Features, labels, splits and edges follow, and the dataset has the source's
+// numbers as original ids.
+//
+//	degree  by falling in-degree, as edges are stored; of equal ones the lower number first
+//	bfs     breadth first, edges taken in both directions, self-loops left out. Connected components
+//	        are searched in the order of their lowest numbers, each from its node with the most
+//	        neighbours, the lowest of several; a node's neighbours are visited in the order of
+//	        their numbers
+//
+// The source is read once more for that, before anything else is written. It takes 8 bytes of memory
+// a node, and for bfs a bit, beside a sort of the edges on disk (degree needs none unless equal
+// edges are stored once); 4 bytes a node while labels, edges and features are written. For bfs the
+// neighbours of all nodes lie in a scratch file that is mapped, which the kernel reads page by page
+// where it does not fit in memory. A budget that is too small is refused before the work. Feature
+// rows are put in order through a scratch file, as large as they are: package
+// dataset/internal/rowsort.
+//
+// Splits that are drawn are those of the source's numbers: an import under other numbers has the
+// same nodes in each.
 package importer
 
 import (

@@ -93,11 +93,11 @@ func (im *importing) labels(ctx context.Context) error {
 	f := im.w.Facts()
 	f.Classes = l.Classes()
 	f.Unlabelled, _, _, _ = l.count()
-	if err := im.w.Write(dataset.LabelsFile, binio.Bytes(l.classes)); err != nil {
+	if err := im.writeRows(dataset.LabelsFile, binio.Bytes(l.classes), 4); err != nil {
 		return err
 	}
 	if im.shape.Multi {
-		if err := im.w.Write(dataset.TargetsFile, l.targets); err != nil {
+		if err := im.writeRows(dataset.TargetsFile, l.targets, l.bytes); err != nil {
 			return err
 		}
 	}
@@ -112,6 +112,24 @@ func (im *importing) labels(ctx context.Context) error {
 		}
 	}
 	return im.w.Save()
+}
+
+// writeRows writes a file of rows of so many bytes, which are in the order of the source.
+func (im *importing) writeRows(name string, rows []byte, size int) (err error) {
+	if im.from == nil {
+		return im.w.Write(name, rows)
+	}
+	a, err := im.w.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Discard()) }()
+	for _, v := range im.from {
+		if _, err := a.Write(rows[int64(v)*int64(size):][:size]); err != nil {
+			return err
+		}
+	}
+	return a.Finish()
 }
 
 // Classes returns how many classes there are, as far as is known.
@@ -158,11 +176,15 @@ func (im *importing) writeSplit(ctx context.Context, l *Labelling, split uint8) 
 	defer func() { err = errors.Join(err, a.Discard()) }()
 	dropped := 0
 	ids := make([]uint32, 0, Chunk)
-	for v, p := range l.part {
+	for v := range l.part {
+		u := v // as the source has it
+		if im.from != nil {
+			u = int(im.from[v])
+		}
 		switch {
-		case p != split:
+		case l.part[u] != split:
 			continue
-		case l.classes[v] == graph.Unlabelled:
+		case l.classes[u] == graph.Unlabelled:
 			dropped++
 			continue
 		}

@@ -29,6 +29,9 @@ type Options struct {
 	SelfLoops string
 	// Split is drawn where the source has none.
 	Split *Split
+	// Relabel says how nodes are numbered: RelabelNone, as in the source, RelabelDegree or
+	// RelabelBFS.
+	Relabel string
 	// DType is that of the features; empty: float16 if the source has that, else
 	// float32.
 	DType dtype.Type
@@ -59,6 +62,9 @@ func (o *Options) EnsureDefaults() {
 	if o.SelfLoops == "" {
 		o.SelfLoops = LoopsKeep
 	}
+	if o.Relabel == "" {
+		o.Relabel = RelabelNone
+	}
 	o.Resources.EnsureDefaults()
 }
 
@@ -79,6 +85,8 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: known are auto, yes and no", o.Reverse)
 	case !slices.Contains([]string{LoopsKeep, LoopsDrop, LoopsAdd}, o.SelfLoops):
 		return fault.New(fault.ErrUsage, "--self-loops %s: known are keep, drop and add", o.SelfLoops)
+	case !slices.Contains(Relabels(), o.Relabel):
+		return fault.New(fault.ErrUsage, "--relabel %s: known are %s", o.Relabel, strings.Join(Relabels(), ", "))
 	}
 	if o.Split != nil {
 		if _, err := o.Split.shares(); err != nil {

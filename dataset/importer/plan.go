@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer/internal/file"
-	"diskgnn/dataset/internal/edgesort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -33,6 +32,7 @@ type Plan struct {
 	Valid       int64      `json:"valid"`
 	Test        int64      `json:"test"`
 	Unlabelled  int64      `json:"unlabelled"`
+	OriginalIDs string     `json:"original_ids,omitempty"` // see dataset.Facts
 	// MemoryBytes is the least --memory with which the import runs, ScratchBytes what sorting
 	// takes of disk meanwhile, DiskBytes the finished dataset, before compression, NeededBytes
 	// the most of both that is there at a time.
@@ -150,11 +150,12 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 	edges := im.storedEdges()
 	p.Edges = edges.Most
 	f := im.facts()
+	p.OriginalIDs = f.OriginalIDs
 	f.Train, f.Valid, f.Test = p.Train, p.Valid, p.Test
 	if p.Estimated {
 		edges.Least = 0 // it may be less
 	}
-	p.ScratchBytes = edgesort.Bytes(edges.Most)
+	p.ScratchBytes = im.scratch()
 	p.DiskBytes = dataset.DiskBytes(f, edges.Most)
 	p.NeededBytes = dataset.DiskNeed(f, edges, p.ScratchBytes).Most
 	return seen(dataset.CheckRoom(im.fs, out, f, edges, p.ScratchBytes))

@@ -119,7 +119,9 @@ func (c *controller) together(ctx context.Context, name string, spec batch.JobSp
 
 // try runs one pod of an index, and reports whether the index is done. An error ends the Job.
 func (c *controller) try(ctx context.Context, name string, spec batch.JobSpec, index int, failures map[int]int32) (done bool, err error) {
-	end, ok, err := c.pod(ctx, spec.Template.Spec, index)
+	limit := spec.BackoffLimitPerIndex
+	spare := limit != nil && failures[index] == *limit // one more would rightly fail the Job
+	end, ok, err := c.pod(ctx, spec.Template.Spec, index, spare)
 	if err != nil || ok {
 		return ok, err
 	}
@@ -127,7 +129,7 @@ func (c *controller) try(ctx context.Context, name string, spec batch.JobSpec, i
 	case batch.PodFailurePolicyActionIgnore:
 	case batch.PodFailurePolicyActionCount:
 		failures[index]++
-		if spec.BackoffLimitPerIndex != nil && failures[index] > *spec.BackoffLimitPerIndex {
+		if limit != nil && failures[index] > *limit {
 			return false, fmt.Errorf("%w: %s, index %d, after %d failures: %s", errFailed, name, index, failures[index], end.said)
 		}
 	default: // of the index, of which none may fail, or of the Job
@@ -136,8 +138,9 @@ func (c *controller) try(ctx context.Context, name string, spec batch.JobSpec, i
 	return false, nil
 }
 
-// pod runs the container of a pod, and reports how it failed if it did.
-func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int) (ending, bool, error) {
+// pod runs the container of a pod, and reports how it failed if it did. Nothing happens to it if it
+// is spared.
+func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int, spare bool) (ending, bool, error) {
 	container := pod.Containers[0]
 	args := make([]string, len(container.Command))
 	for i, a := range container.Command {
@@ -158,7 +161,7 @@ func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int) (endi
 	if err := cmd.Start(); err != nil {
 		return ending{}, false, err
 	}
-	what, after := c.begins()
+	what, after := c.begins(spare)
 	if what != none {
 		signal := syscall.SIGTERM
 		if what == killed {
@@ -187,12 +190,12 @@ func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int) (endi
 }
 
 // begins counts a pod, and returns what is to happen to it, and when.
-func (c *controller) begins() (trouble, time.Duration) {
+func (c *controller) begins(spare bool) (trouble, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pods++
 	n := len(c.troubles)
-	if n == 0 || c.random.IntN(4) == 0 {
+	if n == 0 || spare || c.random.IntN(4) == 0 {
 		return none, 0
 	}
 	return c.troubles[n-1], time.Duration(c.random.IntN(60)) * time.Millisecond

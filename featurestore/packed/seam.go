@@ -43,12 +43,14 @@ func (c *candidate) Lineage() featurestore.Lineage {
 }
 
 func (c *candidate) Describe() featurestore.Description {
-	f, p := c.pack.Facts(), c.pack.Params()
-	d := featurestore.Description{Codec: p.Codec, Policy: p.Policy, LeastCacheRows: p.CacheRows, Segment: f.Segment}
-	for _, file := range c.pack.Meta().Files {
-		d.DiskBytes += file.Size
+	p, all := c.pack.Params(), c.pack.Describe()
+	d := featurestore.Description{Codec: p.Codec, Policy: p.Policy, LeastCacheRows: p.CacheRows, Segment: all.Segment, DiskBytes: all.DiskBytes, Blowup: all.Blowup}
+	for _, l := range all.Levels {
+		d.Levels = append(d.Levels, featurestore.Level(l))
 	}
-	d.Blowup = float64(d.DiskBytes) / float64(max(f.TableBytes, 1))
+	for _, k := range all.Caches {
+		d.Caches = append(d.Caches, featurestore.Cache{Rows: k.Rows, Hits: k.Hits, ReadBytes: k.ColdBytes + k.SSDBytes})
+	}
 	return d
 }
 

@@ -154,24 +154,43 @@ func (c *Plot) epochs() {
 }
 
 // Curve draws a line through the points that have a value; where one has none, the
-// line is broken, and a point between two breaks is a dot.
+// line is broken, and a point between two breaks is a dot. What lies below the scale is cut off.
 func (c *Plot) Curve(epochs []float64, s Series) {
-	for i := 0; i < len(epochs); i++ {
+	at, values := CutOff(epochs, s.Values, c.y.lo)
+	for i := 0; i < len(at); i++ {
 		from := i
-		for i < len(epochs) && Finite(s.Values[i]) {
+		for i < len(at) && Finite(values[i]) {
 			i++
 		}
 		switch {
 		case i-from == 1:
-			c.Dot(s.Class, epochs[from], s.Values[from], 2.5)
+			c.Dot(s.Class, at[from], values[from], 2.5)
 		case i > from:
 			fmt.Fprintf(&c.b, `<polyline class="line %s" points="`, s.Class)
 			for k := from; k < i; k++ {
-				fmt.Fprintf(&c.b, "%s,%s ", num(c.px(epochs[k])), num(c.py(s.Values[k])))
+				fmt.Fprintf(&c.b, "%s,%s ", num(c.px(at[k])), num(c.py(values[k])))
 			}
 			c.b.WriteString("\"/>\n")
 		}
 	}
+}
+
+// CutOff returns the points of a line, broken where it is below lo: its points there are gone,
+// and new ones lie where it comes up to lo or goes below.
+func CutOff(at, values []float64, lo float64) (cutAt, cut []float64) {
+	below := func(i int) bool { return Finite(values[i]) && values[i] < lo }
+	for i := range values {
+		if i > 0 && Finite(values[i]) && Finite(values[i-1]) && below(i) != below(i-1) {
+			share := (lo - values[i-1]) / (values[i] - values[i-1])
+			cutAt, cut = append(cutAt, at[i-1]+share*(at[i]-at[i-1])), append(cut, lo)
+		}
+		v := values[i]
+		if below(i) {
+			v = math.NaN()
+		}
+		cutAt, cut = append(cutAt, at[i]), append(cut, v)
+	}
+	return cutAt, cut
 }
 
 // Dot draws a point.

@@ -5,6 +5,7 @@ package chart
 
 import (
 	_ "embed"
+	"encoding/json"
 	"html/template"
 )
 
@@ -14,6 +15,9 @@ var style string
 //go:embed palette.css
 var palette string
 
+//go:embed things.css
+var things string
+
 // Style returns the style sheet of a page: it gives the classes of charts, c1 to c4 and pale,
 // their colours, light or dark.
 func Style() template.CSS { return template.CSS(style) } // ours
@@ -22,12 +26,58 @@ func Style() template.CSS { return template.CSS(style) } // ours
 // dashed lines, and wide tables whose first column stays in view.
 func Palette() template.CSS { return template.CSS(palette) } // ours
 
-// Figure is one chart or several below each other.
+// Things returns what a page adds to Style whose colours are things: disk, shared (rows of the SSD
+// level), ram, gpu, graphs, compute, train and valid; plain, what is compared with; rest, what is
+// left over.
+func Things() template.CSS { return template.CSS(things) } // ours
+
+// Figure is one chart or several below each other, and what they show, as data.
 type Figure struct {
-	Title  string
-	Legend []Key
-	Charts []template.HTML
-	Note   string
+	ID     string `json:"id"` // its element's id is "figure-" and this
+	Title  string `json:"title"`
+	X      string `json:"x,omitempty"` // what the series' X, or Names, are
+	Unit   string `json:"unit"`        // of the values
+	Series []Data `json:"series"`
+	Note   string `json:"note,omitempty"`
+
+	Legend []Key           `json:"-"`
+	Charts []template.HTML `json:"-"`
+}
+
+// Data is what a line shows, or bars: values at X, or of things that have names.
+type Data struct {
+	Name   string    `json:"name"`
+	X      []float64 `json:"x,omitempty"`
+	Names  []string  `json:"names,omitempty"`
+	Values Numbers   `json:"values"`
+}
+
+// Add adds a named value.
+func (d *Data) Add(name string, value float64) {
+	d.Names, d.Values = append(d.Names, name), append(d.Values, value)
+}
+
+// Numbers are values of which some may be unknown: those that are not Finite are null in JSON.
+type Numbers []float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Numbers) MarshalJSON() ([]byte, error) {
+	b := []byte{'['}
+	for i, v := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if !Finite(v) {
+			b = append(b, "null"...)
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, text...)
+	}
+	return append(b, ']'), nil
 }
 
 // Key is an entry of a legend: what a class of the style sheet stands for.

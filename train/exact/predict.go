@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -35,7 +36,7 @@ type PredictOptions struct {
 	Options
 	Out    string // file to make, whose suffix says its form: .npy, .csv, .parquet
 	Output string // "" means logits
-	Nodes  string // all, a split, or a file of ids, one a line; "" means all
+	Nodes  string // all, a split, or a file of ids, original ones where nodes have some, one a line; "" means all
 	Force  bool   // replace a file that is there
 }
 
@@ -70,6 +71,9 @@ type Prediction struct {
 	DType   string `json:"dtype"`
 	Rows    int64  `json:"rows"`
 	Columns int    `json:"columns"`
+	// OriginalIDs says which ids the rows have, if nodes have ids of their own: see dataset.Facts.
+	OriginalIDs string `json:"original_ids,omitempty"`
+	IDs         string `json:"ids,omitempty"` // the file of ids beside an array
 
 	score.Outcome
 }
@@ -124,15 +128,25 @@ func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 // predict computes and writes what the options name.
 func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err error) {
 	t := targets{nodes: j.data.Facts().Nodes}
+	own := j.data.Facts().OriginalIDs
 	switch {
 	case o.Nodes == AllNodes:
 	case slices.Contains(splits, o.Nodes):
 		t.ids, err = j.data.Split(o.Nodes)
+	case own != "":
+		t.ids, err = findNodes(ctx, j.fs, o.Nodes, j.data)
 	default:
 		t.ids, err = readNodes(j.fs, o.Nodes, t.nodes)
 	}
 	if err != nil {
 		return Prediction{}, err
+	}
+	if own != "" {
+		if t.own, err = j.data.IDs(); err != nil {
+			return Prediction{}, err
+		}
+		defer func() { err = errors.Join(err, t.own.Close()) }()
+		t.named = own == dataset.IDNames
 	}
 	last := j.model.Layers() - 1
 	if o.Output == Embeddings {
@@ -147,10 +161,10 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 	if err := j.checkRoom(o.Out, &v, int64(t.len())); err != nil {
 		return Prediction{}, err
 	}
-	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+sinkBytes(o.Out, v.columns)); err != nil {
+	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+sinkBytes(o.Out, v.columns)+idsBytes(own)); err != nil {
 		return Prediction{}, err
 	}
-	p := Prediction{Out: o.Out, Output: o.Output, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns}
+	p := Prediction{Out: o.Out, Output: o.Output, OriginalIDs: own, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns}
 	out, err := newSink(j.fs, o.Out, v, &t)
 	if errors.Is(err, fs.ErrPermission) {
 		return Prediction{}, fmt.Errorf("--out %s: %w: name a place where you may write", o.Out, err)
@@ -171,6 +185,9 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
 	p.Outcome = j.outcome()
+	if filepath.Ext(o.Out) == suffixNPY {
+		p.IDs = t.idsFile(o.Out)
+	}
 	return p, nil
 }
 
@@ -190,6 +207,14 @@ func (j *job) checkRoom(out string, v *values, rows int64) error {
 		err = fault.New(fault.ErrBudget, "--out %s takes %s, %s has %s free: name another place", out, budget.FormatBytes(size), dir, budget.FormatBytes(free))
 	}
 	return err
+}
+
+// idsBytes is what reading original ids holds.
+func idsBytes(kind string) int64 {
+	if kind == "" {
+		return 0
+	}
+	return 2*dataset.Granule + dataset.MaxName
 }
 
 // writeClasses writes the classes that rows of logits speak for.

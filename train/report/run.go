@@ -16,6 +16,9 @@ type Run struct {
 	// DriveRate is the drive's sequential rate in bytes per second, 0 where it was not
 	// measured.
 	DriveRate float64
+	// Refresh is after how many seconds a browser loads the page again, for a page that is
+	// served while the run trains; 0: never.
+	Refresh int
 }
 
 // Read reads a run's directory, whatever the run's state.

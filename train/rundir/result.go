@@ -96,6 +96,23 @@ type Epoch struct {
 	ValidBytesRead int64               `json:"valid_bytes_read"`
 }
 
+// LevelBytes is what an epoch's batches had from one level.
+type LevelBytes struct {
+	Level string `json:"level"` // gpu, ram, ssd, cold, graphs
+	Bytes int64  `json:"bytes"`
+}
+
+// Levels divides what the epoch's batches are made of among the levels that it came from, the
+// fastest first: rows from the GPU's memory and from RAM, for which nothing was read, and what
+// was read, whole pages, of shared rows (ssd), of a batch's own rows (cold) and of graphs. Stores
+// without a pack read all rows as cold ones.
+func (e *Epoch) Levels() []LevelBytes {
+	return []LevelBytes{
+		{"gpu", e.GPUServedBytes}, {"ram", e.RAMBytes - e.GPUServedBytes},
+		{"ssd", e.SSDBytesRead}, {"cold", e.BytesRead - e.SSDBytesRead - e.GraphBytesRead}, {"graphs", e.GraphBytesRead},
+	}
+}
+
 // Add adds what other batches of the epoch read and took.
 func (e *Epoch) Add(o *Epoch) {
 	e.BytesRead += o.BytesRead

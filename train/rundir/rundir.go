@@ -48,6 +48,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/host"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/engine"
@@ -90,8 +91,12 @@ type File struct {
 	State   State        `json:"state"`
 	Error   string       `json:"error,omitempty"`
 	Version string       `json:"program"`
-	Begun   time.Time    `json:"begun"`
-	Ended   *time.Time   `json:"ended,omitempty"`
+	// Command is the command line that began the run, and Host the machine that it runs on, or
+	// ran on last. They are for people.
+	Command []string    `json:"command,omitempty"`
+	Host    *host.Facts `json:"host,omitempty"`
+	Begun   time.Time   `json:"begun"`
+	Ended   *time.Time  `json:"ended,omitempty"`
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params Params `json:"params"`
 	// Store is the kind of the store; "" in runs of earlier versions, which are packed.

@@ -66,6 +66,7 @@ func TestGoldens(t *testing.T) {
 		{"ogb/binary", "ogb", importer.Options{}},
 		{"ogb/hetero", "ogb", importer.Options{}},
 		{"ogb/hetero-binary", "ogb", importer.Options{}},
+		{"ogb/mag240m_kddcup2021", "ogb", importer.Options{}},
 	} {
 		t.Run(c.golden, func(t *testing.T) {
 			golden := filepath.Join(fixtures, filepath.FromSlash(c.golden))

@@ -40,8 +40,17 @@ func headed(descr, shape string) []byte {
 // passes for a dataset, and write nothing beside it.
 func refused(t *testing.T, what string, o importer.Options, says ...string) {
 	t.Helper()
+	refusedAs(t, all.Auto, what, o, says...)
+}
+
+// refusedAs is refused for a format that is named.
+func refusedAs(t *testing.T, format, what string, o importer.Options, says ...string) {
+	t.Helper()
 	dir := t.TempDir()
-	_, err := all.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, o, progress.Discard)
+	if p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), format, o, progress.Discard); err != nil && !errors.Is(err, fault.ErrInput) || strings.Contains(strings.Join(p.Problems, ""), "\n") {
+		t.Errorf("%s: its plan: %q, %v", what, p.Problems, err)
+	}
+	_, err := all.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), format, o, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%s: %v", what, err)
 		return
@@ -79,7 +88,8 @@ func TestOGBRefuses(t *testing.T) {
 		{"an edge too few", "arxiv", "raw/edge.csv.gz", gzipped(strings.Repeat("0,1\n", 60)), []string{"edge.csv.gz", "61 edges"}},
 		{"an edge too many", "arxiv", "raw/edge.csv.gz", gzipped(strings.Repeat("0,1\n", 62)), []string{"edge.csv.gz", "61 edges"}},
 		{"not packed", "arxiv", "raw/edge.csv.gz", []byte("0,1\n"), []string{"edge.csv.gz", "cannot be unpacked"}},
-		{"cut", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2,3,4,5\n")[:12], []string{"node-feat.csv.gz"}},
+		{"cut", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2,3,4,5\n")[:12], []string{"node-feat.csv.gz: cannot be unpacked: truncated"}},
+		{"no bytes", "arxiv", "raw/edge.csv.gz", []byte{}, []string{"edge.csv.gz: cannot be unpacked: truncated"}},
 		{"too few features", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2,3,4,5\n"), []string{"node-feat.csv.gz", "truncated"}},
 		{"a word", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2\n3,x\n"), []string{"node-feat.csv.gz", "line 2"}},
 		{"half a class", "arxiv", "raw/node-label.csv.gz", gzipped(strings.Repeat("0.5\n", 23)), []string{"node-label.csv.gz", "node 0 has label 0.5"}},
@@ -141,7 +151,7 @@ func TestRawRefuses(t *testing.T) {
 		c.change(&r, name)
 		refused(t, c.what, importer.Options{Reading: r}, c.says...)
 	}
-	for what, content := range map[string]string{"a word": "3\n1 x\n\n0\n", "too short": "3\n1\n", "no number": "\n1\n", "a successor too large": "3\n3\n\n\n", "very large": "3\n18446744073709551616\n\n\n"} {
+	for what, content := range map[string]string{"a word": "3\n1 x\n\n0\n", "too short": "3\n1\n", "no number": "\n1\n", "a successor too large": "3\n3\n\n\n", "very large": "3\n18446744073709551616\n\n\n", "too long": "3\n1\n\n\n2\n"} {
 		name := filepath.Join(dir, "g.graph-txt")
 		importertest.Save(t, name, []byte(content))
 		refused(t, what, importer.Options{Sources: []string{name}, Split: &importer.Split{Parts: "50/25/25"}, Reading: importer.Reading{FeatureFile: "random:2", LabelFile: "random:2"}}, "g.graph-txt")

@@ -16,10 +16,10 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/dglgraph"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
-	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
@@ -52,6 +52,7 @@ type source struct {
 	sh    importer.Shape
 	edge  []document // of a source
 	topo  *document  // of a preprocessed tree
+	graph *dglgraph.Graph
 	feats []feature
 	label *document  // of all nodes, where the sets have no labels
 	sets  [3][]piece // by split
@@ -147,7 +148,36 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err := s.readShape(); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, s.readHeld()
+}
+
+// readHeld counts what files of torch hold.
+func (s *source) readHeld() (err error) {
+	var names []string
+	add := func(f document) {
+		if f.Format == "torch" {
+			names = append(names, s.path(f))
+		}
+	}
+	if s.topo != nil {
+		add(*s.topo)
+	}
+	for _, f := range s.feats {
+		add(f.file)
+	}
+	if s.label != nil {
+		add(*s.label)
+	}
+	for _, sets := range s.sets {
+		for _, set := range sets {
+			add(set.seeds)
+			add(set.labels)
+		}
+	}
+	if len(names) > 0 {
+		s.sh.Held, err = torchfile.Held(s.fs, names...)
+	}
+	return err
 }
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
@@ -210,9 +240,11 @@ func (s *source) path(f document) string { return filepath.Join(s.dir, filepath.
 // readShape reads the headers of edges, labels and features.
 func (s *source) readShape() error {
 	if s.topo != nil {
-		if err := s.readTopology(); err != nil {
+		g, err := dglgraph.OpenFused(s.fs, s.path(*s.topo))
+		if err != nil {
 			return err
 		}
+		s.graph, s.sh.Nodes, s.sh.Edges = g, g.Nodes, g.Edges
 	}
 	for _, e := range s.edge {
 		if err := s.checkEdges(e); err != nil {
@@ -228,7 +260,6 @@ func (s *source) readShape() error {
 // openArray opens a file of numbers.
 func (s *source) openArray(f document) (*npz.Array, error) {
 	if f.Format == "torch" {
-		s.sh.Held = pickle.Memory
 		return torchfile.Array(s.fs, s.path(f), "", torchfile.Only)
 	}
 	return npz.Open(s.fs, s.path(f))

@@ -52,6 +52,29 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
+// TestArrays imports the tutorial's tree with arrays of NumPy in its files of torch.
+func TestArrays(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "tree")
+	if err := os.CopyFS(source, os.DirFS(filepath.Join("testdata", "tutorial"))); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "arrays", "*.pt"))
+	if err != nil || len(files) != 4 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(filepath.Base(name), content)(t, source)
+	}
+	dir, _ := imported(t, source, importer.Reading{})
+	if got, want := importertest.Nodes(t, dir), golden(t, "tutorial.txt"); got != want {
+		t.Errorf("imported\n%s, with tensors\n%s", got, want)
+	}
+}
+
 // TestChoice names the task and the features, and looks what becomes part of the fingerprint.
 func TestChoice(t *testing.T) {
 	source := filepath.Join("testdata", "tutorial")

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"strings"
 
-	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/typed"
 	"diskgnn/internal/fault"
 )
 
@@ -21,7 +21,8 @@ func (s *source) member(name, key string) func() (matrix.Matrix, error) {
 
 // edgeArray returns the edges of an array of shape (2, E) in an archive.
 func (s *source) edgeArray(name, key string) (r relation, err error) {
-	r = relation{name: name + ": " + key, files: []string{name}}
+	r.Name = name + ": " + key
+	s.also = append(s.also, name)
 	z, err := npz.OpenArchive(s.fs, name)
 	if err != nil {
 		return r, err
@@ -32,14 +33,14 @@ func (s *source) edgeArray(name, key string) (r relation, err error) {
 		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
 			return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 		}
-		r.edges, fortran = a.Shape[1], a.Fortran
+		r.Edges, fortran = a.Shape[1], a.Fortran
 		return nil
 	})
 	open := func() (*npz.Array, error) { return npz.OpenMember(s.fs, name, key) }
 	if !fortran {
 		r.row = open
 	}
-	r.open = func() (edges.Pairs, error) {
+	r.Open = func() (edges.Pairs, error) {
 		if !fortran {
 			return edges.TwoRows(open)
 		}
@@ -53,7 +54,7 @@ func (s *source) edgeArray(name, key string) (r relation, err error) {
 }
 
 // Glance is the Glancer's: of an array of two rows, the second is behind all of the first.
-func (s *source) Glance() (looked bool, err error) {
+func (s *source) Glance() (bool, error) {
 	if len(s.rels) == 0 || s.rels[0].row == nil {
 		return false, nil
 	}
@@ -62,17 +63,9 @@ func (s *source) Glance() (looked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	first := make([]int64, min(r.edges, importer.Chunk))
-	if err := a.Ints(first); err != nil {
-		return false, err
-	}
-	for _, src := range first {
-		if uint64(src) >= uint64(r.src.count) {
-			return false, fault.New(fault.ErrInput, "%s: an edge from %d leaves the graph of %d and %d nodes", r.name, src, r.src.count, r.dst.count)
-		}
-	}
-	return true, nil
+	return true, edges.CheckSources(a, r.Src.Count, func(src int64) error {
+		return fault.New(fault.ErrInput, "%s: an edge from %d leaves the graph of %d and %d nodes", r.Name, src, r.Src.Count, r.Dst.Count)
+	})
 }
 
 // one reads an array of one number.
@@ -107,10 +100,11 @@ func (s *source) openBinary() (err error) {
 	if err != nil {
 		return err
 	}
-	if e != r.edges {
-		return fault.New(fault.ErrInput, "%s: num_edges_list says %d edges, edge_index has %d", name, e, r.edges)
+	if e != r.Edges {
+		return fault.New(fault.ErrInput, "%s: num_edges_list says %d edges, edge_index has %d", name, e, r.Edges)
 	}
-	r.src, r.dst = span{0, n}, span{0, n}
+	r.Src = typed.Span{First: 0, Count: n}
+	r.Dst = r.Src
 	s.rels = []relation{r}
 	switch {
 	case z.Has("node_feat"):
@@ -131,13 +125,13 @@ func (s *source) openTypedBinary() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, z.Close()) }()
-	var types []nodeType
+	var types []typed.Type
 	for _, key := range z.Keys() {
 		n, err := one(z, key)
 		if err != nil {
 			return err
 		}
-		types = append(types, nodeType{key, n})
+		types = append(types, typed.Type{Name: key, Count: n})
 	}
 	labels := s.raw("node-label.npz")
 	lz, err := npz.OpenArchive(s.fs, labels)
@@ -149,7 +143,7 @@ func (s *source) openTypedBinary() (err error) {
 		return fault.New(fault.ErrInput, "%s has labels of %d types (%s): one is needed", labels, len(lz.Keys()), strings.Join(lz.Keys(), ", "))
 	}
 	labelled := lz.Keys()[0]
-	spans, err := s.setTypes(types, labelled)
+	all, err := s.setTypes(types, labelled)
 	if err != nil {
 		return err
 	}
@@ -164,7 +158,7 @@ func (s *source) openTypedBinary() (err error) {
 		if err != nil {
 			return err
 		}
-		if err := s.addRelation(key, spans, r); err != nil {
+		if err := s.addRelation(key, all, r); err != nil {
 			return err
 		}
 	}

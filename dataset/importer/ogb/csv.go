@@ -1,7 +1,6 @@
 package ogb
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/dataset/importer/internal/typed"
 	"diskgnn/internal/fault"
 )
 
@@ -50,6 +50,7 @@ func (s *source) number(name string) (n int64, err error) {
 
 // pairs opens the edges of a file of "source,destination".
 func (s *source) pairs(name string) func() (edges.Pairs, error) {
+	s.also = append(s.also, name)
 	return func() (edges.Pairs, error) {
 		t, err := text.Open(s.fs, name, 2)
 		if err != nil {
@@ -72,8 +73,8 @@ func (s *source) openCSV() error {
 	if err := s.setNodes(n); err != nil {
 		return err
 	}
-	name, all := s.raw("edge.csv.gz"), span{0, n}
-	s.rels = []relation{{name: name, files: []string{name}, edges: e, open: s.pairs(name), src: all, dst: all}}
+	name, all := s.raw("edge.csv.gz"), typed.Span{First: 0, Count: n}
+	s.rels = []relation{{Relation: typed.Relation{Name: name, Edges: e, Open: s.pairs(name), Src: all, Dst: all}}}
 	s.label = s.table(s.raw("node-label.csv.gz"))
 	if exists(s.fs, s.raw("node-feat.csv.gz")) {
 		s.feat = s.table(s.raw("node-feat.csv.gz"))
@@ -92,55 +93,33 @@ func (s *source) setNodes(n int64) error {
 	return dataset.CheckNodes(s.dir, n)
 }
 
-// nodeType is a type of nodes and how many there are.
-type nodeType struct {
-	name  string
-	count int64
-}
-
 // setTypes numbers the nodes of all types, and sets the type that has labels.
-func (s *source) setTypes(types []nodeType, labelled string) (map[string]span, error) {
-	slices.SortFunc(types, func(a, b nodeType) int { return cmp.Compare(a.name, b.name) })
-	spans := map[string]span{}
-	var offsets []string
-	total := int64(0)
-	for _, t := range types {
-		if _, twice := spans[t.name]; twice || t.count < 0 || t.count > 1<<33 {
-			return nil, fault.New(fault.ErrInput, "%s: %d nodes of type %q, or two such types", s.dir, t.count, t.name)
-		}
-		spans[t.name] = span{total, t.count}
-		offsets = append(offsets, fmt.Sprintf("%s:%d", t.name, total))
-		total += t.count
+func (s *source) setTypes(types []typed.Type, labelled string) (*typed.Types, error) {
+	t, err := typed.Number(s.dir, types)
+	if err != nil {
+		return nil, err
 	}
-	if total < 1 {
-		return nil, fault.New(fault.ErrInput, "%s: a graph of %d nodes", s.dir, total)
+	at, err := t.Labelled(labelled)
+	if err != nil {
+		return nil, err
 	}
-	at, ok := spans[labelled]
-	if !ok {
-		return nil, fault.New(fault.ErrInput, "%s: labels of the type %q, of which there are no nodes", s.dir, labelled)
-	}
-	s.sh.Nodes, s.first, s.count = total, at.first, at.count
-	s.sh.Reading["node_types"], s.sh.Reading["labelled_type"] = strings.Join(offsets, " "), labelled
-	s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%d types of nodes become one, numbered one type after the other (%s); features and labels are those of %s", len(types), strings.Join(offsets, " "), labelled))
-	return spans, dataset.CheckNodes(s.dir, total)
+	s.sh.Nodes, s.first, s.count = t.Nodes, at.First, at.Count
+	s.sh.Reading["node_types"], s.sh.Reading["labelled_type"] = t.Offsets, labelled
+	s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%d types of nodes become one, numbered one type after the other (%s); features and labels are those of %s", len(types), t.Offsets, labelled))
+	return t, nil
 }
 
 // addRelation adds the edges of a type that is named "HEAD___RELATION___TAIL".
-func (s *source) addRelation(triplet string, spans map[string]span, r relation) error {
-	parts := strings.Split(triplet, "___")
-	if len(parts) != 3 {
-		return fault.New(fault.ErrInput, "%s: the type of edges %q is no HEAD___RELATION___TAIL", s.dir, triplet)
-	}
-	var ok, ok2 bool
-	if r.src, ok = spans[parts[0]]; ok {
-		r.dst, ok2 = spans[parts[2]]
-	}
-	if !ok || !ok2 {
-		return fault.New(fault.ErrInput, "%s: edges of the type %s join types of which there are no nodes", s.dir, triplet)
+func (s *source) addRelation(triplet string, types *typed.Types, r relation) error {
+	if err := types.Join(&r.Relation, triplet, separator); err != nil {
+		return err
 	}
 	s.rels = append(s.rels, r)
 	return nil
 }
+
+// separator is between the parts of the name of a type of edges.
+const separator = "___"
 
 // words reads a small file of text: its lines, cut at commas.
 func (s *source) words(name string) (lines [][]string, err error) {
@@ -164,7 +143,7 @@ func (s *source) words(name string) (lines [][]string, err error) {
 		fields := strings.Split(string(line), ",")
 		for i, f := range fields {
 			fields[i] = strings.TrimSpace(f)
-			if f := fields[i]; f == "" || !filepath.IsLocal(f) || strings.ContainsAny(f, `/\`) {
+			if f := fields[i]; !typed.IsName(f) {
 				return nil, fault.New(fault.ErrInput, "%s: %q is no name of a type", name, f)
 			}
 		}
@@ -185,19 +164,19 @@ func (s *source) openTypedCSV() error {
 	if len(counts) != 2 || len(counts[0]) != len(counts[1]) {
 		return fault.New(fault.ErrInput, "%s: a line of types and one of their counts are needed", name)
 	}
-	var types []nodeType
+	var types []typed.Type
 	for i, t := range counts[0] {
 		n, err := strconv.ParseInt(counts[1][i], 10, 64)
 		if err != nil {
 			return fault.New(fault.ErrInput, "%s: %q nodes of type %s", name, counts[1][i], t)
 		}
-		types = append(types, nodeType{t, n})
+		types = append(types, typed.Type{Name: t, Count: n})
 	}
 	labelled, err := s.labelledType()
 	if err != nil {
 		return err
 	}
-	spans, err := s.setTypes(types, labelled)
+	all, err := s.setTypes(types, labelled)
 	if err != nil {
 		return err
 	}
@@ -211,13 +190,13 @@ func (s *source) openTypedCSV() error {
 		if len(t) != 3 {
 			return fault.New(fault.ErrInput, "%s: %q is no head, relation and tail", name, strings.Join(t, ","))
 		}
-		dir := s.raw("relations", strings.Join(t, "___"))
+		dir := s.raw("relations", strings.Join(t, separator))
 		n, err := s.number(filepath.Join(dir, "num-edge-list.csv.gz"))
 		if err != nil {
 			return err
 		}
 		file := filepath.Join(dir, "edge.csv.gz")
-		if err := s.addRelation(strings.Join(t, "___"), spans, relation{name: file, files: []string{file}, edges: n, open: s.pairs(file)}); err != nil {
+		if err := s.addRelation(strings.Join(t, separator), all, relation{Relation: typed.Relation{Name: file, Edges: n, Open: s.pairs(file)}}); err != nil {
 			return err
 		}
 	}

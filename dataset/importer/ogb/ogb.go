@@ -1,7 +1,7 @@
 // Package ogb imports node property prediction sets of the Open Graph Benchmark as its own
 // archives hold them: a directory with raw/ and split/, of CSV files (ogbn-arxiv, ogbn-products,
 // ogbn-proteins), of compressed NumPy archives (ogbn-papers100M), and graphs of several types of
-// nodes (ogbn-mag) as one graph of one type.
+// nodes (ogbn-mag) as one graph of one type; and MAG240M of its large-scale challenge likewise.
 //
 //	DIR/
 //	├── raw/      edge.csv.gz num-node-list.csv.gz num-edge-list.csv.gz
@@ -12,6 +12,11 @@
 //	│         or  edge_index_dict.npz num_nodes_dict.npz num_edges_dict.npz node_feat_dict.npz
 //	│             node-label.npz, with arrays named by types
 //	└── split/NAME/{train,valid,test}.csv.gz, of several types in a directory of the type
+//
+//	mag240m_kddcup2021/
+//	├── meta.pt          how many nodes each type has, and num_classes: a dictionary, by torch.save
+//	├── split_dict.pt    arrays of papers by set: train, valid, test-whole, test-dev, …
+//	└── processed/       paper/{node_feat,node_label}.npy HEAD___RELATION___TAIL/edge_index.npy (2, E)
 //
 // Nodes of several types are numbered type by type, the types in alphabetical order. Features and labels
 // are those of the type that has labels; other nodes have zeros, and no label.
@@ -33,9 +38,9 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/typed"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -43,21 +48,22 @@ import (
 
 // Format reads the directories of OGB's archives.
 var Format = importer.Format{
-	Name: "ogb", What: "the directory of an OGB node property prediction set, with raw and split", Takes: []string{"task"},
+	Name: "ogb", What: "the directory of an OGB node property prediction set, with raw and split, or MAG240M's, with meta.pt", Takes: []string{"task"},
 	Detect: detect, Open: open,
 }
 
-// layout is one of the ways in which raw is written; sign is a file that it alone has.
+// layout is one of the ways in which sets are written; sign is a file that it alone has.
 type layout struct {
 	sign string
 	open func(*source) error
 }
 
 var layouts = []layout{
-	{"edge.csv.gz", (*source).openCSV},
-	{"data.npz", (*source).openBinary},
-	{"triplet-type-list.csv.gz", (*source).openTypedCSV},
-	{"edge_index_dict.npz", (*source).openTypedBinary},
+	{"raw/edge.csv.gz", (*source).openCSV},
+	{"raw/data.npz", (*source).openBinary},
+	{"raw/triplet-type-list.csv.gz", (*source).openTypedCSV},
+	{"raw/edge_index_dict.npz", (*source).openTypedBinary},
+	{metaFile, (*source).openLSC},
 }
 
 func detect(fsys vfs.FS, sources []string) string {
@@ -65,8 +71,8 @@ func detect(fsys vfs.FS, sources []string) string {
 		return ""
 	}
 	for _, l := range layouts {
-		if exists(fsys, filepath.Join(sources[0], "raw", l.sign)) {
-			return "it has raw/" + l.sign
+		if exists(fsys, filepath.Join(sources[0], filepath.FromSlash(l.sign))) {
+			return "it has " + l.sign
 		}
 	}
 	return ""
@@ -91,24 +97,24 @@ type source struct {
 	label  func() (matrix.Matrix, error)
 	first  int64 // the nodes that have labels and features: so many from this one on
 	count  int64
-	splits [3]string
+	splits [3]split
 	also   []string // files that are read beside those of relations, features, labels and splits
 	mean   []float32
 	both   bool // a node's features are of its outgoing edges too
+	task   string
 }
 
 // relation is the edges of one type.
 type relation struct {
-	name     string // of the file, for messages
-	files    []string
-	edges    int64
-	open     func() (edges.Pairs, error)
-	src, dst span
-	row      func() (*npz.Array, error) // an archive's array of two rows, or nil
+	typed.Relation
+	row func() (*npz.Array, error) // an archive's array of two rows, or nil
 }
 
-// span is where the nodes of a type are.
-type span struct{ first, count int64 }
+// split is the nodes of a set, counted from the first that has labels.
+type split struct {
+	name string // of the file, for messages
+	open func() (matrix.Matrix, error)
+}
 
 func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
 	dir, err := importer.One(sources)
@@ -117,9 +123,9 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	}
 	s := &source{fs: fsys, dir: dir}
 	s.sh.Reading = map[string]string{}
-	i := slices.IndexFunc(layouts, func(l layout) bool { return exists(fsys, s.raw(l.sign)) })
+	i := slices.IndexFunc(layouts, func(l layout) bool { return exists(fsys, filepath.Join(dir, filepath.FromSlash(l.sign))) })
 	if i < 0 {
-		return nil, fault.New(fault.ErrInput, "%s: raw has neither edge.csv.gz, data.npz, triplet-type-list.csv.gz nor edge_index_dict.npz: unpack the archive and name the directory that has raw and split", dir)
+		return nil, fault.New(fault.ErrInput, "%s: raw has neither edge.csv.gz, data.npz, triplet-type-list.csv.gz nor edge_index_dict.npz, and there is no meta.pt: unpack the archive and name the directory that has raw and split, or meta.pt", dir)
 	}
 	if slices.Contains(reversed, filepath.Base(filepath.Clean(dir))) {
 		s.sh.AddReverse = true
@@ -127,8 +133,11 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	}
 	s.both = o.AddsReverse(s.sh.AddReverse)
 	var found importer.Problems
+	s.task = o.Task
 	found.Add(layouts[i].open(s))
-	found.Add(s.findSplit(o.Task))
+	if s.splits[0].open == nil {
+		found.Add(s.findSplit(o.Task))
+	}
 	if len(found) == 0 {
 		found.Add(s.readShape())
 	}
@@ -170,10 +179,12 @@ func (s *source) findSplit(name string) error {
 		dir = filepath.Join(dir, t)
 	}
 	var missing importer.Problems
-	for i, split := range dataset.SplitNames {
-		s.splits[i] = filepath.Join(dir, split+".csv.gz")
-		if !exists(s.fs, s.splits[i]) {
-			missing.Add(fault.New(fault.ErrInput, "%s is missing", s.splits[i]))
+	for i, set := range dataset.SplitNames {
+		name := filepath.Join(dir, set+".csv.gz")
+		s.splits[i] = split{name, func() (matrix.Matrix, error) { return s.column(name) }}
+		s.also = append(s.also, name)
+		if !exists(s.fs, name) {
+			missing.Add(fault.New(fault.ErrInput, "%s is missing", name))
 		}
 	}
 	return missing.Err()
@@ -189,7 +200,7 @@ func (s *source) readShape() (err error) {
 		return fault.New(fault.ErrInput, "%s has features of neither nodes nor edges", s.dir)
 	}
 	for _, r := range s.rels {
-		s.sh.Edges = min(s.sh.Edges+r.edges, importer.MaxEdges+1)
+		s.sh.Edges = min(s.sh.Edges+r.Edges, importer.MaxEdges+1)
 	}
 	if err := with(features, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.DType, s.sh.Features = m.Columns(), dtype.Float32, m.Name()
@@ -238,10 +249,6 @@ func (s *source) Shape() importer.Shape { return s.sh }
 
 func (s *source) Files() []string {
 	files := slices.Clone(s.also)
-	for _, r := range s.rels {
-		files = append(files, r.files...)
-	}
-	files = append(files, s.splits[:]...)
 	slices.Sort(files) // archives hold several of these
 	return slices.Compact(files)
 }
@@ -277,14 +284,14 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if err != nil {
 		return err
 	}
-	for i, name := range s.splits {
-		err := with(func() (matrix.Matrix, error) { return s.column(name) }, func(m matrix.Matrix) error {
+	for i, set := range s.splits {
+		err := with(set.open, func(m matrix.Matrix) error {
 			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error {
 				if uint64(row[0]) >= uint64(s.count) {
-					return fault.New(fault.ErrInput, "%s: node %d of %d", name, row[0], s.count)
+					return fault.New(fault.ErrInput, "%s: node %d of %d", set.name, row[0], s.count)
 				}
 				if err := l.Assign(s.first+row[0], uint8(i+1)); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+					return fmt.Errorf("%s: %w", set.name, err)
 				}
 				return nil
 			})
@@ -298,92 +305,24 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
 	for _, r := range s.rels {
-		if err := s.readEdges(ctx, r, add); err != nil {
+		if err := r.Read(ctx, add); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *source) readEdges(ctx context.Context, r relation, add func(dst, src []int64) error) (err error) {
-	pairs, err := r.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, pairs.Close()) }()
-	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
-	for left := r.edges; ; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := pairs.Next(dst, src)
-		if err != nil {
-			return err
-		}
-		if left -= int64(n); left < 0 || n == 0 && left > 0 {
-			return fault.New(fault.ErrInput, "%s: other than the %d edges that there should be", r.name, r.edges)
-		}
-		if n == 0 {
-			return nil
-		}
-		for i := range n {
-			if uint64(src[i]) >= uint64(r.src.count) || uint64(dst[i]) >= uint64(r.dst.count) {
-				return fault.New(fault.ErrInput, "%s: the edge from %d to %d leaves the graph of %d and %d nodes", r.name, src[i], dst[i], r.src.count, r.dst.count)
-			}
-			src[i] += r.src.first
-			dst[i] += r.dst.first
-		}
-		if err := add(dst[:n], src[:n]); err != nil {
-			return err
-		}
-	}
 }
 
 func (s *source) Features(first int64) (importer.RowStream, error) {
 	if s.feat == nil {
 		return s.meanRows(first)
 	}
-	m, err := s.feat()
-	if err != nil {
-		return nil, err
-	}
-	skip := min(max(first-s.first, 0), s.count)
-	rows, err := matrix.NewRows(m, s.count, skip)
-	if err != nil {
-		return nil, err
-	}
-	return &padded{rows: rows, dim: s.sh.Dim, at: first, first: s.first, end: s.first + s.count}, nil
-}
-
-// padded has zeros before the first row and after the last one of a type.
-type padded struct {
-	rows       *matrix.Rows
-	dim        int
-	at         int64
-	first, end int64
-}
-
-func (p *padded) Close() error { return p.rows.Close() }
-
-func (p *padded) Next(values []float32) error {
-	for len(values) > 0 {
-		n := int64(len(values) / p.dim)
-		switch {
-		case p.at >= p.end:
-			clear(values)
-		case p.at < p.first:
-			n = min(n, p.first-p.at)
-			clear(values[:n*int64(p.dim)])
-		default:
-			n = min(n, p.end-p.at)
-			if err := p.rows.Next(values[:n*int64(p.dim)]); err != nil {
-				return err
-			}
+	return typed.Rows(s.sh.Nodes, s.sh.Dim, typed.Span{First: s.first, Count: s.count}, first, func(first int64) (importer.RowStream, error) {
+		m, err := s.feat()
+		if err != nil {
+			return nil, err
 		}
-		p.at += n
-		values = values[n*int64(p.dim):]
-	}
-	return nil
+		return matrix.NewRows(m, s.count, first)
+	}), nil
 }
 
 // meanRows returns the means of the features of edges, which it computes the first time.

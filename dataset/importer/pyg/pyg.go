@@ -214,7 +214,11 @@ func (s *source) with(key string, do func(*npz.Array) error) (err error) {
 var maskNames = []string{"train_mask", "val_mask", "test_mask"}
 
 func (s *source) readShape(labelled bool) error {
-	s.sh.Features, s.sh.Held = s.name+": x", pickle.Memory
+	s.sh.Features = s.name + ": x"
+	var err error
+	if s.sh.Held, err = torchfile.Held(s.fs, s.name); err != nil {
+		return err
+	}
 	if err := s.with("x", func(a *npz.Array) error {
 		if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] < 1 || a.Shape[1] > dataset.MaxDim || a.Fortran {
 			return a.Fail(bad("its shape is %s instead of a row of features per node, row-major", a.ShapeString()))

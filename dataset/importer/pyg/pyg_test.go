@@ -18,7 +18,7 @@ import (
 
 // TestFixtures compares what is imported with what PyTorch Geometric loads from its files.
 func TestFixtures(t *testing.T) {
-	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60} {
+	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60, "arrays": 60} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "D")
 			res, err := importer.Import(t.Context(), datasettest.FS, out, pyg.Format, importer.Options{Sources: []string{filepath.Join("testdata", name+".pt")}}, progress.Discard)
@@ -87,7 +87,9 @@ func TestRefuses(t *testing.T) {
 
 func refused(t *testing.T, source, says string) {
 	t.Helper()
-	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, importer.Options{Sources: []string{source}}, progress.Discard)
+	how := importer.Options{Sources: []string{source}}
+	importertest.Plan(t, pyg.Format, how)
+	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, how, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%s: %v; want bad input in one line that says %q", source, err, says)
 	}

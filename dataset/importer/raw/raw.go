@@ -299,6 +299,14 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) er
 	return s.eachEdge(ctx, s.sh.Nodes, add)
 }
 
+// Glance implements importer.Glancer.
+func (s *source) Glance() (bool, error) {
+	if t, ok := s.edge.(*table); ok {
+		return t.glance(s.sh.Nodes)
+	}
+	return false, nil
+}
+
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if err := s.readLabels(ctx, l); err != nil {
 		return err

@@ -201,6 +201,37 @@ def ogb_hetero_binary():
     hetero_golden(dir, graph, labels, splits)
 
 
+def mag240m():
+    """The layout of MAG240M, whose saver is not public: as OGB's own loader reads it."""
+    import torch
+    from ogb.lsc import MAG240MDataset
+    rng = np.random.default_rng(9)
+    counts = {"paper": 13, "author": 7, "institution": 3}
+    root = os.path.join(HERE, "ogb")
+    dir = fresh("ogb", "mag240m_kddcup2021")
+    at = lambda *name: os.path.join(dir, "processed", *name)
+    for (h, t), r in MAG240MDataset.__rels__.items():
+        os.makedirs(at(f"{h}___{r}___{t}"))
+        np.save(at(f"{h}___{r}___{t}", "edge_index.npy"), np.stack([rng.integers(0, counts[h], 17), rng.integers(0, counts[t], 17)]))
+    os.makedirs(at("paper"))
+    np.save(at("paper", "node_feat.npy"), (rng.integers(-99, 99, (13, 6)) / 8).astype(np.float16))
+    label = rng.integers(0, 5, 13).astype(np.float32)
+    order = rng.permutation(13)
+    split = {"train": order[:6], "valid": order[6:8], "test-dev": order[8:10], "test-whole": order[8:12], "test-challenge": order[10:12]}
+    label[order[10:]] = np.nan  # of the challenge's papers, and of one in no set
+    np.save(at("paper", "node_label.npy"), label)
+    np.save(at("paper", "node_year.npy"), rng.integers(1990, 2020, 13))
+    torch.save(dict(counts, num_classes=5), os.path.join(dir, "meta.pt"))
+    torch.save(split, os.path.join(dir, "split_dict.pt"))
+    open(os.path.join(dir, "RELEASE_v1.txt"), "w").close()
+    data = MAG240MDataset(root)
+    counts = {"paper": data.num_papers, "author": data.num_authors, "institution": data.num_institutions}
+    labels = data.paper_label
+    splits = {"train": data.get_idx_split("train"), "valid": data.get_idx_split("valid"), "test": data.get_idx_split("test-whole")}
+    graph = {"num_nodes_dict": counts, "edge_index_dict": {(h, r, t): data.edge_index(h, t) for (h, t), r in data.__rels__.items()}, "node_feat_dict": {"paper": data.paper_feat}}
+    hetero_golden(dir, graph, {"paper": np.asarray(labels)[:, None]}, {k: {"paper": np.array([i for i in v if not np.isnan(labels[i])])} for k, v in splits.items()})
+
+
 def igb_draw(rng, nodes, edges):
     return (rng.integers(-9, 9, (nodes, 1024)) / 2).astype(np.float32), rng.integers(0, 19, nodes), rng.integers(0, nodes, (edges, 2)).astype(np.int32)
 
@@ -234,6 +265,36 @@ def igb():
                 f.write("feat %d: %s\n" % (v, " ".join(number(x) for x in feat[v])))
             for v in range(nodes):
                 f.write("label %d: %d\n" % (v, labels[v]))
+
+
+def igb_h():
+    """A heterogeneous set: the types and relations that IGB's loader names, and a type without features."""
+    rng = np.random.default_rng(11)
+    counts = {"author": 5, "fos": 4, "institute": 2, "paper": 11}
+    relations = [("paper", "cites", "paper"), ("paper", "written_by", "author"), ("author", "affiliated_to", "institute"), ("paper", "topic", "fos")]
+    dir = fresh("igb", "het")
+    at = lambda *name: os.path.join(dir, "processed", *name)
+    for kind in "author", "institute", "paper":
+        os.makedirs(at(kind))
+        np.save(at(kind, "node_feat.npy"), (rng.integers(-9, 9, (counts[kind], 6)) / 2).astype(np.float32))
+    np.save(at("paper", "node_label_19.npy"), rng.integers(0, 19, counts["paper"]).astype(np.float32))
+    np.save(at("paper", "node_label_2K.npy"), rng.integers(0, 2983, counts["paper"]).astype(np.float32))
+    for h, r, t in relations:
+        os.makedirs(at(f"{h}__{r}__{t}"))
+        index = np.stack([rng.integers(0, counts[h], 13), rng.integers(0, counts[t], 13)], 1).astype(np.int32)
+        index[-1, 1] = counts[t] - 1  # the last fos has an edge
+        np.save(at(f"{h}__{r}__{t}", "edge_index.npy"), index)
+    # No library of IGB's installs; what its loader does is np.load, and a split by the papers' order.
+    first, total = {}, 0
+    for kind in sorted(counts):
+        first[kind], total = total, total + counts[kind]
+    edges = [(s + first[h], d + first[t]) for h, r, t in relations for s, d in np.load(at(f"{h}__{r}__{t}", "edge_index.npy"))]
+    feat = np.concatenate([np.load(at(kind, "node_feat.npy")) if kind != "fos" else np.zeros((counts[kind], 6)) for kind in sorted(counts)])
+    for classes, name in (19, "19"), (2983, "2K"):
+        labels = [-1] * first["paper"] + list(np.load(at("paper", f"node_label_{name}.npy")))
+        papers = np.arange(first["paper"], total)
+        train, valid = int(len(papers) * 0.6), int(len(papers) * 0.2)
+        golden(os.path.join(HERE, "igb", f"het-{classes}.txt"), total, edges, feat, labels, {"train": papers[:train], "valid": papers[train:train + valid], "test": papers[train + valid:]})
 
 
 def raw():
@@ -286,8 +347,10 @@ def raw():
 FIXTURES = {
     "raw": raw,
     "igb": igb,
+    "igb-h": igb_h,
     "ogb": lambda: (ogb_csv("arxiv", False), ogb_csv("ogbn_products", True), ogb_csv("ogbn_proteins", True, edge_features=True, multi=True),
                     ogb_binary(), ogb_hetero(), ogb_hetero_binary()),
+    "mag240m": mag240m,
 }
 
 if __name__ == "__main__":

@@ -126,7 +126,6 @@ func (s *Sorter) Add(dst, src uint32) error {
 		b.buf = make([]uint32, 0, 2*blockEdges)
 	}
 	b.buf = append(b.buf, dst, src)
-	s.cells[dst>>s.cellShift]++
 	s.added++
 	if len(b.buf) == cap(b.buf) {
 		return s.flush(b)
@@ -159,6 +158,10 @@ func (s *Sorter) Added() int64 { return s.added }
 func (s *Sorter) flush(b *bucket) error {
 	if len(b.buf) == 0 {
 		return nil
+	}
+	// Counted here, where the cells are those of one bucket, and near each other in memory.
+	for i := 0; i < len(b.buf); i += 2 {
+		s.cells[b.buf[i]>>s.cellShift]++
 	}
 	raw := binio.Bytes(b.buf)
 	if _, err := s.f.Write(raw); err != nil {

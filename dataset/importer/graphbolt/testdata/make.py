@@ -2,7 +2,8 @@
 
 DIR/tutorial is the tree of DGL's tutorial "OnDiskDataset for Homogeneous Graph", made step by step as it
 says, of NODES nodes (its own number is 1000) and with its two tasks in the other order: link prediction
-first. DIR/preprocessed is what GraphBolt made of it, without the source.
+first. DIR/preprocessed is what GraphBolt made of it, without the source. DIR/arrays has the
+tutorial's files of torch with arrays of NumPy in place of tensors.
 
 For both, DIR/tutorial.txt has a line per node of what the loaded dataset says: the node, its in-neighbours in
 ascending order, the elements of feat_0 and feat_1, its label and its set in the node classification task.
@@ -112,3 +113,18 @@ for name in os.listdir(made):
         os.remove(os.path.join(made, name))
 for name in ("edge-feat-0.npy", "edge-feat-1.npy", "lp-val-labels.npy", "lp-test-labels.npy", "lp-val-indexes.npy", "lp-test-indexes.npy", "dataset_hash_value.txt"):
     os.remove(os.path.join(made, "preprocessed", name))
+
+# The tree's files of torch with arrays in them. GraphBolt loads the same labels of them, and no features.
+arrays = os.path.join(out, "arrays")
+os.makedirs(arrays)
+for name in ("node-feat-1.pt", "nc-train-labels.pt", "nc-val-labels.pt", "nc-test-labels.pt"):
+    torch.save(torch.load(path(name)).numpy(), os.path.join(arrays, name))
+again = os.path.join(out, "again")
+shutil.copytree(base, again)
+for name in os.listdir(arrays):
+    if name != "node-feat-1.pt":
+        shutil.copy(os.path.join(arrays, name), again)
+loaded = gb.OnDiskDataset(again).load()
+for name in ("train", "validation", "test"):
+    assert all(map(np.array_equal, getattr(loaded.tasks[1], name + "_set")[:], getattr(task, name + "_set")[:]))
+shutil.rmtree(again)

@@ -4,6 +4,7 @@ package file
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 
 	"diskgnn/internal/fault"
@@ -26,4 +27,12 @@ func Open(fsys vfs.FS, name string) (vfs.File, error) {
 		return nil, fault.New(fault.ErrInput, "%s is missing", name)
 	}
 	return f, err
+}
+
+// Unpacking is the error of bytes that a decompressor could not read to their end.
+func Unpacking(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fault.New(fault.ErrInput, "cannot be unpacked: truncated")
+	}
+	return fault.New(fault.ErrInput, "cannot be unpacked: %w", err)
 }

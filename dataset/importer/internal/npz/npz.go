@@ -124,7 +124,7 @@ func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	if err != nil {
 		return nil, errors.Join(fault.New(fault.ErrInput, "%s is no .npz archive, or a truncated one: %v", name, err), f.Close())
 	}
-	r.RegisterDecompressor(zip.Deflate, flate.NewReader) // twice as fast as the standard library's
+	r.RegisterDecompressor(zip.Deflate, inflate)
 	return &Archive{name, f, r}, nil
 }
 
@@ -183,8 +183,17 @@ func (z *Archive) Text(key string) (text string, err error) {
 	return strings.ReplaceAll(string(after), "\x00", ""), nil // NumPy's own texts have four bytes a letter
 }
 
-// inflateBuffer gathers what a decompressor yields.
-const inflateBuffer = 16 << 10
+// Buffers of a member that is unpacked: of what is read of the archive, and of what comes of it.
+const (
+	deflatedBuffer = 64 << 10
+	inflateBuffer  = 16 << 10
+)
+
+// inflate unpacks twice as fast as the standard library does. By itself it would read 4 KiB at a
+// time, which takes a tenth longer.
+func inflate(r io.Reader) io.ReadCloser {
+	return flate.NewReader(bufio.NewReaderSize(r, deflatedBuffer))
+}
 
 // inflated turns errors in compressed bytes, checksums included, into bad input.
 type inflated struct{ r io.Reader }
@@ -192,7 +201,7 @@ type inflated struct{ r io.Reader }
 func (i inflated) Read(b []byte) (int, error) {
 	n, err := i.r.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = fault.New(fault.ErrInput, "cannot be unpacked: %w", err)
+		err = file.Unpacking(err)
 	}
 	return n, err
 }

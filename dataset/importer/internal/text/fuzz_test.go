@@ -20,7 +20,7 @@ import (
 
 // FuzzLists compares the reader of WebGraph's ASCII graphs with a plain one.
 func FuzzLists(f *testing.F) {
-	for _, s := range []string{"3\n1 2\n\n0\n", "2\n1\n0", "1\n\n", "3\r\n 1\t2 \r\n\r\n0\r\n", "0\n", "2\n1\n", "99999999999999999999\n", "1\n-1\n", "5\n1 2 3"} {
+	for _, s := range []string{"3\n1 2\n\n0\n", "2\n1\n0", "1\n\n", "3\r\n 1\t2 \r\n\r\n0\r\n", "0\n", "2\n1\n", "99999999999999999999\n", "1\n-1\n", "5\n1 2 3", "1\n0\n \n\r\n\t", "1\n0\n0\n", "1\n0\nx"} {
 		f.Add([]byte(s))
 	}
 	dir := f.TempDir()
@@ -47,17 +47,16 @@ func readLists(name string) (string, error) {
 	}
 	defer l.Close()
 	var b strings.Builder
-	for range 10_000 {
+	for i := 0; ; i++ {
 		u, v, err := l.Edge()
-		if errors.Is(err, io.EOF) {
-			break
+		if errors.Is(err, io.EOF) || err == nil && i == 10_000 {
+			return b.String(), nil
 		}
 		if err != nil {
 			return "", err
 		}
 		fmt.Fprintf(&b, "%d>%d ", u, v)
 	}
-	return b.String(), nil
 }
 
 func plainLists(s string) (string, bool) {
@@ -68,7 +67,7 @@ func plainLists(s string) (string, bool) {
 	return plainPrefix(s, number)
 }
 
-// plainPrefix reads lines by splitting, and stops behind the last node's.
+// plainPrefix reads lines by splitting; behind the last node's, all must be blank.
 func plainPrefix(s string, number func(string) (int64, bool)) (string, bool) {
 	lines := strings.Split(s, "\n")
 	// A carriage return is nothing, wherever it is; so it does not end a number.
@@ -91,16 +90,17 @@ func plainPrefix(s string, number func(string) (int64, bool)) (string, bool) {
 		}
 		for _, field := range clean(lines[v+1]) {
 			u, ok := number(field)
-			if edges++; edges > 10_000 {
-				return b.String(), false
-			}
 			if !ok {
 				return "", true
+			}
+			if edges++; edges > 10_000 {
+				return b.String(), false
 			}
 			fmt.Fprintf(&b, "%d>%d ", v, u)
 		}
 	}
-	return b.String(), false
+	behind := lines[min(n+1, int64(len(lines))):]
+	return b.String(), len(clean(strings.Join(behind, " "))) > 0
 }
 
 // FuzzFloats compares the reader of tables with strconv's.

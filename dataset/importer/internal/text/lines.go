@@ -54,7 +54,7 @@ func (l *Lines) Close() error { return l.f.Close() }
 
 // unpacking says what is wrong with a compressed file.
 func (l *Lines) unpacking(err error) error {
-	return fault.New(fault.ErrInput, "%s: cannot be unpacked: %v", l.name, err)
+	return fmt.Errorf("%s: %w", l.name, file.Unpacking(err))
 }
 
 // Next returns the next line, valid until the call after, or io.EOF.

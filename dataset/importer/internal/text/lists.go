@@ -18,11 +18,12 @@ import (
 // each node a line of its successors, separated by blanks; an empty line is a node without any.
 // Lines may be as long as a node has successors: they are not held.
 type Lists struct {
-	name  string
-	f     vfs.File
-	r     *bufio.Reader
-	nodes int64
-	at    int64 // the node whose successors are read
+	name   string
+	f      vfs.File
+	packed bool
+	r      *bufio.Reader
+	nodes  int64
+	at     int64 // the node whose successors are read
 }
 
 // OpenLists opens a file, also one that is gzipped, and reads the number of nodes.
@@ -35,9 +36,9 @@ func OpenLists(fsys vfs.FS, name string) (*Lists, error) {
 	if strings.HasSuffix(name, ".gz") {
 		z, err := gzip.NewReader(l.r)
 		if err != nil {
-			return nil, errors.Join(fault.New(fault.ErrInput, "%s: cannot be unpacked: %v", name, err), f.Close())
+			return nil, errors.Join(fmt.Errorf("%s: %w", name, file.Unpacking(err)), f.Close())
 		}
-		l.r = bufio.NewReaderSize(z, bufferBytes)
+		l.packed, l.r = true, bufio.NewReaderSize(z, bufferBytes)
 	}
 	n, end, err := l.number()
 	if err == nil && (n < 1 || end != '\n' && end != 0) {
@@ -76,7 +77,21 @@ func (l *Lists) Edge() (from, to int64, err error) {
 			return from, n, nil
 		}
 	}
-	return 0, 0, io.EOF
+	return 0, 0, l.end()
+}
+
+// end returns io.EOF if nothing but blank lines follows the last node's.
+func (l *Lists) end() error {
+	for {
+		switch n, end, err := l.number(); {
+		case err != nil:
+			return err
+		case n >= 0:
+			return fault.New(fault.ErrInput, "%s: it goes on behind the successors of %d nodes, which its first line says", l.name, l.nodes)
+		case end == 0:
+			return io.EOF
+		}
+	}
 }
 
 // number returns the next number of the line and the byte behind it, 0 at the end of the file,
@@ -88,8 +103,10 @@ func (l *Lists) number() (n int64, end byte, err error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			return n, 0, nil
+		case err != nil && l.packed:
+			return 0, 0, fmt.Errorf("%s: %w", l.name, file.Unpacking(err))
 		case err != nil:
-			return 0, 0, fault.New(fault.ErrInput, "%s: %v", l.name, err)
+			return 0, 0, fmt.Errorf("%s: %w", l.name, err)
 		case c >= '0' && c <= '9':
 			if n = max(n, 0); n > 1<<40 {
 				return 0, 0, fault.New(fault.ErrInput, "%s: node %d has a successor of more digits than any node", l.name, l.at)

@@ -9,7 +9,7 @@
 //	NAME/version     of the archive's layout
 //
 // Only the pickle is held in memory. Tensors are read as streams, from the range of the file that
-// they lie in. What the pickle says of a tensor is believed once it is checked against the record:
+// they lie in, and arrays of NumPy, whose elements are a part of the pickle, from there. What the pickle says of a tensor is believed once it is checked against the record:
 // shapes and strides are not negative, and reach no byte that is not the storage's.
 //
 // Files from before torch 1.6 are no archives, and are refused. Errors are of kind
@@ -42,13 +42,51 @@ type File struct {
 	root any
 }
 
+// limits are those of a pickle that arrays of NumPy may lie in as a whole.
+var limits = pickle.Limits{Bytes: 64 << 20, Values: pickle.Default.Values, Depth: pickle.Default.Depth}
+
 // Open reads the pickle of a file.
-func Open(fsys vfs.FS, name string) (_ *File, err error) {
-	return OpenLimited(fsys, name, pickle.Default)
+func Open(fsys vfs.FS, name string) (*File, error) { return openLimited(fsys, name, limits) }
+
+func openLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err error) {
+	t, err := openArchive(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := t.small(t.dir+pickleRecord, limits.Bytes)
+	if err == nil {
+		t.root, err = pickle.Load(text, limits)
+	}
+	if err != nil {
+		return nil, errors.Join(t.fail(err), t.Close())
+	}
+	return t, nil
 }
 
-// OpenLimited is Open with other limits for the pickle, which arrays of NumPy lie in as a whole.
-func OpenLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err error) {
+// Held returns what files of torch hold of memory while they are open: pickle.Memory, and the
+// bytes of pickles beyond pickle.Default, in which arrays of NumPy lie.
+func Held(fsys vfs.FS, names ...string) (int64, error) {
+	held := int64(pickle.Memory)
+	for _, name := range names {
+		t, err := openArchive(fsys, name)
+		if err != nil {
+			return 0, err
+		}
+		if e := t.entry(t.dir + pickleRecord); e.UncompressedSize64 <= uint64(limits.Bytes) {
+			held += max(int64(e.UncompressedSize64)-pickle.Default.Bytes, 0)
+		}
+		if err := t.Close(); err != nil {
+			return 0, err
+		}
+	}
+	return held, nil
+}
+
+// pickleRecord is the record with the pickle.
+const pickleRecord = "data.pkl"
+
+// openArchive opens a file and does not read its pickle.
+func openArchive(fsys vfs.FS, name string) (_ *File, err error) {
 	st, err := fsys.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -63,23 +101,15 @@ func OpenLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err e
 		return nil, err
 	}
 	t := &File{name: name, f: f, size: st.Size()}
-	defer func() {
-		if err != nil {
-			err = errors.Join(t.fail(err), f.Close())
-		}
-	}()
 	if t.zip, err = npz.OpenZip(f, t.size); err != nil {
-		return nil, bad("no archive of torch.save, or a truncated one (%v); a file from before torch 1.6 is none: load it with torch and save it again", err)
+		err = bad("no archive of torch.save, or a truncated one (%v); a file from before torch 1.6 is none: load it with torch and save it again", err)
+	} else {
+		err = t.readOrder()
 	}
-	if err := t.readOrder(); err != nil {
-		return nil, err
-	}
-	text, err := t.small(t.dir+"data.pkl", limits.Bytes)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(t.fail(err), f.Close())
 	}
-	t.root, err = pickle.Load(text, limits)
-	return t, err
+	return t, nil
 }
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
@@ -99,7 +129,7 @@ func (t *File) Root() any { return t.root }
 // readOrder finds what the names of records begin with, and refuses big-endian elements.
 func (t *File) readOrder() error {
 	for _, e := range t.zip.File {
-		if dir, ok := strings.CutSuffix(e.Name, "data.pkl"); ok && (dir == "" || strings.Count(dir, "/") == 1 && strings.HasSuffix(dir, "/")) {
+		if dir, ok := strings.CutSuffix(e.Name, pickleRecord); ok && (dir == "" || strings.Count(dir, "/") == 1 && strings.HasSuffix(dir, "/")) {
 			t.dir = dir
 			if t.entry(dir+"byteorder") == nil {
 				return nil

@@ -72,3 +72,8 @@ hetero["paper"].x = torch.rand(3, 2)
 hetero["paper", "cites", "paper"].edge_index = torch.tensor([[0, 1], [1, 2]])
 InMemoryDataset.save([hetero], path("hetero.pt"))
 InMemoryDataset.save([graph(5), graph(6)], path("two.pt"))
+
+# Arrays of NumPy where tensors are.
+data = graph()
+golden("arrays", data)
+InMemoryDataset.save([Data(**{key: value.numpy() for key, value in data.to_dict().items()})], path("arrays.pt"))

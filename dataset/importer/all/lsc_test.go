@@ -1,0 +1,107 @@
+package all_test
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/importertest"
+)
+
+// pickled is a pickle of a dictionary of strings and what else stands for values, in pickle too.
+func pickled(items ...string) string {
+	s := "\x80\x02}("
+	for i, item := range items {
+		if i%2 == 0 {
+			item = "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(item)))) + item
+		}
+		s += item
+	}
+	return s + "u."
+}
+
+// array is the pickle of an array of NumPy, of as many bytes.
+func array(dtype, bytes string) string {
+	return "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K" + string(rune(len(bytes)/8)) + "\x85cnumpy\ndtype\nU\x02" + dtype +
+		"\x89\x88\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89B" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(bytes)))) + bytes + "tb"
+}
+
+func number(n int64) string {
+	return "\x8a\x08" + string(binary.LittleEndian.AppendUint64(nil, uint64(n)))
+}
+
+// ids is an array of node ids.
+func ids(v ...int64) string {
+	var b []byte
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, uint64(x))
+	}
+	return array("i8", string(b))
+}
+
+// TestMAG240MRefuses changes one file of a good set at a time.
+func TestMAG240MRefuses(t *testing.T) {
+	torch := func(items ...string) []byte { return importertest.Torch(t, pickled(items...)) }
+	const cites, features, labels = "processed/paper___cites___paper/edge_index.npy", "processed/paper/node_feat.npy", "processed/paper/node_label.npy"
+	counts := []string{"paper", number(13), "author", number(7), "institution", number(3)}
+	sets := func(train string) []byte { return torch("train", train, "valid", ids(1), "test", ids(2)) }
+	for _, c := range []struct {
+		what, file string
+		content    []byte // nil: no such file
+		task       string
+		says       []string
+	}{
+		{"unchanged meta.pt, fewer classes", "meta.pt", torch(append(counts, "num_classes", number(2))...), "", []string{"node_label.npy", "there are 2 classes"}},
+		{"no dictionary", "meta.pt", importertest.Torch(t, "\x80\x02]."), "", []string{"meta.pt", "no dictionary of types"}},
+		{"os.system", "meta.pt", importertest.Torch(t, "\x80\x02cos\nsystem\nU\x02ls\x85R."), "", []string{"meta.pt", `"os.system"`}},
+		{"a type without a number", "meta.pt", torch("paper", "N"), "", []string{"meta.pt: entry 0 is no name with a number"}},
+		{"a number for a name", "meta.pt", importertest.Torch(t, "\x80\x02}(K\x01K\x02u."), "", []string{"entry 0 is no name"}},
+		{"a type that leaves the directory", "meta.pt", torch("../paper", number(13)), "", []string{`"../paper" is no name of a type`}},
+		{"a type that is the directory", "meta.pt", torch(".", number(13)), "", []string{`"." is no name of a type`}},
+		{"negative papers", "meta.pt", torch("paper", number(-13)), "", []string{"-13 nodes"}},
+		{"2⁶³ papers", "meta.pt", torch("paper", number(1<<63-1)), "", []string{"9223372036854775807 nodes"}},
+		{"2³³ papers", "meta.pt", torch("paper", number(1<<33)), "", []string{"32-bit"}},
+		{"no nodes", "meta.pt", torch("paper", number(0)), "", []string{"a graph of 0 nodes"}},
+		{"classes of a bomb", "meta.pt", torch(append(counts, "num_classes", number(1<<40))...), "", []string{"1099511627776 classes"}},
+		{"no such type", "meta.pt", torch("paper", number(13), "author", number(7)), "", []string{"author___affiliated_with___institution join types of which there are no nodes"}},
+		{"other papers", "meta.pt", torch("paper", number(12), "author", number(7), "institution", number(3)), "", []string{"node_feat.npy: features of 13 nodes, there are 12"}},
+		{"no meta.pt", "meta.pt", nil, "", []string{"none of the formats' signs"}},
+		{"no sets", "split_dict.pt", nil, "", []string{"split_dict.pt is missing"}},
+		{"no dictionary of sets", "split_dict.pt", importertest.Torch(t, "\x80\x02N."), "", []string{"split_dict.pt: it holds no dictionary of sets"}},
+		{"no training set", "split_dict.pt", torch("valid", ids(1), "test", ids(2)), "", []string{`split_dict.pt has no set "train", but valid, test`}},
+		{"no test set", "split_dict.pt", torch("train", ids(0), "valid", ids(1)), "", []string{`no set "test-whole"`}},
+		{"a set of objects", "split_dict.pt", sets(array("O8", "12345678")), "", []string{"split_dict.pt: train", `type "<O8"`}},
+		{"a set of floats", "split_dict.pt", sets(array("f8", "12345678")), "", []string{"split_dict.pt: train", "float64"}},
+		{"a set of a number", "split_dict.pt", sets(number(1)), "", []string{"split_dict.pt: train", "a tensor is needed where it has 1"}},
+		{"a paper of 2⁶⁴", "split_dict.pt", sets(array("u8", "\xff\xff\xff\xff\xff\xff\xff\xff")), "", []string{"split_dict.pt: train", "too large"}},
+		{"a negative paper", "split_dict.pt", sets(ids(-1)), "", []string{"split_dict.pt: train: node -1 of 13"}},
+		{"a paper beyond", "split_dict.pt", sets(ids(13)), "", []string{"split_dict.pt: train: node 13 of 13"}},
+		{"overlapping sets", "split_dict.pt", sets(ids(2)), "", []string{"split_dict.pt: test: the splits overlap"}},
+		{"a challenge that is not there", "split_dict.pt", sets(ids(0)), "test-challenge", []string{`no set "test-challenge", but train, valid, test`}},
+		{"edges as pairs", cites, importertest.NPY("(3, 2)", make([]int64, 6)), "", []string{"edge_index.npy", "shape (2, E), not int64 of shape (3, 2)"}},
+		{"edges of floats", cites, importertest.NPY("(2, 3)", make([]float32, 6)), "", []string{"edge_index.npy", "not float32"}},
+		{"an edge that leaves its type", cites, importertest.NPY("(2, 2)", []int64{0, 1, 2, 13}), "", []string{"paper___cites___paper", "from 1 to 13 leaves the graph of 13 and 13"}},
+		{"a negative edge", cites, importertest.NPY("(2, 2)", []int64{0, -1, 2, 3}), "", []string{"from -1 to 3 leaves"}},
+		{"edges of a bomb", cites, headed("<i8", "(2, 1152921504606846975)"), "", []string{"edge_index.npy"}},
+		{"edges that end", cites, headed("<i8", "(2, 100)"), "", []string{"edge_index.npy: truncated"}},
+		{"no edges", cites, nil, "", []string{"edge_index.npy is missing"}},
+		{"features by columns", features, importertest.NPYOrder("(13, 6)", true, make([]float32, 78)), "", []string{"node_feat.npy", "fortran_order"}},
+		{"labels of others", labels, importertest.NPY("(12,)", make([]float32, 12)), "", []string{"node_label.npy: labels of 12 nodes, there are 13"}},
+		{"no labels", labels, nil, "", []string{"0 types of nodes have a node_label.npy"}},
+	} {
+		dir := filepath.Join(t.TempDir(), "set")
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "ogb", "mag240m_kddcup2021"))); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, filepath.FromSlash(c.file))
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if c.content != nil {
+			importertest.Save(t, name, c.content)
+		}
+		refused(t, c.what, importer.Options{Sources: []string{dir}, Reading: importer.Reading{Task: c.task}}, c.says...)
+	}
+}

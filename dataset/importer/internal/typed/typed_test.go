@@ -1,0 +1,162 @@
+package typed_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/typed"
+	"diskgnn/internal/fault"
+)
+
+// TestNumber numbers five authors, no venues and three papers.
+func TestNumber(t *testing.T) {
+	types, err := typed.Number("set", []typed.Type{{"venue", 0}, {"paper", 3}, {"author", 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if types.Nodes != 8 || types.Offsets != "author:0 paper:5 venue:8" || types.All[1].Name != "paper" {
+		t.Errorf("%+v", types)
+	}
+	if at, err := types.Labelled("paper"); err != nil || at != (typed.Span{First: 5, Count: 3}) {
+		t.Errorf("papers: %+v, %v", at, err)
+	}
+	var r typed.Relation
+	if err := types.Join(&r, "author__writes__paper", "__"); err != nil || r.Src != (typed.Span{First: 0, Count: 5}) || r.Dst != (typed.Span{First: 5, Count: 3}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for what, err := range map[string]error{
+		`set: labels of the type "x"`:                   second(types.Labelled("x")),
+		"x__by__paper join types of which there are no": types.Join(&r, "x__by__paper", "__"),
+		"paper__by__x join types of which there are no": types.Join(&r, "paper__by__x", "__"),
+		`"paper__paper" is no HEAD__RELATION__TAIL`:     types.Join(&r, "paper__paper", "__"),
+		`"a__b__c__d" is no HEAD__RELATION__TAIL`:       types.Join(&r, "a__b__c__d", "__"),
+		`3 nodes of type "a", or two`:                   number(typed.Type{"a", 1}, typed.Type{"a", 3}),
+		`-1 nodes of type "a"`:                          number(typed.Type{"a", -1}),
+		`9223372036854775807 nodes of type "a"`:         number(typed.Type{"a", 1<<63 - 1}),
+		"a graph of 0 nodes":                            number(typed.Type{"a", 0}),
+		"32-bit":                                        number(typed.Type{"a", 1 << 32}, typed.Type{"b", 1}),
+	} {
+		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v; want bad input that says %q", err, what)
+		}
+	}
+	for name, want := range map[string]bool{"paper": true, "field of study": true, "a..b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "/": false} {
+		if typed.IsName(name) != want {
+			t.Errorf("%q is a name: %v", name, !want)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func number(types ...typed.Type) error { return second(typed.Number("set", types)) }
+
+// pairs yields edges one at a time.
+type pairs [][2]int64
+
+func (p *pairs) Next(dst, src []int64) (int, error) {
+	if len(*p) == 0 {
+		return 0, nil
+	}
+	src[0], dst[0] = (*p)[0][0], (*p)[0][1]
+	*p = (*p)[1:]
+	return 1, nil
+}
+
+func (*pairs) Close() error { return nil }
+
+// TestRead moves the edges of three authors and two papers to where these are.
+func TestRead(t *testing.T) {
+	read := func(n int64, p pairs) (string, error) {
+		r := typed.Relation{Name: "writes", Edges: n, Open: func() (edges.Pairs, error) { return &p, nil }, Src: typed.Span{First: 10, Count: 3}, Dst: typed.Span{First: 20, Count: 2}}
+		var got []string
+		err := r.Read(t.Context(), func(dst, src []int64) error {
+			for i := range dst {
+				got = append(got, fmt.Sprint(src[i], ">", dst[i]))
+			}
+			return nil
+		})
+		return strings.Join(got, " "), err
+	}
+	if got, err := read(2, pairs{{0, 1}, {2, 0}}); err != nil || got != "10>21 12>20" {
+		t.Errorf("%s, %v", got, err)
+	}
+	for what, c := range map[string]struct {
+		n int64
+		p pairs
+	}{
+		"from 3 to 0 leaves the graph of 3 and 2": {1, pairs{{3, 0}}},
+		"from 0 to 2 leaves":                      {1, pairs{{0, 2}}},
+		"from -1 to 0 leaves":                     {1, pairs{{-1, 0}}},
+		"from 0 to -1 leaves":                     {1, pairs{{0, -1}}},
+		"other than the 2 edges":                  {2, pairs{{0, 0}}},
+		"other than the 1 edges":                  {1, pairs{{0, 0}, {0, 0}}},
+	} {
+		if _, err := read(c.n, c.p); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) || !strings.HasPrefix(err.Error(), "writes: ") {
+			t.Errorf("%v; want bad input that says %q", err, what)
+		}
+	}
+}
+
+// counting yields rows whose elements are 1 + their row.
+type counting struct{ row, dim, left int64 }
+
+func (c *counting) Next(values []float32) error {
+	for i := range values {
+		values[i] = float32(1 + c.row + int64(i)/c.dim)
+	}
+	n := int64(len(values)) / c.dim
+	if c.row, c.left = c.row+n, c.left-n; c.left < 0 {
+		return errors.New("rows behind the last")
+	}
+	return nil
+}
+
+func (*counting) Close() error { return nil }
+
+// TestRows reads rows in pieces, and compares them with a table. Nothing is opened for zeros.
+func TestRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.Int64Range(0, 9), 3, 3).Draw(t, "before, of the type, after")
+		dim := rapid.Int64Range(1, 4).Draw(t, "dim")
+		at, nodes := typed.Span{First: sizes[0], Count: sizes[1]}, sizes[0]+sizes[1]+sizes[2]
+		first := rapid.Int64Range(0, nodes).Draw(t, "first")
+		end := rapid.Int64Range(first, nodes).Draw(t, "end")
+		opened := 0
+		rows := typed.Rows(nodes, int(dim), at, first, func(row int64) (importer.RowStream, error) {
+			opened++
+			return &counting{row, dim, at.Count - row}, nil
+		})
+		var got []float32
+		for v := first; v < end; {
+			n := rapid.Int64Range(1, end-v).Draw(t, "rows")
+			values := slices.Repeat([]float32{-1}, int(n*dim))
+			if err := rows.Next(values); err != nil {
+				t.Fatal(err)
+			}
+			got, v = append(got, values...), v+n
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var want []float32
+		needed := 0
+		for v := first; v < end; v++ {
+			x := float32(0)
+			if v >= at.First && v < at.First+at.Count {
+				x, needed = float32(1+v-at.First), 1
+			}
+			want = append(want, slices.Repeat([]float32{x}, int(dim))...)
+		}
+		if !slices.Equal(got, want) || opened != needed {
+			t.Errorf("%v, opened %d times; want %v, %d", got, opened, want, needed)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package ogb
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/torchfile"
+	"diskgnn/dataset/importer/internal/typed"
+	"diskgnn/internal/fault"
+)
+
+// What MAG240M has beside processed.
+const (
+	metaFile  = "meta.pt"
+	splitFile = "split_dict.pt"
+)
+
+// testSets are the sets of split_dict.pt to test with, of which the first that is there is taken
+// unless --task names one.
+var testSets = []string{"test-whole", "test"}
+
+// openLSC opens MAG240M, of OGB's large-scale challenge.
+func (s *source) openLSC() error {
+	types, err := s.readMeta()
+	if err != nil {
+		return err
+	}
+	labelled, err := s.typeWithLabels(types)
+	if err != nil {
+		return err
+	}
+	all, err := s.setTypes(types, labelled)
+	if err != nil {
+		return err
+	}
+	var found importer.Problems
+	found.Add(s.findRelations(all))
+	s.label = s.processed(labelled, "node_label.npy")
+	s.feat = s.processed(labelled, "node_feat.npy")
+	found.Add(s.readSets())
+	return found.Err()
+}
+
+// readMeta returns how many nodes there are of each type: meta.pt is a dictionary of these, and of
+// num_classes.
+func (s *source) readMeta() (types []typed.Type, err error) {
+	name := filepath.Join(s.dir, metaFile)
+	s.also = append(s.also, name)
+	f, err := torchfile.Open(s.fs, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	d, ok := torchfile.Dict(f.Root())
+	if !ok {
+		return nil, fault.New(fault.ErrInput, "%s: it holds no dictionary of types and their nodes", name)
+	}
+	for i, k := range d.Keys {
+		key, ok := k.(string)
+		n, ok2 := torchfile.Int(d.Values[i])
+		switch {
+		case !ok || !ok2:
+			return nil, fault.New(fault.ErrInput, "%s: entry %d is no name with a number", name, i)
+		case key == "num_classes":
+			if n < 1 || n > dataset.MaxTargets {
+				return nil, fault.New(fault.ErrInput, "%s: %d classes", name, n)
+			}
+			s.sh.Classes = int(n)
+		case !typed.IsName(key):
+			return nil, fault.New(fault.ErrInput, "%s: %.80q is no name of a type", name, key)
+		default:
+			types = append(types, typed.Type{Name: key, Count: n})
+		}
+	}
+	return types, nil
+}
+
+// path is that of a file in processed.
+func (s *source) path(name ...string) string {
+	return filepath.Join(append([]string{s.dir, "processed"}, name...)...)
+}
+
+// processed opens an array in processed.
+func (s *source) processed(name ...string) func() (matrix.Matrix, error) {
+	path := s.path(name...)
+	s.also = append(s.also, path)
+	return func() (matrix.Matrix, error) { return matrix.Open(s.fs, matrix.Spec{Path: path}) }
+}
+
+// typeWithLabels returns the only type of nodes that has labels.
+func (s *source) typeWithLabels(types []typed.Type) (string, error) {
+	var found []string
+	for _, t := range types {
+		if exists(s.fs, s.path(t.Name, "node_label.npy")) {
+			found = append(found, t.Name)
+		}
+	}
+	if len(found) != 1 {
+		return "", fault.New(fault.ErrInput, "%s: %d types of nodes have a node_label.npy (%s): one is needed", s.path(), len(found), strings.Join(found, ", "))
+	}
+	return found[0], nil
+}
+
+// findRelations adds the types of edges, whose directories lie in processed.
+func (s *source) findRelations(all *typed.Types) error {
+	names, err := s.fs.List(s.path())
+	if err != nil {
+		return fmt.Errorf("list %s: %w", s.path(), err)
+	}
+	slices.Sort(names)
+	var found importer.Problems
+	for _, name := range names {
+		if !strings.Contains(name, separator) {
+			continue
+		}
+		r, err := s.twoRows(s.path(name, "edge_index.npy"))
+		if err == nil {
+			err = s.addRelation(name, all, r)
+		}
+		found.Add(err)
+	}
+	if len(s.rels) == 0 && len(found) == 0 {
+		return fault.New(fault.ErrInput, "%s has no edges, in directories like author___writes___paper", s.path())
+	}
+	return found.Err()
+}
+
+// twoRows returns the edges of a .npy file of shape (2, E).
+func (s *source) twoRows(name string) (r relation, err error) {
+	s.also = append(s.also, name)
+	r.Name = name
+	open := func() (*npz.Array, error) { return npz.Open(s.fs, name) }
+	a, err := open()
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+		return r, a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+	}
+	fortran := a.Fortran
+	r.Edges = a.Shape[1]
+	r.Open = func() (edges.Pairs, error) {
+		if !fortran {
+			return edges.TwoRows(open)
+		}
+		a, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return edges.Interleave(npz.NewInts(a)), nil
+	}
+	return r, nil
+}
+
+// readSets finds the sets of split_dict.pt: a dictionary of arrays by name.
+func (s *source) readSets() (err error) {
+	name := filepath.Join(s.dir, splitFile)
+	s.also = append(s.also, name)
+	f, err := torchfile.Open(s.fs, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	d, ok := torchfile.Dict(f.Root())
+	if !ok {
+		return fault.New(fault.ErrInput, "%s: it holds no dictionary of sets", name)
+	}
+	has := func(key string) bool { _, ok := d.Get(key); return ok }
+	test := s.task
+	if test == "" {
+		test = testSets[max(slices.IndexFunc(testSets, has), 0)]
+	} else {
+		s.sh.Reading["task"] = test
+	}
+	for i, key := range []string{"train", "valid", test} {
+		v, ok := d.Get(key)
+		if !ok {
+			var names []string
+			for _, k := range d.Keys {
+				if name, ok := k.(string); ok {
+					names = append(names, name)
+				}
+			}
+			return fault.New(fault.ErrInput, "%s has no set %q, but %.200s", name, key, strings.Join(names, ", "))
+		}
+		a, err := f.Array(v, key)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(a.Vector(-1), a.Close()); err != nil {
+			return err
+		}
+		s.splits[i] = split{name + ": " + key, func() (matrix.Matrix, error) { return s.set(name, key) }}
+	}
+	s.sh.Held, err = torchfile.Held(s.fs, name)
+	return err
+}
+
+// set opens an array of split_dict.pt.
+func (s *source) set(name, key string) (matrix.Matrix, error) {
+	a, err := torchfile.Array(s.fs, name, key, func(root any) (any, error) {
+		d, _ := torchfile.Dict(root)
+		if d == nil {
+			return nil, fault.New(fault.ErrInput, "it holds no dictionary of sets")
+		}
+		v, _ := d.Get(key)
+		return v, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return matrix.FromArray(a)
+}

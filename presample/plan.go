@@ -1,0 +1,196 @@
+package presample
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
+)
+
+// plannedBatches is how many batches of training, and of evaluation, a plan draws.
+const plannedBatches = 3
+
+// Plan says what a sampling would take; of a shard, all figures are its own. The JSON keys
+// are stable.
+type Plan struct {
+	Epochs       int `json:"epochs"`
+	TrainBatches int `json:"train_batches"` // of all epochs
+	ValidBatches int `json:"valid_batches"`
+	TestBatches  int `json:"test_batches"`
+
+	// Measured is how many batches of training were drawn, and the next are their means.
+	Measured   int     `json:"measured_batches"`
+	InputNodes float64 `json:"batch_input_nodes"`
+	Edges      float64 `json:"batch_edges"`
+	BatchBytes float64 `json:"batch_bytes"`
+
+	Workers     int    `json:"workers"`      // that would draw the batches of training
+	Table       string `json:"table"`        // what would number nodes: array or hash
+	MemoryBytes int64  `json:"memory_bytes"` // held at most, if no batch is twice as large as those drawn
+
+	DiskBytes int64 `json:"disk_bytes"` // of the directory
+	FreeBytes int64 `json:"free_bytes"` // where it would be made
+
+	// Of an epoch of training: what is written, and how long the workers draw.
+	EpochBytes   int64   `json:"epoch_bytes"`
+	EpochSeconds float64 `json:"epoch_seconds"`
+
+	VerifySeconds float64 `json:"verify_seconds"` // that checking the dataset took
+	Seconds       float64 `json:"seconds"`        // of the sampling: checking, and drawing all batches
+}
+
+// MakePlan says what Run would take with the options, measured on a few batches that it draws
+// at equal distances. It checks the dataset as Run does, and writes nothing.
+func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
+	s, err := begin(vfs.ReadOnly(fsys), o, rep)
+	if err != nil {
+		return Plan{}, err
+	}
+	p, err := s.plan(ctx)
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan: %w", err)
+	}
+	return p, nil
+}
+
+func (s *sampling) plan(ctx context.Context) (p Plan, err error) {
+	defer budget.LimitHeap(s.o.Memory, 0)()
+	where, err := vfs.Nearest(s.fs, s.out)
+	if err != nil {
+		return p, err
+	}
+	if p.FreeBytes, err = s.fs.Free(where); err != nil {
+		return p, err
+	}
+	if err := s.open(ctx); err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, s.topology.Close()) }()
+	phases, err := s.allot(ctx)
+	if err != nil {
+		return p, s.refused(err)
+	}
+	total := 0
+	for _, ph := range phases {
+		if n := ph.hi - ph.lo; n > 0 {
+			total += 1 + min(plannedBatches, n)
+		}
+	}
+	task := s.rep.Task("draw a few batches", int64(total), progress.Batches)
+	defer task.Done()
+	drawn := make([]drawn, len(phases))
+	for i := range phases {
+		if drawn[i], err = s.drawSome(ctx, &phases[i], task); err != nil {
+			return p, s.refused(err)
+		}
+	}
+	s.fill(&p, phases, drawn)
+	return p, nil
+}
+
+// drawn is what was found of the batches of a phase: sums over n of them.
+type drawn struct {
+	n                        int
+	inputNodes, edges, bytes int64
+	seconds                  float64 // of one worker
+	most                     sampler.Extent
+}
+
+// drawSome draws batches of a phase at equal distances, one after the other, after one that
+// only warms up.
+func (s *sampling) drawSome(ctx context.Context, p *phase, task progress.Task) (d drawn, err error) {
+	if p.lo >= p.hi {
+		return d, nil
+	}
+	by, err := s.newDrawer(p.allotment, p.fanout)
+	if err != nil {
+		return d, err
+	}
+	defer s.free(by)
+	var encoded mbfile.Encoded
+	draw := func(i int) error {
+		b, err := s.draw(ctx, by, i)
+		if err != nil {
+			return err
+		}
+		encoded.Encode(b)
+		s.seeds.Forget(i / s.seeds.Batches(sampler.Train))
+		task.Add(1)
+		d.most = larger(d.most, sampler.ExtentOf(b))
+		return nil
+	}
+	if err := draw(p.lo); err != nil {
+		return d, err
+	}
+	n := min(plannedBatches, p.hi-p.lo)
+	for k := range n {
+		began := time.Now()
+		if err := draw(p.lo + k*(p.hi-p.lo)/n); err != nil {
+			return d, err
+		}
+		d.n, d.seconds = d.n+1, d.seconds+time.Since(began).Seconds()
+		d.bytes += int64(len(encoded.Bytes))
+		d.inputNodes += int64(encoded.Nodes[0])
+		for _, e := range encoded.Edges {
+			d.edges += int64(e)
+		}
+	}
+	return d, nil
+}
+
+// larger returns an extent that covers both.
+func larger(a, b sampler.Extent) sampler.Extent {
+	return sampler.Extent{Nodes: max(a.Nodes, b.Nodes), Dst: max(a.Dst, b.Dst), Edges: max(a.Edges, b.Edges), Widest: max(a.Widest, b.Widest)}
+}
+
+// scale scales a sum over the drawn batches to so many.
+func (d *drawn) scale(sum float64, to int) float64 {
+	if d.n == 0 {
+		return 0
+	}
+	return sum / float64(d.n) * float64(to)
+}
+
+// fill completes the plan from what was drawn of training and of evaluation.
+func (s *sampling) fill(p *Plan, phases []phase, of []drawn) {
+	f, train := s.data.Facts(), &of[0]
+	within := func(from, to int) int { return max(min(s.hi, to)-max(s.lo, from), 0) }
+	l := &s.layout
+	p.Epochs = s.params.Epochs
+	p.TrainBatches, p.ValidBatches, p.TestBatches = within(0, l.Train), within(l.Train, l.Train+l.Valid), within(l.Train+l.Valid, l.Batches())
+	p.Measured = train.n
+	p.InputNodes, p.Edges, p.BatchBytes = train.scale(float64(train.inputNodes), 1), train.scale(float64(train.edges), 1), train.scale(float64(train.bytes), 1)
+	p.Workers, p.Table = s.res.Workers, s.res.Table
+	p.VerifySeconds = s.res.VerifySeconds
+
+	p.DiskBytes = s.layout.IndexBytes() + 4*f.Nodes // with the hotness
+	p.Seconds = p.VerifySeconds
+	p.MemoryBytes = s.o.Memory - s.room
+	var most int64
+	for i := range phases {
+		ph, d := &phases[i], &of[i]
+		if d.n == 0 {
+			continue
+		}
+		p.DiskBytes += int64(d.scale(float64(d.bytes), ph.hi-ph.lo))
+		p.Seconds += d.scale(d.seconds, ph.hi-ph.lo) / float64(ph.workers)
+		x := twice(d.most, sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, ph.fanout))
+		table := sampler.ArrayMemory(f.Nodes)
+		if ph.hash {
+			table = sampler.HashMemory(x.Nodes)
+		}
+		most = max(most, int64(ph.workers)*ph.need(x, table))
+	}
+	p.MemoryBytes = min(p.MemoryBytes+most, s.o.Memory)
+	if train.n > 0 {
+		perEpoch := float64(p.TrainBatches) / float64(p.Epochs)
+		p.EpochBytes = int64(train.scale(float64(train.bytes), 1) * perEpoch)
+		p.EpochSeconds = train.scale(train.seconds, 1) * perEpoch / float64(phases[0].workers)
+	}
+}

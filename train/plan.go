@@ -1,0 +1,228 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+)
+
+// plannedBatches is how many batches of training, and of validation, a plan computes.
+const plannedBatches = 3
+
+// Plan says what a run would take. The JSON keys are stable.
+type Plan struct {
+	Store  string `json:"store"`
+	IO     string `json:"io"`
+	Engine string `json:"engine"`
+
+	Epochs          int `json:"epochs"`
+	BatchesPerEpoch int `json:"batches_per_epoch"`
+	Measured        int `json:"measured_batches"` // of training, after one that was not measured
+
+	Slots       int   `json:"slots"`
+	MemoryBytes int64 `json:"memory_bytes"` // held at most
+	CacheRows   int64 `json:"cache_rows"`   // held of the rows, the GPU's included
+	CacheBytes  int64 `json:"cache_bytes"`  // in RAM
+	GPUBytes    int64 `json:"gpu_memory_bytes"`
+
+	DiskBytes int64 `json:"disk_bytes"` // of the run's directory at most
+	FreeBytes int64 `json:"free_bytes"` // where it would be made
+
+	PreloadBytes   int64   `json:"preload_bytes"` // read into the cache before the first step
+	PreloadSeconds float64 `json:"preload_seconds"`
+
+	// Of an epoch of training, by what the measured batches took: read from disk, of that used,
+	// and how long, if links overlap as well as they can.
+	EpochBytes   int64   `json:"epoch_bytes"`
+	UsefulBytes  int64   `json:"epoch_useful_bytes"`
+	EpochSeconds float64 `json:"epoch_seconds"`
+	// ValidSeconds is how long validating takes, as often as the run does.
+	ValidSeconds float64 `json:"valid_seconds"`
+
+	Links []LinkSeconds `json:"stages"`
+	// Bound names the link that the others wait for.
+	Bound string `json:"bound_stage"`
+
+	Seconds float64 `json:"seconds"` // of all epochs, with filling the cache
+}
+
+// LinkSeconds is the time that a link of the pipeline takes for a batch.
+type LinkSeconds struct {
+	Link    string  `json:"stage"`
+	Seconds float64 `json:"batch_seconds"`
+}
+
+// MakePlan says what Run would take with the options. It prepares a run as Run does, fills its
+// cache, and loads and computes a few batches, but keeps nothing and writes nothing.
+func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
+	g := newGPUDevice(0)
+	defer g.close()
+	return makePlan(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks})
+}
+
+func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Plan, error) {
+	switch {
+	case o.Resume:
+		return Plan{}, fault.New(fault.ErrUsage, "--plan is of a new run: leave --resume out")
+	case o.Replicas != 0 && o.Replicas != 1 || o.world() > 1:
+		return Plan{}, fault.New(fault.ErrUsage, "--plan is of a run of one process and one device: leave --rank and --gpus out; each rank takes as much memory, and computes its part of the batches")
+	}
+	o.planning, o.Record, o.CheckpointEvery = true, "", rundir.Interval{}
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Plan{}, err
+	}
+	free := int64(0)
+	where, err := vfs.Nearest(fsys, o.Out)
+	if err == nil {
+		free, err = fsys.Free(where)
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	var d drawing
+	defer d.close()
+	for {
+		plan, err := planOnce(ctx, vfs.ReadOnly(fsys), o, rep, p, &d)
+		if !d.again(err) {
+			plan.FreeBytes = free
+			return plan, planError(ctx, err)
+		}
+		rep.Logf("%v: making room for it", d.grown)
+	}
+}
+
+// planError says of an error what to do about it.
+func planError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case fault.EndedBy(ctx, err):
+		return fault.New(fault.ErrInterrupted, "interrupted; nothing was kept")
+	case errors.Is(err, syscall.EROFS):
+		return fault.New(fault.ErrUsage, "--plan writes nothing, and this store makes a file before it reads: train with it once, or plan with another --store (%v)", err)
+	}
+	return err
+}
+
+func planOnce(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing) (Plan, error) {
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), drawing: d}
+	defer r.close()
+	if err := r.prepare(ctx, p); err != nil {
+		return Plan{}, r.drawing.noRoom(r.remake(err), o.Out)
+	}
+	plan, err := r.measure(ctx)
+	return plan, r.remake(err)
+}
+
+// measure fills the cache, and trains and validates on a few batches.
+func (r *runner) measure(ctx context.Context) (p Plan, err error) {
+	t, err := r.newTrainer(r.replicas[0], nil)
+	if err != nil {
+		return p, err
+	}
+	defer t.close()
+	began := time.Now()
+	if p.PreloadBytes, err = r.store.Fill(ctx, t.schedule.next(), r.report); err != nil {
+		return p, ofPack(err)
+	}
+	p.PreloadSeconds = time.Since(began).Seconds()
+	if err := r.begin(ctx, t); err != nil {
+		return p, err
+	}
+	n := min(plannedBatches, max(1, t.schedule.items()-1))
+	warmUp := min(1, t.schedule.items()-n)
+	t.task = r.report.Task("train on a few batches", int64(warmUp+n), progress.Batches)
+	defer t.task.Done()
+	if err := t.setRate(); err != nil {
+		return p, err
+	}
+	if err := t.runSome(warmUp); err != nil {
+		return p, err
+	}
+	t.begin(0)
+	t.table = t.gpu.add(t.batches.Table())
+	if err := t.runSome(n); err != nil {
+		return p, err
+	}
+	if err := ctx.Err(); err != nil { // whole steps go on without it
+		return p, err
+	}
+	r.describe(&p, t, n)
+	if t.eval != nil && t.eval.valid > 0 {
+		scale := float64(r.facts.Valid) / float64(t.eval.valid)
+		began := time.Now()
+		if _, _, err := t.eval.validate(); err != nil {
+			return p, err
+		}
+		p.ValidSeconds = time.Since(began).Seconds() * scale
+	}
+	validated := (p.Epochs + r.options.ValidateEvery - 1) / r.options.ValidateEvery
+	p.Seconds = p.PreloadSeconds + float64(p.Epochs)*p.EpochSeconds + float64(validated)*p.ValidSeconds
+	return p, nil
+}
+
+// runSome trains on the next n batches.
+func (t *trainer) runSome(n int) error {
+	if err := t.batches.Run(n); err != nil {
+		return err
+	}
+	ran := time.Now()
+	err := t.settle()
+	t.tally(time.Since(ran))
+	return err
+}
+
+// describe fills in what the run holds, and what the n batches since the last look took.
+func (r *runner) describe(p *Plan, t *trainer, n int) {
+	o, s := &r.options, r.setup()
+	p.Store, p.IO, p.Engine = r.found.Name(), s.IO, s.Engine
+	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
+	p.Slots, p.MemoryBytes = s.Slots, r.plan.total
+	p.CacheRows, p.CacheBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.GPUBytes
+	p.DiskBytes = r.runBytes()
+
+	scale := float64(p.BatchesPerEpoch) / float64(n)
+	p.EpochBytes, p.UsefulBytes = int64(float64(t.now.BytesRead)*scale), int64(float64(t.now.UsefulBytes)*scale)
+	for _, l := range t.table.Links {
+		p.Links = append(p.Links, LinkSeconds{l.Link, l.Alone() / float64(n)})
+	}
+	p.Bound = t.table.Bound().Link
+	p.EpochSeconds = chained(t.table, n, p.BatchesPerEpoch, p.Slots)
+}
+
+// chained returns how long the chain takes for so many batches, if it took the table's times
+// for n of them: the slowest link is always at work, and the others add to it once. With
+// one slot nothing overlaps.
+func chained(t pipeline.Table, n, batches, slots int) float64 {
+	var all float64 // of a batch
+	for _, l := range t.Links {
+		all += l.Busy / float64(n) // which one worker does
+	}
+	if slots == 1 {
+		return all * float64(batches)
+	}
+	return all + t.Bound().Alone()/float64(n)*float64(batches-1)
+}
+
+// runBytes returns the most that the run's directory will have: the weights of two epochs, the
+// checkpoints that are kept and the one that is written, and lines and pictures of the epochs.
+func (r *runner) runBytes() int64 {
+	o := &r.options
+	n := int64(o.Epochs) * epochBytes
+	if r.engine() == nil {
+		return n
+	}
+	var weights int64
+	for _, p := range r.engine().Params() {
+		weights += 4 * int64(p.Len())
+	}
+	return n + 2*weights + int64(o.Keep+1)*r.plan.checkpoint(r.needs)
+}
