@@ -2,6 +2,7 @@ package train
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -53,11 +54,29 @@ func (o *Options) hashWeights(fsys vfs.FS) error {
 		return fmt.Errorf("--init-from %s: %w", given, err)
 	}
 	h := sha256.New()
-	_, err = io.Copy(h, io.NewSectionReader(f, 0, st.Size()))
+	if err = checkHead(f, st.Size()); err == nil {
+		_, err = io.Copy(h, io.NewSectionReader(f, 0, st.Size()))
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("--init-from %s: %w", given, err)
 	}
 	o.InitFrom = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// checkHead refuses a file that begins as no file of weights does, such as a large one of features,
+// before all of it is read.
+func checkHead(f io.ReaderAt, size int64) error {
+	var head [8]byte // the length of what precedes the data
+	if size < int64(len(head)) {
+		return fault.New(fault.ErrInput, "it is no file of safetensors")
+	}
+	if _, err := f.ReadAt(head[:], 0); err != nil {
+		return err
+	}
+	if n := binary.LittleEndian.Uint64(head[:]); n > min(headerBytes, uint64(size)) {
+		return fault.New(fault.ErrInput, "it is no file of safetensors")
+	}
 	return nil
 }
 

@@ -92,7 +92,7 @@ func TestOtherWeightsRefused(t *testing.T) {
 		"there is no convs.0.lin.weight":                          {fault.ErrInput, func(o *Options) { o.WeightsPath, o.Model = first.Out, "gcn" }},
 		"--init-from " + renamed + ": there is no ":               {fault.ErrInput, func(o *Options) { o.WeightsPath = renamed }},
 		"are not finite":                                          {fault.ErrInput, func(o *Options) { o.WeightsPath = nan }},
-		"safetensors: ":                                           {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("dataset/meta.json") }},
+		"meta.json: it is no file of safetensors":                 {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("dataset/meta.json") }},
 		"with --engine none there are no weights":                 {fault.ErrUsage, func(o *Options) { o.WeightsPath, o.Engine = first.Out, EngineNone }},
 		"--force removes it before training begins; give another": {fault.ErrUsage, func(o *Options) { o.WeightsPath, o.Out, o.Force = first.Out, first.Out, true }},
 	} {
