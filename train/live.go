@@ -78,7 +78,7 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, rep progres
 	}
 	store, _ := all.Choose(o.Store, o.places()) // which Validate has let pass
 	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
-		Topology: o.topology(), Choose: all.Divides(store), IO: hostIO(o.IO)}, rep)
+		FirstEpochs: o.first, Topology: o.topology(), Choose: all.Divides(store), IO: hostIO(o.IO)}, rep)
 	return d.source, err
 }
 

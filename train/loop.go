@@ -186,6 +186,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if !t.root() {
 		return t.follow()
 	}
+	t.checkpointLast()
 	isBest, err := t.judge()
 	if t.group != nil && t.group.Lost() == nil && fault.EndedBy(ctx, err) {
 		return errors.Join(t.checkpoint(), broadcast(t.group, &judged{Stop: true}), errStopped)
@@ -212,7 +213,9 @@ func (t *trainer) epoch(ctx context.Context) error {
 	t.monitor.Epoch(&t.now)
 	t.begin(t.now.Epoch + 1)
 	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true
-	if t.checkpointDue(0, true) {
+	if t.now.Epoch == t.schedule.epochs && t.dir.extensible {
+		t.fresh = false // what it goes on from comes before the last epoch was judged
+	} else if t.checkpointDue(0, true) {
 		if err := t.checkpoint(); err != nil {
 			return err
 		}
@@ -221,6 +224,21 @@ func (t *trainer) epoch(ctx context.Context) error {
 		return nil // the ranks stop after a step
 	}
 	return ctx.Err()
+}
+
+// checkpointLast leaves a checkpoint of the last epoch before it is judged, from which the run goes
+// on to more epochs as if it had been begun with them: the last epoch may be validated for the only
+// reason that it is the last. The run does without it, where it cannot be written.
+func (t *trainer) checkpointLast() {
+	if t.engine == nil || t.now.Epoch != t.schedule.epochs-1 || t.options.Bound() != "" {
+		return
+	}
+	if err := t.checkpoint(); err != nil {
+		_ = t.dir.Checkpoints().Remove() // the part of it, whose room the weights may need
+		t.report.Logf("no checkpoint of the last epoch, from which the run could be made longer: %v", err)
+		return
+	}
+	t.dir.extensible = true
 }
 
 // follow takes over what rank 0 says of the epoch, and begins the next.

@@ -59,7 +59,11 @@ type Options struct {
 	// Reduce is where gradients of several ranks are summed; "" means auto.
 	Reduce string
 
-	recipe.Recipe // what decides the weights
+	recipe.Recipe // what decides the weights; of InitFrom see WeightsPath
+
+	// WeightsPath names the file of weights that training begins with, or the run whose best ones
+	// they are; "": the seed draws them. Where it is given, Recipe.InitFrom follows from it.
+	WeightsPath string
 
 	RAMCache *budget.Size // nil: as much of what the pack holds as hot as Memory allows
 	// CachePolicy is what decides which rows the RAM cache of a store holds that reads rows
@@ -109,6 +113,7 @@ type Options struct {
 	// resumed, where they decide its result, and it keeps the others of them.
 	Given []string
 
+	first    int       // epochs that a run which goes on was begun with; 0: it is begun now
 	planning bool      // a few batches are computed, nothing is written
 	apart    bool      // the ranks' gradients are summed on the host
 	reducing *reducing // what sums them on their devices; nil: NCCL
@@ -179,6 +184,8 @@ func (o *Options) Validate() error {
 		return usage("--record: the store %s reads by page faults, of which nothing is known; simulate drives has them of samples", store)
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
+	case o.InitFrom != "" && o.Engine == EngineNone:
+		return usage("--init-from: with --engine none there are no weights")
 	case o.Resume && o.Force:
 		return usage("--resume and --force: go on with the run, or replace it")
 	case o.Keep < 1 || o.CheckpointEvery.Batches < 0 || o.CheckpointEvery.Time < 0:

@@ -109,7 +109,7 @@ func shareEarlier(g *collective.Group, o *Options, was *rundir.File) (*rundir.Fi
 		if short.Result != nil {
 			done := *short.Result
 			epochs, done.Epochs = done.Epochs, nil
-			if short.Result = nil; was.State == rundir.StateFinished {
+			if short.Result = nil; o.done(was) {
 				e.Done = &done
 			}
 		}

@@ -72,11 +72,28 @@ func (o *Options) recall(was *rundir.File) error {
 			o.Store = cmp.Or(was.Store, all.Auto)
 		}
 	}
+	if o.WeightsPath == "" {
+		o.WeightsPath = was.WeightsPath
+	}
 	if o.Engine == EngineAuto {
 		o.Engine = was.Setup.Engine
 	}
 	var differ []string
+	o.first = cmp.Or(was.FirstEpochs, was.Params.Epochs)
+	if was.FirstEpochs < 0 || was.FirstEpochs > was.Params.Epochs {
+		return fault.New(fault.ErrCorrupt, "it was begun with %d of %d epochs", was.FirstEpochs, was.Params.Epochs)
+	}
 	for _, d := range o.Recipe.Recall(&was.Params.Recipe, o.Given) {
+		if o.longer(was) && d.Flag == "epochs" {
+			if err := o.checkLonger(was); err != nil {
+				return err
+			}
+			continue
+		}
+		if d.Flag == "init-from" {
+			differ = append(differ, o.otherWeights(was))
+			continue
+		}
 		differ = append(differ, d.String())
 	}
 	if !o.gave("engine") {
@@ -93,6 +110,39 @@ func (o *Options) recall(was *rundir.File) error {
 	o.prefer(&was.Preferences)
 	o.EnsureDefaults() // of what earlier versions of this program had no option for
 	return nil
+}
+
+// otherWeights says that a run began with other weights than are given now.
+func (o *Options) otherWeights(was *rundir.File) string {
+	if was.Params.InitFrom == "" {
+		return fmt.Sprintf("--init-from %s was given, it began with weights that --seed draws", o.WeightsPath)
+	}
+	return fmt.Sprintf("--init-from %s was given, it began with another file, %s", o.WeightsPath, was.WeightsPath)
+}
+
+// longer tells whether a run that goes on is to have more epochs than it had.
+func (o *Options) longer(was *rundir.File) bool {
+	return o.gave("epochs") && o.Epochs > was.Params.Epochs
+}
+
+// done tells whether a run that was there is finished, and nothing is wanted of it. One that stopped
+// early would have done so with any more epochs.
+func (o *Options) done(was *rundir.File) bool {
+	return was.State == rundir.StateFinished && was.Result != nil && (was.Result.StoppedEarly || !o.longer(was))
+}
+
+// checkLonger refuses to make a run longer that would have been another from the first step on, had
+// it been begun with as many epochs.
+func (o *Options) checkLonger(was *rundir.File) error {
+	r := &was.Params.Recipe
+	why := r.Bound()
+	if r.Live() && r.Dry() > float64(o.first) && !inputOrderFree(&was.Params.Network, &was.Setup.Info) {
+		why = "all epochs are drawn before training, and how nodes are numbered by that decides last bits (--dry-epochs, --layer-order)"
+	}
+	if why == "" {
+		return nil
+	}
+	return fault.New(fault.ErrUsage, "%s cannot be made longer than its %d epochs: %s; train another run of %d epochs, which may begin with its weights: --init-from %s", o.Out, was.Params.Epochs, why, o.Epochs, o.Out)
 }
 
 // sameDrawing refuses to draw batches while training where the run's were drawn before, and

@@ -31,6 +31,9 @@ func (r *runner) resume(file rundir.File) (err error) {
 	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
 		return err
 	}
+	if had := r.was.Params.Epochs; r.options.Epochs > had {
+		r.report.Logf("%s had %d epochs: it goes on to %d", r.options.Out, had, r.options.Epochs)
+	}
 	r.from.restore(&r.result)
 	r.began = r.began.Add(-r.from.earlier())
 	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
@@ -76,9 +79,16 @@ func (d *runDir) reopen(was *rundir.File, limits limits, rep progress.Reporter) 
 	if err != nil {
 		return nil, err
 	}
+	if c == nil && was.State == rundir.StateFinished {
+		return nil, fault.New(fault.ErrInput, "%s is finished, and has no checkpoint from which it could be made longer: train another run, which may begin with its weights: --init-from %s", d.Path, d.Path)
+	}
 	if c == nil {
 		rep.Logf("%s has no checkpoint yet: training begins anew", d.Path)
 		return nil, d.Clear(true)
+	}
+	// Earlier versions of this program leave one that follows the judgement of the last epoch.
+	if p, had := &d.File.Params, was.Params.Epochs; p.Epochs > had && c.at.Epoch == had && had%p.ValidateEvery != 0 {
+		return nil, fault.New(fault.ErrInput, "%s cannot be made longer: its checkpoint follows the last of its %d epochs, which was validated for being the last; train another run, which may begin with its weights: --init-from %s", d.Path, had, d.Path)
 	}
 	d.File.Format, d.File.State, d.File.Begun, d.File.Resumed = rundir.Format, rundir.StateRunning, was.Begun, was.Resumed+1
 	if err := d.Save(); err != nil {

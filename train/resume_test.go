@@ -38,10 +38,11 @@ func (w *world) ending(out string) ending {
 	if f.State != rundir.StateFinished {
 		w.t.Fatalf("%s is %s: %s", out, f.State, f.Error)
 	}
-	for _, name := range []string{rundir.CheckpointsDir, rundir.LockFile} {
-		if _, err := os.Stat(filepath.Join(out, name)); err == nil {
-			w.t.Errorf("%s: %s is left", out, name)
-		}
+	if _, err := os.Stat(filepath.Join(out, rundir.LockFile)); err == nil {
+		w.t.Errorf("%s: the lock is left", out)
+	}
+	if kept, err := os.ReadDir(filepath.Join(out, rundir.CheckpointsDir)); err == nil && (len(kept) != 1 || f.Params.Bound() != "" || f.Result.StoppedEarly) {
+		w.t.Errorf("%s: %v are left", out, kept)
 	}
 	return ending{string(w.file(out, rundir.WeightsFile)), string(w.file(out, rundir.FinalFile)), traintest.WithoutTimes(w.t, w.file(out, rundir.MetricsFile)),
 		f.Result.BestEpoch, fmt.Sprint(f.Result.ValidAccuracy), fmt.Sprint(f.Result.TestAccuracy)}
@@ -268,7 +269,7 @@ func TestResumeRefuses(t *testing.T) {
 		"--resume and --force":                          {fault.ErrUsage, func(o *Options) { o.Force = true }},
 		"--model gcn was given, it is sage":             {fault.ErrExists, given("model", func(o *Options) { o.Model = "gcn" })},
 		"--hidden 9 was given, it is 8":                 {fault.ErrExists, given("hidden", func(o *Options) { o.Hidden = 9 })},
-		"--epochs 4 was given, it is 3":                 {fault.ErrExists, given("epochs", func(o *Options) { o.Epochs = 4 })},
+		"--epochs 2 was given, it is 3":                 {fault.ErrExists, given("epochs", func(o *Options) { o.Epochs = 2 })},
 		"--lr 0.5 was given, it is 0.01":                {fault.ErrExists, given("lr", func(o *Options) { o.LR = 0.5 })},
 		"--dropout 0 was given, it is 0.5":              {fault.ErrExists, given("dropout", func(o *Options) { o.Dropout = 0 })},
 		"--metric f1 was given, it is accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = recipe.MetricF1 })},
@@ -322,9 +323,9 @@ func TestResumeRefuses(t *testing.T) {
 	if err != nil || again.State != rundir.ResultDone || again.TestAccuracy != r.TestAccuracy || len(again.Epochs) != 3 {
 		t.Errorf("a finished run: %+v, %v", again, err)
 	}
-	o.Given, o.Epochs = []string{"epochs"}, 9
+	o.Given, o.Epochs = []string{"epochs"}, 2
 	if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrExists) {
-		t.Errorf("a finished run, with more epochs: %v", err)
+		t.Errorf("a finished run, with fewer epochs: %v", err)
 	}
 }
 

@@ -119,6 +119,9 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 
 func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group, live *monitor.Monitor) (rundir.Result, error) {
 	o.EnsureDefaults()
+	if err := o.hashWeights(fsys); err != nil {
+		return rundir.Result{}, err
+	}
 	var was *rundir.File
 	if o.Resume && o.root() {
 		var err error
@@ -138,7 +141,7 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 			return rundir.Result{}, err
 		}
 		if done != nil {
-			rep.Logf("%s is finished: there is nothing to do", o.Out)
+			o.sayDone(done, rep)
 			done.State = rundir.ResultDone
 			return *done, nil
 		}
@@ -151,8 +154,8 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 	if err := o.Validate(); err != nil {
 		return rundir.Result{}, err
 	}
-	if was != nil && was.State == rundir.StateFinished && was.Result != nil {
-		rep.Logf("%s is finished: there is nothing to do", o.Out)
+	if was != nil && o.done(was) {
+		o.sayDone(was.Result, rep)
 		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
@@ -190,6 +193,15 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		return rundir.Result{}, err
 	}
 	return rundir.Result{}, r.dir.abandon(err)
+}
+
+// sayDone says that a run is finished, and why it does not go on to more epochs if these are wanted.
+func (o *Options) sayDone(r *rundir.Result, rep progress.Reporter) {
+	if r.StoppedEarly && o.gave("epochs") && o.Epochs > len(r.Epochs) {
+		rep.Logf("%s is finished: it stopped early after %d epochs, and would have with any more; a larger --patience takes a run of its own", o.Out, len(r.Epochs))
+		return
+	}
+	rep.Logf("%s is finished: there is nothing to do", o.Out)
 }
 
 // runner holds what a run opens, in the order in which it is opened.
@@ -267,8 +279,13 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 		if needs, err = r.newEngines(&p, f); err != nil {
 			return err
 		}
-		for range o.replicas() {
+		for _, rep := range r.replicas {
 			needs.scorers(o.Metric, &f)
+			if r.was == nil {
+				if err := r.beginWith(rep); err != nil {
+					return err
+				}
+			}
 		}
 	} else {
 		for range o.replicas() {
@@ -409,7 +426,7 @@ func (r *runner) file() rundir.File {
 	o, l := &r.options, r.found.Lineage()
 	here := host.Here()
 	f := rundir.File{Version: version(), Command: o.Command, Host: &here, Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
-		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples),
+		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples), WeightsPath: absolute(o.WeightsPath),
 		Preprocessing: r.preprocessing(), LabelKind: dataset.LabelKind(r.facts.MultiLabel()),
 		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
 	if r.was != nil {
@@ -417,6 +434,9 @@ func (r *runner) file() rundir.File {
 		if r.was.Command != nil {
 			f.Command = r.was.Command
 		}
+	}
+	if o.first > 0 && o.first != o.Epochs {
+		f.FirstEpochs = o.first
 	}
 	return f
 }
@@ -483,6 +503,9 @@ func (r *runner) announce(which, how string) {
 	}
 	if s.Note != "" {
 		r.report.Logf("%s", s.Note)
+	}
+	if r.options.InitFrom != "" {
+		r.report.Logf("the weights begin as those of %s", r.options.WeightsPath)
 	}
 	if o := &r.options; o.world() > 1 {
 		r.report.Logf("steps of %d batches, of which each of %d ranks computes %d", o.Accumulate, o.world(), o.Accumulate/o.world())
@@ -551,6 +574,9 @@ func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer
 	}
 	t.begin(0)
 	if r.from == nil {
+		if r.was != nil { // else prepare has done so
+			return t, r.beginWith(rep)
+		}
 		return t, nil
 	}
 	t.kept = &standing{r.from.at.Epoch, r.from.at.Batch}

@@ -44,7 +44,7 @@ func TestRunByItsFiles(t *testing.T) {
 	}
 	f := pk.Facts()
 
-	if got := names(t, o.Out); got != "final.safetensors metrics.jsonl report.html run.json trace.json weights.safetensors" {
+	if got := names(t, o.Out); got != "checkpoints final.safetensors metrics.jsonl report.html run.json trace.json weights.safetensors" {
 		t.Errorf("the directory holds %s", got)
 	}
 	// metrics.jsonl and run.json say what Run returned.

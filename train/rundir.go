@@ -18,6 +18,8 @@ type runDir struct {
 	note     func(format string, args ...any) // what people should know, not errors
 	reports  throttle
 	recorder *pipeline.Recorder // of this process; nil: no trace was wanted
+
+	extensible bool // the latest checkpoint is of the last epoch: the run can be made longer
 }
 
 // beginRun makes the run's directory.
@@ -52,9 +54,22 @@ func (d *runDir) finish(r *rundir.Result) error {
 		return err
 	}
 	d.report()
-	_ = d.Checkpoints().Clear() // the run is finished: those that stay behind do no harm
+	d.keepLast()
 	d.Unlock()
 	return nil
+}
+
+// keepLast removes the checkpoints of a finished run, but for the one from which it can be made
+// longer. Those that stay behind do no harm.
+func (d *runDir) keepLast() {
+	c := d.Checkpoints()
+	if !d.extensible {
+		_ = c.Clear()
+		return
+	}
+	if names, err := c.List(); err == nil && len(names) > 1 {
+		_ = c.Remove(names[1:]...)
+	}
 }
 
 // abandon records why the run ended early and leaves nothing that could be taken for

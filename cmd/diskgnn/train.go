@@ -33,6 +33,8 @@ browser shows, also while the run goes on.
    diskgnn train --store mmap --dataset graph --samples samples --out run --ram-cache 10%
    diskgnn train --dataset graph --fanout 10,15,20 --out run       nor samples: fresh ones every epoch
    diskgnn train --out run --resume                         go on after an interruption
+   diskgnn train --out run --resume --epochs 40             make it longer
+   diskgnn train --pack new --out tuned --init-from run     begin with its weights
 
 An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
 with the bytes of one that never was interrupted. A job that Slurm began again
@@ -98,6 +100,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", &o.Metric),
 			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
+			stringFlag("init-from", "FILE|RUN", "begin with these weights, of a safetensors file or the best of a run, of the same shapes", &o.WeightsPath),
 			intFlag("accumulate", "successive batches whose gradients a step sums; part of the result", "as many as there are ranks", &o.Accumulate, 1),
 			rankFlag(&rank),
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),

@@ -56,6 +56,9 @@ type Options struct {
 	// DryEpochs are the epochs that the dry pass draws, from the first on; a part of one is
 	// rounded up to a batch. As many as Epochs or more, such as infinitely many, are all.
 	DryEpochs float64
+	// FirstEpochs are those of a run that has more now, which its lineage goes on to name; 0: as
+	// many as there are.
+	FirstEpochs int
 
 	// Topology is where neighbours are read from. Under topology.Cached, what they take by
 	// default is a quarter of Memory.
@@ -225,11 +228,15 @@ func (s *Source) Facts() featurestore.Facts { return s.facts }
 // Lineage names the dataset and, where others name samples, a hash of what decides the
 // batches and their ranks.
 func (s *Source) Lineage() featurestore.Lineage {
+	params, dry := s.options.Params, s.dry
+	if first := s.options.FirstEpochs; first > 0 {
+		params.Epochs, dry = first, min(dry, first*s.facts.BatchesPerEpoch)
+	}
 	b, _ := json.Marshal(struct { // of numbers and strings: it cannot fail
 		Dataset string        `json:"dataset"`
 		Live    mbfile.Params `json:"live"`
 		Dry     int           `json:"dry"`
-	}{s.data.Fingerprint(), s.options.Params, s.dry})
+	}{s.data.Fingerprint(), params, dry})
 	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: binio.Hash(b)}
 }
 

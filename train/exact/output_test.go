@@ -208,6 +208,35 @@ func TestSinksAreWhole(t *testing.T) {
 	}
 }
 
+// An array is refused that its disk has no room for, before anything is computed.
+func TestNoRoom(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3}.Raw()
+	w := newWorld(t, t.TempDir(), raw)
+	for _, c := range []struct {
+		o    PredictOptions
+		need int64
+	}{
+		{PredictOptions{Output: Logits}, 60 * 3 * 4},
+		{PredictOptions{Output: Classes}, 60 * 4},
+		{PredictOptions{Output: Logits, Nodes: dataset.Test}, 3 * 4 * int64(len(raw.Test))},
+	} {
+		c.o.Options, c.o.Out, c.o.Force = w.options(), w.path("x.npy"), true
+		_, err := Predict(context.Background(), datasettest.FreeSpace{FS: disk, Bytes: c.need - 1}, c.o, progress.Discard)
+		if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "x.npy takes ") {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+		if _, err := os.Stat(c.o.Out); err == nil {
+			t.Error("there is a file")
+		}
+		if _, err := Predict(context.Background(), datasettest.FreeSpace{FS: disk, Bytes: c.need}, c.o, progress.Discard); err != nil {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+		if err := os.Remove(c.o.Out); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOriginalIDs writes predictions by the ids that nodes had before, in every form, and reads them
 // back as a list of nodes.
 func TestOriginalIDs(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -156,11 +158,17 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 	if o.Output == Classes && !v.multi {
 		v.columns = 1
 	}
+	if err := j.checkRoom(o.Out, &v, int64(t.len())); err != nil {
+		return Prediction{}, err
+	}
 	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+sinkBytes(o.Out, v.columns)+idsBytes(own)); err != nil {
 		return Prediction{}, err
 	}
 	p := Prediction{Out: o.Out, Output: o.Output, OriginalIDs: own, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns}
 	out, err := newSink(j.fs, o.Out, v, &t)
+	if errors.Is(err, fs.ErrPermission) {
+		return Prediction{}, fmt.Errorf("--out %s: %w: name a place where you may write", o.Out, err)
+	}
 	if err != nil {
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
@@ -181,6 +189,24 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 		p.IDs = t.idsFile(o.Out)
 	}
 	return p, nil
+}
+
+// checkRoom refuses an array that its disk has no room for, before it is computed. How long tables
+// become is not known.
+func (j *job) checkRoom(out string, v *values, rows int64) error {
+	if filepath.Ext(out) != suffixNPY {
+		return nil
+	}
+	size := rows * int64(v.columns)
+	if v.dtype() != "uint8" {
+		size *= 4
+	}
+	dir := filepath.Dir(out)
+	free, err := j.fs.Free(dir)
+	if err == nil && free < size {
+		err = fault.New(fault.ErrBudget, "--out %s takes %s, %s has %s free: name another place", out, budget.FormatBytes(size), dir, budget.FormatBytes(free))
+	}
+	return err
 }
 
 // idsBytes is what reading original ids holds.

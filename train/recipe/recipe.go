@@ -114,6 +114,10 @@ type Recipe struct {
 	// Accumulate is the number of successive batches whose gradients a step sums; an epoch's
 	// last step has what is left. 0 means as many as there are ranks.
 	Accumulate int `json:"accumulate,omitempty"`
+
+	// InitFrom is the SHA-256 of the file of weights that training begins with, in hexadecimal; ""
+	// where Seed draws them.
+	InitFrom string `json:"init_from,omitempty"`
 }
 
 // MaxAccumulate bounds Accumulate: what is beyond it is a slip.
@@ -158,6 +162,15 @@ func setDefault[T comparable](v *T, value T) {
 // Validates tells whether an epoch is one that is validated.
 func (r *Recipe) Validates(epoch int) bool {
 	return (epoch+1)%max(1, r.ValidateEvery) == 0 || epoch == r.Epochs-1
+}
+
+// Bound says why the steps of a run depend on how many epochs it has in all, "" if they do not: a run
+// can go on to more epochs then, as if it had been begun with them.
+func (r *Recipe) Bound() string {
+	if r.Schedule == ScheduleCosine {
+		return "--schedule cosine lowers the learning rate over all epochs together"
+	}
+	return ""
 }
 
 // RateVaries tells whether epochs may have different learning rates.

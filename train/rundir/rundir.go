@@ -8,7 +8,8 @@
 //	final.safetensors    weights after the last epoch
 //	trace.json           what every link did when (on request), and in trace-1.json,
 //	                     trace-2.json …, in the processes that went on with the run
-//	checkpoints/         what an interrupted run goes on from (package checkpoint)
+//	checkpoints/         what an interrupted run goes on from (package checkpoint), and a
+//	                     finished one that is made longer
 //	report.html          all of this on a page, for people (package report)
 //	lock                 held while training
 //
@@ -20,10 +21,14 @@
 //	   ▼                                │
 //	running ──► interrupted, failed ────┤   checkpoints/ are kept
 //	   │  └───► (killed: no lock) ──────┘
-//	   └──────► finished                    final.safetensors, and no checkpoints
+//	   ├──────► finished                    final.safetensors, and one checkpoint or none
+//	   └─ longer ───┘
 //
-// A run is finished when run.json says so; final.safetensors is there then, checkpoints
-// are not; in a run that ended early it is the other way round.
+// A run is finished when run.json says so; final.safetensors is there then, and of the
+// checkpoints at most one: of the last epoch, all of whose batches are done and which is yet to be
+// validated. From it the run goes on to more epochs. It is there where the weights do not depend on
+// how many epochs there are in all: not with a cosine, nor where a run stopped early. A run that
+// ended early has checkpoints, and no final.safetensors.
 //
 // run.json names the format, diskgnn.run, and its version. A program reads its own version
 // only. Keys that a version adds without meaning anything else by the old ones do not raise
@@ -108,11 +113,15 @@ type File struct {
 	LabelKind     string                 `json:"label_kind,omitempty"`
 	// PackPath, DatasetPath and SamplesPath are where these were that the store is of, for
 	// the process that goes on.
-	PackPath    string      `json:"pack_path,omitempty"`
-	DatasetPath string      `json:"dataset_path,omitempty"`
-	SamplesPath string      `json:"samples_path,omitempty"`
+	PackPath    string `json:"pack_path,omitempty"`
+	DatasetPath string `json:"dataset_path,omitempty"`
+	SamplesPath string `json:"samples_path,omitempty"`
+	// WeightsPath is where the file was that the run began with, whose hash is in Params.
+	WeightsPath string      `json:"weights_path,omitempty"`
 	Preferences Preferences `json:"preferences"`
 	Resumed     int         `json:"resumed,omitempty"` // how often
+	// FirstEpochs is how many epochs the run was begun with, if it has more now; else 0.
+	FirstEpochs int `json:"first_epochs,omitempty"`
 	// PackFacts are for people: Pack implies them.
 	PackFacts PackFacts `json:"pack_facts"`
 	Setup     Setup     `json:"setup"`
@@ -160,13 +169,16 @@ type PackFacts struct {
 	featurestore.Description
 }
 
-// Identity returns the hash of what a run's weights follow from.
+// Identity returns the hash of what a run's weights follow from, which it keeps when it is made
+// longer.
 func (f *File) Identity() (string, error) {
+	params := f.Params
+	params.Epochs = cmp.Or(f.FirstEpochs, params.Epochs)
 	b, err := json.Marshal(struct {
 		Params Params
 		Pack   string
 		Engine engine.Info
-	}{f.Params, cmp.Or(f.Pack, f.Samples), f.Setup.Info})
+	}{params, cmp.Or(f.Pack, f.Samples), f.Setup.Info})
 	return binio.Hash(b), err
 }
 

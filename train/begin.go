@@ -1,0 +1,149 @@
+package train
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/cpu"
+	"diskgnn/train/engine"
+	"diskgnn/train/model"
+	"diskgnn/train/rundir"
+	"diskgnn/train/safetensors"
+)
+
+// A run may begin with weights of another one in place of weights that its seed draws. The file is
+// part of what decides its weights: the recipe has its SHA-256, by which ranks are compared and a run
+// that goes on knows it. All ranks read it.
+
+// hashWeights settles which file of weights the options name, and its hash.
+func (o *Options) hashWeights(fsys vfs.FS) error {
+	if o.WeightsPath == "" {
+		return nil
+	}
+	given := o.WeightsPath
+	st, err := fsys.Stat(given)
+	if err == nil && st.IsDir() {
+		o.WeightsPath = filepath.Join(given, rundir.WeightsFile)
+		st, err = fsys.Stat(o.WeightsPath)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && o.WeightsPath != given:
+		return fault.New(fault.ErrInput, "--init-from %s: the directory has no %s", given, rundir.WeightsFile)
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.New(fault.ErrInput, "--init-from %s: there is no such file, and no run", given)
+	case err != nil:
+		return fmt.Errorf("--init-from %s: %w", given, err)
+	case !st.Mode().IsRegular():
+		return fault.New(fault.ErrInput, "--init-from %s: it is neither a file nor a run", given)
+	}
+	if out, weights := absolute(o.Out), absolute(o.WeightsPath); o.Force && o.Out != "" && strings.HasPrefix(weights, out+string(filepath.Separator)) {
+		return fault.New(fault.ErrUsage, "--init-from %s: --force removes it before training begins; give another --out", given)
+	}
+	f, err := fsys.Open(o.WeightsPath)
+	if err != nil {
+		return fmt.Errorf("--init-from %s: %w", given, err)
+	}
+	h := sha256.New()
+	if err = checkHead(f, st.Size()); err == nil {
+		_, err = io.Copy(h, io.NewSectionReader(f, 0, st.Size()))
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("--init-from %s: %w", given, err)
+	}
+	o.InitFrom = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// checkHead refuses a file that begins as no file of weights does, such as a large one of features,
+// before all of it is read.
+func checkHead(f io.ReaderAt, size int64) error {
+	var head [8]byte // the length of what precedes the data
+	if size < int64(len(head)) {
+		return fault.New(fault.ErrInput, "it is no file of safetensors")
+	}
+	if _, err := f.ReadAt(head[:], 0); err != nil {
+		return err
+	}
+	if n := binary.LittleEndian.Uint64(head[:]); n > min(headerBytes, uint64(size)) {
+		return fault.New(fault.ErrInput, "it is no file of safetensors")
+	}
+	return nil
+}
+
+// beginWith gives a replica the weights that the run begins with, if it names some.
+func (r *runner) beginWith(rep *replica) error {
+	if r.options.InitFrom == "" || rep.engine == nil {
+		return nil
+	}
+	return r.options.beginWith(r.fs, rep.engine)
+}
+
+// beginWith gives an engine the weights of the file that the run begins with, which must have just
+// the model's parameters, by name and shape.
+func (o *Options) beginWith(fsys vfs.FS, e engine.Engine) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("--init-from %s: %w", o.WeightsPath, fault.New(fault.ErrInput, format, args...))
+	}
+	params := e.Params()
+	count := 0
+	for _, p := range params {
+		count += p.Len()
+	}
+	b, err := vfs.ReadExact(fsys, o.WeightsPath, func(size int64) error {
+		if most := 4*int64(count) + headerBytes; size > most {
+			return bad("it has %s, more than the %s that can be the model's", budget.FormatBytes(size), budget.FormatBytes(most))
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return bad("the run began with this file, which is gone")
+	}
+	if err != nil {
+		return err
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != o.InitFrom {
+		return bad("it changed since the run began with it")
+	}
+	tensors, _, err := safetensors.Decode(b)
+	if err != nil {
+		return bad("%v", err)
+	}
+	if err := fits(params, tensors); err != nil {
+		return bad("%v", err)
+	}
+	for i := range tensors {
+		if !cpu.Finite(tensors[i].Data) {
+			return bad("the weights %s are not finite", tensors[i].Name)
+		}
+	}
+	return e.Restore(flatten(params, tensors))
+}
+
+// flatten returns tensors that fit as a snapshot has them: the inverse of tensors of an engine.
+func flatten(params []model.Param, list []safetensors.Tensor) []float32 {
+	byName := make(map[string]*safetensors.Tensor, len(list))
+	for i := range list {
+		byName[list[i].Name] = &list[i]
+	}
+	var weights []float32
+	for _, p := range params {
+		t, at := byName[p.Name], len(weights)
+		weights = append(weights, make([]float32, p.Len())...)
+		for in := range p.Rows {
+			for out := range p.Cols {
+				weights[at+in*p.Cols+out] = t.Data[out*p.Rows+in]
+			}
+		}
+	}
+	return weights
+}
