@@ -25,7 +25,9 @@ func TestEpochLine(t *testing.T) {
 		{func(e *rundir.Epoch, o *Options) { o.Schedule = recipe.ScheduleCosine }, true, "epoch 12: lr 0.003, loss 0.4321, train 86.50%, valid 82.50% (best), 1 min 14 s"},
 		{func(e *rundir.Epoch, o *Options) { o.Schedule, e.Seconds, e.LR = recipe.ScheduleCosine, 741, 0.000123 }, true, "epoch 12: loss 0.4321, train 86.50%, valid 82.50% (best), 12 min 21 s"},
 		{func(e *rundir.Epoch, o *Options) { e.ValidAccuracy, e.Loss = score.Undefined, 31.4159 }, false, "epoch 12: loss 31.42, train 86.50%, valid –, 1 min 14 s, 1.00 GiB/s"},
-		{func(e *rundir.Epoch, o *Options) { e.Epoch, e.Seconds, e.TrainAccuracy, e.Loss = 123456, 3599, 1, 12345 }, true, "epoch 123456: loss 12345, train 100.00%, valid 82.50% (best), 59 min 59 s"},
+		{func(e *rundir.Epoch, o *Options) {
+			e.Epoch, e.Seconds, e.TrainAccuracy, e.Loss = 123456, 3599, 1, 12345
+		}, true, "epoch 123456: loss 12345, train 100.00%, valid 82.50% (best), 59 min 59 s"},
 	} {
 		o := Defaults()
 		e := usual

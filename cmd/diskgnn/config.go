@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/urfave/cli/v2"
@@ -91,7 +94,12 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*confi
 	}
 	commands := commandFlags(c.App)
 	text, err := readConfig(file)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(err, "--config: there is no file %s", file)
+	case errors.Is(err, syscall.EISDIR):
+		return nil, fault.New(err, "--config: %s is a directory: name a YAML file", file)
+	case err != nil:
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	general, sections, err := parseConfig(text, file, slices.Collect(maps.Keys(commands)))

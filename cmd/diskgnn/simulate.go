@@ -60,7 +60,7 @@ func newSimulateCommand(g *globals) *cli.Command {
 		Subcommands:     []*cli.Command{drives, beacon},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = "simulate"
-			return usageError(err, c.Command.Flags)
+			return usageError(err, c.Command.Flags, "diskgnn simulate")
 		},
 		Action: func(c *cli.Context) error {
 			g.command = "simulate"
