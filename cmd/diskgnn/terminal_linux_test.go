@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a terminal of 80 columns and 24 lines: what is written to it, and what is shown
+// openTerminal opens a terminal of 80 columns and 24 lines: what is written to it, and what is shown
 // there.
-func terminal(t *testing.T) (in, shown *os.File) {
+func openTerminal(t *testing.T) (in, shown *os.File) {
 	t.Helper()
 	shown, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -45,7 +45,7 @@ var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 // by line, also of bars that were drawn over.
 func onTerminal(t *testing.T, command string) []string {
 	t.Helper()
-	in, shown := terminal(t)
+	in, shown := openTerminal(t)
 	cmd := exec.Command("diskgnn", strings.Fields(command)...)
 	cmd.Env = append(os.Environ(), "TERM=xterm")
 	cmd.Stderr = in
