@@ -40,6 +40,9 @@ const (
 // plan file. Its memory is that of taking a census.
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (cut.Plan, error) {
 	o.planning = true
+	if st, err := fsys.Stat(o.PlanFile); o.PlanFile != "" && err == nil && st.IsDir() { // before rates are measured
+		return cut.Plan{}, fault.New(fault.ErrUsage, "--plan-file %s is a directory: name a file", o.PlanFile)
+	}
 	r, err := open(ctx, fsys, o, rep)
 	if err != nil {
 		return cut.Plan{}, err

@@ -12,14 +12,12 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/collective"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
 	"diskgnn/train/monitor"
-	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -48,6 +46,8 @@ type trainer struct {
 	task   progress.Task
 
 	now       rundir.Epoch   // the epoch under way
+	meter     meter          // of the epoch under way, for display
+	bound     string         // the link that was last said to be the slowest
 	done      int            // how many of its batches are trained on, in whole steps
 	open      bool           // a step is under way: some of its batches are computed
 	release   func()         // of the pipeline's context; nil: it is the run's
@@ -104,6 +104,7 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 func (t *trainer) run(ctx context.Context) error {
 	t.task = t.report.Task("train", int64(t.schedule.items()), progress.Batches)
 	defer t.task.Done()
+	progress.Describe(t.task, t.meter.String)
 	t.saved = time.Now()
 	err := t.train(ctx)
 	_, outgrown := errors.AsType[*live.Outgrown](err)
@@ -157,6 +158,7 @@ func (t *trainer) test() error {
 func (t *trainer) begin(epoch int) {
 	t.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.perEpoch}
 	t.done, t.loss, t.seeds, t.shared = 0, 0, 0, 0
+	t.meter.reset()
 }
 
 // epoch trains the rest of the epoch under way, validates, records both and begins the
@@ -207,7 +209,8 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if err := broadcast(t.group, &judged{Epoch: t.now, BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy}); err != nil {
 		return err
 	}
-	t.report.Logf("%s", t.line(t.table, isBest))
+	t.report.Logf("%s", t.line(isBest))
+	t.sayBound()
 	progress.Record(t.report, "epoch", t.now)
 	t.dir.reportProgress()
 	t.monitor.Epoch(&t.now)
@@ -260,6 +263,7 @@ func (t *trainer) follow() error {
 // runBatches trains on what is left of the epoch's batches.
 func (t *trainer) runBatches() error {
 	t.running = time.Now()
+	t.meter.runs(t.running)
 	if t.group != nil {
 		t.group.Steps(true)
 		defer t.group.Steps(false)
@@ -377,6 +381,7 @@ func (t *trainer) step(ctx context.Context, sl *slot, item int) error {
 	t.task.Add(1)
 	c := sl.Counts()
 	t.now.BytesRead += c.BytesRead
+	t.meter.read(c.BytesRead)
 	t.now.UsefulBytes += c.UsefulBytes
 	t.now.SSDBytesRead += c.SSDRead
 	t.now.SSDUsefulBytes += c.SSDUseful
@@ -501,6 +506,7 @@ func (t *trainer) take(o *engine.Outcome, err error) error {
 			f.Seeds++
 		}
 	}
+	t.meter.found(f)
 	if t.group != nil {
 		t.found = append(t.found, f)
 	} else {
@@ -513,38 +519,6 @@ func (t *trainer) take(o *engine.Outcome, err error) error {
 // what, a whole clause, shows.
 func (t *trainer) diverged(what string) error {
 	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", what, t.options.LR)
-}
-
-// line says in one line what an epoch came to.
-func (t *trainer) line(table pipeline.Table, isBest bool) string {
-	e := &t.now
-	s := fmt.Sprintf("epoch %d:", e.Epoch)
-	if t.engine != nil {
-		if t.options.RateVaries() {
-			s += fmt.Sprintf(" lr %.3g,", float64(e.LR))
-		}
-		s += fmt.Sprintf(" loss %.4f, train %s, valid %s", float64(e.Loss), t.say(e.TrainAccuracy), t.say(e.ValidAccuracy))
-		if isBest && t.eval != nil {
-			s += " (best)"
-		}
-		s += ","
-	}
-	s += " " + units.Seconds(e.Seconds)
-	if e.Seconds > 0 {
-		s += ", " + units.BytesPerSecond(float64(e.BytesRead)/e.Seconds)
-	}
-	return s + "; " + table.String()
-}
-
-// say writes a score for people.
-func (t *trainer) say(s score.Score) string {
-	switch {
-	case !s.Defined():
-		return "–"
-	case t.options.Metric == recipe.MetricAUC:
-		return fmt.Sprintf("AUC %.4f", float64(s))
-	}
-	return fmt.Sprintf("%.2f %%", 100*float64(s))
 }
 
 // close stops loading and gives the slots back.

@@ -129,6 +129,9 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 			return rundir.Result{}, err
 		}
 	}
+	if o.Resume && o.root() && was == nil && o.Out != "" && o.places() == (all.Places{}) {
+		return rundir.Result{}, fault.New(fault.ErrUsage, "--resume: there is no run at %s; to begin it, say what to train on: --pack, or --dataset with --samples or --fanout", o.Out)
+	}
 	if was != nil {
 		if err := checkOptions(was, o.Out); err != nil {
 			return rundir.Result{}, err

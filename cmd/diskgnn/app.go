@@ -104,7 +104,7 @@ func newApp(g *globals) *cli.App {
 
 		EnableBashCompletion: true,
 		ExitErrHandler:       func(*cli.Context, error) {},
-		OnUsageError:         func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags) },
+		OnUsageError:         func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags, "diskgnn") },
 		Action:               noCommand,
 		Commands: []*cli.Command{
 			newGenerateCommand(g),
@@ -197,7 +197,7 @@ func (g *globals) add(cmd command) *cli.Command {
 
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = cmd.name
-			return usageError(err, flags)
+			return usageError(err, flags, "diskgnn "+cmd.name)
 		},
 		Before: func(c *cli.Context) (err error) {
 			g.starts(cmd.name, cmd.resumes)

@@ -116,10 +116,14 @@ var (
 )
 
 // usageError says in this program's words what the flag library found wrong.
-func usageError(err error, flags []cli.Flag) error {
+func usageError(err error, flags []cli.Flag, command string) error {
 	text := err.Error()
 	if m := undefinedFlag.FindStringSubmatch(text); m != nil {
-		return unknownFlag(m[1], flags)
+		err := unknownFlag(m[1], flags)
+		if !strings.Contains(err.Error(), ";") {
+			err = fault.New(err, "%v; %s --help lists what there is", err, command)
+		}
+		return err
 	}
 	if m := invalidValue.FindStringSubmatch(text); m != nil {
 		return fault.New(fault.ErrUsage, "--%s: %s", m[1], strings.Replace(m[2], "parse error", "want true or false", 1))

@@ -53,7 +53,7 @@ func newBenchCommand(g *globals) *cli.Command {
 		Subcommands:     []*cli.Command{io, stores, queues},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = "bench"
-			return usageError(err, c.Command.Flags)
+			return usageError(err, c.Command.Flags, "diskgnn bench")
 		},
 		Action: func(c *cli.Context) error {
 			g.command = "bench"

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -272,9 +271,9 @@ func (r nvmeRates) outcome() outcome {
 				text += fmt.Sprintf(" (%s of the drive, %s of the page cache)", units.BytesPerSecond(*one.Device), units.BytesPerSecond(*one.Cache))
 			}
 		}
-		text += fmt.Sprintf("; %v half, %v 99 %%", duration(one.P50), duration(one.P99))
+		text += fmt.Sprintf("; %s half, %s 99%%", units.Seconds(one.P50), units.Seconds(one.P99))
 		if one.GPU != nil {
-			text += fmt.Sprintf(" of micro-batches; %v and %v a thousand, %.1f %% of the GPU", duration(one.GPU.Submit), duration(one.GPU.Complete), 100*one.GPU.Share)
+			text += fmt.Sprintf(" of micro-batches; %s and %s a thousand, %s of the GPU", units.Seconds(one.GPU.Submit), units.Seconds(one.GPU.Complete), percent(one.GPU.Share))
 		}
 		if one.Beside != nil {
 			text += fmt.Sprintf("; %.2f of %s", one.RequestsPerSecond/max(*one.Beside, 1), r.Backend)
@@ -282,14 +281,4 @@ func (r nvmeRates) outcome() outcome {
 		o.lines = append(o.lines, line{fmt.Sprintf("%s × %d", whole(one.BlockBytes), one.Depth), text})
 	}
 	return o
-}
-
-// duration writes seconds with three digits.
-func duration(seconds float64) time.Duration {
-	d := time.Duration(seconds * float64(time.Second))
-	for unit := time.Duration(1); ; unit *= 10 {
-		if d < 1000*unit {
-			return d.Round(unit)
-		}
-	}
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/urfave/cli/v2"
@@ -35,7 +38,12 @@ type configuration struct {
 // has is for the commands to check.
 func openConfiguration(app *cli.App, file string) (*configuration, error) {
 	text, err := readConfig(file)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(err, "--config: there is no file %s", file)
+	case errors.Is(err, syscall.EISDIR):
+		return nil, fault.New(err, "--config: %s is a directory: name a YAML file", file)
+	case err != nil:
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	c := &configuration{file: file, flags: commandFlags(app)}

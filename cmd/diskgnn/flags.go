@@ -231,7 +231,12 @@ func dtypeFlag(usage, text string, dst *dtype.Type) cli.Flag {
 // The flags that stages share.
 
 func outFlag(dst *string, what string) cli.Flag {
-	f := stringFlag("out", "DIR", "directory to make: "+what, dst)
+	return outAs("DIR", "directory to make: "+what, dst)
+}
+
+// outAs is the flag --out, -o of a command that makes what the placeholder says.
+func outAs(placeholder, usage string, dst *string) cli.Flag {
+	f := stringFlag("out", placeholder, usage, dst)
 	f.(*option).Aliases = []string{"o"}
 	return f
 }

@@ -49,6 +49,9 @@ func TestFlagsAreGrouped(t *testing.T) {
 		help := helpOf(&command{name: of}, flags)
 		for _, f := range flags {
 			name := f.Names()[0]
+			if name == "out" && !slices.Contains(f.Names(), "o") {
+				t.Errorf("%s --out has no -o", of)
+			}
 			in := 0
 			for _, g := range list {
 				if slices.Contains(g.flags, name) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -77,7 +78,18 @@ func newMergeCommand(g *globals) *cli.Command {
 				{"disk", fmt.Sprintf("%s: %s shared with the shards, %s copied",
 					budget.FormatBytes(r.DiskBytes), budget.FormatBytes(r.LinkedBytes), budget.FormatBytes(r.CopiedBytes))},
 				{"time", units.Seconds(r.Seconds)},
-			}}, nil
+			}, next: afterMerge(r)}, nil
 		},
 	})
+}
+
+// afterMerge is what follows the whole: what follows it without shards.
+func afterMerge(r shard.Result) string {
+	switch {
+	case strings.Contains(r.Format, "samples"):
+		return fmt.Sprintf("diskgnn pack --dataset graph --samples %s --out pack", shell.Word(r.Out))
+	case strings.Contains(r.Format, "pack"):
+		return fmt.Sprintf("diskgnn train --pack %s --out run", shell.Word(r.Out))
+	}
+	return ""
 }

@@ -8,6 +8,8 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/pack"
 	"diskgnn/presample"
+	"diskgnn/train"
+	"diskgnn/train/rundir"
 )
 
 // TestNextCommands proposes commands about directories whose names a shell reads
@@ -22,6 +24,20 @@ func TestNextCommands(t *testing.T) {
 	} {
 		if !strings.Contains(o.next, " "+word+" ") {
 			t.Errorf("%s: %s", name, o.next)
+		}
+	}
+	for format, next := range map[string]string{"diskgnn.samples": "pack", "diskgnn.pack": "train"} {
+		if got := afterMerge(shard.Result{Out: dir, Format: format}); !strings.HasPrefix(got, "diskgnn "+next+" ") || !strings.Contains(got, " "+word+" ") {
+			t.Errorf("merge of %s: %s", format, got)
+		}
+	}
+	engine := rundir.Result{Setup: rundir.Setup{Engine: train.EngineCPU}}
+	for want, o := range map[string]train.Options{
+		"diskgnn eval --run " + word + " --pack p":            {Out: dir, Pack: "p"},
+		"diskgnn eval --run " + word + " --dataset d --exact": {Out: dir, Dataset: "d"},
+	} {
+		if got := trained(o, engine).next; got != want {
+			t.Errorf("train: %s, want %s", got, want)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func newNVMeCommand(g *globals) *cli.Command {
 		Subcommands:     []*cli.Command{load, list},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = "nvme"
-			return usageError(err, c.Command.Flags)
+			return usageError(err, c.Command.Flags, "diskgnn nvme")
 		},
 		Action: func(c *cli.Context) error {
 			g.command = "nvme"

@@ -35,7 +35,7 @@ func newPredictCommand(g *globals) *cli.Command {
 		flags: append([]cli.Flag{
 			stringFlag("run", "DIR", "what train made", &o.Run),
 			stringFlag("dataset", "DIR", "what generate or import made, of the graph that was trained on or of another", &o.Dataset),
-			stringFlag("out", "FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
+			outAs("FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
 			stringFlag("output", "NAME", "what to write: logits, classes, embeddings", &o.Output),
 			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test, or a file of ids, one a line", &o.Nodes),
 			scratchFlag(&o.Scratch),

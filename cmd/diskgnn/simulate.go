@@ -60,7 +60,7 @@ func newSimulateCommand(g *globals) *cli.Command {
 		Subcommands:     []*cli.Command{drives, beacon},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = "simulate"
-			return usageError(err, c.Command.Flags)
+			return usageError(err, c.Command.Flags, "diskgnn simulate")
 		},
 		Action: func(c *cli.Context) error {
 			g.command = "simulate"
@@ -442,7 +442,7 @@ func (o *simulateDrives) draw(ctx context.Context, rep progress.Reporter) (w *dr
 func (v *simulated) outcome() outcome {
 	o := outcome{object: v, lines: []line{
 		{"simulated", fmt.Sprintf("%s of the store %s, after %s that fill caches; nothing here is measured", units.Of(v.Batches, "batch"), v.Store, units.Of(v.Warmup, "batch"))},
-		{"drive", fmt.Sprintf("%s: %s, %s requests/s, %.3g µs (%s)", v.Drive, units.BytesPerSecond(float64(v.Figures.Bytes)), units.Short(v.Figures.Requests), v.Figures.LatencyMicros, v.Figures.Source)},
+		{"drive", fmt.Sprintf("%s: %s, %s requests/s, %s (%s)", v.Drive, units.BytesPerSecond(float64(v.Figures.Bytes)), units.Short(v.Figures.Requests), units.Seconds(v.Figures.LatencyMicros/1e6), v.Figures.Source)},
 		{"link", units.BytesPerSecond(float64(v.Link))},
 	}}
 	first := v.Runs[0]

@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/job"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/sampler"
@@ -254,6 +255,13 @@ func trained(o train.Options, r rundir.Result) outcome {
 		add("weights", "%s", filepath.Join(o.Out, rundir.WeightsFile))
 	}
 	add("report", "%s", filepath.Join(o.Out, rundir.ReportFile))
+	switch {
+	case r.Engine == train.EngineNone: // which has no weights
+	case o.Dataset != "":
+		out.next = fmt.Sprintf("diskgnn eval --run %s --dataset %s --exact", shell.Word(o.Out), shell.Word(o.Dataset))
+	case o.Pack != "":
+		out.next = fmt.Sprintf("diskgnn eval --run %s --pack %s", shell.Word(o.Out), shell.Word(o.Pack))
+	}
 	return out
 }
 

@@ -135,7 +135,11 @@ func (e *exporting) run(write func() error, out string) error {
 // that is written.
 func (e *exporting) checkSpace() error {
 	need := 16*e.f.Edges + e.f.Nodes*int64(e.f.Dim*e.featureType().Size())
-	free, err := e.fs.Free(filepath.Dir(filepath.Clean(e.dir)))
+	where, err := vfs.Nearest(e.fs, e.dir)
+	if err != nil {
+		return err
+	}
+	free, err := e.fs.Free(where)
 	if err == nil && free < need {
 		err = fault.New(fault.ErrBudget, "%s takes %s, the disk has %s left (--skip-space-check begins all the same)", e.dir, budget.FormatBytes(need), budget.FormatBytes(free))
 	}

@@ -47,6 +47,15 @@ type Task interface {
 	Done()
 }
 
+// Describe adds to a task under way what say returns whenever it is shown, in a few words. say
+// is called from another goroutine, until the task is done. Of reporters that have no place
+// for it, it is never called.
+func Describe(t Task, say func() string) {
+	if t, ok := t.(interface{ Describe(func() string) }); ok {
+		t.Describe(say)
+	}
+}
+
 // Discard ignores everything.
 var Discard Reporter = discard{}
 

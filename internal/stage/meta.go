@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -338,13 +339,27 @@ func decodeFiles(raw json.RawMessage) ([]File, error) {
 
 // notFinished explains why a directory has no meta.json.
 func notFinished(fsys vfs.FS, dir, kind string, err error) error {
-	if ok, _ := vfs.Exists(fsys, dir); ok {
+	switch st, _ := fsys.Stat(dir); {
+	case st != nil && !st.IsDir():
+		return fault.New(fault.ErrInput, "%s is a file, not a %s", dir, kind)
+	case st != nil && errors.Is(err, fs.ErrNotExist):
+		return fault.New(fault.ErrInput, "%s is no finished %s: it has no %s", dir, kind, MetaFile)
+	case st != nil:
 		return fault.New(fault.ErrInput, "%s is no finished %s: it has no readable %s (%v)", dir, kind, MetaFile, err)
 	}
 	if ok, _ := vfs.Exists(fsys, dir+partialSuffix); ok {
 		return fault.New(fault.ErrInput, "%s is not finished yet: %s%s is under way or was interrupted; run its command again to resume", dir, dir, partialSuffix)
 	}
 	return fault.New(fault.ErrInput, "no %s at %s", kind, dir)
+}
+
+// Kind returns what a finished directory of any format is, as users call it: "" if it is none.
+func Kind(fsys vfs.FS, dir string) string {
+	m, err := readMeta(fsys, dir, "directory")
+	if err != nil {
+		return ""
+	}
+	return m.Format.kind()
 }
 
 // CheckParent reports whether child was made from a parent with the given

@@ -20,6 +20,9 @@ func (p *Plan) Save(fsys vfs.FS, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := vfs.MakeParents(fsys, name); err != nil {
+		return err
+	}
 	return vfs.ReplaceFile(fsys, name, append(b, '\n'))
 }
 

@@ -95,7 +95,7 @@ func (p *Prices) check(m Machine) error {
 	case m.Nodes < 1 || m.Nodes > 1e6:
 		return fault.New(fault.ErrInput, "%d nodes", m.Nodes)
 	case m.GPUs < 0 || m.GPUs > 1e6 || m.Drives < 0 || m.Drives > drives.MaxDrives || m.MemoryGiB < 0:
-		return fault.New(fault.ErrInput, "%d GPUs, %d drives, %d GiB", m.GPUs, m.Drives, m.MemoryGiB)
+		return fault.New(fault.ErrInput, "%d GPUs, %d drives, %dGiB of memory", m.GPUs, m.Drives, m.MemoryGiB)
 	case m.GPUs > 0 && !gpu:
 		return fault.New(fault.ErrInput, "the GPU %q has no price", m.GPU)
 	case (m.Drives > 0 || m.Drive != "") && !drive:

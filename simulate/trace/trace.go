@@ -41,9 +41,11 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"time"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 )
 
@@ -199,7 +201,7 @@ func (t *Writer) Append(b *Batch) error {
 	p := t.payload[:0]
 	for _, n := range []int64{b.SampleNanos, b.AssembleNanos, b.ComputeNanos} {
 		if n < 0 {
-			return fault.New(fault.ErrInput, "batch %d takes %d ns", t.batches, n)
+			return fault.New(fault.ErrInput, "batch %d takes %s", t.batches, units.Duration(time.Duration(n)))
 		}
 		p = binary.AppendUvarint(p, uint64(n))
 	}

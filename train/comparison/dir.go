@@ -60,6 +60,9 @@ func (c *comparison) begin() (lock io.Closer, err error) {
 	if err := vfs.MakeParents(c.fs, out); err != nil {
 		return nil, err
 	}
+	if st, err := c.fs.Stat(out); err == nil && !st.IsDir() {
+		return nil, fault.New(fault.ErrExists, "%s exists and is a file: remove it or choose another name", out)
+	}
 	if err := c.ours(out); err != nil {
 		return nil, err
 	}

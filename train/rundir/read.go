@@ -3,8 +3,11 @@ package rundir
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
@@ -29,8 +32,16 @@ func ReadSummary(fsys vfs.FS, dir string) (File, error) { return read(fsys, dir,
 func read(fsys vfs.FS, dir string, epochs bool) (File, error) {
 	name := filepath.Join(dir, stage.RunFile)
 	b, err := vfs.ReadSmall(fsys, name, mostRun)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return File{}, fault.New(err, "no run at %s", dir)
+	case errors.Is(err, syscall.ENOTDIR):
+		return File{}, fault.New(err, "%s is a file, not a run", dir)
+	case err != nil:
 		return File{}, err
+	}
+	if kind := stage.Kind(fsys, dir); kind != "" { // whose run.json says how it was made
+		return File{}, fault.New(fault.ErrInput, "%s is a %s directory, not a run", dir, kind)
 	}
 	if err := checkFormat(b, dir); err != nil {
 		return File{}, err

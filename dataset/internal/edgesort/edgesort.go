@@ -20,6 +20,7 @@ import (
 	"math/bits"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -86,7 +87,7 @@ type block struct {
 // New prepares a sort with a scratch file of the given name, which Close removes.
 func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
 	if o.Memory < Least {
-		return nil, fault.New(fault.ErrBudget, "sorting edges needs at least %d MiB of memory", Least>>20)
+		return nil, fault.New(fault.ErrBudget, "sorting edges needs at least %s of memory", budget.FormatBytes(Least))
 	}
 	s := &Sorter{fs: fsys, name: name, o: o}
 	// Powers of two, so that an edge's cell and bucket are found by shifts.

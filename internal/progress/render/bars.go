@@ -16,6 +16,7 @@ import (
 const (
 	refreshEvery = 150 * time.Millisecond
 	barWidth     = 24
+	leastBar     = 8
 )
 
 // bars renders for a terminal: a bar per task with its rate and the time left;
@@ -68,17 +69,18 @@ func (r *bars) Task(name string, total int64, unit progress.Unit) progress.Task 
 	return t
 }
 
-// fill draws the bar itself: nothing where the total is unknown, the task over, or
-// the terminal too narrow for more than the text.
+// fill draws the bar itself, narrower where the terminal is: nothing where the total is unknown,
+// the task over, or hardly any room beside the text.
 func (t *barTask) fill(w io.Writer, stat decor.Statistics) error {
 	t.mu.Lock()
 	over := t.ended != ""
 	t.mu.Unlock()
-	if t.total <= 0 || over || stat.AvailableWidth < barWidth+len("[] ") {
+	width := min(barWidth, stat.AvailableWidth-len("[] "))
+	if t.total <= 0 || over || width < leastBar {
 		return nil
 	}
-	full := int(min(1, float64(t.done.Load())/float64(t.total)) * barWidth)
-	_, err := io.WriteString(w, "["+strings.Repeat("=", full)+strings.Repeat(" ", barWidth-full)+"] ")
+	full := int(min(1, float64(t.done.Load())/float64(t.total)) * float64(width))
+	_, err := io.WriteString(w, "["+strings.Repeat("=", full)+strings.Repeat(" ", width-full)+"] ")
 	return err
 }
 
@@ -89,7 +91,7 @@ func (t *barTask) text(decor.Statistics) string {
 	if t.ended != "" {
 		return t.ended
 	}
-	return status(t.done.Load(), t.total, t.unit, time.Since(t.start))
+	return status(t.done.Load(), t.total, t.unit, time.Since(t.start), t.said())
 }
 
 // Logf implements progress.Reporter: the line goes above the bars.

@@ -10,11 +10,16 @@ import (
 )
 
 // status says how far a task is: "30% · 12 of 40 batches · 3.2/s · 9.00 s left". A total of
-// 0 is unknown.
-func status(done, total int64, unit progress.Unit, elapsed time.Duration) string {
+// 0 is unknown. What else is said of the task, if anything, stands in place of the amounts.
+func status(done, total int64, unit progress.Unit, elapsed time.Duration, said string) string {
 	s := amount(done, unit)
-	if total > 0 {
+	switch {
+	case total > 0 && said != "":
+		s = share(done, total) + " · " + said
+	case total > 0:
 		s = share(done, total) + " · " + ofTotal(done, total, unit)
+	case said != "":
+		s += " · " + said
 	}
 	secs := elapsed.Seconds()
 	if done <= 0 || secs <= 0 {

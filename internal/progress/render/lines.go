@@ -61,7 +61,7 @@ func (r *lines) watch() {
 					continue
 				}
 				t.next = now.Add(reportEvery)
-				r.print("%s: %s", t.name, status(t.done.Load(), t.total, t.unit, now.Sub(t.start)))
+				r.print("%s: %s", t.name, status(t.done.Load(), t.total, t.unit, now.Sub(t.start), t.said()))
 			}
 			r.mu.Unlock()
 		}

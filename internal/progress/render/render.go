@@ -53,6 +53,18 @@ type meter struct {
 	total int64
 	unit  progress.Unit
 	done  atomic.Int64
+	say   atomic.Pointer[func() string] // nil: there is no more to say
 }
 
 func (m *meter) Add(n int64) { m.done.Add(n) }
+
+// Describe takes what progress.Describe gives.
+func (m *meter) Describe(say func() string) { m.say.Store(&say) }
+
+// said returns the description, "" without one.
+func (m *meter) said() string {
+	if say := m.say.Load(); say != nil {
+		return (*say)()
+	}
+	return ""
+}

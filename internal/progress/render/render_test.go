@@ -28,9 +28,15 @@ func TestStatus(t *testing.T) {
 		{1 << 30, 4 << 30, progress.Bytes, time.Hour, " 25% · 1.00 GiB of 4.00 GiB · 291.3 KiB/s · 3 h 0 min left"},
 		{123456, 0, progress.Nodes, time.Second, "123k nodes · 123k/s"},
 	} {
-		if got := status(c.done, c.total, c.unit, c.elapsed); got != c.want {
+		if got := status(c.done, c.total, c.unit, c.elapsed, ""); got != c.want {
 			t.Errorf("status(%d, %d, %s, %v) = %q, want %q", c.done, c.total, c.unit, c.elapsed, got, c.want)
 		}
+	}
+	if got, want := status(10, 40, progress.Batches, 5*time.Second, "loss 0.5"), " 25% · loss 0.5 · 2.0/s · 15.0 s left"; got != want {
+		t.Errorf("status = %q, want %q", got, want)
+	}
+	if got, want := status(10, 0, progress.Batches, 5*time.Second, "loss 0.5"), "10 batches · loss 0.5 · 2.0/s"; got != want {
+		t.Errorf("status = %q, want %q", got, want)
 	}
 	if got, want := summary(40, progress.Batches, 200*time.Second), "40 batches in 3 min 20 s (0.2/s)"; got != want {
 		t.Errorf("summary = %q, want %q", got, want)
@@ -47,6 +53,7 @@ func TestLines(t *testing.T) {
 		short.Done()
 		short.Done()
 		long := r.Task("long", 100, progress.Nodes)
+		progress.Describe(progress.Discard.Task("", 0, ""), func() string { t.Error("nobody shows it"); return "" })
 		for range 25 {
 			time.Sleep(time.Second)
 			long.Add(2)

@@ -1,0 +1,133 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"diskgnn/internal/units"
+	"diskgnn/train/recipe"
+	"diskgnn/train/score"
+)
+
+// lineWidth is the most columns of what is said of an epoch.
+const lineWidth = 80
+
+// line says in one line what an epoch came to. What has no room is left out: the rate of reading
+// first, then the learning rate.
+func (t *trainer) line(isBest bool) string {
+	e := &t.now
+	var rate, lr string
+	if e.Seconds > 0 {
+		rate = units.BytesPerSecond(float64(e.BytesRead) / e.Seconds)
+	}
+	if t.engine != nil && t.options.RateVaries() {
+		lr = fmt.Sprintf("lr %.3g", float64(e.LR))
+	}
+	compose := func(lr, rate string) string {
+		parts := []string{lr}
+		if t.engine != nil {
+			valid := "valid " + t.say(e.ValidAccuracy)
+			if isBest && t.eval != nil {
+				valid += " (best)"
+			}
+			parts = append(parts, "loss "+lossText(float64(e.Loss)), "train "+t.say(e.TrainAccuracy), valid)
+		}
+		var said []string
+		for _, p := range append(parts, units.Seconds(e.Seconds), rate) {
+			if p != "" {
+				said = append(said, p)
+			}
+		}
+		return fmt.Sprintf("epoch %d: %s", e.Epoch, strings.Join(said, ", "))
+	}
+	for _, s := range []string{compose(lr, rate), compose(lr, "")} {
+		if utf8.RuneCountInString(s) <= lineWidth {
+			return s
+		}
+	}
+	return compose("", "")
+}
+
+// lossText writes a loss in six characters, unless it is of a hundred thousands and more.
+func lossText(loss float64) string {
+	switch {
+	case math.IsNaN(loss):
+		return "–"
+	case loss >= 1000:
+		return fmt.Sprintf("%.0f", loss)
+	case loss >= 10:
+		return fmt.Sprintf("%.2f", loss)
+	}
+	return fmt.Sprintf("%.4f", loss)
+}
+
+// say writes a score for people.
+func (t *trainer) say(s score.Score) string {
+	switch {
+	case !s.Defined():
+		return "–"
+	case t.options.Metric == recipe.MetricAUC:
+		return fmt.Sprintf("%.4f", float64(s))
+	}
+	return fmt.Sprintf("%.2f%%", 100*float64(s))
+}
+
+// sayBound says which link the others wait for, after the first epoch and whenever it is
+// another.
+func (t *trainer) sayBound() {
+	b := t.table.Bound()
+	if b.Link == t.bound || t.table.Slowdown() == 0 {
+		return
+	}
+	t.bound = b.Link
+	t.report.Logf("bound by %s: it is at work for %.0f%% of the time", b.Link, 100*t.table.Share(b))
+}
+
+// meter is what is shown of an epoch under way: the mean loss so far, and how much is read in a
+// second. The trainer writes it; any goroutine may read it.
+type meter struct {
+	seeds int     // with a label, of the batches so far
+	loss  float64 // summed over these
+
+	known atomic.Bool   // there is a mean loss: of the epoch before, until the next has one
+	mean  atomic.Uint64 // its bits
+	bytes atomic.Int64  // read by the batches so far
+	since atomic.Int64  // when they began to run, in ns; 0: they did not
+}
+
+func (m *meter) reset() {
+	m.seeds, m.loss = 0, 0
+	m.bytes.Store(0)
+	m.since.Store(0)
+}
+
+func (m *meter) runs(since time.Time) { m.since.Store(since.UnixNano()) }
+
+func (m *meter) read(bytes int64) { m.bytes.Add(bytes) }
+
+func (m *meter) found(f found) {
+	if f.Seeds == 0 {
+		return
+	}
+	m.seeds, m.loss = m.seeds+f.Seeds, m.loss+float64(f.Seeds)*f.Loss
+	m.mean.Store(math.Float64bits(m.loss / float64(m.seeds)))
+	m.known.Store(true)
+}
+
+// String returns "loss 0.4321 · 1.02 GiB/s", or what is known of it.
+func (m *meter) String() string {
+	var parts []string
+	if m.known.Load() {
+		parts = append(parts, "loss "+lossText(math.Float64frombits(m.mean.Load())))
+	}
+	if since := m.since.Load(); since > 0 {
+		if s := time.Since(time.Unix(0, since)).Seconds(); s > 0 {
+			parts = append(parts, units.BytesPerSecond(float64(m.bytes.Load())/s))
+		}
+	}
+	return strings.Join(parts, " · ")
+}

@@ -1,0 +1,87 @@
+package train
+
+import (
+	"math"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"diskgnn/pipeline"
+	"diskgnn/train/cpu"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+)
+
+func TestEpochLine(t *testing.T) {
+	usual := rundir.Epoch{Epoch: 12, LR: 0.003, Loss: 0.43214, TrainAccuracy: 0.865, ValidAccuracy: 0.825, Seconds: 74, BytesRead: 74 << 30}
+	for _, c := range []struct {
+		change func(e *rundir.Epoch, o *Options)
+		best   bool
+		want   string
+	}{
+		{func(*rundir.Epoch, *Options) {}, true, "epoch 12: loss 0.4321, train 86.50%, valid 82.50% (best), 1 min 14 s, 1.00 GiB/s"},
+		{func(e *rundir.Epoch, o *Options) { o.Metric = recipe.MetricAUC }, false, "epoch 12: loss 0.4321, train 0.8650, valid 0.8250, 1 min 14 s, 1.00 GiB/s"},
+		{func(e *rundir.Epoch, o *Options) { o.Schedule = recipe.ScheduleCosine }, true, "epoch 12: lr 0.003, loss 0.4321, train 86.50%, valid 82.50% (best), 1 min 14 s"},
+		{func(e *rundir.Epoch, o *Options) { o.Schedule, e.Seconds, e.LR = recipe.ScheduleCosine, 741, 0.000123 }, true, "epoch 12: loss 0.4321, train 86.50%, valid 82.50% (best), 12 min 21 s"},
+		{func(e *rundir.Epoch, o *Options) { e.ValidAccuracy, e.Loss = score.Undefined, 31.4159 }, false, "epoch 12: loss 31.42, train 86.50%, valid –, 1 min 14 s, 1.00 GiB/s"},
+		{func(e *rundir.Epoch, o *Options) {
+			e.Epoch, e.Seconds, e.TrainAccuracy, e.Loss = 123456, 3599, 1, 12345
+		}, true, "epoch 123456: loss 12345, train 100.00%, valid 82.50% (best), 59 min 59 s"},
+	} {
+		o := Defaults()
+		e := usual
+		c.change(&e, &o)
+		tr := trainer{options: &o, now: e, replica: &replica{engine: new(cpu.Engine)}, eval: new(evaluation)}
+		got := tr.line(c.best)
+		if got != c.want || utf8.RuneCountInString(got) > 80 {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	o := Defaults()
+	if got := (&trainer{options: &o, now: usual, replica: &replica{}}).line(false); got != "epoch 12: 1 min 14 s, 1.00 GiB/s" {
+		t.Errorf("without an engine: %q", got)
+	}
+}
+
+// The slowest link is named once, and again when it is another.
+func TestBoundIsSaid(t *testing.T) {
+	var said logged
+	tr := trainer{report: &said}
+	epoch := func(read, compute float64) {
+		tr.table = pipeline.Table{Seconds: 10, Links: []pipeline.LinkTime{{Link: "read features", Workers: 1, Busy: read}, {Link: "compute", Workers: 1, Busy: compute}}}
+		tr.sayBound()
+	}
+	epoch(1, 9)
+	epoch(2, 8)
+	epoch(9.5, 8)
+	epoch(0, 0)
+	want := "bound by compute: it is at work for 90% of the time\nbound by read features: it is at work for 95% of the time"
+	if got := said.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	var m meter
+	if got := m.String(); got != "" {
+		t.Errorf("before anything: %q", got)
+	}
+	m.found(found{Seeds: 0, Loss: math.NaN()})
+	m.found(found{Seeds: 1, Loss: 1})
+	m.found(found{Seeds: 3, Loss: 2})
+	if got := m.String(); got != "loss 1.7500" {
+		t.Errorf("%q", got)
+	}
+	m.reset()
+	m.runs(time.Now().Add(-10 * time.Second))
+	m.read(5 << 20)
+	m.read(15 << 20)
+	if got := m.String(); got != "loss 1.7500 · 2.0 MiB/s" && got != "loss 1.7500 · 1.9 MiB/s" && got != "loss 1.7500 · 2.00 MiB/s" {
+		t.Errorf("in the next epoch: %q", got)
+	}
+	m.found(found{Seeds: 2, Loss: 0.5})
+	if got := m.String()[:11]; got != "loss 0.5000" {
+		t.Errorf("%q", got)
+	}
+}
