@@ -57,6 +57,7 @@ func newImportCommand(g *globals) *cli.Command {
 			stringFlag("labels", "FILE", "likewise the labels, or random:CLASSES", &o.LabelFile),
 			stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &o.SplitFiles),
 			intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &o.Nodes, 1),
+			stringFlag("node-ids", "FILE", "likewise the ids of nodes that are not numbered from 0: a column of them, or edges, for those of the edges", &o.NodeIDs),
 			stringFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", &o.Reverse),
 			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			boolFlag("dedupe", "store equal edges once", &o.Dedupe),

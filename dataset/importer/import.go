@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -90,10 +92,11 @@ type importing struct {
 	from, to []uint32
 }
 
-func (im *importing) open() (err error) {
+func (im *importing) open(out string) (err error) {
 	if err := im.format.check(&im.o.Reading); err != nil {
 		return err
 	}
+	im.o.Scratch, im.o.ScratchMemory = filepath.Clean(out)+".names", im.o.Memory-budget.Reserve
 	im.src, err = im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
 	if err != nil {
 		return err
@@ -110,6 +113,14 @@ func (im *importing) open() (err error) {
 		im.o.DType = im.shape.DType
 	}
 	return im.settleSplit()
+}
+
+// closeSource closes the source if it is to be.
+func (im *importing) closeSource() error {
+	if c, ok := im.src.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // fresh tells whether no earlier run left anything: neither a dataset nor the beginning of one.
@@ -158,9 +169,13 @@ func (im *importing) params(content string) importParams {
 
 func (im *importing) execute(ctx context.Context, out string) (state stage.State, err error) {
 	o := &im.o
-	if err := im.open(); err != nil {
+	if o.NodeIDs != "" { // opening the source takes memory
+		defer budget.LimitHeap(o.Memory, 0)()
+	}
+	if err := im.open(out); err != nil {
 		return 0, err
 	}
+	defer func() { err = errors.Join(err, im.closeSource()) }()
 	if err := im.planMemory(); err != nil {
 		return 0, err
 	}
@@ -241,6 +256,9 @@ func (im *importing) relabelledSteps(ctx context.Context, labels, topology, feat
 		return err
 	}
 	im.invert()
+	if err := im.names(ctx); err != nil {
+		return err
+	}
 	if err := topology(ctx); err != nil {
 		return err
 	}
@@ -265,6 +283,11 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 		}
 		if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
 			return err
+		}
+		if !im.o.relabels() {
+			if err := im.names(ctx); err != nil {
+				return err
+			}
 		}
 		close(settled)
 		return nil
@@ -394,7 +417,10 @@ func (im *importing) storedEdges() dataset.Need {
 func (im *importing) facts() dataset.Facts {
 	s := &im.shape
 	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: dataset.LabelKind(s.Multi), Classes: s.Classes}
-	if im.o.relabels() {
+	switch {
+	case s.NameBytes > 0:
+		f.OriginalIDs, f.NameBytes = dataset.IDNames, s.NameBytes
+	case im.o.relabels():
 		f.OriginalIDs = dataset.IDNumbers
 	}
 	if im.o.Compress {
