@@ -105,6 +105,9 @@ func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
 	if err := n.dict.Done(ctx); err != nil {
 		return err
 	}
+	if n.dict.Len() == 0 {
+		return fault.New(fault.ErrInput, "%s: there are no ids", w.Name())
+	}
 	if twice, id, row := n.dict.Twice(); n.spec != nil && twice > 0 {
 		return fault.New(fault.ErrInput, "%s: row %d: the id %.40q is there before: %s", w.Name(), row, id, many(twice, "row repeats an id", "rows repeat ids"))
 	}
@@ -199,6 +202,9 @@ func nth(open func() (matrix.Words, error), i int64, columns int) (_ string, err
 func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges matrix.Spec) error {
 	n := s.named
 	if err := n.define(ctx, edges); err != nil {
+		return err
+	}
+	if err := s.setNodes("ids", n.from(), n.dict.Len()); err != nil {
 		return err
 	}
 	s.sh.Nodes, s.sh.NameBytes, s.sh.Held = n.dict.Len(), n.dict.Bytes(), n.dict.Held()

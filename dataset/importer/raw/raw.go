@@ -196,7 +196,7 @@ func (s *source) openLabels(text string) error {
 // setNodes compares what files say of the nodes.
 func (s *source) setNodes(what, name string, n int64) error {
 	switch {
-	case n < 0:
+	case n < 0 || s.named != nil && s.named.spec == nil: // not known, or not of all nodes
 		return nil
 	case s.sh.Nodes == 0:
 		s.sh.Nodes = n
