@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/internal/budget"
@@ -120,6 +121,12 @@ func importPlan(p importer.Plan) outcome {
 		{"splits", fmt.Sprintf("%s train, %s validation, %s test", units.Count(p.Train), units.Count(p.Valid), units.Count(p.Test))},
 		{"memory", fmt.Sprintf("%s at least", budget.FormatBytes(p.MemoryBytes))},
 		{"disk", fmt.Sprintf("%s, %s while it is made, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
+	}
+	switch p.OriginalIDs {
+	case dataset.IDNumbers:
+		lines = append(lines, line{"ids", "nodes get other numbers; the source's are kept"})
+	case dataset.IDNames:
+		lines = append(lines, line{"ids", "nodes have names, which are kept"})
 	}
 	for _, note := range p.Notes {
 		lines = append(lines, line{"note", note})

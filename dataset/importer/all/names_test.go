@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
+	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
 )
 
@@ -247,4 +248,19 @@ func TestNamesRefuses(t *testing.T) {
 		}
 		refused(t, c.what, importer.Options{Reading: o}, c.says...)
 	}
+}
+
+// TestNamesFailures fails and interrupts every operation of an import by names, and goes on.
+func TestNamesFailures(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"edges.csv": "a,b\nb,c\nc,a\n", "feat.csv": "c,3\na,1\nb,2\n", "labels.csv": "b,1\na,0\nc,1\n"} {
+		importertest.Save(t, at(name), []byte(text))
+	}
+	o := importer.Options{Relabel: importer.RelabelDegree, Split: &importer.Split{Parts: "34/33/33"}, Resources: dataset.Resources{Workers: 1},
+		Reading: importer.Reading{NodeIDs: "edges", Edges: at("edges.csv"), FeatureFile: at("feat.csv"), LabelFile: at("labels.csv")}}
+	datasettest.EveryFailure(t, []bool{true}, func(fsys vfs.FS, out string) error {
+		_, err := all.Import(t.Context(), fsys, out, all.Auto, o, progress.Discard)
+		return err
+	})
 }

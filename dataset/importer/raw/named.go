@@ -316,7 +316,7 @@ func (s *source) sortRows(ctx context.Context) (_ *rowsort.Sorter, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	rows, err := rowsort.New(s.fs, n.path("rows"), rowsort.Options{Records: s.sh.Nodes, Bytes: 4 * s.sh.Nodes * int64(s.sh.Dim), Memory: max(n.memory/4, rowsort.Least)})
+	rows, err := rowsort.New(s.fs, n.path("rows"), rowsort.Options{Records: s.sh.Nodes, Bytes: 4 * s.sh.Nodes * int64(s.sh.Dim), Memory: max(n.memory/4, rowsort.Least), Hidden: true})
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,7 @@ func (r *sortedRows) Next(values []float32) error {
 	return nil
 }
 
-// eachNamed hands the edges on.
+// eachEdge hands the edges on.
 func (n *named) eachEdge(ctx context.Context, add func(dst, src []int64) error) error {
 	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
 	return n.edges.Each(ctx, func(ends []uint32) error {
@@ -376,7 +376,7 @@ func (n *named) eachEdge(ctx context.Context, add func(dst, src []int64) error) 
 	})
 }
 
-// labels reads labels whose rows begin with ids.
+// keyedLabels reads labels whose rows begin with ids.
 func (s *source) keyedLabels(ctx context.Context, l *importer.Labelling) (err error) {
 	m, err := matrix.OpenKeyed(s.fs, *s.label)
 	if err != nil {
