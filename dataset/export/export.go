@@ -77,6 +77,9 @@ const chunk = 1 << 20
 // It holds graph.OffsetsBytes of the dataset, the labels and splits, 9 bytes a node at most, and a few
 // chunks.
 func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep progress.Reporter) (Result, error) {
+	if err := d.CheckLabelled(); err != nil {
+		return Result{}, err
+	}
 	began := time.Now()
 	if !slices.Contains(Formats(), o.Format) {
 		return Result{}, fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))

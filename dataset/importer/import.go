@@ -44,6 +44,7 @@ type importParams struct {
 	SplitSeed    uint64     `json:"split_seed,omitempty"`
 	Stratify     bool       `json:"stratify,omitempty"`
 	Relabel      string     `json:"relabel,omitempty"`
+	For          string     `json:"for,omitempty"`
 	// Reading has the options that decided what the source yields; see Shape.
 	Reading map[string]string `json:"reading,omitempty"`
 }
@@ -97,11 +98,14 @@ func (im *importing) open(out string) (err error) {
 		return err
 	}
 	im.o.Scratch, im.o.ScratchMemory = filepath.Clean(out)+".names", im.o.Memory-budget.Reserve
-	im.src, err = im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
+	src, err := im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
 	if err != nil {
 		return err
 	}
-	im.shape = im.src.Shape()
+	im.src = src
+	if im.shape = src.Shape(); !im.o.Labelled() {
+		im.shape.Multi, im.shape.Classes, im.shape.unlabelled = false, 0, true
+	}
 	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
 		im.o.Dedupe = true
 		if im.o.SelfLoops == LoopsKeep {
@@ -153,7 +157,7 @@ func (im *importing) params(content string) importParams {
 		Source: "import", Importer: importerVersion, Format: im.format.Name, Content: content,
 		DType: o.DType, Binarize: o.Binarize, RowNormalize: o.RowNormalize, Symmetrize: o.Symmetrize,
 		Compression: dataset.CompressionName(o.Compress), AddReverse: im.reverse, Dedupe: o.Dedupe && !o.Symmetrize,
-		Reading: im.shape.Reading,
+		For: o.For, Reading: im.shape.Reading,
 	}
 	if as := map[bool]string{false: LoopsKeep, true: LoopsDrop}; o.SelfLoops != as[o.Symmetrize] {
 		p.SelfLoops = o.SelfLoops
@@ -281,8 +285,10 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 		if err := settle(ctx); err != nil {
 			return err
 		}
-		if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
-			return err
+		if im.o.Labelled() {
+			if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
+				return err
+			}
 		}
 		if !im.o.relabels() {
 			if err := im.names(ctx); err != nil {
@@ -413,10 +419,18 @@ func (im *importing) storedEdges() dataset.Need {
 	return n
 }
 
+// labelKind says which labels the dataset has.
+func (im *importing) labelKind() string {
+	if !im.o.Labelled() {
+		return dataset.NoLabels
+	}
+	return dataset.LabelKind(im.shape.Multi)
+}
+
 // facts returns what is known of the dataset before it is begun.
 func (im *importing) facts() dataset.Facts {
 	s := &im.shape
-	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: dataset.LabelKind(s.Multi), Classes: s.Classes}
+	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: im.labelKind(), Classes: s.Classes}
 	switch {
 	case s.NameBytes > 0:
 		f.OriginalIDs, f.NameBytes = dataset.IDNames, s.NameBytes

@@ -116,7 +116,7 @@ func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options,
 func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Problems) error {
 	s, o := &im.shape, &im.o
 	p.Nodes, p.Dim, p.SourceDType, p.DType = s.Nodes, s.Dim, s.DType, o.DType
-	p.LabelKind, p.Notes = dataset.LabelKind(s.Multi), s.Notes
+	p.LabelKind, p.Notes = im.labelKind(), s.Notes
 	seen := func(err error) error {
 		switch {
 		case err == nil:
@@ -139,6 +139,9 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 	}
 	p.MemoryBytes = budget.Reserve + im.leastMemory()
 	if free == nil {
+		if !o.Labelled() {
+			p.Unlabelled = s.Nodes
+		}
 		for _, look := range []func(context.Context, *Plan) error{im.lookAtLabels, im.lookAtEdges, im.lookAtFeatures} {
 			if err := seen(look(ctx, p)); err != nil {
 				return err
@@ -173,6 +176,9 @@ func (im *importing) sourceBytes(found *Problems) (n int64, err error) {
 }
 
 func (im *importing) lookAtLabels(ctx context.Context, p *Plan) error {
+	if !im.o.Labelled() {
+		return nil
+	}
 	l, err := im.readLabels(ctx)
 	if err != nil {
 		return err

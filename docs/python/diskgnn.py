@@ -61,6 +61,8 @@ class Dataset(Directory):
         f = self.facts
         self.indptr, self.indices = self.file("indptr.bin", "<i8"), self.file("indices.bin", "<u4")
         self.features = Rows(self.file("features.bin", TYPES[f["dtype"]], (f["nodes"], f["dim"])), f["dtype"] == "bfloat16")
+        if f["label_kind"] == "none":  # of a dataset to predict on
+            return
         self.labels = self.file("labels.bin", "<i4")
         if f["label_kind"] == "multi-hot":  # by node: classes(d.targets[nodes], d.facts["classes"])
             self.targets = self.file("targets.bin", "u1", (f["nodes"], -1))

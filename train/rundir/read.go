@@ -32,17 +32,32 @@ func read(fsys vfs.FS, dir string, epochs bool) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
+	if err := checkFormat(b, dir); err != nil {
+		return File{}, err
+	}
 	r, err := decode(b, epochs)
 	if err != nil {
 		return r, fault.New(fault.ErrCorrupt, "%s: %w", name, err)
 	}
-	if r.Format.Name != Format.Name {
-		return r, fault.New(fault.ErrInput, "%s is no run of this program", dir)
-	}
-	if r.Format != Format {
-		return r, fault.New(fault.ErrVersion, "%s is a %s; this program reads %s", dir, r.Format, Format)
-	}
 	return r, nil
+}
+
+// checkFormat refuses the run.json of other stages, and of other versions, whose fields may be of
+// other kinds.
+func checkFormat(b []byte, dir string) error {
+	var of struct {
+		Format stage.Format `json:"format"`
+	}
+	if err := json.Unmarshal(b, &of); err != nil {
+		return fault.New(fault.ErrCorrupt, "%s: %w", filepath.Join(dir, stage.RunFile), err)
+	}
+	if of.Format.Name != Format.Name {
+		return fault.New(fault.ErrInput, "%s is no run of this program", dir)
+	}
+	if of.Format != Format {
+		return fault.New(fault.ErrVersion, "%s is a %s; this program reads %s", dir, of.Format, Format)
+	}
+	return nil
 }
 
 // length is that of some JSON, of which nothing else is read.

@@ -14,6 +14,7 @@ import (
 	"diskgnn/dataset/importer/graphbolt"
 	"diskgnn/dataset/importer/graphsaint"
 	"diskgnn/dataset/importer/igb"
+	"diskgnn/dataset/importer/offgs"
 	"diskgnn/dataset/importer/ogb"
 	"diskgnn/dataset/importer/pyg"
 	"diskgnn/dataset/importer/raw"
@@ -31,6 +32,8 @@ var Formats = []importer.Format{
 	gnnbenchmark.Format,
 	ogb.Format,
 	igb.Format,
+	igb.Heterogeneous,
+	offgs.Format,
 	pyg.Format,
 	raw.SNAP,
 	raw.WebGraph,

@@ -3,10 +3,12 @@ package all_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/all"
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/ogb"
 	"diskgnn/internal/progress"
@@ -61,5 +63,45 @@ func TestGlance(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestGlanceRaw looks at the sources of arrays of two rows in archives that --edges names, and at whole
+// edges of other forms.
+func TestGlanceRaw(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	importertest.Tree{
+		"e.npz/good":    importertest.NPY("(2, 3)", []int64{0, 1, 2, 1, 2, 0}),
+		"e.npz/source":  importertest.NPY("(2, 3)", []int64{0, 1, 3, 1, 2, 0}),
+		"e.npz/minus":   importertest.NPY("(2, 3)", []int64{-1, 1, 2, 1, 2, 0}),
+		"e.npz/behind":  importertest.NPY("(2, 3)", []int64{0, 1, 2, 1, 2, 3}),
+		"e.npz/pairs":   importertest.NPY("(3, 2)", []int64{0, 1, 2, 1, 2, 3}),
+		"e.npz/columns": importertest.NPYOrder("(3, 2)", true, []int64{0, 1, 3, 1, 2, 0}),
+		"plain.npy":     importertest.NPY("(2, 3)", []int64{0, 1, 2, 1, 2, 3}),
+		"f.npy":         importertest.NPY("(3, 1)", []float32{1, 2, 3}),
+		"l.npy":         importertest.Vector([]int64{0, 1, 0}),
+	}.Write(t, dir)
+	for _, c := range []struct{ edges, plan string }{
+		{"e.npz:good", ""},
+		{"e.npz:source", "e.npz: source: an edge from 3 leaves the graph of 3 nodes"},
+		{"e.npz:minus", "e.npz: minus: an edge from -1 leaves the graph of 3 nodes"},
+		{"e.npz:behind", ""}, // seen when all is unpacked
+		{"e.npz:pairs", "e.npz: the edge from 2 to 3 leaves the graph of 3 nodes"},
+		{"e.npz:columns", "e.npz: columns: an edge from 3 leaves the graph of 3 nodes"},
+		{"plain.npy", "plain.npy: the edge from 2 to 3 leaves the graph of 3 nodes"},
+	} {
+		o := importer.Options{Split: &importer.Split{Parts: "34/33/33"}, Reading: importer.Reading{Edges: at(c.edges), FeatureFile: at("f.npy"), LabelFile: at("l.npy")}}
+		p, err := all.MakePlan(t.Context(), datasettest.FS, at("D"), all.Auto, o, progress.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		if c.plan != "" {
+			want = []string{at(c.plan)}
+		}
+		if !slices.Equal(p.Problems, want) {
+			t.Errorf("%s: the plan finds %q, want %q", c.edges, p.Problems, want)
+		}
 	}
 }

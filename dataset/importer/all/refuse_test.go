@@ -40,8 +40,17 @@ func headed(descr, shape string) []byte {
 // passes for a dataset, and write nothing beside it.
 func refused(t *testing.T, what string, o importer.Options, says ...string) {
 	t.Helper()
+	refusedAs(t, all.Auto, what, o, says...)
+}
+
+// refusedAs is refused for a format that is named.
+func refusedAs(t *testing.T, format, what string, o importer.Options, says ...string) {
+	t.Helper()
 	dir := t.TempDir()
-	_, err := all.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, o, progress.Discard)
+	if p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), format, o, progress.Discard); err != nil && !errors.Is(err, fault.ErrInput) || strings.Contains(strings.Join(p.Problems, ""), "\n") {
+		t.Errorf("%s: its plan: %q, %v", what, p.Problems, err)
+	}
+	_, err := all.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), format, o, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%s: %v", what, err)
 		return

@@ -176,7 +176,9 @@ func TestAdversary(t *testing.T) {
 			}
 			c.edit(t, dir)
 			before := listing(t, outer)
-			_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(outer, "D"), graphbolt.Format, importer.Options{Sources: []string{dir}}, progress.Discard)
+			how := importer.Options{Sources: []string{dir}}
+			importertest.Plan(t, graphbolt.Format, how)
+			_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(outer, "D"), graphbolt.Format, how, progress.Discard)
 			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v; want bad input in one line that says %q", err, c.says)
 			}

@@ -40,7 +40,7 @@ func (s *source) CountEdges(lines map[string]int64) int64 {
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
 	if s.topo != nil {
-		return s.readColumns(ctx, add)
+		return s.graph.Each(ctx, s.sh.Nodes, add)
 	}
 	for _, f := range s.edge {
 		if err := s.readEdges(ctx, f, add); err != nil {

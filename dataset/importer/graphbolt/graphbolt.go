@@ -16,6 +16,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/dglgraph"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
@@ -51,6 +52,7 @@ type source struct {
 	sh    importer.Shape
 	edge  []document // of a source
 	topo  *document  // of a preprocessed tree
+	graph *dglgraph.Graph
 	feats []feature
 	label *document  // of all nodes, where the sets have no labels
 	sets  [3][]piece // by split
@@ -238,9 +240,11 @@ func (s *source) path(f document) string { return filepath.Join(s.dir, filepath.
 // readShape reads the headers of edges, labels and features.
 func (s *source) readShape() error {
 	if s.topo != nil {
-		if err := s.readTopology(); err != nil {
+		g, err := dglgraph.OpenFused(s.fs, s.path(*s.topo))
+		if err != nil {
 			return err
 		}
+		s.graph, s.sh.Nodes, s.sh.Edges = g, g.Nodes, g.Edges
 	}
 	for _, e := range s.edge {
 		if err := s.checkEdges(e); err != nil {

@@ -1,10 +1,14 @@
-// Package igb imports the homogeneous graphs of the Illinois Graph Benchmark, IGB tiny to full,
-// and the papers of its heterogeneous ones:
+// Package igb imports the graphs of the Illinois Graph Benchmark, IGB tiny to full: the homogeneous
+// ones, which are the papers of the heterogeneous ones, and these with all their types of nodes as
+// one graph of one type:
 //
 //	DIR/processed/
 //	├── paper/node_feat.npy          N × 1024 float32
 //	├── paper/node_label_19.npy      N float32, classes; or node_label_2K.npy, 2983 of them
-//	└── paper__cites__paper/edge_index.npy    E × 2, source and destination
+//	├── paper__cites__paper/edge_index.npy    E × 2, source and destination
+//	│   of heterogeneous sets also
+//	├── TYPE/node_feat.npy                    author, institute, fos, journal, conference
+//	└── HEAD__RELATION__TAIL/edge_index.npy   paper__written_by__author, …
 //
 // The arrays of the large sets have no header, though their names end in .npy: their sizes give
 // the shapes. The last rows of the full set's features may be in paper/node_feat_5M_tail.npy,
@@ -12,8 +16,11 @@
 //
 // Of the full set the first 227,130,858 papers have one of the 19 classes, the first
 // 157,675,969 one of the 2983; the first 60 % of these train, the next 20 % validate, the rest
-// test. Other sets come without a split: IGB's loader draws one without a seed. Here one of
-// 60/20/20 is drawn with a seed, which is recorded.
+// test. Of other homogeneous sets IGB's loader draws a split without a seed: here one of 60/20/20 is
+// drawn with a seed, which is recorded. Those of heterogeneous sets follow the order of the papers.
+//
+// The types of nodes of a heterogeneous set follow each other in alphabetical order. Each has its own
+// features; one that has no node_feat.npy has zeros, and as many nodes as its largest id in edges says.
 package igb
 
 import (
@@ -75,7 +82,8 @@ type source struct {
 	task                    task
 	feat, tail, label, edge string
 	tailRows                int64
-	prefix                  int64 // nodes that have labels and are split by their order; 0: all, drawn
+	first                   int64 // node of the first paper
+	prefix                  int64 // papers that have labels and are split by their order; 0: all, drawn
 }
 
 func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
@@ -83,32 +91,60 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err != nil {
 		return nil, err
 	}
+	s, err := newSource(fsys, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	found := s.readPapers()
+	found.Add(s.readEdges())
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	s.sh.Notes = append(s.sh.Notes, "IGB's loader gives every node a self-loop, and no other: --self-loops add does so")
+	if rels, err := relations(fsys, dir); err == nil && len(rels) > 1 {
+		s.sh.Notes = append(s.sh.Notes, "papers alone are taken, of a graph of several types: --format igb-h takes it whole")
+	}
+	if s.sh.Nodes != fullNodes {
+		s.prefix, s.sh.NoSplit, s.sh.Split = 0, true, &importer.Split{Parts: "60/20/20"}
+		s.sh.Notes = append(s.sh.Notes, "IGB's loader draws the split anew each time: this one is drawn with --seed 0, unless --split and --seed say otherwise")
+	}
+	return s, nil
+}
+
+// newSource names the files of a directory's papers.
+func newSource(fsys vfs.FS, dir string, o *importer.Reading) (*source, error) {
 	s := &source{fs: fsys, task: tasks[0]}
 	if name := cmp.Or(o.Task, tasks[0].name); name == tasks[1].name {
 		s.task = tasks[1]
 	} else if name != tasks[0].name {
 		return nil, fault.New(fault.ErrUsage, "--task %s: IGB has the tasks 19 and 2983, by their classes", name)
 	}
-	papers := filepath.Join(dir, "processed", "paper")
-	s.feat, s.label = filepath.Join(papers, "node_feat.npy"), filepath.Join(papers, s.task.file)
-	s.edge = filepath.Join(dir, "processed", "paper__cites__paper", "edge_index.npy")
+	papers := filepath.Join(dir, "processed", paper)
+	s.feat, s.label = filepath.Join(papers, featFile), filepath.Join(papers, s.task.file)
+	s.edge = filepath.Join(dir, "processed", "paper__cites__paper", edgeFile)
 	if tail := filepath.Join(papers, "node_feat_5M_tail.npy"); exists(fsys, tail) {
 		s.tail = tail
 	}
-	var found importer.Problems
+	return s, nil
+}
+
+// Names that occur for every type of nodes or edges.
+const (
+	paper    = "paper"
+	featFile = "node_feat.npy"
+	edgeFile = "edge_index.npy"
+)
+
+// readPapers reads the shapes of labels and features.
+func (s *source) readPapers() (found importer.Problems) {
 	found.Add(s.readNodes())
 	found.Add(s.readFeatures())
-	found.Add(s.readEdges())
-	if err := found.Err(); err != nil {
-		return nil, err
-	}
-	s.sh.Notes = append(s.sh.Notes, "IGB's loader gives every node a self-loop, and no other: --self-loops add does so")
 	s.sh.Classes, s.sh.Reading = s.task.classes, map[string]string{"task": s.task.name}
-	if s.prefix = min(s.sh.Nodes, s.task.labelled); s.sh.Nodes != fullNodes {
-		s.prefix, s.sh.NoSplit, s.sh.Split = 0, true, &importer.Split{Parts: "60/20/20"}
-		s.sh.Notes = append(s.sh.Notes, "IGB's loader draws the split anew each time: this one is drawn with --seed 0, unless --split and --seed say otherwise")
+	s.prefix = s.sh.Nodes
+	if s.sh.Nodes == fullNodes {
+		s.prefix = s.task.labelled
 	}
-	return s, nil
+	return found
 }
 
 func exists(fsys vfs.FS, name string) bool {
@@ -215,7 +251,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 			if s.prefix > 0 && v >= s.prefix {
 				return nil // what stands there is no label
 			}
-			if err := l.Number(v, row[0]); err != nil {
+			if err := l.Number(s.first+v, row[0]); err != nil {
 				return fmt.Errorf("%s: %w", s.label, err)
 			}
 			return nil
@@ -224,12 +260,12 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if err != nil || s.prefix == 0 {
 		return err
 	}
-	return splitPrefix(l, s.prefix)
+	return splitPrefix(l, s.first, s.prefix)
 }
 
-// splitPrefix divides the first n nodes by their order, as IGB does: 60 % train, 20 % validate,
-// the rest test.
-func splitPrefix(l *importer.Labelling, n int64) error {
+// splitPrefix divides n nodes from the first on by their order, as IGB does: 60 % train, 20 %
+// validate, the rest test.
+func splitPrefix(l *importer.Labelling, first, n int64) error {
 	train, valid := n*6/10, n*2/10
 	for v := range n {
 		part := uint8(3)
@@ -239,7 +275,7 @@ func splitPrefix(l *importer.Labelling, n int64) error {
 		case v < train+valid:
 			part = 2
 		}
-		if err := l.Assign(v, part); err != nil {
+		if err := l.Assign(first+v, part); err != nil {
 			return err
 		}
 	}

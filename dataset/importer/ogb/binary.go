@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 
-	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
@@ -55,7 +54,7 @@ func (s *source) edgeArray(name, key string) (r relation, err error) {
 }
 
 // Glance is the Glancer's: of an array of two rows, the second is behind all of the first.
-func (s *source) Glance() (looked bool, err error) {
+func (s *source) Glance() (bool, error) {
 	if len(s.rels) == 0 || s.rels[0].row == nil {
 		return false, nil
 	}
@@ -64,17 +63,9 @@ func (s *source) Glance() (looked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	first := make([]int64, min(r.Edges, importer.Chunk))
-	if err := a.Ints(first); err != nil {
-		return false, err
-	}
-	for _, src := range first {
-		if uint64(src) >= uint64(r.Src.Count) {
-			return false, fault.New(fault.ErrInput, "%s: an edge from %d leaves the graph of %d and %d nodes", r.Name, src, r.Src.Count, r.Dst.Count)
-		}
-	}
-	return true, nil
+	return true, edges.CheckSources(a, r.Src.Count, func(src int64) error {
+		return fault.New(fault.ErrInput, "%s: an edge from %d leaves the graph of %d and %d nodes", r.Name, src, r.Src.Count, r.Dst.Count)
+	})
 }
 
 // one reads an array of one number.

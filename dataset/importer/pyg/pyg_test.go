@@ -87,7 +87,9 @@ func TestRefuses(t *testing.T) {
 
 func refused(t *testing.T, source, says string) {
 	t.Helper()
-	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, importer.Options{Sources: []string{source}}, progress.Discard)
+	how := importer.Options{Sources: []string{source}}
+	importertest.Plan(t, pyg.Format, how)
+	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, how, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%s: %v; want bad input in one line that says %q", source, err, says)
 	}

@@ -65,15 +65,32 @@ func (t *table) count() (n int64, err error) {
 	return a.Shape[0], nil
 }
 
+// rows opens an array of two rows.
+func (t *table) rows() (*npz.Array, error) {
+	a, err := matrix.OpenArray(t.fs, t.spec)
+	if err == nil && a.Fortran { // as its transpose lies in memory
+		slices.Reverse(a.Shape)
+	}
+	return a, err
+}
+
+// glance checks the sources of the first edges of two rows in an archive, or reports false.
+func (t *table) glance(nodes int64) (bool, error) {
+	if !t.twoRows || t.spec.Key == "" {
+		return false, nil
+	}
+	a, err := t.rows()
+	if err != nil {
+		return false, err
+	}
+	return true, edges.CheckSources(a, nodes, func(src int64) error {
+		return a.Fail(fault.New(fault.ErrInput, "an edge from %d leaves the graph of %d nodes", src, nodes))
+	})
+}
+
 func (t *table) open() (edges.Pairs, error) {
 	if t.twoRows {
-		return edges.TwoRows(func() (*npz.Array, error) {
-			a, err := matrix.OpenArray(t.fs, t.spec)
-			if err == nil && a.Fortran { // as its transpose lies in memory
-				slices.Reverse(a.Shape)
-			}
-			return a, err
-		})
+		return edges.TwoRows(t.rows)
 	}
 	if t.pairs {
 		a, err := matrix.OpenArray(t.fs, t.spec)

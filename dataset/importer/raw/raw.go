@@ -114,8 +114,12 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	s.sh.DType, s.sh.Reading = dtype.Float32, map[string]string{}
 	var found importer.Problems
 	found.Add(s.openFeatures(o.FeatureFile))
-	found.Add(s.openLabels(o.LabelFile))
-	found.Add(s.openSplits(o.SplitFiles))
+	if o.Labelled() {
+		found.Add(s.openLabels(o.LabelFile))
+		found.Add(s.openSplits(o.SplitFiles))
+	} else {
+		s.sh.NoSplit = true
+	}
 	if s.named == nil {
 		found.Add(s.openEdges())
 	} else if err := s.settleNames(context.Background(), o, spec); err != nil {
@@ -354,6 +358,14 @@ func (s *source) CountEdges(lines map[string]int64) int64 {
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
 	return s.eachEdge(ctx, s.sh.Nodes, add)
+}
+
+// Glance implements importer.Glancer.
+func (s *source) Glance() (bool, error) {
+	if t, ok := s.edge.(*table); ok {
+		return t.glance(s.sh.Nodes)
+	}
+	return false, nil
 }
 
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {

@@ -267,6 +267,36 @@ def igb():
                 f.write("label %d: %d\n" % (v, labels[v]))
 
 
+def igb_h():
+    """A heterogeneous set: the types and relations that IGB's loader names, and a type without features."""
+    rng = np.random.default_rng(11)
+    counts = {"author": 5, "fos": 4, "institute": 2, "paper": 11}
+    relations = [("paper", "cites", "paper"), ("paper", "written_by", "author"), ("author", "affiliated_to", "institute"), ("paper", "topic", "fos")]
+    dir = fresh("igb", "het")
+    at = lambda *name: os.path.join(dir, "processed", *name)
+    for kind in "author", "institute", "paper":
+        os.makedirs(at(kind))
+        np.save(at(kind, "node_feat.npy"), (rng.integers(-9, 9, (counts[kind], 6)) / 2).astype(np.float32))
+    np.save(at("paper", "node_label_19.npy"), rng.integers(0, 19, counts["paper"]).astype(np.float32))
+    np.save(at("paper", "node_label_2K.npy"), rng.integers(0, 2983, counts["paper"]).astype(np.float32))
+    for h, r, t in relations:
+        os.makedirs(at(f"{h}__{r}__{t}"))
+        index = np.stack([rng.integers(0, counts[h], 13), rng.integers(0, counts[t], 13)], 1).astype(np.int32)
+        index[-1, 1] = counts[t] - 1  # the last fos has an edge
+        np.save(at(f"{h}__{r}__{t}", "edge_index.npy"), index)
+    # No library of IGB's installs; what its loader does is np.load, and a split by the papers' order.
+    first, total = {}, 0
+    for kind in sorted(counts):
+        first[kind], total = total, total + counts[kind]
+    edges = [(s + first[h], d + first[t]) for h, r, t in relations for s, d in np.load(at(f"{h}__{r}__{t}", "edge_index.npy"))]
+    feat = np.concatenate([np.load(at(kind, "node_feat.npy")) if kind != "fos" else np.zeros((counts[kind], 6)) for kind in sorted(counts)])
+    for classes, name in (19, "19"), (2983, "2K"):
+        labels = [-1] * first["paper"] + list(np.load(at("paper", f"node_label_{name}.npy")))
+        papers = np.arange(first["paper"], total)
+        train, valid = int(len(papers) * 0.6), int(len(papers) * 0.2)
+        golden(os.path.join(HERE, "igb", f"het-{classes}.txt"), total, edges, feat, labels, {"train": papers[:train], "valid": papers[train:train + valid], "test": papers[train + valid:]})
+
+
 def raw():
     """The same graph in every form that the format raw reads."""
     import pandas as pd
@@ -317,6 +347,7 @@ def raw():
 FIXTURES = {
     "raw": raw,
     "igb": igb,
+    "igb-h": igb_h,
     "ogb": lambda: (ogb_csv("arxiv", False), ogb_csv("ogbn_products", True), ogb_csv("ogbn_proteins", True, edge_features=True, multi=True),
                     ogb_binary(), ogb_hetero(), ogb_hetero_binary()),
     "mag240m": mag240m,

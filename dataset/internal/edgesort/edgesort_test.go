@@ -120,6 +120,91 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryIsEnough sorts a star whose hub takes all memory that there is, to the byte, and
+// refuses one of an edge more.
+func TestMemoryIsEnough(t *testing.T) {
+	const (
+		nodes = 4
+		cell  = 8*nodes + nodeBytes // all counters, the degree and the offset of the hub
+		block = 16
+		// What is left of the memory: a block that is read, and the blocks' list and sources.
+		sources = (Least - cell - blockBytes) / 4
+	)
+	most := 0
+	for ; 4*most+block*((most+blockEdges-1)/blockEdges) <= 4*sources; most += blockEdges {
+	}
+	for most -= blockEdges; 4*(most+1)+block*(most/blockEdges+1) <= 4*sources; most++ {
+	}
+	for _, n := range []int{most, most + 1} {
+		s, err := New(vfs.OS, filepath.Join(t.TempDir(), "x"), Options{Nodes: nodes, Memory: Least, Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AddAll(make([]uint32, 2*n), false); err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		err = s.Rows(t.Context(), func(_, sources []uint32) error {
+			for i := range s.buckets {
+				if s.buckets[i].buf != nil {
+					t.Error("a buffer is held while edges are sorted")
+				}
+			}
+			got += len(sources)
+			return nil
+		})
+		if n == most && (err != nil || got != n) || n > most && !errors.Is(err, fault.ErrBudget) {
+			t.Errorf("%d edges, of which %d fit: %v, %d came", n, most, err, got)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("closed again: %v", err)
+		}
+	}
+}
+
+// TestBuckets has buckets such that two of them fill a worker's part of the memory, or 32 MiB,
+// and one more.
+func TestBuckets(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		o    Options
+		want int64
+	}{
+		{Options{Nodes: 1000, Edges: 0, Memory: Least, Workers: 1}, 2},
+		{Options{Nodes: 1000, Edges: 64 * blockEdges, Memory: 1 << 30, Workers: 8}, 2},       // 2 MiB, not worth more
+		{Options{Nodes: 1000, Edges: 64*blockEdges + 1, Memory: 1 << 30, Workers: 8}, 16},    // two for every worker
+		{Options{Nodes: 3, Edges: 64*blockEdges + 1, Memory: 1 << 30, Workers: 8}, 3},        // a node each
+		{Options{Nodes: mib, Edges: 5 * mib, Memory: 1 << 30, Workers: 1}, 3},                // 12 and 20 MiB are 32
+		{Options{Nodes: mib, Edges: 5*mib + 1, Memory: 1 << 30, Workers: 1}, 4},              // and a bit
+		{Options{Nodes: mib, Edges: 5 * mib, Memory: 16 * mib, Workers: 1}, 9},               // of 8 MiB a worker
+		{Options{Nodes: 20 * mib, Edges: 300 * mib, Memory: 8 * mib, Workers: 1}, 64},        // as many buffers as half of the memory holds
+		{Options{Nodes: 1 << 32, Edges: 1 << 40, Memory: 1 << 40, Workers: 1}, 4096},         // the most
+		{Options{Nodes: 1000, Edges: 64*blockEdges + 1, Memory: 1 << 30, Workers: 499}, 998}, // a worker's part is as large as all edges
+	} {
+		if got := (&Sorter{o: c.o}).wantBuckets(); got != c.want {
+			t.Errorf("%+v: %d buckets, want %d", c.o, got, c.want)
+		}
+	}
+}
+
+// TestUnits has one for every bucket where all fits.
+func TestUnits(t *testing.T) {
+	s, err := New(vfs.OS, filepath.Join(t.TempDir(), "x"), Options{Nodes: 8, Memory: Least, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, slots, err := s.plan()
+	if want := []unit{{0, 0, 4, 0}, {1, 4, 8, 0}}; err != nil || slots != 2 || !slices.Equal(units, want) {
+		t.Errorf("%+v, %d slots, %v; want %+v", units, slots, err, want)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestScratchIsChecked(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "scratch")
 	for _, harm := range []func() error{

@@ -186,6 +186,24 @@ func (r *ahead) close() error {
 	return r.a.Close()
 }
 
+// CheckSources reads the sources of the first edges of an array of shape (2, E), row-major, alone, and
+// refuses those that are none of so many nodes. It closes the array. Of an archive, the destinations
+// are behind all sources, half of which would be unpacked to see the first edge; see
+// importer.Glancer.
+func CheckSources(a *npz.Array, nodes int64, leaves func(src int64) error) (err error) {
+	defer func() { err = errors.Join(err, a.Close()) }()
+	first := make([]int64, min(a.Count()/2, chunk))
+	if err := a.Ints(first); err != nil {
+		return err
+	}
+	for _, src := range first {
+		if uint64(src) >= uint64(nodes) {
+			return leaves(src)
+		}
+	}
+	return nil
+}
+
 // Each calls add for all edges of the stream, some at a time. Those that leave the graph of so
 // many nodes are refused; name is the file, for messages.
 func Each(ctx context.Context, name string, p Pairs, nodes int64, add func(dst, src []int64) error) error {

@@ -96,6 +96,18 @@ func TestHeaderRefuses(t *testing.T) {
 	}
 }
 
+// TestLongHeader reads a header of 64 KiB, and none of a byte more.
+func TestLongHeader(t *testing.T) {
+	for _, size := range []int{64 << 10, 64<<10 + 1} {
+		text := dict("<i8", "(3,)")
+		text += strings.Repeat(" ", size-len(text))
+		_, err := ReadHeader(bytes.NewReader(file(2, text, nil)))
+		if size > 64<<10 != errors.Is(err, fault.ErrInput) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
 // TestElements reads every type as both of the types that a Reader yields.
 func TestElements(t *testing.T) {
 	for _, c := range []struct {

@@ -62,6 +62,12 @@ func TestZipMembers(t *testing.T) {
 	if z, err := OpenZip(bytes.NewReader(few), int64(len(few))); err != nil || len(z.File) != 3 {
 		t.Errorf("three members in records of 64 bits: %v", err)
 	}
+	for n := range 25 { // an end that begins right behind the file's beginning
+		b := append(make([]byte, n), archive(0)...)
+		if got, err := zipMembers(bytes.NewReader(b), int64(len(b))); err != nil || got != 0 {
+			t.Errorf("%d bytes before the end: %d members, %v", n, got, err)
+		}
+	}
 	for _, b := range [][]byte{nil, []byte("PK"), []byte("PK\x05\x06"), make([]byte, 100_000)} {
 		if got, err := zipMembers(bytes.NewReader(b), int64(len(b))); err != nil || got != 0 {
 			t.Errorf("of no archive: %d, %v", got, err)

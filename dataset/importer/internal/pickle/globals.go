@@ -43,4 +43,12 @@ var allowed = map[Global]bool{
 	// GraphBolt's graph.
 	{"dgl.graphbolt.impl.fused_csc_sampling_graph", "FusedCSCSamplingGraph"}: true,
 	{"torch", "ScriptObject"}: true,
+
+	// DGL's graph.
+	{"dgl.heterograph", "DGLGraph"}:                 true,
+	{"dgl.heterograph_index", "HeteroGraphIndex"}:   true,
+	{"dgl.heterograph_index", "HeteroPickleStates"}: true,
+	{"dgl._ffi.object", "_new_object"}:              true,
+	{"dgl.frame", "Frame"}:                          true,
+	{"__builtin__", "bytearray"}:                    true,
 }

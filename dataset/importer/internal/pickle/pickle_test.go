@@ -157,6 +157,14 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestLongest loads a pickle of as many bytes as are read, whatever follows its end.
+func TestLongest(t *testing.T) {
+	const whole = "\x80\x02N."
+	if v, err := Load(whole+strings.Repeat("x", int(Default.Bytes)-len(whole)), Default); v != nil || err != nil {
+		t.Errorf("%v, %v", v, err)
+	}
+}
+
 // TestObjectInItself checks that an object may refer to itself, as PyTorch Geometric's do, and that
 // depth is bounded all the same.
 func TestObjectInItself(t *testing.T) {

@@ -88,7 +88,7 @@ type behind struct {
 }
 
 // Next must not be called for more rows than there are.
-func (b *behind) Next(values []float32) (err error) {
+func (b *behind) Next(values []float32) error {
 	for len(values) > 0 {
 		for b.left == 0 {
 			if err := b.Close(); err != nil {
@@ -96,9 +96,11 @@ func (b *behind) Next(values []float32) (err error) {
 			}
 			b.left = b.counts[b.next] - b.first
 			if b.left > 0 {
-				if b.now, err = b.open(b.next, b.first); err != nil {
+				now, err := b.open(b.next, b.first)
+				if err != nil {
 					return err
 				}
+				b.now = now
 			}
 			b.next, b.first = b.next+1, 0
 		}

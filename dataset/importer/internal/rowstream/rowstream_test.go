@@ -100,3 +100,18 @@ func TestBehind(t *testing.T) {
 		}
 	})
 }
+
+// TestBehindFails closes a stream whose table could not be opened.
+func TestBehindFails(t *testing.T) {
+	failed := errors.New("failed")
+	b := rowstream.Behind([]int64{2}, 1, 0, func(int, int64) (importer.RowStream, error) {
+		var none *table
+		return none, failed
+	})
+	if err := b.Next(make([]float32, 1)); !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}

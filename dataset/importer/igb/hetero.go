@@ -1,0 +1,254 @@
+package igb
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/rowstream"
+	"diskgnn/dataset/importer/internal/typed"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Heterogeneous reads IGB's directories with all types of nodes. It is never found, only named:
+// the directories are those of Format too.
+var Heterogeneous = importer.Format{
+	Name: "igb-h", What: "the directory of a heterogeneous IGB set, all its types of nodes as one", Takes: []string{"task"},
+	Open: openHetero,
+}
+
+// separator is between the parts of the name of a type of edges.
+const separator = "__"
+
+// hetero is a graph of several types.
+type hetero struct {
+	papers *source
+	dir    string
+	sh     importer.Shape
+	types  *typed.Types
+	feats  map[string]string // files by type; none of a type that has zeros
+	files  []string          // of edges
+	rels   []typed.Relation
+}
+
+// relations lists the types of edges of a directory.
+func relations(fsys vfs.FS, dir string) ([]string, error) {
+	dir = filepath.Join(dir, "processed")
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, fault.New(fault.ErrInput, "%s is missing", dir)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name, separator) })
+	slices.Sort(names)
+	return names, nil
+}
+
+func openHetero(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+	dir, err := importer.One(sources)
+	if err != nil {
+		return nil, err
+	}
+	papers, err := newSource(fsys, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	found := papers.readPapers()
+	names, err := relations(fsys, dir)
+	found.Add(err)
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	h := &hetero{papers: papers, dir: dir, sh: papers.sh, feats: map[string]string{}}
+	if err := h.number(names); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		found.Add(h.addRelation(name))
+	}
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// path is that of a file in processed.
+func (h *hetero) path(name ...string) string {
+	return filepath.Join(append([]string{h.dir, "processed"}, name...)...)
+}
+
+// number finds the types of nodes that edges join, and numbers their nodes.
+func (h *hetero) number(relations []string) error {
+	types := []typed.Type{{Name: paper, Count: h.papers.sh.Nodes}}
+	var found importer.Problems
+	for _, relation := range relations {
+		parts := strings.Split(relation, separator)
+		for _, name := range []string{parts[0], parts[len(parts)-1]} {
+			if slices.ContainsFunc(types, func(t typed.Type) bool { return t.Name == name }) {
+				continue
+			}
+			n, err := h.count(name, relations)
+			found.Add(err)
+			types = append(types, typed.Type{Name: name, Count: n})
+		}
+	}
+	if err := found.Err(); err != nil {
+		return err
+	}
+	var err error
+	if h.types, err = typed.Number(h.dir, types); err != nil {
+		return err
+	}
+	at, err := h.types.Labelled(paper)
+	h.papers.first, h.sh.Nodes = at.First, h.types.Nodes
+	h.sh.Reading["node_types"], h.sh.Reading["labelled_type"] = h.types.Offsets, paper
+	h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("%d types of nodes become one, numbered one type after the other (%s); labels are those of %s", len(types), h.types.Offsets, paper))
+	return err
+}
+
+// count returns how many nodes a type has: as many as it has features or, if it has none, by its
+// largest id.
+func (h *hetero) count(name string, relations []string) (n int64, err error) {
+	file := h.path(name, featFile)
+	if !exists(h.papers.fs, file) {
+		h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("%s is missing: nodes of this type have zeros, and are as many as the largest id in edges says", file))
+		return h.largest(name, relations)
+	}
+	h.feats[name] = file
+	err = with(func() (matrix.Matrix, error) { return h.features(name) }, func(m matrix.Matrix) error {
+		if n = m.Rows(); m.Columns() != h.sh.Dim {
+			return fault.New(fault.ErrInput, "%s: rows of %d elements, those of %s have %d", file, m.Columns(), paper, h.sh.Dim)
+		}
+		if m.Half() != (h.sh.DType == dtype.Float16) {
+			h.sh.DType = dtype.Float32 // holds both
+		}
+		return nil
+	})
+	return n, err
+}
+
+// features opens those of a type.
+func (h *hetero) features(name string) (matrix.Matrix, error) {
+	return h.papers.array(h.feats[name], "float32", int64(h.sh.Dim))
+}
+
+// largest returns one more than the largest id of a type that edges have, all of which it reads.
+func (h *hetero) largest(name string, relations []string) (n int64, err error) {
+	for _, relation := range relations {
+		parts := strings.Split(relation, separator)
+		ends := []bool{parts[0] == name, parts[len(parts)-1] == name}
+		if !ends[0] && !ends[1] {
+			continue
+		}
+		if err := h.withEdges(relation, func(m matrix.Matrix) error {
+			return matrix.EachInt(context.Background(), m, func(_ int64, row []int64) error {
+				for i, is := range ends {
+					if is {
+						n = max(n, min(row[i], 1<<62)+1)
+					}
+				}
+				return nil
+			})
+		}); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// withEdges calls do with the edges of a type.
+func (h *hetero) withEdges(relation string, do func(matrix.Matrix) error) error {
+	name := h.path(relation, edgeFile)
+	return with(func() (matrix.Matrix, error) { return h.papers.array(name, "int64", 2) }, func(m matrix.Matrix) error {
+		if m.Columns() != 2 || !m.Integer() {
+			return fault.New(fault.ErrInput, "%s: edges are integers of shape (E, 2), not of (%d, %d)", name, m.Rows(), m.Columns())
+		}
+		return do(m)
+	})
+}
+
+// addRelation adds the edges of a type.
+func (h *hetero) addRelation(relation string) error {
+	name := h.path(relation, edgeFile)
+	h.files = append(h.files, name)
+	r := typed.Relation{Name: name, Open: func() (edges.Pairs, error) {
+		m, err := h.papers.array(name, "int64", 2)
+		if err != nil {
+			return nil, err
+		}
+		return edges.Interleave(matrix.Stream{Matrix: m}), nil
+	}}
+	if err := h.types.Join(&r, relation, separator); err != nil {
+		return err
+	}
+	if err := h.withEdges(relation, func(m matrix.Matrix) error { r.Edges = m.Rows(); return nil }); err != nil {
+		return err
+	}
+	h.sh.Edges = min(h.sh.Edges+r.Edges, importer.MaxEdges+1)
+	h.rels = append(h.rels, r)
+	return nil
+}
+
+// Shape implements importer.Source.
+func (h *hetero) Shape() importer.Shape { return h.sh }
+
+// CountEdges implements importer.Source.
+func (h *hetero) CountEdges(map[string]int64) int64 { return h.sh.Edges }
+
+// Files implements importer.Source.
+func (h *hetero) Files() []string {
+	files := slices.Clone(h.files)
+	for _, name := range h.feats {
+		files = append(files, name)
+	}
+	for _, name := range []string{h.papers.feat, h.papers.tail, h.papers.label} {
+		if name != "" {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
+// Labels implements importer.Source.
+func (h *hetero) Labels(ctx context.Context, l *importer.Labelling) error {
+	return h.papers.Labels(ctx, l)
+}
+
+// Edges implements importer.Source.
+func (h *hetero) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	for i := range h.rels {
+		if err := h.rels[i].Read(ctx, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Features implements importer.Source.
+func (h *hetero) Features(first int64) (importer.RowStream, error) {
+	var counts []int64
+	for _, t := range h.types.All {
+		counts = append(counts, t.Count)
+	}
+	return rowstream.Behind(counts, h.sh.Dim, first, func(i int, first int64) (importer.RowStream, error) {
+		t := h.types.All[i]
+		switch {
+		case t.Name == paper:
+			return h.papers.Features(first)
+		case h.feats[t.Name] == "":
+			return rowstream.Zeros{}, nil
+		}
+		m, err := h.features(t.Name)
+		if err != nil {
+			return nil, err
+		}
+		return matrix.NewRows(m, t.Count, first)
+	}), nil
+}

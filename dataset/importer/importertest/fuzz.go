@@ -1,0 +1,139 @@
+package importertest
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+// Fuzz looks at a copy of a good source, of which one file has other content: pack makes it of
+// what is fuzzed, which begins as seed. Whatever it says, the plan of the import, or one line of
+// bad input for each thing that is wrong, is all that comes of it, in the memory that imports need
+// at least.
+func Fuzz(f *testing.F, format importer.Format, tree, file, seed string, pack func(content string) ([]byte, error)) {
+	const memory = budget.Reserve + 32<<20
+	f.Add(seed)
+	f.Add("")
+	f.Add(seed[:len(seed)/2])
+	dir := f.TempDir()
+	source := filepath.Join(dir, "source")
+	if err := os.CopyFS(source, os.DirFS(tree)); err != nil {
+		f.Fatal(err)
+	}
+	name := filepath.Join(source, filepath.FromSlash(file))
+	if err := os.Remove(name); err != nil { // which may not be writable
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		b, err := pack(content)
+		if err != nil {
+			t.Skip()
+		}
+		Save(t, name, b)
+		o := importer.Options{Sources: []string{source}, Resources: dataset.Resources{Memory: memory, Workers: 1}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		plan, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), format, o, progress.Discard)
+		runtime.ReadMemStats(&after)
+		if err != nil && !errors.Is(err, fault.ErrInput) && !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%q: %v", content, err)
+		}
+		if err != nil {
+			plan.Problems = append(plan.Problems, err.Error())
+		}
+		for _, p := range plan.Problems {
+			if strings.ContainsAny(p, "\n\r\x1b") || len(p) > 4096 {
+				t.Errorf("%q: %q", content, p)
+			}
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > memory {
+			t.Errorf("%q: %d bytes were allocated", content, n)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("%q: it left %v, %v", content, left, err)
+		}
+	})
+}
+
+// Plain is the pack of files that are fuzzed as they are.
+func Plain(content string) ([]byte, error) { return []byte(content), nil }
+
+// Pickle returns the pickle of a file of torch, and the pack that puts another in its place.
+func Pickle(t testing.TB, name string) (string, func(pickle string) ([]byte, error)) {
+	t.Helper()
+	z, err := zip.OpenReader(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	const pickled = "data.pkl"
+	records := map[string][]byte{}
+	var names []string
+	for _, e := range z.File {
+		r, err := e.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records[e.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, e.Name)
+	}
+	pack := func(pickle string) ([]byte, error) {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for _, name := range names {
+			content := records[name]
+			if path.Base(name) == pickled {
+				content = []byte(pickle)
+			}
+			w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+			if err != nil {
+				return nil, err
+			}
+			if _, err := w.Write(content); err != nil {
+				return nil, err
+			}
+		}
+		if err := z.Close(); err != nil {
+			return nil, err
+		}
+		return b.Bytes(), nil
+	}
+	for _, name := range names {
+		if path.Base(name) == pickled {
+			return string(records[name]), pack
+		}
+	}
+	t.Fatalf("%s has no %s", name, pickled)
+	return "", nil
+}
+
+// Plan makes the plan of a source that is not imported: it says what is wrong, or no more than the
+// import would.
+func Plan(t testing.TB, format importer.Format, o importer.Options) {
+	t.Helper()
+	p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), format, o, progress.Discard)
+	if err != nil && !errors.Is(err, fault.ErrInput) && !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("its plan: %v", err)
+	}
+	for _, problem := range p.Problems {
+		if strings.Contains(problem, "\n") {
+			t.Errorf("its plan says %q", problem)
+		}
+	}
+}

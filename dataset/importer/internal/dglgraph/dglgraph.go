@@ -1,0 +1,211 @@
+// Package dglgraph reads graphs of DGL from files of torch.save: GraphBolt's FusedCSCSamplingGraph,
+// which is in compressed columns, and a DGLGraph that lists its edges, as formats("coo") makes it.
+// Both have nodes of one type.
+package dglgraph
+
+import (
+	"context"
+	"errors"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/csr"
+	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/pickle"
+	"diskgnn/dataset/importer/internal/torchfile"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Graph is a graph in a file, which is open while edges are read only.
+type Graph struct {
+	fs      vfs.FS
+	name    string
+	columns bool // in compressed columns
+	// Nodes is how many nodes there are, or 0 where the file does not say it.
+	Nodes int64
+	Edges int64 // importer.MaxEdges + 1 at most
+}
+
+func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
+
+// OpenFused reads the shapes of a FusedCSCSamplingGraph.
+func OpenFused(fsys vfs.FS, name string) (_ *Graph, err error) {
+	g := &Graph{fs: fsys, name: name, columns: true}
+	indptr, err := g.part("indptr")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, indptr.Close()) }()
+	if err := indptr.Vector(-1); err != nil {
+		return nil, err
+	}
+	if g.Nodes = indptr.Shape[0] - 1; g.Nodes < 1 {
+		return nil, indptr.Fail(bad("a graph of %d nodes", g.Nodes))
+	}
+	if err := dataset.CheckNodes(name, g.Nodes); err != nil {
+		return nil, err
+	}
+	indices, err := g.part("indices")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, indices.Close()) }()
+	g.Edges = min(indices.Count(), importer.MaxEdges+1)
+	return g, indices.Vector(-1)
+}
+
+// Open reads the shapes of a graph of either kind.
+func Open(fsys vfs.FS, name string) (_ *Graph, err error) {
+	f, err := torchfile.Open(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	o, _ := f.Root().(*pickle.Object)
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	if o == nil || o.Class.Name != "DGLGraph" {
+		return OpenFused(fsys, name)
+	}
+	g := &Graph{fs: fsys, name: name}
+	src, err := g.part("source")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	dst, err := g.part("destination")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dst.Close()) }()
+	g.Edges = min(src.Count(), importer.MaxEdges+1)
+	return g, errors.Join(src.Vector(-1), dst.Vector(src.Count()))
+}
+
+// part opens one of the graph's tensors.
+func (g *Graph) part(key string) (*npz.Array, error) {
+	return torchfile.Array(g.fs, g.name, key, func(root any) (any, error) {
+		if !g.columns {
+			parts, err := listed(root)
+			if err != nil {
+				return nil, err
+			}
+			return parts[map[string]int{"source": 0, "destination": 1}[key]], nil
+		}
+		d, err := fused(root)
+		if err != nil {
+			return nil, err
+		}
+		v, ok := d.Get(key)
+		if !ok {
+			return nil, bad("its graph has no %s", key)
+		}
+		return v, nil
+	})
+}
+
+// fused returns what a FusedCSCSamplingGraph consists of: the state of the object that it wraps
+// has a dictionary of tensors by name.
+func fused(root any) (*pickle.Dict, error) {
+	no := bad("it holds no FusedCSCSamplingGraph")
+	graph, ok := root.(*pickle.Object)
+	if !ok || graph.Class.Name != "FusedCSCSamplingGraph" {
+		return nil, no
+	}
+	fields, ok := graph.State.(*pickle.Dict)
+	if !ok {
+		return nil, no
+	}
+	v, _ := fields.Get("_c_csc_graph")
+	wrapped, ok := v.(*pickle.Object)
+	if !ok {
+		return nil, no
+	}
+	state, ok := wrapped.State.(*pickle.Tuple)
+	if !ok || len(state.Items) == 0 {
+		return nil, no
+	}
+	parts, ok := state.Items[0].(*pickle.Dict)
+	if !ok {
+		return nil, no
+	}
+	v, _ = parts.Get("independent_tensors")
+	d, ok := v.(*pickle.Dict)
+	if !ok {
+		return nil, no
+	}
+	for _, key := range []string{"node_type_offset", "type_per_edge"} {
+		if v, _ := d.Get(key); torchfile.IsArray(v) {
+			return nil, bad("a graph of several types (it has %s): this version reads graphs of one type", key)
+		}
+	}
+	return d, nil
+}
+
+// listed returns the sources and the destinations of a DGLGraph: the state of the states of the
+// object that it wraps is (2, description, tensors), two for each type of edges that are listed.
+func listed(root any) ([]any, error) {
+	no := bad("it holds no DGLGraph")
+	graph, ok := root.(*pickle.Object)
+	if !ok {
+		return nil, no
+	}
+	fields, ok := graph.State.(*pickle.Dict)
+	if !ok {
+		return nil, no
+	}
+	for _, key := range []string{"_ntypes", "_etypes"} {
+		v, _ := fields.Get(key)
+		if names, ok := v.(*pickle.List); !ok || len(names.Items) != 1 {
+			return nil, bad("a DGLGraph of several types: this version reads graphs of one type")
+		}
+	}
+	v, _ := fields.Get("_graph")
+	index, ok := v.(*pickle.Object)
+	if !ok {
+		return nil, no
+	}
+	states, ok := index.State.(*pickle.Object) // made by _new_object of its class
+	if !ok || len(states.Args) != 1 || states.Args[0] != (pickle.Global{Module: "dgl.heterograph_index", Name: "HeteroPickleStates"}) {
+		return nil, no
+	}
+	state, ok := states.State.(*pickle.Tuple)
+	if !ok || len(state.Items) != 3 || state.Items[0] != int64(2) {
+		return nil, no
+	}
+	tensors, ok := state.Items[2].(*pickle.List)
+	if !ok {
+		return nil, no
+	}
+	if len(tensors.Items) != 2 {
+		return nil, bad(`a DGLGraph of %d tensors: one that lists its edges has two, and is made by .formats("coo")`, len(tensors.Items))
+	}
+	return tensors.Items, nil
+}
+
+// Each calls add for all edges, some at a time; their ends must be nodes of so many.
+func (g *Graph) Each(ctx context.Context, nodes int64, add func(dst, src []int64) error) (err error) {
+	if !g.columns {
+		pairs, err := edges.TwoVectors(g.part, "source", "destination")
+		if err != nil {
+			return err
+		}
+		return errors.Join(edges.Each(ctx, g.name, pairs, nodes, add), pairs.Close())
+	}
+	indptr, err := g.part("indptr")
+	if err != nil {
+		return err
+	}
+	indices, err := g.part("indices")
+	if err != nil {
+		return errors.Join(err, indptr.Close())
+	}
+	columns, err := csr.New(indptr, indices, nodes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, columns.Close()) }()
+	return columns.Edges(ctx, add)
+}

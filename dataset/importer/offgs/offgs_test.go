@@ -1,0 +1,182 @@
+package offgs_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/dataset/importer/offgs"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+// TestFixtures compares what is imported with what torch, NumPy and DGL load.
+func TestFixtures(t *testing.T) {
+	for name, dtype := range map[string]string{"bolt": "float16", "dgl": "float32"} {
+		t.Run(name, func(t *testing.T) {
+			source, out := filepath.Join("testdata", name), filepath.Join(t.TempDir(), "D")
+			if sign := offgs.Format.Detect(datasettest.FS, []string{source}); sign == "" {
+				t.Error("not found to be of the format")
+			}
+			res, err := importer.Import(t.Context(), datasettest.FS, out, offgs.Format, importer.Options{Sources: []string{source}}, progress.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Nodes != 20 || res.Edges != 60 || res.Dim != 3 || string(res.DType) != dtype || res.Classes != 4 {
+				t.Errorf("%+v", res)
+			}
+			want, err := os.ReadFile(source + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := importertest.Nodes(t, out); got != string(want) {
+				t.Errorf("imported\n%s, loaded\n%s", got, want)
+			}
+		})
+	}
+}
+
+// edit changes a directory.
+type edit func(t *testing.T, dir string)
+
+func put(name string, content []byte) edit {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if content != nil {
+			importertest.Save(t, path, content)
+		}
+	}
+}
+
+// say replaces a text in a file.
+func say(file, old, new string) edit {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		name := filepath.Join(dir, file)
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(b, []byte(old)) {
+			t.Fatalf("no %q in %s", old, name)
+		}
+		importertest.Save(t, name, bytes.ReplaceAll(b, []byte(old), []byte(new)))
+	}
+}
+
+func torch(t *testing.T, pickle string) []byte { return importertest.Torch(t, pickle) }
+
+// TestRefuses changes one thing of a good directory at a time. Each is refused in one line, and
+// nothing is written beside --out.
+func TestRefuses(t *testing.T) {
+	floats := func(n int, x float32) []byte {
+		return importertest.NPY(fmt.Sprintf("(%d,)", n), slices.Repeat([]float32{x}, n))
+	}
+	for what, c := range map[string]struct {
+		of   string
+		edit edit
+		says string
+	}{
+		"no conf.json":             {"bolt", put("conf.json", nil), "conf.json is missing"},
+		"no JSON":                  {"bolt", put("conf.json", []byte("{")), "conf.json: unexpected end"},
+		"a long conf.json":         {"bolt", put("conf.json", bytes.Repeat([]byte(" "), 1<<20+1)), "conf.json"},
+		"several types":            {"bolt", say("conf.json", `"num_nodes": 20`, `"num_nodes": {"paper": 20}`), "conf.json: a graph of several types"},
+		"no nodes":                 {"bolt", say("conf.json", `"num_nodes": 20`, `"num_nodes": 0`), "num_nodes is 0"},
+		"negative nodes":           {"bolt", say("conf.json", `"num_nodes": 20`, `"num_nodes": -20`), "num_nodes is -20"},
+		"2⁶⁴ nodes":                {"bolt", say("conf.json", `"num_nodes": 20`, `"num_nodes": 18446744073709551616`), "num_nodes is 18446744073709551616"},
+		"2³³ nodes":                {"bolt", say("conf.json", `"num_nodes": 20`, `"num_nodes": 8589934592`), "32-bit"},
+		"a text of nodes":          {"bolt", say("conf.json", `"num_nodes": 20`, `"num_nodes": "20"`), `num_nodes is "20"`},
+		"other nodes":              {"bolt", say("conf.json", `20`, `21`), "graph.pth: a graph of 20 nodes, conf.json has 21"},
+		"features of others":       {"bolt", say("conf.json", `[20, 3]`, `[21, 3]`), "features_shape is [21 3], of 20 nodes"},
+		"features of a bomb":       {"bolt", say("conf.json", `[20, 3]`, `[20, 4611686018427387904]`), "features_shape"},
+		"negative features":        {"bolt", say("conf.json", `[20, 3]`, `[20, -3]`), "features_shape"},
+		"features of three":        {"bolt", say("conf.json", `[20, 3]`, `[20, 3, 1]`), "features_shape"},
+		"wider features":           {"bolt", say("conf.json", `[20, 3]`, `[20, 4]`), "features.bin has 120 bytes: an array of float16 of shape (20, 4) takes 160"},
+		"another type":             {"bolt", say("conf.json", "torch.float16", "torch.float32"), "features.bin has 120 bytes"},
+		"an unknown type":          {"bolt", say("conf.json", "torch.float16", "torch.qint8"), `features_dtype: elements of type "<qint8"`},
+		"a type that is a program": {"bolt", say("conf.json", "torch.float16", "__import__('os')"), "features_dtype"},
+		"no classes":               {"bolt", say("conf.json", `"num_classes": 4`, `"num_classes": 0`), "num_classes is 0"},
+		"fewer classes":            {"bolt", say("conf.json", `"num_classes": 4`, `"num_classes": 2`), "labels.pth: node "},
+		"a negative offset":        {"dgl", say("conf.json", `"label_offset": 5`, `"label_offset": -5`), "label_offset is -5"},
+		"an offset beyond":         {"dgl", say("conf.json", `"label_offset": 5`, `"label_offset": 20`), "label_offset is 20"},
+		"a later offset":           {"dgl", say("conf.json", `"label_offset": 5`, `"label_offset": 6`), "labels of shape (15, 1), there are 14 nodes from label_offset on"},
+		"no features":              {"bolt", put("features.bin", nil), "features.bin is missing"},
+		"features that end":        {"bolt", put("features.bin", make([]byte, 119)), "features.bin has 119 bytes"},
+		"features with a header":   {"dgl", put("features.npy", importertest.NPY("(20, 4)", make([]float32, 80))), "features.npy: its shape is (20, 4) instead of that of conf.json, [20 3]"},
+		"NaN":                      {"dgl", put("features.npy", importertest.NPY("(20, 3)", slices.Repeat([]float32{float32(math.NaN())}, 60))), "features.npy"},
+		"no labels":                {"bolt", put("labels.pth", nil), "labels.pth is missing"},
+		"a class too many":         {"dgl", put("labels.npy", floats(15, 4)), "labels.npy: node 5 has label 4: there are 4 classes"},
+		"half a class":             {"dgl", put("labels.npy", floats(15, 0.5)), "labels.npy: node 5 has label 0.5"},
+		"labels of many columns":   {"dgl", put("labels.npy", importertest.NPY("(15, 2)", make([]float32, 30))), "labels of shape (15, 2)"},
+		"no sets":                  {"bolt", put("split_idx.pth", nil), "split_idx.pth is missing"},
+		"sets that are no sets":    {"bolt", put("split_idx.pth", torch(t, "\x80\x02].")), "split_idx.pth: it holds no dictionary of sets"},
+		"no training set":          {"bolt", put("split_idx.pth", torch(t, "\x80\x02}.")), "split_idx.pth: train: a tensor is needed where it has None"},
+		"os.system":                {"bolt", put("split_idx.pth", torch(t, "\x80\x02cos\nsystem\nU\x02ls\x85R.")), `it names "os.system"`},
+		"no graph":                 {"bolt", put("graph.pth", nil), "graph.pth is missing"},
+		"a graph of nothing":       {"bolt", put("graph.pth", torch(t, "\x80\x02}.")), "graph.pth: it holds no FusedCSCSamplingGraph"},
+		"a DGLGraph of nothing":    {"dgl", put("graph.pth", torch(t, "\x80\x02cdgl.heterograph\nDGLGraph\n)\x81.")), "graph.pth: it holds no DGLGraph"},
+		"a DGLGraph of two types":  {"dgl", put("graph.pth", torch(t, "\x80\x02cdgl.heterograph\nDGLGraph\n)\x81}(U\x07_ntypes](U\x01aU\x01beU\x07_etypes](U\x01aeub.")), "a DGLGraph of several types"},
+		"a DGLGraph of columns":    {"dgl", put("graph.pth", torch(t, listed("](NNNe"))), `a DGLGraph of 3 tensors: one that lists its edges has two, and is made by .formats("coo")`},
+		"a DGLGraph of no tensors": {"dgl", put("graph.pth", torch(t, listed("](NNe"))), "graph.pth: source: a tensor is needed where it has None"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			outer := t.TempDir()
+			dir := filepath.Join(outer, "tree")
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", c.of))); err != nil {
+				t.Fatal(err)
+			}
+			c.edit(t, dir)
+			_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(outer, "D"), offgs.Format, importer.Options{Sources: []string{dir}}, progress.Discard)
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v; want bad input in one line that says %q", err, c.says)
+			}
+			left, err := os.ReadDir(outer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range left {
+				if f.Name() != "tree" && f.Name() != "D.partial" {
+					t.Errorf("it left %s", f.Name())
+				}
+			}
+		})
+	}
+}
+
+// listed is the pickle of a DGLGraph of one type with the given list of tensors.
+func listed(tensors string) string {
+	made := func(class, state string) string {
+		return "cdgl._ffi.object\n_new_object\ncdgl.heterograph_index\n" + class + "\n\x85R" + state + "b"
+	}
+	states := made("HeteroPickleStates", "(K\x02N"+tensors+"t")
+	return "\x80\x02cdgl.heterograph\nDGLGraph\n)\x81}(U\x06_graph" + made("HeteroGraphIndex", states) + "U\x07_ntypes](U\x02_NeU\x07_etypes](U\x02_Eeub."
+}
+
+// TestNone reads the label 404 as none where there are fewer classes, and as a class otherwise.
+func TestNone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tree")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "dgl"))); err != nil {
+		t.Fatal(err)
+	}
+	for classes, want := range map[int]int64{4: 7, 404: 7, 405: 6} {
+		say("conf.json", `"num_classes": 4,`, fmt.Sprintf(`"num_classes": %d,`, classes))(t, dir)
+		res, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), offgs.Format, importer.Options{Sources: []string{dir}}, progress.Discard)
+		if err != nil || res.Unlabelled != want {
+			t.Errorf("of %d classes %d nodes are unlabelled, %v; want %d", classes, res.Unlabelled, err, want)
+		}
+		say("conf.json", fmt.Sprintf(`"num_classes": %d,`, classes), `"num_classes": 4,`)(t, dir)
+	}
+}

@@ -1,0 +1,23 @@
+package pyg_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/dataset/importer/pyg"
+)
+
+// FuzzPickle fuzzes what the file says that its tensors are.
+func FuzzPickle(f *testing.F) {
+	const fixture = "testdata/data.pt"
+	seed, pack := importertest.Pickle(f, fixture)
+	content, err := os.ReadFile(fixture)
+	if err != nil {
+		f.Fatal(err)
+	}
+	tree := f.TempDir()
+	importertest.Save(f, filepath.Join(tree, "data.pt"), content)
+	importertest.Fuzz(f, pyg.Format, tree, "data.pt", seed, pack)
+}
