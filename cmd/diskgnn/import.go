@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/internal/budget"
@@ -59,6 +60,7 @@ func newImportCommand(g *globals) *cli.Command {
 			stringFlag("labels", "FILE", "likewise the labels, or random:CLASSES", &o.LabelFile),
 			stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &o.SplitFiles),
 			intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &o.Nodes, 1),
+			stringFlag("node-ids", "FILE", "likewise the ids of nodes that are not numbered from 0: a column of them, or edges, for those of the edges", &o.NodeIDs),
 			stringFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", &o.Reverse),
 			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			boolFlag("dedupe", "store equal edges once", &o.Dedupe),
@@ -124,6 +126,12 @@ func importPlan(p importer.Plan) outcome {
 		{"memory", fmt.Sprintf("%s at least", budget.FormatBytes(p.MemoryBytes))},
 		{"disk", fmt.Sprintf("%s, %s while it is made, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
 	}...)
+	switch p.OriginalIDs {
+	case dataset.IDNumbers:
+		lines = append(lines, line{"ids", "nodes get other numbers; the source's are kept"})
+	case dataset.IDNames:
+		lines = append(lines, line{"ids", "nodes have names, which are kept"})
+	}
 	for _, note := range p.Notes {
 		lines = append(lines, line{"note", fault.Line(note)})
 	}

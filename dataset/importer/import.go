@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -91,10 +93,11 @@ type importing struct {
 	from, to []uint32
 }
 
-func (im *importing) open() (err error) {
+func (im *importing) open(out string) (err error) {
 	if err := im.format.check(&im.o.Reading); err != nil {
 		return err
 	}
+	im.o.Scratch, im.o.ScratchMemory = filepath.Clean(out)+".names", im.o.Memory-budget.Reserve
 	src, err := im.format.Open(im.fs, im.o.Sources, &im.o.Reading)
 	if err != nil {
 		return err
@@ -114,6 +117,14 @@ func (im *importing) open() (err error) {
 		im.o.DType = im.shape.DType
 	}
 	return im.settleSplit()
+}
+
+// closeSource closes the source if it is to be.
+func (im *importing) closeSource() error {
+	if c, ok := im.src.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // fresh tells whether no earlier run left anything: neither a dataset nor the beginning of one.
@@ -162,9 +173,13 @@ func (im *importing) params(content string) importParams {
 
 func (im *importing) execute(ctx context.Context, out string) (state stage.State, err error) {
 	o := &im.o
-	if err := im.open(); err != nil {
+	if o.NodeIDs != "" { // opening the source takes memory
+		defer budget.LimitHeap(o.Memory, 0)()
+	}
+	if err := im.open(out); err != nil {
 		return 0, err
 	}
+	defer func() { err = errors.Join(err, im.closeSource()) }()
 	if err := im.planMemory(); err != nil {
 		return 0, err
 	}
@@ -245,6 +260,9 @@ func (im *importing) relabelledSteps(ctx context.Context, labels, topology, feat
 		return err
 	}
 	im.invert()
+	if err := im.names(ctx); err != nil {
+		return err
+	}
 	if err := topology(ctx); err != nil {
 		return err
 	}
@@ -269,6 +287,11 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 		}
 		if im.o.Labelled() {
 			if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
+				return err
+			}
+		}
+		if !im.o.relabels() {
+			if err := im.names(ctx); err != nil {
 				return err
 			}
 		}
@@ -408,7 +431,10 @@ func (im *importing) labelKind() string {
 func (im *importing) facts() dataset.Facts {
 	s := &im.shape
 	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: im.labelKind(), Classes: s.Classes}
-	if im.o.relabels() {
+	switch {
+	case s.NameBytes > 0:
+		f.OriginalIDs, f.NameBytes = dataset.IDNames, s.NameBytes
+	case im.o.relabels():
 		f.OriginalIDs = dataset.IDNumbers
 	}
 	if im.o.Compress {

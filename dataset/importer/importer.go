@@ -60,7 +60,12 @@ type Reading struct {
 	Edges, FeatureFile, LabelFile string
 	SplitFiles                    []string // to train on, to validate and to test with
 	Nodes                         int64    // where no file says how many
-	Seed                          uint64   // of features and labels that are drawn
+	NodeIDs                       string   // where nodes have names: a file of them, or raw.ByEdges
+	// Scratch is what the names of files begin with that a source of nodes with names makes, and
+	// ScratchMemory what it may hold while it is opened. Import gives both.
+	Scratch       string
+	ScratchMemory int64
+	Seed          uint64 // of features and labels that are drawn
 	// For is what the dataset is for: "", to train on, or ForPredict, in whose place labels and
 	// splits are left out: a source may lack them then, and its Labels is not called. All formats
 	// take it.
@@ -80,7 +85,8 @@ func (r *Reading) AddsReverse(auto bool) bool {
 
 // Source is a graph in another format. Opening it has read what says how large
 // it is. Its methods are called one at a time, but for Edges: while it goes on, Labels and then
-// Features are called. Their errors name the file.
+// Features are called. Their errors name the file. A
+// Source that is an io.Closer is closed in the end.
 type Source interface {
 	Shape() Shape
 	// Files lists every file that the graph is read from, in a fixed order.
@@ -104,6 +110,13 @@ type Glancer interface {
 	Glance() (bool, error)
 }
 
+// Namer is a Source whose nodes may have names.
+type Namer interface {
+	// Names calls emit for the names of all nodes in their order. They are valid during the call, have
+	// the form that dataset.CheckName says, and no two are equal.
+	Names(ctx context.Context, emit func(name []byte) error) error
+}
+
 // Shape is what a source says of itself before its content is read.
 type Shape struct {
 	Nodes      int64
@@ -120,6 +133,9 @@ type Shape struct {
 	// another is given, or nil if one must be.
 	NoSplit bool
 	Split   *Split
+	// NameBytes is how long the names of nodes are in all; 0: they have none. The source is then a
+	// Namer.
+	NameBytes int64
 	// Held are the bytes that the source holds beside what is streamed.
 	Held int64
 	// Notes are what a user should know of how the source is read.

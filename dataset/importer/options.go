@@ -128,6 +128,7 @@ func (r *Reading) given() []string {
 		{"labels", r.LabelFile != ""},
 		{"split-files", len(r.SplitFiles) > 0},
 		{"nodes", r.Nodes != 0},
+		{"node-ids", r.NodeIDs != ""},
 	} {
 		if f.set {
 			names = append(names, f.name)

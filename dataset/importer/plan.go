@@ -84,7 +84,7 @@ func (p Problems) Unwrap() []error { return p }
 
 // MakePlan looks at a source as Import would before its work, and imports nothing. Problems of the
 // source are part of the plan; its error is what keeps it from looking.
-func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, rep progress.Reporter) (Plan, error) {
+func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, rep progress.Reporter) (_ Plan, err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
@@ -92,13 +92,14 @@ func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options,
 	im := &importing{format: f, o: o, fs: fsys, rep: rep}
 	p := Plan{Format: f.Name}
 	var found Problems
-	if err := im.open(); err != nil {
+	if err := im.open(out); err != nil {
 		if !errors.Is(err, fault.ErrInput) || ctx.Err() != nil {
 			return p, fmt.Errorf("import: %w", err)
 		}
 		found.Add(err)
 	}
 	if im.src != nil {
+		defer func() { err = errors.Join(err, im.closeSource()) }()
 		if err := im.survey(ctx, out, &p, &found); err != nil {
 			return p, fmt.Errorf("import: %w", err)
 		}

@@ -25,6 +25,7 @@ type table struct {
 }
 
 func (t *table) file() string          { return t.spec.Path }
+func (t *table) listSpec() matrix.Spec { return t.spec }
 func (t *table) nodes() (int64, error) { return 0, nil }
 
 func (t *table) count() (n int64, err error) {

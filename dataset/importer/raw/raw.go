@@ -7,9 +7,26 @@
 //	labels    a class for each node, missing or -1 for none; or a column per class, of ones and
 //	          zeros; or random:CLASSES
 //	splits    three files, of node ids or of a boolean for each node
+//	node ids  names of nodes: a column of a table, or edges, which stands for those of the edges
 //
 // A file is an array (.npy, NAME.npz:KEY), an array without a header (NAME:DTYPE:ROWSxCOLS),
 // text (.csv with commas; .tsv, .txt with white space; .gz of them), or Parquet.
+//
+// # Names
+//
+// With node ids, files call nodes by text of any form, not by numbers from 0: strings and
+// integers of Parquet, integers of arrays, fields of text as they are written, in quotes where they have
+// commas. A name is 1 to 4096 bytes of UTF-8 without control characters.
+//
+// Of a table of ids the first column has a name for each node, and nodes are numbered by its
+// rows, in whose order features and labels are. With "edges", nodes are numbered by their first
+// appearance in the edges, sources before destinations; tables of features and labels then begin with
+// a column of names, and may be in any order. Every node has features; nodes without a row of
+// labels are unlabelled. A first line of text that has nothing but words like id, source and target
+// (matrix.ColumnNames) is passed over; of tables with names and numbers, one without numbers is.
+//
+// Names are numbered when the source is opened (package names), on disk where they do not
+// fit in half of the memory, and so are edges and splits: 8 bytes an edge of disk.
 package raw
 
 import (
@@ -29,7 +46,7 @@ import (
 )
 
 // takes are the options that all formats here know, beside the edges.
-var takes = []string{"features", "labels", "split-files", "nodes"}
+var takes = []string{"features", "labels", "split-files", "nodes", "node-ids"}
 
 // Format reads arrays and tables.
 var Format = importer.Format{
@@ -70,10 +87,30 @@ type source struct {
 	drawn   int // classes
 	splits  []matrix.Spec
 	seed    uint64
+	named   *named // nil: nodes are numbers
 }
 
-func open(fsys vfs.FS, o *importer.Reading, e edgeList) (importer.Source, error) {
+func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err error) {
 	s := &source{fs: fsys, edge: e, seed: o.Seed}
+	var spec matrix.Spec
+	if o.NodeIDs != "" {
+		list, ok := e.(interface{ listSpec() matrix.Spec })
+		switch {
+		case !ok:
+			return nil, fault.New(fault.ErrUsage, "--node-ids: the lists of %s have no ids", e.file())
+		case o.Nodes != 0:
+			return nil, fault.New(fault.ErrUsage, "--nodes: --node-ids says how many there are")
+		}
+		spec = list.listSpec()
+		if s.named, err = openNamed(fsys, o); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, s.Close())
+			}
+		}()
+	}
 	s.sh.DType, s.sh.Reading = dtype.Float32, map[string]string{}
 	var found importer.Problems
 	found.Add(s.openFeatures(o.FeatureFile))
@@ -83,7 +120,14 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (importer.Source, error)
 	} else {
 		s.sh.NoSplit = true
 	}
-	found.Add(s.openEdges())
+	if s.named == nil {
+		found.Add(s.openEdges())
+	} else if err := s.settleNames(context.Background(), o, spec); err != nil {
+		if !errors.Is(err, fault.ErrInput) {
+			return nil, err
+		}
+		found.Add(err)
+	}
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
@@ -156,7 +200,7 @@ func (s *source) openLabels(text string) error {
 // setNodes compares what files say of the nodes.
 func (s *source) setNodes(what, name string, n int64) error {
 	switch {
-	case n < 0:
+	case n < 0 || s.named != nil && s.named.spec == nil: // not known, or not of all nodes
 		return nil
 	case s.sh.Nodes == 0:
 		s.sh.Nodes = n
@@ -176,6 +220,13 @@ func (s *source) openSplits(files []string) error {
 	}
 	var found importer.Problems
 	for _, f := range files {
+		if s.named != nil { // what it holds is looked at when ids have numbers
+			parsed, err := matrix.ParseSpec(f)
+			if found.Add(err); err == nil {
+				s.splits = append(s.splits, parsed)
+			}
+			continue
+		}
 		var spec *matrix.Spec
 		found.Add(s.look(f, &spec, func(m matrix.Matrix) error {
 			if m.Columns() != 1 || !m.Integer() && !m.Mask() {
@@ -201,7 +252,11 @@ func (s *source) look(text string, spec **matrix.Spec, do func(matrix.Matrix) er
 }
 
 func (s *source) with(spec matrix.Spec, do func(matrix.Matrix) error) (err error) {
-	m, err := matrix.Open(s.fs, spec)
+	open := matrix.Open
+	if s.named != nil && s.named.spec == nil { // rows begin with ids
+		open = matrix.OpenKeyed
+	}
+	m, err := open(s.fs, spec)
 	if err != nil {
 		return err
 	}
@@ -264,6 +319,9 @@ func (s *source) scan() error {
 }
 
 func (s *source) eachEdge(ctx context.Context, nodes int64, add func(dst, src []int64) error) (err error) {
+	if s.named != nil {
+		return s.named.eachEdge(ctx, add)
+	}
 	pairs, err := s.edge.open()
 	if err != nil {
 		return err
@@ -284,6 +342,9 @@ func (s *source) Files() []string {
 	}
 	if s.label != nil {
 		files = append(files, s.label.Path)
+	}
+	if s.named != nil && s.named.spec != nil {
+		files = append(files, s.named.spec.Path)
 	}
 	return files
 }
@@ -312,6 +373,20 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 		return err
 	}
 	for i, spec := range s.splits {
+		if s.named != nil && s.named.splits[i] != nil {
+			err := s.named.splits[i].Each(ctx, func(nodes []uint32) error {
+				for _, v := range nodes {
+					if err := l.Assign(int64(v), uint8(i+1)); err != nil {
+						return fmt.Errorf("%s: %w", spec.Path, err)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if err := s.readSplit(ctx, l, spec, uint8(i+1)); err != nil {
 			return err
 		}
@@ -322,6 +397,9 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
 	if s.label == nil {
 		return drawLabels(s.seed, s.sh.Nodes, s.drawn, l)
+	}
+	if s.named != nil && s.named.label != nil {
+		return s.keyedLabels(ctx, l)
 	}
 	return s.with(*s.label, func(m matrix.Matrix) error {
 		values, rows := make([]float32, m.Columns()), int64(0)
@@ -376,6 +454,9 @@ func (s *source) readSplit(ctx context.Context, l *importer.Labelling, spec matr
 func (s *source) Features(first int64) (importer.RowStream, error) {
 	if s.feat == nil {
 		return &drawnRows{seed: s.seed, dim: s.sh.Dim, at: first}, nil
+	}
+	if s.named != nil && s.named.feat != nil {
+		return s.keyedRows(first)
 	}
 	m, err := matrix.Open(s.fs, *s.feat)
 	if err != nil {

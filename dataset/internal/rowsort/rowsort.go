@@ -38,6 +38,7 @@ type Options struct {
 	Records int64 // how many; the places are those below
 	Bytes   int64 // of all records; a guess does, for the number of buckets
 	Memory  int64 // bytes to hold
+	Hidden  bool  // the scratch file loses its name at once, so that no crash leaves it
 }
 
 // Least is the memory that every sort needs, beside two of the longest records.
@@ -96,6 +97,11 @@ func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
 		return nil, fmt.Errorf("create %s: %w", name, err)
 	}
 	s.f = f
+	if o.Hidden {
+		if err := fsys.Remove(name); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
 	return s, nil
 }
 
@@ -245,5 +251,8 @@ func (s *Sorter) Close() error {
 	}
 	f := s.f
 	s.f = nil
+	if s.o.Hidden {
+		return f.Close()
+	}
 	return errors.Join(f.Close(), s.fs.Remove(s.name))
 }

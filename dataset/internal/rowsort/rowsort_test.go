@@ -37,7 +37,7 @@ func TestOrder(t *testing.T) {
 		if n > 0 {
 			first = rapid.Int64Range(0, int64(n-1)).Draw(rt, "first")
 		}
-		s, err := New(vfs.OS, filepath.Join(dir, "scratch"), Options{Records: int64(n), Bytes: total, Memory: Least + rapid.Int64Range(0, 16<<20).Draw(rt, "memory")})
+		s, err := New(vfs.OS, filepath.Join(dir, "scratch"), Options{Records: int64(n), Bytes: total, Memory: Least + rapid.Int64Range(0, 16<<20).Draw(rt, "memory"), Hidden: rapid.Bool().Draw(rt, "hidden")})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package matrix
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,6 +40,21 @@ func FuzzParquet(f *testing.F) {
 			t.Fatal(err)
 		}
 		n := allocated(func() {
+			if w, err := OpenWords(vfs.OS, Spec{Path: name}, 1, false); err == nil {
+				for range 1000 {
+					if _, err = w.Next(); err != nil {
+						break
+					}
+				}
+				if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fault.ErrInput) {
+					t.Errorf("%v", err)
+				}
+				if err := w.Close(); err != nil {
+					t.Error(err)
+				}
+			} else if !errors.Is(err, fault.ErrInput) {
+				t.Errorf("%v", err)
+			}
 			m, err := Open(vfs.OS, Spec{Path: name})
 			if err != nil {
 				if !errors.Is(err, fault.ErrInput) {

@@ -43,13 +43,28 @@ type leaf struct {
 // maxGroup bounds a column's bytes in a row group: the library holds pages of it.
 const maxGroup = 1 << 30
 
-func openParquet(fsys vfs.FS, name string) (_ Matrix, err error) {
+func openParquet(fsys vfs.FS, name string) (Matrix, error) {
+	m, err := openParquetColumns(fsys, name, columnsOf{})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// columnsOf says which columns of a file are read.
+type columnsOf struct {
+	skip  int  // so many are passed over
+	words int  // unless 0, only so many are read, which may hold strings
+	exact bool // and there must be no others
+}
+
+func openParquetColumns(fsys vfs.FS, name string, which columnsOf) (_ *parquetFile, err error) {
 	f, err := file.Open(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	m := &parquetFile{name: name, f: f, integer: true, mask: true}
-	if err := guard(name, func() error { return m.open() }); err != nil {
+	if err := guard(name, func() error { return m.open(which) }); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -70,7 +85,7 @@ func (m *parquetFile) bad(format string, args ...any) error {
 	return fault.New(fault.ErrInput, "%s: %s", m.name, fmt.Sprintf(format, args...))
 }
 
-func (m *parquetFile) open() error {
+func (m *parquetFile) open(which columnsOf) error {
 	st, err := m.f.Stat()
 	if err != nil {
 		return err
@@ -83,13 +98,24 @@ func (m *parquetFile) open() error {
 		return m.bad("no Parquet file: %v", err)
 	}
 	m.rows = p.NumRows()
-	for i, path := range p.Schema().Columns() {
+	columns := p.Schema().Columns()
+	if n := len(columns); n < max(which.words, which.skip+1) || which.exact && n > which.words {
+		return m.bad("it has %d columns, where %d are needed", n, max(which.words, which.skip+1))
+	}
+	for i, path := range columns {
+		if i < which.skip || which.words > 0 && i >= which.words {
+			continue
+		}
 		l := &leaf{name: path[0], file: m.name, width: 1, buf: make([]parquet.Value, chunk)}
 		column, ok := p.Schema().Lookup(path...)
 		if !ok {
 			return m.bad("column %s cannot be read", path[0])
 		}
 		switch kind := column.Node.Type().Kind(); kind {
+		case parquet.ByteArray:
+			if which.words == 0 {
+				return m.bad("column %s holds %v: numbers are needed", path[0], kind)
+			}
 		case parquet.Boolean:
 		case parquet.Int32, parquet.Int64:
 			m.mask = false

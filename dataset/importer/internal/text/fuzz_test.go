@@ -192,3 +192,39 @@ func FuzzGzip(f *testing.F) {
 		}
 	})
 }
+
+// FuzzWords reads names of nodes: any bytes end in words without line ends, or in bad input.
+func FuzzWords(f *testing.F) {
+	for _, s := range []string{"a,b\n", "\"a,b\",\"c \"\"d\"\"\"\n", "id, source\nx y\n", "\"a\"b,c\n", "\"", "a,,b\n", "# a\n\"x\ty\"\r\n"} {
+		f.Add([]byte(s), 2, false, true)
+		f.Add([]byte(s), 1, true, false)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte, columns int, blanks, exact bool) {
+		if columns < 1 || columns > 10 {
+			t.Skip()
+		}
+		name := filepath.Join(dir, "x.csv")
+		if err := os.WriteFile(name, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		w, err := OpenWords(vfs.OS, name, Format{Columns: columns, Blanks: blanks}, exact, func(word string) bool { return word == "id" })
+		for n := 0; err == nil; n++ {
+			if n == 0 {
+				defer w.Close()
+			}
+			var words [][]byte
+			if words, err = w.Next(); err != nil {
+				break
+			}
+			for _, word := range words {
+				if len(words) != columns || len(word) == 0 || len(word) > len(b) || bytes.IndexByte(word, '\n') >= 0 {
+					t.Fatalf("%q of %q", words, b)
+				}
+			}
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, fault.ErrInput) {
+			t.Fatal(err)
+		}
+	})
+}

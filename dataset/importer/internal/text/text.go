@@ -21,12 +21,14 @@ type Format struct {
 	Comma    byte   // 0: ','
 	Comments string // characters that begin lines to be passed over
 	Header   bool   // the first line is no numbers
+	Keyed    bool   // before the columns comes another, which is passed over
 }
 
 // Table reads a file of numbers, so many to a line.
 type Table struct {
 	*Lines
-	f Format
+	f   Format
+	key []byte // that is passed over
 }
 
 // Open opens a file of integers, columns to a line, separated by commas. It has no header.
@@ -48,7 +50,7 @@ func OpenTable(fsys vfs.FS, name string, f Format) (*Table, error) {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
-	return &Table{l, f}, nil
+	return &Table{Lines: l, f: f}, nil
 }
 
 // Next fills dst with integers as far as there are whole lines that fit, and returns how many
@@ -78,7 +80,16 @@ func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (
 		if err != nil {
 			return 0, err
 		}
-		if !fields(t, line, dst[n:n+columns], parse) {
+		numbers := line
+		if t.f.Keyed {
+			t.key = t.key[:0]
+			if _, rest, more, ok := t.word(line, &t.key); !ok || !more {
+				return 0, t.Fail(line, fmt.Sprintf("an id and %d %s", columns, what))
+			} else {
+				numbers = rest
+			}
+		}
+		if !fields(t, numbers, dst[n:n+columns], parse) {
 			return 0, t.Fail(line, fmt.Sprintf("%d %s", columns, what))
 		}
 		n += columns
@@ -136,7 +147,13 @@ func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err
 	if err != nil {
 		return 0, nil, err
 	}
-	for more := true; more; n++ {
+	more := true
+	if f.Keyed {
+		if _, line, more, _ = t.word(line, &t.key); !more {
+			return 0, nil, nil
+		}
+	}
+	for ; more; n++ {
 		var field []byte
 		field, line, more = t.Split(line)
 		first = append(first, string(field))

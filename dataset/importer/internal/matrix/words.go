@@ -1,0 +1,193 @@
+package matrix
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Words yields the first columns of a table as text: names of nodes. It is not safe for concurrent
+// use.
+type Words interface {
+	Name() string // the file's, for messages
+	// Next returns the words of the next row, valid until the call after, or io.EOF.
+	Next() ([][]byte, error)
+	Close() error
+}
+
+// ColumnNames are the words of a line of text that is taken for the names of columns, where it has
+// nothing else.
+var ColumnNames = []string{"id", "node", "node_id", "name", "source", "src", "from", "target", "destination", "dst", "to", "label", "class", "y"}
+
+// OpenWords opens a file for its first columns: of text as they are written, of Parquet strings or
+// integers, of arrays integers. If exact, it must have no others.
+func OpenWords(fsys vfs.FS, s Spec, columns int, exact bool) (Words, error) {
+	plain := strings.TrimSuffix(s.Path, ".gz")
+	f := text.Format{Columns: columns}
+	switch ext := filepath.Ext(plain); {
+	case s.DType != "" || s.Key != "":
+	case ext == ".parquet":
+		return openParquetWords(fsys, s.Path, columns, exact)
+	case ext == ".npy":
+	default:
+		if f.Blanks = ext != ".csv"; f.Blanks {
+			f.Comments = "#%"
+		}
+		return openTextWords(fsys, s.Path, f, exact, func(word string) bool { return slices.Contains(ColumnNames, word) })
+	}
+	m, err := Open(fsys, s)
+	if err != nil {
+		return nil, err
+	}
+	if !m.Integer() || m.Columns() < columns || exact && m.Columns() > columns {
+		err := fault.New(fault.ErrInput, "%s: ids are %d columns of text or integers, not %d columns", m.Name(), columns, m.Columns())
+		return nil, errors.Join(err, m.Close())
+	}
+	return &numberWords{Matrix: m, row: make([]int64, m.Columns()), words: make([][]byte, columns)}, nil
+}
+
+func openTextWords(fsys vfs.FS, name string, f text.Format, exact bool, isColumn func(string) bool) (Words, error) {
+	w, err := text.OpenWords(fsys, name, f, exact, isColumn)
+	if err != nil {
+		return nil, err
+	}
+	return &textWords{w, name}, nil
+}
+
+type textWords struct {
+	*text.Words
+	name string
+}
+
+func (w *textWords) Name() string { return w.name }
+
+// numberWords are integers, written in decimals.
+type numberWords struct {
+	Matrix
+	row   []int64
+	words [][]byte
+}
+
+func (w *numberWords) Next() ([][]byte, error) {
+	n, err := w.Ints(w.row)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	for i := range w.words {
+		w.words[i] = strconv.AppendInt(w.words[i][:0], w.row[i], 10)
+	}
+	return w.words, nil
+}
+
+// parquetWords are columns of strings or integers.
+type parquetWords struct {
+	*parquetFile
+	words [][]byte
+}
+
+func openParquetWords(fsys vfs.FS, name string, columns int, exact bool) (Words, error) {
+	m, err := openParquetColumns(fsys, name, columnsOf{words: columns, exact: exact})
+	if err != nil {
+		return nil, err
+	}
+	return &parquetWords{m, make([][]byte, columns)}, nil
+}
+
+func (w *parquetWords) Next() (_ [][]byte, err error) {
+	err = guard(w.name, func() error {
+		for i, l := range w.leaves {
+			v, err := l.next()
+			if errors.Is(err, io.EOF) && i > 0 {
+				err = w.bad("column %s ends early", l.name)
+			}
+			if err != nil {
+				return err
+			}
+			switch {
+			case v.IsNull():
+				return w.bad("column %s has a row without a value", l.name)
+			case v.Kind() == parquet.Int32:
+				w.words[i] = strconv.AppendInt(w.words[i][:0], int64(v.Int32()), 10)
+			case v.Kind() == parquet.Int64:
+				w.words[i] = strconv.AppendInt(w.words[i][:0], v.Int64(), 10)
+			case v.Kind() == parquet.ByteArray:
+				w.words[i] = append(w.words[i][:0], v.ByteArray()...)
+			default:
+				return w.bad("column %s holds %v: ids are strings or integers", l.name, v.Kind())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w.words, nil
+}
+
+// OpenKeyed opens a table whose first column has the ids of its rows, for the others.
+func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
+	switch keyedForm(s) {
+	case "parquet":
+		m, err := openParquetColumns(fsys, s.Path, columnsOf{skip: 1})
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	case "text":
+		return OpenText(fsys, s.Path, keyedText(s))
+	}
+	return nil, notKeyed(s)
+}
+
+// OpenKeys opens such a table for the ids.
+func OpenKeys(fsys vfs.FS, s Spec) (Words, error) {
+	switch keyedForm(s) {
+	case "parquet":
+		return openParquetWords(fsys, s.Path, 1, false)
+	case "text":
+		f := keyedText(s)
+		n, first, err := text.CountFields(fsys, s.Path, f)
+		if err != nil {
+			return nil, err
+		}
+		header := n > 0 && isHeader(first)
+		f.Columns, f.Keyed = 1, false
+		return openTextWords(fsys, s.Path, f, false, func(string) bool { return header })
+	}
+	return nil, notKeyed(s)
+}
+
+func keyedForm(s Spec) string {
+	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); {
+	case s.DType != "" || s.Key != "":
+		return ""
+	case ext == ".parquet":
+		return "parquet"
+	case ext == ".csv" || ext == ".tsv" || ext == ".txt":
+		return "text"
+	}
+	return ""
+}
+
+func keyedText(s Spec) text.Format {
+	if filepath.Ext(strings.TrimSuffix(s.Path, ".gz")) == ".csv" {
+		return text.Format{Keyed: true}
+	}
+	return text.Format{Keyed: true, Blanks: true, Comments: "#%"}
+}
+
+func notKeyed(s Spec) error {
+	return fault.New(fault.ErrInput, "%s: a table that begins with ids is .csv, .tsv, .txt or .parquet", s.Path)
+}

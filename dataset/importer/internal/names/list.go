@@ -1,0 +1,93 @@
+package names
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/internal/binio"
+	"diskgnn/internal/vfs"
+)
+
+// listBlock is how many numbers a block of a List has.
+const listBlock = 1 << 15
+
+// List is numbers of nodes in a file that has no name any more, in blocks that are checked when they
+// are read. It may be read several times, also at a time.
+type List struct {
+	f    vfs.File
+	name string
+	buf  []uint32
+	crcs []uint32
+	n    int64
+}
+
+// NewList makes an empty list. scratch names the file.
+func NewList(fsys vfs.FS, scratch string) (*List, error) {
+	f, err := fsys.Create(scratch)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", scratch, err)
+	}
+	if err := fsys.Remove(scratch); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &List{f: f, name: scratch, buf: make([]uint32, 0, listBlock)}, nil
+}
+
+// Len returns how many numbers there are.
+func (l *List) Len() int64 { return l.n }
+
+// Add appends a number.
+func (l *List) Add(number uint32) error {
+	l.n++
+	if l.buf = append(l.buf, number); len(l.buf) == cap(l.buf) {
+		return l.write()
+	}
+	return nil
+}
+
+func (l *List) write() error {
+	if len(l.buf) == 0 {
+		return nil
+	}
+	raw := binio.Bytes(l.buf)
+	if _, err := l.f.Write(raw); err != nil {
+		return fmt.Errorf("write %s: %w", l.name, err)
+	}
+	l.crcs = append(l.crcs, binio.CRC(raw))
+	l.buf = l.buf[:0]
+	return nil
+}
+
+// Done ends the adding.
+func (l *List) Done() error {
+	err := l.write()
+	l.buf = nil
+	return err
+}
+
+// Each calls see for all numbers in their order, an even number of them at a time but for the last.
+func (l *List) Each(ctx context.Context, see func(numbers []uint32) error) error {
+	buf := make([]uint32, min(l.n, listBlock))
+	for i, crc := range l.crcs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		first := int64(i) * listBlock
+		some := buf[:min(l.n-first, listBlock)]
+		raw := binio.Bytes(some)
+		if n, err := l.f.ReadAt(raw, 4*first); n < len(raw) {
+			return fmt.Errorf("read %s: bytes %d to %d: %w", l.name, 4*first, 4*first+int64(len(raw)), err)
+		}
+		if binio.CRC(raw) != crc {
+			return binio.BadRange(l.name, 4*first, int64(len(raw)))
+		}
+		if err := see(some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the file, of which nothing is left.
+func (l *List) Close() error { return l.f.Close() }

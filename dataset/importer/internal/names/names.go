@@ -1,0 +1,302 @@
+// Package names numbers nodes that have names, in a bounded amount of memory.
+//
+// Names are numbered 0, 1, 2 … in the order in which they are first added. Where they fit in
+// memory they are in a map. Where they do not, they are spread by a hash over buckets on disk, each of
+// which does:
+//
+//	Add … Add ──► bucket = hash mod 64 ──► Done: each bucket's distinct names, by first appearance
+//	                                          └─► merged by first appearance: name number 0, 1, 2 …
+//	Find: names ──► buckets ──► looked up bucket by bucket ──► merged in the order of the names
+//
+// The numbers do not depend on the memory.
+package names
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/maphash"
+	"io"
+	"math"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+const (
+	// entryBytes is about what a map takes for a name, beside its bytes.
+	entryBytes = 96
+	buckets    = 64
+)
+
+// Least is the memory that a Dict needs.
+const Least = 2 << 20
+
+// None is the number of a name that was not added.
+const None = math.MaxUint32
+
+// Dict numbers names. It is not safe for concurrent use.
+type Dict struct {
+	fs      vfs.FS
+	scratch func(what string) string // names a file to make
+	memory  int64
+	added   uint64
+	bytes   int64 // of all distinct names
+	n       int64 // of these
+	twice   int64 // names that were added again
+	again   again // the first of these
+
+	seed  maphash.Seed
+	known map[string]uint32 // in memory
+	list  []string          // by number, likewise
+	held  int64             // by both
+
+	defined *spread // names in the order of adding; nil in memory
+	own     *spread // of each bucket its distinct names, with their numbers
+	inOrder *spread // of one bucket: all names by number
+}
+
+type again struct {
+	at   uint64
+	name string
+}
+
+// New returns an empty Dict, which holds at most so many bytes. scratch names the files that it
+// makes; they have no names by then.
+func New(fsys vfs.FS, scratch func(what string) string, memory int64) (*Dict, error) {
+	if memory < Least {
+		return nil, fault.New(fault.ErrBudget, "numbering names needs at least %s of memory", budget.FormatBytes(Least))
+	}
+	return &Dict{fs: fsys, scratch: scratch, memory: memory, seed: maphash.MakeSeed(), known: map[string]uint32{}}, nil
+}
+
+// Len returns the number of distinct names, Bytes how long these are in all. Both are for after Done.
+func (d *Dict) Len() int64   { return d.n }
+func (d *Dict) Bytes() int64 { return d.bytes }
+
+// Held returns the bytes that the names take in memory.
+func (d *Dict) Held() int64 {
+	if d.defined != nil {
+		return 0
+	}
+	return d.held
+}
+
+// Twice returns how many of the names that were added had been added before, and of the first of
+// these the name and which of all it was. It is for after Done.
+func (d *Dict) Twice() (n int64, name string, at int64) {
+	return d.twice, d.again.name, int64(d.again.at)
+}
+
+// Add adds a name.
+func (d *Dict) Add(name []byte) error {
+	at := d.added
+	d.added++
+	if d.defined != nil {
+		return d.defined.add(d.bucket(name), at, name)
+	}
+	if _, ok := d.known[string(name)]; ok {
+		d.repeated(at, string(name))
+		return nil
+	}
+	if d.held += int64(len(name)) + entryBytes; d.held > d.memory {
+		if err := d.spill(); err != nil {
+			return err
+		}
+		return d.defined.add(d.bucket(name), at, name)
+	}
+	s := string(name)
+	d.known[s] = uint32(len(d.list))
+	d.list = append(d.list, s)
+	d.bytes += int64(len(s))
+	return nil
+}
+
+func (d *Dict) repeated(at uint64, name string) {
+	if d.twice == 0 || at < d.again.at {
+		d.again = again{at, name}
+	}
+	d.twice++
+}
+
+func (d *Dict) bucket(name []byte) int { return int(maphash.Bytes(d.seed, name) % buckets) }
+
+// spill puts on disk what is in memory: each name by its number, which is before those of
+// all names to come.
+func (d *Dict) spill() (err error) {
+	if d.defined, err = d.spread("names", buckets); err != nil {
+		return err
+	}
+	for i, name := range d.list {
+		if err := d.defined.add(d.bucket([]byte(name)), uint64(i), []byte(name)); err != nil {
+			return err
+		}
+	}
+	d.known, d.list, d.bytes = nil, nil, 0
+	return nil
+}
+
+func (d *Dict) spread(what string, n int) (*spread, error) {
+	return newSpread(d.fs, d.scratch(what), n, d.memory/4)
+}
+
+// Done ends the adding.
+func (d *Dict) Done(ctx context.Context) (err error) {
+	if d.defined == nil {
+		if d.n = int64(len(d.list)); d.n > None {
+			return tooMany()
+		}
+		return nil
+	}
+	distinct, err := d.spread("distinct", buckets)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, distinct.close()) }()
+	for b := range buckets {
+		seen, held := map[string]struct{}{}, int64(0)
+		err := d.defined.each(ctx, b, func(at uint64, name []byte) error {
+			if _, ok := seen[string(name)]; ok {
+				d.repeated(at, string(name))
+				return nil
+			}
+			if held += int64(len(name)) + entryBytes; held > d.memory/2 {
+				return d.tooLarge()
+			}
+			seen[string(name)] = struct{}{}
+			return distinct.add(b, at, name)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(d.defined.close(), distinct.flush()); err != nil {
+		return err
+	}
+	if d.own, err = d.spread("own", buckets); err != nil {
+		return err
+	}
+	if d.inOrder, err = d.spread("in-order", 1); err != nil {
+		return err
+	}
+	err = distinct.merge(ctx, func(b int, _ uint64, name []byte) error {
+		number := uint64(d.n)
+		if d.n++; d.n > None {
+			return tooMany()
+		}
+		d.bytes += int64(len(name))
+		return errors.Join(d.own.add(b, number, name), d.inOrder.add(0, number, name))
+	})
+	return errors.Join(err, d.own.flush(), d.inOrder.flush())
+}
+
+func tooMany() error {
+	return fault.New(fault.ErrInput, "more than %d names: this version numbers nodes by 32 bits", int64(None))
+}
+
+func (d *Dict) tooLarge() error {
+	return fault.New(fault.ErrBudget, "a %dth of the names takes more than %s of memory, which is what numbering them has of --memory: allow more", buckets, budget.FormatBytes(d.memory/2))
+}
+
+// Names calls emit for all names by number. They are valid during the call.
+func (d *Dict) Names(ctx context.Context, emit func(name []byte) error) error {
+	if d.inOrder != nil {
+		return d.inOrder.each(ctx, 0, func(_ uint64, name []byte) error { return emit(name) })
+	}
+	var b []byte
+	for i, s := range d.list {
+		if i%(1<<16) == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		b = append(b[:0], s...)
+		if err := emit(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Find calls emit with the number of each name that next returns, in their order, or with None. next
+// returns io.EOF at the end.
+func (d *Dict) Find(ctx context.Context, next func() ([]byte, error), emit func(number uint32) error) (err error) {
+	if d.own == nil {
+		for i := 0; ; i++ {
+			if i%(1<<16) == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			name, err := next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			number, ok := d.known[string(name)]
+			if !ok {
+				number = None
+			}
+			if err := emit(number); err != nil {
+				return err
+			}
+		}
+	}
+	asked, err := d.spread("asked", buckets)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, asked.close()) }()
+	for at := uint64(0); ; at++ {
+		name, err := next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = asked.add(d.bucket(name), at, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := asked.flush(); err != nil {
+		return err
+	}
+	found, err := d.spread("found", buckets)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, found.close()) }()
+	for b := range buckets {
+		known := map[string]uint32{}
+		if err := d.own.each(ctx, b, func(number uint64, name []byte) error {
+			known[string(name)] = uint32(number)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := asked.each(ctx, b, func(at uint64, name []byte) error {
+			number, ok := known[string(name)]
+			if !ok {
+				number = None
+			}
+			return found.add(b, at, binary.LittleEndian.AppendUint32(nil, number))
+		}); err != nil {
+			return err
+		}
+	}
+	if err := found.flush(); err != nil {
+		return err
+	}
+	return found.merge(ctx, func(_ int, _ uint64, number []byte) error { return emit(binary.LittleEndian.Uint32(number)) })
+}
+
+// Close removes what is on disk.
+func (d *Dict) Close() error {
+	var errs []error
+	for _, s := range []*spread{d.defined, d.own, d.inOrder} {
+		if s != nil {
+			errs = append(errs, s.close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,63 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/internal/rowsort"
+)
+
+// names writes the names of the nodes, if they have any.
+func (im *importing) names(ctx context.Context) (err error) {
+	if im.shape.NameBytes == 0 || im.w.Has(dataset.NameOffsetsFile, dataset.NamesFile) {
+		return nil
+	}
+	src, ok := im.src.(Namer)
+	if !ok {
+		return fmt.Errorf("import: %s has names of nodes, and does not yield them", im.format.Name)
+	}
+	w, err := im.w.StartNames()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Discard()) }()
+	if im.to == nil {
+		err = src.Names(ctx, w.Append)
+	} else {
+		err = im.moveNames(ctx, src, w)
+	}
+	if err != nil {
+		return err
+	}
+	return w.Finish()
+}
+
+// moveNames writes the names in the order of the new numbers.
+func (im *importing) moveNames(ctx context.Context, src Namer, w *dataset.NameWriter) (err error) {
+	s, err := rowsort.New(im.fs, im.w.Scratch("names"), rowsort.Options{Records: im.shape.Nodes, Bytes: im.shape.NameBytes, Memory: im.plan.rows})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	v := 0
+	err = src.Names(ctx, func(name []byte) error {
+		v++
+		return s.Add(im.to[v-1], name)
+	})
+	if err == nil {
+		err = s.Start(0)
+	}
+	for err == nil {
+		var name []byte
+		if name, err = s.Next(); err == nil {
+			err = w.Append(name)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

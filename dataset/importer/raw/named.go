@@ -1,0 +1,430 @@
+package raw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/names"
+	"diskgnn/dataset/internal/rowsort"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// ByEdges is the --node-ids with which edges say which nodes there are.
+const ByEdges = "edges"
+
+// named is what a graph has whose files call nodes by ids of any form. Opening the graph numbers
+// them and reads every file that has ids, into lists of numbers on disk.
+type named struct {
+	fs      vfs.FS
+	spec    *matrix.Spec // of the table of ids; nil: the edges have them
+	scratch string       // what the names of files begin with
+	memory  int64
+	dict    *names.Dict
+	edges   *names.List // source and destination by turns
+	splits  []*names.List
+	label   *names.List // of each row of the labels its node; nil: rows are in the order of ids
+	feat    *names.List // likewise of the features
+	rows    *rowsort.Sorter
+}
+
+// openNamed numbers the ids.
+func openNamed(fsys vfs.FS, o *importer.Reading) (*named, error) {
+	n := &named{fs: fsys, scratch: o.Scratch, memory: max(o.ScratchMemory/2, names.Least)}
+	if n.scratch == "" {
+		return nil, fmt.Errorf("raw: no place for scratch files")
+	}
+	if o.NodeIDs != ByEdges {
+		spec, err := matrix.ParseSpec(o.NodeIDs)
+		if err != nil {
+			return nil, err
+		}
+		n.spec = &spec
+	}
+	if err := vfs.MakeParents(fsys, n.scratch); err != nil {
+		return nil, err
+	}
+	var err error
+	n.dict, err = names.New(fsys, n.path, n.memory)
+	return n, err
+}
+
+func (n *named) path(what string) string { return n.scratch + "." + what + ".scratch" }
+
+// close closes what is on disk, of which nothing is left.
+func (n *named) close() error {
+	errs := []error{n.dict.Close()}
+	for _, l := range append([]*names.List{n.edges, n.label, n.feat}, n.splits...) {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	if n.rows != nil {
+		errs = append(errs, n.rows.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// define adds the ids of all nodes.
+func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
+	spec, columns := edges, 2
+	if n.spec != nil {
+		spec, columns = *n.spec, 1
+	}
+	w, err := matrix.OpenWords(n.fs, spec, columns, columns == 2)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for row := int64(0); ; row++ {
+		words, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if row%importer.Chunk == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for _, id := range words {
+			if why := dataset.CheckName(id); why != "" {
+				return fault.New(fault.ErrInput, "%s: row %d: %.40q can be no node's id: %s", w.Name(), row, id, why)
+			}
+			if err := n.dict.Add(id); err != nil {
+				return err
+			}
+		}
+	}
+	if err := n.dict.Done(ctx); err != nil {
+		return err
+	}
+	if n.dict.Len() == 0 {
+		return fault.New(fault.ErrInput, "%s: there are no ids", w.Name())
+	}
+	if twice, id, row := n.dict.Twice(); n.spec != nil && twice > 0 {
+		return fault.New(fault.ErrInput, "%s: row %d: the id %.40q is there before: %s", w.Name(), row, id, many(twice, "row repeats an id", "rows repeat ids"))
+	}
+	return nil
+}
+
+func many(n int64, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// resolve reads the ids of a file, so many in a row, as a list of numbers.
+func (n *named) resolve(ctx context.Context, what string, columns int, open func() (matrix.Words, error)) (_ *names.List, err error) {
+	w, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	l, err := names.NewList(n.fs, n.path(what))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	var words [][]byte
+	unknown, first := int64(0), int64(-1)
+	err = n.dict.Find(ctx, func() (_ []byte, err error) {
+		if len(words) == 0 {
+			if words, err = w.Next(); err != nil {
+				return nil, err
+			}
+		}
+		id := words[0]
+		words = words[1:]
+		return id[:min(len(id), dataset.MaxName+1)], nil // a longer one is no node's
+	}, func(number uint32) error {
+		if number == names.None {
+			if unknown++; first < 0 {
+				first = l.Len()
+			}
+		}
+		return l.Add(number)
+	})
+	if err == nil {
+		err = l.Done()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if unknown > 0 {
+		id, err := nth(open, first, columns)
+		if err != nil {
+			return nil, err
+		}
+		return nil, fault.New(fault.ErrInput, "%s: row %d: %.40q is no id of %s: %s", w.Name(), first/int64(columns), id, n.from(), many(unknown, "id is none", "ids are none"))
+	}
+	return l, nil
+}
+
+// from says what has the ids of the nodes.
+func (n *named) from() string {
+	if n.spec != nil {
+		return n.spec.Path
+	}
+	return "the edges"
+}
+
+// nth returns the i-th id of a file.
+func nth(open func() (matrix.Words, error), i int64, columns int) (_ string, err error) {
+	w, err := open()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for row := int64(0); ; row++ {
+		words, err := w.Next()
+		if err != nil {
+			return "", err
+		}
+		if row == i/int64(columns) {
+			return string(words[i%int64(columns)]), nil
+		}
+	}
+}
+
+// settleNames numbers the nodes and reads all ids. Problems of all files are found.
+func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges matrix.Spec) error {
+	n := s.named
+	if err := n.define(ctx, edges); err != nil {
+		return err
+	}
+	if err := s.setNodes("ids", n.from(), n.dict.Len()); err != nil {
+		return err
+	}
+	s.sh.Nodes, s.sh.NameBytes, s.sh.Held = n.dict.Len(), n.dict.Bytes(), n.dict.Held()
+	s.sh.Reading["node-ids"] = "table"
+	if n.spec == nil {
+		s.sh.Reading["node-ids"] = ByEdges
+	}
+	words := func(spec matrix.Spec, columns int) func() (matrix.Words, error) {
+		return func() (matrix.Words, error) { return matrix.OpenWords(n.fs, spec, columns, true) }
+	}
+	var found importer.Problems
+	take := func(to **names.List, what string, columns int, open func() (matrix.Words, error)) error {
+		l, err := n.resolve(ctx, what, columns, open)
+		*to = l
+		if err != nil && !errors.Is(err, fault.ErrInput) {
+			return err
+		}
+		found.Add(err)
+		return nil
+	}
+	if err := take(&n.edges, "edges", 2, words(edges, 2)); err != nil {
+		return err
+	}
+	n.splits = make([]*names.List, len(s.splits))
+	for i, spec := range s.splits {
+		if mask, err := s.isMask(spec); err != nil || mask {
+			if err == nil && n.spec == nil {
+				err = fault.New(fault.ErrInput, "%s: booleans say nothing of nodes in no order: --node-ids edges takes ids", spec.Path)
+			}
+			found.Add(err)
+			continue
+		}
+		if err := take(&n.splits[i], fmt.Sprintf("split-%d", i), 1, words(spec, 1)); err != nil {
+			return err
+		}
+	}
+	if n.spec == nil {
+		for _, k := range []struct {
+			spec *matrix.Spec
+			to   **names.List
+			what string
+		}{{s.label, &n.label, "labels"}, {s.feat, &n.feat, "features"}} {
+			if k.spec == nil {
+				continue
+			}
+			if err := take(k.to, k.what, 1, func() (matrix.Words, error) { return matrix.OpenKeys(n.fs, *k.spec) }); err != nil {
+				return err
+			}
+		}
+	}
+	if n.feat != nil {
+		found.Add(n.whole(ctx, s.feat.Path))
+		s.sh.Held += n.rowMemory(s.sh.Dim)
+	}
+	if n.edges != nil {
+		s.sh.Edges, s.counted = n.edges.Len()/2, true
+	}
+	return found.Err()
+}
+
+// whole makes sure that every node has one row of features.
+func (n *named) whole(ctx context.Context, file string) error {
+	if n.feat.Len() != n.dict.Len() {
+		return fault.New(fault.ErrInput, "%s: features of %d ids, the edges have %d", file, n.feat.Len(), n.dict.Len())
+	}
+	seen := make([]uint64, (n.dict.Len()+63)/64)
+	row := int64(0)
+	return n.feat.Each(ctx, func(nodes []uint32) error {
+		for _, v := range nodes {
+			if seen[v/64]&(1<<(v%64)) != 0 {
+				return fault.New(fault.ErrInput, "%s: row %d: its id is there before", file, row)
+			}
+			seen[v/64] |= 1 << (v % 64)
+			row++
+		}
+		return nil
+	})
+}
+
+func (s *source) isMask(spec matrix.Spec) (bool, error) {
+	m, err := matrix.Open(s.fs, spec)
+	if errors.Is(err, fault.ErrInput) {
+		return false, nil // of strings; what else is wrong is found again
+	}
+	if err != nil {
+		return false, err
+	}
+	return m.Mask(), m.Close()
+}
+
+// rowMemory is what putting the features in order holds.
+func (n *named) rowMemory(dim int) int64 { return max(n.memory/4, rowsort.Least) + 8*int64(dim) }
+
+// keyedRows yields the features in the order of the nodes, which lie in a file in any other.
+func (s *source) keyedRows(first int64) (_ importer.RowStream, err error) {
+	n := s.named
+	if n.rows == nil {
+		if n.rows, err = s.sortRows(context.Background()); err != nil {
+			return nil, err
+		}
+	}
+	return &sortedRows{n.rows}, n.rows.Start(first)
+}
+
+func (s *source) sortRows(ctx context.Context) (_ *rowsort.Sorter, err error) {
+	n := s.named
+	m, err := matrix.OpenKeyed(s.fs, *s.feat)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	rows, err := rowsort.New(s.fs, n.path("rows"), rowsort.Options{Records: s.sh.Nodes, Bytes: 4 * s.sh.Nodes * int64(s.sh.Dim), Memory: max(n.memory/4, rowsort.Least), Hidden: true})
+	if err != nil {
+		return nil, err
+	}
+	row := make([]float32, s.sh.Dim)
+	err = n.feat.Each(ctx, func(nodes []uint32) error {
+		for _, v := range nodes {
+			got, err := m.Floats(row)
+			if err == nil && got < len(row) {
+				err = fault.New(fault.ErrInput, "%s: truncated", m.Name())
+			}
+			if err == nil {
+				err = rows.Add(v, binio.Bytes(row))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	return rows, nil
+}
+
+// sortedRows yields rows; the sorter stays the source's.
+type sortedRows struct{ s *rowsort.Sorter }
+
+func (r *sortedRows) Close() error { return nil }
+
+func (r *sortedRows) Next(values []float32) error {
+	for len(values) > 0 {
+		row, err := r.s.Next()
+		if err != nil {
+			return err
+		}
+		values = values[copy(binio.Bytes(values), row)/4:]
+	}
+	return nil
+}
+
+// eachEdge hands the edges on.
+func (n *named) eachEdge(ctx context.Context, add func(dst, src []int64) error) error {
+	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
+	return n.edges.Each(ctx, func(ends []uint32) error {
+		for len(ends) > 0 {
+			k := min(len(ends)/2, len(dst))
+			for i := range k {
+				src[i], dst[i] = int64(ends[2*i]), int64(ends[2*i+1])
+			}
+			if err := add(dst[:k], src[:k]); err != nil {
+				return err
+			}
+			ends = ends[2*k:]
+		}
+		return nil
+	})
+}
+
+// keyedLabels reads labels whose rows begin with ids.
+func (s *source) keyedLabels(ctx context.Context, l *importer.Labelling) (err error) {
+	m, err := matrix.OpenKeyed(s.fs, *s.label)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	row, values := make([]float64, m.Columns()), make([]float32, m.Columns())
+	seen := make([]uint64, (s.sh.Nodes+63)/64)
+	at := 0
+	return s.named.label.Each(ctx, func(nodes []uint32) error {
+		for _, v := range nodes {
+			got, err := m.Doubles(row)
+			switch {
+			case err != nil:
+			case got < len(row):
+				err = fault.New(fault.ErrInput, "truncated")
+			case seen[v/64]&(1<<(v%64)) != 0:
+				err = fault.New(fault.ErrInput, "row %d: its id is there before", at)
+			case s.sh.Multi:
+				for c, x := range row {
+					values[c] = float32(x)
+				}
+				err = l.Row(int64(v), values)
+			default:
+				err = l.Number(int64(v), row[0])
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.Name(), err)
+			}
+			seen[v/64] |= 1 << (v % 64)
+			at++
+		}
+		return nil
+	})
+}
+
+// Names calls emit for the ids of all nodes.
+func (s *source) Names(ctx context.Context, emit func(name []byte) error) error {
+	if s.named == nil {
+		return nil
+	}
+	return s.named.dict.Names(ctx, emit)
+}
+
+// Close removes what the source has on disk.
+func (s *source) Close() error {
+	if s.named == nil {
+		return nil
+	}
+	return s.named.close()
+}
