@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -317,7 +318,7 @@ func (r *Run) timelineFigure() Figure {
 			}
 			k = len(lanes)
 			at[s.Lane] = k
-			lanes = append(lanes, chart.Lane{Name: s.Lane, Class: r.linkClass(strings.TrimRight(s.Lane, " 0123456789"))})
+			lanes = append(lanes, chart.Lane{Name: s.Lane, Class: r.linkClass(linkOf(s.Lane))})
 			f.Series = append(f.Series, chart.Data{Name: s.Lane})
 		}
 		from, length := 1e3*s.Begin, 1e3*s.Seconds
@@ -325,8 +326,26 @@ func (r *Run) timelineFigure() Figure {
 		f.Series[k].X, f.Series[k].Values = append(f.Series[k].X, from), append(f.Series[k].Values, length)
 		end = max(end, from+length)
 	}
+	slices.SortStableFunc(lanes, func(a, b chart.Lane) int { return r.compareLanes(a.Name, b.Name) })
+	slices.SortStableFunc(f.Series, func(a, b chart.Data) int { return r.compareLanes(a.Name, b.Name) })
 	f.Charts = []template.HTML{chart.Lanes("what the stages did when", "milliseconds", end, lanes, plain)}
 	return f
+}
+
+// linkOf returns the link that a lane is of: the lanes of its workers have numbers.
+func linkOf(lane string) string { return strings.TrimRight(lane, " 0123456789") }
+
+// compareLanes orders lanes as batches go through their links, and workers by their numbers.
+func (r *Run) compareLanes(a, b string) int {
+	links := r.Epochs[len(r.Epochs)-1].Links
+	at := func(lane string) int {
+		k := slices.IndexFunc(links, func(t pipeline.LinkTime) bool { return t.Link == linkOf(lane) })
+		if k < 0 {
+			return len(links)
+		}
+		return k
+	}
+	return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // courseFigure draws what the run did when, one thing after the other.

@@ -170,6 +170,21 @@ func TestPlateau(t *testing.T) {
 	}
 }
 
+// Lanes are drawn as batches go through the links.
+func TestLanesInOrder(t *testing.T) {
+	r := tiny(t)
+	spans := r.Timeline.Spans
+	r.Timeline.Spans = append([]rundir.TimelineSpan{{Lane: "GPU compute"}, {Lane: "compute"}, {Lane: "read features 10"}, {Lane: "read features 2"}}, spans[:1]...)
+	r.Epochs[1].Links = append([]pipeline.LinkTime{{Link: "load graph", Workers: 2}}, r.Epochs[1].Links...)
+	var got []string
+	for _, s := range r.timelineFigure().Series {
+		got = append(got, s.Name)
+	}
+	if want := "load graph 1, read features 2, read features 10, compute, GPU compute"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+}
+
 func TestCommand(t *testing.T) {
 	for want, words := range map[string][]string{
 		"":                               nil,
