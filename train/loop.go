@@ -32,7 +32,7 @@ type trainer struct {
 	dir       *runDir
 	result    *rundir.Result
 	report    progress.Reporter
-	recorder  *pipeline.Recorder // nil without a trace
+	recorder  *pipeline.Recorder // nil but of the first replica of the process with the run's directory
 	recording *recording         // nil: no trace of reads is written
 	began     time.Time          // when the run would have begun, had it never been interrupted
 	stack     iostack.Stack      // whose reads are counted
@@ -279,6 +279,11 @@ func (t *trainer) runBatches() error {
 	t.tally(time.Since(ran))
 	t.gpu.idle(t.table, t.table.Seconds)
 	t.running = time.Time{}
+	if err == nil && t.recorder != nil {
+		if l := timeline(t.recorder.Latest(timelineSpans), t.schedule.position); l != nil {
+			t.dir.File.Timeline = l
+		}
+	}
 	return err
 }
 

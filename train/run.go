@@ -525,10 +525,16 @@ func (r *runner) announce(which, how string) {
 func (r *runner) train(ctx context.Context) error {
 	var recorder *pipeline.Recorder
 	lane := pipeline.Lane(0)
-	if r.options.Trace && r.dir != nil {
-		recorder = pipeline.NewRecorder(traceSpans)
+	if r.dir != nil {
+		spans := timelineSpans // which budget.Reserve has room for
+		if r.options.Trace {
+			spans = traceSpans
+		}
+		recorder = pipeline.NewRecorder(spans)
 		lane = recorder.Lane("fill the cache")
-		r.dir.recorder = recorder
+		if r.options.Trace {
+			r.dir.recorder = recorder
+		}
 	}
 	trainers := make(map[*replica]*trainer)
 	for _, rep := range r.replicas {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -107,7 +108,11 @@ func (r *Run) figures() []Figure {
 				list = append(list, r.learningRateFigure())
 			}
 		}
-		list = append(list, r.linkFigure(), r.courseFigure(), r.bytesFigure(), r.rateFigure())
+		list = append(list, r.linkFigure())
+		if r.Timeline != nil && len(r.Timeline.Spans) > 0 {
+			list = append(list, r.timelineFigure())
+		}
+		list = append(list, r.courseFigure(), r.bytesFigure(), r.rateFigure())
 	}
 	for _, f := range []Figure{r.cacheFigure(), r.layoutFigure(), r.memoryFigure()} {
 		if f.ID != "" {
@@ -286,6 +291,61 @@ func (r *Run) linkFigure() Figure {
 	}
 	f.Note = join([]string{"Stages work at the same time: the longest solid bar is what the epoch waits for.", g.note("bar")})
 	return f
+}
+
+// mostLanes and mostSpans bound what is drawn of a timeline.
+const (
+	mostLanes = 16
+	mostSpans = 1000
+)
+
+// timelineFigure draws what each stage did when, for the last batches of an epoch.
+func (r *Run) timelineFigure() Figure {
+	l := r.Timeline
+	f := Figure{ID: "timeline", Title: fmt.Sprintf("The stages' timeline: the last batches of epoch %d", l.Epoch), X: "begin, milliseconds", Unit: "milliseconds",
+		Note: "Every second batch is pale. A gap is a stage that waits."}
+	var lanes []chart.Lane
+	at, end := make(map[string]int), 0.0
+	for i := range l.Spans[:min(len(l.Spans), mostSpans)] {
+		s := &l.Spans[i]
+		if !chart.Finite(s.Begin) || !chart.Finite(s.Seconds) || s.Begin < 0 || s.Seconds < 0 {
+			continue
+		}
+		k, ok := at[s.Lane]
+		if !ok {
+			if len(lanes) == mostLanes {
+				continue
+			}
+			k = len(lanes)
+			at[s.Lane] = k
+			lanes = append(lanes, chart.Lane{Name: s.Lane, Class: r.linkClass(linkOf(s.Lane))})
+			f.Series = append(f.Series, chart.Data{Name: s.Lane})
+		}
+		from, length := 1e3*s.Begin, 1e3*s.Seconds
+		lanes[k].Spans = append(lanes[k].Spans, chart.Span{From: from, To: from + length, Pale: s.Batch%2 == 1, Tell: fmt.Sprintf("%s, batch %d: %s", s.Lane, s.Batch, units.Seconds(s.Seconds))})
+		f.Series[k].X, f.Series[k].Values = append(f.Series[k].X, from), append(f.Series[k].Values, length)
+		end = max(end, from+length)
+	}
+	slices.SortStableFunc(lanes, func(a, b chart.Lane) int { return r.compareLanes(a.Name, b.Name) })
+	slices.SortStableFunc(f.Series, func(a, b chart.Data) int { return r.compareLanes(a.Name, b.Name) })
+	f.Charts = []template.HTML{chart.Lanes("what the stages did when", "milliseconds", end, lanes, plain)}
+	return f
+}
+
+// linkOf returns the link that a lane is of: the lanes of its workers have numbers.
+func linkOf(lane string) string { return strings.TrimRight(lane, " 0123456789") }
+
+// compareLanes orders lanes as batches go through their links, and workers by their numbers.
+func (r *Run) compareLanes(a, b string) int {
+	links := r.Epochs[len(r.Epochs)-1].Links
+	at := func(lane string) int {
+		k := slices.IndexFunc(links, func(t pipeline.LinkTime) bool { return t.Link == linkOf(lane) })
+		if k < 0 {
+			return len(links)
+		}
+		return k
+	}
+	return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // courseFigure draws what the run did when, one thing after the other.

@@ -95,7 +95,7 @@ func TestPageHasTheData(t *testing.T) {
 	r := tiny(t)
 	r.Epochs[1].RAMBytes, r.Epochs[1].GPUServedBytes, r.Setup.GPUCacheRows, r.Setup.GPUBytes = 4096, 1024, 40, 1<<20
 	page, d := strings.ReplaceAll(render(t, r), "\u00a0", " "), r.Document()
-	if len(d.Figures) != 9 || len(d.Verdict) == 0 || d.Command == "" {
+	if len(d.Figures) != 10 || len(d.Verdict) == 0 || d.Command == "" {
 		t.Errorf("%d figures, %d findings, command %q", len(d.Figures), len(d.Verdict), d.Command)
 	}
 	ids := map[string]bool{}
@@ -112,7 +112,7 @@ func TestPageHasTheData(t *testing.T) {
 				t.Errorf("the figure %s has the series %+v", f.ID, s)
 			}
 		}
-		if f.ID == "layout" || f.ID == "stages" { // whose legends are of parts
+		if f.ID == "layout" || f.ID == "stages" || f.ID == "timeline" { // whose legends are of parts
 			continue
 		}
 		for _, k := range f.Legend {
@@ -167,6 +167,21 @@ func TestPlateau(t *testing.T) {
 		if from, cut := plateau(c.lists...); from != c.from || cut != c.cut {
 			t.Errorf("%s: %g, %t, want %g, %t", what, from, cut, c.from, c.cut)
 		}
+	}
+}
+
+// Lanes are drawn as batches go through the links.
+func TestLanesInOrder(t *testing.T) {
+	r := tiny(t)
+	spans := r.Timeline.Spans
+	r.Timeline.Spans = append([]rundir.TimelineSpan{{Lane: "GPU compute"}, {Lane: "compute"}, {Lane: "read features 10"}, {Lane: "read features 2"}}, spans[:1]...)
+	r.Epochs[1].Links = append([]pipeline.LinkTime{{Link: "load graph", Workers: 2}}, r.Epochs[1].Links...)
+	var got []string
+	for _, s := range r.timelineFigure().Series {
+		got = append(got, s.Name)
+	}
+	if want := "load graph 1, read features 2, read features 10, compute, GPU compute"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, want %s", got, want)
 	}
 }
 
@@ -248,45 +263,49 @@ func TestEveryKindOfRun(t *testing.T) {
 		charts int
 		wants  []string
 	}{
-		"one epoch":   {func(r *Run) { r.Epochs = r.Epochs[:1] }, 10, []string{"Finished 1 epoch."}},
-		"many epochs": {func(r *Run) { r.Epochs = epochs(1000) }, 10, []string{"Each bar is the mean of 17 epochs", "epochs 0 to 16", "The last 100; metrics.jsonl has all"}},
+		"one epoch":   {func(r *Run) { r.Epochs = r.Epochs[:1] }, 11, []string{"Finished 1 epoch."}},
+		"many epochs": {func(r *Run) { r.Epochs = epochs(1000) }, 11, []string{"Each bar is the mean of 17 epochs", "epochs 0 to 16", "The last 100; metrics.jsonl has all"}},
 		"no epochs":   {func(r *Run) { r.Epochs, r.State, r.Result = nil, rundir.StateRunning, nil }, 3, []string{"Running: 0 of 2 epochs so far.", "No epoch has ended yet."}},
 		"nothing":     {func(r *Run) { *r = Run{} }, 0, nil},
-		"running":     {func(r *Run) { r.State, r.Result, r.Ended = rundir.StateRunning, nil, nil }, 10, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
-		"killed":      {func(r *Run) { r.State = Killed }, 10, []string{"Ended without a word after 2 of 2 epochs."}},
-		"interrupted": {func(r *Run) { r.State, r.Error = "interrupted", "interrupted after" }, 10, []string{"Interrupted after 2 of 2 epochs. Test"}},
-		"failed":      {func(r *Run) { r.State, r.Error = "failed", "the loss is NaN" }, 10, []string{"Failed after 2 of 2 epochs: the loss is NaN."}},
-		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = score.Undefined, score.Undefined }, 10, []string{"<td>–</td>"}},
+		"running":     {func(r *Run) { r.State, r.Result, r.Ended = rundir.StateRunning, nil, nil }, 11, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
+		"killed":      {func(r *Run) { r.State = Killed }, 11, []string{"Ended without a word after 2 of 2 epochs."}},
+		"interrupted": {func(r *Run) { r.State, r.Error = "interrupted", "interrupted after" }, 11, []string{"Interrupted after 2 of 2 epochs. Test"}},
+		"failed":      {func(r *Run) { r.State, r.Error = "failed", "the loss is NaN" }, 11, []string{"Failed after 2 of 2 epochs: the loss is NaN."}},
+		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = score.Undefined, score.Undefined }, 11, []string{"<td>–</td>"}},
 		"a hole": {func(r *Run) {
 			r.Epochs = epochs(5)
 			r.Epochs[2].Loss, r.Epochs[3].Loss = score.Undefined, score.Score(math.NaN())
-		}, 10,
+		}, 11,
 			[]string{`<circle class="train"`}}, // the last epoch stands alone
 		"no validation": {func(r *Run) {
 			r.Result.TestAccuracy = score.Undefined
 			for i := range r.Epochs {
 				r.Epochs[i].ValidAccuracy = score.Undefined
 			}
-		}, 10, []string{"The loss came to 1; nothing was validated."}},
+		}, 11, []string{"The loss came to 1; nothing was validated."}},
 		"engine none": {func(r *Run) {
 			r.Setup.Engine = "none"
 			for i := range r.Epochs {
 				e := &r.Epochs[i]
 				e.Loss, e.TrainAccuracy, e.ValidAccuracy = score.Undefined, score.Undefined, score.Undefined
 			}
-		}, 8, []string{"nothing was computed"}},
-		"no links":    {func(r *Run) { r.Epochs[0].Links, r.Epochs[1].Links = nil, nil }, 8, nil},
-		"other links": {func(r *Run) { r.Epochs[1].Links = r.Epochs[1].Links[1:] }, 9, nil},
-		"area":        {func(r *Run) { r.Params.Metric = "auc" }, 10, []string{"Test AUC 0.7500"}},
+		}, 9, []string{"nothing was computed"}},
+		"no links":    {func(r *Run) { r.Epochs[0].Links, r.Epochs[1].Links = nil, nil }, 9, nil},
+		"other links": {func(r *Run) { r.Epochs[1].Links = r.Epochs[1].Links[1:] }, 10, nil},
+		"area":        {func(r *Run) { r.Params.Metric = "auc" }, 11, []string{"Test AUC 0.7500"}},
 		"beyond reason": {func(r *Run) {
 			r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = 1e308, 0, -1e308
-		}, 10, nil},
-		"a falling rate": {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.005 }, 11, []string{"Learning rate", "0.005<"}},
-		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.01 }, 10, nil},
-		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = -1e308, 1e308 }, 11, nil},
-		"stopped early": {func(r *Run) { r.Params.Epochs, r.Result.StoppedEarly = 9, true }, 10,
+		}, 11, nil},
+		"a falling rate": {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.005 }, 12, []string{"Learning rate", "0.005<"}},
+		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.01 }, 11, nil},
+		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = -1e308, 1e308 }, 12, nil},
+		"stopped early": {func(r *Run) { r.Params.Epochs, r.Result.StoppedEarly = 9, true }, 11,
 			[]string{"Stopped early, after 2 of 9 epochs, for want of better scores. Test"}},
-		"equal losses": {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 10, nil},
+		"no timeline": {func(r *Run) { r.Timeline = nil }, 10, nil},
+		"a forged timeline": {func(r *Run) {
+			r.Timeline = &rundir.Timeline{Spans: slices.Repeat([]rundir.TimelineSpan{{Begin: math.Inf(1)}, {Seconds: -1}, {Begin: 1e308, Seconds: 1e308}, {Lane: "a"}}, 5000)}
+		}, 11, nil},
+		"equal losses": {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 11, nil},
 	} {
 		r := tiny(t)
 		c.change(r)

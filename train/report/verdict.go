@@ -108,7 +108,7 @@ func workOf(link string) work {
 		return drawing
 	case "assemble", "GPU gather":
 		return copying
-	case "compute":
+	case "compute", "GPU compute":
 		return computing
 	case "launch":
 		return launching

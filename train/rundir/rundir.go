@@ -125,7 +125,23 @@ type File struct {
 	// PackFacts are for people: Pack implies them.
 	PackFacts PackFacts `json:"pack_facts"`
 	Setup     Setup     `json:"setup"`
+	Timeline  *Timeline `json:"timeline,omitempty"`
 	Result    *Result   `json:"result,omitempty"`
+}
+
+// Timeline is what the links did when for the last batches of an epoch, for people.
+type Timeline struct {
+	Epoch int            `json:"epoch"`
+	Spans []TimelineSpan `json:"spans"`
+}
+
+// TimelineSpan is what a lane, a worker of a link, did for a batch of the epoch. Times are in
+// seconds, from the begin of the first of the spans.
+type TimelineSpan struct {
+	Lane    string  `json:"lane"`
+	Batch   int     `json:"batch"`
+	Begin   float64 `json:"begin"`
+	Seconds float64 `json:"seconds"`
 }
 
 // Params are what decides the result.
