@@ -12,6 +12,8 @@ FUZZTIME ?= 30s
 PKG   ?= ./pipeline
 # Where test-many-edges writes.
 MANY  ?= /tmp
+# Where test-container makes its roots.
+ROOTS ?= /tmp/diskgnn-roots
 N     ?= 60
 SEED  ?= 1
 TESTS ?=
@@ -32,7 +34,17 @@ GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" 
 # Fused products would not be the bits of the plain twins.
 NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80
 
-# QEMU and a kernel for its guest; Slurm and Open MPI.
+# Where install puts things: paths below PREFIX, in DESTDIR.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+MAN  := share/man/man1/diskgnn.1
+BASH := share/bash-completion/completions/diskgnn
+ZSH  := share/zsh/site-functions/_diskgnn
+FISH := share/fish/vendor_completions.d/diskgnn.fish
+INSTALLED := bin/diskgnn $(MAN) $(BASH) $(ZSH) $(FISH)
+
+# QEMU for programs of arm64; QEMU and a kernel for its guest; Slurm and Open MPI.
+ARM64 := $(CURDIR)/.arm64
 NVME := $(CURDIR)/.nvme
 SLURM := $(CURDIR)/.slurm
 
@@ -41,11 +53,11 @@ SLURM := $(CURDIR)/.slurm
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
 .PHONY: help build test test-race test-nocgo test-kill test-flips test-power test-many-edges mutate lint fuzz bench demo clean \
-	release-dry-run gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
+	install uninstall release-dry-run test-arm64 test-container gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
 	slurm-toolchain test-slurm
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
@@ -103,11 +115,43 @@ bench: ## run every Go benchmark
 demo: build ## the whole pipeline on a generated graph, in two minutes
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
 
-release-dry-run: $(KERNELS) ## build what a release has into dist, and publish nothing
-	mkdir -p bin/release
+# The program stays as it is where it was built: root need not have Go. It says its own manual
+# page and completions.
+install: | $(BIN) ## install bin/diskgnn, its manual page and completions below PREFIX (/usr/local), in DESTDIR
+	install -d $(addprefix "$(DESTDIR)$(PREFIX)"/,$(dir $(INSTALLED)))
+	install -m 755 $(BIN) "$(DESTDIR)$(PREFIX)/bin/diskgnn"
+	$(BIN) man >"$(DESTDIR)$(PREFIX)/$(MAN)"
+	$(BIN) completion bash >"$(DESTDIR)$(PREFIX)/$(BASH)"
+	$(BIN) completion zsh >"$(DESTDIR)$(PREFIX)/$(ZSH)"
+	$(BIN) completion fish >"$(DESTDIR)$(PREFIX)/$(FISH)"
+
+uninstall: ## remove what install made
+	rm -f $(addprefix "$(DESTDIR)$(PREFIX)"/,$(INSTALLED))
+
+$(BIN):
+	$(GO) build -o $(BIN) ./cmd/diskgnn
+
+release-dry-run: build $(KERNELS) ## build what a release has into dist, look at it, and publish nothing
+	mkdir -p bin/release/completions
 	$(GO) run ./internal/licences -tags gpu -o bin/release/THIRD_PARTY_LICENCES.txt ./cmd/diskgnn
+	$(BIN) man >bin/release/diskgnn.1
+	$(BIN) completion bash >bin/release/completions/diskgnn.bash
+	$(BIN) completion zsh >bin/release/completions/_diskgnn
+	$(BIN) completion fish >bin/release/completions/diskgnn.fish
 	$(RELEASE) check
 	CUDA="$(CUDA)" $(RELEASE) release --snapshot --clean --skip=publish
+	internal/tools/release/check.sh dist
+
+test-arm64: build ## run the program for arm64, emulated, from a graph to predictions; it fetches QEMU first (64 MB)
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -o $(BIN)-arm64 ./cmd/diskgnn
+	@if internal/tools/release/emulator.sh $(ARM64); then \
+		internal/tools/release/smoke.sh $(BIN) $(ARM64)/usr/bin/qemu-aarch64-static -L $(ARM64)/usr/aarch64-linux-gnu $(BIN)-arm64; \
+	else \
+		echo "NOT CHECKED: the program for arm64. QEMU could not be fetched."; \
+	fi
+
+test-container: ## build and test HEAD where only Debian, make and Go are, and try the Dockerfile, in ROOTS (needs root; 5 GB)
+	internal/tools/container/test.sh $(ROOTS)
 
 gpu-toolchain: $(CUDA)/version ## fetch what the gpu variant is built with into .cuda (210 MB)
 

@@ -31,7 +31,7 @@ func (r *request) settleCodec(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return plan.Adopt(r.o.PlanFile, r.samples.Fingerprint(), &r.params)
+		return plan.Adopt(r.o.PlanFile, r.samples.Fingerprint(), &r.params, words)
 	}
 	if r.params.Codec != CompressAuto {
 		return nil

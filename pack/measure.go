@@ -74,7 +74,19 @@ func (r *request) plan(ctx context.Context) (plan cut.Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
-	return c.Plan(ctx, d, m)
+	if plan, err = c.Plan(ctx, d, m); err != nil {
+		return plan, err
+	}
+	beside, err := vfs.Nearest(r.fs, r.o.Out)
+	if err != nil {
+		return plan, err
+	}
+	free, err := r.fs.Free(beside)
+	if err != nil {
+		return plan, err
+	}
+	plan.Recommend(r.o.Memory, free)
+	return plan, nil
 }
 
 // measure times the drives, the first pass, and the codec that was chosen.
@@ -145,7 +157,7 @@ func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, e
 		}
 		r.rep.Logf("measuring the drives takes %s", units.Duration(time.Duration(loads)*effort.Total()))
 	}
-	task := r.rep.Task("measure the drive", 0, "")
+	task := r.rep.Task("measure the drive", 3, progress.Rates)
 	defer task.Done()
 	source, err := r.ds.Features()
 	if err != nil {
@@ -166,6 +178,7 @@ func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, e
 	if err != nil {
 		return d, table, err
 	}
+	task.Add(1)
 	d.Sequential, d.Seconds, d.Drained = rate.PerSecond, rate.Seconds, rate.Drained
 	rate, err = iostack.Random(ctx, r.stack, name, binio.Page, 1, effort)
 	if d.Pages = rate.PerSecond; errors.Is(err, fault.ErrInput) { // no page long
@@ -174,6 +187,7 @@ func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, e
 	if err != nil {
 		return d, table, err
 	}
+	task.Add(1)
 	beside, err := vfs.Nearest(r.fs, r.o.Out)
 	if err != nil {
 		return d, table, err
@@ -188,6 +202,7 @@ func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, e
 		bytes = min(bytes, r.facts.TableBytes)
 	}
 	rate, err = driverate.Write(ctx, r.fs, scratch, driverate.Writes{Bytes: max(bytes, leastScratch), Load: effort})
+	task.Add(1)
 	d.Write = rate.PerSecond
 	return d, table, errors.Join(err, r.fs.RemoveAll(scratch))
 }

@@ -67,6 +67,41 @@ func TestPlanForetells(t *testing.T) {
 	}
 }
 
+// TestPlanIsChosenFrom plans again with the cache, the type and the limit that a choice names:
+// that choice, or one that is no larger, is then the pack that is decided on.
+func TestPlanIsChosenFrom(t *testing.T) {
+	ds, samples := inputs(t, graphOf)
+	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	plan, err := pack.MakePlan(t.Context(), disk, o, progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := 0
+	for i := range plan.Choices {
+		c := &plan.Choices[i]
+		if c.DType != plan.Chosen.DType || i%3 > 0 {
+			continue
+		}
+		if c.Segment > 1 {
+			long++
+			o.MaxDisk = &budget.Size{Value: float64(c.MaxDisk)}
+		} else {
+			o.MaxDisk = nil
+		}
+		o.Cache = &budget.Size{Value: 100 * float64(c.CacheRows) / float64(plan.Nodes), Unit: budget.UnitPercent}
+		again, err := pack.MakePlan(t.Context(), disk, o, progress.Discard)
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		if got := again.Chosen; got.CacheRows != c.CacheRows || got.Segment > c.Segment || got.MaxDisk > c.MaxDisk {
+			t.Errorf("chosen %+v, packed %+v", c, got)
+		}
+	}
+	if long == 0 || plan.Recommended < 0 {
+		t.Errorf("%d choices share rows, %d is recommended", long, plan.Recommended)
+	}
+}
+
 // TestPlanFile checks that choices are taken over, and other options are not.
 func TestPlanFile(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
@@ -104,7 +139,7 @@ func TestPlanFile(t *testing.T) {
 	}
 	other = o
 	other.Out, other.MaxDisk = filepath.Join(dir, "Q"), &budget.Size{Value: 1e6}
-	if _, err := pack.Run(t.Context(), disk, other, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "max_disk 0, asked for 1000000") {
+	if _, err := pack.Run(t.Context(), disk, other, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--max-disk was unlimited, now 1000000 bytes") {
 		t.Errorf("another disk budget than planned: %v", err)
 	}
 	other = o

@@ -18,15 +18,15 @@ import (
 const about = `Samples every mini-batch before training, lays the features out on disk in the
 order in which they will be read, and trains from there.
 
-   diskgnn generate  --out graph                                 make a graph, or
-   diskgnn import    --format graphbolt --out graph SOURCE       bring your own
+   diskgnn generate  --out graph                                make one, or
+   diskgnn import    --format graphbolt --out graph SOURCE      import yours
    diskgnn presample --dataset graph --out samples --epochs 5
    diskgnn pack      --dataset graph --samples samples --out pack
    diskgnn train     --pack pack --out run
-   diskgnn eval      --run run --dataset graph --exact           score it
-   diskgnn predict   --run run --dataset graph --out logits.npy  use it
+   diskgnn eval      --run run --dataset graph --exact          score it
+   diskgnn predict   --run run --dataset graph --out logits.npy use it
 
-   diskgnn run       --config pipeline.yaml                      all of these, from one file
+   diskgnn run       --config pipeline.yaml                     all of it
 
 Each stage writes one directory, does nothing when it is there already, and
 resumes when it was interrupted. 'diskgnn COMMAND --help' has examples.
@@ -96,7 +96,7 @@ func newApp(g *globals) *cli.App {
 		Name:            "diskgnn",
 		Usage:           "train graph neural networks on graphs larger than memory",
 		UsageText:       "diskgnn COMMAND [flags]",
-		Description:     about,
+		Description:     reflow(about, helpWidth-3),
 		Version:         buildVersion().String(),
 		Writer:          g.stdout,
 		ErrWriter:       g.stderr,
@@ -188,10 +188,13 @@ func (g *globals) add(cmd command) *cli.Command {
 	return &cli.Command{
 		Name:            cmd.name,
 		Usage:           cmd.usage,
-		UsageText:       strings.Join(append([]string{"diskgnn", cmd.name, "[flags]"}, cmd.operands...), " "),
+		UsageText:       usageOf(&cmd),
 		Description:     cmd.teaches,
 		HideHelpCommand: true,
 		Flags:           flags,
+
+		CustomHelpTemplate: helpOf(&cmd, flags),
+
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = cmd.name
 			return usageError(err, flags)

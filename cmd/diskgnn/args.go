@@ -17,7 +17,7 @@ func arrange(app *cli.App, args []string) []string {
 	if len(args) < 2 || args[len(args)-1] == completing {
 		return args
 	}
-	args = helpOf(app, args)
+	args = helpFor(app, args)
 	cmd := app.Command(args[1])
 	if cmd == nil {
 		return args
@@ -59,15 +59,18 @@ func arrange(app *cli.App, args []string) []string {
 	return out
 }
 
-// helpOf turns "help COMMAND SUBCOMMAND" into what shows the subcommand's help: the flag
+// helpFor turns "help COMMAND SUBCOMMAND" into what shows the subcommand's help: the flag
 // library shows the command's.
-func helpOf(app *cli.App, args []string) []string {
-	if len(args) < 4 || args[1] != "help" && args[1] != "h" {
+func helpFor(app *cli.App, args []string) []string {
+	if len(args) < 3 || args[1] != "help" && args[1] != "h" {
 		return args
 	}
 	cmd := app.Command(args[2])
 	if cmd == nil || len(cmd.Subcommands) == 0 {
 		return args
+	}
+	if len(args) == 3 {
+		return []string{args[0], args[2], "--help"} // which lists the subcommands, too
 	}
 	if cmd.Command(args[3]) == nil {
 		return append([]string{args[0]}, args[2:]...) // which says what there is

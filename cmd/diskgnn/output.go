@@ -16,6 +16,7 @@ import (
 type outcome struct {
 	object any
 	lines  []line
+	table  string // follows the lines, as it is
 	text   string // in place of lines, what is printed as it is
 	next   string // the command that usually follows
 }
@@ -49,6 +50,7 @@ func (o outcome) human(out *strings.Builder) {
 	for _, l := range o.lines {
 		fmt.Fprintf(out, "%-*s  %s\n", width, l.label, l.text)
 	}
+	out.WriteString(o.table)
 	if o.next != "" {
 		fmt.Fprintf(out, "\nnext: %s\n", o.next)
 	}

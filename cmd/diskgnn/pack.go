@@ -74,8 +74,12 @@ func newPackCommand(g *globals) *cli.Command {
 				return outcome{}, err
 			}
 			if plan {
+				g.starts("pack", "")
 				p, err := pack.MakePlan(ctx, vfs.OS, o, s.rep)
-				return outcome{object: p, lines: planLines(p)}, err
+				if err != nil {
+					return outcome{}, err
+				}
+				return packPlan(o, p), nil
 			}
 			r, err := pack.Run(ctx, outputDisk(skipSpace), o, s.rep)
 			if err != nil {

@@ -3,11 +3,15 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
+	"diskgnn/pack"
 	"diskgnn/pack/cut"
+	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 	"diskgnn/train"
 )
@@ -33,7 +37,7 @@ func samplesPlan(p presample.Plan, memory int64) []line {
 // runPlan shows what a run would take.
 func runPlan(p train.Plan, memory int64) []line {
 	lines := []line{
-		{"run", fmt.Sprintf("%s of %s, by the %s engine, from the store %s",
+		{"run", fmt.Sprintf("%s of %s, engine %s, store %s",
 			units.Of(p.Epochs, "epoch"), units.Of(p.BatchesPerEpoch, "batch"), p.Engine, p.Store)},
 		{"memory", fmt.Sprintf("%s of %s, with %s of cache and %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory),
 			budget.FormatBytes(p.CacheBytes), units.Of(p.Slots, "slot"))},
@@ -48,7 +52,7 @@ func runPlan(p train.Plan, memory int64) []line {
 	if p.PreloadBytes > 0 {
 		add("cache", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
 	}
-	add("an epoch", "reads %s in %s: bound by %s, from %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound, units.Of(p.Measured, "batch"))
+	add("an epoch", "reads %s in %s, bound by %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound)
 	if p.ValidSeconds > 0 {
 		add("validation", "%s each time", units.Seconds(p.ValidSeconds))
 	}
@@ -56,7 +60,12 @@ func runPlan(p train.Plan, memory int64) []line {
 	for _, l := range p.Links {
 		links = append(links, l.Link+" "+units.Seconds(l.Seconds))
 	}
-	add("a batch", "%s", strings.Join(links, ", "))
+	label := "a batch"
+	for text := range strings.SplitSeq(wrap(strings.Join(links, ", "), helpWidth-len("validation  ")), "\n") {
+		add(label, "%s", text)
+		label = ""
+	}
+	add("measured", "%s", units.Of(p.Measured, "batch"))
 	add("time", "%s in all", units.Seconds(p.Seconds))
 	return lines
 }
@@ -69,40 +78,86 @@ func free(need, free int64) string {
 	return fmt.Sprintf("%s; %s is free", budget.FormatBytes(need), budget.FormatBytes(free))
 }
 
-// planLines shows a plan to people: first the choice that the flags make, then the others.
-func planLines(p cut.Plan) []line {
+// packPlan shows what a pack would take: the choice that the flags make, then all others.
+func packPlan(o pack.Options, p cut.Plan) outcome {
 	d, c := &p.Drive, &p.Chosen
-	lines := []line{
-		{"drive", fmt.Sprintf("reads %s/s in sequence (%s), writes %s/s, reads %s pages/s at random",
-			budget.FormatBytes(int64(d.Sequential)), d.Backend, budget.FormatBytes(int64(d.Write)), units.Count(int64(d.Pages)))},
-		{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(c.DiskBytes), c.Blowup)},
-		{"packing", fmt.Sprintf("%s: reads %s, writes %s", units.Seconds(c.Seconds), budget.FormatBytes(c.BytesRead), budget.FormatBytes(c.BytesWritten))},
-		{"an epoch", fmt.Sprintf("reads %s in %s, %.2f times what it uses, with %s of memory",
-			budget.FormatBytes(c.EpochBytes), units.Seconds(c.EpochSeconds), c.Amplification, budget.FormatBytes(c.RAMBytes))},
-		{"pays", pays(c) + " of reading rows online"},
-	}
+	measured := fmt.Sprintf("briefly, for %s: an idle drive may be faster than it keeps up", units.Seconds(d.Seconds))
 	if d.Drained > 0 {
-		lines[0].text += fmt.Sprintf("; each measured for %s after %s of load", units.Seconds(d.Seconds), units.Seconds(d.Drained))
-	} else {
-		lines[0].text += fmt.Sprintf("; measured briefly, %s: a drive that was idle may be faster than it keeps up", units.Seconds(d.Seconds))
+		measured = fmt.Sprintf("for %s each, after %s of load", units.Seconds(d.Seconds), units.Seconds(d.Drained))
+	}
+	lines := []line{
+		{"drive", fmt.Sprintf("reads %s (%s), writes %s, %s random pages/s",
+			units.BytesPerSecond(d.Sequential), d.Backend, units.BytesPerSecond(d.Write), units.Count(int64(d.Pages)))},
+		{"measured", measured},
 	}
 	if !d.Direct {
-		lines[0].text += "; the reads went through the page cache, which may have answered them"
+		lines = append(lines, line{"", "through the page cache, which may have answered the reads"})
 	}
-	lines = append(lines, line{"choices", fmt.Sprintf("%8s %7s %8s  %10s %6s  %10s %8s %6s  %10s  %s", "cache", "segment", "dtype", "disk", "blowup", "epoch", "", "amplif", "memory", "pays")})
+	lines = append(lines,
+		line{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(c.DiskBytes), c.Blowup)},
+		line{"packing", fmt.Sprintf("%s: reads %s, writes %s", units.Seconds(c.Seconds), budget.FormatBytes(c.BytesRead), budget.FormatBytes(c.BytesWritten))},
+		line{"an epoch", fmt.Sprintf("reads %s in %s, %.2f times what it uses",
+			budget.FormatBytes(c.EpochBytes), units.Seconds(c.EpochSeconds), c.Amplification)},
+		line{"memory", fmt.Sprintf("%s of a trainer with the least cache", budget.FormatBytes(c.RAMBytes))},
+		line{"pays", pays(c) + ", against reading rows online"},
+	)
+	var t strings.Builder
+	const row = "%3s %6s %8s %7s %10s %7s %10s %11s %10s\n"
+	t.WriteString("\nChoices, by --cache, --dtype and the batches that share rows (--max-disk):\n\n")
+	fmt.Fprintf(&t, row, "", "cache", "dtype", "batches", "disk", "blow-up", "an epoch", "in", "memory")
 	for i := range p.Choices {
 		c := &p.Choices[i]
-		lines = append(lines, line{"", fmt.Sprintf("%8s %7d %8s  %10s %5.2fx  %10s %8s %5.2fx  %10s  %s",
-			percent(float64(c.CacheRows)/float64(max(p.Nodes, 1))), c.Segment, c.DType,
-			budget.FormatBytes(c.DiskBytes), c.Blowup, budget.FormatBytes(c.EpochBytes), units.Seconds(c.EpochSeconds), c.Amplification, budget.FormatBytes(c.RAMBytes), pays(c))})
+		number := strconv.Itoa(i + 1)
+		if i == p.Recommended {
+			number = "*" + number
+		}
+		fmt.Fprintf(&t, row, number, shareOf(c.CacheRows, p.Nodes), c.DType, strconv.Itoa(c.Segment), budget.FormatBytes(c.DiskBytes),
+			fmt.Sprintf("%.2fx", c.Blowup), budget.FormatBytes(c.EpochBytes), units.Seconds(c.EpochSeconds), budget.FormatBytes(c.RAMBytes))
 	}
-	return lines
+	out := outcome{object: p, lines: lines}
+	if p.Recommended == cut.None {
+		t.WriteString("\n" + wrap("None is recommended: "+p.Why+".", helpWidth) + "\n")
+	} else {
+		c := &p.Choices[p.Recommended]
+		t.WriteString("\n" + wrap(fmt.Sprintf("Number %d is recommended: %s. It pays %s.", p.Recommended+1, p.Why, pays(c)), helpWidth) + "\n")
+		out.next = packing(o, p, c)
+	}
+	out.table = t.String()
+	return out
+}
+
+// shareOf writes rows as a share of all, as --cache takes it.
+func shareOf(rows, of int64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", 100*float64(rows)/float64(max(of, 1))), "0"), ".") + "%"
+}
+
+// packing returns the command that makes a choice.
+func packing(o pack.Options, p cut.Plan, c *cut.Choice) string {
+	s := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out %s --cache %s",
+		shell.Word(o.Dataset), shell.Word(o.Samples), shell.Word(o.Out), shareOf(c.CacheRows, p.Nodes))
+	switch {
+	case c.DType != p.Chosen.DType:
+		s += " --dtype " + c.DType
+	case o.DType != pack.DTypeSame:
+		s += " --dtype " + o.DType
+	}
+	if c.Segment > 1 {
+		const kib = 1 << 10
+		s += fmt.Sprintf(" --max-disk %dKiB", (c.MaxDisk+kib-1)/kib)
+	}
+	if codec := p.Params.Codec; codec != packfile.CodecNone {
+		s += " --compress-chunks " + codec
+	}
+	return s
 }
 
 // pays says when packing has paid.
 func pays(c *cut.Choice) string {
 	if c.BreakEven <= 0 {
 		return "never"
+	}
+	if c.BreakEven < 0.05 {
+		return "at once"
 	}
 	return fmt.Sprintf("after %.1f epochs", c.BreakEven)
 }

@@ -3,23 +3,83 @@ package main
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"diskgnn/internal/dtype"
+	"diskgnn/pack"
 	"diskgnn/pack/cut"
+	"diskgnn/presample"
+	"diskgnn/train"
 )
 
-// TestPlanSaysHowItMeasured: of rates that were measured briefly nobody may think that the
-// drive keeps them up.
+// hugePlan has the longest figures that can be expected.
+func hugePlan() cut.Plan {
+	c := cut.Choice{DType: string(dtype.BFloat16), CacheRows: 1_234_567_890, HotRows: 1 << 30, Segment: 12345, DiskBytes: 990 << 30, Blowup: 123.45,
+		RAMBytes: 990 << 30, EpochBytes: 990 << 30, Amplification: 12.34, EpochSeconds: 1485, BytesRead: 990 << 30, BytesWritten: 990 << 30,
+		Seconds: 123456, BreakEven: 12345.6, MaxDisk: 990 << 30}
+	return cut.Plan{Nodes: 1 << 33, Chosen: c, Choices: []cut.Choice{c, c}, Recommended: 1, Why: strings.Repeat("for reasons ", 20),
+		Drive: cut.Drive{Backend: "uring", Sequential: 9.99e9, Write: 9.99e9, Pages: 9_999_999, Seconds: 123.4, Drained: 123.4}}
+}
+
+// Plans fit in 80 columns, but for commands to be copied.
+func TestPlansFit(t *testing.T) {
+	outcomes := map[string]outcome{
+		"pack":      packPlan(pack.Options{Dataset: "d", Samples: "s", Out: "p", DType: pack.DTypeSame}, hugePlan()),
+		"presample": {lines: samplesPlan(presample.Plan{Epochs: 1000, TrainBatches: 1_234_567, ValidBatches: 12_345, TestBatches: 12_345, Measured: 3, InputNodes: 12_345_678, Edges: 123_456_789, BatchBytes: 1 << 30, Workers: 128, MemoryBytes: 1 << 40, DiskBytes: 1 << 45, FreeBytes: 1 << 44, EpochSeconds: 1e5, Seconds: 1e6, VerifySeconds: 1e4}, 1<<40)},
+		"train": {lines: runPlan(train.Plan{Store: "gnndrive", Engine: "gpu", Epochs: 1000, BatchesPerEpoch: 1_234_567, Measured: 3, Slots: 6, MemoryBytes: 1023 << 30, CacheBytes: 1023 << 30, GPUBytes: 1 << 37, DiskBytes: 1 << 45, FreeBytes: 1 << 44,
+			PreloadBytes: 1 << 45, PreloadSeconds: 1e4, EpochBytes: 1 << 45, EpochSeconds: 1e5, ValidSeconds: 1e4, Bound: "read features", Seconds: 1e7,
+			Links: []train.LinkSeconds{{Link: "load graph", Seconds: 0.999}, {Link: "read features", Seconds: 0.999}, {Link: "assemble", Seconds: 0.999}, {Link: "compute", Seconds: 0.999}}}, 1<<40)},
+	}
+	for name, o := range outcomes {
+		o.next = ""
+		var out strings.Builder
+		o.human(&out)
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
+
+// Of rates that were measured briefly nobody may think that the drive keeps them up.
 func TestPlanSaysHowItMeasured(t *testing.T) {
 	for _, c := range []struct {
 		drive cut.Drive
 		want  string
 	}{
-		{cut.Drive{Direct: true, Seconds: 0.5}, "; measured briefly, 500 ms: a drive that was idle may be faster than it keeps up"},
-		{cut.Drive{Direct: true, Seconds: 3, Drained: 2}, "; each measured for 3.00 s after 2.00 s of load"},
-		{cut.Drive{Seconds: 3, Drained: 2}, "; each measured for 3.00 s after 2.00 s of load; the reads went through the page cache, which may have answered them"},
+		{cut.Drive{Direct: true, Seconds: 0.5}, "measured  briefly, for 500 ms: an idle drive may be faster than it keeps up\ndisk"},
+		{cut.Drive{Direct: true, Seconds: 3, Drained: 2}, "measured  for 3.00 s each, after 2.00 s of load\ndisk"},
+		{cut.Drive{Seconds: 3, Drained: 2}, "measured  for 3.00 s each, after 2.00 s of load\n          through the page cache, which may have answered the reads\ndisk"},
 	} {
-		if text := planLines(cut.Plan{Drive: c.drive})[0].text; !strings.HasSuffix(text, " pages/s at random"+c.want) {
-			t.Errorf("%+v: %q", c.drive, text)
+		var out strings.Builder
+		o := packPlan(pack.Options{}, cut.Plan{Drive: c.drive, Recommended: cut.None})
+		o.human(&out)
+		if !strings.Contains(out.String(), c.want) {
+			t.Errorf("%+v: %s", c.drive, &out)
+		}
+	}
+}
+
+// The command that is printed makes the recommended choice.
+func TestPlanIsCopied(t *testing.T) {
+	same := cut.Choice{DType: "float32", CacheRows: 100, Segment: 1}
+	for _, c := range []struct {
+		o      pack.Options
+		choice cut.Choice
+		codec  string
+		want   string
+	}{
+		{pack.Options{DType: pack.DTypeSame}, same, "none", " --cache 10%"},
+		{pack.Options{DType: "float32"}, same, "none", " --cache 10% --dtype float32"},
+		{pack.Options{DType: pack.DTypeSame}, cut.Choice{DType: "int8", CacheRows: 123, Segment: 1}, "zstd", " --cache 12.3% --dtype int8 --compress-chunks zstd"},
+		{pack.Options{DType: pack.DTypeSame}, cut.Choice{DType: "float32", CacheRows: 333, Segment: 4, MaxDisk: 5<<10 + 1}, "none", " --cache 33.3% --max-disk 6KiB"},
+	} {
+		c.o.Dataset, c.o.Samples, c.o.Out = "d", "s", "a p"
+		p := cut.Plan{Nodes: 1000, Chosen: same, Choices: []cut.Choice{c.choice}}
+		p.Params.Codec = c.codec
+		if got, want := packPlan(c.o, p).next, "diskgnn pack --dataset d --samples s --out 'a p'"+c.want; got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

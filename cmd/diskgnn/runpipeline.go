@@ -61,7 +61,7 @@ func newRunCommand(g *globals) *cli.Command {
 	var until string
 	c := g.add(command{
 		name:     "run",
-		usage:    "carry out what a configuration file describes, from the first stage that is not finished",
+		usage:    "carry out all stages of a configuration file that are missing",
 		teaches:  runTeaches,
 		operands: []string{"[SOURCE...]"},
 		flags: []cli.Flag{

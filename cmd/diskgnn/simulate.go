@@ -40,7 +40,8 @@ seconds a batch takes, as a run's report does.
 Drives are presets of data sheets, and those of --drives FILE.yaml, whose form is
 
    drives:
-     mine: {latency_us: 80, requests_per_second: 500000, bytes_per_second: 3000000000, queue_depth: 256}
+     mine: {latency_us: 80, requests_per_second: 500000,
+            bytes_per_second: 3000000000, queue_depth: 256}
 
 as bench io measures them. The output says what bounds each number of drives, how many this
 GPU can use, what halving or doubling each parameter does, and by --prices how many drives

@@ -13,6 +13,8 @@ const (
 	Nodes   Unit = "nodes"
 	Edges   Unit = "edges"
 	Rows    Unit = "rows"
+	Rates   Unit = "rates"   // that are measured
+	Choices Unit = "choices" // that are compared
 )
 
 // Reporter receives a stage's progress.

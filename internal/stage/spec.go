@@ -86,6 +86,15 @@ func (s *Spec) changed(was Spec) string {
 	case was.By != s.By:
 		return fmt.Sprintf("it was made by %s, now by %s", way(was.By), way(s.By))
 	}
+	if diff := s.Changes(was); diff != "" {
+		return diff
+	}
+	return "others"
+}
+
+// Changes says in the user's words which content parameters and parents of the previous
+// specification were others: "" if none were, or none that has a word.
+func (s *Spec) Changes(was Spec) string {
 	words := s.Words
 	if words == nil {
 		words = Plain
@@ -101,7 +110,7 @@ func (s *Spec) changed(was Spec) string {
 		name, _ := words(role, nil)
 		diff = append(diff, fmt.Sprintf("%s was another (%.12s, now %.12s)", name, a, b))
 	})
-	if err != nil || len(diff) == 0 {
+	if err != nil {
 		return "others"
 	}
 	slices.Sort(diff)
@@ -120,7 +129,9 @@ func way(by string) string {
 func Difference(a, b Spec) (string, error) {
 	var diff []string
 	err := eachDifference(a, b, func(param string, a, b json.RawMessage) {
-		diff = append(diff, fmt.Sprintf("%s is %s, not %s", param, orNone(b), orNone(a)))
+		name, want := Plain(param, a)
+		_, got := Plain(param, b)
+		diff = append(diff, fmt.Sprintf("%s is %s, not %s", name, got, want))
 	}, func(role, a, b string) {
 		diff = append(diff, fmt.Sprintf("its %s is %.12s…, not %.12s…", role, b, a))
 	})
@@ -168,11 +179,4 @@ func paramsOf(s Spec) (params map[string]json.RawMessage, err error) {
 		return nil, err
 	}
 	return params, json.Unmarshal(b, &params)
-}
-
-func orNone(v json.RawMessage) string {
-	if v == nil {
-		return "none"
-	}
-	return string(v)
 }

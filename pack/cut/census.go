@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/ordered"
+	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
 )
 
@@ -53,8 +54,8 @@ type batchSlot struct {
 }
 
 // takeCensus reads the input nodes of every training batch once. edges descend. Its
-// memory is that of censusMemory and of the slots.
-func takeCensus(ctx context.Context, samples *mbfile.Reader, rank []uint32, edges []int64, slots int) (*Census, error) {
+// memory is that of censusMemory and of the slots. task counts the batches.
+func takeCensus(ctx context.Context, samples *mbfile.Reader, rank []uint32, edges []int64, slots int, task progress.Task) (*Census, error) {
 	batches := samples.Facts().TrainBatches
 	t := newCensusTaker(int64(len(rank)), batches, edges)
 	list := make([]*batchSlot, slots)
@@ -75,6 +76,7 @@ func takeCensus(ctx context.Context, samples *mbfile.Reader, rank []uint32, edge
 			t.add(i, class, nodes[:n])
 			nodes = nodes[n:]
 		}
+		task.Add(1)
 		return nil
 	})
 	if err != nil {

@@ -196,9 +196,9 @@ func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
 	if err := budget.Check("counting what the batches share", held+slot, c.Memory); err != nil {
 		return err
 	}
-	task := c.Reporter.Task("count shared rows", 0, "")
+	task := c.Reporter.Task("count shared rows", int64(s.TrainBatches), progress.Batches)
 	defer task.Done()
-	c.census, err = takeCensus(ctx, c.Samples, c.Rank, edges, min(c.Workers+1, int((c.Memory-held)/slot)))
+	c.census, err = takeCensus(ctx, c.Samples, c.Rank, edges, min(c.Workers+1, int((c.Memory-held)/slot)), task)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/progress"
 	"diskgnn/pack/packfile"
 )
 
@@ -23,6 +24,9 @@ type Plan struct {
 	Chosen Choice `json:"chosen"`
 	// Choices are alternatives: caches, segments and element types.
 	Choices []Choice `json:"choices"`
+	// Recommended is the place of one of these, or None, and Why the reason, a clause.
+	Recommended int    `json:"recommended"`
+	Why         string `json:"why"`
 }
 
 // Drive is what the disks were measured to do, in bytes per second: reading the feature
@@ -48,7 +52,8 @@ type Choice struct {
 	Segment   int    `json:"segment"`    // batches
 
 	DiskBytes int64   `json:"disk_bytes"`
-	Blowup    float64 `json:"blowup"` // over the feature table
+	MaxDisk   int64   `json:"max_disk_bytes"` // with this --max-disk, packing with the least cache takes such segments, or shorter ones
+	Blowup    float64 `json:"blowup"`         // over the feature table
 	// Of the trainer with the least cache, per epoch:
 	RAMBytes      int64   `json:"ram_bytes"`     // its cache and three batches
 	EpochBytes    int64   `json:"epoch_bytes"`   // read from disk
@@ -81,7 +86,9 @@ func (c *Counts) Plan(ctx context.Context, d Decision, m Measured) (Plan, error)
 	if plan.Chosen, err = q.chosen(ctx); err != nil {
 		return plan, err
 	}
-	plan.Choices, err = q.choices(ctx)
+	task := c.Reporter.Task("compare choices", int64(len(q.rows())), progress.Choices)
+	defer task.Done()
+	plan.Choices, err = q.choices(ctx, task)
 	return plan, err
 }
 
@@ -108,20 +115,34 @@ func (q *planner) chosen(ctx context.Context) (Choice, error) {
 	return q.describe(ctx, &q.costs, slices.Index(q.costs.edges, f.HotRows), l, i, last)
 }
 
-// choices lists every cache and narrower type with segments of one batch and, for the
+// row is a choice by its type, and the places of its least cache and of its segments.
+type row struct {
+	dtype   dtype.Type
+	edge, i int
+}
+
+// rows lists every cache and narrower type with segments of one batch and, for the
 // type of the decision, some longer segments.
-func (q *planner) choices(ctx context.Context) ([]Choice, error) {
-	var list []Choice
+func (q *planner) rows() (list []row) {
 	for _, to := range q.types() {
 		for edge := len(q.costs.edges) - 1; edge >= 0; edge-- {
 			for _, i := range q.lengths(to) {
-				c, err := q.choice(ctx, to, edge, i)
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, c)
+				list = append(list, row{to, edge, i})
 			}
 		}
+	}
+	return list
+}
+
+// choices describes all rows.
+func (q *planner) choices(ctx context.Context, task progress.Task) (list []Choice, err error) {
+	for _, r := range q.rows() {
+		c, err := q.choice(ctx, r.dtype, r.edge, r.i)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+		task.Add(1)
 	}
 	return list, nil
 }
@@ -168,7 +189,8 @@ func (q *planner) describe(ctx context.Context, d *costs, top int, l level, i, e
 	least := d.edges[len(d.edges)-1]
 	coldRows := l.cold * rb
 	cold := int64(float64(coldRows) * q.Ratio) // as stored
-	c := Choice{DType: string(f.DType), CacheRows: least, HotRows: d.edges[top], Segment: l.segment, DiskBytes: d.bytes(top, l) - coldRows + cold}
+	c := Choice{DType: string(f.DType), CacheRows: least, HotRows: d.edges[top], Segment: l.segment, MaxDisk: d.bytes(top, l)}
+	c.DiskBytes = c.MaxDisk - coldRows + cold
 	c.Blowup = float64(c.DiskBytes) / float64(max(f.TableBytes, 1))
 
 	pages, err := q.amplification(ctx, edge, i, int(rb))

@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"strings"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 )
@@ -45,25 +44,18 @@ func ReadPlan(fsys vfs.FS, name string) (*Plan, error) {
 }
 
 // Adopt takes the choices of the plan that was read from a file into params. The plan must
-// be of the samples with the given fingerprint and of the same other parameters.
-func (p *Plan) Adopt(name, samples string, params *packfile.Params) error {
+// be of the samples with the given fingerprint and of the same other parameters, whose words are
+// those of their user.
+func (p *Plan) Adopt(name, samples string, params *packfile.Params, words stage.Words) error {
 	if p.Samples != samples {
 		return fault.New(fault.ErrLineage, "%s plans the packing of samples %.12s, these are %.12s", name, p.Samples, samples)
 	}
 	if params.Codec == CodecAuto {
 		params.Codec = p.Params.Codec
 	}
-	return same(name, p.Params, *params)
-}
-
-// same refuses a plan of other options, and names the first.
-func same(file string, planned, wanted packfile.Params) error {
-	a, b := reflect.ValueOf(planned), reflect.ValueOf(wanted)
-	for i := range a.NumField() {
-		if x, y := a.Field(i).Interface(), b.Field(i).Interface(); fmt.Sprint(x) != fmt.Sprint(y) {
-			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
-			return fault.New(fault.ErrUsage, "%s was planned with %s %v, asked for %v: plan again, or give the same options", file, name, x, y)
-		}
+	planned, wanted := stage.Spec{Params: p.Params}, stage.Spec{Params: *params, Words: words}
+	if diff := wanted.Changes(planned); diff != "" {
+		return fault.New(fault.ErrUsage, "%s was planned with other options: %s; plan again, or give the same", name, diff)
 	}
 	return nil
 }

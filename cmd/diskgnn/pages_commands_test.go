@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"diskgnn/dataset/importer/importertest"
+)
+
+// pageCommand is a line of a page that TestPages does not run as it stands.
+type pageCommand struct {
+	page, line string // the page, and how the line begins
+	why        string // why it is not run, and what runs it otherwise
+	instead    string // what is run instead; empty: nothing
+}
+
+const (
+	isMade     = "the program under test is there already"
+	noGPU      = "needs a GPU; make test-gpu runs the engine's tests on one"
+	noSlurm    = "needs Slurm; make test-slurm runs examples/slurm on a cluster"
+	noCluster  = "needs a cluster; the tests of examples/kubernetes carry out the manifests"
+	noLauncher = "needs the launcher; TestLaunched runs it where there is one"
+	noRclone   = "needs a remote; testdata/script/rclone.txtar runs it where there is rclone"
+	noDownload = "a download; a small file of the same layout stands in for it"
+	noDocker   = "needs Docker; make test-container carries out the Dockerfile's steps"
+	noBrowser  = "opens a window"
+	minutes    = "takes minutes"
+	compiles   = "compiles; its own module's test runs it"
+	installs   = "needs a build; TestInstall runs make install, make test-container all of them"
+	terminal   = "a person presses Ctrl-C"
+	noGo       = "compiles, and measures for minutes"
+)
+
+// pageCommands are all commands of pages that are not run as they stand.
+var pageCommands = []pageCommand{
+	{"README.md", "make demo", minutes, ""},
+	{"README.md", "make test", minutes, ""},
+	{"README.md", "make build", isMade, ""},
+
+	{"docs/cli.md", "diskgnn train --pack pack --out run --io nvme", "a block before has made run", "diskgnn train --pack pack --out run2 --io nvme:soft:drive0,drive1"},
+
+	{"docs/cluster.md", "cd /shared/work", noSlurm, ""},
+	{"docs/cluster.md", "cp path/to/examples/slurm", noSlurm, ""},
+	{"docs/cluster.md", "CONFIG=pipeline.yaml", noSlurm, ""},
+	{"docs/cluster.md", "kubectl ", noCluster, ""},
+	{"docs/cluster.md", "mpirun ", noLauncher, ""},
+	{"docs/cluster.md", "torchrun ", noLauncher, ""},
+	{"docs/cluster.md", "rclone copy --transfers 16 pack", noRclone, ""},
+	{"docs/cluster.md", "rclone copy --transfers 16 --multi", noRclone, ""},
+	{"docs/cluster.md", "diskgnn verify /scratch/pack", noRclone, ""},
+
+	{"docs/nvme.md", "cd examples/nvme-overlap", compiles, ""},
+	{"docs/nvme.md", "go run .", compiles, ""},
+
+	{"docs/results.md", "diskgnn generate --out graph --nodes 20000000", "20 million nodes and minutes of a big machine; TestPageMentions looks at the flags of other pages", ":"},
+	{"docs/results.md", "diskgnn bench stores --dataset graph --out table", "the same", ": \\"},
+
+	{"docs/tutorial.md", "make build", isMade, ""},
+	{"docs/tutorial.md", "curl ", noDownload, `cp "$FIXTURES"/amazon_electronics_computers.npz .`},
+	{"docs/tutorial.md", "diskgnn train --pack pack --out stopped", terminal, "interrupted stopped diskgnn train --pack pack --out stopped --epochs 20 --lr 0.01 --ram-cache 10% --hidden 128"},
+
+	{"docs/howto/store-and-cache.md", "diskgnn bench io .", "measures for 75 seconds", "diskgnn bench io . --size 4MiB --seconds 0.02"},
+	{"docs/howto/store-and-cache.md", "diskgnn bench stores", "takes minutes", "diskgnn bench stores --dataset graph --samples samples --out compared --stores packed,rows --rounds 1 --epochs 2 --hidden 8 --drive-seconds 0.02"},
+
+	{"docs/howto/install.md", "make build", installs, ""},
+	{"docs/howto/install.md", "sudo make install", installs, ""},
+	{"docs/howto/install.md", "make install", installs, ""},
+	{"docs/howto/install.md", "make uninstall", installs, ""},
+	{"docs/howto/install.md", "go install", installs, ""},
+	{"docs/howto/install.md", "docker ", noDocker, ""},
+
+	{"docs/howto/resume.md", "diskgnn train --pack pack --out run --epochs 300", terminal, "interrupted run diskgnn train --pack pack --out run --epochs 300"},
+	{"docs/howto/watch.md", "tensorboard ", "needs TensorBoard, and stays; train/report's tests read the files by it where it is", ""},
+
+	{"docs/howto/gpus.md", "diskgnn-gpu ", noGPU, ""},
+	{"docs/howto/gpus.md", "torchrun ", noGPU, ""},
+	{"docs/howto/gpu-build.md", "make build-gpu", "fetches 210 MB, and takes minutes", ""},
+	{"docs/howto/gpu-build.md", "bin/diskgnn-gpu ", noGPU, ""},
+	{"docs/howto/gpu-build.md", "diskgnn-gpu ", noGPU, ""},
+	{"docs/howto/slurm.md", "cd /shared/work", noSlurm, ""},
+	{"docs/howto/slurm.md", "cp path/to/examples/slurm", noSlurm, ""},
+	{"docs/howto/slurm.md", "CONFIG=pipeline.yaml", noSlurm, ""},
+	{"docs/howto/compare.md", "python3 docs/python/load.py", "needs PyTorch Geometric; tests of train run it where there is one", ""},
+	{"docs/howto/compare.md", "DISKGNN_DATA=data go run", noGo, ""},
+	{"docs/howto/compare.md", "bench/accuracy/peers.sh", noGo, ""},
+
+	{"examples/README.md", "xdg-open ", noBrowser, ""},
+}
+
+// pageSetup is what a page takes for granted.
+type pageSetup struct {
+	copies string // of pageWorld, by name
+	// commands are run before the page's.
+	commands string
+}
+
+var pageSetups = map[string]pageSetup{
+	"README.md":                     {commands: `mkdir -p path/to; cp -r "$WORLD"/source path/to/source`},
+	"docs/cli.md":                   {copies: "pack", commands: `: >drive0; : >drive1`},
+	"docs/howto/compare.md":         {copies: "graph"},
+	"docs/howto/gpus.md":            {copies: "pack"},
+	"docs/howto/own-graph.md":       {commands: `cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},
+	"docs/howto/resume.md":          {copies: "graph"},
+	"docs/howto/slurm.md":           {copies: "graph"},
+	"docs/howto/store-and-cache.md": {copies: "graph samples"},
+	"docs/howto/watch.md":           {copies: "pack"},
+	"examples/README.md": {commands: `
+		mkdir examples path path/to
+		for f in generated computers-sage; do
+			sed -E 's/nodes: .*/nodes: 1500/; s/hidden: .*/hidden: 8/; s/  epochs: 40/  epochs: 2/' "$REPOSITORY"/examples/$f.yaml >examples/$f.yaml
+		done
+		cp "$FIXTURES"/amazon_electronics_computers.npz path/to/amazon-computers.npz
+		cp "$FIXTURES"/amazon-computers_split.npz path/to`},
+}
+
+// writeFixtures writes what stands in for downloads and a user's files.
+func writeFixtures(t *testing.T, dir string) {
+	t.Helper()
+	// A graph of gnn-benchmark's layout: two sparse matrices, and labels. Node i has the label
+	// i mod 4, the words i mod 16 and 16, and edges to the next node and the one after the next of
+	// its class.
+	const nodes, words = 400, 17
+	var adjacency, attributes struct {
+		data            []float32
+		indices, indptr []int32
+	}
+	labels := make([]int64, nodes)
+	var edges, classes []byte
+	features := make([]float32, nodes*words)
+	adjacency.indptr, attributes.indptr = []int32{0}, []int32{0}
+	for i := range nodes {
+		labels[i] = int64(i % 4)
+		classes = append(classes, byte('0'+i%4), '\n')
+		for _, to := range []int{(i + 1) % nodes, (i + 4) % nodes} {
+			adjacency.data, adjacency.indices = append(adjacency.data, 1), append(adjacency.indices, int32(to))
+			edges = fmt.Appendf(edges, "%d,%d\n", i, to)
+		}
+		for _, word := range []int{i % 16, 16} {
+			attributes.data, attributes.indices = append(attributes.data, 1), append(attributes.indices, int32(word))
+			features[i*words+word] = 1
+		}
+		adjacency.indptr = append(adjacency.indptr, int32(len(adjacency.data)))
+		attributes.indptr = append(attributes.indptr, int32(len(attributes.data)))
+	}
+	npz := importertest.Tree{"labels": importertest.Vector(labels)}
+	npz["adj_data"], npz["adj_indices"], npz["adj_indptr"] = importertest.Vector(adjacency.data), importertest.Vector(adjacency.indices), importertest.Vector(adjacency.indptr)
+	npz["attr_data"], npz["attr_indices"], npz["attr_indptr"] = importertest.Vector(attributes.data), importertest.Vector(attributes.indices), importertest.Vector(attributes.indptr)
+	npz["adj_shape"], npz["attr_shape"] = importertest.Vector([]int64{nodes, nodes}), importertest.Vector([]int64{nodes, words})
+	tree := importertest.Tree{
+		"edges.csv": edges, "labels.csv": classes,
+		"features.npy": importertest.NPY(fmt.Sprintf("(%d, %d)", nodes, words), features),
+	}
+	for key, array := range npz {
+		tree["amazon_electronics_computers.npz/"+key] = array
+	}
+	for set, name := range []string{"train", "valid", "test"} {
+		var ids []int64
+		for i := int64(set); i < nodes; i += 3 {
+			ids = append(ids, i)
+		}
+		tree["amazon-computers_split.npz/"+name] = importertest.Vector(ids)
+	}
+	tree.Write(t, dir)
+}

@@ -1,0 +1,74 @@
+package cut
+
+import (
+	"fmt"
+
+	"diskgnn/internal/budget"
+)
+
+// None is the Recommended of a plan that recommends none of its choices.
+const None = -1
+
+// slack is how much longer than the fastest choice the recommended one may read, for less disk.
+const slack = 1.1
+
+// Recommend picks one of the choices, and says why in a sentence: of those that fit in so many
+// bytes of memory and of disk and pay, in the element type that was decided on, the smallest
+// pack of those that are read about as fast as the fastest. Where none of that type fits, it
+// looks at narrower ones.
+func (p *Plan) Recommend(memory, free int64) {
+	disk, of := free, "free disk"
+	if limit := p.Params.MaxDisk; limit > 0 && limit < disk {
+		disk, of = limit, "--max-disk"
+	}
+	within := fmt.Sprintf("%s of memory and %s of %s", budget.FormatBytes(memory), budget.FormatBytes(disk), of)
+	fits := func(c *Choice) bool { return c.RAMBytes <= memory && c.DiskBytes <= disk }
+	var types []string
+	any := false
+	for i := range p.Choices {
+		c := &p.Choices[i]
+		if len(types) == 0 || types[len(types)-1] != c.DType {
+			types = append(types, c.DType)
+		}
+		any = any || fits(c)
+	}
+	p.Recommended = None
+	for k, dtype := range types {
+		best := p.best(func(c *Choice) bool { return c.DType == dtype && fits(c) && c.BreakEven > 0 })
+		if best == None {
+			continue
+		}
+		p.Recommended = best
+		p.Why = fmt.Sprintf("of the packs that pay and fit in %s, it is the smallest of those that read an epoch fastest", within)
+		if k > 0 {
+			p.Why = fmt.Sprintf("no pack of %s pays and fits in %s; of %s, it is the smallest of those that read an epoch fastest", types[0], within, dtype)
+		}
+		return
+	}
+	p.Why = "no pack pays: an epoch reads the rows that a cache of the same size lacks about as fast, one by one (train --store rows)"
+	if !any {
+		p.Why = fmt.Sprintf("no pack fits in %s: sample fewer epochs, or make room", within)
+	}
+}
+
+// best returns the smallest of the choices that are read about as fast as the fastest; of equal
+// ones the one with the least cache.
+func (p *Plan) best(among func(*Choice) bool) int {
+	least := 0.0
+	for i := range p.Choices {
+		if c := &p.Choices[i]; among(c) && (least == 0 || c.EpochSeconds < least) {
+			least = c.EpochSeconds
+		}
+	}
+	best := None
+	for i := range p.Choices {
+		c := &p.Choices[i]
+		if !among(c) || c.EpochSeconds > slack*least {
+			continue
+		}
+		if b := best; b == None || c.DiskBytes < p.Choices[b].DiskBytes || c.DiskBytes == p.Choices[b].DiskBytes && c.CacheRows < p.Choices[b].CacheRows {
+			best = i
+		}
+	}
+	return best
+}
