@@ -36,9 +36,6 @@ import (
 	"diskgnn/internal/errgroup"
 )
 
-// sources are the files of the graphs that are imported.
-var sources = map[string]string{"computers": "amazon-computers.npz", "physics": "coauthor-physics.npz", "fb100": "fb100.npz", "tolokers": "tolokers"}
-
 // score is somebody else's: in percent, with its standard deviation over so many seeds.
 type score struct {
 	Peer  string  `json:"peer"`
@@ -74,7 +71,7 @@ func readPeers(name string) (map[string]score, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		graph := r.Dataset
-		for ours, source := range sources {
+		for ours, source := range tool.Sources {
 			if strings.TrimSuffix(source, ".npz") == graph {
 				graph = ours
 			}
@@ -211,7 +208,7 @@ const tuning = "-tuned"
 // makeDataset imports or generates an example's graph, if that is not done yet.
 func (b *bench) makeDataset(ctx context.Context, name string) error {
 	args := []string{"generate"}
-	source, imported := sources[graphOf(name)]
+	source, imported := tool.Sources[graphOf(name)]
 	if imported {
 		args = []string{"import", filepath.Join(b.data, source)}
 	}

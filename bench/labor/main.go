@@ -31,9 +31,6 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// sources are the files of the graphs that are imported.
-var sources = map[string]string{"computers": "amazon-computers.npz", "physics": "coauthor-physics.npz", "fb100": "fb100.npz", "tolokers": "tolokers"}
-
 // flagsOf returns the flags of presample for a sampler's name: uniform, labor, labor-K of a
 // batch dependency of K, labor-layer, labor-layer-K.
 func flagsOf(name string) ([]string, error) {
@@ -136,7 +133,7 @@ func (b *bench) compare(ctx context.Context, example string) error {
 	graph, _, _ := strings.Cut(example, "-")
 	dataset := filepath.Join(b.work, graph)
 	from := []string{"generate"}
-	if source, imported := sources[graph]; imported {
+	if source, imported := tool.Sources[graph]; imported {
 		from = []string{"import", filepath.Join(b.data, source)}
 	}
 	if err := b.tool.Run(ctx, new(any), append(from, "--config", b.config(example), "--out", dataset)...); err != nil {

@@ -108,7 +108,7 @@ func TestLongHeader(t *testing.T) {
 	}
 }
 
-// TestElements reads every type as both of the types that a Reader yields.
+// TestElements reads every type as each of the types that a Reader yields.
 func TestElements(t *testing.T) {
 	for _, c := range []struct {
 		descr    string
@@ -116,13 +116,13 @@ func TestElements(t *testing.T) {
 		ints     []int64 // nil: not integers
 		floats   []float32
 	}{
-		{"|i1", []int8{-128, 0, 127}, []int64{-128, 0, 127}, []float32{-128, 0, 127}},
+		{"|i1", []int8{-128, 0, -127}, []int64{-128, 0, -127}, []float32{-128, 0, -127}},
 		{"|u1", []uint8{0, 1, 255}, []int64{0, 1, 255}, []float32{0, 1, 255}},
-		{"<i2", []int16{-32768, 5, 7}, []int64{-32768, 5, 7}, []float32{-32768, 5, 7}},
+		{"<i2", []int16{-32768, 5, -7}, []int64{-32768, 5, -7}, []float32{-32768, 5, -7}},
 		{"<u2", []uint16{65535, 5, 7}, []int64{65535, 5, 7}, []float32{65535, 5, 7}},
-		{"<i4", []int32{-1 << 31, 5, 7}, []int64{-1 << 31, 5, 7}, []float32{-1 << 31, 5, 7}},
+		{"<i4", []int32{-1 << 31, 5, -7}, []int64{-1 << 31, 5, -7}, []float32{-1 << 31, 5, -7}},
 		{"<u4", []uint32{1 << 31, 5, 7}, []int64{1 << 31, 5, 7}, []float32{1 << 31, 5, 7}},
-		{"<i8", []int64{-1 << 62, 5, 7}, []int64{-1 << 62, 5, 7}, []float32{-1 << 62, 5, 7}},
+		{"<i8", []int64{-1 << 62, 5, -7}, []int64{-1 << 62, 5, -7}, []float32{-1 << 62, 5, -7}},
 		{"<u8", []uint64{1 << 62, 5, 7}, []int64{1 << 62, 5, 7}, []float32{1 << 62, 5, 7}},
 		{"<f4", []float32{1.5, -2, 3e38}, nil, []float32{1.5, -2, 3e38}},
 		{"<f8", []float64{1.5, -2, 0.1}, nil, []float32{1.5, -2, 0.1}},
@@ -146,6 +146,13 @@ func TestElements(t *testing.T) {
 		}
 		if err := r.Floats(floats); err != nil || cmp.Diff(c.floats[1:], floats) != "" {
 			t.Errorf("%s as floats: %v, %v", c.descr, floats, err)
+		}
+		doubles := make([]float64, 3)
+		err = open(t, b).Doubles(doubles)
+		for i, v := range doubles {
+			if err != nil || float32(v) != c.floats[i] || c.descr == "<f8" && v != c.elements.([]float64)[i] {
+				t.Errorf("%s as doubles: %v, %v", c.descr, doubles, err)
+			}
 		}
 		if err := open(t, b[:len(b)-1]).Floats(make([]float32, 3)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "truncated") {
 			t.Errorf("%s truncated: %v", c.descr, err)

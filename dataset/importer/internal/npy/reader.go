@@ -90,41 +90,49 @@ func (r *Reader) Floats(dst []float32) error {
 		if err != nil {
 			return err
 		}
-		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
+		switch kind := string([]byte{r.Kind, byte('0' + r.Size)}); kind {
 		case "f2":
 			dtype.Convert(binio.Bytes(dst[:n]), dtype.Float32, b, dtype.Float16)
 		case "B2":
 			dtype.Convert(binio.Bytes(dst[:n]), dtype.Float32, b, dtype.BFloat16)
 		case "f4":
 			copy(binio.Bytes(dst), b)
-		case "f8":
-			for i, v := range binio.View[uint64](b) {
-				dst[i] = float32(math.Float64frombits(v))
-			}
-		case "i1":
-			for i, v := range b {
-				dst[i] = float32(int8(v))
-			}
-		case "u1", "b1":
-			convert[uint8](dst, b)
-		case "i2":
-			for i, v := range binio.View[uint16](b) {
-				dst[i] = float32(int16(v))
-			}
-		case "u2":
-			convert[uint16](dst, b)
-		case "i4":
-			convert[int32](dst, b)
-		case "u4":
-			convert[uint32](dst, b)
-		case "i8":
-			convert[int64](dst, b)
-		case "u8":
-			convert[uint64](dst, b)
+		default:
+			round(dst, kind, b)
 		}
 		dst = dst[n:]
 	}
 	return nil
+}
+
+// round fills dst with float64 or integers, rounded to its type.
+func round[To float32 | float64](dst []To, kind string, b []byte) {
+	switch kind {
+	case "f8":
+		for i, v := range binio.View[uint64](b) {
+			dst[i] = To(math.Float64frombits(v))
+		}
+	case "i1":
+		for i, v := range b {
+			dst[i] = To(int8(v))
+		}
+	case "u1", "b1":
+		convert[uint8](dst, b)
+	case "i2":
+		for i, v := range binio.View[uint16](b) {
+			dst[i] = To(int16(v))
+		}
+	case "u2":
+		convert[uint16](dst, b)
+	case "i4":
+		convert[int32](dst, b)
+	case "u4":
+		convert[uint32](dst, b)
+	case "i8":
+		convert[int64](dst, b)
+	case "u8":
+		convert[uint64](dst, b)
+	}
 }
 
 func convert[From interface {
@@ -189,7 +197,7 @@ func (r *Reader) Doubles(dst []float64) error {
 		if err != nil {
 			return err
 		}
-		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
+		switch kind := string([]byte{r.Kind, byte('0' + r.Size)}); kind {
 		case "f2":
 			half := make([]float32, n)
 			dtype.Convert(binio.Bytes(half), dtype.Float32, b, dtype.Float16)
@@ -204,30 +212,8 @@ func (r *Reader) Doubles(dst []float64) error {
 			for i, v := range binio.View[uint32](b) {
 				dst[i] = float64(math.Float32frombits(v))
 			}
-		case "f8":
-			for i, v := range binio.View[uint64](b) {
-				dst[i] = math.Float64frombits(v)
-			}
-		case "i1":
-			for i, v := range b {
-				dst[i] = float64(int8(v))
-			}
-		case "u1", "b1":
-			convert[uint8](dst, b)
-		case "i2":
-			for i, v := range binio.View[uint16](b) {
-				dst[i] = float64(int16(v))
-			}
-		case "u2":
-			convert[uint16](dst, b)
-		case "i4":
-			convert[int32](dst, b)
-		case "u4":
-			convert[uint32](dst, b)
-		case "i8":
-			convert[int64](dst, b)
-		case "u8":
-			convert[uint64](dst, b)
+		default:
+			round(dst, kind, b)
 		}
 		dst = dst[n:]
 	}
