@@ -95,8 +95,12 @@ type pageSetup struct {
 }
 
 var pageSetups = map[string]pageSetup{
-	"README.md":                     {commands: `mkdir -p path/to; cp -r "$WORLD"/source path/to/source`},
-	"docs/cli.md":                   {copies: "pack", commands: `: >drive0; : >drive1`},
+	"README.md":   {commands: `mkdir -p path/to; cp -r "$WORLD"/source path/to/source`},
+	"docs/cli.md": {copies: "pack", commands: `: >drive0; : >drive1`},
+	"docs/howto/another-graph.md": {commands: `
+		diskgnn import --out graph --edges "$FIXTURES"/edges.csv --features "$FIXTURES"/features.npy --labels "$FIXTURES"/labels.csv --split 60/20/20 --seed 1
+		diskgnn train --dataset graph --fanout 3,3 --epochs 2 --out run
+		cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},
 	"docs/howto/compare.md":         {copies: "graph"},
 	"docs/howto/gpus.md":            {copies: "pack"},
 	"docs/howto/own-graph.md":       {commands: `cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},

@@ -59,12 +59,14 @@ within() {
 		done)"' sh -c "$shell"'
 }
 
+# timed prints what a command took: by the clock, and of processors, which does not depend on what
+# else the machine does.
 timed() { # WHAT COMMAND…
-	local what=$1 began=$SECONDS
+	local what=$1
 	shift
 	echo "== $what"
-	"$@"
-	echo "== $what: $((SECONDS - began)) s"
+	TIMEFORMAT="== $what: %0R s, %0U s of processors and %0S s of the kernel"
+	time "$@"
 }
 
 # image carries out the Dockerfile.
