@@ -25,7 +25,7 @@ type Raw struct {
 	Features []byte   // nodes × Dim elements of DType
 	DType    dtype.Type
 	Dim      int
-	Labels   []int32 // one per node, graph.Unlabelled where there is none
+	Labels   []int32 // one per node, graph.Unlabelled where there is none; nil: no labels and splits
 	// Targets, unless nil, make a multi-label graph: a row of bits per node, as in
 	// graph.Batch.Targets, of which those without a label have none. Labels are 0 else.
 	Targets  []byte
@@ -93,7 +93,10 @@ func (r *Raw) facts() Facts {
 			f.NameBytes += int64(len(name))
 		}
 	}
-	if r.Targets != nil {
+	switch {
+	case r.Labels == nil:
+		f.LabelKind = NoLabels
+	case r.Targets != nil:
 		f.LabelKind = labelMultiHot
 	}
 	for _, c := range r.Labels {
@@ -114,11 +117,16 @@ func (r *Raw) files() []namedBytes {
 		{IndptrFile, binio.Bytes(r.Indptr)},
 		{IndicesFile, binio.Bytes(r.Indices)},
 		{FeaturesFile, r.Features},
+	}
+	if r.Labels == nil {
+		return files
+	}
+	files = append(files, []namedBytes{
 		{LabelsFile, binio.Bytes(r.Labels)},
 		{SplitFile(Train), binio.Bytes(r.Train)},
 		{SplitFile(Valid), binio.Bytes(r.Valid)},
 		{SplitFile(Test), binio.Bytes(r.Test)},
-	}
+	}...)
 	if r.Targets != nil {
 		files = append(files, namedBytes{TargetsFile, r.Targets})
 	}
@@ -148,7 +156,9 @@ func (r *Raw) check() error {
 		return bad("indptr does not describe %d edges", len(r.Indices))
 	case !FeatureType(r.DType) || r.Dim < 1 || r.Dim > MaxDim || len(r.Features) != n*r.Dim*r.DType.Size():
 		return bad("%d bytes of features for %d rows of %d × %s", len(r.Features), n, r.Dim, r.DType)
-	case len(r.Labels) != n || r.Classes < 1 || r.Classes > math.MaxInt32:
+	case r.Labels == nil && (r.Classes != 0 || r.Targets != nil || len(r.Train)+len(r.Valid)+len(r.Test) > 0):
+		return bad("%d classes, or splits, without labels", r.Classes)
+	case r.Labels != nil && (len(r.Labels) != n || r.Classes < 1 || r.Classes > math.MaxInt32):
 		return bad("%d labels of %d classes for %d nodes", len(r.Labels), r.Classes, n)
 	}
 	if err := CheckNodes("dataset", int64(n)); err != nil {
@@ -167,6 +177,9 @@ func (r *Raw) check() error {
 		row := g.Neighbors(uint32(v))
 		if !slices.IsSorted(row) || len(row) > 0 && int(row[len(row)-1]) >= n {
 			return bad("in-neighbours of node %d are out of order or out of range", v)
+		}
+		if r.Labels == nil {
+			continue
 		}
 		if c := r.Labels[v]; c != graph.Unlabelled && uint32(c) >= uint32(r.Classes) {
 			return bad("node %d has class %d of %d", v, c, r.Classes)

@@ -101,11 +101,22 @@ func (d *Dataset) checksums(name string) (fileSums, error) {
 	return c, nil
 }
 
+// CheckLabelled refuses a dataset without labels and splits, on which can only be predicted.
+func (d *Dataset) CheckLabelled() error {
+	if d.facts.Labelled() {
+		return nil
+	}
+	return fault.New(fault.ErrInput, "%s has no labels and splits: it was imported with --for predict, which predict takes alone; import it without that", d.dir)
+}
+
 // Labels returns the class of every node, verified; graph.Unlabelled where there
 // is none. Of a multi-label dataset it tells only which nodes have a label: 0 stands
 // for that. It holds 4 bytes a node.
 func (d *Dataset) Labels() (_ []int32, err error) {
 	defer func() { err = d.damaged(err) }()
+	if err := d.CheckLabelled(); err != nil {
+		return nil, err
+	}
 	labels := make([]int32, d.facts.Nodes)
 	if err := d.readAll(LabelsFile, binio.Bytes(labels)); err != nil {
 		return nil, err
@@ -133,6 +144,9 @@ func (d *Dataset) Split(name string) (_ []uint32, err error) {
 	n, ok := d.facts.split(name)
 	if !ok {
 		return nil, fault.New(fault.ErrUsage, "unknown split %q (%s, %s, %s)", name, Train, Valid, Test)
+	}
+	if err := d.CheckLabelled(); err != nil {
+		return nil, err
 	}
 	ids := make([]uint32, n)
 	if err := d.readAll(SplitFile(name), binio.Bytes(ids)); err != nil {

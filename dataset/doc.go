@@ -7,7 +7,9 @@
 // # Format
 //
 // The format is "diskgnn.dataset", version 1, or version 2 if the features are
-// compressed; version 3, or 4, if nodes have original ids beside that. Nothing else differs. A directory holds
+// compressed; version 3, or 4, if nodes have original ids beside that. Nothing else differs.
+// One that is only to be predicted for has neither labels nor splits: its label_kind is "none".
+// A directory holds
 //
 //	DATASET/
 //	├── meta.json           format, content parameters, facts, files, fingerprint
@@ -101,7 +103,8 @@
 //	dim, dtype           elements of a feature row, and their type
 //	classes              number of classes
 //	label_kind           "class": one per node; "multi-hot": any number, in targets.bin
-//	                     (2²⁴ classes at most)
+//	                     (2²⁴ classes at most); "none": labels.bin, train.bin, valid.bin and
+//	                     test.bin are absent, classes is 0, metric "", all unlabelled
 //	metric               the score that suits the labels: "accuracy", or "f1" of multi-hot
 //	                     ones (both can be judged by "auc" as well, the former of two classes)
 //	train, valid, test   sizes of the splits
@@ -132,7 +135,8 @@
 //
 // The parameter "source" says where the content is from, and what else decides
 // it: "generator" with its version, seed and shape; "import" with the format, the
-// SHA-256 of the source files' sizes and bytes, and the options that were applied;
+// SHA-256 of the source files' sizes and bytes, and the options that were applied
+// ("for" says predict, if labels and splits were left out);
 // or "memory" with the SHA-256 of the content itself. Where features are compressed,
 // "compression" names the encoder, whose level is fixed and part of the name.
 //
@@ -141,7 +145,8 @@
 // A reader of version 1 alone refuses compressed features by their version;
 // datasets without them stay what they were, and so do samples made from them. A reader of
 // versions 1 and 2 likewise refuses original ids, whose version is higher by 2. Readers
-// that know one class per node alone refuse others by their label kind. A
+// that know one class per node alone refuse others by their label kind, and so do those
+// that know no dataset without labels. A
 // reader refuses any other version, and facts whose reserved values it does
 // not know. Whatever changes the meaning of a byte raises the version; a new
 // file or fact that older readers may ignore does not.

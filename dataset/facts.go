@@ -58,6 +58,8 @@ const (
 const (
 	labelClass    = "class"
 	labelMultiHot = "multi-hot"
+	// NoLabels is what Facts.LabelKind says of a dataset without labels and splits.
+	NoLabels = "none"
 
 	classMetric    = "accuracy"
 	multiHotMetric = "f1"
@@ -71,7 +73,11 @@ func SplitFile(name string) string { return name + ".bin" }
 
 // dataFiles lists the files of a dataset, those that are checked first in front.
 func (f *Facts) dataFiles() []string {
-	files := []string{IndptrFile, IndicesFile, LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test), f.FeaturesFile()}
+	files := []string{IndptrFile, IndicesFile}
+	if f.Labelled() {
+		files = append(files, LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test))
+	}
+	files = append(files, f.FeaturesFile())
 	if f.MultiLabel() {
 		files = append(files, TargetsFile)
 	}
@@ -129,6 +135,10 @@ type Facts struct {
 	EdgeTypes []string `json:"edge_types,omitempty"`
 	EdgeDim   int      `json:"edge_dim,omitempty"`
 }
+
+// Labelled tells whether the dataset has labels and splits: one that is only to be predicted for
+// has none.
+func (f *Facts) Labelled() bool { return f.LabelKind != NoLabels }
 
 // RowBytes returns the size of one feature row.
 func (f *Facts) RowBytes() int { return f.Dim * f.DType.Size() }
@@ -190,14 +200,14 @@ func sumsBytes(size int64) int64 { return 8 + 16 + 4*((size+Granule-1)/Granule) 
 // check refuses facts that no dataset of this version has, so that what follows
 // can compute with them.
 func (f *Facts) check() error {
-	if f.LabelKind != labelClass && f.LabelKind != labelMultiHot || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
+	if f.LabelKind != labelClass && f.LabelKind != labelMultiHot && f.Labelled() || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
 		return fault.New(fault.ErrVersion, "it needs a newer program: %.20q labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
 			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
 	}
 	if f.Compression != "" && f.Compression != Zstd {
 		return fault.New(fault.ErrVersion, "it needs a newer program: features compressed by %.20q", f.Compression)
 	}
-	if f.Metric != classMetric && f.Metric != multiHotMetric {
+	if f.Labelled() && f.Metric != classMetric && f.Metric != multiHotMetric {
 		return fault.New(fault.ErrVersion, "it needs a newer program: labels judged by %.20q", f.Metric)
 	}
 	parts := []int64{f.Train, f.Valid, f.Test, f.Unlabelled}
@@ -210,7 +220,9 @@ func (f *Facts) check() error {
 		return fault.New(fault.ErrCorrupt, "feature rows of %d elements", f.Dim)
 	case !FeatureType(f.DType):
 		return fault.New(fault.ErrCorrupt, "features of type %.20q", f.DType)
-	case f.Classes < 1 || f.Classes > math.MaxInt32:
+	case !f.Labelled() && (f.Classes != 0 || f.Metric != "" || f.Train+f.Valid+f.Test != 0 || f.Unlabelled != f.Nodes):
+		return fault.New(fault.ErrCorrupt, "%d classes, judged by %.20q, and %d, %d and %d nodes in splits, of a dataset without labels", f.Classes, f.Metric, f.Train, f.Valid, f.Test)
+	case f.Labelled() && f.Classes < 1 || f.Classes > math.MaxInt32:
 		return fault.New(fault.ErrCorrupt, "%d classes", f.Classes)
 	case f.MultiLabel() && f.Classes > MaxTargets:
 		return fault.New(fault.ErrCorrupt, "%d classes of multi-label nodes", f.Classes)

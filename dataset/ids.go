@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -210,6 +211,16 @@ func (s *IDs) Append(b []byte) []byte {
 		return strconv.AppendInt(b, s.number, 10)
 	}
 	return append(b, s.name...)
+}
+
+// ScanIDs hands the bytes of one of the files of original ids to see, piece by piece and in their
+// order, verified. They are valid during the call.
+func (d *Dataset) ScanIDs(ctx context.Context, file string, see func(piece []byte) error) (err error) {
+	defer func() { err = d.damaged(err) }()
+	if !slices.Contains(d.facts.idFiles(), file) {
+		return fault.New(fault.ErrUsage, "%s has no %s", d.dir, file)
+	}
+	return d.scan(ctx, file, see)
 }
 
 // Nodes returns the nodes that have the given original ids, as text, in their order; -1 stands

@@ -33,6 +33,7 @@ type Result struct {
 	// FeatureBytes are those of the features on disk, compressed or not.
 	FeatureBytes int64  `json:"feature_bytes"`
 	Compression  string `json:"compression,omitempty"`
+	OriginalIDs  string `json:"original_ids,omitempty"` // see Facts
 	// FeaturesAlone is what the best classifier of features alone scores on the
 	// test nodes of a generated graph: what a model gains by the neighbourhood
 	// shows beside it. Nil for imported graphs, and for those of many labels.
@@ -110,7 +111,7 @@ func (r *Call) Result(fsys vfs.FS, state stage.State) (Result, error) {
 		res.DiskBytes += file.Size
 	}
 	table, _ := d.meta.File(f.FeaturesFile())
-	res.FeatureBytes, res.Compression = table.Size, f.Compression
+	res.FeatureBytes, res.Compression, res.OriginalIDs = table.Size, f.Compression, f.OriginalIDs
 	switch state {
 	case stage.StateNew:
 		res.State = "new"

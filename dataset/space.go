@@ -52,8 +52,11 @@ func (w *Writer) need(edges Need, scratch int64) Need {
 			}
 			return n
 		}
-		labels := size(LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test))
-		if most && f.Train == 0 {
+		labels := int64(0)
+		if f.Labelled() {
+			labels = size(LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test))
+		}
+		if most && f.Labelled() && f.Train == 0 {
 			labels += nodeIDBytes * f.Nodes // the splits are not known yet
 		}
 		if f.MultiLabel() {

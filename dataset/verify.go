@@ -37,6 +37,9 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 
 // verifyLabels checks the labels, and the splits beside them.
 func (d *Dataset) verifyLabels(ctx context.Context) (err error) {
+	if !d.facts.Labelled() {
+		return nil
+	}
 	splits := make([]*splitStream, 0, len(SplitNames))
 	defer func() {
 		for _, s := range splits {

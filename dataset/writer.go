@@ -82,6 +82,11 @@ func words(param string, value json.RawMessage) (name, text string) {
 		return "the content of the source", fmt.Sprintf("%.12s", text)
 	case "split_seed":
 		return "--seed", text
+	case "for":
+		if text == "" {
+			text = "not given"
+		}
+		return "--for", text
 	case "reading":
 		return "what was chosen of the source", text
 	case "compression":
@@ -191,8 +196,13 @@ func (w *Writer) Commit(run any) error {
 	slices.SortStableFunc(w.state.Files, func(a, b stage.File) int { return cmp.Compare(place(a.Name), place(b.Name)) })
 	f := &w.state.Facts
 	f.NodeIDBytes = nodeIDBytes
-	if f.LabelKind, f.Metric = LabelKind(f.MultiLabel()), classMetric; f.MultiLabel() {
+	switch {
+	case !f.Labelled():
+		f.Unlabelled = f.Nodes
+	case f.MultiLabel():
 		f.Metric = multiHotMetric
+	default:
+		f.LabelKind, f.Metric = labelClass, classMetric
 	}
 	if err := f.check(); err != nil {
 		return fmt.Errorf("finish %s: %w", w.dir.Path(), err)

@@ -27,6 +27,9 @@ func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if r.ds, err = dataset.Open(fsys, o.Dataset); err != nil {
 		return nil, err
 	}
+	if err := r.ds.CheckLabelled(); err != nil {
+		return nil, err
+	}
 	if r.samples, err = mbfile.Open(fsys, o.Samples); err != nil {
 		return nil, err
 	}

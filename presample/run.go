@@ -48,6 +48,9 @@ func begin(fsys vfs.FS, o Options, rep progress.Reporter) (*sampling, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.CheckLabelled(); err != nil {
+		return nil, err
+	}
 	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now()}
 	s.params, err = o.params()
 	return s, err

@@ -237,7 +237,9 @@ func TestLevelsOnGPU(t *testing.T) {
 		}
 		d := cudatest.Open(t)
 		one, _ := w.mustRun(w.fresh(base, onGPU(10)), func(p *parts) {
-			p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) { return newGPUEngineOn(d, o, f) }
+			p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
+				return newGPUEngineOn(d, o, f)
+			}
 		})
 		two, err := onGPUs(t, w, w.fresh(base, onGPU(5), func(o *Options) { o.Reduce = ReduceHost }), 2, false, newHall(2), progress.Discard)
 		if err != nil {

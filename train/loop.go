@@ -18,6 +18,7 @@ import (
 	"diskgnn/train/collective"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
+	"diskgnn/train/monitor"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -38,6 +39,9 @@ type trainer struct {
 	began     time.Time          // when the run would have begun, had it never been interrupted
 	stack     iostack.Stack      // whose reads are counted
 	counted   iostack.Stats      // those of earlier epochs
+
+	monitor *monitor.Monitor // that shows the run; nil: none
+	looked  time.Time        // when the times of links were last looked at for it
 
 	eval   *evaluation // nil without validation and test batches, or engine
 	scorer score.Scorer
@@ -87,6 +91,10 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	t.batches = p
 	t.table = t.gpu.add(p.Table())
 	t.takeTimes(&t.now)
+	if t.monitor != nil {
+		sums := t.sums()
+		t.monitor.Start(&sums, t.done)
+	}
 	return nil
 }
 
@@ -133,6 +141,7 @@ func (t *trainer) train(ctx context.Context) error {
 
 // test judges the best weights. Afterwards the engine is as it was.
 func (t *trainer) test() error {
+	t.monitor.Phase(monitor.Testing)
 	last, err := t.engine.Snapshot(nil)
 	if err != nil {
 		return err
@@ -153,6 +162,7 @@ func (t *trainer) begin(epoch int) {
 // epoch trains the rest of the epoch under way, validates, records both and begins the
 // next.
 func (t *trainer) epoch(ctx context.Context) error {
+	t.monitor.Phase(monitor.Training)
 	if err := t.setRate(); err != nil {
 		return err
 	}
@@ -199,6 +209,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	t.report.Logf("%s", t.line(t.table, isBest))
 	progress.Record(t.report, "epoch", t.now)
 	t.dir.reportProgress()
+	t.monitor.Epoch(&t.now)
 	t.begin(t.now.Epoch + 1)
 	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true
 	if t.checkpointDue(0, true) {
@@ -277,6 +288,7 @@ func (t *trainer) judge() (isBest bool, err error) {
 	}
 	validates := t.eval == nil || t.eval.valid == 0 || t.options.Validates(t.now.Epoch)
 	if t.eval != nil && validates {
+		t.monitor.Phase(monitor.Validating)
 		began := time.Now()
 		t.eval.epoch = t.now.Epoch
 		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(); err != nil {
@@ -422,6 +434,7 @@ func (t *trainer) takeStep(done int) (collective.Signals, error) {
 // it is to end here.
 func (t *trainer) stepped(done int, signals collective.Signals) error {
 	t.done, t.open, t.fresh = done, false, true
+	t.observe()
 	if t.group == nil && signals&collective.Stop != 0 {
 		return t.ended() // the checkpoint follows
 	}

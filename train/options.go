@@ -95,6 +95,9 @@ type Options struct {
 	// Record names a file to write, of the format of simulate/trace: what the training
 	// batches of this process read, and how long they were drawn and computed. "": none.
 	Record string
+	// Listen is an address, HOST:PORT, at which the run is to be seen while it is under way
+	// (package monitor); "": none.
+	Listen string
 	Force  bool // replace a run at Out
 
 	CheckpointEvery rundir.Interval

@@ -35,6 +35,8 @@ type ranks struct {
 	change func(rank int, o *Options)
 	parts  func(rank int, p *parts)
 	ctx    func(rank int) context.Context
+	// reports returns what takes a rank's reports; nil: nothing does.
+	reports func(rank int) *viewer
 	// through returns where a rank finds rank 0 instead of its own address.
 	through func(rank int, address string) string
 }
@@ -124,7 +126,11 @@ func (r ranks) run(world int, o Options) ([]rundir.Result, []error) {
 		if r.parts != nil {
 			r.parts(rank, &p)
 		}
-		wg.Go(func() { results[rank], errs[rank] = run(ctx, disk, o, progress.Discard, p) })
+		rep := progress.Discard
+		if r.reports != nil {
+			rep = r.reports(rank)
+		}
+		wg.Go(func() { results[rank], errs[rank] = run(ctx, disk, o, rep, p) })
 	}
 	wg.Wait()
 	return results, errs

@@ -42,6 +42,7 @@ import (
 	"diskgnn/simulate/trace"
 	"diskgnn/train/collective"
 	"diskgnn/train/engine"
+	"diskgnn/train/monitor"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -76,6 +77,11 @@ type parts struct {
 //
 // Of several ranks each runs so. What ends one of them early ends all.
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (r rundir.Result, err error) {
+	watch, err := o.listen(rep)
+	if err != nil {
+		return r, err
+	}
+	defer watch.Close()
 	group, err := p.join(ctx, &o, rep)
 	if err != nil {
 		if fault.EndedBy(ctx, err) {
@@ -102,7 +108,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 		return rundir.Result{}, err
 	}
 	for {
-		r, err := attempt(ctx, fsys, o, rep, p, &d, recording, group)
+		r, err := attempt(ctx, fsys, o, rep, p, &d, recording, group, watch)
 		if !d.again(err) {
 			return r, recording.end(err)
 		}
@@ -111,7 +117,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p p
 	}
 }
 
-func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group) (rundir.Result, error) {
+func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing, rec *recording, group *collective.Group, live *monitor.Monitor) (rundir.Result, error) {
 	o.EnsureDefaults()
 	var was *rundir.File
 	if o.Resume && o.root() {
@@ -150,7 +156,7 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		was.Result.State = rundir.ResultDone
 		return *was.Result, nil
 	}
-	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d, recording: rec, group: group}
+	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), was: was, drawing: d, recording: rec, group: group, monitor: live}
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
@@ -210,6 +216,7 @@ type runner struct {
 	undo     func()            // of the heap's limit
 	around   group             // around the process; nil: none
 	group    *collective.Group // of the ranks; nil: there is one
+	monitor  *monitor.Monitor  // that shows the run; nil: none
 	result   rundir.Result
 
 	trainer *trainer
@@ -322,6 +329,7 @@ func (r *runner) prepare(ctx context.Context, p parts) (err error) {
 	}
 	if r.dir != nil {
 		r.dir.note = r.report.Logf
+		r.monitor.Begin(o.Out, r.dir.File, r.result.Epochs, pageOf(r.fs, r.dir.Path))
 	}
 	if err == nil {
 		err = r.shareStand()
@@ -506,6 +514,7 @@ func (r *runner) train(ctx context.Context) error {
 	r.from = nil // its memory is needed
 	t := r.trainer
 	began := time.Now()
+	r.monitor.Phase(monitor.Filling)
 	bytes, err := r.store.Fill(ctx, t.schedule.next(), r.report)
 	if err != nil {
 		return ofPack(err)
@@ -513,6 +522,7 @@ func (r *runner) train(ctx context.Context) error {
 	t.preload = time.Since(began).Seconds()
 	r.result.PreloadBytes += bytes
 	r.result.PreloadSeconds += t.preload
+	r.monitor.Preloaded(bytes, t.preload)
 	if recorder != nil {
 		recorder.Add(lane, 0, began)
 	}
@@ -535,7 +545,7 @@ func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer
 	sch.divide(o.Accumulate, rep.rank(), o.world())
 	t.unscored = t.scorer.State()
 	if rep == r.replicas[0] {
-		r.trainer = t
+		r.trainer, t.monitor = t, r.monitor
 	} else {
 		t.result, t.report, t.recorder = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}, progress.Discard, nil
 	}

@@ -31,6 +31,18 @@ type configuration struct {
 	flags    map[string][]cli.Flag // of every command
 }
 
+// openConfiguration reads a file that may hold the flags of an app's commands. Which keys it
+// has is for the commands to check.
+func openConfiguration(app *cli.App, file string) (*configuration, error) {
+	text, err := readConfig(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	c := &configuration{file: file, flags: commandFlags(app)}
+	c.general, c.sections, err = parseConfig(text, file, slices.Collect(maps.Keys(c.flags)))
+	return c, err
+}
+
 // of returns a command's settings, those of its section first: what is set by it is not set
 // again. A command that takes a pack, which its command line may name, gets none of the
 // dataset and samples beside sections, which it could take instead.
@@ -89,27 +101,21 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*confi
 	if file == "" {
 		return nil, nil
 	}
-	commands := commandFlags(c.App)
-	text, err := readConfig(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
-	general, sections, err := parseConfig(text, file, slices.Collect(maps.Keys(commands)))
+	read, err := openConfiguration(c.App, file)
 	if err != nil {
 		return nil, err
 	}
 	known := flags
-	for name, section := range sections {
-		of := commands[name]
+	for name, section := range read.sections {
+		of := read.flags[name]
 		if err := knownKeys(section, file, of); err != nil {
 			return nil, err
 		}
 		known = append(slices.Clone(known), of...)
 	}
-	if err := knownKeys(general, file, known); err != nil {
+	if err := knownKeys(read.general, file, known); err != nil {
 		return nil, err
 	}
-	read := &configuration{file, general, sections, commands}
 	for _, s := range read.of(command, c.IsSet("pack")) {
 		if c.IsSet(s.key) {
 			continue

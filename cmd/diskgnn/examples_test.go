@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -20,19 +19,12 @@ func TestExamples(t *testing.T) {
 	const cluster = "../../examples/slurm/pipeline.yaml" // of a dataset that is there
 	files = append(files, cluster)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
 		newExampleApp := func() *cli.App { return newApp(&globals{stdout: io.Discard, stderr: io.Discard}) }
-		var names []string
-		for name := range commandFlags(newExampleApp()) {
-			names = append(names, name)
-		}
-		general, sections, err := parseConfig(text, file, names)
+		read, err := openConfiguration(newExampleApp(), file)
 		if err != nil {
 			t.Fatal(err)
 		}
+		general, sections := read.general, read.sections
 		want := 4
 		if file == cluster {
 			want = 3

@@ -72,15 +72,25 @@ func ofLabels(kind string) string {
 	return ", any number per node"
 }
 
+// labelLines says which labels and splits a dataset has.
+func labelLines(kind string, classes int, unlabelled, train, valid, test int64) []line {
+	if kind == dataset.NoLabels {
+		return []line{{"labels", "none, and no splits: it is one to predict on"}}
+	}
+	return []line{
+		{"labels", fmt.Sprintf("%s%s, %s unlabelled", units.Of(classes, "class"), ofLabels(kind), units.Of(unlabelled, "node"))},
+		{"splits", fmt.Sprintf("%s train, %s validation, %s test", units.Count(train), units.Count(valid), units.Count(test))},
+	}
+}
+
 // datasetMade describes what generate and import made.
 func datasetMade(r dataset.Result, memory int64) outcome {
 	lines := []line{
 		made(r.Out, r.Fingerprint, r.State),
 		{"graph", fmt.Sprintf("%s, %s", units.Of(r.Nodes, "node"), units.Of(r.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d × %s", r.Dim, r.DType)},
-		{"labels", fmt.Sprintf("%s%s, %s unlabelled", units.Of(r.Classes, "class"), ofLabels(r.LabelKind), units.Of(r.Unlabelled, "node"))},
-		{"splits", fmt.Sprintf("%s train, %s validation, %s test", units.Count(r.Train), units.Count(r.Valid), units.Count(r.Test))},
 	}
+	lines = append(lines, labelLines(r.LabelKind, r.Classes, r.Unlabelled, r.Train, r.Valid, r.Test)...)
 	if r.Compression != "" {
 		table := float64(r.Nodes) * float64(r.Dim*r.DType.Size())
 		lines = append(lines, line{"compressed", fmt.Sprintf("features to %s (%.2fx)", budget.FormatBytes(r.FeatureBytes), table/float64(r.FeatureBytes))})
@@ -88,12 +98,16 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 	if r.FeaturesAlone != nil {
 		lines = append(lines, line{"baseline", fmt.Sprintf("features alone score %s", percent(*r.FeaturesAlone))})
 	}
+	next := fmt.Sprintf("diskgnn presample --dataset %s --out samples", shell.Word(r.Out))
+	if r.LabelKind == dataset.NoLabels {
+		next = fmt.Sprintf("diskgnn predict --run RUN --dataset %s --out logits.npy", shell.Word(r.Out))
+	}
 	return outcome{
 		object: r,
 		lines: append(lines,
 			line{"disk", budget.FormatBytes(r.DiskBytes)},
 			line{"time", units.Seconds(r.Seconds)},
 			held(r.PeakAnon, memory)),
-		next: fmt.Sprintf("diskgnn presample --dataset %s --out samples", shell.Word(r.Out)),
+		next: next,
 	}
 }

@@ -21,11 +21,12 @@ disk, features are streamed, archives are unpacked while they are read.
    diskgnn import --out arxiv ogbn_arxiv --symmetrize
    diskgnn import --out computers amazon-computers.npz --binarize --row-normalize
    diskgnn import --out own --edges e.parquet --features f.npy --labels l.csv --split 60/20/20
+   diskgnn import --out tomorrow --for predict --edges e.parquet --features f.npy
 
 The format is seen in the source, unless --format names it. --plan looks at the source,
 says what the dataset would take and what is wrong, and imports nothing.
 
-The next command is diskgnn presample.`
+The next command is diskgnn presample, or, with --for predict, diskgnn predict.`
 
 func newImportCommand(g *globals) *cli.Command {
 	var out string
@@ -50,6 +51,7 @@ func newImportCommand(g *globals) *cli.Command {
 			stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, where the source has none", &split.Parts),
 			seedFlag(&split.Seed),
 			boolFlag("stratify", "take the same shares of every class with --split", &stratify),
+			stringFlag("for", "USE", "what the dataset is for: predict, which needs no labels and splits, and stores none", &o.For),
 			stringFlag("task", "NAME", "of several tasks in the source", &o.Task),
 			stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &o.Features),
 			stringFlag("edges", "FILE", "without a SOURCE: edges, as an array, a table or text", &o.Edges),
@@ -116,11 +118,12 @@ func importPlan(p importer.Plan) outcome {
 		{"source", fmt.Sprintf("%s, %s", p.Format, budget.FormatBytes(p.SourceBytes))},
 		{"graph", fmt.Sprintf("%s, at most %s%s", units.Of(p.Nodes, "node"), about, units.Of(p.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d × %s, in the source %s", p.Dim, p.DType, p.SourceDType)},
-		{"labels", fmt.Sprintf("%s%s, %s unlabelled", units.Of(p.Classes, "class"), ofLabels(p.LabelKind), units.Of(p.Unlabelled, "node"))},
-		{"splits", fmt.Sprintf("%s train, %s validation, %s test", units.Count(p.Train), units.Count(p.Valid), units.Count(p.Test))},
+	}
+	lines = append(lines, labelLines(p.LabelKind, p.Classes, p.Unlabelled, p.Train, p.Valid, p.Test)...)
+	lines = append(lines, []line{
 		{"memory", fmt.Sprintf("%s at least", budget.FormatBytes(p.MemoryBytes))},
 		{"disk", fmt.Sprintf("%s, %s while it is made, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
-	}
+	}...)
 	for _, note := range p.Notes {
 		lines = append(lines, line{"note", note})
 	}

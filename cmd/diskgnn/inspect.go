@@ -8,8 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/inspection"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/chart"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
@@ -19,10 +22,12 @@ import (
 const inspectTeaches = `Says what a dataset, samples or a pack consists of, from its metadata and tables alone:
 no row is read. Of samples, how hot the hottest nodes are, which tells what a cache
 will serve; of a pack, what lies on which level and, for every cache that a trainer
-may choose, what it reads.
+may choose, what it reads. With --html, a page draws this: what lies where, degrees and
+classes of a dataset, hotness; it reads index pointers, labels and counts for that.
 
    diskgnn inspect samples
-   diskgnn inspect pack --json`
+   diskgnn inspect pack --json
+   diskgnn inspect pack --html pack.html`
 
 // inspected is what inspect prints.
 type inspected struct {
@@ -38,15 +43,20 @@ type inspected struct {
 	Samples *mbfile.Description   `json:"samples,omitempty"`
 	Pack    *packfile.Description `json:"pack,omitempty"`
 	Slice   *packfile.Slice       `json:"slice,omitempty"`
+
+	Page    string         `json:"page,omitempty"`    // that was written, and
+	Figures []chart.Figure `json:"figures,omitempty"` // what it shows, as data
 }
 
 func newInspectCommand(g *globals) *cli.Command {
+	var page string
 	return g.add(command{
 		name:     "inspect",
 		usage:    "say what a directory consists of",
 		teaches:  inspectTeaches,
 		operands: []string{"DIR"},
-		run: func(_ context.Context, s *session) (outcome, error) {
+		flags:    []cli.Flag{stringFlag("html", "FILE", "draw it on a page, which is written there", &page)},
+		run: func(ctx context.Context, s *session) (outcome, error) {
 			dir := s.args[0]
 			m, err := readMeta(dir)
 			if err != nil {
@@ -63,9 +73,47 @@ func newInspectCommand(g *globals) *cli.Command {
 				{"disk", fmt.Sprintf("%s in %s", budget.FormatBytes(v.DiskBytes), units.Of(v.Files, "file"))},
 			}
 			more, err := inspect(&v)
+			if err == nil && page != "" {
+				err = drawPage(ctx, &v, page, s.rep)
+				more = append(more, line{"made", page})
+			}
 			return outcome{object: v, lines: append(lines, more...)}, err
 		},
 	})
+}
+
+// drawPage draws a directory of the format that v names.
+func drawPage(ctx context.Context, v *inspected, name string, rep progress.Reporter) error {
+	var p *inspection.Page
+	switch {
+	case v.Dataset != nil:
+		d, err := dataset.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return err
+		}
+		if p, err = inspection.Dataset(ctx, d, rep); err != nil {
+			return err
+		}
+	case v.Samples != nil:
+		r, err := mbfile.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return err
+		}
+		p, err = inspection.Samples(r)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+	case v.Pack != nil && v.Format == packfile.Format.Name:
+		r, err := packfile.OpenSlice(vfs.OS, v.Dir)
+		if err != nil {
+			return err
+		}
+		p = inspection.Pack(r)
+	default:
+		return fault.New(fault.ErrUsage, "--html: %s is a shard: diskgnn merge makes the whole of all of them", v.Dir)
+	}
+	v.Page, v.Figures = name, p.Figures
+	return writePage(name, p.Write)
 }
 
 // inspect describes a directory of the format that v names.
@@ -115,12 +163,24 @@ func inspect(v *inspected) ([]line, error) {
 }
 
 func datasetLines(f *dataset.Facts) []line {
-	return []line{
+	lines := []line{
 		{"graph", fmt.Sprintf("%s, %s", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"))},
 		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
-		{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
-		{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))},
 	}
+	if f.Labelled() {
+		lines = append(lines,
+			line{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
+			line{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))})
+	} else {
+		lines = append(lines, labelLines(f.LabelKind, 0, 0, 0, 0, 0)...)
+	}
+	switch f.OriginalIDs {
+	case dataset.IDNumbers:
+		lines = append(lines, line{"ids", "nodes have other numbers than in the source, which are here too"})
+	case dataset.IDNames:
+		lines = append(lines, line{"ids", fmt.Sprintf("nodes have names, of %s", budget.FormatBytes(f.NameBytes))})
+	}
+	return lines
 }
 
 func samplesLines(d *mbfile.Description) []line {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -263,5 +264,28 @@ func compareSamples(t *testing.T, dir string, got *pythonDataset) {
 				}
 			}
 		}
+	}
+}
+
+// TestPythonIDs reads original ids.
+func TestPythonIDs(t *testing.T) {
+	python := numpy(t)
+	module, err := filepath.Abs("../../docs/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers, names := datasettest.Tiny(t), datasettest.Tiny(t)
+	numbers.NodeIDs = []int64{7, 1, 0, 6, 2, 5, 3, 4}
+	names.Names = []string{"a", "bb", "ü", "d", "e", "f", "g", "h"}
+	args := []string{"-c", "import sys; from diskgnn import Dataset\nfor p in sys.argv[1:]: i = Dataset(p).ids; print(i if i is None else list(i))"}
+	for _, raw := range []dataset.Raw{datasettest.Tiny(t), numbers, names} {
+		args = append(args, datasettest.Create(t, t.TempDir(), raw).Dir())
+	}
+	cmd := exec.Command(python, args...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+module, "PYTHONIOENCODING=utf-8")
+	out, err := cmd.Output()
+	got := strings.ReplaceAll(strings.ReplaceAll(string(out), "np.int64(", ""), ")", "")
+	if want := "None\n[7, 1, 0, 6, 2, 5, 3, 4]\n['a', 'bb', 'ü', 'd', 'e', 'f', 'g', 'h']\n"; err != nil || got != want {
+		t.Errorf("%q, %v", out, err)
 	}
 }

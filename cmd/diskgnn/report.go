@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,16 +17,20 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
+	runreport "diskgnn/train/report"
 	"diskgnn/train/rundir"
 	"diskgnn/train/tensorboard"
 )
 
-const reportTeaches = `Makes a run's report.html, one page that needs neither scripts nor network: what was
-learned, where the time went, what was read and held. train makes it too; this is for
-another look, and for runs that were killed.
+const reportTeaches = `Makes a run's report.html, one page that needs neither scripts nor network: what held
+the run up, what was learned, where the time went, what was read and held. train makes
+it too; this is for another look, and for runs that were killed. Of several runs it
+compares what they came to, names how they differ, and draws them together.
 
    diskgnn report run
    diskgnn report run --drive-rate 2.1GB     compare with what bench io measured
+   diskgnn report run1 run2 run3             compare runs, in comparison.html
+   diskgnn report run --html page.html       also of a run under way
    diskgnn report run --tensorboard logs/run write an event file instead, also of a run
                                              under way; then: tensorboard --logdir logs`
 
@@ -32,39 +40,151 @@ type reported struct {
 	TensorBoard string `json:"tensorboard,omitempty"`
 	State       string `json:"state"`
 	Epochs      int    `json:"epochs"`
+	// What the page says, as data.
+	Document *runreport.Document `json:"document,omitempty"`
+}
+
+// comparedRuns is what report prints of several runs.
+type comparedRuns struct {
+	Report string `json:"report"`
+	*runreport.Comparison
 }
 
 func newReportCommand(g *globals) *cli.Command {
 	var rate int64
-	var board string
+	var board, page string
 	return g.add(command{
 		name:     "report",
-		usage:    "show a run on a page",
+		usage:    "show a run on a page, or compare several",
 		teaches:  reportTeaches,
-		operands: []string{"RUN"},
+		operands: []string{"RUN..."},
 		flags: []cli.Flag{
 			bytesFlag("drive-rate", "the drive's sequential rate, in bytes per second, to compare with", "not compared", &rate),
+			stringFlag("html", "FILE", "write the page there, and leave the run's directory as it is", &page),
 			stringFlag("tensorboard", "DIR", "write the epochs as an event file into this directory, and no page", &board),
 		},
 		run: func(_ context.Context, s *session) (outcome, error) {
 			dir := s.args[0]
 			if board != "" {
-				if rate != 0 {
+				switch {
+				case rate != 0:
 					return outcome{}, fault.New(fault.ErrUsage, "--drive-rate is for the page, which --tensorboard does not make")
+				case page != "":
+					return outcome{}, fault.New(fault.ErrUsage, "--html is for the page, which --tensorboard does not make")
+				case len(s.args) > 1:
+					return outcome{}, fault.New(fault.ErrUsage, "--tensorboard is of one run: give each a directory of its own below one DIR")
 				}
 				return writeEvents(dir, board)
 			}
-			r, err := train.Report(vfs.OS, dir, float64(rate))
-			if err != nil {
-				return outcome{}, err
+			if len(s.args) > 1 {
+				return comparePage(s.args, page, float64(rate))
 			}
-			v := reported{Report: filepath.Join(dir, rundir.ReportFile), State: string(r.State), Epochs: len(r.Epochs)}
-			return outcome{object: v, lines: []line{
-				{"made", v.Report},
-				{"run", v.State + ", " + units.Of(v.Epochs, "epoch")},
-			}}, nil
+			return reportRun(dir, page, float64(rate))
 		},
 	})
+}
+
+// reportRun makes the page of a run: in its directory, unless another file is named.
+func reportRun(dir, page string, rate float64) (outcome, error) {
+	var r *runreport.Run
+	var err error
+	if page == "" {
+		r, err = train.Report(vfs.OS, dir, rate)
+		page = filepath.Join(dir, rundir.ReportFile)
+	} else if r, err = readRun(dir, rate); err == nil {
+		err = writePage(page, func(w io.Writer) error { return runreport.Write(w, r) })
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	d := r.Document()
+	v := reported{Report: page, State: string(r.State), Epochs: len(r.Epochs), Document: &d}
+	lines := []line{{"made", v.Report}, {"run", v.State + ", " + units.Of(v.Epochs, "epoch")}}
+	for _, f := range d.Verdict {
+		lines = append(lines, line{f.ID, f.Text})
+	}
+	return outcome{object: v, lines: lines}, nil
+}
+
+// readRun reads a run, also one that is under way.
+func readRun(dir string, rate float64) (*runreport.Run, error) {
+	r, err := runreport.Read(vfs.OS, dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.DriveRate = rate; r.State == rundir.StateRunning && r.Unlocked(vfs.OS, dir) == nil {
+		r.State = runreport.Killed
+	}
+	return r, nil
+}
+
+// comparePage makes a page of several runs.
+func comparePage(dirs []string, page string, rate float64) (outcome, error) {
+	runs := make([]*runreport.Run, len(dirs))
+	for i, dir := range dirs {
+		var err error
+		if runs[i], err = readRun(dir, rate); err != nil {
+			return outcome{}, err
+		}
+	}
+	c, err := runreport.Compare(runs)
+	if err != nil {
+		return outcome{}, err
+	}
+	page = cmp.Or(page, "comparison.html")
+	if err := writePage(page, c.Write); err != nil {
+		return outcome{}, err
+	}
+	return outcome{object: comparedRuns{page, c}, text: comparisonText(c), lines: []line{{"made", page}}}, nil
+}
+
+// comparisonText is the comparison as a table: a column for each run, as many beside each other as
+// 80 characters have room for; below the runs' figures, what differs.
+func comparisonText(c *runreport.Comparison) string {
+	table := c.Table()
+	var names []string
+	columns := make([][]string, len(table)-1)
+	add := func(name string, cells []string) {
+		names = append(names, name)
+		for i, cell := range cells {
+			columns[i] = append(columns[i], strings.ReplaceAll(cell, "\u00a0", " "))
+		}
+	}
+	for k, name := range table[0] {
+		cells := make([]string, len(columns))
+		for i := range columns {
+			cells[i] = table[i+1][k]
+		}
+		add(name, cells)
+	}
+	for _, d := range c.Differences {
+		add(d.Name, d.Values)
+	}
+	wide := func(list []string) (n int) {
+		for _, s := range list {
+			n = max(n, utf8.RuneCountInString(s))
+		}
+		return n
+	}
+	var b strings.Builder
+	for len(columns) > 0 {
+		n, width := 1, wide(names)+2+wide(columns[0])
+		for n < len(columns) && width+2+wide(columns[n]) <= 80 {
+			width += 2 + wide(columns[n])
+			n++
+		}
+		for k, name := range names {
+			text := fmt.Sprintf("%-*s", wide(names), name)
+			for _, column := range columns[:n] {
+				text += fmt.Sprintf("  %-*s", wide(column), column[k])
+			}
+			b.WriteString(strings.TrimRight(text, " ") + "\n")
+		}
+		b.WriteString("\n")
+		columns = columns[n:]
+	}
+	b.WriteString(strings.ReplaceAll(strings.ReplaceAll(c.Sentence(), ". ", ".\n"), "\u00a0", " ") + "\n")
+	return b.String()
 }
 
 // writeEvents writes a run's epochs, as far as they are finished, for TensorBoard.

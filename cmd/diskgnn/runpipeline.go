@@ -89,31 +89,21 @@ func newRunCommand(g *globals) *cli.Command {
 
 // pipelineFile is a configuration file's commands.
 type pipelineFile struct {
+	*configuration
 	g        *globals
-	file     string
 	sources  []string
 	commands []string
-	general  []setting
-	sections map[string][]setting
 }
 
 func readPipeline(g *globals, sources []string, until string) (*pipelineFile, error) {
 	if err := required("config", g.config); err != nil {
 		return nil, err
 	}
-	text, err := readConfig(g.config)
+	read, err := openConfiguration(newApp(&globals{stdout: io.Discard, stderr: io.Discard}), g.config)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
-	p := &pipelineFile{g: g, file: g.config, sources: sources}
-	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
-	var names []string
-	for name := range commandFlags(app) {
-		names = append(names, name)
-	}
-	if p.general, p.sections, err = parseConfig(text, p.file, names); err != nil {
 		return nil, err
 	}
+	p := &pipelineFile{configuration: read, g: g, sources: sources}
 	for _, name := range pipelineOrder {
 		if _, ok := p.sections[name]; ok {
 			p.commands = append(p.commands, name)
@@ -136,7 +126,7 @@ func readPipeline(g *globals, sources []string, until string) (*pipelineFile, er
 
 // value returns what the file says of a command's flag, "" if nothing.
 func (p *pipelineFile) value(command, key string) string {
-	for _, s := range append(slices.Clone(p.sections[command]), p.general...) {
+	for _, s := range p.of(command, false) {
 		if s.key == key {
 			return s.value
 		}
@@ -222,21 +212,13 @@ func (p *pipelineFile) state(command, out string) (string, error) {
 		}
 		return "begun", nil
 	}
-	if there, err := exists(filepath.Join(out, stage.MetaFile)); err != nil || there {
+	if there, err := vfs.Exists(vfs.OS, filepath.Join(out, stage.MetaFile)); err != nil || there {
 		return "finished", err
 	}
-	if there, err := exists(stage.Partial(out)); err != nil || there {
+	if there, err := vfs.Exists(vfs.OS, stage.Partial(out)); err != nil || there {
 		return "begun", err
 	}
 	return "missing", nil
-}
-
-func exists(name string) (bool, error) {
-	_, err := os.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // do carries out a command by its own command line, so that it is what it would be alone.

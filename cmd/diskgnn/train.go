@@ -121,6 +121,7 @@ func newTrainCommand(g *globals) *cli.Command {
 			blasFlag(&o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
 			stringFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
+			stringFlag("listen", "HOST:PORT", "serve the report and metrics of the run while it goes on, port 0 at any that is free; without a host, and at 127.0.0.1, to this machine alone", &o.Listen),
 			intervalFlag(&o.CheckpointEvery),
 			intFlag("keep", "checkpoints to keep", "", &o.Keep, 1),
 			boolFlag("plan", "compute three batches, write nothing, and say what the run would take", &plan),

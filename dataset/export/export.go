@@ -14,6 +14,10 @@
 // (uint32), features.npy, labels.npy (int32, -1 for none), targets.npy (uint8 of a column per class, of
 // multi-label datasets) and train.npy, valid.npy and test.npy (uint32).
 //
+// Both have the nodes' original ids where a dataset has some: node_ids.npy (int64), or name_offsets.npy
+// (int64, one more than nodes) and names.npy (uint8), where the name of node v is the bytes from
+// name_offsets[v] to name_offsets[v+1] of names. GraphBolt looks at neither.
+//
 // Features are float32 or float16 as in the dataset; NumPy has no bfloat16, which becomes float32.
 // Every byte that is read is checked. Labels of nodes that are in no split have no place in a tree
 // of GraphBolt's: imported again, these nodes have none.
@@ -73,6 +77,9 @@ const chunk = 1 << 20
 // It holds graph.OffsetsBytes of the dataset, the labels and splits, 9 bytes a node at most, and a few
 // chunks.
 func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep progress.Reporter) (Result, error) {
+	if err := d.CheckLabelled(); err != nil {
+		return Result{}, err
+	}
 	began := time.Now()
 	if !slices.Contains(Formats(), o.Format) {
 		return Result{}, fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))
@@ -110,6 +117,9 @@ func (e *exporting) run(write func() error, out string) error {
 		return err
 	}
 	if err := write(); err != nil {
+		return err
+	}
+	if err := e.ids(); err != nil {
 		return err
 	}
 	if err := e.fs.SyncDir(e.dir); err != nil {
@@ -174,6 +184,27 @@ func (e *exporting) arrays() error {
 			return err
 		}
 		if err := e.array(name+".npy", "<u4", []int64{int64(len(nodes))}, func(w *file) error { return w.append(binio.Bytes(nodes)) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ids writes the original ids.
+func (e *exporting) ids() error {
+	type array struct {
+		name, descr string
+		n           int64
+	}
+	arrays := map[string][]array{
+		dataset.IDNumbers: {{dataset.NodeIDsFile, "<i8", e.f.Nodes}},
+		dataset.IDNames:   {{dataset.NameOffsetsFile, "<i8", e.f.Nodes + 1}, {dataset.NamesFile, "|u1", e.f.NameBytes}},
+	}[e.f.OriginalIDs]
+	for _, a := range arrays {
+		err := e.array(strings.TrimSuffix(a.name, ".bin")+".npy", a.descr, []int64{a.n}, func(w *file) error {
+			return e.d.ScanIDs(e.ctx, a.name, w.append)
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/graphbolt"
 	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -300,6 +301,26 @@ with open(sys.argv[2], "w") as f:
 		}
 		if got.String() != want {
 			t.Errorf("%s: GraphBolt loads something else:\n%.1000s, want\n%.1000s", name, want, got.String())
+		}
+	}
+}
+
+// TestOriginalIDs exports the ids that nodes had.
+func TestOriginalIDs(t *testing.T) {
+	numbers, names := datasettest.Tiny(t), datasettest.Tiny(t)
+	numbers.NodeIDs = []int64{7, 1, 0, 6, 2, 5, 3, 4}
+	names.Names = []string{"a", "bb", "ü", "d", "e", "f", "g", "h"}
+	for _, format := range export.Formats() {
+		out, _ := run(t, datasettest.Create(t, t.TempDir(), numbers).Dir(), format)
+		if want := importertest.NPY("8", numbers.NodeIDs); !bytes.HasSuffix(read(t, out, "node_ids.npy"), want[len(want)-64:]) {
+			t.Errorf("%s: node_ids.npy", format)
+		}
+		out, _ = run(t, datasettest.Create(t, t.TempDir(), names).Dir(), format)
+		if got := read(t, out, "names.npy"); !bytes.HasSuffix(got, []byte("\nabbüdefgh")) {
+			t.Errorf("%s: names.npy %q", format, got)
+		}
+		if got := read(t, out, "name_offsets.npy"); !bytes.HasSuffix(got, binio.Bytes([]int64{0, 1, 3, 5, 6, 7, 8, 9, 10})) {
+			t.Errorf("%s: name_offsets.npy %q", format, got)
 		}
 	}
 }

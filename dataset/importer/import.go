@@ -42,6 +42,7 @@ type importParams struct {
 	SplitSeed    uint64     `json:"split_seed,omitempty"`
 	Stratify     bool       `json:"stratify,omitempty"`
 	Relabel      string     `json:"relabel,omitempty"`
+	For          string     `json:"for,omitempty"`
 	// Reading has the options that decided what the source yields; see Shape.
 	Reading map[string]string `json:"reading,omitempty"`
 }
@@ -98,7 +99,10 @@ func (im *importing) open() (err error) {
 	if err != nil {
 		return err
 	}
-	im.src, im.shape = src, src.Shape()
+	im.src = src
+	if im.shape = src.Shape(); !im.o.Labelled() {
+		im.shape.Multi, im.shape.Classes, im.shape.unlabelled = false, 0, true
+	}
 	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
 		im.o.Dedupe = true
 		if im.o.SelfLoops == LoopsKeep {
@@ -142,7 +146,7 @@ func (im *importing) params(content string) importParams {
 		Source: "import", Importer: importerVersion, Format: im.format.Name, Content: content,
 		DType: o.DType, Binarize: o.Binarize, RowNormalize: o.RowNormalize, Symmetrize: o.Symmetrize,
 		Compression: dataset.CompressionName(o.Compress), AddReverse: im.reverse, Dedupe: o.Dedupe && !o.Symmetrize,
-		Reading: im.shape.Reading,
+		For: o.For, Reading: im.shape.Reading,
 	}
 	if as := map[bool]string{false: LoopsKeep, true: LoopsDrop}; o.SelfLoops != as[o.Symmetrize] {
 		p.SelfLoops = o.SelfLoops
@@ -263,8 +267,10 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 		if err := settle(ctx); err != nil {
 			return err
 		}
-		if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
-			return err
+		if im.o.Labelled() {
+			if err := timed(im.labels, &im.Res.LabelSeconds)(ctx); err != nil {
+				return err
+			}
 		}
 		close(settled)
 		return nil
@@ -390,10 +396,18 @@ func (im *importing) storedEdges() dataset.Need {
 	return n
 }
 
+// labelKind says which labels the dataset has.
+func (im *importing) labelKind() string {
+	if !im.o.Labelled() {
+		return dataset.NoLabels
+	}
+	return dataset.LabelKind(im.shape.Multi)
+}
+
 // facts returns what is known of the dataset before it is begun.
 func (im *importing) facts() dataset.Facts {
 	s := &im.shape
-	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: dataset.LabelKind(s.Multi), Classes: s.Classes}
+	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: im.labelKind(), Classes: s.Classes}
 	if im.o.relabels() {
 		f.OriginalIDs = dataset.IDNumbers
 	}

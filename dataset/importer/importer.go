@@ -61,10 +61,17 @@ type Reading struct {
 	SplitFiles                    []string // to train on, to validate and to test with
 	Nodes                         int64    // where no file says how many
 	Seed                          uint64   // of features and labels that are drawn
+	// For is what the dataset is for: "", to train on, or ForPredict, in whose place labels and
+	// splits are left out: a source may lack them then, and its Labels is not called. All formats
+	// take it.
+	For string
 	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
 	// ReverseNo, or what the format's own library does, ReverseAuto. All formats take it.
 	Reverse string
 }
+
+// Labelled tells whether the dataset has labels and splits.
+func (r *Reading) Labelled() bool { return r.For == "" }
 
 // AddsReverse tells whether reverses are added, given what the format's own library does.
 func (r *Reading) AddsReverse(auto bool) bool {
@@ -116,7 +123,8 @@ type Shape struct {
 	// Held are the bytes that the source holds beside what is streamed.
 	Held int64
 	// Notes are what a user should know of how the source is read.
-	Notes []string
+	Notes      []string
+	unlabelled bool // the dataset gets no labels
 	// Reading has what a user chose of the source, by the options' names, if it decides the
 	// content: it becomes part of the dataset's content parameters.
 	Reading map[string]string

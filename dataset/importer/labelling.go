@@ -24,7 +24,10 @@ type Labelling struct {
 // labelMemory returns what gathering them takes.
 func (s *Shape) labelMemory() int64 {
 	const classAndPart = 4 + 1
-	if !s.Multi {
+	switch {
+	case s.unlabelled:
+		return 0
+	case !s.Multi:
 		return classAndPart * s.Nodes
 	}
 	return (classAndPart+int64(graph.TargetBytes(s.Classes)))*s.Nodes + 4*int64(max(Chunk, s.Classes))

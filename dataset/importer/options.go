@@ -40,6 +40,9 @@ type Options struct {
 	dataset.Resources
 }
 
+// ForPredict is what Reading.For may be: the dataset is one to predict on.
+const ForPredict = "predict"
+
 // What Reading.Reverse and Options.SelfLoops may be.
 const (
 	ReverseAuto = "auto"
@@ -70,6 +73,12 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Edges == "" && (len(o.Sources) == 0 || o.Sources[0] == ""):
 		return fault.New(fault.ErrUsage, "import: nothing to import was named")
+	case o.For != "" && o.For != ForPredict:
+		return fault.New(fault.ErrUsage, "--for %s: there is %s; without --for a dataset is one to train on", o.For, ForPredict)
+	case o.For != "" && o.Split != nil:
+		return fault.New(fault.ErrUsage, "--split %s: with --for %s no split is stored", o.Split.Parts, o.For)
+	case o.For != "" && (o.LabelFile != "" || len(o.SplitFiles) > 0):
+		return fault.New(fault.ErrUsage, "--labels and --split-files: with --for %s neither is stored", o.For)
 	case o.DType != "" && !dataset.FeatureType(o.DType):
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !slices.Contains([]string{ReverseAuto, ReverseYes, ReverseNo}, o.Reverse):

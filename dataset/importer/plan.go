@@ -32,6 +32,7 @@ type Plan struct {
 	Valid       int64      `json:"valid"`
 	Test        int64      `json:"test"`
 	Unlabelled  int64      `json:"unlabelled"`
+	OriginalIDs string     `json:"original_ids,omitempty"` // see dataset.Facts
 	// MemoryBytes is the least --memory with which the import runs, ScratchBytes what sorting
 	// takes of disk meanwhile, DiskBytes the finished dataset, before compression, NeededBytes
 	// the most of both that is there at a time.
@@ -114,7 +115,7 @@ func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options,
 func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Problems) error {
 	s, o := &im.shape, &im.o
 	p.Nodes, p.Dim, p.SourceDType, p.DType = s.Nodes, s.Dim, s.DType, o.DType
-	p.LabelKind, p.Notes = dataset.LabelKind(s.Multi), s.Notes
+	p.LabelKind, p.Notes = im.labelKind(), s.Notes
 	seen := func(err error) error {
 		switch {
 		case err == nil:
@@ -137,6 +138,9 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 	}
 	p.MemoryBytes = budget.Reserve + im.leastMemory()
 	if free == nil {
+		if !o.Labelled() {
+			p.Unlabelled = s.Nodes
+		}
 		for _, look := range []func(context.Context, *Plan) error{im.lookAtLabels, im.lookAtEdges, im.lookAtFeatures} {
 			if err := seen(look(ctx, p)); err != nil {
 				return err
@@ -146,6 +150,7 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 	edges := im.storedEdges()
 	p.Edges = edges.Most
 	f := im.facts()
+	p.OriginalIDs = f.OriginalIDs
 	f.Train, f.Valid, f.Test = p.Train, p.Valid, p.Test
 	if p.Estimated {
 		edges.Least = 0 // it may be less
@@ -170,6 +175,9 @@ func (im *importing) sourceBytes(found *Problems) (n int64, err error) {
 }
 
 func (im *importing) lookAtLabels(ctx context.Context, p *Plan) error {
+	if !im.o.Labelled() {
+		return nil
+	}
 	l, err := im.readLabels(ctx)
 	if err != nil {
 		return err

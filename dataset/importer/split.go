@@ -104,6 +104,8 @@ func (s *Split) draw(l *Labelling) error {
 func (im *importing) settleSplit() error {
 	s := &im.shape
 	switch {
+	case !im.o.Labelled():
+		return nil
 	case !s.NoSplit && im.o.Split != nil:
 		return fault.New(fault.ErrUsage, "--split %s: %s has splits of its own", im.o.Split.Parts, im.name())
 	case !s.NoSplit:

@@ -53,17 +53,29 @@ class Rows:
 
 
 class Dataset(Directory):
-    """indptr, indices: in-neighbours in compressed columns. labels: -1 is none."""
+    """indptr, indices: in-neighbours in compressed columns. labels: -1 is none. ids: by node the number that it had
+    in the source, or its name; None where these are the nodes'."""
 
     def __init__(self, path):
-        super().__init__(path, "diskgnn.dataset", (1,))
+        super().__init__(path, "diskgnn.dataset", (1, 3))
         f = self.facts
         self.indptr, self.indices = self.file("indptr.bin", "<i8"), self.file("indices.bin", "<u4")
         self.features = Rows(self.file("features.bin", TYPES[f["dtype"]], (f["nodes"], f["dim"])), f["dtype"] == "bfloat16")
+        if f["label_kind"] == "none":  # of a dataset to predict on
+            return
         self.labels = self.file("labels.bin", "<i4")
         if f["label_kind"] == "multi-hot":  # by node: classes(d.targets[nodes], d.facts["classes"])
             self.targets = self.file("targets.bin", "u1", (f["nodes"], -1))
         self.train, self.valid, self.test = (self.file(name + ".bin", "<u4") for name in ("train", "valid", "test"))
+
+    @property
+    def ids(self):
+        kind = self.facts.get("original_ids")
+        if kind == "number":
+            return self.file("node_ids.bin", "<i8")
+        if kind == "name":
+            ends, names = self.file("name_offsets.bin", "<i8"), self.file("names.bin", "u1").tobytes()
+            return [names[a:b].decode() for a, b in zip(ends[:-1], ends[1:])]
 
     def edge_index(self):
         """(2, edges): sources and destinations, as PyTorch Geometric has them."""

@@ -104,6 +104,9 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err != nil {
 		return nil, err
 	}
+	if err := d.CheckLabelled(); err != nil {
+		return nil, err
+	}
 	defer budget.LimitHeap(o.Memory, 0)()
 	defer debug.FreeOSMemory() // what the dry pass used is not what the source holds
 	s := &Source{options: o, data: d}

@@ -35,6 +35,9 @@ func Find(fsys vfs.FS, data, samples string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.CheckLabelled(); err != nil {
+		return nil, err
+	}
 	r, err := mbfile.Open(fsys, samples)
 	if err != nil {
 		return nil, err

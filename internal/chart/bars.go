@@ -117,12 +117,22 @@ type Curve struct {
 	X, Y  []float64
 }
 
-// Curves draws lines over an axis from zero on, which has its name below. The other axis
-// begins at zero too if asked. The label is for those who cannot see the chart.
-func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64) string) template.HTML {
+// Mark is a point of its own. What it tells shows when it is pointed at.
+type Mark struct {
+	Class        string
+	X, Y, Radius float64
+	Tell         string
+}
+
+// Curves draws lines over an axis from zero on, which has its name below, and marks above them. The
+// other axis begins at zero too if asked. The label is for those who cannot see the chart.
+func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64) string, marks ...Mark) template.HTML {
 	var xs, ys [][]float64
 	for _, l := range list {
 		xs, ys = append(xs, l.X), append(ys, l.Y)
+	}
+	for _, m := range marks {
+		xs, ys = append(xs, []float64{m.X}), append(ys, []float64{m.Y})
 	}
 	across := NewScale(true, 6, xs...)
 	c := &Plot{top: marginTop, height: 200, first: across.lo, last: across.hi, y: NewScale(fromZero, 5, ys...)}
@@ -130,12 +140,22 @@ func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64)
 	bottom := c.top + c.height
 	for _, v := range across.ticks {
 		c.line("tick", c.px(v), bottom, c.px(v), bottom+4)
-		c.text("middle", c.px(v), bottom+17, x(v))
+		if anchor := c.px(v); anchor > chartWidth-marginR-1 { // where half of the label has no room
+			c.text("end", chartWidth, bottom+17, x(v))
+		} else {
+			c.text("middle", anchor, bottom+17, x(v))
+		}
 	}
 	c.line("axis", marginL, bottom, chartWidth-marginR, bottom)
 	c.text("middle", marginL+plotWidth/2, bottom+32, below)
 	for _, l := range list {
 		c.Curve(l.X, Series{Class: l.Class, Values: l.Y})
+	}
+	for _, m := range marks {
+		if Finite(m.X) && Finite(m.Y) {
+			fmt.Fprintf(&c.b, `<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`+"\n",
+				m.Class, num(c.px(m.X)), num(c.py(m.Y)), num(m.Radius), html.EscapeString(m.Tell))
+		}
 	}
 	return c.SVG()
 }

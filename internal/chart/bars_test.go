@@ -50,7 +50,7 @@ func TestCurves(t *testing.T) {
 	for _, want := range []string{
 		`<polyline class="line c1" points="62,208 254,108 446,8 "/>`,
 		`<circle class="c2 dashed" cx="62" cy="8" r="2.5"/>`, `<circle class="c2 dashed" cx="215.6" cy="108" r="2.5"/>`,
-		`>100!</text>`, `<text class="middle" x="446" y="225">10</text>`, ">seconds</text>",
+		`>100!</text>`, `<text class="end" x="460" y="225">10</text>`, ">seconds</text>",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("without %s:\n%s", want, got)

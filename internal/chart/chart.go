@@ -156,7 +156,7 @@ func (c *Plot) epochs() {
 // Curve draws a line through the points that have a value; where one has none, the
 // line is broken, and a point between two breaks is a dot. What lies below the scale is cut off.
 func (c *Plot) Curve(epochs []float64, s Series) {
-	at, values := cutOff(epochs, s.Values, c.y.lo)
+	at, values := CutOff(epochs, s.Values, c.y.lo)
 	for i := 0; i < len(at); i++ {
 		from := i
 		for i < len(at) && Finite(values[i]) {
@@ -175,9 +175,9 @@ func (c *Plot) Curve(epochs []float64, s Series) {
 	}
 }
 
-// cutOff returns the points of a line, broken where it is below lo: its points there are gone,
+// CutOff returns the points of a line, broken where it is below lo: its points there are gone,
 // and new ones lie where it comes up to lo or goes below.
-func cutOff(at, values []float64, lo float64) (cutAt, cut []float64) {
+func CutOff(at, values []float64, lo float64) (cutAt, cut []float64) {
 	below := func(i int) bool { return Finite(values[i]) && values[i] < lo }
 	for i := range values {
 		if i > 0 && Finite(values[i]) && Finite(values[i-1]) && below(i) != below(i-1) {

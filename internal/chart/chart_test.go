@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
@@ -43,9 +44,21 @@ func TestCutOff(t *testing.T) {
 		{[]float64{0, 1}, []float64{4, 5}, []float64{0, 1}, []float64{4, 5}},
 		{nil, nil, nil, nil},
 	} {
-		at, values := cutOff(c.at, c.values, 4)
+		at, values := CutOff(c.at, c.values, 4)
 		if fmt.Sprint(at, values) != fmt.Sprint(c.wantAt, c.want) {
 			t.Errorf("%v %v: %v %v, want %v %v", c.at, c.values, at, values, c.wantAt, c.want)
 		}
+	}
+}
+
+// TestNumbers: what cannot be drawn is null in JSON, which has no numbers for it.
+func TestNumbers(t *testing.T) {
+	d := Data{Name: "a", Values: Numbers{1, math.NaN(), 0.5, math.Inf(1), -1e200}}
+	d.Add("b", 2)
+	if b, err := json.Marshal(d); err != nil || string(b) != `{"name":"a","names":["b"],"values":[1,null,0.5,null,null,2]}` {
+		t.Errorf("%s, %v", b, err)
+	}
+	if b, err := json.Marshal(Numbers{}); err != nil || string(b) != "[]" {
+		t.Errorf("%s, %v", b, err)
 	}
 }

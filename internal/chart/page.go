@@ -5,6 +5,7 @@ package chart
 
 import (
 	_ "embed"
+	"encoding/json"
 	"html/template"
 )
 
@@ -30,13 +31,53 @@ func Palette() template.CSS { return template.CSS(palette) } // ours
 // left over.
 func Things() template.CSS { return template.CSS(things) } // ours
 
-// Figure is one chart or several below each other.
+// Figure is one chart or several below each other, and what they show, as data.
 type Figure struct {
-	ID     string // of the element; "": it has none
-	Title  string
-	Legend []Key
-	Charts []template.HTML
-	Note   string
+	ID     string `json:"id"` // its element's id is "figure-" and this
+	Title  string `json:"title"`
+	X      string `json:"x,omitempty"` // what the series' X, or Names, are
+	Unit   string `json:"unit"`        // of the values
+	Series []Data `json:"series"`
+	Note   string `json:"note,omitempty"`
+
+	Legend []Key           `json:"-"`
+	Charts []template.HTML `json:"-"`
+}
+
+// Data is what a line shows, or bars: values at X, or of things that have names.
+type Data struct {
+	Name   string    `json:"name"`
+	X      []float64 `json:"x,omitempty"`
+	Names  []string  `json:"names,omitempty"`
+	Values Numbers   `json:"values"`
+}
+
+// Add adds a named value.
+func (d *Data) Add(name string, value float64) {
+	d.Names, d.Values = append(d.Names, name), append(d.Values, value)
+}
+
+// Numbers are values of which some may be unknown: those that are not Finite are null in JSON.
+type Numbers []float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Numbers) MarshalJSON() ([]byte, error) {
+	b := []byte{'['}
+	for i, v := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if !Finite(v) {
+			b = append(b, "null"...)
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, text...)
+	}
+	return append(b, ']'), nil
 }
 
 // Key is an entry of a legend: what a class of the style sheet stands for.

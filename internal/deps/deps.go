@@ -59,6 +59,7 @@ var Layers = []Tree{
 	{"pack", 2},
 	{"featurestore", 2},
 	{"pipeline", 2},
+	{"inspection", 2},
 	{"train/collective", 2},
 	{"train/cpu", 2},
 	{"train/gpu", 2},

@@ -57,6 +57,9 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progr
 	if c.data, err = dataset.Open(fsys, o.Dataset); err != nil {
 		return r, err
 	}
+	if err := c.data.CheckLabelled(); err != nil {
+		return r, err
+	}
 	if o.Samples != "" {
 		if c.samples, err = mbfile.Open(fsys, o.Samples); err != nil {
 			return r, err

@@ -138,6 +138,11 @@ func (j *job) open(ctx context.Context) (err error) {
 // have been preprocessed like the one that it was.
 func (j *job) checkGraph(f *dataset.Facts) error {
 	o := &j.options
+	if j.scores {
+		if err := j.data.CheckLabelled(); err != nil {
+			return err
+		}
+	}
 	check := j.run.CheckWidth(o.Dataset, f.Dim)
 	if j.scores {
 		check = j.run.CheckShape(o.Dataset, f.Dim, f.Classes, f.MultiLabel())

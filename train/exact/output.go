@@ -2,6 +2,7 @@ package exact
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,13 +20,16 @@ import (
 
 // Suffixes of the files that a prediction is written as.
 const (
-	suffixNPY     = ".npy"     // a NumPy array; the ids of its rows are in NAME.nodes.npy beside, but for all nodes
+	suffixNPY     = ".npy"     // a NumPy array; the ids of its rows are in NAME.nodes.npy beside, or names in NAME.nodes.txt, but for all nodes that are called by their numbers
 	suffixCSV     = ".csv"     // a header and a line a node, which begins with its id
 	suffixParquet = ".parquet" // a column of ids, and one a value
 )
 
-// nodesSuffix takes the place of .npy in the name of the file of ids.
-const nodesSuffix = ".nodes.npy"
+// What takes the place of .npy in the name of the file of ids: of an array, or a name a line.
+const (
+	nodesSuffix = ".nodes.npy"
+	namesSuffix = ".nodes.txt"
+)
 
 // checkSuffix refuses a file that says by its name no form to write.
 func checkSuffix(name string) error {
@@ -113,19 +117,62 @@ func newArray(fsys vfs.FS, name string, v values, t *targets) (_ *array, err err
 	if a.newFile, err = createNPY(fsys, name, descr, shape); err != nil {
 		return nil, err
 	}
-	if t.ids != nil {
-		if a.ids, err = createNPY(fsys, idsFile(name), "<u4", []int64{n}); err != nil {
-			return nil, errors.Join(err, a.newFile.abandon())
-		}
-		if _, err := a.ids.buf.Write(binio.Bytes(t.ids)); err != nil {
-			return nil, errors.Join(err, a.abandon())
-		}
+	ids := t.idsFile(name)
+	switch {
+	case ids == "":
+		return a, nil
+	case t.named:
+		a.ids, err = createFile(fsys, ids)
+	default:
+		a.ids, err = createNPY(fsys, ids, map[bool]string{false: "<u4", true: "<i8"}[t.own != nil], []int64{n})
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.newFile.abandon())
+	}
+	if err := t.writeIDs(a.ids); err != nil {
+		return nil, errors.Join(err, a.abandon())
 	}
 	return a, nil
 }
 
-// idsFile returns the name of the file of ids beside an array's.
-func idsFile(name string) string { return strings.TrimSuffix(name, suffixNPY) + nodesSuffix }
+// idsFile returns the name of the file of ids beside an array's, or "" if there is none.
+func (t *targets) idsFile(name string) string {
+	name = strings.TrimSuffix(name, suffixNPY)
+	switch {
+	case t.named:
+		return name + namesSuffix
+	case t.own != nil || t.ids != nil:
+		return name + nodesSuffix
+	}
+	return ""
+}
+
+// writeIDs writes the ids of all targets, as they lie in the file of ids.
+func (t *targets) writeIDs(f *newFile) error {
+	if t.own == nil {
+		_, err := f.buf.Write(binio.Bytes(t.ids))
+		return err
+	}
+	var line []byte
+	for i := range t.len() {
+		var err error
+		if t.named {
+			line, err = t.appendID(line[:0], i)
+			line = append(line, '\n')
+		} else {
+			var id int64
+			id, err = t.number(i)
+			line = binary.LittleEndian.AppendUint64(line[:0], uint64(id))
+		}
+		if err == nil {
+			_, err = f.buf.Write(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (a *array) add(ctx context.Context, _ int, rows []float32) error {
 	switch {
@@ -183,7 +230,10 @@ func (c *csv) add(ctx context.Context, first int, rows []float32) error {
 			return context.Cause(ctx)
 		}
 		row := rows[i*c.v.width:][:c.v.width]
-		c.line = strconv.AppendUint(c.line[:0], uint64(c.t.at(first+i)), 10)
+		var err error
+		if c.line, err = c.t.appendID(c.line[:0], first+i); err != nil {
+			return err
+		}
 		switch {
 		case c.v.kind != Classes:
 			for _, x := range row {
@@ -230,7 +280,11 @@ func newParquet(fsys vfs.FS, name string, v values, t *targets) (*tableFile, err
 		return nil, err
 	}
 	// A struct keeps the order of its fields, a group would sort them by name.
-	fields := []reflect.StructField{{Name: "Node", Type: reflect.TypeFor[int64](), Tag: `parquet:"node"`}}
+	id := reflect.TypeFor[int64]()
+	if t.named {
+		id = reflect.TypeFor[string]()
+	}
+	fields := []reflect.StructField{{Name: "Node", Type: id, Tag: `parquet:"node"`}}
 	of := reflect.TypeFor[float32]()
 	if v.kind == Classes {
 		of = reflect.TypeFor[int32]()
@@ -248,7 +302,11 @@ func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
 			return context.Cause(ctx)
 		}
 		row := rows[i*p.v.width:][:p.v.width]
-		p.row[0] = parquet.Int64Value(int64(p.t.at(first+i))).Level(0, 0, 0)
+		id, n, err := p.id(first + i)
+		if err != nil {
+			return err
+		}
+		p.row[0] = id.Level(0, 0, 0)
 		for k := range p.v.columns {
 			var x parquet.Value
 			switch {
@@ -264,7 +322,7 @@ func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
 		if _, err := p.w.WriteRows([]parquet.Row{p.row}); err != nil {
 			return err
 		}
-		if p.held += 8 + 4*p.v.columns; p.held >= parquetGroup {
+		if p.held += n + 4*p.v.columns; p.held >= parquetGroup {
 			p.held = 0
 			if err := p.w.Flush(); err != nil {
 				return err
@@ -272,6 +330,17 @@ func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
 		}
 	}
 	return nil
+}
+
+// id returns the id of a target, and how many bytes it takes.
+func (p *tableFile) id(i int) (parquet.Value, int, error) {
+	if !p.t.named {
+		id, err := p.t.number(i)
+		return parquet.Int64Value(id), 8, err
+	}
+	err := p.t.own.To(int64(p.t.at(i)))
+	name := p.t.own.Append(nil) // the writer keeps it for a while
+	return parquet.ByteArrayValue(name), 16 + len(name), err
 }
 
 func (p *tableFile) finish() error {

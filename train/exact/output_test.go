@@ -12,7 +12,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack/all"
@@ -203,5 +205,90 @@ func TestSinksAreWhole(t *testing.T) {
 			t.Errorf("%s, cancelled: %v", suffix, err)
 		}
 		check(t, s.abandon())
+	}
+}
+
+// TestOriginalIDs writes predictions by the ids that nodes had before, in every form, and reads them
+// back as a list of nodes.
+func TestOriginalIDs(t *testing.T) {
+	numbers, names := datasettest.Tiny(t), datasettest.Tiny(t)
+	numbers.NodeIDs = []int64{7, 1, 0, 6, 2, 5, 3, 4}
+	names.Names = []string{"a,b", "node", "\"q\"", "#1", "ü v", "x", " y", "7"}
+	for kind, c := range map[string]struct {
+		raw    dataset.Raw
+		beside string // what follows .nodes
+		ids    string
+		csv    string
+		list   string
+	}{
+		"number": {numbers, ".npy", "<i8", "node,class\n1,1\n6,0\n5,1\n", "1\n6\n5\n"},
+		"name":   {names, ".txt", "\"node\"\n\"#1\"\nx\n", "node,class\n\"node\",1\n\"#1\",0\nx,1\n", " x , 1\n\"#1\"\n# no\n\"node\",0\nx\n"},
+	} {
+		dir := t.TempDir()
+		d := datasettest.Create(t, t.TempDir(), c.raw)
+		for _, suffix := range []string{".npy", ".csv", ".parquet"} {
+			own, err := d.IDs()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer own.Close()
+			s, err := newSink(disk, filepath.Join(dir, "out"+suffix), values{kind: Classes, columns: 1, width: 2}, &targets{nodes: 8, ids: []uint32{1, 3, 5}, own: own, named: kind == "name"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if suffix == ".npy" { // its ids are all written at the beginning
+				err = s.add(t.Context(), 0, []float32{0, 1, 1, 0, 0, 1})
+			} else {
+				err = errors.Join(s.add(t.Context(), 0, []float32{0, 1}), s.add(t.Context(), 1, []float32{1, 0, 0, 1}))
+			}
+			if err := errors.Join(err, s.finish()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, "out.csv")); string(b) != c.csv {
+			t.Errorf("%s: %q, %v", kind, b, err)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "out.nodes"+c.beside))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kind == "name" && string(b) != c.ids || kind == "number" && (!strings.Contains(string(b), c.ids) || string(b[len(b)-24:]) != string(binio.Bytes([]int64{1, 6, 5}))) {
+			t.Errorf("%s: ids %q", kind, b)
+		}
+		f, err := os.Open(filepath.Join(dir, "out.parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		st, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := parquet.OpenFile(f, st.Size())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := make([]parquet.Row, 3)
+		if n, err := p.RowGroups()[0].Rows().ReadRows(rows); n != 3 {
+			t.Fatal(n, err)
+		}
+		if got := rows[1][0].String(); got != map[string]string{"number": "6", "name": "#1"}[kind] {
+			t.Errorf("%s: parquet has %q", kind, got)
+		}
+		list := filepath.Join(dir, "list")
+		for _, content := range []string{c.list, c.csv} {
+			if err := os.WriteFile(list, []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if ids, err := findNodes(t.Context(), disk, list, d); err != nil || !slices.Equal(ids, []uint32{1, 3, 5}) {
+				t.Errorf("%s: %v, %v of %q", kind, ids, err, content)
+			}
+		}
+		if err := os.WriteFile(list, []byte("\n9\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := findNodes(t.Context(), disk, list, d); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), `list:2: "9" is no node`) {
+			t.Error(err)
+		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -32,7 +34,7 @@ type PredictOptions struct {
 	Options
 	Out    string // file to make, whose suffix says its form: .npy, .csv, .parquet
 	Output string // "" means logits
-	Nodes  string // all, a split, or a file of ids, one a line; "" means all
+	Nodes  string // all, a split, or a file of ids, original ones where nodes have some, one a line; "" means all
 	Force  bool   // replace a file that is there
 }
 
@@ -67,6 +69,9 @@ type Prediction struct {
 	DType   string `json:"dtype"`
 	Rows    int64  `json:"rows"`
 	Columns int    `json:"columns"`
+	// OriginalIDs says which ids the rows have, if nodes have ids of their own: see dataset.Facts.
+	OriginalIDs string `json:"original_ids,omitempty"`
+	IDs         string `json:"ids,omitempty"` // the file of ids beside an array
 
 	score.Outcome
 }
@@ -121,15 +126,25 @@ func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 // predict computes and writes what the options name.
 func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err error) {
 	t := targets{nodes: j.data.Facts().Nodes}
+	own := j.data.Facts().OriginalIDs
 	switch {
 	case o.Nodes == AllNodes:
 	case slices.Contains(splits, o.Nodes):
 		t.ids, err = j.data.Split(o.Nodes)
+	case own != "":
+		t.ids, err = findNodes(ctx, j.fs, o.Nodes, j.data)
 	default:
 		t.ids, err = readNodes(j.fs, o.Nodes, t.nodes)
 	}
 	if err != nil {
 		return Prediction{}, err
+	}
+	if own != "" {
+		if t.own, err = j.data.IDs(); err != nil {
+			return Prediction{}, err
+		}
+		defer func() { err = errors.Join(err, t.own.Close()) }()
+		t.named = own == dataset.IDNames
 	}
 	last := j.model.Layers() - 1
 	if o.Output == Embeddings {
@@ -141,10 +156,10 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 	if o.Output == Classes && !v.multi {
 		v.columns = 1
 	}
-	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+sinkBytes(o.Out, v.columns)); err != nil {
+	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+sinkBytes(o.Out, v.columns)+idsBytes(own)); err != nil {
 		return Prediction{}, err
 	}
-	p := Prediction{Out: o.Out, Output: o.Output, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns}
+	p := Prediction{Out: o.Out, Output: o.Output, OriginalIDs: own, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns}
 	out, err := newSink(j.fs, o.Out, v, &t)
 	if err != nil {
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
@@ -162,7 +177,18 @@ func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
 	p.Outcome = j.outcome()
+	if filepath.Ext(o.Out) == suffixNPY {
+		p.IDs = t.idsFile(o.Out)
+	}
 	return p, nil
+}
+
+// idsBytes is what reading original ids holds.
+func idsBytes(kind string) int64 {
+	if kind == "" {
+		return 0
+	}
+	return 2*dataset.Granule + dataset.MaxName
 }
 
 // writeClasses writes the classes that rows of logits speak for.

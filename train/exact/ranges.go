@@ -4,7 +4,10 @@ import (
 	"context"
 	"math"
 	"sort"
+	"strconv"
+	"strings"
 
+	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -15,6 +18,38 @@ import (
 type targets struct {
 	nodes int64    // of the graph
 	ids   []uint32 // nil: all of them
+	// own has the ids that people know the nodes by; nil: the nodes' numbers.
+	own   *dataset.IDs
+	named bool // they are names
+}
+
+// number returns the i-th target's id, of nodes that have no names. Targets are asked for in their
+// order, as by appendID.
+func (t *targets) number(i int) (int64, error) {
+	if t.own == nil {
+		return int64(t.at(i)), nil
+	}
+	err := t.own.To(int64(t.at(i)))
+	return t.own.Number(), err
+}
+
+// appendID appends the i-th target's id as a field of a line: in quotes where it would be read as
+// anything else.
+func (t *targets) appendID(b []byte, i int) ([]byte, error) {
+	if t.own == nil {
+		return strconv.AppendUint(b, uint64(t.at(i)), 10), nil
+	}
+	if err := t.own.To(int64(t.at(i))); err != nil {
+		return b, err
+	}
+	begin := len(b)
+	b = t.own.Append(b)
+	if name := string(b[begin:]); t.named && (strings.ContainsAny(name, ",\"") || name != strings.TrimSpace(name) || name[0] == '#' || name == "node") {
+		b = append(b[:begin], '"')
+		b = append(b, strings.ReplaceAll(name, `"`, `""`)...)
+		b = append(b, '"')
+	}
+	return b, nil
 }
 
 func (t *targets) len() int {

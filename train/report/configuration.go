@@ -9,12 +9,12 @@ import (
 
 // configuration lists what the weights follow from, but for what says nothing of this
 // run: options of other models, and what it does without.
-func (r *Run) configuration() table {
+func (r *Run) configuration() Table {
 	p := &r.Params.Recipe
-	var rows []row
+	var rows []Row
 	add := func(say bool, name, value string) {
 		if say {
-			rows = append(rows, row{name, value})
+			rows = append(rows, Row{name, value})
 		}
 	}
 	add(true, "model", p.Model)
@@ -44,7 +44,7 @@ func (r *Run) configuration() table {
 	add(p.Live(), "batches", sampling(p))
 	add(!p.ShuffleBatches, "order of batches", "as sampled")
 	add(p.ShuffleBatches, "order of batches", "shuffled")
-	return table{"Configuration", rows}
+	return Table{"Configuration", rows}
 }
 
 // sampling says how batches were drawn that were drawn while training.

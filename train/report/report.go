@@ -1,18 +1,17 @@
-// Package report shows a run on one page of HTML: what it learned, where its time
-// went, what it read, what it held. The page stands alone: its drawings are in it, it
+// Package report shows a run on one page of HTML: what held it up, what it learned, where its
+// time went, what it read, what it held. The page stands alone: its drawings are in it, it
 // runs no scripts and asks no network, so it can be mailed and printed.
 //
 //	run.json, metrics.jsonl ── Read ──► Run ── Write ──► report.html
+//	                                     └── Document ──► the same as data
 package report
 
 import (
 	_ "embed"
 	"html/template"
 	"io"
-	"time"
 
 	"diskgnn/internal/chart"
-	"diskgnn/internal/units"
 )
 
 //go:embed page.html
@@ -22,33 +21,13 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 // page is what the template shows.
 type page struct {
-	Style    template.CSS
-	Refresh  int
-	Title    string
-	State    string
-	Sentence string
-	When     string
-	Tiles    []row
-	Figures  []chart.Figure
-	Memory   []bar
-	Tables   []table
-	Columns  []string // of the table of epochs
-	Epochs   []epochRow
-	Omitted  int // earlier epochs that Epochs has not
-}
-
-type row struct{ Name, Value string }
-
-type table struct {
-	Title string
-	Rows  []row
-}
-
-// bar is a share of something, in percent.
-type bar struct {
-	Name, Value string
-	Percent     float64
-	Class       string
+	Style   template.CSS
+	Things  template.CSS
+	Refresh int
+	Document
+	Columns []string // of the table of epochs
+	Epochs  []epochRow
+	Omitted int // earlier epochs that Epochs has not
 }
 
 type epochRow struct {
@@ -63,27 +42,16 @@ const mostRows = 100
 // changes nothing, so that pages of one run may be written by several goroutines. It reads no
 // file and no clock.
 func Write(w io.Writer, r *Run) error {
-	p := page{
-		Style: chart.Style(), Refresh: r.Refresh,
-		Title: r.title(), State: string(r.State), Sentence: r.sentence(), When: r.when(),
-		Tiles: r.tiles(), Figures: r.figures(), Memory: r.memory(),
-		Tables: []table{r.configuration(), r.pack(), r.environment()},
+	p := page{Style: chart.Style(), Things: chart.Things(), Refresh: r.Refresh, Document: r.Document()}
+	p.Columns = []string{"epoch", "seconds", "loss", "train", "valid", "read", "useful"}
+	if r.Setup.GPUCacheRows > 0 {
+		p.Columns = append(p.Columns, "from the GPU")
 	}
-	p.Columns = []string{"epoch", "seconds", "loss", "train", "valid", "read", "useful", "from " + r.caches(), "rate"}
+	p.Columns = append(p.Columns, "from RAM", "rate")
 	p.Omitted = max(0, len(r.Epochs)-mostRows)
 	best := r.best()
 	for i := p.Omitted; i < len(r.Epochs); i++ {
 		p.Epochs = append(p.Epochs, epochRow{i == best, r.cells(&r.Epochs[i])})
 	}
 	return pageTemplate.Execute(w, p)
-}
-
-// when says when the run was, to the minute.
-func (r *Run) when() string {
-	const minute = "2 January 2006, 15:04 MST"
-	s := "Begun " + r.Begun.UTC().Format(minute)
-	if r.Ended != nil {
-		s += ", ended " + r.Ended.UTC().Format(minute) + ", after " + units.Seconds(r.Ended.Sub(r.Begun).Round(time.Second).Seconds())
-	}
-	return s + "."
 }

@@ -2,19 +2,24 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"flag"
 	"fmt"
+	"html"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"diskgnn/internal/chart"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
@@ -55,11 +60,21 @@ func contains(t *testing.T, what, page string, wants ...string) {
 	}
 }
 
+// TestGolden: the page, and what it says as data.
 func TestGolden(t *testing.T) {
-	const golden = "testdata/tiny.html"
 	r := tiny(t)
 	r.DriveRate = 400e6
-	got := render(t, r)
+	data, err := json.MarshalIndent(r.Document(), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameAs(t, "testdata/tiny.html", render(t, r))
+	sameAs(t, "testdata/tiny.json", string(data)+"\n")
+}
+
+// sameAs compares a text with what a file holds.
+func sameAs(t *testing.T, golden, got string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
 			t.Fatal(err)
@@ -70,7 +85,103 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-		t.Errorf("look at it and, if it is right, run with -update:\n%s", d)
+		t.Errorf("%s: look at it and, if it is right, run with -update:\n%s", golden, d)
+	}
+}
+
+// The page and the data have the same figures, findings and words: every one of the data has its
+// element on the page and the page none besides, and whatever a legend names is a series.
+func TestPageHasTheData(t *testing.T) {
+	r := tiny(t)
+	r.Epochs[1].RAMBytes, r.Epochs[1].GPUServedBytes, r.Setup.GPUCacheRows, r.Setup.GPUBytes = 4096, 1024, 40, 1<<20
+	page, d := strings.ReplaceAll(render(t, r), "\u00a0", " "), r.Document()
+	if len(d.Figures) != 9 || len(d.Verdict) == 0 || d.Command == "" {
+		t.Errorf("%d figures, %d findings, command %q", len(d.Figures), len(d.Verdict), d.Command)
+	}
+	ids := map[string]bool{}
+	for _, f := range d.Figures {
+		if ids[f.ID] || !strings.Contains(page, `<figure id="figure-`+f.ID+`"`) {
+			t.Errorf("the figure %q is there twice, or not on the page", f.ID)
+		}
+		ids[f.ID] = true
+		if f.Title == "" || f.Unit == "" || len(f.Series) == 0 || len(f.Charts) == 0 {
+			t.Errorf("the figure %s: %+v", f.ID, f)
+		}
+		for _, s := range f.Series {
+			if s.Name == "" || len(s.Values) == 0 || len(s.Values) != len(s.X)+len(s.Names) {
+				t.Errorf("the figure %s has the series %+v", f.ID, s)
+			}
+		}
+		if f.ID == "layout" || f.ID == "stages" { // whose legends are of parts
+			continue
+		}
+		for _, k := range f.Legend {
+			if !slices.ContainsFunc(f.Series, func(s chart.Data) bool { return s.Name == k.Name }) {
+				t.Errorf("the figure %s has no series %q", f.ID, k.Name)
+			}
+		}
+	}
+	if n := strings.Count(page, "<figure"); n != len(d.Figures) {
+		t.Errorf("%d figures on the page, %d in the data", n, len(d.Figures))
+	}
+	for _, f := range d.Verdict {
+		contains(t, "verdict", page, `<p id="verdict-`+f.ID+`">`+html.EscapeString(strings.ReplaceAll(f.Text, "\u00a0", " ")))
+	}
+	for _, tile := range d.Tiles {
+		contains(t, "tiles", page, "<b>"+strings.ReplaceAll(tile.Value, "\u00a0", " ")+"</b><span>"+tile.Name)
+	}
+}
+
+// A class of the page has a colour.
+func TestEveryThingHasItsColour(t *testing.T) {
+	style := string(chart.Style()) + string(chart.Things())
+	for _, page := range []string{render(t, tiny(t)), render(t, judged(3, links(0.9, 0.5)))} {
+		for _, m := range regexp.MustCompile(`<(?:rect|circle|polyline|i) class="([a-z0-9 ]+)"`).FindAllStringSubmatch(page, -1) {
+			for _, class := range strings.Fields(m[1]) {
+				if !strings.Contains(style, "."+class) {
+					t.Errorf("the class %q of %s has no style", class, m[0])
+				}
+			}
+		}
+	}
+}
+
+// The axis of scores shows the plateau: it leaves out the steep beginning, and only that.
+func TestPlateau(t *testing.T) {
+	none := math.NaN()
+	for what, c := range map[string]struct {
+		lists [][]float64
+		from  float64
+		cut   bool
+	}{
+		"a plateau":       {[][]float64{{0, 40, 80, 80, 84, 84}}, 79, true},
+		"two lines":       {[][]float64{{0, 40, 80, 80, 84, 84}, {10, 40, 76, 80, 84, 84}}, 74, true},
+		"a steady rise":   {[][]float64{{0, 10, 20, 30, 40, 50}}, 0, false},
+		"few epochs":      {[][]float64{{0, 80, 80, 84, 84}}, 0, false},
+		"flat":            {[][]float64{{80, 80, 80, 80, 80, 80}}, 80, false},
+		"it falls":        {[][]float64{{80, 80, 80, 40, 20, 0}}, 0, false},
+		"none is known":   {[][]float64{{none, none, none, none, none, none}}, math.Inf(1), false},
+		"some are known":  {[][]float64{{0, none, 80, none, 84, 84}}, 79, true},
+		"the least stays": {[][]float64{{78, 79, 100, 90, 90, 90}}, 78, false},
+	} {
+		if from, cut := plateau(c.lists...); from != c.from || cut != c.cut {
+			t.Errorf("%s: %g, %t, want %g, %t", what, from, cut, c.from, c.cut)
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for want, words := range map[string][]string{
+		"":                               nil,
+		"diskgnn train --pack p -q":      {"/opt/bin/diskgnn", "train", "--pack", "p", "-q"},
+		"diskgnn train --pack 'a b' --x": {"diskgnn", "train", "--pack", "a b", "--x"},
+		"diskgnn train --pack='a b'":     {"diskgnn", "train", "--pack=a b"},
+		"diskgnn train -- -p":            {"diskgnn", "train", "--", "-p"},
+	} {
+		r := tiny(t)
+		if r.Command = words; r.command() != want {
+			t.Errorf("%q: %s", words, r.command())
+		}
 	}
 }
 
@@ -137,45 +248,45 @@ func TestEveryKindOfRun(t *testing.T) {
 		charts int
 		wants  []string
 	}{
-		"one epoch":   {func(r *Run) { r.Epochs = r.Epochs[:1] }, 6, []string{"Finished 1 epoch."}},
-		"many epochs": {func(r *Run) { r.Epochs = epochs(1000) }, 6, []string{"Each bar is the mean of 17 epochs", "epochs 0 to 16", "The last 100; metrics.jsonl has all"}},
-		"no epochs":   {func(r *Run) { r.Epochs, r.State, r.Result = nil, rundir.StateRunning, nil }, 0, []string{"Running: 0 of 2 epochs so far.", "No epoch has ended yet."}},
+		"one epoch":   {func(r *Run) { r.Epochs = r.Epochs[:1] }, 10, []string{"Finished 1 epoch."}},
+		"many epochs": {func(r *Run) { r.Epochs = epochs(1000) }, 10, []string{"Each bar is the mean of 17 epochs", "epochs 0 to 16", "The last 100; metrics.jsonl has all"}},
+		"no epochs":   {func(r *Run) { r.Epochs, r.State, r.Result = nil, rundir.StateRunning, nil }, 3, []string{"Running: 0 of 2 epochs so far.", "No epoch has ended yet."}},
 		"nothing":     {func(r *Run) { *r = Run{} }, 0, nil},
-		"running":     {func(r *Run) { r.State, r.Result, r.Ended = rundir.StateRunning, nil, nil }, 6, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
-		"killed":      {func(r *Run) { r.State = Killed }, 6, []string{"Ended without a word after 2 of 2 epochs."}},
-		"interrupted": {func(r *Run) { r.State, r.Error = "interrupted", "interrupted after" }, 6, []string{"Interrupted after 2 of 2 epochs. Test"}},
-		"failed":      {func(r *Run) { r.State, r.Error = "failed", "the loss is NaN" }, 6, []string{"Failed after 2 of 2 epochs: the loss is NaN."}},
-		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = score.Undefined, score.Undefined }, 6, []string{"<td>–</td>"}},
+		"running":     {func(r *Run) { r.State, r.Result, r.Ended = rundir.StateRunning, nil, nil }, 10, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
+		"killed":      {func(r *Run) { r.State = Killed }, 10, []string{"Ended without a word after 2 of 2 epochs."}},
+		"interrupted": {func(r *Run) { r.State, r.Error = "interrupted", "interrupted after" }, 10, []string{"Interrupted after 2 of 2 epochs. Test"}},
+		"failed":      {func(r *Run) { r.State, r.Error = "failed", "the loss is NaN" }, 10, []string{"Failed after 2 of 2 epochs: the loss is NaN."}},
+		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = score.Undefined, score.Undefined }, 10, []string{"<td>–</td>"}},
 		"a hole": {func(r *Run) {
 			r.Epochs = epochs(5)
 			r.Epochs[2].Loss, r.Epochs[3].Loss = score.Undefined, score.Score(math.NaN())
-		}, 6,
-			[]string{`<circle class="c1"`}}, // the last epoch stands alone
+		}, 10,
+			[]string{`<circle class="train"`}}, // the last epoch stands alone
 		"no validation": {func(r *Run) {
 			r.Result.TestAccuracy = score.Undefined
 			for i := range r.Epochs {
 				r.Epochs[i].ValidAccuracy = score.Undefined
 			}
-		}, 6, []string{"The loss came to 1; nothing was validated."}},
+		}, 10, []string{"The loss came to 1; nothing was validated."}},
 		"engine none": {func(r *Run) {
 			r.Setup.Engine = "none"
 			for i := range r.Epochs {
 				e := &r.Epochs[i]
 				e.Loss, e.TrainAccuracy, e.ValidAccuracy = score.Undefined, score.Undefined, score.Undefined
 			}
-		}, 4, []string{"nothing was computed"}},
-		"no links":    {func(r *Run) { r.Epochs[0].Links, r.Epochs[1].Links = nil, nil }, 4, nil},
-		"other links": {func(r *Run) { r.Epochs[1].Links = r.Epochs[1].Links[1:] }, 5, nil},
-		"area":        {func(r *Run) { r.Params.Metric = "auc" }, 6, []string{"Test AUC 0.7500"}},
+		}, 8, []string{"nothing was computed"}},
+		"no links":    {func(r *Run) { r.Epochs[0].Links, r.Epochs[1].Links = nil, nil }, 8, nil},
+		"other links": {func(r *Run) { r.Epochs[1].Links = r.Epochs[1].Links[1:] }, 9, nil},
+		"area":        {func(r *Run) { r.Params.Metric = "auc" }, 10, []string{"Test AUC 0.7500"}},
 		"beyond reason": {func(r *Run) {
 			r.Epochs[0].Loss, r.Epochs[0].Seconds, r.Epochs[1].Seconds = 1e308, 0, -1e308
-		}, 6, nil},
-		"a falling rate": {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.005 }, 7, []string{"Learning rate", "0.005<"}},
-		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.01 }, 6, nil},
-		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = -1e308, 1e308 }, 7, nil},
-		"stopped early": {func(r *Run) { r.Params.Epochs, r.Result.StoppedEarly = 9, true }, 6,
+		}, 10, nil},
+		"a falling rate": {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.005 }, 11, []string{"Learning rate", "0.005<"}},
+		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.01 }, 10, nil},
+		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = -1e308, 1e308 }, 11, nil},
+		"stopped early": {func(r *Run) { r.Params.Epochs, r.Result.StoppedEarly = 9, true }, 10,
 			[]string{"Stopped early, after 2 of 9 epochs, for want of better scores. Test"}},
-		"equal losses": {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 6, nil},
+		"equal losses": {func(r *Run) { r.Epochs[0].Loss = r.Epochs[1].Loss }, 10, nil},
 	} {
 		r := tiny(t)
 		c.change(r)
@@ -193,12 +304,20 @@ func TestGPUCache(t *testing.T) {
 		ram, gpu    int64 // rows
 		wants, lack []string
 	}{
-		"in RAM alone":  {100, 0, []string{">served from RAM<", ">from RAM<", "from RAM, not read", "cache of this run</th><td>100 rows, 10 %"}, []string{"of the GPU", "GPU memory"}},
-		"on both":       {60, 40, []string{">served from RAM and the GPU<", "from RAM and the GPU, not read", "cache of this run</th><td>60 rows, 6 %", "of the GPU</th><td>40 rows, 4 %, 5.0 KiB"}, []string{">served from RAM<"}},
-		"on the device": {0, 100, []string{">served from the GPU<", "from the GPU, not read", "cache of this run</th><td>0 rows, 0 %", "GPU memory</th><td>6.00 GiB", "GPU</th><td>H200"}, []string{"from RAM"}},
+		"in RAM alone": {100, 0, []string{">of rows from RAM<", ">from RAM<", "rows in RAM, not read", "cached in RAM</th><td>100 rows, 10 %"}, []string{"the GPU", "GPU memory"}},
+		"on both": {60, 40, []string{"<b>25 %</b><span>of rows from the GPU<", "<b>75 %</b><span>of rows from RAM<", "rows in RAM, not read", "rows on the GPU, not read", "cached in RAM</th><td>60 rows, 6 %", "cached on the GPU</th><td>40 rows, 4 %, 5.0 KiB",
+			"<td>800 B</td><td>2.3 KiB</td>", "on the GPU: 4 % of the rows", "of it: the GPU&#39;s cache"}, nil},
+		"on the device": {0, 100, []string{"<b>100 %</b><span>of rows from the GPU<", "rows on the GPU, not read", "cached in RAM</th><td>0 rows, 0 %", "GPU memory</th><td>6.00 GiB", "GPU</th><td>H200", "<td>3.1 KiB</td><td>0 B</td>"}, []string{"of rows from RAM", "rows in RAM"}},
 	} {
 		r := tiny(t)
-		r.Epochs[len(r.Epochs)-1].RAMBytes = 3200
+		e := &r.Epochs[len(r.Epochs)-1]
+		r.Epochs[0].RAMBytes, e.RAMBytes, e.InputNodes = 0, 3200, 100
+		switch {
+		case c.ram == 0:
+			e.GPUServedBytes = 3200
+		case c.gpu > 0:
+			e.GPUServedBytes = 800
+		}
 		r.Setup.CacheRows, r.Setup.GPUCacheRows = c.ram+c.gpu, c.gpu
 		if c.gpu > 0 {
 			r.Setup.Engine, r.Setup.Device, r.Setup.GPUCacheSize, r.Setup.GPUBytes = "gpu", "H200", 5<<10, 6<<30

@@ -29,11 +29,11 @@ const (
 // should have: what follows from the run's own figures, the most important first. Nothing
 // follows before an epoch has ended.
 func (r *Run) Verdict() []Finding {
-	links := r.steadyLinks()
+	seconds, links := r.steady()
 	if len(links) == 0 {
 		return nil
 	}
-	v := &verdict{Run: r, seconds: r.medianSeconds(), links: links}
+	v := &verdict{Run: r, seconds: seconds, links: links}
 	v.say("bound", v.bound())
 	if v.waitsFor(diskTime) {
 		v.say("reading", v.reading())
@@ -49,25 +49,24 @@ func (r *Run) Verdict() []Finding {
 // verdict is the figures that findings follow from.
 type verdict struct {
 	*Run
-	seconds float64             // of an epoch, the median
-	links   []pipeline.LinkTime // of an epoch, means
+	seconds float64             // of an epoch, and
+	links   []pipeline.LinkTime // its links: means
 	list    []Finding
 }
 
 func (v *verdict) say(id string, sentences ...string) {
 	if text := strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " "); text != "" {
-		v.list = append(v.list, Finding{id, text})
+		v.list = append(v.list, Finding{id, strings.ReplaceAll(text, " %", "\u00a0%")})
 	}
 }
 
-// steadyLinks returns the mean times of an epoch's links. The first epoch, which has filled the
-// cache, is left out where there are others.
-func (r *Run) steadyLinks() []pipeline.LinkTime {
+// steady returns the mean times of epochs and of their links. The first epoch, which has filled
+// the cache, is left out where there are others.
+func (r *Run) steady() (seconds float64, sum []pipeline.LinkTime) {
 	epochs := r.Epochs
 	if len(epochs) > 1 {
 		epochs = epochs[1:]
 	}
-	var sum []pipeline.LinkTime
 	n := 0.0
 	for i := range epochs {
 		if sum == nil {
@@ -78,12 +77,13 @@ func (r *Run) steadyLinks() []pipeline.LinkTime {
 		} else {
 			continue
 		}
+		seconds += epochs[i].Seconds
 		n++
 	}
 	for i := range sum {
 		sum[i].Busy, sum[i].Blocked = sum[i].Busy/n, sum[i].Blocked/n
 	}
-	return sum
+	return seconds / max(n, 1), sum
 }
 
 // What a link does.
@@ -307,7 +307,7 @@ func (v *verdict) timeOf(w work) float64 {
 // lessToRead says how fewer bytes would be read, where a larger cache is no way.
 func (v *verdict) lessToRead() string {
 	f, e := &v.PackFacts, &v.Epochs[len(v.Epochs)-1]
-	rows, useful := e.BytesRead-e.GraphBytesRead, e.UsefulBytes-e.GraphBytesRead
+	rows, useful := e.BytesRead-e.GraphBytesRead, e.InputNodes*int64(f.RowBytes)-e.RAMBytes
 	switch {
 	case f.Policy == "" && useful > 0 && float64(rows) > 1.5*float64(useful):
 		return fmt.Sprintf("Of what is read %.0f %% are rows that batches use: the rows, of %s, are read with the pages that they lie on. A pack has them next to each other (diskgnn pack).",

@@ -3,13 +3,14 @@ package report
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
-	"diskgnn/pipeline"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -71,9 +72,6 @@ func (r *Run) sentence() string {
 	if last := len(r.Epochs) - 1; last >= 0 {
 		s += r.outcome(&r.Epochs[last])
 		s += fmt.Sprintf(" An epoch takes %s", units.Seconds(r.medianSeconds()))
-		if name := r.bound(); name != "" {
-			s += ", bound by " + name
-		}
 		s += "."
 	}
 	return s
@@ -117,23 +115,6 @@ func (r *Run) outcome(last *rundir.Epoch) string {
 	return fmt.Sprintf(" Best validation %s %s, at epoch %d.", r.metric(), r.score(e.ValidAccuracy), e.Epoch)
 }
 
-// bound names the link that all epochs together waited for; "" where nothing tells.
-func (r *Run) bound() string {
-	var t pipeline.Table
-	for i := range r.Epochs {
-		links := r.Epochs[i].Links
-		if t.Links == nil {
-			t.Links = slices.Clone(links)
-		} else if len(links) == len(t.Links) {
-			t.Add(pipeline.Table{Links: links})
-		}
-	}
-	if len(t.Links) == 0 {
-		return ""
-	}
-	return t.Bound().Link
-}
-
 func (r *Run) medianSeconds() float64 {
 	list := make([]float64, len(r.Epochs))
 	for i := range r.Epochs {
@@ -144,72 +125,70 @@ func (r *Run) medianSeconds() float64 {
 }
 
 // tiles are the figures that one looks for first.
-func (r *Run) tiles() []row {
-	var t []row
+func (r *Run) tiles() []Row {
+	var t []Row
 	if res := r.Result; res != nil && res.TestAccuracy.Defined() {
-		t = append(t, row{"test " + r.metric(), r.score(res.TestAccuracy)})
+		t = append(t, Row{"test " + r.metric(), r.score(res.TestAccuracy)})
 	}
 	if best := r.best(); best >= 0 {
-		t = append(t, row{"best validation", r.score(r.Epochs[best].ValidAccuracy)})
+		t = append(t, Row{"best validation", r.score(r.Epochs[best].ValidAccuracy)})
 	}
 	if n := len(r.Epochs); n > 0 {
 		e := &r.Epochs[n-1]
-		t = append(t, row{"an epoch", units.Seconds(r.medianSeconds())}, row{"read in the last", budget.FormatBytes(e.BytesRead)})
-		if total := e.UsefulBytes + e.RAMBytes; total > 0 {
-			t = append(t, row{"served from " + r.caches(), fmt.Sprintf("%.0f %%", 100*float64(e.RAMBytes)/float64(total))})
-		}
+		t = append(t, Row{"an epoch", units.Seconds(r.medianSeconds())}, Row{"read in the last", budget.FormatBytes(e.BytesRead)})
+		t = append(t, r.served(e)...)
 		if r.DriveRate > 0 && e.ReadRate.Defined() {
-			t = append(t, row{"of the drive's rate", fmt.Sprintf("%.0f %%", 100*float64(e.ReadRate)/r.DriveRate)})
+			t = append(t, Row{"of the drive's rate", fmt.Sprintf("%.0f %%", 100*float64(e.ReadRate)/r.DriveRate)})
 		}
 	}
 	if r.Result != nil && r.Result.PeakAnonBytes > 0 {
-		t = append(t, row{"memory held", budget.FormatBytes(r.Result.PeakAnonBytes)})
+		t = append(t, Row{"memory held", budget.FormatBytes(r.Result.PeakAnonBytes)})
 	}
 	return t
 }
 
-// caches names what held the rows that were not read.
-func (r *Run) caches() string {
-	switch s := &r.Setup; {
-	case s.GPUCacheRows == 0:
-		return "RAM"
-	case s.GPUCacheRows == s.CacheRows:
-		return "the GPU"
+// served says which share of an epoch's rows no read was for, by what held them.
+func (r *Run) served(e *rundir.Epoch) []Row {
+	rows := float64(e.InputNodes) * float64(r.PackFacts.RowBytes)
+	if rows <= 0 { // of a version that did not count them: by what the graphs take besides
+		rows = float64(e.UsefulBytes + e.RAMBytes)
 	}
-	return "RAM and the GPU"
-}
-
-// memory compares what was held with what was given.
-func (r *Run) memory() []bar {
-	s := &r.Setup
-	if s.Memory <= 0 {
+	if rows <= 0 {
 		return nil
 	}
-	var list []bar
-	most := int64(1)
-	add := func(name, class string, n int64) {
-		list = append(list, bar{Name: name, Value: budget.FormatBytes(n), Class: class, Percent: float64(max(n, 0))})
-		most = max(most, n)
+	share := func(n int64) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/rows) }
+	var list []Row
+	if r.Setup.GPUCacheRows > 0 {
+		list = append(list, Row{"of rows from the GPU", share(e.GPUServedBytes)})
 	}
-	add("planned for", "c1", s.Planned)
-	add("of it: the cache", "c1 pale", s.CacheSize)
-	if res := r.Result; res != nil {
-		add("held at most (anonymous, locked)", "c2", res.PeakAnonBytes)
-		add("resident at most, mapped files included", "c2 pale", res.PeakRSSBytes)
-	}
-	given := "c4"
-	if s.Memory > 2*most { // a bar that fades out: longer than the others can be shown beside
-		given = "c4 cut"
-	}
-	whole := max(most, min(s.Memory, 2*most))
-	add("given (--memory)", given, s.Memory)
-	for i := range list {
-		list[i].Percent = min(100, 100*list[i].Percent/float64(whole))
+	if r.Setup.GPUCacheRows == 0 || r.Setup.GPUCacheRows < r.Setup.CacheRows {
+		list = append(list, Row{"of rows from RAM", share(e.RAMBytes - e.GPUServedBytes)})
 	}
 	return list
 }
 
-func (r *Run) pack() table {
+// flagName is what shell.Word would take for a path.
+var flagName = regexp.MustCompile(`^--?([a-z][a-z0-9-]*)?$`)
+
+// command is the command line that began the run, as one would type it.
+func (r *Run) command() string {
+	words := make([]string, len(r.Command))
+	for i, w := range r.Command {
+		switch name, value, given := strings.Cut(w, "="); {
+		case i == 0:
+			words[i] = shell.Word(filepath.Base(w))
+		case !flagName.MatchString(name):
+			words[i] = shell.Word(w)
+		case given:
+			words[i] = name + "=" + shell.Word(value)
+		default:
+			words[i] = name
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func (r *Run) pack() Table {
 	p, s := &r.PackFacts, &r.Setup
 	share := func(n int64) string {
 		text := units.Of(n, "row")
@@ -218,7 +197,7 @@ func (r *Run) pack() table {
 		}
 		return text
 	}
-	rows := []row{
+	rows := []Row{
 		{"directory", p.Dir},
 		{"fingerprint", fmt.Sprintf("%.12s", r.Pack)},
 		{"graph", fmt.Sprintf("%s, %s", units.Of(p.Nodes, "node"), units.Of(p.Classes, "class"))},
@@ -228,46 +207,63 @@ func (r *Run) pack() table {
 		{"policy", p.Policy},
 		{"chunks compressed", p.Codec},
 		{"cache, at least", share(p.LeastCacheRows)},
-		{"cache of this run", share(s.CacheRows - s.GPUCacheRows)},
+		{"cached in RAM", share(s.CacheRows - s.GPUCacheRows)},
 		{"size", fmt.Sprintf("%s, blow-up %.2f", budget.FormatBytes(p.DiskBytes), p.Blowup)},
 	}
 	if s.GPUCacheRows > 0 {
-		rows = append(rows, row{"of the GPU", share(s.GPUCacheRows) + ", " + budget.FormatBytes(s.GPUCacheSize)})
+		rows = append(rows, Row{"cached on the GPU", share(s.GPUCacheRows) + ", " + budget.FormatBytes(s.GPUCacheSize)})
 	}
 	if p.Segment > 1 {
-		rows = append(rows, row{"segments", fmt.Sprintf("%d batches share rows", p.Segment)})
+		rows = append(rows, Row{"segments", fmt.Sprintf("%d batches share rows", p.Segment)})
 	}
 	if p.Policy == "" { // no pack: the store has no directory of its own
 		own := []string{"fingerprint", "policy", "chunks compressed", "cache, at least", "size"}
-		return table{"Samples", slices.DeleteFunc(rows, func(r row) bool { return slices.Contains(own, r.Name) })}
+		return Table{"Samples", slices.DeleteFunc(rows, func(r Row) bool { return slices.Contains(own, r.Name) })}
 	}
-	return table{"Pack", rows}
+	return Table{"Pack", rows}
 }
 
-func (r *Run) environment() table {
+func (r *Run) environment() Table {
 	s := &r.Setup
-	rows := []row{
+	rows := []Row{
 		{"run", r.Dir},
 		{"program", r.Version},
+		{"host", r.host()},
 		{"engine", s.Engine},
 		{"threads", fmt.Sprint(s.Threads)},
 		{"storage backend", s.IO},
 		{"slots", fmt.Sprintf("%d, %d for evaluation", s.Slots, s.EvalSlots)},
 	}
+	if rows[2].Value == "" {
+		rows = slices.Delete(rows, 2, 3)
+	}
 	held := ""
 	if s.GPUBytes > 0 {
 		held = budget.FormatBytes(s.GPUBytes)
 	}
-	for _, r := range []row{{"GPU", s.Device}, {"GPU memory", held}, {"BLAS", s.BLAS}, {"products in", s.Precision}, {"SIMD", s.SIMD}, {"layer orders", orders(s.Orders)}} {
+	for _, r := range []Row{{"GPU", s.Device}, {"GPU memory", held}, {"BLAS", s.BLAS}, {"products in", s.Precision}, {"SIMD", s.SIMD}, {"layer orders", orders(s.Orders)}} {
 		if r.Value != "" {
 			rows = append(rows, r)
 		}
 	}
 	if res := r.Result; res != nil {
-		rows = append(rows, row{"filling the cache", fmt.Sprintf("%s in %s", budget.FormatBytes(res.PreloadBytes), units.Seconds(res.PreloadSeconds))},
-			row{"in all", units.Seconds(res.Seconds)})
+		rows = append(rows, Row{"filling the cache", fmt.Sprintf("%s in %s", budget.FormatBytes(res.PreloadBytes), units.Seconds(res.PreloadSeconds))},
+			Row{"in all", units.Seconds(res.Seconds)})
 	}
-	return table{"Environment", rows}
+	return Table{"Environment", rows}
+}
+
+// host says which machine the run was on, "" where it is not known.
+func (r *Run) host() string {
+	h := r.Host
+	if h == nil {
+		return ""
+	}
+	parts := []string{h.Name, h.CPU, units.Of(h.Processors, "processor")}
+	if h.Memory > 0 {
+		parts = append(parts, budget.FormatBytes(h.Memory)+" of memory")
+	}
+	return strings.Join(slices.DeleteFunc(append(parts, h.System), func(s string) bool { return s == "" }), ", ")
 }
 
 // cells are an epoch's line in the table.
@@ -279,8 +275,12 @@ func (r *Run) cells(e *rundir.Epoch) []string {
 	if e.ReadRate.Defined() {
 		mbs = units.BytesPerSecond(float64(e.ReadRate))
 	}
-	return []string{fmt.Sprint(e.Epoch), fmt.Sprintf("%.2f", e.Seconds), loss, r.optional(e.TrainAccuracy), r.optional(e.ValidAccuracy),
-		budget.FormatBytes(e.BytesRead), budget.FormatBytes(e.UsefulBytes), budget.FormatBytes(e.RAMBytes), mbs}
+	cells := []string{fmt.Sprint(e.Epoch), fmt.Sprintf("%.2f", e.Seconds), loss, r.optional(e.TrainAccuracy), r.optional(e.ValidAccuracy),
+		budget.FormatBytes(e.BytesRead), budget.FormatBytes(e.UsefulBytes)}
+	if r.Setup.GPUCacheRows > 0 {
+		cells = append(cells, budget.FormatBytes(e.GPUServedBytes))
+	}
+	return append(cells, budget.FormatBytes(e.RAMBytes-e.GPUServedBytes), mbs)
 }
 
 // plain writes a number as short as it goes, to six digits.

@@ -305,6 +305,9 @@ func (s *source) labels(kind string) string {
 
 // pickLabel finds the type that has labels: the only one, or the one that --task names.
 func (s *source) pickLabel(o *importer.Reading) error {
+	if !o.Labelled() {
+		return s.pickType(o)
+	}
 	var kinds []string
 	for _, kind := range s.m.NodeType {
 		if s.labels(kind) != "" {
@@ -345,6 +348,39 @@ func (s *source) pickLabel(o *importer.Reading) error {
 	if s.sh.NoSplit && (s.masks[1] != nil || s.masks[2] != nil) {
 		return bad("the type %.40q has masks, but no %s", kind, maskNames[0])
 	}
+	return nil
+}
+
+// pickType finds the type that features are taken of where no labels are: the one that --task names,
+// the only one that has data, or the only one that has labels.
+func (s *source) pickType(o *importer.Reading) error {
+	var data, labelled []string
+	for _, kind := range s.m.NodeType {
+		if len(s.m.NodeData[kind]) > 0 {
+			data = append(data, kind)
+		}
+		if s.labels(kind) != "" {
+			labelled = append(labelled, kind)
+		}
+	}
+	kind := o.Task
+	switch {
+	case len(data) == 0:
+		return bad("no node type has data, and so no features")
+	case kind != "" && !slices.Contains(data, kind):
+		return bad("the node types with data are %.200s: none is the %.40q that is wanted", strings.Join(data, ", "), kind)
+	case kind != "":
+	case len(data) == 1:
+		kind = data[0]
+	case len(labelled) == 1:
+		kind = labelled[0]
+	default:
+		return bad("several node types have data (%.200s): name the one whose features are wanted with --task", strings.Join(data, ", "))
+	}
+	if len(data) > 1 {
+		s.choose("task", kind)
+	}
+	s.kind, s.label.name = slices.Index(s.m.NodeType, kind), s.labels(kind)
 	return nil
 }
 
@@ -426,8 +462,10 @@ func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 // readShapes reads the shapes of all tables.
 func (s *source) readShapes() error {
 	any := func(matrix.Matrix) error { return nil }
-	if err := s.readTable(&s.label, any); err != nil {
-		return err
+	if s.label.d != nil {
+		if err := s.readTable(&s.label, any); err != nil {
+			return err
+		}
 	}
 	if s.sh.Multi = s.label.dim > 1; s.sh.Multi {
 		if s.sh.Classes = s.label.dim; s.sh.Classes > dataset.MaxTargets {
@@ -480,7 +518,9 @@ func (s *source) Files() []string {
 	for _, t := range s.feats {
 		files = append(files, t.d.paths...)
 	}
-	files = append(files, s.label.d.paths...)
+	if s.label.d != nil {
+		files = append(files, s.label.d.paths...)
+	}
 	for _, t := range s.masks {
 		if t != nil {
 			files = append(files, t.d.paths...)

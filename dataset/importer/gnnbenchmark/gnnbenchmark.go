@@ -48,7 +48,7 @@ func detect(fsys vfs.FS, sources []string) string {
 	return ""
 }
 
-func open(fsys vfs.FS, sources []string, _ *importer.Reading) (_ importer.Source, err error) {
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (_ importer.Source, err error) {
 	name, err := importer.One(sources)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func open(fsys vfs.FS, sources []string, _ *importer.Reading) (_ importer.Source
 		return nil, fault.New(fault.ErrInput, "%s: the format %s is a NAME.npz with adj_*, attr_* and labels", name, Name)
 	}
 	s := &source{fs: fsys, graph: name, split: base + "_split.npz"}
-	if _, err := fsys.Stat(s.split); errors.Is(err, fs.ErrNotExist) {
+	if _, err := fsys.Stat(s.split); errors.Is(err, fs.ErrNotExist) || !o.Labelled() {
 		s.split = ""
 	} else if err != nil {
 		return nil, err
@@ -68,14 +68,14 @@ func open(fsys vfs.FS, sources []string, _ *importer.Reading) (_ importer.Source
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, z.Close()) }()
-	if err := s.readShape(z); err != nil {
+	if err := s.readShape(z, o.Labelled()); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // readShape reads the small arrays and the headers of the others.
-func (s *source) readShape(z *npz.Archive) error {
+func (s *source) readShape(z *npz.Archive, labelled bool) error {
 	adj, err := z.All("adj_shape", 2)
 	if err != nil {
 		return err
@@ -93,8 +93,10 @@ func (s *source) readShape(z *npz.Archive) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.readLabelShape(z); err != nil {
-		return err
+	if labelled {
+		if err := s.readLabelShape(z); err != nil {
+			return err
+		}
 	}
 	s.dense = !z.Has("attr_shape")
 	features := "attr_data"

@@ -32,6 +32,9 @@ type piece struct{ seeds, labels document }
 
 // readTask picks the task: the one that was named, or else the first that classifies nodes.
 func (s *source) readTask(m *metadata, o *importer.Reading) error {
+	if !o.Labelled() {
+		return nil
+	}
 	i, err := s.pickTask(m, o.Task)
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func detect(fsys vfs.FS, sources []string) string {
 	return "it has " + graph
 }
 
-func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, error) {
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
 	name, err := importer.One(sources)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, 
 	}
 	c := common{fs: fsys, graph: filepath.Join(dir, graph)}
 	if graph == adjFile {
-		return openSaint(c, dir)
+		return openSaint(c, dir, o.Labelled())
 	}
 	return openReddit(c, dir)
 }
@@ -156,9 +156,12 @@ type saint struct {
 	feats, classes, roles string
 }
 
-func openSaint(c common, dir string) (_ *saint, err error) {
-	s := &saint{c, filepath.Join(dir, featsFile), filepath.Join(dir, classFile), filepath.Join(dir, roleFile)}
-	for _, name := range []string{s.classes, s.roles} {
+func openSaint(c common, dir string, labelled bool) (_ *saint, err error) {
+	s := &saint{common: c, feats: filepath.Join(dir, featsFile)}
+	if labelled {
+		s.classes, s.roles = filepath.Join(dir, classFile), filepath.Join(dir, roleFile)
+	}
+	for _, name := range s.labelFiles() {
 		if _, err := file.Stat(s.fs, name); err != nil {
 			return nil, err
 		}
@@ -173,8 +176,10 @@ func openSaint(c common, dir string) (_ *saint, err error) {
 	if err := errors.Join(s.readFeatures(a), a.Close()); err != nil {
 		return nil, err
 	}
-	if err := s.countClasses(); err != nil {
-		return nil, err
+	if labelled {
+		if err := s.countClasses(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -213,7 +218,15 @@ func (s *saint) countClasses() (err error) {
 }
 
 // Files implements importer.Source.
-func (s *saint) Files() []string { return []string{s.graph, s.feats, s.classes, s.roles} }
+func (s *saint) Files() []string { return append([]string{s.graph, s.feats}, s.labelFiles()...) }
+
+// labelFiles lists the files of labels and splits, if they are read.
+func (s *saint) labelFiles() []string {
+	if s.classes == "" {
+		return nil
+	}
+	return []string{s.classes, s.roles}
+}
 
 // node reads a key.
 func (s *saint) node(key string) (int64, error) {

@@ -107,7 +107,7 @@ func detect(fsys vfs.FS, sources []string) string {
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 
-func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, error) {
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
 	name, err := importer.One(sources)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func open(fsys vfs.FS, sources []string, _ *importer.Reading) (importer.Source, 
 	if s.name, err = locate(fsys, name); err != nil {
 		return nil, err
 	}
-	if err := s.readShape(); err != nil {
+	if err := s.readShape(o.Labelled()); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -213,7 +213,7 @@ func (s *source) with(key string, do func(*npz.Array) error) (err error) {
 // maskNames are the sets' attributes, by split.
 var maskNames = []string{"train_mask", "val_mask", "test_mask"}
 
-func (s *source) readShape() error {
+func (s *source) readShape(labelled bool) error {
 	s.sh.Features = s.name + ": x"
 	var err error
 	if s.sh.Held, err = torchfile.Held(s.fs, s.name); err != nil {
@@ -234,7 +234,7 @@ func (s *source) readShape() error {
 		}
 		s.sh.Edges = min(a.Shape[1], importer.MaxEdges+1)
 		return nil
-	}); err != nil {
+	}); err != nil || !labelled {
 		return err
 	}
 	if err := s.with("y", s.readLabelShape); err != nil {

@@ -77,8 +77,12 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (importer.Source, error)
 	s.sh.DType, s.sh.Reading = dtype.Float32, map[string]string{}
 	var found importer.Problems
 	found.Add(s.openFeatures(o.FeatureFile))
-	found.Add(s.openLabels(o.LabelFile))
-	found.Add(s.openSplits(o.SplitFiles))
+	if o.Labelled() {
+		found.Add(s.openLabels(o.LabelFile))
+		found.Add(s.openSplits(o.SplitFiles))
+	} else {
+		s.sh.NoSplit = true
+	}
 	found.Add(s.openEdges())
 	if err := found.Err(); err != nil {
 		return nil, err

@@ -1,0 +1,218 @@
+package inspection
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/graph"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/chart"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/pack"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// world makes a small dataset, samples and packs, and returns their directory.
+func world(t *testing.T) string {
+	t.Helper()
+	dir, ctx := t.TempDir(), context.Background()
+	datasettest.Create(t, dir, datasettest.Params{Nodes: 200, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 1}.Raw())
+	data, samples := filepath.Join(dir, "dataset"), filepath.Join(dir, "samples")
+	if _, err := presample.Run(ctx, vfs.OS, presample.Options{Dataset: data, Out: samples, BatchSize: 16, Fanout: []int{3, 3}, Epochs: 2}, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, policy := range []string{"static", "min"} {
+		o := pack.Options{Dataset: data, Samples: samples, Out: filepath.Join(dir, policy), Cache: &budget.Size{Value: 5, Unit: budget.UnitPercent}, Policy: policy}
+		if _, err := pack.Run(ctx, vfs.OS, o, progress.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestPages: each page's data is what it was, and its figures are on the page; it fetches nothing
+// and runs nothing, and every class has a colour.
+func TestPages(t *testing.T) {
+	dir, ctx := world(t), context.Background()
+	pages := map[string]*Page{}
+	d, err := dataset.Open(vfs.OS, filepath.Join(dir, "dataset"))
+	if err == nil {
+		pages["dataset"], err = Dataset(ctx, d, progress.Discard)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mbfile.Open(vfs.OS, filepath.Join(dir, "samples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if pages["samples"], err = Samples(s); err != nil {
+		t.Fatal(err)
+	}
+	for _, policy := range []string{"static", "min"} {
+		p, err := packfile.Open(vfs.OS, filepath.Join(dir, policy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[policy] = Pack(p)
+	}
+	style := string(chart.Style()) + string(chart.Things())
+	for name, p := range pages {
+		data, err := json.MarshalIndent(p, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameAs(t, filepath.Join("testdata", name+".json"), string(data)+"\n")
+		var b bytes.Buffer
+		if err := p.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		page := b.String()
+		for _, no := range []string{"<script", "http:", "https:", "src=", "href=", "url(", "@import", "NaN", "Inf"} {
+			if strings.Contains(page, no) {
+				t.Errorf("%s: the page has %q", name, no)
+			}
+		}
+		for _, f := range p.Figures {
+			if f.ID == "" || f.Unit == "" || len(f.Series) == 0 || len(f.Charts) == 0 || strings.Count(page, `<figure id="figure-`+f.ID+`">`) != 1 {
+				t.Errorf("%s: the figure %+v", name, f)
+			}
+			for _, s := range f.Series {
+				if s.Name == "" || len(s.Values) != len(s.X)+len(s.Names) {
+					t.Errorf("%s: the figure %s has the series %+v", name, f.ID, s)
+				}
+			}
+		}
+		if strings.Count(page, "<figure") != len(p.Figures) || len(p.Figures) < 3 {
+			t.Errorf("%s: %d figures", name, len(p.Figures))
+		}
+		for _, m := range regexp.MustCompile(`<(?:rect|circle|polyline|i) class="([a-z0-9 ]+)"`).FindAllStringSubmatch(page, -1) {
+			for _, class := range strings.Fields(m[1]) {
+				if !strings.Contains(style, "."+class) {
+					t.Errorf("%s: the class %q has no style", name, class)
+				}
+			}
+		}
+	}
+}
+
+func sameAs(t *testing.T, golden, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
+		t.Errorf("%s: look at it and, if it is right, run with -update:\n%s", golden, d)
+	}
+}
+
+// values writes a series as "name=value".
+func values(d chart.Data) string {
+	var parts []string
+	for i, n := range d.Names {
+		parts = append(parts, fmt.Sprintf("%s=%.4g", n, d.Values[i]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// TestDegrees by hand: degrees 0, 1, 2, 3, 4 and 10, of 20 edges.
+func TestDegrees(t *testing.T) {
+	o := graph.NewOffsets(6)
+	if err := o.Append([]int64{0, 0, 1, 3, 6, 10, 20}); err != nil {
+		t.Fatal(err)
+	}
+	f := degrees(o)
+	if got := values(f.Series[0]); got != "0=16.67 1=16.67 2 to 3=33.33 4 to 7=16.67 8 to 15=16.67" {
+		t.Errorf("nodes: %s", got)
+	}
+	if got := values(f.Series[1]); got != "0=0 1=5 2 to 3=25 4 to 7=20 8 to 15=50" {
+		t.Errorf("edges: %s", got)
+	}
+	if f.Note != "In-neighbours of a node: 3.333 in the mean, 10 at most." {
+		t.Error(f.Note)
+	}
+}
+
+func TestClasses(t *testing.T) {
+	f := classes([]int32{2, 2, 0, graph.Unlabelled, 2, 0, 1}, 4)
+	if got := values(f.Series[0]); got != "2=3 0=2 1=1 3=0" {
+		t.Error(got)
+	}
+	if svg := string(f.Charts[0]); !strings.Contains(svg, "3, 50\u00a0%") {
+		t.Error(svg)
+	}
+	many := make([]int32, 0, 60)
+	for c := range int32(30) {
+		many = append(many, c)
+	}
+	if f := classes(many, 30); len(f.Series[0].Values) != 30 || strings.Count(string(f.Charts[0]), "<rect") != mostClasses || f.Note != "The other 6 classes have 6 nodes." {
+		t.Errorf("%d drawn: %s", strings.Count(string(f.Charts[0]), "<rect"), f.Note)
+	}
+}
+
+// TestHotness by hand: of four nodes one has half of the rows, one none.
+func TestHotness(t *testing.T) {
+	d := hotness([]uint32{4, 2, 2, 0}).Series[0]
+	if !slices.Equal(d.X, []float64{0, 25, 50, 75, 100}) || !slices.Equal(d.Values, []float64{0, 50, 75, 100, 100}) {
+		t.Errorf("%v %v", d.X, d.Values)
+	}
+	if d := hotness(nil).Series[0]; len(d.X) != 1 {
+		t.Errorf("of nothing: %v", d)
+	}
+	hot := make([]uint32, 1000)
+	for i := range hot {
+		hot[i] = 1
+	}
+	if d := hotness(hot).Series[0]; len(d.X) != hotPoints+1 || d.X[7] != 7 || d.Values[7] != 7 {
+		t.Errorf("alike: %v %v", d.X, d.Values)
+	}
+}
+
+func TestLargest(t *testing.T) {
+	list := make([]float64, 2*mostPoints-1)
+	list[3], list[len(list)-1] = 5, 7
+	at, most := largest(list)
+	if len(at) != mostPoints || at[1] != 2 || most[0] != 0 || most[1] != 5 || most[len(most)-1] != 7 {
+		t.Errorf("%d points, %v %v", len(at), at[:2], most[:2])
+	}
+	if at, _ := largest(nil); at != nil {
+		t.Error(at)
+	}
+}
+
+// TestWhere: shares of the nodes and of the rows add up to all of them.
+func TestWhere(t *testing.T) {
+	d := packfile.Description{Policy: "static", Caches: []packfile.Cache{{Share: 0.05, Hits: 0.25}, {Share: 0.5, Hits: 0.75}}}
+	f := where(&d)
+	if got := strings.ReplaceAll(values(f.Series[0]), "\u00a0", ""); got != "0 to 5%=5 5 to 50%=45 50 to 100%=50" {
+		t.Error(got)
+	}
+	if got := strings.ReplaceAll(values(f.Series[1]), "\u00a0", ""); got != "0 to 5%=25 5 to 50%=50 50 to 100%=25" {
+		t.Error(got)
+	}
+}

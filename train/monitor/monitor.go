@@ -1,0 +1,266 @@
+// Package monitor serves a run under way over HTTP: its report, and its counts as metrics
+// for Prometheus.
+//
+//	trainer ── Start, Step, Epoch ──► Monitor ◄── GET ── browser, Prometheus
+//
+//	/          the report and, above it, where the run stands; it renews itself
+//	/report    the report alone
+//	/now       where the run stands, as a piece of HTML
+//	/metrics   Prometheus' text exposition format
+//	/healthz   ok, as long as the run is under way
+//
+// What is served is a copy that the trainer leaves after each step: serving reads nothing of
+// the trainer's, takes nothing from it, and waits for nothing but the copy. The pages load
+// nothing from elsewhere. Nothing can be changed through them.
+package monitor
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+)
+
+// Phase is what a run does.
+type Phase string
+
+// The phases in the order in which a run is in them; training and validating take turns.
+const (
+	Preparing  Phase = "preparing"
+	Filling    Phase = "filling the cache"
+	Training   Phase = "training"
+	Validating Phase = "validating"
+	Testing    Phase = "testing"
+)
+
+var phases = []Phase{Preparing, Filling, Training, Validating, Testing}
+
+// Monitor serves one run, of which one goroutine tells it. The methods of a nil Monitor do
+// nothing.
+type Monitor struct {
+	listener net.Listener
+	server   *http.Server
+	served   sync.WaitGroup
+
+	mu    sync.Mutex
+	state state
+
+	rendering sync.Mutex // held while the report is rendered
+	rendered  []byte     // the report of a version of the run; nil: none yet
+	version   int
+}
+
+// state is where the run stands.
+type state struct {
+	phase Phase
+	begun bool // the run has a directory: what follows means something
+	dir   string
+	file  rundir.File
+	page  func(io.Writer) error
+	// version counts what changes the report.
+	version int
+
+	sums   rundir.Epoch // of the epoch under way; its Links are the state's own
+	done   int          // batches of it, in whole steps
+	epochs int          // that are finished, those of earlier processes among them
+	last   rundir.Epoch // the latest of them that is known
+	valid  score.Score  // the latest
+	best   score.Score
+	bestAt int
+
+	// Of this process. The counts that ended belongs to are those of counters, of its epochs
+	// that are finished, less what the first had before.
+	ended          []float64
+	stages         []pipeline.LinkTime // never less than they were
+	endedStages    []pipeline.LinkTime
+	batches, steps int // of finished epochs, less those done before
+	finished       int // epochs
+	preloadBytes   int64
+	preloadSeconds float64
+	started        time.Time // when the first step began
+	from           int       // batches of the run that were done then
+}
+
+// Listen listens at an address, HOST:PORT, and serves that the run is being prepared. Without
+// a host it is the loopback's; port 0 is any that is free. What goes wrong while serving is
+// noted.
+func Listen(address string, note func(format string, args ...any)) (*Monitor, error) {
+	l, err := listen(address)
+	if err != nil {
+		return nil, err
+	}
+	m := &Monitor{listener: l, state: newState()}
+	m.server = &http.Server{Handler: m.handler(), ErrorLog: log.New(firstLine(note), "", 0),
+		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	m.serve()
+	return m, nil
+}
+
+func newState() state {
+	return state{phase: Preparing, valid: score.Undefined, best: score.Undefined, ended: make([]float64, len(counters))}
+}
+
+// Begin says that the run has its directory, whose run.json holds file, with the epochs of
+// earlier processes. Page writes the report as it stands; it is called from other goroutines,
+// one at a time.
+func (m *Monitor) Begin(dir string, file rundir.File, epochs []rundir.Epoch, page func(io.Writer) error) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.state
+	s.dir, s.file, s.page, s.begun = dir, file, page, true
+	s.version++
+	s.epochs, s.valid, s.best = 0, score.Undefined, score.Undefined
+	for i := range epochs {
+		s.take(&epochs[i])
+	}
+}
+
+// Phase says what the run does from now on.
+func (m *Monitor) Phase(p Phase) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.phase = p
+}
+
+// Preloaded counts what was read to fill the cache, and the seconds that it took.
+func (m *Monitor) Preloaded(bytes int64, seconds float64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.preloadBytes += bytes
+	m.state.preloadSeconds += seconds
+}
+
+// Start says where the run begins, or goes on: in an epoch of which earlier processes have
+// done so many batches, with these sums.
+func (m *Monitor) Start(sums *rundir.Epoch, done int) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.state
+	s.count(&s.sums, s.done, 1) // of an attempt before this one
+	s.count(sums, done, -1)
+	s.keep(sums, done)
+	s.started, s.from = time.Now(), sums.Epoch*s.perEpoch()+done
+}
+
+// Step says what the epoch under way has summed up after a step, and how many of its batches
+// are done. Its Seconds are those of training so far, its Loss the mean of the batches of which
+// it is known.
+func (m *Monitor) Step(sums *rundir.Epoch, done int) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.keep(sums, done)
+}
+
+// Epoch says that an epoch is finished: e is its line of metrics.jsonl.
+func (m *Monitor) Epoch(e *rundir.Epoch) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.state
+	s.keep(e, e.Batches)
+	s.count(&s.sums, s.done, 1)
+	s.finished++
+	s.version++
+	s.take(e)
+	s.sums, s.done = rundir.Epoch{Epoch: e.Epoch + 1, Loss: score.Undefined}, 0
+}
+
+// take takes over what a finished epoch came to.
+func (s *state) take(e *rundir.Epoch) {
+	s.epochs = e.Epoch + 1
+	s.last = *e
+	s.last.Links = nil
+	if e.ValidAccuracy.Defined() {
+		s.valid = e.ValidAccuracy
+		if !s.best.Defined() || s.valid > s.best {
+			s.best, s.bestAt = s.valid, e.Epoch
+		}
+	}
+}
+
+// keep copies the sums of the epoch under way.
+func (s *state) keep(sums *rundir.Epoch, done int) {
+	own := append(s.sums.Links[:0], sums.Links...)
+	s.sums, s.done = *sums, done
+	s.sums.Links = own
+	s.know(own)
+	for i, l := range own {
+		// What a GPU's streams waited for is estimated anew at every look.
+		s.stages[i].Busy = max(s.stages[i].Busy, s.endedStages[i].Busy+l.Busy)
+		s.stages[i].Blocked = max(s.stages[i].Blocked, s.endedStages[i].Blocked+l.Blocked)
+	}
+}
+
+// know makes room for the times of links, which are the same in all epochs.
+func (s *state) know(links []pipeline.LinkTime) {
+	for i := len(s.stages); i < len(links); i++ {
+		l := pipeline.LinkTime{Link: links[i].Link, Workers: links[i].Workers}
+		s.stages, s.endedStages = append(s.stages, l), append(s.endedStages, l)
+	}
+}
+
+// count adds an epoch's sums to those of the process, or takes them away.
+func (s *state) count(sums *rundir.Epoch, done int, sign int) {
+	for i := range counters {
+		s.ended[i] += float64(sign) * counters[i].of(sums)
+	}
+	s.know(sums.Links)
+	for i, l := range sums.Links {
+		s.endedStages[i].Busy += float64(sign) * l.Busy
+		s.endedStages[i].Blocked += float64(sign) * l.Blocked
+	}
+	s.batches += sign * done
+	s.steps += sign * s.stepsOf(done)
+}
+
+// stepsOf returns the steps of so many of an epoch's batches.
+func (s *state) stepsOf(done int) int {
+	each := max(1, s.file.Params.Accumulate)
+	return (done + each - 1) / each
+}
+
+func (s *state) perEpoch() int { return s.file.PackFacts.BatchesPerEpoch }
+
+// left returns about how long the training goes on, 0 where nothing is known of it.
+func (s *state) left(now time.Time) time.Duration {
+	done := s.sums.Epoch*s.perEpoch() + s.done
+	if s.started.IsZero() || done <= s.from {
+		return 0
+	}
+	left := s.file.Params.Epochs*s.perEpoch() - done
+	return time.Duration(float64(now.Sub(s.started)) * float64(left) / float64(done-s.from))
+}
+
+// look returns a copy of the state that stays as it is.
+func (m *Monitor) look() state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.state
+	s.ended, s.stages = slices.Clone(s.ended), slices.Clone(s.stages)
+	s.sums.Links, s.endedStages = nil, nil
+	return s
+}
