@@ -43,7 +43,7 @@ with_go() { cp -a "$(go env GOROOT)" "$dir/$1/usr/local/go"; }
 # within ROOT USER COMMAND runs a command of a shell in a root, in namespaces that end with it.
 within() {
 	local name=$1 user=$2
-	root=$dir/$name shell=$3 user=$user unshare --mount --pid --fork --ipc --uts sh -euc '
+	root=$dir/$name shell=$3 user=$user unshare --kill-child --mount --pid --fork --ipc --uts sh -euc '
 		mount -t proc proc "$root/proc"
 		mount -t tmpfs tmpfs "$root/dev"
 		mkdir "$root/dev/shm" "$root/dev/pts"
