@@ -112,7 +112,7 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 bench: ## run every Go benchmark
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-demo: build ## the whole pipeline on a generated graph, in two minutes
+demo: build ## the whole pipeline on a generated graph, in half a minute
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
 
 # The program stays as it is where it was built: root need not have Go. It says its own manual

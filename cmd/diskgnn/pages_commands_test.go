@@ -27,6 +27,7 @@ const (
 	minutes    = "takes minutes"
 	compiles   = "compiles; its own module's test runs it"
 	installs   = "needs a build; TestInstall runs make install, make test-container all of them"
+	aPort      = "the port may be taken"
 	terminal   = "a person presses Ctrl-C"
 	noGo       = "compiles, and measures for minutes"
 )
@@ -38,6 +39,9 @@ var pageCommands = []pageCommand{
 	{"README.md", "make build", isMade, ""},
 
 	{"docs/cli.md", "diskgnn train --pack pack --out run --io nvme", "a block before has made run", "diskgnn train --pack pack --out run2 --io nvme:soft:drive0,drive1"},
+
+	{"docs/cli.md", "diskgnn train --pack pack --out run --listen", aPort, "diskgnn train --pack pack --out run3 --listen 127.0.0.1:0"},
+	{"docs/cli.md", "ssh ", "needs another machine", ""},
 
 	{"docs/cluster.md", "cd /shared/work", noSlurm, ""},
 	{"docs/cluster.md", "cp path/to/examples/slurm", noSlurm, ""},
@@ -70,6 +74,7 @@ var pageCommands = []pageCommand{
 	{"docs/howto/install.md", "docker ", noDocker, ""},
 
 	{"docs/howto/resume.md", "diskgnn train --pack pack --out run --epochs 300", terminal, "interrupted run diskgnn train --pack pack --out run --epochs 300"},
+	{"docs/howto/watch.md", "diskgnn train --pack pack --out listened", aPort, "diskgnn train --pack pack --out listened --listen 127.0.0.1:0"},
 	{"docs/howto/watch.md", "tensorboard ", "needs TensorBoard, and stays; train/report's tests read the files by it where it is", ""},
 
 	{"docs/howto/gpus.md", "diskgnn-gpu ", noGPU, ""},
@@ -95,8 +100,12 @@ type pageSetup struct {
 }
 
 var pageSetups = map[string]pageSetup{
-	"README.md":                     {commands: `mkdir -p path/to; cp -r "$WORLD"/source path/to/source`},
-	"docs/cli.md":                   {copies: "pack", commands: `: >drive0; : >drive1`},
+	"README.md":   {commands: `mkdir -p path/to; cp -r "$WORLD"/source path/to/source`},
+	"docs/cli.md": {copies: "pack", commands: `: >drive0; : >drive1`},
+	"docs/howto/another-graph.md": {commands: `
+		diskgnn import --out graph --edges "$FIXTURES"/edges.csv --features "$FIXTURES"/features.npy --labels "$FIXTURES"/labels.csv --split 60/20/20 --seed 1
+		diskgnn train --dataset graph --fanout 3,3 --epochs 2 --out run
+		cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},
 	"docs/howto/compare.md":         {copies: "graph"},
 	"docs/howto/gpus.md":            {copies: "pack"},
 	"docs/howto/own-graph.md":       {commands: `cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},
