@@ -105,6 +105,9 @@ func TestRefuses(t *testing.T) {
 	if err := next(sorted(t, name, Options{Records: 3, Memory: Least}, 0, 2)); !errors.As(err, &twice) || twice.Place != 1 || !twice.None {
 		t.Error(err)
 	}
+	if err := next(sorted(t, name, Options{Records: 3, Memory: Least}, 1, 2)); !errors.As(err, &twice) || twice.Place != 0 || !twice.None {
+		t.Error(err)
+	}
 	// One bucket that is larger than what is allowed: the guess was wrong.
 	s, err := New(vfs.OS, name, Options{Records: 300, Memory: Least})
 	if err != nil {

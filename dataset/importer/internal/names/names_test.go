@@ -94,3 +94,24 @@ func TestDict(t *testing.T) {
 		}
 	})
 }
+
+// TestTwiceOnDisk finds the first name that is added again, whichever bucket it is in.
+func TestTwiceOnDisk(t *testing.T) {
+	d, err := New(vfs.OS, in(vfstest.TempDir(t)), Least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	d.held = d.memory // nothing more fits
+	for i := range 400 {
+		if err := d.Add(fmt.Appendf(nil, "n%d", i%200)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, name, at := d.Twice(); n != 200 || name != "n0" || at != 200 || d.Len() != 200 {
+		t.Errorf("%d twice, the first %q at %d, of %d", n, name, at, d.Len())
+	}
+}
