@@ -66,14 +66,15 @@ var quoted = regexp.MustCompile("`([^`]+)`")
 
 // reference is what docs/cli.md says of one command.
 type reference struct {
-	flags  map[string]string // default by name
-	keys   []string
-	epoch  []string
-	layer  []string
-	store  []string
-	plan   []string
-	choice []string
-	found  []string
+	flags      map[string]string // default by name
+	keys       []string
+	epoch      []string
+	layer      []string
+	store      []string
+	plan       []string
+	comparison []string
+	choice     []string
+	found      []string
 }
 
 // cliReference reads docs/cli.md by section. The section Everywhere is under "".
@@ -111,6 +112,8 @@ func cliReference(t *testing.T) map[string]*reference {
 				r.flags[strings.TrimPrefix(name[1], "--")] = strings.TrimSpace(cells[2])
 			case "JSON key":
 				r.keys = append(r.keys, name[1])
+			case "comparison key":
+				r.comparison = append(r.comparison, name[1])
 			case "plan key":
 				r.plan = append(r.plan, name[1])
 			case "choice key":
@@ -136,7 +139,11 @@ func jsonKeys(t reflect.Type) []string {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous:
-			keys = append(keys, jsonKeys(f.Type)...)
+			of := f.Type
+			if of.Kind() == reflect.Pointer {
+				of = of.Elem()
+			}
+			keys = append(keys, jsonKeys(of)...)
 		case name != "" && name != "-":
 			keys = append(keys, name)
 		}
@@ -189,6 +196,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
 	}
+	compareKeys(t, "report's comparison", docs["report"].comparison, jsonKeys(reflect.TypeFor[comparedRuns]()))
 	compareKeys(t, "import's plan", docs["import"].plan, jsonKeys(reflect.TypeFor[importer.Plan]()))
 	compareKeys(t, "presample's plan", docs["presample"].plan, jsonKeys(reflect.TypeFor[presample.Plan]()))
 	compareKeys(t, "train's plan", docs["train"].plan, jsonKeys(reflect.TypeFor[train.Plan]()))
