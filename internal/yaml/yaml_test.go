@@ -113,3 +113,13 @@ func TestStrict(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLongMessage does not repeat a text that is all one line.
+func TestLongMessage(t *testing.T) {
+	for _, text := range []string{"|e: " + strings.Repeat("x", 4000) + "\n", "a: *" + strings.Repeat("x", 4000)} {
+		var v struct{ A int }
+		if err := Unmarshal([]byte(text), &v); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+}
