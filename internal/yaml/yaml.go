@@ -10,6 +10,7 @@ package yaml
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -148,7 +149,7 @@ func (c *counter) count(n ast.Node) (int, error) {
 		name := n.Value.GetToken().Value
 		k, ok := c.anchors[name]
 		if !ok { // or it lies in what it stands for
-			return 0, fmt.Errorf("line %d: the alias *%.80s stands for nothing before it", n.GetToken().Position.Line, name)
+			return 0, fmt.Errorf("line %d: the alias *%.80s stands for nothing before it", n.GetToken().Position.Line, strings.Trim(strconv.Quote(name), `"`))
 		}
 		values = k
 	}
