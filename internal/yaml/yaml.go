@@ -10,6 +10,7 @@ package yaml
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -66,9 +67,14 @@ func unmarshal(text []byte, v any, o ...yaml.DecodeOption) error {
 	return nil
 }
 
-// oneLine leaves of the library's message the line that says what and where.
+// oneLine leaves of the library's message the line that says what and where, and of that the
+// beginning: it may repeat as much of the text as lies in one line.
 func oneLine(err error) error {
+	const longest = 300
 	line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
+	if len(line) > longest {
+		line = strings.ToValidUTF8(line[:longest], "") + " (and more)"
+	}
 	return fmt.Errorf("%s", line)
 }
 
@@ -143,7 +149,7 @@ func (c *counter) count(n ast.Node) (int, error) {
 		name := n.Value.GetToken().Value
 		k, ok := c.anchors[name]
 		if !ok { // or it lies in what it stands for
-			return 0, fmt.Errorf("line %d: the alias *%s stands for nothing before it", n.GetToken().Position.Line, name)
+			return 0, fmt.Errorf("line %d: the alias *%.80s stands for nothing before it", n.GetToken().Position.Line, strings.Trim(strconv.Quote(name), `"`))
 		}
 		values = k
 	}

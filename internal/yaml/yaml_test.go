@@ -33,27 +33,28 @@ func TestBombs(t *testing.T) {
 	}
 	const most = 64 << 20
 	for name, c := range map[string]struct{ text, says string }{
-		"brackets":         {strings.Repeat("[", 40_000), "line 1: nested more than 64 deep"},
-		"too many of them": {strings.Repeat("[", 200_000), "200000 bytes, at most 65536 are read"},
-		"closed brackets":  {strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000), "nested more than 64 deep"},
-		"braces":           {strings.Repeat("{a: ", 16_000), "nested more than 64 deep"},
-		"entries":          {strings.Repeat("- ", 32_000), "line 1: nested more than 64 deep"},
-		"keys":             {strings.Repeat("? ", 32_000), "nested more than 64 deep"},
-		"anchors":          {strings.Repeat("&a ", 21_000), "unexpected scalar value"},
-		"tags":             {strings.Repeat("!a ", 21_000), "not allowed in this context"},
-		"laughs":           {laughs(9, 10), "more than 100000 values"},
-		"deep laughs":      {laughs(60, 2), "more than 100000 values"},
-		"itself":           {"a: &a [*a]", "line 1: the alias *a stands for nothing before it"},
-		"nothing":          {"a: 1\nb: *c", "line 2: the alias *c"},
-		"merges":           {merges, "line 2: merge keys"},
-		"merges itself":    {"a: &a\n  <<: *a\n", "line 2: merge keys"},
-		"indented":         {indented(350), ""},
-		"flat":             {"[" + strings.Repeat("1,", 30_000) + "1]", ""},
-		"a text":           {"a: \"" + strings.Repeat("x", 60_000) + "\"", ""},
-		"comments":         {strings.Repeat("# [[[[\n", 9000), ""},
-		"documents":        {strings.Repeat("---\n", 16_000), ""},
-		"entries of lines": {strings.Repeat("- 1\n", 16_000), ""},
-		"some aliases":     {laughs(3, 10), ""},
+		"brackets":          {strings.Repeat("[", 40_000), "line 1: nested more than 64 deep"},
+		"too many of them":  {strings.Repeat("[", 200_000), "200000 bytes, at most 65536 are read"},
+		"closed brackets":   {strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000), "nested more than 64 deep"},
+		"braces":            {strings.Repeat("{a: ", 16_000), "nested more than 64 deep"},
+		"entries":           {strings.Repeat("- ", 32_000), "line 1: nested more than 64 deep"},
+		"keys":              {strings.Repeat("? ", 32_000), "nested more than 64 deep"},
+		"anchors":           {strings.Repeat("&a ", 21_000), "unexpected scalar value"},
+		"tags":              {strings.Repeat("!a ", 21_000), "not allowed in this context"},
+		"laughs":            {laughs(9, 10), "more than 100000 values"},
+		"deep laughs":       {laughs(60, 2), "more than 100000 values"},
+		"an alias of lines": {"*\n\x00\n\n(", `the alias *\x00\n( stands`},
+		"itself":            {"a: &a [*a]", "line 1: the alias *a stands for nothing before it"},
+		"nothing":           {"a: 1\nb: *c", "line 2: the alias *c"},
+		"merges":            {merges, "line 2: merge keys"},
+		"merges itself":     {"a: &a\n  <<: *a\n", "line 2: merge keys"},
+		"indented":          {indented(350), ""},
+		"flat":              {"[" + strings.Repeat("1,", 30_000) + "1]", ""},
+		"a text":            {"a: \"" + strings.Repeat("x", 60_000) + "\"", ""},
+		"comments":          {strings.Repeat("# [[[[\n", 9000), ""},
+		"documents":         {strings.Repeat("---\n", 16_000), ""},
+		"entries of lines":  {strings.Repeat("- 1\n", 16_000), ""},
+		"some aliases":      {laughs(3, 10), ""},
 	} {
 		var err error
 		var v any
@@ -111,5 +112,15 @@ func TestStrict(t *testing.T) {
 	}
 	if err := Strict([]byte("a:\n  c: 3\n"), &v); err == nil || !strings.Contains(err.Error(), `unknown field "c"`) || strings.Contains(err.Error(), "\n") {
 		t.Error(err)
+	}
+}
+
+// TestLongMessage does not repeat a text that is all one line.
+func TestLongMessage(t *testing.T) {
+	for _, text := range []string{"|e: " + strings.Repeat("x", 4000) + "\n", "a: *" + strings.Repeat("x", 4000)} {
+		var v struct{ A int }
+		if err := Unmarshal([]byte(text), &v); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.20q: %v", text, err)
+		}
 	}
 }
