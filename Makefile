@@ -52,6 +52,9 @@ SLURM := $(CURDIR)/.slurm
 # How a GPU test is run: of package train, only what is about GPUs.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
+# Tests of storage wait for drives, so twice as many packages as processors are tested at a time.
+PACKAGES_AT_ONCE := $(shell echo $$(( 2 * $$(nproc 2>/dev/null || echo 2) )))
+
 .PHONY: help build test test-race test-nocgo test-kill test-flips test-power test-many-edges mutate lint fuzz bench demo clean \
 	install uninstall release-dry-run test-arm64 test-container gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
 	slurm-toolchain test-slurm
@@ -62,8 +65,8 @@ help: ## list the verbs
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
 
-test: ## run all tests (under five minutes on two cores)
-	$(GO) test ./...
+test: ## run all tests (about five minutes on two cores)
+	$(GO) test -p $(PACKAGES_AT_ONCE) ./...
 	cd $(EXAMPLE) && $(GO) test ./...
 	set -e; for module in $(MANIFESTS); do (cd $$module && $(GO) test ./...); done
 

@@ -61,7 +61,7 @@ func TestEvaluatePackRefusals(t *testing.T) {
 	}{
 		"another dataset": {EvalOptions{Run: o.Out, Pack: other.pack(10)}, fault.ErrLineage, "was trained on the dataset"},
 		"no run":          {EvalOptions{Run: w.path("nowhere"), Pack: p}, fault.ErrInput, "no run at"},
-		"a pack":          {EvalOptions{Run: p, Pack: p}, fault.ErrInput, "is no run"},
+		"a pack":          {EvalOptions{Run: p, Pack: p}, fault.ErrInput, "is a pack directory, not a run"},
 		"no engine":       {EvalOptions{Run: loader.Out, Pack: p}, fault.ErrInput, "its engine was none"},
 		"deeper":          {EvalOptions{Run: o.Out, Pack: deeper.pack(10)}, fault.ErrInput, "2 layers"},
 		"no batches":      {EvalOptions{Run: blindRun.Out, Pack: blindRun.Pack}, fault.ErrInput, "no validation"},

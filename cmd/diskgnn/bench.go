@@ -172,6 +172,10 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 		return r, fault.New(fault.ErrBudget, "a scratch file of %s does not fit: %s has %s free (--size makes it smaller)",
 			budget.FormatBytes(b.size), path, budget.FormatBytes(free))
 	}
+	// A backend that cannot be opened is found before anything is written.
+	if err := b.with(iostack.Options{}, func(iostack.Stack, string) error { return nil }); err != nil {
+		return r, err
+	}
 	scratch := filepath.Join(path, scratchFile)
 	lock, err := vfs.OS.Lock(scratch)
 	if err != nil {

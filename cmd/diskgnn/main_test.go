@@ -107,7 +107,7 @@ func TestUsageErrors(t *testing.T) {
 		{"probe a --memory 10%", "--memory: 10%: give this size in bytes"},
 		{"probe a --out=", "--out: is empty"},
 		{"probe a --json=maybe", "--json: want true or false"},
-		{"probe a --config nowhere.yaml", "read the configuration: open nowhere.yaml"},
+		{"probe a --config nowhere.yaml", "--config: there is no file nowhere.yaml"},
 	} {
 		_, _, stderr, code := try(strings.Fields(c.args)...)
 		wantCode := exitUsage

@@ -65,9 +65,9 @@ func onTerminal(t *testing.T, command string) []string {
 func TestTrainOnTerminal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	diskgnn(t, "generate --out g --nodes 20000 --dim 64 --classes 4 --train-ratio 0.4")
-	lines := onTerminal(t, "train --dataset g --out r --fanout 5,5 --batch-size 64 --hidden 64 --epochs 2 --schedule cosine --ram-cache 100%")
+	lines := onTerminal(t, "train --dataset g --out r --fanout 5,5 --batch-size 64 --hidden 512 --epochs 2 --schedule cosine --ram-cache 100%")
 	var bars, epochs int
-	whole := regexp.MustCompile(`^train: \[=* *\] +\d+% · loss \d\.\d{4} · [\d.]+ .?i?B/s · [\d.]+/s · .* left$`)
+	whole := regexp.MustCompile(`^train: \[=* *\] +\d+% · loss \d\.\d{4} · [\d.]+ .?i?B/s · [\d.]+/s( · .* left)?$`)
 	for _, l := range lines {
 		l = strings.TrimRight(l, " ")
 		if n := utf8.RuneCountInString(l); n > helpWidth && (strings.HasPrefix(l, "epoch ") || strings.HasPrefix(l, "train: ") || strings.HasPrefix(l, "bound by ")) {

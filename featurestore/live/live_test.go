@@ -492,7 +492,7 @@ func TestHeld(t *testing.T) {
 		o.TrainRatio = 4000 / (0.4 * float64(p.Nodes)) // four or five batches an epoch
 		before := heap()
 		s := open(t, o)
-		if got, most := heap()-before, s.TableBytes(); got > most+32<<10 || got < most/4 {
+		if got, most := heap()-before, s.TableBytes(); got > most+64<<10 || got < most/4 {
 			t.Errorf("%s: the source holds %d bytes of %d", name, got, most)
 		}
 		for _, eval := range []bool{false, true} {
