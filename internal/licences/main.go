@@ -81,6 +81,9 @@ func linked(tags string, packages []string) ([]module, error) {
 	const format = `{{with .Module}}{{if not .Main}}{{with .Replace}}{{.Path}}	{{.Version}}	{{.Dir}}{{else}}{{.Path}}	{{.Version}}	{{.Dir}}{{end}}{{end}}{{end}}`
 	// -e: kernels that are not built, but embedded, import nothing.
 	cmd := exec.Command("go", append([]string{"list", "-e", "-deps", "-tags", tags, "-f", format}, packages...)...)
+	if tags != "" { // the gpu variant needs cgo, which is off by default where there is no C compiler
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
 	cmd.Stderr = os.Stderr
 	b, err := cmd.Output()
 	if err != nil {
