@@ -65,7 +65,7 @@ help: ## list the verbs
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
 
-test: ## run all tests (about five minutes on two cores)
+test: ## run all tests (about six minutes on two cores)
 	$(GO) test -p $(PACKAGES_AT_ONCE) ./...
 	cd $(EXAMPLE) && $(GO) test ./...
 	set -e; for module in $(MANIFESTS); do (cd $$module && $(GO) test ./...); done
