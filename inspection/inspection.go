@@ -23,7 +23,7 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = chart.Template(pageText)
 
 // Page is what is said and drawn of a directory; as JSON, its data.
 type Page struct {
@@ -164,18 +164,6 @@ func largest(values []float64) (at, most []float64) {
 		at, most = append(at, float64(lo)), append(most, top)
 	}
 	return at, most
-}
-
-// byteUnit returns the unit in which a number of bytes is written.
-func byteUnit(most float64) (unit float64, name string) {
-	unit, name = 1, "B"
-	for _, n := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if most < 1024*unit {
-			break
-		}
-		unit, name = 1024*unit, n
-	}
-	return unit, name
 }
 
 func plain(v float64) string { return fmt.Sprintf("%.6g", v) }

@@ -30,7 +30,7 @@ func Pack(r *packfile.Reader) *Page {
 		n := float64(r.Index().Train[i].ChunkBytes)
 		chunks, most = append(chunks, n), max(most, n)
 	}
-	unit, name := byteUnit(most)
+	unit, name := chart.ByteUnit(most)
 	p.Figures = append(p.Figures, perBatch("chunks", "Chunks of the training batches", "bytes", "disk", chunks, unit, name))
 	return p
 }

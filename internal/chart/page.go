@@ -18,6 +18,27 @@ var palette string
 //go:embed things.css
 var things string
 
+//go:embed figures.html
+var figures string
+
+// Template parses the text of a page. It may draw a list of Figure by {{template "figures" .}}.
+// A text that is no template panics: pages are the program's own.
+func Template(text string) *template.Template {
+	return template.Must(template.Must(template.New("page").Parse(figures)).Parse(text))
+}
+
+// ByteUnit returns the unit in which a number of bytes is written, and its name.
+func ByteUnit(most float64) (unit float64, name string) {
+	unit, name = 1, "B"
+	for _, n := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if most < 1024*unit {
+			break
+		}
+		unit, name = 1024*unit, n
+	}
+	return unit, name
+}
+
 // Style returns the style sheet of a page: it gives the classes of charts, c1 to c4 and pale,
 // their colours, light or dark.
 func Style() template.CSS { return template.CSS(style) } // ours

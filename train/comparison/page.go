@@ -24,7 +24,7 @@ const pageFile = "report.html"
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = chart.Template(pageText)
 
 // pageContent is what the template shows.
 type pageContent struct {

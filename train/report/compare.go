@@ -22,7 +22,7 @@ import (
 //go:embed compare.html
 var compareText string
 
-var compareTemplate = template.Must(template.New("compare").Parse(compareText))
+var compareTemplate = chart.Template(compareText)
 
 // MostCompared bounds the runs of a comparison: as many as there are colours.
 const MostCompared = 8

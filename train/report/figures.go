@@ -431,7 +431,7 @@ func (r *Run) bytesFigure() Figure {
 		all = append(all, chart.Series{Name: names[l.Level].Name, Class: names[l.Level].Class, Values: values})
 	}
 	most := slices.Max(sums)
-	unit, name := byteUnit(most)
+	unit, name := chart.ByteUnit(most)
 	f := Figure{ID: "bytes", Title: "Bytes of an epoch", X: "epoch", Unit: "bytes", Note: g.note("bar")}
 	var parts []chart.Series
 	for _, p := range all {
@@ -597,15 +597,4 @@ func tell(label string, parts []chart.Series, i int, format func(float64) string
 		}
 	}
 	return b.String()
-}
-
-func byteUnit(most float64) (unit float64, name string) {
-	unit, name = 1, "B"
-	for _, n := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if most < 1024*unit {
-			break
-		}
-		unit, name = 1024*unit, n
-	}
-	return unit, name
 }

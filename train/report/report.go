@@ -17,7 +17,7 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = chart.Template(pageText)
 
 // page is what the template shows.
 type page struct {
