@@ -101,6 +101,18 @@ func (d *Dataset) checksums(name string) (fileSums, error) {
 	return c, nil
 }
 
+// OpenLabelled opens a dataset, and refuses one without labels and splits.
+func OpenLabelled(fsys vfs.FS, dir string) (*Dataset, error) {
+	d, err := Open(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.CheckLabelled(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
 // CheckLabelled refuses a dataset without labels and splits, on which can only be predicted.
 func (d *Dataset) CheckLabelled() error {
 	if d.facts.Labelled() {

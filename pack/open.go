@@ -24,10 +24,7 @@ func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 		return nil, err
 	}
 	r := &request{o: o, out: o.Shard.DirName(o.Out), fs: fsys, rep: rep, start: time.Now()}
-	if r.ds, err = dataset.Open(fsys, o.Dataset); err != nil {
-		return nil, err
-	}
-	if err := r.ds.CheckLabelled(); err != nil {
+	if r.ds, err = dataset.OpenLabelled(fsys, o.Dataset); err != nil {
 		return nil, err
 	}
 	if r.samples, err = mbfile.Open(fsys, o.Samples); err != nil {

@@ -44,11 +44,8 @@ func begin(fsys vfs.FS, o Options, rep progress.Reporter) (*sampling, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	d, err := dataset.Open(fsys, o.Dataset)
+	d, err := dataset.OpenLabelled(fsys, o.Dataset)
 	if err != nil {
-		return nil, err
-	}
-	if err := d.CheckLabelled(); err != nil {
 		return nil, err
 	}
 	s := &sampling{o: o, out: o.Shard.DirName(o.Out), fs: fsys, data: d, rep: rep, start: time.Now()}

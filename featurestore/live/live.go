@@ -103,11 +103,8 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err := o.Topology.Validate(); err != nil {
 		return nil, err
 	}
-	d, err := dataset.Open(fsys, o.Dataset)
+	d, err := dataset.OpenLabelled(fsys, o.Dataset)
 	if err != nil {
-		return nil, err
-	}
-	if err := d.CheckLabelled(); err != nil {
 		return nil, err
 	}
 	defer budget.LimitHeap(o.Memory, 0)()

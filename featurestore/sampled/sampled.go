@@ -31,11 +31,8 @@ type Source struct {
 // Find reads the metadata of both directories. Samples of another dataset are an error of
 // kind fault.ErrLineage.
 func Find(fsys vfs.FS, data, samples string) (*Source, error) {
-	d, err := dataset.Open(fsys, data)
+	d, err := dataset.OpenLabelled(fsys, data)
 	if err != nil {
-		return nil, err
-	}
-	if err := d.CheckLabelled(); err != nil {
 		return nil, err
 	}
 	r, err := mbfile.Open(fsys, samples)

@@ -54,10 +54,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progr
 		return r, err
 	}
 	c := &comparison{fs: fsys, o: o, program: program, rep: rep}
-	if c.data, err = dataset.Open(fsys, o.Dataset); err != nil {
-		return r, err
-	}
-	if err := c.data.CheckLabelled(); err != nil {
+	if c.data, err = dataset.OpenLabelled(fsys, o.Dataset); err != nil {
 		return r, err
 	}
 	if o.Samples != "" {
