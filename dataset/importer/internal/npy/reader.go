@@ -51,23 +51,7 @@ func (r *Reader) Ints(dst []int64) error {
 		if err != nil {
 			return err
 		}
-		switch string([]byte{r.Kind, byte('0' + r.Size)}) {
-		case "i1":
-			for i, v := range b {
-				dst[i] = int64(int8(v))
-			}
-		case "u1":
-			convert[uint8](dst, b)
-		case "i2":
-			for i, v := range binio.View[uint16](b) {
-				dst[i] = int64(int16(v))
-			}
-		case "u2":
-			convert[uint16](dst, b)
-		case "i4":
-			convert[int32](dst, b)
-		case "u4":
-			convert[uint32](dst, b)
+		switch kind := string([]byte{r.Kind, byte('0' + r.Size)}); kind {
 		case "i8":
 			copy(binio.Bytes(dst), b)
 		case "u8":
@@ -77,6 +61,8 @@ func (r *Reader) Ints(dst []int64) error {
 				}
 				dst[i] = int64(v)
 			}
+		default:
+			round(dst, kind, b)
 		}
 		dst = dst[n:]
 	}
@@ -105,8 +91,9 @@ func (r *Reader) Floats(dst []float32) error {
 	return nil
 }
 
-// round fills dst with float64 or integers, rounded to its type.
-func round[To float32 | float64](dst []To, kind string, b []byte) {
+// round fills dst with float64 or integers, rounded to its type. What does not fit in an int64 is
+// the caller's matter.
+func round[To int64 | float32 | float64](dst []To, kind string, b []byte) {
 	switch kind {
 	case "f8":
 		for i, v := range binio.View[uint64](b) {
