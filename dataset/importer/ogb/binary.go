@@ -28,29 +28,34 @@ func (s *source) edgeArray(name, key string) (r relation, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, z.Close()) }()
-	fortran := false
-	err = z.Header(key, func(a *npz.Array) error {
-		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-			return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-		}
-		r.Edges, fortran = a.Shape[1], a.Fortran
-		return nil
-	})
 	open := func() (*npz.Array, error) { return npz.OpenMember(s.fs, name, key) }
-	if !fortran {
-		r.row = open
+	err = z.Header(key, func(a *npz.Array) error {
+		if !a.Fortran {
+			r.row = open
+		}
+		return r.ofTwoRows(a, open)
+	})
+	return r, err
+}
+
+// ofTwoRows makes r the edges of an array of shape (2, E), which open opens anew.
+func (r *relation) ofTwoRows(a *npz.Array, open func() (*npz.Array, error)) error {
+	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+		return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+	}
+	r.Edges = a.Shape[1]
+	if !a.Fortran {
+		r.Open = func() (edges.Pairs, error) { return edges.TwoRows(open) }
+		return nil
 	}
 	r.Open = func() (edges.Pairs, error) {
-		if !fortran {
-			return edges.TwoRows(open)
-		}
 		a, err := open()
 		if err != nil {
 			return nil, err
 		}
 		return edges.Interleave(npz.NewInts(a)), nil
 	}
-	return r, err
+	return nil
 }
 
 // Glance is the Glancer's: of an array of two rows, the second is behind all of the first.

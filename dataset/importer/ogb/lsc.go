@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/torchfile"
@@ -143,22 +142,7 @@ func (s *source) twoRows(name string) (r relation, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-		return r, a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-	}
-	fortran := a.Fortran
-	r.Edges = a.Shape[1]
-	r.Open = func() (edges.Pairs, error) {
-		if !fortran {
-			return edges.TwoRows(open)
-		}
-		a, err := open()
-		if err != nil {
-			return nil, err
-		}
-		return edges.Interleave(npz.NewInts(a)), nil
-	}
-	return r, nil
+	return r, r.ofTwoRows(a, open)
 }
 
 // readSets finds the sets of split_dict.pt: a dictionary of arrays by name.
