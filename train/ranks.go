@@ -321,10 +321,10 @@ func (r *runner) unite() error {
 	return nil
 }
 
-// separate ends what unite made.
+// separate ends what unite made, which may be nothing: preparing may have failed before.
 func (r *runner) separate() {
 	for _, rep := range r.replicas {
-		if rep.group != r.group {
+		if rep.group != nil && rep.group != r.group {
 			rep.group.Close()
 		}
 	}

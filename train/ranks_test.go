@@ -387,6 +387,28 @@ func TestOtherRanksRefused(t *testing.T) {
 	}
 }
 
+// A rank that fails between making its engine and taking its place ends with its own error, and
+// rank 0 with one that names it.
+func TestRankThatCannotPrepare(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120})
+	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden = 1, 8 })
+	full := errors.New("no memory is left")
+	_, errs := ranks{w: w, parts: func(rank int, p *parts) {
+		if plan := p.plan; rank == 1 {
+			p.plan = func(found featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
+				_, err := plan(found, o, needs)
+				return memoryPlan{}, errors.Join(err, full)
+			}
+		}
+	}}.run(2, o)
+	if !errors.Is(errs[1], full) {
+		t.Errorf("rank 1: %v", errs[1])
+	}
+	if errs[0] == nil || !strings.Contains(errs[0].Error(), "rank 1") {
+		t.Errorf("rank 0: %v", errs[0])
+	}
+}
+
 // What several ranks cannot do is refused by name.
 func TestRanksRefuse(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120})
@@ -460,7 +482,9 @@ func TestReplicas(t *testing.T) {
 // Ranks that compute on GPUs and sum on the host have the bits of one that sums on its device.
 func TestGPURanks(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
-	o := w.options(w.pack(20), gpuRun, func(o *Options) { o.Epochs, o.Hidden, o.Accumulate, o.Norm = 2, 8, 4, "batch" })
+	o := w.options(w.pack(20), gpuRun, func(o *Options) {
+		o.Epochs, o.Hidden, o.Accumulate, o.Norm, o.Reduce = 2, 8, 4, "batch", ReduceHost
+	})
 	var want string
 	for _, world := range []int{1, 2, 4} {
 		o := w.fresh(o)
