@@ -170,7 +170,6 @@ func (r *ahead) next(dst []int64) (int, error) {
 		}
 		var ok bool
 		if r.piece, ok = <-r.pieces; !ok {
-			r.piece = nil
 			return 0, r.failed
 		}
 		r.rest = r.piece

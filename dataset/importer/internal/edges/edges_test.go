@@ -2,6 +2,7 @@ package edges_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,6 +62,13 @@ func TestTwoRows(t *testing.T) {
 	got, err := all(t, p, 13)
 	if want := []string{"0→10", "1→11", "2→12"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	one := &arrays{elements: []int64{3, 4}, shape: []int64{2, 1}}
+	if p, err = edges.TwoRows(one.array); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = all(t, p, 5); err != nil || !slices.Equal(got, []string{"3→4"}) {
+		t.Errorf("one edge: %v, %v", got, err)
 	}
 	const n = 150_000 // more than is read ahead
 	long := &arrays{elements: make([]int64, 2*n), shape: []int64{2, n}}
@@ -139,6 +147,85 @@ func TestInterleave(t *testing.T) {
 	got, err := all(t, edges.Interleave(npz.NewInts(array)), 13)
 	if want := []string{"0→10", "1→11", "2→12"}; err != nil || !slices.Equal(got, want) || a.open != 0 {
 		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+}
+
+// TestInterleaveParts reads three edges two at a time, and more than are read at once.
+func TestInterleaveParts(t *testing.T) {
+	open := func(elements ...int64) edges.Pairs {
+		a := &arrays{elements: elements, shape: []int64{int64(len(elements))}}
+		array, err := a.array()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return edges.Interleave(npz.NewInts(array))
+	}
+	p := open(0, 10, 1, 11, 2, 12)
+	dst, src := make([]int64, 2), make([]int64, 2)
+	for _, want := range []string{"[0 1] [10 11]", "[2] [12]", "[] []"} {
+		n, err := p.Next(dst, src)
+		if got := fmt.Sprint(src[:n], dst[:n]); err != nil || got != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+	const n = 20_000
+	many := make([]int64, 2*n)
+	for i := range many {
+		many[i] = int64(i)
+	}
+	p = open(many...)
+	dst, src = make([]int64, n), make([]int64, n)
+	for at := 0; at < n; {
+		k, err := p.Next(dst, src)
+		if err != nil || k == 0 {
+			t.Fatalf("%d of %d edges, %v", at, n, err)
+		}
+		for i := range k {
+			if src[i] != int64(2*(at+i)) || dst[i] != src[i]+1 {
+				t.Fatalf("edge %d is %d→%d", at+i, src[i], dst[i])
+			}
+		}
+		at += k
+	}
+}
+
+// TestEachStops ends with the context, and with what add returns.
+func TestEachStops(t *testing.T) {
+	each := func(ctx context.Context, add func(dst, src []int64) error) error {
+		a := &arrays{elements: []int64{0, 1, 2, 10, 11, 12}, shape: []int64{2, 3}}
+		p, err := edges.TwoRows(a.array)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return errors.Join(edges.Each(ctx, "x", p, 13, add), p.Close())
+	}
+	if err := each(t.Context(), func(_, _ []int64) error { return errBoom }); !errors.Is(err, errBoom) {
+		t.Errorf("not added: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := each(ctx, func(_, _ []int64) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestClosedEarly closes streams of which little was read.
+func TestClosedEarly(t *testing.T) {
+	const n = 150_000
+	for _, read := range []bool{false, true} {
+		a := &arrays{elements: make([]int64, 2*n), shape: []int64{2, n}}
+		p, err := edges.TwoRows(a.array)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read {
+			if _, err := p.Next(make([]int64, 1), make([]int64, 1)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := p.Close(); err != nil || a.open != 0 {
+			t.Errorf("%v, %d arrays are open", err, a.open)
+		}
 	}
 }
 
