@@ -85,7 +85,7 @@ func (p *twoRows) Next(dst, src []int64) (int, error) {
 	if err == nil && n == 0 { // the end: what the other stream found there counts too
 		_, err = p.dst.next(dst[:0])
 	}
-	if err != nil || n == 0 {
+	if err != nil {
 		return 0, err
 	}
 	for done := 0; done < n; {

@@ -1,19 +1,24 @@
 package edges_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
 )
 
 // arrays opens arrays of the given elements, and counts those that are open.
@@ -134,6 +139,66 @@ func TestTwoVectors(t *testing.T) {
 		got, err := all(t, p, 6)
 		if want := []string{"0→3", "1→4", "2→5"}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+	}
+}
+
+// TestOneFails reads vectors of which one has fewer elements than it says.
+func TestOneFails(t *testing.T) {
+	for _, short := range []string{"src", "dst"} {
+		open := map[string]*arrays{"src": {elements: []int64{0, 1, 2}, shape: []int64{3}}, "dst": {elements: []int64{3, 4, 5}, shape: []int64{3}}}
+		open[short].elements = open[short].elements[:2]
+		p, err := edges.TwoVectors(func(key string) (*npz.Array, error) { return open[key].array() }, "src", "dst")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all(t, p, 6); !errors.Is(err, fault.ErrInput) || open["src"].open+open["dst"].open != 0 {
+			t.Errorf("%s is short: %v", short, err)
+		}
+	}
+}
+
+// TestChecksum notices behind the last edge that the elements of an archive are not those that it
+// was made of.
+func TestChecksum(t *testing.T) {
+	write := func(name, shape string, wrong bool) {
+		array := importertest.NPY(shape, []int64{0, 1, 2, 3})
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		h := &zip.FileHeader{Name: "k.npy", CRC32: crc32.ChecksumIEEE(array), CompressedSize64: uint64(len(array)), UncompressedSize64: uint64(len(array))}
+		if wrong {
+			h.CRC32++
+		}
+		w, err := z.CreateRaw(h)
+		if err == nil {
+			_, err = w.Write(array)
+		}
+		if err = errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		importertest.Save(t, name, b.Bytes())
+	}
+	dir := t.TempDir()
+	for wrong := range 3 { // 0: neither
+		src, dst := filepath.Join(dir, "src.npz"), filepath.Join(dir, "dst.npz")
+		write(src, "(4,)", wrong == 1)
+		write(dst, "(4,)", wrong == 2)
+		p, err := edges.TwoVectors(func(name string) (*npz.Array, error) { return npz.OpenMember(vfs.OS, name, "k") }, src, dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := all(t, p, 4); len(got) != 4 || (err == nil) != (wrong == 0) || wrong > 0 && !errors.Is(err, fault.ErrInput) {
+			t.Errorf("vectors, wrong is %d: %v, %v", wrong, got, err)
+		}
+		if wrong == 2 {
+			break
+		}
+		write(src, "(2, 2)", wrong == 1)
+		if p, err = edges.TwoRows(func() (*npz.Array, error) { return npz.OpenMember(vfs.OS, src, "k") }); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := all(t, p, 4); len(got) != 2 || (err == nil) != (wrong == 0) || wrong > 0 && !errors.Is(err, fault.ErrInput) {
+			t.Errorf("rows, wrong is %d: %v, %v", wrong, got, err)
 		}
 	}
 }
