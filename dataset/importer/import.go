@@ -366,8 +366,8 @@ func (im *importing) leastMemory() int64 {
 	if im.o.relabels() {
 		features += rows + rowsort.Least + 2*int64(s.Dim*im.o.DType.Size())
 	}
-	numbers := im.numberMemory()
-	return s.Held + max(numbers+s.labelMemory(), 2*numbers, numbers+features, numbers+edgesort.Least, im.orderMemory()+edgesort.Least)
+	numbers := im.numberMemory() // and twice as much while they are inverted: finding them takes more
+	return s.Held + max(numbers+s.labelMemory(), numbers+features, numbers+edgesort.Least, im.orderMemory()+edgesort.Least)
 }
 
 // planMemory refuses a budget in which the import cannot be done. Steps that

@@ -88,10 +88,10 @@ func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
 	total := Bytes(o.Records, o.Bytes) + indexBytes*o.Records
 	// Half of the memory for a bucket, so that one of twice the mean size fits.
 	n := 2 * (total + o.Memory - 1) / o.Memory
-	n = max(min(n, maxBuckets, o.Memory/(2*leastBuffer), o.Records), 1)
+	n = max(min(n, maxBuckets, o.Memory/2/leastBuffer, o.Records), 1)
 	s.span = max((o.Records+n-1)/n, 1)
 	s.buckets = make([]bucket, max((o.Records+s.span-1)/s.span, 1))
-	s.buffer = int(max(min(o.Memory/2/int64(len(s.buckets)), mostBuffer), leastBuffer))
+	s.buffer = int(min(o.Memory/2/int64(len(s.buckets)), mostBuffer))
 	f, err := fsys.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", name, err)
