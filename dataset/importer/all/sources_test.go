@@ -17,6 +17,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/all"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 )
@@ -87,10 +88,14 @@ func TestSources(t *testing.T) {
 		sh := src.Shape()
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, filepath.ToSlash(s.path))
 		fmt.Fprintf(&b, "    %d nodes, %d edges, dim %d of %s in %s, %d classes\n", sh.Nodes, sh.Edges, sh.Dim, sh.DType, filepath.ToSlash(sh.Features), sh.Classes)
-		for what, is := range map[string]bool{"multi": sh.Multi, "undirected": sh.Undirected, "reverses": sh.AddReverse} {
-			if is {
-				fmt.Fprintf(&b, "    %s\n", what)
-			}
+		if sh.Multi {
+			b.WriteString("    multi\n")
+		}
+		if sh.AddReverse {
+			b.WriteString("    reverses\n")
+		}
+		if sh.Undirected {
+			b.WriteString("    undirected\n")
 		}
 		if sh.NoSplit {
 			fmt.Fprintf(&b, "    no split: %+v\n", sh.Split)
@@ -166,6 +171,70 @@ func TestSourcesFail(t *testing.T) {
 			}
 			if !errors.Is(err, boom) && !(err == nil && cmp.Equal(p, good)) {
 				t.Errorf("%s, %v: %q, %v", s.path, fail, p.Problems, err)
+			}
+		}
+	}
+}
+
+// TestNumberOfSources gives every format no source and two.
+func TestNumberOfSources(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range goodSources() {
+		f, paths := s.find(t)
+		if seen[f.Name] || paths == nil {
+			continue
+		}
+		seen[f.Name] = true
+		for _, sources := range [][]string{nil, append(paths, paths...)} {
+			if f.Detect != nil {
+				if sign := f.Detect(datasettest.FS, sources); sign != "" {
+					t.Errorf("%s: of %q it says %s", f.Name, sources, sign)
+				}
+			}
+			if _, err := f.Open(datasettest.FS, sources, &s.o); !errors.Is(err, fault.ErrUsage) {
+				t.Errorf("%s: %q: %v", f.Name, sources, err)
+			}
+		}
+	}
+}
+
+// TestRowsFromAnyNode reads the features of sources of all formats from a later node on, row by row:
+// they are those of all nodes, read at once.
+func TestRowsFromAnyNode(t *testing.T) {
+	for _, s := range goodSources() {
+		if s.o.NodeIDs != "" {
+			continue
+		}
+		f, paths := s.find(t)
+		src, err := f.Open(datasettest.FS, paths, &s.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sh := src.Shape()
+		read := func(first int64, atOnce int) []float32 {
+			rows, err := src.Features(first)
+			if err != nil {
+				t.Fatalf("%s: %v", s.path, err)
+			}
+			all := make([]float32, (sh.Nodes-first)*int64(sh.Dim))
+			for left := all; len(left) > 0; {
+				n := min(len(left), atOnce*sh.Dim)
+				if err := rows.Next(left[:n]); err != nil {
+					t.Fatalf("%s, from %d: %v", s.path, first, err)
+				}
+				left = left[n:]
+			}
+			if err := rows.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		want := read(0, int(sh.Nodes))
+		for _, first := range []int64{0, 1, sh.Nodes / 2, sh.Nodes - 2, sh.Nodes - 1} {
+			for _, atOnce := range []int{1, 2} {
+				if got := read(first, atOnce); !slices.Equal(got, want[first*int64(sh.Dim):]) {
+					t.Errorf("%s: from %d, %d at a time: other rows", s.path, first, atOnce)
+				}
 			}
 		}
 	}

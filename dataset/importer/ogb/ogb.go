@@ -208,9 +208,6 @@ func (s *source) readShape() (err error) {
 		if m.Half() {
 			s.sh.DType = dtype.Float16
 		}
-		if s.sh.Dim > dataset.MaxDim {
-			return fault.New(fault.ErrInput, "%s: features of %d elements", m.Name(), s.sh.Dim)
-		}
 		if n := m.Rows(); s.feat != nil && n >= 0 && n != s.count {
 			return fault.New(fault.ErrInput, "%s: features of %d nodes, there are %d", m.Name(), n, s.count)
 		}
@@ -228,9 +225,6 @@ func (s *source) readShape() (err error) {
 		}
 		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
 			s.sh.Classes = m.Columns()
-		}
-		if s.sh.Classes > dataset.MaxTargets {
-			return fault.New(fault.ErrInput, "%s: labels of %d classes; nodes of many labels have at most %d", m.Name(), s.sh.Classes, dataset.MaxTargets)
 		}
 		return nil
 	})
