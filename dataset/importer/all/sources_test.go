@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -235,6 +236,34 @@ func TestRowsFromAnyNode(t *testing.T) {
 				if got := read(first, atOnce); !slices.Equal(got, want[first*int64(sh.Dim):]) {
 					t.Errorf("%s: from %d, %d at a time: other rows", s.path, first, atOnce)
 				}
+			}
+		}
+	}
+}
+
+// TestSourcesCancel reads labels and edges of sources of all formats under a context that is over:
+// nothing is handed on.
+func TestSourcesCancel(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, s := range goodSources() {
+		f, paths := s.find(t)
+		s.o.Scratch = filepath.Join(t.TempDir(), "scratch")
+		src, err := f.Open(datasettest.FS, paths, &s.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.o.Labelled() && !strings.HasPrefix(s.o.LabelFile, "random:") {
+			if err := src.Labels(over, new(importer.Labelling)); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: labels: %v", s.path, err)
+			}
+		}
+		if err := src.Edges(over, func(_, _ []int64) error { return errors.New("edges come") }); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: edges: %v", s.path, err)
+		}
+		if c, ok := src.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				t.Error(err)
 			}
 		}
 	}
