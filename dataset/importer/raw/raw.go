@@ -199,6 +199,8 @@ func (s *source) setNodes(what, name string, n int64) error {
 	switch {
 	case n < 0 || s.named != nil && s.named.spec == nil: // not known, or not of all nodes
 		return nil
+	case n == 0:
+		return fault.New(fault.ErrInput, "%s: %s of no nodes", name, what)
 	case s.sh.Nodes == 0:
 		s.sh.Nodes = n
 	case s.sh.Nodes != n:
