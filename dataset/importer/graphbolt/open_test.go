@@ -284,3 +284,23 @@ func TestSets(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesGo reads edges and features of files that are not there any more.
+func TestFilesGo(t *testing.T) {
+	meta := []byte(strings.Replace(string(metadata(numpy("a", "half.npy")+numpy("b", "two.npy"), task("t", set("train_set", "s.npy", "l.npy")))), "{format: csv, path: e.csv}", "{format: numpy, path: pairs.npy}", 1))
+	for _, name := range []string{"pairs.npy", "half.npy", "two.npy"} {
+		dir := small(t, meta, nil)
+		s, err := graphbolt.Format.Open(datasettest.FS, []string{dir}, &importer.Reading{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		_, errRows := s.Features(0)
+		errEdges := s.Edges(t.Context(), func(_, _ []int64) error { return nil })
+		if got := errors.Join(errRows, errEdges); !errors.Is(got, fault.ErrInput) || !strings.HasSuffix(got.Error(), name+" is missing") || strings.Contains(got.Error(), "\n") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
