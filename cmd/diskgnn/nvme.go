@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -167,8 +168,8 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 	return r, err
 }
 
-// provide makes a file of so many bytes, which take no room before they are written, unless it
-// is there.
+// provide makes a file of so many bytes, which take no room before they are written, and the
+// directories that it is in, unless it is there.
 func provide(file string, size int64) error {
 	st, err := vfs.OS.Stat(file)
 	switch {
@@ -179,12 +180,15 @@ func provide(file string, size int64) error {
 			return fault.New(fault.ErrUsage, "%s is there and has %d bytes, not the %d of --size", file, st.Size(), size)
 		}
 		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 		return err
 	case size == 0:
 		return fault.New(fault.ErrInput, "there is no drive at %s: --size makes one", file)
 	case size%nvme.Page != 0:
 		return fault.New(fault.ErrUsage, "--size %d is no multiple of %d", size, nvme.Page)
+	}
+	if err := vfs.MakeParents(vfs.OS, file); err != nil {
+		return err
 	}
 	f, err := vfs.OS.OpenReadWrite(file)
 	if err != nil {
