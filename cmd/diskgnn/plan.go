@@ -56,18 +56,28 @@ func runPlan(p train.Plan, memory int64) []line {
 	if p.ValidSeconds > 0 {
 		add("validation", "%s each time", units.Seconds(p.ValidSeconds))
 	}
+	const unbroken = "\x00" // in place of a blank
 	var links []string
 	for _, l := range p.Links {
-		links = append(links, l.Link+" "+units.Seconds(l.Seconds))
+		links = append(links, strings.ReplaceAll(l.Link+" "+units.Seconds(l.Seconds), " ", unbroken))
 	}
 	label := "a batch"
 	for text := range strings.SplitSeq(wrap(strings.Join(links, ", "), helpWidth-len("validation  ")), "\n") {
-		add(label, "%s", text)
+		add(label, "%s", strings.ReplaceAll(text, unbroken, " "))
 		label = ""
 	}
 	add("measured", "%s", units.Of(p.Measured, "batch"))
 	add("time", "%s in all", units.Seconds(p.Seconds))
 	return lines
+}
+
+// planned names what a plan is of where --out does not: a directory of this name in the working
+// directory, on whose disk it would be, which is logged.
+func (s *session) planned(out *string, name string) {
+	if *out == "" {
+		*out = name
+		s.rep.Logf("without --out, disk is what is free in the working directory")
+	}
 }
 
 // free sets the bytes that something takes against those that are free.
