@@ -90,6 +90,15 @@ func inLines(items []string, width int) (lines []string) {
 	return lines
 }
 
+// planned names what a plan is of where --out does not: a directory of this name in the working
+// directory, on whose disk it would be, which is logged.
+func (s *session) planned(out *string, name string) {
+	if *out == "" {
+		*out = name
+		s.rep.Logf("without --out, disk is what is free in the working directory")
+	}
+}
+
 // free sets the bytes that something takes against those that are free.
 func free(need, free int64) string {
 	if need > free {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -100,5 +101,20 @@ func TestPlanIsCopied(t *testing.T) {
 		if got, want := packPlan(c.o, p).next, "diskgnn pack --dataset d --samples s --out 'a p'"+c.want; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// A line of a run's plan ends between links, not between a figure and its unit.
+func TestRunPlanBreaksLines(t *testing.T) {
+	links := []train.LinkSeconds{{Link: "load graph", Seconds: 103e-6}, {Link: "read features", Seconds: 2e-6}, {Link: "assemble", Seconds: 51e-6}, {Link: "compute", Seconds: 138e-6}}
+	var got []string
+	for _, l := range runPlan(train.Plan{Links: links}, 0) {
+		if strings.Contains(l.text, "compute") || strings.Contains(l.text, "assemble") {
+			got = append(got, l.text)
+		}
+	}
+	want := []string{"load graph 103 µs, read features 2 µs, assemble 51 µs,", "compute 138 µs"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

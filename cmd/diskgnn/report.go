@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
@@ -200,5 +201,9 @@ func writeEvents(dir, board string) (outcome, error) {
 		return outcome{}, fmt.Errorf("write events of %s: %w", dir, err)
 	}
 	v := reported{TensorBoard: filepath.Join(board, tensorboard.FileName), State: string(f.State), Epochs: len(epochs)}
-	return outcome{object: v, lines: []line{{"made", v.TensorBoard}, {"run", v.State + ", " + units.Of(v.Epochs, "epoch")}}}, nil
+	return outcome{
+		object: v,
+		lines:  []line{{"made", v.TensorBoard}, {"run", v.State + ", " + units.Of(v.Epochs, "epoch")}},
+		next:   "tensorboard --logdir " + shell.Word(board),
+	}, nil
 }
