@@ -40,6 +40,7 @@ type Report struct {
 // Machine is where findings come from: files of the kernel, and probes of what runs use.
 type Machine struct {
 	Root string // below which there are proc, sys and dev
+	Arch string // of the processor, as Go calls it
 
 	SIMD   func() (kinds []string, used string) // of the kernels, best last
 	Memory func() (budget int64, of string)     // see budget.Default

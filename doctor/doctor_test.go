@@ -78,11 +78,13 @@ func machine() (*Machine, map[string]string) {
 		"sys/bus/pci/devices/0000:01:00.0/class":     "0x010802",
 		"sys/bus/pci/devices/0000:01:00.0/driver":    "-> ../../../drivers/nvme",
 		"sys/bus/pci/devices/0000:02:00.0/class":     "0x030200",
-		"dev/libnvm0":                                "",
-		"dev/dmabuf_import":                          "",
-		"dev/udmabuf":                                "",
+		"sys/bus/pci/devices/0000:02:00.0/vendor":    "0x10de",
+		"dev/libnvm0":       "",
+		"dev/dmabuf_import": "",
+		"dev/udmabuf":       "",
 	}
 	return &Machine{
+		Arch:     "amd64",
 		SIMD:     func() ([]string, string) { return []string{"plain", "avx2", "avx512"}, "avx512" },
 		Memory:   func() (int64, string) { return 8 << 30, "the machine's 10.00 GiB" },
 		Uring:    func() error { return nil },
@@ -122,9 +124,20 @@ func TestFindings(t *testing.T) {
 			m.SIMD = func() ([]string, string) { return []string{"plain"}, "plain" }
 		}}},
 
+		{"cpu", Yes, "kernels of kind plain, the only one on arm64", "", change{set: func(m *Machine) {
+			m.Arch, m.SIMD = "arm64", func() ([]string, string) { return []string{"plain"}, "plain" }
+		}}},
+
 		{"blas", Yes, "matrix products by openblas 0.3.21", "", change{}},
 		{"blas", Limited, "by gonum, a tenth as fast", "install OpenBLAS", change{set: func(m *Machine) {
 			m.BLAS = func() (string, string) { return "gonum", "no library" }
+		}}},
+
+		{"blas", Limited, "by gonum, a tenth as fast", "or use a processor with AVX2", change{set: func(m *Machine) {
+			m.BLAS = func() (string, string) { return "gonum", "no library" }
+		}}},
+		{"blas", Limited, "by gonum, a tenth as fast", "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0)", change{set: func(m *Machine) {
+			m.Arch, m.BLAS = "arm64", func() (string, string) { return "gonum", "no library" }
 		}}},
 
 		{"openblas", Yes, "openblas 0.3.21", "", change{}},
@@ -150,6 +163,10 @@ func TestFindings(t *testing.T) {
 
 		{"huge_pages", Yes, "60 of 2048 kB are set aside", "", change{}},
 		{"huge_pages", Limited, "0 of 2048 kB", "sysctl vm.nr_hugepages", change{files: map[string]string{"proc/meminfo": "HugePages_Free: 0\nHugepagesize:       2048 kB"}}},
+		{"huge_pages", Limited, "0 of 2048 kB", "echo 64 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", change{files: map[string]string{"proc/meminfo": "HugePages_Free: 3\nHugepagesize:     524288 kB"}}},
+		{"huge_pages", Yes, "7 of 2048 kB", "", change{files: map[string]string{
+			"proc/meminfo": "HugePages_Free: 0\nHugepagesize:     524288 kB", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages": "7",
+		}}},
 		{"huge_pages", Limited, "memory gets none", "echo madvise", change{files: map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]"}}},
 		{"huge_pages", Limited, "memory gets none", "echo madvise", change{files: map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": none}}},
 		{"huge_pages", Unknown, "does not tell", "mount /proc", change{files: map[string]string{"proc/meminfo": none}}},
@@ -181,6 +198,10 @@ func TestFindings(t *testing.T) {
 			m.Tagged = false
 			m.GPUs = func() ([]cuda.Info, error) { return nil, cuda.ErrNoDevice }
 		}}},
+		{"gpu", No, "without GPU support", "train on the CPU: the variant for GPUs is built for x86-64", change{set: func(m *Machine) {
+			m.Arch, m.Tagged = "arm64", false
+			m.GPUs = func() ([]cuda.Info, error) { return nil, cuda.ErrNoDevice }
+		}}},
 		{"gpu", No, "no GPU", "nvidia-smi", change{set: func(m *Machine) { m.GPUs = func() ([]cuda.Info, error) { return nil, cuda.ErrNoDevice } }}},
 
 		{"p2p", Yes, "by the kernel", "", change{}},
@@ -201,6 +222,10 @@ func TestFindings(t *testing.T) {
 		{"iommu", Yes, "off", "", change{}},
 		{"iommu", Yes, "passes addresses through", "", change{files: map[string]string{"sys/kernel/iommu_groups/0/type": "identity"}}},
 		{"iommu", Limited, "on: ", "iommu=off", change{files: map[string]string{"sys/kernel/iommu_groups/0/type": "identity", "sys/kernel/iommu_groups/1/type": "DMA-FQ"}}},
+
+		{"iommu", Limited, "on: ", "boot with iommu.passthrough=1", change{
+			map[string]string{"sys/kernel/iommu_groups/1/type": "DMA-FQ"}, func(m *Machine) { m.Arch = "arm64" },
+		}},
 
 		{"nvme_modules", Limited, "/dev/libnvm0, /dev/dmabuf_import with /dev/udmabuf; the transports that use them are unproven on hardware", "without data", change{}},
 		{"nvme_modules", Limited, "/dev/libnvm0; ", "without data", change{files: map[string]string{"dev/udmabuf": none}}},
@@ -268,6 +293,47 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
+// What a machine does not have needs no setting: without an NVMe controller none of what queues
+// of drives need, without NVIDIA's GPU no driver.
+func TestNothingToChangeFor(t *testing.T) {
+	m, files := machine()
+	for _, name := range []string{"proc/driver/nvidia/version", "dev/nvidiactl", "dev/libnvm0", "dev/dmabuf_import"} {
+		delete(files, name)
+	}
+	files["sys/bus/pci/devices/0000:01:00.0/class"] = "0x010601"
+	files["sys/bus/pci/devices/0000:02:00.0/vendor"] = "0x1002"
+	files["sys/kernel/iommu_groups/1/type"] = "DMA-FQ"
+	files["proc/meminfo"] = "HugePages_Free: 0\nHugepagesize:       2048 kB"
+	const cpu = "train on the CPU, which takes no flag, or on a machine with an NVIDIA GPU"
+	want := map[string]string{"huge_pages": "", "iommu": "", "gpu": cpu, "p2p": cpu, "cufile": cpu, "nvme_modules": inSoftware, "nvme": inSoftware}
+	for _, f := range examine(t, m, files) {
+		if change, listed := want[f.Name]; listed && f.Change != change {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// Nothing of x86 is advised elsewhere, nor what an old kernel has not.
+func TestNothingOfAnotherMachine(t *testing.T) {
+	m, files := machine()
+	m.Arch, m.Tagged = "arm64", false
+	m.SIMD = func() ([]string, string) { return []string{"plain"}, "plain" }
+	m.BLAS = func() (string, string) { return "gonum", "no library" }
+	m.GPUs = func() ([]cuda.Info, error) { return nil, cuda.ErrNoDevice }
+	m.Uring = func() error { return unix.ENOSYS }
+	files["sys/kernel/iommu_groups/1/type"] = "DMA-FQ"
+	files["proc/sys/kernel/osrelease"] = "4.18.0-553.el8"
+	want := map[string]string{
+		"cpu": "", "blas": installOpenBLAS, "gpu": "train on the CPU: the variant for GPUs is built for x86-64",
+		"iommu": "boot with iommu.passthrough=1", "io_uring": "use Linux 5.6 or later, and a file system that it can read",
+	}
+	for _, f := range examine(t, m, files) {
+		if change, listed := want[f.Name]; listed && f.Change != change || strings.Contains(f.Found+f.Change, "AVX") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 // Of a machine that has nothing, every finding has a thing to change unless it is yes, in one
 // line; so have those of this machine.
 func TestEveryFindingHelps(t *testing.T) {
@@ -293,7 +359,7 @@ func TestTargets(t *testing.T) {
 	poor, _ := machine()
 	advised := regexp.MustCompile(`\b[a-z]+:[A-Z]+\b`)
 	var named []string
-	for _, f := range slices.Concat(examine(t, healthy, files), examine(t, poor, nil)) {
+	for _, f := range slices.Concat(examine(t, healthy, files), examine(t, poor, map[string]string{"sys/bus/pci/devices/0000:01:00.0/class": pciNVMe})) {
 		named = append(named, advised.FindAllString(f.Change, -1)...)
 	}
 	slices.Sort(named)

@@ -57,25 +57,36 @@ func (m *Machine) drive(_ context.Context, directory string) Finding {
 	return f
 }
 
-// pciNVMe is the class of NVMe controllers.
-const pciNVMe = "0x010802"
+const (
+	pciDevices = "sys/bus/pci/devices"
+	pciNVMe    = "0x010802" // the class of NVMe controllers
+)
+
+// nvme returns the addresses of NVMe controllers.
+func (m *Machine) nvme() (addresses []string) {
+	for _, address := range m.match(pciDevices, "*") {
+		if class, _ := m.read(filepath.Join(pciDevices, address, "class")); class == pciNVMe {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// inSoftware is advice where there is no drive whose queues can be driven.
+const inSoftware = "serve a file by a controller in software: soft:FILE (diskgnn nvme load)"
 
 // controllers is about NVMe drives whose queues a program or a GPU can drive.
 func (m *Machine) controllers(context.Context, string) Finding {
 	var found []string
-	for _, address := range m.match("sys/bus/pci/devices", "*") {
-		class, _ := m.read(filepath.Join("sys/bus/pci/devices", address, "class"))
-		if class != pciNVMe {
-			continue
-		}
-		driver, err := os.Readlink(filepath.Join(m.Root, "sys/bus/pci/devices", address, "driver"))
+	for _, address := range m.nvme() {
+		driver, err := os.Readlink(filepath.Join(m.Root, pciDevices, address, "driver"))
 		if err != nil {
 			driver = "without a driver"
 		}
 		found = append(found, address+" ("+filepath.Base(driver)+")")
 	}
 	if len(found) == 0 {
-		return Finding{Name: "nvme", State: No, Found: "no NVMe controller on the PCI bus", Change: "serve a file by a controller in software: soft:FILE (diskgnn nvme load)"}
+		return Finding{Name: "nvme", State: No, Found: "no NVMe controller on the PCI bus", Change: inSoftware}
 	}
 	return Finding{Name: "nvme", State: Yes, Found: units.Of(len(found), "controller") + ": " + strings.Join(found, ", ")}
 }
@@ -95,11 +106,17 @@ func (m *Machine) iommu(context.Context, string) Finding {
 		return Finding{Name: "iommu", State: Yes, Found: "off: drives use the addresses of memory"}
 	case translating == 0:
 		return Finding{Name: "iommu", State: Yes, Found: "it passes addresses through"}
+	case len(m.nvme()) == 0:
+		return Finding{Name: "iommu", State: Yes, Found: "on, and there is no NVMe controller to be given addresses"}
 	}
-	return Finding{
+	f := Finding{
 		Name: "iommu", State: Limited, Found: "on: addresses that a program finds out are not those that drives use",
 		Change: "boot with iommu=off (Intel: intel_iommu=off, AMD: amd_iommu=off)",
 	}
+	if m.Arch != x86 {
+		f.Change = "boot with iommu.passthrough=1"
+	}
+	return f
 }
 
 // modules is about the kernel modules of transports that are unproven on hardware.
@@ -112,10 +129,14 @@ func (m *Machine) modules(context.Context, string) Finding {
 		found = append(found, "/dev/dmabuf_import with /dev/udmabuf")
 	}
 	if len(found) == 0 {
-		return Finding{
+		f := Finding{
 			Name: "nvme_modules", State: No, Found: "neither BaM's module nor dmabuf-import with udmabuf is loaded; the transports libnvm and dmabuf need one",
 			Change: "reach NVMe drives without: sysfs:ADDRESS, or soft:FILE (diskgnn nvme load)",
 		}
+		if len(m.nvme()) == 0 {
+			f.Change = inSoftware
+		}
+		return f
 	}
 	return Finding{Name: "nvme_modules", State: Limited, Found: strings.Join(found, ", ") + "; the transports that use them are unproven on hardware",
 		Change: "try them on drives without data: libnvm:NODE, dmabuf:ADDRESS"}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -12,9 +13,24 @@ import (
 
 const driverVersion = "proc/driver/nvidia/version"
 
+// nvidiaGPU reports whether the PCI bus has a display controller of NVIDIA's, and whether there is
+// a bus to look at.
+func (m *Machine) nvidiaGPU() (there, known bool) {
+	for _, address := range m.match(pciDevices, "*") {
+		class, _ := m.read(filepath.Join(pciDevices, address, "class"))
+		vendor, ok := m.read(filepath.Join(pciDevices, address, "vendor"))
+		there = there || vendor == "0x10de" && strings.HasPrefix(class, "0x03")
+		known = known || ok
+	}
+	return there, known
+}
+
 // noDriver finds what keeps a GPU from being there, if it is the driver.
 func (m *Machine) noDriver() (found, change string) {
+	there, known := m.nvidiaGPU()
 	switch {
+	case !m.exists(driverVersion) && known && !there:
+		return "no NVIDIA GPU on the PCI bus", "train on the CPU, which takes no flag, or on a machine with an NVIDIA GPU"
 	case !m.exists(driverVersion):
 		return "NVIDIA's driver is not loaded", "install NVIDIA's driver; of a container, on its host"
 	case !m.exists("dev/nvidiactl"):
@@ -29,6 +45,8 @@ func (m *Machine) gpu(context.Context, string) Finding {
 	}
 	infos, err := m.GPUs()
 	switch {
+	case err != nil && !m.Tagged && m.Arch != x86:
+		return Finding{Name: "gpu", State: No, Found: "there is a driver, and this program was built without GPU support", Change: "train on the CPU: the variant for GPUs is built for x86-64"}
 	case err != nil && !m.Tagged:
 		return Finding{Name: "gpu", State: No, Found: "there is a driver, and this program was built without GPU support", Change: "make build-gpu, and run bin/diskgnn-gpu"}
 	case err != nil:
@@ -68,6 +86,12 @@ func (m *Machine) peers(context.Context, string) Finding {
 		return no("the kernel joins paths to NVMe drives", "boot with nvme_core.multipath=N")
 	}
 	return Finding{Name: "p2p", State: Yes, Found: "by the kernel (P2PDMA)"}
+}
+
+// older reports whether the kernel is older than a release; one that does not tell is not.
+func (m *Machine) older(major, minor int) bool {
+	release, ok := m.read("proc/sys/kernel/osrelease")
+	return ok && !atLeast(release, major, minor)
 }
 
 // atLeast reports whether a release such as 6.18.4-amd64 is no older.

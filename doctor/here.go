@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -22,6 +23,7 @@ import (
 func Here() *Machine {
 	return &Machine{
 		Root:   "/",
+		Arch:   runtime.GOARCH,
 		SIMD:   func() ([]string, string) { return kernel.Kinds(), kernel.Kind() },
 		Memory: budget.Default,
 		Uring:  tryUring,

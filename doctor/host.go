@@ -14,6 +14,12 @@ import (
 	"diskgnn/internal/units"
 )
 
+// x86 is the architecture that has AVX2, and that the gpu variant is built for.
+const x86 = "amd64"
+
+// installOpenBLAS is advice where there is an OpenBLAS that the program can open.
+const installOpenBLAS = "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0)"
+
 // cpu is about the instructions that the kernels on the host use.
 func (m *Machine) cpu(context.Context, string) Finding {
 	kinds, used := m.SIMD()
@@ -21,6 +27,8 @@ func (m *Machine) cpu(context.Context, string) Finding {
 	switch best := kinds[len(kinds)-1]; {
 	case used != best:
 		f.State, f.Change = Limited, "unset DISKGNN_SIMD, which keeps "+best+" from being used"
+	case best == "plain" && m.Arch != x86:
+		f.Found += ", the only one on " + m.Arch
 	case best == "plain":
 		f.State, f.Found = Limited, f.Found+": the processor has no AVX2"
 		f.Change = "use a processor with AVX2; of a virtual machine, the processor model of its host"
@@ -34,8 +42,11 @@ func (m *Machine) blas(context.Context, string) Finding {
 	if reason == "" {
 		return Finding{Name: "blas", State: Yes, Found: "matrix products by " + name}
 	}
-	return Finding{Name: "blas", State: Limited, Found: "matrix products by " + name + ", a tenth as fast as others",
-		Change: "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0), or use a processor with AVX2 and leave DISKGNN_SIMD unset"}
+	f := Finding{Name: "blas", State: Limited, Found: "matrix products by " + name + ", a tenth as fast as others", Change: installOpenBLAS}
+	if m.Arch == x86 {
+		f.Change += ", or use a processor with AVX2 and leave DISKGNN_SIMD unset"
+	}
+	return f
 }
 
 func (m *Machine) openBLAS(context.Context, string) Finding {
@@ -43,7 +54,7 @@ func (m *Machine) openBLAS(context.Context, string) Finding {
 	if err == nil {
 		return Finding{Name: "openblas", State: Yes, Found: name}
 	}
-	f := Finding{Name: "openblas", State: No, Found: err.Error(), Change: "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0)"}
+	f := Finding{Name: "openblas", State: No, Found: err.Error(), Change: installOpenBLAS}
 	if path := m.Getenv("DISKGNN_OPENBLAS"); path != "" {
 		f.Change = "unset DISKGNN_OPENBLAS, or have it name an OpenBLAS that is there"
 	}
@@ -85,6 +96,9 @@ func (m *Machine) lockedMemory(context.Context, string) Finding {
 	}
 }
 
+// queuePage is the size of the huge pages that queues of real drives lie in, as the kernel writes it.
+const queuePage = "2048 kB"
+
 // hugePages is about those that are set aside, which queues of real drives lie in, and those
 // that the kernel gives when it has them.
 func (m *Machine) hugePages(context.Context, string) Finding {
@@ -93,6 +107,15 @@ func (m *Machine) hugePages(context.Context, string) Finding {
 		return Finding{Name: "huge_pages", State: Unknown, Found: "/proc/meminfo does not tell", Change: "mount /proc"}
 	}
 	size, _ := m.field("proc/meminfo", "Hugepagesize:")
+	aside := "sysctl vm.nr_hugepages=64"
+	if size != queuePage { // as where memory's pages are of 64 KiB: the setting is about others
+		const sized = "sys/kernel/mm/hugepages/hugepages-2048kB/"
+		aside = "echo 64 > /" + sized + "nr_hugepages"
+		size = queuePage
+		if free, ok = m.read(sized + "free_hugepages"); !ok {
+			free = "0"
+		}
+	}
 	transparent, _ := m.read("sys/kernel/mm/transparent_hugepage/enabled")
 	_, chosen, _ := strings.Cut(transparent, "[")
 	chosen, _, _ = strings.Cut(chosen, "]")
@@ -101,8 +124,10 @@ func (m *Machine) hugePages(context.Context, string) Finding {
 		f.State, f.Found = Limited, f.Found+"; memory gets none of itself"
 		f.Change = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
 	} else if free == "0" {
-		f.State, f.Found = Limited, f.Found+"; memory gets them of itself ("+chosen+"), queues of real NVMe drives do not"
-		f.Change = "sysctl vm.nr_hugepages=64"
+		f.Found += "; memory gets them of itself (" + chosen + ")"
+		if len(m.nvme()) > 0 {
+			f.State, f.Found, f.Change = Limited, f.Found+", queues of real NVMe drives do not", aside
+		}
 	}
 	return f
 }
@@ -117,6 +142,7 @@ func (m *Machine) uring(context.Context, string) Finding {
 	switch {
 	case setting == "1" || setting == "2":
 		f.Change = "sysctl kernel.io_uring_disabled=0"
+	case errors.Is(err, unix.ENOSYS) && m.older(5, 6):
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS):
 		f.Change = "a seccomp profile that permits io_uring_setup, io_uring_enter and io_uring_register (docker run --security-opt seccomp=FILE)"
 	case errors.Is(err, unix.ENOMEM):

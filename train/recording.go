@@ -2,10 +2,8 @@ package train
 
 import (
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -37,23 +35,16 @@ type recording struct {
 }
 
 // newRecording refuses, before there is a run, the name of a file that is there or cannot be:
-// that of the run, and one in no directory. Without a name there is nothing to write.
+// that of the run, and one below a file. Without a name there is nothing to write.
 func newRecording(fsys vfs.FS, name, out string) (*recording, error) {
 	if name == "" {
 		return nil, nil
 	}
-	dir := filepath.Dir(name)
-	switch out = filepath.Clean(out); {
-	case filepath.Clean(name) == out:
+	if filepath.Clean(name) == filepath.Clean(out) {
 		return nil, fault.New(fault.ErrUsage, "--record %s: the run has that name; name a file", name)
-	case dir != out: // which the run makes
-		st, err := fsys.Stat(dir)
-		if err == nil && !st.IsDir() {
-			err = &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--record %s: %w", name, err)
-		}
+	}
+	if err := vfs.CheckParents(fsys, name); err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
 	}
 	return &recording{fsys: fsys, name: name, known: map[record.File]int32{}}, trace.CheckNew(fsys, name)
 }

@@ -68,9 +68,15 @@ func (c *configuration) of(command string, packed bool) []setting {
 // proposed is a flag of a command that is proposed, with its value as shell.Word writes it.
 var proposed = regexp.MustCompile(` --([a-z-]+) ('(?:[^']|'\\'')*'|\S+)`)
 
+// What a proposed command has in place of a directory that is not known.
+const (
+	someRun     = "RUN"
+	someDataset = "DATASET"
+)
+
 // repeated returns a command that is proposed as it is to be given with the same
 // configuration, if that has settings for it: without what these say as well, and without a
-// name of ours where they have one. A nil c is no configuration.
+// name of ours, or a place for one, where they have it. A nil c is no configuration.
 func (c *configuration) repeated(next string) string {
 	words := strings.Fields(next)
 	if c == nil || len(words) < 2 {
@@ -87,7 +93,7 @@ func (c *configuration) repeated(next string) string {
 	next = proposed.ReplaceAllStringFunc(next, func(flag string) string {
 		m := proposed.FindStringSubmatch(flag)
 		for _, s := range settings {
-			named := m[1] == "out" && slices.Contains(c.sections[command], s)
+			named := m[1] == "out" && slices.Contains(c.sections[command], s) || m[2] == someRun || m[2] == someDataset
 			if s.key == m[1] && (named || shell.Word(s.value) == m[2]) {
 				return ""
 			}

@@ -10,6 +10,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
@@ -58,16 +59,37 @@ func newEvalCommand(g *globals) *cli.Command {
 					return outcome{}, err
 				}
 				e, err := train.EvaluatePack(ctx, vfs.OS, o, s.rep)
-				return evaluated(&e), err
+				out := evaluated(&e)
+				out.next = usedBy(predicting(o.Run, someDataset), o.Weights, nil)
+				return out, err
 			}
 			x := exact.Options{Run: o.Run, Dataset: data, Weights: o.Weights, Scratch: scratch, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Accept: accept}
 			if err := s.settle(&x, &x.Memory); err != nil {
 				return outcome{}, err
 			}
 			e, err := exact.Evaluate(ctx, vfs.OS, x, s.rep)
-			return evaluated(&e), err
+			out := evaluated(&e)
+			out.next = usedBy(predicting(x.Run, x.Dataset), x.Weights, x.Accept)
+			return out, err
 		},
 	})
+}
+
+// predicting returns the command that uses a run on a dataset.
+func predicting(run, dataset string) string {
+	return fmt.Sprintf("diskgnn predict --run %s --dataset %s --out logits.npy", shell.Word(run), shell.Word(dataset))
+}
+
+// usedBy gives a command that takes weights those that were chosen, and what of another graph
+// was accepted.
+func usedBy(command, weights string, accept []string) string {
+	if weights != train.WeightsBest {
+		command += " --weights " + weights
+	}
+	if len(accept) > 0 {
+		command += " --accept " + strings.Join(accept, ",")
+	}
+	return command
 }
 
 // weightsFlags are those of the commands that use a run's weights.

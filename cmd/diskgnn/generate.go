@@ -100,7 +100,7 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 	}
 	next := fmt.Sprintf("diskgnn presample --dataset %s --out samples", shell.Word(r.Out))
 	if r.LabelKind == dataset.NoLabels {
-		next = fmt.Sprintf("diskgnn predict --run RUN --dataset %s --out logits.npy", shell.Word(r.Out))
+		next = predicting(someRun, r.Out)
 	}
 	return outcome{
 		object: r,

@@ -76,7 +76,9 @@ func newImportCommand(g *globals) *cli.Command {
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			if err := required("out", out); err != nil {
+			if plan {
+				s.planned(&out, "graph")
+			} else if err := required("out", out); err != nil {
 				return outcome{}, err
 			}
 			if o.Sources = s.args; len(s.args) == 0 {

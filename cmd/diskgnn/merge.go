@@ -87,7 +87,7 @@ func newMergeCommand(g *globals) *cli.Command {
 func afterMerge(r shard.Result) string {
 	switch {
 	case strings.Contains(r.Format, "samples"):
-		return fmt.Sprintf("diskgnn pack --dataset graph --samples %s --out pack", shell.Word(r.Out))
+		return fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", someDataset, shell.Word(r.Out))
 	case strings.Contains(r.Format, "pack"):
 		return fmt.Sprintf("diskgnn train --pack %s --out run", shell.Word(r.Out))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -36,7 +37,8 @@ sysfs:ADDRESS, by its PCI address: root takes it from the kernel's driver, and g
 One that is in use is never taken, and one with a partition table only with --force. Several
 drives are striped, in units of --unit. Drives with anything else on them, also another directory, are
 refused without --force; then another directory stays until the new one is whole, if there
-is room for both. The next command is diskgnn nvme list, or diskgnn verify nvme:TARGET.`
+is room for both. The next command is diskgnn train, with --io nvme:TARGET; nvme list says what
+is on the drives, and verify nvme:TARGET reads all of it.`
 
 const nvmeListTeaches = `Says what diskgnn nvme load has put on drives: the directory, and where its files lie.
 
@@ -134,7 +136,16 @@ func wasLoaded(l loaded) outcome {
 		{"written", budget.FormatBytes(l.Written)},
 		{"volume", spread(l.Drives, l.Unit, l.Capacity)},
 		{"time", units.Seconds(l.Seconds)},
-	}, next: "diskgnn nvme list " + shell.Word(l.Target)}
+	}, next: afterLoad(l)}
+}
+
+// afterLoad reads a pack from the drives; of what needs more flags to be used, it shows what
+// is there.
+func afterLoad(l loaded) string {
+	if l.Format == packfile.Format.Name {
+		return fmt.Sprintf("diskgnn train --pack %s --out run --io %s", shell.Word(l.Dir), shell.Word(target.Prefix+l.Target))
+	}
+	return "diskgnn nvme list " + shell.Word(l.Target)
 }
 
 func spread(drives int, unit, capacity int64) string {
@@ -167,8 +178,8 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 	return r, err
 }
 
-// provide makes a file of so many bytes, which take no room before they are written, unless it
-// is there.
+// provide makes a file of so many bytes, which take no room before they are written, and the
+// directories that it is in, unless it is there.
 func provide(file string, size int64) error {
 	st, err := vfs.OS.Stat(file)
 	switch {
@@ -179,12 +190,15 @@ func provide(file string, size int64) error {
 			return fault.New(fault.ErrUsage, "%s is there and has %d bytes, not the %d of --size", file, st.Size(), size)
 		}
 		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 		return err
 	case size == 0:
 		return fault.New(fault.ErrInput, "there is no drive at %s: --size makes one", file)
 	case size%nvme.Page != 0:
 		return fault.New(fault.ErrUsage, "--size %d is no multiple of %d", size, nvme.Page)
+	}
+	if err := vfs.MakeParents(vfs.OS, file); err != nil {
+		return err
 	}
 	f, err := vfs.OS.OpenReadWrite(file)
 	if err != nil {

@@ -67,6 +67,9 @@ func newPackCommand(g *globals) *cli.Command {
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			var err error
+			if plan {
+				s.planned(&o.Out, "pack")
+			}
 			if o.Shard, err = s.shard(part); err != nil {
 				return outcome{}, err
 			}

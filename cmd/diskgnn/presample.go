@@ -72,6 +72,9 @@ func newPresampleCommand(g *globals) *cli.Command {
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			var err error
+			if plan {
+				s.planned(&o.Out, "samples")
+			}
 			if o.Shard, err = s.shard(part); err != nil {
 				return outcome{}, err
 			}

@@ -124,8 +124,14 @@ func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v
 		o.memory, _ = budget.Default()
 	}
 	if o.out != "" {
-		if found, err := vfs.Exists(vfs.OS, o.out); err != nil || found {
-			return v, errors.Join(err, fault.New(fault.ErrUsage, "%s exists: name a new directory", o.out))
+		switch found, err := vfs.Exists(vfs.OS, o.out); {
+		case err != nil:
+			return v, err
+		case found:
+			return v, fault.New(fault.ErrExists, "%s exists: name a new directory", o.out)
+		}
+		if err := vfs.CheckParents(vfs.OS, o.out); err != nil {
+			return v, err
 		}
 	}
 	if err := o.open(ctx, rep); err != nil {
@@ -197,8 +203,11 @@ func (o *simulateBeacon) open(ctx context.Context, rep progress.Reporter) (err e
 
 // lay writes the dataset in DirectGraph's form.
 func (o *simulateBeacon) lay(ctx context.Context) error {
-	if found, err := vfs.Exists(vfs.OS, o.layout); err != nil || found {
-		return errors.Join(err, fault.New(fault.ErrUsage, "%s exists: a DirectGraph is written to a new file only", o.layout))
+	switch found, err := vfs.Exists(vfs.OS, o.layout); {
+	case err != nil:
+		return err
+	case found:
+		return fault.New(fault.ErrExists, "%s exists: a DirectGraph is written to a new file only", o.layout)
 	}
 	return o.Samples.Write(ctx, vfs.OS, o.layout, o.memory)
 }
@@ -229,6 +238,9 @@ func measure(dir string) (*beacon.Measured, error) {
 
 // write makes the directory of results.
 func (v *beaconed) write(dir string) error {
+	if err := vfs.MakeParents(vfs.OS, dir); err != nil {
+		return err
+	}
 	if err := vfs.OS.MkdirAll(dir); err != nil {
 		return err
 	}

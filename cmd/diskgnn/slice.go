@@ -65,7 +65,16 @@ func newSliceCommand(g *globals) *cli.Command {
 				{"disk", fmt.Sprintf("%s of the pack's %s", budget.FormatBytes(r.SliceBytes), budget.FormatBytes(r.PackBytes))},
 				{"written", budget.FormatBytes(r.Copied)},
 				{"time", units.Seconds(r.Seconds)},
-			}, next: "diskgnn verify " + shell.Word(r.Out)}, nil
+			}, next: afterSlice(r)}, nil
 		},
 	})
+}
+
+// afterSlice is the training of the rank that has it.
+func afterSlice(r slice.Result) string {
+	next := fmt.Sprintf("diskgnn train --pack %s --out run --rank %d/%d", shell.Word(r.Out), r.Rank, r.World)
+	if r.Accumulate != r.World {
+		next += fmt.Sprintf(" --accumulate %d", r.Accumulate)
+	}
+	return next
 }

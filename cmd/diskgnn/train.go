@@ -138,6 +138,9 @@ func newTrainCommand(g *globals) *cli.Command {
 				s.rep.Logf("%s=%d: --resume", by, n)
 				o.Resume = true
 			}
+			if plan {
+				s.planned(&o.Out, "run")
+			}
 			if err := s.rank(&o, rank); err != nil {
 				return outcome{}, err
 			}

@@ -113,6 +113,9 @@ func (e *exporting) run(write func() error, out string) error {
 	if err := e.checkSpace(); err != nil {
 		return err
 	}
+	if err := vfs.MakeParents(e.fs, e.dir); err != nil {
+		return err
+	}
 	if err := errors.Join(e.fs.RemoveAll(e.dir), e.fs.MkdirAll(e.dir)); err != nil {
 		return err
 	}

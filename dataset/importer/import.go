@@ -401,6 +401,10 @@ func (im *importing) planMemory() error {
 // MaxEdges bounds the edges of a source, so that twice as many can be computed with.
 const MaxEdges = dataset.MaxFile / 4 / 2
 
+// AddEdges returns how many edges n and more are, MaxEdges + 1 at most, which n is already. What a
+// source says of itself may be any number.
+func AddEdges(n, more int64) int64 { return min(n+min(more, MaxEdges+1), MaxEdges+1) }
+
 // storedEdges is how many edges the dataset has at least and at most; the most are sorted.
 func (im *importing) storedEdges() dataset.Need {
 	n := dataset.Need{Least: im.shape.Edges, Most: im.shape.Edges}

@@ -12,9 +12,10 @@ import (
 	"diskgnn/internal/budget"
 )
 
-// Duration writes a duration: 0 s, 12 µs, 340 ms, 9.69 s, 57.2 s, 1 min 25 s, 2 h 5 min.
+// Duration writes a duration: 0 s, 12 µs, 340 ms, 9.69 s, 57.2 s, 1 min 25 s, 30 min, 2 h 5 min.
+// From a minute on, a second unit of which there is none is left out.
 func Duration(d time.Duration) string {
-	if d < 0 {
+	if d <= -500 { // what is nearer to 0 has no sign
 		return "-" + Duration(max(-d, 0)) // of the least there is no opposite
 	}
 	if d == 0 {
@@ -34,10 +35,18 @@ func Duration(d time.Duration) string {
 		return fmt.Sprintf("%.1f s", r.Seconds())
 	}
 	if r := d.Round(time.Second); r < time.Hour {
-		return fmt.Sprintf("%d min %d s", r/time.Minute, r%time.Minute/time.Second)
+		return two(r, time.Minute, "min", time.Second, "s")
 	}
-	r := d.Round(time.Minute)
-	return fmt.Sprintf("%d h %d min", r/time.Hour, r%time.Hour/time.Minute)
+	return two(d.Round(time.Minute), time.Hour, "h", time.Minute, "min")
+}
+
+// two writes a duration in two units, or in the larger one alone if it is a multiple of it.
+func two(d, large time.Duration, of string, small time.Duration, and string) string {
+	s := fmt.Sprintf("%d %s", d/large, of)
+	if rest := d % large / small; rest > 0 {
+		s += fmt.Sprintf(" %d %s", rest, and)
+	}
+	return s
 }
 
 // Seconds writes a duration in seconds as Duration does.

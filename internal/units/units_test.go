@@ -14,9 +14,13 @@ func TestDuration(t *testing.T) {
 		0: "0 s", 1: "0 µs", 1500: "2 µs", 999_499: "999 µs", 999_500: "1 ms", 340 * time.Millisecond: "340 ms",
 		999_499_999: "999 ms", 999_500_000: "1.00 s", 9_690 * time.Millisecond: "9.69 s", 9_994 * time.Millisecond: "9.99 s",
 		9_995 * time.Millisecond: "10.0 s", 57_210 * time.Millisecond: "57.2 s", 59_949 * time.Millisecond: "59.9 s",
-		59_950 * time.Millisecond: "1 min 0 s", 85 * time.Second: "1 min 25 s", time.Hour - time.Second: "59 min 59 s",
-		time.Hour - 500*time.Millisecond: "1 h 0 min", 125*time.Minute + 29*time.Second: "2 h 5 min", 125*time.Minute + 30*time.Second: "2 h 6 min",
-		100 * time.Hour: "100 h 0 min", -1500 * time.Millisecond: "-1.50 s",
+		59_950 * time.Millisecond: "1 min", 59_960 * time.Millisecond: "1 min", time.Minute: "1 min", 60_499 * time.Millisecond: "1 min",
+		60_500 * time.Millisecond: "1 min 1 s", 119_600 * time.Millisecond: "2 min", 30 * time.Minute: "30 min", 85 * time.Second: "1 min 25 s", time.Hour - time.Second: "59 min 59 s",
+		time.Hour - 500*time.Millisecond: "1 h", 3599_499 * time.Millisecond: "59 min 59 s", 3599_600 * time.Millisecond: "1 h",
+		time.Hour: "1 h", time.Hour + 29*time.Second: "1 h", time.Hour + 30*time.Second: "1 h 1 min", 2*time.Hour - 30*time.Second: "2 h",
+		125*time.Minute + 29*time.Second: "2 h 5 min", 125*time.Minute + 30*time.Second: "2 h 6 min",
+		100 * time.Hour: "100 h", 100*time.Hour + time.Minute: "100 h 1 min",
+		-1: "0 µs", -499: "0 µs", -500: "-1 µs", -1500 * time.Millisecond: "-1.50 s", -59_960 * time.Millisecond: "-1 min", -30 * time.Minute: "-30 min", -90 * time.Minute: "-1 h 30 min",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%d ns: %q, want %q", d, got, want)
@@ -83,6 +87,10 @@ func parse(t *rapid.T, s string) (d, place time.Duration) {
 		return time.Duration(a)*time.Hour + time.Duration(b)*time.Minute, time.Minute
 	case scan(s, "%d min %d s", &a, &b):
 		return time.Duration(a)*time.Minute + time.Duration(b)*time.Second, time.Second
+	case scan(s, "%d h", &a):
+		return time.Duration(a) * time.Hour, time.Minute
+	case scan(s, "%d min", &a):
+		return time.Duration(a) * time.Minute, time.Second
 	case scan(s, "%d µs", &a):
 		return time.Duration(a) * time.Microsecond, time.Microsecond
 	case scan(s, "%d ms", &a):

@@ -11,6 +11,24 @@ import (
 	"diskgnn/internal/fault"
 )
 
+// CheckParents returns the error of kind fault.ErrUsage that MakeParents would return because a
+// file is in the place of a directory, and makes nothing: for what is written after long work.
+func CheckParents(fsys FS, name string) error {
+	parent := filepath.Dir(filepath.Clean(name))
+	st, err := fsys.Stat(parent)
+	switch {
+	case err == nil && !st.IsDir():
+		return noDirectory(name, parent)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
+		return CheckParents(fsys, parent)
+	}
+	return err
+}
+
+func noDirectory(name, parent string) error {
+	return fault.New(fault.ErrUsage, "cannot write %s: %s is no directory", name, parent)
+}
+
 // MakeParents makes the directories above name that are not there, each as durable as the
 // one that it is in. A file in their place is an error of usage.
 func MakeParents(fsys FS, name string) error {
@@ -18,7 +36,7 @@ func MakeParents(fsys FS, name string) error {
 	st, err := fsys.Stat(parent)
 	switch {
 	case err == nil && !st.IsDir():
-		return fault.New(fault.ErrUsage, "cannot write %s: %s is no directory", name, parent)
+		return noDirectory(name, parent)
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
 		if err = MakeParents(fsys, parent); err != nil {
 			return err

@@ -36,6 +36,17 @@ func TestMakeParents(t *testing.T) {
 		if err := MakeParents(OS, name); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
+		if err := CheckParents(OS, name); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is checked: %v", name, err)
+		}
+	}
+	for _, name := range []string{"d", "d/e/f", "a/b/c", "a/c/d"} {
+		if err := CheckParents(OS, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat("d"); err == nil {
+		t.Error("CheckParents makes directories")
 	}
 }
 

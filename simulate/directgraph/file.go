@@ -20,8 +20,8 @@ type Graph struct {
 	Vector func(b []byte, node uint32) ([]byte, error)
 }
 
-// Write writes a graph by a layout that was made of its degrees. It holds the pages: it is
-// for graphs that fit in memory.
+// Write writes a graph by a layout that was made of its degrees, and makes the directories that
+// the file is in. It holds the pages: it is for graphs that fit in memory.
 func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	pages, err := l.fill(g)
 	if err != nil {
@@ -49,6 +49,9 @@ func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	table := binio.Bytes(sums)
 	out.Write(table)
 	out.Write(binary.LittleEndian.AppendUint32(nil, binio.CRC(table)))
+	if err := vfs.MakeParents(fsys, name); err != nil {
+		return err
+	}
 	return vfs.WriteFile(fsys, name, out.Bytes())
 }
 

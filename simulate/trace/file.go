@@ -30,9 +30,13 @@ func CheckNew(fsys vfs.FS, name string) error {
 	return err
 }
 
-// Begin begins a trace in a file that does not exist. Finish or Abandon must follow.
+// Begin begins a trace in a file that does not exist, whose directories are made. Finish or
+// Abandon must follow.
 func Begin(fsys vfs.FS, name string, h Header) (*Recording, error) {
 	if err := CheckNew(fsys, name); err != nil {
+		return nil, err
+	}
+	if err := vfs.MakeParents(fsys, name); err != nil {
 		return nil, err
 	}
 	f, err := fsys.Create(name + partial)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -178,7 +179,7 @@ func TestRefusals(t *testing.T) {
 		"another suffix":  {func(o *PredictOptions) { o.Out = w.path("out.txt") }, fault.ErrUsage, "ends in .npy, .csv or .parquet"},
 		"nowhere":         {func(o *PredictOptions) { o.Out = w.path("there.npy/out.npy") }, fault.ErrUsage, "is no directory"},
 		"memory":          {func(o *PredictOptions) { o.Memory = 1 << 20 }, fault.ErrBudget, "the least that would do: --memory "},
-		"scratch":         {func(o *PredictOptions) { o.Scratch = w.path("no/where") }, os.ErrNotExist, "no/where"},
+		"scratch":         {func(o *PredictOptions) { o.Scratch = w.path("there.npy/states") }, fault.ErrUsage, "there.npy is no directory"},
 	} {
 		o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
 		c.change(&o)
@@ -189,7 +190,7 @@ func TestRefusals(t *testing.T) {
 		w.gone(t, name)
 	}
 	o := PredictOptions{Options: w.options(), Out: w.path("there.npy"), Force: true}
-	o.Scratch = t.TempDir()
+	o.Scratch = filepath.Join(t.TempDir(), "new", "place")
 	if _, err := Predict(context.Background(), disk, o, progress.Discard); err != nil {
 		t.Errorf("forced, with the states elsewhere: %v", err)
 	}

@@ -41,9 +41,15 @@ func scratchDir(run, chosen string) (string, error) {
 	return filepath.Join(chosen, filepath.Base(run)+scratchSuffix), nil
 }
 
-// openScratch makes the directory, where this many bytes will be written.
+// openScratch makes the directory, where this many bytes will be written, and those that it is in.
 func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
-	parent := filepath.Dir(dir)
+	if err := vfs.CheckParents(fsys, dir); err != nil {
+		return nil, err
+	}
+	parent, err := vfs.Nearest(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
 	free, err := fsys.Free(parent)
 	if err != nil {
 		return nil, err
@@ -51,7 +57,10 @@ func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 	if free < bytes {
 		return nil, fault.New(fault.ErrBudget, "the hidden states take %s, %s has %s free; choose another place with --scratch", budget.FormatBytes(bytes), parent, budget.FormatBytes(free))
 	}
-	if err := fsys.MkdirAll(dir); err != nil {
+	if err = vfs.MakeParents(fsys, dir); err == nil {
+		err = fsys.MkdirAll(dir)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("make %s for the hidden states (--scratch chooses another place): %w", dir, err)
 	}
 	s := &scratch{fs: fsys, dir: dir}

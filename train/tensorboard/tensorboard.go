@@ -40,6 +40,9 @@ const version = "brain.Event:2"
 // Write makes dir, if it is not there, and in it the event file of a run that began at a
 // time; one that is there is replaced.
 func Write(fsys vfs.FS, dir string, begun time.Time, epochs []rundir.Epoch) error {
+	if err := vfs.MakeParents(fsys, dir); err != nil {
+		return err
+	}
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func TestStatus(t *testing.T) {
 		{10, 40, progress.Batches, 5 * time.Second, " 25% · 10 of 40 batches · 2.0/s · 15.0 s left"},
 		{40, 40, progress.Batches, 5 * time.Second, "100% · 40 of 40 batches · 8.0/s"},
 		{3 << 20, 0, progress.Bytes, time.Second, "3.0 MiB · 3.0 MiB/s"},
-		{1 << 30, 4 << 30, progress.Bytes, time.Hour, " 25% · 1.00 GiB of 4.00 GiB · 291.3 KiB/s · 3 h 0 min left"},
+		{1 << 30, 4 << 30, progress.Bytes, time.Hour, " 25% · 1.00 GiB of 4.00 GiB · 291.3 KiB/s · 3 h left"},
 		{123456, 0, progress.Nodes, time.Second, "123k nodes · 123k/s"},
 	} {
 		if got := status(c.done, c.total, c.unit, c.elapsed, ""); got != c.want {
