@@ -126,6 +126,42 @@ func TestEdges(t *testing.T) {
 	}
 }
 
+// TestOneNode opens a graph of one node.
+func TestOneNode(t *testing.T) {
+	f := compressed()
+	f.indptr = tensor("LongStorage", "0", 4, "K\x02\x85", "K\x01\x85")
+	if g, err := dglgraph.Open(vfs.OS, write(t, f.pickle())); err != nil || g.Nodes != 1 {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+// TestChanged reads edges of files that were replaced after they were opened.
+func TestChanged(t *testing.T) {
+	part := compressed()
+	part.tensors = "}" + text("indptr") + vector("0", 4) + "s"
+	one := list()
+	one.dst = "N"
+	for was, now := range map[string][]string{compressed().pickle(): {part.pickle(), "\x80\x02K\x01."}, list().pickle(): {one.pickle(), "\x80\x02K\x01.", "\x80\x02}."}} {
+		for _, pickle := range now {
+			files := importertest.NewFiles(vfs.OS)
+			name := write(t, was)
+			g, err := dglgraph.Open(files, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(write(t, pickle), name); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Each(t.Context(), 3, func(_, _ []int64) error { return nil }); !errors.Is(err, fault.ErrInput) || !strings.HasPrefix(err.Error(), name) {
+				t.Errorf("%q: %v", pickle, err)
+			}
+			if open := files.StillOpen(); len(open) > 0 {
+				t.Errorf("%q: %d files are open", pickle, len(open))
+			}
+		}
+	}
+}
+
 // TestRefuses changes one thing of a good graph at a time.
 func TestRefuses(t *testing.T) {
 	const noFused, noList = "it holds no FusedCSCSamplingGraph", "it holds no DGLGraph"

@@ -254,6 +254,43 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// stuck is a file system whose files cannot be closed.
+type stuck struct {
+	vfs.FS
+	err error
+}
+
+type stuckFile struct {
+	vfs.File
+	err error
+}
+
+func (s stuck) Create(name string) (vfs.File, error) {
+	f, err := s.FS.Create(name)
+	return stuckFile{f, s.err}, err
+}
+
+func (s stuckFile) Close() error { return errors.Join(s.File.Close(), s.err) }
+
+// TestCloseFails returns what closing a file returns.
+func TestCloseFails(t *testing.T) {
+	boom := errors.New("boom")
+	d := onDisk(t, stuck{vfs.OS, boom})
+	if err := d.Add([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); !errors.Is(err, boom) {
+		t.Errorf("names: %v", err)
+	}
+	l, err := NewList(stuck{vfs.OS, boom}, filepath.Join(vfstest.TempDir(t), "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); !errors.Is(err, boom) {
+		t.Errorf("a list: %v", err)
+	}
+}
+
 // TestStops ends with the context, and with the errors of what is called.
 func TestStops(t *testing.T) {
 	boom := errors.New("boom")

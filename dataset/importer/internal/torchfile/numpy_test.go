@@ -153,6 +153,26 @@ func TestInt(t *testing.T) {
 	}
 }
 
+// TestLatin1 reads a text byte by byte; nothing is no end.
+func TestLatin1(t *testing.T) {
+	r, n, err := encode("aÿ")
+	if err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	b := make([]byte, 1)
+	for _, want := range []byte{'a', 0xff} {
+		if n, err := r.Read(b); n != 1 || err != nil || b[0] != want {
+			t.Errorf("%d, %x, %v", n, b, err)
+		}
+	}
+	if n, err := r.Read(nil); n != 0 || err != nil {
+		t.Errorf("nothing behind the end: %d, %v", n, err)
+	}
+	if n, err := r.Read(b); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("behind the end: %d, %v", n, err)
+	}
+}
+
 // TestHeld counts the bytes of large pickles, and refuses the largest.
 func TestHeld(t *testing.T) {
 	p := good()

@@ -15,6 +15,7 @@ import (
 
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/internal/pickle"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -223,6 +224,9 @@ func made(storage string) string {
 	return "\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K\x00))tR."
 }
 
+// sized is made with other sizes.
+func sized(shape string) string { return strings.Replace(made(storage), "))tR", shape+")tR", 1) }
+
 func good() parts {
 	return parts{pickle: tensorOf("LongStorage", "0", 6, 0, []int64{2, 3}, []int64{3, 1}), storage: make([]byte, 48), order: "little", name: "archive/", key: "0"}
 }
@@ -292,6 +296,10 @@ func TestRefuses(t *testing.T) {
 		"other dimensions":      {dims([]int64{2, 3}, []int64{3}), "2 dimensions with 1 strides"},
 		"many dimensions":       {dims(make([]int64, 9), make([]int64, 9)), "tuple of 8"},
 		"a sum of sizes":        {dims([]int64{1 << 40, 1 << 40}, []int64{0, 0}), "shape"},
+		"-1 elements":           {tensor("LongStorage", "0", -1, 0, nil, nil), "unknown form"},
+		"sizes by another call": {func(p *parts) { p.pickle = sized("ccollections\nOrderedDict\n)R") }, "whose sizes are no tuple"},
+		"sizes of no value":     {func(p *parts) { p.pickle = sized("ctorch\nSize\n)R") }, "whose sizes are no tuple"},
+		"sizes of two values":   {func(p *parts) { p.pickle = sized("ctorch\nSize\n))\x86R") }, "whose sizes are no tuple"},
 		"no id":                 {func(p *parts) { p.pickle = made("N") }, "a tensor in None instead of a storage"},
 		"an id that is a name":  {func(p *parts) { p.pickle = made(text("storage") + "Q") }, "unknown form"},
 		"an id of four":         {func(p *parts) { p.pickle = made(strings.Replace(storage, text("cpu"), "", 1)) }, "unknown form"},
@@ -322,6 +330,7 @@ func TestRefuses(t *testing.T) {
 	for what, change := range map[string]func(*parts){
 		"unchanged":         func(*parts) {},
 		"four values":       func(p *parts) { p.pickle = made(storage) },
+		"a torch.Size":      func(p *parts) { p.pickle = sized("ctorch\nSize\n)\x85R") },
 		"no folder":         func(p *parts) { p.name = "" },
 		"no order of bytes": func(p *parts) { p.order = "" },
 		"eight dimensions":  dims([]int64{1, 1, 1, 1, 1, 1, 2, 3}, []int64{6, 6, 6, 6, 6, 6, 3, 1}),
@@ -397,26 +406,125 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// TestOutside refuses a record of more bytes than the file has.
+// TestOutside refuses a record of a byte more than the file has from its beginning on.
 func TestOutside(t *testing.T) {
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	w, err := z.CreateHeader(&zip.FileHeader{Name: "archive/data.pkl", Method: zip.Store})
-	if err == nil {
-		_, err = w.Write([]byte(made(strings.Replace(storage, "K\x06", "J\x00\x00\x02\x00", 1))))
-	}
-	if err == nil {
-		_, err = z.CreateRaw(&zip.FileHeader{Name: "archive/data/0", CompressedSize64: 1 << 20, UncompressedSize64: 1 << 20})
-	}
-	if err = errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
 	name := filepath.Join(t.TempDir(), "x.pt")
-	if err := os.WriteFile(name, b.Bytes(), 0o666); err != nil {
+	write := func(size int64) {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		w, err := z.CreateHeader(&zip.FileHeader{Name: "archive/data.pkl", Method: zip.Store})
+		if err == nil {
+			elements := "J" + string(binary.LittleEndian.AppendUint32(nil, uint32(size)))
+			_, err = io.WriteString(w, made(strings.NewReplacer("K\x06", elements, "Long", "Byte").Replace(storage)))
+		}
+		if err == nil {
+			_, err = z.CreateRaw(&zip.FileHeader{Name: "archive/data/0", CompressedSize64: uint64(size), UncompressedSize64: uint64(size)})
+		}
+		if err = errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(0)
+	z, err := zip.OpenReader(name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := read(name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "1048576 bytes, which do not lie in the file") {
+	defer z.Close()
+	at, err := z.File[1].DataOffset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(st.Size() - at)
+	if err := read(name); err != nil {
+		t.Errorf("up to the end: %v", err)
+	}
+	write(st.Size() - at + 1)
+	if err := read(name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), fmt.Sprint(st.Size()-at+1, " bytes, which do not lie in the file")) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLargePickle refuses a byte more than 64 MiB before it is read.
+func TestLargePickle(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.pt")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 64<<20 + 1
+	z := zip.NewWriter(f)
+	w, err := z.CreateRaw(&zip.FileHeader{Name: "archive/data.pkl", CompressedSize64: size, UncompressedSize64: size})
+	mib := make([]byte, 1<<20)
+	for range 64 {
+		if err == nil {
+			_, err = w.Write(mib)
+		}
+	}
+	if err = errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has 67108865 bytes, at most 67108864 are read") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestArray reads a tensor as an array, and refuses one that is not contiguous.
+func TestArray(t *testing.T) {
+	p := good()
+	p.storage = binio.Bytes([]int64{5, 6, 7, 8, 9, 10})
+	name := filepath.Join(t.TempDir(), "x.pt")
+	p.write(t, name)
+	files := importertest.NewFiles(vfs.OS)
+	a, err := Array(files, name, "what", Only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]int64, 6)
+	if err := a.Ints(values); err != nil || a.Name() != name+": what" || fmt.Sprint(a.Shape, values) != "[2 3] [5 6 7 8 9 10]" {
+		t.Errorf("%s %v %v, %v", a.Name(), a.Shape, values, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	p.pickle = tensorOf("LongStorage", "0", 6, 0, []int64{3}, []int64{2})
+	p.write(t, name)
+	if _, err := Array(files, name, "what", Only); !errors.Is(err, fault.ErrInput) || !strings.HasPrefix(err.Error(), name+": what: ") || !strings.Contains(err.Error(), ".contiguous()") {
+		t.Errorf("apart: %v", err)
+	}
+	if _, err := Array(files, name, "", func(any) (any, error) { return nil, nil }); !errors.Is(err, fault.ErrInput) || !strings.HasPrefix(err.Error(), name+": a tensor is needed where it has None") {
+		t.Errorf("nothing: %v", err)
+	}
+	if open := files.StillOpen(); len(open) > 0 {
+		t.Errorf("%q are open", open)
+	}
+}
+
+// TestReadFails returns the error of a file that is closed.
+func TestReadFails(t *testing.T) {
+	p := good()
+	name := filepath.Join(t.TempDir(), "x.pt")
+	p.write(t, name)
+	f, err := Open(vfs.OS, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := f.Tensor(f.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := x.Reader()
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := r.Read(make([]byte, 8)); n != 0 || !errors.Is(err, os.ErrClosed) {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }
 
