@@ -214,7 +214,7 @@ func TestBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	lengths := []int{s.buffer - 8, 0, 5, s.buffer - 7, 1, 0} // three places a bucket
+	lengths := []int{s.buffer - 16, 0, 5, s.buffer - 7, 1, 0} // three places a bucket; the first two fill a buffer
 	for v, n := range lengths {
 		if err := s.Add(uint32(v), bytes.Repeat([]byte{byte(v)}, n)); err != nil {
 			t.Fatal(err)
@@ -242,12 +242,52 @@ func TestBlocks(t *testing.T) {
 			total += x.size
 		}
 	}
-	if want := fmt.Sprint([][]block{{{0, b, 0}, {2*b + 1, 21, 0}}, {{b, b + 1, 0}, {2*b + 22, 17, 0}}}); fmt.Sprint(got) != want || total != Bytes(6, 2*b-15+6) {
+	if want := fmt.Sprint([][]block{{{0, b, 0}, {2*b + 1, 13, 0}}, {{b, b + 1, 0}, {2*b + 14, 17, 0}}}); fmt.Sprint(got) != want || total != Bytes(6, 2*b-17) {
 		t.Errorf("%v, want %s; %d bytes in all", got, want, total)
 	}
 	for v, n := range lengths {
 		if r, err := s.Next(); err != nil || !bytes.Equal(r, bytes.Repeat([]byte{byte(v)}, n)) {
 			t.Errorf("record %d has %d bytes, %v", v, len(r), err)
+		}
+	}
+}
+
+// TestFailures fails every operation on the scratch file in turn.
+func TestFailures(t *testing.T) {
+	boom := errors.New("boom")
+	for _, hidden := range []bool{false, true} {
+		for n := 0; ; n++ {
+			fail := &vfs.FailAt{N: n, Err: boom, Match: func(vfs.Op, string) bool { return true }}
+			err := func() (err error) {
+				s, err := New(vfs.Inject(vfs.OS, fail), filepath.Join(vfstest.TempDir(t), "scratch"), Options{Records: 6, Memory: Least, Hidden: hidden})
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, s.Close()) }()
+				for v, n := range []int{10, s.buffer, s.buffer - 20, 100, 0, 0} { // by itself, after what is before it, and in the end
+					if err := s.Add(uint32(v), make([]byte, n)); err != nil {
+						return err
+					}
+				}
+				if err := s.Start(0); err != nil {
+					return err
+				}
+				for range 6 {
+					if _, err := s.Next(); err != nil {
+						return err
+					}
+				}
+				return nil
+			}()
+			if !fail.Fired() {
+				if err != nil || n < 8 {
+					t.Errorf("%v after %d operations", err, n)
+				}
+				break
+			}
+			if !errors.Is(err, boom) {
+				t.Errorf("hidden %v, %v: %v", hidden, fail, err)
+			}
 		}
 	}
 }
