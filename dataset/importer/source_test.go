@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"diskgnn/dataset"
@@ -76,6 +77,34 @@ func (r *brokenRows) Close() error {
 	return r.RowStream.Close()
 }
 
+// tasks counts the tasks that are under way, by name. It is safe for concurrent use.
+type tasks struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func (s *tasks) Logf(string, ...any) {}
+
+func (s *tasks) Task(name string, _ int64, _ progress.Unit) progress.Task {
+	s.add(name, 1)
+	return &task{s, name, sync.Once{}}
+}
+
+func (s *tasks) add(name string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[name] += n
+}
+
+type task struct {
+	of   *tasks
+	name string
+	once sync.Once
+}
+
+func (*task) Add(int64) {}
+func (t *task) Done()   { t.once.Do(func() { t.of.add(t.name, -1) }) }
+
 // TestSourceFails imports a graph whose source fails in each of its methods: the error is returned,
 // nothing is published, and nothing stays open. Unbroken, nothing is left but the dataset.
 func TestSourceFails(t *testing.T) {
@@ -87,7 +116,13 @@ func TestSourceFails(t *testing.T) {
 				out := filepath.Join(vfstest.TempDir(t), "D")
 				o.Sources, o.Workers = []string{"-"}, workers
 				files := importertest.NewFiles(datasettest.FS)
-				_, err := importer.Import(t.Context(), files, out, f, o, progress.Discard)
+				shown := &tasks{open: map[string]int{}}
+				_, err := importer.Import(t.Context(), files, out, f, o, shown)
+				for name, n := range shown.open {
+					if n != 0 {
+						t.Errorf("%s, failing %q: %s is still shown", o.Relabel, fails, name)
+					}
+				}
 				what := fmt.Sprintf("%s, dedupe %v, %d workers, failing: %q", o.Relabel, o.Dedupe, workers, fails)
 				if open := files.StillOpen(); len(open) > 0 || b.streams != 0 || b.closed != 1 {
 					t.Errorf("%s: %q and %d streams are open, closed %d times", what, open, b.streams, b.closed)
