@@ -311,7 +311,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	if s.feat == nil {
 		return s.meanRows(first)
 	}
-	return typed.Rows(s.sh.Nodes, s.sh.Dim, typed.Span{First: s.first, Count: s.count}, first, func(first int64) (importer.RowStream, error) {
+	return typed.Rows(s.sh.Dim, typed.Span{First: s.first, Count: s.count}, first, func(first int64) (importer.RowStream, error) {
 		m, err := s.feat()
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,10 +140,10 @@ func (r *Relation) Read(ctx context.Context, add func(dst, src []int64) error) (
 	}
 }
 
-// Rows returns the features of so many nodes from the first on: those of the nodes in at, which
-// open opens at one of its rows, and zeros for all others, for which nothing is read.
-func Rows(nodes int64, dim int, at Span, first int64, open func(first int64) (importer.RowStream, error)) importer.RowStream {
-	counts := []int64{at.First, at.Count, nodes - at.First - at.Count}
+// Rows returns the features of the nodes from the first on: those of the nodes in at, which open
+// opens at one of its rows, and zeros for all others, for which nothing is read. It has no end.
+func Rows(dim int, at Span, first int64, open func(first int64) (importer.RowStream, error)) importer.RowStream {
+	counts := []int64{at.First, at.Count, math.MaxInt64}
 	return rowstream.Behind(counts, dim, first, func(i int, first int64) (importer.RowStream, error) {
 		if i == 1 {
 			return open(first)

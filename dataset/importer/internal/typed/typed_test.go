@@ -183,7 +183,7 @@ func TestRows(t *testing.T) {
 		first := rapid.Int64Range(0, nodes).Draw(t, "first")
 		end := rapid.Int64Range(first, nodes).Draw(t, "end")
 		opened := 0
-		rows := typed.Rows(nodes, int(dim), at, first, func(row int64) (importer.RowStream, error) {
+		rows := typed.Rows(int(dim), at, first, func(row int64) (importer.RowStream, error) {
 			opened++
 			return &counting{row, dim, at.Count - row}, nil
 		})
