@@ -24,29 +24,19 @@ import (
 type gpu struct {
 	gpurows.Table
 	facts            *featurestore.Facts
-	near, rows       int64    // frames on the GPU, frames
-	landing          [3]int64 // the first entry of each
-	bytes            int64    // of the device's memory
-	arena            *cuda.Arena
+	near, rows       int64 // frames on the GPU, frames
+	bytes            int64 // of the device's memory
 	turns            gpurows.Turns
 	ram              *device.Host
-	next             int         // which landing the next training batch has
 	arrived, entries cuda.Buffer // rows on their way to frames, and their entries
 	reads            *devrows.Plan
 	devices          *devrows.Reader // by which the GPU reads the misses of training batches; nil: the host does
 }
 
-// training is how many landings training batches have: as many as there are turns.
-const training = 2
-
 func newGPU(f *featurestore.Facts, l *featurestore.Layout, o own) *gpu {
 	g := &gpu{facts: f, near: o.near, rows: o.rows, bytes: l.GPUBytes - o.reads.DeviceBytes(), reads: o.reads}
-	end := o.near
-	for i := range g.landing {
-		g.landing[i] = end
-		end += int64(f.Inputs(i == training))
-	}
-	g.Table = gpurows.Table{Device: l.GPU, Near: end, DType: f.DType, Dim: f.Dim}
+	landing := gpurows.LandingRows(int64(f.Inputs(false)), int64(f.Inputs(true)))
+	g.Table = gpurows.Table{Device: l.GPU, Near: g.near + landing, DType: f.DType, Dim: f.Dim}
 	return g
 }
 
@@ -68,10 +58,7 @@ func (g *gpu) lay(a *cuda.Arena) error {
 func (g *gpu) ramBytes() int64 { return (g.rows - g.near) * g.RowBytes() }
 
 func (g *gpu) count(l *featurestore.Layout) {
-	dry := new(cuda.Arena)
-	_ = g.lay(dry) // which has room for all
-	l.GPUCacheBytes = g.near * g.RowBytes()
-	l.GPUBytes = binio.AlignUp(g.Bytes(), cuda.Align) + dry.Used()
+	l.GPUCacheBytes, l.GPUBytes = g.near*g.RowBytes(), gpurows.OpenBytes(&g.Table, g.lay)
 	l.RAMBytes, l.KeepBytes = pages(g.ramBytes()), pages(g.arriving()*g.RowBytes())+pages(4*g.arriving())
 	slot := func(eval bool) int64 {
 		n := int64(g.facts.Inputs(eval))
@@ -87,29 +74,11 @@ func (g *gpu) open() (err error) {
 	if g.ram, err = device.NewHost(int(g.ramBytes())); err != nil {
 		return fmt.Errorf("rows in RAM: %w", err)
 	}
-	return g.Device.Attached(func() (err error) {
-		if g.arena, err = g.Device.NewArena(g.bytes); err != nil {
-			return fmt.Errorf("rows on the GPU: %w", err)
-		}
-		if err = g.lay(g.arena); err != nil {
-			return err
-		}
-		if err = g.Open(g.arena, g.ram, 0); err != nil {
-			return err
-		}
-		return g.turns.Open(g.Device)
-	})
+	return g.turns.Open(&g.Table, g.bytes, g.lay, func(a *cuda.Arena) error { return g.Open(a, g.ram, 0) })
 }
 
 func (g *gpu) close() {
-	_ = g.Device.Attached(func() error { // fails only after a fault, which was reported
-		g.turns.Close()
-		g.Close()
-		if g.arena != nil {
-			g.arena.Free()
-		}
-		return nil
-	})
+	_ = g.turns.Close(&g.Table) // fails only after a fault, which was reported
 	if g.ram != nil {
 		g.ram.Free()
 	}
@@ -210,7 +179,10 @@ func (p *pinned) free(d *cuda.Device) {
 }
 
 func (g *gpu) matrix(eval bool) (_ matrix, err error) {
-	m, n := &gpuMatrix{gpu: g, eval: eval}, int64(g.facts.Inputs(eval))
+	m, n := &gpuMatrix{gpu: g, turn: g.turns.Training}, int64(g.facts.Inputs(eval))
+	if eval {
+		m.turn = g.turns.Evaluation
+	}
 	if m.ids, err = g.pin(4 * n); err != nil {
 		return nil, err
 	}
@@ -230,7 +202,7 @@ func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 // read, and the entries of the table that make up the matrix.
 type gpuMatrix struct {
 	*gpu
-	eval      bool
+	turn      func() *gpurows.Turn
 	rows, ids *pinned
 	slot      *devrows.Slot // by which the GPU reads, instead of rows
 	n         int           // input nodes
@@ -265,11 +237,8 @@ func (m *gpuMatrix) x() []float32   { return nil }
 // fill submits the copies of the rows that were read and of the entries and, after them on the
 // table's stream, the gather.
 func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	t, landing := m.turns.Evaluation(), m.landing[training]
-	if !m.eval {
-		t, landing = m.turns.Training(), m.landing[m.gpu.next]
-		m.gpu.next = (m.gpu.next + 1) % training
-	}
+	t := m.turn()
+	landing := m.near + t.Landing(int64(m.facts.Inputs(false)))
 	for k, place := range m.places {
 		m.ids.Uint32s()[place] = uint32(landing + int64(k))
 	}
@@ -278,13 +247,7 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 			return nil, err
 		}
 	}
-	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:m.n])); err != nil {
-		return nil, err
-	}
-	if err := m.turns.Begin(t, copies); err != nil {
-		return nil, err
-	}
-	if err := m.Gather(m.turns.Stream(), x, t.IDs, m.n); err != nil {
+	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:m.n], m.n); err != nil {
 		return nil, err
 	}
 	return m.turns.End(t)

@@ -2,7 +2,6 @@ package packed
 
 import (
 	"context"
-	"fmt"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
@@ -26,7 +25,6 @@ type gpu struct {
 	beside  []func(a *cuda.Arena) error // takes what levels need of the same arena
 	bytes   int64                       // of the arena
 
-	arena *cuda.Arena
 	turns gpurows.Turns
 }
 
@@ -96,37 +94,14 @@ func (g *gpu) lay(a *cuda.Arena) error {
 }
 
 func (g *gpu) count(l *Layout) {
-	dry := new(cuda.Arena)
-	_ = g.lay(dry) // which has room for all
 	l.RAMBytes = g.table.ram.bytes()
-	l.GPUCacheBytes = g.table.Bytes()
-	l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + dry.Used()
+	l.GPUCacheBytes, l.GPUBytes = g.table.Bytes(), gpurows.OpenBytes(&g.table.Table, g.lay)
 }
 
-func (g *gpu) open() error {
-	return g.device.Attached(func() (err error) {
-		if g.arena, err = g.device.NewArena(g.bytes); err != nil {
-			return fmt.Errorf("rows on the GPU: %w", err)
-		}
-		if err = g.lay(g.arena); err != nil {
-			return err
-		}
-		if err = g.table.open(g.arena); err != nil {
-			return err
-		}
-		return g.turns.Open(g.device)
-	})
-}
+func (g *gpu) open() error { return g.turns.Open(&g.table.Table, g.bytes, g.lay, g.table.open) }
 
 func (g *gpu) close() error {
-	err := g.device.Attached(func() error {
-		g.turns.Close()
-		g.table.Close()
-		if g.arena != nil {
-			g.arena.Free()
-		}
-		return nil
-	})
+	err := g.turns.Close(&g.table.Table)
 	g.table.ram.close()
 	return err
 }
