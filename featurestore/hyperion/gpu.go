@@ -141,16 +141,16 @@ func (f *gpuFilling) end() error {
 	var err error
 	if f.frames != nil {
 		err = f.place()
-		f.frames.free(f.Device)
+		f.frames.free()
 	}
-	f.rows.free(f.Device)
+	f.rows.free()
 	return err
 }
 
 // pinned is host memory that a GPU copies from.
 type pinned struct {
 	*device.Host
-	lock *cuda.Pinned
+	pins *gpurows.Pins
 }
 
 func (g *gpu) pin(bytes int64) (_ *pinned, err error) {
@@ -158,23 +158,15 @@ func (g *gpu) pin(bytes int64) (_ *pinned, err error) {
 	if p.Host, err = device.NewHost(int(bytes)); err != nil {
 		return nil, err
 	}
-	p.Prefer(g.Device.Node)
-	err = g.Device.Attached(func() (err error) {
-		p.lock, err = g.Device.Register(p.Bytes())
-		return err
-	})
-	if err != nil {
+	if p.pins, err = gpurows.Pin(g.Device, p.Host); err != nil {
 		p.Host.Free()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *pinned) free(d *cuda.Device) {
-	_ = d.Attached(func() error { // fails only after a fault, which was reported
-		p.lock.Free()
-		return nil
-	})
+func (p *pinned) free() {
+	p.pins.Free()
 	p.Host.Free()
 }
 
@@ -192,7 +184,7 @@ func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 		m.rows, err = g.pin(n * g.RowBytes())
 	}
 	if err != nil {
-		m.ids.free(g.Device)
+		m.ids.free()
 		return nil, err
 	}
 	return m, nil
@@ -267,7 +259,7 @@ func (m *gpuMatrix) free() {
 	if m.slot != nil {
 		m.slot.Free()
 	} else {
-		m.rows.free(m.Device)
+		m.rows.free()
 	}
-	m.ids.free(m.Device)
+	m.ids.free()
 }

@@ -180,12 +180,7 @@ func (t *gpuTable) matrix(eval bool) (matrix, error) {
 	if m.ids, err = device.NewHost(4 * t.facts.Inputs(eval)); err != nil {
 		return nil, err
 	}
-	m.ids.Prefer(t.Device.Node)
-	err = t.Device.Attached(func() (err error) {
-		m.pinned, err = t.Device.Register(m.ids.Bytes())
-		return err
-	})
-	if err != nil {
+	if m.pins, err = gpurows.Pin(t.Device, m.ids); err != nil {
 		m.ids.Free()
 		return nil, err
 	}
@@ -196,9 +191,9 @@ func (t *gpuTable) matrix(eval bool) (matrix, error) {
 // input nodes.
 type gpuMatrix struct {
 	*gpuTable
-	turn   func() *gpurows.Turn
-	ids    *device.Host
-	pinned *cuda.Pinned
+	turn func() *gpurows.Turn
+	ids  *device.Host
+	pins *gpurows.Pins
 }
 
 func (m *gpuMatrix) name(input, ranks []uint32) int {
@@ -224,9 +219,6 @@ func (m *gpuMatrix) fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Sp
 }
 
 func (m *gpuMatrix) free() {
-	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
-		m.pinned.Free()
-		return nil
-	})
+	m.pins.Free()
 	m.ids.Free()
 }

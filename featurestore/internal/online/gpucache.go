@@ -148,7 +148,7 @@ type gpuMatrix struct {
 	turn   func() *gpurows.Turn
 	stored *device.Host
 	ids    *device.Host // entries of the matrix's rows, then those of the admitted misses
-	pinned []*cuda.Pinned
+	pins   *gpurows.Pins
 	own    bool          // the GPU reads the misses
 	slot   *devrows.Slot // by this
 
@@ -165,17 +165,8 @@ func (m *gpuMatrix) open() (err error) {
 			return err
 		}
 	}
-	return m.Device.Attached(func() error {
-		for _, h := range []*device.Host{m.stored, m.ids} {
-			h.Prefer(m.Device.Node)
-			p, err := m.Device.Register(h.Bytes())
-			if err != nil {
-				return err
-			}
-			m.pinned = append(m.pinned, p)
-		}
-		return nil
-	})
+	m.pins, err = gpurows.Pin(m.Device, m.stored, m.ids)
+	return err
 }
 
 func (m *gpuMatrix) device() *devrows.Slot { return m.slot }
@@ -185,13 +176,7 @@ func (m *gpuMatrix) free() {
 		m.slot.Free()
 		m.slot = nil
 	}
-	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
-		for _, p := range m.pinned {
-			p.Free()
-		}
-		return nil
-	})
-	m.pinned = nil
+	m.pins.Free()
 }
 
 func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
