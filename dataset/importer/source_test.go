@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,6 +142,7 @@ func TestResumedIsReported(t *testing.T) {
 type named struct {
 	drawn
 	bytes int64
+	fails error // behind the last name
 }
 
 func (n *named) Shape() importer.Shape {
@@ -155,12 +157,12 @@ func (n *named) Names(_ context.Context, emit func(name []byte) error) error {
 			return err
 		}
 	}
-	return nil
+	return n.fails
 }
 
 // TestNames stores the names of six nodes in the order of their new numbers.
 func TestNames(t *testing.T) {
-	n := &named{drawn{nodes: 8, dim: 1, classes: 2, edges: [][2]int64{{0, 3}, {1, 3}, {2, 7}}}, 8 * 6}
+	n := &named{drawn: drawn{nodes: 8, dim: 1, classes: 2, edges: [][2]int64{{0, 3}, {1, 3}, {2, 7}}}, bytes: 8 * 6}
 	format := func(src importer.Source) importer.Format {
 		return importer.Format{Name: "named", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return src, nil }}
 	}
@@ -187,6 +189,36 @@ func TestNames(t *testing.T) {
 		}
 		if err := ids.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+	// Every operation on a file of names fails in turn.
+	for relabel := range 2 {
+		o := importer.Options{Sources: []string{"-"}, Relabel: importer.Relabels()[relabel], Resources: dataset.Resources{Workers: 1}}
+		for i := 0; ; i++ {
+			files := importertest.NewFiles(datasettest.FS)
+			fail := &vfs.FailAt{N: i, Err: errBroken, Match: func(_ vfs.Op, name string) bool { return strings.HasPrefix(filepath.Base(name), "name") }}
+			_, err := importer.Import(t.Context(), vfs.Inject(files, fail), filepath.Join(vfstest.TempDir(t), "D"), format(n), o, progress.Discard)
+			if open := files.StillOpen(); len(open) > 0 {
+				t.Errorf("%s: %v: %q are open", o.Relabel, fail, open)
+			}
+			if !fail.Fired() {
+				if err != nil || i < 6 {
+					t.Errorf("%s: %v after %d operations", o.Relabel, err, i)
+				}
+				break
+			}
+			if !errors.Is(err, errBroken) {
+				t.Errorf("%s: %v: %v", o.Relabel, fail, err)
+			}
+		}
+	}
+	// A file that ended early is no end of the names.
+	n.fails = fmt.Errorf("read names: %w", io.EOF)
+	for _, relabel := range importer.Relabels() {
+		out := filepath.Join(vfstest.TempDir(t), "D")
+		_, err := importer.Import(t.Context(), datasettest.FS, out, format(n), importer.Options{Sources: []string{"-"}, Relabel: relabel}, progress.Discard)
+		if _, missing := os.Stat(out); !errors.Is(err, io.EOF) || missing == nil {
+			t.Errorf("%s: names that fail: %v", relabel, err)
 		}
 	}
 	nameless := struct{ importer.Source }{n}

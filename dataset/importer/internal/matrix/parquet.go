@@ -133,8 +133,8 @@ func (m *parquetFile) open(which columnsOf) error {
 		}
 		l.left = values
 		for _, g := range p.Metadata().RowGroups {
-			if n := g.Columns[i].MetaData.TotalUncompressedSize; n < 0 || n > maxGroup {
-				return m.bad("column %s has %d bytes in a row group: at most %d are read at once", path[0], n, int64(maxGroup))
+			if err := m.checkGroup(path[0], g.Columns[i].MetaData.TotalUncompressedSize); err != nil {
+				return err
 			}
 		}
 		if m.rows > 0 && column.MaxRepetitionLevel > 0 {
@@ -150,6 +150,14 @@ func (m *parquetFile) open(which columnsOf) error {
 	}
 	if m.cols < 1 || m.cols > maxColumns {
 		return m.bad("it has %d columns", m.cols)
+	}
+	return nil
+}
+
+// checkGroup looks at the bytes of a column in a row group.
+func (m *parquetFile) checkGroup(column string, n int64) error {
+	if n < 0 || n > maxGroup {
+		return m.bad("column %s has %d bytes in a row group: at most %d are read at once", column, n, int64(maxGroup))
 	}
 	return nil
 }
@@ -197,17 +205,17 @@ func (l *leaf) next() (parquet.Value, error) {
 	for len(l.ahead) == 0 {
 		if l.values != nil {
 			n, err := l.values.ReadValues(l.buf)
-			if l.ahead = l.buf[:n]; err == nil && n > 0 {
-				continue
-			}
 			if err != nil && !errors.Is(err, io.EOF) {
 				return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s: %v", l.file, l.name, err)
 			}
-			if l.values = nil; n > 0 {
-				continue
+			if l.ahead = l.buf[:n]; err != nil || n == 0 {
+				l.values = nil
 			}
-			parquet.Release(l.page)
 			continue
+		}
+		if l.page != nil { // all its values were taken
+			parquet.Release(l.page)
+			l.page = nil
 		}
 		if l.pages == nil {
 			if len(l.groups) == 0 {
