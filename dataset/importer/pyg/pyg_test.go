@@ -14,9 +14,9 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/pyg"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/dtype"
 )
 
 // TestFixtures compares what is imported with what PyTorch Geometric loads from its files.
