@@ -41,6 +41,9 @@ func (b *broken) err(method string) error {
 }
 
 func (b *broken) Labels(ctx context.Context, l *importer.Labelling) error {
+	if b.err("no labels") != nil {
+		return nil
+	}
 	return errors.Join(b.err("labels"), b.drawn.Labels(ctx, l))
 }
 
@@ -170,6 +173,47 @@ func TestResumedIsReported(t *testing.T) {
 	again := &logs{Reporter: progress.Discard}
 	if res, err := importer.Import(t.Context(), datasettest.FS, out, f, o, again); err != nil || res.State != "resumed" || len(again.lines) != 1 || again.lines[0] != "resuming "+out+".partial: 6 files are finished" {
 		t.Errorf("%v, %s, %q", err, res.State, again.lines)
+	}
+}
+
+// TestLabelsAgain writes labels again that are not any more what they were, and refuses a source that
+// has lost them since they were looked at.
+func TestLabelsAgain(t *testing.T) {
+	for _, multi := range []bool{false, true} {
+		b := &broken{drawn: drawn{nodes: 20, dim: 2, classes: 3, multi: multi, edges: [][2]int64{{0, 1}, {1, 0}}}}
+		f := importer.Format{Name: "broken", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return b, nil }}
+		o := importer.Options{Sources: []string{"-"}, Resources: dataset.Resources{Workers: 1}}
+		run := func(out string) error {
+			_, err := importer.Import(t.Context(), datasettest.FS, out, f, o, progress.Discard)
+			return err
+		}
+		ref := filepath.Join(vfstest.TempDir(t), "D")
+		if err := run(ref); err != nil {
+			t.Fatal(err)
+		}
+		names := []string{dataset.LabelsFile, dataset.SplitFile(dataset.Train), dataset.SplitFile(dataset.Valid), dataset.SplitFile(dataset.Test)}
+		if multi {
+			names = append(names, dataset.TargetsFile)
+		}
+		for _, name := range names {
+			out := filepath.Join(vfstest.TempDir(t), "D")
+			b.fails, b.planned = "rows", false
+			if err := run(out); !errors.Is(err, errBroken) {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(filepath.Join(out+".partial", name), 1); err != nil {
+				t.Fatal(err)
+			}
+			b.fails = ""
+			if err := run(out); err != nil {
+				t.Fatal(err)
+			}
+			datasettest.Same(t, ref, out)
+		}
+		b.fails, b.planned = "no labels", false
+		if err := run(filepath.Join(vfstest.TempDir(t), "D")); err == nil || !strings.Contains(err.Error(), "-: the train set is empty") {
+			t.Errorf("multi %v, no labels: %v", multi, err)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/all"
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -161,11 +162,11 @@ func TestSourcesFail(t *testing.T) {
 			t.Errorf("%s: %q, %v", s.path, good.Problems, err)
 		}
 		for n := 0; ; n++ {
-			files := &counting{FS: datasettest.FS, open: map[*counted]bool{}}
+			files := importertest.NewFiles(datasettest.FS)
 			fail := &vfs.FailAt{N: n, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpOpen }}
 			p, err := importer.MakePlan(t.Context(), vfs.Inject(files, fail), out, f, o, progress.Discard)
-			for left := range files.open {
-				t.Errorf("%s, %v: %s is still open", s.path, fail, left.Name())
+			if left := files.StillOpen(); len(left) > 0 {
+				t.Errorf("%s, %v: %q are still open", s.path, fail, left)
 			}
 			if !fail.Fired() {
 				break

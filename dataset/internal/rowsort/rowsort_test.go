@@ -230,19 +230,18 @@ func TestBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, total := int64(s.buffer), int64(0)
-	var got [][]block
+	var got [][]int64
 	for _, k := range s.buckets {
 		if k.buf != nil {
 			t.Error("a buffer is held while rows are put in order")
 		}
 		got = append(got, nil)
 		for _, x := range k.blocks {
-			x.crc = 0
-			got[len(got)-1] = append(got[len(got)-1], x)
-			total += x.size
+			got[len(got)-1] = append(got[len(got)-1], x.Bytes())
+			total += x.Bytes()
 		}
 	}
-	if want := fmt.Sprint([][]block{{{0, b, 0}, {2*b + 1, 13, 0}}, {{b, b + 1, 0}, {2*b + 14, 17, 0}}}); fmt.Sprint(got) != want || total != Bytes(6, 2*b-17) {
+	if want := fmt.Sprint([][]int64{{b, 13}, {b + 1, 17}}); fmt.Sprint(got) != want || total != Bytes(6, 2*b-17) {
 		t.Errorf("%v, want %s; %d bytes in all", got, want, total)
 	}
 	for v, n := range lengths {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/internal/edges"
@@ -156,6 +157,81 @@ func TestOneFails(t *testing.T) {
 			t.Errorf("%s is short: %v", short, err)
 		}
 	}
+}
+
+// TestReadFails fails every read of an archive whose elements are read twice at a time.
+func TestReadFails(t *testing.T) {
+	const n = 20_000
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: "k.npy", Method: zip.Store})
+	if err == nil {
+		_, err = w.Write(importertest.NPY(fmt.Sprintf("(2, %d)", n), make([]int64, 2*n)))
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "x.npz")
+	importertest.Save(t, name, b.Bytes())
+	for i := 0; ; i++ {
+		fail := &vfs.FailAt{N: i, Err: errBoom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpRead }}
+		files := importertest.NewFiles(vfs.OS)
+		p, err := edges.TwoRows(func() (*npz.Array, error) { return npz.OpenMember(vfs.Inject(files, fail), name, "k") })
+		var got []string
+		if err == nil {
+			got, err = all(t, p, 1)
+		}
+		if open := files.StillOpen(); len(open) > 0 {
+			t.Errorf("%v: %d files are open", fail, len(open))
+		}
+		if !fail.Fired() {
+			if err != nil || len(got) != n || i < 10 {
+				t.Errorf("%d edges after %d reads, %v", len(got), i, err)
+			}
+			break
+		}
+		if err == nil {
+			t.Errorf("%v: %d edges", fail, len(got))
+		}
+	}
+}
+
+// slow is an array whose elements come once they are released.
+type slow struct {
+	release chan struct{}
+	closed  *int
+}
+
+func (s slow) Read(b []byte) (int, error) {
+	<-s.release
+	clear(b)
+	return len(b), nil
+}
+
+func (s slow) Close() error { *s.closed++; return nil }
+
+// TestCloseWaits closes arrays once they are not read any more.
+func TestCloseWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := 0
+		s := slow{make(chan struct{}), &closed}
+		p, err := edges.TwoRows(func() (*npz.Array, error) {
+			h, err := npy.Describe("i8", 2, 3)
+			return npz.New(h, s, "x", s), err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		go func() { _ = p.Close() }()
+		if synctest.Wait(); closed != 0 {
+			t.Errorf("%d arrays were closed while they were read", closed)
+		}
+		close(s.release)
+		if synctest.Wait(); closed != 2 {
+			t.Errorf("%d arrays were closed", closed)
+		}
+	})
 }
 
 // TestChecksum notices behind the last edge that the elements of an archive are not those that it
