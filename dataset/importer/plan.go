@@ -129,10 +129,7 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 		}
 		return err
 	}
-	var err error
-	if p.SourceBytes, err = im.sourceBytes(found); err != nil {
-		return err
-	}
+	p.SourceBytes = im.sourceBytes(found)
 	free := im.planMemory()
 	if err := seen(free); err != nil {
 		return err
@@ -163,7 +160,7 @@ func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Pro
 }
 
 // sourceBytes returns the size of the source, and finds the files that are missing.
-func (im *importing) sourceBytes(found *Problems) (n int64, err error) {
+func (im *importing) sourceBytes(found *Problems) (n int64) {
 	for _, name := range im.src.Files() {
 		st, err := im.fs.Stat(name)
 		if err != nil {
@@ -172,7 +169,7 @@ func (im *importing) sourceBytes(found *Problems) (n int64, err error) {
 		}
 		n += st.Size()
 	}
-	return n, nil
+	return n
 }
 
 func (im *importing) lookAtLabels(ctx context.Context, p *Plan) error {

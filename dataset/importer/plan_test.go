@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,4 +57,32 @@ func TestGuessLines(t *testing.T) {
 	if _, _, err := im.guessLines(name + ".none"); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a missing file: %v", err)
 	}
+	boom := errors.New("boom")
+	im.fs = noStat{vfs.OS, boom}
+	if _, _, err := im.guessLines(name); !errors.Is(err, boom) {
+		t.Errorf("of no size: %v", err)
+	}
+	// Reading it whole will return the error.
+	im.fs = vfs.Inject(vfs.OS, &vfs.FailAt{Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpRead }})
+	if n, whole, err := im.guessLines(name); n != 0 || !whole || err != nil {
+		t.Errorf("not read: %d lines, whole %v, %v", n, whole, err)
+	}
 }
+
+// noStat is a file system whose open files have no size.
+type noStat struct {
+	vfs.FS
+	err error
+}
+
+type noStatFile struct {
+	vfs.File
+	err error
+}
+
+func (s noStat) Open(name string) (vfs.File, error) {
+	f, err := s.FS.Open(name)
+	return noStatFile{f, s.err}, err
+}
+
+func (f noStatFile) Stat() (fs.FileInfo, error) { return nil, f.err }

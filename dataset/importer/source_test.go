@@ -176,6 +176,54 @@ func TestResumedIsReported(t *testing.T) {
 	}
 }
 
+// assigned is a drawn graph with classes and splits by node.
+type assigned struct {
+	drawn
+	class []int64
+	split []uint8
+}
+
+func (a *assigned) Shape() importer.Shape {
+	s := a.drawn.Shape()
+	s.NoSplit = false
+	return s
+}
+
+func (a *assigned) Labels(_ context.Context, l *importer.Labelling) error {
+	for v := range a.class {
+		if err := errors.Join(l.Label(int64(v), a.class[v]), l.Assign(int64(v), a.split[v])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestDropped leaves nodes of splits out that have no label, and says so.
+func TestDropped(t *testing.T) {
+	a := &assigned{drawn{nodes: 6, dim: 1, classes: 3, edges: [][2]int64{{0, 1}}}, []int64{1, -1, 0, 2, -1, -1}, []uint8{1, 1, 2, 3, 3, 3}}
+	f := importer.Format{Name: "assigned", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return a, nil }}
+	out := filepath.Join(vfstest.TempDir(t), "D")
+	said := &logs{Reporter: progress.Discard}
+	if _, err := importer.Import(t.Context(), datasettest.FS, out, f, importer.Options{Sources: []string{"-"}}, said); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"1 nodes of the train set have no label and were left out", "2 nodes of the test set have no label and were left out"}; !slices.Equal(said.lines, want) {
+		t.Errorf("%q", said.lines)
+	}
+	d, err := dataset.Open(datasettest.FS, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint32{0, 2, 3} {
+		if got, err := d.Split(dataset.SplitNames[i]); err != nil || !slices.Equal(got, []uint32{want}) {
+			t.Errorf("%s: %d, %v", dataset.SplitNames[i], got, err)
+		}
+	}
+	if f := d.Facts(); f.Unlabelled != 3 || f.Train != 1 || f.Valid != 1 || f.Test != 1 || f.Classes != 3 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestLabelsAgain writes labels again that are not any more what they were, and refuses a source that
 // has lost them since they were looked at.
 func TestLabelsAgain(t *testing.T) {
