@@ -188,7 +188,7 @@ sanitize-gpu: ## run what test-gpu built under compute-sanitizer, on a machine w
 
 nvme-toolchain: $(NVME)/version ## fetch QEMU and a kernel for test-nvme into .nvme (44 MB)
 
-$(NVME)/version: internal/tools/nvme/setup.sh
+$(NVME)/version: internal/tools/nvme/setup.sh internal/tools/debian/unpacked.sh
 	internal/tools/nvme/setup.sh $(NVME)
 	@touch $@
 
@@ -197,7 +197,7 @@ test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, and train
 
 slurm-toolchain: $(SLURM)/version ## fetch Slurm and Open MPI for test-slurm into .slurm (10 MB)
 
-$(SLURM)/version: internal/tools/slurm/setup.sh
+$(SLURM)/version: internal/tools/slurm/setup.sh internal/tools/debian/unpacked.sh
 	internal/tools/slurm/setup.sh $(SLURM)
 	@touch $@
 

@@ -21,24 +21,6 @@ import (
 	"diskgnn/internal/vfs/vfstest"
 )
 
-// texts returns the original ids of all nodes.
-func texts(t testing.TB, d *dataset.Dataset) []string {
-	t.Helper()
-	ids, err := d.IDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ids.Close()
-	var all []string
-	for v := range d.Facts().Nodes {
-		if err := ids.To(v); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, string(ids.Append(nil)))
-	}
-	return all
-}
-
 func TestIDsByValue(t *testing.T) {
 	plain := datasettest.Create(t, t.TempDir(), datasettest.Tiny(t))
 	if f := plain.Facts(); f.OriginalIDs != "" || plain.Meta().Format != dataset.Format {
@@ -57,7 +39,7 @@ func TestIDsByValue(t *testing.T) {
 	if b := stagetest.Files(t, d.Dir())["node_ids.bin"]; b != string(binio.Bytes(raw.NodeIDs)) {
 		t.Errorf("node_ids.bin is % x", b)
 	}
-	if got := texts(t, d); !slices.Equal(got, []string{"7", "1", "0", "6", "2", "5", "3", "4"}) {
+	if got := datasettest.IDs(t, d); !slices.Equal(got, []string{"7", "1", "0", "6", "2", "5", "3", "4"}) {
 		t.Errorf("%q", got)
 	}
 	if nodes, err := d.Nodes(t.Context(), []string{"4", "x", "0", "08", "4"}); err != nil || !slices.Equal(nodes, []int64{7, -1, 2, -1, 7}) {
@@ -75,7 +57,7 @@ func TestIDsByValue(t *testing.T) {
 	if files["names.bin"] != "annaBéc,d4\"e fgß" || files["name_offsets.bin"] != string(binio.Bytes([]int64{0, 4, 7, 10, 11, 12, 15, 16, 18})) {
 		t.Errorf("%q % x", files["names.bin"], files["name_offsets.bin"])
 	}
-	if got := texts(t, d); !slices.Equal(got, raw.Names) {
+	if got := datasettest.IDs(t, d); !slices.Equal(got, raw.Names) {
 		t.Errorf("%q", got)
 	}
 	if nodes, err := d.Nodes(t.Context(), []string{"ß", "Anna", "4"}); err != nil || !slices.Equal(nodes, []int64{7, -1, 3}) {
@@ -202,7 +184,7 @@ func FuzzNames(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(texts(t, forged), ""); got != string(text) {
+		if got := strings.Join(datasettest.IDs(t, forged), ""); got != string(text) {
 			t.Fatalf("%q of %q", got, text)
 		}
 	})

@@ -241,6 +241,8 @@ type Layout struct {
 	GPUSlotBytes  int64        // what a training slot takes of it besides
 
 	Policy string // which the rows of the cache follow, of a store with a choice of them
+	// ByUse says that Fill leaves the cache empty, wholly or in part: what batches use enters it.
+	ByUse bool
 	// FaultThreads is the number of threads that touch mapped rows; 0: none are mapped.
 	FaultThreads int
 	// Unchecked says that no checksum is compared when rows are read.

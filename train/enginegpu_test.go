@@ -16,7 +16,6 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
-	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -44,15 +43,7 @@ func onGPU(t *testing.T, test func(t *testing.T, use func(*parts))) {
 	}
 	t.Run("emulated", func(t *testing.T) { test(t, use(cudatest.Open(t))) })
 	t.Run("gpu", func(t *testing.T) {
-		d, err := kernels.Open(0, cuda.Options{})
-		if errors.Is(err, cuda.ErrNoDevice) {
-			t.Skipf("no GPU: %v", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(d.Close)
-		test(t, use(d))
+		test(t, use(cudatest.Real(t, cuda.Options{})))
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/device/cuda"
-	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/hyperion"
@@ -75,21 +74,7 @@ func TestGPUReads(t *testing.T) {
 
 // onReading runs a test on devices whose kernels can drive queues.
 func onReading(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
-	t.Run("emulated", func(t *testing.T) { test(t, gpureadtest.Open(t)) })
-	for seed := range uint64(3) {
-		t.Run("late", func(t *testing.T) { test(t, gpureadtest.OpenLate(t, seed)) })
-	}
-	t.Run("gpu", func(t *testing.T) {
-		d, err := kernels.Open(0, cuda.Options{})
-		if errors.Is(err, cuda.ErrNoDevice) {
-			t.Skipf("no GPU: %v", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(d.Close)
-		test(t, d)
-	})
+	gpureadtest.Devices.Everywhere(t, 3, test)
 }
 
 // Where the host submits reads all the same, the run says why.

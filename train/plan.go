@@ -39,10 +39,12 @@ type Plan struct {
 	PreloadSeconds float64 `json:"preload_seconds"`
 
 	// Of an epoch of training, by what the measured batches took: read from disk, of that used,
-	// and how long, if links overlap as well as they can.
+	// and how long, if links overlap as well as they can. With EmptyCache, the cache was empty when
+	// they began and batches fill it: a whole epoch, and more so a later one, may read less.
 	EpochBytes   int64   `json:"epoch_bytes"`
 	UsefulBytes  int64   `json:"epoch_useful_bytes"`
 	EpochSeconds float64 `json:"epoch_seconds"`
+	EmptyCache   bool    `json:"empty_cache,omitempty"`
 	// ValidSeconds is how long validating takes, as often as the run does.
 	ValidSeconds float64 `json:"valid_seconds"`
 
@@ -202,6 +204,7 @@ func (r *runner) describe(p *Plan, t *trainer, n int) {
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
 	p.Slots, p.MemoryBytes = s.Slots, r.plan.total
 	p.CacheRows, p.CacheBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.GPUBytes
+	p.EmptyCache = r.plan.layout.ByUse && p.CacheRows > 0
 	p.DiskBytes = r.runBytes()
 
 	scale := float64(p.BatchesPerEpoch) / float64(n)

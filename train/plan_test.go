@@ -94,6 +94,9 @@ func TestPlan(t *testing.T) {
 			if ratio := float64(p.EpochBytes+1) / float64(r.Epochs[0].BytesRead+1); ratio < 0.5 || ratio > 2 {
 				t.Errorf("planned to read %d bytes an epoch, read %d", p.EpochBytes, r.Epochs[0].BytesRead)
 			}
+			if p.EmptyCache != (name == "rows") {
+				t.Errorf("an empty cache: %v", p.EmptyCache)
+			}
 			if p.EpochSeconds <= 0 || p.Seconds < p.EpochSeconds*float64(p.Epochs) || (p.ValidSeconds > 0) != (o.Engine != EngineNone) {
 				t.Errorf("%+v", p)
 			}

@@ -116,9 +116,7 @@ type result struct {
 }
 
 type bench struct {
-	tool           tool.Tool
-	examples, data string
-	work           string
+	*tool.Examples
 	seeds, sampled int
 	threads        string
 	train, sample  []string // more flags of train and of presample
@@ -128,11 +126,7 @@ type bench struct {
 
 func main() {
 	log.SetFlags(0)
-	b := bench{tool: tool.Tool{}, peers: known}
-	flag.StringVar(&b.tool.Binary, "bin", "bin/diskgnn", "the program")
-	flag.StringVar(&b.examples, "examples", "examples", "directory of the configurations")
-	flag.StringVar(&b.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
-	flag.StringVar(&b.work, "work", filepath.Join(os.TempDir(), "diskgnn-accuracy"), "scratch directory; datasets are kept there")
+	b := bench{Examples: tool.FlagExamples("accuracy"), peers: known}
 	flag.IntVar(&b.seeds, "seeds", 5, "seeds")
 	flag.IntVar(&b.sampled, "sampled", 0, "epochs presampled, which the others replay; 0: all")
 	flag.StringVar(&b.threads, "threads", "2", "threads of a run")
@@ -144,7 +138,7 @@ func main() {
 	peers := flag.String("peers", "", "lines of peers.sh; empty: what is known of PyTorch Geometric")
 	loud := flag.Bool("progress", false, "show the program's progress")
 	flag.Parse()
-	b.tool.Quiet, b.train, b.sample = !*loud, strings.Fields(*more), strings.Fields(*drawing)
+	b.Quiet, b.train, b.sample = !*loud, strings.Fields(*more), strings.Fields(*drawing)
 	if *peers != "" {
 		var err error
 		if b.peers, err = readPeers(*peers); err != nil {
@@ -158,11 +152,11 @@ func main() {
 
 // run measures all examples, the runs of all of them in parallel.
 func (b *bench) run(ctx context.Context, examples []string, jobs int) error {
-	if err := os.MkdirAll(b.work, 0o777); err != nil {
+	if err := os.MkdirAll(b.Work, 0o777); err != nil {
 		return err
 	}
 	for _, name := range examples {
-		if err := b.makeDataset(ctx, name); err != nil {
+		if err := b.MakeDataset(ctx, name, b.dataset(name)); err != nil {
 			return err
 		}
 	}
@@ -189,31 +183,17 @@ func (b *bench) run(ctx context.Context, examples []string, jobs int) error {
 	return nil
 }
 
-func (b *bench) config(name string) string { return filepath.Join(b.examples, name+".yaml") }
-
-func graphOf(name string) string { return strings.SplitN(name, "-", 2)[0] }
-
 // dataset returns where an example's graph lies: what is tuned may import it otherwise.
 func (b *bench) dataset(name string) string {
-	graph := graphOf(name)
+	graph := tool.Graph(name)
 	if strings.HasSuffix(name, tuning) {
 		graph += tuning
 	}
-	return filepath.Join(b.work, graph)
+	return filepath.Join(b.Work, graph)
 }
 
 // tuning ends the names of examples with other options than the peer's protocol has.
 const tuning = "-tuned"
-
-// makeDataset imports or generates an example's graph, if that is not done yet.
-func (b *bench) makeDataset(ctx context.Context, name string) error {
-	args := []string{"generate"}
-	source, imported := tool.Sources[graphOf(name)]
-	if imported {
-		args = []string{"import", filepath.Join(b.data, source)}
-	}
-	return b.tool.Run(ctx, new(any), append(args, "--config", b.config(name), "--out", b.dataset(name))...)
-}
 
 // run is what one seed came to.
 type run struct {
@@ -222,7 +202,7 @@ type run struct {
 }
 
 func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err error) {
-	dir, err := os.MkdirTemp(b.work, name)
+	dir, err := os.MkdirTemp(b.Work, name)
 	if err != nil {
 		return r, err
 	}
@@ -236,8 +216,8 @@ func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err 
 		return r, err
 	}
 	out := filepath.Join(dir, "run")
-	args := append([]string{"train", "--config", b.config(name), "--pack", pack, "--out", out, "--seed", strconv.Itoa(seed), "--threads", b.threads}, b.train...)
-	if err := b.tool.Run(ctx, &r.training, args...); err != nil {
+	args := append([]string{"train", "--config", b.Config(name), "--pack", pack, "--out", out, "--seed", strconv.Itoa(seed), "--threads", b.threads}, b.train...)
+	if err := b.Run(ctx, &r.training, args...); err != nil {
 		return r, err
 	}
 	log.Printf("%s, seed %d: test %.2f %%, validation %.2f %% after epoch %d, %.2f s an epoch", name, seed,
@@ -246,7 +226,7 @@ func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err 
 		Test float64 `json:"test_accuracy"`
 	}
 	if b.exact {
-		if err := b.tool.Run(ctx, &scored, "eval", "--config", b.config(name), "--run", out, "--dataset", b.dataset(name), "--exact", "--threads", b.threads); err != nil {
+		if err := b.Run(ctx, &scored, "eval", "--config", b.Config(name), "--run", out, "--dataset", b.dataset(name), "--exact", "--threads", b.threads); err != nil {
 			return r, err
 		}
 		r.exact = scored.Test
@@ -255,7 +235,7 @@ func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err 
 		if pack, err = b.pack(ctx, name, filepath.Join(dir, "eval"), seed, "--epochs", "1", "--eval-fanout", "same"); err != nil {
 			return r, err
 		}
-		if err := b.tool.Run(ctx, &scored, "eval", "--config", b.config(name), "--run", out, "--pack", pack, "--threads", b.threads); err != nil {
+		if err := b.Run(ctx, &scored, "eval", "--config", b.Config(name), "--run", out, "--pack", pack, "--threads", b.threads); err != nil {
 			return r, err
 		}
 		r.sampled = scored.Test
@@ -266,11 +246,11 @@ func (b *bench) runSeed(ctx context.Context, name string, seed int) (r run, err 
 // pack samples and packs, and leaves the pack alone.
 func (b *bench) pack(ctx context.Context, name, dir string, seed int, more ...string) (string, error) {
 	samples, pack := dir+".samples", dir+".pack"
-	args := []string{"presample", "--config", b.config(name), "--dataset", b.dataset(name), "--out", samples, "--seed", strconv.Itoa(seed), "--workers", b.threads}
-	if err := b.tool.Run(ctx, new(any), slices.Concat(args, b.sample, more)...); err != nil {
+	args := []string{"presample", "--config", b.Config(name), "--dataset", b.dataset(name), "--out", samples, "--seed", strconv.Itoa(seed), "--workers", b.threads}
+	if err := b.Run(ctx, new(any), slices.Concat(args, b.sample, more)...); err != nil {
 		return "", err
 	}
-	if err := b.tool.Run(ctx, new(any), "pack", "--config", b.config(name), "--dataset", b.dataset(name), "--samples", samples, "--out", pack, "--workers", b.threads); err != nil {
+	if err := b.Run(ctx, new(any), "pack", "--config", b.Config(name), "--dataset", b.dataset(name), "--samples", samples, "--out", pack, "--workers", b.threads); err != nil {
 		return "", err
 	}
 	return pack, os.RemoveAll(samples)

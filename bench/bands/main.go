@@ -31,7 +31,7 @@ type size struct {
 }
 
 type comparison struct {
-	tool             tool.Tool
+	tool             *tool.Tool
 	dataset, samples string
 	dir              string
 	epochs           int
@@ -39,8 +39,7 @@ type comparison struct {
 
 func main() {
 	log.SetFlags(0)
-	c := comparison{tool: tool.Tool{Quiet: true}}
-	flag.StringVar(&c.tool.Binary, "bin", "bin/diskgnn", "the program")
+	c := comparison{tool: tool.Flag()}
 	flag.StringVar(&c.dataset, "dataset", "", "the dataset")
 	flag.StringVar(&c.samples, "samples", "", "its samples")
 	flag.StringVar(&c.dir, "dir", "", "where the packs go; empty: the temporary directory")

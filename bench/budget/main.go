@@ -48,8 +48,7 @@ type measurement struct {
 
 func main() {
 	log.SetFlags(0)
-	m := measurement{tool: &tool.Tool{Quiet: true}}
-	flag.StringVar(&m.tool.Binary, "bin", "bin/diskgnn", "the program")
+	m := measurement{tool: tool.Flag()}
 	flag.StringVar(&m.dataset, "dataset", "", "the dataset")
 	flag.StringVar(&m.samples, "samples", "", "its samples")
 	flag.StringVar(&m.cache, "cache", "5%", "of the packs, and of the loader")

@@ -18,8 +18,8 @@ func TestPrepareMeasuresAgain(t *testing.T) {
 	if err := os.WriteFile(program, []byte(script), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	o := options{work: filepath.Join(dir, "work"), graph: "computers", model: "gcn"}
-	_, got, err := prepare(context.Background(), &tool.Tool{Binary: program, Quiet: true}, o, setups[o.graph])
+	o := options{tool: &tool.Tool{Binary: program, Quiet: true}, work: filepath.Join(dir, "work"), graph: "computers", model: "gcn"}
+	_, got, err := prepare(context.Background(), o, setups[o.graph])
 	if want := (ahead{2, 2}); err != nil || got != want {
 		t.Fatalf("%+v, %v, want %+v: the seconds of four epochs", got, err, want)
 	}

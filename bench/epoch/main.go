@@ -12,10 +12,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -53,8 +51,9 @@ func (s *setup) fanoutOf(model string) string {
 }
 
 type options struct {
-	bin, peers, gb, pyg, data, peerData, work, graph, model, memory string
-	rounds                                                          int
+	tool                                                       *tool.Tool
+	peers, gb, pyg, data, peerData, work, graph, model, memory string
+	rounds                                                     int
 }
 
 // rates are one program's, one value a round.
@@ -67,8 +66,7 @@ type rates struct {
 
 func main() {
 	log.SetFlags(0)
-	var o options
-	flag.StringVar(&o.bin, "bin", "bin/diskgnn", "the program")
+	o := options{tool: tool.Flag()}
 	flag.StringVar(&o.peers, "peers", os.Getenv("PEERS_DIR"), "directory of the peers' scripts")
 	flag.StringVar(&o.gb, "gb", os.Getenv("GB"), "Python with GraphBolt; none: not measured")
 	flag.StringVar(&o.pyg, "pyg", os.Getenv("PYG"), "Python with PyTorch Geometric; none: not measured")
@@ -90,14 +88,13 @@ func run(ctx context.Context, o options) error {
 	if !ok {
 		return fmt.Errorf("no graph %q", o.graph)
 	}
-	t := &tool.Tool{Binary: o.bin, Quiet: true}
-	pack, before, err := prepare(ctx, t, o, s)
+	pack, before, err := prepare(ctx, o, s)
 	if err != nil {
 		return err
 	}
 	all := map[string]*rates{"diskgnn": {}}
 	for round := range o.rounds {
-		if err := ours(ctx, t, o, s, pack, round, all["diskgnn"]); err != nil {
+		if err := ours(ctx, o, s, pack, round, all["diskgnn"]); err != nil {
 			return err
 		}
 		for _, p := range []struct{ python, script string }{{o.pyg, "peer_train.py"}, {o.gb, "peer_graphbolt.py"}} {
@@ -120,7 +117,7 @@ type ahead struct {
 
 // prepare imports, samples and packs. A dataset that is there is kept; samples and pack are
 // made again, since their seconds are results.
-func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (pack string, a ahead, err error) {
+func prepare(ctx context.Context, o options, s setup) (pack string, a ahead, err error) {
 	if err := os.MkdirAll(o.work, 0o777); err != nil {
 		return "", a, err
 	}
@@ -139,7 +136,7 @@ func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (pack string
 		{"presample", "--force", "--dataset", ds, "--out", smp, "--batch-size", strconv.Itoa(s.batch), "--fanout", fanout, "--epochs", strconv.Itoa(s.sampled)},
 		{"pack", "--force", "--dataset", ds, "--samples", smp, "--out", pack, "--cache", s.cache},
 	} {
-		if err := t.Run(ctx, &times[i], args...); err != nil {
+		if err := o.tool.Run(ctx, &times[i], args...); err != nil {
 			return "", a, err
 		}
 	}
@@ -149,7 +146,7 @@ func prepare(ctx context.Context, t *tool.Tool, o options, s setup) (pack string
 	return pack, a, nil
 }
 
-func ours(ctx context.Context, t *tool.Tool, o options, s setup, pack string, round int, r *rates) error {
+func ours(ctx context.Context, o options, s setup, pack string, round int, r *rates) error {
 	out, err := os.MkdirTemp(o.work, "run")
 	if err != nil {
 		return err
@@ -161,7 +158,7 @@ func ours(ctx context.Context, t *tool.Tool, o options, s setup, pack string, ro
 		args = append(args, "--memory", o.memory)
 	}
 	var tr tool.Training
-	if err := t.Run(ctx, &tr, args...); err != nil {
+	if err := o.tool.Run(ctx, &tr, args...); err != nil {
 		return err
 	}
 	last := &tr.Epochs[len(tr.Epochs)-1]
@@ -182,7 +179,6 @@ func peer(ctx context.Context, o options, s setup, python, script string, round 
 	if err != nil {
 		return fmt.Errorf("%s: %w", script, err)
 	}
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	var res struct {
 		Peer string  `json:"peer"`
 		RSS  float64 `json:"peak_rss_mib_training"`
@@ -190,7 +186,7 @@ func peer(ctx context.Context, o options, s setup, python, script string, round 
 			Epochs []tool.Epoch `json:"epochs"`
 		} `json:"runs"`
 	}
-	if err := json.Unmarshal(lines[len(lines)-1], &res); err != nil || len(res.Runs) == 0 {
+	if err := tool.LastLine(out, &res); err != nil || len(res.Runs) == 0 {
 		return fmt.Errorf("%s printed no result: %s", script, out)
 	}
 	tr := tool.Training{Epochs: res.Runs[0].Epochs}

@@ -6,7 +6,8 @@
 //
 // What is in DIR from an earlier run is used again if it has the same shape. -generate stops
 // after generating; -numpy PYTHON measures beside it what NumPy and SciPy take to make the same
-// compressed sparse columns, under the memory that the machine has.
+// compressed sparse columns. -cgroup DIR runs both in a control group that exists, with the limit
+// on memory that it has.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/flate"
@@ -40,11 +42,12 @@ func main() {
 	memory := flag.String("memory", "1GiB", "--memory of the import")
 	only := flag.Bool("generate", false, "stop after generating")
 	python := flag.String("numpy", "", "a Python with numpy and scipy, to be measured too")
+	group := flag.String("cgroup", "", "directory of the control group that the import and NumPy run in")
 	flag.Parse()
 	if *dir == "" {
 		log.Fatal("-dir is missing")
 	}
-	if err := run(*dir, *bin, *memory, *python, s, *only); err != nil {
+	if err := run(*dir, *bin, *memory, *python, confined(*group), s, *only); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -67,9 +70,21 @@ type report struct {
 	NumPySeconds     float64 `json:"numpy_seconds,omitempty"`
 	NumPyPeakRSS     int64   `json:"numpy_peak_rss_bytes,omitempty"`
 	NumPyLoadSeconds float64 `json:"numpy_load_seconds,omitempty"`
+	NumPyKilled      bool    `json:"numpy_killed,omitempty"` // for want of memory
 }
 
-func run(dir, bin, memory, python string, s shape, only bool) error {
+// confined is the control group that commands run in; "" is the one that they have.
+type confined string
+
+// command returns a command that joins the group before it begins.
+func (c confined) command(name string, args ...string) *exec.Cmd {
+	if c == "" {
+		return exec.Command(name, args...)
+	}
+	return exec.Command("sh", append([]string{"-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, string(c), name}, args...)...)
+}
+
+func run(dir, bin, memory, python string, group confined, s shape, only bool) error {
 	source := filepath.Join(dir, "ogbn_generated")
 	if err := generate(source, s); err != nil || only {
 		return err
@@ -78,7 +93,7 @@ func run(dir, bin, memory, python string, s shape, only bool) error {
 	if err := r.inflate(source); err != nil {
 		return err
 	}
-	if err := r.convert(bin, source, filepath.Join(dir, "dataset"), memory); err != nil {
+	if err := r.convert(group, bin, source, filepath.Join(dir, "dataset"), memory); err != nil {
 		return err
 	}
 	if err := r.write(filepath.Join(dir, "written")); err != nil {
@@ -86,7 +101,7 @@ func run(dir, bin, memory, python string, s shape, only bool) error {
 	}
 	r.Share = max(r.InflateSeconds, r.WriteSeconds) / r.ImportSeconds
 	if python != "" {
-		if err := r.numpy(python, source); err != nil {
+		if err := r.numpy(group, python, source); err != nil {
 			return err
 		}
 	}
@@ -133,11 +148,11 @@ func (r *report) inflate(source string) error {
 type onlyWriter struct{ io.Writer }
 
 // convert imports the source.
-func (r *report) convert(bin, source, out, memory string) error {
+func (r *report) convert(group confined, bin, source, out, memory string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	cmd := exec.Command(bin, "import", "--out", out, "--memory", memory, "--json", source)
+	cmd := group.command(bin, "import", "--out", out, "--memory", memory, "--json", source)
 	cmd.Stderr = os.Stderr
 	b, err := cmd.Output()
 	if err != nil {
@@ -199,16 +214,21 @@ feat.tofile(sys.argv[2] + "/feat")
 print(json.dumps({"seconds": time.time() - began, "load": loaded - began, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 `
 
-func (r *report) numpy(python, source string) error {
+func (r *report) numpy(group confined, python, source string) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(source), "numpy")
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(python, "-c", script, source, tmp)
+	cmd := group.command(python, "-c", script, source, tmp)
 	cmd.Stderr = os.Stderr
 	b, err := cmd.Output()
-	err = errors.Join(err, os.RemoveAll(tmp))
-	if err != nil {
+	if group != "" && cmd.ProcessState != nil {
+		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL {
+			r.NumPyKilled = true
+			return os.RemoveAll(tmp)
+		}
+	}
+	if err := errors.Join(err, os.RemoveAll(tmp)); err != nil {
 		return fmt.Errorf("numpy: %w", err)
 	}
 	var res struct {

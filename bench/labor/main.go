@@ -91,8 +91,7 @@ type quantity struct {
 }
 
 type bench struct {
-	tool                       tool.Tool
-	examples, data, work       string
+	*tool.Examples
 	threads                    string
 	first, seeds               int
 	train, min                 bool
@@ -102,11 +101,7 @@ type bench struct {
 
 func main() {
 	log.SetFlags(0)
-	b := bench{tool: tool.Tool{Quiet: true}}
-	flag.StringVar(&b.tool.Binary, "bin", "bin/diskgnn", "the program")
-	flag.StringVar(&b.examples, "examples", "examples", "directory of the configurations")
-	flag.StringVar(&b.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
-	flag.StringVar(&b.work, "work", filepath.Join(os.TempDir(), "diskgnn-labor"), "scratch directory; datasets are kept there")
+	b := bench{Examples: tool.FlagExamples("labor")}
 	flag.IntVar(&b.first, "first", 0, "the first seed")
 	flag.IntVar(&b.seeds, "seeds", 5, "seeds")
 	flag.StringVar(&b.threads, "threads", "2", "threads of a run")
@@ -127,16 +122,11 @@ func main() {
 // compare measures an example with all samplers, which take turns, and prints what they
 // came to.
 func (b *bench) compare(ctx context.Context, example string) error {
-	if err := os.MkdirAll(b.work, 0o777); err != nil {
+	if err := os.MkdirAll(b.Work, 0o777); err != nil {
 		return err
 	}
-	graph, _, _ := strings.Cut(example, "-")
-	dataset := filepath.Join(b.work, graph)
-	from := []string{"generate"}
-	if source, imported := tool.Sources[graph]; imported {
-		from = []string{"import", filepath.Join(b.data, source)}
-	}
-	if err := b.tool.Run(ctx, new(any), append(from, "--config", b.config(example), "--out", dataset)...); err != nil {
+	dataset := filepath.Join(b.Work, tool.Graph(example))
+	if err := b.MakeDataset(ctx, example, dataset); err != nil {
 		return err
 	}
 	runs := make([][]run, len(b.samplers))
@@ -155,16 +145,12 @@ func (b *bench) compare(ctx context.Context, example string) error {
 		}
 	}
 	for i, sampler := range b.samplers {
-		line, err := json.Marshal(summary(example, sampler, runs[i], runs[0]))
-		if err != nil {
+		if err := tool.Print(summary(example, sampler, runs[i], runs[0])); err != nil {
 			return err
 		}
-		fmt.Println(string(line))
 	}
 	return nil
 }
-
-func (b *bench) config(example string) string { return filepath.Join(b.examples, example+".yaml") }
 
 // summary puts the runs of a sampler beside those of the first.
 func summary(example, sampler string, runs, first []run) map[string]any {
@@ -192,20 +178,20 @@ func (b *bench) measure(ctx context.Context, example, dataset, sampler string, s
 	if err != nil {
 		return r, err
 	}
-	dir, err := os.MkdirTemp(b.work, example)
+	dir, err := os.MkdirTemp(b.Work, example)
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
 	do := func(result any, command string, args ...string) error {
-		return b.tool.Run(ctx, result, append([]string{command, "--config", b.config(example)}, args...)...)
+		return b.Run(ctx, result, append([]string{command, "--config", b.Config(example)}, args...)...)
 	}
 	samples := filepath.Join(dir, "samples")
 	if err := do(new(any), "presample", slices.Concat([]string{"--dataset", dataset, "--out", samples, "--seed", strconv.Itoa(seed)}, flags, b.presampleFlags)...); err != nil {
 		return r, err
 	}
 	var inspected struct{ Samples mbfile.Description }
-	if err := b.tool.Run(ctx, &inspected, "inspect", samples); err != nil {
+	if err := b.Run(ctx, &inspected, "inspect", samples); err != nil {
 		return r, err
 	}
 	f := &inspected.Samples.Facts
@@ -240,7 +226,7 @@ func (b *bench) readUnderMin(ctx context.Context, do command, pack []string) (fl
 	}
 	var inspected struct{ Pack packfile.Description }
 	out := pack[len(pack)-1]
-	if err := b.tool.Run(ctx, &inspected, "inspect", out); err != nil {
+	if err := b.Run(ctx, &inspected, "inspect", out); err != nil {
 		return 0, err
 	}
 	c := inspected.Pack.Caches[0] // the only one

@@ -39,7 +39,7 @@ type round struct {
 
 func main() {
 	log.SetFlags(0)
-	bin := flag.String("bin", "bin/diskgnn", "the program")
+	program := tool.Flag()
 	pack := flag.String("pack", "", "the pack")
 	cache := flag.String("cache", "", "--ram-cache; empty: the pack's least")
 	rounds := flag.Int("rounds", 5, "rounds")
@@ -53,25 +53,14 @@ func main() {
 		edges := r.Index().Edges
 		*cache = fmt.Sprintf("%dB", edges[len(edges)-1]*int64(r.Facts().RowBytes))
 	}
-	b := bench{&tool.Tool{Binary: *bin, Quiet: true}, r, tool.ColdDrive(*kind, r), *cache, *kind}
-	var results []round
-	for range *rounds {
-		m, err := b.measure(context.Background())
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := tool.Print(m); err != nil {
-			log.Fatal(err)
-		}
-		results = append(results, m)
-	}
-	if err := tool.Print(tool.Summary(results,
+	b := bench{program, r, tool.ColdDrive(*kind, r), *cache, *kind}
+	if err := tool.Rounds(context.Background(), *rounds, b.measure,
 		tool.Named("sequential_bytes_per_second", func(m round) float64 { return m.SequentialRate }),
 		tool.Named("useful_bytes_per_second", func(m round) float64 { return m.UsefulRate }),
 		tool.Named("fraction_of_sequential", func(m round) float64 { return m.Fraction }),
 		tool.Named("epoch_seconds", func(m round) float64 { return m.EpochSeconds }),
 		tool.Named("decode_share_of_reading", func(m round) float64 { return m.DecodeShare }),
-	)); err != nil {
+	); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -37,8 +37,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	b := bench{Tool: tool.Tool{Quiet: true}}
-	flag.StringVar(&b.Binary, "bin", "bin/diskgnn", "the program")
+	b := bench{Tool: tool.Flag()}
 	flag.StringVar(&b.dir, "dir", "", "directory for the graph, samples, pack, drives and runs")
 	flag.StringVar(&b.target, "target", "", "the drives; default: a file in -dir behind a controller in software")
 	flag.StringVar(&b.beside, "io", "uring", "--io of what is compared with")
@@ -62,7 +61,7 @@ func main() {
 
 // bench is what the rounds share.
 type bench struct {
-	tool.Tool
+	*tool.Tool
 	dir, target, beside, cache string
 	hidden, epochs             int
 }

@@ -56,9 +56,8 @@ type round struct {
 
 func main() {
 	log.SetFlags(0)
-	var m measuring
+	m := measuring{tool: tool.Flag()}
 	var pack, data, samples string
-	flag.StringVar(&m.tool.Binary, "bin", "bin/diskgnn", "the program")
 	flag.StringVar(&data, "dataset", "", "the dataset")
 	flag.StringVar(&samples, "samples", "", "its samples")
 	flag.StringVar(&pack, "pack", "", "a static pack of them")
@@ -66,22 +65,10 @@ func main() {
 	flag.IntVar(&m.batches, "batches", 4, "batches to read online in every round")
 	rounds := flag.Int("rounds", 5, "rounds")
 	flag.Parse()
-	m.tool.Quiet = true
 	if err := m.open(data, samples, pack); err != nil {
 		log.Fatal(err)
 	}
-	var all []round
-	for range *rounds {
-		r, err := m.round(context.Background())
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := tool.Print(r); err != nil {
-			log.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	if err := tool.Print(tool.Summary(all,
+	if err := tool.Rounds(context.Background(), *rounds, m.round,
 		tool.Named("sequential_bytes_per_second", func(r round) float64 { return r.SequentialRate }),
 		tool.Named("random_pages_per_second", func(r round) float64 { return r.PageRate }),
 		tool.Named("online_epoch_seconds", func(r round) float64 { return r.OnlineSeconds }),
@@ -89,14 +76,14 @@ func main() {
 		tool.Named("speed_up", func(r round) float64 { return r.SpeedUp }),
 		tool.Named("ideal_speed_up", func(r round) float64 { return r.Ideal }),
 		tool.Named("fraction_of_ideal", func(r round) float64 { return r.Fraction }),
-	)); err != nil {
+	); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // measuring holds what the rounds share.
 type measuring struct {
-	tool    tool.Tool
+	tool    *tool.Tool
 	kind    string
 	batches int
 

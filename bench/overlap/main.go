@@ -36,13 +36,12 @@ type result struct {
 
 func main() {
 	log.SetFlags(0)
-	bin := flag.String("bin", "bin/diskgnn", "the program")
+	t := tool.Flag()
 	pack := flag.String("pack", "", "the pack")
 	caches := flag.String("caches", "10%,100%", "--ram-cache, the last of them all rows")
 	rounds := flag.Int("rounds", 5, "rounds")
 	epochs := flag.Int("epochs", 2, "epochs of a run")
 	flag.Parse()
-	t := &tool.Tool{Binary: *bin, Quiet: true}
 	if err := run(context.Background(), t, *pack, strings.Split(*caches, ","), *rounds, *epochs, flag.Args()); err != nil {
 		log.Fatal(err)
 	}

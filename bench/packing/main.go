@@ -47,7 +47,7 @@ type packed struct {
 }
 
 type bench struct {
-	tool       tool.Tool
+	tool       *tool.Tool
 	dataset    string
 	samples    string
 	out        string
@@ -60,8 +60,7 @@ type bench struct {
 
 func main() {
 	log.SetFlags(0)
-	var b bench
-	flag.StringVar(&b.tool.Binary, "bin", "bin/diskgnn", "the program")
+	b := bench{tool: tool.Flag()}
 	flag.StringVar(&b.dataset, "dataset", "", "the dataset")
 	flag.StringVar(&b.samples, "samples", "", "its samples")
 	flag.StringVar(&b.out, "out", os.TempDir(), "where packs are made, and removed")
@@ -70,26 +69,15 @@ func main() {
 	flag.Int64Var(&b.writeBytes, "write-bytes", 16<<30, "of the file that is written for the drive's rate")
 	rounds := flag.Int("rounds", 5, "rounds")
 	flag.Parse()
-	b.tool.Quiet, b.args = true, flag.Args()
-	var results []round
-	for range *rounds {
-		m, err := b.measure(context.Background())
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := tool.Print(m); err != nil {
-			log.Fatal(err)
-		}
-		results = append(results, m)
-	}
-	if err := tool.Print(tool.Summary(results,
+	b.args = flag.Args()
+	if err := tool.Rounds(context.Background(), *rounds, b.measure,
 		tool.Named("read_bytes_per_second", func(m round) float64 { return m.ReadRate }),
 		tool.Named("write_bytes_per_second", func(m round) float64 { return m.WriteRate }),
 		tool.Named("seconds", func(m round) float64 { return m.Seconds }),
 		tool.Named("bound_seconds", func(m round) float64 { return m.Bound }),
 		tool.Named("fraction_of_bound", func(m round) float64 { return m.Fraction }),
 		tool.Named("peak_anon_bytes", func(m round) float64 { return float64(m.PeakAnon) }),
-	)); err != nil {
+	); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 type bench struct {
-	tool    tool.Tool
+	tool    *tool.Tool
 	dataset string
 	work    string
 	epochs  string
@@ -31,14 +31,12 @@ type bench struct {
 
 func main() {
 	log.SetFlags(0)
-	b := &bench{}
-	flag.StringVar(&b.tool.Binary, "bin", "bin/diskgnn", "the program")
+	b := &bench{tool: tool.Flag()}
 	flag.StringVar(&b.dataset, "dataset", "", "an imported or generated dataset")
 	flag.StringVar(&b.epochs, "epochs", "2", "training epochs of each run")
 	fanout := flag.String("fanout", "10,10", "of the samples")
 	batch := flag.String("batch-size", "1000", "of the samples")
 	flag.Parse()
-	b.tool.Quiet = true
 	var err error
 	if b.work, err = os.MkdirTemp("", "reproduce"); err != nil {
 		log.Fatal(err)

@@ -17,9 +17,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -40,15 +38,15 @@ const (
 )
 
 type options struct {
-	bin, peers, gb, pyg, graph string
-	threads, runs, epochs      int
-	batches, pygBatches        int
+	tool                  *tool.Tool
+	peers, gb, pyg, graph string
+	threads, runs, epochs int
+	batches, pygBatches   int
 }
 
 func main() {
 	log.SetFlags(0)
-	var o options
-	flag.StringVar(&o.bin, "bin", "bin/diskgnn", "the program")
+	o := options{tool: tool.Flag()}
 	flag.StringVar(&o.peers, "peers", os.Getenv("PEERS_DIR"), "directory of bench_sample.py")
 	flag.StringVar(&o.gb, "gb", os.Getenv("GB"), "Python with GraphBolt; none: not measured")
 	flag.StringVar(&o.pyg, "pyg", os.Getenv("PYG"), "Python with PyTorch Geometric; none: not measured")
@@ -89,16 +87,15 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	t := &tool.Tool{Binary: o.bin, Quiet: true}
 	dataset := filepath.Join(o.graph, "dataset")
 	var ignore map[string]any
-	if err := t.Run(ctx, &ignore, "import", "--format", "graphbolt", "--out", dataset, source); err != nil {
+	if err := o.tool.Run(ctx, &ignore, "import", "--format", "graphbolt", "--out", dataset, source); err != nil {
 		return err
 	}
 	ours, whole, all := &rates{}, &rates{}, map[string]*rates{}
 	all["diskgnn"], all["diskgnn, whole command"] = ours, whole
 	for round := range o.runs {
-		if err := o.ours(ctx, t, dataset, round, ours, whole); err != nil {
+		if err := o.ours(ctx, dataset, round, ours, whole); err != nil {
 			return err
 		}
 		for _, p := range []struct {
@@ -124,7 +121,7 @@ func run(ctx context.Context, o options) error {
 }
 
 // ours samples into a fresh directory, removed afterwards.
-func (o *options) ours(ctx context.Context, t *tool.Tool, dataset string, round int, ours, whole *rates) error {
+func (o *options) ours(ctx context.Context, dataset string, round int, ours, whole *rates) error {
 	out := filepath.Join(o.graph, "samples")
 	if err := os.RemoveAll(out); err != nil {
 		return err
@@ -138,7 +135,7 @@ func (o *options) ours(ctx context.Context, t *tool.Tool, dataset string, round 
 		BatchesPerSecond float64 `json:"batches_per_second"`
 		PeakAnon         int64   `json:"peak_anon_bytes"`
 	}
-	err := t.Run(ctx, &r, "presample", "--dataset", dataset, "--out", out, "--batch-size", strconv.Itoa(batchSize), "--fanout", fanout,
+	err := o.tool.Run(ctx, &r, "presample", "--dataset", dataset, "--out", out, "--batch-size", strconv.Itoa(batchSize), "--fanout", fanout,
 		"--epochs", strconv.Itoa(o.epochs), "--seed", strconv.Itoa(round), "--workers", strconv.Itoa(o.threads))
 	if err != nil {
 		return err
@@ -168,8 +165,7 @@ func (o *options) peer(ctx context.Context, python, engine string, batches int) 
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", engine, err)
 	}
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
-	if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil || len(r.Runs) == 0 {
+	if err := tool.LastLine(out, &r); err != nil || len(r.Runs) == 0 {
 		return r, fmt.Errorf("%s printed no result: %s", engine, out)
 	}
 	return r, nil

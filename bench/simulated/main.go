@@ -47,9 +47,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	var b bench
-	b.Quiet = true
-	flag.StringVar(&b.Binary, "bin", "bin/diskgnn", "the program")
+	b := bench{Tool: tool.Flag()}
 	flag.StringVar(&b.dir, "dir", "", "directory for the graph, samples, pack and runs")
 	flag.StringVar(&b.kind, "io", "auto", "--io")
 	flag.StringVar(&b.engine, "engine", "cpu", "--engine; none: the loader alone")
@@ -75,7 +73,7 @@ func main() {
 
 // bench is what the rounds share.
 type bench struct {
-	tool.Tool
+	*tool.Tool
 	dir, kind, engine, cache, memory string
 	hidden                           int
 	stores                           []string

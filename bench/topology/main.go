@@ -40,7 +40,7 @@ type settings struct {
 	batch       int
 	rounds      int
 	drop        bool
-	tool        tool.Tool
+	tool        *tool.Tool
 }
 
 // run is one line.
@@ -60,10 +60,9 @@ type run struct {
 
 func main() {
 	log.SetFlags(0)
-	var s settings
+	s := settings{tool: tool.Flag()}
 	orders := flag.Bool("orders", false, "compare orders on the datasets that are named")
 	method := flag.String("sampler", sampler.Uniform, "of -orders: uniform or labor")
-	flag.StringVar(&s.tool.Binary, "bin", "bin/diskgnn", "the program")
 	flag.StringVar(&s.dir, "dir", "", "where the graph and what is made of it go")
 	flag.StringVar(&s.fanout, "fanout", "10,10", "neighbours to draw")
 	flag.IntVar(&s.memory, "memory", 128, "MiB that the program may hold; the topology has twice as many")
@@ -72,7 +71,6 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 2, "of everything, in turn")
 	flag.BoolVar(&s.drop, "drop", true, "drop the dataset from the page cache before every run")
 	flag.Parse()
-	s.tool.Quiet = true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error

@@ -45,7 +45,7 @@ type result struct {
 
 // bench is how all of them are trained.
 type bench struct {
-	tool             tool.Tool
+	tool             *tool.Tool
 	dataset, work    string
 	batch, fanout    string
 	evalFanout       string
@@ -57,8 +57,7 @@ type bench struct {
 
 func main() {
 	log.SetFlags(0)
-	var b bench
-	flag.StringVar(&b.tool.Binary, "bin", "bin/diskgnn", "the program")
+	b := bench{tool: tool.Flag()}
 	flag.StringVar(&b.dataset, "dataset", "", "the dataset")
 	flag.StringVar(&b.work, "work", filepath.Join(os.TempDir(), "diskgnn-variants"), "scratch directory")
 	which := flag.String("variants", "float32,bf16,int8,overlap,min", "what to compare, the first with the others")
@@ -73,7 +72,6 @@ func main() {
 	flag.StringVar(&b.lr, "lr", "0.003", "--lr")
 	flag.StringVar(&b.rate, "dropout", "0.5", "--dropout")
 	flag.Parse()
-	b.tool.Quiet = true
 	if b.sampled == 0 {
 		b.sampled = b.epochs
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shell"
@@ -50,24 +51,42 @@ func runPlan(p train.Plan, memory int64) []line {
 	}
 	add("disk", "%s", free(p.DiskBytes, p.FreeBytes))
 	if p.PreloadBytes > 0 {
-		add("cache", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
+		add("at first", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
 	}
 	add("an epoch", "reads %s in %s, bound by %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound)
+	if p.EmptyCache {
+		add("", "with an empty cache; as batches fill it, later ones read less")
+	}
 	if p.ValidSeconds > 0 {
 		add("validation", "%s each time", units.Seconds(p.ValidSeconds))
 	}
-	const unbroken = "\x00" // in place of a blank
 	var links []string
 	for _, l := range p.Links {
-		links = append(links, strings.ReplaceAll(l.Link+" "+units.Seconds(l.Seconds), " ", unbroken))
+		links = append(links, l.Link+" "+units.Seconds(l.Seconds))
 	}
 	label := "a batch"
-	for text := range strings.SplitSeq(wrap(strings.Join(links, ", "), helpWidth-len("validation  ")), "\n") {
-		add(label, "%s", strings.ReplaceAll(text, unbroken, " "))
+	for _, text := range inLines(links, helpWidth-len("validation  ")) {
+		add(label, "%s", text)
 		label = ""
 	}
 	add("measured", "%s", units.Of(p.Measured, "batch"))
 	add("time", "%s in all", units.Seconds(p.Seconds))
+	return lines
+}
+
+// inLines joins items by commas, in lines of at most width characters, and breaks none of them.
+func inLines(items []string, width int) (lines []string) {
+	for i, item := range items {
+		if i < len(items)-1 {
+			item += ","
+		}
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(item) <= width {
+			lines[last] += " " + item
+		} else {
+			lines = append(lines, item)
+		}
+	}
 	return lines
 }
 

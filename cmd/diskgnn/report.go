@@ -29,11 +29,10 @@ it too; this is for another look, and for runs that were killed. Of several runs
 compares what they came to, names how they differ, and draws them together.
 
    diskgnn report run
-   diskgnn report run --drive-rate 2.1GB     compare with what bench io measured
-   diskgnn report run1 run2 run3             compare runs, in comparison.html
-   diskgnn report run --html page.html       also of a run under way
-   diskgnn report run --tensorboard logs/run write an event file instead, also of a run
-                                             under way; then: tensorboard --logdir logs`
+   diskgnn report run --drive-rate 2.1GB   beside what bench io measured
+   diskgnn report run1 run2 run3           compare runs, in comparison.html
+   diskgnn report run --html page.html     also of a run under way
+   diskgnn report run --tensorboard logs   event files, for TensorBoard`
 
 // reported is what report prints.
 type reported struct {

@@ -47,6 +47,30 @@ func Verified(t *testing.T, dir string) *dataset.Dataset {
 	return d
 }
 
+// IDs returns the original ids of all nodes, as text.
+func IDs(t testing.TB, d *dataset.Dataset) []string {
+	t.Helper()
+	return EachID(t, d, func(ids *dataset.IDs) string { return string(ids.Append(nil)) })
+}
+
+// EachID returns what of returns of the original id of each node.
+func EachID[T any](t testing.TB, d *dataset.Dataset, of func(ids *dataset.IDs) T) []T {
+	t.Helper()
+	ids, err := d.IDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ids.Close()
+	var all []T
+	for v := range d.Facts().Nodes {
+		if err := ids.To(v); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, of(ids))
+	}
+	return all
+}
+
 // FreeSpace is a file system that claims to have so much room.
 type FreeSpace struct {
 	vfs.FS

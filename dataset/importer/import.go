@@ -366,8 +366,8 @@ func (im *importing) leastMemory() int64 {
 	if im.o.relabels() {
 		features += rows + rowsort.Least + 2*int64(s.Dim*im.o.DType.Size())
 	}
-	numbers := im.numberMemory()
-	return s.Held + max(numbers+s.labelMemory(), 2*numbers, numbers+features, numbers+edgesort.Least, im.orderMemory()+edgesort.Least)
+	numbers := im.numberMemory() // and twice as much while they are inverted: finding them takes more
+	return s.Held + max(numbers+s.labelMemory(), numbers+features, numbers+edgesort.Least, im.orderMemory()+edgesort.Least)
 }
 
 // planMemory refuses a budget in which the import cannot be done. Steps that
@@ -400,6 +400,10 @@ func (im *importing) planMemory() error {
 
 // MaxEdges bounds the edges of a source, so that twice as many can be computed with.
 const MaxEdges = dataset.MaxFile / 4 / 2
+
+// AddEdges returns how many edges n and more are, MaxEdges + 1 at most, which n is already. What a
+// source says of itself may be any number.
+func AddEdges(n, more int64) int64 { return min(n+min(more, MaxEdges+1), MaxEdges+1) }
 
 // storedEdges is how many edges the dataset has at least and at most; the most are sorted.
 func (im *importing) storedEdges() dataset.Need {

@@ -50,14 +50,19 @@ func (im *importing) moveNames(ctx context.Context, src Namer, w *dataset.NameWr
 	if err == nil {
 		err = s.Start(0)
 	}
-	for err == nil {
-		var name []byte
-		if name, err = s.Next(); err == nil {
+	if err != nil {
+		return err
+	}
+	for {
+		name, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
 			err = w.Append(name)
 		}
+		if err != nil {
+			return err
+		}
 	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }

@@ -127,19 +127,7 @@ func imported(t testing.TB, f importer.Format, o importer.Options) *dataset.Data
 // numbers returns the source's number of each node.
 func numbers(t testing.TB, d *dataset.Dataset) []uint32 {
 	t.Helper()
-	ids, err := d.IDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ids.Close()
-	var all []uint32
-	for v := range d.Facts().Nodes {
-		if err := ids.To(v); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, uint32(ids.Number()))
-	}
-	return all
+	return datasettest.EachID(t, d, func(ids *dataset.IDs) uint32 { return uint32(ids.Number()) })
 }
 
 // mappedBack is importertest.Text by the numbers of the source: lines sorted, since each names

@@ -40,7 +40,7 @@ func statSources(fsys vfs.FS, names []string) (*sourceContent, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.files = append(c.files, sourceFile{name, st.Size(), st.ModTime(), 0})
+		c.files = append(c.files, sourceFile{name: name, size: st.Size(), modified: st.ModTime()})
 	}
 	return c, nil
 }

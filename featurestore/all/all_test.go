@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/live"
 	"diskgnn/featurestore/storetest"
@@ -112,6 +113,21 @@ func TestFind(t *testing.T) {
 	}
 	if _, _, err := all.Find(storetest.Disk, all.Auto, all.Places{Pack: w.Dataset}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a dataset as a pack: %v", err)
+	}
+}
+
+// Which stores begin with an empty cache, that batches fill.
+func TestByUse(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, sample)
+	for name, want := range map[string]bool{"memory": false, "hyperion": false, "rows": true, "ginex": true, "gnndrive": true, "agnes": true, "gids": true, "mmap": true} {
+		c, _, err := all.Find(storetest.Disk, name, all.Places{Dataset: w.Dataset, Samples: w.Samples})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 2, EvalSlots: 1})
+		if err != nil || l.ByUse != want {
+			t.Errorf("%s: filled by use: %v, %v", name, l.ByUse, err)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package gids
 
 import (
 	"errors"
-	"fmt"
 	"unsafe"
 
 	"diskgnn/device/cuda"
@@ -28,8 +27,7 @@ type gpu struct {
 	facts         *featurestore.Facts
 	plan          *devrows.Plan
 	pages         int   // of a batch, at most
-	bytes         int64 // of the arena
-	arena         *cuda.Arena
+	bytes         int64 // of the device's memory
 	turns         gpurows.Turns
 	reader        *devrows.Reader
 	lines         cuda.Buffer
@@ -40,9 +38,7 @@ func newGPU(c *candidate, d *cuda.Device, plan *devrows.Plan) *gpu {
 	n := int64(c.facts.Inputs(false))
 	g := &gpu{facts: &c.facts, plan: plan, pages: c.mostPages(int(n))}
 	g.Table = gpurows.Table{Device: d, Near: gpurows.LandingRows(n, 0), DType: c.facts.DType, Dim: c.facts.Dim}
-	dry := new(cuda.Arena)
-	_ = g.lay(dry) // which has room for all
-	g.bytes = binio.AlignUp(g.Bytes(), cuda.Align) + dry.Used()
+	g.bytes = gpurows.OpenBytes(&g.Table, g.lay)
 	return g
 }
 
@@ -73,20 +69,12 @@ func (g *gpu) open(s *store) error {
 	if len(s.buffer.rows) > 0 {
 		skip = within(s.buffer.rows)
 	}
-	err := g.Device.Attached(func() (err error) {
-		if g.arena, err = g.Device.NewArena(g.bytes); err != nil {
-			return fmt.Errorf("rows on the GPU: %w", err)
-		}
-		if err = g.lay(g.arena); err != nil {
+	err := g.turns.Open(&g.Table, g.bytes, g.lay, func(a *cuda.Arena) (err error) {
+		if err = g.Open(a, s.levels.host, skip); err != nil {
 			return err
 		}
-		if err = g.Open(g.arena, s.levels.host, skip); err != nil {
-			return err
-		}
-		if g.changed, err = g.Device.NewEvent(); err != nil {
-			return err
-		}
-		return g.turns.Open(g.Device)
+		g.changed, err = g.Device.NewEvent()
+		return err
 	})
 	if err != nil {
 		return err
@@ -110,13 +98,9 @@ func (g *gpu) close() error {
 			_ = g.changed.Synchronize()
 			g.changed.Free()
 		}
-		g.turns.Close()
-		g.Close()
-		if g.arena != nil {
-			g.arena.Free()
-		}
 		return nil
 	})
+	_ = g.turns.Close(&g.Table) // likewise
 	return err
 }
 
@@ -232,13 +216,7 @@ func (m *gpuMatrix) fill(w *wanted, copies *cuda.Stream, x cuda.Buffer) (*cuda.S
 	if err := m.slot.Extract(copies, m.Rows().Slice(landing*row, int64(m.rows)*row), m.rows); err != nil {
 		return nil, err
 	}
-	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids[:m.inputs])); err != nil {
-		return nil, err
-	}
-	if err := m.turns.Begin(t, copies); err != nil {
-		return nil, err
-	}
-	if err := m.Gather(m.turns.Stream(), x, t.IDs, m.inputs); err != nil {
+	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids[:m.inputs], m.inputs); err != nil {
 		return nil, err
 	}
 	return m.turns.End(t)

@@ -113,6 +113,7 @@ func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 		RAMBytes:   c.levelsBytes(o),
 		StateBytes: stateBytes(int64(lines)),
 		Policy:     mode,
+		ByUse:      true,
 		Note: fmt.Sprintf("a constant buffer of %d rows, %d lines of %d bytes; more than %d accesses are gathered together",
 			rows, lines, binio.Page, Defaults().Accesses()),
 		Own: o,

@@ -190,39 +190,7 @@ func TestReadsAreTheOraclesOfTheTrace(t *testing.T) {
 func TestResumedRunsReadTheSame(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 10, DType: dtype.Float16}, Batch: 10, Epochs: 2, Fanout: []int{2, 2}}, sample)
 	for _, batches := range []int{1 << 30, 4, 1} {
-		c := sized{find(t, w), 15, batches}
-		run := func(from, n int) (list []featurestore.Counts) {
-			st := storetest.Open(t, c, 3)
-			if state, err := st.State(); state != nil || err != nil {
-				t.Fatalf("%d bytes of state, %v", len(state), err)
-			}
-			if read, lines := st.FillFor(t, from%st.Facts.Train); len(lines) > 0 || read == 0 {
-				t.Errorf("from batch %d: read %d, reported %q", from, read, lines)
-			}
-			for i := range n + 2 {
-				if i < n {
-					if err := errors.Join(st.Slots[i%3].Start(featurestore.Ref{Index: (from + i) % st.Facts.Train}), st.Slots[i%3].LoadGraph(t.Context())); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if k := i - 2; k >= 0 {
-					sl, ref := st.Slots[k%3], featurestore.Ref{Index: (from + k) % st.Facts.Train}
-					if err := errors.Join(sl.Wait(t.Context()), sl.Assemble(t.Context())); err != nil {
-						t.Fatal(err)
-					}
-					w.Holds(t, ref, sl.Batch(), sl.X(), dtype.Float16)
-					list = append(list, sl.Counts())
-				}
-			}
-			return list
-		}
-		train := c.Facts().Train
-		whole := run(0, 2*train+1)
-		for from := range train + 1 {
-			if got := run(from, train); !slices.Equal(got, whole[from:from+train]) {
-				t.Errorf("superbatches of %d, from batch %d: %+v, not interrupted %+v", batches, from, got, whole[from:from+train])
-			}
-		}
+		t.Run(fmt.Sprint("superbatches of ", batches), func(t *testing.T) { storetest.ResumesAnywhere(t, w, sized{find(t, w), 15, batches}) })
 	}
 }
 

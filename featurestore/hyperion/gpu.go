@@ -24,29 +24,19 @@ import (
 type gpu struct {
 	gpurows.Table
 	facts            *featurestore.Facts
-	near, rows       int64    // frames on the GPU, frames
-	landing          [3]int64 // the first entry of each
-	bytes            int64    // of the device's memory
-	arena            *cuda.Arena
+	near, rows       int64 // frames on the GPU, frames
+	bytes            int64 // of the device's memory
 	turns            gpurows.Turns
 	ram              *device.Host
-	next             int         // which landing the next training batch has
 	arrived, entries cuda.Buffer // rows on their way to frames, and their entries
 	reads            *devrows.Plan
 	devices          *devrows.Reader // by which the GPU reads the misses of training batches; nil: the host does
 }
 
-// training is how many landings training batches have: as many as there are turns.
-const training = 2
-
 func newGPU(f *featurestore.Facts, l *featurestore.Layout, o own) *gpu {
 	g := &gpu{facts: f, near: o.near, rows: o.rows, bytes: l.GPUBytes - o.reads.DeviceBytes(), reads: o.reads}
-	end := o.near
-	for i := range g.landing {
-		g.landing[i] = end
-		end += int64(f.Inputs(i == training))
-	}
-	g.Table = gpurows.Table{Device: l.GPU, Near: end, DType: f.DType, Dim: f.Dim}
+	landing := gpurows.LandingRows(int64(f.Inputs(false)), int64(f.Inputs(true)))
+	g.Table = gpurows.Table{Device: l.GPU, Near: g.near + landing, DType: f.DType, Dim: f.Dim}
 	return g
 }
 
@@ -68,10 +58,7 @@ func (g *gpu) lay(a *cuda.Arena) error {
 func (g *gpu) ramBytes() int64 { return (g.rows - g.near) * g.RowBytes() }
 
 func (g *gpu) count(l *featurestore.Layout) {
-	dry := new(cuda.Arena)
-	_ = g.lay(dry) // which has room for all
-	l.GPUCacheBytes = g.near * g.RowBytes()
-	l.GPUBytes = binio.AlignUp(g.Bytes(), cuda.Align) + dry.Used()
+	l.GPUCacheBytes, l.GPUBytes = g.near*g.RowBytes(), gpurows.OpenBytes(&g.Table, g.lay)
 	l.RAMBytes, l.KeepBytes = pages(g.ramBytes()), pages(g.arriving()*g.RowBytes())+pages(4*g.arriving())
 	slot := func(eval bool) int64 {
 		n := int64(g.facts.Inputs(eval))
@@ -87,29 +74,11 @@ func (g *gpu) open() (err error) {
 	if g.ram, err = device.NewHost(int(g.ramBytes())); err != nil {
 		return fmt.Errorf("rows in RAM: %w", err)
 	}
-	return g.Device.Attached(func() (err error) {
-		if g.arena, err = g.Device.NewArena(g.bytes); err != nil {
-			return fmt.Errorf("rows on the GPU: %w", err)
-		}
-		if err = g.lay(g.arena); err != nil {
-			return err
-		}
-		if err = g.Open(g.arena, g.ram, 0); err != nil {
-			return err
-		}
-		return g.turns.Open(g.Device)
-	})
+	return g.turns.Open(&g.Table, g.bytes, g.lay, func(a *cuda.Arena) error { return g.Open(a, g.ram, 0) })
 }
 
 func (g *gpu) close() {
-	_ = g.Device.Attached(func() error { // fails only after a fault, which was reported
-		g.turns.Close()
-		g.Close()
-		if g.arena != nil {
-			g.arena.Free()
-		}
-		return nil
-	})
+	_ = g.turns.Close(&g.Table) // fails only after a fault, which was reported
 	if g.ram != nil {
 		g.ram.Free()
 	}
@@ -172,16 +141,16 @@ func (f *gpuFilling) end() error {
 	var err error
 	if f.frames != nil {
 		err = f.place()
-		f.frames.free(f.Device)
+		f.frames.free()
 	}
-	f.rows.free(f.Device)
+	f.rows.free()
 	return err
 }
 
 // pinned is host memory that a GPU copies from.
 type pinned struct {
 	*device.Host
-	lock *cuda.Pinned
+	pins *gpurows.Pins
 }
 
 func (g *gpu) pin(bytes int64) (_ *pinned, err error) {
@@ -189,28 +158,23 @@ func (g *gpu) pin(bytes int64) (_ *pinned, err error) {
 	if p.Host, err = device.NewHost(int(bytes)); err != nil {
 		return nil, err
 	}
-	p.Prefer(g.Device.Node)
-	err = g.Device.Attached(func() (err error) {
-		p.lock, err = g.Device.Register(p.Bytes())
-		return err
-	})
-	if err != nil {
+	if p.pins, err = gpurows.Pin(g.Device, p.Host); err != nil {
 		p.Host.Free()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *pinned) free(d *cuda.Device) {
-	_ = d.Attached(func() error { // fails only after a fault, which was reported
-		p.lock.Free()
-		return nil
-	})
+func (p *pinned) free() {
+	p.pins.Free()
 	p.Host.Free()
 }
 
 func (g *gpu) matrix(eval bool) (_ matrix, err error) {
-	m, n := &gpuMatrix{gpu: g, eval: eval}, int64(g.facts.Inputs(eval))
+	m, n := &gpuMatrix{gpu: g, turn: g.turns.Training}, int64(g.facts.Inputs(eval))
+	if eval {
+		m.turn = g.turns.Evaluation
+	}
 	if m.ids, err = g.pin(4 * n); err != nil {
 		return nil, err
 	}
@@ -220,7 +184,7 @@ func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 		m.rows, err = g.pin(n * g.RowBytes())
 	}
 	if err != nil {
-		m.ids.free(g.Device)
+		m.ids.free()
 		return nil, err
 	}
 	return m, nil
@@ -230,7 +194,7 @@ func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 // read, and the entries of the table that make up the matrix.
 type gpuMatrix struct {
 	*gpu
-	eval      bool
+	turn      func() *gpurows.Turn
 	rows, ids *pinned
 	slot      *devrows.Slot // by which the GPU reads, instead of rows
 	n         int           // input nodes
@@ -265,11 +229,8 @@ func (m *gpuMatrix) x() []float32   { return nil }
 // fill submits the copies of the rows that were read and of the entries and, after them on the
 // table's stream, the gather.
 func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	t, landing := m.turns.Evaluation(), m.landing[training]
-	if !m.eval {
-		t, landing = m.turns.Training(), m.landing[m.gpu.next]
-		m.gpu.next = (m.gpu.next + 1) % training
-	}
+	t := m.turn()
+	landing := m.near + t.Landing(int64(m.facts.Inputs(false)))
 	for k, place := range m.places {
 		m.ids.Uint32s()[place] = uint32(landing + int64(k))
 	}
@@ -278,13 +239,7 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 			return nil, err
 		}
 	}
-	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:m.n])); err != nil {
-		return nil, err
-	}
-	if err := m.turns.Begin(t, copies); err != nil {
-		return nil, err
-	}
-	if err := m.Gather(m.turns.Stream(), x, t.IDs, m.n); err != nil {
+	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:m.n], m.n); err != nil {
 		return nil, err
 	}
 	return m.turns.End(t)
@@ -304,7 +259,7 @@ func (m *gpuMatrix) free() {
 	if m.slot != nil {
 		m.slot.Free()
 	} else {
-		m.rows.free(m.Device)
+		m.rows.free()
 	}
-	m.ids.free(m.Device)
+	m.ids.free()
 }

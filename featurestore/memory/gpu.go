@@ -20,7 +20,6 @@ type gpuTable struct {
 	gpurows.Table
 	facts *featurestore.Facts
 	bytes int64 // of the device's memory
-	arena *cuda.Arena
 	turns gpurows.Turns
 	ram   *device.Host // the rows that the GPU does not hold
 
@@ -49,10 +48,7 @@ func (t *gpuTable) lay(a *cuda.Arena) error {
 func (t *gpuTable) farBytes() int64 { return (t.facts.Nodes - t.Near) * t.RowBytes() }
 
 func (t *gpuTable) count(l *featurestore.Layout) {
-	dry := new(cuda.Arena)
-	_ = t.lay(dry) // which has room for all
-	l.GPUCacheBytes = t.Bytes()
-	l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + dry.Used()
+	l.GPUCacheBytes, l.GPUBytes = t.Bytes(), gpurows.OpenBytes(&t.Table, t.lay)
 	l.RAMBytes, l.KeepBytes = pages(t.farBytes()), pages(depth*t.partBytes())
 	l.SlotBytes, l.EvalSlotBytes = pages(4*int64(t.facts.Inputs(false))), pages(4*int64(t.facts.Inputs(true)))
 }
@@ -61,29 +57,11 @@ func (t *gpuTable) open() (err error) {
 	if t.ram, err = device.NewHost(int(t.farBytes())); err != nil {
 		return fmt.Errorf("rows in RAM: %w", err)
 	}
-	return t.Device.Attached(func() (err error) {
-		if t.arena, err = t.Device.NewArena(t.bytes); err != nil {
-			return fmt.Errorf("rows on the GPU: %w", err)
-		}
-		if err = t.lay(t.arena); err != nil {
-			return err
-		}
-		if err = t.Open(t.arena, t.ram, 0); err != nil {
-			return err
-		}
-		return t.turns.Open(t.Device)
-	})
+	return t.turns.Open(&t.Table, t.bytes, t.lay, func(a *cuda.Arena) error { return t.Open(a, t.ram, 0) })
 }
 
 func (t *gpuTable) close() {
-	_ = t.Device.Attached(func() error { // fails only after a fault, which was reported
-		t.turns.Close()
-		t.Close()
-		if t.arena != nil {
-			t.arena.Free()
-		}
-		return nil
-	})
+	_ = t.turns.Close(&t.Table) // fails only after a fault, which was reported
 	if t.ram != nil {
 		t.ram.Free()
 	}
@@ -202,12 +180,7 @@ func (t *gpuTable) matrix(eval bool) (matrix, error) {
 	if m.ids, err = device.NewHost(4 * t.facts.Inputs(eval)); err != nil {
 		return nil, err
 	}
-	m.ids.Prefer(t.Device.Node)
-	err = t.Device.Attached(func() (err error) {
-		m.pinned, err = t.Device.Register(m.ids.Bytes())
-		return err
-	})
-	if err != nil {
+	if m.pins, err = gpurows.Pin(t.Device, m.ids); err != nil {
 		m.ids.Free()
 		return nil, err
 	}
@@ -218,9 +191,9 @@ func (t *gpuTable) matrix(eval bool) (matrix, error) {
 // input nodes.
 type gpuMatrix struct {
 	*gpuTable
-	turn   func() *gpurows.Turn
-	ids    *device.Host
-	pinned *cuda.Pinned
+	turn func() *gpurows.Turn
+	ids  *device.Host
+	pins *gpurows.Pins
 }
 
 func (m *gpuMatrix) name(input, ranks []uint32) int {
@@ -239,22 +212,13 @@ func (m *gpuMatrix) x(int) []float32 { return nil }
 // fill submits the copy of the ranks and, after it on the table's stream, the gather.
 func (m *gpuMatrix) fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t := m.turn()
-	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:rows])); err != nil {
-		return nil, err
-	}
-	if err := m.turns.Begin(t, copies); err != nil {
-		return nil, err
-	}
-	if err := m.Gather(m.turns.Stream(), x, t.IDs, rows); err != nil {
+	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:rows], rows); err != nil {
 		return nil, err
 	}
 	return m.turns.End(t)
 }
 
 func (m *gpuMatrix) free() {
-	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
-		m.pinned.Free()
-		return nil
-	})
+	m.pins.Free()
 	m.ids.Free()
 }

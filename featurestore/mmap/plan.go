@@ -67,6 +67,7 @@ func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
 		TableBytes:   c.source.TableBytes(),
 		RAMBytes:     pages*c.page + c.ranksBytes() + c.setsBytes(),
 		KeepBytes:    c.source.RanksBytes(),
+		ByUse:        true,
 		FaultThreads: threads,
 		Unchecked:    true,
 		Note:         c.note(pages),

@@ -2,7 +2,6 @@ package packed
 
 import (
 	"context"
-	"fmt"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
@@ -26,7 +25,6 @@ type gpu struct {
 	beside  []func(a *cuda.Arena) error // takes what levels need of the same arena
 	bytes   int64                       // of the arena
 
-	arena *cuda.Arena
 	turns gpurows.Turns
 }
 
@@ -96,37 +94,14 @@ func (g *gpu) lay(a *cuda.Arena) error {
 }
 
 func (g *gpu) count(l *Layout) {
-	dry := new(cuda.Arena)
-	_ = g.lay(dry) // which has room for all
 	l.RAMBytes = g.table.ram.bytes()
-	l.GPUCacheBytes = g.table.Bytes()
-	l.GPUBytes = binio.AlignUp(l.GPUCacheBytes, cuda.Align) + dry.Used()
+	l.GPUCacheBytes, l.GPUBytes = g.table.Bytes(), gpurows.OpenBytes(&g.table.Table, g.lay)
 }
 
-func (g *gpu) open() error {
-	return g.device.Attached(func() (err error) {
-		if g.arena, err = g.device.NewArena(g.bytes); err != nil {
-			return fmt.Errorf("rows on the GPU: %w", err)
-		}
-		if err = g.lay(g.arena); err != nil {
-			return err
-		}
-		if err = g.table.open(g.arena); err != nil {
-			return err
-		}
-		return g.turns.Open(g.device)
-	})
-}
+func (g *gpu) open() error { return g.turns.Open(&g.table.Table, g.bytes, g.lay, g.table.open) }
 
 func (g *gpu) close() error {
-	err := g.device.Attached(func() error {
-		g.turns.Close()
-		g.table.Close()
-		if g.arena != nil {
-			g.arena.Free()
-		}
-		return nil
-	})
+	err := g.turns.Close(&g.table.Table)
 	g.table.ram.close()
 	return err
 }
@@ -165,11 +140,11 @@ func (g *gpu) matrix(b *batch, m *memory, size matrixSize) matrix {
 // sent there as they are packed, and which entries of the table it takes.
 type gpuMatrix struct {
 	*gpu
-	b      *batch
-	turn   func() *gpurows.Turn
-	mem    *device.Host // rows from disk, in the order in which they were claimed
-	ids    *device.Host // entries of the table that are taken, then those that take rows in
-	pinned []*cuda.Pinned
+	b    *batch
+	turn func() *gpurows.Turn
+	mem  *device.Host // rows from disk, in the order in which they were claimed
+	ids  *device.Host // entries of the table that are taken, then those that take rows in
+	pins *gpurows.Pins
 
 	// The GPU's memory that chunks land in where reads land there, the slot's own.
 	chunkBytes int64
@@ -209,20 +184,11 @@ func (m *gpuMatrix) open() error {
 	return m.late.open()
 }
 
-func (m *gpuMatrix) openMemory() error {
-	return m.device.Attached(func() error {
-		for _, h := range []*device.Host{m.mem, m.ids} {
-			h.Prefer(m.device.Node)
-			p, err := m.device.Register(h.Bytes())
-			if err != nil {
-				return err
-			}
-			m.pinned = append(m.pinned, p)
-		}
-		if m.chunkBytes == 0 {
-			return nil
-		}
-		var err error
+func (m *gpuMatrix) openMemory() (err error) {
+	if m.pins, err = gpurows.Pin(m.device, m.mem, m.ids); err != nil || m.chunkBytes == 0 {
+		return err
+	}
+	return m.device.Attached(func() (err error) {
 		if m.arena, err = m.device.NewArena(m.chunkBytes); err != nil {
 			return err
 		}
@@ -247,10 +213,8 @@ func (m *gpuMatrix) free() {
 	if m.late != nil {
 		m.late.free()
 	}
+	m.pins.Free()
 	_ = m.device.Attached(func() error { // fails only after a fault, which was reported
-		for _, p := range m.pinned {
-			p.Free()
-		}
 		if m.arena != nil {
 			if m.late == nil {
 				_ = iostack.UnregisterDevice(m.b.src.stack, m.chunk) // RegisterDevice was a hint
@@ -259,7 +223,7 @@ func (m *gpuMatrix) free() {
 		}
 		return nil
 	})
-	m.pinned, m.arena = nil, nil
+	m.arena = nil
 }
 
 func (m *gpuMatrix) memory() []byte  { return nil }

@@ -44,7 +44,7 @@ func (s *suite) readByGPU(t *testing.T) {
 	}
 	t.Run("emulated", func(t *testing.T) { run(t, gpureadtest.Open(t)) })
 	for seed := range uint64(4) {
-		t.Run("late", func(t *testing.T) { run(t, gpureadtest.OpenLate(t, 2*seed+1)) })
+		t.Run("late", func(t *testing.T) { run(t, gpureadtest.Devices.OpenLate(t, 2*seed+1)) })
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *suite) callsOfReadsFail(t *testing.T) {
 	for n, failed := 0, true; failed; n += 1 + n/2 {
 		failed = false
 		calls, closing := 0, false
-		d := gpureadtest.OpenFaulty(t, func(call string) *cuda.Fault {
+		d := gpureadtest.Devices.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
 			if calls++; calls-1 != n || closing {
 				return nil
 			}

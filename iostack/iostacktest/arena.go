@@ -3,9 +3,6 @@ package iostacktest
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"diskgnn/device"
@@ -84,32 +81,6 @@ func (a *arena) check(t fataler) {
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
-}
-
-// writeFile writes n random bytes and returns the file's path and content.
-func writeFile(t testing.TB, n int) (path string, content []byte) {
-	t.Helper()
-	content = make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)}).Read(content)
-	path = filepath.Join(t.TempDir(), "content.bin")
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path, content
-}
-
-func openFile(t testing.TB, s iostack.Stack, path string) iostack.File {
-	t.Helper()
-	f, err := s.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Errorf("close %s: %v", path, err)
-		}
-	})
-	return f
 }
 
 func submit(t fataler, s iostack.Stack, g *iostack.Group, reqs ...iostack.Request) {

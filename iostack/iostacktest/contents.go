@@ -18,8 +18,8 @@ func testContents(t *testing.T, s iostack.Stack) {
 		contents [2][]byte
 	)
 	for i, size := range []int{1<<20 + 1234, 512 << 10} {
-		path, content := writeFile(t, size)
-		files[i], contents[i] = openFile(t, s, path), content
+		path, content := WriteFile(t, size)
+		files[i], contents[i] = OpenFile(t, s, path), content
 	}
 	a := newArena(t, 4<<20)
 	rapid.Check(t, func(t *rapid.T) {
@@ -57,8 +57,8 @@ func testContents(t *testing.T, s iostack.Stack) {
 
 // testAlignments reads every combination of distances from a page's edge.
 func testAlignments(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 64<<10+77)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 64<<10+77)
+	f := OpenFile(t, s, path)
 	edges := []int{0, 1, 511, 512, 2048, 4095}
 	a := newArena(t, 24<<20)
 	var (
@@ -84,8 +84,8 @@ func testAlignments(t *testing.T, s iostack.Stack) {
 
 func testLongerThanMaxIO(t *testing.T, s iostack.Stack) {
 	most := s.Caps().MaxIO
-	path, content := writeFile(t, 3*most+12345)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 3*most+12345)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 5*len(content)+64<<10)
 	var g iostack.Group
 	reqs := []iostack.Request{
@@ -104,7 +104,7 @@ func testLongerThanMaxIO(t *testing.T, s iostack.Stack) {
 
 // testBeyondTwoGiB reads a sparse file around the offsets where 32 bits end.
 func testBeyondTwoGiB(t *testing.T, s iostack.Stack) {
-	_, content := writeFile(t, 40000)
+	_, content := WriteFile(t, 40000)
 	path := filepath.Join(t.TempDir(), "sparse.bin")
 	out, err := os.Create(path)
 	if err != nil {
@@ -117,7 +117,7 @@ func testBeyondTwoGiB(t *testing.T, s iostack.Stack) {
 			t.Skipf("no sparse files here: %v", err)
 		}
 	}
-	f := openFile(t, s, path)
+	f := OpenFile(t, s, path)
 	if want := places[len(places)-1] + int64(len(content)); f.Size() != want {
 		t.Errorf("Size %d, want %d", f.Size(), want)
 	}

@@ -204,8 +204,8 @@ func testDestinations(t *testing.T, s iostack.Stack, mem *deviceMemory) {
 	if !s.Caps().Device {
 		t.Fatal("the stack does not read into device memory")
 	}
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	registered := mem.arena.Slice(0, 2<<20)
 	host := newArena(t, 1<<20)
 	round := func() {

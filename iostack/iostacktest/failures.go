@@ -41,8 +41,8 @@ func checkTruncated(t testing.TB, err *iostack.ReadError, r iostack.Request, ind
 // testEndOfFile reads up to the end of files and beyond.
 func testEndOfFile(t *testing.T, s iostack.Stack) {
 	for _, size := range []int{1, 511, 4095, 4096, 4097, 3*4096 + 904, s.Caps().MaxIO + 4096, s.Caps().MaxIO + 5} {
-		path, content := writeFile(t, size)
-		f := openFile(t, s, path)
+		path, content := WriteFile(t, size)
+		f := OpenFile(t, s, path)
 		a := newArena(t, 5*size+256<<10)
 		var g iostack.Group
 
@@ -81,8 +81,8 @@ func testEndOfFile(t *testing.T, s iostack.Stack) {
 
 // testShrunkFile truncates a file that is open.
 func testShrunkFile(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	const left = 300<<10 + 1
 	if err := os.Truncate(path, left); err != nil {
 		t.Fatal(err)
@@ -98,8 +98,8 @@ func testShrunkFile(t *testing.T, s iostack.Stack) {
 }
 
 func testEmptyFile(t *testing.T, s iostack.Stack) {
-	path, _ := writeFile(t, 0)
-	f := openFile(t, s, path)
+	path, _ := WriteFile(t, 0)
+	f := OpenFile(t, s, path)
 	if f.Size() != 0 {
 		t.Errorf("Size %d", f.Size())
 	}
@@ -117,8 +117,8 @@ func testEmptyFile(t *testing.T, s iostack.Stack) {
 // the first bad one is reported, all good ones are carried out, and the group
 // forgets.
 func testFailedRequests(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 4<<20)
 	var g iostack.Group
 	for _, bad := range [][]int{{0}, {7}, {31}, {20, 3, 12}, {16, 30}} {
@@ -152,8 +152,8 @@ func testFailedRequests(t *testing.T, s iostack.Stack) {
 // testBadRequests submits what no stack could read, among good requests, of
 // which none may be queued.
 func testBadRequests(t *testing.T, s iostack.Stack) {
-	path, _ := writeFile(t, 9000)
-	f := openFile(t, s, path)
+	path, _ := WriteFile(t, 9000)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 64<<10)
 	good := iostack.Request{File: f, Buf: a.buf(0, 0)}
 	for name, bad := range map[string]iostack.Request{
@@ -177,8 +177,8 @@ func testNoDevice(t *testing.T, s iostack.Stack) {
 	if s.Caps().Device {
 		return // RunOnDevice is for those
 	}
-	path, _ := writeFile(t, 9000)
-	f := openFile(t, s, path)
+	path, _ := WriteFile(t, 9000)
+	f := OpenFile(t, s, path)
 	mem := newDeviceMemory(t, cudatest.Open(t), 1<<20)
 	var g iostack.Group
 	bad := iostack.Request{File: f, Device: mem.arena.Slice(0, 100)}

@@ -80,8 +80,8 @@ func Run(t *testing.T, open func(t *testing.T) iostack.Stack, traits ...Trait) {
 }
 
 func testOpen(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 5000)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 5000)
+	f := OpenFile(t, s, path)
 	if f.Name() != path || f.Size() != int64(len(content)) {
 		t.Errorf("Name %q, Size %d, want %q, %d", f.Name(), f.Size(), path, len(content))
 	}
@@ -104,8 +104,8 @@ func testOpen(t *testing.T, s iostack.Stack) {
 
 // testRegistered reads into memory that is registered, partly, and not any more.
 func testRegistered(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 200<<10)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 200<<10)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 1<<20)
 	var reqs []iostack.Request
 	for i := range 20 {
@@ -136,8 +136,8 @@ func testRegistered(t *testing.T, s iostack.Stack) {
 }
 
 func testStats(t *testing.T, s iostack.Stack) {
-	path, _ := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, _ := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 1<<20)
 	before := s.Stats()
 	var g iostack.Group
@@ -163,9 +163,9 @@ func testStats(t *testing.T, s iostack.Stack) {
 
 func testSequential(t *testing.T, s iostack.Stack) {
 	ctx := context.Background()
-	path, content := writeFile(t, 1<<20+1)
-	second, _ := writeFile(t, 100)
-	empty, _ := writeFile(t, 0)
+	path, content := WriteFile(t, 1<<20+1)
+	second, _ := WriteFile(t, 100)
+	empty, _ := WriteFile(t, 0)
 	once := driverate.Effort{}
 	asked := func(paths []string, e driverate.Effort) int64 {
 		t.Helper()
@@ -208,7 +208,7 @@ func testSequential(t *testing.T, s iostack.Stack) {
 
 func testRandom(t *testing.T, s iostack.Stack) {
 	ctx := context.Background()
-	path, _ := writeFile(t, 1<<20+1)
+	path, _ := WriteFile(t, 1<<20+1)
 	once := driverate.Effort{}
 	before := s.Stats()
 	rate, err := iostack.Random(ctx, s, path, 4096, 1, once)
@@ -218,7 +218,7 @@ func testRandom(t *testing.T, s iostack.Stack) {
 	if done := s.Stats().Sub(before); done.Requests != 256 || done.BytesAsked != 1<<20 {
 		t.Errorf("%+v, want each of 256 blocks once", done)
 	}
-	small, _ := writeFile(t, 4096)
+	small, _ := WriteFile(t, 4096)
 	before = s.Stats()
 	if _, err := iostack.Random(ctx, s, small, 4096, 1, driverate.Effort{For: 2 * time.Millisecond}); err != nil {
 		t.Error(err)
@@ -231,7 +231,7 @@ func testRandom(t *testing.T, s iostack.Stack) {
 	if _, err := iostack.Random(cancelled, s, path, 4096, 1, once); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	less, _ := writeFile(t, 4095)
+	less, _ := WriteFile(t, 4095)
 	if _, err := iostack.Random(ctx, s, less, 4096, 1, once); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("less than a block: %v", err)
 	}

@@ -14,8 +14,8 @@ import (
 
 // testNothingToRead waits for groups of no requests, and of requests of no bytes.
 func testNothingToRead(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 5000)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 5000)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 64<<10)
 	var g iostack.Group
 	wait(t, s, &g)
@@ -39,8 +39,8 @@ func testNothingToRead(t *testing.T, s iostack.Stack) {
 
 // testManyGroups keeps many groups in flight and waits for the last one first.
 func testManyGroups(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 24<<20)
 	rng := rand.New(rand.NewPCG(1, 2))
 	const groups, each = 100, 8
@@ -65,8 +65,8 @@ func testManyGroups(t *testing.T, s iostack.Stack) {
 // testFullQueue submits many times what the device takes at once, before
 // anybody waits.
 func testFullQueue(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 64<<10)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 64<<10)
+	f := OpenFile(t, s, path)
 	n := max(4096, 4*s.Caps().Depth)
 	mem := make([]byte, 2*n*16)
 	var gs [2]iostack.Group
@@ -89,8 +89,8 @@ func testFullQueue(t *testing.T, s iostack.Stack) {
 // testGoroutines lets several goroutines use the stack, each with a group that
 // it reuses.
 func testGoroutines(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	var users sync.WaitGroup
 	for user := range 6 {
 		a := newArena(t, 1<<20)
@@ -128,8 +128,8 @@ func (r *reporter) Fatalf(format string, args ...any) {
 
 // testSharedGroup submits to one group from several goroutines.
 func testSharedGroup(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 256<<10)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 256<<10)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 4<<20)
 	var (
 		g     iostack.Group
@@ -162,8 +162,8 @@ func testSharedGroup(t *testing.T, s iostack.Stack) {
 // over when Wait returns: the buffers then get another content, which must
 // still be there when the stack has been closed.
 func testCancel(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 4<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 4<<20)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 72<<20)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -198,8 +198,8 @@ func testCancel(t *testing.T, s iostack.Stack) {
 
 // testCancelOneOfTwo gives up one group; the other must not notice.
 func testCancelOneOfTwo(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 48<<20)
 	ctx, cancel := context.WithCancel(context.Background())
 	var keep, give iostack.Group
@@ -222,8 +222,8 @@ func testCancelOneOfTwo(t *testing.T, s iostack.Stack) {
 
 // testClose closes twice and uses the stack after.
 func testClose(t *testing.T, s iostack.Stack) {
-	path, _ := writeFile(t, 5000)
-	f := openFile(t, s, path)
+	path, _ := WriteFile(t, 5000)
+	f := OpenFile(t, s, path)
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -245,8 +245,8 @@ func testClose(t *testing.T, s iostack.Stack) {
 // testCloseInFlight closes with reads in flight. Each group ends, either whole
 // or with ErrClosed, and no buffer is written after Close.
 func testCloseInFlight(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 48<<20)
 	var gs [40]iostack.Group
 	var reqs [len(gs)]iostack.Request
@@ -281,8 +281,8 @@ func testCloseInFlight(t *testing.T, s iostack.Stack) {
 
 // testCloseFile reads from a file that has been closed, or is being.
 func testCloseFile(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 1<<20)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 1<<20)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 40<<20)
 	var g iostack.Group
 	var reqs []iostack.Request

@@ -16,8 +16,8 @@ import (
 // testScattered reads random ranges into pieces of random sizes and addresses, beside
 // requests with one.
 func testScattered(t *testing.T, s iostack.Stack) {
-	path, content := writeFile(t, 700<<10+55)
-	f := openFile(t, s, path)
+	path, content := WriteFile(t, 700<<10+55)
+	f := OpenFile(t, s, path)
 	a := newArena(t, 5<<20)
 	rapid.Check(t, func(t *rapid.T) {
 		a.reset()

@@ -42,8 +42,8 @@ func stripe(t testing.TB, content []byte, n, unit int) (paths []string) {
 // one.
 func testStriped(t *testing.T, s iostack.Stack, copies bool) {
 	const files, unit = 3, 16 << 10
-	path, content := writeFile(t, 600<<10+77)
-	plain := openFile(t, s, path)
+	path, content := WriteFile(t, 600<<10+77)
+	plain := OpenFile(t, s, path)
 	paths := stripe(t, content, files, unit)
 	f, err := iostack.OpenStriped(s, paths, unit)
 	if err != nil {

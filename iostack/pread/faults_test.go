@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,64 +14,24 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
+	"diskgnn/iostack/iostacktest"
 )
-
-// writeFile writes n random bytes.
-func writeFile(t testing.TB, n int) (path string, content []byte) {
-	t.Helper()
-	content = make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(content)
-	path = filepath.Join(t.TempDir(), "content.bin")
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path, content
-}
-
-func openFile(t testing.TB, s *Stack, path string) iostack.File {
-	t.Helper()
-	f, err := s.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
-
-func hostBuffer(t testing.TB, n int) []byte {
-	t.Helper()
-	h, err := device.NewHost(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.Free)
-	return h.Bytes()
-}
-
-func read(s *Stack, reqs ...iostack.Request) error {
-	var g iostack.Group
-	if err := s.Submit(&g, reqs); err != nil {
-		return err
-	}
-	return s.Wait(context.Background(), &g)
-}
 
 // TestShortAndInterruptedReads reads through a kernel that delivers as little
 // as it may and is interrupted all the time; of direct reads it checks that
 // they stay aligned, whatever happened before.
 func TestShortAndInterruptedReads(t *testing.T) {
-	path, content := writeFile(t, 300<<10+777)
+	path, content := iostacktest.WriteFile(t, 300<<10+777)
 	for _, mode := range []iostack.Direct{iostack.DirectAuto, iostack.DirectNever} {
 		t.Run(mode.String(), func(t *testing.T) {
 			s := newStack(t, iostack.Options{Workers: 2, MaxIO: 32 << 10, Direct: mode})
-			f := openFile(t, s, path)
+			f := iostacktest.OpenFile(t, s, path)
 			direct, _ := f.Direct()
-			mem := hostBuffer(t, 200<<10)
+			mem := iostacktest.HostBuffer(t, 200<<10)
 			var (
 				mu   sync.Mutex
 				rng  = rand.New(rand.NewPCG(3, 4))
@@ -101,37 +59,26 @@ func TestShortAndInterruptedReads(t *testing.T) {
 				}
 				return unix.Pread(fd, p, offset)
 			}
-			rapid.Check(t, func(t *rapid.T) {
-				offset := rapid.IntRange(0, len(content)-1).Draw(t, "offset")
-				skip := rapid.IntRange(0, 4095).Draw(t, "skip")
-				n := rapid.IntRange(1, min(len(content)-offset, len(mem)-skip)).Draw(t, "length")
-				buf := mem[skip : skip+n]
-				if err := read(s, iostack.Request{File: f, Offset: int64(offset), Buf: buf}); err != nil {
-					t.Fatal(err)
-				}
-				if !bytes.Equal(buf, content[offset:offset+n]) {
-					t.Fatal("wrong bytes")
-				}
-			})
+			iostacktest.ReadAnything(t, s, f, content, mem)
 		})
 	}
 }
 
 // TestReadsThatGetNowhere end with an error, not with a hang.
 func TestReadsThatGetNowhere(t *testing.T) {
-	path, _ := writeFile(t, 20000)
+	path, _ := iostacktest.WriteFile(t, 20000)
 	s := newStack(t, iostack.Options{Workers: 1})
-	f := openFile(t, s, path)
-	buf := hostBuffer(t, 8192)
+	f := iostacktest.OpenFile(t, s, path)
+	buf := iostacktest.HostBuffer(t, 8192)
 
 	s.pread = func(int, []byte, int64) (int, error) { return 0, nil }
-	err := read(s, iostack.Request{File: f, Offset: 4096, Buf: buf})
+	err := iostacktest.Read(s, iostack.Request{File: f, Offset: 4096, Buf: buf})
 	if !errors.Is(err, io.ErrNoProgress) || errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("nothing, though the file goes on: %v", err)
 	}
 
 	s.pread = func(int, []byte, int64) (int, error) { return -1, unix.EIO }
-	err = read(s, iostack.Request{File: f, Offset: 4096, Buf: buf})
+	err = iostacktest.Read(s, iostack.Request{File: f, Offset: 4096, Buf: buf})
 	var readErr *iostack.ReadError
 	if !errors.Is(err, unix.EIO) || !errors.As(err, &readErr) || readErr.Offset != 4096 || readErr.Length != 8192 || readErr.At != 4096 {
 		t.Errorf("EIO: %v", err)
@@ -144,9 +91,9 @@ func TestReadsThatGetNowhere(t *testing.T) {
 // TestFirstFailureOfARequest is the one nearest its beginning, whichever piece
 // ended first.
 func TestFirstFailureOfARequest(t *testing.T) {
-	path, _ := writeFile(t, 64<<10)
+	path, _ := iostacktest.WriteFile(t, 64<<10)
 	s := newStack(t, iostack.Options{Workers: 4, MaxIO: 4096})
-	f := openFile(t, s, path)
+	f := iostacktest.OpenFile(t, s, path)
 	var failed sync.WaitGroup
 	failed.Add(14)
 	s.pread = func(_ int, p []byte, offset int64) (int, error) {
@@ -160,7 +107,7 @@ func TestFirstFailureOfARequest(t *testing.T) {
 		failed.Done()
 		return -1, unix.ENXIO
 	}
-	err := read(s, iostack.Request{File: f, Buf: hostBuffer(t, 64<<10)})
+	err := iostacktest.Read(s, iostack.Request{File: f, Buf: iostacktest.HostBuffer(t, 64<<10)})
 	if !errors.Is(err, unix.EIO) {
 		t.Errorf("reported %v, want the second page's EIO", err)
 	}
@@ -169,9 +116,9 @@ func TestFirstFailureOfARequest(t *testing.T) {
 // TestCancelAwaitsWhatHasBegun holds one read inside the system call: Wait must
 // await it, and must not begin the reads behind it.
 func TestCancelAwaitsWhatHasBegun(t *testing.T) {
-	path, content := writeFile(t, 64<<10)
+	path, content := iostacktest.WriteFile(t, 64<<10)
 	s := newStack(t, iostack.Options{Workers: 1, MaxIO: 4096})
-	f := openFile(t, s, path)
+	f := iostacktest.OpenFile(t, s, path)
 	var (
 		begun   = make(chan struct{})
 		release = make(chan struct{})
@@ -189,7 +136,7 @@ func TestCancelAwaitsWhatHasBegun(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var g, other iostack.Group
-	buf := hostBuffer(t, 64<<10)
+	buf := iostacktest.HostBuffer(t, 64<<10)
 	if err := s.Submit(&g, []iostack.Request{{File: f, Buf: buf[:32<<10]}, {File: f, Buf: buf[32<<10:]}}); err != nil {
 		t.Fatal(err)
 	}
@@ -247,29 +194,6 @@ func TestStacksHoldNothingOnceClosed(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing measures a mini-batch of direct, bounced and
-// cut requests.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	path, _ := writeFile(t, 1<<20)
-	s := newStack(t, iostack.Options{Workers: 4, MaxIO: 64 << 10})
-	f := openFile(t, s, path)
-	buf := hostBuffer(t, 1<<20)
-	var reqs []iostack.Request
-	for i := range 16 {
-		reqs = append(reqs, iostack.Request{File: f, Offset: int64(i) << 14, Buf: buf[i<<14 : i<<14+9000+i]})
-	}
-	reqs = append(reqs, iostack.Request{File: f, Buf: buf})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var g iostack.Group
-	if allocs := testing.AllocsPerRun(50, func() {
-		if err := s.Submit(&g, reqs); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Wait(ctx, &g); err != nil {
-			t.Fatal(err)
-		}
-	}); allocs > 0 {
-		t.Errorf("%v allocations for a mini-batch of %d requests", allocs, len(reqs))
-	}
+	iostacktest.AllocatesNothing(t, newStack(t, iostack.Options{Workers: 4, MaxIO: 64 << 10}))
 }

@@ -12,25 +12,26 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
+	"diskgnn/iostack/iostacktest"
 )
 
 func TestOpenModes(t *testing.T) {
-	path, content := writeFile(t, 10000)
-	empty, _ := writeFile(t, 0)
+	path, content := iostacktest.WriteFile(t, 10000)
+	empty, _ := iostacktest.WriteFile(t, 0)
 
 	s := newStack(t, iostack.Options{Direct: iostack.DirectNever})
-	f := openFile(t, s, path)
+	f := iostacktest.OpenFile(t, s, path)
 	if direct, reason := f.Direct(); direct || reason != "buffered reads were asked for" {
 		t.Errorf("never: direct %v, %q", direct, reason)
 	}
 
 	s = newStack(t, iostack.Options{Direct: iostack.DirectAlways})
-	if direct, reason := openFile(t, s, empty).Direct(); direct || reason != "the file is empty" {
+	if direct, reason := iostacktest.OpenFile(t, s, empty).Direct(); direct || reason != "the file is empty" {
 		t.Errorf("an empty file: direct %v, %q", direct, reason)
 	}
 	_, err := s.Open(path)
 	auto := newStack(t, iostack.Options{})
-	direct, reason := openFile(t, auto, path).Direct()
+	direct, reason := iostacktest.OpenFile(t, auto, path).Direct()
 	switch {
 	case direct && err != nil:
 		t.Errorf("auto reads directly, but always fails: %v", err)
@@ -39,12 +40,12 @@ func TestOpenModes(t *testing.T) {
 	}
 
 	// An empty file may have grown since: it is read buffered.
-	f = openFile(t, auto, empty)
+	f = iostacktest.OpenFile(t, auto, empty)
 	if err := os.WriteFile(empty, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 5000)
-	if err := read(auto, iostack.Request{File: f, Offset: 123, Buf: buf}); err != nil || !bytes.Equal(buf, content[123:5123]) {
+	if err := iostacktest.Read(auto, iostack.Request{File: f, Offset: 123, Buf: buf}); err != nil || !bytes.Equal(buf, content[123:5123]) {
 		t.Errorf("a file that was empty when opened: %v", err)
 	}
 }
@@ -64,7 +65,7 @@ func TestOpenRefusesOtherThanFiles(t *testing.T) {
 	if os.Geteuid() == 0 {
 		return // may read everything
 	}
-	path, _ := writeFile(t, 10)
+	path, _ := iostacktest.WriteFile(t, 10)
 	if err := os.Chmod(path, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +77,10 @@ func TestOpenRefusesOtherThanFiles(t *testing.T) {
 // TestFilesBelongToTheirStack: a file's pieces are cut for its own stack's
 // bounce buffers.
 func TestFilesBelongToTheirStack(t *testing.T) {
-	path, _ := writeFile(t, 9000)
-	f := openFile(t, newStack(t, iostack.Options{}), path)
+	path, _ := iostacktest.WriteFile(t, 9000)
+	f := iostacktest.OpenFile(t, newStack(t, iostack.Options{}), path)
 	other := newStack(t, iostack.Options{MaxIO: 4096})
-	if err := read(other, iostack.Request{File: f, Offset: 1, Buf: make([]byte, 8000)}); !errors.Is(err, fault.ErrUsage) {
+	if err := iostacktest.Read(other, iostack.Request{File: f, Offset: 1, Buf: make([]byte, 8000)}); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("a file of another stack: %v", err)
 	}
 }

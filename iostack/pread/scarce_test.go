@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/limittest"
 	"diskgnn/iostack"
+	"diskgnn/iostack/iostacktest"
 )
 
 // TestNoMemoryForBounceBuffers is an error of the budget's, and leaves nothing behind.
@@ -28,16 +29,16 @@ func TestNoMemoryForBounceBuffers(t *testing.T) {
 
 // TestWorkersHaveABounceBufferEach, which ends where the next one's begins.
 func TestWorkersHaveABounceBufferEach(t *testing.T) {
-	path, content := writeFile(t, 64<<10)
+	path, content := iostacktest.WriteFile(t, 64<<10)
 	s := newStack(t, iostack.Options{Workers: 3, MaxIO: 4096})
-	f := openFile(t, s, path)
+	f := iostacktest.OpenFile(t, s, path)
 	for i := range 3 {
 		if b := s.bounceOf(i); len(b) != 4096 || cap(b) != 4096 || &b[0] != &s.bounce.Bytes()[i*4096] {
 			t.Errorf("worker %d has %d bytes of %d", i, len(b), cap(b))
 		}
 	}
 	buf := make([]byte, 40000)
-	if err := read(s, iostack.Request{File: f, Offset: 1, Buf: buf}); err != nil || string(buf) != string(content[1:40001]) {
+	if err := iostacktest.Read(s, iostack.Request{File: f, Offset: 1, Buf: buf}); err != nil || string(buf) != string(content[1:40001]) {
 		t.Errorf("%v, or wrong bytes", err)
 	}
 }

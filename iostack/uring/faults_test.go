@@ -9,67 +9,26 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/internal/frontend"
+	"diskgnn/iostack/iostacktest"
 )
-
-// writeFile writes n random bytes.
-func writeFile(t testing.TB, n int) (path string, content []byte) {
-	t.Helper()
-	content = make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(content)
-	path = filepath.Join(t.TempDir(), "content.bin")
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path, content
-}
-
-func openFile(t testing.TB, s *Stack, path string) iostack.File {
-	t.Helper()
-	f, err := s.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
-
-func hostBuffer(t testing.TB, n int) []byte {
-	t.Helper()
-	h, err := device.NewHost(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.Free)
-	return h.Bytes()
-}
-
-func read(s *Stack, reqs ...iostack.Request) error {
-	var g iostack.Group
-	if err := s.Submit(&g, reqs); err != nil {
-		return err
-	}
-	return s.Wait(context.Background(), &g)
-}
 
 // TestShortAndInterruptedReads reads through a kernel that delivers as little as
 // it may, is interrupted and asks to be asked again all the time, in
 // io_uring_enter and in completions; of direct reads it checks that they stay
 // aligned, whatever happened before.
 func TestShortAndInterruptedReads(t *testing.T) {
-	path, content := writeFile(t, 300<<10+777)
+	path, content := iostacktest.WriteFile(t, 300<<10+777)
 	for _, mode := range []iostack.Direct{iostack.DirectAuto, iostack.DirectNever} {
 		t.Run(mode.String(), func(t *testing.T) {
 			// The ring's thread alone uses these.
@@ -112,31 +71,19 @@ func TestShortAndInterruptedReads(t *testing.T) {
 				return enter(fd, submit, wait)
 			}
 			s := startStack(t, iostack.Options{Workers: 6, MaxIO: 32 << 10, Direct: mode}, seams{enter: refuse, result: result})
-			f := openFile(t, s, path)
-			mem := hostBuffer(t, 200<<10)
+			f := iostacktest.OpenFile(t, s, path)
+			mem := iostacktest.HostBuffer(t, 200<<10)
 			if mode == iostack.DirectAuto {
 				_ = s.Register(mem)
 			}
-			rapid.Check(t, func(t *rapid.T) {
-				offset := rapid.IntRange(0, len(content)-1).Draw(t, "offset")
-				skip := rapid.IntRange(0, 4095).Draw(t, "skip")
-				n := rapid.IntRange(1, min(len(content)-offset, len(mem)-skip)).Draw(t, "length")
-				buf := mem[skip : skip+n]
-				clear(buf)
-				if err := read(s, iostack.Request{File: f, Offset: int64(offset), Buf: buf}); err != nil {
-					t.Fatal(err)
-				}
-				if !bytes.Equal(buf, content[offset:offset+n]) {
-					t.Fatal("wrong bytes")
-				}
-			})
+			iostacktest.ReadAnything(t, s, f, content, mem)
 		})
 	}
 }
 
 // TestReadsThatGetNowhere end with an error, not with a hang.
 func TestReadsThatGetNowhere(t *testing.T) {
-	path, _ := writeFile(t, 20000)
+	path, _ := iostacktest.WriteFile(t, 20000)
 	for _, c := range []struct {
 		name string
 		res  int32
@@ -147,8 +94,8 @@ func TestReadsThatGetNowhere(t *testing.T) {
 		{"again, for ever", -int32(unix.EAGAIN), unix.EAGAIN},
 	} {
 		s := startStack(t, iostack.Options{Workers: 2}, seams{enter: enter, result: func(*frontend.Read, int32) int32 { return c.res }})
-		f := openFile(t, s, path)
-		err := read(s, iostack.Request{File: f, Offset: 4096, Buf: hostBuffer(t, 8192)})
+		f := iostacktest.OpenFile(t, s, path)
+		err := iostacktest.Read(s, iostack.Request{File: f, Offset: 4096, Buf: iostacktest.HostBuffer(t, 8192)})
 		failed, ok := errors.AsType[*iostack.ReadError](err)
 		if !errors.Is(err, c.want) || errors.Is(err, fault.ErrCorrupt) || !ok || failed.Offset != 4096 || failed.Length != 8192 || failed.At != 4096 {
 			t.Errorf("%s: %v", c.name, err)
@@ -159,7 +106,7 @@ func TestReadsThatGetNowhere(t *testing.T) {
 // TestFirstFailureOfARequest is the one nearest its beginning, whichever piece
 // ended first.
 func TestFirstFailureOfARequest(t *testing.T) {
-	path, _ := writeFile(t, 64<<10)
+	path, _ := iostacktest.WriteFile(t, 64<<10)
 	s := startStack(t, iostack.Options{Workers: 16, MaxIO: 4096}, seams{enter: enter, result: func(r *frontend.Read, res int32) int32 {
 		switch _, _, offset := r.Rest(); offset {
 		case 0:
@@ -169,7 +116,7 @@ func TestFirstFailureOfARequest(t *testing.T) {
 		}
 		return -int32(unix.ENXIO)
 	}})
-	err := read(s, iostack.Request{File: openFile(t, s, path), Buf: hostBuffer(t, 64<<10)})
+	err := iostacktest.Read(s, iostack.Request{File: iostacktest.OpenFile(t, s, path), Buf: iostacktest.HostBuffer(t, 64<<10)})
 	if !errors.Is(err, unix.EIO) {
 		t.Errorf("reported %v, want the second page's EIO", err)
 	}
@@ -178,7 +125,7 @@ func TestFirstFailureOfARequest(t *testing.T) {
 // TestRefusedSubmissions gets an error from io_uring_enter that asking again
 // will not mend: what the kernel did not take fails, and the stack goes on.
 func TestRefusedSubmissions(t *testing.T) {
-	path, content := writeFile(t, 64<<10)
+	path, content := iostacktest.WriteFile(t, 64<<10)
 	var refuse atomic.Bool
 	s := startStack(t, iostack.Options{Workers: 4}, seams{enter: func(fd int, submit, wait uint32) error {
 		if submit > 1 && refuse.CompareAndSwap(true, false) {
@@ -186,17 +133,17 @@ func TestRefusedSubmissions(t *testing.T) {
 		}
 		return enter(fd, submit, wait)
 	}})
-	f := openFile(t, s, path)
-	buf := hostBuffer(t, 64<<10)
+	f := iostacktest.OpenFile(t, s, path)
+	buf := iostacktest.HostBuffer(t, 64<<10)
 	refuse.Store(true)
 	var reqs []iostack.Request
 	for i := range 8 {
 		reqs = append(reqs, iostack.Request{File: f, Offset: int64(i) << 13, Buf: buf[i<<13 : (i+1)<<13]})
 	}
-	if err := read(s, reqs...); !errors.Is(err, unix.EFAULT) {
+	if err := iostacktest.Read(s, reqs...); !errors.Is(err, unix.EFAULT) {
 		t.Errorf("refused: %v", err)
 	}
-	if err := read(s, reqs...); err != nil || !bytes.Equal(buf, content) {
+	if err := iostacktest.Read(s, reqs...); err != nil || !bytes.Equal(buf, content) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -205,7 +152,7 @@ func TestRefusedSubmissions(t *testing.T) {
 // taken, and whose completions it would post inside io_uring_enter alone, end with an
 // error, and so do those behind them, and Close.
 func TestKernelThatAnswersNoMore(t *testing.T) {
-	path, _ := writeFile(t, 1<<20)
+	path, _ := iostacktest.WriteFile(t, 1<<20)
 	for _, c := range []struct {
 		name  string
 		taken bool // by the kernel, of the first reads
@@ -231,12 +178,12 @@ func TestKernelThatAnswersNoMore(t *testing.T) {
 			}
 			return c.err
 		}})
-		f := openFile(t, s, path)
+		f := iostacktest.OpenFile(t, s, path)
 		if direct, why := f.Direct(); !direct {
 			t.Skip(why)
 		}
-		buf := hostBuffer(t, 1<<20)
-		if err := read(s, iostack.Request{File: f, Buf: buf}); err != nil {
+		buf := iostacktest.HostBuffer(t, 1<<20)
+		if err := iostacktest.Read(s, iostack.Request{File: f, Buf: buf}); err != nil {
 			t.Fatal(err)
 		}
 		broken.Store(true)
@@ -244,10 +191,10 @@ func TestKernelThatAnswersNoMore(t *testing.T) {
 		for i := range 16 {
 			reqs = append(reqs, iostack.Request{File: f, Offset: int64(i) << 16, Buf: buf[i<<16 : (i+1)<<16]})
 		}
-		if err := read(s, reqs...); !errors.Is(err, c.err) {
+		if err := iostacktest.Read(s, reqs...); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if err := read(s, reqs[:3]...); !errors.Is(err, c.err) {
+		if err := iostacktest.Read(s, reqs[:3]...); !errors.Is(err, c.err) {
 			t.Errorf("%s, later: %v", c.name, err)
 		}
 		if c.taken && took.Load() == 0 {
@@ -262,7 +209,7 @@ func TestKernelThatAnswersNoMore(t *testing.T) {
 // TestCancelAwaitsWhatHasBegun holds one completion back: Wait must await it,
 // and must not begin the reads behind it.
 func TestCancelAwaitsWhatHasBegun(t *testing.T) {
-	path, content := writeFile(t, 64<<10)
+	path, content := iostacktest.WriteFile(t, 64<<10)
 	var (
 		begun   = make(chan struct{})
 		release = make(chan struct{})
@@ -275,10 +222,10 @@ func TestCancelAwaitsWhatHasBegun(t *testing.T) {
 		}
 		return res
 	}})
-	f := openFile(t, s, path)
+	f := iostacktest.OpenFile(t, s, path)
 	ctx, cancel := context.WithCancel(context.Background())
 	var g, other iostack.Group
-	buf, kept := hostBuffer(t, 64<<10), make([]byte, 100)
+	buf, kept := iostacktest.HostBuffer(t, 64<<10), make([]byte, 100)
 	if err := s.Submit(&g, []iostack.Request{{File: f, Buf: buf[:32<<10]}, {File: f, Buf: buf[32<<10:]}}); err != nil {
 		t.Fatal(err)
 	}
@@ -309,31 +256,8 @@ func TestCancelAwaitsWhatHasBegun(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing measures a mini-batch of direct, bounced and
-// cut requests.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	path, _ := writeFile(t, 1<<20)
-	s := newStack(t, iostack.Options{Workers: 8, MaxIO: 64 << 10})
-	f := openFile(t, s, path)
-	buf := hostBuffer(t, 1<<20)
-	var reqs []iostack.Request
-	for i := range 16 {
-		reqs = append(reqs, iostack.Request{File: f, Offset: int64(i) << 14, Buf: buf[i<<14 : i<<14+9000+i]})
-	}
-	reqs = append(reqs, iostack.Request{File: f, Buf: buf})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var g iostack.Group
-	if allocs := testing.AllocsPerRun(50, func() {
-		if err := s.Submit(&g, reqs); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Wait(ctx, &g); err != nil {
-			t.Fatal(err)
-		}
-	}); allocs > 0 {
-		t.Errorf("%v allocations for a mini-batch of %d requests", allocs, len(reqs))
-	}
+	iostacktest.AllocatesNothing(t, newStack(t, iostack.Options{Workers: 8, MaxIO: 64 << 10}))
 }
 
 // TestStacksHoldNothingOnceClosed counts host memory and descriptors.

@@ -18,15 +18,16 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/iostack"
+	"diskgnn/iostack/iostacktest"
 )
 
 // TestReadsIntoRegisteredMemory reads around the edges of what is registered,
 // and again where other memory has taken its addresses.
 func TestReadsIntoRegisteredMemory(t *testing.T) {
-	path, content := writeFile(t, 256<<10)
+	path, content := iostacktest.WriteFile(t, 256<<10)
 	s := newStack(t, iostack.Options{Workers: 4})
-	f := openFile(t, s, path)
-	mem := hostBuffer(t, 256<<10)
+	f := iostacktest.OpenFile(t, s, path)
+	mem := iostacktest.HostBuffer(t, 256<<10)
 	check := func(when string) {
 		t.Helper()
 		clear(mem)
@@ -34,7 +35,7 @@ func TestReadsIntoRegisteredMemory(t *testing.T) {
 		for at := 0; at < len(mem); at += 20 << 10 { // some lie across an edge
 			reqs = append(reqs, iostack.Request{File: f, Offset: int64(at), Buf: mem[at:min(at+20<<10, len(mem))]})
 		}
-		if err := read(s, reqs...); err != nil || !bytes.Equal(mem, content) {
+		if err := iostacktest.Read(s, reqs...); err != nil || !bytes.Equal(mem, content) {
 			t.Errorf("%s: %v, or wrong bytes", when, err)
 		}
 	}
@@ -96,7 +97,7 @@ func mayPin(t *testing.T) error {
 	if err := q.register(registerBuffers2, unsafe.Pointer(&table), unsafe.Sizeof(table)); err != nil {
 		return err
 	}
-	mem := hostBuffer(t, 1<<20)
+	mem := iostacktest.HostBuffer(t, 1<<20)
 	q.iovecArg.Base = &mem[0]
 	q.iovecArg.SetLen(len(mem))
 	u := rsrcUpdate{data: uint64(uintptr(unsafe.Pointer(&q.iovecArg))), nr: 1}
@@ -139,7 +140,7 @@ func TestMoreFilesThanSlots(t *testing.T) {
 	check := func(name int, f iostack.File) {
 		t.Helper()
 		buf := make([]byte, 3)
-		if err := read(s, iostack.Request{File: f, Buf: buf}); err != nil || string(buf) != fmt.Sprintf("%03d", name) {
+		if err := iostacktest.Read(s, iostack.Request{File: f, Buf: buf}); err != nil || string(buf) != fmt.Sprintf("%03d", name) {
 			t.Errorf("file %d: %q, %v", name, buf, err)
 		}
 	}
@@ -149,7 +150,7 @@ func TestMoreFilesThanSlots(t *testing.T) {
 		if err := os.WriteFile(path, fmt.Appendf(nil, "%03d", i), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, openFile(t, s, path))
+		files = append(files, iostacktest.OpenFile(t, s, path))
 	}
 	for i, f := range files {
 		check(i, f)
@@ -157,17 +158,17 @@ func TestMoreFilesThanSlots(t *testing.T) {
 	if err := files[100].Close(); err != nil {
 		t.Fatal(err)
 	}
-	check(7, openFile(t, s, filepath.Join(dir, "7")))
+	check(7, iostacktest.OpenFile(t, s, filepath.Join(dir, "7")))
 	check(fileSlots+1, files[fileSlots+1])
 }
 
 // TestClosedFilesAreLetGo: a file system must be free to be unmounted, and the
 // space of removed files to be used again, while the stack lives.
 func TestClosedFilesAreLetGo(t *testing.T) {
-	path, _ := writeFile(t, 8192)
+	path, _ := iostacktest.WriteFile(t, 8192)
 	s := newStack(t, iostack.Options{Workers: 2})
-	f := openFile(t, s, path)
-	if err := read(s, iostack.Request{File: f, Buf: hostBuffer(t, 8192)}); err != nil {
+	f := iostacktest.OpenFile(t, s, path)
+	if err := iostacktest.Read(s, iostack.Request{File: f, Buf: iostacktest.HostBuffer(t, 8192)}); err != nil {
 		t.Fatal(err)
 	}
 	lease := func() error {
@@ -216,12 +217,12 @@ func TestRefusalsSayWhatHelps(t *testing.T) {
 
 // TestManyRings spreads one request over several rings.
 func TestManyRings(t *testing.T) {
-	path, content := writeFile(t, 1<<20)
+	path, content := iostacktest.WriteFile(t, 1<<20)
 	s := newStack(t, iostack.Options{Workers: 600, MaxIO: 4096})
 	if len(s.rings) != 4 {
 		t.Fatalf("%d rings, want 4", len(s.rings))
 	}
-	f := openFile(t, s, path)
+	f := iostacktest.OpenFile(t, s, path)
 	mem, err := device.NewHost(1 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestManyRings(t *testing.T) {
 	if err := s.Register(mem.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(s, iostack.Request{File: f, Buf: mem.Bytes()}); err != nil || !bytes.Equal(mem.Bytes(), content) {
+	if err := iostacktest.Read(s, iostack.Request{File: f, Buf: mem.Bytes()}); err != nil || !bytes.Equal(mem.Bytes(), content) {
 		t.Errorf("%v, or wrong bytes", err)
 	}
 	if err := s.Unregister(mem.Bytes()); err != nil {

@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/limittest"
 	"diskgnn/iostack"
+	"diskgnn/iostack/iostacktest"
 )
 
 // holdings is what stacks hold of the machine.
@@ -104,12 +105,12 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 // TestQueuedWhileFallingAsleep queues a read after the ring found nothing, before it says
 // that it sleeps: nobody wakes it then, so it must look again.
 func TestQueuedWhileFallingAsleep(t *testing.T) {
-	path, content := writeFile(t, 8192)
+	path, content := iostacktest.WriteFile(t, 8192)
 	var s *Stack
 	var f iostack.File
 	var g iostack.Group
 	var ready, queued, missed atomic.Bool
-	buf := hostBuffer(t, 4096)
+	buf := iostacktest.HostBuffer(t, 4096)
 	s = startStack(t, iostack.Options{Workers: 2}, seams{
 		drowsy: func() {
 			if ready.CompareAndSwap(true, false) {
@@ -127,9 +128,9 @@ func TestQueuedWhileFallingAsleep(t *testing.T) {
 			return enter(fd, submit, wait)
 		},
 	})
-	f = openFile(t, s, path)
+	f = iostacktest.OpenFile(t, s, path)
 	ready.Store(true)
-	if err := read(s, iostack.Request{File: f, Buf: make([]byte, 10)}); err != nil { // wakes the ring
+	if err := iostacktest.Read(s, iostack.Request{File: f, Buf: make([]byte, 10)}); err != nil { // wakes the ring
 		t.Fatal(err)
 	}
 	s.rings[0].do(func() {}) // it has been round since

@@ -179,7 +179,7 @@ func (a *array) add(ctx context.Context, _ int, rows []float32) error {
 	case a.v.kind != Classes:
 		return a.write(ctx, binio.Bytes(rows))
 	case a.v.multi:
-		return writeEachClass(ctx, a.newFile, rows, a.v.width)
+		return writeEachClass(ctx, a.newFile, rows)
 	}
 	return writeClasses(ctx, a.newFile, rows, a.v.width)
 }

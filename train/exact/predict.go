@@ -234,16 +234,13 @@ func writeClasses(ctx context.Context, out *newFile, logits []float32, classes i
 
 // writeEachClass writes for every class of multi-label nodes whether its logit speaks
 // for it: one or zero.
-func writeEachClass(ctx context.Context, out *newFile, logits []float32, _ int) error {
+func writeEachClass(ctx context.Context, out *newFile, logits []float32) error {
 	const step = 1 << 16
 	list := make([]byte, min(step, len(logits)))
 	for part := range slices.Chunk(logits, step) {
 		list = list[:len(part)]
-		clear(list)
 		for i, v := range part {
-			if v > 0 {
-				list[i] = 1
-			}
+			list[i] = byte(speaks(v))
 		}
 		if err := out.write(ctx, list); err != nil {
 			return err

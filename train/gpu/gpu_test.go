@@ -11,7 +11,6 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
-	"diskgnn/device/cuda/kernels"
 	"diskgnn/graph"
 	"diskgnn/graph/graphtest"
 	"diskgnn/internal/binio"
@@ -40,17 +39,7 @@ var variants = map[string]model.Model{
 
 // onDevices runs a test on the emulated device and on a real one, where there is one.
 func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
-	t.Run("emulated", func(t *testing.T) { test(t, cudatest.Open(t)) })
-	cudatest.Late(t, cudatest.Orders, test)
-	t.Run("gpu", func(t *testing.T) {
-		d, err := kernels.Open(0, cuda.Options{})
-		if errors.Is(err, cuda.ErrNoDevice) {
-			t.Skipf("no GPU: %v", err)
-		}
-		check(t, err)
-		t.Cleanup(d.Close)
-		test(t, d)
-	})
+	cudatest.Everywhere(t, cudatest.Orders, test)
 }
 
 func check(t testing.TB, err error) {

@@ -10,8 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"diskgnn/internal/chart"
+	"diskgnn/internal/chart/charttest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/host"
+	"diskgnn/pipeline"
 )
 
 // two are the tiny run, and one with another recipe and cache, twice as fast, that ends worse.
@@ -40,13 +43,9 @@ func TestCompareGolden(t *testing.T) {
 	if err := c.Write(&page); err != nil {
 		t.Fatal(err)
 	}
-	sameAs(t, "testdata/compared.json", string(data)+"\n")
-	sameAs(t, "testdata/compared.html", page.String())
-	for _, no := range []string{"<script", "http:", "https:", "src=", "href=", "url(", "@import", "NaN", "Inf"} {
-		if strings.Contains(page.String(), no) {
-			t.Errorf("the page has %q", no)
-		}
-	}
+	charttest.SameAs(t, "testdata/compared.json", string(data)+"\n")
+	charttest.SameAs(t, "testdata/compared.html", page.String())
+	charttest.StandsAlone(t, page.String())
 	for _, f := range c.Figures {
 		contains(t, "compared", page.String(), `<figure id="figure-`+f.ID+`">`)
 	}
@@ -113,6 +112,29 @@ func TestCompareEnds(t *testing.T) {
 	}
 	if _, err := json.Marshal(c); err != nil {
 		t.Error(err)
+	}
+}
+
+// No two entries of the legend look the same: stages of one colour share an entry.
+func TestStagesOfOneColour(t *testing.T) {
+	cpu, gpu := judged(2, links(0.5, 0.9)), judged(2, links(0.5, 0.4, pipeline.LinkTime{Link: "GPU copy", Workers: 1, Busy: 0.3}))
+	gpu.Setup.Device = "H200"
+	for i, c := range []struct {
+		runs   []*Run
+		legend []chart.Key
+		noted  bool
+	}{
+		{[]*Run{cpu, cpu}, []chart.Key{{Class: "rest", Name: "an epoch"}, {Class: "graphs", Name: "load graph"}, {Class: "disk", Name: "read features"}, {Class: "ram", Name: "assemble"}, {Class: "compute", Name: "compute"}}, false},
+		{[]*Run{gpu, gpu}, []chart.Key{{Class: "rest", Name: "an epoch"}, {Class: "graphs", Name: "load graph"}, {Class: "disk", Name: "read features"}, {Class: "ram", Name: "assemble"}, {Class: "gpu", Name: "compute, GPU copy"}}, true},
+	} {
+		compared, err := Compare(c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := compared.stages()
+		if d := cmp.Diff(c.legend, f.Legend); d != "" || (f.Note != "") != c.noted {
+			t.Errorf("%d: %q, %s", i, f.Note, d)
+		}
 	}
 }
 

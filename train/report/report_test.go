@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"html"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"diskgnn/internal/chart"
+	"diskgnn/internal/chart/charttest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
@@ -27,8 +26,6 @@ import (
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
-
-var update = flag.Bool("update", false, "write testdata/tiny.html anew")
 
 func tiny(t testing.TB) *Run {
 	t.Helper()
@@ -68,25 +65,8 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameAs(t, "testdata/tiny.html", render(t, r))
-	sameAs(t, "testdata/tiny.json", string(data)+"\n")
-}
-
-// sameAs compares a text with what a file holds.
-func sameAs(t *testing.T, golden, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-		t.Errorf("%s: look at it and, if it is right, run with -update:\n%s", golden, d)
-	}
+	charttest.SameAs(t, "testdata/tiny.html", render(t, r))
+	charttest.SameAs(t, "testdata/tiny.json", string(data)+"\n")
 }
 
 // The page and the data have the same figures, findings and words: every one of the data has its
@@ -98,20 +78,8 @@ func TestPageHasTheData(t *testing.T) {
 	if len(d.Figures) != 10 || len(d.Verdict) == 0 || d.Command == "" {
 		t.Errorf("%d figures, %d findings, command %q", len(d.Figures), len(d.Verdict), d.Command)
 	}
-	ids := map[string]bool{}
+	charttest.Figures(t, page, d.Figures)
 	for _, f := range d.Figures {
-		if ids[f.ID] || !strings.Contains(page, `<figure id="figure-`+f.ID+`"`) {
-			t.Errorf("the figure %q is there twice, or not on the page", f.ID)
-		}
-		ids[f.ID] = true
-		if f.Title == "" || f.Unit == "" || len(f.Series) == 0 || len(f.Charts) == 0 {
-			t.Errorf("the figure %s: %+v", f.ID, f)
-		}
-		for _, s := range f.Series {
-			if s.Name == "" || len(s.Values) == 0 || len(s.Values) != len(s.X)+len(s.Names) {
-				t.Errorf("the figure %s has the series %+v", f.ID, s)
-			}
-		}
 		if f.ID == "layout" || f.ID == "stages" || f.ID == "timeline" { // whose legends are of parts
 			continue
 		}
@@ -120,9 +88,6 @@ func TestPageHasTheData(t *testing.T) {
 				t.Errorf("the figure %s has no series %q", f.ID, k.Name)
 			}
 		}
-	}
-	if n := strings.Count(page, "<figure"); n != len(d.Figures) {
-		t.Errorf("%d figures on the page, %d in the data", n, len(d.Figures))
 	}
 	for _, f := range d.Verdict {
 		contains(t, "verdict", page, `<p id="verdict-`+f.ID+`">`+html.EscapeString(strings.ReplaceAll(f.Text, "\u00a0", " ")))
@@ -134,15 +99,8 @@ func TestPageHasTheData(t *testing.T) {
 
 // A class of the page has a colour.
 func TestEveryThingHasItsColour(t *testing.T) {
-	style := string(chart.Style()) + string(chart.Things())
 	for _, page := range []string{render(t, tiny(t)), render(t, judged(3, links(0.9, 0.5)))} {
-		for _, m := range regexp.MustCompile(`<(?:rect|circle|polyline|i) class="([a-z0-9 ]+)"`).FindAllStringSubmatch(page, -1) {
-			for _, class := range strings.Fields(m[1]) {
-				if !strings.Contains(style, "."+class) {
-					t.Errorf("the class %q of %s has no style", class, m[0])
-				}
-			}
-		}
+		charttest.Styled(t, page)
 	}
 }
 
@@ -203,11 +161,7 @@ func TestCommand(t *testing.T) {
 // The page fetches nothing and runs nothing, and every drawing is well-formed XML.
 func TestStandsAlone(t *testing.T) {
 	page := render(t, tiny(t))
-	for _, no := range []string{"<script", "http:", "https:", "src=", "href=", "url(", "@import", "NaN", "Inf"} {
-		if strings.Contains(page, no) {
-			t.Errorf("the page has %q", no)
-		}
-	}
+	charttest.StandsAlone(t, page)
 	drawings(t, "tiny", page)
 }
 

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -44,4 +45,20 @@ func Summary[R any](rounds []R, quantities ...Quantity[R]) map[string]any {
 		out[q.name] = SpreadOf(v)
 	}
 	return out
+}
+
+// Rounds measures so many rounds, and prints each, and then the spreads of the quantities.
+func Rounds[R any](ctx context.Context, rounds int, measure func(context.Context) (R, error), quantities ...Quantity[R]) error {
+	var all []R
+	for range rounds {
+		r, err := measure(ctx)
+		if err != nil {
+			return err
+		}
+		if err := Print(r); err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	return Print(Summary(all, quantities...))
 }

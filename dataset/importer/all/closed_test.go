@@ -4,52 +4,16 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/all"
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 )
-
-// counting is a file system that knows the files that are open.
-type counting struct {
-	vfs.FS
-	mu   sync.Mutex
-	open map[*counted]bool
-}
-
-func (c *counting) add(f vfs.File, err error) (vfs.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := &counted{f, c}
-	c.open[n] = true
-	return n, nil
-}
-
-func (c *counting) Open(name string) (vfs.File, error)   { return c.add(c.FS.Open(name)) }
-func (c *counting) Create(name string) (vfs.File, error) { return c.add(c.FS.Create(name)) }
-func (c *counting) OpenReadWrite(name string) (vfs.File, error) {
-	return c.add(c.FS.OpenReadWrite(name))
-}
-
-type counted struct {
-	vfs.File
-	of *counting
-}
-
-func (f *counted) Close() error {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	delete(f.of.open, f)
-	return f.File.Close()
-}
 
 // TestFilesAreClosed looks at sources of all formats and imports them, with and without an error in
 // between: no file stays open.
@@ -73,7 +37,7 @@ func TestFilesAreClosed(t *testing.T) {
 		o.Resources = dataset.Resources{Workers: 2}
 		what := append(slices.Clone(o.Sources), o.Edges)
 		for _, every := range []int{0, 17} {
-			files := &counting{FS: datasettest.FS, open: map[*counted]bool{}}
+			files := importertest.NewFiles(datasettest.FS)
 			fail := &vfs.FailAt{N: every, Err: errors.New("boom"), Match: func(op vfs.Op, _ string) bool { return every > 0 }}
 			fsys := vfs.Inject(files, fail)
 			out := filepath.Join(t.TempDir(), "D")
@@ -82,8 +46,8 @@ func TestFilesAreClosed(t *testing.T) {
 			if every == 0 && (err != nil || errPlan != nil) {
 				t.Errorf("%v: %v, %v", what, errPlan, err)
 			}
-			for f := range files.open {
-				t.Errorf("%v, failing at %d (%v, %v): %s is still open", what, every, errPlan, err, f.Name())
+			for _, f := range files.StillOpen() {
+				t.Errorf("%v, failing at %d (%v, %v): %s is still open", what, every, errPlan, err, f)
 			}
 		}
 	}

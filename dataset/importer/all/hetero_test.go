@@ -103,20 +103,13 @@ func TestIGBHTypes(t *testing.T) {
 	half := func(rows int) []byte {
 		return append(headed("<f2", fmt.Sprintf("(%d, 6)", rows)), make([]byte, rows*6*2)...)
 	}
-	dir := filepath.Join(t.TempDir(), "set")
-	if err := os.CopyFS(dir, os.DirFS(hetero)); err != nil {
-		t.Fatal(err)
-	}
+	dir := importertest.Edited(t, hetero)
 	for _, c := range []struct {
 		kind string // whose features become float16
 		rows int
 		want dtype.Type
 	}{{"institute", 2, dtype.Float32}, {"paper", 11, dtype.Float32}, {"author", 5, dtype.Float16}} {
-		name := filepath.Join(dir, "processed", c.kind, "node_feat.npy")
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		importertest.Save(t, name, half(c.rows))
+		importertest.Put("processed/"+c.kind+"/node_feat.npy", half(c.rows))(t, dir)
 		p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), "igb-h", importer.Options{Sources: []string{dir}}, progress.Discard)
 		if err != nil || len(p.Problems) > 0 || p.SourceDType != c.want {
 			t.Errorf("with %s: %+v, %v; want %s", c.kind, p, err, c.want)
@@ -149,23 +142,10 @@ func TestIGBHRefuses(t *testing.T) {
 		{"no features of papers", "paper/node_feat.npy", nil, []string{"paper/node_feat.npy is missing"}},
 		{"a class too many", "paper/node_label_19.npy", importertest.NPY("(11,)", []float32{10: 19}), []string{"node_label_19.npy: node 21 has label 19"}},
 	} {
-		dir := filepath.Join(t.TempDir(), "set")
-		if err := os.CopyFS(dir, os.DirFS(hetero)); err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, "processed", filepath.FromSlash(c.file))
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		if c.content != nil {
-			importertest.Save(t, name, c.content)
-		}
+		dir := importertest.Edited(t, hetero, importertest.Put("processed/"+c.file, c.content))
 		refusedAs(t, "igb-h", c.what, importer.Options{Sources: []string{dir}}, c.says...)
 	}
-	dir := filepath.Join(t.TempDir(), "set")
-	if err := os.CopyFS(dir, os.DirFS(hetero)); err != nil {
-		t.Fatal(err)
-	}
+	dir := importertest.Edited(t, hetero)
 	for _, name := range []string{"paper__about__nobody", "a__b"} {
 		more := filepath.Join(dir, "processed", name)
 		if err := os.Mkdir(more, 0o777); err != nil {

@@ -2,7 +2,6 @@ package all_test
 
 import (
 	"encoding/binary"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -94,17 +93,7 @@ func TestMAG240MRefuses(t *testing.T) {
 		{"labels of others", labels, importertest.NPY("(12,)", make([]float32, 12)), "", []string{"node_label.npy: labels of 12 nodes, there are 13"}},
 		{"no labels", labels, nil, "", []string{"0 types of nodes have a node_label.npy"}},
 	} {
-		dir := filepath.Join(t.TempDir(), "set")
-		if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "ogb", "mag240m_kddcup2021"))); err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, filepath.FromSlash(c.file))
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		if c.content != nil {
-			importertest.Save(t, name, c.content)
-		}
+		dir := importertest.Edited(t, filepath.Join(fixtures, "ogb", "mag240m_kddcup2021"), importertest.Put(c.file, c.content))
 		o := importer.Options{Sources: []string{dir}, Reading: importer.Reading{Task: c.task}}
 		refused(t, c.what, o, c.says...)
 		if p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), ogb.Format, o, progress.Discard); err != nil || len(p.Problems) > 1 {

@@ -42,22 +42,6 @@ func importNamed(t *testing.T, o importer.Options) *dataset.Dataset {
 	return datasettest.Verified(t, out)
 }
 
-func idsOf(t *testing.T, d *dataset.Dataset) (names []string) {
-	t.Helper()
-	ids, err := d.IDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ids.Close()
-	for v := range d.Facts().Nodes {
-		if err := ids.To(v); err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, string(ids.Append(nil)))
-	}
-	return names
-}
-
 // TestNamesByValue imports one graph whose nodes are called a, b, "c, d", 7 in every form of every
 // file.
 func TestNamesByValue(t *testing.T) {
@@ -111,7 +95,7 @@ func TestNamesByValue(t *testing.T) {
 		if got := importertest.Text(t, d); got != table {
 			t.Errorf("%s: %s", name, got)
 		}
-		if got := idsOf(t, d); !slices.Equal(got, []string{"7", "c, d", "b", "a"}) {
+		if got := datasettest.IDs(t, d); !slices.Equal(got, []string{"7", "c, d", "b", "a"}) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -131,13 +115,13 @@ func TestNamesByValue(t *testing.T) {
 		if got := importertest.Text(t, d); got != edges {
 			t.Errorf("edges, %s: %s", name, got)
 		}
-		if got := idsOf(t, d); !slices.Equal(got, []string{"c, d", "a", "b", "7"}) {
+		if got := datasettest.IDs(t, d); !slices.Equal(got, []string{"c, d", "a", "b", "7"}) {
 			t.Errorf("edges, %s: %q", name, got)
 		}
 	}
 	// Under other numbers: a has two edges, c, d and b one, 7 none.
 	d := importNamed(t, importer.Options{Reading: base, Relabel: importer.RelabelDegree})
-	if got := idsOf(t, d); !slices.Equal(got, []string{"a", "c, d", "b", "7"}) {
+	if got := datasettest.IDs(t, d); !slices.Equal(got, []string{"a", "c, d", "b", "7"}) {
 		t.Errorf("by degree: %q", got)
 	}
 	if got, want := importertest.Text(t, d), "0 <- 1\n0 <- 3\n1 <- 0\n2 <- 2\nfeat 0: 10 4\nfeat 1: 30 2\nfeat 2: 20 3\nfeat 3: 70 1\nlabel 0: 1\nlabel 1: 1\nlabel 2: -1\nlabel 3: 0\ntrain: 0 1\nvalid: 3\n"; !strings.Contains(got, want) {
@@ -147,7 +131,7 @@ func TestNamesByValue(t *testing.T) {
 	// Numbers with gaps, in an array.
 	save("gaps.npy", string(importertest.NPY("(3, 2)", []int64{1 << 40, 5, 5, -7, -7, 1 << 40})))
 	d = importNamed(t, importer.Options{Reading: importer.Reading{NodeIDs: "edges", Edges: at("gaps.npy"), FeatureFile: "random:1", LabelFile: "random:2"}, Split: &importer.Split{Parts: "40/30/30"}})
-	if got := idsOf(t, d); !slices.Equal(got, []string{"1099511627776", "5", "-7"}) {
+	if got := datasettest.IDs(t, d); !slices.Equal(got, []string{"1099511627776", "5", "-7"}) {
 		t.Errorf("gaps: %q", got)
 	}
 }
@@ -186,7 +170,7 @@ func TestNamesAreNumbers(t *testing.T) {
 	if importertest.Text(t, d) != want {
 		t.Error("the graph is another")
 	}
-	if got := strings.Join(idsOf(t, d), "\n") + "\n"; got != ids.String() {
+	if got := strings.Join(datasettest.IDs(t, d), "\n") + "\n"; got != ids.String() {
 		t.Error("the names are others")
 	}
 	o.Memory, o.Workers = budget.Reserve+4<<20+1<<18, 1

@@ -102,17 +102,7 @@ func TestOGBRefuses(t *testing.T) {
 		{"no labels", "hetero", "raw/nodetype-has-label.csv.gz", gzipped("paper,author,venue\nFalse,False,False\n"), []string{"names no type that has labels"}},
 		{"edges of another type", "hetero", "raw/triplet-type-list.csv.gz", gzipped("paper,cites,paper\npaper,by,nobody\n"), []string{"num-edge-list.csv.gz is missing"}},
 	} {
-		dir := filepath.Join(t.TempDir(), "set")
-		if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "ogb", c.set))); err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, filepath.FromSlash(c.file))
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		if c.content != nil {
-			importertest.Save(t, name, c.content)
-		}
+		dir := importertest.Edited(t, filepath.Join(fixtures, "ogb", c.set), importertest.Put(c.file, c.content))
 		refused(t, c.what, importer.Options{Sources: []string{dir}}, c.says...)
 	}
 }
@@ -165,18 +155,11 @@ func splits(r *importer.Reading, file string)   { r.SplitFiles[0] = file }
 
 // TestPlanFinds has a plan list what is wrong with labels, edges and features at once.
 func TestPlanFinds(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "set")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures, "ogb", "arxiv"))); err != nil {
-		t.Fatal(err)
-	}
+	dir := importertest.Edited(t, filepath.Join(fixtures, "ogb", "arxiv"))
 	for name, text := range map[string]string{
 		"node-label": strings.Repeat("0.5\n", 23), "edge": "0,23\n" + strings.Repeat("0,1\n", 60), "node-feat": strings.Repeat("1,2,x\n", 23),
 	} {
-		name = filepath.Join(dir, "raw", name+".csv.gz")
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		importertest.Save(t, name, gzipped(text))
+		importertest.Put("raw/"+name+".csv.gz", gzipped(text))(t, dir)
 	}
 	p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, importer.Options{Sources: []string{dir}}, progress.Discard)
 	if err != nil {

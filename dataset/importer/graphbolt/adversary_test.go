@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -14,51 +13,15 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/graphbolt"
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
-	"diskgnn/internal/progress"
 )
 
-// edit changes a tree.
-type edit func(t *testing.T, dir string)
-
-// put replaces a file, or removes it.
-func put(name string, content []byte) edit {
-	return func(t *testing.T, dir string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		if content != nil {
-			importertest.Save(t, path, content)
-		}
-	}
-}
-
-// say replaces a text in metadata.yaml.
-func say(old, new string) edit {
-	return func(t *testing.T, dir string) {
-		t.Helper()
-		name := filepath.Join(dir, "metadata.yaml")
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Contains(b, []byte(old)) {
-			t.Fatalf("no %q in %s", old, name)
-		}
-		importertest.Save(t, name, bytes.ReplaceAll(b, []byte(old), []byte(new)))
-	}
-}
-
 // link makes a file a symbolic link.
-func link(name, to string) edit {
-	return func(t *testing.T, dir string) {
+func link(name, to string) importertest.Edit {
+	return func(t testing.TB, dir string) {
 		t.Helper()
 		if err := errors.Join(os.Remove(filepath.Join(dir, name)), os.Symlink(to, filepath.Join(dir, name))); err != nil {
 			t.Fatal(err)
@@ -67,8 +30,8 @@ func link(name, to string) edit {
 }
 
 // poke writes an element into a record of a file of torch, in place.
-func poke(name, record string, at int, value int32) edit {
-	return func(t *testing.T, dir string) {
+func poke(name, record string, at int, value int32) importertest.Edit {
+	return func(t testing.TB, dir string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		b, err := os.ReadFile(path)
@@ -95,8 +58,8 @@ func poke(name, record string, at int, value int32) edit {
 }
 
 // typed gives a graph another tensor's name: that of one which graphs of several types have.
-func typed(name string) edit {
-	return func(t *testing.T, dir string) {
+func typed(name string) importertest.Edit {
+	return func(t testing.TB, dir string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		z, err := zip.OpenReader(path)
@@ -126,6 +89,8 @@ func typed(name string) edit {
 // is written beside the output.
 func TestAdversary(t *testing.T) {
 	const graph = "preprocessed/fused_csc_sampling_graph.pt"
+	put := importertest.Put
+	say := func(old, new string) importertest.Edit { return importertest.Replace("metadata.yaml", old, new) }
 	huge := []uint64{math.MaxUint64}
 	wide := func(v []uint64) []byte {
 		head := "{'descr': '<u8', 'fortran_order': False, 'shape': (1,), }"
@@ -137,7 +102,7 @@ func TestAdversary(t *testing.T) {
 	}
 	for what, c := range map[string]struct {
 		tree string
-		edit edit
+		edit importertest.Edit
 		says string
 	}{
 		"os.system":                     {"tutorial", put("nc-train-labels.pt", importertest.Torch(t, "\x80\x02cos\nsystem\nX\x08\x00\x00\x00touch /x\x85R.")), `nc-train-labels.pt: byte 2 of its pickle: it names "os.system"`},
@@ -169,43 +134,9 @@ func TestAdversary(t *testing.T) {
 		"an indptr that ends elsewhere": {"preprocessed", poke(graph, "data/1", 60, 599), "they do not describe 600 entries"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			outer := t.TempDir()
-			dir := filepath.Join(outer, "tree")
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", c.tree))); err != nil {
-				t.Fatal(err)
-			}
-			c.edit(t, dir)
-			before := listing(t, outer)
-			how := importer.Options{Sources: []string{dir}}
-			importertest.Plan(t, graphbolt.Format, how)
-			_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(outer, "D"), graphbolt.Format, how, progress.Discard)
-			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v; want bad input in one line that says %q", err, c.says)
-			}
-			if err := errors.Join(os.RemoveAll(filepath.Join(outer, "D.partial"))); err != nil {
-				t.Fatal(err)
-			}
-			if after := listing(t, outer); after != before {
-				t.Errorf("there was\n%s, now there is\n%s", before, after)
-			}
+			importertest.Refused(t, graphbolt.Format, importertest.Edited(t, filepath.Join("testdata", c.tree), c.edit), importer.Reading{}, c.says)
 		})
 	}
-}
-
-// listing describes what lies below a directory.
-func listing(t *testing.T, dir string) string {
-	t.Helper()
-	var b strings.Builder
-	err := filepath.Walk(dir, func(path string, st os.FileInfo, err error) error {
-		if err == nil && path != dir {
-			fmt.Fprintln(&b, path, st.Mode(), st.Size())
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 // TestLabelFeature takes labels from a node feature: of all nodes, and without it among the features.
@@ -235,7 +166,7 @@ tasks:
 			dir := t.TempDir()
 			tree["l.npy"] = c.labels
 			tree.Write(t, dir)
-			out, res := imported(t, dir, importer.Reading{})
+			out, res := importertest.Imported(t, graphbolt.Format, dir, importer.Reading{})
 			if got := importertest.Nodes(t, out); got != c.want || res.Dim != 1 {
 				t.Errorf("imported\n%s, want\n%s", got, c.want)
 			}
@@ -244,5 +175,5 @@ tasks:
 	dir := t.TempDir()
 	tree["l.npy"] = importertest.Vector([]int64{0, 1, 2})
 	tree.Write(t, dir)
-	refused(t, dir, importer.Reading{}, "l.npy: labels of shape (3,), the graph has 4 nodes")
+	importertest.Refused(t, graphbolt.Format, dir, importer.Reading{}, "l.npy: labels of shape (3,), the graph has 4 nodes")
 }

@@ -22,7 +22,7 @@ func (s *source) checkEdges(f document) error {
 		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
 			return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 		}
-		s.sh.Edges = min(s.sh.Edges+min(a.Shape[1], importer.MaxEdges+1), importer.MaxEdges+1)
+		s.sh.Edges = importer.AddEdges(s.sh.Edges, a.Shape[1])
 		return nil
 	})
 }
@@ -32,7 +32,7 @@ func (s *source) CountEdges(lines map[string]int64) int64 {
 	n := s.sh.Edges
 	for _, f := range s.edge {
 		if f.Format == "csv" {
-			n = min(n+lines[s.path(f)], importer.MaxEdges+1)
+			n = importer.AddEdges(n, lines[s.path(f)])
 		}
 	}
 	return n

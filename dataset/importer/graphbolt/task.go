@@ -137,8 +137,8 @@ func (s *source) classifiesNodes(m *metadata, t *metadataTask) bool {
 		if g.seeds.Path == "" || g.labels.Path == "" && (t.hasLabels() || m.labelFeature() == nil) {
 			return false
 		}
-		if g.seeds.Format == "csv" || s.checkFile(g.seeds, "seeds", "numpy", "torch") != nil {
-			continue
+		if s.checkFile(g.seeds, "seeds", "numpy", "torch") != nil {
+			continue // text, or what is refused when the task is read
 		}
 		single := false
 		err := s.openNumbers(g.seeds, func(a *npz.Array) error {

@@ -7,42 +7,21 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/graphsaint"
 	"diskgnn/dataset/importer/importertest"
-	"diskgnn/internal/fault"
-	"diskgnn/internal/progress"
 )
-
-func run(t *testing.T, source string) (out string, res dataset.Result, err error) {
-	out = filepath.Join(t.TempDir(), "D")
-	how := importer.Options{Sources: []string{source}}
-	if res, err = importer.Import(t.Context(), datasettest.FS, out, graphsaint.Format, how, progress.Discard); err != nil {
-		importertest.Plan(t, graphsaint.Format, how)
-	}
-	return out, res, err
-}
 
 // TestFixtures compares what is imported with what PyTorch Geometric loads.
 func TestFixtures(t *testing.T) {
 	for name, classes := range map[string]int{"flickr": 4, "yelp": 5, "reddit": 5} {
 		t.Run(name, func(t *testing.T) {
-			out, res, err := run(t, filepath.Join("testdata", name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			out, res := importertest.Imported(t, graphsaint.Format, filepath.Join("testdata", name), importer.Reading{})
 			if res.Classes != classes || res.Nodes != 24 || res.Dim != 3 {
 				t.Errorf("%+v", res)
 			}
-			want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, want := importertest.Nodes(t, out), strings.ReplaceAll(string(want), "| val\n", "| valid\n"); got != want {
-				t.Errorf("imported\n%s, PyTorch Geometric loads\n%s", got, want)
-			}
+			importertest.SameNodes(t, out, filepath.Join("testdata", name+".txt"))
 			if sign := graphsaint.Format.Detect(datasettest.FS, []string{filepath.Join("testdata", name, "raw")}); !strings.HasSuffix(sign, ".npz") {
 				t.Errorf("it is seen by %q", sign)
 			}
@@ -100,10 +79,7 @@ func TestRefuses(t *testing.T) {
 				}
 			}
 			c.change.Write(t, dir)
-			_, _, err := run(t, dir)
-			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v; want bad input in one line that says %q", err, c.says)
-			}
+			importertest.Refused(t, graphsaint.Format, dir, importer.Reading{}, c.says)
 		})
 	}
 }

@@ -190,7 +190,7 @@ func (h *hetero) addRelation(relation string) error {
 	if err := h.withEdges(relation, func(m matrix.Matrix) error { r.Edges = m.Rows(); return nil }); err != nil {
 		return err
 	}
-	h.sh.Edges = min(h.sh.Edges+r.Edges, importer.MaxEdges+1)
+	h.sh.Edges = importer.AddEdges(h.sh.Edges, r.Edges)
 	h.rels = append(h.rels, r)
 	return nil
 }

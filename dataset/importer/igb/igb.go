@@ -187,15 +187,13 @@ func (s *source) readNodes() error {
 
 func (s *source) readFeatures() error {
 	s.sh.Features = s.feat
+	var rows int64
 	err := with(func() (matrix.Matrix, error) { return s.array(s.feat, "float32", dim) }, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.DType = m.Columns(), dtype.Float32
 		if m.Half() {
 			s.sh.DType = dtype.Float16
 		}
-		switch rows := m.Rows(); {
-		case s.sh.Dim > dataset.MaxDim:
-			return fault.New(fault.ErrInput, "%s: features of %d elements", s.feat, s.sh.Dim)
-		case s.sh.Nodes > 0 && s.tail == "" && rows != s.sh.Nodes:
+		if rows = m.Rows(); s.sh.Nodes > 0 && s.tail == "" && rows != s.sh.Nodes {
 			return fault.New(fault.ErrInput, "%s: features of %d nodes, there are labels of %d", s.feat, rows, s.sh.Nodes)
 		}
 		return nil
@@ -206,6 +204,9 @@ func (s *source) readFeatures() error {
 	return with(func() (matrix.Matrix, error) { return s.array(s.tail, "float32", int64(s.sh.Dim)) }, func(m matrix.Matrix) error {
 		if s.tailRows = m.Rows(); m.Columns() != s.sh.Dim || s.sh.Nodes > 0 && s.tailRows > s.sh.Nodes {
 			return fault.New(fault.ErrInput, "%s: %d rows of %d elements, for the end of %d of %d", s.tail, m.Rows(), m.Columns(), s.sh.Nodes, s.sh.Dim)
+		}
+		if rows+s.tailRows < s.sh.Nodes {
+			return fault.New(fault.ErrInput, "%s: features of %d nodes, and of %d in %s: there are labels of %d", s.feat, rows, s.tailRows, filepath.Base(s.tail), s.sh.Nodes)
 		}
 		return nil
 	})
@@ -257,7 +258,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 			return nil
 		})
 	})
-	if err != nil || s.prefix == 0 {
+	if err != nil {
 		return err
 	}
 	return splitPrefix(l, s.first, s.prefix)
@@ -319,10 +320,8 @@ type patched struct {
 func (p *patched) Next(values []float32) error {
 	n := min(int64(len(values)/p.dim), p.left)
 	p.left -= n
-	if n > 0 {
-		if err := p.rows.Next(values[:n*int64(p.dim)]); err != nil {
-			return err
-		}
+	if err := p.rows.Next(values[:n*int64(p.dim)]); err != nil {
+		return err
 	}
 	if values = values[n*int64(p.dim):]; len(values) == 0 {
 		return nil

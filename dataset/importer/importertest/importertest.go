@@ -1,5 +1,5 @@
 // Package importertest makes small sources in other formats, for tests: arrays of NumPy's, and
-// trees of files.
+// trees of files; changes copies of good ones; and imports them, or sees them refused.
 package importertest
 
 import (

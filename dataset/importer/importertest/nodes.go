@@ -16,6 +16,25 @@ import (
 	"diskgnn/internal/vfs"
 )
 
+// SameNodes compares a dataset with a golden of what Nodes writes. The split valid may have the
+// name there that libraries give it, val or validation.
+func SameNodes(t testing.TB, dir, golden string) {
+	t.Helper()
+	if got, want := Nodes(t, dir), GoldenNodes(t, golden); got != want {
+		t.Errorf("imported\n%s, want that of %s\n%s", got, golden, want)
+	}
+}
+
+// GoldenNodes returns what such a golden says.
+func GoldenNodes(t testing.TB, golden string) string {
+	t.Helper()
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("| val\n", "| valid\n", "| validation\n", "| valid\n").Replace(string(want))
+}
+
 // Nodes describes a dataset in text, a line per node: the node, its in-neighbours in ascending
 // order, its features, its class or, of any number of classes, a one or zero for each, and the
 // split that it is in, or -. Scripts that make fixtures write what a format's own library loads

@@ -2,78 +2,32 @@ package offgs_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/offgs"
-	"diskgnn/internal/fault"
-	"diskgnn/internal/progress"
 )
 
 // TestFixtures compares what is imported with what torch, NumPy and DGL load.
 func TestFixtures(t *testing.T) {
 	for name, dtype := range map[string]string{"bolt": "float16", "dgl": "float32"} {
 		t.Run(name, func(t *testing.T) {
-			source, out := filepath.Join("testdata", name), filepath.Join(t.TempDir(), "D")
+			source := filepath.Join("testdata", name)
 			if sign := offgs.Format.Detect(datasettest.FS, []string{source}); sign == "" {
 				t.Error("not found to be of the format")
 			}
-			res, err := importer.Import(t.Context(), datasettest.FS, out, offgs.Format, importer.Options{Sources: []string{source}}, progress.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out, res := importertest.Imported(t, offgs.Format, source, importer.Reading{})
 			if res.Nodes != 20 || res.Edges != 60 || res.Dim != 3 || string(res.DType) != dtype || res.Classes != 4 {
 				t.Errorf("%+v", res)
 			}
-			want, err := os.ReadFile(source + ".txt")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := importertest.Nodes(t, out); got != string(want) {
-				t.Errorf("imported\n%s, loaded\n%s", got, want)
-			}
+			importertest.SameNodes(t, out, source+".txt")
 		})
-	}
-}
-
-// edit changes a directory.
-type edit func(t *testing.T, dir string)
-
-func put(name string, content []byte) edit {
-	return func(t *testing.T, dir string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-		if content != nil {
-			importertest.Save(t, path, content)
-		}
-	}
-}
-
-// say replaces a text in a file.
-func say(file, old, new string) edit {
-	return func(t *testing.T, dir string) {
-		t.Helper()
-		name := filepath.Join(dir, file)
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Contains(b, []byte(old)) {
-			t.Fatalf("no %q in %s", old, name)
-		}
-		importertest.Save(t, name, bytes.ReplaceAll(b, []byte(old), []byte(new)))
 	}
 }
 
@@ -82,12 +36,13 @@ func torch(t *testing.T, pickle string) []byte { return importertest.Torch(t, pi
 // TestRefuses changes one thing of a good directory at a time. Each is refused in one line, and
 // nothing is written beside --out.
 func TestRefuses(t *testing.T) {
+	put, say := importertest.Put, importertest.Replace
 	floats := func(n int, x float32) []byte {
 		return importertest.NPY(fmt.Sprintf("(%d,)", n), slices.Repeat([]float32{x}, n))
 	}
 	for what, c := range map[string]struct {
 		of   string
-		edit edit
+		edit importertest.Edit
 		says string
 	}{
 		"no conf.json":             {"bolt", put("conf.json", nil), "conf.json is missing"},
@@ -133,25 +88,7 @@ func TestRefuses(t *testing.T) {
 		"a DGLGraph of no tensors": {"dgl", put("graph.pth", torch(t, listed("](NNe"))), "graph.pth: source: a tensor is needed where it has None"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			outer := t.TempDir()
-			dir := filepath.Join(outer, "tree")
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", c.of))); err != nil {
-				t.Fatal(err)
-			}
-			c.edit(t, dir)
-			_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(outer, "D"), offgs.Format, importer.Options{Sources: []string{dir}}, progress.Discard)
-			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v; want bad input in one line that says %q", err, c.says)
-			}
-			left, err := os.ReadDir(outer)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range left {
-				if f.Name() != "tree" && f.Name() != "D.partial" {
-					t.Errorf("it left %s", f.Name())
-				}
-			}
+			importertest.Refused(t, offgs.Format, importertest.Edited(t, filepath.Join("testdata", c.of), c.edit), importer.Reading{}, c.says)
 		})
 	}
 }
@@ -167,16 +104,10 @@ func listed(tensors string) string {
 
 // TestNone reads the label 404 as none where there are fewer classes, and as a class otherwise.
 func TestNone(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "tree")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "dgl"))); err != nil {
-		t.Fatal(err)
-	}
 	for classes, want := range map[int]int64{4: 7, 404: 7, 405: 6} {
-		say("conf.json", `"num_classes": 4,`, fmt.Sprintf(`"num_classes": %d,`, classes))(t, dir)
-		res, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), offgs.Format, importer.Options{Sources: []string{dir}}, progress.Discard)
-		if err != nil || res.Unlabelled != want {
-			t.Errorf("of %d classes %d nodes are unlabelled, %v; want %d", classes, res.Unlabelled, err, want)
+		dir := importertest.Edited(t, filepath.Join("testdata", "dgl"), importertest.Replace("conf.json", `"num_classes": 4,`, fmt.Sprintf(`"num_classes": %d,`, classes)))
+		if _, res := importertest.Imported(t, offgs.Format, dir, importer.Reading{}); res.Unlabelled != want {
+			t.Errorf("of %d classes %d nodes are unlabelled, want %d", classes, res.Unlabelled, want)
 		}
-		say("conf.json", fmt.Sprintf(`"num_classes": %d,`, classes), `"num_classes": 4,`)(t, dir)
 	}
 }

@@ -54,16 +54,17 @@ var Format = importer.Format{
 
 // layout is one of the ways in which sets are written; sign is a file that it alone has.
 type layout struct {
-	sign string
-	open func(*source) error
+	sign  string
+	typed bool // of several types of nodes; the one that has labels says where the split is
+	open  func(*source) error
 }
 
 var layouts = []layout{
-	{"raw/edge.csv.gz", (*source).openCSV},
-	{"raw/data.npz", (*source).openBinary},
-	{"raw/triplet-type-list.csv.gz", (*source).openTypedCSV},
-	{"raw/edge_index_dict.npz", (*source).openTypedBinary},
-	{metaFile, (*source).openLSC},
+	{"raw/edge.csv.gz", false, (*source).openCSV},
+	{"raw/data.npz", false, (*source).openBinary},
+	{"raw/triplet-type-list.csv.gz", true, (*source).openTypedCSV},
+	{"raw/edge_index_dict.npz", true, (*source).openTypedBinary},
+	{metaFile, true, (*source).openLSC},
 }
 
 func detect(fsys vfs.FS, sources []string) string {
@@ -134,7 +135,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	s.both = o.AddsReverse(s.sh.AddReverse)
 	var found importer.Problems
 	found.Add(layouts[i].open(s))
-	if layouts[i].sign != metaFile { // MAG240M's is in its own file
+	if l := layouts[i]; l.sign != metaFile && (!l.typed || len(found) == 0) { // MAG240M's is in its own file
 		found.Add(s.findSplit())
 	}
 	if len(found) == 0 {
@@ -200,15 +201,12 @@ func (s *source) readShape() (err error) {
 		return fault.New(fault.ErrInput, "%s has features of neither nodes nor edges", s.dir)
 	}
 	for _, r := range s.rels {
-		s.sh.Edges = min(s.sh.Edges+r.Edges, importer.MaxEdges+1)
+		s.sh.Edges = importer.AddEdges(s.sh.Edges, r.Edges)
 	}
 	if err := with(features, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.DType, s.sh.Features = m.Columns(), dtype.Float32, m.Name()
 		if m.Half() {
 			s.sh.DType = dtype.Float16
-		}
-		if s.sh.Dim > dataset.MaxDim {
-			return fault.New(fault.ErrInput, "%s: features of %d elements", m.Name(), s.sh.Dim)
 		}
 		if n := m.Rows(); s.feat != nil && n >= 0 && n != s.count {
 			return fault.New(fault.ErrInput, "%s: features of %d nodes, there are %d", m.Name(), n, s.count)
@@ -227,9 +225,6 @@ func (s *source) readShape() (err error) {
 		}
 		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
 			s.sh.Classes = m.Columns()
-		}
-		if s.sh.Classes > dataset.MaxTargets {
-			return fault.New(fault.ErrInput, "%s: labels of %d classes; nodes of many labels have at most %d", m.Name(), s.sh.Classes, dataset.MaxTargets)
 		}
 		return nil
 	})

@@ -1,10 +1,8 @@
 package pyg_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
@@ -12,19 +10,13 @@ import (
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/pyg"
 	"diskgnn/internal/dtype"
-	"diskgnn/internal/fault"
-	"diskgnn/internal/progress"
 )
 
 // TestFixtures compares what is imported with what PyTorch Geometric loads from its files.
 func TestFixtures(t *testing.T) {
 	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60, "arrays": 60} {
 		t.Run(name, func(t *testing.T) {
-			out := filepath.Join(t.TempDir(), "D")
-			res, err := importer.Import(t.Context(), datasettest.FS, out, pyg.Format, importer.Options{Sources: []string{filepath.Join("testdata", name+".pt")}}, progress.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out, res := importertest.Imported(t, pyg.Format, filepath.Join("testdata", name+".pt"), importer.Reading{})
 			if res.Edges != edges || res.Nodes != 20 || res.Dim != 4 || (res.DType == dtype.Float16) != (name == "many") {
 				t.Errorf("%+v", res)
 			}
@@ -32,13 +24,7 @@ func TestFixtures(t *testing.T) {
 			if name == "object" { // the graph of tuple
 				golden = "tuple"
 			}
-			want, err := os.ReadFile(filepath.Join("testdata", golden+".txt"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, want := importertest.Nodes(t, out), strings.ReplaceAll(string(want), "| val\n", "| valid\n"); got != want {
-				t.Errorf("imported\n%s, PyTorch Geometric loads\n%s", got, want)
-			}
+			importertest.SameNodes(t, out, filepath.Join("testdata", golden+".txt"))
 		})
 	}
 }
@@ -64,9 +50,7 @@ func TestDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	importertest.Save(t, filepath.Join(dir, "processed", "data.pt"), content)
-	if _, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, importer.Options{Sources: []string{dir}}, progress.Discard); err != nil {
-		t.Error(err)
-	}
+	importertest.Imported(t, pyg.Format, dir, importer.Reading{})
 	if pyg.Format.Detect(datasettest.FS, []string{dir}) == "" || pyg.Format.Detect(datasettest.FS, []string{t.TempDir()}) != "" {
 		t.Error("a data set's directory is not found, or an empty one is")
 	}
@@ -87,10 +71,5 @@ func TestRefuses(t *testing.T) {
 
 func refused(t *testing.T, source, says string) {
 	t.Helper()
-	how := importer.Options{Sources: []string{source}}
-	importertest.Plan(t, pyg.Format, how)
-	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), pyg.Format, how, progress.Discard)
-	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%s: %v; want bad input in one line that says %q", source, err, says)
-	}
+	importertest.Refused(t, pyg.Format, source, importer.Reading{}, says)
 }

@@ -190,9 +190,6 @@ func (s *source) openLabels(text string) error {
 		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
 			s.sh.Classes = m.Columns()
 		}
-		if s.sh.Classes > dataset.MaxTargets {
-			return fault.New(fault.ErrInput, "%s: labels of %d classes; nodes of many labels have at most %d", m.Name(), s.sh.Classes, dataset.MaxTargets)
-		}
 		return s.setNodes("labels", m.Name(), m.Rows())
 	})
 }
@@ -202,6 +199,8 @@ func (s *source) setNodes(what, name string, n int64) error {
 	switch {
 	case n < 0 || s.named != nil && s.named.spec == nil: // not known, or not of all nodes
 		return nil
+	case n == 0:
+		return fault.New(fault.ErrInput, "%s: %s of no nodes", name, what)
 	case s.sh.Nodes == 0:
 		s.sh.Nodes = n
 	case s.sh.Nodes != n:
@@ -334,7 +333,7 @@ func (s *source) Shape() importer.Shape { return s.sh }
 
 func (s *source) Files() []string {
 	files := []string{s.edge.file()}
-	for _, spec := range append([]matrix.Spec{}, s.splits...) {
+	for _, spec := range s.splits {
 		files = append(files, spec.Path)
 	}
 	if s.feat != nil {

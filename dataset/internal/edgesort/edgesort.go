@@ -9,16 +9,14 @@
 //
 // The order does not depend on the memory, the number of buckets or workers.
 //
-// A block of the scratch file is up to 8192 edges of 8 bytes each — destination,
-// source, uint32, little-endian — and its CRC-32C is kept in memory and checked
-// when it is read.
+// A block of the scratch file is up to 8192 edges of 8 bytes each: destination,
+// source, uint32, little-endian.
 package edgesort
 
 import (
-	"errors"
-	"fmt"
 	"math/bits"
 
+	"diskgnn/dataset/internal/scratch"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -58,9 +56,7 @@ const Least = 4 << 20
 
 // Sorter takes edges, then yields them in order.
 type Sorter struct {
-	fs          vfs.FS
-	name        string
-	f           vfs.File
+	file        *scratch.File
 	o           Options
 	cellNodes   int64 // destinations of a cell
 	bucketCells int64
@@ -68,28 +64,20 @@ type Sorter struct {
 	bucketShift int     // destinations of a bucket likewise
 	cells       []int64 // edges of each cell
 	buckets     []bucket
-	end         int64 // of the scratch file
 	added       int64
 }
 
 type bucket struct {
 	buf    []uint32 // pairs of destination and source, not yet in the file
-	blocks []block
-}
-
-// block is a piece of the scratch file.
-type block struct {
-	off   int64
-	edges uint32
-	crc   uint32
+	blocks []scratch.Block
 }
 
 // New prepares a sort with a scratch file of the given name, which Close removes.
-func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
+func New(fsys vfs.FS, name string, o Options) (_ *Sorter, err error) {
 	if o.Memory < Least {
 		return nil, fault.New(fault.ErrBudget, "sorting edges needs at least %s of memory", budget.FormatBytes(Least))
 	}
-	s := &Sorter{fs: fsys, name: name, o: o}
+	s := &Sorter{o: o}
 	// Powers of two, so that an edge's cell and bucket are found by shifts.
 	s.cellShift = shiftFor(max((o.Nodes+maxCells-1)/maxCells, 1))
 	s.cellNodes = 1 << s.cellShift
@@ -99,11 +87,9 @@ func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
 	s.bucketShift = s.cellShift + shiftFor(s.bucketCells)
 	s.cells = make([]int64, cells)
 	s.buckets = make([]bucket, (cells+s.bucketCells-1)/s.bucketCells)
-	f, err := fsys.Create(name)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", name, err)
+	if s.file, err = scratch.Create(fsys, name, false); err != nil {
+		return nil, err
 	}
-	s.f = f
 	return s, nil
 }
 
@@ -164,22 +150,14 @@ func (s *Sorter) flush(b *bucket) error {
 	for i := 0; i < len(b.buf); i += 2 {
 		s.cells[b.buf[i]>>s.cellShift]++
 	}
-	raw := binio.Bytes(b.buf)
-	if _, err := s.f.Write(raw); err != nil {
-		return fmt.Errorf("write %s: %w", s.name, err)
+	k, err := s.file.Write(binio.Bytes(b.buf))
+	if err != nil {
+		return err
 	}
-	b.blocks = append(b.blocks, block{s.end, uint32(len(b.buf) / 2), binio.CRC(raw)})
-	s.end += int64(len(raw))
+	b.blocks = append(b.blocks, k)
 	b.buf = b.buf[:0]
 	return nil
 }
 
 // Close removes the scratch file.
-func (s *Sorter) Close() error {
-	if s.f == nil {
-		return nil
-	}
-	f := s.f
-	s.f = nil
-	return errors.Join(f.Close(), s.fs.Remove(s.name))
-}
+func (s *Sorter) Close() error { return s.file.Close() }

@@ -174,11 +174,13 @@ func TestBuckets(t *testing.T) {
 		want int64
 	}{
 		{Options{Nodes: 1000, Edges: 0, Memory: Least, Workers: 1}, 2},
-		{Options{Nodes: 1000, Edges: 64 * blockEdges, Memory: 1 << 30, Workers: 8}, 2},       // 2 MiB, not worth more
-		{Options{Nodes: 1000, Edges: 64*blockEdges + 1, Memory: 1 << 30, Workers: 8}, 16},    // two for every worker
-		{Options{Nodes: 3, Edges: 64*blockEdges + 1, Memory: 1 << 30, Workers: 8}, 3},        // a node each
-		{Options{Nodes: mib, Edges: 5 * mib, Memory: 1 << 30, Workers: 1}, 3},                // 12 and 20 MiB are 32
-		{Options{Nodes: mib, Edges: 5*mib + 1, Memory: 1 << 30, Workers: 1}, 4},              // and a bit
+		{Options{Nodes: 1000, Edges: 64 * blockEdges, Memory: 1 << 30, Workers: 8}, 2},    // 2 MiB, not worth more
+		{Options{Nodes: 1000, Edges: 64*blockEdges + 1, Memory: 1 << 30, Workers: 8}, 16}, // two for every worker
+		{Options{Nodes: 3, Edges: 64*blockEdges + 1, Memory: 1 << 30, Workers: 8}, 3},     // a node each
+		{Options{Nodes: mib, Edges: 5 * mib, Memory: 1 << 30, Workers: 1}, 3},             // 12 and 20 MiB are 32
+		{Options{Nodes: mib, Edges: 5*mib + 1, Memory: 1 << 30, Workers: 1}, 4},           // and a bit
+		{Options{Nodes: 3, Edges: 262_136, Memory: Least + 12, Workers: 1}, 3},            // 1 MiB and 4 bytes, half of a part and 1
+		{Options{Nodes: 3, Edges: 262_135, Memory: Least + 12, Workers: 1}, 2},
 		{Options{Nodes: mib, Edges: 5 * mib, Memory: 16 * mib, Workers: 1}, 9},               // of 8 MiB a worker
 		{Options{Nodes: 20 * mib, Edges: 300 * mib, Memory: 8 * mib, Workers: 1}, 64},        // as many buffers as half of the memory holds
 		{Options{Nodes: 1 << 32, Edges: 1 << 40, Memory: 1 << 40, Workers: 1}, 4096},         // the most
@@ -190,14 +192,41 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// TestBytes compares the scratch file with what Bytes says.
+func TestBytes(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x")
+	s, err := New(vfs.OS, name, Options{Nodes: 8, Memory: Least, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AddAll([]uint32{0, 1, 2, 3, 7, 7}, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rows(t.Context(), func(_, _ []uint32) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(name); err != nil || s.Added() != 6 || st.Size() != 48 || Bytes(6) != 48 {
+		t.Errorf("%v: %d edges, in %d bytes by Bytes", err, s.Added(), Bytes(6))
+	}
+}
+
 // TestUnits has one for every bucket where all fits.
 func TestUnits(t *testing.T) {
 	s, err := New(vfs.OS, filepath.Join(t.TempDir(), "x"), Options{Nodes: 8, Memory: Least, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.AddAll([]uint32{0, 1, 2, 3, 2, 5, 3, 3, 7, 0}, false); err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.buckets {
+		if err := s.flush(&s.buckets[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
 	units, slots, err := s.plan()
-	if want := []unit{{0, 0, 4, 0}, {1, 4, 8, 0}}; err != nil || slots != 2 || !slices.Equal(units, want) {
+	if want := []unit{{0, 0, 4, 4}, {1, 4, 8, 1}}; err != nil || slots != 2 || !slices.Equal(units, want) {
 		t.Errorf("%+v, %d slots, %v; want %+v", units, slots, err, want)
 	}
 	if err := s.Close(); err != nil {
@@ -237,6 +266,45 @@ func TestScratchIsChecked(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestAddFails returns the error of writing the block that an edge fills, or its reverse.
+func TestAddFails(t *testing.T) {
+	boom := errors.New("boom")
+	for _, before := range []int{0, 1} { // an edge; by its reverse, or by itself the last pair fills a block
+		fail := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpWrite }}
+		s, err := New(vfs.Inject(vfs.OS, fail), filepath.Join(t.TempDir(), "x"), Options{Nodes: 1, Memory: Least, Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.AddAll(make([]uint32, 2*before), false), s.AddAll(make([]uint32, blockEdges-2), true)); err != nil || s.Added() != int64(blockEdges-2+before) {
+			t.Errorf("%d edges: %v", s.Added(), err)
+		}
+		err = s.AddAll([]uint32{0, 0}, true)
+		if !errors.Is(err, boom) {
+			t.Errorf("%d edges: %v", s.Added(), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCut says which bytes are missing of a block of one edge.
+func TestCut(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x")
+	s, err := New(vfs.OS, name, Options{Nodes: 1, Memory: Least, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := errors.Join(s.Add(0, 0), s.flush(&s.buckets[0]), os.Truncate(name, 4)); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Rows(t.Context(), func(_, _ []uint32) error { return nil })
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "x: bytes 0 to 8: the file shrank") {
+		t.Errorf("%v", err)
 	}
 }
 

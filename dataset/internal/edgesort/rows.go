@@ -2,11 +2,9 @@ package edgesort
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 
+	"diskgnn/dataset/internal/scratch"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -59,7 +57,7 @@ func (s *Sorter) plan() ([]unit, int, error) {
 	slots := s.o.Workers + 1
 	held := int64(len(s.cells)) * 8
 	for _, b := range s.buckets {
-		held += int64(len(b.blocks)) * 16
+		held += int64(len(b.blocks)) * scratch.BlockBytes
 	}
 	free := s.o.Memory - held
 	most := int64(1)
@@ -132,16 +130,9 @@ func (s *Sorter) each(ctx context.Context, k *slot, u unit, do func(pairs []uint
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		pairs := k.block[:2*b.edges]
-		raw := binio.Bytes(pairs)
-		if n, err := s.f.ReadAt(raw, b.off); n < len(raw) {
-			if errors.Is(err, io.EOF) {
-				err = fault.New(fault.ErrCorrupt, "the file shrank")
-			}
-			return fmt.Errorf("read %s: bytes %d to %d: %w", s.name, b.off, b.off+int64(len(raw)), err)
-		}
-		if binio.CRC(raw) != b.crc {
-			return binio.BadRange(s.name, b.off, int64(len(raw)))
+		pairs := k.block[:2*b.Bytes()/edgeBytes]
+		if err := s.file.Read(b, binio.Bytes(pairs)); err != nil {
+			return err
 		}
 		do(pairs)
 	}

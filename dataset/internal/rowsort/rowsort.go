@@ -9,15 +9,15 @@
 // What comes out does not depend on the memory or the number of buckets.
 //
 // A block of the scratch file is whole records, each of its place (uint32), its length (uint32)
-// and its bytes; the block's CRC-32C is kept in memory and checked when it is read.
+// and its bytes.
 package rowsort
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 
+	"diskgnn/dataset/internal/scratch"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -49,15 +49,12 @@ func Bytes(records, bytes int64) int64 { return bytes + head*records }
 
 // Sorter takes records, then yields them in order. It is not safe for concurrent use.
 type Sorter struct {
-	fs      vfs.FS
-	name    string
-	f       vfs.File
+	file    *scratch.File
 	o       Options
 	span    int64 // places of a bucket
 	buffer  int   // bytes of a bucket's
 	buckets []bucket
 	long    []byte // a record that is longer than a buffer
-	end     int64  // of the scratch file
 	added   int64
 
 	bucket int    // the next to be read
@@ -69,38 +66,25 @@ type Sorter struct {
 
 type bucket struct {
 	buf    []byte
-	blocks []block
+	blocks []scratch.Block
 	bytes  int64
 }
 
-// block is a piece of the scratch file.
-type block struct {
-	off, size int64
-	crc       uint32
-}
-
 // New prepares a sort with a scratch file of the given name, which Close removes.
-func New(fsys vfs.FS, name string, o Options) (*Sorter, error) {
+func New(fsys vfs.FS, name string, o Options) (_ *Sorter, err error) {
 	if o.Memory < Least {
 		return nil, fault.New(fault.ErrBudget, "putting rows in order needs at least %s of memory", budget.FormatBytes(Least))
 	}
-	s := &Sorter{fs: fsys, name: name, o: o}
+	s := &Sorter{o: o}
 	total := Bytes(o.Records, o.Bytes) + indexBytes*o.Records
 	// Half of the memory for a bucket, so that one of twice the mean size fits.
 	n := 2 * (total + o.Memory - 1) / o.Memory
-	n = max(min(n, maxBuckets, o.Memory/(2*leastBuffer), o.Records), 1)
+	n = max(min(n, maxBuckets, o.Memory/2/leastBuffer, o.Records), 1)
 	s.span = max((o.Records+n-1)/n, 1)
 	s.buckets = make([]bucket, max((o.Records+s.span-1)/s.span, 1))
-	s.buffer = int(max(min(o.Memory/2/int64(len(s.buckets)), mostBuffer), leastBuffer))
-	f, err := fsys.Create(name)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", name, err)
-	}
-	s.f = f
-	if o.Hidden {
-		if err := fsys.Remove(name); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
+	s.buffer = int(min(o.Memory/2/int64(len(s.buckets)), mostBuffer))
+	if s.file, err = scratch.Create(fsys, name, o.Hidden); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -146,13 +130,12 @@ func (s *Sorter) flush(b *bucket) error {
 
 // write appends a block of a bucket to the file.
 func (s *Sorter) write(b *bucket, raw []byte) error {
-	if _, err := s.f.Write(raw); err != nil {
-		return fmt.Errorf("write %s: %w", s.name, err)
+	k, err := s.file.Write(raw)
+	if err != nil {
+		return err
 	}
-	n := int64(len(raw))
-	b.blocks = append(b.blocks, block{s.end, n, binio.CRC(raw)})
-	b.bytes += n
-	s.end += n
+	b.blocks = append(b.blocks, k)
+	b.bytes += k.Bytes()
 	return nil
 }
 
@@ -215,15 +198,9 @@ func (s *Sorter) load() error {
 	}
 	var at int64
 	for _, k := range b.blocks {
-		raw := s.data[at : at+k.size]
-		if n, err := s.f.ReadAt(raw, k.off); n < len(raw) {
-			if errors.Is(err, io.EOF) {
-				err = fault.New(fault.ErrCorrupt, "the file shrank")
-			}
-			return fmt.Errorf("read %s: bytes %d to %d: %w", s.name, k.off, k.off+k.size, err)
-		}
-		if binio.CRC(raw) != k.crc {
-			return binio.BadRange(s.name, k.off, k.size)
+		raw := s.data[at : at+k.Bytes()]
+		if err := s.file.Read(k, raw); err != nil {
+			return err
 		}
 		for len(raw) > 0 {
 			place, length := int64(binary.LittleEndian.Uint32(raw)), binary.LittleEndian.Uint32(raw[4:])
@@ -245,14 +222,4 @@ func (s *Sorter) load() error {
 }
 
 // Close removes the scratch file.
-func (s *Sorter) Close() error {
-	if s.f == nil {
-		return nil
-	}
-	f := s.f
-	s.f = nil
-	if s.o.Hidden {
-		return f.Close()
-	}
-	return errors.Join(f.Close(), s.fs.Remove(s.name))
-}
+func (s *Sorter) Close() error { return s.file.Close() }

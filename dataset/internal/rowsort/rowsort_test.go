@@ -172,3 +172,110 @@ func TestManyBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestBuckets has buckets of which two fill the memory, and buffers that fill half of it.
+func TestBuckets(t *testing.T) {
+	const mib = 1 << 20
+	dir := vfstest.TempDir(t)
+	for _, c := range []struct {
+		o       Options
+		span    int64
+		buckets int
+		buffer  int
+	}{
+		{Options{Records: 0, Memory: mib}, 1, 1, 512 << 10},
+		{Options{Records: 3, Memory: mib}, 2, 2, 256 << 10},
+		{Options{Records: 1000, Bytes: mib/2 - 20_000, Memory: mib}, 500, 2, 256 << 10},
+		{Options{Records: 1000, Bytes: mib/2 - 20_000 + 1, Memory: mib}, 334, 3, 512 << 10 / 3}, // of 20 bytes a record beside its own
+		{Options{Records: 1000, Bytes: mib - 20_000, Memory: mib}, 334, 3, 512 << 10 / 3},
+		{Options{Records: 1000, Bytes: mib - 20_000 + 1, Memory: mib}, 250, 4, 128 << 10},
+		{Options{Records: 2, Bytes: 1 << 40, Memory: mib}, 1, 2, 256 << 10},                // a record each
+		{Options{Records: 1 << 20, Bytes: 1 << 40, Memory: mib}, 8192, 128, 4096},          // the least buffer
+		{Options{Records: 1 << 20, Bytes: 1 << 50, Memory: 1 << 30}, 256, 4096, 128 << 10}, // the most buckets
+		{Options{Records: 4, Memory: 1 << 30}, 2, 2, 8 << 20},                              // the most buffer
+	} {
+		s, err := New(vfs.OS, filepath.Join(dir, "scratch"), c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.span != c.span || len(s.buckets) != c.buckets || s.buffer != c.buffer {
+			t.Errorf("%+v: %d buckets of %d places, buffers of %d bytes; want %d, %d, %d", c.o, len(s.buckets), s.span, s.buffer, c.buckets, c.span, c.buffer)
+		}
+		if err := errors.Join(s.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBlocks fills a buffer to the byte, and writes a record by itself that is a byte longer.
+func TestBlocks(t *testing.T) {
+	s, err := New(vfs.OS, filepath.Join(vfstest.TempDir(t), "scratch"), Options{Records: 6, Memory: Least})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lengths := []int{s.buffer - 8, 0, 5, s.buffer - 7, 1, 0} // three places a bucket
+	for v, n := range lengths {
+		if err := s.Add(uint32(v), bytes.Repeat([]byte{byte(v)}, n)); err != nil {
+			t.Fatal(err)
+		}
+		if c := cap(s.buckets[v/3].buf); c != s.buffer {
+			t.Errorf("a buffer of %d bytes after record %d, want %d", c, v, s.buffer)
+		}
+	}
+	if s.Added() != 6 {
+		t.Errorf("%d were added", s.Added())
+	}
+	if err := s.Start(0); err != nil {
+		t.Fatal(err)
+	}
+	b, total := int64(s.buffer), int64(0)
+	var got [][]int64
+	for _, k := range s.buckets {
+		if k.buf != nil {
+			t.Error("a buffer is held while rows are put in order")
+		}
+		got = append(got, nil)
+		for _, x := range k.blocks {
+			got[len(got)-1] = append(got[len(got)-1], x.Bytes())
+			total += x.Bytes()
+		}
+	}
+	if want := fmt.Sprint([][]int64{{b, 21}, {b + 1, 17}}); fmt.Sprint(got) != want || total != Bytes(6, 2*b-15+6) {
+		t.Errorf("%v, want %s; %d bytes in all", got, want, total)
+	}
+	for v, n := range lengths {
+		if r, err := s.Next(); err != nil || !bytes.Equal(r, bytes.Repeat([]byte{byte(v)}, n)) {
+			t.Errorf("record %d has %d bytes, %v", v, len(r), err)
+		}
+	}
+}
+
+// TestMemoryIsEnough puts two rows in order that take all memory, with 20 bytes for each beside
+// them, and refuses a byte more. A single row may take more.
+func TestMemoryIsEnough(t *testing.T) {
+	for more, says := range map[int]string{0: "", 1: "rows 2 to 3 take 1.0 MiB of memory to be put in order, 1.0 MiB are allowed"} {
+		s, err := New(vfs.OS, filepath.Join(vfstest.TempDir(t), "scratch"), Options{Records: 5, Memory: Least})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.span, s.buckets = 2, make([]bucket, 3)
+		for v, n := range []int{1, 1, Least/2 - 40, Least/2 + more, 2 * Least} {
+			if err := s.Add(uint32(v), make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows := 0
+		for err = s.Start(0); err == nil; {
+			if _, err = s.Next(); err == nil {
+				rows++
+			}
+		}
+		if says == "" && (rows != 5 || !errors.Is(err, io.EOF)) || says != "" && (rows != 2 || !errors.Is(err, fault.ErrBudget) || err.Error() != says) {
+			t.Errorf("%d bytes more: %d rows, %v", more, rows, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

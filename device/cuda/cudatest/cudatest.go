@@ -1,8 +1,9 @@
-// Package cudatest is a GPU for tests on machines that have none: memory is the host's,
-// and the twins of package plain stand in for the kernels.
+// Package cudatest is GPUs for tests: emulated ones, for machines that have none, whose memory is
+// the host's, and whose kernels twins in Go stand in for; and real ones.
 package cudatest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -11,14 +12,39 @@ import (
 	"diskgnn/device/cuda/kernels/plain"
 )
 
-// Open returns such a device, which the test checks for leaks.
+// Emulator makes emulated devices of the kernels that it computes. The test checks them for leaks.
+type Emulator cuda.Emulation
+
+// training has the kernels of package plain.
+var training = Emulator(plain.Emulate)
+
+// Open returns a device that has the twins of package plain.
 func Open(t testing.TB) *cuda.Device {
 	t.Helper()
-	return OpenFaulty(t, cuda.Options{}, func(string) *cuda.Fault { return nil })
+	return training.Open(t)
 }
 
-// OpenMachine returns such devices of one machine. They reach each other's memory, unless they
-// are apart.
+// OpenFaulty returns one that fails when fails says so; see cuda.OpenFaulty.
+func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Fault) *cuda.Device {
+	t.Helper()
+	return training.OpenFaulty(t, o, fails)
+}
+
+// OpenLate returns one whose streams are late, in an order that the seed draws; see
+// cuda.OpenLate. The test fails if memory is freed under work.
+func OpenLate(t testing.TB, seed uint64) *cuda.Device {
+	t.Helper()
+	return training.OpenLate(t, seed)
+}
+
+// OpenLateFaulty returns one that also fails when fails says so.
+func OpenLateFaulty(t testing.TB, seed uint64, fails func(call string) *cuda.Fault) *cuda.Device {
+	t.Helper()
+	return training.openLate(t, cuda.Late{Seed: seed, Fails: fails})
+}
+
+// OpenMachine returns devices of one machine. They reach each other's memory, unless they are
+// apart.
 func OpenMachine(t testing.TB, devices int, apart bool) []*cuda.Device {
 	t.Helper()
 	list, err := cuda.OpenMachine(plain.Emulate, cuda.Options{Code: kernels.Code}, devices, apart)
@@ -31,36 +57,73 @@ func OpenMachine(t testing.TB, devices int, apart bool) []*cuda.Device {
 	return list
 }
 
-// OpenFaulty returns one that fails when fails says so; see cuda.OpenFaulty.
-func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Fault) *cuda.Device {
-	t.Helper()
-	o.Code = kernels.Code
-	d, err := cuda.OpenFaulty(plain.Emulate, o, fails)
-	return checked(t, d, err)
-}
-
-// OpenLate returns one whose streams are late, in an order that the seed draws; see
-// cuda.OpenLate. The test fails if memory is freed under work.
-func OpenLate(t testing.TB, seed uint64) *cuda.Device {
-	t.Helper()
-	return OpenLateFaulty(t, seed, nil)
-}
-
-// OpenLateFaulty returns one that also fails when fails says so.
-func OpenLateFaulty(t testing.TB, seed uint64, fails func(call string) *cuda.Fault) *cuda.Device {
-	t.Helper()
-	d, err := cuda.OpenLate(plain.Emulate, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Fails: fails, Wrong: func(what string) { t.Errorf("seed %d: %s", seed, what) }})
-	return checked(t, d, err)
-}
-
 // Orders is how many seeds draw all ways in which three streams are ahead or late.
 const Orders = 8
 
 // Late runs a test on late devices, of the seeds from 0 on.
 func Late(t *testing.T, seeds int, test func(t *testing.T, d *cuda.Device)) {
+	training.Late(t, seeds, test)
+}
+
+// Everywhere runs a test on an emulated device, on late ones, and on a real one.
+func Everywhere(t *testing.T, late int, test func(t *testing.T, d *cuda.Device)) {
+	training.Everywhere(t, late, test)
+}
+
+// Open is the package's Open.
+func (e Emulator) Open(t testing.TB) *cuda.Device {
+	t.Helper()
+	d, err := cuda.OpenEmulated(cuda.Emulation(e), cuda.Options{Code: kernels.Code})
+	return checked(t, d, err)
+}
+
+// OpenFaulty is the package's OpenFaulty.
+func (e Emulator) OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Fault) *cuda.Device {
+	t.Helper()
+	o.Code = kernels.Code
+	d, err := cuda.OpenFaulty(cuda.Emulation(e), o, fails)
+	return checked(t, d, err)
+}
+
+// OpenLate is the package's OpenLate.
+func (e Emulator) OpenLate(t testing.TB, seed uint64) *cuda.Device {
+	t.Helper()
+	return e.openLate(t, cuda.Late{Seed: seed})
+}
+
+func (e Emulator) openLate(t testing.TB, l cuda.Late) *cuda.Device {
+	t.Helper()
+	l.Wrong = func(what string) { t.Errorf("seed %d: %s", l.Seed, what) }
+	d, err := cuda.OpenLate(cuda.Emulation(e), cuda.Options{Code: kernels.Code}, l)
+	return checked(t, d, err)
+}
+
+// Late is the package's Late.
+func (e Emulator) Late(t *testing.T, seeds int, test func(t *testing.T, d *cuda.Device)) {
 	for seed := range seeds {
-		t.Run(fmt.Sprintf("late %d", seed), func(t *testing.T) { test(t, OpenLate(t, uint64(seed))) })
+		t.Run(fmt.Sprintf("late %d", seed), func(t *testing.T) { test(t, e.OpenLate(t, uint64(seed))) })
 	}
+}
+
+// Everywhere is the package's Everywhere.
+func (e Emulator) Everywhere(t *testing.T, late int, test func(t *testing.T, d *cuda.Device)) {
+	t.Run("emulated", func(t *testing.T) { test(t, e.Open(t)) })
+	e.Late(t, late, test)
+	t.Run("gpu", func(t *testing.T) { test(t, Real(t, cuda.Options{})) })
+}
+
+// Real opens the first GPU, or skips the test where there is none.
+func Real(t testing.TB, o cuda.Options) *cuda.Device {
+	t.Helper()
+	d, err := kernels.Open(0, o)
+	if errors.Is(err, cuda.ErrNoDevice) {
+		t.Skipf("no GPU: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
 }
 
 func checked(t testing.TB, d *cuda.Device, err error) *cuda.Device {

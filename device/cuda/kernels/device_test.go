@@ -1,12 +1,12 @@
 package kernels_test
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 )
@@ -26,11 +26,7 @@ type gpu struct {
 // newGPU takes the first device, or skips the test where there is none.
 func newGPU(t testing.TB, bytes int64) *gpu {
 	t.Helper()
-	d, err := kernels.Open(0, cuda.Options{DeviceBytes: bytes})
-	if errors.Is(err, cuda.ErrNoDevice) {
-		t.Skipf("no GPU: %v", err)
-	}
-	check(t, err)
+	d := cudatest.Real(t, cuda.Options{DeviceBytes: bytes})
 	g := &gpu{TB: t, Device: d}
 	detach, err := d.Attach()
 	check(t, err)
@@ -42,7 +38,6 @@ func newGPU(t testing.TB, bytes int64) *gpu {
 		g.arena.Free()
 		g.Stream.Free()
 		detach()
-		d.Close()
 	})
 	return g
 }

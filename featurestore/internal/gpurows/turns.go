@@ -2,8 +2,10 @@ package gpurows
 
 import (
 	"errors"
+	"fmt"
 
 	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
 )
 
 // training is the number of training batches that land on the GPU at the same time: one
@@ -18,10 +20,11 @@ type TurnBytes struct {
 
 // Turns are the memory that batches land in, one after the other, and the stream on which
 // they take rows from a table, and change it, in the order in which they are computed: every
-// batch finds the table as those before it left it. Methods are for one goroutine at a time,
-// which is attached, where they submit work; Training and Evaluation may be called beside
-// them, by one other.
+// batch finds the table as those before it left it. They have the arena that the table's rows
+// on the device lie in, too. Methods are for one goroutine at a time, which is attached, where
+// they submit work; Training and Evaluation may be called beside them, by one other.
 type Turns struct {
+	arena   *cuda.Arena
 	list    [training + 1]Turn
 	gathers *cuda.Stream
 	next    int // the turn of the next training batch
@@ -60,8 +63,33 @@ func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
 	return nil
 }
 
-// Open makes the stream.
-func (t *Turns) Open(d *cuda.Device) (err error) {
+// OpenBytes returns the device's memory of an arena for a table's rows, and for what lay takes.
+func OpenBytes(table *Table, lay func(*cuda.Arena) error) int64 {
+	dry := new(cuda.Arena)
+	_ = lay(dry) // which has room for all
+	return binio.AlignUp(table.Bytes(), cuda.Align) + dry.Used()
+}
+
+// Open takes so many bytes of the table's device, from which lay takes the memory of batches, and
+// open that of the table, and makes the stream.
+func (t *Turns) Open(table *Table, bytes int64, lay, open func(*cuda.Arena) error) error {
+	d := table.Device
+	return d.Attached(func() (err error) {
+		if t.arena, err = d.NewArena(bytes); err != nil {
+			return fmt.Errorf("rows on the GPU: %w", err)
+		}
+		if err = lay(t.arena); err != nil {
+			return err
+		}
+		if err = open(t.arena); err != nil {
+			return err
+		}
+		return t.start(d)
+	})
+}
+
+// start makes the stream.
+func (t *Turns) start(d *cuda.Device) (err error) {
 	for i := range t.list {
 		n := &t.list[i]
 		if n.landed, err = d.NewEvent(); err != nil {
@@ -75,20 +103,28 @@ func (t *Turns) Open(d *cuda.Device) (err error) {
 	return err
 }
 
-// Close waits for work under way and gives back what Open took, also after an error.
-func (t *Turns) Close() {
-	if t.gathers != nil {
-		_ = t.gathers.Synchronize() // fails only after a fault, which was reported
-		t.gathers.Free()
-	}
-	for i := range t.list {
-		if e := t.list[i].landed; e != nil {
-			e.Free()
+// Close waits for work under way, closes the table and gives back what Open took, also after an
+// error. It fails only after a fault, which was reported.
+func (t *Turns) Close(table *Table) error {
+	return table.Device.Attached(func() error {
+		if t.gathers != nil {
+			_ = t.gathers.Synchronize() // fails only after a fault, which was reported
+			t.gathers.Free()
 		}
-		if p := t.list[i].span; p != nil {
-			p.Free()
+		for i := range t.list {
+			if e := t.list[i].landed; e != nil {
+				e.Free()
+			}
+			if p := t.list[i].span; p != nil {
+				p.Free()
+			}
 		}
-	}
+		table.Close()
+		if t.arena != nil {
+			t.arena.Free()
+		}
+		return nil
+	})
 }
 
 // Stream returns the stream of the table.
@@ -109,6 +145,18 @@ func (t *Turns) Evaluation() *Turn { return &t.list[training] }
 // the given stream. What is submitted on the table's stream until End is the batch's.
 func (t *Turns) Begin(n *Turn, copies *cuda.Stream) error {
 	return errors.Join(n.landed.Record(copies), t.gathers.Wait(n.landed), n.span.Begin(t.gathers))
+}
+
+// Gather is Begin after the copy of a batch's entries and, on the table's stream, what makes rows
+// of x, as many as the matrix has, those of the table that the first of the entries name.
+func (t *Turns) Gather(n *Turn, from *Table, copies *cuda.Stream, x cuda.Buffer, entries []uint32, rows int) error {
+	if err := copies.CopyIn(n.IDs, binio.Bytes(entries)); err != nil {
+		return err
+	}
+	if err := t.Begin(n, copies); err != nil {
+		return err
+	}
+	return from.Gather(t.gathers, x, n.IDs, rows)
 }
 
 // End returns the time of what was submitted since Begin, at whose end the batch's matrix is

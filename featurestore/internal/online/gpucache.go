@@ -33,7 +33,6 @@ type gpuCache struct {
 	facts         *featurestore.Facts
 	near, frames  int64
 	bytes         int64 // of the device's memory
-	arena         *cuda.Arena
 	turns         gpurows.Turns
 	ram           *device.Host
 	reads         *devrows.Plan   // of training batches' misses by the GPU; nil: by the host
@@ -43,9 +42,7 @@ type gpuCache struct {
 func newGPUCache(f *featurestore.Facts, o own) *gpuCache {
 	c := &gpuCache{facts: f, near: int64(o.near), frames: int64(o.frames), reads: o.reads}
 	c.Table = gpurows.Table{Device: o.gpu, Near: c.near + c.landing(), DType: f.DType, Dim: f.Dim}
-	dry := new(cuda.Arena)
-	_ = c.lay(dry) // which has room for all
-	c.bytes = binio.AlignUp(c.Bytes(), cuda.Align) + dry.Used()
+	c.bytes = gpurows.OpenBytes(&c.Table, c.lay)
 	return c
 }
 
@@ -82,29 +79,11 @@ func (c *gpuCache) open() (err error) {
 	if c.ram, err = device.NewHost(int(c.ramBytes())); err != nil {
 		return fmt.Errorf("frames in RAM: %w", err)
 	}
-	return c.Device.Attached(func() (err error) {
-		if c.arena, err = c.Device.NewArena(c.bytes); err != nil {
-			return fmt.Errorf("frames on the GPU: %w", err)
-		}
-		if err = c.lay(c.arena); err != nil {
-			return err
-		}
-		if err = c.Open(c.arena, c.ram, 0); err != nil {
-			return err
-		}
-		return c.turns.Open(c.Device)
-	})
+	return c.turns.Open(&c.Table, c.bytes, c.lay, func(a *cuda.Arena) error { return c.Open(a, c.ram, 0) })
 }
 
 func (c *gpuCache) close() {
-	_ = c.Device.Attached(func() error { // fails only after a fault, which was reported
-		c.turns.Close()
-		c.Close()
-		if c.arena != nil {
-			c.arena.Free()
-		}
-		return nil
-	})
+	_ = c.turns.Close(&c.Table) // fails only after a fault, which was reported
 	if c.ram != nil {
 		c.ram.Free()
 	}
@@ -169,7 +148,7 @@ type gpuMatrix struct {
 	turn   func() *gpurows.Turn
 	stored *device.Host
 	ids    *device.Host // entries of the matrix's rows, then those of the admitted misses
-	pinned []*cuda.Pinned
+	pins   *gpurows.Pins
 	own    bool          // the GPU reads the misses
 	slot   *devrows.Slot // by this
 
@@ -186,17 +165,8 @@ func (m *gpuMatrix) open() (err error) {
 			return err
 		}
 	}
-	return m.Device.Attached(func() error {
-		for _, h := range []*device.Host{m.stored, m.ids} {
-			h.Prefer(m.Device.Node)
-			p, err := m.Device.Register(h.Bytes())
-			if err != nil {
-				return err
-			}
-			m.pinned = append(m.pinned, p)
-		}
-		return nil
-	})
+	m.pins, err = gpurows.Pin(m.Device, m.stored, m.ids)
+	return err
 }
 
 func (m *gpuMatrix) device() *devrows.Slot { return m.slot }
@@ -206,13 +176,7 @@ func (m *gpuMatrix) free() {
 		m.slot.Free()
 		m.slot = nil
 	}
-	_ = m.Device.Attached(func() error { // fails only after a fault, which was reported
-		for _, p := range m.pinned {
-			p.Free()
-		}
-		return nil
-	})
-	m.pinned = nil
+	m.pins.Free()
 }
 
 func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
@@ -276,22 +240,16 @@ func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
 // fill submits the copies of the misses and of the entries and, after them on the table's
 // stream, the gather and what changes the frames.
 func (m *gpuMatrix) fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	t, row, s := m.now, m.RowBytes(), m.turns.Stream()
+	t, row := m.now, m.RowBytes()
 	misses := m.Rows().Slice(m.landed()*row, int64(m.read)*row)
 	if err := m.bring(copies, misses); err != nil {
 		return nil, err
 	}
-	if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:inputs+m.admitted])); err != nil {
-		return nil, err
-	}
-	if err := m.turns.Begin(t, copies); err != nil {
-		return nil, err
-	}
-	if err := m.Gather(s, x, t.IDs, inputs); err != nil {
+	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:inputs+m.admitted], inputs); err != nil {
 		return nil, err
 	}
 	if n := int64(m.admitted); n > 0 {
-		if err := m.Place(s, misses.Slice(0, n*row), t.IDs.Slice(4*int64(inputs), 4*n), m.admitted); err != nil {
+		if err := m.Place(m.turns.Stream(), misses.Slice(0, n*row), t.IDs.Slice(4*int64(inputs), 4*n), m.admitted); err != nil {
 			return nil, err
 		}
 	}

@@ -102,6 +102,7 @@ func (c *candidate) layout(o own) featurestore.Layout {
 		RAMBytes:   c.ranksBytes(),
 		KeepBytes:  max(c.source.RanksBytes(), c.data.PageSumsWork(), c.refillBytes(of)),
 		Policy:     o.policy,
+		ByUse:      true,
 		Own:        o,
 	}
 	of.count(&l)

@@ -63,6 +63,7 @@ func (c *candidate) layout(single featurestore.Layout, units int64) featurestore
 	rows, _, _ := c.design.Units()
 	l := featurestore.Layout{
 		CacheRows:     min(units*rows, c.facts.Nodes),
+		ByUse:         true,
 		TableBytes:    single.TableBytes,
 		RAMBytes:      single.RAMBytes,
 		KeepBytes:     single.KeepBytes,

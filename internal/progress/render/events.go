@@ -4,26 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
 	"time"
 
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 )
 
 // eventEvery is how often a task under way gets an event, if it moved on.
 const eventEvery = time.Second
 
-// events renders for programs: a JSON object a line.
+// events renders for programs: a JSON object a line. Tasks that did not end have no event of an
+// end. Records may follow Close.
 type events struct {
-	w    io.Writer
-	stop chan struct{}
-	done sync.WaitGroup
-
-	mu     sync.Mutex
-	tasks  []*eventTask
-	closed bool
+	running[*eventTask]
+	w io.Writer
 }
 
 type eventTask struct {
@@ -61,31 +54,13 @@ type recordEvent struct {
 // Events returns the renderer that writes what happens as JSON, an object a line
 // (docs/cli.md, "Progress for programs"). Lines are written whole, in one call each.
 func Events(w io.Writer) Reporter {
-	r := &events{w: w, stop: make(chan struct{})}
-	r.done.Go(func() {
-		defer fault.Crash()
-		r.watch()
+	r := &events{w: w}
+	r.watch(eventEvery, func(t *eventTask, _ time.Time) {
+		if t.meter.done.Load() != t.said {
+			t.say("progress")
+		}
 	})
 	return r
-}
-
-func (r *events) watch() {
-	tick := time.NewTicker(eventEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-r.stop:
-			return
-		case <-tick.C:
-			r.mu.Lock()
-			for _, t := range r.tasks {
-				if t.meter.done.Load() != t.said {
-					t.say("progress")
-				}
-			}
-			r.mu.Unlock()
-		}
-	}
 }
 
 // now returns the beginning of a line.
@@ -114,8 +89,7 @@ func (r *events) Task(name string, total int64, unit progress.Unit) progress.Tas
 	t := &eventTask{meter: meter{name: name, total: total, unit: unit}, r: r, start: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.closed {
-		r.tasks = append(r.tasks, t)
+	if r.begin(t) {
 		t.say("begin")
 	}
 	return t
@@ -135,25 +109,11 @@ func (r *events) Record(kind string, v any) {
 	r.print(recordEvent{now(kind), v})
 }
 
-// Close implements Reporter. Tasks that did not end have no event of an end. Records may
-// still follow.
-func (r *events) Close() {
-	r.mu.Lock()
-	again := r.closed
-	r.closed, r.tasks = true, nil
-	r.mu.Unlock()
-	if !again {
-		close(r.stop)
-	}
-	r.done.Wait()
-}
-
 // Done implements progress.Task.
 func (t *eventTask) Done() {
 	t.r.mu.Lock()
 	defer t.r.mu.Unlock()
-	if i := slices.Index(t.r.tasks, t); i >= 0 {
-		t.r.tasks = slices.Delete(t.r.tasks, i, i+1)
+	if t.r.end(t) {
 		t.say("end")
 	}
 }

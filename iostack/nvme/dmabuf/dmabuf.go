@@ -88,7 +88,6 @@ type Transport struct {
 	exporter       int
 	pool           *pool.Pool
 	chunks         map[*nvme.Memory]chunk
-	mapped         map[*nvme.Memory]int // of MapBuffer: the dma-buf
 	closed         bool
 }
 
@@ -110,12 +109,12 @@ func Open(function string, registers func() (nvme.Transport, error)) (*Transport
 
 func open(system ioctl.System, function string, registers func() (nvme.Transport, error)) (_ *Transport, err error) {
 	t := &Transport{
-		system: system, function: function, chunks: map[*nvme.Memory]chunk{}, mapped: map[*nvme.Memory]int{},
+		system: system, function: function, chunks: map[*nvme.Memory]chunk{},
 	}
 	if len(function) >= len(attachment{}.function) {
 		return nil, fault.New(fault.ErrUsage, "dmabuf: %q is no address of a PCI function", function)
 	}
-	t.pool = pool.New(source{t})
+	t.pool = pool.New(t.Name(), source{t})
 	if t.importer, err = system.Open(Importer); err != nil {
 		return nil, fmt.Errorf("dmabuf: %w", ioctl.Refused(Importer, err, "the module dmabuf-import of uPCIe is not loaded (modprobe dmabuf_import)"))
 	}
@@ -157,11 +156,7 @@ func (t *Transport) Alloc(n int) (*nvme.Memory, error) {
 	if t.closed {
 		return nil, nvme.ErrClosed
 	}
-	m, err := t.pool.Take(n)
-	if err != nil {
-		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, t.Name(), err)
-	}
-	return m, nil
+	return t.pool.Alloc(n)
 }
 
 // Map implements nvme.Transport: memory that is no dma-buf cannot be mapped.
@@ -188,22 +183,12 @@ func (t *Transport) MapBuffer(buffer int, n int64) (*nvme.Memory, error) {
 		return nil, errors.Join(err, t.system.Close(own))
 	}
 	m := &nvme.Memory{Pages: pages}
-	t.mapped[m] = own
+	t.pool.Keep(m, func() error { return t.hidden(own) })
 	return m, nil
 }
 
 // Free implements nvme.Transport.
-func (t *Transport) Free(m *nvme.Memory) error {
-	if known, err := t.pool.Give(m); known {
-		return err
-	}
-	buffer, known := t.mapped[m]
-	if !known {
-		return fmt.Errorf("free memory that %s did not give", t.Name())
-	}
-	delete(t.mapped, m)
-	return t.hidden(buffer)
-}
+func (t *Transport) Free(m *nvme.Memory) error { return t.pool.Give(m) }
 
 // Close implements nvme.Transport.
 func (t *Transport) Close() error {
@@ -211,12 +196,7 @@ func (t *Transport) Close() error {
 		return nil
 	}
 	t.closed = true
-	errs := []error{t.pool.Close()}
-	for _, buffer := range t.mapped {
-		errs = append(errs, t.hidden(buffer))
-	}
-	clear(t.mapped)
-	return errors.Join(append(errs, t.system.Close(t.exporter), t.system.Close(t.importer), t.Transport.Close())...)
+	return errors.Join(t.pool.Close(), t.system.Close(t.exporter), t.system.Close(t.importer), t.Transport.Close())
 }
 
 // Abandon implements nvme.Transport: dma-bufs stay attached.

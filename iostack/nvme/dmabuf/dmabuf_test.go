@@ -218,7 +218,7 @@ func TestAbandon(t *testing.T) {
 		}
 		said = true
 	}
-	if _, err := tr.pool.Give(m); err != nil {
+	if err := tr.pool.Give(m); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(tr.pool.Close(), n.Close(tr.importer), n.Close(tr.exporter)); err != nil {

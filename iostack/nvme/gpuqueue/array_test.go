@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/gpuqueue"
@@ -120,7 +121,7 @@ func TestTickets(t *testing.T) {
 func TestOrder(t *testing.T) {
 	for seed := range uint64(8) {
 		var ran []string
-		d, err := cuda.OpenLate(func(kernel string, args []uint64, at func(uint64) []byte) {
+		d := cudatest.Emulator(func(kernel string, args []uint64, at func(uint64) []byte) {
 			if kernel != "nvme_count" && kernel != "nvme_place" {
 				base := uint64(0)
 				if kernel != "nvme_read" {
@@ -129,8 +130,8 @@ func TestOrder(t *testing.T) {
 				ran = append(ran, fmt.Sprint(strings.TrimPrefix(kernel, "nvme_"), " ", base))
 			}
 			emulator.Run(kernel, args, at)
-		}, cuda.Options{}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
-		w := newWorld(t, checked(t, d, err), setup{nvme: nvme.Options{Depth: 21}})
+		}).OpenLate(t, seed)
+		w := newWorld(t, d, setup{nvme: nvme.Options{Depth: 21}})
 		ran = nil
 		var x, y, v, z, c gpuqueue.Ticket
 		var all []*reads

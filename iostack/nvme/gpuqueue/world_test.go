@@ -3,8 +3,6 @@ package gpuqueue_test
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,7 +10,7 @@ import (
 	"unsafe"
 
 	"diskgnn/device/cuda"
-	"diskgnn/device/cuda/kernels"
+	"diskgnn/device/cuda/cudatest"
 	training "diskgnn/device/cuda/kernels/plain"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme"
@@ -26,41 +24,16 @@ var emulator = &plain.Emulator{Others: training.Emulate}
 
 // onDevices runs a test on an emulated device, on late ones, and on a real one.
 func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
-	t.Run("emulated", func(t *testing.T) {
-		d, err := cuda.OpenEmulated(emulator.Run, cuda.Options{Code: kernels.Code})
-		test(t, checked(t, d, err))
-	})
-	for seed := range uint64(8) {
-		t.Run(fmt.Sprint("late ", seed), func(t *testing.T) {
-			d, err := cuda.OpenLate(emulator.Run, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
-			test(t, checked(t, d, err))
-		})
-	}
+	devices := cudatest.Emulator(emulator.Run)
+	t.Run("emulated", func(t *testing.T) { test(t, devices.Open(t)) })
+	devices.Late(t, cudatest.Orders, test)
 	t.Run("gpu", func(t *testing.T) { test(t, realDevice(t)) })
 }
 
-// checked returns an emulated device that the test checks for leaks.
-func checked(t testing.TB, d *cuda.Device, err error) *cuda.Device {
-	t.Helper()
-	check(t, err)
-	t.Cleanup(func() {
-		if device, pinned := d.Held(); device != 0 || pinned != 0 || d.Left() != nil {
-			t.Errorf("left behind: %d bytes of the device, %d pinned ones, %v", device, pinned, d.Left())
-		}
-		d.Close()
-	})
-	return d
-}
-
-// realDevice opens the first GPU, or skips the test where there is none.
+// realDevice opens the first GPU, to which the test is attached.
 func realDevice(t testing.TB) *cuda.Device {
 	t.Helper()
-	d, err := kernels.Open(0, cuda.Options{})
-	if errors.Is(err, cuda.ErrNoDevice) {
-		t.Skipf("no GPU: %v", err)
-	}
-	check(t, err)
-	t.Cleanup(d.Close)
+	d := cudatest.Real(t, cuda.Options{})
 	detach, err := d.Attach()
 	check(t, err)
 	t.Cleanup(detach)

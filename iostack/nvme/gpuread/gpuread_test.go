@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
 	"diskgnn/device/cuda/kernels"
 	training "diskgnn/device/cuda/kernels/plain"
 	"diskgnn/internal/vfs"
@@ -29,35 +30,7 @@ var emulator = &plain.Emulator{Others: training.Emulate}
 
 // onDevices runs a test on an emulated device, on late ones, and on a real one.
 func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
-	checked := func(t *testing.T, d *cuda.Device, err error) *cuda.Device {
-		check(t, err)
-		t.Cleanup(func() {
-			if device, pinned := d.Held(); device != 0 || pinned != 0 || d.Left() != nil {
-				t.Errorf("left behind: %d bytes of the device, %d pinned ones, %v", device, pinned, d.Left())
-			}
-			d.Close()
-		})
-		return d
-	}
-	t.Run("emulated", func(t *testing.T) {
-		d, err := cuda.OpenEmulated(emulator.Run, cuda.Options{Code: kernels.Code})
-		test(t, checked(t, d, err))
-	})
-	for seed := range uint64(8) {
-		t.Run(fmt.Sprint("late ", seed), func(t *testing.T) {
-			d, err := cuda.OpenLate(emulator.Run, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Error(what) }})
-			test(t, checked(t, d, err))
-		})
-	}
-	t.Run("gpu", func(t *testing.T) {
-		d, err := kernels.Open(0, cuda.Options{})
-		if errors.Is(err, cuda.ErrNoDevice) {
-			t.Skipf("no GPU: %v", err)
-		}
-		check(t, err)
-		t.Cleanup(d.Close)
-		test(t, d)
-	})
+	cudatest.Emulator(emulator.Run).Everywhere(t, cudatest.Orders, test)
 }
 
 func check(t testing.TB, err error) {

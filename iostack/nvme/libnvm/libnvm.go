@@ -75,8 +75,7 @@ type Transport struct {
 	bar    mmio.Registers
 	caller *caller
 	pool   *pool.Pool
-	mapped map[*nvme.Memory]uint64 // where it begins, of Map and MapDevice
-	starts map[uint64]bool         // where mappings begin
+	starts map[uint64]bool // where mappings begin
 	closed bool
 }
 
@@ -92,9 +91,9 @@ func open(system ioctl.System, node string) (*Transport, error) {
 		return nil, fmt.Errorf("libnvm: %w", ioctl.Refused(node, err, "BaM's module is not loaded, or the drive is still bound to the kernel's driver"))
 	}
 	t := &Transport{
-		system: system, node: node, fd: fd, caller: newCaller(), mapped: map[*nvme.Memory]uint64{}, starts: map[uint64]bool{},
+		system: system, node: node, fd: fd, caller: newCaller(), starts: map[uint64]bool{},
 	}
-	t.pool = pool.New(chunks{t})
+	t.pool = pool.New(t.Name(), chunks{t})
 	if t.bar, err = system.Map(fd, window); err != nil {
 		t.caller.end()
 		return nil, errors.Join(fault.New(fault.ErrUsage, "libnvm: map the registers of %s: %w", node, err), system.Close(fd))
@@ -142,11 +141,7 @@ func (t *Transport) Alloc(n int) (*nvme.Memory, error) {
 	if t.closed {
 		return nil, nvme.ErrClosed
 	}
-	m, err := t.pool.Take(n)
-	if err != nil {
-		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, t.Name(), err)
-	}
-	return m, nil
+	return t.pool.Alloc(n)
 }
 
 // Map implements nvme.Transport: memory of whole pages that lies still.
@@ -160,7 +155,7 @@ func (t *Transport) Map(b []byte) (*nvme.Memory, error) {
 		return nil, err
 	}
 	m := &nvme.Memory{Bytes: b, Pages: pages}
-	t.mapped[m] = start
+	t.pool.Keep(m, func() error { return t.hidden(start) })
 	return m, nil
 }
 
@@ -184,22 +179,12 @@ func (t *Transport) MapDevice(address uint64, n int64) (*nvme.Memory, error) {
 			m.Pages = append(m.Pages, page+at)
 		}
 	}
-	t.mapped[m] = address
+	t.pool.Keep(m, func() error { return t.hidden(address) })
 	return m, nil
 }
 
 // Free implements nvme.Transport.
-func (t *Transport) Free(m *nvme.Memory) error {
-	if known, err := t.pool.Give(m); known {
-		return err
-	}
-	start, known := t.mapped[m]
-	if !known {
-		return fmt.Errorf("free memory that %s did not give", t.Name())
-	}
-	delete(t.mapped, m)
-	return t.hidden(start)
-}
+func (t *Transport) Free(m *nvme.Memory) error { return t.pool.Give(m) }
 
 // Close implements nvme.Transport.
 func (t *Transport) Close() error {
@@ -207,15 +192,10 @@ func (t *Transport) Close() error {
 		return nil
 	}
 	t.closed = true
-	errs := []error{t.pool.Close()}
-	for _, start := range t.mapped {
-		errs = append(errs, t.hidden(start))
-	}
-	clear(t.mapped)
-	bar := t.bar
+	err, bar := t.pool.Close(), t.bar
 	t.bar = nil
 	t.caller.end()
-	return errors.Join(append(errs, t.system.Unmap(bar), t.system.Close(t.fd))...)
+	return errors.Join(err, t.system.Unmap(bar), t.system.Close(t.fd))
 }
 
 // Abandon implements nvme.Transport: memory stays mapped, and the node open.

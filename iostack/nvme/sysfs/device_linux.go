@@ -44,11 +44,11 @@ func open(address string, o Options, flags int, frame func(uintptr) (uint64, err
 	if d.memory, err = newMemory(flags, frame); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	d.pool = pool.New(d.memory)
+	d.pool = pool.New(d.Name(), d.memory)
 	// What fails for want of rights or memory fails before anything is changed.
 	first, err := d.pool.Take(nvme.Page)
 	if err == nil {
-		_, err = d.pool.Give(first)
+		err = d.pool.Give(first)
 	}
 	if err == nil {
 		d.helper, err = f.newHelper(d.memory.file)
@@ -97,11 +97,7 @@ func (d *Device) Alloc(n int) (*nvme.Memory, error) {
 	if d.closed {
 		return nil, nvme.ErrClosed
 	}
-	m, err := d.pool.Take(n)
-	if err != nil {
-		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, d.Name(), err)
-	}
-	return m, nil
+	return d.pool.Alloc(n)
 }
 
 // Map implements nvme.Transport: the kernel may move memory of others, so it is refused.
@@ -114,11 +110,7 @@ func (d *Device) Free(m *nvme.Memory) error {
 	if d.closed {
 		return nvme.ErrClosed
 	}
-	known, err := d.pool.Give(m)
-	if !known {
-		return fmt.Errorf("free memory that %s did not give", d.Name())
-	}
-	return err
+	return d.pool.Give(m)
 }
 
 // release gives all memory back.

@@ -34,22 +34,7 @@ func unguarded(fn func() error) error { return fn() }
 
 // onDevices runs a test on an emulated device, on late ones, and on a real one.
 func onDevices(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
-	t.Run("emulated", func(t *testing.T) { test(t, cudatest.Open(t)) })
-	cudatest.Late(t, 2, test)
-	t.Run("gpu", func(t *testing.T) { test(t, realDevice(t)) })
-}
-
-// realDevice opens the first GPU, or skips the test where there is none.
-func realDevice(t testing.TB) *cuda.Device {
-	d, err := kernels.Open(0, cuda.Options{})
-	if errors.Is(err, cuda.ErrNoDevice) {
-		t.Skipf("no GPU: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(d.Close)
-	return d
+	cudatest.Everywhere(t, 2, test)
 }
 
 // tb is what tests and properties have in common.
@@ -425,7 +410,7 @@ func BenchmarkDraw(b *testing.B) {
 		b.Run(name+"/host", func(b *testing.B) { run(b, host.Draw) })
 		for _, near := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%s/gpu/near=%v", name, near), func(b *testing.B) {
-				t := place(b, realDevice(b), &topology.CSC, near)
+				t := place(b, cudatest.Real(b, cuda.Options{}), &topology.CSC, near)
 				defer t.Free()
 				s := newSampler(b, t, sizes, fanout)
 				defer s.Free()

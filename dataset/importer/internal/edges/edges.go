@@ -85,7 +85,7 @@ func (p *twoRows) Next(dst, src []int64) (int, error) {
 	if err == nil && n == 0 { // the end: what the other stream found there counts too
 		_, err = p.dst.next(dst[:0])
 	}
-	if err != nil || n == 0 {
+	if err != nil {
 		return 0, err
 	}
 	for done := 0; done < n; {
@@ -170,7 +170,6 @@ func (r *ahead) next(dst []int64) (int, error) {
 		}
 		var ok bool
 		if r.piece, ok = <-r.pieces; !ok {
-			r.piece = nil
 			return 0, r.failed
 		}
 		r.rest = r.piece

@@ -1,18 +1,24 @@
 package edges_test
 
 import (
+	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
 )
 
 // arrays opens arrays of the given elements, and counts those that are open.
@@ -61,6 +67,13 @@ func TestTwoRows(t *testing.T) {
 	got, err := all(t, p, 13)
 	if want := []string{"0→10", "1→11", "2→12"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	one := &arrays{elements: []int64{3, 4}, shape: []int64{2, 1}}
+	if p, err = edges.TwoRows(one.array); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = all(t, p, 5); err != nil || !slices.Equal(got, []string{"3→4"}) {
+		t.Errorf("one edge: %v, %v", got, err)
 	}
 	const n = 150_000 // more than is read ahead
 	long := &arrays{elements: make([]int64, 2*n), shape: []int64{2, n}}
@@ -130,6 +143,66 @@ func TestTwoVectors(t *testing.T) {
 	}
 }
 
+// TestOneFails reads vectors of which one has fewer elements than it says.
+func TestOneFails(t *testing.T) {
+	for _, short := range []string{"src", "dst"} {
+		open := map[string]*arrays{"src": {elements: []int64{0, 1, 2}, shape: []int64{3}}, "dst": {elements: []int64{3, 4, 5}, shape: []int64{3}}}
+		open[short].elements = open[short].elements[:2]
+		p, err := edges.TwoVectors(func(key string) (*npz.Array, error) { return open[key].array() }, "src", "dst")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all(t, p, 6); !errors.Is(err, fault.ErrInput) || open["src"].open+open["dst"].open != 0 {
+			t.Errorf("%s is short: %v", short, err)
+		}
+	}
+}
+
+// TestChecksum notices behind the last edge that the elements of an archive are not those that it
+// was made of.
+func TestChecksum(t *testing.T) {
+	write := func(name, shape string, wrong bool) {
+		array := importertest.NPY(shape, []int64{0, 1, 2, 3})
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		h := &zip.FileHeader{Name: "k.npy", CRC32: crc32.ChecksumIEEE(array), CompressedSize64: uint64(len(array)), UncompressedSize64: uint64(len(array))}
+		if wrong {
+			h.CRC32++
+		}
+		w, err := z.CreateRaw(h)
+		if err == nil {
+			_, err = w.Write(array)
+		}
+		if err = errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		importertest.Save(t, name, b.Bytes())
+	}
+	dir := t.TempDir()
+	for wrong := range 3 { // 0: neither
+		src, dst := filepath.Join(dir, "src.npz"), filepath.Join(dir, "dst.npz")
+		write(src, "(4,)", wrong == 1)
+		write(dst, "(4,)", wrong == 2)
+		p, err := edges.TwoVectors(func(name string) (*npz.Array, error) { return npz.OpenMember(vfs.OS, name, "k") }, src, dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := all(t, p, 4); len(got) != 4 || (err == nil) != (wrong == 0) || wrong > 0 && !errors.Is(err, fault.ErrInput) {
+			t.Errorf("vectors, wrong is %d: %v, %v", wrong, got, err)
+		}
+		if wrong == 2 {
+			break
+		}
+		write(src, "(2, 2)", wrong == 1)
+		if p, err = edges.TwoRows(func() (*npz.Array, error) { return npz.OpenMember(vfs.OS, src, "k") }); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := all(t, p, 4); len(got) != 2 || (err == nil) != (wrong == 0) || wrong > 0 && !errors.Is(err, fault.ErrInput) {
+			t.Errorf("rows, wrong is %d: %v, %v", wrong, got, err)
+		}
+	}
+}
+
 func TestInterleave(t *testing.T) {
 	a := &arrays{elements: []int64{0, 10, 1, 11, 2, 12}, shape: []int64{3, 2}}
 	array, err := a.array()
@@ -139,6 +212,85 @@ func TestInterleave(t *testing.T) {
 	got, err := all(t, edges.Interleave(npz.NewInts(array)), 13)
 	if want := []string{"0→10", "1→11", "2→12"}; err != nil || !slices.Equal(got, want) || a.open != 0 {
 		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+}
+
+// TestInterleaveParts reads three edges two at a time, and more than are read at once.
+func TestInterleaveParts(t *testing.T) {
+	open := func(elements ...int64) edges.Pairs {
+		a := &arrays{elements: elements, shape: []int64{int64(len(elements))}}
+		array, err := a.array()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return edges.Interleave(npz.NewInts(array))
+	}
+	p := open(0, 10, 1, 11, 2, 12)
+	dst, src := make([]int64, 2), make([]int64, 2)
+	for _, want := range []string{"[0 1] [10 11]", "[2] [12]", "[] []"} {
+		n, err := p.Next(dst, src)
+		if got := fmt.Sprint(src[:n], dst[:n]); err != nil || got != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+	const n = 20_000
+	many := make([]int64, 2*n)
+	for i := range many {
+		many[i] = int64(i)
+	}
+	p = open(many...)
+	dst, src = make([]int64, n), make([]int64, n)
+	for at := 0; at < n; {
+		k, err := p.Next(dst, src)
+		if err != nil || k == 0 {
+			t.Fatalf("%d of %d edges, %v", at, n, err)
+		}
+		for i := range k {
+			if src[i] != int64(2*(at+i)) || dst[i] != src[i]+1 {
+				t.Fatalf("edge %d is %d→%d", at+i, src[i], dst[i])
+			}
+		}
+		at += k
+	}
+}
+
+// TestEachStops ends with the context, and with what add returns.
+func TestEachStops(t *testing.T) {
+	each := func(ctx context.Context, add func(dst, src []int64) error) error {
+		a := &arrays{elements: []int64{0, 1, 2, 10, 11, 12}, shape: []int64{2, 3}}
+		p, err := edges.TwoRows(a.array)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return errors.Join(edges.Each(ctx, "x", p, 13, add), p.Close())
+	}
+	if err := each(t.Context(), func(_, _ []int64) error { return errBoom }); !errors.Is(err, errBoom) {
+		t.Errorf("not added: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := each(ctx, func(_, _ []int64) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestClosedEarly closes streams of which little was read.
+func TestClosedEarly(t *testing.T) {
+	const n = 150_000
+	for _, read := range []bool{false, true} {
+		a := &arrays{elements: make([]int64, 2*n), shape: []int64{2, n}}
+		p, err := edges.TwoRows(a.array)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read {
+			if _, err := p.Next(make([]int64, 1), make([]int64, 1)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := p.Close(); err != nil || a.open != 0 {
+			t.Errorf("%v, %d arrays are open", err, a.open)
+		}
 	}
 }
 

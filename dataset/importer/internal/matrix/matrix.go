@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
@@ -169,8 +170,8 @@ func FromArray(a *npz.Array) (Matrix, error) {
 	return m, nil
 }
 
-// maxColumns bounds the columns of a matrix, far above any use.
-const maxColumns = 1 << 24
+// maxColumns bounds the columns of a matrix: as many as features and labels of datasets may have.
+const maxColumns = min(dataset.MaxDim, dataset.MaxTargets)
 
 func (m *array) Name() string  { return m.a.Name() }
 func (m *array) Rows() int64   { return m.a.Shape[0] }

@@ -85,10 +85,13 @@ func FuzzParquet(f *testing.F) {
 
 func TestParseSpec(t *testing.T) {
 	for text, want := range map[string]Spec{
-		"a.npy":             {Path: "a.npy", Cols: 1},
-		"d/a.npz:key":       {Path: "d/a.npz", Key: "key"},
-		"a.bin:f4":          {Path: "a.bin", DType: "f4", Cols: 1},
-		"a.bin:int64:5":     {Path: "a.bin", DType: "int64", Rows: 5, Cols: 1},
+		"a.npy":         {Path: "a.npy", Cols: 1},
+		"d/a.npz:key":   {Path: "d/a.npz", Key: "key"},
+		"a.bin:f4":      {Path: "a.bin", DType: "f4", Cols: 1},
+		"a.bin:int64:5": {Path: "a.bin", DType: "int64", Rows: 5, Cols: 1},
+		"a.bin:u1:1x1":  {Path: "a.bin", DType: "u1", Rows: 1, Cols: 1},
+		"a.bin:u1:4611686018427387904x4611686018427387904": {Path: "a.bin", DType: "u1", Rows: 1 << 62, Cols: 1 << 62},
+		"a.bin:f8:190x109":  {Path: "a.bin", DType: "f8", Rows: 190, Cols: 109},
 		"a.bin:<u2:5x3":     {Path: "a.bin", DType: "<u2", Rows: 5, Cols: 3},
 		"a.bin:float16:2×7": {Path: "a.bin", DType: "float16", Rows: 2, Cols: 7},
 	} {

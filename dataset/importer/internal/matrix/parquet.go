@@ -38,6 +38,7 @@ type leaf struct {
 	values parquet.ValueReader
 	buf    []parquet.Value
 	ahead  []parquet.Value
+	left   int64 // values, as the file's description says
 }
 
 // maxGroup bounds a column's bytes in a row group: the library holds pages of it.
@@ -130,9 +131,10 @@ func (m *parquetFile) open(which columnsOf) error {
 			values += c.NumValues()
 			l.groups = append(l.groups, c)
 		}
+		l.left = values
 		for _, g := range p.Metadata().RowGroups {
-			if n := g.Columns[i].MetaData.TotalUncompressedSize; n < 0 || n > maxGroup {
-				return m.bad("column %s has %d bytes in a row group: at most %d are read at once", path[0], n, int64(maxGroup))
+			if err := m.checkGroup(path[0], g.Columns[i].MetaData.TotalUncompressedSize); err != nil {
+				return err
 			}
 		}
 		if m.rows > 0 && column.MaxRepetitionLevel > 0 {
@@ -148,6 +150,14 @@ func (m *parquetFile) open(which columnsOf) error {
 	}
 	if m.cols < 1 || m.cols > maxColumns {
 		return m.bad("it has %d columns", m.cols)
+	}
+	return nil
+}
+
+// checkGroup looks at the bytes of a column in a row group.
+func (m *parquetFile) checkGroup(column string, n int64) error {
+	if n < 0 || n > maxGroup {
+		return m.bad("column %s has %d bytes in a row group: at most %d are read at once", column, n, int64(maxGroup))
 	}
 	return nil
 }
@@ -190,25 +200,28 @@ func (m *parquetFile) Close() error {
 	return errors.Join(append(errs, m.f.Close())...)
 }
 
-// next returns the leaf's next value, or io.EOF.
+// next returns the leaf's next value, or io.EOF behind as many as the file's description says.
 func (l *leaf) next() (parquet.Value, error) {
 	for len(l.ahead) == 0 {
 		if l.values != nil {
 			n, err := l.values.ReadValues(l.buf)
-			if l.ahead = l.buf[:n]; err == nil && n > 0 {
-				continue
-			}
 			if err != nil && !errors.Is(err, io.EOF) {
 				return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s: %v", l.file, l.name, err)
 			}
-			if l.values = nil; n > 0 {
-				continue
+			if l.ahead = l.buf[:n]; err != nil || n == 0 {
+				l.values = nil
 			}
-			parquet.Release(l.page)
 			continue
+		}
+		if l.page != nil { // all its values were taken
+			parquet.Release(l.page)
+			l.page = nil
 		}
 		if l.pages == nil {
 			if len(l.groups) == 0 {
+				if l.left != 0 {
+					return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s ends %d values early", l.file, l.name, l.left)
+				}
 				return parquet.Value{}, io.EOF
 			}
 			l.pages, l.groups = l.groups[0].Pages(), l.groups[1:]
@@ -228,6 +241,9 @@ func (l *leaf) next() (parquet.Value, error) {
 	}
 	v := l.ahead[0]
 	l.ahead = l.ahead[1:]
+	if l.left--; l.left < 0 {
+		return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s has more values than its description says", l.file, l.name)
+	}
 	return v, nil
 }
 
@@ -238,7 +254,7 @@ func fill[T any](m *parquetFile, dst []T, number func(l *leaf, v parquet.Value) 
 			for _, l := range m.leaves {
 				for range l.width {
 					v, err := l.next()
-					if errors.Is(err, io.EOF) && n%m.cols == 0 {
+					if errors.Is(err, io.EOF) { // of all columns, which are equally long
 						return nil
 					}
 					if err != nil {

@@ -109,9 +109,6 @@ func (w *parquetWords) Next() (_ [][]byte, err error) {
 	err = guard(w.name, func() error {
 		for i, l := range w.leaves {
 			v, err := l.next()
-			if errors.Is(err, io.EOF) && i > 0 {
-				err = w.bad("column %s ends early", l.name)
-			}
 			if err != nil {
 				return err
 			}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
@@ -77,6 +79,9 @@ func (l *List) Each(ctx context.Context, see func(numbers []uint32) error) error
 		some := buf[:min(l.n-first, listBlock)]
 		raw := binio.Bytes(some)
 		if n, err := l.f.ReadAt(raw, 4*first); n < len(raw) {
+			if errors.Is(err, io.EOF) {
+				err = fault.New(fault.ErrCorrupt, "the file shrank")
+			}
 			return fmt.Errorf("read %s: bytes %d to %d: %w", l.name, 4*first, 4*first+int64(len(raw)), err)
 		}
 		if binio.CRC(raw) != crc {

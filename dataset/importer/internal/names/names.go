@@ -109,6 +109,7 @@ func (d *Dict) Add(name []byte) error {
 	s := string(name)
 	d.known[s] = uint32(len(d.list))
 	d.list = append(d.list, s)
+	d.n++
 	d.bytes += int64(len(s))
 	return nil
 }
@@ -133,7 +134,7 @@ func (d *Dict) spill() (err error) {
 			return err
 		}
 	}
-	d.known, d.list, d.bytes = nil, nil, 0
+	d.known, d.list, d.n, d.bytes = nil, nil, 0, 0
 	return nil
 }
 
@@ -144,10 +145,10 @@ func (d *Dict) spread(what string, n int) (*spread, error) {
 // Done ends the adding.
 func (d *Dict) Done(ctx context.Context) (err error) {
 	if d.defined == nil {
-		if d.n = int64(len(d.list)); d.n > None {
-			return tooMany()
-		}
-		return nil
+		return d.check()
+	}
+	if err := d.defined.flush(); err != nil {
+		return err
 	}
 	distinct, err := d.spread("distinct", buckets)
 	if err != nil {
@@ -182,8 +183,9 @@ func (d *Dict) Done(ctx context.Context) (err error) {
 	}
 	err = distinct.merge(ctx, func(b int, _ uint64, name []byte) error {
 		number := uint64(d.n)
-		if d.n++; d.n > None {
-			return tooMany()
+		d.n++
+		if err := d.check(); err != nil {
+			return err
 		}
 		d.bytes += int64(len(name))
 		return errors.Join(d.own.add(b, number, name), d.inOrder.add(0, number, name))
@@ -191,8 +193,12 @@ func (d *Dict) Done(ctx context.Context) (err error) {
 	return errors.Join(err, d.own.flush(), d.inOrder.flush())
 }
 
-func tooMany() error {
-	return fault.New(fault.ErrInput, "more than %d names: this version numbers nodes by 32 bits", int64(None))
+// check refuses more names than there are numbers.
+func (d *Dict) check() error {
+	if d.n > None {
+		return fault.New(fault.ErrInput, "more than %d names: this version numbers nodes by 32 bits", int64(None))
+	}
+	return nil
 }
 
 func (d *Dict) tooLarge() error {

@@ -1,15 +1,20 @@
 package names
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/rng"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
@@ -113,5 +118,206 @@ func TestTwiceOnDisk(t *testing.T) {
 	}
 	if n, name, at := d.Twice(); n != 200 || name != "n0" || at != 200 || d.Len() != 200 {
 		t.Errorf("%d twice, the first %q at %d, of %d", n, name, at, d.Len())
+	}
+}
+
+// onDisk returns a Dict that has no room in memory.
+func onDisk(t *testing.T, fsys vfs.FS) *Dict {
+	t.Helper()
+	d, err := New(fsys, in(vfstest.TempDir(t)), Least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.held = d.memory
+	return d
+}
+
+func TestNeedsMemory(t *testing.T) {
+	if _, err := New(vfs.OS, in(""), Least-1); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "at least 2.0 MiB") {
+		t.Errorf("a byte too little: %v", err)
+	}
+}
+
+// TestHeld holds three names of four bytes in memory to the byte, and one more on disk.
+func TestHeld(t *testing.T) {
+	d, err := New(vfs.OS, in(vfstest.TempDir(t)), Least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	d.memory = 3 * 100
+	for i, want := range []int64{100, 200, 300, 0} {
+		for range 2 { // the second time it is known
+			if err := d.Add(fmt.Appendf(nil, "n%03d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.Held() != want {
+			t.Errorf("%d names take %d bytes, want %d", i+1, d.Held(), want)
+		}
+	}
+}
+
+// TestBucketTooLarge needs room for the names of a bucket, in half of the memory.
+func TestBucketTooLarge(t *testing.T) {
+	name := make([]byte, 1000)
+	for _, memory := range []int64{2 * 1096, 2*1096 - 2} {
+		d := onDisk(t, vfs.OS)
+		d.memory = memory
+		if err := d.Add(name); err != nil {
+			t.Fatal(err)
+		}
+		err := d.Done(t.Context())
+		if memory == 2*1096 && err != nil {
+			t.Errorf("what fits: %v", err)
+		}
+		if memory < 2*1096 && (!errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "a 64th of the names takes more than 1.1 KiB of memory")) {
+			t.Errorf("a byte too little: %v", err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTooMany gives names the last number that is none, and the one after.
+func TestTooMany(t *testing.T) {
+	for _, disk := range []bool{false, true} {
+		for before, bad := range map[int64]bool{None - 1: false, None: true} {
+			d := onDisk(t, vfs.OS)
+			if !disk {
+				d.held = 0
+			}
+			if err := d.Add([]byte("a")); err != nil {
+				t.Fatal(err)
+			}
+			d.n += before
+			if err := d.Done(t.Context()); bad != errors.Is(err, fault.ErrInput) || !bad && err != nil || bad && !strings.Contains(err.Error(), "more than 4294967295 names") {
+				t.Errorf("on disk %v, after %d names: %v", disk, before, err)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// whole numbers ten names, asks for seven of them, and yields all.
+func whole(ctx context.Context, d *Dict) (found, named int, err error) {
+	for i := range 10 {
+		if err := d.Add(fmt.Appendf(nil, "n%d", i)); err != nil {
+			return 0, 0, err
+		}
+	}
+	if err := d.Done(ctx); err != nil {
+		return 0, 0, err
+	}
+	i := 0
+	if err := d.Find(ctx, func() ([]byte, error) {
+		if i++; i > 7 {
+			return nil, io.EOF
+		}
+		return fmt.Appendf(nil, "n%d", i), nil
+	}, func(n uint32) error {
+		if found++; int(n) != found {
+			return fmt.Errorf("%d instead of %d", n, found)
+		}
+		return nil
+	}); err != nil {
+		return 0, 0, err
+	}
+	err = d.Names(ctx, func([]byte) error { named++; return nil })
+	return found, named, err
+}
+
+// TestFailures fails every operation on files in turn: its error is returned, and no file stays open.
+func TestFailures(t *testing.T) {
+	boom := errors.New("boom")
+	for n := 0; ; n++ {
+		files := importertest.NewFiles(vfs.OS)
+		fail := &vfs.FailAt{N: n, Err: boom, Match: func(vfs.Op, string) bool { return true }}
+		d := onDisk(t, vfs.Inject(files, fail))
+		found, named, err := whole(t.Context(), d)
+		err = errors.Join(err, d.Close())
+		if open := files.StillOpen(); len(open) > 0 {
+			t.Errorf("%v: %q are open", fail, open)
+		}
+		if !fail.Fired() {
+			if err != nil || found != 7 || named != 10 || n < 50 {
+				t.Errorf("%d found, %d named after %d operations, %v", found, named, n, err)
+			}
+			return
+		}
+		if !errors.Is(err, boom) {
+			t.Errorf("%v: %v", fail, err)
+		}
+	}
+}
+
+// TestStops ends with the context, and with the errors of what is called.
+func TestStops(t *testing.T) {
+	boom := errors.New("boom")
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, disk := range []bool{false, true} {
+		d := onDisk(t, vfs.OS)
+		if !disk {
+			d.held = 0
+		}
+		if _, _, err := whole(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		one := func() func() ([]byte, error) {
+			n := 0
+			return func() ([]byte, error) {
+				if n++; n > 1 {
+					return nil, io.EOF
+				}
+				return []byte("n1"), nil
+			}
+		}
+		for what, err := range map[string]error{
+			"names": d.Names(t.Context(), func([]byte) error { return boom }),
+			"next":  d.Find(t.Context(), func() ([]byte, error) { return nil, boom }, func(uint32) error { return nil }),
+			"emit":  d.Find(t.Context(), one(), func(uint32) error { return boom }),
+		} {
+			if !errors.Is(err, boom) {
+				t.Errorf("%s, on disk %v: %v", what, disk, err)
+			}
+		}
+		for what, err := range map[string]error{
+			"names": d.Names(done, func([]byte) error { return nil }),
+			"find":  d.Find(done, one(), func(uint32) error { return nil }),
+		} {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, on disk %v: %v", what, disk, err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	d := onDisk(t, vfs.OS)
+	defer d.Close()
+	if _, _, err := whole(done, d); !errors.Is(err, context.Canceled) {
+		t.Errorf("done: %v", err)
+	}
+}
+
+// TestBuffers has buffers of a quarter of the memory, none less than 16 KiB or more than 1 MiB,
+// which never grow.
+func TestBuffers(t *testing.T) {
+	for memory, want := range map[int64]int{Least: 16 << 10, 16 << 20: 64 << 10, 1 << 30: 1 << 20} {
+		d := onDisk(t, vfs.OS)
+		d.memory, d.held = memory, memory
+		if err := d.Add([]byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		if d.defined.size != want {
+			t.Errorf("%d bytes of memory: buffers of %d, want %d", memory, d.defined.size, want)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

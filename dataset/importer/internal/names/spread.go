@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
@@ -82,7 +83,7 @@ func (s *spread) write(b *spreadBucket) error {
 	return nil
 }
 
-// flush ends the adding.
+// flush ends the adding, and gives the buffers back.
 func (s *spread) flush() error {
 	for i := range s.buckets {
 		if err := s.write(&s.buckets[i]); err != nil {
@@ -113,6 +114,9 @@ func (c *cursor) next() error {
 		c.blocks = c.blocks[1:]
 		c.buf = binio.Grow(c.buf, int(b.size))
 		if n, err := c.s.f.ReadAt(c.buf, b.off); n < len(c.buf) {
+			if errors.Is(err, io.EOF) { // which would be taken for the end of the bucket
+				err = fault.New(fault.ErrCorrupt, "the file shrank")
+			}
 			return fmt.Errorf("read %s: bytes %d to %d: %w", c.s.name, b.off, b.off+int64(b.size), err)
 		}
 		if binio.CRC(c.buf) != b.crc {
@@ -126,11 +130,8 @@ func (c *cursor) next() error {
 	return nil
 }
 
-// each calls see for all records of a bucket.
+// each calls see for all records of a bucket, once the adding has ended.
 func (s *spread) each(ctx context.Context, bucket int, see func(place uint64, record []byte) error) error {
-	if err := s.write(&s.buckets[bucket]); err != nil {
-		return err
-	}
 	c := cursor{s: s, blocks: s.buckets[bucket].blocks}
 	for i := 0; ; i++ {
 		if i%(1<<16) == 0 && ctx.Err() != nil {
@@ -149,7 +150,8 @@ func (s *spread) each(ctx context.Context, bucket int, see func(place uint64, re
 	}
 }
 
-// merge calls see for all records of all buckets in ascending order of their places.
+// merge calls see for all records of all buckets in ascending order of their places, once the adding
+// has ended.
 func (s *spread) merge(ctx context.Context, see func(bucket int, place uint64, record []byte) error) error {
 	cursors := make([]*cursor, len(s.buckets))
 	for i := range s.buckets {

@@ -15,9 +15,16 @@ import (
 type table struct {
 	values []float32
 	open   *int
+	most   int   // values that were taken at a time
+	fails  error // of Next
+	stays  error // of Close
 }
 
 func (t *table) Next(values []float32) error {
+	t.most = max(t.most, len(values))
+	if t.fails != nil {
+		return t.fails
+	}
 	if copy(values, t.values) < len(values) {
 		return errors.New("there are no more rows")
 	}
@@ -25,7 +32,7 @@ func (t *table) Next(values []float32) error {
 	return nil
 }
 
-func (t *table) Close() error { *t.open--; return nil }
+func (t *table) Close() error { *t.open--; return t.stays }
 
 // read takes a stream's rows in portions of any size.
 func read(t *rapid.T, s importer.RowStream, rows, dim int) []float32 {
@@ -59,7 +66,7 @@ func TestBeside(t *testing.T) {
 					values, want[v] = append(values, x), append(want[v], x)
 				}
 			}
-			parts = append(parts, rowstream.Part{Rows: &table{values, &open}, Dim: d})
+			parts = append(parts, rowstream.Part{Rows: &table{values: values, open: &open}, Dim: d})
 		}
 		got := read(t, rowstream.Beside(parts), rows, len(want[0]))
 		if !slices.Equal(got, slices.Concat(want...)) || open != 0 {
@@ -68,19 +75,83 @@ func TestBeside(t *testing.T) {
 	})
 }
 
+// TestBesideHolds takes a row at a time of parts that are longer than what is held, and as many as that
+// holds of others.
+func TestBesideHolds(t *testing.T) {
+	for wide, want := range map[int]int{importer.Chunk + 1: importer.Chunk + 1, importer.Chunk/2 + 1: importer.Chunk/2 + 1, importer.Chunk / 2: importer.Chunk} {
+		const rows = 5
+		open := 2
+		parts := []*table{{values: make([]float32, wide*rows), open: &open}, {values: []float32{1, 2, 3, 4, 5}, open: &open}}
+		b := rowstream.Beside([]rowstream.Part{{Rows: parts[0], Dim: wide}, {Rows: parts[1], Dim: 1}})
+		values := make([]float32, rows*(wide+1))
+		if err := b.Next(values); err != nil {
+			t.Fatal(err)
+		}
+		if parts[0].most != want || parts[1].most != want/wide {
+			t.Errorf("parts of %d and 1: %d and %d values are taken at a time, want %d and %d", wide, parts[0].most, parts[1].most, want, want/wide)
+		}
+		for i := range rows {
+			if x := values[i*(wide+1)+wide]; x != float32(i+1) {
+				t.Errorf("row %d ends in %v", i, x)
+			}
+		}
+	}
+	one := &table{}
+	if rowstream.Beside([]rowstream.Part{{Rows: one, Dim: 7}}) != importer.RowStream(one) {
+		t.Error("one table is copied")
+	}
+}
+
+// TestFails returns the errors of reading and of closing.
+func TestFails(t *testing.T) {
+	failed := errors.New("failed")
+	open := 4
+	part := func(fails, stays error) *table {
+		return &table{values: []float32{1}, open: &open, fails: fails, stays: stays}
+	}
+	for _, bad := range [][2]*table{{part(failed, nil), part(nil, nil)}, {part(nil, nil), part(failed, failed)}} {
+		b := rowstream.Beside([]rowstream.Part{{Rows: bad[0], Dim: 1}, {Rows: bad[1], Dim: 1}})
+		if err := b.Next(make([]float32, 2)); !errors.Is(err, failed) {
+			t.Errorf("beside: %v", err)
+		}
+		if err := b.Close(); !errors.Is(err, bad[1].stays) {
+			t.Errorf("beside: %v", err)
+		}
+	}
+	if open != 0 {
+		t.Errorf("%d are open", open)
+	}
+	for reads, bad := range []*table{part(failed, nil), part(nil, failed)} { // the second fails when the next one is opened
+		b := rowstream.Behind([]int64{1, 1}, 1, 0, func(i int, _ int64) (importer.RowStream, error) {
+			if i == 0 {
+				return bad, nil
+			}
+			return part(nil, nil), nil
+		})
+		for range reads {
+			if err := b.Next(make([]float32, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Next(make([]float32, 1)); !errors.Is(err, failed) {
+			t.Errorf("behind, after %d rows: %v", reads, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Errorf("behind: %v", err)
+		}
+	}
+}
+
 func TestBehind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.Int64Range(0, 5), 1, 6).Draw(t, "counts")
-		const dim = 3
+		dim := rapid.IntRange(1, 3).Draw(t, "dim")
 		var total int64
 		for _, n := range counts {
 			total += n
 		}
-		if total == 0 {
-			return
-		}
-		first := rapid.Int64Range(0, total-1).Draw(t, "first")
-		all := make([]float32, total*dim)
+		first := rapid.Int64Range(0, total).Draw(t, "first")
+		all := make([]float32, int(total)*dim)
 		for i := range all {
 			all[i] = float32(i)
 		}
@@ -93,10 +164,13 @@ func TestBehind(t *testing.T) {
 			for _, n := range counts[:i] {
 				before += n
 			}
-			return &table{all[(before+from)*dim : (before+counts[i])*dim], &open}, nil
+			if from >= counts[i] {
+				t.Fatalf("table %d of %d rows is opened at %d", i, counts[i], from)
+			}
+			return &table{values: all[int(before+from)*dim : int(before+counts[i])*dim], open: &open}, nil
 		})
-		if got := read(t, s, int(total-first), dim); !slices.Equal(got, all[first*dim:]) || open != 0 {
-			t.Fatalf("%v, want %v; %d are open", got, all[first*dim:], open)
+		if got := read(t, s, int(total-first), dim); !slices.Equal(got, all[int(first)*dim:]) || open != 0 {
+			t.Fatalf("%v, want %v; %d are open", got, all[int(first)*dim:], open)
 		}
 	})
 }

@@ -167,7 +167,7 @@ func (t *File) record(name string) (*io.SectionReader, error) {
 		return nil, bad("its record %.80q cannot be found: %v", name, err)
 	}
 	size := int64(e.UncompressedSize64)
-	if at < 0 || at > t.size || size > t.size-at {
+	if size > t.size-at { // what begins behind the file's end does not even if it is empty
 		return nil, bad("truncated: its record %.80q has %d bytes, which do not lie in the file", name, size)
 	}
 	return io.NewSectionReader(t.f, at, size), nil
@@ -347,11 +347,12 @@ func dims(v any, what string) ([]int64, error) {
 func (t *Tensor) check(elements int64) error {
 	n, empty := int64(t.Size), false
 	for _, d := range t.Shape {
-		if d > 0 && n > math.MaxInt64/d {
+		empty = empty || d == 0
+		d = max(d, 1)
+		if n > math.MaxInt64/d {
 			return bad("a tensor of shape %v", t.Shape)
 		}
-		n *= max(d, 1)
-		empty = empty || d == 0
+		n *= d
 	}
 	if empty {
 		return nil

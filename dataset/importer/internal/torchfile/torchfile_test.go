@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -215,6 +216,13 @@ func tensorOf(storage, key string, elements int64, offset int64, shape, stride [
 		num(offset) + tuple(shape) + tuple(stride) + "\x89ccollections\nOrderedDict\n)RtR."
 }
 
+// storage is the identifier of good's elements, and made the pickle of the first of them: the least that a tensor is made of.
+const storage = "(X\x07\x00\x00\x00storagectorch\nLongStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x06tQ"
+
+func made(storage string) string {
+	return "\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K\x00))tR."
+}
+
 func good() parts {
 	return parts{pickle: tensorOf("LongStorage", "0", 6, 0, []int64{2, 3}, []int64{3, 1}), storage: make([]byte, 48), order: "little", name: "archive/", key: "0"}
 }
@@ -283,6 +291,20 @@ func TestRefuses(t *testing.T) {
 		"an overflowing empty":  {dims([]int64{0, long, long}, []int64{0, 0, 0}), "shape"},
 		"other dimensions":      {dims([]int64{2, 3}, []int64{3}), "2 dimensions with 1 strides"},
 		"many dimensions":       {dims(make([]int64, 9), make([]int64, 9)), "tuple of 8"},
+		"a sum of sizes":        {dims([]int64{1 << 40, 1 << 40}, []int64{0, 0}), "shape"},
+		"no id":                 {func(p *parts) { p.pickle = made("N") }, "a tensor in None instead of a storage"},
+		"an id that is a name":  {func(p *parts) { p.pickle = made(text("storage") + "Q") }, "unknown form"},
+		"an id of four":         {func(p *parts) { p.pickle = made(strings.Replace(storage, text("cpu"), "", 1)) }, "unknown form"},
+		"an id of a module":     {func(p *parts) { p.pickle = made(strings.Replace(storage, text("storage"), text("module"), 1)) }, "unknown form"},
+		"an id without a key":   {func(p *parts) { p.pickle = made(strings.Replace(storage, text("0"), "K\x00", 1)) }, "unknown form"},
+		"an id without a count": {func(p *parts) { p.pickle = made(strings.Replace(storage, "K\x06", "N", 1)) }, "unknown form"},
+		"an id without a type":  {func(p *parts) { p.pickle = made(strings.Replace(storage, "ctorch\nLongStorage\n", "N", 1)) }, "unknown type"},
+		"three values":          {func(p *parts) { p.pickle = strings.Replace(made(storage), "))tR", ")tR", 1) }, "made of 3 values"},
+		"an offset of a name":   {func(p *parts) { p.pickle = strings.Replace(made(storage), "QK\x00", "Q"+text("a"), 1) }, "at offset text"},
+		"sizes of a name":       {func(p *parts) { p.pickle = strings.Replace(made(storage), "))tR", text("a")+")tR", 1) }, "whose sizes are no tuple"},
+		"strides of a name":     {func(p *parts) { p.pickle = strings.Replace(made(storage), "))tR", ")"+text("a")+"tR", 1) }, "whose strides are no tuple"},
+		"a folder too deep":     {func(p *parts) { p.name = "a/b" }, "without data.pkl"},
+		"a folder by a name":    {func(p *parts) { p.name = "a" }, "without data.pkl"},
 		"a tensor of one value": {func(p *parts) { p.pickle = "\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN\x85R." }, "made of 1 values"},
 		"a truncated storage":   {func(p *parts) { p.storage = nil }, "0 bytes instead of"},
 	} {
@@ -297,11 +319,22 @@ func TestRefuses(t *testing.T) {
 			}
 		})
 	}
-	p := good()
-	name := filepath.Join(t.TempDir(), "x.pt")
-	p.write(t, name)
-	if err := read(name); err != nil {
-		t.Errorf("unchanged: %v", err)
+	for what, change := range map[string]func(*parts){
+		"unchanged":         func(*parts) {},
+		"four values":       func(p *parts) { p.pickle = made(storage) },
+		"no folder":         func(p *parts) { p.name = "" },
+		"no order of bytes": func(p *parts) { p.order = "" },
+		"eight dimensions":  dims([]int64{1, 1, 1, 1, 1, 1, 2, 3}, []int64{6, 6, 6, 6, 6, 6, 3, 1}),
+		"the last element":  tensor("LongStorage", "0", 6, 5, []int64{1}, []int64{1}),
+		"no element":        tensor("LongStorage", "0", 6, 7, []int64{0}, []int64{1}),
+	} {
+		p := good()
+		change(&p)
+		name := filepath.Join(t.TempDir(), "x.pt")
+		p.write(t, name)
+		if err := read(name); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 	for name, says := range map[string]string{
 		filepath.Join("testdata", "old.pt"): "before torch 1.6",
@@ -314,9 +347,15 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// read reads the one tensor of a file.
+// read reads the one tensor of a file, which it finds closed in the end.
 func read(name string) (err error) {
-	f, err := Open(vfs.OS, name)
+	files := importertest.NewFiles(vfs.OS)
+	defer func() {
+		if open := files.StillOpen(); len(open) > 0 {
+			err = fmt.Errorf("%v: %q are open", err, open)
+		}
+	}()
+	f, err := Open(files, name)
 	if err != nil {
 		return err
 	}
@@ -334,6 +373,51 @@ func read(name string) (err error) {
 		err = fmt.Errorf("%d bytes of %d elements", n, x.Count())
 	}
 	return err
+}
+
+// TestLargest computes with tensors whose elements are almost as many as can be counted.
+func TestLargest(t *testing.T) {
+	for _, c := range []struct {
+		shape, stride []int64
+		elements      int64
+		says          string
+	}{
+		{[]int64{1, 1 << 59}, []int64{0, 0}, 1, ""},
+		{[]int64{1, 1 << 60}, []int64{0, 0}, 1, "of shape"},
+		{[]int64{math.MaxInt64 / 8}, []int64{0}, 1, ""},
+		{[]int64{math.MaxInt64/8 + 1}, []int64{0}, 1, "of shape"},
+		{[]int64{2, 2}, []int64{math.MaxInt64 - 2, 1}, math.MaxInt64, ""},
+		{[]int64{2, 2}, []int64{math.MaxInt64 - 1, 1}, math.MaxInt64, "leaves its storage"},
+		{[]int64{2, 2}, []int64{math.MaxInt64, 1}, math.MaxInt64, "of strides"},
+	} {
+		x := Tensor{Type: Type{'i', 8}, Shape: c.shape, Stride: c.stride}
+		if err := x.check(c.elements); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, strides %v: %v; want %q", c.shape, c.stride, err, c.says)
+		}
+	}
+}
+
+// TestOutside refuses a record of more bytes than the file has.
+func TestOutside(t *testing.T) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: "archive/data.pkl", Method: zip.Store})
+	if err == nil {
+		_, err = w.Write([]byte(made(strings.Replace(storage, "K\x06", "J\x00\x00\x02\x00", 1))))
+	}
+	if err == nil {
+		_, err = z.CreateRaw(&zip.FileHeader{Name: "archive/data/0", CompressedSize64: 1 << 20, UncompressedSize64: 1 << 20})
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "x.pt")
+	if err := os.WriteFile(name, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "1048576 bytes, which do not lie in the file") {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestStridesApart refuses what could only be read element by element.

@@ -1,6 +1,7 @@
 package typed_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,12 +41,19 @@ func TestNumber(t *testing.T) {
 		`3 nodes of type "a", or two`:                   number(typed.Type{"a", 1}, typed.Type{"a", 3}),
 		`-1 nodes of type "a"`:                          number(typed.Type{"a", -1}),
 		`9223372036854775807 nodes of type "a"`:         number(typed.Type{"a", 1<<63 - 1}),
+		"8589934593 nodes of type \"a\"":                number(typed.Type{"a", 1<<33 + 1}),
 		"a graph of 0 nodes":                            number(typed.Type{"a", 0}),
 		"32-bit":                                        number(typed.Type{"a", 1 << 32}, typed.Type{"b", 1}),
 	} {
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v; want bad input that says %q", err, what)
 		}
+	}
+	if err := number(typed.Type{"a", 1 << 33}); !strings.Contains(err.Error(), "32-bit") { // the most that is added up
+		t.Error(err)
+	}
+	if err := number(typed.Type{"a", 1}); err != nil {
+		t.Errorf("a graph of one node: %v", err)
 	}
 	for name, want := range map[string]bool{"paper": true, "field of study": true, "a..b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "/": false,
 		"a\x1b[2J": false, "a\nb": false, strings.Repeat("a", 255): true, strings.Repeat("a", 256): false} {
@@ -61,6 +69,14 @@ func number(types ...typed.Type) error { return second(typed.Number("set", types
 
 // pairs yields edges one at a time.
 type pairs [][2]int64
+
+// closing counts how often a stream is closed.
+type closing struct {
+	edges.Pairs
+	closed int
+}
+
+func (c *closing) Close() error { c.closed++; return c.Pairs.Close() }
 
 func (p *pairs) Next(dst, src []int64) (int, error) {
 	if len(*p) == 0 {
@@ -105,6 +121,42 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+// TestReadStops ends with the context, and with errors of opening, reading and adding, and closes
+// the edges.
+func TestReadStops(t *testing.T) {
+	boom := errors.New("boom")
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for what, c := range map[string]struct {
+		ctx       context.Context
+		open, add error
+		want      error
+		closed    int
+	}{
+		"whole": {t.Context(), nil, nil, nil, 1}, "cancelled": {done, nil, nil, context.Canceled, 1},
+		"not opened": {t.Context(), boom, nil, boom, 0}, "not added": {t.Context(), nil, boom, boom, 1},
+	} {
+		p := &closing{Pairs: &pairs{{0, 0}}}
+		one := typed.Span{First: 0, Count: 1}
+		r := typed.Relation{Name: "writes", Edges: 1, Open: func() (edges.Pairs, error) { return p, c.open }, Src: one, Dst: one}
+		if err := r.Read(c.ctx, func(_, _ []int64) error { return c.add }); !errors.Is(err, c.want) || p.closed != c.closed {
+			t.Errorf("%s: %v, closed %d times", what, err, p.closed)
+		}
+	}
+	p := &closing{Pairs: &failing{}}
+	r := typed.Relation{Name: "writes", Edges: 1, Open: func() (edges.Pairs, error) { return p, nil }}
+	if err := r.Read(t.Context(), func(_, _ []int64) error { return nil }); !errors.Is(err, errRead) || p.closed != 1 {
+		t.Errorf("not read: %v, closed %d times", err, p.closed)
+	}
+}
+
+var errRead = errors.New("the drive is gone")
+
+// failing yields no edges.
+type failing struct{ pairs }
+
+func (*failing) Next(_, _ []int64) (int, error) { return 0, errRead }
 
 // counting yields rows whose elements are 1 + their row.
 type counting struct{ row, dim, left int64 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"diskgnn/device/cuda"
-	"diskgnn/device/cuda/kernels"
+	"diskgnn/device/cuda/cudatest"
 	training "diskgnn/device/cuda/kernels/plain"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -24,45 +24,13 @@ import (
 	"diskgnn/iostack/nvme/volume"
 )
 
-var emulator = &plain.Emulator{Others: training.Emulate}
-
-// Emulate computes the kernels of training and those that drive queues; see cuda.Emulation.
-func Emulate(kernel string, args []uint64, at func(address uint64) []byte) {
-	emulator.Run(kernel, args, at)
-}
+// Devices have the twins of the kernels of training, and of those that drive queues.
+var Devices = cudatest.Emulator((&plain.Emulator{Others: training.Emulate}).Run)
 
 // Open returns an emulated device, which the test checks for leaks.
 func Open(t testing.TB) *cuda.Device {
 	t.Helper()
-	d, err := cuda.OpenEmulated(Emulate, cuda.Options{Code: kernels.Code})
-	return checked(t, d, err)
-}
-
-// OpenFaulty returns one that fails when fails says so; see cuda.OpenFaulty.
-func OpenFaulty(t testing.TB, fails func(call string) *cuda.Fault) *cuda.Device {
-	t.Helper()
-	d, err := cuda.OpenFaulty(Emulate, cuda.Options{Code: kernels.Code}, fails)
-	return checked(t, d, err)
-}
-
-// OpenLate returns one whose streams are late, in an order that the seed draws; see
-// cuda.OpenLate.
-func OpenLate(t testing.TB, seed uint64) *cuda.Device {
-	t.Helper()
-	d, err := cuda.OpenLate(Emulate, cuda.Options{Code: kernels.Code}, cuda.Late{Seed: seed, Wrong: func(what string) { t.Errorf("seed %d: %s", seed, what) }})
-	return checked(t, d, err)
-}
-
-func checked(t testing.TB, d *cuda.Device, err error) *cuda.Device {
-	t.Helper()
-	check(t, err)
-	t.Cleanup(func() {
-		if device, pinned := d.Held(); device != 0 || pinned != 0 || d.Left() != nil {
-			t.Errorf("left behind: %d bytes of the device, %d pinned ones, %v", device, pinned, d.Left())
-		}
-		d.Close()
-	})
-	return d
+	return Devices.Open(t)
 }
 
 // Load copies a finished directory to so many drives in software, and returns the kind of the

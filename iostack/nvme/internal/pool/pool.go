@@ -1,5 +1,6 @@
 // Package pool cuts the memory of transports out of chunks of contiguous pages: a huge page
 // has room for the rings of many queues, and what a kernel module maps is a chunk at a time.
+// It keeps what a transport maps beside that, until it is given back too.
 package pool
 
 import (
@@ -21,8 +22,10 @@ type Source interface {
 // Pool hands out whole pages. It is for one goroutine at a time.
 type Pool struct {
 	source Source
+	owner  string
 	chunks []*chunk
 	taken  map[*nvme.Memory]place
+	kept   map[*nvme.Memory]func() error
 }
 
 // chunk is of nvme.Contiguous bytes, or larger and all of one owner.
@@ -36,8 +39,19 @@ type place struct {
 	first int // page
 }
 
-// New returns a pool without memory.
-func New(s Source) *Pool { return &Pool{source: s, taken: map[*nvme.Memory]place{}} }
+// New returns a pool without memory, of the transport of the given name.
+func New(owner string, s Source) *Pool {
+	return &Pool{source: s, owner: owner, taken: map[*nvme.Memory]place{}, kept: map[*nvme.Memory]func() error{}}
+}
+
+// Alloc is Take, with an error that says for whom.
+func (p *Pool) Alloc(n int) (*nvme.Memory, error) {
+	m, err := p.Take(n)
+	if err != nil {
+		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, p.owner, err)
+	}
+	return m, nil
+}
 
 // Take returns zeroed memory of at least n bytes; see nvme.Transport's Alloc.
 func (p *Pool) Take(n int) (*nvme.Memory, error) {
@@ -87,12 +101,19 @@ func (p *Pool) cut(c *chunk, first, pages int) *nvme.Memory {
 	return m
 }
 
-// Give takes memory back. It reports whether Take returned it. Chunks larger than
-// nvme.Contiguous go back to the source, others are kept for later.
-func (p *Pool) Give(m *nvme.Memory) (known bool, err error) {
+// Keep takes memory of the transport's own, which back gives back.
+func (p *Pool) Keep(m *nvme.Memory, back func() error) { p.kept[m] = back }
+
+// Give takes back memory that Take returned, or Keep took; other memory is an error. Chunks
+// larger than nvme.Contiguous go back to the source, others stay for later.
+func (p *Pool) Give(m *nvme.Memory) error {
+	if back, kept := p.kept[m]; kept {
+		delete(p.kept, m)
+		return back()
+	}
 	at, known := p.taken[m]
 	if !known {
-		return false, nil
+		return fmt.Errorf("free memory that %s did not give", p.owner)
 	}
 	delete(p.taken, m)
 	for i := range m.Pages {
@@ -105,18 +126,22 @@ func (p *Pool) Give(m *nvme.Memory) (known bool, err error) {
 				break
 			}
 		}
-		return true, p.source.Shrink(at.c.memory)
+		return p.source.Shrink(at.c.memory)
 	}
-	return true, nil
+	return nil
 }
 
-// Close gives all chunks back.
+// Close gives all memory back.
 func (p *Pool) Close() error {
 	var errs []error
 	for _, c := range p.chunks {
 		errs = append(errs, p.source.Shrink(c.memory))
 	}
+	for _, back := range p.kept {
+		errs = append(errs, back())
+	}
 	p.chunks = nil
 	clear(p.taken)
+	clear(p.kept)
 	return errors.Join(errs...)
 }

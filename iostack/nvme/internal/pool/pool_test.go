@@ -48,7 +48,7 @@ func (s *numbered) Shrink(m *nvme.Memory) error {
 func TestPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &numbered{chunks: map[*nvme.Memory]bool{}}
-		p := New(s)
+		p := New("drive", s)
 		var live []*nvme.Memory
 		owner := map[uint64]bool{}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -59,10 +59,10 @@ func TestPool(t *testing.T) {
 				for _, page := range m.Pages {
 					delete(owner, page)
 				}
-				if known, err := p.Give(m); !known || err != nil {
-					t.Fatal(known, err)
+				if err := p.Give(m); err != nil {
+					t.Fatal(err)
 				}
-				if known, _ := p.Give(m); known {
+				if p.Give(m) == nil {
 					t.Fatal("given back twice")
 				}
 				continue
@@ -101,7 +101,7 @@ func TestPool(t *testing.T) {
 // 512 rings of a page are one chunk; a large piece is its own, and goes back by itself.
 func TestChunks(t *testing.T) {
 	s := &numbered{chunks: map[*nvme.Memory]bool{}}
-	p := New(s)
+	p := New("drive", s)
 	for range nvme.Contiguous / nvme.Page {
 		if _, err := p.Take(1); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestChunks(t *testing.T) {
 	if err != nil || len(s.chunks) != 2 {
 		t.Fatal(err, len(s.chunks))
 	}
-	if _, err := p.Give(large); err != nil || len(s.chunks) != 1 {
+	if err := p.Give(large); err != nil || len(s.chunks) != 1 {
 		t.Error(err, len(s.chunks))
 	}
 	s.full = true
@@ -123,5 +123,28 @@ func TestChunks(t *testing.T) {
 	}
 	if _, err := p.Take(0); err == nil {
 		t.Error("no bytes at all")
+	}
+}
+
+// Memory that a transport maps by itself is given back once: when it is freed, or at the end.
+func TestKeep(t *testing.T) {
+	p := New("drive", &numbered{chunks: map[*nvme.Memory]bool{}})
+	back := [2]int{}
+	var kept [2]*nvme.Memory
+	for i := range kept {
+		kept[i] = &nvme.Memory{}
+		p.Keep(kept[i], func() error { back[i]++; return errFull })
+	}
+	if err := p.Give(kept[1]); !errors.Is(err, errFull) || back != [2]int{0, 1} {
+		t.Error(err, back)
+	}
+	if err := p.Give(kept[1]); err == nil || err.Error() != "free memory that drive did not give" {
+		t.Error(err)
+	}
+	if err := p.Close(); !errors.Is(err, errFull) || back != [2]int{1, 1} {
+		t.Error(err, back)
+	}
+	if err := p.Close(); err != nil || back != [2]int{1, 1} {
+		t.Error(err, back)
 	}
 }

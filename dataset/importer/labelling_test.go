@@ -1,0 +1,113 @@
+package importer
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+)
+
+const none = int64(graph.Unlabelled)
+
+// TestLabel gives nodes classes by number, the highest and the lowest that there are among them.
+func TestLabel(t *testing.T) {
+	l := newLabelling(&Shape{Nodes: 5})
+	if got := l.Classes(); got != 0 {
+		t.Errorf("%d classes of no labels", got)
+	}
+	for v, class := range []int64{7, none, 0, math.MaxInt32 - 1} {
+		if err := l.Label(int64(v), class); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []int32{7, -1, 0, math.MaxInt32 - 1, -1}; !slices.Equal(l.classes, want) || l.Classes() != math.MaxInt32 {
+		t.Errorf("%d, %d classes", l.classes, l.Classes())
+	}
+	few := newLabelling(&Shape{Nodes: 5, Classes: 3})
+	if err := few.Label(4, 2); err != nil || few.Classes() != 3 {
+		t.Errorf("%d classes, %v", few.Classes(), err)
+	}
+	one := newLabelling(&Shape{Nodes: 1, Classes: 1})
+	for what, err := range map[string]error{
+		"node 0 has label 1: there are 1 classes":                       one.Label(0, 1),
+		"node 3 has label 3: there are 3 classes, and -1 for none":      few.Label(3, 3),
+		"node 4 has label -2: there are 3":                              few.Label(4, -2),
+		"node 1 has label -2: classes count from 0, -1 stands for none": l.Label(1, -2),
+		"node 2 has label 2147483647: classes count":                    l.Label(2, math.MaxInt32),
+		"node 0 has label 1.5: classes are whole numbers":               l.Number(0, 1.5),
+		"node 0 has label +Inf: classes are whole":                      l.Number(0, math.Inf(1)),
+		"node 0 has label 1.8014398509481984e+16: classes are whole":    l.Number(0, 1<<54),
+		"node 0 has label -1.8014398509481984e+16: classes are whole":   l.Number(0, -1<<54),
+		"node 0 has label 9007199254740992: classes count":              l.Number(0, 1<<53), // the last that is exact
+		"the train set names node 5 of 5":                               l.Assign(5, 1),
+		"the test set names node -1 of 5":                               l.Assign(-1, 3),
+	} {
+		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v; want %q", err, what)
+		}
+	}
+	if err := errors.Join(l.Number(0, math.NaN()), l.Number(2, -1), l.Number(1, 6)); err != nil {
+		t.Error(err)
+	}
+	if want := []int32{7, 6, -1}; !slices.Equal(l.classes[:3], want) { // NaN leaves a node as it is
+		t.Errorf("%d", l.classes)
+	}
+}
+
+// TestAssign puts each node into one split.
+func TestAssign(t *testing.T) {
+	l := newLabelling(&Shape{Nodes: 4, Classes: 2})
+	if err := errors.Join(l.Assign(0, 1), l.Assign(3, 2), l.Assign(2, 3), l.Label(0, 0), l.Label(1, 1), l.Label(2, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []uint8{1, 0, 3, 2}; !slices.Equal(l.part, want) {
+		t.Errorf("%d", l.part)
+	}
+	if unlabelled, train, valid, test := l.count(); unlabelled != 1 || train != 1 || valid != 0 || test != 1 { // node 3 has no label
+		t.Errorf("%d without labels, %d, %d and %d with", unlabelled, train, valid, test)
+	}
+	for what, err := range map[string]error{
+		"node 0 is in the train set twice":                                    l.Assign(0, 1),
+		"the splits overlap: node 3 is in the valid set and in the train set": l.Assign(3, 1),
+		"the splits overlap: node 2 is in the test set and in the valid set":  l.Assign(2, 2),
+	} {
+		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v; want %q", err, what)
+		}
+	}
+}
+
+// TestRow gives a node classes by columns.
+func TestRow(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		row  []float32
+		bits byte
+		none bool
+		says string
+	}{
+		{[]float32{1, 0, 1}, 0b101, false, ""},
+		{[]float32{0, 0, 0}, 0, false, ""}, // of no class, but labelled
+		{[]float32{nan, nan, nan}, 0, true, ""},
+		{[]float32{-1, -1, -1}, 0, true, ""},
+		{[]float32{1, nan, nan}, 0, false, "node 1 has NaN in the column of class 1"},
+		{[]float32{-1, nan, -1}, 0, false, "node 1 has -1 in the column of class 0"},
+		{[]float32{0, 0, 2}, 0, false, "node 1 has 2 in the column of class 2"},
+	} {
+		l := newLabelling(&Shape{Nodes: 2, Classes: 3, Multi: true})
+		err := l.Row(1, c.row)
+		if c.says != "" {
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v: %v; want %q", c.row, err, c.says)
+			}
+			continue
+		}
+		if want := map[bool]int32{false: 0, true: graph.Unlabelled}[c.none]; err != nil || l.targets[1] != c.bits || l.classes[1] != want || l.classes[0] != graph.Unlabelled {
+			t.Errorf("%v: bits %b, class %d, %v", c.row, l.targets[1], l.classes[1], err)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package importer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
+)
+
+// broken is a drawn graph that fails where it is told to, and counts what is open. The plan looks at
+// it before: what is read then does not fail.
+type broken struct {
+	drawn
+	fails   string // the method
+	planned bool   // it was looked at
+	streams int    // that are open
+	closed  int    // times
+}
+
+var errBroken = errors.New("the drive is gone")
+
+func (b *broken) err(method string) error {
+	if b.fails == method && b.planned {
+		return errBroken
+	}
+	return nil
+}
+
+func (b *broken) Labels(ctx context.Context, l *importer.Labelling) error {
+	return errors.Join(b.err("labels"), b.drawn.Labels(ctx, l))
+}
+
+func (b *broken) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	if err := b.err("edges"); err != nil {
+		return err
+	}
+	return b.drawn.Edges(ctx, add)
+}
+
+func (b *broken) Features(first int64) (importer.RowStream, error) {
+	if err := b.err("features"); err != nil {
+		return nil, err
+	}
+	rows, err := b.drawn.Features(first)
+	b.streams++
+	return &brokenRows{rows, b}, err
+}
+
+func (b *broken) Close() error { b.closed++; return b.err("close") }
+
+type brokenRows struct {
+	importer.RowStream
+	b *broken
+}
+
+func (r *brokenRows) Next(values []float32) error {
+	return errors.Join(r.b.err("rows"), r.RowStream.Next(values))
+}
+
+func (r *brokenRows) Close() error {
+	r.b.streams--
+	r.b.planned = true // its first rows are the last that the plan looks at
+	return r.RowStream.Close()
+}
+
+// TestSourceFails imports a graph whose source fails in each of its methods: the error is returned,
+// nothing is published, and nothing stays open. Unbroken, nothing is left but the dataset.
+func TestSourceFails(t *testing.T) {
+	for _, o := range []importer.Options{{}, {Relabel: importer.RelabelDegree}, {Relabel: importer.RelabelDegree, Dedupe: true}, {Relabel: importer.RelabelBFS}} {
+		for _, workers := range []int{1, 2} {
+			for _, fails := range []string{"", "labels", "edges", "features", "rows", "close"} {
+				b := &broken{drawn: drawn{nodes: 20, dim: 2, classes: 3, edges: [][2]int64{{0, 1}, {1, 0}, {2, 2}}}, fails: fails}
+				f := importer.Format{Name: "broken", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return b, nil }}
+				out := filepath.Join(vfstest.TempDir(t), "D")
+				o.Sources, o.Workers = []string{"-"}, workers
+				files := importertest.NewFiles(datasettest.FS)
+				_, err := importer.Import(t.Context(), files, out, f, o, progress.Discard)
+				what := fmt.Sprintf("%s, dedupe %v, %d workers, failing: %q", o.Relabel, o.Dedupe, workers, fails)
+				if open := files.StillOpen(); len(open) > 0 || b.streams != 0 || b.closed != 1 {
+					t.Errorf("%s: %q and %d streams are open, closed %d times", what, open, b.streams, b.closed)
+				}
+				if (fails == "") != (err == nil) || err != nil && !errors.Is(err, errBroken) {
+					t.Errorf("%s: %v", what, err)
+				}
+				_, missing := os.Stat(out)
+				if published := missing == nil; published != (fails == "" || fails == "close") {
+					t.Errorf("%s: published %v", what, published)
+				}
+				left, err := datasettest.FS.List(filepath.Dir(out))
+				if fails == "" && (err != nil || len(left) != 1) {
+					t.Errorf("%s: %q, %v", what, left, err)
+				}
+				if left, _ = datasettest.FS.List(out); slices.ContainsFunc(left, func(name string) bool { return strings.HasSuffix(name, ".scratch") }) {
+					t.Errorf("%s: %q", what, left)
+				}
+			}
+		}
+	}
+}
+
+// logs keeps what is reported.
+type logs struct {
+	progress.Reporter
+	lines []string
+}
+
+func (l *logs) Logf(format string, args ...any) {
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+// TestResumedIsReported goes on with an import that failed while features were written.
+func TestResumedIsReported(t *testing.T) {
+	out := filepath.Join(vfstest.TempDir(t), "D")
+	b := &broken{drawn: drawn{nodes: 20, dim: 2, classes: 3, edges: [][2]int64{{0, 1}, {1, 0}}}, fails: "rows"}
+	f := importer.Format{Name: "broken", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return b, nil }}
+	o := importer.Options{Sources: []string{"-"}, Resources: dataset.Resources{Workers: 1}}
+	first := &logs{Reporter: progress.Discard}
+	if _, err := importer.Import(t.Context(), datasettest.FS, out, f, o, first); !errors.Is(err, errBroken) || len(first.lines) > 0 {
+		t.Fatalf("%v, %q", err, first.lines)
+	}
+	b.fails = ""
+	again := &logs{Reporter: progress.Discard}
+	if res, err := importer.Import(t.Context(), datasettest.FS, out, f, o, again); err != nil || res.State != "resumed" || len(again.lines) != 1 || again.lines[0] != "resuming "+out+".partial: 6 files are finished" {
+		t.Errorf("%v, %s, %q", err, res.State, again.lines)
+	}
+}
+
+// named is a drawn graph whose node v is called "node v", of so many bytes in all.
+type named struct {
+	drawn
+	bytes int64
+	fails error // behind the last name
+}
+
+func (n *named) Shape() importer.Shape {
+	s := n.drawn.Shape()
+	s.NameBytes = n.bytes
+	return s
+}
+
+func (n *named) Names(_ context.Context, emit func(name []byte) error) error {
+	for v := range n.nodes {
+		if err := emit(fmt.Appendf(nil, "node %d", v)); err != nil {
+			return err
+		}
+	}
+	return n.fails
+}
+
+// TestNames stores the names of six nodes in the order of their new numbers.
+func TestNames(t *testing.T) {
+	n := &named{drawn: drawn{nodes: 8, dim: 1, classes: 2, edges: [][2]int64{{0, 3}, {1, 3}, {2, 7}}}, bytes: 8 * 6}
+	format := func(src importer.Source) importer.Format {
+		return importer.Format{Name: "named", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return src, nil }}
+	}
+	for relabel, want := range map[string]string{
+		importer.RelabelNone: "node 0,node 1,node 2,node 3,node 4,node 5,node 6,node 7", importer.RelabelDegree: "node 3,node 7,node 0,node 1,node 2,node 4,node 5,node 6",
+	} {
+		d := imported(t, format(n), importer.Options{Relabel: relabel})
+		if d.Facts().OriginalIDs != dataset.IDNames {
+			t.Errorf("%s: ids are %q", relabel, d.Facts().OriginalIDs)
+		}
+		ids, err := d.IDs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for v := range d.Facts().Nodes {
+			if err := ids.To(v); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(ids.Append(nil)))
+		}
+		if got := strings.Join(got, ","); got != want {
+			t.Errorf("%s: %s; want %s", relabel, got, want)
+		}
+		if err := ids.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	// Every operation on a file of names fails in turn.
+	for relabel := range 2 {
+		o := importer.Options{Sources: []string{"-"}, Relabel: importer.Relabels()[relabel], Resources: dataset.Resources{Workers: 1}}
+		for i := 0; ; i++ {
+			files := importertest.NewFiles(datasettest.FS)
+			fail := &vfs.FailAt{N: i, Err: errBroken, Match: func(_ vfs.Op, name string) bool { return strings.HasPrefix(filepath.Base(name), "name") }}
+			_, err := importer.Import(t.Context(), vfs.Inject(files, fail), filepath.Join(vfstest.TempDir(t), "D"), format(n), o, progress.Discard)
+			if open := files.StillOpen(); len(open) > 0 {
+				t.Errorf("%s: %v: %q are open", o.Relabel, fail, open)
+			}
+			if !fail.Fired() {
+				if err != nil || i < 6 {
+					t.Errorf("%s: %v after %d operations", o.Relabel, err, i)
+				}
+				break
+			}
+			if !errors.Is(err, errBroken) {
+				t.Errorf("%s: %v: %v", o.Relabel, fail, err)
+			}
+		}
+	}
+	// A file that ended early is no end of the names.
+	n.fails = fmt.Errorf("read names: %w", io.EOF)
+	for _, relabel := range importer.Relabels() {
+		out := filepath.Join(vfstest.TempDir(t), "D")
+		_, err := importer.Import(t.Context(), datasettest.FS, out, format(n), importer.Options{Sources: []string{"-"}, Relabel: relabel}, progress.Discard)
+		if _, missing := os.Stat(out); !errors.Is(err, io.EOF) || missing == nil {
+			t.Errorf("%s: names that fail: %v", relabel, err)
+		}
+	}
+	nameless := struct{ importer.Source }{n}
+	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(vfstest.TempDir(t), "D"), format(nameless), importer.Options{Sources: []string{"-"}}, progress.Discard)
+	if err == nil || !strings.Contains(err.Error(), "named has names of nodes, and does not yield them") {
+		t.Errorf("no names: %v", err)
+	}
+}

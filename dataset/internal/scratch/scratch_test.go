@@ -1,0 +1,75 @@
+package scratch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
+)
+
+// blocks returns a file of "row", nothing and "column".
+func blocks(t *testing.T, name string, hidden bool) (*File, []Block) {
+	t.Helper()
+	f, err := Create(vfs.OS, name, hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	var list []Block
+	for _, raw := range []string{"row", "", "column"} {
+		b, err := f.Write([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, b)
+	}
+	return f, list
+}
+
+func TestBlocks(t *testing.T) {
+	if n := unsafe.Sizeof(Block{}); n != BlockBytes {
+		t.Errorf("a block takes %d bytes", n)
+	}
+	for _, hidden := range []bool{false, true} {
+		name := filepath.Join(vfstest.TempDir(t), "scratch")
+		f, list := blocks(t, name, hidden)
+		for i, want := range []string{"row", "", "column"} {
+			raw := make([]byte, list[i].Bytes())
+			if err := f.Read(list[i], raw); err != nil || string(raw) != want {
+				t.Errorf("block %d: %q, %v; want %q", i, raw, err, want)
+			}
+		}
+		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) != hidden {
+			t.Errorf("hidden %v: %v", hidden, err)
+		}
+		if err := errors.Join(f.Close(), f.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the file was left: %v", err)
+		}
+	}
+}
+
+// TestDamaged changes a byte of the last block, and cuts it off.
+func TestDamaged(t *testing.T) {
+	for damage, want := range map[string]string{"rowcolUmn": "bytes 3 to 9 ", "rowcolum": "the file shrank"} {
+		name := filepath.Join(vfstest.TempDir(t), "scratch")
+		f, list := blocks(t, name, false)
+		if err := os.WriteFile(name, []byte(damage), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Read(list[0], make([]byte, 3)); err != nil {
+			t.Error(err)
+		}
+		if err := f.Read(list[2], make([]byte, 6)); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", damage, err)
+		}
+	}
+}
