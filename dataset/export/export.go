@@ -72,7 +72,7 @@ type Result struct {
 const chunk = 1 << 20
 
 // Run writes a dataset into Out. The files are written into Out.exporting, which becomes Out when all
-// are durable; what an interrupted run left there is removed.
+// are durable. A run that fails or is interrupted removes it; one that is killed leaves it to the next.
 //
 // It holds graph.OffsetsBytes of the dataset, the labels and splits, 9 bytes a node at most, and a few
 // chunks.
@@ -93,7 +93,7 @@ func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep pr
 		write = e.graphBolt
 	}
 	if err := e.run(write, o.Out); err != nil {
-		return Result{}, fmt.Errorf("export: %w", err)
+		return Result{}, fmt.Errorf("export: %w", errors.Join(err, fsys.RemoveAll(e.dir)))
 	}
 	return Result{o.Out, o.Format, e.f.Nodes, e.f.Edges, string(e.featureType()), e.written, time.Since(began).Seconds()}, nil
 }

@@ -249,6 +249,9 @@ func TestFaults(t *testing.T) {
 		if _, err := os.Stat(out); err == nil {
 			t.Errorf("operation %d failed, and there is an incomplete %s", n, out)
 		}
+		if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) > 0 {
+			t.Errorf("operation %d failed, and %v is left, %v", n, left, err)
+		}
 		if _, err := export.Run(t.Context(), vfs.OS, d, export.Options{Format: export.FormatGraphBolt, Out: out}, progress.Discard); err != nil {
 			t.Errorf("after a failure: %v", err)
 		}
