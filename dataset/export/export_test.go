@@ -223,6 +223,39 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestLocked has two processes that would write one directory: the second leaves what the first has.
+func TestLocked(t *testing.T) {
+	d, err := dataset.Open(vfs.OS, generated(t, worlds["float32"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o := export.Options{Format: export.FormatGraphBolt, Out: filepath.Join(dir, "X")}
+	first := o.Out + ".exporting"
+	lock, err := vfs.OS.Lock(first + ".lock")
+	if err == nil {
+		err = os.Mkdir(first, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := export.Run(t.Context(), vfs.OS, d, o, progress.Discard); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("beside another: %v", err)
+	}
+	if _, err := os.Stat(first); err != nil {
+		t.Error(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := export.Run(t.Context(), vfs.OS, d, o, progress.Discard); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v are there, %v", left, err)
+	}
+}
+
 // TestFaults fails every write in turn: nothing passes for what was exported, and a later run exports
 // it all.
 func TestFaults(t *testing.T) {
