@@ -46,11 +46,14 @@ func refused(t *testing.T, what string, o importer.Options, says ...string) {
 // refusedAs is refused for a format that is named.
 func refusedAs(t *testing.T, format, what string, o importer.Options, says ...string) {
 	t.Helper()
-	dir := t.TempDir()
-	if p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), format, o, progress.Discard); err != nil && !errors.Is(err, fault.ErrInput) || strings.Contains(strings.Join(p.Problems, ""), "\n") {
+	dir, files := t.TempDir(), importertest.NewFiles(datasettest.FS)
+	if p, err := all.MakePlan(t.Context(), files, filepath.Join(dir, "D"), format, o, progress.Discard); err != nil && !errors.Is(err, fault.ErrInput) || strings.Contains(strings.Join(p.Problems, ""), "\n") {
 		t.Errorf("%s: its plan: %q, %v", what, p.Problems, err)
 	}
-	_, err := all.Import(t.Context(), datasettest.FS, filepath.Join(dir, "D"), format, o, progress.Discard)
+	_, err := all.Import(t.Context(), files, filepath.Join(dir, "D"), format, o, progress.Discard)
+	if open := files.StillOpen(); len(open) > 0 {
+		t.Errorf("%s: %q are still open", what, open)
+	}
 	if !errors.Is(err, fault.ErrInput) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%s: %v", what, err)
 		return

@@ -124,12 +124,16 @@ func Pickle(t testing.TB, name string) (string, func(pickle string) ([]byte, err
 }
 
 // Plan makes the plan of a source that is not imported: it says what is wrong, or no more than the
-// import would.
+// import would. No file stays open.
 func Plan(t testing.TB, format importer.Format, o importer.Options) {
 	t.Helper()
-	p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), format, o, progress.Discard)
+	files := NewFiles(datasettest.FS)
+	p, err := importer.MakePlan(t.Context(), files, filepath.Join(t.TempDir(), "D"), format, o, progress.Discard)
 	if err != nil && !errors.Is(err, fault.ErrInput) && !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("its plan: %v", err)
+	}
+	if left := files.StillOpen(); len(left) > 0 {
+		t.Errorf("its plan leaves %q open", left)
 	}
 	for _, problem := range p.Problems {
 		if strings.Contains(problem, "\n") {

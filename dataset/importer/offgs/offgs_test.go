@@ -2,8 +2,10 @@ package offgs_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -71,6 +73,14 @@ func TestRefuses(t *testing.T) {
 		"no features":              {"bolt", put("features.bin", nil), "features.bin is missing"},
 		"features that end":        {"bolt", put("features.bin", make([]byte, 119)), "features.bin has 119 bytes"},
 		"features with a header":   {"dgl", put("features.npy", importertest.NPY("(20, 4)", make([]float32, 80))), "features.npy: its shape is (20, 4) instead of that of conf.json, [20 3]"},
+		"features by columns":      {"dgl", put("features.npy", importertest.NPYOrder("(20, 3)", true, make([]float32, 60))), "features.npy: its shape is (20, 3) instead of that of conf.json, [20 3], row-major"},
+		"features in a row":        {"dgl", put("features.npy", importertest.Vector(make([]float32, 60))), "features.npy: its shape is (60,) instead of"},
+		"features of other nodes":  {"dgl", put("features.npy", importertest.NPY("(19, 3)", make([]float32, 57))), "features.npy: its shape is (19, 3) instead of"},
+		"features in a pickle":     {"dgl", put("features.npy", []byte("\x93NUMPY\x01\x00")), "features.npy"},
+		"the widest features":      {"bolt", say("conf.json", `[20, 3]`, `[20, 16777216]`), "features.bin has 120 bytes"},
+		"too wide features":        {"bolt", say("conf.json", `[20, 3]`, `[20, 16777217]`), "features_shape is [20 16777217]"},
+		"too many classes":         {"dgl", say("conf.json", `"num_classes": 4`, `"num_classes": 16777217`), "num_classes is 16777217"},
+		"a cube of labels":         {"dgl", put("labels.npy", importertest.NPY("(15, 1, 1)", make([]float32, 15))), "labels.npy: its shape is (15, 1, 1)"},
 		"NaN":                      {"dgl", put("features.npy", importertest.NPY("(20, 3)", slices.Repeat([]float32{float32(math.NaN())}, 60))), "features.npy"},
 		"no labels":                {"bolt", put("labels.pth", nil), "labels.pth is missing"},
 		"a class too many":         {"dgl", put("labels.npy", floats(15, 4)), "labels.npy: node 5 has label 4: there are 4 classes"},
@@ -109,5 +119,29 @@ func TestNone(t *testing.T) {
 		if _, res := importertest.Imported(t, offgs.Format, dir, importer.Reading{}); res.Unlabelled != want {
 			t.Errorf("of %d classes %d nodes are unlabelled, want %d", classes, res.Unlabelled, want)
 		}
+	}
+}
+
+// TestHeads imports features with a header, and a conf.json of the most bytes and classes that it may have.
+func TestHeads(t *testing.T) {
+	dir := importertest.Edited(t, filepath.Join("testdata", "dgl"),
+		importertest.Put("features.npy", importertest.NPY("(20, 3)", slices.Repeat([]float32{1, 2, 3}, 20))),
+		importertest.Replace("conf.json", `"num_classes": 4,`, `"num_classes": 16777216,`))
+	conf, err := os.ReadFile(filepath.Join(dir, "conf.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	importertest.Put("conf.json", append(conf, bytes.Repeat([]byte(" "), 1<<20-len(conf))...))(t, dir)
+	s, err := offgs.Format.Open(datasettest.FS, []string{dir}, &importer.Reading{})
+	if err != nil || s.Shape().Classes != 1<<24 {
+		t.Fatal(s, err)
+	}
+	rows, err := s.Features(18)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, 6)
+	if err := errors.Join(rows.Next(got), rows.Close()); err != nil || !slices.Equal(got, []float32{1, 2, 3, 1, 2, 3}) {
+		t.Error(got, err)
 	}
 }

@@ -271,8 +271,9 @@ func (s *source) readLabelShape(a *npz.Array) (err error) {
 	return err
 }
 
+// checkMask makes sure that a mask has a row for each node, of which some are read at a time.
 func (s *source) checkMask(a *npz.Array) error {
-	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] != s.sh.Nodes || slices.Contains(a.Shape, 0) || a.Fortran && len(a.Shape) > 1 {
+	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] != s.sh.Nodes || len(a.Shape) == 2 && (a.Fortran || a.Shape[1] < 1 || a.Shape[1] > importer.Chunk) {
 		return a.Fail(bad("a mask of shape %s, the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
 	}
 	if len(a.Shape) == 2 && a.Shape[1] > 1 {
@@ -321,7 +322,7 @@ func readMask(ctx context.Context, a *npz.Array, split uint8, l *importer.Labell
 	if len(a.Shape) == 2 {
 		columns = a.Shape[1]
 	}
-	rows := max(importer.Chunk/columns, 1)
+	rows := importer.Chunk / columns
 	values := make([]float32, rows*columns)
 	for v := int64(0); v < a.Shape[0]; v += rows {
 		if err := ctx.Err(); err != nil {

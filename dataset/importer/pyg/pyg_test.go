@@ -1,8 +1,13 @@
 package pyg_test
 
 import (
+	"encoding/binary"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
@@ -10,6 +15,8 @@ import (
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/pyg"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 )
 
 // TestFixtures compares what is imported with what PyTorch Geometric loads from its files.
@@ -72,4 +79,173 @@ func TestRefuses(t *testing.T) {
 func refused(t *testing.T, source, says string) {
 	t.Helper()
 	importertest.Refused(t, pyg.Format, source, importer.Reading{}, says)
+}
+
+// ndarray is the pickle of an array of NumPy, of the given elements.
+func ndarray(t *testing.T, dtype string, fortran bool, elements any, shape ...int) string {
+	t.Helper()
+	b, err := binary.Append(nil, binary.LittleEndian, elements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dims, order := "(", "\x89"
+	for _, d := range shape {
+		dims += "J" + string(binary.LittleEndian.AppendUint32(nil, uint32(d)))
+	}
+	if fortran {
+		order = "\x88"
+	}
+	return "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01" + dims + "tcnumpy\ndtype\nU\x02" + dtype +
+		"\x89\x88\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb" + order + "B" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(b)))) + string(b) + "tb"
+}
+
+// saved writes a dictionary of attributes, those that are empty left out.
+func saved(t *testing.T, attributes map[string]string) string {
+	t.Helper()
+	pickle := "\x80\x02}("
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
+		if v := attributes[key]; v != "" {
+			pickle += "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(key)))) + key + v
+		}
+	}
+	name := filepath.Join(t.TempDir(), "g.pt")
+	importertest.Save(t, name, importertest.Torch(t, pickle+"u."))
+	return name
+}
+
+// TestAttributes changes one attribute of a graph of four nodes at a time.
+func TestAttributes(t *testing.T) {
+	ints := func(shape ...int) string {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		return ndarray(t, "i8", false, make([]int64, n), shape...)
+	}
+	floats := func(fortran bool, shape ...int) string {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		return ndarray(t, "f4", fortran, make([]float32, n), shape...)
+	}
+	mask := func(columns int, nodes ...int) string {
+		b := make([]bool, 4*columns)
+		for _, v := range nodes {
+			b[v*columns] = true
+		}
+		if columns == 1 {
+			return ndarray(t, "b1", false, b, 4)
+		}
+		return ndarray(t, "b1", false, b, 4, columns)
+	}
+	const columns = "columns: the first is taken"
+	good := map[string]string{"x": floats(false, 4, 2), "edge_index": ints(2, 3), "y": ints(4), "train_mask": mask(1, 0), "val_mask": mask(1, 1), "test_mask": mask(1, 2, 3)}
+	for _, c := range []struct {
+		key, value string
+		says       string // what is wrong, or "" and
+		note       string
+	}{
+		{"", "", "", ""},
+		{"x", floats(false, 4), "x: its shape is (4,) instead of a row of features per node, row-major", ""},
+		{"x", floats(false, 0, 2), "x: its shape is (0, 2)", ""},
+		{"x", floats(false, 4, 0), "x: its shape is (4, 0)", ""},
+		{"x", floats(false, 4, 1), "", ""},
+		{"x", floats(false, 4, 2, 1), "x: its shape is (4, 2, 1)", ""},
+		{"x", floats(true, 4, 2), "x: its shape is (4, 2)", ""},
+		{"x", "", "its graph has no x, but edge_index, test_mask, train_mask, val_mask, y", ""},
+		{"edge_index", ints(3, 2), "edges are integers of shape (2, E), not int64 of shape (3, 2)", ""},
+		{"edge_index", ints(2), "edges are integers of shape (2, E), not int64 of shape (2,)", ""},
+		{"edge_index", floats(false, 2, 3), "not float32 of shape (2, 3)", ""},
+		{"edge_index", ints(2, 0), "", ""},
+		{"y", ints(4, 1), "", ""},
+		{"y", ints(3), "labels of shape (3,), the graph has 4 nodes", ""},
+		{"y", ints(4, 1, 1), "labels of shape (4, 1, 1), the graph has 4 nodes", ""},
+		{"y", ints(), "labels of shape (), the graph has 4 nodes", ""},
+		{"y", ints(4, 0), "y", ""},
+		{"train_mask", "", "its graph has val_mask without train_mask", ""},
+		{"val_mask", "", "", ""},
+		{"val_mask", mask(2, 1), "", "val_mask has 2 " + columns},
+		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1), "", ""},
+		{"val_mask", ndarray(t, "b1", false, make([]bool, 3), 3), "a mask of shape (3,), the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1, 1), "a mask of shape (4, 1, 1), the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, []bool{true}), "a mask of shape (), the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, []bool{}, 4, 0), "a mask of shape (4, 0), the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", true, make([]bool, 8), 4, 2), "a mask of shape (4, 2), the graph has 4 nodes", ""},
+		{"val_mask", mask(1<<14, 1), "", "val_mask has 16384 " + columns},
+		{"val_mask", mask(1<<14+1, 1), "a mask of shape (4, 16385), the graph has 4 nodes", ""},
+		{"val_mask", mask(1, 0), "val_mask: the splits overlap: node 0", ""},
+	} {
+		attributes := maps.Clone(good)
+		if c.key != "" {
+			attributes[c.key] = c.value
+		}
+		files := importertest.NewFiles(datasettest.FS)
+		o := importer.Options{Sources: []string{saved(t, attributes)}}
+		p, err := importer.MakePlan(t.Context(), files, filepath.Join(t.TempDir(), "D"), pyg.Format, o, progress.Discard)
+		if left := files.StillOpen(); err != nil || len(left) > 0 {
+			t.Fatalf("%s: %v; %q are open", c.key, err, left)
+		}
+		if found := strings.Join(p.Problems, "; "); c.says == "" && found != "" || !strings.Contains(found, c.says) || strings.Contains(found, "\n") {
+			t.Errorf("%s: %q, want %q", c.key, found, c.says)
+		}
+		if notes := strings.Join(p.Notes, "; "); c.says == "" && (c.note == "" && notes != "" || !strings.HasSuffix(notes, c.note)) {
+			t.Errorf("%s: %q is noted, want %q", c.key, notes, c.note)
+		}
+		if c.says == "" && c.key != "edge_index" && p.Edges != 3 {
+			t.Errorf("%s: %d edges", c.key, p.Edges)
+		}
+	}
+	// Without masks and labels.
+	o := importer.Reading{For: importer.ForPredict}
+	s, err := pyg.Format.Open(datasettest.FS, []string{saved(t, map[string]string{"x": good["x"], "edge_index": good["edge_index"]})}, &o)
+	if err != nil || s.Shape().Nodes != 4 {
+		t.Error(s, err)
+	}
+	if s, err = pyg.Format.Open(datasettest.FS, []string{saved(t, map[string]string{"x": good["x"], "edge_index": good["edge_index"], "y": good["y"]})}, &importer.Reading{}); err != nil || !s.Shape().NoSplit {
+		t.Error(s, err)
+	}
+}
+
+// TestDetect looks at names alone.
+func TestDetect(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.pt", "a.txt"} {
+		importertest.Save(t, filepath.Join(dir, name), nil)
+	}
+	for _, name := range []string{"ind.cora.y", "x.x", "cora.x"} {
+		sub := filepath.Join(dir, name)
+		if err := os.Mkdir(sub, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		importertest.Save(t, filepath.Join(sub, name), nil) // none of Planetoid's
+	}
+	for name, want := range map[string]string{"a.pt": "it is a file of torch, a.pt", "a.txt": "", "b.pt": "", "ind.cora.y": "", "x.x": "", "cora.x": ""} {
+		if got := pyg.Format.Detect(datasettest.FS, []string{filepath.Join(dir, name)}); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestFilesGo reads a file that is not there any more.
+func TestFilesGo(t *testing.T) {
+	content, err := os.ReadFile("testdata/data.pt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "g.pt")
+	importertest.Save(t, name, content)
+	s, err := pyg.Format.Open(datasettest.FS, []string{name}, &importer.Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	_, errRows := s.Features(0)
+	for _, err := range []error{errRows, s.Edges(t.Context(), func(_, _ []int64) error { return nil }), s.Labels(t.Context(), new(importer.Labelling))} {
+		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "g.pt is missing") {
+			t.Error(err)
+		}
+	}
 }
